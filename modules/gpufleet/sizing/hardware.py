@@ -8,7 +8,7 @@ from typing import Literal
 from gpufleet.catalog import Accelerator
 
 Split = Literal["none", "tensor", "layer"]
-Origin = Literal["cloud", "rack", "workstation", "part"]
+Origin = Literal["cloud", "rack", "workstation", "accelerator"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Hardware:
     host_memory_gib: float | None = None
     host_watts: float = 0.0  # of one node without its devices
     offers: tuple[Offer, ...] = ()
-    origin: Origin = "part"
+    origin: Origin = "accelerator"
     machine: str = ""  # the machine's name in its cloud or, if owned, in the catalogue
     share: float = 1.0  # fraction of a card that the machine has (vGPU sizes)
     network: str = ""  # what the nodes are joined with: EFA, InfiniBand, Ethernet

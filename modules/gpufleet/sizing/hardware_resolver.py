@@ -117,29 +117,33 @@ def _find_accelerator_by_memory(name: str, gib: float, query: str) -> Iterator[R
         if "does not exist" in error.problem:
             raise
         accelerators = catalog.load_accelerators()
-        candidates = naming.find_candidates(name, {each: part.aliases for each, part in accelerators.items()})
+        candidates = naming.find_candidates(
+            name, {each: accelerator.aliases for each, accelerator in accelerators.items()}
+        )
         fitting = [accelerators[each] for each in candidates if gib in _memory_options(accelerators[each])]
         if len(fitting) == 1:
             yield ResolvedHardware(build_accelerator_hardware(scale_accelerator(fitting[0], gib, 1.0)))
         elif fitting:
-            remedy = f"name one of: {', '.join(part.name for part in fitting)}"
+            remedy = f"name one of: {', '.join(accelerator.name for accelerator in fitting)}"
             raise InputError(f"{query!r} is ambiguous", where="--on", remedy=remedy) from None
 
 
-def _memory_options(part: Accelerator) -> tuple[float, ...]:
-    return part.memory_options or (part.memory_gib,)
+def _memory_options(accelerator: Accelerator) -> tuple[float, ...]:
+    return accelerator.memory_options or (accelerator.memory_gib,)
 
 
-def _with_memory_option(part: Accelerator, gib: float, query: str) -> Accelerator:
-    """Return the part with that memory; raise InputError with its options for a size that does not exist."""
-    sizes = _memory_options(part)
+def _with_memory_option(accelerator: Accelerator, gib: float, query: str) -> Accelerator:
+    """Return the accelerator with that memory; raise InputError with its options for a size that does not exist."""
+    sizes = _memory_options(accelerator)
     if gib not in sizes:
-        options_text = f"{part.name} has {_join_sizes(sizes)} GB"
+        options_text = f"{accelerator.name} has {_join_sizes(sizes)} GB"
         problem = f"at most {max(sizes):g} GB" if gib > max(sizes) else f"no {gib:g} GB"
         raise InputError(
-            f"{query!r} does not exist: {problem}", where="--on", remedy=f"{options_text} ({part.source})"
+            f"{query!r} does not exist: {problem}",
+            where="--on",
+            remedy=f"{options_text} ({accelerator.source})",
         )
-    return scale_accelerator(part, gib, 1.0)
+    return scale_accelerator(accelerator, gib, 1.0)
 
 
 def _join_sizes(sizes: tuple[float, ...]) -> str:
@@ -155,8 +159,8 @@ def _suggest_names(query: str, root: Path | None) -> str:
     if similar:
         return f"did you mean {' or '.join(similar)}?"
     close = get_close_matches(lowercase_query, names, n=3, cutoff=0.6)
-    parts = [token for token in lowercase_query.split() if len(token) >= MIN_WORD_LENGTH]
-    close = close or [name for name in names if any(part in name for part in parts)][:3]
+    tokens = [token for token in lowercase_query.split() if len(token) >= MIN_WORD_LENGTH]
+    close = close or [name for name in names if any(token in name for token in tokens)][:3]
     if close:
         return f"did you mean {' or '.join(names[name] for name in close)}?"
     return "name a cloud's machine (p4d.24xlarge), a rack of inventory/ or an accelerator (H100 SXM5 80GB)"

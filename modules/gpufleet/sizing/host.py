@@ -27,12 +27,14 @@ class Host:
 
 
 @cache
-def default_host(part: Accelerator) -> Host:
+def default_host(accelerator: Accelerator) -> Host:
     """Return the host in which parts of this kind are sold or commonly installed."""
-    row = next(row for row in load_rows("hosts.csv") if _matches(row["match"], part))
+    row = next(row for row in load_rows("hosts.csv") if _matches(row["match"], accelerator))
     devices = row.integer("devices_per_node")
     per_device = (
-        row.number("network_gbit_s") / GBIT_PER_GB / min(devices, _devices_per_network_figure(part, devices))
+        row.number("network_gbit_s")
+        / GBIT_PER_GB
+        / min(devices, _devices_per_network_figure(accelerator, devices))
     )
     return Host(devices, per_device, row["network"], row.optional_number("host_memory_gib"), row["source"])
 
@@ -43,37 +45,37 @@ def find_network(machine: str) -> tuple[float, str, str]:
     return row.number("gbit_s") / GBIT_PER_GB, row["network"], row["source"]
 
 
-def find_link(part: Accelerator, devices: int) -> tuple[float, str]:
+def find_link(accelerator: Accelerator, devices: int) -> tuple[float, str]:
     """Return GB/s per device and direction between so many devices of one node, and the link's name.
 
     NVLink bridges join pairs only: three or more cards with bridges communicate over PCIe.
     """
-    bridged = "PCIe" in part.form_factor and part.link.startswith("NVLink")
-    if part.link and part.link_gb_s and not (bridged and devices > 2):  # noqa: PLR2004 - a bridge joins two
-        return part.link_gb_s / 2, part.link  # vendors add both directions
-    slot = pcie_slot_gb_s(part)
-    return (slot, f"PCIe {part.pcie_gen}") if slot else (0.0, "")
+    bridged = "PCIe" in accelerator.form_factor and accelerator.link.startswith("NVLink")
+    if accelerator.link and accelerator.link_gb_s and not (bridged and devices > 2):  # noqa: PLR2004 - a bridge joins two
+        return accelerator.link_gb_s / 2, accelerator.link  # vendors add both directions
+    slot = pcie_slot_gb_s(accelerator)
+    return (slot, f"PCIe {accelerator.pcie_gen}") if slot else (0.0, "")
 
 
-def pcie_slot_gb_s(part: Accelerator) -> float:
-    """Return GB/s and direction of the part's slot, 0 where it has none."""
-    if part.pcie_gen is None or part.kind in KINDS_WITHOUT_SLOTS:
+def pcie_slot_gb_s(accelerator: Accelerator) -> float:
+    """Return GB/s and direction of the accelerator's slot, 0 where it has none."""
+    if accelerator.pcie_gen is None or accelerator.kind in KINDS_WITHOUT_SLOTS:
         return 0.0
-    lanes = re.search(r"PCIe x(\d+)", part.form_factor)
+    lanes = re.search(r"PCIe x(\d+)", accelerator.form_factor)
     share = int(lanes[1]) / LANES_OF_A_FULL_SLOT if lanes else 1.0
     speeds = {row.integer("pcie_gen"): row.number("gb_s_x16") for row in load_rows("slots.csv")}
-    return speeds.get(part.pcie_gen, 0.0) * share
+    return speeds.get(accelerator.pcie_gen, 0.0) * share
 
 
-def _devices_per_network_figure(part: Accelerator, devices: int) -> int:
+def _devices_per_network_figure(accelerator: Accelerator, devices: int) -> int:
     """Return how many devices share the host's network figure: pods and trays state it per tray of four."""
-    return 4 if part.kind == "tpu" or "NVL72" in part.form_factor else devices
+    return 4 if accelerator.kind == "tpu" or "NVL72" in accelerator.form_factor else devices
 
 
-def _matches(match: str, part: Accelerator) -> bool:
+def _matches(match: str, accelerator: Accelerator) -> bool:
     field, _, expected = match.partition(":")
     if field == "name":
-        return part.name == expected
+        return accelerator.name == expected
     if field == "kind":
-        return part.kind == expected
-    return part.form_factor.startswith(expected)
+        return accelerator.kind == expected
+    return accelerator.form_factor.startswith(expected)

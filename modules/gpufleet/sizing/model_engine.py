@@ -64,47 +64,54 @@ def choose_engine(hardware: Hardware, workload: Workload, nodes: int = 1) -> Eng
     """
     if workload.engine:
         return find_engine(workload.engine)
-    part = hardware.accelerator
-    if not workload.is_training and part.kind == "sbc" and "cuda" not in part.stacks and nodes > 1:
+    accelerator = hardware.accelerator
+    if (
+        not workload.is_training
+        and accelerator.kind == "sbc"
+        and "cuda" not in accelerator.stacks
+        and nodes > 1
+    ):
         return load_engines()["distributed-llama"]
-    if not workload.is_training and is_gguf(workload.precision) and part.kind != "npu":
+    if not workload.is_training and is_gguf(workload.precision) and accelerator.kind != "npu":
         return load_engines()["llama.cpp"]
-    if not workload.is_training and _is_vllm_card(part):
-        served = part.kind == "gpu_datacenter" or workload.has_concurrent_streams or workload.batch > 1
+    if not workload.is_training and _is_vllm_card(accelerator):
+        served = accelerator.kind == "gpu_datacenter" or workload.has_concurrent_streams or workload.batch > 1
         return load_engines()["vllm" if served else "llama.cpp"]
     default = load_engines().get(
-        find_calibrated_engine(None, part, training=workload.is_training, nodes=nodes)
+        find_calibrated_engine(None, accelerator, training=workload.is_training, nodes=nodes)
     )
     return (
-        default if default and _can_run(default, part, workload) else _first_supported_engine(part, workload)
+        default
+        if default and _can_run(default, accelerator, workload)
+        else _first_supported_engine(accelerator, workload)
     )
 
 
-def _is_vllm_card(part: Accelerator) -> bool:
-    """Return whether vLLM supports the part; single streams on desktops run on llama.cpp."""
-    if part.vendor != "NVIDIA" or part.kind not in CARDS:
+def _is_vllm_card(accelerator: Accelerator) -> bool:
+    """Return whether vLLM supports the accelerator; single streams on desktops run on llama.cpp."""
+    if accelerator.vendor != "NVIDIA" or accelerator.kind not in CARDS:
         return False
-    match = CAPABILITY.search(part.architecture)
+    match = CAPABILITY.search(accelerator.architecture)
     return match is not None and float(match[1]) >= MIN_CAPABILITY
 
 
-def _first_supported_engine(part: Accelerator, workload: Workload) -> Engine:
-    """Return the first engine in engines.csv that runs on the part, else llama.cpp."""
+def _first_supported_engine(accelerator: Accelerator, workload: Workload) -> Engine:
+    """Return the first engine in engines.csv that runs on the accelerator, else llama.cpp."""
     engines = dict.fromkeys(load_engines().values())
     return next(
-        (engine for engine in engines if _can_run(engine, part, workload)), load_engines()["llama.cpp"]
+        (engine for engine in engines if _can_run(engine, accelerator, workload)), load_engines()["llama.cpp"]
     )
 
 
-def _can_run(engine: Engine, part: Accelerator, workload: Workload) -> bool:
+def _can_run(engine: Engine, accelerator: Accelerator, workload: Workload) -> bool:
     kind = "training" if workload.is_training else "inference"
-    return kind in engine.tasks and is_supported_on(engine, part)
+    return kind in engine.tasks and is_supported_on(engine, accelerator)
 
 
-def is_supported_on(engine: Engine, part: Accelerator) -> bool:
+def is_supported_on(engine: Engine, accelerator: Accelerator) -> bool:
     """Return whether an engine runs on the accelerator itself, not only on its host's CPU."""
-    device_stacks = set(part.stacks) - (set() if part.kind in KINDS_RUN_ON_CPU else {"cpu"})
-    return not part.stacks or bool(engine.stacks & device_stacks)
+    device_stacks = set(accelerator.stacks) - (set() if accelerator.kind in KINDS_RUN_ON_CPU else {"cpu"})
+    return not accelerator.stacks or bool(engine.stacks & device_stacks)
 
 
 def _engine_names() -> list[str]:

@@ -23,73 +23,75 @@ def build_machine_hardware(machine: Machine) -> Hardware | None:
     """Return a cloud or owned machine as hardware; None for one without an accelerator."""
     if not machine.accelerators:
         return _build_board_hardware(machine)
-    accelerator = machine.accelerators[0]
-    part = scale_accelerator(
-        catalog.get_accelerator(accelerator.model), accelerator.memory_gib, accelerator.share
+    attached = machine.accelerators[0]
+    accelerator = scale_accelerator(
+        catalog.get_accelerator(attached.model), attached.memory_gib, attached.share
     )
-    link, link_name = find_link(part, accelerator.count)
-    network, kind, source = _find_machine_network(machine, part)
+    link, link_name = find_link(accelerator, attached.count)
+    network, kind, source = _find_machine_network(machine, accelerator)
     return Hardware(
         name=machine.name,
-        accelerator=part,
-        devices_per_node=accelerator.count,
+        accelerator=accelerator,
+        devices_per_node=attached.count,
         link_gb_s=link,
         link=link_name,
         network_gb_s=network,
         network=kind,
-        peer_access=part.peer_access,
-        unified=part.unified,
+        peer_access=accelerator.peer_access,
+        unified=accelerator.unified,
         host_memory_gib=machine.memory_gib,
         origin="workstation" if machine.cloud == "onprem" else "cloud",
         machine=machine.name,
-        share=accelerator.share,
+        share=attached.share,
         host_source=source,
     )
 
 
-def build_accelerator_hardware(part: Accelerator) -> Hardware:
+def build_accelerator_hardware(accelerator: Accelerator) -> Hardware:
     """Return a bare accelerator in its default host."""
-    host = default_host(part)
-    link, name = find_link(part, host.devices)
+    host = default_host(accelerator)
+    link, name = find_link(accelerator, host.devices)
     return Hardware(
-        name=part.name,
-        accelerator=part,
+        name=accelerator.name,
+        accelerator=accelerator,
         devices_per_node=host.devices,
         link_gb_s=link,
         link=name,
         network_gb_s=host.network_gb_s,
         network=host.network,
-        peer_access=part.peer_access,
-        unified=part.unified,
-        host_memory_gib=part.memory_gib if part.unified else host.memory_gib,
+        peer_access=accelerator.peer_access,
+        unified=accelerator.unified,
+        host_memory_gib=accelerator.memory_gib if accelerator.unified else host.memory_gib,
         host_source=host.source,
     )
 
 
 def with_link_for(hardware: Hardware, devices: int) -> Hardware:
     """Return the hardware with the link between ``devices`` devices of one node: NVLink bridges join pairs only."""
-    part = hardware.accelerator
-    link, name = find_link(part, min(devices, hardware.devices_per_node))
+    accelerator = hardware.accelerator
+    link, name = find_link(accelerator, min(devices, hardware.devices_per_node))
     return hardware if name == hardware.link else replace(hardware, link_gb_s=link, link=name)
 
 
-def scale_accelerator(part: Accelerator, gib: float, share: float) -> Accelerator:
-    """Return the part with another memory size, or scaled to the share of a card that a machine has."""
+def scale_accelerator(accelerator: Accelerator, gib: float, share: float) -> Accelerator:
+    """Return the accelerator with another memory size, or scaled to the share of a card that a machine has."""
     if share != 1.0:
         scaled = {
-            name: getattr(part, name) * share for name in SCALED_FIELDS if getattr(part, name) is not None
+            name: getattr(accelerator, name) * share
+            for name in SCALED_FIELDS
+            if getattr(accelerator, name) is not None
         }
-        return replace(part, memory_gib=gib, usable_gib=None, **scaled)
-    if gib == part.memory_gib:
-        return part
-    usable = None if part.usable_gib is None else part.usable_gib * gib / part.memory_gib
-    return replace(part, memory_gib=gib, usable_gib=usable)
+        return replace(accelerator, memory_gib=gib, usable_gib=None, **scaled)
+    if gib == accelerator.memory_gib:
+        return accelerator
+    usable = None if accelerator.usable_gib is None else accelerator.usable_gib * gib / accelerator.memory_gib
+    return replace(accelerator, memory_gib=gib, usable_gib=usable)
 
 
-def _find_machine_network(machine: Machine, part: Accelerator) -> tuple[float, str, str]:
+def _find_machine_network(machine: Machine, accelerator: Accelerator) -> tuple[float, str, str]:
     """Return GB/s per device, the network kind and its source; owned machines get the default host's network."""
     if machine.cloud == "onprem":
-        host = default_host(part)
+        host = default_host(accelerator)
         return host.network_gb_s, host.network, f"{machine.source}; network: {host.source}"
     network, kind, source = find_network(machine.name)
     return network / machine.accelerators[0].count, kind, source
@@ -99,8 +101,8 @@ def _build_board_hardware(machine: Machine) -> Hardware | None:
     """Return an owned board (blades, Raspberry Pi) as hardware: the model runs on its CPU."""
     if machine.name not in BOARD_ACCELERATORS:
         return None
-    part = scale_accelerator(
+    accelerator = scale_accelerator(
         catalog.get_accelerator(BOARD_ACCELERATORS[machine.name]), machine.memory_gib, 1.0
     )
-    hardware = replace(build_accelerator_hardware(part), name=machine.name, machine=machine.name)
+    hardware = replace(build_accelerator_hardware(accelerator), name=machine.name, machine=machine.name)
     return replace(hardware, origin="workstation", host_source=machine.source)

@@ -223,9 +223,9 @@ def _machine_hardware(each: OwnedMachine) -> Hardware | None:
         machine = catalog.get_machine(each.machine, "onprem")
         if each.cards is None:
             return build_machine_hardware(machine)
-        part = build_accelerator_hardware(catalog.get_accelerator(each.cards[0]))
+        accelerator = build_accelerator_hardware(catalog.get_accelerator(each.cards[0]))
     except InputError:
         return None
     return replace(
-        part, devices_per_node=each.cards[1], machine=machine.name, host_memory_gib=machine.memory_gib
+        accelerator, devices_per_node=each.cards[1], machine=machine.name, host_memory_gib=machine.memory_gib
     )

@@ -52,9 +52,9 @@ def fit_intervals(predictions: Sequence[HeldOutPrediction]) -> dict[tuple[str, s
     """
     intervals: dict[tuple[str, str], tuple[Interval, int]] = {}
     for metric in sorted({each.row.metric for each in predictions}):
-        part = [each for each in predictions if each.row.metric == metric]
-        widening = _widening_by_class(part)
-        for kind, (bounds, n) in _class_intervals(part).items():
+        subset = [each for each in predictions if each.row.metric == metric]
+        widening = _widening_by_class(subset)
+        for kind, (bounds, n) in _class_intervals(subset).items():
             intervals[metric, kind] = (_include_prediction(bounds.widen(widening[kind])), n)
     return intervals
 
@@ -63,9 +63,9 @@ def find_covered_rows(predictions: Sequence[HeldOutPrediction]) -> dict[str, boo
     """Return by measurement id whether the interval fitted to the other publications covers it."""
     covered: dict[str, bool] = {}
     for metric in {each.row.metric for each in predictions}:
-        part = [each for each in predictions if each.row.metric == metric]
-        intervals, widening = _intervals_without_group(part), _widening_by_class(part)
-        for each in part:
+        subset = [each for each in predictions if each.row.metric == metric]
+        intervals, widening = _intervals_without_group(subset), _widening_by_class(subset)
+        for each in subset:
             bounds, kind = intervals[each.row.group], each.row.device_class
             class_interval = bounds[kind].widen(widening[kind]) if kind in bounds else None
             pooled = bounds[ANY].widen(widening[ANY])
@@ -107,7 +107,7 @@ def _find_widening(
             bounds = intervals[each.row.group]
             inside.setdefault(each.row.group, []).append(_contains(bounds[kind].widen(widening), each))
         rows = sum(map(sum, inside.values())) / len(predictions)
-        publications = sum(sum(part) / len(part) for part in inside.values()) / len(inside)
+        publications = sum(sum(subset) / len(subset) for subset in inside.values()) / len(inside)
         if (rows + publications) / 2 >= TARGET_COVERAGE and min(rows, publications) >= MIN_COVERAGE:
             return widening
     return MIN_WIDENING + WIDENING_STEPS / 20
@@ -126,10 +126,10 @@ def _include_prediction(bounds: Interval) -> Interval:
 def _class_intervals(predictions: Sequence[HeldOutPrediction]) -> dict[str, tuple[Interval, int]]:
     intervals = {}
     for kind in [ANY, *sorted({each.row.device_class for each in predictions})]:
-        part = _select_class(predictions, kind)
-        publications = {each.row.group for each in part}
-        if kind == ANY or (len(part) >= MIN_ROWS and len(publications) >= MIN_PUBLICATIONS):
-            intervals[kind] = (_error_interval(part), len(part))
+        subset = _select_class(predictions, kind)
+        publications = {each.row.group for each in subset}
+        if kind == ANY or (len(subset) >= MIN_ROWS and len(publications) >= MIN_PUBLICATIONS):
+            intervals[kind] = (_error_interval(subset), len(subset))
     return intervals
 
 

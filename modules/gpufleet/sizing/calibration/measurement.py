@@ -62,8 +62,10 @@ class Measurement:
     @cached_property
     def engine(self) -> str:
         """Return the calibrated engine."""
-        part = self.hardware.accelerator
-        return device.find_calibrated_engine(self.workload.engine, part, training=self.workload.is_training)
+        accelerator = self.hardware.accelerator
+        return device.find_calibrated_engine(
+            self.workload.engine, accelerator, training=self.workload.is_training
+        )
 
     @cached_property
     def published_tokens_per_s(self) -> float:
@@ -73,12 +75,12 @@ class Measurement:
     @property
     def is_predictable(self) -> bool:
         """True if the catalogue has the rates that a prediction needs."""
-        part = self.hardware.accelerator
-        computes = device.find_peak_flops(part, self.workload.precision, self.engine) is not None
+        accelerator = self.hardware.accelerator
+        computes = device.find_peak_flops(accelerator, self.workload.precision, self.engine) is not None
         return (
             computes
             if self.workload.is_training
-            else part.bandwidth_gb_s is not None and (computes or self.metric == "decode")
+            else accelerator.bandwidth_gb_s is not None and (computes or self.metric == "decode")
         )
 
     def predict(self, efficiency: Efficiency | None = None) -> float | None:
@@ -111,10 +113,10 @@ def load_measurements() -> list[Measurement]:
 
 def _build_measurement(row: Row) -> Measurement | None:
     try:
-        part, model = catalog.get_accelerator(row["accelerator"]), catalog.get_model(row["model"])
+        accelerator, model = catalog.get_accelerator(row["accelerator"]), catalog.get_model(row["model"])
     except InputError:
         return None
-    return Measurement(row, _workload(row, model), _layout(row), _hardware(row, part))
+    return Measurement(row, _workload(row, model), _layout(row), _hardware(row, accelerator))
 
 
 def _workload(row: Row, model: Architecture) -> Workload:
@@ -145,15 +147,15 @@ def _layout(row: Row) -> Layout:
     return Layout(row.integer("nodes", default=1), devices, tensor, pipeline, data, split=split)
 
 
-def _hardware(row: Row, part: Accelerator) -> Hardware:
-    part = _scale_rates(part, row.number("share", default=1))
+def _hardware(row: Row, accelerator: Accelerator) -> Hardware:
+    accelerator = _scale_rates(accelerator, row.number("share", default=1))
     devices, nodes = row.integer("devices", default=1), row.integer("nodes", default=1)
-    hardware = with_link_for(build_accelerator_hardware(part), max(1, devices // max(1, nodes)))
+    hardware = with_link_for(build_accelerator_hardware(accelerator), max(1, devices // max(1, nodes)))
     return replace(hardware, devices_per_node=1) if nodes == devices else hardware
 
 
-def _scale_rates(part: Accelerator, share: float) -> Accelerator:
-    """Return the part with scaled rates: one die of two, or a power limit."""
+def _scale_rates(accelerator: Accelerator, share: float) -> Accelerator:
+    """Return the accelerator with scaled rates: one die of two, or a power limit."""
     rates = (
         "bandwidth_gb_s",
         "bf16_tflops_dense",
@@ -161,8 +163,8 @@ def _scale_rates(part: Accelerator, share: float) -> Accelerator:
         "fp8_tflops_dense",
         "int8_tops_dense",
     )
-    values = {name: getattr(part, name) for name in rates}
-    return replace(part, **{name: value * share for name, value in values.items() if value})
+    values = {name: getattr(accelerator, name) for name in rates}
+    return replace(accelerator, **{name: value * share for name, value in values.items() if value})
 
 
 def _prompt_tokens_per_s(replica: Replica) -> float | None:

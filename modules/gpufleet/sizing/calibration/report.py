@@ -19,10 +19,10 @@ def format_report(predictions: Sequence[HeldOutPrediction]) -> str:
     covered = find_covered_rows(predictions)
     lines = [f"{'':12}{'devices':22}{'n':>4}{'median':>9}{'p90':>9}{'in 80 %':>9}"]
     for metric in ("decode", "throughput", "prefill", "training"):
-        for name, part in _group_by_class([each for each in predictions if each.row.metric == metric]):
-            errors = sorted(each.relative_error for each in part)
-            share = sum(covered[each.row.id] for each in part) / len(part)
-            figures = f"{len(part):4}{quantile(errors, 0.5):9.1%}{quantile(errors, 0.9):9.1%}{share:9.0%}"
+        for name, subset in _group_by_class([each for each in predictions if each.row.metric == metric]):
+            errors = sorted(each.relative_error for each in subset)
+            share = sum(covered[each.row.id] for each in subset) / len(subset)
+            figures = f"{len(subset):4}{quantile(errors, 0.5):9.1%}{quantile(errors, 0.9):9.1%}{share:9.0%}"
             lines.append(f"{metric:12}{name:22}{figures}")
     return "\n".join(lines) + "\n"
 
@@ -35,7 +35,7 @@ def _group_by_class(
         kind: [each for each in predictions if each.row.device_class == kind]
         for kind in {each.row.device_class for each in predictions}
     }
-    yield from sorted((kind, part) for kind, part in kinds.items() if len(part) >= MIN_ROWS)
-    few = [each for part in kinds.values() if len(part) < MIN_ROWS for each in part]
+    yield from sorted((kind, subset) for kind, subset in kinds.items() if len(subset) >= MIN_ROWS)
+    few = [each for subset in kinds.values() if len(subset) < MIN_ROWS for each in subset]
     if few:
         yield POOLED_LABEL, few

@@ -19,26 +19,29 @@ from gpufleet.sizing.plans.placement import place_on_devices
 
 def compare_accelerators(names: Iterable[str] = (), request: SizingRequest | None = None) -> Comparison:
     """Compare those accelerators, or the default ones; with a request also their speed."""
-    parts = select_accelerators(names)
-    prices = _cheapest_prices({part.name for part in parts})
-    subjects = tuple(_compare_one(part, tuple(prices.get(part.name, ())), request) for part in parts)
-    return Comparison(subjects, request.workload if request else None)
+    accelerators = select_accelerators(names)
+    prices = _cheapest_prices({accelerator.name for accelerator in accelerators})
+    compared = tuple(
+        _compare_one(accelerator, tuple(prices.get(accelerator.name, ())), request)
+        for accelerator in accelerators
+    )
+    return Comparison(compared, request.workload if request else None)
 
 
 def _compare_one(
-    part: Accelerator, prices: tuple[DevicePrice, ...], request: SizingRequest | None
+    accelerator: Accelerator, prices: tuple[DevicePrice, ...], request: SizingRequest | None
 ) -> ComparedAccelerator:
     if request is None:
-        return ComparedAccelerator(part, prices)
-    hardware = build_accelerator_hardware(part)
+        return ComparedAccelerator(accelerator, prices)
+    hardware = build_accelerator_hardware(accelerator)
     reasons = "; ".join(
         c.message for c in check_placement(request.workload, hardware, 1, Layout()) if c.is_blocking
     )
     if reasons:
-        return ComparedAccelerator(part, prices, why_not=reasons)
+        return ComparedAccelerator(accelerator, prices, why_not=reasons)
     plan = next(iter(plans_on(request, hardware)), None)
     why_not = _why_not(request, hardware, plan)
-    return ComparedAccelerator(part, prices, None if why_not else plan, why_not)
+    return ComparedAccelerator(accelerator, prices, None if why_not else plan, why_not)
 
 
 def _why_not(request: SizingRequest, hardware: Hardware, plan: Plan | None) -> str:

@@ -77,7 +77,7 @@ class Comparison:
     workload: Workload | None = None
 
 
-def peak_tflops(part: Accelerator, precision: str) -> tuple[float | None, str]:
+def peak_tflops(accelerator: Accelerator, precision: str) -> tuple[float | None, str]:
     """Return the dense peak rate for weights of that precision, and the number format of that rate.
 
     Accelerators without the format use their fastest wider format.
@@ -87,7 +87,7 @@ def peak_tflops(part: Accelerator, precision: str) -> tuple[float | None, str]:
         "fp4": ("fp4", "fp8"),
         "int8": ("int8",),
     }.get(precision, ())
-    known_rates = {name: rate for name, rate in list_dense_rates(part).items() if rate is not None}
+    known_rates = {name: rate for name, rate in list_dense_rates(accelerator).items() if rate is not None}
     for name in (*ladder, "bf16"):
         if name in known_rates and precision != "f32":
             return known_rates[name], name
@@ -98,19 +98,19 @@ def peak_tflops(part: Accelerator, precision: str) -> tuple[float | None, str]:
     return known_rates.get(best), best
 
 
-def list_dense_rates(part: Accelerator) -> dict[str, float | None]:
+def list_dense_rates(accelerator: Accelerator) -> dict[str, float | None]:
     """Return the dense rates by format, in 10^12 operations per second."""
     return {
-        "fp32": part.fp32_tflops,
-        "fp16": part.fp16_tflops_dense,
-        "bf16": part.bf16_tflops_dense,
-        "fp8": part.fp8_tflops_dense,
-        "fp4": part.fp4_tflops_dense,
-        "int8": part.int8_tops_dense,
+        "fp32": accelerator.fp32_tflops,
+        "fp16": accelerator.fp16_tflops_dense,
+        "bf16": accelerator.bf16_tflops_dense,
+        "fp8": accelerator.fp8_tflops_dense,
+        "fp4": accelerator.fp4_tflops_dense,
+        "int8": accelerator.int8_tops_dense,
     }
 
 
-def ridge_point(part: Accelerator, precision: str = "bf16") -> float | None:
+def ridge_point(accelerator: Accelerator, precision: str = "bf16") -> float | None:
     """Return the ridge point of the roofline in operations per byte."""
-    peak, _ = peak_tflops(part, precision)
-    return peak * 1e12 / (part.bandwidth_gb_s * 1e9) if peak and part.bandwidth_gb_s else None
+    peak, _ = peak_tflops(accelerator, precision)
+    return peak * 1e12 / (accelerator.bandwidth_gb_s * 1e9) if peak and accelerator.bandwidth_gb_s else None

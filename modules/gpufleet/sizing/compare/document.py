@@ -42,17 +42,17 @@ def _workload_document(work: Workload) -> Json:
 
 
 def _accelerator_document(compared: ComparedAccelerator, precision: str) -> Json:
-    part = compared.accelerator
+    accelerator = compared.accelerator
     names = (
         "name", "vendor", "kind", "architecture", "form_factor", "launch_year", "memory_gib", "usable_gib",
         "bandwidth_gb_s", "link", "link_gb_s", "pcie_gen", "peer_access", "unified", "tdp_w", "source", "as_of",
     )  # fmt: skip
-    _, computed_in = peak_tflops(part, precision)
-    return {name: getattr(part, name) for name in names} | {
-        "stacks": list(part.stacks),
-        "dense_tera_per_s": list_dense_rates(part),
+    _, computed_in = peak_tflops(accelerator, precision)
+    return {name: getattr(accelerator, name) for name in names} | {
+        "stacks": list(accelerator.stacks),
+        "dense_tera_per_s": list_dense_rates(accelerator),
         "ridge": {
-            "operations_per_byte": _round_significant(ridge_point(part, precision)),
+            "operations_per_byte": _round_significant(ridge_point(accelerator, precision)),
             "computed_in": computed_in,
         },
         "prices": [asdict(price) for price in compared.prices],

@@ -38,18 +38,18 @@ def _fact_lines(comparison: Comparison) -> Iterator[str]:
 
 
 def _fact_row(compared: ComparedAccelerator) -> tuple[str, ...]:
-    part, price = compared.accelerator, compared.price
+    accelerator, price = compared.accelerator, compared.price
     return (
-        part.name,
-        f"{part.memory_gib:g}",
-        format_figure(part.usable_gib),
-        format_figure(part.bandwidth_gb_s),
-        *(format_figure(rate) for rate in list_dense_rates(part).values()),
-        part.link or (f"PCIe {part.pcie_gen}" if part.pcie_gen else "-"),
-        format_figure(part.link_gb_s),
-        format_figure(part.tdp_w),
-        str(part.launch_year or "-"),
-        " ".join(part.stacks) or "-",
+        accelerator.name,
+        f"{accelerator.memory_gib:g}",
+        format_figure(accelerator.usable_gib),
+        format_figure(accelerator.bandwidth_gb_s),
+        *(format_figure(rate) for rate in list_dense_rates(accelerator).values()),
+        accelerator.link or (f"PCIe {accelerator.pcie_gen}" if accelerator.pcie_gen else "-"),
+        format_figure(accelerator.link_gb_s),
+        format_figure(accelerator.tdp_w),
+        str(accelerator.launch_year or "-"),
+        " ".join(accelerator.stacks) or "-",
         format_figure(price.usd_per_hour if price else None),
         f"{price.purchase} {price.cloud} {price.region}" if price else "-",
         (price.as_of or "undated") if price else "-",

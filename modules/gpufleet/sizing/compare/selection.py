@@ -28,8 +28,8 @@ DEFAULT_ACCELERATORS = (
 def select_accelerators(names: Iterable[str]) -> list[Accelerator]:
     """Return the accelerators of those names without duplicates; the default ones without names."""
     requested = tuple(names)
-    parts = [_find_accelerator(name) for name in requested or DEFAULT_ACCELERATORS]
-    return list({part.name: part for part in parts}.values())
+    accelerators = [_find_accelerator(name) for name in requested or DEFAULT_ACCELERATORS]
+    return list({accelerator.name: accelerator for accelerator in accelerators}.values())
 
 
 def _find_accelerator(name: str) -> Accelerator:

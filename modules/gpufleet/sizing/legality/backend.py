@@ -15,16 +15,16 @@ from gpufleet.sizing.model_engine import is_supported_on
     is_blocking=True,
 )
 def check_engine_backend(case: PlacementCase) -> Iterator[str]:
-    part = case.hardware.accelerator
-    if is_supported_on(case.engine, part):
+    accelerator = case.hardware.accelerator
+    if is_supported_on(case.engine, accelerator):
         return
-    runs, has = ", ".join(sorted(case.engine.stacks)), ", ".join(part.stacks)
+    runs, has = ", ".join(sorted(case.engine.stacks)), ", ".join(accelerator.stacks)
     extra = (
         "; the vllm-metal plugin is an engine of its own"
-        if (case.engine.name, part.kind) == ("vllm", "apple")
+        if (case.engine.name, accelerator.kind) == ("vllm", "apple")
         else ""
     )
-    yield f"{case.engine.name} runs on {runs}; {part.name} has {has}{extra} ({case.engine.source})"
+    yield f"{case.engine.name} runs on {runs}; {accelerator.name} has {has}{extra} ({case.engine.source})"
 
 
 @rule(

@@ -13,9 +13,9 @@ from gpufleet.sizing.legality.rule import PlacementCase, rule
     source="rocm.docs.amd.com gpu-specs: architectures listed; accelerators.csv row Radeon RX 460",
 )
 def check_unsupported_gfx803(case: PlacementCase) -> Iterator[str]:
-    part = case.hardware.accelerator
-    if "gfx803" in part.architecture:
-        name = f"{part.name} ({part.memory_gib:g} GB, gfx803)"
+    accelerator = case.hardware.accelerator
+    if "gfx803" in accelerator.architecture:
+        name = f"{accelerator.name} ({accelerator.memory_gib:g} GB, gfx803)"
         yield f"{name} is no longer supported by ROCm: only engines with Vulkan run on it"
 
 
@@ -25,6 +25,6 @@ def check_unsupported_gfx803(case: PlacementCase) -> Iterator[str]:
     source="accelerators.csv row Compute Module 5 / Pi 5",
 )
 def check_board_training(case: PlacementCase) -> Iterator[str]:
-    part = case.hardware.accelerator
-    if part.kind == "sbc" and part.stacks == ("cpu",) and case.workload.is_training:
-        yield f"{part.name} would train on its processor alone ({part.fp32_tflops or 0:g} TFLOPS)"
+    accelerator = case.hardware.accelerator
+    if accelerator.kind == "sbc" and accelerator.stacks == ("cpu",) and case.workload.is_training:
+        yield f"{accelerator.name} would train on its processor alone ({accelerator.fp32_tflops or 0:g} TFLOPS)"

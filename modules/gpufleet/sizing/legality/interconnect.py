@@ -29,11 +29,11 @@ def check_peer_access(case: PlacementCase) -> Iterator[str]:
     source="tweaktown.com, 2022-09-25, on Ada without NVLink; accelerators.csv, column link",
 )
 def check_nvlink(case: PlacementCase) -> Iterator[str]:
-    part = case.hardware.accelerator
-    cards = part.vendor == "NVIDIA" and part.kind in ("gpu_gaming", "gpu_workstation")
-    if cards and not part.link and _has_several_devices_per_node(case):
+    accelerator = case.hardware.accelerator
+    cards = accelerator.vendor == "NVIDIA" and accelerator.kind in ("gpu_gaming", "gpu_workstation")
+    if cards and not accelerator.link and _has_several_devices_per_node(case):
         link = case.hardware.link or "their slots"
-        yield f"{part.name} has no NVLink: {case.layout.devices} cards communicate over {link}"
+        yield f"{accelerator.name} has no NVLink: {case.layout.devices} cards communicate over {link}"
 
 
 @rule(

@@ -13,11 +13,12 @@ from gpufleet.sizing.legality.rule import PlacementCase, rule
     source="10 CM5 (160 GB) ran Llama 70B at 0.85 tok/s, one M3 Ultra at 14.1 (geerlingguy, sizing/data/measured.csv)",
 )
 def check_summed_memory(case: PlacementCase) -> Iterator[str]:
-    part, nodes = case.hardware.accelerator, case.layout.nodes
+    accelerator, nodes = case.hardware.accelerator, case.layout.nodes
     if nodes > 1 and case.hardware.unified:
-        total = part.memory_gib * case.layout.devices
+        total = accelerator.memory_gib * case.layout.devices
         yield (
-            f"{total:g} GB over {nodes} nodes is {nodes} times {part.memory_gib:g} GB, not one memory of {total:g} GB: "
+            f"{total:g} GB over {nodes} nodes is {nodes} times {accelerator.memory_gib:g} GB, "
+            f"not one memory of {total:g} GB: "
             "layers or parts of them are on different nodes, and every token crosses the network"
         )
 

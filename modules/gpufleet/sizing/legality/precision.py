@@ -48,17 +48,17 @@ def check_fp8_arithmetic(case: PlacementCase) -> Iterator[str]:
 
 @rule(
     "no-fp8",
-    reason="without an fp8 rate the part computes in another format",
+    reason="without an fp8 rate the accelerator computes in another format",
     source="accelerators.csv, column fp8_tflops_dense",
 )
 def check_fp8_rate(case: PlacementCase) -> Iterator[str]:
-    part = case.hardware.accelerator
+    accelerator = case.hardware.accelerator
     if (
         case.workload.precision == "fp8"
         and _compute_capability(case) is None
-        and part.fp8_tflops_dense is None
+        and accelerator.fp8_tflops_dense is None
     ):
-        yield f"no fp8 rate of {part.name} is known: its 16-bit rate is used"
+        yield f"no fp8 rate of {accelerator.name} is known: its 16-bit rate is used"
 
 
 @rule(
@@ -68,7 +68,7 @@ def check_fp8_rate(case: PlacementCase) -> Iterator[str]:
 )
 def check_fp4(case: PlacementCase) -> Iterator[str]:
     capability = _compute_capability(case)
-    part = case.hardware.accelerator
-    has_no_fp4 = part.fp4_tflops_dense is None and (capability is None or capability < FP4_FROM)
+    accelerator = case.hardware.accelerator
+    has_no_fp4 = accelerator.fp4_tflops_dense is None and (capability is None or capability < FP4_FROM)
     if case.workload.precision in FP4 and has_no_fp4:
-        yield f"{part.name} has no 4-bit floating-point arithmetic: weights alone are 4-bit"
+        yield f"{accelerator.name} has no 4-bit floating-point arithmetic: weights alone are 4-bit"

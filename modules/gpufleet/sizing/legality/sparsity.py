@@ -14,7 +14,10 @@ from gpufleet.sizing.legality.rule import PlacementCase, rule
     source="sizing/data/sparse.csv",
 )
 def check_sparse_headline(case: PlacementCase) -> Iterator[str]:
-    part = case.hardware.accelerator
+    accelerator = case.hardware.accelerator
     for row in load_rows("sparse.csv"):
-        if row["accelerator"] == part.name and case.workload.precision in row.split_words("precisions"):
-            yield f"{part.name}: its vendor's {row['headline']} is sparse, dense is {row['dense']} ({row['source']})"
+        if row["accelerator"] == accelerator.name and case.workload.precision in row.split_words(
+            "precisions"
+        ):
+            rates = f"its vendor's {row['headline']} is sparse, dense is {row['dense']}"
+            yield f"{accelerator.name}: {rates} ({row['source']})"

@@ -64,10 +64,10 @@ def with_recompute(training: Training, recompute: Recompute, *, chunked: bool = 
     return replace(training, recompute=recompute, fused_loss=training.fused_loss or chunked)
 
 
-def usable_gib(part: Accelerator) -> float:
+def usable_gib(accelerator: Accelerator) -> float:
     """Return the GiB of one device that an allocator can use: without the driver's context."""
-    usable = part.usable_gib or part.memory_gib
-    has_no_driver_context = part.unified or part.kind in {"sbc", "npu", "apple"}
+    usable = accelerator.usable_gib or accelerator.memory_gib
+    has_no_driver_context = accelerator.unified or accelerator.kind in {"sbc", "npu", "apple"}
     return usable if has_no_driver_context else usable - load_constants()["context_gib"]
 
 
@@ -124,8 +124,10 @@ def _summarize(workload: Workload, share: DeviceMemory, layout: Layout, hardware
 def _engine_reserved_gib(workload: Workload, hardware: Hardware) -> float:
     if workload.is_training:
         return 0.0
-    part = hardware.accelerator
-    return engine_memory(workload, part).gpu_memory_utilization * (part.usable_gib or part.memory_gib)
+    accelerator = hardware.accelerator
+    return engine_memory(workload, accelerator).gpu_memory_utilization * (
+        accelerator.usable_gib or accelerator.memory_gib
+    )
 
 
 def _memory_notes(workload: Workload, share: DeviceMemory, layout: Layout, hardware: Hardware) -> list[str]:

@@ -100,7 +100,7 @@ ENGINE_ALIASES = {
 }
 
 
-def engine_memory(workload: Workload, part: Accelerator) -> EngineMemory:
+def engine_memory(workload: Workload, accelerator: Accelerator) -> EngineMemory:
     """Return how the named engine uses memory, or the default engine of that hardware."""
     engine_name = "".join(letter for letter in (workload.engine or "").lower() if letter.isalnum())
     names_by_spelling = {
@@ -109,14 +109,14 @@ def engine_memory(workload: Workload, part: Accelerator) -> EngineMemory:
     for spelling, name in names_by_spelling.items():
         if engine_name and spelling in engine_name:
             return _with_measured_constants(ENGINE_MEMORY[name])
-    if part.kind == "npu" and "rknn" in part.stacks:
+    if accelerator.kind == "npu" and "rknn" in accelerator.stacks:
         return ENGINE_MEMORY["rknn"]
-    runs_in_llama_cpp = is_gguf(normalize_precision(workload.precision)) or part.kind in {
+    runs_in_llama_cpp = is_gguf(normalize_precision(workload.precision)) or accelerator.kind in {
         "sbc",
         "apple",
         "apu",
     }
-    return ENGINE_MEMORY["llama.cpp" if runs_in_llama_cpp or part.unified else "vllm"]
+    return ENGINE_MEMORY["llama.cpp" if runs_in_llama_cpp or accelerator.unified else "vllm"]
 
 
 def _with_measured_constants(engine: EngineMemory) -> EngineMemory:
@@ -145,11 +145,11 @@ def inference_memory(workload: Workload, layout: Layout, hardware: Hardware) -> 
     return share
 
 
-def runtime_precision(workload: Workload, part: Accelerator) -> str:
+def runtime_precision(workload: Workload, accelerator: Accelerator) -> str:
     """Return the precision that the engine loads: llama.cpp's MXFP4 files store all but the experts in 8 bits."""
     if (
         normalize_precision(workload.precision) == "mxfp4"
-        and engine_memory(workload, part).name == "llama.cpp"
+        and engine_memory(workload, accelerator).name == "llama.cpp"
     ):
         return "mxfp4_moe"
     return workload.precision
@@ -159,8 +159,8 @@ def _host_embedding_bytes(
     workload: Workload, engine: EngineMemory, layout: Layout, hardware: Hardware
 ) -> float:
     """Return the bytes of an embedding that stays in host memory; a tied one is on the card as the output matrix."""
-    model, part = workload.model, hardware.accelerator
-    has_unified_memory = part.unified or hardware.unified or part.kind in {"sbc", "npu"}
+    model, accelerator = workload.model, hardware.accelerator
+    has_unified_memory = accelerator.unified or hardware.unified or accelerator.kind in {"sbc", "npu"}
     if (
         not engine.has_host_embedding
         or has_unified_memory

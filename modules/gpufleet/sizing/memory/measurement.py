@@ -59,9 +59,9 @@ def load_measurements() -> tuple[MeasuredMemory, ...]:
 
 def _build_measurement(row: CsvRow) -> MeasuredMemory:
     fits = row["metric"] == "fits"
-    part = catalog.get_accelerator(row["accelerator"] or DEFAULT_ACCELERATOR)
+    accelerator = catalog.get_accelerator(row["accelerator"] or DEFAULT_ACCELERATOR)
     if row["memory_gib"]:  # a card sold in another size than the catalogue's
-        part = replace(part, memory_gib=row.number("memory_gib"), usable_gib=None)
+        accelerator = replace(accelerator, memory_gib=row.number("memory_gib"), usable_gib=None)
     return MeasuredMemory(
         id=row["id"],
         group=row["group"],
@@ -70,7 +70,7 @@ def _build_measurement(row: CsvRow) -> MeasuredMemory:
         fits=row["value"] == "1" if fits else None,
         workload=_workload(row),
         layout=_layout(row),
-        hardware=Hardware(name=part.name, accelerator=part, devices_per_node=DEVICES_OF_A_NODE),
+        hardware=Hardware(name=accelerator.name, accelerator=accelerator, devices_per_node=DEVICES_OF_A_NODE),
         source=row["source"],
         notes=row["notes"],
     )

@@ -96,7 +96,7 @@ def _replica_variants(request: SizingRequest, hardware: Hardware, least: Placeme
     """Yield the smallest replica, and one over a full node, because all devices of a node are paid for."""
     yield _fill_streams(request, least)
     per_node = hardware.devices_per_node
-    if hardware.origin != "part" and least.layout.devices < per_node:
+    if hardware.origin != "accelerator" and least.layout.devices < per_node:
         full_node = place_on_devices(request.workload, hardware, per_node)
         if full_node.fits and full_node.layout.tensor > 1:
             yield _fill_streams(request, full_node)
@@ -105,7 +105,7 @@ def _replica_variants(request: SizingRequest, hardware: Hardware, least: Placeme
 def _fill_paid_nodes(request: SizingRequest, hardware: Hardware, placement: Placement) -> Plan:
     """Return the plan with as many replicas as fit on the paid nodes."""
     size, per_node = placement.layout.devices, hardware.devices_per_node
-    replicas = per_node // size if hardware.origin != "part" and size < per_node else 1
+    replicas = per_node // size if hardware.origin != "accelerator" and size < per_node else 1
     return _build_plan(request, placement, replicas=replicas)
 
 

@@ -26,9 +26,9 @@ def list_hardware(request: SizingRequest) -> Iterator[Hardware]:
     yield from list_cloud_machines(request)
     if not request.is_constrained:
         yield from (
-            build_accelerator_hardware(part)
-            for part in catalog.load_accelerators().values()
-            if part.bandwidth_gb_s
+            build_accelerator_hardware(accelerator)
+            for accelerator in catalog.load_accelerators().values()
+            if accelerator.bandwidth_gb_s
         )
 
 
@@ -71,7 +71,7 @@ def add_offers(request: SizingRequest, hardware: Hardware) -> Hardware:
 def list_plan_offers(request: SizingRequest, plan: Plan) -> tuple[Offer, ...]:
     """Return the offers for a plan; a bare accelerator is priced as the cheapest machines on which the plan fits."""
     hardware = plan.hardware
-    if hardware.origin != "part" or not hardware.offers:
+    if hardware.origin != "accelerator" or not hardware.offers:
         return hardware.offers
     devices_per_node = min(plan.layout.devices, hardware.devices_per_node)
     best: dict[str, Offer] = {}
@@ -89,21 +89,23 @@ def list_plan_offers(request: SizingRequest, plan: Plan) -> tuple[Offer, ...]:
     return tuple(best.values()) or hardware.offers
 
 
-def _offers_per_device(request: SizingRequest, part: Accelerator, per_node: int) -> Iterator[Offer]:
+def _offers_per_device(request: SizingRequest, accelerator: Accelerator, per_node: int) -> Iterator[Offer]:
     """Yield offers for a node of bare accelerators at a cloud's cheapest price per device."""
     seen = set()
-    for machine_offer in _offers_with_accelerator(request, part):
+    for machine_offer in _offers_with_accelerator(request, accelerator):
         if machine_offer.purchase not in seen:
             seen.add(machine_offer.purchase)
             usd = machine_offer.price.usd_per_hour / machine_offer.machine.accelerators[0].count * per_node
             yield _accelerator_offer(machine_offer, usd, f"a device of {machine_offer.machine.name}")
 
 
-def _offers_with_accelerator(request: SizingRequest, part: Accelerator) -> Iterator[catalog.MachineOffer]:
+def _offers_with_accelerator(
+    request: SizingRequest, accelerator: Accelerator
+) -> Iterator[catalog.MachineOffer]:
     """Yield permitted offers of machines with that accelerator (full cards only), cheapest per device first."""
-    for machine_offer in catalog.search_offers(accelerator=part.name, compare_by="accelerator"):
-        accelerator = machine_offer.machine.accelerators[0]
-        is_full_device = accelerator.model == part.name and accelerator.share == 1.0
+    for machine_offer in catalog.search_offers(accelerator=accelerator.name, compare_by="accelerator"):
+        attached = machine_offer.machine.accelerators[0]
+        is_full_device = attached.model == accelerator.name and attached.share == 1.0
         if is_full_device and _matches_request(
             request, machine_offer.machine.cloud, machine_offer.region, machine_offer.purchase
         ):

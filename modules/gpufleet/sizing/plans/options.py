@@ -135,12 +135,12 @@ def parse_context(text: str, *, trains: bool) -> tuple[int, int, bool]:
     """Return input and output tokens of ``IN/OUT`` or of a total, and whether only a total was given."""
     if not text:
         return (DEFAULT_TRAINING_LENGTH, 0, False) if trains else (DEFAULT_INPUT, DEFAULT_OUTPUT, False)
-    parts = [part.strip() for part in text.split("/")]
-    if len(parts) > 2:  # noqa: PLR2004 - prompt and answer
+    lengths = [length.strip() for length in text.split("/")]
+    if len(lengths) > 2:  # noqa: PLR2004 - prompt and answer
         raise InputError(
             f"{text!r} has more than two parts", where="--context", remedy="give 8192, or 1000/500"
         )
-    counts = [_parse_length(part, text) for part in parts]
+    counts = [_parse_length(length, text) for length in lengths]
     if len(counts) == 2:  # noqa: PLR2004
         if sum(counts) == 0:
             raise InputError("0/0 has no tokens", where="--context", remedy="give 8192, or 1000/500")
@@ -152,9 +152,9 @@ def parse_context(text: str, *, trains: bool) -> tuple[int, int, bool]:
     return counts[0] // 2, counts[0] - counts[0] // 2, True
 
 
-def _parse_length(part: str, text: str) -> int:
-    factor = 1024 if part[-1:].lower() == "k" else 1
-    digits = part[:-1] if factor > 1 else part
+def _parse_length(length: str, text: str) -> int:
+    factor = 1024 if length[-1:].lower() == "k" else 1
+    digits = length[:-1] if factor > 1 else length
     if not digits.isascii() or not digits.isdigit():
         remedy = "give whole tokens: 8192, 128k, or 1000/500 for prompt and answer"
         raise InputError(f"{text!r} is not a length", where="--context", remedy=remedy)

@@ -94,7 +94,7 @@ def sharding_variants(workload: Workload, devices: int) -> Iterator[Workload]:
 def find_smallest_placement(workload: Workload, hardware: Hardware) -> Placement | None:
     """Return the smallest replica that fits, None if none fits."""
     one = place_on_devices(workload, hardware, 1, quick=True)
-    needs_full_nodes = hardware.origin != "part" and workload.is_training
+    needs_full_nodes = hardware.origin != "accelerator" and workload.is_training
     if one.fits and not needs_full_nodes:
         return one
     least = _min_devices(one)

@@ -104,7 +104,7 @@ def _table_row(plan: Plan) -> Row:
     speeds = f"{format_figure(plan.tokens_per_s_low)}-{format_figure(plan.tokens_per_s_high)}"
     offer = plan.offer
     purchase = (
-        " ".join(part for part in (offer.purchase, offer.cloud, offer.region) if part)
+        " ".join(text for text in (offer.purchase, offer.cloud, offer.region) if text)
         if offer
         else "no price known"
     )

@@ -15,9 +15,9 @@ def subtract_reserved_memory(hardware: Hardware, request: SizingRequest) -> Hard
     """Return the hardware without the memory that other processes use."""
     if not request.reserve_gib:
         return hardware
-    part = hardware.accelerator
-    usable = (part.usable_gib or part.memory_gib) - _reserved_gib(hardware, request)
-    return replace(hardware, accelerator=replace(part, usable_gib=max(usable, 1e-6)))
+    accelerator = hardware.accelerator
+    usable = (accelerator.usable_gib or accelerator.memory_gib) - _reserved_gib(hardware, request)
+    return replace(hardware, accelerator=replace(accelerator, usable_gib=max(usable, 1e-6)))
 
 
 def reserved_memory_warnings(request: SizingRequest) -> Iterator[PlanWarning]:

@@ -75,8 +75,10 @@ def replica_requests_per_s(plan: Plan) -> float | None:
     if plan.workload.is_training or plan.speed is None or not plan.speed.tokens_per_s:
         return None
     seconds = plan.workload.output_tokens / plan.speed.tokens_per_s
-    nodes, part = plan.layout.nodes, plan.hardware.accelerator
-    if not is_server_engine(find_calibrated_engine(plan.workload.engine, part, training=False, nodes=nodes)):
+    nodes, accelerator = plan.layout.nodes, plan.hardware.accelerator
+    if not is_server_engine(
+        find_calibrated_engine(plan.workload.engine, accelerator, training=False, nodes=nodes)
+    ):
         rate = plan.speed.prompt_tokens_per_s  # a server's rate already includes prompt time
         seconds += plan.workload.input_tokens / rate if rate else 0.0
     return 1 / seconds if seconds else None

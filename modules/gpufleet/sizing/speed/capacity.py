@@ -16,8 +16,8 @@ def max_streams(replica: Replica) -> float:
 
     With continuous batching the average sequence is half generated.
     """
-    part, layout, work = replica.hardware.accelerator, replica.layout, replica.workload
-    memory = usable_gib(part) * 2**30 * (1 - RUNTIME_RESERVE) * layout.tensor * layout.pipeline
+    accelerator, layout, work = replica.hardware.accelerator, replica.layout, replica.workload
+    memory = usable_gib(accelerator) * 2**30 * (1 - RUNTIME_RESERVE) * layout.tensor * layout.pipeline
     weights = weight_bytes(work.model, replica.precision)
     length = work.input_tokens + work.output_tokens / (2 if device.is_server_engine(replica.engine) else 1)
     cache_per_stream = operation_count.kv_cache_bytes(work.model, replica.kv_precision, max(length, 1))

@@ -19,16 +19,20 @@ ENGINE_ALIASES = {
 }  # fmt: skip
 
 
-def device_class(part: Accelerator) -> str:
-    """Return the device class whose measurements apply to the part."""
-    vendor = part.vendor.lower()
-    if part.kind in ("apple", "tpu"):
-        return part.kind
+def device_class(accelerator: Accelerator) -> str:
+    """Return the device class whose measurements apply to the accelerator."""
+    vendor = accelerator.vendor.lower()
+    if accelerator.kind in ("apple", "tpu"):
+        return accelerator.kind
     if vendor in ("nvidia", "amd"):
-        if part.unified:
+        if accelerator.unified:
             return f"{vendor}-soc"
-        return f"{vendor}-hbm" if HBM_ARCHITECTURES.search(part.architecture.lower()) else f"{vendor}-gddr"
-    if "A72" in part.architecture:
+        return (
+            f"{vendor}-hbm"
+            if HBM_ARCHITECTURES.search(accelerator.architecture.lower())
+            else f"{vendor}-gddr"
+        )
+    if "A72" in accelerator.architecture:
         return "board-a72"  # no dot-product instructions, and a quarter of its nominal bandwidth
     class_by_vendor = {
         "raspberry pi": "board-cpu",
@@ -36,18 +40,18 @@ def device_class(part: Accelerator) -> str:
         "aws": "neuron",
         "intel": "intel-gpu",
     }
-    return "gaudi" if "gaudi" in part.name.lower() else class_by_vendor.get(vendor, "other")
+    return "gaudi" if "gaudi" in accelerator.name.lower() else class_by_vendor.get(vendor, "other")
 
 
 def find_calibrated_engine(
-    requested: str | None, part: Accelerator, *, training: bool, nodes: int = 1
+    requested: str | None, accelerator: Accelerator, *, training: bool, nodes: int = 1
 ) -> str:
     """Return the engine whose efficiency factors apply: the requested one, or the default of the device."""
     if requested:
         name = requested.strip().lower()
         name = ENGINE_ALIASES.get(name, name)
         return "pytorch-fsdp" if training and name in ("pytorch", "transformers") else name
-    kind = device_class(part)
+    kind = device_class(accelerator)
     if training:
         return {"tpu": "maxtext", "neuron": "neuron"}.get(kind, "pytorch-fsdp")
     if kind == "board-cpu" and nodes > 1:
@@ -77,14 +81,14 @@ def default_kv_precision(engine: str, precision: str, kind: str = "") -> str:
     return "fp8" if eight else "f16"
 
 
-def find_peak_flops(part: Accelerator, precision: str, engine: str) -> float | None:
+def find_peak_flops(accelerator: Accelerator, precision: str, engine: str) -> float | None:
     """Return the dense peak FLOP/s that the engine can use, None if the catalogue has no rate."""
-    half = part.bf16_tflops_dense or part.fp16_tflops_dense
-    if engine in LOCAL_ENGINES and part.vendor == "NVIDIA":
+    half = accelerator.bf16_tflops_dense or accelerator.fp16_tflops_dense
+    if engine in LOCAL_ENGINES and accelerator.vendor == "NVIDIA":
         # kernels that accumulate in 16 bits run at the full rate of the cores, half of the one for 8-bit integers
-        half = max(half or 0.0, (part.int8_tops_dense or 0.0) / 2)
-    tflops = {"fp8": part.fp8_tflops_dense, "fp4": part.fp4_tflops_dense}.get(
+        half = max(half or 0.0, (accelerator.int8_tops_dense or 0.0) / 2)
+    tflops = {"fp8": accelerator.fp8_tflops_dense, "fp4": accelerator.fp4_tflops_dense}.get(
         kernel_format(precision)
     ) or half
-    tflops = tflops or part.fp32_tflops
+    tflops = tflops or accelerator.fp32_tflops
     return tflops * 1e12 if tflops else None

@@ -45,13 +45,13 @@ def inter_node_link(hardware: Hardware) -> Link:
     return Link("adapter" if speed >= 10 else "ethernet", speed)  # noqa: PLR2004 - 100 Gbit/s cards bypass the kernel
 
 
-def _default_network_gb_s(part: Accelerator) -> float:
+def _default_network_gb_s(accelerator: Accelerator) -> float:
     """Return the default network per device: one adapter per device in a data centre, else 1 GbE."""
-    if part.kind not in ("gpu_datacenter", "asic", "tpu"):
+    if accelerator.kind not in ("gpu_datacenter", "asic", "tpu"):
         return ETHERNET_GB_S
-    if part.kind == "tpu" and part.link_gb_s:
-        return part.link_gb_s / 2  # ICI links of a pod connect hosts too
-    return ADAPTER_GB_S if (part.launch_year or 0) >= ADAPTER_YEAR else ADAPTER_GB_S / 2
+    if accelerator.kind == "tpu" and accelerator.link_gb_s:
+        return accelerator.link_gb_s / 2  # ICI links of a pod connect hosts too
+    return ADAPTER_GB_S if (accelerator.launch_year or 0) >= ADAPTER_YEAR else ADAPTER_GB_S / 2
 
 
 def tensor_parallel_link(hardware: Hardware, layout: Layout) -> Link:

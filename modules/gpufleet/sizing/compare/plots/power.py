@@ -53,13 +53,18 @@ def chart(comparison: Comparison) -> Any:
 def _rows(comparison: Comparison) -> list[Row]:
     rows = []
     for compared in comparison.accelerators:
-        part, plan = compared.accelerator, compared.plan
-        if part.tdp_w:
+        accelerator, plan = compared.accelerator, compared.plan
+        if accelerator.tdp_w:
             drawn = plan.watts / plan.devices if plan and plan.watts else None
-            label = format_figure(part.tdp_w) + (
+            label = format_figure(accelerator.tdp_w) + (
                 f"  ({format_figure(drawn)} at work)" if drawn is not None else ""
             )
-            row = {"name": part.name, "kind": kind_label(part), "stated": part.tdp_w, "label": label}
+            row = {
+                "name": accelerator.name,
+                "kind": kind_label(accelerator),
+                "stated": accelerator.tdp_w,
+                "label": label,
+            }
             rows.append(row | {"drawn": drawn})
     if not rows:
         raise InputError("no power rating is known for these accelerators", where="power")

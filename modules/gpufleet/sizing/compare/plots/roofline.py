@@ -64,13 +64,13 @@ def chart(comparison: Comparison) -> Any:
 
 def _roofline_rows(comparison: Comparison, precision: str) -> list[Row]:
     rows = []
-    for part in (each.accelerator for each in comparison.accelerators):
-        peak, computed_in = peak_tflops(part, precision)
-        if peak and part.bandwidth_gb_s:
+    for accelerator in (each.accelerator for each in comparison.accelerators):
+        peak, computed_in = peak_tflops(accelerator, precision)
+        if peak and accelerator.bandwidth_gb_s:
             rows.append(
                 {
-                    "name": part.name, "peak": peak, "gb_s": part.bandwidth_gb_s, "format": computed_in,
-                    "ridge": ridge_point(part, precision),
+                    "name": accelerator.name, "peak": peak, "gb_s": accelerator.bandwidth_gb_s, "format": computed_in,
+                    "ridge": ridge_point(accelerator, precision),
                 }
             )  # fmt: skip
     if not rows:

@@ -62,17 +62,17 @@ def chart(comparison: Comparison) -> Any:
 
 
 def _rows(comparison: Comparison) -> list[Row]:
-    parts = [each.accelerator for each in comparison.accelerators if each.accelerator.bandwidth_gb_s]
-    if not parts:
+    accelerators = [each.accelerator for each in comparison.accelerators if each.accelerator.bandwidth_gb_s]
+    if not accelerators:
         raise InputError("no memory bandwidth is known for these accelerators", where="memory-bandwidth")
     return [
         {
-            "name": part.name,
-            "kind": kind_label(part),
-            "memory": part.usable_gib or part.memory_gib,
-            "bandwidth": part.bandwidth_gb_s,
+            "name": accelerator.name,
+            "kind": kind_label(accelerator),
+            "memory": accelerator.usable_gib or accelerator.memory_gib,
+            "bandwidth": accelerator.bandwidth_gb_s,
         }
-        for part in parts
+        for accelerator in accelerators
     ]
 
 

@@ -27,9 +27,9 @@ DASHES = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3])
 GREY = "#555555"
 
 
-def kind_label(part: Accelerator) -> str:
+def kind_label(accelerator: Accelerator) -> str:
     """Return the label of an accelerator's kind."""
-    return NAMES[part.kind]
+    return NAMES[accelerator.kind]
 
 
 def color_encoding(alt: Any, kinds: set[str]) -> Any:
