@@ -46,8 +46,8 @@ def test_a_source_that_lost_the_node_comes_last(lab):
     candidates = values(
         lab, ("pulumi:a", "declared.pool", "gone", 9), ("pulumi:b", "declared.pool", "here", 1)
     )
-    assert merge(candidates, lost={"pulumi:a"})["pool"] == "here"
-    assert merge(candidates[:1], lost={"pulumi:a"})["pool"] == "gone"
+    assert merge(candidates, lost_sources={"pulumi:a"})["pool"] == "here"
+    assert merge(candidates[:1], lost_sources={"pulumi:a"})["pool"] == "gone"
 
 
 def test_a_placeholder_serial_is_none(lab):

@@ -111,9 +111,9 @@ def check_option_combinations() -> None:
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
     ]
     flags = {name: f"--{name.replace('_', '-')}" for name in context.params}
-    for chief, others in CONFLICTING_OPTIONS.items():
+    for chief, conflicting in CONFLICTING_OPTIONS.items():
         conflict = next(
-            (flags[name] for name in others if chief in given_names and name in given_names), None
+            (flags[name] for name in conflicting if chief in given_names and name in given_names), None
         )
         if conflict:
             raise InputError(

@@ -87,8 +87,8 @@ def show(node: str, as_json: bool) -> None:
     from gpufleet.operations import show as view
 
     with view.open_registry() as registry:
-        shown = view.details(registry.get(node), registry.values(node), registry.conflicts())
-    _print(shown, as_json, view.details_text(shown))
+        details = view.details(registry.get(node), registry.values(node), registry.conflicts())
+    _print(details, as_json, view.details_text(details))
 
 
 @command.command()
@@ -157,11 +157,11 @@ def state(nodes: str, to: str, reason: str) -> None:
     _apply_change(node_change.move_nodes, nodes, to, reason)
 
 
-def _apply_change(what: Callable[..., list[str]], nodes: str, to: str, reason: str) -> None:
+def _apply_change(change_nodes: Callable[..., list[str]], nodes: str, to: str, reason: str) -> None:
     from gpufleet.operations import show as view
 
     with view.open_registry() as registry:
-        lines = what(registry, nodes, to, reason)
+        lines = change_nodes(registry, nodes, to, reason)
     for line in lines:
         output.print_lines(line, err=True)
 

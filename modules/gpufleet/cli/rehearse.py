@@ -103,9 +103,9 @@ def down(stack: str | None, all_rehearsals: bool, deleted: bool, yes: bool, as_j
         lifecycle.down(world, _report)
     if all_rehearsals:
         lifecycle.stop_deleted_rehearsals(lifecycle.find_deleted_homes(root), _report)
-        if others := lifecycle.find_deleted_homes():
+        if remaining_homes := lifecycle.find_deleted_homes():
             _report(
-                f"left {len(others)} deleted rehearsals of other projects: gpufleet rehearse down --deleted"
+                f"left {len(remaining_homes)} deleted rehearsals of other projects: gpufleet rehearse down --deleted"
             )
     if as_json:
         output.print_json([lifecycle.collect_status(world) for world in worlds])

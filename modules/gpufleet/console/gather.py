@@ -45,11 +45,9 @@ def collect_report_data(stack: str, cost_file: Path | None) -> ReportData:
 
 def check_stack(stack: str, nodes: Iterable[Node]) -> None:
     """Raise InputError if no node of the registry belongs to the stack."""
-    known = {node.stack for node in nodes if node.stack}
-    if stack not in known:
-        remedy = (
-            f"gpufleet nodes sync -s {stack}; stacks in the registry: {', '.join(sorted(known)) or 'none'}"
-        )
+    known_stacks = {node.stack for node in nodes if node.stack}
+    if stack not in known_stacks:
+        remedy = f"gpufleet nodes sync -s {stack}; stacks in the registry: {', '.join(sorted(known_stacks)) or 'none'}"
         raise InputError(f"no node of stack {stack!r}", where="--stack", remedy=remedy)
 
 

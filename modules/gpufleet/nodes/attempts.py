@@ -114,12 +114,18 @@ def _store_result(
 ) -> None:
     """Keep the raw records with the report; only an incomplete verdict leaves the attempt open."""
     verdict = report["verdict"]
-    what = {"node_id": node_id, "attempt": attempt, "verdict": verdict, "digest": digest, "recorded_at": at}
-    connection.execute(insert(schema.result), what | {"report": report, "records": list(records)})
+    columns = {
+        "node_id": node_id,
+        "attempt": attempt,
+        "verdict": verdict,
+        "digest": digest,
+        "recorded_at": at,
+    }
+    connection.execute(insert(schema.result), columns | {"report": report, "records": list(records)})
     table = schema.attempt
     ended_at = None if verdict == "incomplete" else at
-    mine = table.c.node_id == node_id, table.c.id == attempt
-    connection.execute(update(table).where(*mine).values(ended_at=ended_at, verdict=verdict))
+    own_attempt = table.c.node_id == node_id, table.c.id == attempt
+    connection.execute(update(table).where(*own_attempt).values(ended_at=ended_at, verdict=verdict))
     connection.execute(update(schema.node).where(schema.node.c.id == node_id).values(verdict=verdict))
 
 

@@ -34,26 +34,26 @@ def upsert(connection: Connection, table: Table, rows: Sequence[dict[str, Any]])
     make = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
     statement = make(table)
     keys = [column.name for column in table.primary_key]
-    rest = {name: statement.excluded[name] for name in rows[0] if name not in keys}
-    for some in slices(rows, _MAX_ROWS_PER_STATEMENT):
-        connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=rest), some)
+    new_columns = {name: statement.excluded[name] for name in rows[0] if name not in keys}
+    for batch in slices(rows, _MAX_ROWS_PER_STATEMENT):
+        connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=new_columns), batch)
 
 
 def update_nodes(connection: Connection, rows: dict[str, dict[str, Any]]) -> None:
     """Write the merged fields of known nodes."""
     if not rows:
         return
-    known = [{"node_id": i, **node_columns(row)} for i, row in rows.items()]
-    columns: dict[str, Any] = {name: bindparam(name) for name in known[0] if name != "node_id"}
+    node_rows = [{"node_id": i, **node_columns(row)} for i, row in rows.items()]
+    columns: dict[str, Any] = {name: bindparam(name) for name in node_rows[0] if name != "node_id"}
     statement = update(schema.node).where(schema.node.c.id == bindparam("node_id")).values(columns)
-    connection.execute(statement, known)
+    connection.execute(statement, node_rows)
 
 
 def insert_nodes(connection: Connection, born: Sequence[dict[str, Any]]) -> None:
     """Insert new nodes, each with its first line of history."""
-    for some in slices(born, _MAX_ROWS_PER_STATEMENT):
-        connection.execute(insert(schema.node), some)
-        connection.execute(insert(schema.history), [_created_event(row) for row in some])
+    for batch in slices(born, _MAX_ROWS_PER_STATEMENT):
+        connection.execute(insert(schema.node), batch)
+        connection.execute(insert(schema.history), [_created_event(row) for row in batch])
 
 
 def node_columns(row: dict[str, Any]) -> dict[str, Any]:
@@ -96,14 +96,14 @@ def _created_event(row: dict[str, Any]) -> dict[str, Any]:
 def drop_values(connection: Connection, keys: dict[str, list[tuple[str, str]]]) -> None:
     """Delete values that their source no longer gives: by source, (node, key)."""
     table = schema.observation.c
-    mine = (
+    same_value = (
         table.source == bindparam("of"),
         table.node_id == bindparam("node"),
         table.key == bindparam("name"),
     )
-    rows = [{"of": source, "node": i, "name": key} for source, some in keys.items() for i, key in some]
+    rows = [{"of": source, "node": i, "name": key} for source, batch in keys.items() for i, key in batch]
     for some in slices(rows, _MAX_ROWS_PER_STATEMENT):
-        connection.execute(delete(schema.observation).where(*mine), some)
+        connection.execute(delete(schema.observation).where(*same_value), some)
 
 
 def write_values(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
@@ -112,17 +112,19 @@ def write_values(connection: Connection, rows: Sequence[dict[str, Any]]) -> None
     upsert(connection, schema.observation, list(last.values()))
 
 
-def mark_missing(connection: Connection, lost: Sequence[tuple[str, str, datetime]], number: int) -> None:
+def mark_missing(connection: Connection, losses: Sequence[tuple[str, str, datetime]], number: int) -> None:
     """Mark nodes as missing from a source: (node, source, when)."""
     table = schema.presence
     by_source: dict[tuple[str, datetime], list[str]] = defaultdict(list)
-    for node_id, source, at in lost:
+    for node_id, source, at in losses:
         by_source[source, at].append(node_id)
     for (source, at), node_ids in by_source.items():
         for ids in slices(node_ids, MAX_IDS_PER_QUERY):
-            mine = table.c.source == source, table.c.node_id.in_(ids)
-            connection.execute(update(table).where(*mine).values(missing_since=at, revision=number))
-    lines = [_event(i, at, "missing", f"no longer in {source}") for i, source, at in lost]
+            presence_of_nodes = table.c.source == source, table.c.node_id.in_(ids)
+            connection.execute(
+                update(table).where(*presence_of_nodes).values(missing_since=at, revision=number)
+            )
+    lines = [_event(i, at, "missing", f"no longer in {source}") for i, source, at in losses]
     if lines:
         connection.execute(insert(schema.history), lines)
 
@@ -152,8 +154,8 @@ def find_missing_nodes(connection: Connection, ids: Sequence[str]) -> set[str]:
     table = schema.presence
     declared_or_made: set[str] = set()
     present: set[str] = set()
-    for some in slices(ids, MAX_IDS_PER_QUERY):
-        for row in connection.execute(select(table).where(table.c.node_id.in_(some))):
+    for batch in slices(ids, MAX_IDS_PER_QUERY):
+        for row in connection.execute(select(table).where(table.c.node_id.in_(batch))):
             if row.source.partition(":")[0] in OBSERVING_SOURCES:
                 continue
             declared_or_made.add(row.node_id)

@@ -153,9 +153,9 @@ def _migrated(engine: Engine, url: URL, timeout: float) -> None:
         if version == HEAD:
             return
         if version is not None and version not in VERSIONS:
-            shown = url.render_as_string(hide_password=True)
+            location = url.render_as_string(hide_password=True)
             raise EnvironmentFault(
-                f"the registry {shown} was made by a newer gpufleet (schema {version})",
+                f"the registry {location} was made by a newer gpufleet (schema {version})",
                 hint="upgrade: pip install --upgrade gpufleet",
             )
         from alembic import command

@@ -32,9 +32,9 @@ _HINTS = {
 }
 
 
-def damaged_registry_error(url: URL, what: str) -> EnvironmentFault:
+def damaged_registry_error(url: URL, symptom: str) -> EnvironmentFault:
     """Return the error for a registry that exists but is damaged."""
-    return EnvironmentFault(f"the registry {_format_url(url)} does not answer: it {what}", hint=RESTORE)
+    return EnvironmentFault(f"the registry {_format_url(url)} does not answer: it {symptom}", hint=RESTORE)
 
 
 @contextmanager

@@ -25,8 +25,8 @@ def rack_report(rack: Rack, at: datetime, stack: str | None = None, template: st
     source = f"rack:{rack.name}"
     shared = {"kind": RACK_KINDS[rack.kind], "usd_per_hour": _node_share(rack)}
     used = {"stack": stack, "template": template} if stack else {}
-    seen = [_rack_node(node, rack, source, {**shared, **used}, at) for node in rack.nodes]
-    return Report(source, at, seen)
+    observations = [_rack_node(node, rack, source, {**shared, **used}, at) for node in rack.nodes]
+    return Report(source, at, observations)
 
 
 def declared_nodes(rack: Rack, stack: str | None = None, template: str | None = None) -> list[Node]:
@@ -83,7 +83,7 @@ def _rack_node(node: RackNode, rack: Rack, source: str, shared: dict[str, Any], 
 def workstation_report(stack: str, workstations: Sequence[Workstation], at: datetime) -> Report:
     """Return the workstations that a stack declares; they have no slot, so their name is who they are."""
     source = f"workstation:{stack}"
-    seen = [
+    observations = [
         Observation(
             source,
             station.name,
@@ -101,7 +101,7 @@ def workstation_report(stack: str, workstations: Sequence[Workstation], at: date
         )
         for station in workstations
     ]
-    return Report(source, at, seen)
+    return Report(source, at, observations)
 
 
 def accelerators(machine: str, added: Sequence[AcceleratorRequest] = ()) -> list[dict[str, Any]]:

@@ -35,9 +35,9 @@ def check_observation(observation: Observation) -> tuple[Observation | None, lis
     None where its name or instance id is not well-formed: nothing says then which node is meant.
     """
     identity, problems = observation.identity, []
-    for what, value in (("name", observation.name), ("instance id", identity.instance_id)):
-        if value is not None and not is_identifier(value, what):
-            return None, [_problem_line(observation, what, value)]
+    for kind, value in (("name", observation.name), ("instance id", identity.instance_id)):
+        if value is not None and not is_identifier(value, kind):
+            return None, [_problem_line(observation, kind, value)]
     for field in ("rack", "slot"):
         value = getattr(identity, field)
         if value is not None and not is_identifier(value, "name"):
@@ -69,6 +69,6 @@ def _text(value: Any) -> Any:
     return str(value) if type(value) is int else value
 
 
-def _problem_line(observation: Observation, what: str, value: Any) -> str:
+def _problem_line(observation: Observation, kind: str, value: Any) -> str:
     shown = printable(repr(value), 80)
-    return f"{printable(observation.name, 80)}: {observation.source} gives a {what} that is not well-formed: {shown}"
+    return f"{printable(observation.name, 80)}: {observation.source} gives a {kind} that is not well-formed: {shown}"

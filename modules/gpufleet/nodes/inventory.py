@@ -125,16 +125,16 @@ def assemble_inventory(
     plans: BlueprintLookup | None = None,
 ) -> Inventory:
     """Return the inventory of registered nodes and of the declared slots that the registry does not know yet."""
-    live, declared = [node for node in registered if node.state != "retired"], list(declared)
-    missing_nodes = [] if include_missing else [node for node in live if node.is_missing]
-    shown = [node for node in live if include_missing or not node.is_missing]
-    places = {node.place for node in live if node.place}
+    live_nodes, declared = [node for node in registered if node.state != "retired"], list(declared)
+    missing_nodes = [] if include_missing else [node for node in live_nodes if node.is_missing]
+    shown = [node for node in live_nodes if include_missing or not node.is_missing]
+    places = {node.place for node in live_nodes if node.place}
     shown += [node for node in declared if node.place not in places]
     slots = {node.place: node for node in declared}
     # Who a board must be is what the rack file says, not what some board in the slot once answered.
     shown = [_with_declared_serial(node, slots.get(node.place)) for node in shown]
-    sound, left_out = _split_by_problem(list(_unique_names(shown)))
-    planned = [(name, node, plans(node) if plans and node.template else None) for name, node in sound]
+    well_formed, left_out = _split_by_problem(list(_unique_names(shown)))
+    planned = [(name, node, plans(node) if plans and node.template else None) for name, node in well_formed]
     variables = _blueprint_variables(plan for _, _, plan in planned)
     hosts = [
         make_host(name, node, slots.get(node.place), variables.get(id(plan))) for name, node, plan in planned
@@ -176,18 +176,20 @@ def _with_declared_serial(node: Node, slot: Node | None) -> Node:
     return replace(node, serial=slot.serial)
 
 
-def _split_by_problem(named: list[tuple[str, Node]]) -> tuple[list[tuple[str, Node]], list[ExcludedNode]]:
+def _split_by_problem(
+    named_nodes: list[tuple[str, Node]],
+) -> tuple[list[tuple[str, Node]], list[ExcludedNode]]:
     """Part the nodes that Ansible may have from those with an ill-formed identity, which nothing may connect to."""
-    sound: list[tuple[str, Node]] = []
+    well_formed: list[tuple[str, Node]] = []
     left_out: list[ExcludedNode] = []
-    for name, node in named:
+    for name, node in named_nodes:
         if reason := find_problem(name, node):
             reference = printable(node.id or f"{node.rack}/{node.slot}", 80)
             remedy = f"see gpufleet nodes show {reference}, correct its source, or retire it"
             left_out.append(ExcludedNode(node.rack, f"{printable(name, 80)} is left out: {reason}; {remedy}"))
         else:
-            sound.append((name, node))
-    return sound, left_out
+            well_formed.append((name, node))
+    return well_formed, left_out
 
 
 def _group_names(hosts: Iterable[Host]) -> tuple[str, ...]:

@@ -34,14 +34,14 @@ OBSERVED_FIRST = ("address", "serial", "instance_id")
 FIELDS = DECLARED_FIRST + OBSERVED_FIRST
 
 
-def merge(values: Iterable[Value], lost: Collection[str] = ()) -> dict[str, Any]:
+def merge(values: Iterable[Value], lost_sources: Collection[str] = ()) -> dict[str, Any]:
     """Return every field's value in force, None where no source gives one."""
     best: dict[str, tuple[tuple[Any, ...], Any]] = {}
     for value in values:
         aspect, _, field = value.key.partition(".")
         if field not in _PREFERRED_ASPECT or value.value is None or not _is_trusted(value.source, field):
             continue
-        rank = _rank(value, aspect, field, lost)
+        rank = _rank(value, aspect, field, lost_sources)
         if field not in best or rank > best[field][0]:
             best[field] = (rank, value.value)
     merged = {field: best[field][1] if field in best else None for field in FIELDS}
@@ -58,11 +58,11 @@ def _is_trusted(source: str, field: str) -> bool:
     return field == "serial" or source == "address_book" or source not in OBSERVING_SOURCES
 
 
-def _rank(value: Value, aspect: str, field: str, lost: Collection[str]) -> tuple[Any, ...]:
+def _rank(value: Value, aspect: str, field: str, lost_sources: Collection[str]) -> tuple[Any, ...]:
     """Order the claims on one field; the address book knows where a rehearsed host really answers."""
     is_address_book = field == "address" and value.source == "address_book"
     return (
-        value.source not in lost,
+        value.source not in lost_sources,
         is_address_book,
         aspect == _PREFERRED_ASPECT[field],
         value.revision,

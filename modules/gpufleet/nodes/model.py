@@ -114,7 +114,11 @@ class Node:
     @property
     def is_missing(self) -> bool:
         """True if every source that declares or makes nodes has since lost this one."""
-        makers = [seen for seen in self.sources if seen.source.partition(":")[0] not in OBSERVING_SOURCES]
+        makers = [
+            sighting
+            for sighting in self.sources
+            if sighting.source.partition(":")[0] not in OBSERVING_SOURCES
+        ]
         return bool(makers) and all(seen.missing_since for seen in makers)
 
     @property
@@ -136,7 +140,8 @@ class Node:
             "accelerators": [dict(item) for item in self.accelerators],
             "usd_per_hour": self.usd_per_hour,
             "sources": [
-                {"source": seen.source, "observed_at": format_time(seen.observed_at)} for seen in self.sources
+                {"source": sighting.source, "observed_at": format_time(sighting.observed_at)}
+                for sighting in self.sources
             ],
         }
 

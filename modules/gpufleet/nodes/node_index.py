@@ -50,17 +50,17 @@ class Index:
     by_place: dict[Slot, str] = field(default_factory=dict)
     by_name: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
-    def add(self, known: LiveNode) -> None:
+    def add(self, node: LiveNode) -> None:
         """Add a node, or replace it after its identity changed."""
-        self.drop(known.id)
-        self.nodes[known.id] = known
-        if known.serial:
-            self.by_serial[known.serial] = known.id
-        if known.instance_id:
-            self.by_instance[known.instance_id] = known.id
-        if known.place:
-            self.by_place[known.place] = known.id
-        self.by_name[known.name].append(known.id)
+        self.drop(node.id)
+        self.nodes[node.id] = node
+        if node.serial:
+            self.by_serial[node.serial] = node.id
+        if node.instance_id:
+            self.by_instance[node.instance_id] = node.id
+        if node.place:
+            self.by_place[node.place] = node.id
+        self.by_name[node.name].append(node.id)
 
     def drop(self, node_id: str) -> None:
         """Forget a node and everything that led to it."""
@@ -86,18 +86,18 @@ class Index:
             return None, self._ambiguous_identity(observation, ids)
         if not ids:
             return self._by_name_alone(observation), None
-        known = self.nodes[ids[0]]
-        return known, _find_change(observation, known, serial, by_slot=hits["serial"] is None)
+        node = self.nodes[ids[0]]
+        return node, _find_change(observation, node, serial, by_slot=hits["serial"] is None)
 
     def _by_name_alone(self, observation: Observation) -> LiveNode | None:
         """Return the one node of that name, where the observation carries nothing stronger."""
-        same = self.by_name.get(observation.name, [])
+        node_ids = self.by_name.get(observation.name, [])
         anonymous = not (
             observation.identity.solid_serial
             or observation.identity.instance_id
             or observation.identity.place
         )
-        return self.nodes[same[0]] if anonymous and len(same) == 1 else None
+        return self.nodes[node_ids[0]] if anonymous and len(node_ids) == 1 else None
 
     def _ambiguous_identity(self, observation: Observation, ids: list[str]) -> Contradiction:
         first, second = (self.nodes[node_id] for node_id in ids[:2])
@@ -106,12 +106,12 @@ class Index:
 
 
 def _find_change(
-    observation: Observation, known: LiveNode, serial: str | None, *, by_slot: bool
+    observation: Observation, node: LiveNode, serial: str | None, *, by_slot: bool
 ) -> Contradiction | None:
     """Return the contradiction if a slot's or instance's board serial changed."""
-    if by_slot and serial and known.serial and serial != known.serial:
-        detail = f"{known.name} had serial {known.serial}, now {observation.source} says {serial}"
-        return Contradiction("serial_changed", known.name, detail, (known.id,))
+    if by_slot and serial and node.serial and serial != node.serial:
+        detail = f"{node.name} had serial {node.serial}, now {observation.source} says {serial}"
+        return Contradiction("serial_changed", node.name, detail, (node.id,))
     return None
 
 
@@ -122,9 +122,9 @@ def _claims(observation: Observation) -> str:
     return ", ".join(part for part in parts if part) or observation.name
 
 
-def _claims_of(known: LiveNode) -> str:
-    where = "/".join(known.place) if known.place else known.instance_id or "no place"
-    return f"{known.name} ({where})"
+def _claims_of(node: LiveNode) -> str:
+    where = "/".join(node.place) if node.place else node.instance_id or "no place"
+    return f"{node.name} ({where})"
 
 
 def repeated_serials(report: Iterable[Observation]) -> dict[str, list[Observation]]:
@@ -138,7 +138,7 @@ def repeated_serials(report: Iterable[Observation]) -> dict[str, list[Observatio
 
 def shared_names(index: Index, missing: set[str]) -> dict[str, tuple[str, ...]]:
     """Return the names that more than one live, present node carries."""
-    names = Counter(known.name for known in index.nodes.values() if known.id not in missing)
+    names = Counter(node.name for node in index.nodes.values() if node.id not in missing)
     return {
         name: tuple(i for i in index.by_name[name] if i not in missing)
         for name, count in names.items()

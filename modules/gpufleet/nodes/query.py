@@ -25,15 +25,16 @@ def find_row(connection: Connection, reference: str) -> Any:
     rack, _, slot = reference.rpartition("/")
     match = (table.rack == rack) & (table.slot == slot) if rack else table.name == reference
     rows = connection.execute(select(schema.node).where(match)).all()
-    live = [row for row in rows if row.state != "retired"] or rows
-    if len(live) > 1:
-        live = _drop_missing(connection, live) or live
-    if len(live) == 1:
-        return live[0]
-    if not live:
+    candidates = [row for row in rows if row.state != "retired"] or rows
+    if len(candidates) > 1:
+        candidates = _drop_missing(connection, candidates) or candidates
+    if len(candidates) == 1:
+        return candidates[0]
+    if not candidates:
         raise InputError(f"no node {reference!r} in the registry", remedy="see: gpufleet nodes list")
     raise InputError(
-        f"{len(live)} nodes are called {reference!r}", remedy=f"ids: {', '.join(r.id for r in live)}"
+        f"{len(candidates)} nodes are called {reference!r}",
+        remedy=f"ids: {', '.join(r.id for r in candidates)}",
     )
 
 
@@ -101,12 +102,16 @@ def _last_reports(connection: Connection) -> dict[str, tuple[int, datetime | Non
 def values(connection: Connection, node_id: str) -> list[Value]:
     """Return every value that any source gives for a node, with source and time."""
     table, answers = schema.observation, _last_reports(connection)
-    lost = {seen.source for seen in _load_sightings(connection, [node_id])[node_id] if seen.missing_since}
+    lost_sources = {
+        sighting.source
+        for sighting in _load_sightings(connection, [node_id])[node_id]
+        if sighting.missing_since
+    }
     query = select(table).where(table.c.node_id == node_id).order_by(table.c.key, table.c.source)
     node_values = []
     for row in connection.execute(query):
         number, at = answers.get(row.source, (0, None))
-        confirmed = row.source not in lost and at is not None and number > row.revision
+        confirmed = row.source not in lost_sources and at is not None and number > row.revision
         rank, seen_at = (number, at) if confirmed and at else (row.revision, row.observed_at)
         node_values.append(Value(row.source, row.key, row.value, seen_at, rank))
     return node_values

@@ -45,9 +45,9 @@ def apply_reports(connection: Connection, reports: Sequence[Report]) -> list[Out
     workspace = Workspace(connection, sources, number)
     workspace.load(current)
     for match in current:
-        lost = workspace.apply(match)
+        lost_ids = workspace.apply(match)
         match.outcome.created = [index.nodes[i].name for i in match.new_ids]
-        match.outcome.missing = [index.nodes[i].name for i in lost if i in index.nodes]
+        match.outcome.missing = [index.nodes[i].name for i in lost_ids if i in index.nodes]
     names = workspace.write(previous_names)
     _record_conflicts(connection, index, current, names)
     bulk_write.write_sources(connection, [match.report for match in current if match.report.complete], number)
@@ -76,7 +76,7 @@ def _match(index: Index, match: Match) -> None:
         ids = tuple(
             i for observation in sharing if (i := index.by_place.get(observation.identity.place or ("", "")))
         )
-        detail = f"serial {serial} is claimed by {', '.join(seen.name for seen in sharing)}"
+        detail = f"serial {serial} is claimed by {', '.join(observation.name for observation in sharing)}"
         outcome.conflicts.append(Contradiction("serial_twice", serial, detail, ids))
         match.contradicted.update(ids)
     for seen in observations:
@@ -105,16 +105,16 @@ def _well_formed(index: Index, match: Match) -> Iterator[Observation]:
             match.contradicted.add(node_id)
 
 
-def _with_identity(known: LiveNode, observation: Observation) -> LiveNode:
+def _with_identity(node: LiveNode, observation: Observation) -> LiveNode:
     identity = observation.identity
     return LiveNode(
-        known.id,
+        node.id,
         observation.name,
-        known.state,
-        identity.solid_serial or known.serial,
-        identity.instance_id or known.instance_id,
-        identity.rack or known.rack,
-        identity.slot or known.slot,
+        node.state,
+        identity.solid_serial or node.serial,
+        identity.instance_id or node.instance_id,
+        identity.rack or node.rack,
+        identity.slot or node.slot,
     )
 
 
@@ -132,13 +132,13 @@ def _record_conflicts(
 
 def _name_conflicts(connection: Connection, index: Index, changed_names: set[str]) -> list[Contradiction]:
     """Return a contradiction for each name that several live, present nodes share."""
-    same = {name for name in changed_names if len(index.by_name.get(name, ())) > 1}
-    ids = [i for name in same for i in index.by_name[name]]
+    ambiguous_names = {name for name in changed_names if len(index.by_name.get(name, ())) > 1}
+    ids = [i for name in ambiguous_names for i in index.by_name[name]]
     if not ids:
         return []
     shared = shared_names(index, bulk_write.find_missing_nodes(connection, ids))
     return [
         Contradiction("name", name, f"{len(ids)} nodes are called {name}: {', '.join(ids)}", ids)
         for name, ids in shared.items()
-        if name in same
+        if name in ambiguous_names
     ]

@@ -22,9 +22,9 @@ def main(arguments: list[str]) -> int:
             )
         declared = fleet.load(arguments[0])
         if arguments[1] not in declared.templates:
-            known = ", ".join(sorted(declared.templates)) or "none"
+            template_names = ", ".join(sorted(declared.templates)) or "none"
             raise InputError(
-                f"no template {arguments[1]!r} in stack {arguments[0]}", remedy=f"templates: {known}"
+                f"no template {arguments[1]!r} in stack {arguments[0]}", remedy=f"templates: {template_names}"
             )
     except GpufleetError as error:
         print(error, file=sys.stderr)

@@ -195,9 +195,9 @@ def _keep_reason(disk: Mapping[str, Any], devices: Mapping[str, Any]) -> str:
         return "its size is 0: it does not answer"
     if pool := next((POOLS[p["fstype"]] for p in _walk(disk) if p.get("fstype") in POOLS), None):
         return f"it belongs to {pool}: take it out of that first"
-    unknown = {part["type"] for part in _walk(disk)} - {"disk", "part", "lvm", "crypt"}
-    if odd := sorted(kind for kind in unknown if not kind.startswith("raid")):
-        return f"it is part of {', '.join(odd)}, which we do not know how to stop"
+    unknown_types = {part["type"] for part in _walk(disk)} - {"disk", "part", "lvm", "crypt"}
+    if unsupported_types := sorted(kind for kind in unknown_types if not kind.startswith("raid")):
+        return f"it is part of {', '.join(unsupported_types)}, which we do not know how to stop"
     return ""
 
 
@@ -288,12 +288,12 @@ def _drive(
 
 
 def _erases_controller(
-    disk: Mapping[str, Any], devices: Mapping[str, Any], chosen: Mapping[str, Any]
+    disk: Mapping[str, Any], devices: Mapping[str, Any], wipe_method: Mapping[str, Any]
 ) -> bool:
     """Return True if the method also erases the controller's other namespaces (fna bit 0: format does)."""
     id_ctrl = devices.get("controllers", {}).get(controller_name(disk["name"]), {}).get("id_ctrl") or {}
-    formats_all = "format" in chosen["needs"] and bool(int(id_ctrl.get("fna") or 0) & 1)
-    return bool(chosen.get("whole_controller")) or formats_all
+    formats_all = "format" in wipe_method["needs"] and bool(int(id_ctrl.get("fna") or 0) & 1)
+    return bool(wipe_method.get("whole_controller")) or formats_all
 
 
 def _releases(disk: Mapping[str, Any]) -> list[list[str]]:

@@ -73,13 +73,13 @@ class Workspace:
         return set().union(*self._present.values())
 
     def _load_values(self, ids: Sequence[str]) -> None:
-        for some in slices(ids, MAX_IDS_PER_QUERY):
+        for batch in slices(ids, MAX_IDS_PER_QUERY):
             table = schema.observation
-            for row in self._connection.execute(select(table).where(table.c.node_id.in_(some))):
+            for row in self._connection.execute(select(table).where(table.c.node_id.in_(batch))):
                 value = Value(row.source, row.key, row.value, row.observed_at, row.revision)
                 self._values[row.node_id][row.source, row.key] = value
-            for known in _rows(self._connection, select(schema.node).where(schema.node.c.id.in_(some))):
-                self._nodes[known["id"]] = known
+            for node_row in _rows(self._connection, select(schema.node).where(schema.node.c.id.in_(batch))):
+                self._nodes[node_row["id"]] = node_row
 
     def apply(self, match: Match) -> list[str]:
         """Apply a matched report; return the ids of the nodes that its source has lost."""
@@ -173,13 +173,13 @@ class Workspace:
     def _mark_missing(self, match: Match) -> list[str]:
         """Mark the nodes that a complete report leaves out as missing from its source."""
         source, at = match.report.source, match.report.observed_at
-        here = {*match.observations, *match.contradicted}
-        lost = sorted(self._present[source] - here)
-        for node_id in lost:
+        reported_ids = {*match.observations, *match.contradicted}
+        lost_ids = sorted(self._present[source] - reported_ids)
+        for node_id in lost_ids:
             self._presence[node_id, source] |= {"missing_since": at, "revision": self._number}
             self._presence_rows.pop((node_id, source), None)
             self._lost.append((node_id, source, at))
-        return lost
+        return lost_ids
 
     def write(self, previous: set[tuple[str, ...]]) -> dict[str, set[str]]:
         """Write what differs; return the names that each source's nodes carry now.
@@ -188,8 +188,10 @@ class Workspace:
         reports of the earlier one are stale.
         """
         merged = {i: self._merge_values(i) for i in self._values}
-        known = {i: row for i, row in merged.items() if i not in self._fresh and self._has_changed(i, row)}
-        bulk_write.update_nodes(self._connection, known)
+        changed_rows = {
+            i: row for i, row in merged.items() if i not in self._fresh and self._has_changed(i, row)
+        }
+        bulk_write.update_nodes(self._connection, changed_rows)
         new_rows = [
             bulk_write.new_node_row(i, merged[i], *self._fresh[i], previous=previous, number=self._number)
             for i in self._fresh
@@ -209,18 +211,21 @@ class Workspace:
 
     def _merge_values(self, node_id: str) -> Row:
         """Return a node's fields in force, from every source's values."""
-        lost = {
+        lost_sources = {
             s for s in self._sources_of[node_id] if self._presence[node_id, s]["missing_since"] is not None
         }
         values = [
             _with_revision(
                 value,
-                max(value.revision, 0 if value.source in lost else self._confirmed.get(value.source, 0)),
+                max(
+                    value.revision,
+                    0 if value.source in lost_sources else self._confirmed.get(value.source, 0),
+                ),
             )
             for value in self._values[node_id].values()
             if value.key.partition(".")[2] in _MERGED
         ]
-        return merge(values, lost)
+        return merge(values, lost_sources)
 
 
 _MERGED = frozenset(FIELDS)

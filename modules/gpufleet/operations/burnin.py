@@ -59,16 +59,16 @@ def stored_reports(node: str | None = None, attempt: str | None = None) -> list[
     with open_registry() as registry:
         reports = [stored.result.report for stored in newest_results(registry, node, attempt)]
     if not reports and (node or attempt):
-        what = f"of attempt {attempt}" if attempt else "yet"
-        raise InputError(f"no burn-in result {what}", where=node or "", remedy="see gpufleet nodes list")
+        subject = f"of attempt {attempt}" if attempt else "yet"
+        raise InputError(f"no burn-in result {subject}", where=node or "", remedy="see gpufleet nodes list")
     return reports
 
 
 def check_healthy(reports: Sequence[Json]) -> None:
     """Raise AnswerIsNo if a report is not healthy."""
-    bad = [report["node"] for report in reports if report["verdict"] != "healthy"]
-    if bad:
-        raise AnswerIsNo(f"not healthy: {', '.join(bad)}")
+    unhealthy = [report["node"] for report in reports if report["verdict"] != "healthy"]
+    if unhealthy:
+        raise AnswerIsNo(f"not healthy: {', '.join(unhealthy)}")
 
 
 def rejudge_result(stored: StoredResult) -> burnin.Report:
@@ -156,8 +156,8 @@ def run_agent(agent: Path, attempt: str) -> dict[str, Json]:
     """Run the agent once; return its check records by name."""
     only = [argument for check in MEASURED for argument in ("--only", check)]
     argv = [sys.executable, str(agent), "run", "--attempt", attempt, "--param", "rehearsal=1", *only]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=300, check=True)
-    records = [line for _, line in decode_json_lines(done.stdout, "the burn-in agent")]
+    completed = subprocess.run(argv, capture_output=True, text=True, timeout=300, check=True)
+    records = [line for _, line in decode_json_lines(completed.stdout, "the burn-in agent")]
     checks = [one for one in records if isinstance(one, dict) and one.get("type") == "check"]
     return {record["name"]: record for record in checks}
 
@@ -203,9 +203,9 @@ def threshold_lines(row: Json) -> list[str]:
     """Return one threshold's line, and the linter's complaints under it."""
     value = "" if row["value"] is None else f"{row['value']:g} {row['unit']}"
     source = row["source"] if len(row["source"]) <= SOURCE_WIDTH else f"{row['source'][:SOURCE_WIDTH]}…"
-    what = f"{row['check']}.{row['metric']}"
+    metric_name = f"{row['check']}.{row['metric']}"
     bound = f"{row['bound']:<8} {value:<18} {row['on_miss']:<5}"
-    line = f"{row['applies_to']:<14} {what:<46} {bound} {row['basis']:<9} {row['date']}  {source}"
+    line = f"{row['applies_to']:<14} {metric_name:<46} {bound} {row['basis']:<9} {row['date']}  {source}"
     return [line, *(f"  implausible: {fault}" for fault in row["lint"])]
 
 

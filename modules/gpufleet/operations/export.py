@@ -77,8 +77,8 @@ def export_first_boot(request: Request, root: Path | None = None) -> ExportResul
         with report_write_errors("--known-hosts", request.known_hosts):
             update_known_hosts(request.known_hosts, export_files.known_hosts())
     user = rack.boot.user if rack.boot else "root"
-    known = request.known_hosts if export_files.known_hosts() else None
-    return ExportResult(folder, export_files, known, user, tuple(map(key_label, keys)))
+    written_known_hosts = request.known_hosts if export_files.known_hosts() else None
+    return ExportResult(folder, export_files, written_known_hosts, user, tuple(map(key_label, keys)))
 
 
 @contextmanager
@@ -95,9 +95,9 @@ def find_rack(root: Path, name: str) -> Rack:
     """Return a rack of the project by its name."""
     path = root / "inventory" / f"{name}.yaml"
     if Path(name).name != name or not path.is_file():
-        there = ", ".join(sorted(file.stem for file in (root / "inventory").glob("*.yaml")))
+        rack_names = ", ".join(sorted(file.stem for file in (root / "inventory").glob("*.yaml")))
         raise InputError(
-            f"inventory/{name}.yaml not found", where="--rack", remedy=f"racks: {there or 'none'}"
+            f"inventory/{name}.yaml not found", where="--rack", remedy=f"racks: {rack_names or 'none'}"
         )
     return fleet.load_rack(path, root)
 

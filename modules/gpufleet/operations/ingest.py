@@ -144,11 +144,13 @@ class Ingest:
 
     def _record_bad(self, event: TaskEvent, problem: str) -> None:
         """Record an event as bad: a line of the node's history, a line of the account."""
-        shown = printable(problem)
-        self.summary.bad.append(f"{printable(event.host)}: {shown}" if event.host else shown)
+        printable_problem = printable(problem)
+        self.summary.bad.append(
+            f"{printable(event.host)}: {printable_problem}" if event.host else printable_problem
+        )
         node = self._node(event) if event.host else None
         if node is not None:
-            self.registry.note(node, "bad_report", shown, event.at)
+            self.registry.note(node, "bad_report", printable_problem, event.at)
             if event.host_answered:
                 self._record_answer(node, event)
         if event.key and (node is not None or not event.host):
@@ -189,25 +191,25 @@ class Ingest:
         """Record whether a host answered; report it as stale if the registry has a newer, different value."""
         answers = reason is None
         self.registry.set_reachable(node, answers, event.at, reason)
-        known = self.registry.get(node)
-        if known.reachable is not answers:
+        current_node = self.registry.get(node)
+        if current_node.reachable is not answers:
             description = "it answered" if answers else "it did not answer"
-            self.note_stale(known, event, description)
+            self.note_stale(current_node, event, description)
 
-    def note_stale(self, node: Node, event: TaskEvent, what: str) -> None:
+    def note_stale(self, node: Node, event: TaskEvent, event_description: str) -> None:
         """Report that an event is older than what the registry has since learned."""
-        self.summary.stale.append(f"{printable(node.name)}: {what} at {format_time(event.at)}")
+        self.summary.stale.append(f"{printable(node.name)}: {event_description} at {format_time(event.at)}")
 
-    def observe(self, seen: Observation, event: TaskEvent) -> list[str]:
+    def observe(self, observation: Observation, event: TaskEvent) -> list[str]:
         """Apply an observation; return its conflicts, and report outdated or ill-formed values."""
-        outcome = self.registry.observe(seen)
+        outcome = self.registry.observe(observation)
         self.summary.bad += [printable(line) for line in outcome.bad]
         for line in outcome.bad:
             self.registry.note(self.registry.get(self._known[event.host]).id, "bad_report", line, event.at)
         if outcome.outdated:
             keys = ", ".join(key.partition(".")[2] for key in outcome.outdated[:5])
             self.note_stale(
-                self.registry.get(self._known[event.host]), event, f"{seen.source} reported {keys}"
+                self.registry.get(self._known[event.host]), event, f"{observation.source} reported {keys}"
             )
         return [one.detail for one in outcome.conflicts]
 
@@ -255,25 +257,25 @@ def _matches_identity(
     serial = facts.get("serial")
     identity = Identity(serial if isinstance(serial, str) else None, node.instance_id, node.rack, node.slot)
     observed = {key: value for key, value in facts.items() if key != "serial"}
-    seen = Observation(source, node.name, identity, observed=observed, observed_at=event.at)
-    conflicts = ingest.observe(seen, event)
+    observation = Observation(source, node.name, identity, observed=observed, observed_at=event.at)
+    conflicts = ingest.observe(observation, event)
     ingest.summary.conflicts += conflicts
     return not conflicts
 
 
 def _apply_configuration(ingest: Ingest, node_name: str, event: TaskEvent) -> None:
     """Store the result of configuration, part by part: burn-in reads it."""
-    done = event.report.get("event") == "configured"
+    is_configured = event.report.get("event") == "configured"
     facts, part = _mapping(event.report.get("facts")), str(event.report.get("part") or BASE)
     node = ingest.registry.get(node_name)
-    observed = _configured_parts(ingest.registry, node_name, event, part, done=done)
+    observed = _configured_parts(ingest.registry, node_name, event, part, is_configured=is_configured)
     if part == BASE or facts:
         observed |= {"configuration" if part == BASE else f"configuration_{part}": dict(facts)}
     identity = Identity(instance_id=node.instance_id, rack=node.rack, slot=node.slot)
     ingest.observe(
         Observation("configuration", node.name, identity, observed=observed, observed_at=event.at), event
     )
-    if not done:
+    if not is_configured:
         ingest.registry.note(node_name, "configure_failed", _failure_reason(facts), event.at)
 
 
@@ -284,12 +286,12 @@ def _failure_reason(facts: Mapping[str, Any]) -> str:
 
 
 def _configured_parts(
-    registry: Registry, node_name: str, event: TaskEvent, part: str, *, done: bool
+    registry: Registry, node_name: str, event: TaskEvent, part: str, *, is_configured: bool
 ) -> dict[str, Any]:
     """Return which parts are configured, and whether all are. The first part of a complete run resets the list."""
-    known = [value.value for value in registry.values(node_name) if value.key == "observed.configured_parts"]
-    before = {} if part == BASE and _attempt(event) else dict(_mapping(known[-1])) if known else {}
-    parts = {**before, part: done}
+    stored = [value.value for value in registry.values(node_name) if value.key == "observed.configured_parts"]
+    before = {} if part == BASE and _attempt(event) else dict(_mapping(stored[-1])) if stored else {}
+    parts = {**before, part: is_configured}
     return {"configured": all(parts.values()), "configured_parts": parts}
 
 
@@ -298,13 +300,13 @@ def _apply_drivers(ingest: Ingest, node_name: str, event: TaskEvent) -> None:
     node, facts = ingest.registry.get(node_name), _mapping(event.report.get("facts"))
     failed = event.report.get("event") == "drivers_failed"
     observed = (
-        _configured_parts(ingest.registry, node_name, event, "drivers", done=False)
+        _configured_parts(ingest.registry, node_name, event, "drivers", is_configured=False)
         if failed
         else {"drivers": dict(facts)}
     )
     identity = Identity(instance_id=node.instance_id, rack=node.rack, slot=node.slot)
-    seen = Observation("configuration", node.name, identity, observed=observed, observed_at=event.at)
-    ingest.observe(seen, event)
+    observation = Observation("configuration", node.name, identity, observed=observed, observed_at=event.at)
+    ingest.observe(observation, event)
     if failed:
         ingest.registry.note(node_name, "drivers_failed", _failure_reason(facts), event.at)
 
@@ -314,12 +316,14 @@ def _apply_blade(ingest: Ingest, node_name: str, event: TaskEvent) -> None:
     report = _mapping(event.report.get("facts"))
     reasons = report.get("reasons")
     node = ingest.registry.get(node_name)
-    seen = {
+    observed = {
         "blade": dict(_mapping(report.get("facts"))),
         "blade_reasons": reasons if isinstance(reasons, list) else [],
     }
     identity = Identity(instance_id=node.instance_id, rack=node.rack, slot=node.slot)
-    ingest.observe(Observation("ansible", node.name, identity, observed=seen, observed_at=event.at), event)
+    ingest.observe(
+        Observation("ansible", node.name, identity, observed=observed, observed_at=event.at), event
+    )
 
 
 def _apply_burn_in(ingest: Ingest, node_name: str, event: TaskEvent) -> None:

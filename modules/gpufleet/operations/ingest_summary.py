@@ -32,7 +32,7 @@ class IngestSummary:
         yield f"{self.events} events"
         yield from (f"{node}: {verdict}" for node, verdict in self.verdicts.items())
         yield from (f"{host}: unreachable: {reason}" for host, reason in self.unreachable.items())
-        yield from (f"ignored: {what}" for what in self.ignored)
+        yield from (f"ignored: {line}" for line in self.ignored)
         yield from (f"conflict: {what}" for what in self.conflicts)
         yield from _first_lines(self.stale, "stale, changed nothing")
         yield from _first_lines(self.bad, "bad, left out")
@@ -56,8 +56,8 @@ class IngestSummary:
             raise AnswerIsNo(f"not in the registry: {', '.join(self.unknown)}", hint=hint)
 
 
-def _first_lines(lines: list[str], what: str, max_lines: int = 20) -> Iterator[str]:
+def _first_lines(lines: list[str], label: str, max_lines: int = 20) -> Iterator[str]:
     """Yield the first lines of a kind, and how many more there are."""
-    yield from (f"{what}: {line}" for line in lines[:max_lines])
+    yield from (f"{label}: {line}" for line in lines[:max_lines])
     if len(lines) > max_lines:
-        yield f"{what}: {len(lines) - max_lines} more"
+        yield f"{label}: {len(lines) - max_lines} more"

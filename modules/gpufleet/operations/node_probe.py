@@ -50,9 +50,11 @@ def probe_nodes(
 
     In a rehearsal only booted hosts are asked: nothing goes out to the addresses of simulated machines.
     """
-    live = [node for node in registry.list() if node.state != "retired" and not node.is_missing]
+    live_nodes = [node for node in registry.list() if node.state != "retired" and not node.is_missing]
     by_address = {
-        node.address: node for node in live if node.address and (is_rehearsed(node.address) or not rehearsal)
+        node.address: node
+        for node in live_nodes
+        if node.address and (is_rehearsed(node.address) or not rehearsal)
     }
     report = ReachReport()
     for address, answer in _probe_addresses(by_address, login, timeout):
@@ -83,9 +85,9 @@ def _record_reached(registry: Registry, node: Node, facts: remote.Facts, report:
     """Record an answer; a board that is not this node's is reported as a conflict and changes nothing."""
     observed = {key: value for key, value in asdict(facts).items() if value and key != "serial"}
     identity = Identity(facts.serial or None, node.instance_id, node.rack, node.slot)
-    seen = Observation("ssh", node.name, identity, observed=observed, observed_at=utc_now())
+    observation = Observation("ssh", node.name, identity, observed=observed, observed_at=utc_now())
     with registry.transaction():
-        outcome = registry.observe(seen)
+        outcome = registry.observe(observation)
         registry.set_reachable(node.id, True)
         if not outcome.conflicts:
             registry.advance(node.id, "discovered", "answered over SSH")

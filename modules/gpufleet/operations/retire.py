@@ -74,9 +74,9 @@ def retire(registry: Registry, request: Request, interaction: Interaction) -> Re
     check_request(request)
     node = registry.get(request.node)
     check_retirable(node, request)
-    if unknown := unfinished_wipe_start(registry, node):
+    if unfinished_since := unfinished_wipe_start(registry, node):
         interaction.report(
-            f"an earlier wipe of {node.name} began at {unknown} and is not known to have ended"
+            f"an earlier wipe of {node.name} began at {unfinished_since} and is not known to have ended"
         )
     result = RetireResult(node)
     if request.wipe:
@@ -195,10 +195,10 @@ def record_evidence(
     except (EnvironmentFault, InputError) as lost:
         hint = "run the same command again: drives that are done are not wiped twice"
         raise AnswerIsNo(f"{lost.message}; what is left on its drives is unknown", hint=hint) from None
-    bad = [one for one in evidence["evidence"] if not one["wiped"]]
-    registry.note(node.id, NOT_ENDED if bad else ENDED, json.dumps(evidence, sort_keys=True))
-    if bad:
-        reasons = "; ".join(f"{one['path']}: {one['why']}" for one in bad)
+    unwiped = [one for one in evidence["evidence"] if not one["wiped"]]
+    registry.note(node.id, NOT_ENDED if unwiped else ENDED, json.dumps(evidence, sort_keys=True))
+    if unwiped:
+        reasons = "; ".join(f"{one['path']}: {one['why']}" for one in unwiped)
         raise AnswerIsNo(
             f"{node.name} is not wiped: {reasons}", hint="the evidence: gpufleet nodes history NODE"
         )
@@ -225,7 +225,7 @@ def plan_lines(node: Node, planned: Mapping[str, Any]) -> list[str]:
             f"  wipe   {name}  {drive['model']}  serial {drive['serial']}  {format_size(drive['size'])}"
         )
         lines.append(f"         by {drive['method']} ({drive['strength']}): {format_commands(drive)}")
-        lines += [f"         first {what}" for what in ("unmount", "release") if drive[what]]
+        lines += [f"         first {action}" for action in ("unmount", "release") if drive[action]]
     lines += [
         f"  leave  {one['path']}  {format_size(one['size'])}: {one['reason']}" for one in plan["refused"]
     ]

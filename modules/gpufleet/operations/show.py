@@ -38,14 +38,14 @@ class Filter:
         if self.state and self.state not in STATES:
             raise InputError(f"no state {self.state!r}", where="--state", remedy=", ".join(STATES))
         candidates = list(nodes)
-        for what, requested, known in (
+        for label, requested, known_values in (
             ("rack", self.rack, {node.rack for node in candidates}),
             ("pool", self.pool, {node.pool for node in candidates}),
         ):
-            if requested and requested not in known:
-                choices = ", ".join(sorted(filter(None, known))) or "none"
+            if requested and requested not in known_values:
+                choices = ", ".join(sorted(filter(None, known_values))) or "none"
                 raise InputError(
-                    f"no node of {what} {requested!r}", where=f"--{what}", remedy=f"there is: {choices}"
+                    f"no node of {label} {requested!r}", where=f"--{label}", remedy=f"there is: {choices}"
                 )
         if self.names:
             selected = expand_names(self.names)
@@ -187,11 +187,11 @@ def details_text(shown: dict[str, Any]) -> list[str]:
 def namesake_notes(registry: Registry, reference: str) -> list[str]:
     """Return a line for each other node that had the name before: its history is kept under its id."""
     node = registry.get(reference)
-    others = [one for one in registry.list() if one.name == node.name and one.id != node.id]
+    namesakes = [one for one in registry.list() if one.name == node.name and one.id != node.id]
     return [
         f"{one.name} was also {one.id}, {one.state} since {format_time(one.state_since)}:"
         f" gpufleet nodes history {one.id}"
-        for one in others
+        for one in namesakes
     ]
 
 

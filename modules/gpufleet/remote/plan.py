@@ -47,9 +47,9 @@ def playbook_names(root: Path) -> list[str]:
 def plan_run(root: Path, play: str = "site", limit: str | None = None) -> RunPlan:
     """Check the request against the project and its inventory; raise InputError for what it does not know."""
     limit = unfold_limit(limit) if limit else limit
-    known = playbook_names(root)
-    if play not in known:
-        remedy = f"plays: {', '.join(known) or 'none, the playbooks folder is missing'}"
+    known_plays = playbook_names(root)
+    if play not in known_plays:
+        remedy = f"plays: {', '.join(known_plays) or 'none, the playbooks folder is missing'}"
         raise InputError(f"no play {play!r}", key="--play", remedy=remedy)
     command = [
         "ansible-playbook",
@@ -60,10 +60,12 @@ def plan_run(root: Path, play: str = "site", limit: str | None = None) -> RunPla
         f"{play}.yml",
     ]
     status, out, err = run_ansible(root, [*command, *(["--limit", limit] if limit else [])])
-    unknown = unknown_patterns(err, limit or "")
-    if unknown:
+    unknown_names = unknown_patterns(err, limit or "")
+    if unknown_names:
         raise InputError(
-            f"no host or group {unknown[0]!r}", key="--limit", remedy=suggest_names(root, unknown[0])
+            f"no host or group {unknown_names[0]!r}",
+            key="--limit",
+            remedy=suggest_names(root, unknown_names[0]),
         )
     if status == 0:
         return RunPlan(
@@ -112,7 +114,7 @@ def _range_size(first: str, last: str) -> int:
 def run_ansible(root: Path, command: list[str]) -> tuple[int, str, str]:
     """Run one of Ansible's programs in the playbooks folder, where its configuration is."""
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             command, cwd=root / "playbooks", env=ansible_environment(root), stdin=subprocess.DEVNULL,
             capture_output=True, text=True, timeout=LIST_TIMEOUT_SECONDS, check=False,
         )  # fmt: skip
@@ -122,7 +124,7 @@ def run_ansible(root: Path, command: list[str]) -> tuple[int, str, str]:
         raise EnvironmentFault(
             f"{command[0]} took over {LIST_TIMEOUT_SECONDS} s to read the inventory"
         ) from slow
-    return done.returncode, done.stdout, done.stderr
+    return completed.returncode, completed.stdout, completed.stderr
 
 
 def read_inventory(root: Path) -> dict[str, Any]:

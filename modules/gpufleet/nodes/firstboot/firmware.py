@@ -42,9 +42,9 @@ def find_board(machine: str) -> Board:
     """Return the board that a machine of the catalogue is built on; InputError where we know of none."""
     board = next((board for board in boards() if board.machine in machine), None)
     if board is None:
-        known = ", ".join(board.machine for board in boards())
+        known_boards = ", ".join(board.machine for board in boards())
         raise InputError(
-            f"no boot firmware is known for {machine!r}", key="machine", remedy=f"known: {known}"
+            f"no boot firmware is known for {machine!r}", key="machine", remedy=f"known: {known_boards}"
         )
     return board
 

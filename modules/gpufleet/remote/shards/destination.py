@@ -38,16 +38,16 @@ class Destination:
     def run(self, remote: str, stdin: Any = None, timeout: float = CONNECT_SECONDS * 2) -> str:
         """Run a command on the worker and return its output; raise EnvironmentFault if it fails."""
         try:
-            done = subprocess.run(
+            completed = subprocess.run(
                 [*self.command, remote], stdin=stdin or subprocess.DEVNULL, capture_output=True, text=True,
                 timeout=timeout, check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             raise EnvironmentFault(f"worker {self.name}: no answer within {timeout:.0f} s") from None
-        if done.returncode:
-            last_line = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
+        if completed.returncode:
+            last_line = (completed.stderr.strip().splitlines() or [f"status {completed.returncode}"])[-1]
             raise EnvironmentFault(f"worker {self.name}: {last_line}")
-        return done.stdout
+        return completed.stdout
 
     def prepare(self, bundle: Bundle) -> bool:
         """Copy the bundle to the worker unless it has it; return True if it was copied."""
@@ -73,8 +73,8 @@ class Destination:
             [self.command[0], "-G", *self.command[1:]], capture_output=True, text=True, check=False
         ).stdout
         lines = (line.split() for line in ssh_config.splitlines())
-        named = [path for fields in lines if fields[:1] == ["userknownhostsfile"] for path in fields[1:]]
-        files = [Path(path).expanduser() for path in named]
+        paths = [path for fields in lines if fields[:1] == ["userknownhostsfile"] for path in fields[1:]]
+        files = [Path(path).expanduser() for path in paths]
         return "".join(file.read_text() for file in files if file.is_file())
 
 

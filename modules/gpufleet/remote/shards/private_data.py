@@ -81,13 +81,13 @@ def environment(remote_folder: str) -> dict[str, str]:
 
 def private_key() -> str | None:
     """Return the key that Ansible is configured to use, for the worker's agent; None where an agent here has it."""
-    named = os.environ.get("ANSIBLE_PRIVATE_KEY_FILE")
-    if named:
+    key_path = os.environ.get("ANSIBLE_PRIVATE_KEY_FILE")
+    if key_path:
         try:
-            return Path(named).expanduser().read_text()
+            return Path(key_path).expanduser().read_text()
         except OSError as gone:
             raise InputError(
-                f"cannot read {named}: {gone.strerror}", key="ANSIBLE_PRIVATE_KEY_FILE"
+                f"cannot read {key_path}: {gone.strerror}", key="ANSIBLE_PRIVATE_KEY_FILE"
             ) from gone
     if os.environ.get("SSH_AUTH_SOCK"):
         return None
@@ -96,6 +96,6 @@ def private_key() -> str | None:
 
 
 def _public_key() -> str:
-    named = os.environ.get("ANSIBLE_PRIVATE_KEY_FILE")
-    public = Path(f"{named}.pub").expanduser() if named else None
+    key_path = os.environ.get("ANSIBLE_PRIVATE_KEY_FILE")
+    public = Path(f"{key_path}.pub").expanduser() if key_path else None
     return public.read_text() if public and public.is_file() else ""

@@ -65,10 +65,10 @@ def main(folder: Path) -> int:
 
 def environment(bundle: Path, folder: Path) -> dict[str, str]:
     """Return the environment of the run: the bundle's programs and packages first, marked as this run's."""
-    known = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    path = os.pathsep.join([str(bundle / "bin"), known.get("PATH", os.defpath)])
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    path = os.pathsep.join([str(bundle / "bin"), inherited.get("PATH", os.defpath)])
     return {
-        **known,
+        **inherited,
         "PATH": path,
         "PYTHONPATH": str(bundle / "site"),
         "PYTHONDONTWRITEBYTECODE": "1",
