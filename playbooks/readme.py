@@ -23,7 +23,7 @@ def readme(role: Path) -> str:
 
 def rows(options: dict[str, Any], prefix: str = "") -> list[str]:
     """Return a row for each option, and for each option of its entries."""
-    found = []
+    table_rows = []
     for name, option in options.items():
         default = "required" if option.get("required") else shown(option.get("default"))
         choices = (
@@ -32,9 +32,9 @@ def rows(options: dict[str, Any], prefix: str = "") -> list[str]:
             else ""
         )
         text = f"{option['description']}{choices}"
-        found.append(f"| `{prefix}{name}` | {kind(option)} | {default} | {text} |")
-        found += rows(option.get("options", {}), f"{prefix}{name}[].")
-    return found
+        table_rows.append(f"| `{prefix}{name}` | {kind(option)} | {default} | {text} |")
+        table_rows += rows(option.get("options", {}), f"{prefix}{name}[].")
+    return table_rows
 
 
 def kind(option: dict[str, Any]) -> str:

@@ -17,13 +17,13 @@ if [ "$engine" = docker ]; then
   running=$(systemctl is-active docker.service 2> /dev/null)
   say running "$running"
   if [ "$running" != active ]; then
-    said=$(journalctl --unit docker.service --boot --lines 60 --output cat 2> /dev/null |
+    message=$(journalctl --unit docker.service --boot --lines 60 --output cat 2> /dev/null |
       sed -n 's/^.*failed to start daemon: //p' | tail -n 1 | cut -c 1-200)
-    say said "$said"
+    say message "$message"
   fi
 else
-  said=$(podman info --format '{{.Store.GraphDriverName}} {{.Store.GraphRoot}}' 2>&1 | tail -n 1 | cut -c 1-200)
-  say store "$said"
+  message=$(podman info --format '{{.Store.GraphDriverName}} {{.Store.GraphRoot}}' 2>&1 | tail -n 1 | cut -c 1-200)
+  say store "$message"
 fi
 for user in "$@"; do
   if ! id -u "$user" > /dev/null 2>&1; then

@@ -15,11 +15,11 @@ version=$(sed -n 's/^# EFA installer version: //p' /opt/amazon/efa_installed_pac
 [ -n "$version" ] && say installer "$version"
 for path in /opt/amazon/efa/bin/fi_info /usr/bin/fi_info; do
   [ -x "$path" ] || continue
-  said=$("$path" -p efa -t FI_EP_RDM 2>&1)
+  message=$("$path" -p efa -t FI_EP_RDM 2>&1)
   say status "$?"
   say fi_info "$path"
-  say interfaces "$(echo "$said" | grep -c '^provider: efa')"
-  echo "$said" | grep -q '^provider: efa' || say said "$(echo "$said" | grep -v '^$' | tail -n 1 | cut -c 1-200)"
+  say interfaces "$(echo "$message" | grep -c '^provider: efa')"
+  echo "$message" | grep -q '^provider: efa' || say message "$(echo "$message" | grep -v '^$' | tail -n 1 | cut -c 1-200)"
   break
 done
 exit 0

@@ -25,19 +25,19 @@ SECONDS = 120
 
 
 class CannotError(Exception):
-    """Something that a person has to look at."""
+    """A problem that needs a person."""
 
 
 def smi(*arguments: str, tolerate: tuple[str, ...] = ()) -> str:
-    """Return what nvidia-smi says."""
+    """Return the output of nvidia-smi."""
     done = subprocess.run(
         ["nvidia-smi", *arguments], capture_output=True, text=True, timeout=SECONDS, check=False
     )
-    words = (done.stdout + done.stderr).strip()
-    if done.returncode and not any(text in words for text in tolerate):
-        said = " ".join(words.split())[:300]
-        raise CannotError(f"nvidia-smi {' '.join(arguments)}: {said}")
-    return words
+    output = (done.stdout + done.stderr).strip()
+    if done.returncode and not any(text in output for text in tolerate):
+        message = " ".join(output.split())[:300]
+        raise CannotError(f"nvidia-smi {' '.join(arguments)}: {message}")
+    return output
 
 
 def present() -> dict[int, dict]:
@@ -53,8 +53,8 @@ def present() -> dict[int, dict]:
     return gpus
 
 
-def wanted(path: str) -> dict[int, dict]:
-    """Return what each declared GPU is to be."""
+def target_profiles(path: str) -> dict[int, dict]:
+    """Return the declared mode and profiles of each GPU."""
     rows = json.loads(Path(path).read_text(encoding="utf-8"))["mig-configs"]["gpufleet"]
     return {
         i: {"enabled": row["mig-enabled"], "profiles": row.get("mig-devices", {})}
@@ -63,10 +63,10 @@ def wanted(path: str) -> dict[int, dict]:
     }
 
 
-def differences(now: dict[int, dict], then: dict[int, dict]) -> list[dict]:
+def differences(now: dict[int, dict], targets: dict[int, dict]) -> list[dict]:
     """Return the GPUs that are not as declared: mode first, then instances."""
-    found = []
-    for index, goal in sorted(then.items()):
+    changes = []
+    for index, goal in sorted(targets.items()):
         if index not in now:
             raise CannotError(f"GPU {index} is declared, the host has {len(now)}")
         gpu = now[index]
@@ -77,8 +77,8 @@ def differences(now: dict[int, dict], then: dict[int, dict]) -> list[dict]:
         mode = (gpu["current"] == "Enabled") != goal["enabled"]
         instances = goal["enabled"] and dict(gpu["instances"]) != goal["profiles"]
         if mode or instances:
-            found.append({"gpu": index, "mode": mode, **goal, "had": dict(gpu["instances"])})
-    return found
+            changes.append({"gpu": index, "mode": mode, **goal, "had": dict(gpu["instances"])})
+    return changes
 
 
 def users(indexes: set[int]) -> list[str]:
@@ -107,8 +107,8 @@ def running(units: list[str]) -> list[str]:
 
 def set_mode(index: int, on: bool) -> str | None:
     """Switch a GPU's mode; return why that waits for a reset or restart, where it does."""
-    said = smi("-i", str(index), "-mig", "1" if on else "0")
-    if "pending" not in said:
+    output = smi("-i", str(index), "-mig", "1" if on else "0")
+    if "pending" not in output:
         return None
     smi("--gpu-reset", "-i", str(index), tolerate=("not supported", "Not Supported", "In use", "in use"))
     gpu = present()[index]
@@ -149,25 +149,25 @@ def apply(changes: list[dict], drained: list[str]) -> list[str]:
 
 
 def main() -> int:
-    """Do what was asked and print how it ended."""
+    """Apply or show the geometry and print a report as JSON."""
     parser = argparse.ArgumentParser(description="Bring this host's GPUs to the declared MIG geometry.")
     parser.add_argument("verb", choices=["apply", "show"])
     parser.add_argument("config")
-    parser.add_argument("--check", action="store_true", help="say what would change")
+    parser.add_argument("--check", action="store_true", help="print what would change")
     parser.add_argument("--drain", action="append", default=[], help="a unit to stop meanwhile")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     try:
-        changes = differences(present(), wanted(asked.config))
-        acts = asked.verb == "apply" and not asked.check and bool(changes)
-        needs = apply(changes, asked.drain) if acts else []
-        left = differences(present(), wanted(asked.config)) if acts else changes
-        told = {"changed": bool(changes), "changes": changes, "needs": needs, "left": left, "problem": ""}
+        changes = differences(present(), target_profiles(options.config))
+        acts = options.verb == "apply" and not options.check and bool(changes)
+        needs = apply(changes, options.drain) if acts else []
+        left = differences(present(), target_profiles(options.config)) if acts else changes
+        report = {"changed": bool(changes), "changes": changes, "needs": needs, "left": left, "problem": ""}
         if acts and left and not needs:
-            told["problem"] = f"GPU {left[0]['gpu']} has {left[0]['had']} afterwards"
+            report["problem"] = f"GPU {left[0]['gpu']} has {left[0]['had']} afterwards"
     except (CannotError, OSError, ValueError, KeyError, subprocess.TimeoutExpired) as trouble:
-        told = {"changed": False, "changes": [], "needs": [], "left": [], "problem": str(trouble)}
-    print(json.dumps(told))
-    return 1 if told["problem"] else 0
+        report = {"changed": False, "changes": [], "needs": [], "left": [], "problem": str(trouble)}
+    print(json.dumps(report))
+    return 1 if report["problem"] else 0
 
 
 if __name__ == "__main__":

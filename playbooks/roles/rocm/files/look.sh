@@ -25,7 +25,7 @@ if [ -n "$info" ]; then
   status=$?
   say rocminfo_status "$status"
   say gfx "$(echo "$said" | sed -n 's/^ *Name: *\(gfx[0-9a-f]*\).*/\1/p' | tr '\n' ' ' | sed 's/ $//')"
-  [ "$status" = 0 ] || say rocminfo_said "$(echo "$said" | grep -v '^$' | tail -n 1 | cut -c 1-200)"
+  [ "$status" = 0 ] || say rocminfo_message "$(echo "$said" | grep -v '^$' | tail -n 1 | cut -c 1-200)"
 fi
 smi=$(tool amd-smi)
 if [ -n "$smi" ]; then

@@ -118,7 +118,7 @@ def _engine_problems(
         )
     if not has["cdi"]:
         problems["cdi"] = f"{kind} {version} does not know CDI ({known['cdi']['since']} and later do)"
-    if message := answers.get("said"):
+    if message := answers.get("message"):
         problems["engine"] = message
     if not answers.get("store", f"{storage_driver} ").startswith(f"{storage_driver} "):
         problems["store"] = answers["store"]

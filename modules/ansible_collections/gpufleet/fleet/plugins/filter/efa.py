@@ -16,7 +16,7 @@ def not_applied(answers: Mapping[str, str], *, check_mode: bool) -> dict[str, st
     if not cards:
         problems["interfaces"] = "this machine has no EFA interface (PCI 1d0f:efa…)"
     elif has_tool and usable < cards:
-        message = answers.get("said", "see fi_info -p efa")
+        message = answers.get("message", "see fi_info -p efa")
         problems["interfaces"] = f"{usable} of {cards} EFA interfaces answer: {message}"
     if cards and answers.get("module", "none") == "none":
         problems["module"] = "the kernel module efa is not loaded"

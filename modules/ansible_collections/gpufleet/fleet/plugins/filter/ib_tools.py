@@ -27,8 +27,8 @@ def ports(lines: Iterable[str]) -> list[Port]:
     return [_port(line.split(" ")) for line in lines]
 
 
-def _port(words: list[str]) -> Port:
-    device, number, link_layer, state, physical_state, rate, downed, recovery = words[:8]
+def _port(fields: list[str]) -> Port:
+    device, number, link_layer, state, physical_state, rate, downed, recovery = fields[:8]
     return {
         "port": f"{device}/{number}",
         "link_layer": link_layer,
@@ -41,7 +41,7 @@ def _port(words: list[str]) -> Port:
 
 
 def not_applied(
-    found: list[Port],
+    host_ports: list[Port],
     *,
     applied: Mapping[str, Any],
     expected_gbit: float,
@@ -50,11 +50,11 @@ def not_applied(
 ) -> dict[str, Any]:
     """Return the ports that are not as expected, each with its reason; a node with some is still configured."""
     problems = earlier_reasons(applied)
-    for port in found:
+    for port in host_ports:
         if problem := _port_problem(port, expected_gbit, tolerated_flaps):
             problems[port["port"]] = problem
-    active = sum(port["state"] == "ACTIVE" for port in found)
-    if not found:
+    active = sum(port["state"] == "ACTIVE" for port in host_ports)
+    if not host_ports:
         problems["ports"] = "no RDMA ports: no adapter, or its driver is not loaded"
     elif active < expected_ports:
         problems["ports"] = f"{active} ports are active, expected {expected_ports}"

@@ -72,7 +72,7 @@ def _device_problems(answers: Mapping[str, str], *, check_mode: bool) -> dict[st
         problems["kfd"] = f"there is no /dev/kfd: {module}"
     elif not answers["kfd"].startswith("render "):
         problems["kfd"] = f"/dev/kfd belongs to {answers['kfd']}; the rule takes hold at the next start"
-    if message := answers.get("rocminfo_said"):
+    if message := answers.get("rocminfo_message"):
         problems["rocminfo"] = message
     elif "rocminfo" not in answers and not check_mode:
         problems["rocminfo"] = "rocminfo is not installed, so the cards were not checked"

@@ -14,7 +14,7 @@ description:
 options:
   mtu: {description: Interface to MTU., type: dict, default: {}}
   peers: {description: Addresses or names., type: list, elements: str, default: []}
-  unkept: {description: Why nothing on this host keeps the MTU over a restart. Reported., type: str, default: ""}
+  not_persistent: {description: Why the MTU does not survive a restart. Reported., type: str, default: ""}
   size: {description: "Size of the frame, IP header included.", type: int, default: 9000}
 extends_documentation_fragment: [gpufleet.fleet.common]
 """
@@ -108,8 +108,8 @@ def apply_options(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     peers = {peer: check_frames(peer, params["size"]) for peer in params["peers"]} if ready else {}
     refused = {
         "mtu": {name: value for name, value in outcome.items() if isinstance(value, str)},
-        "frames": {peer: said for peer, said in peers.items() if said != "passes"},
-        "mtu_kept": params["unkept"],
+        "frames": {peer: answer for peer, answer in peers.items() if answer != "passes"},
+        "mtu_kept": params["not_persistent"],
     }
     return {
         "changed": True in outcome.values(),
@@ -122,7 +122,7 @@ def main() -> None:
     spec = {
         "mtu": {"type": "dict", "default": {}},
         "peers": {"type": "list", "elements": "str", "default": []},
-        "unkept": {"type": "str", "default": ""},
+        "not_persistent": {"type": "str", "default": ""},
         "size": {"type": "int", "default": 9000},
     }
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)

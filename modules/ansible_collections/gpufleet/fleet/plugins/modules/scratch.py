@@ -89,7 +89,7 @@ SPEC = {
 
 def run_or_fail(*argv: str | Path) -> str:
     """Run a program that has to succeed; return its output."""
-    status, out, err = run([str(word) for word in argv])
+    status, out, err = run([str(argument) for argument in argv])
     if status != 0:
         raise HostError(f"{argv[0]} failed: {first_line(err, out)}")
     return out
@@ -129,13 +129,16 @@ def resolve_pattern(pattern: str) -> list[str]:
 
 def kernel_knows(name: str) -> bool:
     """Return whether the running kernel has a file system or a RAID level, or could load it. Loads nothing."""
-    listed = [words.strip("[]") for p in KERNEL_LISTS if p.exists() for words in p.read_text().split()]
+    listed = [entry.strip("[]") for p in KERNEL_LISTS if p.exists() for entry in p.read_text().split()]
     return name in listed or run(["modprobe", "--dry-run", "--quiet", name])[0] == 0
 
 
 def check_preconditions(volume: disks.Volume, device: str, commands: list[list[str]]) -> None:
     """Refuse what can be known to fail later, before anything is written."""
-    needed = [volume["filesystem"], *["raid0" for words in commands if words[:2] == ["mdadm", "--create"]]]
+    needed = [
+        volume["filesystem"],
+        *["raid0" for command in commands if command[:2] == ["mdadm", "--create"]],
+    ]
     for name in needed:
         if not kernel_knows(name):
             release = os.uname().release
