@@ -72,9 +72,9 @@ def make():
     """Make an EC2 instance, or another resource by its type."""
 
     def build(name="a", type_="aws:ec2/instance:Instance", inputs=None, **fields):
-        said = {"instanceType": "p4d.24xlarge", "region": "us-east-1", "rootBlockDevice": ROOT_DISK}
+        default_inputs = {"instanceType": "p4d.24xlarge", "region": "us-east-1", "rootBlockDevice": ROOT_DISK}
         urn = f"urn:pulumi:prod::gpufleet::{type_}::{name}"
-        return Resource(urn, type_, name, said if inputs is None else inputs, {}, **fields)
+        return Resource(urn, type_, name, default_inputs if inputs is None else inputs, {}, **fields)
 
     return build
 

@@ -17,48 +17,48 @@ def no_store(monkeypatch, tmp_path):
 
 
 def test_hours_are_the_budget_by_the_price():
-    (found,) = cost.budget_options(
+    (option,) = cost.budget_options(
         Decimal(500), machine="g5.2xlarge", region="us-east-1", purchase="on_demand"
     )
     price = catalog.find_price("aws", "us-east-1", "g5.2xlarge", "on_demand")
-    assert found.hours == int(500 / Decimal(str(price.usd_per_hour)))  # 500 / 1.212 = 412
-    assert (found.hours, found.machines_all_month) == (412, 0)
+    assert option.hours == int(500 / Decimal(str(price.usd_per_hour)))  # 500 / 1.212 = 412
+    assert (option.hours, option.machines_all_month) == (412, 0)
 
 
 def test_a_commitment_bills_all_month_so_that_a_budget_below_it_buys_none():
-    def asked(budget):
+    def options_for(budget):
         return cost.budget_options(Decimal(budget), machine="p4d.24xlarge", cloud="aws", purchase="on_demand")
 
-    (machine,) = asked(2000)
-    whole = machine.usd_per_hour * HOURS_PER_MONTH
+    (machine,) = options_for(2000)
+    monthly_usd = machine.usd_per_hour * HOURS_PER_MONTH
     assert machine.machines_all_month == 0
     assert machine.hours > 0
-    three_years = cost.budget_options(whole / 10, purchase="reserved_3y", machine="a2-megagpu-16g")
+    three_years = cost.budget_options(monthly_usd / 10, purchase="reserved_3y", machine="a2-megagpu-16g")
     assert three_years == []
-    (held,) = cost.budget_options(whole * 2, purchase="reserved_3y", machine="a2-megagpu-16g")
-    assert held.machines_all_month >= 1
+    (reserved,) = cost.budget_options(monthly_usd * 2, purchase="reserved_3y", machine="a2-megagpu-16g")
+    assert reserved.machines_all_month >= 1
 
 
 def test_each_machine_and_purchase_is_there_once_in_its_cheapest_region():
-    found = cost.budget_options(Decimal(5000), accelerator="A100", limit=500)
-    keys = [(each.offer.machine.name, each.offer.purchase) for each in found]
+    options = cost.budget_options(Decimal(5000), accelerator="A100", limit=500)
+    keys = [(each.offer.machine.name, each.offer.purchase) for each in options]
     assert len(keys) == len(set(keys)) > 5
-    for each in found:
+    for each in options:
         others = catalog.search_offers(machine=each.offer.machine.name, purchase=each.offer.purchase)
         assert each.offer.price.usd_per_hour == min(offer.price.usd_per_hour for offer in others)
 
 
-def test_the_phases_budgets_as_typed(gpufleet, tmp_path):
+def test_budget_ranges_on_the_command_line(gpufleet, tmp_path):
     done = gpufleet("cost", "buys", "--budget", "200-500", "--accelerators", "T4", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "$200.00 a month buys, one of:" in done.stdout
     assert "$500.00 a month buys, one of:" in done.stdout
-    told = json.loads(gpufleet("cost", "buys", "--budget", "500", "--json", cwd=tmp_path).stdout)
-    assert told[0]["buys"][0]["price"]["source"]
+    document = json.loads(gpufleet("cost", "buys", "--budget", "500", "--json", cwd=tmp_path).stdout)
+    assert document[0]["buys"][0]["price"]["source"]
 
 
 @pytest.mark.parametrize("budget", ["0", "lots", "500-200", "-5", "1e3"])
-def test_no_amount_is_one_line(gpufleet, tmp_path, budget):
+def test_an_invalid_amount_is_a_one_line_error(gpufleet, tmp_path, budget):
     done = gpufleet("cost", "buys", f"--budget={budget}", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1

@@ -24,51 +24,51 @@ def case(request):
 
 
 @pytest.fixture
-def found(case, book):
+def cost_diff(case, book):
     document = json.loads(json.dumps(case["preview"]))
     change = cost.change_from_preview(document)
     return cost.diff(change.before, change.after, change=change, book=book)
 
 
-def test_month_before(case, found):
-    assert found.before.usd_per_month.expected == total(case["expect"]["before"])
+def test_monthly_cost_before(case, cost_diff):
+    assert cost_diff.before.usd_per_month.expected == total(case["expect"]["before"])
 
 
-def test_month_after_and_its_bounds(case, found):
-    expect, month = case["expect"], found.after.usd_per_month
+def test_monthly_cost_after_with_its_range(case, cost_diff):
+    expect, month = case["expect"], cost_diff.after.usd_per_month
     assert month.expected == total(expect["after"])
     assert month.low == total(expect.get("low", expect["after"]))
     assert month.high == total(expect.get("high", expect["after"]))
 
 
-def test_what_the_change_costs_once(case, found):
+def test_one_off_cost(case, cost_diff):
     if "one_off" in case["expect"]:
-        assert found.one_off_usd == round_to_cents(total(case["expect"]["one_off"]))
+        assert cost_diff.one_off_usd == round_to_cents(total(case["expect"]["one_off"]))
 
 
-def test_what_has_no_price_is_listed(case, found):
-    wanted = case["expect"].get("unpriced", [])
-    reasons = [gap.reason for gap in found.unpriced]
-    assert all(any(part in reason for reason in reasons) for part in wanted)
-    assert bool(reasons) == bool(wanted)
+def test_unpriced_resources_are_listed(case, cost_diff):
+    expected = case["expect"].get("unpriced", [])
+    reasons = [gap.reason for gap in cost_diff.unpriced]
+    assert all(any(part in reason for reason in reasons) for part in expected)
+    assert bool(reasons) == bool(expected)
 
 
-def test_warnings(case, found):
-    wanted = case["expect"].get("warnings", [])
-    assert len(found.warnings) == len(wanted)
-    assert all(part in warning for part, warning in zip(wanted, found.warnings, strict=True))
-    assert found.partial is case["expect"].get("partial", False)
+def test_warnings(case, cost_diff):
+    expected = case["expect"].get("warnings", [])
+    assert len(cost_diff.warnings) == len(expected)
+    assert all(part in warning for part, warning in zip(expected, cost_diff.warnings, strict=True))
+    assert cost_diff.partial is case["expect"].get("partial", False)
 
 
-def test_operations_and_pools(case, found):
-    lines = {line.shown.name: line for line in found.lines}
+def test_operations_and_pools(case, cost_diff):
+    lines = {line.shown.name: line for line in cost_diff.lines}
     for name, op in case["expect"].get("ops", {}).items():
         assert lines[name].op == op
     for name, pool in case["expect"].get("pools", {}).items():
         assert lines[name].shown.pool == pool
 
 
-def test_every_case_meets_the_schema(found):
+def test_every_case_meets_the_schema(cost_diff):
     import jsonschema
 
-    jsonschema.validate(cost.diff_document(found), cost.schema())
+    jsonschema.validate(cost.diff_document(cost_diff), cost.schema())

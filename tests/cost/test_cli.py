@@ -22,15 +22,15 @@ def test_a_preview_on_standard_input(gpufleet, project, preview):
         "cost", "diff", "--preview", "-", "--format", "json", cwd=project, stdin=preview("create")
     )
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    machine = next(line for line in found["resources"] if line["component"] == "machine")
+    document = json.loads(done.stdout)
+    machine = next(line for line in document["resources"] if line["component"] == "machine")
     assert (
         machine["after_usd_per_hour"] == 21.957642
     )  # p4d.24xlarge in us-east-1, AWS list price of 2026-07-06
 
 
 @pytest.mark.parametrize("form", ["table", "markdown", "json", "junit", "html"])
-def test_a_hostile_name_breaks_no_form(gpufleet, tmp_path, preview, form):
+def test_a_hostile_name_breaks_no_report_format(gpufleet, tmp_path, preview, form):
     hostile = "a\\u001b[31m\\u202e\\uffff<b>"  # what JSON can hold and neither a terminal nor XML can
     text = preview("create").replace('::a"', f'::{hostile}"')
     assert hostile in text
@@ -87,7 +87,7 @@ def test_a_preview_without_steps_is_refused(gpufleet, project):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "message"),
     [
         (["diff", "-s", "poc"], "cost diff: give one of --base, --preview, --event-log and --state"),
         (["diff", "--base", "HEAD"], "--stack: no stack given"),
@@ -106,12 +106,12 @@ def test_a_preview_without_steps_is_refused(gpufleet, project):
         (["estimate", "-s", "poc", "--config-file", "none.yaml"], "none.yaml: no such file"),
     ],
 )
-def test_mistakes_are_one_line_and_exit_code_2(gpufleet, project, words, said):
+def test_mistakes_are_one_line_and_exit_code_2(gpufleet, project, arguments, message):
     (project / "Pulumi.json").write_text("{}")
     (project / "steps.json").write_text('{"steps": [{}]}')
-    done = gpufleet("cost", *words, cwd=project, stdin="")
+    done = gpufleet("cost", *arguments, cwd=project, stdin="")
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert done.stdout == ""
 

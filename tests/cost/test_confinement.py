@@ -54,7 +54,7 @@ def hostile(tmp_path):
 
 
 @pytest.fixture
-def say(hostile):
+def evaluate_expression(hostile):
     """Evaluate an expression inside a program, and return what it gave as text."""
 
     def evaluate(expression, before="", **options):
@@ -80,21 +80,23 @@ def secrets(monkeypatch, tmp_path):
     return home
 
 
-def test_a_program_gets_no_secret_of_the_environment(say, secrets, monkeypatch):
+def test_a_program_gets_no_secret_of_the_environment(evaluate_expression, secrets, monkeypatch):
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
-    environment = say("dict(os.environ)")
+    environment = evaluate_expression("dict(os.environ)")
     assert CANARY not in environment
     assert "eu-west-1" in environment
     assert str(secrets) not in environment
 
 
-def test_a_trusted_program_gets_the_environment_and_the_files(say, secrets):
-    assert CANARY in say("dict(os.environ)", trusted=True)
-    assert say(f"open({str(secrets / '.aws/credentials')!r}).read()", trusted=True) == CANARY
+def test_a_trusted_program_gets_the_environment_and_the_files(evaluate_expression, secrets):
+    assert CANARY in evaluate_expression("dict(os.environ)", trusted=True)
+    assert evaluate_expression(f"open({str(secrets / '.aws/credentials')!r}).read()", trusted=True) == CANARY
 
 
 @confined
-def test_a_program_sees_neither_the_home_folder_nor_what_a_project_keeps_secret(say, hostile, secrets):
+def test_a_program_sees_neither_the_home_folder_nor_what_a_project_keeps_secret(
+    evaluate_expression, hostile, secrets
+):
     root = hostile("")
     for name in (".env", ".git/config", ".gpufleet/registry.db"):
         (root / name).parent.mkdir(exist_ok=True)
@@ -103,56 +105,60 @@ def test_a_program_sees_neither_the_home_folder_nor_what_a_project_keeps_secret(
         str(secrets / ".aws/credentials"),
         *(str(root / n) for n in (".git/config", ".gpufleet/registry.db")),
     ]
-    assert say(f"[os.path.exists(p) for p in {places!r}]") == "[False, False, False]"
-    assert say(f"open({str(root / '.env')!r}).read()") == ""
+    assert evaluate_expression(f"[os.path.exists(p) for p in {places!r}]") == "[False, False, False]"
+    assert evaluate_expression(f"open({str(root / '.env')!r}).read()") == ""
 
 
 @confined
-def test_of_a_hidden_folder_only_the_stack_file_asked_for_is_shown(say, hostile):
+def test_of_a_hidden_folder_only_the_stack_file_asked_for_is_shown(evaluate_expression, hostile):
     folder = hostile("") / ".gpufleet/rehearsal/dev"
     folder.mkdir(parents=True)
     (folder / "registry.db").write_text(CANARY)
     stack = folder / "what-if.yaml"
     stack.write_text("config: {}\n")
-    seen = say(f"open({str(stack)!r}).read(), os.listdir({str(folder)!r})", config_file=stack)
+    seen = evaluate_expression(f"open({str(stack)!r}).read(), os.listdir({str(folder)!r})", config_file=stack)
     assert seen == str(("config: {}\n", ["what-if.yaml"]))
     attempt = f"os.access({str(stack)!r}, os.W_OK), os.access({str(folder)!r}, os.W_OK)"
-    assert say(attempt, config_file=stack) == "(False, False)"
+    assert evaluate_expression(attempt, config_file=stack) == "(False, False)"
 
 
 @confined
-def test_a_program_reaches_no_listener_of_this_machine(say):
+def test_a_program_reaches_no_listener_of_this_machine(evaluate_expression):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         attempt = f"socket.socket().connect_ex(('127.0.0.1', {listener.getsockname()[1]}))"
-        assert say(attempt, before="import socket") != "0"
-        assert say(attempt, before="import socket", trusted=True) == "0"
+        assert evaluate_expression(attempt, before="import socket") != "0"
+        assert evaluate_expression(attempt, before="import socket", trusted=True) == "0"
 
 
 @confined
 @pytest.mark.parametrize(
     "path", ["Pulumi.yaml", "/usr/bin/x", "/x", "/proc/sys/kernel/core_pattern", "/etc/x"]
 )
-def test_a_program_writes_nowhere_but_in_its_own_folder(say, hostile, path):
+def test_a_program_writes_nowhere_but_in_its_own_folder(evaluate_expression, hostile, path):
     before = (
         "def attempt(p):\n  try:\n    open(p, 'a').close()\n    return 'written'\n"
         "  except OSError as e:\n    return type(e).__name__"
     )
-    assert say(f"attempt({path!r})", before=before) in {"OSError", "PermissionError"}
+    assert evaluate_expression(f"attempt({path!r})", before=before) in {"OSError", "PermissionError"}
     assert (
-        say("attempt(os.environ['TMPDIR'] + '/x'), attempt(os.environ['HOME'] + '/x')", before)
+        evaluate_expression(
+            "attempt(os.environ['TMPDIR'] + '/x'), attempt(os.environ['HOME'] + '/x')", before
+        )
         == "('written', 'written')"
     )
 
 
 @confined
-def test_a_program_has_no_descriptors_but_its_own_and_no_privileges(say):
+def test_a_program_has_no_descriptors_but_its_own_and_no_privileges(evaluate_expression):
     listing = "ls = '/proc/self/fd/'"
-    targets = say("[os.readlink(ls + n) for n in os.listdir(ls) if os.path.lexists(ls + n)]", listing)
+    targets = evaluate_expression(
+        "[os.readlink(ls + n) for n in os.listdir(ls) if os.path.lexists(ls + n)]", listing
+    )
     kinds = {target.split(":")[0] for target in eval(targets)}
     assert kinds == {"/dev/null", "pipe", "anon_inode", "socket"}  # the last two are asyncio's own
     status = "[line.split()[1] for line in open('/proc/self/status') if line.startswith('Cap')]"
-    assert set(eval(say(status))) == {"0" * 16}
-    assert "No space" in say(
+    assert set(eval(evaluate_expression(status))) == {"0" * 16}
+    assert "No space" in evaluate_expression(
         "subprocess.run(['unshare', '-Ur', 'true'], capture_output=True).stderr", "import subprocess"
     )
 
@@ -180,20 +186,22 @@ def wait_until_gone(namespaces, limit_s=HANG_GUARD_S):
 
 def in_namespaces(namespaces):
     """Return the processes that are in one of these PID namespaces."""
-    found = []
+    matches = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
                 if str((entry / "ns/pid").readlink()) in namespaces:
-                    found.append(int(entry.name))
+                    matches.append(int(entry.name))
             except OSError:
                 continue
-    return found
+    return matches
 
 
 @confined
-def test_a_grandchild_in_a_session_of_its_own_ends_with_the_evaluation(say):
-    namespace = say("os.readlink('/proc/self/ns/pid')", GRANDCHILD.format(seconds=600, then=""))
+def test_a_grandchild_in_a_session_of_its_own_ends_with_the_evaluation(evaluate_expression):
+    namespace = evaluate_expression(
+        "os.readlink('/proc/self/ns/pid')", GRANDCHILD.format(seconds=600, then="")
+    )
     assert in_namespaces({namespace}) == []  # gone before the answer was given
 
 
@@ -235,11 +243,11 @@ def namespaces_below(parent):
     while len(family) != size:
         size = len(family)
         family |= {pid for pid, above in parents.items() if above in family}
-    found = set()
+    matches = set()
     for pid in family:
         with suppress(OSError):
-            found.add(str(Path(f"/proc/{pid}/ns/pid").readlink()))
-    return found - {str(Path("/proc/self/ns/pid").readlink())}
+            matches.add(str(Path(f"/proc/{pid}/ns/pid").readlink()))
+    return matches - {str(Path("/proc/self/ns/pid").readlink())}
 
 
 FLOOD = "import os\nwhile True: os.write({descriptor}, b'x' * 65536)\n"
@@ -264,7 +272,7 @@ def test_output_that_ends_keeps_its_last_lines(hostile):
 
 
 @confined
-def test_processes_are_counted(say):
+def test_processes_are_counted(evaluate_expression):
     """Fork until the kernel says no; each fork waits for the end of a pipe, so none uses the processor."""
     bomb = (
         "reading, writing = os.pipe()\n"
@@ -280,7 +288,7 @@ def test_processes_are_counted(say):
     )
     if os.getuid() == 0 and tuple(map(int, os.uname().release.split(".")[:2])) < (6, 14):
         pytest.skip("as root only Linux 6.14 bounds a PID namespace")
-    assert 100 < int(say("count", bomb)) < 600
+    assert 100 < int(evaluate_expression("count", bomb)) < 600
 
 
 @confined

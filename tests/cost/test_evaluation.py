@@ -12,10 +12,12 @@ from gpufleet.cost.inputs.program.evaluation import Program, start_evaluation
 from gpufleet.errors import EnvironmentFault, InputError
 
 
-def git(root, *words):
-    who = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
-    done = subprocess.run(["git", "-C", str(root), *who, *words], check=True, capture_output=True, text=True)
-    return done.stdout
+def git(root, *arguments):
+    author = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
+    completed = subprocess.run(
+        ["git", "-C", str(root), *author, *arguments], check=True, capture_output=True, text=True
+    )
+    return completed.stdout
 
 
 def rewrite(path, old, new):
@@ -34,19 +36,23 @@ def poc(project):
 
 
 def test_production_and_a_second_p4d_at_prices_written_by_hand(project):
-    whatif = project / "stacks/Pulumi.production.yaml"
-    text = whatif.read_text()
-    whatif.write_text(text.replace("count: 1", "count: 2", 1))  # the first pool: p4d.24xlarge, reserved
-    found = cost.diff_git_ref(project, "production", "HEAD")
+    changed_stack = project / "stacks/Pulumi.production.yaml"
+    text = changed_stack.read_text()
+    changed_stack.write_text(
+        text.replace("count: 1", "count: 2", 1)
+    )  # the first pool: p4d.24xlarge, reserved
+    cost_diff = cost.diff_git_ref(project, "production", "HEAD")
     reserved = Decimal("21.957642") * 730
     line = next(
-        each for each in found.lines if each.shown.type.endswith(":CapacityReservation") and each.changed
+        each for each in cost_diff.lines if each.shown.type.endswith(":CapacityReservation") and each.changed
     )
     assert line.before.usd_per_month.expected == reserved
     assert line.after.usd_per_month.expected == 2 * reserved
-    covered = [each for each in found.lines if each.shown.purchase == "covered" and "p4d" in each.shown.item]
-    assert len(covered) == 2
-    assert found.budget_usd_per_month == 60000
+    covered_lines = [
+        each for each in cost_diff.lines if each.shown.purchase == "covered" and "p4d" in each.shown.item
+    ]
+    assert len(covered_lines) == 2
+    assert cost_diff.budget_usd_per_month == 60000
 
 
 def test_production_at_prices_written_by_hand(project):
@@ -64,9 +70,9 @@ def test_production_at_prices_written_by_hand(project):
 
 
 def test_dev_stays_within_its_budget_and_attaches_a_card(project):
-    found = cost.estimate_stack(project, "dev")
-    assert found.within_budget
-    cards = next(charge for charge in found.bill.charges if charge.component == "accelerators")
+    estimate = cost.estimate_stack(project, "dev")
+    assert estimate.within_budget
+    cards = next(charge for charge in estimate.bill.charges if charge.component == "accelerators")
     assert cards.usd_per_month.expected == Decimal("0.35") * 160
 
 
@@ -81,9 +87,9 @@ def test_whole_stacks_at_prices_written_by_hand_and_no_part_without_one(project,
 
 
 def test_nothing_changed_is_no_change(project, poc):
-    found = cost.diff_git_ref(project, "poc", "HEAD")
-    assert found.change_usd_per_month == 0
-    assert {line.shown.name: line.op for line in found.lines} == {"blades-1": "same", "m2": "same"}
+    cost_diff = cost.diff_git_ref(project, "poc", "HEAD")
+    assert cost_diff.change_usd_per_month == 0
+    assert {line.shown.name: line.op for line in cost_diff.lines} == {"blades-1": "same", "m2": "same"}
 
 
 def test_a_dirty_index_and_files_not_added_do_not_matter_and_are_left_alone(project, poc):
@@ -97,21 +103,21 @@ def test_a_dirty_index_and_files_not_added_do_not_matter_and_are_left_alone(proj
 
 def test_a_stack_that_the_base_does_not_have_starts_from_nothing(project, poc):
     git(project, "mv", "stacks/Pulumi.poc.yaml", "stacks/Pulumi.lab.yaml")
-    found = cost.diff_git_ref(project, "lab", "HEAD")
-    assert not found.before.charges
-    assert found.after.charges
+    cost_diff = cost.diff_git_ref(project, "lab", "HEAD")
+    assert not cost_diff.before.charges
+    assert cost_diff.after.charges
 
 
 def test_a_renamed_rack_goes_and_comes(project, poc):
     git(project, "mv", "inventory/blades-1.yaml", "inventory/shelf.yaml")
     rewrite(project / "inventory/shelf.yaml", "name: blades-1", "name: shelf")
     rewrite(poc, "name: blades-1 ", "name: shelf ")
-    found = cost.diff_git_ref(project, "poc", "HEAD")
-    assert sorted((line.op, line.shown.name) for line in found.lines if line.changed) == [
+    cost_diff = cost.diff_git_ref(project, "poc", "HEAD")
+    assert sorted((line.op, line.shown.name) for line in cost_diff.lines if line.changed) == [
         ("create", "shelf"),
         ("delete", "blades-1"),
     ]
-    assert found.change_usd_per_month == 0
+    assert cost_diff.change_usd_per_month == 0
 
 
 def test_each_side_runs_its_own_package(project, poc):
@@ -140,10 +146,10 @@ def test_a_mistake_in_the_spec_names_its_line_and_at_the_base_its_side(project, 
 
 
 def test_another_file_may_stand_in_for_the_stack(project, poc, tmp_path):
-    whatif = tmp_path / "whatif.yaml"
-    whatif.write_text(poc.read_text().replace("name: blades-1 ", "name: blades-poc "))
-    found = cost.diff_git_ref(project, "poc", "HEAD", config_file=whatif)
-    assert found.change_usd_per_month < 0
+    changed_stack = tmp_path / "whatif.yaml"
+    changed_stack.write_text(poc.read_text().replace("name: blades-1 ", "name: blades-poc "))
+    cost_diff = cost.diff_git_ref(project, "poc", "HEAD", config_file=changed_stack)
+    assert cost_diff.change_usd_per_month < 0
 
 
 @pytest.mark.parametrize("ref", ["nosuch", "HEAD~99", "--help", "HEAD:stacks"])
@@ -167,8 +173,8 @@ def test_a_project_in_a_folder_of_its_repository(project, poc, tmp_path):
     git(whole, "add", "-A")
     git(whole, "commit", "-qm", "in a folder")
     rewrite(whole / "fleet/stacks/Pulumi.poc.yaml", "name: blades-1 ", "name: blades-poc ")
-    found = cost.diff_git_ref(whole / "fleet", "poc", "HEAD")
-    assert found.change_usd_per_month < 0
+    cost_diff = cost.diff_git_ref(whole / "fleet", "poc", "HEAD")
+    assert cost_diff.change_usd_per_month < 0
 
 
 def test_a_program_that_does_not_end_is_ended(project):

@@ -25,10 +25,10 @@ def test_an_event_log_on_standard_input(gpufleet, tmp_path):
     log = (LOGS / "events-preview.jsonl").read_text()
     done = gpufleet("cost", "diff", "--event-log", "-", "--json", cwd=tmp_path, stdin=log)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["stack"] == "dev"
-    assert found["before"]["usd_per_month"] == 0
-    assert not found["partial"]
+    document = json.loads(done.stdout)
+    assert document["stack"] == "dev"
+    assert document["before"]["usd_per_month"] == 0
+    assert not document["partial"]
 
 
 def test_a_state_is_priced_and_compared(gpufleet, tmp_path):
@@ -52,7 +52,7 @@ def test_a_state_is_priced_and_compared(gpufleet, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "message"),
     [
         (["diff", "--event-log", "-"], "standard input: empty: the engine wrote no event"),
         (["diff", "--event-log", "none.jsonl"], "none.jsonl: cannot be read: No such file"),
@@ -60,18 +60,18 @@ def test_a_state_is_priced_and_compared(gpufleet, tmp_path):
         (["estimate", "--usage", "none.yaml", "-s", "x"], "none.yaml: cannot be read: No such file"),
     ],
 )
-def test_mistakes_are_one_line(gpufleet, tmp_path, words, said):
-    done = gpufleet("cost", *words, cwd=tmp_path, stdin="")
+def test_mistakes_are_one_line(gpufleet, tmp_path, arguments, message):
+    done = gpufleet("cost", *arguments, cwd=tmp_path, stdin="")
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert done.stderr.count("\n") == 1
 
 
 def test_a_log_that_ends_early_is_partial():
     text = "\n".join((LOGS / "events-preview.jsonl").read_text().splitlines()[:-3])
-    found = cost.diff_events(engine.read_events(text, "log"))
-    assert found.partial
-    assert "is cut off before the engine's summary" in found.warnings[-1]
+    cost_diff = cost.diff_events(engine.read_events(text, "log"))
+    assert cost_diff.partial
+    assert "is cut off before the engine's summary" in cost_diff.warnings[-1]
 
 
 def test_a_failed_update_is_partial():
@@ -95,18 +95,18 @@ def test_the_automation_api_gives_counts_where_no_event_does():
 
     lines = [json.loads(line) for line in (LOGS / "events-preview.jsonl").read_text().splitlines()]
     events = [EngineEvent.from_json(line) for line in lines if "summaryEvent" not in line]
-    whole = cost.change_from_automation(
+    complete_change = cost.change_from_automation(
         [*events, EngineEvent.from_json(next(x for x in lines if "summaryEvent" in x))]
     )
-    assert not whole.partial
+    assert not complete_change.partial
     assert cost.change_from_automation(events, FakePreviewResult()).partial
     assert cost.change_from_automation(events).partial
-    assert len(whole.after) == len(
+    assert len(complete_change.after) == len(
         cost.change_from_events(engine.read_events((LOGS / "events-preview.jsonl").read_text(), "log")).after
     )
 
 
-def test_no_report_tells_a_secret_of_an_event_log(book):
+def test_no_report_shows_a_secret_of_an_event_log(book):
     secret = {SIGNATURE_KEY: SECRET_SIGNATURE, "plaintext": json.dumps(SECRET_TEXT)}
     inputs = {
         "instanceType": "g5.2xlarge",
@@ -119,9 +119,9 @@ def test_no_report_tells_a_secret_of_an_event_log(book):
     change = cost.change_from_automation(
         [{"resourcePreEvent": {"metadata": {"op": "create", "urn": URN, "new": new}}}, {"summaryEvent": {}}]
     )
-    found = cost.diff(change.before, change.after, change=change, book=book)
+    cost_diff = cost.diff(change.before, change.after, change=change, book=book)
     for form in cost.DIFF_FORMATS:
-        assert SECRET_TEXT not in cost.render_diff(found, form)
+        assert SECRET_TEXT not in cost.render_diff(cost_diff, form)
 
 
 @pytest.mark.parametrize("sentinel", sorted(UNKNOWN_SENTINELS))
@@ -181,6 +181,6 @@ def test_no_input_breaks_a_pricer(seed, book):
 def test_two_steps_with_one_urn_are_a_warning():
     urn = "urn:pulumi:dev::p::aws:ec2/instance:Instance::a"
     step = {"op": "create", "urn": urn, "newState": {"urn": urn, "type": "aws:ec2/instance:Instance"}}
-    told = cost.change_from_preview({"steps": [step, step]}).warnings
-    assert "a: 2 create steps with one URN, only the last is counted" in told
+    warnings = cost.change_from_preview({"steps": [step, step]}).warnings
+    assert "a: 2 create steps with one URN, only the last is counted" in warnings
     assert not cost.change_from_preview({"steps": [step]}).warnings

@@ -60,7 +60,7 @@ def test_a_program_that_never_ends_is_stopped(program):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (
             "import pulumi\npulumi.Config().require('size')\n",
@@ -73,13 +73,13 @@ def test_a_program_that_never_ends_is_stopped(program):
         ("def broken(:\n", "SyntaxError"),
     ],
 )
-def test_a_program_that_fails_says_why_in_one_line(program, text, said):
-    with pytest.raises(InputError, match=said) as caught:
+def test_a_program_that_fails_says_why_in_one_line(program, text, message):
+    with pytest.raises(InputError, match=message) as caught:
         machines(program(text))
     assert "\n" not in str(caught.value)
 
 
-def test_a_program_that_kills_itself_is_told(program):
+def test_a_program_that_kills_itself_is_reported(program):
     with pytest.raises(EnvironmentFault, match="ended early"):
         machines(program("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n"))
 
@@ -100,7 +100,7 @@ def test_settings_come_from_the_project_and_the_stack(program):
     assert machines(root)["v"].inputs["type"] == "gp3"
 
 
-def test_secrets_of_the_stack_reach_nobody(program):
+def test_secrets_of_the_stack_are_not_passed_to_the_program(program):
     text = (
         "import pulumi, pulumi_aws as aws\n"
         "aws.ec2.Instance('a', instance_type='g5.2xlarge', user_data=pulumi.Config().require('key'))\n"

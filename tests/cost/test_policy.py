@@ -45,7 +45,7 @@ def test_budget(judged, limit, broken):
     assert rules(judged(budget_usd_per_month=limit)) == broken  # 2 * (21.957642 + 0.01) * 730 = 32072.7573
 
 
-def test_the_stacks_own_budget_counts_where_the_policy_names_none(judged):
+def test_the_stack_budget_applies_if_the_policy_has_none(judged):
     assert rules(judged(budget=Budget(max=100))) == ["budget_usd_per_month"]
     assert judged(budget=Budget(max=100), budget_usd_per_month=99999.0).passed
 
@@ -58,8 +58,8 @@ def test_increase(judged):
 
 
 def test_an_increase_from_nothing_has_no_percentage_and_breaks_the_rule(make, book):
-    found = cost.diff([], [make()], Policy(max_increase_percent=to_decimal(1000)), book=book)
-    assert rules(found.policy) == ["max_increase_percent"]
+    cost_diff = cost.diff([], [make()], Policy(max_increase_percent=to_decimal(1000)), book=book)
+    assert rules(cost_diff.policy) == ["max_increase_percent"]
 
 
 def test_price_age(judged):
@@ -75,7 +75,7 @@ def test_unpriced(judged, make):
     assert judged(after=strange, unpriced=("aws:sagemaker/*",)).passed
 
 
-def test_totals_that_are_partial_pass_no_gate_about_totals(make, book):
+def test_partial_totals_fail_limits_on_totals(make, book):
     change = cost.StackChange(partial=True)
     policy = Policy(budget_usd_per_month=to_decimal(10**9), max_increase_percent=to_decimal(10**9))
     verdict = cost.diff([], [make()], policy, change=change, book=book).policy
@@ -135,7 +135,7 @@ def test_a_missing_policy_file(tmp_path):
         cost.load_policy(tmp_path / "none.yaml")
 
 
-def test_a_policy_that_asks_nothing_and_a_rule_for_nothing_are_warnings(make, book, tmp_path):
+def test_a_policy_without_limits_and_a_rule_without_matches_are_warnings(make, book, tmp_path):
     path = tmp_path / "policy.yaml"
 
     def warned(text):

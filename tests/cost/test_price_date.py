@@ -22,7 +22,7 @@ MOVED = (Decimal("32.7726") - Decimal("21.9576")) * 730  # 7,894.95
 P4D = Decimal("32.7726") * 730 + Decimal("0.01") * 730  # with 100 GiB of disk: 23,931.30 in July
 
 
-def stand_in_book(day):
+def hand_written_book(day):
     def lookup(_cloud, region, item, purchase):
         usd = PRICES[day].get(item) if purchase == "on_demand" else None
         return usd and Price(usd, "unit", day.isoformat(), "written by hand", "high", region, purchase)
@@ -31,63 +31,66 @@ def stand_in_book(day):
 
 
 @pytest.fixture
-def asked():
-    dates = PriceDates(JULY, NOVEMBER, stand_in_book)
+def diff_on_dates():
+    dates = PriceDates(JULY, NOVEMBER, hand_written_book)
     return lambda before, after: cost.diff(before, after, change=cost.StackChange(stack="prod"), dates=dates)
 
 
-def test_the_same_stack_at_two_days_changes_by_prices_only(make, asked):
-    found = asked([make()], [make()])
-    assert found.change_usd_per_month == round_to_cents(-MOVED)
-    assert (found.prices.by_code, found.prices.by_prices, found.prices.unexplained) == (
+def test_the_same_stack_at_two_days_changes_by_prices_only(make, diff_on_dates):
+    cost_diff = diff_on_dates([make()], [make()])
+    assert cost_diff.change_usd_per_month == round_to_cents(-MOVED)
+    assert (cost_diff.prices.by_code, cost_diff.prices.by_prices, cost_diff.prices.unexplained) == (
         0,
         round_to_cents(-MOVED),
         0,
     )
-    assert found.prices.same_stack
-    said = cost.render_diff(found, "table")
-    assert said.startswith(
+    assert cost_diff.prices.same_stack
+    table = cost.render_diff(cost_diff, "table")
+    assert table.startswith(
         "With the prices of 2026-11-01 instead of 2026-07-01, the unchanged prod costs $7,894.95 (-32.99%) less"
     )
-    assert "Nothing in the code was compared" in said
-    assert "This change" not in said
+    assert "Nothing in the code was compared" in table
+    assert "This change" not in table
 
 
-def test_code_and_prices_are_told_apart_and_add_up(make, asked):
-    found = asked([make("a")], [make("a"), make("b")])
-    move = found.prices
-    assert move.by_code == round_to_cents(P4D)  # the second machine, at the old prices
-    assert move.by_prices == round_to_cents(-2 * MOVED)  # both machines
-    assert move.by_code + move.by_prices + move.unexplained == found.change_usd_per_month
-    assert "comes from the code and -$15,789.90 from prices" in cost.render_diff(found, "markdown").replace(
-        "\\", ""
+def test_code_and_price_effects_add_up(make, diff_on_dates):
+    cost_diff = diff_on_dates([make("a")], [make("a"), make("b")])
+    price_effect = cost_diff.prices
+    assert price_effect.by_code == round_to_cents(P4D)  # the second machine, at the old prices
+    assert price_effect.by_prices == round_to_cents(-2 * MOVED)  # both machines
+    assert (
+        price_effect.by_code + price_effect.by_prices + price_effect.unexplained
+        == cost_diff.change_usd_per_month
     )
+    assert "comes from the code and -$15,789.90 from prices" in cost.render_diff(
+        cost_diff, "markdown"
+    ).replace("\\", "")
 
 
-def test_what_has_a_price_on_one_day_only_is_no_price_change(make, asked):
+def test_a_price_on_one_day_only_is_not_a_price_change(make, diff_on_dates):
     new = make("g", inputs={"instanceType": "g5.2xlarge", "region": "us-east-1"})
-    found = asked([new, make()], [new, make()])
-    assert found.change_usd_per_month == round_to_cents(-MOVED)
-    (gap,) = (gap for gap in found.unpriced if gap.name == "g" and gap.component == "machine")
+    cost_diff = diff_on_dates([new, make()], [new, make()])
+    assert cost_diff.change_usd_per_month == round_to_cents(-MOVED)
+    (gap,) = (gap for gap in cost_diff.unpriced if gap.name == "g" and gap.component == "machine")
     assert gap.reason == (
         "g5.2xlarge in us-east-1 has a price on only one of 2026-07-01 and 2026-11-01; left out on both sides"
     )
 
 
-def test_in_a_code_change_it_counts_for_neither(make, asked):
+def test_a_price_on_one_day_counts_for_neither_effect(make, diff_on_dates):
     new = make("g", inputs={"instanceType": "g5.2xlarge", "region": "us-east-1"})
-    move = asked([make()], [make(), new]).prices
-    assert (move.by_code, move.by_prices) == (0, round_to_cents(-MOVED))
-    assert move.unexplained == round_to_cents(Decimal("1.212") * 730)
+    price_effect = diff_on_dates([make()], [make(), new]).prices
+    assert (price_effect.by_code, price_effect.by_prices) == (0, round_to_cents(-MOVED))
+    assert price_effect.unexplained == round_to_cents(Decimal("1.212") * 730)
 
 
-def test_without_days_nothing_is_said_of_prices(make, book):
+def test_without_dates_there_is_no_price_effect(make, book):
     assert cost.diff([make()], [make()], book=book).prices is None
 
 
-def test_json_has_the_three_amounts(make, asked):
-    told = cost.diff_document(asked([make()], [make()]))["prices"]
-    assert told == {
+def test_json_has_the_three_amounts(make, diff_on_dates):
+    prices = cost.diff_document(diff_on_dates([make()], [make()]))["prices"]
+    assert prices == {
         "before": "2026-07-01",
         "after": "2026-11-01",
         "usd_per_month_by_code": 0.0,

@@ -33,15 +33,15 @@ def test_every_day_that_the_store_knows_is_a_point(make):
 
 
 @pytest.mark.usefixtures("stored")
-def test_the_page_draws_it(make):
-    found = cost.diff([], [make(inputs=MACHINE)])
-    text = cost.render_diff(found, "html")
+def test_the_html_page_draws_the_price_history(make):
+    cost_diff = cost.diff([], [make(inputs=MACHINE)])
+    text = cost.render_diff(cost_diff, "html")
     assert "p4d.24xlarge in us-east-1, on demand" in text.split("Price history</h2>")[1].split("<h2>")[0]
 
 
 @pytest.mark.usefixtures("stored")
-def test_the_same_stack_at_two_days_of_the_store(make):
+def test_price_only_diff_from_the_local_store(make):
     stack = [make(inputs=MACHINE)]
-    found = cost.diff(stack, stack, dates=cost.PriceDates(date(2026, 4, 1), date(2026, 5, 15)))
-    assert float(found.change_usd_per_month) == 730.0  # a dollar an hour more
-    assert found.prices.same_stack
+    cost_diff = cost.diff(stack, stack, dates=cost.PriceDates(date(2026, 4, 1), date(2026, 5, 15)))
+    assert float(cost_diff.change_usd_per_month) == 730.0  # a dollar an hour more
+    assert cost_diff.prices.same_stack

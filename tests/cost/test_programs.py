@@ -29,7 +29,7 @@ BILLABLE = {
 }
 
 
-def test_each_program_is_looked_at():
+def test_each_program_has_a_test():
     assert {path.name for path in PROGRAMS.iterdir() if path.is_dir()} == set(BILLABLE)
 
 
@@ -39,13 +39,13 @@ def program(request):
     return request.param, resources, cost.price_resources(resources)
 
 
-def test_priced_and_unpriced_together_are_all_that_bills(program):
+def test_every_billable_resource_is_priced_or_unpriced(program):
     name, resources, bill = program
     custom = [each for each in resources if each.custom or each.remote]
-    wanted = {each.urn for each in custom if not any(fnmatchcase(each.type, free) for free in FREE)}
-    told = {charge.urn for charge in bill.charges} | {gap.urn for gap in bill.unpriced}
-    assert told == wanted
-    assert {urn.rsplit("::", 1)[-1] for urn in told} == BILLABLE[name]
+    expected_urns = {each.urn for each in custom if not any(fnmatchcase(each.type, free) for free in FREE)}
+    reported_urns = {charge.urn for charge in bill.charges} | {gap.urn for gap in bill.unpriced}
+    assert reported_urns == expected_urns
+    assert {urn.rsplit("::", 1)[-1] for urn in reported_urns} == BILLABLE[name]
 
 
 def test_the_lines_add_up(program):
@@ -54,7 +54,7 @@ def test_the_lines_add_up(program):
     assert all(gap.reason for gap in bill.unpriced)
 
 
-def test_every_place_is_known(program):
+def test_every_region_is_known(program):
     _, _, bill = program
     assert all(charge.region for charge in bill.charges)
     assert not [gap for gap in bill.unpriced if "unknown region" in gap.reason]

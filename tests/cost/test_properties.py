@@ -44,18 +44,18 @@ side = st.lists(st.one_of(instance(), reservation()), max_size=8, unique_by=lamb
 @quick
 @given(before=side, after=side)
 def test_before_and_change_make_after(before, after, book):
-    found = cost.diff(before, after, book=book)
-    assert round_to_cents(found.before.usd_per_month.expected) + found.change_usd_per_month == round_to_cents(
-        found.after.usd_per_month.expected
-    )
+    cost_diff = cost.diff(before, after, book=book)
+    assert round_to_cents(
+        cost_diff.before.usd_per_month.expected
+    ) + cost_diff.change_usd_per_month == round_to_cents(cost_diff.after.usd_per_month.expected)
 
 
 @quick
 @given(before=side, after=side)
-def test_lines_hold_the_whole_difference(before, after, book):
-    found = cost.diff(before, after, book=book)
-    whole = found.after.usd_per_month.expected - found.before.usd_per_month.expected
-    assert sum((line.usd_per_month for line in found.lines), Decimal(0)) == whole
+def test_lines_add_up_to_the_difference(before, after, book):
+    cost_diff = cost.diff(before, after, book=book)
+    total_change = cost_diff.after.usd_per_month.expected - cost_diff.before.usd_per_month.expected
+    assert sum((line.usd_per_month for line in cost_diff.lines), Decimal(0)) == total_change
 
 
 @quick
@@ -68,10 +68,10 @@ def test_order_does_not_matter(resources, seed, book):
 
 @quick
 @given(resources=side)
-def test_equal_sides_differ_in_nothing(resources, book):
-    found = cost.diff(resources, resources, book=book)
-    assert found.change_usd_per_month == 0
-    assert not [line for line in found.lines if line.changed or line.op != "same"]
+def test_equal_stacks_have_no_difference(resources, book):
+    cost_diff = cost.diff(resources, resources, book=book)
+    assert cost_diff.change_usd_per_month == 0
+    assert not [line for line in cost_diff.lines if line.changed or line.op != "same"]
 
 
 @quick
@@ -85,8 +85,8 @@ def test_low_is_under_expected_is_under_high(resources, book):
 @given(resources=side)
 def test_nothing_is_dropped(resources, book):
     bill = cost.price_resources(resources, book)
-    told = {charge.urn for charge in bill.charges} | {gap.urn for gap in bill.unpriced}
-    assert told == {resource.urn for resource in resources}
+    urns = {charge.urn for charge in bill.charges} | {gap.urn for gap in bill.unpriced}
+    assert urns == {resource.urn for resource in resources}
 
 
 def test_a_range_out_of_order_is_refused():

@@ -9,19 +9,19 @@ import pytest
 
 
 def test_break_even_as_table_and_json(gpufleet, project):
-    words = ("cost", "breakeven", "--machine", "g5.2xlarge", "--region", "us-east-1")
-    done = gpufleet(*words, cwd=project)
+    arguments = ("cost", "breakeven", "--machine", "g5.2xlarge", "--region", "us-east-1")
+    done = gpufleet(*arguments, cwd=project)
     assert done.returncode == 0, done.stderr
     assert "above 460 hours a month (63 % of it)" in done.stdout  # 730 * 0.76356 / 1.212
-    found = json.loads(gpufleet(*words, "--json", cwd=project).stdout)
-    assert found[0]["hours_per_month"] == 459.9
-    assert found[0]["committed"]["as_of"] == "2025-05-28"
+    document = json.loads(gpufleet(*arguments, "--json", cwd=project).stdout)
+    assert document[0]["hours_per_month"] == 459.9
+    assert document[0]["committed"]["as_of"] == "2025-05-28"
 
 
-def test_break_even_without_a_catalogue_price_takes_ones_own(gpufleet, project):
-    words = ("cost", "breakeven", "--machine", "p5.48xlarge", "--region", "us-east-1")
-    assert "no usable reserved_1y price in the catalogue" in gpufleet(*words, cwd=project).stdout
-    done = gpufleet(*words, "--committed", "30", cwd=project)
+def test_break_even_accepts_a_price_from_the_command_line(gpufleet, project):
+    arguments = ("cost", "breakeven", "--machine", "p5.48xlarge", "--region", "us-east-1")
+    assert "no usable reserved_1y price in the catalogue" in gpufleet(*arguments, cwd=project).stdout
+    done = gpufleet(*arguments, "--committed", "30", cwd=project)
     assert "above 398 hours a month" in done.stdout  # 730 * 30 / 55.04
 
 
@@ -37,26 +37,26 @@ def test_the_project_s_own_commitments_are_found(gpufleet, project, repo_root):
     shutil.copy(repo_root / "docs/examples/commitments.yaml", project / "commitments.yaml")
     done = gpufleet("cost", "estimate", "-s", "production", "--json", cwd=project)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert {use["id"] for use in found["commitments"]} == {"ri-train", "res-tune"}
-    assert {use["used"] for use in found["commitments"]} == {1.0}
-    train = [row for row in found["resources"] if row["pool"] == "train" and row["covered_by"]]
+    document = json.loads(done.stdout)
+    assert {use["id"] for use in document["commitments"]} == {"ri-train", "res-tune"}
+    assert {use["used"] for use in document["commitments"]} == {1.0}
+    train = [row for row in document["resources"] if row["pool"] == "train" and row["covered_by"]]
     assert {row["covered_by"] for row in train} == {"ri-train"}
 
 
 def test_ownership_writes_plot_page_and_json(gpufleet, project):
-    words = ("cost", "ownership", "blades-1", "--no-storage")
-    done = gpufleet(*words, "--json", "--svg", "plot.svg", "--html", "page.html", cwd=project)
+    arguments = ("cost", "ownership", "blades-1", "--no-storage")
+    done = gpufleet(*arguments, "--json", "--svg", "plot.svg", "--html", "page.html", cwd=project)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    document = json.loads(done.stdout)
     # 20 * 0.102 * 730 = 1,489.20; 4,202 / (1,489.20 - 30.66) = 2.881
-    assert found["break_even_month"] == pytest.approx(2.881, abs=1e-3)
+    assert document["break_even_month"] == pytest.approx(2.881, abs=1e-3)
     assert (project / "plot.svg").read_text().startswith("<svg")
     assert "<svg" in (project / "page.html").read_text()
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "message"),
     [
         (["breakeven", "--machine", "nosuch", "--region", "r"], "unknown machine 'nosuch'"),
         (["breakeven", "--machine", "g5.2xlarge", "--region", "mars"], "no price of g5.2xlarge in mars"),
@@ -72,9 +72,9 @@ def test_ownership_writes_plot_page_and_json(gpufleet, project):
         (["estimate", "-s", "dev", "--commitments", "none.yaml"], "none.yaml: no such file"),
     ],
 )
-def test_mistakes_are_one_line_and_exit_code_2(gpufleet, project, words, said):
-    done = gpufleet("cost", *words, cwd=project)
+def test_mistakes_are_one_line_and_exit_code_2(gpufleet, project, arguments, message):
+    done = gpufleet("cost", *arguments, cwd=project)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert done.stdout == ""

@@ -16,7 +16,7 @@ from gpufleet.fleet import Budget
 
 
 @pytest.fixture
-def grown(make, book):
+def grown_diff(make, book):
     """Give a difference: a p4d beside another, under a budget that it breaks, and a type nobody knows."""
     strange = make("s", type_="aws:sagemaker/endpoint:Endpoint")
     return cost.diff(
@@ -29,16 +29,16 @@ def grown(make, book):
     )
 
 
-def test_markdown_leads_with_a_sentence_a_manager_can_read(grown):
-    first = cost.render_diff(grown, "markdown").splitlines()[0]
+def test_markdown_leads_with_a_sentence_a_manager_can_read(grown_diff):
+    first = cost.render_diff(grown_diff, "markdown").splitlines()[0]
     assert first == (
         r"**This change raises the monthly cost of prod by \$16,036.38 (+100.00%) to \$32,072.76, "
         r"\$12,072.76 over its budget of \$20,000.00, not counting 1 item without a price.**"
     )
 
 
-def test_markdown_folds_what_did_not_change(grown):
-    text = cost.render_diff(grown, "markdown")
+def test_markdown_collapses_unchanged_lines(grown_diff):
+    text = cost.render_diff(grown_diff, "markdown")
     folded = text.split("<details>")[1]
     assert "2 unchanged lines" in folded
     assert "| same | a machine |" in folded
@@ -46,42 +46,46 @@ def test_markdown_folds_what_did_not_change(grown):
 
 
 def test_markdown_cannot_be_broken_by_a_name(make, book):
-    evil = make("a|b<script>\n*x*")
-    text = cost.render_diff(cost.diff([], [evil], book=book), "markdown")
+    hostile = make("a|b<script>\n*x*")
+    text = cost.render_diff(cost.diff([], [hostile], book=book), "markdown")
     assert "<script>" not in text
     assert r"a\|b&lt;script&gt; \*x\*" in text
 
 
 def test_no_change_says_so(make, book):
-    found = cost.diff([make()], [make()], book=book)
-    assert cost.render_diff(found, "table").startswith(
+    cost_diff = cost.diff([make()], [make()], book=book)
+    assert cost.render_diff(cost_diff, "table").startswith(
         "The monthly cost of this stack does not change: it stays at $16,036.38."
     )
 
 
-def test_less_is_lower(make, book):
-    found = cost.diff([make(), make("b")], [make()], book=book)
-    assert "lowers the monthly cost of this stack by $16,036.38 (-50.00%)" in cost.render_diff(found, "table")
+def test_a_lower_cost_is_reported_as_lower(make, book):
+    cost_diff = cost.diff([make(), make("b")], [make()], book=book)
+    assert "lowers the monthly cost of this stack by $16,036.38 (-50.00%)" in cost.render_diff(
+        cost_diff, "table"
+    )
 
 
-def test_table_names_prices_with_date_and_source(grown):
-    text = cost.render_diff(grown, "table")
+def test_table_names_prices_with_date_and_source(grown_diff):
+    text = cost.render_diff(grown_diff, "table")
     assert "as of 2026-07-06, written by hand" in text
     assert "unknown type aws:sagemaker/endpoint:Endpoint" in text
 
 
-def test_json_has_the_fields_that_others_read(grown):
-    found = json.loads(cost.render_diff(grown, "json"))
-    assert found["change"] == {"usd_per_month": 16036.38, "percent": 100.0}
-    line = next(each for each in found["resources"] if each["name"] == "b" and each["component"] == "machine")
+def test_json_has_the_documented_fields(grown_diff):
+    document = json.loads(cost.render_diff(grown_diff, "json"))
+    assert document["change"] == {"usd_per_month": 16036.38, "percent": 100.0}
+    line = next(
+        each for each in document["resources"] if each["name"] == "b" and each["component"] == "machine"
+    )
     assert (line["op"], line["quantity"], line["after_usd_per_hour"]) == ("create", 1.0, 21.957642)
     assert line["price"] == {"usd_per_hour": 21.957642, "as_of": "2026-07-06", "source": "written by hand"}
 
 
-def test_json_lines_add_up_to_the_month(grown):
-    found = json.loads(cost.render_diff(grown, "json"))
-    month = sum(line["after_usd_per_hour"] * line["hours_per_month"] for line in found["resources"])
-    assert month == pytest.approx(found["after"]["usd_per_month"], abs=0.01)
+def test_json_lines_add_up_to_the_month(grown_diff):
+    document = json.loads(cost.render_diff(grown_diff, "json"))
+    month = sum(line["after_usd_per_hour"] * line["hours_per_month"] for line in document["resources"])
+    assert month == pytest.approx(document["after"]["usd_per_month"], abs=0.01)
 
 
 class Links(HTMLParser):
@@ -94,77 +98,77 @@ class Links(HTMLParser):
         assert tag != "script"
 
 
-def test_html_is_one_page_that_fetches_nothing(grown, make, book):
+def test_html_loads_no_external_resource(grown_diff, make, book):
     reader = Links()
-    reader.feed(cost.render_diff(grown, "html"))
+    reader.feed(cost.render_diff(grown_diff, "html"))
     assert reader.found == []
-    evil = cost.diff([], [make("<script>alert(1)</script>")], book=book)
-    assert "<script>" not in cost.render_diff(evil, "html")
+    hostile = cost.diff([], [make("<script>alert(1)</script>")], book=book)
+    assert "<script>" not in cost.render_diff(hostile, "html")
 
 
-def test_estimate_says_how_it_stands_to_its_budget(make, book):
-    found = cost.estimate([make()], stack="prod", book=book)
-    assert found.verdict == "no budget is declared"
-    text = cost.render_estimate(found, "table")
+def test_estimate_compares_the_month_with_the_budget(make, book):
+    estimate = cost.estimate([make()], stack="prod", book=book)
+    assert estimate.verdict == "no budget is declared"
+    text = cost.render_estimate(estimate, "table")
     assert text.startswith("prod: $16,036.38 a month, $21.97 an hour while all of it runs")
-    assert json.loads(cost.render_estimate(found, "json"))["total"]["usd_per_month"] == 16036.38
+    assert json.loads(cost.render_estimate(estimate, "json"))["total"]["usd_per_month"] == 16036.38
 
 
 def test_an_estimate_does_not_hide_machines_without_price(make, book):
     strange = make("b", inputs={"instanceType": "p9.huge", "region": "us-east-1"})
     bill = cost.price_resources([make(), strange], book)
-    found = cost.Estimate("prod", bill, Budget(max=60000))
-    first, second = cost.render_estimate(found, "table").splitlines()[:2]
+    estimate = cost.Estimate("prod", bill, Budget(max=60000))
+    first, second = cost.render_estimate(estimate, "table").splitlines()[:2]
     missing = len(bill.unpriced)
     assert f", not counting {missing} item" in first
     assert second.strip() == "unknown whether it is within the budget of $60,000.00: 1 machine has no price"
-    assert found.within_budget is None
+    assert estimate.within_budget is None
 
 
 def test_machines_without_price_do_not_hide_a_budget_already_broken(make, book):
     strange = make("b", inputs={"instanceType": "p9.huge", "region": "us-east-1"})
-    found = cost.Estimate("prod", cost.price_resources([make(), strange], book), Budget(max=1))
-    assert found.verdict.startswith("over the budget of $1.00")
-    assert found.within_budget is False
+    estimate = cost.Estimate("prod", cost.price_resources([make(), strange], book), Budget(max=1))
+    assert estimate.verdict.startswith("over the budget of $1.00")
+    assert estimate.within_budget is False
 
 
 def test_a_violated_policy_is_in_every_report(make, book):
-    found = cost.diff([], [make()], Policy(max_increase_usd_per_month=Decimal(1)), book=book)
+    cost_diff = cost.diff([], [make()], Policy(max_increase_usd_per_month=Decimal(1)), book=book)
     for form in ("table", "markdown", "html"):
-        assert "max_increase_usd_per_month" in cost.render_diff(found, form).replace("\\", "")
+        assert "max_increase_usd_per_month" in cost.render_diff(cost_diff, form).replace("\\", "")
 
 
-def test_a_machine_that_loses_its_price_is_no_change_of_nothing(make, book):
+def test_a_machine_without_a_price_makes_the_change_unknown(make, book):
     named = {"region": "us-east-1", "rootBlockDevice": {"volumeSize": 100, "volumeType": "gp3"}}
     known, unknown = make(), make(inputs={**named, "instanceType": "zz.large"})
-    for before, after, told in [
+    for before, after, message in [
         (unknown, unknown, "no price for 1 machine before the change and 1 machine after the change"),
         (known, unknown, "no price for 1 machine after the change"),
         (unknown, known, "no price for 1 machine before the change"),
     ]:
         headline = summary.headline(cost.diff([before], [after], book=book))
         assert headline.startswith("What this change does to the monthly cost of ")
-        assert f"is not known: {told}. What has a price " in headline
+        assert f"is not known: {message}. What has a price " in headline
         assert "does not change" not in headline
 
 
 def growing():
     """Make a group of one g5.2xlarge that may grow to 40: 892.06 to 35,682.40 a month with disks."""
 
-    def made(kind, name, id_, inputs):
-        said = {"region": "us-east-1", **inputs}
-        return Resource(f"urn:pulumi:prod::p::{kind}::{name}", kind, name, said, {}, id=id_)
+    def make_resource(kind, name, id_, inputs):
+        inputs = {"region": "us-east-1", **inputs}
+        return Resource(f"urn:pulumi:prod::p::{kind}::{name}", kind, name, inputs, {}, id=id_)
 
     disks = [{"ebs": {"volumeSize": 100, "volumeType": "gp3"}}]
     template = {"instanceType": "g5.2xlarge", "blockDeviceMappings": disks}
     group = {"minSize": 0, "desiredCapacity": 1, "maxSize": 40, "launchTemplate": {"id": "lt-t"}}
     return [
-        made("aws:ec2/launchTemplate:LaunchTemplate", "t", "lt-t", template),
-        made("aws:autoscaling/group:Group", "g", None, group),
+        make_resource("aws:ec2/launchTemplate:LaunchTemplate", "t", "lt-t", template),
+        make_resource("aws:autoscaling/group:Group", "g", None, group),
     ]
 
 
-def test_a_limit_on_the_upper_end_looks_at_the_greatest_size(book):
+def test_a_limit_on_the_upper_bound_uses_the_maximum_size(book):
     for limit, broken in [(35_000, True), (36_000, False)]:
         policy = Policy(max_high_usd_per_month=Decimal(limit), budget_usd_per_month=Decimal(1000))
         verdict = cost.diff([], growing(), policy, book=book).policy
@@ -175,28 +179,28 @@ def test_a_limit_on_the_upper_end_looks_at_the_greatest_size(book):
 
 
 @pytest.mark.parametrize(
-    ("limit", "said"),
+    ("limit", "message"),
     [
         (10_000, "within its budget of $10,000.00, up to $25,682.40 over it at maximum size"),
         (100_000, "within its budget of $100,000.00."),
     ],
 )
-def test_a_budget_that_is_kept_at_the_desired_size_names_the_risk_of_the_greatest(book, limit, said):
+def test_a_budget_verdict_names_the_excess_at_maximum_size(book, limit, message):
     group = growing()
-    found = cost.diff([], group, budget=Budget(max=limit), book=book)
-    assert said in summary.headline(found)
-    answer = cost.estimate(group, book=book)
-    kept = replace(answer, budget=Budget(max=limit))
-    assert ("over it at maximum size" in kept.verdict) == ("over it" in said)
+    cost_diff = cost.diff([], group, budget=Budget(max=limit), book=book)
+    assert message in summary.headline(cost_diff)
+    estimate = cost.estimate(group, book=book)
+    with_budget = replace(estimate, budget=Budget(max=limit))
+    assert ("over it at maximum size" in with_budget.verdict) == ("over it" in message)
 
 
-def test_what_lacks_a_price_leads_to_the_import_once(make, book):
-    found = cost.diff([], [make(name, inputs={"instanceType": "zz.large"}) for name in "ab"], book=book)
-    assert sum("gpufleet prices import" in note for note in found.notes) == 1
+def test_missing_prices_give_one_import_hint(make, book):
+    cost_diff = cost.diff([], [make(name, inputs={"instanceType": "zz.large"}) for name in "ab"], book=book)
+    assert sum("gpufleet prices import" in note for note in cost_diff.notes) == 1
     assert not cost.diff([], [make()], book=book).notes
 
 
-def test_a_unit_that_is_used_up_is_not_by_the_hour():
+def test_usage_units_are_not_billed_by_the_hour():
     assert summary._unit_text("gib_processed") == "GiB processed"
     assert summary._unit_text("gib") == "GiB and hour"
     assert summary._unit_text("load_balancer") == "load balancer and hour"
@@ -204,5 +208,5 @@ def test_a_unit_that_is_used_up_is_not_by_the_hour():
 
 def test_an_old_price_is_named_with_its_region(make, book):
     old = cost.price_resources([make()], book)
-    told = cost.price_age_notes(old, date(2030, 1, 1))
-    assert any(each.startswith("the on_demand price of p4d.24xlarge in us-east-1 is ") for each in told)
+    notes = cost.price_age_notes(old, date(2030, 1, 1))
+    assert any(each.startswith("the on_demand price of p4d.24xlarge in us-east-1 is ") for each in notes)

@@ -51,7 +51,7 @@ def test_the_best_interval_is_the_one_daly_computed(mean_hours, best_minutes):
     # Daly 2006, figures 3 and 4: R = 10 min, dump 5 min; the predicted optimum in minutes
     per_month = Decimal(730) / mean_hours
     costs = {
-        minutes: work(str(per_month), str(minutes), "10", "5").paid_per_useful(per_month)
+        minutes: work(str(per_month), str(minutes), "10", "5").hours_per_useful_hour(per_month)
         for minutes in range(5, 300)
     }
     assert abs(min(costs, key=costs.get) - best_minutes) <= 1
@@ -72,7 +72,7 @@ def test_the_formula_is_what_a_simulated_job_pays():
             paid += restart
             left -= restart
         paid += stretch
-    formula = float(work("730", "30", "6", "2").paid_per_useful(Decimal(730)))
+    formula = float(work("730", "30", "6", "2").hours_per_useful_hour(Decimal(730)))
     assert paid / (20_000 * 0.5) == pytest.approx(formula, rel=0.02)
 
 
@@ -116,7 +116,7 @@ def test_dearer_names_the_cheapest_commitment_and_its_hours():
     found = spot.find_cheaper_commitment("gcp", "r", "m", book(spot=2.0, reserved_1y=1.8, reserved_3y=1.5))
     assert found.commitment.purchase == "reserved_3y"
     assert found.hours_per_month == Decimal("547.5")  # 730 * 1.5 / 2
-    assert str(found).startswith("WARNING: spot of m in r ($2.00 an hour, 2026-07-30) is dearer than a 3y")
+    assert str(found).startswith("WARNING: spot of m in r ($2.00 an hour, 2026-07-30) costs more than a 3y")
 
 
 @pytest.mark.parametrize("usd", [{"spot": 1.0, "reserved_3y": 1.5}, {"spot": 1.0}, {"reserved_3y": 0.5}])
@@ -192,8 +192,8 @@ def test_both_answers_warn_where_a_commitment_undercuts_spot():
 @pytest.mark.parametrize(
     ("told", "said"),
     [
-        ({**WORK, "band": "<5%"}, "interruptions are not given once"),
-        ({"checkpoint_minutes": 60, "restart_minutes": 1}, "interruptions are not given once"),
+        ({**WORK, "band": "<5%"}, "interruptions are missing or given twice"),
+        ({"checkpoint_minutes": 60, "restart_minutes": 1}, "interruptions are missing or given twice"),
         ({**WORK, "checkpoint_minutes": 0}, "more than 0"),
         ({**WORK, "fallback_share": 1.5}, "at most 1"),
     ],
@@ -204,7 +204,7 @@ def test_work_that_makes_no_sense_is_refused(repo_root, told, said):
 
 
 def test_a_work_without_checkpoint_costs_keeps_its_fields():
-    assert replace(work(), checkpoint_cost_minutes=HOUR).stretch == 2
+    assert replace(work(), checkpoint_cost_minutes=HOUR).uninterrupted_hours_per_useful_hour == 2
 
 
 def test_a_usage_file_says_it_for_programs_that_are_not_ours(tmp_path):

@@ -31,7 +31,7 @@ def rows():
     return cost.what_if(cost.price_resources([instance("a", "100"), instance("b", "100")], book), book)
 
 
-def test_every_kind_by_hand(rows):
+def test_every_purchase_kind_matches_a_hand_calculation(rows):
     (row,) = rows
     month = {option.kind: option.usd_per_month for option in row.options}
     assert month == {
@@ -43,11 +43,11 @@ def test_every_kind_by_hand(rows):
     assert (row.pool, row.count, row.usd_per_month, row.cheapest.kind) == ("train", 2, Decimal(400), "spot")
 
 
-def test_table_and_json_say_the_same(rows):
-    (told,) = cost.what_if_document(rows)
-    assert told["options"]["reserved_3y"] is None
-    assert told["options"]["spot"]["usd_per_month"] == 100.0
-    assert told["options"]["spot"]["price"]["as_of"] == "2026-07-30"
+def test_table_and_json_agree(rows):
+    (document,) = cost.what_if_document(rows)
+    assert document["options"]["reserved_3y"] is None
+    assert document["options"]["spot"]["usd_per_month"] == 100.0
+    assert document["options"]["spot"]["price"]["as_of"] == "2026-07-30"
     text = cost.what_if_table(rows)
     assert "$1,460.00" in text
     assert "3Y" in text

@@ -104,9 +104,11 @@ def states() -> list[bytes]:
             ).encode()
         )
     for path in sorted(CASES.glob("nodes/state-*.json")):
-        whole = json.loads(path.read_text())["deployment"]["resources"]
-        nodes = [one for one in whole if "gpufleet-node" in json.dumps(one)][:1]
-        documents.append(json.dumps({"version": 3, "deployment": {"resources": [whole[0], *nodes]}}).encode())
+        state_resources = json.loads(path.read_text())["deployment"]["resources"]
+        nodes = [one for one in state_resources if "gpufleet-node" in json.dumps(one)][:1]
+        documents.append(
+            json.dumps({"version": 3, "deployment": {"resources": [state_resources[0], *nodes]}}).encode()
+        )
     return [one for one in documents if len(one) <= MOST_SEED]
 
 
@@ -220,7 +222,7 @@ def run_server_answer(content: bytes) -> object:
     from gpufleet.cost.analysis.comment import transport
 
     status = (200, 301, 401, 403, 404, 422)[len(content) % 6]
-    return transport._judged(transport._read(status, {"Retry-After": "3"}, content), "GET", "/x")
+    return transport._raise_for_status(transport._parse_response(status, {"Retry-After": "3"}, content), "GET", "/x")
 
 
 def run_program_answer(content: bytes) -> object:
@@ -275,7 +277,7 @@ def _text(text: str) -> bytes:
 
 
 def ggufs() -> list[bytes]:
-    """Return small but whole files: keys of each type, an array of texts, two tensors."""
+    """Return small but complete files: keys of each type, an array of texts, two tensors."""
     numbers = {
         "block_count": 2, "embedding_length": 32, "feed_forward_length": 64, "context_length": 128,
         "attention.head_count": 4, "attention.head_count_kv": 2, "expert_count": 4, "expert_used_count": 2,

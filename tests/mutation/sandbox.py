@@ -109,7 +109,7 @@ class Sandbox:
 
 @contextlib.contextmanager
 def sandbox() -> Iterator[Sandbox]:
-    """Make a sandbox; it is gone afterwards, also after an interrupt."""
+    """Create a sandbox; it is removed afterwards, also after an interrupt."""
     folder = Path(tempfile.mkdtemp(prefix="gpufleet-mutants-"))
     try:
         (folder / "tmp").mkdir()

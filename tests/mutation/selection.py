@@ -223,7 +223,7 @@ def _statement(file: str, line: int) -> tuple[int, int, bool]:
 
 
 def _definition(file: str, line: int) -> tuple[int, int]:
-    """Return the lines of the innermost function or class around a line, else of the whole file."""
+    """Return the lines of the innermost function or class around a line, else of the file."""
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
     enclosing = [each for each in _enclosing_definitions(file, line) if isinstance(each, kinds)]
     if not enclosing:

@@ -41,7 +41,7 @@ UNMARKED = ["-m", "not engine and not hosts"]
 
 
 class SelectedTests:
-    """Keep the chosen tests and run them in the order of the choice; say which one failed."""
+    """Select tests, run them in the given order and report which one failed."""
 
     def __init__(self, tests: list[str], report: int) -> None:
         self.ranks = {test: rank for rank, test in enumerate(tests)}
@@ -92,7 +92,7 @@ def run_chosen(request: dict, report: int) -> int:
 
 
 def run_measured(request: dict, report: int) -> int:
-    """Run a folder of tests under coverage, each test a context of its own."""
+    """Run a folder of tests under coverage, with a coverage context for each test."""
     import coverage
 
     measured = coverage.Coverage(
@@ -100,7 +100,7 @@ def run_measured(request: dict, report: int) -> int:
     )
     plugin = Measure(measured, request["data"], request["source"])
     measured.start()
-    options = [word for word in OPTIONS if word != "-x"]
+    options = [option for option in OPTIONS if option != "-x"]
     code = pytest.main([*options, *UNMARKED, request["folder"]], plugins=[plugin])
     measured.stop()
     measured.save()
@@ -111,7 +111,7 @@ def run_measured(request: dict, report: int) -> int:
 
 
 def fork(request: dict) -> dict:
-    """Run one request in a child with a time limit, and end whatever it left behind."""
+    """Run one request in a child with a time limit, and stop its remaining processes."""
     started = time.monotonic()
     reading, writing = os.pipe()
     child = os.fork()

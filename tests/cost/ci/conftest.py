@@ -40,8 +40,8 @@ class PullRequest:
         self.git("checkout", "-q", "--detach", self.base)
         self.git("merge", "-q", "--no-ff", "-m", "merge", self.head)
 
-    def git(self, *words):
-        command = ["git", "-c", "user.name=test", "-c", "user.email=test@example.org", *words]
+    def git(self, *arguments):
+        command = ["git", "-c", "user.name=test", "-c", "user.email=test@example.org", *arguments]
         done = subprocess.run(command, cwd=self.root, check=True, capture_output=True, text=True)
         return done.stdout.strip()
 
@@ -66,7 +66,7 @@ class Runner:
 
 def expanded(value, known):
     """Put values in the place of ``${{ … }}``, as GitHub does; an expression that is not known is a mistake."""
-    return re.sub(r"\$\{\{ (.*?) \}\}", lambda found: known[found[1]], value)
+    return re.sub(r"\$\{\{ (.*?) \}\}", lambda match: known[match[1]], value)
 
 
 def read_yaml(path):

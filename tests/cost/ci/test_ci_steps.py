@@ -18,9 +18,9 @@ def act(tools, runner, github):
 
     def run(**inputs):
         action = tools["read"](ACTION)
-        given = {name: str(of.get("default", "")) for name, of in action["inputs"].items()}
-        given |= inputs
-        known = {f"inputs.{name}": value for name, value in given.items()}
+        environment = {name: str(of.get("default", "")) for name, of in action["inputs"].items()}
+        environment |= inputs
+        known = {f"inputs.{name}": value for name, value in environment.items()}
         done = None
         for step in (step for step in action["runs"]["steps"] if "run" in step):
             extra = {name: tools["expanded"](value, known) for name, value in step.get("env", {}).items()}
@@ -155,9 +155,11 @@ def job(tools, runner, gitlab, pull_request):
 
     def run(name, token="", **variables):
         cost = tools["read"](".ci/gitlab-cost.yml")[name]
-        said = {name: str(value) for name, value in cost.get("variables", {}).items()} | variables
+        job_variables = {name: str(value) for name, value in cost.get("variables", {}).items()} | variables
         secret = {"GITLAB_TOKEN": token} if token else {}
-        return runner(gitlab).run("\n".join(cost["script"]), {"CI_DEFAULT_BRANCH": "main"} | said | secret)
+        return runner(gitlab).run(
+            "\n".join(cost["script"]), {"CI_DEFAULT_BRANCH": "main"} | job_variables | secret
+        )
 
     return run
 

@@ -68,9 +68,11 @@ def thread(environment):
 
     def build(server):
         place = comment.read_target(environment(server))
-        made = comment.GitHub.connect(place) if server.provider == "github" else comment.GitLab.connect(place)
-        made.waits = []
-        made.client.sleep = made.waits.append
-        return made
+        host_thread = (
+            comment.GitHub.connect(place) if server.provider == "github" else comment.GitLab.connect(place)
+        )
+        host_thread.waits = []
+        host_thread.client.sleep = host_thread.waits.append
+        return host_thread
 
     return build

@@ -93,15 +93,15 @@ class FakeGitHub(FakeHost):
         thread = f"/repos/{self.repo}/issues/{self.number}/comments"
         one = re.fullmatch(f"/repos/{self.repo}/issues/comments/(\\d+)", path)
         if (method, path) == ("GET", "/user"):
-            told = {"message": "Resource not accessible by integration"}
-            return (403, {}, told) if self.login.endswith("[bot]") else (200, {}, {"login": self.login})
+            error_body = {"message": "Resource not accessible by integration"}
+            return (403, {}, error_body) if self.login.endswith("[bot]") else (200, {}, {"login": self.login})
         if (method, path) == ("GET", f"/repos/{self.repo}/pulls"):
-            found = (
+            pull_requests = (
                 [{"number": self.number, "head": {"sha": self.head}}]
                 if query.get("head") == self.branch
                 else []
             )
-            return 200, {}, found
+            return 200, {}, pull_requests
         if (method, path) == ("GET", f"/repos/{self.repo}/pulls/{self.number}"):
             return 200, {}, {"head": {"sha": self.head}}
         if (method, path) == ("GET", thread):

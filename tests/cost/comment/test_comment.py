@@ -29,10 +29,10 @@ def test_our_comment_is_found_behind_many_pages(host, thread):
     host.page_size = 10
     for at in range(57):
         host.add("someone", f"talk {at}")
-    ours = host.add(host.login, f"old\n\n{MARK}")
+    own_comment = host.add(host.login, f"old\n\n{MARK}")
     host.add("someone", "more talk")
     assert comment.upsert_comment(thread(host), TEXT).action == "updated"
-    assert host.find(ours)["body"].startswith("**It costs more.**")
+    assert host.find(own_comment)["body"].startswith("**It costs more.**")
     assert len(host.comments) == 59
 
 
@@ -43,7 +43,7 @@ def test_duplicates_of_a_race_are_removed_and_the_oldest_stays(host, thread):
     assert [each["id"] for each in host.comments] == [first]
 
 
-def test_somebody_elses_comment_with_our_mark_is_neither_changed_nor_removed(host, thread):
+def test_a_foreign_comment_with_our_mark_is_not_touched(host, thread):
     host.add("mallory", f"mine\n\n{MARK}")
     host.add(host.login, f"a quotation: {MARK} of another comment")
     assert comment.upsert_comment(thread(host), TEXT).action == "created"
@@ -65,14 +65,14 @@ def test_a_creation_whose_answer_was_lost_leaves_one_comment(host, thread):
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504])
-def test_trouble_that_passes_is_waited_out(host, thread, status):
+def test_temporary_errors_are_retried(host, thread, status):
     host.script = [(status, {}, None), (status, {}, {"message": "oops"})]
     speaking = thread(host)
     assert comment.upsert_comment(speaking, TEXT).action == "created"
     assert speaking.waits == [1.0, 2.0]
 
 
-def test_as_long_as_the_server_asks(host, thread):
+def test_the_client_waits_as_long_as_the_server_asks(host, thread):
     host.script = [(429, {"Retry-After": "7"}, {"message": "slow down"})]
     speaking = thread(host)
     comment.upsert_comment(speaking, TEXT)
@@ -80,8 +80,8 @@ def test_as_long_as_the_server_asks(host, thread):
 
 
 def test_githubs_rate_limit_is_a_403_with_its_end(github, thread):
-    ends = str(int(time.time()) + 30)
-    limited = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": ends}
+    endings = str(int(time.time()) + 30)
+    limited = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": endings}
     github.script = [(403, limited, {"message": "API rate limit exceeded"})]
     speaking = thread(github)
     assert comment.upsert_comment(speaking, TEXT).action == "created"
@@ -96,21 +96,21 @@ def test_waiting_is_bounded(host, thread):
     assert speaking.waits == []
 
 
-def test_trouble_that_stays_is_told_after_five_tries(host, thread):
+def test_lasting_errors_are_reported_after_five_tries(host, thread):
     host.script = [(503, {}, None)] * 9
     with pytest.raises(EnvironmentFault, match="failed 5 times: HTTP 503"):
         comment.upsert_comment(thread(host), TEXT)
     assert len(host.script) == 4
 
 
-def test_a_token_that_only_reads_is_told_apart(host, thread):
+def test_a_read_only_token_raises_permission_denied(host, thread):
     host.may_write = False
     with pytest.raises(comment.PermissionDenied, match="403"):
         comment.upsert_comment(thread(host), TEXT)
 
 
 @pytest.mark.parametrize(
-    ("status", "error", "said"),
+    ("status", "error", "message"),
     [
         (401, EnvironmentFault, "not accepted"),
         (404, InputError, "check both"),
@@ -118,15 +118,15 @@ def test_a_token_that_only_reads_is_told_apart(host, thread):
         (422, EnvironmentFault, "Validation Failed; too long"),
     ],
 )
-def test_other_refusals_are_one_line(host, thread, status, error, said):
+def test_other_refusals_are_one_line(host, thread, status, error, message):
     body = {"message": "Validation Failed", "errors": [{"message": "too long"}]}
     host.script = [(status, {"Location": "http://127.0.0.1:1/"}, body)]
-    with pytest.raises(error, match=said) as caught:
+    with pytest.raises(error, match=message) as caught:
         comment.upsert_comment(thread(host), TEXT)
     assert "\n" not in str(caught.value)
 
 
-def test_a_request_that_moved_on_is_left_alone(host, thread):
+def test_a_request_at_another_commit_is_not_changed(host, thread):
     assert comment.upsert_comment(thread(host), TEXT, "a" * 40).action == "created"
     with pytest.raises(InputError, match="is not at bbbb"):
         comment.upsert_comment(thread(host), TEXT, "b" * 40)
@@ -148,11 +148,11 @@ def test_a_text_without_a_mark_is_refused_before_anything_is_asked(host, thread)
     assert host.asked == []
 
 
-def test_mentions_are_broken_whoever_wrote_the_text():
+def test_mentions_are_broken_in_any_text():
     assert "@&#8203;everyone" in comment.prepare_body(f"@everyone look\n\n{MARK}")
 
 
-def test_what_the_report_has_broken_is_not_broken_again():
+def test_broken_mentions_are_not_broken_twice():
     text = escape("@team #12 www.example.org https://example.org") + "\n\n" + MARK
     assert comment.prepare_body(text) == text
     assert "&#8203;8203;" not in comment.prepare_body(comment.prepare_body(text))

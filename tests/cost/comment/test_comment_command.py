@@ -39,7 +39,7 @@ def test_it_creates_and_then_updates(typed, environment, host):
 
 
 @pytest.mark.parametrize("token", ["t0ken", ""])
-def test_a_fork_ends_well_and_shows_the_comment(typed, environment, host, token):
+def test_a_fork_succeeds_and_prints_the_comment(typed, environment, host, token):
     host.may_write = False
     done = typed(environment(host, token))
     assert done.exit_code == 0

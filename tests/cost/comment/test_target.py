@@ -9,7 +9,7 @@ ACTIONS = {"GITHUB_ACTIONS": "true", "GITHUB_REPOSITORY": "acme/fleet", "GITHUB_
 RUNNER = {"GITLAB_CI": "true", "CI_PROJECT_ID": "77", "CI_MERGE_REQUEST_IID": "3"}
 
 
-def test_what_ci_says_about_itself():
+def test_the_target_from_ci_variables():
     place = read_target(ACTIONS | {"GITHUB_TOKEN": "t"})
     assert (place.provider, place.repo, place.number) == ("github", "acme/fleet", 12)
     assert (place.api, place.token) == ("https://api.github.com", "t")
@@ -27,7 +27,7 @@ def test_the_token_is_in_no_representation():
 
 
 @pytest.mark.parametrize(
-    ("environment", "arguments", "said"),
+    ("environment", "arguments", "message"),
     [
         ({}, {}, "--provider: not on GitHub or GitLab CI; give github or gitlab"),
         (ACTIONS, {"repo": "acme/fleet/../../user"}, "--repo: 'acme/fleet/../../user' is not a repository"),
@@ -35,8 +35,8 @@ def test_the_token_is_in_no_representation():
         (ACTIONS | {"GITHUB_API_URL": "http://evil.example"}, {}, "is not an HTTPS address"),
     ],
 )
-def test_mistakes_are_one_line(environment, arguments, said):
+def test_mistakes_are_one_line(environment, arguments, message):
     with pytest.raises(InputError) as caught:
         read_target(environment, **arguments)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)

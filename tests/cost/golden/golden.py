@@ -78,38 +78,38 @@ def worked_out(text: str) -> Decimal:
     """Return what a line of arithmetic says, after checking its sum: ``1.5 USD x 2 machines + 3 = 6``."""
     sum_, _, result = text.rpartition("=")
     terms = [re.split(r"\sx\s", term) for term in sum_.split(" + ")]
-    found = Decimal(0)
+    total = Decimal(0)
     for term in terms:
         product = Decimal(1)
         for factor in term:
             product *= Decimal(re.match(r"\s*([\d.]+)", factor).group(1))
-        found += product
-    assert found == Decimal(result.strip()), f"{text}: it is {found}"
-    return found
+        total += product
+    assert total == Decimal(result.strip()), f"{text}: it is {total}"
+    return total
 
 
-def _side(told: dict) -> Side:
-    rows, lines = {}, list(told["money"])
+def _side(record: dict) -> Side:
+    rows, lines = {}, list(record["money"])
     total = worked_out(lines.pop().removeprefix("total:"))
     for line in lines:
         key, _, arithmetic = line.partition(": ")
         assert key not in rows, key
         rows[key] = worked_out(arithmetic)
-    assert total == sum(rows.values(), Decimal(0)), f"the rows of {told} do not make {total}"
-    low, high = (worked_out(told[key]) if key in told else total for key in ("low", "high"))
-    return Side(told["program"], rows, total, low, high, tuple(told.get("unpriced", ())))
+    assert total == sum(rows.values(), Decimal(0)), f"the rows of {record} do not make {total}"
+    low, high = (worked_out(record[key]) if key in record else total for key in ("low", "high"))
+    return Side(record["program"], rows, total, low, high, tuple(record.get("unpriced", ())))
 
 
 def load() -> list[Golden]:
     """Read every golden program."""
-    return [found for path in sorted(FOLDER.glob("*.yaml")) for found in _family(path)]
+    return [case for path in sorted(FOLDER.glob("*.yaml")) for case in _family(path)]
 
 
 def _family(path: Path) -> list[Golden]:
-    told = yaml.safe_load(path.read_text())
+    document = yaml.safe_load(path.read_text())
     return [
         Golden(
-            each.get("family", told["family"]),
+            each.get("family", document["family"]),
             each["purchase"],
             each["what"],
             _side(each["old"]),
@@ -117,7 +117,7 @@ def _family(path: Path) -> list[Golden]:
             worked_out(each["overlap"]),
             each.get("commitments", []),
         )
-        for each in told["programs"]
+        for each in document["programs"]
     ]
 
 
@@ -165,7 +165,7 @@ def _steps(golden: Golden, operation: str, name: str, old: dict, new: dict) -> l
         ]
     else:
         steps = [(op, states)]
-    return [{"op": each, "urn": urn, **held} for each, held in steps]
+    return [{"op": each, "urn": urn, **states} for each, states in steps]
 
 
 def urn_of(golden: Golden, name: str, side: dict) -> str:
@@ -177,11 +177,11 @@ def _record(golden: Golden, name: str, side: dict, *, known: bool) -> dict | Non
     """Return a resource as a step or a state has it; what another resource brings is unknown before it exists."""
     if name not in side:
         return None
-    told, made_from = side[name], {}
+    resource_spec, made_from = side[name], {}
 
     def resolved(value, key=None):
         if isinstance(value, dict):
-            return {each: resolved(held, key or each) for each, held in value.items()}
+            return {each: resolved(nested, key or each) for each, nested in value.items()}
         if isinstance(value, list):
             return [resolved(each, key) for each in value]
         reference = REFERENCE.match(value) if isinstance(value, str) else None
@@ -192,11 +192,11 @@ def _record(golden: Golden, name: str, side: dict, *, known: bool) -> dict | Non
 
     record = {
         "urn": urn_of(golden, name, side),
-        "custom": told.get("custom", True),
-        "type": told["type"],
-        "inputs": resolved(told["inputs"]),
+        "custom": resource_spec.get("custom", True),
+        "type": resource_spec["type"],
+        "inputs": resolved(resource_spec["inputs"]),
         "parent": f"urn:pulumi:prod::golden::{golden.component}::case",
-        **{key: told[key] for key in OPTIONS if key in told},
+        **{key: resource_spec[key] for key in OPTIONS if key in resource_spec},
     }
     if known:
         record |= {"id": f"id-of-{name}", "outputs": {"id": f"id-of-{name}"}}
@@ -218,8 +218,8 @@ def write_program(folder: Path, cases: list[Golden], stacks: dict[str, str]) -> 
     """Write one Python program that declares all of these; each stack is one side of them."""
     (folder / "Pulumi.yaml").write_text("name: golden\nruntime: python\n")
     shutil.copy(FOLDER / "program.py", folder / "__main__.py")
-    held = {each.component: {"old": each.old.program, "new": each.new.program} for each in cases}
-    (folder / "cases.json").write_text(json.dumps(held))
+    programs = {each.component: {"old": each.old.program, "new": each.new.program} for each in cases}
+    (folder / "cases.json").write_text(json.dumps(programs))
     for stack, side in stacks.items():
         (folder / f"Pulumi.{stack}.yaml").write_text(f"config:\n  golden:side: {side}\n")
     return folder

@@ -16,19 +16,19 @@ CASES = {each.slug: each for each in golden.load()}
 DAY = date(2026, 11, 21)
 
 
-def held(case):
+def commitments_of_case(case):
     return Commitments.model_validate({"commitments": case.commitments}).commitments
 
 
 def agrees(bill, side):
     """Compare a bill with what was written by hand: every charge, the month and its bounds, and what is named."""
-    found = {f"{charge.name} {charge.component}": charge.usd_per_month.expected for charge in bill.charges}
-    assert found == side.rows
+    amounts = {f"{charge.name} {charge.component}": charge.usd_per_month.expected for charge in bill.charges}
+    assert amounts == side.rows
     month = bill.usd_per_month
     assert (month.low, month.expected, month.high) == (side.low, side.total, side.high)
     reasons = sorted(gap.reason for gap in bill.unpriced)
     assert len(reasons) == len(side.unpriced), reasons
-    assert all(any(wanted in reason for reason in reasons) for wanted in side.unpriced)
+    assert all(any(expected in reason for reason in reasons) for expected in side.unpriced)
 
 
 @pytest.fixture(params=CASES)
@@ -39,23 +39,30 @@ def case(request):
 @pytest.mark.parametrize("operation", golden.OPERATIONS)
 def test_a_change_costs_what_was_worked_out_by_hand(case, operation, golden_book):
     change = cost.change_from_preview(golden.preview(case, operation))
-    found = cost.diff(
-        change.before, change.after, change=change, book=golden_book, commitments=held(case), today=DAY
+    cost_diff = cost.diff(
+        change.before,
+        change.after,
+        change=change,
+        book=golden_book,
+        commitments=commitments_of_case(case),
+        today=DAY,
     )
     before, after = case.sides(operation)
-    agrees(found.before, before)
-    agrees(found.after, after)
-    assert found.change_usd_per_month == round_to_cents(after.total) - round_to_cents(before.total)
-    assert found.one_off_usd == (
+    agrees(cost_diff.before, before)
+    agrees(cost_diff.after, after)
+    assert cost_diff.change_usd_per_month == round_to_cents(after.total) - round_to_cents(before.total)
+    assert cost_diff.one_off_usd == (
         round_to_cents(case.overlap) if operation.startswith("replace") else Decimal(0)
     )
-    assert not found.partial
+    assert not cost_diff.partial
 
 
 def test_a_deployed_state_costs_what_was_worked_out_by_hand(case, golden_book):
     for side in (case.old, case.new):
         resources = cost.resources_from_state(golden.state(case, side))
-        agrees(cost.price_resources(resources, golden_book, commitments=held(case), on=DAY), side)
+        agrees(
+            cost.price_resources(resources, golden_book, commitments=commitments_of_case(case), on=DAY), side
+        )
 
 
 @pytest.fixture(scope="module")
@@ -71,13 +78,13 @@ def test_a_program_run_without_an_engine_costs_the_same(case, evaluated, golden_
     for resources, side in zip(evaluated, (case.old, case.new), strict=True):
         mine = golden.of_case(resources, case)
         assert {each.name for each in mine} >= side.program.keys()
-        agrees(cost.price_resources(mine, golden_book, commitments=held(case), on=DAY), side)
+        agrees(cost.price_resources(mine, golden_book, commitments=commitments_of_case(case), on=DAY), side)
 
 
 def test_all_of_them_in_one_stack_cost_the_sum(evaluated, golden_book):
     cases = [case for case in CASES.values() if not case.commitments]
-    kept = {case.component for case in cases}
+    components = {case.component for case in cases}
     for resources, side in zip(evaluated, ("old", "new"), strict=True):
-        whole = [each for each in resources if each.urn.split("::")[2].split("$")[0] in kept]
-        bill = cost.price_resources(whole, golden_book)
+        case_resources = [each for each in resources if each.urn.split("::")[2].split("$")[0] in components]
+        bill = cost.price_resources(case_resources, golden_book)
         assert bill.usd_per_month.expected == sum(getattr(case, side).total for case in cases)

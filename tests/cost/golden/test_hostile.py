@@ -19,29 +19,35 @@ HOUR = Decimal("1.212")  # g5.2xlarge on demand
 LAUNCHED = {"launchTemplate": {"id": "lt-t"}, "region": "us-east-1"}
 
 
-def made(type_, name="a", id_=None, **inputs):
+def declare(type_, name="a", id_=None, **inputs):
     return Resource(f"urn:pulumi:prod::p::{type_}::{name}", type_, name, inputs, {}, id=id_)
 
 
 def instance(name="a", **inputs):
-    said = {"instanceType": "g5.2xlarge", "availabilityZone": "us-east-1a", "rootBlockDevice": DISK}
-    return made(INSTANCE, name, **{**said, **inputs})
+    declared = {"instanceType": "g5.2xlarge", "availabilityZone": "us-east-1a", "rootBlockDevice": DISK}
+    return declare(INSTANCE, name, **{**declared, **inputs})
 
 
 def template(**inputs):
     disks = [{"ebs": DISK}]
-    said = {"instanceType": "g5.2xlarge", "placement": {"availabilityZone": "us-east-1a"}}
-    return made(TEMPLATE, "t", "lt-t", **{**said, "blockDeviceMappings": disks, **inputs})
+    declared = {"instanceType": "g5.2xlarge", "placement": {"availabilityZone": "us-east-1a"}}
+    return declare(TEMPLATE, "t", "lt-t", **{**declared, "blockDeviceMappings": disks, **inputs})
 
 
 def gcp(**inputs):
     boot = {"initializeParams": {"size": 100, "type": "pd-balanced"}}
-    return made(GCP, **{"zone": "us-central1-a", "machineType": "n1-standard-8", "bootDisk": boot, **inputs})
+    return declare(
+        GCP, **{"zone": "us-central1-a", "machineType": "n1-standard-8", "bootDisk": boot, **inputs}
+    )
 
 
 def reservation(name, count):
-    said = {"instanceType": "g5.2xlarge", "instancePlatform": "Linux/UNIX", "availabilityZone": "us-east-1a"}
-    return made(HELD, name, instanceCount=count, **said)
+    declared = {
+        "instanceType": "g5.2xlarge",
+        "instancePlatform": "Linux/UNIX",
+        "availabilityZone": "us-east-1a",
+    }
+    return declare(HELD, name, instanceCount=count, **declared)
 
 
 def machines(bill):
@@ -62,47 +68,47 @@ HIDDEN = {
     "an absurd size": (instance(rootBlockDevice={**DISK, "volumeSize": 10**30}), "size is not known"),
     "a number too large to add": (instance(rootBlockDevice={**DISK, "volumeSize": "1e400"}), "size is not known"),
     "azure disks": (
-        made(VM, location="eastus", hardwareProfile={"vmSize": "Standard_NC4as_T4_v3"}, storageProfile=UNKNOWN),
+        declare(VM, location="eastus", hardwareProfile={"vmSize": "Standard_NC4as_T4_v3"}, storageProfile=UNKNOWN),
         "its disks are not known",
     ),
     "a scale set's cards": (
-        made(
+        declare(
             SET, location="eastus", sku={"name": "Standard_NC4as_T4_v3", "capacity": 1},
             virtualMachineProfile={"networkProfile": UNKNOWN},
         ),
         "its network cards are not known",
     ),
-    "a balancer's kind": (made(BALANCER, region="us-east-1", loadBalancerType=UNKNOWN), "its kind is not known"),
-    "a balancer's subnets": (made(BALANCER, region="us-east-1", subnets=UNKNOWN), "how many public addresses"),
+    "a balancer's kind": (declare(BALANCER, region="us-east-1", loadBalancerType=UNKNOWN), "its kind is not known"),
+    "a balancer's subnets": (declare(BALANCER, region="us-east-1", subnets=UNKNOWN), "how many public addresses"),
     "node pools": (
-        made("gcp:container/cluster:Cluster", location="us-central1-a", nodePools=UNKNOWN),
+        declare("gcp:container/cluster:Cluster", location="us-central1-a", nodePools=UNKNOWN),
         "its node pools are not known",
     ),
     "nodes": (
-        made("gcp:container/nodePool:NodePool", location="us-central1-a", nodeCount=1, nodeConfig=UNKNOWN),
+        declare("gcp:container/nodePool:NodePool", location="us-central1-a", nodeCount=1, nodeConfig=UNKNOWN),
         "what its nodes are is not known",
     ),
     "agent pools": (
-        made("azure-native:containerservice:ManagedCluster", location="eastus", agentPoolProfiles=UNKNOWN),
+        declare("azure-native:containerservice:ManagedCluster", location="eastus", agentPoolProfiles=UNKNOWN),
         "its agent pools are not known",
     ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("what", HIDDEN)
-def test_what_cannot_be_looked_into_is_named(what, golden_book):
-    resource, said = HIDDEN[what]
-    assert any(said in gap.reason for gap in cost.price_resources([resource], golden_book).unpriced)
+def test_unknown_values_are_listed_as_unpriced(what, golden_book):
+    resource, reason = HIDDEN[what]
+    assert any(reason in gap.reason for gap in cost.price_resources([resource], golden_book).unpriced)
 
 
 @pytest.mark.parametrize(
-    ("resource", "least", "most"),
+    ("resource", "least", "maximum"),
     [
         (instance(instanceMarketOptions=UNKNOWN), "0.43632", "1.212"),
         (instance(instanceMarketOptions={"marketType": SECRET}), "0.43632", "1.212"),
         (gcp(scheduling={"provisioningModel": UNKNOWN}), "0.13402", "0.379998"),
         (
-            made(
+            declare(
                 VM, location="eastus", hardwareProfile={"vmSize": "Standard_NC4as_T4_v3"}, priority=UNKNOWN,
                 storageProfile={"osDisk": {"diffDiskSettings": {}}},
             ),
@@ -111,10 +117,10 @@ def test_what_cannot_be_looked_into_is_named(what, golden_book):
         ),
     ],
 )  # fmt: skip
-def test_what_may_be_spot_ranges_from_spot_to_on_demand(resource, least, most, golden_book):
+def test_what_may_be_spot_ranges_from_spot_to_on_demand(resource, least, maximum, golden_book):
     bill = cost.price_resources([resource], golden_book)
-    found = next(each for each in bill.charges if each.component == "machine").usd_per_hour
-    assert (found.low, found.expected, found.high) == (Decimal(least), Decimal(most), Decimal(most))
+    rate = next(each for each in bill.charges if each.component == "machine").usd_per_hour
+    assert (rate.low, rate.expected, rate.high) == (Decimal(least), Decimal(maximum), Decimal(maximum))
     assert any("bought on spot is not known" in gap.reason and gap.is_bounded for gap in bill.unpriced)
 
 
@@ -126,7 +132,7 @@ def test_two_reservations_hold_two_machines(golden_book):
 
 
 def test_a_group_fills_one_reservation_after_the_other(golden_book):
-    group = made(GROUP, "g", minSize=3, maxSize=3, **LAUNCHED)
+    group = declare(GROUP, "g", minSize=3, maxSize=3, **LAUNCHED)
     bill = cost.price_resources([reservation("r", 1), reservation("s", 1), template(), group], golden_book)
     assert machines(bill) == 3 * HOUR * 730
 
@@ -136,7 +142,7 @@ def test_what_a_mixed_group_buys_on_demand_runs_in_a_reservation(golden_book):
         "instancesDistribution": {"onDemandBaseCapacity": 2, "onDemandPercentageAboveBaseCapacity": 0},
         "launchTemplate": {"launchTemplateSpecification": {"launchTemplateId": "lt-t"}},
     }
-    group = made(GROUP, "g", minSize=4, maxSize=4, region="us-east-1", mixedInstancesPolicy=policy)
+    group = declare(GROUP, "g", minSize=4, maxSize=4, region="us-east-1", mixedInstancesPolicy=policy)
     bill = cost.price_resources([reservation("r", 5), template(), group], golden_book)
     assert machines(bill) == (5 * HOUR + 2 * Decimal("0.43632")) * 730
 
@@ -144,7 +150,7 @@ def test_what_a_mixed_group_buys_on_demand_runs_in_a_reservation(golden_book):
 def test_what_a_fleet_buys_on_demand_runs_in_a_reservation(golden_book):
     target = {"defaultTargetCapacityType": "on-demand", "totalTargetCapacity": 2}
     configs = [{"launchTemplateSpecification": {"launchTemplateId": "lt-t"}}]
-    fleet = made(
+    fleet = declare(
         FLEET, "f", region="us-east-1", launchTemplateConfigs=configs, targetCapacitySpecification=target
     )
     assert (
@@ -159,14 +165,14 @@ def test_a_reservation_that_awaits_deletion_holds_nobody(golden_book):
 
 
 @pytest.mark.parametrize(
-    ("said", "hours"), [("10000", 730), ("0", 0), ("-5", 730), ("many", 730), ("12.5", 12.5)]
+    ("declared", "hours"), [("10000", 730), ("0", 0), ("-5", 730), ("many", 730), ("12.5", 12.5)]
 )
-def test_no_month_is_longer_than_a_month(said, hours, golden_book):
-    bill = cost.price_resources([instance(tags={"gpufleet-hours-per-month": said})], golden_book)
+def test_no_month_is_longer_than_a_month(declared, hours, golden_book):
+    bill = cost.price_resources([instance(tags={"gpufleet-hours-per-month": declared})], golden_book)
     assert machines(bill) == HOUR * Decimal(str(hours))
 
 
-def test_no_card_is_no_gap(golden_book):
+def test_zero_cards_are_not_unpriced(golden_book):
     bill = cost.price_resources(
         [gcp(guestAccelerators=[{"type": "nvidia-tesla-t4", "count": 0}])], golden_book
     )
@@ -174,10 +180,10 @@ def test_no_card_is_no_gap(golden_book):
     assert {charge.component for charge in bill.charges} == {"machine", "disk:boot"}
 
 
-def test_zones_that_nobody_knows_yet_are_counted(golden_book):
+def test_unknown_zones_are_counted(golden_book):
     pool = {"cluster": "c", "location": "us-central1", "nodeCount": 1, "nodeLocations": [UNKNOWN, UNKNOWN]}
     bill = cost.price_resources(
-        [made("gcp:container/nodePool:NodePool", **pool, nodeConfig={"machineType": "g2-standard-8"})],
+        [declare("gcp:container/nodePool:NodePool", **pool, nodeConfig={"machineType": "g2-standard-8"})],
         golden_book,
     )
     assert machines(bill) == 2 * Decimal("0.853624") * 730
@@ -185,30 +191,30 @@ def test_zones_that_nobody_knows_yet_are_counted(golden_book):
 
 def test_a_group_of_two_versions_says_that_it_is_priced_as_one(golden_book):
     disks = [{"boot": True, "diskSizeGb": 100, "diskType": "pd-balanced"}]
-    held = made(
+    reserved = declare(
         "gcp:compute/instanceTemplate:InstanceTemplate", "t", "t", machineType="n1-standard-8", disks=disks
     )
     versions = [{"instanceTemplate": "t"}, {"instanceTemplate": "t2", "targetSize": {"fixed": 1}}]
-    group = made(
+    group = declare(
         "gcp:compute/instanceGroupManager:InstanceGroupManager", "m", zone="us-central1-a", targetSize=4,
         targetStoppedSize=1, versions=versions,
     )  # fmt: skip
-    reasons = [gap.reason for gap in cost.price_resources([held, group], golden_book).unpriced]
+    reasons = [gap.reason for gap in cost.price_resources([reserved, group], golden_book).unpriced]
     assert any("2 versions" in reason for reason in reasons)
     assert any("stopped machines" in reason for reason in reasons)
 
 
 @pytest.mark.parametrize("form", ["table", "markdown", "json", "html"])
-def test_clouds_and_names_of_all_kinds_stand_side_by_side(form, golden_book):
+def test_reports_accept_all_clouds_and_names(form, golden_book):
     names = ["机器", "пул|`x`", "<script>1</script>", "a\x1b[31mred", "two\nlines", "\u202ereversed"]
     clouds = [instance(name) for name in names]
-    found = cost.diff(
+    rate = cost.diff(
         [],
-        [*clouds, gcp(), made("azure-native:compute:Disk", "d", location="West\u00a0Europe")],
+        [*clouds, gcp(), declare("azure-native:compute:Disk", "d", location="West\u00a0Europe")],
         book=golden_book,
     )
-    text = cost.render_diff(found, form)
-    assert found.after.usd_per_month.expected == len(names) * (HOUR + Decimal("0.01")) * 730 + Decimal(
+    text = cost.render_diff(rate, form)
+    assert rate.after.usd_per_month.expected == len(names) * (HOUR + Decimal("0.01")) * 730 + Decimal(
         "287.69854"
     ) + Decimal("4.3")
     assert "\x1b[31m" not in text

@@ -75,15 +75,17 @@ def test_every_pricer_has_a_golden_program():
     assert set(PRICERS) - used == set()
 
 
-def test_every_family_is_bought_in_every_way():
+def test_every_family_has_every_purchase_kind():
     bought = {}
     for case in CASES:
         bought.setdefault(case.family, set()).add(case.purchase)
-    assert {family: ways for family, ways in bought.items() if family not in PARTS} == MACHINES
+    assert {
+        family: purchase_kinds for family, purchase_kinds in bought.items() if family not in PARTS
+    } == MACHINES
     assert bought.keys() >= PARTS
 
 
-def test_there_are_enough_and_no_two_alike():
+def test_golden_programs_are_many_and_distinct():
     assert len({case.slug for case in CASES}) == len(CASES) >= 40
     assert len(golden.OPERATIONS) == 8
 
@@ -92,7 +94,7 @@ def test_no_state_is_a_copy_of_the_other():
     assert [case.slug for case in CASES if case.old.program == case.new.program] == []
 
 
-def test_a_wrong_sum_in_a_case_is_found():
+def test_a_wrong_sum_in_a_case_is_detected():
     with pytest.raises(AssertionError, match=r"it is 884\.76"):
         golden.worked_out("1.212 USD x 1 machine x 730 h = 885")
 

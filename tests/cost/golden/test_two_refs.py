@@ -85,9 +85,9 @@ CHANGES = {
 }
 
 
-def git(root, *words):
+def git(root, *arguments):
     who = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
-    subprocess.run(["git", "-C", str(root), *who, *words], check=True, capture_output=True)
+    subprocess.run(["git", "-C", str(root), *who, *arguments], check=True, capture_output=True)
 
 
 @pytest.fixture(scope="module")
@@ -112,18 +112,18 @@ def test_a_commit_costs_what_was_worked_out_by_hand(stack, clone, golden_book):
     git(clone, "commit", "-qam", f"what changes in {stack}")
     with start_comparison(clone, stack, "HEAD~1") as run:
         before, after = run()
-    found = cost.diff(before, after, book=golden_book)
+    cost_diff = cost.diff(before, after, book=golden_book)
     git(clone, "reset", "-q", "--hard", "HEAD~1")
-    wanted = {key: golden.worked_out(arithmetic) for key, arithmetic in expected.items()}
+    expected_change = {key: golden.worked_out(arithmetic) for key, arithmetic in expected.items()}
     # Hardware of our own is worked out in binary floating point: a millionth of a cent is near enough.
     moved = {
         f"{line.shown.name} {line.shown.component}": round(line.usd_per_month, 8)
-        for line in found.lines
+        for line in cost_diff.lines
         if line.changed or f"{line.shown.name} {line.shown.component}" in expected
     }
-    assert moved == wanted
-    whole = found.after.usd_per_month.expected - found.before.usd_per_month.expected
-    assert round_to_cents(whole) == round_to_cents(sum(wanted.values(), Decimal(0)))
+    assert moved == expected_change
+    total_change = cost_diff.after.usd_per_month.expected - cost_diff.before.usd_per_month.expected
+    assert round_to_cents(total_change) == round_to_cents(sum(expected_change.values(), Decimal(0)))
 
 
 def test_spot_given_up_takes_its_standby_with_it(clone, golden_book):
@@ -137,16 +137,19 @@ def test_spot_given_up_takes_its_standby_with_it(clone, golden_book):
     with start_comparison(clone, "dev", "HEAD~1") as run:
         before, after = run()
     git(clone, "reset", "-q", "--hard", "HEAD~1")
-    found = cost.diff(before, after, book=golden_book)
-    wanted = golden.worked_out("0.77568 USD (1.212 and not 0.43632) x 160 h = 124.1088")
+    cost_diff = cost.diff(before, after, book=golden_book)
+    expected_change = golden.worked_out("0.77568 USD (1.212 and not 0.43632) x 160 h = 124.1088")
     machines = {
         side: sum(
             charge.usd_per_month.expected
             for charge in bill.charges
             if charge.item == "g5.2xlarge"
         )
-        for side, bill in (("before", found.before), ("after", found.after))
+        for side, bill in (("before", cost_diff.before), ("after", cost_diff.after))
     }  # fmt: skip
-    assert machines["after"] - machines["before"] == wanted
+    assert machines["after"] - machines["before"] == expected_change
     disk = golden.worked_out("0.0001 USD x 100 GiB x 570 h more, which a machine of one's own keeps = 5.7")
-    assert found.after.usd_per_month.expected - found.before.usd_per_month.expected == wanted + disk
+    assert (
+        cost_diff.after.usd_per_month.expected - cost_diff.before.usd_per_month.expected
+        == expected_change + disk
+    )

@@ -17,7 +17,7 @@ from gpufleet.errors import InputError
 INSTANCE = "aws:ec2/instance:Instance"
 
 
-def shown(name="a", type_=INSTANCE, provider=True, **props):
+def pulumi_resource(name="a", type_=INSTANCE, provider=True, **props):
     """Show a resource as pulumi_policy's PolicyResource does: proxied inputs that raise where one is unknown."""
     inputs = {"instanceType": "p4d.24xlarge", "region": "us-east-1", "rootBlockDevice": {"volumeSize": 100.0}}
     return SimpleNamespace(
@@ -34,25 +34,25 @@ def shown(name="a", type_=INSTANCE, provider=True, **props):
     )
 
 
-def test_the_same_rules_are_asked(book):
-    (broken,) = find_violations([shown()], Policy(budget_usd_per_month=to_decimal(16000)), book)
-    assert (broken.rule, "is over the budget of $16,000.00" in broken.message) == (
+def test_the_policy_pack_checks_the_same_rules(book):
+    (violation,) = find_violations([pulumi_resource()], Policy(budget_usd_per_month=to_decimal(16000)), book)
+    assert (violation.rule, "is over the budget of $16,000.00" in violation.message) == (
         "budget_usd_per_month",
         True,
     )
-    assert find_violations([shown()], Policy(budget_usd_per_month=to_decimal(17000)), book) == ()
+    assert find_violations([pulumi_resource()], Policy(budget_usd_per_month=to_decimal(17000)), book) == ()
 
 
 def test_an_unknown_value_is_read_as_unknown_and_never_touched_as_known(book):
-    disk = shown(rootBlockDevice={"volumeSize": UNKNOWN_NUMBER_VALUE, "volumeType": "gp3"})
+    disk = pulumi_resource(rootBlockDevice={"volumeSize": UNKNOWN_NUMBER_VALUE, "volumeType": "gp3"})
     with pytest.raises(UnknownValueError):
         disk.props["rootBlockDevice"]["volumeSize"]
-    (broken,) = find_violations([disk], Policy(unpriced=()), book)
-    assert broken.rule == "unpriced"
+    (violation,) = find_violations([disk], Policy(unpriced=()), book)
+    assert violation.rule == "unpriced"
 
 
 def test_components_cost_nothing_themselves(book):
-    component = shown("pool", "acme:index:Pool", provider=False)
+    component = pulumi_resource("pool", "acme:index:Pool", provider=False)
     assert find_violations([component], Policy(unpriced=()), book) == ()
 
 

@@ -78,11 +78,11 @@ def test_the_largest_resource_counts_with_its_disks(two_pools):
         (("reserved", "on_demand"), ["serve-1 is bought spot; allowed: reserved or on demand"]),
     ],
 )
-def test_purchases_are_asked_of_machines_only(two_pools, allowed, broken):
-    told = [
+def test_purchase_limits_apply_to_machines_only(two_pools, allowed, broken):
+    check_rows = [
         each.message.replace(", on", " or on") for each in two_pools(Policy(purchases=allowed)).violations
     ]
-    assert told == broken
+    assert check_rows == broken
 
 
 def test_reserved_allows_every_term(make, book):
@@ -96,13 +96,16 @@ def test_reserved_allows_every_term(make, book):
     assert not cost.diff([], [make(inputs=inputs)], only_one_year, book=book).policy.passed
 
 
-def test_unpriced_is_asked_of_a_part(make, book):
+def test_an_unpriced_limit_applies_in_its_scope(make, book):
     strange = make("s", "aws:sagemaker/endpoint:Endpoint", {"tags": {"Owner": "web"}})
-    asked = ruled({"owner": "web"}, unpriced=()), ruled({"owner": "research"}, unpriced=())
-    assert [cost.diff([], [strange], policy, book=book).policy.passed for policy in asked] == [False, True]
+    checked_limits = ruled({"owner": "web"}, unpriced=()), ruled({"owner": "research"}, unpriced=())
+    assert [cost.diff([], [strange], policy, book=book).policy.passed for policy in checked_limits] == [
+        False,
+        True,
+    ]
 
 
-def test_every_limit_is_a_check_kept_or_broken(two_pools):
+def test_every_limit_gives_one_check(two_pools):
     verdict = two_pools(
         Policy(
             budget_usd_per_month=Decimal(1),
@@ -110,8 +113,8 @@ def test_every_limit_is_a_check_kept_or_broken(two_pools):
             rules=(Rule("cap", Scope(pool="serve"), Limits(budget_usd_per_month=Decimal(9999))),),
         )
     )
-    told = [(check.rule, check.demands, check.scope, bool(check.broken)) for check in verdict.checks]
-    assert told == [
+    check_rows = [(check.rule, check.demands, check.scope, bool(check.broken)) for check in verdict.checks]
+    assert check_rows == [
         ("budget_usd_per_month", "at most $1.00 a month", "", True),
         ("max_price_age_days", "no price older than 9999 days", "", False),
         ("cap", "at most $9,999.00 a month", "pool serve", False),

@@ -36,7 +36,7 @@ def rendered():
         "\u202eevil",
     ],
 )
-def test_a_name_is_only_a_name(make, book, rendered, name):
+def test_a_name_is_never_markup(make, book, rendered, name):
     text = cost.render_diff(
         cost.diff([], [make(name)], book=book, change=cost.StackChange(stack="prod")), "markdown"
     )
@@ -73,8 +73,8 @@ def test_a_cell_is_cut_before_it_is_escaped():
 def test_a_comment_never_grows_too_long_and_says_what_it_leaves_out(make, book, name_length):
     changed = [make(f"{at}-{'n' * name_length}") for at in range(700)]
     strange = [make(f"s{at}", f"acme:index{at}:Thing") for at in range(700)]
-    found = cost.diff(changed[:300], [*changed, *strange], book=book)
-    text = cost.render_diff(found, "markdown")
+    cost_diff = cost.diff(changed[:300], [*changed, *strange], book=book)
+    text = cost.render_diff(cost_diff, "markdown")
     assert len(text) <= MAX_CHARACTERS
     assert "more omitted: a comment has 65,536 characters at most" in text
     assert text.startswith("**This change raises the monthly cost")
@@ -82,7 +82,7 @@ def test_a_comment_never_grows_too_long_and_says_what_it_leaves_out(make, book, 
     assert text.count("<details>") == text.count("</details>")
 
 
-def test_what_says_least_gives_way_first(make, book):
+def test_the_least_important_rows_are_omitted_first(make, book):
     same = [make(f"same-{at}") for at in range(900)]
     text = cost.render_diff(cost.diff(same, [*same, make("new")], book=book), "markdown")
     assert "| create | new machine |" in text
@@ -90,7 +90,7 @@ def test_what_says_least_gives_way_first(make, book):
     assert "more left out" in text.split("1800 unchanged lines")[1]
 
 
-def test_the_dearest_change_comes_first(make, book):
+def test_the_most_expensive_change_comes_first(make, book):
     small = make("a", inputs={"instanceType": "g5.2xlarge", "region": "us-east-1"})
     rows = cost.render_diff(cost.diff([], [small, make("z")], book=book), "markdown").split("| create | ")
     assert rows[1].startswith("z machine")

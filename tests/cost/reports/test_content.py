@@ -34,7 +34,7 @@ def case(request):
 
 
 @pytest.fixture(scope="module")
-def found(case, book):
+def cost_diff(case, book):
     change = cost.change_from_preview(json.loads(json.dumps(case["preview"])))
     return cost.diff(change.before, change.after, change=change, book=book)
 
@@ -52,55 +52,57 @@ def months(case):
     }
 
 
-def lead_says(text, found, months):
+def lead_says(text, cost_diff, months):
     """Verify the first sentence: the direction, the amount of the change, and the month where it is known."""
     change = reading.cents(months["after"]) - reading.cents(months["before"])
-    machines = [gap for gap in (*found.before.unpriced, *found.after.unpriced) if gap.component == "machine"]
-    if found.partial or not machines:
+    machines = [
+        gap for gap in (*cost_diff.before.unpriced, *cost_diff.after.unpriced) if gap.component == "machine"
+    ]
+    if cost_diff.partial or not machines:
         verbs = [verb for verb in ("raises", "lowers") if verb in text]
         assert verbs == ([] if change == 0 else ["raises"] if change > 0 else ["lowers"])
         assert change == 0 or f"by {reading.dollars(abs(change))}" in text
-    if not found.partial:
+    if not cost_diff.partial:
         assert reading.dollars(months["after"]) in text
-    missing = sum(not gap.is_bounded for gap in found.after.unpriced)
-    assert (f"not counting {missing} item" in text) == bool(missing and not found.partial)
+    missing = sum(not gap.is_bounded for gap in cost_diff.after.unpriced)
+    assert (f"not counting {missing} item" in text) == bool(missing and not cost_diff.partial)
 
 
-def test_the_table_names_every_changed_line_with_its_amounts(found, months):
-    text = cost.render_diff(found, "table")
-    lead_says(text.splitlines()[0], found, months)
-    changed = [line for line in found.lines if reading.differs(line)]
+def test_the_table_names_every_changed_line_with_its_amounts(cost_diff, months):
+    text = cost.render_diff(cost_diff, "table")
+    lead_says(text.splitlines()[0], cost_diff, months)
+    changed = [line for line in cost_diff.lines if reading.differs(line)]
     rows = reading.grid_rows(text, TABLE_HEAD)
     assert [reading.ends_of(row) for row in rows] == [reading.line_cells(line) for line in changed]
-    same = len(found.lines) - len(changed)
+    same = len(cost_diff.lines) - len(changed)
     assert (f"\n{same} line{'s' * (same != 1)} unchanged" in text) == bool(same)
 
 
-def test_markdown_orders_the_changes_by_money_and_folds_the_rest(found, months):
-    text = cost.render_diff(found, "markdown")
-    lead_says(reading.plain(text.splitlines()[0]), found, months)
+def test_markdown_orders_the_changes_by_money_and_folds_the_rest(cost_diff, months):
+    text = cost.render_diff(cost_diff, "markdown")
+    lead_says(reading.plain(text.splitlines()[0]), cost_diff, months)
     shown, _, folded = text.partition("<details>")
-    changed = reading.by_money(line for line in found.lines if reading.differs(line))
-    same = reading.by_money(line for line in found.lines if not reading.differs(line))
+    changed = reading.by_money(line for line in cost_diff.lines if reading.differs(line))
+    same = reading.by_money(line for line in cost_diff.lines if not reading.differs(line))
     for part, lines in ((shown, changed), (folded, same)):
         rows = [reading.ends_of(row) for row in reading.pipe_rows(part, 7)]
         assert rows == [reading.line_cells(line) for line in lines]
 
 
-def test_markdown_has_the_totals_of_both_sides(found, months):
-    certain = found.before.usd_per_month.is_exact and found.after.usd_per_month.is_exact
-    text = cost.render_diff(found, "markdown")
+def test_markdown_has_the_totals_before_and_after(cost_diff, months):
+    certain = cost_diff.before.usd_per_month.is_exact and cost_diff.after.usd_per_month.is_exact
+    text = cost.render_diff(cost_diff, "markdown")
     before, after = reading.pipe_rows(text, 3 if certain else 4)[:2]
     assert (before[0], before[2]) == ("Before", reading.dollars(months["before"]))
     assert (after[0], after[2]) == ("After", reading.dollars(months["after"]))
-    hour = sum((charge.usd_per_hour.expected for charge in found.after.charges), Decimal(0))
+    hour = sum((charge.usd_per_hour.expected for charge in cost_diff.after.charges), Decimal(0))
     assert after[1] == reading.dollars(hour)
     if months["low"] != months["high"]:
         assert after[3] == f"{reading.dollars(months['low'])} to {reading.dollars(months['high'])}"
 
 
-def test_json_has_the_months_and_their_bounds(found, months):
-    document = json.loads(cost.render_diff(found, "json"))
+def test_json_has_the_months_and_their_bounds(cost_diff, months):
+    document = json.loads(cost.render_diff(cost_diff, "json"))
     money = {side: document[side] for side in ("before", "after")}
     assert Decimal(str(money["before"]["usd_per_month"])) == reading.cents(months["before"])
     bounds = {"usd_per_month": "after", "usd_per_month_low": "low", "usd_per_month_high": "high"}
@@ -110,26 +112,26 @@ def test_json_has_the_months_and_their_bounds(found, months):
     assert Decimal(str(document["change"]["usd_per_month"])) == change
 
 
-def test_json_has_every_line_and_every_gap(case, found):
-    document = json.loads(cost.render_diff(found, "json"))
+def test_json_has_every_line_and_every_unpriced_resource(case, cost_diff):
+    document = json.loads(cost.render_diff(cost_diff, "json"))
     lines = [(line["op"], f"{line['name']} {line['component']}") for line in document["resources"]]
-    assert lines == [reading.line_cells(line)[:2] for line in found.lines]
+    assert lines == [reading.line_cells(line)[:2] for line in cost_diff.lines]
     for side in ("before", "after"):
         hours = sum(line[f"{side}_usd_per_hour"] for line in document["resources"])
         assert hours == pytest.approx(document[side]["usd_per_hour"], abs=1e-4)
     reasons = {gap["reason"] for gap in document["unpriced"]}
     assert all(any(part in reason for reason in reasons) for part in case["expect"].get("unpriced", []))
-    gaps = (*found.before.unpriced, *found.after.unpriced)
+    gaps = (*cost_diff.before.unpriced, *cost_diff.after.unpriced)
     listed = {(gap["urn"], gap["component"], gap["reason"]) for gap in document["unpriced"]}
     assert listed <= {(gap.urn, gap.component, gap.reason) for gap in gaps}
     assert {gap[:2] for gap in listed} == {(gap.urn, gap.component) for gap in gaps}
 
 
-def test_the_page_has_the_same_lines_and_cards(found, months):
-    page = reading.Page(cost.render_diff(found, "html"))
-    lead_says(page.lead, found, months)
-    changed = reading.by_money(line for line in found.lines if reading.differs(line))
-    same = reading.by_money(line for line in found.lines if not reading.differs(line))
+def test_the_page_has_the_same_lines_and_cards(cost_diff, months):
+    page = reading.Page(cost.render_diff(cost_diff, "html"))
+    lead_says(page.lead, cost_diff, months)
+    changed = reading.by_money(line for line in cost_diff.lines if reading.differs(line))
+    same = reading.by_money(line for line in cost_diff.lines if not reading.differs(line))
     for heading, lines in (("What changes", changed), ("Unchanged", same)):
         rows = [reading.ends_of(row) for row in page.rows(heading)]
         assert rows == [reading.line_cells(line) for line in lines]
@@ -144,14 +146,16 @@ def test_the_page_has_the_same_lines_and_cards(found, months):
 
 
 @pytest.mark.parametrize("form", ["table", "markdown", "html"])
-def test_each_gap_each_warning_and_each_price_is_listed(case, found, form):
-    text = cost.render_diff(found, form)
+def test_each_gap_each_warning_and_each_price_is_listed(case, cost_diff, form):
+    text = cost.render_diff(cost_diff, form)
     text = reading.plain(text)
-    for gap in found.unpriced:
+    for gap in cost_diff.unpriced:
         assert gap.reason in text
-    for warning in found.warnings:
+    for warning in cost_diff.warnings:
         assert warning.removeprefix("WARNING: ") in text
-    shown = [line.after or line.before for line in found.lines if form != "table" or reading.differs(line)]
+    shown = [
+        line.after or line.before for line in cost_diff.lines if form != "table" or reading.differs(line)
+    ]
     for charge in shown:
         if charge.price:
             dated = f"as of {charge.price.as_of or 'an unknown date'}, {charge.price.source}"
@@ -159,18 +163,18 @@ def test_each_gap_each_warning_and_each_price_is_listed(case, found, form):
             assert dated in text
 
 
-def test_junit_has_the_amounts_and_a_case_for_every_gap(found, months):
-    suite = ET.fromstring(cost.render_diff(found, "junit")).find("testsuite")
-    said = {each.get("name"): each.get("value") for each in suite.iter("property")}
+def test_junit_has_the_amounts_and_a_case_for_every_gap(cost_diff, months):
+    suite = ET.fromstring(cost.render_diff(cost_diff, "junit")).find("testsuite")
+    cells = {each.get("name"): each.get("value") for each in suite.iter("property")}
     before, after = reading.cents(months["before"]), reading.cents(months["after"])
-    assert Decimal(said["before_usd_per_month"]) == before
-    assert Decimal(said["after_usd_per_month"]) == after
-    assert Decimal(said["change_usd_per_month"]) == after - before
+    assert Decimal(cells["before_usd_per_month"]) == before
+    assert Decimal(cells["after_usd_per_month"]) == after
+    assert Decimal(cells["change_usd_per_month"]) == after - before
     skipped = [case.find("skipped").get("message") for case in suite if case.find("skipped") is not None]
-    assert skipped == [gap.reason for gap in found.unpriced]
+    assert skipped == [gap.reason for gap in cost_diff.unpriced]
     assert (suite.get("tests"), suite.get("skipped")) == (str(1 + len(skipped)), str(len(skipped)))
 
 
 @pytest.mark.parametrize("form", ["table", "markdown", "json", "html", "junit"])
-def test_no_report_shows_a_secret(found, form):
-    assert "p5.48xlarge" not in cost.render_diff(found, form)
+def test_no_report_shows_a_secret(cost_diff, form):
+    assert "p5.48xlarge" not in cost.render_diff(cost_diff, form)

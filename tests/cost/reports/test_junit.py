@@ -15,10 +15,10 @@ def suite(make, book):
 
     def build(name="b", **limits):
         strange = make("s", "aws:sagemaker/endpoint:Endpoint")
-        found = cost.diff(
+        cost_diff = cost.diff(
             [], [make(name), strange], Policy(**limits), book=book, change=cost.StackChange(stack="prod")
         )
-        root = ET.fromstring(cost.render_diff(found, "junit"))
+        root = ET.fromstring(cost.render_diff(cost_diff, "junit"))
         assert root.tag == "testsuites"
         return root[0]
 
@@ -26,16 +26,16 @@ def suite(make, book):
 
 
 def test_each_limit_is_a_case_and_a_broken_one_fails(suite):
-    found = suite(budget_usd_per_month=Decimal(1), max_price_age_days=9999)
-    cases = {case.get("name"): case for case in found.iter("testcase")}
+    cost_diff = suite(budget_usd_per_month=Decimal(1), max_price_age_days=9999)
+    cases = {case.get("name"): case for case in cost_diff.iter("testcase")}
     failed = cases["budget_usd_per_month: at most $1.00 a month"].find("failure")
     assert failed.get("message") == "$16,036.38 a month is over the budget of $1.00"
     assert failed.get("type") == "budget_usd_per_month"
     assert len(cases["max_price_age_days: no price older than 9999 days"]) == 0
-    assert (found.get("tests"), found.get("failures"), found.get("skipped")) == ("4", "1", "1")
+    assert (cost_diff.get("tests"), cost_diff.get("failures"), cost_diff.get("skipped")) == ("4", "1", "1")
 
 
-def test_what_has_no_price_is_a_case_of_its_own(suite):
+def test_an_unpriced_resource_is_a_skipped_case(suite):
     (case,) = (case for case in suite().iter("testcase") if case.get("classname") == "gpufleet.cost.unpriced")
     assert "unknown type aws:sagemaker/endpoint:Endpoint" in case.find("skipped").get("message")
 

@@ -35,17 +35,17 @@ def page(make, book):
     return Page(cost.render_diff(cost.diff([make("a")], [make("a"), make("b")], book=book), "html"))
 
 
-def test_it_answers_each_question_with_a_plot(page):
+def test_the_page_has_a_plot_for_each_section(page):
     assert page.plots == 4  # by pool, by purchase, by cloud, what if
     expected = ["By pool", "By purchase", "By cloud", "What changes", "Other purchase options"]
     assert page.headings[:5] == expected
 
 
-def test_it_fetches_nothing_and_runs_nothing(page):
+def test_the_page_has_no_external_resource_and_no_script(page):
     assert page.fetched == []
 
 
-def test_it_reads_in_the_dark_and_on_paper(make, book):
+def test_the_page_has_dark_and_print_styles(make, book):
     text = cost.render_diff(cost.diff([], [make()], book=book), "html")
     assert "prefers-color-scheme: dark" in text
     assert "@media print" in text
@@ -57,7 +57,7 @@ def test_without_prices_on_two_days_it_says_that_there_is_no_history(make, book)
     assert "No price of this stack is known on two days" in text
 
 
-def test_history_is_drawn_of_what_moved():
+def test_only_changed_prices_are_plotted():
     still = ("still", date(2026, 1, 1), Decimal(1))
     moved = [("moved", date(2026, month, 1), Decimal(month)) for month in (1, 2, 3)]
     assert plot.history([still]) is None
@@ -66,6 +66,6 @@ def test_history_is_drawn_of_what_moved():
     assert "still" not in drawn
 
 
-def test_nothing_to_draw_is_no_plot(book):
+def test_no_data_gives_no_plot(book):
     assert plot.before_and_after(cost.diff([], [], book=book), "pool") is None
     assert plot.what_if(()) is None

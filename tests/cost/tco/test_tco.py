@@ -33,7 +33,7 @@ def rented(count=20, usd=0.1, purchase="on_demand", disks=0.0):
     return tco.CloudAlternative("m", "aws", "r", purchase, count, "by hand", price, disks)
 
 
-def test_the_rack_is_what_the_issue_says(blades):
+def test_the_size_of_the_example_rack(blades):
     assert (blades.nodes, blades.cores, blades.memory_gib) == (20, 80, 160)
     assert blades.storage_gib * 2**30 / 1e12 == pytest.approx(10)  # TB
     assert blades.capital_usd == pytest.approx(3820 * 1.10)
@@ -47,43 +47,43 @@ def test_a_month_of_the_rack_by_hand(blades):
 
 
 def test_break_even_by_hand(blades):
-    found = tco.Comparison(blades, rented())
+    comparison = tco.Comparison(blades, rented())
     # rented: 20 * 0.10 * 730 = 1,460; 4,202 / (1,460 - 30.66) = 2.9398 months
-    assert found.cloud_usd_per_month == pytest.approx(1460)
-    assert found.break_even_month == pytest.approx(2.939818, abs=1e-5)
-    assert found.break_even_utilisation == pytest.approx(118.201667 / 1460)
-    assert found.is_within_life
-    assert found.rack_total_usd == pytest.approx(4202 + 48 * 30.66)
-    assert found.cloud_total_usd == pytest.approx(48 * 1460)
+    assert comparison.cloud_usd_per_month == pytest.approx(1460)
+    assert comparison.break_even_month == pytest.approx(2.939818, abs=1e-5)
+    assert comparison.break_even_utilisation == pytest.approx(118.201667 / 1460)
+    assert comparison.is_within_life
+    assert comparison.rack_total_usd == pytest.approx(4202 + 48 * 30.66)
+    assert comparison.cloud_total_usd == pytest.approx(48 * 1460)
 
 
 def test_disks_bill_all_month_and_machines_their_share(blades):
-    found = tco.Comparison(blades, rented(disks=50.0), utilisation=0.25)
-    assert found.cloud_usd_per_month == pytest.approx(50 + 1460 / 4)
-    assert found.break_even_utilisation == pytest.approx((118.201667 - 50) / 1460)
+    comparison = tco.Comparison(blades, rented(disks=50.0), utilisation=0.25)
+    assert comparison.cloud_usd_per_month == pytest.approx(50 + 1460 / 4)
+    assert comparison.break_even_utilisation == pytest.approx((118.201667 - 50) / 1460)
 
 
-def test_a_commitment_bills_whatever_runs(blades):
-    found = tco.Comparison(blades, rented(purchase="reserved_3y"), utilisation=0.25)
-    assert found.cloud_usd_per_month == pytest.approx(1460)
-    assert found.break_even_utilisation is None
+def test_a_commitment_bills_the_full_month(blades):
+    comparison = tco.Comparison(blades, rented(purchase="reserved_3y"), utilisation=0.25)
+    assert comparison.cloud_usd_per_month == pytest.approx(1460)
+    assert comparison.break_even_utilisation is None
 
 
-def test_a_cloud_cheaper_than_the_power_bill_is_never_caught_up_with(blades):
-    found = tco.Comparison(blades, rented(count=1, usd=0.01))
-    assert found.break_even_month is None
-    assert "never pays for itself" in tco.table(found, [])
+def test_a_rack_never_pays_against_a_cloud_below_its_running_cost(blades):
+    comparison = tco.Comparison(blades, rented(count=1, usd=0.01))
+    assert comparison.break_even_month is None
+    assert "never pays for itself" in tco.table(comparison, [])
 
 
-def test_a_month_after_the_last_is_said_to_be_one(blades):
+def test_break_even_after_the_end_of_life_is_reported(blades):
     # 20 * 0.005 * 730 = 73: 4,202 / (73 - 30.66) = 99.2 months, of 48
-    found = tco.Comparison(blades, rented(usd=0.005))
-    assert found.break_even_month == pytest.approx(99.24, abs=0.01)
-    assert not found.is_within_life
-    assert "in month 99.2, after its 48" in tco.table(found, [])
+    comparison = tco.Comparison(blades, rented(usd=0.005))
+    assert comparison.break_even_month == pytest.approx(99.24, abs=0.01)
+    assert not comparison.is_within_life
+    assert "in month 99.2, after its 48" in tco.table(comparison, [])
 
 
-def test_the_residual_comes_back_at_the_end_only(server):
+def test_the_residual_value_counts_at_the_end_only(server):
     rows = tco.Comparison(server, rented(count=1, usd=55.04)).cumulative_costs()
     assert rows[0] == (0, 270000, 0)
     assert rows[-1][1] == pytest.approx(rows[-2][1] - 27000)  # a tenth of 270,000
@@ -97,15 +97,19 @@ def test_a_gpu_server_by_hand(server):
         {"capital": 5062.5, "power": 2823.5232, "space": 380.8, "staff": 320.0, "maintenance": 3316.666667}
     )
     cloud = tco.choose_alternative(server, tco.CloudRequest("p5.48xlarge"))
-    found = tco.Comparison(server, cloud)
+    comparison = tco.Comparison(server, cloud)
     # 55.04 * 730 = 40,179.20; 270,000 / (40,179.20 - 6,840.989867) = 8.0988
     assert (cloud.count, cloud.because) == (1, "8 x H100 SXM5 80GB")
-    assert found.break_even_month == pytest.approx(8.0988, abs=1e-4)
+    assert comparison.break_even_month == pytest.approx(8.0988, abs=1e-4)
 
 
-def test_the_cheapest_that_does_the_same_is_chosen(blades):
-    found = tco.choose_alternative(blades, tco.CloudRequest(storage=False))
-    assert (found.machine, found.count, found.price.usd_per_hour) == ("a1.xlarge", 20, 0.102)
+def test_the_cheapest_equivalent_machine_is_chosen(blades):
+    alternative = tco.choose_alternative(blades, tco.CloudRequest(storage=False))
+    assert (alternative.machine, alternative.count, alternative.price.usd_per_hour) == (
+        "a1.xlarge",
+        20,
+        0.102,
+    )
     priced = tco.find_alternatives(blades, tco.CloudRequest())
     assert [cloud.usd_per_month(1) for cloud in priced] == sorted(cloud.usd_per_month(1) for cloud in priced)
 
@@ -129,7 +133,7 @@ def test_disks_are_rented_where_they_have_a_price(blades):
 
 
 @pytest.mark.parametrize(
-    ("wanted", "said"),
+    ("request", "message"),
     [
         (tco.CloudRequest("a1.xlarge", region="mars-1"), "no on_demand price of a1.xlarge in mars-1"),
         (
@@ -139,9 +143,9 @@ def test_disks_are_rented_where_they_have_a_price(blades):
         (tco.CloudRequest("nosuch.large"), "unknown machine 'nosuch.large'"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(blades, wanted, said):
-    with pytest.raises(InputError, match=said):
-        tco.choose_alternative(blades, wanted)
+def test_an_impossible_comparison_is_refused(blades, request, message):
+    with pytest.raises(InputError, match=message):
+        tco.choose_alternative(blades, request)
 
 
 def test_a_rack_without_cost_facts_is_refused(repo_root):
@@ -151,15 +155,15 @@ def test_a_rack_without_cost_facts_is_refused(repo_root):
 
 
 def test_sensitivity_moves_one_figure_at_a_time(blades):
-    found = {
+    cases = {
         (case.figure, case.value): case.comparison for case in tco.cases(tco.Comparison(blades, rented()))
     }
-    dear = found[("tariff", "0.60 USD/kWh")]
+    dear = cases[("tariff", "0.60 USD/kWh")]
     assert dear.rack.running_usd_per_month == pytest.approx(2 * 30.66)
     assert dear.rack.capital_usd == pytest.approx(4202)
-    assert found[("life", "6 years")].rack.parts_per_month["capital"] == pytest.approx(4202 / 72)
-    assert found[("utilisation", "25%")].cloud_usd_per_month == pytest.approx(365)
-    assert found[("cloud price", "-50%")].break_even_month == pytest.approx(4202 / (730 - 30.66))
+    assert cases[("life", "6 years")].rack.parts_per_month["capital"] == pytest.approx(4202 / 72)
+    assert cases[("utilisation", "25%")].cloud_usd_per_month == pytest.approx(365)
+    assert cases[("cloud price", "-50%")].break_even_month == pytest.approx(4202 / (730 - 30.66))
 
 
 def test_the_report_names_what_is_left_out_and_what_is_assumed(blades):
@@ -170,10 +174,10 @@ def test_the_report_names_what_is_left_out_and_what_is_assumed(blades):
     assert "usd_per_eur, life_years, usd_per_kwh, pue" in text
 
 
-def test_the_document_holds_the_answer_and_its_sources(blades):
-    found = tco.document(tco.Comparison(blades, rented()), [rented(usd=0.2)])
+def test_the_document_has_figures_and_sources(blades):
+    document = tco.document(tco.Comparison(blades, rented()), [rented(usd=0.2)])
     jsonschema.validate(
-        found,
+        document,
         {
             "type": "object",
             "required": [
@@ -187,17 +191,17 @@ def test_the_document_holds_the_answer_and_its_sources(blades):
             ],
         },
     )
-    assert found["own"]["usd_per_core_month"] == pytest.approx(118.201667 / 80, abs=1e-4)
-    assert found["cloud"]["price"] == {"usd_per_hour": 0.1, "as_of": "2026-01-19", "source": "by hand"}
-    assert len(found["others"]) == 1
+    assert document["own"]["usd_per_core_month"] == pytest.approx(118.201667 / 80, abs=1e-4)
+    assert document["cloud"]["price"] == {"usd_per_hour": 0.1, "as_of": "2026-01-19", "source": "by hand"}
+    assert len(document["others"]) == 1
 
 
-def test_the_plot_and_the_page_are_whole(blades):
-    found = tco.Comparison(blades, rented())
-    drawn = tco.svg(found)
-    for words in ("months since purchase", "cumulated cost (USD)", "own blades-1", "paid for in month 2.9"):
-        assert words in drawn
-    html = tco.page(found, [])
+def test_the_plot_and_the_page_are_complete(blades):
+    comparison = tco.Comparison(blades, rented())
+    drawn = tco.svg(comparison)
+    for texts in ("months since purchase", "cumulated cost (USD)", "own blades-1", "paid for in month 2.9"):
+        assert texts in drawn
+    html = tco.page(comparison, [])
     assert drawn.split(">")[0] in html
     assert "http://" not in html.replace("http://www.w3.org", "")
     assert "<script" not in html
@@ -209,17 +213,17 @@ def test_the_plot_marks_no_month_that_it_does_not_reach(blades):
 
 @given(usd=st.floats(0.001, 10), share=st.floats(0.01, 1), years=st.integers(1, 10))
 def test_at_the_break_even_month_both_have_cost_the_same(blades, usd, share, years):
-    found = tco.Comparison(blades.with_figures(life_years=years), rented(usd=usd), share)
-    month = found.break_even_month
+    comparison = tco.Comparison(blades.with_figures(life_years=years), rented(usd=usd), share)
+    month = comparison.break_even_month
     if month is not None:
-        bought = found.rack.capital_usd + month * found.rack.running_usd_per_month
-        assert bought == pytest.approx(month * found.cloud_usd_per_month)
+        bought = comparison.rack.capital_usd + month * comparison.rack.running_usd_per_month
+        assert bought == pytest.approx(month * comparison.cloud_usd_per_month)
 
 
 @given(usd=st.floats(0.001, 10), disks=st.floats(0, 100))
 def test_at_the_break_even_utilisation_a_month_costs_the_same(blades, usd, disks):
-    found = tco.Comparison(blades, rented(usd=usd, disks=disks))
-    share = found.break_even_utilisation
+    comparison = tco.Comparison(blades, rented(usd=usd, disks=disks))
+    share = comparison.break_even_utilisation
     if share > 0:
-        there = replace(found, utilisation=share)
+        there = replace(comparison, utilisation=share)
         assert there.cloud_usd_per_month == pytest.approx(blades.usd_per_month)

@@ -32,7 +32,7 @@ def test_hours_of_a_month(text, hours_a_week):
 @pytest.mark.parametrize(
     "text", ["", "weekdays", "weekdays 8", "someday 8-18", "mon 8-25", "mon 8-8", "mon 18", "8-18"]
 )
-def test_what_is_no_schedule_is_refused(text):
+def test_an_invalid_schedule_is_refused(text):
     with pytest.raises(ValueError, match="days and hours"):
         monthly_hours(text)
 
@@ -56,7 +56,7 @@ def test_cron_is_counted_over_a_week(text, times_a_week):
     "text",
     ["", "0 8 * *", "0 8 1 * *", "0 8 * 6 *", "60 8 * * *", "0 8 * * FOO", "0 8 * * 1-", "*/0 * * * *"],
 )
-def test_a_cron_that_no_week_measures_is_refused(text):
+def test_a_cron_that_is_not_weekly_is_refused(text):
     with pytest.raises(ValueError):
         parse_cron(text)
 

@@ -40,7 +40,7 @@ def test_a_schedule_is_hours(usage, make, book):
     assert month(bill).expected == Decimal("21.957642") * Decimal("217.26")
 
 
-def test_a_groups_size_is_the_used_one(usage, make, book):
+def test_the_usage_file_overrides_a_groups_size(usage, make, book):
     template = make("t", "aws:ec2/launchTemplate:LaunchTemplate", {"instanceType": "g5.2xlarge"}, id="lt-1")
     group = make(
         "g", GROUP, {"minSize": 1, "maxSize": 9, "region": "us-east-1", "launchTemplate": {"id": "lt-1"}}
@@ -52,7 +52,7 @@ def test_a_groups_size_is_the_used_one(usage, make, book):
     assert charge.quantity == Range(Decimal(1), Decimal(3), Decimal(5))
 
 
-def test_a_size_that_nobody_knows_may_be_told(usage, make, book):
+def test_the_usage_file_may_give_an_unknown_size(usage, make, book):
     from gpufleet.engine import UNKNOWN
 
     template = make("t", "aws:ec2/launchTemplate:LaunchTemplate", {"instanceType": "g5.2xlarge"}, id="lt-1")
@@ -62,8 +62,10 @@ def test_a_size_that_nobody_knows_may_be_told(usage, make, book):
         {"minSize": UNKNOWN, "maxSize": UNKNOWN, "region": "us-east-1", "launchTemplate": {"id": "lt-1"}},
     )
     assert any("group size" in gap.reason for gap in cost.price_resources([template, group], book).unpriced)
-    told = cost.price_resources([template, group], book, usage=usage("resources:\n  g: {desired: 2}\n"))
-    assert month(told).expected == Decimal("1.212") * 2 * 730
+    bill_with_usage = cost.price_resources(
+        [template, group], book, usage=usage("resources:\n  g: {desired: 2}\n")
+    )
+    assert month(bill_with_usage).expected == Decimal("1.212") * 2 * 730
 
 
 def test_traffic_without_a_price_is_named(usage, make, book):
@@ -74,14 +76,14 @@ def test_traffic_without_a_price_is_named(usage, make, book):
 
 
 def test_an_exact_name_beats_a_wildcard_and_any_name_a_type(usage, make):
-    said = usage(
+    usage_file = usage(
         "types:\n  aws:*: {hours_per_month: 1, egress_gib: 7}\n"
         "resources:\n  web-*: {hours_per_month: 2}\n  web-1: {hours_per_month: 3}\n"
     )
-    assert said.for_resource(make("web-1")).hours_per_month == 3
-    assert said.for_resource(make("web-2")).hours_per_month == 2
-    assert said.for_resource(make("db")).hours_per_month == 1
-    assert said.for_resource(make("web-1")).egress_gib == 7
+    assert usage_file.for_resource(make("web-1")).hours_per_month == 3
+    assert usage_file.for_resource(make("web-2")).hours_per_month == 2
+    assert usage_file.for_resource(make("db")).hours_per_month == 1
+    assert usage_file.for_resource(make("web-1")).egress_gib == 7
 
 
 def test_a_urn_names_one_resource(usage, make):
@@ -94,19 +96,21 @@ def test_a_urn_names_one_resource(usage, make):
     )
 
 
-def test_an_entry_that_answers_to_nothing_is_a_note_with_its_line(usage, make, book):
-    said = usage("resources:\n  a: {hours_per_month: 1}\n  gone: {hours_per_month: 1}\n")
-    notes = cost.estimate([make("a")], book=book, usage=said).notes
+def test_an_entry_without_a_match_is_a_note_with_its_line(usage, make, book):
+    usage_file = usage("resources:\n  a: {hours_per_month: 1}\n  gone: {hours_per_month: 1}\n")
+    notes = cost.estimate([make("a")], book=book, usage=usage_file).notes
     assert any(note.endswith("usage.yaml:3: gone is not a resource of this stack") for note in notes)
 
 
 def test_overlap_hours_scale_what_a_replacement_costs_once(usage, make, book):
     change = cost.StackChange(ops={make("a").urn: "replace"}, overlaps=frozenset({make("a").urn}))
-    found = cost.diff([make("a")], [make("a")], change=change, book=book, usage=usage("overlap_hours: 10\n"))
-    assert found.one_off_usd == Decimal("219.68")  # (21.957642 + 0.01) x 10
+    cost_diff = cost.diff(
+        [make("a")], [make("a")], change=change, book=book, usage=usage("overlap_hours: 10\n")
+    )
+    assert cost_diff.one_off_usd == Decimal("219.68")  # (21.957642 + 0.01) x 10
 
 
-def test_an_empty_file_says_nothing(usage, make):
+def test_an_empty_file_changes_no_usage(usage, make):
     assert usage("").for_resource(make("a")) == cost.Usage()
 
 

@@ -50,11 +50,11 @@ def budget_options(
         accelerator=accelerator,
         compare_by="accelerator",
     )
-    options = (_buy(budget, offer) for offer in _cheapest(offers))
+    options = (_make_option(budget, offer) for offer in _cheapest_offers(offers))
     return [option for option in options if option.hours > 0][:limit]
 
 
-def _cheapest(offers: Iterable[MachineOffer]) -> Iterator[MachineOffer]:
+def _cheapest_offers(offers: Iterable[MachineOffer]) -> Iterator[MachineOffer]:
     """Yield the cheapest offer of each accelerator machine and purchase kind."""
     seen_keys: set[tuple[str, str, str]] = set()
     for offer in offers:
@@ -64,7 +64,7 @@ def _cheapest(offers: Iterable[MachineOffer]) -> Iterator[MachineOffer]:
             yield offer
 
 
-def _buy(budget: Decimal, offer: MachineOffer) -> BudgetOption:
+def _make_option(budget: Decimal, offer: MachineOffer) -> BudgetOption:
     hours = budget / to_decimal(offer.price.usd_per_hour)
     machines_all_month = int((hours / HOURS_PER_MONTH).to_integral_value(ROUND_FLOOR))
     if offer.purchase in COMMITMENTS and not machines_all_month:
@@ -77,12 +77,12 @@ def budget_document(
 ) -> list[dict[str, Any]]:
     """Return the options of each budget as JSON."""
     return [
-        {"usd_per_month": float(budget), "buys": [_document(option) for option in options]}
+        {"usd_per_month": float(budget), "buys": [_option_document(option) for option in options]}
         for budget, options in zip(budgets, options_by_budget, strict=True)
     ]
 
 
-def _document(option: BudgetOption) -> dict[str, Any]:
+def _option_document(option: BudgetOption) -> dict[str, Any]:
     offer = option.offer
     return {
         "machine": offer.machine.name,

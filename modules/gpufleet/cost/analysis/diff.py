@@ -141,9 +141,11 @@ def compare(
     old = {charge.key: charge for charge in before.charges}
     new = {charge.key: charge for charge in after.charges}
     lines = [
-        _line(old.get(key), new.get(key), (operations or {}).get(key[0])) for key in sorted({*old, *new})
+        _make_line(old.get(key), new.get(key), (operations or {}).get(key[0])) for key in sorted({*old, *new})
     ]
-    lines = [_overlapping(line, overlap_hours) if line.shown.urn in overlaps else line for line in lines]
+    lines = [
+        _with_overlap_cost(line, overlap_hours) if line.shown.urn in overlaps else line for line in lines
+    ]
     return CostDiff(stack, before, after, tuple(lines), warnings, budget_usd_per_month, partial)
 
 
@@ -162,7 +164,7 @@ def monthly_cost(charge: Charge | None) -> Range:
     return charge.usd_per_month if charge else ZERO_RANGE
 
 
-def _line(before: Charge | None, after: Charge | None, operation: str | None) -> Line:
+def _make_line(before: Charge | None, after: Charge | None, operation: str | None) -> Line:
     if operation and not (operation == "same" and not bills_same(before, after)):
         return Line(operation, before, after)
     if before is None:
@@ -172,7 +174,7 @@ def _line(before: Charge | None, after: Charge | None, operation: str | None) ->
     return Line("same" if bills_same(before, after) else "update", before, after)
 
 
-def _overlapping(line: Line, hours: Decimal) -> Line:
+def _with_overlap_cost(line: Line, hours: Decimal) -> Line:
     """Return a replaced line with the cost of the old resource while the new one starts."""
     if line.op != "replace" or line.before is None or line.before.purchase == "owned":
         return line  # owned hardware cannot run twice

@@ -92,7 +92,11 @@ def estimate(
     """Price resources, and add notes about the fleet, its prices and commitments."""
     from gpufleet import fleet
 
-    resource_list, workloads, day = tuple(resources), spot.read_fleet_workloads(declared), today or _today()
+    resource_list, workloads, day = (
+        tuple(resources),
+        spot.read_fleet_workloads(declared),
+        today or _utc_today(),
+    )
     workloads = workloads | spot.read_usage_workloads(resource_list, usage)
     bill = price_resources(resource_list, book, usage=usage, commitments=commitments, on=day)
     bill = spot.add_useful_hour_rates(bill, workloads, book)
@@ -118,7 +122,7 @@ def estimate(
         EXCLUDED_COSTS,
     )
     return Estimate(
-        declared.stack if declared else stack, bill, _budget(declared), tuple(map(printable, notes))
+        declared.stack if declared else stack, bill, _declared_budget(declared), tuple(map(printable, notes))
     )
 
 
@@ -144,26 +148,28 @@ def diff(
     and the difference separates the effect of the code from that of prices.
     """
     stack_change, before_resources, after_resources = change or StackChange(), tuple(before), tuple(after)
-    limit, day = to_decimal(budget.max) if budget else None, today or _today()
+    limit, day = to_decimal(budget.max) if budget else None, today or _utc_today()
     books = (dates.book(dates.before), dates.book(dates.after)) if dates else (book, book)
 
     workloads = spot.read_fleet_workloads(declared) | spot.read_usage_workloads(
         (*before_resources, *after_resources), usage
     )
 
-    def bill(side: tuple[Resource, ...], prices: PriceBook | None) -> Bill:
+    def make_bill(side: tuple[Resource, ...], prices: PriceBook | None) -> Bill:
         priced = price_resources(side, prices, usage=usage, commitments=commitments, on=day)
         return spot.add_useful_hour_rates(priced, workloads, prices)
 
     before_bill, after_bill, price_effect = (
-        bill(before_resources, books[0]),
-        bill(after_resources, books[1]),
+        make_bill(before_resources, books[0]),
+        make_bill(after_resources, books[1]),
         None,
     )
     if dates and before_resources == after_resources:
         before_bill, after_bill, price_effect = comparable_bills(dates, before_bill, after_bill)
     elif dates:
-        price_effect = split_price_effect(dates, before_bill, bill(after_resources, books[0]), after_bill)
+        price_effect = split_price_effect(
+            dates, before_bill, make_bill(after_resources, books[0]), after_bill
+        )
     price_warnings = (
         *spot.format_spot_warnings(after_bill.charges, books[1]),
         *committed.format_utilization_changes(before_bill.commitments, after_bill.commitments),
@@ -208,11 +214,15 @@ def missing_price_hints(of: Bill | CostDiff) -> tuple[str, ...]:
 def price_age_notes(bill: Bill, today: date | None = None) -> tuple[str, ...]:
     """Return a note for each price that has no date or an old one."""
     prices = {(charge.item, charge.purchase, charge.price) for charge in bill.charges if charge.price}
-    notes = [note for item, purchase, of in prices if (note := _age(item, purchase, of, today or _today()))]
+    notes = [
+        note
+        for item, purchase, of in prices
+        if (note := _price_age_note(item, purchase, of, today or _utc_today()))
+    ]
     return tuple(sorted(notes))
 
 
-def _age(item: str, purchase: str, of: Price, today: date) -> str:
+def _price_age_note(item: str, purchase: str, of: Price, today: date) -> str:
     if purchase == "owned":
         return ""
     if of.as_of_date is None:
@@ -229,9 +239,9 @@ def _with_budget(policy: Policy, limit: Decimal | None) -> Policy:
     return replace(policy, budget_usd_per_month=limit) if policy.budget_usd_per_month is None else policy
 
 
-def _budget(declared: Fleet | None) -> Budget | None:
+def _declared_budget(declared: Fleet | None) -> Budget | None:
     return declared.budget_usd_per_month if declared else None
 
 
-def _today() -> date:
+def _utc_today() -> date:
     return datetime.now(UTC).date()

@@ -31,14 +31,14 @@ def group_by_pool(bill: Bill) -> list[PoolCost]:
     for charge in bill.charges:
         key = (charge.pool, charge.item, charge.region, charge.purchase, charge.hours_per_month)
         groups.setdefault(key, []).append(charge)
-    pools = [_pool(charges) for charges in groups.values()]
+    pools = [_sum_pool(charges) for charges in groups.values()]
     pool_totals = {
         pool.name: sum(p.usd_per_month.expected for p in pools if p.name == pool.name) for pool in pools
     }
-    return sorted(pools, key=lambda pool: (-pool_totals[pool.name], pool.name, *_order(pool)))
+    return sorted(pools, key=lambda pool: (-pool_totals[pool.name], pool.name, *_sort_key(pool)))
 
 
-def _pool(charges: Iterable[Charge]) -> PoolCost:
+def _sum_pool(charges: Iterable[Charge]) -> PoolCost:
     pool_charges = list(charges)
     first = pool_charges[0]
     return PoolCost(
@@ -54,5 +54,5 @@ def _pool(charges: Iterable[Charge]) -> PoolCost:
     )
 
 
-def _order(pool: PoolCost) -> tuple[Decimal, str, str]:
+def _sort_key(pool: PoolCost) -> tuple[Decimal, str, str]:
     return (-pool.usd_per_month.expected, pool.machine, pool.purchase)

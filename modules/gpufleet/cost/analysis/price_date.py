@@ -37,8 +37,8 @@ def split_price_effect(dates: PriceDates, old: Bill, between: Bill, new: Bill) -
     change = round_to_cents(new.usd_per_month.expected) - round_to_cents(old.usd_per_month.expected)
     priced_keys = _priced_on_both_days(between, new)
     by_code = round_to_cents(between.usd_per_month.expected) - round_to_cents(old.usd_per_month.expected)
-    by_prices = round_to_cents(_sum(new, priced_keys) - _sum(between, priced_keys))
-    no_longer_priced = round_to_cents(_sum(between, _keys(between) - priced_keys))
+    by_prices = round_to_cents(_sum_charges(new, priced_keys) - _sum_charges(between, priced_keys))
+    no_longer_priced = round_to_cents(_sum_charges(between, _charge_keys(between) - priced_keys))
     by_code -= no_longer_priced  # without a price today the code's effect on it is unknown
     return PriceEffect(dates.before, dates.after, by_code, by_prices, change - by_code - by_prices)
 
@@ -46,11 +46,11 @@ def split_price_effect(dates: PriceDates, old: Bill, between: Bill, new: Bill) -
 def comparable_bills(dates: PriceDates, old: Bill, new: Bill) -> tuple[Bill, Bill, PriceEffect]:
     """Exclude items with a price on one day only from both bills of a stack, and list them as unpriced."""
     priced_keys = _priced_on_both_days(old, new)
-    excluded = sorted((_keys(old) | _keys(new)) - priced_keys)
+    excluded = sorted((_charge_keys(old) | _charge_keys(new)) - priced_keys)
     charges_by_key = {charge.key: charge for charge in (*old.charges, *new.charges)}
     unpriced_keys = {(gap.urn, gap.component) for gap in new.unpriced}
     days = f"{dates.before or 'today'} and {dates.after or 'today'}"
-    gaps = [_gap(charges_by_key[key], days) for key in excluded if key not in unpriced_keys]
+    gaps = [_unpriced_resource(charges_by_key[key], days) for key in excluded if key not in unpriced_keys]
     bills = [
         replace(bill, charges=tuple(charge for charge in bill.charges if charge.key in priced_keys))
         for bill in (old, new)
@@ -62,23 +62,23 @@ def comparable_bills(dates: PriceDates, old: Bill, new: Bill) -> tuple[Bill, Bil
 
 def _priced_on_both_days(one: Bill, other: Bill) -> set[Key]:
     """Return the keys of charges that have an exact price on both days."""
-    return (_keys(one) & _keys(other)) - (_bounded(one) ^ _bounded(other))
+    return (_charge_keys(one) & _charge_keys(other)) - (_bounded_keys(one) ^ _bounded_keys(other))
 
 
-def _keys(bill: Bill) -> set[Key]:
+def _charge_keys(bill: Bill) -> set[Key]:
     return {charge.key for charge in bill.charges}
 
 
-def _bounded(bill: Bill) -> set[Key]:
+def _bounded_keys(bill: Bill) -> set[Key]:
     return {(gap.urn, gap.component) for gap in bill.unpriced if gap.is_bounded}
 
 
-def _sum(bill: Bill, keys: Iterable[Key]) -> Decimal:
+def _sum_charges(bill: Bill, keys: Iterable[Key]) -> Decimal:
     selected = set(keys)
     return sum((c.usd_per_month.expected for c in bill.charges if c.key in selected), ZERO)
 
 
-def _gap(charge: Charge, days: str) -> UnpricedResource:
+def _unpriced_resource(charge: Charge, days: str) -> UnpricedResource:
     reason = f"{charge.item} in {charge.region} has a price on only one of {days}; left out on both sides"
     return UnpricedResource(
         charge.urn, charge.type, charge.name, reason, charge.component, pool=charge.pool, owner=charge.owner

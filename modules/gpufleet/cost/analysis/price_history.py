@@ -29,10 +29,10 @@ def price_history(charges: Iterable[Charge]) -> list[Point]:
             usd_by_key[key] = usd_by_key.get(key, Decimal(0)) + charge.usd_per_month.expected
             charge_by_key[key] = charge
     most_expensive = sorted(usd_by_key, key=lambda key: (-usd_by_key[key], key))[:MOST]
-    return [point for key in most_expensive for point in _points(key, charge_by_key[key])]
+    return [point for key in most_expensive for point in _item_points(key, charge_by_key[key])]
 
 
-def _points(key: tuple[str, str, str, str], charge: Charge) -> list[Point]:
+def _item_points(key: tuple[str, str, str, str], charge: Charge) -> list[Point]:
     """Return one item's prices by day: those of the store, and the bill's own."""
     days: dict[date, Decimal] = {}
     store = open_reader()

@@ -52,25 +52,25 @@ def what_if(bill: Bill, book: PriceBook | None = None) -> tuple[WhatIf, ...]:
     prices = book or PriceBook()
     groups: dict[tuple[str, ...], list[Charge]] = {}
     for charge in bill.charges:
-        if charge.purchase not in NOT_BOUGHT and _replaceable(charge):
-            groups.setdefault(_key(charge), []).append(charge)
-    rows = [_row(charges, prices) for _, charges in sorted(groups.items())]
+        if charge.purchase not in NOT_BOUGHT and _is_replaceable(charge):
+            groups.setdefault(_group_key(charge), []).append(charge)
+    rows = [_make_row(charges, prices) for _, charges in sorted(groups.items())]
     return tuple(row for row in rows if row.count > 0)
 
 
-def _replaceable(charge: Charge) -> bool:
+def _is_replaceable(charge: Charge) -> bool:
     return charge.component.startswith(("machine", "accelerators"))
 
 
-def _key(charge: Charge) -> tuple[str, ...]:
+def _group_key(charge: Charge) -> tuple[str, ...]:
     return (charge.pool, charge.cloud, charge.region, charge.item, charge.purchase)
 
 
-def _row(charges: list[Charge], book: PriceBook) -> WhatIf:
+def _make_row(charges: list[Charge], book: PriceBook) -> WhatIf:
     first = charges[0]
     count = sum((charge.quantity.expected for charge in charges), ZERO)
     planned = first.hours_per_month
-    options = tuple(_option(first, kind, count, planned, book) for kind in KINDS)
+    options = tuple(_price_option(first, kind, count, planned, book) for kind in KINDS)
     now = sum((charge.usd_per_month.expected for charge in charges), ZERO)
     component = first.component.partition(":")[0]
     return WhatIf(
@@ -78,7 +78,9 @@ def _row(charges: list[Charge], book: PriceBook) -> WhatIf:
     )  # fmt: skip
 
 
-def _option(charge: Charge, kind: str, count: Decimal, planned: Decimal, book: PriceBook) -> PurchaseOption:
+def _price_option(
+    charge: Charge, kind: str, count: Decimal, planned: Decimal, book: PriceBook
+) -> PurchaseOption:
     lookup = book.part if charge.component.startswith("accelerators") else book.machine
     price = lookup(charge.cloud, charge.region, charge.item, kind)
     billed = HOURS_PER_MONTH if kind in TERMS else planned

@@ -26,7 +26,7 @@ STATE_ATTRIBUTES = {
 
 def change_from_automation(events: Iterable[Any], result: Any = None) -> StackChange:
     """Return the change of a preview or an update; ``result`` gives the counts if no event does."""
-    documents = [event if isinstance(event, Mapping) else _document(event) for event in events]
+    documents = [event if isinstance(event, Mapping) else _event_document(event) for event in events]
     parsed = parse_events(documents)
     if not parsed.steps and parsed.summary is None:
         raise InputError(
@@ -35,27 +35,30 @@ def change_from_automation(events: Iterable[Any], result: Any = None) -> StackCh
             remedy="collect them: on_event=events.append",
         )
     if parsed.summary is None:
-        parsed.summary = _counts(result)
+        parsed.summary = _operation_counts(result)
     return change_from_events(parsed)
 
 
-def _counts(result: Any) -> dict[str, int] | None:
+def _operation_counts(result: Any) -> dict[str, int] | None:
     """Return the operation counts of a PreviewResult or an UpResult."""
     summary = getattr(result, "summary", None)
     counts = getattr(result, "change_summary", None) or getattr(summary, "resource_changes", None)
     return None if counts is None else {_operation_name(op): int(count) for op, count in counts.items()}
 
 
-def _document(event: Any) -> dict[str, Any]:
+def _event_document(event: Any) -> dict[str, Any]:
     """Return the resource fields of an EngineEvent as the engine's JSON."""
     if (payload := getattr(event, "resource_pre_event", None)) is not None:
         return {
-            "resourcePreEvent": {"metadata": _metadata(payload.metadata), "planning": bool(payload.planning)}
+            "resourcePreEvent": {
+                "metadata": _metadata_document(payload.metadata),
+                "planning": bool(payload.planning),
+            }
         }
     if (payload := getattr(event, "res_outputs_event", None)) is not None:
-        return {"resOutputsEvent": {"metadata": _metadata(payload.metadata)}}
+        return {"resOutputsEvent": {"metadata": _metadata_document(payload.metadata)}}
     if (payload := getattr(event, "res_op_failed_event", None)) is not None:
-        return {"resOpFailedEvent": {"metadata": _metadata(payload.metadata)}}
+        return {"resOpFailedEvent": {"metadata": _metadata_document(payload.metadata)}}
     if (payload := getattr(event, "summary_event", None)) is not None:
         counts = {_operation_name(op): count for op, count in (payload.resource_changes or {}).items()}
         return {"summaryEvent": {"resourceChanges": counts}}
@@ -66,18 +69,18 @@ def _document(event: Any) -> dict[str, Any]:
     return {}
 
 
-def _metadata(metadata: Any) -> dict[str, Any]:
+def _metadata_document(metadata: Any) -> dict[str, Any]:
     return {
         "op": _operation_name(metadata.op),
         "urn": metadata.urn,
-        "old": _state(metadata.old),
-        "new": _state(metadata.new),
+        "old": _state_document(metadata.old),
+        "new": _state_document(metadata.new),
         "keys": list(metadata.keys or ()),
         "diffs": list(metadata.diffs or ()),
     }
 
 
-def _state(state: Any) -> dict[str, Any] | None:
+def _state_document(state: Any) -> dict[str, Any] | None:
     return (
         None if state is None else {key: getattr(state, name, None) for key, name in STATE_ATTRIBUTES.items()}
     )

@@ -24,7 +24,7 @@ from gpufleet.catalog import Price
 from gpufleet.cost.inputs.terms import TERMS
 from gpufleet.cost.money import ZERO, Range, to_decimal
 from gpufleet.cost.pricing.component import CostComponent, UnpricedComponent
-from gpufleet.cost.pricing.weighted_capacity import bills
+from gpufleet.cost.pricing.weighted_capacity import weighted_cost
 
 Lookup = Callable[[str, str, str, str], Price | None]  # cloud, region, item, purchase
 
@@ -69,7 +69,7 @@ def rate_component(component: CostComponent, book: PriceBook) -> Rate:
     total = None
     if component.capacity_units and all(each.usd_per_hour for each in item_rates):
         unit_rates = [each.usd_per_hour for each in item_rates if each.usd_per_hour]
-        total = bills(component.capacity_units, component.weights, unit_rates)
+        total = weighted_cost(component.capacity_units, component.weights, unit_rates)
     if component.count_ratios:
         pairs = zip(item_rates, component.count_ratios, strict=True)
         item_rates = [_scale_rate(each, ratio) for each, ratio in pairs]

@@ -1,13 +1,13 @@
-"""Spot, honestly: what an hour of work that is kept costs, and where a commitment is cheaper all the same.
+"""What an hour of useful work costs on spot, and where a commitment is cheaper.
 
 Let M be the hours between interruptions of one machine, C the hours of work between checkpoints, W the hours
-that writing one takes, R the hours until a replacement works again (billed, useless). Interruptions come at
-a constant rate, during the writing and the restart too. Then the hours that are paid for each hour of work
-that is kept are (Daly 2006, "A higher order estimate of the optimum checkpoint interval for restart dumps")
+that writing one takes, R the hours until a replacement works again (billed, not useful). Interruptions come
+at a constant rate, during the writing and the restart too. Then the hours paid for each useful hour are (Daly
+2006, "A higher order estimate of the optimum checkpoint interval for restart dumps")
 
     k = M * e^(R/M) * (e^((C+W)/M) - 1) / C          and without interruptions (C+W) / C
 
-because a stretch of C+W hours survives with probability e^(-(C+W)/M) and is begun again until it does. For
+because an interval of C+W hours survives with probability e^(-(C+W)/M) and is repeated until it does. For
 rare interruptions k is close to (C+W)/C + (R + C/2)/M: half an interval is lost, and one restart is paid,
 each time. A share f of the work runs on demand while spot has no capacity, uninterrupted:
 
@@ -38,166 +38,172 @@ if TYPE_CHECKING:
     from gpufleet.engine import Resource
     from gpufleet.fleet import Fleet
 
-MINUTES = Decimal(60)
-MOST = 50.0  # hours of one stretch per hours between interruptions: beyond it nothing is ever finished
+MINUTES_PER_HOUR = Decimal(60)
+MAX_INTERVAL_RATIO = 50.0  # hours of an interval per hours between interruptions; beyond it no work completes
+WorkloadByPool = dict[str, "SpotWorkload | None"]  # by the name of a pool or the URN of a resource
 
 
 @dataclass(frozen=True)
 class SpotWorkload:
-    """How the work on a machine bears interruptions. ``per_month`` is of a machine that runs all month."""
+    """How the work on a machine tolerates interruptions.
 
-    per_month: Range
+    ``interruptions_per_month`` are of a machine that runs all month.
+    """
+
+    interruptions_per_month: Range
     checkpoint_minutes: Decimal
     restart_minutes: Decimal
     checkpoint_cost_minutes: Decimal = ZERO
     fallback_share: Range = ZERO_RANGE
 
     @property
-    def stretch(self) -> Decimal:
-        """Return the hours paid per useful hour where nothing interrupts."""
+    def uninterrupted_hours_per_useful_hour(self) -> Decimal:
+        """Return the hours paid per useful hour without interruptions."""
         return (self.checkpoint_minutes + self.checkpoint_cost_minutes) / self.checkpoint_minutes
 
-    def paid_per_useful(self, per_month: Decimal) -> Decimal | None:
-        """Return k, the hours that are paid for one that is kept; None where no stretch ever ends."""
-        if per_month == 0:
-            return self.stretch
-        between = HOURS_PER_MONTH / per_month
+    def hours_per_useful_hour(self, interruptions_per_month: Decimal) -> Decimal | None:
+        """Return k, the hours paid for each useful hour; None if no interval ever completes."""
+        if interruptions_per_month == 0:
+            return self.uninterrupted_hours_per_useful_hour
+        between = HOURS_PER_MONTH / interruptions_per_month
         work, dump, restart = (
-            minutes / MINUTES
+            minutes / MINUTES_PER_HOUR
             for minutes in (self.checkpoint_minutes, self.checkpoint_cost_minutes, self.restart_minutes)
         )
-        if max(float(restart / between), float((work + dump) / between)) > MOST:
+        if max(float(restart / between), float((work + dump) / between)) > MAX_INTERVAL_RATIO:
             return None
-        paid = math.exp(float(restart / between)) * math.expm1(float((work + dump) / between))
-        return to_decimal(repr(float(between) * paid / float(work)))
+        attempts = math.exp(float(restart / between)) * math.expm1(float((work + dump) / between))
+        return to_decimal(repr(float(between) * attempts / float(work)))
 
 
 @cache
 def load_interruption_bands() -> dict[str, tuple[Decimal, Decimal]]:
-    """Return the ranges in which AWS publishes interruptions: the share of machines per month, from and to."""
+    """Return the bands in which AWS publishes interruptions: the low and high share of machines per month."""
     rows = packaged_rows("gpufleet.cost", "data/spot_bands.csv")
     return {row["band"]: (Decimal(row["low_share"]), Decimal(row["high_share"])) for row in rows}
 
 
 def band_interruptions_per_month(band: str) -> Range:
-    """Return the interruptions per machine and month that a band means: a share s survives as e^-rate = 1-s."""
+    """Return a band's interruptions per machine and month: of a share s, the rate r with e^-r = 1-s."""
     low, high = (to_decimal(repr(-math.log1p(-float(share)))) for share in load_interruption_bands()[band])
     return Range(low, (low + high) / 2, high)
 
 
-def usd_per_useful_hour(spot: Decimal, on_demand: Decimal | None, work: SpotWorkload) -> Range | None:
-    """Return USD per useful hour; None where the work never ends, or on-demand is needed and unpriced."""
-    if work.fallback_share.high > 0 and on_demand is None:
+def usd_per_useful_hour(spot: Decimal, on_demand: Decimal | None, workload: SpotWorkload) -> Range | None:
+    """Return USD per useful hour; None if no work completes, or its on-demand fallback has no price."""
+    if workload.fallback_share.high > 0 and on_demand is None:
         return None
-    usual = (on_demand or ZERO) * work.stretch
-    found = []
-    for interruptions, share in zip(_three(work.per_month), _three(work.fallback_share), strict=True):
-        paid = work.paid_per_useful(interruptions)
-        if paid is None:
+    fallback_rate = (on_demand or ZERO) * workload.uninterrupted_hours_per_useful_hour
+    interruptions, shares = workload.interruptions_per_month, workload.fallback_share
+    rates_by_scenario = []
+    for count, share in (
+        (interruptions.low, shares.low),
+        (interruptions.expected, shares.expected),
+        (interruptions.high, shares.high),
+    ):
+        hours = workload.hours_per_useful_hour(count)
+        if hours is None:
             return None
-        found.append(round_hourly_rate((1 - share) * paid * spot + share * usual))
-    return Range.spanning(*found)
+        rates_by_scenario.append(round_hourly_rate((1 - share) * hours * spot + share * fallback_rate))
+    return Range.spanning(*rates_by_scenario)
 
 
-def _three(of: Range) -> tuple[Decimal, Decimal, Decimal]:
-    return (of.low, of.expected, of.high)
-
-
-def read_fleet_workloads(fleet: Fleet | None) -> dict[str, SpotWorkload | None]:
-    """Return what each spot pool of a fleet says of its work, None where it says nothing."""
-    found: dict[str, SpotWorkload | None] = {}
+def read_fleet_workloads(fleet: Fleet | None) -> WorkloadByPool:
+    """Return the workload of each spot pool of a fleet, None where the pool declares none."""
+    workloads: WorkloadByPool = {}
     for pool in fleet.pools if fleet else ():
         if pool.purchase.kind == "spot":
-            found[pool.name] = _work(pool.purchase.work, falls_back=pool.purchase.fallback is not None)
-    return found
+            has_fallback = pool.purchase.fallback is not None
+            workloads[pool.name] = _fleet_workload(pool.purchase.work, has_fallback=has_fallback)
+    return workloads
 
 
-def read_usage_workloads(resources: Iterable[Resource], usage: UsageFile) -> dict[str, SpotWorkload | None]:
-    """Return what a usage file says of the work of each resource, by URN."""
+def read_usage_workloads(resources: Iterable[Resource], usage: UsageFile) -> WorkloadByPool:
+    """Return the workload of each resource in a usage file, by URN."""
     if not (usage.resources or usage.types):
         return {}
-    told = ((resource.urn, usage.for_resource(resource)) for resource in resources)
-    return {urn: _of(said) for urn, said in told if said.interruptions_per_month is not None}
+    usages = ((resource.urn, usage.for_resource(resource)) for resource in resources)
+    return {urn: _usage_workload(each) for urn, each in usages if each.interruptions_per_month is not None}
 
 
-def _of(said: Usage) -> SpotWorkload:
+def _usage_workload(usage: Usage) -> SpotWorkload:
     return SpotWorkload(
-        Range.of(said.interruptions_per_month or 0),
-        said.checkpoint_minutes or ONE.expected,
-        said.restart_minutes or ZERO,
-        said.checkpoint_cost_minutes or ZERO,
-        Range.of(said.fallback_share or 0),
+        Range.of(usage.interruptions_per_month or 0),
+        usage.checkpoint_minutes or ONE.expected,
+        usage.restart_minutes or ZERO,
+        usage.checkpoint_cost_minutes or ZERO,
+        Range.of(usage.fallback_share or 0),
     )
 
 
-def _work(said: object, *, falls_back: bool) -> SpotWorkload | None:
-    """Return a spec's work in this module's terms; a fallback whose share is not said may take all of it."""
+def _fleet_workload(work: object, *, has_fallback: bool) -> SpotWorkload | None:
+    """Return the workload of a spec; a fallback without a share may run all of it."""
     from gpufleet.fleet import SpotWork
 
-    if not isinstance(said, SpotWork):
+    if not isinstance(work, SpotWork):
         return None
-    interruptions = (
-        band_interruptions_per_month(said.band) if said.band else Range.of(said.interruptions_per_month or 0)
-    )
-    share = Range(ZERO, ZERO, ONE.high if falls_back else ZERO)
-    if said.fallback_share is not None:
-        share = Range.of(said.fallback_share)
+    if work.band:
+        interruptions = band_interruptions_per_month(work.band)
+    else:
+        interruptions = Range.of(work.interruptions_per_month or 0)
+    fallback_share = Range(ZERO, ZERO, ONE.high if has_fallback else ZERO)
+    if work.fallback_share is not None:
+        fallback_share = Range.of(work.fallback_share)
     return SpotWorkload(
         interruptions,
-        to_decimal(said.checkpoint_minutes),
-        to_decimal(said.restart_minutes),
-        to_decimal(said.checkpoint_cost_minutes),
-        share,
+        to_decimal(work.checkpoint_minutes),
+        to_decimal(work.restart_minutes),
+        to_decimal(work.checkpoint_cost_minutes),
+        fallback_share,
     )
 
 
-def add_useful_hour_rates(
-    bill: Bill, works: dict[str, SpotWorkload | None], book: PriceBook | None = None
-) -> Bill:
-    """Return the bill with USD per useful hour on each spot machine whose pool says how its work bears spot."""
+def add_useful_hour_rates(bill: Bill, workloads: WorkloadByPool, book: PriceBook | None = None) -> Bill:
+    """Return the bill with USD per useful hour on each spot machine that has a workload."""
     prices = book or PriceBook()
-    return replace(bill, charges=tuple(_annotated(charge, works, prices) for charge in bill.charges))
-
-
-def _annotated(charge: Charge, works: dict[str, SpotWorkload | None], book: PriceBook) -> Charge:
-    work = works.get(charge.urn) or works.get(charge.pool)
-    if work is None or not _is_spot_machine(charge) or charge.price is None:
-        return charge
-    usual = book.machine(charge.cloud, charge.region, charge.item, "on_demand")
-    on_demand = to_decimal(usual.usd_per_hour) if usual else None
     return replace(
-        charge,
-        usd_per_useful_hour=usd_per_useful_hour(to_decimal(charge.price.usd_per_hour), on_demand, work),
+        bill, charges=tuple(_with_useful_hour_rate(charge, workloads, prices) for charge in bill.charges)
     )
+
+
+def _with_useful_hour_rate(charge: Charge, workloads: WorkloadByPool, book: PriceBook) -> Charge:
+    workload = workloads.get(charge.urn) or workloads.get(charge.pool)
+    if workload is None or not _is_spot_machine(charge) or charge.price is None:
+        return charge
+    price = book.machine(charge.cloud, charge.region, charge.item, "on_demand")
+    on_demand = to_decimal(price.usd_per_hour) if price else None
+    useful_rate = usd_per_useful_hour(to_decimal(charge.price.usd_per_hour), on_demand, workload)
+    return replace(charge, usd_per_useful_hour=useful_rate)
 
 
 def _is_spot_machine(charge: Charge) -> bool:
-    bought = charge.price.purchase if charge.price else ""
-    return charge.component.startswith("machine") and charge.purchase == "spot" and bought == "spot"
+    price_purchase = charge.price.purchase if charge.price else ""
+    return charge.component.startswith("machine") and charge.purchase == "spot" and price_purchase == "spot"
 
 
-def format_spot_notes(bill: Bill, works: dict[str, SpotWorkload | None]) -> tuple[str, ...]:
-    """Say of each spot pool what a useful hour costs, or that nobody said what an interruption costs."""
-    said = {}
-    told = [charge for charge in bill.charges if charge.pool in works or charge.urn in works]
-    for charge in told:
-        if _is_spot_machine(charge) and charge.price and charge.quantity.high > 0:
+def format_spot_notes(bill: Bill, workloads: WorkloadByPool) -> tuple[str, ...]:
+    """Return a line per spot pool with the cost of a useful hour, or that it is not known."""
+    notes = {}
+    for charge in bill.charges:
+        has_workload = charge.pool in workloads or charge.urn in workloads
+        if has_workload and _is_spot_machine(charge) and charge.price and charge.quantity.high > 0:
             price = rate(to_decimal(charge.price.usd_per_hour))
-            said[charge.pool] = f"{charge.pool}: spot at {price} an hour costs {_useful(charge, works)}"
-    return tuple(said[name] for name in sorted(said))
+            useful = _format_useful_rate(charge, workloads)
+            notes[charge.pool] = f"{charge.pool}: spot at {price} an hour costs {useful}"
+    return tuple(notes[name] for name in sorted(notes))
 
 
-def _useful(charge: Charge, works: dict[str, SpotWorkload | None]) -> str:
-    if works.get(charge.urn) is None and works.get(charge.pool) is None:
+def _format_useful_rate(charge: Charge, workloads: WorkloadByPool) -> str:
+    if workloads.get(charge.urn) is None and workloads.get(charge.pool) is None:
         return "more per useful hour by what interruptions lose: purchase.work does not say how much"
     if charge.usd_per_useful_hour is None:
-        return "an unknown sum per useful hour: it never finishes a stretch, or its fallback has no price"
+        return "an unknown sum per useful hour: it never completes a checkpoint interval, or its fallback has no price"
     return f"{rates(charge.usd_per_useful_hour)} per useful hour, lost work and restarts counted"
 
 
 @dataclass(frozen=True)
 class CheaperCommitment:
-    """A place where spot costs more per hour than a commitment does."""
+    """A machine whose spot price per hour is above a commitment's."""
 
     cloud: str
     region: str
@@ -213,36 +219,37 @@ class CheaperCommitment:
     def __str__(self) -> str:
         term = self.commitment.purchase.removeprefix("reserved_")
         return (
-            f"WARNING: spot of {self.machine} in {self.region} ({_dated(self.spot)}) is dearer than a {term} "
-            f"commitment ({_dated(self.commitment)}), which is cheaper above {self.hours_per_month:.0f} hours a month"
+            f"WARNING: spot of {self.machine} in {self.region} ({_format_dated_price(self.spot)}) costs more "
+            f"than a {term} commitment ({_format_dated_price(self.commitment)}), which is cheaper above "
+            f"{self.hours_per_month:.0f} hours a month"
         )
 
 
-def _dated(price: Price) -> str:
+def _format_dated_price(price: Price) -> str:
     return f"{rate(to_decimal(price.usd_per_hour))} an hour, {price.as_of or 'undated'}"
 
 
 def find_cheaper_commitment(
     cloud: str, region: str, machine: str, book: PriceBook | None = None
 ) -> CheaperCommitment | None:
-    """Return the cheapest commitment that undercuts spot, None where none is known to."""
+    """Return the cheapest commitment below the spot price, None if there is none."""
     prices = book or PriceBook()
     spot = prices.machine(cloud, region, machine, "spot")
     terms = [prices.machine(cloud, region, machine, term) for term in TERMS]
-    found = min((price for price in terms if price), key=lambda price: price.usd_per_hour, default=None)
-    if spot is None or found is None or found.usd_per_hour >= spot.usd_per_hour:
+    cheapest = min((price for price in terms if price), key=lambda price: price.usd_per_hour, default=None)
+    if spot is None or cheapest is None or cheapest.usd_per_hour >= spot.usd_per_hour:
         return None
-    return CheaperCommitment(cloud, region, machine, spot, found)
+    return CheaperCommitment(cloud, region, machine, spot, cheapest)
 
 
 def format_spot_warnings(charges: Iterable[Charge], book: PriceBook | None = None) -> tuple[str, ...]:
-    """Return a line for each spot machine of a bill that a commitment undercuts."""
-    return tuple(sorted({str(found) for found in _dearer(charges, book)}))
+    """Return a warning for each spot machine of a bill that costs more than a commitment."""
+    return tuple(sorted({str(commitment) for commitment in _cheaper_commitments(charges, book)}))
 
 
-def _dearer(charges: Iterable[Charge], book: PriceBook | None) -> Iterator[CheaperCommitment]:
+def _cheaper_commitments(charges: Iterable[Charge], book: PriceBook | None) -> Iterator[CheaperCommitment]:
     for charge in charges:
         if charge.purchase == "spot" and charge.component.startswith("machine"):
-            found = find_cheaper_commitment(charge.cloud, charge.region, charge.item, book)
-            if found:
-                yield found
+            commitment = find_cheaper_commitment(charge.cloud, charge.region, charge.item, book)
+            if commitment:
+                yield commitment

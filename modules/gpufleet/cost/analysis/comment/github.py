@@ -47,7 +47,7 @@ class GitHub:
             path = f"/repos/{self.target.repo}/issues/{self.target.number}/comments?per_page={PER_PAGE}&page={page}"
             response = self.client.send("GET", path)
             for record in response.body or []:
-                yield _comment(record)
+                yield _parse_comment(record)
             if 'rel="next"' not in response.headers.get("link", ""):
                 return
 
@@ -55,7 +55,7 @@ class GitHub:
         """Create a comment; return it and the number of tries."""
         path = f"/repos/{self.target.repo}/issues/{self.target.number}/comments"
         response = self.client.send("POST", path, {"body": body})
-        return _comment(response.body), response.tries
+        return _parse_comment(response.body), response.tries
 
     def update(self, comment: Comment, body: str) -> None:
         """Replace a comment's text."""
@@ -84,7 +84,7 @@ class GitHub:
         return str(document["head"]["sha"])
 
 
-def _comment(record: dict[str, Any]) -> Comment:
+def _parse_comment(record: dict[str, Any]) -> Comment:
     user = record.get("user") or {}
     return Comment(
         int(record["id"]),

@@ -40,7 +40,7 @@ class GitLab:
             response = self.client.send("GET", path)
             for record in response.body or []:
                 if not record.get("system"):
-                    yield _comment(record)
+                    yield _parse_comment(record)
             page = response.headers.get("x-next-page", "")
             if not page.isdecimal():
                 return
@@ -48,7 +48,7 @@ class GitLab:
     def create(self, body: str) -> tuple[Comment, int]:
         """Create a note; return it and the number of tries."""
         response = self.client.send("POST", f"{self._request}/notes", {"body": body})
-        return _comment(response.body), response.tries
+        return _parse_comment(response.body), response.tries
 
     def update(self, comment: Comment, body: str) -> None:
         """Replace a note's text."""
@@ -63,6 +63,6 @@ class GitLab:
         return str(self.client.send("GET", self._request).body["sha"])
 
 
-def _comment(record: dict[str, Any]) -> Comment:
+def _parse_comment(record: dict[str, Any]) -> Comment:
     author = record.get("author") or {}
     return Comment(int(record["id"]), str(author.get("username", "")), str(record.get("body") or ""))

@@ -38,7 +38,7 @@ def read_target(
     needs_number: bool = True,
 ) -> CommentTarget:
     """Return the request for a comment; number 0 means unknown yet."""
-    kind = _provider(environment, provider)
+    kind = _detect_provider(environment, provider)
     if kind == "github":
         ci_values = (
             environment.get("GITHUB_REPOSITORY", ""),
@@ -62,7 +62,7 @@ def read_target(
     )
 
 
-def _provider(environment: Mapping[str, str], provider: str | None) -> Provider:
+def _detect_provider(environment: Mapping[str, str], provider: str | None) -> Provider:
     if provider == "github" or (provider is None and environment.get("GITHUB_ACTIONS")):
         return "github"
     if provider == "gitlab" or (provider is None and environment.get("GITLAB_CI")):

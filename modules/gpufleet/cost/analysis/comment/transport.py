@@ -84,10 +84,12 @@ class Client:
         opener = urllib.request.build_opener(_NoRedirect)
         try:
             with opener.open(request, timeout=TIMEOUT_S) as http_response:
-                return _read(http_response.status, http_response.headers, http_response.read(READ_BYTES))
+                return _parse_response(
+                    http_response.status, http_response.headers, http_response.read(READ_BYTES)
+                )
         except urllib.error.HTTPError as error:
             with error:
-                return _read(error.code, error.headers, error.read(READ_BYTES))
+                return _parse_response(error.code, error.headers, error.read(READ_BYTES))
         except (OSError, HTTPException):
             return None
 
@@ -101,7 +103,7 @@ class Client:
         self.sleep(seconds)
 
 
-def _read(status: int, headers: Any, text: bytes) -> Response:
+def _parse_response(status: int, headers: Any, text: bytes) -> Response:
     try:
         body = decode_json(text, "the answer", RESPONSE_LIMITS) if text.strip() else None
     except InputError:
@@ -135,7 +137,7 @@ def _wait_seconds(response: Response | None, attempt: int) -> float:
 
 
 def _raise_for_status(response: Response, method: str, path: str) -> Response:
-    status, message = response.status, _message(response.body)
+    status, message = response.status, _error_message(response.body)
     if status < 300:  # noqa: PLR2004 - HTTP's own numbers
         return response
     problem = f"{method} {path}: {status} {message}".rstrip()
@@ -150,7 +152,7 @@ def _raise_for_status(response: Response, method: str, path: str) -> Response:
     raise EnvironmentFault(problem)
 
 
-def _message(body: Any) -> str:
+def _error_message(body: Any) -> str:
     if not isinstance(body, dict):
         return ""
     errors = body.get("errors")

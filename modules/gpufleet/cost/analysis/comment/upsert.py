@@ -63,19 +63,19 @@ def upsert_comment(thread: Thread, text: str, expected_head: str = "") -> Upsert
             remedy="it moved on, or this text belongs to another",
         )
     body = prepare_body(text)
-    own_comments = _own_comments(thread, _mark(body))
+    own_comments = _own_comments(thread, _find_mark(body))
     if own_comments:
         return _update_first(thread, own_comments, body)
     created, attempts = thread.create(body)
     duplicates = (
-        _own_comments(thread, _mark(body))[1:] if attempts > 1 else []
+        _own_comments(thread, _find_mark(body))[1:] if attempts > 1 else []
     )  # a try without a response may have succeeded
-    return UpsertResult("created", created.url, _remove(thread, duplicates))
+    return UpsertResult("created", created.url, _remove_duplicates(thread, duplicates))
 
 
 def prepare_body(text: str) -> str:
     """Return the text without mentions, links and foreign HTML, within the size limit, ending in its mark."""
-    mark = _mark(text)
+    mark = _find_mark(text)
     escaped = LINK.sub(ZERO_WIDTH_SPACE, HTML.sub("&lt;", MARK.sub("", text)))
     body = break_references(printable_block(escaped)).rstrip()
     full_text = f"{body}\n\n{mark}"
@@ -88,7 +88,7 @@ def prepare_body(text: str) -> str:
     return shortened + closing
 
 
-def _mark(text: str) -> str:
+def _find_mark(text: str) -> str:
     marks = MARK.findall(text)
     if not marks:
         raise InputError(
@@ -114,10 +114,12 @@ def _update_first(thread: Thread, own_comments: list[Comment], body: str) -> Ups
     is_unchanged = first.body.replace("\r\n", "\n").rstrip() == body
     if not is_unchanged:
         thread.update(first, body)
-    return UpsertResult("unchanged" if is_unchanged else "updated", first.url, _remove(thread, duplicates))
+    return UpsertResult(
+        "unchanged" if is_unchanged else "updated", first.url, _remove_duplicates(thread, duplicates)
+    )
 
 
-def _remove(thread: Thread, duplicates: list[Comment]) -> int:
+def _remove_duplicates(thread: Thread, duplicates: list[Comment]) -> int:
     """Remove duplicates of a race, if allowed; return how many."""
     removed_count = 0
     for each in duplicates:

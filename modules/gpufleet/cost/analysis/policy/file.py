@@ -19,23 +19,23 @@ SCOPES = ("stack", "pool", "owner")
 def load_policy(path: Path) -> Policy:
     """Read a policy file."""
     data = decode_yaml_lines(read_text(path), str(path))
-    return _policy(data, path)
+    return _parse_policy(data, path)
 
 
-def _policy(data: Any, path: Path) -> Policy:
+def _parse_policy(data: Any, path: Path) -> Policy:
     if data is None:
         return Policy()
     known = (*LIMITS, "rules")
     if not isinstance(data, dict):
         raise InputError("not a mapping of rules", where=f"{path}:1", remedy=f"rules: {', '.join(known)}")
-    rules = _rules(data["rules"], path, _place(data, "rules", path)) if "rules" in data else ()
-    return Policy(**_limits(data, path, known, other_keys=("rules",)), rules=rules)
+    rules = _parse_rules(data["rules"], path, _location(data, "rules", path)) if "rules" in data else ()
+    return Policy(**_parse_limits(data, path, known, other_keys=("rules",)), rules=rules)
 
 
-def _rules(value: Any, path: Path, where: str) -> tuple[Rule, ...]:
+def _parse_rules(value: Any, path: Path, where: str) -> tuple[Rule, ...]:
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         raise InputError("not a list of rules", where=where, key="rules", remedy="- name: … in each item")
-    rules = tuple(_rule(item, path) for item in value)
+    rules = tuple(_parse_rule(item, path) for item in value)
     names = [rule.name for rule in rules]
     if duplicate := next((name for name in names if names.count(name) > 1), None):
         raise InputError(
@@ -44,77 +44,79 @@ def _rules(value: Any, path: Path, where: str) -> tuple[Rule, ...]:
     return rules
 
 
-def _rule(item: Mapping[str, Any], path: Path) -> Rule:
+def _parse_rule(item: Mapping[str, Any], path: Path) -> Rule:
     where = f"{path}:{getattr(item, 'lc').line + 1}"  # noqa: B009 - ruamel's mappings know their line
     name = item.get("name")
     if not isinstance(name, str) or not name.strip():
         raise InputError("a rule without a name", where=where, key="rules", remedy="add `name: …`")
     known = ("name", "when", *LIMITS)
-    limits = _limits(item, path, known, other_keys=("name", "when"))
+    limits = _parse_limits(item, path, known, other_keys=("name", "when"))
     if not limits:
         raise InputError("limits nothing", where=where, key=name, remedy=f"limits: {', '.join(LIMITS)}")
-    when = _scope(item["when"], _place(item, "when", path)) if "when" in item else Scope()
+    when = _parse_scope(item["when"], _location(item, "when", path)) if "when" in item else Scope()
     return Rule(name.strip(), when, Limits(**limits))
 
 
-def _scope(value: Any, where: str) -> Scope:
+def _parse_scope(value: Any, where: str) -> Scope:
     if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
         raise InputError("not a mapping to patterns", where=where, key="when", remedy="{pool: train*}")
     for key in value:
         if key not in SCOPES:
-            raise InputError("unknown scope", where=where, key=str(key), remedy=_nearest(str(key), SCOPES))
+            raise InputError(
+                "unknown scope", where=where, key=str(key), remedy=_suggest_key(str(key), SCOPES)
+            )
     return Scope(**value)
 
 
-def _limits(
+def _parse_limits(
     data: Mapping[Any, Any], path: Path, known: tuple[str, ...], other_keys: tuple[str, ...]
 ) -> dict[str, Any]:
     """Return the limits of a mapping by name, without ``other_keys``."""
     limits: dict[str, Any] = {}
     for key, value in data.items():
-        name, where = ALIASES.get(key, key), _place(data, key, path)
+        name, where = ALIASES.get(key, key), _location(data, key, path)
         if name in limits:
             raise InputError(
                 f"is the same limit as {name}", where=where, key=str(key), remedy="keep one of them"
             )
         if name not in other_keys:
-            limits[name] = _limit(name, value, where, known)
+            limits[name] = _parse_limit(name, value, where, known)
     return limits
 
 
-def _limit(key: Any, value: Any, where: str, known: tuple[str, ...]) -> Any:
+def _parse_limit(key: Any, value: Any, where: str, known: tuple[str, ...]) -> Any:
     check = CHECKS.get(key)
     if check is None:
-        raise InputError("unknown rule", where=where, key=str(key), remedy=_nearest(str(key), known))
+        raise InputError("unknown rule", where=where, key=str(key), remedy=_suggest_key(str(key), known))
     try:
         return check(value)
     except ValueError as error:
         raise InputError(f"{shorten(value)} is not {error}", where=where, key=key) from None
 
 
-def _nearest(key: str, known: tuple[str, ...]) -> str:
+def _suggest_key(key: str, known: tuple[str, ...]) -> str:
     close = get_close_matches(key, known, n=1, cutoff=0.4)
     return f"did you mean {close[0]}?" if close else f"rules: {', '.join(known)}"
 
 
-def _place(data: Any, key: Any, path: Path) -> str:
+def _location(data: Any, key: Any, path: Path) -> str:
     lines = getattr(data, "lc", None)
     return f"{path}:{lines.key(key)[0] + 1}" if lines else str(path)
 
 
-def _amount(value: Any) -> Any:
+def _check_amount(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
         raise ValueError("a number of 0 or more")
     return to_decimal(value)
 
 
-def _days(value: Any) -> Any:
+def _check_days(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError("a whole number of days")
     return value
 
 
-def _allowed(value: Any) -> Any:
+def _check_allowed_types(value: Any) -> Any:
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return tuple(value)
     keywords: dict[Any, tuple[str, ...]] = {"allow": ("*",), "forbid": ()}
@@ -123,7 +125,7 @@ def _allowed(value: Any) -> Any:
     return keywords[value]
 
 
-def _purchases(value: Any) -> Any:
+def _check_purchases(value: Any) -> Any:
     if not isinstance(value, list) or not value or not all(item in PURCHASES for item in value):
         raise ValueError(f"a list of {', '.join(PURCHASES)}")
     return tuple(value)
@@ -133,12 +135,12 @@ ALIASES: dict[Any, str] = {
     "max_usd_per_month": "budget_usd_per_month"
 }  # the natural name in a rule for a part
 CHECKS: dict[Any, Callable[[Any], Any]] = {
-    "budget_usd_per_month": _amount,
-    "max_high_usd_per_month": _amount,
-    "max_increase_usd_per_month": _amount,
-    "max_increase_percent": _amount,
-    "max_price_age_days": _days,
-    "unpriced": _allowed,
-    "max_resource_usd_per_month": _amount,
-    "purchases": _purchases,
+    "budget_usd_per_month": _check_amount,
+    "max_high_usd_per_month": _check_amount,
+    "max_increase_usd_per_month": _check_amount,
+    "max_increase_percent": _check_amount,
+    "max_price_age_days": _check_days,
+    "unpriced": _check_allowed_types,
+    "max_resource_usd_per_month": _check_amount,
+    "purchases": _check_purchases,
 }

@@ -49,7 +49,7 @@ def find_violations(
     resources: Iterable[Any], policy: Policy, book: PriceBook | None = None
 ) -> tuple[Violation, ...]:
     """Price CrossGuard's resources, and check the policy."""
-    resource_list = [_resource(resource) for resource in resources]
+    resource_list = [_convert_resource(resource) for resource in resources]
     stack = next((resource.urn.split("::")[0].removeprefix("urn:pulumi:") for resource in resource_list), "")
     bill = price_resources(resource_list, book)
     diff = compare(stack, bill, bill)
@@ -72,7 +72,7 @@ def write_pack(folder: Path) -> None:
     (folder / PROGRAM).chmod(0o755)  # installing may lose it
 
 
-def _resource(pulumi_resource: Any) -> Resource:
+def _convert_resource(pulumi_resource: Any) -> Resource:
     """Convert CrossGuard's resource to ours. A component is a resource without a provider."""
     parent, provider = pulumi_resource.parent, pulumi_resource.provider
     return Resource(

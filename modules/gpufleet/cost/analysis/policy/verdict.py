@@ -18,12 +18,12 @@ NO_LIMITS = Limits()
 
 def check_policy(diff: CostDiff, policy: Policy, today: date) -> CostDiff:
     """Return the difference with the policy's verdict in it."""
-    checks = [*_checks("", WHOLE_STACK, policy.limits, diff, today)]
+    checks = [*_run_checks("", WHOLE_STACK, policy.limits, diff, today)]
     doubts: list[str] = []
     for rule in policy.rules:
         if fnmatchcase(diff.stack, rule.when.stack):
             filtered = filter_diff(diff, rule.when)
-            checks += _checks(rule.name, rule.when, rule.limits, filtered, today)
+            checks += _run_checks(rule.name, rule.when, rule.limits, filtered, today)
             doubts += [f"policy rule {rule.name} matches nothing here ({rule.when})"] * _is_empty(filtered)
     if not checks:
         doubts.append(f"the policy has no limit for {diff.stack or 'this stack'}")
@@ -42,15 +42,17 @@ def filter_diff(diff: CostDiff, scope: Scope) -> CostDiff:
     if scope.covers_stack:
         return diff
     lines = tuple(line for line in diff.lines if scope.matches(line.shown))
-    return replace(diff, before=_bill(diff.before, scope), after=_bill(diff.after, scope), lines=lines)
+    return replace(
+        diff, before=_filter_bill(diff.before, scope), after=_filter_bill(diff.after, scope), lines=lines
+    )
 
 
-def _bill(bill: Bill, scope: Scope) -> Bill:
+def _filter_bill(bill: Bill, scope: Scope) -> Bill:
     charges = tuple(charge for charge in bill.charges if scope.matches(charge))
     return Bill(charges, tuple(gap for gap in bill.unpriced if scope.matches(gap)))
 
 
-def _checks(name: str, scope: Scope, limits: Limits, diff: CostDiff, today: date) -> Iterator[Check]:
+def _run_checks(name: str, scope: Scope, limits: Limits, diff: CostDiff, today: date) -> Iterator[Check]:
     for key, check in LIMIT_CHECKS.items():
         if getattr(limits, key) != getattr(NO_LIMITS, key):
             broken: Iterable[str] = check(diff, limits, today)

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from gpufleet.catalog import MachineOffer
 from gpufleet.cost.analysis.budget import BudgetOption
-from gpufleet.cost.analysis.reports.table import grid
+from gpufleet.cost.analysis.reports.table import align_columns
 from gpufleet.cost.formatting import number, usd
 
 HEADER = ("MACHINE", "CARRIES", "PURCHASE", "REGION", "USD/HOUR", "HOURS A MONTH", "ALL MONTH", "PRICED")
@@ -17,13 +17,15 @@ def budget_table(budgets: list[Decimal], options_by_budget: list[list[BudgetOpti
     parts = []
     for budget, options in zip(budgets, options_by_budget, strict=True):
         table = (
-            grid(HEADER, [_row(option) for option in options]) if options else ["nothing in the catalogue"]
+            align_columns(HEADER, [_option_row(option) for option in options])
+            if options
+            else ["nothing in the catalogue"]
         )
         parts += [f"{usd(budget)} a month buys, one of:", *table, ""]
     return "\n".join([*parts, "Machines only: disks, addresses and traffic come on top."])
 
 
-def _row(option: BudgetOption) -> tuple[str, ...]:
+def _option_row(option: BudgetOption) -> tuple[str, ...]:
     offer = option.offer
     return (
         offer.machine.name,

@@ -19,26 +19,26 @@ def diff_document(diff: CostDiff) -> dict[str, Any]:
     return {
         "stack": diff.stack,
         "currency": "USD",
-        "before": _total(diff.before),
-        "after": _total(diff.after),
+        "before": _total_document(diff.before),
+        "after": _total_document(diff.after),
         "change": {
             "usd_per_month": float(diff.change_usd_per_month),
             "percent": None if percent is None else float(percent),
         },
         "one_off_usd": float(diff.one_off_usd),
-        "budget_usd_per_month": _number(diff.budget_usd_per_month),
-        "resources": [_line(line) for line in diff.lines],
-        "unpriced": [_gap(unpriced) for unpriced in diff.unpriced],
+        "budget_usd_per_month": _number_or_none(diff.budget_usd_per_month),
+        "resources": [_line_document(line) for line in diff.lines],
+        "unpriced": [_unpriced_document(unpriced) for unpriced in diff.unpriced],
         "warnings": list(diff.warnings),
         "notes": list(diff.notes),
-        "commitments": [_commitment(use) for use in diff.after.commitments],
+        "commitments": [_commitment_document(use) for use in diff.after.commitments],
         "partial": diff.partial,
         "policy": {
             "passed": diff.policy.passed,
             "violations": [{"rule": each.rule, "message": each.message} for each in diff.policy.violations],
-            "checks": [_check(check) for check in diff.policy.checks],
+            "checks": [_check_document(check) for check in diff.policy.checks],
         },
-        "prices": None if diff.prices is None else _prices(diff.prices),
+        "prices": None if diff.prices is None else _price_effect_document(diff.prices),
     }
 
 
@@ -47,17 +47,17 @@ def estimate_document(estimate: Estimate) -> dict[str, Any]:
     return {
         "stack": estimate.stack,
         "currency": "USD",
-        "total": _total(estimate.bill),
+        "total": _total_document(estimate.bill),
         "budget": {
             "usd_per_month": None if estimate.budget is None else estimate.budget.max,
             "within": estimate.within_budget,
             "verdict": estimate.verdict,
         },
-        "pools": [_pool(pool) for pool in group_by_pool(estimate.bill)],
-        "resources": [_charge(charge) for charge in estimate.bill.charges],
-        "unpriced": [_gap(unpriced) for unpriced in estimate.bill.unpriced],
+        "pools": [_pool_document(pool) for pool in group_by_pool(estimate.bill)],
+        "resources": [_charge_document(charge) for charge in estimate.bill.charges],
+        "unpriced": [_unpriced_document(unpriced) for unpriced in estimate.bill.unpriced],
         "notes": list(estimate.notes),
-        "commitments": [_commitment(use) for use in estimate.bill.commitments],
+        "commitments": [_commitment_document(use) for use in estimate.bill.commitments],
     }
 
 
@@ -67,20 +67,20 @@ def schema() -> dict[str, Any]:
     return document
 
 
-def _total(bill: Bill) -> dict[str, float]:
+def _total_document(bill: Bill) -> dict[str, float]:
     month = bill.usd_per_month
     return {
-        "usd_per_hour": _rate(bill.usd_per_hour.expected),
+        "usd_per_hour": _rate_number(bill.usd_per_hour.expected),
         "usd_per_month": float(round_to_cents(month.expected)),
         "usd_per_month_low": float(round_to_cents(month.low)),
         "usd_per_month_high": float(round_to_cents(month.high)),
     }
 
 
-def _line(line: Line) -> dict[str, Any]:
+def _line_document(line: Line) -> dict[str, Any]:
     after = line.after.usd_per_hour if line.after else ZERO_RANGE
     before = line.before.usd_per_hour.expected if line.before else ZERO
-    shown = _charge(line.shown)
+    shown = _charge_document(line.shown)
     return {
         "urn": shown["urn"],
         "type": shown["type"],
@@ -93,10 +93,10 @@ def _line(line: Line) -> dict[str, Any]:
         "quantity_before": float(line.before.quantity.expected) if line.before else 0.0,
         "hours_per_month": shown["hours_per_month"],
         "purchase": shown["purchase"],
-        "before_usd_per_hour": _rate(before),
-        "after_usd_per_hour": _rate(after.expected),
-        "after_usd_per_hour_low": _rate(after.low),
-        "after_usd_per_hour_high": _rate(after.high),
+        "before_usd_per_hour": _rate_number(before),
+        "after_usd_per_hour": _rate_number(after.expected),
+        "after_usd_per_hour_low": _rate_number(after.low),
+        "after_usd_per_hour_high": _rate_number(after.high),
         "one_off_usd": float(round_to_cents(line.one_off_usd)),
         "price": shown["price"],
         "note": shown["note"],
@@ -105,7 +105,7 @@ def _line(line: Line) -> dict[str, Any]:
     }
 
 
-def _charge(charge: Charge) -> dict[str, Any]:
+def _charge_document(charge: Charge) -> dict[str, Any]:
     price = charge.price
     return {
         "urn": charge.urn,
@@ -118,20 +118,25 @@ def _charge(charge: Charge) -> dict[str, Any]:
         "quantity": float(charge.quantity.expected),
         "hours_per_month": float(charge.hours_per_month),
         "purchase": charge.purchase,
-        "usd_per_hour": _rate(charge.usd_per_hour.expected),
+        "usd_per_hour": _rate_number(charge.usd_per_hour.expected),
         "usd_per_month": float(round_to_cents(charge.usd_per_month.expected)),
         "price": price and {"usd_per_hour": price.usd_per_hour, "as_of": price.as_of, "source": price.source},
         "note": charge.note,
         "covered_by": charge.covered_by or None,
-        "expected_usd_per_useful_hour": charge.usd_per_useful_hour and _useful(charge.usd_per_useful_hour),
+        "expected_usd_per_useful_hour": charge.usd_per_useful_hour
+        and _useful_rate_document(charge.usd_per_useful_hour),
     }
 
 
-def _useful(rate: Range) -> dict[str, float]:
-    return {"low": _rate(rate.low), "expected": _rate(rate.expected), "high": _rate(rate.high)}
+def _useful_rate_document(rate: Range) -> dict[str, float]:
+    return {
+        "low": _rate_number(rate.low),
+        "expected": _rate_number(rate.expected),
+        "high": _rate_number(rate.high),
+    }
 
 
-def _commitment(use: CommitmentUse) -> dict[str, Any]:
+def _commitment_document(use: CommitmentUse) -> dict[str, Any]:
     return {
         "id": use.id,
         "kind": use.kind,
@@ -142,7 +147,7 @@ def _commitment(use: CommitmentUse) -> dict[str, Any]:
     }
 
 
-def _pool(pool: PoolCost) -> dict[str, Any]:
+def _pool_document(pool: PoolCost) -> dict[str, Any]:
     return {
         "pool": pool.name,
         "machine": pool.machine,
@@ -150,14 +155,14 @@ def _pool(pool: PoolCost) -> dict[str, Any]:
         "purchase": pool.purchase,
         "count": float(pool.count.expected),
         "hours_per_month": float(pool.hours),
-        "usd_per_hour": _rate(pool.usd_per_hour.expected),
+        "usd_per_hour": _rate_number(pool.usd_per_hour.expected),
         "usd_per_month": float(round_to_cents(pool.usd_per_month.expected)),
         "usd_per_month_low": float(round_to_cents(pool.usd_per_month.low)),
         "usd_per_month_high": float(round_to_cents(pool.usd_per_month.high)),
     }
 
 
-def _gap(unpriced: UnpricedResource) -> dict[str, Any]:
+def _unpriced_document(unpriced: UnpricedResource) -> dict[str, Any]:
     return {
         "urn": unpriced.urn,
         "type": unpriced.type,
@@ -167,7 +172,7 @@ def _gap(unpriced: UnpricedResource) -> dict[str, Any]:
     }
 
 
-def _check(check: Check) -> dict[str, Any]:
+def _check_document(check: Check) -> dict[str, Any]:
     return {
         "rule": check.rule,
         "limit": check.limit,
@@ -177,7 +182,7 @@ def _check(check: Check) -> dict[str, Any]:
     }
 
 
-def _prices(move: PriceEffect) -> dict[str, Any]:
+def _price_effect_document(move: PriceEffect) -> dict[str, Any]:
     return {
         "before": move.before and move.before.isoformat(),
         "after": move.after and move.after.isoformat(),
@@ -188,9 +193,9 @@ def _prices(move: PriceEffect) -> dict[str, Any]:
     }
 
 
-def _rate(amount: Decimal) -> float:
+def _rate_number(amount: Decimal) -> float:
     return float(round_hourly_rate(amount))
 
 
-def _number(amount: Decimal | None) -> float | None:
+def _number_or_none(amount: Decimal | None) -> float | None:
     return None if amount is None else float(amount)

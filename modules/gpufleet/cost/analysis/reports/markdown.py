@@ -50,7 +50,7 @@ class Section:
 
 def diff(diff: CostDiff) -> str:
     """Return the comment; unchanged lines and price sources are collapsed."""
-    sections, lead_lines = _sections(diff), _lead_lines(diff)
+    sections, lead_lines = _sections(diff), _headline_parts(diff)
     text = ""
     for row_limits in _shrinking_row_limits(max(len(section.rows) for section in sections)):
         parts = [part for section in sections if (part := section.write(row_limits[section.weight]))]
@@ -96,10 +96,14 @@ def _shrinking_row_limits(max_rows: int) -> Iterator[dict[int, int]]:
             yield row_limits
 
 
-def _lead_lines(diff: CostDiff) -> list[str]:
+def _headline_parts(diff: CostDiff) -> list[str]:
     """Return the headline, its notes and the totals."""
     lines = [*summary.notes(diff), _kept_policy_text(diff)]
-    parts = [f"**{escape_sentence(summary.headline(diff))}**", *map(escape_sentence, lines), _totals(diff)]
+    parts = [
+        f"**{escape_sentence(summary.headline(diff))}**",
+        *map(escape_sentence, lines),
+        _totals_table(diff),
+    ]
     return [part for part in parts if part]
 
 
@@ -121,21 +125,21 @@ def _sections(diff: CostDiff) -> list[Section]:
     )
     violations = (f"{each.rule}: {each.message}" for each in diff.policy.violations)
     return [
-        Section(_bullets(violations), 3, "Policy violated"),
-        Section(tuple(_row(line) for line in changed), 2, head=HEAD),
-        Section(_bullets(unpriced), 1, "Without price"),
-        Section(_bullets(summary.warnings(diff)), 1, "Warnings"),
-        Section(_bullets(diff.notes), 1, "Notes"),
-        Section(tuple(_row(line) for line in unchanged), 0, same_title, HEAD, folded=True),
-        Section(_bullets(prices), 0, "Prices used, with date and source", folded=True),
+        Section(_bullet_lines(violations), 3, "Policy violated"),
+        Section(tuple(_line_row(line) for line in changed), 2, head=HEAD),
+        Section(_bullet_lines(unpriced), 1, "Without price"),
+        Section(_bullet_lines(summary.warnings(diff)), 1, "Warnings"),
+        Section(_bullet_lines(diff.notes), 1, "Notes"),
+        Section(tuple(_line_row(line) for line in unchanged), 0, same_title, HEAD, folded=True),
+        Section(_bullet_lines(prices), 0, "Prices used, with date and source", folded=True),
     ]
 
 
-def _bullets(lines: Iterable[str]) -> tuple[str, ...]:
+def _bullet_lines(lines: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"- {escape_sentence(line)}" for line in lines)
 
 
-def _totals(diff: CostDiff) -> str:
+def _totals_table(diff: CostDiff) -> str:
     """Return the totals before and after; with a range unless both are exact."""
     bills = (("Before", diff.before), ("After", diff.after))
     is_exact = all(bill.usd_per_month.is_exact for _, bill in bills)
@@ -148,7 +152,7 @@ def _totals(diff: CostDiff) -> str:
     return "\n".join(f"| {' | '.join(map(escape, row[:columns]))} |" for row in table)
 
 
-def _row(line: Line) -> str:
+def _line_row(line: Line) -> str:
     shown = line.shown
     cells = (
         line.op,

@@ -37,30 +37,34 @@ GROUPS: dict[str, Callable[[Charge], str]] = {
 def before_and_after(diff: CostDiff, group: str) -> str | None:
     """Draw the monthly cost before and after by pool, purchase or cloud; None without data."""
     key = GROUPS[group]
-    sums_by_time = {"before": _sums(diff.before, key), "after": _sums(diff.after, key)}
+    sums_by_time = {"before": _sum_by_group(diff.before, key), "after": _sum_by_group(diff.after, key)}
     names = sorted(
-        {*sums_by_time["before"], *sums_by_time["after"]}, key=lambda name: -_larger(sums_by_time, name)
+        {*sums_by_time["before"], *sums_by_time["after"]}, key=lambda name: -_larger_sum(sums_by_time, name)
     )
-    shown_names = [name for name in names if _larger(sums_by_time, name)][:MOST_BARS]
+    shown_names = [name for name in names if _larger_sum(sums_by_time, name)][:MOST_BARS]
     rows = [
         {"name": name, "when": time, "usd": float(sums.get(name, ZERO))}
         for name in shown_names
         for time, sums in sums_by_time.items()
     ]
-    return _bars(rows, shown_names) if rows else None
+    return _draw_bars(rows, shown_names) if rows else None
 
 
 def what_if(rows: Sequence[WhatIf]) -> str | None:
     """Draw the cost of each pool's machines by purchase kind; a tick marks the present cost."""
     shown_rows = sorted(rows, key=lambda row: -row.usd_per_month)[:MOST_BARS]
     bars = [
-        {"name": _machines(row), "kind": option.kind.replace("_", " "), "usd": float(option.usd_per_month)}
+        {
+            "name": _machine_label(row),
+            "kind": option.kind.replace("_", " "),
+            "usd": float(option.usd_per_month),
+        }
         for row in shown_rows
         for option in row.options
         if option.usd_per_month is not None
     ]
-    current = [{"name": _machines(row), "usd": float(row.usd_per_month)} for row in shown_rows]
-    return _kinds(bars, current, [_machines(row) for row in shown_rows]) if bars else None
+    current = [{"name": _machine_label(row), "usd": float(row.usd_per_month)} for row in shown_rows]
+    return _draw_purchase_kinds(bars, current, [_machine_label(row) for row in shown_rows]) if bars else None
 
 
 def history(points: Iterable[tuple[str, date, Decimal]]) -> str | None:
@@ -70,25 +74,25 @@ def history(points: Iterable[tuple[str, date, Decimal]]) -> str | None:
     for row in rows:
         days.setdefault(row["what"], set()).add(row["day"])
     changed_rows = [row for row in rows if len(days[row["what"]]) > 1]
-    return _lines(changed_rows) if changed_rows else None
+    return _draw_lines(changed_rows) if changed_rows else None
 
 
-def _sums(bill: Bill, key: Callable[[Charge], str]) -> dict[str, Decimal]:
+def _sum_by_group(bill: Bill, key: Callable[[Charge], str]) -> dict[str, Decimal]:
     sums: dict[str, Decimal] = {}
     for charge in bill.charges:
         sums[key(charge)] = sums.get(key(charge), ZERO) + charge.usd_per_month.expected
     return sums
 
 
-def _larger(sums_by_time: dict[str, dict[str, Decimal]], name: str) -> Decimal:
+def _larger_sum(sums_by_time: dict[str, dict[str, Decimal]], name: str) -> Decimal:
     return max(sums.get(name, ZERO) for sums in sums_by_time.values())
 
 
-def _machines(row: WhatIf) -> str:
+def _machine_label(row: WhatIf) -> str:
     return f"{row.pool}: {row.count.normalize():f} x {row.machine.removeprefix('accelerator:')}"
 
 
-def _bars(rows: list[Row], order: list[str]) -> str:
+def _draw_bars(rows: list[Row], order: list[str]) -> str:
     import altair as alt
 
     base = alt.Chart(alt.Data(values=rows)).encode(
@@ -100,10 +104,12 @@ def _bars(rows: list[Row], order: list[str]) -> str:
         "when:N", title=None, scale=alt.Scale(domain=["before", "after"], range=[BEFORE, AFTER])
     )
     text = base.mark_text(align="left", dx=4, fontSize=11).encode(text=alt.Text("usd:Q", format=",.0f"))
-    return _svg((base.mark_bar().encode(color=colour) + text).properties(width=WIDTH, height={"step": 17}))
+    return _render_svg(
+        (base.mark_bar().encode(color=colour) + text).properties(width=WIDTH, height={"step": 17})
+    )
 
 
-def _kinds(rows: list[Row], current: list[Row], order: list[str]) -> str:
+def _draw_purchase_kinds(rows: list[Row], current: list[Row], order: list[str]) -> str:
     import altair as alt
 
     kinds = list(KIND_COLOURS)
@@ -120,10 +126,10 @@ def _kinds(rows: list[Row], current: list[Row], order: list[str]) -> str:
         .encode(y=alt.Y("name:N", sort=order), x="usd:Q")
     )
     bars = base.mark_bar().encode(color=alt.Color("kind:N", title=None, scale=scale))
-    return _svg((bars + text + ticks).properties(width=WIDTH, height={"step": 17}))
+    return _render_svg((bars + text + ticks).properties(width=WIDTH, height={"step": 17}))
 
 
-def _lines(rows: list[Row]) -> str:
+def _draw_lines(rows: list[Row]) -> str:
     import altair as alt
 
     chart = (
@@ -138,14 +144,14 @@ def _lines(rows: list[Row]) -> str:
         )
         .properties(width=WIDTH, height=220)
     )
-    return _svg(chart)
+    return _render_svg(chart)
 
 
 def _money_axis(alt: Any) -> Any:
     return alt.Axis(format=",.0f", tickCount=5)
 
 
-def _svg(chart: Any) -> str:
+def _render_svg(chart: Any) -> str:
     import vl_convert
 
     styled = chart.configure(

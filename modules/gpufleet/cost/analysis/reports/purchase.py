@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpufleet.cost.analysis.reports.table import grid
+from gpufleet.cost.analysis.reports.table import align_columns
 from gpufleet.cost.analysis.what_if import KINDS, WhatIf
 from gpufleet.cost.formatting import number, rate, usd
 from gpufleet.cost.money import to_decimal
@@ -30,12 +30,23 @@ def break_even_table(comparisons: tuple[BreakEven, ...]) -> str:
     )
     header = ("PURCHASE", "AGAINST", "COMMITTED", "HOURLY", "CHEAPER")
     head = f"{first.machine} in {first.region}: a commitment, which bills all 730 hours of a month, is cheaper..."
-    return "\n".join([head, "", *grid(header, rows), "", "Prices:", *(f"  {line}" for line in price_lines)])
+    return "\n".join(
+        [head, "", *align_columns(header, rows), "", "Prices:", *(f"  {line}" for line in price_lines)]
+    )
 
 
 def what_if_table(rows: tuple[WhatIf, ...]) -> str:
     """Return the comparison: USD a month by purchase kind."""
-    header = ("POOL", "WHAT", "REGION", "PURCHASE", "COUNT", "HOURS", "NOW", *(_head(kind) for kind in KINDS))
+    header = (
+        "POOL",
+        "WHAT",
+        "REGION",
+        "PURCHASE",
+        "COUNT",
+        "HOURS",
+        "NOW",
+        *(_column_title(kind) for kind in KINDS),
+    )
     lines = [
         (
             row.pool,
@@ -54,8 +65,12 @@ def what_if_table(rows: tuple[WhatIf, ...]) -> str:
         "USD a month at list price. On demand and spot bill the hours shown, commitments 730.",
         "- : the catalogue has no usable price. Commitments that you have already are not included.",
     ]
-    return "\n".join([*grid(header, lines), *footer]) if lines else "nothing here has another purchase option"
+    return (
+        "\n".join([*align_columns(header, lines), *footer])
+        if lines
+        else "nothing here has another purchase option"
+    )
 
 
-def _head(kind: str) -> str:
+def _column_title(kind: str) -> str:
     return kind.replace("reserved_", "").replace("_", " ").upper()

@@ -67,9 +67,9 @@ def _price_headline(diff: CostDiff, name: str, move: PriceEffect) -> str:
     if change == 0:
         qualifiers = f"{_budget_text(diff)}{unpriced_count_text(diff.after)}{_commitments_text(diff)}"
         return f"With {dates}, {name} costs the same: {after} a month{qualifiers}."
-    word = "more" if change > 0 else "less"
+    direction = "more" if change > 0 else "less"
     share = "" if diff.change_percent is None else f" ({percent(diff.change_percent)})"
-    text = f"With {dates}, the unchanged {name} costs {usd(abs(change))}{share} {word} a month: {after}"
+    text = f"With {dates}, the unchanged {name} costs {usd(abs(change))}{share} {direction} a month: {after}"
     return f"{text}{_budget_text(diff)}{unpriced_count_text(diff.after)}{_commitments_text(diff)}."
 
 

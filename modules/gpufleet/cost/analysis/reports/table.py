@@ -17,7 +17,7 @@ LEFT = {"POOL", "WHAT", "REGION", "PURCHASE", "OP", "NAME", "AGAINST", "CHEAPER"
 def estimate(estimate: Estimate) -> str:
     """Return total and budget, then cost by pool, unpriced resources, notes and prices."""
     month = estimate.bill.usd_per_month
-    rows = [_pool(pool) for pool in group_by_pool(estimate.bill)]
+    rows = [_pool_row(pool) for pool in group_by_pool(estimate.bill)]
     header = ("POOL", "WHAT", "REGION", "PURCHASE", "COUNT", "HOURS", "USD/HOUR", "USD/MONTH", "RANGE")
     total = f"{usd(month.expected)} a month, {usd(estimate.bill.usd_per_hour.expected)} an hour while all of it runs"
     lines = [
@@ -30,10 +30,10 @@ def estimate(estimate: Estimate) -> str:
         [
             *lines,
             "",
-            *grid(header, rows),
-            *section("Without price", summary.unpriced_lines(estimate.bill.unpriced)),
-            *section("Notes", estimate.notes),
-            *section("Prices", summary.price_sources(estimate.bill.charges)),
+            *align_columns(header, rows),
+            *titled_list("Without price", summary.unpriced_lines(estimate.bill.unpriced)),
+            *titled_list("Notes", estimate.notes),
+            *titled_list("Prices", summary.price_sources(estimate.bill.charges)),
         ]
     )
 
@@ -44,17 +44,19 @@ def diff(diff: CostDiff) -> str:
     unchanged_count = len(diff.lines) - len(changed)
     header = ("OP", "NAME", "WHAT", "PURCHASE", "BEFORE", "AFTER", "CHANGE")
     lines = [summary.headline(diff), *summary.notes(diff)]
-    lines += ["", *grid(header, [_line(line) for line in changed])] if changed else []
+    lines += ["", *align_columns(header, [_line_row(line) for line in changed])] if changed else []
     lines += ["", f"{summary.plural(unchanged_count, 'line')} unchanged"] if unchanged_count else []
-    lines += section("Without price", summary.unpriced_lines(diff.unpriced))
-    lines += section("Warnings", summary.warnings(diff))
-    lines += section("Notes", diff.notes)
-    lines += section("Policy violated", [f"{each.rule}: {each.message}" for each in diff.policy.violations])
-    lines += section("Policy kept", summary.kept_limits(diff.policy))
-    return "\n".join([*lines, *section("Prices", summary.price_sources(line.shown for line in changed))])
+    lines += titled_list("Without price", summary.unpriced_lines(diff.unpriced))
+    lines += titled_list("Warnings", summary.warnings(diff))
+    lines += titled_list("Notes", diff.notes)
+    lines += titled_list(
+        "Policy violated", [f"{each.rule}: {each.message}" for each in diff.policy.violations]
+    )
+    lines += titled_list("Policy kept", summary.kept_limits(diff.policy))
+    return "\n".join([*lines, *titled_list("Prices", summary.price_sources(line.shown for line in changed))])
 
 
-def grid(header: Row, rows: Iterable[Row]) -> list[str]:
+def align_columns(header: Row, rows: Iterable[Row]) -> list[str]:
     """Align cells in columns: text to the left, numbers to the right."""
     cells = [list(header), *(list(row) for row in rows)]
     widths = [max(len(row[index]) for row in cells) for index in range(len(header))]
@@ -68,13 +70,13 @@ def grid(header: Row, rows: Iterable[Row]) -> list[str]:
     ]
 
 
-def section(title: str, lines: Iterable[str]) -> list[str]:
+def titled_list(title: str, lines: Iterable[str]) -> list[str]:
     """Return a titled list, nothing if it is empty."""
     indented = [f"  {line}" for line in lines]
     return ["", f"{title}:", *indented] if indented else []
 
 
-def _pool(pool: PoolCost) -> Row:
+def _pool_row(pool: PoolCost) -> Row:
     return (
         pool.name,
         pool.machine,
@@ -88,7 +90,7 @@ def _pool(pool: PoolCost) -> Row:
     )
 
 
-def _line(line: Line) -> Row:
+def _line_row(line: Line) -> Row:
     before, after = line.before, line.after
     return (
         line.op,

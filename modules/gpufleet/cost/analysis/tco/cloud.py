@@ -67,7 +67,7 @@ class _Comparable:
 
 
 @cache
-def _comparables() -> dict[str, _Comparable]:
+def _load_comparables() -> dict[str, _Comparable]:
     """Return the CPU machines of ``comparables.csv``, each price with source and date."""
     return {
         row["machine"]: _read_comparable(row)
@@ -93,12 +93,12 @@ def _read_comparable(row: CsvRow) -> _Comparable:
     return _Comparable(machine, {(row["region"], row["purchase"]): price}, row["note"])
 
 
-def _find(name: str) -> _Comparable:
-    comparable = _comparables().get(name)
+def _find_comparable(name: str) -> _Comparable:
+    comparable = _load_comparables().get(name)
     return comparable or _Comparable(catalog.get_machine(name), {})
 
 
-def _price(comparable: _Comparable, request: CloudRequest, book: PriceBook) -> Price | None:
+def _find_price(comparable: _Comparable, request: CloudRequest, book: PriceBook) -> Price | None:
     if request.usd_per_hour is not None:
         source = "--cloud-usd-per-hour"
         return Price(request.usd_per_hour, "machine", None, source, "low", request.region, request.purchase)
@@ -113,15 +113,15 @@ def find_alternatives(
 ) -> list[CloudAlternative]:
     """Return the equivalent machines with a price in the region, the cheapest first."""
     prices = book or PriceBook()
-    names = sorted(_comparables()) if not rack.cards else _with_cards(rack)
-    alternatives = [_cloud(rack, _find(name), request, prices) for name in names]
+    names = sorted(_load_comparables()) if not rack.cards else _machines_with_cards(rack)
+    alternatives = [_make_alternative(rack, _find_comparable(name), request, prices) for name in names]
     priced_alternatives = [alternative for alternative in alternatives if alternative is not None]
     return sorted(
         priced_alternatives, key=lambda alternative: (alternative.usd_per_month(1.0), alternative.machine)
     )
 
 
-def _with_cards(rack: RackCost) -> list[str]:
+def _machines_with_cards(rack: RackCost) -> list[str]:
     """Return the cloud machines with complete cards of the rack's model."""
     from gpufleet.catalog import table
 
@@ -142,7 +142,7 @@ def choose_alternative(
     """Return the requested machine, else the cheapest equivalent one."""
     prices = book or PriceBook()
     if request.machine is not None:
-        alternative = _cloud(rack, _find(request.machine), request, prices)
+        alternative = _make_alternative(rack, _find_comparable(request.machine), request, prices)
         if alternative is None:
             problem = f"no {request.purchase} price of {request.machine} in {request.region}"
             raise InputError(
@@ -158,17 +158,17 @@ def choose_alternative(
     return alternatives[0]
 
 
-def _cloud(
+def _make_alternative(
     rack: RackCost, comparable: _Comparable, request: CloudRequest, book: PriceBook
 ) -> CloudAlternative | None:
-    price = _price(comparable, request, book)
+    price = _find_price(comparable, request, book)
     if price is None:
         return None
-    count, because = _count(rack, comparable.machine)
+    count, because = _equivalent_count(rack, comparable.machine)
     if request.count is not None:
         count, because = request.count, "as requested"
     disk, storage_note = (
-        _storage(rack, comparable.machine.cloud, request.region, book) if request.storage else (0.0, "")
+        _storage_cost(rack, comparable.machine.cloud, request.region, book) if request.storage else (0.0, "")
     )
     note = "; ".join(part for part in (comparable.note, storage_note) if part)
     return CloudAlternative(
@@ -177,7 +177,7 @@ def _cloud(
     )  # fmt: skip
 
 
-def _count(rack: RackCost, machine: Machine) -> tuple[int, str]:
+def _equivalent_count(rack: RackCost, machine: Machine) -> tuple[int, str]:
     """Return the equivalent number of machines, and what determines it."""
     for card in machine.accelerators:
         if _is_same_card(rack, card):
@@ -188,7 +188,7 @@ def _count(rack: RackCost, machine: Machine) -> tuple[int, str]:
     return memory, f"{rack.memory_gib:g} GiB of memory"
 
 
-def _storage(rack: RackCost, cloud: str, region: str, book: PriceBook) -> tuple[float, str]:
+def _storage_cost(rack: RackCost, cloud: str, region: str, book: PriceBook) -> tuple[float, str]:
     """Return the monthly cost of disks of the rack's size, and a note about them."""
     if not rack.storage_gib:
         return 0.0, ""

@@ -44,7 +44,7 @@ def chart(comparison: Comparison) -> Any:
             strokeDash=alt.StrokeDash("option:N", legend=None, scale=alt.Scale(domain=names, range=[[1, 0], [7, 4]])),
         )
     )  # fmt: skip
-    layers = [lines, *_crossing(alt, comparison)]
+    layers = [lines, *_break_even_layers(alt, comparison)]
     subtitle = (
         f"{comparison.cloud.region}, {comparison.cloud.purchase.replace('_', ' ')}, "
         f"{comparison.utilisation:.0%} of the time; "
@@ -59,7 +59,7 @@ def chart(comparison: Comparison) -> Any:
     )
 
 
-def _crossing(alt: Any, comparison: Comparison) -> list[Any]:
+def _break_even_layers(alt: Any, comparison: Comparison) -> list[Any]:
     """Return layers that mark the break-even month, none outside the plot."""
     month = comparison.break_even_month
     if month is None or not comparison.is_within_life:
@@ -86,7 +86,7 @@ def page(comparison: Comparison, alternatives: list[CloudAlternative]) -> str:
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
-    text = (files("gpufleet.cost") / "data" / "ownership.html.j2").read_text(encoding="utf-8")
+    text = (files("gpufleet.cost") / "data" / "tco.html.j2").read_text(encoding="utf-8")
     template = Environment(autoescape=True, undefined=StrictUndefined).from_string(text)
     plot = Markup(svg(comparison))  # noqa: S704 - drawn by the line above, not given by a user
     return template.render(headline=headline(comparison), plot=plot, figures=table(comparison, alternatives))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpufleet.cost.analysis.reports.table import grid, section
+from gpufleet.cost.analysis.reports.table import align_columns, titled_list
 from gpufleet.cost.analysis.tco.cloud import HOURS, CloudAlternative
 from gpufleet.cost.analysis.tco.comparison import Comparison
 from gpufleet.cost.analysis.tco.rack import RackCost
@@ -30,27 +30,27 @@ def document(comparison: Comparison, alternatives: list[CloudAlternative]) -> di
             "source": rack.cost.source,
         },
         "cloud": {
-            **_cloud(cloud, comparison.utilisation),
+            **_alternative_document(cloud, comparison.utilisation),
             "utilisation": comparison.utilisation, "because": cloud.because,
         },
-        "break_even_month": _rounded(comparison.break_even_month),
+        "break_even_month": _round_or_none(comparison.break_even_month),
         "within_life": comparison.is_within_life,
-        "break_even_utilisation": _rounded(comparison.break_even_utilisation),
+        "break_even_utilisation": _round_or_none(comparison.break_even_utilisation),
         "saved_usd_per_month": round(comparison.saved_usd_per_month, 2),
         "sensitivity": [
             {
                 "figure": case.figure, "value": case.value,
-                "break_even_month": _rounded(case.comparison.break_even_month),
-                "break_even_utilisation": _rounded(case.comparison.break_even_utilisation),
+                "break_even_month": _round_or_none(case.comparison.break_even_month),
+                "break_even_utilisation": _round_or_none(case.comparison.break_even_utilisation),
                 "saved_usd_per_month": round(case.comparison.saved_usd_per_month, 2),
             }
             for case in cases(comparison)
         ],
-        "others": [_cloud(other, comparison.utilisation) for other in alternatives],
+        "others": [_alternative_document(other, comparison.utilisation) for other in alternatives],
     }  # fmt: skip
 
 
-def _cloud(alternative: CloudAlternative, utilisation: float) -> dict[str, Any]:
+def _alternative_document(alternative: CloudAlternative, utilisation: float) -> dict[str, Any]:
     price = alternative.price
     return {
         "machine": alternative.machine,
@@ -64,7 +64,7 @@ def _cloud(alternative: CloudAlternative, utilisation: float) -> dict[str, Any]:
     }
 
 
-def _rounded(value: float | None) -> float | None:
+def _round_or_none(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
 
 
@@ -89,11 +89,11 @@ def table(comparison: Comparison, alternatives: list[CloudAlternative]) -> str:
     return "\n".join(
         [
             headline(comparison),
-            *_answers(comparison),
+            *_answer_lines(comparison),
             "",
-            *_costs(comparison.rack),
+            *_cost_rows(comparison.rack),
             "",
-            *_clouds(
+            *_alternative_rows(
                 [
                     comparison.cloud,
                     *(other for other in alternatives if other.machine != comparison.cloud.machine),
@@ -101,16 +101,16 @@ def table(comparison: Comparison, alternatives: list[CloudAlternative]) -> str:
                 comparison,
             ),
             "",
-            *_sensitivity(comparison),
-            *section("Not in the rack's figure", _left_out(comparison)),
-            *section("Assumptions, not measured", [", ".join(comparison.rack.cost.assumptions)]),
-            *section("Remarks", _remarks(comparison, alternatives)),
-            *section("Sources", _sources(comparison)),
+            *_sensitivity_rows(comparison),
+            *titled_list("Not in the rack's figure", _missing_part_lines(comparison)),
+            *titled_list("Assumptions, not measured", [", ".join(comparison.rack.cost.assumptions)]),
+            *titled_list("Remarks", _remark_lines(comparison, alternatives)),
+            *titled_list("Sources", _source_lines(comparison)),
         ]
     )
 
 
-def _answers(comparison: Comparison) -> list[str]:
+def _answer_lines(comparison: Comparison) -> list[str]:
     share = comparison.break_even_utilisation
     utilisation_text = "the cloud bills all month whatever runs"
     if share is not None:
@@ -126,31 +126,31 @@ def _answers(comparison: Comparison) -> list[str]:
     ]
 
 
-def _costs(rack: RackCost) -> list[str]:
+def _cost_rows(rack: RackCost) -> list[str]:
     def row(name: str, month: float) -> tuple[str, ...]:
         cells = (month / HOURS, month / HOURS / rack.nodes, month / HOURS / rack.cores)
         return (name, _usd(month), *(rate(to_decimal(repr(cell))) for cell in cells))
 
     rows = [row(part, month) for part, month in rack.parts_per_month.items()]
     header = ("WHAT", "USD/MONTH", "USD/HOUR", "PER NODE", "PER CORE")
-    return grid(header, [*rows, row("all", rack.usd_per_month)])
+    return align_columns(header, [*rows, row("all", rack.usd_per_month)])
 
 
-def _clouds(alternatives: list[CloudAlternative], comparison: Comparison) -> list[str]:
+def _alternative_rows(alternatives: list[CloudAlternative], comparison: Comparison) -> list[str]:
     rows = []
-    for alternative in alternatives:
-        month = Comparison(comparison.rack, alternative, comparison.utilisation).break_even_month
+    for cloud in alternatives:
+        month = Comparison(comparison.rack, cloud, comparison.utilisation).break_even_month
         rows.append(
             (
-                f"{alternative.count} x {alternative.machine}", alternative.region, alternative.purchase.replace("_", " "),
-                rate(to_decimal(alternative.price.usd_per_hour)), _usd(alternative.usd_per_month(comparison.utilisation)),
+                f"{cloud.count} x {cloud.machine}", cloud.region, cloud.purchase.replace("_", " "),
+                rate(to_decimal(cloud.price.usd_per_hour)), _usd(cloud.usd_per_month(comparison.utilisation)),
                 "never" if month is None else f"{month:.1f}",
             )
         )  # fmt: skip
-    return grid(("WHAT", "REGION", "PURCHASE", "USD/HOUR", "USD/MONTH", "BREAK-EVEN MONTH"), rows)
+    return align_columns(("WHAT", "REGION", "PURCHASE", "USD/HOUR", "USD/MONTH", "BREAK-EVEN MONTH"), rows)
 
 
-def _sensitivity(comparison: Comparison) -> list[str]:
+def _sensitivity_rows(comparison: Comparison) -> list[str]:
     rows = []
     for case in cases(comparison):
         month, utilisation = case.comparison.break_even_month, case.comparison.break_even_utilisation
@@ -160,10 +160,10 @@ def _sensitivity(comparison: Comparison) -> list[str]:
                 "-" if utilisation is None else f"{utilisation:.1%}", _usd(case.comparison.saved_usd_per_month),
             )
         )  # fmt: skip
-    return grid(("WHAT", "VALUE", "BREAK-EVEN MONTH", "BREAK-EVEN USE", "SAVED/MONTH"), rows)
+    return align_columns(("WHAT", "VALUE", "BREAK-EVEN MONTH", "BREAK-EVEN USE", "SAVED/MONTH"), rows)
 
 
-def _left_out(comparison: Comparison) -> list[str]:
+def _missing_part_lines(comparison: Comparison) -> list[str]:
     parts = comparison.rack.cost.missing_parts
     if not parts:
         return []
@@ -172,7 +172,7 @@ def _left_out(comparison: Comparison) -> list[str]:
     return [f"{text}; up to {_usd(saved)} a month of them leave the rack cheaper" if saved > 0 else text]
 
 
-def _remarks(comparison: Comparison, alternatives: list[CloudAlternative]) -> list[str]:
+def _remark_lines(comparison: Comparison, alternatives: list[CloudAlternative]) -> list[str]:
     """Return how the count was determined, and the note of each machine."""
     notes = {
         cloud.machine: f"{cloud.machine}: {cloud.note}"
@@ -185,7 +185,7 @@ def _remarks(comparison: Comparison, alternatives: list[CloudAlternative]) -> li
     ]
 
 
-def _sources(comparison: Comparison) -> list[str]:
+def _source_lines(comparison: Comparison) -> list[str]:
     price = comparison.cloud.price
     return [
         comparison.rack.cost.source,

@@ -73,7 +73,7 @@ def sandbox_bounds(
     """Return the bounds for ``sandbox.start``: visible and hidden paths, the writable folder, limits."""
     if trusted:
         return {"trusted": True, "folder": str(folder)}
-    repository = _repository(root)
+    repository = _repository_root(root)
     visible = [
         *(_virtualenv_paths(python) if python else _interpreter_paths()),
         repository,
@@ -112,7 +112,7 @@ def _is_apart_from_home(path: Path) -> bool:
     return not Path.home().resolve().is_relative_to(path.resolve())
 
 
-def _repository(root: Path) -> Path:
+def _repository_root(root: Path) -> Path:
     """Return the project's repository; if that contains the home folder, the project."""
     for folder in (root, *root.parents):
         if (folder / ".git").exists():

@@ -107,11 +107,11 @@ def start_evaluation(programs: Sequence[Program], limit_s: float = TIME_LIMIT_S)
             resolved = replace(program, root=program.root.resolve())
             evaluations.append(_Evaluation.open(resolved, folder / str(index)))
             cleanup.callback(evaluations[-1].close)
-        child = _start(evaluations, folder, limit_s)
-        cleanup.callback(_stop, child)
+        child = _start_child(evaluations, folder, limit_s)
+        cleanup.callback(_stop_child, child)
 
         def run() -> list[tuple[Resource, ...]]:
-            printed = _run(child, evaluations, limit_s)
+            printed = _run_programs(child, evaluations, limit_s)
             return [each.resources(printed) for each in evaluations]
 
         yield run
@@ -173,7 +173,7 @@ class _Evaluation:
         """Return the registered resources; ``parent_output`` explains a missing result."""
         from gpufleet.cost.inputs.program.registration import (
             decode_program_output,
-            program_error,
+            make_input_error,
         )  # pydantic: while the child imports
 
         location = f" {self.program.label}" if self.program.label else ""
@@ -184,13 +184,13 @@ class _Evaluation:
             bytes(self.result.content), f"what the Pulumi program registers{location}"
         )
         if program_output.error is not None:
-            raise program_error(program_output.error, f"{self.program.root}{os.sep}", self.program.label)
+            raise make_input_error(program_output.error, f"{self.program.root}{os.sep}", self.program.label)
         records = [each.model_dump() for each in program_output.resources]
         resources = engine.parse_state({"deployment": {"resources": records}})
         return tuple(resource for resource in resources if is_billable(resource))
 
 
-def _start(evaluations: Sequence[_Evaluation], folder: Path, limit_s: float) -> subprocess.Popen[bytes]:
+def _start_child(evaluations: Sequence[_Evaluation], folder: Path, limit_s: float) -> subprocess.Popen[bytes]:
     """Start the child and send it its jobs; it runs them after the line GO."""
     last = evaluations[-1].program
     python = allowlist.project_python(last.root)
@@ -224,7 +224,7 @@ def _send_line(child: subprocess.Popen[bytes], line: str) -> None:
             child.stdin.flush()
 
 
-def _run(child: subprocess.Popen[bytes], evaluations: Sequence[_Evaluation], limit_s: float) -> str:
+def _run_programs(child: subprocess.Popen[bytes], evaluations: Sequence[_Evaluation], limit_s: float) -> str:
     """Run the programs in the child, and return the child's own output."""
     if child.stdout is None or child.stderr is None:
         return ""
@@ -248,7 +248,7 @@ def _warn_unconfined(reports: Stream) -> None:
         )
 
 
-def _stop(child: subprocess.Popen[bytes]) -> None:
+def _stop_child(child: subprocess.Popen[bytes]) -> None:
     """Stop the child and its descendants: the supervisors stop when its standard input closes."""
     if child.stdin:
         with suppress(BrokenPipeError):

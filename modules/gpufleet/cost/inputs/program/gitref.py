@@ -19,7 +19,7 @@ SAFE_OPTIONS = ("-c", "safe.bareRepository=explicit", "-c", "core.fsmonitor=fals
 def unpack_ref(root: Path, ref: str, folder: Path) -> None:
     """Unpack the project folder ``root`` as it was at ``ref``; a missing folder unpacks to nothing."""
     prefix = _repository_prefix(root)
-    commit = _commit(root, ref)
+    commit = _resolve_commit(root, ref)
     tree = f"{commit}:{prefix.rstrip('/')}"
     if run_git(root, "cat-file", "-e", tree).returncode:
         return
@@ -52,7 +52,7 @@ def _repository_prefix(root: Path) -> str:
     return completed.stdout.decode().strip()
 
 
-def _commit(root: Path, ref: str) -> str:
+def _resolve_commit(root: Path, ref: str) -> str:
     completed = run_git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
     if completed.returncode:
         raise InputError(

@@ -62,7 +62,7 @@ def decode_program_output(content: bytes, where: str) -> ProgramOutput:
     return validate_model(ProgramOutput, decode_json(content, where, REGISTRATIONS), where)
 
 
-def program_error(error: ProgramError, root: str, label: str) -> InputError:
+def make_input_error(error: ProgramError, root: str, label: str) -> InputError:
     """Return a program's error as one printable line with the program's label."""
 
     def clean(text: str) -> str:

@@ -370,7 +370,7 @@ def _stop_descendants(child: int) -> None:
 
 def _children_of(parent: int) -> list[int]:
     with open(f"/proc/{parent}/task/{parent}/children", encoding="ascii") as listing:
-        return [int(word) for word in listing.read().split()]
+        return [int(token) for token in listing.read().split()]
 
 
 def _close_all_but(open_descriptors: set[int]) -> None:

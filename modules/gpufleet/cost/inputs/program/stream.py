@@ -56,12 +56,12 @@ def read_streams(main: Stream, other_streams: Iterable[Stream], limit_s: float) 
                     f"the Pulumi program did not end within {limit_s:g} s",
                     hint="it may wait for input or a network",
                 )
-            _drain(selector, remaining_s)
-        while selector.get_map() and _drain(selector, 0):
+            _read_ready(selector, remaining_s)
+        while selector.get_map() and _read_ready(selector, 0):
             pass
 
 
-def _drain(selector: selectors.BaseSelector, wait_s: float) -> bool:
+def _read_ready(selector: selectors.BaseSelector, wait_s: float) -> bool:
     """Read once from every ready stream; return False if none is ready."""
     events = selector.select(wait_s)
     for key, _ in events:

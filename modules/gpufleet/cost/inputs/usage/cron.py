@@ -32,8 +32,8 @@ def parse_cron(text: str) -> Cron:
     minute, hour, day, month, weekday = fields
     if day not in ("*", "?") or month != "*":
         raise ValueError(f"{text!r} does not recur weekly")
-    days = {at % 7 for at in _field(weekday, 0, 7)}
-    hours, minutes = _field(hour, 0, 23), _field(minute, 0, 59)
+    days = {at % 7 for at in _parse_field(weekday, 0, 7)}
+    hours, minutes = _parse_field(hour, 0, 23), _parse_field(minute, 0, 59)
     return Cron(
         frozenset(
             (day_number * 24 + hour_number) * 60 + minute_number
@@ -44,22 +44,22 @@ def parse_cron(text: str) -> Cron:
     )
 
 
-def _field(text: str, low: int, high: int) -> set[int]:
+def _parse_field(text: str, low: int, high: int) -> set[int]:
     numbers: set[int] = set()
     for part in text.split(","):
         match = re.fullmatch(r"(\*|\?|\w+)(?:-(\w+))?(?:/(\d+))?", part)
         if not match:
             raise ValueError(f"{part!r} in a cron expression is not valid")
         first, last, step = match.groups()
-        start = low if first in ("*", "?") else _number(first)
-        end = high if first in ("*", "?") or (step and not last) else _number(last or first)
+        start = low if first in ("*", "?") else _parse_number(first)
+        end = high if first in ("*", "?") or (step and not last) else _parse_number(last or first)
         if not (low <= start <= end <= high) or step == "0":
             raise ValueError(f"{part!r} in a cron expression is out of range")
         numbers |= set(range(start, end + 1, int(step or 1)))
     return numbers
 
 
-def _number(text: str) -> int:
+def _parse_number(text: str) -> int:
     if text in WEEKDAYS:
         return WEEKDAYS[text]
     if not text.isdecimal():

@@ -28,43 +28,43 @@ def load_usage(path: Path) -> UsageFile:
     data = decode_yaml_lines(read_text(path), str(path))
     if data is None:
         return UsageFile(str(path))
-    _mapping(data, f"{path}:1", "the file")
+    _require_mapping(data, f"{path}:1", "the file")
     for key in data:
         if key not in SECTIONS:
             raise InputError(
                 "unknown section",
                 where=_location(path, data, key),
                 key=str(key),
-                remedy=_did_you_mean(key, SECTIONS),
+                remedy=_suggest_key(key, SECTIONS),
             )
     overlap = data.get("overlap_hours")
     return UsageFile(
         str(path),
-        _entries(path, data, "resources"),
-        _entries(path, data, "types"),
+        _parse_entries(path, data, "resources"),
+        _parse_entries(path, data, "types"),
         OVERLAP_HOURS
         if overlap is None
-        else _checked(_amount, overlap, _location(path, data, "overlap_hours"), "overlap_hours"),
+        else _check_value(_parse_amount, overlap, _location(path, data, "overlap_hours"), "overlap_hours"),
     )
 
 
-def _entries(path: Path, data: Any, section: str) -> tuple[Entry, ...]:
+def _parse_entries(path: Path, data: Any, section: str) -> tuple[Entry, ...]:
     patterns = data.get(section)
     if patterns is None:
         return ()
-    _mapping(patterns, _location(path, data, section), section)
+    _require_mapping(patterns, _location(path, data, section), section)
     return tuple(
         Entry(
             str(pattern),
-            _usage(path, fields, _location(path, patterns, pattern), str(pattern)),
-            _line(patterns, pattern),
+            _parse_usage(path, fields, _location(path, patterns, pattern), str(pattern)),
+            _line_number(patterns, pattern),
         )
         for pattern, fields in patterns.items()
     )
 
 
-def _usage(path: Path, entry: Any, where: str, pattern: str) -> Usage:
-    _mapping(entry, where, pattern)
+def _parse_usage(path: Path, entry: Any, where: str, pattern: str) -> Usage:
+    _require_mapping(entry, where, pattern)
     values: dict[str, Decimal] = {}
     for key, value in entry.items():
         check = CHECKS.get(key)
@@ -73,10 +73,10 @@ def _usage(path: Path, entry: Any, where: str, pattern: str) -> Usage:
                 "unknown usage key",
                 where=_location(path, entry, key),
                 key=f"{pattern}.{key}",
-                remedy=_did_you_mean(key, CHECKS),
+                remedy=_suggest_key(key, CHECKS),
             )
         location = _location(path, entry, key)
-        values[NAMES.get(key, key)] = _checked(check, value, location, f"{pattern}.{key}")
+        values[NAMES.get(key, key)] = _check_value(check, value, location, f"{pattern}.{key}")
     usage = Usage(**values)
     if usage.min is not None and usage.max is not None and usage.min > usage.max:
         raise InputError(f"min {usage.min} is above max {usage.max}", where=where, key=pattern)
@@ -92,54 +92,54 @@ def _require_work_fields(usage: Usage, where: str, pattern: str) -> None:
         raise InputError("interruptions are incomplete", where=where, key=pattern, remedy=f"add {missing[0]}")
 
 
-def _checked(check: Callable[[Any], Decimal], value: Any, where: str, key: str) -> Decimal:
+def _check_value(check: Callable[[Any], Decimal], value: Any, where: str, key: str) -> Decimal:
     try:
         return check(value)
     except ValueError as error:
         raise InputError(f"{shorten(value)} is not {error}", where=where, key=key) from None
 
 
-def _mapping(value: Any, where: str, subject: str) -> None:
+def _require_mapping(value: Any, where: str, subject: str) -> None:
     if not isinstance(value, Mapping):
         raise InputError(
             f"{subject} is not a mapping", where=where, remedy=f"sections: {', '.join(SECTIONS)}"
         )
 
 
-def _amount(value: Any) -> Decimal:
+def _parse_amount(value: Any) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
         raise ValueError("a number of 0 or more")
     return to_decimal(value)
 
 
-def _count(value: Any) -> Decimal:
+def _parse_count(value: Any) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError("a whole number of 0 or more")
     return to_decimal(value)
 
 
-def _minutes(value: Any) -> Decimal:
-    minutes = _amount(value)
+def _parse_minutes(value: Any) -> Decimal:
+    minutes = _parse_amount(value)
     if not minutes:
         raise ValueError("more than 0 minutes")
     return minutes
 
 
-def _share(value: Any) -> Decimal:
-    share = _amount(value)
+def _parse_share(value: Any) -> Decimal:
+    share = _parse_amount(value)
     if share > 1:
         raise ValueError("a share of 0 to 1")
     return share
 
 
-def _hours(value: Any) -> Decimal:
-    hours = _amount(value)
+def _parse_hours(value: Any) -> Decimal:
+    hours = _parse_amount(value)
     if hours > HOURS_PER_MONTH:
         raise ValueError(f"within the {HOURS_PER_MONTH} hours of a month")
     return hours
 
 
-def _schedule(value: Any) -> Decimal:
+def _parse_schedule(value: Any) -> Decimal:
     if not isinstance(value, str):
         raise ValueError("days and hours, such as weekdays 8-18")  # noqa: TRY004 - reported like the others
     return monthly_hours(value)
@@ -154,30 +154,30 @@ OPTIONAL_WORK_FIELDS = ("checkpoint_cost_minutes", "fallback_share")
 SECTIONS = ("overlap_hours", "resources", "types")
 NAMES = {"schedule": "hours_per_month", "hours": "hours_per_month"}
 CHECKS: dict[str, Callable[[Any], Decimal]] = {
-    "hours_per_month": _hours,
-    "hours": lambda value: _schedule(value) if isinstance(value, str) else _hours(value),
-    "schedule": _schedule,
-    "desired": _count,
-    "min": _count,
-    "max": _count,
-    **{name.name: _amount for name in fields(Usage) if name.name.endswith(("_gib", "_units"))},
-    "interruptions_per_month": _amount,
-    "checkpoint_minutes": _minutes,
-    "restart_minutes": _amount,
-    "checkpoint_cost_minutes": _amount,
-    "fallback_share": _share,
+    "hours_per_month": _parse_hours,
+    "hours": lambda value: _parse_schedule(value) if isinstance(value, str) else _parse_hours(value),
+    "schedule": _parse_schedule,
+    "desired": _parse_count,
+    "min": _parse_count,
+    "max": _parse_count,
+    **{name.name: _parse_amount for name in fields(Usage) if name.name.endswith(("_gib", "_units"))},
+    "interruptions_per_month": _parse_amount,
+    "checkpoint_minutes": _parse_minutes,
+    "restart_minutes": _parse_amount,
+    "checkpoint_cost_minutes": _parse_amount,
+    "fallback_share": _parse_share,
 }
 
 
-def _did_you_mean(key: Any, known: Any) -> str:
+def _suggest_key(key: Any, known: Any) -> str:
     close = get_close_matches(str(key), known, n=1, cutoff=0.4)
     return f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
 
 
-def _line(data: Any, key: Any) -> int:
+def _line_number(data: Any, key: Any) -> int:
     lines = getattr(data, "lc", None)
     return int(lines.key(key)[0]) + 1 if lines else 1
 
 
 def _location(path: Path, data: Any, key: Any) -> str:
-    return f"{path}:{_line(data, key)}"
+    return f"{path}:{_line_number(data, key)}"

@@ -18,17 +18,17 @@ def monthly_hours(text: str) -> Decimal:
     """Return the hours a month that a schedule is open; raise ValueError for other text."""
     open_hours: set[int] = set()
     for part in text.lower().split(";"):
-        open_hours |= _week(part.split())
+        open_hours |= _parse_week_hours(part.split())
     return (len(open_hours) * HOURS_PER_MONTH / HOURS_PER_WEEK).quantize(_CENT)
 
 
-def _week(tokens: list[str]) -> set[int]:
+def _parse_week_hours(tokens: list[str]) -> set[int]:
     """Return the hours of the week, 0 to 167, of one part."""
     if tokens == ["always"]:
         return set(range(7 * 24))
     if len(tokens) != 2:  # noqa: PLR2004 - days, hours
         raise ValueError(SHAPE)
-    days, hours_match = _days(tokens[0]), re.fullmatch(r"(\d{1,2})-(\d{1,2})", tokens[1])
+    days, hours_match = _parse_days(tokens[0]), re.fullmatch(r"(\d{1,2})-(\d{1,2})", tokens[1])
     if not hours_match:
         raise ValueError(SHAPE)
     start, end = int(hours_match.group(1)), int(hours_match.group(2))
@@ -38,7 +38,7 @@ def _week(tokens: list[str]) -> set[int]:
     return {(day * 24 + start + hour) % (7 * 24) for day in days for hour in range(length)}
 
 
-def _days(text: str) -> set[int]:
+def _parse_days(text: str) -> set[int]:
     if text in GROUPS:
         return GROUPS[text]
     day_numbers: set[int] = set()

@@ -1,0 +1,42 @@
+"""The cost of weighted groups, compared with every combination of whole machines."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpufleet.cost.money import Range
+from gpufleet.cost.pricing.weighted_capacity import maximum_cost, minimum_cost, weighted_cost
+
+TYPES = st.lists(st.tuples(st.integers(1, 4), st.integers(1, 30).map(Decimal)), min_size=1, max_size=3)
+
+
+def combination_costs(prices, units):
+    """Return the cost of each combination that has the units and needs each of its machines."""
+    costs = []
+    for counts in product(range(units + 1), repeat=len(prices)):
+        total = sum(count * weight for count, (weight, _) in zip(counts, prices, strict=True))
+        weights = [weight for count, (weight, _) in zip(counts, prices, strict=True) if count]
+        if total >= units and (not weights or total - min(weights) < units):
+            costs.append(sum(count * price for count, (_, price) in zip(counts, prices, strict=True)))
+    return costs
+
+
+@given(TYPES, st.integers(0, 6))
+def test_bounds_are_those_of_every_combination(prices, units):
+    costs = combination_costs(prices, units)
+    assert (minimum_cost(prices, units), maximum_cost(prices, units)) == (min(costs), max(costs))
+
+
+@pytest.mark.parametrize("weights", [("1.5", "2"), ("0.5",)])
+def test_fractional_weights_are_not_priced_in_whole_machines(weights):
+    decimals = tuple(Decimal(weight) for weight in weights)
+    assert weighted_cost(Range.of(3), decimals, [Range.of(1)] * len(decimals)) is None
+
+
+def test_thousands_of_units_are_not_priced_in_whole_machines():
+    assert weighted_cost(Range.of(2001), (Decimal(1),), [Range.of(1)]) is None
