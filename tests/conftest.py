@@ -68,7 +68,7 @@ def make_project(target):
 
 @pytest.fixture(scope="session")
 def project_template(tmp_path_factory):
-    """Make the project that others are copied from once, and verify at the end that no test wrote into it."""
+    """Create the project template once, and verify at the end that no test wrote into it."""
     template = make_project(tmp_path_factory.mktemp("template"))
     yield template
     status = ["git", "-C", str(template), "status", "--porcelain"]
@@ -98,7 +98,7 @@ def project(tmp_path, project_template):
 
 @pytest.fixture(scope="session")
 def shared_project(tmp_path_factory, project_template):
-    """Give one project to a whole session, for tests that need an engine or hosts and put back what they edit."""
+    """Return one project per session, for tests that need an engine or hosts and revert their edits."""
     return copy_project(project_template, tmp_path_factory.mktemp("shared") / "project")
 
 

@@ -95,7 +95,7 @@ def covered(name, types, known):
     ]
     print(f"  {name:34} {total:4} types   {'   '.join(shares)}")
     for each in coverages:
-        counts = "   ".join(f"{way} {getattr(each, way)}/{each.types}" for way in WAYS)
+        counts = "   ".join(f"{kind} {getattr(each, kind)}/{each.types}" for kind in WAYS)
         print(f"      {each.cloud:6} {counts}")
 
 

@@ -183,7 +183,7 @@ def small_job(job: Job) -> None:
 
 
 def secret_config(job: Job) -> None:
-    """Build the stack with a secret in its Pulumi config, in a backend of its own, and price and sync it."""
+    """Build the stack with a secret in its Pulumi config, in a separate backend, and price and sync it."""
     value = job.inputs / "pulumi-secret"
     value.write_text(job.secrets["pulumi_secret"])
     backend = job.project / ".gpufleet" / "backend"

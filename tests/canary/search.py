@@ -15,7 +15,7 @@ LARGEST = 64 << 20  # no file that a job leaves is larger
 
 @dataclass(frozen=True)
 class Hit:
-    """A secret, by the name of its input, and where it stands."""
+    """A secret, by the name of its input, and where it was found."""
 
     secret: str
     place: str

@@ -17,7 +17,7 @@ STRANGER = b"cost/inputs/program/child.py"
 
 
 class Watcher:
-    """Watches from its start to its end; ``hits`` says what it saw."""
+    """Watches from its start to its end; ``hits`` are its findings."""
 
     def __init__(self, search: Search) -> None:
         self.search, self.hits, self.samples = search, set[Hit](), 0

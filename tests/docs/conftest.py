@@ -1,4 +1,4 @@
-"""One rehearsed production fleet, the demo's, for the tests that look at its end and run the documentation."""
+"""One rehearsed production fleet, the demo's, for the tests of its final state and of the documentation."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Rehearsed:
 
 @pytest.fixture(scope="session")
 def demonstrated(shared_project, tmp_path_factory, clean_env, gpufleet):
-    """Run the demo in a project of its own; end the rehearsal afterwards and see that nothing is left."""
+    """Run the demo in a separate project; remove the rehearsal afterwards and verify that nothing is left."""
     if sys.platform != "linux" or os.geteuid():
         pytest.skip(NEEDS)
     root = tmp_path_factory.mktemp("demo") / "project"

@@ -1,4 +1,4 @@
-"""The main job, end to end, by the commands that the README names: what the demo shows is what the registry says."""
+"""The demo, with the commands of the README: its output agrees with the registry."""
 
 from __future__ import annotations
 

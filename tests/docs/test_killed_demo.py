@@ -1,4 +1,4 @@
-"""A demo killed in the middle of configuring leaves nothing that `rehearse down` does not end."""
+"""`rehearse down` removes everything of a demo that was killed while configuring."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def find_leftovers(home):
 
 
 def is_alive(path):
-    """Tell a process from one that has ended and whose new parent, init, has yet to take note."""
+    """Return whether a process is alive and not a zombie."""
     return read(path.parent / "stat").rpartition(")")[2].split()[:1] not in ([], ["Z"])
 
 

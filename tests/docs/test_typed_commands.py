@@ -15,7 +15,7 @@ CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 # These two install and run everything: a fresh clone and CI are their test.
 WHOLE_JOBS = ("make demo", "make test", "make bench")
-# In the demo's world the right answer to these is no: three blades were broken on purpose. Ansible says no by 4.
+# After the demo these must fail, because three blades have faults. Ansible's exit code is 4.
 NO_IS_RIGHT = {
     "gpufleet configure": {0, 1},
     "ansible-runner run . --project-dir playbooks -p site.yml --limit new_blades": {4},
@@ -31,7 +31,7 @@ def typed(page):
 
 
 def last(item):
-    """Sort the commands that end a rehearsal behind all others."""
+    """Sort the commands that remove a rehearsal after all others."""
     return "rehearse down" in item[1]
 
 

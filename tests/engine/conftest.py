@@ -33,28 +33,28 @@ def engine_project(shared_project, tmp_path_factory):
 class Shell:
     """A shell in the project with a stack's rehearsal in its environment, as a user has it."""
 
-    def __init__(self, world: Rehearsal) -> None:
-        self.world = world
-        self.root = world.root
-        self.settings = world.settings_file
+    def __init__(self, rehearsal: Rehearsal) -> None:
+        self.rehearsal = rehearsal
+        self.root = rehearsal.root
+        self.settings = rehearsal.settings_file
 
     def run(self, command: str, *, fails: bool = False) -> subprocess.CompletedProcess[str]:
-        words = ["bash", "-c", f'eval "$(gpufleet rehearse env -s {self.world.stack})"\n{command}']
+        words = ["bash", "-c", f'eval "$(gpufleet rehearse env -s {self.rehearsal.stack})"\n{command}']
         done = subprocess.run(words, cwd=self.root, capture_output=True, text=True, timeout=300, check=False)
         assert bool(done.returncode) is fails, done.stdout[-2000:] + done.stderr[-2000:]
         return done
 
     def preview(self) -> list[engine.Step]:
         """Return the steps of a preview with unchanged resources in it."""
-        done = self.run(f"pulumi preview -s {self.world.stack} --json --show-sames")
+        done = self.run(f"pulumi preview -s {self.rehearsal.stack} --json --show-sames")
         return engine.parse_preview(engine.read_document(done.stdout, "pulumi preview"))
 
     def state(self) -> list[engine.Resource]:
-        done = self.run(f"pulumi stack export -s {self.world.stack}")
+        done = self.run(f"pulumi stack export -s {self.rehearsal.stack}")
         return engine.parse_state(engine.read_document(done.stdout, "pulumi stack export"))
 
     def up(self) -> None:
-        self.run(f"pulumi up -s {self.world.stack} --yes --skip-preview")
+        self.run(f"pulumi up -s {self.rehearsal.stack} --yes --skip-preview")
 
 
 @pytest.fixture(scope="session")
@@ -65,14 +65,14 @@ def rehearsed(engine_project, clean_env):
 
     def bring(stack: str) -> Shell:
         if stack not in shells:
-            world = Rehearsal(engine_project, stack)
-            world.up(lambda _line: None)
-            shells[stack] = Shell(world)
+            rehearsal = Rehearsal(engine_project, stack)
+            rehearsal.up(lambda _line: None)
+            shells[stack] = Shell(rehearsal)
         return shells[stack]
 
     yield bring
     for shell in shells.values():
-        shell.world.down(lambda _line: None)
+        shell.rehearsal.down(lambda _line: None)
 
 
 @pytest.fixture(scope="session")

@@ -37,7 +37,7 @@ def test_it_is_built_with_as_many_nodes(emitted, rehearsed):
     shell.up()
     nodes = [resource for resource in shell.state() if resource.type == "aws:ec2/instance:Instance"]
     assert len(nodes) == emitted["nodes"]
-    assert isinstance(shell.world, Rehearsal)
+    assert isinstance(shell.rehearsal, Rehearsal)
 
 
 def test_a_second_preview_has_no_change(emitted, rehearsed):

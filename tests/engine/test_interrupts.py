@@ -18,18 +18,18 @@ pytestmark = pytest.mark.engine
 def kill_an_up(shell, at_least):
     """Start `pulumi up`, kill it once the stack has so many resources; return how many it had then."""
     up = subprocess.Popen(
-        ["pulumi", "up", "-s", shell.world.stack, "--yes", "--skip-preview"],
-        cwd=shell.root, env=shell.world.full_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        ["pulumi", "up", "-s", shell.rehearsal.stack, "--yes", "--skip-preview"],
+        cwd=shell.root, env=shell.rehearsal.full_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     deadline = time.monotonic() + 60
-    locks = shell.world.backend / ".pulumi" / "locks"
+    locks = shell.rehearsal.backend / ".pulumi" / "locks"
     while time.monotonic() < deadline and up.poll() is None:
-        if list(locks.rglob("*.json")) and backend.count_resources(shell.world)[0] >= at_least:
+        if list(locks.rglob("*.json")) and backend.count_resources(shell.rehearsal)[0] >= at_least:
             break
         time.sleep(0.01)
     up.kill()
     assert up.wait() == -signal.SIGKILL, "it ended before it could be killed"
-    return backend.count_resources(shell.world)[0]
+    return backend.count_resources(shell.rehearsal)[0]
 
 
 def test_an_up_killed_at_two_moments_goes_on_when_typed_again(built):
@@ -42,32 +42,32 @@ def test_an_up_killed_at_two_moments_goes_on_when_typed_again(built):
     assert {resource.urn for resource in shell.state()} == whole
     assert {step.op for step in shell.preview()} == {"same"}
     # The engine writes these in place: a kill leaves an empty one, and then it refuses the whole stack.
-    assert not list(shell.world.backend.rglob("*.attrs"))
+    assert not list(shell.rehearsal.backend.rglob("*.attrs"))
 
 
 def test_coming_up_again_clears_what_a_killed_run_left(built):
     shell = built("dev")
-    state = backend.state_file(shell.world)
+    state = backend.state_file(shell.rehearsal)
     document = json.loads(state.read_text())
     latest = document["checkpoint"]["latest"]
     latest["pending_operations"] = [{"resource": latest["resources"][-1], "type": "updating"}]
     state.write_text(json.dumps(document))
     said = []
-    shell.world.up(said.append)
-    assert backend.count_resources(shell.world)[1] == 0
+    shell.rehearsal.up(said.append)
+    assert backend.count_resources(shell.rehearsal)[1] == 0
     assert any("clearing 1 pending" in line for line in said)
 
 
 @pytest.fixture
 def half_made(engine_project, tmp_path):
-    """Give a world whose `stack init` was killed: a stack without a salt."""
-    world = Rehearsal(engine_project, "dev")
-    world.home = tmp_path / "home"
-    world.backend, world.pulumi_home = world.home / "backend", world.home / "pulumi"
-    state = backend.state_file(world)
+    """Give a rehearsal whose `stack init` was killed: a stack without a salt."""
+    rehearsal = Rehearsal(engine_project, "dev")
+    rehearsal.home = tmp_path / "home"
+    rehearsal.backend, rehearsal.pulumi_home = rehearsal.home / "backend", rehearsal.home / "pulumi"
+    state = backend.state_file(rehearsal)
     state.parent.mkdir(parents=True)
     state.write_text('{"version":0,"checkpoint":{"stack":"organization/gpufleet/dev"}}')
-    return world
+    return rehearsal
 
 
 def test_a_killed_stack_init_is_done_again(half_made):
@@ -88,7 +88,7 @@ def test_removing_the_stack_keeps_its_settings(built):
     shell = built("poc")
     shell.run("pulumi stack rm poc --yes --force")
     assert shell.settings.is_file()
-    shell.world.up(lambda _line: None)
+    shell.rehearsal.up(lambda _line: None)
     shell.up()
 
 
@@ -96,8 +96,8 @@ def test_what_outlives_a_killed_engine_is_ended(built):
     shell = built("dev")
     shell.run("pulumi destroy -s dev --yes --skip-preview")
     kill_an_up(shell, 0)
-    shell.world.up(lambda _line: None)
-    assert processes.find_processes(shell.world.home) == []
+    shell.rehearsal.up(lambda _line: None)
+    assert processes.find_processes(shell.rehearsal.home) == []
     shell.up()
 
 
@@ -105,10 +105,10 @@ def test_a_running_engine_keeps_its_lock(other_program):
     shell = other_program("import time\n\ntime.sleep(120)\n")
     first = subprocess.Popen(
         ["pulumi", "up", "-s", "poc", "--yes", "--skip-preview"],
-        cwd=shell.root, env=shell.world.full_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        cwd=shell.root, env=shell.rehearsal.full_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        wait_until(lambda: list((shell.world.backend / ".pulumi" / "locks").rglob("*.json")))
+        wait_until(lambda: list((shell.rehearsal.backend / ".pulumi" / "locks").rglob("*.json")))
         said = shell.run("pulumi up -s poc --yes --skip-preview", fails=True).stderr
     finally:
         first.kill()

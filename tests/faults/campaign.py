@@ -58,8 +58,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run_campaign(kinds: Sequence[type[Kind]], count: int, seed: int) -> list[Outcome]:
-    """Run every kind so often, each run with a seed of its own, in turn."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # hosts and servers are ended then too
+    """Run every kind this often, in turn, each run with its own seed."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that hosts and servers are stopped too
     workspace = Workspace()
     outcomes: list[Outcome] = []
     try:

@@ -1,4 +1,4 @@
-"""What a registry holds, read with plain SQL: nothing here uses the code that wrote it."""
+"""The content of a registry, read with plain SQL and without the code that wrote it."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def _plain(row: Row) -> Row:
 
 
 def integrity(url: str) -> Iterator[str]:
-    """Yield what the database itself says is wrong with a SQLite file."""
+    """Yield the errors that SQLite's integrity check reports."""
     path = sqlite_path(url)
     if url.startswith("postgresql") or not path.is_file():
         return

@@ -1,4 +1,4 @@
-"""A PostgreSQL of the campaign's own, on a socket in a folder of its own, that can be restarted or crash."""
+"""A PostgreSQL server for the campaign, on a socket in its own folder, that can be restarted or killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Three booted hosts for a whole campaign, and ways to hurt them from outside: link, packets, keys, processes, disk."""
+"""Three booted hosts for a whole campaign, and faults from outside: link, packets, keys, processes, disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one fault run works in: a project, a state folder and a temporary folder of its own, all marked.
+"""The workspace of a fault run: its own project, state folder and temporary folder, all marked.
 
 Everything that a run starts inherits an environment variable with the run's name, so that a process which
 outlives it is found through /proc.
@@ -31,7 +31,7 @@ EXIT_CODES = {0, 1, 2, 3, 130, -signal.SIGKILL}
 
 @dataclass(frozen=True)
 class CommandResult:
-    """How one command ended."""
+    """The exit code and output of one command."""
 
     arguments: tuple[str, ...]
     code: int
@@ -62,12 +62,12 @@ class Running:
         return self.process.poll() is None
 
     def kill(self) -> None:
-        """End it as a crash does; one that has ended already is left alone."""
+        """Kill it; ignore one that has already ended."""
         with contextlib.suppress(ProcessLookupError):
             self.process.kill()
 
     def wait(self) -> CommandResult:
-        """Return how it ended; a command that hangs is a violation and is killed."""
+        """Return its result; a command that hangs is a violation and is killed."""
         try:
             code = self.process.wait(HANG_SECONDS)
         except subprocess.TimeoutExpired:
@@ -140,7 +140,7 @@ class Run:
         return self.start(*arguments, **more).wait()
 
     def succeed(self, *arguments: Any, **more: Any) -> CommandResult:
-        """Run a command that must end well; anything else is a violation."""
+        """Run a command that must succeed; anything else is a violation."""
         result = self.call(*arguments, **more)
         self.expect(result.code == 0, f"the same command again does not converge: {result}")
         return result
@@ -193,7 +193,7 @@ class Run:
         return command_lines
 
     def close(self) -> None:
-        """Undo what the run mounted or changed, end what outlived it, remove its folder."""
+        """Undo the run's mounts and changes, stop its remaining processes, remove its folder."""
         self.closing.close()
         for pid in self.processes():
             with contextlib.suppress(ProcessLookupError):
@@ -231,7 +231,7 @@ class Workspace:
         return Run(self, kind, seed, folder, random.Random(f"{kind}:{seed}"))
 
     def cached(self, name: str, make: Callable[[], Any]) -> Any:
-        """Return something that is made once for the whole campaign."""
+        """Return an object that is created once per campaign."""
         if name not in self.shared:
             self.shared[name] = make()
         return self.shared[name]
@@ -264,7 +264,7 @@ def make_project(target: Path) -> None:
 
 
 def signature(path: Path) -> tuple[tuple[str, int, int], ...]:
-    """Return what tells whether a file, or anything in a folder, has changed."""
+    """Return a signature that changes with a file or a folder's content."""
     paths = sorted(path.rglob("*")) if path.is_dir() else [path]
     entries = []
     for each in paths:

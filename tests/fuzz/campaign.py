@@ -1,7 +1,7 @@
 """Fuzz the parsers: ``python tests/fuzz/campaign.py --count 100000 --seed 1 [--target NAME]``.
 
-Input number N of a target follows from seed, target and N alone. Progress is kept in ``.gpufleet/fuzz/``: the same
-command goes on where it was stopped. Each finding is written there whole; copy it into ``tests/fuzz/corpus/TARGET/``
+Input number N of a target depends on seed, target and N only. Progress is kept in ``.gpufleet/fuzz/``: the same
+command resumes where it was stopped. Findings are written there too; copy one into ``tests/fuzz/corpus/TARGET/``
 with its fix. Atheris (``pip install atheris``) can drive a target by coverage: ``--atheris --target NAME``.
 """
 
@@ -46,7 +46,7 @@ class Progress:
 
 
 class Memory:
-    """The memory of this process: how much more one input took at its most than there was before."""
+    """The memory of this process: the peak of one input above the memory before it."""
 
     def __init__(self) -> None:
         self.status = Path("/proc/self/status")
@@ -54,7 +54,7 @@ class Memory:
         self.before = 0
 
     def start(self) -> None:
-        """Note what there is, and let the kernel note the peak anew."""
+        """Record the current memory and reset the kernel's peak."""
         if not self.peak.exists():  # not Linux: no figures of memory
             return
         self.peak.write_text("5")

@@ -43,7 +43,7 @@ MOST_BYTES = (
 
 
 def mutate(random: Random, seeds: list[bytes], kind: str) -> bytes:
-    """Return one mutated input made of one or two seeds; ``kind`` says how they are structured."""
+    """Return one mutated input made of one or two seeds; ``kind`` is their format."""
     seed = random.choice(seeds)
     try:
         structured = kind in STRUCTURES and random.random() < 0.65

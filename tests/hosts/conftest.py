@@ -1,4 +1,4 @@
-"""Booted hosts for tests: racks of our own in temporary homes, ended and swept when the tests are done."""
+"""Booted hosts for tests: racks in temporary homes, stopped and removed after the tests."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(items):
 
 @dataclass
 class RackHome:
-    """A home with hosts in it: the rack file `blades-poc` (four blades), cut to the slots that a test wants."""
+    """A home with hosts in it: the rack file `blades-poc` (four blades), cut to the slots of the test."""
 
     home: Path
     slots: int = 4
@@ -81,7 +81,7 @@ class RackHome:
         return done.stdout.strip()
 
     def process_ids_inside(self):
-        """List the processes in this home's namespaces, as (pid, start time), without our own code's help."""
+        """List the processes in this home's namespaces, as (pid, start time), without the tested code."""
         labels = [
             line.split()[0]
             for line in _run("ip", "netns").splitlines()
@@ -97,7 +97,7 @@ class RackHome:
         return _text(f"/proc/{pid}/comm").strip()
 
     def leftovers(self):
-        """Name everything of this home that the machine still has."""
+        """Return everything of this home that still exists on the machine."""
         mark = name_prefix(self.home)
         rows = [*_run("ip", "netns").splitlines(), *_run("ip", "-brief", "link").splitlines()]
         leftovers = [row.split()[0] for row in rows if row.startswith(mark)]
@@ -121,7 +121,7 @@ class RackHome:
 
 
 def alive(pid):
-    """Return a process as (pid, start time), or None when it has ended (reaped by its parent or not)."""
+    """Return (pid, start time) of a process, or None if it has ended, also as a zombie."""
     fields = _text(f"/proc/{pid}/stat").rpartition(")")[2].split()
     return (int(pid), int(fields[19])) if fields and fields[0] != "Z" else None
 
@@ -145,7 +145,7 @@ def _run(*command):
 
 @pytest.fixture(scope="session")
 def faulty_rack(tmp_path_factory):
-    """Give four booted blades: 1 sound, 2 without sshd, 3 with a full disk, 4 with an undervoltage flag."""
+    """Return four booted blades: 1 healthy, 2 without sshd, 3 with a full disk, 4 with an undervoltage flag."""
     box = RackHome(tmp_path_factory.mktemp("faulty"))
     faults = ("unreachable", "disk_full", "undervoltage")
     lines = [f"  blades-poc/{slot}: {fault}\n" for slot, fault in enumerate(faults, start=2)]
@@ -158,13 +158,13 @@ def faulty_rack(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def make_box():
-    """Give the class, for racks that a whole module shares."""
+    """Return the class, for racks shared by a module."""
     return RackHome
 
 
 @pytest.fixture
 def box(tmp_path):
-    """Give an empty home for two hosts, swept afterwards."""
+    """Return an empty home for two hosts, removed afterwards."""
     box = RackHome(tmp_path / "home", slots=2)
     yield box
     box.down()

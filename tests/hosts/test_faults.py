@@ -1,4 +1,4 @@
-"""Six blades, five of them with a fault: one run, what it says of each, the cure, and a run that finishes the rest."""
+"""Six blades, five with a fault: one run, its messages, the repair, and a resumed run that completes them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RUN = ("configure", "--limit", "new_blades", "--burn-in", "never")
 
 @dataclass
 class Rack:
-    """Six booted blades, and a project whose host variables and faults a person would find out about."""
+    """Six booted blades with faults, and a project with their host variables."""
 
     box: Any
     project: Path
@@ -60,7 +60,7 @@ def make_project(target, shipped):
 
 @pytest.fixture(scope="module")
 def rack(tmp_path_factory, shared_project, gpufleet, clean_env, make_box):
-    """Give the rack after the first run, with what the registry and the hosts say then."""
+    """Return the rack after the first run, with the state of the registry and the hosts."""
     project = make_project(tmp_path_factory.mktemp("faults") / "project", shared_project)
     box = make_box(tmp_path_factory.mktemp("ailing") / "home", slots=6)
     env = box.rehearsal_environment(clean_env)
@@ -75,7 +75,7 @@ def rack(tmp_path_factory, shared_project, gpufleet, clean_env, make_box):
 
 
 def line(rack, name):
-    """Return what the run's end said of a host: one line, however many words."""
+    """Return the summary line of a host."""
     (matches,) = [line for line in rack.first.stdout.splitlines() if line.split()[1:2] == [name]]
     return matches
 

@@ -1,4 +1,4 @@
-"""A rack of booted hosts: each is itself, answers with its own key, and has the fault asked for."""
+"""A rack of booted hosts: each has its own identity and key, and the requested fault."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults that strike while something is done: a lock held, a disk that fills, a strange key, a host that dies."""
+"""Faults during a run: a held lock, a full disk, a changed host key, a host that powers off."""
 
 from __future__ import annotations
 

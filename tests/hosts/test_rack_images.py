@@ -12,7 +12,7 @@ import pytest
 from gpufleet.errors import EnvironmentFault
 from gpufleet.rehearsal.rack import images
 
-# FAKE debootstrap. Its last arguments are suite, target and (often) mirror; BEHAVE says what it does.
+# FAKE debootstrap. Its last arguments are suite, target and (often) mirror; BEHAVE selects what it does.
 FAKE_DEBOOTSTRAP = """#!/bin/sh
 for word; do case "$word" in */.*.building) target=$word;; esac; done
 mkdir -p "$target/etc/ssh" "$target/etc/systemd/system" "$target/var/lib/dbus"

@@ -35,7 +35,7 @@ rack.down(SimpleNamespace(home=Path(sys.argv[1])), lambda line: print(line, flus
 
 @pytest.fixture
 def kill_up(box, tmp_path):
-    """Start `up` in a process of its own and kill it so many seconds after it begins to start hosts."""
+    """Start `up` in a child process and kill it this many seconds after it begins to start hosts."""
     file = tmp_path / "blades-poc.yaml"
     file.write_text(box.declaration())
 

@@ -1,4 +1,4 @@
-"""Drives of booted hosts: each its own, kept while its host is booted again, and none left behind by a killed run."""
+"""Drives of booted hosts: separate, kept across boots, and detached after a killed run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def skip_without_loop_devices():
 
 
 def devices(folder):
-    """Return this folder's devices -> files, as losetup tells them."""
+    """Return device -> backing file for this folder, from losetup."""
     command = ["losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE"]
     rows = subprocess.check_output(command, text=True).splitlines()
     return dict(row.split(maxsplit=1) for row in rows if f"{folder}/" in row)

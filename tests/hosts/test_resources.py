@@ -1,4 +1,4 @@
-"""The batch module on a booted host: a held lock, an interrupted dpkg, units of systemd's own, a user. No network."""
+"""The batch module on a booted host: a held lock, an interrupted dpkg, systemd units, a user. No network."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def test_an_interrupted_run_stops_on_the_controller_and_on_the_host(rack, gpufle
     box, project, env = rack
     mark = f"GPUFLEET_TEST_MARK=interrupt-{os.getpid()}-{int(number)}"
     arguments = ["configure", "--play", "long", "--limit", "poc-blade01,poc-blade02", "--json"]
-    # An attempt of its own: the agent measures nothing twice in one attempt.
+    # A separate attempt: the agent measures nothing twice in one attempt.
     variables = ["-e", f"agent={project}/agent.pyz", "-e", f"attempt=interrupt-{int(number)}"]
     run = subprocess.Popen(
         [sys.executable, "-m", "gpufleet", *arguments, *variables, "-e", "seconds=900"], cwd=project,

@@ -18,7 +18,7 @@ import pytest
 SECRET = "Sesame-4711"
 BLADES = [f"poc-blade0{slot}" for slot in range(1, 5)]
 WORKERS = ("--workers", "poc-blade01,poc-blade02", "--shard-size", "2")
-# Shard 2 waits on purpose, so that its worker can be lost while shard 1 ends well.
+# Shard 2 waits on purpose, so that its worker can be lost while shard 1 succeeds.
 PLAY = """
 - name: Leave a mark
   hosts: all
@@ -168,7 +168,7 @@ def test_a_lost_worker_leaves_its_hosts_to_the_next_run(rack):
 
 
 def check_resume(rack):
-    """Only what is left is done; values of extra variables are asked for again, because none was kept."""
+    """A resumed run does only the rest; extra variables must be given again because they are not stored."""
     resumed = rack.configure("--resume", *WORKERS)
     assert resumed.returncode == 2
     assert resumed.stderr.strip() == (

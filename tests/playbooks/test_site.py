@@ -18,7 +18,7 @@ BUSY = {"gpufleet_is_new": False, "gpufleet_is_busy": True}
 CONTAINERS = {"containers": [{"name": "a", "image": "docker.io/library/nginx:1"}]}
 PROBED = {"commission_probe": {"applications": []}}
 LEFT_OVER = {"commission_probe": {"applications": ["gpufleet-a"]}}
-# What a host is like -> the groups whose plays run on it.
+# Host variables -> the groups of the plays that run on it.
 HOSTS = {
     "blade": (BLADE | PROBED, ["burn_in_now"]),
     "ready-blade": (BLADE | PROBED | READY, []),

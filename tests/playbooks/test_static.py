@@ -1,4 +1,4 @@
-"""What can be said of the playbooks without a host: syntax, shape, documentation, and rules of our own."""
+"""Checks of the playbooks without a host: syntax, structure, documentation and project rules."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_the_agent_can_be_built_as_the_role_does(tmp_path, monkeypatch):
 
 
 def chosen(clean_env, state, burn_in):
-    """Say what group_vars make of a node's state and a request, by Ansible's own templating."""
+    """Return what group_vars compute from a node's state and a request, with Ansible's templating."""
     is_new, is_busy = STATES[state].is_new, STATES[state].is_busy
     options = ["-e", f"gpufleet_is_new={is_new} gpufleet_is_busy={is_busy} gpufleet_burn_in={burn_in}"]
     shown = ["-i", "localhost,", "-c", "local", "-m", "debug", "-a", "var=gpufleet_burn_in_now"]
@@ -154,7 +154,7 @@ def texts(value):
 
 @pytest.mark.parametrize("path", sorted(ROOT.rglob("*.yml")), ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_expression_holds_an_escape_that_ansible_keeps(path):
-    """Ansible leaves the two signs backslash and n as they are inside an expression: a file would hold them."""
+    """Ansible does not replace backslash and n inside an expression: they would be in the file."""
     for text in texts(load(path)):
         for expression in re.findall(r"\{\{.*?\}\}", text, re.DOTALL):
             assert "\\n" not in expression

@@ -1,4 +1,4 @@
-"""Files of our own that a full disk cut off, or that somebody edited: one line with the remedy."""
+"""Damaged files of a rehearsal, e.g. truncated by a full disk: one line with the remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo is a list of commands, and it fails when the end is not what its faults call for."""
+"""The demo is a list of commands, and it fails unless its faults are found."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def test_only_processes_of_this_rehearsal_are_found(start, tmp_path):
 
 def test_only_own_processes_are_stopped(start, tmp_path):
     own_process, other = start("pulumi-language-python", tmp_path / "a"), start("pulumi", tmp_path / "b")
-    # A thread to take the exit status: until its parent asks, an ended process still counts as one.
+    # A thread reaps the child: until then the ended process is a zombie and still counts.
     assert stop_and_reap(tmp_path / "a", own_process) == 1
     assert own_process.returncode is not None
     assert other.poll() is None

@@ -1,4 +1,4 @@
-"""The simulated clouds, asked as the engine asks them."""
+"""The simulated clouds, called as the engine calls them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class ProviderClient:
 
 @pytest.fixture
 def open_cloud(tmp_path):
-    """Return a simulated cloud by name; asked for twice it is a second process on the same memory."""
+    """Return a simulated cloud by name; a second call opens the same store again."""
     return lambda cloud: ProviderClient(cloud, tmp_path / f"{cloud}.sqlite")
 
 

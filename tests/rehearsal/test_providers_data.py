@@ -32,7 +32,7 @@ class Real:
 
 
 def camel(name, names):
-    plain = name.rstrip("_")  # what the SDK adds where a name of its own is taken: resource_name_
+    plain = name.rstrip("_")  # the SDK appends it to reserved names: resource_name_
     return names.get(name) or re.sub(r"_(\w)", lambda match: match[1].upper(), plain)
 
 

@@ -18,7 +18,7 @@ SALT = "v1:c2FsdA==:v1:bm9uY2U=:dGV4dA=="
 
 @pytest.fixture
 def project(tmp_path):
-    """Give a project with two stacks, in a folder whose name a shell would split."""
+    """Return a project with two stacks, in a folder with special characters in its name."""
     root = tmp_path / "it's a $HOME project"
     (root / "stacks").mkdir(parents=True)
     (root / "Pulumi.yaml").write_text("name: gpufleet\nruntime: python\n")

@@ -57,7 +57,7 @@ def test_an_unknown_fault_set_is_refused_before_any_change(gpufleet, project):
 
 
 def test_down_all_keeps_rehearsals_of_other_projects(tmp_path, monkeypatch):
-    """Test with the list that the machine keeps of rehearsals whose folder is gone."""
+    """Test with a list of deleted rehearsals."""
     mine, other = tmp_path / "mine", tmp_path / "other"
     homes = [rack.DeletedRehearsal(root / ".gpufleet/rehearsal/poc") for root in (mine, other)]
     monkeypatch.setattr(rack, "find_deleted_rehearsals", lambda: homes)

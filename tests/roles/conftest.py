@@ -1,4 +1,4 @@
-"""Roles on booted hosts: one lab a session, and one check, converge and second run over all plays asked for.
+"""Roles on booted hosts: one lab a session, and one check, converge and second run over all requested plays.
 
 A test module names its plays (``PLAYS = ("common",)``: files in ``plays/``). Before the first test, the plays of all
 collected modules run together, three times: in check mode, for real, and again. ``converged("common")`` gives a

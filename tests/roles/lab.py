@@ -120,7 +120,7 @@ class Lab:
         return self.home / "lab.json"
 
     def up(self, hosts: dict[str, dict[str, Any]]) -> dict[str, rack.HostStatus]:
-        """Boot these hosts (kind, accelerators, arch, faults, disks); those that run as asked are left alone."""
+        """Boot these hosts (kind, accelerators, arch, faults, disks); unchanged running hosts are kept."""
         self.home.mkdir(parents=True, exist_ok=True)
         self.hosts = self._with_slots(hosts)
         self._book.write_text(json.dumps(self.hosts, indent=1))
@@ -309,7 +309,7 @@ SNAPSHOT = (
     " -o '(' -type f -o -type l ')' -printf '%p %s %m %u %T@ %l\\n';"
     " dpkg-query -W -f '${Package} ${Version} ${db:Status-Status} ${db:Status-Want}\\n';"
     " systemctl list-unit-files --no-legend --plain --type=service,timer,socket,path;"
-    # Without those that D-Bus starts and ends as it is asked.
+    # Without those that D-Bus starts on demand.
     " systemctl list-units --no-legend --plain --type=service --state=running | cut -d' ' -f1"
     " | grep -Ev '^(user|systemd-(hostname|locale|time)d|polkit)'"
 )

@@ -1,4 +1,4 @@
-"""The application of a template on a booted server: services that systemd accepts, secrets kept, leftovers gone."""
+"""The application of a template on a booted server: services that systemd accepts, private secrets, no leftovers."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ SHUT = ["chain shut { type filter hook prerouting priority -150; tcp dport 22 ct
 
 @pytest.fixture(scope="module")
 def wall(make_lab):
-    """Give a lab of its own: a firewall would be in the way of other roles' tests."""
+    """Return a separate lab: a firewall would disturb other roles' tests."""
     lab = make_lab("wall")
     lab.up({"wall01": {"kind": "servers"}, "peer01": {"kind": "servers"}, "other": {"kind": "servers"}})
     for port in (8000, 9000):

@@ -21,7 +21,7 @@ def host(request, base, lab):
 
 
 def not_applied(run, name, task):
-    """Return what a task's module said that the host can't have."""
+    """Return what a task's module reported as not applied."""
     return next(r.output["not_applied"] for r in run.results_of(name) if r.task == task)
 
 
@@ -94,7 +94,7 @@ def test_services_and_logins_have_the_limits_or_pam_reports_why_not(host):
     seen = host.check_output("systemctl show -p DefaultLimitMEMLOCK -p DefaultLimitNOFILE").splitlines()
     assert sorted(seen) == ["DefaultLimitMEMLOCK=infinity", "DefaultLimitNOFILE=1048576"]
     session = host.check_output("ulimit -Hl; ulimit -Hn").splitlines()
-    if session != ["unlimited", "1048576"]:  # a container may raise none of its own
+    if session != ["unlimited", "1048576"]:  # a container may not raise limits
         assert "Could not set limit for 'memlock'" in host.check_output("journalctl -q --no-pager -t sshd")
 
 

@@ -18,7 +18,7 @@ SHARED = {
 
 @pytest.fixture
 def project(lab, repo_root, tmp_path):
-    """Give a project whose inventory is the lab's."""
+    """Return a project with the lab's inventory."""
     lab.add(SHARED)
     root = tmp_path / "project"
     root.mkdir()
@@ -35,10 +35,10 @@ def test_plans_of_booted_hosts(project, lab, gpufleet):
     arguments = ("configure", "--plan", "--limit", "nv01,base01", "--json")
     done = gpufleet(*arguments, cwd=project, env=lab.env())
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
+    document = json.loads(done.stdout)
     schema = json.loads((files("gpufleet.drivers") / "data" / "plans.schema.json").read_text())
-    jsonschema.validate(told, schema)
-    plans = {host["name"]: host["plan"] for host in told["hosts"]}
+    jsonschema.validate(document, schema)
+    plans = {host["name"]: host["plan"] for host in document["hosts"]}
     assert plans["base01"]["action"] == "none"
     card = {"pci": "10de:2330", "name": "H100 SXM5 80GB", "architecture": "Hopper", "count": 8}
     assert plans["nv01"]["cards"] == [card]

@@ -22,7 +22,7 @@ DEADLINE_SECONDS = 120
 
 
 class Fresh:
-    """A host whose next start is its first; reached by the key that the export knew beforehand."""
+    """A host before its first boot, with the host key of the export."""
 
     def __init__(self, lab, folder):
         self.lab, self.known_hosts = lab, folder / "known_hosts"
@@ -74,7 +74,7 @@ class Fresh:
         return subprocess.run(command_line, capture_output=True, text=True, timeout=90, check=False)
 
     def restart(self):
-        """Restart, and wait until cloud-init says that it has ended."""
+        """Restart, and wait until cloud-init reports its end."""
         self.host.run("systemctl reboot")
         deadline = time.monotonic() + DEADLINE_SECONDS
         while time.monotonic() < deadline:

@@ -74,7 +74,7 @@ def test_a_build_runs_the_roles_over_ssh_with_the_host_key_checked(converged, la
         "name": "packer-test",
         "play": "../tests/roles/plays/image_packer.yml",
     }
-    options = [word for name, value in variables.items() for word in ("-var", f"{name}={value}")]
+    options = [option for name, value in variables.items() for option in ("-var", f"{name}={value}")]
     done = packer("build", "-color=false", "-only=null.node", *options, str(IMAGES), **lab.env())
     assert done.returncode == 0, done.stdout[-3000:]
     assert re.search(r"default +: ok=\d+ .*failed=0", done.stdout)
@@ -106,7 +106,7 @@ def test_a_machine_that_something_failed_on_becomes_no_image(converged, lab):
 
 
 def test_sealing_removes_machine_specific_files(converged, lab):
-    """Run the script in a root file system of its own, so that the shared host keeps its keys."""
+    """Run the script in a separate root file system, so that the shared host keeps its keys."""
     play = converged("image")
     host = lab.host(play.hosts[0])
     script = (ROOT / "playbooks/roles/image/files/seal.sh").read_text()

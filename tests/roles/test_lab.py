@@ -1,4 +1,4 @@
-"""The lab itself: plays run for real, packages come through the gateway, and it tells what happened."""
+"""The lab itself: it runs plays, provides packages through the gateway, and returns the outcome of tasks."""
 
 from __future__ import annotations
 

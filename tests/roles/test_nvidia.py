@@ -133,7 +133,9 @@ def test_an_upgrade_remembers_a_rollback_returns_and_is_not_undone(lab, host):
     events = [
         each.output["gpufleet"] for each in upgraded.results_of(HOST) if "tell the registry" in each.task
     ]
-    assert events[-1]["facts"]["fabric_manager"]["version"] == "580.126.20"  # the last word is of the whole
+    assert (
+        events[-1]["facts"]["fabric_manager"]["version"] == "580.126.20"
+    )  # the last event has the complete set
     assert {"nvidia-open", "nvidia-fabricmanager"} <= set(events[-1]["facts"]["held"])
     stored = json.loads(host.file("/var/lib/gpufleet/drivers.json").content_string)
     assert stored["sets"][-1]["packages"]["nvidia-open"] == OLD

@@ -1,4 +1,4 @@
-"""Scratch space on block devices of a booted host's own: made, mounted, kept, and never made of what holds anything."""
+"""Scratch space on block devices of a booted host: created, mounted, persistent, never on a device with content."""
 
 from __future__ import annotations
 
@@ -152,21 +152,21 @@ def refused(rig, created_volumes):
     rig.host.check_output(f"mkdir -p /dev/disk/by-id && ln -sf ../../{rig.thesis[5:]} /dev/disk/by-id/of-ada")
     serial = rig.serials
 
-    def one(device, confirmed=(), **more):
+    def volume_on(device, confirmed=(), **more):
         volume = {"mount": "/other", "devices": [device], "filesystem": "ext4", **more}
         return {"volumes": [volume], "confirmed": [serial[path] for path in confirmed]}
 
     volumes_by_problem = {
-        "file system": one(rig.thesis),
-        "partition table": one(rig.table),
-        "by its link": one("/dev/disk/by-id/of-*"),
-        "another's serial": one(rig.thesis, [rig.table]),
-        "in use": one(rig.first, [rig.first]),
-        "mount point": one(rig.thesis, [rig.thesis], mount="/scratch"),
-        "root": one(rig.thesis, [rig.thesis], mount="/"),
-        "owner": one(rig.thesis, [rig.thesis], owner="nobody-known"),
-        "mode": one(rig.thesis, [rig.thesis], mode="rwx"),
-        "raid": one(rig.thesis, [rig.thesis, rig.table], devices=[rig.thesis, rig.table]),
+        "file system": volume_on(rig.thesis),
+        "partition table": volume_on(rig.table),
+        "by its link": volume_on("/dev/disk/by-id/of-*"),
+        "another's serial": volume_on(rig.thesis, [rig.table]),
+        "in use": volume_on(rig.first, [rig.first]),
+        "mount point": volume_on(rig.thesis, [rig.thesis], mount="/scratch"),
+        "root": volume_on(rig.thesis, [rig.thesis], mount="/"),
+        "owner": volume_on(rig.thesis, [rig.thesis], owner="nobody-known"),
+        "mode": volume_on(rig.thesis, [rig.thesis], mode="rwx"),
+        "raid": volume_on(rig.thesis, [rig.thesis, rig.table], devices=[rig.thesis, rig.table]),
     }
     if has_raid := rig.host.run("grep -q raid0 /proc/mdstat || modprobe -nq raid0").rc == 0:
         del volumes_by_problem["raid"]  # an array would be the machine's own, not the host's

@@ -223,7 +223,7 @@ def starts(lab):
 
 
 def restart(lab, *due, assigned=(), **more):
-    """Run the play with hosts that a package asks to restart and nodes that have a job; say who was started again."""
+    """Run the play with hosts that need a restart and busy nodes; return the restarted hosts."""
     for name in (ONE, TWO):
         lab.host(name).check_output(f"{'touch' if name in due else 'rm -f'} /run/reboot-required")
     is_busy = f"{{{{ inventory_hostname in {list(assigned)} }}}}"

@@ -25,7 +25,7 @@ VERBS = {
     "size": "What a workload needs, how fast it runs, what it costs, and on what",
     "compare": "Accelerators compared: facts, a model's speed, per watt, per dollar",
     "cost": "What the declared fleet costs, and what a change to it would cost",
-    "rehearse": "The offline world: simulated clouds and a rack of booted hosts",
+    "rehearse": "An offline rehearsal: simulated clouds and a rack of booted hosts",
     "nodes": "The registry of every node: state, holds, history, sync",
     "configure": "Run the playbooks on the fleet, with live progress",
     "burnin": "Results and verdicts of burn-in, thresholds, judging again",

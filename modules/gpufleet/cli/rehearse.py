@@ -42,11 +42,11 @@ def up(stack: str, faults: str | None, no_rack: bool, as_json: bool) -> None:
     """Start the rehearsal; parts that run already stay."""
     from gpufleet.rehearsal import lifecycle
 
-    world = _rehearsal(stack)
-    lifecycle.up(world, _report, faults=faults, with_racks=not no_rack)
+    rehearsal = _rehearsal(stack)
+    lifecycle.up(rehearsal, _report, faults=faults, with_racks=not no_rack)
     _report(f'next: eval "$(gpufleet rehearse env -s {stack})"; pulumi up -s {stack} --yes')
     if as_json:
-        output.print_json(lifecycle.collect_status(world))
+        output.print_json(lifecycle.collect_status(rehearsal))
 
 
 @command.command()
@@ -96,11 +96,11 @@ def down(stack: str | None, all_rehearsals: bool, deleted: bool, yes: bool, as_j
         _stop_deleted(yes)
         return
     root = paths.project_root()
-    worlds = [_rehearsal(stack)] if stack else Rehearsal.find_all(root)
-    for world in worlds:
-        world.check_known()
-    for world in worlds:
-        lifecycle.down(world, _report)
+    rehearsals = [_rehearsal(stack)] if stack else Rehearsal.find_all(root)
+    for rehearsal in rehearsals:
+        rehearsal.check_known()
+    for rehearsal in rehearsals:
+        lifecycle.down(rehearsal, _report)
     if all_rehearsals:
         lifecycle.stop_deleted_rehearsals(lifecycle.find_deleted_homes(root), _report)
         if remaining_homes := lifecycle.find_deleted_homes():
@@ -108,7 +108,7 @@ def down(stack: str | None, all_rehearsals: bool, deleted: bool, yes: bool, as_j
                 f"left {len(remaining_homes)} deleted rehearsals of other projects: gpufleet rehearse down --deleted"
             )
     if as_json:
-        output.print_json([lifecycle.collect_status(world) for world in worlds])
+        output.print_json([lifecycle.collect_status(rehearsal) for rehearsal in rehearsals])
 
 
 def _stop_deleted(yes: bool) -> None:
@@ -135,10 +135,10 @@ def demo(stack: str) -> None:
     from gpufleet.rehearsal import demo as job
     from gpufleet.rehearsal import lifecycle
 
-    world = _rehearsal(stack)
-    lifecycle.down(world, _report)
-    lifecycle.up(world, _report, faults="demo")
-    job.run_demo(world.root, stack, world.home, world.full_environment(), _report)
+    rehearsal = _rehearsal(stack)
+    lifecycle.down(rehearsal, _report)
+    lifecycle.up(rehearsal, _report, faults="demo")
+    job.run_demo(rehearsal.root, stack, rehearsal.home, rehearsal.full_environment(), _report)
 
 
 def _rehearsal(stack: str) -> Rehearsal:

@@ -1,4 +1,4 @@
-"""The kinds of fault, each a class with its setup, its fault at a random moment, and what must hold afterwards."""
+"""The kinds of fault, each a class with its setup, its fault at a random moment, and its invariants afterwards."""
 
 from __future__ import annotations
 

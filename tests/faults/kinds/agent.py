@@ -20,7 +20,7 @@ BUILD = "import sys; from gpufleet import burnin; burnin.build_agent(__import__(
 
 
 class KillAgent(Kind):
-    """SIGKILL of the agent: what it printed is in its record, its load ends, the next start completes it."""
+    """SIGKILL of the agent: its output is in its record, its load stops, the next start completes it."""
 
     name = "kill-agent"
     leaves_registry = False
@@ -54,7 +54,7 @@ class KillAgent(Kind):
         self.complete()
 
     def complete(self) -> None:
-        """Start the same attempt again: it ends with every check decided once."""
+        """Start the same attempt again: it must decide every check once."""
         again = self.run.succeed(*self.command, program=sys.executable)
         records = [json.loads(line) for line in whole_lines(again.out)]
         kinds = [record["type"] for record in records]
@@ -80,5 +80,5 @@ class DamagedJournal(KillAgent):
 
 
 def whole_lines(text: str) -> list[str]:
-    """Return the lines that end; a torn last one was never acknowledged."""
+    """Return the complete lines; a partial last line was never acknowledged."""
     return [line for line in text.split("\n")[:-1] if line]

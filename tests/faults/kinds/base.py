@@ -1,4 +1,4 @@
-"""What every kind of fault has: the order of a run, and the invariants that hold after each."""
+"""The base of all kinds of fault: the order of a run, and its invariants."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Kind:
         """Check what this kind promises; the common invariants are checked for every kind."""
 
     def live(self) -> None:
-        """Live through the run, then check what holds after every fault."""
+        """Execute the run, then check the invariants."""
         self.setup()
         self.act()
         self.check_registry("after the fault")
@@ -59,7 +59,7 @@ class Kind:
             self.run.violate(f"{when}: {fault}")
 
     def evidence(self) -> Evidence:
-        """Return what the registry holds now."""
+        """Return the content of the registry."""
         return Evidence(self.run.database)
 
     # Registries that many kinds start from, made once a campaign
@@ -71,7 +71,7 @@ class Kind:
         shutil.copy(prepared, self.run.home / "registry.db")
 
     def undisturbed_seconds(self, name: str, *arguments: object) -> float:
-        """Return how long a command takes undisturbed, measured once in a run of its own."""
+        """Return how long a command takes undisturbed, measured once in a separate run."""
 
         def command() -> None:
             run = self.run.workspace.open(f"measured-{type(self).name}", 0)

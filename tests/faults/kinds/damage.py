@@ -33,7 +33,7 @@ def damage(path: Path, rng: random.Random) -> str:
 
 
 class DamagedState(Kind):
-    """A damaged Pulumi state or address book: nothing known is lost, and the whole file brings all."""
+    """A damaged Pulumi state or address book: known nodes are kept, and the repaired file restores all."""
 
     name = "damaged-state"
 
@@ -155,7 +155,7 @@ class DamagedPrices(KillPriceImport):
 
 
 class DamagedArtifacts(Kind):
-    """A run's artifacts damaged: whole events count, no node is ready by a damaged one, the whole run completes it."""
+    """A run's artifacts damaged: complete events count, damaged ones do not, the repaired run completes it."""
 
     name = "damaged-artifacts"
 

@@ -18,7 +18,7 @@ class FullDisk(Kind):
     """Commands on a full disk: one line and exit 3 or done; what was there stays; with space again, all succeeds."""
 
     name = "full-disk"
-    needs = "hosts"  # mounting wants root
+    needs = "hosts"  # mounting needs root
 
     def setup(self) -> None:
         home = self.run.home

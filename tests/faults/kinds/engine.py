@@ -17,7 +17,7 @@ UP = f"pulumi up -s {STACK} --yes --skip-preview --suppress-progress"
 
 
 class Rehearsal(Kind):
-    """A rehearsal of a small stack without its racks; afterwards it comes up, builds and goes away as ever."""
+    """A rehearsal of a small stack without its racks; afterwards `up`, the build and `down` must work."""
 
     needs = "engine"
     leaves_registry = False

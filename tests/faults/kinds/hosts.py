@@ -1,4 +1,4 @@
-"""Hosts that are gone, slow, lossy or flapping, that show wrong keys, whose agent dies or whose disk is full."""
+"""Hosts that are unreachable, slow, lossy or flapping, that show wrong keys, whose agent dies or whose disk is full."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ BLADES = [f"blade{slot:02}" for slot in range(1, 21)]
 
 
 class KillSync(Kind):
-    """``nodes sync``: every source is there whole or not at all, and the next sync brings the rest."""
+    """``nodes sync``: each source is stored completely or not at all, and the next sync adds the rest."""
 
     name = "kill-sync"
 
@@ -80,7 +80,7 @@ class KillState(Kind):
 
 
 class KillIngest(Kind):
-    """``nodes ingest`` of a recorded run: the next ingest ends where an undisturbed one ends."""
+    """``nodes ingest`` of a recorded run: the next ingest ends in the same state as an undisturbed one."""
 
     name = "kill-ingest"
 

@@ -46,7 +46,7 @@ class TwoSyncs(Kind):
 
 
 class TwoChanges(Kind):
-    """Many holds, moves and releases at once: each that printed success is in the history, in order."""
+    """Many holds, moves and releases at once: each acknowledged one is in the history, in order."""
 
     name = "two-changes"
 

@@ -89,7 +89,7 @@ def has(seen: Any, node: str, event: str) -> bool:
 
 
 class KillConfigure(RunKind):
-    """SIGKILL of ``gpufleet configure``: Ansible ends with it."""
+    """SIGKILL of ``gpufleet configure``: Ansible must stop with it."""
 
     name = "kill-configure"
 
@@ -142,11 +142,11 @@ class KillAnsiblePlaybook(RunKind):
 
 
 class KillAnsibleWorker(KillAnsiblePlaybook):
-    """SIGKILL of one of Ansible's forks: the run ends, and not in success without its work."""
+    """SIGKILL of one of Ansible's forks: the run must end, and must not report success for lost work."""
 
     name = "kill-ansible-worker"
 
-    def strike(self, running: Running, whole: float) -> None:
+    def strike(self, running: Running, total_seconds: float) -> None:
         """Kill the fork that came as the drawn one, or the last: each lives for one task on one host only."""
         number, seen = self.rng.randint(1, 6), set[int]()
         while running.is_alive and len(seen) < number:
@@ -193,7 +193,7 @@ class KillAnsibleRunner(RunKind):
 
 
 class TwoConfigures(RunKind):
-    """Two operators configure the same nodes at once: both end, no node is ready by halves."""
+    """Two operators configure the same nodes at once: both must end, and no node is half configured."""
 
     name = "two-configures"
 

@@ -12,7 +12,7 @@ from gpufleet.rehearsal.providers.property_values import UNKNOWN, PlainValues, r
 from gpufleet.rehearsal.providers.schema import CloudSchema, ResourceType
 from gpufleet.rehearsal.providers.store import ResourceStore
 
-# Blocks reserved for documentation (RFC 5737): an address of a simulated cloud can never be somebody's.
+# Blocks reserved for documentation (RFC 5737): an address of a simulated cloud is never a real one.
 PUBLIC_NETWORKS = {"aws": "203.0.113.0/24", "gcp": "198.51.100.0/24", "azure-native": "192.0.2.0/24"}
 _API = "https://www.googleapis.com/compute/v1"
 _TIMESTAMP = "2026-01-01T00:00:00Z"  # fixed: a rerun ends in the same state
@@ -20,7 +20,7 @@ _TIMESTAMP = "2026-01-01T00:00:00Z"  # fixed: a rerun ends in the same state
 
 @dataclass
 class Context:
-    """Everything a computed value may be made of; in a preview, values of the future are unknown."""
+    """The inputs of computed values; in a preview, future values are unknown."""
 
     schema: CloudSchema
     kind: ResourceType
@@ -32,7 +32,7 @@ class Context:
     preview: bool = False
 
     def template_values(self) -> dict[str, str]:
-        """Return what templates may name: top-level inputs, the account's facts and digests of the seed."""
+        """Return the placeholders of templates: top-level inputs, the account's facts and digests of the seed."""
         digest = hashlib.sha256(self.seed.encode()).hexdigest()
         texts = {
             key: str(value) for key, value in reveal(self.inputs).items() if isinstance(value, (str, int))
@@ -55,12 +55,12 @@ class Context:
 
 
 def new_id(context: Context) -> str:
-    """Return the id that the cloud gives."""
+    """Return the id that the cloud assigns."""
     return context.kind.id.format_map(context.template_values())
 
 
 def compute_outputs(context: Context) -> PlainValues:
-    """Return the inputs together with everything the cloud adds."""
+    """Return the inputs with the computed outputs."""
     values = context.template_values()
     computed = {key: _compute(context, values, rule) for key, rule in context.kind.computed.items()}
     return {**context.inputs, **{key: value for key, value in computed.items() if value is not None}}
@@ -77,7 +77,7 @@ def _first(items: Any) -> PlainValues:
 
 
 def _subnet_range(context: Context, kind: str, reference: Any, key: str) -> str:
-    """Return the address range of the subnet that a resource names; that the subnet exists is checked."""
+    """Return the address range of the subnet of a resource; raise LookupError if it does not exist."""
     if context.preview or not isinstance(reference, str):
         return "10.255.0.0/16"
     row = context.store.get(kind, reference.removeprefix(f"{_API}/"))
@@ -87,7 +87,7 @@ def _subnet_range(context: Context, kind: str, reference: Any, key: str) -> str:
 
 
 def _aws_subnet(context: Context) -> Any:
-    """Return the subnet of an instance: its own, or its launch template's; of neither, the default network's."""
+    """Return the subnet of an instance or of its launch template; None for the default network."""
     if "subnetId" in context.inputs or "launchTemplate" not in context.inputs or context.preview:
         return context.inputs.get("subnetId")
     template = context.store.get(
@@ -131,7 +131,7 @@ def _private_dns(context: Context) -> str:
 
 
 def _gcp_interfaces(context: Context) -> list[PlainValues]:
-    """Return the interfaces with the addresses that the network hands out."""
+    """Return the interfaces with their assigned addresses."""
     return [
         _gcp_interface(context, nic, number)
         for number, nic in enumerate(context.inputs.get("networkInterfaces", []))

@@ -1,4 +1,4 @@
-"""What the roles for NVIDIA's cards make of a plan, asked of Ansible on this machine: no host is touched."""
+"""The package names that the NVIDIA roles compute from a plan, with Ansible on this machine, without a host."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def plan(**more):
 
 
 def test_a_package_without_an_exact_version_is_asked_for_by_its_name(render_texts):
-    """Boards of fourth generation NVSwitches: nvlsm has versions of its own, so the plan leaves it open."""
+    """Boards of fourth generation NVSwitches: nvlsm has its own versions, so the plan has none."""
     open_one = plan()["fabric_manager"]["packages"][1] | {"version": None}
     driver_plan = plan(version=DRIVER)
     driver_plan["fabric_manager"]["packages"][1] = open_one
