@@ -351,7 +351,7 @@ def test_stress_ng_gets_half_a_minute_beyond_its_own_end(make_host):
 
     cpu.run_stress_ng(Host(params={"stress_ng_seconds": 60}, run=run, which=lambda tool: tool))
     assert limits == [90]
-    assert cpu.run_stress_ng(make_host())["reason"] == "not asked for (stress_ng_seconds)"
+    assert cpu.run_stress_ng(make_host())["reason"] == "not requested (stress_ng_seconds)"
     assert cpu.run_stress_ng(make_host(stress_ng_seconds=5))["reason"] == "stress-ng is not installed"
 
 
@@ -392,12 +392,12 @@ def test_a_report_that_fio_did_not_end_is_kept_as_text(text):
 
 
 def test_fio_is_asked_for_and_must_be_there(make_host, tmp_path):
-    assert storage.run_fio(make_host(), "x") == {"ran": False, "reason": "not asked for (fio_seconds)"}
+    assert storage.run_fio(make_host(), "x") == {"ran": False, "reason": "not requested (fio_seconds)"}
     assert storage.run_fio(make_host(fio_seconds=1), "x") == {"ran": False, "reason": "fio is not installed"}
     plain = storage.check_storage(
         make_host({"/proc/mounts": "/dev/x / ext4 ro 0 0\n"}, scratch=str(tmp_path), storage_mib=1)
     )
-    assert plain.raw["fio"]["reason"] == "not asked for (fio_seconds)"
+    assert plain.raw["fio"]["reason"] == "not requested (fio_seconds)"
     assert (plain.raw["root"]["type"], plain.raw["root"]["read_only"]) == ("ext4", True)
     assert plain.raw["scratch"] == {"folder": str(tmp_path), "type": "ext4"}
     assert plain.raw["scratch_mib"] == 1

@@ -1,4 +1,4 @@
-"""From a check's raw record to metrics: each metric from its key, and none from what makes no sense."""
+"""From a check's raw record to metrics: each metric from its key, and none from invalid values."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_upstream_slips_are_caught(what, value, peak):
         ({"peak": None}, "without the part's peak"),
         ({"value": None}, "a bound without a value"),
         ({"applies_to": "toaster"}, "unknown kind"),
-        ({"on_miss": "shrug"}, "unknown word"),
+        ({"on_miss": "shrug"}, "unknown value"),
     ],
 )
 def test_the_linter_names_what_is_wrong(change, says):
@@ -152,8 +152,8 @@ def test_a_bound_in_words(changed, text):
         ({"date": "2026-13-01"}, "date '2026-13-01' is not YYYY-MM-DD"),
         ({"applies_to": "toaster"}, "applies to unknown kind 'toaster'"),
         ({"applies_to": "any"}, None),
-        ({"on_miss": "shout"}, "unknown word among 'floor', 'shout', 'not_run'"),
-        ({"absent": "pass"}, "unknown word among 'floor', 'fail', 'pass'"),
+        ({"on_miss": "shout"}, "unknown value among 'floor', 'shout', 'not_run'"),
+        ({"absent": "pass"}, "unknown value among 'floor', 'fail', 'pass'"),
     ],
 )
 def test_what_is_wrong_with_a_threshold(changed, fault):

@@ -100,10 +100,10 @@ def test_a_failed_update_is_kept_with_what_failed():
         ('{"steps": []}\n', "log:1: not an engine event: no event in it"),
         ("[]\n", "log:1: not an engine event: not an object"),
         ('{"sequence": 1}\n{\n{"sequence": 2}\n', "log:2: not an engine event"),
-        ('{"resourcePreEvent": {}}\n', "log: an engine event of another shape: KeyError"),
+        ('{"resourcePreEvent": {}}\n', "log: an engine event of unknown structure: KeyError"),
         (
             '{"summaryEvent": {"resourceChanges": {"create": "x"}}}\n',
-            "log: an engine event of another shape: ValueError",
+            "log: an engine event of unknown structure: ValueError",
         ),
     ],
 )

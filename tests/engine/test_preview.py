@@ -82,12 +82,12 @@ def test_an_unknown_operation_keeps_its_name(recorded):
         ({"steps": [{"op": "create", "newState": {"urn": URN}}]}, "a step without a URN"),
         ({"steps": [{"op": "create", "urn": 7}]}, "a step without a URN"),
         ({"steps": [{"op": "create", "urn": URN}]}, "a step without a state"),
-        ({"steps": [{"op": "create", "urn": URN, "newState": "x"}]}, "a resource that is no mapping"),
-        ({"steps": [made(inputs="x")]}, "properties that are no mapping: 'x'"),
-        ({"steps": [made(outputs=[1])]}, "properties that are no mapping"),
-        ({"steps": [made(propertyDependencies=[1])]}, "propertyDependencies: is no mapping"),
-        ({"steps": [made(ignoreChanges=3)]}, "ignoreChanges: is no list"),
-        ({"steps": [], "diagnostics": "x"}, "diagnostics of another shape"),
+        ({"steps": [{"op": "create", "urn": URN, "newState": "x"}]}, "a resource that is not a mapping"),
+        ({"steps": [made(inputs="x")]}, "properties that are not a mapping: 'x'"),
+        ({"steps": [made(outputs=[1])]}, "properties that are not a mapping"),
+        ({"steps": [made(propertyDependencies=[1])]}, "propertyDependencies: is not a mapping"),
+        ({"steps": [made(ignoreChanges=3)]}, "ignoreChanges: is not a list"),
+        ({"steps": [], "diagnostics": "x"}, "diagnostics of unknown structure"),
     ],
 )
 def test_another_document_is_refused_in_one_line(document, words):

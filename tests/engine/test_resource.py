@@ -61,15 +61,15 @@ def test_a_record_without_a_urn_is_refused(urn):
 
 @pytest.mark.parametrize("key", ["ignoreChanges", "propertyDependencies"])
 def test_a_field_of_another_shape_is_refused_by_name(key):
-    with pytest.raises(InputError, match=f"{key}: is no (list|mapping)"):
+    with pytest.raises(InputError, match=f"{key}: is not a (list|mapping)"):
         parse_resource({**BARE, key: "x"})
 
 
 @pytest.mark.parametrize("key", ["resources", "pending_operations"])
 def test_a_list_of_another_shape_is_refused_by_name(key):
-    with pytest.raises(InputError, match=f"{key}: is no list"):
+    with pytest.raises(InputError, match=f"{key}: is not a list"):
         parse_state({"deployment": {key: {"a": 1}}})
-    with pytest.raises(InputError, match=f"{key}: is no mapping"):
+    with pytest.raises(InputError, match=f"{key}: is not a mapping"):
         parse_state({"deployment": {key: ["x"]}})
 
 

@@ -39,7 +39,7 @@ MISTAKES = [
     ("count: 1", "count: two", 17, "pools[0].count", "'two' is not a count; give a whole number"),
     ("count: 1", "count: 1.5", 17, "pools[0].count", "1.5 is not a count"),
     ("count: 1", "count: true", 17, "pools[0].count", "True is not a count"),
-    ("count: 1", "count: 4000", 17, "pools[0].count", "4000 is more than a pool may hold"),
+    ("count: 1", "count: 4000", 17, "pools[0].count", "4000 is more than a pool can have"),
     ("count: 1", "count: {min: 3, max: 1}", 17, "pools[0].count", "out of order; min <= desired <= max"),
     ("count: 1", "count: {min: 1, mx: 1}", 17, "pools[0].count.mx", "did you mean 'max'?"),
     ("count: 1", "count: {min: 1}", 17, "pools[0].count.max", "is missing"),

@@ -47,8 +47,8 @@ def test_dollars_need_no_rate():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"capital_usd": {"value": 1, "source": "order"}}, "the capital is not given once"),
-        ({"capital_eur": None}, "the capital is not given once"),
+        ({"capital_usd": {"value": 1, "source": "order"}}, "the capital is missing or given twice"),
+        ({"capital_eur": None}, "the capital is missing or given twice"),
         ({"usd_per_eur": None}, "capital_eur has no exchange rate"),
         ({"watts_per_node": {"value": -7, "source": "measured"}}, "-7 is negative"),
         ({"watts_per_node": {"value": 7}}, "source"),
@@ -142,8 +142,8 @@ def test_a_plain_number_is_an_assumption():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"rack_units": 1}, "rack_units and usd_per_unit_month go together"),
-        ({"usd_per_staff_hour": 50}, "staff_hours_per_month and usd_per_staff_hour go together"),
+        ({"rack_units": 1}, "rack_units and usd_per_unit_month must be given together"),
+        ({"usd_per_staff_hour": 50}, "staff_hours_per_month and usd_per_staff_hour must be given together"),
         ({"utilisation": 1.2}, "utilisation is 1.2; give from 0 to 1"),
         ({"network_usd_per_month": -1}, "-1 is negative"),
     ],

@@ -95,7 +95,7 @@ def test_a_workstation_of_two_stacks_is_one_machine(project):
 @pytest.mark.parametrize("name", ["all", "localhost", "missing", "ungrouped"])
 def test_a_name_with_a_meaning_in_ansible_is_refused(project, name):
     root = project({"a": f"[{{name: {name}, slot: 1}}]"}, one="racks: [{name: a}]")
-    assert f"inventory/a.yaml:6: nodes: {name!r} has a meaning of its own in Ansible" in refusal(root)
+    assert f"inventory/a.yaml:6: nodes: {name!r} is reserved by Ansible" in refusal(root)
 
 
 def test_a_broken_rack_or_stack_elsewhere_does_not_stop_this_one(project):

@@ -67,7 +67,7 @@ def test_several_ranges_and_steps(rack):
         ),
         ("blade[01-03]", "blade[01-", "r1.yaml:8: nodes: 'blade[01-' is not a range of names"),
         ("blade[01-03]", "Blade[01-03]", "nodes: 'Blade01' is not a name"),
-        ("blade[01-03]", "blade", "'blade' does not say its slot; give slot"),
+        ("blade[01-03]", "blade", "'blade' does not end in a slot number; give slot"),
         ("blade[01-03]", "[{name: blade01}, {name: other1}]", "blade01 and other1 share the slot 1"),
         ("blade[01-03]", "[{name: blade01}, {name: blade02, slot: 1}]", "share the slot 1; make it unique"),
         ("blade[01-03]", "[{name: 'blade[01-02]', serial: abcd1234}]", "share the serial abcd1234"),
@@ -86,7 +86,7 @@ def test_several_ranges_and_steps(rack):
             "nodes[0].serial: '{{ 1 }}' is not a well-formed",
         ),
         ("site: lab", "ste: lab", "unknown key 'ste'; did you mean 'site'?"),
-        ("name: r1", "name: r2", "r1.yaml:2: name: is 'r2' in a file called r1.yaml; say 'r1'"),
+        ("name: r1", "name: r2", "r1.yaml:2: name: is 'r2' in a file called r1.yaml; set 'r1'"),
         ("plugin: gpufleet.fleet.rack", "plugin: rack", "plugin: is 'rack'"),
         ("10.9.0.0/24", "10.9.0.1/24", "network.cidr: is '10.9.0.1/24'; give a network"),
         ("10.9.0.0/24", "10.9.0.0/30", "slot 1 has no address in 10.9.0.0/30"),
@@ -160,7 +160,7 @@ def test_a_server_of_the_owners_own_making_has_any_name(tmp_path):
 @pytest.mark.parametrize(
     ("machine", "cards", "message"),
     [
-        ("our box", "storage_gb: 500", "for a server of your own say its accelerators"),
+        ("our box", "storage_gb: 500", "for a custom server declare its accelerators"),
         ("8x H100 SXM5 server", None, "brings 8 x H100 SXM5 80GB, and accelerators would come on top"),
     ],
 )

@@ -1,7 +1,7 @@
-"""Burn-in: from what a node measured of itself to a verdict that a person can check.
+"""Burn-in: judge a node's measurements; every verdict names its thresholds and sources.
 
-Comes in: the JSON lines that the agent (`burnin/agent/`, shipped to nodes as one file by `build_agent`)
-collected on a node: numbers it measured and the raw output of the tools it drove. Goes out: a `Report` with
+Input: the JSON lines that the agent (`burnin/agent/`, shipped to nodes as one file by `build_agent`)
+collected on a node: numbers it measured and the raw output of the tools it drove. Output: a `Report` with
 an outcome for every check (pass, warn, fail, not_run), the threshold that decided it with its source, and
 one verdict: healthy, degraded, faulty or incomplete. Everything here but `build_agent` is pure: the same
 records under new thresholds are judged again without touching the node.

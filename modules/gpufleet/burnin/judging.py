@@ -15,7 +15,7 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt's records, told apart."""
+    """One attempt's records by kind."""
 
     start: Record
     checks: tuple[Record, ...]
@@ -23,7 +23,7 @@ class Attempt:
 
 
 def group_records(records: Iterable[Any]) -> Attempt:
-    """Take the last attempt in a stream of records; what is no record is left out."""
+    """Return the last attempt in a stream of records; anything else is skipped."""
     start: Record = {}
     checks: list[Record] = []
     end: Record | None = None
@@ -49,10 +49,10 @@ def judge(
     configured: bool | None = None,
     node: str = "",
 ) -> Report:
-    """Judge an attempt of a node of a kind; never raises for what the records hold.
+    """Judge an attempt of a node of a kind; invalid records never raise.
 
-    ``configured`` is what the registry knows of the node's configuration (None: nothing). It is only asked
-    where the records do not say it themselves.
+    ``configured`` is what the registry knows of the node's configuration (None: nothing). It is used
+    only if the records do not contain it.
     """
     attempt = group_records(records)
     declared = has_declared_gpus(attempt.start)
@@ -75,7 +75,7 @@ def judge(
 
 
 def has_declared_gpus(start: Record) -> bool:
-    """Tell whether the inventory declares GPUs: the agent was told how many to expect."""
+    """Return whether the inventory declares GPUs (the agent's parameter ``expect_gpus``)."""
     # Parameters reach the agent as words on its command line.
     return str(as_mapping(start.get("params")).get("expect_gpus", "0")).strip() not in {
         "0",
@@ -86,7 +86,7 @@ def has_declared_gpus(start: Record) -> bool:
 
 
 def build_configuration_record(attempt: Attempt, configured: bool | None) -> list[Record]:
-    """Return the registry's word on the configuration, unless the records have it."""
+    """Return the registry's record of the configuration, unless the records have one."""
     if configured is None or any(check.get("name") == "configuration" for check in attempt.checks):
         return []
     return [{"type": "check", "name": "configuration", "status": "ran", "raw": {"configured": configured}}]
@@ -106,7 +106,7 @@ def judge_check(record: Record, rules: tuple[Threshold, ...], refused: str, rehe
     if status == "not_run":
         return CheckResult(name, "not_run", reason=reason or "not run")
     if status != "ran" or not isinstance(raw, Mapping):
-        return CheckResult(name, "not_run", reason=f"error: {reason or 'the record makes no sense'}")
+        return CheckResult(name, "not_run", reason=f"error: {reason or 'the record is invalid'}")
     unreal = refused if name != "configuration" else ""
     unreal = unreal or ("" if rehearsal else find_fake_source(raw))
     if unreal:
@@ -126,7 +126,7 @@ def find_fake_source(raw: Mapping[str, Any]) -> str:
 
 
 def judge_readings(name: str, readings: Readings, rules: list[Threshold], agent_reason: str) -> CheckResult:
-    """Hold metrics against their thresholds; the worst one decides, all missed ones are named."""
+    """Compare metrics with their thresholds; the worst one decides, all missed ones are named."""
     outcomes = [(judge_bound(rule, readings), rule) for rule in rules]
     if not any(metric in readings.metrics for metric in (rule.metric for rule in rules)):
         # Seen, but no rule speaks of it: worth keeping, never worth a pass.
@@ -165,7 +165,7 @@ def format_agent_reason(agent_reason: str) -> list[str]:
 
 
 def judge_bound(rule: Threshold, readings: Readings) -> str:
-    """Hold one metric against one threshold."""
+    """Compare one metric with one threshold."""
     measured = readings.metrics.get(rule.metric)
     if measured is None:
         return "pass" if rule.absent == "skip" else "not_run"
@@ -179,7 +179,7 @@ def select_headline(readings: Readings, rules: list[Threshold]) -> Threshold | N
 
 
 def explain_miss(rule: Threshold, readings: Readings) -> str:
-    """Say what was missed: meaning, number and bound."""
+    """Return the text on a missed threshold: meaning, number and bound."""
     measured = readings.metrics.get(rule.metric)
     if measured is None:
         return f"{rule.metric} was not measured"

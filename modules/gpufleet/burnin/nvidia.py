@@ -106,7 +106,7 @@ def uncorrected(node: Element) -> int | None:
 
 
 def hardware_slowdown(node: Element) -> bool | None:
-    """Tell whether the hardware itself slows the GPU; the section was renamed in newer drivers."""
+    """Return whether the hardware itself slows the GPU; the section was renamed in newer drivers."""
     states = [
         yes(node, f"{section}/{prefix}_hw_{cause}")
         for section, prefix in (

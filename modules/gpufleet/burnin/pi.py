@@ -46,6 +46,6 @@ def parse_link_speed(text: object) -> float | None:
 
 
 def parse_link_width(text: object) -> int | None:
-    """Return the lanes of sysfs's ``1``; 0 and 255 mean that there is no link."""
+    """Return the lanes of sysfs's ``1``; 0 and 255 mean no link."""
     lanes = int(text) if isinstance(text, str) and re.fullmatch(r"\d{1,3}", text) else 0
     return lanes if 0 < lanes < 255 else None  # noqa: PLR2004 - PCIe's unknown width

@@ -1,4 +1,4 @@
-"""From a check's raw record to the metrics that thresholds speak of; pure, and never trusting the record."""
+"""Compute a check's metrics from its raw record; pure, and never trusting the record."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MEMORY_BACKED = {"tmpfs", "ramfs"}
 
 @dataclass(frozen=True)
 class Readings:
-    """Metrics of one check; ``shown`` is what a report displays where no single metric says it."""
+    """Metrics of one check; ``shown`` is what a report displays."""
 
     metrics: dict[str, float] = field(default_factory=dict)
     shown: float | str | None = None
@@ -25,7 +25,7 @@ class Readings:
 
 
 def parse_number(value: Any) -> float | None:
-    """Return a finite number, or None for anything else (booleans are no measurements)."""
+    """Return a finite number, or None for anything else (booleans do not count)."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if abs(value) < 1e18 and math.isfinite(value) else None  # noqa: PLR2004 - sanity

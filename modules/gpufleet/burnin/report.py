@@ -10,7 +10,7 @@ from gpufleet.boundary import packaged_json
 # Worst first: a measured failure outweighs what was not measured, and that outweighs a warning.
 OUTCOMES = ("fail", "not_run", "warn", "pass")
 HEADER_FIELDS = ("attempt", "node", "profile", "verdict", "started_at", "ended_at")
-MISSING_END = "the record has no end: the agent was ended or the node went down"
+MISSING_END = "the record has no end: the agent was stopped or the node went down"
 VERDICTS = ("healthy", "degraded", "faulty", "incomplete")
 
 

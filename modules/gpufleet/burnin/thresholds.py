@@ -1,4 +1,4 @@
-"""Thresholds and required checks: data with source and date, and a linter that distrusts them."""
+"""Thresholds and required checks: data with source and date, and a linter for implausible ones."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Threshold:
     date: str
 
     def is_met(self, measured: float) -> bool:
-        """Tell whether a measured value keeps the bound."""
+        """Return whether a measured value meets the bound."""
         if self.value is None:
             return True
         if self.bound == "floor":
@@ -46,7 +46,7 @@ class Threshold:
 
     @property
     def text(self) -> str:
-        """Say the bound as a person would."""
+        """Return the bound as text."""
         lead = {"floor": "at least", "ceiling": "at most", "below": "below"}.get(self.bound, "not judged")
         return f"{lead} {self.value:g} {self.unit}".rstrip() if self.value is not None else lead
 
@@ -99,7 +99,7 @@ def lint_thresholds(rows: tuple[Threshold, ...] | None = None) -> list[str]:
 
 
 def lint_threshold(row: Threshold) -> Iterator[str]:
-    """Yield what is wrong with one row."""
+    """Yield the mistakes of one row."""
     for name in ("source", "unit", "basis"):
         if not getattr(row, name):
             yield f"no {name}"
@@ -112,7 +112,7 @@ def lint_threshold(row: Threshold) -> Iterator[str]:
         or row.on_miss not in {"fail", "warn"}
         or row.absent not in {"not_run", "skip"}
     ):
-        yield f"unknown word among {row.bound!r}, {row.on_miss!r}, {row.absent!r}"
+        yield f"unknown value among {row.bound!r}, {row.on_miss!r}, {row.absent!r}"
     if (row.value is None) != (row.bound == "unjudged"):
         yield "a bound without a value"
     yield from lint_floor(row)
@@ -135,7 +135,7 @@ def lint_floor(row: Threshold) -> Iterator[str]:
 
 
 def is_date(text: str) -> bool:
-    """Tell an ISO date."""
+    """Return whether a text is an ISO date."""
     try:
         date.fromisoformat(text)
     except ValueError:

@@ -21,7 +21,7 @@ from gpufleet.cloud.user_data import cloud_init_with_keys
 ALARM_MINUTES = 5
 MAX_STEPS = 20  # AWS takes no more step adjustments in one policy
 STANDBY = "standby"
-# A public address is the cheapest way out to packages and images; the security group lets nobody in by it.
+# A public address is the cheapest way out to packages and images; the security group still blocks all other access.
 PUBLIC_ADDRESS = {"associate_public_ip_address": "true", "delete_on_termination": "true"}
 
 

@@ -193,7 +193,7 @@ def _network_arguments(parts: AwsPoolParts, index: int, template: Any) -> dict[s
     if template is not None:
         return {"launch_template": {"id": template.id, "version": template.latest_version.apply(str)}}
     subnet = parts.network.subnet(parts.zones[index % len(parts.zones)])
-    # A public address is the cheapest way out to packages and images; the security group lets nobody in by it.
+    # A public address is the cheapest way out to packages and images; the security group still blocks all other access.
     return {
         "subnet_id": subnet.id,
         "vpc_security_group_ids": [parts.security_group.id],

@@ -81,7 +81,7 @@ def _declare_node(parts: AzurePoolParts, index: int, node: str) -> dict[str, Any
     name = f"{pool.name}-{index + 1}"
     zone = parts.plan.zone_of(index)
     zones = [zone] if zone else None
-    # The way out: new Azure networks have none by default. The security group lets nobody in by it.
+    # The way out: new Azure networks have none by default. The security group still blocks all other access.
     public_address = network.PublicIPAddress(
         name,
         public_ip_address_name=node,

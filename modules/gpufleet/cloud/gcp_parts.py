@@ -50,7 +50,7 @@ class GcpPoolParts:
         }
 
     def network_interface(self) -> dict[str, Any]:
-        """Return the network card. A public address is the cheapest way out; the firewall lets nobody in by it."""
+        """Return the network card. A public address is the cheapest way out; the firewall still blocks access."""
         subnet = self.network.subnets[self.plan.pool.region]
         return {"subnetwork": subnet.id, "nic_type": "GVNIC", "access_configs": [{"network_tier": "PREMIUM"}]}
 

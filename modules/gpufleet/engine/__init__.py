@@ -1,4 +1,4 @@
-"""The Pulumi engine, found or built, and what it says as typed values.
+"""The Pulumi engine, found or built, and its output as typed values.
 
 In: a machine with or without `pulumi`, and the engine's own JSON: previews (``pulumi preview --json``), event
 logs (``--event-log``) and states (``pulumi stack export``). Out: an ``Engine`` that can run Python programs,

@@ -1,8 +1,8 @@
-"""Builds the engine and its Python language host from Go modules, once, into the user's cache.
+"""Build the engine and its Python language host from Go modules, once, into the user's cache.
 
-Two modules with their checksums are the recipe (``data/``). A build happens in a folder of its own beside
-the place where the result goes, and the finished folder is renamed there: an engine is there whole or not
-at all. Go keeps what it has compiled, so a build that was killed goes on where it was.
+Two modules with their checksums are the recipe (``data/``). A build runs in a
+temporary folder next to its target, and the finished folder is renamed to it: an incomplete engine is never
+visible. Go caches what it has compiled, so that an interrupted build resumes.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def ensure_engine(report: ReportLine) -> Engine:
         return engine
     installed_engine = find_installed_engine()
     if installed_engine:
-        report(f"{installed_engine.pulumi} will not do: {installed_engine.defect}")
+        report(f"{installed_engine.pulumi} cannot be used: {installed_engine.defect}")
     target = build_folder()
     with exclusive_lock(target.parent / ".lock", report, "building the Pulumi engine"):
         return find_built_engine() or _build_engine(target, report)

@@ -1,4 +1,4 @@
-"""Runs `pulumi` in a project, with its progress passed on line by line."""
+"""Run `pulumi` in a project and report its progress line by line."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def run_pulumi(
 ) -> str:
     """Run `pulumi` as found on the environment's PATH and return what it printed.
 
-    With ``say`` each line is passed on as it comes. A failure is an EnvironmentFault with the engine's own
-    last words.
+    With ``report`` each line is passed on as it comes. A failure is an EnvironmentFault with the engine's
+    last message.
     """
     command = _build_command(arguments, environment)
     output_lines: list[str] = []

@@ -1,4 +1,4 @@
-"""The engine's JSON, read from text; what cannot be read is told in one line."""
+"""The engine's JSON, read from text; a mistake becomes an error of one line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNEXPECTED = (LookupError, TypeError, AttributeError, ValueError, ArithmeticErro
 
 @contextmanager
 def name_source_in_errors(where: str) -> Iterator[None]:
-    """Name the file in an error that does not say where it is; what nobody foresaw of a shape is an error too."""
+    """Add the file's name to errors that have none; unexpected structures become errors too."""
     try:
         yield
     except InputError as error:
@@ -26,7 +26,7 @@ def name_source_in_errors(where: str) -> Iterator[None]:
     except UNEXPECTED as error:
         detail = f"{type(error).__name__} {printable(error, 80)}"
         raise InputError(
-            f"has another shape than the engine's: {detail}", where=where, remedy=REMEDY
+            f"does not have the engine's structure: {detail}", where=where, remedy=REMEDY
         ) from error
 
 

@@ -32,7 +32,7 @@ KINDS = frozenset(
 class Events:
     """The last phase of a log: its steps, the engine's own count of them, and how it ended.
 
-    ``planning`` tells a preview from an update; ``summary`` is None where the log ends before it.
+    ``is_preview`` distinguishes a preview from an update; ``summary`` is None where the log ends before it.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Events:
 
 
 def read_events(text: str, where: str) -> Events:
-    """Return what an event log says; a last line that was cut off is left out, another is an InputError."""
+    """Return the last phase of an event log; a last line that was cut off is left out, another is an InputError."""
     if not text.strip():
         raise InputError("empty: the engine wrote no event", where=where, remedy=REMEDY)
     records: list[Mapping[str, Any]] = []
@@ -82,7 +82,7 @@ def parse_events(events: Iterable[Mapping[str, Any]]) -> Events:
             raise
         except UNEXPECTED as error:
             raise InputError(
-                f"an engine event of another shape: {type(error).__name__} {error}", remedy=REMEDY
+                f"an engine event of unknown structure: {type(error).__name__} {error}", remedy=REMEDY
             ) from None
     last_phase = next((phase for phase in reversed(phases) if phase.steps), phases[-1])
     if last_phase.is_preview:

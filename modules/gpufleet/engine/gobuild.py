@@ -15,12 +15,12 @@ from gpufleet.errors import EnvironmentFault
 
 REPORT_INTERVAL_SECONDS = 5.0
 CHECKSUM_HINT = (
-    "a module differs from the checksum kept with gpufleet: check `go env GOPROXY`,"
+    "a module differs from its checksum in gpufleet: check `go env GOPROXY`,"
     " run `go clean -modcache`, then `gpufleet doctor --fix` again"
 )
 DOWNLOAD_HINT = (
     "the build needs the Go module proxy: check the network and `go env GOPROXY`, then run"
-    " `gpufleet doctor --fix` again (it goes on where it stopped), or install Pulumi itself"
+    " `gpufleet doctor --fix` again (it resumes where it stopped), or install Pulumi itself"
 )
 
 
@@ -59,7 +59,7 @@ class GoBuild:
     def _run_go(
         self, arguments: Sequence[str], progress: Callable[[int, str], str] | None = None, counted: str = ""
     ) -> str:
-        """Run one go command; return its output, and tell now and then how many lines of progress came."""
+        """Run one go command; return its output, and report the progress at intervals."""
         with tempfile.TemporaryFile("w+") as output:
             code, tail = self._run_with_progress(arguments, output.fileno(), progress, counted)
             if code:

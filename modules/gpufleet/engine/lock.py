@@ -1,4 +1,4 @@
-"""One at a time: a lock that ends with the process that holds it, however it ends."""
+"""An exclusive lock that the system releases when its process ends, however it ends."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 
 @contextmanager
 def exclusive_lock(path: Path, report: Callable[[str], None], activity: str) -> Iterator[None]:
-    """Hold the lock file ``path`` while the body runs; wait, and say so, where another holds it.
+    """Hold the lock file ``path`` while the body runs; if another process holds it, report that and wait.
 
-    The body may remove the file: whoever waited for it then makes and locks a new one.
+    The body may remove the file: a process that waited for it then creates and locks a new one.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = _acquire(path, report, activity)

@@ -48,7 +48,7 @@ def check_diagnostics(document: Mapping[str, Any]) -> None:
     """Raise an InputError with the cause where the diagnostics hold an error."""
     diagnostics = document.get("diagnostics") or []
     if not isinstance(diagnostics, list) or not all(isinstance(entry, Mapping) for entry in diagnostics):
-        raise InputError("not a preview: diagnostics of another shape", remedy=REMEDY)
+        raise InputError("not a preview: diagnostics of unknown structure", remedy=REMEDY)
     errors = [str(entry.get("message", "")) for entry in diagnostics if entry.get("severity") == "error"]
     if errors:
         message = next(

@@ -44,14 +44,14 @@ class Resource:
 
     @property
     def is_provider(self) -> bool:
-        """Whether this is a provider's own record, e.g. ``pulumi:providers:aws``."""
+        """True if this is a provider's own record, e.g. ``pulumi:providers:aws``."""
         return self.type.startswith("pulumi:providers:")
 
 
 def parse_resource(record: Mapping[str, Any], *, pending: str | None = None) -> Resource:
     """Return one resource from a record of a state or of a preview's step."""
     if not isinstance(record, Mapping):
-        raise InputError(f"a resource that is no mapping: {str(record)[:40]!r}", remedy=REMEDY)
+        raise InputError(f"a resource that is not a mapping: {str(record)[:40]!r}", remedy=REMEDY)
     urn = record.get("urn")
     if not isinstance(urn, str) or urn.count("::") < 3:  # noqa: PLR2004 - urn:pulumi:stack::project::type::name
         raise InputError(f"a resource without a URN: {str(urn)[:80]!r}", remedy=REMEDY)
@@ -112,11 +112,11 @@ def parse_state(document: Mapping[str, Any]) -> list[Resource]:
 
 def _check_mapping(value: Any, key: str) -> Mapping[str, Any]:
     if value is not None and not isinstance(value, Mapping):
-        raise InputError(f"is no mapping: {str(value)[:40]!r}", key=key, remedy=REMEDY)
+        raise InputError(f"is not a mapping: {str(value)[:40]!r}", key=key, remedy=REMEDY)
     return value or {}
 
 
 def _check_list(value: Any, key: str) -> list[Any]:
     if value is not None and not isinstance(value, list):
-        raise InputError(f"is no list: {str(value)[:40]!r}", key=key, remedy=REMEDY)
+        raise InputError(f"is not a list: {str(value)[:40]!r}", key=key, remedy=REMEDY)
     return value or []

@@ -62,7 +62,7 @@ def decode(value: Any) -> Any:
 def decode_object(value: Any) -> dict[str, Any]:
     """Return a decoded property bag; an absent one is empty."""
     if value is not None and not isinstance(value, dict):
-        raise InputError(f"properties that are no mapping: {str(value)[:40]!r}", remedy=REMEDY)
+        raise InputError(f"properties that are not a mapping: {str(value)[:40]!r}", remedy=REMEDY)
     return {str(key): decode(item) for key, item in (value or {}).items()}
 
 

@@ -87,7 +87,7 @@ class Volume(FrozenModel):
 
 
 class Mount(FrozenModel):
-    """A volume, or a folder of the node, as a container sees it."""
+    """A volume, or a folder of the node, mounted into a container."""
 
     volume: Name | None = None
     source: HostPath | None = None
@@ -116,7 +116,7 @@ class PortMap(FrozenModel):
 
     @property
     def is_local(self) -> bool:
-        """Tell whether only the node itself reaches it."""
+        """True if only the node itself reaches it."""
         return (self.address or "").startswith("127.")
 
     @model_validator(mode="before")
@@ -159,7 +159,7 @@ PORT_SCHEMA = {
 
 
 class Secret(FrozenModel):
-    """Something secret, by its name alone: the value is on the node or in podman's store, never in the spec."""
+    """A secret by its name only: the value is on the node or in podman's store, never in the spec."""
 
     name: Name
     kind: Annotated[
@@ -177,9 +177,7 @@ class Secret(FrozenModel):
     @model_validator(mode="after")
     def _check_fields_of_kind(self) -> Self:
         if self.env is not None and self.kind != "podman":
-            raise spec_error(
-                f"env goes with kind podman, not {self.kind}", "say kind: podman, or kind: env_file"
-            )
+            raise spec_error(f"env needs kind podman, not {self.kind}", "set kind: podman, or kind: env_file")
         if self.target is not None and (self.kind == "env_file" or self.env is not None):
             raise spec_error(
                 "target is where a file is mounted; this is given as a variable", "remove target"
@@ -188,17 +186,16 @@ class Secret(FrozenModel):
 
 
 class Health(FrozenModel):
-    """How to ask a container whether it is well; one that is not is killed and restarted."""
+    """A container's health check; an unhealthy container is killed and restarted."""
 
     command: Annotated[
-        SingleLine, Field(min_length=1, description="a shell command inside the container; 0 is well")
+        SingleLine,
+        Field(min_length=1, description="a shell command inside the container; exit code 0 is healthy"),
     ]
     interval_seconds: Seconds = 30
     timeout_seconds: Seconds = 10
     retries: Annotated[StrictInt, Field(ge=1, le=100)] = 3
-    start_seconds: Annotated[
-        StrictInt, Field(ge=0, le=86400, description="how long it may take to get well")
-    ] = 60
+    start_seconds: Annotated[StrictInt, Field(ge=0, le=86400, description="grace period after start")] = 60
 
 
 class Container(FrozenModel):
@@ -225,7 +222,7 @@ class Container(FrozenModel):
 
     @property
     def effective_name(self) -> str:
-        """Return its name; without one, the last word of its image."""
+        """Return the name; without one, the last part of the image's name."""
         image_name = self.image.partition("@")[0].rpartition("/")[2].partition(":")[0]
         return self.name or (
             re.sub(r"[^a-z0-9-]+", "-", image_name.lower()).strip("-")[:40].rstrip("-") or "app"
@@ -233,7 +230,7 @@ class Container(FrozenModel):
 
     @property
     def is_pinned(self) -> bool:
-        """Tell whether the image is one and the same for ever."""
+        """True if the image has a digest, so that it never changes."""
         return "@sha256:" in self.image
 
 

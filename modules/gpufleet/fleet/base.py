@@ -1,4 +1,4 @@
-"""What every model of the spec shares: frozen, no unknown keys, and words for refusals."""
+"""Base of every model of the spec: frozen, no unknown keys, one form of errors."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class FrozenModel(BaseModel):
 
 
 def spec_error(problem: str, remedy: str) -> PydanticCustomError:
-    """Return an error for a validator to raise: what is wrong, and what would be right."""
+    """Return an error for a validator to raise: the problem and its remedy."""
     return PydanticCustomError("gpufleet", "{problem}; {remedy}", {"problem": problem, "remedy": remedy})
 
 
 def pattern_annotations(pattern: str, meaning: str) -> tuple[AfterValidator, WithJsonSchema]:
-    """Return annotations for text of that form; ``meaning`` says in words what is expected."""
+    """Return annotations for text that matches a pattern; ``meaning`` describes it in errors."""
 
     def check(value: str) -> str:
         if not re.fullmatch(pattern, value):

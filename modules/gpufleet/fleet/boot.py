@@ -68,7 +68,7 @@ class BootSsh(FrozenModel):
     def _check_login(self) -> Self:
         if not self.authorized_keys and self.stack is None:
             raise spec_error(
-                "nobody could log in", "give authorized_keys, or the stack whose ssh.authorized_keys hold"
+                "has no SSH key", "give authorized_keys, or the stack with the ssh.authorized_keys to use"
             )
         return self
 
@@ -91,7 +91,7 @@ class Netboot(FrozenModel):
 
 
 class Boot(FrozenModel):
-    """What ``gpufleet nodes export --format cloud-init`` makes a rack's first boot of."""
+    """The settings of a rack's first boot, for ``gpufleet nodes export --format cloud-init``."""
 
     medium: Medium = "nvme"
     image: Image | None = None
@@ -102,7 +102,7 @@ class Boot(FrozenModel):
     radio: Literal["off", "as_is"] = "off"
     interface: Annotated[
         Annotated[str, _interface, _interface_schema] | None,
-        Field(description="what the image calls its wired network; left out: as images of its family do"),
+        Field(description="the image's name of the wired interface; default: the one of its family"),
     ] = None
     gateway: IPv4Address | None = None
     dns: tuple[IPv4Address, ...] = ()
@@ -124,7 +124,7 @@ class Boot(FrozenModel):
         order = self.boot_order
         if medium_mode not in order:
             raise spec_error(
-                f"order never tries {medium_mode}, the medium is {self.medium}", f"add {medium_mode}"
+                f"order does not contain {medium_mode}, but the medium is {self.medium}", f"add {medium_mode}"
             )
         if order[-1] not in ("restart", "stop") or len(order) > MAX_BOOT_STEPS:
             raise spec_error(
@@ -135,12 +135,12 @@ class Boot(FrozenModel):
             raise spec_error(f"nothing after {final_step} is ever tried", f"put {final_step} last, once")
         if "rpiboot" in order[:-2]:
             raise spec_error(
-                "rpiboot knows no timeout: nothing after it is tried", "put it last before restart"
+                "rpiboot has no timeout: nothing after it is tried", "put it last before restart"
             )
         return self
 
     @model_validator(mode="after")
     def _check_netboot(self) -> Self:
         if self.medium == "netboot" and self.netboot is None:
-            raise spec_error("medium netboot needs to know its server", "give netboot.server")
+            raise spec_error("medium netboot needs a server", "give netboot.server")
         return self

@@ -20,7 +20,7 @@ KeyPath = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing wrong: where in the document, what, and what would be right."""
+    """A mistake: its place in the document, the problem and the remedy."""
 
     path: KeyPath
     text: str
@@ -29,7 +29,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Document:
-    """A part of a YAML file. ``label`` names the file, ``prefix`` the key that the part stands under."""
+    """A part of a YAML file. ``label`` names the file, ``prefix`` the key that contains the part."""
 
     label: str
     node: Any
@@ -51,7 +51,7 @@ class Document:
         return line if line is not None else _line_of_self(self.node)
 
     def build_error(self, problem: Problem, other_count: int = 0) -> InputError:
-        """Return the problem as one line; ``more`` is how many others there are."""
+        """Return the problem as one line; ``other_count`` is the number of further problems."""
         line = self.find_line(problem.path)
         return InputError(
             to_one_line(problem.text),
@@ -85,7 +85,7 @@ def to_plain_values(node: Any) -> Any:
 
 
 def find_ambiguous_numbers(node: Any, path: KeyPath = ()) -> Iterator[Problem]:
-    """Name each whole number that the engine's YAML 1.1 would read differently, or not as a number at all."""
+    """Yield a problem for each integer that the engine's YAML 1.1 parser would read differently."""
     if isinstance(node, Mapping):
         for key, value in node.items():
             yield from find_ambiguous_numbers(value, (*path, str(key)))
@@ -111,12 +111,12 @@ def _describe_ambiguity(number: ScalarInt) -> str:
 
 
 def to_one_line(text: str) -> str:
-    """Return a text with what would break the line, or hide in it, written as an escape."""
+    """Return a text on one line: line breaks and invisible characters are escaped."""
     return printable(text, MAX_PART_LENGTH)
 
 
 def format_path(prefix: str, path: KeyPath) -> str:
-    """Return a path as people write it: ``gpufleet:fleet.pools[1].purchase.kind``."""
+    """Return a path as text: ``gpufleet:fleet.pools[1].purchase.kind``."""
     text = prefix
     for step in path:
         text += f"[{step}]" if isinstance(step, int) else f"{'.' if text else ''}{step}"

@@ -1,4 +1,4 @@
-"""pydantic's errors in our words: the value, what would be right, what was probably meant."""
+"""Explain pydantic's errors: the value, what is expected, what was probably meant."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ EXPECTED_FORMS = {
 
 
 def explain_errors(error: ValidationError, model: type[BaseModel], data: Any) -> list[Problem]:
-    """Return every problem that pydantic found, in our words."""
+    """Return every problem that pydantic found, as our messages."""
     problems = [_explain_error(item, model, data) for item in error.errors(include_url=False)]
     parents_of_unknown_keys = {problem.path[:-1] for problem in problems if problem.text.startswith(UNKNOWN)}
     # A misspelt key is also a missing one: say only what the user wrote.

@@ -1,4 +1,4 @@
-"""What hardware of our own costs per hour: facts with a source each, and the formula."""
+"""The hourly cost of owned hardware: figures, each with its source, and the formula."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PLAIN_NUMBER_SOURCE = "a number in the file, without a source"
 
 
 class Fact(FrozenModel):
-    """A figure and where it is from. A figure that nobody measured says so: ``assumption: true``."""
+    """A figure and its source. A figure that was not measured has ``assumption: true``."""
 
     value: StrictFloat
     source: Annotated[str, Field(min_length=3)]
@@ -31,7 +31,7 @@ class Fact(FrozenModel):
 
 
 def _expand_plain_number(value: Any) -> Any:
-    """Let a plain number stand for a fact that nobody sourced: an assumption."""
+    """Accept a plain number as a figure without a source: an assumption."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return {"value": value, "source": PLAIN_NUMBER_SOURCE, "assumption": True}
     return value
@@ -81,7 +81,7 @@ class HardwareCost(FrozenModel):
     @model_validator(mode="after")
     def _check_capital(self) -> Self:
         if (self.capital_usd is None) == (self.capital_eur is None):
-            raise spec_error("the capital is not given once", "give capital_usd or capital_eur")
+            raise spec_error("the capital is missing or given twice", "give capital_usd or capital_eur")
         if self.capital_eur is not None and self.usd_per_eur is None:
             raise spec_error("capital_eur has no exchange rate", "add usd_per_eur with its source and date")
         return self
@@ -94,7 +94,7 @@ class HardwareCost(FrozenModel):
                 raise spec_error(f"{name} is {value:g}", f"give {meaning}")
         for first, second in PAIRS:
             if (getattr(self, first) is None) != (getattr(self, second) is None):
-                raise spec_error(f"{first} and {second} go together", "give both or neither")
+                raise spec_error(f"{first} and {second} must be given together", "give both or neither")
         return self
 
     def usd_per_hour(self, nodes: int) -> float:
@@ -130,7 +130,7 @@ class HardwareCost(FrozenModel):
 
     @property
     def missing_parts(self) -> tuple[str, ...]:
-        """Return the parts that nobody declared: they are not in the cost."""
+        """Return the parts that are not declared and so not in the cost."""
         declared_parts = set(self.parts_usd_per_hour(1))
         return tuple(
             part for part in ("space", "staff", "network", "maintenance") if part not in declared_parts
@@ -175,7 +175,7 @@ class HardwareCost(FrozenModel):
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """Return the figures that nobody measured, by name: flagged as assumed, or plain numbers in the file."""
+        """Return the names of figures that were not measured: flagged as assumed, or plain numbers in the file."""
         capital = {"capital": self.capital_usd or self.capital_eur, "usd_per_eur": self.usd_per_eur}
         figures = capital | {name: getattr(self, name) for name in FIGURES if name in self.model_fields_set}
         return tuple(name for name, fact in figures.items() if fact is not None and fact.assumption)

@@ -1,4 +1,4 @@
-"""Host names: each is declared in one place of a project, or Ansible would reach another machine under it."""
+"""Host names: each is declared once in a project, so that Ansible reaches the right machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpufleet.fleet.spec import Spec
 
 CONFIG_KEY = "gpufleet:fleet"
 RESERVED = frozenset(("all", "localhost", "missing", "ungrouped"))
-"""Names that Ansible or the inventory gives a meaning of its own."""
+"""Names with a special meaning in Ansible or in the inventory."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def check_host_names(declarations: Iterable[HostNameDeclaration]) -> None:
         for name in declaration.names:
             if name in RESERVED:
                 raise _build_error(
-                    declaration, f"{name!r} has a meaning of its own in Ansible", "give the node another name"
+                    declaration, f"{name!r} is reserved by Ansible", "give the node another name"
                 )
             earlier = places.setdefault(name, declaration)
             if earlier is not declaration and not earlier.key == declaration.key == "workstations":
@@ -57,7 +57,7 @@ def check_host_names(declarations: Iterable[HostNameDeclaration]) -> None:
 
 
 def rack_declarations(racks: Mapping[Path, Rack], root: Path) -> Iterator[HostNameDeclaration]:
-    """Give the host names of rack files."""
+    """Yield the host names of rack files."""
     for path, rack in racks.items():
         yield HostNameDeclaration(
             path, relative_label(path, root), "nodes", tuple(node.name for node in rack.nodes)
@@ -65,7 +65,7 @@ def rack_declarations(racks: Mapping[Path, Rack], root: Path) -> Iterator[HostNa
 
 
 def stack_declarations(root: Path) -> Iterator[HostNameDeclaration]:
-    """Give the host names of all stack files; what is wrong in them is for the reader of that stack to say."""
+    """Yield the host names of all stack files; loading that stack reports its mistakes."""
     for path in sorted((root / "stacks").glob("Pulumi.*.yaml")):
         spec = _read_spec(path)
         if isinstance(spec, Mapping):
@@ -77,7 +77,7 @@ def check_project_host_names(root: Path, stack: str = "", spec: Spec | None = No
 
     ``spec`` stands for the stack's own file, which may be another or none at all.
     """
-    # A broken rack file is said by whoever needs that rack.
+    # A broken rack file is reported when its rack is loaded.
     racks = load_racks(root / "inventory", root, skip_broken=True)
     stacks = [
         declaration

@@ -1,4 +1,4 @@
-"""What a pool's nodes boot, where it is not what we would choose."""
+"""The image of a pool's nodes, if it is not the default one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _owner, _owner_schema = pattern_annotations(r"self|[a-z0-9-]{6,30}", "self, an A
 
 
 class CustomImage(FrozenModel):
-    """An image of ours: one by its id, or the newest of a name. Packer makes them (docs/images.md)."""
+    """A custom image: by its id, or the newest one with a name. Packer builds them (docs/images.md)."""
 
     id: Annotated[str, _id, _id_schema] | None = None
     name: Annotated[

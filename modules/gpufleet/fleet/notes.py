@@ -1,4 +1,4 @@
-"""Planning notes: what a declared fleet means for the budget, in sentences."""
+"""Planning notes: sentences on what a declared fleet costs and what it does not do."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def node_usd_per_hour(pool: Pool) -> float | None:
 
 
 def planning_notes(fleet: Fleet) -> tuple[str, ...]:
-    """Return what somebody who plans this fleet should know before it is built."""
+    """Return notes that are useful before the fleet is built."""
     sentences = (
         _note_reserved_cost(fleet),
         _note_affordable_hours(fleet),
@@ -36,7 +36,7 @@ def planning_notes(fleet: Fleet) -> tuple[str, ...]:
 
 
 def _note_burn_in_not_run(fleet: Fleet) -> str:
-    """Say which parts of templates are only kept for now: nobody shall wait for a test that is never run."""
+    """Return a note on burn-in profiles that nothing runs yet."""
     used_templates = _used_templates(fleet)
     templates = sorted(name for name in used_templates if fleet.templates[name].burn_in != "quick")
     return (
@@ -47,7 +47,7 @@ def _note_burn_in_not_run(fleet: Fleet) -> str:
 
 
 def _note_volumes_without_disk(fleet: Fleet) -> str:
-    """Say that volumes in a cloud are folders on what the machine has: nobody shall wait for a disk."""
+    """Return a note that volumes in a cloud are folders, not cloud disks."""
     pools = {pool.template for pool in fleet.pools}
     names = sorted(name for name in pools if name and fleet.resolve_blueprint(name).application.volumes)
     return (
@@ -59,7 +59,7 @@ def _note_volumes_without_disk(fleet: Fleet) -> str:
 
 
 def _note_images_without_digest(fleet: Fleet) -> str:
-    """Say which images may change under a running fleet."""
+    """Return a note on images that may change under a running fleet."""
     images = [
         container.image
         for name in sorted(_used_templates(fleet))

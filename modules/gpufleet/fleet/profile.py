@@ -49,7 +49,7 @@ def _check_machine(name: str) -> str:
             return catalog.get_machine(name, cloud).name
         except InputError:
             continue
-    raise spec_error(f"{name!r} is no machine that we know", "give a machine of the catalogue")
+    raise spec_error(f"{name!r} is not a known machine", "give a machine of the catalogue")
 
 
 def _check_accelerator(name: str) -> str:
@@ -107,7 +107,7 @@ class Driver(FrozenModel):
 
     @model_validator(mode="after")
     def _check_vendor(self) -> Self:
-        """Refuse a driver of nobody's: without a vendor nothing would be installed, and nobody would be told."""
+        """Refuse driver settings without a vendor: nothing would be installed."""
         set_fields = self.model_fields_set - {"vendor"}
         if (
             self.vendor == "none"
@@ -136,7 +136,7 @@ class MigCards(FrozenModel):
 
 
 def _expand_short_mig(value: object) -> object:
-    """Let a profile, or a mapping of profiles to how many, stand for all cards."""
+    """Accept a profile, or a mapping of profiles to counts, for all cards."""
     if isinstance(value, str) or (isinstance(value, dict) and "profiles" not in value):
         return [{"profiles": value}]
     return [value] if isinstance(value, dict) else value
@@ -169,7 +169,7 @@ class SoftwareProfile(FrozenModel):
 
     @model_validator(mode="after")
     def _check_vendors_agree(self) -> Self:
-        """Refuse what only another vendor's driver can carry."""
+        """Refuse settings that need another vendor's driver."""
         vendor_by_key: tuple[tuple[str, Any, str], ...] = (
             ("cuda", self.cuda, "nvidia"),
             ("mig", self.mig, "nvidia"),
@@ -179,7 +179,7 @@ class SoftwareProfile(FrozenModel):
             if value is not None and self.driver.vendor != vendor:
                 raise spec_error(
                     f"{key} needs driver.vendor {vendor}, not {self.driver.vendor}",
-                    f"say driver: {{vendor: {vendor}}}, or remove {key}",
+                    f"set driver: {{vendor: {vendor}}}, or remove {key}",
                 )
         if self.driver.module != "auto" and self.driver.vendor != "nvidia":
             raise spec_error(

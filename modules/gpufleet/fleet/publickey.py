@@ -1,4 +1,4 @@
-"""A public SSH key, as the spec and rack files take it: whole, and never the private half."""
+"""A public SSH key in the spec and rack files: complete, and never the private half."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def _check_public_key(value: str) -> str:
             f"{value[:30]!r} is not an SSH public key", "give a line like 'ssh-ed25519 AAAA… you'"
         )
     if not _is_complete_key(*value.split()[:2]):
-        problem = "the key is damaged: its body is not a whole key of the type it says"
+        problem = "the key is damaged: its body is not a complete key of its type"
         raise spec_error(problem, "copy the .pub file's line")
     return value
 
 
 def _is_complete_key(key_type: str, body: str) -> bool:
-    """Tell whether a key's body is a row of RFC 4253 strings to its very end, of which the first is its type."""
+    """Return whether a key's body consists of RFC 4253 strings, of which the first is its type."""
     try:
         remaining_bytes = base64.b64decode(body, validate=True)
     except ValueError:

@@ -13,7 +13,7 @@ Band = Literal["<5%", "5-10%", "10-15%", "15-20%"]
 
 
 class SpotWork(FrozenModel):
-    """How the work on a pool bears interruptions: what a useful hour of spot costs follows from it."""
+    """How interruptions affect the work on a pool; gives the cost of a useful hour of spot."""
 
     interruptions_per_month: Annotated[
         StrictFloat | None, Field(ge=0, description="of one node that runs all month, as observed or assumed")
@@ -34,7 +34,9 @@ class SpotWork(FrozenModel):
     @model_validator(mode="after")
     def _check_one_rate(self) -> Self:
         if (self.interruptions_per_month is None) == (self.band is None):
-            raise spec_error("interruptions are not given once", "give interruptions_per_month or band")
+            raise spec_error(
+                "interruptions are missing or given twice", "give interruptions_per_month or band"
+            )
         return self
 
 
@@ -61,7 +63,7 @@ class Spot(FrozenModel):
         Literal["delete", "stop"], Field(description="what the cloud does to a node it takes back")
     ] = "delete"
     fallback: Annotated[
-        Literal["on_demand"] | None, Field(description="what to run on while there is no spot capacity")
+        Literal["on_demand"] | None, Field(description="what to use while there is not enough spot capacity")
     ] = None
     max_usd_per_hour: Annotated[
         PositiveFloat | None, Field(description="highest price per node; AWS and Azure only")
@@ -78,7 +80,7 @@ class Spot(FrozenModel):
 
 
 class Reserved(FrozenModel):
-    """Capacity held for us. It bills around the clock, used or not."""
+    """Reserved capacity. It bills around the clock, used or not."""
 
     kind: Literal["reserved"]
     reservation: Annotated[
@@ -96,7 +98,7 @@ class Reserved(FrozenModel):
 
     @property
     def price_kind(self) -> PriceKind:
-        """Return the price that applies: without a term, held capacity costs what on-demand does."""
+        """Return the price that applies: without a term, reserved capacity costs as much as on-demand."""
         kinds: dict[str | None, PriceKind] = {None: "on_demand", "1y": "reserved_1y", "3y": "reserved_3y"}
         return kinds[self.term]
 

@@ -46,7 +46,9 @@ def parse_slot(name: str) -> int:
     """Return the slot that a name ends in: blade07 sits in slot 7."""
     digits = re.search(r"(\d+)$", name)
     if digits is None or int(digits[1]) == 0:
-        raise spec_error(f"{name!r} does not say its slot", "give slot, or end the name in the slot's number")
+        raise spec_error(
+            f"{name!r} does not end in a slot number", "give slot, or end the name in the slot's number"
+        )
     return int(digits[1])
 
 
@@ -104,7 +106,7 @@ def _check_not_empty(entries: tuple[NodeEntry, ...]) -> tuple[NodeEntry, ...]:
 
 
 class RackNode(FrozenModel):
-    """One node as the rack file declares it, everything filled in that the rack says for all."""
+    """One node as the rack file declares it, with the rack's defaults filled in."""
 
     name: Name
     slot: Slot
@@ -141,7 +143,7 @@ class Rack(FrozenModel):
     @model_validator(mode="before")
     @classmethod
     def _expand_range(cls, data: Any) -> Any:
-        """Let ``nodes: blade[01-20]`` stand for a list of one entry."""
+        """Accept ``nodes: blade[01-20]`` as a list of one entry."""
         if isinstance(data, dict) and isinstance(data.get("nodes"), str):
             return {**data, "nodes": [{"name": data["nodes"]}]}
         return data
@@ -161,7 +163,7 @@ class Rack(FrozenModel):
 
     @model_validator(mode="after")
     def _check_gateway(self) -> Self:
-        """See that the gateway is a neighbour of the nodes and none of them."""
+        """Check that the gateway is in the nodes' network and is not a node."""
         gateway = self.boot.gateway if self.boot else None
         if gateway is None:
             return self

@@ -1,4 +1,4 @@
-"""Rack files on disk: one read each, the fast reader first, the one that knows lines where something is wrong."""
+"""Rack files on disk: the fast parser first; the slower one that knows line numbers only for errors."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def relative_label(path: Path, root: Path) -> str:
 
 
 def _yaml_files(folder: Path, root: Path | None) -> Iterator[tuple[Path, str]]:
-    """Give the YAML files of a folder, each with its label; symbolic links of the folder are followed once."""
+    """Yield the YAML files of a folder, each with its label; symbolic links of the folder are followed once."""
     prefix = relative_label(folder, root or folder.parent)
     for path in sorted(folder.glob("*.y*ml")):
         yield path, f"{prefix}/{path.name}"
@@ -117,13 +117,13 @@ def _load_with_lines(path: Path, label: str) -> Rack:
 
 
 def _name_problem(rack: Rack, path: Path) -> Problem:
-    return Problem(("name",), f"is {rack.name!r} in a file called {path.name}", f"say {path.stem!r}")
+    return Problem(("name",), f"is {rack.name!r} in a file called {path.name}", f"set {path.stem!r}")
 
 
 def _machine_problems(rack: Rack) -> list[Problem]:
-    """Return a problem for every machine of a rack that the catalogue does not know, or that brings its own cards.
+    """Return a problem for every machine of a rack that is unknown, or has built-in cards besides the declared ones.
 
-    A GPU server may be one of the owner's own making: then its cards must be said.
+    A GPU server may be custom-built: then its accelerators must be declared.
     """
     declared_machines: list[tuple[tuple[str | int, ...], str, bool]] = [
         (("machine",), rack.machine, bool(rack.accelerators))
@@ -139,7 +139,7 @@ def _machine_problems(rack: Rack) -> list[Problem]:
         except InputError as error:
             if rack.kind == "servers":
                 if not has_accelerators:
-                    remedy = f"{error.remedy}; for a server of your own say its accelerators"
+                    remedy = f"{error.remedy}; for a custom server declare its accelerators"
                     problems.append(Problem(key, error.problem, remedy))
             else:
                 problems.append(Problem(key, error.problem, error.remedy))

@@ -56,7 +56,7 @@ class Count(FrozenModel):
 
     @property
     def is_elastic(self) -> bool:
-        """Tell whether the cloud may change the number of nodes by itself."""
+        """True if the cloud may change the number of nodes by itself."""
         return self.min != self.max
 
     @model_validator(mode="before")
@@ -91,7 +91,7 @@ def _check_number(count: int) -> None:
     if count < 0:
         raise spec_error(f"{count} is negative", f"give 0 to {MAX_NODES} nodes")
     if count > MAX_NODES:
-        raise spec_error(f"{count} is more than a pool may hold", f"give 0 to {MAX_NODES} nodes")
+        raise spec_error(f"{count} is more than a pool can have", f"give 0 to {MAX_NODES} nodes")
 
 
 class Budget(FrozenModel):

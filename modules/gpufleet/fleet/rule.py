@@ -1,4 +1,4 @@
-"""What a legality rule is, and the table of keys that belong to another kind of purchase."""
+"""Validation rules, and the table of keys that belong to another kind of purchase."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FleetCheck = Callable[["Fleet"], Iterator[Problem]]
 
 @dataclass(frozen=True)
 class Rule:
-    """Why a combination is refused, in the words of the error, and who says so."""
+    """Why a combination is refused, with the source of the rule."""
 
     id: str
     reason: str
@@ -35,7 +35,7 @@ FLEET_CHECKS: list[tuple[Rule, FleetCheck]] = []
 def register_rule(rule: Rule) -> Rule:
     """Add a rule to the table; ids are unique."""
     if rule.id in RULES:
-        raise ValueError(f"rule {rule.id} is there twice")
+        raise ValueError(f"rule {rule.id} is registered twice")
     RULES[rule.id] = rule
     return rule
 
@@ -71,12 +71,12 @@ def fleet_rule(id_: str, *, reason: str, source: str) -> Callable[[FleetCheck], 
 
 
 def check_fleet(fleet: Fleet) -> list[Problem]:
-    """Return what the rules refuse once the racks are read."""
+    """Return the problems that the rules find once the racks are read."""
     return [_add_rule_id(rule, problem) for rule, run_check in FLEET_CHECKS for problem in run_check(fleet)]
 
 
 def check_spec(spec: Spec) -> list[Problem]:
-    """Return what the rules refuse in a spec, each problem with the rule's id."""
+    """Return the problems that the rules find in a spec, each with the rule's id."""
     problems = [_add_rule_id(rule, problem) for rule, run_check in SPEC_CHECKS for problem in run_check(spec)]
     for index, pool in enumerate(spec.pools):
         for rule, test in POOL_CHECKS:

@@ -1,4 +1,4 @@
-"""The spec itself: what ``gpufleet:fleet`` of a stack may say."""
+"""The spec: the keys and values of ``gpufleet:fleet`` in a stack."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Pool(FrozenModel):
 
 
 class Workstation(FrozenModel):
-    """A machine on somebody's desk. Without cost facts it is unpriced, and said to be."""
+    """A machine on somebody's desk. Without cost facts it is reported as unpriced."""
 
     name: Name
     machine: str

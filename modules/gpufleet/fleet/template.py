@@ -1,4 +1,4 @@
-"""A template's fourth step: the reusable whole, a blueprint of what a node of any origin becomes."""
+"""A template and its blueprint: the resolved hardware, software, application and burn-in of a node."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Blueprint(FrozenModel):
 
     @property
     def engine(self) -> Literal["podman", "docker", "none"]:
-        """Return the container engine: podman where something needs one and nobody chose."""
+        """Return the container engine: podman if something needs one and none is chosen."""
         chosen = self.software.container_engine
         if chosen != "auto":
             return chosen

@@ -66,7 +66,7 @@ def run_stress_ng(host: Host) -> dict[str, Any]:
     """Run stress-ng's own verified CPU methods where asked for and present."""
     seconds = math.ceil(host.get_param("stress_ng_seconds", 0.0))
     if not seconds:
-        return {"ran": False, "reason": "not asked for (stress_ng_seconds)"}
+        return {"ran": False, "reason": "not requested (stress_ng_seconds)"}
     if host.which("stress-ng") is None:
         return {"ran": False, "reason": "stress-ng is not installed"}
     argv = ["stress-ng", "--cpu", "0", "--verify", "--metrics-brief", "--timeout", f"{seconds}s"]

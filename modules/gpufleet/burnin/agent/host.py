@@ -1,4 +1,4 @@
-"""How a check reaches the host: files, commands and parameters, each replaceable in a test."""
+"""A check's access to the host: files, commands and parameters, each replaceable in a test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_OUTPUT_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Output:
-    """What a command left behind."""
+    """A command's exit code and output."""
 
     code: int
     out: str
@@ -37,12 +37,12 @@ class Result:
 
 
 def not_run_result(reason: str, **raw: Any) -> Result:
-    """Say why nothing was measured."""
+    """Return a result without a measurement, with the reason."""
     return Result("not_run", reason, raw=raw)
 
 
 def error_result(reason: str, **raw: Any) -> Result:
-    """Say that a tool was there but did not answer as it should."""
+    """Return an error: a tool is installed but failed."""
     return Result("error", reason, raw=raw)
 
 
@@ -74,7 +74,7 @@ class Host:
     which: Callable[[str], str | None] = shutil.which
 
     def path(self, name: str) -> Path:
-        """Return where an absolute path of the host lies."""
+        """Return an absolute path of the host, below ``root``."""
         return Path(self.root) / name.lstrip("/")
 
     def read_text(self, name: str) -> str | None:

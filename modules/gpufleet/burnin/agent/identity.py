@@ -1,4 +1,4 @@
-"""Who this host is, from the places where firmware and the system say it."""
+"""The host's identity, from firmware and the system."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ def read_identity(host: Host) -> dict[str, Any]:
 
 
 def is_raspberry_pi(host: Host) -> bool:
-    """Tell a Raspberry Pi by its device tree."""
+    """Return whether the device tree names a Raspberry Pi."""
     return any("Raspberry Pi" in (host.read_text(f"{tree}/model") or "") for tree in DEVICE_TREES)

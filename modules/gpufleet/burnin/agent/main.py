@@ -36,7 +36,7 @@ def run_check(name: str, host: Host) -> Result:
 
 
 def record_check(name: str, host: Host, journal: Journal, tried: int) -> Record:
-    """Run one check and write it down; give up on one that never comes back."""
+    """Run one check and record it; give up on one that never finishes."""
     started = now()
     if tried >= TRIES:
         result = Result(
@@ -51,7 +51,7 @@ def record_check(name: str, host: Host, journal: Journal, tried: int) -> Record:
 
 
 def run_attempt(attempt: str, profile: str, names: list[str], host: Host, journal: Journal) -> None:
-    """Run what an attempt still lacks, from its start line to its end line."""
+    """Run an attempt's remaining checks, from its start record to its end record."""
     before = journal.resume(attempt)
     journal.replay(before)
     if any(record.get("type") == "end" for record in before):
@@ -67,7 +67,7 @@ def run_attempt(attempt: str, profile: str, names: list[str], host: Host, journa
 
 
 def build_start_record(attempt: str, profile: str, host: Host) -> Record:
-    """Return the line that says who, what and how."""
+    """Return the record with attempt, profile, parameters and host."""
     return {
         "type": "start",
         "attempt": attempt,
@@ -128,7 +128,7 @@ def run_agent(args: argparse.Namespace, stream: TextIO) -> int:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Do what the command line says."""
+    """Run the agent's command line."""
     args = build_parser().parse_args(argv)
     if args.verb == "run":
         policy = Policy(is_orphaned=watch_session(args.session)) if args.attached else Policy()

@@ -15,7 +15,7 @@ from .host import Host, Result, error_result
 
 COUNTERS = ("rx_packets", "tx_packets", "rx_errors", "tx_errors", "rx_dropped", "tx_dropped", "rx_crc_errors")
 LOOPBACK = "127.0.0.1"
-# RFC 863's discard port: nobody listens, and the refusal that comes back is a round trip all the same.
+# RFC 863's discard port: no service listens there, and the refusal that comes back is a round trip too.
 DISCARD_PORT = 9
 CHUNK_BYTES = 1 << 18
 TRIP_COUNT = 10
@@ -55,7 +55,7 @@ def read_link(host: Host, name: str) -> dict[str, Any]:
 
 
 def choose_peer(host: Host) -> tuple[str, str]:
-    """Return whom to measure against, and how that was chosen."""
+    """Return the peer to measure against, and how it was chosen."""
     if host.get_param("peer", ""):
         return host.get_param("peer", ""), "parameter"
     controller = os.environ.get("SSH_CONNECTION", "").split(" ")[0]

@@ -13,7 +13,7 @@ LINK_FILES = ("current_link_speed", "current_link_width", "max_link_speed", "max
 
 
 def run_tool(host: Host, *argv: str) -> Result:
-    """Ask a tool and keep its answer as it is; the measured value is read from it centrally."""
+    """Run a tool and record its output; the controller parses it."""
     if host.which(argv[0]) is None:
         return not_run_result(f"{argv[0]} is not installed")
     output = host.run(argv, COMMAND_SECONDS)
@@ -70,10 +70,10 @@ def read_drive(host: Host, base: str, name: str) -> dict[str, Any]:
 
 
 def is_namespace(controller: str, part: str) -> bool:
-    """Tell a namespace's folder (nvme0n1, or nvme0c0n1 with multipath) from other files."""
+    """Return whether a name is a namespace's folder (nvme0n1, or nvme0c0n1 with multipath) from other files."""
     return re.fullmatch(controller + r"(c\d+)?n\d+", part) is not None
 
 
 def check_blade(host: Host) -> Result:
-    """Keep what the blade's own agent says about fan, power and identity; nothing is judged by it."""
+    """Record the status of the blade's agent (fan, power, identity); it is not judged."""
     return run_tool(host, "bladectl", "get", "status")

@@ -1,4 +1,4 @@
-"""SMART: what drives say about themselves, through smartctl's JSON."""
+"""SMART: the drives' own health data, through smartctl's JSON."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def read_drive(host: Host, name: str) -> dict[str, Any]:
 
 
 def check_smart(host: Host) -> Result:
-    """Ask every drive."""
+    """Read the health of every drive."""
     if host.which("smartctl") is None:
         return not_run_result("smartctl is not installed")
     names = list_drives(host)

@@ -126,7 +126,7 @@ def run_fio(host: Host, folder: str) -> dict[str, Any]:
     """Run fio's verified mixed load where asked for and present."""
     seconds = host.get_param("fio_seconds", 0.0)
     if not seconds:
-        return {"ran": False, "reason": "not asked for (fio_seconds)"}
+        return {"ran": False, "reason": "not requested (fio_seconds)"}
     if host.which("fio") is None:
         return {"ran": False, "reason": "fio is not installed"}
     name = os.path.join(folder, f".gpufleet-fio-{os.getpid()}")  # noqa: PTH118 - descriptors throughout
@@ -176,7 +176,7 @@ def check_storage(host: Host) -> Result:
 
 
 def is_read_only(mount: dict[str, str]) -> bool | None:
-    """Tell whether a filesystem is mounted read-only, as after an error; None when the mount is not listed."""
+    """Return whether a filesystem is mounted read-only, as after an error; None when the mount is not listed."""
     return "ro" in mount["options"].split(",") if mount else None
 
 

@@ -143,7 +143,7 @@ def is_ansible(process: Process) -> bool:
 
 
 def kill_descendants(root: int, policy: Policy) -> None:
-    """Kill everything below a process, again and again until nothing is left but what the policy spares."""
+    """Kill all descendants of a process, repeatedly, except those that the policy spares."""
     deadline = time.monotonic() + SWEEP_SECONDS
     while time.monotonic() < deadline:
         reap_children()
@@ -255,7 +255,7 @@ class _Keeper:
         self.stopped = self.stopped or number
 
     def _work(self, keeper: int) -> None:
-        """Do the work and leave; never returns."""
+        """Run the work and exit; never returns."""
         code = 1
         try:
             if self.policy.foreground:
@@ -272,7 +272,7 @@ class _Keeper:
             os._exit(code)
 
     def _close_streams(self) -> None:
-        """Let go of the streams, so that who reads them sees the work's end as their end."""
+        """Close the streams, so that their readers see the end when the work ends."""
         null = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
             os.dup2(null, descriptor)
@@ -319,7 +319,7 @@ class _Keeper:
         return members
 
     def _stop_ssh_masters(self, root: int) -> None:
-        """End the SSH connections that the work kept open for later commands."""
+        """Stop the SSH connections that the work left open for later commands."""
         title_prefix = b"ssh: " + os.fsencode(self.policy.scratch) + b"/"
         for process in list_descendants(root) if self.policy.scratch else ():
             with contextlib.suppress(OSError):
@@ -330,7 +330,7 @@ class _Keeper:
 def watch_session(session: int = 0) -> Callable[[], bool]:
     """Return a function that is true once the process that started us, or its SSH session, has ended.
 
-    Whoever started us may name the session's process: it may have ended before we could look for it.
+    The caller may name the session's process: it may have ended before we could look for it.
     """
     table = {process.pid: process for process in read_processes()}
     watched = [os.getppid()]

@@ -18,7 +18,7 @@ from .supervisor import die_with_parent
 def spawn_child(job: Callable[[], Any], *, new_session: bool) -> tuple[int, int]:
     """Fork a child that writes its result as JSON; return its pid and the pipe to read.
 
-    ``lead`` gives it a session of its own, so that it and its children can be ended together.
+    ``new_session`` lets it and its children be killed together.
     """
     reader, writer = os.pipe()
     parent, pid = os.getpid(), os.fork()
@@ -62,7 +62,7 @@ def read_until(reader: int, deadline: float) -> bytes | None:
 
 
 def kill_child(pid: int, *, group: bool) -> int:
-    """End a child (and its session) if it still runs; return its wait status."""
+    """Kill a child (and its session) if it still runs; return its wait status."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if group:
             os.killpg(pid, signal.SIGKILL)
@@ -72,13 +72,13 @@ def kill_child(pid: int, *, group: bool) -> int:
 
 
 def collect_result(child: tuple[int, int], deadline: float, *, group: bool) -> Any:
-    """Return a child's answer; a missing one says whether it hung or died, and of what."""
+    """Return a child's answer; a missing one becomes an error with the cause."""
     pid, reader = child
     text = read_until(reader, deadline)
     os.close(reader)
     status = kill_child(pid, group=group)
     if text is None:
-        return {"error": "ran past its time limit and was ended"}
+        return {"error": "ran past its time limit and was stopped"}
     try:
         return json.loads(text)
     except ValueError:
