@@ -14,15 +14,15 @@ NAMES = Path(__file__).parents[1] / "cases" / "catalog" / "names.csv"
 CASES = [(row["asked"], row["means"]) for row in csv.DictReader(NAMES.open(encoding="utf-8"))]
 
 
-@pytest.mark.parametrize(("asked", "means"), [case for case in CASES if case[1][0] != "!"])
-def test_what_people_call_hardware_is_understood(asked, means):
-    assert catalog.get_accelerator(asked).name == means
+@pytest.mark.parametrize(("query", "means"), [case for case in CASES if case[1][0] != "!"])
+def test_what_people_call_hardware_is_understood(query, means):
+    assert catalog.get_accelerator(query).name == means
 
 
-@pytest.mark.parametrize(("asked", "answer"), [(a, m[1:]) for a, m in CASES if m[0] == "!"])
-def test_what_means_nothing_or_several_things_is_refused_with_the_choice(asked, answer):
+@pytest.mark.parametrize(("query", "answer"), [(a, m[1:]) for a, m in CASES if m[0] == "!"])
+def test_what_means_nothing_or_several_things_is_refused_with_the_choice(query, answer):
     with pytest.raises(InputError) as refused:
-        catalog.get_accelerator(asked)
+        catalog.get_accelerator(query)
     assert answer in str(refused.value)
 
 

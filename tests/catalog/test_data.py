@@ -137,8 +137,8 @@ def test_cards_of_machines_are_in_the_catalogue_and_their_memory_fits():
     known = catalog.load_accelerators()
     for machine in table.load_machines().values():
         for card in machine.accelerators:
-            whole = known[card.model].memory_gib * card.share
-            assert card.memory_gib <= whole * 1.01, machine
+            memory_gib = known[card.model].memory_gib * card.share
+            assert card.memory_gib <= memory_gib * 1.01, machine
             assert 1 <= card.count <= 16, machine
 
 
@@ -149,7 +149,7 @@ def test_attachable_cards_are_in_the_catalogue():
 
 
 def test_retired_machines_cannot_be_bought_and_their_substitutes_can():
-    for (cloud, name), gone in table.load_retirements().items():
+    for (cloud, name), retirement in table.load_retirements().items():
         assert (cloud, name) not in table.load_machines()
-        assert gone.substitutes
-        assert all((cloud, other) in table.load_machines() for other in gone.substitutes), gone
+        assert retirement.substitutes
+        assert all((cloud, other) in table.load_machines() for other in retirement.substitutes), retirement

@@ -10,7 +10,7 @@ gguf = pytest.importorskip("gguf")
 Q8, Q4K = gguf.GGMLQuantizationType.Q8_0, gguf.GGMLQuantizationType.Q4_K
 
 
-def made(path, *, kind="llama", tensors=None, **keys):
+def write_gguf(path, *, kind="llama", tensors=None, **keys):
     """Write a small but whole GGUF file."""
     writer = gguf.GGUFWriter(path, kind)
     settings = {
@@ -47,7 +47,7 @@ def test_bytes_are_those_of_the_tensors(tmp_path):
         "output.weight": blocks(1000, 256, Q8),
         "blk.0.ffn_down.weight": blocks(256, 512, Q4K),
     }
-    model = catalog.get_model(str(made(tmp_path / "toy.gguf", tensors=tensors)))
+    model = catalog.get_model(str(write_gguf(tmp_path / "toy.gguf", tensors=tensors)))
     assert dict(model.stored) == {"f16": 512000, "q8_0": 1000 * 256 / 32 * 34, "q4_k": 256 * 512 / 256 * 144}
     assert model.parameters == 1000 * 256 * 2 + 256 * 512
     assert sizing.weight_bytes(model, "as_stored") == sum(dict(model.stored).values())
@@ -56,7 +56,7 @@ def test_bytes_are_those_of_the_tensors(tmp_path):
 
 
 def test_the_shape_is_read(tmp_path):
-    model = catalog.get_model(str(made(tmp_path / "toy.gguf")))
+    model = catalog.get_model(str(write_gguf(tmp_path / "toy.gguf")))
     assert (model.name, model.layers, model.heads, model.kv_heads, model.head_dim) == ("Toy", 2, 4, 2, 64)
     assert (model.vocabulary, model.tied_embeddings, model.max_context) == (1000, True, 2048)
 
@@ -67,7 +67,7 @@ def test_experts_that_a_token_does_not_meet_are_idle(tmp_path):
         "token_embd.weight": (np.zeros((10, 256), np.float16), None),
         "blk.0.ffn_down_exps.weight": (np.zeros((8, 256, 64), np.float16), None),
     }
-    model = catalog.get_model(str(made(tmp_path / "moe.gguf", tensors=tensors, **keys)))
+    model = catalog.get_model(str(write_gguf(tmp_path / "moe.gguf", tensors=tensors, **keys)))
     assert (model.experts.count, model.experts.per_token, model.experts.intermediate) == (8, 2, 64)
     assert model.active_parameters == 10 * 256 + 8 * 256 * 64 / 4
 
@@ -80,7 +80,7 @@ def test_latent_attention_is_read(tmp_path):
         "attention.key_length": 48,
         "attention.value_length": 32,
     }
-    model = catalog.get_model(str(made(tmp_path / "mla.gguf", kind="deepseek2", **keys)))
+    model = catalog.get_model(str(write_gguf(tmp_path / "mla.gguf", kind="deepseek2", **keys)))
     assert (model.latent.kv_rank, model.latent.rope_dim, model.latent.nope_dim, model.latent.value_dim) == (
         32,
         16,
@@ -92,15 +92,15 @@ def test_latent_attention_is_read(tmp_path):
 
 def test_windows_follow_the_architecture(tmp_path):
     model = catalog.get_model(
-        str(made(tmp_path / "w.gguf", kind="gemma2", **{"attention.sliding_window": 4096}))
+        str(write_gguf(tmp_path / "w.gguf", kind="gemma2", **{"attention.sliding_window": 4096}))
     )
     assert (model.sliding_window, model.sliding_layers) == (4096, 1)
 
 
-@pytest.mark.parametrize("keep", [0, 3, 4, 10, 50, 200, -1000, -1])
-def test_a_truncated_file_is_told_in_one_line(tmp_path, keep):
-    whole = made(tmp_path / "whole.gguf").read_bytes()
-    (tmp_path / "cut.gguf").write_bytes(whole[:keep])
+@pytest.mark.parametrize("kept_bytes", [0, 3, 4, 10, 50, 200, -1000, -1])
+def test_a_truncated_file_is_told_in_one_line(tmp_path, kept_bytes):
+    content = write_gguf(tmp_path / "whole.gguf").read_bytes()
+    (tmp_path / "cut.gguf").write_bytes(content[:kept_bytes])
     with pytest.raises(InputError, match=r"cut\.gguf: is not a complete GGUF file") as error:
         catalog.get_model(str(tmp_path / "cut.gguf"))
     assert "\n" not in str(error.value)
@@ -129,26 +129,26 @@ def test_what_is_no_gguf_is_told_in_one_line(tmp_path, junk):
 
 
 def test_damage_inside_the_header_is_told(tmp_path):
-    whole = bytearray(made(tmp_path / "whole.gguf").read_bytes())
-    whole[24:32] = b"\xff" * 8  # the length of the first key
-    (tmp_path / "bad.gguf").write_bytes(whole)
+    content = bytearray(write_gguf(tmp_path / "whole.gguf").read_bytes())
+    content[24:32] = b"\xff" * 8  # the length of the first key
+    (tmp_path / "bad.gguf").write_bytes(content)
     with pytest.raises(InputError):
         catalog.get_model(str(tmp_path / "bad.gguf"))
 
 
 def test_a_missing_key_is_named(tmp_path):
     with pytest.raises(InputError, match=r"llama\.block_count: is missing"):
-        catalog.get_model(str(made(tmp_path / "toy.gguf", block_count=None)))
+        catalog.get_model(str(write_gguf(tmp_path / "toy.gguf", block_count=None)))
 
 
 def test_parts_of_a_split_file_count_together(tmp_path):
-    made(tmp_path / "big-00001-of-00002.gguf")
-    made(tmp_path / "big-00002-of-00002.gguf", tensors={"blk.0.ffn_up.weight": blocks(512, 256, Q8)})
+    write_gguf(tmp_path / "big-00001-of-00002.gguf")
+    write_gguf(tmp_path / "big-00002-of-00002.gguf", tensors={"blk.0.ffn_up.weight": blocks(512, 256, Q8)})
     model = catalog.get_model(str(tmp_path / "big-00001-of-00002.gguf"))
     assert dict(model.stored) == {"f16": 512000, "q8_0": 512 * 256 / 32 * 34}
 
 
 def test_a_missing_part_is_named(tmp_path):
-    made(tmp_path / "big-00001-of-00002.gguf")
+    write_gguf(tmp_path / "big-00001-of-00002.gguf")
     with pytest.raises(InputError, match=r"part big-00002-of-00002\.gguf is missing"):
         catalog.get_model(str(tmp_path / "big-00001-of-00002.gguf"))

@@ -11,8 +11,12 @@ from gpufleet.catalog.table import load_rows
 CASES = Path(__file__).parents[1] / "cases" / "catalog" / "bad_rows.csv"
 BAD = list(csv.DictReader(CASES.read_text(encoding="utf-8").splitlines()))
 PARTS = load_rows("accelerators.csv")
-USUAL, MISTAKES = load_rows("architectures.csv"), load_rows("mistakes.csv")
-SOURCES, GIVEN, HOSTS = load_rows("sources.csv"), load_rows("accelerator_sources.csv"), load_rows("hosts.csv")
+ARCHITECTURES, MISTAKES = load_rows("architectures.csv"), load_rows("mistakes.csv")
+SOURCES, FIELD_SOURCES, HOSTS = (
+    load_rows("sources.csv"),
+    load_rows("accelerator_sources.csv"),
+    load_rows("hosts.csv"),
+)
 RATES = (
     "fp16_tflops_dense",
     "bf16_tflops_dense",
@@ -27,37 +31,41 @@ def changed(name, fields):
     return [row | fields if row["name"] == name else row for row in PARTS]
 
 
-def usual(row):
+def expected_matrix_ratio(row):
     """What the linter compares a part's rates with."""
-    lines = (line for line in USUAL if row["architecture"].startswith(line["architecture"]))
+    lines = (line for line in ARCHITECTURES if row["architecture"].startswith(line["architecture"]))
     return next((line["matrix_per_fp32"].replace("none", "") for line in lines), "")
 
 
-def found(parts):
-    return {(finding.rule, finding.field) for finding in lint.lint_accelerators(parts, USUAL, MISTAKES)}
+def find_rules(parts):
+    return {
+        (finding.rule, finding.field) for finding in lint.lint_accelerators(parts, ARCHITECTURES, MISTAKES)
+    }
 
 
 def assignments(text):
     """What a case changes: `field=value`, several apart by a blank before the next field's name."""
     fields = {}
-    for word in text.split(" "):
-        if "=" in word:
-            field, value = word.split("=", 1)
+    for token in text.split(" "):
+        if "=" in token:
+            field, value = token.split("=", 1)
             fields[field] = value
         else:
-            fields[field] += f" {word}"
+            fields[field] += f" {token}"
     return fields
 
 
-WITH_MATRIX_UNITS = [row for row in PARTS if usual(row) and row["fp32_tflops"] and row["fp16_tflops_dense"]]
+WITH_MATRIX_UNITS = [
+    row for row in PARTS if expected_matrix_ratio(row) and row["fp32_tflops"] and row["fp16_tflops_dense"]
+]
 WITH_DRAM = [
     row for row in PARTS if not row["bandwidth_gb_s"] or float(row["bandwidth_gb_s"]) < lint.SRAM_MIN_GB_S
 ]
 
 
 def test_what_ships_has_no_finding():
-    assert lint.lint_accelerators(PARTS, USUAL, MISTAKES) == []
-    assert lint.lint_sources(PARTS, GIVEN, SOURCES) == []
+    assert lint.lint_accelerators(PARTS, ARCHITECTURES, MISTAKES) == []
+    assert lint.lint_sources(PARTS, FIELD_SOURCES, SOURCES) == []
     assert lint.lint_hosts(HOSTS, PARTS, SOURCES) == []
 
 
@@ -68,8 +76,10 @@ def test_a_mistake_in_circulation_is_found(case):
     fields = assignments(case["changed"])
     row = next(row for row in PARTS if row["name"] == case["row"])
     alone = case["rule"] != "ambiguous"  # a name is ambiguous beside others
-    assert (case["rule"], case["field"]) in found([row | fields] if alone else changed(case["row"], fields))
-    assert (case["rule"], case["field"]) not in found([row])
+    assert (case["rule"], case["field"]) in find_rules(
+        [row | fields] if alone else changed(case["row"], fields)
+    )
+    assert (case["rule"], case["field"]) not in find_rules([row])
 
 
 def test_cases_and_rules_know_the_same_rules():
@@ -85,61 +95,63 @@ def test_any_part_with_every_matrix_rate_doubled_is_found(row):
     """As sparse figures are: the ratios between precisions stay, only fp32 tells."""
     doubled = {rate: str(float(row[rate]) * 2) for rate in RATES if row[rate]}
     at_half_rate = row["name"] in ("A10G", "L40")  # doubled, they look like their sister cards
-    assert ("sparse" in {rule for rule, _ in found([row | doubled])}) != at_half_rate
+    assert ("sparse" in {rule for rule, _ in find_rules([row | doubled])}) != at_half_rate
 
 
 @pytest.mark.parametrize("row", WITH_DRAM, ids=lambda row: row["name"])
 def test_any_figure_in_the_wrong_unit_is_found(row):
     """TB/s for GB/s, MiB for GiB."""
     mib = row | {"memory_gib": str(float(row["memory_gib"]) * 1024), "memory_options": ""}
-    assert ("unit", "memory_gib") in found([mib])
+    assert ("unit", "memory_gib") in find_rules([mib])
     if row["bandwidth_gb_s"]:
         tb_s = row | {"bandwidth_gb_s": str(float(row["bandwidth_gb_s"]) / 1000)}
-        assert ("unit", "bandwidth_gb_s") in found([tb_s])
+        assert ("unit", "bandwidth_gb_s") in find_rules([tb_s])
 
 
 def test_a_field_without_a_source_is_found():
-    lacking = [row for row in GIVEN if not (row["name"] == "T4" and "memory_gib" in row["fields"])]
+    lacking = [row for row in FIELD_SOURCES if not (row["name"] == "T4" and "memory_gib" in row["fields"])]
     messages = [str(finding) for finding in lint.lint_sources(PARTS, lacking, SOURCES)]
     assert "T4: memory_gib: no source [source]" in messages
 
 
 def test_a_source_that_is_not_listed_is_found():
-    given = [row | {"source": "hearsay"} if row["name"] == "T4" else row for row in GIVEN]
-    messages = [str(finding) for finding in lint.lint_sources(PARTS, given, SOURCES)]
+    field_sources = [row | {"source": "hearsay"} if row["name"] == "T4" else row for row in FIELD_SOURCES]
+    messages = [str(finding) for finding in lint.lint_sources(PARTS, field_sources, SOURCES)]
     assert any("'hearsay' is not in sources.csv" in message for message in messages)
     assert "T4: memory_gib: no source [source]" in messages
 
 
 def test_a_source_for_an_empty_field_is_found():
-    messages = [str(finding) for finding in lint.lint_sources(changed("T4", {"tdp_w": ""}), GIVEN, SOURCES)]
+    messages = [
+        str(finding) for finding in lint.lint_sources(changed("T4", {"tdp_w": ""}), FIELD_SOURCES, SOURCES)
+    ]
     assert messages == ["T4: tdp_w: has a source but is empty [source]"]
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"kind": "recalled"}, "'recalled' is not one of"),
         ({"address": ""}, "needs a title, an address and a date"),
         ({"title": "recalled from a talk"}, "a recollection is not a source"),
     ],
 )
-def test_a_source_that_is_none_is_found(fields, said):
+def test_a_source_that_is_none_is_found(fields, message):
     spoilt = [SOURCES[0] | fields, *SOURCES[1:]]
-    assert [said in str(finding) for finding in lint.lint_sources(PARTS, GIVEN, spoilt)] == [True]
+    assert [message in str(finding) for finding in lint.lint_sources(PARTS, FIELD_SOURCES, spoilt)] == [True]
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"accelerator": "RTX 6000"}, "'RTX 6000' is not in accelerators.csv"),
         ({"accelerator_memory_gib": "160"}, "M2 (10) is not sold with 160 GiB"),
         ({"source": ""}, "'' is not in sources.csv"),
     ],
 )
-def test_a_host_that_cannot_be_is_found(fields, said):
+def test_a_host_that_cannot_be_is_found(fields, message):
     host = next(row for row in HOSTS if row["name"] == "MacBook Pro M2 16GB")
-    assert [said in str(finding) for finding in lint.lint_hosts([host | fields], PARTS, SOURCES)] == [True]
+    assert [message in str(finding) for finding in lint.lint_hosts([host | fields], PARTS, SOURCES)] == [True]
 
 
 def test_a_known_mistake_is_of_a_part_that_is_there_and_not_what_ships():

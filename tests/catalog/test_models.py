@@ -21,7 +21,7 @@ def test_parameters_are_those_published(row):
 
 
 @pytest.mark.parametrize(
-    ("asked", "name"),
+    ("query", "name"),
     [
         ("llama-3.1-70b", "Llama-3.1-70B"),
         ("qwen2.5-7b", "Qwen2.5-7B"),
@@ -44,8 +44,8 @@ def test_parameters_are_those_published(row):
         ("235b", "Qwen3-235B-A22B"),
     ],
 )
-def test_a_model_is_found_by_any_unambiguous_part_of_its_name(asked, name):
-    assert catalog.get_model(asked).name == name
+def test_a_model_is_found_by_any_unambiguous_part_of_its_name(query, name):
+    assert catalog.get_model(query).name == name
 
 
 def test_an_ambiguous_name_lists_the_candidates():
@@ -116,7 +116,7 @@ def test_tensors_by_hand():
 
 def test_a_number_is_no_part_of_a_longer_one():
     """A 3 does not stand in LLaMA-30B."""
-    with pytest.raises(InputError, match="ambiguous") as told:
+    with pytest.raises(InputError, match="ambiguous") as error:
         catalog.get_model("llama-3")
-    assert "LLaMA-30B" not in str(told.value)
-    assert "Llama-3-8B" in str(told.value)
+    assert "LLaMA-30B" not in str(error.value)
+    assert "Llama-3-8B" in str(error.value)

@@ -28,9 +28,9 @@ def prices(tmp_path, clean_env):
     return run
 
 
-def one_line(done, code, words):
+def one_line(done, code, message):
     assert done.returncode == code, done.stderr
-    assert words in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert len(done.stderr.strip().split("\n\nhint: ")[0].splitlines()) == 1, done.stderr
 
@@ -46,16 +46,16 @@ def test_the_table_is_cheapest_first_and_marks_spot_that_is_dearer_than_a_commit
 
 def test_json_carries_price_age_and_source(prices):
     done = prices("--gpu", "h100", "--count", 16, "--purchase", "on_demand", "--limit", 2, "--json")
-    found = json.loads(done.stdout)
-    assert (found["currency"], found["more"], len(found["offers"])) == ("USD", True, 2)
-    for offer in found["offers"]:
+    document = json.loads(done.stdout)
+    assert (document["currency"], document["more"], len(document["offers"])) == ("USD", True, 2)
+    for offer in document["offers"]:
         assert offer["usd_per_hour_of_all"] == pytest.approx(
             offer["usd_per_hour"] * offer["machines"], abs=1e-4
         )
         assert offer["machines"] * offer["accelerators"] >= 16
         assert offer["source"]
         assert offer["age_days"] is None or offer["age_days"] > 0
-    totals = [offer["usd_per_hour_of_all"] for offer in found["offers"]]
+    totals = [offer["usd_per_hour_of_all"] for offer in document["offers"]]
     assert totals == sorted(totals)
 
 
@@ -73,15 +73,15 @@ def test_nothing_that_fits_is_an_answer_of_no(prices):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
         (("--gpu", "volta 9000"), "unknown accelerator 'volta 9000'"),
         (("import", "none.csv"), "none.csv: cannot be read: No such file or directory"),
         (("import", "-", "--accept", "everything"), "no check has the code 'everything'"),
     ],
 )
-def test_mistakes_are_one_line_and_exit_code_2(prices, arguments, words):
-    one_line(prices(*arguments, stdin=HEAD), 2, words)
+def test_mistakes_are_one_line_and_exit_code_2(prices, arguments, message):
+    one_line(prices(*arguments, stdin=HEAD), 2, message)
 
 
 @pytest.mark.parametrize(
@@ -118,24 +118,25 @@ def test_a_file_comes_in_is_said_to_be_known_and_changes_the_list(prices, tmp_pa
 
 def test_what_is_set_apart_is_said_by_check_and_can_be_accepted(prices):
     text = HEAD + "".join(
-        f"aws,us-west-2,g6.xlarge,{way},0.80,2026-11-01,our offer\n" for way in ("on_demand", "spot")
+        f"aws,us-west-2,g6.xlarge,{purchase},0.80,2026-11-01,our offer\n"
+        for purchase in ("on_demand", "spot")
     )
     looked = prices("check", "-", stdin=text)
     one_line(looked, 1, "1 suspicious prices")
     done = prices("import", "-", "--json", stdin=text)
-    found = json.loads(done.stdout)
-    assert (done.returncode, found["imported"], found["set_apart"]) == (0, 1, 1)
-    assert found["findings"][0]["code"] == "spot-not-cheaper"
-    assert found["findings"][0]["where"] == "standard input:3"
+    document = json.loads(done.stdout)
+    assert (done.returncode, document["imported"], document["set_apart"]) == (0, 1, 1)
+    assert document["findings"][0]["code"] == "spot-not-cheaper"
+    assert document["findings"][0]["where"] == "standard input:3"
     accepted = prices("import", "-", "--accept", "spot-not-cheaper", stdin=text)
     assert "2 prices imported" in accepted.stdout
     one_line(prices("check"), 1, "1 suspicious prices")
 
 
 def test_a_store_that_is_not_there_is_one_line(clean_env, tmp_path):
-    for words in (["--gpu", "t4"], ["status"], ["check"]):
+    for arguments in (["--gpu", "t4"], ["status"], ["check"]):
         done = subprocess.run(
-            [sys.executable, "-m", "gpufleet", "prices", *words], cwd=tmp_path, capture_output=True, text=True,
+            [sys.executable, "-m", "gpufleet", "prices", *arguments], cwd=tmp_path, capture_output=True, text=True,
             env=clean_env | {"GPUFLEET_PRICES": "none.db"}, timeout=60, check=False,
         )  # fmt: skip
         one_line(
@@ -168,13 +169,13 @@ def test_status_says_age_coverage_sources_and_what_was_set_apart(prices):
     prices("import", "-", stdin=text)
     done = prices("status")
     assert done.returncode == 0
-    for words in ("embedded", "days old", "on_demand", "reserved_3y", "karpenter-azure", "zero-price"):
-        assert words in done.stdout
-    found = json.loads(prices("status", "--json").stdout)
-    assert found["set_apart"] == [["zero-price", 1]]
-    assert {each["cloud"] for each in found["coverage"]} == {"aws", "azure", "gcp"}
-    assert all(0 < each["spot"] <= each["on_demand"] <= each["types"] for each in found["coverage"])
-    assert found["unfinished"] == []
+    for expected in ("embedded", "days old", "on_demand", "reserved_3y", "karpenter-azure", "zero-price"):
+        assert expected in done.stdout
+    document = json.loads(prices("status", "--json").stdout)
+    assert document["set_apart"] == [["zero-price", 1]]
+    assert {each["cloud"] for each in document["coverage"]} == {"aws", "azure", "gcp"}
+    assert all(0 < each["spot"] <= each["on_demand"] <= each["types"] for each in document["coverage"])
+    assert document["unfinished"] == []
 
 
 def test_without_a_store_the_snapshot_answers_and_an_import_says_where_it_could_go(prices):

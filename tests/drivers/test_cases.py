@@ -58,39 +58,39 @@ def bus(case):
 def facts_of(case):
     """Write a case's short form as the facts that a host would send."""
     system, version = case["os"].split()
-    told = {"pci": bus(case), "os": {"id": system, "version_id": version}, "date": "2026-11-21"}
-    told["kernel"] = case.get("kernel", KERNELS.get(system, "6.1.0-50-amd64"))
-    told["arch"] = case.get("arch", "x86_64")
-    told["candidates"] = offers(case.get("offers", "none"))
+    document = {"pci": bus(case), "os": {"id": system, "version_id": version}, "date": "2026-11-21"}
+    document["kernel"] = case.get("kernel", KERNELS.get(system, "6.1.0-50-amd64"))
+    document["arch"] = case.get("arch", "x86_64")
+    document["candidates"] = offers(case.get("offers", "none"))
     for key in (
         "newest_kernel", "secure_boot", "headers_installed", "packages", "loaded", "held", "container",
         "virtual", "raspberry",
     ):  # fmt: skip
         if key in case:
-            told[key] = case[key]
-    return HostFacts.from_json(told)
+            document[key] = case[key]
+    return HostFacts.from_json(document)
 
 
 def short(package):
     return f"{package['name']}={package['version']}" if package["version"] else package["name"]
 
 
-def shorten(made):
+def shorten(plan):
     """Return a plan in the cases' short form."""
-    told = made.as_json()
-    fabric, cuda, rocm = told["fabric_manager"], told["cuda"], told["rocm"]
-    return told | {
-        "packages": [short(each) for each in told["packages"]],
+    document = plan.as_json()
+    fabric, cuda, rocm = document["fabric_manager"], document["cuda"], document["rocm"]
+    return document | {
+        "packages": [short(each) for each in document["packages"]],
         "fabric_manager": [short(each) for each in fabric["packages"]] if fabric else None,
         "cuda": [short(each) for each in cuda["packages"]] if cuda else None,
         "compat": [short(each) for each in cuda["compat"]] if cuda else None,
         "rocm": [short(each) for each in rocm["packages"]] if rocm else None,
         "gfx": rocm["gfx"] if rocm else None,
-        "repositories": [each["name"] for each in told["repositories"]],
-        "cards": [f"{each['count']} {each['name']}" for each in told["cards"]],
-        "reboot": told["reboot"]["needed"],
-        "refusal": told["refusal"]["code"] if told["refusal"] else None,
-        "reasons": [each["code"] for each in told["reasons"]],
+        "repositories": [each["name"] for each in document["repositories"]],
+        "cards": [f"{each['count']} {each['name']}" for each in document["cards"]],
+        "reboot": document["reboot"]["needed"],
+        "refusal": document["refusal"]["code"] if document["refusal"] else None,
+        "reasons": [each["code"] for each in document["reasons"]],
     }
 
 

@@ -26,7 +26,10 @@ def host(name, group="train", cards=True, **changed):
 
 
 def codes(*hosts):
-    return {(found.host, found.code, found.kind) for found in consistency.check_consistency(hosts).findings}
+    return {
+        (finding.host, finding.code, finding.kind)
+        for finding in consistency.check_consistency(hosts).findings
+    }
 
 
 def test_hosts_that_agree():

@@ -27,7 +27,7 @@ def test_shipped_data_has_no_problem():
 
 
 @pytest.mark.parametrize(
-    ("change", "word"),
+    ("change", "message"),
     [
         ({"pci": "10DE:2330"}, "not a PCI id"),
         ({"pci": "10de:233"}, "not a PCI id"),
@@ -41,8 +41,8 @@ def test_shipped_data_has_no_problem():
         ({"architecture": "CDNA3"}, "the id is of vendor nvidia"),
     ],
 )
-def test_a_wrong_card_is_named(change, word):
-    assert any(word in line for line in lint.find_bad_cards([CARD | change]))
+def test_a_wrong_card_is_named(change, message):
+    assert any(message in line for line in lint.find_bad_cards([CARD | change]))
 
 
 def test_a_card_twice_is_named():
@@ -76,8 +76,8 @@ def test_wrong_rules_and_branches_are_named():
 def test_every_pci_accelerator_of_the_catalogue_resolves():
     named = {name for card in table.load_cards().values() for name in card.catalogue}
     parts = catalog.load_accelerators()
-    wanted = {name for name, part in parts.items() if part.kind not in NO_PCI} - NO_ID
-    assert wanted - named == set()
+    expected = {name for name, part in parts.items() if part.kind not in NO_PCI} - NO_ID
+    assert expected - named == set()
     assert named - set(parts) == set()
 
 
@@ -86,12 +86,16 @@ def test_architectures_agree_with_the_catalogue():
     parts = catalog.load_accelerators()
     for card in table.load_cards().values():
         for name in card.catalogue:
-            said = parts[name].architecture
-            if said.split()[0] in table.load_architectures():
-                generation = "Blackwell Ultra" if said.startswith("Blackwell Ultra") else said.split()[0]
+            architecture = parts[name].architecture
+            if architecture.split()[0] in table.load_architectures():
+                generation = (
+                    "Blackwell Ultra"
+                    if architecture.startswith("Blackwell Ultra")
+                    else architecture.split()[0]
+                )
                 assert card.architecture.startswith(generation), name  # GCN5.1 is the catalogue's GCN5
-            if card.gfx and "gfx" in said:
-                assert card.gfx in said, name
+            if card.gfx and "gfx" in architecture:
+                assert card.gfx in architecture, name
 
 
 def test_every_rule_is_used_and_every_refusal_has_a_remedy():
@@ -107,12 +111,12 @@ def test_every_rule_is_used_and_every_refusal_has_a_remedy():
         )
         if "remedy" in rule:
             fields = {name for _, name, _, _ in string.Formatter().parse(rule["remedy"]) if name}
-            assert fields <= {"remedy", *_words(rule["message"]), *_extra(code)}, code
+            assert fields <= {"remedy", *_placeholders(rule["message"]), *_extra(code)}, code
         else:
             assert not refused, code
 
 
-def _words(text):
+def _placeholders(text):
     return {name for _, name, _, _ in string.Formatter().parse(text) if name}
 
 
@@ -142,13 +146,15 @@ def test_cuda_table_matches_the_majors():
 
 
 def test_branches_with_an_architecture_that_ends():
-    ends = {row.name: row.last_branch for row in table.load_architectures().values() if row.last_branch}
-    assert ends == {"Maxwell": 580, "Pascal": 580, "Volta": 580}
+    last_branches = {
+        row.name: row.last_branch for row in table.load_architectures().values() if row.last_branch
+    }
+    assert last_branches == {"Maxwell": 580, "Pascal": 580, "Volta": 580}
 
 
 def test_each_kind_of_problem_in_the_shipped_files_is_looked_for(monkeypatch):
     """A table of its own for each file, with one mistake that only that file's check finds."""
-    wrong = {
+    invalid_tables = {
         "cards.csv": [CARD | {"market": "gaming"}],
         "branches.csv": [{"branch": "700", "kind": "odd", "end_of_life": "", "proprietary": "yes",
                           "default_module": "open", "sources": "pci-ids", "as_of": "2026-10-24"}],
@@ -156,7 +162,7 @@ def test_each_kind_of_problem_in_the_shipped_files_is_looked_for(monkeypatch):
                       "sources": "pci-ids", "as_of": "2026-10-24"}],
         "sources.csv": [{"id": "gossip", "as_of": "lately"}],
     }  # fmt: skip
-    monkeypatch.setattr(lint, "load_rows", lambda name: wrong.get(name, []))
+    monkeypatch.setattr(lint, "load_rows", lambda name: invalid_tables.get(name, []))
     monkeypatch.setattr(lint, "load_rules", lambda: {"a.b": {"message": "", "source": "pci-ids"}})
     monkeypatch.setattr(lint, "load_systems", lambda: {"odd-1": {"as_of": "2026-10-24", "sources": "gossip"}})
     assert lint.find_problems() == [

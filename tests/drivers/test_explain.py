@@ -16,15 +16,17 @@ STRANGE = T4 | {"device": "fffe"}
 SYSTEM = {"id": "debian", "version_id": "12"}
 
 
-def made(*devices, wanted=None, **more):
-    told = {
+def build_plan(*devices, requested=None, **more):
+    document = {
         "pci": list(devices),
         "os": SYSTEM,
         "kernel": "6.1.0-50-amd64",
         "arch": "x86_64",
         "secure_boot": False,
     }
-    return plan_drivers(HostFacts.from_json(told | more), RequestedSoftware.from_json(wanted)).as_json()
+    return plan_drivers(
+        HostFacts.from_json(document | more), RequestedSoftware.from_json(requested)
+    ).as_json()
 
 
 def fold(names):
@@ -32,7 +34,7 @@ def fold(names):
 
 
 def test_hosts_with_the_same_plan_share_a_line_and_those_without_cards_end_the_list():
-    plans = {"a": made(T4), "b": made(), "c": made(T4), "d": made()}
+    plans = {"a": build_plan(T4), "b": build_plan(), "c": build_plan(T4), "d": build_plan()}
     lines = explain.format_plans(plans, fold).splitlines()
     assert lines[0].split()[:2] == ["HOST", "CARDS"]
     assert lines[1].startswith("a,c   1 x T4  install 535.261.03  proprietary (distribution)")
@@ -40,23 +42,26 @@ def test_hosts_with_the_same_plan_share_a_line_and_those_without_cards_end_the_l
 
 
 def test_only_hosts_without_cards_need_no_table():
-    assert explain.format_plans({"a": made(), "b": made()}, fold) == "a,b: no GPU that needs a driver"
+    assert (
+        explain.format_plans({"a": build_plan(), "b": build_plan()}, fold)
+        == "a,b: no GPU that needs a driver"
+    )
 
 
 def test_a_refusal_says_what_would_help():
-    text = explain.format_plans({"a": made(STRANGE)}, fold)
+    text = explain.format_plans({"a": build_plan(STRANGE)}, fold)
     assert "refused: unknown card: PCI id 10de:fffe at 0000:01:00.0" in text
     assert "remedy: look it up in the PCI ID Repository" in text
 
 
 def test_sources_are_shown_when_asked_for():
-    plans = {"a": made(T4)}
+    plans = {"a": build_plan(T4)}
     assert "[NVIDIA Data Center Drivers" not in explain.format_plans(plans, fold)
     assert "[NVIDIA Data Center Drivers" in explain.format_plans(plans, fold, sources=True)
 
 
 @pytest.mark.parametrize(
-    ("have", "branch", "words"),
+    ("packages", "branch", "expected"),
     [
         ({}, None, "install 535.261.03"),
         ({"nvidia-kernel-dkms": "535.261.03-1"}, None, "keep 535.261.03"),
@@ -64,21 +69,26 @@ def test_sources_are_shown_when_asked_for():
         ({"nvidia-open": "580.95.05-1"}, "535", "downgrade 580.95.05 -> 535.261.03"),
     ],
 )
-def test_driver_then_and_now(have, branch, words):
-    wanted = {"driver": {"branch": branch}, "origin": "distribution" if branch else None}
-    assert explain.format_version_change(made(T4, wanted=wanted, packages=have)) == words
+def test_driver_then_and_now(packages, branch, expected):
+    requested = {"driver": {"branch": branch}, "origin": "distribution" if branch else None}
+    assert explain.format_version_change(build_plan(T4, requested=requested, packages=packages)) == expected
 
 
 def test_amd_in_the_kernel_has_no_version():
     radeon = {"vendor": "1002", "device": "67ef", "class": "030000"}
-    assert explain.format_version_change(made(radeon)) == "install: the kernel's own"
+    assert explain.format_version_change(build_plan(radeon)) == "install: the kernel's own"
 
 
 def test_every_plan_fits_the_schema():
     schema = json.loads((files("gpufleet.drivers") / "data" / "plans.schema.json").read_text())
     hosts = [
-        {"name": "a", "status": "ok", "reason": "", "plan": told}
-        for told in (made(), made(T4), made(STRANGE), made(T4, wanted={"cuda": "11.8"}))
+        {"name": "a", "status": "ok", "reason": "", "plan": plan}
+        for plan in (
+            build_plan(),
+            build_plan(T4),
+            build_plan(STRANGE),
+            build_plan(T4, requested={"cuda": "11.8"}),
+        )
     ]
     jsonschema.validate({"limit": "all", "hosts": hosts}, schema)
 

@@ -10,12 +10,12 @@ from gpufleet.errors import InputError
 H100, A100_40, A30, B200, L40S = "2330", "20b0", "20b7", "2901", "26b9"
 
 
-def profiles(wanted, device=H100):
-    return mig.resolve_geometry(wanted, [device])[0]["profiles"]
+def profiles(declared, device=H100):
+    return mig.resolve_geometry(declared, [device])[0]["profiles"]
 
 
 @pytest.mark.parametrize(
-    ("device", "wanted"),
+    ("device", "declared"),
     [
         (H100, {"1g.10gb": 7}),
         (H100, {"3g.40gb": 2}),
@@ -28,12 +28,12 @@ def profiles(wanted, device=H100):
         (B200, {"1g.23gb": 2, "2g.45gb": 1, "3g.90gb": 1}),
     ],
 )
-def test_what_nvidia_documents_fits(device, wanted):
-    assert profiles(wanted, device) == wanted
+def test_what_nvidia_documents_fits(device, declared):
+    assert profiles(declared, device) == declared
 
 
 @pytest.mark.parametrize(
-    ("wanted", "device", "words"),
+    ("declared", "device", "message"),
     [
         ({"1g.5gb": 1}, H100, "no MIG profile '1g.5gb'"),
         ({"1g.10gb": 8}, H100, "8 of 1g.10gb do not fit"),
@@ -45,23 +45,23 @@ def test_what_nvidia_documents_fits(device, wanted):
         (7, H100, "not a mapping"),
     ],
 )
-def test_what_cannot_be_is_refused_with_its_reason(wanted, device, words):
-    with pytest.raises(InputError, match=words):
-        profiles(wanted, device)
+def test_what_cannot_be_is_refused_with_its_reason(declared, device, message):
+    with pytest.raises(InputError, match=message):
+        profiles(declared, device)
 
 
 def test_the_largest_profile_comes_first():
     assert list(profiles({"1g.10gb": 2, "2g.20gb": 1, "3g.40gb": 1})) == ["3g.40gb", "2g.20gb", "1g.10gb"]
 
 
-@pytest.mark.parametrize("wanted", ["all-1g.10gb", "1g.10gb"])
-def test_a_profile_alone_means_as_many_as_fit(wanted):
-    assert profiles(wanted) == {"1g.10gb": 7}
+@pytest.mark.parametrize("declared", ["all-1g.10gb", "1g.10gb"])
+def test_a_profile_alone_means_as_many_as_fit(declared):
+    assert profiles(declared) == {"1g.10gb": 7}
 
 
 def test_entries_choose_gpus_and_the_last_one_counts():
-    wanted = [{"devices": "all", "profiles": "3g.40gb"}, {"devices": [1], "profiles": "disabled"}]
-    plan = mig.resolve_geometry(wanted, [H100, H100])
+    declared = [{"devices": "all", "profiles": "3g.40gb"}, {"devices": [1], "profiles": "disabled"}]
+    plan = mig.resolve_geometry(declared, [H100, H100])
     assert [(row["enabled"], row["profiles"]) for row in plan] == [(True, {"3g.40gb": 2}), (False, {})]
 
 
@@ -77,7 +77,7 @@ def test_a_gpu_that_is_not_there_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("wanted", "words"),
+    ("declared", "message"),
     [
         ({"1g.10gb": "many"}, "1g.10gb: 'many' is not a number of instances"),
         ({"1g.10gb": -1}, "1g.10gb: -1 is not a number"),
@@ -85,9 +85,9 @@ def test_a_gpu_that_is_not_there_is_refused():
         (["1g.10gb"], "'1g.10gb' is not a mapping of devices and profiles"),
     ],
 )
-def test_what_is_no_geometry_is_one_line(wanted, words):
-    with pytest.raises(InputError, match=words):
-        mig.resolve_geometry(wanted, [H100])
+def test_what_is_no_geometry_is_one_line(declared, message):
+    with pytest.raises(InputError, match=message):
+        mig.resolve_geometry(declared, [H100])
 
 
 def test_disabling_needs_no_table():

@@ -27,17 +27,17 @@ AMD = sorted(
 def facts(pci, system=SYSTEMS[0], count=1, **more):
     name, version, kernel = system
     device = {"vendor": pci[:4], "device": pci[5:], "class": "030000"}
-    told = {
+    document = {
         "pci": [device] * count,
         "os": {"id": name, "version_id": version},
         "kernel": kernel,
         "arch": "x86_64",
     }
-    return HostFacts.from_json(told | {"date": "2026-11-21"} | more)
+    return HostFacts.from_json(document | {"date": "2026-11-21"} | more)
 
 
 @pytest.mark.parametrize(
-    ("raw", "words"),
+    ("raw", "message"),
     [
         ({}, "not the facts of a host: KeyError 'os'"),
         ({"pci": [], "os": None}, "not the facts of a host: TypeError"),
@@ -47,13 +47,13 @@ def facts(pci, system=SYSTEMS[0], count=1, **more):
         ),
     ],
 )
-def test_wrong_facts_are_one_line(raw, words):
-    with pytest.raises(InputError, match=words):
+def test_wrong_facts_are_one_line(raw, message):
+    with pytest.raises(InputError, match=message):
         HostFacts.from_json(raw)
 
 
 @pytest.mark.parametrize(
-    ("raw", "words"),
+    ("raw", "message"),
     [
         ({"cuda": "twelve"}, "gpufleet_software: cuda: is 'twelve'; give a version like 12.8"),
         ({"cuda": 12}, "cuda: is 12"),
@@ -70,8 +70,8 @@ def test_wrong_facts_are_one_line(raw, words):
         ({"origin": "runfile"}, "origin: is 'runfile'; give auto, distribution, vendor"),
     ],
 )
-def test_wrong_wishes_are_one_line(raw, words):
-    with pytest.raises(InputError, match=words):
+def test_wrong_wishes_are_one_line(raw, message):
+    with pytest.raises(InputError, match=message):
         RequestedSoftware.from_json(raw)
 
 
@@ -122,8 +122,8 @@ def test_newest_counts_and_does_not_spell():
     ],
 )
 def test_what_a_packages_name_says(name, part, origin, module, branch):
-    found = installed.classify_package(name, "1")
-    assert (found.part, found.origin, found.module, found.branch) == (part, origin, module, branch)
+    package = installed.classify_package(name, "1")
+    assert (package.part, package.origin, package.module, package.branch) == (part, origin, module, branch)
 
 
 def test_the_container_toolkit_is_never_removed():
@@ -132,17 +132,17 @@ def test_the_container_toolkit_is_never_removed():
         "nvidia-container-toolkit": "1.18.0-1",
         "cuda-toolkit-12-8": "12.8.1-1",
     }
-    wanted = RequestedSoftware.from_json({"driver": {"branch": "535"}, "origin": "distribution"})
-    assert plan_drivers(facts("10de:1eb8", packages=have), wanted).remove == ("nvidia-open",)
+    requested = RequestedSoftware.from_json({"driver": {"branch": "535"}, "origin": "distribution"})
+    assert plan_drivers(facts("10de:1eb8", packages=have), requested).remove == ("nvidia-open",)
 
 
 def test_ubuntus_other_branch_goes_whole():
     have = dict.fromkeys(
         ("nvidia-headless-no-dkms-570-server-open", "nvidia-utils-570-server"), "570.133.20-0ubuntu0.24.04.1"
     ) | {"linux-modules-nvidia-570-server-open-generic": "6.8.0-55.57"}
-    made = plan_drivers(facts("10de:1eb8", SYSTEMS[2], packages=have), RequestedSoftware(branch="580"))
-    assert made.action == "upgrade"
-    assert made.remove == tuple(sorted(have))
+    plan = plan_drivers(facts("10de:1eb8", SYSTEMS[2], packages=have), RequestedSoftware(branch="580"))
+    assert plan.action == "upgrade"
+    assert plan.remove == tuple(sorted(have))
 
 
 def test_a_board_row_comes_before_its_id():
@@ -161,27 +161,27 @@ def test_a_board_row_comes_before_its_id():
 )
 def test_laws_of_every_nvidia_plan(*, pci, system, count, secure, cuda, branch):
     host = facts(pci, system, count, secure_boot=secure)
-    made = plan_drivers(host, RequestedSoftware(cuda=cuda, branch=branch))
-    assert made.action in ("install", "refuse")
-    assert (made.refusal is not None) == (made.action == "refuse")
-    assert all(reason.source and reason.message for reason in made.reasons)
-    if made.refusal:
-        assert made.refusal.remedy
+    plan = plan_drivers(host, RequestedSoftware(cuda=cuda, branch=branch))
+    assert plan.action in ("install", "refuse")
+    assert (plan.refusal is not None) == (plan.action == "refuse")
+    assert all(reason.source and reason.message for reason in plan.reasons)
+    if plan.refusal:
+        assert plan.refusal.remedy
         return
-    generation = table.load_architectures()[made.cards[0].architecture]
-    number = int(made.branch)
+    generation = table.load_architectures()[plan.cards[0].architecture]
+    number = int(plan.branch)
     assert generation.first_branch <= number <= (generation.last_branch or number)
-    assert branch in ("auto", made.branch)
-    assert generation.open if made.module == "open" else generation.proprietary
-    assert {each.name for each in made.packages} <= set(made.holds)
-    assert made.module_signing != "none" or not secure
-    assert bool(made.cuda) == bool(cuda)
+    assert branch in ("auto", plan.branch)
+    assert generation.open if plan.module == "open" else generation.proprietary
+    assert {each.name for each in plan.packages} <= set(plan.holds)
+    assert plan.module_signing != "none" or not secure
+    assert bool(plan.cuda) == bool(cuda)
     least = table.load_cuda_releases()[cuda].min_driver if cuda else 0
-    assert number >= least or made.cuda.compat
+    assert number >= least or plan.cuda.compat
     if cuda:  # NVIDIA's minor version compatibility: an older driver of the same major runs it, which is said
         toolkit = int(table.load_cuda_releases()[cuda].toolkit_driver.partition(".")[0])
-        said = "cuda.minor" in {reason.code for reason in made.reasons}
-        assert said == (number < toolkit and not made.cuda.compat)
+        is_explained = "cuda.minor" in {reason.code for reason in plan.reasons}
+        assert is_explained == (number < toolkit and not plan.cuda.compat)
 
 
 @settings(deadline=None, max_examples=80)
@@ -191,15 +191,15 @@ def test_laws_of_every_nvidia_plan(*, pci, system, count, secure, cuda, branch):
     rocm=st.sampled_from([None, *table.load_rocm_releases()]),
 )
 def test_laws_of_every_amd_plan(pci, system, rocm):
-    made = plan_drivers(facts(pci, system, 2, secure_boot=False), RequestedSoftware(rocm=rocm))
-    assert made.vendor == "amd"
-    if made.refusal:
+    plan = plan_drivers(facts(pci, system, 2, secure_boot=False), RequestedSoftware(rocm=rocm))
+    assert plan.vendor == "amd"
+    if plan.refusal:
         assert rocm
         return
-    assert bool(made.rocm) == bool(rocm)
+    assert bool(plan.rocm) == bool(rocm)
     if rocm:
-        assert set(made.rocm.gfx) <= set(table.load_rocm_releases()[rocm].gfx)
-    assert bool(made.headers) == any(each.name == "amdgpu-dkms" for each in made.packages)
+        assert set(plan.rocm.gfx) <= set(table.load_rocm_releases()[rocm].gfx)
+    assert bool(plan.headers) == any(each.name == "amdgpu-dkms" for each in plan.packages)
 
 
 def test_a_kernel_that_breaks_is_sourced_by_the_drivers_own_report():

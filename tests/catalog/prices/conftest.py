@@ -21,10 +21,10 @@ def the_day(monkeypatch):
 
 @pytest.fixture
 def path(tmp_path, monkeypatch):
-    found = tmp_path / "prices.db"
-    monkeypatch.setenv("GPUFLEET_PRICES", str(found))
-    Store(found).close()  # a store that is named and not there is an error
-    return found
+    path = tmp_path / "prices.db"
+    monkeypatch.setenv("GPUFLEET_PRICES", str(path))
+    Store(path).close()  # a store that is named and not there is an error
+    return path
 
 
 @pytest.fixture

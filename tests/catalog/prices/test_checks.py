@@ -85,9 +85,9 @@ SILENT = {
 @pytest.mark.parametrize("name", FIRES)
 def test_a_check_fires_on_its_mistake(name):
     rows, known = FIRES[name]
-    found = [each for each in check_prices(rows, known) if each.code == name.split(",")[0]]
-    assert len(found) == 1, found
-    assert found[0].reason
+    findings = [each for each in check_prices(rows, known) if each.code == name.split(",")[0]]
+    assert len(findings) == 1, findings
+    assert findings[0].reason
 
 
 @pytest.mark.parametrize("code", SILENT)
@@ -153,8 +153,8 @@ def test_where_machines_are_offered_agrees_with_where_we_price_them():
 )
 def test_judging_never_fails_and_does_not_depend_on_the_order(usds, purchase, factor):
     rows = [*across(usds, purchase=purchase), *across([usd * factor for usd in usds])]
-    found = {(each.code, each.row) for each in check_prices(rows, CheckContext())}
-    assert found == {(each.code, each.row) for each in check_prices(rows[::-1], CheckContext())}
+    findings = {(each.code, each.row) for each in check_prices(rows, CheckContext())}
+    assert findings == {(each.code, each.row) for each in check_prices(rows[::-1], CheckContext())}
     assert {each.row for each in check_prices(rows, CheckContext()) if each.code == "zero-price"} == {
         row for row in rows if row.usd_per_hour == 0
     }

@@ -25,57 +25,63 @@ def rows(path, **more):
 
 
 def test_skypilot_aws_takes_the_median_of_the_zones_that_have_a_market(cases):
-    found = rows(cases / "skypilot-aws.csv")
-    assert found["us-east-2", "a1.2xlarge", "spot", "none"].usd_per_hour == 0.1056  # the other zone asks 99 %
-    assert found["us-east-1", "a1.2xlarge", "spot", "none"].usd_per_hour == 0.204  # no zone has a market
+    rows_by_key = rows(cases / "skypilot-aws.csv")
     assert (
-        found["ap-east-1", "m6g.2xlarge", "spot", "none"].usd_per_hour == 0.08
+        rows_by_key["us-east-2", "a1.2xlarge", "spot", "none"].usd_per_hour == 0.1056
+    )  # the other zone asks 99 %
+    assert (
+        rows_by_key["us-east-1", "a1.2xlarge", "spot", "none"].usd_per_hour == 0.204
+    )  # no zone has a market
+    assert (
+        rows_by_key["ap-east-1", "m6g.2xlarge", "spot", "none"].usd_per_hour == 0.08
     )  # without the tenth of 0.424
-    assert found["af-south-1", "m6g.4xlarge", "spot", "none"].usd_per_hour == 0.1703
-    assert found["us-east-1", "p4d.24xlarge", "on_demand", "none"].facts == MachineFacts(
+    assert rows_by_key["af-south-1", "m6g.4xlarge", "spot", "none"].usd_per_hour == 0.1703
+    assert rows_by_key["us-east-1", "p4d.24xlarge", "on_demand", "none"].facts == MachineFacts(
         96, 1152.0, "x86_64", "A100 SXM4 40GB", 8
     )
-    assert {row.cloud for row in found.values()} == {"aws"}
-    assert ("us-east-1", "p4d.24xlarge", "spot", "none") not in found
+    assert {row.cloud for row in rows_by_key.values()} == {"aws"}
+    assert ("us-east-1", "p4d.24xlarge", "spot", "none") not in rows_by_key
 
 
 def test_skypilot_aws_s_mistakes_are_set_apart(store, cases):
     summary = import_prices(store, load_price_file(cases / "skypilot-aws.csv"))
-    apart = {(each.code, each.row.item, each.row.region) for each in summary.findings}
-    assert apart == {("spot-not-cheaper", "a1.2xlarge", "us-east-1")}
+    set_apart = {(each.code, each.row.item, each.row.region) for each in summary.findings}
+    assert set_apart == {("spot-not-cheaper", "a1.2xlarge", "us-east-1")}
     assert summary.set_apart == 1
 
 
 def test_skypilot_gcp_puts_hosts_and_cards_together(cases):
-    found = rows(cases / "skypilot-gcp.csv")
-    whole = found["us-central1", "g2-standard-48", "on_demand", "none"]
-    assert whole.usd_per_hour == pytest.approx(1.76066 + 2.24016)
-    assert whole.facts == MachineFacts(48, 192.0, "x86_64", "L4", 4, 24)
-    assert found["us-central1", "g2-standard-48", "spot", "none"].usd_per_hour == pytest.approx(0.7 + 0.8924)
-    card = found["us-central1", "accelerator:nvidia-tesla-p100", "on_demand", "none"]
+    rows_by_key = rows(cases / "skypilot-gcp.csv")
+    complete_machine = rows_by_key["us-central1", "g2-standard-48", "on_demand", "none"]
+    assert complete_machine.usd_per_hour == pytest.approx(1.76066 + 2.24016)
+    assert complete_machine.facts == MachineFacts(48, 192.0, "x86_64", "L4", 4, 24)
+    assert rows_by_key["us-central1", "g2-standard-48", "spot", "none"].usd_per_hour == pytest.approx(
+        0.7 + 0.8924
+    )
+    card = rows_by_key["us-central1", "accelerator:nvidia-tesla-p100", "on_demand", "none"]
     assert (card.usd_per_hour, card.kind, card.unit) == (1.46, "part", "accelerator")
-    tpu = found["us-central1", "tpu-v6e-8", "on_demand", "none"]
+    tpu = rows_by_key["us-central1", "tpu-v6e-8", "on_demand", "none"]
     assert (tpu.facts.accelerator, tpu.facts.accelerators) == ("TPU v6e", 8)
-    assert found["us-central1", "a2-highgpu-1g", "on_demand", "none"].usd_per_hour == 0.73948
+    assert rows_by_key["us-central1", "a2-highgpu-1g", "on_demand", "none"].usd_per_hour == 0.73948
 
 
 def test_skypilot_gcp_s_halves_and_sentinels_are_set_apart(store, cases):
     summary = import_prices(store, load_price_file(cases / "skypilot-gcp.csv"))
-    found = {(each.code, each.row.item, each.row.purchase) for each in summary.findings}
+    findings = {(each.code, each.row.item, each.row.purchase) for each in summary.findings}
     assert {
         ("host-only", "a2-highgpu-1g", "on_demand"),
         ("host-only", "a2-highgpu-1g", "spot"),
         ("sentinel", "tpu-v6e-8", "on_demand"),
         ("sentinel", "tpu-v6e-8", "spot"),
-    } <= found
+    } <= findings
     assert catalog.find_price("gcp", "us-central1", "a2-highgpu-1g", "on_demand").usd_per_hour > 3
 
 
 def test_skypilot_azure_is_known_by_its_regions(cases):
-    found = rows(cases / "skypilot-azure.csv")
-    assert {row.cloud for row in found.values()} == {"azure"}
-    assert found["eastus", "Basic_A0", "spot", "none"].usd_per_hour == 0.0126
-    assert ("eastus", "Standard_B12ms", "spot", "none") not in found
+    rows_by_key = rows(cases / "skypilot-azure.csv")
+    assert {row.cloud for row in rows_by_key.values()} == {"azure"}
+    assert rows_by_key["eastus", "Basic_A0", "spot", "none"].usd_per_hour == 0.0126
+    assert ("eastus", "Standard_B12ms", "spot", "none") not in rows_by_key
 
 
 def test_a_skypilot_file_that_could_be_anyones_asks_whose(tmp_path):
@@ -91,10 +97,10 @@ def test_a_skypilot_file_that_could_be_anyones_asks_whose(tmp_path):
 
 
 def test_gpuhunt_csv_needs_to_be_told_whose_it_is_unless_its_name_does(cases, tmp_path):
-    found = rows(cases / "gpuhunt-aws.csv", origin=Origin(cloud="aws", as_of="2026-11-01"))
-    assert found["us-east-1", "g5.2xlarge", "spot", "none"].usd_per_hour == 0.51
-    assert found["us-east-1", "c6g.large", "on_demand", "none"].facts == MachineFacts(2, 4.0, "arm64")
-    assert {row.as_of for row in found.values()} == {"2026-11-01"}
+    rows_by_key = rows(cases / "gpuhunt-aws.csv", origin=Origin(cloud="aws", as_of="2026-11-01"))
+    assert rows_by_key["us-east-1", "g5.2xlarge", "spot", "none"].usd_per_hour == 0.51
+    assert rows_by_key["us-east-1", "c6g.large", "on_demand", "none"].facts == MachineFacts(2, 4.0, "arm64")
+    assert {row.as_of for row in rows_by_key.values()} == {"2026-11-01"}
     named = tmp_path / "aws.csv"
     named.write_bytes((cases / "gpuhunt-aws.csv").read_bytes())
     assert {row.cloud for row in load_price_file(named).rows} == {"aws"}
@@ -103,20 +109,22 @@ def test_gpuhunt_csv_needs_to_be_told_whose_it_is_unless_its_name_does(cases, tm
 
 
 def test_gpuhunt_json_takes_zones_together_and_keeps_attached_cards_apart(cases):
-    found = rows(cases / "gpuhunt-gcp.json")
-    assert found["us-central1", "g2-standard-4", "on_demand", "none"].usd_per_hour == pytest.approx(0.71)
-    assert found["us-central1", "n1-standard-8", "on_demand", "none"].usd_per_hour == 0.38
-    assert found["us-central1", "n1-standard-8+1xT4", "on_demand", "none"].usd_per_hour == 0.73
+    rows_by_key = rows(cases / "gpuhunt-gcp.json")
+    assert rows_by_key["us-central1", "g2-standard-4", "on_demand", "none"].usd_per_hour == pytest.approx(
+        0.71
+    )
+    assert rows_by_key["us-central1", "n1-standard-8", "on_demand", "none"].usd_per_hour == 0.38
+    assert rows_by_key["us-central1", "n1-standard-8+1xT4", "on_demand", "none"].usd_per_hour == 0.73
 
 
 def test_gpuhunt_s_archive_is_a_zip_of_its_files(cases, tmp_path):
     archive = tmp_path / "catalog.zip"
-    with zipfile.ZipFile(archive, "w") as made:
-        made.write(cases / "gpuhunt-aws.csv", "aws.csv")
-        made.writestr("version", "1")
-    found = load_price_file(archive).rows
-    assert (len(found), found[0].cloud) == (4, "aws")
-    assert found[0].where.endswith("catalog.zip!aws.csv:2")
+    with zipfile.ZipFile(archive, "w") as archive_content:
+        archive_content.write(cases / "gpuhunt-aws.csv", "aws.csv")
+        archive_content.writestr("version", "1")
+    price_rows = load_price_file(archive).rows
+    assert (len(price_rows), price_rows[0].cloud) == (4, "aws")
+    assert price_rows[0].where.endswith("catalog.zip!aws.csv:2")
 
 
 def test_gpuhunt_itself_writes_what_we_read(tmp_path):
@@ -135,13 +143,15 @@ def test_gpuhunt_itself_writes_what_we_read(tmp_path):
 
 
 def test_plain_columns_know_months_parts_and_ways_to_pay(cases, store):
-    found = rows(cases / "plain.csv")
-    assert found["us-east-1", "g5.2xlarge", "on_demand", "none"].usd_per_hour == pytest.approx(1.212)
-    assert found["us-east-1", "g5.2xlarge", "savings_plan_3y", "none"].usd_per_hour == 0.5
-    assert found["us-east-1", "g5.2xlarge", "reserved_1y", "all"].upfront_usd == 6132
-    assert found["us-east-1", "nat_gateway:gib", "on_demand", "none"].usd_per_hour == 0.04
-    assert found["us-east-1", "ebs:gp3", "on_demand", "none"].kind == "part"
-    assert found["us-central1", "accelerator:nvidia-tesla-t4", "on_demand", "none"].unit == "accelerator"
+    rows_by_key = rows(cases / "plain.csv")
+    assert rows_by_key["us-east-1", "g5.2xlarge", "on_demand", "none"].usd_per_hour == pytest.approx(1.212)
+    assert rows_by_key["us-east-1", "g5.2xlarge", "savings_plan_3y", "none"].usd_per_hour == 0.5
+    assert rows_by_key["us-east-1", "g5.2xlarge", "reserved_1y", "all"].upfront_usd == 6132
+    assert rows_by_key["us-east-1", "nat_gateway:gib", "on_demand", "none"].usd_per_hour == 0.04
+    assert rows_by_key["us-east-1", "ebs:gp3", "on_demand", "none"].kind == "part"
+    assert (
+        rows_by_key["us-central1", "accelerator:nvidia-tesla-t4", "on_demand", "none"].unit == "accelerator"
+    )
     assert import_prices(store, load_price_file(cases / "plain.csv")).imported == 7
     assert catalog.find_part_price("aws", "us-east-1", "ebs:gp3").usd_per_hour * 730 == pytest.approx(0.07)
     assert catalog.find_price("aws", "us-east-1", "g5.2xlarge", "reserved_1y").usd_per_hour == 0.75

@@ -32,19 +32,19 @@ def skypilot(path, order, region="us-central1"):
     "order", [PAIRS, PAIRS[::-1], PAIRS[2:] + PAIRS[:2]], ids=["as is", "reversed", "turned"]
 )
 def test_each_google_machine_takes_the_price_of_its_own_cards(tmp_path, order):
-    found = skypilot(tmp_path / "gcp.csv", order)
+    rows_by_key = skypilot(tmp_path / "gcp.csv", order)
     for host, price, _, count, cards in PAIRS:
-        assert found[host, "on_demand"].usd_per_hour == pytest.approx(price + cards)
-        assert found[host, "spot"].usd_per_hour == pytest.approx(price / 4 + cards / 5)
-        assert found[host, "on_demand"].facts.accelerators == count
+        assert rows_by_key[host, "on_demand"].usd_per_hour == pytest.approx(price + cards)
+        assert rows_by_key[host, "spot"].usd_per_hour == pytest.approx(price / 4 + cards / 5)
+        assert rows_by_key[host, "on_demand"].facts.accelerators == count
 
 
 @pytest.mark.parametrize("left_out", range(2))
 def test_a_machine_without_its_card_takes_none_of_a_sibling(tmp_path, left_out):
     pairs = [list(pair) for pair in PAIRS[:2]]
     pairs[left_out][2] = "L4"
-    found = skypilot(tmp_path / "gcp.csv", pairs)
-    assert found[pairs[left_out][0], "on_demand"].usd_per_hour == pairs[left_out][1]
+    rows_by_key = skypilot(tmp_path / "gcp.csv", pairs)
+    assert rows_by_key[pairs[left_out][0], "on_demand"].usd_per_hour == pairs[left_out][1]
 
 
 def test_cards_of_another_region_are_not_taken(tmp_path):
@@ -68,9 +68,9 @@ CARDS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("raw", "memory", "ours"), CARDS)
-def test_a_card_gets_its_own_name(raw, memory, ours):
-    assert translation.translate_accelerator(raw, memory) == ours
+@pytest.mark.parametrize(("raw", "memory", "catalog_name"), CARDS)
+def test_a_card_gets_its_own_name(raw, memory, catalog_name):
+    assert translation.translate_accelerator(raw, memory) == catalog_name
 
 
 def test_a_card_that_nobody_knows_keeps_its_name():

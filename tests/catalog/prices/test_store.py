@@ -56,10 +56,10 @@ def test_a_price_of_a_day_to_come_is_set_apart_and_never_what_later_ones_are_com
 
 def test_status_never_tells_a_negative_age(store):
     put(store, row(1.3, "2031-01-01"), accept=["future"])
-    found = read_status()
-    assert found.age_days(date(2026, 11, 21)) >= 0
+    status = read_status()
+    assert status.age_days(date(2026, 11, 21)) >= 0
     assert "WARNING   prices dated in the future (up to 2031-01-01)" in format_status(
-        found, date(2026, 11, 21)
+        status, date(2026, 11, 21)
     )
 
 
@@ -121,8 +121,8 @@ def test_undated_is_oldest_and_of_low_confidence(store):
     other = ("aws", "us-east-1", "zz.large", "on_demand")
     put(store, row(9.0, ""), row(2.0, "", key=other))
     assert catalog.find_price(*KEY).usd_per_hour == EMBEDDED
-    found = catalog.find_price(*other, on_date=date(2021, 1, 1))
-    assert (found.usd_per_hour, found.as_of, found.confidence) == (2.0, None, "low")
+    price = catalog.find_price(*other, on_date=date(2021, 1, 1))
+    assert (price.usd_per_hour, price.as_of, price.confidence) == (2.0, None, "low")
 
 
 def test_parts_are_kept_beside_machines(store):
@@ -178,8 +178,8 @@ def test_what_did_not_change_is_counted(store):
 def test_suspicious_rows_are_set_apart_until_they_are_accepted(store):
     spot = (*KEY[:3], "spot")
     rows = [row(), row(1.3, key=spot)]
-    found = put(store, *rows)
-    assert (found.imported, found.set_apart, found.findings[0].code) == (1, 1, "spot-not-cheaper")
+    summary = put(store, *rows)
+    assert (summary.imported, summary.set_apart, summary.findings[0].code) == (1, 1, "spot-not-cheaper")
     before = catalog.find_price(*spot)
     assert before.as_of < "2026"
     put(store, *rows, key="2", accept=["spot-not-cheaper"])
@@ -190,7 +190,7 @@ def test_suspicious_rows_are_set_apart_until_they_are_accepted(store):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
+    ("invalid", "message"),
     [
         ({"usd": -1.0}, "price -1.0 is not an amount"),
         ({"usd": float("nan")}, "price nan is not an amount"),
@@ -203,10 +203,10 @@ def test_suspicious_rows_are_set_apart_until_they_are_accepted(store):
         ({"upfront": "most"}, "unknown upfront 'most'"),
     ],
 )
-def test_what_is_no_price_is_refused_and_nothing_is_staged(store, wrong, message):
+def test_what_is_no_price_is_refused_and_nothing_is_staged(store, invalid, message):
     run = store.begin("test", "1")
     with pytest.raises(InputError, match=message):
-        store.write_batch("all", [row(), row(**wrong)], run)
+        store.write_batch("all", [row(), row(**invalid)], run)
     assert store.connection.execute("SELECT count(*) FROM staged").fetchone() == (0,)
 
 
@@ -340,11 +340,11 @@ PRICES = st.lists(
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(found=PRICES, on=st.sampled_from([None, date(2025, 1, 1), date(2026, 7, 31), date(2026, 12, 1)]))
-def test_the_newest_price_not_after_the_day_wins_whatever_comes_in(tmp_path, monkeypatch, found, on):
+@given(prices=PRICES, on=st.sampled_from([None, date(2025, 1, 1), date(2026, 7, 31), date(2026, 12, 1)]))
+def test_the_newest_price_not_after_the_day_wins_whatever_comes_in(tmp_path, monkeypatch, prices, on):
     path = tmp_path / f"{time.monotonic_ns()}-{next(NUMBERS)}.db"
     monkeypatch.setenv("GPUFLEET_PRICES", str(path))
-    unique = {(day, source): usd for day, usd, source in found}
+    unique = {(day, source): usd for day, usd, source in prices}
     with Store(path) as store:
         put(store, *(row(usd, day, source=source) for (day, source), usd in unique.items()))
     days = {f"{day}-01" if len(day) == 7 else day for day, _ in unique} | {"2026-07-06"}

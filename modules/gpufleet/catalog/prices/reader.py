@@ -68,7 +68,7 @@ def build_price(columns: tuple[Any, ...]) -> Price:
 
 
 def open_reader() -> Reader | None:
-    """Return the reader of the configured store, None if there is no store."""
+    """Return the reader of the configured store, None without a store."""
     environment = [os.environ.get(name) for name in ("GPUFLEET_PRICES", "GPUFLEET_HOME")]
     location = _store_location(*environment, os.getcwd())  # noqa: PTH109 - called for each price; the result is only compared
     if location is None:

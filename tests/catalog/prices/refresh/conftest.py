@@ -23,7 +23,7 @@ TODAY = Scope(DAY)
 
 @dataclass
 class Answer:
-    """What a stand-in sends back. ``cut``: it promises the whole body and stops there."""
+    """The response of a fake server. ``cut``: it announces the full body and stops there."""
 
     body: bytes
     status: int = 200
@@ -32,36 +32,36 @@ class Answer:
 
 
 @dataclass
-class StandIn:
+class FakeServer:
     """A loopback server. ``trouble`` is sent first, answer by answer; then ``serve`` answers properly."""
 
     serve: Callable[[str, dict[str, str]], dict | bytes]
     trouble: list[Answer] = field(default_factory=list)
-    asked: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     base: str = ""
 
     def answer(self, target, headers):
-        self.asked.append(target)
+        self.requests.append(target)
         self.headers.append(headers)
         if self.trouble:
             return self.trouble.pop(0)
         parts = urlsplit(target)
-        found = self.serve(parts.path, {key: values[0] for key, values in parse_qs(parts.query).items()})
-        return Answer(found if isinstance(found, bytes) else json.dumps(found).encode())
+        content = self.serve(parts.path, {key: values[0] for key, values in parse_qs(parts.query).items()})
+        return Answer(content if isinstance(content, bytes) else json.dumps(content).encode())
 
 
-def handler(stand_in):
+def handler(fake_server):
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self):
-            self._send(stand_in.answer(self.path, dict(self.headers)))
+            self._send(fake_server.answer(self.path, dict(self.headers)))
 
         def do_POST(self):
             content = self.rfile.read(int(self.headers["Content-Length"]))
             target = f"{self.path}?{self.headers.get('X-Amz-Target', '')}&{content.decode()}"
-            self._send(stand_in.answer(target, dict(self.headers)))
+            self._send(fake_server.answer(target, dict(self.headers)))
 
         def _send(self, answer):
             self.send_response(answer.status)
@@ -81,17 +81,17 @@ def handler(stand_in):
 
 @pytest.fixture
 def serve():
-    """Start stand-ins; all are gone after the test."""
+    """Start fake servers and stop them after the test."""
     servers = []
 
     def start(answer, trouble=()):
-        stand_in = StandIn(answer, list(trouble))
-        server = ThreadingHTTPServer(("127.0.0.1", 0), handler(stand_in))
+        fake_server = FakeServer(answer, list(trouble))
+        server = ThreadingHTTPServer(("127.0.0.1", 0), handler(fake_server))
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         servers.append(server)
-        stand_in.base = f"http://127.0.0.1:{server.server_address[1]}"
-        return stand_in
+        fake_server.base = f"http://127.0.0.1:{server.server_address[1]}"
+        return fake_server
 
     yield start
     for server in servers:
@@ -124,9 +124,9 @@ def web(waited):
 
 @pytest.fixture
 def path(tmp_path, monkeypatch):
-    found = tmp_path / "prices.db"
-    monkeypatch.setenv("GPUFLEET_PRICES", str(found))
-    return found
+    path = tmp_path / "prices.db"
+    monkeypatch.setenv("GPUFLEET_PRICES", str(path))
+    return path
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ def case(name):
     return json.loads((CASES / name).read_text())
 
 
-def kept(store):
+def list_visible_prices(store):
     """Return all that look-ups may use, without the number of the run that brought it."""
     columns = "cloud, region, item, purchase, upfront, usd_per_hour, upfront_usd, as_of, source, unit"
     return sorted(store.connection.execute(f"SELECT {columns} FROM prices").fetchall())
@@ -149,7 +149,7 @@ def staged(store):
     return store.connection.execute("SELECT count(*) FROM staged").fetchone()[0]
 
 
-def whole(store):
+def check_store_integrity(store):
     """Hold a store to be sound: SQLite's own check, nothing of unfinished runs visible, look-ups as history says."""
     assert store.connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     open_runs = {

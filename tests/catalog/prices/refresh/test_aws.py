@@ -34,7 +34,7 @@ AT = datetime(2026, 11, 21, 10, tzinfo=UTC)
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
-    """Wait for nobody: neither botocore between its tries, nor we between ours."""
+    """Do not wait between retries, neither in botocore nor in gpufleet."""
     monkeypatch.setattr("botocore.retries.standard.ExponentialBackoff.delay_amount", lambda *_: 0.0)
     monkeypatch.setattr("gpufleet.catalog.prices.refresh.aws.BAD_PAGE_WAITS_S", (0.0, 0.0))
 
@@ -51,18 +51,22 @@ class Stubbed:
 
     def __init__(self):
         self.clients = {name: real(name) for name in ("pricing", "ec2", "savingsplans")}
-        self.stubs = {name: Stubber(made) for name, made in self.clients.items()}
+        self.stubs = {name: Stubber(client) for name, client in self.clients.items()}
         for stub in self.stubs.values():
             stub.activate()
 
     def __call__(self, service, region):
         return self.clients[service]
 
-    def answer(self, service, call, *pages, token="NextToken", given=ANY):
+    def answer(self, service, call, *pages, token="NextToken", expected_request=ANY):
         for at, page in enumerate(pages, 1):
             more = {token: f"page {at}"} if at < len(pages) else {}
-            asked = None if given is ANY else {**given, **({token: f"page {at - 1}"} if at > 1 else {})}
-            self.stubs[service].add_response(call, {**page, **more}, asked)
+            expected = (
+                None
+                if expected_request is ANY
+                else {**expected_request, **({token: f"page {at - 1}"} if at > 1 else {})}
+            )
+            self.stubs[service].add_response(call, {**page, **more}, expected)
 
     def refuse(self, service, call, code, status=400):
         self.stubs[service].add_client_error(call, code, "no", status)
@@ -70,9 +74,9 @@ class Stubbed:
 
 @pytest.fixture
 def stubbed():
-    made = Stubbed()
-    yield made
-    for stub in made.stubs.values():
+    clients = Stubbed()
+    yield clients
+    for stub in clients.stubs.values():
         stub.deactivate()
         stub.assert_no_pending_responses()
 
@@ -82,7 +86,7 @@ def offered(stubbed, *names):
         "ec2",
         "describe_instance_type_offerings",
         {"InstanceTypeOfferings": [{"InstanceType": name, "Location": HOME} for name in names]},
-        given={"LocationType": "region", "MaxResults": 1000},
+        expected_request={"LocationType": "region", "MaxResults": 1000},
     )  # fmt: skip
 
 
@@ -101,17 +105,17 @@ def test_the_price_list_gives_on_demand_and_reservations(stubbed):
     listed(stubbed, PRODUCTS[:3], PRODUCTS[3:])
     offered(stubbed, "p5.48xlarge", "g5.2xlarge")
     batch = AwsPriceList(stubbed, RegionOfferings(stubbed)).read(HOME, TODAY)
-    found = prices(batch)
-    assert found["p5.48xlarge", "on_demand", "none"].usd_per_hour == 55.04
-    assert found["p5.48xlarge", "reserved_1y", "none"].usd_per_hour == 43.15
-    partial = found["p5.48xlarge", "reserved_1y", "partial"]
+    rows = prices(batch)
+    assert rows["p5.48xlarge", "on_demand", "none"].usd_per_hour == 55.04
+    assert rows["p5.48xlarge", "reserved_1y", "none"].usd_per_hour == 43.15
+    partial = rows["p5.48xlarge", "reserved_1y", "partial"]
     assert (partial.usd_per_hour, partial.upfront_usd) == (pytest.approx(20.5 + 179580 / 8760), 179580)
-    assert found["p5.48xlarge", "reserved_1y", "all"].usd_per_hour == pytest.approx(40)
+    assert rows["p5.48xlarge", "reserved_1y", "all"].usd_per_hour == pytest.approx(40)
     assert (
-        found["p5.48xlarge", "reserved_3y", "none"].usd_per_hour == 29
+        rows["p5.48xlarge", "reserved_3y", "none"].usd_per_hour == 29
     )  # the standard one, not the convertible
-    assert found["p5.48xlarge", "on_demand", "none"].facts.accelerators == 8
-    assert found["p4d.24xlarge", "on_demand", "none"].facts.memory_gib == 1152
+    assert rows["p5.48xlarge", "on_demand", "none"].facts.accelerators == 8
+    assert rows["p4d.24xlarge", "on_demand", "none"].facts.memory_gib == 1152
 
 
 def test_what_is_asked_of_the_price_list(stubbed):
@@ -121,8 +125,8 @@ def test_what_is_asked_of_the_price_list(stubbed):
     )
     listed(stubbed, [])
     assert AwsPriceList(stubbed, RegionOfferings(stubbed)).read("eu-west-1", TODAY).rows == ()
-    asked = {each["Field"]: each["Value"] for each in calls[0]["Filters"]}
-    assert asked == {
+    request = {each["Field"]: each["Value"] for each in calls[0]["Filters"]}
+    assert request == {
         "operatingSystem": "Linux", "tenancy": "Shared", "capacitystatus": "Used", "preInstalledSw": "NA",
         "marketoption": "OnDemand", "regionCode": "eu-west-1", "instanceFamily": "GPU instance",
     }  # fmt: skip
@@ -140,16 +144,16 @@ def test_a_capacity_block_at_nothing_is_no_on_demand_price(stubbed):
 def test_priced_but_not_offered_is_told(stubbed):
     listed(stubbed, PRODUCTS)
     offered(stubbed, "p5.48xlarge")
-    found = prices(AwsPriceList(stubbed, RegionOfferings(stubbed)).read(HOME, TODAY))
-    assert found["p5.48xlarge", "on_demand", "none"].offered is True
-    assert found["p4d.24xlarge", "on_demand", "none"].offered is False
+    rows = prices(AwsPriceList(stubbed, RegionOfferings(stubbed)).read(HOME, TODAY))
+    assert rows["p5.48xlarge", "on_demand", "none"].offered is True
+    assert rows["p4d.24xlarge", "on_demand", "none"].offered is False
 
 
 def test_who_may_not_ask_what_is_offered_still_gets_prices(stubbed):
     listed(stubbed, PRODUCTS)
     stubbed.refuse("ec2", "describe_instance_type_offerings", "UnauthorizedOperation", 403)
-    found = prices(AwsPriceList(stubbed, RegionOfferings(stubbed)).read(HOME, TODAY))
-    assert found["p5.48xlarge", "on_demand", "none"].offered is None
+    rows = prices(AwsPriceList(stubbed, RegionOfferings(stubbed)).read(HOME, TODAY))
+    assert rows["p5.48xlarge", "on_demand", "none"].offered is None
 
 
 def test_two_prices_of_one_machine_leave_it_out():
@@ -187,16 +191,16 @@ def test_spot_is_the_median_of_the_zones_last_prices(stubbed):
         "describe_spot_price_history",
         {"SpotPriceHistory": history[:3]},
         {"SpotPriceHistory": history[3:]},
-        given={
+        expected_request={
             "InstanceTypes": list_aws_machines(), "ProductDescriptions": ["Linux/UNIX"],
             "StartTime": ANY, "EndTime": ANY,
             "MaxResults": 1000,
         },
     )  # fmt: skip
-    found = {row.item: row for row in AwsSpotHistory(stubbed).read(HOME, TODAY).rows}
-    assert found["g5.2xlarge"].usd_per_hour == 0.6
-    assert found["g5.2xlarge"].source == "aws-spot-history;median-of-3-AZ"
-    assert found["p5.48xlarge"].source.endswith("median-of-1-AZ")
+    rows = {row.item: row for row in AwsSpotHistory(stubbed).read(HOME, TODAY).rows}
+    assert rows["g5.2xlarge"].usd_per_hour == 0.6
+    assert rows["g5.2xlarge"].source == "aws-spot-history;median-of-3-AZ"
+    assert rows["p5.48xlarge"].source.endswith("median-of-1-AZ")
 
 
 def test_reservations_split_into_fixed_and_recurring(stubbed):
@@ -222,16 +226,16 @@ def test_reservations_split_into_fixed_and_recurring(stubbed):
     stubbed.answer(
         "ec2", "describe_reserved_instances_offerings",
         {"ReservedInstancesOfferings": page[:2]}, {"ReservedInstancesOfferings": page[2:]},
-        given={
+        expected_request={
             "Filters": [{"Name": "instance-type", "Values": list_aws_machines()}], "ProductDescription": "Linux/UNIX",
             "InstanceTenancy": "default", "OfferingClass": "standard", "IncludeMarketplace": False, "MaxResults": 100,
         },
     )  # fmt: skip
-    found = prices(AwsReservedOfferings(stubbed).read(HOME, TODAY))
-    assert {key[1:]: row.usd_per_hour for key, row in found.items()} == {
+    rows = prices(AwsReservedOfferings(stubbed).read(HOME, TODAY))
+    assert {key[1:]: row.usd_per_hour for key, row in rows.items()} == {
         ("reserved_1y", "none"): 43.15, ("reserved_1y", "partial"): 41.0, ("reserved_3y", "all"): 40.0
     }  # fmt: skip
-    assert found["p5.48xlarge", "reserved_3y", "all"].upfront_usd == 1051200
+    assert rows["p5.48xlarge", "reserved_3y", "all"].upfront_usd == 1051200
 
 
 def test_two_offerings_of_one_kind_leave_the_machine_out():
@@ -242,16 +246,16 @@ def test_two_offerings_of_one_kind_leave_the_machine_out():
         "ProductDescription": "Linux/UNIX",
     }
     left_out = []
-    found = list(
+    price_rows = list(
         reserved_rows(
             [{**one, "FixedPrice": 1.0}, {**one, "FixedPrice": 2.0}], HOME, "2026-11-21", "t", left_out
         )
     )
-    assert found == []
+    assert price_rows == []
     assert left_out == ["aws us-east-1 g5.xlarge reserved_1y none: 2 prices"]
 
 
-def rate(usd="0.7", usage="BoxUsage:g5.2xlarge", kind="Compute", payment="No Upfront", years=1, **said):
+def rate(usd="0.7", usage="BoxUsage:g5.2xlarge", kind="Compute", payment="No Upfront", years=1, **properties):
     known = {
         "region": HOME,
         "instanceType": "g5.2xlarge",
@@ -264,12 +268,12 @@ def rate(usd="0.7", usage="BoxUsage:g5.2xlarge", kind="Compute", payment="No Upf
             "currency": "USD",
         },
         "rate": usd, "unit": "Hrs", "productType": "EC2", "serviceCode": "AmazonEC2", "usageType": usage,
-        "operation": "RunInstances", "properties": [{"name": k, "value": v} for k, v in (known | said).items()],
+        "operation": "RunInstances", "properties": [{"name": k, "value": v} for k, v in (known | properties).items()],
     }  # fmt: skip
 
 
 def test_savings_plans_give_the_compute_rate(stubbed):
-    found = [
+    price_rows = [
         rate(), rate("0.65", payment="All Upfront"), rate("0.5", years=3), rate("0.6", kind="EC2Instance"),
         rate("0.1", usage="UnusedBox:g5.2xlarge"), rate("0.2", tenancy="dedicated"), rate("0.3", region="eu-west-1"),
     ]  # fmt: skip
@@ -280,16 +284,16 @@ def test_savings_plans_give_the_compute_rate(stubbed):
     )
     stubbed.answer(
         "savingsplans", "describe_savings_plans_offering_rates",
-        {"searchResults": found[:3]}, {"searchResults": found[3:]}, token="nextToken",
+        {"searchResults": price_rows[:3]}, {"searchResults": price_rows[3:]}, token="nextToken",
     )  # fmt: skip
     rows = prices(AwsSavingsPlans(stubbed).read(HOME, TODAY))
     assert {key[1:]: row.usd_per_hour for key, row in rows.items()} == {
         ("savings_plan_1y", "none"): 0.7, ("savings_plan_1y", "all"): 0.65, ("savings_plan_3y", "none"): 0.5
     }  # fmt: skip
     assert rows["g5.2xlarge", "savings_plan_1y", "all"].upfront_usd == pytest.approx(0.65 * 8760)
-    asked = {each["name"]: each["values"] for each in calls[0]["filters"]}
-    assert asked["region"] == [HOME]
-    assert asked["productDescription"] == ["Linux/UNIX"]
+    request = {each["name"]: each["values"] for each in calls[0]["filters"]}
+    assert request["region"] == [HOME]
+    assert request["productDescription"] == ["Linux/UNIX"]
     assert calls[1]["nextToken"] == "page 1"
 
 
@@ -310,9 +314,14 @@ def block(fee, hours=24, count=1, **more):
 def test_capacity_blocks_by_machine_and_hour(stubbed):
     for name in [name for name in list_aws_machines() if name.startswith(("p4", "p5", "p6", "trn"))]:
         if name == "p5.48xlarge":
-            given = {"InstanceType": name, "InstanceCount": 1, "CapacityDurationHours": 24, "MaxResults": 100}
+            parameters = {
+                "InstanceType": name,
+                "InstanceCount": 1,
+                "CapacityDurationHours": 24,
+                "MaxResults": 100,
+            }
             page = {"CapacityBlockOfferings": [block("755.04"), block("803.0"), block("755.04")]}
-            stubbed.answer("ec2", "describe_capacity_block_offerings", page, given=given)
+            stubbed.answer("ec2", "describe_capacity_block_offerings", page, expected_request=parameters)
         else:
             stubbed.refuse("ec2", "describe_capacity_block_offerings", "InvalidParameterValue")
     (row,) = AwsCapacityBlocks(stubbed).read(HOME, TODAY).rows
@@ -378,16 +387,16 @@ def moto(monkeypatch):
 
 @pytest.mark.usefixtures("moto")
 def test_on_moto_the_spot_history_of_a_region():
-    found = {row.item: row for row in AwsSpotHistory().read(HOME, TODAY).rows}
-    assert found["g5.2xlarge"].usd_per_hour == pytest.approx(0.00001)
-    assert ";median-of-" in found["g5.2xlarge"].source
+    rows = {row.item: row for row in AwsSpotHistory().read(HOME, TODAY).rows}
+    assert rows["g5.2xlarge"].usd_per_hour == pytest.approx(0.00001)
+    assert ";median-of-" in rows["g5.2xlarge"].source
 
 
 @pytest.mark.usefixtures("moto")
 def test_on_moto_what_is_offered():
-    found = RegionOfferings().machine_types(HOME)
-    assert "g5.2xlarge" in found
-    assert RegionOfferings().machine_types("eu-north-1") != found
+    machine_types = RegionOfferings().machine_types(HOME)
+    assert "g5.2xlarge" in machine_types
+    assert RegionOfferings().machine_types("eu-north-1") != machine_types
 
 
 @pytest.mark.usefixtures("moto")
@@ -399,30 +408,30 @@ def test_on_moto_reserved_offerings_have_no_accelerators():
 
 
 def test_the_wire_survives_throttling_and_a_bad_page(serve, monkeypatch):
-    """botocore itself against a loopback stand-in: throttled, a server's fault, a page cut off, then whole."""
+    """botocore itself against a loopback server: throttled, a server's fault, a page cut off, then whole."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     page = {"FormatVersion": "aws_v1", "PriceList": [json.dumps(PRODUCTS[0])]}
     throttled = json.dumps({"__type": "ThrottlingException", "message": "Rate exceeded"}).encode()
-    whole = json.dumps(page).encode()
-    stand_in = serve(lambda *_: page, [Answer(throttled, 400), Answer(b"", 503), Answer(whole, cut=40)])
-    monkeypatch.setenv("AWS_ENDPOINT_URL_PRICING", stand_in.base)
+    products = json.dumps(page).encode()
+    fake_server = serve(lambda *_: page, [Answer(throttled, 400), Answer(b"", 503), Answer(products, cut=40)])
+    monkeypatch.setenv("AWS_ENDPOINT_URL_PRICING", fake_server.base)
     known = RegionOfferings(_types_by_region={HOME: frozenset({"p5.48xlarge"})})
-    found = prices(AwsPriceList(offerings=known).read(HOME, TODAY))
+    rows = prices(AwsPriceList(offerings=known).read(HOME, TODAY))
     assert (
-        found["p5.48xlarge", "on_demand", "none"].usd_per_hour
+        rows["p5.48xlarge", "on_demand", "none"].usd_per_hour
         == catalog.find_price("aws", HOME, "p5.48xlarge", "on_demand").usd_per_hour
     )
-    assert len(stand_in.asked) == 5  # three bad ones, and a page for each of two families
-    assert all("AWSPriceListService.GetProducts" in target for target in stand_in.asked)
+    assert len(fake_server.requests) == 5  # three bad ones, and a page for each of two families
+    assert all("AWSPriceListService.GetProducts" in target for target in fake_server.requests)
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"{", b"\xff"])
 def test_a_page_that_stays_bad_is_unreachable(serve, monkeypatch, body):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-    stand_in = serve(lambda *_: body)
-    monkeypatch.setenv("AWS_ENDPOINT_URL_PRICING", stand_in.base)
+    fake_server = serve(lambda *_: body)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_PRICING", fake_server.base)
     with pytest.raises(SourceUnavailable):
         AwsPriceList(offerings=RegionOfferings(_types_by_region={})).read(HOME, TODAY)
 

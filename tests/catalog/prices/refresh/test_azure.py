@@ -37,9 +37,9 @@ def retail(pages, port):
 @pytest.fixture
 def api(serve, web):
     def start(pages):
-        stand_in = serve(lambda *_: {})
-        stand_in.serve = retail(pages, stand_in.base.rpartition(":")[2])
-        return stand_in, AzureRetailPrices(web, f"{stand_in.base}/api/retail/prices")
+        fake_server = serve(lambda *_: {})
+        fake_server.serve = retail(pages, fake_server.base.rpartition(":")[2])
+        return fake_server, AzureRetailPrices(web, f"{fake_server.base}/api/retail/prices")
 
     return start
 
@@ -50,11 +50,11 @@ def rows(items=ITEMS):
 
 
 def test_pages_are_followed_and_the_filter_is_spelt_as_it_must_be(api):
-    stand_in, source = api(PAGES)
+    fake_server, source = api(PAGES)
     batch = source.read("eastus", TODAY)
     assert {row.item for row in batch.rows} == {H100, "Standard_NC24ads_A100_v4"}
-    assert len(stand_in.asked) == 2
-    assert "api-version=2023-01-01-preview" in stand_in.asked[0]
+    assert len(fake_server.requests) == 2
+    assert "api-version=2023-01-01-preview" in fake_server.requests[0]
     assert "serviceName eq 'Virtual Machines'" in region_filter("eastus")
     assert "armRegionName eq 'eastus'" in region_filter("eastus")
 
@@ -79,7 +79,7 @@ def test_a_reservation_is_the_whole_terms_price_whatever_its_unit_says():
 def test_a_reservation_below_an_hour_on_demand_is_not_divided_but_left_out():
     found, left_out = rows()
     assert ("Standard_NC24ads_A100_v4", "reserved_3y") not in found
-    assert any("3 a term, but 3.673 an hour" in why for why in left_out)
+    assert any("3 a term, but 3.673 an hour" in reason for reason in left_out)
 
 
 def test_savings_plans_stand_inside_on_demand():
@@ -114,45 +114,45 @@ def test_what_an_item_buys(changed, purchase):
 def test_the_primary_meter_in_force_last_counts():
     found, _ = rows()
     assert found[H100, "on_demand"].usd_per_hour == 98.32  # not 120 of 2027, 110 of 2023, 97 of another meter
-    ended = copy.deepcopy(ITEMS)
-    ended[0]["effectiveEndDate"] = "2026-10-01T00:00:00Z"
-    assert rows(ended)[0][H100, "on_demand"].usd_per_hour == 110
+    expired = copy.deepcopy(ITEMS)
+    expired[0]["effectiveEndDate"] = "2026-10-01T00:00:00Z"
+    assert rows(expired)[0][H100, "on_demand"].usd_per_hour == 110
 
 
 def test_another_currency_is_left_out_by_name():
     _, left_out = rows()
-    assert any("Standard_NC48ads_A100_v4" in why and "no amount of USD" in why for why in left_out)
+    assert any("Standard_NC48ads_A100_v4" in reason and "no amount of USD" in reason for reason in left_out)
 
 
 def test_a_link_to_another_host_is_not_followed(serve, web):
-    stand_in = serve(lambda *_: {"Items": [], "NextPageLink": "http://elsewhere.example/api?secret=1"})
+    fake_server = serve(lambda *_: {"Items": [], "NextPageLink": "http://elsewhere.example/api?secret=1"})
     with pytest.raises(SourceUnavailable, match=r"elsewhere\.example/api is repeated or on another host"):
-        AzureRetailPrices(web, f"{stand_in.base}/api/retail/prices").read("eastus", TODAY)
-    assert len(stand_in.asked) == 1
+        AzureRetailPrices(web, f"{fake_server.base}/api/retail/prices").read("eastus", TODAY)
+    assert len(fake_server.requests) == 1
 
 
 def test_a_link_to_itself_ends(serve, web):
-    stand_in = serve(lambda path, _: {"Items": [], "NextPageLink": f"{stand_in.base}{path}?$skip=1"})
+    fake_server = serve(lambda path, _: {"Items": [], "NextPageLink": f"{fake_server.base}{path}?$skip=1"})
     with pytest.raises(SourceUnavailable, match="is repeated or on another host"):
-        AzureRetailPrices(web, f"{stand_in.base}/api/retail/prices").read("eastus", TODAY)
-    assert len(stand_in.asked) == 2
+        AzureRetailPrices(web, f"{fake_server.base}/api/retail/prices").read("eastus", TODAY)
+    assert len(fake_server.requests) == 2
 
 
 def test_links_without_end_end(serve, web):
     numbers = iter(range(10**6))
-    stand_in = serve(
-        lambda path, _: {"Items": [], "NextPageLink": f"{stand_in.base}{path}?$skip={next(numbers)}"}
+    fake_server = serve(
+        lambda path, _: {"Items": [], "NextPageLink": f"{fake_server.base}{path}?$skip={next(numbers)}"}
     )
     with pytest.raises(SourceUnavailable, match="more than 50 pages"):
-        AzureRetailPrices(web, f"{stand_in.base}/api/retail/prices").read("eastus", TODAY)
-    assert len(stand_in.asked) == 50
+        AzureRetailPrices(web, f"{fake_server.base}/api/retail/prices").read("eastus", TODAY)
+    assert len(fake_server.requests) == 50
 
 
 @pytest.mark.parametrize("page", [{}, {"Items": None}, {"Items": {"no": "list"}}])
 def test_a_page_of_another_shape_is_no_empty_region(serve, web, page):
-    stand_in = serve(lambda *_: page)
+    fake_server = serve(lambda *_: page)
     with pytest.raises(SourceUnavailable, match="without Items"):
-        AzureRetailPrices(web, stand_in.base).read("eastus", TODAY)
+        AzureRetailPrices(web, fake_server.base).read("eastus", TODAY)
 
 
 @pytest.mark.parametrize("region", ["us-east-1", "eastus' or 1 eq 1 or 'x", "EastUS", ""])

@@ -1,4 +1,4 @@
-"""``gpufleet prices refresh`` as a user meets it: its own process against stand-ins on loopback."""
+"""``gpufleet prices refresh`` as a user meets it: a process of its own with fake servers on loopback."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ PAGE = {"FormatVersion": "aws_v1", "PriceList": [json.dumps(PRODUCTS[0]), json.d
 
 @pytest.fixture
 def run(tmp_path, clean_env, serve):
-    """Run it with Amazon's price list on a stand-in and every other address of Amazon's closed."""
-    stand_in = serve(lambda *_: PAGE)
+    """Run the command with a fake price list server; all other AWS endpoints are closed."""
+    fake_server = serve(lambda *_: PAGE)
     env = clean_env | {
         "GPUFLEET_PRICES": str(tmp_path / "prices.db"),
-        "AWS_ENDPOINT_URL_PRICING": stand_in.base,
-        "AWS_ENDPOINT_URL_EC2": stand_in.base,
+        "AWS_ENDPOINT_URL_PRICING": fake_server.base,
+        "AWS_ENDPOINT_URL_EC2": fake_server.base,
         "AWS_EC2_METADATA_DISABLED": "true",
         "AWS_CONFIG_FILE": str(tmp_path / "none"),
         "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "none"),
@@ -35,7 +35,7 @@ def run(tmp_path, clean_env, serve):
             cwd=tmp_path, env=env | given, capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
 
-    start.stand_in = stand_in
+    start.fake_server = fake_server
     return start
 
 
@@ -49,14 +49,14 @@ def forbidden(target):
 @pytest.fixture
 def no_ec2(run):
     """Let EC2 say that the account may not ask which types are offered."""
-    proper = run.stand_in.answer
+    proper = run.fake_server.answer
     no = b"<Response><Errors><Error><Code>UnauthorizedOperation</Code><Message>no</Message></Error></Errors></Response>"
 
     def answer(target, headers):
-        found = proper(target, headers)
-        return Answer(no, 403) if forbidden(target) else found
+        content = proper(target, headers)
+        return Answer(no, 403) if forbidden(target) else content
 
-    run.stand_in.answer = answer
+    run.fake_server.answer = answer
 
 
 @pytest.mark.usefixtures("no_ec2")
@@ -71,11 +71,11 @@ def test_what_was_read_is_priced_by_and_the_second_call_has_nothing_to_do(run):
     on_demand = next(each for each in offers if each["purchase"] == "on_demand")
     assert (on_demand["usd_per_hour"], on_demand["source"]) == (55.04, "aws-price-list")
     assert on_demand["age_days"] <= 1
-    asked = len(run.stand_in.asked)
+    requests = len(run.fake_server.requests)
     again = run(*LIST)
     assert again.returncode == 0
     assert "nothing to do" in again.stdout
-    assert len(run.stand_in.asked) == asked
+    assert len(run.fake_server.requests) == requests
 
 
 def test_without_credentials_it_ends_in_one_line(run):
@@ -84,11 +84,11 @@ def test_without_credentials_it_ends_in_one_line(run):
     assert "error: aws-price-list: Unable to locate credentials" in done.stderr
     assert "hint: give AWS credentials" in done.stderr
     assert "Traceback" not in done.stderr
-    assert run.stand_in.asked == []
+    assert run.fake_server.requests == []
 
 
 def test_a_service_that_is_away_leaves_a_whole_store(run):
-    run.stand_in.trouble = [Answer(b"", 503)] * 99
+    run.fake_server.trouble = [Answer(b"", 503)] * 99
     done = run(*LIST)
     assert done.returncode == 3
     assert "not all sources were read: aws-price-list (1 regions)" in done.stderr
@@ -100,7 +100,7 @@ def test_a_service_that_is_away_leaves_a_whole_store(run):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
         (("refresh", "--region", "Mars-1"), "not a region of aws or gcp or azure"),
         (("refresh", "--cloud", "gcp", "--region", "eastus"), "not a region of gcp"),
@@ -108,8 +108,8 @@ def test_a_service_that_is_away_leaves_a_whole_store(run):
         (("refresh", "--source", "hearsay"), "is not one of"),
     ],
 )
-def test_what_makes_no_sense_is_said_before_anything_is_asked(run, arguments, words):
+def test_what_makes_no_sense_is_said_before_anything_is_asked(run, arguments, message):
     done = run(*arguments)
     assert done.returncode == 2
-    assert words in done.stderr
-    assert run.stand_in.asked == []
+    assert message in done.stderr
+    assert run.fake_server.requests == []

@@ -34,13 +34,13 @@ def catalogue(skus, size=7):
 
 
 def read(serve, web, skus, region="us-central1"):
-    stand_in = serve(catalogue(skus))
-    return GoogleBilling(web, stand_in.base).read(region, TODAY)
+    fake_server = serve(catalogue(skus))
+    return GoogleBilling(web, fake_server.base).read(region, TODAY)
 
 
 def usd(batch, item, purchase="on_demand"):
-    found = [row.usd_per_hour for row in batch.rows if (row.item, row.purchase) == (item, purchase)]
-    return found[0] if found else None
+    usd = [row.usd_per_hour for row in batch.rows if (row.item, row.purchase) == (item, purchase)]
+    return usd[0] if usd else None
 
 
 def test_composed_of_quoted_skus_machines_cost_what_google_says(serve, web):
@@ -65,7 +65,7 @@ def test_the_workload_scheduler_is_never_on_demand(serve, web):
     ]
     batch = read(serve, web, only_dws)
     assert usd(batch, "a3-highgpu-8g") is None
-    assert any("a3-highgpu-8g on_demand: no SKU of card h100" in why for why in batch.left_out)
+    assert any("a3-highgpu-8g on_demand: no SKU of card h100" in reason for reason in batch.left_out)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_look_alikes_price_nothing(description):
 
 
 @pytest.mark.parametrize(
-    ("description", "usage", "found"),
+    ("description", "usage", "expected"),
     [
         ("N1 Predefined Instance Core running in Americas", "OnDemand", ("core", "n1", "on_demand")),
         ("A3Plus Instance Ram running in Tokyo", "OnDemand", ("ram", "a3plus", "on_demand")),
@@ -111,10 +111,10 @@ def test_look_alikes_price_nothing(description):
          ("card", "h100-mega", "dws_flex")),
     ],
 )  # fmt: skip
-def test_descriptions_as_google_writes_them(description, usage, found):
-    assert parse_description(description, usage) == found
-    wrong = "Preemptible" if usage != "Preemptible" else "OnDemand"
-    assert parse_description(description, wrong) is None  # words and category must agree
+def test_descriptions_as_google_writes_them(description, usage, expected):
+    assert parse_description(description, usage) == expected
+    mispriced = "Preemptible" if usage != "Preemptible" else "OnDemand"
+    assert parse_description(description, mispriced) is None  # words and category must agree
 
 
 def test_two_prices_of_one_part_leave_the_machine_out(serve, web):
@@ -180,8 +180,8 @@ def test_skus_of_any_values_give_amounts_or_nothing(changed, category):
 @given(st.text())
 def test_any_description_is_a_part_or_nothing(description):
     for usage in ("OnDemand", "Preemptible", "Commit1Yr", "Commit3Yr"):
-        found = parse_description(description, usage)
-        assert found is None or found[0] in {"core", "ram", "card", "ssd"}
+        component = parse_description(description, usage)
+        assert component is None or component[0] in {"core", "ram", "card", "ssd"}
 
 
 def test_the_newest_price_counts():
@@ -211,41 +211,41 @@ def test_without_a_key_it_says_what_to_set(monkeypatch):
 
 def test_a_refused_key_is_no_credential_and_never_shown(serve, web):
     body = b'{"error": {"code": 403, "message": "API key not valid. Please pass a valid API key."}}'
-    stand_in = serve(catalogue(SKUS), [Answer(body, 403)])
+    fake_server = serve(catalogue(SKUS), [Answer(body, 403)])
     with pytest.raises(MissingCredentials, match="API key not valid") as fault:
-        GoogleBilling(web, stand_in.base).read("us-central1", TODAY)
+        GoogleBilling(web, fake_server.base).read("us-central1", TODAY)
     assert "a-secret-key" not in fault.value.message
-    assert stand_in.headers[0]["X-Goog-Api-Key"] == "a-secret-key"
-    assert all("a-secret-key" not in target for target in stand_in.asked)
+    assert fake_server.headers[0]["X-Goog-Api-Key"] == "a-secret-key"
+    assert all("a-secret-key" not in target for target in fake_server.requests)
 
 
 def test_a_token_goes_before_a_key(serve, web, monkeypatch):
     monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", "a-token")
-    stand_in = serve(catalogue(SKUS))
-    GoogleBilling(web, stand_in.base).read("us-central1", TODAY)
-    assert stand_in.headers[0]["Authorization"] == "Bearer a-token"
-    assert "X-Goog-Api-Key" not in stand_in.headers[0]
+    fake_server = serve(catalogue(SKUS))
+    GoogleBilling(web, fake_server.base).read("us-central1", TODAY)
+    assert fake_server.headers[0]["Authorization"] == "Bearer a-token"
+    assert "X-Goog-Api-Key" not in fake_server.headers[0]
 
 
 def test_one_list_serves_all_regions(serve, web):
-    stand_in = serve(catalogue(SKUS))
-    source = GoogleBilling(web, stand_in.base)
+    fake_server = serve(catalogue(SKUS))
+    source = GoogleBilling(web, fake_server.base)
     source.read("us-central1", TODAY)
-    asked = len(stand_in.asked)
+    requests = len(fake_server.requests)
     source.read("us-east4", TODAY)
-    assert len(stand_in.asked) == asked == 4
+    assert len(fake_server.requests) == requests == 4
 
 
 def test_pages_in_a_circle_end(serve, web):
-    stand_in = serve(lambda *_: {"skus": SKUS[:1], "nextPageToken": "again"})
+    fake_server = serve(lambda *_: {"skus": SKUS[:1], "nextPageToken": "again"})
     with pytest.raises(SourceUnavailable, match="pages repeat"):
-        GoogleBilling(web, stand_in.base).read("us-central1", TODAY)
-    assert len(stand_in.asked) == 2
+        GoogleBilling(web, fake_server.base).read("us-central1", TODAY)
+    assert len(fake_server.requests) == 2
 
 
 def test_endless_new_pages_end_too(serve, web, monkeypatch):
     monkeypatch.setattr("gpufleet.catalog.prices.refresh.google.MAX_PAGES", 9)
     numbers = iter(range(10**6))
-    stand_in = serve(lambda *_: {"skus": [], "nextPageToken": str(next(numbers))})
+    fake_server = serve(lambda *_: {"skus": [], "nextPageToken": str(next(numbers))})
     with pytest.raises(SourceUnavailable, match="more than 9 pages"):
-        GoogleBilling(web, stand_in.base).read("us-central1", TODAY)
+        GoogleBilling(web, fake_server.base).read("us-central1", TODAY)

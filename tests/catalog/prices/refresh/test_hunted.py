@@ -27,8 +27,8 @@ ROWS = (
 
 def archive(text=HEAD + ROWS, name="gcp.csv"):
     packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as held:
-        held.writestr(name, text)
+    with zipfile.ZipFile(packed, "w") as archive_file:
+        archive_file.writestr(name, text)
     return packed.getvalue()
 
 
@@ -37,25 +37,27 @@ def published(content, version=b"20261120\n"):
 
 
 def test_a_regions_rows_come_out_of_its_clouds_archive(serve, web):
-    stand_in = serve(published(archive()))
-    source = GpuhuntArchive("gcp", web, stand_in.base)
-    found = {(row.item, row.purchase): row for row in source.read("us-central1", TODAY).rows}
-    assert found["a2-highgpu-1g", "on_demand"].usd_per_hour == 3.67
-    assert found["a2-highgpu-1g", "spot"].usd_per_hour == 1.9
-    assert found["a2-highgpu-1g", "spot"].as_of == "2026-11-20"
+    fake_server = serve(published(archive()))
+    source = GpuhuntArchive("gcp", web, fake_server.base)
+    rows = {(row.item, row.purchase): row for row in source.read("us-central1", TODAY).rows}
+    assert rows["a2-highgpu-1g", "on_demand"].usd_per_hour == 3.67
+    assert rows["a2-highgpu-1g", "spot"].usd_per_hour == 1.9
+    assert rows["a2-highgpu-1g", "spot"].as_of == "2026-11-20"
     assert len(source.read("europe-west4", TODAY).rows) == 1
-    assert stand_in.asked == ["/gcp/version", "/gcp/20261120/catalog.zip"]
+    assert fake_server.requests == ["/gcp/version", "/gcp/20261120/catalog.zip"]
 
 
 def test_a_calendar_mode_offer_is_no_on_demand_price(serve, web):
     """gpuhunt marks them by a flag and gives them as not spot: half of on-demand, the mismatch that circulates."""
     source = GpuhuntArchive("gcp", web, serve(published(archive())).base)
-    found = {(row.item, row.purchase): row.usd_per_hour for row in source.read("us-central1", TODAY).rows}
-    assert found["a3-highgpu-8g", "on_demand"] == 88.49
+    usd_by_key = {
+        (row.item, row.purchase): row.usd_per_hour for row in source.read("us-central1", TODAY).rows
+    }
+    assert usd_by_key["a3-highgpu-8g", "on_demand"] == 88.49
 
 
 @pytest.mark.parametrize(
-    ("content", "version", "why"),
+    ("content", "version", "reason"),
     [
         (b"no archive", b"20261120", "cannot be read"),
         (archive()[:-30], b"20261120", "cannot be read"),
@@ -68,8 +70,8 @@ def test_a_calendar_mode_offer_is_no_on_demand_price(serve, web):
         (archive(), b"", "is not a version"),
     ],
 )
-def test_a_bad_archive_is_read_as_nothing(serve, web, content, version, why):
-    with pytest.raises(SourceUnavailable, match=why):
+def test_a_bad_archive_is_read_as_nothing(serve, web, content, version, reason):
+    with pytest.raises(SourceUnavailable, match=reason):
         GpuhuntArchive("gcp", web, serve(published(content, version)).base).read("us-central1", TODAY)
 
 

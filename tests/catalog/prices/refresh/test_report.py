@@ -15,17 +15,17 @@ def test_a_summary_says_what_is_new_changed_and_apart(store):
     outcomes = refresh(
         store, [Scripted({"us-west-2": SourceUnavailable("away")}, usd=1.43)], Scope(DAY, REGIONS)
     )
-    said = format_outcomes(outcomes)
-    assert said.splitlines()[0] == (
+    text = format_outcomes(outcomes)
+    assert text.splitlines()[0] == (
         "scripted: 4 prices of 4 regions: 0 new, 4 changed (+10.0% to +10.0%, median +10.0%), "
         "0 unchanged, 0 set apart"
     )
-    assert "aws us-east-1 g5.2xlarge on_demand: 1.3 -> 1.43 (+10.0%)" in said
-    assert "not read: us-west-2: away" in said
-    found = json.loads(format_outcomes_json(outcomes))["sources"][0]
-    assert (found["state"], found["imported"], len(found["changed"])) == ("stored", 4, 4)
-    assert found["changed"][0]["change"] == 0.1
-    assert found["not_read"] == {"us-west-2": "away"}
+    assert "aws us-east-1 g5.2xlarge on_demand: 1.3 -> 1.43 (+10.0%)" in text
+    assert "not read: us-west-2: away" in text
+    document = json.loads(format_outcomes_json(outcomes))["sources"][0]
+    assert (document["state"], document["imported"], len(document["changed"])) == ("stored", 4, 4)
+    assert document["changed"][0]["change"] == 0.1
+    assert document["not_read"] == {"us-west-2": "away"}
 
 
 def test_findings_are_named(store):

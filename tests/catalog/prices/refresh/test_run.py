@@ -32,7 +32,7 @@ from gpufleet.catalog.prices.refresh.google import GoogleBilling
 from gpufleet.catalog.prices.refresh.source import build_batch
 from gpufleet.errors import EnvironmentFault, InputError
 
-from .conftest import DAY, Answer, case, kept, staged, whole
+from .conftest import DAY, Answer, case, check_store_integrity, list_visible_prices, staged
 from .test_azure import PAGES, retail
 from .test_google import SKUS, catalogue
 
@@ -42,34 +42,34 @@ SCOPE = Scope(DAY, REGIONS)
 
 @dataclass
 class Scripted:
-    """A stand-in source: a price by region, and a fault where the script has one."""
+    """A fake source: one price for each region, or the scripted fault."""
 
     faults: dict[str, Exception] = field(default_factory=dict)
     usd: float = 1.3
     name: str = "scripted"
     cloud: str = "aws"
-    read_: list[str] = field(default_factory=list)
+    regions_read: list[str] = field(default_factory=list)
 
-    def read(self, region, wanted):
-        self.read_.append(region)
+    def read(self, region, scope):
+        self.regions_read.append(region)
         if region in self.faults:
             raise self.faults[region]
-        row = PriceRow("aws", region, "g5.2xlarge", "on_demand", self.usd, wanted.day.isoformat(), self.name)
+        row = PriceRow("aws", region, "g5.2xlarge", "on_demand", self.usd, scope.day.isoformat(), self.name)
         return build_batch([row])
 
 
 def prices(store):
-    return {row[1]: row[5] for row in kept(store)}
+    return {row[1]: row[5] for row in list_visible_prices(store)}
 
 
-def one(store, source, wanted=SCOPE, **more):
-    (outcome,) = refresh(store, [source], wanted, **more)
-    whole(store)
+def refresh_one(store, source, scope=SCOPE, **more):
+    (outcome,) = refresh(store, [source], scope, **more)
+    check_store_integrity(store)
     return outcome
 
 
 def test_all_regions_become_visible_and_count(store):
-    outcome = one(store, Scripted())
+    outcome = refresh_one(store, Scripted())
     assert (outcome.state, outcome.regions) == ("stored", REGIONS)
     assert prices(store) == dict.fromkeys(REGIONS, 1.3)
     assert outcome.summary.imported == 5
@@ -78,75 +78,77 @@ def test_all_regions_become_visible_and_count(store):
 
 
 def test_what_changed_and_by_how_much(store):
-    one(store, Scripted(usd=1.3))
+    refresh_one(store, Scripted(usd=1.3))
     tomorrow = Scope(date(2026, 11, 22), REGIONS)
-    outcome = one(store, Scripted(usd=1.43), tomorrow)
+    outcome = refresh_one(store, Scripted(usd=1.43), tomorrow)
     assert (outcome.new, outcome.unchanged, len(outcome.changes)) == (0, 0, 5)
     assert outcome.changes[0].relative_change == pytest.approx(0.1)
-    assert one(store, Scripted(usd=1.43), Scope(date(2026, 11, 23), REGIONS)).unchanged == 5
+    assert refresh_one(store, Scripted(usd=1.43), Scope(date(2026, 11, 23), REGIONS)).unchanged == 5
 
 
 def test_what_a_check_finds_is_set_apart_and_not_counted_as_news(store):
-    one(store, Scripted(usd=1.3))
-    outcome = one(store, Scripted(usd=13.0), Scope(date(2026, 11, 22), REGIONS))
+    refresh_one(store, Scripted(usd=1.3))
+    outcome = refresh_one(store, Scripted(usd=13.0), Scope(date(2026, 11, 22), REGIONS))
     assert {each.code for each in outcome.summary.findings} == {"jump"}
     assert (outcome.summary.imported, outcome.summary.set_apart, outcome.changes) == (0, 5, ())
     assert catalog.find_price("aws", "us-east-1", "g5.2xlarge", "on_demand").usd_per_hour == 1.3
-    taken = one(store, Scripted(usd=13.0), Scope(date(2026, 11, 23), REGIONS), accept=["jump"])
-    assert (taken.summary.imported, len(taken.changes)) == (5, 5)
+    outcome_accepted = refresh_one(
+        store, Scripted(usd=13.0), Scope(date(2026, 11, 23), REGIONS), accept=["jump"]
+    )
+    assert (outcome_accepted.summary.imported, len(outcome_accepted.changes)) == (5, 5)
 
 
 def test_the_same_day_again_reads_nothing_unless_asked_to(store):
-    one(store, Scripted())
+    refresh_one(store, Scripted())
     second = Scripted(usd=1.4)
-    assert one(store, second).state == "known"
-    assert second.read_ == []
-    assert one(store, second, again=True).state == "stored"
+    assert refresh_one(store, second).state == "known"
+    assert second.regions_read == []
+    assert refresh_one(store, second, again=True).state == "stored"
     assert set(prices(store).values()) == {1.4}
-    assert one(store, Scripted(usd=1.5)).state == "known"
+    assert refresh_one(store, Scripted(usd=1.5)).state == "known"
 
 
 def test_more_regions_on_the_same_day_are_read_beside_the_others(store):
-    one(store, Scripted(), Scope(DAY, REGIONS[:2]))
+    refresh_one(store, Scripted(), Scope(DAY, REGIONS[:2]))
     source = Scripted()
-    one(store, source)
-    assert source.read_ == list(REGIONS[2:])
+    refresh_one(store, source)
+    assert source.regions_read == list(REGIONS[2:])
     assert len(prices(store)) == 5
 
 
 def test_one_region_away_is_left_for_the_next_call(store):
-    outcome = one(store, Scripted({"us-west-2": SourceUnavailable("away")}))
+    outcome = refresh_one(store, Scripted({"us-west-2": SourceUnavailable("away")}))
     assert (outcome.state, outcome.failed) == ("stored", {"us-west-2": "away"})
     assert "us-west-2" not in prices(store)
     fault = find_failure([outcome], sources_named=False)
     assert isinstance(fault, EnvironmentFault)
     assert "scripted (1 regions)" in fault.message
     source = Scripted()
-    assert one(store, source).state == "stored"
-    assert source.read_ == ["us-west-2"]
+    assert refresh_one(store, source).state == "stored"
+    assert source.regions_read == ["us-west-2"]
 
 
 def test_three_regions_away_in_a_row_end_the_source_and_keep_what_it_staged(store):
     away = {region: SourceUnavailable("away") for region in REGIONS[2:]}
     source = Scripted(away)
-    outcome = one(store, source)
+    outcome = refresh_one(store, source)
     assert (outcome.state, outcome.reason) == ("unfinished", "away")
     assert prices(store) == {}
     assert staged(store) == 2
     later = Scripted()
-    assert one(store, later).state == "stored"
-    assert later.read_ == list(REGIONS[2:])
+    assert refresh_one(store, later).state == "stored"
+    assert later.regions_read == list(REGIONS[2:])
     assert len(prices(store)) == 5
 
 
 def test_a_region_that_refuses_is_no_fault(store):
-    outcome = one(store, Scripted({region: RequestRejected("not enabled") for region in REGIONS[1:]}))
+    outcome = refresh_one(store, Scripted({region: RequestRejected("not enabled") for region in REGIONS[1:]}))
     assert (outcome.state, set(outcome.rejected)) == ("stored", set(REGIONS[1:]))
     assert find_failure([outcome], sources_named=True) is None
 
 
 def test_a_source_that_refuses_everywhere_brings_nothing(store):
-    outcome = one(store, Scripted({region: RequestRejected("not enabled") for region in REGIONS}))
+    outcome = refresh_one(store, Scripted({region: RequestRejected("not enabled") for region in REGIONS}))
     assert (outcome.state, outcome.reason) == ("skipped", "not enabled")
     assert store.resume("scripted") is None
 
@@ -155,7 +157,7 @@ def test_without_credentials_the_others_still_run(store):
     lost = Scripted(dict.fromkeys(REGIONS, MissingCredentials("none here", hint="set a key")), name="lost")
     outcomes = refresh(store, [lost, Scripted()], SCOPE)
     assert [each.state for each in outcomes] == ["skipped", "stored"]
-    assert lost.read_ == ["us-east-1"]
+    assert lost.regions_read == ["us-east-1"]
     assert find_failure(outcomes, sources_named=False) is None
     fault = find_failure(outcomes, sources_named=True)
     assert (fault.message, fault.hint, fault.exit_code) == ("lost: none here", "set a key", 3)
@@ -163,9 +165,9 @@ def test_without_credentials_the_others_still_run(store):
 
 
 def test_credentials_that_run_out_on_the_way_keep_what_they_gave(store):
-    outcome = one(store, Scripted({"us-west-2": MissingCredentials("expired", hint="log in")}))
+    outcome = refresh_one(store, Scripted({"us-west-2": MissingCredentials("expired", hint="log in")}))
     assert (outcome.state, staged(store), prices(store)) == ("unfinished", 2, {})
-    assert one(store, Scripted()).state == "stored"
+    assert refresh_one(store, Scripted()).state == "stored"
     assert len(prices(store)) == 5
 
 
@@ -173,46 +175,46 @@ def test_credentials_that_run_out_on_the_way_keep_what_they_gave(store):
     "error", [KeyError("SpotPrice"), ValueError("could not convert"), TypeError("not a list")]
 )
 def test_an_answer_of_another_shape_is_a_region_not_read(store, error):
-    outcome = one(store, Scripted({"us-west-2": error}))
+    outcome = refresh_one(store, Scripted({"us-west-2": error}))
     assert type(error).__name__ in outcome.failed["us-west-2"]
     assert len(prices(store)) == 4
 
 
 def test_two_at_once_end_with_one_refresh(store, path):
     class Overtaken(Scripted):
-        def read(self, region, wanted):
+        def read(self, region, scope):
             if region == REGIONS[-1]:
                 with Store(path) as other:
-                    assert one(other, Scripted()).state == "stored"
-            return super().read(region, wanted)
+                    assert refresh_one(other, Scripted()).state == "stored"
+            return super().read(region, scope)
 
-    assert one(store, Overtaken()).state == "known"
+    assert refresh_one(store, Overtaken()).state == "known"
     assert len(prices(store)) == 5
-    assert one(store, Scripted()).state == "known"
+    assert refresh_one(store, Scripted()).state == "known"
 
 
 def test_a_run_left_open_yesterday_is_dropped(store):
     away = {region: SourceUnavailable("away") for region in REGIONS[2:]}
-    one(store, Scripted(away, usd=9.9), Scope(date(2026, 11, 20), REGIONS))
+    refresh_one(store, Scripted(away, usd=9.9), Scope(date(2026, 11, 20), REGIONS))
     source = Scripted()
-    one(store, source)
-    assert source.read_ == list(REGIONS)
+    refresh_one(store, source)
+    assert source.regions_read == list(REGIONS)
     assert set(prices(store).values()) == {1.3}
     assert staged(store) == 0
 
 
 def test_an_answer_without_any_price_is_no_refresh(store):
     class Empty(Scripted):
-        def read(self, region, wanted):
+        def read(self, region, scope):
             return Batch(())
 
-    outcome = one(store, Empty())
+    outcome = refresh_one(store, Empty())
     assert (outcome.state, outcome.reason) == ("skipped", "the response has no usable price")
 
 
 @pytest.mark.parametrize("usd", [float("nan"), float("inf"), -1.0])
 def test_what_is_no_amount_is_left_out_not_a_crash(store, usd):
-    outcome = one(store, Scripted(usd=usd))
+    outcome = refresh_one(store, Scripted(usd=usd))
     assert outcome.state == "skipped"
     assert prices(store) == {}
 
@@ -225,10 +227,10 @@ def test_any_pattern_of_faults_ends_like_an_undisturbed_run(tmp_path_factory, pa
     folder = tmp_path_factory.mktemp("stores")
     with Store(folder / "disturbed.db") as disturbed, Store(folder / "calm.db") as calm:
         for _ in range(calls):
-            one(disturbed, Scripted(faults))
-        one(disturbed, Scripted())
-        one(calm, Scripted())
-        assert kept(disturbed) == kept(calm)
+            refresh_one(disturbed, Scripted(faults))
+        refresh_one(disturbed, Scripted())
+        refresh_one(calm, Scripted())
+        assert list_visible_prices(disturbed) == list_visible_prices(calm)
         assert staged(disturbed) == 0
 
 
@@ -242,27 +244,29 @@ TROUBLES = {
 
 @pytest.fixture
 def azure(serve):
-    found = serve(lambda *_: {})
-    found.serve = retail(PAGES, found.base.rpartition(":")[2])
-    return found
+    server = serve(lambda *_: {})
+    server.serve = retail(PAGES, server.base.rpartition(":")[2])
+    return server
 
 
-@pytest.mark.parametrize(("what", "often"), [(what, often) for what in sorted(TROUBLES) for often in (2, 9)])
-def test_trouble_on_the_wire_ends_in_the_same_store(azure, web, store, what, often):
+@pytest.mark.parametrize(
+    ("what", "fault_count"), [(what, fault_count) for what in sorted(TROUBLES) for fault_count in (2, 9)]
+)
+def test_trouble_on_the_wire_ends_in_the_same_store(azure, web, store, what, fault_count):
     """Twice is ridden out; for longer than all tries, and then called again: the prices are the same."""
     source = AzureRetailPrices(web, f"{azure.base}/api/retail/prices")
-    wanted = Scope(DAY, ("eastus",))
+    scope = Scope(DAY, ("eastus",))
     with Store(store.path.with_name("calm.db")) as calm:
-        one(calm, source, wanted)
-        expected = kept(calm)
-    azure.trouble = [TROUBLES[what]] * often
+        refresh_one(calm, source, scope)
+        expected = list_visible_prices(calm)
+    azure.trouble = [TROUBLES[what]] * fault_count
     outcomes = []
     while azure.trouble or not outcomes or outcomes[-1].state != "stored":
-        outcomes.append(one(store, source, wanted))
-        assert outcomes[-1].state == "stored" or kept(store) == []
+        outcomes.append(refresh_one(store, source, scope))
+        assert outcomes[-1].state == "stored" or list_visible_prices(store) == []
         assert len(outcomes) < 6
-    assert kept(store) == expected
-    assert len(outcomes) == (1 if often == 2 else 3)
+    assert list_visible_prices(store) == expected
+    assert len(outcomes) == (1 if fault_count == 2 else 3)
 
 
 def test_google_cut_off_between_pages_stores_nothing_and_then_all(serve, web, store, monkeypatch):
@@ -272,12 +276,12 @@ def test_google_cut_off_between_pages_stores_nothing_and_then_all(serve, web, st
         google.serve,
         lambda path, query: b"<html>" if query.get("pageToken") else proper(path, query),
     )
-    wanted = Scope(DAY, ("us-central1", "us-east1"))
-    outcome = one(store, GoogleBilling(web, google.base), wanted)
-    assert (outcome.state, kept(store)) == ("unfinished", [])
+    scope = Scope(DAY, ("us-central1", "us-east1"))
+    outcome = refresh_one(store, GoogleBilling(web, google.base), scope)
+    assert (outcome.state, list_visible_prices(store)) == ("unfinished", [])
     google.serve = proper
-    assert one(store, GoogleBilling(web, google.base), wanted).state == "stored"
-    assert {row[1] for row in kept(store)} == {"us-central1"}
+    assert refresh_one(store, GoogleBilling(web, google.base), scope).state == "stored"
+    assert {row[1] for row in list_visible_prices(store)} == {"us-central1"}
 
 
 CHILD = """
@@ -318,14 +322,14 @@ def slow_azure(serve):
     return serve(answer)
 
 
-def child(stand_in, path, last=-1):
+def child(fake_server, path, last=-1):
     """Start a refresh as a process of its own; it is killed before its ``last`` SQL statement, where that is given."""
     command = [
         sys.executable,
         "-u",
         "-c",
         CHILD,
-        f"{stand_in.base}/api/retail/prices",
+        f"{fake_server.base}/api/retail/prices",
         str(path),
         str(last),
         *TOWNS,
@@ -333,23 +337,23 @@ def child(stand_in, path, last=-1):
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-def goes_on(stand_in, path, calm):
+def check_resumed_run(fake_server, path, calm):
     """Run it again: only what is missing is asked for, and the store ends as if nothing had happened."""
     with Store(path) as store:
-        whole(store)
-        visible = kept(store)
+        check_store_integrity(store)
+        visible = list_visible_prices(store)
         assert visible in ([], calm)
         here = store.connection.execute("SELECT count(DISTINCT name) FROM batches").fetchone()[0]
     time.sleep(0.1)  # a request of the dead may still be on its way
-    stand_in.asked.clear()
-    second = child(stand_in, path)
-    said, _ = second.communicate(timeout=60)
+    fake_server.requests.clear()
+    second = child(fake_server, path)
+    output, _ = second.communicate(timeout=60)
     assert second.returncode == 0
-    assert len(stand_in.asked) == len(TOWNS) - here
-    assert visible or not here or f"resumed, {here} regions are stored" in said
+    assert len(fake_server.requests) == len(TOWNS) - here
+    assert visible or not here or f"resumed, {here} regions are stored" in output
     with Store(path) as store:
-        whole(store)
-        assert kept(store) == calm
+        check_store_integrity(store)
+        assert list_visible_prices(store) == calm
         assert staged(store) == 0
 
 
@@ -359,7 +363,7 @@ def calm(slow_azure, tmp_path):
         refresh(
             store, [AzureRetailPrices(base_url=f"{slow_azure.base}/api/retail/prices")], Scope(DAY, TOWNS)
         )
-        return kept(store)
+        return list_visible_prices(store)
 
 
 @pytest.mark.parametrize("after", range(len(TOWNS)))
@@ -371,25 +375,25 @@ def test_killed_while_reading_it_goes_on_where_it_was(slow_azure, tmp_path, calm
     os.kill(first.pid, signal.SIGKILL)
     assert first.wait() == -signal.SIGKILL
     first.stdout.close()
-    goes_on(slow_azure, tmp_path / "killed.db", calm)
+    check_resumed_run(slow_azure, tmp_path / "killed.db", calm)
 
 
 def test_killed_before_any_statement_it_goes_on_where_it_was(slow_azure, tmp_path, calm):
     """Begin, stage, judge, publish, rebuild, finish: killed at seven places, the store is whole each time."""
     undisturbed = child(slow_azure, tmp_path / "counted.db", 10**6)
-    said, _ = undisturbed.communicate(timeout=60)
-    statements = int(said.rpartition("statements: ")[2])
+    output, _ = undisturbed.communicate(timeout=60)
+    statements = int(output.rpartition("statements: ")[2])
     assert statements > 50
     for at in range(1, statements + 1, statements // 6):
         path = tmp_path / f"killed-{at}.db"
         first = child(slow_azure, path, at)
         first.communicate(timeout=60)
         assert first.returncode == -signal.SIGKILL
-        goes_on(slow_azure, path, calm)
+        check_resumed_run(slow_azure, path, calm)
 
 
 @pytest.mark.parametrize(
-    ("given", "cloud", "names"),
+    ("faults_by_region", "cloud", "names"),
     [
         (("us-east-1",), None, {"aws"}),
         (("us-east1", "eastus"), None, {"gcp", "azure"}),
@@ -397,8 +401,8 @@ def test_killed_before_any_statement_it_goes_on_where_it_was(slow_azure, tmp_pat
         ((), None, {"aws", "gcp", "azure"}),
     ],
 )
-def test_sources_are_those_whose_regions_are_wanted(given, cloud, names):
-    sources = build_sources((), cloud, build_scope(DAY, given, cloud))
+def test_sources_are_those_whose_regions_are_wanted(faults_by_region, cloud, names):
+    sources = build_sources((), cloud, build_scope(DAY, faults_by_region, cloud))
     assert {source.cloud for source in sources} == names
     assert not any(source.name.startswith("gpuhunt") for source in sources)
 

@@ -29,32 +29,32 @@ TROUBLE = {
 
 @pytest.mark.parametrize("what", sorted(TROUBLE))
 def test_what_may_pass_is_tried_again(serve, web, what, waited):
-    stand_in = serve(lambda *_: GOOD, [TROUBLE[what]] * 3)
-    assert web.get_json(stand_in.base) == GOOD
-    assert len(stand_in.asked) == 4
+    fake_server = serve(lambda *_: GOOD, [TROUBLE[what]] * 3)
+    assert web.get_json(fake_server.base) == GOOD
+    assert len(fake_server.requests) == 4
     assert len(waited.slept) == 3
     assert sorted(waited.slept) == waited.slept  # ever longer
 
 
 @pytest.mark.parametrize("what", sorted(TROUBLE))
 def test_what_stays_ends_after_all_tries(serve, web, what, waited):
-    stand_in = serve(lambda *_: GOOD, [TROUBLE[what]] * 9)
+    fake_server = serve(lambda *_: GOOD, [TROUBLE[what]] * 9)
     with pytest.raises(SourceUnavailable, match=r"\(4 tries\)"):
-        web.get_json(stand_in.base)
-    assert len(stand_in.asked) == 4
+        web.get_json(fake_server.base)
+    assert len(fake_server.requests) == 4
     assert waited() < 12
 
 
 def test_retry_after_is_honoured_to_the_second(serve, web, waited):
-    stand_in = serve(lambda *_: GOOD, [Answer(b"", 429, {"Retry-After": "17"})])
-    assert web.get_json(stand_in.base) == GOOD
+    fake_server = serve(lambda *_: GOOD, [Answer(b"", 429, {"Retry-After": "17"})])
+    assert web.get_json(fake_server.base) == GOOD
     assert waited.slept == [17.0]
 
 
 def test_who_asks_for_too_long_is_left_alone(serve, web, waited):
-    stand_in = serve(lambda *_: GOOD, [Answer(b"", 429, {"Retry-After": "3600"})])
+    fake_server = serve(lambda *_: GOOD, [Answer(b"", 429, {"Retry-After": "3600"})])
     with pytest.raises(SourceUnavailable, match="asks to wait 3600 s"):
-        web.get_json(stand_in.base)
+        web.get_json(fake_server.base)
     assert waited.slept == []
 
 
@@ -63,16 +63,16 @@ def test_a_refusal_is_not_tried_again(serve, web, status, waited):
     answer = Answer(
         b'{"error": {"message": "no such filter\\nand more"}}', status, {"Location": "http://x.example"}
     )
-    stand_in = serve(lambda *_: GOOD, [answer])
+    fake_server = serve(lambda *_: GOOD, [answer])
     with pytest.raises(RequestRejected, match=f"HTTP {status}: no such filter$"):
-        web.get_json(stand_in.base)
-    assert (len(stand_in.asked), waited.slept) == (1, [])
+        web.get_json(fake_server.base)
+    assert (len(fake_server.requests), waited.slept) == (1, [])
 
 
 def test_nobody_there(web):
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        address = f"http://127.0.0.1:{held.getsockname()[1]}/x?key=secret"
+    with socket.socket() as connections:
+        connections.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{connections.getsockname()[1]}/x?key=secret"
         with pytest.raises(SourceUnavailable) as fault:
             web.get_json(address)
     assert "secret" not in fault.value.message
@@ -80,36 +80,38 @@ def test_nobody_there(web):
 
 def test_a_drip_that_never_ends_is_cut(serve, waited):
     late = iter([0.0, TOTAL_TIMEOUT_S + 1, TOTAL_TIMEOUT_S + 2])
-    stand_in = serve(lambda *_: GOOD)
+    fake_server = serve(lambda *_: GOOD)
     slow = HttpClient(tries=1, sleep=waited.sleep, clock=lambda: next(late))
     with pytest.raises(SourceUnavailable, match="needs more than 180 s"):
-        slow.get_json(stand_in.base)
+        slow.get_json(fake_server.base)
 
 
 def test_more_than_a_page_can_be_is_cut(serve, web, monkeypatch):
     monkeypatch.setattr("gpufleet.catalog.prices.refresh.http_client.MAX_BODY_BYTES", 10)
-    stand_in = serve(lambda *_: {"answer": "x" * 100})
+    fake_server = serve(lambda *_: {"answer": "x" * 100})
     with pytest.raises(SourceUnavailable, match="more than the size limit"):
-        web.get_json(stand_in.base)
+        web.get_json(fake_server.base)
 
 
 def test_a_query_is_encoded_and_stays_out_of_messages(serve, web):
-    stand_in = serve(lambda *_: GOOD, [Answer(b"", 404)])
+    fake_server = serve(lambda *_: GOOD, [Answer(b"", 404)])
     with pytest.raises(RequestRejected) as fault:
-        web.get_json(stand_in.base, {"$filter": "a eq 'b c'", "key": "secret"})
+        web.get_json(fake_server.base, {"$filter": "a eq 'b c'", "key": "secret"})
     assert "secret" not in fault.value.message
-    assert stand_in.asked == ["/?%24filter=a+eq+%27b+c%27&key=secret"]
+    assert fake_server.requests == ["/?%24filter=a+eq+%27b+c%27&key=secret"]
 
 
 def test_it_says_what_it_waits_for(serve, waited):
-    said = []
-    stand_in = serve(lambda *_: GOOD, [Answer(b"", 429, {"Retry-After": "2"})])
-    HttpClient(sleep=waited.sleep, clock=waited, report=said.append).get_json(stand_in.base)
-    assert said == [f"{stand_in.base}/: HTTP 429; again in 2 s"] or said[0].endswith("HTTP 429; again in 2 s")
+    messages = []
+    fake_server = serve(lambda *_: GOOD, [Answer(b"", 429, {"Retry-After": "2"})])
+    HttpClient(sleep=waited.sleep, clock=waited, report=messages.append).get_json(fake_server.base)
+    assert messages == [f"{fake_server.base}/: HTTP 429; again in 2 s"] or messages[0].endswith(
+        "HTTP 429; again in 2 s"
+    )
 
 
 @pytest.mark.parametrize(
-    ("said", "seconds"),
+    ("header", "seconds"),
     [
         ("0", 0),
         (" 30 ", 30),
@@ -121,14 +123,14 @@ def test_it_says_what_it_waits_for(serve, waited):
         (None, None),
     ],
 )
-def test_retry_after_in_both_forms(said, seconds):
-    assert parse_retry_after(said, datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)) == seconds
+def test_retry_after_in_both_forms(header, seconds):
+    assert parse_retry_after(header, datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)) == seconds
 
 
 @given(st.text())
-def test_any_retry_after_is_seconds_or_nothing(said):
-    found = parse_retry_after(said)
-    assert found is None or found >= 0
+def test_any_retry_after_is_seconds_or_nothing(header):
+    seconds = parse_retry_after(header)
+    assert seconds is None or seconds >= 0
 
 
 def test_the_longest_wait_is_bounded():

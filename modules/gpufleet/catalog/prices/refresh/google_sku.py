@@ -29,7 +29,10 @@ PURCHASE_PATTERNS = {
     "reserved_1y": (re.compile(r"Commitment v1: "), re.compile(r" for 1 Years?\Z")),
     "reserved_3y": (re.compile(r"Commitment v1: "), re.compile(r" for 3 Years?\Z")),
 }
-USAGE_BY_PURCHASE = {"dws_flex": "OnDemand", **{ours: theirs for theirs, ours in PURCHASE_BY_USAGE.items()}}
+USAGE_BY_PURCHASE = {
+    "dws_flex": "OnDemand",
+    **{purchase: usage for usage, purchase in PURCHASE_BY_USAGE.items()},
+}
 LOCATION_SUFFIX = re.compile(r" (?:running )?[Ii]n [^:()]+\Z| running globally\Z")
 HOST_PATTERN = re.compile(
     r"(?:(?P<family>[ACGN]\d(?:Plus|Ultra)?) )?(?:Predefined )?(?:Instance )?(?P<kind>Core|Cpu|Ram)"

@@ -42,7 +42,9 @@ def _format_outcome(outcome: SourceOutcome) -> list[str]:
     lines += _limit_lines(
         [f"not offered: {region}: {reason}" for region, reason in sorted(outcome.rejected.items())]
     )
-    lines += _limit_lines([f"not read: {region}: {why}" for region, why in sorted(outcome.failed.items())])
+    lines += _limit_lines(
+        [f"not read: {region}: {reason}" for region, reason in sorted(outcome.failed.items())]
+    )
     return lines + (format_findings(outcome.summary.findings) if outcome.summary else [])
 
 
