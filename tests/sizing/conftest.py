@@ -40,4 +40,4 @@ def size(repo_root):
 @pytest.fixture
 def codes():
     """Return the codes of an answer's warnings."""
-    return lambda answer: {caution.code for caution in answer.warnings}
+    return lambda answer: {warning.code for warning in answer.warnings}

@@ -107,7 +107,7 @@ def test_a_family_of_machines_with_one_size_is_that_machine():
 def test_a_retired_machine_is_answered_on_its_substitute():
     resolved = resolve_hardware("Standard_NC6s_v3")
     assert resolved.hardware.name == "Standard_NC4as_T4_v3"
-    assert [caution.code for caution in resolved.warnings] == ["retired-machine"]
+    assert [warning.code for warning in resolved.warnings] == ["retired-machine"]
     assert "2025-09-30" in resolved.warnings[0].message
 
 
@@ -129,7 +129,7 @@ def test_a_share_of_a_card_has_its_share_of_everything(hardware):
         ("CPU", "unknown hardware"),
         ("p4d.24xlrge", "did you mean p4d.24xlarge"),
         ("blades-2", "did you mean blades-1"),
-        ("n1-standard-8", "has no accelerator; it takes T4"),
+        ("n1-standard-8", "has no accelerator; it accepts T4"),
         ("nothing of the kind", "unknown hardware"),
         ("   ", "is empty"),
     ],

@@ -25,8 +25,8 @@ CASES = {
         ("blades-1", 20, {"model": "llama-3.1-70b", "precision": "q4_0"}),
         ("blades-1", 8, {"model": "llama-3.1-70b", "precision": "q4_0"}),
     ),
-    "nodes-paid-whole": (("p4d.24xlarge", 3, {}), ("p4d.24xlarge", 8, {})),
-    "more-than-there-are": (("blades-1", 21, {}), ("blades-1", 20, {})),
+    "partly-used-nodes": (("p4d.24xlarge", 3, {}), ("p4d.24xlarge", 8, {})),
+    "too-many-devices": (("blades-1", 21, {}), ("blades-1", 20, {})),
     "no-peer-access": (("GeForce RTX 4090", 2, {}), ("RTX A6000", 2, {})),
     "no-nvlink": (("RTX 6000 Ada", 2, {}), ("RTX 6000 Ada", 1, {})),
     "slow-link-tensor": (
@@ -42,7 +42,7 @@ CASES = {
         ("GeForce RTX 4090", 4, {"task": "lora", "training": Training(sharding="none")}),
         ("GeForce RTX 4090", 4, {"task": "lora", "training": Training(sharding="zero3")}),
     ),
-    "left-behind": (("Radeon RX 460", 1, {}), ("Radeon RX 7900 XTX", 1, {})),
+    "no-rocm": (("Radeon RX 460", 1, {}), ("Radeon RX 7900 XTX", 1, {})),
     "board-without-gpu": (
         ("Compute Module 5 / Pi 5", 1, {"task": "lora"}),
         ("Compute Module 5 / Pi 5", 1, {}),
@@ -98,8 +98,8 @@ def codes_for(workload, hardware):
         requested = workload(
             changes.pop("model", "llama-3.1-8b"), **{k: v for k, v in changes.items() if k != "devices"}
         )
-        _, cautions = list_layouts(requested, kind, changes.get("devices", devices))
-        return {caution.code for caution in cautions}
+        _, warnings = list_layouts(requested, kind, changes.get("devices", devices))
+        return {warning.code for warning in warnings}
 
     return judged
 
@@ -130,7 +130,7 @@ def test_message_is_one_line(workload, hardware):
         workload("qwen2.5-7b", engine="vllm"), hardware("GeForce RTX 4090"), 8, Layout(1, 8, pipeline=8)
     )
     assert warnings
-    assert all("\n" not in caution.message for caution in warnings)
+    assert all("\n" not in warning.message for warning in warnings)
 
 
 @pytest.mark.parametrize("machine", ["a2-megagpu-16g", "p4d.24xlarge", "Standard_ND96amsr_A100_v4"])
@@ -140,7 +140,7 @@ def test_real_machines_are_not_flagged(machine, workload, hardware):
     warnings = check_placement(
         requested, kind, kind.devices_per_node, Layout(1, kind.devices_per_node, tensor=kind.devices_per_node)
     )
-    assert {caution.code for caution in warnings} <= {"kv-heads-replicated"}
+    assert {warning.code for warning in warnings} <= {"kv-heads-replicated"}
 
 
 @pytest.mark.parametrize(
@@ -176,4 +176,4 @@ def test_a_blocked_plan_says_why(size):
 def test_machine_with_fewer_devices_than_requested_is_distinguished(workload, hardware):
     limited = replace(hardware("p4d.24xlarge"), node_limit=2)
     warnings = check_placement(workload(), limited, 24, Layout(3, 24, tensor=8, pipeline=3))
-    assert "more-than-there-are" in {caution.code for caution in warnings if caution.is_blocking}
+    assert "too-many-devices" in {warning.code for warning in warnings if warning.is_blocking}

@@ -24,7 +24,7 @@ def plan_and_codes(size):
 
     def plan_exact_devices(model, on, devices=1, **options):
         answer = size(model, on=on, devices=devices, **options)
-        return answer.plans[0], {caution.code for caution in answer.warnings}
+        return answer.plans[0], {warning.code for warning in answer.warnings}
 
     return plan_exact_devices
 

@@ -27,7 +27,7 @@ class Offer:
 class Hardware:
     """Nodes of one kind. Link speeds are per device and direction, in GB/s; 0 where devices have no link.
 
-    ``node_limit`` is how many nodes there are (a rack's blades), None where more can be had.
+    ``node_limit`` is how many nodes there are (a rack's blades), None without a limit.
     ``peer_access``: devices read each other's memory without the host (stock GeForce drivers do not).
     ``origin``: a cloud machine, an owned rack or workstation, or a bare accelerator in its default host
     (``host_source``).

@@ -66,7 +66,11 @@ def _find_machine(query: str) -> Hardware | None:
             if hardware is None and machine.cloud == "onprem":
                 return None  # a kind of board: known as a part, if at all
             if hardware is None:
-                remedy = f"it takes {', '.join(machine.attachable)}: name that" if machine.attachable else ""
+                remedy = (
+                    f"it accepts {', '.join(machine.attachable)}: name one of them"
+                    if machine.attachable
+                    else ""
+                )
                 raise InputError(f"{machine.name} has no accelerator", where="--on", remedy=remedy)
             return hardware
     return None

@@ -89,7 +89,7 @@ def _build_entry(plan: Plan) -> tuple[str, Node]:
         return "racks", {"name": hardware.name}
     if hardware.origin == "workstation" and hardware.machine != hardware.name:
         return "workstations", {"name": hardware.name, "machine": hardware.machine}
-    remedy = "choose what can be had: --on p4d.24xlarge, or leave --on out and give --cloud"
+    remedy = "choose rentable hardware: --on p4d.24xlarge, or leave --on out and give --cloud"
     raise InputError(
         f"{hardware.name} is not a machine that a stack can declare", where="--emit", remedy=remedy
     )

@@ -22,8 +22,8 @@ class Training:
 
     ``adapter`` follows from the task for lora and qlora; full fine-tuning has none; DPO may have any.
     ``master_copy`` is the 32-bit copy of the weights that mixed precision keeps (pure bf16 recipes do not).
-    ``fused_loss`` never holds whole logits. ``accumulation`` counts micro-batches per step: sharded gradients
-    are whole on each device between them unless ``sync_each``. ``step_in_backward`` frees each gradient at
+    ``fused_loss`` never stores all logits. ``accumulation`` counts micro-batches per step: sharded gradients
+    are unsharded on each device between them unless ``sync_each``. ``step_in_backward`` frees each gradient at
     once. ``untied`` keeps two copies of a tied embedding, as some libraries do.
     """
 
@@ -35,7 +35,7 @@ class Training:
     adapter: Adapter = "none"
     lora_rank: int = 16
     master_copy: bool = True
-    fused_loss: bool = False  # chunked or fused cross entropy: whole logits are never held
+    fused_loss: bool = False  # chunked or fused cross entropy: never stores all logits
     lora_targets: LoraTargets = "all"
     lora_dropout: bool = False
     compiled: bool = False
@@ -48,9 +48,7 @@ class Training:
     )
     sequence_parallel: bool = True  # of tensor-parallel training
     context_parallel: int = 1
-    micro_batches_in_flight: int = (
-        0  # micro-batches held by the first pipeline stage; 0: as many as there are stages
-    )
+    micro_batches_in_flight: int = 0  # micro-batches in the first pipeline stage; 0: the number of stages
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ def build_request(*, model: str, **options: str) -> SizingRequest | None:
         for name in given_options:
             raise InputError("needs a model", where=f"--{name}", remedy="give --model")
         return None
-    return sized(PlanOptions(model, **given_options))  # type: ignore[arg-type]  # words only: those of compare's own options
+    return sized(PlanOptions(model, **given_options))  # type: ignore[arg-type]  # strings only: the options of compare
 
 
 def check_plot_options(plots: tuple[str, ...], *, svg: bool, html: bool) -> None:

@@ -10,7 +10,7 @@ from gpufleet.sizing.tensor_parallel import can_split_heads, tensor_parallel_siz
 
 @rule(
     "heads-divide",
-    reason="tensor parallelism gives each device whole attention heads",
+    reason="tensor parallelism divides the model by complete attention heads",
     source="vllm-project/vllm issues 2652, 596, 11797: heads must be divisible by the tensor-parallel size",
 )
 def check_head_divisibility(case: PlacementCase) -> Iterator[str]:
@@ -32,7 +32,7 @@ def check_head_divisibility(case: PlacementCase) -> Iterator[str]:
 
 @rule(
     "kv-heads-replicated",
-    reason="with more tensor-parallel devices than KV heads, each device holds a whole copy of a head",
+    reason="with more tensor-parallel devices than KV heads, each device stores a full copy of a head",
     source="vllm/config/model.py, get_num_kv_heads: KV heads are replicated so that each GPU has at least one",
 )
 def check_kv_head_replication(case: PlacementCase) -> Iterator[str]:

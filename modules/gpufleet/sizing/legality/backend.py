@@ -41,7 +41,7 @@ def check_engine_task(case: PlacementCase) -> Iterator[str]:
 
 @rule(
     "engine-format",
-    reason="GGUF files are llama.cpp's own; few other engines read them",
+    reason="GGUF is llama.cpp's format; few other engines read it",
     source="docs.vllm.ai supported hardware for quantization (v0.9.2): GGUF on NVIDIA and AMD only",
 )
 def check_engine_format(case: PlacementCase) -> Iterator[str]:

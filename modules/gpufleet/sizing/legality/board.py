@@ -8,7 +8,7 @@ from gpufleet.sizing.legality.rule import PlacementCase, rule
 
 
 @rule(
-    "left-behind",
+    "no-rocm",
     reason="gfx803 (Polaris) is in no current ROCm table: Vulkan is what still runs on it",
     source="rocm.docs.amd.com gpu-specs: architectures listed; accelerators.csv row Radeon RX 460",
 )

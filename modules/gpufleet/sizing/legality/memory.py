@@ -25,7 +25,7 @@ def check_summed_memory(case: PlacementCase) -> Iterator[str]:
 
 @rule(
     "memory-not-merged",
-    reason="several cards stay several memories, with NVLink too: what is not split is held on each",
+    reason="the memories of several cards are not merged, even with NVLink: what is not sharded is stored on each",
     source="hiyouga/LLaMA-Factory issue 4559 (4 x 24 GB taken for 96 GB)",
 )
 def check_unsharded_copies(case: PlacementCase) -> Iterator[str]:
@@ -33,4 +33,4 @@ def check_unsharded_copies(case: PlacementCase) -> Iterator[str]:
     copies = case.workload.is_training and training.sharding == "none" and case.layout.data > 1
     if copies:
         gib = case.hardware.accelerator.memory_gib
-        yield f"without sharding each of {case.layout.data} devices holds the whole model in its own {gib:g} GB"
+        yield f"without sharding each of {case.layout.data} devices stores the full model in its {gib:g} GB"

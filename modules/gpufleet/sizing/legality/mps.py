@@ -23,7 +23,7 @@ def check_mps_fp16(case: PlacementCase) -> Iterator[str]:
 
 @rule(
     "mps-bitsandbytes",
-    reason="QLoRA's NF4 and 8-bit optimisers come from bitsandbytes, which had no Apple backend before 0.50",
+    reason="QLoRA's NF4 and 8-bit optimisers come from bitsandbytes, which had no backend for Apple before 0.50",
     source="bitsandbytes documentation, installation: v0.48.1 (no Apple), v0.50.0 (Apple Silicon)",
 )
 def check_mps_bitsandbytes(case: PlacementCase) -> Iterator[str]:

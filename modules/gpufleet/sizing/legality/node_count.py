@@ -22,7 +22,7 @@ def check_power_of_two_nodes(case: PlacementCase) -> Iterator[str]:
 
 
 @rule(
-    "nodes-paid-whole",
+    "partly-used-nodes",
     reason="a cloud's machine is rented with all its devices",
     source="catalog/data/machines.csv, column accelerator_count",
 )
@@ -35,7 +35,7 @@ def check_partly_used_nodes(case: PlacementCase) -> Iterator[str]:
 
 
 @rule(
-    "more-than-there-are",
+    "too-many-devices",
     reason="a rack or a stack's workstations have a fixed number of devices",
     source="the rack's file in inventory/, or the stack's workstations",
     is_blocking=True,

@@ -11,8 +11,8 @@ MAX_STEP_TOKENS = 16 * 1024**2  # tokens
 
 @rule(
     "devices-idle",
-    reason="a slow network, or a number that nothing divides, can make more devices slower than fewer",
-    source="sizing's own estimate of what layouts exchange",
+    reason="a slow network or an indivisible number can make more devices slower than fewer",
+    source="sizing's estimate of the communication of layouts",
 )
 def check_idle_devices(case: PlacementCase) -> Iterator[str]:
     used = case.layout.devices

@@ -41,7 +41,7 @@ class EngineMemory:
 # llama.cpp: n_ubatch 512, its compute buffer holds as many rows of logits. vLLM, SGLang, TensorRT-LLM: prompt
 # steps of 8,192 tokens and 256 sequences, tried out before the cache is set up; their width is fitted to the
 # 1.26 GiB that vllm pull 10511 (2024-12) measured for Llama 3 8B on an 80 GB card. CUDA graphs took 2.4 GiB on an
-# RTX 4090 in vllm issue 7553 (2024); fewer are captured since, for which we set 1 GiB. transformers: no graphs, the
+# RTX 4090 in vllm issue 7553 (2024); fewer are captured since, assumption: 1 GiB. transformers: no graphs, the
 # whole prompt in one step; what a step holds and the runtime are constants of memory_constants.csv.
 # llama.cpp looks the embedding up in host memory; its 0.25 GiB lie between the 4,096 tokens that ran and the 8,192
 # that did not for Llama 3 8B in 16 bits on an RTX 4080 (XiongjieDai's benchmarks, 2024).

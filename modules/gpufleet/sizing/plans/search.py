@@ -39,7 +39,7 @@ def find_plans(request: SizingRequest) -> SizingResult:
             return result
         first = first or result
     if first is None:
-        raise ValueError(f"nothing stands for {request.on}")
+        raise ValueError(f"no hardware found for {request.on}")
     return first
 
 
@@ -140,7 +140,9 @@ def _build_empty_result(
     """Return a result without plans, with the closest plan."""
     if not kinds:
         raise InputError(
-            "nothing to choose from", where="size", remedy="widen --cloud, --region, --purchase or --owned"
+            "no hardware matches the options",
+            where="size",
+            remedy="widen --cloud, --region, --purchase or --owned",
         )
     if (
         plans and request.deadline_h and request.budget_usd
@@ -156,7 +158,7 @@ def _build_empty_result(
             ),
         ]
     closest, text = _find_nearest_miss(request, plans) if plans else _find_closest_plan(request, kinds)
-    all_warnings = (*warnings, PlanWarning("nothing-suits", text, "", is_blocking=True))
+    all_warnings = (*warnings, PlanWarning("no-plan", text, "", is_blocking=True))
     blocked = [each for each in kinds if _is_hardware_blocked(request, each)]
     if blocked and len(blocked) == len(kinds):
         all_warnings += tuple(

@@ -21,7 +21,7 @@ class DecodeStep:
 
     @property
     def seconds(self) -> float:
-        """Return the whole step."""
+        """Return the seconds of the step."""
         return (
             combine_overlapping(self.memory, self.compute, self.eager_launch) + self.launch + self.all_reduce
         )

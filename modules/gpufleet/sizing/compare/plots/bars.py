@@ -22,7 +22,7 @@ from gpufleet.sizing.plans.report import format_figure
 
 Measure = Callable[[ComparedAccelerator], tuple[float, float, float] | None]
 STEP = 24
-BAR_AREA_WIDTH = WIDTH - 140  # pixels; names stand left of them
+BAR_AREA_WIDTH = WIDTH - 140  # pixels; names are left of the bars
 NAME_AXIS = {"labelLimit": 300, "ticks": False, "domain": False, "labelPadding": 6}
 
 

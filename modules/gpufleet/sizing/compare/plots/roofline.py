@@ -25,7 +25,7 @@ from gpufleet.sizing.compare.plots.style import (
 from gpufleet.sizing.memory import bits_per_weight
 
 HEIGHT = 420
-PLOT_WIDTH = WIDTH - 150  # names stand right of it
+PLOT_WIDTH = WIDTH - 150  # names are right of the plot area
 MIN_INTENSITY = 0.3  # operations per byte
 
 

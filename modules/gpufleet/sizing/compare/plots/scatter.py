@@ -26,7 +26,7 @@ from gpufleet.sizing.compare.plots.style import (
 )
 
 HEIGHT, HEIGHT_PER_NAME = 400, 18  # pixels; many names need more of them
-SECONDS = (10.0, 1.0, 0.1, 0.01, 0.001)  # to read the whole memory once
+SECONDS = (10.0, 1.0, 0.1, 0.01, 0.001)  # to read all memory once
 LABEL_POSITION = 0.15  # of a line's length
 Domain = tuple[float, float]
 
