@@ -103,7 +103,7 @@ def stricter(monkeypatch):
         replace(row, on_miss="fail") if row.metric == "undervoltage_now" else row
         for row in burnin.select_thresholds("compute_blade")
     )
-    monkeypatch.setattr(judging, "thresholds_for", lambda kind, *, rehearsal: rows)
+    monkeypatch.setattr(judging, "select_thresholds", lambda kind, *, rehearsal: rows)
 
 
 def test_new_rules_judge_old_records(registry, stricter):
