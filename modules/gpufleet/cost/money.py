@@ -80,8 +80,8 @@ class Range:
     def minus(self, other: Range) -> Range:
         """Return the difference per scenario, never below zero."""
         low, expected, high = (
-            max(ZERO, own - taken)
-            for own, taken in (
+            max(ZERO, left - right)
+            for left, right in (
                 (self.low, other.low),
                 (self.expected, other.expected),
                 (self.high, other.high),

@@ -33,8 +33,8 @@ OTHER = {
 
 
 def stand_in_price(cloud, region, item, purchase):
-    kept = OTHER | {(*key, "on_demand"): usd for key, usd in ON_DEMAND.items()}
-    usd = kept.get((cloud, region, item, purchase))
+    usd_by_key = OTHER | {(*key, "on_demand"): usd for key, usd in ON_DEMAND.items()}
+    usd = usd_by_key.get((cloud, region, item, purchase))
     return usd and Price(usd, "unit", "2026-07-06", "written by hand", "high", region, purchase)
 
 

@@ -1,4 +1,4 @@
-"""Every case under tests/cases/cost/commitments: who is covered by what, what is left to pay, what runs empty."""
+"""Every case under tests/cases/cost/commitments: which machines are covered, what remains to pay, what is unused."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from gpufleet.engine import Resource
 CASES = sorted((Path(__file__).resolve().parents[2] / "cases" / "cost" / "commitments").glob("*.json"))
 
 
-def resource(told):
-    urn = f"urn:pulumi:s::p::{told['type']}::{told['name']}"
-    return Resource(urn, told["type"], told["name"], told["inputs"], {})
+def resource(entry):
+    urn = f"urn:pulumi:s::p::{entry['type']}::{entry['name']}"
+    return Resource(urn, entry["type"], entry["name"], entry["inputs"], {})
 
 
 @pytest.fixture(params=CASES, ids=lambda path: path.stem)
@@ -29,34 +29,34 @@ def case(request):
 
 @pytest.fixture
 def bill(case, book):
-    held = Commitments.model_validate({"commitments": case["commitments"]}).commitments
-    resources = [resource(told) for told in case["resources"]]
-    return cost.price_resources(resources, book, commitments=held, on=date.fromisoformat(case["on"]))
+    commitments = Commitments.model_validate({"commitments": case["commitments"]}).commitments
+    resources = [resource(entry) for entry in case["resources"]]
+    return cost.price_resources(resources, book, commitments=commitments, on=date.fromisoformat(case["on"]))
 
 
-def test_who_is_covered_by_what(case, bill):
-    found = {}
+def test_covered_machines(case, bill):
+    covered = {}
     for charge in bill.charges:
         if charge.covered_by:
-            found.setdefault(charge.name, []).append([charge.covered_by, charge.quantity.expected])
-    wanted = {
+            covered.setdefault(charge.name, []).append([charge.covered_by, charge.quantity.expected])
+    expected = {
         name: [[by, Decimal(count)] for by, count in shares]
         for name, shares in case["expect"]["covered"].items()
     }
-    assert found == wanted
+    assert covered == expected
 
 
-def test_what_is_left_to_pay(case, bill):
+def test_remaining_cost(case, bill):
     rows = case["expect"]["month"]
-    wanted = sum((Decimal(usd) * Decimal(count) * Decimal(hours) for usd, count, hours in rows), Decimal(0))
-    assert bill.usd_per_month.expected == wanted
+    expected = sum((Decimal(usd) * Decimal(count) * Decimal(hours) for usd, count, hours in rows), Decimal(0))
+    assert bill.usd_per_month.expected == expected
 
 
-def test_what_runs_empty(case, bill):
-    found = {use.id: round_to_cents(use.unused_usd_per_month) for use in bill.commitments}
-    assert found == {name: round_to_cents(Decimal(usd)) for name, usd in case["expect"]["unused"].items()}
+def test_unused_commitments(case, bill):
+    unused = {use.id: round_to_cents(use.unused_usd_per_month) for use in bill.commitments}
+    assert unused == {name: round_to_cents(Decimal(usd)) for name, usd in case["expect"]["unused"].items()}
 
 
-def test_covered_charges_cost_nothing_and_say_why(bill):
+def test_covered_charges_cost_nothing_and_note_the_reason(bill):
     covered = [charge for charge in bill.charges if charge.covered_by]
     assert all(charge.usd_per_month.high == 0 and "covered by" in charge.note for charge in covered)

@@ -24,45 +24,47 @@ def p4d(name):
 
 
 @pytest.fixture
-def held():
-    told = {
+def commitments():
+    entry = {
         "id": "ri-1", "kind": "reserved_instance", "region": "us-east-1", "machine": "p4d.24xlarge", "count": 1,
         "usd_per_hour": 12.5, "start": "2026-01-01", "end": "2026-12-31", "source": "invoice",
     }  # fmt: skip
-    return Commitments.model_validate({"commitments": [told]}).commitments
+    return Commitments.model_validate({"commitments": [entry]}).commitments
 
 
-def test_a_second_machine_costs_its_own_price(held, book):
-    found = cost.diff([p4d("a")], [p4d("a"), p4d("b")], commitments=held, book=book, today=TODAY)
-    assert found.change_usd_per_month == Decimal("16029.08")  # 21.957642 * 730
-    assert found.before.usd_per_month.expected == 0
+def test_a_second_machine_costs_its_list_price(commitments, book):
+    diff = cost.diff([p4d("a")], [p4d("a"), p4d("b")], commitments=commitments, book=book, today=TODAY)
+    assert diff.change_usd_per_month == Decimal("16029.08")  # 21.957642 * 730
+    assert diff.before.usd_per_month.expected == 0
 
 
-def test_the_first_machine_costs_nothing_more(held, book):
-    found = cost.diff([], [p4d("a")], commitments=held, book=book, today=TODAY)
-    assert found.change_usd_per_month == 0
-    assert not [line for line in found.warnings if "unused" in line]
+def test_the_first_machine_costs_nothing_more(commitments, book):
+    diff = cost.diff([], [p4d("a")], commitments=commitments, book=book, today=TODAY)
+    assert diff.change_usd_per_month == 0
+    assert not [line for line in diff.warnings if "unused" in line]
 
 
-def test_a_delete_saves_nothing_and_says_what_runs_empty(held, book):
-    found = cost.diff([p4d("a")], [], commitments=held, book=book, today=TODAY)
-    assert found.change_usd_per_month == 0
-    wanted = "Reserved Instance ri-1: $9,125.00 more a month unused after this change, $9,125.00 in all"
-    assert any(line.startswith(wanted) and line.endswith("paid until 2026-12-31") for line in found.warnings)
+def test_a_delete_saves_nothing_and_reports_the_unused_commitment(commitments, book):
+    diff = cost.diff([p4d("a")], [], commitments=commitments, book=book, today=TODAY)
+    assert diff.change_usd_per_month == 0
+    prefix = "Reserved Instance ri-1: $9,125.00 more a month unused after this change, $9,125.00 in all"
+    assert any(line.startswith(prefix) and line.endswith("paid until 2026-12-31") for line in diff.warnings)
 
 
-def test_an_estimate_shows_what_is_paid_and_what_ends(held, book):
-    found = cost.estimate([p4d("a")], commitments=held, book=book, today=TODAY)
-    assert "commitments cost $9,125.00 a month on top, used or not; $0.00 of it is unused" in found.notes
-    assert any("ends in 40 days" in note for note in found.notes)  # 21 November to 31 December
-    assert found.verdict == "no budget is declared; commitments of $9,125.00 a month come on top"
+def test_an_estimate_notes_the_cost_and_the_end_of_commitments(commitments, book):
+    estimate = cost.estimate([p4d("a")], commitments=commitments, book=book, today=TODAY)
+    assert "commitments cost $9,125.00 a month on top, used or not; $0.00 of it is unused" in estimate.notes
+    assert any("ends in 40 days" in note for note in estimate.notes)  # 21 November to 31 December
+    assert estimate.verdict == "no budget is declared; commitments of $9,125.00 a month come on top"
 
 
-def test_json_names_the_commitment_and_meets_the_schema(held, book):
-    found = cost.diff_document(cost.diff([], [p4d("a")], commitments=held, book=book, today=TODAY))
-    jsonschema.validate(found, cost.schema())
-    assert {line["covered_by"] for line in found["resources"] if line["component"] == "machine"} == {"ri-1"}
-    assert found["commitments"] == [
+def test_json_names_the_commitment_and_meets_the_schema(commitments, book):
+    document = cost.diff_document(cost.diff([], [p4d("a")], commitments=commitments, book=book, today=TODAY))
+    jsonschema.validate(document, cost.schema())
+    assert {line["covered_by"] for line in document["resources"] if line["component"] == "machine"} == {
+        "ri-1"
+    }
+    assert document["commitments"] == [
         {
             "id": "ri-1", "kind": "reserved_instance", "until": "2026-12-31",
             "usd_per_month": 9125.0, "used": 1.0, "unused_usd_per_month": 0.0,
@@ -70,10 +72,10 @@ def test_json_names_the_commitment_and_meets_the_schema(held, book):
     ]  # fmt: skip
 
 
-def test_every_report_names_it(held, book):
-    found = cost.diff([p4d("a")], [], commitments=held, book=book, today=TODAY)
+def test_every_report_names_the_commitment(commitments, book):
+    diff = cost.diff([p4d("a")], [], commitments=commitments, book=book, today=TODAY)
     for form in ("table", "markdown", "html"):
-        assert "ri-1" in cost.render_diff(found, form)
+        assert "ri-1" in cost.render_diff(diff, form)
 
 
 @pytest.mark.parametrize(
@@ -87,14 +89,14 @@ def test_every_report_names_it(held, book):
     ],
 )
 def test_break_even_by_hand(book, term, against, hours):
-    found = {
+    break_evens = {
         (each.commitment, each.against): each
         for each in cost.break_even("aws", "us-east-1", "p4d.24xlarge", book)
     }
-    assert round(found[(term, against)].hours_per_month, 2) == Decimal(hours)
+    assert round(break_evens[(term, against)].hours_per_month, 2) == Decimal(hours)
 
 
-def test_break_even_says_never_and_says_what_is_missing(book):
+def test_break_even_reports_never_and_a_missing_price(book):
     g5 = {
         (each.commitment, each.against): each.verdict
         for each in cost.break_even("aws", "us-east-1", "g5.2xlarge", book)
@@ -104,15 +106,15 @@ def test_break_even_says_never_and_says_what_is_missing(book):
     assert g5[("reserved_3y", "spot")] == "no usable reserved_3y price in the catalogue"
 
 
-def test_a_group_at_its_greatest_leaves_less_for_the_next_one(book):
-    told = {
+def test_a_group_at_its_maximum_leaves_less_for_the_next_one(book):
+    entry = {
         "id": "ri-2", "kind": "reserved_instance", "region": "us-east-1", "machine": "p4d.24xlarge", "count": 2,
         "usd_per_hour": 12.5, "start": "2026-01-01", "end": "2027-01-01", "source": "invoice",
     }  # fmt: skip
-    held = Commitments.model_validate({"commitments": [told]}).commitments
-    made_from, inputs = "aws:ec2/launchTemplate:LaunchTemplate", p4d("b").inputs
-    template = Resource(f"urn:pulumi:s::p::{made_from}::t", made_from, "t", inputs, {}, id="t")
-    kind = "aws:autoscaling/group:Group"
+    commitments = Commitments.model_validate({"commitments": [entry]}).commitments
+    template_type, inputs = "aws:ec2/launchTemplate:LaunchTemplate", p4d("b").inputs
+    template = Resource(f"urn:pulumi:s::p::{template_type}::t", template_type, "t", inputs, {}, id="t")
+    group_type = "aws:autoscaling/group:Group"
     inputs = {
         "minSize": 0,
         "desiredCapacity": 1,
@@ -120,30 +122,32 @@ def test_a_group_at_its_greatest_leaves_less_for_the_next_one(book):
         "region": "us-east-1",
         "launchTemplate": {"id": "t"},
     }
-    group = Resource(f"urn:pulumi:s::p::{kind}::a", kind, "a", inputs, {}, id="a")
-    month = cost.price_resources([template, group, p4d("b")], book, commitments=held, on=TODAY).usd_per_month
+    group = Resource(f"urn:pulumi:s::p::{group_type}::a", group_type, "a", inputs, {}, id="a")
+    month = cost.price_resources(
+        [template, group, p4d("b")], book, commitments=commitments, on=TODAY
+    ).usd_per_month
     # none of 1, none of 2, and of 4 + 1 all but two: 3 * 21.957642 * 730
     assert (month.low, month.expected, month.high) == (0, 0, Decimal("48087.23598"))
 
 
-def test_a_difference_notes_what_is_paid_and_what_ends_in_every_form(held, book):
-    found = cost.diff([], [p4d("a")], commitments=held, book=book, today=TODAY)
+def test_every_report_of_a_diff_notes_the_cost_and_the_end_of_commitments(commitments, book):
+    diff = cost.diff([], [p4d("a")], commitments=commitments, book=book, today=TODAY)
     for form in ("table", "markdown", "html", "junit", "json"):
-        text = cost.render_diff(found, form).replace("\\", "")
+        text = cost.render_diff(diff, form).replace("\\", "")
         assert "9,125.00 a month on top, used or not" in text
         assert "it ends in 40 days" in text
 
 
 def commitment(**changed):
-    told = {
+    entry = {
         "id": "ri-2", "kind": "reserved_instance", "region": "us-east-1", "machine": "p4d.24xlarge", "count": 1,
         "usd_per_hour": 12.5, "start": "2026-01-01", "end": "2026-12-31", "source": "invoice", **changed,
     }  # fmt: skip
-    return Commitments.model_validate({"commitments": [told]}).commitments
+    return Commitments.model_validate({"commitments": [entry]}).commitments
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "message"),
     [
         ({"end": "2026-11-01"}, "ri-2 ended on 2026-11-01: it covers nothing and is not counted"),
         ({"start": "2026-12-01"}, "ri-2 begins on 2026-12-01: it covers nothing yet and is not counted"),
@@ -151,20 +155,22 @@ def commitment(**changed):
         ({"machine": "m5.large"}, "ri-2 is for m5.large, which is not in the catalogue"),
     ],
 )
-def test_a_commitment_that_cannot_count_is_a_warning(book, changed, said):
-    held = commitment(**changed)
+def test_a_commitment_that_does_not_count_is_a_warning(book, changed, message):
+    commitments = commitment(**changed)
     assert any(
-        said in note for note in cost.diff([], [p4d("a")], commitments=held, book=book, today=TODAY).notes
+        message in note
+        for note in cost.diff([], [p4d("a")], commitments=commitments, book=book, today=TODAY).notes
     )
     assert any(
-        said in note for note in cost.estimate([p4d("a")], commitments=held, book=book, today=TODAY).notes
+        message in note
+        for note in cost.estimate([p4d("a")], commitments=commitments, book=book, today=TODAY).notes
     )
     sound = cost.estimate([p4d("a")], commitments=commitment(), book=book, today=TODAY)
-    assert not any(said in note for note in sound.notes)
+    assert not any(message in note for note in sound.notes)
 
 
-def test_a_kept_budget_names_what_is_paid_on_top(held, book):
-    found = cost.diff([], [p4d("a")], commitments=held, budget=Budget(max=1000), book=book, today=TODAY)
-    headline = summary.headline(found)
+def test_a_budget_that_is_met_names_commitments_on_top(commitments, book):
+    diff = cost.diff([], [p4d("a")], commitments=commitments, budget=Budget(max=1000), book=book, today=TODAY)
+    headline = summary.headline(diff)
     assert "within its budget of $1,000.00" in headline
     assert headline.endswith("; commitments of $9,125.00 a month come on top.")

@@ -17,24 +17,26 @@ CUD = "id: cud, kind: resource_cud, region: us-central1, usd_per_hour: 3"
 
 @pytest.fixture
 def write(tmp_path):
-    def into(*entries):
+    def write_entries(*entries):
         file = tmp_path / "commitments.yaml"
         file.write_text("commitments:\n" + "".join(f"  - {{{entry}}}\n" for entry in entries))
         return file
 
-    return into
+    return write_entries
 
 
 def test_a_file_is_read(write):
-    held = cost.load_commitments(write(f"{RI}, {TERM}", f"{SP}, discount_percent: 20, {TERM}")).commitments
-    assert [each.id for each in held] == ["ri", "sp"]
-    assert [float(each.paid_per_hour) for each in held] == [1.4, 3.0]
-    assert held[0].is_in_force(date(2026, 1, 1))
-    assert not held[0].is_in_force(date(2027, 1, 1))
+    commitments = cost.load_commitments(
+        write(f"{RI}, {TERM}", f"{SP}, discount_percent: 20, {TERM}")
+    ).commitments
+    assert [each.id for each in commitments] == ["ri", "sp"]
+    assert [float(each.paid_per_hour) for each in commitments] == [1.4, 3.0]
+    assert commitments[0].is_in_force(date(2026, 1, 1))
+    assert not commitments[0].is_in_force(date(2027, 1, 1))
 
 
 @pytest.mark.parametrize(
-    ("entry", "said"),
+    ("entry", "message"),
     [
         (
             f"id: x, {TERM}",
@@ -53,20 +55,20 @@ def test_a_file_is_read(write):
         (f"{CUD}, accelerators: 8, {TERM}", "accelerator and accelerators go together"),
     ],
 )
-def test_a_mistake_is_one_line_with_its_place(write, entry, said):
+def test_a_mistake_is_one_line_with_its_place(write, entry, message):
     with pytest.raises(InputError) as caught:
         cost.load_commitments(write(entry))
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "commitments.yaml:2" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_two_of_one_id_are_refused(write):
+def test_a_duplicate_id_is_refused(write):
     with pytest.raises(InputError, match="two commitments are called ri"):
         cost.load_commitments(write(f"{RI}, {TERM}", f"{RI}, {TERM}"))
 
 
-def test_no_file_and_no_mapping(tmp_path):
+def test_a_missing_file_and_a_file_without_a_mapping(tmp_path):
     with pytest.raises(InputError, match="no such file"):
         cost.load_commitments(tmp_path / "none.yaml")
     (tmp_path / "text.yaml").write_text("words\n")

@@ -1,4 +1,4 @@
-"""What holds for any demands and any commitments."""
+"""Properties of any cost components with any commitments."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
 AWS_TYPES = st.sampled_from(["m4.large", "m4.xlarge", "g5.2xlarge", "p4d.24xlarge"])
 
 
-def made(kind, name, inputs):
+def make_resource(kind, name, inputs):
     return Resource(f"urn:pulumi:s::p::{kind}::{name}", kind, name, inputs, {}, id=name)
 
 
@@ -33,19 +33,23 @@ def instance(draw):
         inputs["availabilityZone"] = draw(st.sampled_from(["us-east-1a", "us-east-1b"]))
     if draw(st.booleans()):
         inputs["instanceMarketOptions"] = {"marketType": "spot"}
-    return [made(INSTANCE, draw(st.text("abc", min_size=1, max_size=3)), inputs)]
+    return [make_resource(INSTANCE, draw(st.text("abc", min_size=1, max_size=3)), inputs)]
 
 
 @st.composite
 def group(draw):
     name = draw(st.text("xyz", min_size=1, max_size=2))
     low = draw(st.integers(0, 3))
-    wanted = low + draw(st.integers(0, 3))
-    sizes = {"minSize": low, "desiredCapacity": wanted, "maxSize": wanted + draw(st.integers(0, 3))}
-    template = made(TEMPLATE, f"{name}-template", {"instanceType": draw(AWS_TYPES), "region": "us-east-1"})
+    desired = low + draw(st.integers(0, 3))
+    sizes = {"minSize": low, "desiredCapacity": desired, "maxSize": desired + draw(st.integers(0, 3))}
+    template = make_resource(
+        TEMPLATE, f"{name}-template", {"instanceType": draw(AWS_TYPES), "region": "us-east-1"}
+    )
     return [
         template,
-        made(GROUP, name, sizes | {"region": "us-east-1", "launchTemplate": {"id": f"{name}-template"}}),
+        make_resource(
+            GROUP, name, sizes | {"region": "us-east-1", "launchTemplate": {"id": f"{name}-template"}}
+        ),
     ]
 
 
@@ -72,9 +76,9 @@ def commitment(draw):
 
 @st.composite
 def inventory(draw):
-    drawn = draw(st.lists(commitment(), max_size=4))
-    listed = [{"id": f"c-{at}", **told} for at, told in enumerate(drawn)]
-    return Commitments.model_validate({"commitments": listed}).commitments
+    entries = draw(st.lists(commitment(), max_size=4))
+    documents = [{"id": f"c-{at}", **entry} for at, entry in enumerate(entries)]
+    return Commitments.model_validate({"commitments": documents}).commitments
 
 
 def flat(groups):
@@ -86,62 +90,64 @@ resource_lists = st.lists(st.one_of(instance(), group()), max_size=5).map(flat)
 
 
 @quick
-@given(resources=resource_lists, held=inventory())
-def test_commitments_never_raise_what_is_to_be_paid(resources, held, book):
+@given(resources=resource_lists, commitments=inventory())
+def test_commitments_never_increase_the_bill(resources, commitments, book):
     plain = cost.price_resources(resources, book).usd_per_month
-    net = cost.price_resources(resources, book, commitments=held, on=ON).usd_per_month
+    net = cost.price_resources(resources, book, commitments=commitments, on=ON).usd_per_month
     assert net.low <= plain.low
     assert net.expected <= plain.expected
     assert net.high <= plain.high
 
 
 @quick
-@given(resources=resource_lists, held=inventory())
-def test_covered_and_paid_for_make_the_demand(resources, held, book):
-    def counted(bill):
-        found = {}
+@given(resources=resource_lists, commitments=inventory())
+def test_covered_and_billed_counts_sum_to_the_declared_count(resources, commitments, book):
+    def count_machines(bill):
+        counts = {}
         for charge in bill.charges:
             if charge.component.startswith("machine"):
-                found[charge.urn] = found.get(charge.urn, Decimal(0)) + charge.quantity.expected
-        return {urn: count for urn, count in found.items() if count}
+                counts[charge.urn] = counts.get(charge.urn, Decimal(0)) + charge.quantity.expected
+        return {urn: count for urn, count in counts.items() if count}
 
-    assert counted(cost.price_resources(resources, book, commitments=held, on=ON)) == counted(
-        cost.price_resources(resources, book)
-    )
+    assert count_machines(
+        cost.price_resources(resources, book, commitments=commitments, on=ON)
+    ) == count_machines(cost.price_resources(resources, book))
 
 
 @quick
-@given(resources=resource_lists, held=inventory())
-def test_no_commitment_gives_more_than_was_bought(resources, held, book):
-    bill = cost.price_resources(resources, book, commitments=held, on=ON)
-    assert len(bill.commitments) == len(held)
+@given(resources=resource_lists, commitments=inventory())
+def test_no_commitment_covers_more_than_was_bought(resources, commitments, book):
+    bill = cost.price_resources(resources, book, commitments=commitments, on=ON)
+    assert len(bill.commitments) == len(commitments)
     for use in bill.commitments:
         assert 0 <= use.used <= 1
         assert 0 <= use.unused_usd_per_month <= use.usd_per_month
 
 
 @quick
-@given(resources=resource_lists, held=inventory(), seed=st.integers())
-def test_no_order_changes_the_answer(resources, held, seed, book):
-    shuffled, turned = list(resources), list(held)
-    random.Random(seed).shuffle(shuffled)
-    random.Random(seed).shuffle(turned)
-    one = cost.price_resources(resources, book, commitments=held, on=ON)
-    assert cost.price_resources(shuffled, book, commitments=turned, on=ON) == one
+@given(resources=resource_lists, commitments=inventory(), seed=st.integers())
+def test_the_order_of_inputs_does_not_change_the_bill(resources, commitments, seed, book):
+    shuffled_resources, shuffled_commitments = list(resources), list(commitments)
+    random.Random(seed).shuffle(shuffled_resources)
+    random.Random(seed).shuffle(shuffled_commitments)
+    bill = cost.price_resources(resources, book, commitments=commitments, on=ON)
+    assert cost.price_resources(shuffled_resources, book, commitments=shuffled_commitments, on=ON) == bill
 
 
 @quick
-@given(resources=resource_lists, held=inventory(), gone=instance())
-def test_taking_away_what_always_runs_never_uses_a_commitment_more(resources, held, gone, book):
+@given(resources=resource_lists, commitments=inventory(), removed=instance())
+def test_removing_a_machine_that_always_runs_never_increases_commitment_use(
+    resources, commitments, removed, book
+):
     """Of what runs a part of the month this is not true: it keeps a plan's capacity in the hours that it is off."""
-    ((away,), rest) = (gone, [each for each in resources if each.urn != gone[0].urn])
-    away.inputs["tags"]["gpufleet-hours-per-month"] = "730"
+    ((resource,), rest) = (removed, [each for each in resources if each.urn != removed[0].urn])
+    resource.inputs["tags"]["gpufleet-hours-per-month"] = "730"
 
-    def unused(side):
+    def unused(remaining):
         return sum(
             use.unused_usd_per_month
-            for use in cost.price_resources(side, book, commitments=held, on=ON).commitments
+            for use in cost.price_resources(remaining, book, commitments=commitments, on=ON).commitments
         )
 
-    if len(held) <= 1:
-        assert unused(rest) >= unused([*rest, away])
+    if len(commitments) <= 1:
+        assert unused(rest) >= unused([*rest, resource])

@@ -8,7 +8,7 @@ from gpufleet.cost.pricing.commitments.sizes import normalized_share
 
 
 @pytest.mark.parametrize(
-    ("bought", "wanted", "share"),
+    ("reserved", "machine", "share"),
     [
         ("m4.xlarge", "m4.xlarge", "1"),
         ("m4.large", "m4.xlarge", "2"),  # 8 / 4
@@ -22,5 +22,5 @@ from gpufleet.cost.pricing.commitments.sizes import normalized_share
         ("c5.metal", "c5.large", None),
     ],
 )
-def test_how_much_of_a_reservation_a_machine_takes(bought, wanted, share):
-    assert normalized_share(bought, wanted) == (None if share is None else Decimal(share))
+def test_share_of_a_reservation_that_a_machine_uses(reserved, machine, share):
+    assert normalized_share(reserved, machine) == (None if share is None else Decimal(share))
