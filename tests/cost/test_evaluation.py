@@ -165,15 +165,15 @@ def test_outside_a_repository(project, tmp_path):
 
 
 def test_a_project_in_a_folder_of_its_repository(project, poc, tmp_path):
-    whole = tmp_path / "whole"
-    whole.mkdir()
-    git(whole, "init", "-q")
+    repository = tmp_path / "whole"
+    repository.mkdir()
+    git(repository, "init", "-q")
     (project / ".git").rename(tmp_path / "old-git")
-    project.rename(whole / "fleet")
-    git(whole, "add", "-A")
-    git(whole, "commit", "-qm", "in a folder")
-    rewrite(whole / "fleet/stacks/Pulumi.poc.yaml", "name: blades-1 ", "name: blades-poc ")
-    cost_diff = cost.diff_git_ref(whole / "fleet", "poc", "HEAD")
+    project.rename(repository / "fleet")
+    git(repository, "add", "-A")
+    git(repository, "commit", "-qm", "in a folder")
+    rewrite(repository / "fleet/stacks/Pulumi.poc.yaml", "name: blades-1 ", "name: blades-poc ")
+    cost_diff = cost.diff_git_ref(repository / "fleet", "poc", "HEAD")
     assert cost_diff.change_usd_per_month < 0
 
 

@@ -16,7 +16,7 @@ MACHINE = {"instanceType": "p4d.24xlarge", "region": "us-east-1"}
 
 @pytest.fixture
 def stored(tmp_path, monkeypatch):
-    """Fill a store with three days of one machine's price; the snapshot's of 2026-07-06 stands beside them."""
+    """Fill a store with three days of one machine's price; the snapshot adds the price of 2026-07-06."""
     path = tmp_path / "prices.db"
     monkeypatch.setenv("GPUFLEET_PRICES", str(path))
     with Store(path) as store:

@@ -17,7 +17,7 @@ from gpufleet.fleet import Budget
 
 @pytest.fixture
 def grown_diff(make, book):
-    """Give a difference: a p4d beside another, under a budget that it breaks, and a type nobody knows."""
+    """Return a difference: a second p4d, which exceeds the budget, and an unknown type."""
     strange = make("s", type_="aws:sagemaker/endpoint:Endpoint")
     return cost.diff(
         [make("a")],

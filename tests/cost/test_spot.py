@@ -34,16 +34,20 @@ def test_without_interruptions_only_checkpoints_cost():
 
 def test_rare_interruptions_by_hand():
     # 7.3 a month: M = 100 h; C = 1 h, R = 0.5 h: 100 * e^0.005 * (e^0.01 - 1) = 1.010054
-    found = spot.usd_per_useful_hour(Decimal(1), None, work("7.3", restart="30")).expected
-    assert found == Decimal("1.010054")
-    assert float(found) == pytest.approx(1 + (0.5 + 0.5) / 100, abs=1e-4)  # half an interval, one restart
+    useful_rate = spot.usd_per_useful_hour(Decimal(1), None, work("7.3", restart="30")).expected
+    assert useful_rate == Decimal("1.010054")
+    assert float(useful_rate) == pytest.approx(
+        1 + (0.5 + 0.5) / 100, abs=1e-4
+    )  # half an interval, one restart
 
 
 def test_a_share_on_demand_by_hand():
     # 0.8 * 1.010054 * 0.5 + 0.2 * 1 * 2.0 = 0.404022 + 0.4
     share = Range.of("0.2")
-    found = spot.usd_per_useful_hour(Decimal("0.5"), Decimal(2), work("7.3", restart="30", fallback=share))
-    assert found.expected == Decimal("0.804022")
+    useful_rate = spot.usd_per_useful_hour(
+        Decimal("0.5"), Decimal(2), work("7.3", restart="30", fallback=share)
+    )
+    assert useful_rate.expected == Decimal("0.804022")
 
 
 @pytest.mark.parametrize(("mean_hours", "best_minutes"), [(24, 117), (6, 57)])
@@ -112,11 +116,11 @@ def book(**usd):
     return PriceBook(look, look)
 
 
-def test_dearer_names_the_cheapest_commitment_and_its_hours():
-    found = spot.find_cheaper_commitment("gcp", "r", "m", book(spot=2.0, reserved_1y=1.8, reserved_3y=1.5))
-    assert found.commitment.purchase == "reserved_3y"
-    assert found.hours_per_month == Decimal("547.5")  # 730 * 1.5 / 2
-    assert str(found).startswith("WARNING: spot of m in r ($2.00 an hour, 2026-07-30) costs more than a 3y")
+def test_the_cheapest_commitment_below_spot_and_its_hours():
+    cheaper = spot.find_cheaper_commitment("gcp", "r", "m", book(spot=2.0, reserved_1y=1.8, reserved_3y=1.5))
+    assert cheaper.commitment.purchase == "reserved_3y"
+    assert cheaper.hours_per_month == Decimal("547.5")  # 730 * 1.5 / 2
+    assert str(cheaper).startswith("WARNING: spot of m in r ($2.00 an hour, 2026-07-30) costs more than a 3y")
 
 
 @pytest.mark.parametrize("usd", [{"spot": 1.0, "reserved_3y": 1.5}, {"spot": 1.0}, {"reserved_3y": 0.5}])
@@ -124,20 +128,20 @@ def test_no_warning_where_spot_is_cheaper_or_a_price_is_missing(usd):
     assert spot.find_cheaper_commitment("gcp", "r", "m", book(**usd)) is None
 
 
-def test_the_catalogue_has_such_places():
-    found = spot.find_cheaper_commitment("gcp", "us-central1", "a2-megagpu-16g")
-    assert found is not None
-    assert found.spot.usd_per_hour > found.commitment.usd_per_hour
-    assert found.commitment == catalog.find_price("gcp", "us-central1", "a2-megagpu-16g", "reserved_3y")
+def test_the_catalogue_has_commitments_below_spot():
+    cheaper = spot.find_cheaper_commitment("gcp", "us-central1", "a2-megagpu-16g")
+    assert cheaper is not None
+    assert cheaper.spot.usd_per_hour > cheaper.commitment.usd_per_hour
+    assert cheaper.commitment == catalog.find_price("gcp", "us-central1", "a2-megagpu-16g", "reserved_3y")
 
 
 INSTANCE = "aws:ec2/instance:Instance"
 WORK = {"interruptions_per_month": 7.3, "checkpoint_minutes": 60, "restart_minutes": 30}
 
 
-def declared(repo_root, **told):
-    """Return the production fleet with one spot pool on AWS whose work is told."""
-    purchase = {"kind": "spot", **told}
+def fleet_with_spot_pool(repo_root, **settings):
+    """Return the production fleet with one spot pool on AWS whose work is settings."""
+    purchase = {"kind": "spot", **settings}
     pool = {
         "name": "serve", "cloud": "aws", "region": "us-east-1", "machine": "g5.2xlarge", "count": 1,
         "purchase": purchase,
@@ -156,33 +160,33 @@ def machine():
     return Resource(f"urn:pulumi:t::p::{INSTANCE}::serve-0", INSTANCE, "serve-0", inputs, {})
 
 
-def test_an_estimate_says_what_a_useful_hour_costs(repo_root):
+def test_an_estimate_notes_the_cost_of_a_useful_hour(repo_root):
     prices = book(spot=0.5, on_demand=1.2)
-    found = cost.estimate([machine()], declared(repo_root, work=WORK), book=prices)
-    charge = next(charge for charge in found.bill.charges if charge.component == "machine")
+    estimate = cost.estimate([machine()], fleet_with_spot_pool(repo_root, work=WORK), book=prices)
+    charge = next(charge for charge in estimate.bill.charges if charge.component == "machine")
     assert charge.usd_per_useful_hour.expected == Decimal("0.505027")  # 0.5 * 1.010054
     assert (
         "serve: spot at $0.50 an hour costs $0.505027 per useful hour, lost work and restarts counted"
-        in found.notes
+        in estimate.notes
     )
-    line = next(row for row in cost.estimate_document(found)["resources"] if row["component"] == "machine")
+    line = next(row for row in cost.estimate_document(estimate)["resources"] if row["component"] == "machine")
     assert line["expected_usd_per_useful_hour"] == {"low": 0.505027, "expected": 0.505027, "high": 0.505027}
 
 
 def test_a_fallback_of_unknown_share_widens_the_range(repo_root):
-    told = declared(repo_root, work=WORK, fallback="on_demand")
-    found = cost.estimate([machine()], told, book=book(spot=0.5, on_demand=1.2))
-    charge = next(charge for charge in found.bill.charges if charge.component == "machine")
+    fleet_with_fallback = fleet_with_spot_pool(repo_root, work=WORK, fallback="on_demand")
+    estimate = cost.estimate([machine()], fleet_with_fallback, book=book(spot=0.5, on_demand=1.2))
+    charge = next(charge for charge in estimate.bill.charges if charge.component == "machine")
     assert charge.usd_per_useful_hour == Range(Decimal("0.505027"), Decimal("0.505027"), Decimal("1.2"))
 
 
-def test_undeclared_work_is_said_not_guessed(repo_root):
-    found = cost.estimate([machine()], declared(repo_root), book=book(spot=0.5, on_demand=1.2))
-    assert any("purchase.work does not say how much" in note for note in found.notes)
-    assert all(charge.usd_per_useful_hour is None for charge in found.bill.charges)
+def test_undeclared_work_is_noted_and_not_guessed(repo_root):
+    estimate = cost.estimate([machine()], fleet_with_spot_pool(repo_root), book=book(spot=0.5, on_demand=1.2))
+    assert any("purchase.work does not say how much" in note for note in estimate.notes)
+    assert all(charge.usd_per_useful_hour is None for charge in estimate.bill.charges)
 
 
-def test_both_answers_warn_where_a_commitment_undercuts_spot():
+def test_diff_and_estimate_warn_where_a_commitment_undercuts_spot():
     prices = book(spot=0.5, on_demand=1.2, reserved_3y=0.4)
     change = cost.diff([], [machine()], book=prices)
     assert [line for line in change.warnings if line.startswith("WARNING: spot of g5.2xlarge in us-east-1")]
@@ -190,7 +194,7 @@ def test_both_answers_warn_where_a_commitment_undercuts_spot():
 
 
 @pytest.mark.parametrize(
-    ("told", "said"),
+    ("work_settings", "message"),
     [
         ({**WORK, "band": "<5%"}, "interruptions are missing or given twice"),
         ({"checkpoint_minutes": 60, "restart_minutes": 1}, "interruptions are missing or given twice"),
@@ -198,28 +202,28 @@ def test_both_answers_warn_where_a_commitment_undercuts_spot():
         ({**WORK, "fallback_share": 1.5}, "at most 1"),
     ],
 )
-def test_work_that_makes_no_sense_is_refused(repo_root, told, said):
-    with pytest.raises(ValueError, match=said):
-        declared(repo_root, work=told)
+def test_invalid_work_is_refused(repo_root, work_settings, message):
+    with pytest.raises(ValueError, match=message):
+        fleet_with_spot_pool(repo_root, work=work_settings)
 
 
 def test_a_work_without_checkpoint_costs_keeps_its_fields():
     assert replace(work(), checkpoint_cost_minutes=HOUR).uninterrupted_hours_per_useful_hour == 2
 
 
-def test_a_usage_file_says_it_for_programs_that_are_not_ours(tmp_path):
+def test_a_usage_file_declares_the_workload_of_other_programs(tmp_path):
     file = tmp_path / "usage.yaml"
     file.write_text(
         "resources:\n  serve-*: {interruptions_per_month: 7.3, checkpoint_minutes: 60, restart_minutes: 30}\n"
     )
-    found = cost.estimate([machine()], book=book(spot=0.5, on_demand=1.2), usage=cost.load_usage(file))
-    charge = next(charge for charge in found.bill.charges if charge.component == "machine")
+    estimate = cost.estimate([machine()], book=book(spot=0.5, on_demand=1.2), usage=cost.load_usage(file))
+    charge = next(charge for charge in estimate.bill.charges if charge.component == "machine")
     assert charge.usd_per_useful_hour.expected == Decimal("0.505027")
-    assert any(note.startswith("serve: spot at $0.50 an hour costs $0.505027") for note in found.notes)
+    assert any(note.startswith("serve: spot at $0.50 an hour costs $0.505027") for note in estimate.notes)
 
 
 @pytest.mark.parametrize(
-    ("said", "wrong"),
+    ("usage", "message"),
     [
         ("{interruptions_per_month: 3}", "serve: interruptions are incomplete; add checkpoint_minutes"),
         ("{fallback_share: 0.2}", "interruptions are incomplete; add interruptions_per_month"),
@@ -227,8 +231,8 @@ def test_a_usage_file_says_it_for_programs_that_are_not_ours(tmp_path):
         ("{checkpoint_minutes: 0}", "0 is not more than 0 minutes"),
     ],
 )
-def test_half_a_use_is_refused(tmp_path, said, wrong):
+def test_an_incomplete_usage_is_refused(tmp_path, usage, message):
     file = tmp_path / "usage.yaml"
-    file.write_text(f"resources:\n  serve: {said}\n")
-    with pytest.raises(ValueError, match=wrong):
+    file.write_text(f"resources:\n  serve: {usage}\n")
+    with pytest.raises(ValueError, match=message):
         cost.load_usage(file)

@@ -29,7 +29,7 @@ def rates(amounts: Range) -> str:
 
 
 def span(amounts: Range, separator: str = " to ") -> str:
-    """Write a range of dollars, or the one value that it is; ``joined`` " and " goes with between."""
+    """Return a range of dollars, or one amount if it is exact."""
     if amounts.is_exact:
         return usd(amounts.expected)
     return f"{usd(amounts.low)}{separator}{usd(amounts.high)}"

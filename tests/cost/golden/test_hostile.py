@@ -1,4 +1,4 @@
-"""Inputs that nobody should write and somebody will: nothing breaks, nothing is dropped, nothing counts twice."""
+"""Unusual and hostile inputs: nothing fails, nothing is dropped, nothing counts twice."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from gpufleet.cost import Policy
 
 @pytest.fixture
 def suite(make, book):
-    """Return the one suite in the report of a new machine and a type nobody knows, under a policy."""
+    """Return the one suite in the report of a new machine and an unknown type, under a policy."""
 
     def build(name="b", **limits):
         strange = make("s", "aws:sagemaker/endpoint:Endpoint")

@@ -118,8 +118,8 @@ class CostDiff:
     def unpriced(self) -> tuple[UnpricedResource, ...]:
         """Return resources without a price: those after the change, then those that it deletes."""
         after = {(gap.urn, gap.component) for gap in self.after.unpriced}
-        gone = (gap for gap in self.before.unpriced if (gap.urn, gap.component) not in after)
-        return (*self.after.unpriced, *gone)
+        deleted = (gap for gap in self.before.unpriced if (gap.urn, gap.component) not in after)
+        return (*self.after.unpriced, *deleted)
 
 
 def compare(

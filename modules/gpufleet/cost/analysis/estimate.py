@@ -92,32 +92,19 @@ def estimate(
     """Price resources, and add notes about the fleet, its prices and commitments."""
     from gpufleet import fleet
 
-    resource_list, workloads, day = (
-        tuple(resources),
-        spot.read_fleet_workloads(declared),
-        today or _utc_today(),
-    )
-    workloads = workloads | spot.read_usage_workloads(resource_list, usage)
-    bill = price_resources(resource_list, book, usage=usage, commitments=commitments, on=day)
+    priced_resources, day = tuple(resources), today or _utc_today()
+    workloads = spot.read_fleet_workloads(declared) | spot.read_usage_workloads(priced_resources, usage)
+    bill = price_resources(priced_resources, book, usage=usage, commitments=commitments, on=day)
     bill = spot.add_useful_hour_rates(bill, workloads, book)
-    warnings = (
-        *size_drift_warnings(resource_list),
-        *usage.unmatched(resource_list),
-        *spot.format_spot_warnings(bill.charges, book),
-    )
-    warnings = (
-        *warnings,
-        *spot.format_spot_notes(bill, workloads),
-        *committed.format_commitment_notes(bill.commitments, day),
-    )
-    warnings = (
-        *warnings,
-        *committed.format_commitment_warnings(commitments, day),
-        *missing_price_hints(bill),
-    )
     notes = (
         *(fleet.planning_notes(declared) if declared else ()),
-        *warnings,
+        *size_drift_warnings(priced_resources),
+        *usage.unmatched_notes(priced_resources),
+        *spot.format_spot_warnings(bill.charges, book),
+        *spot.format_spot_notes(bill, workloads),
+        *committed.format_commitment_notes(bill.commitments, day),
+        *committed.format_commitment_warnings(commitments, day),
+        *missing_price_hints(bill),
         *price_age_notes(bill),
         EXCLUDED_COSTS,
     )
@@ -147,59 +134,44 @@ def diff(
     ``declared`` is the fleet after the change. With ``dates`` before and after have the prices of different days,
     and the difference separates the effect of the code from that of prices.
     """
-    stack_change, before_resources, after_resources = change or StackChange(), tuple(before), tuple(after)
+    change = change or StackChange()
+    old, new = tuple(before), tuple(after)
     limit, day = to_decimal(budget.max) if budget else None, today or _utc_today()
     books = (dates.book(dates.before), dates.book(dates.after)) if dates else (book, book)
+    workloads = spot.read_fleet_workloads(declared) | spot.read_usage_workloads((*old, *new), usage)
 
-    workloads = spot.read_fleet_workloads(declared) | spot.read_usage_workloads(
-        (*before_resources, *after_resources), usage
-    )
+    def make_bill(resources: tuple[Resource, ...], prices: PriceBook | None) -> Bill:
+        bill = price_resources(resources, prices, usage=usage, commitments=commitments, on=day)
+        return spot.add_useful_hour_rates(bill, workloads, prices)
 
-    def make_bill(side: tuple[Resource, ...], prices: PriceBook | None) -> Bill:
-        priced = price_resources(side, prices, usage=usage, commitments=commitments, on=day)
-        return spot.add_useful_hour_rates(priced, workloads, prices)
-
-    before_bill, after_bill, price_effect = (
-        make_bill(before_resources, books[0]),
-        make_bill(after_resources, books[1]),
-        None,
-    )
-    if dates and before_resources == after_resources:
-        before_bill, after_bill, price_effect = comparable_bills(dates, before_bill, after_bill)
+    old_bill, new_bill, price_effect = make_bill(old, books[0]), make_bill(new, books[1]), None
+    if dates and old == new:
+        old_bill, new_bill, price_effect = comparable_bills(dates, old_bill, new_bill)
     elif dates:
-        price_effect = split_price_effect(
-            dates, before_bill, make_bill(after_resources, books[0]), after_bill
-        )
-    price_warnings = (
-        *spot.format_spot_warnings(after_bill.charges, books[1]),
-        *committed.format_utilization_changes(before_bill.commitments, after_bill.commitments),
+        price_effect = split_price_effect(dates, old_bill, make_bill(new, books[0]), new_bill)
+    warnings = (
+        *change.warnings,
+        *usage.unmatched_notes((*old, *new)),
+        *spot.format_spot_warnings(new_bill.charges, books[1]),
+        *committed.format_utilization_changes(old_bill.commitments, new_bill.commitments),
     )
     cost_diff = compare(
-        stack_change.stack,
-        before_bill,
-        after_bill,
-        operations=stack_change.ops,
-        warnings=tuple(
-            map(
-                printable,
-                (
-                    *stack_change.warnings,
-                    *usage.unmatched((*before_resources, *after_resources)),
-                    *price_warnings,
-                ),
-            )
-        ),
+        change.stack,
+        old_bill,
+        new_bill,
+        operations=change.ops,
+        warnings=tuple(map(printable, warnings)),
         budget_usd_per_month=limit,
-        partial=stack_change.partial,
-        overlaps=stack_change.overlaps,
+        partial=change.partial,
+        overlaps=change.overlaps,
         overlap_hours=usage.overlap_hours,
     )
-    diff_notes = (
+    notes = (
         *committed.format_commitment_warnings(commitments, day),
-        *committed.format_commitment_notes(after_bill.commitments, day),
+        *committed.format_commitment_notes(new_bill.commitments, day),
         *missing_price_hints(cost_diff),
     )
-    cost_diff = replace(cost_diff, prices=price_effect, notes=tuple(map(printable, diff_notes)))
+    cost_diff = replace(cost_diff, prices=price_effect, notes=tuple(map(printable, notes)))
     return check_policy(cost_diff, _with_budget(policy, limit), day) if policy else cost_diff
 
 

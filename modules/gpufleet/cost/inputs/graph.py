@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TypeVar
 
-from gpufleet.cost.inputs.terms import Terms, read_terms, tags
+from gpufleet.cost.inputs.terms import Terms, read_tags, read_terms
 from gpufleet.cost.inputs.usage import NO_USAGE, Usage, UsageFile
 from gpufleet.cost.inputs.values import read_text
 from gpufleet.cost.money import Range
@@ -63,7 +63,7 @@ class Graph:
         """Return a resource's own tags or labels."""
         key = (resource.urn, resource.delete)  # a pending deletion has the URN of its replacement
         if key not in self._tags:
-            self._tags[key] = tags(resource.inputs)
+            self._tags[key] = read_tags(resource.inputs)
         return self._tags[key]
 
     def usage_of(self, resource: Resource) -> Usage:

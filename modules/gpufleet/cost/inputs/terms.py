@@ -1,6 +1,6 @@
-"""How a resource is bought, for how many hours, and in which pool: read from the tags that pools carry.
+"""Purchase terms of a resource, its hours and its pool, from the tags that pools set.
 
-A resource without our tags is on demand, bills 730 hours a month and is grouped under its parent component.
+A resource without these tags is on demand, bills 730 hours a month and is grouped under its parent component.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from gpufleet.cost.money import HOURS_PER_MONTH
 from gpufleet.engine import Marker, Resource
 
 TERMS = ("reserved_1y", "reserved_3y")
-OWNER_TAGS = ("gpufleet-owner", "owner", "Owner")  # our own, then what other people's programs use
+OWNER_TAGS = ("gpufleet-owner", "owner", "Owner")  # ours first, then common ones
 
 
 @dataclass(frozen=True)
 class Terms:
-    """``purchase`` is on_demand, spot, reserved, reserved_1y or reserved_3y; ``hours`` the planned month.
+    """``purchase`` is on_demand, spot, reserved, reserved_1y or reserved_3y; ``hours`` the planned hours a month.
 
-    ``max_price`` is the most that is paid for an hour of spot: where the market asks more, nothing runs.
+    ``max_price`` is the highest price for an hour of spot: above it nothing runs.
     """
 
     purchase: str = "on_demand"
@@ -31,65 +31,67 @@ class Terms:
     pool: str = ""
     owner: str = ""
     max_price: Decimal | None = None
-    unsure: bool = False  # whether it is spot is not known: on-demand then bounds it
+    is_spot_unknown: bool = False  # spot or on-demand is unknown: on-demand is the upper bound
 
     @property
-    def reserved(self) -> bool:
-        """Tell whether capacity is held: it bills around the clock, used or not."""
+    def is_reserved(self) -> bool:
+        """True for reserved capacity, which bills all hours."""
         return self.purchase.startswith("reserved")
 
     @property
     def billed_hours(self) -> Decimal:
-        """Return the hours of a month that bill."""
-        return HOURS_PER_MONTH if self.reserved else self.hours
+        """Return the billed hours a month."""
+        return HOURS_PER_MONTH if self.is_reserved else self.hours
 
 
-PLAIN = Terms()
+DEFAULT_TERMS = Terms()
 
 
-def tags(inputs: Mapping[str, Any]) -> dict[str, str]:
-    """Return a resource's tags or labels, in any of the shapes that the three clouds use."""
-    found: dict[str, str] = {}
+def read_tags(inputs: Mapping[str, Any]) -> dict[str, str]:
+    """Return a resource's tags or labels, in any of the three clouds' formats."""
+    merged_tags: dict[str, str] = {}
     for field in ("tags", "labels"):
-        held = read_value(inputs, field)
-        if isinstance(held, Mapping):
-            plain = (pair for pair in held.items() if pair[1] is not None and not isinstance(pair[1], Marker))
-            found |= {str(key): str(value) for key, value in plain}
+        mapping = read_value(inputs, field)
+        if isinstance(mapping, Mapping):
+            known_pairs = (
+                pair for pair in mapping.items() if pair[1] is not None and not isinstance(pair[1], Marker)
+            )
+            merged_tags |= {str(key): str(value) for key, value in known_pairs}
         for pair in read_list(inputs, field):
             key, value = read_text(pair, "key"), read_text(pair, "value")
             if isinstance(key, str) and isinstance(value, str):
-                found[key] = value
-    return found
+                merged_tags[key] = value
+    return merged_tags
 
 
 def read_terms(resource: Resource, *templates: Resource | None, spot: bool | Marker | None = None) -> Terms:
-    """Read the terms of a resource; what it leaves out may be tagged on its templates or owner.
+    """Return the terms of a resource; missing tags come from its templates.
 
-    ``spot`` is what the resource's own market setting says, which outranks a tag.
+    ``spot`` is the resource's own market setting, which has priority over a tag.
     """
-    tagged: dict[str, str] = {}
+    all_tags: dict[str, str] = {}
     for source in (*reversed(templates), resource):
-        tagged |= tags(source.inputs) if source else {}
-    said = tagged.get("gpufleet-purchase", "on_demand").replace("-", "_")
-    hours = read_number(tagged, "gpufleet-hours-per-month")
+        all_tags |= read_tags(source.inputs) if source else {}
+    purchase = all_tags.get("gpufleet-purchase", "on_demand").replace("-", "_")
+    hours = read_number(all_tags, "gpufleet-hours-per-month")
     return Terms(
-        purchase=_market(said, spot),
-        fallback=tagged.get("gpufleet-fallback", "") in ("on_demand", "on-demand", "true"),
+        purchase=_resolve_purchase(purchase, spot),
+        fallback=all_tags.get("gpufleet-fallback", "") in ("on_demand", "on-demand", "true"),
         hours=min(hours, HOURS_PER_MONTH) if isinstance(hours, Decimal) else HOURS_PER_MONTH,
-        pool=tagged.get("gpufleet-pool", ""),
-        owner=owner(tagged),
-        unsure=isinstance(spot, Marker),
+        pool=all_tags.get("gpufleet-pool", ""),
+        owner=find_owner(all_tags),
+        is_spot_unknown=isinstance(spot, Marker),
     )
 
 
-def owner(tagged: Mapping[str, str]) -> str:
-    """Return who owns what carries these tags, empty where they do not say."""
-    return next((tagged[key] for key in OWNER_TAGS if tagged.get(key)), "")
+def find_owner(all_tags: Mapping[str, str]) -> str:
+    """Return the owner in a resource's tags, empty if there is none."""
+    return next((all_tags[key] for key in OWNER_TAGS if all_tags.get(key)), "")
 
 
-def _market(said: str, spot: bool | Marker | None) -> str:
+def _resolve_purchase(purchase: str, spot: bool | Marker | None) -> str:
     if spot is True:
         return "spot"
-    if spot is False and said == "spot":
+    if spot is False and purchase == "spot":
         return "on_demand"
-    return said if said in ("spot", "reserved", *TERMS) else "on_demand"
+    return purchase if purchase in ("spot", "reserved", *TERMS) else "on_demand"

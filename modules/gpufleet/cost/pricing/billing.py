@@ -14,7 +14,7 @@ from gpufleet.boundary import packaged_rows
 from gpufleet.catalog import Price
 from gpufleet.cost.formatting import printable
 from gpufleet.cost.inputs.graph import Graph, unversioned_type
-from gpufleet.cost.inputs.terms import owner
+from gpufleet.cost.inputs.terms import find_owner
 from gpufleet.cost.inputs.usage import NO_USAGE, UsageFile
 from gpufleet.cost.money import ZERO_RANGE, Range, to_decimal
 from gpufleet.cost.pricing.bill import Bill, Charge, CommitmentUse, UnpricedResource
@@ -236,7 +236,7 @@ def _charge(  # noqa: PLR0917 - in the order of a charge's own fields
         hours_per_month=component.hours_per_month,
         price=price,
         note=component.note,
-        owner=printable(component.terms.owner or owner(graph.tags_of(resource))),
+        owner=printable(component.terms.owner or find_owner(graph.tags_of(resource))),
     )
 
 
@@ -249,7 +249,7 @@ def _unpriced_resource(resource: Resource, unpriced: UnpricedComponent, graph: G
         reason=printable(unpriced.reason),
         component=printable(unpriced.component),
         pool=printable(tags.get("gpufleet-pool", "") or graph.pool_name(resource)),
-        owner=printable(owner(tags)),
+        owner=printable(find_owner(tags)),
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from gpufleet.catalog import Price
-from gpufleet.cost.inputs.terms import PLAIN, Terms
+from gpufleet.cost.inputs.terms import DEFAULT_TERMS, Terms
 from gpufleet.cost.money import HOURS_PER_MONTH, ONE, Range
 
 
@@ -58,7 +58,7 @@ class CostComponent:
     region: str
     count: Range = ONE
     size: Decimal = Decimal(1)
-    terms: Terms = PLAIN
+    terms: Terms = DEFAULT_TERMS
     hours_per_month: Decimal = HOURS_PER_MONTH
     is_part: bool = False
     claim: ReservationClaim | None = None

@@ -92,7 +92,7 @@ def _rate_item(component: CostComponent, item: str, book: PriceBook) -> Rate:
     if on_demand is None:
         reason = _missing_price(component, item, "on_demand")
         return Rate(None, None, UnpricedComponent(reason, component.component))
-    if component.terms.unsure and purchase == "on_demand":
+    if component.terms.is_spot_unknown and purchase == "on_demand":
         spot = look_up(component.cloud, component.region, item, "spot")
         return _possible_spot_rate(component, item, on_demand, spot)
     return Rate(Range.of(on_demand.usd_per_hour), on_demand)

@@ -1,9 +1,8 @@
 """One comment on a pull or merge request that updates itself.
 
-In come a comment's text with its mark (``reports.markdown.marker``), the request it belongs to and a token. The
-comment that carries the mark and is our own is updated; where there is none it is made; further ones of a race
-between two runs go. A token that may only read, as CI gives it to forks, is no failure: ``Refused`` says so and
-the caller shows the text elsewhere.
+A comment's text ends in a mark (``reports.markdown.comment_mark``). The token's own comment with that mark is updated;
+if there is none, it is created; duplicates of a race between two runs are deleted. CI gives forks a read-only token:
+``PermissionDenied`` then tells the caller to show the text elsewhere.
 """
 
 from __future__ import annotations

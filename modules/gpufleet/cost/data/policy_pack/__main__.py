@@ -1,7 +1,7 @@
-# ruff: noqa: INP001 - a folder of its own, not a package of ours
-"""A Pulumi policy pack that asks the rules of `gpufleet cost diff --policy` (docs/cost-in-ci.md).
+# ruff: noqa: INP001 - users copy this folder, it is not a package
+"""A Pulumi policy pack that checks the rules of `gpufleet cost diff --policy` (docs/cost-in-ci.md).
 
-policy.yaml beside this file holds the rules; GPUFLEET_COST_POLICY names another file.
+The rules are in policy.yaml next to this file, or in the file that GPUFLEET_COST_POLICY names.
 """
 
 import os

@@ -60,7 +60,7 @@ def main() -> None:
     own_folder = str(Path(__file__).parent)
     sys.path[:] = [path for path in sys.path if path != own_folder]  # our files are not the program's modules
     if len(sys.argv) > 1:
-        answer(json.loads(sys.argv[1]))
+        write_result(json.loads(sys.argv[1]))
         return
     sandbox = load_module("sandbox")
     request: dict[str, Any] = json.loads(sys.stdin.readline())
@@ -71,7 +71,7 @@ def main() -> None:
     if sys.stdin.readline().strip() != GO:
         return  # the parent has found an error meanwhile
     jobs: list[Job] = request["jobs"]
-    supervisors = [sandbox.start(job["bounds"], partial(run_job, job), report) for job in jobs]
+    supervisors = [sandbox.start(job["bounds"], partial(run_job, job), report_missing) for job in jobs]
     null = os.open(os.devnull, os.O_RDWR)
     for job in jobs:  # only the confined processes keep them
         os.dup2(null, job["output"])
@@ -89,7 +89,7 @@ def load_module(name: str) -> Any:
     return module
 
 
-def report(missing: list[str]) -> None:
+def report_missing(missing: list[str]) -> None:
     """Write what could not be confined to the parent, as one line."""
     os.write(1, f"{json.dumps(missing)}\n".encode())
 
@@ -117,10 +117,10 @@ def run_job(job: Job) -> None:
         os.environ.update(HOME=f"{folder}/home", TMPDIR=f"{folder}/tmp")  # noqa: S108 - its own
     if job["python"]:
         os.execv(job["python"], [job["python"], __file__, json.dumps(job)])  # noqa: S606 - no shell is meant
-    answer(job)
+    write_result(job)
 
 
-def answer(job: Job) -> None:
+def write_result(job: Job) -> None:
     """Evaluate a job, and write its records or its error to descriptor 3."""
     failure = load_module("failure")
     document: dict[str, Any]
@@ -142,8 +142,8 @@ def evaluate(job: Job) -> list[dict[str, Any]]:
     from pulumi.runtime.stack import run_in_stack
 
     folder = enter_program_folder(job)
-    set_all_config(*configuration(job))
-    name = str(project(job).get("name", "project"))
+    set_all_config(*stack_configuration(job))
+    name = str(read_project(job).get("name", "project"))
     recorder = make_recorder(name, job["stack"], provider_settings(job))
     install_monitor(recorder, name, job["stack"])
     asyncio.run(
@@ -155,7 +155,7 @@ def evaluate(job: Job) -> list[dict[str, Any]]:
 
 def check_runtime(job: Job) -> None:
     """Refuse a program in another language: only the engine can run that."""
-    runtime_setting = project(job).get("runtime", "python")
+    runtime_setting = read_project(job).get("runtime", "python")
     runtime = runtime_setting.get("name") if isinstance(runtime_setting, dict) else runtime_setting
     if runtime != "python":
         problem = f"the program is in {runtime}; only Python is evaluated without an engine: use --preview"
@@ -167,11 +167,13 @@ def install_monitor(monitor: Any, name: str, stack: str) -> None:
     from pulumi.runtime import mocks
     from pulumi.runtime.settings import configure
 
-    settings: Any = mocks.MockSettings
+    mock_settings: Any = mocks.MockSettings
     features = set(monitor.GetDeploymentInfo(None).supportedFeatures)
     stack_settings = {"project": name, "stack": stack, "dry_run": True, "organization": None}
     configure(
-        settings(monitor=monitor, monitor_features=features, engine=mocks.MockEngine(None), **stack_settings)
+        mock_settings(
+            monitor=monitor, monitor_features=features, engine=mocks.MockEngine(None), **stack_settings
+        )
     )
 
 
@@ -182,7 +184,7 @@ def discard_result(_: object) -> None:
 def enter_program_folder(job: Job) -> Path:
     """Change to the program's folder, and put the project's packages first on the path."""
     root = Path(job["root"])
-    folder = root / str(project(job).get("main", "."))
+    folder = root / str(read_project(job).get("main", "."))
     os.chdir(folder)
     sys.path[:0] = [str(folder), str(root / "modules")]
     sys.dont_write_bytecode = job["may_be_absent"] or not job["bounds"]["trusted"]
@@ -190,7 +192,7 @@ def enter_program_folder(job: Job) -> Path:
     return folder
 
 
-def project(job: Job) -> dict[str, Any]:
+def read_project(job: Job) -> dict[str, Any]:
     """Return Pulumi.yaml."""
     path = Path(job["root"]) / "Pulumi.yaml"
     return read_yaml(path) if path.is_file() else {}
@@ -200,7 +202,7 @@ def stack_file(job: Job) -> Path:
     """Return the stack's file: the given one, else the project's."""
     if job["config_file"]:
         return Path(job["config_file"])
-    folder = str(project(job).get("stackConfigDir", "."))
+    folder = str(read_project(job).get("stackConfigDir", "."))
     return Path(job["root"]) / folder / f"Pulumi.{job['stack']}.yaml"
 
 
@@ -224,18 +226,18 @@ def is_stack_declared(job: Job) -> bool:
     return path.is_file() or (not job["config_file"] and not any(path.parent.glob("Pulumi.*.yaml")))
 
 
-def configuration(job: Job) -> tuple[dict[str, str], list[str]]:
+def stack_configuration(job: Job) -> tuple[dict[str, str], list[str]]:
     """Return the stack's configuration as the engine passes it: text, objects as JSON."""
     if not is_stack_declared(job):
         raise InputError(f"no stack {job['stack']!r}", stack_file(job))
-    values = settings(job)
+    values = read_settings(job)
     secrets = [key for key, value in values.items() if is_secret(value)]
     return {key: as_text(value) for key, value in values.items()}, secrets
 
 
-def settings(job: Job) -> dict[str, Any]:
+def read_settings(job: Job) -> dict[str, Any]:
     """Return the project's defaults with the stack's settings over them; keys carry their namespace."""
-    path, project_file = stack_file(job), project(job)
+    path, project_file = stack_file(job), read_project(job)
     namespace = str(project_file.get("name", "project"))
     values: dict[str, Any] = {}
     for key, declared_value in (project_file.get("config") or {}).items():
@@ -263,7 +265,7 @@ def provider_settings(job: Job) -> dict[str, dict[str, str]]:
             value = next((os.environ[each] for each in names if os.environ.get(each)), None)
             if value:
                 settings_by_package.setdefault(package, {})[name] = value
-    for key, value in settings(job).items():
+    for key, value in read_settings(job).items():
         package, _, name = key.partition(":")
         if not is_secret(value):
             settings_by_package.setdefault(package, {})[name] = as_text(value)
@@ -324,7 +326,7 @@ def make_recorder(name: str, stack: str, providers: dict[str, dict[str, str]]) -
         def RegisterResource(self, request: Any) -> Any:  # noqa: N802 - the engine's name
             urn = self.make_urn(request.parent, request.type, request.name)
             if request.type != STACK:
-                self.records[urn] = record(urn, request, MessageToDict(request.object))
+                self.records[urn] = state_record(urn, request, MessageToDict(request.object))
                 self.records[urn]["provider"] = request.provider or self.default_provider(request)
             return resource_pb2.RegisterResourceResponse(urn=urn, id="", object=request.object)
 
@@ -355,7 +357,7 @@ def make_recorder(name: str, stack: str, providers: dict[str, dict[str, str]]) -
     return Recorder()
 
 
-def record(urn: str, request: Any, inputs: dict[str, Any]) -> dict[str, Any]:
+def state_record(urn: str, request: Any, inputs: dict[str, Any]) -> dict[str, Any]:
     """Return a registration as a record of a state."""
     return {
         "urn": urn,
@@ -377,11 +379,11 @@ def record(urn: str, request: Any, inputs: dict[str, Any]) -> dict[str, Any]:
 
 def answer_lookup(token: str, arguments: dict[str, Any], region: str) -> dict[str, Any]:
     """Answer an invoke with its arguments, placeholders for cloud values, and known shapes."""
-    answer = {"id": f"<{token}>", "name": f"<{token}>", "value": f"<{token}>", **arguments}
+    response = {"id": f"<{token}>", "name": f"<{token}>", "value": f"<{token}>", **arguments}
     shape = json.loads(LOOKUPS.read_text(encoding="utf-8")).get(token, {})
     region_name = arguments.get("region") or region
     filled_shape = json.loads(json.dumps(shape).replace("{region}", str(region_name)))
-    return {**answer, **{key: value for key, value in filled_shape.items() if key not in arguments}}
+    return {**response, **{key: value for key, value in filled_shape.items() if key not in arguments}}
 
 
 if __name__ == "__main__":

@@ -90,7 +90,7 @@ class UsageFile:
             usage = entry.usage.with_defaults_from(usage)
         return usage
 
-    def unmatched(self, resources: Iterable[Resource]) -> tuple[str, ...]:
+    def unmatched_notes(self, resources: Iterable[Resource]) -> tuple[str, ...]:
         """Return a note for each pattern that matches no resource."""
         resource_list = list(resources)
         unmatched_entries = [

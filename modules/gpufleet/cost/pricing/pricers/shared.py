@@ -37,7 +37,7 @@ def require_count(count: Number) -> Range | UnpricedComponent:
 def reserved_terms(resource: Resource, graph: Graph) -> Terms:
     """Return reserved terms around the clock, with the commitment's term if the tags have one."""
     terms = graph.terms_of(resource)
-    purchase = terms.purchase if terms.reserved else "reserved"
+    purchase = terms.purchase if terms.is_reserved else "reserved"
     return replace(terms, purchase=purchase, hours=HOURS_PER_MONTH)
 
 
