@@ -20,7 +20,7 @@ COMPARE = [sys.executable, "-m", "gpufleet", "compare"]
 MODEL = ["--model", "llama-3.1-8b", "--precision", "q4_k_m"]
 
 
-def questions(folder):
+def compare_commands(folder):
     """Return the commands by name."""
     from gpufleet import catalog
 
@@ -40,7 +40,7 @@ def main():
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     print(f"gpufleet compare as a whole process, {runs} runs each, load average {os.getloadavg()[0]:.1f}")
     with tempfile.TemporaryDirectory() as folder:
-        for name, command in questions(folder).items():
+        for name, command in compare_commands(folder).items():
             once(command)
             wall, cpu = zip(*(once(command) for _ in range(runs)), strict=True)
             print(

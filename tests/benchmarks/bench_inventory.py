@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NODES = 20  # in a rack
 
 
-def lay_racks(project: Path, count: int) -> Path:
+def write_racks(project: Path, count: int) -> Path:
     """Write rack files like the shipped one, each with its own network and names."""
     folder = project / "inventory"
     folder.mkdir(parents=True)
@@ -37,7 +37,7 @@ def lay_racks(project: Path, count: int) -> Path:
     return folder
 
 
-def lay_script(folder: Path, listed: dict) -> Path:
+def write_script(folder: Path, listed: dict) -> Path:
     """Write an inventory script that prints what was listed."""
     (folder / "hosts.json").write_text(json.dumps(listed))
     script = folder / "hosts.sh"
@@ -46,7 +46,7 @@ def lay_script(folder: Path, listed: dict) -> Path:
     return script
 
 
-def lay_static(folder: Path, listed: dict) -> Path:
+def write_static_inventory(folder: Path, listed: dict) -> Path:
     """Write static YAML with what was listed, as people write it."""
     lines = ["all:", "  hosts:"]
     for host, values in listed["_meta"]["hostvars"].items():
@@ -80,10 +80,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as text:
         home = Path(text)
         environment = {**os.environ, "GPUFLEET_HOME": f"{home}/state", "ANSIBLE_LOCALHOST_WARNING": "False"}
-        sources = {"rack files": lay_racks(home / "project", racks)}
+        sources = {"rack files": write_racks(home / "project", racks)}
         first, _, _ = list_hosts(sources["rack files"], environment)
-        sources["script"] = lay_script(home, json.loads(first))
-        sources["static YAML"] = lay_static(home, json.loads(first))
+        sources["script"] = write_script(home, json.loads(first))
+        sources["static YAML"] = write_static_inventory(home, json.loads(first))
         took: dict[str, list[tuple[float, float]]] = {name: [] for name in sources}
         for _ in range(rounds):
             for name, source in sources.items():

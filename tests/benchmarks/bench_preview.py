@@ -78,7 +78,7 @@ def preview(count):
     return {"steps": steps, "changeSummary": {op: ops.count(op) for op in set(ops)}}
 
 
-def priced(path):
+def price_preview(path):
     """Price the preview in this process, and print what it took: the child's part."""
     from gpufleet import cost
 
@@ -101,7 +101,7 @@ def priced(path):
     }))  # fmt: skip
 
 
-def child(*arguments):
+def run_child(*arguments):
     done = subprocess.run([sys.executable, *arguments], cwd=ROOT, check=True, capture_output=True, text=True)
     return done.stdout
 
@@ -112,9 +112,9 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "preview.json"
         path.write_text(json.dumps(preview(count)))
-        results = [json.loads(child(__file__, "--priced", str(path))) for _ in range(runs)]
+        results = [json.loads(run_child(__file__, "--priced", str(path))) for _ in range(runs)]
         started, used = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
-        child("-m", "gpufleet", "cost", "diff", "--preview", str(path), "--format", "json")
+        run_child("-m", "gpufleet", "cost", "diff", "--preview", str(path), "--format", "json")
         total_seconds = time.perf_counter() - started
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime - used.ru_utime + after.ru_stime - used.ru_stime
@@ -137,4 +137,4 @@ def main():
 
 
 if __name__ == "__main__":
-    priced(sys.argv[2]) if sys.argv[1:2] == ["--priced"] else main()
+    price_preview(sys.argv[2]) if sys.argv[1:2] == ["--priced"] else main()

@@ -31,7 +31,7 @@ QUESTIONS = (
 WAYS = ("on_demand", "spot", "commitment")
 
 
-def generated(folder):
+def generate_rows(folder):
     """Write a price file of full size, in our own columns, and return it."""
     from gpufleet.catalog import table
 
@@ -61,7 +61,7 @@ def run_query(store, *arguments):
     return wall, after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
 
-def imported(name, file, store):
+def import_rows(name, file, store):
     """Import a file by the command, and say how long that took and what came of it."""
     from gpufleet.catalog.prices import Reader
 
@@ -72,7 +72,7 @@ def imported(name, file, store):
     print(f"\n{name}: {rows:,} prices in the store, imported in {seconds:.1f} s")
 
 
-def timed(store, runs):
+def time_queries(store, runs):
     """Print the wall seconds of each question; and its CPU seconds, which depend less on the load of the machine."""
     run_query(store)  # the first run may compile bytecode
     for question in QUESTIONS:
@@ -83,7 +83,7 @@ def timed(store, runs):
         )
 
 
-def covered(name, types, known):
+def print_coverage(name, types, known):
     """Print the share of machine types that have a price in some region, by cloud and way to buy."""
     from gpufleet.catalog.prices.status import count_coverage as count
 
@@ -99,16 +99,16 @@ def covered(name, types, known):
         print(f"      {each.cloud:6} {counts}")
 
 
-def coverage(full, store):
+def count_coverage(full, store):
     """Print what is covered: embedded alone, and with the full file imported."""
     from gpufleet.catalog.prices import Reader
     from gpufleet.catalog.prices.status import list_accelerated_machines, list_current_prices
 
     types = _accelerated_types(full) if full else list_accelerated_machines(None)
     print(f"\ncoverage of the accelerated machine types of {full or 'the embedded machines.csv'}")
-    covered("embedded", types, dict(list_current_prices(None)))
+    print_coverage("embedded", types, dict(list_current_prices(None)))
     if full:
-        covered("after import", types, dict(list_current_prices(Reader(store))))
+        print_coverage("after import", types, dict(list_current_prices(Reader(store))))
     else:
         print("  after import: not printed, GPUFLEET_FULL_PRICES names no price file")
 
@@ -130,14 +130,14 @@ def main():
     print(f"gpufleet prices, {runs} runs on {os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f}")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        imported("generated", generated(folder), folder / "generated.db")
-        timed(folder / "generated.db", runs)
+        import_rows("generated", generate_rows(folder), folder / "generated.db")
+        time_queries(folder / "generated.db", runs)
         if full:
-            imported("full catalogue", full, folder / "full.db")
-            timed(folder / "full.db", runs)
+            import_rows("full catalogue", full, folder / "full.db")
+            time_queries(folder / "full.db", runs)
         else:
             print("\nfull catalogue: not timed, GPUFLEET_FULL_PRICES names no price file")
-        coverage(full, folder / "full.db")
+        count_coverage(full, folder / "full.db")
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ def report(count, at):
     return Report("pulumi:bench", at, seen)
 
 
-def timed(name, work):
+def measure_seconds(name, work):
     """Do the work and print what it took."""
     started = time.perf_counter()
     result = work()
@@ -52,10 +52,10 @@ def main():
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     with tempfile.TemporaryDirectory() as folder, Registry(f"sqlite:///{folder}/registry.db") as registry:
         print(f"{count} nodes")
-        timed("first report", lambda: registry.report(report(count, datetime.now(UTC))))
-        timed("second report, merged", lambda: registry.report(report(count, datetime.now(UTC))))
-        nodes = timed("list", registry.list)
-        timed("inventory model", lambda: assemble_inventory(nodes, []))
+        measure_seconds("first report", lambda: registry.report(report(count, datetime.now(UTC))))
+        measure_seconds("second report, merged", lambda: registry.report(report(count, datetime.now(UTC))))
+        nodes = measure_seconds("list", registry.list)
+        measure_seconds("inventory model", lambda: assemble_inventory(nodes, []))
 
 
 if __name__ == "__main__":

@@ -90,7 +90,7 @@ class Bench:
         }
         return env | {"ANSIBLE_HOME": str(self.home.parent / "ansible-ours")}
 
-    def tell_addresses(self, env: Mapping[str, str]) -> None:
+    def write_addresses(self, env: Mapping[str, str]) -> None:
         """Let the registry read the rack and its address book. The stack's clouds, not rehearsed here, can't answer."""
         command = [PROGRAMS / "gpufleet", "nodes", "sync", "-s", "production"]
         done = subprocess.run(
@@ -142,7 +142,7 @@ def measure_gpufleet(bench: Bench) -> tuple[list[float], dict[str, object], dict
     command = [str(PROGRAMS / "ansible-playbook"), "site.yml", "--limit", "rack_blades_1", "-e"]
     command.append(f"@{bench.home.parent / 'settings.json'}")
     with bench.hosts() as addresses:
-        bench.tell_addresses(env)
+        bench.write_addresses(env)
         first = min(addresses)
         before = bench.look(addresses[first])
         times = [play(command, bench.project / "playbooks", env, quiet=quiet) for quiet in (False, True)]

@@ -45,7 +45,7 @@ def lines(*command):
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
 
 
-def look():
+def list_state():
     """Return the host's state."""
     roots = [pathlib.Path("/etc"), *pathlib.Path("/home").glob("*/.ssh")]
     paths = [path for root in roots for path in [root, *root.rglob("*")]]
@@ -100,7 +100,7 @@ def is_expected(before, after, name):
     }
     return {
         **sorted_in,
-        "files": [named(row, name) for row in files if row["path"] not in placed],
+        "files": [has_name(row, name) for row in files if row["path"] not in placed],
         "folders": [{"path": p, **e} for p, e in by["folder"].items() if p not in owned],
         "links": [{"path": p, **e} for p, e in by["link"].items() if p not in owned],
         "absent": sorted(p for p in old if p not in new and p not in owned),
@@ -118,7 +118,7 @@ def package_brings(path, before, after):
     return path in after.get("owned", ()) and set(before["packages"]) != set(after["packages"])
 
 
-def named(row, name):
+def has_name(row, name):
     """Let a file that names its host name each host."""
     return {**row, "content": row["content"].replace(name, "{{ inventory_hostname_short }}")}
 
@@ -157,4 +157,4 @@ def lookup(part, key):
 
 
 if __name__ == "__main__":
-    json.dump(look(), sys.stdout)
+    json.dump(list_state(), sys.stdout)

@@ -95,7 +95,7 @@ class Job:
         (self.project / ".venv").symlink_to(Path(sys.executable).parents[1])
         shutil.copy(ROOT / ".gitignore", self.project)
         (self.project / "playbooks" / "canary.yml").write_text(PLAY)
-        self.lay_vault()
+        self.write_vault()
         git = [
             "git",
             "-c",
@@ -108,7 +108,7 @@ class Job:
         for arguments in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "start")):
             subprocess.run([*git, *arguments], check=True, capture_output=True)
 
-    def lay_vault(self) -> None:
+    def write_vault(self) -> None:
         """Encrypt a variable with ansible-vault; its password is in a file outside the project."""
         password = self.inputs / "vault-password"
         password.write_text(self.secrets["vault_password"] + "\n")

@@ -29,7 +29,7 @@ def make_secret(name: str) -> str:
     return f'canary/{name}"{secrets.token_hex(12)}+&='
 
 
-def forms(secret: str) -> list[bytes]:
+def encodings_of(secret: str) -> list[bytes]:
     """Return the secret plain, in base64 at each offset, URL-encoded, JSON-escaped and in hexadecimal."""
     data = secret.encode()
     encodings = {
@@ -50,7 +50,7 @@ class Search:
     """Looks for several secrets at once."""
 
     def __init__(self, planted: Mapping[str, str]) -> None:
-        self.forms = {name: forms(secret) for name, secret in planted.items()}
+        self.forms = {name: encodings_of(secret) for name, secret in planted.items()}
 
     def names(self, data: bytes) -> list[str]:
         """Return the names of the secrets that stand in some bytes."""

@@ -13,13 +13,13 @@ import pytest
 NEEDS = "a rack of booted hosts needs root on Linux"
 
 
-class Rehearsed:
+class RehearsedProject:
     """A project whose production stack was rehearsed by the demo; commands run as a user types them."""
 
     def __init__(self, root, env, demo):
         self.root, self.env, self.demo = root, env, demo
 
-    def type(self, command, timeout=600):
+    def run_command(self, command, timeout=600):
         """Run a command line in a shell that has evaluated ``gpufleet rehearse env``."""
         line = f'eval "$(gpufleet rehearse env -s production)"\n{command}'
         command_line = ["bash", "-o", "pipefail", "-c", line]
@@ -35,19 +35,19 @@ class Rehearsed:
 
     def read(self, command):
         """Return a command's standard output as JSON; it must succeed."""
-        done = self.type(command)
+        done = self.run_command(command)
         assert done.returncode == 0, done.stderr[-2000:]
         return json.loads(done.stdout)
 
 
 @pytest.fixture(scope="session")
-def demonstrated(shared_project, tmp_path_factory, clean_env, gpufleet):
+def demo_project(shared_project, tmp_path_factory, clean_env, gpufleet):
     """Run the demo in a separate project; remove the rehearsal afterwards and verify that nothing is left."""
     if sys.platform != "linux" or os.geteuid():
         pytest.skip(NEEDS)
     root = tmp_path_factory.mktemp("demo") / "project"
     shutil.copytree(shared_project, root, symlinks=True, ignore=shutil.ignore_patterns(".gpufleet"))
     demo = gpufleet("rehearse", "demo", "-s", "production", cwd=root, timeout=1500)
-    yield Rehearsed(root, clean_env, demo)
+    yield RehearsedProject(root, clean_env, demo)
     completed = gpufleet("rehearse", "down", "--all", cwd=root)
     assert completed.returncode == 0, completed.stderr

@@ -11,20 +11,20 @@ pytestmark = [pytest.mark.engine, pytest.mark.hosts, pytest.mark.slow]
 FAULTY = {"blade04", "blade09", "blade13"}
 
 
-def nodes(demonstrated):
-    return {node["name"]: node for node in demonstrated.read("gpufleet nodes list --json")}
+def nodes(demo_project):
+    return {node["name"]: node for node in demo_project.read("gpufleet nodes list --json")}
 
 
-def test_the_demo_reports_its_three_faults(demonstrated):
-    assert demonstrated.demo.returncode == 0, demonstrated.demo.stderr[-3000:]
-    assert "17 of 20 blades are ready" in demonstrated.demo.stderr
-    page = (demonstrated.root / ".gpufleet/rehearsal/production/report.html").read_text()
+def test_the_demo_reports_its_three_faults(demo_project):
+    assert demo_project.demo.returncode == 0, demo_project.demo.stderr[-3000:]
+    assert "17 of 20 blades are ready" in demo_project.demo.stderr
+    page = (demo_project.root / ".gpufleet/rehearsal/production/report.html").read_text()
     assert page.count("<svg") == 2
     assert "under-voltage now" in page
 
 
-def test_healthy_blades_are_ready_and_faults_have_their_expected_state(demonstrated):
-    nodes_by_name = nodes(demonstrated)
+def test_healthy_blades_are_ready_and_faults_have_their_expected_state(demo_project):
+    nodes_by_name = nodes(demo_project)
     sound = {
         node["state"] for name, node in nodes_by_name.items() if name[:5] == "blade" and name not in FAULTY
     }
@@ -34,36 +34,36 @@ def test_healthy_blades_are_ready_and_faults_have_their_expected_state(demonstra
     assert (nodes_by_name["blade13"]["state"], nodes_by_name["blade13"]["holds"]) == ("ready", ["operator"])
 
 
-def test_verdicts_are_stored_with_their_reasons(demonstrated):
-    reports = demonstrated.type("gpufleet burnin report --json").stdout
+def test_verdicts_are_stored_with_their_reasons(demo_project):
+    reports = demo_project.run_command("gpufleet burnin report --json").stdout
     assert "root filesystem is full" in reports
     assert "under-voltage now" in reports
     assert "0x50005" in reports
 
 
-def test_ansible_sees_all_blades_and_every_cloud_node(demonstrated):
-    hosts = demonstrated.read("ansible-inventory -i inventory --list")["_meta"]["hostvars"]
+def test_ansible_sees_all_blades_and_every_cloud_node(demo_project):
+    hosts = demo_project.read("ansible-inventory -i inventory --list")["_meta"]["hostvars"]
     assert {f"blade{n:02}" for n in range(1, 21)} <= hosts.keys()
     assert {"production-train-1", "production-serve-1", "production-tune-1"} <= hosts.keys()
-    assert hosts.keys() == nodes(demonstrated).keys()
+    assert hosts.keys() == nodes(demo_project).keys()
 
 
-def test_the_stack_as_built_costs_its_whole_price_and_nothing_changes(demonstrated):
-    up = demonstrated.type("pulumi up -s production --yes")
+def test_the_stack_as_built_costs_its_whole_price_and_nothing_changes(demo_project):
+    up = demo_project.run_command("pulumi up -s production --yes")
     assert up.returncode == 0, up.stderr
     diff = "gpufleet cost diff --preview - --format json"
-    priced = demonstrated.read(f"pulumi preview -s production --json --show-sames | {diff}")
+    priced = demo_project.read(f"pulumi preview -s production --json --show-sames | {diff}")
     assert priced["change"]["usd_per_month"] == 0
     # p4d on demand in a capacity reservation, a2-megagpu on spot, ND96amsr reserved for a year; disks come on top
     machines = (21.957642 + 29.25568 + 20.97283) * 730
     assert machines < priced["after"]["usd_per_month"] < machines + 400
 
 
-def test_an_edited_count_shows_its_money(demonstrated):
-    spec = demonstrated.root / "stacks/Pulumi.production.yaml"
+def test_an_edited_count_shows_its_money(demo_project):
+    spec = demo_project.root / "stacks/Pulumi.production.yaml"
     original = spec.read_text()
     spec.write_text(original.replace("count: 1", "count: 2", 1))
-    done = demonstrated.type("gpufleet cost diff -s production --base HEAD --format markdown")
+    done = demo_project.run_command("gpufleet cost diff -s production --base HEAD --format markdown")
     spec.write_text(original)
     assert done.returncode == 0, done.stderr
     first = done.stdout.splitlines()[0]
@@ -71,9 +71,11 @@ def test_an_edited_count_shows_its_money(demonstrated):
     assert 16029.07 <= raised < 16029.07 + 50  # one p4d.24xlarge: 21.957642 x 730, and its disk and address
 
 
-def test_a_second_run_on_ready_blades_changes_nothing(demonstrated):
+def test_a_second_run_on_ready_blades_changes_nothing(demo_project):
     limit = "'rack_blades_1:&state_ready'"
-    done = demonstrated.type(f"ansible-runner run . --project-dir playbooks -p site.yml --limit {limit}")
+    done = demo_project.run_command(
+        f"ansible-runner run . --project-dir playbooks -p site.yml --limit {limit}"
+    )
     assert done.returncode == 0, done.stdout[-3000:]
     recap = re.findall(
         r"^(blade\d\d)\s.*changed=(\d+)\s+unreachable=(\d+)\s+failed=(\d+)", done.stdout, re.MULTILINE
@@ -82,6 +84,6 @@ def test_a_second_run_on_ready_blades_changes_nothing(demonstrated):
     assert {counts[1:] for counts in recap} == {("0", "0", "0")}
 
 
-def test_the_rehearsal_changed_no_tracked_file(demonstrated):
-    status = demonstrated.type("git status --porcelain")
+def test_the_rehearsal_changed_no_tracked_file(demo_project):
+    status = demo_project.run_command("git status --porcelain")
     assert status.stdout == ""

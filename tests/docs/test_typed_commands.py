@@ -23,27 +23,27 @@ NO_IS_RIGHT = {
 }
 
 
-def typed(page):
+def read_commands(page):
     """Return a page's commands, without the comments behind them."""
     lines = [line for block in CONSOLE.findall(page.read_text()) for line in block.splitlines()]
     commands = [re.split(r"\s{2,}#", line[2:])[0].strip() for line in lines if line.startswith("$ ")]
     return [command for command in commands if not command.startswith(WHOLE_JOBS)]
 
 
-def last(item):
+def is_last(item):
     """Sort the commands that remove a rehearsal after all others."""
     return "rehearse down" in item[1]
 
 
-def commands():
-    page_commands = {(page.name, command) for page in PAGES for command in typed(page)}
+def list_commands():
+    page_commands = {(page.name, command) for page in PAGES for command in read_commands(page)}
     once = {command: page for page, command in sorted(page_commands, reverse=True)}
-    return sorted(((page, command) for command, page in once.items()), key=lambda item: (last(item), item))
+    return sorted(((page, command) for command, page in once.items()), key=lambda item: (is_last(item), item))
 
 
-@pytest.mark.parametrize(("page", "command"), commands())
-def test_command_runs(demonstrated, page, command):
-    done = demonstrated.type(command)
+@pytest.mark.parametrize(("page", "command"), list_commands())
+def test_command_runs(demo_project, page, command):
+    done = demo_project.run_command(command)
     allowed = next((codes for start, codes in NO_IS_RIGHT.items() if command.startswith(start)), {0})
     assert done.returncode in allowed, f"{page}: {done.stdout[-1500:]}{done.stderr[-1500:]}"
     assert "Traceback" not in done.stdout + done.stderr

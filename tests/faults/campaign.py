@@ -79,7 +79,7 @@ def run_once(workspace: Workspace, kind: type[Kind], seed: int) -> Outcome:
     run = workspace.open(kind.name, seed)
     begun = time.monotonic()
     try:
-        kind(run).live()
+        kind(run).execute()
     except Exception as error:  # noqa: BLE001 - reported with its seed
         run.violate(f"campaign: {type(error).__name__}: {error}")
     finally:

@@ -77,14 +77,14 @@ class Evidence:
             if not moves or moves[-1][0] != row["state"]:
                 yield f"{row['name']} is {row['state']}, its history ends in {moves[-1:] or 'nothing'}"
             if row["state"] == "ready":
-                yield from self._unearned(row)
+                yield from self.find_unearned_states(row)
 
     def _is_only(self, row: Row) -> bool:
         return sum(each["name"] == row["name"] for each in self["node"]) == 1
 
-    def _unearned(self, row: Row) -> Iterator[str]:
+    def find_unearned_states(self, row: Row) -> Iterator[str]:
         """Yield why a node that is ready has not earned it: its current attempt ended and passed."""
-        node_events = [
+        attempts = [
             each for each in self["attempt"] if each["node_id"] == row["id"] and each["id"] == row["attempt"]
         ]
         results = [
@@ -92,8 +92,8 @@ class Evidence:
             for each in sorted(self["result"], key=lambda each: each["number"])
             if each["node_id"] == row["id"] and each["attempt"] == row["attempt"]
         ]
-        if not node_events or node_events[0]["ended_at"] is None or node_events[0]["verdict"] not in PASSING:
-            yield f"{row['name']} is ready, its current attempt {row['attempt']} has not passed: {node_events}"
+        if not attempts or attempts[0]["ended_at"] is None or attempts[0]["verdict"] not in PASSING:
+            yield f"{row['name']} is ready, its current attempt {row['attempt']} has not passed: {attempts}"
         elif not results or results[-1] not in PASSING:
             yield f"{row['name']} is ready, attempt {row['attempt']} has no passing result: {results}"
 

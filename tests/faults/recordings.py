@@ -17,7 +17,7 @@ ATTEMPT = "recorded-1"
 PROBE, REPORT, BURN_IN = "gpufleet.fleet.probe", "gpufleet.fleet.report", "gpufleet.fleet.burn_in"
 
 
-def life(node: str, attempt: str = ATTEMPT) -> Iterator[tuple[str, dict[str, Any]]]:
+def node_events(node: str, attempt: str = ATTEMPT) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the reports of a healthy node's run, each with its action."""
     payload = {"node": node, "attempt": attempt}
     facts = {"serial": serial_of(node), "arch": "aarch64"}
@@ -33,7 +33,7 @@ def write_run(folder: Path, nodes: Sequence[str], attempt: str = ATTEMPT, at: da
     moment = at or datetime.now(UTC) + timedelta(seconds=5)  # later than the declaration of the nodes
     number, process = 0, f"0242ac11-0002-{zlib.crc32(attempt.encode()):08x}"
     for node in nodes:
-        for task, (action, report) in enumerate(life(node, attempt), start=1):
+        for task, (action, report) in enumerate(node_events(node, attempt), start=1):
             number += 1
             when = (moment + timedelta(seconds=number)).isoformat()
             # A task's id as Ansible makes it: its process, then its count, the same for every host.

@@ -28,7 +28,7 @@ SLOWEST_S = 2.0
 HANG_S = 120  # of one input, by the wall clock
 GROWTH_MIB = 300
 FINDINGS = ROOT / ".gpufleet" / "fuzz"
-MOST_FINDINGS = 25  # of one target: the same mistake again and again needs no more files
+MAX_FINDINGS = 25  # of one target: the same mistake again and again needs no more files
 
 
 @dataclass
@@ -72,7 +72,7 @@ class Memory:
 MEMORY = Memory()
 
 
-def one_input(target: Target, seed: int, number: int, seeds: list[bytes]) -> bytes:
+def make_input(target: Target, seed: int, number: int, seeds: list[bytes]) -> bytes:
     """Return a campaign's input by its number."""
     return mutate(Random(f"{seed}:{target.name}:{number}"), seeds, target.kind)
 
@@ -136,7 +136,7 @@ def run_target(target: Target, seed: int, count: int) -> Progress:
         try_input(target, content)
     since = time.process_time()
     while progress.inputs < count:
-        content = one_input(target, seed, progress.inputs, seeds)
+        content = make_input(target, seed, progress.inputs, seeds)
         result = try_input(target, content)
         mistake_text = result.problem
         progress.inputs += 1
@@ -146,7 +146,7 @@ def run_target(target: Target, seed: int, count: int) -> Progress:
         if (
             mistake_text
             and describe_mistake(mistake_text) not in progress.findings
-            and len(progress.findings) < MOST_FINDINGS
+            and len(progress.findings) < MAX_FINDINGS
         ):
             progress.findings[describe_mistake(mistake_text)] = save_finding(target, content)
             print(f"  {target.name} #{progress.inputs - 1}: {mistake_text}", flush=True)

@@ -82,14 +82,14 @@ def mutate_bytes(random: Random, seed: bytes, seeds: list[bytes]) -> bytes:
 
 def mutate_tree(random: Random, value: Any) -> Any:
     """Return a tree of lists and mappings with one to four places changed."""
-    root = [copied(value)]
+    root = [copy_tree(value)]
     for _ in range(random.choice((1, 1, 1, 2, 4))):
         holder, key = pick(random, root)
         change_place(random, root, holder, key)
     return root[0]
 
 
-def copied(value: Any) -> Any:
+def copy_tree(value: Any) -> Any:
     """Return a deep copy; ten times as fast as ``copy.deepcopy`` where there is nothing but JSON."""
     try:
         return marshal.loads(marshal.dumps(value))
@@ -110,7 +110,7 @@ def pick(random: Random, root: list[Any]) -> tuple[Any, Any]:
 def change_place(random: Random, root: list[Any], holder: Any, key: Any) -> None:
     change = random.randrange(9)
     if change <= 3:
-        holder[key] = copied(random.choice(VALUES))
+        holder[key] = copy_tree(random.choice(VALUES))
     elif change == 4 and holder is not root:
         del holder[key]
     elif change == 5 and isinstance(holder, dict):
@@ -123,7 +123,7 @@ def change_place(random: Random, root: list[Any], holder: Any, key: Any) -> None
         holder[key] = nested
     elif change == 7:
         other, place = pick(random, root)
-        holder[key] = copied(other[place])
+        holder[key] = copy_tree(other[place])
     elif isinstance(holder, list) and holder is not root:
         many = random.choice((1, 20, 300))
         holder[key:key] = [holder[key]] * (many if len(repr(holder[key])) * many < MOST_BYTES else 1)

@@ -222,7 +222,9 @@ def run_server_answer(content: bytes) -> object:
     from gpufleet.cost.analysis.comment import transport
 
     status = (200, 301, 401, 403, 404, 422)[len(content) % 6]
-    return transport._raise_for_status(transport._parse_response(status, {"Retry-After": "3"}, content), "GET", "/x")
+    return transport._raise_for_status(
+        transport._parse_response(status, {"Retry-After": "3"}, content), "GET", "/x"
+    )
 
 
 def run_program_answer(content: bytes) -> object:

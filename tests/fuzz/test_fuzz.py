@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from campaign import one_input, try_input
+from campaign import make_input, try_input
 from target import TARGETS
 
 import mutation  # next to this file; tests are not a package
@@ -32,7 +32,7 @@ def test_mutated_inputs_are_accepted_or_refused_with_one_line(target):
     for content in seeds:
         assert not try_input(target, content).problem
     for number in range(INPUTS):
-        mistake = try_input(target, one_input(target, SEED, number, seeds)).problem
+        mistake = try_input(target, make_input(target, SEED, number, seeds)).problem
         # A busy machine takes longer; the campaign judges time and memory.
         assert not mistake or mistake.startswith("took"), f"{target.name} #{number} of seed {SEED}: {mistake}"
 
@@ -46,8 +46,8 @@ def test_seeds_are_taken(target):
 
 def test_an_input_follows_from_seed_target_and_number():
     target = TARGETS["preview"]
-    first = [one_input(target, 5, number, target.seeds()) for number in range(20)]
-    assert first == [one_input(target, 5, number, target.seeds()) for number in range(20)]
+    first = [make_input(target, 5, number, target.seeds()) for number in range(20)]
+    assert first == [make_input(target, 5, number, target.seeds()) for number in range(20)]
     assert len(set(first)) > 15
 
 

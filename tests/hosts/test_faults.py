@@ -74,13 +74,13 @@ def rack(tmp_path_factory, shared_project, gpufleet, clean_env, make_box):
         box.down()
 
 
-def line(rack, name):
+def summary_line(rack, name):
     """Return the summary line of a host."""
     (matches,) = [line for line in rack.first.stdout.splitlines() if line.split()[1:2] == [name]]
     return matches
 
 
-def newest(rack):
+def newest_run(rack):
     return max((rack.box.home / "artifacts").iterdir(), key=lambda path: path.stat().st_mtime)
 
 
@@ -112,16 +112,16 @@ SAID = {
 
 def test_the_sound_host_is_done_and_the_answer_is_no(rack):
     assert rack.first.returncode == 1, rack.first.stderr
-    assert line(rack, SOUND).split() == ["1", SOUND, "commissioning"]
-    assert json.loads((newest(rack) / "run.json").read_text())["done"] == [SOUND]
+    assert summary_line(rack, SOUND).split() == ["1", SOUND, "commissioning"]
+    assert json.loads((newest_run(rack) / "run.json").read_text())["done"] == [SOUND]
 
 
 @pytest.mark.parametrize("name", SAID)
 def test_each_fault_is_reported_as_one_line_with_cause_and_remedy(rack, name):
     cause, helps, event = SAID[name]
-    assert cause in line(rack, name)
-    assert f"; next: {helps}" in line(rack, name)
-    assert line(rack, name).endswith("then gpufleet configure --resume")
+    assert cause in summary_line(rack, name)
+    assert f"; next: {helps}" in summary_line(rack, name)
+    assert summary_line(rack, name).endswith("then gpufleet configure --resume")
     (reasons,) = [one["reason"] for one in rack.answer("nodes", "history", name) if one["event"] == event]
     assert cause.removeprefix("unreachable: ") in reasons
     assert f"; next: {helps}" in reasons
@@ -151,7 +151,7 @@ def test_a_resumed_run_completes_repaired_hosts(rack):
     assert {host["status"] for host in outcomes.values()} == {"ok"}
     assert all(host["changed"] for host in outcomes.values())
     check_failed_drivers_are_remembered(rack)
-    check_end(rack)
+    check_final_state(rack)
 
 
 def check_failed_drivers_are_remembered(rack):
@@ -160,21 +160,21 @@ def check_failed_drivers_are_remembered(rack):
     done = rack.run_gpufleet("configure", "--limit", SOUND, "--burn-in", "never", "-e", software)
     assert done.returncode == 1
     assert "no card is on the host's bus" in done.stdout
-    assert parts(rack, SOUND) == {"base": True, "drivers": False}
+    assert show_values(rack, SOUND) == {"base": True, "drivers": False}
 
 
-def parts(rack, name):
+def show_values(rack, name):
     values_by_key = {one["key"]: one["value"] for one in rack.answer("nodes", "show", name)["values"]}
     assert values_by_key["observed.configured"] == all(values_by_key["observed.configured_parts"].values())
     return values_by_key["observed.configured_parts"]
 
 
-def check_end(rack):
+def check_final_state(rack):
     """All are as wanted, seen from outside and in the registry; a third run changes nothing."""
     third = rack.answer(*RUN)
     outcomes = {host["name"]: (host["status"], host["changed"]) for host in third["hosts"]}
     assert outcomes == dict.fromkeys(BLADES, ("ok", 0))
-    assert all(parts(rack, name) == {"base": True} for name in BLADES)
+    assert all(show_values(rack, name) == {"base": True} for name in BLADES)
     assert rack.run_on(SMALL, "dpkg-query -W -f '${db:Status-Status}' rehearsal-fills-disk") == "installed"
     assert rack.run_on(LOCKED, "dpkg-query -W -f '${db:Status-Status}' rehearsal-example") == "installed"
     for name in BLADES:

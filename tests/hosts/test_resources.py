@@ -28,7 +28,7 @@ time.sleep(600)
 UNIT = "[Unit]\n{more}\n[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n"
 
 
-class Bare:
+class BareHost:
     """One blade, and the module run there by Ansible."""
 
     def __init__(self, box, env):
@@ -59,17 +59,17 @@ class Bare:
 def bare(box, clean_env):
     box.slots = 1
     box.up()
-    return Bare(box, clean_env)
+    return BareHost(box, clean_env)
 
 
 def test_a_blade_s_packages_users_and_units(bare):
-    held_lock_is_waited_for_and_named(bare)
-    interrupted_dpkg_is_repaired(bare)
-    units_start_follow_their_files_and_say_why_not(bare)
-    operator_gets_in_and_goes(bare)
+    check_held_lock(bare)
+    check_interrupted_dpkg(bare)
+    check_units(bare)
+    check_users(bare)
 
 
-def held_lock_is_waited_for_and_named(bare):
+def check_held_lock(bare):
     bare.box.read(PLACE, f"echo '{HOLD}' > /run/hold.py; nohup python3 /run/hold.py > /dev/null 2>&1 & ")
     bare.box.read(
         PLACE, "for i in $(seq 600); do [ -s /run/held ] && break; sleep 0.1; done; test -s /run/held"
@@ -79,7 +79,7 @@ def held_lock_is_waited_for_and_named(bare):
     bare.box.read(PLACE, "kill $(cat /run/held)")
 
 
-def interrupted_dpkg_is_repaired(bare):
+def check_interrupted_dpkg(bare):
     bare.box.read(PLACE, PACKAGE)
     outcome = bare.run(packages={"present": ["gf-made=1"]})
     assert outcome["repaired"] == ["dpkg --configure -a: gf-made is unpacked"], outcome
@@ -89,7 +89,7 @@ def interrupted_dpkg_is_repaired(bare):
     assert not bare.run(packages={"present": ["gf-made=1"], "held": ["gf-made"]})["changed"]
 
 
-def units_start_follow_their_files_and_say_why_not(bare):
+def check_units(bare):
     resources = {
         "files": [
             {"path": "/etc/gf.conf", "content": "1"},
@@ -118,7 +118,7 @@ def units_start_follow_their_files_and_say_why_not(bare):
     assert bare.run(**resources)["changed_units"] == {"gf-a.service": ["restart"]}
 
 
-def operator_gets_in_and_goes(bare):
+def check_users(bare):
     key = (bare.box.home / "ssh/id_ed25519.pub").read_text().strip()
     outcome = bare.run(users=[{"name": "ada", "shell": "/bin/sh", "authorized_keys": [key]}])
     assert outcome["changed_users"] == ["ada"]

@@ -88,17 +88,17 @@ def rack(tmp_path_factory, shared_project, gpufleet, clean_env, make_box):
 
 
 @pytest.fixture(scope="module")
-def first(rack):
+def first_run(rack):
     """Run it once on all four, by two workers, with a secret."""
     done = rack.configure("--limit", "new_blades", *WORKERS, "-e", f"secret={SECRET}", "--json")
     assert done.returncode == 0, done.stderr
     return done
 
 
-def test_two_workers_do_the_racks_halves(rack, first):
-    assert "worker poc-blade01: blades-poc.1 (2 hosts)" in first.stderr
-    assert "worker poc-blade02: blades-poc.2 (2 hosts)" in first.stderr
-    assert {host["name"]: host["status"] for host in json.loads(first.stdout)["hosts"]} == dict.fromkeys(
+def test_two_workers_do_the_racks_halves(rack, first_run):
+    assert "worker poc-blade01: blades-poc.1 (2 hosts)" in first_run.stderr
+    assert "worker poc-blade02: blades-poc.2 (2 hosts)" in first_run.stderr
+    assert {host["name"]: host["status"] for host in json.loads(first_run.stdout)["hosts"]} == dict.fromkeys(
         BLADES, "ok"
     )
     marks = {rack.run_on(slot, "cat /root/mark") for slot in range(1, 5)}
@@ -106,7 +106,7 @@ def test_two_workers_do_the_racks_halves(rack, first):
     assert len(marks.pop()) == 64
 
 
-@pytest.mark.usefixtures("first")
+@pytest.mark.usefixtures("first_run")
 def test_each_worker_reached_its_own_shard(rack):
     """sshd on blade 4 was spoken to by blade 2, which ran its shard, and not by this machine for the play."""
     log = rack.run_on(4, "journalctl -u ssh --no-pager -o cat")
@@ -114,7 +114,7 @@ def test_each_worker_reached_its_own_shard(rack):
     assert f"from {rack.box.address('blades-poc/1')}" not in log
 
 
-@pytest.mark.usefixtures("first")
+@pytest.mark.usefixtures("first_run")
 def test_the_registry_heard_it_all_as_from_here(rack):
     nodes = json.loads(rack.gpufleet("nodes", "list", "--json", cwd=rack.project, env=rack.env).stdout)
     states = {
@@ -123,7 +123,7 @@ def test_the_registry_heard_it_all_as_from_here(rack):
     assert states == dict.fromkeys(BLADES, ("commissioning", True))
 
 
-@pytest.mark.usefixtures("first")
+@pytest.mark.usefixtures("first_run")
 def test_event_files_are_few_and_small(rack):
     events = list(rack.newest().glob("*/job_events/*.json"))
     assert 8 <= len(events) <= 40
@@ -133,7 +133,7 @@ def test_event_files_are_few_and_small(rack):
     assert sum("gpufleet" in result for result in results) == 4
 
 
-@pytest.mark.usefixtures("first")
+@pytest.mark.usefixtures("first_run")
 def test_the_secret_is_nowhere(rack):
     for file in (path for path in rack.box.home.rglob("*") if path.is_file() and "rack" not in path.parts):
         assert SECRET.encode() not in file.read_bytes(), file
@@ -144,26 +144,28 @@ def test_the_secret_is_nowhere(rack):
         assert matches == ""
 
 
-@pytest.mark.usefixtures("first")
+@pytest.mark.usefixtures("first_run")
 def test_no_process_or_file_remains_on_a_worker(rack):
     for slot in (1, 2):
         assert rack.run_on(slot, "ls /dev/shm") == ""
         assert rack.run_on(slot, "pgrep -fa 'ansible|ssh-agent' | grep -v pgrep || true") == ""
 
 
-@pytest.mark.usefixtures("first")
+@pytest.mark.usefixtures("first_run")
 def test_a_lost_worker_leaves_its_hosts_to_the_next_run(rack):
     run = rack.start("--limit", "new_blades", *WORKERS, "-e", "wait=300", "-e", f"secret={SECRET}")
     waiting_on_2 = "pgrep -f 'sleep 300' >/dev/null && echo waiting || true"
-    until(lambda: rack.run_on(3, waiting_on_2) == "waiting" and rack.run_on(4, waiting_on_2) == "waiting")
-    until(lambda: {"poc-blade01", "poc-blade02"} == set(record(rack)["done"]))
+    wait_until(
+        lambda: rack.run_on(3, waiting_on_2) == "waiting" and rack.run_on(4, waiting_on_2) == "waiting"
+    )
+    wait_until(lambda: {"poc-blade01", "poc-blade02"} == set(read_record(rack)["done"]))
     os.kill(connection_to(run.pid, rack.box.address("blades-poc/2")), signal.SIGKILL)
     out, err = run.communicate(timeout=120)
     assert run.returncode == 3, err
     assert "poc-blade[03-04]" in out
     assert "not done: worker poc-blade02" in out
-    assert record(rack)["done"] == ["poc-blade01", "poc-blade02"]
-    until(lambda: rack.run_on(2, "ls /dev/shm; pgrep -fa ansible | grep -v pgrep || true") == "")
+    assert read_record(rack)["done"] == ["poc-blade01", "poc-blade02"]
+    wait_until(lambda: rack.run_on(2, "ls /dev/shm; pgrep -fa ansible | grep -v pgrep || true") == "")
     check_resume(rack)
 
 
@@ -188,11 +190,11 @@ def test_a_worker_that_does_not_answer_is_left_out(rack):
     assert [host["status"] for host in json.loads(done.stdout)["hosts"]] == ["ok"]
 
 
-def record(rack):
+def read_record(rack):
     return json.loads((rack.newest() / "run.json").read_text())
 
 
-def until(true, seconds=240):
+def wait_until(true, seconds=240):
     """Wait for something; fail where it does not come."""
     deadline = time.monotonic() + seconds
     while not true():

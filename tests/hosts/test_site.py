@@ -86,7 +86,7 @@ def site(faulty_rack, shared_project, gpufleet, clean_env):
     return site
 
 
-def changes(text):
+def count_changes(text):
     """Read Ansible's recap: changed tasks by host."""
     rows = [line.split() for line in text.splitlines() if "changed=" in line]
     return {
@@ -118,7 +118,7 @@ def test_second_run_changes_nothing_and_measures_nothing(site):
     summary = json.loads(done.stdout)
     assert {host["name"]: host["changed"] for host in summary["hosts"]} == {SOUND: 0, UNDERVOLTED: 0}
     recap = Path(summary["artifacts"], "stdout").read_text()
-    assert changes(recap) == {SOUND: 0, UNDERVOLTED: 0}
+    assert count_changes(recap) == {SOUND: 0, UNDERVOLTED: 0}
     assert "burn_in : Measure" not in recap
 
 

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import equivalents
 import results
 from rooms import ROOT, Room, rooms
-from sampling import draw, mutants_of
+from sampling import draw, find_mutants
 from sandbox import sandbox
 from selection import Coverage, Selection, measure
 from trials import Server, Trials
@@ -68,7 +68,7 @@ def _coverage(room: Room, copy, server) -> Coverage:
 
 
 def _try_room(room, trials: Trials, run: results.Run) -> None:
-    mutants = [each for file in room.files for each in mutants_of(file, (ROOT / file).read_text())]
+    mutants = [each for file in room.files for each in find_mutants(file, (ROOT / file).read_text())]
     run.open_room(room.name, mutants, trials.selection)
     tried = 0
     for mutant in draw(mutants, f"{run.seed}/{room.name}", ROOT):

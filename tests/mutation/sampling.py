@@ -82,9 +82,9 @@ def _operators() -> list[tuple[str, str]]:
     ]
 
 
-def mutants_of(file: str, source: str) -> list[Mutant]:
+def find_mutants(file: str, source: str) -> list[Mutant]:
     """Return every mutant of a file, less those that change no behaviour: annotations, docstrings, logs."""
-    skipped = _spans(source, _inert)
+    skipped = _spans(source, has_no_effect)
     sums = _spans(source, lambda node: [node] if isinstance(node, ast.BinOp | ast.AugAssign) else [])
     nodes = list(cosmic_ray.ast.ast_nodes(cosmic_ray.ast.get_ast(source)))
     mutants = []
@@ -116,7 +116,7 @@ def _spans(source: str, choose) -> list[tuple[tuple[int, int], tuple[int, int]]]
     return spans
 
 
-def _inert(node: ast.AST) -> list[ast.AST]:
+def has_no_effect(node: ast.AST) -> list[ast.AST]:
     """Return the parts of one syntax node that change nothing when they change."""
     parts: list[ast.AST | None] = []
     if isinstance(node, ast.AnnAssign | ast.arg):
@@ -126,7 +126,7 @@ def _inert(node: ast.AST) -> list[ast.AST]:
         if any(ast.unparse(each).endswith("overload") for each in node.decorator_list):
             parts = [node]
     elif isinstance(node, ast.Call):
-        parts = _inert_call(node)
+        parts = is_call_without_effect(node)
     elif isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "__name__ == '__main__'"):
         parts = [node.test, *node.body]
     elif _is_declaration(node):
@@ -145,7 +145,7 @@ def _is_declaration(node: ast.AST) -> bool:
     return isinstance(node, ast.Import | ast.ImportFrom)
 
 
-def _inert_call(node: ast.Call) -> list[ast.AST]:
+def is_call_without_effect(node: ast.Call) -> list[ast.AST]:
     text = ast.unparse(node.func)
     if LOGGING.match(f"{text}("):
         return [node]

@@ -76,7 +76,7 @@ class Sandbox:
                 copy.symlink_to(script)
 
     @contextlib.contextmanager
-    def mutated(self, file: str, source: str) -> Iterator[None]:
+    def apply_mutant(self, file: str, source: str) -> Iterator[None]:
         """Give a file another content for a while.
 
         Compiled files are recognised by a time in seconds and a size, and a mutant is written twice within a

@@ -127,7 +127,7 @@ def fork(request: dict) -> dict:
     try:
         code = _wait(child, started + request["timeout"])
     finally:
-        _end_leftovers(child)
+        _stop_leftovers(child)
     with os.fdopen(reading) as file:
         failed = file.read().split("\n")[0]
     return {"code": code, "failed": failed, "seconds": round(time.monotonic() - started, 2)}
@@ -156,7 +156,7 @@ def _wait(child: int, until: float) -> int | None:
     return None
 
 
-def _end_leftovers(child: int) -> None:
+def _stop_leftovers(child: int) -> None:
     """Kill the child's group and what was adopted from it: this process reaps orphans (a subreaper)."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child, signal.SIGKILL)

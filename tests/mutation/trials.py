@@ -70,7 +70,7 @@ class Trials:
             if not tests:
                 return Trial(mutant, SURVIVED, "", 0, spent)
             limit = 30 + 6 * sum(self.selection.coverage.seconds[test] for test in tests)
-            with self.copy.mutated(mutant.file, changed or source):
+            with self.copy.apply_mutant(mutant.file, changed or source):
                 answer = self.server.request(tests=tests, timeout=limit)
             spent += answer["seconds"]
             if answer["code"] == 0:

@@ -117,7 +117,7 @@ def test_the_agent_can_be_built_as_the_role_does(tmp_path, monkeypatch):
     assert version.stdout.strip()
 
 
-def chosen(clean_env, state, burn_in):
+def evaluate_group_vars(clean_env, state, burn_in):
     """Return what group_vars compute from a node's state and a request, with Ansible's templating."""
     is_new, is_busy = STATES[state].is_new, STATES[state].is_busy
     options = ["-e", f"gpufleet_is_new={is_new} gpufleet_is_busy={is_busy} gpufleet_burn_in={burn_in}"]
@@ -139,7 +139,7 @@ def chosen(clean_env, state, burn_in):
     ],
 )
 def test_selection_of_hosts_for_burn_in(clean_env, state, burn_in, measured):
-    assert chosen(clean_env, state, burn_in) == [measured]
+    assert evaluate_group_vars(clean_env, state, burn_in) == [measured]
 
 
 def texts(value):

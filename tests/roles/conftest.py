@@ -129,27 +129,27 @@ def converged(lab, request):
     def runs_of(name):
         if name not in done:
             together = [play for play in requested if play not in done]
-            done.update(_converge(lab, together if name in together else [name]))
+            done.update(run_all_plays(lab, together if name in together else [name]))
         return done[name]
 
     return runs_of
 
 
-def hosts_of(name):
+def hosts_of_play(name):
     """Return which shared hosts a play is for; without the arm64 ones where those can't be booted."""
     patterns = re.findall(r"^[- ] hosts: *(\S.*)$", (HERE / f"plays/{name}.yml").read_text(), re.MULTILINE)
     here = [host for host in HOSTS if host not in ARM64 or not emulation_missing()]
     return tuple(host for host in here if any(host in re.split(r"[\s,:\[\]]+", p) for p in patterns))
 
 
-def titles_of(name):
+def play_names(name):
     """Return the names of a file's plays."""
     return re.findall(r"^- name: *(\S.*?)\s*$", (HERE / f"plays/{name}.yml").read_text(), re.MULTILINE)
 
 
-def _converge(lab, names):
-    hosts = {name: hosts_of(name) for name in names}
-    titles = {name: titles_of(name) for name in names}
+def run_all_plays(lab, names):
+    hosts = {name: hosts_of_play(name) for name in names}
+    titles = {name: play_names(name) for name in names}
     every = [title for names_found in titles.values() for title in names_found]
     assert len(every) == len(set(every)), "plays must have names of their own"
     lab.add({host: HOSTS[host] for found in hosts.values() for host in found})

@@ -13,18 +13,18 @@ SECRET = "not-for-artifacts"
 
 
 @pytest.fixture(scope="module")
-def done(converged):
+def runs(converged):
     return converged("application")
 
 
 @pytest.fixture
-def host(done, lab):
+def host(runs, lab):
     """Give the server once its application is installed."""
-    return lab.host(done.hosts[0])
+    return lab.host(runs.hosts[0])
 
 
-def test_check_works_and_the_second_run_changes_nothing(done):
-    done.assert_idempotent()
+def test_check_works_and_the_second_run_changes_nothing(runs):
+    runs.assert_idempotent()
 
 
 def test_units_are_there_and_systemd_reads_them(host):
@@ -61,19 +61,19 @@ def test_values_with_special_characters_reach_podman_unchanged(host):
     assert '--env=GREETING=100 % of $HOME "quoted"' in printed.splitlines()
 
 
-def test_secrets_are_readable_by_root_only_and_in_no_unit_or_artifact(host, done):
+def test_secrets_are_readable_by_root_only_and_in_no_unit_or_artifact(host, runs):
     file = host.file("/etc/gpufleet/secrets/tls")
     assert (file.mode, file.user, file.content_string) == (0o400, "root", SECRET)
     assert SECRET not in host.check_output("cat /etc/systemd/system/gpufleet-*.service")
-    for run in (done.check, done.first, done.second):
+    for run in (runs.check, runs.first, runs.second):
         assert SECRET not in run.stdout
         assert all(SECRET not in str(result.output) for result in run.results)
 
 
-def test_features_missing_on_a_rehearsed_host_are_reported(done):
+def test_features_missing_on_a_rehearsed_host_are_reported(runs):
     (not_applied,) = [
         r.output["application_not_applied"]
-        for r in done.second.results
+        for r in runs.second.results
         if "application_not_applied" in r.output
     ]
     assert set(not_applied["containers"]) == {"gpufleet-server.service", "gpufleet-cache.service"}
@@ -86,14 +86,14 @@ def again(lab, **more):
     return lab.run(Path(__file__).parent / "plays/application.yml", extra_vars=more)
 
 
-def test_an_application_that_could_not_start_is_refused_with_the_reason(done, lab, host):
+def test_an_application_that_could_not_start_is_refused_with_the_reason(runs, lab, host):
     before = host.file(SERVER).content_string
     run = again(lab, application_start=True)
     assert "podman secret hf is not on the node" in run.failure_text("nv01")
     assert host.file(SERVER).content_string == before
 
 
-def test_a_removed_container_leaves_no_unit(done, lab, host):
+def test_a_removed_container_leaves_no_unit(runs, lab, host):
     run = again(
         lab, gpufleet_application={"containers": [{"image": "docker.io/library/redis:7", "name": "cache"}]}
     )

@@ -35,7 +35,7 @@ SHUT = ["chain shut { type filter hook prerouting priority -150; tcp dport 22 ct
 
 
 @pytest.fixture(scope="module")
-def wall(make_lab):
+def firewall_lab(make_lab):
     """Return a separate lab: a firewall would disturb other roles' tests."""
     lab = make_lab("wall")
     lab.up({"wall01": {"kind": "servers"}, "peer01": {"kind": "servers"}, "other": {"kind": "servers"}})
@@ -54,7 +54,7 @@ def apply(lab, check=False, **more):
     return lab.run(PLAY, tags="firewall", check=check, extra_vars=WANTED | ONE_PEER | more)
 
 
-def reached(lab, port):
+def read_port(lab, port):
     """Return whether the controller gets an answer; a refusal counts, a timeout does not."""
     try:
         with socket.create_connection((lab.address("wall01"), port), timeout=2) as connection:
@@ -63,67 +63,67 @@ def reached(lab, port):
         return "silence"
 
 
-def test_once_and_then_nothing(wall):
-    runs = wall.runs
+def test_once_and_then_nothing(firewall_lab):
+    runs = firewall_lab.runs
     assert [runs[name].failure_text("wall01") for name in ("check", "first", "second")] == [None] * 3
     assert runs["check"].changed("wall01") >= 1
     assert runs["rules_after_check"] != 0
     assert runs["second"].changed_tasks("wall01") == []
 
 
-def test_declared_ports_are_open_and_others_do_not_answer(wall):
-    assert reached(wall, 8000) == "served"
-    assert reached(wall, 9000) == "silence"
-    assert reached(wall, 22).startswith("SSH-2")
+def test_declared_ports_are_open_and_others_do_not_answer(firewall_lab):
+    assert read_port(firewall_lab, 8000) == "served"
+    assert read_port(firewall_lab, 9000) == "silence"
+    assert read_port(firewall_lab, 22).startswith("SSH-2")
 
 
-def test_a_peer_reaches_all_ports_and_others_only_open_ones(wall):
-    command = ["python3 -c %s %s %s", SEND, wall.address("wall01")]
-    assert wall.host("peer01").check_output(*command, "9000") == "served"
-    assert wall.host("other").check_output(*command, "8000") == "served"
-    assert wall.host("other").run(*command, "9000").rc != 0
-    assert wall.host("other").run(*command, "22").rc != 0
+def test_a_peer_reaches_all_ports_and_others_only_open_ones(firewall_lab):
+    command = ["python3 -c %s %s %s", SEND, firewall_lab.address("wall01")]
+    assert firewall_lab.host("peer01").check_output(*command, "9000") == "served"
+    assert firewall_lab.host("other").check_output(*command, "8000") == "served"
+    assert firewall_lab.host("other").run(*command, "9000").rc != 0
+    assert firewall_lab.host("other").run(*command, "22").rc != 0
 
 
-def test_it_outlasts_a_restart(wall):
-    host = wall.host("wall01")
+def test_it_outlasts_a_restart(firewall_lab):
+    host = firewall_lab.host("wall01")
     assert host.service("gpufleet-firewall").is_enabled
     host.check_output("nft delete table inet gpufleet && systemctl restart gpufleet-firewall")
-    assert reached(wall, 9000) == "silence"
+    assert read_port(firewall_lab, 9000) == "silence"
 
 
-def test_rules_that_vanished_are_put_back(wall):
+def test_rules_that_vanished_are_put_back(firewall_lab):
     """Here without configured peers: the whole rack."""
-    wall.host("wall01").check_output("nft add rule inet gpufleet input tcp dport 9999 accept")
-    run = wall.run(PLAY, tags="firewall", extra_vars=WANTED)
+    firewall_lab.host("wall01").check_output("nft add rule inet gpufleet input tcp dport 9999 accept")
+    run = firewall_lab.run(PLAY, tags="firewall", extra_vars=WANTED)
     assert run.changed("wall01") == 1
-    assert "9999" not in wall.host("wall01").check_output("nft list table inet gpufleet")
-    command = ["python3 -c %s %s 9000", SEND, wall.address("wall01")]
-    assert wall.host("other").check_output(*command) == "served"
+    assert "9999" not in firewall_lab.host("wall01").check_output("nft list table inet gpufleet")
+    command = ["python3 -c %s %s 9000", SEND, firewall_lab.address("wall01")]
+    assert firewall_lab.host("other").check_output(*command) == "served"
 
 
-def test_rules_that_nft_does_not_read_are_refused(wall):
-    before = wall.host("wall01").check_output("nft list ruleset")
-    failed = apply(wall, hardening_firewall_chains=["chain x { nonsense }"]).failure_text("wall01")
+def test_rules_that_nft_does_not_read_are_refused(firewall_lab):
+    before = firewall_lab.host("wall01").check_output("nft list ruleset")
+    failed = apply(firewall_lab, hardening_firewall_chains=["chain x { nonsense }"]).failure_text("wall01")
     assert "refused, left as it was: /etc/gpufleet/firewall.nft" in failed
-    assert wall.host("wall01").check_output("nft list ruleset") == before
+    assert firewall_lab.host("wall01").check_output("nft list ruleset") == before
 
 
-def test_the_host_reverts_rules_that_lock_out_the_operator(wall):
-    before = wall.host("wall01").check_output("nft -s list ruleset")
-    run = apply(wall, hardening_firewall_chains=SHUT)
+def test_the_host_reverts_rules_that_lock_out_the_operator(firewall_lab):
+    before = firewall_lab.host("wall01").check_output("nft -s list ruleset")
+    run = apply(firewall_lab, hardening_firewall_chains=SHUT)
     assert "rolled back: with the new firewall no new connection got in" in run.failure_text("wall01")
     assert run.stats["wall01"]["unreachable"] == 0
-    assert reached(wall, 22).startswith("SSH-2")
-    host = wall.host("wall01")
+    assert read_port(firewall_lab, 22).startswith("SSH-2")
+    host = firewall_lab.host("wall01")
     assert host.check_output("nft -s list ruleset") == before
     assert "chain shut" not in host.file("/etc/gpufleet/firewall.nft").content_string
     assert host.check_output("ls /run/gpufleet-firewall") == ""
 
 
-def test_a_published_port_of_a_container_keeps_working(wall):
+def test_a_published_port_of_a_container_keeps_working(firewall_lab):
     """A network namespace behind a bridge port and a DNAT rule: a FAKE of the rules of podman and Docker."""
-    host = wall.host("wall01")
+    host = firewall_lab.host("wall01")
     host.check_output(
         "systemd-run --quiet --collect --unit=pod -p PrivateNetwork=yes python3 -c 'import socket\n"
         's = socket.create_server(("", 80))\n'
@@ -139,17 +139,17 @@ def test_a_published_port_of_a_container_keeps_working(wall):
         "nft 'add chain ip fakeports pre { type nat hook prerouting priority dstnat; }';"
         "nft add rule ip fakeports pre tcp dport 7070 dnat to 10.88.0.2:80"
     )
-    assert apply(wall).failure_text("wall01") is None
+    assert apply(firewall_lab).failure_text("wall01") is None
     deadline = time.monotonic() + 20
-    while (answer := reached(wall, 7070)) != "container" and time.monotonic() < deadline:
+    while (answer := read_port(firewall_lab, 7070)) != "container" and time.monotonic() < deadline:
         time.sleep(0.2)
     assert answer == "container"
     assert "table ip fakeports" in host.check_output("nft list ruleset")
 
 
-def test_it_is_removed_when_disabled(wall):
-    run = wall.run(PLAY, tags="firewall", extra_vars=WANTED | {"hardening_firewall": "absent"})
+def test_it_is_removed_when_disabled(firewall_lab):
+    run = firewall_lab.run(PLAY, tags="firewall", extra_vars=WANTED | {"hardening_firewall": "absent"})
     assert run.failure_text("wall01") is None
-    assert reached(wall, 9000) == "served"
-    assert not wall.host("wall01").service("gpufleet-firewall").is_enabled
-    assert json.loads(wall.host("wall01").check_output("nft -j list tables"))["nftables"][1:] != []
+    assert read_port(firewall_lab, 9000) == "served"
+    assert not firewall_lab.host("wall01").service("gpufleet-firewall").is_enabled
+    assert json.loads(firewall_lab.host("wall01").check_output("nft -j list tables"))["nftables"][1:] != []

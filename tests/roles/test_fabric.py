@@ -89,18 +89,18 @@ def test_an_installer_without_a_checksum_is_refused(base01, lab):
     assert run.changed("base01") == 0
 
 
-def installed(host, checksum):
+def run_installer(host, checksum):
     command = ["sh", "-c", INSTALL.read_text(), "install", "apply", "1.47.0", checksum]
     return host.run(shlex.join([*command, "file:///srv/efa/installer.tar.gz", "--yes", "--skip-kmod"]))
 
 
 def test_the_installer_runs_once_and_only_if_its_checksum_is_right(base01):
     right = base01.check_output(MAKE)
-    refused = installed(base01, "0" * 64)
+    refused = run_installer(base01, "0" * 64)
     assert refused.rc == 3
     assert f"has the checksum {right}" in refused.stderr
     assert not base01.file("/opt/amazon/efa_installed_packages").exists
-    assert installed(base01, right).stdout == "installed 1.47.0\n"
+    assert run_installer(base01, right).stdout == "installed 1.47.0\n"
     assert base01.file("/opt/amazon/efa_installed_packages").contains("called with --yes --skip-kmod")
-    assert installed(base01, right).stdout == "kept 1.47.0\n"
+    assert run_installer(base01, right).stdout == "kept 1.47.0\n"
     assert base01.run("ls -d /var/tmp/gpufleet-efa-*").rc != 0

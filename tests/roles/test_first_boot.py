@@ -21,7 +21,7 @@ INSTALL = "apt-get -qq install -y --no-install-recommends cloud-init >/dev/null 
 DEADLINE_SECONDS = 120
 
 
-class Fresh:
+class FreshHost:
     """A host before its first boot, with the host key of the export."""
 
     def __init__(self, lab, folder):
@@ -93,7 +93,7 @@ class Fresh:
 @pytest.fixture(scope="module")
 def fresh(make_lab, tmp_path_factory):
     """Give the host after its first boot."""
-    fresh_host = Fresh(make_lab("first-boot"), tmp_path_factory.mktemp("export"))
+    fresh_host = FreshHost(make_lab("first-boot"), tmp_path_factory.mktemp("export"))
     fresh_host.prepare()
     fresh_host.schema = fresh_host.host.run(f"cloud-init schema --config-file {SEED}/user-data")
     fresh_host.restart()

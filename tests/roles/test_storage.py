@@ -43,7 +43,7 @@ def octal(data):
 
 
 @pytest.fixture(scope="module")
-def rig(make_lab):
+def storage_host(make_lab):
     """Give a host with four drives: two empty ones, one with somebody's file system, one with a partition table."""
     if reason := loop_devices.unavailable_reason():
         pytest.skip(reason)
@@ -64,11 +64,11 @@ def rig(make_lab):
 
 
 @pytest.fixture(scope="module")
-def volumes(rig):
+def volumes(storage_host):
     return [
         {
             "mount": "/scratch",
-            "devices": [rig.first],
+            "devices": [storage_host.first],
             "count": 1,
             "filesystem": "ext4",
             "options": ["noatime", "nodev"],
@@ -76,28 +76,30 @@ def volumes(rig):
             "group": "ada",
             "mode": "0750",
         },
-        {"mount": "/srv/fast", "devices": [rig.second], "count": 1},
+        {"mount": "/srv/fast", "devices": [storage_host.second], "count": 1},
     ]
 
 
 @pytest.fixture(scope="module")
-def created_volumes(rig, volumes):
+def created_volumes(storage_host, volumes):
     """Run the role in check mode, for real, again."""
     look = "cat /etc/fstab; ls -d /scratch /srv/fast; dpkg-query -W; cut -d' ' -f1-3 /proc/mounts"
-    seen, variables = SimpleNamespace(before=rig.host.run(look).stdout), {"storage_scratch": volumes}
-    seen.check = rig.lab.run(ROLE, check=True, extra_vars=variables)
-    seen.after_check = rig.host.run(look).stdout
-    seen.heads = rig.head(rig.first, rig.second)
-    seen.first, seen.again = (rig.lab.run(ROLE, extra_vars=variables) for _ in range(2))
+    seen, variables = SimpleNamespace(before=storage_host.host.run(look).stdout), {"storage_scratch": volumes}
+    seen.check = storage_host.lab.run(ROLE, check=True, extra_vars=variables)
+    seen.after_check = storage_host.host.run(look).stdout
+    seen.heads = storage_host.head(storage_host.first, storage_host.second)
+    seen.first, seen.again = (storage_host.lab.run(ROLE, extra_vars=variables) for _ in range(2))
     return seen
 
 
-def mounted(rig, place):
-    completed = rig.host.run(f"findmnt --json --mountpoint {place} --output SOURCE,FSTYPE,OPTIONS,UUID")
+def find_mount(storage_host, place):
+    completed = storage_host.host.run(
+        f"findmnt --json --mountpoint {place} --output SOURCE,FSTYPE,OPTIONS,UUID"
+    )
     return json.loads(completed.stdout)["filesystems"][0] if completed.rc == 0 else None
 
 
-def test_check_mode_leaves_the_disks_blank(rig, created_volumes):
+def test_check_mode_leaves_the_disks_blank(storage_host, created_volumes):
     assert created_volumes.check.failure_text("disk01") is None
     assert "Make and mount scratch space" in " ".join(created_volumes.check.changed_tasks("disk01"))
     assert created_volumes.after_check == created_volumes.before
@@ -113,135 +115,151 @@ def test_a_second_run_changes_nothing(created_volumes):
     assert created_volumes.again.changed_tasks("disk01") == []
 
 
-def test_volumes_are_mounted_by_uuid_with_their_options_and_nofail(rig, created_volumes):
-    table = [line.split() for line in rig.host.file("/etc/fstab").content_string.splitlines()]
+def test_volumes_are_mounted_by_uuid_with_their_options_and_nofail(storage_host, created_volumes):
+    table = [line.split() for line in storage_host.host.file("/etc/fstab").content_string.splitlines()]
     rows = {row[1]: row for row in table if row and row[0].startswith("UUID=")}
     for place, device, kind, order in (
-        ("/scratch", rig.first, "ext4", "2"),
-        ("/srv/fast", rig.second, "xfs", "0"),
+        ("/scratch", storage_host.first, "ext4", "2"),
+        ("/srv/fast", storage_host.second, "xfs", "0"),
     ):
-        seen = mounted(rig, place)
+        seen = find_mount(storage_host, place)
         assert (seen["source"], seen["fstype"]) == (device, kind)
         assert "noatime" in seen["options"].split(",")
         source, _, fstype, options, _, last = rows[place]
         assert (source, fstype, last) == (f"UUID={seen['uuid']}", kind, order)
         assert "nofail" in options.split(",")
-    assert "nodev" in mounted(rig, "/scratch")["options"].split(",")
-    assert rig.host.run("findmnt --verify --tab-file /etc/fstab").rc == 0
+    assert "nodev" in find_mount(storage_host, "/scratch")["options"].split(",")
+    assert storage_host.host.run("findmnt --verify --tab-file /etc/fstab").rc == 0
 
 
-def test_the_owner_can_write_and_others_follow_the_mode(rig, created_volumes):
-    folder = rig.host.file("/scratch")
+def test_the_owner_can_write_and_others_follow_the_mode(storage_host, created_volumes):
+    folder = storage_host.host.file("/scratch")
     assert (folder.user, folder.group, folder.mode) == ("ada", "ada", 0o750)
-    assert rig.host.file("/srv/fast").mode == 0o1777
+    assert storage_host.host.file("/srv/fast").mode == 0o1777
     write = "setpriv --reuid {0} --regid {1} --clear-groups sh -c 'echo mine >{2}/of-{0}'"
-    rig.host.check_output(write.format("ada", "ada", "/scratch"))
-    rig.host.check_output(write.format("nobody", "nogroup", "/srv/fast"))
-    assert rig.host.run(write.format("nobody", "nogroup", "/scratch")).rc != 0
+    storage_host.host.check_output(write.format("ada", "ada", "/scratch"))
+    storage_host.host.check_output(write.format("nobody", "nogroup", "/srv/fast"))
+    assert storage_host.host.run(write.format("nobody", "nogroup", "/scratch")).rc != 0
 
 
-def test_fstab_mounts_it_again_with_its_files(rig, created_volumes):
-    rig.host.check_output("echo kept >/scratch/job && umount /scratch /srv/fast && mount --all")
-    assert mounted(rig, "/srv/fast")["source"] == rig.second
-    assert rig.host.file("/scratch/job").content_string == "kept\n"
+def test_fstab_mounts_it_again_with_its_files(storage_host, created_volumes):
+    storage_host.host.check_output("echo kept >/scratch/job && umount /scratch /srv/fast && mount --all")
+    assert find_mount(storage_host, "/srv/fast")["source"] == storage_host.second
+    assert storage_host.host.file("/scratch/job").content_string == "kept\n"
 
 
 @pytest.fixture(scope="module")
-def refused(rig, created_volumes):
+def refused_volumes(storage_host, created_volumes):
     """Ask in one run for everything that must be refused; give the answers and the disks' bytes before and after."""
-    rig.host.check_output(f"mkdir -p /dev/disk/by-id && ln -sf ../../{rig.thesis[5:]} /dev/disk/by-id/of-ada")
-    serial = rig.serials
+    storage_host.host.check_output(
+        f"mkdir -p /dev/disk/by-id && ln -sf ../../{storage_host.thesis[5:]} /dev/disk/by-id/of-ada"
+    )
+    serial = storage_host.serials
 
     def volume_on(device, confirmed=(), **more):
         volume = {"mount": "/other", "devices": [device], "filesystem": "ext4", **more}
         return {"volumes": [volume], "confirmed": [serial[path] for path in confirmed]}
 
     volumes_by_problem = {
-        "file system": volume_on(rig.thesis),
-        "partition table": volume_on(rig.table),
+        "file system": volume_on(storage_host.thesis),
+        "partition table": volume_on(storage_host.table),
         "by its link": volume_on("/dev/disk/by-id/of-*"),
-        "another's serial": volume_on(rig.thesis, [rig.table]),
-        "in use": volume_on(rig.first, [rig.first]),
-        "mount point": volume_on(rig.thesis, [rig.thesis], mount="/scratch"),
-        "root": volume_on(rig.thesis, [rig.thesis], mount="/"),
-        "owner": volume_on(rig.thesis, [rig.thesis], owner="nobody-known"),
-        "mode": volume_on(rig.thesis, [rig.thesis], mode="rwx"),
-        "raid": volume_on(rig.thesis, [rig.thesis, rig.table], devices=[rig.thesis, rig.table]),
+        "another's serial": volume_on(storage_host.thesis, [storage_host.table]),
+        "in use": volume_on(storage_host.first, [storage_host.first]),
+        "mount point": volume_on(storage_host.thesis, [storage_host.thesis], mount="/scratch"),
+        "root": volume_on(storage_host.thesis, [storage_host.thesis], mount="/"),
+        "owner": volume_on(storage_host.thesis, [storage_host.thesis], owner="nobody-known"),
+        "mode": volume_on(storage_host.thesis, [storage_host.thesis], mode="rwx"),
+        "raid": volume_on(
+            storage_host.thesis,
+            [storage_host.thesis, storage_host.table],
+            devices=[storage_host.thesis, storage_host.table],
+        ),
     }
-    if has_raid := rig.host.run("grep -q raid0 /proc/mdstat || modprobe -nq raid0").rc == 0:
+    if has_raid := storage_host.host.run("grep -q raid0 /proc/mdstat || modprobe -nq raid0").rc == 0:
         del volumes_by_problem["raid"]  # an array would be the machine's own, not the host's
-    before, table = rig.head(rig.thesis, rig.table), rig.host.file("/etc/fstab").content_string
-    run = rig.lab.run(REFUSALS, extra_vars={"asked": list(volumes_by_problem.values())})
+    before, table = (
+        storage_host.head(storage_host.thesis, storage_host.table),
+        storage_host.host.file("/etc/fstab").content_string,
+    )
+    run = storage_host.lab.run(REFUSALS, extra_vars={"asked": list(volumes_by_problem.values())})
     answers = run.results_of("disk01")[-1].output["results"]
     return SimpleNamespace(
         messages={key: answer.get("msg") for key, answer in zip(volumes_by_problem, answers, strict=True)},
-        before=before, after=rig.head(rig.thesis, rig.table), has_raid=has_raid,
-        table=(table, rig.host.file("/etc/fstab").content_string),
+        before=before, after=storage_host.head(storage_host.thesis, storage_host.table), has_raid=has_raid,
+        table=(table, storage_host.host.file("/etc/fstab").content_string),
     )  # fmt: skip
 
 
-def test_devices_with_content_are_refused_and_unchanged(rig, refused):
+def test_devices_with_content_are_refused_and_unchanged(storage_host, refused_volumes):
     remedy = "name its serial in storage_wipe_confirmed to destroy that"
-    thesis = f"refused: {rig.thesis} holds ext4; {remedy}: {rig.serials[rig.thesis]}"
-    assert refused.messages["file system"] == thesis
-    assert refused.messages["by its link"] == thesis
-    assert refused.messages["another's serial"] == thesis
-    table = f"refused: {rig.table} has a partition table (dos); {remedy}: {rig.serials[rig.table]}"
-    assert refused.messages["partition table"] == table
-    assert refused.messages["in use"] == f"refused: {rig.first} is in use: /scratch"
-    assert refused.before == refused.after
-    assert EMPTY not in refused.before
-    assert refused.table[0] == refused.table[1]
+    thesis = (
+        f"refused: {storage_host.thesis} holds ext4; {remedy}: {storage_host.serials[storage_host.thesis]}"
+    )
+    assert refused_volumes.messages["file system"] == thesis
+    assert refused_volumes.messages["by its link"] == thesis
+    assert refused_volumes.messages["another's serial"] == thesis
+    serial = storage_host.serials[storage_host.table]
+    table = f"refused: {storage_host.table} has a partition table (dos); {remedy}: {serial}"
+    assert refused_volumes.messages["partition table"] == table
+    assert refused_volumes.messages["in use"] == f"refused: {storage_host.first} is in use: /scratch"
+    assert refused_volumes.before == refused_volumes.after
+    assert EMPTY not in refused_volumes.before
+    assert refused_volumes.table[0] == refused_volumes.table[1]
 
 
-def test_invalid_volumes_are_refused_before_a_disk_is_wiped(refused):
-    assert refused.messages["mount point"] == "refused: /scratch: another file system is mounted there"
-    assert refused.messages["root"] == "refused: /: another file system is mounted there"
-    assert refused.messages["owner"] == "refused: /other: no owner nobody-known or no group root"
-    assert refused.messages["mode"] == "refused: /other: mode rwx is not an octal number"
-    assert refused.before == refused.after
+def test_invalid_volumes_are_refused_before_a_disk_is_wiped(refused_volumes):
+    assert (
+        refused_volumes.messages["mount point"] == "refused: /scratch: another file system is mounted there"
+    )
+    assert refused_volumes.messages["root"] == "refused: /: another file system is mounted there"
+    assert refused_volumes.messages["owner"] == "refused: /other: no owner nobody-known or no group root"
+    assert refused_volumes.messages["mode"] == "refused: /other: mode rwx is not an octal number"
+    assert refused_volumes.before == refused_volumes.after
 
 
-def test_raid_without_kernel_support_is_refused_with_one_line(rig, refused):
-    if refused.has_raid:
+def test_raid_without_kernel_support_is_refused_with_one_line(storage_host, refused_volumes):
+    if refused_volumes.has_raid:
         pytest.skip("this kernel has raid0, and an array would be the machine's own")
-    release = rig.host.check_output("uname -r")
-    assert refused.messages["raid"] == f"refused: /other: the running kernel ({release}) has no raid0"
+    release = storage_host.host.check_output("uname -r")
+    assert refused_volumes.messages["raid"] == f"refused: /other: the running kernel ({release}) has no raid0"
 
 
 @pytest.fixture(scope="module")
-def later(rig, refused, volumes):
+def created_later(storage_host, refused_volumes, volumes):
     """Change options, unmount a volume, name a serial: run the role, write a file, run it again."""
-    rig.host.check_output("echo kept >/srv/fast/job && umount /srv/fast")
+    storage_host.host.check_output("echo kept >/srv/fast/job && umount /srv/fast")
     other = {**volumes[0], "options": ["noatime", "nodev", "nosuid"]}
-    won = {"mount": "/won", "devices": [rig.thesis], "filesystem": "ext4"}
+    won = {"mount": "/won", "devices": [storage_host.thesis], "filesystem": "ext4"}
     variables = {
         "storage_scratch": [other, volumes[1], won],
-        "storage_wipe_confirmed": [rig.serials[rig.thesis]],
+        "storage_wipe_confirmed": [storage_host.serials[storage_host.thesis]],
     }
-    run = rig.lab.run(ROLE, extra_vars=variables)
-    rig.host.check_output("echo kept >/won/job")
-    return SimpleNamespace(run=run, again=rig.lab.run(ROLE, extra_vars=variables))
+    run = storage_host.lab.run(ROLE, extra_vars=variables)
+    storage_host.host.check_output("echo kept >/won/job")
+    return SimpleNamespace(run=run, again=storage_host.lab.run(ROLE, extra_vars=variables))
 
 
-def test_changed_options_are_in_force_at_once(rig, later):
-    assert later.run.failure_text("disk01") is None
-    assert "nosuid" in mounted(rig, "/scratch")["options"].split(",")
+def test_changed_options_are_in_force_at_once(storage_host, created_later):
+    assert created_later.run.failure_text("disk01") is None
+    assert "nosuid" in find_mount(storage_host, "/scratch")["options"].split(",")
 
 
-def test_a_volume_that_is_not_mounted_is_mounted_and_not_made(rig, later):
-    assert mounted(rig, "/srv/fast")["source"] == rig.second
-    assert rig.host.file("/srv/fast/job").content_string == "kept\n"
+def test_a_volume_that_is_not_mounted_is_mounted_and_not_made(storage_host, created_later):
+    assert find_mount(storage_host, "/srv/fast")["source"] == storage_host.second
+    assert storage_host.host.file("/srv/fast/job").content_string == "kept\n"
 
 
-def test_a_disk_is_emptied_once_its_serial_is_named_and_never_again(rig, refused, later):
-    assert mounted(rig, "/won")["source"] == rig.thesis
-    assert rig.head(rig.table) == refused.before[1:], "the other disk is as it was"
-    assert (later.again.failure_text("disk01"), later.again.changed("disk01")) == (None, 0)
-    assert rig.host.file("/won/job").content_string == "kept\n"
+def test_a_disk_is_emptied_once_its_serial_is_named_and_never_again(
+    storage_host, refused_volumes, created_later
+):
+    assert find_mount(storage_host, "/won")["source"] == storage_host.thesis
+    assert storage_host.head(storage_host.table) == refused_volumes.before[1:], "the other disk is as it was"
+    assert (created_later.again.failure_text("disk01"), created_later.again.changed("disk01")) == (None, 0)
+    assert storage_host.host.file("/won/job").content_string == "kept\n"
 
 
-def test_only_what_is_needed_is_installed(rig, created_volumes, later):
+def test_only_what_is_needed_is_installed(storage_host, created_volumes, created_later):
     def installed(run):
         return next(r.output for r in run.results_of("disk01") if "Install what makes" in r.task)[
             "changed_packages"
@@ -249,5 +267,5 @@ def test_only_what_is_needed_is_installed(rig, created_volumes, later):
 
     assert "xfsprogs" in installed(created_volumes.first)
     assert "mdadm" not in installed(created_volumes.first), "one disk each: no array, no mdadm"
-    assert "mdadm" in installed(later.run), "a disk to be emptied may be a part of an array"
-    assert not rig.host.package("exim4-base").is_installed, "mdadm recommends a mail server"
+    assert "mdadm" in installed(created_later.run), "a disk to be emptied may be a part of an array"
+    assert not storage_host.host.package("exim4-base").is_installed, "mdadm recommends a mail server"

@@ -55,7 +55,7 @@ NETWORK = """---
 
 
 @pytest.fixture(scope="module")
-def pair(make_lab):
+def two_hosts(make_lab):
     """Give the lab: the first host with the older driver and ifupdown, both in the registry as of one template."""
     lab = make_lab("pair")
     lab.up({name: {"kind": "servers", "accelerators": CARDS} for name in (ONE, TWO)})
@@ -80,12 +80,12 @@ def pair(make_lab):
 
 
 @pytest.fixture(scope="module")
-def network(pair):
+def network(two_hosts):
     """Give the play's runs: in check mode, for real, again; and what check mode left behind."""
-    before = snapshots(pair)
-    check = pair.run(NETWORK, check=True)
-    left = [old ^ new for old, new in zip(before, snapshots(pair), strict=True)]
-    return {"check": check, "left": left, "first": pair.run(NETWORK), "second": pair.run(NETWORK)}
+    before = snapshots(two_hosts)
+    check = two_hosts.run(NETWORK, check=True)
+    left = [old ^ new for old, new in zip(before, snapshots(two_hosts), strict=True)]
+    return {"check": check, "left": left, "first": two_hosts.run(NETWORK), "second": two_hosts.run(NETWORK)}
 
 
 def snapshots(lab):
@@ -111,23 +111,23 @@ def test_network_and_clock_are_set_once(network, name):
     assert network["second"].changed_tasks(name) == []
 
 
-def test_the_frame_size_is_active_and_persistent(pair, network):
-    assert [mtu(pair, name) for name in (ONE, TWO)] == [9000, 9000]
-    pair.host(ONE).check_output("ip link set eth0 mtu 1500 && IFACE=eth0 run-parts /etc/network/if-up.d")
-    assert mtu(pair, ONE) == 9000
-    assert not pair.host(ONE).file("/etc/systemd/network/60-gpufleet-eth0.link").exists
+def test_the_frame_size_is_active_and_persistent(two_hosts, network):
+    assert [mtu(two_hosts, name) for name in (ONE, TWO)] == [9000, 9000]
+    two_hosts.host(ONE).check_output("ip link set eth0 mtu 1500 && IFACE=eth0 run-parts /etc/network/if-up.d")
+    assert mtu(two_hosts, ONE) == 9000
+    assert not two_hosts.host(ONE).file("/etc/systemd/network/60-gpufleet-eth0.link").exists
     assert "mtu_kept" not in not_applied(network["second"], ONE)
 
 
-def test_without_network_manager_udev_is_configured_and_a_missing_udev_reported(pair, network):
+def test_without_network_manager_udev_is_configured_and_a_missing_udev_reported(two_hosts, network):
     read = "ip link set eth0 mtu 1500 && udevadm test-builtin net_setup_link /sys/class/net/eth0 2>&1"
-    assert "60-gpufleet-eth0.link is applied" in pair.host(TWO).check_output(read)
-    assert mtu(pair, TWO) == 9000
+    assert "60-gpufleet-eth0.link is applied" in two_hosts.host(TWO).check_output(read)
+    assert mtu(two_hosts, TWO) == 9000
     reason = not_applied(network["second"], TWO)["mtu_kept"]
     assert reason == "networkd brings up no interface of this host: its MTU lasts until it restarts"
 
 
-def links(lab):
+def controller_links(lab):
     """Return the controller's end of each host's cable."""
     names = {
         link["ifindex"]: link["ifname"]
@@ -139,22 +139,22 @@ def links(lab):
     }
 
 
-def test_a_switch_that_drops_large_frames_is_reported(pair, network):
+def test_a_switch_that_drops_large_frames_is_reported(two_hosts, network):
     lost = "frames of 9000 bytes are lost on the way, those of 1280 pass"
     for name, other in ((ONE, TWO), (TWO, ONE)):
-        assert not_applied(network["second"], name)["frames"] == {pair.address(other): lost}
-    link_ends = links(pair)
+        assert not_applied(network["second"], name)["frames"] == {two_hosts.address(other): lost}
+    link_ends = controller_links(two_hosts)
     for end in link_ends.values():
         subprocess.run(["ip", "link", "set", "dev", end, "mtu", "9000"], check=True)
-    wide = pair.run(NETWORK, tags="network")
+    wide = two_hosts.run(NETWORK, tags="network")
     for name, other in ((ONE, TWO), (TWO, ONE)):
         sent = next(each.output for each in wide.results_of(name) if "send full frames" in each.task)
-        assert sent["peers"] == {pair.address(other): "passes"}
+        assert sent["peers"] == {two_hosts.address(other): "passes"}
     assert wide.changed() == 0
 
 
-def test_only_chrony_sets_the_clock(pair, network):
-    host = pair.host(ONE)
+def test_only_chrony_sets_the_clock(two_hosts, network):
+    host = two_hosts.host(ONE)
     assert host.package("chrony").is_installed
     assert not host.package("systemd-timesyncd").is_installed
     assert host.service("chrony").is_enabled
@@ -187,21 +187,21 @@ def compare(lab):
     return lab.run(PLAYBOOKS / "driver_check.yml", extra_vars={"gpufleet_template": "train"})
 
 
-def test_drivers_of_a_template_that_differ_are_named_until_they_agree(pair):
-    run = compare(pair)
+def test_drivers_of_a_template_that_differ_are_named_until_they_agree(two_hosts):
+    run = compare(two_hosts)
     assert run.rc != 0
     assert run.failure_text(ONE) == f"Name what does not agree: driver {OLD}; 1 of 2 in train have {NEW}"
     assert run.failure_text(TWO) is None
-    differences = drivers(pair)
+    differences = drivers(two_hosts)
     rows = {line.split()[0]: line for line in differences.stdout.splitlines() if line.startswith("gpu")}
     assert differences.returncode == 1, differences.stderr
     assert f"skew: driver {OLD}; 1 of 2 in train have {NEW}" in rows[ONE]
     assert "skew" not in rows[TWO]
     assert "1 of 2 nodes do not agree" in differences.stdout
 
-    pair.host(ONE).check_output(f"{DRIVER.format(NEW, '--allow-change-held-packages')}{HOLD}")
-    assert compare(pair).rc == 0
-    differences = drivers(pair)
+    two_hosts.host(ONE).check_output(f"{DRIVER.format(NEW, '--allow-change-held-packages')}{HOLD}")
+    assert compare(two_hosts).rc == 0
+    differences = drivers(two_hosts)
     assert (differences.returncode, "all 2 nodes agree" in differences.stdout) == (0, True), (
         differences.stdout
     )
@@ -211,11 +211,11 @@ def test_drivers_of_a_template_that_differ_are_named_until_they_agree(pair):
 
 
 @pytest.fixture(scope="module")
-def counted(pair):
+def restart_lab(two_hosts):
     """Let both hosts count their starts."""
     for name in (ONE, TWO):
-        pair.host(name).check_output(f": >/var/lib/starts; {COUNT}")
-    return pair
+        two_hosts.host(name).check_output(f": >/var/lib/starts; {COUNT}")
+    return two_hosts
 
 
 def starts(lab):
@@ -239,19 +239,19 @@ def restart(lab, *due, assigned=(), **more):
     return run, [after - old for old, after in zip(before, starts(lab), strict=True)]
 
 
-def test_hosts_that_need_it_are_restarted_and_busy_ones_are_not(counted, network):
+def test_hosts_that_need_it_are_restarted_and_busy_ones_are_not(restart_lab, network):
     """The first host's frame size also has to come back with it, from what brings up its interface."""
-    counted.host(ONE).check_output("ip link set eth0 mtu 1500")
-    run, again = restart(counted, ONE, TWO, assigned=[TWO])
+    restart_lab.host(ONE).check_output("ip link set eth0 mtu 1500")
+    run, again = restart(restart_lab, ONE, TWO, assigned=[TWO])
     assert (run.rc, again) == (0, [1, 0])
-    assert mtu(counted, ONE) == 9000
-    assert restart(counted)[1] == [0, 0]
+    assert mtu(restart_lab, ONE) == 9000
+    assert restart(restart_lab)[1] == [0, 0]
 
 
-def test_a_degraded_host_stops_the_run_before_the_next_batch(counted):
-    counted.host(ONE).check_output(BREAK)
-    run, again = restart(counted, ONE, TWO)
-    counted.host(ONE).check_output("systemctl disable --quiet breaks; systemctl reset-failed")
+def test_a_degraded_host_stops_the_run_before_the_next_batch(restart_lab):
+    restart_lab.host(ONE).check_output(BREAK)
+    run, again = restart(restart_lab, ONE, TWO)
+    restart_lab.host(ONE).check_output("systemctl disable --quiet breaks; systemctl reset-failed")
     assert (run.rc, again) == (2, [1, 0])
     assert run.failure_text(ONE) == (
         "Stop here where the host is less well than before: after the restart: units failed: breaks.service. "
@@ -260,8 +260,8 @@ def test_a_degraded_host_stops_the_run_before_the_next_batch(counted):
     assert not run.results_of(TWO, "failed")
 
 
-def test_one_after_the_other_and_each_once_even_with_a_job_where_that_is_asked(counted):
-    run, again = restart(counted, ONE, TWO, assigned=[TWO], gpufleet_reboot_busy=True)
+def test_one_after_the_other_and_each_once_even_with_a_job_where_that_is_asked(restart_lab):
+    run, again = restart(restart_lab, ONE, TWO, assigned=[TWO], gpufleet_reboot_busy=True)
     assert (run.rc, again) == (0, [1, 1])
     order = [(each.host, each.task.rpartition(" : ")[2]) for each in run.results if each.status == "ok"]
     health = "Read the driver and the failed units, and tell the registry"

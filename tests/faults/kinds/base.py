@@ -39,7 +39,7 @@ class Kind:
     def check(self) -> None:
         """Check what this kind promises; the common invariants are checked for every kind."""
 
-    def live(self) -> None:
+    def execute(self) -> None:
         """Execute the run, then check the invariants."""
         self.setup()
         self.act()
@@ -70,7 +70,7 @@ class Kind:
         self.run.home.mkdir(parents=True, exist_ok=True)
         shutil.copy(prepared, self.run.home / "registry.db")
 
-    def undisturbed_seconds(self, name: str, *arguments: object) -> float:
+    def measure_seconds(self, name: str, *arguments: object) -> float:
         """Return how long a command takes undisturbed, measured once in a separate run."""
 
         def command() -> None:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from faults.kinds.base import SYNC, Kind
-from faults.recordings import PROBE, life
+from faults.recordings import PROBE, node_events
 
 NODE = "blade01"
 OFFSETS = ("-40d", "-3d", "-26h", "-61m", "-90s", "+90s", "+2h", "+9d")
@@ -45,7 +45,9 @@ class ClockJump(Kind):
         offset = self.rng.choice(OFFSETS)
         self.run.notes.append(f"{attempt or outcome} {offset}")
         silent = [(NODE, "unreachable", PROBE, {"msg": "timed out", "unreachable": True})]
-        events = [(NODE, "ok", action, {"gpufleet": payload}) for action, payload in life(NODE, attempt)]
+        events = [
+            (NODE, "ok", action, {"gpufleet": payload}) for action, payload in node_events(NODE, attempt)
+        ]
         file = self.run.folder / "events.json"
         file.write_text(json.dumps(silent if outcome == "unreachable" else events))
         result = self.run.call("-f", offset, sys.executable, DRIVER, file, program="faketime")

@@ -69,7 +69,7 @@ class KillRehearse(Rehearsal):
     name = "kill-rehearse-up"
 
     def act(self) -> None:
-        total_seconds = self.undisturbed_seconds("rehearse", *self.rehearse)
+        total_seconds = self.measure_seconds("rehearse", *self.rehearse)
         running = self.run.start(*self.rehearse)
         self.run.interrupt(running, self.run.home, total_seconds)
         running.wait()

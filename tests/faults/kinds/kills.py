@@ -23,7 +23,7 @@ class KillSync(Kind):
             self.start_registry()
 
     def act(self) -> None:
-        total_seconds = self.undisturbed_seconds("sync", *SYNC)
+        total_seconds = self.measure_seconds("sync", *SYNC)
         sync = self.run.start(*SYNC)
         self.run.interrupt(sync, self.run.home, total_seconds)
         sync.wait()
@@ -57,7 +57,7 @@ class KillState(Kind):
 
     def act(self) -> None:
         self.before = self.evidence()
-        total_seconds = self.undisturbed_seconds("state", *self.move)
+        total_seconds = self.measure_seconds("state", *self.move)
         command = self.run.start(*self.move)
         self.run.interrupt(command, self.run.home, total_seconds)
         self.result = command.wait()
@@ -91,7 +91,7 @@ class KillIngest(Kind):
 
     def act(self) -> None:
         self.before = self.evidence()
-        total_seconds = self.undisturbed_seconds("ingest", "nodes", "ingest", self.artifacts)
+        total_seconds = self.measure_seconds("ingest", "nodes", "ingest", self.artifacts)
         command = self.run.start("nodes", "ingest", self.artifacts)
         self.run.interrupt(command, self.run.home, total_seconds)
         command.wait()
@@ -118,7 +118,7 @@ class KillPriceImport(Kind):
     command = ("prices", "import", FILE, "--cloud", "aws", "--as-of", "2026-11-20", "--source", "faults")
 
     def act(self) -> None:
-        total_seconds = self.undisturbed_seconds("import", *self.command)
+        total_seconds = self.measure_seconds("import", *self.command)
         running = self.run.start(*self.command)
         self.run.interrupt(running, self.run.home, total_seconds)
         self.result = running.wait()
@@ -170,7 +170,7 @@ class KillCostDiff(Kind):
             self.run.call(*git, *arguments, program="git")
 
     def act(self) -> None:
-        total_seconds = self.undisturbed_seconds("diff", *self.command)
+        total_seconds = self.measure_seconds("diff", *self.command)
         running = self.run.start(*self.command)
         self.run.interrupt(running, self.run.tmp, total_seconds)
         running.wait()

@@ -30,7 +30,7 @@ class RunKind(Kind):
 
     def act(self) -> None:
         self.before = self.evidence()
-        total_seconds = self.undisturbed_seconds("configure", *CONFIGURE)
+        total_seconds = self.measure_seconds("configure", *CONFIGURE)
         running = self.run.start(*CONFIGURE)
         self.strike(running, total_seconds)
         self.result = running.wait()
@@ -44,7 +44,7 @@ class RunKind(Kind):
         after = self.evidence()
         for artifacts in (self.run.home / "artifacts").glob("*"):
             for node, event in acknowledged(artifacts):
-                self.run.expect(has(after, node, event), f"acknowledged and lost: {event} of {node}")
+                self.run.expect(has_event(after, node, event), f"acknowledged and lost: {event} of {node}")
         self.converge()
 
     def converge(self) -> None:
@@ -79,7 +79,7 @@ def acknowledged(artifacts: Path) -> Iterator[tuple[str, str]]:
             yield data["host"], report["event"]
 
 
-def has(seen: Any, node: str, event: str) -> bool:
+def has_event(seen: Any, node: str, event: str) -> bool:
     """Return True if the registry has a run's event of a node."""
     if event == "burn_in":
         return bool(seen.rows_of("result", node))
@@ -186,7 +186,7 @@ class KillAnsibleRunner(RunKind):
 
     def act(self) -> None:
         self.before = self.evidence()
-        total_seconds = self.undisturbed_seconds("configure", *CONFIGURE)
+        total_seconds = self.measure_seconds("configure", *CONFIGURE)
         running = self.run.start(*self.command, program="ansible-runner")
         self.run.interrupt(running, self.run.home / "registry.db-wal", total_seconds)
         self.result = running.wait()
