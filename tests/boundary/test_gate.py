@@ -46,7 +46,7 @@ ALLOWED = {
     "ansible_collections/gpufleet/fleet/plugins/modules/": "runs on the host, with its Python alone",
     "gpufleet/boundary/": "the gate itself",
     "gpufleet/burnin/agent/": "runs on the node: the standard library only",
-    "gpufleet/cost/inputs/program/child.py": "runs in another Python, confined; reads its project and its parent's jobs",
+    "gpufleet/cost/inputs/program/child.py": "runs in another Python, confined; reads its project and its jobs",
     "gpufleet/rehearsal/launcher.py": "starts with `python -I -S`, reads what `rehearse up` wrote",
     "gpufleet/rehearsal/packages/server.py": "starts with `python -I -S`, reads what `rehearse up` wrote",
 }
