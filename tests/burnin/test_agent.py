@@ -31,7 +31,7 @@ STDLIB = sys.stdlib_module_names
 
 def command(agent, attempt, out=None, **params):
     """Return the agent's command line."""
-    given = [word for key, value in {**FAST, **params}.items() for word in ("-p", f"{key}={value}")]
+    options = [argument for key, value in {**FAST, **params}.items() for argument in ("-p", f"{key}={value}")]
     return [
         sys.executable,
         str(agent),
@@ -39,7 +39,7 @@ def command(agent, attempt, out=None, **params):
         "--attempt",
         attempt,
         *(["--out", str(out)] if out else []),
-        *given,
+        *options,
     ]
 
 
@@ -139,7 +139,7 @@ def test_another_attempt_starts_anew(agent, tmp_path):
     ]
 
 
-def test_a_check_that_takes_the_host_down_is_given_up(agent, tmp_path):
+def test_check_that_crashes_the_host_is_not_retried_forever(agent, tmp_path):
     out = tmp_path / "record.jsonl"
     begin = {"type": "begin", "name": "cpu"}
     out.write_text("\n".join(json.dumps(r) for r in ({"type": "start", "attempt": "a"}, begin, begin)) + "\n")
@@ -160,9 +160,9 @@ def test_two_agents_do_not_write_one_record(agent, tmp_path):
     assert "another agent" in second.stderr
 
 
-@pytest.mark.parametrize("words", [["--profile", "eternal"], ["--only", "magic"], ["-p", "novalue"]])
-def test_wrong_arguments_are_refused(agent, words):
-    argv = [sys.executable, str(agent), "run", "--attempt", "a", *words]
+@pytest.mark.parametrize("message", [["--profile", "eternal"], ["--only", "magic"], ["-p", "novalue"]])
+def test_wrong_arguments_are_refused(agent, message):
+    argv = [sys.executable, str(agent), "run", "--attempt", "a", *message]
     assert subprocess.run(argv, capture_output=True, check=False).returncode == 2
 
 
@@ -204,8 +204,10 @@ def wait_until(true, seconds=30.0):
 
 def descendants(pid):
     """Return the processes below one."""
-    found = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
-    pairs = [tuple(map(int, line.split())) for line in found.splitlines()]
+    records_found = subprocess.run(
+        ["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True
+    ).stdout
+    pairs = [tuple(map(int, line.split())) for line in records_found.splitlines()]
     below = [child for child, parent in pairs if parent == pid]
     return below + [deeper for child in below for deeper in descendants(child)]
 
@@ -222,8 +224,8 @@ def alive(pid):
 def recorded(tmp_path):
     """Give an attempt's record of three lines, the last one torn."""
     path = tmp_path / "attempt.jsonl"
-    whole = ['{"type": "start", "attempt": "a1"}', '{"type": "check", "name": "cpu"}']
-    path.write_text("\n".join([*whole, '{"type": "che']))
+    complete_record = ['{"type": "start", "attempt": "a1"}', '{"type": "check", "name": "cpu"}']
+    path.write_text("\n".join([*complete_record, '{"type": "che']))
     return path
 
 

@@ -42,11 +42,11 @@ def known(answers, tool):
 
 def test_identity_of_a_pi(make_host):
     files = {"/proc/device-tree/serial-number": "10000000abcd\x00", "/etc/machine-id": "f00d\n"}
-    found = identity.read_identity(
+    facts = identity.read_identity(
         make_host({**files, "/proc/device-tree/model": "Raspberry Pi Compute Module 4\x00"})
     )
-    assert (found["serial"], found["machine_id"]) == ("10000000abcd", "f00d")
-    assert found["model"] == "Raspberry Pi Compute Module 4"
+    assert (facts["serial"], facts["machine_id"]) == ("10000000abcd", "f00d")
+    assert facts["model"] == "Raspberry Pi Compute Module 4"
 
 
 def test_identity_from_a_named_file(make_host):
@@ -85,8 +85,8 @@ def test_flipped_memory_is_found(block):
 
 def test_crossed_addresses_are_found():
     area = bytearray(4 * memory.MIB)
-    wrong = memory.verify_patterns(memoryview(area), 4)
-    assert wrong == {"00": 0, "ff": 0, "55": 0, "aa": 0, "address": 0}
+    wrong_count = memory.verify_patterns(memoryview(area), 4)
+    assert wrong_count == {"00": 0, "ff": 0, "55": 0, "aa": 0, "address": 0}
     assert memory.address_block(1) != memory.address_block(2)
 
 
@@ -105,9 +105,9 @@ def test_memory_error_counters(make_host):
 
 
 def test_scratch_file_is_verified_and_gone(tmp_path):
-    found = storage.exercise_scratch_file(str(tmp_path), 3)
-    assert (found["scratch_mib"], found["wrong_mib"]) == (3, 0)
-    assert found["write_mb_per_s"] > 0
+    facts = storage.exercise_scratch_file(str(tmp_path), 3)
+    assert (facts["scratch_mib"], facts["wrong_mib"]) == (3, 0)
+    assert facts["write_mb_per_s"] > 0
     assert list(tmp_path.iterdir()) == []
 
 
@@ -176,13 +176,13 @@ def test_throughput_to_a_peer_that_serves(make_host):
         port = listener.getsockname()[1]
         peer = threading.Thread(target=network.serve_senders, args=(listener, 1.0), daemon=True)
         peer.start()
-        found = network.measure_throughput(make_host(peer_port=port, network_seconds=0.1), "127.0.0.1")
+        facts = network.measure_throughput(make_host(peer_port=port, network_seconds=0.1), "127.0.0.1")
         peer.join()
-    assert found["method"] == "built-in sink"
-    assert found["mbit"] > 1
+    assert facts["method"] == "built-in sink"
+    assert facts["mbit"] > 1
 
 
-def test_throughput_to_nobody_says_so(make_host):
+def test_throughput_without_a_peer_reports_the_error(make_host):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     assert "error" in network.measure_throughput(make_host(peer_port=port, network_seconds=0.1), "127.0.0.1")
@@ -195,7 +195,7 @@ def test_iperf3_report_is_read(make_host):
     assert network.measure_throughput(host, "192.0.2.7") == {"method": "iperf3", "mbit": 941.0}
 
 
-def test_iperf3_that_cannot_connect_says_so(make_host):
+def test_iperf3_connection_failure_is_reported(make_host):
     answer = Output(1, '{"error": "unable to connect"}', "")
     host = make_host(
         tools={"iperf3 -c 192.0.2.7 -p 5201 -t 1 -J": answer}, iperf3_port=5201, network_seconds=1.0
@@ -252,7 +252,7 @@ def test_nvme_drives_are_read_from_sysfs(make_host):
     )
 
 
-def test_smart_health_is_kept(make_host):
+def test_smart_health_is_recorded(make_host):
     line = "smartctl -j -i -H -A /dev/nvme0n1"
     tools = {line: Output(0, '{"smart_status": {"passed": true}, "local_time": {}}', "")}
     raw = smart.check_smart(make_host({"/sys/block/nvme0n1/size": "1"}, tools)).raw
@@ -298,8 +298,8 @@ def test_amd_gpu_and_its_driver(make_host, tmp_path):
     driver.mkdir(parents=True)
     (driver / "bind").write_text("")
     (device / "driver").symlink_to(driver)
-    (found,) = gpu.check_amd(host).raw["devices"]
-    assert (found["device"], found["driver"]) == ("0x67ef", "amdgpu")
+    (facts,) = gpu.check_amd(host).raw["devices"]
+    assert (facts["device"], facts["driver"]) == ("0x67ef", "amdgpu")
 
 
 def test_a_missing_amd_gpu_is_counted_where_one_is_expected(make_host):
@@ -308,7 +308,7 @@ def test_a_missing_amd_gpu_is_counted_where_one_is_expected(make_host):
 
 
 @pytest.mark.parametrize(
-    ("job", "says"),
+    ("job", "message"),
     [
         (lambda: time.sleep(60), "time limit"),
         (lambda: os.kill(os.getpid(), signal.SIGKILL), "signal 9"),
@@ -317,8 +317,8 @@ def test_a_missing_amd_gpu_is_counted_where_one_is_expected(make_host):
         (object, "exit 1"),
     ],
 )
-def test_a_check_that_goes_wrong_is_an_error(job, says):
-    assert says in workers.run_bounded(job, 0.5)["error"]
+def test_failing_check_is_an_error(job, message):
+    assert message in workers.run_bounded(job, 0.5)["error"]
 
 
 def test_workers_run_side_by_side():
@@ -333,16 +333,16 @@ def test_a_program_that_hangs_is_ended():
     assert run_command(["no-such-program-here"], 1).code == 127
 
 
-@pytest.mark.parametrize(("asked", "seconds"), [(20, "20s"), (0.2, "1s")])
-def test_stress_ng_verifies_every_answer_on_every_core(make_host, asked, seconds):
+@pytest.mark.parametrize(("arguments", "seconds"), [(20, "20s"), (0.2, "1s")])
+def test_stress_ng_verifies_every_answer_on_every_core(make_host, arguments, seconds):
     line = f"stress-ng --cpu 0 --verify --metrics-brief --timeout {seconds}"
     host = make_host(tools={line: Output(2, "x" * 3000, "cpu: 1 of 3 verifications failed")})
-    told = cpu.run_stress_ng(Host(params={"stress_ng_seconds": asked}, run=host.run, which=host.which))
-    assert (told["ran"], told["code"], len(told["text"])) == (True, 2, 2000)
-    assert told["text"].endswith("cpu: 1 of 3 verifications failed")
+    result = cpu.run_stress_ng(Host(params={"stress_ng_seconds": arguments}, run=host.run, which=host.which))
+    assert (result["ran"], result["code"], len(result["text"])) == (True, 2, 2000)
+    assert result["text"].endswith("cpu: 1 of 3 verifications failed")
 
 
-def test_stress_ng_gets_half_a_minute_beyond_its_own_end(make_host):
+def test_stress_ng_timeout_is_30_seconds_longer_than_its_run(make_host):
     limits = []
 
     def run(argv, timeout):
@@ -367,8 +367,8 @@ def test_fio_runs_past_the_page_cache_on_a_file_that_is_gone_afterwards(tmp_path
         return Output(1, FIO, "e" * 400)
 
     host = Host(params={"fio_seconds": 2.5}, run=run, which=lambda tool: tool)
-    told = storage.run_fio(host, str(tmp_path))
-    assert told == {
+    result = storage.run_fio(host, str(tmp_path))
+    assert result == {
         "ran": True, "code": 1, "error_code": 5, "read_iops": 100.5, "write_iops": 50.5, "error": "e" * 300,
     }  # fmt: skip
     ((argv, timeout),) = calls
@@ -387,7 +387,7 @@ def test_fio_runs_past_the_page_cache_on_a_file_that_is_gone_afterwards(tmp_path
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"jobs": []}', '{"jobs": [{"error": 0}]}', "[]"])
-def test_a_report_that_fio_did_not_end_is_kept_as_text(text):
+def test_incomplete_fio_report_is_recorded_as_text(text):
     assert storage.parse_fio_rates(text) == {"text": text}
 
 
@@ -405,7 +405,7 @@ def test_fio_is_asked_for_and_must_be_there(make_host, tmp_path):
     assert none.raw["fio"] == {"ran": False, "reason": "no room"}
 
 
-def test_how_a_file_was_read_back_is_said(tmp_path, monkeypatch):
+def test_read_method_is_recorded(tmp_path, monkeypatch):
     direct = getattr(os, "O_DIRECT", 0)
     real = os.open
 
@@ -416,7 +416,7 @@ def test_how_a_file_was_read_back_is_said(tmp_path, monkeypatch):
 
     descriptor = storage.open_scratch(str(tmp_path))
     dropped = []
-    monkeypatch.setattr(os, "posix_fadvise", lambda *asked: dropped.append(asked))
+    monkeypatch.setattr(os, "posix_fadvise", lambda *arguments: dropped.append(arguments))
     try:
         monkeypatch.setattr(os, "open", lambda path, flags, *more: real(path, flags & ~direct, *more))
         reader, method = storage.open_direct(descriptor)
@@ -431,14 +431,14 @@ def test_how_a_file_was_read_back_is_said(tmp_path, monkeypatch):
         os.close(descriptor)
 
 
-def test_a_tools_answer_is_kept_as_it_is_with_its_command_and_code(make_host):
+def test_tool_output_is_recorded_with_command_and_exit_code(make_host):
     answers = {"vcgencmd get_throttled": Output(0, "throttled=0x50005\n", ""),
                "vcgencmd measure_temp": Output(0, "t" * 5000, ""),
                "bladectl get status": Output(3, "", " no daemon \n")}  # fmt: skip
     host = make_host(tools=answers)
-    told = pi.check_throttled(host)
-    assert (told.status, told.reason) == ("ran", "")
-    assert told.raw == {"command": "vcgencmd get_throttled", "text": "throttled=0x50005\n", "code": 0}
+    result = pi.check_throttled(host)
+    assert (result.status, result.reason) == ("ran", "")
+    assert result.raw == {"command": "vcgencmd get_throttled", "text": "throttled=0x50005\n", "code": 0}
     assert len(pi.check_temperature(host).raw["text"]) == 4000
     failed = pi.check_blade(host)
     assert (failed.status, failed.reason) == ("error", "bladectl ended with code 3: no daemon")
@@ -452,9 +452,9 @@ def test_the_kernels_temperature_on_a_pi_without_its_tool(make_host):
         "/sys/class/thermal/thermal_zone0/temp": "52149\n",
         "/proc/device-tree/model": "Raspberry Pi Compute Module 4\x00",
     }
-    told = pi.check_temperature(make_host(files))
-    assert told.status == "ran"
-    assert told.raw == {"command": "/sys/class/thermal/thermal_zone0/temp", "text": "temp=52.1'C"}
+    result = pi.check_temperature(make_host(files))
+    assert result.status == "ran"
+    assert result.raw == {"command": "/sys/class/thermal/thermal_zone0/temp", "text": "temp=52.1'C"}
 
 
 def test_drives_in_sysfs_with_their_size_and_link(make_host):
@@ -464,11 +464,11 @@ def test_drives_in_sysfs_with_their_size_and_link(make_host):
         f"{base}/nvme0/device/current_link_speed": "5.0 GT/s PCIe\n", f"{base}/nvme0/device/max_link_width": "4\n",
         f"{base}/nvme1/nvme1c0n1/size": "7\n", f"{base}/nvme-fabrics/x": "",
     }  # fmt: skip
-    told = pi.check_nvme_link(make_host(files, expect_nvme=2))
-    assert (told.status, told.measured, told.unit) == ("ran", 2, "drives")
-    assert told.raw["expect_nvme"] == 2
-    assert told.raw["root"] == "/sys"
-    first, second = told.raw["devices"]
+    result = pi.check_nvme_link(make_host(files, expect_nvme=2))
+    assert (result.status, result.measured, result.unit) == ("ran", 2, "drives")
+    assert result.raw["expect_nvme"] == 2
+    assert result.raw["root"] == "/sys"
+    first, second = result.raw["devices"]
     assert first == {
         "name": "nvme0", "model": "KIOXIA", "sectors": 1000215216, "current_link_speed": "5.0 GT/s PCIe",
         "current_link_width": None, "max_link_speed": None, "max_link_width": "4",

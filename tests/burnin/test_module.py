@@ -40,7 +40,7 @@ def test_the_record_is_named_by_the_attempt(params):
     assert "rehearsal=true" in argv
 
 
-def test_an_agent_that_ends_early_says_so():
+def test_agent_that_exits_early_is_reported():
     out, err, early = burn_in.run_agent(
         script("import sys; print('{\"type\": \"start\"}'); sys.exit('boom')"), 60
     )
@@ -48,7 +48,7 @@ def test_an_agent_that_ends_early_says_so():
     assert early == "the agent exited with status 1"
 
 
-def test_an_agent_that_hangs_is_ended_with_what_it_had():
+def test_hanging_agent_is_stopped_and_its_records_are_returned():
     text = 'import time; print(\'{"type": "start"}\\n{"torn\', flush=True); time.sleep(60)'
     out, _, early = burn_in.run_agent(script(text), 1)
     assert burn_in.parse_records(out) == [{"type": "start"}]
@@ -58,9 +58,9 @@ def test_an_agent_that_hangs_is_ended_with_what_it_had():
 def test_a_long_output_is_left_out_and_its_check_cannot_pass():
     small = {"type": "check", "name": "cpu", "status": "ran", "raw": {"rounds": 1}}
     long = {"type": "check", "name": "gpu_nvidia", "status": "ran", "raw": {"xml": {"text": "x" * 50_000}}}
-    kept = burn_in.shorten_records([small, long])
-    assert len(json.dumps(kept)) <= burn_in.LIMIT
-    assert [record["status"] for record in kept] == ["ran", "error"]
+    records = burn_in.shorten_records([small, long])
+    assert len(json.dumps(records)) <= burn_in.LIMIT
+    assert [record["status"] for record in records] == ["ran", "error"]
 
 
 def test_ansible_returns_one_event(agent, tmp_path, ansible):
@@ -77,7 +77,7 @@ def test_ansible_returns_one_event(agent, tmp_path, ansible):
     assert [record["type"] for record in event["records"]] == ["start", "check", "end"]
 
 
-def test_check_mode_runs_nothing_and_says_so(agent, tmp_path, ansible):
+def test_check_mode_skips_the_run(agent, tmp_path, ansible):
     out = tmp_path / "r.jsonl"
     arguments = {"node": "n1", "agent": str(agent), "attempt": "a1", "out": str(out)}
     result = ansible("gpufleet.fleet.burn_in", arguments, "--check")

@@ -13,7 +13,7 @@ from gpufleet.burnin import nvidia, pi
 from gpufleet.burnin.agent import gpu
 
 
-def test_every_published_throttle_word(tool_output):
+def test_published_throttle_values_are_decoded(tool_output):
     for line in tool_output("vcgencmd.txt").splitlines():
         answer, *flags = line.split()
         decoded = pi.decode_throttled(pi.parse_throttled(answer))
@@ -75,7 +75,7 @@ def test_nvidia_report_of_older_drivers(tool_output):
 
 @settings(max_examples=200, deadline=None)
 @given(data=st.data())
-def test_a_cut_report_is_no_report(tool_output, data):
+def test_truncated_report_is_refused(tool_output, data):
     text = tool_output("nvidia-smi-h100-healthy.xml").rstrip()
     cut = data.draw(st.integers(0, len(text) - 1))
     assert nvidia.parse_report(text[:cut]) is None
@@ -94,14 +94,14 @@ def test_entities_are_refused():
     assert nvidia.parse_report('<!DOCTYPE x [<!ENTITY a "aa">]><nvidia_smi_log>&a;</nvidia_smi_log>') is None
 
 
-def test_what_the_agent_packs_is_unpacked(tool_output):
+def test_packed_text_is_unpacked(tool_output):
     report = tool_output("nvidia-smi-h100-healthy.xml") * 20
     assert "zlib_base64" in gpu.pack_text(report)
     assert nvidia.unpack(gpu.pack_text(report)) == report
     assert nvidia.unpack(gpu.pack_text("short")) == "short"
 
 
-def test_pruning_keeps_what_is_read(tool_output):
+def test_removing_sections_keeps_the_values_that_are_read(tool_output):
     text = tool_output("nvidia-smi-h100-healthy.xml")
     assert "supported_clocks" not in gpu.remove_unused_sections(text)
     assert nvidia.parse_report(gpu.remove_unused_sections(text)) == nvidia.parse_report(text)
@@ -110,7 +110,7 @@ def test_pruning_keeps_what_is_read(tool_output):
 @pytest.mark.parametrize(
     "raw", [None, {}, {"zlib_base64": "%%%"}, {"zlib_base64": "aGVsbG8="}, {"text": 5}, [1]]
 )
-def test_what_was_never_packed_is_nothing(raw):
+def test_invalid_packed_text_is_none(raw):
     assert nvidia.unpack(raw) is None
 
 

@@ -15,13 +15,17 @@ CASES = yaml.safe_load((Path(__file__).parents[1] / "cases/burnin/readings.yaml"
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{at}-{case['check']}" for at, case in enumerate(CASES)])
 def test_a_record_is_read(case):
-    found = read_check(case["check"], case["raw"])
-    assert found.metrics == pytest.approx(case["metrics"])
-    assert (found.shown, found.unit, found.unreadable) == (case["shown"], case["unit"], "")
+    readings_found = read_check(case["check"], case["raw"])
+    assert readings_found.metrics == pytest.approx(case["metrics"])
+    assert (readings_found.shown, readings_found.unit, readings_found.unreadable) == (
+        case["shown"],
+        case["unit"],
+        "",
+    )
 
 
 @pytest.mark.parametrize(
-    ("check", "raw", "why"),
+    ("check", "raw", "reason"),
     [
         ("pi_throttled", {"text": "VCHI initialization failed"},
          "not an answer of get_throttled: 'VCHI initialization failed'"),
@@ -32,18 +36,18 @@ def test_a_record_is_read(case):
         ("gpu_xid", {"lines": "x"}, "no list of kernel log lines"),
     ],
 )  # fmt: skip
-def test_a_record_that_makes_no_sense_says_why(check, raw, why):
-    assert read_check(check, raw).unreadable == why
+def test_invalid_record_has_a_reason(check, raw, reason):
+    assert read_check(check, raw).unreadable == reason
 
 
 def test_throttle_flags_are_metrics_of_their_own():
-    found = read_check("pi_throttled", {"text": "throttled=0x80050005"})
+    readings_found = read_check("pi_throttled", {"text": "throttled=0x80050005"})
     # https://www.raspberrypi.com/documentation/computers/os.html#get_throttled: bits 0, 2, 16, 18; 31 means nothing
-    assert {name for name, value in found.metrics.items() if value} == {
+    assert {name for name, value in readings_found.metrics.items() if value} == {
         "undervoltage_now", "throttled_now", "undervoltage_since_boot", "throttled_since_boot", "undocumented_bits",
     }  # fmt: skip
-    assert len(found.metrics) == 9
-    assert (found.shown, found.unit) == ("0x80050005", "flags")
+    assert len(readings_found.metrics) == 9
+    assert (readings_found.shown, readings_found.unit) == ("0x80050005", "flags")
 
 
 @pytest.mark.parametrize(
@@ -55,11 +59,13 @@ def test_throttle_flags_are_metrics_of_their_own():
         ({"expect_gpus": 3, "on_bus": ["a"] * 4}, {"gpus_missing": 2.0}),
     ],
 )
-def test_gpus_are_counted_against_the_bus_and_what_is_declared(tool_output, changed, metrics):
-    found = read_check("gpu_nvidia", {"xml": {"text": tool_output("nvidia-smi-h100-healthy.xml")}, **changed})
-    assert found.metrics["gpus_missing"] == metrics["gpus_missing"]
-    assert (found.shown, found.unit) == (2.0, "GPUs")
-    assert found.metrics["hardware_slowdown"] == 0
+def test_gpus_are_compared_with_the_bus_and_the_declared_number(tool_output, changed, metrics):
+    readings_found = read_check(
+        "gpu_nvidia", {"xml": {"text": tool_output("nvidia-smi-h100-healthy.xml")}, **changed}
+    )
+    assert readings_found.metrics["gpus_missing"] == metrics["gpus_missing"]
+    assert (readings_found.shown, readings_found.unit) == (2.0, "GPUs")
+    assert readings_found.metrics["hardware_slowdown"] == 0
 
 
 def test_no_gpu_at_all_is_one_missing():
@@ -74,8 +80,8 @@ GPU = """<nvidia_smi_log><gpu id="0"><temperature><gpu_temp>{temp} C</gpu_temp>
 
 @pytest.mark.parametrize(("width", "narrow"), [(16, 0), (8, 1)])
 def test_a_narrow_link_and_the_margin_to_the_slowdown_are_read(width, narrow):
-    found = read_check("gpu_nvidia", {"xml": {"text": GPU.format(temp=60, width=width)}}).metrics
-    assert (found["link_narrow"], found["thermal_margin_c"]) == (narrow, 30)
+    readings_found = read_check("gpu_nvidia", {"xml": {"text": GPU.format(temp=60, width=width)}}).metrics
+    assert (readings_found["link_narrow"], readings_found["thermal_margin_c"]) == (narrow, 30)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +94,12 @@ def test_only_a_finite_number_is_a_measurement(value, number):
 
 
 def test_more_than_declared_is_nothing_missing():
-    assert [count_missing(4.0, found) for found in (3.0, 4.0, 5.0, None)] == [1.0, 0.0, 0.0, None]
+    assert [count_missing(4.0, readings_found) for readings_found in (3.0, 4.0, 5.0, None)] == [
+        1.0,
+        0.0,
+        0.0,
+        None,
+    ]
     assert count_missing(None, 3.0) is count_missing(0.0, 3.0) is None
 
 
@@ -103,5 +114,5 @@ def test_the_number_of_an_element(text, number):
     assert nvidia.integer(root, "b") == number
 
 
-def test_xids_that_nobody_knows_count_as_fatal():
+def test_unknown_xids_count_as_fatal():
     assert nvidia.count_xids([79, 424242, 13, 13]) == {"fatal": 2, "application": 2, "ignore": 0}

@@ -45,14 +45,14 @@ def below(pid):
 
 def marked(mark):
     """Return the processes that carry a mark in their environment."""
-    found = []
+    processes = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if mark in (folder / "environ").read_bytes() and supervisor.read_start_time(int(folder.name)):
-                found.append(int(folder.name))
+                processes.append(int(folder.name))
         except OSError:
             continue
-    return found
+    return processes
 
 
 def nothing_is_left(processes, mark):
@@ -80,7 +80,9 @@ def start(agent, tmp_path, request):
         if tool == "iperf3":
             params = {**params, "iperf3_port": request.getfixturevalue("peer"), "peer": "127.0.0.1"}
         argv = [sys.executable, str(agent), "run", "--attempt", tool, "--only", check]
-        argv += [word for key, value in {**FAST, **params}.items() for word in ("-p", f"{key}={value}")]
+        argv += [
+            argument for key, value in {**FAST, **params}.items() for argument in ("-p", f"{key}={value}")
+        ]
         mark = f"GPUFLEET_TEST_MARK={os.getpid()}-{tmp_path.name}"
         env = dict(os.environ, **dict([mark.split("=")]))
         process = subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -100,7 +102,7 @@ def start(agent, tmp_path, request):
 
 @pytest.mark.parametrize("tool", sorted(TOOLS))
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_a_signal_to_the_agent_ends_its_tools(start, tool, number):
+def test_signal_to_the_agent_stops_its_tools(start, tool, number):
     process, mark = start(tool)
     every = below(process.pid)
     process.send_signal(number)
@@ -136,7 +138,7 @@ def test_a_kill_of_all_our_processes_at_once_leaves_nothing(start, tool):
     wait_until(lambda: nothing_is_left(known, mark), "the tools to end")
 
 
-def test_work_that_left_its_session_ends_too(tmp_path):
+def test_work_in_another_session_is_stopped_too(tmp_path):
     script = tmp_path / "deep.sh"
     script.write_text(f"setsid sh -c 'sleep 600 & echo $! > {tmp_path}/pid; wait' & wait\n")
     process = subprocess.Popen([sys.executable, str(PROGRAM), "--", "sh", str(script)])
@@ -184,19 +186,19 @@ def test_a_package_manager_is_left_to_finish(tmp_path):
         os.kill(dpkg.pid, signal.SIGKILL)
 
 
-def test_an_attached_agent_ends_with_its_caller(agent, tmp_path):
+def test_attached_agent_stops_with_its_caller(agent, tmp_path):
     argv = [sys.executable, str(agent), "run", "--attached", "--attempt", "a", "--only", "cpu"]
     argv += ["-p", "cpu_seconds=300", "-p", "rehearsal=1"]
     script = f"import subprocess; p = subprocess.Popen({argv!r}); print(p.pid, flush=True); p.wait()"
     caller = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     front = int(caller.stdout.readline())
-    every = wait_until(lambda: len(found := below(front)) >= 3 and found, "the check")
+    every = wait_until(lambda: len(processes := below(front)) >= 3 and processes, "the check")
     caller.kill()
     caller.wait()
     wait_until(lambda: not any(is_alive(*process) for process in every.items()), "the agent to end")
 
 
-def test_an_agent_whose_session_ended_before_it_began_ends(agent):
+def test_agent_stops_if_its_session_ended_before_the_start(agent):
     session = subprocess.Popen(["true"])
     session.wait()
     argv = [sys.executable, str(agent), "run", "--attached", "--session", str(session.pid), "--attempt", "a"]
@@ -206,7 +208,7 @@ def test_an_agent_whose_session_ended_before_it_began_ends(agent):
     assert done.returncode == 128 + signal.SIGHUP
 
 
-def test_an_agent_that_nobody_waits_for_goes_on(agent, tmp_path):
+def test_detached_agent_continues(agent, tmp_path):
     """Test that a person's `nohup agent.pyz run &` survives the shell that started it."""
     out = tmp_path / "record.jsonl"
     command = (

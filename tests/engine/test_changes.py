@@ -41,9 +41,9 @@ def test_another_zone_replaces_only_its_pools_node(built, edited):
 def test_a_wrong_spec_fails_in_one_line(built, edited):
     shell = built("production")
     edited(shell, "machine: p4d.24xlarge ", "machine: p4d.25xlarge ")
-    said = shell.run("pulumi preview -s production", fails=True).stdout
-    assert "p4d.25xlarge" in said
-    assert "Traceback" not in said
+    output = shell.run("pulumi preview -s production", fails=True).stdout
+    assert "p4d.25xlarge" in output
+    assert "Traceback" not in output
 
 
 def test_destroy_leaves_nothing_but_the_settings(rehearsed):
@@ -57,7 +57,7 @@ def test_destroy_leaves_nothing_but_the_settings(rehearsed):
 
 def test_removing_the_stack_with_its_settings_is_refused(built):
     shell = built("poc")
-    said = shell.run("pulumi destroy -s poc --yes --remove", fails=True).stderr
-    assert "gpufleet rehearse down -s poc" in said
+    output = shell.run("pulumi destroy -s poc --yes --remove", fails=True).stderr
+    assert "gpufleet rehearse down -s poc" in output
     assert shell.settings.is_file()
     assert shell.state()

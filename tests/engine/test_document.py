@@ -16,7 +16,7 @@ def test_a_document_is_read():
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("", "empty"),
         ("  \n", "empty"),
@@ -26,21 +26,21 @@ def test_a_document_is_read():
         ('{"a": tru', "not JSON"),
     ],
 )
-def test_other_text_is_refused(text, words):
-    with pytest.raises(InputError, match=words) as caught:
+def test_other_text_is_refused(text, message):
+    with pytest.raises(InputError, match=message) as caught:
         read_document(text, "standard input")
     assert str(caught.value).startswith("standard input")
     assert "\n" not in str(caught.value)
 
 
 def test_a_preview_cut_anywhere_is_refused(recorded):
-    whole = json.dumps(recorded("preview-changes"))
-    for end in range(1, len(whole) - 1, 501):
+    complete = json.dumps(recorded("preview-changes"))
+    for end in range(1, len(complete) - 1, 501):
         with pytest.raises(InputError):
-            read_document(whole[:end], "-")
+            read_document(complete[:end], "-")
 
 
-def test_a_preview_cut_in_a_string_says_so():
+def test_preview_truncated_in_a_string_is_reported():
     with pytest.raises(InputError, match="ends too early"):
         read_document('{"steps": [{"op": "sa', "-")
 
@@ -61,7 +61,7 @@ def test_a_file_is_read_however_a_shell_wrote_it(encoding):
 
 
 @pytest.mark.parametrize("content", [b"\xff\x00\x80", "Zürich".encode("latin-1"), b"\xff\xfea"])
-def test_what_is_no_text_is_one_line(content):
+def test_invalid_text_is_one_line(content):
     with pytest.raises(InputError, match=r"^a: is not text in UTF-8"):
         decode_text(content, "a")
 

@@ -35,11 +35,11 @@ def summary(**counts):
 
 
 def test_a_preview_has_its_steps_and_the_engines_count(log):
-    found = read_events(log("events-preview"), "log")
-    assert found.is_preview
-    assert not found.is_truncated
-    assert found.summary == {"create": 5}
-    fleet = next(step for step in found.steps if step.urn.endswith("::workers"))
+    events = read_events(log("events-preview"), "log")
+    assert events.is_preview
+    assert not events.is_truncated
+    assert events.summary == {"create": 5}
+    fleet = next(step for step in events.steps if step.urn.endswith("::workers"))
     assert (
         fleet.new.inputs["launchTemplateConfigs"][0]["launchTemplateSpecification"]["launchTemplateId"]
         is UNKNOWN
@@ -47,10 +47,10 @@ def test_a_preview_has_its_steps_and_the_engines_count(log):
 
 
 def test_an_update_gives_the_ids_that_resources_got(log):
-    found = read_events(log("events-update"), "log")
-    assert not found.is_preview
-    template = next(step.new for step in found.steps if step.urn.endswith("::worker"))
-    fleet = next(step.new for step in found.steps if step.urn.endswith("::workers"))
+    events = read_events(log("events-update"), "log")
+    assert not events.is_preview
+    template = next(step.new for step in events.steps if step.urn.endswith("::worker"))
+    fleet = next(step.new for step in events.steps if step.urn.endswith("::workers"))
     named = fleet.inputs["launchTemplateConfigs"][0]["launchTemplateSpecification"]["launchTemplateId"]
     assert template.id == named
 
@@ -60,20 +60,20 @@ def test_of_a_preview_and_its_update_the_update_counts(log):
     assert not read_events(both, "log").is_preview
 
 
-def test_a_log_that_was_cut_off_keeps_what_it_has(log):
+def test_truncated_log_keeps_its_complete_events(log):
     text = log("events-preview")
-    found = read_events(text[: len(text) // 2], "log")
-    assert found.is_truncated
-    assert found.summary is None
-    assert found.steps
+    events = read_events(text[: len(text) // 2], "log")
+    assert events.is_truncated
+    assert events.summary is None
+    assert events.steps
 
 
 def test_secrets_are_never_read():
     secret = {SIGNATURE_KEY: SECRET_SIGNATURE, "plaintext": '"hush"'}
-    found = parse_events([pre(inputs={"userData": secret}, outputs={"key": "[secret]"})])
-    assert found.steps[0].new.inputs["userData"] is SECRET
-    assert found.steps[0].new.outputs["key"] is SECRET
-    assert "hush" not in repr(found)
+    events = parse_events([pre(inputs={"userData": secret}, outputs={"key": "[secret]"})])
+    assert events.steps[0].new.inputs["userData"] is SECRET
+    assert events.steps[0].new.outputs["key"] is SECRET
+    assert "hush" not in repr(events)
 
 
 def test_a_failed_preview_is_refused_with_its_cause_and_without_colour():
@@ -86,10 +86,10 @@ def test_a_failed_preview_is_refused_with_its_cause_and_without_colour():
         parse_events([pre(), error])
 
 
-def test_a_failed_update_is_kept_with_what_failed():
+def test_failed_update_lists_the_failed_resources():
     failed = {"resOpFailedEvent": {"metadata": {"op": "create", "urn": URN}}}
-    found = parse_events([pre(planning=False), failed, summary(create=1)])
-    assert found.failed == [URN]
+    events = parse_events([pre(planning=False), failed, summary(create=1)])
+    assert events.failed == [URN]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_a_failed_update_is_kept_with_what_failed():
         ),
     ],
 )
-def test_what_is_no_log_is_one_line(text, line):
+def test_invalid_log_is_one_line(text, line):
     with pytest.raises(InputError) as caught:
         read_events(text, "log")
     assert str(caught.value).startswith(line)

@@ -60,10 +60,10 @@ def told(rehearsed, tmp_path_factory):
 
 
 def agrees(resources, case, side):
-    held = Commitments.model_validate({"commitments": case.commitments}).commitments
+    recorded = Commitments.model_validate({"commitments": case.commitments}).commitments
     providers = [each for each in resources if each.is_provider]
     mine = golden.of_case(resources, case)
-    bill = cost.price_resources([*providers, *mine], golden.book(), commitments=held, on=DAY)
+    bill = cost.price_resources([*providers, *mine], golden.book(), commitments=recorded, on=DAY)
     rows = {f"{charge.name} {charge.component}": charge.usd_per_month.expected for charge in bill.charges}
     assert rows == side.rows
     assert bill.usd_per_month.expected == side.total
@@ -78,9 +78,9 @@ def test_most_families_are_among_them():
 
 
 @pytest.mark.parametrize("slug", CASES)
-def test_engine_and_hand_and_no_engine_agree(slug, told):
+def test_engine_and_hand_and_no_engine_agree(slug, reported):
     case = CASES[slug]
-    preview, log, state, evaluated = told
+    preview, log, state, evaluated = reported
     for change in (preview, log):
         agrees(change.before, case, case.old)
         agrees(change.after, case, case.new)
@@ -89,5 +89,5 @@ def test_engine_and_hand_and_no_engine_agree(slug, told):
     agrees(evaluated, case, case.new)
 
 
-def test_the_engine_does_some_of_everything(told):
-    assert {"create", "update", "replace", "same"} <= set(told[0].ops.values())
+def test_the_engine_does_some_of_everything(reported):
+    assert {"create", "update", "replace", "same"} <= set(reported[0].ops.values())

@@ -17,7 +17,7 @@ def cache(tmp_path, monkeypatch):
 
 
 def make_engine(folder, version=VERSION, programs=PROGRAMS):
-    """Put stand-in programs into a folder: a `pulumi` that only tells its version."""
+    """Put fake programs into a folder: a `pulumi` that only prints its version."""
     folder.mkdir(parents=True)
     for name in programs:
         (folder / name).write_text(f"#!/bin/sh\necho v{version}\n")
@@ -39,32 +39,32 @@ def test_nothing_is_found_where_nothing_is(tmp_path):
 def test_a_good_engine_on_path_is_taken(tmp_path):
     folder = make_engine(tmp_path / "bin", "3.272.0")
     make_built()
-    found = find_engine(str(folder))
-    assert (found.origin, found.version, found.bin_dir) == ("installed", "3.272.0", folder)
+    engine = find_engine(str(folder))
+    assert (engine.origin, engine.version, engine.bin_dir) == ("installed", "3.272.0", folder)
 
 
 @pytest.mark.parametrize(
-    ("version", "programs", "lacks"),
+    ("version", "programs", "defect"),
     [
         ("3.99.0", PROGRAMS, f"3.99.0 is older than {VERSION}"),
         (VERSION, PROGRAMS[:1], "Python language host is missing"),
         ("dev", PROGRAMS, "does not answer"),
     ],
 )
-def test_an_unfit_engine_is_passed_over_and_told(tmp_path, version, programs, lacks):
+def test_unusable_engine_is_skipped_with_a_reason(tmp_path, version, programs, defect):
     folder = make_engine(tmp_path / "bin", version, programs)
     make_built()
-    assert lacks in find_installed_engine(str(folder)).defect
+    assert defect in find_installed_engine(str(folder)).defect
     assert find_engine(str(folder)).origin == "built"
 
 
-def test_our_own_launcher_is_no_engine(tmp_path):
+def test_launcher_is_not_an_engine(tmp_path):
     folder = make_engine(tmp_path / "bin")
     (folder / LAUNCHER_MARK).touch()
     assert find_installed_engine(str(folder)) is None
 
 
-def test_our_own_build_on_path_is_not_an_installed_one():
+def test_cached_build_on_path_is_not_an_installed_engine():
     make_built()
     assert find_engine(str(installation.build_folder() / "bin")).origin == "built"
 
@@ -113,7 +113,7 @@ def test_the_language_host_may_be_elsewhere_on_path(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "7"])
-def test_a_damaged_record_of_a_build_is_no_build(text):
+def test_damaged_build_record_is_ignored(text):
     make_built()
     (installation.build_folder() / "built.json").write_text(text)
     assert find_engine("") is None

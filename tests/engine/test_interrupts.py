@@ -32,30 +32,30 @@ def kill_an_up(shell, at_least):
     return backend.count_resources(shell.rehearsal)[0]
 
 
-def test_an_up_killed_at_two_moments_goes_on_when_typed_again(built):
+def test_up_resumes_after_two_kills(built):
     shell = built("dev")
-    whole = {resource.urn for resource in shell.state()}
+    complete = {resource.urn for resource in shell.state()}
     shell.run("pulumi destroy -s dev --yes --skip-preview")
     for at_least in (0, 5):
-        assert kill_an_up(shell, at_least) < len(whole)
+        assert kill_an_up(shell, at_least) < len(complete)
     shell.up()
-    assert {resource.urn for resource in shell.state()} == whole
+    assert {resource.urn for resource in shell.state()} == complete
     assert {step.op for step in shell.preview()} == {"same"}
     # The engine writes these in place: a kill leaves an empty one, and then it refuses the whole stack.
     assert not list(shell.rehearsal.backend.rglob("*.attrs"))
 
 
-def test_coming_up_again_clears_what_a_killed_run_left(built):
+def test_next_up_removes_leftovers_of_a_killed_run(built):
     shell = built("dev")
     state = backend.state_file(shell.rehearsal)
     document = json.loads(state.read_text())
     latest = document["checkpoint"]["latest"]
     latest["pending_operations"] = [{"resource": latest["resources"][-1], "type": "updating"}]
     state.write_text(json.dumps(document))
-    said = []
-    shell.rehearsal.up(said.append)
+    output = []
+    shell.rehearsal.up(output.append)
     assert backend.count_resources(shell.rehearsal)[1] == 0
-    assert any("clearing 1 pending" in line for line in said)
+    assert any("clearing 1 pending" in line for line in output)
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_a_killed_stack_init_is_done_again(half_made):
 
 
 def test_a_stack_init_that_outlived_its_caller_is_ended_first(half_made, tmp_path):
-    (tmp_path / "pulumi").symlink_to("/bin/sleep")  # a stand-in: what matters is its name and its mark
+    (tmp_path / "pulumi").symlink_to("/bin/sleep")  # a fake engine: only its name and its mark matter
     env = {"GPUFLEET_HOME": str(half_made.home)}
     with subprocess.Popen([tmp_path / "pulumi", "60"], env=env) as stray:
         # Popen returns before the kernel has laid out the new program's command line and environment.
@@ -92,7 +92,7 @@ def test_removing_the_stack_keeps_its_settings(built):
     shell.up()
 
 
-def test_what_outlives_a_killed_engine_is_ended(built):
+def test_processes_of_a_killed_engine_are_stopped(built):
     shell = built("dev")
     shell.run("pulumi destroy -s dev --yes --skip-preview")
     kill_an_up(shell, 0)
@@ -109,15 +109,15 @@ def test_a_running_engine_keeps_its_lock(other_program):
     )  # fmt: skip
     try:
         wait_until(lambda: list((shell.rehearsal.backend / ".pulumi" / "locks").rglob("*.json")))
-        said = shell.run("pulumi up -s poc --yes --skip-preview", fails=True).stderr
+        output = shell.run("pulumi up -s poc --yes --skip-preview", fails=True).stderr
     finally:
         first.kill()
         first.wait()
-    assert "the stack is currently locked by 1 lock" in said
+    assert "the stack is currently locked by 1 lock" in output
 
 
-def wait_until(there):
+def wait_until(is_present):
     deadline = time.monotonic() + 60
-    while not there():
+    while not is_present():
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -28,9 +28,9 @@ def previewed(rehearsed, tmp_path_factory):
             folder = tmp_path_factory.mktemp("other") / name
             shutil.copytree(PROGRAMS / name, folder)
             shell.run(f"cd '{folder}' && pulumi stack init {SETTINGS}")
-            asked = f"{LOGGED} preview {SETTINGS} --json --show-sames --event-log events.jsonl"
-            said = shell.run(f"cd '{folder}' && {asked} 2>err.txt || (cat err.txt >&2; exit 1)")
-            done[name] = (json.loads(said.stdout), (folder / "events.jsonl").read_text(), shell, folder)
+            requests = f"{LOGGED} preview {SETTINGS} --json --show-sames --event-log events.jsonl"
+            output = shell.run(f"cd '{folder}' && {requests} 2>err.txt || (cat err.txt >&2; exit 1)")
+            done[name] = (json.loads(output.stdout), (folder / "events.jsonl").read_text(), shell, folder)
         return done[name]
 
     yield preview
@@ -60,7 +60,7 @@ def test_a_preview_its_log_and_an_evaluation_without_engine_bill_the_same(previe
 
 
 @pytest.mark.parametrize("name", ["spot-fleet", "gke-gpu-pool", "vmss-workers"])
-def test_what_is_deployed_costs_what_was_previewed(previewed, name):
+def test_deployed_cost_equals_previewed_cost(previewed, name):
     document, _, shell, folder = previewed(name)
     shell.run(f"cd '{folder}' && {LOGGED} up {SETTINGS} --yes --skip-preview --event-log up.jsonl")
     state = json.loads(shell.run(f"cd '{folder}' && pulumi stack export {SETTINGS}").stdout)
@@ -71,11 +71,11 @@ def test_what_is_deployed_costs_what_was_previewed(previewed, name):
     assert cost.diff_state(state, folder, "dev").change_usd_per_month == 0
 
 
-def test_the_automation_api_tells_what_a_preview_does(previewed):
+def test_automation_api_events_match_the_preview(previewed):
     from pulumi.automation.events import EngineEvent
 
     document, log, *_ = previewed("spot-fleet")
     events = [EngineEvent.from_json(json.loads(line)) for line in log.splitlines()]
-    found = cost.diff_automation(events)
-    assert found.after.usd_per_month == cost.diff_preview(document).after.usd_per_month
-    assert found.stack == "dev"
+    steps = cost.diff_automation(events)
+    assert steps.after.usd_per_month == cost.diff_preview(document).after.usd_per_month
+    assert steps.stack == "dev"

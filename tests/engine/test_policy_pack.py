@@ -33,13 +33,13 @@ def previewed(built, tmp_path):
 
 
 def test_a_broken_rule_stops_the_preview_and_is_named(previewed):
-    said = previewed(TIGHT, fails=True)
-    assert "[mandatory]  cost" in said
-    assert "budget_usd_per_month: $" in said
-    assert "is over the budget of $1.00" in said
+    output = previewed(TIGHT, fails=True)
+    assert "[mandatory]  cost" in output
+    assert "budget_usd_per_month: $" in output
+    assert "is over the budget of $1.00" in output
 
 
-def test_kept_rules_let_it_pass(previewed):
-    said = previewed(WIDE, fails=False)
-    assert "gpufleet-cost@v0.1.0" in said
-    assert "mandatory" not in said
+def test_satisfied_policy_passes(previewed):
+    output = previewed(WIDE, fails=False)
+    assert "gpufleet-cost@v0.1.0" in output
+    assert "mandatory" not in output

@@ -10,23 +10,23 @@ from gpufleet.errors import InputError
 URN = "urn:pulumi:a::b::c::d"
 
 
-def made(**wrong):
-    return {"op": "create", "urn": URN, "newState": {"urn": URN, **wrong}}
+def made(**overrides):
+    return {"op": "create", "urn": URN, "newState": {"urn": URN, **overrides}}
 
 
 def operations(steps):
     return {step.urn.rsplit("::", 1)[-1]: step.op for step in steps}
 
 
-def test_changes_are_told_by_operation(recorded):
-    found = operations(parse_preview(recorded("preview-changes")))
-    assert found["node-0"] == "update"
-    assert found["node-1"] == "replace"
-    assert found["node-2"] == "create"
-    assert found["net"] == "same"
+def test_steps_have_their_operation(recorded):
+    steps = operations(parse_preview(recorded("preview-changes")))
+    assert steps["node-0"] == "update"
+    assert steps["node-1"] == "replace"
+    assert steps["node-2"] == "create"
+    assert steps["net"] == "same"
 
 
-def test_a_replacement_says_why(recorded):
+def test_replacement_has_its_reasons(recorded):
     step = next(s for s in parse_preview(recorded("preview-changes")) if s.op == "replace")
     assert step.replace_reasons == ("ami",)
     assert step.old.inputs["ami"] != step.new.inputs["ami"]
@@ -58,7 +58,7 @@ def test_a_failed_preview_is_refused_with_its_cause(recorded):
         parse_preview(recorded("preview-failed"))
 
 
-def test_a_cause_is_preferred_to_the_word_failed():
+def test_cause_is_preferred_to_a_generic_message():
     entries = [{"severity": "error", "message": text} for text in ("preview failed", "error: no such image")]
     with pytest.raises(InputError, match="the preview failed: no such image"):
         parse_preview({"diagnostics": entries, "steps": []})
@@ -71,7 +71,7 @@ def test_an_unknown_operation_keeps_its_name(recorded):
 
 
 @pytest.mark.parametrize(
-    ("document", "words"),
+    ("document", "message"),
     [
         ({}, "no 'steps'"),
         ({"deployment": {}}, "a stack's state"),
@@ -90,7 +90,7 @@ def test_an_unknown_operation_keeps_its_name(recorded):
         ({"steps": [], "diagnostics": "x"}, "diagnostics of unknown structure"),
     ],
 )
-def test_another_document_is_refused_in_one_line(document, words):
-    with pytest.raises(InputError, match=words) as caught:
+def test_another_document_is_refused_in_one_line(document, message):
+    with pytest.raises(InputError, match=message) as caught:
         parse_preview(document)
     assert "\n" not in str(caught.value)

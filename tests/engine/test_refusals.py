@@ -14,11 +14,11 @@ PROGRAM = "import pulumi_aws\n\npulumi_aws.sqs.Queue('queue')\n"
 
 def test_an_unknown_resource_type_is_named(other_program):
     shell = other_program(PROGRAM)
-    said = shell.run("AWS_REGION=us-east-1 pulumi up -s poc --yes", fails=True).stdout
-    assert "the simulated aws does not know aws:sqs/queue:Queue" in said
+    output = shell.run("AWS_REGION=us-east-1 pulumi up -s poc --yes", fails=True).stdout
+    assert "the simulated aws does not know aws:sqs/queue:Queue" in output
 
 
-def test_a_failing_program_gives_a_preview_that_says_why(other_program):
+def test_preview_of_a_failing_program_has_the_cause(other_program):
     shell = other_program("raise ValueError('no pool of that name')\n")
     text = shell.run("pulumi preview -s poc --json", fails=True).stdout
     with pytest.raises(InputError, match="ValueError: no pool of that name"):
@@ -26,5 +26,5 @@ def test_a_failing_program_gives_a_preview_that_says_why(other_program):
 
 
 def test_a_stack_that_is_not_rehearsed_is_unknown_to_the_engine(built):
-    said = built("poc").run("pulumi up -s production --yes", fails=True).stderr
-    assert "production" in said
+    output = built("poc").run("pulumi up -s production --yes", fails=True).stderr
+    assert "production" in output

@@ -20,26 +20,28 @@ FLAGS = {
 
 
 def test_a_bare_record_has_no_flag_set():
-    found = parse_resource(BARE)
-    assert (found.urn, found.type, found.name) == (URN, "aws:ec2/instance:Instance", "node::1")
-    assert not any(getattr(found, name) for name in FLAGS.values())
-    assert (found.inputs, found.outputs, found.ignore_changes, found.property_dependencies) == (
+    resource = parse_resource(BARE)
+    assert (resource.urn, resource.type, resource.name) == (URN, "aws:ec2/instance:Instance", "node::1")
+    assert not any(getattr(resource, name) for name in FLAGS.values())
+    assert (resource.inputs, resource.outputs, resource.ignore_changes, resource.property_dependencies) == (
         {},
         {},
         (),
         {},
     )
-    assert (found.parent, found.provider, found.id, found.view_of, found.pending) == (None,) * 5
+    assert (resource.parent, resource.provider, resource.id, resource.view_of, resource.pending) == (
+        None,
+    ) * 5
 
 
 @pytest.mark.parametrize(("key", "name"), FLAGS.items())
 def test_each_flag_is_read_from_its_own_key(key, name):
-    found = parse_resource({**BARE, key: True})
-    assert {each for each in FLAGS.values() if getattr(found, each)} == {name}
+    resource = parse_resource({**BARE, key: True})
+    assert {each for each in FLAGS.values() if getattr(resource, each)} == {name}
 
 
 def test_a_full_record_is_read():
-    found = parse_resource(
+    resource = parse_resource(
         {
             **BARE, "type": "t:u:V", "inputs": {"a": 1}, "outputs": {"b": 2}, "parent": "P", "provider": "Q",
             "id": "i-1", "viewOf": "W", "ignoreChanges": ["x", "y"],
@@ -47,10 +49,10 @@ def test_a_full_record_is_read():
         },
         pending="creating",
     )  # fmt: skip
-    assert (found.type, found.inputs, found.outputs) == ("t:u:V", {"a": 1}, {"b": 2})
-    assert (found.parent, found.provider, found.id, found.view_of) == ("P", "Q", "i-1", "W")
-    assert (found.ignore_changes, found.property_dependencies) == (("x", "y"), {"a": ("U",), "b": ()})
-    assert found.pending == "creating"
+    assert (resource.type, resource.inputs, resource.outputs) == ("t:u:V", {"a": 1}, {"b": 2})
+    assert (resource.parent, resource.provider, resource.id, resource.view_of) == ("P", "Q", "i-1", "W")
+    assert (resource.ignore_changes, resource.property_dependencies) == (("x", "y"), {"a": ("U",), "b": ()})
+    assert resource.pending == "creating"
 
 
 @pytest.mark.parametrize("urn", [None, 7, "", "urn:pulumi:dev::p::t"])
@@ -60,13 +62,13 @@ def test_a_record_without_a_urn_is_refused(urn):
 
 
 @pytest.mark.parametrize("key", ["ignoreChanges", "propertyDependencies"])
-def test_a_field_of_another_shape_is_refused_by_name(key):
+def test_field_of_wrong_type_is_refused_by_name(key):
     with pytest.raises(InputError, match=f"{key}: is not a (list|mapping)"):
         parse_resource({**BARE, key: "x"})
 
 
 @pytest.mark.parametrize("key", ["resources", "pending_operations"])
-def test_a_list_of_another_shape_is_refused_by_name(key):
+def test_list_of_wrong_type_is_refused_by_name(key):
     with pytest.raises(InputError, match=f"{key}: is not a list"):
         parse_state({"deployment": {key: {"a": 1}}})
     with pytest.raises(InputError, match=f"{key}: is not a mapping"):
@@ -93,12 +95,12 @@ def test_a_step_has_both_states_and_why_it_is_made():
 
 
 def test_outputs_complete_the_step_of_their_operation():
-    made = {**BARE, "id": "i-2", "outputs": {"ip": "10.0.0.1"}}
+    created = {**BARE, "id": "i-2", "outputs": {"ip": "10.0.0.1"}}
     first, second = read_events(
         events(
             pre("delete-replaced", old=BARE),
             pre("create-replacement", new=BARE),
-            done("create-replacement", new=made),
+            done("create-replacement", new=created),
         ),
         "log",
     ).steps
@@ -113,11 +115,11 @@ def test_outputs_of_no_known_step_change_nothing(late):
     assert step.new.id == "i-1"
 
 
-def test_what_failed_is_kept_and_a_phase_begins_after_a_summary():
+def test_failures_are_recorded_and_a_summary_ends_a_phase():
     summary = {"summaryEvent": {"resourceChanges": {"create": 2}}}
     failed = {"resOpFailedEvent": {"metadata": {"urn": URN}}}
-    found = read_events(
+    resource = read_events(
         events(pre("create", new=BARE), summary, pre("update", new=BARE), failed, summary), "log"
     )
-    assert [step.op for step in found.steps] == ["update"]
-    assert (found.failed, found.summary, found.is_preview) == ([URN], {"create": 2}, False)
+    assert [step.op for step in resource.steps] == ["update"]
+    assert (resource.failed, resource.summary, resource.is_preview) == ([URN], {"create": 2}, False)

@@ -13,30 +13,30 @@ def by_name(resources):
 
 
 def test_a_state_has_every_resource_with_its_id(recorded):
-    found = by_name(parse_state(recorded("state")))
-    assert {"gpufleet-case", "train", "net", "sub", "node-0", "node-1"} <= set(found)
-    assert found["node-0"].id.startswith("i-")
-    assert found["node-0"].outputs["instanceType"] == "g5.2xlarge"
+    resources = by_name(parse_state(recorded("state")))
+    assert {"gpufleet-case", "train", "net", "sub", "node-0", "node-1"} <= set(resources)
+    assert resources["node-0"].id.startswith("i-")
+    assert resources["node-0"].outputs["instanceType"] == "g5.2xlarge"
 
 
 def test_flags_that_change_what_a_deletion_means_are_read(recorded):
-    found = by_name(parse_state(recorded("state")))
-    assert found["net"].protect
-    assert found["sub"].retain_on_delete
-    assert not found["node-0"].protect
-    assert not found["train"].custom
+    resources = by_name(parse_state(recorded("state")))
+    assert resources["net"].protect
+    assert resources["sub"].retain_on_delete
+    assert not resources["node-0"].protect
+    assert not resources["train"].custom
 
 
-def test_providers_are_told_from_what_they_manage(recorded):
+def test_providers_are_distinguished_from_resources(recorded):
     providers = [r for r in parse_state(recorded("state")) if r.is_provider]
     assert [p.type for p in providers] == ["pulumi:providers:aws"]
 
 
 @pytest.mark.parametrize("name", ["state", "state-plaintext"])
 def test_secrets_never_come_through(recorded, name):
-    found = by_name(parse_state(recorded(name)))
-    assert found["gpufleet-case"].outputs["password"] is SECRET
-    assert found["node-0"].inputs["userData"] is SECRET
+    resources = by_name(parse_state(recorded(name)))
+    assert resources["gpufleet-case"].outputs["password"] is SECRET
+    assert resources["node-0"].inputs["userData"] is SECRET
 
 
 def test_a_creation_that_never_ended_is_listed_as_pending(recorded):

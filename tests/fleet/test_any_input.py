@@ -29,10 +29,10 @@ VALUES = st.recursive(
 def places(node, path=()):
     """Return the path of everything in a document."""
     items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
-    found = [path] if path else []
+    outcome = [path] if path else []
     for key, value in items:
-        found += places(value, (*path, key))
-    return found
+        outcome += places(value, (*path, key))
+    return outcome
 
 
 def put(document, path, value):

@@ -28,7 +28,7 @@ def boot(tmp_path, text):
     return fleet.load_rack(file, tmp_path).boot
 
 
-def test_what_is_left_out_has_a_safe_default(tmp_path):
+def test_omitted_keys_have_safe_defaults(tmp_path):
     found = boot(tmp_path, f"ssh: {{authorized_keys: ['{KEY}']}}")
     assert (found.medium, found.user, found.radio, found.host_keys) == ("nvme", "root", "off", "pregenerated")
     assert found.boot_order == ("nvme", "sd", "usb", "restart")
@@ -55,11 +55,11 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("text", "words"), REFUSED.items())
-def test_a_refusal_names_file_key_and_remedy(tmp_path, text, words):
+@pytest.mark.parametrize(("text", "message"), REFUSED.items())
+def test_a_refusal_names_file_key_and_remedy(tmp_path, text, message):
     with pytest.raises(InputError) as refused:
         boot(tmp_path, text)
     line = str(refused.value)
     assert line.startswith("r1.yaml")
-    assert words in line
+    assert message in line
     assert "\n" not in line

@@ -44,7 +44,7 @@ def test_example_rack_loads(examples, tmp_path):
     assert rack.nodes[6].serial == "10000000c0ffee07"
 
 
-def test_example_rack_goes_with_the_shipped_ones(examples, project):
+def test_example_rack_loads_with_the_shipped_racks(examples, project):
     (project / "inventory/rack-7.yaml").write_text(examples[1])
     assert fleet.load("production", project).stack == "production"
 

@@ -140,20 +140,20 @@ def test_broken_file_is_one_line(broken, old, new, message):
     assert message in line
 
 
-def test_first_of_several_errors_is_told_and_the_others_counted(broken):
+def test_first_of_several_errors_is_reported_and_the_others_counted(broken):
     message = broken("cloud: aws\n        region: us-east-1", "cloud: awz\n        regio: us-east-1")
     assert message.startswith(f"Pulumi.dev.yaml:14: {DEV}.pools[0].cloud: is 'awz'")
     assert message.endswith("(and 1 more)")
 
 
-def test_unknown_stack_lists_those_there_are(repo_root):
+def test_unknown_stack_lists_existing_stacks(repo_root):
     with pytest.raises(
         InputError, match=r"Pulumi.prod.yaml: no stack 'prod'; stacks here: dev, poc, production"
     ):
         fleet.load("prod", repo_root)
 
 
-def test_a_config_file_that_is_not_there_is_no_such_file(repo_root, tmp_path):
+def test_missing_config_file_is_reported(repo_root, tmp_path):
     with pytest.raises(InputError, match=r"nope.yaml: no such file"):
         fleet.load("dev", repo_root, tmp_path / "nope.yaml")
 

@@ -17,9 +17,9 @@ DATED = ("capital_eur", "usd_per_eur", "watts_per_node", "usd_per_kwh")
 
 
 def cost(**changes):
-    told = {**FACTS, **changes}
+    figures = {**FACTS, **changes}
     return fleet.HardwareCost.model_validate(
-        {name: value for name, value in told.items() if value is not None}
+        {name: value for name, value in figures.items() if value is not None}
     )
 
 
@@ -116,18 +116,18 @@ def test_every_part_by_hand():
     # space: 2 U * 36.50 / 730 h = 0.10; staff: 2 h * 73 / 730 = 0.20; network: 7.30 / 730 = 0.01
     # colocation: 14.60 / 730 = 0.02; maintenance: 876 / 12 / 730 = 0.10
     # power: 20 * 7 W * 0.5 / 1000 * 1.5 * 0.30 = 0.0315; capital as above 0.119920
-    whole = cost(**STAFFED, pue=1.5, utilisation={"value": 0.5, "source": "measured"})
-    parts = whole.parts_usd_per_hour(20)
-    told = {name: round(usd, 6) for name, usd in parts.items()}
-    assert told == {
+    complete = cost(**STAFFED, pue=1.5, utilisation={"value": 0.5, "source": "measured"})
+    parts = complete.parts_usd_per_hour(20)
+    figures = {name: round(usd, 6) for name, usd in parts.items()}
+    assert figures == {
         "capital": 0.11992, "power": 0.0315, "space": 0.1, "staff": 0.2,
         "network": 0.01, "colocation": 0.02, "maintenance": 0.1,
     }  # fmt: skip
-    assert whole.usd_per_hour(20) == pytest.approx(0.58142, abs=1e-6)
-    assert whole.missing_parts == ()
+    assert complete.usd_per_hour(20) == pytest.approx(0.58142, abs=1e-6)
+    assert complete.missing_parts == ()
 
 
-def test_what_nobody_declared_is_named_and_not_in_the_cost():
+def test_undeclared_parts_are_listed_and_not_in_the_cost():
     assert cost().missing_parts == ("space", "staff", "network", "maintenance")
     assert set(cost().parts_usd_per_hour(20)) == {"capital", "power"}
 

@@ -7,8 +7,8 @@ from gpufleet import fleet
 CREATE = {"kind": "reserved", "reservation": "create"}
 
 
-def test_production_says_what_its_budget_buys(repo_root):
-    reserved, hours, spot, disks, kept = fleet.planning_notes(fleet.load("production", repo_root))
+def test_notes_of_production_have_the_affordable_hours(repo_root):
+    reserved, hours, spot, disks, notes = fleet.planning_notes(fleet.load("production", repo_root))
     # 21.957642 + 20.97283 = 42.930472 USD/h * 730 h; with 29.25568 of spot: 72.186152 USD/h
     assert "train, tune, 31,339 USD a month" in reserved
     assert "72.19 USD an hour together" in hours
@@ -16,14 +16,14 @@ def test_production_says_what_its_budget_buys(repo_root):
     assert hours.endswith("buy 28 to 69 hours, not a month")
     assert spot.endswith("has no capacity: serve")
     assert disks.endswith("no cloud disk is built or priced for template llm-server, trainer")
-    assert kept.endswith("nothing runs it yet: template llm-server, trainer")
+    assert notes.endswith("nothing runs it yet: template llm-server, trainer")
 
 
 def test_a_stack_without_reservations_and_unbuilt_parts_needs_no_note(repo_root):
     assert fleet.planning_notes(fleet.load("poc", repo_root)) == ()
 
 
-def test_volumes_for_which_no_cloud_disk_is_built_are_said(repo_root):
+def test_volumes_without_cloud_disk_are_noted(repo_root):
     (disks,) = fleet.planning_notes(fleet.load("dev", repo_root))
     assert disks.startswith("volumes are folders")
     assert disks.endswith("template llm-server")

@@ -40,7 +40,7 @@ def test_range_unfolds_to_nodes_with_slots_and_addresses(rack):
     assert nodes[0].storage_gib == pytest.approx(465.66, abs=0.01)
 
 
-def test_entries_win_over_what_the_rack_says(rack):
+def test_entries_override_the_defaults_of_the_rack(rack):
     listed = (
         "nodes:\n  - {name: 'blade[01-02]'}\n  - {name: blade03, slot: 7, serial: 10000000abcd0003, "
         "address: 10.9.0.99, mac: '2c:cf:67:00:00:03', storage_gb: 250, machine: Raspberry Pi 5 8GB}"
@@ -111,7 +111,7 @@ def test_stack_names_a_rack_that_is_not_there(spec, tmp_path):
         fleet.parse(spec | {"racks": [{"name": "r2"}]}, root=tmp_path)
 
 
-def test_gpu_servers_of_our_own_with_declared_cards(tmp_path):
+def test_custom_gpu_servers_with_declared_cards(tmp_path):
     text = RACK.replace("kind: blades", "kind: servers").replace("blade[01-03]", "gpu[01-02]")
     text = text.replace("storage_gb: 500", "accelerators: [{model: H100 SXM 80GB, count: 8}]")
     file = tmp_path / "r1.yaml"
@@ -127,7 +127,7 @@ def test_misspelt_rack_names_the_close_one(spec, project):
         fleet.parse(spec | {"racks": [{"name": "blade-1"}]}, root=project)
 
 
-def test_stack_may_call_a_rack_by_a_name_of_its_own(spec, tmp_path):
+def test_stack_may_rename_a_rack(spec, tmp_path):
     (tmp_path / "inventory").mkdir()
     (tmp_path / "inventory/r1.yaml").write_text(RACK)
     racks = [{"name": "runners", "inventory": "r1", "template": "trainer"}]
@@ -153,7 +153,7 @@ def servers(tmp_path, machine, cards="accelerators: [{model: A100 SXM4 80GB, cou
     return fleet.load_rack(file, tmp_path)
 
 
-def test_a_server_of_the_owners_own_making_has_any_name(tmp_path):
+def test_custom_server_may_have_any_name(tmp_path):
     assert servers(tmp_path, "our 8x A100 box").nodes[0].machine == "our 8x A100 box"
 
 
@@ -164,7 +164,7 @@ def test_a_server_of_the_owners_own_making_has_any_name(tmp_path):
         ("8x H100 SXM5 server", None, "brings 8 x H100 SXM5 80GB, and accelerators would come on top"),
     ],
 )
-def test_a_servers_cards_are_said_once(tmp_path, machine, cards, message):
+def test_cards_of_a_server_are_declared_once(tmp_path, machine, cards, message):
     with pytest.raises(InputError) as caught:
         servers(tmp_path, machine, *([cards] if cards else []))
     assert message in str(caught.value)

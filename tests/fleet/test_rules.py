@@ -122,18 +122,18 @@ ALLOWED = [
 
 
 @pytest.mark.parametrize(
-    ("rule", "pool", "words"), REFUSED, ids=[f"{r[0]}-{n}" for n, r in enumerate(REFUSED)]
+    ("rule", "pool", "message"), REFUSED, ids=[f"{r[0]}-{n}" for n, r in enumerate(REFUSED)]
 )
-def test_rule_refuses(parse, rule, pool, words):
+def test_rule_refuses(parse, rule, pool, message):
     with pytest.raises(InputError) as caught:
         parse(**pool)
     assert f"(rule {rule})" in str(caught.value)
-    assert words in str(caught.value)
+    assert message in str(caught.value)
     assert caught.value.exit_code == 2
 
 
 @pytest.mark.parametrize("pool", ALLOWED, ids=[str(pool)[:60] for pool in ALLOWED])
-def test_rules_let_pass(parse, pool):
+def test_rules_accept(parse, pool):
     assert parse(**pool).pools[0].name == "train"
 
 
@@ -165,7 +165,7 @@ def test_purchase_that_a_cloud_does_not_sell_is_refused(parse, monkeypatch):
     assert parse(purchase=CREATE | {"term": "1y"}).pools
 
 
-def test_every_rule_is_tested_and_says_why():
+def test_every_rule_is_tested_and_has_a_reason():
     tested = {rule for rule, *_ in REFUSED} | {
         *OF_TEMPLATES,  # test_templates.py
         "unique-names",

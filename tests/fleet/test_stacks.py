@@ -45,12 +45,12 @@ def test_dev_stays_within_its_budget_even_when_all_spot_falls_back(stack):
     assert dev.budget_usd_per_month.min <= usual <= worst <= dev.budget_usd_per_month.max
 
 
-def test_production_costs_what_was_summed_by_hand(stack):
+def test_production_cost_matches_a_manual_sum(stack):
     costs = {pool.name: round(month(pool)) for pool in stack("production").pools}
     assert costs == {"train": 16029, "serve": 21357, "tune": 15310}
 
 
-def test_production_buys_as_the_issue_says(stack):
+def test_production_purchases_match_the_issue(stack):
     production = stack("production")
     assert {pool.name: (pool.purchase.kind, pool.purchase.term) for pool in production.pools} == {
         "train": ("reserved", None),

@@ -47,8 +47,12 @@ def test_the_template_of_the_plan_of_record_is_legal(declare):
         "containers": [{"image": "example.org/server:1", "gpus": "all", "ports": [8000]}],
         "burn_in": "standard",
     }
-    made = declare(template).resolve_blueprint("t")
-    assert (made.engine, made.software.driver.vendor, made.burn_in) == ("podman", "nvidia", "standard")
+    blueprint = declare(template).resolve_blueprint("t")
+    assert (blueprint.engine, blueprint.software.driver.vendor, blueprint.burn_in) == (
+        "podman",
+        "nvidia",
+        "standard",
+    )
 
 
 @pytest.mark.parametrize(
@@ -161,13 +165,13 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(
-    ("rule", "template", "words"), REFUSED, ids=[f"{r[0]}-{n}" for n, r in enumerate(REFUSED)]
+    ("rule", "template", "message"), REFUSED, ids=[f"{r[0]}-{n}" for n, r in enumerate(REFUSED)]
 )
-def test_rule_refuses(declare, rule, template, words):
+def test_rule_refuses(declare, rule, template, message):
     with pytest.raises(InputError) as caught:
         declare(template)
     assert f"(rule {rule})" in str(caught.value)
-    assert words in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +192,7 @@ def test_rules_let_pass(declare, template):
 
 
 @pytest.mark.parametrize(
-    ("template", "words"),
+    ("template", "message"),
     [
         ({"software": {"cuda": "12.8"}}, "cuda needs driver.vendor nvidia, not none"),
         (
@@ -219,10 +223,10 @@ def test_rules_let_pass(declare, template):
         ({"software": {"cuda": 12.8}}, "give text (quote it"),
     ],
 )
-def test_value_refused(declare, template, words):
+def test_value_refused(declare, template, message):
     with pytest.raises(InputError) as caught:
         declare(template)
-    assert words in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -248,7 +252,7 @@ def racked(spec, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("rule", "template", "words"),
+    ("rule", "template", "message"),
     [
         (
             "volumes-fit",
@@ -263,11 +267,11 @@ def racked(spec, tmp_path):
         ("gpus-fit", one(gpus="all"), "take 1 cards, but blade01 has 0"),
     ],
 )
-def test_a_rack_is_held_to_its_template_and_is_one_mistake(racked, rule, template, words):
+def test_a_rack_is_held_to_its_template_and_is_one_mistake(racked, rule, template, message):
     with pytest.raises(InputError) as caught:
         racked(template)
     assert f"(rule {rule})" in str(caught.value)
-    assert words in str(caught.value)
+    assert message in str(caught.value)
     assert "more)" not in str(caught.value)
 
 
@@ -285,10 +289,10 @@ def test_container_is_called_after_its_image(image, name):
 
 
 def test_port_forms():
-    made = fleet.Container(
+    blueprint = fleet.Container(
         image="a", ports=(80, "81:8081", "53/udp", {"host": 9, "address": "127.0.0.1"})
     ).ports
-    assert [(port.host, port.container, port.protocol, port.is_local) for port in made] == [
+    assert [(port.host, port.container, port.protocol, port.is_local) for port in blueprint] == [
         (80, 80, "tcp", False),
         (81, 8081, "tcp", False),
         (53, 53, "udp", False),
@@ -297,30 +301,30 @@ def test_port_forms():
 
 
 def test_notes_name_loose_images_and_volumes_without_a_disk(declare):
-    found = fleet.planning_notes(
+    containers = fleet.planning_notes(
         declare({"containers": [{"image": "x:1"}], "volumes": [{"name": "v", "size_gib": 1}]})
     )
-    assert "images without a digest may differ from node to node: x:1" in found
-    assert any(note.startswith("volumes are folders") and note.endswith("template t") for note in found)
+    assert "images without a digest may differ from node to node: x:1" in containers
+    assert any(note.startswith("volumes are folders") and note.endswith("template t") for note in containers)
 
 
 @pytest.mark.parametrize(
-    ("given", "devices", "profiles"),
+    ("declared", "devices", "profiles"),
     [
         ("1g.10gb", "all", "1g.10gb"),
         ({"3g.40gb": 1, "1g.10gb": 4}, "all", {"3g.40gb": 1, "1g.10gb": 4}),
         ([{"devices": [0, 1], "profiles": "7g.80gb"}], (0, 1), "7g.80gb"),
     ],
 )
-def test_mig_forms(given, devices, profiles):
-    (cards,) = fleet.SoftwareProfile(driver={"vendor": "nvidia"}, mig=given).mig
+def test_mig_forms(declared, devices, profiles):
+    (cards,) = fleet.SoftwareProfile(driver={"vendor": "nvidia"}, mig=declared).mig
     assert (cards.devices, cards.profiles) == (devices, profiles)
 
 
-@pytest.mark.parametrize("given", ["10gb", {"10gb": 1}, [{"profiles": "10gb"}]])
-def test_mig_profile_is_spelt_as_nvidia_does(given):
+@pytest.mark.parametrize("declared", ["10gb", {"10gb": 1}, [{"profiles": "10gb"}]])
+def test_mig_profile_is_spelt_as_nvidia_does(declared):
     with pytest.raises(ValidationError, match=r"a MIG profile like 1g\.10gb"):
-        fleet.SoftwareProfile(driver={"vendor": "nvidia"}, mig=given)
+        fleet.SoftwareProfile(driver={"vendor": "nvidia"}, mig=declared)
 
 
 @pytest.mark.parametrize(
@@ -345,6 +349,6 @@ def test_an_address_that_is_none_is_refused(declare, address):
         declare(one(ports=[{"host": 80, "address": address}]))
 
 
-def test_a_step_that_is_wrong_as_a_whole_is_named_as_it_stands_in_the_file(declare):
+def test_invalid_step_is_reported_with_its_key(declare):
     with pytest.raises(InputError, match=r"templates\.t\.software: cuda needs driver\.vendor nvidia"):
         declare({"software": {"cuda": "12.8"}})
