@@ -25,7 +25,7 @@ FINE = Check("ssh", "required", ok=True, detail="/usr/bin/ssh", packages=("opens
 def apt(monkeypatch):
     """Replace apt-get by a fake that records every command; the engine is already installed."""
     commands = []
-    monkeypatch.setattr(repair.engine, "ensure", lambda _report: commands.append("engine"))
+    monkeypatch.setattr(repair.engine, "ensure_engine", lambda _report: commands.append("engine"))
     monkeypatch.setattr(repair, "_privilege_command", list)
     monkeypatch.setattr(
         repair, "_run_apt", lambda command_line, _report, _command: commands.append(" ".join(command_line))
