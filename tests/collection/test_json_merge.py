@@ -60,7 +60,9 @@ def test_no_file_yet(current: str | None) -> None:
     assert json.loads(merge_text('{"a": 1}', current, PATH)) == {"a": 1}
 
 
-@pytest.mark.parametrize(("current", "said"), [("{nonsense", "is not JSON"), ("[1]", "does not contain a JSON object")])
+@pytest.mark.parametrize(
+    ("current", "said"), [("{nonsense", "is not JSON"), ("[1]", "does not contain a JSON object")]
+)
 def test_a_file_that_cannot_be_merged_is_left_as_it_was(current: str, said: str) -> None:
     with pytest.raises(HostError, match=said) as caught:
         merge_text('{"a": 1}', current, PATH)

@@ -199,7 +199,10 @@ def test_an_interrupted_dpkg_is_repaired_first_and_said(host):
 
 
 def test_a_package_both_wanted_and_not_is_refused(host):
-    assert host.run(packages={"present": ["a"], "absent": ["a"]})["msg"] == "a is listed both as wanted and as unwanted"
+    assert (
+        host.run(packages={"present": ["a"], "absent": ["a"]})["msg"]
+        == "a is listed both as wanted and as unwanted"
+    )
 
 
 def test_all_in_order_and_nothing_the_second_time(host, tmp_path):
