@@ -152,8 +152,8 @@ def run_all_plays(lab, names):
     titles = {name: play_names(name) for name in names}
     every = [title for names_found in titles.values() for title in names_found]
     assert len(every) == len(set(every)), "plays must have names of their own"
-    lab.add({host: HOSTS[host] for found in hosts.values() for host in found})
-    booted = sorted({host for found in hosts.values() for host in found})
+    lab.add({host: HOSTS[host] for hosts_found in hosts.values() for host in hosts_found})
+    booted = sorted({host for hosts_found in hosts.values() for host in hosts_found})
     playbook = lab.home / "plays" / "all.yml"
     playbook.parent.mkdir(exist_ok=True)
     for name in names:

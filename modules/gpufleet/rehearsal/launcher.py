@@ -68,7 +68,7 @@ def edits_settings(arguments: Sequence[str]) -> bool:
         for argument, previous in zip(arguments, previous_arguments, strict=False)
         if previous not in ("-s", "--stack")
     ]
-    return "config" in [word for word in arguments_without_stack if not word.startswith("-")][:2]
+    return "config" in [each for each in arguments_without_stack if not each.startswith("-")][:2]
 
 
 def settings_with_salt(tracked: Path, salt: str) -> str:
