@@ -75,7 +75,7 @@ def test_what_ships_has_no_finding():
 def test_a_mistake_in_circulation_is_found(case):
     fields = assignments(case["changed"])
     row = next(row for row in PARTS if row["name"] == case["row"])
-    alone = case["rule"] != "ambiguous"  # a name is ambiguous beside others
+    alone = case["rule"] != "ambiguous"  # a name is ambiguous next to others
     assert (case["rule"], case["field"]) in find_rules(
         [row | fields] if alone else changed(case["row"], fields)
     )

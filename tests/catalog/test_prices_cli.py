@@ -16,7 +16,7 @@ def prices(tmp_path, clean_env):
     """Run ``gpufleet prices`` in a folder of its own, outside any project, with a store of its own."""
 
     def run(*arguments, stdin=None, store=True):
-        if "import" not in arguments:  # an import makes it; who only reads is told that it is not there
+        if "import" not in arguments:  # an import creates it; reading a missing store is an error
             (tmp_path / "store").mkdir(exist_ok=True)
             (tmp_path / "store/prices.db").touch()
         env = clean_env | ({"GPUFLEET_PRICES": str(tmp_path / "store/prices.db")} if store else {})
@@ -204,8 +204,8 @@ def test_a_part_is_found_where_machines_are_asked_for(prices):
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[1].split()[:5] == ["ebs:gp3", "gib", "aws", "us-east-1", "on_demand"]
     done = prices("--machine", "ebs:gp3", "--region", "us-east-1", "--json", store=False)
-    (found,) = json.loads(done.stdout)["parts"]
-    assert (found["unit"], found["source"][:14]) == ("gib", "AWS price list")
+    (part,) = json.loads(done.stdout)["parts"]
+    assert (part["unit"], part["source"][:14]) == ("gib", "AWS price list")
     text = HEAD.replace("machine", "part").replace("\n", ",unit\n") + (
         "aws,us-east-1,ebs:io9,on_demand,0.0002,2026-11-01,our offer,gib\n"
     )

@@ -138,8 +138,8 @@ def test_findings_come_skews_first_then_by_host_and_code():
     ],
 )  # fmt: skip
 def test_a_finding_says_what_and_what_to_do(changed, message, remedy):
-    (found,) = consistency.check_consistency([host("a", **changed)]).findings
-    assert (found.message, found.remedy) == (message, remedy)
+    (findings,) = consistency.check_consistency([host("a", **changed)]).findings
+    assert (findings.message, findings.remedy) == (message, remedy)
 
 
 def test_a_stopped_fabric_manager_in_a_container_is_only_a_note():

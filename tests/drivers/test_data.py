@@ -14,7 +14,7 @@ CARD = {
     "market": "datacenter", "gfx": "", "fabric": "", "mig_driver": "", "first_branch": "535", "module": "",
     "sources": "pci-ids", "as_of": "2026-10-24",
 }  # fmt: skip
-# Of the catalogue, what is no PCI device of a host, or of no maker whose ids the PCI ID Repository has.
+# Catalogue entries that are not PCI devices, or of a vendor that is not in the PCI ID Repository.
 NO_PCI = ("apple", "sbc", "npu", "tpu")
 NO_ID = {
     "Groq LPU", "Cerebras CS-2 (WSE-2)", "Cerebras CS-3 (WSE-3)", "Etched Sohu", "d-Matrix Corsair", "Ascend 910B",

@@ -178,7 +178,7 @@ def test_laws_of_every_nvidia_plan(*, pci, system, count, secure, cuda, branch):
     assert bool(plan.cuda) == bool(cuda)
     least = table.load_cuda_releases()[cuda].min_driver if cuda else 0
     assert number >= least or plan.cuda.compat
-    if cuda:  # NVIDIA's minor version compatibility: an older driver of the same major runs it, which is said
+    if cuda:  # NVIDIA's minor version compatibility: an older driver of the same major runs it, with a reason
         toolkit = int(table.load_cuda_releases()[cuda].toolkit_driver.partition(".")[0])
         is_explained = "cuda.minor" in {reason.code for reason in plan.reasons}
         assert is_explained == (number < toolkit and not plan.cuda.compat)

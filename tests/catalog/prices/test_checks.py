@@ -1,4 +1,4 @@
-"""Each check fires on the mistake that it is named after, and is silent beside it."""
+"""Each check fires on the mistake that it is named after, and is silent otherwise."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ BOUNDS = [
     (across([6.1, 1.0, 1.0, 1.0], purchase="spot"), CheckContext(), "region-outlier", 1),
     (across([1 / 6, 1.0, 1.0, 1.0], purchase="spot"), CheckContext(), "region-outlier", 0),
     (across([0.16, 1.0, 1.0, 1.0], purchase="spot"), CheckContext(), "region-outlier", 1),
-    (across([9.0, 1.0, 1.0]), CheckContext(), "region-outlier", 0),  # of three regions, nobody knows which is right
+    (across([9.0, 1.0, 1.0]), CheckContext(), "region-outlier", 0),  # of three regions, none is clearly right
     (across([0.6, 1.0, 1.0, 1.0], **H100), CheckContext(), "dws-mismatch", 0),
     (across([0.59, 1.0, 1.0, 1.0], **H100), CheckContext(), "dws-mismatch", 1),
     (across([0.59, 1.0], **H100), CheckContext(), "dws-mismatch", 1),

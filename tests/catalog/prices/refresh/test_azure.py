@@ -61,31 +61,31 @@ def test_pages_are_followed_and_the_filter_is_spelt_as_it_must_be(api):
 
 @pytest.mark.parametrize("purchase", ["on_demand", "spot", "reserved_1y", "reserved_3y"])
 def test_prices_are_those_that_the_catalogue_knows_from_elsewhere(purchase):
-    found, _ = rows()
-    assert found[H100, purchase].usd_per_hour == pytest.approx(
+    rows_by_key, _ = rows()
+    assert rows_by_key[H100, purchase].usd_per_hour == pytest.approx(
         catalog.find_price("azure", "eastus", H100, purchase).usd_per_hour, rel=1e-5
     )
 
 
 def test_a_reservation_is_the_whole_terms_price_whatever_its_unit_says():
-    found, _ = rows()
+    rows_by_key, _ = rows()
     (item,) = [
         each for each in ITEMS if each["armSkuName"] == H100 and each.get("reservationTerm") == "1 Year"
     ]
     assert item["unitOfMeasure"] == "1 Hour"
-    assert found[H100, "reserved_1y"].usd_per_hour == pytest.approx(item["retailPrice"] / 8760)
+    assert rows_by_key[H100, "reserved_1y"].usd_per_hour == pytest.approx(item["retailPrice"] / 8760)
 
 
 def test_a_reservation_below_an_hour_on_demand_is_not_divided_but_left_out():
-    found, left_out = rows()
-    assert ("Standard_NC24ads_A100_v4", "reserved_3y") not in found
+    rows_by_key, left_out = rows()
+    assert ("Standard_NC24ads_A100_v4", "reserved_3y") not in rows_by_key
     assert any("3 a term, but 3.673 an hour" in reason for reason in left_out)
 
 
 def test_savings_plans_stand_inside_on_demand():
-    found, _ = rows()
-    assert found[H100, "savings_plan_1y"].usd_per_hour == 68.824
-    assert found[H100, "savings_plan_3y"].usd_per_hour == 49.16
+    rows_by_key, _ = rows()
+    assert rows_by_key[H100, "savings_plan_1y"].usd_per_hour == 68.824
+    assert rows_by_key[H100, "savings_plan_3y"].usd_per_hour == 49.16
 
 
 @pytest.mark.parametrize(
@@ -112,8 +112,10 @@ def test_what_an_item_buys(changed, purchase):
 
 
 def test_the_primary_meter_in_force_last_counts():
-    found, _ = rows()
-    assert found[H100, "on_demand"].usd_per_hour == 98.32  # not 120 of 2027, 110 of 2023, 97 of another meter
+    rows_by_key, _ = rows()
+    assert (
+        rows_by_key[H100, "on_demand"].usd_per_hour == 98.32
+    )  # not 120 of 2027, 110 of 2023, 97 of another meter
     expired = copy.deepcopy(ITEMS)
     expired[0]["effectiveEndDate"] = "2026-10-01T00:00:00Z"
     assert rows(expired)[0][H100, "on_demand"].usd_per_hour == 110
