@@ -167,5 +167,5 @@ def test_a_text_that_is_too_long_is_cut_at_a_line_and_says_so(opened):
     long = "<details>\n" * opened + "| a row of some length |\n" * 9000 + "</details>\n" * opened
     text = comment.prepare_body(f"{long}\n\n{MARK}")
     assert len(text) <= MAX_CHARACTERS
-    assert text.endswith(f"{comment.updating.CUT}\n\n{MARK}")
+    assert text.endswith(f"{comment.upsert.CUT}\n\n{MARK}")
     assert text.count("<details>") == text.count("</details>") == opened

@@ -87,7 +87,7 @@ def test_the_least_important_rows_are_omitted_first(make, book):
     text = cost.render_diff(cost.diff(same, [*same, make("new")], book=book), "markdown")
     assert "| create | new machine |" in text
     assert "1800 unchanged lines" in text
-    assert "more left out" in text.split("1800 unchanged lines")[1]
+    assert "more omitted" in text.split("1800 unchanged lines")[1]
 
 
 def test_the_most_expensive_change_comes_first(make, book):

@@ -133,7 +133,7 @@ def test_disks_are_rented_where_they_have_a_price(blades):
 
 
 @pytest.mark.parametrize(
-    ("request", "message"),
+    ("cloud_request", "message"),
     [
         (tco.CloudRequest("a1.xlarge", region="mars-1"), "no on_demand price of a1.xlarge in mars-1"),
         (
@@ -143,9 +143,9 @@ def test_disks_are_rented_where_they_have_a_price(blades):
         (tco.CloudRequest("nosuch.large"), "unknown machine 'nosuch.large'"),
     ],
 )
-def test_an_impossible_comparison_is_refused(blades, request, message):
+def test_an_impossible_comparison_is_refused(blades, cloud_request, message):
     with pytest.raises(InputError, match=message):
-        tco.choose_alternative(blades, request)
+        tco.choose_alternative(blades, cloud_request)
 
 
 def test_a_rack_without_cost_facts_is_refused(repo_root):
