@@ -64,12 +64,12 @@ def toy_project(project):
     write("cloud/toy_pool.py", (CASES / "toy_pool.py").read_text())
     write("cost/pricing/pricers/toy_server.py", (CASES / "toy_server.py").read_text())
     name = "cost/pricing/pricers/__init__.py"
-    content = (
-        (package / name).read_text().replace("    reservations,\n", "    reservations,\n    toy_server,\n")
-    )
-    table_start = "PRICERS: dict[str, Pricer] = {\n"
-    assert table_start in content
-    write(name, content.replace(table_start, f'{table_start}    "toy:compute:Server": toy_server.charges,\n'))
+    table_start = re.compile(r"^PRICERS\b[^=]*= \{\n", re.MULTILINE)
+    line = '    "toy:compute:Server": toy_server.charges,\n'
+    import_line = "from gpufleet.cost.pricing.pricers import toy_server\n\n"
+    content, count = table_start.subn(lambda m: f"{import_line}{m[0]}{line}", (package / name).read_text())
+    assert count == 1
+    write(name, content)
     return project, changed
 
 
@@ -99,8 +99,10 @@ def test_toy_pool_is_declared_and_priced(run_toy):
     finished = run_toy("cost", "estimate", "-s", "toy", "--json")
     assert finished.returncode == 0, finished.stderr
     estimate = json.loads(finished.stdout)
-    assert estimate["after"]["usd_per_hour"] == 41.0
-    assert [resource["name"] for resource in estimate["resources"]] == ["train-1", "train-2"]
+    assert estimate["total"]["usd_per_hour"] == 41.0
+    assert [(pool["pool"], pool["machine"], pool["count"]) for pool in estimate["pools"]] == [
+        ("train", "toy-gpu-8", 2.0)
+    ]
     assert estimate["unpriced"] == []
 
 
