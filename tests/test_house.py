@@ -24,7 +24,7 @@ def test_file_and_functions_fit_in_the_head(path):
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_room_says_what_it_does_and_offers_what_it_names(room):
+def test_rooms_have_a_docstring_and_export_their_names(room):
     module = importlib.import_module(f"gpufleet.{room}")
     assert len(module.__doc__ or "") > 80
     assert sorted(module.__all__, key=str.lower)

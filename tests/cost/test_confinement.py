@@ -435,7 +435,9 @@ def test_without_namespaces_one_line_says_so_and_environment_and_processes_are_k
         "if os.fork() == 0:\n        os.write(w, str(os.getpid()).encode())\n        for",
     )
     expression = "str((dict(os.environ), os.read(r, 20)))"
-    root = hostile(f"import os\nr, w = os.pipe()\n{grandchild}" + COMPONENT.format(name="'c'", said=expression))
+    root = hostile(
+        f"import os\nr, w = os.pipe()\n{grandchild}" + COMPONENT.format(name="'c'", said=expression)
+    )
     code = (
         "from pathlib import Path; from gpufleet import cost;"
         f"print(cost.evaluate(Path({str(root)!r}), 'dev')[0].inputs['said'])"

@@ -91,7 +91,9 @@ def probe_server(keys, tmp_path):
 
     def run(port, key="mine", known="host", timeout=5.0):
         hosts = tmp_path / "known_hosts"
-        hosts.write_text(f"[127.0.0.1]:{port} ssh-rsa {generated_keys[known].get_base64()}\n" if known else "")
+        hosts.write_text(
+            f"[127.0.0.1]:{port} ssh-rsa {generated_keys[known].get_base64()}\n" if known else ""
+        )
         answers = probe(
             ["127.0.0.1"], user="root", key=folder / key, known_hosts=hosts, port=port, timeout=timeout
         )

@@ -8,9 +8,9 @@ import importlib
 from functools import cache
 from typing import Any
 
-import yaml
 from ansible.plugins.action import ActionBase
 
+from gpufleet.boundary import decode_yaml
 from gpufleet.errors import InputError
 
 MODULES = "ansible_collections.gpufleet.fleet.plugins.modules"
@@ -20,7 +20,7 @@ SPEC_KEYS = ("type", "elements", "required", "default", "choices")
 @cache
 def documented_options(name: str) -> dict[str, dict[str, Any]]:
     """Return the argument specification that the documentation of an action's module describes."""
-    documentation = yaml.safe_load(importlib.import_module(f"{MODULES}.{name}").DOCUMENTATION)
+    documentation = decode_yaml(importlib.import_module(f"{MODULES}.{name}").DOCUMENTATION, name)
     return {
         option: {key: entry[key] for key in SPEC_KEYS if key in entry}
         for option, entry in documentation["options"].items()
