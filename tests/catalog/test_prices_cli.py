@@ -85,7 +85,7 @@ def test_mistakes_are_one_line_and_exit_code_2(prices, arguments, message):
 
 
 @pytest.mark.parametrize(
-    "arguments", [("--purchase", "barter"), ("--count", "0"), ("--on", "soon"), ("--max", "-1")]
+    "arguments", [("--purchase", "barter"), ("--count", "0"), ("--date", "soon"), ("--max", "-1")]
 )
 def test_wrong_options_are_refused_by_name(prices, arguments):
     done = prices(*arguments)
@@ -109,7 +109,7 @@ def test_a_file_comes_in_is_said_to_be_known_and_changes_the_list(prices, tmp_pa
         "us-west-2",
         "--purchase",
         "on_demand",
-        "--on",
+        "--date",
         "2026-10-31",
         "--json",
     )

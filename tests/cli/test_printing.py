@@ -162,7 +162,7 @@ def hostile(hostile_registry, shared_project, monkeypatch):
         ["configure", "--play", HOSTILE],
         ["configure", "-e", HOSTILE],
         ["cost", "estimate", "-s", HOSTILE],
-        ["cost", "buys", "--budget", HOSTILE],
+        ["cost", "budget", "--budget", HOSTILE],
         ["prices", HOSTILE],
         ["prices", "check", HOSTILE],
         ["size", "--model", HOSTILE],

@@ -127,4 +127,4 @@ def test_command_line_offers_the_toy_cloud(run_toy):
     finished = run_toy("prices", "--cloud", "toy", "--json")
     assert finished.returncode == 0, finished.stderr
     assert [offer["machine"] for offer in json.loads(finished.stdout)["offers"]] == ["toy-gpu-8"]
-    assert "toy" in run_toy("cost", "buys", "--help").stdout
+    assert "toy" in run_toy("cost", "budget", "--help").stdout

@@ -49,16 +49,16 @@ def test_each_machine_and_purchase_is_there_once_in_its_cheapest_region():
 
 
 def test_budget_ranges_on_the_command_line(gpufleet, tmp_path):
-    done = gpufleet("cost", "buys", "--budget", "200-500", "--accelerators", "T4", cwd=tmp_path)
+    done = gpufleet("cost", "budget", "--budget", "200-500", "--accelerators", "T4", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "$200.00 a month buys, one of:" in done.stdout
     assert "$500.00 a month buys, one of:" in done.stdout
-    document = json.loads(gpufleet("cost", "buys", "--budget", "500", "--json", cwd=tmp_path).stdout)
+    document = json.loads(gpufleet("cost", "budget", "--budget", "500", "--json", cwd=tmp_path).stdout)
     assert document[0]["buys"][0]["price"]["source"]
 
 
 @pytest.mark.parametrize("budget", ["0", "lots", "500-200", "-5", "1e3"])
 def test_an_invalid_amount_is_a_one_line_error(gpufleet, tmp_path, budget):
-    done = gpufleet("cost", "buys", f"--budget={budget}", cwd=tmp_path)
+    done = gpufleet("cost", "budget", f"--budget={budget}", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1

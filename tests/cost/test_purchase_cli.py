@@ -26,7 +26,7 @@ def test_break_even_accepts_a_price_from_the_command_line(gpufleet, project):
 
 
 def test_what_if_of_a_stack(gpufleet, project):
-    done = gpufleet("cost", "whatif", "-s", "production", "--json", cwd=project)
+    done = gpufleet("cost", "what-if", "-s", "production", "--json", cwd=project)
     assert done.returncode == 0, done.stderr
     rows = {row["pool"]: row for row in json.loads(done.stdout)}
     assert rows["serve"]["cheapest"] == "reserved_3y"  # dearer on spot: the catalogue's own prices
@@ -45,7 +45,7 @@ def test_the_project_s_own_commitments_are_found(gpufleet, project, repo_root):
 
 
 def test_ownership_writes_plot_page_and_json(gpufleet, project):
-    arguments = ("cost", "ownership", "blades-1", "--no-storage")
+    arguments = ("cost", "tco", "blades-1", "--no-storage")
     done = gpufleet(*arguments, "--json", "--svg", "plot.svg", "--html", "page.html", cwd=project)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
@@ -60,13 +60,13 @@ def test_ownership_writes_plot_page_and_json(gpufleet, project):
     [
         (["breakeven", "--machine", "nosuch", "--region", "r"], "unknown machine 'nosuch'"),
         (["breakeven", "--machine", "g5.2xlarge", "--region", "mars"], "no price of g5.2xlarge in mars"),
-        (["ownership", "nosuch"], "no such rack file"),
+        (["tco", "nosuch"], "no such rack file"),
         (
-            ["ownership", "blades-1", "--region", "mars"],
+            ["tco", "blades-1", "--region", "mars"],
             "--region: no on_demand price in mars of a machine",
         ),
         (
-            ["ownership", "blades-1", "--svg", "/nosuch/plot.svg"],
+            ["tco", "blades-1", "--svg", "/nosuch/plot.svg"],
             "/nosuch/plot.svg: cannot be written: No such file",
         ),
         (["estimate", "-s", "dev", "--commitments", "none.yaml"], "none.yaml: no such file"),

@@ -20,16 +20,16 @@ from gpufleet.cli import output
 from gpufleet.errors import EnvironmentFault, GpufleetError
 
 VERBS = {
-    "doctor": "What is installed, what is missing, how to get it",
-    "prices": "What machines cost, where, how they are bought; how old these prices are",
-    "size": "What a workload needs, how fast it runs, what it costs, and on what",
-    "compare": "Accelerators compared: facts, a model's speed, per watt, per dollar",
-    "cost": "What the declared fleet costs, and what a change to it would cost",
-    "rehearse": "An offline rehearsal: simulated clouds and a rack of booted hosts",
-    "nodes": "The registry of every node: state, holds, history, sync",
-    "configure": "Run the playbooks on the fleet, with live progress",
-    "burnin": "Results and verdicts of burn-in, thresholds, judging again",
-    "console": "The fleet, its money and its burn-in as read-only pages",
+    "doctor": "Check what is installed and install what is missing",
+    "prices": "Find, import and refresh prices of machines",
+    "size": "Size a workload: memory, speed, power, cost, ranked plans",
+    "compare": "Compare accelerators: specifications, speed of a model, per watt, per dollar",
+    "cost": "Estimate the cost of the declared fleet and of changes to it",
+    "rehearse": "Rehearse offline: simulated clouds and racks of booted hosts",
+    "nodes": "Manage the registry of nodes: sync, state, holds, history",
+    "configure": "Run the playbooks on the fleet",
+    "burnin": "Run burn-in, show results and thresholds, judge again",
+    "console": "Write a report page: fleet, cost, burn-in",
 }
 
 
@@ -57,7 +57,7 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="gpufleet")
 def gpufleet() -> None:
-    """One declared spec to a sized, provisioned, priced, inventoried, burnt-in GPU fleet."""
+    """Size, provision, price, inventory, configure and burn in a GPU fleet from one declared spec."""
 
 
 def refuse_stale_rehearsal(verb: str) -> None:

@@ -15,14 +15,17 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 
 @click.group(name="burnin")
 def command() -> None:
-    """Results and verdicts of burn-in, thresholds, judging again."""
+    """Run burn-in, show results and thresholds, judge again."""
 
 
 @command.command()
 @click.argument("nodes", nargs=-1)
 @json_option
 def run(nodes: tuple[str, ...], as_json: bool) -> None:
-    """Burn in these nodes, ready ones too; without names, every new node. Progress goes to standard error."""
+    """Run burn-in on these nodes, including ready ones; without names, on every new node.
+
+    Progress goes to standard error.
+    """
     from gpufleet import paths
     from gpufleet.operations import configure, playbook_run
 
@@ -54,11 +57,11 @@ def report(node: str | None, attempt: str | None, as_json: bool) -> None:
 @command.command()
 @click.argument("node", required=False)
 @click.option(
-    "--apply", "apply_changes", is_flag=True, help="Store the new verdicts and let them move the nodes."
+    "--apply", "apply_changes", is_flag=True, help="Store the new verdicts, which change the nodes' states."
 )
 @json_option
 def rejudge(node: str | None, apply_changes: bool, as_json: bool) -> None:
-    """Judge the newest stored records again by today's thresholds; show what would change."""
+    """Apply today's thresholds to the newest stored records; print what would change."""
     from gpufleet.operations import burnin
 
     changes = burnin.rejudge(node, apply_changes=apply_changes)
@@ -66,13 +69,15 @@ def rejudge(node: str | None, apply_changes: bool, as_json: bool) -> None:
 
 
 @command.command()
-@click.option("--kind", help="Only what judges nodes of this kind.")
+@click.option("--kind", help="Only thresholds for nodes of this kind.")
 @click.option(
-    "--measure", is_flag=True, help="Measure this machine at a rehearsal's pace; print what it reaches."
+    "--measure",
+    is_flag=True,
+    help="Measure this machine with the rehearsal's parameters and print the results.",
 )
 @json_option
 def thresholds(kind: str | None, measure: bool, as_json: bool) -> None:
-    """Show every threshold with its source, and check that each is plausible."""
+    """Show all thresholds with their sources, and check that they are plausible."""
     from gpufleet.operations import burnin
 
     if measure:

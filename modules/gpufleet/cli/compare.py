@@ -16,18 +16,20 @@ OUTPUT_FILE = click.Path(dir_okay=False, path_type=Path)
 
 @click.command(name="compare")
 @click.argument("accelerators", nargs=-1, metavar="[ACCELERATOR]...")
-@click.option("--model", default="", help="Tokens per second for that model, per watt and per dollar.")
+@click.option(
+    "--model", default="", help="Also compare tokens per second of this model, per watt and per dollar."
+)
 @click.option("--task", default="", help="inference (default), full_finetune, lora, qlora, dpo or pretrain.")
 @click.option("--precision", default="", help="bf16 (default), fp8, q4_k_m ... of the model's weights.")
 @click.option("--context", default="", help="Tokens of a sequence, or IN/OUT.")
-@click.option("--batch", default="", help="Streams at once, or max; training: micro-batch per device.")
-@click.option("--engine", default="", help="The same engine on all; default: the usual one of each.")
+@click.option("--batch", default="", help="Parallel streams, or max; training: micro-batch per device.")
+@click.option("--engine", default="", help="Engine for all accelerators; default: by hardware.")
 @click.option(
-    "--plot", "plots", multiple=True, type=click.Choice(PLOTS), help="Which plot (several for a page)."
+    "--plot", "plots", multiple=True, type=click.Choice(PLOTS), help="A plot (may be repeated with --html)."
 )
 @click.option("--svg", "svg_file", type=OUTPUT_FILE, metavar="FILE", help="Write one plot.")
 @click.option(
-    "--html", "html_file", type=OUTPUT_FILE, metavar="FILE", help="Write a page of plots and figures."
+    "--html", "html_file", type=OUTPUT_FILE, metavar="FILE", help="Write a page with plots and figures."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(

@@ -22,35 +22,36 @@ from gpufleet.cli import output
     "--burn-in", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True,
     help="auto measures nodes that are not ready yet; always, ready ones too.",
 )  # fmt: skip
-@click.option("--check", is_flag=True, help="Say what would change; change nothing.")
+@click.option("--check", is_flag=True, help="Print what would change; change nothing.")
 @click.option(
     "-e",
     "--extra-var",
     "extra_vars",
     multiple=True,
     metavar="KEY=VALUE|@FILE",
-    help="A variable for the play, or a YAML or JSON file of them: what is secret belongs in a file.",
+    help="A variable for the play, or a YAML or JSON file with variables. Use a file for secrets.",
 )
-@click.option(
-    "--workers", metavar="HOST,…", help="Run by shards on these hosts, reached over SSH (docs/runs.md)."
-)
+@click.option("--workers", metavar="HOST,…", help="Run in shards on these hosts over SSH (docs/runs.md).")
 @click.option(
     "--shard-by", type=click.Choice(["rack", "pool"]), default="rack", show_default=True,
-    help="What one worker configures at a time.",
+    help="Unit of work of a worker.",
 )  # fmt: skip
 @click.option(
-    "--shard-size", type=click.IntRange(min=0), default=0, help="At most so many hosts a shard; 0: any."
+    "--shard-size",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Maximum number of hosts per shard; 0: no limit.",
 )
 @click.option(
     "--resume", is_flag=False, flag_value="", metavar="[RUN]",
-    help="Resume a run (the newest) on the hosts that it has not done.",
+    help="Resume a run (default: the newest) on its unfinished hosts.",
 )  # fmt: skip
 @click.option(
     "--pack", type=click.Path(path_type=Path), metavar="FOLDER",
-    help="Run nothing: write the run as a folder for `ansible-runner transmit` (Receptor, AWX).",
+    help="Do not run: write a folder for `ansible-runner transmit` (Receptor, AWX).",
 )  # fmt: skip
-@click.option("--plan", is_flag=True, help="Say which GPU driver each host needs and why; change nothing.")
-@click.option("--sources", is_flag=True, help="With --plan: say where each rule comes from.")
+@click.option("--plan", is_flag=True, help="Print which GPU driver each host needs and why; change nothing.")
+@click.option("--sources", is_flag=True, help="With --plan: print the source of each rule.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     *,

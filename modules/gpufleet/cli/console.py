@@ -18,10 +18,10 @@ from gpufleet.cli import output
     "--cost",
     "cost_file",
     type=click.Path(path_type=Path),
-    help="A `cost diff --format json` to show with it.",
+    help="A file from `cost diff --format json` to include.",
 )
 def command(stack: str, target: Path, cost_file: Path | None) -> None:
-    """Write one self-contained page: fleet by state, reasons, cost difference, burn-in with plots."""
+    """Write one self-contained page: nodes by state, reasons, cost difference, burn-in with plots."""
     from gpufleet import console
 
     data = console.write_report(target, stack, cost_file)

@@ -13,12 +13,12 @@ import click
 from gpufleet import cost, paths
 from gpufleet.boundary import ENGINE_DOCUMENT, read_stream, read_text
 from gpufleet.cli import output
-from gpufleet.cli.cost_buying import breakeven, whatif
-from gpufleet.cli.cost_buys import buys
+from gpufleet.cli.cost_budget import budget_command
 from gpufleet.cli.cost_comment import comment
 from gpufleet.cli.cost_output import dates, output_options, write
-from gpufleet.cli.cost_ownership import ownership
 from gpufleet.cli.cost_pack import policy_pack
+from gpufleet.cli.cost_purchase import breakeven, what_if
+from gpufleet.cli.cost_tco import tco_command
 from gpufleet.cost import CostDiff, CostOptions, Estimate
 from gpufleet.engine import name_source_in_errors, read_document, read_events
 from gpufleet.errors import AnswerIsNo, InputError
@@ -26,25 +26,29 @@ from gpufleet.errors import AnswerIsNo, InputError
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 STACK = click.option("-s", "--stack", help="The stack, as in stacks/Pulumi.STACK.yaml.")
 CONFIG_FILE = click.option(
-    "--config-file", type=click.Path(path_type=Path), help="Use this file as the stack's: what if?"
+    "--config-file", type=click.Path(path_type=Path), help="Use this file instead of the stack's."
 )
-JSON = click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+JSON = click.option("--json", "as_json", is_flag=True, help="Short for --format json.")
 STATE = click.option("--state", metavar="FILE", help="Read `pulumi stack export`; - is standard input.")
 PROJECT = click.option(
     "--project",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Any Pulumi Python project; default: the one here.",
+    help="Any Pulumi Python project; default: the current one.",
 )
 USAGE = click.option(
-    "--usage", "usage_file", type=click.Path(path_type=Path), metavar="FILE", help="Hours, sizes, gigabytes."
+    "--usage",
+    "usage_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Usage file: hours, group sizes, traffic.",
 )
 COMMITMENTS = click.option(
     "--commitments",
     "commitments_file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="What is bought already; default: commitments.yaml beside Pulumi.yaml.",
+    help="Existing commitments; default: commitments.yaml next to Pulumi.yaml.",
 )
 TIME_LIMIT = click.option(
     "--time-limit",
@@ -52,7 +56,7 @@ TIME_LIMIT = click.option(
     type=click.FloatRange(min=0, min_open=True),
     default=cost.TIME_LIMIT_S,
     show_default=True,
-    help="Seconds that the Pulumi program may take.",
+    help="Time limit of the Pulumi program in seconds.",
 )
 TRUST = click.option(
     "--trust-program",
@@ -71,15 +75,15 @@ def program_options(verb: Verb) -> Verb:
 
 @click.group()
 def command() -> None:
-    """Show what the declared fleet costs, and what a change to it would cost; no engine, no credentials."""
+    """Estimate the cost of the declared fleet and of changes, without engine or credentials."""
 
 
-command.add_command(buys)
+command.add_command(budget_command)
 command.add_command(comment)
 command.add_command(breakeven)
-command.add_command(ownership)
+command.add_command(tco_command)
 command.add_command(policy_pack)
-command.add_command(whatif)
+command.add_command(what_if)
 
 
 @command.command()
@@ -97,7 +101,7 @@ def estimate(
     trusted: bool,
     **of: Any,
 ) -> None:
-    """Price a stack by pool: per hour, per month, range, budget, and the prices behind it."""
+    """Price a stack by pool: per hour, per month, range, budget, price sources."""
     commitments = _commitments(commitments_file, of["project"])
     answer = _estimate(CostOptions(None, _usage(usage_file), limit_s, commitments, trusted=trusted), **of)
     written = "json" if as_json else form
@@ -110,11 +114,18 @@ def estimate(
 @click.option(
     "--preview", metavar="FILE", help="Read `pulumi preview --json --show-sames`; - is standard input."
 )
-@click.option("--event-log", metavar="FILE", help="Read what `pulumi preview --event-log FILE` wrote; or -.")
+@click.option(
+    "--event-log",
+    metavar="FILE",
+    help="Read the output of `pulumi preview --event-log FILE`; - is standard input.",
+)
 @program_options
 @output_options
 @click.option(
-    "--policy", "policy_file", type=click.Path(path_type=Path), help="Limits; exit code 1 if broken."
+    "--policy",
+    "policy_file",
+    type=click.Path(path_type=Path),
+    help="File with limits; exit code 1 if one is broken.",
 )
 def diff(
     *,
@@ -130,7 +141,7 @@ def diff(
     trusted: bool,
     **of: Any,
 ) -> None:
-    """Price a change: the working tree against a git ref or a state, or the two sides of a preview."""
+    """Price a change: the working tree against a git ref or a state, or both sides of a preview."""
     policy = cost.load_policy(policy_file) if policy_file else None
     held = _commitments(commitments_file, of["project"])
     days = dates(prices_before, prices_after)

@@ -17,13 +17,19 @@ COMMENT = Limits(bytes=1 << 20)
 
 
 @click.command()
-@click.option("--provider", type=click.Choice(["github", "gitlab"]), help="Default: whose CI this runs on.")
+@click.option(
+    "--provider",
+    type=click.Choice(["github", "gitlab"]),
+    help="Default: the CI system that runs this command.",
+)
 @click.option("--repo", help="OWNER/NAME, or GitLab's project path or number; default: the CI system's.")
 @click.option("--pr", "number", type=click.IntRange(min=1), help="The pull or merge request's number.")
-@click.option("--file", default="-", show_default=True, help="What `cost diff --format markdown` wrote.")
-@click.option("--author", default="", help="Whose comments are ours; default: whose token it is.")
-@click.option("--head-sha", default="", help="Write only while the request is at this commit.")
-@click.option("--head", default="", help="OWNER:BRANCH on GitHub: find the request by it and --head-sha.")
+@click.option("--file", default="-", show_default=True, help="The output of `cost diff --format markdown`.")
+@click.option("--author", default="", help="Author of the existing comment; default: the owner of the token.")
+@click.option("--head-sha", default="", help="Write only if the pull request is at this commit.")
+@click.option(
+    "--head", default="", help="OWNER:BRANCH on GitHub: find the pull request by it and --head-sha."
+)
 def comment(
     *,
     provider: str | None,
@@ -34,7 +40,7 @@ def comment(
     head_sha: str,
     head: str,
 ) -> None:
-    """Write the cost comment, or bring the one that is there up to date."""
+    """Create or update the cost comment of a pull request."""
     from gpufleet.cost.analysis import comment as comments
 
     text = _read(file)

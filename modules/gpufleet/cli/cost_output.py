@@ -23,22 +23,24 @@ def output_options(verb: Verb) -> Verb:
     """Add the form and place of the answer, and the days whose prices it takes."""
     options = (
         click.option("--format", "form", type=click.Choice(list(DIFF_FORMATS)), help="Default: table."),
-        click.option("--json", "as_json", is_flag=True, help="The same as --format json."),
+        click.option("--json", "as_json", is_flag=True, help="Short for --format json."),
         click.option(
             "--output",
             "outputs",
             type=click.Path(path_type=Path),
             multiple=True,
             metavar="FILE",
-            help=f"Write there; several, each in the form of its ending ({', '.join(ENDINGS)}) or --format's.",
+            help=f"Write a file in the format of its extension ({', '.join(ENDINGS)}) or of --format; repeatable.",
         ),
         click.option(
             "--prices-before",
             type=DAY,
             metavar="DATE",
-            help="Price the old side as of this day (2026-07-01).",
+            help="Price the old side with the prices of this day (2026-07-01).",
         ),
-        click.option("--prices-after", type=DAY, metavar="DATE", help="Price the new side as of this day."),
+        click.option(
+            "--prices-after", type=DAY, metavar="DATE", help="Price the new side with the prices of this day."
+        ),
     )
     for option in reversed(options):
         verb = option(verb)

@@ -12,9 +12,11 @@ from gpufleet.cli import output
 
 @click.command("policy-pack")
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--policy", "policy_file", type=click.Path(path_type=Path), help="Rules to include.")
+@click.option(
+    "--policy", "policy_file", type=click.Path(path_type=Path), help="File with the limits to include."
+)
 def policy_pack(*, folder: Path, policy_file: Path | None) -> None:
-    """Write a policy pack for `pulumi preview --policy-pack FOLDER/gpufleet-cost.sh` that asks these rules."""
+    """Write a policy pack with these limits for `pulumi preview --policy-pack FOLDER/gpufleet-cost.sh`."""
     from gpufleet.cost.analysis.policy import load_policy
     from gpufleet.cost.analysis.policy.pack import PROGRAM, write_pack
 

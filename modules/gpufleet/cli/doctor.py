@@ -12,12 +12,12 @@ from gpufleet.cli import output
 
 @click.command(name="doctor")
 @click.option(
-    "--fix", is_flag=True, help="Bring what is missing: Debian packages (as root), the Pulumi engine."
+    "--fix", is_flag=True, help="Install what is missing: Debian packages (as root), the Pulumi engine."
 )
-@click.option("--tests", is_flag=True, help="With --fix: what the test suite needs as well.")
+@click.option("--tests", is_flag=True, help="With --fix: also install the requirements of the test suite.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(fix: bool, tests: bool, as_json: bool) -> None:
-    """List what this machine has and what is missing; exit 3 when something required is missing."""
+    """List installed and missing requirements; exit code 3 if a required one is missing."""
     from gpufleet.errors import EnvironmentFault
     from gpufleet.rehearsal import machine
 

@@ -12,7 +12,7 @@ import click
 from gpufleet.cli import nodes_life, output
 
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-reason_option = click.option("--reason", required=True, help="Why; kept in the node's history.")
+reason_option = click.option("--reason", required=True, help="The reason, for the node's history.")
 
 
 def _print(data: Any, as_json: bool, lines: Iterable[str]) -> None:
@@ -24,17 +24,17 @@ def _print(data: Any, as_json: bool, lines: Iterable[str]) -> None:
 
 @click.group()
 def command() -> None:
-    """See and change the registry: who every node is, its state, what is known of it from where."""
+    """Show and change the registry: identity, state, and the source of each value."""
 
 
 @command.command()
-@click.option("-s", "--stack", required=True, help="The stack whose nodes to bring in.")
+@click.option("-s", "--stack", required=True, help="The stack to read nodes from.")
 @click.option(
     "--state", "state_file", type=click.Path(path_type=Path), help="A `pulumi stack export` to read."
 )
 @click.option("--address-book", type=click.Path(path_type=Path), help="JSON: {'rack/slot': 'address'}.")
-@click.option("--cloud-api", is_flag=True, help="Also ask AWS for its instances (needs credentials).")
-@click.option("--probe", is_flag=True, help="Also ask every node over SSH who it is.")
+@click.option("--cloud-api", is_flag=True, help="Also query AWS for instances (needs credentials).")
+@click.option("--probe", is_flag=True, help="Also query every node over SSH for its identity.")
 @as_json_option
 def sync(stack: str, as_json: bool, **options: Any) -> None:
     """Read racks, workstations, Pulumi state and addresses into the registry."""
@@ -64,10 +64,10 @@ def ingest(artifacts: Path, as_json: bool) -> None:
 @click.option("--state", help="Only nodes in this state.")
 @click.option("--rack", help="Only nodes of this rack.")
 @click.option("--pool", help="Only nodes of this pool.")
-@click.option("--fold", "as_ranges", is_flag=True, help="One line a state, nodes as ranges.")
+@click.option("--fold", "as_ranges", is_flag=True, help="One line per state, with node ranges.")
 @as_json_option
 def list_(as_ranges: bool, as_json: bool, **options: Any) -> None:
-    """List nodes: all of them, or those named (blade[01-03]) or filtered."""
+    """List all nodes, or some by name (blade[01-03]) or filter."""
     from gpufleet.operations import show as view
 
     with view.open_registry() as registry:
@@ -83,7 +83,7 @@ def list_(as_ranges: bool, as_json: bool, **options: Any) -> None:
 @click.argument("node")
 @as_json_option
 def show(node: str, as_json: bool) -> None:
-    """Show everything known of a node, each value with its source and age."""
+    """Show all values of a node with source and age."""
     from gpufleet.operations import show as view
 
     with view.open_registry() as registry:
@@ -95,7 +95,7 @@ def show(node: str, as_json: bool) -> None:
 @click.argument("node")
 @as_json_option
 def history(node: str, as_json: bool) -> None:
-    """Show what happened to a node, oldest first."""
+    """Show the history of a node, oldest first."""
     from gpufleet.operations import show as view
 
     with view.open_registry() as registry:
@@ -109,9 +109,9 @@ def history(node: str, as_json: bool) -> None:
 @command.command()
 @as_json_option
 def drivers(as_json: bool) -> None:
-    """Compare drivers, libraries, fabric managers, CUDA and holds; exit code 1 where nodes do not agree.
+    """Compare drivers, libraries, fabric managers, CUDA and package holds; exit code 1 if nodes differ.
 
-    Reads what the plays drivers, reboot and driver_check left in the registry.
+    Uses the reports of the plays drivers, reboot and driver_check in the registry.
     """
     from gpufleet.operations import drivers as operation
 
@@ -129,7 +129,7 @@ hold_argument = click.argument("kind", metavar="drift|cost|security|operator")
 @hold_argument
 @reason_option
 def hold(nodes: str, kind: str, reason: str) -> None:
-    """Keep nodes from use without changing their state: a name, or a range such as blade[01-03]."""
+    """Put a hold on nodes: no jobs there, same state. Nodes are names or ranges such as blade[01-03]."""
     from gpufleet.operations import node_change
 
     _apply_change(node_change.hold_nodes, nodes, kind, reason)
@@ -140,7 +140,7 @@ def hold(nodes: str, kind: str, reason: str) -> None:
 @hold_argument
 @reason_option
 def release(nodes: str, kind: str, reason: str) -> None:
-    """Release nodes from a hold."""
+    """Remove a hold from nodes."""
     from gpufleet.operations import node_change
 
     _apply_change(node_change.release_nodes, nodes, kind, reason)
@@ -151,7 +151,7 @@ def release(nodes: str, kind: str, reason: str) -> None:
 @click.argument("to", metavar="STATE")
 @reason_option
 def state(nodes: str, to: str, reason: str) -> None:
-    """Move nodes to another state, all or none; the table of legal moves decides."""
+    """Move nodes to another state, all or none; illegal moves are refused."""
     from gpufleet.operations import node_change
 
     _apply_change(node_change.move_nodes, nodes, to, reason)

@@ -14,9 +14,9 @@ from gpufleet.cli import output
 @click.command()
 @click.option(
     "--format", "kind", type=click.Choice(["cloud-init"]), default="cloud-init", show_default=True,
-    help="What to write: the first boot of a rack's nodes.",
+    help="Format of the first-boot files.",
 )  # fmt: skip
-@click.option("--rack", required=True, help="A rack of inventory/, by name; its file says how nodes boot.")
+@click.option("--rack", required=True, help="A rack of inventory/; its file describes the boot.")
 @click.option("--node", "nodes", multiple=True, metavar="NODE|RANGE", help="Only these nodes.")
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), help="Default: .gpufleet/export/RACK."
@@ -24,11 +24,11 @@ from gpufleet.cli import output
 @click.option(
     "--known-hosts",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Also put the host keys into this file.",
+    help="Also add the host keys to this file.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def export(kind: str, as_json: bool, **options: Any) -> None:  # noqa: ARG001 - one format so far
-    """Write what a rack's nodes boot with first: cloud-init, firmware settings, netboot, host keys."""
+    """Write the first-boot files of a rack's nodes: cloud-init, firmware settings, netboot, host keys."""
     from gpufleet.operations import export as operation
 
     result = operation.export_first_boot(operation.Request(**options))
@@ -40,22 +40,25 @@ def export(kind: str, as_json: bool, **options: Any) -> None:  # noqa: ARG001 - 
 
 @click.command()
 @click.argument("node")
-@click.option("--reason", required=True, help="Why; kept in the node's history and in the certificate.")
-@click.option("--wipe", is_flag=True, help="Wipe its drives first: a plan, its serial typed, evidence.")
-@click.option("--confirm", metavar="SERIAL", help="The node's serial, instead of being asked for it.")
+@click.option("--reason", required=True, help="The reason, for the node's history and the certificate.")
+@click.option("--wipe", is_flag=True, help="Wipe its drives first, with a plan, a confirmation and evidence.")
+@click.option("--confirm", metavar="SERIAL", help="The node's serial, instead of the prompt.")
 @click.option(
-    "--method", default="auto", show_default=True, help="How to wipe; auto is the surest a drive knows."
+    "--method",
+    default="auto",
+    show_default=True,
+    help="Wipe method; auto is the safest one that a drive supports.",
 )
-@click.option("--force", is_flag=True, help="Although a job runs there.")
-@click.option("--yes", is_flag=True, help="Retire without asking for the node's name; not with --wipe.")
+@click.option("--force", is_flag=True, help="Retire it even if a job runs there.")
+@click.option("--yes", is_flag=True, help="Do not ask for the node's name; not with --wipe.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def retire(as_json: bool, **options: Any) -> None:
-    """End a node's life: drain it, wipe it where asked, forget its keys and address.
+    """Retire a node: drain it, optionally wipe it, remove its keys and address.
 
-    Asks for the node's name first; without a terminal it needs --yes.
+    Asks for the node's name; without a terminal it needs --yes.
 
-    With --wipe the plan comes first: which drives, by serial, are wiped how, and which are left and why. Nothing is
-    touched before the node's serial is typed.
+    With --wipe it first prints the plan: which drives are wiped, by which method, and which are not and why.
+    Nothing changes before you type the node's serial.
     """
     from gpufleet import paths
     from gpufleet.operations import retire as operation

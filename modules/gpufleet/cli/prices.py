@@ -26,16 +26,18 @@ ORIGIN = (
         default="auto",
         show_default=True,
     ),
-    click.option("--cloud", default="", help="Whose prices they are, where the file does not say."),
-    click.option("--as-of", type=DAY, help="The day they date from, where the file does not say."),
-    click.option("--source", default="", help="Where they come from, where the file does not say."),
+    click.option("--cloud", default="", help="The cloud of the prices, if the file does not contain it."),
+    click.option("--as-of", type=DAY, help="The date of the prices, if the file does not contain it."),
+    click.option("--source", default="", help="The source of the prices, if the file does not contain it."),
 )
 
 
 @click.group(invoke_without_command=True)
-@click.option("--gpu", "--accelerator", "gpu", help="An accelerator, or words of its name: h100, a100 80gb.")
+@click.option("--gpu", "--accelerator", "gpu", help="An accelerator, or parts of its name: h100, a100 80gb.")
 @click.option(
-    "--count", type=click.IntRange(1), help="So many accelerators in all: as many machines as that takes."
+    "--count",
+    type=click.IntRange(1),
+    help="Total number of accelerators: prices are for all machines that provide them.",
 )
 @click.option("--cloud", help="aws, gcp or azure.")
 @click.option("--region")
@@ -45,14 +47,20 @@ ORIGIN = (
     "--max",
     "max_usd_per_hour",
     type=click.FloatRange(0),
-    help="At most so many USD per hour of what is compared.",
+    help="Maximum price in USD per hour.",
 )
 @click.option(
-    "--by", type=click.Choice(["machine", "accelerator"]), help="Compare whole machines, or accelerators."
+    "--by",
+    type=click.Choice(["machine", "accelerator"]),
+    help="Sort by price per machine or per accelerator.",
 )
-@click.option("--on", type=DAY, help="As the catalogue stood on that day.")
+@click.option("--date", "price_date", type=DAY, help="Use the prices of that day.")
 @click.option(
-    "--limit", type=click.IntRange(0), default=20, show_default=True, help="Show so many; 0 is all."
+    "--limit",
+    type=click.IntRange(0),
+    default=20,
+    show_default=True,
+    help="Maximum number of rows; 0 shows all.",
 )
 @JSON
 @click.pass_context
@@ -66,11 +74,11 @@ def command(  # noqa: PLR0917 - click hands each option over by name
     purchase: str | None,
     max_usd_per_hour: float | None,
     by: str | None,
-    on: datetime | None,
+    price_date: datetime | None,
     limit: int,
     as_json: bool,
 ) -> None:
-    """List what can be bought, cheapest first, each price with its age and source."""
+    """List machine prices, cheapest first, with date and source."""
     if ctx.invoked_subcommand:
         return
     from gpufleet.catalog.offer import check_accelerator_name, search_offers
@@ -81,13 +89,13 @@ def command(  # noqa: PLR0917 - click hands each option over by name
     offers = search_offers(
         cloud=cloud, region=region, machine=machine, purchase=purchase, accelerator=gpu, count=count,
         max_usd_per_hour=max_usd_per_hour,
-        on_date=on.date() if on else None,
+        on_date=price_date.date() if price_date else None,
         compare_by="accelerator" if by == "accelerator" or (gpu and not by) else "machine",
         limit=limit + 1 if limit else None,
     )  # fmt: skip
     shown = report.offers_as_dicts(list(islice(offers, limit or None)), count, date.today())  # noqa: DTZ011 - a day
     more = next(iter(offers), None) is not None
-    if machine and not shown and _parts(machine, cloud, region, purchase, on, as_json=as_json):
+    if machine and not shown and _parts(machine, cloud, region, purchase, price_date, as_json=as_json):
         return
     if as_json:
         output.print_rendered(
@@ -104,7 +112,7 @@ def _parts(
     cloud: str | None,
     region: str | None,
     purchase: str | None,
-    on: datetime | None,
+    price_date: datetime | None,
     *,
     as_json: bool,
 ) -> bool:
@@ -112,7 +120,7 @@ def _parts(
     from gpufleet.catalog.prices import report
     from gpufleet.catalog.prices.part_offer import search_part_offers
 
-    day = on.date() if on else None
+    day = price_date.date() if price_date else None
     parts = report.parts_as_dicts(
         search_part_offers(name, cloud=cloud, region=region, purchase=purchase, on_date=day)
     )
@@ -126,7 +134,7 @@ def _parts(
 @command.command()
 @JSON
 def status(as_json: bool) -> None:
-    """Show how old the prices are, what they cover, where they come from and what was set apart."""
+    """Show age, coverage and sources of the prices, and the excluded rows."""
     from gpufleet.catalog.prices import report
     from gpufleet.catalog.prices.status import read_status as look
 
@@ -143,20 +151,20 @@ def status(as_json: bool) -> None:
     multiple=True,
     type=click.Choice(SOURCE_NAMES),
     metavar="NAME",
-    help="Only this source; several.",
+    help="Only this source; may be given several times.",
 )
-@click.option("--again", is_flag=True, help="Read once more what was read on this day.")
-@click.option("--accept", multiple=True, metavar="CODE", help="Take rows with this finding all the same.")
+@click.option("--force", is_flag=True, help="Read again what was already read today.")
+@click.option("--accept", multiple=True, metavar="CODE", help="Import rows with this finding anyway.")
 @JSON
 def refresh(  # noqa: PLR0917 - click hands each option over by name
     cloud: str | None,
     regions: tuple[str, ...],
     names: tuple[str, ...],
-    again: bool,
+    force: bool,
     accept: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Read today's prices from the clouds' own APIs into the local store; an interrupted run can be resumed."""
+    """Import today's prices from the clouds' APIs into the local store; an interrupted run can be repeated."""
     from datetime import UTC
 
     from gpufleet.catalog.prices import Store, imports
@@ -171,7 +179,7 @@ def refresh(  # noqa: PLR0917 - click hands each option over by name
     scope = fresh.build_scope(datetime.now(UTC).date(), regions, cloud)
     sources = fresh.build_sources(names, cloud, scope, report_progress)
     with Store(_store()) as store:
-        outcomes = fresh.refresh(store, sources, scope, again=again, accept=accept, report=report_progress)
+        outcomes = fresh.refresh(store, sources, scope, again=force, accept=accept, report=report_progress)
     shown = outcomes if as_json else printable_values(outcomes)
     output.print_rendered(
         (report.format_outcomes_json if as_json else report.format_outcomes)(shown), as_json=as_json
@@ -187,7 +195,7 @@ def refresh(  # noqa: PLR0917 - click hands each option over by name
 @ORIGIN[1]
 @ORIGIN[2]
 @ORIGIN[3]
-@click.option("--accept", multiple=True, metavar="CODE", help="Take rows with this finding all the same.")
+@click.option("--accept", multiple=True, metavar="CODE", help="Import rows with this finding anyway.")
 @JSON
 def import_(  # noqa: PLR0917 - click hands each option over by name
     file: Path,
@@ -198,7 +206,7 @@ def import_(  # noqa: PLR0917 - click hands each option over by name
     accept: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Import a catalogue file into the local store: completely, or not at all if a check finds a suspicious price.
+    """Import a price file into the local store: completely, or not at all if a check finds a suspicious price.
 
     FILE is - for standard input.
     """
@@ -223,7 +231,7 @@ def import_(  # noqa: PLR0917 - click hands each option over by name
 def check(  # noqa: PLR0917 - click hands each option over by name
     file: Path | None, form: str, cloud: str, as_of: datetime | None, source: str, as_json: bool
 ) -> None:
-    """Look for suspicious prices: in a file, which stays outside, or in all that look-ups use now."""
+    """Search for suspicious prices in a file, without importing it, or in all current prices."""
     from gpufleet.catalog.prices import audit, imports, report
 
     origin = imports.Origin(cloud, _day(as_of), source)

@@ -36,10 +36,10 @@ def command() -> None:
 @click.option(
     "--faults", metavar="demo|FILE", help="Faults to put on the rack's hosts: a set's name or a file."
 )
-@click.option("--no-rack", is_flag=True, help="Leave the racks out.")
+@click.option("--no-rack", is_flag=True, help="Do not boot the racks.")
 @json_option
 def up(stack: str, faults: str | None, no_rack: bool, as_json: bool) -> None:
-    """Start the rehearsal; parts that run already stay."""
+    """Start the rehearsal; running parts stay."""
     from gpufleet.rehearsal import lifecycle
 
     rehearsal = _rehearsal(stack)
@@ -53,7 +53,7 @@ def up(stack: str, faults: str | None, no_rack: bool, as_json: bool) -> None:
 @stack_option
 @json_option
 def status(stack: str, as_json: bool) -> None:
-    """Show which parts of the rehearsal are up; exit 1 when it is not up."""
+    """Show which parts of the rehearsal are running; exit code 1 if it is not up."""
     from gpufleet.errors import AnswerIsNo
     from gpufleet.rehearsal import lifecycle
 
@@ -80,12 +80,12 @@ def env(stack: str, as_json: bool) -> None:
 @click.option("-s", "--stack", help="The stack whose rehearsal to remove.")
 @click.option("--all", "all_rehearsals", is_flag=True, help="Remove every rehearsal of this project.")
 @click.option(
-    "--deleted", is_flag=True, help="End hosts of other projects whose folder was deleted; asks first."
+    "--deleted", is_flag=True, help="Stop hosts of other projects whose folder was deleted; asks first."
 )
 @click.option("--yes", is_flag=True, help="With --deleted: do not ask.")
 @json_option
 def down(stack: str | None, all_rehearsals: bool, deleted: bool, yes: bool, as_json: bool) -> None:
-    """Remove the rehearsal: hosts, namespaces, processes, files."""
+    """Remove the rehearsal: hosts, namespaces, processes and files."""
     from gpufleet.rehearsal import Rehearsal, lifecycle
 
     if [stack is not None, all_rehearsals, deleted].count(True) != 1:
@@ -131,7 +131,7 @@ def _stop_deleted(yes: bool) -> None:
 @command.command()
 @stack_option
 def demo(stack: str) -> None:
-    """Show the main job end to end, with three faults among the blades, from a clean rehearsal."""
+    """Run the main job end to end in a new rehearsal, with three faulty blades."""
     from gpufleet.rehearsal import demo as job
     from gpufleet.rehearsal import lifecycle
 

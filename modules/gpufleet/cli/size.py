@@ -36,11 +36,9 @@ def _workload_options(command: Command) -> Command:
             click.option(
                 "--batch",
                 default="",
-                help="Streams at once, or max (inference); micro-batch per device (training).",
+                help="Parallel streams, or max (inference); micro-batch per device (training).",
             ),
-            click.option(
-                "--kv-precision", default="", help="What keys and values are kept in (default f16)."
-            ),
+            click.option("--kv-precision", default="", help="Precision of the KV cache (default f16)."),
             click.option(
                 "--engine",
                 default="",
@@ -55,19 +53,19 @@ def _workload_options(command: Command) -> Command:
 def _amount_options(command: Command) -> Command:
     for option in reversed(
         (
-            click.option("--tokens", default="", help="Work to be done: 2e9, 300M, 15T tokens."),
-            click.option("--dataset", type=int, help="Work as sequences of --context tokens (training)."),
-            click.option("--epochs", type=float, help="How often the data set is gone through (default 1)."),
+            click.option("--tokens", default="", help="Amount of work in tokens: 2e9, 300M, 15T."),
             click.option(
-                "--requests-per-s", type=float, help="Traffic to be served: replicas are counted for it."
+                "--dataset", type=int, help="Amount of work in sequences of --context tokens (training)."
             ),
-            click.option("--ttft-ms", type=float, help="Longest time to the first token."),
-            click.option("--tpot-ms", type=float, help="Longest time per further token."),
+            click.option("--epochs", type=float, help="Number of epochs (default 1)."),
+            click.option("--requests-per-s", type=float, help="Traffic; determines the number of replicas."),
+            click.option("--ttft-ms", type=float, help="Maximum time to first token."),
+            click.option("--tpot-ms", type=float, help="Maximum time per output token."),
             click.option(
-                "--latency", "latency_s", type=float, help="Longest time of a whole request, in seconds."
+                "--latency", "latency_s", type=float, help="Maximum time of a complete request, in seconds."
             ),
             click.option(
-                "--deadline", default="", help="Time for the work: 36h, 7d, 2w, or a date like 2027-01-31."
+                "--deadline", default="", help="Maximum duration (36h, 7d, 2w), or a date such as 2027-01-31."
             ),
         )
     ):
@@ -83,15 +81,17 @@ def _choice_options(command: Command) -> Command:
                 default="",
                 help="A machine (p4d.24xlarge), a rack, or an accelerator (H100 SXM5 80GB).",
             ),
-            click.option("--devices", type=int, help="How many accelerators; with --on, exactly one plan."),
+            click.option("--devices", type=int, help="Number of accelerators; with --on, exactly one plan."),
             click.option(
-                "--reserve-gib", type=float, help="Memory of each device that other things on it take."
+                "--reserve-gib", type=float, help="Memory of each device that is reserved for other programs."
             ),
             click.option(
-                "--budget", type=float, help="USD for the work; a month's USD where no work is given."
+                "--budget",
+                type=float,
+                help="Maximum USD for the work, or per month without an amount of work.",
             ),
-            click.option("--region", "regions", multiple=True, help="Only there (several times)."),
-            click.option("--cloud", "clouds", multiple=True, help="aws, gcp or azure (several times)."),
+            click.option("--region", "regions", multiple=True, help="Only this region (may be repeated)."),
+            click.option("--cloud", "clouds", multiple=True, help="aws, gcp or azure (may be repeated)."),
             click.option(
                 "--purchase",
                 "purchases",
@@ -100,7 +100,7 @@ def _choice_options(command: Command) -> Command:
             ),
             click.option("--owned", is_flag=True, help="Only racks and workstations of this project."),
             click.option("--rank", default="cost", show_default=True, help="cost, time, speed or power."),
-            click.option("--top", default=20, show_default=True, help="How many plans; 0 for all."),
+            click.option("--top", default=20, show_default=True, help="Number of plans; 0 shows all."),
         )
     ):
         command = option(command)
@@ -141,11 +141,11 @@ def _check_empty_options(context: click.Context, *, merge: bool) -> None:
 @_amount_options
 @_choice_options
 @_training_options
-@click.option("--emit", metavar="STACK", help="Write the best plan into stacks/Pulumi.STACK.yaml.")
-@click.option("--merge", is_flag=True, help="With --emit: change a stack file that exists already.")
+@click.option("--emit", metavar="STACK", help="Write the best plan to stacks/Pulumi.STACK.yaml.")
+@click.option("--merge", is_flag=True, help="With --emit: change an existing stack file.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(emit: str | None, merge: bool, as_json: bool, **options: Any) -> None:
-    """Size a workload: memory, speed with its 80 % interval, time, power and money, ranked.
+    """Size a workload: memory, speed with an 80 % interval, time, power and cost; ranked plans.
 
     \b
     gpufleet size --model llama-3.1-8b --on p4d.24xlarge --devices 8

@@ -44,7 +44,7 @@ def test_what_was_not_read_says_why():
     assert format_outcomes(outcomes).splitlines() == [
         "a: skipped: no credentials; set a key",
         "b: unfinished, nothing of it is visible yet: away",
-        "c: nothing to do, read before on this day (--again reads it again)",
+        "c: nothing to do, read before on this day (--force reads it again)",
     ]
 
 

@@ -56,7 +56,7 @@ def _format_heading(outcome: SourceOutcome) -> str:
             f"{_format_change_range(outcome.changes)}, {counts.unchanged} unchanged, {counts.set_apart} set apart"
         )
     if outcome.state == "known":
-        return f"nothing to do, {outcome.reason} (--again reads it again)"
+        return f"nothing to do, {outcome.reason} (--force reads it again)"
     if outcome.state == "unfinished":
         return f"unfinished, nothing of it is visible yet: {outcome.reason}"
     return f"skipped: {outcome.reason}" + (f"; {outcome.hint}" if outcome.hint else "")

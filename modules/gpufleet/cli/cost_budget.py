@@ -1,4 +1,4 @@
-"""``gpufleet cost buys``: what a monthly budget buys."""
+"""``gpufleet cost budget``: what a monthly budget buys."""
 
 from __future__ import annotations
 
@@ -13,18 +13,22 @@ from gpufleet.cli import output
 from gpufleet.errors import InputError
 
 
-@click.command()
-@click.option("--budget", required=True, metavar="USD", help="A month's money; LOW-HIGH shows both.")
-@click.option("--accelerators", metavar="NAME", help="Only these: T4, A100, h100 …")
+@click.command("budget")
+@click.option("--budget", required=True, metavar="USD", help="Monthly budget; LOW-HIGH shows both.")
+@click.option("--accelerators", metavar="NAME", help="Only these accelerators: T4, A100, h100 …")
 @click.option("--machine", help="Only this machine.")
 @click.option("--cloud", type=click.Choice(tuple(CLOUDS)))
-@click.option("--region", help="Only there; default: the cheapest region for each.")
+@click.option("--region", help="Only this region; default: the cheapest region of each machine.")
 @click.option("--purchase", type=click.Choice(PURCHASES))
 @click.option(
-    "--most", "limit", type=click.IntRange(min=1), default=20, show_default=True, help="Rows to show."
+    "--limit",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="Maximum number of rows.",
 )
-@click.option("--json", "as_json", is_flag=True, help="The answer as JSON.")
-def buys(
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def budget_command(
     *,
     budget: str,
     accelerators: str | None,
@@ -35,13 +39,13 @@ def buys(
     limit: int,
     as_json: bool,
 ) -> None:
-    """Show how many hours of which machines a month's budget buys, and how many could run all month."""
+    """Show how many hours of each machine a monthly budget buys, and how many machines could run all month."""
     from gpufleet import cost
 
     budgets = _budgets(budget)
-    found = [
+    options = [
         cost.budget_options(
-            one,
+            usd,
             accelerator=accelerators,
             machine=machine,
             cloud=cloud,
@@ -49,15 +53,17 @@ def buys(
             purchase=purchase,
             limit=limit,
         )
-        for one in budgets
+        for usd in budgets
     ]
-    if not any(found):
+    if not any(options):
         raise InputError(
-            "no priced machine fits", where="cost buys", remedy="leave an option out, or raise --budget"
+            "no machine with a price matches",
+            where="cost budget",
+            remedy="remove an option, or increase --budget",
         )
     output.print_result(
         as_json,
-        found,
+        options,
         lambda rows: cost.budget_document(budgets, rows),
         lambda rows: cost.budget_table(budgets, rows),
     )
@@ -67,7 +73,9 @@ def _budgets(text: str) -> list[Decimal]:
     """Read 500 or 200-500."""
     if not re.fullmatch(r"\d+(\.\d+)?(-\d+(\.\d+)?)?", text):
         raise InputError(f"{text!r} is not an amount", where="--budget", remedy="for example 500, or 200-500")
-    found = [Decimal(part) for part in text.split("-")]
-    if found[0] <= 0 or sorted(set(found)) != found:
-        raise InputError(f"{text!r} buys nothing", where="--budget", remedy="the lower amount first, above 0")
-    return found
+    amounts = [Decimal(part) for part in text.split("-")]
+    if amounts[0] <= 0 or sorted(set(amounts)) != amounts:
+        raise InputError(
+            f"{text!r} is not a budget", where="--budget", remedy="give the lower amount first, above 0"
+        )
+    return amounts

@@ -1,4 +1,4 @@
-"""``gpufleet cost ownership``: what a rack costs, and when it has paid for itself against a cloud."""
+"""``gpufleet cost tco``: the total cost of a rack, compared with a cloud."""
 
 from __future__ import annotations
 
@@ -15,11 +15,9 @@ from gpufleet.errors import InputError
 KINDS = ("on_demand", "spot", "reserved_1y", "reserved_3y")
 
 
-@click.command()
+@click.command("tco")
 @click.argument("rack")
-@click.option(
-    "--against", "machine", help="The cloud machine; default: the cheapest known that does the same."
-)
+@click.option("--against", "machine", help="The cloud machine; default: the cheapest equivalent one.")
 @click.option("--region", default="us-east-1", show_default=True)
 @click.option("--purchase", type=click.Choice(KINDS), default="on_demand", show_default=True)
 @click.option(
@@ -27,22 +25,26 @@ KINDS = ("on_demand", "spot", "reserved_1y", "reserved_3y")
     type=click.FloatRange(min=0, max=1, min_open=True),
     default=1.0,
     show_default=True,
-    help="Share of the month in which the cloud's machines would run.",
+    help="Share of the month in which the cloud machines would run.",
 )
 @click.option(
-    "--years", type=click.FloatRange(min=0, min_open=True), help="Years of use, in place of the file's."
+    "--years", type=click.FloatRange(min=0, min_open=True), help="Years of use, instead of the file's value."
 )
 @click.option(
-    "--cloud-usd-per-hour", type=click.FloatRange(min=0, min_open=True), help="A price of your rack_cost."
+    "--cloud-usd-per-hour", type=click.FloatRange(min=0, min_open=True), help="Your own cloud price."
 )
-@click.option("--cloud-count", type=click.IntRange(min=1), help="How many do the same, in place of our rule.")
 @click.option(
-    "--storage/--no-storage", default=True, help="Rent disks for what the rack has on board, or none."
+    "--cloud-count",
+    type=click.IntRange(min=1),
+    help="Number of equivalent cloud machines, instead of the computed one.",
+)
+@click.option(
+    "--storage/--no-storage", default=True, help="Include cloud disks for the rack's own disks, or not."
 )
 @click.option("--svg", "svg_file", type=click.Path(path_type=Path), metavar="FILE", help="Write the plot.")
 @click.option("--html", "html_file", type=click.Path(path_type=Path), metavar="FILE", help="Write a page.")
-@click.option("--json", "as_json", is_flag=True, help="The answer as JSON.")
-def ownership(
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def tco_command(
     *,
     rack: str,
     utilisation: float,
@@ -52,7 +54,7 @@ def ownership(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Compare RACK (a name in inventory/, or a file) with renting the same: break-even month and utilisation."""
+    """Compare the total cost of RACK (a name in inventory/, or a file) with a cloud: break-even and utilisation."""
     from gpufleet import fleet
     from gpufleet.cost.analysis import tco
 

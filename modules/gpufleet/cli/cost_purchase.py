@@ -1,0 +1,50 @@
+"""``gpufleet cost breakeven`` and ``what-if``: the same machines with other purchase kinds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from gpufleet import catalog, cost, paths
+from gpufleet.catalog import Price
+from gpufleet.cli import output
+from gpufleet.errors import InputError
+
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.command()
+@click.option("--machine", required=True, help="The cloud's machine name: g5.2xlarge.")
+@click.option("--region", required=True)
+@click.option(
+    "--committed",
+    "committed_usd",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="USD",
+    help="Your own commitment price per hour, if the catalogue has none.",
+)
+@JSON
+def breakeven(*, machine: str, region: str, committed_usd: float | None, as_json: bool) -> None:
+    """Show above how many hours a month a commitment is cheaper than on-demand and spot."""
+    cloud = catalog.get_machine(machine).cloud
+    offer = (
+        Price(committed_usd, "machine", None, "--committed", "low", region, "own") if committed_usd else None
+    )
+    result = cost.break_even(cloud, region, machine, committed={"own": offer} if offer else None)
+    if all(each.hourly is None for each in result):
+        regions = ", ".join(catalog.list_machine_regions(cloud, machine)) or "none"
+        raise InputError(
+            f"no price of {machine} in {region}", where="--region", remedy=f"regions with one: {regions}"
+        )
+    output.print_result(as_json, result, cost.break_even_document, cost.break_even_table)
+
+
+@click.command("what-if")
+@click.option("-s", "--stack", required=True, help="The stack, as in stacks/Pulumi.STACK.yaml.")
+@click.option("--config-file", type=click.Path(path_type=Path), help="Use this file instead of the stack's.")
+@JSON
+def what_if(*, stack: str, config_file: Path | None, as_json: bool) -> None:
+    """Price each pool of a stack with every purchase kind that has a price."""
+    rows = cost.what_if(cost.estimate_stack(paths.project_root(), stack, config_file).bill)
+    output.print_result(as_json, rows, cost.what_if_document, cost.what_if_table)
