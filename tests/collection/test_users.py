@@ -1,0 +1,56 @@
+"""The command line that brings a user to the requested state."""
+
+from __future__ import annotations
+
+import pwd
+
+import pytest
+
+from ansible_collections.gpufleet.fleet.plugins.module_utils import users
+
+ADA = pwd.struct_passwd(("ada", "x", 1000, 1000, "Ada", "/home/ada", "/bin/bash"))
+
+
+@pytest.fixture
+def accounts(monkeypatch):
+    """Give the host's accounts and groups: name to entry."""
+    known = {}
+    monkeypatch.setattr(users, "find_account", known.get)
+    monkeypatch.setattr(users, "missing_groups", lambda entry: entry["groups"])
+    return known
+
+
+def entry(**options):
+    plain = {"comment": None, "shell": None, "groups": [], "system": False, "state": "present"}
+    return {"name": "ada", "authorized_keys": [], "revoked_keys": [], **plain, **options}
+
+
+@pytest.mark.parametrize(
+    ("options", "command"),
+    [
+        ({}, ["useradd", "-m", "ada"]),
+        ({"comment": "Ada"}, ["useradd", "-m", "-c", "Ada", "ada"]),
+        ({"shell": "/bin/sh"}, ["useradd", "-m", "-s", "/bin/sh", "ada"]),
+        ({"groups": ["render", "video"]}, ["useradd", "-m", "-G", "render,video", "ada"]),
+        ({"system": True}, ["useradd", "--system", "-m", "ada"]),
+        ({"state": "absent"}, None),
+    ],
+)
+def test_a_new_user(accounts, options, command):
+    assert users.user_command(entry(**options)) == command
+
+
+@pytest.mark.parametrize(
+    ("options", "command"),
+    [
+        ({}, None),
+        ({"comment": "Ada", "shell": "/bin/bash"}, None),
+        ({"comment": "Ada L."}, ["usermod", "-c", "Ada L.", "ada"]),
+        ({"shell": "/bin/sh"}, ["usermod", "-s", "/bin/sh", "ada"]),
+        ({"groups": ["video"]}, ["usermod", "-a", "-G", "video", "ada"]),
+        ({"state": "absent"}, ["userdel", "ada"]),
+    ],
+)
+def test_an_existing_user_changes_only_in_what_differs(accounts, options, command):
+    accounts["ada"] = ADA
+    assert users.user_command(entry(**options)) == command
