@@ -10,6 +10,7 @@ import pytest
 from gpufleet import catalog
 from gpufleet.errors import InputError
 from gpufleet.sizing.plans import find_plans as answer_to
+from gpufleet.sizing.plans.document import build_document
 from gpufleet.sizing.plans.options import PlanOptions, parse_options
 from gpufleet.sizing.plans.ranking import sort_key
 from gpufleet.sizing.plans.result import MILLION, SECONDS_PER_HOUR
@@ -255,3 +256,11 @@ def test_ranking_prices_bare_accelerators_by_plan(size):
     plans = size("llama-3.1-8b", on="L4").plans
     assert {plan.offer.purchase for plan in plans} >= {"on_demand", "spot"}
     assert all(plan.usd_per_hour < 1 for plan in plans)
+
+
+def test_a_plan_s_document_has_the_notes_of_memory_and_speed(size):
+    result = size("llama-3-8b", on="g6.xlarge", devices=1, precision="f16")
+    plan = result.plans[0]
+    assert any("few measurements" in note for note in plan.speed.notes)
+    document = build_document(result)["plans"][0]
+    assert document["notes"] == [*plan.memory.notes, *plan.speed.notes]
