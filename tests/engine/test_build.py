@@ -87,7 +87,7 @@ def test_wrong_checksum_has_its_own_hint(machine):
     machine("echo 'verifying example.org/a@v1.0.0: checksum mismatch' >&2; exit 1")
     with pytest.raises(EnvironmentFault, match="checksum mismatch") as caught:
         build.ensure_engine(lambda _line: None)
-    assert "differs from the checksum" in caught.value.hint
+    assert "differs from its checksum" in caught.value.hint
 
 
 def test_a_build_by_an_older_recipe_is_replaced(machine, monkeypatch):
@@ -114,7 +114,7 @@ def test_an_old_go_is_not_taken(machine, tmp_path, monkeypatch):
     go = tmp_path / "tools" / "go"
     go.write_text(go.read_text().replace("go1.26.8", "go1.19.8"))
     assert toolchain.read_go_version(go) == (1, 19, 8)
-    monkeypatch.setattr(toolchain, "_install", lambda command, _report: (tmp_path / "used").touch())
+    monkeypatch.setattr(toolchain, "_install_go", lambda command, _report: (tmp_path / "used").touch())
     assert toolchain.ensure_go(lambda _line: None) == toolchain.packaged_go_path()
     assert (tmp_path / "used").exists()
 

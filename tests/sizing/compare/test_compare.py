@@ -8,8 +8,10 @@ import sys
 
 import jsonschema
 import pytest
+from click.testing import CliRunner
 
 from gpufleet import catalog
+from gpufleet.cli import gpufleet as command_line
 from gpufleet.errors import InputError
 from gpufleet.sizing.compare import (
     DEFAULT_ACCELERATORS,
@@ -239,3 +241,10 @@ def test_options_without_a_model_are_refused():
     assert build_request(model="") is None
     with pytest.raises(InputError, match="--batch: needs a model"):
         build_request(model="", batch="4")
+
+
+def test_the_command_compares_several_accelerators():
+    result = CliRunner().invoke(command_line, ["compare", "H100 SXM5", "MI300X", "--json"])
+    assert result.exit_code == 0, result.output
+    names = [each["name"] for each in json.loads(result.output)["accelerators"]]
+    assert names == ["H100 SXM5 80GB", "Instinct MI300X"]
