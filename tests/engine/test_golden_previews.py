@@ -33,7 +33,7 @@ DAY = date(2026, 11, 21)
 
 
 @pytest.fixture(scope="module")
-def told(rehearsed, tmp_path_factory):
+def engine_reports(rehearsed, tmp_path_factory):
     """Build the old side of every case with the real engine and preview the new one: JSON, log, state, program."""
     shell = rehearsed("poc")
     folder = golden.write_program(
@@ -78,9 +78,9 @@ def test_most_families_are_among_them():
 
 
 @pytest.mark.parametrize("slug", CASES)
-def test_engine_and_hand_and_no_engine_agree(slug, reported):
+def test_engine_and_hand_and_no_engine_agree(slug, engine_reports):
     case = CASES[slug]
-    preview, log, state, evaluated = reported
+    preview, log, state, evaluated = engine_reports
     for change in (preview, log):
         agrees(change.before, case, case.old)
         agrees(change.after, case, case.new)
@@ -89,5 +89,5 @@ def test_engine_and_hand_and_no_engine_agree(slug, reported):
     agrees(evaluated, case, case.new)
 
 
-def test_the_engine_does_some_of_everything(reported):
-    assert {"create", "update", "replace", "same"} <= set(reported[0].ops.values())
+def test_the_engine_does_some_of_everything(engine_reports):
+    assert {"create", "update", "replace", "same"} <= set(engine_reports[0].ops.values())
