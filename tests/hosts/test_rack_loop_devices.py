@@ -81,7 +81,7 @@ def test_devices_of_a_killed_run_are_found_and_no_others(tmp_path):
 
 
 def test_missing_loop_devices_are_reported_with_the_reason(monkeypatch, tmp_path):
-    monkeypatch.setattr(loop_devices, "CONTROL", tmp_path / "loop-control")
+    monkeypatch.setattr(loop_devices, "LOOP_CONTROL", tmp_path / "loop-control")
     assert loop_devices.unavailable_reason().startswith("this kernel, or this container, has no loop devices")
     monkeypatch.undo()
     monkeypatch.setattr(loop_devices.shutil, "which", lambda *_, **__: None)
