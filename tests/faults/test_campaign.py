@@ -69,7 +69,7 @@ def test_the_table_names_the_seeds_of_violations(workspace):
     class Broken(KINDS["kill-sync"]):
         name = "broken"
 
-        def live(self):
+        def execute(self):
             self.run.violate("on purpose")
 
     outcomes = [run_once(workspace, Broken, seed) for seed in (3, 4)]

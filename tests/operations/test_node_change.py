@@ -18,7 +18,7 @@ COUNT = 30
 KILLED = """
 import os, signal, sys
 from gpufleet.nodes import Registry, journal
-from gpufleet.operations import change
+from gpufleet.operations import node_change
 url, verb, names, word, moment = sys.argv[1:]
 add_history, left = journal.add_history, [int(moment)]
 def add_and_kill(*args, **kwargs):
@@ -28,7 +28,7 @@ def add_and_kill(*args, **kwargs):
         os.kill(os.getpid(), signal.SIGKILL)
 journal.add_history = add_and_kill
 with Registry(url) as registry:
-    getattr(change, verb)(registry, names, word, "test")
+    getattr(node_change, verb)(registry, names, word, "test")
 """
 
 
