@@ -1,8 +1,8 @@
 """The one gate for data from outside: nodes, files, programs, network services and pull requests.
 
-In come bytes or text that somebody else wrote. Out go plain values of bounded size and depth that hold only numbers
-that JSON can carry and text that a database can store; anything else is an InputError that names its place.
-``printable()`` is the gate in the other direction: every text that a terminal, a log or a report shows goes through it.
+Input: bytes or text from outside. Output: plain values of bounded size and depth, with numbers that JSON supports and
+text that a database can store. Anything else is an InputError with its place. ``printable()`` is the gate for output:
+every text for a terminal, a log or a report passes through it.
 No other room calls ``json.loads``, a YAML, CSV or XML reader; ``tests/boundary/test_gate.py`` verifies that.
 """
 

@@ -1,8 +1,7 @@
-"""The command line: arguments in, one verb's function called, its answer printed.
+"""The command line: parse arguments, call one function, print its result.
 
-One file per verb, no logic. Data goes to stdout, messages and progress to stderr. Every ``GpufleetError`` ends in
-one line on stderr and its exit code (``gpufleet.errors``); verbs are imported only when they are called,
-so that a quick question stays quick.
+One file per command, no logic. Data goes to stdout, messages and progress to stderr. A ``GpufleetError`` is one line
+on stderr and an exit code (``gpufleet.errors``). Commands are imported when they are used, to start quickly.
 """
 
 from __future__ import annotations

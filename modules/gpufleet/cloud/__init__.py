@@ -1,9 +1,9 @@
 """Pools as cloud resources.
 
-In comes a declared fleet. Out go Pulumi resources, one component per pool (``gpufleet:cloud:AwsPool``,
+Input: a declared fleet. Output: Pulumi resources, one component per pool (``gpufleet:cloud:AwsPool``,
 ``GcpPool``, ``AzurePool``), one per rack and workstation (``gpufleet:onprem:Rack``, ``Workstation``), and the
-stack output ``nodes``: facts of every node. Nodes of a fixed count are resources of their own, so that one of
-them can be replaced; elastic counts are the cloud's own groups. The provider SDKs are imported only for clouds
+stack output ``nodes``: facts of every node. Nodes of a fixed count are separate resources, so that one of
+them can be replaced; elastic counts use the cloud's own groups. The provider SDKs are imported only for clouds
 that the fleet uses.
 """
 

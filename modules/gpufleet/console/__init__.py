@@ -1,8 +1,7 @@
 """Read-only pages about the fleet.
 
-In: the registry (nodes, holds, burn-in reports) and a cost difference as other verbs print it. Out: one HTML
-file that carries its styles and plots inside, so that it can be mailed, kept as a build artefact or opened
-years later. Nothing here asks a cloud, a node or the engine.
+Input: the registry (nodes, holds, burn-in reports) and the JSON of ``cost diff``. Output: one HTML file that contains
+its styles and plots. Nothing here contacts a cloud, a node or the engine.
 """
 
 from gpufleet.console.gather import collect_report_data, write_report

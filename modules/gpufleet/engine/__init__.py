@@ -1,9 +1,9 @@
 """The Pulumi engine, found or built, and its output as typed values.
 
-In: a machine with or without `pulumi`, and the engine's own JSON: previews (``pulumi preview --json``), event
-logs (``--event-log``) and states (``pulumi stack export``). Out: an ``Engine`` that can run Python programs,
-built once into the user's cache where none is installed; ``Step`` and ``Resource`` values in which "not known
-yet" and "secret" are the markers ``UNKNOWN`` and ``SECRET``, never a string that looks like a value.
+Input: a machine with or without `pulumi`, and the engine's own JSON: previews (``pulumi preview --json``), event
+logs (``--event-log``) and states (``pulumi stack export``). Output: an engine that can run Python programs,
+built once into the user's cache if none is installed; ``Step`` and ``Resource`` values in which unknown and secret
+values are the markers ``UNKNOWN`` and ``SECRET``.
 """
 
 from __future__ import annotations

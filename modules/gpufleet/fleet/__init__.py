@@ -1,9 +1,8 @@
 """The declared fleet.
 
-In come a stack's config (``gpufleet:fleet`` in ``stacks/Pulumi.<stack>.yaml``) and the rack files of
-``inventory/``. Out comes a frozen, valid, legal ``Fleet``; or one line that names file, line, key, value
-and what would be right. Combinations that a cloud refuses are refused here first, each by a rule with an
-id, a reason and a source (``RULES``).
+Input: a stack's config (``gpufleet:fleet`` in ``stacks/Pulumi.<stack>.yaml``) and the rack files of
+``inventory/``. Output: a frozen, valid ``Fleet``, or an error of one line with file, line, key, value and remedy.
+Combinations that a cloud refuses are refused here first, each by a rule with id, reason and source (``RULES``).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The registry of every node: who it is, what is known of it and from where, and its life so far.
+"""The registry of nodes: identity, values with their sources, state and history.
 
-In come reports: racks as declared, Pulumi state, cloud APIs, address books, facts seen over SSH, and the
-results of burn-in. Each is matched to a node (board serial first, then cloud instance id, then rack slot),
-merged field by field under visible rules, and kept with its source and time. Out come nodes with their state,
-holds, reachability, sources and append-only history, and the model that Ansible's inventory shows. A state
-changes only along ``STATES``. SQLite by default, PostgreSQL by URL, one schema.
+Input: reports from declared racks, Pulumi state, cloud APIs, address books, facts over SSH, and
+burn-in results. Each is matched to a node (board serial first, then cloud instance id, then rack slot),
+merged field by field, and stored with its source and time. Output: nodes with their state,
+holds, reachability, sources and append-only history, and the model of Ansible's inventory. States
+change only as ``STATES`` allows. SQLite by default, PostgreSQL by URL, one schema.
 """
 
 from gpufleet.nodes.declaration import RACK_KINDS, rack_report, workstation_report

@@ -1,8 +1,8 @@
-"""The verbs that join the rooms, one file a verb.
+"""The operations that join the rooms, one file each.
 
-In come a declared fleet, the registry and what the outside says: Pulumi state, cloud APIs, playbook events.
-Out comes a registry that is up to date, and an account of what changed and what failed.
+Input: a declared fleet, the registry, and outside data: Pulumi state, cloud APIs, playbook events.
+Output: an updated registry, and a summary of changes and failures.
 """
 
-# Files, not functions: each verb is imported when it is called, because each pulls in its own heavy libraries.
-__all__ = ["burnin", "configure", "events", "ingest", "reach", "show", "sync"]
+# Modules, not functions: each is imported when it is used, because each imports heavy libraries.
+__all__ = ["burnin", "configure", "events", "ingest", "node_probe", "show", "sync"]
