@@ -1,9 +1,9 @@
-"""The one tree of our exceptions; the command line turns each into one line and an exit code.
+"""The exceptions of gpufleet; the command line turns each into one line and an exit code.
 
 GpufleetError
-├── AnswerIsNo          exit 1   a check ran and the answer is no
-├── InputError          exit 2   what the user gave is wrong: place, value, remedy
-└── EnvironmentFault    exit 3   the machine lacks something: engine, credentials, privileges
+├── CheckFailed         exit 1   a check ran and its result is negative
+├── InputError          exit 2   invalid input: place, value, remedy
+└── EnvironmentFault    exit 3   the machine has no engine, credentials, privileges …
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class GpufleetError(Exception):
         self.hint = hint
 
 
-class AnswerIsNo(GpufleetError):  # noqa: N818 - an answer, not an error
-    """A question was asked and the answer is no: policy violated, node unhealthy, drift found."""
+class CheckFailed(GpufleetError):  # noqa: N818 - a result, not an error
+    """A check ran and its result is negative: policy violated, node unhealthy, nodes differ."""
 
 
 class InputError(GpufleetError, ValueError):

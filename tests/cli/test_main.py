@@ -6,7 +6,7 @@ import click
 import pytest
 
 from gpufleet import __version__, cli
-from gpufleet.errors import AnswerIsNo, EnvironmentFault, InputError
+from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
 
 
 def run_failing(error, monkeypatch, capsys):
@@ -23,7 +23,11 @@ def run_failing(error, monkeypatch, capsys):
 
 @pytest.mark.parametrize(
     ("error", "code"),
-    [(AnswerIsNo("no"), 1), (InputError("odd", where="f:3", key="k"), 2), (EnvironmentFault("no engine"), 3)],
+    [
+        (CheckFailed("no"), 1),
+        (InputError("odd", where="f:3", key="k"), 2),
+        (EnvironmentFault("no engine"), 3),
+    ],
 )
 def test_each_kind_of_error_has_its_exit_code(error, code, monkeypatch, capsys):
     exit_code, printed = run_failing(error, monkeypatch, capsys)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.errors import AnswerIsNo, EnvironmentFault, InputError
+from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
 from gpufleet.nodes import Outcome
 from gpufleet.nodes.node_index import Contradiction
 from gpufleet.operations.node_probe import ReachReport
@@ -82,7 +82,7 @@ def test_a_failed_or_contradicting_source_is_an_answer_of_no(account, no):
     if no is None:
         account.raise_for_failures()
         return
-    with pytest.raises(AnswerIsNo, match=no):
+    with pytest.raises(CheckFailed, match=no):
         account.raise_for_failures()
 
 

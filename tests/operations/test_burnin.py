@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from gpufleet import burnin
 from gpufleet.burnin import judging
 from gpufleet.cli.burnin import command
-from gpufleet.errors import AnswerIsNo, EnvironmentFault, InputError
+from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
 from gpufleet.nodes import Identity, Observation, Registry
 from gpufleet.operations import burnin as operation
 from gpufleet.operations import configure
@@ -70,7 +70,7 @@ def test_report_of_all_is_a_list_and_answers_no_for_the_degraded(registry):
         "blade01": "healthy",
         "blade02": "degraded",
     }
-    assert isinstance(done.exception, AnswerIsNo)
+    assert isinstance(done.exception, CheckFailed)
     assert "blade02" in str(done.exception)
 
 
@@ -169,7 +169,7 @@ def test_thresholds_of_an_unknown_kind():
 def test_an_implausible_threshold_is_refused(monkeypatch):
     bad = replace(burnin.load_thresholds()[0], source="")
     monkeypatch.setattr("gpufleet.burnin.thresholds.load_thresholds", lambda: (bad,))
-    with pytest.raises(AnswerIsNo, match="no source"):
+    with pytest.raises(CheckFailed, match="no source"):
         operation.check_plausible()
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.errors import AnswerIsNo, InputError
+from gpufleet.errors import CheckFailed, InputError
 from gpufleet.operations.events import read_artifacts
 from gpufleet.operations.ingest import Ingest, apply
 
@@ -122,7 +122,7 @@ def test_a_failed_task_shows_that_the_host_answers(registry, artifacts):
 
 def test_unknown_hosts_are_named(registry, artifacts):
     applied = fold(registry, artifacts(("ok", "stranger", 1, "ping", {})))
-    with pytest.raises(AnswerIsNo, match="stranger"):
+    with pytest.raises(CheckFailed, match="stranger"):
         applied.raise_for_unknown()
 
 

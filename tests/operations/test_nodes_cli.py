@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from gpufleet.cli.nodes import command
-from gpufleet.errors import AnswerIsNo, EnvironmentFault, InputError
+from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
 from gpufleet.operations import show
 
 STATE = Path(__file__).parents[1] / "cases/nodes/state-production.json"
@@ -41,7 +41,7 @@ def test_sync_says_a_line_for_each_source(nodes):
 
 def test_a_failed_source_is_no_with_a_line(nodes, tmp_path):
     done = nodes("sync", "-s", "production", "--state", tmp_path / "none.json")
-    assert isinstance(done.exception, AnswerIsNo)
+    assert isinstance(done.exception, CheckFailed)
     assert "pulumi:production failed:" in done.stderr
     assert "rack:blades-1: 20 nodes" in done.stdout
 

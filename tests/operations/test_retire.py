@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpufleet.errors import AnswerIsNo, EnvironmentFault, InputError
+from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
 from gpufleet.nodes import Identity, Observation
 from gpufleet.operations import retire, show
 
@@ -116,7 +116,7 @@ def test_a_running_job_stops_a_wipe_unless_forced(desk):
 def test_a_running_container_stops_it_unless_forced(desk):
     one = desk()
     one.answers[0] = ("wipe_planned", {"plan": PLAN, "jobs": ["container llm (podman)"]})
-    with pytest.raises(AnswerIsNo, match=r"at work: container llm \(podman\); nothing was touched"):
+    with pytest.raises(CheckFailed, match=r"at work: container llm \(podman\); nothing was touched"):
         one.retire(confirm="S123")
     assert one.state == "ready"
 
@@ -124,14 +124,14 @@ def test_a_running_container_stops_it_unless_forced(desk):
 def test_nothing_to_wipe_is_no(desk):
     one = desk()
     one.answers[0] = ("wipe_planned", {"plan": {**PLAN, "drives": []}, "jobs": []})
-    with pytest.raises(AnswerIsNo, match="no drive of blade01 can be wiped"):
+    with pytest.raises(CheckFailed, match="no drive of blade01 can be wiped"):
         one.retire(confirm="S123")
 
 
 def test_a_lost_run_reports_an_unknown_wipe_and_the_next_run_repeats_it(desk):
     one = desk()
     one.answers[1] = (None, None)
-    with pytest.raises(AnswerIsNo, match=r"the connection broke; what is left on its drives is unknown"):
+    with pytest.raises(CheckFailed, match=r"the connection broke; what is left on its drives is unknown"):
         one.retire(confirm="S123")
     assert one.state == "ready"
     one.answers = [("wipe_planned", {"plan": PLAN, "jobs": []}), ("wiped", PROOF)]
@@ -144,7 +144,7 @@ def test_a_drive_that_failed_keeps_the_node_and_its_evidence(desk):
     one = desk()
     bad = {**WIPED, "wiped": False, "why": "4 of 16 places still read as before"}
     one.answers[1] = ("wiped", {**PROOF, "complete": False, "evidence": [bad]})
-    with pytest.raises(AnswerIsNo, match="is not wiped: /dev/nvme0n1: 4 of 16 places still read as before"):
+    with pytest.raises(CheckFailed, match="is not wiped: /dev/nvme0n1: 4 of 16 places still read as before"):
         one.retire(confirm="S123")
     assert one.state == "ready"
     assert one.events()[-1] == "wipe_failed"
@@ -182,7 +182,7 @@ def test_a_rented_machine_goes_by_its_pool(registry, desk):
     values = {"kind": "cloud_vm", "cloud": "aws", "pool": "train"}
     registry.observe(Observation("pulumi:production", "train-1", who, declared=values))
     one = desk()
-    with pytest.raises(AnswerIsNo, match="rented from aws: the pool's count must go down") as refused:
+    with pytest.raises(CheckFailed, match="rented from aws: the pool's count must go down") as refused:
         one.retire(node="train-1", wipe=False, yes=True)
     assert "pulumi up" in refused.value.hint
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet import fleet
-from gpufleet.errors import AnswerIsNo
+from gpufleet.errors import CheckFailed
 from gpufleet.nodes import Registry
 from gpufleet.operations.sync import SyncOptions, declare_racks, sync
 
@@ -52,7 +52,7 @@ def test_one_failing_source_does_not_affect_others(empty, repo_root, production,
     synced = sync(empty, repo_root, production, broken)
     assert list(synced.failures) == ["pulumi:production"]
     assert not any(node.is_missing for node in empty.list())
-    with pytest.raises(AnswerIsNo, match="pulumi:production"):
+    with pytest.raises(CheckFailed, match="pulumi:production"):
         synced.raise_for_failures()
     (status,) = [one for one in empty.sources() if one.name == "pulumi:production"]
     assert "none.json" in status.failure

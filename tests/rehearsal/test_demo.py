@@ -11,7 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from gpufleet.burnin.agent import supervisor
-from gpufleet.errors import AnswerIsNo, EnvironmentFault
+from gpufleet.errors import CheckFailed, EnvironmentFault
 from gpufleet.rehearsal import demo
 
 
@@ -41,7 +41,7 @@ def test_the_summary_lists_each_fault():
 @pytest.mark.parametrize("missing", [1, 2, 3])
 def test_a_missed_fault_fails_the_demo(missing):
     nodes = [node if i != missing else blade(node["name"]) for i, node in enumerate(FINAL_NODES)]
-    with pytest.raises(AnswerIsNo, match="three faults"):
+    with pytest.raises(CheckFailed, match="three faults"):
         demo.summarize_blades(nodes)
 
 

@@ -21,7 +21,7 @@ from gpufleet.cli.cost_purchase import breakeven, what_if
 from gpufleet.cli.cost_tco import tco_command
 from gpufleet.cost import CostDiff, CostOptions, Estimate
 from gpufleet.engine import name_source_in_errors, read_document, read_events
-from gpufleet.errors import AnswerIsNo, InputError
+from gpufleet.errors import CheckFailed, InputError
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 STACK = click.option("-s", "--stack", help="The stack, as in stacks/Pulumi.STACK.yaml.")
@@ -150,7 +150,7 @@ def diff(
     if not answer.policy.passed:
         first = answer.policy.violations[0]
         more = f" and {len(answer.policy.violations) - 1} more" if len(answer.policy.violations) > 1 else ""
-        raise AnswerIsNo(f"policy violated: {first.rule}: {first.message}{more}")
+        raise CheckFailed(f"policy violated: {first.rule}: {first.message}{more}")
 
 
 def _estimate(

@@ -13,7 +13,7 @@ from gpufleet.boundary import printable, printable_values
 from gpufleet.catalog.prices.row import PURCHASES
 from gpufleet.catalog.prices.source_name import CLOUDS, SOURCE_NAMES
 from gpufleet.cli import output
-from gpufleet.errors import AnswerIsNo, EnvironmentFault
+from gpufleet.errors import CheckFailed, EnvironmentFault
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 DAY = click.DateTime(["%Y-%m-%d"])
@@ -104,7 +104,7 @@ def command(  # noqa: PLR0917 - click hands each option over by name
     elif shown:
         output.print_block(report.format_offers_table(printable_values(shown), count, more=more))
     if not shown:
-        raise AnswerIsNo("no priced machine fits", hint="gpufleet prices status says what is known")
+        raise CheckFailed("no priced machine fits", hint="gpufleet prices status says what is known")
 
 
 def _parts(
@@ -241,7 +241,7 @@ def check(  # noqa: PLR0917 - click hands each option over by name
     else:
         output.print_lines(*report.format_findings(findings) or ["nothing found"])
     if findings:
-        raise AnswerIsNo(f"{len({each.row for each in findings})} suspicious prices")
+        raise CheckFailed(f"{len({each.row for each in findings})} suspicious prices")
 
 
 def _day(moment: datetime | None) -> str:

@@ -54,13 +54,13 @@ def up(stack: str, faults: str | None, no_rack: bool, as_json: bool) -> None:
 @json_option
 def status(stack: str, as_json: bool) -> None:
     """Show which parts of the rehearsal are running; exit code 1 if it is not up."""
-    from gpufleet.errors import AnswerIsNo
+    from gpufleet.errors import CheckFailed
     from gpufleet.rehearsal import lifecycle
 
     report = lifecycle.collect_status(_rehearsal(stack))
     output.print_result(as_json, report, lambda status_report: status_report, lifecycle.format_status)
     if not report["up"]:
-        raise AnswerIsNo(f"the rehearsal of {stack} is not up", hint=f"gpufleet rehearse up -s {stack}")
+        raise CheckFailed(f"the rehearsal of {stack} is not up", hint=f"gpufleet rehearse up -s {stack}")
 
 
 @command.command()

@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from gpufleet.cli import output
-from gpufleet.errors import AnswerIsNo, InputError
+from gpufleet.errors import CheckFailed, InputError
 
 TASK_NAMES = "inference, full_finetune, lora, qlora, dpo or pretrain"
 Command = Callable[..., Any]
@@ -164,10 +164,10 @@ def command(emit: str | None, merge: bool, as_json: bool, **options: Any) -> Non
     result = find_plans(request)
     output.print_result(as_json, result, build_document, format_report)
     if not result.plans:
-        raise AnswerIsNo(result.warnings[-1].message if result.warnings else "no plan")
+        raise CheckFailed(result.warnings[-1].message if result.warnings else "no plan")
     misses = [warning.message for warning in result.warnings if is_missed_target(warning)]
     if misses:
-        raise AnswerIsNo("; ".join(misses))
+        raise CheckFailed("; ".join(misses))
     if emit:
         from gpufleet import paths
         from gpufleet.sizing.stack_file import choose_plan_to_write, write_plan

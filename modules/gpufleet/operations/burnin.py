@@ -12,7 +12,7 @@ from typing import Any
 
 from gpufleet import burnin, paths
 from gpufleet.boundary import decode_json_lines
-from gpufleet.errors import AnswerIsNo, EnvironmentFault, InputError
+from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
 from gpufleet.nodes import Node, Registry, Result
 from gpufleet.scratch import scratch_folder
 
@@ -65,10 +65,10 @@ def stored_reports(node: str | None = None, attempt: str | None = None) -> list[
 
 
 def check_healthy(reports: Sequence[Json]) -> None:
-    """Raise AnswerIsNo if a report is not healthy."""
+    """Raise CheckFailed if a report is not healthy."""
     unhealthy = [report["node"] for report in reports if report["verdict"] != "healthy"]
     if unhealthy:
-        raise AnswerIsNo(f"not healthy: {', '.join(unhealthy)}")
+        raise CheckFailed(f"not healthy: {', '.join(unhealthy)}")
 
 
 def rejudge_result(stored: StoredResult) -> burnin.Report:
@@ -131,10 +131,10 @@ def threshold_rows(kind: str | None = None) -> list[Json]:
 
 
 def check_plausible() -> None:
-    """Raise AnswerIsNo if the linter rejects a threshold."""
+    """Raise CheckFailed if the linter rejects a threshold."""
     faults = burnin.lint_thresholds()
     if faults:
-        raise AnswerIsNo(f"{len(faults)} implausible thresholds; first: {faults[0]}")
+        raise CheckFailed(f"{len(faults)} implausible thresholds; first: {faults[0]}")
 
 
 def measure_this_machine() -> list[Json]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from gpufleet.errors import AnswerIsNo
+from gpufleet.errors import CheckFailed
 
 
 @dataclass
@@ -50,10 +50,10 @@ class IngestSummary:
         return self.ignored, self.conflicts, self.unknown, self.stale, self.bad
 
     def raise_for_unknown(self) -> None:
-        """Raise AnswerIsNo if the run had hosts that the registry does not know."""
+        """Raise CheckFailed if the run had hosts that the registry does not know."""
         if self.unknown:
             hint = "gpufleet nodes sync -s STACK, then ingest again"
-            raise AnswerIsNo(f"not in the registry: {', '.join(self.unknown)}", hint=hint)
+            raise CheckFailed(f"not in the registry: {', '.join(self.unknown)}", hint=hint)
 
 
 def _first_lines(lines: list[str], label: str, max_lines: int = 20) -> Iterator[str]:

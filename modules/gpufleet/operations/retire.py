@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from gpufleet import paths, remote
-from gpufleet.errors import AnswerIsNo, EnvironmentFault, InputError
+from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
 from gpufleet.nodes import STATES, Node, Registry, wipe_evidence, wipe_plan
 from gpufleet.nodes.model import format_time, utc_now
 from gpufleet.operations import export, node_probe
@@ -112,7 +112,9 @@ def check_retirable(node: Node, request: Request) -> None:
     if node.cloud and not node.is_missing:
         where = f"pools ({node.pool})" if node.pool else "the stack"
         hint = f"lower its count in {where}, then pulumi up and gpufleet nodes sync; the provider erases its disks"
-        raise AnswerIsNo(f"{node.name} is rented from {node.cloud}: the pool's count must go down", hint=hint)
+        raise CheckFailed(
+            f"{node.name} is rented from {node.cloud}: the pool's count must go down", hint=hint
+        )
     if node.cloud and request.wipe:
         raise InputError(
             "rented disks are the provider's to erase", where=node.name, remedy="leave out --wipe"
@@ -175,31 +177,31 @@ def wipe_drives(registry: Registry, node: Node, request: Request, interaction: I
 
 
 def check_plan(node: Node, planned: Mapping[str, Any], request: Request) -> None:
-    """Raise AnswerIsNo if a job runs there, or if no drive can be wiped."""
+    """Raise CheckFailed if a job runs there, or if no drive can be wiped."""
     jobs = planned["jobs"]
     if jobs and not request.force:
         hint = "wait until it ends, or --force"
-        raise AnswerIsNo(f"{node.name} is at work: {', '.join(jobs)}; nothing was touched", hint=hint)
+        raise CheckFailed(f"{node.name} is at work: {', '.join(jobs)}; nothing was touched", hint=hint)
     if not planned["plan"]["drives"]:
         hint = "the reasons are above; booted from the network, a node can wipe the drive that it normally boots from"
-        raise AnswerIsNo(f"no drive of {node.name} can be wiped; nothing was touched", hint=hint)
+        raise CheckFailed(f"no drive of {node.name} can be wiped; nothing was touched", hint=hint)
 
 
 def record_evidence(
     registry: Registry, node: Node, outcome: remote.RunOutcome, plan: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Store the evidence in the node's history; raise AnswerIsNo if a drive was not wiped."""
+    """Store the evidence in the node's history; raise CheckFailed if a drive was not wiped."""
     try:
         evidence = find_report(outcome, "wiped", node)
         wipe_evidence.check_evidence(evidence, plan, node.name)
     except (EnvironmentFault, InputError) as lost:
         hint = "run the same command again: drives that are done are not wiped twice"
-        raise AnswerIsNo(f"{lost.message}; what is left on its drives is unknown", hint=hint) from None
+        raise CheckFailed(f"{lost.message}; what is left on its drives is unknown", hint=hint) from None
     unwiped = [one for one in evidence["evidence"] if not one["wiped"]]
     registry.note(node.id, NOT_ENDED if unwiped else ENDED, json.dumps(evidence, sort_keys=True))
     if unwiped:
         reasons = "; ".join(f"{one['path']}: {one['why']}" for one in unwiped)
-        raise AnswerIsNo(
+        raise CheckFailed(
             f"{node.name} is not wiped: {reasons}", hint="the evidence: gpufleet nodes history NODE"
         )
     return evidence

@@ -16,7 +16,7 @@ from typing import Any
 
 from gpufleet import engine, fleet, nodes, paths
 from gpufleet.boundary import ENGINE_DOCUMENT, check_identifier, decode_json_object, printable, read_text
-from gpufleet.errors import AnswerIsNo, GpufleetError
+from gpufleet.errors import CheckFailed, GpufleetError
 from gpufleet.nodes import Identity, Observation, Outcome, Registry, Report
 from gpufleet.nodes.model import utc_now
 from gpufleet.operations.node_probe import ReachReport, find_login, probe_nodes
@@ -98,11 +98,13 @@ class SyncResult:
             yield f"{source} failed: {error}" + (f" ({error.hint})" if error.hint else "")
 
     def raise_for_failures(self) -> None:
-        """Raise AnswerIsNo if a source failed or contradicts another: the registry is not complete."""
+        """Raise CheckFailed if a source failed or contradicts another: the registry is not complete."""
         if self.failures:
-            raise AnswerIsNo(f"not synced: {', '.join(self.failures)}; their last good report stays in force")
+            raise CheckFailed(
+                f"not synced: {', '.join(self.failures)}; their last good report stays in force"
+            )
         if any(one.conflicts for one in self.outcomes) or (self.reach and self.reach.conflicts):
-            raise AnswerIsNo("sources contradict each other; the nodes concerned are on hold")
+            raise CheckFailed("sources contradict each other; the nodes concerned are on hold")
 
 
 def sync_stack(stack: str, options: SyncOptions) -> SyncResult:

@@ -25,7 +25,7 @@ from gpufleet.boundary import (
     read_bytes,
     read_text,
 )
-from gpufleet.errors import AnswerIsNo, EnvironmentFault
+from gpufleet.errors import CheckFailed, EnvironmentFault
 from gpufleet.remote import process_tree
 from gpufleet.remote.run import catch_interrupts
 
@@ -81,7 +81,7 @@ def demo_steps(stack: str, changed_spec: Path, cost_change: Path, report_file: P
 
 
 def run_demo(root: Path, stack: str, home: Path, env: Mapping[str, str], report: Reporter) -> None:
-    """Run every step in the rehearsal's environment; raise AnswerIsNo if the faults were not found."""
+    """Run every step in the rehearsal's environment; raise CheckFailed if the faults were not found."""
     started = time.monotonic()
     changed_spec, cost_change, report_file = home / "what-if.yaml", home / "change.json", home / "report.html"
     write_changed_spec(root / "stacks" / f"Pulumi.{stack}.yaml", changed_spec)
@@ -170,7 +170,7 @@ def describe_unhealthy_nodes(reports: list[dict[str, Any]]) -> list[str]:
 
 
 def summarize_blades(nodes: list[dict[str, Any]]) -> str:
-    """Return the states of the blades as one line; raise AnswerIsNo unless exactly the planned faults were found."""
+    """Return the states of the blades as one line; raise CheckFailed unless exactly the planned faults were found."""
     blades = [node for node in nodes if node["kind"] == "compute_blade"]
     ready = [node["name"] for node in blades if node["state"] == "ready" and not node["holds"]]
     degraded = [node["name"] for node in blades if node["state"] == "ready" and node["holds"]]
@@ -181,5 +181,5 @@ def summarize_blades(nodes: list[dict[str, Any]]) -> str:
         f"faulty: {', '.join(faulty) or 'none'}; unreachable: {', '.join(unreachable) or 'none'}"
     )
     if (len(ready), len(degraded), len(faulty), len(unreachable)) != (len(blades) - 3, 1, 1, 1):
-        raise AnswerIsNo(f"the demo injected three faults and expected exactly these: {summary}")
+        raise CheckFailed(f"the demo injected three faults and expected exactly these: {summary}")
     return summary

@@ -1,10 +1,9 @@
-"""Reach nodes over SSH: read what they are, run playbooks on them.
+"""SSH and Ansible: probe nodes, run playbooks on them.
 
-In come addresses with a key and a known-hosts file, or a project with a playbook and a limit. Out come small typed
-facts or the typed reason why a node could not be reached (``probe``), and the typed outcome of an ansible-runner run
-with a line for every step while it lasts: from here (``run_playbook``) or by shards on workers (``run_sharded``).
-Host keys are always checked. Nothing here knows the registry: Ansible's callback plugin, or who follows the events,
-tells it.
+Input: addresses with a key and a known-hosts file, or a project with a playbook and a limit. Output: typed facts or the
+typed reason why a node is unreachable (``probe``), and the typed outcome of an ansible-runner run with progress: from
+this machine (``run_playbook``) or in shards on workers (``run_sharded``). Host keys are always checked. Nothing here
+uses the registry: Ansible's callback plugin or a subscriber of the events updates it.
 """
 
 from gpufleet.remote.display import fold_names

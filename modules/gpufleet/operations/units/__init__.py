@@ -1,8 +1,8 @@
-"""From an application and the engine of its node to the files that run it. Pure.
+"""Unit files of an application for the container engine of its node. Pure.
 
-In come the application as the spec declares it and what the node's engine can do. Out come unit files, as podman's
-quadlets where podman knows them, else as plain services, and what an operator should know of them. It stands in this
-room because a role's action needs it: Ansible asks through the collection's filter ``gpufleet.fleet.units``.
+Input: the declared application and the abilities of the node's engine. Output: unit files, as quadlets if podman
+supports them, otherwise as plain services, and notes for the operator. The collection's filter
+``gpufleet.fleet.units`` calls it for a role.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Runs in shards: parts of a run on other machines, through ansible-runner's own transmit, worker and process.
+"""Runs in shards: parts of a run on other machines, with ansible-runner's transmit, worker and process.
 
-In come a plan, the place of each host (its rack or pool) and the workers, hosts that this machine reaches over SSH.
-Out come the same progress, artifacts and outcome as of a run from here. A worker needs Python of this machine's
-version and OpenSSH: the rest is a copy of this environment, brought there once (``bundle``). What a run leaves on a
-worker is nothing (``worker``): its folder is in memory and goes when the run ends or the connection is lost.
+Input: a plan, the place of each host (its rack or pool) and the workers, hosts that this machine reaches over SSH.
+Output: the same progress, artifacts and outcome as without workers. A worker needs the same Python version and OpenSSH;
+a copy of this environment (``bundle``) is transferred once. A run leaves nothing on a worker: its folder is
+in memory and is deleted when the run ends or the connection is lost.
 """
 
 from gpufleet.remote.shards.bundle import Bundle, make_bundle

@@ -2,12 +2,12 @@
 
 A file holds limits for the whole stack, named rules for parts of it, or both::
 
-    budget_usd_per_month: 60000      # left out: the stack's own budget, where it declares one
-    max_high_usd_per_month: 90000    # of the upper end: every group at its maximum size
+    budget_usd_per_month: 60000      # default: the stack's own budget
+    max_high_usd_per_month: 90000    # of the highest value: every group at its maximum size
     max_increase_usd_per_month: 500
     max_increase_percent: 10
     max_resource_usd_per_month: 20000
-    purchases: [spot, reserved]      # how machines may be bought
+    purchases: [spot, reserved]      # allowed purchase kinds
     max_price_age_days: 400          # a price without a date is older than any limit
     unpriced: forbid                 # allow (the default), forbid, or a list of resource types to allow
     rules:
@@ -15,8 +15,8 @@ A file holds limits for the whole stack, named rules for parts of it, or both::
         when: {stack: prod*, pool: train*, owner: ml-platform}
         budget_usd_per_month: 40000
 
-In come a policy and a difference; out comes the difference with the verdict in it. No engine takes part: the
-verdict is the same whether CrossGuard is asked as well (``pack``) or not.
+Input: a policy and a difference. Output: the difference with the verdict. No engine is needed; the verdict is the same
+with CrossGuard (``pack``).
 """
 
 from __future__ import annotations
