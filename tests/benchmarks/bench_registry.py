@@ -13,7 +13,7 @@ import tempfile
 import time
 from datetime import UTC, datetime
 
-from gpufleet.nodes import Identity, Observation, Registry, Report
+from gpufleet.nodes import Identity, Observation, Registry, SourceReport
 from gpufleet.nodes.inventory import assemble_inventory
 
 BLADES = 20
@@ -35,7 +35,7 @@ def report(count, at):
         )
         for i in range(count)
     ]  # fmt: skip
-    return Report("pulumi:bench", at, seen)
+    return SourceReport("pulumi:bench", at, seen)
 
 
 def measure_seconds(name, work):

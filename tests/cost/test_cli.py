@@ -100,7 +100,7 @@ def test_a_preview_without_steps_is_refused(gpufleet, project):
         (["estimate", "--state", "Pulumi.json"], "Pulumi.json: not a stack's state"),
         (
             ["diff", "--preview", "-", "--config-file", "x"],
-            "--config-file: goes with --base and --state only",
+            "--config-file: needs --base or --state",
         ),
         (["estimate", "-s", "nosuch"], "no stack 'nosuch'"),
         (["estimate", "-s", "poc", "--config-file", "none.yaml"], "none.yaml: no such file"),

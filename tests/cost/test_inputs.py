@@ -56,7 +56,7 @@ def test_a_state_is_priced_and_compared(gpufleet, tmp_path):
     [
         (["diff", "--event-log", "-"], "standard input: empty: the engine wrote no event"),
         (["diff", "--event-log", "none.jsonl"], "none.jsonl: cannot be read: No such file"),
-        (["estimate", "--state", "-", "-s", "x"], "--state: goes without a stack"),
+        (["estimate", "--state", "-", "-s", "x"], "--state: cannot be combined with --stack"),
         (["estimate", "--usage", "none.yaml", "-s", "x"], "none.yaml: cannot be read: No such file"),
     ],
 )

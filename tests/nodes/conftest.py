@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 from sqlalchemy import create_engine, text
 
-from gpufleet.nodes import Identity, Observation, Registry, Report
+from gpufleet.nodes import Identity, Observation, Registry, SourceReport
 
 START = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 DEBIAN_BINARIES = "/usr/lib/postgresql/15/bin"
@@ -33,7 +33,7 @@ def blade(number, *, at=0, serial=None, source="rack:r1", slot=None, name=None):
 
 def rack(*blades, at=0):
     """Return a rack's whole report."""
-    return Report("rack:r1", minutes(at), blades)
+    return SourceReport("rack:r1", minutes(at), blades)
 
 
 @pytest.fixture(scope="session")

@@ -60,11 +60,11 @@ def test_a_name_with_two_ids_is_surfaced(registry, lab):
 
 
 def test_a_replaced_instance_is_a_new_node_without_conflict(registry, lab):
-    from gpufleet.nodes import Report
+    from gpufleet.nodes import SourceReport
 
-    registry.report(Report("pulumi:dev", lab.minutes(0), [instance("gpu-1", 1, 0, lab)]))
+    registry.report(SourceReport("pulumi:dev", lab.minutes(0), [instance("gpu-1", 1, 0, lab)]))
     old = registry.get("gpu-1").id
-    outcome = registry.report(Report("pulumi:dev", lab.minutes(1), [instance("gpu-1", 2, 1, lab)]))
+    outcome = registry.report(SourceReport("pulumi:dev", lab.minutes(1), [instance("gpu-1", 2, 1, lab)]))
     assert (outcome.conflicts, outcome.missing) == ([], ["gpu-1"])
     assert registry.get("gpu-1").instance_id == "i-2"
     assert registry.get(old).is_missing

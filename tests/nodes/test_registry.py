@@ -5,7 +5,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from gpufleet.errors import EnvironmentFault, InputError
-from gpufleet.nodes import Identity, Observation, Registry, Report
+from gpufleet.nodes import Identity, Observation, Registry, SourceReport
 
 
 def test_a_declared_blade_is_expected(registry, lab):
@@ -95,7 +95,7 @@ def test_a_returned_node_is_the_same_node(registry, lab):
 
 def test_a_source_speaks_only_of_its_own(registry, lab):
     registry.report(lab.rack(lab.blade(1)))
-    registry.report(Report("pulumi:dev", lab.minutes(1), []))
+    registry.report(SourceReport("pulumi:dev", lab.minutes(1), []))
     assert not registry.get("blade01").is_missing
 
 
@@ -184,9 +184,9 @@ def test_a_file_that_is_not_a_database_is_reported_in_one_line(tmp_path):
 def test_a_complete_report_makes_what_it_leaves_out_missing_and_a_partial_one_does_not(registry, lab):
     both, first = (lab.blade(1), lab.blade(2)), (lab.blade(1, at=5),)
     registry.report(lab.rack(*both))
-    partial = registry.report(Report("rack:r1", lab.minutes(5), first, complete=False))
+    partial = registry.report(SourceReport("rack:r1", lab.minutes(5), first, complete=False))
     assert (partial.missing, registry.get("blade02").is_missing) == ([], False)
-    complete = registry.report(Report("rack:r1", lab.minutes(6), first, complete=True))
+    complete = registry.report(SourceReport("rack:r1", lab.minutes(6), first, complete=True))
     assert (complete.missing, registry.get("blade02").is_missing) == (["blade02"], True)
 
 
@@ -199,7 +199,7 @@ def test_a_complete_report_replaces_a_nodes_values_and_a_partial_one_adds_to_the
     def seen(at, complete, **observed):
         who = Identity(rack="r1", slot="1")
         one = Observation("scan", "blade01", who, observed=observed, observed_at=lab.minutes(at))
-        registry.report(Report("scan", lab.minutes(at), [one], complete=complete))
+        registry.report(SourceReport("scan", lab.minutes(at), [one], complete=complete))
 
     registry.report(lab.rack(lab.blade(1)))
     seen(1, True, arch="aarch64", kernel="6.1")
@@ -210,15 +210,15 @@ def test_a_complete_report_replaces_a_nodes_values_and_a_partial_one_adds_to_the
 
 
 def test_only_a_complete_report_counts_as_the_sources_last_word(registry, lab):
-    registry.report(Report("rack:r1", lab.minutes(0), (lab.blade(1),), complete=True))
-    registry.report(Report("rack:r1", lab.minutes(9), (lab.blade(1, at=9),), complete=False))
+    registry.report(SourceReport("rack:r1", lab.minutes(0), (lab.blade(1),), complete=True))
+    registry.report(SourceReport("rack:r1", lab.minutes(9), (lab.blade(1, at=9),), complete=False))
     (source,) = [one for one in registry.sources() if one.name == "rack:r1"]
     assert source.observed_at == lab.minutes(0)
     begun = registry.draw_revision()
-    late = registry.report(Report("rack:r1", lab.minutes(5), (lab.blade(1, at=5), lab.blade(2, at=5))))
+    late = registry.report(SourceReport("rack:r1", lab.minutes(5), (lab.blade(1, at=5), lab.blade(2, at=5))))
     assert not late.stale
     with registry.transaction(number=begun):
-        assert registry.report(Report("rack:r1", lab.minutes(4), (lab.blade(1, at=4),))).stale
+        assert registry.report(SourceReport("rack:r1", lab.minutes(4), (lab.blade(1, at=4),))).stale
 
 
 def test_a_partial_report_read_earlier_brings_back_no_value_that_the_source_has_since_changed(registry, lab):
@@ -226,7 +226,7 @@ def test_a_partial_report_read_earlier_brings_back_no_value_that_the_source_has_
 
     def seen(**observed):
         one = Observation("ssh", "blade01", who, observed=observed, observed_at=lab.minutes(1))
-        return Report("ssh", lab.minutes(1), [one], complete=False)
+        return SourceReport("ssh", lab.minutes(1), [one], complete=False)
 
     registry.report(lab.rack(lab.blade(1)))
     begun = registry.draw_revision()

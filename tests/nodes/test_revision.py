@@ -106,7 +106,7 @@ def test_an_unchanged_report_writes_no_node(registry, lab):
 
 
 def test_statements_grow_with_batches_not_with_nodes_or_sources(registry, lab):
-    from gpufleet.nodes import Report
+    from gpufleet.nodes import SourceReport
 
     def reports(count, at):
         for rack in range(count):
@@ -115,7 +115,7 @@ def test_statements_grow_with_batches_not_with_nodes_or_sources(registry, lab):
                 Observation(f"rack:r{rack}", f"r{rack}-{n}", who[n], declared={"kind": "server", "at": at})
                 for n in range(5)
             ]
-            yield Report(f"rack:r{rack}", lab.minutes(at), seen)
+            yield SourceReport(f"rack:r{rack}", lab.minutes(at), seen)
 
     first = _statements(registry, lambda: registry.report_all(list(reports(90, 0))))
     again = _statements(registry, lambda: registry.report_all(list(reports(90, 1))))

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gpufleet.nodes import Identity, Observation, Registry, Report
+from gpufleet.nodes import Identity, Observation, Registry, SourceReport
 
 START = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 
@@ -26,7 +26,7 @@ def registry(tmp_path):
         for n in (1, 2)
     ]
     with Registry(f"sqlite:///{tmp_path / 'registry.db'}") as opened:
-        opened.report(Report("rack:r1", START, seen))
+        opened.report(SourceReport("rack:r1", START, seen))
         yield opened
 
 

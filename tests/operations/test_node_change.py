@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from gpufleet.errors import InputError
-from gpufleet.nodes import Identity, Observation, Registry, Report
+from gpufleet.nodes import Identity, Observation, Registry, SourceReport
 from gpufleet.nodes.model import utc_now
 from gpufleet.operations import node_change
 
@@ -38,7 +38,7 @@ def url(tmp_path):
     seen = [Observation("rack:r", f"b{n:02}", Identity(rack="r", slot=str(n))) for n in range(COUNT)]
     url = f"sqlite:///{tmp_path}/many.db"
     with Registry(url) as registry:
-        registry.report(Report("rack:r", utc_now(), seen))
+        registry.report(SourceReport("rack:r", utc_now(), seen))
         for node in registry.list():
             registry.hold(node.id, "cost", "over budget")
     return url

@@ -10,14 +10,14 @@ from dataclasses import replace
 import pytest
 
 from gpufleet import catalog, sizing
-from gpufleet.sizing import Hardware, Layout, Training, Workload
+from gpufleet.sizing import Hardware, ParallelLayout, Training, Workload
 
 GIB = 2**30
 GB = 1e9
 
 
 def build_layout(name, devices=1, **split):
-    layout = Layout(
+    layout = ParallelLayout(
         devices=devices, data=devices // (split.get("tensor", 1) * split.get("pipeline", 1)), **split
     )
     return layout, Hardware(name, catalog.get_accelerator(name), devices_per_node=8)

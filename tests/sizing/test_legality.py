@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpufleet.sizing.hardware import Layout
+from gpufleet.sizing.hardware import ParallelLayout
 from gpufleet.sizing.legality import RULES, check_placement
 from gpufleet.sizing.parallelism import list_layouts
 from gpufleet.sizing.workload import Training
@@ -127,7 +127,10 @@ def test_every_rule_has_its_reason_and_source(code):
 
 def test_message_is_one_line(workload, hardware):
     warnings = check_placement(
-        workload("qwen2.5-7b", engine="vllm"), hardware("GeForce RTX 4090"), 8, Layout(1, 8, pipeline=8)
+        workload("qwen2.5-7b", engine="vllm"),
+        hardware("GeForce RTX 4090"),
+        8,
+        ParallelLayout(1, 8, pipeline=8),
     )
     assert warnings
     assert all("\n" not in warning.message for warning in warnings)
@@ -138,7 +141,10 @@ def test_real_machines_are_not_flagged(machine, workload, hardware):
     kind = hardware(machine)
     requested = workload("llama-3.1-70b", precision="bf16", engine="vllm")
     warnings = check_placement(
-        requested, kind, kind.devices_per_node, Layout(1, kind.devices_per_node, tensor=kind.devices_per_node)
+        requested,
+        kind,
+        kind.devices_per_node,
+        ParallelLayout(1, kind.devices_per_node, tensor=kind.devices_per_node),
     )
     assert {warning.code for warning in warnings} <= {"kv-heads-replicated"}
 
@@ -175,5 +181,5 @@ def test_a_blocked_plan_says_why(size):
 
 def test_machine_with_fewer_devices_than_requested_is_distinguished(workload, hardware):
     limited = replace(hardware("p4d.24xlarge"), node_limit=2)
-    warnings = check_placement(workload(), limited, 24, Layout(3, 24, tensor=8, pipeline=3))
+    warnings = check_placement(workload(), limited, 24, ParallelLayout(3, 24, tensor=8, pipeline=3))
     assert "too-many-devices" in {warning.code for warning in warnings if warning.is_blocking}

@@ -93,7 +93,7 @@ def test_hybrid_sharding_takes_the_memory_of_one_node():
     layouts = list(parallelism.training_layouts(work, hardware, 32))
     full, hybrid = layouts[0], next(each for each in layouts if each.shards)
     (variant,) = sharding_variants(work, 32)
-    one = place_on_layout(variant, hardware, parallelism.Layout(1, 8, data=8))
+    one = place_on_layout(variant, hardware, parallelism.ParallelLayout(1, 8, data=8))
     assert (
         place_on_layout(variant, hardware, full).memory.per_device_gib
         < place_on_layout(variant, hardware, hybrid).memory.per_device_gib

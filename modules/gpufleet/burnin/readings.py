@@ -255,6 +255,6 @@ READERS: dict[str, Callable[[Raw], Readings]] = {
 
 
 def read_check(name: str, raw: Raw) -> Readings:
-    """Return a check's metrics; a check that no threshold speaks of has none."""
+    """Return a check's metrics; none for a check without a reader in READERS."""
     reader = READERS.get(name)
     return reader(raw) if reader else Readings()

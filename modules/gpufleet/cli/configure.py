@@ -51,7 +51,7 @@ from gpufleet.cli import output
     help="Do not run: write a folder for `ansible-runner transmit` (Receptor, AWX).",
 )  # fmt: skip
 @click.option("--plan", is_flag=True, help="Print which GPU driver each host needs and why; change nothing.")
-@click.option("--sources", is_flag=True, help="With --plan: print the source of each rule.")
+@click.option("--sources", is_flag=True, help="With --plan: print the source of each driver rule.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     *,

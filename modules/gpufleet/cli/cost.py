@@ -164,7 +164,7 @@ def _estimate(
     if state is None:
         return cost.estimate_stack(_project(project), _needed(stack), config_file, options)
     if stack is not None or config_file is not None or project is not None:
-        raise InputError("goes without a stack, a project or a config file", where="--state")
+        raise InputError("cannot be combined with --stack, --project or --config-file", where="--state")
     text, name = _read(state)
     with name_source_in_errors(name):
         return cost.estimate_state(read_document(text, name), options)
@@ -198,7 +198,9 @@ def _difference(  # noqa: PLR0917 - click hands each option over by name
             return cost.diff_state(document, _project(project), _needed(stack), config_file, options)
     if config_file is not None:
         raise InputError(
-            "goes with --base and --state only", where="--config-file", remedy="preview that file with Pulumi"
+            "needs --base or --state",
+            where="--config-file",
+            remedy="run `pulumi preview --config-file` and give --preview",
         )
     if preview is not None:
         text, name = _read(preview)

@@ -38,11 +38,11 @@ def span(amounts: Range, separator: str = " to ") -> str:
 def count(amounts: Range) -> str:
     """Return a quantity: 4, or 1 (0-4) if it may vary."""
     if amounts.is_exact:
-        return number(amounts.expected)
-    return f"{number(amounts.expected)} ({number(amounts.low)}-{number(amounts.high)})"
+        return format_number(amounts.expected)
+    return f"{format_number(amounts.expected)} ({format_number(amounts.low)}-{format_number(amounts.high)})"
 
 
-def number(value: Decimal) -> str:
+def format_number(value: Decimal) -> str:
     """Return a number without trailing zeros or an exponent."""
     return f"{value.normalize():f}"
 
@@ -57,6 +57,6 @@ def printable(text: str) -> str:
     )
 
 
-def percent(value: Decimal | None) -> str:
+def format_percent_change(value: Decimal | None) -> str:
     """Return a percentage with its sign, "from nothing" for None."""
     return "from nothing" if value is None else f"{value:+}%"

@@ -25,7 +25,7 @@ from gpufleet.nodes.model import (
 )
 from gpufleet.nodes.pulumi import elastic_groups, state_report
 from gpufleet.nodes.registry import Registry
-from gpufleet.nodes.report import Outcome, Report
+from gpufleet.nodes.report import Outcome, SourceReport
 from gpufleet.nodes.states import (
     ATTENTION_STATES,
     BUSY_STATES,
@@ -57,9 +57,9 @@ __all__ = [
     "Observation",
     "Outcome",
     "Registry",
-    "Report",
     "Result",
     "Sighting",
+    "SourceReport",
     "SourceStatus",
     "State",
     "Value",

@@ -12,7 +12,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from gpufleet.nodes import schema
 from gpufleet.nodes.model import OBSERVING_SOURCES
-from gpufleet.nodes.report import Report
+from gpufleet.nodes.report import SourceReport
 
 T = TypeVar("T")
 
@@ -129,7 +129,7 @@ def mark_missing(connection: Connection, losses: Sequence[tuple[str, str, dateti
         connection.execute(insert(schema.history), lines)
 
 
-def write_sources(connection: Connection, reports: Iterable[Report], number: int) -> None:
+def write_sources(connection: Connection, reports: Iterable[SourceReport], number: int) -> None:
     """Record when each source last answered in full."""
     answered = {
         report.source: {

@@ -14,7 +14,7 @@ from gpufleet.nodes.declaration import accelerators
 from gpufleet.nodes.identity import Identity
 from gpufleet.nodes.model import Observation
 from gpufleet.nodes.pulumi import usd_per_hour
-from gpufleet.nodes.report import Report
+from gpufleet.nodes.report import SourceReport
 
 if TYPE_CHECKING:
     from mypy_boto3_ec2 import EC2Client
@@ -23,7 +23,7 @@ _EXISTS = ["pending", "running", "stopping", "stopped"]
 _GROUP_TAG = "aws:autoscaling:groupName"
 
 
-def aws_report(stack: str, region: str, at: datetime, client: EC2Client | None = None) -> Report:
+def aws_report(stack: str, region: str, at: datetime, client: EC2Client | None = None) -> SourceReport:
     """Return a stack's instances in one AWS region; EnvironmentFault when the API does not answer."""
     import boto3
     from botocore.exceptions import BotoCoreError, ClientError
@@ -42,10 +42,10 @@ def aws_report(stack: str, region: str, at: datetime, client: EC2Client | None =
     return parse_instances(instances, region, at)
 
 
-def parse_instances(instances: Iterable[Mapping[str, Any]], region: str, at: datetime) -> Report:
+def parse_instances(instances: Iterable[Mapping[str, Any]], region: str, at: datetime) -> SourceReport:
     """Return the report of DescribeInstances' answer. Pure."""
     source = f"aws:{region}"
-    return Report(source, at, [_observation(one, source, region, at) for one in instances])
+    return SourceReport(source, at, [_observation(one, source, region, at) for one in instances])
 
 
 def _observation(instance: Mapping[str, Any], source: str, region: str, at: datetime) -> Observation:

@@ -11,7 +11,7 @@ from gpufleet.errors import InputError
 from gpufleet.fleet import AcceleratorRequest, Rack, RackNode, Workstation
 from gpufleet.nodes.identity import Identity, usable_serial
 from gpufleet.nodes.model import Node, Observation
-from gpufleet.nodes.report import Report
+from gpufleet.nodes.report import SourceReport
 
 NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 RACK_KINDS = {"blades": "compute_blade", "bench": "pi_gpu_bench", "servers": "gpu_server"}
@@ -20,13 +20,15 @@ RACK_KINDS = {"blades": "compute_blade", "bench": "pi_gpu_bench", "servers": "gp
 KINDS = (*RACK_KINDS.values(), "workstation", "cloud_vm")
 
 
-def rack_report(rack: Rack, at: datetime, stack: str | None = None, template: str | None = None) -> Report:
+def rack_report(
+    rack: Rack, at: datetime, stack: str | None = None, template: str | None = None
+) -> SourceReport:
     """Return what a rack file declares; template and stack where a stack uses the rack."""
     source = f"rack:{rack.name}"
     shared = {"kind": RACK_KINDS[rack.kind], "usd_per_hour": _node_share(rack)}
     used = {"stack": stack, "template": template} if stack else {}
     observations = [_rack_node(node, rack, source, {**shared, **used}, at) for node in rack.nodes]
-    return Report(source, at, observations)
+    return SourceReport(source, at, observations)
 
 
 def declared_nodes(rack: Rack, stack: str | None = None, template: str | None = None) -> list[Node]:
@@ -80,7 +82,7 @@ def _rack_node(node: RackNode, rack: Rack, source: str, shared: dict[str, Any], 
     return Observation(source, node.name, identity, declared=_drop_none(declared), observed_at=at)
 
 
-def workstation_report(stack: str, workstations: Sequence[Workstation], at: datetime) -> Report:
+def workstation_report(stack: str, workstations: Sequence[Workstation], at: datetime) -> SourceReport:
     """Return the workstations that a stack declares; they have no slot, so their name is who they are."""
     source = f"workstation:{stack}"
     observations = [
@@ -101,7 +103,7 @@ def workstation_report(stack: str, workstations: Sequence[Workstation], at: date
         )
         for station in workstations
     ]
-    return Report(source, at, observations)
+    return SourceReport(source, at, observations)
 
 
 def accelerators(machine: str, added: Sequence[AcceleratorRequest] = ()) -> list[dict[str, Any]]:

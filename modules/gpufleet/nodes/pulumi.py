@@ -16,7 +16,7 @@ from gpufleet.errors import InputError
 from gpufleet.nodes.declaration import accelerators
 from gpufleet.nodes.identity import Identity
 from gpufleet.nodes.model import Observation
-from gpufleet.nodes.report import Report
+from gpufleet.nodes.report import SourceReport
 
 Facts = dict[str, Any]
 
@@ -25,7 +25,7 @@ CLOUD_BY_GROUP_TYPE = {
 }
 
 
-def state_report(resources: Sequence[Resource], stack: str, at: datetime) -> Report:
+def state_report(resources: Sequence[Resource], stack: str, at: datetime) -> SourceReport:
     """Return every node of a state; resources that wait for their deletion are gone already.
 
     The stack's output ``nodes`` has the address of each node, and names the members of groups
@@ -43,7 +43,7 @@ def state_report(resources: Sequence[Resource], stack: str, at: datetime) -> Rep
     members = [
         _member(fact, stack, source, at) for key, fact in output_nodes.items() if key not in instance_ids
     ]
-    return Report(source, at, [*nodes, *members])
+    return SourceReport(source, at, [*nodes, *members])
 
 
 def _stack_output_nodes(resources: Sequence[Resource]) -> dict[str, Facts]:

@@ -18,16 +18,16 @@ from gpufleet.nodes.conflicts import record_conflicts
 from gpufleet.nodes.identifier_check import check_observation
 from gpufleet.nodes.model import Observation
 from gpufleet.nodes.node_index import Contradiction, Index, LiveNode, repeated_serials, shared_names
-from gpufleet.nodes.report import Match, Outcome, Report
+from gpufleet.nodes.report import Match, Outcome, SourceReport
 from gpufleet.nodes.workspace import Workspace
 
 
-def apply_report(connection: Connection, report: Report) -> Outcome:
+def apply_report(connection: Connection, report: SourceReport) -> Outcome:
     """Apply a report inside the caller's writing transaction."""
     return apply_reports(connection, [report])[0]
 
 
-def apply_reports(connection: Connection, reports: Sequence[Report]) -> list[Outcome]:
+def apply_reports(connection: Connection, reports: Sequence[SourceReport]) -> list[Outcome]:
     """Apply reports in their order inside the caller's writing transaction; return an outcome for each."""
     number = revision.current_revision(connection)
     sources = {row.name: row for row in connection.execute(select(schema.source))}

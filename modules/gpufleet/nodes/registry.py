@@ -20,7 +20,7 @@ from gpufleet.nodes import attempts, conflicts, database, journal, query, revisi
 from gpufleet.nodes.bulk_write import upsert
 from gpufleet.nodes.model import Change, Conflict, Node, Observation, Result, SourceStatus, Value, utc_now
 from gpufleet.nodes.reconcile import apply_reports
-from gpufleet.nodes.report import Outcome, Report
+from gpufleet.nodes.report import Outcome, SourceReport
 
 
 class Registry:
@@ -130,11 +130,11 @@ class Registry:
 
     # Sources
 
-    def report(self, report: Report) -> Outcome:
+    def report(self, report: SourceReport) -> Outcome:
         """Apply everything that one source reports to the registry."""
         return self.report_all([report])[0]
 
-    def report_all(self, reports: Sequence[Report]) -> Sequence[Outcome]:
+    def report_all(self, reports: Sequence[SourceReport]) -> Sequence[Outcome]:
         """Apply the reports of several sources to the registry, all in one transaction."""
         if not reports:
             return []
@@ -143,7 +143,9 @@ class Registry:
 
     def observe(self, observation: Observation) -> Outcome:
         """Apply one observation; fields that it leaves out stay as they were."""
-        return self.report(Report(observation.source, observation.observed_at, [observation], complete=False))
+        return self.report(
+            SourceReport(observation.source, observation.observed_at, [observation], complete=False)
+        )
 
     def source_failed(self, source: str, failure: str, when: datetime | None = None) -> None:
         """Record that a source did not answer; its last good report stays in force."""

@@ -12,7 +12,7 @@ from gpufleet.nodes.node_index import Contradiction
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class SourceReport:
     """Everything one source reported at one time; ``complete`` if nodes that it leaves out are missing."""
 
     source: str
@@ -43,7 +43,7 @@ class Outcome:
 class Match:
     """Which node each observation of a report means; contradicted nodes change nothing but are not missing."""
 
-    report: Report
+    report: SourceReport
     outcome: Outcome
     observations: dict[str, Observation] = field(default_factory=dict)
     new_ids: list[str] = field(default_factory=list)

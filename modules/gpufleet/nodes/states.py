@@ -16,7 +16,7 @@ LeftBy = Literal["operation", "verdict", "person", "nothing"]
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """One state of a node.
+    """One state of a node. Its name has at most 16 characters (a column); ``STATES`` has the order of a node's life.
 
     ``next_states``: the states that it may become; a person may always make such a move.
     ``left_by``: what moves a node out of it: an operation (``nodes sync``, ``configure``) as the node answers, the

@@ -35,7 +35,9 @@ def open_registry() -> Registry:
     """Open the registry in use; one that is not there yet holds no results."""
     url = paths.database_url()
     if not Registry.exists(url):
-        raise EnvironmentFault("no registry yet: nothing was burnt in", hint="gpufleet nodes sync -s STACK")
+        raise EnvironmentFault(
+            "no node registry yet, so no burn-in results", hint="gpufleet nodes sync -s STACK"
+        )
     return Registry(url)
 
 

@@ -91,7 +91,11 @@ def retire(registry: Registry, request: Request, interaction: Interaction) -> Re
 def check_request(request: Request) -> None:
     """Raise InputError for a contradictory request, before any host is contacted."""
     if not request.reason.strip():
-        raise InputError("is empty", where="--reason", remedy="say why; history and certificate keep it")
+        raise InputError(
+            "is empty",
+            where="--reason",
+            remedy="give a reason; it is stored in the history and the certificate",
+        )
     wipe_plan.check_method(request.method)
     if request.yes and request.wipe:
         raise InputError("does not confirm --wipe", where="--yes", remedy="give --confirm SERIAL")
@@ -329,7 +333,7 @@ def make_runner(root: Path, stream: TextIO) -> Run:
     def run(node: Node, variables: dict[str, Any]) -> remote.RunOutcome:
         plan = remote.plan_run(root, "retire", node.name)
         if not plan.hosts:
-            raise InputError("the inventory does not show it", where=node.name, remedy="gpufleet nodes sync")
+            raise InputError("is not in the Ansible inventory", where=node.name, remedy="gpufleet nodes sync")
         return remote.run_playbook(plan, extra_vars=variables, stream=stream)
 
     return run

@@ -17,7 +17,7 @@ from typing import Any
 from gpufleet import engine, fleet, nodes, paths
 from gpufleet.boundary import ENGINE_DOCUMENT, check_identifier, decode_json_object, printable, read_text
 from gpufleet.errors import CheckFailed, GpufleetError
-from gpufleet.nodes import Identity, Observation, Outcome, Registry, Report
+from gpufleet.nodes import Identity, Observation, Outcome, Registry, SourceReport
 from gpufleet.nodes.model import utc_now
 from gpufleet.operations.node_probe import ReachReport, find_login, probe_nodes
 
@@ -161,7 +161,7 @@ def declare_racks(registry: Registry, root: Path, stack: str | None, at: datetim
     registry.report_all([nodes.rack_report(rack, at) for rack in racks])
 
 
-_Source = tuple[str, Callable[[], Report]]
+_Source = tuple[str, Callable[[], SourceReport]]
 
 
 def _sources(declared: fleet.Fleet, root: Path, options: SyncOptions, notes: list[str]) -> Iterator[_Source]:
@@ -181,7 +181,7 @@ def _sources(declared: fleet.Fleet, root: Path, options: SyncOptions, notes: lis
         yield "address_book", partial(_address_report, declared, book, at, notes)
 
 
-def _aws_report(stack: str, region: str, at: datetime) -> Report:
+def _aws_report(stack: str, region: str, at: datetime) -> SourceReport:
     from gpufleet.nodes.cloud_api import aws_report
 
     return aws_report(stack, region, at)
@@ -189,7 +189,7 @@ def _aws_report(stack: str, region: str, at: datetime) -> Report:
 
 def _pulumi_report(
     declared: fleet.Fleet, root: Path, options: SyncOptions, at: datetime, notes: list[str]
-) -> Report:
+) -> SourceReport:
     where = str(options.state_file or "pulumi stack export")
     file = options.state_file
     text = read_text(file, ENGINE_DOCUMENT) if file else _export_state(declared.stack, root, options)
@@ -199,7 +199,7 @@ def _pulumi_report(
 
 def _state_report(
     document: dict[str, Any], declared: fleet.Fleet, options: SyncOptions, at: datetime, notes: list[str]
-) -> Report:
+) -> SourceReport:
     resources = engine.parse_state(document)
     queried_clouds = {"aws"} if options.cloud_api else set()
     groups = [name for cloud, name in nodes.elastic_groups(resources) if cloud not in queried_clouds]
@@ -221,7 +221,7 @@ def _export_state(stack: str, root: Path, options: SyncOptions) -> str:
     return engine.run_pulumi(["stack", "export", "--stack", stack], root, environment)
 
 
-def _address_report(declared: fleet.Fleet, book: Path, at: datetime, notes: list[str]) -> Report:
+def _address_report(declared: fleet.Fleet, book: Path, at: datetime, notes: list[str]) -> SourceReport:
     """Read an address book, ``{"rack/slot": "address"}``; unknown slots are added to ``notes``."""
     book_entries = decode_json_object(read_text(book), str(book))
     places = {f"{use.rack.name}/{node.slot}": node.name for use in declared.racks for node in use.rack.nodes}
@@ -236,7 +236,7 @@ def _address_report(declared: fleet.Fleet, book: Path, at: datetime, notes: list
     observations = [
         _address_observation(places[place], place, address, at) for place, address in addresses.items()
     ]
-    return Report("address_book", at, observations)
+    return SourceReport("address_book", at, observations)
 
 
 def _address_observation(name: str, place: str, address: str, at: datetime) -> Observation:

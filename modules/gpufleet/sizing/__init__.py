@@ -6,7 +6,7 @@ speed with an interval fitted to published measurements, and ranked plans that t
 
 from __future__ import annotations
 
-from gpufleet.sizing.hardware import Hardware, Layout, Offer
+from gpufleet.sizing.hardware import Hardware, Offer, ParallelLayout
 from gpufleet.sizing.hardware_resolver import resolve_hardware
 from gpufleet.sizing.memory import (
     MemoryEstimate,
@@ -42,9 +42,9 @@ from gpufleet.sizing.workload import Training, Workload
 
 __all__ = [
     "Hardware",
-    "Layout",
     "MemoryEstimate",
     "Offer",
+    "ParallelLayout",
     "Plan",
     "PlanOptions",
     "PlanWarning",

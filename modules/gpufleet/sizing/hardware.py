@@ -53,7 +53,7 @@ class Hardware:
 
 
 @dataclass(frozen=True)
-class Layout:
+class ParallelLayout:
     """How one replica is spread over ``tensor * pipeline * data`` devices.
 
     ``split`` is how the devices of an inference share the work: tensor (each holds a part of every

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gpufleet.sizing.hardware import Hardware, Layout, Split
+from gpufleet.sizing.hardware import Hardware, ParallelLayout, Split
 from gpufleet.sizing.legality import check_placement
 from gpufleet.sizing.model_engine import choose_engine
 from gpufleet.sizing.plan_warning import PlanWarning
@@ -17,7 +17,7 @@ PIPELINE_SIZES = (1, 2, 4, 8, 16)
 
 def list_layouts(
     workload: Workload, hardware: Hardware, devices: int
-) -> tuple[list[Layout], list[PlanWarning]]:
+) -> tuple[list[ParallelLayout], list[PlanWarning]]:
     """Return the legal layouts of one replica on so many devices, best first, and warnings about the first."""
     layouts = list(
         training_layouts(workload, hardware, devices)
@@ -27,23 +27,23 @@ def list_layouts(
     return layouts, check_placement(workload, hardware, devices, layouts[0])
 
 
-def inference_layouts(workload: Workload, hardware: Hardware, devices: int) -> Iterator[Layout]:
+def inference_layouts(workload: Workload, hardware: Hardware, devices: int) -> Iterator[ParallelLayout]:
     """Yield layouts of one inference replica on at most so many devices; some engines can't use every number."""
     nodes = count_nodes(hardware, devices)
     runs_on = choose_engine(hardware, workload, nodes)
     if devices == 1:
-        yield Layout()
+        yield ParallelLayout()
     elif runs_on.rule == "powers":
         yield _power_of_two_layout(workload, hardware, devices)
     elif runs_on.split == "layer":
-        yield Layout(nodes=nodes, devices=devices, pipeline=devices, split="layer")
+        yield ParallelLayout(nodes=nodes, devices=devices, pipeline=devices, split="layer")
     else:
         yield from _tensor_parallel_layouts(workload, hardware, devices)
 
 
 def training_layouts(
     workload: Workload, hardware: Hardware, devices: int, *, quick: bool = False
-) -> Iterator[Layout]:
+) -> Iterator[ParallelLayout]:
     """Yield layouts of a training run on at most so many devices, simplest first.
 
     Data parallelism over all devices comes first. With several nodes, hybrid sharding and one node alone follow: a
@@ -61,7 +61,7 @@ def training_layouts(
 
 def _data_parallel_layouts(
     workload: Workload, hardware: Hardware, devices: int, tensor: int, pipeline: int
-) -> Iterator[Layout]:
+) -> Iterator[ParallelLayout]:
     """Yield the layouts of those sizes: sharded over all devices, within each node, and on one node only."""
     model_devices, per_node = tensor * pipeline, hardware.devices_per_node
     data = devices // model_devices
@@ -79,9 +79,11 @@ def _data_parallel_layouts(
         yield _build_layout(hardware, tensor, pipeline, max(1, data_in_node))
 
 
-def _build_layout(hardware: Hardware, tensor: int, pipeline: int, data: int) -> Layout:
+def _build_layout(hardware: Hardware, tensor: int, pipeline: int, data: int) -> ParallelLayout:
     devices = tensor * pipeline * data
-    return Layout(count_nodes(hardware, devices), devices, tensor=tensor, pipeline=pipeline, data=data)
+    return ParallelLayout(
+        count_nodes(hardware, devices), devices, tensor=tensor, pipeline=pipeline, data=data
+    )
 
 
 def count_nodes(hardware: Hardware, devices: int) -> int:
@@ -89,16 +91,18 @@ def count_nodes(hardware: Hardware, devices: int) -> int:
     return -(-devices // hardware.devices_per_node)
 
 
-def _power_of_two_layout(workload: Workload, hardware: Hardware, devices: int) -> Layout:
+def _power_of_two_layout(workload: Workload, hardware: Hardware, devices: int) -> ParallelLayout:
     """Return the layout on the largest power of two that KV heads allow; other nodes are idle."""
     limit = min(devices, workload.model.kv_heads)
     node_count = 1 << (limit.bit_length() - 1)
     if node_count == 1:
-        return Layout()
-    return Layout(count_nodes(hardware, node_count), node_count, tensor=node_count, split="tensor")
+        return ParallelLayout()
+    return ParallelLayout(count_nodes(hardware, node_count), node_count, tensor=node_count, split="tensor")
 
 
-def _tensor_parallel_layouts(workload: Workload, hardware: Hardware, devices: int) -> Iterator[Layout]:
+def _tensor_parallel_layouts(
+    workload: Workload, hardware: Hardware, devices: int
+) -> Iterator[ParallelLayout]:
     """Yield tensor parallelism within a node and pipeline stages between nodes, as engines document it."""
     nodes = count_nodes(hardware, devices)
     has_layout = False
@@ -109,6 +113,6 @@ def _tensor_parallel_layouts(workload: Workload, hardware: Hardware, devices: in
         has_layout = True
         expert = tensor if workload.model.experts else 1
         split: Split = "tensor" if tensor > 1 else "layer"
-        yield Layout(nodes, devices, tensor=tensor, pipeline=pipeline, expert=expert, split=split)
+        yield ParallelLayout(nodes, devices, tensor=tensor, pipeline=pipeline, expert=expert, split=split)
     if not has_layout:  # more devices than layers, and heads that divide over none of them
-        yield Layout()
+        yield ParallelLayout()

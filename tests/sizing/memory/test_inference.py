@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpufleet import catalog, sizing
-from gpufleet.sizing import Hardware, Layout, Workload
+from gpufleet.sizing import Hardware, ParallelLayout, Workload
 from gpufleet.sizing.memory.inference import engine_memory
 
 GIB = 2**30
@@ -17,7 +17,7 @@ NAMES = sorted(catalog.load_models())
 
 
 def estimate(model=EIGHT, layout=None, hardware=CARD, **options):
-    return sizing.estimate_memory(Workload(model, **options), layout or Layout(), hardware)
+    return sizing.estimate_memory(Workload(model, **options), layout or ParallelLayout(), hardware)
 
 
 def test_vllm_on_one_card_is_as_its_own_profile_says():
@@ -31,7 +31,7 @@ def test_vllm_on_one_card_is_as_its_own_profile_says():
 
 def test_tensor_parallel_halves_what_vllm_loads():
     """The same source: 7.48 GiB of weights a card on two."""
-    answer = estimate(layout=Layout(devices=2, tensor=2, split="tensor"), engine="vllm")
+    answer = estimate(layout=ParallelLayout(devices=2, tensor=2, split="tensor"), engine="vllm")
     assert answer.weights / 2 == pytest.approx(7.48, abs=0.01)
 
 
@@ -57,7 +57,7 @@ def test_unified_memory_and_tied_embeddings_keep_the_embedding():
     )
     mac = sizing.estimate_memory(
         Workload(model=catalog.get_model("Llama-3-8B"), precision="q4_k_m", engine="llama.cpp"),
-        Layout(),
+        ParallelLayout(),
         Hardware(name="mac", accelerator=catalog.get_accelerator("M4 Max (40)"), unified=True),
     )
     assert mac.weights == pytest.approx(4.58, abs=0.01)
@@ -91,28 +91,29 @@ def test_cuda_graphs_are_counted_outside_the_engine_share():
 
 def test_kv_heads_are_replicated_beyond_their_number():
     few, many = (
-        estimate(layout=Layout(devices=n, tensor=n, split="tensor"), batch=8).kv_cache / n for n in (8, 16)
+        estimate(layout=ParallelLayout(devices=n, tensor=n, split="tensor"), batch=8).kv_cache / n
+        for n in (8, 16)
     )
     assert few == many  # eight KV heads: sixteen devices hold each twice
 
 
 def test_latent_caches_are_replicated_on_every_device():
     model = catalog.get_model("DeepSeek-V3")
-    answer = estimate(model, Layout(devices=8, tensor=8, split="tensor"), precision="fp8", batch=4)
+    answer = estimate(model, ParallelLayout(devices=8, tensor=8, split="tensor"), precision="fp8", batch=4)
     assert answer.kv_cache == pytest.approx(8 * 4 * sizing.kv_bytes(model, 1280) / GIB)
 
 
 def test_layer_split_puts_embedding_or_output_on_one_device():
     model = catalog.get_model("Llama-3-70B")
-    answer = estimate(model, Layout(devices=4, split="layer"), precision="f16")
+    answer = estimate(model, ParallelLayout(devices=4, split="layer"), precision="f16")
     layers = (model.parameters - 2 * 128256 * 8192) * 2 / 4
     assert answer.weights / 4 == pytest.approx((layers + 2 * 128256 * 8192) / GIB, rel=1e-3)
 
 
 def test_experts_are_spread_over_more_devices_than_other_weights():
     model = catalog.get_model("DeepSeek-V3")
-    tensor = estimate(model, Layout(devices=8, tensor=8, split="tensor"), precision="fp8")
-    spread = estimate(model, Layout(devices=16, tensor=8, expert=16, split="tensor"), precision="fp8")
+    tensor = estimate(model, ParallelLayout(devices=8, tensor=8, split="tensor"), precision="fp8")
+    spread = estimate(model, ParallelLayout(devices=16, tensor=8, expert=16, split="tensor"), precision="fp8")
     assert spread.weights / 16 < 0.55 * tensor.weights / 8
 
 
@@ -147,15 +148,20 @@ def test_gpu_of_apple_cannot_use_all_memory():
 )
 def test_more_streams_and_tokens_never_take_less(name, precision, batch, tokens):
     workload = Workload(catalog.get_model(name), precision=precision, batch=batch, input_tokens=tokens)
-    here = sizing.estimate_memory(workload, Layout(), CARD).per_device_gib
-    assert here <= sizing.estimate_memory(replace(workload, batch=batch + 1), Layout(), CARD).per_device_gib
+    here = sizing.estimate_memory(workload, ParallelLayout(), CARD).per_device_gib
+    assert (
+        here
+        <= sizing.estimate_memory(replace(workload, batch=batch + 1), ParallelLayout(), CARD).per_device_gib
+    )
     assert (
         here
         <= sizing.estimate_memory(
-            replace(workload, input_tokens=tokens + 1000), Layout(), CARD
+            replace(workload, input_tokens=tokens + 1000), ParallelLayout(), CARD
         ).per_device_gib
     )
-    split = sizing.estimate_memory(workload, Layout(devices=2, tensor=2, split="tensor"), CARD).per_device_gib
+    split = sizing.estimate_memory(
+        workload, ParallelLayout(devices=2, tensor=2, split="tensor"), CARD
+    ).per_device_gib
     assert split <= here
 
 

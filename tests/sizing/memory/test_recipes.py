@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gpufleet import catalog, sizing
-from gpufleet.sizing import Hardware, Layout, Training, Workload
+from gpufleet.sizing import Hardware, ParallelLayout, Training, Workload
 from gpufleet.sizing.memory.training_recipe import DEFAULT_TRAINING
 
 
@@ -34,16 +34,18 @@ def test_recomputation_steps_save_memory(task, tokens, batch, recompute, fused):
     workload = Workload(
         catalog.get_model("Llama-3.1-8B"), task, "bf16", tokens, 0, batch, training=Training(recompute="auto")
     )
-    chosen = sizing.choose_recompute(workload, Layout(devices=8, data=8), card).training
+    chosen = sizing.choose_recompute(workload, ParallelLayout(devices=8, data=8), card).training
     assert (chosen.recompute, chosen.fused_loss) == (recompute, fused)
 
 
 def test_requested_recomputation_is_kept():
     card = Hardware("a card", catalog.get_accelerator("A10G"))
     workload = Workload(catalog.get_model("Llama-3.1-8B"), "lora", training=Training(recompute="none"))
-    assert sizing.choose_recompute(workload, Layout(), card) == workload
+    assert sizing.choose_recompute(workload, ParallelLayout(), card) == workload
     assert (
-        sizing.choose_recompute(Workload(catalog.get_model("Llama-3.1-8B")), Layout(), card).is_training
+        sizing.choose_recompute(
+            Workload(catalog.get_model("Llama-3.1-8B")), ParallelLayout(), card
+        ).is_training
         is False
     )
 
@@ -59,7 +61,7 @@ def test_too_large_training_has_a_low_memory_hint():
         2,
         training=Training(recompute="auto"),
     )
-    estimate = sizing.estimate_memory(workload, Layout(), card)
+    estimate = sizing.estimate_memory(workload, ParallelLayout(), card)
     assert not estimate.fits
     assert any("paged 8-bit AdamW" in note for note in estimate.notes)
 

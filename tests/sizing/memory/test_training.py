@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpufleet import catalog, sizing
-from gpufleet.sizing import Hardware, Layout, Training, Workload
+from gpufleet.sizing import Hardware, ParallelLayout, Training, Workload
 from gpufleet.sizing.memory.model_state import adapter_parameters, model_states
 
 GIB = 2**30
@@ -23,15 +23,15 @@ def training_workload(model=SEVEN, task="full_finetune", *, precision="bf16", to
 
 def sharded_layout(devices, **split):
     parts = split.get("tensor", 1) * split.get("pipeline", 1)
-    return Layout(devices=devices, data=devices // parts, **split)
+    return ParallelLayout(devices=devices, data=devices // parts, **split)
 
 
 def peak(workload, layout=None):
-    return sizing.estimate_memory(workload, layout or Layout(), CARD).per_device_gib
+    return sizing.estimate_memory(workload, layout or ParallelLayout(), CARD).per_device_gib
 
 
 def bytes_per_parameter(workload, layout=None):
-    share = model_states(workload, layout or Layout())
+    share = model_states(workload, layout or ParallelLayout())
     return (share.weights + share.gradients + share.optimizer) / workload.model.parameters
 
 
@@ -89,7 +89,7 @@ def test_adapter_parameters_match_a_manual_count():
 
 def test_qlora_stores_four_bits_and_lora_sixteen():
     weights = [
-        sizing.estimate_memory(training_workload(task=task), Layout(), CARD).weights
+        sizing.estimate_memory(training_workload(task=task), ParallelLayout(), CARD).weights
         for task in ("lora", "qlora")
     ]
     assert weights[0] == pytest.approx(2 * SEVEN.parameters / GIB, rel=0.01)
@@ -129,15 +129,15 @@ def test_automatic_recomputation_is_the_least_that_fits():
     tight = training_workload(
         catalog.get_model("Llama-3.1-8B"), "lora", tokens=2048, batch=2, recompute="auto"
     )
-    assert sizing.choose_recompute(roomy, Layout(), card).training.recompute == "none"
-    chosen = sizing.choose_recompute(tight, Layout(), card).training
+    assert sizing.choose_recompute(roomy, ParallelLayout(), card).training.recompute == "none"
+    chosen = sizing.choose_recompute(tight, ParallelLayout(), card).training
     assert (chosen.recompute, chosen.fused_loss) == ("full", True)
-    assert sizing.estimate_memory(tight, Layout(), card).fits
+    assert sizing.estimate_memory(tight, ParallelLayout(), card).fits
 
 
 def test_stepping_in_the_backward_pass_frees_gradients():
     usual, stepping = (
-        sizing.estimate_memory(training_workload(step_in_backward=on_), Layout(), CARD)
+        sizing.estimate_memory(training_workload(step_in_backward=on_), ParallelLayout(), CARD)
         for on_ in (False, True)
     )
     assert usual.gradients - stepping.gradients > 12
@@ -206,7 +206,7 @@ def test_splitting_a_model_never_needs_more_per_device(name, tensor, pipeline):
     model = catalog.get_model(name)
     workload = training_workload(model, sharding="none", recompute="full", tokens=1024)
     devices = tensor * pipeline
-    unsharded = model_states(workload, Layout()).total
+    unsharded = model_states(workload, ParallelLayout()).total
     assert model_states(
         workload, sharded_layout(devices, tensor=tensor, pipeline=pipeline)
     ).total <= unsharded * (1 + 2 / 16)  # 32-bit gradients

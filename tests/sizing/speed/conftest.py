@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gpufleet import catalog
-from gpufleet.sizing import Layout, Workload
+from gpufleet.sizing import ParallelLayout, Workload
 from gpufleet.sizing.node_hardware import build_accelerator_hardware, with_link_for
 from gpufleet.sizing.speed import estimate_speed
 
@@ -26,6 +26,8 @@ def predict():
             else {"tensor" if split == "tensor" else "pipeline": devices}
         )
         kind = split if devices > 1 and not workload.is_training else "none"
-        return estimate_speed(workload, Layout(nodes=nodes, devices=devices, split=kind, **sizes), hardware)
+        return estimate_speed(
+            workload, ParallelLayout(nodes=nodes, devices=devices, split=kind, **sizes), hardware
+        )
 
     return answer

@@ -94,7 +94,7 @@ def boot_conf(boot: Boot, board: Board) -> str:
         lines.append(f"{name}={value}")
     text = "\n".join(lines) + "\n"
     if len(text.encode()) > LONGEST_BOOT_CONF:
-        raise InputError(f"boot.conf has more than {LONGEST_BOOT_CONF} bytes", key="boot")
+        raise InputError(f"the bootloader's boot.conf would have over {LONGEST_BOOT_CONF} bytes", key="boot")
     return text
 
 

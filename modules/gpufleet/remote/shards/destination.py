@@ -55,7 +55,9 @@ class Destination:
         answer = self.run(CHECK_COMMAND.format(python=python, folder=folder)).split("\n")
         if answer[0].startswith("no "):
             hint = f"install {python} there, or take a worker of this machine's release"
-            raise EnvironmentFault(f"worker {self.name} has {answer[0]}", hint=hint)
+            raise EnvironmentFault(
+                f"worker {self.name} does not have {answer[0].removeprefix('no ')}", hint=hint
+            )
         if answer[0] != bundle.machine:
             hint = "take a worker with this machine's processor; its hosts may have any"
             raise EnvironmentFault(

@@ -13,7 +13,7 @@ from gpufleet import catalog
 from gpufleet.catalog import Accelerator, Architecture
 from gpufleet.errors import InputError
 from gpufleet.sizing.data_file import Row, load_rows
-from gpufleet.sizing.hardware import Hardware, Layout, Split
+from gpufleet.sizing.hardware import Hardware, ParallelLayout, Split
 from gpufleet.sizing.node_hardware import build_accelerator_hardware, with_link_for
 from gpufleet.sizing.speed import device, prefill
 from gpufleet.sizing.speed.efficiency import Efficiency
@@ -36,7 +36,7 @@ class Measurement:
 
     row: Row
     workload: Workload
-    layout: Layout
+    layout: ParallelLayout
     hardware: Hardware
 
     @property
@@ -136,7 +136,7 @@ def _workload(row: Row, model: Architecture) -> Workload:
     )
 
 
-def _layout(row: Row) -> Layout:
+def _layout(row: Row) -> ParallelLayout:
     sizes = {name: int(size) for name, size in re.findall(r"(tp|pp|dp|fsdp)(\d+)", row["parallelism"])}
     data = sizes.get("fsdp", sizes.get("dp", 1))
     tensor, pipeline = sizes.get("tp", 1), sizes.get("pp", 1)
@@ -144,7 +144,7 @@ def _layout(row: Row) -> Layout:
         data = row.integer("devices", default=1)
     split = cast("Split", row["split"] or "none")
     devices = max(1, row.integer("devices", default=1) // max(1, row.integer("nodes", default=1)))
-    return Layout(row.integer("nodes", default=1), devices, tensor, pipeline, data, split=split)
+    return ParallelLayout(row.integer("nodes", default=1), devices, tensor, pipeline, data, split=split)
 
 
 def _hardware(row: Row, accelerator: Accelerator) -> Hardware:

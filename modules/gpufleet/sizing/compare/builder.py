@@ -9,7 +9,7 @@ from gpufleet.catalog import Accelerator
 from gpufleet.errors import InputError
 from gpufleet.sizing.compare.comparison import ComparedAccelerator, Comparison, DevicePrice
 from gpufleet.sizing.compare.selection import select_accelerators
-from gpufleet.sizing.hardware import Hardware, Layout
+from gpufleet.sizing.hardware import Hardware, ParallelLayout
 from gpufleet.sizing.legality import check_placement
 from gpufleet.sizing.node_hardware import build_accelerator_hardware
 from gpufleet.sizing.plans import Plan, SizingRequest
@@ -35,7 +35,7 @@ def _compare_one(
         return ComparedAccelerator(accelerator, prices)
     hardware = build_accelerator_hardware(accelerator)
     reasons = "; ".join(
-        c.message for c in check_placement(request.workload, hardware, 1, Layout()) if c.is_blocking
+        c.message for c in check_placement(request.workload, hardware, 1, ParallelLayout()) if c.is_blocking
     )
     if reasons:
         return ComparedAccelerator(accelerator, prices, why_not=reasons)

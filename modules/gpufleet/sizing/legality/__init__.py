@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpufleet.sizing.hardware import Hardware, Layout
+from gpufleet.sizing.hardware import Hardware, ParallelLayout
 from gpufleet.sizing.legality import (  # noqa: F401 - importing a module registers its rules in RULES
     attention_heads,
     backend,
@@ -34,7 +34,7 @@ def check_placement(
     workload: Workload,
     hardware: Hardware,
     devices: int,
-    layout: Layout,
+    layout: ParallelLayout,
     *,
     hardware_name: str = "",
     total_devices: int = 0,
@@ -52,12 +52,14 @@ def check_placement(
     ]
 
 
-def is_blocked(workload: Workload, hardware: Hardware, devices: int, layout: Layout) -> bool:
+def is_blocked(workload: Workload, hardware: Hardware, devices: int, layout: ParallelLayout) -> bool:
     """Return whether a blocking rule forbids the placement."""
     case = _build_case(workload, hardware, devices, layout)
     return any(True for rule in RULES.values() if rule.is_blocking for _ in rule.check(case))
 
 
-def _build_case(workload: Workload, hardware: Hardware, devices: int, layout: Layout) -> PlacementCase:
+def _build_case(
+    workload: Workload, hardware: Hardware, devices: int, layout: ParallelLayout
+) -> PlacementCase:
     runs_on = choose_engine(hardware, workload, layout.nodes)
     return PlacementCase(workload, hardware, devices, layout, runs_on)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from gpufleet.sizing.hardware import Hardware, Layout
+from gpufleet.sizing.hardware import Hardware, ParallelLayout
 from gpufleet.sizing.model_engine import Engine
 from gpufleet.sizing.workload import Workload
 
@@ -17,7 +17,7 @@ class PlacementCase:
     workload: Workload
     hardware: Hardware
     devices: int
-    layout: Layout
+    layout: ParallelLayout
     engine: Engine
     hardware_name: str = ""  # the hardware name as typed by the user
     total_devices: int = 0  # devices of all replicas together; 0: as requested

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from gpufleet.catalog import Accelerator
-from gpufleet.sizing.hardware import Hardware, Layout
+from gpufleet.sizing.hardware import Hardware, ParallelLayout
 from gpufleet.sizing.memory.constants import load_constants
 from gpufleet.sizing.memory.inference import engine_memory, inference_memory
 from gpufleet.sizing.memory.result import GIB, DeviceMemory, MemoryEstimate
@@ -18,20 +18,20 @@ FINE_TUNING_STEPS: tuple[RecomputeStep, ...] = (("none", False), ("full", True))
 PRETRAINING_STEPS: tuple[RecomputeStep, ...] = (("selective", False), ("full", False), ("full", True))
 
 
-def estimate_memory(workload: Workload, layout: Layout, hardware: Hardware) -> MemoryEstimate:
+def estimate_memory(workload: Workload, layout: ParallelLayout, hardware: Hardware) -> MemoryEstimate:
     """Return the memory estimate; automatic recomputation is the least that fits."""
     return estimate_with_recompute(workload, layout, hardware)[1]
 
 
 def estimate_with_recompute(
-    workload: Workload, layout: Layout, hardware: Hardware
+    workload: Workload, layout: ParallelLayout, hardware: Hardware
 ) -> tuple[Workload, MemoryEstimate]:
     """Return the workload with its recomputation chosen, and its memory estimate."""
     settled, share = _choose_recompute(workload, layout, hardware)
     return settled, _summarize(settled, share, layout, hardware)
 
 
-def choose_recompute(workload: Workload, layout: Layout, hardware: Hardware) -> Workload:
+def choose_recompute(workload: Workload, layout: ParallelLayout, hardware: Hardware) -> Workload:
     """Return the workload with an automatic ``recompute`` replaced by the least that fits.
 
     Fine-tuning that must save memory uses full recomputation with a chunked loss. Pre-training starts with
@@ -43,7 +43,7 @@ def choose_recompute(workload: Workload, layout: Layout, hardware: Hardware) -> 
 
 
 def _choose_recompute(
-    workload: Workload, layout: Layout, hardware: Hardware
+    workload: Workload, layout: ParallelLayout, hardware: Hardware
 ) -> tuple[Workload, DeviceMemory]:
     if not workload.is_training or workload.training.recompute != "auto":
         return workload, _device_memory(workload, layout, hardware)
@@ -71,13 +71,13 @@ def usable_gib(accelerator: Accelerator) -> float:
     return usable if has_no_driver_context else usable - load_constants()["context_gib"]
 
 
-def _available_bytes(hardware: Hardware, layout: Layout) -> float:
+def _available_bytes(hardware: Hardware, layout: ParallelLayout) -> float:
     """Return the bytes of one device that a workload may fill, without communication buffers (NCCL)."""
     buffers = load_constants()["collective_gib"] if layout.devices > 1 and not hardware.unified else 0.0
     return (usable_gib(hardware.accelerator) - buffers) * GIB
 
 
-def _engine_limit_bytes(workload: Workload, hardware: Hardware, layout: Layout) -> float:
+def _engine_limit_bytes(workload: Workload, hardware: Hardware, layout: ParallelLayout) -> float:
     """Return the bytes that the engine's default settings allow: a server uses gpu_memory_utilization of the card.
 
     Its CUDA graphs are captured outside that share.
@@ -89,13 +89,15 @@ def _engine_limit_bytes(workload: Workload, hardware: Hardware, layout: Layout) 
     return min(available, engine_share + engine_memory(workload, hardware.accelerator).graphs_gib * GIB)
 
 
-def _device_memory(workload: Workload, layout: Layout, hardware: Hardware) -> DeviceMemory:
+def _device_memory(workload: Workload, layout: ParallelLayout, hardware: Hardware) -> DeviceMemory:
     if workload.is_training:
         return training_memory(workload, layout)
     return inference_memory(workload, layout, hardware)
 
 
-def _summarize(workload: Workload, share: DeviceMemory, layout: Layout, hardware: Hardware) -> MemoryEstimate:
+def _summarize(
+    workload: Workload, share: DeviceMemory, layout: ParallelLayout, hardware: Hardware
+) -> MemoryEstimate:
     devices = max(1, layout.devices)
     usable = usable_gib(hardware.accelerator)
     peak, engine_limit = share.total / GIB, _engine_limit_bytes(workload, hardware, layout)
@@ -130,7 +132,9 @@ def _engine_reserved_gib(workload: Workload, hardware: Hardware) -> float:
     )
 
 
-def _memory_notes(workload: Workload, share: DeviceMemory, layout: Layout, hardware: Hardware) -> list[str]:
+def _memory_notes(
+    workload: Workload, share: DeviceMemory, layout: ParallelLayout, hardware: Hardware
+) -> list[str]:
     notes = []
     if workload.is_training:
         loss = ", chunked loss" if workload.training.fused_loss else ""

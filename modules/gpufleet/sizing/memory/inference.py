@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from gpufleet.catalog import Accelerator
 from gpufleet.catalog.architecture import Architecture
 from gpufleet.catalog.parameter_count import list_matrices
-from gpufleet.sizing.hardware import Hardware, Layout
+from gpufleet.sizing.hardware import Hardware, ParallelLayout
 from gpufleet.sizing.memory.constants import load_constants
 from gpufleet.sizing.memory.kv_cache import kv_bytes
 from gpufleet.sizing.memory.quantization import is_gguf, normalize_precision
@@ -129,7 +129,7 @@ def _with_measured_constants(engine: EngineMemory) -> EngineMemory:
     )
 
 
-def inference_memory(workload: Workload, layout: Layout, hardware: Hardware) -> DeviceMemory:
+def inference_memory(workload: Workload, layout: ParallelLayout, hardware: Hardware) -> DeviceMemory:
     """Return the memory of inference on the fullest device of that layout."""
     model, engine = workload.model, engine_memory(workload, hardware.accelerator)
     workload = replace(workload, precision=runtime_precision(workload, hardware.accelerator))
@@ -156,7 +156,7 @@ def runtime_precision(workload: Workload, accelerator: Accelerator) -> str:
 
 
 def _host_embedding_bytes(
-    workload: Workload, engine: EngineMemory, layout: Layout, hardware: Hardware
+    workload: Workload, engine: EngineMemory, layout: ParallelLayout, hardware: Hardware
 ) -> float:
     """Return the bytes of an embedding that stays in host memory; a tied one is on the card as the output matrix."""
     model, accelerator = workload.model, hardware.accelerator
@@ -175,7 +175,7 @@ def _host_embedding_bytes(
     return sum(sizes) / layout.tensor
 
 
-def fullest_weights(workload: Workload, layout: Layout) -> float:
+def fullest_weights(workload: Workload, layout: ParallelLayout) -> float:
     """Return the weight bytes of the fullest device: its layers, its experts, and the embedding or output matrix."""
     model, name = workload.model, normalize_precision(workload.precision)
     total, stages = weight_bytes(model, workload.precision), _pipeline_stages(layout)
@@ -200,7 +200,7 @@ def _rknn_memory(workload: Workload, share: DeviceMemory) -> DeviceMemory:
     return share
 
 
-def _activation_bytes(workload: Workload, engine: EngineMemory, layout: Layout) -> float:
+def _activation_bytes(workload: Workload, engine: EngineMemory, layout: ParallelLayout) -> float:
     """Return the bytes of one prompt step's activations and of the reserved logits."""
     model = workload.model
     prompt_tokens = max(workload.batch * workload.input_tokens, workload.batch)
@@ -217,7 +217,7 @@ def _activation_bytes(workload: Workload, engine: EngineMemory, layout: Layout) 
     return tokens * values + rows * model.vocabulary * 4.0
 
 
-def _pipeline_stages(layout: Layout) -> int:
+def _pipeline_stages(layout: ParallelLayout) -> int:
     return (
         max(layout.pipeline, layout.devices // layout.tensor) if layout.split == "layer" else layout.pipeline
     )
@@ -239,7 +239,7 @@ def _embedding_and_output_bytes(model: Architecture, name: str) -> tuple[float, 
     return sum(sizes), max(sizes)
 
 
-def _cache_devices(model: Architecture, layout: Layout) -> float:
+def _cache_devices(model: Architecture, layout: ParallelLayout) -> float:
     """Return over how many devices the KV cache is spread: heads by tensor parallelism, layers by pipeline stages."""
     heads = 1 if model.latent else max(1, min(layout.tensor, model.kv_heads))
     return heads * model.layers / -(-model.layers // _pipeline_stages(layout))

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from gpufleet import catalog
 from gpufleet.boundary import CsvRow, packaged_rows
-from gpufleet.sizing.hardware import Hardware, Layout
+from gpufleet.sizing.hardware import Hardware, ParallelLayout
 from gpufleet.sizing.memory.result import GIB
 from gpufleet.sizing.workload import Task, Training, Workload
 
@@ -38,7 +38,7 @@ class MeasuredMemory:
     gib: float
     fits: bool | None
     workload: Workload
-    layout: Layout
+    layout: ParallelLayout
     hardware: Hardware
     source: str
     notes: str
@@ -99,13 +99,13 @@ def _training(row: CsvRow) -> Training:
     return Training(**knobs)
 
 
-def _layout(row: CsvRow) -> Layout:
+def _layout(row: CsvRow) -> ParallelLayout:
     devices, tensor, pipeline = (
         row.integer("devices"),
         row.integer("tensor", default=1),
         row.integer("pipeline", default=1),
     )
-    return Layout(
+    return ParallelLayout(
         nodes=row.integer("nodes"),
         devices=devices,
         tensor=tensor,

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from gpufleet.catalog.architecture import Architecture
 from gpufleet.catalog.parameter_count import list_matrices
-from gpufleet.sizing.hardware import Layout
+from gpufleet.sizing.hardware import ParallelLayout
 from gpufleet.sizing.memory.quantization import normalize_precision
 from gpufleet.sizing.memory.result import DeviceMemory
 from gpufleet.sizing.memory.weights import UNQUANTIZED_FORMATS, weight_bytes
@@ -21,7 +21,7 @@ ADAPTED_MATRICES = {"attention": ("q", "v"), "all": (*ATTENTION, "gate", "up", "
 ZERO_STAGES = {"none": 0, "zero1": 1, "zero2": 2, "zero3": 3}
 
 
-def model_states(workload: Workload, layout: Layout) -> DeviceMemory:
+def model_states(workload: Workload, layout: ParallelLayout) -> DeviceMemory:
     """Return the bytes that persist between steps on one device."""
     training, split = workload.training, layout.tensor * layout.pipeline
     shards = count_shards(layout)
@@ -42,7 +42,7 @@ def model_states(workload: Workload, layout: Layout) -> DeviceMemory:
     return share
 
 
-def _expert_share(workload: Workload, layout: Layout) -> float:
+def _expert_share(workload: Workload, layout: ParallelLayout) -> float:
     """Return the fraction of the weights on one device with expert parallelism."""
     if layout.expert <= 1:
         return 1.0
@@ -50,7 +50,7 @@ def _expert_share(workload: Workload, layout: Layout) -> float:
     return 1.0 - routed / workload.model.parameters * (1.0 - 1.0 / max(1, layout.expert))
 
 
-def count_shards(layout: Layout) -> int:
+def count_shards(layout: ParallelLayout) -> int:
     """Return over how many devices data parallelism shards the states."""
     return layout.shards or max(1, layout.devices // (layout.tensor * layout.pipeline))
 
@@ -101,7 +101,7 @@ def _trained_parameters(workload: Workload) -> float:
     return adapter_parameters(workload) if workload.adapter != "none" else stored_model(workload).parameters
 
 
-def _gradient_bytes(workload: Workload, layout: Layout) -> float:
+def _gradient_bytes(workload: Workload, layout: ParallelLayout) -> float:
     """Return the bytes of the gradients; pipeline-parallel training (Megatron) accumulates them in 32 bits."""
     training = workload.training
     if training.step_in_backward:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpufleet.sizing.hardware import Layout
+from gpufleet.sizing.hardware import ParallelLayout
 from gpufleet.sizing.memory import activations
 from gpufleet.sizing.memory.constants import load_constants
 from gpufleet.sizing.memory.model_state import (
@@ -32,7 +32,7 @@ class GatheredWeights:
     layer_gradient: float = 0.0
 
 
-def training_memory(workload: Workload, layout: Layout) -> DeviceMemory:
+def training_memory(workload: Workload, layout: ParallelLayout) -> DeviceMemory:
     """Return the memory of training on the fullest device of that layout."""
     share = model_states(workload, layout)
     _add_unsharded_stage(workload, layout, share)
@@ -46,7 +46,7 @@ def training_memory(workload: Workload, layout: Layout) -> DeviceMemory:
     return share
 
 
-def _activation_bytes(workload: Workload, layout: Layout) -> tuple[float, float, float]:
+def _activation_bytes(workload: Workload, layout: ParallelLayout) -> tuple[float, float, float]:
     """Return the bytes stored until the loss, the bytes of one layer in use, and the bytes of the logits."""
     training, model = workload.training, workload.model
     tokens = _micro_batch_tokens(workload, layout)
@@ -64,13 +64,13 @@ def _activation_bytes(workload: Workload, layout: Layout) -> tuple[float, float,
     return layers * activations.recomputed_layer_bytes(workload, tokens) / spread, one, logits
 
 
-def _micro_batch_tokens(workload: Workload, layout: Layout) -> float:
+def _micro_batch_tokens(workload: Workload, layout: ParallelLayout) -> float:
     """Return the tokens of one micro-batch on one device; a pipeline splits the batch by its stages."""
     sequences = workload.batch * (2 if workload.task == "dpo" else 1)
     return max(1.0, sequences / layout.pipeline) * workload.context / workload.training.context_parallel
 
 
-def _gathered_weights(workload: Workload, layout: Layout) -> GatheredWeights:
+def _gathered_weights(workload: Workload, layout: ParallelLayout) -> GatheredWeights:
     sharded = workload.training.sharding == "zero3" and count_shards(layout) > 1
     if not sharded or layout.pipeline > 1:
         return GatheredWeights()
@@ -89,7 +89,7 @@ def _gathered_weights(workload: Workload, layout: Layout) -> GatheredWeights:
     )
 
 
-def _add_unsharded_stage(workload: Workload, layout: Layout, share: DeviceMemory) -> None:
+def _add_unsharded_stage(workload: Workload, layout: ParallelLayout, share: DeviceMemory) -> None:
     """Add weights and gradients that a pipeline stage keeps unsharded between micro-batches."""
     shards = count_shards(layout)
     if layout.pipeline == 1 or shards == 1 or ZERO_STAGES[workload.training.sharding] < ZERO_STAGES["zero3"]:

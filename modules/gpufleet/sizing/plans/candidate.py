@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import ceil
 
-from gpufleet.sizing.hardware import Hardware, Layout
+from gpufleet.sizing.hardware import Hardware, ParallelLayout
 from gpufleet.sizing.model_engine import choose_engine
 from gpufleet.sizing.parallelism import count_nodes
 from gpufleet.sizing.plans.placement import MAX_NODES, Placement, find_smallest_placement, place_on_devices
@@ -170,7 +170,9 @@ def _min_nodes_for_deadline(request: SizingRequest, hardware: Hardware) -> int:
     """Return a lower bound of nodes for the deadline: devices that only compute, without communication."""
     if not request.tokens or not request.deadline_h:
         return 1
-    one = max_tokens_per_s(request.workload, hardware, Layout(), can_choose_batch=request.can_choose_batch)
+    one = max_tokens_per_s(
+        request.workload, hardware, ParallelLayout(), can_choose_batch=request.can_choose_batch
+    )
     if not one:
         return 1
     per_node = one * hardware.devices_per_node * request.deadline_h * SECONDS_PER_HOUR

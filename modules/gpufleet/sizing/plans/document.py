@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpufleet.boundary import packaged_json
-from gpufleet.sizing.hardware import Layout, Offer
+from gpufleet.sizing.hardware import Offer, ParallelLayout
 from gpufleet.sizing.memory import MemoryEstimate
 from gpufleet.sizing.plan_warning import PlanWarning
 from gpufleet.sizing.plans.result import Plan, SizingResult
@@ -103,7 +103,7 @@ def _plan_document(plan: Plan) -> Json:
     }
 
 
-def _parallelism_document(layout: Layout) -> Json:
+def _parallelism_document(layout: ParallelLayout) -> Json:
     names = ("tensor", "pipeline", "data", "expert")
     document = {name: getattr(layout, name) for name in names} | {"split": layout.split}
     return document | ({"shards": layout.shards} if layout.shards else {})

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gpufleet.sizing import parallelism
-from gpufleet.sizing.hardware import Hardware, Layout
+from gpufleet.sizing.hardware import Hardware, ParallelLayout
 from gpufleet.sizing.memory import MemoryEstimate
 from gpufleet.sizing.memory.estimate import estimate_with_recompute, with_recompute
 from gpufleet.sizing.model_engine import choose_engine
@@ -27,7 +27,7 @@ class Placement:
 
     workload: Workload
     hardware: Hardware
-    layout: Layout
+    layout: ParallelLayout
     memory: MemoryEstimate
     can_choose_recompute: bool = False  # recomputation is automatic and chosen again for another batch
 
@@ -50,7 +50,7 @@ class Placement:
         )
 
 
-def place_on_layout(workload: Workload, hardware: Hardware, layout: Layout) -> Placement:
+def place_on_layout(workload: Workload, hardware: Hardware, layout: ParallelLayout) -> Placement:
     """Return the workload on that layout, with automatic recomputation chosen."""
     is_open = workload.is_training and workload.training.recompute == "auto"
     settled, memory = estimate_with_recompute(workload, layout, hardware)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gpufleet.catalog import HOURS_PER_MONTH
-from gpufleet.sizing.hardware import Hardware, Layout, Offer
+from gpufleet.sizing.hardware import Hardware, Offer, ParallelLayout
 from gpufleet.sizing.memory import MemoryEstimate, QuickEstimate
 from gpufleet.sizing.plan_warning import PlanWarning
 from gpufleet.sizing.speed import Speed
@@ -25,7 +25,7 @@ class Plan:
 
     hardware: Hardware
     workload: Workload
-    layout: Layout
+    layout: ParallelLayout
     replicas: int
     devices: int
     nodes: int

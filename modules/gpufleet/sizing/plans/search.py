@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from gpufleet.errors import InputError
-from gpufleet.sizing.hardware import Hardware, Layout, Offer
+from gpufleet.sizing.hardware import Hardware, Offer, ParallelLayout
 from gpufleet.sizing.hardware_resolver import ResolvedHardware, resolve_alternatives
 from gpufleet.sizing.legality import check_placement, is_blocked
 from gpufleet.sizing.memory import quick_estimate
@@ -131,7 +131,7 @@ def _is_within_deadline_and_budget(request: SizingRequest, plan: Plan) -> bool:
 
 
 def _is_hardware_blocked(request: SizingRequest, hardware: Hardware) -> bool:
-    return is_blocked(request.workload, hardware, 1, Layout())
+    return is_blocked(request.workload, hardware, 1, ParallelLayout())
 
 
 def _build_empty_result(
@@ -162,7 +162,7 @@ def _build_empty_result(
     blocked = [each for each in kinds if _is_hardware_blocked(request, each)]
     if blocked and len(blocked) == len(kinds):
         all_warnings += tuple(
-            check_placement(request.workload, blocked[0], 1, Layout(), hardware_name=request.on)
+            check_placement(request.workload, blocked[0], 1, ParallelLayout(), hardware_name=request.on)
         )
     result = _build_result(request, (closest,), all_warnings, len(kinds))
     return replace(result, plans=(), closest=closest)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from math import inf
 
 from gpufleet.sizing import parallelism
-from gpufleet.sizing.hardware import Hardware, Layout
+from gpufleet.sizing.hardware import Hardware, ParallelLayout
 from gpufleet.sizing.memory.estimate import with_recompute
 from gpufleet.sizing.model_engine import choose_engine
 from gpufleet.sizing.node_hardware import with_link_for
@@ -36,7 +36,7 @@ def find_fastest_training(
     runs_on = choose_engine(hardware, workload, parallelism.count_nodes(hardware, devices))
     workload = replace(workload, engine=runs_on.name)
     best: Placement | None = None
-    simplest: tuple[Workload, Layout] | None = None
+    simplest: tuple[Workload, ParallelLayout] | None = None
     speed, refused = 0.0, None
     for variant, layout in _layouts_and_shardings(workload, hardware, devices, quick=quick):
         simplest = simplest or (variant, layout)
@@ -77,14 +77,14 @@ def tune_micro_batch(placement: Placement, max_rate: float = inf) -> Placement:
 
 def _layouts_and_shardings(
     workload: Workload, hardware: Hardware, devices: int, *, quick: bool
-) -> Iterator[tuple[Workload, Layout]]:
+) -> Iterator[tuple[Workload, ParallelLayout]]:
     for layout in parallelism.training_layouts(workload, hardware, devices, quick=quick):
         for variant in sharding_variants(workload, layout.devices):
             yield variant, layout
 
 
 def max_tokens_per_s(
-    workload: Workload, hardware: Hardware, layout: Layout, *, can_choose_batch: bool
+    workload: Workload, hardware: Hardware, layout: ParallelLayout, *, can_choose_batch: bool
 ) -> float:
     """Return an upper bound of tokens per second: the largest micro-batch without recomputation."""
     training = with_recompute(workload.training, "none")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import log2
 
 from gpufleet.catalog import Accelerator
-from gpufleet.sizing.hardware import Hardware, Layout
+from gpufleet.sizing.hardware import Hardware, ParallelLayout
 
 PCIE_GB_S = 25.0  # assumption: four fifths of the 31 GB/s of a PCIe 4.0 x16 slot (slots.csv)
 ETHERNET_GB_S = 0.118  # 1 GbE less the frames of full packets
@@ -54,7 +54,7 @@ def _default_network_gb_s(accelerator: Accelerator) -> float:
     return ADAPTER_GB_S if (accelerator.launch_year or 0) >= ADAPTER_YEAR else ADAPTER_GB_S / 2
 
 
-def tensor_parallel_link(hardware: Hardware, layout: Layout) -> Link:
+def tensor_parallel_link(hardware: Hardware, layout: ParallelLayout) -> Link:
     """Return the slowest link within a tensor-parallel group."""
     spans_nodes = (
         layout.nodes > 1 and layout.tensor * layout.pipeline * layout.data > hardware.devices_per_node
@@ -63,6 +63,6 @@ def tensor_parallel_link(hardware: Hardware, layout: Layout) -> Link:
     return inter_node_link(hardware) if spans_nodes and exceeds_node else intra_node_link(hardware)
 
 
-def pipeline_link(hardware: Hardware, layout: Layout) -> Link:
+def pipeline_link(hardware: Hardware, layout: ParallelLayout) -> Link:
     """Return the link between pipeline stages."""
     return inter_node_link(hardware) if layout.nodes > 1 else intra_node_link(hardware)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gpufleet.sizing.hardware import Hardware, Layout
+from gpufleet.sizing.hardware import Hardware, ParallelLayout
 from gpufleet.sizing.memory import choose_recompute
 from gpufleet.sizing.speed import capacity, decode, device, prefill, training
 from gpufleet.sizing.speed.efficiency import Efficiency, load_efficiency
@@ -28,14 +28,14 @@ class Generation:
     step: decode.DecodeStep
 
 
-def estimate_speed(workload: Workload, layout: Layout, hardware: Hardware) -> Speed:
+def estimate_speed(workload: Workload, layout: ParallelLayout, hardware: Hardware) -> Speed:
     """Return the predicted speed of one replica with its 80 % interval."""
     replica = build_replica(workload, layout, hardware)
     return _training_speed(replica) if workload.is_training else _inference_speed(replica)
 
 
 def build_replica(
-    workload: Workload, layout: Layout, hardware: Hardware, efficiency: Efficiency | None = None
+    workload: Workload, layout: ParallelLayout, hardware: Hardware, efficiency: Efficiency | None = None
 ) -> Replica:
     """Return the replica with its efficiency factors; data-parallel inference counts one of the replicas."""
     if workload.is_training:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gpufleet.catalog import Architecture
-from gpufleet.sizing.hardware import Hardware, Layout
+from gpufleet.sizing.hardware import Hardware, ParallelLayout
 from gpufleet.sizing.speed import device, interconnect, operation_count
 from gpufleet.sizing.speed.efficiency import ANY, Efficiency
 from gpufleet.sizing.speed.result import Limit
@@ -23,7 +23,7 @@ class Replica:
     """A workload on a layout of hardware, with its efficiency factors."""
 
     workload: Workload
-    layout: Layout
+    layout: ParallelLayout
     hardware: Hardware
     efficiency: Efficiency
 

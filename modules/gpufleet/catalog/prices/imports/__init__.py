@@ -67,7 +67,9 @@ def check_finding_codes(codes: Iterable[str]) -> None:
     for code in codes:
         if code not in CODES:
             raise InputError(
-                f"no check has the code {code!r}", where="--accept", remedy=f"one of {', '.join(CODES)}"
+                f"no check has the code {code!r}",
+                where="--accept",
+                remedy=f"use a finding code: {', '.join(CODES)}",
             )
 
 

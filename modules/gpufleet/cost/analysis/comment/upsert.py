@@ -58,7 +58,7 @@ def upsert_comment(thread: Thread, text: str, expected_head: str = "") -> Upsert
     """
     if expected_head and thread.head() != expected_head:
         raise InputError(
-            f"the request is not at {expected_head[:12]}",
+            f"the pull request's head is not {expected_head[:12]}",
             where="--head-sha",
             remedy="it moved on, or this text belongs to another",
         )

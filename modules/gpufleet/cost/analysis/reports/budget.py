@@ -7,7 +7,7 @@ from decimal import Decimal
 from gpufleet.catalog import MachineOffer
 from gpufleet.cost.analysis.budget import BudgetOption
 from gpufleet.cost.analysis.reports.table import align_columns
-from gpufleet.cost.formatting import number, usd
+from gpufleet.cost.formatting import format_number, usd
 
 HEADER = ("MACHINE", "CARRIES", "PURCHASE", "REGION", "USD/HOUR", "HOURS A MONTH", "ALL MONTH", "PRICED")
 
@@ -33,7 +33,7 @@ def _option_row(option: BudgetOption) -> tuple[str, ...]:
         offer.purchase.replace("_", " "),
         offer.region,
         f"{option.usd_per_hour:.4f}",
-        number(option.hours),
+        format_number(option.hours),
         f"{option.machines_all_month} x" if option.machines_all_month else "-",
         offer.price.as_of or "undated",
     )

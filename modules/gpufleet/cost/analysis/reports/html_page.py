@@ -10,7 +10,7 @@ from gpufleet.cost.analysis.diff import CostDiff
 from gpufleet.cost.analysis.price_history import price_history
 from gpufleet.cost.analysis.reports import plot, summary
 from gpufleet.cost.analysis.what_if import what_if
-from gpufleet.cost.formatting import number, percent, span, usd
+from gpufleet.cost.formatting import format_number, format_percent_change, span, usd
 
 TITLES = {"pool": "By pool", "purchase": "By purchase", "cloud": "By cloud"}
 
@@ -22,7 +22,12 @@ def diff(diff: CostDiff) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"usd": usd, "span": span, "number": number, "percent": percent}
+    environment.filters |= {
+        "usd": usd,
+        "span": span,
+        "number": format_number,
+        "percent": format_percent_change,
+    }
     source = (files("gpufleet.cost") / "data" / "diff.html.j2").read_text(encoding="utf-8")
     return environment.from_string(source).render(
         diff=diff,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpufleet.cost.analysis.reports.table import align_columns
 from gpufleet.cost.analysis.what_if import KINDS, WhatIf
-from gpufleet.cost.formatting import number, rate, usd
+from gpufleet.cost.formatting import format_number, rate, usd
 from gpufleet.cost.money import to_decimal
 from gpufleet.cost.pricing.commitments import BreakEven
 
@@ -53,8 +53,8 @@ def what_if_table(rows: tuple[WhatIf, ...]) -> str:
             row.machine,
             row.region,
             row.purchase.replace("_", " "),
-            number(row.count),
-            number(row.hours),
+            format_number(row.count),
+            format_number(row.hours),
             usd(row.usd_per_month),
             *("-" if option.usd_per_month is None else usd(option.usd_per_month) for option in row.options),
         )

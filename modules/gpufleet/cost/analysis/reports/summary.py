@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from gpufleet.catalog import Price
 from gpufleet.cost.analysis.diff import CostDiff, Line, PolicyResult, PriceEffect
-from gpufleet.cost.formatting import count, number, percent, span, usd
+from gpufleet.cost.formatting import count, format_number, format_percent_change, span, usd
 from gpufleet.cost.money import ZERO, round_to_cents
 from gpufleet.cost.pricing.bill import Bill, Charge, UnpricedResource
 
@@ -29,7 +29,7 @@ def headline(diff: CostDiff) -> str:
         text = f"The monthly cost of {name} does not change: it stays at {usd(after.expected)}"
     else:
         verb = "raises" if change > 0 else "lowers"
-        share = "" if diff.change_percent is None else f" ({percent(diff.change_percent)})"
+        share = "" if diff.change_percent is None else f" ({format_percent_change(diff.change_percent)})"
         text = f"This change {verb} the monthly cost of {name} by {usd(abs(change))}{share} to {usd(after.expected)}"
     return f"{text}{_budget_text(diff)}{unpriced_count_text(diff.after)}{_commitments_text(diff)}."
 
@@ -68,7 +68,7 @@ def _price_headline(diff: CostDiff, name: str, move: PriceEffect) -> str:
         qualifiers = f"{_budget_text(diff)}{unpriced_count_text(diff.after)}{_commitments_text(diff)}"
         return f"With {dates}, {name} costs the same: {after} a month{qualifiers}."
     direction = "more" if change > 0 else "less"
-    share = "" if diff.change_percent is None else f" ({percent(diff.change_percent)})"
+    share = "" if diff.change_percent is None else f" ({format_percent_change(diff.change_percent)})"
     text = f"With {dates}, the unchanged {name} costs {usd(abs(change))}{share} {direction} a month: {after}"
     return f"{text}{_budget_text(diff)}{unpriced_count_text(diff.after)}{_commitments_text(diff)}."
 
@@ -166,7 +166,7 @@ def warnings(diff: CostDiff) -> list[str]:
 def terms_text(charge: Charge) -> str:
     """Return purchase kind and hours: spot, 60 h."""
     purchase_text = charge.purchase.replace("_", " ")
-    return f"{purchase_text}, {number(charge.hours_per_month)} h"
+    return f"{purchase_text}, {format_number(charge.hours_per_month)} h"
 
 
 def unpriced_lines(unpriced: Iterable[UnpricedResource]) -> list[str]:

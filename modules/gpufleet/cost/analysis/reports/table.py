@@ -8,7 +8,7 @@ from gpufleet.cost.analysis.diff import CostDiff, Line
 from gpufleet.cost.analysis.estimate import Estimate
 from gpufleet.cost.analysis.pool import PoolCost, group_by_pool
 from gpufleet.cost.analysis.reports import summary
-from gpufleet.cost.formatting import count, number, span, usd
+from gpufleet.cost.formatting import count, format_number, span, usd
 
 Row = Sequence[str]
 LEFT = {"POOL", "WHAT", "REGION", "PURCHASE", "OP", "NAME", "AGAINST", "CHEAPER", "MACHINE", "CARRIES"}
@@ -83,7 +83,7 @@ def _pool_row(pool: PoolCost) -> Row:
         pool.region,
         pool.purchase.replace("_", " "),
         count(pool.count),
-        number(pool.hours),
+        format_number(pool.hours),
         usd(pool.usd_per_hour.expected),
         usd(pool.usd_per_month.expected),
         "" if pool.usd_per_month.is_exact else span(pool.usd_per_month),

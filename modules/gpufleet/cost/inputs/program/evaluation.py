@@ -25,7 +25,7 @@ from gpufleet import engine
 from gpufleet.boundary import decode_json_lines, printable
 from gpufleet.cost.inputs.program import allowlist
 from gpufleet.cost.inputs.program.gitref import unpack_ref
-from gpufleet.cost.inputs.program.stream import KIB, MIB, Stream, read_streams
+from gpufleet.cost.inputs.program.stream import KIB, MIB, BoundedPipeReader, read_streams
 from gpufleet.cost.inputs.stack_change import is_billable
 from gpufleet.engine import Resource
 from gpufleet.errors import EnvironmentFault
@@ -123,8 +123,8 @@ class _Evaluation:
 
     program: Program
     folder: Path
-    output: Stream
-    result: Stream
+    output: BoundedPipeReader
+    result: BoundedPipeReader
     write_ends: tuple[int, ...]
 
     @classmethod
@@ -136,8 +136,8 @@ class _Evaluation:
         return cls(
             program,
             folder,
-            Stream(output, "what it prints", OUTPUT_BYTES, OUTPUT_TAIL_BYTES),
-            Stream(result, "what it registers", RESULT_BYTES, RESULT_BYTES),
+            BoundedPipeReader(output, "what it prints", OUTPUT_BYTES, OUTPUT_TAIL_BYTES),
+            BoundedPipeReader(result, "what it registers", RESULT_BYTES, RESULT_BYTES),
             (output_end, result_end),
         )
 
@@ -229,15 +229,15 @@ def _run_programs(child: subprocess.Popen[bytes], evaluations: Sequence[_Evaluat
     if child.stdout is None or child.stderr is None:
         return ""
     _send_line(child, GO)
-    reports = Stream(child.stdout.fileno(), "its report", REPORT_BYTES, REPORT_BYTES)
-    printed = Stream(child.stderr.fileno(), "what it prints", OUTPUT_BYTES, OUTPUT_TAIL_BYTES)
+    reports = BoundedPipeReader(child.stdout.fileno(), "its report", REPORT_BYTES, REPORT_BYTES)
+    printed = BoundedPipeReader(child.stderr.fileno(), "what it prints", OUTPUT_BYTES, OUTPUT_TAIL_BYTES)
     pipes = [stream for each in evaluations for stream in (each.output, each.result)]
     read_streams(reports, [printed, *pipes], limit_s)
     _warn_unconfined(reports)
     return printed.text()
 
 
-def _warn_unconfined(reports: Stream) -> None:
+def _warn_unconfined(reports: BoundedPipeReader) -> None:
     """Log one warning about what this machine cannot confine."""
     lines = [value for _, value in decode_json_lines(reports.text(), "the sandbox")]
     missing = list(dict.fromkeys(name for line in lines if isinstance(line, list) for name in line))

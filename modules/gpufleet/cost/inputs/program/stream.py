@@ -15,7 +15,7 @@ CHUNK = 64 * KIB
 
 
 @dataclass
-class Stream:
+class BoundedPipeReader:
     """The read end of a pipe: at most ``max_bytes``, of which the last ``tail_bytes`` stay in memory."""
 
     descriptor: int
@@ -39,7 +39,7 @@ class Stream:
         return self.content.decode("utf-8", errors="replace")
 
 
-def read_streams(main: Stream, other_streams: Iterable[Stream], limit_s: float) -> None:
+def read_streams(main: BoundedPipeReader, other_streams: Iterable[BoundedPipeReader], limit_s: float) -> None:
     """Read until ``main`` closes, then the rest of the others; raise EnvironmentFault after ``limit_s`` seconds.
 
     Only trusted processes hold ``main``. A program's grandchild could keep the others open without end.
@@ -54,7 +54,7 @@ def read_streams(main: Stream, other_streams: Iterable[Stream], limit_s: float) 
             if remaining_s <= 0:
                 raise EnvironmentFault(
                     f"the Pulumi program did not end within {limit_s:g} s",
-                    hint="it may wait for input or a network",
+                    hint="it may be waiting for input or a network",
                 )
             _read_ready(selector, remaining_s)
         while selector.get_map() and _read_ready(selector, 0):
@@ -65,7 +65,7 @@ def _read_ready(selector: selectors.BaseSelector, wait_s: float) -> bool:
     """Read once from every ready stream; return False if none is ready."""
     events = selector.select(wait_s)
     for key, _ in events:
-        stream: Stream = key.data
+        stream: BoundedPipeReader = key.data
         chunk = os.read(stream.descriptor, CHUNK)
         if chunk:
             stream.receive(chunk)

@@ -30,7 +30,7 @@ from gpufleet.cost.pricing.commitments.scope import (
     AllocationContext,
     UnitRequirement,
     hourly_capacity,
-    unit_requirement,
+    required_commitment_units,
 )
 
 if TYPE_CHECKING:
@@ -111,7 +111,8 @@ def _queue_components(
 ) -> Queue:
     """Return the components that a commitment may cover, in the order in which it covers them."""
     requirements = (
-        (key, component, unit_requirement(commitment, component, context)) for key, component in components
+        (key, component, required_commitment_units(commitment, component, context))
+        for key, component in components
     )
     eligible = [(key, component, needed) for key, component, needed in requirements if needed is not None]
     return sorted(eligible, key=lambda entry: (entry[2].order, entry[0]))

@@ -61,7 +61,7 @@ def hourly_capacity(commitment: Any) -> dict[str, Decimal]:
     return {"usd": to_decimal(commitment.usd_per_hour)}
 
 
-def unit_requirement(
+def required_commitment_units(
     commitment: Any, component: CostComponent, context: AllocationContext
 ) -> UnitRequirement | None:
     """Return what one of a component needs of a commitment, None if it is not in the commitment's scope."""

@@ -34,7 +34,7 @@ def require_count(count: Number) -> Range | UnpricedComponent:
     return UnpricedComponent(f"reserved count is {reason}", "machine")
 
 
-def reserved_terms(resource: Resource, graph: Graph) -> Terms:
+def as_always_on_reserved(resource: Resource, graph: Graph) -> Terms:
     """Return reserved terms around the clock, with the commitment's term if the tags have one."""
     terms = graph.terms_of(resource)
     purchase = terms.purchase if terms.is_reserved else "reserved"

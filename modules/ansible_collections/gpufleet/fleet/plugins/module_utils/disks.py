@@ -143,7 +143,7 @@ def clear_steps(disk: Device, signature: Signature, confirmed: list[str]) -> lis
         if part["type"] != "part" and not part["type"].startswith("raid")
     ]
     if odd:
-        raise HostError(f"refused: {disk['path']} carries {odd[0]}, which is to be closed by hand first")
+        raise HostError(f"refused: {disk['path']} still holds {odd[0]}; close it first")
     arrays = dict.fromkeys(part["path"] for part in device_tree(disk)[1:] if part["type"].startswith("raid"))
     parts = [part["path"] for part in device_tree(disk)[1:] if part["type"] == "part"]
     return [["mdadm", "--stop", path] for path in arrays] + [

@@ -300,7 +300,9 @@ def main() -> None:
         try:
             write_record(params["path"], fresh)
         except OSError as trouble:
-            module.fail_json(msg=f"cannot remember the driver set in {params['path']}: {trouble.strerror}")
+            module.fail_json(
+                msg=f"cannot save the list of installed drivers in {params['path']}: {trouble.strerror}"
+            )
     report = {"node": params["node"], "event": "drivers", "facts": {**state, **params["facts"]}}
     module.exit_json(
         changed=changed,

@@ -79,7 +79,7 @@ SPEC = {
 }
 
 
-def apply_options(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def run_firewall_action(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Do what this call is for and return Ansible's result."""
     if params["confirm"]:
         return nft_host.confirm(params["confirm"], params["seen"])
@@ -100,7 +100,7 @@ def main() -> None:
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     try:
         module.exit_json(
-            **{"changed": False, "not_applied": {}, **apply_options(module.params, module.check_mode)}
+            **{"changed": False, "not_applied": {}, **run_firewall_action(module.params, module.check_mode)}
         )
     except HostError as trouble:
         module.fail_json(msg=trouble.msg, **trouble.more)

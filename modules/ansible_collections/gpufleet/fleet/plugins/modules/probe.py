@@ -120,7 +120,7 @@ def list_applications(root: Path) -> list[str]:
     return sorted(path.stem for path in unit_files if "from the node's template" in read_text(path)[:120])
 
 
-def find_network_keepers(root: Path) -> list[str]:
+def detect_network_managers(root: Path) -> list[str]:
     """Return who brings up interfaces on this host, by what each leaves where it really works."""
     netplan = [
         name for place in ("etc", "usr/lib", "run") for name in (root / place / "netplan").glob("*.yaml")
@@ -147,7 +147,7 @@ def main() -> None:
         "changed": False,
         "facts": identity,
         "applications": list_applications(Path("/")),
-        "network_keepers": find_network_keepers(Path("/")),
+        "network_keepers": detect_network_managers(Path("/")),
     }
     if not module.check_mode:  # a trial run must not move the node's state
         result["gpufleet"] = {

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from gpufleet.cost.formatting import number as format_number
+from gpufleet.cost.formatting import format_number
 from gpufleet.cost.inputs.graph import Graph
 from gpufleet.cost.inputs.values import Number, Text, known_text, read_number, read_text
 from gpufleet.cost.pricing.component import Components, CostComponent, ReservedCapacity, UnpricedComponent
 from gpufleet.cost.pricing.pricers.aws.launch_inputs import DEDICATED_TENANCY, LINUX, SHARED_TENANCY
 from gpufleet.cost.pricing.pricers.aws.location import find_region
 from gpufleet.cost.pricing.pricers.shared import (
+    as_always_on_reserved,
     licence_components,
     require_count,
     require_text,
-    reserved_terms,
 )
 from gpufleet.engine import Resource
 
@@ -67,7 +67,7 @@ def price_reservation(resource: Resource, graph: Graph) -> Components:
             "aws",
             find_region(resource, graph),
             count,
-            terms=reserved_terms(resource, graph),
+            terms=as_always_on_reserved(resource, graph),
             reserved_capacity=capacity,
         )
     ]

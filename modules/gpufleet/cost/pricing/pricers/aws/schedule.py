@@ -29,7 +29,7 @@ class ScheduledAction:
         return [size for size in (self.min_size, self.desired_capacity, self.max_size) if size is not None]
 
     @property
-    def expected_size(self) -> Decimal | None:
+    def desired_or_min_size(self) -> Decimal | None:
         """Return the desired size, else the minimum, which a group grows to."""
         return self.min_size if self.desired_capacity is None else self.desired_capacity
 
@@ -53,9 +53,9 @@ def apply_schedules(resource: Resource, graph: Graph, size: Range | None) -> tup
     sizes = [each for action in actions for each in action.sizes]
     low, high = min((size.low, *sizes)), max((size.high, *sizes))
     timed_sizes = [
-        (action.recurrence, action.expected_size)
+        (action.recurrence, action.desired_or_min_size)
         for action in actions
-        if action.recurrence and action.expected_size is not None
+        if action.recurrence and action.desired_or_min_size is not None
     ]
     average_size = weekly_average(timed_sizes)
     if average_size is None or len(timed_sizes) < len(actions):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from gpufleet.cost.formatting import number as format_number
+from gpufleet.cost.formatting import format_number
 from gpufleet.cost.inputs.graph import Graph
 from gpufleet.cost.inputs.values import (
     MARKER_REASONS,

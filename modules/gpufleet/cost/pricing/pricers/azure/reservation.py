@@ -10,7 +10,7 @@ from gpufleet.cost.inputs.values import Number, Text, read_number, read_text
 from gpufleet.cost.pricing.component import Components, CostComponent, ReservedCapacity, UnpricedComponent
 from gpufleet.cost.pricing.pricers.azure.location import find_region
 from gpufleet.cost.pricing.pricers.azure.machine_inputs import RESERVATION_GROUP
-from gpufleet.cost.pricing.pricers.shared import require_count, require_text, reserved_terms
+from gpufleet.cost.pricing.pricers.shared import as_always_on_reserved, require_count, require_text
 from gpufleet.engine import Resource
 
 
@@ -43,7 +43,7 @@ def price_reservation(resource: Resource, graph: Graph) -> Components:
             "azure",
             find_region(resource, graph),
             count,
-            terms=reserved_terms(resource, graph),
+            terms=as_always_on_reserved(resource, graph),
             reserved_capacity=capacity,
         )
     ]

@@ -30,7 +30,7 @@ from gpufleet.cost.pricing.pricers.gcp.machine_inputs import (
     parse_machine,
     reservation_attributes,
 )
-from gpufleet.cost.pricing.pricers.shared import require_count, reserved_terms
+from gpufleet.cost.pricing.pricers.shared import as_always_on_reserved, require_count
 from gpufleet.engine import Resource
 
 
@@ -71,7 +71,7 @@ def price_reservation(resource: Resource, graph: Graph) -> Components:
         zone=reservation.zone,
         attributes=reservation_attributes(machine),
     )
-    region, terms = find_region(resource, graph), reserved_terms(resource, graph)
+    region, terms = find_region(resource, graph), as_always_on_reserved(resource, graph)
     context = PartContext("gcp", region, terms.pool, count)
     components = [
         *machine_components(machine, region, terms, count),

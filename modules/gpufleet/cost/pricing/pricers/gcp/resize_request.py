@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from gpufleet.cost.formatting import number as format_number
+from gpufleet.cost.formatting import format_number
 from gpufleet.cost.inputs.graph import Graph
 from gpufleet.cost.inputs.values import known_text, read_number, read_text
 from gpufleet.cost.pricing.component import Components, UnpricedComponent
