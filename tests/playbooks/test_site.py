@@ -64,7 +64,7 @@ def test_nothing_but_identity_and_base_and_one_grouping_runs_on_all_hosts(clean_
         r"play #\d+ \((.+?)\): (.+?)\tTAGS.*?\n    pattern: .*\n    hosts \((\d+)\)", done.stdout
     )
     everywhere = [name for _, name, hosts in plays if hosts != "0"]
-    assert everywhere == ["Commission", "Choose what else each host needs", "Configure"]
+    assert everywhere == ["Commission", "Select further steps for each host", "Configure"]
     later = {name for pattern, _, _ in plays for name in re.split(r"[:!]+", pattern)}
     assert later >= PLAYED
 

@@ -43,9 +43,7 @@ def test_common(host, lab, base):
 def test_time_sync_is_enabled_or_reported_as_the_machines(host, base):
     assert host.service("systemd-timesyncd").is_enabled
     name = host.check_output("hostname")
-    units = not_applied(base.first, name, "Have the clock kept by one daemon, from the right servers")[
-        "units"
-    ]
+    units = not_applied(base.first, name, "Configure time synchronization")["units"]
     assert "Condition" in units["systemd-timesyncd.service"]
 
 
@@ -102,9 +100,7 @@ def test_kernel_settings_are_in_force_or_reported(host, base):
     name = host.check_output("hostname")
     refused = {
         **not_applied(base.first, name, "Harden SSH service, kernel and upgrades").get("sysctl", {}),
-        **not_applied(base.first, name, "Set buffers and keep the frame size over restarts").get(
-            "sysctl", {}
-        ),
+        **not_applied(base.first, name, "Set buffers and make the MTU persistent").get("sysctl", {}),
         **not_applied(base.first, name, "Set limits, huge pages and their policy").get("sysctl", {}),
     }
     checked = 0

@@ -38,11 +38,11 @@ def test_the_agent_runs_with_the_fan_curve(converged, lab):
 
 def test_pending_bootloader_settings_are_reported(converged, lab):
     runs = converged("blade")
-    assert task_output(runs.first, "Give the bootloader its settings")["differing"]["BOOT_ORDER"] == [
+    assert task_output(runs.first, "Write the bootloader's settings")["differing"]["BOOT_ORDER"] == [
         "0xf25641",
         "0xf416",
     ]
-    assert task_output(runs.second, "Give the bootloader its settings")["reboot_needed"] is True
+    assert task_output(runs.second, "Write the bootloader's settings")["reboot_needed"] is True
     pending = lab.host(HOST).file("/etc/gpufleet-rehearsal/boot.conf.pending").content_string
     assert "BOOT_ORDER=0xf416\n" in pending
     assert "WAKE_ON_GPIO=1\n" in pending
@@ -60,7 +60,7 @@ def test_another_board_stops_before_its_led_is_touched(converged, lab):
 def test_a_compute_modules_bootloader_is_not_changed_unless_allowed(converged, lab):
     converged("blade")
     done = lab.run(PLAY.replace("EXTRA", "blade_eeprom: {BOOT_ORDER: '0xf2'}"))
-    output = task_output(done, "Give the bootloader its settings")
+    output = task_output(done, "Write the bootloader's settings")
     assert output["changed"] is False
     assert "BOOT_ORDER is 0xf25641, wanted 0xf2; on a Compute Module" in output["not_applied"]["eeprom"]
 

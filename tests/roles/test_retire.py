@@ -77,7 +77,8 @@ def test_the_play_refuses_another_plan_and_another_serial(desk):
 def test_a_failed_wipe_is_reported_and_keeps_the_node(desk):
     desk.host.check_output(f"touch {FOLDER}/broken")
     with pytest.raises(
-        CheckFailed, match=r"is not wiped: /dev/nvme0n1: nvme format exited with status 1: NVMe status: Internal"
+        CheckFailed,
+        match=r"is not wiped: /dev/nvme0n1: nvme format exited with status 1: NVMe status: Internal",
     ):
         desk.retire(confirm=desk.serial)
     desk.host.check_output(f"rm {FOLDER}/broken")

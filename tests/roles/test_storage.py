@@ -101,7 +101,7 @@ def find_mount(storage_host, place):
 
 def test_check_mode_leaves_the_disks_blank(storage_host, created_volumes):
     assert created_volumes.check.failure_text("disk01") is None
-    assert "Make and mount scratch space" in " ".join(created_volumes.check.changed_tasks("disk01"))
+    assert "Create and mount scratch space" in " ".join(created_volumes.check.changed_tasks("disk01"))
     assert created_volumes.after_check == created_volumes.before
     assert created_volumes.heads == [EMPTY, EMPTY]
 
@@ -109,7 +109,7 @@ def test_check_mode_leaves_the_disks_blank(storage_host, created_volumes):
 def test_a_second_run_changes_nothing(created_volumes):
     assert created_volumes.first.failure_text("disk01") is None
     assert any(
-        "Make and mount scratch space" in task for task in created_volumes.first.changed_tasks("disk01")
+        "Create and mount scratch space" in task for task in created_volumes.first.changed_tasks("disk01")
     )
     assert created_volumes.again.failure_text("disk01") is None
     assert created_volumes.again.changed_tasks("disk01") == []

@@ -190,7 +190,7 @@ def compare(lab):
 def test_drivers_of_a_template_that_differ_are_named_until_they_agree(two_hosts):
     run = compare(two_hosts)
     assert run.rc != 0
-    assert run.failure_text(ONE) == f"Name what does not agree: driver {OLD}; 1 of 2 in train have {NEW}"
+    assert run.failure_text(ONE) == f"Report differences: driver {OLD}; 1 of 2 in train have {NEW}"
     assert run.failure_text(TWO) is None
     differences = drivers(two_hosts)
     rows = {line.split()[0]: line for line in differences.stdout.splitlines() if line.startswith("gpu")}
@@ -254,7 +254,7 @@ def test_a_degraded_host_stops_the_run_before_the_next_batch(restart_lab):
     restart_lab.host(ONE).check_output("systemctl disable --quiet breaks; systemctl reset-failed")
     assert (run.rc, again) == (2, [1, 0])
     assert run.failure_text(ONE) == (
-        "Stop here where the host is less well than before: after the restart: units failed: breaks.service. "
+        "Fail if the host is in a worse state than before: after the restart: units failed: breaks.service. "
         "The next batch was not restarted"
     )
     assert not run.results_of(TWO, "failed")

@@ -50,7 +50,7 @@ class Request:
 
 @dataclass
 class RetireResult:
-    """What came of it."""
+    """Result of retiring a node."""
 
     node: Node
     lines: list[str] = field(default_factory=list)

@@ -36,7 +36,7 @@ EXAMPLES = """
 
 RETURN = """
 state: {description: What the host has., returned: always, type: dict}
-recorded: {description: The remembered sets with the newest last., returned: always, type: list, elements: dict}
+recorded: {description: Saved package sets, the newest last., returned: always, type: list, elements: dict}
 rolled_back_from: {description: Package versions that a rollback left., returned: always, type: dict}
 previous:
   description: The installed set as C(name=version), and what of I(wanted) it lacks; what a failed install returns to.

@@ -20,7 +20,7 @@ extends_documentation_fragment: [gpufleet.fleet.common]
 """
 
 EXAMPLES = """
-- name: Ask the firmware to enrol the key that DKMS signs with
+- name: Request enrolment of the DKMS signing key
   gpufleet.fleet.mok:
     certificates: [/var/lib/dkms/mok.pub]
     password: "{{ nvidia_driver_mok_password }}"

@@ -30,7 +30,7 @@ extends_documentation_fragment: [gpufleet.fleet.common.controller]
 """
 
 EXAMPLES = """
-- name: Tell the registry that the node is configured
+- name: Report to the registry that the node is configured
   gpufleet.fleet.report:
     node: "{{ inventory_hostname }}"
     event: configured
