@@ -59,6 +59,14 @@ def test_the_newest_report_counts(registry):
     assert drivers.report_lines(report(registry))[-1] == "all 2 nodes agree"
 
 
+def test_nodes_that_were_never_read_do_not_agree(registry):
+    last_line = drivers.report_lines(report(registry))[-1]
+    assert last_line == "no driver was read yet: gpufleet configure --play driver_check (2 nodes)"
+    record_drivers(registry, "gpu01", "drivers", **WELL)
+    last_line = drivers.report_lines(report(registry))[-1]
+    assert last_line == "all 1 nodes agree; 1 were never read: gpufleet configure --play driver_check"
+
+
 def test_a_failure_is_in_the_history_and_bars_a_healthy_verdict(registry):
     record_drivers(registry, "gpu01", "drivers_failed", task="Exact versions", reason="no space left")
     assert [line.reason for line in registry.history("gpu01") if line.event == "drivers_failed"] == [

@@ -27,6 +27,7 @@ class Desk:
 
     def __init__(self, registry, serial="S123", state="ready"):
         self.registry, self.runs, self.said, self.typed = registry, [], [], ""
+        self.states = []  # the node's state in each run
         self.answers = [("wipe_planned", {"plan": PLAN, "jobs": []}), ("wiped", PROOF)]
         who = Identity(serial=serial, rack="r1", slot="1")
         registry.observe(
@@ -39,6 +40,7 @@ class Desk:
 
     def run(self, node, variables):
         self.runs.append(variables)
+        self.states.append(self.state)
         event, facts = self.answers.pop(0)
         reports = ({"event": event, "facts": facts},) if event else ()
         host = SimpleNamespace(reason="the connection broke")
@@ -82,6 +84,7 @@ def test_a_typed_serial_wipes_certifies_and_forgets(desk, tmp_path):
     assert document["drives"] == [WIPED]
     assert (tmp_path / "ssh/known_hosts").read_text() == "other ssh-ed25519 K\n"
     assert [e for e in one.events() if e.startswith("wipe")] == ["wipe_begun", "wiped"]
+    assert one.states == ["ready", "draining"], "no job may be placed on a node that is being wiped"
 
 
 def test_the_plan_is_read_before_anything_is_typed(desk):
@@ -133,7 +136,7 @@ def test_a_lost_run_reports_an_unknown_wipe_and_the_next_run_repeats_it(desk):
     one.answers[1] = (None, None)
     with pytest.raises(CheckFailed, match=r"the connection broke; what is left on its drives is unknown"):
         one.retire(confirm="S123")
-    assert one.state == "ready"
+    assert one.state == "draining"
     one.answers = [("wipe_planned", {"plan": PLAN, "jobs": []}), ("wiped", PROOF)]
     one.retire(confirm="S123")
     assert any("began at" in line and "not known to have ended" in line for line in one.said)
@@ -146,7 +149,7 @@ def test_a_drive_that_failed_keeps_the_node_and_its_evidence(desk):
     one.answers[1] = ("wiped", {**PROOF, "complete": False, "evidence": [bad]})
     with pytest.raises(CheckFailed, match="is not wiped: /dev/nvme0n1: 4 of 16 places still read as before"):
         one.retire(confirm="S123")
-    assert one.state == "ready"
+    assert one.state == "draining"
     assert one.events()[-1] == "wipe_failed"
 
 
@@ -190,7 +193,7 @@ def test_a_rented_machine_goes_by_its_pool(registry, desk):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"reason": "  "}, "--reason: is empty; say why"),
+        ({"reason": "  "}, "--reason: is empty; give a reason"),
         ({"method": "magic"}, "--method: no wipe method is called 'magic'; auto, ata-enhanced-erase"),
         ({"wipe": False, "confirm": "WRONG"}, "--confirm: is for --wipe; add --wipe, or leave out --confirm"),
         ({"wipe": False, "method": "discard"}, "--method: is for --wipe; add --wipe"),

@@ -36,6 +36,13 @@ def report_lines(report: consistency.ConsistencyReport) -> list[str]:
         return ["no node has cards or a driver"]
     skewed = {finding.host for finding in report.findings if finding.kind == "skew"}
     total = len(report.hosts)
-    end = f"{len(skewed)} of {total} nodes do not agree" if skewed else f"all {total} nodes agree"
+    unread = sum(host.state is None for host in report.hosts)
+    end = f"{len(skewed)} of {total} nodes do not agree" if skewed else f"all {total - unread} nodes agree"
+    if unread:
+        end = (
+            f"{end}; {unread} were never read: gpufleet configure --play driver_check"
+            if total > unread
+            else (f"no driver was read yet: gpufleet configure --play driver_check ({unread} nodes)")
+        )
     remedies = dict.fromkeys(one.remedy for one in report.findings if one.kind == "skew" and one.remedy)
     return [*consistency.format_report(report), "", end, *(f"hint: {remedy}" for remedy in remedies)]

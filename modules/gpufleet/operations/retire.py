@@ -172,8 +172,14 @@ def wipe_drives(registry: Registry, node: Node, request: Request, interaction: I
     if typed != node.serial:
         problem = f"{typed!r} is not its serial: nothing was touched"
         raise InputError(
-            problem, where=node.name, key="--confirm", remedy="read the serial off the plan, type it"
+            problem,
+            where=node.name,
+            key="--confirm",
+            remedy="type the serial that the plan shows; without a terminal give --confirm SERIAL",
         )
+    drain_node(
+        registry, node, request
+    )  # before the first drive: no job may be placed on a node that loses its disks
     drives = ", ".join(f"{drive['path']} {drive['serial']}" for drive in plan["drives"])
     registry.note(node.id, BEGUN, f"plan {plan['id']}: {drives}; {request.reason}")
     outcome = interaction.run(node, {**variables, "wipe_confirm": typed, "wipe_plan_id": plan["id"]})
