@@ -10,7 +10,7 @@ import pytest
 
 from gpufleet.remote.display import LineDisplay, TableDisplay, fold_names, open_display
 from gpufleet.remote.plan import parse_tasks
-from gpufleet.remote.progress import Progress
+from gpufleet.remote.progress import HostProgress, Progress
 
 CASES = Path(__file__).resolve().parents[1] / "cases/remote"
 
@@ -65,6 +65,15 @@ def test_the_table_shows_each_host_with_a_mark_and_its_status():
     text = replay(TableDisplay)
     assert "? poc-blade02 unreachable 1/23" in " ".join(text.split())
     assert "! poc-blade03 rescued 23/23" in " ".join(text.split())
+
+
+def test_a_finished_host_shows_no_task_that_it_may_have_skipped():
+    skipped = "wipe : Wipe the drives and read them back"
+    display = TableDisplay(Progress(tasks=(skipped,)), io.StringIO())
+    assert display.row(HostProgress("b1", "ok", task=skipped, done=1))[-1] == ""
+    assert display.row(HostProgress("b1", "running", task=skipped, done=1))[-1] == skipped
+    assert display.row(HostProgress("b1", "failed", task=skipped, reason="no space"))[-1] == "no space"
+    display.close()
 
 
 @pytest.mark.parametrize(("stream", "kind"), [(io.StringIO(), LineDisplay), (Terminal(), TableDisplay)])

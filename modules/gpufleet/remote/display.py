@@ -140,7 +140,9 @@ class TableDisplay:
     def row(self, host: HostProgress) -> tuple[str, str, str, str, str]:
         """Return one host's cells; the state is next to its mark, so that nothing depends on colour."""
         done = f"{host.done}/{len(self.progress.tasks)}"
-        return MARKS[host.status], host.name, host.status, done, host.reason or host.task
+        # A finished host shows no task: its last one may have been skipped, and would read as done.
+        task = "" if host.status == "ok" else host.task
+        return MARKS[host.status], host.name, host.status, done, host.reason or task
 
     def close(self) -> None:
         """Leave the last state on the screen."""

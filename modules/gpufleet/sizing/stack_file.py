@@ -161,7 +161,7 @@ def _insert_entry(document: Any, kind: str, item: Node, plan: Plan) -> None:
     templates = fleet.setdefault("templates", {}) if template else {}
     if template and template not in templates:
         vendor = {"NVIDIA": "nvidia", "AMD": "amd"}.get(plan.hardware.accelerator.vendor, "none")
-        templates[template] = {"driver": {"vendor": vendor}, "burn_in": "standard"}
+        templates[template] = {"driver": {"vendor": vendor}, "burn_in": "quick"}
     if kind == "pools" and item["cloud"] == "aws":
         document["config"].setdefault("aws:region", item["region"])
 
