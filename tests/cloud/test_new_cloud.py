@@ -49,6 +49,7 @@ def toy_project(project):
 
     def write(name, text):
         path = package / name
+        path.parent.mkdir(exist_ok=True)
         path.unlink(missing_ok=True)  # files of the package are hard links that tests share
         path.write_text(text)
         changed.append(name)
@@ -62,11 +63,11 @@ def toy_project(project):
     for name, row in ROWS.items():
         write(f"catalog/data/{name}", (package / f"catalog/data/{name}").read_text() + row + "\n")
     write("cloud/toy_pool.py", (CASES / "toy_pool.py").read_text())
-    write("cost/pricing/pricers/toy_server.py", (CASES / "toy_server.py").read_text())
+    write("cost/pricing/pricers/toy/server.py", (CASES / "toy_server.py").read_text())
     name = "cost/pricing/pricers/__init__.py"
     table_start = re.compile(r"^PRICERS\b[^=]*= \{\n", re.MULTILINE)
-    line = '    "toy:compute:Server": toy_server.charges,\n'
-    import_line = "from gpufleet.cost.pricing.pricers import toy_server\n\n"
+    line = '    "toy:compute:Server": toy_server.price_server,\n'
+    import_line = "from gpufleet.cost.pricing.pricers.toy import server as toy_server\n\n"
     content, count = table_start.subn(lambda m: f"{import_line}{m[0]}{line}", (package / name).read_text())
     assert count == 1
     write(name, content)
@@ -90,7 +91,7 @@ def test_steps_change_at_most_eight_files(toy_project, repo_root):
     page = (repo_root / "docs/architecture.md").read_text()
     steps = page.partition("## Adding a cloud")[2].partition("\n## ")[0]
     documented = set(re.findall(r"^\| \d+ \| `([^`]+)` \|", steps, re.MULTILINE))
-    generic = {name.replace("toy_server", "<cloud>_instance").replace("toy", "<cloud>") for name in changed}
+    generic = {name.replace("toy/server", "<cloud>/instance").replace("toy", "<cloud>") for name in changed}
     assert generic <= documented
     assert len(documented) <= 8
 

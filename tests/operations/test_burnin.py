@@ -87,7 +87,7 @@ def test_no_result_of_that_name(registry):
 
 def test_no_registry_yet(tmp_path, monkeypatch):
     monkeypatch.setenv("GPUFLEET_DATABASE_URL", f"sqlite:///{tmp_path}/none.db")
-    with pytest.raises(EnvironmentFault, match="no registry yet"):
+    with pytest.raises(EnvironmentFault, match="no node registry yet"):
         operation.stored_reports()
 
 

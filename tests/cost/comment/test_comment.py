@@ -128,7 +128,7 @@ def test_other_refusals_are_one_line(host, thread, status, error, message):
 
 def test_a_request_at_another_commit_is_not_changed(host, thread):
     assert comment.upsert_comment(thread(host), TEXT, "a" * 40).action == "created"
-    with pytest.raises(InputError, match="is not at bbbb"):
+    with pytest.raises(InputError, match="head is not bbbb"):
         comment.upsert_comment(thread(host), TEXT, "b" * 40)
 
 

@@ -8,7 +8,7 @@ from gpufleet.cost.pricing.component import Components, CostComponent
 from gpufleet.engine import Resource
 
 
-def charges(resource: Resource, graph: Any) -> Components:
+def price_server(resource: Resource, graph: Any) -> Components:
     """Bill one server."""
     terms = graph.terms_of(resource)
     size, region = str(resource.inputs["size"]), str(resource.inputs["region"])
