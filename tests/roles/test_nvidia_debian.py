@@ -61,7 +61,7 @@ def test_the_daemon_is_enabled_and_does_not_run_without_a_device(host, runs):
     assert not host.service(
         "nvidia-persistenced"
     ).is_running  # Debian's package tried before the drop-in was there
-    output = next(r.output for r in runs[1].results_of(HOST) if "Keep the driver's state" in r.task)
+    output = next(r.output for r in runs[1].results_of(HOST) if "Enable the persistence daemon" in r.task)
     assert "nvidia-persistenced.service" in output["not_applied"]["units"]
     assert "--user nvpd" in host.check_output("systemctl show nvidia-persistenced -p ExecStart")
 

@@ -60,7 +60,7 @@ def test_a_geometry_that_does_not_fit_is_refused_before_the_host_is_touched(runs
 
 def test_a_geometry_that_fits_is_applied_once(lab, runs):
     assert [run.rc for run in runs] == [0, 0]  # both refusals were rescued
-    first, second = (task_output(run, "Split the GPUs") for run in runs)
+    first, second = (task_output(run, "Create the declared MIG geometry") for run in runs)
     assert (first["changed"], second["changed"]) == (True, False)
     gpus = json.loads(lab.host(HOST).check_output("cat /etc/gpufleet-rehearsal/mig.json"))["gpus"]
     assert [gpu["instances"] for gpu in gpus] == [["3g.40gb", "1g.10gb", "1g.10gb", "1g.10gb"]] * 2

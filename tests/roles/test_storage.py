@@ -261,7 +261,7 @@ def test_a_disk_is_emptied_once_its_serial_is_named_and_never_again(
 
 def test_only_what_is_needed_is_installed(storage_host, created_volumes, created_later):
     def installed(run):
-        return next(r.output for r in run.results_of("disk01") if "Install what makes" in r.task)[
+        return next(r.output for r in run.results_of("disk01") if "Install tools for arrays" in r.task)[
             "changed_packages"
         ]
 
