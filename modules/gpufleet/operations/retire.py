@@ -79,11 +79,13 @@ def retire(registry: Registry, request: Request, interaction: Interaction) -> Re
             f"an earlier wipe of {node.name} began at {unfinished_since} and is not known to have ended"
         )
     result = RetireResult(node)
-    if request.wipe:
-        result.evidence = wipe_drives(registry, node, request, interaction)
-    else:
+    plan = confirm_wipe(node, request, interaction) if request.wipe else None
+    if plan is None:
         confirm_retirement(node, request, interaction)
+    # Before the first drive: no job may be placed on a node that loses its disks.
     drain_node(registry, node, request)
+    if plan is not None:
+        result.evidence = wipe_drives(registry, node, request, interaction, plan)
     deregister_node(registry, node, request, result)
     return result
 
@@ -156,11 +158,15 @@ def unfinished_wipe_start(registry: Registry, node: Node) -> str:
     return begun
 
 
-def wipe_drives(registry: Registry, node: Node, request: Request, interaction: Interaction) -> dict[str, Any]:
-    """Plan, have the serial typed, wipe; return the evidence. A wrong serial touches nothing."""
-    variables: dict[str, Any] = {"wipe_method": request.method, "wipe_force": request.force}
-    planned = find_report(interaction.run(node, variables), "wipe_planned", node)
-    plan = planned["plan"]
+def wipe_variables(request: Request) -> dict[str, Any]:
+    """Return the variables that the plan and the wipe share."""
+    return {"wipe_method": request.method, "wipe_force": request.force}
+
+
+def confirm_wipe(node: Node, request: Request, interaction: Interaction) -> dict[str, Any]:
+    """Plan, report the plan and have the serial typed; return the plan. Nothing is changed on the node."""
+    planned = find_report(interaction.run(node, wipe_variables(request)), "wipe_planned", node)
+    plan: dict[str, Any] = planned["plan"]
     for line in plan_lines(node, planned):
         interaction.report(line)
     check_plan(node, planned, request)
@@ -177,12 +183,17 @@ def wipe_drives(registry: Registry, node: Node, request: Request, interaction: I
             key="--confirm",
             remedy="type the serial that the plan shows; without a terminal give --confirm SERIAL",
         )
-    drain_node(
-        registry, node, request
-    )  # before the first drive: no job may be placed on a node that loses its disks
+    return plan
+
+
+def wipe_drives(
+    registry: Registry, node: Node, request: Request, interaction: Interaction, plan: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Wipe the drives of a confirmed plan; return the evidence."""
     drives = ", ".join(f"{drive['path']} {drive['serial']}" for drive in plan["drives"])
     registry.note(node.id, BEGUN, f"plan {plan['id']}: {drives}; {request.reason}")
-    outcome = interaction.run(node, {**variables, "wipe_confirm": typed, "wipe_plan_id": plan["id"]})
+    confirmation = {"wipe_confirm": node.serial, "wipe_plan_id": plan["id"]}
+    outcome = interaction.run(node, wipe_variables(request) | confirmation)
     return record_evidence(registry, node, outcome, plan)
 
 
