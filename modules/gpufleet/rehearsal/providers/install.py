@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-CLOUDS = ("aws", "gcp", "azure-native")
+# One data file for each simulated cloud.
+CLOUDS = tuple(sorted(path.stem for path in (Path(__file__).parent / "data").glob("*.json")))
 
 # A shell script instead of a "#!python" line, which fails with a long path or one with a space.
 _LAUNCHER = """#!/bin/sh
@@ -15,7 +16,7 @@ exec {python} -m gpufleet.rehearsal.providers {cloud} "$@"
 
 
 def install_launchers(folder: Path, python: Path | str) -> list[Path]:
-    """Write ``pulumi-resource-aws``, ``-gcp`` and ``-azure-native`` into ``folder``; return their paths."""
+    """Write ``pulumi-resource-CLOUD`` for each simulated cloud into ``folder``; return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     return [_write_launcher(folder / f"pulumi-resource-{cloud}", cloud, str(python)) for cloud in CLOUDS]
 

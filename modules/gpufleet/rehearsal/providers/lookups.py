@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gpufleet.rehearsal.providers.outputs import PUBLIC_NETWORKS
 from gpufleet.rehearsal.providers.property_values import PlainValues
 from gpufleet.rehearsal.providers.schema import CloudSchema
 from gpufleet.rehearsal.providers.store import ResourceStore, Row
@@ -81,7 +80,7 @@ def _get_instances(lookup: Lookup) -> PlainValues:
     if not names:
         raise LookupError(f"the simulated aws finds instances by a filter on {_GROUP_FILTER}")
     groups = [lookup.store.get("aws:autoscaling/group:Group", name) for name in names]
-    members = [member for group in groups if group for member in _members(lookup.store, group)]
+    members = [member for group in groups if group for member in _members(lookup, group)]
     return {
         **lookup.args,
         "id": lookup.region,
@@ -102,21 +101,21 @@ class Member:
     public_ip: str
 
 
-def _members(store: ResourceStore, group: Row) -> list[Member]:
+def _members(lookup: Lookup, group: Row) -> list[Member]:
     """Return a group's machines, derived from its id."""
     subnets = [
-        store.get("aws:ec2/subnet:Subnet", name) for name in group.inputs.get("vpcZoneIdentifiers", [])
+        lookup.store.get("aws:ec2/subnet:Subnet", name) for name in group.inputs.get("vpcZoneIdentifiers", [])
     ]
     blocks = [subnet.inputs["cidrBlock"] for subnet in subnets if subnet] or ["10.255.0.0/16"]
 
     def lease_address(block: str, purpose: str) -> str:
-        return store.lease_address(block, group.type, group.id, purpose)
+        return lookup.store.lease_address(block, group.type, group.id, purpose)
 
     return [
         Member(
             f"i-{_digest(f'{group.id}/{number}')}",
             lease_address(blocks[number % len(blocks)], f"private {number}"),
-            lease_address(PUBLIC_NETWORKS["aws"], f"public {number}"),
+            lease_address(lookup.schema.public_network, f"public {number}"),
         )
         for number in range(int(group.outputs.get("desiredCapacity") or 0))
     ]

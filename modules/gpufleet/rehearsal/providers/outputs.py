@@ -12,8 +12,6 @@ from gpufleet.rehearsal.providers.property_values import UNKNOWN, PlainValues, r
 from gpufleet.rehearsal.providers.schema import CloudSchema, ResourceType
 from gpufleet.rehearsal.providers.store import ResourceStore
 
-# Blocks reserved for documentation (RFC 5737): an address of a simulated cloud is never a real one.
-PUBLIC_NETWORKS = {"aws": "203.0.113.0/24", "gcp": "198.51.100.0/24", "azure-native": "192.0.2.0/24"}
 _API = "https://www.googleapis.com/compute/v1"
 _TIMESTAMP = "2026-01-01T00:00:00Z"  # fixed: a rerun ends in the same state
 
@@ -114,7 +112,7 @@ def _zone(context: Context) -> Any:
 
 
 def _public_ip(context: Context) -> str:
-    return context.lease_address(PUBLIC_NETWORKS[context.schema.cloud], "public")
+    return context.lease_address(context.schema.public_network, "public")
 
 
 def _aws_public_ip(context: Context) -> str:

@@ -34,11 +34,13 @@ class CloudSchema:
     """One simulated cloud.
 
     ``defaults`` are facts of a real account or its configuration; ``required_config`` maps each setting without which
-    the real plugin does not start to the environment variable that can replace it.
+    the real plugin does not start to the environment variable that can replace it. ``public_network`` is a block
+    reserved for documentation (RFC 5737): an address of a simulated cloud is never a real one.
     """
 
     cloud: str
     version: str
+    public_network: str
     defaults: dict[str, str]
     required_config: dict[str, str]
     types: dict[str, ResourceType]
@@ -49,7 +51,8 @@ def load_schema(cloud: str) -> CloudSchema:
     data = packaged_json("gpufleet.rehearsal.providers", f"data/{cloud}.json")
     types = {token: _resource_type(token, fields) for token, fields in data["types"].items()}
     version = importlib.metadata.version(f"pulumi-{cloud}")
-    return CloudSchema(cloud, version, data["defaults"], data.get("required_config", {}), types)
+    required_config = data.get("required_config", {})
+    return CloudSchema(cloud, version, data["public_network"], data["defaults"], required_config, types)
 
 
 def _resource_type(token: str, fields: dict[str, Any]) -> ResourceType:
