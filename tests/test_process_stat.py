@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from gpufleet.process_stat import parent_id, start_time_ticks
+from gpufleet.process_stat import is_live, parent_id, start_time_ticks
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -22,7 +22,12 @@ def test_a_child_has_this_parent_and_a_stable_start_time(tmp_path):
         time.sleep(0.1)
         assert parent_id(child.pid) == os.getpid()
         assert start_time_ticks(child.pid) == start_time_ticks(child.pid) >= start_time_ticks(os.getpid()) > 0
+        assert is_live(child.pid)
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert not is_live(child.pid), "a zombie has ended"
     finally:
         child.kill()
         child.wait()
+    assert not is_live(child.pid)
     assert (parent_id(child.pid), start_time_ticks(child.pid)) == (0, 0)

@@ -1,4 +1,4 @@
-"""Fields of ``/proc/<pid>/stat``: the parent and the start time of a process."""
+"""Fields of ``/proc/<pid>/stat``: the state, the parent and the start time of a process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from pathlib import Path
 
 _PROC = Path("/proc")
 # Positions after the command name in parentheses, as in proc(5).
-_PARENT, _START_TIME = 1, 19
+_STATE, _PARENT, _START_TIME = 0, 1, 19
+
+
+def is_live(pid: int) -> bool:
+    """Return True unless the process has ended; a zombie has. False without /proc."""
+    return _text(pid, _STATE) not in ("", "Z", "X")
 
 
 def parent_id(pid: int) -> int:
@@ -20,9 +25,13 @@ def start_time_ticks(pid: int) -> int:
 
 
 def _field(pid: int, position: int) -> int:
+    return int(_text(pid, position) or 0)
+
+
+def _text(pid: int, position: int) -> str:
     try:
         # The command name may contain spaces and parentheses.
         fields = (_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
-        return int(fields[position])
-    except (OSError, ValueError, IndexError):
-        return 0
+        return fields[position]
+    except (OSError, IndexError):
+        return ""

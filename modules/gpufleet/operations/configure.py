@@ -185,9 +185,9 @@ def collect_host_outcomes(run: remote.RunOutcome, registry: Registry) -> tuple[H
 
 def newer_attempt(node: Node | None, measured_attempt: str | None) -> str:
     """Return the node's current attempt if it is not the one that this run measured; empty otherwise."""
-    if node is None or not measured_attempt or node.attempt in (None, measured_attempt):
+    if node is None or node.attempt is None or not measured_attempt:
         return ""
-    return node.attempt or ""
+    return "" if node.attempt == measured_attempt else node.attempt
 
 
 def verdict_reason(registry: Registry, node: Node) -> str:

@@ -9,6 +9,8 @@ from gpufleet import paths
 from gpufleet.drivers import consistency
 from gpufleet.nodes import Node, Registry
 
+READ_COMMAND = "gpufleet configure --play driver_check"
+
 
 def check_drivers() -> consistency.ConsistencyReport:
     """Compare the drivers of the project's nodes."""
@@ -30,19 +32,19 @@ def to_consistency_host(node: Node, registry: Registry) -> consistency.HostDrive
     )
 
 
+def _summary(total: int, *, unread: int, skewed: int) -> str:
+    if unread == total:
+        return f"no driver was read yet: {READ_COMMAND} ({unread} nodes)"
+    agreement = f"{skewed} of {total} nodes do not agree" if skewed else f"all {total - unread} nodes agree"
+    return f"{agreement}; {unread} were never read: {READ_COMMAND}" if unread else agreement
+
+
 def report_lines(report: consistency.ConsistencyReport) -> list[str]:
     """Return the report for a terminal."""
     if not report.hosts:
         return ["no node has cards or a driver"]
     skewed = {finding.host for finding in report.findings if finding.kind == "skew"}
-    total = len(report.hosts)
     unread = sum(host.state is None for host in report.hosts)
-    end = f"{len(skewed)} of {total} nodes do not agree" if skewed else f"all {total - unread} nodes agree"
-    if unread:
-        end = (
-            f"{end}; {unread} were never read: gpufleet configure --play driver_check"
-            if total > unread
-            else (f"no driver was read yet: gpufleet configure --play driver_check ({unread} nodes)")
-        )
+    summary = _summary(len(report.hosts), unread=unread, skewed=len(skewed))
     remedies = dict.fromkeys(one.remedy for one in report.findings if one.kind == "skew" and one.remedy)
-    return [*consistency.format_report(report), "", end, *(f"hint: {remedy}" for remedy in remedies)]
+    return [*consistency.format_report(report), "", summary, *(f"hint: {remedy}" for remedy in remedies)]

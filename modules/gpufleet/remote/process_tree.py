@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gpufleet import __file__ as package_file
+from gpufleet.process_stat import is_live
 
 SUPERVISOR = Path(package_file).parent / "burnin" / "agent" / "supervisor.py"
 MARK = "GPUFLEET_RUN"
@@ -86,14 +87,10 @@ def find_marked(ident: str) -> list[int]:
     mark = f"{MARK}={ident}".encode()
     pids = []
     for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError, IndexError):  # ended meanwhile, or another user's
-            if mark in (folder / "environ").read_bytes().split(b"\0") and _is_live(folder):
+        with contextlib.suppress(OSError):  # ended meanwhile, or another user's
+            if mark in (folder / "environ").read_bytes().split(b"\0") and is_live(int(folder.name)):
                 pids.append(int(folder.name))
     return [pid for pid in pids if pid != os.getpid()]
-
-
-def _is_live(folder: Path) -> bool:
-    return (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()[0] not in "ZX"
 
 
 def _is_supervisor(pid: int) -> bool:

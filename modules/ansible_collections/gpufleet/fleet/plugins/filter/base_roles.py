@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import HEADER
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import managed_file
 
 # The first link file that fits an interface is the only one, so this keeps what systemd's own says of names.
 LINK_LINES = (
@@ -42,7 +42,7 @@ def link_files(mtu_by_interface: Mapping[str, int]) -> list[dict[str, str]]:
 
 def _link_file(name: str, mtu: int) -> str:
     lines = ["[Match]", f"OriginalName={name}", "", "[Link]", *LINK_LINES, f"MTUBytes={mtu}"]
-    return HEADER + "".join(f"{line}\n" for line in lines)
+    return managed_file(lines)
 
 
 class FilterModule:

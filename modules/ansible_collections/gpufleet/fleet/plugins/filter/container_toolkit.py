@@ -46,8 +46,11 @@ def files(
             {"path": NVIDIA_FOLDER, "state": "directory"},
             {"path": NVIDIA_ENVIRONMENT, "state": "lines", "lines": lines, "remove": [f"^{flag}$"]},
         ]
-    for kind in ("service", "path") if refresh else ():
-        entries.append({"path": f"/etc/systemd/system/{unit}.{kind}", "content": (refresh or {})[kind]})
+    if refresh:
+        entries += [
+            {"path": f"/etc/systemd/system/{unit}.{kind}", "content": refresh[kind]}
+            for kind in ("service", "path")
+        ]
     if engine == "docker":
         settings = _docker_settings(toolkit["runtime"], default_runtime=default_runtime, cdi=cdi)
         entries += [

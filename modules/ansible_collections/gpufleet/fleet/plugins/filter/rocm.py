@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import (
-    HEADER,
+    managed_file,
     package_specs,
     parse_answers,
 )
@@ -39,10 +39,9 @@ def repository_files(plan: Mapping[str, Any], *, keys: Mapping[str, str]) -> lis
             "Architectures: amd64",
             f"Signed-By: {keyring}",
         ]
-        source = HEADER + "".join(f"{line}\n" for line in lines)
         files += [
             {"path": keyring, "content": keys[name]},
-            {"path": f"/etc/apt/sources.list.d/{name}.sources", "content": source},
+            {"path": f"/etc/apt/sources.list.d/{name}.sources", "content": managed_file(lines)},
         ]
     return files
 

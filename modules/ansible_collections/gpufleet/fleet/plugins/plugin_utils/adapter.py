@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import importlib
+from abc import abstractmethod
 from functools import cache
 from typing import Any
 
@@ -48,5 +49,6 @@ class ControllerAction(ActionBase):
             return {**result, "failed": True, "msg": f"{self.ERROR_PREFIX}{error}"}
         return {**result, "changed": False, **computed}
 
+    @abstractmethod
     def compute(self, options: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        raise NotImplementedError
+        """Return the keys of the result; raise InputError to fail the task with one line."""

@@ -17,6 +17,11 @@ class PlannedPackage(TypedDict):
     version: NotRequired[str | None]
 
 
+def managed_file(lines: Iterable[str]) -> str:
+    """Return the text of a file of these lines, under the line that says who writes it."""
+    return HEADER + "".join(f"{line}\n" for line in lines)
+
+
 def parse_answers(result: Mapping[str, Any]) -> dict[str, str]:
     """Return the ``name=value`` lines that a role's script printed; empty where it did not run."""
     return dict(line.split("=", 1) for line in result.get("stdout_lines") or [])
