@@ -10,8 +10,6 @@ import click
 
 from gpufleet.cli import output
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-
 
 @click.group(name="burnin")
 def command() -> None:
@@ -20,7 +18,7 @@ def command() -> None:
 
 @command.command()
 @click.argument("nodes", nargs=-1)
-@json_option
+@output.json_option
 def run(nodes: tuple[str, ...], as_json: bool) -> None:
     """Run burn-in on these nodes, including ready ones; without names, on every new node.
 
@@ -40,7 +38,7 @@ def run(nodes: tuple[str, ...], as_json: bool) -> None:
 @command.command()
 @click.argument("node", required=False)
 @click.option("--attempt", help="Only this attempt; by default each node's newest.")
-@json_option
+@output.json_option
 def report(node: str | None, attempt: str | None, as_json: bool) -> None:
     """Show each node's newest burn-in report, or one node's, or one attempt's."""
     from gpufleet.operations import burnin
@@ -59,7 +57,7 @@ def report(node: str | None, attempt: str | None, as_json: bool) -> None:
 @click.option(
     "--apply", "apply_changes", is_flag=True, help="Store the new verdicts, which change the nodes' states."
 )
-@json_option
+@output.json_option
 def rejudge(node: str | None, apply_changes: bool, as_json: bool) -> None:
     """Apply today's thresholds to the newest stored records; print what would change."""
     from gpufleet.operations import burnin
@@ -75,7 +73,7 @@ def rejudge(node: str | None, apply_changes: bool, as_json: bool) -> None:
     is_flag=True,
     help="Measure this machine with the rehearsal's parameters and print the results.",
 )
-@json_option
+@output.json_option
 def thresholds(kind: str | None, measure: bool, as_json: bool) -> None:
     """Show all thresholds with their sources, and check that they are plausible."""
     from gpufleet.operations import burnin

@@ -31,7 +31,7 @@ OUTPUT_FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option(
     "--html", "html_file", type=OUTPUT_FILE, metavar="FILE", help="Write a page with plots and figures."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@output.json_option
 def command(
     *,
     accelerators: tuple[str, ...],

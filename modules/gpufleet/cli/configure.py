@@ -52,7 +52,7 @@ from gpufleet.cli import output
 )  # fmt: skip
 @click.option("--plan", is_flag=True, help="Print which GPU driver each host needs and why; change nothing.")
 @click.option("--sources", is_flag=True, help="With --plan: print the source of each driver rule.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@output.json_option
 def command(
     *,
     as_json: bool,

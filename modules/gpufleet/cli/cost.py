@@ -15,7 +15,7 @@ from gpufleet.boundary import ENGINE_DOCUMENT, read_stream, read_text
 from gpufleet.cli import output
 from gpufleet.cli.cost_budget import budget_command
 from gpufleet.cli.cost_comment import comment
-from gpufleet.cli.cost_output import dates, output_options, write
+from gpufleet.cli.cost_output import dates, json_format_option, output_options, write
 from gpufleet.cli.cost_pack import policy_pack
 from gpufleet.cli.cost_purchase import breakeven, what_if
 from gpufleet.cli.cost_tco import tco_command
@@ -28,7 +28,6 @@ STACK = click.option("-s", "--stack", help="The stack, as in stacks/Pulumi.STACK
 CONFIG_FILE = click.option(
     "--config-file", type=click.Path(path_type=Path), help="Use this file instead of the stack's."
 )
-JSON = click.option("--json", "as_json", is_flag=True, help="Short for --format json.")
 STATE = click.option("--state", metavar="FILE", help="Read `pulumi stack export`; - is standard input.")
 PROJECT = click.option(
     "--project",
@@ -90,7 +89,7 @@ command.add_command(what_if)
 @STACK
 @program_options
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
-@JSON
+@json_format_option
 def estimate(
     *,
     form: str,

@@ -27,7 +27,7 @@ from gpufleet.errors import InputError
     show_default=True,
     help="Maximum number of rows.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@output.json_option
 def budget_command(
     *,
     budget: str,

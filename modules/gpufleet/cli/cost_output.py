@@ -17,13 +17,14 @@ from gpufleet.errors import InputError
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 ENDINGS = {".md": "markdown", ".json": "json", ".html": "html", ".xml": "junit", ".txt": "table"}
 DAY = click.DateTime(["%Y-%m-%d"])
+json_format_option = click.option("--json", "as_json", is_flag=True, help="Short for --format json.")
 
 
 def output_options(verb: Verb) -> Verb:
     """Add the form and place of the answer, and the days whose prices it takes."""
     options = (
         click.option("--format", "form", type=click.Choice(list(DIFF_FORMATS)), help="Default: table."),
-        click.option("--json", "as_json", is_flag=True, help="Short for --format json."),
+        json_format_option,
         click.option(
             "--output",
             "outputs",

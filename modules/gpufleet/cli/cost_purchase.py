@@ -11,8 +11,6 @@ from gpufleet.catalog import Price
 from gpufleet.cli import output
 from gpufleet.errors import InputError
 
-JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-
 
 @click.command()
 @click.option("--machine", required=True, help="The cloud's machine name: g5.2xlarge.")
@@ -24,7 +22,7 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
     metavar="USD",
     help="Your own commitment price per hour, if the catalogue has none.",
 )
-@JSON
+@output.json_option
 def breakeven(*, machine: str, region: str, committed_usd: float | None, as_json: bool) -> None:
     """Show above how many hours a month a commitment is cheaper than on-demand and spot."""
     cloud = catalog.get_machine(machine).cloud
@@ -43,7 +41,7 @@ def breakeven(*, machine: str, region: str, committed_usd: float | None, as_json
 @click.command("what-if")
 @click.option("-s", "--stack", required=True, help="The stack, as in stacks/Pulumi.STACK.yaml.")
 @click.option("--config-file", type=click.Path(path_type=Path), help="Use this file instead of the stack's.")
-@JSON
+@output.json_option
 def what_if(*, stack: str, config_file: Path | None, as_json: bool) -> None:
     """Price each pool of a stack with every purchase kind that has a price."""
     rows = cost.what_if(cost.estimate_stack(paths.project_root(), stack, config_file).bill)

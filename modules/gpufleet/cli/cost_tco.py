@@ -43,7 +43,7 @@ KINDS = ("on_demand", "spot", "reserved_1y", "reserved_3y")
 )
 @click.option("--svg", "svg_file", type=click.Path(path_type=Path), metavar="FILE", help="Write the plot.")
 @click.option("--html", "html_file", type=click.Path(path_type=Path), metavar="FILE", help="Write a page.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@output.json_option
 def tco_command(
     *,
     rack: str,

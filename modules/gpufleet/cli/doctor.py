@@ -15,7 +15,7 @@ from gpufleet.cli import output
     "--fix", is_flag=True, help="Install what is missing: Debian packages (as root), the Pulumi engine."
 )
 @click.option("--tests", is_flag=True, help="With --fix: also install the requirements of the test suite.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@output.json_option
 def command(fix: bool, tests: bool, as_json: bool) -> None:
     """List installed and missing requirements; exit code 3 if a required one is missing."""
     from gpufleet.errors import EnvironmentFault

@@ -11,7 +11,6 @@ import click
 
 from gpufleet.cli import nodes_life, output
 
-as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 reason_option = click.option("--reason", required=True, help="The reason, for the node's history.")
 
 
@@ -35,7 +34,7 @@ def command() -> None:
 @click.option("--address-book", type=click.Path(path_type=Path), help="JSON: {'rack/slot': 'address'}.")
 @click.option("--cloud-api", is_flag=True, help="Also query AWS for instances (needs credentials).")
 @click.option("--probe", is_flag=True, help="Also query every node over SSH for its identity.")
-@as_json_option
+@output.json_option
 def sync(stack: str, as_json: bool, **options: Any) -> None:
     """Read racks, workstations, Pulumi state and addresses into the registry."""
     from gpufleet.operations import sync as operation
@@ -49,7 +48,7 @@ def sync(stack: str, as_json: bool, **options: Any) -> None:
 
 @command.command()
 @click.argument("artifacts", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@as_json_option
+@output.json_option
 def ingest(artifacts: Path, as_json: bool) -> None:
     """Apply the events of an ansible-runner run to the registry; applying them twice changes nothing."""
     from gpufleet.operations import ingest as operation
@@ -65,7 +64,7 @@ def ingest(artifacts: Path, as_json: bool) -> None:
 @click.option("--rack", help="Only nodes of this rack.")
 @click.option("--pool", help="Only nodes of this pool.")
 @click.option("--fold", "as_ranges", is_flag=True, help="One line per state, with node ranges.")
-@as_json_option
+@output.json_option
 def list_(as_ranges: bool, as_json: bool, **options: Any) -> None:
     """List all nodes, or some by name (blade[01-03]) or filter."""
     from gpufleet.operations import show as view
@@ -81,7 +80,7 @@ def list_(as_ranges: bool, as_json: bool, **options: Any) -> None:
 
 @command.command()
 @click.argument("node")
-@as_json_option
+@output.json_option
 def show(node: str, as_json: bool) -> None:
     """Show all values of a node with source and age."""
     from gpufleet.operations import show as view
@@ -93,7 +92,7 @@ def show(node: str, as_json: bool) -> None:
 
 @command.command()
 @click.argument("node")
-@as_json_option
+@output.json_option
 def history(node: str, as_json: bool) -> None:
     """Show the history of a node, oldest first."""
     from gpufleet.operations import show as view
@@ -107,7 +106,7 @@ def history(node: str, as_json: bool) -> None:
 
 
 @command.command()
-@as_json_option
+@output.json_option
 def drivers(as_json: bool) -> None:
     """Compare drivers, libraries, fabric managers, CUDA and package holds; exit code 1 if nodes differ.
 

@@ -26,7 +26,7 @@ from gpufleet.cli import output
     type=click.Path(dir_okay=False, path_type=Path),
     help="Also add the host keys to this file.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@output.json_option
 def export(kind: str, as_json: bool, **options: Any) -> None:  # noqa: ARG001 - one format so far
     """Write the first-boot files of a rack's nodes: cloud-init, firmware settings, netboot, host keys."""
     from gpufleet.operations import export as operation
@@ -51,7 +51,7 @@ def export(kind: str, as_json: bool, **options: Any) -> None:  # noqa: ARG001 - 
 )
 @click.option("--force", is_flag=True, help="Retire it even if a job runs there.")
 @click.option("--yes", is_flag=True, help="Do not ask for the node's name; not with --wipe.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@output.json_option
 def retire(as_json: bool, **options: Any) -> None:
     """Retire a node: drain it, optionally wipe it, remove its keys and address.
 

@@ -17,6 +17,9 @@ from gpufleet.boundary import printable, printable_block, printable_values
 
 Answer = TypeVar("Answer")
 
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+"""The option of every command that can print JSON."""
+
 WORKFLOW_COMMAND = re.compile(r"^(\s*)::|##\[", re.MULTILINE)
 """What GitHub's and Azure's runners obey when a job prints it: `::set-output …` and `##[set-output …]`."""
 

@@ -15,7 +15,6 @@ from gpufleet.catalog.prices.source_name import CLOUDS, SOURCE_NAMES
 from gpufleet.cli import output
 from gpufleet.errors import CheckFailed, EnvironmentFault
 
-JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 DAY = click.DateTime(["%Y-%m-%d"])
 FILE = click.argument("file", type=click.Path(path_type=Path))
 ORIGIN = (
@@ -62,7 +61,7 @@ ORIGIN = (
     show_default=True,
     help="Maximum number of rows; 0 shows all.",
 )
-@JSON
+@output.json_option
 @click.pass_context
 def command(  # noqa: PLR0917 - click hands each option over by name
     ctx: click.Context,
@@ -132,7 +131,7 @@ def _parts(
 
 
 @command.command()
-@JSON
+@output.json_option
 def status(as_json: bool) -> None:
     """Show age, coverage and sources of the prices, and the excluded rows."""
     from gpufleet.catalog.prices import report
@@ -155,7 +154,7 @@ def status(as_json: bool) -> None:
 )
 @click.option("--force", is_flag=True, help="Read again what was already read today.")
 @click.option("--accept", multiple=True, metavar="CODE", help="Import rows with this finding anyway.")
-@JSON
+@output.json_option
 def refresh(  # noqa: PLR0917 - click hands each option over by name
     cloud: str | None,
     regions: tuple[str, ...],
@@ -196,7 +195,7 @@ def refresh(  # noqa: PLR0917 - click hands each option over by name
 @ORIGIN[2]
 @ORIGIN[3]
 @click.option("--accept", multiple=True, metavar="CODE", help="Import rows with this finding anyway.")
-@JSON
+@output.json_option
 def import_(  # noqa: PLR0917 - click hands each option over by name
     file: Path,
     form: str,
@@ -227,7 +226,7 @@ def import_(  # noqa: PLR0917 - click hands each option over by name
 @ORIGIN[1]
 @ORIGIN[2]
 @ORIGIN[3]
-@JSON
+@output.json_option
 def check(  # noqa: PLR0917 - click hands each option over by name
     file: Path | None, form: str, cloud: str, as_of: datetime | None, source: str, as_json: bool
 ) -> None:

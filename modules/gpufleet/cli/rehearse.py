@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from gpufleet.rehearsal import Rehearsal
 
 stack_option = click.option("-s", "--stack", required=True, help="The stack to rehearse, e.g. production.")
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group(name="rehearse")
@@ -37,7 +36,7 @@ def command() -> None:
     "--faults", metavar="demo|FILE", help="Faults to put on the rack's hosts: a set's name or a file."
 )
 @click.option("--no-rack", is_flag=True, help="Do not boot the racks.")
-@json_option
+@output.json_option
 def up(stack: str, faults: str | None, no_rack: bool, as_json: bool) -> None:
     """Start the rehearsal; running parts stay."""
     from gpufleet.rehearsal import lifecycle
@@ -51,7 +50,7 @@ def up(stack: str, faults: str | None, no_rack: bool, as_json: bool) -> None:
 
 @command.command()
 @stack_option
-@json_option
+@output.json_option
 def status(stack: str, as_json: bool) -> None:
     """Show which parts of the rehearsal are running; exit code 1 if it is not up."""
     from gpufleet.errors import CheckFailed
@@ -65,7 +64,7 @@ def status(stack: str, as_json: bool) -> None:
 
 @command.command()
 @stack_option
-@json_option
+@output.json_option
 def env(stack: str, as_json: bool) -> None:
     """Print what a shell needs to use the rehearsal: eval "$(gpufleet rehearse env -s STACK)"."""
     variables = _rehearsal(stack).environment()
@@ -83,7 +82,7 @@ def env(stack: str, as_json: bool) -> None:
     "--deleted", is_flag=True, help="Stop hosts of other projects whose folder was deleted; asks first."
 )
 @click.option("--yes", is_flag=True, help="With --deleted: do not ask.")
-@json_option
+@output.json_option
 def down(stack: str | None, all_rehearsals: bool, deleted: bool, yes: bool, as_json: bool) -> None:
     """Remove the rehearsal: hosts, namespaces, processes and files."""
     from gpufleet.rehearsal import Rehearsal, lifecycle

@@ -143,7 +143,7 @@ def _check_empty_options(context: click.Context, *, merge: bool) -> None:
 @_training_options
 @click.option("--emit", metavar="STACK", help="Write the best plan to stacks/Pulumi.STACK.yaml.")
 @click.option("--merge", is_flag=True, help="With --emit: change an existing stack file.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@output.json_option
 def command(emit: str | None, merge: bool, as_json: bool, **options: Any) -> None:
     """Size a workload: memory, speed with an 80 % interval, time, power and cost; ranked plans.
 
