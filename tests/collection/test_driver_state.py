@@ -13,14 +13,14 @@ NEW = [{"name": "nvidia-open", "version": "580.95.05-1"}, {"name": "nvidia-persi
 
 
 def state(packages=OLD, **more):
-    given = {
+    defaults = {
         "packages": packages,
         "held": ["nvidia-open"],
         "kernel": "6.8",
         "loaded": None,
         "installed": "570.172.08",
     }
-    return {**given, "built": None, "container": None, **more}
+    return {**defaults, "built": None, "container": None, **more}
 
 
 def params(wanted=NEW, **more):
@@ -61,8 +61,8 @@ def test_the_modules_package_tells_the_installed_version(name):
 
 
 def test_a_set_is_remembered_before_it_is_replaced():
-    kept = module.update_record(EMPTY, state(), params())["sets"]
-    assert [(one["packages"], one["held"], one["why"]) for one in kept] == [
+    saved_sets = module.update_record(EMPTY, state(), params())["sets"]
+    assert [(one["packages"], one["held"], one["why"]) for one in saved_sets] == [
         (OLD, ["nvidia-open"], params()["why"])
     ]
 
@@ -139,8 +139,8 @@ def test_the_record_is_json_that_a_person_can_read(tmp_path):
 
 def test_a_remembered_set_is_whole(monkeypatch):
     monkeypatch.setattr(module.time, "gmtime", lambda: (2026, 11, 22, 9, 5, 7, 6, 326, 0))
-    (kept,) = module.update_record(EMPTY, state(loaded="570.172.08"), params())["sets"]
-    assert kept == {
+    (saved_set,) = module.update_record(EMPTY, state(loaded="570.172.08"), params())["sets"]
+    assert saved_set == {
         "recorded_at": "2026-11-22T09:05:07Z", "why": "upgrade to 580.95.05", "packages": OLD,
         "held": ["nvidia-open"], "kernel": "6.8", "loaded": "570.172.08",
     }  # fmt: skip
@@ -162,8 +162,10 @@ def test_an_upgrade_a_rollback_and_the_next_upgrade_keep_each_set_in_turn():
 
 
 def test_one_package_of_the_wanted_set_that_is_missing_is_a_change():
-    wanted = [
+    target_packages = [
         {"name": "nvidia-open", "version": "570.172.08-1"},
         {"name": "nvidia-persistenced", "version": None},
     ]
-    assert [one["packages"] for one in module.update_record(EMPTY, state(), params(wanted))["sets"]] == [OLD]
+    assert [
+        one["packages"] for one in module.update_record(EMPTY, state(), params(target_packages))["sets"]
+    ] == [OLD]

@@ -85,8 +85,8 @@ def test_which_functions_could_need_a_driver(vendor, kind, answer):
 
 
 def test_system_keeps_its_likes():
-    said = hardware.parse_os_release('ID="rocky"\nVERSION_ID="9.6"\nID_LIKE="rhel centos fedora"\n')
-    assert said == {"id": "rocky", "version_id": "9.6", "codename": "", "like": "rhel centos fedora"}
+    release = hardware.parse_os_release('ID="rocky"\nVERSION_ID="9.6"\nID_LIKE="rhel centos fedora"\n')
+    assert release == {"id": "rocky", "version_id": "9.6", "codename": "", "like": "rhel centos fedora"}
 
 
 def test_secure_boot_is_known_only_with_uefi(tmp_path):
@@ -136,15 +136,15 @@ def test_madison_lists_each_version_once_and_no_sources():
     }
 
 
-class Asked:
+class FakeModule:
     """What the module's functions use of AnsibleModule: options, and answers of commands."""
 
     def __init__(self, fetch, check=False, **answers):
         self.params, self.check_mode, self.answers = {"fetch": fetch}, check, answers
-        self.said, self.warnings = [], []
+        self.commands, self.warnings = [], []
 
     def run_command(self, argv):
-        self.said.append(argv)
+        self.commands.append(argv)
         return 0, self.answers.get(argv[1].replace("-", "_"), ""), ""
 
     def warn(self, text):
@@ -154,10 +154,10 @@ class Asked:
 def test_a_host_without_package_lists_does_not_say_that_it_could_have_nothing(tmp_path, monkeypatch):
     """A new cloud image has none: the refusal "no such package" would be wrong there."""
     monkeypatch.setattr(hardware.dpkg, "LISTS", tmp_path)
-    asked = Asked(fetch=False, pkgnames="nvidia-open\n", madison=MADISON)
-    assert hardware.debian_packages(asked, "6.1.0-50-amd64", with_candidates=True)[2] is None
+    fake_module = FakeModule(fetch=False, pkgnames="nvidia-open\n", madison=MADISON)
+    assert hardware.debian_packages(fake_module, "6.1.0-50-amd64", with_candidates=True)[2] is None
     (tmp_path / "deb.debian.org_debian_dists_bookworm_main_binary-amd64_Packages").touch()
-    assert hardware.debian_packages(asked, "6.1.0-50-amd64", with_candidates=True)[2] == {
+    assert hardware.debian_packages(fake_module, "6.1.0-50-amd64", with_candidates=True)[2] == {
         "nvidia-open": ["580.95.05-1", "570.124.06-1"],
         "nvidia-smi": ["535.261.03-1"],
     }
@@ -173,10 +173,10 @@ def test_lists_are_fetched_only_where_asked_and_never_in_check_mode(
     monkeypatch.setattr(hardware.dpkg, "LISTS", tmp_path)
     monkeypatch.setattr(hardware.locks, "wait_for_locks", lambda seconds: None)
     monkeypatch.setattr(hardware.dpkg, "update", lambda wanted: calls.append(wanted) or "no route to host")
-    asked = Asked(fetch=fetch, check=check)
-    hardware.debian_packages(asked, "6.1.0-50-amd64", with_candidates=True)
+    fake_module = FakeModule(fetch=fetch, check=check)
+    hardware.debian_packages(fake_module, "6.1.0-50-amd64", with_candidates=True)
     assert len(calls) == fetched
-    assert asked.warnings == ["package lists could not be fetched: no route to host"] * fetched
+    assert fake_module.warnings == ["package lists could not be fetched: no route to host"] * fetched
 
 
 def test_names_that_a_plan_asks_for_are_among_those_looked_up():

@@ -20,7 +20,7 @@ RACKS = 30
 
 
 @pytest.fixture
-def many(small):
+def many_racks(small):
     """Give an inventory folder of 30 racks with two nodes each, some before and some after gpufleet.yaml by name."""
     folder = small / "inventory"
     shutil.rmtree(folder / "group_vars")
@@ -47,22 +47,22 @@ def _collections_by_ansible():
 
 
 @pytest.fixture
-def counts(monkeypatch, many, _collections_by_ansible):
+def counts(monkeypatch, many_racks, _collections_by_ansible):
     """Count models built, files that we read and files that Ansible parses."""
-    found = Counter()
+    call_counts = Counter()
 
     def count(owner, name, what):
         real = getattr(owner, name)
 
-        def counted(*words, **more):
-            found[what] += 1
-            return real(*words, **more)
+        def counted(*arguments, **more):
+            call_counts[what] += 1
+            return real(*arguments, **more)
 
         monkeypatch.setattr(owner, name, counted)
 
     monkeypatch.setattr(constants, "INVENTORY_ENABLED", list(constants.INVENTORY_ENABLED))
-    monkeypatch.chdir(many.parent)
-    monkeypatch.setenv("GPUFLEET_HOME", str(many.parent / "home"))
+    monkeypatch.chdir(many_racks.parent)
+    monkeypatch.setenv("GPUFLEET_HOME", str(many_racks.parent / "home"))
     monkeypatch.delenv("GPUFLEET_REHEARSAL", raising=False)
     with warnings.catch_warnings():  # it says so where an earlier test has done it
         warnings.simplefilter("ignore")
@@ -70,26 +70,26 @@ def counts(monkeypatch, many, _collections_by_ansible):
     count(nodes, "inventory_model", "models")
     count(rack_file, "read_text", "files")
     count(DataLoader, "load_from_file", "parses")
-    return found
+    return call_counts
 
 
 def read(folder):
     return InventoryManager(loader=DataLoader(), sources=[str(folder)])
 
 
-def test_a_folder_is_read_once(many, counts):
-    found = read(many)
+def test_a_folder_is_read_once(many_racks, counts):
+    inventory = read(many_racks)
     assert counts["models"] == 1
     assert counts["files"] == RACKS + 1  # gpufleet.yaml is looked at, too
     assert counts["parses"] <= 3  # the first rack and gpufleet.yaml, which Ansible's own plugins find
-    assert len(found.hosts) == 25 + 2 * (RACKS - 3)
+    assert len(inventory.hosts) == 25 + 2 * (RACKS - 3)
 
 
-def test_a_new_reading_sees_what_changed_and_an_old_one_does_not(many, counts):
-    first = read(many)
-    file = many / "z-0.yaml"
+def test_a_new_reading_sees_what_changed_and_an_old_one_does_not(many_racks, counts):
+    first = read(many_racks)
+    file = many_racks / "z-0.yaml"
     file.write_text(file.read_text().replace("z-0-[1-2]", "z-0-[1-3]"))
-    second = read(many)
+    second = read(many_racks)
     assert counts["models"] == 2
     assert ("z-0-3" in first.hosts, "z-0-3" in second.hosts) == (False, True)
     second.refresh_inventory()
@@ -97,17 +97,17 @@ def test_a_new_reading_sees_what_changed_and_an_old_one_does_not(many, counts):
     assert "z-0-3" in second.hosts
 
 
-def test_the_order_of_files_does_not_matter(many, counts):
-    whole = read(many)
-    before, after = whole.hosts["a-1-1"], whole.hosts["z-0-1"]
+def test_the_order_of_files_does_not_matter(many_racks, counts):
+    inventory = read(many_racks)
+    before, after = inventory.hosts["a-1-1"], inventory.hosts["z-0-1"]
     names = [{group.name for group in host.groups} - {"rack_a_1", "rack_z_0"} for host in (before, after)]
     assert names[0] == names[1]
     assert before.vars.keys() == after.vars.keys()
 
 
-def test_a_rack_that_became_an_ordinary_file_is_left_to_ansible(many, counts):
-    read(many)
-    (many / "z-0.yaml").write_text("all:\n  hosts:\n    server9:\n")
-    found = read(many)
-    assert "server9" in found.hosts
-    assert "z-0-1" not in found.hosts
+def test_a_rack_that_became_an_ordinary_file_is_left_to_ansible(many_racks, counts):
+    read(many_racks)
+    (many_racks / "z-0.yaml").write_text("all:\n  hosts:\n    server9:\n")
+    inventory = read(many_racks)
+    assert "server9" in inventory.hosts
+    assert "z-0-1" not in inventory.hosts

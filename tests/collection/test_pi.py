@@ -93,8 +93,8 @@ def test_links_are_held_against_what_the_board_has():
     ],
 )
 def test_where_it_booted_from_is_compared(source, medium, code):
-    found = [one["code"] for one in pi.boot_reasons(source, medium)]
-    assert found == ([code] if code else [])
+    codes = [one["code"] for one in pi.boot_reasons(source, medium)]
+    assert codes == ([code] if code else [])
 
 
 def test_only_settings_for_every_board_count():
@@ -104,8 +104,12 @@ def test_only_settings_for_every_board_count():
 
 def test_new_settings_replace_the_old_and_leave_the_rest():
     text = pi.with_settings(CM4, {"BOOT_ORDER": "0xf416", "NET_INSTALL_ENABLED": "0"})
-    found = pi.parse_settings(text)
-    assert (found["BOOT_ORDER"], found["NET_INSTALL_ENABLED"], found["WAKE_ON_GPIO"]) == ("0xf416", "0", "1")
+    settings = pi.parse_settings(text)
+    assert (settings["BOOT_ORDER"], settings["NET_INSTALL_ENABLED"], settings["WAKE_ON_GPIO"]) == (
+        "0xf416",
+        "0",
+        "1",
+    )
     assert "[none]\nFREEZE_VERSION=0\n" in text
     assert text.count("BOOT_ORDER") == 1
     assert (

@@ -17,7 +17,7 @@ def host(monkeypatch, tmp_path):
     state["fstab"].write_text(OTHER)
 
     def run_or_fail(*command):
-        state["commands"].append([str(word) for word in command])
+        state["commands"].append([str(argument) for argument in command])
         if state["error"]:
             raise state["error"]
 

@@ -39,8 +39,10 @@ class Shell:
         self.settings = rehearsal.settings_file
 
     def run(self, command: str, *, fails: bool = False) -> subprocess.CompletedProcess[str]:
-        words = ["bash", "-c", f'eval "$(gpufleet rehearse env -s {self.rehearsal.stack})"\n{command}']
-        done = subprocess.run(words, cwd=self.root, capture_output=True, text=True, timeout=300, check=False)
+        arguments = ["bash", "-c", f'eval "$(gpufleet rehearse env -s {self.rehearsal.stack})"\n{command}']
+        done = subprocess.run(
+            arguments, cwd=self.root, capture_output=True, text=True, timeout=300, check=False
+        )
         assert bool(done.returncode) is fails, done.stdout[-2000:] + done.stderr[-2000:]
         return done
 

@@ -10,7 +10,7 @@ from gpufleet.errors import InputError
 URN = "urn:pulumi:a::b::c::d"
 
 
-def made(**overrides):
+def creation_step(**overrides):
     return {"op": "create", "urn": URN, "newState": {"urn": URN, **overrides}}
 
 
@@ -83,10 +83,10 @@ def test_an_unknown_operation_keeps_its_name(recorded):
         ({"steps": [{"op": "create", "urn": 7}]}, "a step without a URN"),
         ({"steps": [{"op": "create", "urn": URN}]}, "a step without a state"),
         ({"steps": [{"op": "create", "urn": URN, "newState": "x"}]}, "a resource that is not a mapping"),
-        ({"steps": [made(inputs="x")]}, "properties that are not a mapping: 'x'"),
-        ({"steps": [made(outputs=[1])]}, "properties that are not a mapping"),
-        ({"steps": [made(propertyDependencies=[1])]}, "propertyDependencies: is not a mapping"),
-        ({"steps": [made(ignoreChanges=3)]}, "ignoreChanges: is not a list"),
+        ({"steps": [creation_step(inputs="x")]}, "properties that are not a mapping: 'x'"),
+        ({"steps": [creation_step(outputs=[1])]}, "properties that are not a mapping"),
+        ({"steps": [creation_step(propertyDependencies=[1])]}, "propertyDependencies: is not a mapping"),
+        ({"steps": [creation_step(ignoreChanges=3)]}, "ignoreChanges: is not a list"),
         ({"steps": [], "diagnostics": "x"}, "diagnostics of unknown structure"),
     ],
 )
