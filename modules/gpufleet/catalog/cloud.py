@@ -1,7 +1,6 @@
 """One descriptor per public cloud: what differs between clouds and does not depend on a machine or a region.
 
-Every other list of clouds in the package derives from this table. The steps to add a cloud are in
-docs/architecture.md, "Adding a cloud".
+Other lists of clouds derive from this table; docs/architecture.md, "Adding a cloud", has the steps and the exceptions.
 """
 
 from __future__ import annotations
