@@ -15,10 +15,10 @@ QUOTED = st.text(st.characters(), max_size=50)
 
 @CALM
 @given(QUOTED, QUOTED, QUOTED, QUOTED)
-def test_a_message_is_one_printable_line(problem, where, key, remedy):
+def test_message_is_one_printable_line(problem, where, key, remedy):
     assert str(InputError(problem, where=where, key=key, remedy=remedy)).isprintable()
 
 
 @pytest.mark.parametrize("text", ["x" * 10_000, "\x1b" * 10_000])
-def test_a_message_is_bounded(text):
+def test_message_length_is_bounded(text):
     assert len(str(InputError(text))) <= LONGEST + 1

@@ -21,7 +21,7 @@ def file(tmp_path):
     return path
 
 
-def test_a_file_up_to_its_limit_is_read(file):
+def test_file_of_exactly_the_size_limit_is_read(file):
     assert read_bytes(file, TEN) == b"0123456789"
     assert read_text(file, TEN) == "0123456789"
     file.write_text("0123456789a")
@@ -29,7 +29,7 @@ def test_a_file_up_to_its_limit_is_read(file):
         read_bytes(file, TEN)
 
 
-def test_a_file_that_says_it_is_empty_is_read_up_to_the_limit(tmp_path):
+def test_file_with_reported_size_zero_is_read_up_to_the_limit(tmp_path):
     content = read_bytes(Path("/proc/self/status"))
     assert content.startswith(b"Name:")
     with pytest.raises(InputError, match="is too large: 11 bytes"):
@@ -37,7 +37,7 @@ def test_a_file_that_says_it_is_empty_is_read_up_to_the_limit(tmp_path):
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir], ids=["pipe", "folder"])
-def test_what_is_no_file_is_refused_at_once(tmp_path, make):
+def test_pipes_folders_and_devices_are_refused_without_reading(tmp_path, make):
     make(tmp_path / "x")
     with pytest.raises(InputError, match=r"x: is not a regular file; give a file$|Is a directory"):
         read_bytes(tmp_path / "x")
@@ -45,7 +45,7 @@ def test_what_is_no_file_is_refused_at_once(tmp_path, make):
         read_bytes(Path("/dev/zero"))
 
 
-def test_a_missing_file_is_one_line_under_the_name_it_is_given(tmp_path):
+def test_missing_file_is_reported_in_one_line_with_the_callers_name_for_it(tmp_path):
     with pytest.raises(InputError, match=r"none: cannot be read: No such file or directory$"):
         read_bytes(tmp_path / "none")
     with pytest.raises(InputError, match=r"^--file: cannot be read: No such file or directory$"):
@@ -54,7 +54,7 @@ def test_a_missing_file_is_one_line_under_the_name_it_is_given(tmp_path):
         read_bytes(tmp_path / "a\x00b")
 
 
-def test_a_symlink_is_followed_unless_it_must_not_be(file, tmp_path):
+def test_symlink_is_followed_unless_forbidden(file, tmp_path):
     link = tmp_path / "link"
     link.symlink_to(file)
     assert read_text(link) == "0123456789"
@@ -64,13 +64,13 @@ def test_a_symlink_is_followed_unless_it_must_not_be(file, tmp_path):
         read_bytes(link, follow_symlinks=False)
 
 
-def test_a_stream_is_read_to_its_end_or_its_limit():
+def test_stream_is_read_to_its_end_or_its_limit():
     assert read_stream(io.BytesIO(b"0123456789"), "-", TEN) == "0123456789"
     with pytest.raises(InputError, match=r"^-: is too large: 11 bytes"):
         read_stream(io.BytesIO(b"0" * 100), "-", TEN)
 
 
-def test_a_pipe_that_the_shell_opened_is_read_as_a_file_is():
+def test_pipe_opened_by_the_shell_is_read_like_a_file():
     reader, writer = os.pipe()
     os.write(writer, b"12345")
     os.close(writer)

@@ -31,7 +31,7 @@ TEN = Limits(bytes=10)
 CELL = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00\r"), max_size=10)
 
 
-def test_a_file_is_read_completely_up_to_its_limit(tmp_path):
+def test_file_of_exactly_the_size_limit_is_read_completely(tmp_path):
     path = tmp_path / "f"
     path.write_bytes(b"x" * 10)
     assert read_bytes(path, TEN) == b"x" * 10
@@ -40,7 +40,7 @@ def test_a_file_is_read_completely_up_to_its_limit(tmp_path):
         read_bytes(path, TEN)
 
 
-def test_what_is_not_a_regular_file_is_refused_at_once(tmp_path):
+def test_irregular_file_is_refused_without_reading(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)  # no process writes to it
     with socket.socket(socket.AF_UNIX) as listener:
@@ -50,12 +50,12 @@ def test_what_is_not_a_regular_file_is_refused_at_once(tmp_path):
                 read_bytes(path)
 
 
-def test_a_file_with_a_wrong_size_is_not_read_past_its_limit():
+def test_file_that_reports_a_wrong_size_is_not_read_past_its_limit():
     with pytest.raises(InputError, match="too large"):
         read_text("/proc/self/environ" if len(os.environ) > 1 else "/proc/cpuinfo", TEN)
 
 
-def test_a_symlink_is_followed_only_where_it_may(tmp_path):
+def test_symlink_is_followed_only_where_allowed(tmp_path):
     (tmp_path / "f").write_text("a")
     (tmp_path / "link").symlink_to(tmp_path / "f")
     assert read_text(tmp_path / "link") == "a"
@@ -63,7 +63,7 @@ def test_a_symlink_is_followed_only_where_it_may(tmp_path):
         read_text(tmp_path / "link", follow_symlinks=False)
 
 
-def test_a_stream_is_not_read_past_its_limit():
+def test_stream_is_not_read_past_its_limit():
     assert read_stream(io.BytesIO(b"x" * 10), "standard input", TEN) == "x" * 10
     with pytest.raises(InputError, match="standard input: is too large"):
         read_stream(io.BytesIO(b"x" * 1000), "standard input", TEN)
@@ -71,7 +71,7 @@ def test_a_stream_is_not_read_past_its_limit():
 
 @CALM
 @given(st.lists(st.lists(CELL, min_size=2, max_size=2), max_size=5))
-def test_csv_comes_back(rows):
+def test_written_csv_decodes_to_the_same_rows(rows):
     text = "a,b\n" + "".join(
         ",".join('"' + cell.replace('"', '""') + '"' for cell in row) + "\n" for row in rows
     )
@@ -80,7 +80,7 @@ def test_csv_comes_back(rows):
 
 @CALM
 @given(st.text(max_size=40) | st.text('",\n\rab', max_size=40))
-def test_any_text_is_rows_or_one_line(text):
+def test_any_text_decodes_to_rows_or_a_one_line_error(text):
     with suppress(InputError):  # its message is one line, whatever it quotes: test_errors.py
         decode_csv(text, "f", ("a",))
 
@@ -99,18 +99,18 @@ def test_any_text_is_rows_or_one_line(text):
         ("b,c\n" + "1,2\n" * 60_000, "more than 100,000 values"),
     ],
 )
-def test_what_is_no_table(text, problem):
+def test_invalid_csv_is_refused(text, problem):
     with pytest.raises(InputError, match=problem):
         decode_csv(text, "f", ("b",))
 
 
-def test_rows_come_with_their_lines_and_blank_ones_are_left_out():
+def test_rows_have_line_numbers_and_blank_lines_are_skipped():
     rows = decode_csv('a,b\n1,"x\ny"\n\n3,4\n', "f")
     assert rows == [{"a": "1", "b": "x\ny"}, {"a": "3", "b": "4"}]
     assert [row.where for row in rows] == ["f:3", "f:5"]
 
 
-def test_cells_are_read_as_what_a_column_means():
+def test_cells_are_converted_to_the_type_of_their_column():
     (row,) = decode_csv("n,i,f,w,d,c\n1.5,7,yes,a b,2026-07-06,high\n", "f")
     assert (row.number("n"), row.integer("i"), row.flag("f")) == (1.5, 7, True)
     assert (row.split_words("w"), row.day("d"), row.choice("c", ("high", "low"))) == (
@@ -120,7 +120,7 @@ def test_cells_are_read_as_what_a_column_means():
     )
 
 
-def test_an_empty_cell_is_an_optional_value():
+def test_empty_cell_is_read_as_none_or_false():
     (row,) = decode_csv("n,i,f,w\n,,,\n", "f")
     assert (row.optional_number("n"), row.optional_integer("i")) == (None, None)
     assert (row.flag("f"), row.split_words("w")) == (False, ())
@@ -137,14 +137,14 @@ def test_an_empty_cell_is_an_optional_value():
         ("day", "f:2: a: 'x' is not a date"),
     ],
 )
-def test_an_error_about_a_cell_names_line_and_column(method, message):
+def test_cell_error_names_line_and_column(method, message):
     (row,) = decode_csv("a,b\nx,y\n", "f")
     with pytest.raises(InputError) as error:
         getattr(row, method)("a")
     assert str(error.value) == message
 
 
-def test_a_cell_outside_its_choices_or_columns_is_refused():
+def test_cell_with_unknown_choice_or_column_is_refused():
     (row,) = decode_csv("a,b\nx,nan\n", "f")
     with pytest.raises(InputError, match="f:2: a: 'x' is not one of low, high"):
         row.choice("a", ("low", "high"))
@@ -157,13 +157,13 @@ def test_a_cell_outside_its_choices_or_columns_is_refused():
 @pytest.mark.parametrize(
     "text", ["=1+1", "=cmd|' /C calc'!A0", "+A1", "-A1", "@SUM(A1)", "\uff1d1+1", "-2+3"]
 )
-def test_a_formula_is_refused_with_its_place(text):
+def test_formula_is_refused_with_its_line_and_column(text):
     with pytest.raises(InputError, match=r"^f:3: machine: .* is a formula"):
         check_cell(text, "f:3", "machine")
 
 
 @pytest.mark.parametrize("text", ["\x1b[2J", "a\nb", "a\tb", "a\u202eb", "a\u200bb", "\x7f"])
-def test_a_control_character_is_refused_with_its_place(text):
+def test_control_character_is_refused_with_its_line_and_column(text):
     with pytest.raises(
         InputError, match=r"^f:3: machine: .* holds a control character; remove it$"
     ) as caught:
@@ -172,11 +172,11 @@ def test_a_control_character_is_refused_with_its_place(text):
 
 
 @pytest.mark.parametrize("text", ["-1.5", "+2", "-", "1e-3", "", "p4d.24xlarge", "Zürich", "a=b", "-inf"])
-def test_a_plain_cell_stays(text):
+def test_cell_without_formula_or_control_characters_is_returned_unchanged(text):
     assert check_cell(text, "f:3", "machine") == text
 
 
-def test_xml_is_a_tree():
+def test_xml_decodes_to_an_element_tree():
     root = decode_xml('<?xml version="1.0"?><!DOCTYPE a SYSTEM "none.dtd"><a><b c="1">x</b></a>', "f")
     assert (root.tag, root.findtext("b")) == ("a", "x")
 
@@ -196,19 +196,19 @@ def test_xml_is_a_tree():
         ("x" * (5 << 20), "too large"),
     ],
 )
-def test_what_is_no_tree(text, problem):
+def test_invalid_xml_is_refused(text, problem):
     with pytest.raises(InputError, match=problem):
         decode_xml(text, "f")
 
 
 @CALM
 @given(st.text(max_size=40) | st.text("<>/&;!ab'\"=", max_size=40))
-def test_any_text_is_a_tree_or_one_line(text):
+def test_any_text_decodes_to_a_tree_or_a_one_line_error(text):
     with suppress(InputError):  # its message is one line, whatever it quotes: test_errors.py
         decode_xml(text, "f")
 
 
-def test_packaged_data_is_read_by_package():
+def test_packaged_data_is_read_by_package_name():
     first = packaged_rows("gpufleet.burnin", "data/xid.csv")[0]
     assert first.integer("code")
     assert first.where == "gpufleet/burnin/data/xid.csv:2"

@@ -117,7 +117,7 @@ def modules() -> list[tuple[str, str]]:
     return [(str(path.relative_to(MODULES)), path.read_text(encoding="utf-8")) for path in paths]
 
 
-def test_only_the_boundary_decodes_outside_data():
+def test_only_the_boundary_package_decodes_outside_data():
     calls = [
         f"modules/{name}:{line}: {what}"
         for name, text in modules()
@@ -127,7 +127,7 @@ def test_only_the_boundary_decodes_outside_data():
     assert not calls, "decode through gpufleet.boundary:\n" + "\n".join(calls)
 
 
-def test_each_exception_is_needed():
+def test_each_exception_of_the_decoder_check_is_needed():
     used = {
         prefix
         for name, text in modules()
@@ -167,7 +167,7 @@ def test_each_exception_is_needed():
         "def f():\n    import json\n    return json.loads('1')",
     ],
 )
-def test_the_gate_sees_each_way_to_decode(source):
+def test_decoder_check_finds_each_way_to_decode(source):
     assert find_decoders(source)
 
 
@@ -182,5 +182,5 @@ def test_the_gate_sees_each_way_to_decode(source):
         "from gpufleet.boundary import decode_json\ndecode_json('1', 'x')",
     ],
 )
-def test_the_gate_lets_writers_be(source):
+def test_decoder_check_allows_code_that_only_writes(source):
     assert not find_decoders(source)

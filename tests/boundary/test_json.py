@@ -42,7 +42,7 @@ CASES = [
 
 @pytest.mark.parametrize(("text", "too_large"), CASES)
 @pytest.mark.parametrize("kind", [str, str.encode], ids=["text", "bytes"])
-def test_a_value_within_its_limits_is_itself_and_others_are_one_line(text, too_large, kind):
+def test_json_within_the_limits_is_decoded_and_other_json_is_refused_in_one_line(text, too_large, kind):
     if too_large is None:
         assert decode_json(kind(text), "here", SMALL) == json.loads(text)
         return
@@ -52,7 +52,7 @@ def test_a_value_within_its_limits_is_itself_and_others_are_one_line(text, too_l
     assert "\n" not in str(caught.value)
 
 
-def test_a_mistake_has_its_line_reason_and_position():
+def test_syntax_error_is_reported_with_line_position_and_reason():
     with pytest.raises(NotJsonError, match=r"^here:3: is not JSON: ") as caught:
         decode_json('{\n"a": 1,\n"b" 2}', "here")
     assert (caught.value.line, caught.value.position, caught.value.reason) == (
@@ -62,12 +62,12 @@ def test_a_mistake_has_its_line_reason_and_position():
     )
 
 
-def test_a_number_of_many_digits_costs_nothing():
+def test_number_with_10000_digits_is_refused():
     with pytest.raises(InputError, match=r"^here: is not JSON: a number is too long$"):
         decode_json("1" * 10_000, "here")
 
 
-def test_brackets_without_end_are_refused():
+def test_endless_brackets_are_refused():
     with pytest.raises(InputError, match=r"is nested deeper than|holds more than"):
         decode_json("[" * 100_000, "here")
 
@@ -83,7 +83,7 @@ def test_brackets_without_end_are_refused():
         ("1.5", "a number"),
     ],
 )
-def test_what_is_no_object_is_named(text, kind):
+def test_json_that_is_not_an_object_is_refused_by_its_kind(text, kind):
     with pytest.raises(InputError, match=f"^here: is not a JSON object but {kind}$"):
         decode_json_object(text, "here")
     assert decode_json_object('{"a": 1}', "here") == {"a": 1}
@@ -95,14 +95,14 @@ def decode_lines(content, limits=SMALL):
     ]
 
 
-def test_lines_have_numbers_and_a_bad_one_spoils_no_other():
+def test_json_lines_are_numbered_and_an_invalid_line_affects_no_other():
     decoded = decode_lines('1\n\n  \n{"a": 2}\n{"a\n3\n', Limits(bytes=100, values=50))
     assert [decoded[0], decoded[1], decoded[3]] == [(1, 1), (4, {"a": 2}), (6, 3)]
     assert decoded[2][0] == 5
     assert decoded[2][1].startswith("log:5:1: is not JSON: ")
 
 
-def test_the_limits_of_lines_hold_for_all_of_them():
+def test_limits_apply_to_all_json_lines_together():
     assert [n for n, _ in decode_lines("1\n2\n3", SMALL)] == [1, 2, 3]
     lines = decode_lines("1\n2\n3\n4\n5\n6\n7\n8", SMALL)
     assert lines[-1][1].endswith("holds more than 6 values")

@@ -35,14 +35,14 @@ TREES = st.recursive(
 
 @CALM
 @given(TREES)
-def test_what_json_can_carry_comes_back(value):
+def test_any_json_value_decodes_to_itself(value):
     assert decode_json(json.dumps(value), "f") == value
     assert decode_json(json.dumps(value, ensure_ascii=False).encode(), "f") == value
 
 
 @CALM
 @given(st.binary(max_size=60) | st.text(max_size=60).map(lambda text: text.encode("utf-8", "surrogatepass")))
-def test_any_bytes_are_a_value_or_one_line(content):
+def test_any_bytes_decode_to_a_value_or_a_one_line_error(content):
     with suppress(InputError):  # its message is one line, whatever it quotes: test_errors.py
         decode_json(content, "f")
 
@@ -64,7 +64,7 @@ def test_any_bytes_are_a_value_or_one_line(content):
         ("[" * 100_000, "nested deeper than 3 levels|too large"),
     ],
 )
-def test_what_others_could_not_read_is_refused(text, problem):
+def test_json_that_other_parsers_reject_is_refused(text, problem):
     with pytest.raises(InputError, match=problem):
         decode_json(text, "f", Limits(bytes=200_000, depth=3))
 
@@ -78,13 +78,13 @@ def test_what_others_could_not_read_is_refused(text, problem):
         ({"a": {"b": 1}, "c": [2, 3]}, {"a": {"b": 1}, "c": [2, 3, 4, 5]}, "more than 10 values"),
     ],
 )
-def test_a_limit_is_kept_exactly(allowed, refused, problem):
+def test_limit_is_exact(allowed, refused, problem):
     assert decode_json(json.dumps(allowed), "f", SMALL) == allowed
     with pytest.raises(InputError, match=problem):
         decode_json(json.dumps(refused), "f", SMALL)
 
 
-def test_size_is_measured_before_anything_is_built():
+def test_size_is_measured_before_parsing():
     with pytest.raises(InputError, match=r"^f: is too large: 1,001 bytes; at most 1,000 bytes$"):
         decode_json(" " * 1001, "f", SMALL)
     with pytest.raises(InputError, match="more than 10 values"):
@@ -93,12 +93,12 @@ def test_size_is_measured_before_anything_is_built():
         decode_json("[" + "[]," * 5_000_000 + "1]", "f", ENGINE_DOCUMENT)
 
 
-def test_marks_inside_of_a_text_are_no_values():
+def test_punctuation_inside_a_string_does_not_count_as_values():
     value = [",:[{" * 5, r"\"" * 5, "\\", '"']
     assert decode_json(json.dumps(value), "f", SMALL) == value
 
 
-def test_many_texts_are_refused_before_they_are_taken_apart():
+def test_too_many_strings_are_refused_before_parsing():
     with pytest.raises(InputError, match="more than 10 values"):
         decode_json("[" + '"\\\\",' * 60 + "1]", "f", Limits(bytes=1000, values=10))
 
@@ -106,18 +106,18 @@ def test_many_texts_are_refused_before_they_are_taken_apart():
 @pytest.mark.parametrize(
     ("text", "kind"), [("[1]", "a list"), ('"a"', "a text"), ("1", "a number"), ("null", "null")]
 )
-def test_an_object_is_demanded(text, kind):
+def test_json_document_must_be_an_object(text, kind):
     with pytest.raises(InputError, match=f"^f: is not a JSON object but {kind}$"):
         decode_json_object(text, "f")
 
 
-def test_a_reader_learns_where_json_ends():
+def test_error_has_the_position_where_the_json_ends():
     with pytest.raises(NotJsonError) as caught:
         decode_json('{\n"a": tru', "f")
     assert (caught.value.line, caught.value.position, caught.value.reason) == (2, 7, "Expecting value")
 
 
-def test_lines_come_with_their_numbers_and_a_bad_one_does_not_end_them():
+def test_json_lines_are_numbered_and_an_invalid_line_does_not_stop_the_reader():
     decoded = list(decode_json_lines('{"a": 1}\n\n{bad\n[2]\n{"cut', "log"))
     assert [number for number, _ in decoded] == [1, 3, 4, 5]
     assert (decoded[0][1], decoded[2][1]) == ({"a": 1}, [2])
@@ -125,7 +125,7 @@ def test_lines_come_with_their_numbers_and_a_bad_one_does_not_end_them():
     assert isinstance(decoded[3][1], InputError)
 
 
-def test_all_lines_together_are_bounded():
+def test_total_size_of_json_lines_is_bounded():
     decoded = list(decode_json_lines("[1,2]\n" * 10, "log", SMALL))
     assert [value for _, value in decoded[:2]] == [[1, 2], [1, 2]]
     assert "more than 10 values" in str(decoded[-1][1])
@@ -133,18 +133,18 @@ def test_all_lines_together_are_bounded():
     assert len(list(decode_json_lines("\n" * 500, "log", SMALL))) == 1
 
 
-def test_a_separator_of_unicode_does_not_end_a_line():
+def test_unicode_line_separator_does_not_end_a_json_line():
     text = '"a\u2028b\x85c"'
     assert list(decode_json_lines(text, "log")) == [(1, "a\u2028b\x85c")]
 
 
-def test_shape_counts_keys_and_values():
+def test_check_shape_counts_keys_and_values():
     assert check_shape({"a": [1, {"b": None}]}, "f") == 7
     with pytest.raises(InputError, match="NUL"):
         check_shape({"a\x00": 1}, "f")
 
 
-def test_a_models_first_problem_is_one_line_with_its_key():
+def test_first_validation_error_of_a_model_is_one_line_with_its_key():
     from pydantic import BaseModel
 
     class Card(BaseModel):

@@ -19,6 +19,6 @@ FIGURES = {
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_a_limit_is_the_one_that_was_chosen(name):
+def test_limits_have_the_recorded_values(name):
     limits = getattr(boundary, name)
     assert (limits.bytes, limits.depth, limits.values, limits.characters) == FIGURES[name]

@@ -43,20 +43,20 @@ ANY = st.text(st.characters(), max_size=80)
         ("\x00\x7f", r"\x00\x7f"),
     ],
 )
-def test_what_acts_on_a_terminal_or_hides_becomes_an_escape(text, shown):
+def test_control_and_invisible_characters_become_escapes(text, shown):
     assert printable(text) == shown
 
 
 @pytest.mark.parametrize(
     "text", ["Zürich", "节点", "🚀 ready", "❤\ufe0f", "e\u0301", "NVIDIA A100-SXM4-80GB", "a b"]
 )
-def test_what_a_reader_sees_stays(text):
+def test_visible_text_is_unchanged(text):
     assert printable(text) == text
 
 
 @CALM
 @given(ANY)
-def test_a_printable_text_is_one_line_without_control_or_format_characters(text):
+def test_printable_text_is_one_line_without_control_or_format_characters(text):
     shown = printable(text)
     assert shown.isprintable()
     assert not {unicodedata.category(each) for each in shown} & {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
@@ -64,42 +64,42 @@ def test_a_printable_text_is_one_line_without_control_or_format_characters(text)
     shown.encode()
 
 
-def test_a_long_text_is_cut():
+def test_long_text_is_truncated():
     assert printable("a" * 1000) == "a" * 300 + "…"
     assert printable("a" * 1000, None) == "a" * 1000
 
 
 @CALM
 @given(st.lists(ANY, max_size=5))
-def test_a_block_keeps_its_lines_and_nothing_else(lines):
+def test_block_keeps_its_line_breaks(lines):
     text = "\n".join(each.replace("\n", "") for each in lines)
     assert len(printable_block(text).split("\n")) == len(text.split("\n"))
 
 
-def test_a_blocks_lines_are_counted_where_they_are_left_out():
+def test_omitted_lines_of_a_block_are_counted():
     assert printable_block("a\r\nb\x1b\nc\nd", lines=2) == "a\nb\\x1b\n(2 more lines)"
 
 
 @pytest.mark.parametrize("value", VALUES, ids=range(len(VALUES)))
-def test_a_value_of_any_size_is_a_few_characters(value):
+def test_shortened_value_has_at_most_61_characters(value):
     assert len(shorten(value)) <= 61
     assert shorten(value).isprintable()
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-def test_text_is_read_however_a_shell_wrote_it(encoding):
+def test_text_with_any_unicode_byte_order_mark_is_decoded(encoding):
     assert decode_text("Zürich".encode(encoding), "f") == "Zürich"
 
 
 @pytest.mark.parametrize(
     "content", [b"\xff\x00\x80", b"\xed\xa0\x80", "Zürich".encode("latin-1"), b"\xff\xfea"]
 )
-def test_other_bytes_are_one_line(content):
+def test_invalid_utf_8_is_refused_in_one_line(content):
     with pytest.raises(InputError, match=r"^f: is not text in UTF-8; save it as UTF-8$"):
         decode_text(content, "f")
 
 
-def test_a_text_over_its_limit_is_refused_with_both_sizes():
+def test_too_large_text_is_refused_with_its_size_and_the_limit():
     with pytest.raises(InputError, match=r"^f: is too large: 11 bytes; at most 10 bytes$"):
         decode_text(b"x" * 11, "f", Limits(bytes=10))
     assert decode_text(b"x" * 10, "f", Limits(bytes=10)) == "x" * 10
@@ -114,7 +114,7 @@ def test_a_text_over_its_limit_is_refused_with_both_sizes():
         ("i-0abc", "instance id"), ("/subscriptions/x"[1:], "instance id"),
     ],
 )  # fmt: skip
-def test_well_formed_identifiers(value, kind):
+def test_well_formed_identifier_is_accepted(value, kind):
     assert is_identifier(value, kind)
 
 
@@ -129,5 +129,5 @@ def test_well_formed_identifiers(value, kind):
         ("a\u202eb", "model"), ("`id`", "model"), ("$(id)", "serial"),
     ],
 )  # fmt: skip
-def test_what_is_no_identifier(value, kind):
+def test_malformed_identifier_is_refused(value, kind):
     assert not is_identifier(value, kind)

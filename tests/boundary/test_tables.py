@@ -29,7 +29,7 @@ def error_of(call):
     return str(caught.value)
 
 
-def test_csv_rows_have_columns_and_lines():
+def test_csv_rows_have_columns_and_line_numbers():
     text = 'a,b\r\n1,"x\ny"\n\n3,4\n'
     assert decode_csv(text, "f", ["a", "b"]) == [{"a": "1", "b": "x\ny"}, {"a": "3", "b": "4"}]
     assert [row.where for row in decode_csv(text, "f")] == ["f:3", "f:5"]
@@ -49,11 +49,11 @@ def test_csv_rows_have_columns_and_lines():
         ("a" * 61, "f: is too large: 61 bytes; at most 60 bytes"),
     ],
 )
-def test_a_wrong_table_is_one_line(text, message):
+def test_invalid_csv_is_refused_in_one_line(text, message):
     assert error_of(lambda: decode_csv(text, "f", ["a"], SMALL)) == message
 
 
-def test_a_table_at_its_limits_is_read():
+def test_csv_of_exactly_the_limits_is_read():
     assert len(decode_csv("a\n" + "1\n" * 6, "f", ["a"], SMALL)) == 6
     assert error_of(lambda: decode_csv("a\n", "f", min_columns=2)).startswith("f:1: is not CSV")
     assert decode_csv("a,b\n", "f", min_columns=2) == []
@@ -62,23 +62,23 @@ def test_a_table_at_its_limits_is_read():
 @pytest.mark.parametrize(
     "text", ["=1+1", "+cmd", "-x", "@SUM(A1)", "\uff1dx", "\uff0bx", "\uff0dx", "\uff20x"]
 )
-def test_a_formula_is_no_cell(text):
+def test_formula_in_a_cell_is_refused(text):
     assert error_of(lambda: check_cell(text, "f:2", "name")).startswith("f:2: name: ")
     assert "is a formula; give the value itself" in error_of(lambda: check_cell(text, "f:2", "name"))
 
 
 @pytest.mark.parametrize("text", ["-1.5", "+2", "-", "=", "@", "", "p4d.24xlarge", "a=b"])
-def test_numbers_lone_marks_and_names_are_cells(text):
+def test_numbers_single_signs_and_names_are_accepted_in_cells(text):
     assert check_cell(text, "f:2", "name") == text
 
 
-def test_a_control_character_is_no_cell():
+def test_control_character_in_a_cell_is_refused():
     assert error_of(lambda: check_cell("a\x1b[2J", "f:2", "x")) == (
         r"f:2: x: 'a\\x1b[2J' holds a control character; remove it"
     )
 
 
-def test_xml_within_limits_and_nothing_that_expands():
+def test_xml_is_bounded_and_entities_are_refused():
     assert decode_xml("<a><b c='1'/></a>", "x", SMALL)[0].get("c") == "1"
     assert error_of(lambda: decode_xml("<a><b><c><d/></c></b></a>", "x", Limits(bytes=60, depth=3))) == (
         "x: is nested deeper than 3 levels"
@@ -121,7 +121,7 @@ WRONG_YAML = [
 
 
 @pytest.mark.parametrize(("text", "value"), YAML_CASES)
-def test_yaml_is_read_as_1_2(text, value):
+def test_yaml_is_read_as_version_1_2(text, value):
     assert decode_yaml(text, "f") == value
     if text:
         assert decode_yaml_lines(text, "f") == value
@@ -129,17 +129,17 @@ def test_yaml_is_read_as_1_2(text, value):
 
 @pytest.mark.parametrize(("text", "message"), WRONG_YAML)
 @pytest.mark.parametrize("reader", [decode_yaml, decode_yaml_lines])
-def test_wrong_yaml_is_one_line_with_its_place(reader, text, message):
+def test_invalid_yaml_is_refused_in_one_line_with_its_place(reader, text, message):
     assert error_of(lambda: reader(text, "f", SMALL)).startswith(message)
 
 
-def test_yaml_at_its_limits_is_read():
+def test_yaml_of_exactly_the_limits_is_read():
     assert decode_yaml("a: [1, 2, 3]", "f", SMALL) == {"a": [1, 2, 3]}
     assert decode_yaml("a:\n  b:\n    c: 1\n", "f", Limits(bytes=60, depth=3)) == {"a": {"b": {"c": 1}}}
     assert decode_yaml("a: " + "x" * 10, "f", SMALL) == {"a": "x" * 10}
 
 
-def test_lines_of_keys_are_known():
+def test_line_numbers_of_yaml_keys_are_known():
     document = decode_yaml_lines("a: 1\n\nb:\n  c: 2\n", "f")
     assert [document.lc.key(key)[0] for key in ("a", "b")] == [0, 2]
 
@@ -152,7 +152,7 @@ def test_lines_of_keys_are_known():
         "a: aa:bb:cc:dd:ee:ff",
     ],
 )
-def test_the_quick_reader_agrees_with_the_complete_one(text):
+def test_fast_yaml_reader_agrees_with_the_full_reader(text):
     assert decode_yaml_subset(text) == decode_yaml(text, "f")
 
 
@@ -162,11 +162,11 @@ def test_the_quick_reader_agrees_with_the_complete_one(text):
      "%YAML 1.2\n---\na: 1", "a: 1\n---\nb: 1", "a: [", "1: a", "a: '\\x00'\x00", "a: -0", "a: 1_0", "a: +1",
      "a: 12e5"],
 )  # fmt: skip
-def test_the_quick_reader_leaves_what_readers_differ_on(text):
+def test_fast_yaml_reader_declines_ambiguous_yaml(text):
     assert decode_yaml_subset(text) is None
 
 
-def test_the_quick_reader_has_the_same_limits():
+def test_fast_yaml_reader_has_the_limits_of_the_full_reader():
     assert decode_yaml_subset("[1, 2, 3, 4, 5]", SMALL) == [1, 2, 3, 4, 5]
     assert decode_yaml_subset("[1, 2, 3, 4, 5, 6]", SMALL) is None
     assert decode_yaml_subset("'" + "x" * 10 + "'", SMALL) == "x" * 10
@@ -189,7 +189,7 @@ IDENTIFIERS = [
 
 
 @pytest.mark.parametrize(("kind", "good", "bad"), IDENTIFIERS, ids=[kind for kind, *_ in IDENTIFIERS])
-def test_an_identifier_is_well_formed_or_refused(kind, good, bad):
+def test_identifier_is_well_formed_or_refused(kind, good, bad):
     assert [value for value in good if not is_identifier(value, kind)] == []
     assert [value for value in bad if is_identifier(value, kind)] == []
     assert check_identifier(good[0], kind, "h") == good[0]
@@ -202,7 +202,7 @@ class Report(BaseModel):
     cards: list[int] = []
 
 
-def test_a_model_says_the_first_mistake_with_its_key():
+def test_first_validation_error_of_a_model_is_reported_with_its_key():
     assert validate_model(Report, {"name": "a", "cards": [1]}, "h").cards == [1]
     text = error_of(lambda: validate_model(Report, {"name": "a", "cards": [1, "\x1b"]}, "h"))
     assert text.startswith("h: cards.1: Input should be a valid integer")

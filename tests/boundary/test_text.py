@@ -11,11 +11,11 @@ TEN = Limits(bytes=10)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-def test_a_file_is_read_however_it_was_saved(encoding):
+def test_text_in_any_unicode_encoding_is_read(encoding):
     assert decode_text("é1".encode(encoding), "f") == "é1"
 
 
-def test_other_bytes_and_larger_files_are_one_line():
+def test_invalid_utf_8_and_too_large_files_are_refused_in_one_line():
     with pytest.raises(InputError, match=r"^f: is not text in UTF-8; save it as UTF-8$"):
         decode_text(b"\xff\xfe\xff\xd8\x00", "f")
     assert decode_text(b"x" * 10, "f", TEN) == "x" * 10
@@ -43,11 +43,11 @@ def test_other_bytes_and_larger_files_are_one_line():
         (None, "None"),
     ],
 )
-def test_a_text_does_nothing_to_a_terminal(text, shown):
+def test_terminal_control_characters_are_escaped(text, shown):
     assert printable(text) == shown
 
 
-def test_a_long_text_is_cut_with_a_mark():
+def test_long_text_is_truncated_with_a_mark():
     assert printable("x" * 300) == "x" * 300
     assert printable("x" * 301) == "x" * 300 + "…"
     assert printable("x" * 301, None) == "x" * 301
@@ -55,7 +55,7 @@ def test_a_long_text_is_cut_with_a_mark():
     assert printable("\n\n\n", 2) == r"\n\n…"
 
 
-def test_a_block_keeps_its_lines_and_counts_those_left_out():
+def test_block_keeps_its_lines_and_counts_omitted_ones():
     assert printable_block("a\r\nb\tc\n\x1b[2J") == "a\nb       c\n\\x1b[2J"
     assert printable_block("1\n2\n3\n4", lines=2) == "1\n2\n(2 more lines)"
     assert printable_block("1\n2", lines=2) == "1\n2"
@@ -74,11 +74,11 @@ def test_a_block_keeps_its_lines_and_counts_those_left_out():
         (1 << 256, "a number of 257 bits"),
     ],
 )
-def test_a_value_of_any_size_is_a_few_characters(value, shown):
+def test_shortened_value_is_short_for_any_size(value, shown):
     assert shorten(value) == shown
 
 
-def test_a_long_text_is_short_in_a_line():
+def test_long_string_is_shortened_within_a_line():
     assert len(shorten("y" * 200)) == 61
     assert len(shorten("y" * 200, 20)) == 21
     assert shorten("y" * 200, None) == "'" + "y" * 47 + "..." + "y" * 48 + "'"

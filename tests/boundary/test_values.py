@@ -28,15 +28,15 @@ class Model(BaseModel):
     name: str
 
 
-def test_every_string_is_reached():
+def test_every_nested_string_is_made_printable():
     shown = printable_values({BAD: [Part(BAD, (Pair(BAD, 1), {BAD})), Model(name=BAD), None, 1.5]})
     assert shown == {GOOD: [Part(GOOD, (Pair(GOOD, 1), {GOOD})), Model(name=GOOD), None, 1.5]}
 
 
-def test_a_harmless_value_is_the_same_object():
+def test_printable_value_is_returned_as_the_same_object():
     value = {"a": [Part("é", (Pair("b", 1),))]}
     assert printable_values(value) is value
 
 
-def test_lines_can_be_kept():
+def test_line_breaks_can_be_kept():
     assert printable_values({"text": "a\n\x07"}, printable_block) == {"text": "a\n\\x07"}

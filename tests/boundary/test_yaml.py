@@ -40,7 +40,7 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
 
 
 @pytest.mark.parametrize("path", OURS, ids=lambda path: path.name)
-def test_our_own_files_read_as_ruamel_reads_them(path):
+def test_yaml_files_of_this_project_are_read_like_ruamel_reads_them(path):
     text = path.read_text()
     assert decode_yaml(text, "f") == YAML(typ="safe", pure=True).load(text)
     lined, theirs = decode_yaml_lines(text, "f"), YAML(typ="rt").load(text)
@@ -51,14 +51,14 @@ def test_our_own_files_read_as_ruamel_reads_them(path):
 @READERS
 @CALM
 @given(TREES)
-def test_json_is_yaml(read, value):
+def test_json_is_valid_yaml(read, value):
     assert read(json.dumps(value, ensure_ascii=False), "f") == value
 
 
 @READERS
 @CALM
 @given(st.text(max_size=40) | st.text("-: &*?|>!%@`{}[],#\"'\n\tab01<~.", max_size=40))
-def test_any_text_is_a_value_or_one_line(read, text):
+def test_any_text_decodes_to_a_value_or_a_one_line_error(read, text):
     with suppress(InputError):  # its message is one line, whatever it quotes: test_errors.py
         read(text, "f")
 
@@ -97,14 +97,14 @@ def test_any_text_is_a_value_or_one_line(read, text):
         ("<<: 1", "expected a mapping"),
     ],
 )
-def test_what_is_refused(read, text, problem):
+def test_unsupported_yaml_is_refused(read, text, problem):
     with pytest.raises(InputError, match=problem) as caught:
         read(text, "f")
     assert "\n" not in str(caught.value)
 
 
 @READERS
-def test_the_measure_and_the_reader_are_one(read):
+def test_limit_check_and_reader_count_the_same_values(read):
     """YAML 1.1 ends a line at U+2028, 1.2 does not: what one takes for a comment must not be the other's bomb."""
     hidden = BOMB.replace("\n", "\u2028")
     for text in (f"# {hidden}\na: 1", f"b: '{hidden}'", f"c: |\n  x\u2028{hidden}"):
@@ -115,7 +115,7 @@ def test_the_measure_and_the_reader_are_one(read):
         assert len(json.dumps(value)) < 10_000
 
 
-def test_limits_are_kept_exactly():
+def test_limits_are_exact():
     limits = Limits(bytes=100, depth=2, values=5, characters=4)
     assert decode_yaml("[[1, 2], 3]", "f", limits) == [[1, 2], 3]
     for text in ("[[1, 2], 3, 4]", "[[[1]]]", "abcde", "#" + "x" * 100):
@@ -124,7 +124,7 @@ def test_limits_are_kept_exactly():
     assert decode_yaml("abcd", "f", limits) == "abcd"
 
 
-def test_aliases_and_merges_still_work():
+def test_aliases_and_merge_keys_are_resolved():
     text = "base: &b {x: 1, y: 2}\none: {<<: *b, y: 3}\ntwo: *b\n"
     assert decode_yaml(text, "f") == {
         "base": {"x": 1, "y": 2},
@@ -135,7 +135,7 @@ def test_aliases_and_merges_still_work():
     assert (lined["one"]["x"], lined["one"]["y"], lined.lc.key("two")[0]) == (1, 3, 2)
 
 
-def test_values_are_those_of_yaml_1_2():
+def test_scalars_follow_yaml_1_2():
     text = "a: yes\nb: 010\nc: 0o10\nd: 1:30\ne: ~\nf: '1'\ng: 2024-01-02\nh: =\ni: !!str 1"
     value = decode_yaml(text, "f")
     assert [value[key] for key in "abcdefhi"] == ["yes", 10, 8, "1:30", None, "1", "=", "1"]
@@ -143,17 +143,17 @@ def test_values_are_those_of_yaml_1_2():
 
 
 @pytest.mark.parametrize("text", ["", "# only a comment", "---\n"])
-def test_nothing_is_none(text):
+def test_empty_document_is_none(text):
     assert decode_yaml(text, "f") is None
 
 
-def test_aliases_are_counted_as_what_they_repeat():
+def test_aliases_count_as_the_values_that_they_repeat():
     assert decode_yaml("a: [1, 2]", "f") == {"a": [1, 2]}
     with pytest.raises(InputError, match="more than 100,000 values"):
         decode_yaml(BOMB, "f", OPERATOR_FILE)
 
 
-def test_comments_are_kept_for_a_file_that_is_written_back():
+def test_comments_survive_a_rewrite():
     assert decode_yaml_comments("# why\na: 1 # here\n", "f").ca.comment
     for text in (BOMB, "a: 1\n" + "#" * 200_000, "a: b: c"):
         with pytest.raises(InputError):

@@ -33,7 +33,7 @@ def complete(path, text):
          {"net": "10.0.0.0/24", "mac": "2c:cf:67:00:00:07", "serial": "10000000abcd0003"}),
     ],
 )  # fmt: skip
-def test_evident_values_are_read(text, value):
+def test_unambiguous_values_are_read(text, value):
     assert decode_yaml_subset(text) == value
 
 
@@ -45,7 +45,7 @@ def test_evident_values_are_read(text, value):
         "2026-11-21 10:00:00", "@x", "`x`", "%x", '"\\ud800"', '"\\0"', "-0", "99999999999999999999",
     ],
 )  # fmt: skip
-def test_what_readers_may_take_differently_is_left_to_the_complete_one(scalar):
+def test_ambiguous_scalars_are_left_to_the_full_reader(scalar):
     assert decode_yaml_subset(f"a: {scalar}\n") is None
 
 
@@ -56,7 +56,7 @@ def test_what_readers_may_take_differently_is_left_to_the_complete_one(scalar):
         "a: &x 1\nb: *x\n", "[" * 5000, "- " * 5000, "a: {<<: {b: c}}\n",
     ],
 )  # fmt: skip
-def test_unusual_documents_are_left_to_the_complete_reader(text):
+def test_unusual_documents_are_left_to_the_full_reader(text):
     assert decode_yaml_subset(text) is None
 
 
@@ -69,7 +69,7 @@ WORDS = st.sampled_from([
 
 
 @given(st.lists(WORDS, max_size=14).map("".join))
-def test_every_answer_is_the_complete_reader_s(tmp_path_factory, text):
+def test_fast_reader_returns_what_the_full_reader_returns(tmp_path_factory, text):
     value = decode_yaml_subset(text)
     if value is not None:
         assert complete(tmp_path_factory.getbasetemp() / "x.yaml", text) == value

@@ -61,7 +61,7 @@ def by_name(records):
     return {record["name"]: record for record in records if record["type"] == "check"}
 
 
-def test_a_run_starts_and_ends_and_has_every_check(whole_run):
+def test_run_has_start_end_and_every_check(whole_run):
     assert (whole_run[0]["type"], whole_run[0]["attempt"], whole_run[-1]["type"]) == ("start", "whole", "end")
     assert set(burnin.list_required_checks("compute_blade", "quick")) - set(by_name(whole_run)) == {
         "configuration"
@@ -69,14 +69,14 @@ def test_a_run_starts_and_ends_and_has_every_check(whole_run):
 
 
 @pytest.mark.parametrize("name", ["cpu", "memory", "storage", "network"])
-def test_this_machine_is_measured_for_real(whole_run, name):
+def test_checks_measure_this_machine(whole_run, name):
     record = by_name(whole_run)[name]
     assert record["status"] == "ran", record["reason"]
     assert record["measured"] > 0
     assert record["unit"]
 
 
-def test_this_machine_computes_right(whole_run):
+def test_computation_checks_pass_on_this_machine(whole_run):
     checks = by_name(whole_run)
     assert checks["cpu"]["raw"]["wrong"] == 0
     assert checks["cpu"]["raw"]["rounds"] >= os.cpu_count()
@@ -85,23 +85,23 @@ def test_this_machine_computes_right(whole_run):
 
 
 @pytest.mark.skipif(shutil.which("vcgencmd") is not None, reason="this machine is a Raspberry Pi")
-def test_an_absent_tool_is_not_run_with_its_reason(whole_run):
+def test_check_with_a_missing_tool_is_not_run_and_says_why(whole_run):
     record = by_name(whole_run)["pi_throttled"]
     assert (record["status"], record["reason"]) == ("not_run", "vcgencmd is not installed")
 
 
-def test_the_run_fits_one_ansible_result(whole_run):
+def test_output_of_a_run_fits_into_one_ansible_result(whole_run):
     assert len(json.dumps(whole_run)) < 20_000
 
 
-def test_the_run_is_judged(whole_run):
+def test_output_of_a_run_can_be_judged(whole_run):
     report = burnin.judge(whole_run, "cloud_vm", "quick", rehearsal=True, configured=True)
     assert {check.name for check in report.checks} >= {"cpu", "memory", "storage", "network", "configuration"}
     refused = burnin.judge(whole_run, "cloud_vm", "quick", configured=True)
     assert refused.verdict == "incomplete"
 
 
-def test_kill_and_resume_runs_nothing_twice(agent, tmp_path):
+def test_resumed_run_repeats_no_finished_check(agent, tmp_path):
     out = tmp_path / "record.jsonl"
     argv = command(agent, "killed", out, cpu_seconds="0.1", network_seconds="20")
     first = subprocess.Popen(argv, stdout=subprocess.DEVNULL)
@@ -125,14 +125,14 @@ def test_kill_and_resume_runs_nothing_twice(agent, tmp_path):
     ]
 
 
-def test_an_ended_attempt_is_only_replayed(agent, tmp_path):
+def test_finished_attempt_is_replayed_without_running(agent, tmp_path):
     out = tmp_path / "record.jsonl"
     argv = [*command(agent, "done", out), "--only", "pi_throttled"]
     runs = [subprocess.run(argv, capture_output=True, text=True, check=True).stdout for _ in range(2)]
     assert runs[0] == runs[1]
 
 
-def test_another_attempt_starts_anew(agent, tmp_path):
+def test_new_attempt_starts_from_the_first_check(agent, tmp_path):
     out = tmp_path / "record.jsonl"
     for attempt in ("one", "two"):
         subprocess.run([*command(agent, attempt, out), "--only", "blade"], capture_output=True, check=True)
@@ -151,7 +151,7 @@ def test_check_that_crashes_the_host_is_not_retried_forever(agent, tmp_path):
     assert (record["status"], "begun 2 times" in record["reason"]) == ("error", True)
 
 
-def test_two_agents_do_not_write_one_record(agent, tmp_path):
+def test_second_agent_cannot_write_the_same_record(agent, tmp_path):
     out = tmp_path / "record.jsonl"
     first = subprocess.Popen(command(agent, "x", out, network_seconds="20"), stdout=subprocess.DEVNULL)
     wait_for(out, '"start"')
@@ -168,13 +168,13 @@ def test_wrong_arguments_are_refused(agent, message):
     assert subprocess.run(argv, capture_output=True, check=False).returncode == 2
 
 
-def test_the_build_is_reproducible(agent, tmp_path):
+def test_agent_build_is_reproducible(agent, tmp_path):
     assert burnin.build_agent(tmp_path / "again.pyz").read_bytes() == agent.read_bytes()
     assert all(item.date_time == (1980, 1, 1, 0, 0, 0) for item in zipfile.ZipFile(agent).infolist())
 
 
 @pytest.mark.parametrize("name", sorted(agent_files()))
-def test_the_agent_is_python_3_9_and_standard_library_only(name):
+def test_agent_uses_only_python_3_9_and_the_standard_library(name):
     tree = ast.parse(agent_files()[name], feature_version=(3, 9))
     absolute = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level == 0]
     modules = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
@@ -183,7 +183,7 @@ def test_the_agent_is_python_3_9_and_standard_library_only(name):
 
 
 @pytest.mark.skipif(shutil.which("python3.9") is None, reason="no python3.9 here")
-def test_the_agent_runs_on_python_3_9(agent):
+def test_agent_runs_on_python_3_9(agent):
     argv = ["python3.9", *command(agent, "old")[1:], "--only", "cpu", "--only", "memory"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     if "command not found" in done.stderr:
@@ -231,7 +231,7 @@ def recorded(tmp_path):
     return path
 
 
-def test_a_kill_while_an_attempt_is_resumed_loses_no_record(recorded, monkeypatch):
+def test_kill_while_an_attempt_is_resumed_loses_no_record(recorded, monkeypatch):
     def die(_journal):
         raise KeyboardInterrupt
 
@@ -241,14 +241,14 @@ def test_a_kill_while_an_attempt_is_resumed_loses_no_record(recorded, monkeypatc
     assert [record["type"] for record in journal.parse_records(recorded.read_text())] == ["start", "check"]
 
 
-def test_bytes_that_are_not_text_cost_only_their_line(recorded):
+def test_undecodable_bytes_invalidate_only_their_line(recorded):
     recorded.write_bytes(recorded.read_bytes() + b"\xff\xfe\n" + b'{"type": "check", "name": "memory"}\n')
     opened = journal.Journal(sys.stdout, str(recorded))
     assert [record.get("name") for record in opened.resume("a1")] == [None, "cpu", "memory"]
     opened.close()
 
 
-def test_another_attempt_starts_an_empty_record(recorded):
+def test_new_attempt_starts_with_an_empty_record(recorded):
     opened = journal.Journal(sys.stdout, str(recorded))
     assert opened.resume("a2") == []
     opened.close()

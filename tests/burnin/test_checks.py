@@ -40,7 +40,7 @@ def known(answers, tool):
     return tool if any(line.split()[0] == tool for line in answers) else None
 
 
-def test_identity_of_a_pi(make_host):
+def test_raspberry_pi_is_identified(make_host):
     files = {"/proc/device-tree/serial-number": "10000000abcd\x00", "/etc/machine-id": "f00d\n"}
     facts = identity.read_identity(
         make_host({**files, "/proc/device-tree/model": "Raspberry Pi Compute Module 4\x00"})
@@ -49,14 +49,14 @@ def test_identity_of_a_pi(make_host):
     assert facts["model"] == "Raspberry Pi Compute Module 4"
 
 
-def test_identity_from_a_named_file(make_host):
+def test_machine_is_identified_from_a_named_file(make_host):
     host = make_host(
         {"/etc/serial": "S1\n", "/proc/device-tree/serial-number": "other"}, serial_file="/etc/serial"
     )
     assert identity.read_identity(host)["serial"] == "S1"
 
 
-def test_known_answers():
+def test_computation_checks_return_their_known_results():
     assert (cpu.hash_block(), cpu.compute_modular_power(), cpu.compute_orbit()) == (
         cpu.EXPECTED_DIGEST,
         cpu.EXPECTED_POWER,
@@ -64,14 +64,14 @@ def test_known_answers():
     )
 
 
-def test_a_wrong_answer_is_counted(monkeypatch):
+def test_wrong_computation_result_is_counted(monkeypatch):
     monkeypatch.setattr(cpu, "EXPECTED_ORBIT", "0x1.0p-1")
     done = cpu.solve_problems(0.0)
     assert (done["rounds"], done["wrong"]) == (1, 1)
 
 
 @pytest.mark.parametrize("block", [0, 3])
-def test_flipped_memory_is_found(block):
+def test_flipped_memory_bit_is_detected(block):
     class Flipping(bytearray):
         """Memory whose one cell forgets: a fake of a bad chip."""
 
@@ -83,20 +83,20 @@ def test_flipped_memory_is_found(block):
     assert memory.count_wrong_blocks(area, [b"\x55" * memory.MIB] * 4) == 1
 
 
-def test_crossed_addresses_are_found():
+def test_memory_address_errors_are_detected():
     area = bytearray(4 * memory.MIB)
     wrong_count = memory.verify_patterns(memoryview(area), 4)
     assert wrong_count == {"00": 0, "ff": 0, "55": 0, "aa": 0, "address": 0}
     assert memory.address_block(1) != memory.address_block(2)
 
 
-def test_too_little_memory_is_an_error_not_a_pass(make_host):
+def test_too_little_memory_for_the_check_is_an_error(make_host):
     host = make_host({"/proc/meminfo": "MemTotal: 65536 kB\nMemAvailable: 2048 kB\n"})
     result = memory.check_memory(host)
     assert (result.status, "too little" in result.reason) == ("error", True)
 
 
-def test_memory_error_counters(make_host):
+def test_memory_error_counters_are_read(make_host):
     files = {
         "/sys/devices/system/edac/mc/mc0/ce_count": "3\n",
         "/sys/devices/system/edac/mc/mc0/ue_count": "1\n",
@@ -104,27 +104,27 @@ def test_memory_error_counters(make_host):
     assert memory.read_error_counts(make_host(files)) == {"mc0": {"ce": 3, "ue": 1}}
 
 
-def test_scratch_file_is_verified_and_gone(tmp_path):
+def test_scratch_file_is_verified_and_removed(tmp_path):
     facts = storage.exercise_scratch_file(str(tmp_path), 3)
     assert (facts["scratch_mib"], facts["wrong_mib"]) == (3, 0)
     assert facts["write_mb_per_s"] > 0
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_stale_read_is_found(tmp_path, monkeypatch):
+def test_stale_read_is_detected(tmp_path, monkeypatch):
     monkeypatch.setattr(
         storage, "write_all", lambda descriptor, mib: os.truncate(descriptor, mib << 20) or 1.0
     )
     assert storage.exercise_scratch_file(str(tmp_path), 2)["wrong_mib"] == 2
 
 
-def test_no_folder_and_no_room(make_host, tmp_path):
+def test_missing_scratch_folder_is_reported_as_no_space(make_host, tmp_path):
     assert storage.scratch_limit_mib(str(tmp_path / "absent")) == 0
     result = storage.check_storage(make_host(scratch=str(tmp_path / "absent")))
     assert result.raw["write_error"] == "ENOSPC"
 
 
-def test_a_refused_write_is_a_finding(tmp_path, monkeypatch):
+def test_failed_write_is_recorded_as_a_finding(tmp_path, monkeypatch):
     def refuse(descriptor, mib):
         raise OSError(28, "No space left on device")
 
@@ -132,7 +132,7 @@ def test_a_refused_write_is_a_finding(tmp_path, monkeypatch):
     assert storage.exercise_scratch_file(str(tmp_path), 1)["write_error"] == "ENOSPC"
 
 
-def test_read_only_root_is_seen():
+def test_read_only_root_is_detected():
     table = storage.parse_mounts(
         "overlay / overlay rw 0 0\n/dev/nvme0n1p2 / ext4 ro,relatime 0 0\ntmpfs /run tmpfs rw 0 0\n"
     )
@@ -140,21 +140,21 @@ def test_read_only_root_is_seen():
     assert storage.find_mount("/run", table)["type"] == "tmpfs"
 
 
-def test_default_route_names_interface_and_gateway(make_host):
+def test_default_route_gives_interface_and_gateway(make_host):
     assert network.parse_default_route(ROUTE) == ("eth1", "198.18.0.1")
     assert network.choose_interface(make_host({"/proc/net/route": ROUTE})) == "eth1"
 
 
-def test_without_a_route_the_first_link_that_is_up(make_host):
+def test_first_active_link_is_used_without_a_default_route(make_host):
     files = {"/sys/class/net/eth0/operstate": "down\n", "/sys/class/net/host0/operstate": "up\n"}
     assert network.choose_interface(make_host({**files, "/sys/class/net/lo/operstate": "unknown"})) == "host0"
 
 
-def test_no_interface_is_an_error(make_host):
+def test_missing_interface_is_an_error(make_host):
     assert network.check_network(make_host()).status == "error"
 
 
-def test_refusal_is_a_round_trip_and_silence_is_a_loss(monkeypatch):
+def test_refused_connection_counts_as_a_round_trip_and_a_timeout_as_a_loss(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     assert network.measure_round_trips("127.0.0.1", port, 3)["lost"] == 0
@@ -171,7 +171,7 @@ def test_refusal_is_a_round_trip_and_silence_is_a_loss(monkeypatch):
     }
 
 
-def test_throughput_to_a_peer_that_serves(make_host):
+def test_throughput_to_a_listening_peer_is_measured(make_host):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         peer = threading.Thread(target=network.serve_senders, args=(listener, 1.0), daemon=True)
@@ -182,13 +182,13 @@ def test_throughput_to_a_peer_that_serves(make_host):
     assert facts["mbit"] > 1
 
 
-def test_throughput_without_a_peer_reports_the_error(make_host):
+def test_throughput_to_an_absent_peer_is_an_error(make_host):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     assert "error" in network.measure_throughput(make_host(peer_port=port, network_seconds=0.1), "127.0.0.1")
 
 
-def test_iperf3_report_is_read(make_host):
+def test_iperf3_report_is_parsed(make_host):
     line = "iperf3 -c 192.0.2.7 -p 5201 -t 1 -J"
     report = '{"end": {"sum_received": {"bits_per_second": 941000000.0}}}'
     host = make_host(tools={line: Output(0, report, "")}, iperf3_port=5201, network_seconds=1.0)
@@ -211,11 +211,11 @@ def test_iperf3_connection_failure_is_reported(make_host):
         ({}, "not_run"),
     ],
 )
-def test_throttled_is_asked_of_vcgencmd(make_host, tools, status):
+def test_throttling_is_read_from_vcgencmd(make_host, tools, status):
     assert pi.check_throttled(make_host(tools=tools)).status == status
 
 
-def test_a_fake_tool_is_marked(tmp_path):
+def test_fake_tool_is_marked(tmp_path):
     tool = tmp_path / "vcgencmd"
     tool.write_text("#!/bin/sh\n# FAKE vcgencmd\necho throttled=0x0\n")
     tool.chmod(0o755)
@@ -225,12 +225,12 @@ def test_a_fake_tool_is_marked(tmp_path):
     assert pi.check_throttled(host).raw["fake"] is True
 
 
-def test_temperature_without_vcgencmd_on_a_pi(make_host):
+def test_pi_temperature_is_read_from_sysfs_without_vcgencmd(make_host):
     files = {"/proc/device-tree/model": "Raspberry Pi 5", "/sys/class/thermal/thermal_zone0/temp": "51250\n"}
     assert pi.check_temperature(make_host(files)).raw["text"] == "temp=51.2'C"
 
 
-def test_temperature_of_something_else_is_not_a_pis(make_host):
+def test_temperature_check_runs_only_on_a_pi(make_host):
     assert (
         pi.check_temperature(make_host({"/sys/class/thermal/thermal_zone0/temp": "51250\n"})).status
         == "not_run"
@@ -264,7 +264,7 @@ def gpu_files(vendor="0x10de"):
     return {f"{base}/vendor": vendor, f"{base}/class": "0x030200", f"{base}/device": "0x67ef"}
 
 
-def test_a_gpu_without_nvidia_smi_is_named(make_host):
+def test_gpu_without_nvidia_smi_is_reported(make_host):
     result = gpu.check_nvidia(make_host(gpu_files()))
     assert (result.status, result.reason) == (
         "not_run",
@@ -272,13 +272,13 @@ def test_a_gpu_without_nvidia_smi_is_named(make_host):
     )
 
 
-def test_nvidia_smi_that_cannot_reach_the_driver_is_an_error(make_host):
+def test_nvidia_smi_without_a_driver_is_an_error(make_host):
     answer = Output(9, "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver", "")
     result = gpu.check_nvidia(make_host(gpu_files(), {"nvidia-smi -q -x": answer}))
     assert (result.status, "code 9" in result.reason) == ("error", True)
 
 
-def test_xids_are_taken_out_of_the_kernel_log(make_host):
+def test_xid_errors_are_extracted_from_the_kernel_log(make_host):
     log = "boot\n[1] NVRM: Xid (PCI:0000:18:00): 79, GPU has fallen off the bus\n[2] usb\n"
     result = gpu.check_xid(
         make_host(gpu_files(), {"nvidia-smi": Output(0, "", ""), "dmesg": Output(0, log, "")})
@@ -286,12 +286,12 @@ def test_xids_are_taken_out_of_the_kernel_log(make_host):
     assert (result.measured, len(result.raw["lines"])) == (1, 1)
 
 
-def test_a_kernel_log_that_cannot_be_read_is_an_error(make_host):
+def test_unreadable_kernel_log_is_an_error(make_host):
     tools = {"nvidia-smi": Output(0, "", ""), "dmesg": Output(1, "", "Operation not permitted")}
     assert gpu.check_xid(make_host(tools=tools)).status == "error"
 
 
-def test_amd_gpu_and_its_driver(make_host, tmp_path):
+def test_amd_gpu_is_read_with_its_driver(make_host, tmp_path):
     host = make_host(gpu_files("0x1002"))
     device = tmp_path / "sys/bus/pci/devices/0000:18:00.0"
     driver = tmp_path / "sys/bus/pci/drivers/amdgpu"
@@ -302,7 +302,7 @@ def test_amd_gpu_and_its_driver(make_host, tmp_path):
     assert (facts["device"], facts["driver"]) == ("0x67ef", "amdgpu")
 
 
-def test_a_missing_amd_gpu_is_counted_where_one_is_expected(make_host):
+def test_missing_expected_amd_gpu_is_counted(make_host):
     assert gpu.check_amd(make_host()).status == "not_run"
     assert gpu.check_amd(make_host(expect_gpus=1)).measured == 0
 
@@ -317,24 +317,24 @@ def test_a_missing_amd_gpu_is_counted_where_one_is_expected(make_host):
         (object, "exit 1"),
     ],
 )
-def test_failing_check_is_an_error(job, message):
+def test_exception_in_a_check_is_recorded_as_an_error(job, message):
     assert message in workers.run_bounded(job, 0.5)["error"]
 
 
-def test_workers_run_side_by_side():
+def test_workers_run_in_parallel():
     started = time.monotonic()
     answers = workers.run_parallel(lambda index: time.sleep(0.3) or index, 3, 10.0)
     assert [answer["value"] for answer in answers] == [0, 1, 2]
     assert time.monotonic() - started < 0.85
 
 
-def test_a_program_that_hangs_is_ended():
+def test_hanging_program_is_stopped_after_its_timeout():
     assert run_command(["sleep", "30"], 0.1).code == 124
     assert run_command(["no-such-program-here"], 1).code == 127
 
 
 @pytest.mark.parametrize(("arguments", "seconds"), [(20, "20s"), (0.2, "1s")])
-def test_stress_ng_verifies_every_answer_on_every_core(make_host, arguments, seconds):
+def test_stress_ng_verifies_results_on_every_core(make_host, arguments, seconds):
     line = f"stress-ng --cpu 0 --verify --metrics-brief --timeout {seconds}"
     host = make_host(tools={line: Output(2, "x" * 3000, "cpu: 1 of 3 verifications failed")})
     result = cpu.run_stress_ng(Host(params={"stress_ng_seconds": arguments}, run=host.run, which=host.which))
@@ -358,7 +358,7 @@ def test_stress_ng_timeout_is_30_seconds_longer_than_its_run(make_host):
 FIO = '{"jobs": [{"error": 5, "read": {"iops": 100.5}, "write": {"iops": 50.5}}]}'
 
 
-def test_fio_runs_past_the_page_cache_on_a_file_that_is_gone_afterwards(tmp_path):
+def test_fio_bypasses_the_page_cache_and_removes_its_file(tmp_path):
     calls = []
 
     def run(argv, timeout):
@@ -391,7 +391,7 @@ def test_incomplete_fio_report_is_recorded_as_text(text):
     assert storage.parse_fio_rates(text) == {"text": text}
 
 
-def test_fio_is_asked_for_and_must_be_there(make_host, tmp_path):
+def test_fio_runs_only_if_requested_and_installed(make_host, tmp_path):
     assert storage.run_fio(make_host(), "x") == {"ran": False, "reason": "not requested (fio_seconds)"}
     assert storage.run_fio(make_host(fio_seconds=1), "x") == {"ran": False, "reason": "fio is not installed"}
     plain = storage.check_storage(
@@ -405,7 +405,7 @@ def test_fio_is_asked_for_and_must_be_there(make_host, tmp_path):
     assert none.raw["fio"] == {"ran": False, "reason": "no room"}
 
 
-def test_read_method_is_recorded(tmp_path, monkeypatch):
+def test_disk_read_method_is_recorded(tmp_path, monkeypatch):
     direct = getattr(os, "O_DIRECT", 0)
     real = os.open
 
@@ -447,7 +447,7 @@ def test_tool_output_is_recorded_with_command_and_exit_code(make_host):
     assert (missing.status, missing.reason, missing.raw) == ("not_run", "vcgencmd is not installed", {})
 
 
-def test_the_kernels_temperature_on_a_pi_without_its_tool(make_host):
+def test_pi_temperature_without_vcgencmd_is_read_from_the_kernel(make_host):
     files = {
         "/sys/class/thermal/thermal_zone0/temp": "52149\n",
         "/proc/device-tree/model": "Raspberry Pi Compute Module 4\x00",
@@ -457,7 +457,7 @@ def test_the_kernels_temperature_on_a_pi_without_its_tool(make_host):
     assert result.raw == {"command": "/sys/class/thermal/thermal_zone0/temp", "text": "temp=52.1'C"}
 
 
-def test_drives_in_sysfs_with_their_size_and_link(make_host):
+def test_drives_are_read_from_sysfs_with_size_and_link(make_host):
     base = "/sys/class/nvme"
     files = {
         f"{base}/nvme0/model": "KIOXIA  \n", f"{base}/nvme0/nvme0n1/size": "1000215216\n",

@@ -55,7 +55,7 @@ RECORD = st.fixed_dictionaries(
 
 
 @pytest.mark.parametrize("path", VERDICTS, ids=lambda path: path.stem)
-def test_golden_verdict(path, judge_case):
+def test_verdict_matches_the_golden_file(path, judge_case):
     case = json.loads(path.read_text())
     report = judge_case(case)
     assert report.verdict == case["verdict"], report.list_reasons()
@@ -64,12 +64,12 @@ def test_golden_verdict(path, judge_case):
 
 
 @pytest.mark.parametrize("path", VERDICTS, ids=lambda path: path.stem)
-def test_reports_keep_their_schema(path, judge_case):
+def test_reports_match_the_schema(path, judge_case):
     report = judge_case(json.loads(path.read_text())).to_json()
     jsonschema.validate(json.loads(json.dumps(report)), burnin.load_report_schema())
 
 
-def test_a_verdict_other_than_healthy_has_a_reason(judge_case):
+def test_every_unhealthy_verdict_has_a_reason(judge_case):
     for path in VERDICTS:
         report = judge_case(json.loads(path.read_text()))
         assert bool(report.list_reasons()) == (report.verdict != "healthy"), path.stem
@@ -77,7 +77,7 @@ def test_a_verdict_other_than_healthy_has_a_reason(judge_case):
 
 @settings(max_examples=300, deadline=None)
 @given(records=st.lists(RECORD | JSON, max_size=12), rehearsal=st.booleans())
-def test_no_record_breaks_the_judge(records, rehearsal):
+def test_judge_accepts_any_record(records, rehearsal):
     report = burnin.judge(records, "compute_blade", "quick", rehearsal)
     assert report.verdict in burnin.VERDICTS
     jsonschema.validate(report.to_json(), burnin.load_report_schema())
@@ -85,14 +85,14 @@ def test_no_record_breaks_the_judge(records, rehearsal):
 
 @settings(max_examples=200, deadline=None)
 @given(raw=RAW, name=st.sampled_from(burnin.list_required_checks("compute_blade", "quick")))
-def test_a_check_whose_numbers_are_noise_never_passes(judge_case, raw, name):
+def test_check_with_random_numbers_never_passes(judge_case, raw, name):
     case = {"base": "compute_blade", "kind": "compute_blade", "change": {name: {"raw": raw}}}
     assert judge_case(case).find_check(name).outcome != "pass"
 
 
 @pytest.mark.parametrize("name", burnin.list_required_checks("compute_blade", "quick"))
 @pytest.mark.parametrize("status", ["error", "not_run", "skipped", None])
-def test_nothing_but_ran_can_pass(judge_case, name, status):
+def test_only_a_check_with_status_ran_can_pass(judge_case, name, status):
     case = {"base": "compute_blade", "kind": "compute_blade", "change": {name: {"status": status}}}
     report = judge_case(case)
     assert report.verdict == "incomplete"
@@ -100,18 +100,18 @@ def test_nothing_but_ran_can_pass(judge_case, name, status):
 
 
 @pytest.mark.parametrize("name", burnin.list_required_checks("compute_blade", "quick"))
-def test_every_required_check_is_required(judge_case, name):
+def test_missing_required_check_prevents_a_healthy_verdict(judge_case, name):
     report = judge_case({"base": "compute_blade", "kind": "compute_blade", "drop": [name]})
     assert (report.verdict, report.find_check(name).reason) == ("incomplete", "no record of it")
 
 
-def test_only_the_last_attempt_counts(records_of):
+def test_only_the_last_attempt_is_judged(records_of):
     broken = records_of({"base": "compute_blade", "change": {"cpu": {"raw.wrong": 9}}})
     report = burnin.judge([*broken, *records_of({"base": "compute_blade"})], "compute_blade", "quick")
     assert report.verdict == "healthy"
 
 
-def test_the_report_names_threshold_and_source(judge_case):
+def test_report_names_threshold_and_source(judge_case):
     check = judge_case({"base": "compute_blade", "kind": "compute_blade"}).find_check("memory")
     assert (check.measured, check.unit, check.threshold) == (2700.0, "MB/s", 2080.0)
     assert "sbc-bench/issues/32" in check.threshold_source
@@ -131,13 +131,13 @@ def recorded(name):
 
 
 @pytest.mark.parametrize(("rehearsal", "verdict"), [(True, "healthy"), (False, "incomplete")])
-def test_a_recorded_rehearsed_blade(rehearsal, verdict):
+def test_recorded_blade_of_a_rehearsal_is_healthy_only_in_a_rehearsal(rehearsal, verdict):
     records = recorded("rehearsed-blade.jsonl")
     report = burnin.judge(records, "compute_blade", "quick", rehearsal, configured=True)
     assert report.verdict == verdict, report.list_reasons()
 
 
-def test_a_recorded_full_disk():
+def test_recorded_full_disk_is_faulty():
     report = burnin.judge(recorded("full-disk.jsonl"), "cloud_vm", "quick", rehearsal=True, configured=False)
     assert report.verdict == "faulty"
     assert report.list_reasons()[1].startswith(

@@ -28,13 +28,13 @@ def script(text):
     return [sys.executable, "-c", text]
 
 
-def test_the_agent_runs_and_its_records_come_back(params):
+def test_module_runs_the_agent_and_returns_its_records(params):
     out, _, early = burn_in.run_agent(burn_in.agent_command(params), 60)
     kinds = [record["type"] for record in burn_in.parse_records(out)]
     assert (early, kinds) == ("", ["start", "check", "end"])
 
 
-def test_the_record_is_named_by_the_attempt(params):
+def test_record_file_is_named_after_the_attempt(params):
     argv = burn_in.agent_command(params | {"out": None})
     assert argv[argv.index("--out") + 1].endswith("/burn-in-a_1.jsonl")
     assert "rehearsal=true" in argv
@@ -55,7 +55,7 @@ def test_hanging_agent_is_stopped_and_its_records_are_returned():
     assert early == "the agent ran past 1 s and was stopped"
 
 
-def test_a_long_output_is_left_out_and_its_check_cannot_pass():
+def test_too_long_output_is_omitted_and_its_check_does_not_pass():
     small = {"type": "check", "name": "cpu", "status": "ran", "raw": {"rounds": 1}}
     long = {"type": "check", "name": "gpu_nvidia", "status": "ran", "raw": {"xml": {"text": "x" * 50_000}}}
     records = burn_in.shorten_records([small, long])
@@ -63,7 +63,7 @@ def test_a_long_output_is_left_out_and_its_check_cannot_pass():
     assert [record["status"] for record in records] == ["ran", "error"]
 
 
-def test_ansible_returns_one_event(agent, tmp_path, ansible):
+def test_ansible_result_contains_one_event(agent, tmp_path, ansible):
     arguments = {"node": "n1", "agent": str(agent), "attempt": "a1", "only": ["blade"]}
     result = ansible("gpufleet.fleet.burn_in", arguments | {"out": str(tmp_path / "r.jsonl")})
     event = result["gpufleet"]
@@ -86,6 +86,6 @@ def test_check_mode_skips_the_run(agent, tmp_path, ansible):
     assert "gpufleet" not in result
 
 
-def test_a_missing_agent_is_a_failure_with_the_remedy(tmp_path, ansible):
+def test_missing_agent_fails_with_a_remedy(tmp_path, ansible):
     arguments = {"node": "n1", "agent": str(tmp_path / "absent.pyz"), "attempt": "a1"}
     assert "copy it to the node first" in ansible("gpufleet.fleet.burn_in", arguments)["msg"]

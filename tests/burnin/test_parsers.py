@@ -23,12 +23,12 @@ def test_published_throttle_values_are_decoded(tool_output):
 @pytest.mark.parametrize(
     "text", ["", "throttled=", "throttled=0x", "throttled=5", "throttled=0x5g", "x throttled=0x0"]
 )
-def test_other_answers_are_no_flags(text):
+def test_invalid_vcgencmd_output_gives_no_flags(text):
     assert pi.parse_throttled(text) is None
 
 
 @given(st.integers(0, 0xFFFFFFFF))
-def test_no_flag_is_lost(bits):
+def test_every_throttle_bit_is_decoded_or_counted_as_undocumented(bits):
     flags = pi.decode_throttled(bits)
     named = sum(flags[name] << bit for bit, name in pi.FLAGS.items())
     assert (bits ^ named).bit_count() == pi.undocumented_bits(bits)
@@ -37,7 +37,7 @@ def test_no_flag_is_lost(bits):
 @pytest.mark.parametrize(
     ("text", "celsius"), [("temp=52.1'C\n", 52.1), ("temp=-3'C", -3.0), ("temp=nan'C", None), ("52.1", None)]
 )
-def test_temperature(text, celsius):
+def test_temperature_is_parsed(text, celsius):
     assert pi.parse_temperature(text) == celsius
 
 
@@ -45,18 +45,18 @@ def test_temperature(text, celsius):
     ("text", "speed"),
     [("5.0 GT/s PCIe", 5.0), ("8 GT/s", 8.0), ("2.5 GT/s PCIe", 2.5), ("Unknown", None), (None, None)],
 )
-def test_link_speed_of_old_and_new_kernels(text, speed):
+def test_link_speeds_of_old_and_new_kernels_are_parsed(text, speed):
     assert pi.parse_link_speed(text) == speed
 
 
 @pytest.mark.parametrize(
     ("text", "lanes"), [("1", 1), ("16", 16), ("0", None), ("255", None), ("x4", None), (4, None)]
 )
-def test_link_width(text, lanes):
+def test_link_width_is_parsed(text, lanes):
     assert pi.parse_link_width(text) == lanes
 
 
-def test_nvidia_report(tool_output):
+def test_nvidia_report_is_parsed(tool_output):
     first, second = nvidia.parse_report(tool_output("nvidia-smi-h100-healthy.xml"))
     assert (first.model, first.memory_mib, first.link_width, first.slowdown_c) == (
         "NVIDIA H100 80GB HBM3",
@@ -68,7 +68,7 @@ def test_nvidia_report(tool_output):
     assert (second.ecc_uncorrected, second.remap_failed, second.slowdown_c) == (None, None, None)
 
 
-def test_nvidia_report_of_older_drivers(tool_output):
+def test_report_of_older_nvidia_drivers_is_parsed(tool_output):
     (gpu_seen,) = nvidia.parse_report(tool_output("nvidia-smi-v11-slowdown.xml"))
     assert (gpu_seen.hardware_slowdown, gpu_seen.ecc_uncorrected) == (True, 0)
 
@@ -83,25 +83,25 @@ def test_truncated_report_is_refused(tool_output, data):
 
 @settings(max_examples=200, deadline=None)
 @given(data=st.data())
-def test_a_damaged_report_never_raises(tool_output, data):
+def test_damaged_report_never_raises(tool_output, data):
     text = tool_output("nvidia-smi-h100-faulty.xml")
     at = data.draw(st.integers(0, len(text) - 1))
     damaged = text[:at] + data.draw(st.text(max_size=8)) + text[at + data.draw(st.integers(0, 40)) :]
     assert nvidia.parse_report(damaged) is None or isinstance(nvidia.parse_report(damaged), list)
 
 
-def test_entities_are_refused():
+def test_xml_entities_are_refused():
     assert nvidia.parse_report('<!DOCTYPE x [<!ENTITY a "aa">]><nvidia_smi_log>&a;</nvidia_smi_log>') is None
 
 
-def test_packed_text_is_unpacked(tool_output):
+def test_compressed_text_is_decompressed(tool_output):
     report = tool_output("nvidia-smi-h100-healthy.xml") * 20
     assert "zlib_base64" in gpu.pack_text(report)
     assert nvidia.unpack(gpu.pack_text(report)) == report
     assert nvidia.unpack(gpu.pack_text("short")) == "short"
 
 
-def test_removing_sections_keeps_the_values_that_are_read(tool_output):
+def test_parsed_values_survive_the_removal_of_unused_sections(tool_output):
     text = tool_output("nvidia-smi-h100-healthy.xml")
     assert "supported_clocks" not in gpu.remove_unused_sections(text)
     assert nvidia.parse_report(gpu.remove_unused_sections(text)) == nvidia.parse_report(text)
@@ -110,16 +110,16 @@ def test_removing_sections_keeps_the_values_that_are_read(tool_output):
 @pytest.mark.parametrize(
     "raw", [None, {}, {"zlib_base64": "%%%"}, {"zlib_base64": "aGVsbG8="}, {"text": 5}, [1]]
 )
-def test_invalid_packed_text_is_none(raw):
+def test_invalid_compressed_text_is_none(raw):
     assert nvidia.unpack(raw) is None
 
 
-def test_a_packed_bomb_stays_small():
+def test_decompression_is_bounded():
     bomb = base64.b64encode(zlib.compress(b" " * (nvidia.UNPACKED_LIMIT * 4))).decode()
     assert len(nvidia.unpack({"zlib_base64": bomb})) == nvidia.UNPACKED_LIMIT
 
 
-def test_xids_are_read_and_sorted():
+def test_xid_errors_are_read_and_sorted():
     lines = [
         "[  3.1] NVRM: Xid (PCI:0000:18:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
         "[  4.1] NVRM: Xid (PCI:0000:18:00): 13, pid=1, name=python3",

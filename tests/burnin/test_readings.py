@@ -14,7 +14,7 @@ CASES = yaml.safe_load((Path(__file__).parents[1] / "cases/burnin/readings.yaml"
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{at}-{case['check']}" for at, case in enumerate(CASES)])
-def test_a_record_is_read(case):
+def test_record_is_parsed(case):
     readings_found = read_check(case["check"], case["raw"])
     assert readings_found.metrics == pytest.approx(case["metrics"])
     assert (readings_found.shown, readings_found.unit, readings_found.unreadable) == (
@@ -36,11 +36,11 @@ def test_a_record_is_read(case):
         ("gpu_xid", {"lines": "x"}, "no list of kernel log lines"),
     ],
 )  # fmt: skip
-def test_invalid_record_has_a_reason(check, raw, reason):
+def test_invalid_record_gives_a_reason(check, raw, reason):
     assert read_check(check, raw).unreadable == reason
 
 
-def test_throttle_flags_are_metrics_of_their_own():
+def test_each_throttle_flag_is_a_metric():
     readings_found = read_check("pi_throttled", {"text": "throttled=0x80050005"})
     # https://www.raspberrypi.com/documentation/computers/os.html#get_throttled: bits 0, 2, 16, 18; 31 means nothing
     assert {name for name, value in readings_found.metrics.items() if value} == {
@@ -59,7 +59,7 @@ def test_throttle_flags_are_metrics_of_their_own():
         ({"expect_gpus": 3, "on_bus": ["a"] * 4}, {"gpus_missing": 2.0}),
     ],
 )
-def test_gpus_are_compared_with_the_bus_and_the_declared_number(tool_output, changed, metrics):
+def test_gpus_are_compared_with_the_pci_bus_and_the_declared_number(tool_output, changed, metrics):
     readings_found = read_check(
         "gpu_nvidia", {"xml": {"text": tool_output("nvidia-smi-h100-healthy.xml")}, **changed}
     )
@@ -68,7 +68,7 @@ def test_gpus_are_compared_with_the_bus_and_the_declared_number(tool_output, cha
     assert readings_found.metrics["hardware_slowdown"] == 0
 
 
-def test_no_gpu_at_all_is_one_missing():
+def test_report_without_gpus_counts_one_missing():
     assert read_check("gpu_nvidia", {"xml": {"text": "<nvidia_smi_log/>"}}).metrics == {"gpus_missing": 1.0}
 
 
@@ -79,7 +79,7 @@ GPU = """<nvidia_smi_log><gpu id="0"><temperature><gpu_temp>{temp} C</gpu_temp>
 
 
 @pytest.mark.parametrize(("width", "narrow"), [(16, 0), (8, 1)])
-def test_a_narrow_link_and_the_margin_to_the_slowdown_are_read(width, narrow):
+def test_narrow_link_and_thermal_margin_are_read(width, narrow):
     readings_found = read_check("gpu_nvidia", {"xml": {"text": GPU.format(temp=60, width=width)}}).metrics
     assert (readings_found["link_narrow"], readings_found["thermal_margin_c"]) == (narrow, 30)
 
@@ -89,11 +89,11 @@ def test_a_narrow_link_and_the_margin_to_the_slowdown_are_read(width, narrow):
     [(1, 1.0), (-2.5, -2.5), (0, 0.0), (True, None), ("1", None), (None, None), (float("nan"), None),
      (float("inf"), None), (1e18, None), (9.9e17, 9.9e17), (10**400, None)],
 )  # fmt: skip
-def test_only_a_finite_number_is_a_measurement(value, number):
+def test_only_finite_numbers_are_measurements(value, number):
     assert parse_number(value) == number
 
 
-def test_more_than_declared_is_nothing_missing():
+def test_more_gpus_than_declared_count_as_none_missing():
     assert [count_missing(4.0, readings_found) for readings_found in (3.0, 4.0, 5.0, None)] == [
         1.0,
         0.0,
@@ -109,7 +109,7 @@ def test_more_than_declared_is_nothing_missing():
      ("52 C", 52), ("0", 0), ("N/A", None), ("[N/A]", None), ("-1", None),
      ("1.5", None)],
 )  # fmt: skip
-def test_the_number_of_an_element(text, number):
+def test_leading_integer_of_an_xml_element_is_read(text, number):
     root = nvidia.decode_xml(f"<a><b>{text}</b></a>", "x")
     assert nvidia.integer(root, "b") == number
 

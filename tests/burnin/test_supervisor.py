@@ -113,7 +113,7 @@ def test_signal_to_the_agent_stops_its_tools(start, tool, number):
 
 @pytest.mark.parametrize("tool", ["fio", "stress-ng"])
 @pytest.mark.parametrize("place", ["keeper", "work", "check", "tool"])
-def test_a_kill_of_any_process_in_between_leaves_nothing(start, tool, place):
+def test_kill_of_any_process_in_the_chain_leaves_no_process(start, tool, place):
     process, mark = start(tool)
     every = supervisor.list_descendants(process.pid)
     known = below(process.pid)
@@ -129,7 +129,7 @@ def test_a_kill_of_any_process_in_between_leaves_nothing(start, tool, place):
 
 
 @pytest.mark.parametrize("tool", ["fio", "stress-ng"])
-def test_a_kill_of_all_our_processes_at_once_leaves_nothing(start, tool):
+def test_kill_of_all_agent_processes_leaves_no_tool_running(start, tool):
     process, mark = start(tool)
     known = below(process.pid)
     ours = [pid for pid in known if b"agent.pyz" in Path(f"/proc/{pid}/cmdline").read_bytes()]
@@ -138,7 +138,7 @@ def test_a_kill_of_all_our_processes_at_once_leaves_nothing(start, tool):
     wait_until(lambda: nothing_is_left(known, mark), "the tools to end")
 
 
-def test_work_in_another_session_is_stopped_too(tmp_path):
+def test_processes_in_another_session_are_stopped_too(tmp_path):
     script = tmp_path / "deep.sh"
     script.write_text(f"setsid sh -c 'sleep 600 & echo $! > {tmp_path}/pid; wait' & wait\n")
     process = subprocess.Popen([sys.executable, str(PROGRAM), "--", "sh", str(script)])
@@ -150,12 +150,12 @@ def test_work_in_another_session_is_stopped_too(tmp_path):
 
 
 @pytest.mark.parametrize(("script", "code"), [("exit 7", 7), ("true", 0), ("kill -9 $$", 137)])
-def test_the_exit_code_is_the_work_s(script, code):
+def test_exit_code_of_the_command_is_returned(script, code):
     done = subprocess.run([sys.executable, str(PROGRAM), "--", "sh", "-c", script], check=False)
     assert done.returncode == code
 
 
-def test_grace_lets_work_end_by_itself(tmp_path):
+def test_command_can_finish_within_the_grace_period(tmp_path):
     script = (
         f"trap 'echo tidy > {tmp_path}/said; exit 3' TERM; touch {tmp_path}/up; while :; do sleep 0.1; done"
     )
@@ -166,7 +166,7 @@ def test_grace_lets_work_end_by_itself(tmp_path):
     assert (tmp_path / "said").read_text() == "tidy\n"
 
 
-def test_a_package_manager_is_left_to_finish(tmp_path):
+def test_running_package_manager_is_not_stopped(tmp_path):
     manager = tmp_path / "dpkg"
     shutil.copy(shutil.which("sleep"), manager)
     script = f"{manager} 600 & sleep 601 & echo $! > {tmp_path}/other; wait"

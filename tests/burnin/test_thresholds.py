@@ -36,7 +36,7 @@ def test_shipped_thresholds_are_plausible():
 
 
 @pytest.mark.parametrize(("what", "value", "peak"), SLIPS)
-def test_mistakes_of_upstream_thresholds_are_found(what, value, peak):
+def test_known_mistakes_of_published_thresholds_are_detected(what, value, peak):
     (fault,) = burnin.lint_thresholds((replace(FLOOR, value=value, peak=peak, source=what),))
     assert "can hardly fail a bad part" in fault
 
@@ -59,7 +59,7 @@ def test_linter_reports_each_mistake(change, message):
     assert any(message in fault for fault in burnin.lint_thresholds((replace(FLOOR, **change),)))
 
 
-def test_a_plausible_floor_is_accepted():
+def test_plausible_floor_is_accepted():
     assert burnin.lint_thresholds((FLOOR,)) == []
 
 
@@ -73,7 +73,7 @@ def test_a_plausible_floor_is_accepted():
         ("below", 5, False),
     ],
 )
-def test_bound_types(bound, measured, expected):
+def test_bound_types_compare_as_documented(bound, measured, expected):
     assert replace(FLOOR, bound=bound, value=5.0).is_met(measured) is expected
 
 
@@ -85,7 +85,7 @@ def test_every_required_check_can_pass_and_fail(kind):
     assert set(checks) <= set(readings.READERS)
 
 
-def test_rehearsal_replaces_only_its_own_metrics():
+def test_rehearsal_thresholds_replace_only_their_own_metrics():
     real = {(row.check, row.metric) for row in burnin.select_thresholds("compute_blade")}
     rehearsed = burnin.select_thresholds("compute_blade", rehearsal=True)
     assert real <= {(row.check, row.metric) for row in rehearsed}
@@ -93,7 +93,7 @@ def test_rehearsal_replaces_only_its_own_metrics():
     assert [row.applies_to for row in copies] == ["rehearsal"]
 
 
-def test_pi_flags_all_have_a_rule():
+def test_every_pi_throttle_flag_has_a_threshold():
     ruled = {row.metric for row in burnin.load_thresholds() if row.check == "pi_throttled"}
     assert set(burnin.decode_throttled(0)) < ruled
 
@@ -111,7 +111,7 @@ def row(**changed):
     ("bound", "below", "at", "above"),
     [("floor", False, True, True), ("ceiling", True, True, False), ("below", True, False, False)],
 )
-def test_a_bound_includes_its_own_value_or_does_not(bound, below, at, above):
+def test_inclusive_and_exclusive_bounds_treat_their_own_value_differently(bound, below, at, above):
     rule = row(bound=bound)
     assert [rule.is_met(value) for value in (49.999, 50.0, 50.001)] == [below, at, above]
     assert row(bound="unjudged", value=None).is_met(1e9)
@@ -126,7 +126,7 @@ def test_a_bound_includes_its_own_value_or_does_not(bound, below, at, above):
         ({"bound": "unjudged", "value": None}, "not judged"),
     ],
 )
-def test_bound_as_text(changed, text):
+def test_bound_is_formatted_as_text(changed, text):
     assert row(**changed).text == text
 
 
@@ -156,13 +156,13 @@ def test_bound_as_text(changed, text):
         ({"absent": "pass"}, "unknown value among 'floor', 'fail', 'pass'"),
     ],
 )
-def test_lint_threshold(changed, fault):
+def test_invalid_threshold_is_reported(changed, fault):
     mistakes = thresholds.lint_thresholds((row(**changed),))
     applies = changed.get("applies_to", "compute_blade")
     assert mistakes == ([f"{applies}: memory.copy_mb_per_s: {fault}"] if fault else [])
 
 
-def test_rehearsal_rows_replace_those_of_the_kind():
+def test_rehearsal_rows_replace_those_of_the_same_kind():
     real = {(each.check, each.metric): each for each in thresholds.select_thresholds("compute_blade")}
     rehearsed = thresholds.select_thresholds("compute_blade", rehearsal=True)
     rehearsal_rows = {(each.check, each.metric) for each in rehearsed if each.applies_to == "rehearsal"}
@@ -177,7 +177,7 @@ def test_rehearsal_rows_replace_those_of_the_kind():
 
 
 @pytest.mark.parametrize("kind", ["cloud_vm", "gpu_server"])
-def test_gpus_are_required_of_a_rented_machine_only_where_they_are_declared(kind):
+def test_gpus_of_a_cloud_machine_are_required_only_if_declared(kind):
     plain, declared = (
         thresholds.list_required_checks(kind, "quick", gpus_declared=each) for each in (False, True)
     )

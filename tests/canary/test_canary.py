@@ -29,23 +29,23 @@ WRITTEN = {
 
 
 @pytest.mark.parametrize("form", WRITTEN)
-def test_a_secret_is_found_in_every_form(form):
+def test_secret_is_found_in_every_encoding(form):
     assert Search({"it": SECRET}).names(WRITTEN[form]) == ["it"]
 
 
-def test_a_secret_is_found_in_a_file_and_in_a_name(tmp_path):
+def test_secret_is_found_in_file_contents_and_names(tmp_path):
     (tmp_path / "log").write_bytes(WRITTEN["json"])
     (tmp_path / "abc-secret").touch()
     places = {hit.place for hit in Search({"it": SECRET, "other": "abc-secret"}).files([tmp_path])}
     assert places == {str(tmp_path / "log"), f"the name {tmp_path / 'abc-secret'}"}
 
 
-def test_an_input_itself_is_left_out(tmp_path):
+def test_excluded_input_file_is_not_searched(tmp_path):
     (tmp_path / "key").write_text(SECRET)
     assert list(Search({"it": SECRET}).files([tmp_path], excluded=[tmp_path / "key"])) == []
 
 
-def test_a_command_line_and_a_stranger_s_environment_are_seen():
+def test_command_lines_and_environments_of_child_processes_are_searched():
     search = Search({"argument": "secret-argument-1", "variable": "secret-variable-1"})
     script = "import sys; sys.stdin.read()"
     with Watcher(search) as watcher:
@@ -63,7 +63,7 @@ def test_a_command_line_and_a_stranger_s_environment_are_seen():
 @pytest.mark.engine
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="hosts need root on Linux")
-def test_the_job_leaves_no_secret_anywhere(tmp_path):
+def test_job_leaves_no_secret_anywhere(tmp_path):
     job = Job(tmp_path / "job")
     try:
         hits, watcher = find_hits(job, small_job, secret_config, database)
