@@ -15,12 +15,12 @@ CASES = [(row["asked"], row["means"]) for row in csv.DictReader(NAMES.open(encod
 
 
 @pytest.mark.parametrize(("query", "means"), [case for case in CASES if case[1][0] != "!"])
-def test_what_people_call_hardware_is_understood(query, means):
+def test_common_hardware_names_are_understood(query, means):
     assert catalog.get_accelerator(query).name == means
 
 
 @pytest.mark.parametrize(("query", "answer"), [(a, m[1:]) for a, m in CASES if m[0] == "!"])
-def test_what_means_nothing_or_several_things_is_refused_with_the_choice(query, answer):
+def test_unknown_or_ambiguous_name_is_refused_with_candidates(query, answer):
     with pytest.raises(InputError) as refused:
         catalog.get_accelerator(query)
     assert answer in str(refused.value)
@@ -32,19 +32,19 @@ def test_empty_name_is_refused():
 
 
 @pytest.mark.parametrize("name", sorted(catalog.load_accelerators()))
-def test_every_name_and_alias_means_its_own_part(name):
+def test_every_name_and_alias_resolves_to_its_own_part(name):
     part = catalog.load_accelerators()[name]
     assert catalog.get_accelerator(name) is part
     assert {catalog.get_accelerator(alias).name for alias in part.aliases} <= {name}
 
 
-def test_a_bin_is_meant_only_where_it_is_named():
+def test_binned_chip_is_selected_only_by_its_full_name():
     bins = {part.name: part.bin_of for part in catalog.load_accelerators().values() if part.bin_of}
     assert bins["M1 Pro (14)"] == "M1 Pro (16)"
     assert set(bins.values()) <= set(catalog.load_accelerators()) - set(bins)
 
 
-def test_another_memory_size_keeps_the_part_and_its_measured_share():
+def test_another_memory_size_keeps_the_name_and_usable_share():
     board = catalog.get_accelerator("Compute Module 5 / Pi 5")
     half = catalog.with_memory_size(board, 8)
     assert half == replace(board, name="Compute Module 5 / Pi 5 8GB", memory_gib=8, usable_gib=7.92)
@@ -65,11 +65,11 @@ def test_another_memory_size_keeps_the_part_and_its_measured_share():
         ("M5 Max (40)", 107.52),
     ],
 )
-def test_usable_memory_is_what_software_gets(name, usable):
+def test_usable_memory_is_what_software_can_allocate(name, usable):
     assert catalog.get_accelerator(name).usable_gib == pytest.approx(usable, abs=0.01)
 
 
-def test_usable_is_never_more_than_nominal_and_never_missing():
+def test_usable_memory_is_known_and_at_most_nominal():
     for part in catalog.load_accelerators().values():
         assert 0 < part.usable_gib <= part.memory_gib, part.name
 
@@ -85,12 +85,12 @@ def test_usable_is_never_more_than_nominal_and_never_missing():
         ("M3 Ultra (80)", "", None, False),
     ],
 )
-def test_how_devices_reach_each_other(name, link, gb_s, peer):
+def test_interconnects_of_devices_are_known(name, link, gb_s, peer):
     part = catalog.get_accelerator(name)
     assert (part.link, part.link_gb_s, part.peer_access) == (link, gb_s, peer)
 
 
-def test_stacks_say_what_runs_where():
+def test_software_stacks_of_each_device_are_listed():
     stacks = {
         name: catalog.get_accelerator(name).stacks
         for name in ("rx 460", "mi300x", "trainium2", "gaudi3", "ascend 910c")
@@ -107,7 +107,7 @@ def test_stacks_say_what_runs_where():
     assert all(part.unified and {"metal", "mlx"} <= set(part.stacks) for part in apple)
 
 
-def test_hosts_are_machines_of_our_own():
+def test_owned_hosts_are_found_as_onprem_machines():
     mac = catalog.get_machine("Mac Studio M3 Ultra 512GB", "onprem")
     assert (mac.accelerators[0].model, mac.memory_gib, mac.cloud) == ("M3 Ultra (80)", 512, "onprem")
     blade = catalog.get_machine("Compute Blade CM4 8GB", "onprem")
@@ -130,5 +130,5 @@ def test_boards_of_hosts_are_in_the_catalogue():
         ("RTX A4000", None),
     ],
 )
-def test_memory_is_split_off_a_name(text, split):
+def test_memory_size_is_separated_from_a_name(text, split):
     assert naming.split_memory_size(text) == split

@@ -72,21 +72,21 @@ def written(folder, document, name="config.json"):
 @pytest.mark.parametrize(
     ("document", "same_as"), [(LLAMA, "Llama-3-8B"), (DEEPSEEK, "DeepSeek-V3")], ids=["llama", "deepseek"]
 )
-def test_a_config_is_the_model_of_the_catalogue(tmp_path, document, same_as):
+def test_config_file_gives_the_same_model_as_the_catalogue(tmp_path, document, same_as):
     read, known = catalog.get_model(str(written(tmp_path, document))), catalog.get_model(same_as)
     assert read.parameters == known.parameters
     assert read.active_parameters == known.active_parameters
     assert (read.latent, read.experts) == (known.latent, known.experts)
 
 
-def test_a_folder_is_read_and_named_after(tmp_path):
+def test_folder_with_a_config_is_read_and_names_the_model(tmp_path):
     folder = tmp_path / "my-model"
     folder.mkdir()
     written(folder, LLAMA)
     assert catalog.get_model(str(folder)).name == "my-model"
 
 
-def test_an_unknown_family_with_the_usual_keys_is_read(tmp_path):
+def test_unknown_model_family_with_common_keys_is_read(tmp_path):
     read = catalog.get_model(str(written(tmp_path, LLAMA | {"model_type": "of-tomorrow"})))
     assert (read.family, read.parameters) == ("of-tomorrow", catalog.get_model("Llama-3-8B").parameters)
 
@@ -101,14 +101,14 @@ def test_an_unknown_family_with_the_usual_keys_is_read(tmp_path):
         "vocab_size",
     ],
 )
-def test_a_missing_key_is_named_in_one_line(tmp_path, key):
+def test_missing_key_is_named_in_one_line(tmp_path, key):
     path = written(tmp_path, {name: value for name, value in LLAMA.items() if name != key})
     with pytest.raises(InputError) as error:
         catalog.get_model(str(path))
     assert str(error.value) == f"{path}: {key}: is missing; the model's size follows from it"
 
 
-def test_a_context_that_is_not_stated_is_unknown(tmp_path):
+def test_missing_context_length_is_unknown(tmp_path):
     keys = {name: value for name, value in LLAMA.items() if name != "max_position_embeddings"}
     assert catalog.get_model(str(written(tmp_path, keys))).max_context == 0
 
@@ -122,19 +122,19 @@ def test_a_context_that_is_not_stated_is_unknown(tmp_path):
         {"quantization_config": {"quant_method": "awq", "bits": [4]}},
     ],
 )
-def test_a_setting_of_another_kind_is_told_in_one_line(tmp_path, more):
+def test_setting_of_unexpected_type_is_refused_in_one_line(tmp_path, more):
     with pytest.raises(InputError, match="of an unexpected type"):
         catalog.get_model(str(written(tmp_path, LLAMA | {"num_experts": 8, "num_experts_per_tok": 2} | more)))
 
 
-def test_a_wrong_value_is_told_under_the_name_that_was_given(tmp_path):
+def test_wrong_value_is_reported_under_the_key_in_the_file(tmp_path):
     keys = {name: value for name, value in LLAMA.items() if name != "num_hidden_layers"}
     with pytest.raises(InputError, match=r"n_layer: -4096 is not an integer"):
         catalog.get_model(str(written(tmp_path, keys | {"n_layer": -4096})))
 
 
 @pytest.mark.parametrize("value", ["many", -1, 1.5, True, [32], float("inf"), float("nan")])
-def test_a_wrong_value_is_refused(tmp_path, value):
+def test_invalid_number_of_layers_is_refused(tmp_path, value):
     path = written(tmp_path, LLAMA | {"num_hidden_layers": value})
     with pytest.raises(
         InputError, match=r"num_hidden_layers: .* is not an integer|is not a number that JSON can carry"
@@ -143,7 +143,7 @@ def test_a_wrong_value_is_refused(tmp_path, value):
 
 
 @pytest.mark.parametrize("key", ["num_attention_heads", "hidden_size"])
-def test_zero_is_refused_where_it_divides(tmp_path, key):
+def test_zero_divisor_is_refused(tmp_path, key):
     with pytest.raises(InputError, match="must be above zero"):
         catalog.get_model(str(written(tmp_path, LLAMA | {key: 0})))
 
@@ -152,25 +152,25 @@ def test_zero_is_refused_where_it_divides(tmp_path, key):
     ("text", "problem"),
     [("{", "is not JSON"), ("[1]", "is not a JSON object but a list"), ("", "is not JSON")],
 )
-def test_what_is_no_config_is_told_in_one_line(tmp_path, text, problem):
+def test_invalid_config_is_refused_in_one_line(tmp_path, text, problem):
     with pytest.raises(InputError, match=problem) as error:
         catalog.get_model(str(written(tmp_path, text)))
     assert "\n" not in str(error.value)
 
 
-def test_no_file_and_an_empty_folder_are_told(tmp_path):
+def test_missing_file_and_empty_folder_are_reported(tmp_path):
     with pytest.raises(InputError, match="no such file"):
         catalog.get_model(str(tmp_path / "config.json"))
     with pytest.raises(InputError, match=r"contains neither config\.json nor a GGUF file"):
         catalog.get_model(str(tmp_path))
 
 
-def test_state_space_layers_are_not_guessed_at(tmp_path):
+def test_state_space_layers_are_refused(tmp_path):
     with pytest.raises(InputError, match="state-space layers"):
         catalog.get_model(str(written(tmp_path, LLAMA | {"hybrid_override_pattern": "M-M*"})))
 
 
-def test_linear_layers_keep_no_cache(tmp_path):
+def test_linear_attention_layers_have_no_cache(tmp_path):
     read = catalog.get_model(str(written(tmp_path, QWEN35)))
     assert (read.linear.layers, read.attention_layers) == (48, 16)
     assert read.parameters == pytest.approx(27e9, rel=0.02)  # "27B" in its name
@@ -197,7 +197,7 @@ def test_linear_layers_keep_no_cache(tmp_path):
         ),
     ],
 )
-def test_windows(tmp_path, more, window, layers):
+def test_sliding_windows_are_read(tmp_path, more, window, layers):
     read = catalog.get_model(str(written(tmp_path, LLAMA | more)))
     assert (read.sliding_window, read.sliding_layers) == (window, layers)
 
@@ -212,12 +212,12 @@ def test_windows(tmp_path, more, window, layers):
         ({"quant_method": "of-tomorrow"}, ""),
     ],
 )
-def test_the_stored_precision_is_what_the_file_says(tmp_path, quantised, precision):
+def test_stored_precision_is_read_from_the_file(tmp_path, quantised, precision):
     read = catalog.get_model(str(written(tmp_path, LLAMA | {"quantization_config": quantised})))
     assert read.stored_precision == precision
 
 
-def test_plain_blocks_and_their_defaults(tmp_path):
+def test_mpt_config_is_read_with_its_defaults(tmp_path):
     """MPT-7B by its own keys: d_model, expansion ratio, tied embeddings, two matrices a block."""
     mpt = {
         "model_type": "mpt",
@@ -232,7 +232,7 @@ def test_plain_blocks_and_their_defaults(tmp_path):
     assert read.parameters == pytest.approx(6.65e9, rel=0.01)
 
 
-def test_falcon_shares_one_key_head(tmp_path):
+def test_falcon_config_has_one_shared_key_value_head(tmp_path):
     falcon = {"model_type": "falcon", "hidden_size": 4544, "num_attention_heads": 71, "num_hidden_layers": 32}
     read = catalog.get_model(str(written(tmp_path, falcon | {"vocab_size": 65024, "multi_query": True})))
     assert (read.kv_heads, read.max_context, read.intermediate) == (1, 2048, 18176)

@@ -46,7 +46,7 @@ def test_every_row_names_its_source(name):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_nothing_recalled_or_flagged_as_suspicious_slips_in(name):
+def test_no_row_is_recalled_or_suspicious(name):
     bad = ("[R", "suspect", "pre-2025-06-cut")
     assert [row for row in table.load_rows(name) if any(mark in str(row) for mark in bad)] == []
 
@@ -78,7 +78,7 @@ def test_no_discount_costs_more_than_on_demand():
     assert dear == []
 
 
-def test_spot_is_cheaper_than_on_demand_and_no_placeholder():
+def test_spot_is_cheaper_than_on_demand_and_not_a_placeholder():
     for key, price in table.load_prices().items():
         full = table.load_prices().get((*key[:3], "on_demand"))
         if key[3] == "spot" and full:
@@ -86,12 +86,12 @@ def test_spot_is_cheaper_than_on_demand_and_no_placeholder():
             assert round(price.usd_per_hour / full.usd_per_hour, 4) != 0.1, key
 
 
-def test_confidence_follows_the_rule():
+def test_confidence_matches_source_and_age():
     rows = table.load_rows("prices.csv")
     assert [row for row in rows if row["confidence"] != expected_confidence(row)] == []
 
 
-def test_parts_are_undated_or_transcribed_or_old_and_their_confidence_says_so():
+def test_confidence_of_parts_matches_purchase_and_date():
     dated = {"on_demand": "medium", "reserved_1y": "medium", "reserved_3y": "medium", "spot": "low"}
     rows = table.load_rows("parts.csv")
     assert [
@@ -99,7 +99,7 @@ def test_parts_are_undated_or_transcribed_or_old_and_their_confidence_says_so():
     ] == []
 
 
-def test_a_region_with_one_part_prices_both_disk_and_address():
+def test_region_with_a_part_price_has_disk_and_address_prices():
     disks = {"aws": "ebs:gp3", "gcp": "pd-balanced"}  # what a pool of ours gets
     parts = table.load_part_prices()
     for cloud, disk in disks.items():

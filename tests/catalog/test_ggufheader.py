@@ -41,7 +41,7 @@ def blocks(rows, columns, kind):
     return np.zeros((rows, columns // weights * size), np.uint8), kind
 
 
-def test_bytes_are_those_of_the_tensors(tmp_path):
+def test_stored_bytes_are_summed_from_the_tensors(tmp_path):
     tensors = {
         "token_embd.weight": (np.zeros((1000, 256), np.float16), None),
         "output.weight": blocks(1000, 256, Q8),
@@ -55,13 +55,13 @@ def test_bytes_are_those_of_the_tensors(tmp_path):
     assert sizing.weight_bytes(model, "q4_k_m") == sizing.weight_bytes(model, "as_stored")
 
 
-def test_the_shape_is_read(tmp_path):
+def test_model_shape_is_read(tmp_path):
     model = catalog.get_model(str(write_gguf(tmp_path / "toy.gguf")))
     assert (model.name, model.layers, model.heads, model.kv_heads, model.head_dim) == ("Toy", 2, 4, 2, 64)
     assert (model.vocabulary, model.tied_embeddings, model.max_context) == (1000, True, 2048)
 
 
-def test_experts_that_a_token_does_not_meet_are_idle(tmp_path):
+def test_unused_experts_are_not_counted_as_active(tmp_path):
     keys = {"expert_count": 8, "expert_used_count": 2, "expert_feed_forward_length": 64}
     tensors = {
         "token_embd.weight": (np.zeros((10, 256), np.float16), None),
@@ -90,7 +90,7 @@ def test_latent_attention_is_read(tmp_path):
     assert sizing.kv_bytes_per_token(model) == 2 * (32 + 16) * 2
 
 
-def test_windows_follow_the_architecture(tmp_path):
+def test_sliding_windows_follow_the_architecture(tmp_path):
     model = catalog.get_model(
         str(write_gguf(tmp_path / "w.gguf", kind="gemma2", **{"attention.sliding_window": 4096}))
     )
@@ -98,7 +98,7 @@ def test_windows_follow_the_architecture(tmp_path):
 
 
 @pytest.mark.parametrize("kept_bytes", [0, 3, 4, 10, 50, 200, -1000, -1])
-def test_a_truncated_file_is_told_in_one_line(tmp_path, kept_bytes):
+def test_truncated_file_is_refused_in_one_line(tmp_path, kept_bytes):
     content = write_gguf(tmp_path / "whole.gguf").read_bytes()
     (tmp_path / "cut.gguf").write_bytes(content[:kept_bytes])
     with pytest.raises(InputError, match=r"cut\.gguf: is not a complete GGUF file") as error:
@@ -114,7 +114,7 @@ def test_a_truncated_file_is_told_in_one_line(tmp_path, kept_bytes):
         (b"", "empty"),
     ],
 )
-def test_the_reason_is_told_in_our_words(tmp_path, junk, reason):
+def test_reason_of_a_refusal_has_no_library_error_text(tmp_path, junk, reason):
     (tmp_path / "junk.gguf").write_bytes(junk)
     with pytest.raises(InputError, match=reason) as error:
         catalog.get_model(str(tmp_path / "junk.gguf"))
@@ -122,13 +122,13 @@ def test_the_reason_is_told_in_our_words(tmp_path, junk, reason):
 
 
 @pytest.mark.parametrize("junk", [b"GGUF", b"not a model at all, but long enough to look at", b"\0" * 400])
-def test_what_is_no_gguf_is_told_in_one_line(tmp_path, junk):
+def test_file_that_is_not_gguf_is_refused_in_one_line(tmp_path, junk):
     (tmp_path / "junk.gguf").write_bytes(junk)
     with pytest.raises(InputError, match="is not a complete GGUF file"):
         catalog.get_model(str(tmp_path / "junk.gguf"))
 
 
-def test_damage_inside_the_header_is_told(tmp_path):
+def test_damaged_header_is_refused(tmp_path):
     content = bytearray(write_gguf(tmp_path / "whole.gguf").read_bytes())
     content[24:32] = b"\xff" * 8  # the length of the first key
     (tmp_path / "bad.gguf").write_bytes(content)
@@ -136,19 +136,19 @@ def test_damage_inside_the_header_is_told(tmp_path):
         catalog.get_model(str(tmp_path / "bad.gguf"))
 
 
-def test_a_missing_key_is_named(tmp_path):
+def test_missing_key_is_named(tmp_path):
     with pytest.raises(InputError, match=r"llama\.block_count: is missing"):
         catalog.get_model(str(write_gguf(tmp_path / "toy.gguf", block_count=None)))
 
 
-def test_parts_of_a_split_file_count_together(tmp_path):
+def test_parts_of_a_split_file_are_summed(tmp_path):
     write_gguf(tmp_path / "big-00001-of-00002.gguf")
     write_gguf(tmp_path / "big-00002-of-00002.gguf", tensors={"blk.0.ffn_up.weight": blocks(512, 256, Q8)})
     model = catalog.get_model(str(tmp_path / "big-00001-of-00002.gguf"))
     assert dict(model.stored) == {"f16": 512000, "q8_0": 512 * 256 / 32 * 34}
 
 
-def test_a_missing_part_is_named(tmp_path):
+def test_missing_part_is_named(tmp_path):
     write_gguf(tmp_path / "big-00001-of-00002.gguf")
     with pytest.raises(InputError, match=r"part big-00002-of-00002\.gguf is missing"):
         catalog.get_model(str(tmp_path / "big-00001-of-00002.gguf"))

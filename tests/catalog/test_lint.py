@@ -63,7 +63,7 @@ WITH_DRAM = [
 ]
 
 
-def test_what_ships_has_no_finding():
+def test_shipped_catalogue_has_no_finding():
     assert lint.lint_accelerators(PARTS, ARCHITECTURES, MISTAKES) == []
     assert lint.lint_sources(PARTS, FIELD_SOURCES, SOURCES) == []
     assert lint.lint_hosts(HOSTS, PARTS, SOURCES) == []
@@ -72,7 +72,7 @@ def test_what_ships_has_no_finding():
 @pytest.mark.parametrize(
     "case", BAD, ids=[f"{case['row']}: {case['changed']} {case['rule']}" for case in BAD]
 )
-def test_a_mistake_in_circulation_is_found(case):
+def test_common_mistake_is_detected(case):
     fields = assignments(case["changed"])
     row = next(row for row in PARTS if row["name"] == case["row"])
     alone = case["rule"] != "ambiguous"  # a name is ambiguous next to others
@@ -82,7 +82,7 @@ def test_a_mistake_in_circulation_is_found(case):
     assert (case["rule"], case["field"]) not in find_rules([row])
 
 
-def test_cases_and_rules_know_the_same_rules():
+def test_every_lint_rule_has_a_case():
     """Every rule that the linter can name has a case, here or below."""
     text = Path(lint.__file__).read_text(encoding="utf-8")
     rules = {part.split('"')[1] for part in text.split("Finding(")[1:] if part.strip().startswith('"')}
@@ -91,7 +91,7 @@ def test_cases_and_rules_know_the_same_rules():
 
 
 @pytest.mark.parametrize("row", WITH_MATRIX_UNITS, ids=lambda row: row["name"])
-def test_any_part_with_every_matrix_rate_doubled_is_found(row):
+def test_doubled_matrix_rates_are_detected(row):
     """As sparse figures are: the ratios between precisions stay, only fp32 tells."""
     doubled = {rate: str(float(row[rate]) * 2) for rate in RATES if row[rate]}
     at_half_rate = row["name"] in ("A10G", "L40")  # doubled, they look like their sister cards
@@ -99,7 +99,7 @@ def test_any_part_with_every_matrix_rate_doubled_is_found(row):
 
 
 @pytest.mark.parametrize("row", WITH_DRAM, ids=lambda row: row["name"])
-def test_any_figure_in_the_wrong_unit_is_found(row):
+def test_figure_in_a_wrong_unit_is_detected(row):
     """TB/s for GB/s, MiB for GiB."""
     mib = row | {"memory_gib": str(float(row["memory_gib"]) * 1024), "memory_options": ""}
     assert ("unit", "memory_gib") in find_rules([mib])
@@ -108,20 +108,20 @@ def test_any_figure_in_the_wrong_unit_is_found(row):
         assert ("unit", "bandwidth_gb_s") in find_rules([tb_s])
 
 
-def test_a_field_without_a_source_is_found():
+def test_field_without_a_source_is_detected():
     lacking = [row for row in FIELD_SOURCES if not (row["name"] == "T4" and "memory_gib" in row["fields"])]
     messages = [str(finding) for finding in lint.lint_sources(PARTS, lacking, SOURCES)]
     assert "T4: memory_gib: no source [source]" in messages
 
 
-def test_a_source_that_is_not_listed_is_found():
+def test_unlisted_source_is_detected():
     field_sources = [row | {"source": "hearsay"} if row["name"] == "T4" else row for row in FIELD_SOURCES]
     messages = [str(finding) for finding in lint.lint_sources(PARTS, field_sources, SOURCES)]
     assert any("'hearsay' is not in sources.csv" in message for message in messages)
     assert "T4: memory_gib: no source [source]" in messages
 
 
-def test_a_source_for_an_empty_field_is_found():
+def test_source_for_an_empty_field_is_detected():
     messages = [
         str(finding) for finding in lint.lint_sources(changed("T4", {"tdp_w": ""}), FIELD_SOURCES, SOURCES)
     ]
@@ -136,7 +136,7 @@ def test_a_source_for_an_empty_field_is_found():
         ({"title": "recalled from a talk"}, "a recollection is not a source"),
     ],
 )
-def test_a_source_that_is_none_is_found(fields, message):
+def test_invalid_source_is_detected(fields, message):
     spoilt = [SOURCES[0] | fields, *SOURCES[1:]]
     assert [message in str(finding) for finding in lint.lint_sources(PARTS, FIELD_SOURCES, spoilt)] == [True]
 
@@ -149,12 +149,12 @@ def test_a_source_that_is_none_is_found(fields, message):
         ({"source": ""}, "'' is not in sources.csv"),
     ],
 )
-def test_a_host_that_cannot_be_is_found(fields, message):
+def test_invalid_host_is_detected(fields, message):
     host = next(row for row in HOSTS if row["name"] == "MacBook Pro M2 16GB")
     assert [message in str(finding) for finding in lint.lint_hosts([host | fields], PARTS, SOURCES)] == [True]
 
 
-def test_a_known_mistake_is_of_a_part_that_is_there_and_not_what_ships():
+def test_known_mistakes_concern_existing_parts_and_differ_from_shipped_values():
     shipped = {row["name"]: row for row in PARTS}
     for row in MISTAKES:
         assert shipped[row["name"]][row["field"]] != row["value"]

@@ -15,7 +15,7 @@ CASES = Path(__file__).parents[1] / "cases" / "catalog" / "model_parameters.csv"
 @pytest.mark.parametrize(
     "row", list(csv.DictReader(CASES.read_text().splitlines())), ids=lambda row: row["model"]
 )
-def test_parameters_are_those_published(row):
+def test_parameter_counts_match_published_ones(row):
     computed = catalog.get_model(row["model"]).parameters
     assert computed == pytest.approx(float(row["parameters"]), rel=float(row["within"]) or 1e-12)
 
@@ -44,23 +44,23 @@ def test_parameters_are_those_published(row):
         ("235b", "Qwen3-235B-A22B"),
     ],
 )
-def test_a_model_is_found_by_any_unambiguous_part_of_its_name(query, name):
+def test_model_is_found_by_any_unambiguous_part_of_its_name(query, name):
     assert catalog.get_model(query).name == name
 
 
-def test_an_ambiguous_name_lists_the_candidates():
+def test_ambiguous_name_lists_the_candidates():
     with pytest.raises(
         InputError, match=r"model 'gpt-oss' is ambiguous; name one of: GPT-OSS-20B, GPT-OSS-120B"
     ):
         catalog.get_model("gpt-oss")
 
 
-def test_a_slip_of_the_pen_is_answered_with_the_nearest():
+def test_misspelt_model_is_refused_with_a_suggestion():
     with pytest.raises(InputError, match=r"unknown model 'lamma-3-8b'; did you mean Llama-3-8B"):
         catalog.get_model("lamma-3-8b")
 
 
-def test_nothing_is_no_model():
+def test_empty_name_is_refused():
     with pytest.raises(InputError, match="unknown model ''"):
         catalog.get_model("")
 
@@ -80,7 +80,7 @@ def test_shapes_are_consistent():
         assert 0 < model.active_parameters <= model.parameters, name
 
 
-def test_only_mixtures_of_experts_have_idle_weights():
+def test_only_mixture_of_experts_models_have_inactive_weights():
     idle = {
         name for name, model in catalog.load_models().items() if model.active_parameters < model.parameters
     }
@@ -98,11 +98,11 @@ def test_only_mixtures_of_experts_have_idle_weights():
         ("Kimi-K2", 32.0, "its config: 1T total, 32B active"),
     ],
 )
-def test_active_parameters_are_those_published(name, billions, source):
+def test_active_parameter_counts_match_published_ones(name, billions, source):
     assert catalog.get_model(name).active_parameters / 1e9 == pytest.approx(billions, rel=0.03), source
 
 
-def test_tensors_by_hand():
+def test_matrix_sizes_of_llama_3_8b_match_a_manual_count():
     """Llama 3 8B: 4 x 4096 x 4096-ish attention with 8 of 32 heads for K and V, three 4096 x 14336 matrices."""
     sizes: dict[str, float] = {}
     for matrix in list_matrices(catalog.get_model("Llama-3-8B")):
@@ -114,7 +114,7 @@ def test_tensors_by_hand():
     assert sizes["small"] == (2 * 32 + 1) * 4096
 
 
-def test_a_number_is_no_part_of_a_longer_one():
+def test_version_number_matches_only_a_complete_number():
     """A 3 does not stand in LLaMA-30B."""
     with pytest.raises(InputError, match="ambiguous") as error:
         catalog.get_model("llama-3")

@@ -35,7 +35,7 @@ def one_line(done, code, message):
     assert len(done.stderr.strip().split("\n\nhint: ")[0].splitlines()) == 1, done.stderr
 
 
-def test_the_table_is_cheapest_first_and_marks_spot_that_is_dearer_than_a_commitment(prices):
+def test_table_is_sorted_by_price_and_marks_spot_above_a_commitment(prices):
     done = prices("--gpu", "a100", "--cloud", "gcp", "--region", "europe-west4", "--purchase", "spot")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
@@ -44,7 +44,7 @@ def test_the_table_is_cheapest_first_and_marks_spot_that_is_dearer_than_a_commit
     assert "spot costs more than the commitment" in done.stdout
 
 
-def test_json_carries_price_age_and_source(prices):
+def test_json_has_price_age_and_source(prices):
     done = prices("--gpu", "h100", "--count", 16, "--purchase", "on_demand", "--limit", 2, "--json")
     document = json.loads(done.stdout)
     assert (document["currency"], document["more"], len(document["offers"])) == ("USD", True, 2)
@@ -59,14 +59,14 @@ def test_json_carries_price_age_and_source(prices):
     assert totals == sorted(totals)
 
 
-def test_filters_narrow_and_limit_nought_shows_all(prices):
+def test_filters_apply_and_limit_0_shows_all(prices):
     every = json.loads(prices("--cloud", "azure", "--max", 1, "--limit", 0, "--json").stdout)
     assert every["more"] is False
     assert {offer["cloud"] for offer in every["offers"]} == {"azure"}
     assert max(offer["usd_per_hour"] for offer in every["offers"]) <= 1
 
 
-def test_nothing_that_fits_is_an_answer_of_no(prices):
+def test_search_without_matches_exits_with_1(prices):
     one_line(prices("--gpu", "h100", "--max", "0.01"), 1, "no priced machine fits")
     done = prices("--gpu", "h100", "--max", "0.01", "--json")
     assert (done.returncode, json.loads(done.stdout)["offers"]) == (1, [])
@@ -80,20 +80,20 @@ def test_nothing_that_fits_is_an_answer_of_no(prices):
         (("import", "-", "--accept", "everything"), "no check has the code 'everything'"),
     ],
 )
-def test_mistakes_are_one_line_and_exit_code_2(prices, arguments, message):
+def test_mistakes_are_reported_in_one_line_and_exit_with_2(prices, arguments, message):
     one_line(prices(*arguments, stdin=HEAD), 2, message)
 
 
 @pytest.mark.parametrize(
     "arguments", [("--purchase", "barter"), ("--count", "0"), ("--date", "soon"), ("--max", "-1")]
 )
-def test_wrong_options_are_refused_by_name(prices, arguments):
+def test_invalid_options_are_refused_by_name(prices, arguments):
     done = prices(*arguments)
     assert done.returncode == 2
     assert arguments[0] in done.stderr
 
 
-def test_a_file_comes_in_is_said_to_be_known_and_changes_the_list(prices, tmp_path):
+def test_imported_file_changes_the_list_and_a_second_import_changes_nothing(prices, tmp_path):
     file = tmp_path / "offer.csv"
     file.write_text(HEAD + "aws,us-west-2,g6.xlarge,on_demand,0.79,2026-11-01,our offer\n")
     first, again = prices("import", file), prices("import", file)
@@ -116,7 +116,7 @@ def test_a_file_comes_in_is_said_to_be_known_and_changes_the_list(prices, tmp_pa
     assert json.loads(past.stdout)["offers"][0]["usd_per_hour"] > 0.79
 
 
-def test_what_is_set_apart_is_said_by_check_and_can_be_accepted(prices):
+def test_set_apart_prices_are_counted_by_check_and_can_be_accepted(prices):
     text = HEAD + "".join(
         f"aws,us-west-2,g6.xlarge,{purchase},0.80,2026-11-01,our offer\n"
         for purchase in ("on_demand", "spot")
@@ -133,7 +133,7 @@ def test_what_is_set_apart_is_said_by_check_and_can_be_accepted(prices):
     one_line(prices("check"), 1, "1 suspicious prices")
 
 
-def test_a_store_that_is_not_there_is_one_line(clean_env, tmp_path):
+def test_missing_store_is_reported_in_one_line(clean_env, tmp_path):
     for arguments in (["--gpu", "t4"], ["status"], ["check"]):
         done = subprocess.run(
             [sys.executable, "-m", "gpufleet", "prices", *arguments], cwd=tmp_path, capture_output=True, text=True,
@@ -145,26 +145,26 @@ def test_a_store_that_is_not_there_is_one_line(clean_env, tmp_path):
         assert not (tmp_path / "none.db").exists()
 
 
-def test_an_empty_source_is_refused_unless_the_caller_gives_one(prices):
+def test_empty_source_is_refused_unless_given_as_an_option(prices):
     text = HEAD + "aws,us-west-2,g6.xlarge,on_demand,0.8,2026-11-01,\n"
     one_line(prices("import", "-", stdin=text), 2, "standard input:2: source: is empty")
     assert prices("import", "-", "--source", "our offer", stdin=text).returncode == 0
 
 
-def test_what_is_set_apart_tells_how_to_take_it(prices):
+def test_set_apart_prices_are_printed_with_the_option_to_accept_them(prices):
     text = HEAD + "aws,us-west-2,g6.xlrage,on_demand,0.8,2031-01-01,our offer\n"
     done = prices("import", "-", stdin=text)
     assert "1 set apart; to import them anyway: --accept future --accept unknown-machine" in done.stdout
     assert "unknown aws machine g6.xlrage; did you mean g6.xlarge?" in done.stdout
 
 
-def test_a_refused_file_leaves_no_store_behind(prices, tmp_path):
+def test_refused_file_creates_no_store(prices, tmp_path):
     text = HEAD + "aws,us-west-2,g6.xlarge,on_demand,-1,2026-11-01,our offer\n"
     one_line(prices("import", "-", stdin=text), 2, "standard input:2: usd_per_hour: -1 is negative")
     assert not (tmp_path / "store").exists()
 
 
-def test_status_says_age_coverage_sources_and_what_was_set_apart(prices):
+def test_status_shows_age_coverage_sources_and_set_apart_prices(prices):
     text = HEAD + "aws,us-west-2,g6.xlarge,on_demand,0.0,2026-11-01,our offer\n"
     prices("import", "-", stdin=text)
     done = prices("status")
@@ -178,7 +178,7 @@ def test_status_says_age_coverage_sources_and_what_was_set_apart(prices):
     assert document["unfinished"] == []
 
 
-def test_without_a_store_the_snapshot_answers_and_an_import_says_where_it_could_go(prices):
+def test_without_a_store_status_uses_embedded_prices_and_import_is_refused(prices):
     done = prices("status", store=False)
     assert "only the embedded prices are used" in done.stdout
     one_line(
@@ -188,18 +188,18 @@ def test_without_a_store_the_snapshot_answers_and_an_import_says_where_it_could_
     )
 
 
-def test_the_shipped_prices_pass_every_check(prices):
+def test_shipped_prices_pass_every_check(prices):
     done = prices("check")
     assert (done.returncode, done.stdout) == (0, "nothing found\n")
 
 
-def test_a_broken_store_is_the_environment_s_fault(prices, tmp_path):
+def test_broken_store_exits_with_3(prices, tmp_path):
     (tmp_path / "store").mkdir()
     (tmp_path / "store/prices.db").write_text("something else entirely" * 100)
     one_line(prices(), 3, "is not a price store")
 
 
-def test_a_part_is_found_where_machines_are_asked_for(prices):
+def test_part_price_is_found_by_the_machine_option(prices):
     done = prices("--machine", "ebs:gp3", "--region", "us-east-1", store=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[1].split()[:5] == ["ebs:gp3", "gib", "aws", "us-east-1", "on_demand"]

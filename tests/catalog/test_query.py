@@ -8,13 +8,13 @@ from gpufleet import catalog
 from gpufleet.errors import InputError
 
 
-def test_price_carries_its_source_and_date():
+def test_price_has_its_source_and_date():
     price = catalog.find_price("aws", "us-east-1", "p4d.24xlarge", "on_demand")
     assert (price.usd_per_hour, price.unit, price.confidence) == (21.957642, "machine", "high")
     assert (price.as_of, price.source) == ("2026-07-06", "karpenter-aws-v1.14.1")
 
 
-def test_stale_reserved_price_is_no_price():
+def test_stale_reserved_price_is_ignored():
     assert catalog.find_price("aws", "us-east-1", "p4d.24xlarge", "reserved_1y") is None
     assert catalog.find_price("aws", "us-east-1", "g5.2xlarge", "reserved_1y") is not None
 
@@ -27,7 +27,7 @@ def test_stale_reserved_price_is_no_price():
         ("aws", "us-east-1", "p4d.24xlarge", "barter"),
     ],
 )
-def test_what_is_not_known_has_no_price(key):
+def test_unknown_region_cloud_or_purchase_has_no_price(key):
     assert catalog.find_price(*key) is None
 
 
@@ -41,18 +41,18 @@ def test_what_is_not_known_has_no_price(key):
         ("azure", "eastus", "Standard_NC4as_T4_v3", "on_demand", 0.526),
     ],
 )
-def test_prices_of_the_shipped_stacks(cloud, region, machine, purchase, usd_per_hour):
+def test_prices_of_the_shipped_stacks_are_known(cloud, region, machine, purchase, usd_per_hour):
     assert catalog.find_price(cloud, region, machine, purchase).usd_per_hour == pytest.approx(
         usd_per_hour, rel=1e-5
     )
 
 
-def test_undated_card_is_of_low_confidence():
+def test_undated_card_price_has_low_confidence():
     price = catalog.find_part_price("gcp", "us-central1", "accelerator:nvidia-tesla-t4")
     assert (price.usd_per_hour, price.as_of, price.as_of_date, price.confidence) == (0.35, None, None, "low")
 
 
-def test_monthly_part_is_given_per_hour():
+def test_monthly_part_price_is_converted_to_hours():
     price = catalog.find_part_price("gcp", "us-central1", "pd-balanced")
     assert price.unit == "gib"
     assert price.usd_per_hour * 730 == pytest.approx(0.10)
@@ -74,11 +74,11 @@ def test_part_without_a_source_has_no_price():
         ("azure", "eastus", "public_ipv4", 3.65),
     ],
 )
-def test_parts_of_the_stacks(cloud, region, part, usd_per_month):
+def test_part_prices_of_the_shipped_stacks_are_known(cloud, region, part, usd_per_month):
     assert catalog.find_part_price(cloud, region, part).usd_per_hour * 730 == pytest.approx(usd_per_month)
 
 
-def test_address_of_a_spot_machine_costs_half_on_gcp():
+def test_address_of_a_gcp_spot_machine_costs_half():
     assert catalog.find_part_price("gcp", "us-central1", "public_ipv4", "spot").usd_per_hour == 0.0025
 
 
@@ -93,17 +93,17 @@ def test_machine_is_found_with_and_without_its_cloud():
     assert (card.model, card.count, card.memory_gib) == ("A100 SXM4 40GB", 8, 40)
 
 
-def test_unknown_machine_names_close_ones():
+def test_unknown_machine_is_refused_with_suggestions():
     with pytest.raises(InputError, match=r"unknown aws machine 'p4d.24xlarg'; did you mean p4d.24xlarge"):
         catalog.get_machine("p4d.24xlarg", "aws")
 
 
-def test_machine_of_another_cloud_says_whose_it_is():
+def test_machine_of_another_cloud_is_refused_with_its_cloud():
     with pytest.raises(InputError, match="is a machine of azure"):
         catalog.get_machine("Standard_NC4as_T4_v3", "aws")
 
 
-def test_retired_machine_names_its_date_and_substitutes():
+def test_retired_machine_is_reported_with_date_and_substitutes():
     with pytest.raises(
         InputError, match=r"retired by azure on 2025-09-30; use Standard_NC4as_T4_v3, Standard_NV36"
     ):
@@ -111,7 +111,7 @@ def test_retired_machine_names_its_date_and_substitutes():
     assert catalog.find_retirement("Standard_NC6s_v3").retired == date(2025, 9, 30)
 
 
-def test_regions_with_a_machine():
+def test_regions_with_a_machine_are_listed():
     assert catalog.list_machine_regions("gcp", "a2-megagpu-16g") == (
         "asia-southeast1",
         "europe-west4",

@@ -11,7 +11,7 @@ from gpufleet.catalog.table import load_rows
 ADDRESS = re.compile(r"https?://\S+\.\S+|pip package \S+==\S+|GitHub text search( for|:) .+|README\.md")
 
 
-def test_every_filled_field_has_a_source_and_none_is_recalled():
+def test_every_filled_field_has_a_source_that_is_not_recalled():
     report = catalog.build_field_report()
     assert report.unsourced == ()
     assert set(report.by_kind) <= set(KINDS)
@@ -35,7 +35,7 @@ def test_every_empty_field_is_listed_with_its_reason():
         assert not lacking & absent
 
 
-def test_what_a_part_cannot_do_is_no_want_of_a_source():
+def test_absent_feature_does_not_count_as_a_missing_source():
     report = catalog.build_field_report()
     assert "bandwidth_gb_s" in report.empty["Instinct MI300A"]  # its only figure is a wrong one
     assert "int8_tops_dense" in report.empty["B300"]  # sources disagree
@@ -46,7 +46,7 @@ def test_what_a_part_cannot_do_is_no_want_of_a_source():
     assert "L4" not in report.shared
 
 
-def test_a_field_without_a_source_would_be_reported():
+def test_field_without_a_source_is_reported():
     part = {"name": "Nova 1", "vendor": "Nova", "kind": "gpu_datacenter", "tdp_w": "75", "pcie_gen": ""}
     report = count_fields_by_source([part], {}, [])
     assert report.unsourced == (("Nova 1", "tdp_w"),)
@@ -55,7 +55,7 @@ def test_a_field_without_a_source_would_be_reported():
 
 
 @pytest.mark.parametrize("source", catalog.load_sources().values(), ids=lambda source: source.id)
-def test_a_source_can_be_gone_to(source):
+def test_source_has_title_address_and_date(source):
     assert source.kind in KINDS
     assert source.title
     assert ADDRESS.fullmatch(source.address)
@@ -70,7 +70,7 @@ def test_every_source_is_used():
     assert used == set(catalog.load_sources())
 
 
-def test_what_is_computed_states_its_formula():
+def test_computed_field_states_its_formula():
     """A multiple names its factor and what is multiplied; a classification names its rule's place."""
     computed = [
         each.how
@@ -82,14 +82,14 @@ def test_what_is_computed_states_its_formula():
     assert all(re.search(r"\d", how) for how in computed)
 
 
-def test_an_accelerator_names_its_sources():
+def test_accelerator_names_its_sources():
     part = catalog.get_accelerator("L4")
     assert "nvidia-smi" in part.source
     assert part.as_of >= "2025"
     assert catalog.load_field_sources()["L4"]["usable_gib"].source.kind == "measurement"
 
 
-def test_usable_shares_are_of_a_documented_kind():
+def test_usable_memory_shares_have_source_and_method():
     for row in load_rows("usable_shares.csv"):
         assert row["source"] in catalog.load_sources()
         assert row["how"]

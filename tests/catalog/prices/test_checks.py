@@ -83,7 +83,7 @@ SILENT = {
 
 
 @pytest.mark.parametrize("name", FIRES)
-def test_a_check_fires_on_its_mistake(name):
+def test_check_detects_its_mistake(name):
     rows, known = FIRES[name]
     findings = [each for each in check_prices(rows, known) if each.code == name.split(",")[0]]
     assert len(findings) == 1, findings
@@ -91,7 +91,7 @@ def test_a_check_fires_on_its_mistake(name):
 
 
 @pytest.mark.parametrize("code", SILENT)
-def test_a_check_is_silent_beside_its_mistake(code):
+def test_check_accepts_a_correct_price_similar_to_its_mistake(code):
     assert [each for each in check_prices(SILENT[code], CheckContext()) if each.code == code] == []
 
 
@@ -109,28 +109,28 @@ def test_a_check_is_silent_beside_its_mistake(code):
         (price(4.0, "spot"), CheckContext(prices={(*KEY[:3], "spot"): (1.0, "2026-01-01")})),
     ],
 )
-def test_what_is_known_excuses_or_does_not_apply(row, known):
+def test_known_facts_prevent_a_finding(row, known):
     known = replace(known, today=date(2027, 12, 1))
     assert list(check_prices([row], known)) == []
 
 
-def test_real_cuts_and_real_moves_of_spot_pass():
+def test_real_price_cuts_and_spot_changes_are_accepted():
     cut = CheckContext(prices={KEY: (98.32, "2025-05-28")})
     assert list(check_prices([price(55.04)], cut)) == []
     moved = CheckContext(prices={(*KEY[:3], "spot"): (62.41, "2024-06-01")})
     assert list(check_prices([price(20.4, "spot")], moved)) == []
 
 
-def test_every_check_has_a_case_of_each_kind_and_words_of_its_own():
+def test_every_check_has_a_positive_and_a_negative_case():
     assert {name.split(",")[0] for name in FIRES} == set(CHECKS) == set(CODES)
     assert set(SILENT) <= set(CHECKS)
 
 
-def test_the_catalogue_that_we_ship_passes_its_own_checks(path):
+def test_shipped_prices_pass_their_checks(path):
     assert check_current_prices() == []
 
 
-def test_what_is_known_comes_from_our_data():
+def test_check_context_is_loaded_from_packaged_data():
     known = load_check_context(None, {("gcp", "a2-megagpu-16g")})
     assert known.prices["gcp", "us-central1", "a2-megagpu-16g", "spot"] == (29.25568, "2026-07-30")
     assert known.accelerators["gcp", "a2-megagpu-16g"] == 16
@@ -139,7 +139,7 @@ def test_what_is_known_comes_from_our_data():
     assert load_context_without_prices().prices == {}
 
 
-def test_where_machines_are_offered_agrees_with_where_we_price_them():
+def test_priced_machines_are_offered_in_their_region():
     offered = load_context_without_prices().offered
     for cloud, region, machine, _ in table.load_prices():
         if (cloud, machine) in offered:
@@ -151,7 +151,7 @@ def test_where_machines_are_offered_agrees_with_where_we_price_them():
     purchase=st.sampled_from(["spot", "reserved_1y", "reserved_3y", "dws_flex"]),
     factor=st.floats(0.5, 2.0),
 )
-def test_judging_never_fails_and_does_not_depend_on_the_order(usds, purchase, factor):
+def test_checks_never_fail_and_do_not_depend_on_the_row_order(usds, purchase, factor):
     rows = [*across(usds, purchase=purchase), *across([usd * factor for usd in usds])]
     findings = {(each.code, each.row) for each in check_prices(rows, CheckContext())}
     assert findings == {(each.code, each.row) for each in check_prices(rows[::-1], CheckContext())}
@@ -223,7 +223,7 @@ BOUNDS = [
 
 
 @pytest.mark.parametrize(("rows", "known", "code", "count"), BOUNDS)
-def test_a_check_holds_to_its_bound(rows, known, code, count):
+def test_check_fires_exactly_at_its_bound(rows, known, code, count):
     known = replace(known, today=date(2027, 12, 1))
     assert sum(each.code == code for each in check_prices(rows, known)) == count
 
@@ -247,12 +247,12 @@ def test_a_check_holds_to_its_bound(rows, known, code, count):
         ([price(700.0)], CheckContext(), "700 is a filler, not a price"),
     ],
 )  # fmt: skip
-def test_a_finding_says_what_it_saw_and_what_it_expected(rows, known, reason):
+def test_finding_names_observed_and_expected_value(rows, known, reason):
     known = replace(known, today=date(2027, 12, 1))
     assert [each.reason for each in check_prices(rows, known)] == [reason]
 
 
-def test_a_price_of_the_same_lot_comes_before_the_known_one():
+def test_spot_price_is_compared_with_the_same_batch_before_the_stored_price():
     dearer = CheckContext(prices={KEY: (1.0, "2026-01-01")})
     rows = [price(10.0), price(5.0, "spot")]
     assert not [each for each in check_prices(rows, dearer) if each.code == "spot-not-cheaper"]

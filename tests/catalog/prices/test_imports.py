@@ -24,7 +24,7 @@ def rows(path, **more):
     }
 
 
-def test_skypilot_aws_takes_the_median_of_the_zones_that_have_a_market(cases):
+def test_skypilot_aws_price_is_the_median_of_zones_with_a_spot_market(cases):
     rows_by_key = rows(cases / "skypilot-aws.csv")
     assert (
         rows_by_key["us-east-2", "a1.2xlarge", "spot", "none"].usd_per_hour == 0.1056
@@ -43,14 +43,14 @@ def test_skypilot_aws_takes_the_median_of_the_zones_that_have_a_market(cases):
     assert ("us-east-1", "p4d.24xlarge", "spot", "none") not in rows_by_key
 
 
-def test_skypilot_aws_s_mistakes_are_set_apart(store, cases):
+def test_suspicious_skypilot_aws_prices_are_set_apart(store, cases):
     summary = import_prices(store, load_price_file(cases / "skypilot-aws.csv"))
     set_apart = {(each.code, each.row.item, each.row.region) for each in summary.findings}
     assert set_apart == {("spot-not-cheaper", "a1.2xlarge", "us-east-1")}
     assert summary.set_apart == 1
 
 
-def test_skypilot_gcp_puts_hosts_and_cards_together(cases):
+def test_skypilot_gcp_price_is_the_sum_of_host_and_cards(cases):
     rows_by_key = rows(cases / "skypilot-gcp.csv")
     complete_machine = rows_by_key["us-central1", "g2-standard-48", "on_demand", "none"]
     assert complete_machine.usd_per_hour == pytest.approx(1.76066 + 2.24016)
@@ -65,7 +65,7 @@ def test_skypilot_gcp_puts_hosts_and_cards_together(cases):
     assert rows_by_key["us-central1", "a2-highgpu-1g", "on_demand", "none"].usd_per_hour == 0.73948
 
 
-def test_skypilot_gcp_s_halves_and_sentinels_are_set_apart(store, cases):
+def test_skypilot_gcp_prices_without_cards_and_placeholders_are_set_apart(store, cases):
     summary = import_prices(store, load_price_file(cases / "skypilot-gcp.csv"))
     findings = {(each.code, each.row.item, each.row.purchase) for each in summary.findings}
     assert {
@@ -77,14 +77,14 @@ def test_skypilot_gcp_s_halves_and_sentinels_are_set_apart(store, cases):
     assert catalog.find_price("gcp", "us-central1", "a2-highgpu-1g", "on_demand").usd_per_hour > 3
 
 
-def test_skypilot_azure_is_known_by_its_regions(cases):
+def test_skypilot_azure_file_is_recognised_by_its_regions(cases):
     rows_by_key = rows(cases / "skypilot-azure.csv")
     assert {row.cloud for row in rows_by_key.values()} == {"azure"}
     assert rows_by_key["eastus", "Basic_A0", "spot", "none"].usd_per_hour == 0.0126
     assert ("eastus", "Standard_B12ms", "spot", "none") not in rows_by_key
 
 
-def test_a_skypilot_file_that_could_be_anyones_asks_whose(tmp_path):
+def test_skypilot_file_without_a_recognisable_cloud_asks_for_it(tmp_path):
     head = "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,Price,SpotPrice,Region"
     file = tmp_path / "vms.csv"
     file.write_text(f"{head}\nbox,,,1,1,0.1,,EU WEST 1\n")
@@ -96,7 +96,7 @@ def test_a_skypilot_file_that_could_be_anyones_asks_whose(tmp_path):
     assert load_price_file(tmp_path / "aws/vms.csv").rows[0].cloud == "aws"
 
 
-def test_gpuhunt_csv_needs_to_be_told_whose_it_is_unless_its_name_does(cases, tmp_path):
+def test_gpuhunt_csv_needs_a_cloud_unless_the_file_name_has_it(cases, tmp_path):
     rows_by_key = rows(cases / "gpuhunt-aws.csv", origin=Origin(cloud="aws", as_of="2026-11-01"))
     assert rows_by_key["us-east-1", "g5.2xlarge", "spot", "none"].usd_per_hour == 0.51
     assert rows_by_key["us-east-1", "c6g.large", "on_demand", "none"].facts == MachineFacts(2, 4.0, "arm64")
@@ -108,7 +108,7 @@ def test_gpuhunt_csv_needs_to_be_told_whose_it_is_unless_its_name_does(cases, tm
         load_price_file(cases / "gpuhunt-aws.csv")
 
 
-def test_gpuhunt_json_takes_zones_together_and_keeps_attached_cards_apart(cases):
+def test_gpuhunt_json_merges_zones_and_leaves_out_attached_cards(cases):
     rows_by_key = rows(cases / "gpuhunt-gcp.json")
     assert rows_by_key["us-central1", "g2-standard-4", "on_demand", "none"].usd_per_hour == pytest.approx(
         0.71
@@ -117,7 +117,7 @@ def test_gpuhunt_json_takes_zones_together_and_keeps_attached_cards_apart(cases)
     assert rows_by_key["us-central1", "n1-standard-8+1xT4", "on_demand", "none"].usd_per_hour == 0.73
 
 
-def test_gpuhunt_s_archive_is_a_zip_of_its_files(cases, tmp_path):
+def test_gpuhunt_zip_archive_is_read(cases, tmp_path):
     archive = tmp_path / "catalog.zip"
     with zipfile.ZipFile(archive, "w") as archive_content:
         archive_content.write(cases / "gpuhunt-aws.csv", "aws.csv")
@@ -127,7 +127,7 @@ def test_gpuhunt_s_archive_is_a_zip_of_its_files(cases, tmp_path):
     assert price_rows[0].where.endswith("catalog.zip!aws.csv:2")
 
 
-def test_gpuhunt_itself_writes_what_we_read(tmp_path):
+def test_files_written_by_gpuhunt_are_read(tmp_path):
     storage = pytest.importorskip("gpuhunt._internal.storage")
     from gpuhunt import AcceleratorVendor, CatalogItem
 
@@ -142,7 +142,7 @@ def test_gpuhunt_itself_writes_what_we_read(tmp_path):
     assert row.facts == MachineFacts(192, 2048.0, "x86_64", "H100 SXM5 80GB", 8, 80.0)
 
 
-def test_plain_columns_know_months_parts_and_ways_to_pay(cases, store):
+def test_plain_csv_supports_months_parts_and_purchase_kinds(cases, store):
     rows_by_key = rows(cases / "plain.csv")
     assert rows_by_key["us-east-1", "g5.2xlarge", "on_demand", "none"].usd_per_hour == pytest.approx(1.212)
     assert rows_by_key["us-east-1", "g5.2xlarge", "savings_plan_3y", "none"].usd_per_hour == 0.5
@@ -157,7 +157,7 @@ def test_plain_columns_know_months_parts_and_ways_to_pay(cases, store):
     assert catalog.find_price("aws", "us-east-1", "g5.2xlarge", "reserved_1y").usd_per_hour == 0.75
 
 
-def test_our_own_data_files_can_be_read_back(path):
+def test_packaged_price_files_can_be_imported(path):
     for name in ("prices.csv", "parts.csv"):
         file = path.parent / name
         file.write_text(packaged_text("gpufleet.catalog", f"data/{name}"))
@@ -195,7 +195,7 @@ GOOD = "aws,us-east-1,g5.2xlarge,on_demand,1.3,2026-11-01,x1\n"
         ('[{"instance_name": "a", "location": "b", "price": 1, "spot": "maybe"}]', "no column cpu"),
     ],
 )
-def test_a_wrong_file_is_refused_in_one_line_with_its_place(tmp_path, text, message):
+def test_invalid_file_is_refused_in_one_line_with_its_place(tmp_path, text, message):
     file = tmp_path / "prices.csv"
     file.write_text(text)
     with pytest.raises(InputError, match=message) as caught:
@@ -204,26 +204,26 @@ def test_a_wrong_file_is_refused_in_one_line_with_its_place(tmp_path, text, mess
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00bytes!", b"a,b\n\0,1\n"])
-def test_a_file_that_is_no_text_is_refused(tmp_path, content):
+def test_binary_file_is_refused(tmp_path, content):
     (tmp_path / "picture.png").write_bytes(content)
     with pytest.raises(InputError, match=r"is not text|NUL"):
         load_price_file(tmp_path / "picture.png")
 
 
-def test_a_folder_and_a_missing_file_are_refused(tmp_path):
+def test_folder_and_missing_file_are_refused(tmp_path):
     with pytest.raises(InputError, match="Is a directory"):
         load_price_file(tmp_path)
     with pytest.raises(InputError, match="No such file"):
         load_price_file(tmp_path / "none.csv")
 
 
-def test_formats_and_codes_are_named():
+def test_formats_are_listed_and_unknown_finding_codes_refused():
     assert FORMATS == ("auto", "skypilot", "gpuhunt", "plain")
     with pytest.raises(InputError, match="no check has the code 'all'"):
         check_finding_codes(["jump", "all"])
 
 
-def test_a_file_with_windows_line_ends_and_a_mark_reads_the_same(tmp_path):
+def test_windows_line_endings_and_byte_order_mark_are_accepted(tmp_path):
     (tmp_path / "unix.csv").write_text(HEAD + GOOD)
     (tmp_path / "windows.csv").write_bytes(b"\xef\xbb\xbf" + (HEAD + GOOD).replace("\n", "\r\n").encode())
     assert [row.key for row in load_price_file(tmp_path / "unix.csv").rows] == [
@@ -231,7 +231,7 @@ def test_a_file_with_windows_line_ends_and_a_mark_reads_the_same(tmp_path):
     ]
 
 
-def test_json_with_a_list_inside_is_read_too(cases, tmp_path):
+def test_json_with_a_nested_list_is_read(cases, tmp_path):
     inner = json.loads((cases / "gpuhunt-gcp.json").read_text())
     (tmp_path / "gcp.json").write_text(json.dumps({"items": inner}))
     assert len(load_price_file(tmp_path / "gcp.json").rows) == 3
@@ -241,7 +241,7 @@ def test_json_with_a_list_inside_is_read_too(cases, tmp_path):
     "name", ["=cmd|' /C calc'!A0", "+1+cmd", "-2+3", "@SUM(A1)", "p4d\x1b[2J", "p4d\u202e", "p4d\u200b"]
 )
 @pytest.mark.parametrize("column", ["machine", "region", "source"])
-def test_a_formula_or_an_escape_in_a_name_refuses_the_file_with_its_place(tmp_path, column, name):
+def test_formula_or_escape_sequence_in_a_name_is_refused_with_its_place(tmp_path, column, name):
     columns = HEAD.strip().split(",")
     row = dict(zip(columns, GOOD.strip().split(","), strict=True)) | {column: f'"{name}"'}
     path = tmp_path / "prices.csv"
@@ -253,7 +253,7 @@ def test_a_formula_or_an_escape_in_a_name_refuses_the_file_with_its_place(tmp_pa
     assert str(caught.value).isprintable()
 
 
-def test_a_formula_in_json_is_refused_with_its_place(tmp_path):
+def test_formula_in_json_is_refused_with_its_place(tmp_path):
     offer = {"cloud": "aws", "region": "us-east-1", "machine": "=A1", "purchase": "spot", "usd_per_hour": 1}
     path = tmp_path / "prices.json"
     path.write_text(json.dumps([offer | {"source": "x"}]))

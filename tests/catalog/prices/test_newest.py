@@ -43,7 +43,7 @@ class Store:
         ("", None, date(2020, 1, 1), 1.0),
     ],
 )
-def test_the_newer_price_is_used(monkeypatch, embedded_day, stored_day, on_date, usd):
+def test_newest_price_before_the_date_is_used(monkeypatch, embedded_day, stored_day, on_date, usd):
     embedded = {} if embedded_day is None else {KEY: build_price(1.0, embedded_day or None)}
     store = Store(None if stored_day is None else (build_price(2.0, stored_day), stored_day))
     monkeypatch.setattr(query.table, "load_prices", lambda: embedded)
@@ -73,7 +73,7 @@ def build_offer(usd, cards=0, **where):
         ({"count": 16, "compare_by": "accelerator"}, 8, 160.0),
     ],
 )
-def test_what_offers_are_compared_by(options, cards, usd):
+def test_offer_is_compared_by_hour_or_by_accelerator(options, cards, usd):
     assert OfferFilter(**options).comparison_cost(build_offer(80.0, cards)) == usd
 
 
@@ -88,11 +88,11 @@ def test_what_offers_are_compared_by(options, cards, usd):
         ({"max_usd_per_hour": 9.99, "compare_by": "accelerator"}, False),
     ],
 )  # fmt: skip
-def test_offer_filter_matches_by_each_field(options, expected):
+def test_offer_filter_matches_each_field(options, expected):
     assert OfferFilter(**options).matches(build_offer(80.0, 8)) is expected
 
 
-def test_a_machine_without_cards_cannot_be_compared_by_them():
+def test_machine_without_cards_cannot_be_compared_by_accelerator():
     cardless = build_offer(1.0)
     assert [
         OfferFilter(**each).matches(cardless) for each in ({}, {"count": 1}, {"compare_by": "accelerator"})
@@ -113,7 +113,7 @@ def test_a_machine_without_cards_cannot_be_compared_by_them():
         ("a2-megagpu-16g", "aws", "a2-megagpu-16g is a machine of gcp"),
     ],
 )
-def test_an_unknown_machine_says_what_might_be_meant(name, cloud, message):
+def test_unknown_machine_is_refused_with_suggestions(name, cloud, message):
     with pytest.raises(query.InputError) as caught:
         query.get_machine(name, cloud)
     assert message in str(caught.value)
@@ -123,11 +123,11 @@ def test_an_unknown_machine_says_what_might_be_meant(name, cloud, message):
     ("names", "text"),
     [(["a"], "a"), (["a", "b"], "a or b"), (["a", "b", "c"], "a, b or c")],
 )
-def test_alternatives_are_joined(names, text):
+def test_alternatives_are_joined_with_commas_and_or(names, text):
     assert query._join_alternatives(names) == text
 
 
-def test_a_long_list_is_cut_and_counted():
+def test_long_list_is_truncated_and_counted():
     assert query._format_names(["b", "a"]) == "a, b"
     assert query._format_names(list("gfedcba")) == "a, b, c, d, e, f and 1 more"
     assert query._format_names(list("fedcba")) == "a, b, c, d, e, f"

@@ -21,7 +21,7 @@ def listed(**options):
     ]
 
 
-def test_offers_are_cheapest_first_by_machine_or_by_accelerator(path):
+def test_offers_are_sorted_by_machine_or_accelerator_price(path):
     by_machine = list(catalog.search_offers(accelerator="a100", purchase="on_demand"))
     prices = [offer.price.usd_per_hour for offer in by_machine]
     assert prices == sorted(prices)
@@ -59,19 +59,19 @@ def test_a_limit_gives_the_same_first_offers(store):
         assert listed(limit=7, **options) == listed(**options)[:7]
 
 
-def test_count_buys_whole_machines(path):
+def test_requested_count_is_rounded_up_to_complete_machines(path):
     eight = next(catalog.search_offers(accelerator="h100", count=8, purchase="on_demand", region="us-east-1"))
     nine = next(catalog.search_offers(accelerator="h100", count=9, purchase="on_demand", region="us-east-1"))
     assert eight.price.usd_per_hour == pytest.approx(55.04)
     assert nine.machine.name == "p5.4xlarge"  # nine single cards are cheaper than two of eight
 
 
-def test_max_usd_bounds_what_offers_are_compared_by(path):
+def test_maximum_price_applies_to_the_compared_price(path):
     assert max(usd for _, _, usd in listed(accelerator="l4", max_usd_per_hour=0.5)) <= 0.5
     assert listed(accelerator="h100", max_usd_per_hour=0.01) == []
 
 
-def test_offers_of_a_day_leave_out_what_was_not_known_then(store):
+def test_offers_of_a_date_exclude_later_prices(store):
     put(store, row(1.3, "2026-11-01"), row(1.1, "2025-01-01", source="old"))
     options = {"machine": "g5.2xlarge", "region": "us-east-1", "purchase": "on_demand"}
     assert listed(**options, on_date=date(2025, 2, 1)) == [("g5.2xlarge", "us-east-1", 1.1)]
@@ -94,18 +94,18 @@ def test_offers_of_a_day_leave_out_what_was_not_known_then(store):
         ("H100 SXM5 80GB", "H100 SXM5 80GB", True),
     ],
 )
-def test_accelerators_are_named_by_words(query, model, expected):
+def test_accelerator_is_matched_by_the_words_of_its_name(query, model, expected):
     assert matches_accelerator(query, model) is expected
 
 
-def test_an_unknown_accelerator_is_refused_and_a_known_one_without_offers_is_not(path):
+def test_unknown_accelerator_is_refused_and_known_one_without_offers_is_not(path):
     with pytest.raises(InputError, match="unknown accelerator 'volta 9000'"):
         check_accelerator_name("volta 9000")
     check_accelerator_name("GeForce RTX 4090")
     assert listed(accelerator="GeForce RTX 4090") == []
 
 
-def test_spot_is_compared_with_the_cheapest_commitment(path):
+def test_spot_price_is_compared_with_the_cheapest_commitment(path):
     spot = list(
         catalog.search_offers(cloud="gcp", machine="a2-megagpu-16g", purchase="spot", region="europe-west4")
     )
@@ -119,7 +119,7 @@ def test_regions_of_a_machine_include_stored_ones(store):
     assert "mars-1" in catalog.list_machine_regions("aws", "g5.2xlarge")
 
 
-def test_comparing_by_accelerator_leaves_machines_without_one_out(store):
+def test_comparison_by_accelerator_excludes_machines_without_one(store):
     plain = ("aws", "mars-1", "zz.plain", "on_demand")
     put(store, row(0.1, key=plain, facts=MachineFacts(8, 64.0, "x86_64")))
     assert [name for name, *_ in listed(region="mars-1")] == ["zz.plain"]

@@ -31,7 +31,7 @@ def skypilot(path, order, region="us-central1"):
 @pytest.mark.parametrize(
     "order", [PAIRS, PAIRS[::-1], PAIRS[2:] + PAIRS[:2]], ids=["as is", "reversed", "turned"]
 )
-def test_each_google_machine_takes_the_price_of_its_own_cards(tmp_path, order):
+def test_google_machine_gets_the_price_of_its_own_cards(tmp_path, order):
     rows_by_key = skypilot(tmp_path / "gcp.csv", order)
     for host, price, _, count, cards in PAIRS:
         assert rows_by_key[host, "on_demand"].usd_per_hour == pytest.approx(price + cards)
@@ -40,14 +40,14 @@ def test_each_google_machine_takes_the_price_of_its_own_cards(tmp_path, order):
 
 
 @pytest.mark.parametrize("left_out", range(2))
-def test_a_machine_without_its_card_takes_none_of_a_sibling(tmp_path, left_out):
+def test_google_machine_without_its_card_gets_no_price_of_another_card(tmp_path, left_out):
     pairs = [list(pair) for pair in PAIRS[:2]]
     pairs[left_out][2] = "L4"
     rows_by_key = skypilot(tmp_path / "gcp.csv", pairs)
     assert rows_by_key[pairs[left_out][0], "on_demand"].usd_per_hour == pairs[left_out][1]
 
 
-def test_cards_of_another_region_are_not_taken(tmp_path):
+def test_card_price_of_another_region_is_not_used(tmp_path):
     host, price, card, count, cards = PAIRS[0]
     path = tmp_path / "gcp.csv"
     path.write_text(
@@ -69,11 +69,11 @@ CARDS = [
 
 
 @pytest.mark.parametrize(("raw", "memory", "catalog_name"), CARDS)
-def test_a_card_gets_its_own_name(raw, memory, catalog_name):
+def test_accelerator_name_is_translated_to_the_catalogue_name(raw, memory, catalog_name):
     assert translation.translate_accelerator(raw, memory) == catalog_name
 
 
-def test_a_card_that_nobody_knows_keeps_its_name():
+def test_unknown_accelerator_keeps_its_name():
     assert translation.translate_accelerator("Z9-Turbo", 7) == "Z9-Turbo"
 
 
@@ -88,7 +88,7 @@ def test_a_card_that_nobody_knows_keeps_its_name():
         ("eastus2", "azure", "eastus2"),
     ],
 )
-def test_a_zone_is_cut_to_its_region_on_google_only(location, cloud, region):
+def test_zone_is_shortened_to_its_region_for_google_only(location, cloud, region):
     assert translation.translate_region(location, cloud) == region
 
 
@@ -100,10 +100,10 @@ def test_a_zone_is_cut_to_its_region_on_google_only(location, cloud, region):
         ({"eastus", "westeurope", "uksouth", "eastus2"}, "azure"),
     ],
 )
-def test_regions_tell_the_cloud(regions, cloud):
+def test_cloud_is_detected_from_region_names(regions, cloud):
     assert translation.detect_cloud("prices", regions, "f.csv") == cloud
 
 
-def test_pairs_are_different():
+def test_prices_of_the_test_pairs_are_distinct():
     sums = [price + cards for _, price, _, _, cards in PAIRS]
     assert all(one != other for one, other in itertools.combinations(sums, 2))

@@ -25,7 +25,7 @@ EMBEDDED = 1.212
 NUMBERS = count()
 
 
-def test_without_a_store_the_embedded_price_answers(path, monkeypatch):
+def test_embedded_price_is_used_without_a_store(path, monkeypatch):
     path.unlink()
     with pytest.raises(InputError, match="no such price store; gpufleet prices import creates it"):
         catalog.find_price(*KEY)  # a mistyped path must not fall back to old prices
@@ -34,7 +34,7 @@ def test_without_a_store_the_embedded_price_answers(path, monkeypatch):
     assert not path.exists()
 
 
-def test_a_store_that_breaks_after_it_was_opened_is_one_line(store, path):
+def test_damaged_store_is_reported_in_one_line(store, path):
     put(store, row(1.3))
     store.close()
     content = bytearray(path.read_bytes())
@@ -46,7 +46,7 @@ def test_a_store_that_breaks_after_it_was_opened_is_one_line(store, path):
         put(broken, row(1.4), key="2")
 
 
-def test_a_price_of_a_day_to_come_is_set_apart_and_never_what_later_ones_are_compared_with(store):
+def test_price_of_a_future_date_is_set_apart_and_not_used_for_comparison(store):
     late = put(store, row(1.3, "2031-01-01"))
     assert ([each.code for each in late.findings], late.imported) == (["future"], 0)
     put(store, row(1.3, "2031-01-01"), key="2", accept=["future"])
@@ -54,7 +54,7 @@ def test_a_price_of_a_day_to_come_is_set_apart_and_never_what_later_ones_are_com
     assert [each.code for each in jumped.findings] == ["jump"]
 
 
-def test_status_never_tells_a_negative_age(store):
+def test_status_never_reports_a_negative_age(store):
     put(store, row(1.3, "2031-01-01"), accept=["future"])
     status = read_status()
     assert status.age_days(date(2026, 11, 21)) >= 0
@@ -79,7 +79,7 @@ def test_status_never_tells_a_negative_age(store):
         ),
     ],
 )
-def test_a_name_that_nobody_knows_is_set_apart_with_what_is_close(store, key, code, reason):
+def test_unknown_name_is_set_apart_with_a_suggestion(store, key, code, reason):
     summary = put(store, row(1.3, key=key), accept=())
     assert code in {each.code for each in summary.findings}
     assert (summary.imported, summary.set_apart) == (0, 1)
@@ -90,12 +90,12 @@ def test_a_name_that_nobody_knows_is_set_apart_with_what_is_close(store, key, co
 
 
 @pytest.mark.parametrize(("item", "unit"), [("ebs:gp3", "month"), ("ebs:gp3", "gb"), ("public_ipv4", "gib")])
-def test_a_unit_that_nothing_asks_for_is_set_apart(store, item, unit):
+def test_part_with_an_unexpected_unit_is_set_apart(store, item, unit):
     part = row(0.0001, key=("aws", "us-east-1", item, "on_demand"), kind="part", unit=unit)
     assert "unknown-unit" in {each.code for each in put(store, part).findings}
 
 
-def test_a_newer_price_outranks_the_embedded_one_and_history_stays(store):
+def test_newer_price_takes_precedence_over_the_embedded_one_and_history_is_kept(store):
     put(store, row(1.3, "2026-11-01"), row(1.1, "2026-09-01", source="older"))
     assert catalog.find_price(*KEY).usd_per_hour == 1.3
     assert catalog.find_price(*KEY, on_date=date(2026, 10, 31)).usd_per_hour == 1.1
@@ -103,7 +103,7 @@ def test_a_newer_price_outranks_the_embedded_one_and_history_stays(store):
     assert catalog.find_price(*KEY, on_date=date(2020, 1, 1)) is None
 
 
-def test_an_older_price_does_not_outrank_the_embedded_one(store):
+def test_older_price_does_not_replace_the_embedded_one(store):
     put(store, row(1.5, "2026-07-05"))
     assert catalog.find_price(*KEY).usd_per_hour == EMBEDDED
     assert (
@@ -112,12 +112,12 @@ def test_an_older_price_does_not_outrank_the_embedded_one(store):
     )
 
 
-def test_on_the_same_day_what_was_imported_wins(store):
+def test_imported_price_takes_precedence_on_the_same_day(store):
     put(store, row(1.25, "2026-07-06"))
     assert catalog.find_price(*KEY).usd_per_hour == 1.25
 
 
-def test_undated_is_oldest_and_of_low_confidence(store):
+def test_undated_price_counts_as_oldest_with_low_confidence(store):
     other = ("aws", "us-east-1", "zz.large", "on_demand")
     put(store, row(9.0, ""), row(2.0, "", key=other))
     assert catalog.find_price(*KEY).usd_per_hour == EMBEDDED
@@ -125,20 +125,20 @@ def test_undated_is_oldest_and_of_low_confidence(store):
     assert (price.usd_per_hour, price.as_of, price.confidence) == (2.0, None, "low")
 
 
-def test_parts_are_kept_beside_machines(store):
+def test_parts_are_stored_separately_from_machines(store):
     put(store, row(0.0001, key=("aws", "us-east-1", "ebs:gp3", "on_demand"), kind="part", unit="gib"))
     assert catalog.find_part_price("aws", "us-east-1", "ebs:gp3").usd_per_hour == 0.0001
     assert "ebs:gp3" not in {offer.machine.name for offer in catalog.search_offers(region="us-east-1")}
 
 
-def test_of_one_commitment_the_price_without_money_upfront_is_compared(store):
+def test_commitment_without_upfront_payment_is_preferred(store):
     reserved = (*KEY[:3], "reserved_1y")
     rows = [row(0.7, key=reserved, upfront="all", upfront_usd=6132.0), row(0.75, key=reserved)]
     put(store, *rows)
     assert catalog.find_price(*reserved).usd_per_hour == 0.75
 
 
-def test_nothing_of_a_run_shows_before_it_is_committed(store):
+def test_uncommitted_prices_are_invisible(store):
     run = store.write_batch("first", [row()], store.begin("test", "1"))
     assert catalog.find_price(*KEY).usd_per_hour == EMBEDDED
     assert store.resume("test") == run
@@ -148,21 +148,21 @@ def test_nothing_of_a_run_shows_before_it_is_committed(store):
         store.commit(run)
 
 
-def test_a_committed_run_cannot_be_abandoned(store):
+def test_committed_run_cannot_be_abandoned(store):
     run = put(store, row()).run
     store.abandon(run)
     assert catalog.find_price(*KEY).usd_per_hour == 1.3
     assert store.begin("test", "1").finished_at
 
 
-def test_a_finished_run_is_not_done_twice(store):
+def test_repeated_import_stores_nothing(store):
     first = put(store, row())
     again = put(store, row(99.0))
     assert (first.imported, first.repeated, again.imported, again.repeated) == (1, False, 1, True)
     assert catalog.find_price(*KEY).usd_per_hour == 1.3
 
 
-def test_a_batch_that_is_written_again_replaces_itself(store):
+def test_rewritten_batch_replaces_the_earlier_one(store):
     run = store.begin("test", "1")
     run = store.write_batch("page", [row(1.3)], run)
     run = store.write_batch("page", [row(1.4)], run)
@@ -170,12 +170,12 @@ def test_a_batch_that_is_written_again_replaces_itself(store):
     assert catalog.find_price(*KEY).usd_per_hour == 1.4
 
 
-def test_what_did_not_change_is_counted(store):
+def test_unchanged_prices_are_counted(store):
     put(store, row())
     assert put(store, row(), row(1.0, source="another"), key="2").unchanged == 1
 
 
-def test_suspicious_rows_are_set_apart_until_they_are_accepted(store):
+def test_suspicious_rows_are_set_apart_until_accepted(store):
     spot = (*KEY[:3], "spot")
     rows = [row(), row(1.3, key=spot)]
     summary = put(store, *rows)
@@ -203,14 +203,14 @@ def test_suspicious_rows_are_set_apart_until_they_are_accepted(store):
         ({"upfront": "most"}, "unknown upfront 'most'"),
     ],
 )
-def test_what_is_no_price_is_refused_and_nothing_is_staged(store, invalid, message):
+def test_invalid_price_is_refused_and_nothing_is_staged(store, invalid, message):
     run = store.begin("test", "1")
     with pytest.raises(InputError, match=message):
         store.write_batch("all", [row(), row(**invalid)], run)
     assert store.connection.execute("SELECT count(*) FROM staged").fetchone() == (0,)
 
 
-def test_another_program_s_file_and_a_newer_store_are_refused(tmp_path):
+def test_database_of_another_program_or_a_newer_version_is_refused(tmp_path):
     foreign = tmp_path / "foreign.db"
     with sqlite3.connect(foreign) as link:
         link.execute("CREATE TABLE songs (title)")
@@ -225,7 +225,7 @@ def test_another_program_s_file_and_a_newer_store_are_refused(tmp_path):
         Store(tmp_path / "new.db")
 
 
-def test_a_store_in_a_place_that_cannot_be_is_an_environment_fault(tmp_path):
+def test_store_path_that_cannot_exist_is_an_environment_fault(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(EnvironmentFault, match="cannot be"):
         Store(tmp_path / "file" / "prices.db")
@@ -281,9 +281,7 @@ def stored(path):
 
 
 @pytest.mark.parametrize("kill_at", [0, 3, -1], ids=["first batch", "later batch", "while committing"])
-def test_an_import_killed_in_the_middle_leaves_the_prices_whole_and_the_next_one_finishes(
-    path, tmp_path, kill_at
-):
+def test_killed_import_leaves_prices_complete_and_the_next_one_finishes(path, tmp_path, kill_at):
     file = catalogue(tmp_path)
     arguments = [sys.executable, "-c", KILLED, str(path), str(file), str(kill_at)]
     died = subprocess.run(arguments, check=False, timeout=60)
@@ -297,7 +295,7 @@ def test_an_import_killed_in_the_middle_leaves_the_prices_whole_and_the_next_one
     assert stored(path) == [400, 400]
 
 
-def test_two_imports_at_once_both_succeed(path, tmp_path):
+def test_two_concurrent_imports_succeed(path, tmp_path):
     file, other = catalogue(tmp_path), tmp_path / "other.csv"
     other.write_text(file.read_text().replace("zz", "yy"))
     code = KILLED.replace("kill_at < 0", "False")
@@ -309,7 +307,7 @@ def test_two_imports_at_once_both_succeed(path, tmp_path):
     assert stored(path) == [800, 800]
 
 
-def test_a_reader_is_not_disturbed_by_a_writer(path, store):
+def test_reader_is_not_blocked_by_a_writer(path, store):
     put(store, row())
     with Store(path) as other:
         run = other.begin("slow", "1")
@@ -321,7 +319,7 @@ def test_a_reader_is_not_disturbed_by_a_writer(path, store):
     assert catalog.find_price(*KEY).usd_per_hour == 1.35
 
 
-def test_a_busy_store_is_an_environment_fault(path, store, monkeypatch):
+def test_locked_store_is_an_environment_fault(path, store, monkeypatch):
     monkeypatch.setattr("gpufleet.catalog.prices.store.BUSY_TIMEOUT_S", 0.05)
     store.connection.execute("BEGIN IMMEDIATE")
     with Store(path) as other, pytest.raises(EnvironmentFault, match="cannot be written"):
@@ -341,7 +339,7 @@ PRICES = st.lists(
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(prices=PRICES, on=st.sampled_from([None, date(2025, 1, 1), date(2026, 7, 31), date(2026, 12, 1)]))
-def test_the_newest_price_not_after_the_day_wins_whatever_comes_in(tmp_path, monkeypatch, prices, on):
+def test_newest_price_before_the_date_is_used_for_any_import_order(tmp_path, monkeypatch, prices, on):
     path = tmp_path / f"{time.monotonic_ns()}-{next(NUMBERS)}.db"
     monkeypatch.setenv("GPUFLEET_PRICES", str(path))
     unique = {(day, source): usd for day, usd, source in prices}
@@ -366,7 +364,7 @@ def test_the_newest_price_not_after_the_day_wins_whatever_comes_in(tmp_path, mon
     path.unlink()
 
 
-def test_a_disk_that_fills_while_rows_are_staged_is_one_line_and_changes_nothing(store):
+def test_full_disk_is_reported_in_one_line_and_changes_nothing(store):
     pages = store.connection.execute("PRAGMA page_count").fetchone()[0]
     store.connection.execute(f"PRAGMA max_page_count = {pages}")  # SQLite answers as on a full disk
     many = [row(key=(KEY[0], f"region-{number}", *KEY[2:])) for number in range(500)]

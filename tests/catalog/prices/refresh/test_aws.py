@@ -101,7 +101,7 @@ def prices(batch):
     return {(row.item, row.purchase, row.upfront): row for row in batch.rows}
 
 
-def test_the_price_list_gives_on_demand_and_reservations(stubbed):
+def test_price_list_gives_on_demand_and_reserved_prices(stubbed):
     listed(stubbed, PRODUCTS[:3], PRODUCTS[3:])
     offered(stubbed, "p5.48xlarge", "g5.2xlarge")
     batch = AwsPriceList(stubbed, RegionOfferings(stubbed)).read(HOME, TODAY)
@@ -118,7 +118,7 @@ def test_the_price_list_gives_on_demand_and_reservations(stubbed):
     assert rows["p4d.24xlarge", "on_demand", "none"].facts.memory_gib == 1152
 
 
-def test_what_is_asked_of_the_price_list(stubbed):
+def test_price_list_request_has_the_expected_filters(stubbed):
     calls = []
     stubbed.clients["pricing"].meta.events.register(
         "provide-client-params.pricing.GetProducts", lambda params, **_: calls.append(copy.deepcopy(params))
@@ -133,7 +133,7 @@ def test_what_is_asked_of_the_price_list(stubbed):
     assert calls[1]["Filters"] != calls[0]["Filters"]
 
 
-def test_a_capacity_block_at_nothing_is_no_on_demand_price(stubbed):
+def test_capacity_block_price_of_zero_is_not_an_on_demand_price(stubbed):
     """Without ``marketoption`` p5.48xlarge also stands at 0.00: checked again, should the filter not hold."""
     listed(stubbed, [PRODUCTS[1], PRODUCTS[2]])
     offered(stubbed)
@@ -141,7 +141,7 @@ def test_a_capacity_block_at_nothing_is_no_on_demand_price(stubbed):
     assert batch.rows == ()
 
 
-def test_priced_but_not_offered_is_told(stubbed):
+def test_priced_but_not_offered_machine_is_reported(stubbed):
     listed(stubbed, PRODUCTS)
     offered(stubbed, "p5.48xlarge")
     rows = prices(AwsPriceList(stubbed, RegionOfferings(stubbed)).read(HOME, TODAY))
@@ -149,21 +149,21 @@ def test_priced_but_not_offered_is_told(stubbed):
     assert rows["p4d.24xlarge", "on_demand", "none"].offered is False
 
 
-def test_who_may_not_ask_what_is_offered_still_gets_prices(stubbed):
+def test_prices_are_read_without_permission_to_list_offerings(stubbed):
     listed(stubbed, PRODUCTS)
     stubbed.refuse("ec2", "describe_instance_type_offerings", "UnauthorizedOperation", 403)
     rows = prices(AwsPriceList(stubbed, RegionOfferings(stubbed)).read(HOME, TODAY))
     assert rows["p5.48xlarge", "on_demand", "none"].offered is None
 
 
-def test_two_prices_of_one_machine_leave_it_out():
+def test_machine_with_two_prices_is_left_out():
     reader = ProductReader(HOME, DAY.isoformat(), "a test")
     assert "g6.2xlarge" not in {row.item for row in reader.build_rows(PRODUCTS, None)}
     assert reader.left_out == ["aws us-east-1 g6.2xlarge on_demand: 2 prices of one kind"]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", "null"])
-def test_a_bad_entry_of_the_list_is_a_bad_page(stubbed, text):
+def test_invalid_entry_of_the_price_list_makes_the_source_unavailable(stubbed, text):
     stubbed.answer("pricing", "get_products", {"PriceList": [text]})
     with pytest.raises(SourceUnavailable):
         AwsPriceList(stubbed, RegionOfferings(stubbed)).read(HOME, TODAY)
@@ -177,7 +177,7 @@ def change(name, zone, usd, hour, product="Linux/UNIX"):
     }  # fmt: skip
 
 
-def test_spot_is_the_median_of_the_zones_last_prices(stubbed):
+def test_spot_price_is_the_median_of_the_latest_zone_prices(stubbed):
     history = [
         change("g5.2xlarge", "us-east-1a", "0.40", 2),
         change("g5.2xlarge", "us-east-1a", "0.50", 8),
@@ -203,7 +203,7 @@ def test_spot_is_the_median_of_the_zones_last_prices(stubbed):
     assert rows["p5.48xlarge"].source.endswith("median-of-1-AZ")
 
 
-def test_reservations_split_into_fixed_and_recurring(stubbed):
+def test_reservation_price_is_split_into_upfront_and_recurring(stubbed):
     def offering(kind, fixed, hourly, years=1, **more):
         charges = [{"Amount": hourly, "Frequency": "Hourly"}] if hourly else []
         return {
@@ -238,7 +238,7 @@ def test_reservations_split_into_fixed_and_recurring(stubbed):
     assert rows["p5.48xlarge", "reserved_3y", "all"].upfront_usd == 1051200
 
 
-def test_two_offerings_of_one_kind_leave_the_machine_out():
+def test_machine_with_two_offerings_of_one_kind_is_left_out():
     one = {
         "InstanceType": "g5.xlarge",
         "Duration": 31536000,
@@ -272,7 +272,7 @@ def rate(usd="0.7", usage="BoxUsage:g5.2xlarge", kind="Compute", payment="No Upf
     }  # fmt: skip
 
 
-def test_savings_plans_give_the_compute_rate(stubbed):
+def test_savings_plan_price_is_the_compute_rate(stubbed):
     price_rows = [
         rate(), rate("0.65", payment="All Upfront"), rate("0.5", years=3), rate("0.6", kind="EC2Instance"),
         rate("0.1", usage="UnusedBox:g5.2xlarge"), rate("0.2", tenancy="dedicated"), rate("0.3", region="eu-west-1"),
@@ -297,7 +297,7 @@ def test_savings_plans_give_the_compute_rate(stubbed):
     assert calls[1]["nextToken"] == "page 1"
 
 
-def test_two_rates_of_one_kind_are_left_out():
+def test_machine_with_two_savings_plan_rates_is_left_out():
     left_out = []
     assert list(savings_rows([rate(), rate("0.8")], HOME, "2026-11-21", "t", left_out)) == []
     assert left_out == ["aws us-east-1 g5.2xlarge savings_plan_1y none: 2 rates"]
@@ -311,7 +311,7 @@ def block(fee, hours=24, count=1, **more):
     }  # fmt: skip
 
 
-def test_capacity_blocks_by_machine_and_hour(stubbed):
+def test_capacity_blocks_are_priced_by_machine_and_hour(stubbed):
     for name in [name for name in list_aws_machines() if name.startswith(("p4", "p5", "p6", "trn"))]:
         if name == "p5.48xlarge":
             parameters = {
@@ -328,13 +328,13 @@ def test_capacity_blocks_by_machine_and_hour(stubbed):
     assert (row.item, row.purchase, row.usd_per_hour) == ("p5.48xlarge", "capacity_block", 31.46)
 
 
-def test_no_offer_is_no_price():
+def test_machine_without_an_offer_has_no_price():
     assert block_price([], "p5.48xlarge") is None
     assert block_price([block("1", hours=0)], "p5.48xlarge") is None
     assert block_price([block("100", hours=24, count=2)], "p5.48xlarge") == round(100 / 48, 6)
 
 
-def test_a_region_that_refuses_every_type_is_refused(stubbed):
+def test_region_that_rejects_every_machine_type_is_rejected(stubbed):
     for name in list_aws_machines():
         if name.startswith(("p4", "p5", "p6", "trn")):
             stubbed.refuse("ec2", "describe_capacity_block_offerings", "UnsupportedOperation")
@@ -352,7 +352,7 @@ def test_a_region_that_refuses_every_type_is_refused(stubbed):
         ("InternalError", SourceUnavailable),
     ],
 )  # fmt: skip
-def test_what_errors_mean(stubbed, code, fault):
+def test_aws_error_codes_map_to_failures(stubbed, code, fault):
     stubbed.refuse("ec2", "describe_spot_price_history", code)
     with pytest.raises(fault):
         AwsSpotHistory(stubbed).read(HOME, TODAY)
@@ -361,14 +361,14 @@ def test_what_errors_mean(stubbed, code, fault):
 @pytest.mark.parametrize(
     "source", [AwsPriceList, AwsSpotHistory, AwsReservedOfferings, AwsSavingsPlans, AwsCapacityBlocks]
 )
-def test_without_credentials_each_names_its_permission(source):
+def test_missing_credentials_name_the_required_permission(source):
     with pytest.raises(MissingCredentials) as fault:
         source().read(HOME, TODAY)
     assert "AWS_PROFILE" in fault.value.hint
     assert ":" in fault.value.hint.rpartition(" ")[2]
 
 
-def test_pages_in_a_circle_end(stubbed):
+def test_repeated_pages_end_the_reading(stubbed):
     for _ in range(2):
         stubbed.stubs["ec2"].add_response(
             "describe_spot_price_history", {"SpotPriceHistory": [], "NextToken": "again"}
@@ -386,28 +386,28 @@ def moto(monkeypatch):
 
 
 @pytest.mark.usefixtures("moto")
-def test_on_moto_the_spot_history_of_a_region():
+def test_spot_history_is_read_from_moto():
     rows = {row.item: row for row in AwsSpotHistory().read(HOME, TODAY).rows}
     assert rows["g5.2xlarge"].usd_per_hour == pytest.approx(0.00001)
     assert ";median-of-" in rows["g5.2xlarge"].source
 
 
 @pytest.mark.usefixtures("moto")
-def test_on_moto_what_is_offered():
+def test_offerings_are_read_from_moto():
     machine_types = RegionOfferings().machine_types(HOME)
     assert "g5.2xlarge" in machine_types
     assert RegionOfferings().machine_types("eu-north-1") != machine_types
 
 
 @pytest.mark.usefixtures("moto")
-def test_on_moto_reserved_offerings_have_no_accelerators():
+def test_reserved_offerings_of_moto_contain_no_accelerator_machine():
     """moto sells t3 and the like only: the filter, the pages and an empty answer are what is tried here."""
     every = create_client("ec2", HOME).describe_reserved_instances_offerings()["ReservedInstancesOfferings"]
     assert every
     assert AwsReservedOfferings().read(HOME, TODAY).rows == ()
 
 
-def test_the_wire_survives_throttling_and_a_bad_page(serve, monkeypatch):
+def test_client_retries_after_throttling_and_a_truncated_page(serve, monkeypatch):
     """botocore itself against a loopback server: throttled, a server's fault, a page cut off, then whole."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
@@ -427,7 +427,7 @@ def test_the_wire_survives_throttling_and_a_bad_page(serve, monkeypatch):
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"{", b"\xff"])
-def test_a_page_that_stays_bad_is_unreachable(serve, monkeypatch, body):
+def test_page_that_stays_invalid_makes_the_source_unavailable(serve, monkeypatch, body):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     fake_server = serve(lambda *_: body)
@@ -436,5 +436,5 @@ def test_a_page_that_stays_bad_is_unreachable(serve, monkeypatch, body):
         AwsPriceList(offerings=RegionOfferings(_types_by_region={})).read(HOME, TODAY)
 
 
-def test_zones_without_a_history_give_nothing():
+def test_zones_without_a_spot_history_give_no_price():
     assert list(spot_rows([], HOME, "2026-11-21", "t")) == []

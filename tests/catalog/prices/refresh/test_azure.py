@@ -49,7 +49,7 @@ def rows(items=ITEMS):
     return {(row.item, row.purchase): row for row in reader.build_rows(items)}, reader.left_out
 
 
-def test_pages_are_followed_and_the_filter_is_spelt_as_it_must_be(api):
+def test_pages_are_followed_with_the_documented_filter(api):
     fake_server, source = api(PAGES)
     batch = source.read("eastus", TODAY)
     assert {row.item for row in batch.rows} == {H100, "Standard_NC24ads_A100_v4"}
@@ -60,14 +60,14 @@ def test_pages_are_followed_and_the_filter_is_spelt_as_it_must_be(api):
 
 
 @pytest.mark.parametrize("purchase", ["on_demand", "spot", "reserved_1y", "reserved_3y"])
-def test_prices_are_those_that_the_catalogue_knows_from_elsewhere(purchase):
+def test_prices_match_the_embedded_catalogue(purchase):
     rows_by_key, _ = rows()
     assert rows_by_key[H100, purchase].usd_per_hour == pytest.approx(
         catalog.find_price("azure", "eastus", H100, purchase).usd_per_hour, rel=1e-5
     )
 
 
-def test_a_reservation_is_the_whole_terms_price_whatever_its_unit_says():
+def test_reservation_price_covers_the_full_term_for_any_unit_of_measure():
     rows_by_key, _ = rows()
     (item,) = [
         each for each in ITEMS if each["armSkuName"] == H100 and each.get("reservationTerm") == "1 Year"
@@ -76,13 +76,13 @@ def test_a_reservation_is_the_whole_terms_price_whatever_its_unit_says():
     assert rows_by_key[H100, "reserved_1y"].usd_per_hour == pytest.approx(item["retailPrice"] / 8760)
 
 
-def test_a_reservation_below_an_hour_on_demand_is_not_divided_but_left_out():
+def test_reservation_cheaper_than_one_on_demand_hour_is_left_out():
     rows_by_key, left_out = rows()
     assert ("Standard_NC24ads_A100_v4", "reserved_3y") not in rows_by_key
     assert any("3 a term, but 3.673 an hour" in reason for reason in left_out)
 
 
-def test_savings_plans_stand_inside_on_demand():
+def test_savings_plans_are_read_from_on_demand_items():
     rows_by_key, _ = rows()
     assert rows_by_key[H100, "savings_plan_1y"].usd_per_hour == 68.824
     assert rows_by_key[H100, "savings_plan_3y"].usd_per_hour == 49.16
@@ -107,11 +107,11 @@ def test_savings_plans_stand_inside_on_demand():
         ({"armSkuName": None}, None),
     ],
 )
-def test_what_an_item_buys(changed, purchase):
+def test_item_is_classified_by_purchase_kind(changed, purchase):
     assert classify_purchase({**ITEMS[0], **changed}) == purchase
 
 
-def test_the_primary_meter_in_force_last_counts():
+def test_latest_effective_primary_meter_is_used():
     rows_by_key, _ = rows()
     assert (
         rows_by_key[H100, "on_demand"].usd_per_hour == 98.32
@@ -121,26 +121,26 @@ def test_the_primary_meter_in_force_last_counts():
     assert rows(expired)[0][H100, "on_demand"].usd_per_hour == 110
 
 
-def test_another_currency_is_left_out_by_name():
+def test_price_in_another_currency_is_left_out():
     _, left_out = rows()
     assert any("Standard_NC48ads_A100_v4" in reason and "no amount of USD" in reason for reason in left_out)
 
 
-def test_a_link_to_another_host_is_not_followed(serve, web):
+def test_link_to_another_host_is_not_followed(serve, web):
     fake_server = serve(lambda *_: {"Items": [], "NextPageLink": "http://elsewhere.example/api?secret=1"})
     with pytest.raises(SourceUnavailable, match=r"elsewhere\.example/api is repeated or on another host"):
         AzureRetailPrices(web, f"{fake_server.base}/api/retail/prices").read("eastus", TODAY)
     assert len(fake_server.requests) == 1
 
 
-def test_a_link_to_itself_ends(serve, web):
+def test_link_to_the_same_page_ends_the_reading(serve, web):
     fake_server = serve(lambda path, _: {"Items": [], "NextPageLink": f"{fake_server.base}{path}?$skip=1"})
     with pytest.raises(SourceUnavailable, match="is repeated or on another host"):
         AzureRetailPrices(web, f"{fake_server.base}/api/retail/prices").read("eastus", TODAY)
     assert len(fake_server.requests) == 2
 
 
-def test_links_without_end_end(serve, web):
+def test_number_of_pages_is_bounded(serve, web):
     numbers = iter(range(10**6))
     fake_server = serve(
         lambda path, _: {"Items": [], "NextPageLink": f"{fake_server.base}{path}?$skip={next(numbers)}"}
@@ -151,14 +151,14 @@ def test_links_without_end_end(serve, web):
 
 
 @pytest.mark.parametrize("page", [{}, {"Items": None}, {"Items": {"no": "list"}}])
-def test_a_page_of_another_shape_is_no_empty_region(serve, web, page):
+def test_page_without_items_makes_the_source_unavailable(serve, web, page):
     fake_server = serve(lambda *_: page)
     with pytest.raises(SourceUnavailable, match="without Items"):
         AzureRetailPrices(web, fake_server.base).read("eastus", TODAY)
 
 
 @pytest.mark.parametrize("region", ["us-east-1", "eastus' or 1 eq 1 or 'x", "EastUS", ""])
-def test_a_region_cannot_break_out_of_the_filter(region):
+def test_region_cannot_inject_into_the_filter(region):
     with pytest.raises(RequestRejected, match="not a region"):
         AzureRetailPrices().read(region, TODAY)
 
@@ -167,7 +167,7 @@ JUNK = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(m
 
 
 @given(st.dictionaries(st.sampled_from(sorted({*ITEMS[0], "reservationTerm"})), JUNK))
-def test_items_of_any_values_give_prices_or_nothing(changed):
+def test_items_with_any_values_give_valid_prices_or_none(changed):
     reader = ItemReader("eastus", DAY.isoformat(), "a test")
     for row in reader.build_rows([{**ITEMS[0], **changed}]):
         assert isinstance(row.usd_per_hour, float)

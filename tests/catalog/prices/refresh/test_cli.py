@@ -60,7 +60,7 @@ def no_ec2(run):
 
 
 @pytest.mark.usefixtures("no_ec2")
-def test_what_was_read_is_priced_by_and_the_second_call_has_nothing_to_do(run):
+def test_refreshed_prices_are_used_and_a_second_refresh_reads_nothing(run):
     done = run(*LIST, "--json")
     assert done.returncode == 0, done.stderr
     (source,) = json.loads(done.stdout)["sources"]
@@ -78,7 +78,7 @@ def test_what_was_read_is_priced_by_and_the_second_call_has_nothing_to_do(run):
     assert len(run.fake_server.requests) == requests
 
 
-def test_without_credentials_it_ends_in_one_line(run):
+def test_missing_credentials_exit_with_3_and_a_hint(run):
     done = run(*LIST, keys=False)
     assert done.returncode == 3
     assert "error: aws-price-list: Unable to locate credentials" in done.stderr
@@ -87,7 +87,7 @@ def test_without_credentials_it_ends_in_one_line(run):
     assert run.fake_server.requests == []
 
 
-def test_a_service_that_is_away_leaves_a_whole_store(run):
+def test_unavailable_service_leaves_a_consistent_store(run):
     run.fake_server.trouble = [Answer(b"", 503)] * 99
     done = run(*LIST)
     assert done.returncode == 3
@@ -108,7 +108,7 @@ def test_a_service_that_is_away_leaves_a_whole_store(run):
         (("refresh", "--source", "hearsay"), "is not one of"),
     ],
 )
-def test_what_makes_no_sense_is_said_before_anything_is_asked(run, arguments, message):
+def test_invalid_arguments_are_refused_before_any_request(run, arguments, message):
     done = run(*arguments)
     assert done.returncode == 2
     assert message in done.stderr

@@ -43,7 +43,7 @@ def usd(batch, item, purchase="on_demand"):
     return usd[0] if usd else None
 
 
-def test_composed_of_quoted_skus_machines_cost_what_google_says(serve, web):
+def test_machine_price_is_the_sum_of_its_components(serve, web):
     batch = read(serve, web, SKUS)
     assert usd(batch, "a2-highgpu-1g") == pytest.approx(12 * 0.03161 + 85 * 0.00424 + 2.933908)
     for machine in ("a2-highgpu-1g", "a3-highgpu-1g", "a3-highgpu-8g"):
@@ -53,7 +53,7 @@ def test_composed_of_quoted_skus_machines_cost_what_google_says(serve, web):
     assert usd(batch, "a2-highgpu-1g", "spot") == pytest.approx(1.92768, abs=1e-5)
 
 
-def test_the_workload_scheduler_is_never_on_demand(serve, web):
+def test_workload_scheduler_prices_are_not_on_demand(serve, web):
     """The mismatch that circulates: 4.20 a card (DWS) taken for on-demand's 9.80."""
     batch = read(serve, web, SKUS)
     assert usd(batch, "a3-highgpu-8g") / 8 == pytest.approx(11.06, abs=0.01)
@@ -87,7 +87,7 @@ def test_the_workload_scheduler_is_never_on_demand(serve, web):
         "",
     ],
 )
-def test_look_alikes_price_nothing(description):
+def test_similar_sku_descriptions_are_ignored(description):
     assert parse_description(description, "OnDemand") is None
 
 
@@ -111,13 +111,13 @@ def test_look_alikes_price_nothing(description):
          ("card", "h100-mega", "dws_flex")),
     ],
 )  # fmt: skip
-def test_descriptions_as_google_writes_them(description, usage, expected):
+def test_google_sku_descriptions_are_parsed(description, usage, expected):
     assert parse_description(description, usage) == expected
     mispriced = "Preemptible" if usage != "Preemptible" else "OnDemand"
     assert parse_description(description, mispriced) is None  # words and category must agree
 
 
-def test_two_prices_of_one_part_leave_the_machine_out(serve, web):
+def test_machine_with_two_prices_for_one_component_is_left_out(serve, web):
     other = {**SKUS[0], "pricingInfo": SKUS[3]["pricingInfo"]}
     batch = read(serve, web, [*SKUS, other])
     assert usd(batch, "a2-highgpu-1g") is None
@@ -125,24 +125,24 @@ def test_two_prices_of_one_part_leave_the_machine_out(serve, web):
     assert usd(batch, "a2-highgpu-1g", "spot")
 
 
-def test_a_machine_without_its_disk_price_is_left_out(serve, web):
+def test_machine_without_its_disk_price_is_left_out(serve, web):
     batch = read(serve, web, [sku for sku in SKUS if "Local Storage" not in sku["description"]])
     assert usd(batch, "a3-highgpu-8g") is None
     assert "gcp us-central1 a3-highgpu-8g on_demand: no SKU of ssd" in batch.left_out
     assert usd(batch, "a2-highgpu-1g")
 
 
-def test_a_machine_that_is_not_known_whole_is_named(serve, web):
+def test_machine_with_unknown_components_is_reported(serve, web):
     batch = read(serve, web, SKUS)
     assert "gcp us-central1 a3-ultragpu-8g: its components are unknown" in batch.left_out
     assert usd(batch, "a3-ultragpu-8g") is None
 
 
-def test_another_region_has_nothing_of_it(serve, web):
+def test_region_without_skus_has_no_prices(serve, web):
     assert read(serve, web, SKUS, "europe-west4").rows == ()
 
 
-def test_local_ssd_is_a_part_by_the_hour(serve, web):
+def test_local_ssd_is_a_part_priced_per_hour(serve, web):
     batch = read(serve, web, SKUS)
     (row,) = [row for row in batch.rows if (row.item, row.purchase) == ("local-ssd", "on_demand")]
     assert (row.kind, row.unit, row.usd_per_hour) == ("part", "gib", pytest.approx(0.08 / 730, rel=1e-4))
@@ -157,7 +157,7 @@ def test_local_ssd_is_a_part_by_the_hour(serve, web):
         {"tieredRates": [{"unitPrice": {"currencyCode": "USD", "units": "many"}}]},
     ],
 )
-def test_a_price_in_another_unit_or_currency_is_none(change):
+def test_price_in_another_unit_or_currency_is_ignored(change):
     expression = {**SKUS[0]["pricingInfo"][0]["pricingExpression"], **change}
     assert unit_price({**SKUS[0], "pricingInfo": [{"pricingExpression": expression}]}, "h") is None
     assert list(read_components({**SKUS[0], "pricingInfo": [{"pricingExpression": expression}]})) == []
@@ -170,7 +170,7 @@ JUNK = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=8), s
     st.dictionaries(st.sampled_from(sorted(SKUS[0])), JUNK),
     st.dictionaries(st.sampled_from(sorted(SKUS[0]["category"])), JUNK),
 )
-def test_skus_of_any_values_give_amounts_or_nothing(changed, category):
+def test_skus_with_any_values_give_valid_amounts_or_none(changed, category):
     sku = {**SKUS[0], "category": {**SKUS[0]["category"], **category}, **changed}
     for region, part in read_components(sku):
         assert isinstance(region, str)
@@ -178,18 +178,18 @@ def test_skus_of_any_values_give_amounts_or_nothing(changed, category):
 
 
 @given(st.text())
-def test_any_description_is_a_part_or_nothing(description):
+def test_any_description_is_parsed_or_ignored(description):
     for usage in ("OnDemand", "Preemptible", "Commit1Yr", "Commit3Yr"):
         component = parse_description(description, usage)
         assert component is None or component[0] in {"core", "ram", "card", "ssd"}
 
 
-def test_the_newest_price_counts():
+def test_newest_price_is_used():
     sku = {**SKUS[0], "pricingInfo": [*SKUS[3]["pricingInfo"], *SKUS[0]["pricingInfo"]]}
     assert unit_price(sku, "h") == pytest.approx(0.03161)
 
 
-def test_every_machine_of_the_catalogue_has_a_bill():
+def test_every_google_machine_of_the_catalogue_has_known_components():
     mine = {name: machine for (cloud, name), machine in table.load_machines().items() if cloud == "gcp"}
     series = {name: "-".join(name.split("-")[:2]) for name in mine}
     assert set(series.values()) - set(MACHINE_SERIES) == {"a3-ultragpu"}  # left out and said so
@@ -202,14 +202,14 @@ def test_every_machine_of_the_catalogue_has_a_bill():
         assert ("card" in kinds) == bool(machine.cards), name
 
 
-def test_without_a_key_it_says_what_to_set(monkeypatch):
+def test_missing_key_is_reported_with_the_variable_to_set(monkeypatch):
     monkeypatch.delenv("GOOGLE_API_KEY")
     with pytest.raises(MissingCredentials) as fault:
         GoogleBilling().read("us-central1", TODAY)
     assert "GOOGLE_API_KEY" in fault.value.hint
 
 
-def test_a_refused_key_is_no_credential_and_never_shown(serve, web):
+def test_refused_key_raises_missing_credentials_and_is_never_shown(serve, web):
     body = b'{"error": {"code": 403, "message": "API key not valid. Please pass a valid API key."}}'
     fake_server = serve(catalogue(SKUS), [Answer(body, 403)])
     with pytest.raises(MissingCredentials, match="API key not valid") as fault:
@@ -219,7 +219,7 @@ def test_a_refused_key_is_no_credential_and_never_shown(serve, web):
     assert all("a-secret-key" not in target for target in fake_server.requests)
 
 
-def test_a_token_goes_before_a_key(serve, web, monkeypatch):
+def test_token_is_preferred_to_a_key(serve, web, monkeypatch):
     monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", "a-token")
     fake_server = serve(catalogue(SKUS))
     GoogleBilling(web, fake_server.base).read("us-central1", TODAY)
@@ -227,7 +227,7 @@ def test_a_token_goes_before_a_key(serve, web, monkeypatch):
     assert "X-Goog-Api-Key" not in fake_server.headers[0]
 
 
-def test_one_list_serves_all_regions(serve, web):
+def test_sku_list_is_downloaded_once_for_all_regions(serve, web):
     fake_server = serve(catalogue(SKUS))
     source = GoogleBilling(web, fake_server.base)
     source.read("us-central1", TODAY)
@@ -236,14 +236,14 @@ def test_one_list_serves_all_regions(serve, web):
     assert len(fake_server.requests) == requests == 4
 
 
-def test_pages_in_a_circle_end(serve, web):
+def test_repeated_pages_end_the_reading(serve, web):
     fake_server = serve(lambda *_: {"skus": SKUS[:1], "nextPageToken": "again"})
     with pytest.raises(SourceUnavailable, match="pages repeat"):
         GoogleBilling(web, fake_server.base).read("us-central1", TODAY)
     assert len(fake_server.requests) == 2
 
 
-def test_endless_new_pages_end_too(serve, web, monkeypatch):
+def test_number_of_pages_is_bounded(serve, web, monkeypatch):
     monkeypatch.setattr("gpufleet.catalog.prices.refresh.google.MAX_PAGES", 9)
     numbers = iter(range(10**6))
     fake_server = serve(lambda *_: {"skus": [], "nextPageToken": str(next(numbers))})

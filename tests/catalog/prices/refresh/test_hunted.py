@@ -36,7 +36,7 @@ def published(content, version=b"20261120\n"):
     return lambda path, _: version if path.endswith("/version") else content
 
 
-def test_a_regions_rows_come_out_of_its_clouds_archive(serve, web):
+def test_archive_of_a_cloud_gives_the_prices_of_a_region(serve, web):
     fake_server = serve(published(archive()))
     source = GpuhuntArchive("gcp", web, fake_server.base)
     rows = {(row.item, row.purchase): row for row in source.read("us-central1", TODAY).rows}
@@ -47,7 +47,7 @@ def test_a_regions_rows_come_out_of_its_clouds_archive(serve, web):
     assert fake_server.requests == ["/gcp/version", "/gcp/20261120/catalog.zip"]
 
 
-def test_a_calendar_mode_offer_is_no_on_demand_price(serve, web):
+def test_calendar_mode_offer_is_not_an_on_demand_price(serve, web):
     """gpuhunt marks them by a flag and gives them as not spot: half of on-demand, the mismatch that circulates."""
     source = GpuhuntArchive("gcp", web, serve(published(archive())).base)
     usd_by_key = {
@@ -70,11 +70,11 @@ def test_a_calendar_mode_offer_is_no_on_demand_price(serve, web):
         (archive(), b"", "is not a version"),
     ],
 )
-def test_a_bad_archive_is_read_as_nothing(serve, web, content, version, reason):
+def test_invalid_archive_or_version_makes_the_source_unavailable(serve, web, content, version, reason):
     with pytest.raises(SourceUnavailable, match=reason):
         GpuhuntArchive("gcp", web, serve(published(content, version)).base).read("us-central1", TODAY)
 
 
-def test_a_version_that_is_no_day_gives_undated_prices(serve, web):
+def test_version_that_is_not_a_date_gives_undated_prices(serve, web):
     source = GpuhuntArchive("gcp", web, serve(published(archive(), b"v7-rc1")).base)
     assert {row.as_of for row in source.read("us-central1", TODAY).rows} == {""}

@@ -10,7 +10,7 @@ from .conftest import DAY
 from .test_run import REGIONS, Scripted
 
 
-def test_a_summary_says_what_is_new_changed_and_apart(store):
+def test_summary_counts_new_changed_and_set_apart_prices(store):
     refresh(store, [Scripted(usd=1.3)], Scope(DAY.replace(day=20), REGIONS))
     outcomes = refresh(
         store, [Scripted({"us-west-2": SourceUnavailable("away")}, usd=1.43)], Scope(DAY, REGIONS)
@@ -28,14 +28,14 @@ def test_a_summary_says_what_is_new_changed_and_apart(store):
     assert document["not_read"] == {"us-west-2": "away"}
 
 
-def test_findings_are_named(store):
+def test_findings_are_listed_with_their_code(store):
     refresh(store, [Scripted(usd=1.3)], Scope(DAY.replace(day=20), REGIONS))
     outcomes = refresh(store, [Scripted(usd=130)], Scope(DAY, REGIONS))
     assert "jump (far from the last known price): 5" in format_outcomes(outcomes)
     assert json.loads(format_outcomes_json(outcomes))["sources"][0]["findings"][0]["code"] == "jump"
 
 
-def test_what_was_not_read_says_why():
+def test_unread_regions_have_a_reason():
     outcomes = [
         SourceOutcome("a", "aws", "skipped", "no credentials", "set a key"),
         SourceOutcome("b", "aws", "unfinished", "away"),
@@ -48,12 +48,12 @@ def test_what_was_not_read_says_why():
     ]
 
 
-def test_long_lists_are_cut_in_text_and_whole_in_json(store):
+def test_long_lists_are_truncated_in_text_and_complete_in_json(store):
     (outcome,) = refresh(store, [Scripted()], Scope(DAY, REGIONS))
     outcome.left_out += [f"machine {number}" for number in range(20)]
     assert "and 15 more" in format_outcomes([outcome])
     assert len(json.loads(format_outcomes_json([outcome]))["sources"][0]["left_out"]) == 20
 
 
-def test_a_price_that_was_nothing_has_no_share():
+def test_change_from_a_zero_price_has_no_percentage():
     assert PriceChange(PriceRow("aws", "r", "m", "spot", 1.0, "2026-11-21", "t"), 0.0).relative_change == 0

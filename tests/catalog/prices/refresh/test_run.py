@@ -68,7 +68,7 @@ def refresh_one(store, source, scope=SCOPE, **more):
     return outcome
 
 
-def test_all_regions_become_visible_and_count(store):
+def test_prices_of_all_regions_are_stored_and_counted(store):
     outcome = refresh_one(store, Scripted())
     assert (outcome.state, outcome.regions) == ("stored", REGIONS)
     assert prices(store) == dict.fromkeys(REGIONS, 1.3)
@@ -77,7 +77,7 @@ def test_all_regions_become_visible_and_count(store):
     assert staged(store) == 0
 
 
-def test_what_changed_and_by_how_much(store):
+def test_changed_prices_are_counted_with_their_relative_change(store):
     refresh_one(store, Scripted(usd=1.3))
     tomorrow = Scope(date(2026, 11, 22), REGIONS)
     outcome = refresh_one(store, Scripted(usd=1.43), tomorrow)
@@ -86,7 +86,7 @@ def test_what_changed_and_by_how_much(store):
     assert refresh_one(store, Scripted(usd=1.43), Scope(date(2026, 11, 23), REGIONS)).unchanged == 5
 
 
-def test_what_a_check_finds_is_set_apart_and_not_counted_as_news(store):
+def test_suspicious_prices_are_set_apart_and_not_counted_as_changes(store):
     refresh_one(store, Scripted(usd=1.3))
     outcome = refresh_one(store, Scripted(usd=13.0), Scope(date(2026, 11, 22), REGIONS))
     assert {each.code for each in outcome.summary.findings} == {"jump"}
@@ -98,7 +98,7 @@ def test_what_a_check_finds_is_set_apart_and_not_counted_as_news(store):
     assert (outcome_accepted.summary.imported, len(outcome_accepted.changes)) == (5, 5)
 
 
-def test_the_same_day_again_reads_nothing_unless_asked_to(store):
+def test_second_refresh_on_the_same_day_reads_nothing_unless_forced(store):
     refresh_one(store, Scripted())
     second = Scripted(usd=1.4)
     assert refresh_one(store, second).state == "known"
@@ -108,7 +108,7 @@ def test_the_same_day_again_reads_nothing_unless_asked_to(store):
     assert refresh_one(store, Scripted(usd=1.5)).state == "known"
 
 
-def test_more_regions_on_the_same_day_are_read_beside_the_others(store):
+def test_second_refresh_on_the_same_day_reads_only_the_additional_regions(store):
     refresh_one(store, Scripted(), Scope(DAY, REGIONS[:2]))
     source = Scripted()
     refresh_one(store, source)
@@ -116,7 +116,7 @@ def test_more_regions_on_the_same_day_are_read_beside_the_others(store):
     assert len(prices(store)) == 5
 
 
-def test_one_region_away_is_left_for_the_next_call(store):
+def test_unavailable_region_is_read_by_the_next_refresh(store):
     outcome = refresh_one(store, Scripted({"us-west-2": SourceUnavailable("away")}))
     assert (outcome.state, outcome.failed) == ("stored", {"us-west-2": "away"})
     assert "us-west-2" not in prices(store)
@@ -128,7 +128,7 @@ def test_one_region_away_is_left_for_the_next_call(store):
     assert source.regions_read == ["us-west-2"]
 
 
-def test_three_regions_away_in_a_row_end_the_source_and_keep_what_it_staged(store):
+def test_three_unavailable_regions_in_a_row_stop_the_source_and_keep_staged_prices(store):
     away = {region: SourceUnavailable("away") for region in REGIONS[2:]}
     source = Scripted(away)
     outcome = refresh_one(store, source)
@@ -141,19 +141,19 @@ def test_three_regions_away_in_a_row_end_the_source_and_keep_what_it_staged(stor
     assert len(prices(store)) == 5
 
 
-def test_a_region_that_refuses_is_no_fault(store):
+def test_rejected_region_is_not_a_failure(store):
     outcome = refresh_one(store, Scripted({region: RequestRejected("not enabled") for region in REGIONS[1:]}))
     assert (outcome.state, set(outcome.rejected)) == ("stored", set(REGIONS[1:]))
     assert find_failure([outcome], sources_named=True) is None
 
 
-def test_a_source_that_refuses_everywhere_brings_nothing(store):
+def test_source_that_rejects_every_region_is_skipped(store):
     outcome = refresh_one(store, Scripted({region: RequestRejected("not enabled") for region in REGIONS}))
     assert (outcome.state, outcome.reason) == ("skipped", "not enabled")
     assert store.resume("scripted") is None
 
 
-def test_without_credentials_the_others_still_run(store):
+def test_missing_credentials_of_one_source_do_not_stop_the_others(store):
     lost = Scripted(dict.fromkeys(REGIONS, MissingCredentials("none here", hint="set a key")), name="lost")
     outcomes = refresh(store, [lost, Scripted()], SCOPE)
     assert [each.state for each in outcomes] == ["skipped", "stored"]
@@ -164,7 +164,7 @@ def test_without_credentials_the_others_still_run(store):
     assert find_failure(outcomes[:1], sources_named=False)
 
 
-def test_credentials_that_run_out_on_the_way_keep_what_they_gave(store):
+def test_prices_read_before_credentials_expired_stay_staged(store):
     outcome = refresh_one(store, Scripted({"us-west-2": MissingCredentials("expired", hint="log in")}))
     assert (outcome.state, staged(store), prices(store)) == ("unfinished", 2, {})
     assert refresh_one(store, Scripted()).state == "stored"
@@ -174,13 +174,13 @@ def test_credentials_that_run_out_on_the_way_keep_what_they_gave(store):
 @pytest.mark.parametrize(
     "error", [KeyError("SpotPrice"), ValueError("could not convert"), TypeError("not a list")]
 )
-def test_an_answer_of_another_shape_is_a_region_not_read(store, error):
+def test_malformed_response_marks_the_region_as_failed(store, error):
     outcome = refresh_one(store, Scripted({"us-west-2": error}))
     assert type(error).__name__ in outcome.failed["us-west-2"]
     assert len(prices(store)) == 4
 
 
-def test_two_at_once_end_with_one_refresh(store, path):
+def test_two_concurrent_refreshes_store_one_result(store, path):
     class Overtaken(Scripted):
         def read(self, region, scope):
             if region == REGIONS[-1]:
@@ -193,7 +193,7 @@ def test_two_at_once_end_with_one_refresh(store, path):
     assert refresh_one(store, Scripted()).state == "known"
 
 
-def test_a_run_left_open_yesterday_is_dropped(store):
+def test_unfinished_refresh_of_an_earlier_day_is_discarded(store):
     away = {region: SourceUnavailable("away") for region in REGIONS[2:]}
     refresh_one(store, Scripted(away, usd=9.9), Scope(date(2026, 11, 20), REGIONS))
     source = Scripted()
@@ -203,7 +203,7 @@ def test_a_run_left_open_yesterday_is_dropped(store):
     assert staged(store) == 0
 
 
-def test_an_answer_without_any_price_is_no_refresh(store):
+def test_response_without_any_price_skips_the_source(store):
     class Empty(Scripted):
         def read(self, region, scope):
             return Batch(())
@@ -213,7 +213,7 @@ def test_an_answer_without_any_price_is_no_refresh(store):
 
 
 @pytest.mark.parametrize("usd", [float("nan"), float("inf"), -1.0])
-def test_what_is_no_amount_is_left_out_not_a_crash(store, usd):
+def test_invalid_amount_is_left_out(store, usd):
     outcome = refresh_one(store, Scripted(usd=usd))
     assert outcome.state == "skipped"
     assert prices(store) == {}
@@ -221,7 +221,7 @@ def test_what_is_no_amount_is_left_out_not_a_crash(store, usd):
 
 @given(st.lists(st.sampled_from(["ok", "away", "no"]), min_size=5, max_size=5), st.integers(0, 3))
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_pattern_of_faults_ends_like_an_undisturbed_run(tmp_path_factory, pattern, calls):
+def test_any_sequence_of_failures_ends_with_the_same_store(tmp_path_factory, pattern, calls):
     kinds = {"away": SourceUnavailable("away"), "no": RequestRejected("no")}
     faults = {region: kinds[kind] for region, kind in zip(REGIONS, pattern, strict=True) if kind != "ok"}
     folder = tmp_path_factory.mktemp("stores")
@@ -252,7 +252,7 @@ def azure(serve):
 @pytest.mark.parametrize(
     ("what", "fault_count"), [(what, fault_count) for what in sorted(TROUBLES) for fault_count in (2, 9)]
 )
-def test_trouble_on_the_wire_ends_in_the_same_store(azure, web, store, what, fault_count):
+def test_network_errors_end_with_the_same_store(azure, web, store, what, fault_count):
     """Twice is ridden out; for longer than all tries, and then called again: the prices are the same."""
     source = AzureRetailPrices(web, f"{azure.base}/api/retail/prices")
     scope = Scope(DAY, ("eastus",))
@@ -269,7 +269,9 @@ def test_trouble_on_the_wire_ends_in_the_same_store(azure, web, store, what, fau
     assert len(outcomes) == (1 if fault_count == 2 else 3)
 
 
-def test_google_cut_off_between_pages_stores_nothing_and_then_all(serve, web, store, monkeypatch):
+def test_google_refresh_interrupted_between_pages_stores_nothing_until_it_is_complete(
+    serve, web, store, monkeypatch
+):
     monkeypatch.setenv("GOOGLE_API_KEY", "x")
     google = serve(catalogue(SKUS))
     proper, google.serve = (
@@ -367,7 +369,7 @@ def calm(slow_azure, tmp_path):
 
 
 @pytest.mark.parametrize("after", range(len(TOWNS)))
-def test_killed_while_reading_it_goes_on_where_it_was(slow_azure, tmp_path, calm, after):
+def test_refresh_killed_while_reading_resumes(slow_azure, tmp_path, calm, after):
     first = child(slow_azure, tmp_path / "killed.db")
     for line in first.stdout:
         if line.startswith(f"azure-retail-prices: {TOWNS[after]} "):
@@ -378,7 +380,7 @@ def test_killed_while_reading_it_goes_on_where_it_was(slow_azure, tmp_path, calm
     check_resumed_run(slow_azure, tmp_path / "killed.db", calm)
 
 
-def test_killed_before_any_statement_it_goes_on_where_it_was(slow_azure, tmp_path, calm):
+def test_refresh_killed_before_any_database_statement_resumes(slow_azure, tmp_path, calm):
     """Begin, stage, judge, publish, rebuild, finish: killed at seven places, the store is whole each time."""
     undisturbed = child(slow_azure, tmp_path / "counted.db", 10**6)
     output, _ = undisturbed.communicate(timeout=60)
@@ -401,24 +403,24 @@ def test_killed_before_any_statement_it_goes_on_where_it_was(slow_azure, tmp_pat
         ((), None, {"aws", "gcp", "azure"}),
     ],
 )
-def test_sources_are_those_whose_regions_are_wanted(faults_by_region, cloud, names):
+def test_sources_are_selected_by_region_and_cloud(faults_by_region, cloud, names):
     sources = build_sources((), cloud, build_scope(DAY, faults_by_region, cloud))
     assert {source.cloud for source in sources} == names
     assert not any(source.name.startswith("gpuhunt") for source in sources)
 
 
-def test_second_hand_sources_are_made_when_named():
+def test_gpuhunt_sources_are_used_only_if_named():
     assert [source.name for source in build_sources(("gpuhunt-aws",), None, build_scope(DAY))] == [
         "gpuhunt-aws"
     ]
 
 
 @pytest.mark.parametrize(("region", "cloud"), [("us-east-1", "gcp"), ("US East", None), ("", None)])
-def test_a_region_of_no_cloud_is_refused(region, cloud):
+def test_region_of_no_cloud_is_refused(region, cloud):
     with pytest.raises(InputError, match="--region"):
         build_scope(DAY, (region,), cloud)
 
 
-def test_case_files_say_where_they_are_from():
+def test_case_files_name_their_source():
     for name in ("aws_products.json", "azure_items.json", "gcp_skus.json"):
         assert case(name)["_source"]

@@ -28,7 +28,7 @@ TROUBLE = {
 
 
 @pytest.mark.parametrize("what", sorted(TROUBLE))
-def test_what_may_pass_is_tried_again(serve, web, what, waited):
+def test_temporary_errors_are_retried(serve, web, what, waited):
     fake_server = serve(lambda *_: GOOD, [TROUBLE[what]] * 3)
     assert web.get_json(fake_server.base) == GOOD
     assert len(fake_server.requests) == 4
@@ -37,7 +37,7 @@ def test_what_may_pass_is_tried_again(serve, web, what, waited):
 
 
 @pytest.mark.parametrize("what", sorted(TROUBLE))
-def test_what_stays_ends_after_all_tries(serve, web, what, waited):
+def test_permanent_errors_end_after_four_tries(serve, web, what, waited):
     fake_server = serve(lambda *_: GOOD, [TROUBLE[what]] * 9)
     with pytest.raises(SourceUnavailable, match=r"\(4 tries\)"):
         web.get_json(fake_server.base)
@@ -45,13 +45,13 @@ def test_what_stays_ends_after_all_tries(serve, web, what, waited):
     assert waited() < 12
 
 
-def test_retry_after_is_honoured_to_the_second(serve, web, waited):
+def test_retry_after_header_is_obeyed_exactly(serve, web, waited):
     fake_server = serve(lambda *_: GOOD, [Answer(b"", 429, {"Retry-After": "17"})])
     assert web.get_json(fake_server.base) == GOOD
     assert waited.slept == [17.0]
 
 
-def test_who_asks_for_too_long_is_left_alone(serve, web, waited):
+def test_too_long_retry_after_is_refused_without_waiting(serve, web, waited):
     fake_server = serve(lambda *_: GOOD, [Answer(b"", 429, {"Retry-After": "3600"})])
     with pytest.raises(SourceUnavailable, match="asks to wait 3600 s"):
         web.get_json(fake_server.base)
@@ -59,7 +59,7 @@ def test_who_asks_for_too_long_is_left_alone(serve, web, waited):
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 301, 302])
-def test_a_refusal_is_not_tried_again(serve, web, status, waited):
+def test_client_error_is_not_retried(serve, web, status, waited):
     answer = Answer(
         b'{"error": {"message": "no such filter\\nand more"}}', status, {"Location": "http://x.example"}
     )
@@ -69,7 +69,7 @@ def test_a_refusal_is_not_tried_again(serve, web, status, waited):
     assert (len(fake_server.requests), waited.slept) == (1, [])
 
 
-def test_nobody_there(web):
+def test_refused_connection_makes_the_source_unavailable_and_hides_the_key(web):
     with socket.socket() as connections:
         connections.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{connections.getsockname()[1]}/x?key=secret"
@@ -78,7 +78,7 @@ def test_nobody_there(web):
     assert "secret" not in fault.value.message
 
 
-def test_a_drip_that_never_ends_is_cut(serve, waited):
+def test_slow_response_is_cut_off_after_the_total_timeout(serve, waited):
     late = iter([0.0, TOTAL_TIMEOUT_S + 1, TOTAL_TIMEOUT_S + 2])
     fake_server = serve(lambda *_: GOOD)
     slow = HttpClient(tries=1, sleep=waited.sleep, clock=lambda: next(late))
@@ -86,14 +86,14 @@ def test_a_drip_that_never_ends_is_cut(serve, waited):
         slow.get_json(fake_server.base)
 
 
-def test_more_than_a_page_can_be_is_cut(serve, web, monkeypatch):
+def test_too_large_response_is_cut_off(serve, web, monkeypatch):
     monkeypatch.setattr("gpufleet.catalog.prices.refresh.http_client.MAX_BODY_BYTES", 10)
     fake_server = serve(lambda *_: {"answer": "x" * 100})
     with pytest.raises(SourceUnavailable, match="more than the size limit"):
         web.get_json(fake_server.base)
 
 
-def test_a_query_is_encoded_and_stays_out_of_messages(serve, web):
+def test_query_is_encoded_and_hidden_in_messages(serve, web):
     fake_server = serve(lambda *_: GOOD, [Answer(b"", 404)])
     with pytest.raises(RequestRejected) as fault:
         web.get_json(fake_server.base, {"$filter": "a eq 'b c'", "key": "secret"})
@@ -101,7 +101,7 @@ def test_a_query_is_encoded_and_stays_out_of_messages(serve, web):
     assert fake_server.requests == ["/?%24filter=a+eq+%27b+c%27&key=secret"]
 
 
-def test_it_says_what_it_waits_for(serve, waited):
+def test_waiting_is_reported(serve, waited):
     messages = []
     fake_server = serve(lambda *_: GOOD, [Answer(b"", 429, {"Retry-After": "2"})])
     HttpClient(sleep=waited.sleep, clock=waited, report=messages.append).get_json(fake_server.base)
@@ -123,15 +123,15 @@ def test_it_says_what_it_waits_for(serve, waited):
         (None, None),
     ],
 )
-def test_retry_after_in_both_forms(header, seconds):
+def test_retry_after_is_read_as_seconds_or_date(header, seconds):
     assert parse_retry_after(header, datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)) == seconds
 
 
 @given(st.text())
-def test_any_retry_after_is_seconds_or_nothing(header):
+def test_any_retry_after_header_gives_seconds_or_none(header):
     seconds = parse_retry_after(header)
     assert seconds is None or seconds >= 0
 
 
-def test_the_longest_wait_is_bounded():
+def test_wait_before_a_retry_is_bounded():
     assert MAX_WAIT_S <= 120
