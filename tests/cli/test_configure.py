@@ -30,14 +30,14 @@ import pytest
         (["--sources"], "error: --sources: needs --plan; add --plan"),
     ],
 )
-def test_wrong_input_is_one_line(gpufleet, project, arguments, line):
+def test_wrong_input_is_reported_in_one_line(gpufleet, project, arguments, line):
     done = gpufleet("configure", *arguments, cwd=project)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.strip().startswith(line)
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_a_choice_that_is_none_is_refused(gpufleet, project):
+def test_unknown_choice_of_burn_in_is_refused(gpufleet, project):
     assert gpufleet("configure", "--burn-in", "maybe", cwd=project).returncode == 2
 
 
@@ -47,7 +47,7 @@ def test_a_pattern_without_hosts_exits_with_0(gpufleet, project):
     assert json.loads(done.stdout)["hosts"] == []
 
 
-def test_help_names_the_plain_way(gpufleet, project):
+def test_help_shows_the_ansible_runner_command(gpufleet, project):
     help_text = gpufleet("configure", "--help", cwd=project).stdout
     assert "ansible-runner run . --project-dir playbooks -p site.yml --limit PATTERN" in " ".join(
         help_text.split()
@@ -55,6 +55,6 @@ def test_help_names_the_plain_way(gpufleet, project):
 
 
 @pytest.mark.parametrize("play", ["commission", "drivers", "containers", "fabrics", "application", "burn_in"])
-def test_each_part_of_the_job_is_a_play_of_its_own(gpufleet, project, play):
+def test_each_play_can_be_run_alone(gpufleet, project, play):
     done = gpufleet("configure", "--play", play, "--limit", "new_blades:!all", cwd=project)
     assert (done.returncode, done.stdout.strip()) == (0, "new_blades:!all has no hosts: nothing to do")

@@ -24,7 +24,7 @@ def checkout(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("place", ["cost.md", "out/secret"])
-def test_a_comment_is_not_read_through_a_symlink(checkout, gpufleet, place):
+def test_comment_file_is_not_read_through_a_symlink(checkout, gpufleet, place):
     (checkout / "cost.md").symlink_to("../secret")
     (checkout / "out").symlink_to("..")
     done = gpufleet("cost", "comment", "--file", place, cwd=checkout)
@@ -34,7 +34,7 @@ def test_a_comment_is_not_read_through_a_symlink(checkout, gpufleet, place):
 
 
 @pytest.mark.parametrize("place", ["cost.md", "out/secret"])
-def test_nothing_is_written_through_a_symlink(checkout, place):
+def test_output_is_not_written_through_a_symlink(checkout, place):
     (checkout / "cost.md").symlink_to("../secret")
     (checkout / "out").symlink_to("..")
     for path in (boundary.write_text, lambda path, _text: boundary.refuse_symlinks(path)):
@@ -43,14 +43,14 @@ def test_nothing_is_written_through_a_symlink(checkout, place):
     assert (checkout.parent / "secret").read_text() == SECRET
 
 
-def test_a_folder_above_may_be_a_symlink(checkout, monkeypatch):
+def test_symlinked_parent_folder_is_accepted(checkout, monkeypatch):
     (checkout.parent / "elsewhere").symlink_to(checkout)
     monkeypatch.chdir(checkout.parent / "elsewhere")
     boundary.write_text(checkout.parent / "elsewhere" / "a.md", "x")
     assert (checkout / "a.md").read_text() == "x"
 
 
-def test_a_written_file_has_the_umask_s_mode_or_the_one_given(checkout):
+def test_written_file_has_the_umask_or_the_given_mode(checkout):
     before = os.umask(0o027)
     try:
         boundary.write_text(checkout / "a", "x")
@@ -61,7 +61,7 @@ def test_a_written_file_has_the_umask_s_mode_or_the_one_given(checkout):
 
 
 @pytest.mark.parametrize("text", ["token: s3cret\nsize: 3\n", json.dumps({"token": "s3cret", "size": 3})])
-def test_variables_are_read_from_a_file(checkout, text):
+def test_extra_variables_are_read_from_a_file(checkout, text):
     (checkout / "vars.yml").write_text(text)
     assert parse_extra_vars([f"@{checkout}/vars.yml", "size=4"]) == {"token": "s3cret", "size": 4}
 
@@ -70,7 +70,7 @@ def test_variables_are_read_from_a_file(checkout, text):
     ("text", "message"),
     [("- a\n", "is not a mapping"), ("a: [", "is not valid YAML"), (None, "cannot be read")],
 )
-def test_a_wrong_variables_file_is_one_line(checkout, text, message):
+def test_invalid_variables_file_is_reported_in_one_line(checkout, text, message):
     if text is not None:
         (checkout / "vars.yml").write_text(text)
     with pytest.raises(InputError, match=message):

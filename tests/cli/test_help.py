@@ -31,7 +31,7 @@ for path in list_commands(gpufleet, ()):
 """
 
 
-def test_the_help_of_every_command_is_as_recorded(golden):
+def test_help_texts_match_the_golden_files(golden):
     printed = subprocess.run(
         [sys.executable, "-c", PRINT_HELP], capture_output=True, text=True, check=True, env={"COLUMNS": "110"}
     )

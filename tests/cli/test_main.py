@@ -47,23 +47,23 @@ def test_input_error_names_place_key_and_remedy():
 
 
 @pytest.mark.parametrize("verb", cli.VERBS)
-def test_every_verb_listed_can_be_asked_for_help(verb, gpufleet, tmp_path):
+def test_every_listed_verb_has_a_help_text(verb, gpufleet, tmp_path):
     done = gpufleet(verb, "--help", cwd=tmp_path)
     assert done.returncode == 0
     assert "Usage" in done.stdout
 
 
-def test_unknown_verb_is_wrong_input(gpufleet, tmp_path):
+def test_unknown_verb_is_refused(gpufleet, tmp_path):
     done = gpufleet("sizes", cwd=tmp_path)
     assert done.returncode == 2
     assert "No such command" in done.stderr
 
 
-def test_version(gpufleet, tmp_path):
+def test_version_is_printed(gpufleet, tmp_path):
     assert __version__ in gpufleet("--version", cwd=tmp_path).stdout
 
 
-def test_a_shell_that_points_at_a_removed_rehearsal_gets_an_error(gpufleet, tmp_path):
+def test_environment_of_a_removed_rehearsal_is_reported(gpufleet, tmp_path):
     env = {"GPUFLEET_REHEARSAL": "poc", "GPUFLEET_HOME": str(tmp_path / "gone")}
     done = gpufleet("nodes", "list", cwd=tmp_path, env=env)
     assert done.returncode == 3

@@ -53,7 +53,7 @@ def writes_out(node):
     return owner in ("click", "console", "sys.stdout", "sys.stderr") or owner.endswith("stream")
 
 
-def test_only_few_files_print():
+def test_only_allowed_modules_print():
     printers = set()
     for path in MODULES.rglob("*.py"):
         calls = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
@@ -70,7 +70,7 @@ def assert_harmless(text):
 
 
 @pytest.mark.parametrize("err", [False, True])
-def test_output_escapes_and_defuses(capsys, err):
+def test_output_escapes_control_characters_and_workflow_commands(capsys, err):
     output.print_lines(HOSTILE, "::set-output name=a::b", "  ::add-mask::x", err=err)
     output.print_block(HOSTILE + "\n\t::group::x", err=err)
     printed = capsys.readouterr()
@@ -78,7 +78,7 @@ def test_output_escapes_and_defuses(capsys, err):
     assert "owned" in (printed.err if err else printed.out)
 
 
-def test_json_keeps_its_values(capsys):
+def test_json_output_keeps_its_values(capsys):
     output.print_json({"name": HOSTILE})
     output.print_rendered(json.dumps({"name": HOSTILE}, ensure_ascii=False), as_json=True)
     printed = capsys.readouterr().out
@@ -90,7 +90,7 @@ def test_json_keeps_its_values(capsys):
 
 
 @pytest.mark.parametrize("error", [InputError(HOSTILE), click.UsageError(HOSTILE)])
-def test_errors_are_harmless(monkeypatch, capsys, error):
+def test_error_messages_are_escaped(monkeypatch, capsys, error):
     def fail(*_args, **_options):
         raise error
 
@@ -101,7 +101,7 @@ def test_errors_are_harmless(monkeypatch, capsys, error):
     assert_harmless(capsys.readouterr().err)
 
 
-def test_hints_are_harmless(monkeypatch, capsys):
+def test_hints_are_escaped(monkeypatch, capsys):
     def fail(**_options):
         raise EnvironmentFault("no", hint=HOSTILE)
 
@@ -172,7 +172,7 @@ def hostile(hostile_registry, shared_project, monkeypatch):
     ],
     ids=lambda arguments: " ".join(argument for argument in arguments if argument != HOSTILE),
 )
-def test_every_verb_is_harmless(hostile, monkeypatch, capsys, arguments):
+def test_output_of_every_command_is_escaped(hostile, monkeypatch, capsys, arguments):
     monkeypatch.setattr("sys.argv", ["gpufleet", *arguments])
     with pytest.raises(SystemExit) as exit_info:
         cli.main()
@@ -183,8 +183,8 @@ def test_every_verb_is_harmless(hostile, monkeypatch, capsys, arguments):
     assert_harmless(printed.err)
 
 
-def test_every_verb_is_in_the_list_above():
-    cases = test_every_verb_is_harmless.pytestmark[0].args[1]
+def test_every_command_is_in_the_list_of_escaped_commands():
+    cases = test_output_of_every_command_is_escaped.pytestmark[0].args[1]
     assert {arguments[0] for arguments in cases} | {"doctor"} == set(cli.VERBS)
 
 
@@ -193,7 +193,7 @@ def outcome(tmp_path):
     return RunOutcome("r1", "site", tmp_path, hosts, (), (HOSTILE,), interrupted=True, completed=False)
 
 
-def test_the_end_of_a_run_is_harmless(tmp_path, capsys):
+def test_summary_of_a_run_is_escaped(tmp_path, capsys):
     run = outcome(tmp_path)
     outcomes = tuple(configure.HostOutcome(host.name, host.status, host.reason, 0) for host in run.hosts)
     done = configure.ConfigureResult(playbook_run.Request(), outcomes, run)
@@ -207,7 +207,7 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize("stream", [io.StringIO, Terminal])
-def test_progress_is_harmless(stream):
+def test_progress_is_escaped(stream):
     host = HostProgress(f"{HOSTILE}[/bold][link=file:///etc/passwd]", "failed", 1, 0, HOSTILE, HOSTILE)
     progress, shown = Progress({host.name: host}, ("a",), ()), stream()
     board = display.open_display(progress, shown)
@@ -221,7 +221,7 @@ def test_progress_is_harmless(stream):
     assert "owned" in text
 
 
-def test_a_page_is_harmless():
+def test_html_page_is_escaped():
     node = {
         "name": f"{HOSTILE}<script>alert(1)</script>", "state": "quarantined", "holds": [], "kind": "server",
         "reachable": False, "reachable_detail": HOSTILE, "rack": HOSTILE, "slot": "1", "cloud": None,
@@ -234,7 +234,7 @@ def test_a_page_is_harmless():
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2066-\u2069]", line)
 
 
-def test_prompts_are_harmless():
+def test_prompts_are_escaped():
     @click.command()
     def asks():
         output.prompt(HOSTILE)

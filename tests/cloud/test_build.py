@@ -83,7 +83,7 @@ def test_pool_without_zones_uses_a_zone_that_offers_its_machine(evaluate):
     assert evaluated.one("Subnet")["availabilityZone"] == "us-east-1b"
 
 
-def test_evaluation_without_an_engine_works_without_lookup_replies(evaluate):
+def test_nodes_are_declared_without_replies_from_cloud_lookups(evaluate):
     evaluated = evaluate({"cloud": "aws", "zones": []}, {"cloud": "gcp", "name": "serve"}, replies={})
     assert evaluated.all("Subnet")[0]["availabilityZone"] == "us-east-1a"
     assert len(evaluated.all("Instance")) == 2

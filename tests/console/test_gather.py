@@ -11,19 +11,19 @@ from gpufleet.errors import EnvironmentFault, InputError
 @pytest.mark.parametrize(
     ("text", "problem"), [("", "is not JSON"), ("[]", "not a cost"), ('{"a": 1}', "not a cost")]
 )
-def test_a_file_that_is_no_cost_difference_is_named(tmp_path, text, problem):
+def test_file_that_is_not_a_cost_difference_is_refused_by_name(tmp_path, text, problem):
     file = tmp_path / "change.json"
     file.write_text(text)
     with pytest.raises(InputError, match=f"change.json: .*{problem}"):
         collect_report_data("x", file)
 
 
-def test_a_missing_file_is_named(tmp_path):
+def test_missing_file_is_refused_by_name(tmp_path):
     with pytest.raises(InputError, match=r"none\.json: cannot be read: No such file"):
         collect_report_data("x", tmp_path / "none.json")
 
 
-def test_without_a_registry_the_report_says_what_to_do(tmp_path, monkeypatch):
+def test_report_without_a_registry_names_the_next_step(tmp_path, monkeypatch):
     monkeypatch.setenv("GPUFLEET_DATABASE_URL", f"sqlite:///{tmp_path / 'none.db'}")
     with pytest.raises(EnvironmentFault, match="no registry"):
         write_report(tmp_path / "r.html", "x", None)

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from gpufleet.console import ReportData, headline, plots, render
+from gpufleet.console import ReportData, headline, plot, render
 from gpufleet.console.report import money_lines, node_reasons, nodes_with_reasons, rack_grids, status
 
 
@@ -89,22 +89,22 @@ def test_every_node_that_needs_attention_is_listed_with_its_reason():
     assert "does not answer" in reasons["blade04"]
 
 
-def test_a_hold_without_failed_checks_shows_its_reason():
+def test_hold_without_failed_checks_shows_its_reason():
     node_on_hold = node("blade01", holds=[{"kind": "security", "reason": "key leaked"}])
     (row,) = nodes_with_reasons(ReportData("x", "now", [node_on_hold]))
     assert row["reasons"] == ["held (security): key leaked"]
 
 
-def test_racks_are_laid_out_by_slot():
+def test_racks_are_sorted_by_slot():
     (grid,) = rack_grids(FLEET)
     assert [cell["slot"] for cell in grid["cells"]] == [1, 2, 3, 4]
 
 
-def test_money_lines_are_sorted_by_cost_without_free_ones():
+def test_cost_lines_are_sorted_by_cost_and_free_ones_left_out():
     assert [entry["name"] for entry in money_lines(CHANGE)] == ["dear", "cheap"]
 
 
-def test_page_carries_everything_inside():
+def test_page_loads_no_external_resource():
     page = render(FLEET)
     assert page.count("<svg") == 2
     assert not re.findall(r'(?:src|href)="(?!#)[^"]*"', page.replace("xlink:", ""))
@@ -112,22 +112,22 @@ def test_page_carries_everything_inside():
     assert "1,460" in page
 
 
-def test_names_from_outside_cannot_inject_markup():
+def test_names_cannot_inject_markup():
     page = render(ReportData(stack="<script>x</script>", written_at="", nodes=[]))
     assert "<script>x" not in page
 
 
 @pytest.mark.parametrize("part", ["Nodes to look at", "Money", "Burn-in, measured", "All nodes", "blade03"])
-def test_page_answers_the_questions_people_have(part):
+def test_page_has_all_sections(part):
     assert part in render(FLEET)
 
 
-def test_report_without_money_or_burn_in_still_renders():
+def test_page_renders_without_cost_and_burn_in_data():
     page = render(ReportData(stack="dev", written_at="now", nodes=[node("blade01")]))
     assert "None: nothing failed" in page
 
 
-def test_the_page_is_the_one_on_record(repo_root, golden):
+def test_page_matches_the_golden_file(repo_root, golden):
     """Drawings are left out: their own tests look at what they draw from."""
     page = re.sub(r"<svg.*?</svg>", "<svg/>", render(FLEET), flags=re.DOTALL)
     golden(
@@ -146,7 +146,7 @@ def test_the_page_is_the_one_on_record(repo_root, golden):
         ({"holds": [{"kind": "operator", "reason": "x"}], "state": "repair"}, "repair"),
     ],
 )
-def test_status_of_a_node(changed, expected):
+def test_status_of_a_node_follows_its_state_and_holds(changed, expected):
     assert status(node("a", **changed)) == expected
 
 
@@ -167,11 +167,11 @@ def test_status_of_a_node(changed, expected):
          ["m warn: measured below 5", "held (k): leak"]),
     ],
 )  # fmt: skip
-def test_reasons_why_a_node_needs_attention(changed, burn_in_report, reasons):
+def test_reasons_why_a_node_needs_attention_are_listed(changed, burn_in_report, reasons):
     assert node_reasons(node("a", **changed), burn_in_report) == reasons
 
 
-def test_the_largest_rack_comes_first_and_a_blade_on_hold_has_its_own_colour():
+def test_largest_rack_comes_first_and_a_held_blade_has_its_own_colour():
     nodes = [
         node("z1", rack="z"), node("z2", rack="z", slot=None), node("b1", rack="b"), node("a1", rack="a"),
         node("free", rack=None), node("held", rack="z", slot=3, holds=[{"kind": "k", "reason": "r"}]),
@@ -187,12 +187,12 @@ def test_the_largest_rack_comes_first_and_a_blade_on_hold_has_its_own_colour():
     }
 
 
-def test_states_are_counted_most_first_then_by_name():
+def test_states_are_sorted_by_count_and_name():
     nodes = [node("a", "repair"), node("b", "expected"), node("c", "expected"), node("d", "burn_in")]
     assert headline(ReportData("x", "now", nodes)) == "4 nodes: 2 expected, 1 burn_in, 1 repair"
 
 
-def test_a_line_that_goes_is_ranked_by_what_it_cost():
+def test_removed_resource_is_ranked_by_its_former_cost():
     change = {**CHANGE, "resources": [line("a", 0.0, 1.0), line("gone", 3.0, 0.0), line("b", 9.0, 2.0)]}
     assert [entry["name"] for entry in money_lines(change)] == ["gone", "b", "a"]
     assert money_lines(None) == []
@@ -202,18 +202,18 @@ def test_a_line_that_goes_is_ranked_by_what_it_cost():
 def drawn(monkeypatch):
     """Collect the charts instead of drawing them, as the specification that Vega-Lite is given."""
     charts = []
-    monkeypatch.setattr(plots, "to_svg", lambda chart: charts.append(chart.to_dict()) or "<svg/>")
+    monkeypatch.setattr(plot, "to_svg", lambda chart: charts.append(chart.to_dict()) or "<svg/>")
     return charts
 
 
-def test_money_is_drawn_per_month_and_only_what_can_be_seen(drawn):
+def test_cost_plot_omits_amounts_below_one_cent(drawn):
     resources = [
         line("dear", 1.0, 2.0),
         line("least", 0.0, 0.01),
         line("less", 0.0, 0.0099),
         line("free", 0.0, 0.0),
     ]
-    plots.money_by_resource({**CHANGE, "resources": resources})
+    plot.money_by_resource({**CHANGE, "resources": resources})
     (chart,) = drawn
     assert chart["data"]["values"] == [
         {"resource": "dear Instance", "when": "before", "usd_per_month": 730.0},
@@ -222,14 +222,14 @@ def test_money_is_drawn_per_month_and_only_what_can_be_seen(drawn):
     ]
     assert chart["encoding"]["color"]["scale"] == {
         "domain": ["before", "after"],
-        "range": [plots.BEFORE, plots.AFTER],
+        "range": [plot.BEFORE, plot.AFTER],
     }
     assert chart["encoding"]["x"]["field"] == "usd_per_month"
-    plots.money_by_resource({**CHANGE, "resources": []})
+    plot.money_by_resource({**CHANGE, "resources": []})
     assert drawn[1]["data"]["values"] == []
 
 
-def test_what_half_of_the_nodes_measured_is_drawn_with_its_limits(drawn):
+def test_measurements_of_at_least_half_of_the_nodes_are_drawn_with_their_limits(drawn):
     reports = [
         report("b", checks=[check("memory", measured=9.0), check("rare"), check("flag", measured=True)]),
         report("a", checks=[check("memory", "fail", 4, threshold=None), check("text", measured="x")]),
@@ -237,7 +237,7 @@ def test_what_half_of_the_nodes_measured_is_drawn_with_its_limits(drawn):
             "c", checks=[check("bare", unit=None, threshold=None), check("bare2", unit="", threshold="5")]
         ),
     ]
-    plots.measured_by_node(reports, ["c", "b", "a"])
+    plot.measured_by_node(reports, ["c", "b", "a"])
     (panel,) = drawn[0]["vconcat"]
     marks, limits = panel["layer"]
     assert marks["title"]["text"] == "memory [MB/s]"
@@ -246,8 +246,8 @@ def test_what_half_of_the_nodes_measured_is_drawn_with_its_limits(drawn):
     assert limits["data"]["values"] == [{"limit": 5.0}]
 
 
-def test_without_a_limit_there_is_no_line_and_without_a_unit_no_brackets(drawn):
-    plots.measured_by_node([report("c", checks=[check("bare", unit=None, threshold=None)])], ["c"])
+def test_plot_without_limit_has_no_line_and_without_unit_no_brackets(drawn):
+    plot.measured_by_node([report("c", checks=[check("bare", unit=None, threshold=None)])], ["c"])
     (panel,) = drawn[0]["vconcat"]
     assert "layer" not in panel
     assert panel["title"]["text"] == "bare"
@@ -257,8 +257,8 @@ def test_without_a_limit_there_is_no_line_and_without_a_unit_no_brackets(drawn):
     assert len(set(scales["color"]["range"])) == 4
 
 
-def test_only_what_the_data_allows_is_drawn(drawn):
+def test_plots_without_data_are_omitted(drawn):
     measured = [report("a", checks=[check("memory")])]
-    assert set(plots.all_plots([node("a")], measured, CHANGE)) == {"money", "measured"}
-    assert set(plots.all_plots([node("a")], measured, None)) == {"measured"}
-    assert set(plots.all_plots([node("a")], [report("a", checks=[check("m", measured=None)])], None)) == set()
+    assert set(plot.all_plots([node("a")], measured, CHANGE)) == {"money", "measured"}
+    assert set(plot.all_plots([node("a")], measured, None)) == {"measured"}
+    assert set(plot.all_plots([node("a")], [report("a", checks=[check("m", measured=None)])], None)) == set()

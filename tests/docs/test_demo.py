@@ -15,7 +15,7 @@ def nodes(demo_project):
     return {node["name"]: node for node in demo_project.read("gpufleet nodes list --json")}
 
 
-def test_the_demo_reports_its_three_faults(demo_project):
+def test_demo_reports_its_three_faults(demo_project):
     assert demo_project.demo.returncode == 0, demo_project.demo.stderr[-3000:]
     assert "17 of 20 blades are ready" in demo_project.demo.stderr
     page = (demo_project.root / ".gpufleet/rehearsal/production/report.html").read_text()
@@ -23,7 +23,7 @@ def test_the_demo_reports_its_three_faults(demo_project):
     assert "under-voltage now" in page
 
 
-def test_healthy_blades_are_ready_and_faults_have_their_expected_state(demo_project):
+def test_healthy_blades_are_ready_and_faulty_ones_have_their_expected_state(demo_project):
     nodes_by_name = nodes(demo_project)
     sound = {
         node["state"] for name, node in nodes_by_name.items() if name[:5] == "blade" and name not in FAULTY
@@ -41,14 +41,14 @@ def test_verdicts_are_stored_with_their_reasons(demo_project):
     assert "0x50005" in reports
 
 
-def test_ansible_sees_all_blades_and_every_cloud_node(demo_project):
+def test_ansible_inventory_lists_all_blades_and_cloud_nodes(demo_project):
     hosts = demo_project.read("ansible-inventory -i inventory --list")["_meta"]["hostvars"]
     assert {f"blade{n:02}" for n in range(1, 21)} <= hosts.keys()
     assert {"production-train-1", "production-serve-1", "production-tune-1"} <= hosts.keys()
     assert hosts.keys() == nodes(demo_project).keys()
 
 
-def test_the_stack_as_built_costs_its_whole_price_and_nothing_changes(demo_project):
+def test_deployed_stack_has_its_total_cost_and_no_change(demo_project):
     up = demo_project.run_command("pulumi up -s production --yes")
     assert up.returncode == 0, up.stderr
     diff = "gpufleet cost diff --preview - --format json"
@@ -59,7 +59,7 @@ def test_the_stack_as_built_costs_its_whole_price_and_nothing_changes(demo_proje
     assert machines < priced["after"]["usd_per_month"] < machines + 400
 
 
-def test_an_edited_count_shows_its_money(demo_project):
+def test_changed_count_shows_its_cost(demo_project):
     spec = demo_project.root / "stacks/Pulumi.production.yaml"
     original = spec.read_text()
     spec.write_text(original.replace("count: 1", "count: 2", 1))
@@ -71,7 +71,7 @@ def test_an_edited_count_shows_its_money(demo_project):
     assert 16029.07 <= raised < 16029.07 + 50  # one p4d.24xlarge: 21.957642 x 730, and its disk and address
 
 
-def test_a_second_run_on_ready_blades_changes_nothing(demo_project):
+def test_second_run_on_ready_blades_changes_nothing(demo_project):
     limit = "'rack_blades_1:&state_ready'"
     done = demo_project.run_command(
         f"ansible-runner run . --project-dir playbooks -p site.yml --limit {limit}"
@@ -84,6 +84,6 @@ def test_a_second_run_on_ready_blades_changes_nothing(demo_project):
     assert {counts[1:] for counts in recap} == {("0", "0", "0")}
 
 
-def test_the_rehearsal_changed_no_tracked_file(demo_project):
+def test_rehearsal_changes_no_tracked_file(demo_project):
     status = demo_project.run_command("git status --porcelain")
     assert status.stdout == ""

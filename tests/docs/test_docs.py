@@ -17,7 +17,7 @@ def links():
 
 
 @pytest.mark.parametrize(("page", "target"), links())
-def test_link_leads_somewhere(page, target):
+def test_link_target_exists(page, target):
     folder = ROOT if page == "README.md" else ROOT / "docs"
     assert (folder / target).exists()
 

@@ -62,7 +62,7 @@ def read(path):
         return ""
 
 
-def test_a_demo_killed_while_it_configures_is_ended_whole(project, clean_env, gpufleet, tmp_path):
+def test_processes_of_a_killed_demo_are_stopped(project, clean_env, gpufleet, tmp_path):
     log = tmp_path / "demo.log"
     home = project / ".gpufleet/rehearsal/production"
     demo = start_demo(project, clean_env, log)

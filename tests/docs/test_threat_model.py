@@ -15,13 +15,13 @@ ROWS = [line for line in SECTION.splitlines() if line.startswith("| ")][1:]
 TEST = re.compile(r"\[`(test_\w+)`\]\(\.\./(tests/[\w/]+\.py)\) \|$")
 
 
-def test_each_attacker_has_threats():
+def test_threat_model_lists_every_attacker():
     attackers = {row.split(" | ")[0].removeprefix("| ") for row in ROWS}
     assert attackers == {"A node", "A pull request", "A file", "A local user", "A package", "An accident"}
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_a_threat_names_its_test(row):
+def test_test_of_each_threat_exists(row):
     name, file = TEST.search(row).groups()
     tree = ast.parse((ROOT / file).read_text())
     assert name in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}

@@ -42,7 +42,7 @@ def list_commands():
 
 
 @pytest.mark.parametrize(("page", "command"), list_commands())
-def test_command_runs(demo_project, page, command):
+def test_documented_command_prints_the_documented_output(demo_project, page, command):
     done = demo_project.run_command(command)
     allowed = next((codes for start, codes in NO_IS_RIGHT.items() if command.startswith(start)), {0})
     assert done.returncode in allowed, f"{page}: {done.stdout[-1500:]}{done.stderr[-1500:]}"

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from gpufleet.drivers import branch as module
-from gpufleet.drivers import table
+from gpufleet.drivers import data_file
 
 
 def replace_branches(monkeypatch, **rows):
     """Replace the table of branches: number to (kind, month of end of life)."""
-    template = next(iter(table.load_branches().values()))
+    template = next(iter(data_file.load_branches().values()))
     branches = {
         int(number[1:]): replace(template, number=int(number[1:]), kind=kind, end_of_life=end_of_life)
         for number, (kind, end_of_life) in rows.items()
@@ -34,7 +34,7 @@ def replace_branches(monkeypatch, **rows):
         ("new_feature", "", "2030-01-01", False),
     ],
 )
-def test_a_branch_has_ended_after_its_last_month(monkeypatch, kind, end_of_life, date, has_ended):
+def test_branch_has_ended_after_its_last_month(monkeypatch, kind, end_of_life, date, has_ended):
     branches = replace_branches(monkeypatch, b1=(kind, end_of_life))
     assert module.has_ended(branches[1], date) is has_ended
 
@@ -50,7 +50,7 @@ def test_a_branch_has_ended_after_its_last_month(monkeypatch, kind, end_of_life,
         ({}, None),
     ],
 )
-def test_maintained_branches_come_first_then_long_term_support(monkeypatch, rows, expected):
+def test_maintained_branches_are_sorted_before_long_term_support(monkeypatch, rows, expected):
     branches = replace_branches(monkeypatch, **rows)
     assert module.preferred_branch(sorted(branches), "2026-11-21") == expected
     assert module.preferred_branch(sorted(branches, reverse=True), "2026-11-21") == expected

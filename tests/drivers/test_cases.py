@@ -95,7 +95,7 @@ def shorten(plan):
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_machine(path):
+def test_recorded_machine_gets_its_expected_driver_plan(path):
     case = read(path)
     expected = dict(case["expected"])
     got = shorten(plan_drivers(facts_of(case), RequestedSoftware.from_json(case.get("wanted"))))
@@ -109,7 +109,7 @@ def test_machine(path):
     assert not set(absent) & set(got["reasons"])
 
 
-def test_enough_machines_of_every_sort():
+def test_cases_cover_all_systems_and_actions():
     cases = [read(path) for path in FILES]
     assert len(cases) >= 60
     systems = {case["os"].split()[0] for case in cases}
@@ -119,7 +119,7 @@ def test_enough_machines_of_every_sort():
     assert sum("refusal" in case["expected"] for case in cases) >= 20
 
 
-def test_cases_use_known_words_and_name_their_source():
+def test_cases_have_known_keys_and_name_their_source():
     for path in FILES:
         case = read(path)
         assert set(case) <= KNOWN, (path.stem, set(case) - KNOWN)

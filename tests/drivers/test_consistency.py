@@ -32,7 +32,7 @@ def codes(*hosts):
     }
 
 
-def test_hosts_that_agree():
+def test_identical_hosts_have_no_finding():
     report = consistency.check_consistency([host("a"), host("b")])
     assert not report.findings
     assert not report.has_skew
@@ -56,15 +56,15 @@ def test_hosts_that_agree():
         ({"installed": None, "loaded": None, "user_space": None}, "no_driver", "skew"),
     ],
 )
-def test_a_host_that_does_not_agree_with_itself(changed, code, kind):
+def test_inconsistent_host_is_reported(changed, code, kind):
     assert ("a", code, kind) in codes(host("a", **changed))
 
 
-def test_a_fabric_manager_that_is_not_wanted_is_not_missed():
+def test_fabric_manager_that_is_not_needed_is_not_reported_as_missing():
     assert not codes(host("a", fabric_manager=None))
 
 
-def test_the_odd_one_of_a_group_is_named_with_what_the_others_have():
+def test_deviating_host_of_a_group_is_reported_with_the_common_version():
     old = {
         "installed": "570.172.08",
         "loaded": "570.172.08",
@@ -78,27 +78,27 @@ def test_the_odd_one_of_a_group_is_named_with_what_the_others_have():
     assert report.findings[0].message == "driver 570.172.08; 2 of 3 in train have 580.95.05"
 
 
-def test_among_equals_the_newest_is_right():
+def test_newest_version_is_expected_if_equally_many_hosts_differ():
     older = {**dict.fromkeys(("installed", "loaded", "user_space"), "580.9.1"), "fabric_manager": None}
     assert codes(host("a"), host("b", **older)) == {("b", "driver_differs", "skew")}
 
 
-def test_other_cuda_toolkits_within_a_group():
+def test_different_cuda_toolkits_within_a_group_are_reported():
     assert codes(host("a"), host("b"), host("c", cuda=["12.4"])) == {("c", "cuda_differs", "skew")}
 
 
-def test_hosts_without_cards_and_drivers_do_not_take_part():
+def test_hosts_without_cards_and_drivers_are_omitted():
     bare = consistency.HostDriver("blade", "ci", cards=False, state=None)
     assert consistency.check_consistency([bare]).hosts == ()
 
 
-def test_a_host_with_cards_that_was_never_read_is_said_to_be_so():
+def test_host_with_cards_but_without_facts_is_reported():
     report = consistency.check_consistency([consistency.HostDriver("a", "train", cards=True, state=None)])
     assert [(one.code, one.kind) for one in report.findings] == [("not_read", "note")]
     assert not report.has_skew
 
 
-def test_the_table_has_every_host_and_every_finding():
+def test_table_lists_every_host_and_every_finding():
     lines = consistency.format_report(
         consistency.check_consistency([host("a"), host("b", loaded=None, held=[])])
     )
@@ -109,7 +109,7 @@ def test_the_table_has_every_host_and_every_finding():
     assert len(lines) == 4
 
 
-def test_findings_come_skews_first_then_by_host_and_code():
+def test_findings_are_sorted_by_kind_host_and_code():
     stopped = {"version": "580.95.05", "active": False}
     hosts = [
         host("b", loaded=None, container="lxc"), host("z", held=[], fabric_manager=stopped), host("a", unsound=["x"]),
@@ -137,25 +137,25 @@ def test_findings_come_skews_first_then_by_host_and_code():
          "run the play drivers on it"),
     ],
 )  # fmt: skip
-def test_a_finding_says_what_and_what_to_do(changed, message, remedy):
+def test_finding_names_problem_and_remedy(changed, message, remedy):
     (findings,) = consistency.check_consistency([host("a", **changed)]).findings
     assert (findings.message, findings.remedy) == (message, remedy)
 
 
-def test_a_stopped_fabric_manager_in_a_container_is_only_a_note():
+def test_stopped_fabric_manager_in_a_container_is_only_a_note():
     stopped = {"version": "580.95.05", "active": False}
     assert codes(host("a", fabric_manager=stopped, container="lxc", loaded="580.95.05")) == {
         ("a", "fabric_manager_stopped", "note")
     }
 
 
-def test_a_driver_without_cards_takes_part_and_lacks_nothing():
+def test_host_with_a_driver_but_no_cards_has_no_finding():
     report = consistency.check_consistency([host("a", cards=False)])
     assert [one.name for one in report.hosts] == ["a"]
     assert not report.findings
 
 
-def test_the_report_for_programs_is_whole():
+def test_json_report_is_complete():
     report = consistency.check_consistency(
         [host("b", held=[]), host("a", group="serve", cuda=None, fabric_manager=None)]
     )
@@ -174,7 +174,7 @@ def test_the_report_for_programs_is_whole():
     }  # fmt: skip
 
 
-def test_the_table_is_aligned_and_says_a_second_finding_under_the_first():
+def test_table_is_aligned_and_prints_a_second_finding_below_the_first():
     report = consistency.check_consistency(
         [host("a", held=[], unsound=["x"]), host("bb", cuda=["12.8", "13.0"])]
     )

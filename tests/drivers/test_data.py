@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import string
+from pathlib import Path
 
 import pytest
 
 from gpufleet import catalog
-from gpufleet.drivers import lint, table
+from gpufleet.drivers import data_file, lint
+from gpufleet.rule import Rule
+
+DRIVERS = Path(data_file.__file__).parent
 
 CARD = {
     "pci": "10de:2330", "subsystem": "", "name": "H100", "catalogue": "", "architecture": "Hopper",
@@ -41,16 +46,16 @@ def test_shipped_data_has_no_problem():
         ({"architecture": "CDNA3"}, "the id is of vendor nvidia"),
     ],
 )
-def test_a_wrong_card_is_named(change, message):
+def test_invalid_card_is_reported(change, message):
     assert any(message in line for line in lint.find_bad_cards([CARD | change]))
 
 
-def test_a_card_twice_is_named():
+def test_duplicate_card_is_reported():
     assert list(lint.find_bad_cards([CARD, CARD])) == ["cards.csv: 10de:2330 : twice"]
     assert list(lint.find_bad_cards([CARD, CARD | {"subsystem": "10de:1234"}])) == []
 
 
-def test_rows_need_a_day_and_a_listed_source():
+def test_rows_need_a_date_and_a_listed_source():
     assert list(lint.find_unsourced_rows("cards.csv", [CARD])) == []
     assert list(lint.find_unsourced_rows("x", [CARD | {"sources": ""}])) == [
         "x: 10de:2330: unknown source ''"
@@ -58,8 +63,8 @@ def test_rows_need_a_day_and_a_listed_source():
     assert list(lint.find_unsourced_rows("x", [CARD | {"as_of": "lately"}])) == ["x: 10de:2330: no day"]
 
 
-def test_wrong_rules_and_branches_are_named():
-    assert list(lint.find_bad_rules({"a.b": {"message": "", "source": "gossip"}})) == [
+def test_invalid_rules_and_branches_are_reported():
+    assert list(lint.find_bad_rules({"a.b": Rule("a.b", reason="", source="gossip")})) == [
         "rules.yaml: a.b: no message",
         "rules.yaml: a.b: unknown source 'gossip'",
     ]
@@ -73,21 +78,21 @@ def test_wrong_rules_and_branches_are_named():
     assert len(list(lint.find_bad_branches([row]))) == 2
 
 
-def test_every_pci_accelerator_of_the_catalogue_resolves():
-    named = {name for card in table.load_cards().values() for name in card.catalogue}
+def test_every_pci_accelerator_of_the_catalogue_has_a_card_row():
+    named = {name for card in data_file.load_cards().values() for name in card.catalogue}
     parts = catalog.load_accelerators()
     expected = {name for name, part in parts.items() if part.kind not in NO_PCI} - NO_ID
     assert expected - named == set()
     assert named - set(parts) == set()
 
 
-def test_architectures_agree_with_the_catalogue():
+def test_card_architectures_match_the_catalogue():
     """What a card is called by PCI is of the generation that the catalogue says."""
     parts = catalog.load_accelerators()
-    for card in table.load_cards().values():
+    for card in data_file.load_cards().values():
         for name in card.catalogue:
             architecture = parts[name].architecture
-            if architecture.split()[0] in table.load_architectures():
+            if architecture.split()[0] in data_file.load_architectures():
                 generation = (
                     "Blackwell Ultra"
                     if architecture.startswith("Blackwell Ultra")
@@ -99,21 +104,13 @@ def test_architectures_agree_with_the_catalogue():
 
 
 def test_every_rule_is_used_and_every_refusal_has_a_remedy():
-    from importlib.resources import files
-
-    text = "".join(
-        path.read_text() for path in files("gpufleet.drivers").iterdir() if path.name.endswith(".py")
-    )
-    for code, rule in table.load_rules().items():
+    text = "".join(path.read_text() for path in DRIVERS.glob("*.py"))
+    refused_codes = set(re.findall(r'build_refusal\(\s*"([a-z_.]+)"', text))
+    assert len(refused_codes) > 10
+    for code, rule in data_file.load_rules().items():
         assert f'"{code}"' in text, code
-        refused = f'refuse("{code}"' in text.replace("refuse(\n", "refuse(").replace(
-            "refuse(            ", "refuse("
-        )
-        if "remedy" in rule:
-            fields = {name for _, name, _, _ in string.Formatter().parse(rule["remedy"]) if name}
-            assert fields <= {"remedy", *_placeholders(rule["message"]), *_extra(code)}, code
-        else:
-            assert not refused, code
+        assert bool(rule.remedy) or code not in refused_codes, code
+        assert _placeholders(rule.remedy) <= {"remedy", *_placeholders(rule.reason), *_extra(code)}, code
 
 
 def _placeholders(text):
@@ -138,21 +135,21 @@ def _extra(code):
     }.get(code, set())
 
 
-def test_cuda_table_matches_the_majors():
-    for release in table.load_cuda_releases().values():
+def test_minimum_drivers_match_the_cuda_major_versions():
+    for release in data_file.load_cuda_releases().values():
         least = {"11": 450, "12": 525, "13": 580}[release.version.split(".")[0]]
         assert release.min_driver == least
         assert int(release.toolkit_driver.split(".")[0]) >= least
 
 
-def test_branches_with_an_architecture_that_ends():
+def test_last_branches_of_old_architectures_are_recorded():
     last_branches = {
-        row.name: row.last_branch for row in table.load_architectures().values() if row.last_branch
+        row.name: row.last_branch for row in data_file.load_architectures().values() if row.last_branch
     }
     assert last_branches == {"Maxwell": 580, "Pascal": 580, "Volta": 580}
 
 
-def test_each_kind_of_problem_in_the_shipped_files_is_looked_for(monkeypatch):
+def test_every_shipped_data_file_is_checked(monkeypatch):
     """A table of its own for each file, with one mistake that only that file's check finds."""
     invalid_tables = {
         "cards.csv": [CARD | {"market": "gaming"}],
@@ -163,7 +160,7 @@ def test_each_kind_of_problem_in_the_shipped_files_is_looked_for(monkeypatch):
         "sources.csv": [{"id": "gossip", "as_of": "lately"}],
     }  # fmt: skip
     monkeypatch.setattr(lint, "load_rows", lambda name: invalid_tables.get(name, []))
-    monkeypatch.setattr(lint, "load_rules", lambda: {"a.b": {"message": "", "source": "pci-ids"}})
+    monkeypatch.setattr(lint, "load_rules", lambda: {"a.b": Rule("a.b", reason="", source="pci-ids")})
     monkeypatch.setattr(lint, "load_systems", lambda: {"odd-1": {"as_of": "2026-10-24", "sources": "gossip"}})
     assert lint.find_problems() == [
         "cards.csv: 10de:2330 : unknown market",
@@ -197,8 +194,8 @@ RELEASE = {"release": "6.3", "gfx": "gfx90a", "systems": "debian-12", "kernels":
         ({"driver": "0.1"}, "rocm.csv: 6.3: unknown driver 0.1"),
     ],
 )
-def test_a_wrong_release_is_named(change, line):
-    row = {**RELEASE, "driver": next(iter(table.load_amd_drivers())), **change}
+def test_invalid_cuda_release_is_reported(change, line):
+    row = {**RELEASE, "driver": next(iter(data_file.load_amd_drivers())), **change}
     assert list(lint.find_bad_releases([row], [{"gfx": "gfx90a"}])) == ([line] if line else [])
 
 
@@ -215,7 +212,7 @@ def test_a_wrong_release_is_named(change, line):
         ({"proprietary": "no", "default_module": "open"}, []),
     ],
 )
-def test_a_wrong_branch_is_named(change, lines):
+def test_invalid_branch_is_reported(change, lines):
     row = {"branch": "535", "kind": "lts", "end_of_life": "2026-06", "proprietary": "yes",
            "default_module": "proprietary"}  # fmt: skip
     assert list(lint.find_bad_branches([row | change])) == [f"branches.csv: 535: {line}" for line in lines]
@@ -232,6 +229,6 @@ def test_a_wrong_branch_is_named(change, lines):
         ({"pci": "8086:0bd5"}, "Hopper is of vendor nvidia, the id is of vendor other"),
     ],
 )
-def test_a_makers_columns_fit_the_maker(change, line):
+def test_columns_of_a_card_match_its_vendor(change, line):
     row = CARD | change
     assert list(lint.find_bad_cards([row])) == ([f"cards.csv: {row['pci']}: {line}"] if line else [])

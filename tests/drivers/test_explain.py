@@ -8,7 +8,7 @@ from importlib.resources import files
 import jsonschema
 import pytest
 
-from gpufleet.drivers import HostFacts, RequestedSoftware, docs_page, explain, plan_drivers
+from gpufleet.drivers import HostFacts, RequestedSoftware, docs_page, plan_drivers, report
 from gpufleet.errors import InputError
 
 T4 = {"address": "0000:01:00.0", "vendor": "10de", "device": "1eb8", "class": "030200"}
@@ -33,31 +33,30 @@ def fold(names):
     return ",".join(names)
 
 
-def test_hosts_with_the_same_plan_share_a_line_and_those_without_cards_end_the_list():
+def test_hosts_with_the_same_plan_share_a_line_and_hosts_without_cards_come_last():
     plans = {"a": build_plan(T4), "b": build_plan(), "c": build_plan(T4), "d": build_plan()}
-    lines = explain.format_plans(plans, fold).splitlines()
+    lines = report.format_plans(plans, fold).splitlines()
     assert lines[0].split()[:2] == ["HOST", "CARDS"]
     assert lines[1].startswith("a,c   1 x T4  install 535.261.03  proprietary (distribution)")
     assert lines[-1] == "b,d: no GPU that needs a driver"
 
 
-def test_only_hosts_without_cards_need_no_table():
+def test_hosts_without_cards_are_listed_without_a_table():
     assert (
-        explain.format_plans({"a": build_plan(), "b": build_plan()}, fold)
-        == "a,b: no GPU that needs a driver"
+        report.format_plans({"a": build_plan(), "b": build_plan()}, fold) == "a,b: no GPU that needs a driver"
     )
 
 
-def test_a_refusal_says_what_would_help():
-    text = explain.format_plans({"a": build_plan(STRANGE)}, fold)
+def test_refusal_is_printed_with_its_remedy():
+    text = report.format_plans({"a": build_plan(STRANGE)}, fold)
     assert "refused: unknown card: PCI id 10de:fffe at 0000:01:00.0" in text
     assert "remedy: look it up in the PCI ID Repository" in text
 
 
-def test_sources_are_shown_when_asked_for():
+def test_sources_are_printed_on_request():
     plans = {"a": build_plan(T4)}
-    assert "[NVIDIA Data Center Drivers" not in explain.format_plans(plans, fold)
-    assert "[NVIDIA Data Center Drivers" in explain.format_plans(plans, fold, sources=True)
+    assert "[NVIDIA Data Center Drivers" not in report.format_plans(plans, fold)
+    assert "[NVIDIA Data Center Drivers" in report.format_plans(plans, fold, sources=True)
 
 
 @pytest.mark.parametrize(
@@ -69,17 +68,17 @@ def test_sources_are_shown_when_asked_for():
         ({"nvidia-open": "580.95.05-1"}, "535", "downgrade 580.95.05 -> 535.261.03"),
     ],
 )
-def test_driver_then_and_now(packages, branch, expected):
+def test_version_change_is_formatted(packages, branch, expected):
     requested = {"driver": {"branch": branch}, "origin": "distribution" if branch else None}
-    assert explain.format_version_change(build_plan(T4, requested=requested, packages=packages)) == expected
+    assert report.format_version_change(build_plan(T4, requested=requested, packages=packages)) == expected
 
 
-def test_amd_in_the_kernel_has_no_version():
+def test_amd_driver_of_the_kernel_has_no_version():
     radeon = {"vendor": "1002", "device": "67ef", "class": "030000"}
-    assert explain.format_version_change(build_plan(radeon)) == "install: the kernel's own"
+    assert report.format_version_change(build_plan(radeon)) == "install: the kernel's own"
 
 
-def test_every_plan_fits_the_schema():
+def test_every_plan_matches_the_schema():
     schema = json.loads((files("gpufleet.drivers") / "data" / "plans.schema.json").read_text())
     hosts = [
         {"name": "a", "status": "ok", "reason": "", "plan": plan}
@@ -93,13 +92,13 @@ def test_every_plan_fits_the_schema():
     jsonschema.validate({"limit": "all", "hosts": hosts}, schema)
 
 
-def test_the_page_has_the_tables_of_today(repo_root):
+def test_documentation_has_the_current_tables(repo_root):
     shown = (repo_root / "docs" / "drivers.md").read_text()
     assert docs_page.update_tables(shown) == shown, (
         "run: python -m gpufleet.drivers.docs_page docs/drivers.md"
     )
 
 
-def test_a_page_without_a_place_for_a_table_is_refused():
+def test_page_without_a_marker_for_a_table_is_refused():
     with pytest.raises(InputError, match="no place for the table 'generations'"):
         docs_page.update_tables("# Drivers\n")

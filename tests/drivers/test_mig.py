@@ -28,7 +28,7 @@ def profiles(declared, device=H100):
         (B200, {"1g.23gb": 2, "2g.45gb": 1, "3g.90gb": 1}),
     ],
 )
-def test_what_nvidia_documents_fits(device, declared):
+def test_documented_geometry_is_accepted(device, declared):
     assert profiles(declared, device) == declared
 
 
@@ -45,33 +45,33 @@ def test_what_nvidia_documents_fits(device, declared):
         (7, H100, "not a mapping"),
     ],
 )
-def test_what_cannot_be_is_refused_with_its_reason(declared, device, message):
+def test_impossible_geometry_is_refused_with_its_reason(declared, device, message):
     with pytest.raises(InputError, match=message):
         profiles(declared, device)
 
 
-def test_the_largest_profile_comes_first():
+def test_largest_profile_is_placed_first():
     assert list(profiles({"1g.10gb": 2, "2g.20gb": 1, "3g.40gb": 1})) == ["3g.40gb", "2g.20gb", "1g.10gb"]
 
 
 @pytest.mark.parametrize("declared", ["all-1g.10gb", "1g.10gb"])
-def test_a_profile_alone_means_as_many_as_fit(declared):
+def test_single_profile_fills_the_gpu(declared):
     assert profiles(declared) == {"1g.10gb": 7}
 
 
-def test_entries_choose_gpus_and_the_last_one_counts():
+def test_last_entry_for_a_gpu_applies():
     declared = [{"devices": "all", "profiles": "3g.40gb"}, {"devices": [1], "profiles": "disabled"}]
     plan = mig.resolve_geometry(declared, [H100, H100])
     assert [(row["enabled"], row["profiles"]) for row in plan] == [(True, {"3g.40gb": 2}), (False, {})]
 
 
-def test_gpus_that_are_not_named_are_left_alone():
+def test_gpus_without_an_entry_are_not_changed():
     assert [
         row["index"] for row in mig.resolve_geometry([{"devices": [1], "profiles": "1g.10gb"}], [H100, H100])
     ] == [1]
 
 
-def test_a_gpu_that_is_not_there_is_refused():
+def test_missing_gpu_is_refused():
     with pytest.raises(InputError, match="no GPU 8: the host has 8"):
         mig.resolve_geometry([{"devices": [8], "profiles": "1g.10gb"}], [H100] * 8)
 
@@ -85,16 +85,16 @@ def test_a_gpu_that_is_not_there_is_refused():
         (["1g.10gb"], "'1g.10gb' is not a mapping of devices and profiles"),
     ],
 )
-def test_what_is_no_geometry_is_one_line(declared, message):
+def test_invalid_geometry_is_refused_in_one_line(declared, message):
     with pytest.raises(InputError, match=message):
         mig.resolve_geometry(declared, [H100])
 
 
-def test_disabling_needs_no_table():
+def test_mig_can_be_disabled_on_any_gpu():
     assert mig.resolve_geometry("disabled", [L40S])[0]["enabled"] is False
 
 
-def test_the_configuration_is_one_of_mig_parted():
+def test_geometry_converts_to_a_mig_parted_configuration():
     config = mig.mig_parted_config(mig.resolve_geometry({"3g.40gb": 2}, [H100]))
     entry = {"devices": [0], "mig-enabled": True, "mig-devices": {"3g.40gb": 2}}
     assert config == {"version": "v1", "mig-configs": {"gpufleet": [entry]}}
@@ -106,6 +106,6 @@ def test_every_full_count_of_the_table_fits():
             assert profiles({name: count}, family.devices[0]) == {name: count}
 
 
-def test_no_device_is_in_two_families():
+def test_families_share_no_device():
     devices = [device for family in mig.load_families() for device in family.devices]
     assert len(devices) == len(set(devices))

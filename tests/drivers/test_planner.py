@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpufleet.drivers import HostFacts, RequestedSoftware, detection, installed, plan_drivers, table, version
+from gpufleet.drivers import (
+    HostFacts,
+    RequestedSoftware,
+    data_file,
+    detection,
+    installed,
+    plan_drivers,
+    version,
+)
 from gpufleet.errors import InputError
 
 SYSTEMS = [
@@ -17,10 +25,10 @@ SYSTEMS = [
     ("almalinux", "8.10", "4.18.0-553.el8_10.x86_64"),
 ]
 NVIDIA = sorted(
-    {c.pci for c in table.load_cards().values() if c.pci.startswith("10de") and c.market != "switch"}
+    {c.pci for c in data_file.load_cards().values() if c.pci.startswith("10de") and c.market != "switch"}
 )
 AMD = sorted(
-    {c.pci for c in table.load_cards().values() if c.pci.startswith("1002") and c.market != "integrated"}
+    {c.pci for c in data_file.load_cards().values() if c.pci.startswith("1002") and c.market != "integrated"}
 )
 
 
@@ -47,7 +55,7 @@ def facts(pci, system=SYSTEMS[0], count=1, **more):
         ),
     ],
 )
-def test_wrong_facts_are_one_line(raw, message):
+def test_invalid_facts_are_refused_in_one_line(raw, message):
     with pytest.raises(InputError, match=message):
         HostFacts.from_json(raw)
 
@@ -70,12 +78,12 @@ def test_wrong_facts_are_one_line(raw, message):
         ({"origin": "runfile"}, "origin: is 'runfile'; give auto, distribution, vendor"),
     ],
 )
-def test_wrong_wishes_are_one_line(raw, message):
+def test_invalid_requested_software_is_refused_in_one_line(raw, message):
     with pytest.raises(InputError, match=message):
         RequestedSoftware.from_json(raw)
 
 
-def test_wishes_may_be_left_out_or_be_finer_than_needed():
+def test_requested_software_may_be_empty_or_name_a_patch_version():
     assert (
         RequestedSoftware.from_json(None)
         == RequestedSoftware()
@@ -99,7 +107,7 @@ def test_driver_version_and_branch_are_read_from_a_package_version(package_versi
     assert version.parse_branch(package_version) == branch
 
 
-def test_newest_counts_and_does_not_spell():
+def test_newest_version_is_found_by_number():
     assert version.newest_version(["580.95.05-1", "580.105.08-1", "580.82.07-1"]) == "580.105.08-1"
     assert version.newest_version([]) is None
     assert version.kernel_series("6.17.0-8-generic") == (6, 17)
@@ -121,12 +129,12 @@ def test_newest_counts_and_does_not_spell():
         ("cuda-toolkit-12-8", "cuda", None, None, None),
     ],
 )
-def test_what_a_packages_name_says(name, part, origin, module, branch):
+def test_package_name_gives_part_origin_module_and_branch(name, part, origin, module, branch):
     package = installed.classify_package(name, "1")
     assert (package.part, package.origin, package.module, package.branch) == (part, origin, module, branch)
 
 
-def test_the_container_toolkit_is_never_removed():
+def test_container_toolkit_is_never_removed():
     have = {
         "nvidia-open": "580.95.05-1",
         "nvidia-container-toolkit": "1.18.0-1",
@@ -136,7 +144,7 @@ def test_the_container_toolkit_is_never_removed():
     assert plan_drivers(facts("10de:1eb8", packages=have), requested).remove == ("nvidia-open",)
 
 
-def test_ubuntus_other_branch_goes_whole():
+def test_packages_of_another_ubuntu_branch_are_all_replaced():
     have = dict.fromkeys(
         ("nvidia-headless-no-dkms-570-server-open", "nvidia-utils-570-server"), "570.133.20-0ubuntu0.24.04.1"
     ) | {"linux-modules-nvidia-570-server-open-generic": "6.8.0-55.57"}
@@ -145,7 +153,7 @@ def test_ubuntus_other_branch_goes_whole():
     assert plan.remove == tuple(sorted(have))
 
 
-def test_a_board_row_comes_before_its_id():
+def test_board_specific_card_row_takes_precedence():
     device = facts("10de:25b6").pci[0]
     assert detection.find_card(device).name == "A2 / A16"
 
@@ -156,10 +164,10 @@ def test_a_board_row_comes_before_its_id():
     system=st.sampled_from(SYSTEMS),
     count=st.sampled_from([1, 4, 8]),
     secure=st.sampled_from([True, False, None]),
-    cuda=st.sampled_from([None, *table.load_cuda_releases()]),
-    branch=st.sampled_from(["auto", *map(str, table.load_branches())]),
+    cuda=st.sampled_from([None, *data_file.load_cuda_releases()]),
+    branch=st.sampled_from(["auto", *map(str, data_file.load_branches())]),
 )
-def test_laws_of_every_nvidia_plan(*, pci, system, count, secure, cuda, branch):
+def test_nvidia_plan_invariants(*, pci, system, count, secure, cuda, branch):
     host = facts(pci, system, count, secure_boot=secure)
     plan = plan_drivers(host, RequestedSoftware(cuda=cuda, branch=branch))
     assert plan.action in ("install", "refuse")
@@ -168,7 +176,7 @@ def test_laws_of_every_nvidia_plan(*, pci, system, count, secure, cuda, branch):
     if plan.refusal:
         assert plan.refusal.remedy
         return
-    generation = table.load_architectures()[plan.cards[0].architecture]
+    generation = data_file.load_architectures()[plan.cards[0].architecture]
     number = int(plan.branch)
     assert generation.first_branch <= number <= (generation.last_branch or number)
     assert branch in ("auto", plan.branch)
@@ -176,10 +184,10 @@ def test_laws_of_every_nvidia_plan(*, pci, system, count, secure, cuda, branch):
     assert {each.name for each in plan.packages} <= set(plan.holds)
     assert plan.module_signing != "none" or not secure
     assert bool(plan.cuda) == bool(cuda)
-    least = table.load_cuda_releases()[cuda].min_driver if cuda else 0
+    least = data_file.load_cuda_releases()[cuda].min_driver if cuda else 0
     assert number >= least or plan.cuda.compat
     if cuda:  # NVIDIA's minor version compatibility: an older driver of the same major runs it, with a reason
-        toolkit = int(table.load_cuda_releases()[cuda].toolkit_driver.partition(".")[0])
+        toolkit = int(data_file.load_cuda_releases()[cuda].toolkit_driver.partition(".")[0])
         is_explained = "cuda.minor" in {reason.code for reason in plan.reasons}
         assert is_explained == (number < toolkit and not plan.cuda.compat)
 
@@ -188,9 +196,9 @@ def test_laws_of_every_nvidia_plan(*, pci, system, count, secure, cuda, branch):
 @given(
     pci=st.sampled_from(AMD),
     system=st.sampled_from(SYSTEMS),
-    rocm=st.sampled_from([None, *table.load_rocm_releases()]),
+    rocm=st.sampled_from([None, *data_file.load_rocm_releases()]),
 )
-def test_laws_of_every_amd_plan(pci, system, rocm):
+def test_amd_plan_invariants(pci, system, rocm):
     plan = plan_drivers(facts(pci, system, 2, secure_boot=False), RequestedSoftware(rocm=rocm))
     assert plan.vendor == "amd"
     if plan.refusal:
@@ -198,11 +206,11 @@ def test_laws_of_every_amd_plan(pci, system, rocm):
         return
     assert bool(plan.rocm) == bool(rocm)
     if rocm:
-        assert set(plan.rocm.gfx) <= set(table.load_rocm_releases()[rocm].gfx)
+        assert set(plan.rocm.gfx) <= set(data_file.load_rocm_releases()[rocm].gfx)
     assert bool(plan.headers) == any(each.name == "amdgpu-dkms" for each in plan.packages)
 
 
-def test_a_kernel_that_breaks_is_sourced_by_the_drivers_own_report():
+def test_incompatible_kernel_is_reported_with_its_bug_report():
     newer = ("ubuntu", "24.04", "6.18.14-061814-generic")
     older = ("ubuntu", "24.04", "6.14.0-24-generic")
     assert (
@@ -212,6 +220,6 @@ def test_a_kernel_that_breaks_is_sourced_by_the_drivers_own_report():
     assert "#4619" in plan_drivers(facts("1002:740f", older), RequestedSoftware(rocm="6.2")).reasons[0].source
 
 
-def test_a_plan_is_made_twice_alike():
+def test_plan_is_deterministic():
     host = facts("10de:2330", count=8)
     assert plan_drivers(host, RequestedSoftware()) == plan_drivers(host, RequestedSoftware())

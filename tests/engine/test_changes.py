@@ -15,7 +15,7 @@ def instances(steps, kind):
     return sorted(step.op for step in steps if step.urn.split("$")[-1].split("::")[0] == kind)
 
 
-def test_one_more_machine_is_one_more_instance(built, edited):
+def test_increased_count_creates_one_instance(built, edited):
     shell = built("production")
     edited(shell, SERVE, SERVE.replace("1", "2", 1))
     steps = shell.preview()
@@ -23,13 +23,13 @@ def test_one_more_machine_is_one_more_instance(built, edited):
     assert instances(steps, "aws:ec2/instance:Instance") == ["same"]
 
 
-def test_a_count_of_nought_deletes_the_node(built, edited):
+def test_count_of_zero_deletes_the_node(built, edited):
     shell = built("production")
     edited(shell, SERVE, SERVE.replace("1", "0", 1))
     assert instances(shell.preview(), "gcp:compute/instance:Instance") == ["delete"]
 
 
-def test_another_zone_replaces_only_its_pools_node(built, edited):
+def test_changed_zone_replaces_only_the_node_of_its_pool(built, edited):
     shell = built("production")
     edited(shell, "zones: [us-east-1a]", "zones: [us-east-1b]")
     steps = shell.preview()
@@ -38,7 +38,7 @@ def test_another_zone_replaces_only_its_pools_node(built, edited):
     assert not [urn for urn in touched if "gcp:" in urn or "azure" in urn]
 
 
-def test_a_wrong_spec_fails_in_one_line(built, edited):
+def test_invalid_spec_fails_with_one_line(built, edited):
     shell = built("production")
     edited(shell, "machine: p4d.24xlarge ", "machine: p4d.25xlarge ")
     output = shell.run("pulumi preview -s production", fails=True).stdout
@@ -46,7 +46,7 @@ def test_a_wrong_spec_fails_in_one_line(built, edited):
     assert "Traceback" not in output
 
 
-def test_destroy_leaves_nothing_but_the_settings(rehearsed):
+def test_destroy_keeps_only_the_settings_file(rehearsed):
     shell = rehearsed("dev")
     shell.up()
     shell.run("pulumi destroy -s dev --yes --skip-preview")
@@ -55,7 +55,7 @@ def test_destroy_leaves_nothing_but_the_settings(rehearsed):
     shell.up()  # for the tests that come after
 
 
-def test_removing_the_stack_with_its_settings_is_refused(built):
+def test_destroy_that_would_remove_the_settings_file_is_refused(built):
     shell = built("poc")
     output = shell.run("pulumi destroy -s poc --yes --remove", fails=True).stderr
     assert "gpufleet rehearse down -s poc" in output

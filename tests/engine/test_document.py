@@ -11,7 +11,7 @@ from gpufleet.engine import name_source_in_errors, read_document, read_events
 from gpufleet.errors import InputError
 
 
-def test_a_document_is_read():
+def test_preview_document_is_read():
     assert read_document('{"steps": []}', "-") == {"steps": []}
 
 
@@ -26,14 +26,14 @@ def test_a_document_is_read():
         ('{"a": tru', "not JSON"),
     ],
 )
-def test_other_text_is_refused(text, message):
+def test_text_that_is_not_one_json_object_is_refused(text, message):
     with pytest.raises(InputError, match=message) as caught:
         read_document(text, "standard input")
     assert str(caught.value).startswith("standard input")
     assert "\n" not in str(caught.value)
 
 
-def test_a_preview_cut_anywhere_is_refused(recorded):
+def test_preview_truncated_anywhere_is_refused(recorded):
     complete = json.dumps(recorded("preview-changes"))
     for end in range(1, len(complete) - 1, 501):
         with pytest.raises(InputError):
@@ -47,7 +47,7 @@ def test_preview_truncated_in_a_string_is_reported():
 
 @pytest.mark.parametrize("read", [read_document, read_events])
 @pytest.mark.parametrize("opened", ["[", '{"a":'])
-def test_brackets_without_end_are_refused(read, opened):
+def test_endless_brackets_are_refused(read, opened):
     with pytest.raises(InputError) as caught:
         read(opened * 100_000, "deep.json")
     assert str(caught.value).startswith("deep.json")
@@ -55,18 +55,18 @@ def test_brackets_without_end_are_refused(read, opened):
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-def test_a_file_is_read_however_a_shell_wrote_it(encoding):
+def test_document_in_any_unicode_encoding_is_read(encoding):
     content = '{"steps": ["Zürich"]}'.encode(encoding)  # PowerShell 5 writes UTF-16, Notepad a mark
     assert read_document(decode_text(content, "a"), "a") == {"steps": ["Zürich"]}
 
 
 @pytest.mark.parametrize("content", [b"\xff\x00\x80", "Zürich".encode("latin-1"), b"\xff\xfea"])
-def test_invalid_text_is_one_line(content):
+def test_invalid_text_is_refused_in_one_line(content):
     with pytest.raises(InputError, match=r"^a: is not text in UTF-8"):
         decode_text(content, "a")
 
 
-def test_an_error_without_a_place_gets_the_files_name():
+def test_error_without_a_file_name_gets_one():
     with (
         pytest.raises(InputError, match=r"^p\.json: not a preview; give it$"),
         name_source_in_errors("p.json"),

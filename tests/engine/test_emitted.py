@@ -25,14 +25,14 @@ def emitted(engine_project, gpufleet):
     (engine_project / "stacks/Pulumi.sized.yaml").unlink()
 
 
-def test_it_is_priced_as_it_was_planned(emitted, engine_project, gpufleet):
+def test_emitted_stack_has_the_planned_price(emitted, engine_project, gpufleet):
     told = gpufleet("cost", "estimate", "-s", "sized", "--json", cwd=engine_project)
     assert told.returncode == 0, told.stderr
     machines = [line for line in json.loads(told.stdout)["resources"] if line.get("component") == "machine"]
     assert sum(line["usd_per_hour"] for line in machines) == pytest.approx(emitted["usd_per_hour"])
 
 
-def test_it_is_built_with_as_many_nodes(emitted, rehearsed):
+def test_emitted_stack_has_the_planned_number_of_nodes(emitted, rehearsed):
     shell = rehearsed("sized")
     shell.up()
     nodes = [resource for resource in shell.state() if resource.type == "aws:ec2/instance:Instance"]
@@ -40,5 +40,5 @@ def test_it_is_built_with_as_many_nodes(emitted, rehearsed):
     assert isinstance(shell.rehearsal, Rehearsal)
 
 
-def test_a_second_preview_has_no_change(emitted, rehearsed):
+def test_second_preview_has_no_change(emitted, rehearsed):
     assert {step.op for step in rehearsed("sized").preview()} == {"same"}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.engine import SECRET, UNKNOWN, parse_events, read_events
-from gpufleet.engine.values import SECRET_SIGNATURE, SIGNATURE_KEY
+from gpufleet.engine.property_value import SECRET_SIGNATURE, SIGNATURE_KEY
 from gpufleet.errors import InputError
 
 CASES = Path(__file__).resolve().parents[1] / "cases" / "engine"
@@ -34,7 +34,7 @@ def summary(**counts):
     return {"summaryEvent": {"resourceChanges": counts}}
 
 
-def test_a_preview_has_its_steps_and_the_engines_count(log):
+def test_preview_log_has_steps_and_summary(log):
     events = read_events(log("events-preview"), "log")
     assert events.is_preview
     assert not events.is_truncated
@@ -46,7 +46,7 @@ def test_a_preview_has_its_steps_and_the_engines_count(log):
     )
 
 
-def test_an_update_gives_the_ids_that_resources_got(log):
+def test_update_log_has_the_ids_of_created_resources(log):
     events = read_events(log("events-update"), "log")
     assert not events.is_preview
     template = next(step.new for step in events.steps if step.urn.endswith("::worker"))
@@ -55,7 +55,7 @@ def test_an_update_gives_the_ids_that_resources_got(log):
     assert template.id == named
 
 
-def test_of_a_preview_and_its_update_the_update_counts(log):
+def test_update_after_a_preview_in_one_log_is_used(log):
     both = log("events-preview") + log("events-update")
     assert not read_events(both, "log").is_preview
 
@@ -76,7 +76,7 @@ def test_secrets_are_never_read():
     assert "hush" not in repr(events)
 
 
-def test_a_failed_preview_is_refused_with_its_cause_and_without_colour():
+def test_failed_preview_is_refused_with_its_cause_and_without_colour_codes():
     error = {
         "diagnosticEvent": {"severity": "error", "message": "<{%fg 1%}>error: no such zone<{%reset%}>\n"}
     }
@@ -107,17 +107,17 @@ def test_failed_update_lists_the_failed_resources():
         ),
     ],
 )
-def test_invalid_log_is_one_line(text, line):
+def test_invalid_log_is_refused_in_one_line(text, line):
     with pytest.raises(InputError) as caught:
         read_events(text, "log")
     assert str(caught.value).startswith(line)
     assert "\n" not in str(caught.value)
 
 
-def test_every_kind_of_event_that_the_sdk_names_is_known():
+def test_every_event_type_of_the_sdk_is_known():
     from pulumi.automation.events import EngineEvent
 
-    from gpufleet.engine.events import KINDS
+    from gpufleet.engine.event_log import KINDS
 
     documented = {
         "cancelEvent",

@@ -70,7 +70,7 @@ def agrees(resources, case, side):
     assert (bill.usd_per_month.low, bill.usd_per_month.high) == (side.low, side.high)
 
 
-def test_most_families_are_among_them():
+def test_cases_cover_most_resource_families():
     assert len(CASES) >= 30
     assert {"EC2 instance", "EC2 fleet", "GCP instance", "GKE", "Azure VM", "AKS"} <= {
         case.family for case in CASES.values()
@@ -78,7 +78,7 @@ def test_most_families_are_among_them():
 
 
 @pytest.mark.parametrize("slug", CASES)
-def test_engine_and_hand_and_no_engine_agree(slug, engine_reports):
+def test_costs_with_and_without_an_engine_match_the_manual_calculation(slug, engine_reports):
     case = CASES[slug]
     preview, log, state, evaluated = engine_reports
     for change in (preview, log):
@@ -89,5 +89,5 @@ def test_engine_and_hand_and_no_engine_agree(slug, engine_reports):
     agrees(evaluated, case, case.new)
 
 
-def test_the_engine_does_some_of_everything(engine_reports):
+def test_recorded_previews_cover_every_operation(engine_reports):
     assert {"create", "update", "replace", "same"} <= set(engine_reports[0].ops.values())

@@ -31,12 +31,12 @@ def make_built(record=None):
     (installation.build_folder() / "built.json").write_text(json.dumps(facts))
 
 
-def test_nothing_is_found_where_nothing_is(tmp_path):
+def test_empty_path_contains_no_engine(tmp_path):
     assert find_engine(str(tmp_path)) is None
     assert find_engine("") is None
 
 
-def test_a_good_engine_on_path_is_taken(tmp_path):
+def test_suitable_engine_on_path_is_used(tmp_path):
     folder = make_engine(tmp_path / "bin", "3.272.0")
     make_built()
     engine = find_engine(str(folder))
@@ -70,18 +70,18 @@ def test_cached_build_on_path_is_not_an_installed_engine():
 
 
 @pytest.mark.parametrize("record", [{"recipe": "of another version"}, {"recipe": None}])
-def test_a_build_by_another_recipe_is_not_taken(record):
+def test_build_by_another_recipe_is_not_used(record):
     make_built(record)
     assert find_engine("") is None
 
 
-def test_a_build_with_a_program_missing_is_not_taken():
+def test_build_with_a_missing_program_is_not_used():
     make_built()
     (installation.build_folder() / "bin" / installation.LANGUAGE_EXEC).unlink()
     assert find_engine("") is None
 
 
-def test_the_version_is_asked_without_the_look_for_updates(tmp_path):
+def test_version_is_read_without_an_update_check(tmp_path):
     program = tmp_path / "pulumi"
     program.write_text(
         '#!/bin/sh\n[ "$*" = version ] && [ "$PULUMI_SKIP_UPDATE_CHECK" = true ] && echo v3.258.1-x.2\n'
@@ -97,11 +97,11 @@ def test_the_version_is_asked_without_the_look_for_updates(tmp_path):
     ("one", "other"),
     [("3.99.0", "3.258.0"), ("3.258.0-alpha.9", "3.258.1"), ("2.999.999", "3.0.0")],
 )
-def test_versions_are_compared_as_numbers_of_three_parts(one, other):
+def test_versions_are_compared_by_number(one, other):
     assert installation._parse_version(one) < installation._parse_version(other)
 
 
-def test_the_language_host_may_be_elsewhere_on_path(tmp_path):
+def test_language_host_may_be_in_another_folder_of_path(tmp_path):
     alone = make_engine(tmp_path / "alone", programs=PROGRAMS[:1])
     rest = make_engine(tmp_path / "rest", programs=PROGRAMS[1:])
     assert find_installed_engine(f"{alone}:{rest}").defect is None
@@ -119,7 +119,7 @@ def test_damaged_build_record_is_ignored(text):
     assert find_engine("") is None
 
 
-def test_every_file_of_the_recipe_changes_the_digest(tmp_path, monkeypatch):
+def test_every_recipe_file_changes_the_digest(tmp_path, monkeypatch):
     import shutil
 
     copy = tmp_path / "data"

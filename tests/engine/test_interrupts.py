@@ -45,7 +45,7 @@ def test_up_resumes_after_two_kills(built):
     assert not list(shell.rehearsal.backend.rglob("*.attrs"))
 
 
-def test_next_up_removes_leftovers_of_a_killed_run(built):
+def test_next_up_removes_files_of_a_killed_run(built):
     shell = built("dev")
     state = backend.state_file(shell.rehearsal)
     document = json.loads(state.read_text())
@@ -70,11 +70,11 @@ def half_made(engine_project, tmp_path):
     return rehearsal
 
 
-def test_a_killed_stack_init_is_done_again(half_made):
+def test_killed_stack_init_is_repeated(half_made):
     assert backend.ensure_stack(half_made, engine.find_engine()).startswith("v1:")
 
 
-def test_a_stack_init_that_outlived_its_caller_is_ended_first(half_made, tmp_path):
+def test_running_stack_init_without_its_caller_is_stopped_first(half_made, tmp_path):
     (tmp_path / "pulumi").symlink_to("/bin/sleep")  # a fake engine: only its name and its mark matter
     env = {"GPUFLEET_HOME": str(half_made.home)}
     with subprocess.Popen([tmp_path / "pulumi", "60"], env=env) as stray:
@@ -101,7 +101,7 @@ def test_processes_of_a_killed_engine_are_stopped(built):
     shell.up()
 
 
-def test_a_running_engine_keeps_its_lock(other_program):
+def test_lock_of_a_running_engine_is_kept(other_program):
     shell = other_program("import time\n\ntime.sleep(120)\n")
     first = subprocess.Popen(
         ["pulumi", "up", "-s", "poc", "--yes", "--skip-preview"],

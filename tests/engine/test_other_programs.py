@@ -47,7 +47,7 @@ def billed(bill):
 
 
 @pytest.mark.parametrize("name", CLOUDS)
-def test_a_preview_its_log_and_an_evaluation_without_engine_bill_the_same(previewed, name):
+def test_preview_event_log_and_evaluation_without_engine_cost_the_same(previewed, name):
     document, log, *_ = previewed(name)
     shown = cost.diff_preview(document)
     logged = cost.diff_events(engine.read_events(log, "events.jsonl"))

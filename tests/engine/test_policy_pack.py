@@ -32,7 +32,7 @@ def previewed(built, tmp_path):
     return run
 
 
-def test_a_broken_rule_stops_the_preview_and_is_named(previewed):
+def test_violated_rule_stops_the_preview_and_is_named(previewed):
     output = previewed(TIGHT, fails=True)
     assert "[mandatory]  cost" in output
     assert "budget_usd_per_month: $" in output

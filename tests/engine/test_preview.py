@@ -32,20 +32,20 @@ def test_replacement_has_its_reasons(recorded):
     assert step.old.inputs["ami"] != step.new.inputs["ami"]
 
 
-def test_a_first_preview_has_no_before_and_unknown_ids(recorded):
+def test_first_preview_has_no_old_states_and_unknown_ids(recorded):
     node = next(s for s in parse_preview(recorded("preview-first")) if s.urn.endswith("node-0"))
     assert node.old is None
     assert node.new.inputs["subnetId"] is UNKNOWN
     assert node.new.inputs["userData"] is SECRET
 
 
-def test_unchanged_resources_come_only_with_show_sames(recorded):
+def test_unchanged_resources_need_the_show_sames_option(recorded):
     assert len(parse_preview(recorded("preview-unchanged"))) == 1  # the stack itself
     assert {s.op for s in parse_preview(recorded("preview-same"))} == {"same"}
     assert len(parse_preview(recorded("preview-same"))) == 6
 
 
-def test_a_component_is_not_custom_and_parents_its_children(recorded):
+def test_component_is_not_custom_and_is_the_parent_of_its_children(recorded):
     steps = {s.urn.rsplit("::", 1)[-1]: s.new for s in parse_preview(recorded("preview-same"))}
     assert not steps["train"].custom
     assert steps["node-0"].parent == steps["train"].urn
@@ -53,7 +53,7 @@ def test_a_component_is_not_custom_and_parents_its_children(recorded):
     assert steps["node-0"].type == "aws:ec2/instance:Instance"
 
 
-def test_a_failed_preview_is_refused_with_its_cause(recorded):
+def test_failed_preview_is_refused_with_its_cause(recorded):
     with pytest.raises(InputError, match="ValueError: the fleet has no pool of that name"):
         parse_preview(recorded("preview-failed"))
 
@@ -64,7 +64,7 @@ def test_cause_is_preferred_to_a_generic_message():
         parse_preview({"diagnostics": entries, "steps": []})
 
 
-def test_an_unknown_operation_keeps_its_name(recorded):
+def test_unknown_operation_keeps_its_name(recorded):
     document = recorded("preview-same")
     document["steps"][2]["op"] = "teleport"
     assert parse_preview(document)[2].op == "teleport"
@@ -90,7 +90,7 @@ def test_an_unknown_operation_keeps_its_name(recorded):
         ({"steps": [], "diagnostics": "x"}, "diagnostics of unknown structure"),
     ],
 )
-def test_another_document_is_refused_in_one_line(document, message):
+def test_document_that_is_not_a_preview_is_refused_in_one_line(document, message):
     with pytest.raises(InputError, match=message) as caught:
         parse_preview(document)
     assert "\n" not in str(caught.value)

@@ -12,19 +12,19 @@ pytestmark = pytest.mark.engine
 PROGRAM = "import pulumi_aws\n\npulumi_aws.sqs.Queue('queue')\n"
 
 
-def test_an_unknown_resource_type_is_named(other_program):
+def test_unknown_resource_type_is_named(other_program):
     shell = other_program(PROGRAM)
     output = shell.run("AWS_REGION=us-east-1 pulumi up -s poc --yes", fails=True).stdout
     assert "the simulated aws does not know aws:sqs/queue:Queue" in output
 
 
-def test_preview_of_a_failing_program_has_the_cause(other_program):
+def test_preview_of_a_failing_program_reports_the_cause(other_program):
     shell = other_program("raise ValueError('no pool of that name')\n")
     text = shell.run("pulumi preview -s poc --json", fails=True).stdout
     with pytest.raises(InputError, match="ValueError: no pool of that name"):
         engine.parse_preview(engine.read_document(text, "-"))
 
 
-def test_a_stack_that_is_not_rehearsed_is_unknown_to_the_engine(built):
+def test_stack_outside_the_rehearsal_is_unknown_to_the_engine(built):
     output = built("poc").run("pulumi up -s production --yes", fails=True).stderr
     assert "production" in output

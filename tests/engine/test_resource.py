@@ -7,7 +7,7 @@ import json
 import pytest
 
 from gpufleet.engine import parse_state
-from gpufleet.engine.events import read_events
+from gpufleet.engine.event_log import read_events
 from gpufleet.engine.state import parse_resource
 from gpufleet.errors import InputError
 
@@ -19,7 +19,7 @@ FLAGS = {
 }  # fmt: skip
 
 
-def test_a_bare_record_has_no_flag_set():
+def test_minimal_record_has_no_flag_set():
     resource = parse_resource(BARE)
     assert (resource.urn, resource.type, resource.name) == (URN, "aws:ec2/instance:Instance", "node::1")
     assert not any(getattr(resource, name) for name in FLAGS.values())
@@ -40,7 +40,7 @@ def test_each_flag_is_read_from_its_own_key(key, name):
     assert {each for each in FLAGS.values() if getattr(resource, each)} == {name}
 
 
-def test_a_full_record_is_read():
+def test_complete_record_is_read():
     resource = parse_resource(
         {
             **BARE, "type": "t:u:V", "inputs": {"a": 1}, "outputs": {"b": 2}, "parent": "P", "provider": "Q",
@@ -56,7 +56,7 @@ def test_a_full_record_is_read():
 
 
 @pytest.mark.parametrize("urn", [None, 7, "", "urn:pulumi:dev::p::t"])
-def test_a_record_without_a_urn_is_refused(urn):
+def test_record_without_a_urn_is_refused(urn):
     with pytest.raises(InputError, match="a resource without a URN"):
         parse_resource({"urn": urn})
 
@@ -87,14 +87,14 @@ def done(op, **metadata):
     return {"resOutputsEvent": {"metadata": {"op": op, "urn": URN, **metadata}}}
 
 
-def test_a_step_has_both_states_and_why_it_is_made():
+def test_step_has_both_states_and_its_reasons():
     log = events(pre("replace", old={**BARE, "id": "1"}, new=BARE, diffs=["size"], keys=["zone", "size"]))
     (step,) = read_events(log, "log").steps
     assert (step.op, step.urn, step.old.id, step.new.urn) == ("replace", URN, "1", URN)
     assert (step.diff_reasons, step.replace_reasons) == (("size",), ("zone", "size"))
 
 
-def test_outputs_complete_the_step_of_their_operation():
+def test_outputs_are_assigned_to_the_step_of_their_operation():
     created = {**BARE, "id": "i-2", "outputs": {"ip": "10.0.0.1"}}
     first, second = read_events(
         events(
@@ -109,13 +109,13 @@ def test_outputs_complete_the_step_of_their_operation():
 
 
 @pytest.mark.parametrize("late", [done("create"), done("same", new={**BARE, "id": "x"})])
-def test_outputs_of_no_known_step_change_nothing(late):
+def test_outputs_without_a_matching_step_are_ignored(late):
     log = events(pre("create", new={**BARE, "id": "i-1"}), late)
     (step,) = read_events(log, "log").steps
     assert step.new.id == "i-1"
 
 
-def test_failures_are_recorded_and_a_summary_ends_a_phase():
+def test_failed_resources_are_recorded_and_a_summary_starts_a_new_phase():
     summary = {"summaryEvent": {"resourceChanges": {"create": 2}}}
     failed = {"resOpFailedEvent": {"metadata": {"urn": URN}}}
     resource = read_events(

@@ -23,14 +23,14 @@ STACKS = tuple(NODES)
 
 
 @pytest.mark.parametrize("stack", STACKS)
-def test_a_stack_is_built_with_its_nodes(built, stack):
+def test_stack_is_built_with_its_nodes(built, stack):
     state = built(stack).state()
     assert {resource.name for resource in state if resource.type in NODE_TYPES} == NODES[stack]
     assert not [resource for resource in state if resource.pending]
 
 
 @pytest.mark.parametrize("stack", STACKS)
-def test_a_second_preview_has_no_change(built, stack):
+def test_second_preview_has_no_change(built, stack):
     shell = built(stack)
     steps = shell.preview()
     assert {step.op for step in steps} == {"same"}
@@ -38,7 +38,7 @@ def test_a_second_preview_has_no_change(built, stack):
 
 
 @pytest.mark.parametrize("stack", STACKS)
-def test_the_tracked_settings_stay_as_they_are(built, stack):
+def test_tracked_settings_are_not_changed(built, stack):
     shell = built(stack)
     shell.run(f"pulumi refresh -s {stack} --yes; pulumi config -s {stack}; pulumi stack output -s {stack}")
     changed = subprocess.run(
@@ -51,7 +51,7 @@ def test_the_tracked_settings_stay_as_they_are(built, stack):
     assert changed.stdout == ""
 
 
-def test_one_stack_knows_nothing_of_another(built):
+def test_state_contains_only_the_stacks_own_resources(built):
     urns = {resource.urn.split("::")[0] for resource in built("dev").state()}
     assert urns == {"urn:pulumi:dev"}
 

@@ -12,14 +12,14 @@ def by_name(resources):
     return {resource.name: resource for resource in resources}
 
 
-def test_a_state_has_every_resource_with_its_id(recorded):
+def test_state_has_every_resource_with_its_id(recorded):
     resources = by_name(parse_state(recorded("state")))
     assert {"gpufleet-case", "train", "net", "sub", "node-0", "node-1"} <= set(resources)
     assert resources["node-0"].id.startswith("i-")
     assert resources["node-0"].outputs["instanceType"] == "g5.2xlarge"
 
 
-def test_flags_that_change_what_a_deletion_means_are_read(recorded):
+def test_protect_and_retain_on_delete_flags_are_read(recorded):
     resources = by_name(parse_state(recorded("state")))
     assert resources["net"].protect
     assert resources["sub"].retain_on_delete
@@ -33,13 +33,13 @@ def test_providers_are_distinguished_from_resources(recorded):
 
 
 @pytest.mark.parametrize("name", ["state", "state-plaintext"])
-def test_secrets_never_come_through(recorded, name):
+def test_secrets_are_never_read(recorded, name):
     resources = by_name(parse_state(recorded(name)))
     assert resources["gpufleet-case"].outputs["password"] is SECRET
     assert resources["node-0"].inputs["userData"] is SECRET
 
 
-def test_a_creation_that_never_ended_is_listed_as_pending(recorded):
+def test_unfinished_creation_is_listed_as_pending(recorded):
     document = recorded("state-interrupted")
     open_urns = {item["resource"]["urn"] for item in document["deployment"]["pending_operations"]}
     pending = [r for r in parse_state(document) if r.pending]
@@ -55,17 +55,17 @@ def test_pending_deletion_and_external_are_read(recorded):
     assert last.external
 
 
-def test_an_empty_stack_has_no_resources():
+def test_empty_stack_has_no_resources():
     assert parse_state({"version": 3, "deployment": {"manifest": {}}}) == []
 
 
 @pytest.mark.parametrize("document", [{}, {"steps": []}, {"deployment": None}, []])
-def test_another_document_is_refused(document):
+def test_document_that_is_not_a_state_is_refused(document):
     with pytest.raises(InputError, match="not a stack's state"):
         parse_state(document)
 
 
-def test_a_pending_operation_on_a_recorded_resource_is_not_listed_twice(recorded):
+def test_pending_operation_on_a_recorded_resource_is_not_listed_twice(recorded):
     document = recorded("state")
     last = document["deployment"]["resources"][-1]
     document["deployment"]["pending_operations"] = [{"resource": last, "type": "updating"}]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpufleet.engine import SECRET, UNKNOWN
-from gpufleet.engine.values import (
+from gpufleet.engine.property_value import (
     OUTPUT_SIGNATURE,
     RESOURCE_SIGNATURE,
     SECRET_SIGNATURE,
@@ -17,43 +17,43 @@ from gpufleet.engine.values import (
 
 
 @pytest.mark.parametrize("sentinel", sorted(UNKNOWN_SENTINELS))
-def test_each_unknown_sentinel_is_the_marker(sentinel):
+def test_each_unknown_sentinel_decodes_to_unknown(sentinel):
     assert decode([{"a": sentinel}]) == [{"a": UNKNOWN}]
 
 
-def test_the_engine_has_seven_unknown_sentinels():
+def test_engine_has_seven_unknown_sentinels():
     assert len(UNKNOWN_SENTINELS) == 7
 
 
-def test_a_blinded_secret_is_the_marker():
+def test_masked_secret_decodes_to_secret():
     assert decode("[secret]") is SECRET
 
 
 @pytest.mark.parametrize("key", ["ciphertext", "plaintext"])
-def test_a_signed_secret_is_the_marker_even_with_its_text(key):
+def test_signed_secret_decodes_to_secret_even_with_its_plaintext(key):
     assert decode({SIGNATURE_KEY: SECRET_SIGNATURE, key: '"hunter2"'}) is SECRET
 
 
-def test_an_output_shows_its_value_unless_secret_or_unknown():
+def test_output_decodes_to_its_value_unless_secret_or_unknown():
     output = {SIGNATURE_KEY: OUTPUT_SIGNATURE, "value": 3}
     assert decode(output) == 3
     assert decode(output | {"secret": True}) is SECRET
     assert decode({SIGNATURE_KEY: OUTPUT_SIGNATURE}) is UNKNOWN
 
 
-def test_a_resource_reference_is_its_urn():
+def test_resource_reference_decodes_to_its_urn():
     assert decode({SIGNATURE_KEY: RESOURCE_SIGNATURE, "urn": "urn:x"}) == "urn:x"
 
 
-def test_plain_values_stay():
+def test_plain_values_are_unchanged():
     value = {"a": [1, 2.5, None, True, "text"], "b": {}}
     assert decode(value) == value
 
 
-def test_no_properties_are_an_empty_bag():
+def test_missing_properties_decode_to_an_empty_mapping():
     assert decode_object(None) == {}
 
 
-def test_arithmetic_on_an_unknown_fails_loudly():
+def test_arithmetic_on_an_unknown_value_raises():
     with pytest.raises(TypeError):
         UNKNOWN * 2

@@ -60,12 +60,12 @@ def test_no_invariant_is_violated(workspace, name):
     assert outcome.violations == [], table([outcome])
 
 
-def test_every_kind_has_a_docstring():
+def test_every_fault_kind_has_a_docstring():
     assert all(kind.__doc__ for kind in KINDS.values())
     assert len(KINDS) >= 30
 
 
-def test_the_table_names_the_seeds_of_violations(workspace):
+def test_result_table_lists_the_seeds_of_violations(workspace):
     class Broken(KINDS["kill-sync"]):
         name = "broken"
 

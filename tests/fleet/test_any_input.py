@@ -56,7 +56,7 @@ def refusal(read):
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_any_value_anywhere_gives_a_fleet_or_one_line(repo_root, data):
+def test_any_value_in_a_stack_is_accepted_or_refused_in_one_line(repo_root, data):
     text = (repo_root / "stacks/Pulumi.production.yaml").read_text()
     declared = YAML(typ="safe").load(text)["config"]["gpufleet:fleet"]
     path = data.draw(st.sampled_from(places(declared)))
@@ -67,7 +67,7 @@ def test_any_value_anywhere_gives_a_fleet_or_one_line(repo_root, data):
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_any_value_anywhere_in_a_rack_gives_a_rack_or_one_line(repo_root, tmp_path, data):
+def test_any_value_in_a_rack_is_accepted_or_refused_in_one_line(repo_root, tmp_path, data):
     declared = YAML(typ="safe").load((repo_root / "inventory/blades-1.yaml").read_text())
     path = data.draw(st.sampled_from(places(declared)))
     file = tmp_path / "blades-1.yaml"

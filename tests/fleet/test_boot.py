@@ -56,7 +56,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("text", "message"), REFUSED.items())
-def test_a_refusal_names_file_key_and_remedy(tmp_path, text, message):
+def test_refusal_names_file_key_and_remedy(tmp_path, text, message):
     with pytest.raises(InputError) as refused:
         boot(tmp_path, text)
     line = str(refused.value)

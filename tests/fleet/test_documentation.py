@@ -50,7 +50,7 @@ def test_example_rack_loads_with_the_shipped_racks(examples, project):
 
 
 @pytest.mark.parametrize(("old", "new"), SHOWN)
-def test_error_shown_is_the_real_one(page, project, old, new):
+def test_documented_error_message_is_the_printed_one(page, project, old, new):
     stack = project / "stacks/Pulumi.dev.yaml"
     stack.write_text(stack.read_text().replace(old, new, 1))
     with pytest.raises(InputError) as caught:
@@ -59,5 +59,5 @@ def test_error_shown_is_the_real_one(page, project, old, new):
 
 
 @pytest.mark.parametrize("model", [Spec, fleet.Pool, fleet.Template, fleet.Workstation, fleet.Ssh])
-def test_every_key_is_explained(page, model):
+def test_every_key_is_documented(page, model):
     assert [name for name in model.model_fields if f"`{name}`" not in page] == []

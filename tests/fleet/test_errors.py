@@ -115,7 +115,7 @@ def broken(tmp_path, repo_root):
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=[mistake[1][:40] for mistake in MISTAKES])
-def test_mistake_is_one_line_with_place_and_remedy(broken, mistake):
+def test_mistake_is_reported_in_one_line_with_place_and_remedy(broken, mistake):
     old, new, line, key, words = mistake
     message = broken(old, new)
     assert message.startswith(f"Pulumi.dev.yaml:{line}: {DEV}.{key}: ")
@@ -134,7 +134,7 @@ def test_mistake_is_one_line_with_place_and_remedy(broken, mistake):
         ("config:", "cfg:", "has no gpufleet:fleet; put the fleet under config"),
     ],
 )
-def test_broken_file_is_one_line(broken, old, new, message):
+def test_malformed_file_is_reported_in_one_line(broken, old, new, message):
     line = broken(old, new)
     assert line.startswith("Pulumi.dev.yaml:")
     assert message in line
@@ -158,13 +158,13 @@ def test_missing_config_file_is_reported(repo_root, tmp_path):
         fleet.load("dev", repo_root, tmp_path / "nope.yaml")
 
 
-def test_parsed_config_has_no_lines_but_keys(spec, parse):
+def test_error_without_a_file_names_the_key(spec, parse):
     with pytest.raises(InputError, match=r"^config: gpufleet:fleet.pools\[0\].count: -1 is negative"):
         parse(count=-1)
 
 
 @pytest.mark.parametrize("value", [None, [], "text"])
-def test_a_fleet_is_a_mapping(tmp_path, value):
+def test_fleet_must_be_a_mapping(tmp_path, value):
     with pytest.raises(InputError, match="is not a mapping of keys to values"):
         fleet.parse(value, root=tmp_path)
 
@@ -175,7 +175,7 @@ def test_error_exits_with_2(tmp_path):
     assert caught.value.exit_code == 2
 
 
-def test_merged_yaml_keys_are_read_and_their_errors_placed(tmp_path):
+def test_merged_yaml_keys_are_read_and_their_errors_have_a_line(tmp_path):
     text = (
         "config:\n  gpufleet:fleet:\n    owner: ml\n    workstations:\n"
         "      - &one {name: a, machine: 'MacBook Pro M2 16GB'}\n      - {<<: *one, name: b, owner: X Y}\n"

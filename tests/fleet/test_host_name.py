@@ -51,7 +51,7 @@ def refusal(root, stack="one"):
     return str(caught.value)
 
 
-def test_two_racks_of_one_stack_may_not_share_names(project):
+def test_racks_of_one_stack_cannot_share_names(project):
     root = project({"a": "blade[01-06]", "b": "blade[05-08]"}, one="racks: [{name: a}, {name: b}]")
     assert refusal(root) == (
         "inventory/b.yaml:6: nodes: blade[05-06] is also declared in inventory/a.yaml: nodes; "
@@ -59,51 +59,51 @@ def test_two_racks_of_one_stack_may_not_share_names(project):
     )
 
 
-def test_a_rack_that_no_stack_uses_counts_too(project):
+def test_names_in_an_unused_rack_are_taken(project):
     assert "blade01 is also declared" in refusal(
         project({"a": "blade01", "b": "blade01"}, one="racks: [{name: a}]")
     )
 
 
-def test_a_workstation_may_not_be_called_as_a_blade(project):
+def test_workstation_cannot_have_the_name_of_a_blade(project):
     root = project({"a": "blade[01-02]"}, one="workstations: [{name: blade02, machine: MacBook Pro M2 16GB}]")
     assert refusal(root).startswith(
         "stacks/Pulumi.one.yaml: gpufleet:fleet.workstations: blade02 is also declared in inventory/a.yaml: nodes;"
     )
 
 
-def test_a_pool_s_node_may_not_be_called_as_a_rack_s(project):
+def test_node_of_a_pool_cannot_have_the_name_of_a_blade(project):
     root = project({"a": "one-train-2"}, one=f"pools: [{POOL % ('train', 2)}]")
     assert "gpufleet:fleet.pools: one-train-2 is also declared in inventory/a.yaml" in refusal(root)
 
 
-def test_pools_of_two_stacks_may_not_make_the_same_name(project):
+def test_pools_of_two_stacks_cannot_generate_the_same_name(project):
     root = project({}, **{"one": f"pools: [{POOL % ('a-b', 1)}]", "one-a": f"pools: [{POOL % ('b', 1)}]"})
     assert "one-a-b-1 is also declared in stacks/Pulumi.one-a.yaml" in refusal(root)
 
 
-def test_an_elastic_pool_names_its_nodes_by_the_cloud_s_ids(project):
+def test_elastic_pool_reserves_no_host_names(project):
     root = project({"a": "one-train-1"}, one=f"pools: [{POOL % ('train', '{min: 1, max: 2}')}]")
     assert fleet.load("one", root).stack == "one"
 
 
-def test_a_workstation_of_two_stacks_is_one_machine(project):
+def test_workstation_in_two_stacks_is_one_machine(project):
     station = "workstations: [{name: m2, machine: MacBook Pro M2 16GB}]"
     assert fleet.load("one", project({}, one=station, two=station)).workstations[0].name == "m2"
 
 
 @pytest.mark.parametrize("name", ["all", "localhost", "missing", "ungrouped"])
-def test_a_name_with_a_meaning_in_ansible_is_refused(project, name):
+def test_reserved_ansible_name_is_refused(project, name):
     root = project({"a": f"[{{name: {name}, slot: 1}}]"}, one="racks: [{name: a}]")
     assert f"inventory/a.yaml:6: nodes: {name!r} is reserved by Ansible" in refusal(root)
 
 
-def test_a_broken_rack_or_stack_elsewhere_does_not_stop_this_one(project):
+def test_invalid_rack_or_stack_elsewhere_does_not_affect_this_stack(project):
     root = project({"a": "blade01", "b": "blade[01-"}, one="racks: [{name: a}]", two="pools: 7")
     (root / "stacks/Pulumi.three.yaml").write_text("config: [")
     assert fleet.load("one", root).racks[0].name == "a"
 
 
-def test_the_shipped_project_declares_every_name_once(repo_root):
+def test_shipped_project_declares_every_name_once(repo_root):
     racks = fleet.load_racks(repo_root / "inventory", repo_root)
     fleet.check_host_names([*fleet.rack_declarations(racks, repo_root), *fleet.stack_declarations(repo_root)])

@@ -7,7 +7,7 @@ from gpufleet import fleet
 CREATE = {"kind": "reserved", "reservation": "create"}
 
 
-def test_notes_of_production_have_the_affordable_hours(repo_root):
+def test_notes_of_production_contain_the_affordable_hours(repo_root):
     reserved, hours, spot, disks, notes = fleet.planning_notes(fleet.load("production", repo_root))
     # 21.957642 + 20.97283 = 42.930472 USD/h * 730 h; with 29.25568 of spot: 72.186152 USD/h
     assert "train, tune, 31,339 USD a month" in reserved
@@ -19,7 +19,7 @@ def test_notes_of_production_have_the_affordable_hours(repo_root):
     assert notes.endswith("nothing runs it yet: template llm-server, trainer")
 
 
-def test_a_stack_without_reservations_and_unbuilt_parts_needs_no_note(repo_root):
+def test_stack_without_reservations_has_no_notes(repo_root):
     assert fleet.planning_notes(fleet.load("poc", repo_root)) == ()
 
 
@@ -34,7 +34,7 @@ def test_pool_without_a_price_is_named(parse):
     assert "train, 0 USD a month (without train, whose price the catalogue lacks)" in reserved
 
 
-def test_attached_cards_are_part_of_a_node_price(parse):
+def test_node_price_includes_attached_cards(parse):
     place = {"cloud": "gcp", "region": "us-central1", "zones": ["us-central1-a"]}
     declared = parse(**place, machine="n1-standard-8", accelerators={"model": "T4", "count": 2})
     assert fleet.node_usd_per_hour(declared.pools[0]) == pytest.approx(0.379998 + 2 * 0.35, abs=1e-5)

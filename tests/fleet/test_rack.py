@@ -30,7 +30,7 @@ def rack(tmp_path):
     return run
 
 
-def test_range_unfolds_to_nodes_with_slots_and_addresses(rack):
+def test_range_expands_to_nodes_with_slots_and_addresses(rack):
     nodes = rack().nodes
     assert [(node.name, node.slot, node.address) for node in nodes] == [
         ("blade01", 1, "10.9.0.11"),
@@ -51,7 +51,7 @@ def test_entries_override_the_defaults_of_the_rack(rack):
     assert (third.mac, third.storage_gb, third.machine) == ("2c:cf:67:00:00:03", 250, "Raspberry Pi 5 8GB")
 
 
-def test_several_ranges_and_steps(rack):
+def test_several_ranges_and_steps_are_expanded(rack):
     nodes = rack("blade[01-03]", "blade[01-02,05-07/2]").nodes
     assert [node.slot for node in nodes] == [1, 2, 5, 7]
 
@@ -92,26 +92,26 @@ def test_several_ranges_and_steps(rack):
         ("10.9.0.0/24", "10.9.0.0/30", "slot 1 has no address in 10.9.0.0/30"),
     ],
 )
-def test_mistake_in_a_rack_is_one_line(rack, old, new, message):
+def test_mistake_in_a_rack_is_reported_in_one_line(rack, old, new, message):
     with pytest.raises(InputError) as caught:
         rack(old, new)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_groups_of_clustershell_are_not_asked(rack):
+def test_clustershell_groups_are_refused(rack):
     with pytest.raises(InputError, match="'@all' is not a name"):
         rack("blade[01-03]", "'@all'")
 
 
-def test_stack_names_a_rack_that_is_not_there(spec, tmp_path):
+def test_stack_with_a_missing_rack_is_refused(spec, tmp_path):
     (tmp_path / "inventory").mkdir()
     (tmp_path / "inventory/r1.yaml").write_text(RACK)
     with pytest.raises(InputError, match=r"racks\[0\].name: there is no inventory/r2.yaml; racks here: r1"):
         fleet.parse(spec | {"racks": [{"name": "r2"}]}, root=tmp_path)
 
 
-def test_custom_gpu_servers_with_declared_cards(tmp_path):
+def test_custom_gpu_servers_have_their_declared_cards(tmp_path):
     text = RACK.replace("kind: blades", "kind: servers").replace("blade[01-03]", "gpu[01-02]")
     text = text.replace("storage_gb: 500", "accelerators: [{model: H100 SXM 80GB, count: 8}]")
     file = tmp_path / "r1.yaml"
@@ -122,7 +122,7 @@ def test_custom_gpu_servers_with_declared_cards(tmp_path):
     assert cards == [[("H100 SXM5 80GB", 8)]] * 2
 
 
-def test_misspelt_rack_names_the_close_one(spec, project):
+def test_misspelt_rack_is_refused_with_a_suggestion(spec, project):
     with pytest.raises(InputError, match=r"there is no inventory/blade-1.yaml; did you mean 'blades-1'"):
         fleet.parse(spec | {"racks": [{"name": "blade-1"}]}, root=project)
 
@@ -135,7 +135,7 @@ def test_stack_may_rename_a_rack(spec, tmp_path):
     assert (use.name, use.template, use.rack.name, len(use.rack.nodes)) == ("runners", "trainer", "r1", 3)
 
 
-def test_error_in_the_rack_names_the_rack_file(spec, tmp_path):
+def test_error_in_a_rack_names_the_rack_file(spec, tmp_path):
     (tmp_path / "inventory").mkdir()
     (tmp_path / "inventory/r1.yaml").write_text(RACK.replace("kind: blades", "kind: shelf"))
     with pytest.raises(InputError, match=r"^inventory/r1.yaml:3: kind: is 'shelf'"):
@@ -164,7 +164,7 @@ def test_custom_server_may_have_any_name(tmp_path):
         ("8x H100 SXM5 server", None, "brings 8 x H100 SXM5 80GB, and accelerators would come on top"),
     ],
 )
-def test_cards_of_a_server_are_declared_once(tmp_path, machine, cards, message):
+def test_cards_of_a_server_can_be_declared_only_once(tmp_path, machine, cards, message):
     with pytest.raises(InputError) as caught:
         servers(tmp_path, machine, *([cards] if cards else []))
     assert message in str(caught.value)

@@ -124,7 +124,7 @@ ALLOWED = [
 @pytest.mark.parametrize(
     ("rule", "pool", "message"), REFUSED, ids=[f"{r[0]}-{n}" for n, r in enumerate(REFUSED)]
 )
-def test_rule_refuses(parse, rule, pool, message):
+def test_rule_refuses_an_invalid_pool(parse, rule, pool, message):
     with pytest.raises(InputError) as caught:
         parse(**pool)
     assert f"(rule {rule})" in str(caught.value)
@@ -133,7 +133,7 @@ def test_rule_refuses(parse, rule, pool, message):
 
 
 @pytest.mark.parametrize("pool", ALLOWED, ids=[str(pool)[:60] for pool in ALLOWED])
-def test_rules_accept(parse, pool):
+def test_rules_accept_a_valid_pool(parse, pool):
     assert parse(**pool).pools[0].name == "train"
 
 
@@ -152,7 +152,7 @@ def test_rules_accept(parse, pool):
         ("workstation-known", {"workstations": [{"name": "m", "machine": "MacBook Air"}]}),
     ],
 )
-def test_rule_refuses_the_fleet(spec, tmp_path, rule, change):
+def test_rule_refuses_an_invalid_fleet(spec, tmp_path, rule, change):
     with pytest.raises(InputError, match=rf"\(rule {rule}\)"):
         fleet.parse(spec | change, root=tmp_path)
 

@@ -22,12 +22,12 @@ def stack(root, name):
     return YAML(typ="safe").load((root / f"stacks/Pulumi.{name}.yaml").read_text())
 
 
-def test_exported_schema_is_the_models(repo_root):
+def test_exported_schema_matches_the_models(repo_root):
     exported = json.loads((repo_root / "stacks/fleet.schema.json").read_text())
     assert exported == fleet.json_schema(), "run: python -m gpufleet.fleet.schema > stacks/fleet.schema.json"
 
 
-def test_module_prints_the_exported_file(repo_root):
+def test_command_prints_the_exported_schema(repo_root):
     done = subprocess.run(
         [sys.executable, "-m", "gpufleet.fleet.schema"],
         capture_output=True,

@@ -37,7 +37,7 @@ def test_dev_is_one_small_node_on_each_cloud(stack):
     assert (pools[1].accelerators.model, pools[1].accelerators.count) == ("T4", 1)
 
 
-def test_dev_stays_within_its_budget_even_when_all_spot_falls_back(stack):
+def test_dev_stays_within_its_budget_even_if_all_spot_nodes_fall_back(stack):
     dev = stack("dev")
     usual = sum(month(pool) for pool in dev.pools)
     worst = usual - month(dev.pools[0]) + 160 * 1.212  # g5.2xlarge on demand
@@ -50,7 +50,7 @@ def test_production_cost_matches_a_manual_sum(stack):
     assert costs == {"train": 16029, "serve": 21357, "tune": 15310}
 
 
-def test_production_purchases_match_the_issue(stack):
+def test_production_has_its_expected_purchases(stack):
     production = stack("production")
     assert {pool.name: (pool.purchase.kind, pool.purchase.term) for pool in production.pools} == {
         "train": ("reserved", None),
@@ -127,7 +127,7 @@ TOTALS = {"production": 52883.92, "dev": 307.48, "poc": 65.39}
 
 
 @pytest.mark.parametrize("name", ["poc", "dev", "production"])
-def test_months_add_up_by_hand_and_stay_within_budget(stack, name):
+def test_monthly_cost_matches_a_manual_sum_and_the_budget(stack, name):
     declared = stack(name)
     total = sum(month(pool) for pool in declared.pools) + sum(PARTS[name])
     assert total == pytest.approx(TOTALS[name], abs=0.01)

@@ -25,7 +25,7 @@ def declare(spec, tmp_path):
     return run
 
 
-def test_named_inline_and_short_come_to_the_same(declare):
+def test_named_inline_and_short_forms_are_equivalent(declare):
     application = {"containers": [SERVER]}
     short = declare(NVIDIA | application)
     inline = declare({"software": NVIDIA, "application": application})
@@ -39,7 +39,7 @@ def test_named_inline_and_short_come_to_the_same(declare):
     assert short.resolve_blueprint("t").application.containers[0].effective_name == "server"
 
 
-def test_the_template_of_the_plan_of_record_is_legal(declare):
+def test_documented_template_is_accepted(declare):
     template = {
         "driver": {"vendor": "nvidia", "branch": "auto"},
         "container_toolkit": True,
@@ -67,7 +67,7 @@ def test_the_template_of_the_plan_of_record_is_legal(declare):
         ),
     ],
 )
-def test_engine(declare, template, engine):
+def test_container_engine_is_chosen_by_the_template(declare, template, engine):
     assert declare(template).resolve_blueprint("t").engine == engine
 
 
@@ -167,7 +167,7 @@ REFUSED = [
 @pytest.mark.parametrize(
     ("rule", "template", "message"), REFUSED, ids=[f"{r[0]}-{n}" for n, r in enumerate(REFUSED)]
 )
-def test_rule_refuses(declare, rule, template, message):
+def test_rule_refuses_an_invalid_template(declare, rule, template, message):
     with pytest.raises(InputError) as caught:
         declare(template)
     assert f"(rule {rule})" in str(caught.value)
@@ -187,7 +187,7 @@ def test_rule_refuses(declare, rule, template, message):
         {"hardware": {"machines": ["p4d.24xlarge"], "storage": {"layout": "raid0"}, "mtu": 9001}},
     ],
 )
-def test_rules_let_pass(declare, template):
+def test_rules_accept_a_valid_template(declare, template):
     assert declare(template).pools[0].template == "t"
 
 
@@ -223,14 +223,14 @@ def test_rules_let_pass(declare, template):
         ({"software": {"cuda": 12.8}}, "give text (quote it"),
     ],
 )
-def test_value_refused(declare, template, message):
+def test_invalid_value_is_refused(declare, template, message):
     with pytest.raises(InputError) as caught:
         declare(template)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_an_error_in_a_named_profile_names_its_place(declare):
+def test_error_in_a_named_profile_names_its_place(declare):
     with pytest.raises(InputError, match=r"applications.a.containers\[0\].ports\[0\]: port 22/tcp"):
         declare({"application": "a"}, applications={"a": {"containers": [{"image": "x", "ports": [22]}]}})
 
@@ -267,7 +267,7 @@ def racked(spec, tmp_path):
         ("gpus-fit", one(gpus="all"), "take 1 cards, but blade01 has 0"),
     ],
 )
-def test_a_rack_is_held_to_its_template_and_is_one_mistake(racked, rule, template, message):
+def test_rack_that_violates_its_template_is_reported_once(racked, rule, template, message):
     with pytest.raises(InputError) as caught:
         racked(template)
     assert f"(rule {rule})" in str(caught.value)
@@ -275,7 +275,7 @@ def test_a_rack_is_held_to_its_template_and_is_one_mistake(racked, rule, templat
     assert "more)" not in str(caught.value)
 
 
-def test_a_template_serves_pool_and_rack_alike(racked, declare):
+def test_template_has_the_same_result_for_pool_and_rack(racked, declare):
     template = {"application": {"containers": [{"image": "a"}]}}
     assert racked(template).resolve_blueprint("t") == declare(template).resolve_blueprint("t")
 
@@ -284,11 +284,11 @@ def test_a_template_serves_pool_and_rack_alike(racked, declare):
     ("image", "name"),
     [("nginx", "nginx"), ("ghcr.io/a/b_c:1", "b-c"), (f"x/y:2@{DIGEST}", "y"), ("a/9lives", "9lives")],
 )
-def test_container_is_called_after_its_image(image, name):
+def test_container_is_named_after_its_image(image, name):
     assert fleet.Container(image=image).effective_name == name
 
 
-def test_port_forms():
+def test_port_forms_are_parsed():
     blueprint = fleet.Container(
         image="a", ports=(80, "81:8081", "53/udp", {"host": 9, "address": "127.0.0.1"})
     ).ports
@@ -300,7 +300,7 @@ def test_port_forms():
     ]
 
 
-def test_notes_name_loose_images_and_volumes_without_a_disk(declare):
+def test_notes_list_untagged_images_and_volumes_without_a_disk(declare):
     containers = fleet.planning_notes(
         declare({"containers": [{"image": "x:1"}], "volumes": [{"name": "v", "size_gib": 1}]})
     )
@@ -316,13 +316,13 @@ def test_notes_name_loose_images_and_volumes_without_a_disk(declare):
         ([{"devices": [0, 1], "profiles": "7g.80gb"}], (0, 1), "7g.80gb"),
     ],
 )
-def test_mig_forms(declared, devices, profiles):
+def test_mig_forms_are_parsed(declared, devices, profiles):
     (cards,) = fleet.SoftwareProfile(driver={"vendor": "nvidia"}, mig=declared).mig
     assert (cards.devices, cards.profiles) == (devices, profiles)
 
 
 @pytest.mark.parametrize("declared", ["10gb", {"10gb": 1}, [{"profiles": "10gb"}]])
-def test_mig_profile_is_spelt_as_nvidia_does(declared):
+def test_mig_profile_must_have_nvidias_spelling(declared):
     with pytest.raises(ValidationError, match=r"a MIG profile like 1g\.10gb"):
         fleet.SoftwareProfile(driver={"vendor": "nvidia"}, mig=declared)
 
@@ -331,20 +331,20 @@ def test_mig_profile_is_spelt_as_nvidia_does(declared):
     "image",
     ["nginx", "localhost:5000/x", "Registry.Example:5000/team/a__b/c-d.e:V1.2_3", f"quay.io/a/b@{DIGEST}"],
 )
-def test_an_image_s_name_is_taken_as_engines_take_it(image):
+def test_valid_image_name_is_accepted(image):
     assert fleet.Container(image=image).image == image
 
 
 @pytest.mark.parametrize(
     "image", ["Quay.io/Team/Server", "nginx:", "a:b:c", "-x", "http://x/y", "x@sha256:a"]
 )
-def test_an_image_that_no_engine_would_pull_is_refused(image):
+def test_invalid_image_name_is_refused(image):
     with pytest.raises(ValidationError, match="its name in lower case"):
         fleet.Container(image=image)
 
 
 @pytest.mark.parametrize("address", ["999.1.1.1", "256.0.0.1", "1.1.1", "01.1.1.1"])
-def test_an_address_that_is_none_is_refused(declare, address):
+def test_invalid_address_is_refused(declare, address):
     with pytest.raises(InputError, match=r"ports\[0\].address: is .*; give an IPv4 address like 127.0.0.1"):
         declare(one(ports=[{"host": 80, "address": address}]))
 

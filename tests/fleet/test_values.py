@@ -8,21 +8,21 @@ from pydantic import ValidationError
 from gpufleet import fleet
 
 
-def test_a_number_is_a_fixed_count(parse):
+def test_integer_count_is_fixed(parse):
     count = parse(count=3).pools[0].count
     assert (count.min, count.desired, count.max, count.is_elastic) == (3, 3, 3, False)
 
 
-def test_a_range_starts_at_its_minimum(parse):
+def test_range_starts_at_its_minimum(parse):
     count = parse(count={"min": 1, "max": 4}).pools[0].count
     assert (count.min, count.desired, count.max, count.is_elastic) == (1, 1, 4, True)
 
 
-def test_a_range_may_name_its_start(parse):
+def test_range_may_name_its_start(parse):
     assert parse(count={"min": 0, "desired": 2, "max": 4}).pools[0].count.desired == 2
 
 
-def test_a_number_is_a_ceiling_of_money(spec, tmp_path):
+def test_single_number_is_the_maximum_budget(spec, tmp_path):
     budget = fleet.parse(spec | {"budget_usd_per_month": 60000}, root=tmp_path).budget_usd_per_month
     assert (budget.min, budget.max) == (0, 60000)
 
@@ -37,34 +37,34 @@ def test_a_number_is_a_ceiling_of_money(spec, tmp_path):
         ({"kind": "reserved", "term": "3y"}, "reserved_3y", "reserved-3y"),
     ],
 )
-def test_purchase_knows_its_price_and_its_tag(parse, purchase, price, label):
+def test_purchase_has_its_price_kind_and_tag(parse, purchase, price, label):
     bought = parse(purchase=purchase).pools[0].purchase
     assert (bought.price_kind, bought.label) == (price, label)
 
 
 @pytest.mark.parametrize("kind", ["on_demand", "spot", "reserved"])
-def test_every_purchase_answers_the_same_questions(parse, kind):
+def test_every_purchase_kind_has_the_same_attributes(parse, kind):
     bought = parse(purchase={"kind": kind}).pools[0].purchase
     questions = ("on_eviction", "fallback", "max_usd_per_hour", "reservation", "term")
     assert [name for name in questions if not hasattr(bought, name)] == []
 
 
-def test_accelerator_request_ends_up_with_the_catalogue_name():
+def test_accelerator_name_is_replaced_with_the_catalogue_name():
     assert fleet.AcceleratorRequest(model="rx-460").model == "Radeon RX 460"
 
 
 @pytest.mark.parametrize("gpus", ["all", "none", 2, (0, 3)])
-def test_container_gpus(gpus):
+def test_container_gpus_are_accepted(gpus):
     assert fleet.Container(image="x", gpus=gpus).gpus == gpus
 
 
 @pytest.mark.parametrize("gpus", ["some", 0, True, 1.5, []])
-def test_container_gpus_that_mean_nothing(gpus):
+def test_invalid_container_gpus_are_refused(gpus):
     with pytest.raises(ValidationError, match="give all, none, how many"):
         fleet.Container(image="x", gpus=gpus)
 
 
-def test_nodes_without_a_template_get_the_plain_one(parse):
+def test_nodes_without_a_template_get_the_default_one(parse):
     declared = parse()
     assert declared.get_template(None) == fleet.Template()
     assert declared.get_template("trainer").burn_in == "standard"
