@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from gpufleet.fleet.application import Application, Container, PortMap, Volume
 from gpufleet.fleet.boot import Boot, BootMode, Image, Netboot
+from gpufleet.fleet.fleet_loader import json_schema, load, parse
 from gpufleet.fleet.hardware import Fact, HardwareCost
 from gpufleet.fleet.host_name import (
     HostNameDeclaration,
@@ -19,14 +20,13 @@ from gpufleet.fleet.host_name import (
     stack_declarations,
 )
 from gpufleet.fleet.image import CustomImage
-from gpufleet.fleet.load import json_schema, load, parse
-from gpufleet.fleet.notes import node_usd_per_hour, planning_notes
+from gpufleet.fleet.planning_note import node_usd_per_hour, planning_notes
+from gpufleet.fleet.pool_request import AcceleratorRequest, Budget, Count
 from gpufleet.fleet.profile import Driver, HardwareProfile, SoftwareProfile
 from gpufleet.fleet.purchase import OnDemand, Purchase, Reserved, Spot, SpotWork
 from gpufleet.fleet.rack import Rack, RackNetwork, RackNode
 from gpufleet.fleet.rack_file import RACK_PLUGIN, load_rack, load_racks
-from gpufleet.fleet.request import AcceleratorRequest, Budget, Count
-from gpufleet.fleet.rule import RULES, Rule
+from gpufleet.fleet.rule import RULES
 from gpufleet.fleet.spec import Disk, Fleet, Pool, Ssh, StackRack, Workstation
 from gpufleet.fleet.template import Blueprint, Template
 
@@ -59,7 +59,6 @@ __all__ = [
     "RackNetwork",
     "RackNode",
     "Reserved",
-    "Rule",
     "SoftwareProfile",
     "Spot",
     "SpotWork",

@@ -8,11 +8,11 @@ from ipaddress import IPv4Network, IPv6Network, collapse_addresses
 from gpufleet import catalog
 from gpufleet.errors import InputError
 from gpufleet.fleet.document import KeyPath, Problem
-from gpufleet.fleet.rule import spec_rule
+from gpufleet.fleet.rule import SPEC_RULES
 from gpufleet.fleet.spec import Spec
 
 
-@spec_rule(
+@SPEC_RULES.rule(
     "unique-names",
     reason="pools, workstations and racks share one name space: groups and hosts are named after them",
     source="Ansible group and host names, tag gpufleet-pool",
@@ -27,7 +27,7 @@ def check_unique_names(spec: Spec) -> Iterator[Problem]:
             seen[item.name] = f"{kind}[{index}]"
 
 
-@spec_rule(
+@SPEC_RULES.rule(
     "template-exists",
     reason="a template must be declared under templates",
     source="the spec",
@@ -42,7 +42,7 @@ def check_template_exists(spec: Spec) -> Iterator[Problem]:
                 )
 
 
-@spec_rule(
+@SPEC_RULES.rule(
     "ssh-not-public",
     reason="SSH must not be open to every address",
     source="our own policy",
@@ -66,7 +66,7 @@ def check_ssh_networks(spec: Spec) -> Iterator[Problem]:
             yield Problem(key, f"together they are {whole}, the whole world", remedy)
 
 
-@spec_rule(
+@SPEC_RULES.rule(
     "key-for-nodes",
     reason="a cloud node without an SSH key cannot be reached",
     source="our own policy: password logins are off",
@@ -76,7 +76,7 @@ def check_ssh_key(spec: Spec) -> Iterator[Problem]:
         yield Problem(("ssh", "authorized_keys"), "is empty, but there are pools", "give a public key")
 
 
-@spec_rule(
+@SPEC_RULES.rule(
     "workstation-known",
     reason="a machine that is not in the catalogue cannot be checked",
     source="catalog/data/machines.csv",

@@ -13,8 +13,8 @@ from gpufleet import catalog
 from gpufleet.errors import InputError
 from gpufleet.fleet.application import Container
 from gpufleet.fleet.document import KeyPath, Problem
-from gpufleet.fleet.request import AcceleratorRequest
-from gpufleet.fleet.rule import fleet_rule
+from gpufleet.fleet.pool_request import AcceleratorRequest
+from gpufleet.fleet.rule import FLEET_RULES
 from gpufleet.fleet.spec import Fleet
 from gpufleet.fleet.template import Blueprint
 
@@ -88,7 +88,7 @@ def _first_problem_per_path(problems: Iterator[Problem]) -> Iterator[Problem]:
             yield problem
 
 
-@fleet_rule(
+@FLEET_RULES.rule(
     "driver-for-cards",
     reason="a driver serves only its vendor's cards",
     source="catalog/data/accelerators.csv, column vendor",
@@ -109,7 +109,7 @@ def check_driver_for_cards(fleet: Fleet) -> Iterator[Problem]:
             yield Problem(path, text, "choose another template")
 
 
-@fleet_rule(
+@FLEET_RULES.rule(
     "gpus-fit",
     reason="containers can't get more cards than their node has",
     source="catalog/data/machines.csv, the rack file",
@@ -137,7 +137,7 @@ def count_required_cards(containers: tuple[Container, ...]) -> int:
     return max(counted + len(numbers), max(numbers, default=-1) + 1, int(shares_all))
 
 
-@fleet_rule(
+@FLEET_RULES.rule(
     "hardware-fits",
     reason="a hardware profile says what its template is for",
     source="the spec",
@@ -167,7 +167,7 @@ def _describe_mismatches(assignment: TemplateAssignment) -> Iterator[str]:
         yield f"needs {requirement.count} {kind_of_card}, but {assignment.node} has {matching_cards}"
 
 
-@fleet_rule(
+@FLEET_RULES.rule(
     "volumes-fit",
     reason="volumes of kind nvme share the node's own drive",
     source="the rack file, storage_gb",

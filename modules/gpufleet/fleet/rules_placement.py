@@ -10,7 +10,7 @@ from gpufleet import catalog
 from gpufleet.errors import InputError
 from gpufleet.fleet.document import Problem
 from gpufleet.fleet.image import CustomImage
-from gpufleet.fleet.rule import pool_rule
+from gpufleet.fleet.rule import POOL_RULES
 from gpufleet.fleet.spec import Pool
 
 ATTACHABLE_COUNTS = (1, 2, 4)
@@ -24,7 +24,7 @@ def find_machine(pool: Pool) -> catalog.Machine | None:
         return None
 
 
-@pool_rule(
+@POOL_RULES.rule(
     "machine-known",
     reason="what the catalogue does not know can be neither priced nor checked",
     source="catalog/data/machines.csv, catalog/data/retired.csv",
@@ -36,7 +36,7 @@ def check_machine_known(pool: Pool) -> Iterator[Problem]:
         yield Problem(("machine",), error.problem, error.remedy)
 
 
-@pool_rule(
+@POOL_RULES.rule(
     "region-known",
     reason="a region is spelt as its cloud spells it",
     source="catalog/data/regions.csv",
@@ -54,7 +54,7 @@ def check_region_known(pool: Pool) -> Iterator[Problem]:
     yield Problem(("region",), f"{pool.region!r} is not a known region of {pool.cloud}", remedy)
 
 
-@pool_rule(
+@POOL_RULES.rule(
     "zone-in-region",
     reason="a zone lies in its region",
     source="zone names: AWS us-east-1a, GCP us-central1-a, Azure 1, 2, 3",
@@ -67,7 +67,7 @@ def check_zone_in_region(pool: Pool) -> Iterator[Problem]:
             yield Problem(("zones", index), text, f"give one like {cloud.example_zone(pool.region)!r}")
 
 
-@pool_rule(
+@POOL_RULES.rule(
     "accelerators-attach",
     reason="only GCP's general machines (n1) take accelerators; others bring their own",
     source="catalog/data/machines.csv, column attachable; counts: SkyPilot, its catalogue of GCP (T4: 1, 2, 4)",
@@ -87,7 +87,7 @@ def check_attached_accelerators(pool: Pool) -> Iterator[Problem]:
         yield Problem(("accelerators", "count"), f"is {request.count}", "give 1, 2 or 4")
 
 
-@pool_rule(
+@POOL_RULES.rule(
     "accelerators-missing",
     reason="an n1 machine has no accelerator of its own; a GPU pool without one is a mistake",
     source="catalog/data/machines.csv, column attachable",
@@ -99,7 +99,7 @@ def check_accelerators_present(pool: Pool) -> Iterator[Problem]:
         yield Problem(("accelerators",), text, f"add {{model: {machine.attachable[0]}, count: 1}}")
 
 
-@pool_rule(
+@POOL_RULES.rule(
     "fabric-of-machine",
     reason="EFA and InfiniBand exist only on the machines built with them",
     source="AWS DescribeInstanceTypes (EfaSupported) as moto 5.2.5 carries it; MicrosoftDocs nda100-v4-series.md",
@@ -115,7 +115,7 @@ def check_fabric_of_machine(pool: Pool) -> Iterator[Problem]:
     yield Problem(("fabric",), f"is {pool.fabric!r}, but {machine.name} has {available_fabric}", remedy)
 
 
-@pool_rule(
+@POOL_RULES.rule(
     "efa-one-zone",
     reason="EFA traffic does not leave its zone",
     source="AWS ParallelCluster guide, Elastic Fabric Adapter: not supported over different availability zones",
@@ -127,7 +127,7 @@ def check_efa_zone(pool: Pool) -> Iterator[Problem]:
         yield Problem(("zones",), f"is {list(pool.zones)}, but EFA does not leave its zone", "name one zone")
 
 
-@pool_rule(
+@POOL_RULES.rule(
     "image-of-cloud",
     reason="a pool boots an image that its cloud has for its machine",
     source="cloud/images.py; Azure, imageReference: no lookup by name",

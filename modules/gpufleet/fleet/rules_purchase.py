@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from gpufleet import catalog
 from gpufleet.fleet.document import Problem
-from gpufleet.fleet.rule import pool_rule
+from gpufleet.fleet.rule import POOL_RULES
 from gpufleet.fleet.spec import Pool
 
 
-@pool_rule(
+@POOL_RULES.rule(
     "purchase-sold",
     reason="a cloud must sell the kind of purchase, and the term, that the pool uses",
     source="catalog/cloud.py, price_kinds",
@@ -22,7 +22,7 @@ def check_purchase_sold(pool: Pool) -> Iterator[Problem]:
         yield Problem(("purchase",), text, f"give one that it sells: {', '.join(cloud.price_kinds)}")
 
 
-@pool_rule(
+@POOL_RULES.rule(
     "spot-price-cap",
     reason="Google sells spot at its own price; there is no bid and no cap",
     source="pulumi-gcp compute.Instance scheduling has no price argument",
@@ -34,7 +34,7 @@ def check_spot_price_cap(pool: Pool) -> Iterator[Problem]:
         yield Problem(("purchase", "max_usd_per_hour"), text, "remove it")
 
 
-@pool_rule(
+@POOL_RULES.rule(
     "spot-fallback",
     reason="Google and Azure do not start other nodes when spot capacity is gone",
     source="pulumi-gcp and pulumi-azure-native have no alarm on a group that could set another group's size",
@@ -46,7 +46,7 @@ def check_spot_fallback(pool: Pool) -> Iterator[Problem]:
         yield Problem(("purchase", "fallback"), text, "remove it, or add a second pool with kind: on_demand")
 
 
-@pool_rule(
+@POOL_RULES.rule(
     "reservation-fixed-count",
     reason="a created reservation holds a fixed number of nodes",
     source="instance_count of aws:ec2:CapacityReservation, count of gcp:compute:Reservation, sku.capacity of Azure",
@@ -57,7 +57,7 @@ def check_reservation_count(pool: Pool) -> Iterator[Problem]:
         yield Problem(("count",), text, "give one whole number, or the id of a reservation that exists")
 
 
-@pool_rule(
+@POOL_RULES.rule(
     "reservation-zone",
     reason="AWS and GCP reserve capacity in one zone",
     source="availability_zone of aws:ec2:CapacityReservation and zone of gcp:compute:Reservation are required",
@@ -70,7 +70,7 @@ def check_reservation_zone(pool: Pool) -> Iterator[Problem]:
     yield Problem(("zones",), text, "name the one zone")
 
 
-@pool_rule(
+@POOL_RULES.rule(
     "reserved-hours",
     reason="reserved capacity bills around the clock, used or not",
     source="capacity reservations bill until they are cancelled, on all three clouds",

@@ -7,7 +7,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from gpufleet.fleet.application import SECRET_NAMES, Application, Container
 from gpufleet.fleet.document import KeyPath, Problem
-from gpufleet.fleet.rule import spec_rule
+from gpufleet.fleet.rule import SPEC_RULES
 from gpufleet.fleet.spec import Spec
 from gpufleet.fleet.template import STEPS, Blueprint, Template
 
@@ -49,7 +49,9 @@ def list_containers(spec: Spec) -> Iterator[tuple[KeyPath, Application, Containe
             yield (*where, "containers", index), application, container
 
 
-@spec_rule("profile-exists", reason="a profile that a template names must be declared", source="the spec")
+@SPEC_RULES.rule(
+    "profile-exists", reason="a profile that a template names must be declared", source="the spec"
+)
 def check_profile_exists(spec: Spec) -> Iterator[Problem]:
     for name, template in spec.templates.items():
         for step, key in STEPS.items():
@@ -59,7 +61,7 @@ def check_profile_exists(spec: Spec) -> Iterator[Problem]:
                 yield Problem(("templates", name, step), f"no {step} {given!r}", known)
 
 
-@spec_rule(
+@SPEC_RULES.rule(
     "engine-for-containers",
     reason="containers, and the toolkit that shows them the cards, need an engine",
     source="the container toolkits configure an engine; NVIDIA Container Toolkit guide, Configuration",
@@ -76,7 +78,7 @@ def check_container_engine(spec: Spec) -> Iterator[Problem]:
             yield Problem(where, "is none, but container_toolkit is true", "say podman or docker")
 
 
-@spec_rule(
+@SPEC_RULES.rule(
     "gpus-need-toolkit",
     reason="a container sees cards through CDI, whose specification the container toolkit writes",
     source="NVIDIA Container Toolkit guide, Support for Container Device Interface; AMD Container Toolkit, CDI",
@@ -94,7 +96,7 @@ def check_container_toolkit(spec: Spec) -> Iterator[Problem]:
                 )
 
 
-@spec_rule(
+@SPEC_RULES.rule(
     "podman-only",
     reason="quadlets and podman's secrets exist only with podman",
     source="podman-systemd.unit(5), podman-secret(1)",
@@ -115,7 +117,7 @@ def check_podman_only(spec: Spec) -> Iterator[Problem]:
                     yield Problem(key, f"is podman, but template {name} has docker", "say file or env_file")
 
 
-@spec_rule(
+@SPEC_RULES.rule(
     "unique-containers",
     reason="a container's name is its service's; two services can't share one",
     source="systemd.unit(5); podman-run(1), --name",
@@ -133,7 +135,7 @@ def unique_containers(spec: Spec) -> Iterator[Problem]:
                     )
 
 
-@spec_rule(
+@SPEC_RULES.rule(
     "ports-clash",
     reason="a port of the node leads to one container, and 22 to its SSH service",
     source="bind(2): address already in use",
@@ -154,7 +156,7 @@ def check_port_conflicts(spec: Spec) -> Iterator[Problem]:
                     owner_by_port[port.host, port.protocol, port.address] = container.effective_name
 
 
-@spec_rule(
+@SPEC_RULES.rule(
     "ports-by-host-network",
     reason="with the node's own network a container's ports are the node's, and none are led elsewhere",
     source="podman-run(1), --publish: discarded with --network host",
@@ -171,7 +173,7 @@ def check_ports_of_network(spec: Spec) -> Iterator[Problem]:
                 yield Problem(key, "network is host, so nothing is led elsewhere", f"say {port.container}")
 
 
-@spec_rule("mounts-exist", reason="a mount names a volume of its application", source="the spec")
+@SPEC_RULES.rule("mounts-exist", reason="a mount names a volume of its application", source="the spec")
 def check_mounts_exist(spec: Spec) -> Iterator[Problem]:
     for where, application, container in list_containers(spec):
         known = [volume.name for volume in application.volumes]
@@ -186,7 +188,7 @@ def check_mounts_exist(spec: Spec) -> Iterator[Problem]:
             targets.append(mount.target)
 
 
-@spec_rule(
+@SPEC_RULES.rule(
     "depends-in-order", reason="containers start one after the other, so no circle", source="systemd.unit(5)"
 )
 def check_dependency_order(spec: Spec) -> Iterator[Problem]:
@@ -206,7 +208,7 @@ def check_dependency_order(spec: Spec) -> Iterator[Problem]:
             yield Problem((*where, "containers"), f"depend on each other: {cycle}", "break the circle")
 
 
-@spec_rule(
+@SPEC_RULES.rule(
     "secrets-by-reference",
     reason="what stands in the spec is in Git, in units and in run artifacts, where no secret may be",
     source="our own policy",
