@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from gpufleet.cost.pricing.commitments.model import Commitment, Commitments
 from gpufleet.errors import InputError
 from gpufleet.fleet.document import Document, Problem, find_ambiguous_numbers, read_document
-from gpufleet.fleet.explain import explain_errors
+from gpufleet.fleet.error_explanation import explain_errors
 
 NAME = "commitments.yaml"
 KINDS = tuple(get_args(kind.model_fields["kind"].annotation)[0] for kind in get_args(Commitment))

@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from gpufleet.cost.money import HOURS_PER_MONTH, to_decimal
-from gpufleet.fleet.base import (
+from gpufleet.fleet.frozen_model import (
     FrozenModel,
     PositiveFloat,
     StrictFloat,

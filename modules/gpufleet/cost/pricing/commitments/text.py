@@ -8,7 +8,7 @@ from decimal import Decimal
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from gpufleet.catalog.table import load_machines
+from gpufleet.catalog.data_file import load_machines
 from gpufleet.cost.formatting import usd
 from gpufleet.cost.money import ZERO, round_to_cents
 from gpufleet.cost.pricing.bill import CommitmentUse

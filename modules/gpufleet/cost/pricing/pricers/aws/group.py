@@ -36,7 +36,9 @@ from gpufleet.cost.pricing.pricers.aws.location import (
     parse_placement,
 )
 from gpufleet.cost.pricing.pricers.aws.schedule import apply_schedules
-from gpufleet.cost.pricing.pricers.shared import PurchaseMix, hidden_component, mixed_components, size_range
+from gpufleet.cost.pricing.pricers.group_size import size_range
+from gpufleet.cost.pricing.pricers.purchase_mix import PurchaseMix, split_by_purchase
+from gpufleet.cost.pricing.pricers.required_input import unreadable_components
 from gpufleet.engine import Marker, Resource
 
 STANDBY = "standby"  # the tag of a group that stays empty until spot machines are missing
@@ -104,7 +106,7 @@ def price_group(resource: Resource, graph: Graph) -> Components:
     size = graph.resolve_size(resource, scheduled_size)
     if size is None:
         return [UnpricedComponent("group size is not known until deployment", "machine")]
-    if hidden := hidden_component(group.hidden_overrides, "its types are", "machine"):
+    if hidden := unreadable_components(group.hidden_overrides, "its types are", "machine"):
         return [*hidden]
     types = machine_types(group.overrides, source)
     if isinstance(types, UnpricedComponent):
@@ -134,7 +136,7 @@ def price_group(resource: Resource, graph: Graph) -> Components:
         return [replace(machine, count=ZERO_RANGE, claim=None, note=note)]
     machine_count = types.possible_machine_count(size)
     context = PartContext("aws", region, terms.pool, machine_count, terms.billed_hours)
-    machines = count_machines(mixed_components(machine, group.purchase_mix), types)
+    machines = count_machines(split_by_purchase(machine, group.purchase_mix), types)
     if launch and (unbilled := unbilled_reason(launch)):
         machines = [unbilled]
     parts = launched_part_components(source, context, resource, group.placement, graph)

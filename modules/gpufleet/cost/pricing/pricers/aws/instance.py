@@ -24,7 +24,7 @@ from gpufleet.cost.pricing.pricers.aws.launch_inputs import (
 )
 from gpufleet.cost.pricing.pricers.aws.location import find_region, find_zones, parse_placement
 from gpufleet.cost.pricing.pricers.aws.volume import attached_volume_components
-from gpufleet.cost.pricing.pricers.shared import require_text
+from gpufleet.cost.pricing.pricers.required_input import require_text
 from gpufleet.engine import Resource
 
 RESERVATION = "aws:ec2/capacityReservation:CapacityReservation"

@@ -41,8 +41,9 @@ from gpufleet.cost.pricing.pricers.aws.location import (
     find_zones,
     parse_placement,
 )
+from gpufleet.cost.pricing.pricers.group_size import size_range
+from gpufleet.cost.pricing.pricers.licence import licence_components
 from gpufleet.cost.pricing.pricers.part_names import KUBERNETES
-from gpufleet.cost.pricing.pricers.shared import licence_components, size_range
 from gpufleet.engine import Marker, Resource
 
 DEFAULT_TYPE = "t3.medium"  # the provider's documentation of instanceTypes

@@ -23,7 +23,7 @@ from gpufleet.cost.pricing.pricers.aws.launch_inputs import (
 from gpufleet.cost.pricing.pricers.aws.location import PlacementInputs
 from gpufleet.cost.pricing.pricers.aws.volume import attached_volume_components
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS
-from gpufleet.cost.pricing.pricers.shared import hidden_component, require_text
+from gpufleet.cost.pricing.pricers.required_input import require_text, unreadable_components
 from gpufleet.engine import Marker, Resource
 
 ONE_MACHINE = Decimal(1)
@@ -159,7 +159,7 @@ def launched_part_components(
     launch = source.inputs
     volumes = attached_volume_components(launch.volumes, context)
     addresses: Components = [
-        *hidden_component(launch.hidden_interfaces, "its network cards are", ADDRESS)
+        *unreadable_components(launch.hidden_interfaces, "its network cards are", ADDRESS)
     ] or public_address_components(group, placement, graph, launch.public_address, context)
     return [*volumes, *addresses, *surcharge_components(launch)]
 

@@ -22,7 +22,7 @@ from gpufleet.cost.pricing.pricers.aws.volume import (
     parse_attached_volumes,
     parse_mapped_volumes,
 )
-from gpufleet.cost.pricing.pricers.shared import licence_components
+from gpufleet.cost.pricing.pricers.licence import licence_components
 from gpufleet.engine import Marker
 
 TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"

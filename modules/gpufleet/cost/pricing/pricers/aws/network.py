@@ -18,7 +18,7 @@ from gpufleet.cost.inputs.values import (
 from gpufleet.cost.pricing.component import Components, PartContext
 from gpufleet.cost.pricing.pricers.aws.location import find_region
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS, ENDPOINT, LOAD_BALANCER, NAT, UNITS
-from gpufleet.cost.pricing.pricers.shared import hidden_component
+from gpufleet.cost.pricing.pricers.required_input import unreadable_components
 from gpufleet.cost.pricing.pricers.traffic import traffic_components
 from gpufleet.engine import Marker, Resource
 
@@ -74,7 +74,7 @@ def price_load_balancer(resource: Resource, graph: Graph) -> Components:
     """Return an application, network or gateway load balancer, and its public addresses."""
     balancer = parse_load_balancer(resource.inputs)
     if isinstance(balancer.type, Marker):
-        return [*hidden_component(balancer.type, "its kind is", "load_balancer")]
+        return [*unreadable_components(balancer.type, "its kind is", "load_balancer")]
     return _balancer_components(resource, graph, balancer, balancer.type or "application")
 
 
@@ -89,10 +89,10 @@ def price_endpoint(resource: Resource, graph: Graph) -> Components:
     if endpoint.type in (None, "Gateway"):
         return []
     if isinstance(endpoint.type, Marker):
-        return [*hidden_component(endpoint.type, "its kind is", "endpoint")]
+        return [*unreadable_components(endpoint.type, "its kind is", "endpoint")]
     if endpoint.hidden_subnets:
         description = "how many subnets it is in is"
-        return [*hidden_component(endpoint.hidden_subnets, description, "endpoint")]
+        return [*unreadable_components(endpoint.hidden_subnets, description, "endpoint")]
     context = _part_context(resource, graph)
     return [context.part_component("endpoint", ENDPOINT, Decimal(max(1, endpoint.subnet_count)))]
 
@@ -111,7 +111,7 @@ def _balancer_components(
         components.append(context.part_component(ADDRESS, ADDRESS, address_count))
     elif is_public:
         description = "how many public addresses it takes is"
-        components += hidden_component(balancer.hidden_subnets, description, ADDRESS)
+        components += unreadable_components(balancer.hidden_subnets, description, ADDRESS)
     if units := graph.usage_of(resource).load_balancer_units:
         components.append(context.part_component("units", f"{UNITS}:{balancer_type}", units))
     return components

@@ -12,12 +12,9 @@ from gpufleet.cost.inputs.values import Number, Text, known_text, read_number, r
 from gpufleet.cost.pricing.component import Components, CostComponent, ReservedCapacity, UnpricedComponent
 from gpufleet.cost.pricing.pricers.aws.launch_inputs import DEDICATED_TENANCY, LINUX, SHARED_TENANCY
 from gpufleet.cost.pricing.pricers.aws.location import find_region
-from gpufleet.cost.pricing.pricers.shared import (
-    as_always_on_reserved,
-    licence_components,
-    require_count,
-    require_text,
-)
+from gpufleet.cost.pricing.pricers.licence import licence_components
+from gpufleet.cost.pricing.pricers.required_input import require_text
+from gpufleet.cost.pricing.pricers.reservation import require_reserved_count, reservation_terms
 from gpufleet.engine import Resource
 
 
@@ -51,7 +48,7 @@ def price_reservation(resource: Resource, graph: Graph) -> Components:
     """Return the machines of an On-Demand Capacity Reservation."""
     reservation = parse_reservation(resource.inputs)
     instance_type = require_text(reservation.instance_type, "instance type")
-    count = require_count(reservation.instance_count)
+    count = require_reserved_count(reservation.instance_count)
     if isinstance(instance_type, UnpricedComponent) or isinstance(count, UnpricedComponent):
         return [each for each in (instance_type, count) if isinstance(each, UnpricedComponent)]
     capacity = ReservedCapacity(
@@ -67,7 +64,7 @@ def price_reservation(resource: Resource, graph: Graph) -> Components:
             "aws",
             find_region(resource, graph),
             count,
-            terms=as_always_on_reserved(resource, graph),
+            terms=reservation_terms(resource, graph),
             reserved_capacity=capacity,
         )
     ]

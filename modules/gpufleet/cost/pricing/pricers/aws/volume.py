@@ -20,7 +20,7 @@ from gpufleet.cost.inputs.values import (
 )
 from gpufleet.cost.pricing.component import Components, CostComponent, PartContext, UnpricedComponent
 from gpufleet.cost.pricing.pricers.aws.location import find_region
-from gpufleet.cost.pricing.pricers.shared import hidden_component, require_size_gib
+from gpufleet.cost.pricing.pricers.required_input import require_size_gib, unreadable_components
 from gpufleet.engine import Marker, Resource
 
 GP3_BASELINE = {"iops": Decimal(3000), "throughput": Decimal(125)}  # included in a gp3 volume of any size
@@ -76,13 +76,15 @@ def parse_attached_volumes(inputs: Any, root: Any) -> AttachedVolumes:
             ("disk:root", parse_block_device(root or {})),
             *((f"disk:{index}", volume) for index, volume in enumerate(data_volumes, start=1)),
         ),
-        tuple(hidden_component(marker, "its further volumes are", "disk:1")),
+        tuple(unreadable_components(marker, "its further volumes are", "disk:1")),
     )
 
 
 def parse_mapped_volumes(inputs: Any) -> AttachedVolumes:
     """Parse the block device mappings of a launch template."""
-    if hidden := hidden_component(read_marker(inputs, "blockDeviceMappings"), "its volumes are", "disk:root"):
+    if hidden := unreadable_components(
+        read_marker(inputs, "blockDeviceMappings"), "its volumes are", "disk:root"
+    ):
         return AttachedVolumes((), tuple(hidden))
     mappings = read_list(inputs, "blockDeviceMappings")
     devices = [device for mapping in mappings if isinstance(device := read_value(mapping, "ebs"), dict)]

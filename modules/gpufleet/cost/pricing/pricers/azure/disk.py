@@ -19,7 +19,7 @@ from gpufleet.cost.inputs.values import (
 )
 from gpufleet.cost.pricing.component import Components, CostComponent, PartContext, UnpricedComponent
 from gpufleet.cost.pricing.pricers.azure.location import part_context
-from gpufleet.cost.pricing.pricers.shared import hidden_component, require_size_gib
+from gpufleet.cost.pricing.pricers.required_input import require_size_gib, unreadable_components
 from gpufleet.engine import Resource
 
 # Managed disks bill by tier, the smallest that fits the size (learn.microsoft.com, "Azure managed disk types").
@@ -55,7 +55,7 @@ def parse_disk(inputs: Any) -> DiskInputs:
 
 def parse_storage_profile(profile: Any) -> AttachedDisks:
     """Parse the storage profile of a machine. An ephemeral disk is part of the machine."""
-    if hidden := hidden_component(read_marker(profile, "osDisk"), "its disks are", "disk:os"):
+    if hidden := unreadable_components(read_marker(profile, "osDisk"), "its disks are", "disk:os"):
         return AttachedDisks((), tuple(hidden))
     entries = [("disk:os", read_value(profile, "osDisk") or {})]
     data_disks = enumerate(read_list(profile, "dataDisks"), start=1)
@@ -72,7 +72,7 @@ def parse_storage_profile(profile: Any) -> AttachedDisks:
             for name, disk in entries
             if read_value(disk, "diffDiskSettings") is None
         ),
-        tuple(hidden_component(marker, "its data disks are", "disk:1")),
+        tuple(unreadable_components(marker, "its data disks are", "disk:1")),
     )
 
 

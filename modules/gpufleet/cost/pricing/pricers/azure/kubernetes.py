@@ -23,8 +23,9 @@ from gpufleet.cost.money import ZERO, Range
 from gpufleet.cost.pricing.component import Components, CostComponent, PartContext, UnpricedComponent
 from gpufleet.cost.pricing.pricers.azure.location import find_region
 from gpufleet.cost.pricing.pricers.azure.machine_inputs import reservation_claim, with_max_price
+from gpufleet.cost.pricing.pricers.group_size import size_range
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS, KUBERNETES
-from gpufleet.cost.pricing.pricers.shared import hidden_component, require_text, size_range
+from gpufleet.cost.pricing.pricers.required_input import require_text, unreadable_components
 from gpufleet.engine import Marker, Resource
 
 CLUSTER = "azure-native:containerservice:ManagedCluster"
@@ -108,7 +109,7 @@ def _control_plane_components(resource: Resource, region: str, graph: Graph) -> 
         reason = "AKS Automatic adds machines as pods ask for them"
         components.append(UnpricedComponent(reason, "machine:auto"))
     marker = read_marker(resource.inputs, "agentPoolProfiles")
-    return [*components, *hidden_component(marker, "its agent pools are", "machine")]
+    return [*components, *unreadable_components(marker, "its agent pools are", "machine")]
 
 
 def _is_pool_of(pool: Resource, cluster: Resource, graph: Graph) -> bool:

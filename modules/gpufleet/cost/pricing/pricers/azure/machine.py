@@ -12,7 +12,7 @@ from gpufleet.cost.pricing.pricers.azure.machine_inputs import (
     reservation_claim,
     with_max_price,
 )
-from gpufleet.cost.pricing.pricers.shared import require_text
+from gpufleet.cost.pricing.pricers.required_input import require_text
 from gpufleet.engine import Resource
 
 RESERVATION_PATH = ("capacityReservation", "capacityReservationGroup", "id")

@@ -20,7 +20,7 @@ from gpufleet.cost.inputs.values import (
 from gpufleet.cost.pricing.component import Components, PartContext, ReservationClaim, UnpricedComponent
 from gpufleet.cost.pricing.pricers.azure.disk import AttachedDisks, parse_storage_profile
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS
-from gpufleet.cost.pricing.pricers.shared import hidden_component
+from gpufleet.cost.pricing.pricers.required_input import unreadable_components
 from gpufleet.engine import Marker, Resource
 
 RESERVATION_GROUP = "azure-native:compute:CapacityReservationGroup"
@@ -78,7 +78,7 @@ def licence_components(machine: MachineInputs) -> Components:
 
 def profile_address_components(machine: MachineInputs, context: PartContext) -> Components:
     """Return the public addresses that a profile gives its machines."""
-    hidden = hidden_component(machine.hidden_interfaces, "its network cards are", ADDRESS)
+    hidden = unreadable_components(machine.hidden_interfaces, "its network cards are", ADDRESS)
     if not machine.public_address_count:
         return [*hidden]
     return [*hidden, context.part_component(ADDRESS, ADDRESS, Decimal(machine.public_address_count))]

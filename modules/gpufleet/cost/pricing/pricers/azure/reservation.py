@@ -10,7 +10,8 @@ from gpufleet.cost.inputs.values import Number, Text, read_number, read_text
 from gpufleet.cost.pricing.component import Components, CostComponent, ReservedCapacity, UnpricedComponent
 from gpufleet.cost.pricing.pricers.azure.location import find_region
 from gpufleet.cost.pricing.pricers.azure.machine_inputs import RESERVATION_GROUP
-from gpufleet.cost.pricing.pricers.shared import as_always_on_reserved, require_count, require_text
+from gpufleet.cost.pricing.pricers.required_input import require_text
+from gpufleet.cost.pricing.pricers.reservation import require_reserved_count, reservation_terms
 from gpufleet.engine import Resource
 
 
@@ -31,7 +32,7 @@ def price_reservation(resource: Resource, graph: Graph) -> Components:
     """Return a capacity reservation; machines target the group that it belongs to."""
     reservation = parse_reservation(resource.inputs)
     size = require_text(reservation.size, "machine size")
-    count = require_count(reservation.count)
+    count = require_reserved_count(reservation.count)
     if isinstance(size, UnpricedComponent) or isinstance(count, UnpricedComponent):
         return [each for each in (size, count) if isinstance(each, UnpricedComponent)]
     group = graph.find_target(resource, ("capacityReservationGroupName",), RESERVATION_GROUP)
@@ -43,7 +44,7 @@ def price_reservation(resource: Resource, graph: Graph) -> Components:
             "azure",
             find_region(resource, graph),
             count,
-            terms=as_always_on_reserved(resource, graph),
+            terms=reservation_terms(resource, graph),
             reserved_capacity=capacity,
         )
     ]

@@ -20,7 +20,9 @@ from gpufleet.cost.pricing.pricers.azure.machine_inputs import (
     reservation_claim,
     with_max_price,
 )
-from gpufleet.cost.pricing.pricers.shared import PurchaseMix, mixed_components, require_text, size_range
+from gpufleet.cost.pricing.pricers.group_size import size_range
+from gpufleet.cost.pricing.pricers.purchase_mix import PurchaseMix, split_by_purchase
+from gpufleet.cost.pricing.pricers.required_input import require_text
 from gpufleet.engine import Resource
 
 AUTOSCALERS = ("azure-native:insights:AutoscaleSetting", "azure-native:monitor:AutoscaleSetting")
@@ -84,7 +86,7 @@ def price_scale_set(resource: Resource, graph: Graph) -> Components:
     )
     context = PartContext("azure", region, terms.pool, count, terms.billed_hours)
     return [
-        *mixed_components(component, scale_set.purchase_mix),
+        *split_by_purchase(component, scale_set.purchase_mix),
         *attached_disk_components(machine.disks, context),
         *profile_address_components(machine, context),
         *licence_components(machine),

@@ -19,7 +19,7 @@ from gpufleet.cost.inputs.values import (
 )
 from gpufleet.cost.pricing.component import Components, CostComponent, PartContext, UnpricedComponent
 from gpufleet.cost.pricing.pricers.gcp.location import last_segment, part_context
-from gpufleet.cost.pricing.pricers.shared import hidden_component, require_size_gib
+from gpufleet.cost.pricing.pricers.required_input import require_size_gib, unreadable_components
 from gpufleet.engine import Resource
 
 DEFAULT_TYPE = "pd-standard"  # what Compute Engine makes of a disk without a type
@@ -69,8 +69,8 @@ def parse_instance_disks(inputs: Any) -> AttachedDisks:
         (("disk:boot", boot),) if is_new else (),
         len(read_list(inputs, "scratchDisks")),
         (
-            *hidden_component(read_marker(inputs, "bootDisk"), "its boot disk is", "disk:boot"),
-            *hidden_component(read_marker(inputs, "scratchDisks"), "its local disks are", "disk:local0"),
+            *unreadable_components(read_marker(inputs, "bootDisk"), "its boot disk is", "disk:boot"),
+            *unreadable_components(read_marker(inputs, "scratchDisks"), "its local disks are", "disk:local0"),
         ),
     )
 
@@ -87,7 +87,7 @@ def parse_template_disks(inputs: Any) -> AttachedDisks:
         for index, entry in enumerate(entries)
         if not is_scratch[index]
     )
-    hidden = hidden_component(read_marker(inputs, "disks"), "its disks are", "disk:boot")
+    hidden = unreadable_components(read_marker(inputs, "disks"), "its disks are", "disk:boot")
     return AttachedDisks(tuple(disks), sum(is_scratch), tuple(hidden))
 
 

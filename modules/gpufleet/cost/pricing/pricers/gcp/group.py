@@ -22,7 +22,7 @@ from gpufleet.cost.pricing.pricers.gcp.machine_inputs import (
     reservation_attributes,
     with_claim,
 )
-from gpufleet.cost.pricing.pricers.shared import size_range
+from gpufleet.cost.pricing.pricers.group_size import size_range
 from gpufleet.engine import Resource
 
 AUTOSCALERS = ("gcp:compute/autoscaler:Autoscaler", "gcp:compute/regionAutoscaler:RegionAutoscaler")

@@ -40,8 +40,9 @@ from gpufleet.cost.pricing.pricers.gcp.machine_inputs import (
     reservation_attributes,
     with_claim,
 )
+from gpufleet.cost.pricing.pricers.group_size import size_range
 from gpufleet.cost.pricing.pricers.part_names import KUBERNETES
-from gpufleet.cost.pricing.pricers.shared import hidden_component, size_range
+from gpufleet.cost.pricing.pricers.required_input import unreadable_components
 from gpufleet.cost.pricing.region import gcp_region
 from gpufleet.engine import Marker, Resource
 
@@ -154,7 +155,7 @@ def price_cluster(resource: Resource, graph: Graph) -> Components:
     if is_true(inputs, "clusterAutoscaling", "enabled"):
         reason = "node auto-provisioning adds machines as pods ask for them"
         components.append(UnpricedComponent(reason, "machine:auto"))
-    components += hidden_component(read_marker(inputs, "nodePools"), "its node pools are", "machine")
+    components += unreadable_components(read_marker(inputs, "nodePools"), "its node pools are", "machine")
     zone_count = _zone_count(parse_location(inputs), region)
     for index, entry in enumerate(read_list(inputs, "nodePools")):
         pool = parse_node_pool(entry)
@@ -222,7 +223,7 @@ def _zone_count(location: LocationInputs, region: str, inherited: Decimal | None
 def _node_components(nodes: _Nodes, graph: Graph) -> Components:
     pool = nodes.pool
     if pool.hidden_config:
-        return [*hidden_component(pool.hidden_config, "what its nodes are is", "machine")]
+        return [*unreadable_components(pool.hidden_config, "what its nodes are is", "machine")]
     count = graph.resolve_size(nodes.resource, _node_count(pool, nodes.zone_count))
     if count is None:
         return [UnpricedComponent("node pool size is not known until deployment", "machine")]

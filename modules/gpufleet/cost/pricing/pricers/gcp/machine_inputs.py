@@ -29,8 +29,9 @@ from gpufleet.cost.pricing.component import (
 )
 from gpufleet.cost.pricing.pricers.gcp.disk import LOCAL_SSD, matched_local_ssds, parse_local_ssd_interfaces
 from gpufleet.cost.pricing.pricers.gcp.location import last_segment
+from gpufleet.cost.pricing.pricers.licence import licence_components
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS
-from gpufleet.cost.pricing.pricers.shared import hidden_component, licence_components, require_text
+from gpufleet.cost.pricing.pricers.required_input import require_text, unreadable_components
 from gpufleet.engine import Marker
 
 FLEX_START = "starts through the Dynamic Workload Scheduler, whose rates are not in the price list"
@@ -92,7 +93,7 @@ def machine_components(machine: MachineInputs, region: str, terms: Terms, count:
     component = CostComponent(
         "machine", (name,), "gcp", region, count, terms=terms, hours_per_month=terms.billed_hours
     )
-    hidden = hidden_component(machine.hidden_cards, "its accelerators are", "accelerators")
+    hidden = unreadable_components(machine.hidden_cards, "its accelerators are", "accelerators")
     return [
         component,
         *_card_components(component, machine.cards),
@@ -108,7 +109,7 @@ def machine_licence_components(machine: MachineInputs) -> Components:
 
 def address_components(machine: MachineInputs, context: PartContext, *, is_spot: bool) -> Components:
     """Return the external addresses of a machine; those of spot machines are cheaper."""
-    hidden = hidden_component(machine.hidden_interfaces, "its network cards are", ADDRESS)
+    hidden = unreadable_components(machine.hidden_interfaces, "its network cards are", ADDRESS)
     if not machine.address_count:
         return [*hidden]
     addresses = context.part_component(ADDRESS, ADDRESS, Decimal(machine.address_count))

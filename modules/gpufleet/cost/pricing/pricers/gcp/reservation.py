@@ -30,7 +30,7 @@ from gpufleet.cost.pricing.pricers.gcp.machine_inputs import (
     parse_machine,
     reservation_attributes,
 )
-from gpufleet.cost.pricing.pricers.shared import as_always_on_reserved, require_count
+from gpufleet.cost.pricing.pricers.reservation import require_reserved_count, reservation_terms
 from gpufleet.engine import Resource
 
 
@@ -61,7 +61,7 @@ def parse_reservation(inputs: Any) -> ReservationInputs:
 def price_reservation(resource: Resource, graph: Graph) -> Components:
     """Return the machines of a reservation, their cards and their local SSDs."""
     reservation = parse_reservation(resource.inputs)
-    count = require_count(reservation.count)
+    count = require_reserved_count(reservation.count)
     if isinstance(count, UnpricedComponent):
         return [count]
     machine = reservation.machine
@@ -71,7 +71,7 @@ def price_reservation(resource: Resource, graph: Graph) -> Components:
         zone=reservation.zone,
         attributes=reservation_attributes(machine),
     )
-    region, terms = find_region(resource, graph), as_always_on_reserved(resource, graph)
+    region, terms = find_region(resource, graph), reservation_terms(resource, graph)
     context = PartContext("gcp", region, terms.pool, count)
     components = [
         *machine_components(machine, region, terms, count),

@@ -1,0 +1,31 @@
+"""Inputs without which a component has no price: a text, a disk's size, and any that is unknown or secret."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from gpufleet.cost.inputs.values import MARKER_REASONS, Number, Text
+from gpufleet.cost.pricing.component import UnpricedComponent
+from gpufleet.engine import Marker
+
+
+def require_text(text: Text, description: str, component: str = "machine") -> str | UnpricedComponent:
+    """Return a known text, or the component that has no price without it."""
+    if isinstance(text, str):
+        return text
+    reason = MARKER_REASONS[text] if isinstance(text, Marker) else "not set"
+    return UnpricedComponent(f"{description} is {reason}", component)
+
+
+def require_size_gib(size: Number) -> Decimal | UnpricedComponent:
+    """Return a disk's size, or the reason why it is not known."""
+    if isinstance(size, Decimal):
+        return size
+    return UnpricedComponent(
+        f"size is {MARKER_REASONS[size]}" if isinstance(size, Marker) else "size is set by the image"
+    )
+
+
+def unreadable_components(marker: Marker | None, description: str, component: str) -> list[UnpricedComponent]:
+    """Return the unpriced component of an input that is unknown or secret; empty without a marker."""
+    return [UnpricedComponent(f"{description} {MARKER_REASONS[marker]}", component)] if marker else []
