@@ -9,7 +9,7 @@ import pytest
 from gpufleet.nodes import Node, merge, schema
 from gpufleet.nodes.host import host_variables
 from gpufleet.nodes.identifier_check import IDENTIFIER_KINDS
-from gpufleet.operations import show
+from gpufleet.operations import node_view
 
 FIELDS = {field.name for field in fields(Node)}
 RELATED = {"holds", "sources"}  # tables of their own
@@ -32,7 +32,7 @@ def test_every_field_that_sources_give_has_a_rule_for_merging():
 
 
 def test_show_prints_every_field(node):
-    shown = show.details(node, [], [])
+    shown = node_view.details(node, [], [])
     assert FIELDS - shown.keys() == {"stack", "attempt", "verdict"}  # among its values; in burnin report
 
 

@@ -10,8 +10,8 @@ from ruamel.yaml import YAML
 
 from gpufleet.errors import InputError
 from gpufleet.fleet import Rack
-from gpufleet.nodes import firstboot
-from gpufleet.nodes.firstboot import HostKey, cloudinit, firmware
+from gpufleet.nodes import first_boot
+from gpufleet.nodes.first_boot import HostKey, cloud_init, firmware
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICnjZVo0X23w6Lv+MS0nX7ZSNB6ZUf6PUl3b3SBAbmnn test"
 HOST = HostKey("PRIVATE", "ssh-ed25519 AAAAHOST blade")
@@ -33,7 +33,7 @@ def rack(machine="Compute Blade CM4 8GB", nodes="blade[01-02]", network=True, **
 
 
 def export(one, key=HOST):
-    return firstboot.export(one, one.nodes, [KEY], lambda _node: key)
+    return first_boot.export(one, one.nodes, [KEY], lambda _node: key)
 
 
 def read(text):
@@ -133,7 +133,7 @@ def test_whatever_changes_makes_a_new_first_boot():
 )  # fmt: skip
 def test_boot_orders_are_those_of_the_documentation(order, digits):
     """raspberrypi/documentation: eeprom-bootloader.adoc, pcie.adoc (0xf416), cm-bootloader.adoc (0xf2)."""
-    assert firstboot.boot_order(order) == digits
+    assert first_boot.boot_order(order) == digits
 
 
 def test_boot_conf_has_reasons_and_stays_within_its_limit():
@@ -208,7 +208,7 @@ def test_a_rack_without_the_section_says_where_it_is_shown():
 def test_the_script_that_forgets_keys_leaves_the_rest(tmp_path):
     seed = tmp_path / "user-data"
     seed.write_text(export(rack()).seeds[0].files["user-data"])
-    script = cloudinit.FORGET_KEYS.replace(
+    script = cloud_init.FORGET_KEYS.replace(
         '"/boot/firmware", "/var/lib/cloud/seed/nocloud"', repr(str(tmp_path)) + ","
     )
     exec(script, {})  # the very text that a node runs

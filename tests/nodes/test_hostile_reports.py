@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from gpufleet.operations.events import EventReader, read_artifacts, task_event
 from gpufleet.operations.ingest import Ingest, apply
 from gpufleet.operations.ingest_summary import IngestSummary
+from gpufleet.operations.task_events import EventReader, read_artifacts, task_event
 
 REPORT = "gpufleet.fleet.report"
 GOOD = {"event": "commissioned", "attempt": "a1", "facts": {"serial": "10000000a1b2c3d4"}}

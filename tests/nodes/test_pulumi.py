@@ -7,7 +7,7 @@ import pytest
 
 from gpufleet.engine import parse_state
 from gpufleet.nodes import elastic_groups, state_report
-from gpufleet.nodes.pulumi import usd_per_hour
+from gpufleet.nodes.pulumi_state import usd_per_hour
 
 CASES = Path(__file__).parents[1] / "cases" / "nodes"
 

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from gpufleet import burnin
-from gpufleet.burnin import judging
+from gpufleet.burnin import verdict
 from gpufleet.cli.burnin import command
 from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
 from gpufleet.nodes import Identity, Observation, Registry
@@ -103,7 +103,7 @@ def stricter(monkeypatch):
         replace(row, on_miss="fail") if row.metric == "undervoltage_now" else row
         for row in burnin.select_thresholds("compute_blade")
     )
-    monkeypatch.setattr(judging, "select_thresholds", lambda kind, *, rehearsal: rows)
+    monkeypatch.setattr(verdict, "select_thresholds", lambda kind, *, rehearsal: rows)
 
 
 def test_new_rules_judge_old_records(registry, stricter):

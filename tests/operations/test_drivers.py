@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from gpufleet.nodes import Identity, Observation, Registry
-from gpufleet.operations import drivers, ingest
-from gpufleet.operations.events import task_event
+from gpufleet.operations import driver_consistency, ingest
+from gpufleet.operations.task_events import task_event
 
 START = datetime(2026, 11, 21, tzinfo=UTC)
 WELL = {"installed": "580.95.05", "loaded": "580.95.05", "user_space": "580.95.05", "held": ["nvidia-open"]}
@@ -34,8 +34,8 @@ def record_drivers(registry, node, event, minutes=1, **facts):
 
 
 def report(registry):
-    return drivers.consistency.check_consistency(
-        drivers.to_consistency_host(node, registry) for node in registry.list()
+    return driver_consistency.consistency.check_consistency(
+        driver_consistency.to_consistency_host(node, registry) for node in registry.list()
     )
 
 
@@ -45,7 +45,7 @@ def test_what_a_play_reports_is_compared(registry):
     drivers_report = report(registry)
     assert [host.name for host in drivers_report.hosts] == ["gpu01", "gpu02"]
     assert [(one.host, one.code) for one in drivers_report.findings] == [("gpu02", "loaded_differs")]
-    assert drivers.report_lines(drivers_report)[-2:] == [
+    assert driver_consistency.report_lines(drivers_report)[-2:] == [
         "1 of 2 nodes do not agree",
         "hint: gpufleet configure --play reboot",
     ]
@@ -56,14 +56,14 @@ def test_the_newest_report_counts(registry):
         record_drivers(registry, "gpu01", "drivers", minutes, **{**WELL, "loaded": loaded})
     record_drivers(registry, "gpu02", "drivers", **WELL)
     assert not report(registry).has_skew
-    assert drivers.report_lines(report(registry))[-1] == "all 2 nodes agree"
+    assert driver_consistency.report_lines(report(registry))[-1] == "all 2 nodes agree"
 
 
 def test_nodes_that_were_never_read_do_not_agree(registry):
-    last_line = drivers.report_lines(report(registry))[-1]
+    last_line = driver_consistency.report_lines(report(registry))[-1]
     assert last_line == "no driver was read yet: gpufleet configure --play driver_check (2 nodes)"
     record_drivers(registry, "gpu01", "drivers", **WELL)
-    last_line = drivers.report_lines(report(registry))[-1]
+    last_line = driver_consistency.report_lines(report(registry))[-1]
     assert last_line == "all 1 nodes agree; 1 were never read: gpufleet configure --play driver_check"
 
 
@@ -85,7 +85,7 @@ def test_the_command_answers_by_its_exit_code(registry, monkeypatch, loaded, cod
 
     for node in ("gpu01", "gpu02"):
         record_drivers(registry, node, "drivers", **{**WELL, "loaded": loaded})
-    monkeypatch.setattr(drivers, "check_drivers", lambda: report(registry))
+    monkeypatch.setattr(driver_consistency, "check_drivers", lambda: report(registry))
     done = CliRunner().invoke(command, ["drivers"])
     assert done.exit_code == code
     assert "gpu01" in done.output

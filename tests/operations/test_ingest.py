@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gpufleet.errors import CheckFailed, InputError
-from gpufleet.operations.events import read_artifacts
 from gpufleet.operations.ingest import Ingest, apply
+from gpufleet.operations.task_events import read_artifacts
 
 BASE = Path(__file__).resolve().parents[1] / "cases/burnin/bases/compute_blade.json"
 RECORDS = json.loads(BASE.read_text())["records"]
@@ -129,7 +129,7 @@ def test_unknown_hosts_are_named(registry, artifacts):
 def test_racks_are_declared_once_for_an_unknown_host(registry):
     requested = []
     ingest = Ingest(registry, declare=requested.append)
-    from gpufleet.operations.events import task_event
+    from gpufleet.operations.task_events import task_event
 
     for host in ("stranger", "stranger", "other"):
         ingest.ingest_events(task_event(host, "ok", {}, action="ping"))
@@ -137,7 +137,7 @@ def test_racks_are_declared_once_for_an_unknown_host(registry):
 
 
 def test_a_host_that_keeps_answering_is_noted_now_and_then(registry, monkeypatch):
-    from gpufleet.operations.events import task_event
+    from gpufleet.operations.task_events import task_event
 
     start, noted = datetime.fromisoformat("2026-11-21T11:00:00+00:00"), []
     monkeypatch.setattr(registry, "set_reachable", lambda *what: noted.append(what))

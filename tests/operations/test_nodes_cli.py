@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from gpufleet.cli.nodes import command
 from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
-from gpufleet.operations import show
+from gpufleet.operations import node_view
 
 STATE = Path(__file__).parents[1] / "cases/nodes/state-production.json"
 
@@ -115,7 +115,7 @@ def test_ages_are_shown_in_their_largest_unit(seconds, text):
     from datetime import UTC, datetime, timedelta
 
     at = datetime(2026, 11, 21, tzinfo=UTC)
-    assert show.format_age(at - timedelta(seconds=seconds), at) == text
+    assert node_view.format_age(at - timedelta(seconds=seconds), at) == text
 
 
 def test_a_change_takes_the_ranges_that_are_printed(synced):
@@ -145,7 +145,7 @@ def test_history_is_sorted_by_time():
 
     late = Change("n", datetime(2026, 1, 1, tzinfo=UTC), "state", None, "ready", "", None, 2)
     early = Change("n", datetime(2026, 1, 2, tzinfo=UTC), "state", None, "ready", "", None, 1)
-    assert show.sort_by_time([early, late]) == [late, early]
+    assert node_view.sort_by_time([early, late]) == [late, early]
 
 
 def test_a_long_value_pushes_only_its_own_source_aside():
@@ -158,6 +158,6 @@ def test_a_long_value_pushes_only_its_own_source_aside():
     shown |= dict.fromkeys(
         ("kind", "state", "state_reason", "state_since", "reachable", "reachable_detail", "address")
     )
-    long, short = show.details_text(shown)[-2:]
+    long, short = node_view.details_text(shown)[-2:]
     assert len(short) < 100 < len(long)
     assert short.split() == ["observed.os", "debian", "ansible", "0s", "ago"]

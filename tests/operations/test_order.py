@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.operations.events import EventReader, read_artifacts, run_name, task_event
 from gpufleet.operations.ingest import Ingest, apply
+from gpufleet.operations.task_events import EventReader, read_artifacts, run_name, task_event
 
 BASE = Path(__file__).resolve().parents[1] / "cases/burnin/bases/compute_blade.json"
 RECORDS = json.loads(BASE.read_text())["records"]

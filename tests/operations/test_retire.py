@@ -9,7 +9,7 @@ import pytest
 
 from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
 from gpufleet.nodes import Identity, Observation
-from gpufleet.operations import retire, show
+from gpufleet.operations import node_view, retire
 
 DRIVE = {
     "path": "/dev/nvme0n1", "by_id": "/dev/disk/by-id/nvme-X", "model": "X", "serial": "D1", "size": 500107862016,
@@ -218,10 +218,10 @@ def test_a_workstation_that_its_stack_still_declares_is_reported(registry, tmp_p
 def test_a_retired_node_s_history_is_found_by_the_name_that_another_has_now(desk):
     one = desk()
     retired_node = one.retire(confirm="S123").node
-    assert show.namesake_notes(one.registry, "blade01") == []
+    assert node_view.namesake_notes(one.registry, "blade01") == []
     who = Identity(rack="r1", slot="1")
     one.registry.observe(Observation("rack:r1", "blade01", who, declared={"kind": "compute_blade"}))
-    (line,) = show.namesake_notes(one.registry, "blade01")
+    (line,) = node_view.namesake_notes(one.registry, "blade01")
     assert line.startswith(f"blade01 was also {retired_node.id}, retired since ")
     assert line.endswith(f"gpufleet nodes history {retired_node.id}")
 

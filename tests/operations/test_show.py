@@ -8,7 +8,7 @@ import pytest
 
 from gpufleet.errors import InputError
 from gpufleet.nodes.model import Change, Conflict, Hold, Node, Sighting, Value
-from gpufleet.operations import show
+from gpufleet.operations import node_view
 
 AT = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 LOST = (Sighting("rack:r1", AT, AT),)
@@ -31,19 +31,19 @@ def node(name, **changed):
      (900_000, "10d")],
 )  # fmt: skip
 def test_an_age_is_in_its_largest_unit(seconds, text):
-    assert show.format_age(AT, AT + timedelta(seconds=seconds)) == text
+    assert node_view.format_age(AT, AT + timedelta(seconds=seconds)) == text
 
 
 def test_names_are_folded_and_unfolded():
-    assert show.fold_names(["blade02", "bench01", "blade01", "blade04"]) == "bench01,blade[01-02,04]"
-    assert show.expand_names(["blade[01-02]", "x"]) == {"blade01", "blade02", "x"}
+    assert node_view.fold_names(["blade02", "bench01", "blade01", "blade04"]) == "bench01,blade[01-02,04]"
+    assert node_view.expand_names(["blade[01-02]", "x"]) == {"blade01", "blade02", "x"}
     with pytest.raises(InputError, match=r"NODE: .*write ranges like blade\[01-20\]"):
-        show.expand_names(["blade[01-"])
+        node_view.expand_names(["blade[01-"])
 
 
 def test_nodes_are_folded_by_state_in_the_order_of_a_life():
     nodes = [node("b2", state="ready"), node("a", state="expected"), node("b1", state="ready")]
-    assert show.folded_by_state(nodes) == ["expected          1  a", "ready             2  b[1-2]"]
+    assert node_view.folded_by_state(nodes) == ["expected          1  a", "ready             2  b[1-2]"]
 
 
 FLEET = [
@@ -66,7 +66,7 @@ FLEET = [
     ],
 )
 def test_a_filter_lets_pass_what_was_asked_for(options, names):
-    assert [one.name for one in show.Filter(**options).apply(FLEET)] == names
+    assert [one.name for one in node_view.Filter(**options).apply(FLEET)] == names
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_filter_lets_pass_what_was_asked_for(options, names):
 )
 def test_a_filter_refuses_what_is_not_there(options, message):
     with pytest.raises(InputError) as caught:
-        show.Filter(**options).apply(FLEET)
+        node_view.Filter(**options).apply(FLEET)
     assert str(caught.value).startswith(message)
 
 
@@ -92,8 +92,8 @@ def test_the_table_has_a_cell_for_everything_that_is_known():
         node("vm", cloud="aws", region="us-east-1", reachable=False, reachable_detail="timed\n out", sources=LOST),
         node("x", reachable=False),
     ]  # fmt: skip
-    head, *rows = show.node_table(nodes)
-    assert head.split() == list(show.COLUMNS)
+    head, *rows = node_view.node_table(nodes)
+    assert head.split() == list(node_view.COLUMNS)
     assert [[c.strip() for c in row.split("  ") if c.strip()] for row in rows] == [
         [
             "b1",
@@ -114,7 +114,7 @@ def test_the_table_has_a_cell_for_everything_that_is_known():
 
 
 def test_whether_a_node_answers_is_yes_no_or_not_known():
-    assert [show.reachability_text(node("a", reachable=value)) for value in (True, False, None)] == [
+    assert [node_view.reachability_text(node("a", reachable=value)) for value in (True, False, None)] == [
         "yes",
         "no",
         "-",
@@ -122,14 +122,14 @@ def test_whether_a_node_answers_is_yes_no_or_not_known():
 
 
 def test_details_name_source_and_age_of_every_value(monkeypatch):
-    monkeypatch.setattr(show, "utc_now", lambda: AT + timedelta(hours=5))
+    monkeypatch.setattr(node_view, "utc_now", lambda: AT + timedelta(hours=5))
     seen = {"reachable_at": AT, "reachable": True, "holds": (Hold("operator", "look", AT),)}
     one = node("b1", serial="S1", instance_id="i", machine="CM4", **seen)
     conflicts = [
         Conflict("name", "b1", "two are called b1", "rack:r1", ("n-b1", "n-x"), AT),
         Conflict("name", "y", "others", "rack:r1", ("n-y",), AT),
     ]
-    shown = show.details(one, [Value("ssh", "observed.arch", "aarch64", AT)], conflicts)
+    shown = node_view.details(one, [Value("ssh", "observed.arch", "aarch64", AT)], conflicts)
     assert shown["values"] == [
         {
             "key": "observed.arch",
@@ -149,7 +149,7 @@ def test_details_name_source_and_age_of_every_value(monkeypatch):
     )
     assert (shown["state_since"], shown["state_reason"]) == ("2026-11-21T10:00:00.000Z", "passed")
     assert (shown["reachable_at"], shown["reachable_detail"]) == ("2026-11-21T10:00:00.000Z", None)
-    assert show.details_text(shown) == [
+    assert node_view.details_text(shown) == [
         "b1",
         "  id                n-b1",
         "  kind              compute_blade",
@@ -167,8 +167,8 @@ def test_history_is_in_the_order_of_events():
     late = Change("n", AT + timedelta(minutes=5), "state", None, "expected", "declared", None, 1)
     early = Change("n", AT, "state", "expected", "discovered", "answered", "a1", 2)
     note = Change("n", AT, "wiped", None, None, "{}", None, 3)
-    assert show.sort_by_time([late, note, early]) == [early, note, late]
-    lines = [show.change_text(show.change_json(one)) for one in (late, early, note)]
+    assert node_view.sort_by_time([late, note, early]) == [early, note, late]
+    lines = [node_view.change_text(node_view.change_json(one)) for one in (late, early, note)]
     assert lines == [
         "2026-11-21T10:05:00.000Z  (new) -> expected             declared",
         "2026-11-21T10:00:00.000Z  expected -> discovered        answered  [a1]",

@@ -10,7 +10,7 @@ import pytest
 
 from gpufleet.errors import EnvironmentFault
 from gpufleet.rehearsal import machine
-from gpufleet.rehearsal.machine import cloud, repair
+from gpufleet.rehearsal.machine import cloud_check, repair
 from gpufleet.rehearsal.machine.check import Check, format_table, missing_checks
 
 GIT = Check(
@@ -101,7 +101,7 @@ def test_privilege_command_by_user_and_sudo(monkeypatch, uid, sudo, expected):
 
 
 def checks_by_name(home, environment):
-    return {check.name: check for check in cloud.cloud_checks(home, environment)}
+    return {check.name: check for check in cloud_check.cloud_checks(home, environment)}
 
 
 def test_missing_credentials_are_reported_with_the_login_command(tmp_path):

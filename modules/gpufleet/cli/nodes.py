@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from gpufleet.cli import nodes_life, output
+from gpufleet.cli import nodes_lifecycle, output
 
 reason_option = click.option("--reason", required=True, help="The reason, for the node's history.")
 
@@ -67,7 +67,7 @@ def ingest(artifacts: Path, as_json: bool) -> None:
 @output.json_option
 def list_(as_ranges: bool, as_json: bool, **options: Any) -> None:
     """List all nodes, or some by name (blade[01-03]) or filter."""
-    from gpufleet.operations import show as view
+    from gpufleet.operations import node_view as view
 
     with view.open_registry() as registry:
         nodes = view.Filter(**options).apply(registry.list())
@@ -83,7 +83,7 @@ def list_(as_ranges: bool, as_json: bool, **options: Any) -> None:
 @output.json_option
 def show(node: str, as_json: bool) -> None:
     """Show all values of a node with source and age."""
-    from gpufleet.operations import show as view
+    from gpufleet.operations import node_view as view
 
     with view.open_registry() as registry:
         details = view.details(registry.get(node), registry.values(node), registry.conflicts())
@@ -95,7 +95,7 @@ def show(node: str, as_json: bool) -> None:
 @output.json_option
 def history(node: str, as_json: bool) -> None:
     """Show the history of a node, oldest first."""
-    from gpufleet.operations import show as view
+    from gpufleet.operations import node_view as view
 
     with view.open_registry() as registry:
         changes = [view.change_json(node_change) for node_change in view.sort_by_time(registry.history(node))]
@@ -112,7 +112,7 @@ def drivers(as_json: bool) -> None:
 
     Uses the reports of the plays drivers, reboot and driver_check in the registry.
     """
-    from gpufleet.operations import drivers as operation
+    from gpufleet.operations import driver_consistency as operation
 
     report = operation.check_drivers()
     _print(report.as_json(), as_json, operation.report_lines(report))
@@ -157,7 +157,7 @@ def state(nodes: str, to: str, reason: str) -> None:
 
 
 def _apply_change(change_nodes: Callable[..., list[str]], nodes: str, to: str, reason: str) -> None:
-    from gpufleet.operations import show as view
+    from gpufleet.operations import node_view as view
 
     with view.open_registry() as registry:
         lines = change_nodes(registry, nodes, to, reason)
@@ -165,5 +165,5 @@ def _apply_change(change_nodes: Callable[..., list[str]], nodes: str, to: str, r
         output.print_lines(line, err=True)
 
 
-command.add_command(nodes_life.export)
-command.add_command(nodes_life.retire)
+command.add_command(nodes_lifecycle.export)
+command.add_command(nodes_lifecycle.retire)

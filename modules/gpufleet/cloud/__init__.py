@@ -9,7 +9,7 @@ that the fleet uses.
 
 from __future__ import annotations
 
-from gpufleet.cloud.build import build
-from gpufleet.cloud.plan import PoolPlan
+from gpufleet.cloud.fleet_declaration import build
+from gpufleet.cloud.pool_plan import PoolPlan
 
 __all__ = ["PoolPlan", "build"]

@@ -8,7 +8,7 @@ from typing import Any
 import pulumi
 
 from gpufleet.cloud.aws_network import AwsNetwork
-from gpufleet.cloud.plan import PoolPlan
+from gpufleet.cloud.pool_plan import PoolPlan
 
 # IMDSv2 only, and one hop: a container cannot read the node's credentials.
 METADATA_OPTIONS = {"http_endpoint": "enabled", "http_tokens": "required", "http_put_response_hop_limit": 1}

@@ -15,7 +15,7 @@ from gpufleet.cloud.aws_network import AwsNetwork, AwsNetworkArgs
 from gpufleet.cloud.aws_parts import METADATA_OPTIONS, AwsPoolParts
 from gpufleet.cloud.aws_security import declare_security_group
 from gpufleet.cloud.images import aws_image_query
-from gpufleet.cloud.plan import PoolPlan
+from gpufleet.cloud.pool_plan import PoolPlan
 from gpufleet.cloud.user_data import cloud_init_with_keys
 from gpufleet.fleet import Fleet
 

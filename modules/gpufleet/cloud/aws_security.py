@@ -7,7 +7,7 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
-from gpufleet.cloud.plan import PoolPlan
+from gpufleet.cloud.pool_plan import PoolPlan
 
 _ANY_ADDRESS = {"ipv4": "0.0.0.0/0", "ipv6": "::/0"}
 

@@ -7,7 +7,7 @@ from typing import Any
 from pulumi_azure_native import compute, monitor
 
 from gpufleet.cloud.azure_parts import AzurePoolParts
-from gpufleet.cloud.plan import SSH_USER
+from gpufleet.cloud.pool_plan import SSH_USER
 
 MAX_PREFIX_LENGTH = 53  # Azure adds digits to make a computer name of at most 64 letters
 

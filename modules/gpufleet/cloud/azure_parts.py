@@ -10,7 +10,7 @@ import pulumi
 
 from gpufleet.cloud.azure_network import AzureNetwork
 from gpufleet.cloud.images import azure_image_reference
-from gpufleet.cloud.plan import SSH_USER, PoolPlan
+from gpufleet.cloud.pool_plan import SSH_USER, PoolPlan
 from gpufleet.cloud.user_data import cloud_init_without_keys
 
 KEY_TYPES = ("ssh-rsa", "ssh-ed25519")  # Azure refuses the others

@@ -12,7 +12,7 @@ from pulumi_azure_native import compute, network
 from gpufleet.cloud.azure_group import declare_scale_set
 from gpufleet.cloud.azure_network import AzureNetwork, AzureNetworkArgs
 from gpufleet.cloud.azure_parts import AzurePoolParts
-from gpufleet.cloud.plan import SSH_USER, PoolPlan
+from gpufleet.cloud.pool_plan import SSH_USER, PoolPlan
 from gpufleet.fleet import Fleet
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pulumi
 
 from gpufleet.cloud.gcp_network import GcpNetwork
-from gpufleet.cloud.plan import SSH_USER, PoolPlan
+from gpufleet.cloud.pool_plan import SSH_USER, PoolPlan
 from gpufleet.cloud.user_data import cloud_init_without_keys
 
 # Google's names of the cards that n1 machines take; other machines have built-in ones.

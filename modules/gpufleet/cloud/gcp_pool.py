@@ -13,7 +13,7 @@ from gpufleet.cloud.gcp_group import declare_group
 from gpufleet.cloud.gcp_network import GcpNetwork, GcpNetworkArgs
 from gpufleet.cloud.gcp_parts import GcpPoolParts, attached_accelerators
 from gpufleet.cloud.images import gcp_image_query
-from gpufleet.cloud.plan import PoolPlan
+from gpufleet.cloud.pool_plan import PoolPlan
 from gpufleet.fleet import Fleet
 
 

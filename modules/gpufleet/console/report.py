@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpufleet.boundary import printable_block, printable_values
-from gpufleet.console import plots
+from gpufleet.console import plot
 from gpufleet.nodes import ATTENTION_STATES, USABLE_STATES
 
 JsonDict = dict[str, Any]
@@ -139,6 +139,6 @@ def render(data: ReportData) -> str:
         concerns=nodes_with_reasons(data),
         racks=rack_grids(data),
         lines=money_lines(data.change),
-        plots=plots.all_plots(data.nodes, data.reports, data.change),
+        plots=plot.all_plots(data.nodes, data.reports, data.change),
         status=status,
     )

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
-from gpufleet.fleet.base import FrozenModel, Name, StrictInt, pattern_annotations, spec_error
+from gpufleet.fleet.frozen_model import FrozenModel, Name, StrictInt, pattern_annotations, spec_error
 from gpufleet.fleet.profile import HostPath
 
 Port = Annotated[StrictInt, Field(ge=1, le=65535)]

@@ -10,8 +10,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from gpufleet.fleet.base import FrozenModel, Name, pattern_annotations, spec_error
-from gpufleet.fleet.publickey import PublicKey
+from gpufleet.fleet.frozen_model import FrozenModel, Name, pattern_annotations, spec_error
+from gpufleet.fleet.public_key import PublicKey
 
 Medium = Literal["nvme", "netboot", "sd", "emmc"]
 BootMode = Literal["sd", "network", "rpiboot", "usb", "nvme", "http", "stop", "restart"]

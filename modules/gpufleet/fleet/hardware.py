@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from gpufleet.fleet.base import FrozenModel, StrictFloat, spec_error
+from gpufleet.fleet.frozen_model import FrozenModel, StrictFloat, spec_error
 
 HOURS_PER_YEAR = 8760
 HOURS_PER_MONTH = HOURS_PER_YEAR / 12

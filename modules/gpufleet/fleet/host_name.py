@@ -13,9 +13,9 @@ from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
 from gpufleet.boundary import decode_yaml, decode_yaml_subset, printable, read_text
 from gpufleet.errors import InputError
 from gpufleet.fleet.document import Problem
+from gpufleet.fleet.pool_request import MAX_NODES
 from gpufleet.fleet.rack import Rack
 from gpufleet.fleet.rack_file import load_racks, rack_document, relative_label
-from gpufleet.fleet.request import MAX_NODES
 from gpufleet.fleet.spec import Spec
 
 CONFIG_KEY = "gpufleet:fleet"

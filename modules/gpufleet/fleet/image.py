@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from gpufleet.fleet.base import FrozenModel, pattern_annotations, spec_error
+from gpufleet.fleet.frozen_model import FrozenModel, pattern_annotations, spec_error
 
 _id, _id_schema = pattern_annotations(r"[A-Za-z0-9/._-]{3,300}", "an image's id as its cloud writes it")
 _name, _name_schema = pattern_annotations(

@@ -16,7 +16,7 @@ from pydantic import (
 
 from gpufleet import catalog
 from gpufleet.errors import InputError
-from gpufleet.fleet.base import FrozenModel, StrictInt, pattern_annotations, spec_error
+from gpufleet.fleet.frozen_model import FrozenModel, StrictInt, pattern_annotations, spec_error
 
 _branch, _branch_schema = pattern_annotations(
     r"auto|\d{3}|\d+\.\d+", "auto, or a quoted branch like '570' or '6.4'"

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from gpufleet.catalog import Purchase as PriceKind
-from gpufleet.fleet.base import FrozenModel, PositiveFloat, StrictFloat, spec_error
+from gpufleet.fleet.frozen_model import FrozenModel, PositiveFloat, StrictFloat, spec_error
 
 Band = Literal["<5%", "5-10%", "10-15%", "15-20%"]
 

@@ -10,7 +10,8 @@ from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
 from pydantic import AfterValidator, Field, IPvAnyNetwork, model_validator
 
 from gpufleet.boundary import is_identifier
-from gpufleet.fleet.base import (
+from gpufleet.fleet.boot import Boot
+from gpufleet.fleet.frozen_model import (
     NAME,
     NAME_MEANING,
     FrozenModel,
@@ -21,9 +22,8 @@ from gpufleet.fleet.base import (
     pattern_annotations,
     spec_error,
 )
-from gpufleet.fleet.boot import Boot
 from gpufleet.fleet.hardware import HardwareCost
-from gpufleet.fleet.request import AcceleratorRequest
+from gpufleet.fleet.pool_request import AcceleratorRequest
 
 GIB_PER_GB = 1e9 / 2**30  # drives are sold in decimal gigabytes
 Slot = Annotated[StrictInt, Field(ge=1, le=200)]

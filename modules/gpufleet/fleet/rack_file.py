@@ -12,7 +12,7 @@ from gpufleet import catalog
 from gpufleet.boundary import decode_yaml, decode_yaml_subset, read_text
 from gpufleet.errors import InputError
 from gpufleet.fleet.document import Document, Problem, find_ambiguous_numbers, read_document
-from gpufleet.fleet.explain import explain_errors
+from gpufleet.fleet.error_explanation import explain_errors
 from gpufleet.fleet.rack import Rack
 
 RACK_PLUGIN = "gpufleet.fleet.rack"

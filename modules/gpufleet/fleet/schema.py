@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 
-from gpufleet.fleet.load import json_schema
+from gpufleet.fleet.fleet_loader import json_schema
 
 
 def main() -> None:

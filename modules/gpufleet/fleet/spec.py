@@ -7,14 +7,14 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, IPvAnyNetwork
 
 from gpufleet.fleet.application import Application
-from gpufleet.fleet.base import FrozenModel, Name, Owner, StrictInt, pattern_annotations
+from gpufleet.fleet.frozen_model import FrozenModel, Name, Owner, StrictInt, pattern_annotations
 from gpufleet.fleet.hardware import HardwareCost
 from gpufleet.fleet.image import Image
+from gpufleet.fleet.pool_request import AcceleratorRequest, Budget, CloudName, Count
 from gpufleet.fleet.profile import HardwareProfile, SoftwareProfile
-from gpufleet.fleet.publickey import PublicKey
+from gpufleet.fleet.public_key import PublicKey
 from gpufleet.fleet.purchase import Purchase
 from gpufleet.fleet.rack import Rack
-from gpufleet.fleet.request import AcceleratorRequest, Budget, CloudName, Count
 from gpufleet.fleet.template import STEPS, Blueprint, Template
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Discriminator, Tag, model_validator
 
 from gpufleet.fleet.application import Application, Container, Volume
-from gpufleet.fleet.base import FrozenModel, Name, spec_error
+from gpufleet.fleet.frozen_model import FrozenModel, Name, spec_error
 from gpufleet.fleet.profile import Driver, HardwareProfile, SoftwareProfile
 
 Profile = Literal["quick", "standard", "soak"]

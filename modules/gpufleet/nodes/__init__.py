@@ -23,9 +23,9 @@ from gpufleet.nodes.model import (
     SourceStatus,
     Value,
 )
-from gpufleet.nodes.pulumi import elastic_groups, state_report
+from gpufleet.nodes.pulumi_state import elastic_groups, state_report
 from gpufleet.nodes.registry import Registry
-from gpufleet.nodes.report import Outcome, SourceReport
+from gpufleet.nodes.source_report import Outcome, SourceReport
 from gpufleet.nodes.states import (
     ATTENTION_STATES,
     BUSY_STATES,

@@ -12,7 +12,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from gpufleet.nodes import schema
 from gpufleet.nodes.model import OBSERVING_SOURCES
-from gpufleet.nodes.report import SourceReport
+from gpufleet.nodes.source_report import SourceReport
 
 T = TypeVar("T")
 

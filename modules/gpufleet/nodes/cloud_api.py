@@ -13,8 +13,8 @@ from gpufleet.errors import EnvironmentFault
 from gpufleet.nodes.declaration import accelerators
 from gpufleet.nodes.identity import Identity
 from gpufleet.nodes.model import Observation
-from gpufleet.nodes.pulumi import usd_per_hour
-from gpufleet.nodes.report import SourceReport
+from gpufleet.nodes.pulumi_state import usd_per_hour
+from gpufleet.nodes.source_report import SourceReport
 
 if TYPE_CHECKING:
     from mypy_boto3_ec2 import EC2Client

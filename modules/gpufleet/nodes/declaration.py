@@ -11,7 +11,7 @@ from gpufleet.errors import InputError
 from gpufleet.fleet import AcceleratorRequest, Rack, RackNode, Workstation
 from gpufleet.nodes.identity import Identity, usable_serial
 from gpufleet.nodes.model import Node, Observation
-from gpufleet.nodes.report import SourceReport
+from gpufleet.nodes.source_report import SourceReport
 
 NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 RACK_KINDS = {"blades": "compute_blade", "bench": "pi_gpu_bench", "servers": "gpu_server"}

@@ -18,8 +18,8 @@ from gpufleet.nodes.conflicts import record_conflicts
 from gpufleet.nodes.identifier_check import check_observation
 from gpufleet.nodes.model import Observation
 from gpufleet.nodes.node_index import Contradiction, Index, LiveNode, repeated_serials, shared_names
-from gpufleet.nodes.report import Match, Outcome, SourceReport
-from gpufleet.nodes.workspace import Workspace
+from gpufleet.nodes.registry_update import Workspace
+from gpufleet.nodes.source_report import Match, Outcome, SourceReport
 
 
 def apply_report(connection: Connection, report: SourceReport) -> Outcome:

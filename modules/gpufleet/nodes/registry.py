@@ -20,7 +20,7 @@ from gpufleet.nodes import attempts, conflicts, database, journal, query, revisi
 from gpufleet.nodes.bulk_write import upsert
 from gpufleet.nodes.model import Change, Conflict, Node, Observation, Result, SourceStatus, Value, utc_now
 from gpufleet.nodes.reconcile import apply_reports
-from gpufleet.nodes.report import Outcome, SourceReport
+from gpufleet.nodes.source_report import Outcome, SourceReport
 
 
 class Registry:

@@ -5,4 +5,4 @@ Output: an updated registry, and a summary of changes and failures.
 """
 
 # Modules, not functions: each is imported when it is used, because each imports heavy libraries.
-__all__ = ["burnin", "configure", "events", "ingest", "node_probe", "show", "sync"]
+__all__ = ["burnin", "configure", "ingest", "node_probe", "node_view", "sync", "task_events"]

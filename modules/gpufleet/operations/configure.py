@@ -17,7 +17,7 @@ from gpufleet import boundary, paths, remote
 from gpufleet.boundary import NotJsonError, decode_json
 from gpufleet.errors import InputError
 from gpufleet.nodes import ATTENTION_STATES, BUSY_STATES, Node, Registry
-from gpufleet.operations import events, ingest, playbook_run
+from gpufleet.operations import ingest, playbook_run, task_events
 from gpufleet.operations.playbook_run import Request
 
 BURN_IN_CHOICES = ("auto", "always", "never")
@@ -103,7 +103,7 @@ def configure(root: Path, request: Request, stream: TextIO) -> ConfigureResult:
         if late:
             rehearsal = bool(os.environ.get("GPUFLEET_REHEARSAL"))
             for folder in playbook_run.event_folders(run):
-                ingest.apply(registry, events.read_artifacts(folder), rehearsal=rehearsal)
+                ingest.apply(registry, task_events.read_artifacts(folder), rehearsal=rehearsal)
         return ConfigureResult(request, collect_host_outcomes(run, registry), run, late)
 
 

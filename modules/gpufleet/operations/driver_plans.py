@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from gpufleet import remote
-from gpufleet.drivers import explain
+from gpufleet.drivers import report
 
 PLAY = "plan"
 
@@ -69,7 +69,7 @@ def as_text(plans: DriverPlans, *, sources: bool = False) -> str:
     driver_plans = {host.name: host.plan for host in plans.hosts if host.plan is not None}
     silent = [f"{host.name}: {host.status}: {host.reason}" for host in plans.hosts if host.plan is None]
     table = (
-        explain.format_plans(driver_plans, lambda names: remote.fold_names(list(names)), sources=sources)
+        report.format_plans(driver_plans, lambda names: remote.fold_names(list(names)), sources=sources)
         if driver_plans
         else ""
     )

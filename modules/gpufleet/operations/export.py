@@ -18,8 +18,8 @@ from pathlib import Path
 from gpufleet import fleet, paths
 from gpufleet.errors import InputError
 from gpufleet.fleet import Rack, RackNode
-from gpufleet.nodes import firstboot
-from gpufleet.operations.show import expand_names
+from gpufleet.nodes import first_boot
+from gpufleet.operations.node_view import expand_names
 
 MANIFEST = "manifest.json"
 
@@ -37,7 +37,7 @@ class Request:
 @dataclass(frozen=True)
 class ExportResult:
     folder: Path
-    export: firstboot.Export
+    export: first_boot.Export
     known_hosts: Path | None = None
     user: str = "root"
     logins: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ def export_first_boot(request: Request, root: Path | None = None) -> ExportResul
     key_folder = paths.state_home(root) / "ssh" / "host_keys" / rack.name
     pregenerated = rack.boot is not None and rack.boot.host_keys == "pregenerated"
     keys = login_keys(rack, root)
-    export_files = firstboot.export(
+    export_files = first_boot.export(
         rack, nodes, keys, lambda node: host_key(key_folder, node) if pregenerated else None
     )
     folder = request.out or paths.state_home(root) / "export" / rack.name
@@ -132,7 +132,7 @@ def key_label(key: str) -> str:
     return comment[0] if comment else f"{kind} …{body[-8:]}"
 
 
-def host_key(folder: Path, node: RackNode) -> firstboot.HostKey:
+def host_key(folder: Path, node: RackNode) -> first_boot.HostKey:
     """Return the node's host key, made once and kept."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -148,7 +148,7 @@ def host_key(folder: Path, node: RackNode) -> firstboot.HostKey:
         write_private(path, secret.decode(), 0o600)
     encoding, public = serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
     text = key.public_key().public_bytes(encoding, public).decode()
-    return firstboot.HostKey(path.read_text(), f"{text} {node.name}")
+    return first_boot.HostKey(path.read_text(), f"{text} {node.name}")
 
 
 def write_private(path: Path, text: str, mode: int) -> None:
@@ -177,7 +177,7 @@ def replace_folder(folder: Path, files: dict[str, str]) -> None:
         for name, text in files.items():
             path = fresh / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_private(path, text, 0o600 if path.name in firstboot.SECRET else 0o644)
+            write_private(path, text, 0o600 if path.name in first_boot.SECRET else 0o644)
         if folder.exists():
             folder.rename(old)
         fresh.rename(folder)

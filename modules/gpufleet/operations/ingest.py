@@ -22,9 +22,9 @@ from gpufleet.boundary import printable
 from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.nodes import NEW_STATES, Identity, Node, Observation, Registry
 from gpufleet.nodes.model import format_time
-from gpufleet.operations.events import TaskEvent, read_artifacts
 from gpufleet.operations.ingest_summary import IngestSummary
 from gpufleet.operations.sync import declare_racks
+from gpufleet.operations.task_events import TaskEvent, read_artifacts
 from gpufleet.remote import with_next_step
 
 BASE = "base"

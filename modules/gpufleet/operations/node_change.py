@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from gpufleet.nodes import Node, Registry
 from gpufleet.nodes.states import check_hold, check_move
-from gpufleet.operations.show import expand_names
+from gpufleet.operations.node_view import expand_names
 
 
 def find_nodes(registry: Registry, names: str) -> list[Node]:

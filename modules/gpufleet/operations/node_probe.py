@@ -71,7 +71,7 @@ def _probe_addresses(
     by_address: Mapping[str, Node], login: Login, timeout: float
 ) -> Iterator[tuple[str, remote.Reachable | remote.Unreachable]]:
     """Probe local nodes with the login's user, rented machines with the first user of their image."""
-    from gpufleet.cloud.plan import SSH_USER
+    from gpufleet.cloud.pool_plan import SSH_USER
 
     for user, rented in ((login.user, False), (SSH_USER, True)):
         addresses = [address for address, node in by_address.items() if bool(node.cloud) is rented]

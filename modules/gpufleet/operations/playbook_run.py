@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 from gpufleet import paths, remote
 from gpufleet.nodes import Registry
-from gpufleet.operations import events, ingest
+from gpufleet.operations import ingest, task_events
 
 DEFAULT_LIMIT = "new_nodes"
 
@@ -88,7 +88,7 @@ def registry_sink(root: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
     """Yield a function that applies a worker's event to the registry, which Ansible can't reach from there."""
     with Registry(paths.database_url(root)) as registry:
         live_ingest = ingest.Ingest.of_project(registry, root, live=True)
-        reader = events.EventReader()
+        reader = task_events.EventReader()
 
         def apply_event(event: dict[str, Any]) -> None:
             if task_event := reader.read(event):

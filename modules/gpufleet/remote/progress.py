@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from gpufleet.boundary import printable
-from gpufleet.remote.reporting import reported_event
+from gpufleet.remote.reported_event import reported_event
 
 Status = Literal["waiting", "running", "ok", "rescued", "failed", "unreachable", "stopped"]
 Step = Literal["ok", "changed", "skipped", "failed", "unreachable"]

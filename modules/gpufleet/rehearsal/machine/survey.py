@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gpufleet import engine, paths
 from gpufleet.rehearsal import rack
-from gpufleet.rehearsal.machine import cloud
+from gpufleet.rehearsal.machine import cloud_check
 from gpufleet.rehearsal.machine.check import Check, Requirement
 
 PYTHON_FLOOR = (3, 11)
@@ -56,7 +56,7 @@ def survey_machine(home: Path | None = None) -> list[Check]:
         *(_check_program(program, package, "tests") for program, package in TEST_PROGRAMS.items()),
         _check_packer(),
         _check_postgres(),
-        *cloud.cloud_checks(user_home, os.environ),
+        *cloud_check.cloud_checks(user_home, os.environ),
     ]
 
 

@@ -8,9 +8,9 @@ in memory and is deleted when the run ends or the connection is lost.
 
 from gpufleet.remote.shards.bundle import Bundle, make_bundle
 from gpufleet.remote.shards.destination import Destination, destinations, unwrap_unsafe
-from gpufleet.remote.shards.pack import write_run_folder
 from gpufleet.remote.shards.pipeline import Pipeline
 from gpufleet.remote.shards.plan import Shard, assign_shards, make_shards
+from gpufleet.remote.shards.run_folder import write_run_folder
 
 __all__ = [
     "Bundle",

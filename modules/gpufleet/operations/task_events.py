@@ -27,7 +27,7 @@ from gpufleet.boundary import (
 from gpufleet.errors import InputError
 from gpufleet.nodes.revision import event_key
 from gpufleet.remote.progress import failure_reason
-from gpufleet.remote.reporting import COLLECTION, reported_event
+from gpufleet.remote.reported_event import COLLECTION, reported_event
 
 CONTROLLER_ACTIONS = frozenset(
     {

@@ -16,7 +16,7 @@ from gpufleet.errors import InputError
 from gpufleet.nodes.declaration import accelerators
 from gpufleet.nodes.identity import Identity
 from gpufleet.nodes.model import Observation
-from gpufleet.nodes.report import SourceReport
+from gpufleet.nodes.source_report import SourceReport
 
 Facts = dict[str, Any]
 

@@ -15,7 +15,7 @@ from gpufleet.boundary import ENGINE_DOCUMENT, NotJsonError, decode_json, read_b
 from gpufleet.console.report import ReportData, render
 from gpufleet.errors import InputError
 from gpufleet.nodes import Node
-from gpufleet.operations import burnin, show
+from gpufleet.operations import burnin, node_view
 
 
 def write_report(target: Path, stack: str, cost_file: Path | None) -> ReportData:
@@ -30,7 +30,7 @@ def write_report(target: Path, stack: str, cost_file: Path | None) -> ReportData
 def collect_report_data(stack: str, cost_file: Path | None) -> ReportData:
     """Return nodes, holds, reachability and burn-in from the registry, and the change from its file."""
     change = read_change(cost_file) if cost_file else None
-    with show.open_registry() as registry:
+    with node_view.open_registry() as registry:
         listed = registry.list()
     check_stack(stack, listed)
     return ReportData(

@@ -35,7 +35,7 @@ def boards() -> tuple[Board, ...]:
 
 def load_table(name: str) -> Any:
     """Return one of the tables in ``data/``."""
-    return packaged_yaml("gpufleet.nodes.firstboot", f"data/{name}.yaml")
+    return packaged_yaml("gpufleet.nodes.first_boot", f"data/{name}.yaml")
 
 
 def find_board(machine: str) -> Board:
@@ -52,7 +52,7 @@ def find_board(machine: str) -> Board:
 @cache
 def modes() -> dict[str, tuple[str, str]]:
     """Return each boot mode's digit and meaning."""
-    rows = packaged_rows("gpufleet.nodes.firstboot", "data/boot_modes.csv")
+    rows = packaged_rows("gpufleet.nodes.first_boot", "data/boot_modes.csv")
     return {row["mode"]: (row["digit"], row["meaning"]) for row in rows}
 
 

@@ -61,8 +61,8 @@ def retire(as_json: bool, **options: Any) -> None:
     Nothing changes before you type the node's serial.
     """
     from gpufleet import paths
+    from gpufleet.operations import node_view as view
     from gpufleet.operations import retire as operation
-    from gpufleet.operations import show as view
 
     def prompt(question: str) -> str:
         if not sys.stdin.isatty():

@@ -18,7 +18,7 @@ from gpufleet.fleet import (  # noqa: F401 - they fill the tables
     rules_template,
 )
 from gpufleet.fleet.document import Document, Problem, find_ambiguous_numbers, read_document
-from gpufleet.fleet.explain import explain_errors
+from gpufleet.fleet.error_explanation import explain_errors
 from gpufleet.fleet.host_name import CONFIG_KEY, check_project_host_names
 from gpufleet.fleet.rack_file import load_rack, mentions_plugin, relative_label
 from gpufleet.fleet.rule import check_fleet, check_spec

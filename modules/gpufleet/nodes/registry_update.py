@@ -15,7 +15,7 @@ from gpufleet.nodes import bulk_write, schema
 from gpufleet.nodes.bulk_write import MAX_IDS_PER_QUERY, slices
 from gpufleet.nodes.merge import FIELDS, merge
 from gpufleet.nodes.model import OBSERVING_SOURCES, Observation, Value
-from gpufleet.nodes.report import Match, observed_values
+from gpufleet.nodes.source_report import Match, observed_values
 
 Row = dict[str, Any]
 _Key = tuple[str, str]  # node id, source

@@ -10,7 +10,7 @@ import pulumi
 
 from gpufleet import catalog
 from gpufleet.cloud.onprem import Rack, RackArgs, Workstation, WorkstationArgs
-from gpufleet.cloud.plan import PoolPlan
+from gpufleet.cloud.pool_plan import PoolPlan
 from gpufleet.fleet import Fleet
 
 NodeFacts = pulumi.Output[list[dict[str, Any]]]

@@ -3,9 +3,9 @@
 In goes a rack with its ``boot`` section and keys; out come texts. Nothing here touches disk or network.
 """
 
-from gpufleet.nodes.firstboot.cloudinit import HostKey
-from gpufleet.nodes.firstboot.firmware import boot_conf, boot_order, eeprom_settings, find_board
-from gpufleet.nodes.firstboot.seeds import SECRET, Export, Seed, export
+from gpufleet.nodes.first_boot.cloud_init import HostKey
+from gpufleet.nodes.first_boot.firmware import boot_conf, boot_order, eeprom_settings, find_board
+from gpufleet.nodes.first_boot.seed import SECRET, Export, Seed, export
 
 __all__ = [
     "SECRET",

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from gpufleet.errors import InputError
 from gpufleet.fleet import Boot, Netboot, Rack, RackNode
-from gpufleet.nodes.firstboot import cloudinit, firmware, netboot
-from gpufleet.nodes.firstboot.cloudinit import HostKey
+from gpufleet.nodes.first_boot import cloud_init, firmware, netboot
+from gpufleet.nodes.first_boot.cloud_init import HostKey
 
 SECRET = ("user-data",)  # holds the host key's private half
 
@@ -121,13 +121,13 @@ def _netboot(rack: Rack, server: Netboot, seeds: Sequence[Seed]) -> dict[str, st
 def _seed(rack: Rack, boot: Boot, node: RackNode, keys: Sequence[str], host_key: HostKey | None) -> Seed:
     board = firmware.find_board(node.machine)
     family = firmware.load_table("families")[boot.image.family if boot.image else "raspios"]
-    user = cloudinit.user_data(rack, boot, node, keys, host_key) | family["user_data"]
-    network = cloudinit.network_config(rack, boot, node, boot.interface or family["interface"])
-    instance = cloudinit.instance_id(rack, node, user, network)
+    user = cloud_init.user_data(rack, boot, node, keys, host_key) | family["user_data"]
+    network = cloud_init.network_config(rack, boot, node, boot.interface or family["interface"])
+    instance = cloud_init.instance_id(rack, node, user, network)
     files = {
-        "user-data": cloudinit.as_yaml(user, "#cloud-config\n"),
-        "meta-data": cloudinit.as_yaml({"instance-id": instance, "local-hostname": node.name}),
-        "network-config": cloudinit.as_yaml(network),
+        "user-data": cloud_init.as_yaml(user, "#cloud-config\n"),
+        "meta-data": cloud_init.as_yaml({"instance-id": instance, "local-hostname": node.name}),
+        "network-config": cloud_init.as_yaml(network),
         "cmdline.append.txt": firmware.cmdline_txt(rack, boot, node, instance, seed=family["cmdline"]),
         "config.append.txt": firmware.config_txt(boot, board),
         "boot.conf": firmware.boot_conf(boot, board),

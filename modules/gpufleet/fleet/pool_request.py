@@ -17,7 +17,7 @@ from pydantic_core import CoreSchema, PydanticKnownError
 
 from gpufleet import catalog
 from gpufleet.errors import InputError
-from gpufleet.fleet.base import FrozenModel, StrictFloat, StrictInt, spec_error
+from gpufleet.fleet.frozen_model import FrozenModel, StrictFloat, StrictInt, spec_error
 
 MAX_NODES = 1000
 
