@@ -13,8 +13,8 @@ import sys
 
 from gpufleet import catalog
 from gpufleet.catalog import lint
+from gpufleet.catalog.data_file import load_rows
 from gpufleet.catalog.source import KINDS
-from gpufleet.catalog.table import load_rows
 
 READ = """
 import time

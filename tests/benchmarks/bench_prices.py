@@ -33,12 +33,12 @@ WAYS = ("on_demand", "spot", "commitment")
 
 def generate_rows(folder):
     """Write a price file of full size, in our own columns, and return it."""
-    from gpufleet.catalog import table
+    from gpufleet.catalog import data_file
 
     rows, regions = [], 0
     while len(rows) < ROWS:
         regions += 1
-        for (cloud, region, machine, purchase), price in table.load_prices().items():
+        for (cloud, region, machine, purchase), price in data_file.load_prices().items():
             for day, factor in (("2026-10-01", 1.0), ("2026-11-01", 1.01)):
                 usd = price.usd_per_hour * factor
                 rows.append((cloud, f"{region}-{regions}", machine, purchase, f"{usd:.6f}", day, "generated"))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet import catalog
-from gpufleet.catalog import naming, table
+from gpufleet.catalog import accelerator_name, data_file
 from gpufleet.errors import InputError
 
 NAMES = Path(__file__).parents[1] / "cases" / "catalog" / "names.csv"
@@ -116,7 +116,7 @@ def test_owned_hosts_are_found_as_onprem_machines():
 
 
 def test_boards_of_hosts_are_in_the_catalogue():
-    boards = {machine.board for (_, _), machine in table.load_machines().items() if machine.board}
+    boards = {machine.board for (_, _), machine in data_file.load_machines().items() if machine.board}
     assert boards
     assert boards <= set(catalog.load_accelerators())
 
@@ -131,4 +131,4 @@ def test_boards_of_hosts_are_in_the_catalogue():
     ],
 )
 def test_memory_size_is_separated_from_a_name(text, split):
-    assert naming.split_memory_size(text) == split
+    assert accelerator_name.split_memory_size(text) == split

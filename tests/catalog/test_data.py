@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from gpufleet import catalog
-from gpufleet.catalog import table
+from gpufleet.catalog import data_file
 
 FILES = ("hosts.csv", "machines.csv", "parts.csv", "prices.csv", "regions.csv", "retired.csv")
 KEYS = {
@@ -34,13 +34,13 @@ def expected_confidence(row):
 
 @pytest.mark.parametrize("name", FILES)
 def test_keys_are_unique(name):
-    counts = Counter(tuple(row[part] for part in KEYS[name]) for row in table.load_rows(name))
+    counts = Counter(tuple(row[part] for part in KEYS[name]) for row in data_file.load_rows(name))
     assert [key for key, count in counts.items() if count > 1] == []
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_row_names_its_source(name):
-    rows = table.load_rows(name)
+    rows = data_file.load_rows(name)
     assert rows
     assert [row for row in rows if len(row["source"]) < 5] == []
 
@@ -48,28 +48,28 @@ def test_every_row_names_its_source(name):
 @pytest.mark.parametrize("name", FILES)
 def test_no_row_is_recalled_or_suspicious(name):
     bad = ("[R", "suspect", "pre-2025-06-cut")
-    assert [row for row in table.load_rows(name) if any(mark in str(row) for mark in bad)] == []
+    assert [row for row in data_file.load_rows(name) if any(mark in str(row) for mark in bad)] == []
 
 
 @pytest.mark.parametrize("name", ["prices.csv", "parts.csv"])
 def test_prices_are_plausible(name):
     column = "usd_per_hour" if name == "prices.csv" else "usd"
-    free = [row for row in table.load_rows(name) if row.get("part") == "efa"]
+    free = [row for row in data_file.load_rows(name) if row.get("part") == "efa"]
     assert [
-        row for row in table.load_rows(name) if row not in free and not 0 < float(row[column]) < 500
+        row for row in data_file.load_rows(name) if row not in free and not 0 < float(row[column]) < 500
     ] == []
     assert {row[column] for row in free} <= {"0"}
 
 
 @pytest.mark.parametrize("name", ["prices.csv", "parts.csv"])
 def test_purchases_and_dates_are_well_formed(name):
-    prices = table.load_prices() if name == "prices.csv" else table.load_part_prices()
+    prices = data_file.load_prices() if name == "prices.csv" else data_file.load_part_prices()
     assert {key[3] for key in prices} <= PURCHASES
     assert [price for price in prices.values() if price.as_of and price.as_of_date is None] == []
 
 
 def test_no_discount_costs_more_than_on_demand():
-    prices = {**table.load_prices(), **table.load_part_prices()}
+    prices = {**data_file.load_prices(), **data_file.load_part_prices()}
     dear = [
         key
         for key, price in prices.items()
@@ -79,21 +79,21 @@ def test_no_discount_costs_more_than_on_demand():
 
 
 def test_spot_is_cheaper_than_on_demand_and_not_a_placeholder():
-    for key, price in table.load_prices().items():
-        full = table.load_prices().get((*key[:3], "on_demand"))
+    for key, price in data_file.load_prices().items():
+        full = data_file.load_prices().get((*key[:3], "on_demand"))
         if key[3] == "spot" and full:
             assert price.usd_per_hour / full.usd_per_hour < 0.95, key
             assert round(price.usd_per_hour / full.usd_per_hour, 4) != 0.1, key
 
 
 def test_confidence_matches_source_and_age():
-    rows = table.load_rows("prices.csv")
+    rows = data_file.load_rows("prices.csv")
     assert [row for row in rows if row["confidence"] != expected_confidence(row)] == []
 
 
 def test_confidence_of_parts_matches_purchase_and_date():
     dated = {"on_demand": "medium", "reserved_1y": "medium", "reserved_3y": "medium", "spot": "low"}
-    rows = table.load_rows("parts.csv")
+    rows = data_file.load_rows("parts.csv")
     assert [
         row for row in rows if row["confidence"] != (dated[row["purchase"]] if row["as_of"] else "low")
     ] == []
@@ -101,7 +101,7 @@ def test_confidence_of_parts_matches_purchase_and_date():
 
 def test_region_with_a_part_price_has_disk_and_address_prices():
     disks = {"aws": "ebs:gp3", "gcp": "pd-balanced"}  # what a pool of ours gets
-    parts = table.load_part_prices()
+    parts = data_file.load_part_prices()
     for cloud, disk in disks.items():
         regions = {key[1] for key in parts if key[0] == cloud}
         assert {key[1] for key in parts if key[2] == disk} == regions
@@ -109,24 +109,24 @@ def test_region_with_a_part_price_has_disk_and_address_prices():
 
 
 def test_larger_disk_tiers_cost_more():
-    parts = table.load_part_prices()
+    parts = data_file.load_part_prices()
     prices = [parts["azure", "eastus", f"premium-ssd-p{tier}", "on_demand"] for tier in (4, 10, 15, 20, 30)]
     assert [price.unit for price in prices] == ["disk"] * 5
     assert [price.usd_per_hour for price in prices] == sorted(price.usd_per_hour for price in prices)
 
 
 def test_every_priced_machine_is_described():
-    described = set(table.load_machines())
-    assert {(key[0], key[2]) for key in table.load_prices()} <= described
+    described = set(data_file.load_machines())
+    assert {(key[0], key[2]) for key in data_file.load_prices()} <= described
 
 
 def test_every_price_is_in_a_known_region():
-    for key in (*table.load_prices(), *table.load_part_prices()):
-        assert key[1] in table.list_regions(key[0]), key
+    for key in (*data_file.load_prices(), *data_file.load_part_prices()):
+        assert key[1] in data_file.list_regions(key[0]), key
 
 
 def test_machines_are_plausible():
-    for machine in table.load_machines().values():
+    for machine in data_file.load_machines().values():
         assert 1 <= machine.vcpus <= 512, machine
         assert 1 <= machine.memory_gib <= 4096, machine
         assert machine.arch in {"x86_64", "arm64"}, machine
@@ -135,7 +135,7 @@ def test_machines_are_plausible():
 
 def test_cards_of_machines_are_in_the_catalogue_and_their_memory_fits():
     known = catalog.load_accelerators()
-    for machine in table.load_machines().values():
+    for machine in data_file.load_machines().values():
         for card in machine.accelerators:
             memory_gib = known[card.model].memory_gib * card.share
             assert card.memory_gib <= memory_gib * 1.01, machine
@@ -143,13 +143,15 @@ def test_cards_of_machines_are_in_the_catalogue_and_their_memory_fits():
 
 
 def test_attachable_cards_are_in_the_catalogue():
-    assert {card for machine in table.load_machines().values() for card in machine.attachable} <= set(
+    assert {card for machine in data_file.load_machines().values() for card in machine.attachable} <= set(
         catalog.load_accelerators()
     )
 
 
 def test_retired_machines_cannot_be_bought_and_their_substitutes_can():
-    for (cloud, name), retirement in table.load_retirements().items():
-        assert (cloud, name) not in table.load_machines()
+    for (cloud, name), retirement in data_file.load_retirements().items():
+        assert (cloud, name) not in data_file.load_machines()
         assert retirement.substitutes
-        assert all((cloud, other) in table.load_machines() for other in retirement.substitutes), retirement
+        assert all((cloud, other) in data_file.load_machines() for other in retirement.substitutes), (
+            retirement
+        )

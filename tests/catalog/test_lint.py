@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.catalog import lint
-from gpufleet.catalog.table import load_rows
+from gpufleet.catalog.data_file import load_rows
 
 CASES = Path(__file__).parents[1] / "cases" / "catalog" / "bad_rows.csv"
 BAD = list(csv.DictReader(CASES.read_text(encoding="utf-8").splitlines()))

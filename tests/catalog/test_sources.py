@@ -5,8 +5,8 @@ import re
 import pytest
 
 from gpufleet import catalog
+from gpufleet.catalog.data_file import load_rows
 from gpufleet.catalog.source import KINDS, LABEL_FIELDS, count_fields_by_source
-from gpufleet.catalog.table import load_rows
 
 ADDRESS = re.compile(r"https?://\S+\.\S+|pip package \S+==\S+|GitHub text search( for|:) .+|README\.md")
 

@@ -181,7 +181,7 @@ def test_lists_are_fetched_only_where_asked_and_never_in_check_mode(
 
 def test_names_that_a_plan_asks_for_are_among_those_looked_up():
     """What the tables call packages must match the module's pattern, or no version would be known."""
-    from gpufleet.drivers.table import load_systems
+    from gpufleet.drivers.data_file import load_systems
 
     for key, system in load_systems().items():
         if system["manager"] != "apt":

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gpufleet import cost, engine
 from gpufleet.cost.pricing.pricers import PRICERS
 from gpufleet.engine import SECRET, UNKNOWN, Resource
-from gpufleet.engine.values import SECRET_SIGNATURE, SIGNATURE_KEY, UNKNOWN_SENTINELS
+from gpufleet.engine.property_value import SECRET_SIGNATURE, SIGNATURE_KEY, UNKNOWN_SENTINELS
 
 CASES = Path(__file__).resolve().parents[1] / "cases"
 LOGS = CASES / "engine"

@@ -79,9 +79,9 @@ def test_claim_12_mixed_precision_does_not_reduce_model_states(size):
 
 
 def test_13_retired_machine_is_not_ranked(size):
-    from gpufleet.catalog import table
+    from gpufleet.catalog import data_file
 
-    retired = {retirement.machine for retirement in table.load_retirements().values()}
+    retired = {retirement.machine for retirement in data_file.load_retirements().values()}
     offered = {plan.hardware.name for plan in size("qwen2-0.5b", top=0, clouds=("azure",)).plans}
     assert "Standard_NC6s_v3" in retired
     assert offered
@@ -128,11 +128,11 @@ def test_pain_2_stages_and_their_multipliers_are_reported(size):
 
 def test_pain_10_no_l4_has_179_gib():
     """aws-cli issue 8970: EC2's API reports an L4 with 183,105 MiB."""
-    from gpufleet.catalog import table
+    from gpufleet.catalog import data_file
 
     cards = [
         card
-        for machine in table.load_machines().values()
+        for machine in data_file.load_machines().values()
         for card in machine.accelerators
         if card.model == "L4"
     ]

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from gpufleet.sizing.hardware import ParallelLayout
-from gpufleet.sizing.legality import RULES, check_placement
 from gpufleet.sizing.parallelism import list_layouts
+from gpufleet.sizing.placement_rules import RULES, check_placement
 from gpufleet.sizing.workload import Training
 
 # rule: (speaks, keeps silent), each as hardware, devices and changes of the workload

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gpufleet import catalog
 from gpufleet.sizing import parallelism
 from gpufleet.sizing.hardware_resolver import resolve_hardware
-from gpufleet.sizing.legality import check_placement
+from gpufleet.sizing.placement_rules import check_placement
 from gpufleet.sizing.plans.placement import place_on_layout, sharding_variants
 from gpufleet.sizing.plans.training_search import WORTH_IT, find_fastest_training, tune_micro_batch
 from gpufleet.sizing.workload import Training, Workload

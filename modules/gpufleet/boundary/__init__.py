@@ -24,10 +24,10 @@ from gpufleet.boundary.limit import (
     RUNNER_EVENT,
     Limits,
 )
-from gpufleet.boundary.packaged import packaged_json, packaged_rows, packaged_text, packaged_yaml
-from gpufleet.boundary.shape import check_scalar, check_shape, validate_model
+from gpufleet.boundary.package_data import packaged_json, packaged_rows, packaged_text, packaged_yaml
+from gpufleet.boundary.printable_value import printable_values
 from gpufleet.boundary.text import decode_text, printable, printable_block, shorten
-from gpufleet.boundary.values import printable_values
+from gpufleet.boundary.value_check import check_scalar, check_shape, validate_model
 from gpufleet.boundary.xml_tree import decode_xml
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpufleet.boundary.limit import NODE_REPORT, Limits
-from gpufleet.boundary.shape import check_shape
 from gpufleet.boundary.text import decode_text, printable, too_large
+from gpufleet.boundary.value_check import check_shape
 from gpufleet.errors import InputError
 
 _TEXTS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)

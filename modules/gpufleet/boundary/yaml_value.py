@@ -16,8 +16,8 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.tag import Tag
 
 from gpufleet.boundary.limit import KIB, OPERATOR_FILE, Limits
-from gpufleet.boundary.shape import check_scalar, is_storable
 from gpufleet.boundary.text import printable, too_large
+from gpufleet.boundary.value_check import check_scalar, is_storable
 from gpufleet.errors import InputError
 
 YAML_READER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml where it is built in: 15 times faster

@@ -10,7 +10,6 @@ records under new thresholds are judged again without touching the node.
 from __future__ import annotations
 
 from gpufleet.burnin.build import build_agent
-from gpufleet.burnin.judging import judge
 from gpufleet.burnin.pi import decode_throttled, parse_throttled
 from gpufleet.burnin.report import OUTCOMES, VERDICTS, CheckResult, Report, load_report_schema
 from gpufleet.burnin.thresholds import (
@@ -21,6 +20,7 @@ from gpufleet.burnin.thresholds import (
     load_thresholds,
     select_thresholds,
 )
+from gpufleet.burnin.verdict import judge
 
 __all__ = [
     "KINDS",

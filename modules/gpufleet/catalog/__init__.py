@@ -10,6 +10,7 @@ from __future__ import annotations
 from gpufleet.catalog.accelerator import load_accelerators, with_memory_size
 from gpufleet.catalog.architecture import Architecture, Experts, LatentAttention, LinearAttention
 from gpufleet.catalog.cloud import CLOUDS, Cloud, get_cloud, join_cloud_names
+from gpufleet.catalog.data_file import list_regions
 from gpufleet.catalog.entry import (
     HOURS_PER_MONTH,
     Accelerator,
@@ -39,7 +40,6 @@ from gpufleet.catalog.source import (
     load_field_sources,
     load_sources,
 )
-from gpufleet.catalog.table import list_regions
 
 __all__ = [
     "CLOUDS",

@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import cache
 from typing import get_args
 
+from gpufleet.catalog.data_file import Row, load_rows
 from gpufleet.catalog.entry import Accelerator, Kind
 from gpufleet.catalog.source import summarize_sources
-from gpufleet.catalog.table import Row, load_rows
 
 
 @cache

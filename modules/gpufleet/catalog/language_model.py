@@ -7,10 +7,10 @@ from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 
+from gpufleet.catalog.accelerator_name import is_part
 from gpufleet.catalog.architecture import Architecture, Experts, LatentAttention
-from gpufleet.catalog.naming import is_part
+from gpufleet.catalog.data_file import Row, load_rows
 from gpufleet.catalog.parameter_count import with_parameter_counts
-from gpufleet.catalog.table import Row, load_rows
 from gpufleet.errors import InputError
 
 SIMILARITY_CUTOFF = 0.6  # difflib's own default

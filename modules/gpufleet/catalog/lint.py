@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from gpufleet.catalog.naming import normalize_name
+from gpufleet.catalog.accelerator_name import normalize_name
+from gpufleet.catalog.data_file import Row
 from gpufleet.catalog.source import KINDS, LABEL_FIELDS, UNIT_COLUMNS, find_architecture_row
-from gpufleet.catalog.table import Row
 
 RATIO_TOLERANCE = 1.35  # clocks and disabled units change a ratio by this much; sparsity changes it by 2 or 4
 MAX_VECTOR_SHARE = (

@@ -11,7 +11,7 @@ from datetime import date
 from itertools import islice
 from typing import Any, Literal
 
-from gpufleet.catalog import table
+from gpufleet.catalog import data_file
 from gpufleet.catalog.entry import AcceleratorCount, Machine, MachineOffer, Price
 from gpufleet.catalog.prices import reader, schema
 
@@ -119,7 +119,7 @@ def _is_newer(offer: MachineOffer, stored: tuple[Price, str] | None) -> bool:
 def check_accelerator_name(query: str) -> None:
     """Raise InputError if neither a priced machine nor the catalogue has an accelerator of that name."""
     store = reader.open_reader()
-    models = {card.model for machine in table.load_machines().values() for card in machine.accelerators}
+    models = {card.model for machine in data_file.load_machines().values() for card in machine.accelerators}
     models |= set(_list_stored_accelerators(store)) if store else set()
     if not any(matches_accelerator(query, model) for model in models):
         from gpufleet.catalog.query import get_accelerator
@@ -145,8 +145,8 @@ def _split_words(text: str) -> list[str]:
 
 
 def _list_embedded_offers(on_date: date | None) -> Iterator[MachineOffer]:
-    machines = table.load_machines()
-    for (cloud, region, name, purchase), price in table.load_prices().items():
+    machines = data_file.load_machines()
+    for (cloud, region, name, purchase), price in data_file.load_prices().items():
         if on_date is None or _price_day(price) <= on_date.isoformat():
             yield MachineOffer(machines[cloud, name], region, purchase, price)
 
@@ -214,7 +214,7 @@ def _list_stored_accelerators(store: reader.Reader) -> Iterator[str]:
 
 def _machine_factory() -> Callable[[str, str, tuple[Any, ...]], Machine]:
     """Return a function that builds each machine once: from the catalogue, else from the price list's columns."""
-    machines = dict(table.load_machines())
+    machines = dict(data_file.load_machines())
 
     def make_machine(cloud: str, name: str, facts: tuple[Any, ...]) -> Machine:
         if (cloud, name) not in machines:

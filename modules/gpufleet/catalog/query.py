@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import date
 from difflib import get_close_matches
 
-from gpufleet.catalog import naming, table
+from gpufleet.catalog import accelerator_name, data_file
 from gpufleet.catalog.accelerator import load_accelerators, with_memory_size
 from gpufleet.catalog.entry import Accelerator, Machine, Price, Retirement
 from gpufleet.catalog.prices import reader
@@ -16,7 +16,7 @@ def get_machine(name: str, cloud: str | None = None) -> Machine:
     """Return the machine of that name; raise InputError with alternatives if it is unknown or retired."""
     matches = [
         candidate
-        for (machine_cloud, machine_name), candidate in table.load_machines().items()
+        for (machine_cloud, machine_name), candidate in data_file.load_machines().items()
         if machine_name == name and cloud in (None, machine_cloud)
     ]
     if matches:
@@ -34,7 +34,7 @@ def get_machine(name: str, cloud: str | None = None) -> Machine:
 
 def find_retirement(name: str, cloud: str | None = None) -> Retirement | None:
     """Return the retirement of that machine, None if it is not retired."""
-    for (machine_cloud, machine_name), retirement in table.load_retirements().items():
+    for (machine_cloud, machine_name), retirement in data_file.load_retirements().items():
         if machine_name == name and cloud in (None, machine_cloud):
             return retirement
     return None
@@ -50,10 +50,10 @@ def get_accelerator(name: str) -> Accelerator:
     if name in accelerators:
         return accelerators[name]
     aliases = {known_name: part.aliases for known_name, part in accelerators.items()}
-    candidates = [accelerators[item] for item in naming.find_candidates(name, aliases)]
-    if not candidates and (sized_query := naming.split_memory_size(name)):
+    candidates = [accelerators[item] for item in accelerator_name.find_candidates(name, aliases)]
+    if not candidates and (sized_query := accelerator_name.split_memory_size(name)):
         candidates = _filter_by_memory(
-            [accelerators[item] for item in naming.find_candidates(sized_query[0], aliases)],
+            [accelerators[item] for item in accelerator_name.find_candidates(sized_query[0], aliases)],
             name,
             sized_query[1],
         )
@@ -63,7 +63,7 @@ def get_accelerator(name: str) -> Accelerator:
     if candidates:
         names = ", ".join(part.name for part in candidates)
         raise InputError(f"accelerator {name!r} is ambiguous", remedy=f"name one of: {names}")
-    suggestions = naming.find_similar_names(name, accelerators)[:4] or get_close_matches(
+    suggestions = accelerator_name.find_similar_names(name, accelerators)[:4] or get_close_matches(
         name, accelerators, n=3, cutoff=SIMILARITY_CUTOFF
     )
     raise InputError(
@@ -93,18 +93,18 @@ def find_price(
     cloud: str, region: str, machine: str, purchase: str, on_date: date | None = None
 ) -> Price | None:
     """Return the newest list price of a machine dated ``on_date`` or earlier; None if no reliable price is known."""
-    return _find_newest_price(table.load_prices(), (cloud, region, machine, purchase), on_date)
+    return _find_newest_price(data_file.load_prices(), (cloud, region, machine, purchase), on_date)
 
 
 def find_part_price(
     cloud: str, region: str, part: str, purchase: str = "on_demand", on_date: date | None = None
 ) -> Price | None:
     """Return the price of a part (disk, address, attached card) per unit and hour."""
-    return _find_newest_price(table.load_part_prices(), (cloud, region, part, purchase), on_date)
+    return _find_newest_price(data_file.load_part_prices(), (cloud, region, part, purchase), on_date)
 
 
 def _find_newest_price(
-    embedded_prices: dict[table.PriceKey, Price], key: table.PriceKey, on_date: date | None
+    embedded_prices: dict[data_file.PriceKey, Price], key: data_file.PriceKey, on_date: date | None
 ) -> Price | None:
     """Return the newer of embedded and stored price; of the same day, the stored one. Undated prices are oldest."""
     embedded_price = embedded_prices.get(key)
@@ -122,7 +122,7 @@ def _find_newest_price(
 
 def list_machine_regions(cloud: str, machine: str) -> tuple[str, ...]:
     """Return the regions in which the catalogue has a price for that machine."""
-    regions = {key[1] for key in table.load_prices() if (key[0], key[2]) == (cloud, machine)}
+    regions = {key[1] for key in data_file.load_prices() if (key[0], key[2]) == (cloud, machine)}
     store = reader.open_reader()
     if store:
         query = "SELECT DISTINCT region FROM current WHERE cloud = ? AND item = ?"
@@ -133,14 +133,14 @@ def list_machine_regions(cloud: str, machine: str) -> tuple[str, ...]:
 def _suggest_machines(name: str, cloud: str | None) -> str:
     names = {
         known_name.lower(): known_name
-        for (machine_cloud, known_name) in table.load_machines()
+        for (machine_cloud, known_name) in data_file.load_machines()
         if cloud in (None, machine_cloud)
     }
     starting_alike = [known for known in sorted(names) if len(name) > 1 and known.startswith(name.lower())]
     suggestions = starting_alike[:3] or get_close_matches(name.lower(), names, n=3, cutoff=SIMILARITY_CUTOFF)
     if suggestions:
         return f"did you mean {_join_alternatives([names[match] for match in suggestions])}?"
-    other_clouds = [of for (of, known) in table.load_machines() if known == name]
+    other_clouds = [of for (of, known) in data_file.load_machines() if known == name]
     if other_clouds:
         return f"{name} is a machine of {other_clouds[0]}"
     return f"the catalogue has {_format_names(list(names.values()))}"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from gpufleet.catalog.table import Row, load_rows
+from gpufleet.catalog.data_file import Row, load_rows
 
 LABEL_FIELDS = (
     "name",

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpufleet.drivers import detection, kernel
+from gpufleet.drivers.data_file import AmdDriver, Card, RocmRelease, load_amd_drivers, load_rocm_releases
+from gpufleet.drivers.driver_plan import Action, DriverPlan, Package, Repository, Rocm
 from gpufleet.drivers.host import HostContext, describe_system
 from gpufleet.drivers.installed import InstalledDriver
-from gpufleet.drivers.model import Action, DriverPlan, Package, Repository, Rocm
 from gpufleet.drivers.rule import build_refusal
-from gpufleet.drivers.table import AmdDriver, Card, RocmRelease, load_amd_drivers, load_rocm_releases
 from gpufleet.drivers.version import kernel_series, newest_version, upstream_version, version_key
 
 PREVIOUS_ROCM = "6.3"

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpufleet.drivers import detection
+from gpufleet.drivers.data_file import Branch, Card, load_branches, load_cuda_releases
 from gpufleet.drivers.host import HostContext
 from gpufleet.drivers.installed import InstalledDriver
 from gpufleet.drivers.rule import build_refusal
-from gpufleet.drivers.table import Branch, Card, load_branches, load_cuda_releases
 from gpufleet.drivers.version import MAX_NUMBER_DIGITS
 
 NO_LAST_BRANCH = 9999

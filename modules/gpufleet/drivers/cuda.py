@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from gpufleet.drivers import branch, package_choice
 from gpufleet.drivers.branch import DriverChoice
+from gpufleet.drivers.data_file import load_cuda_releases
 from gpufleet.drivers.detection import get_architecture
+from gpufleet.drivers.driver_plan import Cuda, Package, Repository
 from gpufleet.drivers.host import HostContext
-from gpufleet.drivers.model import Cuda, Package, Repository
 from gpufleet.drivers.rule import build_refusal
-from gpufleet.drivers.table import load_cuda_releases
 from gpufleet.drivers.version import version_key
 
 

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gpufleet.drivers.model import CardCount, HostFacts, PciDevice
+from gpufleet.drivers.data_file import Architecture, Card, load_architectures, load_cards
+from gpufleet.drivers.driver_plan import CardCount, HostFacts, PciDevice
 from gpufleet.drivers.rule import build_refusal
-from gpufleet.drivers.table import Architecture, Card, load_architectures, load_cards
 
 NVIDIA, AMD = "10de", "1002"
 DISPLAY_CLASS, PROCESSING_CLASS = (

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from gpufleet.drivers.table import (
+from gpufleet.drivers.data_file import (
     load_architectures,
     load_branches,
     load_cards,

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpufleet.drivers.data_file import load_systems
 from gpufleet.drivers.detection import DetectedCards
-from gpufleet.drivers.model import HostFacts, Reason, RequestedSoftware
+from gpufleet.drivers.driver_plan import HostFacts, Reason, RequestedSoftware
 from gpufleet.drivers.rule import build_reason, build_refusal
-from gpufleet.drivers.table import load_systems
 
 RHEL_IDS = ("rhel", "rocky", "almalinux", "centos", "ol")
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from gpufleet.drivers.model import HostFacts
-from gpufleet.drivers.table import load_document
+from gpufleet.drivers.data_file import load_document
+from gpufleet.drivers.driver_plan import HostFacts
 from gpufleet.drivers.version import newest_version, parse_branch, upstream_version
 
 DRIVER_PARTS = ("driver", "library", "pin")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from gpufleet.drivers.driver_plan import Reboot, Signing
 from gpufleet.drivers.host import HostContext
 from gpufleet.drivers.installed import InstalledDriver
-from gpufleet.drivers.model import Reboot, Signing
 
 
 def has_no_own_kernel(host: HostContext) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from gpufleet.drivers.table import (
+from gpufleet.drivers.data_file import (
     Row,
     load_amd_drivers,
     load_architectures,
@@ -17,6 +17,7 @@ from gpufleet.drivers.table import (
     load_sources,
     load_systems,
 )
+from gpufleet.rule import Rule
 
 SOURCED_TABLES = ("cards.csv", "architectures.csv", "branches.csv", "cuda.csv", "rocm.csv", "amdgpu.csv")
 DAY_PATTERN = re.compile(r"\d{4}-\d{2}-\d{2}$")
@@ -121,13 +122,13 @@ def find_bad_releases(table: Iterable[Row], cards: Iterable[Row]) -> Iterator[st
             yield f"rocm.csv: {row['release']}: unknown driver {row['driver']}"
 
 
-def find_bad_rules(table: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+def find_bad_rules(table: Mapping[str, Rule]) -> Iterator[str]:
     """Yield rules without a message or with an unknown source."""
     for code, rule in table.items():
-        if not rule.get("message"):
+        if not rule.reason:
             yield f"rules.yaml: {code}: no message"
-        if rule.get("source") not in load_sources():
-            yield f"rules.yaml: {code}: unknown source {rule.get('source')!r}"
+        if rule.source not in load_sources():
+            yield f"rules.yaml: {code}: unknown source {rule.source!r}"
 
 
 def find_bad_systems(table: Mapping[str, Any]) -> Iterator[str]:

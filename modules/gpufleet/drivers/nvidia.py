@@ -7,12 +7,12 @@ from typing import Any
 
 from gpufleet.drivers import branch, cuda, detection, installed, kernel, mig, package_choice
 from gpufleet.drivers.branch import DriverChoice
+from gpufleet.drivers.data_file import Card
+from gpufleet.drivers.driver_plan import Action, DriverPlan, FabricManager
 from gpufleet.drivers.host import HostContext, describe_system
 from gpufleet.drivers.installed import InstalledDriver
-from gpufleet.drivers.model import Action, DriverPlan, FabricManager
 from gpufleet.drivers.package_choice import PackageSet
 from gpufleet.drivers.rule import build_refusal
-from gpufleet.drivers.table import Card
 from gpufleet.drivers.version import newest_version, parse_branch, upstream_version, version_key
 from gpufleet.errors import InputError
 

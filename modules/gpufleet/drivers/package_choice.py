@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpufleet.drivers.branch import DriverChoice
+from gpufleet.drivers.driver_plan import Package, Repository
 from gpufleet.drivers.host import HostContext
-from gpufleet.drivers.model import Package, Repository
 from gpufleet.drivers.rule import build_refusal
 from gpufleet.drivers.version import kernel_series, newest_version, parse_branch, upstream_version
 

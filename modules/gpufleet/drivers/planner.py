@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from gpufleet.drivers import amd, detection, nvidia
 from gpufleet.drivers.detection import DetectedCards
+from gpufleet.drivers.driver_plan import DriverPlan, HostFacts, Reason, RequestedSoftware
 from gpufleet.drivers.host import HostContext, describe_system, find_system
-from gpufleet.drivers.model import DriverPlan, HostFacts, Reason, RequestedSoftware
 from gpufleet.drivers.rule import PlanRefused, build_reason, build_refusal
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpufleet.drivers.model import Reason, Refusal
-from gpufleet.drivers.table import load_rules, load_sources
+from gpufleet.drivers.data_file import load_rules, load_sources
+from gpufleet.drivers.driver_plan import Reason, Refusal
 
 
 class PlanRefused(Exception):  # noqa: N818 - a result, caught by the planner
@@ -18,11 +18,11 @@ class PlanRefused(Exception):  # noqa: N818 - a result, caught by the planner
 def build_reason(code: str, source_id: str = "", **values: object) -> Reason:
     """Return the reason of this code with its values; ``source_id`` replaces the rule's source."""
     rule = load_rules()[code]
-    source = load_sources()[source_id or rule["source"]]
-    return Reason(code, rule["message"].format(**values), f"{source['title']} ({source['as_of']})")
+    source = load_sources()[source_id or rule.source]
+    return Reason(code, rule.reason.format(**values), f"{source['title']} ({source['as_of']})")
 
 
 def build_refusal(code: str, source_id: str = "", **values: object) -> PlanRefused:
     """Return the exception for the refusal of this code."""
     reason = build_reason(code, source_id, **values)
-    return PlanRefused(Refusal(code, reason.message, load_rules()[code]["remedy"].format(**values)), reason)
+    return PlanRefused(Refusal(code, reason.message, load_rules()[code].remedy.format(**values)), reason)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from gpufleet.engine.build import ensure_engine
 from gpufleet.engine.command import run_pulumi
-from gpufleet.engine.document import name_source_in_errors, read_document
-from gpufleet.engine.events import Events, parse_events, read_events
+from gpufleet.engine.engine_json import name_source_in_errors, read_document
+from gpufleet.engine.event_log import Events, parse_events, read_events
 from gpufleet.engine.installation import (
     LAUNCHER_MARK,
     VERSION,
@@ -22,8 +22,8 @@ from gpufleet.engine.installation import (
 )
 from gpufleet.engine.lock import exclusive_lock
 from gpufleet.engine.preview import Step, parse_preview
+from gpufleet.engine.property_value import REMEDY, SECRET, UNKNOWN, Marker, decode_object
 from gpufleet.engine.state import Resource, parse_state, type_of_urn
-from gpufleet.engine.values import REMEDY, SECRET, UNKNOWN, Marker, decode_object
 
 __all__ = [
     "LAUNCHER_MARK",

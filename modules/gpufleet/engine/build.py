@@ -15,7 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpufleet.engine.gobuild import GoBuild
+from gpufleet.engine.go_build import GoBuild
+from gpufleet.engine.go_toolchain import ensure_go, read_go_version
 from gpufleet.engine.installation import (
     LANGUAGE_EXEC,
     LANGUAGE_HOST,
@@ -29,7 +30,6 @@ from gpufleet.engine.installation import (
     recipe_folder,
 )
 from gpufleet.engine.lock import exclusive_lock
-from gpufleet.engine.toolchain import ensure_go, read_go_version
 from gpufleet.errors import EnvironmentFault
 
 ReportLine = Callable[[str], None]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpufleet.engine.values import REMEDY, decode_object
+from gpufleet.engine.property_value import REMEDY, decode_object
 from gpufleet.errors import InputError
 
 

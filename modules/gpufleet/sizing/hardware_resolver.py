@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from gpufleet import catalog
-from gpufleet.catalog import Accelerator, naming, table
+from gpufleet.catalog import Accelerator, accelerator_name, data_file
 from gpufleet.errors import InputError
 from gpufleet.sizing.hardware import Hardware
 from gpufleet.sizing.node_hardware import (
@@ -60,7 +60,7 @@ def _find_candidates(query: str, root: Path | None) -> Iterator[ResolvedHardware
 
 def _find_machine(query: str) -> Hardware | None:
     name = _expand_family(query.lower())
-    for machine in table.load_machines().values():
+    for machine in data_file.load_machines().values():
         if machine.name.lower() == name:
             hardware = build_machine_hardware(machine)
             if hardware is None and machine.cloud == "onprem":
@@ -78,7 +78,7 @@ def _find_machine(query: str) -> Hardware | None:
 
 def _expand_family(family: str) -> str:
     """Return the only size of a family such as "p4d"; raise InputError if it has several."""
-    sizes = [name for _, name in table.load_machines() if name.lower().startswith(f"{family}.")]
+    sizes = [name for _, name in data_file.load_machines() if name.lower().startswith(f"{family}.")]
     if len(sizes) > 1:
         raise InputError(
             f"{family!r} has several sizes", where="--on", remedy=f"name one of: {', '.join(sizes)}"
@@ -87,7 +87,7 @@ def _expand_family(family: str) -> str:
 
 
 def _find_substitutes(query: str) -> Iterator[ResolvedHardware]:
-    for retirement in table.load_retirements().values():
+    for retirement in data_file.load_retirements().values():
         if retirement.machine.lower() != query.lower():
             continue
         for name in retirement.substitutes:
@@ -121,7 +121,7 @@ def _find_accelerator_by_memory(name: str, gib: float, query: str) -> Iterator[R
         if "does not exist" in error.problem:
             raise
         accelerators = catalog.load_accelerators()
-        candidates = naming.find_candidates(
+        candidates = accelerator_name.find_candidates(
             name, {each: accelerator.aliases for each, accelerator in accelerators.items()}
         )
         fitting = [accelerators[each] for each in candidates if gib in _memory_options(accelerators[each])]
@@ -155,11 +155,11 @@ def _join_sizes(sizes: tuple[float, ...]) -> str:
 
 
 def _suggest_names(query: str, root: Path | None) -> str:
-    names = {name.lower(): name for _, name in table.load_machines()}
+    names = {name.lower(): name for _, name in data_file.load_machines()}
     names |= {name.lower(): name for name in catalog.load_accelerators()}
     names |= {name.lower(): name for name in list_owned_names(root)}
     lowercase_query = query.lower()
-    similar = naming.find_similar_names(query, catalog.load_accelerators())[:4]
+    similar = accelerator_name.find_similar_names(query, catalog.load_accelerators())[:4]
     if similar:
         return f"did you mean {' or '.join(similar)}?"
     close = get_close_matches(lowercase_query, names, n=3, cutoff=0.6)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gpufleet.sizing.hardware import Hardware, ParallelLayout, Split
-from gpufleet.sizing.legality import check_placement
 from gpufleet.sizing.model_engine import choose_engine
+from gpufleet.sizing.placement_rules import check_placement
 from gpufleet.sizing.plan_warning import PlanWarning
 from gpufleet.sizing.tensor_parallel import can_split_heads, tensor_parallel_sizes
 from gpufleet.sizing.workload import Workload

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.catalog import table
+from gpufleet.catalog import data_file
 from gpufleet.catalog.prices import CODES, CheckContext, MachineFacts, PriceRow, check_prices
 from gpufleet.catalog.prices.audit import check_current_prices
 from gpufleet.catalog.prices.check import CHECKS, Offering
@@ -141,7 +141,7 @@ def test_check_context_is_loaded_from_packaged_data():
 
 def test_priced_machines_are_offered_in_their_region():
     offered = load_context_without_prices().offered
-    for cloud, region, machine, _ in table.load_prices():
+    for cloud, region, machine, _ in data_file.load_prices():
         if (cloud, machine) in offered:
             assert region in offered[cloud, machine].regions, machine
 

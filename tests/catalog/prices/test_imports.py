@@ -163,7 +163,7 @@ def test_packaged_price_files_can_be_imported(path):
         file.write_text(packaged_text("gpufleet.catalog", f"data/{name}"))
         with Store(path) as store:
             summary = import_prices(store, load_price_file(file))
-        assert (summary.set_apart, summary.imported) == (0, len(catalog.table.load_rows(name)))
+        assert (summary.set_apart, summary.imported) == (0, len(catalog.data_file.load_rows(name)))
     assert catalog.find_price("aws", "us-east-1", "g5.2xlarge", "on_demand").usd_per_hour == 1.212
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpufleet.catalog import table
+from gpufleet.catalog import data_file
 from gpufleet.catalog.entry import Price
 from gpufleet.catalog.prices.check import CheckContext, Finding, check_prices
 from gpufleet.catalog.prices.check_context import load_check_context, load_context_without_prices
@@ -32,7 +32,7 @@ def _load_context(rows: tuple[PriceRow, ...]) -> CheckContext:
 
 
 def _list_current_rows(store: Reader | None) -> Iterator[PriceRow]:
-    machines, parts = table.load_prices(), table.load_part_prices()
+    machines, parts = data_file.load_prices(), data_file.load_part_prices()
     rows = {key: _build_row(key, price, part=key in parts) for key, price in (machines | parts).items()}
     query = f"SELECT cloud, item, kind, {PRICE_COLUMNS} FROM current"  # noqa: S608 - our own column names
     for cloud, item, kind, *price_columns in store.query(query) if store else ():
@@ -43,7 +43,7 @@ def _list_current_rows(store: Reader | None) -> Iterator[PriceRow]:
     yield from rows.values()
 
 
-def _build_row(key: table.PriceKey, price: Price, *, part: bool) -> PriceRow:
+def _build_row(key: data_file.PriceKey, price: Price, *, part: bool) -> PriceRow:
     cloud, region, item, purchase = key
     return PriceRow(
         cloud, region, item, purchase, price.usd_per_hour, price.as_of or "", price.source,

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from gpufleet.catalog import table
+from gpufleet.catalog import data_file
 from gpufleet.catalog.prices import name_check, schema
 from gpufleet.catalog.prices.check import CheckContext, Offering
 from gpufleet.catalog.prices.name_check import ONE_DAY, KnownNames
@@ -31,7 +31,7 @@ def load_check_context(
     price_items = set(machines_and_parts)
     prices = {
         key: (price.usd_per_hour, price.as_of_date.isoformat() if price.as_of_date else "")
-        for source in (table.load_prices(), table.load_part_prices())
+        for source in (data_file.load_prices(), data_file.load_part_prices())
         for key, price in source.items()
         if (key[0], key[2]) in price_items
     }
@@ -58,13 +58,13 @@ def load_context_without_prices() -> CheckContext:
 def _load_known_names(connection: sqlite3.Connection | None) -> KnownNames:
     """Load the names of clouds, regions, machines and parts from the catalogue and the store."""
     units: dict[str, set[str]] = defaultdict(set)
-    for key, price in table.load_part_prices().items():
+    for key, price in data_file.load_part_prices().items():
         units[key[2]].add(price.unit)
-    regions = ((row["cloud"], row["region"]) for row in table.load_rows("regions.csv"))
+    regions = ((row["cloud"], row["region"]) for row in data_file.load_rows("regions.csv"))
     items = {
-        *table.load_machines(),
-        *table.load_retirements(),
-        *((key[0], key[2]) for key in table.load_part_prices()),
+        *data_file.load_machines(),
+        *data_file.load_retirements(),
+        *((key[0], key[2]) for key in data_file.load_part_prices()),
     }
     return KnownNames(
         _group_by_cloud((*regions, *_query_pairs(connection, "SELECT DISTINCT cloud, region FROM current"))),
@@ -92,16 +92,16 @@ def _group_by_cloud(pairs: Iterable[tuple[str, str]]) -> dict[str, frozenset[str
 
 
 def _load_accelerator_counts() -> dict[tuple[str, str], float]:
-    return {key: machine.cards for key, machine in table.load_machines().items() if machine.accelerators}
+    return {key: machine.cards for key, machine in data_file.load_machines().items() if machine.accelerators}
 
 
 def _load_retirement_days() -> dict[tuple[str, str], str]:
-    return {key: retirement.retired.isoformat() for key, retirement in table.load_retirements().items()}
+    return {key: retirement.retired.isoformat() for key, retirement in data_file.load_retirements().items()}
 
 
 def _load_offerings() -> dict[tuple[str, str], Offering]:
     return {
         (row["cloud"], machine): Offering(frozenset(row["regions"].split()), row["as_of"], row["source"])
-        for row in table.load_rows("offered.csv")
+        for row in data_file.load_rows("offered.csv")
         for machine in row["machines"].split()
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date
 
-from gpufleet.catalog import query, table
+from gpufleet.catalog import data_file, query
 from gpufleet.catalog.entry import Price
 from gpufleet.catalog.prices.reader import open_reader
 
@@ -23,7 +23,7 @@ def search_part_offers(
 ) -> Iterator[PartOffer]:
     """Yield the current prices of a part by cloud and region."""
     store = open_reader()
-    keys = {key for key in table.load_part_prices() if key[2] == part}
+    keys = {key for key in data_file.load_part_prices() if key[2] == part}
     keys |= {
         (row[0], row[1], row[2], row[3]) for row in (store.query(STORED_PART_KEYS, part) if store else ())
     }

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
 
-from gpufleet.catalog import table
+from gpufleet.catalog import data_file
 from gpufleet.catalog.prices.reader import Reader, open_reader
 from gpufleet.catalog.prices.row import COMMITMENTS, PURCHASES
 
@@ -79,7 +79,7 @@ def read_status() -> Status:
     day_and_source_by_key = dict(list_current_prices(store))
     return Status(
         store=str(store.path) if store else None,
-        embedded=len(table.load_prices()) + len(table.load_part_prices()),
+        embedded=len(data_file.load_prices()) + len(data_file.load_part_prices()),
         stored=_count_rows(store, "SELECT count(*) FROM prices"),
         slices=tuple(_build_slices(day_and_source_by_key)),
         coverage=tuple(count_coverage(list_accelerated_machines(store), day_and_source_by_key)),
@@ -97,7 +97,7 @@ def list_current_prices(store: Reader | None) -> Iterator[tuple[Key, tuple[str, 
     """Yield the key of each machine price in use with its day and source."""
     newest = {
         key: (price.as_of_date.isoformat() if price.as_of_date else "", price.source)
-        for key, price in table.load_prices().items()
+        for key, price in data_file.load_prices().items()
     }
     query = "SELECT cloud, region, item, purchase, dated, source FROM current WHERE kind = 'machine'"
     for *key, dated, source in store.query(query) if store else ():
@@ -110,7 +110,9 @@ def list_current_prices(store: Reader | None) -> Iterator[tuple[Key, tuple[str, 
 def list_accelerated_machines(store: Reader | None) -> set[tuple[str, str]]:
     """Return the machine types with accelerators, by cloud and name."""
     machine_types = {
-        key for key, machine in table.load_machines().items() if machine.accelerators and key[0] != "onprem"
+        key
+        for key, machine in data_file.load_machines().items()
+        if machine.accelerators and key[0] != "onprem"
     }
     if store:
         machine_types |= set(store.query("SELECT cloud, item FROM machines WHERE accelerators > 0"))

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from gpufleet.catalog import table
+from gpufleet.catalog import data_file
 from gpufleet.catalog.entry import AcceleratorCount, Machine
 from gpufleet.catalog.prices import schema
 from gpufleet.catalog.prices.check import CheckContext, Finding, check_prices
@@ -136,8 +136,8 @@ class Store:
         with self._transaction():
             if self._is_finished(run):
                 return
-            for table, column in (("staged", "run"), ("batches", "run"), ("runs", "id")):
-                self.connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (run.id,))  # noqa: S608
+            for data_file, column in (("staged", "run"), ("batches", "run"), ("runs", "id")):
+                self.connection.execute(f"DELETE FROM {data_file} WHERE {column} = ?", (run.id,))  # noqa: S608
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -208,7 +208,7 @@ class Store:
                 *((*key, *_fact_values(row.facts), row.source, row.as_of) for key, row in facts.items()),
                 *(
                     _machine_values(machine)
-                    for machine in table.load_machines().values()
+                    for machine in data_file.load_machines().values()
                     if machine.cloud != "onprem"
                 ),  # the catalogue takes precedence over a price list
             ),

@@ -10,8 +10,8 @@ from gpufleet.errors import InputError
 from gpufleet.sizing.compare.comparison import ComparedAccelerator, Comparison, DevicePrice
 from gpufleet.sizing.compare.selection import select_accelerators
 from gpufleet.sizing.hardware import Hardware, ParallelLayout
-from gpufleet.sizing.legality import check_placement
 from gpufleet.sizing.node_hardware import build_accelerator_hardware
+from gpufleet.sizing.placement_rules import check_placement
 from gpufleet.sizing.plans import Plan, SizingRequest
 from gpufleet.sizing.plans.candidate import candidate_plans as plans_on
 from gpufleet.sizing.plans.placement import place_on_devices

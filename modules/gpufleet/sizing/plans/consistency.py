@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpufleet import catalog
-from gpufleet.catalog import table
+from gpufleet.catalog import data_file
 from gpufleet.errors import InputError
 from gpufleet.sizing.hardware import Hardware
 from gpufleet.sizing.plans.request import SizingRequest
@@ -32,7 +32,7 @@ def check_request_fits_hardware(request: SizingRequest, hardware: Hardware) -> N
 
 
 def _check_cloud(request: SizingRequest, hardware: Hardware) -> None:
-    clouds = {cloud for cloud, name in table.load_machines() if name == hardware.machine}
+    clouds = {cloud for cloud, name in data_file.load_machines() if name == hardware.machine}
     if request.clouds and not clouds & set(request.clouds):
         raise _conflict(
             f"{hardware.name} is a machine of {' and '.join(sorted(clouds))}",

@@ -8,11 +8,11 @@ from dataclasses import replace
 from gpufleet.errors import InputError
 from gpufleet.sizing.hardware import Hardware, Offer, ParallelLayout
 from gpufleet.sizing.hardware_resolver import ResolvedHardware, resolve_alternatives
-from gpufleet.sizing.legality import check_placement, is_blocked
 from gpufleet.sizing.memory import quick_estimate
 from gpufleet.sizing.memory.quantization import is_gguf
+from gpufleet.sizing.placement_rules import check_placement, is_blocked
 from gpufleet.sizing.plan_warning import PlanWarning
-from gpufleet.sizing.plans import market
+from gpufleet.sizing.plans import available_hardware
 from gpufleet.sizing.plans.candidate import candidate_plans, plan_on_devices
 from gpufleet.sizing.plans.consistency import check_request_fits_hardware
 from gpufleet.sizing.plans.ranking import sort_key
@@ -30,7 +30,9 @@ PURCHASE_PREFERENCE = ("owned", "on_demand", "spot", "reserved_1y", "reserved_3y
 def find_plans(request: SizingRequest) -> SizingResult:
     """Return one plan if hardware and device count are given, else the best plans of all permitted hardware."""
     if not request.on:
-        hardware = [subtract_reserved_memory(each, request) for each in market.list_hardware(request)]
+        hardware = [
+            subtract_reserved_memory(each, request) for each in available_hardware.list_hardware(request)
+        ]
         return _rank_plans(request, hardware, tuple(reserved_memory_warnings(request)))
     first: SizingResult | None = None
     for resolved in resolve_alternatives(request.on, request.root):
@@ -45,7 +47,7 @@ def find_plans(request: SizingRequest) -> SizingResult:
 
 def _plan_named_hardware(request: SizingRequest, resolved: ResolvedHardware) -> SizingResult:
     check_request_fits_hardware(request, resolved.hardware)
-    hardware = subtract_reserved_memory(market.add_offers(request, resolved.hardware), request)
+    hardware = subtract_reserved_memory(available_hardware.add_offers(request, resolved.hardware), request)
     warnings = (*resolved.warnings, *reserved_memory_warnings(request))
     if request.devices is not None:
         return _plan_exact_devices(request, hardware, request.devices, warnings)
@@ -61,7 +63,7 @@ def _plan_exact_devices(
         *check_placement(plan.workload, hardware, devices, plan.layout, hardware_name=request.on),
     )
     reasons = "; ".join(warning.message for warning in placement_warnings if warning.is_blocking)
-    offers = market.list_plan_offers(request, plan)
+    offers = available_hardware.list_plan_offers(request, plan)
     plan = replace(plan, why_not=reasons).with_offer(_default_offer(offers))
     all_warnings = (
         *placement_warnings,
@@ -102,7 +104,7 @@ def _best_plan_per_purchase(request: SizingRequest, hardware: Hardware) -> list[
     order = sort_key(request.rank)
     best: dict[str, Plan] = {}
     for plan in candidate_plans(request, hardware):
-        offers: tuple[Offer | None, ...] = market.list_plan_offers(request, plan) or (None,)
+        offers: tuple[Offer | None, ...] = available_hardware.list_plan_offers(request, plan) or (None,)
         for priced in (plan.with_offer(offer) for offer in offers):
             kind = priced.offer.purchase if priced.offer else ""
             if kind not in best or order(priced) < order(best[kind]):
@@ -173,7 +175,7 @@ def _find_closest_plan(request: SizingRequest, kinds: list[Hardware]) -> tuple[P
     relaxed = replace(request, ttft_s=None, tpot_s=None, latency_s=None, requests_per_s=None)
     possible = [each for each in kinds if not _is_hardware_blocked(request, each)]
     plans = [
-        plan.with_offer(_default_offer(market.list_plan_offers(relaxed, plan)))
+        plan.with_offer(_default_offer(available_hardware.list_plan_offers(relaxed, plan)))
         for each in possible
         for plan in candidate_plans(relaxed, each)  # the closest plan of each hardware, not the cheapest
         if plan.per_stream

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpufleet import catalog
-from gpufleet.catalog import table
+from gpufleet.catalog import data_file
 from gpufleet.catalog.prices.refresh import MissingCredentials, SourceUnavailable
 from gpufleet.catalog.prices.refresh.google import MACHINE_SERIES, GoogleBilling, list_components
 from gpufleet.catalog.prices.refresh.google_sku import parse_description, read_components, unit_price
@@ -190,7 +190,7 @@ def test_newest_price_is_used():
 
 
 def test_every_google_machine_of_the_catalogue_has_known_components():
-    mine = {name: machine for (cloud, name), machine in table.load_machines().items() if cloud == "gcp"}
+    mine = {name: machine for (cloud, name), machine in data_file.load_machines().items() if cloud == "gcp"}
     series = {name: "-".join(name.split("-")[:2]) for name in mine}
     assert set(series.values()) - set(MACHINE_SERIES) == {"a3-ultragpu"}  # left out and said so
     for name, machine in mine.items():

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpufleet.catalog.prices.check import CODES
-from gpufleet.catalog.prices.imports import gpuhunt, own_format, skypilot
+from gpufleet.catalog.prices.imports import gpufleet_format, gpuhunt, skypilot
 from gpufleet.catalog.prices.imports.sheet import Origin, Sheet, display_name, read_content, read_sheets
 from gpufleet.catalog.prices.row import PriceRow, check_price_row
 from gpufleet.catalog.prices.store import RunSummary, Store
@@ -21,7 +21,7 @@ from gpufleet.errors import InputError
 
 __all__ = ["FORMATS", "Loaded", "Origin", "bring", "known_codes", "load"]
 
-READERS = {"skypilot": skypilot, "gpuhunt": gpuhunt, "plain": own_format}
+READERS = {"skypilot": skypilot, "gpuhunt": gpuhunt, "plain": gpufleet_format}
 FORMATS = ("auto", *READERS)
 SOURCE_LABELS = {"skypilot": "SkyPilot catalogue", "gpuhunt": "gpuhunt catalogue", "plain": ""}
 BATCH_ROWS = 5000  # rows per transaction: a killed import repeats at most these

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
-from gpufleet.catalog import table
+from gpufleet.catalog import data_file
 from gpufleet.catalog.entry import Machine
 from gpufleet.catalog.prices.check import NEAR_ON_DEMAND_SHARE
 from gpufleet.catalog.prices.imports import translation
@@ -83,7 +83,7 @@ class RowBuilder:
         """Yield the prices of a machine in a region, including its cards if these have their own rows."""
         facts = _machine_facts(zones[0].record)
         price, spot = _median_price(zones), _median_spot(zones)
-        catalog_machine = table.load_machines().get((self.cloud, name))
+        catalog_machine = data_file.load_machines().get((self.cloud, name))
         if (
             self.cloud == "gcp"
             and catalog_machine

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, time, timedelta
 from statistics import median
 from typing import Any
 
-from gpufleet.catalog import table
+from gpufleet.catalog import data_file
 from gpufleet.catalog.prices.refresh import aws
 from gpufleet.catalog.prices.refresh.source import Batch, Scope, build_batch
 from gpufleet.catalog.prices.row import PriceRow
@@ -58,4 +58,4 @@ def build_rows(history: Iterable[dict[str, Any]], region: str, day: str, source:
 
 def list_aws_machines() -> list[str]:
     """Return Amazon's machine types in the catalogue."""
-    return sorted(name for cloud, name in table.load_machines() if cloud == "aws")
+    return sorted(name for cloud, name in data_file.load_machines() if cloud == "aws")

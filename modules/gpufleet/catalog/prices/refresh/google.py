@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from gpufleet.catalog import table
+from gpufleet.catalog import data_file
 from gpufleet.catalog.entry import Machine
 from gpufleet.catalog.prices.refresh.google_sku import Sku, read_components
 from gpufleet.catalog.prices.refresh.http_client import HttpClient
@@ -125,7 +125,7 @@ class MachinePricer:
 
     def build_rows(self) -> Iterator[PriceRow]:
         """Yield machines, then the parts that are sold separately."""
-        for (cloud, name), machine in sorted(table.load_machines().items()):
+        for (cloud, name), machine in sorted(data_file.load_machines().items()):
             if cloud == "gcp":
                 for purchase in PURCHASES:
                     yield from self._build_machine_row(name, machine, purchase)

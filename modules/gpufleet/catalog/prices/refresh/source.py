@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Protocol
 
-from gpufleet.catalog import table
+from gpufleet.catalog import data_file
 from gpufleet.catalog.cloud import CLOUDS
 from gpufleet.catalog.prices.row import PriceRow, check_price_row
 from gpufleet.errors import EnvironmentFault, InputError
@@ -35,7 +35,7 @@ class Scope:
     def regions_of(self, cloud: str) -> tuple[str, ...]:
         """Return the regions to read of a cloud."""
         matches = tuple(filter(CLOUDS[cloud].is_region_name, self.regions))
-        return matches if self.regions else tuple(sorted(table.list_regions(cloud)))
+        return matches if self.regions else tuple(sorted(data_file.list_regions(cloud)))
 
 
 @dataclass(frozen=True)

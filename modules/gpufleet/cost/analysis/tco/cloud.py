@@ -123,11 +123,11 @@ def find_alternatives(
 
 def _machines_with_cards(rack: RackCost) -> list[str]:
     """Return the cloud machines with complete cards of the rack's model."""
-    from gpufleet.catalog import table
+    from gpufleet.catalog import data_file
 
     return sorted(
         name
-        for (cloud, name), machine in table.load_machines().items()
+        for (cloud, name), machine in data_file.load_machines().items()
         if cloud != "onprem" and any(_is_same_card(rack, card) for card in machine.accelerators)
     )
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.sizing.legality.rule import PlacementCase, rule
+from gpufleet.sizing.placement_rules.rule import PLACEMENT_RULES, PlacementCase
 
 
-@rule(
+@PLACEMENT_RULES.rule(
     "nodes-power-of-two",
     reason="distributed-llama runs on 1, 2, 4 ... 2^n nodes, at most as many as the model has KV heads",
     source="b4rtaz/distributed-llama README, known limitations; issue 70",
+    is_blocking=False,
 )
 def check_power_of_two_nodes(case: PlacementCase) -> Iterator[str]:
     used, requested, kv_heads = case.layout.devices, case.devices, case.workload.model.kv_heads
@@ -21,10 +22,11 @@ def check_power_of_two_nodes(case: PlacementCase) -> Iterator[str]:
         )
 
 
-@rule(
+@PLACEMENT_RULES.rule(
     "partly-used-nodes",
     reason="a cloud's machine is rented with all its devices",
     source="catalog/data/machines.csv, column accelerator_count",
+    is_blocking=False,
 )
 def check_partly_used_nodes(case: PlacementCase) -> Iterator[str]:
     per_node = case.hardware.devices_per_node
@@ -34,11 +36,10 @@ def check_partly_used_nodes(case: PlacementCase) -> Iterator[str]:
         yield f"{used} devices take {nodes} {case.hardware.name} of {per_node} devices each: all of them are paid for"
 
 
-@rule(
+@PLACEMENT_RULES.rule(
     "too-many-devices",
     reason="a rack or a stack's workstations have a fixed number of devices",
     source="the rack's file in inventory/, or the stack's workstations",
-    is_blocking=True,
 )
 def check_node_limit(case: PlacementCase) -> Iterator[str]:
     limit = case.hardware.node_limit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gpufleet.sizing.legality.rule import PlacementCase, rule
+from gpufleet.sizing.placement_rules.rule import PLACEMENT_RULES, PlacementCase
 
 BF16_FROM = 8.0  # CUDA compute capability
 FP8_FROM = 8.9
@@ -19,10 +19,11 @@ def _compute_capability(case: PlacementCase) -> float | None:
     return float(match[1]) if match else None
 
 
-@rule(
+@PLACEMENT_RULES.rule(
     "no-bf16",
     reason="bfloat16 needs compute capability 8.0 (Ampere): T4 and V100 have fp16 only",
     source="vllm-project/vllm issues 1157 and 946",
+    is_blocking=False,
 )
 def check_bf16(case: PlacementCase) -> Iterator[str]:
     capability = _compute_capability(case)
@@ -30,10 +31,11 @@ def check_bf16(case: PlacementCase) -> Iterator[str]:
         yield f"{case.hardware.accelerator.name} (compute capability {capability:g}) has no bf16: use f16 instead"
 
 
-@rule(
+@PLACEMENT_RULES.rule(
     "fp8-weights-only",
     reason="fp8 arithmetic needs compute capability 8.9 (Ada, Hopper): older cards unpack fp8 weights to 16 bits",
     source="vLLM documentation, FP8 W8A8 (v0.32.0): W8A16 with Marlin kernels from compute capability 7.5 on",
+    is_blocking=False,
 )
 def check_fp8_arithmetic(case: PlacementCase) -> Iterator[str]:
     capability = _compute_capability(case)
@@ -46,10 +48,11 @@ def check_fp8_arithmetic(case: PlacementCase) -> Iterator[str]:
         yield f"{name} (compute capability {capability:g}) has no fp8, not for weights either"
 
 
-@rule(
+@PLACEMENT_RULES.rule(
     "no-fp8",
     reason="without an fp8 rate the accelerator computes in another format",
     source="accelerators.csv, column fp8_tflops_dense",
+    is_blocking=False,
 )
 def check_fp8_rate(case: PlacementCase) -> Iterator[str]:
     accelerator = case.hardware.accelerator
@@ -61,10 +64,11 @@ def check_fp8_rate(case: PlacementCase) -> Iterator[str]:
         yield f"no fp8 rate of {accelerator.name} is known: its 16-bit rate is used"
 
 
-@rule(
+@PLACEMENT_RULES.rule(
     "no-fp4",
     reason="4-bit floats are arithmetic on Blackwell and MI350 only: elsewhere weights are unpacked",
     source="accelerators.csv, column fp4_tflops_dense",
+    is_blocking=False,
 )
 def check_fp4(case: PlacementCase) -> Iterator[str]:
     capability = _compute_capability(case)

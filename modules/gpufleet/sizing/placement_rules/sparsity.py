@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpufleet.sizing.data_file import load_rows
-from gpufleet.sizing.legality.rule import PlacementCase, rule
+from gpufleet.sizing.placement_rules.rule import PLACEMENT_RULES, PlacementCase
 
 
-@rule(
+@PLACEMENT_RULES.rule(
     "sparse-headline",
     reason="vendors print rates with structured sparsity, which models do not have: dense rates are counted",
     source="sizing/data/sparse.csv",
+    is_blocking=False,
 )
 def check_sparse_headline(case: PlacementCase) -> Iterator[str]:
     accelerator = case.hardware.accelerator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.sizing.legality.rule import PlacementCase, rule
+from gpufleet.sizing.placement_rules.rule import PLACEMENT_RULES, PlacementCase
 
 SLOW_GB_S = 12.5  # assumption, 100 Gbit/s: the slowest fabric that is common for distributed training
 
@@ -13,20 +13,22 @@ def _has_several_devices_per_node(case: PlacementCase) -> bool:
     return min(case.layout.devices, case.hardware.devices_per_node) > 1
 
 
-@rule(
+@PLACEMENT_RULES.rule(
     "no-peer-access",
     reason="stock GeForce drivers do not let cards read each other's memory: traffic goes through the host",
     source="NVIDIA/nccl issue 1127; tinygrad/open-gpu-kernel-modules issues 17 and 28",
+    is_blocking=False,
 )
 def check_peer_access(case: PlacementCase) -> Iterator[str]:
     if not case.hardware.peer_access and _has_several_devices_per_node(case) and not case.hardware.unified:
         yield f"{case.hardware.accelerator.name} cards have no peer access: their traffic goes through the host"
 
 
-@rule(
+@PLACEMENT_RULES.rule(
     "no-nvlink",
     reason="Ada and later GeForce and workstation cards have no NVLink; NVLink never merges memories",
     source="tweaktown.com, 2022-09-25, on Ada without NVLink; accelerators.csv, column link",
+    is_blocking=False,
 )
 def check_nvlink(case: PlacementCase) -> Iterator[str]:
     accelerator = case.hardware.accelerator
@@ -36,10 +38,11 @@ def check_nvlink(case: PlacementCase) -> Iterator[str]:
         yield f"{accelerator.name} has no NVLink: {case.layout.devices} cards communicate over {link}"
 
 
-@rule(
+@PLACEMENT_RULES.rule(
     "slow-link-tensor",
     reason="tensor parallelism exchanges every layer's result twice: a slow link then is the limit",
     source="docs.vllm.ai distributed serving (v0.8.3): tensor parallel within a node, pipeline parallel between nodes",
+    is_blocking=False,
 )
 def check_tensor_parallel_network(case: PlacementCase) -> Iterator[str]:
     spans_nodes = case.layout.tensor > case.hardware.devices_per_node
@@ -48,10 +51,11 @@ def check_tensor_parallel_network(case: PlacementCase) -> Iterator[str]:
         yield f"tensor parallelism over {case.layout.nodes} nodes joined with {gbit:g} Gbit/s: the network is the limit"
 
 
-@rule(
+@PLACEMENT_RULES.rule(
     "slow-link-training",
     reason="training sums gradients over all nodes at every step",
     source="stas00/ml-engineering network/README.md, why inter-node network speed is of importance",
+    is_blocking=False,
 )
 def check_training_network(case: PlacementCase) -> Iterator[str]:
     is_slow = case.hardware.network_gb_s * case.hardware.devices_per_node < SLOW_GB_S

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.sizing.legality.rule import PlacementCase, rule
 from gpufleet.sizing.model_engine import is_supported_on
+from gpufleet.sizing.placement_rules.rule import PLACEMENT_RULES, PlacementCase
 
 
-@rule(
+@PLACEMENT_RULES.rule(
     "engine-backend",
     reason="an engine runs on the software stacks that it is written for",
     source="sizing/data/engines.csv and catalog/data/accelerators.csv, columns stacks",
-    is_blocking=True,
 )
 def check_engine_backend(case: PlacementCase) -> Iterator[str]:
     accelerator = case.hardware.accelerator
@@ -27,11 +26,10 @@ def check_engine_backend(case: PlacementCase) -> Iterator[str]:
     yield f"{case.engine.name} runs on {runs}; {accelerator.name} has {has}{extra} ({case.engine.source})"
 
 
-@rule(
+@PLACEMENT_RULES.rule(
     "engine-task",
     reason="engines that serve do not train, and the reverse",
     source="sizing/data/engines.csv, column tasks",
-    is_blocking=True,
 )
 def check_engine_task(case: PlacementCase) -> Iterator[str]:
     kind = "training" if case.workload.is_training else "inference"
@@ -39,10 +37,11 @@ def check_engine_task(case: PlacementCase) -> Iterator[str]:
         yield f"{case.engine.name} is for {', '.join(sorted(case.engine.tasks))}, not for {kind}"
 
 
-@rule(
+@PLACEMENT_RULES.rule(
     "engine-format",
     reason="GGUF is llama.cpp's format; few other engines read it",
     source="docs.vllm.ai supported hardware for quantization (v0.9.2): GGUF on NVIDIA and AMD only",
+    is_blocking=False,
 )
 def check_engine_format(case: PlacementCase) -> Iterator[str]:
     gguf = case.workload.precision.startswith(("q2_", "q3_", "q4_", "q5_", "q6_", "q8_", "iq"))

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from gpufleet.boundary import CsvRow, packaged_rows, packaged_yaml
+from gpufleet.rule import Rule
 
 Row = CsvRow
 
@@ -197,9 +198,13 @@ def load_systems() -> Mapping[str, Any]:
     return load_document("systems.yaml")
 
 
-def load_rules() -> Mapping[str, Mapping[str, str]]:
-    """Return the message, source and remedy of every rule by code."""
-    return load_document("rules.yaml")
+@cache
+def load_rules() -> dict[str, Rule]:
+    """Return every rule by its code; the source is the id of a row in ``sources.csv``."""
+    return {
+        code: Rule(code, entry["message"], entry["source"], entry.get("remedy", ""), "remedy" in entry)
+        for code, entry in load_document("rules.yaml").items()
+    }
 
 
 def _build_card(row: Row) -> Card:

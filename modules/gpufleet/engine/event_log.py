@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpufleet.boundary import ENGINE_DOCUMENT, NotJsonError, decode_json_lines
-from gpufleet.engine.document import UNEXPECTED, name_source_in_errors
+from gpufleet.engine.engine_json import UNEXPECTED, name_source_in_errors
 from gpufleet.engine.preview import Step, check_diagnostics
 from gpufleet.engine.state import parse_resource
 from gpufleet.errors import InputError

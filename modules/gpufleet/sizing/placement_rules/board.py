@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.sizing.legality.rule import PlacementCase, rule
+from gpufleet.sizing.placement_rules.rule import PLACEMENT_RULES, PlacementCase
 
 
-@rule(
+@PLACEMENT_RULES.rule(
     "no-rocm",
     reason="gfx803 (Polaris) is in no current ROCm table: Vulkan is what still runs on it",
     source="rocm.docs.amd.com gpu-specs: architectures listed; accelerators.csv row Radeon RX 460",
+    is_blocking=False,
 )
 def check_unsupported_gfx803(case: PlacementCase) -> Iterator[str]:
     accelerator = case.hardware.accelerator
@@ -19,10 +20,11 @@ def check_unsupported_gfx803(case: PlacementCase) -> Iterator[str]:
         yield f"{name} is no longer supported by ROCm: only engines with Vulkan run on it"
 
 
-@rule(
+@PLACEMENT_RULES.rule(
     "board-without-gpu",
     reason="the graphics core of a Raspberry Pi is of no use for language models: its processor computes",
     source="accelerators.csv row Compute Module 5 / Pi 5",
+    is_blocking=False,
 )
 def check_cpu_only_training(case: PlacementCase) -> Iterator[str]:
     accelerator = case.hardware.accelerator

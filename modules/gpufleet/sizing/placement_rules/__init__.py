@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpufleet.sizing.hardware import Hardware, ParallelLayout
-from gpufleet.sizing.legality import (  # noqa: F401 - importing a module registers its rules in RULES
+from gpufleet.sizing.model_engine import choose_engine
+from gpufleet.sizing.placement_rules import (  # noqa: F401 - importing a module registers its rules in RULES
     attention_heads,
     backend,
     board,
@@ -22,12 +23,11 @@ from gpufleet.sizing.legality import (  # noqa: F401 - importing a module regist
     sparsity,
     training_step,
 )
-from gpufleet.sizing.legality.rule import RULES, PlacementCase, Rule
-from gpufleet.sizing.model_engine import choose_engine
+from gpufleet.sizing.placement_rules.rule import PLACEMENT_RULES, RULES, PlacementCase
 from gpufleet.sizing.plan_warning import PlanWarning
 from gpufleet.sizing.workload import Workload
 
-__all__ = ["RULES", "PlacementCase", "Rule", "check_placement", "is_blocked"]
+__all__ = ["RULES", "PlacementCase", "check_placement", "is_blocked"]
 
 
 def check_placement(
@@ -46,16 +46,15 @@ def check_placement(
         total_devices=total_devices,
     )
     return [
-        PlanWarning(rule.code, text, rule.source, rule.is_blocking)
-        for rule in RULES.values()
-        for text in rule.check(case)
+        PlanWarning(rule.id, message, rule.source, rule.is_blocking)
+        for rule, message in PLACEMENT_RULES.find_violations(case)
     ]
 
 
 def is_blocked(workload: Workload, hardware: Hardware, devices: int, layout: ParallelLayout) -> bool:
     """Return whether a blocking rule forbids the placement."""
     case = _build_case(workload, hardware, devices, layout)
-    return any(True for rule in RULES.values() if rule.is_blocking for _ in rule.check(case))
+    return any(True for _ in PLACEMENT_RULES.find_violations(case, only_blocking=True))
 
 
 def _build_case(

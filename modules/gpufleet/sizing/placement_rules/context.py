@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.sizing.legality.rule import PlacementCase, rule
+from gpufleet.sizing.placement_rules.rule import PLACEMENT_RULES, PlacementCase
 
 
-@rule(
+@PLACEMENT_RULES.rule(
     "context-beyond-model",
     reason="positions beyond the trained maximum give noise unless the model is extended",
     source="max_position_embeddings of the model's config.json",
+    is_blocking=False,
 )
 def check_model_context(case: PlacementCase) -> Iterator[str]:
     model = case.workload.model

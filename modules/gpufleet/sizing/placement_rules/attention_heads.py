@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.sizing.legality.rule import PlacementCase, rule
+from gpufleet.sizing.placement_rules.rule import PLACEMENT_RULES, PlacementCase
 from gpufleet.sizing.tensor_parallel import can_split_heads, tensor_parallel_sizes
 
 
-@rule(
+@PLACEMENT_RULES.rule(
     "heads-divide",
     reason="tensor parallelism divides the model by complete attention heads",
     source="vllm-project/vllm issues 2652, 596, 11797: heads must be divisible by the tensor-parallel size",
+    is_blocking=False,
 )
 def check_head_divisibility(case: PlacementCase) -> Iterator[str]:
     devices = min(case.devices, case.hardware.devices_per_node)
@@ -30,10 +31,11 @@ def check_head_divisibility(case: PlacementCase) -> Iterator[str]:
     )
 
 
-@rule(
+@PLACEMENT_RULES.rule(
     "kv-heads-replicated",
     reason="with more tensor-parallel devices than KV heads, each device stores a full copy of a head",
     source="vllm/config/model.py, get_num_kv_heads: KV heads are replicated so that each GPU has at least one",
+    is_blocking=False,
 )
 def check_kv_head_replication(case: PlacementCase) -> Iterator[str]:
     model, tensor = case.workload.model, case.layout.tensor

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.sizing.legality.rule import PlacementCase, rule
+from gpufleet.sizing.placement_rules.rule import PLACEMENT_RULES, PlacementCase
 
 MAX_STEP_TOKENS = 16 * 1024**2  # tokens
 
 
-@rule(
+@PLACEMENT_RULES.rule(
     "devices-idle",
     reason="a slow network or an indivisible number can make more devices slower than fewer",
     source="sizing's estimate of the communication of layouts",
+    is_blocking=False,
 )
 def check_idle_devices(case: PlacementCase) -> Iterator[str]:
     used = case.layout.devices
@@ -20,11 +21,12 @@ def check_idle_devices(case: PlacementCase) -> Iterator[str]:
         yield f"the fastest layout uses {used} of {case.devices} devices; {case.devices - used} are idle"
 
 
-@rule(
+@PLACEMENT_RULES.rule(
     "global-batch-large",
     reason="beyond some batch size, more tokens per step help less: large pre-training runs limit the batch",
     source="Llama 3.1 405B: 16 M tokens a step on 8,192 and 16,384 GPUs (P. Balaji, SC24 slide, as noted at "
     "glennklockwood.com/garden/llama-3.1, read 2026-11-21)",
+    is_blocking=False,
 )
 def check_global_batch(case: PlacementCase) -> Iterator[str]:
     work, layout = case.workload, case.layout

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.sizing.legality.rule import PlacementCase, rule
+from gpufleet.sizing.placement_rules.rule import PLACEMENT_RULES, PlacementCase
 
 
-@rule(
+@PLACEMENT_RULES.rule(
     "summed-memory",
     reason="memory of several nodes is a sum of parts: no device reads another's at memory speed",
     source="10 CM5 (160 GB) ran Llama 70B at 0.85 tok/s, one M3 Ultra at 14.1 (geerlingguy, sizing/data/measured.csv)",
+    is_blocking=False,
 )
 def check_summed_memory(case: PlacementCase) -> Iterator[str]:
     accelerator, nodes = case.hardware.accelerator, case.layout.nodes
@@ -23,10 +24,11 @@ def check_summed_memory(case: PlacementCase) -> Iterator[str]:
         )
 
 
-@rule(
+@PLACEMENT_RULES.rule(
     "memory-not-merged",
     reason="the memories of several cards are not merged, even with NVLink: what is not sharded is stored on each",
     source="hiyouga/LLaMA-Factory issue 4559 (4 x 24 GB taken for 96 GB)",
+    is_blocking=False,
 )
 def check_unsharded_copies(case: PlacementCase) -> Iterator[str]:
     training = case.workload.training
