@@ -10,9 +10,9 @@ import pytest
 
 from gpufleet import fleet
 from gpufleet.errors import InputError
-from gpufleet.nodes import Registry, inventory_model, rack_report
-from gpufleet.nodes.blueprint import host_vars
-from gpufleet.nodes.inventory import assemble_inventory, blueprint_lookup
+from gpufleet.nodes import Registry, build_rack_report, inventory_model
+from gpufleet.nodes.blueprint import host_variables
+from gpufleet.nodes.inventory import assemble_inventory, make_blueprint_lookup
 from gpufleet.nodes.template_vars import main
 
 STACK = """\
@@ -58,7 +58,7 @@ def variables(project):
     return inventory_model(project, f"sqlite:///{project / 'none.db'}", rehearsal="lab").hosts[0].vars
 
 
-def test_software_is_what_the_driver_plan_reads(variables):
+def test_software_variables_can_be_read_by_the_driver_plan(variables):
     assert variables["gpufleet_software"] == {
         "driver": {"vendor": "nvidia", "branch": "580"},
         "cuda": "13.0",
@@ -69,7 +69,7 @@ def test_software_is_what_the_driver_plan_reads(variables):
     }
 
 
-def test_hardware_is_what_the_base_roles_read(variables):
+def test_hardware_variables_can_be_read_by_the_base_roles(variables):
     assert variables["gpufleet_hardware"] == {
         "storage": {"layout": "single", "mount": "/scratch", "filesystem": "ext4"},
         "hugepages": {"size": "1G", "count": 4},
@@ -77,59 +77,59 @@ def test_hardware_is_what_the_base_roles_read(variables):
     }
 
 
-def test_application_reads_back_as_it_was_declared(project, variables):
-    declared = fleet.load("lab", project).resolve_blueprint("serve").application
+def test_application_variables_match_the_declaration(project, variables):
+    declared = fleet.load_fleet("lab", project).resolve_blueprint("serve").application
     assert fleet.Application.model_validate(variables["gpufleet_application"]) == declared
 
 
-def test_open_ports_leave_out_what_only_the_node_reaches(variables):
+def test_open_ports_exclude_local_ports(variables):
     assert [(port["ports"], port["protocol"]) for port in variables["gpufleet_open_ports"]] == [
         (["8000"], "tcp"),
         (["53"], "udp"),
     ]
 
 
-def test_only_choices_that_were_made_become_variables():
-    assert set(host_vars(fleet.Blueprint())) == {"gpufleet_software"}
+def test_only_declared_choices_become_variables():
+    assert set(host_variables(fleet.Blueprint())) == {"gpufleet_software"}
     built = fleet.Blueprint(
         software=fleet.SoftwareProfile(driver={"vendor": "nvidia", "module": "open"}, origin="vendor")
     )
-    software = host_vars(built)["gpufleet_software"]
+    software = host_variables(built)["gpufleet_software"]
     assert (software["driver"]["module"], software["origin"]) == ("open", "vendor")
 
 
-def test_a_cloud_s_slug_of_the_stack_is_its_name_too(project, registry, lab):
+def test_stack_slug_of_a_cloud_node_finds_its_template(project, registry, lab):
     registry.report(lab.rack(lab.blade(1)))
     (node,) = registry.list()
     cloud = replace(node, stack="LAB", template="serve")
     assert (
         "gpufleet_application"
-        in assemble_inventory([cloud], [], plans=blueprint_lookup(project)).hosts[0].vars
+        in assemble_inventory([cloud], [], plans=make_blueprint_lookup(project)).hosts[0].vars
     )
 
 
-def test_an_undeclared_template_is_reported_by_name(project, registry, lab):
+def test_undeclared_template_is_reported_by_name(project, registry, lab):
     registry.report(lab.rack(lab.blade(1)))
     (node,) = registry.list()
     for stack, template in (("lab", "gone"), ("other", "serve")):
         shown = assemble_inventory(
-            [replace(node, stack=stack, template=template)], [], plans=blueprint_lookup(project)
+            [replace(node, stack=stack, template=template)], [], plans=make_blueprint_lookup(project)
         )
         assert f"nothing follows from them: blade01 ({template})" in shown.notes[0]
         assert "gpufleet_software" not in shown.hosts[0].vars
 
 
-def test_a_broken_stack_of_a_node_stops_the_inventory(project):
+def test_invalid_stack_of_a_node_stops_the_inventory(project):
     url = f"sqlite:///{project / 'r.db'}"
     with Registry(url) as registry:
-        (use,) = fleet.load("lab", project).racks
-        registry.report(rack_report(use.rack, datetime.now(UTC), "lab", use.template))
+        (use,) = fleet.load_fleet("lab", project).racks
+        registry.apply_report(build_rack_report(use.rack, datetime.now(UTC), "lab", use.template))
     (project / "stacks/Pulumi.lab.yaml").write_text(STACK.replace("owner: ml", "ownr: ml"))
     with pytest.raises(InputError, match="did you mean 'owner'"):
         inventory_model(project, url)
 
 
-def test_a_template_s_variables_are_printed_for_an_image(repo_root, monkeypatch, capsys):
+def test_variables_of_a_template_are_printed_for_an_image(repo_root, monkeypatch, capsys):
     monkeypatch.chdir(repo_root)
     assert main(["production", "trainer"]) == 0
     variables = json.loads(capsys.readouterr().out)
@@ -139,7 +139,7 @@ def test_a_template_s_variables_are_printed_for_an_image(repo_root, monkeypatch,
 @pytest.mark.parametrize(
     ("arguments", "message"), [(["production", "x"], "no template 'x'"), ([], "give a stack")]
 )
-def test_a_template_that_is_not_there_is_one_line(repo_root, monkeypatch, capsys, arguments, message):
+def test_missing_template_is_reported_in_one_line(repo_root, monkeypatch, capsys, arguments, message):
     monkeypatch.chdir(repo_root)
     assert main(arguments) == 2
     assert message in capsys.readouterr().err

@@ -14,7 +14,7 @@ def hold_kinds(registry, node):
     return [hold.kind for hold in registry.get(node).holds]
 
 
-def test_one_serial_in_two_slots_is_surfaced_and_changes_nothing(registry, lab):
+def test_one_serial_in_two_slots_is_a_conflict_and_changes_nothing(registry, lab):
     registry.report(lab.rack(lab.blade(1, serial="AAAA1111"), lab.blade(2)))
     outcome = registry.observe(seen("AAAA1111", 2, 1, lab))
     assert [one.kind for one in outcome.conflicts] == ["identity"]
@@ -22,7 +22,7 @@ def test_one_serial_in_two_slots_is_surfaced_and_changes_nothing(registry, lab):
     assert hold_kinds(registry, "blade01") == hold_kinds(registry, "blade02") == ["drift"]
 
 
-def test_one_report_with_a_serial_twice_is_surfaced(registry, lab):
+def test_duplicate_serial_in_one_report_is_a_conflict(registry, lab):
     registry.report(lab.rack(lab.blade(1), lab.blade(2)))
     outcome = registry.report(
         lab.rack(lab.blade(1, at=1, serial="AAAA1111"), lab.blade(2, at=1, serial="AAAA1111"), at=1)
@@ -32,7 +32,7 @@ def test_one_report_with_a_serial_twice_is_surfaced(registry, lab):
     assert {node.serial for node in registry.list()} == {None}
 
 
-def test_a_changed_board_is_surfaced_not_overwritten(registry, lab):
+def test_changed_board_is_a_conflict_and_not_overwritten(registry, lab):
     registry.report(lab.rack(lab.blade(1, serial="AAAA1111")))
     outcome = registry.observe(seen("BBBB2222", 1, 1, lab))
     assert [one.kind for one in outcome.conflicts] == ["serial_changed"]
@@ -40,7 +40,7 @@ def test_a_changed_board_is_surfaced_not_overwritten(registry, lab):
     assert "observed.arch" not in {value.key for value in registry.values("blade01")}
 
 
-def test_placeholders_never_conflict(registry, lab):
+def test_placeholder_serials_never_conflict(registry, lab):
     registry.report(lab.rack(lab.blade(1), lab.blade(2)))
     for slot in (1, 2):
         assert registry.observe(seen("To be filled by O.E.M.", slot, 1, lab)).conflicts == []
@@ -52,14 +52,14 @@ def instance(name, number, at, lab, source="pulumi:dev"):
     return Observation(source, name, who, declared={"kind": "cloud_vm"}, observed_at=lab.minutes(at))
 
 
-def test_a_name_with_two_ids_is_surfaced(registry, lab):
+def test_name_with_two_instance_ids_is_a_conflict(registry, lab):
     registry.observe(instance("gpu-1", 1, 0, lab))
     outcome = registry.observe(instance("gpu-1", 2, 1, lab, "pulumi:copy"))
     assert [one.kind for one in outcome.conflicts] == ["name"]
     assert len(registry.list()) == 2
 
 
-def test_a_replaced_instance_is_a_new_node_without_conflict(registry, lab):
+def test_replaced_instance_is_a_new_node_without_conflict(registry, lab):
     from gpufleet.nodes import SourceReport
 
     registry.report(SourceReport("pulumi:dev", lab.minutes(0), [instance("gpu-1", 1, 0, lab)]))
@@ -70,7 +70,7 @@ def test_a_replaced_instance_is_a_new_node_without_conflict(registry, lab):
     assert registry.get(old).is_missing
 
 
-def test_a_conflict_sets_one_hold_and_a_clean_report_closes_it(registry, lab):
+def test_conflict_sets_one_hold_and_a_clean_report_releases_it(registry, lab):
     bad = lab.blade(1, at=1, serial="AAAA1111"), lab.blade(2, at=1, serial="AAAA1111")
     registry.report(lab.rack(lab.blade(1), lab.blade(2)))
     registry.report(lab.rack(*bad, at=1))

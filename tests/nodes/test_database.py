@@ -9,7 +9,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import text
 
 from gpufleet.nodes import Registry
-from gpufleet.nodes.database import HEAD, exists
+from gpufleet.nodes.database import HEAD, database_exists
 from gpufleet.nodes.schema import metadata
 
 WRITER = """
@@ -24,7 +24,7 @@ with Registry(url) as registry:
 """
 
 
-def test_migrations_build_the_schema_that_the_code_declares(registry):
+def test_migrations_build_the_declared_schema(registry):
     with registry._reading() as connection:
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
 
@@ -35,24 +35,24 @@ def test_head_is_the_newest_migration():
     assert ScriptDirectory(package.__path__[0]).get_current_head() == HEAD
 
 
-def test_an_older_registry_is_brought_up_to_date(empty_url):
+def test_older_registry_is_migrated(empty_url):
     Registry(empty_url).close()
     with Registry(empty_url) as registry, registry._reading() as connection:
         assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar() == HEAD
 
 
-def test_two_writers_of_a_new_registry_lose_nothing(empty_url):
+def test_concurrent_writers_of_a_new_registry_lose_nothing(empty_url):
     started = [subprocess.Popen([sys.executable, "-c", WRITER, empty_url, me]) for me in ("a", "b")]
     assert [process.wait(timeout=120) for process in started] == [0, 0]
     with Registry(empty_url) as registry:
-        nodes = registry.list()
+        nodes = registry.list_nodes()
         assert [node.name for node in nodes] == [f"blade{n:02}" for n in range(5)]
         assert all(len(node.sources) == 2 for node in nodes)
-        holds = [change.reason for change in registry.history("blade00") if change.event == "hold"]
+        holds = [change.reason for change in registry.list_history("blade00") if change.event == "hold"]
         assert sorted(holds) == ["cost: a 0", "cost: b 0"]
 
 
-def test_two_movers_of_one_node_cannot_both_win(registry, lab, url):
+def test_concurrent_moves_of_one_node_cannot_both_succeed(registry, lab, url):
     registry.report(lab.rack(lab.blade(1)))
     code = (
         "import sys; from gpufleet.nodes import Registry\n"
@@ -65,7 +65,7 @@ def test_two_movers_of_one_node_cannot_both_win(registry, lab, url):
     assert lab.events(registry, "blade01", "state") == ["expected>discovered"]
 
 
-def test_looking_for_a_registry_makes_none(tmp_path):
+def test_opening_a_missing_registry_for_reading_creates_none(tmp_path):
     path = tmp_path / "no" / "registry.db"
-    assert not exists(f"sqlite:///{path}")
+    assert not database_exists(f"sqlite:///{path}")
     assert not path.parent.exists()

@@ -22,11 +22,11 @@ def node(registry, lab):
     return registry.get("blade01")
 
 
-def test_the_table_has_a_column_for_every_field():
+def test_registry_table_has_a_column_for_every_field():
     assert set(schema.node.c.keys()) == FIELDS - RELATED | REVISIONS
 
 
-def test_every_field_that_sources_give_has_a_rule_for_merging():
+def test_every_reported_field_has_a_merge_rule():
     derived = {name for name in FIELDS if name.startswith(("state", "reachable"))}
     assert set(merge.FIELDS) == FIELDS - RELATED - derived - {"id", "attempt", "verdict"}
 
@@ -36,7 +36,7 @@ def test_show_prints_every_field(node):
     assert FIELDS - shown.keys() == {"stack", "attempt", "verdict"}  # among its values; in burnin report
 
 
-def test_identifiers_among_the_fields_are_checked():
+def test_identifier_fields_are_checked():
     text = {"name", "usd_per_hour", "accelerators"}
     assert set(merge.FIELDS) - text <= set(IDENTIFIER_KINDS)
 

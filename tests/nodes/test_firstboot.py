@@ -33,14 +33,14 @@ def rack(machine="Compute Blade CM4 8GB", nodes="blade[01-02]", network=True, **
 
 
 def export(one, key=HOST):
-    return first_boot.export(one, one.nodes, [KEY], lambda _node: key)
+    return first_boot.build_first_boot_files(one, one.nodes, [KEY], lambda _node: key)
 
 
 def read(text):
     return YAML(typ="safe").load(text)
 
 
-def test_a_node_gets_its_name_its_address_and_its_keys():
+def test_node_gets_its_name_address_and_keys():
     seed = export(rack(gateway="10.9.0.1", dns=["10.9.0.1"])).seeds[1]
     user, network = read(seed.files["user-data"]), read(seed.files["network-config"])
     assert seed.files["user-data"].startswith("#cloud-config\n")
@@ -60,7 +60,7 @@ def test_a_node_gets_its_name_its_address_and_its_keys():
     ("family", "interface", "more"),
     [("raspios", "eth0", {"enable_ssh": True}), ("ubuntu", "eth0", {}), ("debian", "end0", {})],
 )
-def test_each_family_of_images_gets_its_own_network_name_and_keys(family, interface, more):
+def test_each_image_family_gets_its_network_name_and_keys(family, interface, more):
     image = {"url": "https://example.org/image.img.xz", "sha256": "a" * 64, "family": family}
     seed = export(rack(image=image)).seeds[0]
     user = read(seed.files["user-data"])
@@ -78,29 +78,29 @@ def test_each_family_of_images_gets_its_own_network_name_and_keys(family, interf
         ({"search": ["lab.example.org", "two words"]}, "a domain like lab.example.org"),
     ],
 )
-def test_what_could_never_work_is_refused(boot, message):
+def test_contradictory_boot_settings_are_refused(boot, message):
     with pytest.raises(ValidationError, match=message):
         rack(**boot)
 
 
-def test_another_login_than_root_works_by_sudo_and_root_stays_out():
+def test_other_login_than_root_uses_sudo_and_root_cannot_log_in():
     user = read(export(rack(user="ops")).seeds[0].files["user-data"])
     assert user["disable_root"] is True
     assert user["users"][0]["sudo"] == "ALL=(ALL) NOPASSWD:ALL"
 
 
-def test_a_known_mac_names_the_link():
+def test_known_mac_address_selects_the_link():
     one = rack(nodes=[{"name": "blade01", "mac": "2c:cf:67:00:00:07"}])
     link = read(export(one).seeds[0].files["network-config"])["ethernets"]["eth0"]
     assert (link["match"], link["set-name"]) == ({"macaddress": "2c:cf:67:00:00:07"}, "eth0")
 
 
-def test_a_rack_without_a_network_asks_dhcp():
+def test_rack_without_a_network_uses_dhcp():
     link = read(export(rack(network=False)).seeds[0].files["network-config"])["ethernets"]["eth0"]
     assert link == {"dhcp4": True, "dhcp6": False}
 
 
-def test_the_host_key_is_known_before_the_node_is_and_its_copy_goes():
+def test_host_key_is_generated_before_the_first_boot_and_its_copy_removed():
     exported = export(rack())
     user = read(exported.seeds[0].files["user-data"])
     assert user["ssh_keys"] == {"ed25519_private": "PRIVATE", "ed25519_public": f"{HOST.public}\n"}
@@ -109,7 +109,7 @@ def test_the_host_key_is_known_before_the_node_is_and_its_copy_goes():
     assert "PRIVATE" not in repr(HOST) + exported.files()["manifest.json"] + exported.files()["known_hosts"]
 
 
-def test_a_key_of_the_nodes_own_is_shown_on_its_console_only():
+def test_host_key_generated_on_the_node_is_printed_on_its_console_only():
     exported = export(rack(host_keys="console"), key=None)
     user = read(exported.seeds[0].files["user-data"])
     assert user["ssh"] == {"emit_keys_to_console": True}
@@ -117,7 +117,7 @@ def test_a_key_of_the_nodes_own_is_shown_on_its_console_only():
     assert "known_hosts" not in exported.files()
 
 
-def test_whatever_changes_makes_a_new_first_boot():
+def test_any_change_gives_a_new_instance_id():
     before, after = export(rack()).seeds[0], export(rack(timezone="Europe/Berlin")).seeds[0]
     assert before.instance_id != after.instance_id
     assert export(rack()).seeds[0].instance_id == before.instance_id
@@ -131,12 +131,12 @@ def test_whatever_changes_makes_a_new_first_boot():
     [(["nvme", "sd", "usb", "restart"], "0xf416"), (["nvme", "usb", "restart"], "0xf46"),
      (["sd", "network", "restart"], "0xf21"), (["usb", "sd", "restart"], "0xf14"), (["network", "restart"], "0xf2")],
 )  # fmt: skip
-def test_boot_orders_are_those_of_the_documentation(order, digits):
+def test_boot_orders_match_the_documentation(order, digits):
     """raspberrypi/documentation: eeprom-bootloader.adoc, pcie.adoc (0xf416), cm-bootloader.adoc (0xf2)."""
-    assert first_boot.boot_order(order) == digits
+    assert first_boot.encode_boot_order(order) == digits
 
 
-def test_boot_conf_has_reasons_and_stays_within_its_limit():
+def test_boot_conf_states_reasons_and_respects_its_size_limit():
     text = export(rack()).seeds[0].files["boot.conf"]
     assert "BOOT_ORDER=0xf416\n" in text
     assert "#   6 NVMe drive on PCIe (CM4 CM5 Pi 5)\n" in text
@@ -156,13 +156,13 @@ def test_boot_conf_has_reasons_and_stays_within_its_limit():
          "no document of the maker"),
     ],
 )  # fmt: skip
-def test_config_txt_has_what_the_board_supports_and_notes_the_rest(machine, boot, lines, note):
+def test_config_txt_has_supported_settings_and_notes_the_others(machine, boot, lines, note):
     exported = export(rack(machine, **boot))
     assert exported.seeds[0].files["config.append.txt"].splitlines() == lines
     assert (note is None and not exported.notes) or note in exported.notes[0]
 
 
-def test_nothing_written_anywhere_touches_vfat():
+def test_no_exported_file_mentions_vfat():
     assert not [path for path, text in export(rack()).files().items() if "vfat" in text]
 
 
@@ -173,7 +173,7 @@ KNOWN = [{"name": "blade01", "serial": "10000000ABCD1234", "mac": "2c:cf:67:00:0
 @pytest.mark.parametrize(
     ("prefix", "folder", "digit"), [("serial", "abcd1234", 0), ("mac", "2c-cf-67-00-00-07", 2)]
 )
-def test_a_netboot_finds_its_folder_and_its_root(prefix, folder, digit):
+def test_netboot_files_name_boot_folder_and_root(prefix, folder, digit):
     boot = {**NETBOOT, "netboot": {"server": "10.9.0.2", "prefix": prefix}, "gateway": "10.9.0.1"}
     files = export(rack(nodes=KNOWN, **boot)).files()
     assert f"TFTP_PREFIX={digit}\n" in files["blade01/boot.conf"]
@@ -187,25 +187,25 @@ def test_a_netboot_finds_its_folder_and_its_root(prefix, folder, digit):
     assert files["netboot/exports"].startswith("/srv/nfs/blade01 10.9.0.11(rw,")
 
 
-def test_a_netboot_without_serial_or_network_is_refused():
+def test_netboot_without_serial_or_network_is_refused():
     with pytest.raises(InputError, match="blade01 has no serial, by which TFTP folders are named"):
         export(rack(**NETBOOT))
     with pytest.raises(InputError, match=r"inventory/r1.yaml: network: a network boot needs it"):
         export(rack(nodes=KNOWN, network=False, **NETBOOT))
 
 
-def test_a_machine_without_known_firmware_is_refused():
+def test_machine_without_known_firmware_is_refused():
     with pytest.raises(InputError, match="no boot firmware is known for 'GPU server'; known: CM4, CM5"):
         export(rack("GPU server"))
 
 
-def test_a_rack_without_the_section_says_where_it_is_shown():
+def test_rack_without_boot_section_is_refused_with_a_link_to_the_documentation():
     bare = rack().model_copy(update={"boot": None})
     with pytest.raises(InputError, match=r"inventory/r1.yaml: boot: is missing; say how .*commissioning.md"):
         export(bare)
 
 
-def test_the_script_that_forgets_keys_leaves_the_rest(tmp_path):
+def test_script_that_removes_keys_keeps_other_data(tmp_path):
     seed = tmp_path / "user-data"
     seed.write_text(export(rack()).seeds[0].files["user-data"])
     script = cloud_init.FORGET_KEYS.replace(

@@ -50,7 +50,7 @@ def event(host, report, reader=None, outcome="ok", **result):
 
 
 @pytest.mark.parametrize("bad", BAD_REPORTS.values(), ids=BAD_REPORTS)
-def test_a_bad_report_is_recorded_and_the_others_are_applied(registry, bad):
+def test_invalid_report_is_recorded_and_the_others_are_applied(registry, bad):
     applied = fold(registry, event("blade01", bad), event("blade02", GOOD))
     assert registry.get("blade02").state == "commissioning"
     assert registry.get("blade01").state == "expected"
@@ -74,7 +74,7 @@ def test_a_bad_report_is_recorded_and_the_others_are_applied(registry, bad):
     ],
     ids=str,
 )
-def test_a_strange_failure_is_one_bounded_line(registry, result):
+def test_malformed_failure_becomes_one_bounded_line(registry, result):
     applied = fold(registry, event("blade01", None, outcome="unreachable", **result), event("blade02", GOOD))
     assert applied.bad == []
     detail = registry.get("blade01").reachable_detail
@@ -95,7 +95,7 @@ def test_a_strange_failure_is_one_bounded_line(registry, result):
     ],
     ids=str,
 )
-def test_an_ill_formed_serial_never_enters_the_registry(registry, serial):
+def test_malformed_serial_never_enters_the_registry(registry, serial):
     applied = fold(registry, event("blade01", GOOD | {"facts": {"serial": serial, "arch": "aarch64"}}))
     assert registry.get("blade01").serial is None
     assert str(serial) not in [str(value.value) for value in registry.values("blade01")]
@@ -103,13 +103,13 @@ def test_an_ill_formed_serial_never_enters_the_registry(registry, serial):
     assert all(line.isprintable() for line in applied.bad)
 
 
-def test_the_node_is_the_inventory_s_host_whatever_the_report_names(registry):
+def test_report_applies_to_the_inventory_host_only(registry):
     fold(registry, event("blade01", GOOD | {"node": "blade02", "host": "blade02", "name": "blade02"}))
     assert registry.get("blade01").state == "commissioning"
     assert registry.get("blade02").state == "expected"
 
 
-def test_a_reason_without_an_end_is_cut_before_it_is_stored(registry):
+def test_endless_reason_is_truncated_before_it_is_stored(registry):
     report = {"event": "configure_failed", "facts": {"task": "t", "reason": "y" * 200_000}}
     fold(registry, event("blade01", report))
     (line,) = [change for change in registry.history("blade01") if change.event == "configure_failed"]
@@ -130,7 +130,7 @@ BAD_FILES = {
 
 
 @pytest.mark.parametrize("content", BAD_FILES.values(), ids=BAD_FILES)
-def test_a_bad_event_file_is_reported_and_the_others_are_applied(registry, tmp_path, content):
+def test_invalid_event_file_is_reported_and_the_others_are_applied(registry, tmp_path, content):
     folder = tmp_path / "artifacts" / "run1" / "job_events"
     folder.mkdir(parents=True)
     raw = (
@@ -150,7 +150,7 @@ def test_a_bad_event_file_is_reported_and_the_others_are_applied(registry, tmp_p
     assert apply(registry, read_artifacts(tmp_path / "artifacts")).repeated == 2
 
 
-def test_an_event_is_applied_completely_or_not_at_all(registry, monkeypatch):
+def test_event_is_applied_completely_or_not_at_all(registry, monkeypatch):
     from gpufleet.errors import EnvironmentFault
 
     def fail(*_args, **_kwargs):
@@ -164,6 +164,6 @@ def test_an_event_is_applied_completely_or_not_at_all(registry, monkeypatch):
     assert (node.serial, node.attempt, node.reachable) == (None, None, None)
 
 
-def test_many_bad_lines_are_counted():
+def test_many_invalid_lines_are_counted():
     shown = list(IngestSummary(bad=[f"line {n}" for n in range(50)]).lines())
     assert shown[-1] == "bad, left out: 30 more"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.nodes import Identity, usable_serial
+from gpufleet.nodes import Identity, normalize_serial
 
 PLACEHOLDERS = [
     "To be filled by O.E.M.", "to be filled by oem", "0123456789", "Not Specified", "None", "N/A", "Default string",
@@ -12,15 +12,15 @@ REAL = ["10000000a1b2c3d4", "CZJ01234AB", "VMware-56 4d 1c", "5CD9381R7X", "1000
 
 
 @pytest.mark.parametrize("serial", PLACEHOLDERS)
-def test_a_placeholder_identifies_nothing(serial):
-    assert usable_serial(serial) is None
+def test_placeholder_identifies_no_node(serial):
+    assert normalize_serial(serial) is None
 
 
 @pytest.mark.parametrize("serial", REAL)
-def test_a_real_serial_is_kept_as_written(serial):
-    assert usable_serial(f" {serial}\x00") == serial
+def test_real_serial_is_stored_as_written(serial):
+    assert normalize_serial(f" {serial}\x00") == serial
 
 
-def test_a_slot_alone_is_no_place():
-    assert Identity(slot="3").place is None
-    assert Identity(rack="r1", slot="3").place == ("r1", "3")
+def test_slot_needs_a_rack_to_be_a_place():
+    assert Identity(slot="3").rack_slot is None
+    assert Identity(rack="r1", slot="3").rack_slot == ("r1", "3")

@@ -6,7 +6,7 @@ import pytest
 
 from gpufleet.errors import InputError
 from gpufleet.fleet import load_racks
-from gpufleet.nodes import Registry, inventory_model, is_rehearsed
+from gpufleet.nodes import Registry, inventory_model, is_rehearsal_address
 from gpufleet.nodes.host import group_name
 from gpufleet.nodes.inventory import _fabric as fabric_of
 from gpufleet.nodes.inventory import assemble_inventory
@@ -22,7 +22,7 @@ def nowhere(tmp_path):
     return f"sqlite:///{tmp_path / 'none.db'}"
 
 
-def test_never_synced_racks_are_shown_as_expected(repo_root, nowhere, tmp_path):
+def test_unsynced_racks_are_listed_as_expected(repo_root, nowhere, tmp_path):
     hosts_by_name = hosts(inventory_model(repo_root, nowhere))
     assert {f"blade{n:02}" for n in range(1, 21)} <= set(hosts_by_name)
     assert hosts_by_name["blade07"].vars["gpufleet_state"] == "expected"
@@ -32,13 +32,13 @@ def test_never_synced_racks_are_shown_as_expected(repo_root, nowhere, tmp_path):
     assert not (tmp_path / "none.db").exists()
 
 
-def test_a_rehearsal_shows_only_its_stack_s_racks(repo_root, nowhere):
+def test_rehearsal_lists_only_racks_of_its_stack(repo_root, nowhere):
     hosts_by_name = hosts(inventory_model(repo_root, nowhere, rehearsal="production"))
     assert set(hosts_by_name) == {f"blade{n:02}" for n in range(1, 21)} | {"bench01"}
     assert hosts_by_name["blade01"].vars["gpufleet_template"] == "ci-runner"
 
 
-def test_a_bench_is_new_but_no_blade(repo_root, nowhere):
+def test_bench_is_a_new_node_but_not_a_new_blade(repo_root, nowhere):
     groups = hosts(inventory_model(repo_root, nowhere))["bench01"].groups
     assert "new_nodes" in groups
     assert "new_blades" not in groups
@@ -55,11 +55,11 @@ def test_a_bench_is_new_but_no_blade(repo_root, nowhere):
         ("GPU server", None, None),
     ],
 )
-def test_a_cloud_s_machine_brings_its_fabric(machine, cloud, fabric):
+def test_cloud_machine_type_gives_its_fabric(machine, cloud, fabric):
     assert fabric_of(machine, cloud) == fabric
 
 
-def test_a_board_must_be_the_one_that_the_rack_file_names(registry, lab):
+def test_board_must_match_the_serial_in_the_rack_file(registry, lab):
     registry.report(lab.rack(lab.blade(1)))
     known = replace(registry.list()[0], serial="10000000aaaaaaaa")
     slot = replace(known, id="", serial="10000000bbbbbbbb")
@@ -70,7 +70,7 @@ def test_a_board_must_be_the_one_that_the_rack_file_names(registry, lab):
     )
 
 
-def test_a_ready_blade_leaves_new_blades_and_the_empty_group_stays(registry, lab):
+def test_ready_blade_leaves_the_group_of_new_blades(registry, lab):
     registry.report(lab.rack(lab.blade(1)))
     registry.advance("blade01", "burn_in", "test")
     assert "new_blades" in assemble_inventory(registry.list(), []).hosts[0].groups
@@ -81,7 +81,7 @@ def test_a_ready_blade_leaves_new_blades_and_the_empty_group_stays(registry, lab
     assert "state_ready" in shown.hosts[0].groups
 
 
-def test_retired_nodes_are_out_and_quarantined_ones_are_in(registry, lab):
+def test_retired_nodes_are_omitted_and_quarantined_nodes_listed(registry, lab):
     registry.report(lab.rack(lab.blade(1), lab.blade(2)))
     registry.move("blade01", "retired", "sold")
     registry.advance("blade02", "commissioning", "test")
@@ -90,7 +90,7 @@ def test_retired_nodes_are_out_and_quarantined_ones_are_in(registry, lab):
     assert (host.name, "state_quarantined" in host.groups) == ("blade02", True)
 
 
-def test_lost_nodes_are_named_not_silently_dropped(registry, lab):
+def test_lost_nodes_are_reported_by_name(registry, lab):
     registry.report(lab.rack(lab.blade(1), lab.blade(2)))
     registry.report(lab.rack(lab.blade(1, at=1), at=1))
     shown = assemble_inventory(registry.list(), [])
@@ -100,13 +100,13 @@ def test_lost_nodes_are_named_not_silently_dropped(registry, lab):
     assert with_missing["blade02"].groups[-1] == "missing"
 
 
-def test_nodes_that_share_a_name_are_all_there(registry, lab):
+def test_nodes_with_the_same_name_are_all_listed(registry, lab):
     registry.report(lab.rack(lab.blade(1, name="twin"), lab.blade(2, name="twin")))
     names = {host.name for host in assemble_inventory(registry.list(), []).hosts}
     assert names == {f"twin-{node.id}" for node in registry.list()}
 
 
-def test_one_rack_alone_gives_the_same_hosts(repo_root, tmp_path):
+def test_single_rack_file_gives_the_same_hosts(repo_root, tmp_path):
     from datetime import UTC, datetime
 
     from gpufleet.operations.sync import declare_racks
@@ -114,14 +114,14 @@ def test_one_rack_alone_gives_the_same_hosts(repo_root, tmp_path):
     url = f"sqlite:///{tmp_path}/r.db"
     with Registry(url) as registry:
         declare_racks(registry, repo_root, "production", datetime.now(UTC))
-        registry.advance("blade03", "commissioning", "test")
+        registry.advance_node("blade03", "commissioning", "test")
     all_hosts = hosts(inventory_model(repo_root, url))
     alone = hosts(inventory_model(repo_root, url, rack="blades-1"))
     assert len(alone) == 20
     assert all(all_hosts[name] == host for name, host in alone.items())
 
 
-def test_host_vars_stay_small(repo_root, nowhere):
+def test_host_has_at_most_twelve_variables(repo_root, nowhere):
     assert all(len(host.variables) <= 12 for host in inventory_model(repo_root, nowhere).hosts)
 
 
@@ -132,7 +132,7 @@ def test_host_vars_stay_small(repo_root, nowhere):
         ("nodes: blade[01-02]\nmachine: x\n", "begin with plugin: gpufleet.fleet.rack"),
     ],
 )
-def test_a_broken_rack_file_names_file_and_remedy(tmp_path, text, message):
+def test_invalid_rack_file_is_reported_with_name_and_remedy(tmp_path, text, message):
     (tmp_path / "inventory").mkdir()
     (tmp_path / "inventory/r9.yaml").write_text(text)
     with pytest.raises(InputError, match=message) as refused:
@@ -140,17 +140,17 @@ def test_a_broken_rack_file_names_file_and_remedy(tmp_path, text, message):
     assert "inventory/r9.yaml" in str(refused.value)
 
 
-def test_an_ordinary_inventory_file_is_left_to_ansible(tmp_path):
+def test_ordinary_inventory_file_is_left_to_ansible(tmp_path):
     (tmp_path / "lab.yaml").write_text("all:\n  hosts:\n    server9:\n")
     assert load_racks(tmp_path) == {}
 
 
-def test_group_names_need_no_warning():
+def test_group_names_are_valid_for_ansible():
     assert group_name("machine", "Compute Blade CM4 8GB") == "machine_compute_blade_cm4_8gb"
     assert group_name("region", "us-east-1") == "region_us_east_1"
 
 
-def test_in_a_rehearsal_a_slot_that_was_not_booted_cannot_be_reached(repo_root, nowhere):
+def test_slot_that_was_not_booted_is_unreachable_in_a_rehearsal(repo_root, nowhere):
     hosts_by_name = hosts(inventory_model(repo_root, nowhere, rehearsal="production"))
     assert hosts_by_name["blade01"].vars["ansible_host"].startswith("10.")
     assert hosts_by_name["blade01"].vars["ansible_ssh_common_args"] == "-o ProxyCommand=false"
@@ -159,11 +159,11 @@ def test_in_a_rehearsal_a_slot_that_was_not_booted_cannot_be_reached(repo_root, 
 @pytest.mark.parametrize(
     ("address", "can"), [("198.18.1.11", True), ("10.20.1.11", False), ("", False), (None, False)]
 )
-def test_only_the_test_range_is_rehearsed(address, can):
-    assert is_rehearsed(address) is can
+def test_only_addresses_of_the_test_range_count_as_rehearsed(address, can):
+    assert is_rehearsal_address(address) is can
 
 
-def test_a_name_that_two_racks_declare_is_refused_before_any_sync(tmp_path, nowhere):
+def test_name_declared_by_two_racks_is_refused(tmp_path, nowhere):
     text = "plugin: gpufleet.fleet.rack\nname: {}\nkind: blades\nsite: lab\nmachine: Compute Blade CM4 8GB\nnodes: {}\n"
     (tmp_path / "inventory").mkdir()
     for name in ("r1", "r2"):

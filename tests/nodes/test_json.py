@@ -25,29 +25,29 @@ def listed(registry, lab):
     return json.loads(json.dumps([node.as_json() for node in registry.list()]))
 
 
-def test_the_schema_is_one():
+def test_schema_is_valid():
     Draft202012Validator.check_schema(SCHEMA)
 
 
-def test_what_we_print_keeps_to_the_schema(listed):
+def test_printed_json_matches_the_schema(listed):
     assert list(Draft202012Validator(SCHEMA).iter_errors(listed)) == []
 
 
-def test_the_keys_are_the_contract_s(listed):
+def test_printed_json_has_the_documented_keys(listed):
     assert all(list(node) == KEYS for node in listed)
 
 
-def test_the_schema_knows_every_state_and_hold():
+def test_schema_lists_every_state_and_hold():
     properties = SCHEMA["items"]["properties"]
     assert properties["state"]["enum"] == list(STATES)
     assert properties["holds"]["items"]["enum"] == list(HOLDS)
 
 
-def test_a_slot_is_a_number_and_unknowns_are_null(listed):
+def test_slot_is_a_number_and_unknown_values_are_null(listed):
     blade = next(node for node in listed if node["name"] == "blade01")
     assert (blade["slot"], blade["cloud"], blade["reachable"], blade["holds"]) == (1, None, None, ["cost"])
 
 
 @pytest.mark.parametrize("broken", [{"state": "asleep"}, {"extra": 1}, {"id": "7"}, {"holds": ["lunch"]}])
-def test_the_schema_refuses_unknown_values(listed, broken):
+def test_schema_refuses_unknown_values(listed, broken):
     assert list(Draft202012Validator(SCHEMA).iter_errors([{**listed[0], **broken}]))

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gpufleet.nodes import Value
-from gpufleet.nodes.merge import FIELDS, merge
+from gpufleet.nodes.merge import FIELDS, merge_values
 
 
 def values(lab, *claims):
@@ -20,41 +20,41 @@ def values(lab, *claims):
         ("address", "observed"),
     ],
 )
-def test_we_decide_some_fields_and_the_world_the_others(lab, field, expected):
+def test_declared_or_observed_value_has_priority_by_field(lab, field, expected):
     candidates = values(
         lab, ("a", f"declared.{field}", "declared", 1), ("b", f"observed.{field}", "observed", 9)
     )
-    assert merge(candidates)[field] == expected
+    assert merge_values(candidates)[field] == expected
 
 
-def test_among_equals_the_newest_wins(lab):
+def test_newest_value_is_used_among_equal_sources(lab):
     candidates = values(
         lab, ("pulumi:a", "observed.address", "new", 9), ("aws:b", "observed.address", "old", 1)
     )
-    assert merge(candidates)["address"] == "new"
+    assert merge_values(candidates)["address"] == "new"
 
 
 @pytest.mark.parametrize("source", ["ansible", "burn_in", "configuration", "ssh"])
-def test_a_node_cannot_say_where_it_is_to_be_reached(lab, source):
+def test_node_cannot_change_its_own_address(lab, source):
     candidates = values(
         lab, (source, "observed.address", "198.51.100.66", 9), (source, "observed.pool", "mine", 9)
     )
-    assert (merge(candidates)["address"], merge(candidates)["pool"]) == (None, None)
+    assert (merge_values(candidates)["address"], merge_values(candidates)["pool"]) == (None, None)
 
 
-def test_a_source_that_lost_the_node_comes_last(lab):
+def test_source_that_no_longer_reports_the_node_has_lowest_priority(lab):
     candidates = values(
         lab, ("pulumi:a", "declared.pool", "gone", 9), ("pulumi:b", "declared.pool", "here", 1)
     )
-    assert merge(candidates, lost_sources={"pulumi:a"})["pool"] == "here"
-    assert merge(candidates[:1], lost_sources={"pulumi:a"})["pool"] == "gone"
+    assert merge_values(candidates, lost_sources={"pulumi:a"})["pool"] == "here"
+    assert merge_values(candidates[:1], lost_sources={"pulumi:a"})["pool"] == "gone"
 
 
-def test_a_placeholder_serial_is_none(lab):
-    assert merge(values(lab, ("ssh", "observed.serial", "Not Specified", 1)))["serial"] is None
+def test_placeholder_serial_is_none(lab):
+    assert merge_values(values(lab, ("ssh", "observed.serial", "Not Specified", 1)))["serial"] is None
 
 
-def test_nothing_known_is_none_not_invented():
-    merged = merge([])
+def test_unknown_values_are_none():
+    merged = merge_values([])
     assert set(merged) == set(FIELDS)
     assert {key: value for key, value in merged.items() if value is not None} == {"accelerators": []}

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from gpufleet.engine import parse_state
-from gpufleet.nodes import elastic_groups, state_report
-from gpufleet.nodes.pulumi_state import usd_per_hour
+from gpufleet.nodes import build_state_report, list_elastic_groups
+from gpufleet.nodes.pulumi_state import find_usd_per_hour
 
 CASES = Path(__file__).parents[1] / "cases" / "nodes"
 
@@ -17,7 +17,7 @@ def resources(stack):
 
 
 def nodes(stack, lab, change=lambda unchanged: unchanged):
-    report = state_report(change(resources(stack)), stack, lab.minutes(0))
+    report = build_state_report(change(resources(stack)), stack, lab.minutes(0))
     return {seen.name: seen for seen in report.observations}
 
 
@@ -29,7 +29,7 @@ def nodes(stack, lab, change=lambda unchanged: unchanged):
         ("production-tune-1", ("azure", "Standard_ND96amsr_A100_v4", "eastus"), ("A100 SXM4 80GB", 8)),
     ],
 )
-def test_each_cloud_s_instance_is_a_node(lab, name, place, cards):
+def test_instance_of_each_cloud_is_a_node(lab, name, place, cards):
     node = nodes("production", lab)[name]
     assert tuple(node.declared[key] for key in ("cloud", "machine", "region")) == place
     (card,) = node.observed["accelerators"]
@@ -38,7 +38,7 @@ def test_each_cloud_s_instance_is_a_node(lab, name, place, cards):
     assert node.observed["address"].startswith("10.")  # the stack's own word: its networks let in 10.0.0.0/8
 
 
-def test_tags_say_pool_template_and_purchase(lab):
+def test_tags_give_pool_template_and_purchase(lab):
     declared = nodes("production", lab)["production-tune-1"].declared
     assert (declared["pool"], declared["template"], declared["purchase"]) == (
         "tune",
@@ -47,25 +47,25 @@ def test_tags_say_pool_template_and_purchase(lab):
     )
 
 
-def test_a_group_s_member_comes_from_the_stack_s_output(lab):
+def test_group_member_is_read_from_the_stack_output(lab):
     member = nodes("dev", lab)["dev-train-386d416e"]
     assert member.identity.instance_id == "i-386d416eab5cc2e87"
     assert (member.declared["pool"], member.observed["address"]) == ("train", "10.64.0.9")
 
 
 def test_elastic_groups_are_named():
-    assert ("aws", "train") in elastic_groups(resources("dev"))
-    assert elastic_groups(resources("production")) == []
+    assert ("aws", "train") in list_elastic_groups(resources("dev"))
+    assert list_elastic_groups(resources("production")) == []
 
 
-def test_attached_cards_are_shown_and_priced(lab):
+def test_attached_cards_are_listed_and_priced(lab):
     serve = nodes("dev", lab)["dev-serve-1"]
     assert serve.observed["accelerators"] == [{"model": "T4", "memory_gib": 16.0, "count": 1}]
     # n1-standard-8 0.38 and one T4 0.35 USD an hour in us-central1
     assert serve.declared["usd_per_hour"] == pytest.approx(0.38 + 0.35, abs=0.001)
 
 
-def test_what_awaits_deletion_is_gone(lab):
+def test_resources_pending_deletion_are_omitted(lab):
     from dataclasses import replace
 
     def doomed(state):
@@ -78,7 +78,7 @@ def test_what_awaits_deletion_is_gone(lab):
     assert set(nodes("production", lab, doomed)) == {"production-tune-1"}
 
 
-def test_instances_without_our_tag_are_ignored(lab):
+def test_instances_without_the_gpufleet_tag_are_ignored(lab):
     from dataclasses import replace
 
     def untagged(state):
@@ -90,12 +90,13 @@ def test_instances_without_our_tag_are_ignored(lab):
     assert "production-train-1" not in nodes("production", lab, untagged)
 
 
-def test_an_unknown_price_is_none():
-    assert usd_per_hour("aws", "us-east-1", "m9x.huge", "on_demand") is None
+def test_unknown_price_is_none():
+    assert find_usd_per_hour("aws", "us-east-1", "m9x.huge", "on_demand") is None
 
 
-def test_a_reservation_without_a_term_bills_as_on_demand():
+def test_reservation_without_a_term_is_priced_on_demand():
     prices = [
-        usd_per_hour("aws", "us-east-1", "p4d.24xlarge", purchase) for purchase in ("reserved", "on_demand")
+        find_usd_per_hour("aws", "us-east-1", "p4d.24xlarge", purchase)
+        for purchase in ("reserved", "on_demand")
     ]
     assert prices[0] == prices[1] is not None

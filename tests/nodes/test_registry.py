@@ -8,31 +8,31 @@ from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.nodes import Identity, Observation, Registry, SourceReport
 
 
-def test_a_declared_blade_is_expected(registry, lab):
+def test_declared_blade_is_expected(registry, lab):
     registry.report(lab.rack(lab.blade(1)))
     node = registry.get("blade01")
     assert (node.state, node.kind, node.rack, node.slot) == ("expected", "compute_blade", "r1", "1")
     assert node.state_reason == "declared by rack:r1"
 
 
-def test_a_cloud_instance_exists_and_is_discovered(registry, lab):
+def test_cloud_instance_is_discovered(registry, lab):
     who = Identity(instance_id="i-1")
     registry.observe(Observation("pulumi:dev", "dev-a-1", who, declared={"kind": "cloud_vm"}))
     assert registry.get("dev-a-1").state == "discovered"
 
 
-def test_a_node_answers_to_name_id_and_place(registry, lab):
+def test_node_is_found_by_name_id_and_place(registry, lab):
     registry.report(lab.rack(lab.blade(1), lab.blade(2)))
     node = registry.get("blade02")
     assert registry.get(node.id) == registry.get("r1/2") == node
 
 
-def test_an_unknown_node_says_where_to_look(registry):
+def test_unknown_node_is_reported_with_the_next_command(registry):
     with pytest.raises(InputError, match="gpufleet nodes list"):
         registry.get("blade99")
 
 
-def test_telling_it_twice_adds_nothing(registry, lab):
+def test_repeated_report_adds_nothing(registry, lab):
     registry.report(lab.rack(lab.blade(1), lab.blade(2)))
     before = [node.id for node in registry.list()]
     again = registry.report(lab.rack(lab.blade(1, at=5), lab.blade(2, at=5), at=5))
@@ -41,7 +41,7 @@ def test_telling_it_twice_adds_nothing(registry, lab):
     assert lab.events(registry, "blade01") == ["created"]
 
 
-def test_every_value_keeps_its_source_and_time(registry, lab):
+def test_every_value_has_its_source_and_time(registry, lab):
     registry.report(lab.rack(lab.blade(1)))
     who, seen = Identity(rack="r1", slot="1"), {"arch": "aarch64"}
     registry.observe(Observation("ssh", "blade01", who, observed=seen, observed_at=lab.minutes(3)))
@@ -50,7 +50,7 @@ def test_every_value_keeps_its_source_and_time(registry, lab):
     assert expected_values["observed.arch"] == ("ssh", lab.minutes(3))
 
 
-def test_declared_and_observed_never_share_a_key(registry, lab):
+def test_declared_and_observed_values_have_different_keys(registry, lab):
     registry.report(lab.rack(lab.blade(1, serial="AAAA1111")))
     who = Identity(serial="AAAA1111", rack="r1", slot="1")
     registry.observe(Observation("ssh", "blade01", who, observed={"machine": "CM5"}))
@@ -59,7 +59,7 @@ def test_declared_and_observed_never_share_a_key(registry, lab):
     assert registry.get("blade01").machine == "Compute Blade CM4 8GB"
 
 
-def test_a_seen_serial_names_the_board_wherever_it_moves(registry, lab):
+def test_observed_serial_identifies_a_board_in_any_slot(registry, lab):
     registry.report(lab.rack(lab.blade(1, serial="AAAA1111"), lab.blade(2)))
     old = registry.get("blade01")
     registry.report(lab.rack(lab.blade(2, at=1), lab.blade(7, at=1, serial="AAAA1111"), at=1))
@@ -67,7 +67,7 @@ def test_a_seen_serial_names_the_board_wherever_it_moves(registry, lab):
     assert (moved.id, moved.name) == (old.id, "blade07")
 
 
-def test_the_address_book_says_where_a_host_answers(registry, lab):
+def test_address_book_overrides_the_declared_address(registry, lab):
     registry.report(lab.rack(lab.blade(1)))
     who = Identity(rack="r1", slot="1")
     registry.observe(Observation("address_book", "blade01", who, observed={"address": "198.18.1.11"}))
@@ -75,7 +75,7 @@ def test_the_address_book_says_where_a_host_answers(registry, lab):
     assert registry.get("blade01").address == "198.18.1.11"
 
 
-def test_a_vanished_node_is_kept_and_marked_missing(registry, lab):
+def test_node_that_is_no_longer_reported_is_marked_missing(registry, lab):
     registry.report(lab.rack(lab.blade(1), lab.blade(2)))
     outcome = registry.report(lab.rack(lab.blade(1, at=1), at=1))
     node = registry.get("blade02")
@@ -85,7 +85,7 @@ def test_a_vanished_node_is_kept_and_marked_missing(registry, lab):
     assert lab.events(registry, "blade02") == ["created", "missing"]
 
 
-def test_a_returned_node_is_the_same_node(registry, lab):
+def test_returned_node_keeps_its_identity(registry, lab):
     registry.report(lab.rack(lab.blade(1)))
     old = registry.get("blade01").id
     registry.report(lab.rack(at=1))
@@ -93,13 +93,13 @@ def test_a_returned_node_is_the_same_node(registry, lab):
     assert (registry.get("blade01").id, registry.get("blade01").is_missing) == (old, False)
 
 
-def test_a_source_speaks_only_of_its_own(registry, lab):
+def test_report_of_a_source_affects_only_its_own_nodes(registry, lab):
     registry.report(lab.rack(lab.blade(1)))
     registry.report(SourceReport("pulumi:dev", lab.minutes(1), []))
     assert not registry.get("blade01").is_missing
 
 
-def test_an_older_report_changes_nothing(registry, lab):
+def test_older_report_changes_nothing(registry, lab):
     begun = registry.draw_revision()
     registry.report(lab.rack(lab.blade(1), lab.blade(2), at=1))
     with registry.transaction(number=begun):
@@ -107,7 +107,7 @@ def test_an_older_report_changes_nothing(registry, lab):
     assert not registry.get("blade02").is_missing
 
 
-def test_a_failed_source_keeps_its_last_good_report(registry, lab):
+def test_failed_source_keeps_its_last_good_report(registry, lab):
     registry.report(lab.rack(lab.blade(1)))
     registry.source_failed("rack:r1", "no such file", lab.minutes(4))
     (source,) = registry.sources()
@@ -115,14 +115,14 @@ def test_a_failed_source_keeps_its_last_good_report(registry, lab):
     assert not registry.get("blade01").is_missing
 
 
-def test_a_move_is_written_into_history(registry, lab):
+def test_move_is_recorded_in_the_history(registry, lab):
     registry.report(lab.rack(lab.blade(1)))
     registry.move("blade01", "discovered", "seen on the network")
     last = registry.history("blade01")[-1]
     assert (last.old_state, last.new_state, last.reason) == ("expected", "discovered", "seen on the network")
 
 
-def test_an_illegal_move_changes_nothing(registry, lab):
+def test_illegal_move_changes_nothing(registry, lab):
     registry.report(lab.rack(lab.blade(1)))
     with pytest.raises(InputError, match="from expected: discovered, retired"):
         registry.move("blade01", "ready", "trust me")
@@ -130,7 +130,7 @@ def test_an_illegal_move_changes_nothing(registry, lab):
     assert lab.events(registry, "blade01") == ["created"]
 
 
-def test_a_hold_does_not_change_the_state(registry, lab):
+def test_hold_does_not_change_the_state(registry, lab):
     registry.report(lab.rack(lab.blade(1)))
     assert registry.hold("blade01", "cost", "over budget")
     assert not registry.hold("blade01", "cost", "over budget")
@@ -141,7 +141,7 @@ def test_a_hold_does_not_change_the_state(registry, lab):
     assert lab.events(registry, "blade01") == ["created", "hold", "release"]
 
 
-def test_reachability_is_a_fact_with_a_time(registry, lab):
+def test_reachability_is_stored_with_its_time(registry, lab):
     registry.report(lab.rack(lab.blade(1)))
     assert registry.get("blade01").reachable is None
     begun = registry.draw_revision()
@@ -154,7 +154,7 @@ def test_reachability_is_a_fact_with_a_time(registry, lab):
 
 @pytest.mark.parametrize("table", ["history", "result"])
 @pytest.mark.parametrize("change", ["UPDATE {} SET attempt = 'forged'", "DELETE FROM {}"])
-def test_the_database_refuses_to_rewrite_what_happened(registry, lab, table, change):
+def test_database_refuses_changes_of_history_and_results(registry, lab, table, change):
     registry.report(lab.rack(lab.blade(1)))
     registry.record_result("blade01", "a1", {"verdict": "healthy"}, [{"type": "start"}])
     with (
@@ -164,7 +164,7 @@ def test_the_database_refuses_to_rewrite_what_happened(registry, lab, table, cha
         connection.execute(text(change.format(table)))
 
 
-def test_a_retired_node_frees_its_slot(registry, lab):
+def test_retired_node_frees_its_slot(registry, lab):
     registry.report(lab.rack(lab.blade(1, serial="AAAA1111")))
     old = registry.get("blade01").id
     registry.move("blade01", "retired", "board died")
@@ -173,7 +173,7 @@ def test_a_retired_node_frees_its_slot(registry, lab):
     assert registry.get(old).state == "retired"
 
 
-def test_a_file_that_is_not_a_database_is_reported_in_one_line(tmp_path):
+def test_file_that_is_not_a_database_is_reported_in_one_line(tmp_path):
     with pytest.raises(InputError, match="GPUFLEET_DATABASE_URL"):
         Registry("not a url")
     (tmp_path / "file.db").write_text("this is not a database, and long enough to be read as one" * 9)
@@ -181,7 +181,7 @@ def test_a_file_that_is_not_a_database_is_reported_in_one_line(tmp_path):
         Registry(f"sqlite:///{tmp_path / 'file.db'}")
 
 
-def test_a_complete_report_makes_what_it_leaves_out_missing_and_a_partial_one_does_not(registry, lab):
+def test_complete_report_marks_absent_nodes_as_missing_and_a_partial_one_does_not(registry, lab):
     both, first = (lab.blade(1), lab.blade(2)), (lab.blade(1, at=5),)
     registry.report(lab.rack(*both))
     partial = registry.report(SourceReport("rack:r1", lab.minutes(5), first, complete=False))
@@ -190,7 +190,7 @@ def test_a_complete_report_makes_what_it_leaves_out_missing_and_a_partial_one_do
     assert (complete.missing, registry.get("blade02").is_missing) == (["blade02"], True)
 
 
-def test_a_complete_report_replaces_a_nodes_values_and_a_partial_one_adds_to_them(registry, lab):
+def test_complete_report_replaces_values_of_a_node_and_a_partial_one_adds_to_them(registry, lab):
     def expected_values():
         return {
             v.key: v.value for v in registry.values("blade01") if v.source == "scan" and "observed." in v.key
@@ -209,7 +209,7 @@ def test_a_complete_report_replaces_a_nodes_values_and_a_partial_one_adds_to_the
     assert expected_values() == {"observed.kernel": "6.8"}
 
 
-def test_only_a_complete_report_counts_as_the_sources_last_word(registry, lab):
+def test_only_a_complete_report_is_recorded_as_the_last_of_its_source(registry, lab):
     registry.report(SourceReport("rack:r1", lab.minutes(0), (lab.blade(1),), complete=True))
     registry.report(SourceReport("rack:r1", lab.minutes(9), (lab.blade(1, at=9),), complete=False))
     (source,) = [one for one in registry.sources() if one.name == "rack:r1"]
@@ -221,7 +221,7 @@ def test_only_a_complete_report_counts_as_the_sources_last_word(registry, lab):
         assert registry.report(SourceReport("rack:r1", lab.minutes(4), (lab.blade(1, at=4),))).stale
 
 
-def test_a_partial_report_read_earlier_brings_back_no_value_that_the_source_has_since_changed(registry, lab):
+def test_outdated_partial_report_restores_no_changed_value(registry, lab):
     who = Identity(rack="r1", slot="1")
 
     def seen(**observed):

@@ -9,7 +9,7 @@ from sqlalchemy import create_engine, event, text
 
 from gpufleet.nodes import Identity, Observation, Registry
 from gpufleet.nodes.database import HEAD
-from gpufleet.nodes.revision import STEP, event_key
+from gpufleet.nodes.revision import STEP, hash_event_key
 
 DAY = 24 * 60
 YEAR = 365 * DAY
@@ -17,7 +17,7 @@ JUMPS = pytest.mark.parametrize("jump", [-DAY, YEAR], ids=["a_day_back", "a_year
 
 
 @JUMPS
-def test_a_live_report_counts_whatever_the_clock_says(registry, lab, jump):
+def test_live_report_is_applied_despite_clock_jumps(registry, lab, jump):
     registry.report(lab.rack(lab.blade(1), lab.blade(2), at=0))
     registry.report(lab.rack(lab.blade(1), at=jump))
     last = registry.report(lab.rack(lab.blade(1), lab.blade(3), at=5))
@@ -28,7 +28,7 @@ def test_a_live_report_counts_whatever_the_clock_says(registry, lab, jump):
 
 
 @JUMPS
-def test_whether_a_node_answers_follows_the_last_report(registry, lab, jump):
+def test_reachability_follows_the_last_report_despite_clock_jumps(registry, lab, jump):
     registry.report(lab.rack(lab.blade(1)))
     registry.set_reachable("blade01", True, lab.minutes(jump))
     registry.set_reachable("blade01", False, lab.minutes(1), "timed out")
@@ -39,7 +39,7 @@ def test_whether_a_node_answers_follows_the_last_report(registry, lab, jump):
 
 
 @JUMPS
-def test_a_verdict_counts_whatever_the_clock_says(registry, lab, jump):
+def test_verdict_is_applied_despite_clock_jumps(registry, lab, jump):
     registry.report(lab.rack(lab.blade(1)))
     registry.start_attempt("blade01", "burn_in", "first", lab.minutes(jump))
     begun = {"started_at": lab.minutes(1), "when": lab.minutes(2)}
@@ -50,7 +50,7 @@ def test_a_verdict_counts_whatever_the_clock_says(registry, lab, jump):
 
 
 @JUMPS
-def test_the_newest_claim_wins_whatever_the_clock_says(registry, lab, jump):
+def test_newest_value_is_used_despite_clock_jumps(registry, lab, jump):
     who = Identity(instance_id="i-1")
     for minute, machine, source in ((jump, "old", "pulumi:a"), (0, "new", "aws:r")):
         seen = Observation(source, "vm", who, observed={"machine": machine}, observed_at=lab.minutes(minute))
@@ -58,7 +58,7 @@ def test_the_newest_claim_wins_whatever_the_clock_says(registry, lab, jump):
     assert registry.get("vm").machine == "new"
 
 
-def test_what_began_to_read_first_does_not_undo_what_read_later(registry, lab):
+def test_slow_reader_does_not_overwrite_a_later_faster_one(registry, lab):
     slow = registry.draw_revision()
     fast = registry.draw_revision()
     with registry.transaction(number=fast):
@@ -68,7 +68,7 @@ def test_what_began_to_read_first_does_not_undo_what_read_later(registry, lab):
     assert [node.name for node in registry.list()] == ["blade01"]
 
 
-def test_a_healthy_result_from_before_a_repair_releases_no_node(registry, lab):
+def test_healthy_result_from_before_a_repair_releases_no_node(registry, lab):
     registry.report(lab.rack(lab.blade(1)))
     registry.advance("blade01", "burn_in", "test")
     before = registry.draw_revision()
@@ -79,7 +79,7 @@ def test_a_healthy_result_from_before_a_repair_releases_no_node(registry, lab):
     assert registry.get("blade01").state == "burn_in"
 
 
-def test_events_of_a_run_are_placed_after_one_another(registry, lab):
+def test_events_of_a_run_have_increasing_revisions(registry, lab):
     registry.report(lab.rack(lab.blade(1), at=0))
     registry.report(lab.rack(lab.blade(1), at=60))
     numbers = []
@@ -87,15 +87,15 @@ def test_events_of_a_run_are_placed_after_one_another(registry, lab):
         with registry.placed_transaction(
             "run", lab.minutes(minute), numbers[-1] if numbers else None
         ) as number:
-            registry.record_event(event_key("run", minute), "run")
+            registry.record_event(hash_event_key("run", minute), "run")
             numbers.append(number)
     assert STEP < numbers[0] < numbers[1] < numbers[2] < 2 * STEP
     with registry.placed_transaction("run", lab.minutes(9), None) as earlier:
         assert STEP <= earlier <= numbers[0]
-    assert registry.find_event(event_key("run", 11)) == numbers[1]
+    assert registry.find_event(hash_event_key("run", 11)) == numbers[1]
 
 
-def test_an_unchanged_report_writes_no_node(registry, lab):
+def test_unchanged_report_writes_no_node(registry, lab):
     blades = [lab.blade(n) for n in range(1, 200)]
     registry.report(lab.rack(*blades))
     statements = _statements(registry, lambda: registry.report(lab.rack(*blades, at=1)))
@@ -105,7 +105,7 @@ def test_an_unchanged_report_writes_no_node(registry, lab):
     assert {value.observed_at for value in registry.values("blade07")} == {lab.minutes(1)}
 
 
-def test_statements_grow_with_batches_not_with_nodes_or_sources(registry, lab):
+def test_number_of_statements_does_not_grow_with_nodes_or_sources(registry, lab):
     from gpufleet.nodes import SourceReport
 
     def reports(count, at):
@@ -133,19 +133,19 @@ def _statements(registry, work):
 
 
 @pytest.mark.parametrize("ready", [False, True])
-def test_a_registry_of_the_first_version_keeps_its_facts_in_their_order(empty_url, lab, ready):
+def test_registry_of_the_first_version_keeps_the_order_of_its_facts(empty_url, lab, ready):
     _first_version(empty_url, lab)
     with Registry(empty_url) as registry:
         with registry._reading() as connection:
             assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar() == HEAD
-        node = registry.get("blade01")
+        node = registry.get_node("blade01")
         assert (node.state, node.reachable, node.attempt) == ("burn_in", True, "a1")
-        with registry.placed_transaction("old-run", lab.minutes(5), None):
+        with registry.transaction_of_past_event("old-run", lab.minutes(5), None):
             assert not registry.set_reachable("blade01", False, lab.minutes(5), "late news")
-        assert registry.get("blade01").reachable is True
+        assert registry.get_node("blade01").reachable is True
         verdict = {"verdict": "healthy" if ready else "faulty"}
         assert registry.record_result("blade01", "a1", verdict, [{}]) == "applied"
-        assert not registry.report(lab.rack(lab.blade(1), at=-DAY)).stale
+        assert not registry.apply_report(lab.rack(lab.blade(1), at=-DAY)).stale
 
 
 def _first_version(url, lab):
@@ -178,7 +178,7 @@ def _first_version(url, lab):
     engine.dispose()
 
 
-def test_time_alone_places_a_run_before_what_is_later(registry, lab):
+def test_unknown_run_is_placed_by_time_only(registry, lab):
     registry.report(lab.rack(lab.blade(1), at=0))
     registry.report(lab.rack(lab.blade(1), at=YEAR))
     with registry.placed_transaction("unknown", lab.minutes(0) + timedelta(hours=1), None) as number:

@@ -20,7 +20,7 @@ PAIRS = [(old, new) for old in STATES for new in STATES]
 
 
 @pytest.mark.parametrize(("old", "new"), PAIRS)
-def test_a_node_moves_only_as_the_table_allows(old, new):
+def test_node_moves_only_as_the_table_allows(old, new):
     if new in STATES[old].next_states:
         check_move("blade01", old, new)
         return
@@ -48,29 +48,29 @@ def test_every_state_can_lead_to_retirement():
     assert reached == set(STATES)
 
 
-def test_a_verdict_moves_only_out_of_burn_in():
+def test_verdict_moves_a_node_only_out_of_burn_in():
     for state, hold in VERDICT_MOVES.values():
         assert state == "burn_in" or state in STATES["burn_in"].next_states
         assert hold is None or hold in HOLDS
 
 
-def test_a_verdict_can_move_every_state_that_a_verdict_ends():
+def test_every_state_left_by_a_verdict_is_or_leads_to_burn_in():
     names = [state.name for state in STATES.values() if state.left_by == "verdict"]
     assert all(name == "burn_in" or "burn_in" in STATES[name].next_states for name in names)
 
 
-def test_each_new_state_leads_to_the_next_and_the_last_to_ready():
+def test_new_states_lead_to_each_other_and_to_ready():
     path = [*NEW_STATES, "ready"]
     assert all(new in STATES[old].next_states for old, new in pairwise(path))
 
 
-def test_a_state_that_needs_attention_is_left_only_by_a_person():
+def test_state_that_needs_attention_is_left_only_by_an_operator():
     states = [state for state in STATES.values() if state.needs_attention]
     assert states
     assert all((state.left_by, state.is_usable) == ("person", False) for state in states)
 
 
-def test_names_of_states_fit_their_column():
+def test_state_names_fit_their_database_column():
     assert max(map(len, STATES)) <= schema.node.c.state.type.length
 
 
@@ -84,14 +84,14 @@ def test_ansible_gets_the_properties_of_a_state(registry, lab, state):
 
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("holds", [[], [{"kind": "cost", "reason": "test"}]])
-def test_the_report_has_a_style_for_every_state(state, holds):
+def test_html_report_has_a_style_for_every_state(state, holds):
     tone = report.tone({"state": state, "holds": holds})
     page = (Path(report.__file__).parent / "templates/report.html.j2").read_text()
     assert tone in report.TONES
     assert f".blade.{tone} {{" in page
 
 
-def test_the_docs_show_the_table():
+def test_documentation_shows_the_state_table():
     rows = [
         f"| `{state.name}` | {state.meaning} | {', '.join(f'`{name}`' for name in state.next_states)} |"
         f" {state.left_by} | {_properties(state)} |"
@@ -113,11 +113,11 @@ def _properties(state):
     return ", ".join(name for name, is_set in names.items() if is_set)
 
 
-def test_an_unknown_state_names_the_known_ones():
+def test_unknown_state_is_refused_with_the_known_ones():
     with pytest.raises(InputError, match="expected, discovered"):
         check_move("blade01", "ready", "sleeping")
 
 
-def test_an_unknown_hold_names_the_known_ones():
+def test_unknown_hold_is_refused_with_the_known_ones():
     with pytest.raises(InputError, match="drift, cost, security, operator"):
         check_hold("blade01", "lunch")

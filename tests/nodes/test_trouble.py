@@ -22,7 +22,7 @@ def path(tmp_path, sqlite_url):
 
 def fault(path):
     with pytest.raises(EnvironmentFault) as caught:
-        Registry(f"sqlite:///{path}").list()
+        Registry(f"sqlite:///{path}").list_nodes()
     assert "\n" not in str(caught.value)
     return caught.value
 
@@ -30,38 +30,38 @@ def fault(path):
 @pytest.mark.parametrize(
     "content", [b"", b"x", b"this is not a database" * 99, b"SQLite format 3\x00" + b"\xff" * 4096]
 )
-def test_a_file_that_is_not_a_registry_is_not_an_empty_fleet(tmp_path, content):
+def test_damaged_registry_file_is_not_read_as_an_empty_fleet(tmp_path, content):
     file = tmp_path / "damaged.db"
     file.write_bytes(content)
-    assert Registry.exists(f"sqlite:///{file}")
+    assert Registry.has_registry(f"sqlite:///{file}")
     assert "restore it from a backup" in fault(file).hint
     assert file.read_bytes() == content
 
 
-def test_a_truncated_registry_is_refused(path):
+def test_truncated_registry_is_refused(path):
     os.truncate(path, 8192)
     assert "restore it from a backup" in fault(path).hint
 
 
-def test_another_program_s_database_is_refused(tmp_path):
+def test_database_of_another_program_is_refused(tmp_path):
     with sqlite3.connect(tmp_path / "other.db") as other:
         other.execute("CREATE TABLE songs (name text)")
     assert "it is not a registry" in str(fault(tmp_path / "other.db"))
 
 
-def test_a_folder_in_place_of_the_file_is_refused(tmp_path):
+def test_folder_instead_of_the_registry_file_is_refused(tmp_path):
     (tmp_path / "registry.db").mkdir()
-    assert Registry.exists(f"sqlite:///{tmp_path / 'registry.db'}")
+    assert Registry.has_registry(f"sqlite:///{tmp_path / 'registry.db'}")
     assert "must be a file" in fault(tmp_path / "registry.db").hint
 
 
-def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
+def test_file_instead_of_the_registry_folder_is_refused(tmp_path):
     (tmp_path / "folder").write_text("")
     with pytest.raises(EnvironmentFault, match="cannot be"):
         Registry(f"sqlite:///{tmp_path}/folder/registry.db")
 
 
-def test_a_newer_registry_asks_for_an_upgrade(url):
+def test_registry_of_a_newer_version_asks_for_an_upgrade(url):
     with Registry(url) as registry, registry._writing() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '0999'"))
     with pytest.raises(EnvironmentFault, match="newer gpufleet") as caught:
@@ -69,27 +69,27 @@ def test_a_newer_registry_asks_for_an_upgrade(url):
     assert "upgrade" in caught.value.hint
 
 
-def test_a_locked_registry_names_the_other_writer(url, registry, lab, monkeypatch):
+def test_locked_registry_reports_the_other_writer(url, registry, lab, monkeypatch):
     monkeypatch.setenv(TIMEOUT, "0.2")
     registry.report(lab.rack(lab.blade(1)))
     with registry.transaction(), Registry(url) as other:
         with pytest.raises(EnvironmentFault) as caught:
-            other.hold("blade01", "cost", "test")
+            other.hold_node("blade01", "cost", "test")
         assert "another gpufleet is writing" in caught.value.hint
-        assert len(other.list()) == 1
+        assert len(other.list_nodes()) == 1
 
 
-def test_a_full_disk_loses_nothing_that_was_recorded(path, lab):
+def test_full_disk_loses_no_recorded_data(path, lab):
     with Registry(f"sqlite:///{path}") as registry:
-        registry.report(lab.rack(lab.blade(1)))
+        registry.apply_report(lab.rack(lab.blade(1)))
         with registry._reading() as connection:
             pages = connection.execute(text("PRAGMA page_count")).scalar()
             connection.execute(text(f"PRAGMA max_page_count = {pages + 2}"))
         with pytest.raises(EnvironmentFault, match="full") as caught:
-            registry.report(lab.rack(*(lab.blade(n) for n in range(1, 2000)), at=1))
+            registry.apply_report(lab.rack(*(lab.blade(n) for n in range(1, 2000)), at=1))
         assert "free some space" in caught.value.hint
     with Registry(f"sqlite:///{path}") as registry:
-        assert [node.name for node in registry.list()] == ["blade01"]
+        assert [node.name for node in registry.list_nodes()] == ["blade01"]
 
 
 @pytest.mark.parametrize(
@@ -103,14 +103,14 @@ def test_a_full_disk_loses_nothing_that_was_recorded(path, lab):
         "me:s3cr3t@127.0.0.1",
     ],
 )
-def test_a_password_is_never_shown(url):
+def test_password_is_never_printed(url):
     with pytest.raises((InputError, EnvironmentFault)) as caught:
         Registry(url)
     assert "s3cr3t" not in f"{caught.value} {caught.value!r} {caught.value.hint}"
 
 
 @pytest.mark.parametrize("value", ["soon", "-1", "0", "nan", "1e9"])
-def test_a_timeout_is_a_number_of_seconds(tmp_path, monkeypatch, value):
+def test_timeout_must_be_a_number_of_seconds(tmp_path, monkeypatch, value):
     monkeypatch.setenv(TIMEOUT, value)
     with pytest.raises(InputError, match=TIMEOUT):
         Registry(f"sqlite:///{tmp_path}/registry.db")
@@ -120,11 +120,11 @@ def _mode(path):
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_registry_files_are_their_owner_s_alone_whatever_the_umask(tmp_path, lab):
+def test_registry_files_are_private_for_any_umask(tmp_path, lab):
     before = os.umask(0)
     try:
         with Registry(f"sqlite:///{tmp_path}/.gpufleet/registry.db") as registry:
-            registry.report(lab.rack(lab.blade(1)))
+            registry.apply_report(lab.rack(lab.blade(1)))
             folder = tmp_path / ".gpufleet"
             files = {path.name: _mode(path) for path in folder.iterdir()}
     finally:
@@ -133,7 +133,7 @@ def test_registry_files_are_their_owner_s_alone_whatever_the_umask(tmp_path, lab
     assert files == {"registry.db": 0o600, "registry.db-wal": 0o600, "registry.db-shm": 0o600}
 
 
-def test_a_registry_that_others_may_read_is_narrowed(tmp_path, lab):
+def test_registry_readable_by_others_is_made_private(tmp_path, lab):
     folder = tmp_path / ".gpufleet"
     Registry(f"sqlite:///{folder}/registry.db").close()
     folder.chmod(0o755)
@@ -142,7 +142,7 @@ def test_a_registry_that_others_may_read_is_narrowed(tmp_path, lab):
     assert (_mode(folder), _mode(folder / "registry.db")) == (0o700, 0o600)
 
 
-def test_a_registry_appears_only_when_it_is_complete(tmp_path, monkeypatch):
+def test_registry_file_appears_only_when_complete(tmp_path, monkeypatch):
     from gpufleet.nodes import database
 
     def fail(*_):

@@ -18,7 +18,7 @@ def case(name):
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
-def test_a_recorded_node_gets_its_plan(path):
+def test_recorded_node_gets_its_plan(path):
     recorded = json.loads(path.read_text())
     plan = wipe_plan.plan_wipe(recorded["seen"], recorded["method"])
     assert [[d.path, d.method, d.strength] for d in plan.drives] == recorded["wiped"]
@@ -28,7 +28,7 @@ def test_a_recorded_node_gets_its_plan(path):
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
-def test_no_command_names_a_drive_that_is_left_alone(path):
+def test_no_command_names_a_drive_that_is_not_wiped(path):
     recorded = json.loads(path.read_text())
     plan = wipe_plan.plan_wipe(recorded["seen"], recorded["method"])
     arguments = {argument for drive in plan.drives for argv in drive.commands for argument in argv}
@@ -38,32 +38,32 @@ def test_no_command_names_a_drive_that_is_left_alone(path):
     )
 
 
-def test_what_uses_a_drive_is_ended_before_it():
+def test_drive_is_unmounted_and_released_before_its_wipe():
     first, second = wipe_plan.plan_wipe(case("swap-and-raid")["seen"]).drives
     assert first.unmount == ["/data"]
     assert first.release == [["mdadm", "--stop", "/dev/md0"], ["swapoff", "/dev/nvme0n1p1"]]
     assert second.release == [["mdadm", "--stop", "/dev/md0"]]
 
 
-def test_a_plan_is_complete_unless_a_drive_of_the_nodes_own_stays():
-    assert wipe_plan.plan_wipe(case("usb-stick")["seen"]).complete
-    assert not wipe_plan.plan_wipe(case("scratch-beside-the-system")["seen"]).complete
+def test_plan_with_a_remaining_local_drive_is_incomplete():
+    assert wipe_plan.plan_wipe(case("usb-stick")["seen"]).is_complete
+    assert not wipe_plan.plan_wipe(case("scratch-beside-the-system")["seen"]).is_complete
 
 
-def test_another_drive_makes_another_plan():
+def test_changed_drive_changes_the_plan_id():
     recorded = case("nvme-sanitize-crypto")["seen"]
     before = wipe_plan.plan_wipe(recorded).id
     recorded["lsblk"]["blockdevices"][0]["serial"] = "S2"
     assert wipe_plan.plan_wipe(recorded).id != before
 
 
-def test_an_unknown_method_names_the_known_ones():
+def test_unknown_method_is_refused_with_the_known_ones():
     with pytest.raises(InputError, match=r"no wipe method is called .shred.; auto, .*sanitize-crypto"):
         wipe_plan.plan_wipe({}, "shred")
 
 
-def test_every_method_says_where_it_may_be_claimed():
-    kinds = {kind: some for kind, some in wipe_plan.wipe_methods().items() if kind != "release"}
+def test_every_method_states_its_strength():
+    kinds = {kind: some for kind, some in wipe_plan.load_wipe_methods().items() if kind != "release"}
     assert {one["strength"] for some in kinds.values() for one in some} == {"purge", "clear", "discard"}
     # Every kind ends with something that any drive of it can do.
     assert all(kinds[kind][-1]["needs"] == [] for kind in ("nvme", "ata", "scsi", "mmc"))
@@ -74,7 +74,7 @@ WIPED = [{"path": one["path"], "serial": one["serial"], "wiped": True, "size": 5
 EVIDENCE = {"plan": "abc", "complete": True, "evidence": WIPED, "refused": []}
 
 
-def test_evidence_of_the_plan_is_taken():
+def test_evidence_that_matches_the_plan_is_accepted():
     wipe_evidence.check_evidence(EVIDENCE, PLAN, "blade01")
 
 
@@ -92,7 +92,7 @@ def test_evidence_of_the_plan_is_taken():
         ({"complete": 1}, "valid boolean"),
     ],
 )
-def test_evidence_of_anything_else_is_refused(change, problem):
+def test_evidence_that_differs_from_the_plan_is_refused(change, problem):
     with pytest.raises(InputError, match=problem):
         wipe_evidence.check_evidence(EVIDENCE | change, PLAN, "blade01")
 
@@ -104,13 +104,13 @@ def test_evidence_of_anything_else_is_refused(change, problem):
         {"type": 1}, {"tran": []}, {"disc-max": "x"},
     ],
 )  # fmt: skip
-def test_a_drive_of_another_shape_is_one_line(change):
+def test_malformed_drive_is_refused_in_one_line(change):
     seen = {"lsblk": {"blockdevices": [{"name": "sda", "type": "disk", "size": 1} | change]}}
     with pytest.raises(InputError, match=r"^the node's drives: lsblk\.blockdevices\.0"):
         wipe_plan.plan_wipe(seen)
 
 
-def test_every_plan_is_the_one_on_record(golden):
+def test_every_plan_matches_its_golden_file(golden):
     """Whole plans: commands, polls, what is unmounted and released first, names by id, sizes, reasons."""
     plans = {}
     for path in CASES:
@@ -155,32 +155,32 @@ def disk(**changed):
          "it is part of mpath, which we do not know how to stop"),
     ],
 )  # fmt: skip
-def test_a_drive_that_stays_says_why(changed, stays, reason):
+def test_refused_drive_has_a_reason(changed, stays, reason):
     plan = wipe_plan.plan_wipe(disk(**changed))
     assert plan.drives == ()
     assert [(one.is_local, one.reason) for one in plan.refused] == [(stays, reason)]
-    assert plan.complete is not stays
+    assert plan.is_complete is not stays
 
 
 @pytest.mark.parametrize("mount", wipe_plan.SYSTEM_MOUNTS)
-def test_no_drive_with_a_system_folder_is_wiped(mount):
+def test_drive_with_a_system_folder_is_never_wiped(mount):
     part = {"name": "sda1", "path": "/dev/sda1", "type": "part", "mountpoints": [mount]}
     assert wipe_plan.plan_wipe(disk(children=[part])).drives == ()
 
 
-def test_the_drive_with_the_root_stays_even_where_no_mount_shows_it():
+def test_drive_with_the_root_file_system_is_refused_even_without_a_mount():
     part = {"name": "sda1", "path": "/dev/sda1", "type": "part"}
     (refused,) = wipe_plan.plan_wipe({**disk(children=[part]), "root": "/dev/sda1"}).refused
     assert refused.reason == "the running system's root /dev/sda1 is on it: boot the node from elsewhere"
 
 
 @pytest.mark.parametrize("name", ["zram0", "ram1", "loop7", "fd0", "sr0"])
-def test_memory_and_loops_are_not_even_listed(name):
+def test_memory_and_loop_devices_are_not_listed(name):
     plan = wipe_plan.plan_wipe(disk(name=name))
     assert (plan.drives, plan.refused) == ((), ())
 
 
-def test_inside_a_container_the_disks_are_the_hosts_unless_they_are_fakes():
+def test_host_disks_in_a_container_are_refused_unless_fake():
     (refused,) = wipe_plan.plan_wipe({**disk(), "container": "lxc"}).refused
     assert (refused.is_local, refused.reason) == (
         False,
@@ -205,11 +205,11 @@ def test_inside_a_container_the_disks_are_the_hosts_unless_they_are_fakes():
          {"sanitize_crypto", "sanitize_block", "format", "format_crypto"}), ({}, set()),
     ],
 )  # fmt: skip
-def test_what_an_nvme_controller_can_do_by_its_bits(id_ctrl, can):
+def test_nvme_sanitize_methods_follow_the_capability_bits(id_ctrl, can):
     """NVM Express base specification, Identify Controller: OACS bit 1, FNA bit 2, SANICAP bits 0 and 1."""
     seen = {"controllers": {"nvme0": {"id_ctrl": id_ctrl}}}
-    assert wipe_plan.disk_abilities({"name": "nvme0n1"}, seen) == can
-    assert wipe_plan.disk_abilities({"name": "nvme0n1", "disc-max": "4096"}, seen, "x") == can | {
+    assert wipe_plan.find_wipe_abilities({"name": "nvme0n1"}, seen) == can
+    assert wipe_plan.find_wipe_abilities({"name": "nvme0n1", "disc-max": "4096"}, seen, "x") == can | {
         "asked",
         "discard",
     }
@@ -231,9 +231,9 @@ SECURITY = (
         ("\tnot\tlocked\n\tnot\tfrozen", set()),
     ],
 )  # fmt: skip
-def test_a_frozen_or_locked_drive_cannot_be_erased(security_lines, can):
+def test_frozen_or_locked_drive_cannot_be_erased(security_lines, can):
     seen = {"hdparm": {"sda": SECURITY.format(words=security_lines)}}
-    assert wipe_plan.disk_abilities({"name": "sda"}, seen) == can
+    assert wipe_plan.find_wipe_abilities({"name": "sda"}, seen) == can
 
 
 @pytest.mark.parametrize(
@@ -241,12 +241,12 @@ def test_a_frozen_or_locked_drive_cannot_be_erased(security_lines, can):
     [({}, "ata"), ({"tran": "sas"}, "scsi"), ({"tran": None}, "scsi"), ({"tran": "ata"}, "ata"),
      ({"name": "mmcblk0"}, "mmc"), ({"name": "nvme0n1"}, "nvme"), ({"tran": "nvme", "name": "x"}, "nvme")],
 )  # fmt: skip
-def test_the_kind_of_a_drive(changed, kind):
+def test_drive_kind_is_detected(changed, kind):
     (one,) = disk(**changed)["lsblk"]["blockdevices"]
-    assert wipe_plan.disk_kind(one) == kind
+    assert wipe_plan.classify_disk(one) == kind
 
 
-def test_a_namespace_that_must_stay_protects_its_controller():
+def test_namespace_that_is_not_wiped_protects_its_controller():
     """FNA bit 0: a format takes every namespace of the controller."""
     both = [
         {"name": f"nvme0n{n}", "path": f"/dev/nvme0n{n}", "type": "disk", "tran": "nvme", "serial": f"S{n}",

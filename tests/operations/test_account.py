@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
-from gpufleet.nodes import Outcome
+from gpufleet.nodes import ReportOutcome
 from gpufleet.nodes.node_index import Contradiction
 from gpufleet.operations.node_probe import ReachReport
 from gpufleet.operations.sync import STALE, SyncOptions, SyncResult
@@ -15,14 +15,14 @@ TWICE = Contradiction("serial_twice", "S1", "serial S1 is claimed by a, b", ())
 
 def synced(**more):
     outcomes = [
-        Outcome("rack:r1", 3, created=["a", "b"], missing=["c", "d"]),
-        Outcome("pulumi:dev", 1),
-        Outcome("address_book", 2, stale=True, conflicts=[TWICE], bad=["node x: no name"]),
+        ReportOutcome("rack:r1", 3, created=["a", "b"], missing=["c", "d"]),
+        ReportOutcome("pulumi:dev", 1),
+        ReportOutcome("address_book", 2, stale=True, conflicts=[TWICE], bad=["node x: no name"]),
     ]
     return SyncResult(outcomes, **more)
 
 
-def test_a_line_for_each_source_that_answered():
+def test_summary_has_a_line_for_each_source():
     reach = ReachReport(answered=["a", "b"], unreachable={"c": "timed out"})
     assert list(synced(reach=reach).summary_lines()) == [
         "rack:r1: 3 nodes, 2 new, missing: c, d",
@@ -33,7 +33,7 @@ def test_a_line_for_each_source_that_answered():
     assert len(list(synced().summary_lines())) == 3
 
 
-def test_warnings_for_a_person():
+def test_warnings_are_listed_with_remedies():
     reach = ReachReport(unreachable={"c": "timed out"}, conflicts=["c shows another serial"])
     failures = {
         "aws:x": EnvironmentFault("no credentials", hint="aws configure"),
@@ -50,7 +50,7 @@ def test_warnings_for_a_person():
     ]
 
 
-def test_the_json_summary_is_complete():
+def test_json_summary_is_complete():
     result = synced(
         reach=ReachReport(unreachable={"c": "timed out"}), failures={"aws:x": InputError("is empty")}
     ).as_json()
@@ -67,18 +67,24 @@ def test_the_json_summary_is_complete():
 @pytest.mark.parametrize(
     ("account", "no"),
     [
-        (SyncResult([Outcome("a")]), None),
-        (SyncResult([Outcome("a")], reach=ReachReport(unreachable={"c": "x"})), None),
-        (SyncResult([Outcome("a")], reach=ReachReport(conflicts=["x"])), "sources contradict each other"),
-        (SyncResult([Outcome("a"), Outcome("b", conflicts=[TWICE])]), "sources contradict each other"),
+        (SyncResult([ReportOutcome("a")]), None),
+        (SyncResult([ReportOutcome("a")], reach=ReachReport(unreachable={"c": "x"})), None),
+        (
+            SyncResult([ReportOutcome("a")], reach=ReachReport(conflicts=["x"])),
+            "sources contradict each other",
+        ),
+        (
+            SyncResult([ReportOutcome("a"), ReportOutcome("b", conflicts=[TWICE])]),
+            "sources contradict each other",
+        ),
         (
             SyncResult([], {"a": InputError("x"), "b": InputError("y")}),
             "not synced: a, b; their last good report stays",
         ),
-        (SyncResult([Outcome("b", conflicts=[TWICE])], {"a": InputError("x")}), "not synced: a;"),
+        (SyncResult([ReportOutcome("b", conflicts=[TWICE])], {"a": InputError("x")}), "not synced: a;"),
     ],
 )
-def test_a_failed_or_contradicting_source_is_an_answer_of_no(account, no):
+def test_failed_or_contradicting_source_exits_with_1(account, no):
     if no is None:
         account.raise_for_failures()
         return
@@ -86,7 +92,7 @@ def test_a_failed_or_contradicting_source_is_an_answer_of_no(account, no):
         account.raise_for_failures()
 
 
-def test_the_address_book_is_the_given_one_else_the_rehearsals_that_is_there(tmp_path):
+def test_address_book_defaults_to_the_one_of_the_rehearsal(tmp_path):
     book = tmp_path / "book.json"
     set_ = {"GPUFLEET_ADDRESS_BOOK": str(book)}
     assert SyncOptions(environment=set_).address_book_file is None

@@ -58,13 +58,13 @@ def run(*arguments):
     return CliRunner().invoke(command, list(arguments))
 
 
-def test_report_of_one_node_keeps_its_schema(registry):
+def test_report_of_one_node_matches_the_schema(registry):
     done = run("report", "blade01", "--json")
     jsonschema.validate(json.loads(done.stdout), burnin.load_report_schema())
     assert (done.exception, json.loads(done.stdout)["verdict"]) == (None, "healthy")
 
 
-def test_report_of_all_is_a_list_and_answers_no_for_the_degraded(registry):
+def test_report_of_all_nodes_exits_with_1_if_any_is_degraded(registry):
     done = run("report", "--json")
     assert {r["node"]: r["verdict"] for r in json.loads(done.stdout)} == {
         "blade01": "healthy",
@@ -74,24 +74,24 @@ def test_report_of_all_is_a_list_and_answers_no_for_the_degraded(registry):
     assert "blade02" in str(done.exception)
 
 
-def test_report_reads_without_colour(registry):
+def test_report_is_readable_without_colour(registry):
     text = run("report", "--attempt", "attempt-blade02").stdout
     assert text.startswith("blade02  degraded  quick  attempt attempt-blade02")
     assert "warn     pi_throttled" in text
 
 
-def test_no_result_of_that_name(registry):
+def test_unknown_attempt_is_refused(registry):
     with pytest.raises(InputError, match="no burn-in result of attempt gone"):
         operation.stored_reports(attempt="gone")
 
 
-def test_no_registry_yet(tmp_path, monkeypatch):
+def test_missing_registry_is_reported(tmp_path, monkeypatch):
     monkeypatch.setenv("GPUFLEET_DATABASE_URL", f"sqlite:///{tmp_path}/none.db")
     with pytest.raises(EnvironmentFault, match="no node registry yet"):
         operation.stored_reports()
 
 
-def test_the_same_rules_change_nothing(registry):
+def test_rejudging_with_the_same_thresholds_changes_nothing(registry):
     assert operation.rejudge() == []
     assert run("rejudge").stdout == "today's thresholds change nothing\n"
 
@@ -106,7 +106,7 @@ def stricter(monkeypatch):
     monkeypatch.setattr(verdict, "select_thresholds", lambda kind, *, rehearsal: rows)
 
 
-def test_new_rules_judge_old_records(registry, stricter):
+def test_new_thresholds_rejudge_stored_records(registry, stricter):
     (change,) = operation.rejudge()
     assert (change["node"], change["before"], change["after"], change["applied"]) == (
         "blade02",
@@ -118,14 +118,14 @@ def test_new_rules_judge_old_records(registry, stricter):
     assert registry.get("blade02").state == "ready"
 
 
-def test_new_rules_applied_move_the_node(registry, stricter):
+def test_applied_new_thresholds_move_the_node(registry, stricter):
     (change,) = operation.rejudge("blade02", apply_changes=True)
     assert change["applied"] == "applied"
     assert registry.get("blade02").state == "quarantined"
     assert [result.verdict for result in registry.results("blade02")] == ["degraded", "faulty"]
 
 
-def test_milder_rules_lift_only_burn_ins_own_quarantine(registry, stricter, monkeypatch):
+def test_relaxed_thresholds_release_only_a_quarantine_of_burn_in(registry, stricter, monkeypatch):
     operation.rejudge("blade02", apply_changes=True)
     monkeypatch.undo()
     monkeypatch.setattr(operation.paths, "database_url", lambda: str(registry._database.engine.url))
@@ -141,7 +141,7 @@ def test_milder_rules_lift_only_burn_ins_own_quarantine(registry, stricter, monk
         ((), ("burn_in", "new_nodes", "auto")),
     ],
 )
-def test_run_asks_for_the_burn_in_play(project, monkeypatch, arguments, request_fields):
+def test_run_requests_the_burn_in_play(project, monkeypatch, arguments, request_fields):
     seen = []
     monkeypatch.chdir(project)
     monkeypatch.setattr(
@@ -161,19 +161,19 @@ def test_thresholds_are_printed_with_their_sources():
     assert "sbc-bench/issues/32" in run("thresholds", "--kind", "compute_blade").stdout
 
 
-def test_thresholds_of_an_unknown_kind():
+def test_thresholds_of_an_unknown_kind_are_refused():
     with pytest.raises(InputError, match="unknown node kind 'toaster'"):
         operation.threshold_rows("toaster")
 
 
-def test_an_implausible_threshold_is_refused(monkeypatch):
+def test_implausible_threshold_is_reported(monkeypatch):
     bad = replace(burnin.load_thresholds()[0], source="")
     monkeypatch.setattr("gpufleet.burnin.thresholds.load_thresholds", lambda: (bad,))
     with pytest.raises(CheckFailed, match="no source"):
         operation.check_plausible()
 
 
-def test_this_machine_is_measured():
+def test_local_run_measures_this_machine():
     rows = operation.measure_this_machine()
     assert {row["metric"] for row in rows} == {"copy_mb_per_s", "write_mb_per_s"}
     assert all(0 < row["floor"] < row["slowest"] <= row["fastest"] for row in rows)

@@ -75,11 +75,11 @@ UNKNOWN = HostOutcome("b7", "failed", "t: no", 0)
         (UNKNOWN, False),
     ],
 )
-def test_what_needs_a_person(outcome, is_healthy):
+def test_unhealthy_outcomes_need_attention(outcome, is_healthy):
     assert outcome.is_healthy is is_healthy
 
 
-def test_a_node_measured_long_ago_is_not_judged_by_this_run():
+def test_node_that_was_not_measured_in_this_run_is_healthy():
     assert HostOutcome("b5", "ok", "", 0, INCOMPLETE.node).is_healthy
 
 
@@ -94,17 +94,17 @@ def test_a_node_measured_long_ago_is_not_judged_by_this_run():
         ([GONE, GONE], 3),
     ],
 )
-def test_exit_codes(tmp_path, outcomes, code):
+def test_exit_code_follows_the_outcomes(tmp_path, outcomes, code):
     assert configured(tmp_path, *outcomes).exit_code == code
 
 
-def test_no_hosts_is_an_answer():
+def test_run_without_hosts_exits_with_0():
     empty = ConfigureResult(Request(limit="new_blades"))
     assert (empty.exit_code, as_text(empty)) == (0, "new_blades has no hosts: nothing to do")
     assert empty.as_json()["hosts"] == []
 
 
-def test_an_interrupt_is_reported(tmp_path):
+def test_interrupted_run_is_reported(tmp_path):
     stopped = configured(tmp_path, WELL, interrupted=True)
     assert stopped.exit_code == 130
     assert "resume with gpufleet configure --resume r1" in as_text(stopped)
@@ -130,12 +130,12 @@ def test_an_interrupt_is_reported(tmp_path):
         ),
     ],
 )
-def test_words_for_how_a_host_ended(outcome, text):
+def test_outcome_of_a_host_is_described(outcome, text):
     assert describe_outcome(outcome) == text
 
 
 @pytest.mark.parametrize("state", ["quarantined", "repair"])
-def test_a_repaired_node_shows_how_to_leave_its_state(state):
+def test_repaired_node_is_described_with_the_command_to_leave_its_state(state):
     description = describe_outcome(HostOutcome("b8", "ok", "", 0, node("b8", state), measured=True))
     assert description.startswith(
         f"{state}; measured healthy now: it stays until gpufleet nodes state b8 burn_in "
@@ -143,17 +143,17 @@ def test_a_repaired_node_shows_how_to_leave_its_state(state):
     assert description.endswith("gpufleet configure --limit b8")
 
 
-def test_a_node_not_measured_again_is_shown_no_way_out():
+def test_node_that_was_not_measured_again_gets_no_command():
     assert describe_outcome(HostOutcome("b8", "ok", "", 0, node("b8", "quarantined"))) == "quarantined"
 
 
-def test_hosts_that_are_well_share_a_line(tmp_path):
+def test_healthy_hosts_share_a_line(tmp_path):
     lines = as_text(configured(tmp_path, WELL, ALSO_WELL, GONE)).splitlines()
     assert lines[0] == "  2  b[1-2]  ready"
     assert lines[1] == "  1  b6  unreachable: ssh: refused"
 
 
-def test_json_says_state_verdict_and_holds(tmp_path):
+def test_json_has_state_verdict_and_holds(tmp_path):
     told_json = configured(tmp_path, HELD).as_json()
     assert told_json["hosts"] == [
         {
@@ -164,27 +164,27 @@ def test_json_says_state_verdict_and_holds(tmp_path):
 
 
 @pytest.mark.parametrize(("late", "heard"), [(timedelta(seconds=1), True), (timedelta(seconds=-1), False)])
-def test_the_registry_heard_of_a_run_when_it_noted_every_host_since(tmp_path, late, heard):
+def test_registry_has_results_if_every_host_was_seen_after_the_start(tmp_path, late, heard):
     there = run(tmp_path, HostProgress("b1", "ok", done=3))
     assert registry_has_results([node("b1", reachable_at=NOW + late)], there, NOW) is heard
 
 
-def test_hosts_that_the_registry_does_not_know_are_not_waited_for(tmp_path):
+def test_hosts_unknown_to_the_registry_are_not_awaited(tmp_path):
     assert registry_has_results([], run(tmp_path, HostProgress("b1", "ok", done=3)), NOW)
 
 
-def test_values_are_json_where_they_read_as_such():
+def test_extra_variables_are_parsed_as_json_where_possible():
     pairs = ["a=1", "b=text", 'c={"d": [1]}', "e=x=y", "f="]
     assert parse_extra_vars(pairs) == {"a": 1, "b": "text", "c": {"d": [1]}, "e": "x=y", "f": ""}
 
 
 @pytest.mark.parametrize("pair", ["a", "=1", ""])
-def test_what_is_not_a_pair_is_wrong_input(pair):
+def test_extra_variable_without_a_value_is_refused(pair):
     with pytest.raises(InputError, match="is neither KEY=VALUE nor @FILE"):
         parse_extra_vars([pair])
 
 
-def test_the_reason_of_the_newest_verdict_is_found(registry, tmp_path):
+def test_reason_of_the_newest_verdict_is_found(registry, tmp_path):
     registry.set_reachable("blade01", True, NOW)
     registry.advance("blade01", "burn_in", "burn-in ran", NOW)
     report = {"verdict": "faulty", "attempt": "a1", "checks": []}
@@ -197,6 +197,6 @@ def test_the_reason_of_the_newest_verdict_is_found(registry, tmp_path):
     ("current", "measured", "newer"),
     [("a2", "a1", "a2"), ("a1", "a1", ""), ("a2", None, ""), (None, "a1", "")],
 )
-def test_another_run_that_began_meanwhile_is_named(current, measured, newer):
+def test_other_concurrent_run_is_named(current, measured, newer):
     assert newer_attempt(node("b1", attempt=current), measured) == newer
     assert newer_attempt(None, measured) == ""

@@ -22,7 +22,9 @@ def registry(tmp_path):
             cards = [{"model": "H100 SXM5 80GB", "count": 8}] if name.startswith("gpu") else []
             declared = {"kind": "gpu_server", "template": "train", "accelerators": cards}
             place = Identity(rack="r1", slot=str(slot))
-            registry.observe(Observation("rack:r1", name, place, declared=declared, observed_at=START))
+            registry.apply_observation(
+                Observation("rack:r1", name, place, declared=declared, observed_at=START)
+            )
         yield registry
 
 
@@ -39,7 +41,7 @@ def report(registry):
     )
 
 
-def test_what_a_play_reports_is_compared(registry):
+def test_reported_drivers_are_compared(registry):
     record_drivers(registry, "gpu01", "drivers", **WELL)
     record_drivers(registry, "gpu02", "drivers", **{**WELL, "loaded": "570.172.08"})
     drivers_report = report(registry)
@@ -51,7 +53,7 @@ def test_what_a_play_reports_is_compared(registry):
     ]
 
 
-def test_the_newest_report_counts(registry):
+def test_newest_report_is_used(registry):
     for minutes, loaded in ((1, "570.172.08"), (2, "580.95.05")):
         record_drivers(registry, "gpu01", "drivers", minutes, **{**WELL, "loaded": loaded})
     record_drivers(registry, "gpu02", "drivers", **WELL)
@@ -59,7 +61,7 @@ def test_the_newest_report_counts(registry):
     assert driver_consistency.report_lines(report(registry))[-1] == "all 2 nodes agree"
 
 
-def test_nodes_that_were_never_read_do_not_agree(registry):
+def test_nodes_without_driver_facts_are_reported(registry):
     last_line = driver_consistency.report_lines(report(registry))[-1]
     assert last_line == "no driver was read yet: gpufleet configure --play driver_check (2 nodes)"
     record_drivers(registry, "gpu01", "drivers", **WELL)
@@ -67,7 +69,7 @@ def test_nodes_that_were_never_read_do_not_agree(registry):
     assert last_line == "all 1 nodes agree; 1 were never read: gpufleet configure --play driver_check"
 
 
-def test_a_failure_is_in_the_history_and_bars_a_healthy_verdict(registry):
+def test_driver_failure_is_in_the_history_and_prevents_a_healthy_verdict(registry):
     record_drivers(registry, "gpu01", "drivers_failed", task="Exact versions", reason="no space left")
     assert [line.reason for line in registry.history("gpu01") if line.event == "drivers_failed"] == [
         (
@@ -80,7 +82,7 @@ def test_a_failure_is_in_the_history_and_bars_a_healthy_verdict(registry):
 
 
 @pytest.mark.parametrize(("loaded", "code"), [("580.95.05", 0), ("570.172.08", 1)])
-def test_the_command_answers_by_its_exit_code(registry, monkeypatch, loaded, code):
+def test_exit_code_reports_a_difference(registry, monkeypatch, loaded, code):
     from gpufleet.cli.nodes import command
 
     for node in ("gpu01", "gpu02"):

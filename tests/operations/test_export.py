@@ -35,26 +35,26 @@ def test_every_node_of_the_rack_has_its_files(run):
     assert json.loads((done.folder / "addresses.json").read_text())["blades-1/20"] == "10.20.1.30"
 
 
-def test_it_says_who_may_log_in(run):
+def test_output_names_the_login_keys(run):
     """A key is shown by its comment, so an example key is noticed before twenty blades boot with it."""
     assert "may log in as root: example-key-private-half-thrown-away" in run("blade01").lines()
     assert export.key_label("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA12345678") == "ssh-ed25519 …12345678"
 
 
-def test_what_holds_a_key_is_for_its_owner_alone(run):
+def test_files_with_private_keys_are_readable_by_their_owner_only(run):
     folder = run("blade01").folder
     assert (folder / "blade01/user-data").stat().st_mode & 0o777 == 0o600
     key_file = next((folder.parents[1] / "ssh/host_keys/blades-1").iterdir())
     assert key_file.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_second_export_gives_the_same_host_keys(run):
+def test_second_export_has_the_same_host_keys(run):
     before = (run("blade[01-02]").folder / "known_hosts").read_text()
     after = (run("blade[01-03]").folder / "known_hosts").read_text()
     assert after.startswith(before)
 
 
-def test_known_hosts_keeps_what_it_says_of_others(run, tmp_path):
+def test_known_hosts_keeps_entries_of_other_hosts(run, tmp_path):
     known = tmp_path / "ssh/known_hosts"
     known.parent.mkdir()
     known.write_text("10.20.1.11 ssh-ed25519 OLD\ngit.example.org ssh-ed25519 OTHER\n\n# a note\n")
@@ -65,7 +65,7 @@ def test_known_hosts_keeps_what_it_says_of_others(run, tmp_path):
     assert "OLD" not in known.read_text()
 
 
-def test_a_foreign_folder_is_refused_and_stays(run, tmp_path):
+def test_unrelated_folder_is_refused_and_unchanged(run, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/thesis.txt").write_text("years")
     with pytest.raises(InputError, match="is not empty and not an earlier export; choose another --out"):
@@ -73,7 +73,7 @@ def test_a_foreign_folder_is_refused_and_stays(run, tmp_path):
     assert (tmp_path / "mine/thesis.txt").read_text() == "years"
 
 
-def test_a_failed_write_leaves_the_earlier_export(run, tmp_path, monkeypatch):
+def test_failed_write_keeps_the_earlier_export(run, tmp_path, monkeypatch):
     out = tmp_path / "out"
     run("blade01", out=out)
     before = {path: path.read_text() for path in out.rglob("*") if path.is_file()}
@@ -98,20 +98,18 @@ def test_a_failed_write_leaves_the_earlier_export(run, tmp_path, monkeypatch):
         ({"rack": "bench-1"}, "inventory/bench-1.yaml: boot: is missing"),
     ],
 )
-def test_a_wrong_rack_is_one_line(run, options, message):
+def test_invalid_rack_is_reported_in_one_line(run, options, message):
     with pytest.raises(InputError) as refused:
         run(**options)
     assert str(refused.value).startswith(message)
 
 
-def test_a_node_of_another_rack_is_refused(run):
+def test_node_of_another_rack_is_refused(run):
     with pytest.raises(InputError, match="--node: rack blades-1 has no bench01"):
         run("bench01")
 
 
-def test_a_rack_without_login_keys_is_refused_before_anything_is_written(
-    shared_project, tmp_path, monkeypatch
-):
+def test_rack_without_login_keys_is_refused_before_writing(shared_project, tmp_path, monkeypatch):
     rack = fleet.load_rack(shared_project / "inventory/blades-1.yaml", shared_project)
     bare = SimpleNamespace(ssh=fleet.Ssh())
     monkeypatch.setattr(fleet, "load", lambda _stack, _root: bare)
@@ -121,7 +119,7 @@ def test_a_rack_without_login_keys_is_refused_before_anything_is_written(
         export.login_keys(rack, shared_project)
 
 
-def test_an_unwritable_path_is_reported_in_one_line(run, tmp_path):
+def test_unwritable_path_is_reported_in_one_line(run, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(
         InputError, match=r"--out: .*/file/deep/out can't be written: not a directory; name another"

@@ -36,7 +36,7 @@ def whole_run(artifacts, report):
     )
 
 
-def test_a_complete_run_ends_in_ready_and_unreachable(registry, whole_run):
+def test_complete_run_ends_in_ready_and_unreachable(registry, whole_run):
     applied = fold(registry, whole_run)
     one, two = registry.get("blade01"), registry.get("blade02")
     assert (one.state, one.reachable, one.serial) == ("ready", True, "10000000a1b2c3d4")
@@ -45,26 +45,26 @@ def test_a_complete_run_ends_in_ready_and_unreachable(registry, whole_run):
     assert (applied.verdicts, list(applied.unreachable)) == ({"blade01": "healthy"}, ["blade02"])
 
 
-def test_telling_a_run_twice_changes_nothing(registry, whole_run):
+def test_second_ingestion_of_a_run_changes_nothing(registry, whole_run):
     fold(registry, whole_run)
     before = [registry.history(name) for name in ("blade01", "blade02")], registry.list()
     fold(registry, whole_run)
     assert ([registry.history(name) for name in ("blade01", "blade02")], registry.list()) == before
 
 
-def test_the_life_of_a_node_is_in_its_history(registry, whole_run):
+def test_steps_of_a_node_are_in_its_history(registry, whole_run):
     fold(registry, whole_run)
     moves = [change.new_state for change in registry.history("blade01") if change.new_state]
     assert moves == ["expected", "discovered", "commissioning", "burn_in", "ready"]
 
 
-def test_half_written_events_are_left_out(registry, whole_run):
+def test_truncated_events_are_skipped(registry, whole_run):
     (whole_run / "job_events" / "5-killed.json").write_text('{"event": "runner_on_ok", "event_da')
     (whole_run / "job_events" / "6-abc-partial.json").write_text("{}")
     assert fold(registry, whole_run).events == 4
 
 
-def test_a_failed_configuration_cannot_be_healthy(registry, artifacts, report):
+def test_node_with_a_failed_configuration_cannot_be_healthy(registry, artifacts, report):
     facts = {"task": "Set the hostname", "reason": "read-only file system"}
     fold(registry, artifacts(
         ("ok", "blade01", 1, PROBE, report("commissioned")),
@@ -80,20 +80,20 @@ def _without_configuration():
     return [record for record in RECORDS if record.get("name") != "configuration"]
 
 
-def test_an_agent_cut_off_leaves_the_node_in_burn_in(registry, artifacts, report):
+def test_node_with_an_interrupted_agent_stays_in_burn_in(registry, artifacts, report):
     cut = [record for record in RECORDS if record["type"] != "end"]
     fold(registry, artifacts(("ok", "blade01", 3, "gpufleet.fleet.burn_in", report("burn_in", records=cut))))
     assert registry.get("blade01").state == "burn_in"
 
 
-def test_a_ready_node_is_not_commissioned_anew(registry, whole_run, artifacts, report):
+def test_ready_node_is_not_commissioned_again(registry, whole_run, artifacts, report):
     fold(registry, whole_run)
     fold(registry, artifacts(("ok", "blade01", 9, PROBE, report("commissioned", attempt="later"))))
     node = registry.get("blade01")
     assert (node.state, node.attempt) == ("ready", "a1")
 
 
-def test_another_board_s_burn_in_is_not_this_node_s(registry, whole_run, artifacts, report):
+def test_burn_in_result_of_another_board_is_not_applied(registry, whole_run, artifacts, report):
     fold(registry, whole_run)
     host = {"host": {"serial": "20000000deadbeef"}}
     other = [record | host if record["type"] == "start" else record for record in RECORDS]
@@ -105,22 +105,22 @@ def test_another_board_s_burn_in_is_not_this_node_s(registry, whole_run, artifac
 
 
 @pytest.mark.parametrize("action", ["ansible.builtin.debug", "set_fact", "gpufleet.fleet.report"])
-def test_work_of_the_controller_does_not_show_that_a_host_answers(registry, artifacts, action):
+def test_task_run_on_the_controller_does_not_make_a_host_reachable(registry, artifacts, action):
     fold(registry, artifacts(("ok", "blade01", 1, action, {})))
     assert registry.get("blade01").reachable is None
 
 
-def test_delegated_work_does_not_either(registry, artifacts):
+def test_delegated_task_does_not_make_a_host_reachable(registry, artifacts):
     fold(registry, artifacts(("ok", "blade01", 1, "command", {"_ansible_delegated_vars": {}})))
     assert registry.get("blade01").reachable is None
 
 
-def test_a_failed_task_shows_that_the_host_answers(registry, artifacts):
+def test_failed_task_makes_the_host_reachable(registry, artifacts):
     fold(registry, artifacts(("failed", "blade01", 1, "command", {"msg": "rc 1"})))
     assert registry.get("blade01").reachable is True
 
 
-def test_unknown_hosts_are_named(registry, artifacts):
+def test_unknown_hosts_are_reported(registry, artifacts):
     applied = fold(registry, artifacts(("ok", "stranger", 1, "ping", {})))
     with pytest.raises(CheckFailed, match="stranger"):
         applied.raise_for_unknown()
@@ -136,7 +136,7 @@ def test_racks_are_declared_once_for_an_unknown_host(registry):
     assert len(requested) == 1
 
 
-def test_a_host_that_keeps_answering_is_noted_now_and_then(registry, monkeypatch):
+def test_reachability_of_a_responding_host_is_stored_at_intervals(registry, monkeypatch):
     from gpufleet.operations.task_events import task_event
 
     start, noted = datetime.fromisoformat("2026-11-21T11:00:00+00:00"), []
@@ -149,14 +149,14 @@ def test_a_host_that_keeps_answering_is_noted_now_and_then(registry, monkeypatch
     assert len(noted) == 3
 
 
-def test_an_artifacts_folder_with_many_runs_asks_which(tmp_path):
+def test_artifacts_folder_with_many_runs_must_be_narrowed_to_one(tmp_path):
     for name in ("run1", "run2"):
         (tmp_path / name / "job_events").mkdir(parents=True)
     with pytest.raises(InputError, match="run1, run2"):
         list(read_artifacts(tmp_path))
 
 
-def test_a_folder_without_events_says_what_to_give(tmp_path):
+def test_folder_without_events_is_refused_with_a_remedy(tmp_path):
     with pytest.raises(InputError, match="no job_events here"):
         list(read_artifacts(tmp_path))
 
@@ -166,7 +166,7 @@ def observed_values(registry, name):
 
 
 @pytest.mark.parametrize("part", ["drivers", "containers", "application"])
-def test_a_part_that_failed_is_not_forgotten_when_another_succeeds(registry, artifacts, report, part):
+def test_failed_part_stays_recorded_when_another_part_succeeds(registry, artifacts, report, part):
     other = "fabric"
     failed = report("configure_failed", part=part, facts={"task": "Install", "reason": "no space left"})
     fold(registry, artifacts(
@@ -184,7 +184,7 @@ def test_a_part_that_failed_is_not_forgotten_when_another_succeeds(registry, art
 
 
 @pytest.mark.parametrize(("attempt", "configured"), [("a2", True), ("", False)])
-def test_a_complete_run_resets_the_list_of_configured_parts(registry, artifacts, report, attempt, configured):
+def test_complete_run_resets_the_list_of_configured_parts(registry, artifacts, report, attempt, configured):
     fold(registry, artifacts(
         ("ok", "blade01", 1, "gpufleet.fleet.report", report("drivers_failed", facts={"reason": "no card"})),
         ("ok", "blade01", 2, "gpufleet.fleet.report", report("configured", attempt=attempt)),
@@ -192,7 +192,7 @@ def test_a_complete_run_resets_the_list_of_configured_parts(registry, artifacts,
     assert observed_values(registry, "blade01")["configured"] is configured
 
 
-def test_a_run_ingested_twice_still_names_unreachable_hosts_only(registry, artifacts, report):
+def test_second_ingestion_of_a_run_still_reports_unreachable_hosts(registry, artifacts, report):
     folder = artifacts(
         ("unreachable", "blade02", 1, PROBE, {"msg": "connection timed out", "unreachable": True}),
         ("ok", "blade01", 2, PROBE, report("commissioned", facts={"arch": "aarch64"})),
@@ -203,7 +203,7 @@ def test_a_run_ingested_twice_still_names_unreachable_hosts_only(registry, artif
     assert again.unreachable == {"blade02": "connection timed out"}
 
 
-def test_a_malformed_fact_is_reported_and_recorded(registry, artifacts, report):
+def test_malformed_fact_is_reported_and_recorded(registry, artifacts, report):
     facts = {"serial": "10000000\u001b[31m", "arch": "aarch64"}
     applied = fold(registry, artifacts(("ok", "blade01", 1, PROBE, report("commissioned", facts=facts))))
     (line,) = applied.bad

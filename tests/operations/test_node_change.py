@@ -38,9 +38,9 @@ def url(tmp_path):
     seen = [Observation("rack:r", f"b{n:02}", Identity(rack="r", slot=str(n))) for n in range(COUNT)]
     url = f"sqlite:///{tmp_path}/many.db"
     with Registry(url) as registry:
-        registry.report(SourceReport("rack:r", utc_now(), seen))
-        for node in registry.list():
-            registry.hold(node.id, "cost", "over budget")
+        registry.apply_report(SourceReport("rack:r", utc_now(), seen))
+        for node in registry.list_nodes():
+            registry.hold_node(node.id, "cost", "over budget")
     return url
 
 
@@ -48,21 +48,21 @@ def url(tmp_path):
     ("verb", "target"), [("move_nodes", "discovered"), ("hold_nodes", "security"), ("release_nodes", "cost")]
 )
 @pytest.mark.parametrize("moment", [1, COUNT // 2, COUNT])
-def test_a_killed_change_of_many_nodes_changed_none(url, verb, target, moment):
+def test_killed_change_of_many_nodes_changed_none(url, verb, target, moment):
     command = [sys.executable, "-c", KILLED, url, verb, f"b[00-{COUNT - 1}]", target, str(moment)]
     done = subprocess.run(command, check=False, env=os.environ, capture_output=True, timeout=300)
     assert done.returncode == -signal.SIGKILL
     with Registry(url) as registry:
-        assert {(node.state, *(hold.kind for hold in node.holds)) for node in registry.list()} == {
+        assert {(node.state, *(hold.kind for hold in node.holds)) for node in registry.list_nodes()} == {
             ("expected", "cost")
         }
         getattr(node_change, verb)(registry, f"b[00-{COUNT - 1}]", target, "again")
-        assert len({(node.state, *(hold.kind for hold in node.holds)) for node in registry.list()}) == 1
+        assert len({(node.state, *(hold.kind for hold in node.holds)) for node in registry.list_nodes()}) == 1
 
 
-def test_one_node_that_may_not_move_keeps_all_where_they_are(url):
+def test_change_is_refused_for_all_nodes_if_one_cannot_move(url):
     with Registry(url) as registry:
-        registry.move("b07", "retired", "sold")
+        registry.move_node("b07", "retired", "sold")
         with pytest.raises(InputError, match="retired cannot become discovered"):
             node_change.move_nodes(registry, f"b[00-{COUNT - 1}]", "discovered", "test")
-        assert {node.state for node in registry.list()} == {"expected", "retired"}
+        assert {node.state for node in registry.list_nodes()} == {"expected", "retired"}

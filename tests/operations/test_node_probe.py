@@ -23,12 +23,12 @@ from gpufleet.operations.node_probe import find_login
         ),
     ],
 )
-def test_the_login_is_ansibles_own_where_it_is_set(tmp_path, environment, user, key):
+def test_login_of_ansible_is_used_if_set(tmp_path, environment, user, key):
     who = find_login(environment, tmp_path)
     assert (who.user, who.key) == (user, key)
 
 
-def test_a_rehearsals_known_hosts_win_over_the_users_own(tmp_path):
+def test_known_hosts_of_a_rehearsal_take_precedence(tmp_path):
     assert find_login({}, tmp_path).known_hosts == Path.home() / ".ssh/known_hosts"
     local_known_hosts = tmp_path / "ssh/known_hosts"
     local_known_hosts.parent.mkdir()

@@ -32,32 +32,32 @@ def synced(nodes):
     return nodes
 
 
-def test_sync_says_a_line_for_each_source(nodes):
+def test_sync_prints_a_line_for_each_source(nodes):
     done = nodes("sync", "-s", "production", "--state", STATE)
     assert done.stdout.splitlines() == [
         "rack:blades-1: 20 nodes, 20 new", "rack:bench-1: 1 nodes, 1 new", "pulumi:production: 3 nodes, 3 new",
     ]  # fmt: skip
 
 
-def test_a_failed_source_is_no_with_a_line(nodes, tmp_path):
+def test_failed_source_is_reported_and_exits_with_1(nodes, tmp_path):
     done = nodes("sync", "-s", "production", "--state", tmp_path / "none.json")
     assert isinstance(done.exception, CheckFailed)
     assert "pulumi:production failed:" in done.stderr
     assert "rack:blades-1: 20 nodes" in done.stdout
 
 
-def test_a_wrong_stack_makes_no_registry(nodes, tmp_path):
+def test_unknown_stack_creates_no_registry(nodes, tmp_path):
     assert isinstance(nodes("sync", "-s", "nope").exception, InputError)
     assert not (tmp_path / "home").exists()
 
 
-def test_listing_before_a_sync_says_what_to_do(nodes):
+def test_list_before_a_sync_names_the_next_command(nodes):
     fault = nodes("list").exception
     assert isinstance(fault, EnvironmentFault)
     assert "gpufleet nodes sync" in fault.hint
 
 
-def test_list_filters_and_unfolds(synced):
+def test_list_filters_and_expands_names(synced):
     names = [node["name"] for node in json.loads(synced("list", "blade[01-03]", "--json").stdout)]
     assert names == ["blade01", "blade02", "blade03"]
     assert len(json.loads(synced("list", "--rack", "bench-1", "--json").stdout)) == 1
@@ -65,13 +65,13 @@ def test_list_filters_and_unfolds(synced):
     assert [n["pool"] for n in json.loads(synced("list", "--pool", "tune", "--json").stdout)] == ["tune"]
 
 
-def test_list_folds_by_state(synced):
+def test_list_is_grouped_by_state(synced):
     lines = synced("list", "--fold").stdout.splitlines()
     assert lines[0].split() == ["expected", "21", "bench01,blade[01-20]"]
     assert lines[1].split()[:2] == ["discovered", "3"]
 
 
-def test_list_is_a_table_with_a_line_for_each_node(synced):
+def test_list_table_has_a_line_for_each_node(synced):
     lines = synced("list").stdout.splitlines()
     assert lines[0].startswith("NODE ")
     assert len(lines) == 25
@@ -80,11 +80,11 @@ def test_list_is_a_table_with_a_line_for_each_node(synced):
 @pytest.mark.parametrize(
     "arguments", [("list", "blade99"), ("list", "--state", "asleep"), ("list", "blade[1")]
 )
-def test_a_wrong_name_or_state_is_an_input_error(synced, arguments):
+def test_unknown_name_or_state_is_an_input_error(synced, arguments):
     assert isinstance(synced(*arguments).exception, InputError)
 
 
-def test_show_names_source_and_age_of_every_value(synced):
+def test_show_prints_source_and_age_of_every_value(synced):
     shown = json.loads(synced("show", "blade07", "--json").stdout)
     assert {value["source"] for value in shown["values"]} == {"rack:blades-1"}
     assert all(value["age"].endswith("s") for value in shown["values"])
@@ -100,39 +100,39 @@ def test_moves_and_holds_are_in_the_history(synced):
     assert "expected -> retired" in synced("history", "blade01").stdout
 
 
-def test_an_illegal_move_names_the_legal_ones(synced):
+def test_illegal_move_is_refused_with_the_legal_ones(synced):
     refused = synced("state", "blade01", "ready", "--reason", "trust me").exception
     assert isinstance(refused, InputError)
     assert "from expected: discovered, retired" in str(refused)
 
 
-def test_a_change_needs_its_reason(synced):
+def test_change_needs_a_reason(synced):
     assert synced("state", "blade01", "retired").exit_code == 2
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(5, "5s"), (90, "1m"), (7300, "2h"), (200_000, "2d")])
-def test_ages_are_shown_in_their_largest_unit(seconds, text):
+def test_ages_are_printed_in_their_largest_unit(seconds, text):
     from datetime import UTC, datetime, timedelta
 
     at = datetime(2026, 11, 21, tzinfo=UTC)
     assert node_view.format_age(at - timedelta(seconds=seconds), at) == text
 
 
-def test_a_change_takes_the_ranges_that_are_printed(synced):
+def test_change_accepts_the_ranges_that_list_prints(synced):
     done = synced("hold", "blade[01-02]", "cost", "--reason", "over budget")
     assert done.stderr.splitlines() == ["blade01: cost hold set", "blade02: cost hold set"]
     assert "stands already" in synced("hold", "blades-1/1", "cost", "--reason", "over budget").stderr
     assert synced("release", "blade[01-02]", "cost", "--reason", "paid").stderr.count("released") == 2
 
 
-def test_a_range_moves_completely_or_not_at_all(synced):
+def test_range_moves_completely_or_not_at_all(synced):
     synced("state", "blade02", "retired", "--reason", "sold")
     assert isinstance(synced("state", "blade[01-02]", "discovered", "--reason", "x").exception, InputError)
     assert json.loads(synced("list", "blade01", "--json").stdout)[0]["state"] == "expected"
 
 
 @pytest.mark.parametrize(("option", "message"), [("--rack", "bench-1, blades-1"), ("--pool", "tune")])
-def test_a_rack_or_pool_that_is_not_there_is_named_with_those_that_are(synced, option, message):
+def test_unknown_rack_or_pool_is_refused_with_the_known_ones(synced, option, message):
     refused = synced("list", option, "nope").exception
     assert isinstance(refused, InputError)
     assert message in str(refused)
@@ -148,7 +148,7 @@ def test_history_is_sorted_by_time():
     assert node_view.sort_by_time([early, late]) == [late, early]
 
 
-def test_a_long_value_pushes_only_its_own_source_aside():
+def test_long_value_moves_only_its_own_source_column():
     expected = {"source": "ansible", "age": "0s"}
     values = [
         {"key": "observed.blade", "value": "x" * 400, **expected},

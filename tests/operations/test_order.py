@@ -57,7 +57,7 @@ def histories(registry):
 
 
 @JUMPS
-def test_a_live_run_counts_though_the_clock_jumps_in_it(registry, jump):
+def test_live_run_is_applied_despite_clock_jumps(registry, jump):
     run = Run("aa")
     events = [
         run.event(1, NOON, **report("commissioned", "a1", facts={"serial": "10000000a1b2c3d4"})),
@@ -102,7 +102,7 @@ def test_missed_events_are_ingested_from_artifacts_in_order(registry, tmp_path):
 
 
 @JUMPS
-def test_an_older_run_ingested_later_is_reported_as_stale(registry, tmp_path, jump):
+def test_older_run_ingested_later_is_reported_as_stale(registry, tmp_path, jump):
     old, new = Run("aa"), Run("bb")
     old.event(1, NOON, **report("commissioned", "a1", facts={"serial": "10000000a1b2c3d4"}))
     measured(old, 2, NOON + timedelta(minutes=1), "a1")
@@ -124,7 +124,7 @@ def test_an_older_run_ingested_later_is_reported_as_stale(registry, tmp_path, ju
     assert applied.as_json()["stale"] == applied.stale
 
 
-def test_a_run_from_before_the_first_sync_counts(registry, tmp_path):
+def test_run_from_before_the_first_sync_is_applied(registry, tmp_path):
     """The registry's own hint for an unknown host is to sync and to ingest again."""
     run, early = Run("aa"), datetime(2026, 11, 20, tzinfo=UTC)
     run.event(1, early, **report("commissioned", "a1", facts={"serial": "10000000a1b2c3d4"}))
@@ -133,7 +133,7 @@ def test_a_run_from_before_the_first_sync_counts(registry, tmp_path):
     assert registry.get("blade01").state == "ready"
 
 
-def test_a_run_of_the_board_before_does_not_move_its_successor(registry, tmp_path):
+def test_run_of_a_retired_board_does_not_move_its_successor(registry, tmp_path):
     from gpufleet.nodes import Identity, Observation
 
     run = Run("aa")
@@ -146,7 +146,7 @@ def test_a_run_of_the_board_before_does_not_move_its_successor(registry, tmp_pat
     assert applied.stale
 
 
-def test_a_late_live_result_of_an_overtaken_attempt_is_ignored(registry):
+def test_late_live_result_of_a_superseded_attempt_is_ignored(registry):
     slow, fast = Run("aa"), Run("bb")
     one, other = Ingest(registry, live=True), Ingest(registry, live=True)
     one.ingest_events(slow.event(1, NOON))
@@ -158,7 +158,7 @@ def test_a_late_live_result_of_an_overtaken_attempt_is_ignored(registry):
     assert registry.get("blade01").state == "commissioning"
 
 
-def test_a_handler_that_runs_twice_is_two_events(registry, tmp_path):
+def test_repeated_handler_is_recorded_as_two_events(registry, tmp_path):
     run = Run("aa")
     live = Ingest(registry, live=True)
     for minute, answer in enumerate(["unreachable", "ok", "unreachable"]):

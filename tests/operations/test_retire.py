@@ -68,7 +68,7 @@ def desk(registry, tmp_path, monkeypatch):
     return lambda **more: Desk(registry, **more)
 
 
-def test_a_typed_serial_wipes_certifies_and_forgets(desk, tmp_path):
+def test_confirmed_serial_wipes_the_drives_and_writes_a_certificate(desk, tmp_path):
     one = desk()
     done = one.retire(confirm="S123")
     assert [run.get("wipe_confirm") for run in one.runs] == [None, "S123"]
@@ -87,7 +87,7 @@ def test_a_typed_serial_wipes_certifies_and_forgets(desk, tmp_path):
     assert one.states == ["ready", "draining"], "no job may be placed on a node that is being wiped"
 
 
-def test_the_plan_is_read_before_anything_is_typed(desk):
+def test_plan_is_printed_before_the_confirmation(desk):
     one = desk()
     one.retire(confirm="S123")
     assert one.said[0] == "blade01, r1/1, serial S123: plan abc123"
@@ -96,7 +96,7 @@ def test_the_plan_is_read_before_anything_is_typed(desk):
 
 
 @pytest.mark.parametrize("typed", ["", "s123", "S1234", "blade01"])
-def test_a_wrong_serial_is_two_and_touches_nothing(desk, typed):
+def test_wrong_serial_exits_with_2_and_wipes_nothing(desk, typed):
     one = desk()
     one.typed = typed
     with pytest.raises(InputError, match="is not its serial: nothing was touched") as refused:
@@ -107,7 +107,7 @@ def test_a_wrong_serial_is_two_and_touches_nothing(desk, typed):
     assert "wipe_begun" not in one.events()
 
 
-def test_a_running_job_stops_a_wipe_unless_forced(desk):
+def test_running_job_prevents_a_wipe_unless_forced(desk):
     one = desk(state="assigned")
     with pytest.raises(InputError, match="it is assigned: a job may run there; drain it first"):
         one.retire(confirm="S123")
@@ -116,7 +116,7 @@ def test_a_running_job_stops_a_wipe_unless_forced(desk):
     assert one.state == "retired"
 
 
-def test_a_running_container_stops_it_unless_forced(desk):
+def test_running_container_prevents_a_wipe_unless_forced(desk):
     one = desk()
     one.answers[0] = ("wipe_planned", {"plan": PLAN, "jobs": ["container llm (podman)"]})
     with pytest.raises(CheckFailed, match=r"at work: container llm \(podman\); nothing was touched"):
@@ -124,14 +124,14 @@ def test_a_running_container_stops_it_unless_forced(desk):
     assert one.state == "ready"
 
 
-def test_nothing_to_wipe_is_no(desk):
+def test_node_without_wipeable_drives_is_refused(desk):
     one = desk()
     one.answers[0] = ("wipe_planned", {"plan": {**PLAN, "drives": []}, "jobs": []})
     with pytest.raises(CheckFailed, match="no drive of blade01 can be wiped"):
         one.retire(confirm="S123")
 
 
-def test_a_lost_run_reports_an_unknown_wipe_and_the_next_run_repeats_it(desk):
+def test_interrupted_wipe_is_reported_as_unknown_and_repeated(desk):
     one = desk()
     one.answers[1] = (None, None)
     with pytest.raises(CheckFailed, match=r"the connection broke; what is left on its drives is unknown"):
@@ -143,7 +143,7 @@ def test_a_lost_run_reports_an_unknown_wipe_and_the_next_run_repeats_it(desk):
     assert one.state == "retired"
 
 
-def test_a_drive_that_failed_keeps_the_node_and_its_evidence(desk):
+def test_failed_drive_keeps_the_node_and_its_evidence(desk):
     one = desk()
     bad = {**WIPED, "wiped": False, "why": "4 of 16 places still read as before"}
     one.answers[1] = ("wiped", {**PROOF, "complete": False, "evidence": [bad]})
@@ -153,7 +153,7 @@ def test_a_drive_that_failed_keeps_the_node_and_its_evidence(desk):
     assert one.events()[-1] == "wipe_failed"
 
 
-def test_a_play_that_could_not_look_is_the_environments_fault(desk):
+def test_missing_wipe_plan_is_an_environment_fault(desk):
     one = desk()
     one.answers = [(None, None)]
     with pytest.raises(EnvironmentFault, match="did not report wipe_planned: the connection broke"):
@@ -161,26 +161,26 @@ def test_a_play_that_could_not_look_is_the_environments_fault(desk):
 
 
 @pytest.mark.parametrize("state", ["expected", "commissioning", "ready", "draining"])
-def test_without_wiping_any_idle_node_ends(desk, state):
+def test_idle_node_can_be_retired_without_a_wipe(desk, state):
     one = desk(state=state)
     done = one.retire(wipe=False, yes=True)
     assert (one.state, one.runs, done.certificate) == ("retired", [], None)
     assert "another board there" in done.lines[-1]
 
 
-def test_a_retired_node_is_not_retired_again(desk):
+def test_retired_node_cannot_be_retired_again(desk):
     one = desk()
     one.retire(wipe=False, yes=True)
     with pytest.raises(InputError, match="retired since"):
         one.retire(wipe=False, yes=True)
 
 
-def test_a_node_without_a_serial_can_not_be_confirmed(desk):
+def test_node_without_a_serial_cannot_be_confirmed(desk):
     with pytest.raises(InputError, match="no serial is known, by which a wipe is confirmed"):
         desk(serial=None).retire(confirm="")
 
 
-def test_a_rented_machine_goes_by_its_pool(registry, desk):
+def test_rented_machine_must_be_removed_from_its_pool(registry, desk):
     who = Identity(instance_id="i-0abc")
     values = {"kind": "cloud_vm", "cloud": "aws", "pool": "train"}
     registry.observe(Observation("pulumi:production", "train-1", who, declared=values))
@@ -199,14 +199,14 @@ def test_a_rented_machine_goes_by_its_pool(registry, desk):
         ({"wipe": False, "method": "discard"}, "--method: is for --wipe; add --wipe"),
     ],
 )
-def test_a_request_that_cannot_be_meant_reaches_no_host(desk, options, message):
+def test_contradictory_options_are_refused_before_contacting_a_host(desk, options, message):
     one = desk()
     with pytest.raises(InputError, match=message):
         one.retire(**options)
     assert (one.state, one.runs) == ("ready", [])
 
 
-def test_a_workstation_that_its_stack_still_declares_is_reported(registry, tmp_path, monkeypatch):
+def test_retired_workstation_that_is_still_declared_is_reported(registry, tmp_path, monkeypatch):
     monkeypatch.setenv("GPUFLEET_HOME", str(tmp_path))
     registry.observe(Observation("workstation:poc", "m2", declared={"kind": "workstation", "stack": "poc"}))
     done = retire.retire(
@@ -215,7 +215,7 @@ def test_a_workstation_that_its_stack_still_declares_is_reported(registry, tmp_p
     assert done.lines[-1].startswith("stacks/Pulumi.poc.yaml still declares it: take it out")
 
 
-def test_a_retired_node_s_history_is_found_by_the_name_that_another_has_now(desk):
+def test_history_of_a_retired_node_is_found_by_its_reused_name(desk):
     one = desk()
     retired_node = one.retire(confirm="S123").node
     assert node_view.namesake_notes(one.registry, "blade01") == []
@@ -227,7 +227,7 @@ def test_a_retired_node_s_history_is_found_by_the_name_that_another_has_now(desk
 
 
 @pytest.mark.parametrize("fakes", [[True], [False], [False, True], [False, False], [None]])
-def test_a_certificate_says_whether_any_drive_was_a_fake(desk, registry, tmp_path, fakes):
+def test_certificate_states_whether_a_drive_was_fake(desk, registry, tmp_path, fakes):
     evidence = [
         {
             "path": f"/dev/nvme{at}n1",
@@ -246,7 +246,7 @@ def test_a_certificate_says_whether_any_drive_was_a_fake(desk, registry, tmp_pat
     assert document["left_alone"] == [LEFT]
 
 
-def test_a_certificate_does_not_call_a_half_wiped_node_complete(desk, registry, tmp_path):
+def test_certificate_of_an_incomplete_wipe_is_not_complete(desk, registry, tmp_path):
     desk()
     node, request = registry.get("blade01"), retire.Request("blade01", "broken fan", wipe=True)
     for complete in (True, False):
@@ -254,7 +254,7 @@ def test_a_certificate_does_not_call_a_half_wiped_node_complete(desk, registry, 
         assert json.loads(path.read_text())["complete"] is complete
 
 
-def test_a_node_is_retired_only_after_its_name_is_typed(desk):
+def test_node_is_retired_only_after_its_name_is_typed(desk):
     one = desk()
     for typed in ("", "y", "blade02"):
         one.typed = typed
@@ -266,14 +266,14 @@ def test_a_node_is_retired_only_after_its_name_is_typed(desk):
     assert one.state == "retired"
 
 
-def test_yes_is_no_consent_to_a_wipe(desk):
+def test_yes_option_does_not_confirm_a_wipe(desk):
     one = desk()
     with pytest.raises(InputError, match="--yes: does not confirm --wipe"):
         one.retire(yes=True)
     assert (one.state, one.runs) == ("ready", [])
 
 
-def test_without_a_terminal_retire_needs_yes(project, gpufleet):
+def test_retire_without_a_terminal_needs_yes(project, gpufleet):
     assert gpufleet("nodes", "sync", "-s", "poc", cwd=project).returncode == 0
     refused = gpufleet("nodes", "retire", "poc-blade01", "--reason", "sold", cwd=project)
     assert refused.returncode == 2

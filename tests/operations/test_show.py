@@ -30,18 +30,18 @@ def node(name, **changed):
     [(-5, "0s"), (0, "0s"), (59, "59s"), (60, "1m"), (3599, "59m"), (3600, "1h"), (86_399, "23h"), (86_400, "1d"),
      (900_000, "10d")],
 )  # fmt: skip
-def test_an_age_is_in_its_largest_unit(seconds, text):
+def test_age_is_printed_in_its_largest_unit(seconds, text):
     assert node_view.format_age(AT, AT + timedelta(seconds=seconds)) == text
 
 
-def test_names_are_folded_and_unfolded():
+def test_names_are_folded_and_expanded():
     assert node_view.fold_names(["blade02", "bench01", "blade01", "blade04"]) == "bench01,blade[01-02,04]"
     assert node_view.expand_names(["blade[01-02]", "x"]) == {"blade01", "blade02", "x"}
     with pytest.raises(InputError, match=r"NODE: .*write ranges like blade\[01-20\]"):
         node_view.expand_names(["blade[01-"])
 
 
-def test_nodes_are_folded_by_state_in_the_order_of_a_life():
+def test_nodes_are_grouped_by_state_in_lifecycle_order():
     nodes = [node("b2", state="ready"), node("a", state="expected"), node("b1", state="ready")]
     assert node_view.folded_by_state(nodes) == ["expected          1  a", "ready             2  b[1-2]"]
 
@@ -65,7 +65,7 @@ FLEET = [
         ({"names": ("b1", "t1"), "state": "ready"}, ["b1"]),
     ],
 )
-def test_a_filter_lets_pass_what_was_asked_for(options, names):
+def test_filter_selects_matching_nodes(options, names):
     assert [one.name for one in node_view.Filter(**options).apply(FLEET)] == names
 
 
@@ -78,13 +78,13 @@ def test_a_filter_lets_pass_what_was_asked_for(options, names):
         ({"names": ("b[1-3]",)}, "no node b3; see: gpufleet nodes list"),
     ],
 )
-def test_a_filter_refuses_what_is_not_there(options, message):
+def test_filter_with_an_unknown_name_is_refused(options, message):
     with pytest.raises(InputError) as caught:
         node_view.Filter(**options).apply(FLEET)
     assert str(caught.value).startswith(message)
 
 
-def test_the_table_has_a_cell_for_everything_that_is_known():
+def test_table_has_a_column_for_every_known_value():
     nodes = [
         node("b1", rack="r1", slot="3", machine="CM4", address="10.0.0.3", reachable=True, usd_per_hour=0.012345,
              accelerators=({"model": "T4", "count": 2}, {"model": "L4", "count": 1}),
@@ -113,7 +113,7 @@ def test_the_table_has_a_cell_for_everything_that_is_known():
     assert {row.index("ready") for row in rows} == {head.index("STATE")}
 
 
-def test_whether_a_node_answers_is_yes_no_or_not_known():
+def test_reachability_is_yes_no_or_unknown():
     assert [node_view.reachability_text(node("a", reachable=value)) for value in (True, False, None)] == [
         "yes",
         "no",
@@ -121,7 +121,7 @@ def test_whether_a_node_answers_is_yes_no_or_not_known():
     ]
 
 
-def test_details_name_source_and_age_of_every_value(monkeypatch):
+def test_details_have_source_and_age_of_every_value(monkeypatch):
     monkeypatch.setattr(node_view, "utc_now", lambda: AT + timedelta(hours=5))
     seen = {"reachable_at": AT, "reachable": True, "holds": (Hold("operator", "look", AT),)}
     one = node("b1", serial="S1", instance_id="i", machine="CM4", **seen)
@@ -163,7 +163,7 @@ def test_details_name_source_and_age_of_every_value(monkeypatch):
     ]
 
 
-def test_history_is_in_the_order_of_events():
+def test_history_is_in_event_order():
     late = Change("n", AT + timedelta(minutes=5), "state", None, "expected", "declared", None, 1)
     early = Change("n", AT, "state", "expected", "discovered", "answered", "a1", 2)
     note = Change("n", AT, "wiped", None, None, "{}", None, 3)

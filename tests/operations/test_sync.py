@@ -25,10 +25,10 @@ def empty(tmp_path):
 @pytest.fixture
 def production(repo_root):
     """Return the declared production fleet."""
-    return fleet.load("production", repo_root)
+    return fleet.load_fleet("production", repo_root)
 
 
-def test_every_source_comes_in(empty, repo_root, production):
+def test_every_source_is_registered(empty, repo_root, production):
     synced = sync(empty, repo_root, production, SyncOptions(state_file=STATE, environment=QUIET))
     assert [(one.source, one.node_count) for one in synced.outcomes] == [
         ("rack:blades-1", 20), ("rack:bench-1", 1), ("pulumi:production", 3),
@@ -37,7 +37,7 @@ def test_every_source_comes_in(empty, repo_root, production):
     synced.raise_for_failures()
 
 
-def test_a_second_sync_changes_nothing(empty, repo_root, production):
+def test_second_sync_changes_nothing(empty, repo_root, production):
     options = SyncOptions(state_file=STATE, environment=QUIET)
     sync(empty, repo_root, production, options)
     before = [(node.id, node.name, node.state) for node in empty.list()]
@@ -46,7 +46,7 @@ def test_a_second_sync_changes_nothing(empty, repo_root, production):
     assert [(node.id, node.name, node.state) for node in empty.list()] == before
 
 
-def test_one_failing_source_does_not_affect_others(empty, repo_root, production, tmp_path):
+def test_failing_source_does_not_affect_others(empty, repo_root, production, tmp_path):
     sync(empty, repo_root, production, SyncOptions(state_file=STATE, environment=QUIET))
     broken = SyncOptions(state_file=tmp_path / "none.json", environment=QUIET)
     synced = sync(empty, repo_root, production, broken)
@@ -59,7 +59,7 @@ def test_one_failing_source_does_not_affect_others(empty, repo_root, production,
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"deployment": null}'])
-def test_a_state_that_is_none_fails_only_its_source(empty, repo_root, production, tmp_path, text):
+def test_invalid_state_file_fails_only_its_source(empty, repo_root, production, tmp_path, text):
     bad = tmp_path / "state.json"
     bad.write_text(text)
     synced = sync(empty, repo_root, production, SyncOptions(state_file=bad, environment=QUIET))
@@ -67,7 +67,7 @@ def test_a_state_that_is_none_fails_only_its_source(empty, repo_root, production
     assert len(empty.list()) == 21
 
 
-def test_the_address_book_overrides_declared_addresses(empty, repo_root, production, tmp_path):
+def test_address_book_overrides_declared_addresses(empty, repo_root, production, tmp_path):
     book = tmp_path / "addresses.json"
     book.write_text(json.dumps({"blades-1/7": "198.18.1.17", "nowhere/1": "198.18.9.1"}))
     options = SyncOptions(state_file=STATE, environment={**QUIET, "GPUFLEET_ADDRESS_BOOK": str(book)})
@@ -77,26 +77,26 @@ def test_the_address_book_overrides_declared_addresses(empty, repo_root, product
     assert any("nowhere/1" in note for note in synced.notes)
 
 
-def test_a_rehearsal_without_racks_has_no_address_book(empty, repo_root, production, tmp_path):
+def test_rehearsal_without_racks_has_no_address_book(empty, repo_root, production, tmp_path):
     environment = {**QUIET, "GPUFLEET_ADDRESS_BOOK": str(tmp_path / "none.json")}
     synced = sync(empty, repo_root, production, SyncOptions(state_file=STATE, environment=environment))
     assert synced.failures == {}
 
 
-def test_a_fleet_without_clouds_needs_no_engine(empty, repo_root):
-    synced = sync(empty, repo_root, fleet.load("poc", repo_root), SyncOptions(environment=QUIET))
+def test_fleet_without_clouds_needs_no_engine(empty, repo_root):
+    synced = sync(empty, repo_root, fleet.load_fleet("poc", repo_root), SyncOptions(environment=QUIET))
     assert synced.failures == {}
     assert {node.kind for node in empty.list()} == {"compute_blade", "workstation"}
 
 
-def test_a_rack_s_cost_is_shared_by_its_blades(empty, repo_root, production):
+def test_rack_cost_is_divided_by_its_blades(empty, repo_root, production):
     sync(empty, repo_root, production, SyncOptions(state_file=STATE, environment=QUIET))
     rack = production.racks[0].rack
     total = sum(node.usd_per_hour for node in empty.list() if node.rack == "blades-1")
     assert total == pytest.approx(rack.usd_per_hour)
 
 
-def test_probing_asks_only_booted_hosts_in_a_rehearsal(empty, repo_root, production, monkeypatch, tmp_path):
+def test_probe_contacts_only_booted_hosts_in_a_rehearsal(empty, repo_root, production, monkeypatch, tmp_path):
     from gpufleet import remote
 
     probed = []
@@ -117,7 +117,7 @@ def test_probing_asks_only_booted_hosts_in_a_rehearsal(empty, repo_root, product
     assert empty.get("blade01").reachable_detail == "timeout: timed out"
 
 
-def test_a_node_that_answers_is_discovered(empty, repo_root, monkeypatch):
+def test_responding_node_is_discovered(empty, repo_root, monkeypatch):
     from gpufleet import remote
 
     facts = remote.parse_facts(
@@ -125,7 +125,7 @@ def test_a_node_that_answers_is_discovered(empty, repo_root, monkeypatch):
     )
     simulated = lambda addresses, **_: {next(iter(addresses)): remote.Reachable("10.20.3.11", facts)}  # noqa: E731 - a fake
     monkeypatch.setattr(remote, "probe", simulated)
-    sync(empty, repo_root, fleet.load("poc", repo_root), SyncOptions(probe=True, environment=QUIET))
+    sync(empty, repo_root, fleet.load_fleet("poc", repo_root), SyncOptions(probe=True, environment=QUIET))
     node = empty.get("poc-blade01")
     assert (node.state, node.reachable, node.serial) == ("discovered", True, "10000000a1b2c3d4")
 
@@ -142,12 +142,12 @@ def test_only_the_racks_of_the_stack_are_registered(empty, repo_root, production
 @pytest.mark.parametrize(
     ("stack", "racks"), [("production", {"blades-1", "bench-1"}), ("poc", {"blades-poc"})]
 )
-def test_a_run_declares_the_racks_of_its_stack(empty, repo_root, stack, racks):
+def test_run_declares_the_racks_of_its_stack(empty, repo_root, stack, racks):
     declare_racks(empty, repo_root, stack, datetime(2026, 11, 21, tzinfo=UTC))
     assert {node.rack for node in empty.list()} == racks
     assert {node.stack for node in empty.list()} == {stack}
 
 
-def test_a_run_without_a_stack_declares_every_rack_file(empty, repo_root):
+def test_run_without_a_stack_declares_every_rack_file(empty, repo_root):
     declare_racks(empty, repo_root, None, datetime(2026, 11, 21, tzinfo=UTC))
     assert {node.rack for node in empty.list()} == {"blades-1", "bench-1", "blades-poc"}

@@ -31,7 +31,7 @@ def rendered(case):
 
 
 @pytest.mark.parametrize("path", CASES, ids=[path.parent.name for path in CASES])
-def test_case(path):
+def test_rendered_units_match_their_golden_files(path):
     case = json.loads(path.read_text())
     rendered_units = rendered(case)
     document = rendered_units.as_json()
@@ -55,7 +55,7 @@ QUADLETS = [path for path in CASES if path.parent.name.startswith("quadlet")]
 
 
 @pytest.mark.parametrize("path", QUADLETS, ids=[path.parent.name for path in QUADLETS])
-def test_what_podman_s_generator_made_runs_the_same_as_our_plain_unit(path):
+def test_quadlet_and_plain_unit_run_the_same_command(path):
     """Compare the recorded answer of the real generator with the unit that we write for a podman without one."""
     case = json.loads(path.read_text())
     case["engine"]["version"] = "4.3.1"
@@ -96,7 +96,7 @@ def options(arguments):
 
 
 @pytest.mark.parametrize("path", QUADLETS, ids=[path.parent.name for path in QUADLETS])
-def test_the_generator_s_service_keeps_restart_and_order(path):
+def test_generated_service_keeps_restart_policy_and_order(path):
     for path_of_generated in path.parent.glob("*.made"):
         text = path_of_generated.read_text()
         quadlet = path_of_generated.with_suffix(".container").read_text()
@@ -113,7 +113,7 @@ def test_the_generator_s_service_keeps_restart_and_order(path):
 
 
 @pytest.mark.parametrize("path", CASES, ids=[path.parent.name for path in CASES])
-def test_units_are_ini_with_the_sections_that_systemd_knows(path):
+def test_units_have_only_sections_known_to_systemd(path):
     for file in path.parent.iterdir():
         if file.suffix in {".container", ".service"}:
             parser = configparser.RawConfigParser(strict=False, delimiters="=")
@@ -122,7 +122,7 @@ def test_units_are_ini_with_the_sections_that_systemd_knows(path):
             assert set(parser.sections()) - {"Container"} == {"Unit", "Service", "Install"}
 
 
-def test_no_unit_holds_a_secret_s_value_and_files_are_required():
+def test_no_unit_contains_a_secret_and_secret_files_are_required():
     app = Application(
         containers=[{"image": "a", "secrets": [{"name": "tls"}, {"name": "hf", "kind": "podman"}]}]
     )
@@ -144,11 +144,11 @@ def test_no_unit_holds_a_secret_s_value_and_files_are_required():
         ("it's", '"it\'s"'),
     ],
 )
-def test_words_reach_the_engine_as_they_are(text, written):
+def test_arguments_reach_the_container_engine_unchanged(text, written):
     assert quote_argument(text) == written
 
 
-def test_counted_cards_are_those_that_no_container_names():
+def test_counted_cards_exclude_those_assigned_by_index():
     containers = [
         Container(image=name, gpus=gpus) for name, gpus in (("a", 2), ("b", (0, 3)), ("c", 1), ("d", "all"))
     ]
@@ -166,13 +166,13 @@ def test_counted_cards_are_those_that_no_container_names():
         ),
     ],
 )
-def test_what_the_node_can_t_do_is_refused_in_one_line(engine, application, message):
+def test_unsupported_feature_is_refused_in_one_line(engine, application, message):
     with pytest.raises(InputError, match=message):
         render(Application.model_validate(application), engine)
 
 
 @pytest.mark.parametrize(("kind", "version"), [("none", "1"), ("podman", ""), ("lxc", "5.0")])
-def test_a_missing_engine_is_reported(kind, version):
+def test_missing_engine_is_reported(kind, version):
     with pytest.raises(InputError):
         Engine.parse(kind, version)
 
@@ -180,6 +180,6 @@ def test_a_missing_engine_is_reported(kind, version):
 @pytest.mark.parametrize(
     ("version", "quadlet"), [("4.3.1", False), ("4.4", True), ("4.9.3", True), ("3.4.4", False)]
 )
-def test_quadlets_from_podman_4_4_on(version, quadlet):
+def test_quadlets_are_used_from_podman_4_4(version, quadlet):
     assert Engine.parse("podman", version).has_quadlet is quadlet
     assert not Engine.parse("docker", version).has_quadlet

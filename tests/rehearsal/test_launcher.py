@@ -61,7 +61,7 @@ def test_the_users_secrets_settings_are_removed(facts, tmp_path, user_settings):
     assert launcher.settings_with_salt(tracked, SALT) == f"{SPEC}encryptionsalt: {SALT}\n"
 
 
-def test_a_file_without_final_newline(tmp_path):
+def test_settings_file_without_final_newline_is_read(tmp_path):
     tracked = write(tmp_path / "own.yaml", "config: {}")
     assert launcher.settings_with_salt(tracked, SALT) == f"config: {{}}\nencryptionsalt: {SALT}\n"
 
@@ -100,7 +100,7 @@ def test_deleting_the_tracked_file_is_refused(facts, flag):
         launcher.prepare_command(facts, ["destroy", "-s", "dev", flag], {})
 
 
-def test_it_runs_the_engine_with_the_users_arguments(facts, tmp_path):
+def test_launcher_passes_the_users_arguments_to_the_engine(facts, tmp_path):
     (tmp_path / "env.json").write_text(json.dumps(facts))
     command = [
         sys.executable,
@@ -165,5 +165,5 @@ def test_the_lock_of_a_running_engine_stays(tmp_path):
         running.wait()
 
 
-def test_a_backend_without_locks(tmp_path):
+def test_backend_without_locks_is_accepted(tmp_path):
     assert launcher.remove_stale_locks(tmp_path) == []

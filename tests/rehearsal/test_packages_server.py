@@ -162,7 +162,7 @@ def test_other_paths_return_404(fetch, path):
     assert fetch(path)[0] == 404
 
 
-def test_the_fake_repository_is_served_under_apts_path(fetch):
+def test_fake_repository_is_served_at_the_path_that_apt_requests(fetch):
     assert fetch("/fake/./Packages")[2] == b"fake packages"
 
 

@@ -77,7 +77,7 @@ def test_without_proc_no_processes_are_found(tmp_path):
     assert processes.find_processes(tmp_path, proc=tmp_path / "none") == []
 
 
-def test_stop_without_processes(tmp_path):
+def test_stopping_without_processes_returns_0(tmp_path):
     assert processes.stop_processes(tmp_path) == 0
 
 

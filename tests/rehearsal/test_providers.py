@@ -131,7 +131,7 @@ def test_a_released_address_is_reused(aws, subnet):
     assert aws.create(NODE, "one", node(subnet))[1]["privateIp"] == first["privateIp"]
 
 
-def test_public_addresses_only_where_asked_for(aws, subnet):
+def test_public_address_is_assigned_only_on_request(aws, subnet):
     _, inside = aws.create(NODE, "inside", node(subnet))
     _, outside = aws.create(NODE, "outside", node(subnet, associatePublicIpAddress=True))
     assert inside["publicIp"] == ""
@@ -151,7 +151,7 @@ def test_a_preview_stores_nothing_and_leaves_future_values_unknown(aws, subnet):
     assert aws.provider.store.find_by_type(NODE) == []
 
 
-def test_an_unfinished_creation_is_finished_and_not_doubled(aws, subnet):
+def test_repeated_creation_after_a_kill_creates_no_duplicate(aws, subnet):
     first, _ = aws.create(NODE, "one", node(subnet))  # the engine was killed before it heard of it
     aws.check(NODE, "one", node(subnet))
     again, outputs = aws.create(NODE, "one", node(subnet, ami="ami-2"))
@@ -175,7 +175,7 @@ def test_a_forced_replacement_exists_next_to_the_old_resource(aws, subnet):
     assert aws.create(NODE, "one", node(subnet))[0] != old
 
 
-def test_names_that_are_ids_are_taken_once(open_cloud):
+def test_duplicate_name_is_refused_where_the_name_is_the_id(open_cloud):
     gcp = open_cloud("gcp")
     gcp.create("gcp:compute/network:Network", "one", {"name": "net"})
     with pytest.raises(
@@ -194,7 +194,7 @@ def test_names_that_are_ids_are_taken_once(open_cloud):
         ({}, [], []),
     ],
 )
-def test_aws_changes(aws, subnet, change, places, replaces):
+def test_aws_changes_update_or_replace_as_declared(aws, subnet, change, places, replaces):
     inputs = node(subnet, tags={"a-b": "1"})
     identity, state = aws.create(NODE, "one", inputs)
     response = aws.diff(NODE, "one", identity, state, {**inputs, **change})
@@ -219,7 +219,7 @@ def test_gcp_changes_delete_first_because_the_name_is_the_id(open_cloud, change,
     assert response.delete_before_replace is bool(replaces)
 
 
-def test_a_resource_that_vanished_shows_no_change_until_a_refresh(open_cloud):
+def test_deleted_resource_shows_no_change_until_a_refresh(open_cloud):
     gcp = open_cloud("gcp")
     identity, state = gcp.create(GCP_NODE, "one", gcp_node())
     gcp.delete(GCP_NODE, "one", identity)
@@ -243,7 +243,7 @@ def test_a_launch_template_counts_its_versions(aws):
     assert aws.update(kind, "one", identity, state, {"name": "one"})["latestVersion"] == 2
 
 
-def test_secrets_stay_secret(aws):
+def test_secrets_are_returned_as_secrets(aws):
     secret = {"keyName": "k", "publicKey": {SECRET: "ssh-rsa hidden"}}
     identity, outputs = aws.create("aws:ec2/keyPair:KeyPair", "k", secret)
     assert outputs["publicKey"] == {SECRET: "ssh-rsa hidden"}
@@ -256,7 +256,7 @@ def test_secrets_stay_secret(aws):
     )
 
 
-def test_unknown_types_are_refused_with_what_is_known(aws):
+def test_unknown_types_are_refused_with_the_known_ones(aws):
     _, ((_, reason),) = aws.check("aws:sagemaker/endpoint:Endpoint", "b", {})
     assert reason.startswith(
         "the simulated aws does not know aws:sagemaker/endpoint:Endpoint; it knows: aws:"
@@ -264,14 +264,14 @@ def test_unknown_types_are_refused_with_what_is_known(aws):
     assert NODE in reason
 
 
-def test_unknown_lookups_are_refused_with_what_is_known(aws):
+def test_unknown_lookups_are_refused_with_the_known_ones(aws):
     _, (reason,) = aws.invoke("aws:ec2/getKeyPair:getKeyPair", {})
     assert reason.startswith(
         "the simulated aws does not know aws:ec2/getKeyPair:getKeyPair; it knows: aws:ec2/getAmi"
     )
 
 
-def test_unnamed_resources_get_a_name_that_stays(aws):
+def test_unnamed_resources_get_a_stable_name(aws):
     first, _ = aws.check("aws:ec2/securityGroup:SecurityGroup", "one", {"description": "d"})
     assert first["name"].startswith("one-")
     assert (

@@ -37,7 +37,7 @@ def store(tmp_path):
     resource_store.close()
 
 
-def test_several_writers_lose_nothing_and_share_no_address(store, tmp_path):
+def test_concurrent_writers_lose_nothing_and_share_no_address(store, tmp_path):
     children = [writer(tmp_path / "cloud.sqlite", name, 40) for name in ("a", "b", "c")]
     for child in children:
         child.communicate(timeout=120)
@@ -47,7 +47,7 @@ def test_several_writers_lose_nothing_and_share_no_address(store, tmp_path):
     assert len({row.outputs["address"] for row in rows}) == 120
 
 
-def test_a_killed_writer_leaves_whole_rows_and_no_lock(store, tmp_path):
+def test_killed_writer_leaves_complete_rows_and_no_lock(store, tmp_path):
     child = writer(tmp_path / "cloud.sqlite", "a", 100_000)
     for _ in range(30):
         child.stdout.readline()
@@ -62,7 +62,7 @@ def test_a_killed_writer_leaves_whole_rows_and_no_lock(store, tmp_path):
     assert all(row.outputs["address"] for row in rows)
 
 
-def test_a_failed_transaction_leaves_nothing(store):
+def test_failed_transaction_stores_nothing(store):
     def fail():
         with store.transaction():
             store.put(Row("one", "t", "urn", {}, {}))

@@ -24,23 +24,23 @@ def sources(name):
         ("other-archives.sources", "bookworm", "file:///srv/debian"),
     ],
 )
-def test_the_archive_that_serves_a_suite(file, suite, uri):
+def test_archive_of_a_suite_is_found(file, suite, uri):
     assert find_mirror(suite, sources(file)).uri == uri
 
 
 @pytest.mark.parametrize("file", ["debian-12.sources", "one-line.list", "other-archives.sources"])
-def test_no_archive_for_a_suite_that_apt_does_not_know(file):
+def test_suite_unknown_to_apt_has_no_archive(file):
     assert find_mirror("trixie", sources(file)) is None
 
 
-def test_one_line_options_and_components():
+def test_one_line_sources_with_options_and_components_are_read():
     assert sources("one-line.list")[:2] == [
         Source("https://vendor.example.org/apt", ("stable",), ("main",)),
         Source("http://ports.example.org/ubuntu", ("jammy",), ("main", "restricted", "universe")),
     ]
 
 
-def test_switched_off_and_source_archives_are_left_out():
+def test_disabled_and_source_archives_are_omitted():
     assert {s.uri for s in sources("other-archives.sources")} == {
         "https://vendor.example.org/node",
         "cdrom:[Debian]/",
@@ -49,5 +49,5 @@ def test_switched_off_and_source_archives_are_left_out():
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "deb\n", "deb [arch=amd64]\n", "Types: deb\n"])
-def test_odd_files_give_no_mirror(text):
+def test_malformed_sources_files_give_no_mirror(text):
     assert find_mirror("bookworm", parse_sources(text)) is None

@@ -20,7 +20,7 @@ from gpufleet.rehearsal.rack import fault_files, faults, hosts
         ([], "dies", None),
     ],
 )
-def test_amount_of_a_fault(host_faults, kind, amount):
+def test_amount_of_a_fault_is_parsed(host_faults, kind, amount):
     assert faults.fault_amount(frozenset(host_faults), kind) == amount
 
 
@@ -44,7 +44,7 @@ def test_amounts_are_read_from_a_file():
     ("host_faults", "size"),
     [([], (0, 0)), (["disk_full"], (48, 0)), (["disk_small"], (356, 100)), (["disk_small=30"], (286, 30))],
 )
-def test_size_of_a_memory_disk(host_faults, size):
+def test_size_of_a_memory_disk_is_parsed(host_faults, size):
     assert hosts.memory_disk_size(frozenset(host_faults)) == size
 
 

@@ -9,7 +9,7 @@ from gpufleet.rehearsal.rack import FAULT_KINDS, load_faults
 from gpufleet.rehearsal.rack.faults import parse_faults
 
 
-def test_the_demo_set():
+def test_demo_fault_set_is_loaded():
     assert dict(load_faults("demo").by_place) == {
         "blades-1/4": frozenset({"unreachable"}),
         "blades-1/9": frozenset({"disk_full"}),

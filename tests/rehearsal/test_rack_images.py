@@ -71,14 +71,14 @@ def test_host_specific_files_are_removed(tmp_path):
         ("linux", 0, True, None),
     ],
 )
-def test_reasons_why_hosts_cannot_be_booted(monkeypatch, platform, euid, present, reason):
+def test_reasons_why_hosts_cannot_be_booted_are_reported(monkeypatch, platform, euid, present, reason):
     monkeypatch.setattr(requirements.sys, "platform", platform)
     monkeypatch.setattr(requirements.os, "geteuid", lambda: euid)
     monkeypatch.setattr(requirements, "_find_program", lambda _program: "/bin/x" if present else None)
     assert requirements.unavailable_reason() == reason
 
 
-def test_missing_packages_for_arm64(monkeypatch):
+def test_arm64_hosts_need_additional_packages(monkeypatch):
     monkeypatch.setattr(
         requirements, "_find_program", lambda program: None if "qemu" in program else "/bin/x"
     )

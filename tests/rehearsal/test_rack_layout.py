@@ -36,7 +36,7 @@ def text(plan, name):
     return (plan.folder / "root" / name).read_text()
 
 
-def test_identity(plan):
+def test_host_files_contain_its_identity(plan):
     layout.write_host_files(plan, IMAGE, KEY, {})
     assert text(plan, "etc/hostname") == "blade07\n"
     assert text(plan, "etc/machine-id") == f"{plan.machine_id}\n"
@@ -56,7 +56,7 @@ def test_identity(plan):
         ("usr/local/bin/vcgencmd", 0o755),
     ],
 )
-def test_modes_that_sshd_insists_on(plan, name, mode):
+def test_file_modes_satisfy_sshd(plan, name, mode):
     layout.write_host_files(plan, IMAGE, KEY, {})
     assert stat.S_IMODE((plan.folder / "root" / name).stat().st_mode) == mode
 
@@ -84,7 +84,7 @@ def test_an_interrupted_preparation_starts_again(plan):
     assert text(plan, "etc/hostname") == "blade07\n"
 
 
-def test_pi_facts_follow_the_faults(plan):
+def test_pi_facts_reflect_the_faults(plan):
     flags = []
     for faults in ((), ("undervoltage",), ()):
         layout.write_host_files(with_fault(plan, *faults), IMAGE, KEY, {})
@@ -92,7 +92,7 @@ def test_pi_facts_follow_the_faults(plan):
     assert flags == ["0x0", "0x50005", "0x0"]
 
 
-def test_sshd_follows_the_faults(plan):
+def test_sshd_settings_reflect_the_faults(plan):
     mask = plan.folder / "root/etc/systemd/system/ssh.service"
     layout.write_host_files(with_fault(plan, "unreachable"), IMAGE, KEY, {})
     assert str(mask.readlink()) == "/dev/null"
@@ -100,7 +100,7 @@ def test_sshd_follows_the_faults(plan):
     assert not mask.is_symlink()
 
 
-def test_nvme_as_sysfs_shows_it(plan):
+def test_nvme_drives_are_listed_as_in_sysfs(plan):
     layout.write_host_files(plan, IMAGE, KEY, {})
     nvme = "etc/gpufleet-rehearsal/sys/class/nvme/nvme0"
     assert text(plan, f"{nvme}/device/current_link_speed") == "5.0 GT/s PCIe\n"
@@ -109,14 +109,14 @@ def test_nvme_as_sysfs_shows_it(plan):
 
 
 @pytest.mark.parametrize("changed", [{"kind": "bench"}, {"storage_gb": None}])
-def test_no_nvme_where_none_is_declared(plan, changed):
+def test_host_without_declared_nvme_has_none(plan, changed):
     other = replace(plan, **changed)
     layout.write_host_files(other, IMAGE, KEY, {})
     assert not (plan.folder / "root/etc/gpufleet-rehearsal/sys").exists()
     assert (plan.folder / "root/usr/local/bin/bladectl").exists() == (other.kind == "blades")
 
 
-def test_keys_are_made_once_and_fit_each_other(tmp_path):
+def test_keys_are_generated_once_and_match(tmp_path):
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_private_key
 
     public = ensure_key(tmp_path / "ssh/key", "me")
@@ -126,13 +126,13 @@ def test_keys_are_made_once_and_fit_each_other(tmp_path):
     assert stat.S_IMODE((tmp_path / "ssh/key").stat().st_mode) == 0o600
 
 
-def test_half_a_key_pair_is_made_anew(tmp_path):
+def test_incomplete_key_pair_is_generated_again(tmp_path):
     first = ensure_key(tmp_path / "key", "me")
     (tmp_path / "key.pub").unlink()
     assert ensure_key(tmp_path / "key", "me") != first
 
 
-def test_known_hosts_lines_carry_address_and_key_only():
+def test_known_hosts_lines_contain_only_address_and_key():
     assert known_hosts({"198.18.1.11": "ssh-ed25519 AAAA blade01\n"}) == "198.18.1.11 ssh-ed25519 AAAA\n"
 
 

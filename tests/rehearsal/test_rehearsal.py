@@ -81,7 +81,7 @@ def test_all_paths_of_the_environment_are_in_the_rehearsal(rehearsal):
     assert variables["PULUMI_IGNORE_AMBIENT_PLUGINS"] == "false"
 
 
-def test_the_environment_survives_a_shell(rehearsal):
+def test_environment_variables_work_in_a_shell(rehearsal):
     rehearsal.up(ignore_message)
     assert shell(rehearsal, 'printf %s "$GPUFLEET_HOME"') == str(rehearsal.home)
     assert shell(rehearsal, "command -v pulumi") == str(rehearsal.bin / "pulumi")
@@ -105,7 +105,7 @@ def test_setting_the_environment_twice_does_not_grow_the_path(rehearsal, monkeyp
     assert rehearsal.environment()["PATH"] == once
 
 
-def test_a_hand_edited_environment_file_is_not_needed_for_down(rehearsal):
+def test_down_works_with_a_damaged_environment_file(rehearsal):
     rehearsal.up(ignore_message)
     rehearsal.facts_file.write_text("{")
     rehearsal.down(ignore_message)
@@ -121,7 +121,7 @@ def test_down_is_idempotent(rehearsal):
     assert list(rehearsal.home.parent.iterdir()) == []
 
 
-def test_status_before_up(rehearsal):
+def test_status_before_up_reports_no_rehearsal(rehearsal):
     status = rehearsal.status()
     assert (status.up, status.resources, status.processes) == (False, 0, ())
 

@@ -65,7 +65,7 @@ def test_down_all_keeps_rehearsals_of_other_projects(tmp_path, monkeypatch):
     assert lifecycle.find_deleted_homes() == [home.home for home in homes]
 
 
-def test_other_projects_hosts_are_stopped_only_with_consent(monkeypatch):
+def test_hosts_of_other_projects_are_stopped_only_with_consent(monkeypatch):
     stopped = []
     monkeypatch.setattr(rack, "find_deleted_rehearsals", lambda: [rack.DeletedRehearsal(Path("/gone/home"))])
     monkeypatch.setattr(rack, "down", lambda deleted, _report: stopped.append(deleted.home))

@@ -36,14 +36,14 @@ def lines():
     return replay(lambda progress, stream: LineDisplay(progress, stream, clock=lambda: 0.0)).splitlines()
 
 
-def test_hosts_that_did_the_same_share_a_line(lines):
+def test_hosts_with_the_same_result_share_a_line(lines):
     assert "poc-blade[01,04]        changed      7/23  common : Write timezone and time servers" not in lines
     assert any(
         line.startswith("poc-blade[01,03-04]") and line.endswith("Write the hostname") for line in lines
     )
 
 
-def test_trouble_has_a_line_of_its_own_with_the_reason(lines):
+def test_failed_host_has_its_own_line_with_the_reason(lines):
     unreachable_lines = [line for line in lines if " unreachable " in line]
     assert unreachable_lines == [
         "poc-blade02             unreachable   1/23  ssh: connect to host 198.18.16.12 port 22: Connection refused"
@@ -51,23 +51,23 @@ def test_trouble_has_a_line_of_its_own_with_the_reason(lines):
     assert sum(" failed " in line for line in lines) == 1
 
 
-def test_noise_is_left_out(lines):
+def test_routine_events_are_not_printed(lines):
     assert not any("Validating arguments" in line or " skipped " in line for line in lines)
 
 
-def test_a_long_task_speaks_before_it_ends():
+def test_long_task_is_reported_before_it_ends():
     ticks = iter(range(0, 10_000, 3))
     text = replay(lambda progress, stream: LineDisplay(progress, stream, clock=lambda: float(next(ticks))))
     assert sum(line.endswith("burn_in : Measure") for line in text.splitlines()) > 1
 
 
-def test_the_table_shows_each_host_with_a_mark_and_its_status():
+def test_table_shows_each_host_with_a_mark_and_its_status():
     text = replay(TableDisplay)
     assert "? poc-blade02 unreachable 1/23" in " ".join(text.split())
     assert "! poc-blade03 rescued 23/23" in " ".join(text.split())
 
 
-def test_a_finished_host_shows_no_task_that_it_may_have_skipped():
+def test_finished_host_shows_no_skipped_task():
     skipped = "wipe : Wipe the drives and read them back"
     display = TableDisplay(Progress(tasks=(skipped,)), io.StringIO())
     assert display.row(HostProgress("b1", "ok", task=skipped, done=1))[-1] == ""
@@ -77,7 +77,7 @@ def test_a_finished_host_shows_no_task_that_it_may_have_skipped():
 
 
 @pytest.mark.parametrize(("stream", "kind"), [(io.StringIO(), LineDisplay), (Terminal(), TableDisplay)])
-def test_the_stream_decides(stream, kind):
+def test_display_kind_depends_on_the_stream(stream, kind):
     display = open_display(Progress(), stream)
     display.close()
     assert isinstance(display, kind)
@@ -86,5 +86,5 @@ def test_the_stream_decides(stream, kind):
 @pytest.mark.parametrize(
     ("names", "text"), [(["b2", "b1", "b3"], "b[1-3]"), (["x"], "x"), (["a[", "b"], "a[,b"), ([], "")]
 )
-def test_names_fold_into_ranges(names, text):
+def test_names_are_folded_into_ranges(names, text):
     assert fold_names(names) == text

@@ -11,7 +11,7 @@ from gpufleet.remote.facts import SOURCES, find_main_mac, parse_facts, split_sec
 CASES = Path(__file__).resolve().parents[1] / "cases/remote"
 
 
-def test_a_blade_says_its_serial_through_the_device_tree():
+def test_serial_of_a_blade_is_read_from_the_device_tree():
     facts = parse_facts((CASES / "probe-rehearsed-blade.txt").read_text())
     assert (facts.serial, facts.serial_source) == ("10000000c8b2a3ea", "device_tree")
     assert facts.model.startswith("Raspberry Pi Compute Module 4 Rev 1.1")
@@ -19,32 +19,32 @@ def test_a_blade_says_its_serial_through_the_device_tree():
     assert facts.mac == "02:c8:b2:a3:ea:f2"
 
 
-def test_a_machine_without_serial_says_so_by_silence():
+def test_machine_without_serial_has_an_empty_one():
     facts = parse_facts((CASES / "probe-vm.txt").read_text())
     assert (facts.serial, facts.serial_source, facts.model) == ("", "", "")
     assert facts.mac == "02:fc:00:00:00:01", "the card with the default route, not the first by name"
 
 
-def test_every_question_is_asked_in_its_own_section():
+def test_every_command_has_its_own_output_section():
     assert set(split_sections((CASES / "probe-vm.txt").read_text())) == set(SOURCES)
 
 
-def test_a_greeting_before_the_answer_is_not_read():
+def test_text_before_the_first_section_is_ignored():
     assert parse_facts("Welcome!\narch: riscv\n=== gpufleet arch\naarch64\n").arch == "aarch64"
 
 
-def test_dmi_serves_where_no_device_tree_is():
+def test_dmi_is_used_without_a_device_tree():
     answer = "=== gpufleet device_tree_serial\n=== gpufleet dmi_serial\n=== gpufleet dmi_board_serial\nB-77\n"
     facts = parse_facts(answer)
     assert (facts.serial, facts.serial_source) == ("B-77", "dmi")
 
 
 @pytest.mark.parametrize("text", ["", "no such shell", "=== gpufleet", "=== gpufleet arch"])
-def test_an_empty_answer_gives_empty_facts(text):
+def test_empty_output_gives_empty_facts(text):
     assert set(vars(parse_facts(text)).values()) == {""}
 
 
-def test_without_a_default_route_the_first_card_with_an_address_counts():
+def test_first_card_with_an_address_is_used_without_a_default_route():
     assert (
         find_main_mac("", "lo/address:00:00:00:00:00:00\neth1/address:02:00:00:00:00:07\n")
         == "02:00:00:00:00:07"

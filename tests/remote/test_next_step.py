@@ -22,7 +22,7 @@ Host key for 198.18.25.14 has changed and you have requested strict checking.
 Host key verification failed."""
 
 
-def test_a_changed_host_key_is_one_line_with_the_key_and_the_file():
+def test_changed_host_key_is_reported_in_one_line_with_key_and_file():
     failure = failure_reason({"msg": CHANGED})
     assert failure == (
         "Host key verification failed: the host shows SHA256:hSO9BPeBTpkLpuoCFLxbVWyCP3sPVkbdqXbjUw2mDtA (ED25519), "
@@ -51,7 +51,7 @@ def test_a_changed_host_key_is_one_line_with_the_key_and_the_file():
         ("gf-made is unpacked and could not be repaired: broken", "dpkg --audit"),
     ],
 )
-def test_what_helps(reason, helps):
+def test_reason_of_a_failure_gives_its_remedy(reason, helps):
     assert helps in next_step(reason)
     assert with_next_step(reason) == f"{reason}; next: {next_step(reason)}"
 
@@ -59,5 +59,5 @@ def test_what_helps(reason, helps):
 @pytest.mark.parametrize(
     "reason", ["", "Set the hostname: invalid name", "no package foo in this host's package lists"]
 )
-def test_an_unknown_reason_has_no_next_step(reason):
+def test_unknown_reason_has_no_next_step(reason):
     assert with_next_step(reason) == reason

@@ -32,13 +32,13 @@ def test_hosts_and_tasks_are_read_from_the_listing():
     assert (tasks[0], tasks[-1], len(tasks)) == ("Identify the node", "burn_in : Measure", 23)
 
 
-def test_only_parts_of_the_limit_count_as_unknown():
+def test_unknown_patterns_are_only_those_of_the_limit():
     err = f"{WARNING}burn_in_now\n{WARNING}blde01\n{WARNING}blde01\n"
     assert unknown_patterns(err, "new_blades:!blde01") == ["blde01"]
     assert unknown_patterns(err, "new_blades") == []
 
 
-def test_a_warning_wrapped_over_lines_is_still_read():
+def test_wrapped_warning_is_read():
     assert unknown_patterns("[WARNING]: Could not match supplied host\npattern, ignoring: x1", "x1") == ["x1"]
 
 
@@ -51,7 +51,7 @@ def test_a_warning_wrapped_over_lines_is_still_read():
         ("", "Ansible stopped without a reason"),
     ],
 )
-def test_the_first_error_is_one_line(err, line):
+def test_first_error_is_returned_as_one_line(err, line):
     assert find_ansible_error(err) == line
 
 
@@ -62,41 +62,41 @@ def test_inventory_names_are_groups_and_hosts():
     assert inventory_names(listing) == ["all", "b1", "g"]
 
 
-def test_host_keys_are_checked_whatever_runner_thinks(tmp_path):
+def test_host_keys_are_checked_despite_ansible_settings(tmp_path):
     env = ansible_environment(tmp_path, {"ANSIBLE_HOST_KEY_CHECKING": "False", "PATH": "/bin"})
     assert env["ANSIBLE_HOST_KEY_CHECKING"] == "True"
     assert env["PATH"].endswith(":/bin")
 
 
-def test_an_unknown_play_names_those_there_are(project):
+def test_unknown_play_is_refused_with_the_known_ones(project):
     with pytest.raises(InputError, match=r"no play 'sit'; plays: application, .*burn_in.* site"):
         plan_run(project, "sit")
 
 
-def test_the_shipped_plays_can_be_named(repo_root):
+def test_shipped_playbooks_are_listed(repo_root):
     names = playbook_names(repo_root)
     assert names == sorted(names)
     assert {"application", "burn_in", "commission", "configure", "drivers", "site"} <= {*names}
 
 
-def test_a_missing_ansible_is_the_environments_fault(project):
+def test_missing_ansible_is_an_environment_fault(project):
     with pytest.raises(EnvironmentFault, match="ansible-none is not installed"):
         run_ansible(project, ["ansible-none"])
 
 
-def test_a_slow_inventory_is_the_environments_fault(project, monkeypatch):
+def test_slow_inventory_is_an_environment_fault(project, monkeypatch):
     monkeypatch.setattr(planning, "LIST_TIMEOUT_SECONDS", 0.01)
     with pytest.raises(EnvironmentFault, match=r"took over 0\.01 s"):
         run_ansible(project, ["ansible-playbook", "--version"])
 
 
-def test_an_inventory_that_does_not_parse_stops_the_run(project):
+def test_unparsable_inventory_stops_the_run(project):
     (project / "inventory" / "blades-1.yaml").write_text("plugin: gpufleet.fleet.rack\nnodess: 1\n")
     with pytest.raises(InputError, match="inventory"):
         plan_run(project)
 
 
-def test_the_first_error_of_an_inventory_that_does_not_parse_is_reported(project):
+def test_first_error_of_an_unparsable_inventory_is_reported(project):
     (project / "inventory" / "blades-1.yaml").write_text("plugin: gpufleet.fleet.rack\nnodess: 1\n")
     with pytest.raises(InputError) as refused:
         plan_run(project)
@@ -114,22 +114,22 @@ def test_the_first_error_of_an_inventory_that_does_not_parse_is_reported(project
         ("new_nodes", "new_nodes"),
     ],
 )
-def test_printed_ranges_are_unfolded_and_ansibles_own_kept(limit, means):
+def test_printed_ranges_are_expanded_and_ansible_patterns_kept(limit, means):
     assert planning.unfold_limit(limit) == means
 
 
 @pytest.mark.parametrize(
     "limit", ["blade[1-99999999]", "b[1-3][1-999999]", "a[1-15000],b[1-15000]", "b[1-99999999999999999999]"]
 )
-def test_a_range_that_means_too_many_names_is_refused(limit):
+def test_range_with_too_many_names_is_refused(limit):
     with pytest.raises(InputError, match="means over 20,000 names"):
         planning.unfold_limit(limit)
 
 
-def test_a_range_of_a_complete_fleet_is_expanded():
+def test_range_of_a_complete_fleet_is_expanded():
     assert planning.unfold_limit("blade[00001-10000]").count(",") == 9999
 
 
-def test_a_range_of_ten_digits_is_too_long_to_write_out():
+def test_range_of_ten_digit_numbers_is_refused():
     with pytest.raises(InputError):
         planning.unfold_limit("blade[1000000000-9999999999]")

@@ -102,7 +102,7 @@ def probe_server(keys, tmp_path):
     return run
 
 
-def test_a_node_that_answers(server, probe_server):
+def test_responding_node_is_reachable_with_facts(server, probe_server):
     with server() as port:
         answer = probe_server(port)
     assert isinstance(answer, Reachable)
@@ -117,32 +117,32 @@ def test_a_node_that_answers(server, probe_server):
         ("other", "host", "key_refused"),
     ],
 )
-def test_keys_that_do_not_fit(server, probe_server, key, known, reason):
+def test_wrong_keys_are_classified(server, probe_server, key, known, reason):
     with server() as port:
         answer = probe_server(port, key=key, known=known)
     assert isinstance(answer, Unreachable)
     assert answer.reason == reason
 
 
-def test_a_login_that_runs_nothing(server, probe_server):
+def test_login_without_a_shell_is_classified(server, probe_server):
     with server(b"This account is not available.\n") as port:
         assert probe_server(port).reason == "no_answer"
 
 
-def test_something_else_listens(probe_server):
+def test_other_protocol_is_classified(probe_server):
     with listening(
         lambda connection: (connection.sendall(b"HTTP/1.1 400\r\n\r\n"), connection.close())
     ) as port:
         assert probe_server(port).reason == "protocol"
 
 
-def test_silence_takes_no_longer_than_allowed(probe_server):
+def test_silent_server_is_given_up_after_the_timeout(probe_server):
     connections = []
     with listening(connections.append) as port:
         assert probe_server(port, timeout=0.5).reason == "protocol"
 
 
-def test_nothing_listens(probe_server):
+def test_closed_port_is_classified_as_refused(probe_server):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     assert probe_server(port).reason == "refused"
@@ -157,11 +157,11 @@ def test_nothing_listens(probe_server):
         (EOFError(), "protocol"),
     ],
 )
-def test_every_trouble_has_a_word(trouble, reason):
+def test_every_connection_error_has_a_reason(trouble, reason):
     assert classify_error(trouble) == reason
 
 
-def test_many_are_asked_at_once_and_each_once(keys, tmp_path):
+def test_many_addresses_are_probed_in_parallel_and_once_each(keys, tmp_path):
     folder, _ = keys
     (tmp_path / "known").touch()
     addresses = [f"127.0.0.{n}" for n in range(1, 40)] * 2
@@ -172,7 +172,7 @@ def test_many_are_asked_at_once_and_each_once(keys, tmp_path):
     assert len(answers) == 39
 
 
-def test_missing_files_are_the_environments_fault(keys, tmp_path):
+def test_missing_key_files_are_an_environment_fault(keys, tmp_path):
     folder, _ = keys
     with pytest.raises(EnvironmentFault, match="no SSH key at"):
         probe(["127.0.0.1"], user="root", key=tmp_path / "no", known_hosts=tmp_path / "no")
@@ -180,7 +180,7 @@ def test_missing_files_are_the_environments_fault(keys, tmp_path):
         probe(["127.0.0.1"], user="root", key=folder / "mine", known_hosts=tmp_path / "no")
 
 
-def test_a_broken_key_is_named(tmp_path):
+def test_damaged_key_is_named(tmp_path):
     (tmp_path / "key").write_text("not a key")
     with pytest.raises(EnvironmentFault, match="cannot use the SSH key"):
         probe(["127.0.0.1"], user="root", key=tmp_path / "key", known_hosts=tmp_path / "key")

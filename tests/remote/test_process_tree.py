@@ -93,7 +93,7 @@ def run(project):
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -9)]
 )
-def test_a_signal_ends_workers_and_tasks(run, number, code):
+def test_signal_stops_workers_and_tasks(run, number, code):
     process, mark = run
     assert len(marked(mark)) > 4
     process.send_signal(number)
@@ -104,7 +104,7 @@ def test_a_signal_ends_workers_and_tasks(run, number, code):
 
 
 @pytest.mark.parametrize("name", ["supervisor.py", "ansible-playbook"])
-def test_a_kill_in_between_ends_the_rest(run, project, name):
+def test_kill_of_an_intermediate_process_stops_the_others(run, project, name):
     process, mark = run
     places = [pid for pid, arguments in marked(mark).items() if name.encode() in arguments]
     os.kill(min(places), signal.SIGKILL)
@@ -113,7 +113,7 @@ def test_a_kill_in_between_ends_the_rest(run, project, name):
     assert not list((project / "tmp").iterdir()), "the killed modules' payloads"
 
 
-def test_a_killed_run_leaves_no_variables(run):
+def test_killed_run_leaves_no_variables_file(run):
     process, mark = run
     every = marked(mark)
     assert not any(SECRET.encode() in arguments for arguments in every.values())
@@ -143,7 +143,7 @@ def test_run_folders_and_records_are_private(tmp_path, mask):
     assert (folder / "run.json").stat().st_mode & 0o777 == 0o600
 
 
-def test_an_open_state_folder_is_closed(tmp_path, monkeypatch):
+def test_state_folder_readable_by_others_is_made_private(tmp_path, monkeypatch):
     monkeypatch.setenv("GPUFLEET_HOME", str(tmp_path / "home"))
     (tmp_path / "home").mkdir(mode=0o755)
     assert paths.private_state(tmp_path).stat().st_mode & 0o777 == 0o700

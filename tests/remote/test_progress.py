@@ -25,20 +25,20 @@ def run():
     return progress
 
 
-def test_every_host_ends_where_the_run_left_it(run):
+def test_status_of_every_host_is_known_after_the_run(run):
     statuses = {name: host.status for name, host in run.hosts.items()}
     assert statuses == {SOUND: "ok", NO_SSHD: "unreachable", FULL: "rescued", UNDERVOLTED: "ok"}
     assert run.finished
 
 
-def test_the_reason_is_what_failed_not_ansibles_frame(run):
+def test_reason_is_the_error_without_ansibles_wrapper(run):
     assert run.hosts[NO_SSHD].reason == "ssh: connect to host 198.18.16.12 port 22: Connection refused"
     full_reason = run.hosts[FULL].reason
     assert full_reason.startswith("users_and_access : Create or remove operators: useradd: /etc/passwd.")
     assert "No space left on device" in full_reason
 
 
-def test_done_is_the_place_in_the_plan(run):
+def test_done_counts_tasks_of_the_plan(run):
     assert run.hosts[SOUND].done == len(run.tasks) == 23
     assert run.hosts[NO_SSHD].done == 1
     steps = [update.done for update in run.updates if update.host == SOUND]
@@ -49,19 +49,19 @@ def test_changes_are_counted(run):
     assert (run.hosts[SOUND].changed, run.hosts[FULL].changed) == (9, 3)
 
 
-def test_what_tasks_tell_the_registry_is_collected(run):
+def test_registry_reports_of_tasks_are_collected(run):
     reported = {(report["node"], report["event"]) for report in run.reports}
     assert {(SOUND, "commissioned"), (SOUND, "configured"), (SOUND, "burn_in")} <= reported
     assert {(FULL, "configure_failed"), (FULL, "burn_in")} <= reported
 
 
-def test_an_attempt_keeps_its_id_through_the_run(run):
+def test_attempt_has_one_id_per_host(run):
     ids = {report["attempt"] for report in run.reports if report["node"] == SOUND}
     assert len(ids) == 1
     assert len({report["attempt"] for report in run.reports}) == 3
 
 
-def test_a_killed_run_is_not_finished():
+def test_killed_run_is_not_finished():
     progress = Progress()
     for event in events()[:40]:
         progress.apply(event)
@@ -69,29 +69,29 @@ def test_a_killed_run_is_not_finished():
     assert progress.hosts[SOUND].status == "running"
 
 
-def test_an_ignored_failure_is_no_failure():
+def test_ignored_failure_counts_as_ok():
     data = {"host": "a", "task": "t", "ignore_errors": True, "res": {"msg": "x"}}
     assert Progress().apply({"event": "runner_on_failed", "event_data": data}).step == "ok"
 
 
 @pytest.mark.parametrize("event", [{}, {"event": "runner_on_ok"}, {"event": "verbose", "event_data": None}])
-def test_events_that_say_nothing_are_passed_over(event):
+def test_events_without_information_are_skipped(event):
     assert Progress().apply(event) is None
 
 
-def test_errors_outside_tasks_are_kept():
+def test_errors_outside_tasks_are_collected():
     progress = Progress()
     progress.apply({"event": "error", "stdout": "\x1b[0;31m[ERROR]: no\n such play\x1b[0m"})
     assert progress.errors == ["[ERROR]: no such play"]
 
 
-def test_a_reason_is_one_bounded_line():
+def test_reason_is_one_bounded_line():
     assert len(failure_reason({"msg": "a\nb " * 500})) == 300
     assert failure_reason({}) == "no reason given"
 
 
 @pytest.mark.parametrize("name", ["common : Write", "Write"])
-def test_the_role_precedes_the_task_name_once(name):
+def test_role_name_precedes_the_task_name_once(name):
     assert task_label({"task": name, "role": "common"}) == "common : Write"
 
 
@@ -105,12 +105,12 @@ def played(*plays, last, failed=()):
     return progress.hosts[SOUND]
 
 
-def test_a_host_that_misses_plays_is_stopped():
+def test_host_that_misses_plays_is_stopped():
     host = played("Commission", "Configure", "Burn in", last="Configure")
     assert host.status == "stopped"
     assert host.reason.endswith("all of its hosts failed in: Configure")
 
 
-def test_a_host_of_the_last_play_or_a_failed_one_is_not_stopped():
+def test_host_that_reached_the_last_play_or_failed_is_not_stopped():
     assert played("Commission", "Burn in", last="Burn in").status == "ok"
     assert played("Commission", "Burn in", last="Commission", failed=[SOUND]).status == "failed"

@@ -50,7 +50,7 @@ def outcome(tiny, limit="pair", **more):
     return run_playbook(plan_run(tiny, "try", limit), stream=io.StringIO(), **more)
 
 
-def test_a_good_run(tiny):
+def test_successful_run_exits_with_0(tiny):
     stream = io.StringIO()
     done = run_playbook(plan_run(tiny, "try", "pair"), stream=stream)
     assert (done.exit_code, done.completed, done.interrupted) == (0, True, False)
@@ -67,17 +67,17 @@ def test_a_good_run(tiny):
     assert expected_messages in (["a[1-2]"], ["a1", "a2"], ["a2", "a1"])
 
 
-def test_a_failure_is_the_answer_no(tiny):
+def test_failed_run_exits_with_1(tiny):
     done = outcome(tiny, extra_vars={"command": "false"})
     assert (done.exit_code, done.host_names("failed")) == (1, ["a1", "a2"])
     assert done.hosts[0].reason == "Fail where asked to: non-zero return code"
 
 
-def test_check_mode_is_passed_on(tiny):
+def test_check_mode_is_passed_to_ansible(tiny):
     assert outcome(tiny, options="--check").hosts[0].changed == 0
 
 
-def test_artifacts_are_small_and_hold_no_environment(tiny):
+def test_artifacts_are_small_and_contain_no_environment(tiny):
     done = outcome(tiny)
     kept_events = [
         json.loads(path.read_text())["event"] for path in (done.artifacts / "job_events").glob("*.json")
@@ -88,7 +88,7 @@ def test_artifacts_are_small_and_hold_no_environment(tiny):
     assert not any(b"hunter2" in path.read_bytes() for path in done.artifacts.rglob("*") if path.is_file())
 
 
-def test_nothing_is_left_in_the_users_env_folder(tiny):
+def test_run_leaves_no_file_in_the_users_env_folder(tiny):
     outcome(tiny, extra_vars={"greeting": "hi"}, options="--check")
     assert not (tiny / "env").exists()
 
@@ -102,7 +102,7 @@ def interrupt_once(folder, interrupts):
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_an_interrupt_stops_ansible_first(tiny):
+def test_interrupt_stops_ansible_first(tiny):
     handler = signal.getsignal(signal.SIGINT)
     interrupts = []
     threading.Thread(target=interrupt_once, args=(tiny / "begun", interrupts), daemon=True).start()
@@ -112,14 +112,14 @@ def test_an_interrupt_stops_ansible_first(tiny):
     assert signal.getsignal(signal.SIGINT) is handler
 
 
-def test_a_playbook_that_cannot_run_is_the_environments_fault(tiny):
+def test_playbook_that_cannot_run_is_an_environment_fault(tiny):
     plan = plan_run(tiny, "try", "pair")
     (tiny / "playbooks/try.yml").write_text("- hosts: all\n  no_such_key: 1\n")
     done = run_playbook(plan, stream=io.StringIO())
     assert (done.completed, done.exit_code) == (False, 3)
 
 
-def test_an_empty_group_has_no_hosts(tiny):
+def test_empty_group_has_no_hosts(tiny):
     assert plan_run(tiny, "try", "pair:!a*").hosts == ()
 
 
@@ -133,7 +133,7 @@ def test_an_empty_group_has_no_hosts(tiny):
         (["unreachable", "unreachable"], 3),
     ],
 )
-def test_exit_codes(tmp_path, statuses, code):
+def test_exit_code_follows_the_host_statuses(tmp_path, statuses, code):
     hosts = tuple(HostProgress(f"h{n}", status) for n, status in enumerate(statuses))
     assert (
         RunOutcome("x", "site", tmp_path, hosts, (), (), interrupted=False, completed=True).exit_code == code
@@ -149,7 +149,7 @@ def test_events_for_the_registry_are_kept():
     assert is_kept_event({"event": "runner_on_failed"})
 
 
-def test_a_missing_command_file_is_no_trouble(tmp_path):
+def test_missing_command_file_is_accepted(tmp_path):
     remove_environment(tmp_path / "command")
     assert list(tmp_path.iterdir()) == []
 
@@ -175,7 +175,7 @@ STAGES = """
 
 
 @pytest.mark.parametrize(("cured", "statuses"), [(False, ["failed", "stopped"]), (True, ["ok", "ok"])])
-def test_hosts_that_ansible_left_behind_are_not_taken_for_done(tiny, cured, statuses):
+def test_hosts_that_ansible_skipped_do_not_count_as_done(tiny, cured, statuses):
     """Ansible begins no later play where all hosts of one failed; the others then count as ok in its recap."""
     (tiny / "playbooks/try.yml").write_text(STAGES)
     done = outcome(tiny, extra_vars={"cured": cured})
@@ -191,12 +191,12 @@ def test_hosts_that_ansible_left_behind_are_not_taken_for_done(tiny, cured, stat
 @pytest.mark.parametrize(
     "kind", ["runner_on_start", "runner_item_on_ok", "runner_item_on_skipped", "verbose"]
 )
-def test_events_that_explain_nothing_are_dropped(kind):
+def test_uninformative_events_are_dropped(kind):
     assert not is_kept_event({"event": kind})
 
 
 @pytest.mark.parametrize(
     "kind", ["runner_on_failed", "runner_item_on_failed", "playbook_on_stats", "warning"]
 )
-def test_events_that_explain_a_run_are_kept(kind):
+def test_informative_events_are_kept(kind):
     assert is_kept_event({"event": kind})

@@ -29,7 +29,7 @@ def names(shards):
     return {shard.name: shard.hosts for shard in shards}
 
 
-def test_a_shard_for_each_rack():
+def test_each_rack_is_a_shard():
     assert names(make_shards([*reversed(RACKS), "lone"], RACKS)) == {
         "elsewhere": ("lone",),
         "rack-1": ("r1-1", "r1-2", "r1-3"),
@@ -40,7 +40,7 @@ def test_a_shard_for_each_rack():
 @pytest.mark.parametrize(
     ("at_most", "sizes"), [(0, [7]), (7, [7]), (6, [4, 3]), (3, [3, 3, 1]), (1, [1] * 7)]
 )
-def test_large_racks_are_cut_evenly_and_nothing_is_lost(at_most, sizes):
+def test_large_racks_are_split_evenly_without_losing_hosts(at_most, sizes):
     hosts = [f"h{number}" for number in range(7)]
     parts = make_shards(hosts, dict.fromkeys(hosts, "rack"), at_most)
     assert [len(part.hosts) for part in parts] == sizes
@@ -48,7 +48,7 @@ def test_large_racks_are_cut_evenly_and_nothing_is_lost(at_most, sizes):
     assert len({part.folder for part in parts}) == len(parts)
 
 
-def test_the_largest_go_first_to_whoever_has_least():
+def test_largest_shards_are_assigned_first_to_the_least_loaded_worker():
     hosts = [f"a{n}" for n in range(5)] + [f"b{n}" for n in range(3)] + [f"c{n}" for n in range(2)]
     argument = assign_shards(make_shards(hosts, {host: host[0] for host in hosts}), ["w1", "w2", "w3", "w4"])
     assert {worker: [shard.name for shard in mine] for worker, mine in argument.items()} == {
@@ -60,7 +60,7 @@ def test_the_largest_go_first_to_whoever_has_least():
     assert [shard.name for shard in two["w2"]] == ["b", "c"]
 
 
-def test_a_host_without_a_rack_belongs_to_its_pool():
+def test_host_without_a_rack_belongs_to_the_shard_of_its_pool():
     assert shard_place({"gpufleet_rack": "r", "gpufleet_pool": "p"}, "rack") == "r"
     assert shard_place({"gpufleet_rack": "r", "gpufleet_pool": "p"}, "pool") == "p"
     assert shard_place({"gpufleet_pool": "p"}, "rack") == "p"
@@ -76,7 +76,7 @@ EXPORTED = {
 }
 
 
-def test_the_inventory_needs_no_plugin_where_it_is_sent(tmp_path):
+def test_exported_inventory_needs_no_plugin(tmp_path):
     static = private_data.static_inventory(EXPORTED)
     file = tmp_path / "hosts.json"
     file.write_text(json.dumps(static))
@@ -104,7 +104,7 @@ def root(tmp_path):
     return tmp_path / "root"
 
 
-def test_what_is_sent_is_what_the_run_needs(root, tmp_path, monkeypatch):
+def test_sent_folder_contains_only_what_the_run_needs(root, tmp_path, monkeypatch):
     monkeypatch.setenv("ANSIBLE_PRIVATE_KEY_FILE", str(tmp_path / "key"))
     (tmp_path / "key").write_text("PRIVATE")
     (tmp_path / "key.pub").write_text("ssh-ed25519 AAAA me")
@@ -121,7 +121,7 @@ def test_what_is_sent_is_what_the_run_needs(root, tmp_path, monkeypatch):
     assert private_data.private_key() == "PRIVATE"
 
 
-def test_a_run_without_any_key_is_refused(monkeypatch):
+def test_run_without_any_key_is_refused(monkeypatch):
     monkeypatch.delenv("ANSIBLE_PRIVATE_KEY_FILE", raising=False)
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     with pytest.raises(InputError, match="no key to reach hosts with"):
@@ -136,7 +136,7 @@ def test_vault_passwords_are_not_sent(monkeypatch):
         private_data.environment("/there")
 
 
-def test_workers_are_reached_as_ansible_reaches_them(monkeypatch):
+def test_workers_are_reached_with_ansibles_connection_settings(monkeypatch):
     monkeypatch.setenv("ANSIBLE_PRIVATE_KEY_FILE", "/keys/mine")
     monkeypatch.setenv("ANSIBLE_SSH_COMMON_ARGS", "-o 'UserKnownHostsFile=\"/a b/known\"'")
     blade, other = destinations(
@@ -150,7 +150,7 @@ def test_workers_are_reached_as_ansible_reaches_them(monkeypatch):
 
 
 @pytest.mark.parametrize("argument", [[""], [" ", ""], ["-oProxyCommand=evil"]])
-def test_what_is_no_worker_is_refused(argument):
+def test_invalid_worker_is_refused(argument):
     with pytest.raises(InputError, match="--workers"):
         destinations(argument, {})
 
@@ -160,7 +160,7 @@ def bundle_archive(tmp_path_factory):
     return bundle.make_bundle(tmp_path_factory.mktemp("bundle"))
 
 
-def test_the_bundle_runs_by_itself(bundle_archive, tmp_path):
+def test_bundle_runs_without_other_packages(bundle_archive, tmp_path):
     """No package of this environment is on the path: what is missing from the bundle would be missed."""
     with tarfile.open(bundle_archive.archive) as archive:
         archive.extractall(tmp_path, filter="data")
@@ -181,7 +181,7 @@ def test_the_bundle_runs_by_itself(bundle_archive, tmp_path):
     assert f"{tmp_path}/site/ansible" in shown.stdout
 
 
-def test_the_bundle_is_made_once_and_anew_when_something_changed(tmp_path, monkeypatch):
+def test_bundle_is_built_once_and_again_after_a_change(tmp_path, monkeypatch):
     package_folder = tmp_path / "modules" / "gpufleet"
     package_folder.mkdir(parents=True)
     (package_folder / "errors.py").write_text("")
@@ -232,7 +232,7 @@ def left(folder):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="workers are Linux hosts")
 @pytest.mark.parametrize("position", ["quick", "slow", "killed"])
-def test_nothing_outlives_a_run_on_a_worker(tmp_path, position):
+def test_no_process_or_file_remains_after_a_run_on_a_worker(tmp_path, position):
     """Neither when it ends, nor when the sender is gone: not even a child in a session of its own."""
     folder = tmp_path / "run"
     process = worker(folder, tmp_path / "bundle")
@@ -253,7 +253,7 @@ def test_nothing_outlives_a_run_on_a_worker(tmp_path, position):
     process.stdout.close()
 
 
-def test_a_record_says_what_is_left(tmp_path):
+def test_run_record_lists_remaining_hosts(tmp_path):
     record = RunRecord("site", "new_blades", "auto", False, ("secret",), ("b1", "b2", "b3"))
     write_record(tmp_path / "run1", record.with_done(["b2"]))
     assert read_record(tmp_path / "run1").remaining == ("b1", "b3")
@@ -261,7 +261,7 @@ def test_a_record_says_what_is_left(tmp_path):
     assert read_record(tmp_path / "run1").with_done(["b1", "b3"]).remaining == ()
 
 
-def test_a_missing_or_damaged_record_is_one_line(tmp_path):
+def test_missing_or_damaged_record_is_reported_in_one_line(tmp_path):
     with pytest.raises(InputError, match="no run to resume"):
         newest_record(tmp_path)
     with pytest.raises(InputError, match="no run 'r9'"):
