@@ -110,14 +110,14 @@ SAID = {
 }
 
 
-def test_the_sound_host_is_done_and_the_answer_is_no(rack):
+def test_healthy_host_is_done_and_the_run_exits_with_1(rack):
     assert rack.first.returncode == 1, rack.first.stderr
     assert summary_line(rack, SOUND).split() == ["1", SOUND, "commissioning"]
     assert json.loads((newest_run(rack) / "run.json").read_text())["done"] == [SOUND]
 
 
 @pytest.mark.parametrize("name", SAID)
-def test_each_fault_is_reported_as_one_line_with_cause_and_remedy(rack, name):
+def test_each_fault_is_reported_in_one_line_with_cause_and_remedy(rack, name):
     cause, helps, event = SAID[name]
     assert cause in summary_line(rack, name)
     assert f"; next: {helps}" in summary_line(rack, name)
@@ -127,7 +127,7 @@ def test_each_fault_is_reported_as_one_line_with_cause_and_remedy(rack, name):
     assert f"; next: {helps}" in reasons
 
 
-def test_a_disk_that_filled_leaves_dpkg_consistent(rack):
+def test_full_disk_leaves_dpkg_consistent(rack):
     assert (
         rack.run_on(SMALL, "dpkg --audit; dpkg-query -W -f '${db:Status-Status}' rehearsal-fills-disk")
         == "not-installed"
@@ -135,12 +135,12 @@ def test_a_disk_that_filled_leaves_dpkg_consistent(rack):
     assert rack.run_on(SMALL, "find /usr/share/rehearsal-fills-disk -type f 2>/dev/null | wc -l") == "0"
 
 
-def test_logins_still_work_and_no_file_is_incomplete(rack):
+def test_sshd_settings_are_complete_after_a_failed_login_check(rack):
     assert rack.run_on(KEPT_OUT, "ls /etc/ssh/sshd_config.d; sshd -t && echo sound") == "sound"
     assert "allowusers" not in rack.run_on(KEPT_OUT, "sshd -T")
 
 
-def test_a_resumed_run_completes_repaired_hosts(rack):
+def test_resumed_run_completes_repaired_hosts(rack):
     rack.box.up()
     (rack.project / f"inventory/host_vars/{KEPT_OUT}.yaml").unlink()
     assert rack.run_on(DIES, "id -un ops; ls /etc/ssh/sshd_config.d") == "ops", "it died in the middle"

@@ -100,12 +100,12 @@ def rack(tmp_path_factory, shared_project, gpufleet, clean_env, make_box):
         box.down()
 
 
-def test_nothing_that_a_host_printed_ran_on_the_controller(rack):
+def test_output_of_a_host_is_not_executed_on_the_controller(rack):
     assert rack.first.returncode == 1, rack.first.stderr
     assert not rack.marker.exists()
 
 
-def test_the_sound_host_is_done_and_each_hostile_one_is_not(rack):
+def test_healthy_host_is_done_and_hostile_hosts_are_not(rack):
     (account,) = [json.loads(path.read_text()) for path in (rack.box.home / "artifacts").glob("*/run.json")]
     assert account["done"] == [SOUND], rack.first.stdout
     lines = {line.split()[1]: line for line in rack.first.stdout.splitlines() if line[:3].strip().isdigit()}
@@ -114,7 +114,7 @@ def test_the_sound_host_is_done_and_each_hostile_one_is_not(rack):
     assert "Traceback" not in rack.first.stdout + rack.first.stderr
 
 
-def test_no_host_spoke_for_another(rack):
+def test_host_cannot_report_for_another(rack):
     shown = {one["key"]: one["value"] for one in rack.answer("nodes", "show", SOUND)["values"]}
     assert shown["observed.hostname"] == SOUND
     nodes = {node["name"]: node for node in rack.answer("nodes", "list")}
@@ -123,7 +123,7 @@ def test_no_host_spoke_for_another(rack):
     assert "forged" not in rack.run_gpufleet("nodes", "history", SOUND).stdout
 
 
-def test_the_same_command_again_converges_for_the_sound_host(rack):
+def test_second_run_on_the_healthy_host_changes_nothing(rack):
     done = rack.answer("configure", "--limit", SOUND, "--burn-in", "never")
     assert [(host["name"], host["status"], host["changed"]) for host in done["hosts"]] == [(SOUND, "ok", 0)]
     assert not rack.marker.exists()

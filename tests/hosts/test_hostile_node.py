@@ -43,7 +43,7 @@ def run_cli(hostile, project, gpufleet, clean_env):
     return run
 
 
-def test_a_hostile_serial_runs_nothing_on_the_controller(hostile, run_cli):
+def test_serial_with_a_template_runs_nothing_on_the_controller(hostile, run_cli):
     _, mark = hostile
     site = ("ansible-playbook", "-i", "../inventory", "site.yml", "-e", "gpufleet_burn_in=never")
     runs = [

@@ -10,7 +10,7 @@ SOUND, NO_SSHD, FULL, UNDERVOLTED = (f"blades-poc/{slot}" for slot in range(1, 5
 ANSWERING = (SOUND, FULL, UNDERVOLTED)
 
 
-def test_every_host_runs_and_answers_unless_its_fault_forbids(faulty_rack):
+def test_every_host_runs_and_responds_unless_its_fault_prevents_it(faulty_rack):
     assert all(host.running for host in faulty_rack.status.values())
     assert {p for p, host in faulty_rack.status.items() if host.ssh_answers} == set(ANSWERING)
 
@@ -21,11 +21,11 @@ def test_progress_is_reported(faulty_rack):
 
 
 @pytest.mark.parametrize("place", ANSWERING)
-def test_strict_host_keys_and_hostname(faulty_rack, place):
+def test_hosts_have_their_host_key_and_name(faulty_rack, place):
     assert faulty_rack.read(place, "hostname") == f"poc-blade0{place[-1]}"
 
 
-def test_another_hosts_key_is_refused(faulty_rack):
+def test_host_key_of_another_host_is_refused(faulty_rack):
     alias = faulty_rack.ssh(SOUND, "true", "-o", f"HostKeyAlias={faulty_rack.address(FULL)}")
     assert alias.returncode == 255
     assert "Host key verification failed" in alias.stderr
@@ -46,7 +46,7 @@ def test_each_host_has_its_own_identity(faulty_rack, what):
     assert all(answers)
 
 
-def test_a_host_gets_nothing_of_the_environment_that_boots_it(faulty_rack):
+def test_host_inherits_no_environment_variable(faulty_rack):
     programs = [
         pid
         for pid, _ in faulty_rack.process_ids_inside()
@@ -62,23 +62,23 @@ def test_a_host_gets_nothing_of_the_environment_that_boots_it(faulty_rack):
     assert names <= {"HOME"}
 
 
-def test_boot_is_clean(faulty_rack):
+def test_boot_has_no_failed_unit(faulty_rack):
     assert faulty_rack.read(SOUND, "systemctl is-system-running --wait") == "running"
 
 
-def test_a_service_restarts_at_once_because_no_host_shares_its_cgroup(faulty_rack):
+def test_services_restart_without_delay(faulty_rack):
     assert (
         faulty_rack.read(SOUND, "timeout 5 systemctl restart ssh dbus && systemctl is-active ssh") == "active"
     )
 
 
-def test_root_is_on_disk_so_that_storage_is_measured_for_real(faulty_rack):
+def test_root_file_system_is_on_disk(faulty_rack):
     upper = faulty_rack.home / "rack/blades-poc-1/root"
     faulty_rack.read(SOUND, "echo kept >/var/tmp/mark")
     assert (upper / "var/tmp/mark").read_text() == "kept\n"
 
 
-def test_sound_host_has_a_sound_pi(faulty_rack):
+def test_healthy_host_has_a_healthy_pi(faulty_rack):
     assert faulty_rack.read(SOUND, "vcgencmd get_throttled") == "throttled=0x0"
     assert faulty_rack.read(SOUND, "vcgencmd measure_temp").startswith("temp=4")
     link = "/etc/gpufleet-rehearsal/sys/class/nvme/nvme0/device/current_link_speed"
@@ -90,7 +90,7 @@ def test_fake_tools_are_marked(faulty_rack, tool):
     assert "# FAKE" in faulty_rack.read(SOUND, f"sed -n 2p $(command -v {tool})")
 
 
-def test_a_fake_tool_without_facts_fails(faulty_rack):
+def test_fake_tool_without_facts_fails(faulty_rack):
     facts = "/etc/gpufleet-rehearsal/pi.json"
     done = faulty_rack.ssh(
         UNDERVOLTED, f"mv {facts} /run/; vcgencmd get_throttled; r=$?; mv /run/pi.json {facts}; exit $r"
@@ -102,11 +102,11 @@ def test_a_fake_tool_refuses_unknown_arguments(faulty_rack):
     assert faulty_rack.ssh(SOUND, "vcgencmd measure_volts").returncode == 255
 
 
-def test_undervoltage_is_flagged(faulty_rack):
+def test_undervoltage_fault_is_reported(faulty_rack):
     assert faulty_rack.read(UNDERVOLTED, "vcgencmd get_throttled") == "throttled=0x50005"
 
 
-def test_full_disk_is_full(faulty_rack):
+def test_full_disk_has_no_space_left(faulty_rack):
     assert faulty_rack.read(FULL, "df --output=avail / | tail -1") == "0"
     refused = faulty_rack.ssh(FULL, "echo text >/root/file && cat /root/file")
     assert refused.returncode != 0
@@ -114,7 +114,7 @@ def test_full_disk_is_full(faulty_rack):
     assert faulty_rack.read(FULL, "echo fits >/run/file; cat /run/file") == "fits"
 
 
-def test_full_disk_has_room_again_once_the_culprit_is_gone(faulty_rack):
+def test_full_disk_has_space_after_the_large_file_is_moved(faulty_rack):
     faulty_rack.read(FULL, "mkdir -p /run/aside && mv /var/log/runaway-job.log /run/aside/")
     assert int(faulty_rack.read(FULL, "df --output=avail / | tail -1")) > 40_000
     faulty_rack.ssh(FULL, "mv /run/aside/runaway-job.log /var/log/; cat /dev/zero >/fill")

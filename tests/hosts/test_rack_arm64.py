@@ -8,7 +8,7 @@ ONE, TWO = "blades-poc/1", "blades-poc/2"
 
 
 @pytest.mark.slow
-def test_a_rack_holds_an_arm64_host_beside_a_native_one(box):
+def test_rack_runs_an_arm64_host_next_to_a_native_one(box):
     hosts = box.up(f"arm64: [{TWO}]")
     assert hosts[TWO].arch == "arm64"
     assert box.read(TWO, "uname -m; dpkg --print-architecture").split() == ["aarch64", "arm64"]

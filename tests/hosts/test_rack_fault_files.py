@@ -9,7 +9,7 @@ from gpufleet.rehearsal import rack
 ONE, TWO = "blades-poc/1", "blades-poc/2"
 
 
-def test_a_held_lock_a_small_disk_and_a_changed_key(box):
+def test_locked_apt_small_disk_and_changed_key_are_simulated(box):
     box.up(f"faults: {{{ONE}: [apt_locked=300, disk_small=80], {TWO}: changed_host_key}}")
     refused = box.ssh(ONE, "apt-get install -y --reinstall hello")
     assert "Could not get lock /var/lib/dpkg/lock-frontend" in refused.stderr
@@ -25,13 +25,13 @@ def test_a_held_lock_a_small_disk_and_a_changed_key(box):
     assert box.ssh(ONE, "fuser -s /var/lib/dpkg/lock-frontend; test -e /etc/ssh/sshrc").returncode != 0
 
 
-def test_a_lock_released_in_time_is_acquired(box):
+def test_released_apt_lock_can_be_acquired(box):
     box.up(f"faults: {{{ONE}: apt_locked=1}}")
     lock = "import fcntl; fcntl.lockf(open('/var/lib/dpkg/lock-frontend', 'w'), fcntl.LOCK_EX)"
     box.read(ONE, f'timeout 30 python3 -c "{lock}"')
 
 
-def test_a_host_dies_in_the_middle_once_and_is_booted_again(box):
+def test_host_stops_once_in_the_nth_session_and_boots_again(box):
     faults = f"faults: {{{ONE}: dies=3}}"
     box.up(faults)
     box.read(ONE, "echo first >/etc/mark")
@@ -49,7 +49,7 @@ def test_a_host_dies_in_the_middle_once_and_is_booted_again(box):
         assert box.read(ONE, "cat /etc/mark") == "first"
 
 
-def test_a_rebooted_host_keeps_its_identity(box):
+def test_rebooted_host_keeps_its_identity(box):
     box.up()
     before = box.read(ONE, "touch /etc/mark; cat /proc/sys/kernel/random/boot_id /etc/machine-id").split()
     box.ssh(ONE, "systemctl reboot")

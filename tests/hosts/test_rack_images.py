@@ -42,7 +42,7 @@ def debootstrap(monkeypatch, tmp_path):
     return behave
 
 
-def test_an_image_is_built_once(debootstrap):
+def test_image_is_built_once(debootstrap):
     folder, messages = debootstrap("well"), []
     image = images.ensure_base_image(images.native_arch(), messages.append)
     built = len(messages)
@@ -52,7 +52,7 @@ def test_an_image_is_built_once(debootstrap):
     assert not list(folder.glob(".*"))
 
 
-def test_a_failed_build_leaves_no_image_and_reports_the_reason(debootstrap):
+def test_failed_build_leaves_no_image_and_reports_the_reason(debootstrap):
     folder = debootstrap("fail")
     with pytest.raises(EnvironmentFault, match="failed: E: Couldn't download packages: systemd") as failure:
         images.ensure_base_image(images.native_arch(), print)
@@ -60,7 +60,7 @@ def test_a_failed_build_leaves_no_image_and_reports_the_reason(debootstrap):
     assert [path.name for path in folder.iterdir() if path.is_dir() and path.name[0] != "."] == []
 
 
-def test_a_killed_build_takes_its_processes_and_mounts_with_it(debootstrap, tmp_path):
+def test_killed_build_leaves_no_process_or_mount(debootstrap, tmp_path):
     folder = debootstrap("hang")
     script = (
         "from gpufleet.rehearsal.rack import images; images.ensure_base_image(images.native_arch(), print)"

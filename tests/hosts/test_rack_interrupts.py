@@ -53,7 +53,7 @@ def kill_up(box, tmp_path):
 
 
 @pytest.mark.parametrize("seconds", MOMENTS)
-def test_up_after_a_killed_up(box, kill_up, seconds):
+def test_up_succeeds_after_a_killed_up(box, kill_up, seconds):
     kill_up(seconds)
     hosts = box.up()
     assert all(host.running and host.ssh_answers for host in hosts.values())
@@ -63,7 +63,7 @@ def test_up_after_a_killed_up(box, kill_up, seconds):
 
 
 @pytest.mark.parametrize("seconds", MOMENTS)
-def test_down_after_a_killed_up(box, kill_up, seconds):
+def test_down_succeeds_after_a_killed_up(box, kill_up, seconds):
     kill_up(seconds)
     inside = box.process_ids_inside()
     box.down()
@@ -103,7 +103,7 @@ def test_hosts_of_a_deleted_project_are_found(box):
     assert box.home not in [lost.home for lost in rack.find_deleted_rehearsals()]
 
 
-def test_a_killed_down_is_finished_by_the_next(box):
+def test_killed_down_is_completed_by_the_next_one(box):
     box.up()
     inside = box.process_ids_inside()
     with subprocess.Popen([sys.executable, "-c", DOWN, str(box.home)], stdout=subprocess.PIPE) as process:

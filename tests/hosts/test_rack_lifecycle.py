@@ -15,11 +15,11 @@ def pids(hosts):
     return {place: host.pid for place, host in hosts.items()}
 
 
-def test_up_again_changes_nothing(box):
+def test_second_up_changes_nothing(box):
     assert pids(box.up()) == pids(box.up())
 
 
-def test_up_restarts_only_the_dead_host_and_keeps_its_files(box):
+def test_up_restarts_only_the_stopped_host_and_keeps_its_files(box):
     before = box.up()
     box.read(TWO, "echo configured >/etc/mark")
     subprocess.run(["kill", "-KILL", str(before[TWO].pid)], check=True)
@@ -28,7 +28,7 @@ def test_up_restarts_only_the_dead_host_and_keeps_its_files(box):
     assert box.read(TWO, "cat /etc/mark; cat /etc/machine-id").splitlines()[0] == "configured"
 
 
-def test_faults_come_and_go_on_the_host_that_has_them(box):
+def test_faults_are_added_and_removed_on_their_host_only(box):
     before = box.up()
     faulty = box.up(f"faults: {{{TWO}: [disk_full, undervoltage]}}")
     assert box.read(TWO, "df --output=avail / | tail -1; vcgencmd get_throttled").split() == [
@@ -43,7 +43,7 @@ def test_faults_come_and_go_on_the_host_that_has_them(box):
     assert before[ONE].pid == faulty[ONE].pid == cured[ONE].pid
 
 
-def test_network_faults(box):
+def test_network_faults_are_simulated(box):
     hosts = box.up(f"faults: {{{ONE}: slow_link, {TWO}: link_down}}")
     assert (hosts[ONE].ssh_answers, hosts[TWO].ssh_answers, hosts[TWO].running) == (True, False, True)
     sent = subprocess.run(["tc", "qdisc", "show"], capture_output=True, text=True, check=True).stdout
@@ -51,7 +51,7 @@ def test_network_faults(box):
     assert all(host.ssh_answers for host in box.up().values())
 
 
-def test_a_smaller_rack_stops_the_removed_hosts(box):
+def test_smaller_rack_stops_the_removed_hosts(box):
     box.up()
     box.slots = 1
     assert list(box.up()) == [ONE]
@@ -60,13 +60,13 @@ def test_a_smaller_rack_stops_the_removed_hosts(box):
     )
 
 
-def test_unknown_place_boots_nothing(box):
+def test_fault_on_an_unknown_node_boots_nothing(box):
     with pytest.raises(InputError, match="blades-9/9: no such node"):
         box.up("faults: {blades-9/9: disk_full}")
     assert [left for left in box.leftovers() if "process" in left] == []
 
 
-def test_down_leaves_nothing_and_may_be_repeated(box):
+def test_down_removes_everything_and_can_be_repeated(box):
     box.up()
     inside = box.process_ids_inside()
     assert len(inside) > 4
@@ -77,7 +77,7 @@ def test_down_leaves_nothing_and_may_be_repeated(box):
     assert box.leftovers() == []
 
 
-def test_two_rehearsals_at_once_get_different_networks(box, faulty_rack):
+def test_concurrent_rehearsals_get_different_networks(box, faulty_rack):
     box.up()
     assert box.address(ONE) != faulty_rack.address(ONE)
     box.down()

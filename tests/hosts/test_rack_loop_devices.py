@@ -36,7 +36,7 @@ def devices(folder):
     return dict(row.split(maxsplit=1) for row in rows if f"{folder}/" in row)
 
 
-def test_a_host_keeps_its_drives_across_boots(box):
+def test_host_keeps_its_drives_across_boots(box):
     box.slots = 1
     first = box.up(f"disks: {{{ONE}: 2}}")
     mine = devices(box.home)
@@ -57,7 +57,7 @@ def test_a_host_keeps_its_drives_across_boots(box):
     assert box.leftovers() == []
 
 
-def test_devices_of_a_killed_run_are_found_and_no_others(tmp_path):
+def test_only_devices_of_the_killed_run_are_found(tmp_path):
     host_folder, others = tmp_path / "home/rack/blades-poc-1", tmp_path / "home/rack-of-others/host"
     command = [sys.executable, "-c", ATTACH_AND_WAIT]
     try:

@@ -21,7 +21,7 @@ def second_rehearsal(box, tmp_path):
     other.down()
 
 
-def test_two_rehearsals_install_beside_each_other_and_leave_nothing(box, second_rehearsal):
+def test_two_rehearsals_install_packages_concurrently_and_leave_no_files(box, second_rehearsal):
     box.slots = 1
     box.up()
     second_rehearsal.up()
@@ -38,7 +38,7 @@ def test_two_rehearsals_install_beside_each_other_and_leave_nothing(box, second_
     assert second_rehearsal.leftovers() == []
 
 
-def test_a_killed_server_is_started_again_and_hosts_stay(box):
+def test_killed_package_server_is_restarted_and_hosts_keep_running(box):
     box.slots = 1
     before = box.up()
     killed = packages.find_server(name_prefix(box.home))
@@ -51,7 +51,7 @@ def test_a_killed_server_is_started_again_and_hosts_stay(box):
     box.read(ONE, "apt-get update -qq")
 
 
-def test_a_server_answers_hosts_only(box):
+def test_package_server_responds_to_hosts_only(box):
     box.slots = 1
     box.up()
     gateway = box.address(ONE).rsplit(".", 1)[0] + ".1"

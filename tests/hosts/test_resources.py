@@ -62,7 +62,7 @@ def bare(box, clean_env):
     return BareHost(box, clean_env)
 
 
-def test_a_blade_s_packages_users_and_units(bare):
+def test_packages_users_and_units_are_managed_on_a_blade(bare):
     check_held_lock(bare)
     check_interrupted_dpkg(bare)
     check_units(bare)

@@ -74,7 +74,7 @@ def rack(tmp_path_factory, shared_project, gpufleet, clean_env, make_box):
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -9)]
 )
-def test_an_interrupted_run_stops_on_the_controller_and_on_the_host(rack, gpufleet, number, code):
+def test_interrupted_run_stops_on_the_controller_and_on_the_host(rack, gpufleet, number, code):
     box, project, env = rack
     mark = f"GPUFLEET_TEST_MARK=interrupt-{os.getpid()}-{int(number)}"
     arguments = ["configure", "--play", "long", "--limit", "poc-blade01,poc-blade02", "--json"]

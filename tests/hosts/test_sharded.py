@@ -95,7 +95,7 @@ def first_run(rack):
     return done
 
 
-def test_two_workers_do_the_racks_halves(rack, first_run):
+def test_two_workers_run_half_of_the_rack_each(rack, first_run):
     assert "worker poc-blade01: blades-poc.1 (2 hosts)" in first_run.stderr
     assert "worker poc-blade02: blades-poc.2 (2 hosts)" in first_run.stderr
     assert {host["name"]: host["status"] for host in json.loads(first_run.stdout)["hosts"]} == dict.fromkeys(
@@ -107,7 +107,7 @@ def test_two_workers_do_the_racks_halves(rack, first_run):
 
 
 @pytest.mark.usefixtures("first_run")
-def test_each_worker_reached_its_own_shard(rack):
+def test_each_worker_connects_to_its_own_shard(rack):
     """sshd on blade 4 was spoken to by blade 2, which ran its shard, and not by this machine for the play."""
     log = rack.run_on(4, "journalctl -u ssh --no-pager -o cat")
     assert f"from {rack.box.address('blades-poc/2')}" in log
@@ -115,7 +115,7 @@ def test_each_worker_reached_its_own_shard(rack):
 
 
 @pytest.mark.usefixtures("first_run")
-def test_the_registry_heard_it_all_as_from_here(rack):
+def test_registry_has_the_results_of_all_workers(rack):
     nodes = json.loads(rack.gpufleet("nodes", "list", "--json", cwd=rack.project, env=rack.env).stdout)
     states = {
         node["name"]: (node["state"], node["reachable"]) for node in nodes if node["rack"] == "blades-poc"
@@ -134,7 +134,7 @@ def test_event_files_are_few_and_small(rack):
 
 
 @pytest.mark.usefixtures("first_run")
-def test_the_secret_is_nowhere(rack):
+def test_secret_is_stored_nowhere(rack):
     for file in (path for path in rack.box.home.rglob("*") if path.is_file() and "rack" not in path.parts):
         assert SECRET.encode() not in file.read_bytes(), file
     for slot in (1, 2):
@@ -152,7 +152,7 @@ def test_no_process_or_file_remains_on_a_worker(rack):
 
 
 @pytest.mark.usefixtures("first_run")
-def test_a_lost_worker_leaves_its_hosts_to_the_next_run(rack):
+def test_hosts_of_a_lost_worker_are_left_to_the_next_run(rack):
     run = rack.start("--limit", "new_blades", *WORKERS, "-e", "wait=300", "-e", f"secret={SECRET}")
     waiting_on_2 = "pgrep -f 'sleep 300' >/dev/null && echo waiting || true"
     wait_until(
@@ -183,7 +183,7 @@ def check_resume(rack):
     assert (again.returncode, again.stdout.strip()) == (0, "every host of that run is done: nothing to do")
 
 
-def test_a_worker_that_does_not_answer_is_left_out(rack):
+def test_unreachable_worker_is_excluded(rack):
     done = rack.configure("--limit", "poc-blade03", "--workers", "poc-blade01,198.18.255.254", "--json")
     assert "worker 198.18.255.254: " in done.stderr
     assert "left out" in done.stderr

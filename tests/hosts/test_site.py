@@ -95,12 +95,12 @@ def count_changes(text):
     }
 
 
-def test_check_mode_works_on_a_bare_blade_and_moves_nothing(site):
+def test_check_mode_works_on_a_new_blade_and_changes_no_state(site):
     assert site.trial.startswith(f"  1  {SOUND}  expected\n")
     assert site.before[SOUND]["state"] == "expected"
 
 
-def test_plain_ansible_runner_brings_each_blade_where_it_belongs(site):
+def test_ansible_runner_alone_brings_each_blade_to_its_expected_state(site):
     states = {name: (node["state"], node["reachable"], node["holds"]) for name, node in site.nodes().items()}
     assert states[SOUND] == ("ready", True, [])
     assert states[NO_SSHD] == ("expected", False, [])
@@ -108,12 +108,12 @@ def test_plain_ansible_runner_brings_each_blade_where_it_belongs(site):
     assert states[UNDERVOLTED] == ("ready", True, ["operator"])
 
 
-def test_a_full_disk_is_named_as_the_reason(site):
+def test_full_disk_is_reported_as_the_reason(site):
     reasons = "\n".join(line["reason"] for line in site.answer("nodes", "history", FULL))
     assert "No space left on device" in reasons
 
 
-def test_second_run_changes_nothing_and_measures_nothing(site):
+def test_second_run_changes_nothing_and_repeats_no_burn_in(site):
     done = site.run_gpufleet("configure", "--limit", f"{SOUND},{UNDERVOLTED}", "--json")
     summary = json.loads(done.stdout)
     assert {host["name"]: host["changed"] for host in summary["hosts"]} == {SOUND: 0, UNDERVOLTED: 0}
@@ -122,18 +122,18 @@ def test_second_run_changes_nothing_and_measures_nothing(site):
     assert "burn_in : Measure" not in recap
 
 
-def test_the_verdict_decides_the_exit_code(site):
+def test_verdict_determines_the_exit_code(site):
     assert site.run_gpufleet("configure", "--limit", SOUND, "--play", "commission").returncode == 0
     assert site.run_gpufleet("configure", "--limit", UNDERVOLTED, "--play", "commission").returncode == 1
     assert site.run_gpufleet("configure", "--limit", NO_SSHD, "--play", "commission").returncode == 1
 
 
-def test_an_empty_group_is_an_empty_answer(site):
+def test_empty_group_exits_with_0(site):
     done = site.run_gpufleet("configure", "--limit", f"new_blades:!{NO_SSHD}")
     assert (done.returncode, done.stdout.strip()) == (0, f"new_blades:!{NO_SSHD} has no hosts: nothing to do")
 
 
-def test_a_misspelt_group_is_wrong_input(site):
+def test_misspelt_group_is_refused(site):
     done = site.run_gpufleet("configure", "--limit", "new_bladse")
     assert done.returncode == 2
     assert (
@@ -141,14 +141,14 @@ def test_a_misspelt_group_is_wrong_input(site):
     )
 
 
-def test_name_and_time(site):
+def test_host_name_and_time_zone_are_set(site):
     host = site.host(1)
     assert host.check_output("hostname") == SOUND
     assert f"127.0.1.1 {SOUND}" in host.file("/etc/hosts").content_string
     assert host.file("/etc/localtime").linked_to == "/usr/share/zoneinfo/Etc/UTC"
 
 
-def test_an_operator_logs_in_with_a_key_and_may_use_sudo(site):
+def test_operator_logs_in_with_a_key_and_may_use_sudo(site):
     host = site.host(1, user="ops")
     assert host.check_output("id -un") == "ops"
     assert host.check_output("sudo -n id -u") == "0"
@@ -156,14 +156,14 @@ def test_an_operator_logs_in_with_a_key_and_may_use_sudo(site):
     assert (keys.user, keys.mode) == ("ops", 0o600)
 
 
-def test_sshd_runs_with_our_settings(site):
+def test_sshd_has_the_configured_settings(site):
     effective = site.host(1).check_output("sshd -T")
     assert "passwordauthentication no" in effective
     assert "permitrootlogin without-password" in effective
     assert site.host(1).file(DROP_IN).mode == 0o600
 
 
-def test_kernel_settings_are_in_force_or_reported(site):
+def test_kernel_settings_are_active_or_reported(site):
     host = site.host(1)
     assert host.sysctl("net.ipv4.conf.all.accept_redirects") == 0
     facts = next(
@@ -189,7 +189,7 @@ def test_check_mode_reports_changes_without_making_them(site):
     assert site.nodes()[SOUND]["state"] == before["state"]
 
 
-def test_settings_that_lock_out_are_refused_before_they_are_in_place(site):
+def test_sshd_settings_that_lock_out_the_login_are_refused(site):
     before = site.host(1).file(DROP_IN).content_string
     completed = site.configure(SOUND, "-e", 'hardening_sshd_settings={"PubkeyAuthentication": "no"}')
     assert completed[SOUND]["status"] == "rescued"
@@ -217,7 +217,7 @@ def test_settings_that_lock_out_are_refused_before_they_are_in_place(site):
         ("AuthenticationMethods publickey,password publickey", ""),
     ],
 )
-def test_sshd_validates_a_drop_in(site, line, reason):
+def test_sshd_drop_in_is_validated(site, line, reason):
     script = (site.project / "playbooks/roles/hardening/files/sshd_admits.sh").read_text()
     host = site.host(1)
     host.check_output("echo %s >/run/candidate", line)
@@ -225,7 +225,7 @@ def test_sshd_validates_a_drop_in(site, line, reason):
     assert (completed.rc, reason in completed.stderr) == (1 if reason else 0, True)
 
 
-def test_the_login_of_the_run_cannot_be_removed(site):
+def test_login_of_the_run_cannot_be_removed(site):
     completed = site.configure(
         SOUND, "-e", 'users_and_access_operators=[{"name": "root", "state": "absent"}]'
     )
@@ -233,7 +233,7 @@ def test_the_login_of_the_run_cannot_be_removed(site):
     assert site.host(1).user("root").exists
 
 
-def test_a_strange_host_key_is_refused_though_runner_would_not_look(site, tmp_path):
+def test_unknown_host_key_is_refused_despite_ansible_settings(site, tmp_path):
     strange = tmp_path / "known_hosts"
     key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ2Ci8kpFzIrgDJSJuT1SuHpPxNnQVYg5kTHQ+5Ak6Zs"
     strange.write_text(f"{site.box.address('blades-poc/1')} {key}\n")
@@ -258,7 +258,7 @@ def test_probe_reaches_nodes_and_classifies_failures(site, tmp_path):
 
 
 @pytest.mark.slow
-def test_an_arm64_blade_goes_from_bare_to_ready(box, shared_project, gpufleet, clean_env):
+def test_arm64_blade_is_configured_from_new_to_ready(box, shared_project, gpufleet, clean_env):
     box.up("arm64: [blades-poc/1]")
     site = make_site(box, shared_project, gpufleet, clean_env)
     site.run_gpufleet("configure", "--limit", SOUND)

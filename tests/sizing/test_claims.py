@@ -17,13 +17,13 @@ from gpufleet.sizing.plans.document import build_document
 
 
 @pytest.mark.parametrize("model", ["llama-3.1-405b", "deepseek-v3"])
-def test_2_precision_narrows_the_range_of_150_to_800_gb(model, size):
+def test_claim_2_precision_narrows_the_range_of_150_to_800_gb(model, size):
     four, sixteen = (size(model, precision=p, top=1).memory.weights * 2**30 / 1e9 for p in ("q4_k_m", "bf16"))
     assert four > 150
     assert sixteen > 800
 
 
-def test_3_quick_estimate_lists_what_it_leaves_out(size):
+def test_claim_3_quick_estimate_lists_what_it_omits(size):
     answer = size("llama-3.1-8b", task="full_finetune", on="A100 SXM4 80GB", devices=8)
     document = build_document(answer)["quick_estimate"]
     assert document["accelerators"] * 80 * 2**30 / 1e9 == pytest.approx(
@@ -34,7 +34,7 @@ def test_3_quick_estimate_lists_what_it_leaves_out(size):
     assert answer.memory.optimizer > answer.memory.weights
 
 
-def test_4_405b_in_16_bits_takes_two_nodes_of_eight_not_ten_cards(size):
+def test_claim_4_405b_in_16_bits_needs_two_nodes_of_eight_not_ten_cards(size):
     answer = size("llama-3.1-405b", precision="bf16", on="p5.48xlarge")
     assert answer.plans[0].nodes == 2
     assert answer.plans[0].devices == 16
@@ -51,17 +51,17 @@ def test_4_405b_in_16_bits_takes_two_nodes_of_eight_not_ten_cards(size):
         ("RTX 4090", 1.01),
     ],
 )
-def test_6_bandwidth_is_not_1_to_2_tb_s_everywhere(name, tb_s):
+def test_claim_6_bandwidth_is_not_1_to_2_tb_s_for_all_cards(name, tb_s):
     assert catalog.get_accelerator(name).bandwidth_gb_s == pytest.approx(1000 * tb_s, rel=0.005)
 
 
-def test_6_decoding_follows_bandwidth_where_memory_is_the_limit(size):
+def test_claim_6_decoding_speed_follows_bandwidth_if_memory_is_the_limit(size):
     slow, fast = (size("llama-3.1-8b", on=card, devices=1).plans[0] for card in ("L4", "L40S"))
     assert slow.speed.limit == fast.speed.limit == "memory bandwidth"
     assert fast.tokens_per_s / slow.tokens_per_s == pytest.approx(864 / 300, rel=0.15)
 
 
-def test_8_laptop_is_faster_than_2_to_5_tokens_per_second(size):
+def test_claim_8_laptop_is_faster_than_2_to_5_tokens_per_second(size):
     plan = size("qwen2-0.5b", precision="f16", on="M2 (10)", devices=1).plans[0]
     assert plan.tokens_per_s_low > 5
 
@@ -78,7 +78,7 @@ def test_claim_12_mixed_precision_does_not_reduce_model_states(size):
     assert states[0] == pytest.approx(states[1], rel=0.15)
 
 
-def test_13_retired_machine_is_not_ranked(size):
+def test_claim_13_retired_machine_is_not_ranked(size):
     from gpufleet.catalog import data_file
 
     retired = {retirement.machine for retirement in data_file.load_retirements().values()}
@@ -89,13 +89,13 @@ def test_13_retired_machine_is_not_ranked(size):
 
 
 @pytest.mark.parametrize(("name", "sizes"), [("RX 460 8GB", "2, 4"), ("Compute Module 4 16GB", "8")])
-def test_14_16_unsold_memory_size_is_refused(name, sizes):
+def test_claim_14_16_unsold_memory_size_is_refused(name, sizes):
     with pytest.raises(InputError) as caught:
         resolve_hardware(name)
     assert sizes in str(caught.value)
 
 
-def test_17_server_network_is_faster_than_fast_ethernet(hardware):
+def test_claim_17_server_network_is_faster_than_fast_ethernet(hardware):
     """Fast Ethernet is 0.1 Gbit/s; blades have 1, cages of QSFP modules hundreds."""
     gbit = {
         name: 8 * hardware(name).network_gb_s * hardware(name).devices_per_node
@@ -105,7 +105,7 @@ def test_17_server_network_is_faster_than_fast_ethernet(hardware):
     assert gbit["p5.48xlarge"] >= 1000
 
 
-def test_pain_2_stages_and_their_multipliers_are_reported(size):
+def test_complaint_2_training_stages_and_their_multipliers_are_reported(size):
     """DeepSpeed issue 5102: which stage divides what was unclear."""
     memory_by_task = {}
     for stage in ("none", "zero1", "zero2", "zero3"):
@@ -126,7 +126,7 @@ def test_pain_2_stages_and_their_multipliers_are_reported(size):
     )
 
 
-def test_pain_10_no_l4_has_179_gib():
+def test_complaint_10_no_l4_has_179_gib():
     """aws-cli issue 8970: EC2's API reports an L4 with 183,105 MiB."""
     from gpufleet.catalog import data_file
 

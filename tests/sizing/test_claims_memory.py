@@ -66,14 +66,14 @@ def test_claim_2_no_variant_fits_on_one_card_of_24_gb(model):
     assert not estimate(model, precision="iq1_s", place=("GeForce RTX 3090", 1)).fits
 
 
-def test_claim_3_training_takes_16_bytes_a_parameter_not_12():
+def test_claim_3_training_needs_16_bytes_per_parameter_not_12():
     """ "(2+1+1+2) x 2 bytes" omits weights and 32-bit states: 96 GB for an 8B; AdamW keeps 128."""
     parameters = catalog.get_model("Llama-3.1-8B").parameters
     assert states_gb("Llama-3.1-8B") == pytest.approx(16 * parameters / GB)
     assert states_gb("Llama-3.1-8B") > 6 * 2 * parameters / GB
 
 
-def test_claim_3_activations_follow_tokens_not_parameters():
+def test_claim_3_activations_depend_on_tokens_not_on_parameters():
     short, long = (estimate("Llama-3.1-8B", "full_finetune", input_tokens=n).activations for n in (512, 8192))
     assert long > 5 * short
 
@@ -99,7 +99,7 @@ def test_claim_3_a_low_memory_recipe_fits_where_the_formula_says_96_gb():
     assert answer.per_device_gib == pytest.approx(18.9, rel=0.1)
 
 
-def test_claim_4_the_quick_formula_has_no_cache_no_reserve_and_no_ceiling():
+def test_claim_4_quick_formula_omits_cache_reserve_and_rounding_up():
     """It gives 10.1 accelerators for 405B in 16 bits; eight cards of a node hold it nowhere near."""
     workload = Workload(catalog.get_model("Llama-3.1-405B"), precision="bf16", input_tokens=8192)
     _, hardware = build_layout("H100 SXM5 80GB", 8)
@@ -129,7 +129,7 @@ def test_claim_5_attention_memory_is_linear_with_flash():
     assert (values[2] - values[1]) / (values[1] - values[0]) == pytest.approx(2, rel=0.05)
 
 
-def test_claim_7_dpo_of_a_half_billion_is_not_4_to_6_gb():
+def test_claim_7_dpo_of_half_a_billion_parameters_does_not_fit_in_4_to_6_gb():
     """trl issue 5200 measured 17 GB with QLoRA at 1,000 tokens; logits over 152k entries dominate."""
     training = Training(adapter="qlora", lora_rank=64, recompute="full")
     answer = estimate("Qwen2-0.5B", "dpo", "nf4", training=training, input_tokens=1000, batch=1)
@@ -140,13 +140,13 @@ def test_claim_7_dpo_of_a_half_billion_is_not_4_to_6_gb():
     assert fp.per_device_gib > 14  # full DPO, one pair a step
 
 
-def test_claim_10_full_dpo_of_7b_takes_137_gb_of_states():
+def test_claim_10_full_dpo_of_7b_has_137_gb_of_model_states():
     assert states_gb("Qwen2.5-7B", task="dpo") == pytest.approx(137, rel=0.01)
     for card in ("A100 SXM4 40GB", "GeForce RTX 4090"):
         assert not estimate("Qwen2.5-7B", "dpo", place=(card, 1)).fits
 
 
-def test_claim_10_a_7b_fits_24_gb_only_with_an_adapter():
+def test_claim_10_7b_fits_on_24_gb_only_with_an_adapter():
     place = {"place": ("GeForce RTX 4090", 1), "input_tokens": 1024}
     adapted = Training(adapter="qlora", recompute="auto")
     assert not estimate("Qwen2.5-7B", "full_finetune", **place).fits
@@ -157,7 +157,7 @@ def test_claim_10_a_7b_fits_24_gb_only_with_an_adapter():
 @pytest.mark.parametrize(
     ("model", "gb", "cards"), [("Qwen2.5-14B", 266, 4), ("Qwen2.5-32B", 590, 8)], ids=["14b", "32b"]
 )
-def test_claim_11_full_dpo_outgrows_the_cards_it_was_planned_for(model, gb, cards):
+def test_claim_11_full_dpo_does_not_fit_on_the_planned_cards(model, gb, cards):
     assert states_gb(model, task="dpo") == pytest.approx(gb, rel=0.01)
     assert gb > cards * 40
     assert not estimate(model, "dpo", place=("A100 SXM4 40GB", cards)).fits
@@ -171,14 +171,14 @@ def test_claim_12_mixed_precision_does_not_halve_the_states():
     assert states[1] / states[0] == pytest.approx(1.0, abs=0.15)
 
 
-def test_pain_1_an_estimate_is_not_the_file_size():
+def test_complaint_1_estimate_is_more_than_the_file_size():
     """accelerate issue 3297: the estimate is far from what runs; ours lists every component besides the weights."""
     answer = estimate("Llama-3-8B", input_tokens=8192, batch=8)
     assert answer.kv_cache == pytest.approx(8, rel=0.01)
     assert answer.per_device_gib > answer.weights + answer.kv_cache + 1
 
 
-def test_pain_2_offloaded_training_still_needs_gigabytes():
+def test_complaint_2_offloaded_training_still_needs_gigabytes():
     """DeepSpeed issue 4527: 0.49 GB predicted where 21,272 MiB were used."""
     answer = estimate(
         "Llama-2-7B",
@@ -193,7 +193,7 @@ def test_pain_2_offloaded_training_still_needs_gigabytes():
 
 
 @pytest.mark.parametrize("recompute", ["none", "full"])
-def test_pain_4_qlora_never_takes_more_than_lora_by_weights(recompute):
+def test_complaint_4_qlora_weights_never_need_more_memory_than_lora(recompute):
     """gpu_poor issue 1: 180 GB for QLoRA of a 7B where LoRA was 177."""
     training = Training(recompute=recompute, fused_loss=True)
     lora = estimate("Llama-2-7B", "lora", training=training, input_tokens=512)
@@ -201,14 +201,14 @@ def test_pain_4_qlora_never_takes_more_than_lora_by_weights(recompute):
     assert qlora.per_device_gib < lora.per_device_gib < 30
 
 
-def test_pain_5_a_mixture_is_sized_by_all_its_weights():
+def test_complaint_5_mixture_of_experts_is_sized_by_all_its_weights():
     """llmfit issue 230: 33 GB by active parameters, 70 to 75 in truth."""
     model = catalog.get_model("Qwen3-30B-A3B")
     assert estimate("Qwen3-30B-A3B").weights == pytest.approx(2 * model.parameters / GIB)
     assert model.parameters > 9 * model.active_parameters
 
 
-def test_pain_6_hybrid_caches_are_not_counted_as_full():
+def test_complaint_6_hybrid_caches_are_not_counted_as_full_attention():
     """lmstudio-bug-tracker issue 1862: overestimated by 40 to 67 %."""
     model = catalog.get_model("Gemma-3-27B")
     full = sizing.kv_bytes_per_token(model) * 32768
@@ -216,14 +216,14 @@ def test_pain_6_hybrid_caches_are_not_counted_as_full():
     assert sizing.kv_bytes(replace(model, sliding_window=0), 32768) == full
 
 
-def test_pain_7_cuda_graphs_are_in_the_budget():
+def test_complaint_7_cuda_graphs_are_included():
     """vllm issues 57475 and 7553: graphs broke a budget that did not hold them."""
     with_graphs = estimate("Llama-3-8B", engine="vllm").overhead
     without = estimate("Llama-3-8B", engine="pytorch").overhead
     assert with_graphs - without >= 1.0
 
 
-def test_pain_9_four_cards_of_24_gb_are_not_one_of_96():
+def test_complaint_9_four_cards_of_24_gb_are_not_one_of_96():
     """LlamaFactory issue 4559: what one card must hold decides, whatever the sum is."""
     place = ("GeForce RTX 3090", 4)
     training = Training(sharding="none", recompute="full")

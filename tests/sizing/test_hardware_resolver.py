@@ -15,18 +15,18 @@ from gpufleet.sizing.node_hardware import with_link_for
 from gpufleet.sizing.owned_hardware import list_owned_hardware
 
 
-def test_a_cloud_machine_has_its_cards_links_and_network(hardware):
+def test_cloud_machine_has_its_cards_links_and_network(hardware):
     p4d = hardware("p4d.24xlarge")
     assert (p4d.accelerator.name, p4d.devices_per_node, p4d.origin) == ("A100 SXM4 40GB", 8, "cloud")
     assert p4d.link_gb_s == 300  # NVLink 3: 600 GB/s in both directions
     assert p4d.network_gb_s * 8 * 8 == 400  # Gbit/s of EFA over eight cards
 
 
-def test_a2_megagpu_has_sixteen(hardware):
+def test_a2_megagpu_has_sixteen_cards(hardware):
     assert hardware("a2-megagpu-16g").devices_per_node == 16
 
 
-def test_a_rack_is_its_boards_at_its_own_cost(hardware, repo_root):
+def test_rack_has_its_boards_and_its_own_cost(hardware, repo_root):
     rack = hardware("blades-1")
     declared = fleet.load_rack(repo_root / "inventory/blades-1.yaml", repo_root)
     assert (rack.node_limit, rack.accelerator.memory_gib, rack.unified) == (20, 8, True)
@@ -35,7 +35,7 @@ def test_a_rack_is_its_boards_at_its_own_cost(hardware, repo_root):
 
 
 @pytest.mark.parametrize("rack", ["bench-1", "blades-1", "blades-poc"])
-def test_quick_rack_parser_matches_the_fleet(rack, repo_root):
+def test_quick_rack_parser_agrees_with_the_fleet_parser(rack, repo_root):
     owned = next(each for each in list_owned_hardware(repo_root) if each.name == rack)
     theirs = fleet.load_rack(repo_root / f"inventory/{rack}.yaml", repo_root)
     assert owned.node_limit == len(theirs.nodes)
@@ -56,12 +56,12 @@ def test_broken_rack_file_has_the_fleet_error_message(project):
         resolve_hardware("blades-1", project)
 
 
-def test_a_bench_with_a_card_is_its_card(hardware):
+def test_bench_with_a_card_resolves_to_its_card(hardware):
     bench = hardware("bench-1")
     assert (bench.accelerator.name, bench.devices_per_node, bench.node_limit) == ("Radeon RX 460", 1, 1)
 
 
-def test_a_workstation_is_known_by_its_name_in_the_stacks(hardware):
+def test_workstation_is_found_by_its_name_in_the_stacks(hardware):
     desk = hardware("m2")
     assert (desk.origin, desk.accelerator.memory_gib, desk.unified) == ("workstation", 16, True)
 
@@ -77,7 +77,7 @@ def test_every_part_resolves_by_its_catalogue_name(name):
 @pytest.mark.parametrize(
     "name", ["h100 sxm5", "H100-SXM5-80GB", "GeForce RTX 4090", "rtx 4090", "geforcertx4090"]
 )
-def test_case_and_punctuation_do_not_matter(name):
+def test_names_ignore_case_and_punctuation(name):
     assert resolve_hardware(name).hardware.accelerator.name in ("H100 SXM5 80GB", "GeForce RTX 4090")
 
 
@@ -100,18 +100,18 @@ def test_unknown_memory_size_is_refused_with_the_options():
         resolve_hardware("CM4 512GB")
 
 
-def test_a_family_of_machines_with_one_size_is_that_machine():
+def test_machine_family_with_one_size_resolves_to_that_machine():
     assert resolve_hardware("p4d").hardware.name == "p4d.24xlarge"
 
 
-def test_a_retired_machine_is_answered_on_its_substitute():
+def test_retired_machine_is_replaced_by_its_substitute():
     resolved = resolve_hardware("Standard_NC6s_v3")
     assert resolved.hardware.name == "Standard_NC4as_T4_v3"
     assert [warning.code for warning in resolved.warnings] == ["retired-machine"]
     assert "2025-09-30" in resolved.warnings[0].message
 
 
-def test_a_share_of_a_card_has_its_share_of_everything(hardware):
+def test_fraction_of_a_card_has_that_fraction_of_its_resources(hardware):
     third, full = hardware("Standard_NV12ads_A10_v5"), hardware("Standard_NV36ads_A10_v5")
     assert third.accelerator.memory_gib == 8
     assert third.accelerator.bandwidth_gb_s == pytest.approx(0.333 * full.accelerator.bandwidth_gb_s)
@@ -134,20 +134,20 @@ def test_a_share_of_a_card_has_its_share_of_everything(hardware):
         ("   ", "is empty"),
     ],
 )
-def test_unknown_hardware_is_one_line_with_a_remedy(name, message, repo_root):
+def test_unknown_hardware_is_refused_in_one_line_with_a_remedy(name, message, repo_root):
     with pytest.raises(InputError, match=re.escape(message)) as caught:
         resolve_hardware(name, repo_root)
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith("--on: ")
 
 
-def test_bridges_join_pairs_only(hardware):
+def test_nvlink_bridges_connect_pairs_only(hardware):
     pcie = hardware("A100 PCIe 80GB")
     assert with_link_for(pcie, 2).link.startswith("NVLink")
     assert with_link_for(pcie, 4).link == "PCIe 4"
 
 
-def test_slots_have_lanes():
+def test_pcie_slots_have_a_known_number_of_lanes():
     assert (
         find_link(catalog.get_accelerator("GeForce RTX 4060 Ti 16GB"), 2)[0] == 15.5
     )  # eight lanes of generation 4
@@ -175,7 +175,7 @@ def test_p5_has_eight_times_the_network_of_p4d():
         ("llama-3.1-405b", "bf16", "Standard_NC4as_T4_v3"),  # fits on none: the first is answered
     ],
 )
-def test_a_retired_machine_is_answered_on_the_first_substitute_that_fits(model, precision, machine, size):
+def test_retired_machine_is_replaced_by_the_first_substitute_that_fits(model, precision, machine, size):
     assert (
         size(model, on="Standard_NC6s_v3", devices=1, precision=precision).plans[0].hardware.name == machine
     )

@@ -125,7 +125,7 @@ def test_every_rule_has_its_reason_and_source(code):
     assert len(rule.source) > 10
 
 
-def test_message_is_one_line(workload, hardware):
+def test_rule_message_is_one_line(workload, hardware):
     warnings = check_placement(
         workload("qwen2.5-7b", engine="vllm"),
         hardware("GeForce RTX 4090"),
@@ -137,7 +137,7 @@ def test_message_is_one_line(workload, hardware):
 
 
 @pytest.mark.parametrize("machine", ["a2-megagpu-16g", "p4d.24xlarge", "Standard_ND96amsr_A100_v4"])
-def test_real_machines_are_not_flagged(machine, workload, hardware):
+def test_real_machines_violate_no_rule(machine, workload, hardware):
     kind = hardware(machine)
     requested = workload("llama-3.1-70b", precision="bf16", engine="vllm")
     warnings = check_placement(
@@ -167,19 +167,19 @@ def test_real_machines_are_not_flagged(machine, workload, hardware):
         ("rknn", "RK3588", True),
     ],
 )
-def test_engines_on_backends(engine, part, runs, size, codes):
+def test_engines_support_their_backends(engine, part, runs, size, codes):
     answer = size("llama-3.2-1b", on=part, devices=1, engine=engine, precision="f16")
     assert ("engine-backend" not in codes(answer)) is runs
     assert runs or not answer.plans[0].fits
 
 
-def test_a_blocked_plan_says_why(size):
+def test_blocked_plan_has_a_reason(size):
     plan = size(on="M2 (10)", devices=1, engine="tensorrt-llm").plans[0]
     assert not plan.fits
     assert "tensorrt-llm runs on cuda" in plan.why_not
 
 
-def test_machine_with_fewer_devices_than_requested_is_distinguished(workload, hardware):
+def test_too_few_devices_are_reported_separately(workload, hardware):
     limited = replace(hardware("p4d.24xlarge"), node_limit=2)
     warnings = check_placement(workload(), limited, 24, ParallelLayout(3, 24, tensor=8, pipeline=3))
     assert "too-many-devices" in {warning.code for warning in warnings if warning.is_blocking}

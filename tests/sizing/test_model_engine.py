@@ -18,7 +18,7 @@ USUAL = {
 
 
 @pytest.mark.parametrize("part", list(USUAL))
-def test_default_engine(part, workload, hardware):
+def test_default_engine_depends_on_the_hardware(part, workload, hardware):
     one, has_concurrent_streams = USUAL[part]
     kind = hardware(part)
     assert choose_engine(kind, workload()).name == one

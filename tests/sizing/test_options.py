@@ -31,14 +31,14 @@ from gpufleet.sizing.plans.options import PlanOptions, parse_context, parse_opti
         ("", False, (1024, 256, False)),
     ],
 )
-def test_parse_context(text, trains, expected):
+def test_context_length_is_parsed(text, trains, expected):
     assert parse_context(text, trains=trains) == expected
 
 
 @pytest.mark.parametrize(
     ("text", "tokens"), [("2e9", 2e9), ("15T", 15e12), ("300M", 3e8), ("1_000", 1000), ("1.5b", 1.5e9)]
 )
-def test_parse_token_count(text, tokens):
+def test_token_count_is_parsed(text, tokens):
     assert parse_token_count(text, "--tokens") == tokens
 
 
@@ -97,13 +97,13 @@ def test_parse_token_count(text, tokens):
         ({"top": -1}, "--top: -1 is negative"),
     ],
 )
-def test_wrong_option_is_one_line_with_a_remedy(options, message):
+def test_invalid_option_is_refused_in_one_line_with_a_remedy(options, message):
     with pytest.raises(InputError, match=re.escape(message)) as caught:
         parse_options(PlanOptions(**{"model": "llama-3.1-8b", **options}))
     assert "\n" not in str(caught.value)
 
 
-def test_context_beyond_the_model_is_a_warning(size, codes):
+def test_context_beyond_the_model_limit_is_a_warning(size, codes):
     assert "context-beyond-model" in codes(size("llama-2-7b", on="T4", devices=1, context="8192"))
 
 
@@ -139,7 +139,7 @@ def _measured():
 @pytest.mark.parametrize(
     "key", sorted({(r["task"], r["model"], r["precision"], r["engine"]) for r in _measured()})
 )
-def test_every_measured_setting_can_be_parsed(key):
+def test_every_measured_precision_can_be_parsed(key):
     task, model, precision, engine = key
     request = parse_options(PlanOptions(model, task=task, precision=precision, engine=engine))
     assert request.workload.task == task
@@ -157,7 +157,7 @@ def test_every_measured_length_can_be_parsed(context):
         assert parse_context(f"{prompt}/{answer}", trains=False)[:2] == (int(prompt), int(answer))
 
 
-def test_a_missing_key_of_a_config_is_named(tmp_path):
+def test_missing_key_of_a_config_is_named(tmp_path):
     (tmp_path / "config.json").write_text('{"hidden_size": 4096}')
     with pytest.raises(InputError) as error:
         parse_options(PlanOptions(model=str(tmp_path), on=("L4",)))

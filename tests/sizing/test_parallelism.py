@@ -80,7 +80,7 @@ def test_training_layouts_are_consistent_and_start_with_data_parallelism(case):
     [("qwen2.5-7b", 8, False), ("qwen2.5-7b", 7, False), ("qwen2.5-7b", 4, True), ("llama-3.1-70b", 16, True),
      ("llama-3.1-8b", 3, False), ("qwen2-0.5b", 14, True), ("llama-3.1-8b", 32, True)],
 )  # fmt: skip
-def test_heads_and_kv_heads(model, tensor, can, workload):
+def test_head_counts_limit_tensor_parallelism(model, tensor, can, workload):
     assert can_split_heads(workload(model), tensor) is can
 
 
@@ -88,7 +88,7 @@ def test_tensor_parallel_sizes_of_qwen_on_eight(workload, hardware):
     assert tensor_parallel_sizes(workload("qwen2.5-7b"), hardware("H100 SXM5 80GB"), 8) == [4, 2, 1]
 
 
-def test_two_nodes_split_layers_between_and_tensors_within(workload, hardware):
+def test_two_nodes_use_pipeline_parallelism_between_and_tensor_parallelism_within(workload, hardware):
     layout = next(
         inference_layouts(workload("llama-3.1-405b", engine="vllm"), hardware("H100 SXM5 80GB"), 16)
     )
@@ -113,7 +113,7 @@ def test_smallest_placement_is_the_first_that_fits(model, part, task, workload, 
     assert not any(place_on_devices(requested, kind, size).fits for size in tried)
 
 
-def test_adapters_are_copied_while_they_fit_and_sharded_where_they_do_not(workload, hardware):
+def test_adapters_are_replicated_while_they_fit_and_sharded_otherwise(workload, hardware):
     small = place_on_devices(
         workload("llama-3.1-8b", task="lora", training=_auto()), hardware("H100 SXM5 80GB"), 8
     )

@@ -28,7 +28,7 @@ from gpufleet.sizing.plans.result import MILLION, SECONDS_PER_HOUR
     ],
 )
 @pytest.mark.parametrize("task", ["inference", "lora", "full_finetune"])
-def test_hardware_and_number_give_exactly_one_plan(on, devices, task, size):
+def test_named_hardware_and_number_give_exactly_one_plan(on, devices, task, size):
     answer = size(on=on, devices=devices, task=task)
     assert len(answer.plans) == 1
     assert answer.plans[0].devices == devices
@@ -48,13 +48,13 @@ def test_plan_speed_is_replicas_times_replica_speed(size):
     assert plan.tokens_per_s == pytest.approx(2 * plan.speed.tokens_per_s)
 
 
-def test_a_model_that_needs_two_nodes_gets_them_as_one_replica(size):
+def test_model_that_needs_two_nodes_gets_one_replica_on_two_nodes(size):
     plan = size("llama-3.1-405b", on="H100 SXM5 80GB", devices=16, engine="vllm").plans[0]
     assert plan.fits
     assert (plan.replicas, plan.layout.tensor, plan.layout.pipeline) == (1, 8, 2)
 
 
-def test_the_largest_batch_is_faster_than_one_stream(size):
+def test_largest_batch_is_faster_than_one_stream(size):
     one = size(
         "llama-2-70b", on="H100 SXM5 80GB", devices=8, precision="fp8", context="128/300", batch="1"
     ).plans[0]
@@ -79,13 +79,13 @@ def test_partly_used_nodes_are_paid_in_full(size):
     assert one.usd_per_hour == eight.usd_per_hour
 
 
-def test_work_takes_hours_and_dollars(size):
+def test_training_has_duration_and_cost(size):
     plan = size(on="p4d.24xlarge", devices=8, task="full_finetune", tokens="1B").plans[0]
     assert plan.hours == pytest.approx(1e9 / plan.tokens_per_s / 3600)
     assert plan.usd == pytest.approx(plan.hours * plan.usd_per_hour)
 
 
-def test_a_data_set_is_counted_in_sequences_and_epochs(size):
+def test_data_set_size_is_counted_in_sequences_and_epochs(size):
     tokens = (
         size(on="p4d.24xlarge", devices=8, task="lora", dataset=1000, epochs=3.0, context="512")
         .plans[0]
@@ -116,7 +116,7 @@ def test_owned_hardware_is_ranked(size):
     assert {"m2", "blades-1", "blades-poc", "p4d.24xlarge", "GeForce RTX 4090"} <= names
 
 
-def test_owned_only(size):
+def test_owned_option_excludes_rented_hardware(size):
     answer = size("qwen2-0.5b", precision="q4_0", owned=True)
     assert {plan.hardware.name for plan in answer.plans} <= {"m2", "blades-1", "blades-poc", "bench-1"}
     assert all(plan.offer.purchase == "owned" for plan in answer.plans)
@@ -145,7 +145,7 @@ def test_constraint_only_removes_plans(size):
     assert bound <= free
 
 
-def test_traffic_takes_as_many_replicas_as_it_needs(size):
+def test_traffic_determines_the_number_of_replicas(size):
     for plan in size("llama-3.1-8b", requests_per_s=30.0, context="800/200", tpot_ms=50.0, top=0).plans:
         assert plan.replicas * plan.requests_per_s >= 30 * (1 - 1e-6)
         assert (plan.replicas - 1) * plan.requests_per_s < 30
@@ -153,7 +153,7 @@ def test_traffic_takes_as_many_replicas_as_it_needs(size):
         assert plan.nodes * plan.hardware.devices_per_node >= plan.devices
 
 
-def test_twice_the_traffic_takes_no_fewer_devices(size):
+def test_twice_the_traffic_never_needs_fewer_devices(size):
     devices = [
         size(
             "llama-3.1-8b", requests_per_s=rate, context="800/200", clouds=("aws",), purchases=("on_demand",)
@@ -163,7 +163,7 @@ def test_twice_the_traffic_takes_no_fewer_devices(size):
     assert devices[1].usd_per_hour >= devices[0].usd_per_hour
 
 
-def test_tighter_target_is_not_cheaper(size):
+def test_stricter_target_is_never_cheaper(size):
     loose, tight = (
         size("llama-3.1-70b", requests_per_s=5.0, context="800/200", tpot_ms=target, clouds=("aws",))
         .plans[0]
@@ -173,14 +173,14 @@ def test_tighter_target_is_not_cheaper(size):
     assert tight >= loose
 
 
-def test_a_deadline_chooses_the_nodes(size):
+def test_deadline_determines_the_number_of_nodes(size):
     slow = size("llama-3.1-8b", task="pretrain", tokens="100B", on="p4d.24xlarge").plans[0]
     fast = size("llama-3.1-8b", task="pretrain", tokens="100B", on="p4d.24xlarge", deadline="7d").plans[0]
     assert slow.hours > 168 >= fast.hours
     assert fast.nodes > slow.nodes
 
 
-def test_a_deadline_may_be_a_day(repo_root):
+def test_deadline_may_be_a_date(repo_root):
     now = datetime(2026, 11, 21, tzinfo=UTC)
     options = PlanOptions("llama-3.1-8b", task="pretrain", tokens="1T", deadline="2026-12-01")
     assert parse_options(options, now=now, root=repo_root).deadline_h == 240
@@ -238,7 +238,7 @@ def test_missing_offer_is_a_warning(size, codes):
     ("part", "devices", "machines"),
     [("L4", 1, 1), ("A100 SXM4 40GB", 1, 1), ("A100 SXM4 40GB", 4, 1), ("H100 SXM5 80GB", 16, 2)],
 )
-def test_bare_parts_cost_what_the_cheapest_machines_cost_that_hold_the_plan(size, part, devices, machines):
+def test_part_is_priced_as_the_cheapest_machines_that_have_it(size, part, devices, machines):
     """One L4 is not an eighth of a host of eight, nor the whole of it: clouds rent it alone."""
     plan = size("llama-3.1-8b", on=part, devices=devices, task="lora").plans[0]
     cheapest = min(
@@ -258,7 +258,7 @@ def test_ranking_prices_bare_accelerators_by_plan(size):
     assert all(plan.usd_per_hour < 1 for plan in plans)
 
 
-def test_a_plan_s_document_has_the_notes_of_memory_and_speed(size):
+def test_document_of_a_plan_has_the_notes_of_memory_and_speed(size):
     result = size("llama-3-8b", on="g6.xlarge", devices=1, precision="f16")
     plan = result.plans[0]
     assert any("few measurements" in note for note in plan.speed.notes)

@@ -30,7 +30,7 @@ def plan_and_codes(size):
 
 
 class TestLaptop405B:
-    def test_four_bit_weights_are_twice_the_laptop_memory(self, plan_and_codes):
+    def test_four_bit_weights_need_twice_the_laptop_memory(self, plan_and_codes):
         plan, codes = plan_and_codes("llama-3.1-405b", "M4 Max (40)", precision="q4_k_m")
         assert not plan.fits
         assert "does-not-fit" in codes
@@ -38,15 +38,15 @@ class TestLaptop405B:
         assert plan.tokens_per_s_high < 5
 
     @pytest.mark.parametrize("precision", ["iq1_s", "iq2_xxs"])
-    def test_fitting_precisions_are_far_from_50_tokens_per_second(self, plan_and_codes, precision):
+    def test_precisions_that_fit_are_far_from_50_tokens_per_second(self, plan_and_codes, precision):
         plan, _ = plan_and_codes("llama-3.1-405b", "M4 Max (40)", precision=precision)
         assert plan.fits
         assert plan.tokens_per_s_high < 10
 
-    def test_no_smaller_memory_holds_any_copy(self, plan_and_codes):
+    def test_smallest_precision_does_not_fit_in_64_gb(self, plan_and_codes):
         assert not plan_and_codes("llama-3.1-405b", "M3 Max 64GB", precision="iq1_s")[0].fits
 
-    def test_server_of_eight_reaches_the_target(self, size):
+    def test_server_with_eight_cards_reaches_the_target(self, size):
         answer = size("llama-3.1-405b", precision="int4", tpot_ms=25, clouds=("aws", "azure", "gcp"))
         assert answer.plans
         assert all(plan.per_stream >= 40 for plan in answer.plans)
@@ -54,13 +54,13 @@ class TestLaptop405B:
 
 
 class TestDeepSeekV3:
-    def test_at_least_377_gib_in_four_bits(self, plan_and_codes):
+    def test_deepseek_in_four_bits_needs_at_least_377_gib(self, plan_and_codes):
         plan, _ = plan_and_codes("deepseek-v3", "M3 Ultra (80)", precision="q4_k_m")
         assert plan.memory.weights == pytest.approx(376.65, rel=0.001)
         assert plan.fits
         assert 8 < plan.tokens_per_s_low < plan.tokens_per_s_high < 60
 
-    def test_no_single_card_holds_it(self, plan_and_codes):
+    def test_deepseek_does_not_fit_on_one_card(self, plan_and_codes):
         assert not plan_and_codes("deepseek-v3", "B200", precision="q4_k_m")[0].fits
         assert not plan_and_codes("deepseek-v3", "H100 SXM5 80GB", 4, precision="q4_k_m")[0].fits
         assert not plan_and_codes("deepseek-v3", "H100 SXM5 80GB", 8, precision="fp8")[0].fits
@@ -73,7 +73,7 @@ class TestDeepSeekV3:
         assert plan.memory.kv_cache > 30
         assert plan.per_stream > 10
 
-    def test_all_experts_lie_in_memory_though_few_are_used(self, size):
+    def test_all_experts_need_memory_though_few_are_used(self, size):
         answer = size("deepseek-v3", precision="fp8", top=1)
         assert answer.memory.weights > 600
         assert answer.workload.model.active_parameters < 0.06 * answer.workload.model.parameters
@@ -103,7 +103,7 @@ class TestBladesAgainstOneMac:
 
 class TestTwoThingsOnOneCard:
     @pytest.mark.parametrize("card", ["g6.xlarge", "RTX 4090", "RTX 3090"])
-    def test_model_and_reserve_fit_on_24_gb(self, plan_and_codes, card):
+    def test_model_and_reserved_memory_fit_on_24_gb(self, plan_and_codes, card):
         plan, codes = plan_and_codes("llama-3-8b", card, reserve_gib=1.7 * GB, **SERVED)
         assert plan.fits
         assert "memory-reserved" in codes
@@ -114,18 +114,18 @@ class TestTwoThingsOnOneCard:
         assert alone.memory.usable_gib - shared.memory.usable_gib == pytest.approx(1.7 + 0.45)
         assert "memory-reserved" not in codes
 
-    def test_a_mac_needs_no_second_context(self, plan_and_codes):
+    def test_reserved_memory_on_a_mac_includes_no_driver_context(self, plan_and_codes):
         alone, shared = (
             plan_and_codes("llama-3-8b", "M4 Max (40)", **more)[0] for more in ({}, {"reserve_gib": 2.0})
         )
         assert alone.memory.usable_gib - shared.memory.usable_gib == pytest.approx(2.0)
 
-    def test_reserve_and_many_streams_do_not_fit(self, plan_and_codes):
+    def test_reserved_memory_and_many_streams_do_not_fit(self, plan_and_codes):
         assert not plan_and_codes("llama-3-8b", "g6.xlarge", batch="8", reserve_gib=1.7 * GB, **SERVED)[
             0
         ].fits
 
-    def test_reserve_above_the_card_memory_leaves_nothing(self, plan_and_codes):
+    def test_reserved_memory_above_the_card_memory_leaves_no_plan(self, plan_and_codes):
         plan, codes = plan_and_codes("llama-3-8b", "RTX 4090", reserve_gib=40.0, **SERVED)
         assert not plan.fits
         assert {"does-not-fit", "memory-reserved"} <= codes
@@ -142,7 +142,7 @@ class TestTwoThingsOnOneCard:
         assert "g6.xlarge" in free - full
 
     @pytest.mark.parametrize("reserve", ["0", "-1", "nan"])
-    def test_reserve_must_be_positive(self, gpufleet, project, reserve):
+    def test_reserved_memory_must_be_positive(self, gpufleet, project, reserve):
         completed = gpufleet("size", "--model", "llama-3-8b", "--reserve-gib", reserve, cwd=project)
         assert completed.returncode == 2
         assert "--reserve-gib" in completed.stderr
@@ -153,26 +153,26 @@ class TestTrainingByADate:
         ("model", "days", "minimum", "maximum"),
         [("llama-2-7b", 30, 50, 140), ("llama-3.1-70b", 60, 250, 600)],  # at 35 to 55 % of their rate
     )
-    def test_h100s_for_two_trillion_tokens(self, size, model, days, minimum, maximum):
+    def test_number_of_h100s_for_two_trillion_tokens_is_plausible(self, size, model, days, minimum, maximum):
         answer = size(model, task="pretrain", tokens="2T", deadline=f"{days}d", on="p5.48xlarge")
         plan = answer.plans[0]
         assert plan.fits
         assert minimum <= plan.devices <= maximum
         assert plan.hours <= days * 24
 
-    def test_the_devices_follow_from_operations(self, size):
+    def test_number_of_devices_matches_the_training_operations(self, size):
         plan = size("llama-2-7b", task="pretrain", tokens="2T", deadline="30d", on="p5.48xlarge").plans[0]
         operations = 6 * 6.738e9 * 2e12
         used = operations / (plan.hours * 3600) / plan.devices / 989e12
         assert 0.3 < used < 0.6  # MosaicML's own runs: 38 to 46 % on H100
 
-    def test_fewer_nodes_would_be_late(self, size):
+    def test_fewer_nodes_miss_the_deadline(self, size):
         options = {"task": "pretrain", "tokens": "2T", "on": "p5.48xlarge"}
         plan = size("llama-3.1-70b", deadline="60d", **options).plans[0]
         fewer = size("llama-3.1-70b", devices=int(plan.devices * 0.85) // 8 * 8, **options).plans[0]
         assert fewer.hours > 60 * 24
 
-    def test_a_70b_takes_about_ten_times_a_7b(self, size):
+    def test_training_70b_takes_about_ten_times_as_long_as_7b(self, size):
         seven, seventy = (
             size(model, task="pretrain", tokens="1T", deadline="30d", on="p5.48xlarge").plans[0].devices
             for model in ("llama-2-7b", "llama-3.1-70b")
@@ -181,7 +181,7 @@ class TestTrainingByADate:
 
 
 class TestTiers:
-    def test_development_an_m2_with_16_gb(self, plan_and_codes):
+    def test_m2_with_16_gb_suits_the_development_tier(self, plan_and_codes):
         plan, _ = plan_and_codes("qwen2-0.5b", "M2 (10) 16GB")
         assert plan.fits
         assert plan.memory.usable_gib < 13  # of 16
@@ -203,7 +203,7 @@ class TestTiers:
             ("RTX 4090", {"adapter": "qlora", "precision": "nf4"}, True),
         ],
     )
-    def test_staging_dpo_of_a_7b_on_one_card(self, plan_and_codes, on, more, fits):
+    def test_one_card_suits_the_staging_tier_for_dpo_of_7b(self, plan_and_codes, on, more, fits):
         assert plan_and_codes("qwen2.5-7b", on, task="dpo", context="1024", batch="1", **more)[0].fits is fits
 
     @pytest.mark.parametrize(
@@ -216,10 +216,12 @@ class TestTiers:
             ("qwen2.5-14b", ("H100 SXM5 80GB", 8), {}, True),
         ],
     )
-    def test_production_dpo(self, plan_and_codes, model, place, more, fits):
+    def test_dpo_of_large_models_on_the_production_tier_fits_as_expected(
+        self, plan_and_codes, model, place, more, fits
+    ):
         assert plan_and_codes(model, *place, task="dpo", context="2048", batch="1", **more)[0].fits is fits
 
-    def test_pairs_count_twice(self, plan_and_codes):
+    def test_training_pairs_count_twice(self, plan_and_codes):
         options = {"task": "dpo", "adapter": "lora", "context": "1024"}
         plan, _ = plan_and_codes("qwen2.5-7b", "A100 SXM4 40GB", dataset=20000, **options)
         assert plan.tokens == 2 * 20000 * 1024
@@ -267,7 +269,7 @@ def test_json_has_the_same_warnings(gpufleet, project):
     assert [warning["code"] for warning in page["warnings"]] == ["memory-reserved"]
 
 
-def test_the_accuracy_table_is_what_the_benchmark_prints():
+def test_documented_accuracy_table_matches_the_benchmark():
     import accuracy  # beside this file
 
     printed = (
@@ -289,7 +291,7 @@ def test_the_accuracy_table_is_what_the_benchmark_prints():
         accuracy.replace_tables("a page without a place", printed, "2026-11-21")
 
 
-def test_page_has_markers_for_the_accuracy_table(repo_root):
+def test_accuracy_page_has_markers_for_the_table(repo_root):
     page = (repo_root / "docs/sizing.md").read_text()
     assert page.count("<!-- accuracy -->") == page.count("<!-- /accuracy -->") == 1
     assert "| decode, one stream | all |" in page

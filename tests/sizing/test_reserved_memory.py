@@ -52,7 +52,7 @@ def test_engine_limit_is_named_in_the_warning(size):
     assert "with its default settings" in message
 
 
-def test_a_chip_without_room_for_a_runtime_is_not_applicable(size):
+def test_chip_without_memory_for_a_runtime_is_not_applicable(size):
     answer = size("qwen2-0.5b", on="Groq LPU", devices=1)
     text = format_report(answer)
     assert "not applicable" in text

@@ -33,7 +33,7 @@ PARTS = {"weights", "gradients", "optimizer", "activations", "kv_cache", "overhe
         ("mixtral-8x7b", {"task": "pretrain", "tokens": "1B", "on": "TPU v5e", "devices": 256}),
     ],
 )
-def test_every_answer_obeys_the_schema(model, options, size):
+def test_every_json_document_matches_the_schema(model, options, size):
     document = json.loads(json.dumps(build_document(size(model, **options)), allow_nan=False))
     jsonschema.Draft202012Validator(load_schema()).validate(document)
     assert all(set(plan) >= CONTRACT for plan in document["plans"])
@@ -46,12 +46,12 @@ def test_schema_is_valid_and_has_the_required_keys():
     assert set(load_schema()["required"]) == {"workload", "memory_gib", "quick_estimate", "plans", "warnings"}
 
 
-def test_memory_is_the_sum_of_its_parts(size):
+def test_total_memory_is_the_sum_of_its_parts(size):
     memory_gib = build_document(size(on="p4d.24xlarge", devices=8))["memory_gib"]
     assert memory_gib["total"] == pytest.approx(sum(memory_gib[part] for part in PARTS - {"total"}), rel=1e-4)
 
 
-def test_json_and_table_of_the_command(gpufleet, project):
+def test_command_prints_a_table_or_json(gpufleet, project):
     arguments = ("size", "--model", "llama-3.1-8b", "--on", "p4d.24xlarge", "--devices", "8")
     completed = gpufleet(*arguments, "--json", cwd=project)
     document = json.loads(completed.stdout)
@@ -70,7 +70,7 @@ def test_json_and_table_of_the_command(gpufleet, project):
     assert "\x1b" not in shown
 
 
-def test_it_works_outside_any_project(gpufleet, tmp_path):
+def test_command_works_outside_a_project(gpufleet, tmp_path):
     completed = gpufleet("size", "--model", "qwen2.5-7b", "--json", cwd=tmp_path)
     assert completed.returncode == 0, completed.stderr
     assert json.loads(completed.stdout)["plans"]
@@ -93,7 +93,7 @@ def test_it_works_outside_any_project(gpufleet, tmp_path):
         (("--model", "llama-3.1-8b", "--on", "M2 (10)", "--engine", "tensorrt-llm"), 1, "runs on cuda"),
     ],
 )
-def test_exit_codes(arguments, code, message, gpufleet, project):
+def test_exit_code_follows_the_result(arguments, code, message, gpufleet, project):
     completed = gpufleet("size", *arguments, cwd=project)
     assert completed.returncode == code, completed.stderr
     assert message in completed.stderr
@@ -120,7 +120,7 @@ print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr)
 """
 
 
-def test_no_heavy_module_is_imported(project, clean_env):
+def test_command_imports_no_heavy_module(project, clean_env):
     heavy = ("pydantic", "pulumi", "boto3", "altair", "sqlalchemy", "numpy", "gguf", "rich", "gpufleet.fleet")
     completed = subprocess.run(
         [sys.executable, "-c", PROBE.format(heavy=heavy)],

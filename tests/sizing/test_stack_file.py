@@ -27,10 +27,10 @@ def files(project):
 
 @pytest.mark.parametrize("cloud", ["aws", "gcp", "azure"])
 @pytest.mark.parametrize("purchase", ["on_demand", "spot", "reserved_1y"])
-def test_every_cloud_and_purchase_is_a_legal_pool(cloud, purchase, best, project):
+def test_every_cloud_and_purchase_gives_a_valid_pool(cloud, purchase, best, project):
     plan = best(clouds=(cloud,), purchases=(purchase,), engine="vllm")
     write_plan(plan, "sized", project)
-    (pool,) = fleet.load("sized", project).pools
+    (pool,) = fleet.load_fleet("sized", project).pools
     assert (pool.cloud, pool.machine, pool.count.desired) == (cloud, plan.hardware.machine, plan.nodes)
     assert pool.purchase.price_kind == purchase
     assert pool.name == "serve-llama-3-1-8b"
@@ -39,17 +39,19 @@ def test_every_cloud_and_purchase_is_a_legal_pool(cloud, purchase, best, project
 def test_training_pool_has_hours_and_fabric(best, project):
     plan = best(task="pretrain", tokens="20B", on="p4d.24xlarge", deadline="3d", purchases=("on_demand",))
     write_plan(plan, "sized", project)
-    (pool,) = fleet.load("sized", project).pools
+    (pool,) = fleet.load_fleet("sized", project).pools
     assert pool.hours_per_month >= plan.hours
     assert pool.hours_per_month - plan.hours < 1
     assert (pool.fabric, pool.count.desired > 1) == ("auto", True)
 
 
-def test_a_rack_and_a_workstation(best, project):
+def test_rack_and_workstation_are_written(best, project):
     write_plan(best("qwen2-0.5b", on="blades-1", devices=2), "racked", project)
     write_plan(best("qwen2-0.5b", on="m2", devices=1), "desk", project)
-    assert [rack.name for rack in fleet.load("racked", project).racks] == ["blades-1"]
-    assert [each.machine for each in fleet.load("desk", project).workstations] == ["MacBook Pro M2 16GB"]
+    assert [rack.name for rack in fleet.load_fleet("racked", project).racks] == ["blades-1"]
+    assert [each.machine for each in fleet.load_fleet("desk", project).workstations] == [
+        "MacBook Pro M2 16GB"
+    ]
 
 
 def test_existing_stack_is_unchanged_without_merge(best, project):
@@ -67,14 +69,14 @@ def test_merging_keeps_comments_and_other_pools(best, project):
     after = path.read_text()
     comments = [line.split("#", 1)[1] for line in before.splitlines() if "#" in line]
     assert all(comment in after for comment in comments)
-    names = [pool.name for pool in fleet.load("dev", project).pools]
+    names = [pool.name for pool in fleet.load_fleet("dev", project).pools]
     assert names == ["train", "serve", "test", "serve-llama-3-1-8b"]
 
 
 def test_second_write_replaces_the_entry(best, project):
     for machine in ("g5.xlarge", "g6.xlarge"):
         write_plan(best(on=machine, devices=1), "dev", project, merge=True)
-    pools = fleet.load("dev", project).pools
+    pools = fleet.load_fleet("dev", project).pools
     assert [pool.machine for pool in pools if pool.name.startswith("serve-llama")] == ["g6.xlarge"]
 
 
@@ -144,7 +146,7 @@ SERVED = {"requests_per_s": 20.0, "context": "800/200", "clouds": ("aws",)}
 
 
 @pytest.mark.parametrize("top", [1, 20])
-def test_serving_is_written_on_demand_by_default(top, project):
+def test_serving_pool_is_on_demand_by_default(top, project):
     request = parse_options(PlanOptions("qwen2.5-7b", top=top, **SERVED), root=project)
     answer = find_plans(request)
     assert answer.plans[0].offer.purchase == "spot"
@@ -160,7 +162,7 @@ def test_requested_purchase_is_written(purchase, project):
     assert (plan.offer.purchase, note) == (purchase, "")
 
 
-def test_training_may_use_spot_but_no_commitment_by_default(project):
+def test_training_pool_may_use_spot_but_no_commitment_by_default(project):
     request = parse_options(
         PlanOptions("llama-3.1-8b", task="pretrain", tokens="1B", on="p4d.24xlarge", clouds=("aws",)),
         root=project,

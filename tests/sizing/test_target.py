@@ -43,7 +43,7 @@ def test_met_target_has_no_warning(code, size):
     assert not [each for each in size(**MET[code]).warnings if is_missed_target(each)]
 
 
-def test_excess_of_a_missed_target(size):
+def test_excess_of_a_missed_target_is_computed(size):
     answer = size(budget=1000.0, **ONE)
     message = next(each.message for each in answer.warnings if is_missed_target(each))
     month = answer.plans[0].usd_per_month
@@ -51,7 +51,7 @@ def test_excess_of_a_missed_target(size):
     assert f"{month / 1000:.0f}" in message
 
 
-def test_accelerator_without_a_price_is_not_in_a_budget(size):
+def test_accelerator_without_a_price_does_not_meet_a_budget(size):
     answer = size("qwen2-0.5b", on="Groq LPU", devices=1, budget=10.0)
     assert any(each.code == "misses-budget" and "not known" in each.message for each in answer.warnings)
 

@@ -53,7 +53,7 @@ def test_more_devices_are_never_slower(model, part, numbers, task, can_choose_ba
 @pytest.mark.parametrize("devices", [8, 16, 64])
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("model", MODELS)
-def test_no_layout_that_fits_is_faster(model, part, devices):
+def test_chosen_layout_is_the_fastest_that_fits(model, part, devices):
     hardware = resolve_hardware(part).hardware
     chosen = find_fastest_training(_work(model), hardware, devices)
     for layout in parallelism.training_layouts(_work(model), hardware, devices):
@@ -65,7 +65,7 @@ def test_no_layout_that_fits_is_faster(model, part, devices):
                 assert placed.speed().tokens_per_s <= chosen.speed().tokens_per_s * WORTH_IT
 
 
-def test_235_billion_weights_on_64_128_256_cards(size):
+def test_layouts_of_235_billion_weights_on_64_128_and_256_cards_fit(size):
     """A newcomer's complaint: 196,615, then 37,288, then 74,285 tokens/s."""
     plans = [
         size(
@@ -88,7 +88,7 @@ def test_slow_network_selects_hybrid_sharding():
     assert (fast.layout.data, fast.layout.shards) == (32, 0)
 
 
-def test_hybrid_sharding_takes_the_memory_of_one_node():
+def test_hybrid_sharding_needs_the_memory_of_one_node():
     work, hardware = _work("llama-3.1-8b"), resolve_hardware("H100 SXM5 80GB").hardware
     layouts = list(parallelism.training_layouts(work, hardware, 32))
     full, hybrid = layouts[0], next(each for each in layouts if each.shards)
@@ -103,7 +103,7 @@ def test_hybrid_sharding_takes_the_memory_of_one_node():
     )
 
 
-def test_a_larger_micro_batch_is_taken_only_where_it_is_worth_it():
+def test_larger_micro_batch_is_chosen_only_if_much_faster():
     placed = find_fastest_training(_work("llama-3.1-8b"), resolve_hardware("H100 SXM5 80GB").hardware, 8)
     best = tune_micro_batch(placed)
     assert best.fits
@@ -120,7 +120,7 @@ def test_idle_devices_are_a_warning(network, idle):
 
 
 @pytest.mark.parametrize(("batch", "warned"), [("1", False), ("16", True)])
-def test_step_larger_than_published_is_a_warning(batch, warned, size, codes):
+def test_step_larger_than_published_ones_is_a_warning(batch, warned, size, codes):
     answer = size("qwen2-0.5b", task="pretrain", on="H100 SXM5", devices=1024, batch=batch, context="2048")
     assert ("global-batch-large" in codes(answer)) is warned
 

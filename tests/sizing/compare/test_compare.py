@@ -48,7 +48,7 @@ def test_names_keep_their_order_without_duplicates():
     ("name", "message"),
     [("H100", "ambiguous; name one of: H100 PCIe 80GB"), ("H1000", "unknown accelerator"), (" ", "is empty")],
 )
-def test_unknown_name_is_one_line_with_suggestions(name, message, gpufleet, project):
+def test_unknown_name_is_refused_in_one_line_with_suggestions(name, message, gpufleet, project):
     completed = gpufleet("compare", name, cwd=project)
     assert completed.returncode == 2
     assert message in completed.stderr
@@ -56,7 +56,7 @@ def test_unknown_name_is_one_line_with_suggestions(name, message, gpufleet, proj
     assert completed.stdout == ""
 
 
-def test_the_price_is_of_one_device_and_the_cheapest_of_its_kind():
+def test_price_is_for_one_device_and_the_cheapest_of_its_kind():
     subject = compare_one("H100 SXM5 80GB")
     kinds = [price.purchase for price in subject.prices]
     assert len(kinds) == len(set(kinds))
@@ -70,18 +70,18 @@ def test_the_price_is_of_one_device_and_the_cheapest_of_its_kind():
     assert demand.usd_per_hour == pytest.approx(min(cheapest))
 
 
-def test_price_of_a_shared_card_is_not_the_price_of_the_card():
+def test_shared_card_is_priced_below_the_complete_card():
     names = {price.machine for price in compare_one("A10").prices}
     assert names
     assert not names & {"Standard_NV6ads_A10_v5", "Standard_NV12ads_A10_v5", "Standard_NV18ads_A10_v5"}
 
 
-def test_unrented_accelerator_has_no_price():
+def test_accelerator_that_nobody_rents_out_has_no_price():
     subject = compare_one("M4 Max (40)", model="llama-3.1-8b")
     assert (subject.price, subject.usd_per_hour, subject.tokens_per_usd) == (None, None, None)
 
 
-def test_speed_per_watt_and_per_dollar_follow_from_the_plan():
+def test_speed_per_watt_and_per_dollar_are_computed_from_the_plan():
     subject = compare_one("L4", model="llama-3.1-8b", precision="q4_k_m")
     plan = subject.plan
     assert plan.tokens_per_s_low < plan.tokens_per_s < plan.tokens_per_s_high
@@ -111,7 +111,7 @@ def test_unplaced_accelerator_has_a_reason(name, options, message):
     assert message in format_report(compare(name, **options))
 
 
-def test_training_is_compared_too():
+def test_training_is_compared():
     results = compare("H100 SXM5 80GB", "RTX 4090", model="llama-3.1-8b", task="lora").accelerators
     assert results[0].plan.tokens_per_s > 2 * results[1].plan.tokens_per_s
     assert all(each.plan.workload.is_training for each in results)
@@ -134,7 +134,7 @@ def test_peak_rate_is_dense_and_in_a_supported_format(name, precision, rate, com
     assert (peak, used) == (pytest.approx(rate, rel=0.01), computed_in)
 
 
-def test_the_ridge_is_rate_over_bandwidth():
+def test_ridge_point_is_peak_rate_divided_by_bandwidth():
     assert ridge_point(catalog.get_accelerator("H100 SXM5 80GB")) == pytest.approx(989e12 / 3352e9)
     assert ridge_point(catalog.get_accelerator("Etched Sohu")) is None
 
@@ -148,7 +148,7 @@ def test_the_ridge_is_rate_over_bandwidth():
         {"model": "qwen2.5-7b", "task": "qlora"},
     ],
 )
-def test_the_json_of_everything_obeys_the_schema(options):
+def test_complete_json_matches_the_schema(options):
     document = build_document(compare(*catalog.load_accelerators(), **options))
     jsonschema.Draft202012Validator.check_schema(load_schema())
     jsonschema.Draft202012Validator(load_schema()).validate(json.loads(json.dumps(document, allow_nan=False)))
@@ -167,7 +167,7 @@ def test_json_has_sources_of_facts_and_prices():
     assert document["prices"][0]["as_of"]
 
 
-def test_table_and_json_of_the_command(gpufleet, project):
+def test_command_prints_a_table_or_json(gpufleet, project):
     arguments = ("compare", "H100 SXM5", "RTX 4090", "--model", "llama-3.1-8b", "--precision", "q4_k_m")
     shown = gpufleet(*arguments, cwd=project).stdout
     for text in (
@@ -198,7 +198,9 @@ def test_table_and_json_of_the_command(gpufleet, project):
         (("--svg", "no/such/folder/x.svg"), "cannot be written"),
     ],
 )
-def test_wrong_arguments_are_one_line_and_write_nothing(arguments, message, gpufleet, project, tmp_path):
+def test_invalid_arguments_are_refused_in_one_line_and_write_nothing(
+    arguments, message, gpufleet, project, tmp_path
+):
     completed = gpufleet("compare", *arguments, cwd=project)
     assert completed.returncode == 2
     assert message in completed.stderr
@@ -218,7 +220,7 @@ print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr)
 """
 
 
-def test_a_table_loads_no_plotting_library(project, clean_env):
+def test_table_does_not_import_the_plotting_library(project, clean_env):
     heavy = (
         "altair",
         "vl_convert",
@@ -243,7 +245,7 @@ def test_options_without_a_model_are_refused():
         build_request(model="", batch="4")
 
 
-def test_the_command_compares_several_accelerators():
+def test_command_compares_several_accelerators():
     result = CliRunner().invoke(command_line, ["compare", "H100 SXM5", "MI300X", "--json"])
     assert result.exit_code == 0, result.output
     names = [each["name"] for each in json.loads(result.output)["accelerators"]]

@@ -45,7 +45,7 @@ UNITS = {
 
 
 @pytest.mark.parametrize("name", plots.PLOTS)
-def test_every_plot_labels_units_and_accelerators(name, drawn):
+def test_every_plot_names_units_and_accelerators(name, drawn):
     texts = " ".join(ET.fromstring(drawn[name]).itertext())
     assert all(unit in texts for unit in UNITS[name])
     for subject in compare(**asked_for(name)).accelerators:
@@ -53,7 +53,7 @@ def test_every_plot_labels_units_and_accelerators(name, drawn):
 
 
 @pytest.mark.parametrize("name", plots.PLOTS)
-def test_axes_have_no_powers_written_out(name, drawn):
+def test_axes_have_no_exponent_notation(name, drawn):
     texts = list(ET.fromstring(drawn[name]).itertext())
     assert not [text for text in texts if re.fullmatch(r"[\d.]+e[+-]?\d+", text.strip())]
 
@@ -64,7 +64,7 @@ def test_every_plot_option_is_implemented():
     assert tuple(plots.PLOTS) == PLOTS
 
 
-def test_intervals_are_drawn_as_the_plan_has_them():
+def test_drawn_intervals_match_the_plan():
     comparison = compare("L4", "RTX 4090", **SERVED)
     chart = json.loads(json.dumps(plots.PLOTS["tokens"](comparison).to_dict()))
     rows = {
@@ -101,7 +101,7 @@ def test_plot_without_data_is_refused_with_the_reason(name, options, message):
         ("per-dollar", "RTX 4090"),
     ],
 )
-def test_plot_of_unknown_values_is_refused(name, part):
+def test_plot_without_known_values_is_refused(name, part):
     with pytest.raises(InputError, match=r"known|states"):
         plots.draw_svg(compare(part, **SERVED), name)
 
@@ -126,7 +126,7 @@ def test_page_contains_the_requested_plots(gpufleet, project, tmp_path):
     assert re.findall(r'<figure id="([\w-]+)">', file.read_text()) == ["power", "roofline"]
 
 
-def test_svg_is_roofline_without_a_model_and_speed_with_one(gpufleet, project, tmp_path):
+def test_svg_is_a_roofline_without_a_model_and_a_speed_plot_with_one(gpufleet, project, tmp_path):
     for more, texts in ((), "Rooflines"), (("--model", "qwen2-0.5b"), "Tokens per second"):
         file = tmp_path / f"{texts}.svg"
         assert gpufleet("compare", "L4", "T4", *more, "--svg", str(file), cwd=project).returncode == 0
@@ -168,7 +168,7 @@ def test_spread_positions_keep_order_and_distance(preferred):
     assert all((preferred[a] < preferred[b]) == (positions[a] < positions[b]) for a, b in strictly)
 
 
-def test_a_logarithmic_axis_is_logarithmic():
+def test_logarithmic_axis_maps_values_by_their_logarithm():
     assert labels.log_axis_pixel(10, (1, 100), 200) == pytest.approx(100)
     assert labels.log_axis_domain([1, 100], 2) == (0.5, 200)
 

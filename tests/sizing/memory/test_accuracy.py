@@ -9,7 +9,7 @@ from gpufleet.sizing.memory.constants import load_constants, override_constants
 from gpufleet.sizing.memory.measurement import load_measurements
 
 
-def test_errors_on_sources_left_out_meet_the_goal():
+def test_errors_on_held_out_sources_are_within_the_goal():
     lines, _ = build_memory_report()
     overall = next(line for line in lines if line.name == "all")
     assert overall.rows >= 50
@@ -17,13 +17,13 @@ def test_errors_on_sources_left_out_meet_the_goal():
     assert overall.p90 <= 0.30
 
 
-def test_every_class_is_reported_or_pooled():
+def test_every_device_class_is_reported_or_pooled():
     lines, _ = build_memory_report()
     assert all(line.rows >= 10 and line.median <= 0.10 and line.p90 <= 0.30 for line in lines)
 
 
 @pytest.mark.parametrize("line", list_fit_reports(), ids=lambda line: line.id)
-def test_every_report_of_fitting_or_not_is_predicted(line):
+def test_prediction_agrees_with_every_report_of_a_model_that_fits_or_not(line):
     assert line.is_correct, f"{line.gib:.1f} of {line.usable_gib:.1f} GiB; {line.source}"
 
 
@@ -52,7 +52,7 @@ def test_every_row_has_a_source():
         assert row.workload.model.parameters > 0
 
 
-def test_override_of_constants_ends_with_its_block():
+def test_overridden_constants_are_restored_after_the_block():
     row = next(row for row in load_measurements() if row.id == "M272")
     before = predict(row)
     with override_constants(activation_scale=2.0):
@@ -61,11 +61,11 @@ def test_override_of_constants_ends_with_its_block():
 
 
 @pytest.mark.parametrize(("share", "value"), [(0.5, 5), (0.9, 9), (0.91, 10), (1.0, 10), (0.0, 1)])
-def test_percentiles(share, value):
+def test_percentile_is_computed(share, value):
     assert percentile(range(1, 11), share) == value
 
 
-def test_a_formula_is_judged_on_the_same_rows():
+def test_other_formula_is_evaluated_on_the_same_rows():
     lines, _ = build_memory_report({"half of it": lambda row: row.gib / 2, "no answer": lambda _row: None})
     half, none = lines[-2:]
     assert (half.median, half.p90) == (0.5, 0.5)

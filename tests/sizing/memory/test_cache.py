@@ -23,7 +23,7 @@ NAMES = sorted(catalog.load_models())
         ("Qwen2.5-0.5B", 2 * 24 * 2 * 64 * 2),
     ],
 )
-def test_bytes_per_token_by_hand(name, size):
+def test_bytes_per_token_match_a_manual_calculation(name, size):
     assert sizing.kv_bytes_per_token(catalog.get_model(name)) == size
 
 
@@ -41,7 +41,7 @@ def test_405b_cache_at_128k_is_half_of_the_commonly_quoted_size():
 @pytest.mark.parametrize(
     ("precision", "share"), [("q8_0", 8.5 / 16), ("fp8", 0.5), ("q4_0", 4.5 / 16), ("f32", 2.0)]
 )
-def test_quantised_caches(precision, share):
+def test_quantised_caches_are_smaller(precision, share):
     model = catalog.get_model("Llama-3-8B")
     assert sizing.kv_bytes_per_token(model, precision) == pytest.approx(
         share * sizing.kv_bytes_per_token(model)
@@ -63,13 +63,13 @@ def test_linear_attention_stores_one_state():
 
 
 @given(st.sampled_from(NAMES), st.integers(1, 200_000), st.integers(1, 200_000))
-def test_a_longer_context_never_takes_less(name, one, other):
+def test_longer_context_never_needs_less_cache(name, one, other):
     short, long = sorted((one, other))
     model = catalog.get_model(name)
     assert sizing.kv_bytes(model, short) <= sizing.kv_bytes(model, long)
 
 
 @given(st.sampled_from(NAMES), st.integers(1, 200_000))
-def test_sliding_windows_never_need_more(name, tokens):
+def test_sliding_windows_never_need_more_cache(name, tokens):
     model = catalog.get_model(name)
     assert sizing.kv_bytes(model, tokens) <= sizing.kv_bytes_per_token(model) * tokens * (1 + 1e-9)

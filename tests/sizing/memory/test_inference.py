@@ -20,7 +20,7 @@ def estimate(model=EIGHT, layout=None, hardware=CARD, **options):
     return sizing.estimate_memory(Workload(model, **options), layout or ParallelLayout(), hardware)
 
 
-def test_vllm_on_one_card_is_as_its_own_profile_says():
+def test_vllm_on_one_card_matches_its_own_memory_profile():
     """vllm pull 10511 (2024-12-14), Llama 3 8B on 79.22 GiB: weights 14.96, activations 1.26, claims 0.9 of it."""
     answer = estimate(engine="vllm", input_tokens=8192, output_tokens=0)
     assert answer.weights == pytest.approx(14.96, abs=0.01)
@@ -29,7 +29,7 @@ def test_vllm_on_one_card_is_as_its_own_profile_says():
     assert answer.per_device_gib < 20 < answer.reserved_gib  # needed is not what is claimed
 
 
-def test_tensor_parallel_halves_what_vllm_loads():
+def test_two_way_tensor_parallelism_halves_the_weights_of_vllm():
     """The same source: 7.48 GiB of weights a card on two."""
     answer = estimate(layout=ParallelLayout(devices=2, tensor=2, split="tensor"), engine="vllm")
     assert answer.weights / 2 == pytest.approx(7.48, abs=0.01)
@@ -50,7 +50,7 @@ def test_llama_cpp_keeps_the_embedding_in_host_memory():
     assert (all_weights - card) * 1024 == pytest.approx(281.81, abs=0.5)
 
 
-def test_unified_memory_and_tied_embeddings_keep_the_embedding():
+def test_embedding_stays_in_device_memory_if_unified_or_tied():
     tied = catalog.get_model("Llama-3.2-1B")
     assert estimate(tied, precision="q8_0", engine="llama.cpp").weights == pytest.approx(
         sizing.weight_bytes(tied, "q8_0") / GIB
@@ -63,7 +63,7 @@ def test_unified_memory_and_tied_embeddings_keep_the_embedding():
     assert mac.weights == pytest.approx(4.58, abs=0.01)
 
 
-def test_transformers_reserves_nothing_and_prefills_in_one_step():
+def test_transformers_reserves_no_memory_and_prefills_in_one_step():
     """Qwen2.5's speed_benchmark.rst: 0.97 GiB for 0.5B in bf16, 2.34 with a prompt of 30,720 tokens."""
     small = catalog.get_model("Qwen2.5-0.5B")
     short, long = (
@@ -89,7 +89,7 @@ def test_cuda_graphs_are_counted_outside_the_engine_share():
     assert graphs > 1.0
 
 
-def test_kv_heads_are_replicated_beyond_their_number():
+def test_kv_heads_are_replicated_on_more_devices_than_heads():
     few, many = (
         estimate(layout=ParallelLayout(devices=n, tensor=n, split="tensor"), batch=8).kv_cache / n
         for n in (8, 16)
@@ -128,7 +128,7 @@ def test_experts_are_spread_over_more_devices_than_other_weights():
         ("GeForce RTX 4090", "bf16", "ollama", "llama.cpp"),
     ],
 )
-def test_default_engine_follows_the_hardware(part, precision, engine, expected):
+def test_default_engine_depends_on_the_hardware(part, precision, engine, expected):
     workload = Workload(EIGHT, precision=precision, engine=engine)
     assert engine_memory(workload, catalog.get_accelerator(part)).name == expected
 
@@ -146,7 +146,7 @@ def test_gpu_of_apple_cannot_use_all_memory():
     st.integers(1, 64),
     st.integers(1, 50_000),
 )
-def test_more_streams_and_tokens_never_take_less(name, precision, batch, tokens):
+def test_more_streams_and_tokens_never_need_less_memory(name, precision, batch, tokens):
     workload = Workload(catalog.get_model(name), precision=precision, batch=batch, input_tokens=tokens)
     here = sizing.estimate_memory(workload, ParallelLayout(), CARD).per_device_gib
     assert (
@@ -166,7 +166,7 @@ def test_more_streams_and_tokens_never_take_less(name, precision, batch, tokens)
 
 
 @given(st.sampled_from(NAMES), st.sampled_from(NAMES))
-def test_more_parameters_never_weigh_less(one, other):
+def test_more_parameters_never_need_less_memory(one, other):
     small, large = sorted(
         (catalog.get_model(one), catalog.get_model(other)), key=lambda model: model.parameters
     )

@@ -10,7 +10,7 @@ from gpufleet.sizing.memory.training_recipe import DEFAULT_TRAINING
 @pytest.mark.parametrize(
     ("engine", "pure"), [("torchtune", True), ("lit-gpt", True), ("litgpt", True), (None, False)]
 )
-def test_pure_bf16_recipes_have_no_master_copy(engine, pure):
+def test_bf16_recipes_have_no_master_weights(engine, pure):
     assert sizing.find_recipe(engine).master_copy is not pure
 
 
@@ -29,7 +29,7 @@ def test_unknown_library_has_the_default_recipe(engine):
         ("pretrain", 65536, 4, "full", True),
     ],
 )
-def test_recomputation_steps_save_memory(task, tokens, batch, recompute, fused):
+def test_each_recomputation_level_saves_memory(task, tokens, batch, recompute, fused):
     card = Hardware("cards", catalog.get_accelerator("H100 SXM5 80GB"), devices_per_node=8)
     workload = Workload(
         catalog.get_model("Llama-3.1-8B"), task, "bf16", tokens, 0, batch, training=Training(recompute="auto")
@@ -38,7 +38,7 @@ def test_recomputation_steps_save_memory(task, tokens, batch, recompute, fused):
     assert (chosen.recompute, chosen.fused_loss) == (recompute, fused)
 
 
-def test_requested_recomputation_is_kept():
+def test_requested_recomputation_is_not_changed():
     card = Hardware("a card", catalog.get_accelerator("A10G"))
     workload = Workload(catalog.get_model("Llama-3.1-8B"), "lora", training=Training(recompute="none"))
     assert sizing.choose_recompute(workload, ParallelLayout(), card) == workload
@@ -50,7 +50,7 @@ def test_requested_recomputation_is_kept():
     )
 
 
-def test_too_large_training_has_a_low_memory_hint():
+def test_training_that_does_not_fit_gets_a_hint_for_less_memory():
     card = Hardware("a card", catalog.get_accelerator("GeForce RTX 4090"))
     workload = Workload(
         catalog.get_model("Llama-3.1-8B"),
@@ -67,6 +67,6 @@ def test_too_large_training_has_a_low_memory_hint():
 
 
 @pytest.mark.parametrize("precision", ["nf4", "int4", "int4-g32", "nf4-single"])
-def test_dpo_on_four_bits_trains_an_adapter(precision):
+def test_dpo_with_four_bit_weights_trains_an_adapter(precision):
     assert Workload(catalog.get_model("Qwen2.5-7B"), "dpo", precision).adapter == "qlora"
     assert Workload(catalog.get_model("Qwen2.5-7B"), "dpo", "bf16").adapter == "none"

@@ -58,7 +58,7 @@ def test_dpo_stores_a_reference_model():
     assert bytes_per_parameter(adapted) < 2.2  # the reference is the model with its adapter switched off
 
 
-def test_megatron_class_training_takes_eighteen_bytes():
+def test_megatron_training_needs_18_bytes_per_parameter():
     share = model_states(training_workload(sharding="none"), sharded_layout(8, pipeline=8))
     assert (share.weights + share.gradients + share.optimizer) * 8 == pytest.approx(18 * SEVEN.parameters)
 
@@ -67,7 +67,7 @@ def test_megatron_class_training_takes_eighteen_bytes():
     ("sharding", "each"),
     [("none", 16), ("zero1", 4 + 12 / 8), ("zero2", 2 + 14 / 8), ("zero3", 16 / 8)],
 )
-def test_what_each_stage_shards(sharding, each):
+def test_each_zero_stage_shards_its_states(sharding, each):
     assert bytes_per_parameter(training_workload(sharding=sharding), sharded_layout(8)) == pytest.approx(each)
 
 
@@ -87,7 +87,7 @@ def test_adapter_parameters_match_a_manual_count():
     )
 
 
-def test_qlora_stores_four_bits_and_lora_sixteen():
+def test_qlora_stores_4_bit_and_lora_16_bit_weights():
     weights = [
         sizing.estimate_memory(training_workload(task=task), ParallelLayout(), CARD).weights
         for task in ("lora", "qlora")
@@ -105,7 +105,7 @@ def test_logits_of_a_large_vocabulary_are_the_peak():
     assert pytest.approx(35.2, abs=0.05) == 16384 * 128256 * 18 / GIB
 
 
-def test_attention_without_flash_grows_with_the_square():
+def test_attention_without_flash_attention_grows_quadratically():
     without = [
         peak(training_workload(tokens=t, flash_attention=False, recompute="none")) for t in (2048, 4096, 8192)
     ]
@@ -114,7 +114,7 @@ def test_attention_without_flash_grows_with_the_square():
     assert (fused[2] - fused[1]) / (fused[1] - fused[0]) == pytest.approx(2, rel=0.01)
 
 
-def test_more_recomputation_stores_less():
+def test_more_recomputation_needs_less_activation_memory():
     peaks = [
         peak(training_workload(tokens=4096, batch=4, recompute=kind))
         for kind in ("none", "selective", "full")
@@ -143,7 +143,7 @@ def test_stepping_in_the_backward_pass_frees_gradients():
     assert usual.gradients - stepping.gradients > 12
 
 
-def test_unsynchronised_accumulation_keeps_unsharded_gradients():
+def test_accumulation_without_synchronisation_keeps_unsharded_gradients():
     each = sizing.estimate_memory(training_workload(accumulation=4), sharded_layout(8), CARD)
     unsharded = sizing.estimate_memory(
         training_workload(accumulation=4, sync_each=False), sharded_layout(8), CARD
@@ -182,7 +182,7 @@ def test_total_is_the_sum_of_its_parts():
     st.integers(1, 16),
     st.integers(64, 8192),
 )
-def test_stages_and_sizes_are_monotone(name, task, recompute, batch, tokens):
+def test_more_sharding_and_smaller_batches_never_need_more_memory(name, task, recompute, batch, tokens):
     model = catalog.get_model(name)
     workload = training_workload(model, task, tokens=tokens, batch=batch, recompute=recompute)
     staged = [
@@ -202,7 +202,7 @@ def test_stages_and_sizes_are_monotone(name, task, recompute, batch, tokens):
 
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from(SMALL), st.sampled_from([1, 2, 4, 8]), st.sampled_from([1, 2, 4]))
-def test_splitting_a_model_never_needs_more_per_device(name, tensor, pipeline):
+def test_splitting_a_model_never_needs_more_memory_per_device(name, tensor, pipeline):
     model = catalog.get_model(name)
     workload = training_workload(model, sharding="none", recompute="full", tokens=1024)
     devices = tensor * pipeline

@@ -79,16 +79,16 @@ def test_block_sizes_match_the_gguf_library():
         ("INT8 weight-only", 8),
     ],
 )
-def test_bits_per_weight(precision, bits):
+def test_bits_per_weight_are_known(precision, bits):
     assert sizing.bits_per_weight(precision) == pytest.approx(bits)
 
 
-def test_an_unknown_precision_lists_what_is_known():
+def test_unknown_precision_is_refused_with_the_known_ones():
     with pytest.raises(InputError, match=r"unknown precision 'fp3'; one of f32, f16, bf16"):
         sizing.bits_per_weight("fp3")
 
 
-def test_every_mixture_gives_a_size_for_every_model():
+def test_every_mixed_precision_gives_a_size_for_every_model():
     for model in catalog.load_models().values():
         for mixture in GGUF_FILE_TYPES:
             bits = sizing.weight_bytes(model, mixture) * 8 / model.parameters
@@ -104,7 +104,7 @@ def test_formats_keep_embeddings_in_sixteen_bits():
     )
 
 
-def test_gpt_oss_as_published():
+def test_gpt_oss_size_matches_the_published_one():
     """MXFP4 holds the experts only; openai--gpt-oss-120b is 60.8 GiB on disk with the rest in 16 bits."""
     model = catalog.get_model("gpt-oss-120b")
     experts = 36 * 128 * 3 * 2880 * 2880
@@ -134,7 +134,7 @@ def test_one_token_reads_the_active_weights():
 @given(
     st.floats(1, 4096), st.floats(1, 4096), st.sampled_from(["Mixtral-8x7B", "DeepSeek-V3", "GPT-OSS-20B"])
 )
-def test_more_tokens_never_read_less(fewer, more, name):
+def test_more_tokens_never_read_fewer_weights(fewer, more, name):
     fewer, more = sorted((fewer, more))
     model = catalog.get_model(name)
     unquantized = sizing.weight_bytes(model, "q4_k_m")
@@ -149,7 +149,7 @@ def test_more_tokens_never_read_less(fewer, more, name):
     st.sampled_from(sorted(catalog.load_models())),
     st.sampled_from(["q2_k", "q4_k_m", "q5_k_m", "q6_k", "q8_0"]),
 )
-def test_fewer_bits_never_weigh_more(name, precision):
+def test_fewer_bits_never_need_more_memory(name, precision):
     model = catalog.get_model(name)
     assert sizing.weight_bytes(model, precision) < sizing.weight_bytes(model, "f16")
 

@@ -61,7 +61,7 @@ def test_stored_intervals_cover_most_measurements(predictions, metric):
     assert sum(inside) >= 0.7 * len(inside)
 
 
-def test_a_publication_left_out_is_predicted_by_the_others(measurements):
+def test_held_out_publication_is_predicted_from_the_others(measurements):
     left = "lmdeploy-a100"
     factors = fit_factors([row for row in measurements if row.group != left], load_efficiency())
     errors = sorted(abs(exp(row.log_error(factors)) - 1) for row in measurements if row.group == left)
@@ -69,7 +69,7 @@ def test_a_publication_left_out_is_predicted_by_the_others(measurements):
     assert quantile(errors, 0.5) <= 0.2
 
 
-def test_each_use_of_a_row_is_decided_and_each_exclusion_has_its_reason():
+def test_every_row_is_used_or_excluded_with_a_reason():
     for row in table("measured.csv"):
         assert row["use"] in ("yes", "no"), row["id"]
         assert row["use"] == "yes" or row["notes"], row["id"]
@@ -77,7 +77,7 @@ def test_each_use_of_a_row_is_decided_and_each_exclusion_has_its_reason():
         assert row["group"], row["id"]
 
 
-def test_every_row_in_use_is_known_to_the_catalogue(measurements):
+def test_every_used_row_is_known_to_the_catalogue(measurements):
     expected_ids = {row["id"] for row in table("measured.csv") if row["use"] == "yes"}
     missing = expected_ids - {row.id for row in measurements}
     assert len(missing) <= 0.05 * len(expected_ids), sorted(missing)
@@ -89,7 +89,7 @@ def test_ids_are_unique_and_original_rows_remain():
     assert sum(each.startswith("M") for each in ids) >= 170
 
 
-def test_no_factor_belongs_to_a_single_row(measurements):
+def test_no_factor_applies_to_a_single_row(measurements):
     """Factors speak for classes, engines and links; a name of a model or a part would be a look-up."""
     kinds, engines = (
         {row.device_class for row in measurements},
@@ -135,7 +135,7 @@ def _published(row, value):
     return Measurement(changed_row, row.workload, row.layout, row.hardware)
 
 
-def test_intervals_hold_their_share_of_publications_left_out(predictions):
+def test_intervals_cover_most_held_out_publications(predictions):
     inside = find_covered_rows(predictions)
     share = sum(inside.values()) / len(inside)
     assert 0.7 <= share <= 0.95
@@ -154,7 +154,7 @@ def test_unknown_class_has_a_widened_pooled_interval():
     assert not wide.is_measured
 
 
-def test_each_publication_has_one_vote_that_grows_slowly_with_its_rows():
+def test_weight_of_a_publication_grows_slowly_with_its_rows():
     votes = [(0.0, 1.0), (1.0, 1.0), (2.0, 2.0)]
     assert weighted_quantile(votes, 0.0) == 0.0
     assert weighted_quantile(votes, 0.125) == 0.0
@@ -163,11 +163,11 @@ def test_each_publication_has_one_vote_that_grows_slowly_with_its_rows():
     assert weighted_quantile(votes, 1.0) == 2.0
 
 
-def test_a_prediction_lies_inside_its_own_interval():
+def test_prediction_is_inside_its_own_interval():
     assert all(bounds.low <= 0.95 and bounds.high >= 1.05 for bounds in load_intervals().values())
 
 
-def test_a_class_of_few_publications_is_given_the_pooled_interval(predictions):
+def test_class_with_few_publications_gets_the_pooled_interval(predictions):
     class_intervals = {(metric, kind) for metric, kind in fit_intervals(predictions) if kind != ANY}
     for metric, kind in class_intervals:
         part = {
@@ -193,7 +193,7 @@ def test_fit_with_given_slopes_converges_to_the_same_errors(measurements):
         assert row.log_error(quick) == pytest.approx(row.log_error(slow), abs=0.03)
 
 
-def test_widened_interval_includes_one():
+def test_widening_an_interval_squares_its_bounds():
     bounds = Interval(0.8, 1.25).widen(2)
     assert (bounds.low, bounds.high) == pytest.approx((0.64, 1.5625))
 
@@ -204,14 +204,14 @@ def test_quantiles_lie_between_their_neighbours():
     assert all(a <= b for a, b in pairwise(quantile(values, share / 10) for share in range(11)))
 
 
-def test_the_report_pools_classes_of_few_rows(predictions):
+def test_report_pools_classes_with_few_rows(predictions):
     text = format_report(predictions)
     assert "fewer than 10 each" in text
     assert "neuron" not in text
     assert text.count("all") == len(BOUNDS)
 
 
-def test_the_data_files_are_plain_tables():
+def test_data_files_are_valid_csv():
     for name in ("measured.csv", "efficiency.csv", "intervals.csv"):
         lines = table(name)
         assert lines

@@ -25,7 +25,7 @@ def test_layer_split_adds_capacity_but_no_speed(predict):
     )
 
 
-def test_a_tensor_split_over_nvlink_scales(predict):
+def test_tensor_parallelism_scales_over_nvlink(predict):
     """70B BF16 on 2, 4, 8 A100: 21.3, 38.0, 62.5 tok/s (gpt-fast's README): not "a very bad idea"."""
     speeds = [
         predict(
@@ -52,7 +52,7 @@ def test_four_boards_spend_much_of_a_token_on_their_network(predict):
     assert two < four < 1.9 * two
 
 
-def test_more_nodes_over_ethernet_give_a_layer_split_no_speed(predict):
+def test_more_nodes_over_ethernet_do_not_speed_up_a_layer_split(predict):
     """llama.cpp issues 10654 and 8832: further RPC nodes make nothing faster."""
     speeds = [
         predict(
@@ -71,7 +71,7 @@ def test_more_nodes_over_ethernet_give_a_layer_split_no_speed(predict):
     )
 
 
-def test_host_link_is_the_limit_of_tensor_parallelism_over_pcie(predict):
+def test_tensor_parallelism_over_pcie_is_limited_by_the_link(predict):
     fast = predict("Llama-3.1-70B", "H100 SXM5 80GB", 8, engine="vllm")
     slow = predict("Llama-3.1-8B", "GeForce RTX 4090", 4, engine="vllm", batch=64, input_tokens=64)
     assert fast.limit != "host link"
@@ -88,12 +88,12 @@ def test_m1_decodes_8b_at_about_ten_tokens_per_second(predict):
     assert speed.low > 5
 
 
-def test_model_of_one_gigabyte_on_an_m2_decodes_faster_than_five(predict):
+def test_one_gigabyte_model_decodes_faster_than_5_tokens_per_second_on_an_m2(predict):
     speed = predict("Qwen2-0.5B", "M2 (10)", precision="f16", engine="llama.cpp", output_tokens=128)
     assert 40 < speed.tokens_per_s < 100
 
 
-def test_summed_memory_of_boards_is_not_unified_memory(predict):
+def test_memory_of_several_boards_is_not_unified(predict):
     """Ten CM5 ran Llama 70B at 0.85 tok/s, one M3 Ultra at 14.1; distributed-llama can use eight of them."""
     boards = predict(
         "Llama-3.1-70B", "Compute Module 5 / Pi 5", 8, nodes=8, precision="q4_0", engine="distributed-llama"
@@ -104,7 +104,7 @@ def test_summed_memory_of_boards_is_not_unified_memory(predict):
     assert mac.tokens_per_s > 8 * boards.tokens_per_s
 
 
-def test_tensorrt_on_an_a100_is_nearer_than_the_viewers_sparse_peaks():
+def test_tensorrt_prediction_on_an_a100_is_closer_than_that_of_llm_viewer():
     """LLM-Viewer issue 4: 8,935 predicted, 5,353 measured. Ours never saw that publication."""
     rows = [row for row in load_measurements() if row.is_predictable and not row.workload.is_training]
     left = next(row for row in rows if row.id == "M197")
@@ -112,7 +112,7 @@ def test_tensorrt_on_an_a100_is_nearer_than_the_viewers_sparse_peaks():
     assert abs(speed / left.published_tokens_per_s - 1) < abs(8935 / 5353 - 1) / 2
 
 
-def test_experts_are_not_read_three_times_too_fast(predict):
+def test_mixture_of_experts_is_not_predicted_three_times_too_fast(predict):
     """llmfit issue 449: a mixture sized by its active weights came out three times too fast."""
     speed = predict(
         "GPT-OSS-20B", "GeForce RTX 4090", precision="q4_k_m", engine="llama.cpp", input_tokens=64
@@ -123,7 +123,7 @@ def test_experts_are_not_read_three_times_too_fast(predict):
 @pytest.mark.parametrize(
     ("part", "minimum", "maximum"), [("A100 SXM4 80GB", 0.45, 0.75), ("H100 SXM5 80GB", 0.3, 0.6)]
 )
-def test_training_reaches_the_shares_of_peak_that_are_published(predict, part, minimum, maximum):
+def test_training_reaches_published_shares_of_the_peak_rate(predict, part, minimum, maximum):
     """MosaicML: A100-80 53 to 64 % of peak at 2k, H100 38 to 46 %."""
     from gpufleet import catalog
 
@@ -134,7 +134,7 @@ def test_training_reaches_the_shares_of_peak_that_are_published(predict, part, m
     assert minimum < share < maximum
 
 
-def test_python_is_the_floor_of_an_eager_engine(predict):
+def test_python_overhead_limits_an_eager_engine(predict):
     """14B and 32B BF16 under transformers on an A100: 24.7 and 17.5 tok/s (Qwen2.5 speed benchmark); vLLM 46.3."""
     small, large = (
         predict(model, "A100 SXM4 80GB", engine="transformers", input_tokens=1, output_tokens=2048)
@@ -157,14 +157,14 @@ def test_single_stream_factors_apply_to_all_servers(predict):
     assert all(70 < speed < 110 for speed in speeds)
 
 
-def test_experts_over_eight_devices_wait_for_each_other(predict):
+def test_experts_on_eight_devices_have_synchronisation_cost(predict):
     """DeepSeek V3 in 4 bits, one stream on 8 H100: 61.5 tok/s (QuixiAI's README); once predicted twice that."""
     speed = predict("DeepSeek-V3", "H100 SXM5 80GB", 8, engine="vllm", precision="int4", input_tokens=2,
                 output_tokens=2048)  # fmt: skip
     assert is_within(speed.per_stream, 61.5, 0.35)
 
 
-def test_lora_is_not_a_third_faster_than_full_training(predict):
+def test_lora_is_less_than_a_third_faster_than_full_training(predict):
     """LoRA of an 8B model on one H100: 12,473 tok/s (NeMo Automodel); frozen weights save less than they might."""
     speed = predict("Llama-3-8B", "H100 SXM5 80GB", task="lora", engine="pytorch-fsdp", batch=2, input_tokens=4096,
                 output_tokens=0)  # fmt: skip
@@ -185,7 +185,7 @@ def test_dequantization_slows_small_batches(predict):
     assert short / long < many[0] / many[1]
 
 
-def test_experts_are_not_gathered_if_all_to_all_is_faster(predict):
+def test_all_to_all_is_used_instead_of_gathering_experts_if_faster(predict):
     """GPT-OSS-120B on 64 H100: 7,626 tok/s each (NeMo Automodel); gathering all experts would take ten times that."""
     speed = predict("GPT-OSS-120B", "H100 SXM5 80GB", 64, nodes=8, task="pretrain", engine="pytorch-fsdp", batch=2,
                 input_tokens=4096, output_tokens=0)  # fmt: skip

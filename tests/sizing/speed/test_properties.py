@@ -50,7 +50,7 @@ def test_more_streams_never_lower_the_total_until_memory_is_full(predict, engine
     assert not any("memory holds" in note for answer in answers for note in answer.notes)
 
 
-def test_streams_beyond_memory_wait(predict):
+def test_streams_beyond_memory_are_queued(predict):
     full, more = predict(batch=4096, input_tokens=4096), predict(batch=8192, input_tokens=4096)
     assert full.tokens_per_s == pytest.approx(more.tokens_per_s)
     assert any("the others wait" in note for note in more.notes)
@@ -63,7 +63,7 @@ def test_interval_includes_the_prediction(predict, part, task):
     assert 0 < speed.low < speed.tokens_per_s < speed.high
 
 
-def test_fewer_bits_are_never_slower_to_read(predict):
+def test_fewer_bits_are_never_slower(predict):
     speeds = [
         predict(part="GeForce RTX 4090", precision=name, engine="llama.cpp").tokens_per_s
         for name in ("f16", "q8_0", "q4_0")
@@ -71,14 +71,14 @@ def test_fewer_bits_are_never_slower_to_read(predict):
     assert speeds == sorted(speeds)
 
 
-def test_a_part_without_a_known_bandwidth_gets_no_guess(predict):
+def test_part_without_a_known_bandwidth_has_no_predicted_speed(predict):
     part = replace(catalog.get_accelerator("H100 SXM5 80GB"), bandwidth_gb_s=None)
     speed = predict(part=part)
     assert (speed.tokens_per_s, speed.low, speed.high, speed.limit) == (None, None, None, None)
     assert "the memory bandwidth of" in speed.notes[0]
 
 
-def test_a_part_without_a_known_rate_gets_no_training_speed(predict):
+def test_part_without_a_known_rate_has_no_predicted_training_speed(predict):
     part = replace(
         catalog.get_accelerator("H100 SXM5 80GB"),
         fp32_tflops=None,
@@ -90,13 +90,13 @@ def test_a_part_without_a_known_rate_gets_no_training_speed(predict):
     assert "the compute rate of" in speed.notes[0]
 
 
-def test_an_unmeasured_kind_of_device_has_a_wider_interval_and_says_so(predict):
+def test_device_kind_without_measurements_has_a_wider_interval_and_a_note(predict):
     known, new = predict(part="A100 SXM4 80GB"), predict(part="Gaudi3")
     assert new.high / new.low > known.high / known.low
     assert any("few measurements" in note for note in new.notes)
 
 
-def test_a_rate_of_experts_grows_less_than_the_streams(predict):
+def test_throughput_of_experts_grows_less_than_the_number_of_streams(predict):
     one = predict(model="Qwen3-30B-A3B", batch=1, engine="vllm")
     many = predict(model="Qwen3-30B-A3B", batch=16, engine="vllm")
     dense = (
@@ -106,7 +106,7 @@ def test_a_rate_of_experts_grows_less_than_the_streams(predict):
     assert 1 < many.tokens_per_s / one.tokens_per_s < dense
 
 
-def test_watts_lie_between_idle_and_the_rating(predict):
+def test_predicted_power_is_between_idle_and_rated_power(predict):
     rating = catalog.get_accelerator("A100 SXM4 80GB").tdp_w
     assert 0.2 * rating < predict().watts < rating
     layers = predict(model="Llama-3.1-70B", devices=4, split="layer", engine="llama.cpp")
