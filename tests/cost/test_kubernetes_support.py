@@ -24,7 +24,7 @@ from gpufleet.cost.pricing.pricers.aws.kubernetes_support import (
     ],
 )
 def test_a_version_is_named_from_the_day_after_its_support(version, on, named):
-    assert bool(extended_support_components({"version": version}, on)) is named
+    assert bool(extended_support_components(version, on)) is named
 
 
 def test_versions_end_in_their_order():

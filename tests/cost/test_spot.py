@@ -149,7 +149,7 @@ def fleet_with_spot_pool(repo_root, **settings):
     file = repo_root / "stacks/Pulumi.dev.yaml"
     spec = YAML(typ="safe").load(file.read_text())["config"]["gpufleet:fleet"]
     spec |= {"pools": [pool], "racks": [], "workstations": []}
-    return fleet.parse(spec, stack="t", root=repo_root)
+    return fleet.parse_fleet(spec, stack="t", root=repo_root)
 
 
 def machine():

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import TYPE_CHECKING
 
-from gpufleet.boundary import packaged_rows
+from gpufleet.boundary import read_packaged_rows
 from gpufleet.catalog import Price
 from gpufleet.cost.formatting import printable
 from gpufleet.cost.inputs.graph import Graph, unversioned_type
@@ -150,7 +150,7 @@ def usage_types() -> dict[str, str]:
 
 def _load_type_table(file_name: str) -> dict[str, str]:
     """Return the first two columns of a packaged table."""
-    rows = (tuple(row.values()) for row in packaged_rows("gpufleet.cost", f"data/{file_name}"))
+    rows = (tuple(row.values()) for row in read_packaged_rows("gpufleet.cost", f"data/{file_name}"))
     return {row[0]: row[1] for row in rows}
 
 

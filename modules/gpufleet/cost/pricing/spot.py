@@ -25,7 +25,7 @@ from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING
 
-from gpufleet.boundary import packaged_rows
+from gpufleet.boundary import read_packaged_rows
 from gpufleet.catalog import Price
 from gpufleet.cost.formatting import rate, rates
 from gpufleet.cost.inputs.terms import TERMS
@@ -79,8 +79,11 @@ class SpotWorkload:
 @cache
 def load_interruption_bands() -> dict[str, tuple[Decimal, Decimal]]:
     """Return the bands in which AWS publishes interruptions: the low and high share of machines per month."""
-    rows = packaged_rows("gpufleet.cost", "data/spot_bands.csv")
-    return {row["band"]: (Decimal(row["low_share"]), Decimal(row["high_share"])) for row in rows}
+    rows = read_packaged_rows("gpufleet.cost", "data/spot_bands.csv")
+    return {
+        row["band"]: (to_decimal(row.number("low_share")), to_decimal(row.number("high_share")))
+        for row in rows
+    }
 
 
 def band_interruptions_per_month(band: str) -> Range:

@@ -1,6 +1,9 @@
-"""What a cluster's own objects make in the cloud: load balancers and disks that their inputs do not price."""
+"""Kubernetes objects that make load balancers and disks in the cloud, of kinds that their inputs do not name."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
 
 from gpufleet.cost.inputs.graph import Graph
 from gpufleet.cost.inputs.values import known_text, read_text
@@ -8,9 +11,33 @@ from gpufleet.cost.pricing.component import Components, UnpricedComponent
 from gpufleet.engine import Resource
 
 
+@dataclass(frozen=True)
+class ServiceInputs:
+    """The inputs of a service."""
+
+    has_load_balancer: bool
+
+
+@dataclass(frozen=True)
+class VolumeClaimInputs:
+    """The inputs of a volume claim: its size as Kubernetes writes it (100Gi)."""
+
+    requested_size: str | None
+
+
+def parse_service(inputs: Any) -> ServiceInputs:
+    """Parse a service."""
+    return ServiceInputs(has_load_balancer=read_text(inputs, "spec", "type") == "LoadBalancer")
+
+
+def parse_volume_claim(inputs: Any) -> VolumeClaimInputs:
+    """Parse a volume claim."""
+    return VolumeClaimInputs(known_text(read_text(inputs, "spec", "resources", "requests", "storage")))
+
+
 def price_service(resource: Resource, graph: Graph) -> Components:  # noqa: ARG001 - every pricer's signature
     """Return the load balancer that a service requests from its cloud."""
-    if read_text(resource.inputs, "spec", "type") != "LoadBalancer":
+    if not parse_service(resource.inputs).has_load_balancer:
         return []
     reason = "the cluster makes a load balancer for it, of a kind that its cloud chooses"
     return [UnpricedComponent(reason, "load_balancer")]
@@ -18,7 +45,7 @@ def price_service(resource: Resource, graph: Graph) -> Components:  # noqa: ARG0
 
 def price_volume_claim(resource: Resource, graph: Graph) -> Components:  # noqa: ARG001 - every pricer's signature
     """Return the disk that a volume claim requests from its cloud."""
-    size = known_text(read_text(resource.inputs, "spec", "resources", "requests", "storage"))
+    size = parse_volume_claim(resource.inputs).requested_size
     disk = "disk" if size is None else f"disk of {size}"
     reason = f"the cluster makes a {disk} for it, of a kind that its storage class chooses"
     return [UnpricedComponent(reason, "disk")]

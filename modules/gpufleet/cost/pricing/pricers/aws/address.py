@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpufleet.cost.inputs.graph import Graph
-from gpufleet.cost.inputs.values import MARKER_REASONS, is_true
+from gpufleet.cost.inputs.values import MARKER_REASONS
 from gpufleet.cost.money import ZERO, Range
 from gpufleet.cost.pricing.component import Components, PartContext, UnpricedComponent
 from gpufleet.cost.pricing.pricers.aws.location import PlacementInputs, find_region, find_subnets
@@ -41,8 +41,7 @@ def public_address_components(
         return [UnpricedComponent(f"whether it has a public address is {MARKER_REASONS[setting]}", ADDRESS)]
     if setting is not None:
         return [context.part_component(ADDRESS, ADDRESS)] if setting else []
-    subnets = find_subnets(resource, placement, graph)
-    gives_address = [is_true(subnet.inputs, "mapPublicIpOnLaunch") for subnet in subnets]
+    gives_address = [subnet.gives_public_address for subnet in find_subnets(resource, placement, graph)]
     if not any(gives_address):
         return []
     address = context.part_component(ADDRESS, ADDRESS)

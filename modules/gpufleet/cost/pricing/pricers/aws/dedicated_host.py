@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 from gpufleet.cost.inputs.graph import Graph
-from gpufleet.cost.inputs.values import known_text, read_text
+from gpufleet.cost.inputs.values import Text, known_text, read_text
 from gpufleet.cost.pricing.component import Components, UnpricedComponent
 from gpufleet.engine import Resource
 
 
+@dataclass(frozen=True)
+class DedicatedHostInputs:
+    """The inputs of a dedicated host, which is of one instance type or of all types of a family."""
+
+    instance_family: Text
+    instance_type: Text
+
+
+def parse_dedicated_host(inputs: Any) -> DedicatedHostInputs:
+    """Parse a dedicated host."""
+    return DedicatedHostInputs(read_text(inputs, "instanceFamily"), read_text(inputs, "instanceType"))
+
+
 def price_dedicated_host(resource: Resource, graph: Graph) -> Components:  # noqa: ARG001 - every pricer's signature
     """Return a dedicated host without a price."""
-    name = read_text(resource.inputs, "instanceFamily") or read_text(resource.inputs, "instanceType")
-    family = known_text(name)
-    family = "its family" if family is None else family
-    return [UnpricedComponent(f"a dedicated host of {family} is not in the price list", "host")]
+    host = parse_dedicated_host(resource.inputs)
+    family = known_text(host.instance_family or host.instance_type)
+    machines = "its family" if family is None else family
+    return [UnpricedComponent(f"a dedicated host of {machines} is not in the price list", "host")]

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpufleet.cost.inputs.graph import Graph
-from gpufleet.cost.inputs.terms import read_tags
 from gpufleet.cost.inputs.values import (
     Number,
     known_text,
@@ -145,11 +144,11 @@ def price_group(resource: Resource, graph: Graph) -> Components:
 
 def _find_spot_group(resource: Resource, graph: Graph) -> Resource | None:
     """Return the spot group that this one replaces missing machines of: its range includes on-demand."""
-    own_tags = read_tags(resource.inputs)
+    own_tags = graph.tags_of(resource)
     if own_tags.get("gpufleet-fallback") != STANDBY:
         return None
     for other in graph.resources_of_type(resource.type):
-        other_tags = read_tags(other.inputs)
+        other_tags = graph.tags_of(other)
         is_same_pool = other_tags.get("gpufleet-pool") == own_tags.get("gpufleet-pool")
         if is_same_pool and other_tags.get("gpufleet-fallback") == "on_demand":
             return other

@@ -52,6 +52,15 @@ DISK_TYPE = "which EBS volume a node group makes is EKS's choice"
 
 
 @dataclass(frozen=True)
+class ClusterInputs:
+    """The inputs of a cluster. ``version`` is None if EKS chooses it."""
+
+    version: Text
+    declines_extended_support: bool
+    has_auto_mode: bool
+
+
+@dataclass(frozen=True)
 class NodeGroupInputs:
     """The inputs of a managed node group. ``instance_types`` is a marker if one of them is not known."""
 
@@ -64,6 +73,15 @@ class NodeGroupInputs:
     disk_size_gib: Number
     platform: str
     placement: PlacementInputs
+
+
+def parse_cluster(inputs: Any) -> ClusterInputs:
+    """Parse a cluster."""
+    return ClusterInputs(
+        version=read_text(inputs, "version"),
+        declines_extended_support=read_text(inputs, "upgradePolicy", "supportType") == "STANDARD",
+        has_auto_mode=is_true(inputs, "computeConfig", "enabled"),
+    )
 
 
 def parse_node_group(inputs: Any) -> NodeGroupInputs:
@@ -83,12 +101,12 @@ def parse_node_group(inputs: Any) -> NodeGroupInputs:
 
 def price_cluster(resource: Resource, graph: Graph) -> Components:
     """Return a control plane. What Auto Mode starts follows the pods, which no program declares."""
+    cluster = parse_cluster(resource.inputs)
     context = PartContext("aws", find_region(resource, graph), graph.terms_of(resource).pool)
-    components: Components = [
-        context.part_component("control_plane", KUBERNETES),
-        *extended_support_components(resource.inputs),
-    ]
-    if is_true(resource.inputs, "computeConfig", "enabled"):
+    components: Components = [context.part_component("control_plane", KUBERNETES)]
+    if not cluster.declines_extended_support:
+        components += extended_support_components(cluster.version)
+    if cluster.has_auto_mode:
         components.append(UnpricedComponent("EKS Auto Mode starts machines as pods ask for them", "machine"))
     return components
 

@@ -8,26 +8,24 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 from functools import cache
-from typing import Any
 
-from gpufleet.boundary import packaged_rows
-from gpufleet.cost.inputs.values import read_text
+from gpufleet.boundary import read_packaged_rows
+from gpufleet.cost.inputs.values import Text
 from gpufleet.cost.pricing.component import Components, UnpricedComponent
 
 COMPONENT = "kubernetes_support"
 
 
-def extended_support_components(inputs: Any, on: date | None = None) -> Components:
-    """Return the surcharge of a pinned version after its standard support, unless it is declined."""
-    version = read_text(inputs, "version")
-    if not isinstance(version, str) or read_text(inputs, "upgradePolicy", "supportType") == "STANDARD":
+def extended_support_components(version: Text, on_date: date | None = None) -> Components:
+    """Return the surcharge of a cluster's version after its standard support; empty if EKS chooses the version."""
+    if not isinstance(version, str):
         return []
     key, end_dates = _version_key(version), load_support_ends()
     oldest = min(end_dates, default=None)
     if key is None or oldest is None:
         return []
     end = end_dates.get(key, end_dates[oldest] if key < oldest else None)
-    if end is None or (on or datetime.now(UTC).date()) <= end:
+    if end is None or (on_date or datetime.now(UTC).date()) <= end:
         return []
     since = f"on {end}" if key in end_dates else f"before {end}"
     reason = (
@@ -39,9 +37,9 @@ def extended_support_components(inputs: Any, on: date | None = None) -> Componen
 @cache
 def load_support_ends() -> dict[tuple[int, int], date]:
     """Return the day on which standard support of each version ends."""
-    rows = packaged_rows("gpufleet.cost", "data/eks_support.csv")
-    end_days = [(_version_key(row["version"]), row["standard_support_ends"]) for row in rows]
-    return {version: date.fromisoformat(day) for version, day in end_days if version}
+    rows = read_packaged_rows("gpufleet.cost", "data/eks_support.csv")
+    end_days = [(_version_key(row["version"]), row.day("standard_support_ends")) for row in rows]
+    return {version: day for version, day in end_days if version}
 
 
 def _version_key(version: str) -> tuple[int, int] | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpufleet.cost.inputs.graph import Graph, unversioned_type
-from gpufleet.cost.inputs.values import known_text, read_list, read_text, read_value
+from gpufleet.cost.inputs.values import is_true, known_text, read_list, read_text, read_value
 from gpufleet.cost.pricing.region import aws_region
 from gpufleet.engine import Resource
 
@@ -31,6 +31,22 @@ class PlacementInputs:
     subnet_count: int
 
 
+@dataclass(frozen=True)
+class SubnetInputs:
+    """The inputs of a subnet."""
+
+    zone: str | None
+    gives_public_address: bool
+
+
+def parse_subnet(inputs: Any) -> SubnetInputs:
+    """Parse a subnet."""
+    return SubnetInputs(
+        zone=known_text(read_text(inputs, "availabilityZone")),
+        gives_public_address=is_true(inputs, "mapPublicIpOnLaunch"),
+    )
+
+
 def parse_placement(inputs: Any) -> PlacementInputs:
     """Parse the placement of an instance, a group or a template."""
     zone = known_text(read_text(inputs, "availabilityZone"))
@@ -46,18 +62,23 @@ def parse_placement(inputs: Any) -> PlacementInputs:
     )
 
 
-def find_region(resource: Resource, graph: Graph) -> str:
-    """Return the region: the resource's own argument, its zone's, or its provider's; empty if unknown."""
-    provider = graph.find_provider(resource)
+def parse_locations(resource: Resource) -> tuple[str, ...]:
+    """Parse the regions and zones that a resource or a provider gives, the region of its own inputs first."""
     names = (
         read_text(resource.inputs, "region"),
         read_text(resource.inputs, "availabilityZone"),
         read_text(resource.inputs, "availabilityZones", 0),
         read_text(resource.outputs, "region"),
         read_text(resource.outputs, "availabilityZone"),
-        read_text(provider.inputs, "region") if provider else None,
     )
-    return next((aws_region(name) for name in names if isinstance(name, str)), "")
+    return tuple(name for name in names if isinstance(name, str))
+
+
+def find_region(resource: Resource, graph: Graph) -> str:
+    """Return the region: the resource's own, its zone's, or its provider's; empty if unknown."""
+    provider = graph.find_provider(resource)
+    locations = parse_locations(resource) or (parse_locations(provider) if provider else ())
+    return aws_region(locations[0]) if locations else ""
 
 
 def find_zones(resource: Resource, placement: PlacementInputs, graph: Graph) -> frozenset[str]:
@@ -66,14 +87,17 @@ def find_zones(resource: Resource, placement: PlacementInputs, graph: Graph) -> 
         return frozenset({placement.zone})
     if placement.zones:
         return placement.zones
-    subnets = find_subnets(resource, placement, graph)
-    zones = [known_text(read_text(subnet.inputs, "availabilityZone")) for subnet in subnets]
+    zones = [subnet.zone for subnet in find_subnets(resource, placement, graph)]
     known_zones = frozenset(zone for zone in zones if zone is not None)
     return frozenset() if None in zones else known_zones
 
 
-def find_subnets(resource: Resource, placement: PlacementInputs, graph: Graph) -> list[Resource]:
+def find_subnets(resource: Resource, placement: PlacementInputs, graph: Graph) -> list[SubnetInputs]:
     """Return the subnets that a resource is in; empty if one of them is not in this stack."""
+    return [parse_subnet(subnet.inputs) for subnet in _subnet_resources(resource, placement, graph)]
+
+
+def _subnet_resources(resource: Resource, placement: PlacementInputs, graph: Graph) -> list[Resource]:
     key = placement.subnet_key
     if key is None:
         return []

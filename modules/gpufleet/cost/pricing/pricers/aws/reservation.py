@@ -30,6 +30,14 @@ class ReservationInputs:
     is_open: bool
 
 
+@dataclass(frozen=True)
+class CapacityBlockInputs:
+    """The machines of a capacity block, as far as the program or the deployed block has them."""
+
+    instance_type: Text
+    instance_count: Number
+
+
 def parse_reservation(inputs: Any) -> ReservationInputs:
     """Parse an On-Demand Capacity Reservation."""
     platform = known_text(read_text(inputs, "instancePlatform"))
@@ -42,6 +50,11 @@ def parse_reservation(inputs: Any) -> ReservationInputs:
         tenancy=SHARED_TENANCY if tenancy is None else tenancy,
         is_open=read_text(inputs, "instanceMatchCriteria") in (None, "open"),
     )
+
+
+def parse_capacity_block(inputs: Any) -> CapacityBlockInputs:
+    """Parse a capacity block."""
+    return CapacityBlockInputs(read_text(inputs, "instanceType"), read_number(inputs, "instanceCount"))
 
 
 def price_reservation(resource: Resource, graph: Graph) -> Components:
@@ -75,10 +88,9 @@ def price_reservation(resource: Resource, graph: Graph) -> Components:
 
 def price_capacity_block(resource: Resource, graph: Graph) -> Components:  # noqa: ARG001 - every pricer's signature
     """Return a capacity block without a price: it is prepaid for days, at the price of its offering."""
-    inputs = {**resource.outputs, **resource.inputs}
-    instance_type, count = read_text(inputs, "instanceType"), read_number(inputs, "instanceCount")
+    block = parse_capacity_block({**resource.outputs, **resource.inputs})
     machines = ""
-    if isinstance(instance_type, str) and isinstance(count, Decimal):
-        machines = f" of {format_number(count)} {instance_type}"
+    if isinstance(block.instance_type, str) and isinstance(block.instance_count, Decimal):
+        machines = f" of {format_number(block.instance_count)} {block.instance_type}"
     reason = f"a capacity block{machines} is prepaid at its offering's price, which is not in the price list"
     return [UnpricedComponent(reason, "machine")]

@@ -18,6 +18,7 @@ from gpufleet.cost.inputs.values import (
     read_marker,
     read_number,
     read_text,
+    read_value,
 )
 from gpufleet.cost.money import ZERO, Range
 from gpufleet.cost.pricing.component import Components, CostComponent, PartContext, UnpricedComponent
@@ -30,12 +31,17 @@ from gpufleet.engine import Marker, Resource
 
 CLUSTER = "azure-native:containerservice:ManagedCluster"
 AGENT_POOL = "azure-native:containerservice:AgentPool"
+POOLS, RESERVATION = "agentPoolProfiles", "capacityReservationGroupID"
 DEFAULT_COUNT = Decimal(1)  # the API's own
 
 
 @dataclass(frozen=True)
 class AgentPoolInputs:
-    """An agent pool, in a cluster or of its own. ``path`` leads to it in the resource's inputs."""
+    """An agent pool, in a cluster or a resource of its own.
+
+    ``path`` leads to it in the resource's inputs. ``targets_reservation`` is whether it names a capacity
+    reservation group.
+    """
 
     path: tuple[str | int, ...]
     name: Text
@@ -50,13 +56,24 @@ class AgentPoolInputs:
     has_public_addresses: bool
     has_ephemeral_disk: bool
     disk_size_gib: Number
+    targets_reservation: bool
+
+
+@dataclass(frozen=True)
+class ClusterInputs:
+    """The inputs of a managed cluster, with the agent pools inside it."""
+
+    tier: Text
+    is_automatic: bool
+    pools: tuple[AgentPoolInputs, ...]
+    hidden_pools: Marker | None
 
 
 def parse_agent_pool(inputs: Any, path: tuple[str | int, ...] = ()) -> AgentPoolInputs:
     """Parse an agent pool."""
     return AgentPoolInputs(
         path=path,
-        name=read_text(inputs, "name"),
+        name=read_text(inputs, "name" if path else "agentPoolName"),
         is_stopped=read_text(inputs, "powerState", "code") == "Stopped",
         size=read_text(inputs, "vmSize"),
         priority=read_text(inputs, "scaleSetPriority"),
@@ -68,20 +85,31 @@ def parse_agent_pool(inputs: Any, path: tuple[str | int, ...] = ()) -> AgentPool
         has_public_addresses=is_true(inputs, "enableNodePublicIP"),
         has_ephemeral_disk=read_text(inputs, "osDiskType") == "Ephemeral",
         disk_size_gib=read_number(inputs, "osDiskSizeGB"),
+        targets_reservation=read_value(inputs, RESERVATION) is not None,
+    )
+
+
+def parse_cluster(inputs: Any) -> ClusterInputs:
+    """Parse a managed cluster."""
+    entries = enumerate(read_list(inputs, POOLS))
+    return ClusterInputs(
+        tier=read_text(inputs, "sku", "tier"),
+        is_automatic=read_text(inputs, "sku", "name") == "Automatic",
+        pools=tuple(parse_agent_pool(entry, (POOLS, index)) for index, entry in entries),
+        hidden_pools=read_marker(inputs, POOLS),
     )
 
 
 def price_cluster(resource: Resource, graph: Graph) -> Components:
     """Return a cluster's tier, and those of its agent pools that are not also resources of their own."""
-    region = find_region(resource, graph)
-    components = _control_plane_components(resource, region, graph)
+    cluster, region = parse_cluster(resource.inputs), find_region(resource, graph)
+    components = _control_plane_components(resource, cluster, region, graph)
     separate_names = {
-        read_text(pool.inputs, "agentPoolName")
+        parse_agent_pool(pool.inputs).name
         for pool in graph.resources_of_type(AGENT_POOL)
         if _is_pool_of(pool, resource, graph)
     }
-    for index, entry in enumerate(read_list(resource.inputs, "agentPoolProfiles")):
-        pool = parse_agent_pool(entry, ("agentPoolProfiles", index))
+    for index, pool in enumerate(cluster.pools):
         if pool.name is None or pool.name not in separate_names:
             name = known_text(pool.name)
             prefix = f"{index if name is None else name}:"
@@ -96,20 +124,21 @@ def price_agent_pool(resource: Resource, graph: Graph) -> Components:
     return _pool_components(resource, parse_agent_pool(resource.inputs), region, graph)
 
 
-def _control_plane_components(resource: Resource, region: str, graph: Graph) -> Components:
+def _control_plane_components(
+    resource: Resource, cluster: ClusterInputs, region: str, graph: Graph
+) -> Components:
     components: Components = []
-    tier = read_text(resource.inputs, "sku", "tier")
+    tier = cluster.tier
     if isinstance(tier, Marker):
         components.append(UnpricedComponent(f"its tier is {MARKER_REASONS[tier]}", "control_plane"))
     elif tier not in (None, "Free"):
         context = PartContext("azure", region, graph.terms_of(resource).pool)
         item = KUBERNETES if tier == "Standard" else f"{KUBERNETES}:{tier.lower()}"
         components.append(context.part_component("control_plane", item))
-    if read_text(resource.inputs, "sku", "name") == "Automatic":
+    if cluster.is_automatic:
         reason = "AKS Automatic adds machines as pods ask for them"
         components.append(UnpricedComponent(reason, "machine:auto"))
-    marker = read_marker(resource.inputs, "agentPoolProfiles")
-    return [*components, *unreadable_components(marker, "its agent pools are", "machine")]
+    return [*components, *unreadable_components(cluster.hidden_pools, "its agent pools are", "machine")]
 
 
 def _is_pool_of(pool: Resource, cluster: Resource, graph: Graph) -> bool:
@@ -134,8 +163,8 @@ def _pool_components(
     machine = CostComponent(
         "machine", (size,), "azure", region, count, terms=terms, hours_per_month=terms.billed_hours
     )
-    if terms.purchase != "spot":
-        claim = reservation_claim(resource, graph, (*pool.path, "capacityReservationGroupID"))
+    if terms.purchase != "spot" and pool.targets_reservation:
+        claim = reservation_claim(resource, graph, (*pool.path, RESERVATION))
         machine = replace(machine, claim=claim)
     components: Components = [machine, *_disk_components(pool)]
     if pool.has_public_addresses:

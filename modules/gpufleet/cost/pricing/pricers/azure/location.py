@@ -11,13 +11,18 @@ from gpufleet.engine import Resource
 RESOURCE_GROUP = "azure-native:resources:ResourceGroup"
 
 
+def parse_location(resource: Resource) -> str | None:
+    """Parse the location of a resource, a resource group or a provider."""
+    names = (read_text(resource.inputs, "location"), read_text(resource.outputs, "location"))
+    return next((name for name in names if isinstance(name, str)), None)
+
+
 def find_region(resource: Resource, graph: Graph) -> str:
     """Return the location: the resource's own, else its resource group's or provider's; empty if unknown."""
     group = graph.find_target(resource, ("resourceGroupName",), RESOURCE_GROUP)
-    provider = graph.find_provider(resource)
-    names = [read_text(resource.inputs, "location"), read_text(resource.outputs, "location")]
-    names += [read_text(holder.inputs, "location") for holder in (group, provider) if holder]
-    return next((azure_region(name) for name in names if isinstance(name, str)), "")
+    sources = (resource, group, graph.find_provider(resource))
+    locations = (parse_location(source) for source in sources if source)
+    return next((azure_region(location) for location in locations if location is not None), "")
 
 
 def part_context(resource: Resource, graph: Graph) -> PartContext:

@@ -7,6 +7,7 @@ from gpufleet.cost.pricing.component import Components, CostComponent, PartConte
 from gpufleet.cost.pricing.pricers.azure.disk import attached_disk_components
 from gpufleet.cost.pricing.pricers.azure.location import find_region
 from gpufleet.cost.pricing.pricers.azure.machine_inputs import (
+    RESERVATION_PATH,
     licence_components,
     parse_machine,
     reservation_claim,
@@ -14,8 +15,6 @@ from gpufleet.cost.pricing.pricers.azure.machine_inputs import (
 )
 from gpufleet.cost.pricing.pricers.required_input import require_text
 from gpufleet.engine import Resource
-
-RESERVATION_PATH = ("capacityReservation", "capacityReservationGroup", "id")
 
 
 def price_machine(resource: Resource, graph: Graph) -> Components:
@@ -33,7 +32,7 @@ def price_machine(resource: Resource, graph: Graph) -> Components:
         region,
         terms=terms,
         hours_per_month=terms.billed_hours,
-        claim=reservation_claim(resource, graph, RESERVATION_PATH),
+        claim=reservation_claim(resource, graph, RESERVATION_PATH) if machine.targets_reservation else None,
     )
     disks = attached_disk_components(machine.disks, PartContext("azure", region, terms.pool))
     return [component, *disks, *licence_components(machine)]

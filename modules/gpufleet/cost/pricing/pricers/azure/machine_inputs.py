@@ -25,6 +25,7 @@ from gpufleet.engine import Marker, Resource
 
 RESERVATION_GROUP = "azure-native:compute:CapacityReservationGroup"
 OUTSIDE_STACK = "outside this stack"  # the target of a reservation group that no resource here is
+RESERVATION_PATH = ("capacityReservation", "capacityReservationGroup", "id")
 INTERFACES_PATH = ("networkProfile", "networkInterfaceConfigurations")
 LICENCES_BROUGHT = ("Windows_Server", "Windows_Client")
 
@@ -33,7 +34,8 @@ LICENCES_BROUGHT = ("Windows_Server", "Windows_Client")
 class MachineInputs:
     """The inputs of a virtual machine or of a machine profile.
 
-    ``public_address_count`` is what a profile gives each of its machines.
+    ``public_address_count`` is what a profile gives each of its machines. ``targets_reservation`` is whether
+    it names a capacity reservation group.
     """
 
     size: Text
@@ -43,6 +45,7 @@ class MachineInputs:
     disks: AttachedDisks
     public_address_count: int
     hidden_interfaces: Marker | None
+    targets_reservation: bool
 
 
 def parse_machine(inputs: Any) -> MachineInputs:
@@ -55,12 +58,13 @@ def parse_machine(inputs: Any) -> MachineInputs:
         size=read_text(inputs, "hardwareProfile", "vmSize"),
         is_spot=_parse_spot(inputs),
         max_spot_price=read_number(inputs, "billingProfile", "maxPrice"),
-        needs_windows_licence=_needs_windows_licence(inputs),
+        needs_windows_licence=_parse_windows_licence(inputs),
         disks=parse_storage_profile(read_value(inputs, "storageProfile")),
         public_address_count=sum(
             read_value(each, "publicIPAddressConfiguration") is not None for each in ip_configurations
         ),
         hidden_interfaces=read_marker(inputs, *INTERFACES_PATH),
+        targets_reservation=read_value(inputs, *RESERVATION_PATH) is not None,
     )
 
 
@@ -84,12 +88,8 @@ def profile_address_components(machine: MachineInputs, context: PartContext) -> 
     return [*hidden, context.part_component(ADDRESS, ADDRESS, Decimal(machine.public_address_count))]
 
 
-def reservation_claim(
-    resource: Resource, graph: Graph, path: tuple[str | int, ...]
-) -> ReservationClaim | None:
-    """Return the capacity reservation group at ``path``: Azure matches no machine to one implicitly."""
-    if read_value(resource.inputs, *path) is None:
-        return None
+def reservation_claim(resource: Resource, graph: Graph, path: tuple[str | int, ...]) -> ReservationClaim:
+    """Return the capacity reservation group that the input at ``path`` names: Azure matches none implicitly."""
     group = graph.find_target(resource, path, RESERVATION_GROUP)
     return ReservationClaim(target_urn=group.urn if group else OUTSIDE_STACK)
 
@@ -100,7 +100,7 @@ def _parse_spot(inputs: Any) -> bool | Marker | None:
     return priority in ("Spot", "Low") if isinstance(priority, str) else priority
 
 
-def _needs_windows_licence(inputs: Any) -> bool:
+def _parse_windows_licence(inputs: Any) -> bool:
     has_windows_settings = isinstance(read_value(inputs, "osProfile", "windowsConfiguration"), dict)
     boots_windows = read_text(inputs, "storageProfile", "osDisk", "osType") == "Windows"
     return (has_windows_settings or boots_windows) and (

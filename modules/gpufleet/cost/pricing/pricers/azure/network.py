@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 from gpufleet.cost.inputs.graph import Graph
-from gpufleet.cost.inputs.values import read_list, read_number, read_text
+from gpufleet.cost.inputs.values import Number, Text, read_list, read_number, read_text
 from gpufleet.cost.pricing.component import Components, UnpricedComponent
 from gpufleet.cost.pricing.pricers.azure.location import part_context
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS, BASTION, LOAD_BALANCER, NAT
@@ -17,9 +19,50 @@ INCLUDED_RULES = 5  # in a load balancer's hourly price
 DEFAULT_BASTION = "Standard"
 
 
+@dataclass(frozen=True)
+class AddressInputs:
+    """The inputs of a public address."""
+
+    is_ipv6: bool
+
+
+@dataclass(frozen=True)
+class BastionInputs:
+    """The inputs of a bastion."""
+
+    sku: Text
+    scale_units: Number
+
+
+@dataclass(frozen=True)
+class LoadBalancerInputs:
+    """The inputs of a load balancer. ``rule_count`` is of load balancing and outbound rules."""
+
+    sku: Text
+    rule_count: int
+
+
+def parse_address(inputs: Any) -> AddressInputs:
+    """Parse a public address."""
+    return AddressInputs(is_ipv6=read_text(inputs, "publicIPAddressVersion") == "IPv6")
+
+
+def parse_bastion(inputs: Any) -> BastionInputs:
+    """Parse a bastion."""
+    return BastionInputs(read_text(inputs, "sku", "name"), read_number(inputs, "scaleUnits"))
+
+
+def parse_load_balancer(inputs: Any) -> LoadBalancerInputs:
+    """Parse a load balancer."""
+    return LoadBalancerInputs(
+        sku=read_text(inputs, "sku", "name"),
+        rule_count=sum(len(read_list(inputs, key)) for key in ("loadBalancingRules", "outboundRules")),
+    )
+
+
 def price_address(resource: Resource, graph: Graph) -> Components:
     """Return a public address, billed around the clock; an IPv6 one is free."""
-    if read_text(resource.inputs, "publicIPAddressVersion") == "IPv6":
+    if parse_address(resource.inputs).is_ipv6:
         return []
     return [part_context(resource, graph).part_component(ADDRESS, ADDRESS)]
 
@@ -32,14 +75,14 @@ def price_nat_gateway(resource: Resource, graph: Graph) -> Components:
 
 def price_bastion(resource: Resource, graph: Graph) -> Components:
     """Return a bastion by its SKU, by default Standard; the Developer SKU is free."""
-    sku = read_text(resource.inputs, "sku", "name")
+    bastion = parse_bastion(resource.inputs)
+    sku, units = bastion.sku, bastion.scale_units
     if sku is not None and not isinstance(sku, str):
         return [UnpricedComponent("bastion SKU is not known until deployment", "bastion")]
     if sku == "Developer":
         return []
     item = BASTION if sku == "Basic" else f"{BASTION}:{(sku or DEFAULT_BASTION).lower()}"
     components: Components = [part_context(resource, graph).part_component("bastion", item)]
-    units = read_number(resource.inputs, "scaleUnits")
     if isinstance(units, Decimal) and units > INCLUDED_SCALE_UNITS:
         reason = f"{units - INCLUDED_SCALE_UNITS} scale units beyond those that its price includes"
         components.append(UnpricedComponent(reason, "scale_units"))
@@ -48,15 +91,15 @@ def price_bastion(resource: Resource, graph: Graph) -> Components:
 
 def price_load_balancer(resource: Resource, graph: Graph) -> Components:
     """Return a load balancer by its SKU and rules; a basic one is free."""
-    sku = read_text(resource.inputs, "sku", "name")
+    balancer = parse_load_balancer(resource.inputs)
+    sku = balancer.sku
     if sku is None or sku == "Basic":
         return []
     if not isinstance(sku, str):
         return [UnpricedComponent("load balancer SKU is not known until deployment", "load_balancer")]
     context = part_context(resource, graph)
     components: Components = [context.part_component("load_balancer", f"{LOAD_BALANCER}:{sku.lower()}")]
-    rules = sum(len(read_list(resource.inputs, key)) for key in ("loadBalancingRules", "outboundRules"))
-    if rules > INCLUDED_RULES:
-        reason = f"{rules - INCLUDED_RULES} rules beyond those that its price includes"
+    if balancer.rule_count > INCLUDED_RULES:
+        reason = f"{balancer.rule_count - INCLUDED_RULES} rules beyond those that its price includes"
         components.append(UnpricedComponent(reason, "rules"))
     return [*components, *traffic_components(resource, graph, context)]

@@ -13,6 +13,7 @@ from gpufleet.cost.pricing.component import Components, CostComponent, PartConte
 from gpufleet.cost.pricing.pricers.azure.disk import attached_disk_components
 from gpufleet.cost.pricing.pricers.azure.location import find_region
 from gpufleet.cost.pricing.pricers.azure.machine_inputs import (
+    RESERVATION_PATH,
     MachineInputs,
     licence_components,
     parse_machine,
@@ -26,7 +27,7 @@ from gpufleet.cost.pricing.pricers.required_input import require_text
 from gpufleet.engine import Resource
 
 AUTOSCALERS = ("azure-native:insights:AutoscaleSetting", "azure-native:monitor:AutoscaleSetting")
-RESERVATION_PATH = ("virtualMachineProfile", "capacityReservation", "capacityReservationGroup", "id")
+PROFILE = "virtualMachineProfile"
 
 
 @dataclass(frozen=True)
@@ -41,9 +42,16 @@ class ScaleSetInputs:
     only_groups_machines: bool  # a flexible set without a profile: its machines bill where they are declared
 
 
+@dataclass(frozen=True)
+class AutoscaleInputs:
+    """The capacity of each profile of an autoscale setting, None where it is not known."""
+
+    capacities: tuple[Range | None, ...]
+
+
 def parse_scale_set(inputs: Any) -> ScaleSetInputs:
     """Parse a scale set."""
-    profile = read_value(inputs, "virtualMachineProfile") or {}
+    profile = read_value(inputs, PROFILE) or {}
     mix = read_value(inputs, "priorityMixPolicy")
     return ScaleSetInputs(
         size=read_text(inputs, "sku", "name"),
@@ -60,6 +68,11 @@ def parse_scale_set(inputs: Any) -> ScaleSetInputs:
     )
 
 
+def parse_autoscale_setting(inputs: Any) -> AutoscaleInputs:
+    """Parse an autoscale setting."""
+    return AutoscaleInputs(tuple(map(_parse_capacity, read_list(inputs, "profiles"))))
+
+
 def price_scale_set(resource: Resource, graph: Graph) -> Components:
     """Return a scale set at its capacity, between the bounds of its autoscale setting if it has one."""
     scale_set = parse_scale_set(resource.inputs)
@@ -73,6 +86,9 @@ def price_scale_set(resource: Resource, graph: Graph) -> Components:
     if count is None:
         return [UnpricedComponent("scale set capacity is not known until deployment", "machine")]
     region = find_region(resource, graph)
+    claim = None
+    if machine.targets_reservation:
+        claim = reservation_claim(resource, graph, (PROFILE, *RESERVATION_PATH))
     terms = with_max_price(graph.terms_of(resource, spot=machine.is_spot), machine.max_spot_price)
     component = CostComponent(
         "machine",
@@ -82,7 +98,7 @@ def price_scale_set(resource: Resource, graph: Graph) -> Components:
         count,
         terms=terms,
         hours_per_month=terms.billed_hours,
-        claim=reservation_claim(resource, graph, RESERVATION_PATH),
+        claim=claim,
     )
     context = PartContext("azure", region, terms.pool, count, terms.billed_hours)
     return [
@@ -114,7 +130,7 @@ def _capacity_range(scale_set: ScaleSetInputs, resource: Resource, graph: Graph)
     autoscaler = next(iter(graph.find_referrers(resource, ("targetResourceUri",), *AUTOSCALERS)), None)
     if autoscaler is None:
         return size_range(capacity, capacity, capacity)
-    ranges = [_parse_autoscale_profile(each) for each in read_list(autoscaler.inputs, "profiles")]
+    ranges = parse_autoscale_setting(autoscaler.inputs).capacities
     known_ranges = [each for each in ranges if each]
     if not known_ranges or len(known_ranges) < len(ranges):
         return None
@@ -123,7 +139,7 @@ def _capacity_range(scale_set: ScaleSetInputs, resource: Resource, graph: Graph)
     return size_range(low, expected, high)
 
 
-def _parse_autoscale_profile(profile: Any) -> Range | None:
+def _parse_capacity(profile: Any) -> Range | None:
     return size_range(
         read_number(profile, "capacity", "minimum"),
         read_number(profile, "capacity", "default"),

@@ -11,14 +11,13 @@ from gpufleet.cost.inputs.usage import Cron, parse_cron, weekly_average_with_win
 from gpufleet.cost.inputs.values import Number, is_true, read_list, read_number, read_text, read_value
 from gpufleet.cost.money import Range
 from gpufleet.cost.pricing.component import Components, PartContext, UnpricedComponent
-from gpufleet.cost.pricing.pricers.gcp.disk import attached_disk_components, parse_template_disks
-from gpufleet.cost.pricing.pricers.gcp.instance import TEMPLATES, parse_affinity, reservation_claim
+from gpufleet.cost.pricing.pricers.gcp.disk import attached_disk_components
+from gpufleet.cost.pricing.pricers.gcp.instance import TEMPLATES, parse_template, reservation_claim
 from gpufleet.cost.pricing.pricers.gcp.location import find_region
 from gpufleet.cost.pricing.pricers.gcp.machine_inputs import (
     address_components,
     machine_components,
     machine_licence_components,
-    parse_machine,
     reservation_attributes,
     with_claim,
 )
@@ -77,19 +76,18 @@ def price_group(resource: Resource, graph: Graph) -> Components:
     count = graph.resolve_size(resource, _declared_size(group, resource, graph))
     if count is None:
         return [UnpricedComponent("group size is not known until deployment", "machine")]
-    machine = parse_machine(template.inputs)
+    launched = parse_template(template.inputs, resource.inputs)
+    machine = launched.machine
     region = find_region(resource, graph) or find_region(template, graph)
     terms = graph.terms_of(resource, template, spot=machine.is_spot)
     is_spot = terms.purchase == "spot"
     context = PartContext("gcp", region, terms.pool, count, terms.billed_hours)
-    disks = parse_template_disks(template.inputs)
     components = [
         *machine_components(machine, region, terms, count),
-        *attached_disk_components(disks, machine.machine_type, context),
+        *attached_disk_components(launched.disks, machine.machine_type, context),
     ]
     if not is_spot:
-        affinity = parse_affinity(template.inputs, {**template.inputs, **resource.inputs})
-        claim = reservation_claim(template, affinity, reservation_attributes(machine), graph)
+        claim = reservation_claim(template, launched.affinity, reservation_attributes(machine), graph)
         components = with_claim(components, claim)
     return [
         *components,

@@ -9,6 +9,7 @@ from gpufleet.cost.inputs.graph import Graph
 from gpufleet.cost.inputs.values import known_text, read_list, read_text, read_value
 from gpufleet.cost.pricing.component import Components, PartContext, ReservationClaim, UnpricedComponent
 from gpufleet.cost.pricing.pricers.gcp.disk import (
+    AttachedDisks,
     attached_disk_components,
     parse_instance_disks,
     parse_template_disks,
@@ -17,6 +18,7 @@ from gpufleet.cost.pricing.pricers.gcp.location import find_region, last_segment
 from gpufleet.cost.pricing.pricers.gcp.machine_inputs import (
     OUTSIDE_STACK,
     RESERVATION,
+    MachineInputs,
     address_components,
     machine_components,
     machine_licence_components,
@@ -45,6 +47,46 @@ class AffinityInputs:
     possible_zones: frozenset[str]
 
 
+@dataclass(frozen=True)
+class InstanceInputs:
+    """The inputs of an instance. ``has_boot_disk`` is whether it has one itself, not only in a template."""
+
+    machine: MachineInputs
+    disks: AttachedDisks
+    affinity: AffinityInputs
+    is_stopped: bool
+    has_boot_disk: bool
+
+
+@dataclass(frozen=True)
+class TemplateInputs:
+    """The inputs of an instance template; ``affinity`` has the zones of what it is used in."""
+
+    machine: MachineInputs
+    disks: AttachedDisks
+    affinity: AffinityInputs
+
+
+def parse_instance(inputs: Any) -> InstanceInputs:
+    """Parse an instance."""
+    return InstanceInputs(
+        machine=parse_machine(inputs),
+        disks=parse_instance_disks(inputs),
+        affinity=parse_affinity(inputs),
+        is_stopped=read_text(inputs, "desiredStatus") in STOPPED,
+        has_boot_disk=read_value(inputs, "bootDisk") is not None,
+    )
+
+
+def parse_template(inputs: Any, user_inputs: Any) -> TemplateInputs:
+    """Parse an instance template that an instance or a group with ``user_inputs`` uses."""
+    return TemplateInputs(
+        machine=parse_machine(inputs),
+        disks=parse_template_disks(inputs),
+        affinity=parse_affinity(inputs, {**inputs, **user_inputs}),
+    )
+
+
 def parse_affinity(inputs: Any, placement: Any = None) -> AffinityInputs:
     """Parse the affinity of an instance or template; ``placement`` has the inputs of its zones if others do."""
     zones_of = inputs if placement is None else placement
@@ -61,21 +103,19 @@ def parse_affinity(inputs: Any, placement: Any = None) -> AffinityInputs:
 
 def price_instance(resource: Resource, graph: Graph) -> Components:
     """Return one instance; a stopped one bills only its disks and addresses."""
-    machine = parse_machine(resource.inputs)
+    instance = parse_instance(resource.inputs)
+    machine = instance.machine
     region = find_region(resource, graph)
     terms = graph.terms_of(resource, spot=machine.is_spot)
     is_spot = terms.purchase == "spot"
-    is_stopped = read_text(resource.inputs, "desiredStatus") in STOPPED
     context = PartContext("gcp", region, terms.pool)
-    disks = parse_instance_disks(resource.inputs)
     components = [
-        *([] if is_stopped else machine_components(machine, region, terms)),
-        *attached_disk_components(disks, machine.machine_type, context),
+        *([] if instance.is_stopped else machine_components(machine, region, terms)),
+        *attached_disk_components(instance.disks, machine.machine_type, context),
         *machine_licence_components(machine),
     ]
-    if not is_spot and not is_stopped:
-        affinity = parse_affinity(resource.inputs)
-        claim = reservation_claim(resource, affinity, reservation_attributes(machine), graph)
+    if not is_spot and not instance.is_stopped:
+        claim = reservation_claim(resource, instance.affinity, reservation_attributes(machine), graph)
         components = with_claim(components, claim)
     addresses = address_components(machine, context.with_hours(terms.hours), is_spot=is_spot)
     return [*components, *addresses]
@@ -86,27 +126,26 @@ def price_instance_from_template(resource: Resource, graph: Graph) -> Components
     template = graph.find_target(resource, ("sourceInstanceTemplate",), *TEMPLATES)
     if template is None:
         return [UnpricedComponent("its instance template is not in this stack", "machine")]
-    inputs = {**template.inputs, **resource.inputs}
-    machine = parse_machine(inputs)
+    own = parse_instance(resource.inputs)
+    inherited = parse_template(template.inputs, resource.inputs)
+    merged = parse_instance({**template.inputs, **resource.inputs})
+    machine = merged.machine
     region = find_region(resource, graph)
     terms = graph.terms_of(resource, template, spot=machine.is_spot)
     is_spot = terms.purchase == "spot"
     context = PartContext("gcp", region, terms.pool)
-    if read_value(resource.inputs, "bootDisk") is not None:
-        disks = attached_disk_components(parse_instance_disks(inputs), machine.machine_type, context)
+    if own.has_boot_disk:
+        disks = attached_disk_components(merged.disks, machine.machine_type, context)
     else:
-        template_disks = parse_template_disks(template.inputs)
-        template_type = read_text(template.inputs, "machineType")
-        disks = attached_disk_components(template_disks, template_type, context)
+        disks = attached_disk_components(inherited.disks, inherited.machine.machine_type, context)
     components = [
         *machine_components(machine, region, terms),
         *machine_licence_components(machine),
         *disks,
     ]
     if not is_spot:
-        own_affinity = parse_affinity(resource.inputs)
-        source = resource if own_affinity.is_set else template
-        affinity = own_affinity if own_affinity.is_set else parse_affinity(template.inputs, inputs)
+        has_affinity = own.affinity.is_set
+        source, affinity = (resource, own.affinity) if has_affinity else (template, inherited.affinity)
         claim = reservation_claim(source, affinity, reservation_attributes(machine), graph)
         components = with_claim(components, claim)
     addresses = address_components(machine, context.with_hours(terms.hours), is_spot=is_spot)

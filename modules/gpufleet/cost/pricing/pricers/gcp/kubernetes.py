@@ -100,6 +100,35 @@ class NodePoolInputs:
     zone_maximum: Number
 
 
+@dataclass(frozen=True)
+class ClusterInputs:
+    """The inputs of a cluster, with the node pools inside it.
+
+    ``default_pool`` is the pool that GKE makes of the cluster's own inputs, None if there is none.
+    """
+
+    location: LocationInputs
+    is_autopilot: bool
+    adds_node_pools: bool
+    pools: tuple[NodePoolInputs, ...]
+    hidden_pools: Marker | None
+    default_pool: NodePoolInputs | None
+
+
+def parse_cluster(inputs: Any) -> ClusterInputs:
+    """Parse a cluster."""
+    has_pools = read_value(inputs, "nodePools") is not None
+    has_default_pool = not has_pools and not is_true(inputs, "removeDefaultNodePool")
+    return ClusterInputs(
+        location=parse_location(inputs),
+        is_autopilot=is_true(inputs, "enableAutopilot"),
+        adds_node_pools=is_true(inputs, "clusterAutoscaling", "enabled"),
+        pools=tuple(map(parse_node_pool, read_list(inputs, "nodePools"))),
+        hidden_pools=read_marker(inputs, "nodePools"),
+        default_pool=parse_node_pool(inputs) if has_default_pool else None,
+    )
+
+
 def parse_location(inputs: Any) -> LocationInputs:
     """Parse the location and the zones of a cluster or node pool."""
     zones = read_list(inputs, "nodeLocations")
@@ -145,27 +174,24 @@ def parse_node_pool(inputs: Any) -> NodePoolInputs:
 
 def price_cluster(resource: Resource, graph: Graph) -> Components:
     """Return a cluster's management fee, and the node pools that it declares itself."""
-    region = find_region(resource, graph)
+    cluster, region = parse_cluster(resource.inputs), find_region(resource, graph)
     context = PartContext("gcp", region, graph.terms_of(resource).pool)
     components: Components = [context.part_component("control_plane", KUBERNETES)]
-    inputs = resource.inputs
-    if is_true(inputs, "enableAutopilot"):
+    if cluster.is_autopilot:
         reason = "Autopilot bills each pod by what it requests, which no program declares"
         return [*components, UnpricedComponent(reason, "pods")]
-    if is_true(inputs, "clusterAutoscaling", "enabled"):
+    if cluster.adds_node_pools:
         reason = "node auto-provisioning adds machines as pods ask for them"
         components.append(UnpricedComponent(reason, "machine:auto"))
-    components += unreadable_components(read_marker(inputs, "nodePools"), "its node pools are", "machine")
-    zone_count = _zone_count(parse_location(inputs), region)
-    for index, entry in enumerate(read_list(inputs, "nodePools")):
-        pool = parse_node_pool(entry)
+    components += unreadable_components(cluster.hidden_pools, "its node pools are", "machine")
+    zone_count = _zone_count(cluster.location, region)
+    for index, pool in enumerate(cluster.pools):
         name = known_text(pool.name)
         nodes = _Nodes(resource, pool, region, _zone_count(pool.location, region, zone_count))
         prefix = f"{index if name is None else name}:"
         components += _prefixed(_node_components(nodes, graph), prefix)
-    has_pools = read_value(inputs, "nodePools") is not None
-    if not has_pools and not is_true(inputs, "removeDefaultNodePool"):
-        nodes = _Nodes(resource, parse_node_pool(inputs), region, zone_count)
+    if cluster.default_pool:
+        nodes = _Nodes(resource, cluster.default_pool, region, zone_count)
         components += _node_components(nodes, graph)
     return components
 
@@ -179,7 +205,7 @@ def price_node_pool(resource: Resource, graph: Graph) -> Components:
         region = find_region(cluster, graph)
     zone_count: Decimal | None = None
     if cluster:
-        cluster_zones = _zone_count(parse_location(cluster.inputs), region)
+        cluster_zones = _zone_count(parse_cluster(cluster.inputs).location, region)
         zone_count = _zone_count(pool.location, region, cluster_zones)
     elif pool.location.is_set:
         zone_count = _zone_count(pool.location, region)

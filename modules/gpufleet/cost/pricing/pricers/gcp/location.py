@@ -9,13 +9,18 @@ from gpufleet.cost.pricing.region import gcp_region
 from gpufleet.engine import Resource
 
 
+def parse_locations(resource: Resource) -> tuple[str, ...]:
+    """Parse the regions and zones that a resource or a provider gives, the region of its own inputs first."""
+    names = [read_text(resource.inputs, key) for key in ("region", "zone", "location")]
+    names += [read_text(resource.outputs, key) for key in ("region", "zone")]
+    return tuple(name for name in names if isinstance(name, str))
+
+
 def find_region(resource: Resource, graph: Graph) -> str:
     """Return the region: the resource's own, its zone's, or its provider's; empty if unknown."""
     provider = graph.find_provider(resource)
-    names = [read_text(resource.inputs, key) for key in ("region", "zone", "location")]
-    names += [read_text(resource.outputs, key) for key in ("region", "zone")]
-    names += [read_text(provider.inputs, key) for key in ("region", "zone")] if provider else []
-    return next((gcp_region(name) for name in names if isinstance(name, str)), "")
+    locations = parse_locations(resource) or (parse_locations(provider) if provider else ())
+    return gcp_region(locations[0]) if locations else ""
 
 
 def part_context(resource: Resource, graph: Graph) -> PartContext:

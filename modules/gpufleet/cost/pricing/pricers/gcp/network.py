@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 from gpufleet.cost.inputs.graph import Graph
 from gpufleet.cost.inputs.values import read_text
 from gpufleet.cost.pricing.component import Components, PartContext, UnpricedComponent
@@ -13,17 +16,33 @@ from gpufleet.engine import Resource
 GLOBAL = "global"
 
 
+@dataclass(frozen=True)
+class AddressInputs:
+    """The inputs of a reserved address."""
+
+    is_internal: bool
+    is_ipv6: bool
+
+
+def parse_address(inputs: Any) -> AddressInputs:
+    """Parse a reserved address, regional or global."""
+    return AddressInputs(
+        is_internal=read_text(inputs, "addressType") == "INTERNAL",
+        is_ipv6=read_text(inputs, "ipVersion") == "IPV6",
+    )
+
+
 def price_address(resource: Resource, graph: Graph) -> Components:
     """Return a reserved external address, billed around the clock; internal ones are free."""
-    if read_text(resource.inputs, "addressType") == "INTERNAL":
+    if parse_address(resource.inputs).is_internal:
         return []
     return [part_context(resource, graph).part_component(ADDRESS, ADDRESS)]
 
 
 def price_global_address(resource: Resource, graph: Graph) -> Components:
     """Return a global external address; internal and IPv6 ones are free."""
-    is_internal = read_text(resource.inputs, "addressType") == "INTERNAL"
-    if is_internal or read_text(resource.inputs, "ipVersion") == "IPV6":
+    address = parse_address(resource.inputs)
+    if address.is_internal or address.is_ipv6:
         return []
     return [PartContext("gcp", GLOBAL, graph.terms_of(resource).pool).part_component(ADDRESS, ADDRESS)]
 
@@ -31,7 +50,7 @@ def price_global_address(resource: Resource, graph: Graph) -> Components:
 def price_nat(resource: Resource, graph: Graph) -> Components:
     """Return a Cloud NAT without a price: it bills by the machines that use it, which are not its inputs."""
     context = _network_context(resource, graph)
-    reason = "Cloud NAT bills by the machines that use it and their traffic, which its inputs do not tell"
+    reason = "Cloud NAT bills by the machines that use it and their traffic, which its inputs do not have"
     return [UnpricedComponent(reason, "gateway"), *traffic_components(resource, graph, context)]
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 from gpufleet.cost.formatting import format_number
 from gpufleet.cost.inputs.graph import Graph
-from gpufleet.cost.inputs.values import known_text, read_number, read_text
+from gpufleet.cost.inputs.values import Number, known_text, read_number
 from gpufleet.cost.pricing.component import Components, UnpricedComponent
 from gpufleet.cost.pricing.pricers.gcp.instance import TEMPLATES
 from gpufleet.cost.pricing.pricers.gcp.location import last_segment
+from gpufleet.cost.pricing.pricers.gcp.machine_inputs import parse_machine
 from gpufleet.engine import Resource
 
 GROUPS = (
@@ -19,13 +22,28 @@ GROUPS = (
 SECONDS_PER_HOUR = Decimal(3600)
 
 
+@dataclass(frozen=True)
+class ResizeRequestInputs:
+    """The inputs of a resize request: how many machines, for how long."""
+
+    machine_count: Number
+    duration_s: Number
+
+
+def parse_resize_request(inputs: Any) -> ResizeRequestInputs:
+    """Parse a resize request."""
+    return ResizeRequestInputs(
+        read_number(inputs, "resizeBy"), read_number(inputs, "requestedRunDuration", "seconds")
+    )
+
+
 def price_resize_request(resource: Resource, graph: Graph) -> Components:
     """Return what a request starts, without a price: no price list here has the scheduler's rates."""
     group = graph.find_target(resource, ("instanceGroupManager",), *GROUPS)
     template = graph.find_target(group, ("versions", 0, "instanceTemplate"), *TEMPLATES) if group else None
-    machine_type = known_text(read_text(template.inputs, "machineType")) if template else None
-    count = read_number(resource.inputs, "resizeBy")
-    seconds = read_number(resource.inputs, "requestedRunDuration", "seconds")
+    machine_type = known_text(parse_machine(template.inputs).machine_type) if template else None
+    request = parse_resize_request(resource.inputs)
+    count, seconds = request.machine_count, request.duration_s
     number = f"{format_number(count)} x " if isinstance(count, Decimal) else ""
     machine = "machine" if machine_type is None else last_segment(machine_type)
     term = f" for {format_number(seconds / SECONDS_PER_HOUR)} h" if isinstance(seconds, Decimal) else ""
