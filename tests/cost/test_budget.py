@@ -16,7 +16,7 @@ def no_store(monkeypatch, tmp_path):
     monkeypatch.setenv("GPUFLEET_PRICES", "embedded")
 
 
-def test_hours_are_the_budget_by_the_price():
+def test_affordable_hours_are_budget_divided_by_price():
     (option,) = cost.budget_options(
         Decimal(500), machine="g5.2xlarge", region="us-east-1", purchase="on_demand"
     )
@@ -25,7 +25,7 @@ def test_hours_are_the_budget_by_the_price():
     assert (option.hours, option.machines_all_month) == (412, 0)
 
 
-def test_a_commitment_bills_all_month_so_that_a_budget_below_it_buys_none():
+def test_budget_below_a_monthly_commitment_buys_none():
     def options_for(budget):
         return cost.budget_options(Decimal(budget), machine="p4d.24xlarge", cloud="aws", purchase="on_demand")
 
@@ -39,7 +39,7 @@ def test_a_commitment_bills_all_month_so_that_a_budget_below_it_buys_none():
     assert reserved.machines_all_month >= 1
 
 
-def test_each_machine_and_purchase_is_there_once_in_its_cheapest_region():
+def test_each_machine_and_purchase_is_listed_once_in_its_cheapest_region():
     options = cost.budget_options(Decimal(5000), accelerator="A100", limit=500)
     keys = [(each.offer.machine.name, each.offer.purchase) for each in options]
     assert len(keys) == len(set(keys)) > 5
@@ -58,7 +58,7 @@ def test_budget_ranges_on_the_command_line(gpufleet, tmp_path):
 
 
 @pytest.mark.parametrize("budget", ["0", "lots", "500-200", "-5", "1e3"])
-def test_an_invalid_amount_is_a_one_line_error(gpufleet, tmp_path, budget):
+def test_invalid_amount_is_refused_in_one_line(gpufleet, tmp_path, budget):
     done = gpufleet("cost", "budget", f"--budget={budget}", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1

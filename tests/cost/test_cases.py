@@ -30,37 +30,37 @@ def cost_diff(case, book):
     return cost.diff(change.before, change.after, change=change, book=book)
 
 
-def test_monthly_cost_before(case, cost_diff):
+def test_monthly_cost_before_the_change_matches_the_case(case, cost_diff):
     assert cost_diff.before.usd_per_month.expected == total(case["expect"]["before"])
 
 
-def test_monthly_cost_after_with_its_range(case, cost_diff):
+def test_monthly_cost_after_the_change_matches_the_case(case, cost_diff):
     expect, month = case["expect"], cost_diff.after.usd_per_month
     assert month.expected == total(expect["after"])
     assert month.low == total(expect.get("low", expect["after"]))
     assert month.high == total(expect.get("high", expect["after"]))
 
 
-def test_one_off_cost(case, cost_diff):
+def test_one_off_cost_matches_the_case(case, cost_diff):
     if "one_off" in case["expect"]:
         assert cost_diff.one_off_usd == round_to_cents(total(case["expect"]["one_off"]))
 
 
-def test_unpriced_resources_are_listed(case, cost_diff):
+def test_unpriced_resources_match_the_case(case, cost_diff):
     expected = case["expect"].get("unpriced", [])
     reasons = [gap.reason for gap in cost_diff.unpriced]
     assert all(any(part in reason for reason in reasons) for part in expected)
     assert bool(reasons) == bool(expected)
 
 
-def test_warnings(case, cost_diff):
+def test_warnings_match_the_case(case, cost_diff):
     expected = case["expect"].get("warnings", [])
     assert len(cost_diff.warnings) == len(expected)
     assert all(part in warning for part, warning in zip(expected, cost_diff.warnings, strict=True))
     assert cost_diff.partial is case["expect"].get("partial", False)
 
 
-def test_operations_and_pools(case, cost_diff):
+def test_operations_and_pools_match_the_case(case, cost_diff):
     lines = {line.shown.name: line for line in cost_diff.lines}
     for name, op in case["expect"].get("ops", {}).items():
         assert lines[name].op == op
@@ -68,7 +68,7 @@ def test_operations_and_pools(case, cost_diff):
         assert lines[name].shown.pool == pool
 
 
-def test_every_case_meets_the_schema(cost_diff):
+def test_every_case_matches_the_schema(cost_diff):
     import jsonschema
 
     jsonschema.validate(cost.diff_document(cost_diff), cost.schema())

@@ -17,7 +17,7 @@ def preview():
     return lambda name: json.dumps(json.loads((CASES / f"{name}.json").read_text())["preview"])
 
 
-def test_a_preview_on_standard_input(gpufleet, project, preview):
+def test_preview_is_read_from_standard_input(gpufleet, project, preview):
     done = gpufleet(
         "cost", "diff", "--preview", "-", "--format", "json", cwd=project, stdin=preview("create")
     )
@@ -30,7 +30,7 @@ def test_a_preview_on_standard_input(gpufleet, project, preview):
 
 
 @pytest.mark.parametrize("form", ["table", "markdown", "json", "junit", "html"])
-def test_a_hostile_name_breaks_no_report_format(gpufleet, tmp_path, preview, form):
+def test_resource_name_with_markup_breaks_no_report_format(gpufleet, tmp_path, preview, form):
     hostile = "a\\u001b[31m\\u202e\\uffff<b>"  # what JSON can hold and neither a terminal nor XML can
     text = preview("create").replace('::a"', f'::{hostile}"')
     assert hostile in text
@@ -41,20 +41,20 @@ def test_a_hostile_name_breaks_no_report_format(gpufleet, tmp_path, preview, for
 
 
 @pytest.mark.parametrize("hostile", ["a\\u0000", "a\\ud800"])
-def test_a_name_that_no_database_stores_is_refused_in_one_line(gpufleet, tmp_path, preview, hostile):
+def test_stack_name_with_a_nul_character_is_refused_in_one_line(gpufleet, tmp_path, preview, hostile):
     (tmp_path / "p.json").write_text(preview("create").replace('::a"', f'::{hostile}"'))
     done = gpufleet("cost", "diff", "--preview", "p.json", cwd=tmp_path)
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
     assert "p.json: holds a" in done.stderr
 
 
-def test_a_preview_outside_any_project(gpufleet, tmp_path, preview):
+def test_preview_is_priced_outside_a_project(gpufleet, tmp_path, preview):
     (tmp_path / "preview.json").write_text(preview("same"))
     done = gpufleet("cost", "diff", "--preview", "preview.json", "--json", cwd=tmp_path)
     assert json.loads(done.stdout)["change"]["usd_per_month"] == 0
 
 
-def test_an_estimate_needs_no_engine_and_no_credentials(gpufleet, project):
+def test_estimate_needs_no_engine_and_no_credentials(gpufleet, project):
     done = gpufleet("cost", "estimate", "-s", "production", cwd=project, env=BARE)
     assert done.returncode == 0, done.stderr
     assert "reserved capacity bills around the clock" in done.stdout
@@ -62,7 +62,7 @@ def test_an_estimate_needs_no_engine_and_no_credentials(gpufleet, project):
     assert "within the budget of $60,000.00" in done.stdout
 
 
-def test_a_broken_policy_is_exit_code_1_and_names_the_rule(gpufleet, project, preview):
+def test_violated_policy_exits_with_1_and_names_the_rule(gpufleet, project, preview):
     (project / "policy.yaml").write_text("max_increase_usd_per_month: 100\n")
     done = gpufleet(
         "cost",
@@ -80,7 +80,7 @@ def test_a_broken_policy_is_exit_code_1_and_names_the_rule(gpufleet, project, pr
     assert json.loads(done.stdout)["policy"]["violations"][0]["rule"] == "max_increase_usd_per_month"
 
 
-def test_a_preview_without_steps_is_refused(gpufleet, project):
+def test_preview_without_steps_is_refused(gpufleet, project):
     done = gpufleet("cost", "diff", "--preview", "-", cwd=project, stdin='{"steps": []}')
     assert done.returncode == 2
     assert done.stderr == "error: --preview: the preview has no steps; add --show-sames\n"
@@ -106,7 +106,7 @@ def test_a_preview_without_steps_is_refused(gpufleet, project):
         (["estimate", "-s", "poc", "--config-file", "none.yaml"], "none.yaml: no such file"),
     ],
 )
-def test_mistakes_are_one_line_and_exit_code_2(gpufleet, project, arguments, message):
+def test_mistakes_are_reported_in_one_line_and_exit_with_2(gpufleet, project, arguments, message):
     (project / "Pulumi.json").write_text("{}")
     (project / "steps.json").write_text('{"steps": [{}]}')
     done = gpufleet("cost", *arguments, cwd=project, stdin="")
@@ -116,7 +116,7 @@ def test_mistakes_are_one_line_and_exit_code_2(gpufleet, project, arguments, mes
     assert done.stdout == ""
 
 
-def test_the_command_line_itself_imports_no_sdk(gpufleet, project):
+def test_command_line_itself_imports_no_sdk(gpufleet, project):
     import subprocess
     import sys
 

@@ -80,7 +80,7 @@ def secrets(monkeypatch, tmp_path):
     return home
 
 
-def test_a_program_gets_no_secret_of_the_environment(evaluate_expression, secrets, monkeypatch):
+def test_program_gets_no_secret_from_the_environment(evaluate_expression, secrets, monkeypatch):
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
     environment = evaluate_expression("dict(os.environ)")
     assert CANARY not in environment
@@ -88,13 +88,13 @@ def test_a_program_gets_no_secret_of_the_environment(evaluate_expression, secret
     assert str(secrets) not in environment
 
 
-def test_a_trusted_program_gets_the_environment_and_the_files(evaluate_expression, secrets):
+def test_trusted_program_gets_the_environment_and_the_files(evaluate_expression, secrets):
     assert CANARY in evaluate_expression("dict(os.environ)", trusted=True)
     assert evaluate_expression(f"open({str(secrets / '.aws/credentials')!r}).read()", trusted=True) == CANARY
 
 
 @confined
-def test_a_program_sees_neither_the_home_folder_nor_what_a_project_keeps_secret(
+def test_program_sees_neither_the_home_folder_nor_secret_files_of_the_project(
     evaluate_expression, hostile, secrets
 ):
     root = hostile("")
@@ -110,7 +110,7 @@ def test_a_program_sees_neither_the_home_folder_nor_what_a_project_keeps_secret(
 
 
 @confined
-def test_of_a_hidden_folder_only_the_stack_file_asked_for_is_shown(evaluate_expression, hostile):
+def test_only_the_requested_stack_file_of_a_hidden_folder_is_visible(evaluate_expression, hostile):
     folder = hostile("") / ".gpufleet/rehearsal/dev"
     folder.mkdir(parents=True)
     (folder / "registry.db").write_text(CANARY)
@@ -123,7 +123,7 @@ def test_of_a_hidden_folder_only_the_stack_file_asked_for_is_shown(evaluate_expr
 
 
 @confined
-def test_a_program_reaches_no_listener_of_this_machine(evaluate_expression):
+def test_program_cannot_connect_to_local_servers(evaluate_expression):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         attempt = f"socket.socket().connect_ex(('127.0.0.1', {listener.getsockname()[1]}))"
         assert evaluate_expression(attempt, before="import socket") != "0"
@@ -134,7 +134,7 @@ def test_a_program_reaches_no_listener_of_this_machine(evaluate_expression):
 @pytest.mark.parametrize(
     "path", ["Pulumi.yaml", "/usr/bin/x", "/x", "/proc/sys/kernel/core_pattern", "/etc/x"]
 )
-def test_a_program_writes_nowhere_but_in_its_own_folder(evaluate_expression, hostile, path):
+def test_program_writes_only_to_its_own_folder(evaluate_expression, hostile, path):
     before = (
         "def attempt(p):\n  try:\n    open(p, 'a').close()\n    return 'written'\n"
         "  except OSError as e:\n    return type(e).__name__"
@@ -149,7 +149,7 @@ def test_a_program_writes_nowhere_but_in_its_own_folder(evaluate_expression, hos
 
 
 @confined
-def test_a_program_has_no_descriptors_but_its_own_and_no_privileges(evaluate_expression):
+def test_program_has_no_foreign_descriptors_and_no_privileges(evaluate_expression):
     listing = "ls = '/proc/self/fd/'"
     targets = evaluate_expression(
         "[os.readlink(ls + n) for n in os.listdir(ls) if os.path.lexists(ls + n)]", listing
@@ -198,7 +198,7 @@ def in_namespaces(namespaces):
 
 
 @confined
-def test_a_grandchild_in_a_session_of_its_own_ends_with_the_evaluation(evaluate_expression):
+def test_grandchild_in_another_session_is_stopped_with_the_evaluation(evaluate_expression):
     namespace = evaluate_expression(
         "os.readlink('/proc/self/ns/pid')", GRANDCHILD.format(seconds=600, then="")
     )
@@ -206,7 +206,7 @@ def test_a_grandchild_in_a_session_of_its_own_ends_with_the_evaluation(evaluate_
 
 
 @confined
-def test_a_grandchild_ends_when_the_evaluation_takes_too_long(hostile):
+def test_grandchild_is_stopped_when_the_evaluation_times_out(hostile):
     before = namespaces_below(os.getpid())
     with pytest.raises(EnvironmentFault, match="within 5 s"):
         cost.evaluate(hostile(GRANDCHILD.format(seconds=600, then="time.sleep(600)")), "dev", limit_s=5)
@@ -215,7 +215,7 @@ def test_a_grandchild_ends_when_the_evaluation_takes_too_long(hostile):
 
 @pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 @confined
-def test_a_grandchild_ends_when_gpufleet_is_killed(hostile, tmp_path, signum):
+def test_grandchild_is_stopped_when_gpufleet_is_killed(hostile, tmp_path, signum):
     """The program says which namespace it is in through what it prints; then gpufleet gets the signal."""
     root = hostile(GRANDCHILD.format(seconds=600, then="time.sleep(600)"))
     code = f"from pathlib import Path; from gpufleet import cost; cost.evaluate(Path({str(root)!r}), 'dev')"
@@ -254,7 +254,7 @@ FLOOD = "import os\nwhile True: os.write({descriptor}, b'x' * 65536)\n"
 
 
 @pytest.mark.parametrize(("descriptor", "name"), [(1, "prints"), (2, "prints"), (3, "registers")])
-def test_output_without_end_is_cut_off_and_costs_little_memory(hostile, monkeypatch, descriptor, name):
+def test_endless_output_is_cut_off_and_uses_little_memory(hostile, monkeypatch, descriptor, name):
     import resource
 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -263,7 +263,7 @@ def test_output_without_end_is_cut_off_and_costs_little_memory(hostile, monkeypa
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150 * 1024  # KiB
 
 
-def test_output_that_ends_keeps_its_last_lines(hostile):
+def test_last_lines_of_long_output_are_kept(hostile):
     root = hostile(
         "import os\nfor _ in range(400): os.write(1, b'x' * 65536)\nprint('\\nlast words')\nos._exit(3)"
     )
@@ -272,7 +272,7 @@ def test_output_that_ends_keeps_its_last_lines(hostile):
 
 
 @confined
-def test_processes_are_counted(evaluate_expression):
+def test_number_of_processes_is_limited(evaluate_expression):
     """Fork until the kernel says no; each fork waits for the end of a pipe, so none uses the processor."""
     bomb = (
         "reading, writing = os.pipe()\n"
@@ -292,7 +292,7 @@ def test_processes_are_counted(evaluate_expression):
 
 
 @confined
-def test_a_program_cannot_touch_the_other_side(project):
+def test_program_cannot_change_the_evaluation_of_the_other_version(project):
     """Both sides run at once; the head looks for the base's folder, processes and result, and finds none."""
     git = ["git", "-C", str(project), "-c", "user.name=t", "-c", "user.email=t@example.org"]
     main = project / "stacks/__main__.py"
@@ -308,7 +308,7 @@ def test_a_program_cannot_touch_the_other_side(project):
     assert head[0].inputs["said"] == "(['1', '2'], [])"
 
 
-def test_a_forged_answer_is_refused_by_type_and_by_size(hostile, monkeypatch):
+def test_forged_result_is_refused_by_type_and_size(hostile, monkeypatch):
     forged = "import os\nos.write(3, {content})\nos._exit(0)\n"
     for content, problem in (
         (b"{", "is not JSON"),
@@ -327,7 +327,7 @@ def test_a_forged_answer_is_refused_by_type_and_by_size(hostile, monkeypatch):
         registration.decode_program_output(b"[" + b"1," * 2_000_001 + b"1]", "it")
 
 
-def test_a_program_cannot_mark_its_resources_as_gone(hostile):
+def test_program_cannot_mark_its_resources_as_deleted(hostile):
     record = {
         "urn": "urn:pulumi:dev::p::t:m:C::c",
         "type": "t:m:C",
@@ -341,7 +341,7 @@ def test_a_program_cannot_mark_its_resources_as_gone(hostile):
     assert not resource.external
 
 
-def test_symlinks_of_a_program_lead_us_nowhere(hostile, tmp_path):
+def test_symlinks_of_a_program_are_not_followed(hostile, tmp_path):
     (tmp_path / "victim").write_text("kept")
     attack = (
         "import os, shutil\n"
@@ -356,7 +356,7 @@ def test_symlinks_of_a_program_lead_us_nowhere(hostile, tmp_path):
 
 
 @pytest.mark.parametrize("code", ["raise RuntimeError(NASTY)", "print(NASTY); import os; os._exit(1)"])
-def test_what_a_program_says_does_nothing_to_a_terminal(hostile, code):
+def test_output_of_a_program_is_escaped_for_the_terminal(hostile, code):
     root = hostile(f"NASTY = '\\x1b]0;owned\\x07 \\u202e \\x9b2J'\n{code}\n")
     with pytest.raises(GpufleetError) as caught:
         cost.evaluate(root, "dev")
@@ -364,7 +364,7 @@ def test_what_a_program_says_does_nothing_to_a_terminal(hostile, code):
     assert "owned" in str(caught.value)
 
 
-def test_a_stack_file_that_never_ends_is_not_read_before_confinement(hostile):
+def test_endless_stack_file_is_not_read_before_confinement(hostile):
     root = hostile("")
     (root / "Pulumi.dev.yaml").unlink()
     (root / "Pulumi.dev.yaml").symlink_to("/dev/zero")
@@ -372,7 +372,7 @@ def test_a_stack_file_that_never_ends_is_not_read_before_confinement(hostile):
         cost.evaluate(root, "dev", limit_s=30)
 
 
-def test_a_virtual_environment_that_git_keeps_is_not_used(hostile, tmp_path):
+def test_virtual_environment_tracked_by_git_is_not_used(hostile, tmp_path):
     from gpufleet.cost.inputs.program import allowlist
 
     root = hostile("")
@@ -387,7 +387,7 @@ def test_a_virtual_environment_that_git_keeps_is_not_used(hostile, tmp_path):
     assert allowlist.project_python(root) is None
 
 
-def test_a_folder_that_looks_like_a_bare_repository_runs_none_of_its_settings(hostile, tmp_path):
+def test_git_settings_of_a_bare_repository_are_not_executed(hostile, tmp_path):
     root = hostile("")
     subprocess.run(["git", "init", "-q", "--bare", str(root)], check=True)
     with (root / "config").open("a") as settings:
@@ -427,7 +427,7 @@ def without_namespaces(clean_env):
 
 
 @confined
-def test_without_namespaces_one_line_says_so_and_environment_and_processes_are_kept_all_the_same(
+def test_missing_namespaces_are_reported_and_the_remaining_confinement_applies(
     hostile, without_namespaces, secrets
 ):
     grandchild = GRANDCHILD.format(seconds=600, then="").replace(

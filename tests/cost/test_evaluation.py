@@ -35,7 +35,7 @@ def poc(project):
     return project / "stacks/Pulumi.poc.yaml"
 
 
-def test_production_and_a_second_p4d_at_prices_written_by_hand(project):
+def test_second_machine_in_production_has_the_manually_calculated_cost(project):
     changed_stack = project / "stacks/Pulumi.production.yaml"
     text = changed_stack.read_text()
     changed_stack.write_text(
@@ -55,7 +55,7 @@ def test_production_and_a_second_p4d_at_prices_written_by_hand(project):
     assert cost_diff.budget_usd_per_month == 60000
 
 
-def test_production_at_prices_written_by_hand(project):
+def test_production_has_the_manually_calculated_cost(project):
     bill = cost.estimate_stack(project, "production").bill
     machines = {
         charge.item: charge.usd_per_month.expected
@@ -69,7 +69,7 @@ def test_production_at_prices_written_by_hand(project):
     }
 
 
-def test_dev_stays_within_its_budget_and_attaches_a_card(project):
+def test_dev_stays_within_its_budget_and_has_an_attached_card(project):
     estimate = cost.estimate_stack(project, "dev")
     assert estimate.within_budget
     cards = next(charge for charge in estimate.bill.charges if charge.component == "accelerators")
@@ -80,19 +80,19 @@ def test_dev_stays_within_its_budget_and_attaches_a_card(project):
     ("stack", "usd_per_month"),  # summed by hand, part for part, in tests/fleet/test_stacks.py
     [("production", 52883.92), ("dev", 307.48), ("poc", 65.39)],
 )
-def test_whole_stacks_at_prices_written_by_hand_and_no_part_without_one(project, stack, usd_per_month):
+def test_shipped_stacks_have_the_manually_calculated_cost_and_nothing_unpriced(project, stack, usd_per_month):
     bill = cost.estimate_stack(project, stack).bill
     assert float(bill.usd_per_month.expected) == pytest.approx(usd_per_month, abs=0.01)
     assert [gap.reason for gap in bill.unpriced if "bills by use" not in gap.reason] == []
 
 
-def test_nothing_changed_is_no_change(project, poc):
+def test_unchanged_project_has_no_difference(project, poc):
     cost_diff = cost.diff_git_ref(project, "poc", "HEAD")
     assert cost_diff.change_usd_per_month == 0
     assert {line.shown.name: line.op for line in cost_diff.lines} == {"blades-1": "same", "m2": "same"}
 
 
-def test_a_dirty_index_and_files_not_added_do_not_matter_and_are_left_alone(project, poc):
+def test_git_index_and_untracked_files_are_not_changed(project, poc):
     rewrite(poc, "name: blades-1 ", "name: blades-poc ")
     git(project, "add", "-A")
     (project / "stray.txt").write_text("stray")
@@ -101,14 +101,14 @@ def test_a_dirty_index_and_files_not_added_do_not_matter_and_are_left_alone(proj
     assert (git(project, "status", "--porcelain=v2"), (project / ".git/index").read_bytes()) == before
 
 
-def test_a_stack_that_the_base_does_not_have_starts_from_nothing(project, poc):
+def test_stack_that_is_missing_at_the_base_starts_at_zero(project, poc):
     git(project, "mv", "stacks/Pulumi.poc.yaml", "stacks/Pulumi.lab.yaml")
     cost_diff = cost.diff_git_ref(project, "lab", "HEAD")
     assert not cost_diff.before.charges
     assert cost_diff.after.charges
 
 
-def test_a_renamed_rack_goes_and_comes(project, poc):
+def test_renamed_rack_is_removed_and_added(project, poc):
     git(project, "mv", "inventory/blades-1.yaml", "inventory/shelf.yaml")
     rewrite(project / "inventory/shelf.yaml", "name: blades-1", "name: shelf")
     rewrite(poc, "name: blades-1 ", "name: shelf ")
@@ -120,7 +120,7 @@ def test_a_renamed_rack_goes_and_comes(project, poc):
     assert cost_diff.change_usd_per_month == 0
 
 
-def test_each_side_runs_its_own_package(project, poc):
+def test_each_version_runs_its_own_package(project, poc):
     rewrite(
         project / "modules/gpufleet/cloud/__init__.py",
         "from __future__ import annotations",
@@ -135,7 +135,7 @@ def test_each_side_runs_its_own_package(project, poc):
         cost.diff_git_ref(project, "poc", "HEAD")
 
 
-def test_a_mistake_in_the_spec_names_its_line_and_at_the_base_its_side(project, poc):
+def test_mistake_in_the_spec_names_its_line_and_the_version(project, poc):
     rewrite(poc, "    racks:", "    rakcs:")
     with pytest.raises(InputError, match=r"^stacks/Pulumi.poc.yaml:\d+: gpufleet:fleet.rakcs"):
         cost.diff_git_ref(project, "poc", "HEAD")
@@ -145,7 +145,7 @@ def test_a_mistake_in_the_spec_names_its_line_and_at_the_base_its_side(project, 
         cost.diff_git_ref(project, "poc", "HEAD")
 
 
-def test_another_file_may_stand_in_for_the_stack(project, poc, tmp_path):
+def test_another_file_can_replace_the_stack_file(project, poc, tmp_path):
     changed_stack = tmp_path / "whatif.yaml"
     changed_stack.write_text(poc.read_text().replace("name: blades-1 ", "name: blades-poc "))
     cost_diff = cost.diff_git_ref(project, "poc", "HEAD", config_file=changed_stack)
@@ -153,18 +153,18 @@ def test_another_file_may_stand_in_for_the_stack(project, poc, tmp_path):
 
 
 @pytest.mark.parametrize("ref", ["nosuch", "HEAD~99", "--help", "HEAD:stacks"])
-def test_an_unknown_ref_is_one_line(project, ref):
+def test_unknown_ref_is_refused_in_one_line(project, ref):
     with pytest.raises(InputError, match="--base: no commit named"):
         cost.diff_git_ref(project, "poc", ref)
 
 
-def test_outside_a_repository(project, tmp_path):
+def test_folder_outside_a_repository_is_refused(project, tmp_path):
     (project / ".git").rename(tmp_path / "elsewhere")
     with pytest.raises(InputError, match="not in a git repository"):
         cost.diff_git_ref(project, "poc", "HEAD")
 
 
-def test_a_project_in_a_folder_of_its_repository(project, poc, tmp_path):
+def test_project_in_a_subfolder_of_its_repository_is_evaluated(project, poc, tmp_path):
     repository = tmp_path / "whole"
     repository.mkdir()
     git(repository, "init", "-q")
@@ -177,7 +177,7 @@ def test_a_project_in_a_folder_of_its_repository(project, poc, tmp_path):
     assert cost_diff.change_usd_per_month < 0
 
 
-def test_a_program_that_does_not_end_is_ended(project):
+def test_endless_program_is_stopped(project):
     (project / "stacks/__main__.py").write_text("import time\ntime.sleep(600)\n")
     with (
         start_evaluation([Program(project, "poc")], limit_s=4) as run,
@@ -186,13 +186,13 @@ def test_a_program_that_does_not_end_is_ended(project):
         run()
 
 
-def test_a_program_that_dies_says_so(project):
+def test_killed_program_is_reported(project):
     (project / "stacks/__main__.py").write_text("import os\nprint('last words')\nos._exit(3)\n")
     with pytest.raises(EnvironmentFault, match="ended early: last words"):
         cost.evaluate(project, "poc")
 
 
-def test_encrypted_settings_stay_closed(project):
+def test_encrypted_settings_are_not_decrypted(project):
     stack = project / "stacks/Pulumi.poc.yaml"
     stack.write_text(stack.read_text() + "  gpufleet:token: {secure: AAABcipher}\n")
     (project / "stacks/__main__.py").write_text(
@@ -204,19 +204,19 @@ def test_encrypted_settings_stay_closed(project):
     assert [gap.reason for gap in bill.unpriced] == ["hourly cost is a secret"]
 
 
-def test_urns_are_those_of_the_engine(project):
+def test_urns_match_those_of_the_engine(project):
     urns = {resource.urn for resource in cost.evaluate(project, "poc")}
     assert "urn:pulumi:poc::gpufleet::gpufleet:onprem:Rack::blades-poc" in urns
 
 
-def test_at_a_ref(project, poc):
+def test_stack_is_evaluated_at_a_git_ref(project, poc):
     poc.unlink()
     assert cost.evaluate(project, "poc", "HEAD")
     with pytest.raises(InputError, match="no stack 'poc'"):
         cost.evaluate(project, "poc")
 
 
-def test_a_date_in_the_settings_reaches_the_program_as_it_was_written():
+def test_date_in_the_settings_reaches_the_program_as_text():
     from datetime import date
 
     from gpufleet.cost.inputs.program.child import as_text

@@ -43,7 +43,7 @@ def installed(tmp_path, monkeypatch):
     sys.modules.pop("acme_pricers", None)
 
 
-def test_a_type_that_we_do_not_know_gets_its_price(installed, make, book):
+def test_extension_prices_an_unknown_resource_type(installed, make, book):
     installed()
     bill = cost.price_resources([make("box", type_="acme:index:Box", inputs={})], book)
     assert [(charge.item, str(charge.usd_per_hour.expected)) for charge in bill.charges] == [
@@ -51,7 +51,7 @@ def test_a_type_that_we_do_not_know_gets_its_price(installed, make, book):
     ]
 
 
-def test_one_that_fails_leaves_its_resource_without_price_and_the_bill_whole(installed, make, book):
+def test_failing_extension_leaves_only_its_resource_unpriced(installed, make, book):
     installed()
     bill = cost.price_resources([make("bad", type_="acme:index:Bad", inputs={}), make("a")], book)
     assert [gap.reason for gap in bill.unpriced] == [
@@ -60,7 +60,7 @@ def test_one_that_fails_leaves_its_resource_without_price_and_the_bill_whole(ins
     assert any(charge.name == "a" for charge in bill.charges)
 
 
-def test_one_of_ours_gives_way(installed, make, book):
+def test_extension_overrides_a_built_in_pricer(installed, make, book):
     installed()
     bill = cost.price_resources([make("v", type_="aws:ebs/volume:Volume", inputs={"size": 1})], book)
     assert [gap.reason for gap in bill.unpriced] == ["ours gives way"]
@@ -78,12 +78,12 @@ def test_one_of_ours_gives_way(installed, make, book):
         ("", "acme_pricers:NOTHING", "cannot be loaded: AttributeError"),
     ],
 )
-def test_one_that_cannot_be_loaded_is_told_at_once(installed, make, code, value, said):
+def test_extension_that_cannot_be_loaded_is_reported(installed, make, code, value, said):
     installed(code, value)
     with pytest.raises(EnvironmentFault, match=said):
         cost.price_resources([make()])
 
 
-def test_without_any_there_are_ours_only():
+def test_without_extensions_only_built_in_pricers_are_used():
     load_extension_pricers.cache_clear()
     assert load_extension_pricers() == {}

@@ -21,7 +21,7 @@ def group(*ignored, custom=True):
     ["desiredCapacity", "desired_capacity", "targetSize", "scalingConfig", "scalingConfig.desiredSize", "sku",
      "sku.capacity", "nodeCount", "initialNodeCount", "count", "targetCapacity", "*"],
 )  # fmt: skip
-def test_a_size_of_each_cloud_is_recognised(name):
+def test_ignored_size_of_each_cloud_is_recognised(name):
     (line,) = size_drift_warnings([group("tags", name)])
     assert line.startswith(f"workers ignores changes to {name}: ")
 

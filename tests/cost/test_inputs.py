@@ -21,7 +21,7 @@ URN = "urn:pulumi:dev::p::aws:ec2/instance:Instance::a"
 SECRET_TEXT = "hush-hush"
 
 
-def test_an_event_log_on_standard_input(gpufleet, tmp_path):
+def test_event_log_is_read_from_standard_input(gpufleet, tmp_path):
     log = (LOGS / "events-preview.jsonl").read_text()
     done = gpufleet("cost", "diff", "--event-log", "-", "--json", cwd=tmp_path, stdin=log)
     assert done.returncode == 0, done.stderr
@@ -31,7 +31,7 @@ def test_an_event_log_on_standard_input(gpufleet, tmp_path):
     assert not document["partial"]
 
 
-def test_a_state_is_priced_and_compared(gpufleet, tmp_path):
+def test_state_is_priced_and_compared(gpufleet, tmp_path):
     state = {
         "deployment": {
             "resources": [
@@ -60,21 +60,21 @@ def test_a_state_is_priced_and_compared(gpufleet, tmp_path):
         (["estimate", "--usage", "none.yaml", "-s", "x"], "none.yaml: cannot be read: No such file"),
     ],
 )
-def test_mistakes_are_one_line(gpufleet, tmp_path, arguments, message):
+def test_mistakes_are_reported_in_one_line(gpufleet, tmp_path, arguments, message):
     done = gpufleet("cost", *arguments, cwd=tmp_path, stdin="")
     assert done.returncode == 2
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
 
 
-def test_a_log_that_ends_early_is_partial():
+def test_truncated_log_is_partial():
     text = "\n".join((LOGS / "events-preview.jsonl").read_text().splitlines()[:-3])
     cost_diff = cost.diff_events(engine.read_events(text, "log"))
     assert cost_diff.partial
     assert "is cut off before the engine's summary" in cost_diff.warnings[-1]
 
 
-def test_a_failed_update_is_partial():
+def test_failed_update_is_partial():
     events = [
         {"resourcePreEvent": {"metadata": {"op": "create", "urn": URN, "new": {"urn": URN, "custom": True}}}},
         {"resOpFailedEvent": {"metadata": {"op": "create", "urn": URN}}},
@@ -90,7 +90,7 @@ class FakePreviewResult:
         self.change_summary = {"create": 9}
 
 
-def test_the_automation_api_gives_counts_where_no_event_does():
+def test_automation_api_summary_replaces_a_missing_summary_event():
     from pulumi.automation.events import EngineEvent
 
     lines = [json.loads(line) for line in (LOGS / "events-preview.jsonl").read_text().splitlines()]
@@ -125,7 +125,7 @@ def test_no_report_shows_a_secret_of_an_event_log(book):
 
 
 @pytest.mark.parametrize("sentinel", sorted(UNKNOWN_SENTINELS))
-def test_no_sentinel_makes_a_size_zero(sentinel, book):
+def test_unknown_size_is_never_priced_as_zero(sentinel, book):
     group = {
         "minSize": 1,
         "desiredCapacity": sentinel,
@@ -166,7 +166,7 @@ def blurred(value, dice):
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(seed=st.integers())
-def test_no_input_breaks_a_pricer(seed, book):
+def test_any_input_can_be_priced(seed, book):
     dice = random.Random(seed)
     resources = [
         Resource(f"urn:pulumi:s::p::{kind}::{at}", kind, str(at), blurred(inputs, dice), {})
@@ -178,7 +178,7 @@ def test_no_input_breaks_a_pricer(seed, book):
     assert bill.usd_per_month.low <= bill.usd_per_month.expected <= bill.usd_per_month.high
 
 
-def test_two_steps_with_one_urn_are_a_warning():
+def test_duplicate_urn_is_a_warning():
     urn = "urn:pulumi:dev::p::aws:ec2/instance:Instance::a"
     step = {"op": "create", "urn": urn, "newState": {"urn": urn, "type": "aws:ec2/instance:Instance"}}
     warnings = cost.change_from_preview({"steps": [step, step]}).warnings

@@ -23,11 +23,11 @@ from gpufleet.cost.pricing.pricers.aws.kubernetes_support import (
         ("latest", date(2026, 1, 1), False),
     ],
 )
-def test_a_version_is_named_from_the_day_after_its_support(version, on, named):
+def test_version_is_reported_from_the_day_after_its_support_ends(version, on, named):
     assert bool(extended_support_components(version, on)) is named
 
 
-def test_versions_end_in_their_order():
+def test_support_of_versions_ends_in_order():
     days = [load_support_ends()[version] for version in sorted(load_support_ends())]
     assert days == sorted(days)
     assert len(days) == 7

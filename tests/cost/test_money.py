@@ -8,25 +8,25 @@ from gpufleet.cost.formatting import count, span, usd
 from gpufleet.cost.money import HOURS_PER_MONTH, Range, round_hourly_rate, round_to_cents, to_decimal
 
 
-def test_a_price_is_the_decimal_it_is_written_as():
+def test_price_is_an_exact_decimal():
     assert to_decimal(21.957642) * 730 == Decimal("16029.078660")
     assert to_decimal(0.1) + to_decimal(0.2) == Decimal("0.3")
 
 
-def test_a_month_has_730_hours():
+def test_month_has_730_hours():
     assert HOURS_PER_MONTH == 730
 
 
 @pytest.mark.parametrize(("amount", "shown"), [("0.005", "0.01"), ("0.004", "0.00"), ("2.675", "2.68")])
-def test_half_a_cent_rounds_up(amount, shown):
+def test_half_a_cent_is_rounded_up(amount, shown):
     assert round_to_cents(Decimal(amount)) == Decimal(shown)
 
 
-def test_hours_keep_what_price_lists_show():
+def test_hourly_rate_keeps_six_decimals():
     assert round_hourly_rate(Decimal("21.9576424")) == Decimal("21.957642")
 
 
-def test_taking_away_never_goes_below_zero():
+def test_subtraction_never_goes_below_zero():
     assert Range.of(1).minus(Range.of(3)) == Range.of(0)
     left = Range(Decimal(1), Decimal(2), Decimal(4)).minus(Range.of(1))
     assert left == Range(Decimal(0), Decimal(1), Decimal(3))
@@ -36,11 +36,11 @@ def test_taking_away_never_goes_below_zero():
     ("amount", "sign", "text"),
     [("1234.5", False, "$1,234.50"), ("-3", False, "-$3.00"), ("3", True, "+$3.00"), ("0", True, "$0.00")],
 )
-def test_dollars(amount, sign, text):
+def test_dollars_are_formatted_with_sign(amount, sign, text):
     assert usd(Decimal(amount), sign=sign) == text
 
 
-def test_ranges_in_words():
+def test_ranges_are_formatted_as_text():
     both = Range(Decimal(1), Decimal(2), Decimal(4))
     assert span(both) == "$1.00 to $4.00"
     assert count(both) == "2 (1-4)"

@@ -39,20 +39,20 @@ def machines(root, stack="dev", **limits):
     return {r.name: r for r in cost.evaluate(root, stack, **limits) if not r.is_provider}
 
 
-def test_a_stack_without_a_file_runs_where_no_stack_has_one(program):
+def test_stack_without_a_file_is_evaluated_if_no_stack_has_one(program):
     assert set(machines(program(VOLUME))) == {"v"}
 
 
-def test_a_misspelt_stack_is_refused_where_others_have_files(program):
+def test_misspelt_stack_is_refused_if_others_have_files(program):
     with pytest.raises(InputError, match="no stack 'dve'"):
         machines(program(VOLUME, Pulumi_dev="config: {}\n"), "dve")
 
 
-def test_a_program_may_print_and_read_nothing(program):
+def test_program_may_print_and_read_standard_input(program):
     assert set(machines(program(f"print('x' * 100000)\nimport sys\nsys.stdin.read()\n{VOLUME}"))) == {"v"}
 
 
-def test_a_program_that_never_ends_is_stopped(program):
+def test_endless_program_is_stopped(program):
     started = time.monotonic()
     with pytest.raises(EnvironmentFault, match="did not end within 3 s"):
         machines(program("while True: pass\n"), limit_s=3)
@@ -73,18 +73,18 @@ def test_a_program_that_never_ends_is_stopped(program):
         ("def broken(:\n", "SyntaxError"),
     ],
 )
-def test_a_program_that_fails_says_why_in_one_line(program, text, message):
+def test_failing_program_is_reported_in_one_line(program, text, message):
     with pytest.raises(InputError, match=message) as caught:
         machines(program(text))
     assert "\n" not in str(caught.value)
 
 
-def test_a_program_that_kills_itself_is_reported(program):
+def test_killed_program_is_reported(program):
     with pytest.raises(EnvironmentFault, match="ended early"):
         machines(program("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n"))
 
 
-def test_another_language_is_refused(program):
+def test_other_program_language_is_refused(program):
     with pytest.raises(InputError, match="the program is in nodejs; only Python"):
         machines(program("", yaml="name: other\nruntime:\n  name: nodejs\n"))
 
@@ -109,7 +109,7 @@ def test_secrets_of_the_stack_are_not_passed_to_the_program(program):
     assert "cipher" not in repr(machines(root)["a"].inputs)
 
 
-def test_the_region_of_the_stack_reaches_the_default_provider(program):
+def test_region_of_the_stack_reaches_the_default_provider(program):
     text = "import pulumi_aws as aws\naws.ec2.Instance('a', instance_type='g5.2xlarge', ami='ami-1')\n"
     bill = cost.price_resources(
         cost.evaluate(program(text, Pulumi_dev="config:\n  aws:region: eu-west-1\n"), "dev")
@@ -117,7 +117,7 @@ def test_the_region_of_the_stack_reaches_the_default_provider(program):
     assert [charge.region for charge in bill.charges if charge.component == "machine"] == ["eu-west-1"]
 
 
-def test_a_projects_own_environment_runs_it(program, tmp_path):
+def test_program_runs_in_the_virtual_environment_of_its_project(program, tmp_path):
     root = program(VOLUME, yaml="name: other\nruntime:\n  name: python\n  options:\n    virtualenv: mine\n")
     (tmp_path / "mine" / "bin").mkdir(parents=True)
     python = tmp_path / "mine" / "bin" / "python"
@@ -147,7 +147,7 @@ def copy_distribution(name, target):
         shutil.copy(source, target / each)
 
 
-def test_a_projects_own_environment_evaluates_it_confined(program, tmp_path):
+def test_confined_program_runs_in_the_virtual_environment_of_its_project(program, tmp_path):
     """A real virtual environment, with copies of what a Pulumi program imports."""
     text = (
         "import os, sys, pulumi\n"
@@ -163,7 +163,7 @@ def test_a_projects_own_environment_evaluates_it_confined(program, tmp_path):
     assert "gpufleet-evaluate" in resource.inputs["root"]
 
 
-def test_the_command_line_prices_another_project(gpufleet, program, tmp_path):
+def test_command_prices_another_project(gpufleet, program, tmp_path):
     root = program(VOLUME)
     done = gpufleet("cost", "estimate", "--project", root, "-s", "dev", cwd=tmp_path.parent)
     assert done.returncode == 0, done.stderr

@@ -27,14 +27,14 @@ def test_one_diff_writes_several_files(run_diff, tmp_path):
     assert (tmp_path / "a.txt").read_text().startswith("This change raises")
 
 
-def test_a_broken_policy_is_written_too(run_diff, tmp_path):
+def test_violated_policy_is_written_to_the_reports(run_diff, tmp_path):
     (tmp_path / "policy.yaml").write_text("max_increase_usd_per_month: 1\n")
     completed = run_diff("--policy", "policy.yaml", "--output", "a.json")
     assert completed.returncode == 1
     assert json.loads((tmp_path / "a.json").read_text())["policy"]["passed"] is False
 
 
-def test_the_format_option_overrides_the_file_extension(run_diff, tmp_path):
+def test_format_option_overrides_the_file_extension(run_diff, tmp_path):
     run_diff("--format", "json", "--output", "a.log")
     assert json.loads((tmp_path / "a.log").read_text())["currency"] == "USD"
 
@@ -47,7 +47,7 @@ def test_the_format_option_overrides_the_file_extension(run_diff, tmp_path):
         (("--prices-before", "2026-07-01", "--prices-after", "2026-07-01"), "both sides at the same prices"),
     ],
 )
-def test_mistakes_are_one_line_and_leave_nothing(run_diff, tmp_path, arguments, message):
+def test_mistakes_are_reported_in_one_line_and_write_nothing(run_diff, tmp_path, arguments, message):
     completed = run_diff(*arguments)
     assert completed.returncode == 2
     assert message in completed.stderr

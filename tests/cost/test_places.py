@@ -10,7 +10,7 @@ from gpufleet.cost.pricing.region import aws_region, azure_region, gcp_region
     ("zone", "region"),
     [("us-east-1a", "us-east-1"), ("us-gov-west-1b", "us-gov-west-1"), ("us-east-1", "us-east-1")],
 )
-def test_aws(zone, region):
+def test_aws_zone_gives_its_region(zone, region):
     assert aws_region(zone) == region
 
 
@@ -22,15 +22,15 @@ def test_aws(zone, region):
         ("x/zones/europe-west4-b", "europe-west4"),
     ],
 )
-def test_gcp(zone, region):
+def test_gcp_zone_gives_its_region(zone, region):
     assert gcp_region(zone) == region
 
 
 @pytest.mark.parametrize("location", ["East US 2", "eastus2", "EastUS2"])
-def test_azure(location):
+def test_azure_location_is_normalized(location):
     assert azure_region(location) == "eastus2"
 
 
 @pytest.mark.parametrize(("gib", "number"), [(1, "1"), (128, "10"), (129, "15"), (40000, "80")])
-def test_azure_disks_bill_by_tier(gib, number):
+def test_azure_disk_size_gives_its_tier(gib, number):
     assert disk_tier(gib) == number

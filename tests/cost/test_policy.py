@@ -34,14 +34,14 @@ def rules(verdict):
     return [violation.rule for violation in verdict.violations]
 
 
-def test_without_rules_everything_passes(judged):
+def test_policy_without_rules_passes(judged):
     assert judged().passed
 
 
 @pytest.mark.parametrize(
     ("limit", "broken"), [(32072.77, []), (32072.76, []), (32072.74, ["budget_usd_per_month"])]
 )
-def test_budget(judged, limit, broken):
+def test_budget_limit_is_checked(judged, limit, broken):
     assert rules(judged(budget_usd_per_month=limit)) == broken  # 2 * (21.957642 + 0.01) * 730 = 32072.7573
 
 
@@ -50,32 +50,32 @@ def test_the_stack_budget_applies_if_the_policy_has_none(judged):
     assert judged(budget=Budget(max=100), budget_usd_per_month=99999.0).passed
 
 
-def test_increase(judged):
+def test_increase_limit_is_checked(judged):
     assert rules(judged(max_increase_usd_per_month=16000.0)) == ["max_increase_usd_per_month"]
     assert judged(max_increase_usd_per_month=16100.0).passed
     assert rules(judged(max_increase_percent=99.0)) == ["max_increase_percent"]
     assert judged(max_increase_percent=100.0).passed
 
 
-def test_an_increase_from_nothing_has_no_percentage_and_breaks_the_rule(make, book):
+def test_any_increase_from_zero_violates_a_percentage_limit(make, book):
     cost_diff = cost.diff([], [make()], Policy(max_increase_percent=to_decimal(1000)), book=book)
     assert rules(cost_diff.policy) == ["max_increase_percent"]
 
 
-def test_price_age(judged):
+def test_price_age_limit_is_checked(judged):
     assert judged(max_price_age_days=138).passed  # 2026-07-06 to 2026-11-21
     verdict = judged(max_price_age_days=137)
     assert "138 days old" in verdict.violations[0].message
 
 
-def test_unpriced(judged, make):
+def test_limit_of_unpriced_resources_is_checked(judged, make):
     strange = [make(type_="aws:sagemaker/endpoint:Endpoint")]
     assert judged(after=strange).passed
     assert rules(judged(after=strange, unpriced=())) == ["unpriced"]
     assert judged(after=strange, unpriced=("aws:sagemaker/*",)).passed
 
 
-def test_partial_totals_fail_limits_on_totals(make, book):
+def test_partial_totals_violate_limits_on_totals(make, book):
     change = cost.StackChange(partial=True)
     policy = Policy(budget_usd_per_month=to_decimal(10**9), max_increase_percent=to_decimal(10**9))
     verdict = cost.diff([], [make()], policy, change=change, book=book).policy
@@ -83,14 +83,14 @@ def test_partial_totals_fail_limits_on_totals(make, book):
     assert "--show-sames" in verdict.violations[0].message
 
 
-def test_a_policy_file(tmp_path):
+def test_policy_file_is_read(tmp_path):
     path = tmp_path / "policy.yaml"
     path.write_text("budget_usd_per_month: 60000\nmax_price_age_days: 400\nunpriced: forbid\n")
     policy = cost.load_policy(path)
     assert (policy.budget_usd_per_month, policy.max_price_age_days, policy.unpriced) == (60000, 400, ())
 
 
-def test_an_empty_policy_has_no_rules(tmp_path):
+def test_empty_policy_has_no_rules(tmp_path):
     path = tmp_path / "policy.yaml"
     path.write_text("# nothing\n")
     assert cost.load_policy(path) == Policy()
@@ -121,7 +121,7 @@ def test_an_empty_policy_has_no_rules(tmp_path):
         ("a: [\n", "policy.yaml:2: is not valid YAML"),
     ],
 )
-def test_mistakes_are_one_line_with_their_place(tmp_path, text, line):
+def test_mistakes_are_reported_in_one_line_with_their_place(tmp_path, text, line):
     path = tmp_path / "policy.yaml"
     path.write_text(text)
     with pytest.raises(InputError) as caught:
@@ -130,12 +130,12 @@ def test_mistakes_are_one_line_with_their_place(tmp_path, text, line):
     assert "\n" not in str(caught.value)
 
 
-def test_a_missing_policy_file(tmp_path):
+def test_missing_policy_file_is_refused(tmp_path):
     with pytest.raises(InputError, match="No such file"):
         cost.load_policy(tmp_path / "none.yaml")
 
 
-def test_a_policy_without_limits_and_a_rule_without_matches_are_warnings(make, book, tmp_path):
+def test_policy_without_limits_or_with_an_unmatched_rule_gives_warnings(make, book, tmp_path):
     path = tmp_path / "policy.yaml"
 
     def warned(text):

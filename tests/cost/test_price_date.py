@@ -36,7 +36,7 @@ def diff_on_dates():
     return lambda before, after: cost.diff(before, after, change=cost.StackChange(stack="prod"), dates=dates)
 
 
-def test_the_same_stack_at_two_days_changes_by_prices_only(make, diff_on_dates):
+def test_same_stack_on_two_dates_differs_by_prices_only(make, diff_on_dates):
     cost_diff = diff_on_dates([make()], [make()])
     assert cost_diff.change_usd_per_month == round_to_cents(-MOVED)
     assert (cost_diff.prices.by_code, cost_diff.prices.by_prices, cost_diff.prices.unexplained) == (
@@ -67,7 +67,7 @@ def test_code_and_price_effects_add_up(make, diff_on_dates):
     ).replace("\\", "")
 
 
-def test_a_price_on_one_day_only_is_not_a_price_change(make, diff_on_dates):
+def test_price_on_one_date_only_is_not_a_price_change(make, diff_on_dates):
     new = make("g", inputs={"instanceType": "g5.2xlarge", "region": "us-east-1"})
     cost_diff = diff_on_dates([new, make()], [new, make()])
     assert cost_diff.change_usd_per_month == round_to_cents(-MOVED)
@@ -77,7 +77,7 @@ def test_a_price_on_one_day_only_is_not_a_price_change(make, diff_on_dates):
     )
 
 
-def test_a_price_on_one_day_counts_for_neither_effect(make, diff_on_dates):
+def test_price_on_one_date_counts_for_neither_effect(make, diff_on_dates):
     new = make("g", inputs={"instanceType": "g5.2xlarge", "region": "us-east-1"})
     price_effect = diff_on_dates([make()], [make(), new]).prices
     assert (price_effect.by_code, price_effect.by_prices) == (0, round_to_cents(-MOVED))

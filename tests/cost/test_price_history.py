@@ -26,21 +26,21 @@ def stored(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("stored")
-def test_every_day_that_the_store_knows_is_a_point(make):
+def test_every_date_in_the_store_is_a_point(make):
     points = price_history(cost.price_resources([make(inputs=MACHINE)]).charges)
     assert {(day.isoformat(), float(usd)) for _, day, usd in points} == set(DAYS.items())
     assert {what for what, _, _ in points} == {"p4d.24xlarge in us-east-1, on demand"}
 
 
 @pytest.mark.usefixtures("stored")
-def test_the_html_page_draws_the_price_history(make):
+def test_html_page_draws_the_price_history(make):
     cost_diff = cost.diff([], [make(inputs=MACHINE)])
     text = cost.render_diff(cost_diff, "html")
     assert "p4d.24xlarge in us-east-1, on demand" in text.split("Price history</h2>")[1].split("<h2>")[0]
 
 
 @pytest.mark.usefixtures("stored")
-def test_price_only_diff_from_the_local_store(make):
+def test_price_only_diff_is_computed_from_the_local_store(make):
     stack = [make(inputs=MACHINE)]
     cost_diff = cost.diff(stack, stack, dates=cost.PriceDates(date(2026, 4, 1), date(2026, 5, 15)))
     assert float(cost_diff.change_usd_per_month) == 730.0  # a dollar an hour more

@@ -7,7 +7,7 @@ from pathlib import Path
 from gpufleet.cost.inputs.program import allowlist
 
 
-def test_only_allowed_variables_pass():
+def test_only_allowed_variables_are_passed():
     allowed = {"PATH": "/bin", "LANG": "C.UTF-8", "LC_TIME": "C", "AWS_REGION": "us-east-1", "TZ": "UTC"}
     secret = {
         "AWS_SECRET_ACCESS_KEY": "s", "PULUMI_CONFIG_PASSPHRASE": "s", "GITHUB_TOKEN": "s", "HOME": "/root",

@@ -48,7 +48,7 @@ def test_every_billable_resource_is_priced_or_unpriced(program):
     assert {urn.rsplit("::", 1)[-1] for urn in reported_urns} == BILLABLE[name]
 
 
-def test_the_lines_add_up(program):
+def test_total_is_the_sum_of_the_resources(program):
     _, _, bill = program
     assert sum(charge.usd_per_month.expected for charge in bill.charges) == bill.usd_per_month.expected
     assert all(gap.reason for gap in bill.unpriced)
@@ -60,17 +60,17 @@ def test_every_region_is_known(program):
     assert not [gap for gap in bill.unpriced if "unknown region" in gap.reason]
 
 
-def test_general_machines_are_named_and_never_dropped():
+def test_machines_without_accelerators_are_priced_or_reported():
     reasons = [gap.reason for gap in cost.estimate_stack(PROGRAMS / "eks-gpu", "dev").bill.unpriced]
     assert any("m5.large in us-west-2" in reason for reason in reasons)
 
 
-def test_remote_components_are_named():
+def test_remote_components_are_reported():
     gaps = {gap.name: gap.reason for gap in cost.estimate_stack(PROGRAMS / "remote-eks", "dev").bill.unpriced}
     assert gaps["jobs"].startswith("eks:index:Cluster is a remote component")
     assert gaps["shared"].startswith("awsx:ec2:Vpc is a remote component")
 
 
-def test_a_group_whose_size_is_left_to_others_says_so():
+def test_group_with_an_external_size_has_a_warning():
     notes = cost.estimate_stack(PROGRAMS / "autoscaling-web", "dev").notes
     assert any("web ignores changes to desiredCapacity" in note for note in notes)

@@ -43,7 +43,7 @@ side = st.lists(st.one_of(instance(), reservation()), max_size=8, unique_by=lamb
 
 @quick
 @given(before=side, after=side)
-def test_before_and_change_make_after(before, after, book):
+def test_cost_before_plus_change_is_cost_after(before, after, book):
     cost_diff = cost.diff(before, after, book=book)
     assert round_to_cents(
         cost_diff.before.usd_per_month.expected
@@ -52,7 +52,7 @@ def test_before_and_change_make_after(before, after, book):
 
 @quick
 @given(before=side, after=side)
-def test_lines_add_up_to_the_difference(before, after, book):
+def test_resource_changes_sum_to_the_difference(before, after, book):
     cost_diff = cost.diff(before, after, book=book)
     total_change = cost_diff.after.usd_per_month.expected - cost_diff.before.usd_per_month.expected
     assert sum((line.usd_per_month for line in cost_diff.lines), Decimal(0)) == total_change
@@ -60,7 +60,7 @@ def test_lines_add_up_to_the_difference(before, after, book):
 
 @quick
 @given(resources=side, seed=st.integers())
-def test_order_does_not_matter(resources, seed, book):
+def test_order_of_resources_does_not_matter(resources, seed, book):
     shuffled = list(resources)
     random.Random(seed).shuffle(shuffled)
     assert cost.price_resources(shuffled, book) == cost.price_resources(resources, book)
@@ -76,19 +76,19 @@ def test_equal_stacks_have_no_difference(resources, book):
 
 @quick
 @given(resources=side)
-def test_low_is_under_expected_is_under_high(resources, book):
+def test_low_bound_expected_cost_and_high_bound_are_ordered(resources, book):
     month = cost.price_resources(resources, book).usd_per_month
     assert Decimal(0) <= month.low <= month.expected <= month.high
 
 
 @quick
 @given(resources=side)
-def test_nothing_is_dropped(resources, book):
+def test_every_resource_is_priced_or_listed_as_unpriced(resources, book):
     bill = cost.price_resources(resources, book)
     urns = {charge.urn for charge in bill.charges} | {gap.urn for gap in bill.unpriced}
     assert urns == {resource.urn for resource in resources}
 
 
-def test_a_range_out_of_order_is_refused():
+def test_unordered_range_is_refused():
     with pytest.raises(ValueError, match="not a range"):
         Range(Decimal(2), Decimal(1), Decimal(3))

@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 
-def test_break_even_as_table_and_json(gpufleet, project):
+def test_break_even_prints_table_and_json(gpufleet, project):
     arguments = ("cost", "breakeven", "--machine", "g5.2xlarge", "--region", "us-east-1")
     done = gpufleet(*arguments, cwd=project)
     assert done.returncode == 0, done.stderr
@@ -25,7 +25,7 @@ def test_break_even_accepts_a_price_from_the_command_line(gpufleet, project):
     assert "above 398 hours a month" in done.stdout  # 730 * 30 / 55.04
 
 
-def test_what_if_of_a_stack(gpufleet, project):
+def test_what_if_compares_purchases_of_a_stack(gpufleet, project):
     done = gpufleet("cost", "what-if", "-s", "production", "--json", cwd=project)
     assert done.returncode == 0, done.stderr
     rows = {row["pool"]: row for row in json.loads(done.stdout)}
@@ -33,7 +33,7 @@ def test_what_if_of_a_stack(gpufleet, project):
     assert rows["train"]["options"]["reserved_1y"] is None
 
 
-def test_the_project_s_own_commitments_are_found(gpufleet, project, repo_root):
+def test_commitments_file_of_the_project_is_found(gpufleet, project, repo_root):
     shutil.copy(repo_root / "docs/examples/commitments.yaml", project / "commitments.yaml")
     done = gpufleet("cost", "estimate", "-s", "production", "--json", cwd=project)
     assert done.returncode == 0, done.stderr
@@ -72,7 +72,7 @@ def test_ownership_writes_plot_page_and_json(gpufleet, project):
         (["estimate", "-s", "dev", "--commitments", "none.yaml"], "none.yaml: no such file"),
     ],
 )
-def test_mistakes_are_one_line_and_exit_code_2(gpufleet, project, arguments, message):
+def test_mistakes_are_reported_in_one_line_and_exit_with_2(gpufleet, project, arguments, message):
     done = gpufleet("cost", *arguments, cwd=project)
     assert done.returncode == 2
     assert message in done.stderr

@@ -29,7 +29,7 @@ def grown_diff(make, book):
     )
 
 
-def test_markdown_leads_with_a_sentence_a_manager_can_read(grown_diff):
+def test_markdown_begins_with_a_plain_sentence(grown_diff):
     first = cost.render_diff(grown_diff, "markdown").splitlines()[0]
     assert first == (
         r"**This change raises the monthly cost of prod by \$16,036.38 (+100.00%) to \$32,072.76, "
@@ -37,7 +37,7 @@ def test_markdown_leads_with_a_sentence_a_manager_can_read(grown_diff):
     )
 
 
-def test_markdown_collapses_unchanged_lines(grown_diff):
+def test_markdown_collapses_unchanged_resources(grown_diff):
     text = cost.render_diff(grown_diff, "markdown")
     folded = text.split("<details>")[1]
     assert "2 unchanged lines" in folded
@@ -45,28 +45,28 @@ def test_markdown_collapses_unchanged_lines(grown_diff):
     assert "| same |" not in text.split("<details>")[0]
 
 
-def test_markdown_cannot_be_broken_by_a_name(make, book):
+def test_resource_name_cannot_break_markdown(make, book):
     hostile = make("a|b<script>\n*x*")
     text = cost.render_diff(cost.diff([], [hostile], book=book), "markdown")
     assert "<script>" not in text
     assert r"a\|b&lt;script&gt; \*x\*" in text
 
 
-def test_no_change_says_so(make, book):
+def test_report_of_an_unchanged_stack_states_no_change(make, book):
     cost_diff = cost.diff([make()], [make()], book=book)
     assert cost.render_diff(cost_diff, "table").startswith(
         "The monthly cost of this stack does not change: it stays at $16,036.38."
     )
 
 
-def test_a_lower_cost_is_reported_as_lower(make, book):
+def test_lower_cost_is_reported_as_lower(make, book):
     cost_diff = cost.diff([make(), make("b")], [make()], book=book)
     assert "lowers the monthly cost of this stack by $16,036.38 (-50.00%)" in cost.render_diff(
         cost_diff, "table"
     )
 
 
-def test_table_names_prices_with_date_and_source(grown_diff):
+def test_table_lists_prices_with_date_and_source(grown_diff):
     text = cost.render_diff(grown_diff, "table")
     assert "as of 2026-07-06, written by hand" in text
     assert "unknown type aws:sagemaker/endpoint:Endpoint" in text
@@ -82,7 +82,7 @@ def test_json_has_the_documented_fields(grown_diff):
     assert line["price"] == {"usd_per_hour": 21.957642, "as_of": "2026-07-06", "source": "written by hand"}
 
 
-def test_json_lines_add_up_to_the_month(grown_diff):
+def test_json_resources_sum_to_the_monthly_total(grown_diff):
     document = json.loads(cost.render_diff(grown_diff, "json"))
     month = sum(line["after_usd_per_hour"] * line["hours_per_month"] for line in document["resources"])
     assert month == pytest.approx(document["after"]["usd_per_month"], abs=0.01)
@@ -114,7 +114,7 @@ def test_estimate_compares_the_month_with_the_budget(make, book):
     assert json.loads(cost.render_estimate(estimate, "json"))["total"]["usd_per_month"] == 16036.38
 
 
-def test_an_estimate_does_not_hide_machines_without_price(make, book):
+def test_estimate_lists_machines_without_a_price(make, book):
     strange = make("b", inputs={"instanceType": "p9.huge", "region": "us-east-1"})
     bill = cost.price_resources([make(), strange], book)
     estimate = cost.Estimate("prod", bill, Budget(max=60000))
@@ -125,20 +125,20 @@ def test_an_estimate_does_not_hide_machines_without_price(make, book):
     assert estimate.within_budget is None
 
 
-def test_machines_without_price_do_not_hide_a_budget_already_broken(make, book):
+def test_exceeded_budget_is_reported_despite_machines_without_a_price(make, book):
     strange = make("b", inputs={"instanceType": "p9.huge", "region": "us-east-1"})
     estimate = cost.Estimate("prod", cost.price_resources([make(), strange], book), Budget(max=1))
     assert estimate.verdict.startswith("over the budget of $1.00")
     assert estimate.within_budget is False
 
 
-def test_a_violated_policy_is_in_every_report(make, book):
+def test_violated_policy_is_in_every_report(make, book):
     cost_diff = cost.diff([], [make()], Policy(max_increase_usd_per_month=Decimal(1)), book=book)
     for form in ("table", "markdown", "html"):
         assert "max_increase_usd_per_month" in cost.render_diff(cost_diff, form).replace("\\", "")
 
 
-def test_a_machine_without_a_price_makes_the_change_unknown(make, book):
+def test_machine_without_a_price_makes_the_change_unknown(make, book):
     named = {"region": "us-east-1", "rootBlockDevice": {"volumeSize": 100, "volumeType": "gp3"}}
     known, unknown = make(), make(inputs={**named, "instanceType": "zz.large"})
     for before, after, message in [
@@ -168,7 +168,7 @@ def growing():
     ]
 
 
-def test_a_limit_on_the_upper_bound_uses_the_maximum_size(book):
+def test_limit_on_the_upper_bound_uses_the_maximum_size(book):
     for limit, broken in [(35_000, True), (36_000, False)]:
         policy = Policy(max_high_usd_per_month=Decimal(limit), budget_usd_per_month=Decimal(1000))
         verdict = cost.diff([], growing(), policy, book=book).policy
@@ -185,7 +185,7 @@ def test_a_limit_on_the_upper_bound_uses_the_maximum_size(book):
         (100_000, "within its budget of $100,000.00."),
     ],
 )
-def test_a_budget_verdict_names_the_excess_at_maximum_size(book, limit, message):
+def test_budget_verdict_names_the_excess_at_maximum_size(book, limit, message):
     group = growing()
     cost_diff = cost.diff([], group, budget=Budget(max=limit), book=book)
     assert message in summary.headline(cost_diff)
@@ -200,13 +200,13 @@ def test_missing_prices_give_one_import_hint(make, book):
     assert not cost.diff([], [make()], book=book).notes
 
 
-def test_usage_units_are_not_billed_by_the_hour():
+def test_usage_units_are_not_multiplied_by_hours():
     assert summary._unit_text("gib_processed") == "GiB processed"
     assert summary._unit_text("gib") == "GiB and hour"
     assert summary._unit_text("load_balancer") == "load balancer and hour"
 
 
-def test_an_old_price_is_named_with_its_region(make, book):
+def test_old_price_is_reported_with_its_region(make, book):
     old = cost.price_resources([make()], book)
     notes = cost.price_age_notes(old, date(2030, 1, 1))
     assert any(each.startswith("the on_demand price of p4d.24xlarge in us-east-1 is ") for each in notes)

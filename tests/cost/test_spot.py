@@ -32,7 +32,7 @@ def test_without_interruptions_only_checkpoints_cost():
     assert spot.usd_per_useful_hour(Decimal(1), None, work(dump="3")).expected == Decimal("1.05")
 
 
-def test_rare_interruptions_by_hand():
+def test_cost_of_rare_interruptions_matches_a_manual_calculation():
     # 7.3 a month: M = 100 h; C = 1 h, R = 0.5 h: 100 * e^0.005 * (e^0.01 - 1) = 1.010054
     useful_rate = spot.usd_per_useful_hour(Decimal(1), None, work("7.3", restart="30")).expected
     assert useful_rate == Decimal("1.010054")
@@ -41,7 +41,7 @@ def test_rare_interruptions_by_hand():
     )  # half an interval, one restart
 
 
-def test_a_share_on_demand_by_hand():
+def test_cost_with_an_on_demand_share_matches_a_manual_calculation():
     # 0.8 * 1.010054 * 0.5 + 0.2 * 1 * 2.0 = 0.404022 + 0.4
     share = Range.of("0.2")
     useful_rate = spot.usd_per_useful_hour(
@@ -51,7 +51,7 @@ def test_a_share_on_demand_by_hand():
 
 
 @pytest.mark.parametrize(("mean_hours", "best_minutes"), [(24, 117), (6, 57)])
-def test_the_best_interval_is_the_one_daly_computed(mean_hours, best_minutes):
+def test_best_checkpoint_interval_matches_the_formula_of_daly(mean_hours, best_minutes):
     # Daly 2006, figures 3 and 4: R = 10 min, dump 5 min; the predicted optimum in minutes
     per_month = Decimal(730) / mean_hours
     costs = {
@@ -61,7 +61,7 @@ def test_the_best_interval_is_the_one_daly_computed(mean_hours, best_minutes):
     assert abs(min(costs, key=costs.get) - best_minutes) <= 1
 
 
-def test_the_formula_is_what_a_simulated_job_pays():
+def test_formula_agrees_with_a_simulated_job():
     # 730 interruptions a month: M = 1 h; C = 30 min, W = 2 min, R = 6 min
     chance, mean, stretch, restart = random.Random(7), 1.0, 32 / 60, 6 / 60
     paid = 0.0
@@ -80,15 +80,15 @@ def test_the_formula_is_what_a_simulated_job_pays():
     assert paid / (20_000 * 0.5) == pytest.approx(formula, rel=0.02)
 
 
-def test_work_that_never_ends_has_no_cost():
+def test_work_that_never_finishes_has_no_cost():
     assert spot.usd_per_useful_hour(Decimal(1), None, work("7300", checkpoint="6000")) is None
 
 
-def test_a_needed_fallback_without_price_has_no_cost():
+def test_required_fallback_without_a_price_has_no_cost():
     assert spot.usd_per_useful_hour(Decimal(1), None, work(fallback=Range.of("0.1"))) is None
 
 
-def test_bands_are_rates_of_what_does_not_survive():
+def test_interruption_bands_are_converted_to_monthly_rates():
     band = spot.band_interruptions_per_month("5-10%")
     assert float(band.low) == pytest.approx(-math.log(0.95))
     assert float(band.high) == pytest.approx(-math.log(0.90))
@@ -101,7 +101,7 @@ def test_bands_are_rates_of_what_does_not_survive():
     other=st.decimals("0", "60", places=2),
     restart=st.decimals("0", "60", places=1),
 )
-def test_more_interruptions_never_cost_less_and_never_less_than_the_price(price, one, other, restart):
+def test_more_interruptions_never_cost_less(price, one, other, restart):
     fewer, more = sorted((one, other))
     cheap = spot.usd_per_useful_hour(price, None, work(str(fewer), restart=str(restart)))
     dear = spot.usd_per_useful_hour(price, None, work(str(more), restart=str(restart)))
@@ -116,7 +116,7 @@ def book(**usd):
     return PriceBook(look, look)
 
 
-def test_the_cheapest_commitment_below_spot_and_its_hours():
+def test_cheapest_commitment_below_spot_is_found():
     cheaper = spot.find_cheaper_commitment("gcp", "r", "m", book(spot=2.0, reserved_1y=1.8, reserved_3y=1.5))
     assert cheaper.commitment.purchase == "reserved_3y"
     assert cheaper.hours_per_month == Decimal("547.5")  # 730 * 1.5 / 2
@@ -124,7 +124,7 @@ def test_the_cheapest_commitment_below_spot_and_its_hours():
 
 
 @pytest.mark.parametrize("usd", [{"spot": 1.0, "reserved_3y": 1.5}, {"spot": 1.0}, {"reserved_3y": 0.5}])
-def test_no_warning_where_spot_is_cheaper_or_a_price_is_missing(usd):
+def test_no_warning_if_spot_is_cheaper_or_a_price_is_missing(usd):
     assert spot.find_cheaper_commitment("gcp", "r", "m", book(**usd)) is None
 
 
@@ -160,7 +160,7 @@ def machine():
     return Resource(f"urn:pulumi:t::p::{INSTANCE}::serve-0", INSTANCE, "serve-0", inputs, {})
 
 
-def test_an_estimate_notes_the_cost_of_a_useful_hour(repo_root):
+def test_estimate_notes_the_cost_of_a_useful_hour(repo_root):
     prices = book(spot=0.5, on_demand=1.2)
     estimate = cost.estimate([machine()], fleet_with_spot_pool(repo_root, work=WORK), book=prices)
     charge = next(charge for charge in estimate.bill.charges if charge.component == "machine")
@@ -173,20 +173,20 @@ def test_an_estimate_notes_the_cost_of_a_useful_hour(repo_root):
     assert line["expected_usd_per_useful_hour"] == {"low": 0.505027, "expected": 0.505027, "high": 0.505027}
 
 
-def test_a_fallback_of_unknown_share_widens_the_range(repo_root):
+def test_unknown_fallback_share_widens_the_range(repo_root):
     fleet_with_fallback = fleet_with_spot_pool(repo_root, work=WORK, fallback="on_demand")
     estimate = cost.estimate([machine()], fleet_with_fallback, book=book(spot=0.5, on_demand=1.2))
     charge = next(charge for charge in estimate.bill.charges if charge.component == "machine")
     assert charge.usd_per_useful_hour == Range(Decimal("0.505027"), Decimal("0.505027"), Decimal("1.2"))
 
 
-def test_undeclared_work_is_noted_and_not_guessed(repo_root):
+def test_undeclared_workload_has_a_note_and_no_cost(repo_root):
     estimate = cost.estimate([machine()], fleet_with_spot_pool(repo_root), book=book(spot=0.5, on_demand=1.2))
     assert any("purchase.work does not say how much" in note for note in estimate.notes)
     assert all(charge.usd_per_useful_hour is None for charge in estimate.bill.charges)
 
 
-def test_diff_and_estimate_warn_where_a_commitment_undercuts_spot():
+def test_diff_and_estimate_warn_if_a_commitment_is_cheaper_than_spot():
     prices = book(spot=0.5, on_demand=1.2, reserved_3y=0.4)
     change = cost.diff([], [machine()], book=prices)
     assert [line for line in change.warnings if line.startswith("WARNING: spot of g5.2xlarge in us-east-1")]
@@ -202,16 +202,16 @@ def test_diff_and_estimate_warn_where_a_commitment_undercuts_spot():
         ({**WORK, "fallback_share": 1.5}, "at most 1"),
     ],
 )
-def test_invalid_work_is_refused(repo_root, work_settings, message):
+def test_invalid_workload_is_refused(repo_root, work_settings, message):
     with pytest.raises(ValueError, match=message):
         fleet_with_spot_pool(repo_root, work=work_settings)
 
 
-def test_a_work_without_checkpoint_costs_keeps_its_fields():
+def test_workload_without_checkpoint_cost_keeps_its_fields():
     assert replace(work(), checkpoint_cost_minutes=HOUR).uninterrupted_hours_per_useful_hour == 2
 
 
-def test_a_usage_file_declares_the_workload_of_other_programs(tmp_path):
+def test_usage_file_declares_the_workload_of_other_programs(tmp_path):
     file = tmp_path / "usage.yaml"
     file.write_text(
         "resources:\n  serve-*: {interruptions_per_month: 7.3, checkpoint_minutes: 60, restart_minutes: 30}\n"
@@ -231,7 +231,7 @@ def test_a_usage_file_declares_the_workload_of_other_programs(tmp_path):
         ("{checkpoint_minutes: 0}", "0 is not more than 0 minutes"),
     ],
 )
-def test_an_incomplete_usage_is_refused(tmp_path, usage, message):
+def test_incomplete_usage_is_refused(tmp_path, usage, message):
     file = tmp_path / "usage.yaml"
     file.write_text(f"resources:\n  serve: {usage}\n")
     with pytest.raises(ValueError, match=message):

@@ -27,16 +27,16 @@ def combination_costs(prices, units):
 
 
 @given(TYPES, st.integers(0, 6))
-def test_bounds_are_those_of_every_combination(prices, units):
+def test_bounds_match_those_of_every_combination(prices, units):
     costs = combination_costs(prices, units)
     assert (minimum_cost(prices, units), maximum_cost(prices, units)) == (min(costs), max(costs))
 
 
 @pytest.mark.parametrize("weights", [("1.5", "2"), ("0.5",)])
-def test_fractional_weights_are_not_priced_in_whole_machines(weights):
+def test_fractional_weights_are_not_priced_as_complete_machines(weights):
     decimals = tuple(Decimal(weight) for weight in weights)
     assert weighted_cost(Range.of(3), decimals, [Range.of(1)] * len(decimals)) is None
 
 
-def test_thousands_of_units_are_not_priced_in_whole_machines():
+def test_thousands_of_units_are_not_priced_as_complete_machines():
     assert weighted_cost(Range.of(2001), (Decimal(1),), [Range.of(1)]) is None

@@ -31,7 +31,7 @@ def rows():
     return cost.what_if(cost.price_resources([instance("a", "100"), instance("b", "100")], book), book)
 
 
-def test_every_purchase_kind_matches_a_hand_calculation(rows):
+def test_every_purchase_kind_matches_a_manual_calculation(rows):
     (row,) = rows
     month = {option.kind: option.usd_per_month for option in row.options}
     assert month == {
@@ -53,5 +53,5 @@ def test_table_and_json_agree(rows):
     assert "3Y" in text
 
 
-def test_nothing_to_buy_says_so():
+def test_stack_without_machines_prints_a_note():
     assert cost.what_if_table(()) == "nothing here has another purchase option"

@@ -29,14 +29,14 @@ COMMITS = {
 
 
 @pytest.mark.parametrize("path", [*WORKFLOWS, ACTION], ids=lambda p: p.name)
-def test_no_expression_is_inside_a_script(tools, path):
+def test_shell_scripts_contain_no_workflow_expression(tools, path):
     scripts = [step["run"] for step in steps(tools["read"](path)) if "run" in step]
     assert scripts or path.name == "cost.yml"  # that one only calls the action
     assert not any("${{" in script for script in scripts)
 
 
 @pytest.mark.parametrize("path", [*WORKFLOWS, ACTION], ids=lambda p: p.name)
-def test_every_action_is_pinned_by_the_commit_of_its_version(path):
+def test_every_action_is_pinned_to_the_commit_of_its_version(path):
     uses = [line.strip().removeprefix("- ") for line in path.read_text().splitlines() if "uses: " in line]
     assert uses
     for line in uses:
@@ -55,7 +55,7 @@ PERMISSIONS = {
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda p: p.name)
-def test_a_workflow_names_what_its_token_may_do_and_keeps_none_in_the_checkout(tools, path):
+def test_workflow_declares_token_permissions_and_stores_no_credentials(tools, path):
     document = tools["read"](path)
     assert "pull_request_target" not in str(document["on"])
     assert document["permissions"] == {"contents": "read"}
@@ -65,14 +65,14 @@ def test_a_workflow_names_what_its_token_may_do_and_keeps_none_in_the_checkout(t
 
 
 @pytest.mark.parametrize("path", [ROOT / ".github/workflows/cost.yml", ACTION], ids=lambda p: p.name)
-def test_what_runs_a_request_has_neither_token_nor_secret(path):
+def test_workflow_that_runs_pull_request_code_has_no_token_or_secret(path):
     text = path.read_text()
     assert "github.token" not in text
     assert "secrets." not in text
     assert ": write" not in text
 
 
-def test_the_workflow_that_writes_checks_out_the_default_branch_and_takes_no_number_of_the_artifact(tools):
+def test_workflow_with_write_permission_checks_out_the_default_branch_and_trusts_no_artifact_number(tools):
     document = tools["read"](".github/workflows/cost-comment.yml")
     (checkout,) = (step for step in steps(document) if "checkout" in step.get("uses", ""))
     assert set(checkout["with"]) == {"persist-credentials"}  # no ref: the default branch
@@ -82,14 +82,14 @@ def test_the_workflow_that_writes_checks_out_the_default_branch_and_takes_no_num
     assert "--pr " not in step["run"]
 
 
-def test_the_gitlab_job_that_runs_a_request_is_not_the_one_with_the_token(tools):
+def test_gitlab_job_that_runs_merge_request_code_has_no_token(tools):
     jobs = tools["read"](".ci/gitlab-cost.yml")
     assert "environment" not in jobs["cost"]
     assert jobs["cost-comment"]["environment"] == {"name": "cost-comment", "action": "access"}
     assert jobs["cost-comment"]["script"][1] == "git checkout --quiet --force --detach FETCH_HEAD"
 
 
-def test_the_audit_is_pinned_by_hash_and_reads_every_pinned_package():
+def test_dependency_audit_is_pinned_by_hash_and_covers_every_pinned_package():
     script, pins = (ROOT / ".ci/audit").read_text(), (ROOT / ".ci/audit.txt").read_text()
     assert "--require-hashes -r .ci/audit.txt" in script
     assert "--requirement .ci/constraints.txt" in script

@@ -32,7 +32,7 @@ def act(tools, runner, github):
     return run
 
 
-def test_the_action_writes_reports_and_asks_the_code_host_nothing(act, github, pull_request, tmp_path):
+def test_action_writes_reports_without_calling_the_code_host(act, github, pull_request, tmp_path):
     done = act(stack="dev")
     assert done.returncode == 0, done.stderr
     folder = pull_request.root / "cost"
@@ -44,7 +44,7 @@ def test_the_action_writes_reports_and_asks_the_code_host_nothing(act, github, p
     assert github.asked == []
 
 
-def test_a_broken_policy_fails_the_job_after_the_reports_are_written(act, pull_request, tmp_path):
+def test_violated_policy_fails_the_job_after_the_reports_are_written(act, pull_request, tmp_path):
     (pull_request.root / "tight.yaml").write_text("max_increase_usd_per_month: 1\n")
     done = act(stack="dev", policy="tight.yaml")
     assert done.returncode == 1
@@ -53,7 +53,7 @@ def test_a_broken_policy_fails_the_job_after_the_reports_are_written(act, pull_r
     assert ET.parse(pull_request.root / "cost/dev.xml").getroot().get("failures") == "1"
 
 
-def test_a_mistake_is_neither_a_report_nor_a_success(act, pull_request):
+def test_invalid_stack_exits_with_2_and_writes_no_report(act, pull_request):
     done = act(stack="nowhere")
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
@@ -85,7 +85,7 @@ def comment(tools, runner, github, tmp_path):
     return run
 
 
-def test_a_comment_is_posted_by_a_workflow_that_runs_nothing_of_the_request(comment, github):
+def test_comment_workflow_runs_no_pull_request_code(comment, github):
     done = comment(github.head)
     assert done.returncode == 0, done.stderr
     (posted,) = github.comments
@@ -93,14 +93,16 @@ def test_a_comment_is_posted_by_a_workflow_that_runs_nothing_of_the_request(comm
     assert "@&#8203;team" in posted["body"]
 
 
-def test_a_second_run_updates_the_comment(comment, github):
+def test_second_run_updates_the_comment(comment, github):
     github.add("github-actions[bot]", f"older\n\n{MARK}")
     assert comment(github.head).returncode == 0
     (posted,) = github.comments
     assert posted["body"].startswith(LEAD)
 
 
-def test_a_token_that_may_not_write_ends_well_with_the_comment_in_the_summary(comment, github, tmp_path):
+def test_token_without_write_permission_succeeds_and_prints_the_comment_in_the_summary(
+    comment, github, tmp_path
+):
     github.may_write = False
     done = comment(github.head)
     assert done.returncode == 0, done.stderr
@@ -109,7 +111,7 @@ def test_a_token_that_may_not_write_ends_well_with_the_comment_in_the_summary(co
 
 
 @pytest.mark.parametrize(("head_sha", "branch"), [("f" * 40, "change"), ("a" * 40, "another")])
-def test_nothing_is_written_on_a_request_that_the_event_does_not_name(comment, github, head_sha, branch):
+def test_only_the_pull_request_of_the_event_gets_a_comment(comment, github, head_sha, branch):
     done = comment(head_sha, branch=branch)
     assert done.returncode == 2
     assert "0 open pull requests are at" in done.stderr
@@ -117,14 +119,14 @@ def test_nothing_is_written_on_a_request_that_the_event_does_not_name(comment, g
 
 
 @pytest.mark.parametrize("name", ["cost-dev/a b.md", "cost-$(id)/dev.md", "cost-dev/-x;y.md"])
-def test_an_artifact_with_another_name_is_refused(comment, github, name):
+def test_artifact_with_another_name_is_refused(comment, github, name):
     done = comment(github.head, name=name)
     assert done.returncode == 1
     assert "not a comment's name" in done.stderr
     assert github.comments == []
 
 
-def test_an_artifact_that_is_too_large_or_a_link_is_refused(comment, github, tmp_path):
+def test_artifact_that_is_too_large_or_a_link_is_refused(comment, github, tmp_path):
     done = comment(github.head, text="x" * 2_000_000 + MARK)
     assert (done.returncode, github.comments) == (2, [])
     assert "is too large" in done.stderr
@@ -136,7 +138,7 @@ def test_an_artifact_that_is_too_large_or_a_link_is_refused(comment, github, tmp
     assert "is a symlink" in done.stderr
 
 
-def test_html_links_and_images_of_an_artifact_are_broken(comment, github):
+def test_html_links_and_images_of_an_artifact_are_neutralized(comment, github):
     folded = "<details><summary>s</summary></details>"
     text = f"<img src=x onerror=y> ![a](https://b) [click](javascript:c) {folded}\n\n{MARK}\n"
     assert comment(github.head, text=text).returncode == 0
@@ -164,7 +166,7 @@ def job(tools, runner, gitlab, pull_request):
     return run
 
 
-def test_the_gitlab_jobs_price_without_a_token_and_comment_from_the_default_branch(job, gitlab, pull_request):
+def test_gitlab_jobs_price_without_a_token_and_comment_from_the_default_branch(job, gitlab, pull_request):
     done = job("cost", COST_STACK="dev", COST_POLICY="")
     assert done.returncode == 0, done.stderr
     assert (pull_request.root / "cost/dev.xml").is_file()
@@ -176,7 +178,7 @@ def test_the_gitlab_jobs_price_without_a_token_and_comment_from_the_default_bran
     assert pull_request.git("rev-parse", "HEAD") == pull_request.base
 
 
-def test_a_forks_gitlab_job_has_no_token_and_shows_the_comment_in_its_log(job, gitlab):
+def test_gitlab_job_of_a_fork_has_no_token_and_prints_the_comment(job, gitlab):
     assert job("cost", COST_STACK="dev", COST_POLICY="").returncode == 0
     done = job("cost-comment")
     assert done.returncode == 0, done.stderr
@@ -184,7 +186,7 @@ def test_a_forks_gitlab_job_has_no_token_and_shows_the_comment_in_its_log(job, g
     assert gitlab.comments == []
 
 
-def test_the_shell_recipe_needs_no_code_host(pull_request, clean_env, runner, github):
+def test_shell_recipe_needs_no_code_host(pull_request, clean_env, runner, github):
     done = runner(github).run(".ci/cost dev HEAD^1 out")
     assert done.returncode == 0, done.stderr
     assert (pull_request.root / "out/dev.md").read_text().startswith(LEAD)

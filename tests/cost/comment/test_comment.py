@@ -18,14 +18,14 @@ def bodies(server):
     return [each["body"] for each in server.comments]
 
 
-def test_the_first_run_creates_the_second_changes_nothing_the_third_updates(host, thread):
+def test_first_run_creates_second_changes_nothing_third_updates(host, thread):
     assert comment.upsert_comment(thread(host), TEXT).action == "created"
     assert comment.upsert_comment(thread(host), TEXT).action == "unchanged"
     assert comment.upsert_comment(thread(host), TEXT.replace("more", "less")).action == "updated"
     assert bodies(host) == [f"**It costs less.**\n\n{MARK}"]
 
 
-def test_our_comment_is_found_behind_many_pages(host, thread):
+def test_existing_comment_is_found_on_a_later_page(host, thread):
     host.page_size = 10
     for at in range(57):
         host.add("someone", f"talk {at}")
@@ -36,14 +36,14 @@ def test_our_comment_is_found_behind_many_pages(host, thread):
     assert len(host.comments) == 59
 
 
-def test_duplicates_of_a_race_are_removed_and_the_oldest_stays(host, thread):
+def test_duplicate_comments_are_removed_except_the_oldest(host, thread):
     first, *_ = [host.add(host.login, f"old {at}\n\n{MARK}") for at in range(3)]
     posted = comment.upsert_comment(thread(host), TEXT)
     assert (posted.action, posted.removed) == ("updated", 2)
     assert [each["id"] for each in host.comments] == [first]
 
 
-def test_a_foreign_comment_with_our_mark_is_not_touched(host, thread):
+def test_comment_of_another_user_with_the_same_mark_is_not_changed(host, thread):
     host.add("mallory", f"mine\n\n{MARK}")
     host.add(host.login, f"a quotation: {MARK} of another comment")
     assert comment.upsert_comment(thread(host), TEXT).action == "created"
@@ -51,13 +51,13 @@ def test_a_foreign_comment_with_our_mark_is_not_touched(host, thread):
     assert len(host.comments) == 3
 
 
-def test_another_stack_has_a_comment_of_its_own(host, thread):
+def test_each_stack_has_its_own_comment(host, thread):
     host.add(host.login, f"dev\n\n{comment_mark('dev')}")
     assert comment.upsert_comment(thread(host), TEXT).action == "created"
     assert len(host.comments) == 2
 
 
-def test_a_creation_whose_answer_was_lost_leaves_one_comment(host, thread):
+def test_lost_response_to_a_creation_leaves_one_comment(host, thread):
     host.lose_next_answer = True
     posted = comment.upsert_comment(thread(host), TEXT)
     assert (posted.action, posted.removed) == ("created", 1)
@@ -72,14 +72,14 @@ def test_temporary_errors_are_retried(host, thread, status):
     assert speaking.waits == [1.0, 2.0]
 
 
-def test_the_client_waits_as_long_as_the_server_asks(host, thread):
+def test_client_waits_as_long_as_the_server_requests(host, thread):
     host.script = [(429, {"Retry-After": "7"}, {"message": "slow down"})]
     speaking = thread(host)
     comment.upsert_comment(speaking, TEXT)
     assert speaking.waits == [7.0]
 
 
-def test_githubs_rate_limit_is_a_403_with_its_end(github, thread):
+def test_github_rate_limit_response_is_obeyed(github, thread):
     endings = str(int(time.time()) + 30)
     limited = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": endings}
     github.script = [(403, limited, {"message": "API rate limit exceeded"})]
@@ -96,14 +96,14 @@ def test_waiting_is_bounded(host, thread):
     assert speaking.waits == []
 
 
-def test_lasting_errors_are_reported_after_five_tries(host, thread):
+def test_permanent_errors_are_reported_after_five_tries(host, thread):
     host.script = [(503, {}, None)] * 9
     with pytest.raises(EnvironmentFault, match="failed 5 times: HTTP 503"):
         comment.upsert_comment(thread(host), TEXT)
     assert len(host.script) == 4
 
 
-def test_a_read_only_token_raises_permission_denied(host, thread):
+def test_read_only_token_raises_permission_denied(host, thread):
     host.may_write = False
     with pytest.raises(comment.PermissionDenied, match="403"):
         comment.upsert_comment(thread(host), TEXT)
@@ -118,7 +118,7 @@ def test_a_read_only_token_raises_permission_denied(host, thread):
         (422, EnvironmentFault, "Validation Failed; too long"),
     ],
 )
-def test_other_refusals_are_one_line(host, thread, status, error, message):
+def test_other_client_errors_are_reported_in_one_line(host, thread, status, error, message):
     body = {"message": "Validation Failed", "errors": [{"message": "too long"}]}
     host.script = [(status, {"Location": "http://127.0.0.1:1/"}, body)]
     with pytest.raises(error, match=message) as caught:
@@ -126,13 +126,13 @@ def test_other_refusals_are_one_line(host, thread, status, error, message):
     assert "\n" not in str(caught.value)
 
 
-def test_a_request_at_another_commit_is_not_changed(host, thread):
+def test_pull_request_at_another_commit_is_not_changed(host, thread):
     assert comment.upsert_comment(thread(host), TEXT, "a" * 40).action == "created"
     with pytest.raises(InputError, match="head is not bbbb"):
         comment.upsert_comment(thread(host), TEXT, "b" * 40)
 
 
-def test_the_token_is_sent_as_documented(host, thread):
+def test_token_is_sent_as_documented(host, thread):
     comment.upsert_comment(thread(host), TEXT)
     sent = {name.lower(): value for name, value in host.asked[0][2].items()}
     key, value = {"github": ("authorization", "Bearer t0ken"), "gitlab": ("private-token", "t0ken")}[
@@ -142,28 +142,28 @@ def test_the_token_is_sent_as_documented(host, thread):
     assert sent["user-agent"].startswith("gpufleet/")
 
 
-def test_a_text_without_a_mark_is_refused_before_anything_is_asked(host, thread):
+def test_text_without_a_mark_is_refused_before_any_request(host, thread):
     with pytest.raises(InputError, match="no gpufleet mark"):
         comment.upsert_comment(thread(host), "hello")
     assert host.asked == []
 
 
-def test_mentions_are_broken_in_any_text():
+def test_mentions_are_neutralized():
     assert "@&#8203;everyone" in comment.prepare_body(f"@everyone look\n\n{MARK}")
 
 
-def test_broken_mentions_are_not_broken_twice():
+def test_neutralized_mentions_are_not_changed_again():
     text = escape("@team #12 www.example.org https://example.org") + "\n\n" + MARK
     assert comment.prepare_body(text) == text
     assert "&#8203;8203;" not in comment.prepare_body(comment.prepare_body(text))
 
 
-def test_a_mention_hidden_as_an_entity_is_broken_too():
+def test_mention_hidden_as_an_html_entity_is_neutralized():
     assert "&#64;" not in comment.prepare_body(f"&#64;everyone\n\n{MARK}")
 
 
 @pytest.mark.parametrize("opened", [0, 1])
-def test_a_text_that_is_too_long_is_cut_at_a_line_and_says_so(opened):
+def test_too_long_text_is_truncated_at_a_line_with_a_note(opened):
     long = "<details>\n" * opened + "| a row of some length |\n" * 9000 + "</details>\n" * opened
     text = comment.prepare_body(f"{long}\n\n{MARK}")
     assert len(text) <= MAX_CHARACTERS

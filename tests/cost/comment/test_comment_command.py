@@ -31,7 +31,7 @@ def typed(tmp_path, monkeypatch):
     return run
 
 
-def test_it_creates_and_then_updates(typed, environment, host):
+def test_command_creates_and_then_updates_the_comment(typed, environment, host):
     done = typed(environment(host))
     assert (done.exit_code, done.stdout.split()[:2]) == (0, ["comment", "created"])
     assert "unchanged" in typed(environment(host)).stdout
@@ -39,7 +39,7 @@ def test_it_creates_and_then_updates(typed, environment, host):
 
 
 @pytest.mark.parametrize("token", ["t0ken", ""])
-def test_a_fork_succeeds_and_prints_the_comment(typed, environment, host, token):
+def test_run_in_a_fork_succeeds_and_prints_the_comment(typed, environment, host, token):
     host.may_write = False
     done = typed(environment(host, token))
     assert done.exit_code == 0
@@ -48,7 +48,7 @@ def test_a_fork_succeeds_and_prints_the_comment(typed, environment, host, token)
     assert host.comments == []
 
 
-def test_a_fork_on_github_has_it_in_the_jobs_summary(typed, environment, github, tmp_path):
+def test_run_in_a_github_fork_writes_the_comment_to_the_job_summary(typed, environment, github, tmp_path):
     github.may_write = False
     page = tmp_path / "summary.md"
     page.write_text("before\n")

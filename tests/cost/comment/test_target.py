@@ -9,7 +9,7 @@ ACTIONS = {"GITHUB_ACTIONS": "true", "GITHUB_REPOSITORY": "acme/fleet", "GITHUB_
 RUNNER = {"GITLAB_CI": "true", "CI_PROJECT_ID": "77", "CI_MERGE_REQUEST_IID": "3"}
 
 
-def test_the_target_from_ci_variables():
+def test_target_is_read_from_ci_variables():
     place = read_target(ACTIONS | {"GITHUB_TOKEN": "t"})
     assert (place.provider, place.repo, place.number) == ("github", "acme/fleet", 12)
     assert (place.api, place.token) == ("https://api.github.com", "t")
@@ -17,12 +17,12 @@ def test_the_target_from_ci_variables():
     assert (place.provider, place.repo, place.number, place.token) == ("gitlab", "77", 3, "")
 
 
-def test_arguments_come_first():
+def test_arguments_take_precedence_over_ci_variables():
     place = read_target(ACTIONS, repo="other/one", number=5)
     assert (place.repo, place.number) == ("other/one", 5)
 
 
-def test_the_token_is_in_no_representation():
+def test_token_is_not_in_the_representation():
     assert "s3cret" not in repr(read_target(ACTIONS | {"GITHUB_TOKEN": "s3cret"}))
 
 
@@ -35,7 +35,7 @@ def test_the_token_is_in_no_representation():
         (ACTIONS | {"GITHUB_API_URL": "http://evil.example"}, {}, "is not an HTTPS address"),
     ],
 )
-def test_mistakes_are_one_line(environment, arguments, message):
+def test_mistakes_are_reported_in_one_line(environment, arguments, message):
     with pytest.raises(InputError) as caught:
         read_target(environment, **arguments)
     assert message in str(caught.value)

@@ -34,7 +34,7 @@ def bill(case, book):
     return cost.price_resources(resources, book, commitments=commitments, on=date.fromisoformat(case["on"]))
 
 
-def test_covered_machines(case, bill):
+def test_machines_are_covered_by_the_expected_commitments(case, bill):
     covered = {}
     for charge in bill.charges:
         if charge.covered_by:
@@ -46,13 +46,13 @@ def test_covered_machines(case, bill):
     assert covered == expected
 
 
-def test_remaining_cost(case, bill):
+def test_remaining_cost_matches_the_case(case, bill):
     rows = case["expect"]["month"]
     expected = sum((Decimal(usd) * Decimal(count) * Decimal(hours) for usd, count, hours in rows), Decimal(0))
     assert bill.usd_per_month.expected == expected
 
 
-def test_unused_commitments(case, bill):
+def test_unused_commitments_match_the_case(case, bill):
     unused = {use.id: round_to_cents(use.unused_usd_per_month) for use in bill.commitments}
     assert unused == {name: round_to_cents(Decimal(usd)) for name, usd in case["expect"]["unused"].items()}
 

@@ -32,33 +32,33 @@ def commitments():
     return Commitments.model_validate({"commitments": [entry]}).commitments
 
 
-def test_a_second_machine_costs_its_list_price(commitments, book):
+def test_second_machine_costs_its_list_price(commitments, book):
     diff = cost.diff([p4d("a")], [p4d("a"), p4d("b")], commitments=commitments, book=book, today=TODAY)
     assert diff.change_usd_per_month == Decimal("16029.08")  # 21.957642 * 730
     assert diff.before.usd_per_month.expected == 0
 
 
-def test_the_first_machine_costs_nothing_more(commitments, book):
+def test_covered_machine_adds_no_cost(commitments, book):
     diff = cost.diff([], [p4d("a")], commitments=commitments, book=book, today=TODAY)
     assert diff.change_usd_per_month == 0
     assert not [line for line in diff.warnings if "unused" in line]
 
 
-def test_a_delete_saves_nothing_and_reports_the_unused_commitment(commitments, book):
+def test_deletion_of_a_covered_machine_saves_nothing_and_reports_the_unused_commitment(commitments, book):
     diff = cost.diff([p4d("a")], [], commitments=commitments, book=book, today=TODAY)
     assert diff.change_usd_per_month == 0
     prefix = "Reserved Instance ri-1: $9,125.00 more a month unused after this change, $9,125.00 in all"
     assert any(line.startswith(prefix) and line.endswith("paid until 2026-12-31") for line in diff.warnings)
 
 
-def test_an_estimate_notes_the_cost_and_the_end_of_commitments(commitments, book):
+def test_estimate_notes_cost_and_end_of_commitments(commitments, book):
     estimate = cost.estimate([p4d("a")], commitments=commitments, book=book, today=TODAY)
     assert "commitments cost $9,125.00 a month on top, used or not; $0.00 of it is unused" in estimate.notes
     assert any("ends in 40 days" in note for note in estimate.notes)  # 21 November to 31 December
     assert estimate.verdict == "no budget is declared; commitments of $9,125.00 a month come on top"
 
 
-def test_json_names_the_commitment_and_meets_the_schema(commitments, book):
+def test_json_names_the_commitment_and_matches_the_schema(commitments, book):
     document = cost.diff_document(cost.diff([], [p4d("a")], commitments=commitments, book=book, today=TODAY))
     jsonschema.validate(document, cost.schema())
     assert {line["covered_by"] for line in document["resources"] if line["component"] == "machine"} == {
@@ -88,7 +88,7 @@ def test_every_report_names_the_commitment(commitments, book):
         ("reserved_3y", "spot", "547.50"),
     ],
 )
-def test_break_even_by_hand(book, term, against, hours):
+def test_break_even_matches_a_manual_calculation(book, term, against, hours):
     break_evens = {
         (each.commitment, each.against): each
         for each in cost.break_even("aws", "us-east-1", "p4d.24xlarge", book)
@@ -106,7 +106,7 @@ def test_break_even_reports_never_and_a_missing_price(book):
     assert g5[("reserved_3y", "spot")] == "no usable reserved_3y price in the catalogue"
 
 
-def test_a_group_at_its_maximum_leaves_less_for_the_next_one(book):
+def test_group_at_its_maximum_size_leaves_less_commitment_for_the_next_one(book):
     entry = {
         "id": "ri-2", "kind": "reserved_instance", "region": "us-east-1", "machine": "p4d.24xlarge", "count": 2,
         "usd_per_hour": 12.5, "start": "2026-01-01", "end": "2027-01-01", "source": "invoice",
@@ -155,7 +155,7 @@ def commitment(**changed):
         ({"machine": "m5.large"}, "ri-2 is for m5.large, which is not in the catalogue"),
     ],
 )
-def test_a_commitment_that_does_not_count_is_a_warning(book, changed, message):
+def test_commitment_that_does_not_apply_is_a_warning(book, changed, message):
     commitments = commitment(**changed)
     assert any(
         message in note
@@ -169,7 +169,7 @@ def test_a_commitment_that_does_not_count_is_a_warning(book, changed, message):
     assert not any(message in note for note in sound.notes)
 
 
-def test_a_budget_that_is_met_names_commitments_on_top(commitments, book):
+def test_headline_of_a_met_budget_adds_the_cost_of_commitments(commitments, book):
     diff = cost.diff([], [p4d("a")], commitments=commitments, budget=Budget(max=1000), book=book, today=TODAY)
     headline = summary.headline(diff)
     assert "within its budget of $1,000.00" in headline

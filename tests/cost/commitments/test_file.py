@@ -25,7 +25,7 @@ def write(tmp_path):
     return write_entries
 
 
-def test_a_file_is_read(write):
+def test_commitments_file_is_read(write):
     commitments = cost.load_commitments(
         write(f"{RI}, {TERM}", f"{SP}, discount_percent: 20, {TERM}")
     ).commitments
@@ -55,7 +55,7 @@ def test_a_file_is_read(write):
         (f"{CUD}, accelerators: 8, {TERM}", "accelerator and accelerators go together"),
     ],
 )
-def test_a_mistake_is_one_line_with_its_place(write, entry, message):
+def test_mistake_is_reported_in_one_line_with_its_place(write, entry, message):
     with pytest.raises(InputError) as caught:
         cost.load_commitments(write(entry))
     assert message in str(caught.value)
@@ -63,12 +63,12 @@ def test_a_mistake_is_one_line_with_its_place(write, entry, message):
     assert "\n" not in str(caught.value)
 
 
-def test_a_duplicate_id_is_refused(write):
+def test_duplicate_id_is_refused(write):
     with pytest.raises(InputError, match="two commitments are called ri"):
         cost.load_commitments(write(f"{RI}, {TERM}", f"{RI}, {TERM}"))
 
 
-def test_a_missing_file_and_a_file_without_a_mapping(tmp_path):
+def test_missing_file_and_file_without_a_mapping_are_refused(tmp_path):
     with pytest.raises(InputError, match="no such file"):
         cost.load_commitments(tmp_path / "none.yaml")
     (tmp_path / "text.yaml").write_text("words\n")

@@ -22,5 +22,5 @@ from gpufleet.cost.pricing.commitments.sizes import normalized_share
         ("c5.metal", "c5.large", None),
     ],
 )
-def test_share_of_a_reservation_that_a_machine_uses(reserved, machine, share):
+def test_share_of_a_reservation_used_by_a_machine_is_computed(reserved, machine, share):
     assert normalized_share(reserved, machine) == (None if share is None else Decimal(share))

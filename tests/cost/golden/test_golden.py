@@ -37,7 +37,7 @@ def case(request):
 
 
 @pytest.mark.parametrize("operation", golden.OPERATIONS)
-def test_a_change_costs_what_was_worked_out_by_hand(case, operation, golden_book):
+def test_change_has_the_manually_calculated_cost(case, operation, golden_book):
     change = cost.change_from_preview(golden.preview(case, operation))
     cost_diff = cost.diff(
         change.before,
@@ -57,7 +57,7 @@ def test_a_change_costs_what_was_worked_out_by_hand(case, operation, golden_book
     assert not cost_diff.partial
 
 
-def test_a_deployed_state_costs_what_was_worked_out_by_hand(case, golden_book):
+def test_deployed_state_has_the_manually_calculated_cost(case, golden_book):
     for side in (case.old, case.new):
         resources = cost.resources_from_state(golden.state(case, side))
         agrees(
@@ -74,14 +74,14 @@ def evaluated(tmp_path_factory):
     return cost.evaluate(folder, "before"), cost.evaluate(folder, "after")
 
 
-def test_a_program_run_without_an_engine_costs_the_same(case, evaluated, golden_book):
+def test_program_evaluated_without_an_engine_has_the_same_cost(case, evaluated, golden_book):
     for resources, side in zip(evaluated, (case.old, case.new), strict=True):
         mine = golden.of_case(resources, case)
         assert {each.name for each in mine} >= side.program.keys()
         agrees(cost.price_resources(mine, golden_book, commitments=commitments_of_case(case), on=DAY), side)
 
 
-def test_all_of_them_in_one_stack_cost_the_sum(evaluated, golden_book):
+def test_stack_with_all_cases_costs_their_sum(evaluated, golden_book):
     cases = [case for case in CASES.values() if not case.commitments]
     components = {case.component for case in cases}
     for resources, side in zip(evaluated, ("old", "new"), strict=True):

@@ -117,27 +117,27 @@ def test_unknown_values_are_listed_as_unpriced(what, golden_book):
         ),
     ],
 )  # fmt: skip
-def test_what_may_be_spot_ranges_from_spot_to_on_demand(resource, least, maximum, golden_book):
+def test_possible_spot_machine_is_priced_from_spot_to_on_demand(resource, least, maximum, golden_book):
     bill = cost.price_resources([resource], golden_book)
     rate = next(each for each in bill.charges if each.component == "machine").usd_per_hour
     assert (rate.low, rate.expected, rate.high) == (Decimal(least), Decimal(maximum), Decimal(maximum))
     assert any("bought on spot is not known" in gap.reason and gap.is_bounded for gap in bill.unpriced)
 
 
-def test_two_reservations_hold_two_machines(golden_book):
+def test_two_reservations_cover_two_machines(golden_book):
     bill = cost.price_resources(
         [reservation("r", 1), reservation("s", 1), instance("a"), instance("b")], golden_book
     )
     assert machines(bill) == 2 * HOUR * 730
 
 
-def test_a_group_fills_one_reservation_after_the_other(golden_book):
+def test_group_uses_one_reservation_after_the_other(golden_book):
     group = declare(GROUP, "g", minSize=3, maxSize=3, **LAUNCHED)
     bill = cost.price_resources([reservation("r", 1), reservation("s", 1), template(), group], golden_book)
     assert machines(bill) == 3 * HOUR * 730
 
 
-def test_what_a_mixed_group_buys_on_demand_runs_in_a_reservation(golden_book):
+def test_on_demand_part_of_a_mixed_group_uses_a_reservation(golden_book):
     policy = {
         "instancesDistribution": {"onDemandBaseCapacity": 2, "onDemandPercentageAboveBaseCapacity": 0},
         "launchTemplate": {"launchTemplateSpecification": {"launchTemplateId": "lt-t"}},
@@ -147,7 +147,7 @@ def test_what_a_mixed_group_buys_on_demand_runs_in_a_reservation(golden_book):
     assert machines(bill) == (5 * HOUR + 2 * Decimal("0.43632")) * 730
 
 
-def test_what_a_fleet_buys_on_demand_runs_in_a_reservation(golden_book):
+def test_on_demand_part_of_a_fleet_uses_a_reservation(golden_book):
     target = {"defaultTargetCapacityType": "on-demand", "totalTargetCapacity": 2}
     configs = [{"launchTemplateSpecification": {"launchTemplateId": "lt-t"}}]
     fleet = declare(
@@ -159,7 +159,7 @@ def test_what_a_fleet_buys_on_demand_runs_in_a_reservation(golden_book):
     )
 
 
-def test_a_reservation_that_awaits_deletion_holds_nobody(golden_book):
+def test_reservation_pending_deletion_covers_no_machine(golden_book):
     going = Resource(**{**vars(reservation("r", 1)), "delete": True})
     assert machines(cost.price_resources([going, instance()], golden_book)) == 2 * HOUR * 730
 
@@ -167,12 +167,12 @@ def test_a_reservation_that_awaits_deletion_holds_nobody(golden_book):
 @pytest.mark.parametrize(
     ("declared", "hours"), [("10000", 730), ("0", 0), ("-5", 730), ("many", 730), ("12.5", 12.5)]
 )
-def test_no_month_is_longer_than_a_month(declared, hours, golden_book):
+def test_declared_hours_are_limited_to_one_month(declared, hours, golden_book):
     bill = cost.price_resources([instance(tags={"gpufleet-hours-per-month": declared})], golden_book)
     assert machines(bill) == HOUR * Decimal(str(hours))
 
 
-def test_zero_cards_are_not_unpriced(golden_book):
+def test_zero_accelerators_are_not_unpriced(golden_book):
     bill = cost.price_resources(
         [gcp(guestAccelerators=[{"type": "nvidia-tesla-t4", "count": 0}])], golden_book
     )
@@ -189,7 +189,7 @@ def test_unknown_zones_are_counted(golden_book):
     assert machines(bill) == 2 * Decimal("0.853624") * 730
 
 
-def test_a_group_of_two_versions_says_that_it_is_priced_as_one(golden_book):
+def test_group_with_two_template_versions_has_a_warning(golden_book):
     disks = [{"boot": True, "diskSizeGb": 100, "diskType": "pd-balanced"}]
     reserved = declare(
         "gcp:compute/instanceTemplate:InstanceTemplate", "t", "t", machineType="n1-standard-8", disks=disks

@@ -90,22 +90,22 @@ def test_golden_programs_are_many_and_distinct():
     assert len(golden.OPERATIONS) == 8
 
 
-def test_no_state_is_a_copy_of_the_other():
+def test_old_and_new_programs_of_a_case_differ():
     assert [case.slug for case in CASES if case.old.program == case.new.program] == []
 
 
-def test_a_wrong_sum_in_a_case_is_detected():
+def test_wrong_sum_in_a_case_is_detected():
     with pytest.raises(AssertionError, match=r"it is 884\.76"):
         golden.worked_out("1.212 USD x 1 machine x 730 h = 885")
 
 
 @pytest.mark.parametrize("trap", TRAPS)
-def test_every_trap_has_a_case_with_its_name(trap):
+def test_every_known_pitfall_has_a_case(trap):
     for name in TRAPS[trap]:
         case = json.loads((ON_FILE / f"{name}.json").read_text())
         assert case["trap"]
         assert case["expect"].keys() & {"before", "after"}
 
 
-def test_the_traps_are_the_twelve():
+def test_pitfalls_are_numbered_1_to_12():
     assert list(TRAPS) == list(range(1, 13))

@@ -100,7 +100,7 @@ def clone(shared_project, tmp_path_factory):
 
 
 @pytest.mark.parametrize("stack", ["poc", "dev", "production"])
-def test_a_commit_costs_what_was_worked_out_by_hand(stack, clone, golden_book):
+def test_commit_has_the_manually_calculated_cost(stack, clone, golden_book):
     path = clone / "stacks" / f"Pulumi.{stack}.yaml"
     text, expected = path.read_text(), {}
     for where, (old, new), differences in CHANGES.values():
@@ -126,7 +126,7 @@ def test_a_commit_costs_what_was_worked_out_by_hand(stack, clone, golden_book):
     assert round_to_cents(total_change) == round_to_cents(sum(expected_change.values(), Decimal(0)))
 
 
-def test_spot_given_up_takes_its_standby_with_it(clone, golden_book):
+def test_removed_spot_purchase_removes_the_standby_group(clone, golden_book):
     """In dev the spot group and the one that stands by become one machine: 160 h at 1.212 and not at 0.43632."""
     path = clone / "stacks" / "Pulumi.dev.yaml"
     text = path.read_text()

@@ -34,7 +34,7 @@ def pulumi_resource(name="a", type_=INSTANCE, provider=True, **props):
     )
 
 
-def test_the_policy_pack_checks_the_same_rules(book):
+def test_policy_pack_checks_the_same_rules(book):
     (violation,) = find_violations([pulumi_resource()], Policy(budget_usd_per_month=to_decimal(16000)), book)
     assert (violation.rule, "is over the budget of $16,000.00" in violation.message) == (
         "budget_usd_per_month",
@@ -43,7 +43,7 @@ def test_the_policy_pack_checks_the_same_rules(book):
     assert find_violations([pulumi_resource()], Policy(budget_usd_per_month=to_decimal(17000)), book) == ()
 
 
-def test_an_unknown_value_is_read_as_unknown_and_never_touched_as_known(book):
+def test_unknown_value_in_a_policy_pack_is_unpriced(book):
     disk = pulumi_resource(rootBlockDevice={"volumeSize": UNKNOWN_NUMBER_VALUE, "volumeType": "gp3"})
     with pytest.raises(UnknownValueError):
         disk.props["rootBlockDevice"]["volumeSize"]
@@ -51,18 +51,18 @@ def test_an_unknown_value_is_read_as_unknown_and_never_touched_as_known(book):
     assert violation.rule == "unpriced"
 
 
-def test_components_cost_nothing_themselves(book):
+def test_component_resources_have_no_cost(book):
     component = pulumi_resource("pool", "acme:index:Pool", provider=False)
     assert find_violations([component], Policy(unpriced=()), book) == ()
 
 
-def test_limits_on_an_increase_are_left_to_the_difference():
+def test_increase_limits_are_removed_from_the_policy_of_the_pack():
     grown = Limits(max_increase_percent=to_decimal(1))
     policy = Policy(max_increase_usd_per_month=to_decimal(1), rules=(Rule("grown", limits=grown),))
     assert without_increase_limits(policy) == Policy()
 
 
-def test_a_pack_is_written_once(tmp_path):
+def test_policy_pack_is_written_once(tmp_path):
     write_pack(tmp_path / "pack")
     assert {path.name for path in (tmp_path / "pack").iterdir()} == {
         "PulumiPolicy.yaml",

@@ -51,18 +51,18 @@ def ruled(when=None, name="rule", **limits):
         ({"stack": "dev*"}, False),
     ],
 )
-def test_a_rule_holds_for_its_part_of_the_stack(two_pools, when, broken):
+def test_rule_applies_only_to_matching_resources(two_pools, when, broken):
     verdict = two_pools(ruled(when, budget_usd_per_month=Decimal(16000)))
     assert [each.rule for each in verdict.violations] == ["rule"] * broken
 
 
-def test_an_increase_is_that_of_the_part(two_pools):
+def test_increase_limit_applies_to_matching_resources(two_pools):
     grown = {"max_increase_usd_per_month": Decimal(100), "max_increase_percent": Decimal(5)}
     assert two_pools(ruled({"pool": "serve"}, **grown)).passed
     assert len(two_pools(ruled({"pool": "train"}, **grown)).violations) == 2
 
 
-def test_the_largest_resource_counts_with_its_disks(two_pools):
+def test_largest_resource_includes_its_disks(two_pools):
     # 21.957642 * 730 + 100 * 0.0001 * 730 = 16,029.08 + 7.30
     assert two_pools(Policy(max_resource_usd_per_month=Decimal("16036.38"))).passed
     (broken,) = two_pools(Policy(max_resource_usd_per_month=Decimal("16036.37"))).violations
@@ -96,7 +96,7 @@ def test_reserved_allows_every_term(make, book):
     assert not cost.diff([], [make(inputs=inputs)], only_one_year, book=book).policy.passed
 
 
-def test_an_unpriced_limit_applies_in_its_scope(make, book):
+def test_unpriced_limit_applies_to_matching_resources(make, book):
     strange = make("s", "aws:sagemaker/endpoint:Endpoint", {"tags": {"Owner": "web"}})
     checked_limits = ruled({"owner": "web"}, unpriced=()), ruled({"owner": "research"}, unpriced=())
     assert [cost.diff([], [strange], policy, book=book).policy.passed for policy in checked_limits] == [
@@ -105,7 +105,7 @@ def test_an_unpriced_limit_applies_in_its_scope(make, book):
     ]
 
 
-def test_every_limit_gives_one_check(two_pools):
+def test_each_limit_gives_one_check(two_pools):
     verdict = two_pools(
         Policy(
             budget_usd_per_month=Decimal(1),
@@ -121,7 +121,7 @@ def test_every_limit_gives_one_check(two_pools):
     ]
 
 
-def test_a_file_with_rules(tmp_path):
+def test_policy_file_with_rules_is_read(tmp_path):
     path = tmp_path / "policy.yaml"
     path.write_text(
         "budget_usd_per_month: 500\n"
@@ -168,7 +168,7 @@ def test_a_file_with_rules(tmp_path):
         ),
     ],
 )
-def test_mistakes_in_rules_are_one_line_with_their_place(tmp_path, text, line):
+def test_mistakes_in_rules_are_reported_in_one_line_with_their_place(tmp_path, text, line):
     path = tmp_path / "policy.yaml"
     path.write_text(text)
     with pytest.raises(InputError) as caught:
@@ -178,6 +178,6 @@ def test_mistakes_in_rules_are_one_line_with_their_place(tmp_path, text, line):
 
 
 @pytest.mark.parametrize("name", ["policy-dev", "policy-production", "cost-policy"])
-def test_the_examples_are_policies(repo_root, name):
+def test_examples_are_valid_policies(repo_root, name):
     policy = load_policy(repo_root / "docs/examples" / f"{name}.yaml")
     assert policy.rules

@@ -22,13 +22,13 @@ ORDER = list(PUBLISHED)
 
 
 @pytest.mark.parametrize("number", ORDER)
-def test_a_tier_holds_up_to_its_size_and_not_a_gib_more(number):
+def test_disk_tier_is_chosen_exactly_by_its_size_limit(number):
     assert disk_tier(Decimal(PUBLISHED[number])) == number
     larger = ORDER[min(ORDER.index(number) + 1, len(ORDER) - 1)]
     assert disk_tier(Decimal(PUBLISHED[number] + 1)) == larger
 
 
-def test_the_least_disk_is_of_the_least_tier():
+def test_smallest_disk_has_the_smallest_tier():
     assert disk_tier(Decimal(1)) == "1"
 
 
@@ -43,7 +43,7 @@ def test_the_least_disk_is_of_the_least_tier():
         ("Standard_LRS", 32, "standard-hdd-s4"),
     ],
 )
-def test_a_disk_is_priced_as_the_tier_that_holds_it(sku, gib, item):
+def test_disk_is_priced_as_its_tier(sku, gib, item):
     """Every tier has a price of its own here, so that a neighbour's would show."""
     kind = "azure-native:compute:Disk"
     inputs = {"location": "eastus", "diskSizeGB": gib, "sku": {"name": sku}, "creationData": {}}

@@ -10,5 +10,5 @@ from gpufleet.cost.pricing.pricers.azure.machine_inputs import parse_machine
 @pytest.mark.parametrize(
     ("priority", "is_spot"), [("Spot", True), ("Low", True), ("Regular", False), (None, None)]
 )
-def test_priority(priority, is_spot):
+def test_spot_and_low_priority_machines_are_spot(priority, is_spot):
     assert parse_machine({} if priority is None else {"priority": priority}).is_spot is is_spot

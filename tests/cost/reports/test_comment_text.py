@@ -36,7 +36,7 @@ def rendered():
         "\u202eevil",
     ],
 )
-def test_a_name_is_never_markup(make, book, rendered, name):
+def test_resource_name_is_never_rendered_as_markup(make, book, rendered, name):
     text = cost.render_diff(
         cost.diff([], [make(name)], book=book, change=cost.StackChange(stack="prod")), "markdown"
     )
@@ -54,7 +54,7 @@ def test_a_name_is_never_markup(make, book, rendered, name):
     assert not any(line.startswith("/") for line in text.splitlines())
 
 
-def test_the_mark_is_last_unseen_and_the_stacks_own(make, book, rendered):
+def test_comment_ends_with_the_invisible_mark_of_its_stack(make, book, rendered):
     for stack in ("prod", "a b--><script>", ""):
         text = cost.render_diff(
             cost.diff([], [make()], book=book, change=cost.StackChange(stack=stack)), "markdown"
@@ -64,13 +64,13 @@ def test_the_mark_is_last_unseen_and_the_stacks_own(make, book, rendered):
     assert comment_mark("dev") != comment_mark("prod")
 
 
-def test_a_cell_is_cut_before_it_is_escaped():
+def test_cell_is_truncated_before_it_is_escaped():
     assert escape("@" * 500).count("@") == 199
     assert len(escape("x" * 500)) == 200
 
 
 @pytest.mark.parametrize("name_length", [10, 3000])
-def test_a_comment_never_grows_too_long_and_says_what_it_leaves_out(make, book, name_length):
+def test_long_comment_is_truncated_with_a_note_of_the_omitted_rows(make, book, name_length):
     changed = [make(f"{at}-{'n' * name_length}") for at in range(700)]
     strange = [make(f"s{at}", f"acme:index{at}:Thing") for at in range(700)]
     cost_diff = cost.diff(changed[:300], [*changed, *strange], book=book)
@@ -82,7 +82,7 @@ def test_a_comment_never_grows_too_long_and_says_what_it_leaves_out(make, book, 
     assert text.count("<details>") == text.count("</details>")
 
 
-def test_the_least_important_rows_are_omitted_first(make, book):
+def test_least_important_rows_are_omitted_first(make, book):
     same = [make(f"same-{at}") for at in range(900)]
     text = cost.render_diff(cost.diff(same, [*same, make("new")], book=book), "markdown")
     assert "| create | new machine |" in text
@@ -90,7 +90,7 @@ def test_the_least_important_rows_are_omitted_first(make, book):
     assert "more omitted" in text.split("1800 unchanged lines")[1]
 
 
-def test_the_most_expensive_change_comes_first(make, book):
+def test_most_expensive_change_comes_first(make, book):
     small = make("a", inputs={"instanceType": "g5.2xlarge", "region": "us-east-1"})
     rows = cost.render_diff(cost.diff([], [small, make("z")], book=book), "markdown").split("| create | ")
     assert rows[1].startswith("z machine")

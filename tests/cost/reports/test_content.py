@@ -68,7 +68,7 @@ def lead_says(text, cost_diff, months):
     assert (f"not counting {missing} item" in text) == bool(missing and not cost_diff.partial)
 
 
-def test_the_table_names_every_changed_line_with_its_amounts(cost_diff, months):
+def test_table_lists_every_changed_resource_with_its_amounts(cost_diff, months):
     text = cost.render_diff(cost_diff, "table")
     lead_says(text.splitlines()[0], cost_diff, months)
     changed = [line for line in cost_diff.lines if reading.differs(line)]
@@ -78,7 +78,7 @@ def test_the_table_names_every_changed_line_with_its_amounts(cost_diff, months):
     assert (f"\n{same} line{'s' * (same != 1)} unchanged" in text) == bool(same)
 
 
-def test_markdown_orders_the_changes_by_money_and_folds_the_rest(cost_diff, months):
+def test_markdown_sorts_changes_by_amount_and_folds_the_others(cost_diff, months):
     text = cost.render_diff(cost_diff, "markdown")
     lead_says(reading.plain(text.splitlines()[0]), cost_diff, months)
     shown, _, folded = text.partition("<details>")
@@ -101,7 +101,7 @@ def test_markdown_has_the_totals_before_and_after(cost_diff, months):
         assert after[3] == f"{reading.dollars(months['low'])} to {reading.dollars(months['high'])}"
 
 
-def test_json_has_the_months_and_their_bounds(cost_diff, months):
+def test_json_has_the_monthly_totals_and_their_bounds(cost_diff, months):
     document = json.loads(cost.render_diff(cost_diff, "json"))
     money = {side: document[side] for side in ("before", "after")}
     assert Decimal(str(money["before"]["usd_per_month"])) == reading.cents(months["before"])
@@ -112,7 +112,7 @@ def test_json_has_the_months_and_their_bounds(cost_diff, months):
     assert Decimal(str(document["change"]["usd_per_month"])) == change
 
 
-def test_json_has_every_line_and_every_unpriced_resource(case, cost_diff):
+def test_json_has_every_resource_and_every_unpriced_resource(case, cost_diff):
     document = json.loads(cost.render_diff(cost_diff, "json"))
     lines = [(line["op"], f"{line['name']} {line['component']}") for line in document["resources"]]
     assert lines == [reading.line_cells(line)[:2] for line in cost_diff.lines]
@@ -127,7 +127,7 @@ def test_json_has_every_line_and_every_unpriced_resource(case, cost_diff):
     assert {gap[:2] for gap in listed} == {(gap.urn, gap.component) for gap in gaps}
 
 
-def test_the_page_has_the_same_lines_and_cards(cost_diff, months):
+def test_html_page_has_the_same_resources_and_totals(cost_diff, months):
     page = reading.Page(cost.render_diff(cost_diff, "html"))
     lead_says(page.lead, cost_diff, months)
     changed = reading.by_money(line for line in cost_diff.lines if reading.differs(line))
@@ -146,7 +146,7 @@ def test_the_page_has_the_same_lines_and_cards(cost_diff, months):
 
 
 @pytest.mark.parametrize("form", ["table", "markdown", "html"])
-def test_each_gap_each_warning_and_each_price_is_listed(case, cost_diff, form):
+def test_each_unpriced_resource_warning_and_price_is_listed(case, cost_diff, form):
     text = cost.render_diff(cost_diff, form)
     text = reading.plain(text)
     for gap in cost_diff.unpriced:
@@ -163,7 +163,7 @@ def test_each_gap_each_warning_and_each_price_is_listed(case, cost_diff, form):
             assert dated in text
 
 
-def test_junit_has_the_amounts_and_a_case_for_every_gap(cost_diff, months):
+def test_junit_has_the_amounts_and_a_case_for_each_unpriced_resource(cost_diff, months):
     suite = ET.fromstring(cost.render_diff(cost_diff, "junit")).find("testsuite")
     cells = {each.get("name"): each.get("value") for each in suite.iter("property")}
     before, after = reading.cents(months["before"]), reading.cents(months["after"])

@@ -25,7 +25,7 @@ def suite(make, book):
     return build
 
 
-def test_each_limit_is_a_case_and_a_broken_one_fails(suite):
+def test_each_limit_is_a_case_and_a_violated_one_fails(suite):
     cost_diff = suite(budget_usd_per_month=Decimal(1), max_price_age_days=9999)
     cases = {case.get("name"): case for case in cost_diff.iter("testcase")}
     failed = cases["budget_usd_per_month: at most $1.00 a month"].find("failure")
@@ -35,19 +35,19 @@ def test_each_limit_is_a_case_and_a_broken_one_fails(suite):
     assert (cost_diff.get("tests"), cost_diff.get("failures"), cost_diff.get("skipped")) == ("4", "1", "1")
 
 
-def test_an_unpriced_resource_is_a_skipped_case(suite):
+def test_unpriced_resource_is_a_skipped_case(suite):
     (case,) = (case for case in suite().iter("testcase") if case.get("classname") == "gpufleet.cost.unpriced")
     assert "unknown type aws:sagemaker/endpoint:Endpoint" in case.find("skipped").get("message")
 
 
-def test_a_report_without_limits_is_no_empty_suite(suite):
+def test_report_without_limits_has_a_nonempty_suite(suite):
     case = next(suite().iter("testcase"))
     assert case.find("system-out").text.startswith(
         "This change raises the monthly cost of prod by $16,036.38"
     )
 
 
-def test_names_that_xml_cannot_hold(make, book):
+def test_names_with_characters_that_xml_forbids_are_written(make, book):
     strange = make('<&">\x00\x1b\ud800', "acme:index:Thing")
     text = cost.render_diff(cost.diff([], [strange], book=book), "junit")
     (case,) = (case for case in ET.fromstring(text).iter("testcase") if case.find("skipped") is not None)

@@ -35,24 +35,24 @@ def page(make, book):
     return Page(cost.render_diff(cost.diff([make("a")], [make("a"), make("b")], book=book), "html"))
 
 
-def test_the_page_has_a_plot_for_each_section(page):
+def test_page_has_a_plot_for_each_section(page):
     assert page.plots == 4  # by pool, by purchase, by cloud, what if
     expected = ["By pool", "By purchase", "By cloud", "What changes", "Other purchase options"]
     assert page.headings[:5] == expected
 
 
-def test_the_page_has_no_external_resource_and_no_script(page):
+def test_page_has_no_external_resource_and_no_script(page):
     assert page.fetched == []
 
 
-def test_the_page_has_dark_and_print_styles(make, book):
+def test_page_has_dark_and_print_styles(make, book):
     text = cost.render_diff(cost.diff([], [make()], book=book), "html")
     assert "prefers-color-scheme: dark" in text
     assert "@media print" in text
     assert "url(" not in text
 
 
-def test_without_prices_on_two_days_it_says_that_there_is_no_history(make, book):
+def test_page_without_prices_on_two_days_states_that_there_is_no_history(make, book):
     text = cost.render_diff(cost.diff([], [make()], book=book), "html")
     assert "No price of this stack is known on two days" in text
 
@@ -66,6 +66,6 @@ def test_only_changed_prices_are_plotted():
     assert "still" not in drawn
 
 
-def test_no_data_gives_no_plot(book):
+def test_missing_data_gives_no_plot(book):
     assert plot.before_and_after(cost.diff([], [], book=book), "pool") is None
     assert plot.what_if(()) is None

@@ -33,20 +33,20 @@ def rented(count=20, usd=0.1, purchase="on_demand", disks=0.0):
     return tco.CloudAlternative("m", "aws", "r", purchase, count, "by hand", price, disks)
 
 
-def test_the_size_of_the_example_rack(blades):
+def test_size_of_the_example_rack_is_known(blades):
     assert (blades.nodes, blades.cores, blades.memory_gib) == (20, 80, 160)
     assert blades.storage_gib * 2**30 / 1e12 == pytest.approx(10)  # TB
     assert blades.capital_usd == pytest.approx(3820 * 1.10)
 
 
-def test_a_month_of_the_rack_by_hand(blades):
+def test_monthly_rack_cost_matches_a_manual_calculation(blades):
     # capital: 4,202 USD / 48 months = 87.5417; power: 20 * 7 W * 0.30 * 730 h / 1000 = 30.66
     assert blades.parts_per_month == pytest.approx({"capital": 87.541667, "power": 30.66})
     assert blades.usd_per_month == pytest.approx(118.201667)
     assert blades.running_usd_per_month == pytest.approx(30.66)
 
 
-def test_break_even_by_hand(blades):
+def test_break_even_matches_a_manual_calculation(blades):
     comparison = tco.Comparison(blades, rented())
     # rented: 20 * 0.10 * 730 = 1,460; 4,202 / (1,460 - 30.66) = 2.9398 months
     assert comparison.cloud_usd_per_month == pytest.approx(1460)
@@ -57,19 +57,19 @@ def test_break_even_by_hand(blades):
     assert comparison.cloud_total_usd == pytest.approx(48 * 1460)
 
 
-def test_disks_bill_all_month_and_machines_their_share(blades):
+def test_disks_cost_the_full_month_and_machines_only_their_utilisation(blades):
     comparison = tco.Comparison(blades, rented(disks=50.0), utilisation=0.25)
     assert comparison.cloud_usd_per_month == pytest.approx(50 + 1460 / 4)
     assert comparison.break_even_utilisation == pytest.approx((118.201667 - 50) / 1460)
 
 
-def test_a_commitment_bills_the_full_month(blades):
+def test_commitment_costs_the_full_month(blades):
     comparison = tco.Comparison(blades, rented(purchase="reserved_3y"), utilisation=0.25)
     assert comparison.cloud_usd_per_month == pytest.approx(1460)
     assert comparison.break_even_utilisation is None
 
 
-def test_a_rack_never_pays_against_a_cloud_below_its_running_cost(blades):
+def test_rack_never_breaks_even_with_a_cloud_below_its_running_cost(blades):
     comparison = tco.Comparison(blades, rented(count=1, usd=0.01))
     assert comparison.break_even_month is None
     assert "never pays for itself" in tco.table(comparison, [])
@@ -83,14 +83,14 @@ def test_break_even_after_the_end_of_life_is_reported(blades):
     assert "in month 99.2, after its 48" in tco.table(comparison, [])
 
 
-def test_the_residual_value_counts_at_the_end_only(server):
+def test_residual_value_counts_only_at_the_end(server):
     rows = tco.Comparison(server, rented(count=1, usd=55.04)).cumulative_costs()
     assert rows[0] == (0, 270000, 0)
     assert rows[-1][1] == pytest.approx(rows[-2][1] - 27000)  # a tenth of 270,000
     assert [month for month, _, _ in rows] == [*range(49), 48]
 
 
-def test_a_gpu_server_by_hand(server):
+def test_gpu_server_cost_matches_a_manual_calculation(server):
     # capital: 270,000 * 0.9 / 48 = 5,062.50; power: 10.2 kW * 0.8 * 1.58 * 0.30 * 730 = 2,823.5232
     # space: 8 * 47.60 = 380.80; staff: 4 * 80 = 320; maintenance: 39,800 / 12 = 3,316.666667
     assert server.parts_per_month == pytest.approx(
@@ -103,7 +103,7 @@ def test_a_gpu_server_by_hand(server):
     assert comparison.break_even_month == pytest.approx(8.0988, abs=1e-4)
 
 
-def test_the_cheapest_equivalent_machine_is_chosen(blades):
+def test_cheapest_equivalent_machine_is_chosen(blades):
     alternative = tco.choose_alternative(blades, tco.CloudRequest(storage=False))
     assert (alternative.machine, alternative.count, alternative.price.usd_per_hour) == (
         "a1.xlarge",
@@ -115,11 +115,11 @@ def test_the_cheapest_equivalent_machine_is_chosen(blades):
 
 
 @pytest.mark.parametrize(("machine", "count"), [("a1.xlarge", 20), ("m7g.xlarge", 20), ("g5.xlarge", 20)])
-def test_cores_and_memory_decide_how_many(blades, machine, count):
+def test_cores_and_memory_determine_the_number_of_machines(blades, machine, count):
     assert tco.choose_alternative(blades, tco.CloudRequest(machine, usd_per_hour=1.0)).count == count
 
 
-def test_disks_are_rented_where_they_have_a_price(blades):
+def test_disks_are_rented_if_they_have_a_price(blades):
     def no_price(cloud, region, item, purchase):
         return None
 
@@ -143,18 +143,18 @@ def test_disks_are_rented_where_they_have_a_price(blades):
         (tco.CloudRequest("nosuch.large"), "unknown machine 'nosuch.large'"),
     ],
 )
-def test_an_impossible_comparison_is_refused(blades, cloud_request, message):
+def test_impossible_comparison_is_refused(blades, cloud_request, message):
     with pytest.raises(InputError, match=message):
         tco.choose_alternative(blades, cloud_request)
 
 
-def test_a_rack_without_cost_facts_is_refused(repo_root):
+def test_rack_without_cost_facts_is_refused(repo_root):
     bare = fleet.load_rack(repo_root / "inventory/blades-1.yaml").model_copy(update={"cost": None})
     with pytest.raises(InputError, match="blades-1: cost: has no cost facts"):
         tco.compute_rack_cost(bare)
 
 
-def test_sensitivity_moves_one_figure_at_a_time(blades):
+def test_sensitivity_analysis_changes_one_figure_at_a_time(blades):
     cases = {
         (case.figure, case.value): case.comparison for case in tco.cases(tco.Comparison(blades, rented()))
     }
@@ -166,7 +166,7 @@ def test_sensitivity_moves_one_figure_at_a_time(blades):
     assert cases[("cloud price", "-50%")].break_even_month == pytest.approx(4202 / (730 - 30.66))
 
 
-def test_the_report_names_what_is_left_out_and_what_is_assumed(blades):
+def test_report_lists_omitted_and_assumed_figures(blades):
     text = tco.table(tco.Comparison(blades, rented()), [])
     assert (
         "space, staff, network, maintenance: not declared in the rack file; up to $1,341.80 a month" in text
@@ -174,7 +174,7 @@ def test_the_report_names_what_is_left_out_and_what_is_assumed(blades):
     assert "usd_per_eur, life_years, usd_per_kwh, pue" in text
 
 
-def test_the_document_has_figures_and_sources(blades):
+def test_json_document_has_figures_and_sources(blades):
     document = tco.document(tco.Comparison(blades, rented()), [rented(usd=0.2)])
     jsonschema.validate(
         document,
@@ -196,7 +196,7 @@ def test_the_document_has_figures_and_sources(blades):
     assert len(document["others"]) == 1
 
 
-def test_the_plot_and_the_page_are_complete(blades):
+def test_plot_and_page_are_complete(blades):
     comparison = tco.Comparison(blades, rented())
     drawn = tco.svg(comparison)
     for texts in ("months since purchase", "cumulated cost (USD)", "own blades-1", "paid for in month 2.9"):
@@ -207,12 +207,12 @@ def test_the_plot_and_the_page_are_complete(blades):
     assert "<script" not in html
 
 
-def test_the_plot_marks_no_month_that_it_does_not_reach(blades):
+def test_plot_without_break_even_marks_no_month(blades):
     assert "paid for in month" not in tco.svg(tco.Comparison(blades, rented(usd=0.005)))
 
 
 @given(usd=st.floats(0.001, 10), share=st.floats(0.01, 1), years=st.integers(1, 10))
-def test_at_the_break_even_month_both_have_cost_the_same(blades, usd, share, years):
+def test_both_alternatives_have_the_same_total_in_the_break_even_month(blades, usd, share, years):
     comparison = tco.Comparison(blades.with_figures(life_years=years), rented(usd=usd), share)
     month = comparison.break_even_month
     if month is not None:
@@ -221,7 +221,7 @@ def test_at_the_break_even_month_both_have_cost_the_same(blades, usd, share, yea
 
 
 @given(usd=st.floats(0.001, 10), disks=st.floats(0, 100))
-def test_at_the_break_even_utilisation_a_month_costs_the_same(blades, usd, disks):
+def test_both_alternatives_have_the_same_monthly_cost_at_break_even_utilisation(blades, usd, disks):
     comparison = tco.Comparison(blades, rented(usd=usd, disks=disks))
     share = comparison.break_even_utilisation
     if share > 0:

@@ -25,14 +25,14 @@ WEEK = Decimal(168)
         ("weekdays 8-18; mon 8-12", 50),  # the same hours twice are the same hours
     ],
 )
-def test_hours_of_a_month(text, hours_a_week):
+def test_hours_of_a_month_are_computed(text, hours_a_week):
     assert monthly_hours(text) == (hours_a_week * Decimal(730) / WEEK).quantize(Decimal("0.01"))
 
 
 @pytest.mark.parametrize(
     "text", ["", "weekdays", "weekdays 8", "someday 8-18", "mon 8-25", "mon 8-8", "mon 18", "8-18"]
 )
-def test_an_invalid_schedule_is_refused(text):
+def test_invalid_schedule_is_refused(text):
     with pytest.raises(ValueError, match="days and hours"):
         monthly_hours(text)
 
@@ -48,7 +48,7 @@ def test_an_invalid_schedule_is_refused(text):
         ("5/20 0 * * *", 21),
     ],
 )
-def test_cron_is_counted_over_a_week(text, times_a_week):
+def test_cron_occurrences_are_counted_over_a_week(text, times_a_week):
     assert len(parse_cron(text).minutes) == times_a_week
 
 
@@ -56,22 +56,22 @@ def test_cron_is_counted_over_a_week(text, times_a_week):
     "text",
     ["", "0 8 * *", "0 8 1 * *", "0 8 * 6 *", "60 8 * * *", "0 8 * * FOO", "0 8 * * 1-", "*/0 * * * *"],
 )
-def test_a_cron_that_is_not_weekly_is_refused(text):
+def test_cron_expression_that_is_not_weekly_is_refused(text):
     with pytest.raises(ValueError):
         parse_cron(text)
 
 
-def test_the_average_of_a_day_and_a_night():
+def test_weekly_average_of_two_daily_sizes_is_computed():
     assert (
         weekly_average([(parse_cron("0 6 * * *"), Decimal(4)), (parse_cron("0 18 * * *"), Decimal(2))]) == 3
     )
 
 
-def test_no_action_is_no_average():
+def test_schedule_without_actions_has_no_average():
     assert weekly_average([]) is None
 
 
-def test_a_window_raises_and_never_lowers():
+def test_window_raises_the_average_and_never_lowers_it():
     window = (parse_cron("0 0 * * *"), 360, Decimal(4))
     assert weekly_average_with_windows([window], Decimal(0)) == 1
     assert weekly_average_with_windows([window], Decimal(8)) == 8

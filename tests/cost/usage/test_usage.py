@@ -33,14 +33,14 @@ def test_hours_scale_machines_and_not_their_disks(usage, make, book):
     assert month(bill, "disk:root").expected == Decimal("0.0001") * 100 * 730
 
 
-def test_a_schedule_is_hours(usage, make, book):
+def test_schedule_is_converted_to_hours(usage, make, book):
     bill = cost.price_resources(
         [make("a")], book, usage=usage("resources:\n  a: {schedule: weekdays 8-18}\n")
     )
     assert month(bill).expected == Decimal("21.957642") * Decimal("217.26")
 
 
-def test_the_usage_file_overrides_a_groups_size(usage, make, book):
+def test_usage_file_overrides_the_size_of_a_group(usage, make, book):
     template = make("t", "aws:ec2/launchTemplate:LaunchTemplate", {"instanceType": "g5.2xlarge"}, id="lt-1")
     group = make(
         "g", GROUP, {"minSize": 1, "maxSize": 9, "region": "us-east-1", "launchTemplate": {"id": "lt-1"}}
@@ -52,7 +52,7 @@ def test_the_usage_file_overrides_a_groups_size(usage, make, book):
     assert charge.quantity == Range(Decimal(1), Decimal(3), Decimal(5))
 
 
-def test_the_usage_file_may_give_an_unknown_size(usage, make, book):
+def test_usage_file_can_give_an_unknown_size(usage, make, book):
     from gpufleet.engine import UNKNOWN
 
     template = make("t", "aws:ec2/launchTemplate:LaunchTemplate", {"instanceType": "g5.2xlarge"}, id="lt-1")
@@ -68,14 +68,14 @@ def test_the_usage_file_may_give_an_unknown_size(usage, make, book):
     assert month(bill_with_usage).expected == Decimal("1.212") * 2 * 730
 
 
-def test_traffic_without_a_price_is_named(usage, make, book):
+def test_traffic_without_a_price_is_reported(usage, make, book):
     nat = make("n", NAT, {"region": "us-east-1"})
     bill = cost.price_resources([nat], book, usage=usage(f"types:\n  {NAT}: {{processed_gib: 500}}\n"))
     assert [gap.component for gap in bill.unpriced] == ["processed"]
     assert not cost.price_resources([nat], book).unpriced
 
 
-def test_an_exact_name_beats_a_wildcard_and_any_name_a_type(usage, make):
+def test_exact_name_takes_precedence_over_wildcard_and_type(usage, make):
     usage_file = usage(
         "types:\n  aws:*: {hours_per_month: 1, egress_gib: 7}\n"
         "resources:\n  web-*: {hours_per_month: 2}\n  web-1: {hours_per_month: 3}\n"
@@ -86,7 +86,7 @@ def test_an_exact_name_beats_a_wildcard_and_any_name_a_type(usage, make):
     assert usage_file.for_resource(make("web-1")).egress_gib == 7
 
 
-def test_a_urn_names_one_resource(usage, make):
+def test_urn_identifies_one_resource(usage, make):
     resource = make("a")
     assert (
         usage(f'resources:\n  "{resource.urn}": {{hours_per_month: 5}}\n')
@@ -96,13 +96,13 @@ def test_a_urn_names_one_resource(usage, make):
     )
 
 
-def test_an_entry_without_a_match_is_a_note_with_its_line(usage, make, book):
+def test_unmatched_entry_gives_a_note_with_its_line(usage, make, book):
     usage_file = usage("resources:\n  a: {hours_per_month: 1}\n  gone: {hours_per_month: 1}\n")
     notes = cost.estimate([make("a")], book=book, usage=usage_file).notes
     assert any(note.endswith("usage.yaml:3: gone is not a resource of this stack") for note in notes)
 
 
-def test_overlap_hours_scale_what_a_replacement_costs_once(usage, make, book):
+def test_overlap_hours_scale_the_one_off_cost_of_a_replacement(usage, make, book):
     change = cost.StackChange(ops={make("a").urn: "replace"}, overlaps=frozenset({make("a").urn}))
     cost_diff = cost.diff(
         [make("a")], [make("a")], change=change, book=book, usage=usage("overlap_hours: 10\n")
@@ -110,7 +110,7 @@ def test_overlap_hours_scale_what_a_replacement_costs_once(usage, make, book):
     assert cost_diff.one_off_usd == Decimal("219.68")  # (21.957642 + 0.01) x 10
 
 
-def test_an_empty_file_changes_no_usage(usage, make):
+def test_empty_file_changes_no_usage(usage, make):
     assert usage("").for_resource(make("a")) == cost.Usage()
 
 
@@ -140,13 +140,13 @@ def test_an_empty_file_changes_no_usage(usage, make):
         ("a: [\n", "usage.yaml:2: is not valid YAML"),
     ],
 )
-def test_mistakes_are_one_line_with_their_place(usage, text, line):
+def test_mistakes_are_reported_in_one_line_with_their_place(usage, text, line):
     with pytest.raises(InputError) as caught:
         usage(text)
     assert line in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_a_missing_file(tmp_path):
+def test_missing_file_is_refused(tmp_path):
     with pytest.raises(InputError, match="No such file"):
         cost.load_usage(tmp_path / "none.yaml")
