@@ -139,19 +139,18 @@ def _is_free_type(type_token: str) -> bool:
 @cache
 def free_types() -> dict[str, str]:
     """Return the type patterns that bill nothing by themselves, each with the reason."""
-    return _load_type_table("free_types.csv")
+    return _load_type_table("free_types.csv", "why")
 
 
 @cache
 def usage_types() -> dict[str, str]:
     """Return the type patterns that bill by use alone, each with what is counted."""
-    return _load_type_table("usage_types.csv")
+    return _load_type_table("usage_types.csv", "by")
 
 
-def _load_type_table(file_name: str) -> dict[str, str]:
-    """Return the first two columns of a packaged table."""
-    rows = (tuple(row.values()) for row in read_packaged_rows("gpufleet.cost", f"data/{file_name}"))
-    return {row[0]: row[1] for row in rows}
+def _load_type_table(file_name: str, column: str) -> dict[str, str]:
+    """Return one column of a packaged table, by type pattern."""
+    return {row["type"]: row[column] for row in read_packaged_rows("gpufleet.cost", f"data/{file_name}")}
 
 
 def _price_component(
