@@ -24,6 +24,11 @@ from gpufleet.catalog.entry import (
 )
 from gpufleet.catalog.language_model import get_model, load_models
 from gpufleet.catalog.offer import search_offers
+from gpufleet.catalog.operating_system import (
+    OperatingSystem,
+    find_driver_system,
+    load_operating_systems,
+)
 from gpufleet.catalog.query import (
     find_part_price,
     find_price,
@@ -56,11 +61,13 @@ __all__ = [
     "LinearAttention",
     "Machine",
     "MachineOffer",
+    "OperatingSystem",
     "Price",
     "Purchase",
     "Retirement",
     "Source",
     "build_field_report",
+    "find_driver_system",
     "find_part_price",
     "find_price",
     "find_retirement",
@@ -74,6 +81,7 @@ __all__ = [
     "load_accelerators",
     "load_field_sources",
     "load_models",
+    "load_operating_systems",
     "load_sources",
     "search_offers",
     "with_memory_size",

@@ -1,0 +1,47 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What roles ask about operating systems: which ones they support, and their values for one. No host is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleFilterError
+
+from gpufleet.errors import InputError
+
+
+def supported_systems(role: str) -> dict[str, str]:
+    """Return the systems that a role supports, by ID-VERSION_ID of /etc/os-release."""
+    from ansible_collections.gpufleet.fleet.plugins.plugin_utils.system_data import list_supported_systems
+
+    return {key: system.name for system in list_supported_systems(role) for key in system.os_release}
+
+
+def system_values(systems_file: str, system_name: str) -> dict[str, Any]:
+    """Return a role's values for one system, from the role's file systems.yml."""
+    from ansible_collections.gpufleet.fleet.plugins.plugin_utils.system_data import read_system_values
+
+    try:
+        return read_system_values(Path(str(systems_file)), str(system_name))
+    except InputError as error:
+        raise AnsibleFilterError(str(error)) from None
+
+
+def driver_system_name(system: Mapping[str, Any]) -> str:
+    """Return the name of a driver plan's system (``id`` and ``version`` of /etc/os-release): rhel-9 for Rocky 9."""
+    from gpufleet.catalog import find_driver_system
+
+    known = find_driver_system(str(system["id"]), str(system["version"]))
+    return known.name if known else f"{system['id']}-{system['version']}"
+
+
+class FilterModule:
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {
+            "supported_systems": supported_systems,
+            "system_values": system_values,
+            "driver_system_name": driver_system_name,
+        }

@@ -1,0 +1,66 @@
+"""The one table of operating systems that gpufleet configures.
+
+The roles, their metadata and the driver planner read it; docs/configure.md, "Add an operating system", has the steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from gpufleet.boundary import CsvRow
+from gpufleet.catalog.data_file import load_rows
+
+
+@dataclass(frozen=True)
+class OperatingSystem:
+    """One operating system. ``name`` is used in data files, plans and messages; ``title`` in sentences.
+
+    ``os_release`` lists ID-VERSION_ID of /etc/os-release, for RHEL and Debian without the minor version. Only the
+    driver planner and the driver roles also accept those of ``driver_os_release``. ``platform`` is Ansible Galaxy's
+    name, empty where Galaxy has none. ``role_groups`` names the groups of roles that support the system.
+    """
+
+    name: str
+    title: str
+    family: str  # debian or redhat: the package manager and the places of files
+    distribution: str
+    codename: str
+    os_release: tuple[str, ...]
+    driver_os_release: tuple[str, ...]
+    platform: str
+    platform_version: str
+    role_groups: frozenset[str]
+
+
+@cache
+def load_operating_systems() -> dict[str, OperatingSystem]:
+    """Return every operating system by name."""
+    return {row["system"]: _build_operating_system(row) for row in load_rows("operating_systems.csv")}
+
+
+def find_driver_system(os_id: str, version: str) -> OperatingSystem | None:
+    """Return the system that a driver can be planned for, from ID and VERSION_ID of /etc/os-release.
+
+    None if the table does not have it. A Raspberry Pi OS that calls itself Debian is ``raspberry-pi-os`` here.
+    """
+    keys = {f"{os_id}-{version}", f"{os_id}-{version.partition('.')[0]}"}
+    for system in load_operating_systems().values():
+        if keys & {*system.os_release, *system.driver_os_release}:
+            return system
+    return None
+
+
+def _build_operating_system(row: CsvRow) -> OperatingSystem:
+    return OperatingSystem(
+        name=row["system"],
+        title=row["title"],
+        family=row["family"],
+        distribution=row["distribution"],
+        codename=row["codename"],
+        os_release=row.split_words("os_release"),
+        driver_os_release=row.split_words("driver_os_release"),
+        platform=row["platform"],
+        platform_version=row["platform_version"],
+        role_groups=frozenset(row.split_words("role_groups")),
+    )
