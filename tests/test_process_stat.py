@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from gpufleet.process_stat import is_live, parent_id, start_time_ticks
+from gpufleet.process_stat import is_process_alive, read_parent_pid, read_start_ticks
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -20,14 +20,14 @@ def test_a_child_has_this_parent_and_a_stable_start_time(tmp_path):
     child = subprocess.Popen([str(program), "60"])
     try:
         time.sleep(0.1)
-        assert parent_id(child.pid) == os.getpid()
-        assert start_time_ticks(child.pid) == start_time_ticks(child.pid) >= start_time_ticks(os.getpid()) > 0
-        assert is_live(child.pid)
+        assert read_parent_pid(child.pid) == os.getpid()
+        assert read_start_ticks(child.pid) == read_start_ticks(child.pid) >= read_start_ticks(os.getpid()) > 0
+        assert is_process_alive(child.pid)
         child.kill()
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-        assert not is_live(child.pid), "a zombie has ended"
+        assert not is_process_alive(child.pid), "a zombie has ended"
     finally:
         child.kill()
         child.wait()
-    assert not is_live(child.pid)
-    assert (parent_id(child.pid), start_time_ticks(child.pid)) == (0, 0)
+    assert not is_process_alive(child.pid)
+    assert (read_parent_pid(child.pid), read_start_ticks(child.pid)) == (0, 0)

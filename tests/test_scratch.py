@@ -8,12 +8,12 @@ import tempfile
 
 import pytest
 
-from gpufleet.scratch import scratch_folder
+from gpufleet.scratch import create_scratch_folder
 
 HOLD = """
 import sys
-from gpufleet.scratch import scratch_folder
-with scratch_folder("test") as folder:
+from gpufleet.scratch import create_scratch_folder
+with create_scratch_folder("test") as folder:
     (folder / "file").write_text("x")
     print(folder, flush=True)
     sys.stdin.read()
@@ -40,7 +40,7 @@ def holder():
 
 
 def test_a_folder_is_private_and_removed_at_the_end(place):
-    with scratch_folder("test") as folder:
+    with create_scratch_folder("test") as folder:
         assert folder.stat().st_mode & 0o777 == 0o700
     assert list(place.iterdir()) == []
 
@@ -50,12 +50,12 @@ def test_the_folder_of_a_killed_process_is_removed_by_the_next(holder, place):
     process.kill()
     process.wait()
     assert [str(path) for path in place.iterdir()] == [folder]
-    with scratch_folder("test") as mine:
+    with create_scratch_folder("test") as mine:
         assert list(place.iterdir()) == [mine]
 
 
 def test_the_folder_of_a_living_process_stays(holder, place):
-    with scratch_folder("test"):
+    with create_scratch_folder("test"):
         assert len(list(place.iterdir())) == 2
 
 
@@ -65,7 +65,7 @@ def test_a_reused_process_number_is_not_the_owner(holder, place):
     lead, _, rest = stale.name.rpartition(".")
     older = place / f"{lead}.1-{rest.partition('-')[2]}"
     older.mkdir()
-    with scratch_folder("test"):
+    with create_scratch_folder("test"):
         assert not older.exists()
         assert stale.exists()
 
@@ -74,5 +74,5 @@ def test_foreign_folders_are_kept(place):
     foreign = [place / "gpufleet-test-mine", place / "gpufleet-other-1.1.1-a"]
     for path in foreign:
         path.mkdir()
-    with scratch_folder("test"):
+    with create_scratch_folder("test"):
         assert all(path.exists() for path in foreign)

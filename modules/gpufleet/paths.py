@@ -3,7 +3,7 @@
 The project root is the nearest folder upwards that holds Pulumi.yaml. Local state (registry, run
 artifacts, rehearsals) lives in ``.gpufleet/`` there, or where ``GPUFLEET_HOME`` points: a rehearsal sets
 it to a folder of its own, so that nothing rehearsed can touch the real registry. Built tools (the Pulumi
-engine, base images of rehearsed hosts) are the user's, shared by all projects: ``user_cache()``.
+engine, base images of rehearsed hosts) are the user's, shared by all projects: ``user_cache_folder()``.
 """
 
 from __future__ import annotations
@@ -14,35 +14,39 @@ from pathlib import Path
 from gpufleet.errors import InputError
 
 STATE_FOLDER = ".gpufleet"
-EMBEDDED_PRICES = "embedded"  # GPUFLEET_PRICES says so: no store
+EMBEDDED_PRICES = "embedded"  # value of GPUFLEET_PRICES that selects no store
 
 
-def project_root(start: Path | None = None) -> Path:
+def find_project_root(start: Path | None = None) -> Path:
     """Return the nearest folder at or above ``start`` (default: here) that holds Pulumi.yaml."""
     here = (start or Path.cwd()).resolve()
     for folder in (here, *here.parents):
         if (folder / "Pulumi.yaml").is_file():
             return folder
-    raise InputError("no Pulumi.yaml here or above", where=str(here), remedy="run inside a gpufleet project")
+    raise InputError(
+        "no Pulumi.yaml in this folder or above", where=str(here), remedy="run inside a gpufleet project"
+    )
 
 
 def state_home(root: Path | None = None) -> Path:
     """Return the folder of local state: ``GPUFLEET_HOME``, else ``<root>/.gpufleet``."""
     override = os.environ.get("GPUFLEET_HOME")
-    return Path(override) if override else (root or project_root()) / STATE_FOLDER
+    return Path(override) if override else (root or find_project_root()) / STATE_FOLDER
 
 
-def make_private_folder(folder: Path, *, existing: bool = False) -> None:
-    """Create a folder for its owner alone (0700), whatever the umask; ``existing`` also restricts an existing one.
+def ensure_private_folder(folder: Path, *, restrict_existing: bool = True) -> Path:
+    """Return the folder, created if needed, such that only its owner can enter it (0700), whatever the umask.
 
-    Folders above it that are missing are made as private. A folder of another user's stays as it is.
+    Missing parent folders are created equally private. A folder of another user stays as it is, and so does an
+    existing one without ``restrict_existing``.
     """
-    missing = [one for one in (folder, *folder.parents) if not one.exists()]
-    for one in reversed(missing):
-        one.mkdir(mode=0o700, exist_ok=True)
-        one.chmod(0o700)
-    if existing and folder.stat().st_uid == os.geteuid() and folder.stat().st_mode & 0o077:
+    for path in reversed([path for path in (folder, *folder.parents) if not path.exists()]):
+        path.mkdir(mode=0o700, exist_ok=True)
+        path.chmod(0o700)
+    status = folder.stat()
+    if restrict_existing and status.st_uid == os.geteuid() and status.st_mode & 0o077:
         folder.chmod(0o700)
+    return folder
 
 
 def database_url(root: Path | None = None) -> str:
@@ -50,10 +54,10 @@ def database_url(root: Path | None = None) -> str:
     return os.environ.get("GPUFLEET_DATABASE_URL") or f"sqlite:///{state_home(root) / 'registry.db'}"
 
 
-def prices_file(root: Path | None = None) -> Path | None:
+def find_price_store(root: Path | None = None) -> Path | None:
     """Return the price store's file: ``GPUFLEET_PRICES``, else in the state home.
 
-    None outside a project, and where the embedded prices alone are asked for.
+    None outside a project, and if only the embedded prices are selected.
     """
     override = os.environ.get("GPUFLEET_PRICES")
     if override == EMBEDDED_PRICES:
@@ -66,27 +70,13 @@ def prices_file(root: Path | None = None) -> Path | None:
         return None
 
 
-def user_cache() -> Path:
+def user_cache_folder() -> Path:
     """Return the user's cache folder for tools that are built once, e.g. the Pulumi engine."""
-    import platformdirs  # not for the quick questions, which need no cache
+    import platformdirs  # imported late: most verbs need no cache
 
     return Path(platformdirs.user_cache_dir("gpufleet", appauthor=False))
 
 
-def private_folder(folder: Path) -> Path:
-    """Return the folder, made if needed, such that only its owner can enter it, whatever the umask.
-
-    Folders above it that are made on the way are as private. A folder of another user is left as it is.
-    """
-    missing = [each for each in (folder, *folder.parents) if not each.exists()]
-    for each in reversed(missing):
-        each.mkdir(mode=0o700, exist_ok=True)
-    status = folder.stat()
-    if status.st_uid == os.geteuid() and status.st_mode & 0o077:
-        folder.chmod(0o700)
-    return folder
-
-
-def private_state(root: Path | None = None) -> Path:
-    """Return the folder of local state, made if needed and only its owner's to enter."""
-    return private_folder(state_home(root))
+def ensure_state_home(root: Path | None = None) -> Path:
+    """Return the folder of local state, created if needed; only its owner can enter it."""
+    return ensure_private_folder(state_home(root))

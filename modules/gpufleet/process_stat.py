@@ -9,17 +9,17 @@ _PROC = Path("/proc")
 _STATE, _PARENT, _START_TIME = 0, 1, 19
 
 
-def is_live(pid: int) -> bool:
+def is_process_alive(pid: int) -> bool:
     """Return True unless the process has ended; a zombie has. False without /proc."""
     return _text(pid, _STATE) not in ("", "Z", "X")
 
 
-def parent_id(pid: int) -> int:
+def read_parent_pid(pid: int) -> int:
     """Return the id of the parent process; 0 if the process has ended or without /proc."""
     return _field(pid, _PARENT)
 
 
-def start_time_ticks(pid: int) -> int:
+def read_start_ticks(pid: int) -> int:
     """Return when a process started, in clock ticks since boot; 0 if it has ended or without /proc."""
     return _field(pid, _START_TIME)
 

@@ -13,18 +13,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from gpufleet.process_stat import start_time_ticks
+from gpufleet.process_stat import read_start_ticks
 
 _PID_NAMESPACE = Path("/proc/self/ns/pid")
 
 
 @contextmanager
-def scratch_folder(kind: str) -> Iterator[Path]:
+def create_scratch_folder(kind: str) -> Iterator[Path]:
     """Create a private folder and remove it at the end; ``kind`` is one word, part of the folder's name."""
     prefix = f"gpufleet-{kind}-{_pid_namespace_id()}."
     parent = Path(tempfile.gettempdir())
     _remove_abandoned(parent, prefix)
-    name = f"{prefix}{os.getpid()}.{start_time_ticks(os.getpid())}-"
+    name = f"{prefix}{os.getpid()}.{read_start_ticks(os.getpid())}-"
     with tempfile.TemporaryDirectory(prefix=name, dir=parent, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
@@ -48,7 +48,7 @@ def _is_alive(owner: str) -> bool:
         return False
     except OSError:
         return True
-    return start_time_ticks(int(pid)) == int(start_time)
+    return read_start_ticks(int(pid)) == int(start_time)
 
 
 def _pid_namespace_id() -> int:

@@ -17,9 +17,9 @@ from gpufleet.boundary import (
     check_cell,
     decode_csv,
     decode_xml,
-    packaged_rows,
-    packaged_yaml,
     read_bytes,
+    read_packaged_rows,
+    read_packaged_yaml,
     read_stream,
     read_text,
 )
@@ -209,7 +209,7 @@ def test_any_text_decodes_to_a_tree_or_a_one_line_error(text):
 
 
 def test_packaged_data_is_read_by_package_name():
-    first = packaged_rows("gpufleet.burnin", "data/xid.csv")[0]
+    first = read_packaged_rows("gpufleet.burnin", "data/xid.csv")[0]
     assert first.integer("code")
     assert first.where == "gpufleet/burnin/data/xid.csv:2"
-    assert packaged_yaml("gpufleet.nodes", "data/wipe_methods.yaml")["any"]
+    assert read_packaged_yaml("gpufleet.nodes", "data/wipe_methods.yaml")["any"]

@@ -13,7 +13,7 @@ from gpufleet.boundary import (
     ENGINE_DOCUMENT,
     Limits,
     NotJsonError,
-    check_shape,
+    check_value_limits,
     decode_json,
     decode_json_lines,
     decode_json_object,
@@ -139,9 +139,9 @@ def test_unicode_line_separator_does_not_end_a_json_line():
 
 
 def test_check_shape_counts_keys_and_values():
-    assert check_shape({"a": [1, {"b": None}]}, "f") == 7
+    assert check_value_limits({"a": [1, {"b": None}]}, "f") == 7
     with pytest.raises(InputError, match="NUL"):
-        check_shape({"a\x00": 1}, "f")
+        check_value_limits({"a\x00": 1}, "f")
 
 
 def test_first_validation_error_of_a_model_is_one_line_with_its_key():

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpufleet.boundary import Limits, decode_text, is_identifier, printable, printable_block, shorten
+from gpufleet.boundary import (
+    Limits,
+    decode_text,
+    is_identifier,
+    make_block_printable,
+    make_printable,
+    shorten_repr,
+)
 from gpufleet.errors import InputError
 
 # The same examples each time, and as long as a busy machine takes.
@@ -44,46 +51,46 @@ ANY = st.text(st.characters(), max_size=80)
     ],
 )
 def test_control_and_invisible_characters_become_escapes(text, shown):
-    assert printable(text) == shown
+    assert make_printable(text) == shown
 
 
 @pytest.mark.parametrize(
     "text", ["Zürich", "节点", "🚀 ready", "❤\ufe0f", "e\u0301", "NVIDIA A100-SXM4-80GB", "a b"]
 )
 def test_visible_text_is_unchanged(text):
-    assert printable(text) == text
+    assert make_printable(text) == text
 
 
 @CALM
 @given(ANY)
 def test_printable_text_is_one_line_without_control_or_format_characters(text):
-    shown = printable(text)
+    shown = make_printable(text)
     assert shown.isprintable()
     assert not {unicodedata.category(each) for each in shown} & {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
-    assert printable(shown, None) == shown  # a second gate changes nothing
+    assert make_printable(shown, None) == shown  # a second gate changes nothing
     shown.encode()
 
 
 def test_long_text_is_truncated():
-    assert printable("a" * 1000) == "a" * 300 + "…"
-    assert printable("a" * 1000, None) == "a" * 1000
+    assert make_printable("a" * 1000) == "a" * 300 + "…"
+    assert make_printable("a" * 1000, None) == "a" * 1000
 
 
 @CALM
 @given(st.lists(ANY, max_size=5))
 def test_block_keeps_its_line_breaks(lines):
     text = "\n".join(each.replace("\n", "") for each in lines)
-    assert len(printable_block(text).split("\n")) == len(text.split("\n"))
+    assert len(make_block_printable(text).split("\n")) == len(text.split("\n"))
 
 
 def test_omitted_lines_of_a_block_are_counted():
-    assert printable_block("a\r\nb\x1b\nc\nd", lines=2) == "a\nb\\x1b\n(2 more lines)"
+    assert make_block_printable("a\r\nb\x1b\nc\nd", max_lines=2) == "a\nb\\x1b\n(2 more lines)"
 
 
 @pytest.mark.parametrize("value", VALUES, ids=range(len(VALUES)))
 def test_shortened_value_has_at_most_61_characters(value):
-    assert len(shorten(value)) <= 61
-    assert shorten(value).isprintable()
+    assert len(shorten_repr(value)) <= 61
+    assert shorten_repr(value).isprintable()
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.boundary import Limits, decode_text, printable, printable_block, shorten
+from gpufleet.boundary import Limits, decode_text, make_block_printable, make_printable, shorten_repr
 from gpufleet.errors import InputError
 
 TEN = Limits(bytes=10)
@@ -44,22 +44,22 @@ def test_invalid_utf_8_and_too_large_files_are_refused_in_one_line():
     ],
 )
 def test_terminal_control_characters_are_escaped(text, shown):
-    assert printable(text) == shown
+    assert make_printable(text) == shown
 
 
 def test_long_text_is_truncated_with_a_mark():
-    assert printable("x" * 300) == "x" * 300
-    assert printable("x" * 301) == "x" * 300 + "…"
-    assert printable("x" * 301, None) == "x" * 301
-    assert printable("abc", 2) == "ab…"
-    assert printable("\n\n\n", 2) == r"\n\n…"
+    assert make_printable("x" * 300) == "x" * 300
+    assert make_printable("x" * 301) == "x" * 300 + "…"
+    assert make_printable("x" * 301, None) == "x" * 301
+    assert make_printable("abc", 2) == "ab…"
+    assert make_printable("\n\n\n", 2) == r"\n\n…"
 
 
 def test_block_keeps_its_lines_and_counts_omitted_ones():
-    assert printable_block("a\r\nb\tc\n\x1b[2J") == "a\nb       c\n\\x1b[2J"
-    assert printable_block("1\n2\n3\n4", lines=2) == "1\n2\n(2 more lines)"
-    assert printable_block("1\n2", lines=2) == "1\n2"
-    assert printable_block("abc\nd", 2) == "ab…\nd"
+    assert make_block_printable("a\r\nb\tc\n\x1b[2J") == "a\nb       c\n\\x1b[2J"
+    assert make_block_printable("1\n2\n3\n4", max_lines=2) == "1\n2\n(2 more lines)"
+    assert make_block_printable("1\n2", max_lines=2) == "1\n2"
+    assert make_block_printable("abc\nd", 2) == "ab…\nd"
 
 
 @pytest.mark.parametrize(
@@ -75,10 +75,10 @@ def test_block_keeps_its_lines_and_counts_omitted_ones():
     ],
 )
 def test_shortened_value_is_short_for_any_size(value, shown):
-    assert shorten(value) == shown
+    assert shorten_repr(value) == shown
 
 
 def test_long_string_is_shortened_within_a_line():
-    assert len(shorten("y" * 200)) == 61
-    assert len(shorten("y" * 200, 20)) == 21
-    assert shorten("y" * 200, None) == "'" + "y" * 47 + "..." + "y" * 48 + "'"
+    assert len(shorten_repr("y" * 200)) == 61
+    assert len(shorten_repr("y" * 200, 20)) == 21
+    assert shorten_repr("y" * 200, None) == "'" + "y" * 47 + "..." + "y" * 48 + "'"

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from pydantic import BaseModel
 
-from gpufleet.boundary import printable_block, printable_values
+from gpufleet.boundary import make_block_printable, make_values_printable
 
 BAD, GOOD = "a\nb\x1b]0;x\x07\u202e", "a\\nb\\x1b]0;x\\x07\\u202e"
 
@@ -29,14 +29,14 @@ class Model(BaseModel):
 
 
 def test_every_nested_string_is_made_printable():
-    shown = printable_values({BAD: [Part(BAD, (Pair(BAD, 1), {BAD})), Model(name=BAD), None, 1.5]})
+    shown = make_values_printable({BAD: [Part(BAD, (Pair(BAD, 1), {BAD})), Model(name=BAD), None, 1.5]})
     assert shown == {GOOD: [Part(GOOD, (Pair(GOOD, 1), {GOOD})), Model(name=GOOD), None, 1.5]}
 
 
 def test_printable_value_is_returned_as_the_same_object():
     value = {"a": [Part("é", (Pair("b", 1),))]}
-    assert printable_values(value) is value
+    assert make_values_printable(value) is value
 
 
 def test_line_breaks_can_be_kept():
-    assert printable_values({"text": "a\n\x07"}, printable_block) == {"text": "a\n\\x07"}
+    assert make_values_printable({"text": "a\n\x07"}, make_block_printable) == {"text": "a\n\\x07"}

@@ -64,7 +64,7 @@ def test_only_allowed_modules_print():
 
 def assert_harmless(text):
     for line in text.split("\n"):
-        assert boundary.printable(line, None) == line
+        assert boundary.make_printable(line, None) == line
         assert not line.lstrip().startswith("::")
         assert "##[" not in line
 
@@ -119,12 +119,12 @@ def hostile_registry(tmp_path_factory):
     with Registry(f"sqlite:///{folder}/registry.db") as registry:
         who = Identity(serial="S1", rack="r1", slot="1")
         facts = {"kind": "compute_blade", "address": "10.9.0.11"}
-        registry.observe(Observation("rack:r1", "blade01", who, declared=facts))
+        registry.apply_observation(Observation("rack:r1", "blade01", who, declared=facts))
         observed = {"machine": HOSTILE, "model": HOSTILE, "drivers": {"installed": HOSTILE}}
-        registry.observe(Observation("ssh", "blade01", who, observed=observed))
-        registry.hold("blade01", "operator", HOSTILE)
-        registry.move("blade01", "discovered", HOSTILE)
-        registry.note(registry.get("blade01").id, "wiped", HOSTILE)
+        registry.apply_observation(Observation("ssh", "blade01", who, observed=observed))
+        registry.hold_node("blade01", "operator", HOSTILE)
+        registry.move_node("blade01", "discovered", HOSTILE)
+        registry.add_history_once(registry.get_node("blade01").id, "wiped", HOSTILE)
     return folder
 
 
@@ -217,7 +217,7 @@ def test_progress_is_escaped(stream):
     rich_codes = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours and cursor moves of rich
     text = rich_codes.sub("", shown.getvalue()).replace("\r", "\n")
     for line in text.split("\n"):
-        assert boundary.printable(line, None) == line
+        assert boundary.make_printable(line, None) == line
     assert "owned" in text
 
 

@@ -31,7 +31,7 @@ esac
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
     """Give a machine with no engine, an empty cache, and a fake `go` whose build runs the given line."""
-    monkeypatch.setattr("gpufleet.paths.user_cache", lambda: tmp_path / "cache")
+    monkeypatch.setattr("gpufleet.paths.user_cache_folder", lambda: tmp_path / "cache")
     monkeypatch.setattr("gpufleet.engine.go_build.REPORT_INTERVAL_SECONDS", 0.0)
     sdk = tmp_path / "sdk" / "python" / "cmd"
     sdk.mkdir(parents=True)

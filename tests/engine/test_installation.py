@@ -13,7 +13,7 @@ PROGRAMS = ("pulumi", installation.LANGUAGE_HOST, installation.LANGUAGE_EXEC)
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    monkeypatch.setattr("gpufleet.paths.user_cache", lambda: tmp_path / "cache")
+    monkeypatch.setattr("gpufleet.paths.user_cache_folder", lambda: tmp_path / "cache")
 
 
 def make_engine(folder, version=VERSION, programs=PROGRAMS):

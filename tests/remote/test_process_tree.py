@@ -146,4 +146,4 @@ def test_run_folders_and_records_are_private(tmp_path, mask):
 def test_state_folder_readable_by_others_is_made_private(tmp_path, monkeypatch):
     monkeypatch.setenv("GPUFLEET_HOME", str(tmp_path / "home"))
     (tmp_path / "home").mkdir(mode=0o755)
-    assert paths.private_state(tmp_path).stat().st_mode & 0o777 == 0o700
+    assert paths.ensure_state_home(tmp_path).stat().st_mode & 0o777 == 0o700

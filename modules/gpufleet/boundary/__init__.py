@@ -1,8 +1,8 @@
 """The one gate for data from outside: nodes, files, programs, network services and pull requests.
 
 Input: bytes or text from outside. Output: plain values of bounded size and depth, with numbers that JSON supports and
-text that a database can store. Anything else is an InputError with its place. ``printable()`` is the gate for output:
-every text for a terminal, a log or a report passes through it.
+text that a database can store. Anything else is an InputError with its place.
+Output: every text for a terminal, a log or a report passes through ``make_printable()``.
 No other room calls ``json.loads``, a YAML, CSV or XML reader; ``tests/boundary/test_gate.py`` verifies that.
 """
 
@@ -24,10 +24,15 @@ from gpufleet.boundary.limit import (
     RUNNER_EVENT,
     Limits,
 )
-from gpufleet.boundary.package_data import packaged_json, packaged_rows, packaged_text, packaged_yaml
-from gpufleet.boundary.printable_value import printable_values
-from gpufleet.boundary.text import decode_text, printable, printable_block, shorten
-from gpufleet.boundary.value_check import check_scalar, check_shape, validate_model
+from gpufleet.boundary.package_data import (
+    read_packaged_json,
+    read_packaged_rows,
+    read_packaged_text,
+    read_packaged_yaml,
+)
+from gpufleet.boundary.printable_value import make_values_printable
+from gpufleet.boundary.text import decode_text, make_block_printable, make_printable, shorten_repr
+from gpufleet.boundary.value_check import check_scalar, check_value_limits, validate_model
 from gpufleet.boundary.xml_tree import decode_xml
 
 if TYPE_CHECKING:
@@ -52,7 +57,7 @@ __all__ = [
     "check_cell",
     "check_identifier",
     "check_scalar",
-    "check_shape",
+    "check_value_limits",
     "decode_csv",
     "decode_json",
     "decode_json_lines",
@@ -64,18 +69,18 @@ __all__ = [
     "decode_yaml_lines",
     "decode_yaml_subset",
     "is_identifier",
-    "packaged_json",
-    "packaged_rows",
-    "packaged_text",
-    "packaged_yaml",
-    "printable",
-    "printable_block",
-    "printable_values",
+    "make_block_printable",
+    "make_printable",
+    "make_values_printable",
     "read_bytes",
+    "read_packaged_json",
+    "read_packaged_rows",
+    "read_packaged_text",
+    "read_packaged_yaml",
     "read_stream",
     "read_text",
     "refuse_symlinks",
-    "shorten",
+    "shorten_repr",
     "validate_model",
     "write_text",
 ]

@@ -10,7 +10,7 @@ from datetime import date
 from typing import Any
 
 from gpufleet.boundary.limit import OPERATOR_FILE, Limits
-from gpufleet.boundary.text import printable, too_large
+from gpufleet.boundary.text import make_printable, size_error
 from gpufleet.errors import InputError
 
 FLAGS = {"yes": True, "1": True, "no": False, "0": False, "": False}
@@ -35,7 +35,7 @@ class CsvRow(dict[str, str]):
         except ValueError:
             number = math.nan
         if not math.isfinite(number):
-            raise self._error(column, f"{printable(self[column], 40)!r} is not a number")
+            raise self._error(column, f"{make_printable(self[column], 40)!r} is not a number")
         return number
 
     def optional_number(self, column: str) -> float | None:
@@ -49,7 +49,7 @@ class CsvRow(dict[str, str]):
         try:
             return int(self[column])
         except ValueError:
-            raise self._error(column, f"{printable(self[column], 40)!r} is not an integer") from None
+            raise self._error(column, f"{make_printable(self[column], 40)!r} is not an integer") from None
 
     def optional_integer(self, column: str) -> int | None:
         """Return a cell as an integer, None if it is empty."""
@@ -58,7 +58,7 @@ class CsvRow(dict[str, str]):
     def flag(self, column: str) -> bool:
         """Return True for ``yes`` or ``1``, False for ``no``, ``0`` or an empty cell."""
         if self[column] not in FLAGS:
-            raise self._error(column, f"{printable(self[column], 40)!r} is neither yes nor no")
+            raise self._error(column, f"{make_printable(self[column], 40)!r} is neither yes nor no")
         return FLAGS[self[column]]
 
     def split_words(self, column: str) -> tuple[str, ...]:
@@ -70,13 +70,13 @@ class CsvRow(dict[str, str]):
         try:
             return date.fromisoformat(self[column])
         except ValueError:
-            raise self._error(column, f"{printable(self[column], 40)!r} is not a date") from None
+            raise self._error(column, f"{make_printable(self[column], 40)!r} is not a date") from None
 
     def choice(self, column: str, choices: tuple[Any, ...]) -> Any:
         """Return a cell that must be one of ``choices``: the values of a Literal type."""
         if self[column] not in choices:
             raise self._error(
-                column, f"{printable(self[column], 40)!r} is not one of {', '.join(map(str, choices))}"
+                column, f"{make_printable(self[column], 40)!r} is not one of {', '.join(map(str, choices))}"
             )
         return self[column]
 
@@ -96,7 +96,7 @@ def decode_csv(
     The line in a row's place is the one that the row ends on.
     """
     if len(text) > limits.bytes:
-        raise too_large(len(text), where, limits)
+        raise size_error(len(text), where, limits)
     if "\x00" in text:
         raise InputError("holds a NUL character", where=where)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
@@ -105,7 +105,9 @@ def decode_csv(
         _check_header(columns, where, required, min_columns)
         return list(_read_rows(reader, columns, where, limits))
     except csv.Error as error:
-        raise InputError(f"is not CSV: {printable(error, 120)}", where=f"{where}:{reader.line_num}") from None
+        raise InputError(
+            f"is not CSV: {make_printable(error, 120)}", where=f"{where}:{reader.line_num}"
+        ) from None
 
 
 def _read_rows(reader: Any, columns: list[str], where: str, limits: Limits) -> Iterator[CsvRow]:
@@ -127,7 +129,9 @@ def _check_header(columns: list[str], where: str, required: Iterable[str], min_c
     if len(columns) < min_columns:
         raise InputError("is not CSV", where=place, remedy="it needs a header line and commas")
     if repeated := next((name for name in columns if columns.count(name) > 1), None):
-        raise InputError(f"has two columns {printable(repeated, 60)!r}", where=place, remedy="name each once")
+        raise InputError(
+            f"has two columns {make_printable(repeated, 60)!r}", where=place, remedy="name each once"
+        )
     for name in required:
         if name not in columns:
             raise InputError(f"has no column {name!r}", where=place)
@@ -150,8 +154,8 @@ def check_cell(text: str, where: str, column: str) -> str:
 
     A number may begin with a sign, and a lone mark stands for nothing.
     """
-    shown = printable(text, 40)
-    if printable(text, None) != text:
+    shown = make_printable(text, 40)
+    if make_printable(text, None) != text:
         raise InputError(f"{shown!r} holds a control character", where=where, key=column, remedy="remove it")
     if len(text) > 1 and text.startswith(_FORMULA) and not _is_number(text):
         raise InputError(f"{shown!r} is a formula", where=where, key=column, remedy="give the value itself")

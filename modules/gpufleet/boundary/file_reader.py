@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gpufleet.boundary.limit import OPERATOR_FILE, Limits
-from gpufleet.boundary.text import decode_text, printable, too_large
+from gpufleet.boundary.text import decode_text, make_printable, size_error
 from gpufleet.errors import InputError
 
 _OPEN_ALREADY = re.compile(r"/dev/stdin|(/dev|/proc/self)/fd/[0-9]+")
@@ -22,7 +22,7 @@ def read_bytes(
 
     A pipe that the shell has opened for us, ``<(pulumi preview --json)``, is read as a file is.
     """
-    label = where or printable(path)
+    label = where or make_printable(path)
     is_open = follow_symlinks and _OPEN_ALREADY.fullmatch(str(path)) is not None
     # Non-blocking, so that opening a pipe that no process writes to returns at once.
     flags = os.O_RDONLY | os.O_CLOEXEC | (0 if is_open else os.O_NONBLOCK)
@@ -33,7 +33,7 @@ def read_bytes(
             if not is_open and not stat.S_ISREG(status.st_mode):
                 raise InputError("is not a regular file", where=label, remedy="give a file")
             if status.st_size > limits.bytes:
-                raise too_large(status.st_size, label, limits)
+                raise size_error(status.st_size, label, limits)
             content = file.read(limits.bytes + 1)  # a file may grow, and /proc files say that they are empty
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         if isinstance(error, InputError):
@@ -41,7 +41,7 @@ def read_bytes(
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InputError(f"cannot be read: {reason}", where=label) from None
     if len(content) > limits.bytes:
-        raise too_large(len(content), label, limits)
+        raise size_error(len(content), label, limits)
     return content
 
 
@@ -49,7 +49,7 @@ def read_text(
     path: Path, limits: Limits = OPERATOR_FILE, where: str = "", *, follow_symlinks: bool = True
 ) -> str:
     """Return a regular file's text, as ``decode_text`` reads it."""
-    label = where or printable(path)
+    label = where or make_printable(path)
     return decode_text(read_bytes(path, limits, label, follow_symlinks=follow_symlinks), label, limits)
 
 

@@ -6,7 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from gpufleet.boundary.text import printable
+from gpufleet.boundary.text import make_printable
 from gpufleet.errors import InputError
 
 
@@ -15,7 +15,7 @@ def refuse_symlinks(path: Path, where: str = "") -> None:
 
     A pull request can plant both in its checkout, where a CI job then reads a secret or writes over a file.
     """
-    label, here = where or printable(path), Path.cwd()
+    label, here = where or make_printable(path), Path.cwd()
     full = path if path.is_absolute() else here / path
     below = [full, *full.parents]
     steps = [step for step in below if step == full or (here in step.parents and step != here)]
@@ -25,7 +25,7 @@ def refuse_symlinks(path: Path, where: str = "") -> None:
 
 def write_text(path: Path, text: str, where: str = "", *, mode: int | None = None) -> None:
     """Write a file whole or not at all, never through a symlink; ``mode`` is that of the umask unless given."""
-    label = where or printable(path)
+    label = where or make_printable(path)
     refuse_symlinks(path, label)
     try:
         handle, name = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from ipaddress import ip_address
 
-from gpufleet.boundary.text import shorten
+from gpufleet.boundary.text import shorten_repr
 from gpufleet.errors import InputError
 
 IDENTIFIERS: dict[str, re.Pattern[str]] = {
@@ -33,7 +33,7 @@ def check_identifier(value: object, kind: str, where: str, key: str = "") -> str
     """Return a well-formed identifier; raise InputError otherwise."""
     if isinstance(value, str) and is_identifier(value, kind):
         return value
-    raise InputError(f"{shorten(value, 80)} is not a well-formed {kind}", where=where, key=key)
+    raise InputError(f"{shorten_repr(value, 80)} is not a well-formed {kind}", where=where, key=key)
 
 
 def _is_address(text: str) -> bool:

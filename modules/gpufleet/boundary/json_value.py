@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpufleet.boundary.limit import NODE_REPORT, Limits
-from gpufleet.boundary.text import decode_text, printable, too_large
-from gpufleet.boundary.value_check import check_shape
+from gpufleet.boundary.text import decode_text, make_printable, size_error
+from gpufleet.boundary.value_check import check_value_limits
 from gpufleet.errors import InputError
 
 _TEXTS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
@@ -19,7 +19,7 @@ class NotJsonError(InputError):
     """A text that is not JSON: ``reason`` as Python's reader words it, ``position`` in characters, ``line`` from 1."""
 
     def __init__(self, error: json.JSONDecodeError, where: str) -> None:
-        super().__init__(f"is not JSON: {printable(error.msg)}", where=f"{where}:{error.lineno}")
+        super().__init__(f"is not JSON: {make_printable(error.msg)}", where=f"{where}:{error.lineno}")
         self.reason = error.msg
         self.position = error.pos
         self.line = error.lineno
@@ -52,7 +52,7 @@ def decode_json_lines(
     """
     text = content if isinstance(content, str) else decode_text(content, where, limits)
     if len(text) > limits.bytes:
-        raise too_large(len(text), where, limits)
+        raise size_error(len(text), where, limits)
     left = limits.values
     for number, line in enumerate(_lines(text), start=1):
         left -= 1
@@ -78,7 +78,7 @@ def _decode(content: str | bytes, where: str, limits: Limits, values: int) -> tu
     """Return the value and how many values it is made of."""
     text = content if isinstance(content, str) else decode_text(content, where, limits)
     if len(text) > limits.bytes:
-        raise too_large(len(text), where, limits)
+        raise size_error(len(text), where, limits)
     if not _is_within(text, values):  # before anything is built: 128 MiB of "[]," are 3 GB of lists
         raise _TooManyError(f"holds more than {limits.values:,} values", where=where)
     try:
@@ -91,7 +91,7 @@ def _decode(content: str | bytes, where: str, limits: Limits, values: int) -> tu
         raise InputError(f"is not JSON: {error} is not a number that JSON can carry", where=where) from None
     except ValueError:  # more digits than Python converts
         raise InputError("is not JSON: a number is too long", where=where) from None
-    return value, check_shape(value, where, limits)
+    return value, check_value_limits(value, where, limits)
 
 
 def _is_within(text: str, values: int) -> bool:

@@ -10,25 +10,25 @@ from gpufleet.boundary.csv_rows import CsvRow, decode_csv
 from gpufleet.boundary.limit import LARGE_DOCUMENT
 
 
-def packaged_text(package: str, name: str) -> str:
+def read_packaged_text(package: str, name: str) -> str:
     """Return a data file's text; ``name`` is its path in the package, with slashes."""
     return files(package).joinpath(name).read_text(encoding="utf-8")
 
 
-def packaged_rows(package: str, name: str) -> list[CsvRow]:
+def read_packaged_rows(package: str, name: str) -> list[CsvRow]:
     """Return the rows of a CSV data file; an InputError about a cell names file, line and column."""
     where = f"{package.replace('.', '/')}/{name}"
-    return decode_csv(packaged_text(package, name), where, limits=LARGE_DOCUMENT)
+    return decode_csv(read_packaged_text(package, name), where, limits=LARGE_DOCUMENT)
 
 
-def packaged_json(package: str, name: str) -> Any:
+def read_packaged_json(package: str, name: str) -> Any:
     """Return the content of a JSON data file."""
-    return json.loads(packaged_text(package, name))
+    return json.loads(read_packaged_text(package, name))
 
 
-def packaged_yaml(package: str, name: str) -> Any:
+def read_packaged_yaml(package: str, name: str) -> Any:
     """Return the content of a YAML data file, by libyaml where it is built in: ten times as fast."""
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return yaml.load(packaged_text(package, name), Loader=loader)  # noqa: S506 - a safe loader by either name
+    return yaml.load(read_packaged_text(package, name), Loader=loader)  # noqa: S506 - a safe loader by either name

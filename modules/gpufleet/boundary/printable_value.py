@@ -6,22 +6,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar, cast
 
-from gpufleet.boundary.text import printable
+from gpufleet.boundary.text import make_printable
 
 Value = TypeVar("Value")
 
 
 def _parse_integer(text: str) -> str:
-    return printable(text, None)
+    return make_printable(text, None)
 
 
-def printable_values(value: Value, text: Callable[[str], str] = _parse_integer) -> Value:
+def make_values_printable(value: Value, convert: Callable[[str], str] = _parse_integer) -> Value:
     """Return a value with every string in it printable: dicts, lists, tuples, dataclasses and models are walked.
 
     For texts that are put together from many values: a line end in one of them could otherwise start a line of its
     own. A value without such strings comes back as it is.
     """
-    return cast("Value", _printable_value(value, text))
+    return cast("Value", _printable_value(value, convert))
 
 
 def _printable_value(value: Any, text: Callable[[str], str]) -> Any:

@@ -8,7 +8,7 @@ import reprlib
 from gpufleet.boundary.limit import OPERATOR_FILE, Limits
 from gpufleet.errors import InputError
 
-LONGEST = 300  # characters of one value in a line that a person reads
+MAX_LENGTH = 300  # characters of one value in a line that a person reads
 _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # what PowerShell 5 writes with `>`
 _PLAIN_SPACE = " "
 
@@ -16,43 +16,48 @@ _PLAIN_SPACE = " "
 def decode_text(content: bytes, where: str, limits: Limits = OPERATOR_FILE) -> str:
     """Return a file's text: UTF-8 with or without a byte order mark, or UTF-16 with one."""
     if len(content) > limits.bytes:
-        raise too_large(len(content), where, limits)
+        raise size_error(len(content), where, limits)
     try:
         return content.decode("utf-16" if content.startswith(_WIDE) else "utf-8-sig")
     except UnicodeDecodeError:
         raise InputError("is not text in UTF-8", where=where, remedy="save it as UTF-8") from None
 
 
-def too_large(size: int, where: str, limits: Limits) -> InputError:
+def size_error(size: int, where: str, limits: Limits) -> InputError:
     """Return the error for a document over its limit."""
     return InputError(f"is too large: {size:,} bytes", where=where, remedy=f"at most {limits.bytes:,} bytes")
 
 
-def printable(text: object, longest: int | None = LONGEST) -> str:
+def make_printable(text: object, max_length: int | None = MAX_LENGTH) -> str:
     r"""Return a text as one line that does nothing to a terminal, a log or a reader's eye.
 
     Control characters, line ends, bidirectional marks, invisible and unassigned characters become escapes such as
-    ``\x1b``; a longer text is cut. ``longest=None`` cuts nothing.
+    ``\x1b``; a longer text is cut. ``max_length=None`` cuts nothing.
     """
-    shown = str(text)
-    if longest is not None and len(shown) > longest:
-        shown = f"{shown[:longest]}…"
-    if shown.isascii() and shown.isprintable():
-        return shown
-    return "".join(map(_printable_character, shown))
+    line = str(text)
+    if max_length is not None and len(line) > max_length:
+        line = f"{line[:max_length]}…"
+    if line.isascii() and line.isprintable():
+        return line
+    return "".join(map(_printable_character, line))
 
 
-def shorten(value: object, longest: int = 60) -> str:
+def shorten_repr(value: object, max_length: int = 60) -> str:
     """Return how a value of any size is written in Python, as the few characters that an error line shows."""
-    return printable(_SHORT.repr(value), longest)
+    return make_printable(_SHORT.repr(value), max_length)
 
 
-def printable_block(text: object, longest_line: int | None = None, lines: int | None = None) -> str:
-    """Return a text of several lines with each line printable; what is over ``lines`` is counted, not shown."""
-    every = str(text).split("\n")
-    shown = [printable(line.removesuffix("\r").expandtabs(), longest_line) for line in every[:lines]]
-    left_out = len(every) - len(shown)
-    return "\n".join([*shown, f"({left_out} more lines)"] if left_out else shown)
+def make_block_printable(
+    text: object, max_line_length: int | None = None, max_lines: int | None = None
+) -> str:
+    """Return a text of several lines with each line printable; lines after ``max_lines`` are counted, not shown."""
+    all_lines = str(text).split("\n")
+    lines = [
+        make_printable(line.removesuffix("\r").expandtabs(), max_line_length)
+        for line in all_lines[:max_lines]
+    ]
+    omitted_count = len(all_lines) - len(lines)
+    return "\n".join([*lines, f"({omitted_count} more lines)"] if omitted_count else lines)
 
 
 def _printable_character(character: str) -> str:

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpufleet.boundary.limit import NODE_REPORT, Limits
-from gpufleet.boundary.text import printable, shorten
+from gpufleet.boundary.text import make_printable, shorten_repr
 from gpufleet.errors import InputError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _LARGEST_WHOLE = 1 << 63  # what SQLite, PostgreSQL and most JSON readers keep exactly
 
 
-def check_shape(value: Any, where: str, limits: Limits = NODE_REPORT) -> int:
+def check_value_limits(value: Any, where: str, limits: Limits = NODE_REPORT) -> int:
     """Return how many values decoded JSON or YAML holds; raise InputError unless it is within its limits.
 
     Refused are also what JSON cannot carry or a database cannot store: NaN, infinities, whole numbers over 64 bits,
@@ -51,9 +51,9 @@ def check_scalar(item: Any, where: str, limits: Limits = NODE_REPORT) -> None:
     if isinstance(item, str):
         if len(item) > limits.characters:
             raise InputError(f"holds a text of {len(item):,} characters", where=where)
-        if not is_storable(item):
+        if not is_storable_text(item):
             kind = "a NUL character" if "\x00" in item else "a lone surrogate"
-            raise InputError(f"holds {kind}: {printable(item, 60)}", where=where)
+            raise InputError(f"holds {kind}: {make_printable(item, 60)}", where=where)
     elif isinstance(item, float):
         if not math.isfinite(item):
             raise InputError(f"{float(item)} is not a number that JSON can carry", where=where)
@@ -61,7 +61,7 @@ def check_scalar(item: Any, where: str, limits: Limits = NODE_REPORT) -> None:
         raise InputError("holds a whole number over 64 bits", where=where)
 
 
-def is_storable(text: str) -> bool:
+def is_storable_text(text: str) -> bool:
     """Return True if a text is Unicode without NUL: what UTF-8 can carry and every database stores."""
     if "\x00" in text:
         return False
@@ -83,7 +83,7 @@ def validate_model(model: type[Model], data: Any, where: str) -> Model:
     except ValidationError as error:
         problems = error.errors(include_url=False, include_context=False)
         first = problems[0]
-        key = ".".join(printable(step, 60) for step in first["loc"])
+        key = ".".join(make_printable(step, 60) for step in first["loc"])
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        text = f"{printable(first['msg'])}, got {shorten(first['input'])}{more}"
+        text = f"{make_printable(first['msg'])}, got {shorten_repr(first['input'])}{more}"
         raise InputError(text, where=where, key=key) from None

@@ -8,20 +8,20 @@ import defusedxml
 import defusedxml.ElementTree
 
 from gpufleet.boundary.limit import NODE_REPORT, Limits
-from gpufleet.boundary.text import printable, too_large
+from gpufleet.boundary.text import make_printable, size_error
 from gpufleet.errors import InputError
 
 
 def decode_xml(text: str, where: str, limits: Limits = NODE_REPORT) -> Element:
     """Return the root element; a document that declares entities, or is nested too deep, is an InputError."""
     if len(text) > limits.bytes:
-        raise too_large(len(text), where, limits)
+        raise size_error(len(text), where, limits)
     if text.count("<") + text.count("=") > limits.values:  # starts of elements and of attributes' values
         raise InputError(f"holds more than {limits.values:,} values", where=where)
     try:
         root: Element = defusedxml.ElementTree.fromstring(text)
     except (ParseError, ValueError, LookupError, defusedxml.DefusedXmlException) as error:
-        raise InputError(f"is not XML: {printable(error, 120)}", where=where) from None
+        raise InputError(f"is not XML: {make_printable(error, 120)}", where=where) from None
     _check_depth(root, where, limits)
     return root
 

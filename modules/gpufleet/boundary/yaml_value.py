@@ -16,8 +16,8 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.tag import Tag
 
 from gpufleet.boundary.limit import KIB, OPERATOR_FILE, Limits
-from gpufleet.boundary.text import printable, too_large
-from gpufleet.boundary.value_check import check_scalar, is_storable
+from gpufleet.boundary.text import make_printable, size_error
+from gpufleet.boundary.value_check import check_scalar, is_storable_text
 from gpufleet.errors import InputError
 
 YAML_READER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml where it is built in: 15 times faster
@@ -77,15 +77,15 @@ def _refuse(error: Exception, where: str) -> NoReturn:
     if isinstance(error, MarkedYAMLError | yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
         place = where if mark is None else f"{where}:{mark.line + 1}"
-        detail = printable(" ".join(str(error.problem or "not YAML")[:1000].split()))
+        detail = make_printable(" ".join(str(error.problem or "not YAML")[:1000].split()))
         raise InputError(f"is not valid YAML: {detail}", where=place, remedy="correct that line") from None
-    detail = printable(next(iter(str(error).strip().splitlines()), "") or type(error).__name__)
+    detail = make_printable(next(iter(str(error).strip().splitlines()), "") or type(error).__name__)
     raise InputError(f"is not valid YAML: {detail}", where=where, remedy="correct the file") from None
 
 
 def _read_events(text: str, where: str, limits: Limits) -> Iterator[yaml.Event]:
     if len(text) > limits.bytes:
-        raise too_large(len(text), where, limits)
+        raise size_error(len(text), where, limits)
     measure = _Measure(where, limits)
     for event in yaml.parse(text, Loader=YAML_READER):
         measure.add(event)
@@ -202,17 +202,17 @@ class _Composer:
 
     def _anchored(self, event: yaml.AliasEvent) -> Node:
         if event.anchor not in self.anchors:
-            raise InputError(f"has no anchor &{printable(event.anchor, 60)}", where=self._place(event))
+            raise InputError(f"has no anchor &{make_printable(event.anchor, 60)}", where=self._place(event))
         return self.anchors[event.anchor]
 
     def _tagged(self, event: Any) -> InputError:
-        shown = printable(event.tag.replace(_CORE, "!!"), 60)
+        shown = make_printable(event.tag.replace(_CORE, "!!"), 60)
         return InputError(f"has the tag {shown}", where=self._place(event), remedy="leave the tag out")
 
     def _resolve(self, event: yaml.ScalarEvent) -> Tag:
         """Return the tag that YAML 1.2 gives a value by how it is written; refuse a value that is none."""
         value: str = event.value
-        if not is_storable(value):
+        if not is_storable_text(value):
             check_scalar(value, self._place(event), self.limits)
         if event.tag is not None and event.tag not in _TEXT_TAGS:
             raise self._tagged(event)
@@ -231,10 +231,12 @@ class _Composer:
             value = self.loader.constructor.construct_non_recursive_object(node)
         except _BROKEN as error:
             digits = (
-                "more digits than a number has" if len(node.value) > _LONGEST_NUMBER else printable(error)
+                "more digits than a number has"
+                if len(node.value) > _LONGEST_NUMBER
+                else make_printable(error)
             )
             raise InputError(
-                f"{printable(node.value, 40)!r} is not a value: {digits}",
+                f"{make_printable(node.value, 40)!r} is not a value: {digits}",
                 where=self._place(event), remedy="correct that line",
             ) from None  # fmt: skip
         check_scalar(value, self._place(event), self.limits)

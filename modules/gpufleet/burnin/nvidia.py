@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from xml.etree.ElementTree import Element
 
-from gpufleet.boundary import Limits, decode_xml, packaged_rows
+from gpufleet.boundary import Limits, decode_xml, read_packaged_rows
 from gpufleet.errors import InputError
 
 # Nothing that nvidia-smi prints comes near this; a packed record that unfolds beyond it is not one.
@@ -122,7 +122,9 @@ def hardware_slowdown(node: Element) -> bool | None:
 @cache
 def xid_classes() -> dict[int, str]:
     """Return what each XID code means for the node: application, fatal or ignore."""
-    return {row.integer("code"): row["class"] for row in packaged_rows("gpufleet.burnin", "data/xid.csv")}
+    return {
+        row.integer("code"): row["class"] for row in read_packaged_rows("gpufleet.burnin", "data/xid.csv")
+    }
 
 
 def parse_xids(lines: list[str]) -> list[int]:

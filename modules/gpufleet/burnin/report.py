@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from gpufleet.boundary import packaged_json
+from gpufleet.boundary import read_packaged_json
 
 # Worst first: a measured failure outweighs what was not measured, and that outweighs a warning.
 OUTCOMES = ("fail", "not_run", "warn", "pass")
@@ -61,5 +61,5 @@ class Report:
 
 def load_report_schema() -> dict[str, Any]:
     """Return the JSON Schema of a report."""
-    schema: dict[str, Any] = packaged_json("gpufleet.burnin", "data/report.schema.json")
+    schema: dict[str, Any] = read_packaged_json("gpufleet.burnin", "data/report.schema.json")
     return schema

@@ -8,7 +8,7 @@ from datetime import date
 from functools import cache
 from typing import Any
 
-from gpufleet.boundary import packaged_rows, packaged_yaml
+from gpufleet.boundary import read_packaged_rows, read_packaged_yaml
 from gpufleet.errors import InputError
 
 KINDS = ("compute_blade", "pi_gpu_bench", "gpu_server", "cloud_vm")
@@ -56,7 +56,7 @@ def load_thresholds() -> tuple[Threshold, ...]:
     """Return every threshold we judge by."""
     return tuple(
         Threshold(**{**row, "value": row.optional_number("value"), "peak": row.optional_number("peak")})  # type: ignore[arg-type]
-        for row in packaged_rows("gpufleet.burnin", "data/thresholds.csv")
+        for row in read_packaged_rows("gpufleet.burnin", "data/thresholds.csv")
     )
 
 
@@ -73,7 +73,7 @@ def select_thresholds(kind: str, *, rehearsal: bool = False) -> tuple[Threshold,
 @cache
 def load_required_checks() -> dict[str, Any]:
     """Return the required checks as the data file has them."""
-    table: dict[str, Any] = packaged_yaml("gpufleet.burnin", "data/required.yaml")
+    table: dict[str, Any] = read_packaged_yaml("gpufleet.burnin", "data/required.yaml")
     return table
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import get_args
 
-from gpufleet.boundary import CsvRow, packaged_rows
+from gpufleet.boundary import CsvRow, read_packaged_rows
 from gpufleet.catalog.entry import (
     HOURS_PER_MONTH,
     AcceleratorCount,
@@ -21,7 +21,7 @@ PriceKey = tuple[str, str, str, str]  # cloud, region, machine or part, purchase
 
 def load_rows(name: str) -> list[Row]:
     """Return the rows of one data file."""
-    return packaged_rows("gpufleet.catalog", f"data/{name}")
+    return read_packaged_rows("gpufleet.catalog", f"data/{name}")
 
 
 @cache

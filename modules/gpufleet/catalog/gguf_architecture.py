@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from gpufleet.boundary import shorten
+from gpufleet.boundary import shorten_repr
 from gpufleet.catalog.architecture import Architecture, Experts, LatentAttention
 from gpufleet.catalog.gguf_file import MAGIC, Array, GgufFile, read_gguf
 from gpufleet.errors import InputError
@@ -54,7 +54,9 @@ class GgufHeader:
                 return default
             raise InputError("is missing", where=self.where, key=f"{self.kind}.{key}")
         if not isinstance(value, int | float) or not 0 <= value < MAX_SETTING:
-            raise InputError(f"{shorten(value)} is not a number", where=self.where, key=f"{self.kind}.{key}")
+            raise InputError(
+                f"{shorten_repr(value)} is not a number", where=self.where, key=f"{self.kind}.{key}"
+            )
         return int(value)
 
     def row_count(self, tensor: str) -> int:

@@ -30,7 +30,7 @@ def run(nodes: tuple[str, ...], as_json: bool) -> None:
     request = playbook_run.Request(
         "burn_in", ",".join(nodes) or playbook_run.DEFAULT_LIMIT, "always" if nodes else "auto"
     )
-    result = configure.configure(paths.project_root(), request, sys.stderr)
+    result = configure.configure(paths.find_project_root(), request, sys.stderr)
     output.print_result(as_json, result, configure.ConfigureResult.as_json, configure.as_text)
     sys.exit(result.exit_code)
 

@@ -85,10 +85,12 @@ def command(
     )
     if resume is None:
         result = configure.configure(
-            paths.project_root(), playbook_run.Request(**options, mode=mode), sys.stderr
+            paths.find_project_root(), playbook_run.Request(**options, mode=mode), sys.stderr
         )
     else:
-        result = configure.resume_run(paths.project_root(), resume, options["extra_vars"], mode, sys.stderr)
+        result = configure.resume_run(
+            paths.find_project_root(), resume, options["extra_vars"], mode, sys.stderr
+        )
     output.print_result(as_json, result, configure.ConfigureResult.as_json, configure.as_text)
     for error in result.run.errors if result.run else ():
         output.print_lines(f"ansible: {error}", err=True)
@@ -131,7 +133,7 @@ def write_run_folder(request: Any, folder: Path) -> None:
     from gpufleet.operations import configure, playbook_run
 
     extra_vars = configure.parse_extra_vars(request.extra_vars)
-    hosts = playbook_run.write_run_folder(paths.project_root(), request, extra_vars, folder)
+    hosts = playbook_run.write_run_folder(paths.find_project_root(), request, extra_vars, folder)
     if not hosts:
         output.print_lines(f"{request.limit} has no hosts: nothing to do")
         return
@@ -158,7 +160,7 @@ def show_plans(limit: str, extra_vars: tuple[str, ...], *, as_json: bool, source
     from gpufleet.operations import configure, driver_plans
 
     extra_var_values = configure.parse_extra_vars(extra_vars)
-    plans = driver_plans.plan_drivers(paths.project_root(), limit, extra_var_values, sys.stderr)
+    plans = driver_plans.plan_drivers(paths.find_project_root(), limit, extra_var_values, sys.stderr)
     output.print_result(
         as_json,
         plans,

@@ -231,7 +231,7 @@ def _commitments(file: Path | None, project: Path | None) -> tuple[Any, ...]:
 def _project(folder: Path | None) -> Path:
     """Return the project asked for, or the one here."""
     if folder is None:
-        return paths.project_root()
+        return paths.find_project_root()
     if not (folder / "Pulumi.yaml").is_file():
         raise InputError("no Pulumi.yaml in it", where=f"--project {folder}")
     return folder.resolve()

@@ -44,5 +44,5 @@ def breakeven(*, machine: str, region: str, committed_usd: float | None, as_json
 @output.json_option
 def what_if(*, stack: str, config_file: Path | None, as_json: bool) -> None:
     """Price each pool of a stack with every purchase kind that has a price."""
-    rows = cost.what_if(cost.estimate_stack(paths.project_root(), stack, config_file).bill)
+    rows = cost.what_if(cost.estimate_stack(paths.find_project_root(), stack, config_file).bill)
     output.print_result(as_json, rows, cost.what_if_document, cost.what_if_table)

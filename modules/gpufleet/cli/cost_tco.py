@@ -85,7 +85,7 @@ def tco_command(
 def _file(rack: str) -> Path:
     if rack.endswith((".yaml", ".yml")):
         return _check_rack_file(Path(rack))
-    return _check_rack_file(paths.project_root() / "inventory" / f"{rack}.yaml")
+    return _check_rack_file(paths.find_project_root() / "inventory" / f"{rack}.yaml")
 
 
 def _check_rack_file(path: Path) -> Path:

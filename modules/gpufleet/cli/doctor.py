@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import click
 
-from gpufleet.boundary import printable_values
+from gpufleet.boundary import make_values_printable
 from gpufleet.cli import output
 
 
@@ -30,6 +30,6 @@ def command(fix: bool, tests: bool, as_json: bool) -> None:
     if as_json:
         output.print_json(report)
     else:
-        output.print_block(machine.format_table(printable_values(checks)))
+        output.print_block(machine.format_table(make_values_printable(checks)))
     if missing:
         raise EnvironmentFault(f"missing: {', '.join(missing)}", hint="gpufleet doctor --fix")

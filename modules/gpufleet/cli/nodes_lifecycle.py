@@ -73,7 +73,10 @@ def retire(as_json: bool, **options: Any) -> None:
         output.print_lines(line, err=True)
 
     interaction = operation.Interaction(
-        operation.make_runner(paths.project_root(), sys.stderr), prompt, report, can_ask=sys.stdin.isatty()
+        operation.make_runner(paths.find_project_root(), sys.stderr),
+        prompt,
+        report,
+        can_ask=sys.stdin.isatty(),
     )
     with view.open_registry() as registry:
         result = operation.retire(registry, operation.Request(**options), interaction)

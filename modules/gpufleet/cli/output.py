@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import click
 
-from gpufleet.boundary import printable, printable_block, printable_values
+from gpufleet.boundary import make_block_printable, make_printable, make_values_printable
 
 Answer = TypeVar("Answer")
 
@@ -27,12 +27,12 @@ WORKFLOW_COMMAND = re.compile(r"^(\s*)::|##\[", re.MULTILINE)
 def print_lines(*lines: object, err: bool = False) -> None:
     """Print each value as one line."""
     for line in lines:
-        click.echo(neutralize_commands(printable(line, None)), err=err)
+        click.echo(neutralize_commands(make_printable(line, None)), err=err)
 
 
 def print_block(text: object, *, err: bool = False) -> None:
-    """Print a text of several lines, whose values are printable already (``boundary.printable_values``)."""
-    click.echo(neutralize_commands(printable_block(text)), err=err)
+    """Print a text of several lines, whose values are printable already (``boundary.make_values_printable``)."""
+    click.echo(neutralize_commands(make_block_printable(text)), err=err)
 
 
 def print_json(data: Any) -> None:
@@ -60,7 +60,7 @@ def print_result(
     if as_json:
         print_json(data(value))
     else:
-        print_block(text(printable_values(value)))
+        print_block(text(make_values_printable(value)))
 
 
 def neutralize_commands(text: str) -> str:
@@ -70,10 +70,10 @@ def neutralize_commands(text: str) -> str:
 
 def prompt(question: str) -> str:
     """Return what a person types."""
-    shown = neutralize_commands(printable(question, None))
+    shown = neutralize_commands(make_printable(question, None))
     return str(click.prompt(shown, prompt_suffix="", default="", show_default=False, err=True))
 
 
 def confirm(question: str) -> bool:
     """Return whether a person agrees."""
-    return click.confirm(neutralize_commands(printable(question, None)), err=True)
+    return click.confirm(neutralize_commands(make_printable(question, None)), err=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from gpufleet import paths
-from gpufleet.boundary import printable, printable_values
+from gpufleet.boundary import make_printable, make_values_printable
 from gpufleet.catalog.prices.row import PURCHASES
 from gpufleet.catalog.prices.source_name import CLOUDS, SOURCE_NAMES
 from gpufleet.cli import output
@@ -101,7 +101,7 @@ def command(  # noqa: PLR0917 - click hands each option over by name
             report.dump_json({"currency": "USD", "more": more, "offers": shown}), as_json=True
         )
     elif shown:
-        output.print_block(report.format_offers_table(printable_values(shown), count, more=more))
+        output.print_block(report.format_offers_table(make_values_printable(shown), count, more=more))
     if not shown:
         raise CheckFailed("no priced machine fits", hint="gpufleet prices status says what is known")
 
@@ -138,7 +138,7 @@ def status(as_json: bool) -> None:
     from gpufleet.catalog.prices.status import read_status as look
 
     render = report.format_status_json if as_json else report.format_status
-    output.print_rendered(render(printable_values(look()), date.today()), as_json=as_json)  # noqa: DTZ011 - a day
+    output.print_rendered(render(make_values_printable(look()), date.today()), as_json=as_json)  # noqa: DTZ011 - a day
 
 
 @command.command()
@@ -179,7 +179,7 @@ def refresh(  # noqa: PLR0917 - click hands each option over by name
     sources = fresh.build_sources(names, cloud, scope, report_progress)
     with Store(_store()) as store:
         outcomes = fresh.refresh(store, sources, scope, again=force, accept=accept, report=report_progress)
-    shown = outcomes if as_json else printable_values(outcomes)
+    shown = outcomes if as_json else make_values_printable(outcomes)
     output.print_rendered(
         (report.format_outcomes_json if as_json else report.format_outcomes)(shown), as_json=as_json
     )
@@ -216,8 +216,8 @@ def import_(  # noqa: PLR0917 - click hands each option over by name
     with Store(_store()) as store:
         summary = imports.import_prices(store, loaded, accept)
     render = report.format_summary_json if as_json else report.format_summary
-    shown = summary if as_json else printable_values(summary)
-    output.print_rendered(render(shown, printable(loaded.name)), as_json=as_json)
+    shown = summary if as_json else make_values_printable(summary)
+    output.print_rendered(render(shown, make_printable(loaded.name)), as_json=as_json)
 
 
 @command.command()
@@ -248,7 +248,7 @@ def _day(moment: datetime | None) -> str:
 
 
 def _store() -> Path:
-    path = paths.prices_file()
+    path = paths.find_price_store()
     if path is None:
         raise EnvironmentFault(
             "no place for the price store: outside a project, or GPUFLEET_PRICES says embedded",

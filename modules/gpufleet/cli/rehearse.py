@@ -94,7 +94,7 @@ def down(stack: str | None, all_rehearsals: bool, deleted: bool, yes: bool, as_j
     if deleted:
         _stop_deleted(yes)
         return
-    root = paths.project_root()
+    root = paths.find_project_root()
     rehearsals = [_rehearsal(stack)] if stack else Rehearsal.find_all(root)
     for rehearsal in rehearsals:
         rehearsal.check_known()
@@ -143,7 +143,7 @@ def demo(stack: str) -> None:
 def _rehearsal(stack: str) -> Rehearsal:
     from gpufleet.rehearsal import Rehearsal
 
-    return Rehearsal(paths.project_root(Path.cwd()), stack)
+    return Rehearsal(paths.find_project_root(Path.cwd()), stack)
 
 
 def _report(text: str) -> None:

@@ -173,6 +173,6 @@ def command(emit: str | None, merge: bool, as_json: bool, **options: Any) -> Non
         from gpufleet.sizing.stack_file import choose_plan_to_write, write_plan
 
         plan, note = choose_plan_to_write(request, result)
-        output.print_block(write_plan(plan, emit, paths.project_root(), merge=merge), err=True)
+        output.print_block(write_plan(plan, emit, paths.find_project_root(), merge=merge), err=True)
         if note:
             output.print_lines(note, err=True)

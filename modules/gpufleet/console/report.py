@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpufleet.boundary import printable_block, printable_values
+from gpufleet.boundary import make_block_printable, make_values_printable
 from gpufleet.console import plot
 from gpufleet.nodes import ATTENTION_STATES, USABLE_STATES
 
@@ -125,8 +125,8 @@ def render(data: ReportData) -> str:
     """Return the report as one self-contained HTML page."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    data = printable_values(
-        data, printable_block
+    data = make_values_printable(
+        data, make_block_printable
     )  # markup is escaped below; this is for what hides or turns text
     environment = Environment(
         loader=PackageLoader("gpufleet.console"), autoescape=True, undefined=StrictUndefined, trim_blocks=True

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from gpufleet.boundary import CsvRow, packaged_rows, packaged_yaml
+from gpufleet.boundary import CsvRow, read_packaged_rows, read_packaged_yaml
 from gpufleet.rule import Rule
 
 Row = CsvRow
@@ -108,13 +108,13 @@ class AmdDriver:
 
 def load_rows(name: str) -> list[Row]:
     """Return the rows of one CSV file."""
-    return packaged_rows("gpufleet.drivers", f"data/{name}")
+    return read_packaged_rows("gpufleet.drivers", f"data/{name}")
 
 
 @cache
 def load_document(name: str) -> Mapping[str, Any]:
     """Return one YAML file."""
-    loaded: Mapping[str, Any] = packaged_yaml("gpufleet.drivers", f"data/{name}")
+    loaded: Mapping[str, Any] = read_packaged_yaml("gpufleet.drivers", f"data/{name}")
     return loaded
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from gpufleet.boundary import shorten
+from gpufleet.boundary import shorten_repr
 from gpufleet.drivers.version import MAX_NUMBER_DIGITS
 from gpufleet.errors import InputError
 
@@ -285,7 +285,10 @@ def _read_version(value: object, part: str) -> str | None:
         each.isdecimal() and len(each) <= MAX_NUMBER_DIGITS for each in pieces
     ):
         raise InputError(
-            f"is {shorten(value)}", where="gpufleet_software", key=part, remedy=f"give {VERSION_HINTS[part]}"
+            f"is {shorten_repr(value)}",
+            where="gpufleet_software",
+            key=part,
+            remedy=f"give {VERSION_HINTS[part]}",
         )
     return ".".join(pieces[:2])
 
@@ -296,12 +299,12 @@ def _read_mapping(raw: object, key: str, known_keys: tuple[str, ...]) -> dict[st
         return {}
     if not isinstance(raw, Mapping):
         remedy = f"give a mapping with any of {', '.join(known_keys)}"
-        raise InputError(f"is {shorten(raw)}", where="gpufleet_software", key=key, remedy=remedy)
+        raise InputError(f"is {shorten_repr(raw)}", where="gpufleet_software", key=key, remedy=remedy)
     unknown_key = next((each for each in raw if each not in known_keys), None)
     if unknown_key is not None:
         remedy = f"known keys: {', '.join(known_keys)}"
         raise InputError(
-            f"unknown key {shorten(unknown_key)}", where="gpufleet_software", key=key, remedy=remedy
+            f"unknown key {shorten_repr(unknown_key)}", where="gpufleet_software", key=key, remedy=remedy
         )
     return dict(raw)
 
@@ -316,7 +319,7 @@ def _check_choices(requested: RequestedSoftware) -> RequestedSoftware:
         choice = getattr(requested, key)
         if choice not in choices:
             raise InputError(
-                f"is {shorten(choice)}",
+                f"is {shorten_repr(choice)}",
                 where="gpufleet_software",
                 key=key,
                 remedy=f"give {', '.join(choices)}",

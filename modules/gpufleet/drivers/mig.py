@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from gpufleet.boundary import packaged_yaml, printable, shorten
+from gpufleet.boundary import make_printable, read_packaged_yaml, shorten_repr
 from gpufleet.errors import InputError
 
 MIG_DISABLED: dict[str, int] = {}
@@ -29,7 +29,7 @@ class MigFamily:
 @cache
 def load_families() -> tuple[MigFamily, ...]:
     """Return the GPU families with MIG support."""
-    data = packaged_yaml("gpufleet.drivers", "data/mig.yaml")
+    data = read_packaged_yaml("gpufleet.drivers", "data/mig.yaml")
     return tuple(
         MigFamily(
             row["name"],
@@ -59,7 +59,7 @@ def resolve_geometry(declared: Any, devices: Iterable[str]) -> list[dict[str, An
     profiles_by_gpu: list[dict[str, int] | None] = [None] * len(device_ids)
     for entry in entries:
         if not isinstance(entry, Mapping):
-            raise InputError(f"{shorten(entry)} is not a mapping of devices and profiles", key="mig")
+            raise InputError(f"{shorten_repr(entry)} is not a mapping of devices and profiles", key="mig")
         for index in _read_indexes(entry, len(device_ids)):
             profiles_by_gpu[index] = _read_profiles(entry.get("profiles"), device_ids[index], index)
     return [
@@ -74,7 +74,7 @@ def _read_indexes(entry: Mapping[str, Any], count: int) -> list[int]:
     if indexes == "all":
         return list(range(count))
     if not isinstance(indexes, list) or not all(isinstance(index, int) for index in indexes):
-        raise InputError(f"devices {shorten(indexes)} is neither 'all' nor a list of indexes", key="mig")
+        raise InputError(f"devices {shorten_repr(indexes)} is neither 'all' nor a list of indexes", key="mig")
     out_of_range = [one for one in indexes if not 0 <= one < count]
     if out_of_range:
         raise InputError(f"no GPU {out_of_range[0]}: the host has {count}", key="mig")
@@ -92,11 +92,11 @@ def _read_profiles(declared: Any, device: str, index: int) -> dict[str, int]:
     if isinstance(declared, str):
         declared = {declared.removeprefix("all-"): _max_count(family, declared)}
     if not isinstance(declared, Mapping):
-        raise InputError(f"profiles {shorten(declared)} is not a mapping of profile to count", key="mig")
+        raise InputError(f"profiles {shorten_repr(declared)} is not a mapping of profile to count", key="mig")
     invalid_name = next((name for name, count in declared.items() if not _is_count(count)), None)
     if invalid_name is not None:
         raise InputError(
-            f"{printable(invalid_name, 60)}: {shorten(declared[invalid_name])} is not a number of instances",
+            f"{make_printable(invalid_name, 60)}: {shorten_repr(declared[invalid_name])} is not a number of instances",
             key="mig",
         )
     return _check_fit(family, {str(name): count for name, count in declared.items() if count})
@@ -115,7 +115,7 @@ def _check_fit(family: MigFamily, profiles: dict[str, int]) -> dict[str, int]:
     for name, count in profiles.items():
         if name not in family.profiles:
             raise InputError(
-                f"no MIG profile {shorten(name)} on {family.name}",
+                f"no MIG profile {shorten_repr(name)} on {family.name}",
                 key="mig",
                 remedy=f"it has: {', '.join(family.profiles)}",
             )

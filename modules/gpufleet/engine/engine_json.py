@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from gpufleet.boundary import ENGINE_DOCUMENT, NotJsonError, decode_json, printable, shorten
+from gpufleet.boundary import ENGINE_DOCUMENT, NotJsonError, decode_json, make_printable, shorten_repr
 from gpufleet.errors import InputError
 
 REMEDY = "give the engine's own output"
@@ -24,7 +24,7 @@ def name_source_in_errors(where: str) -> Iterator[None]:
             raise
         raise InputError(error.problem, where=where, key=error.key, remedy=error.remedy) from None
     except UNEXPECTED as error:
-        detail = f"{type(error).__name__} {printable(error, 80)}"
+        detail = f"{type(error).__name__} {make_printable(error, 80)}"
         raise InputError(
             f"does not have the engine's structure: {detail}", where=where, remedy=REMEDY
         ) from error
@@ -50,8 +50,8 @@ def _describe_invalid_json(text: str, error: NotJsonError, where: str) -> InputE
     if error.reason == "Extra data":
         return InputError("more than one JSON document", where=place, remedy="turn streaming JSON off")
     if not text.lstrip().startswith("{"):
-        start = shorten(text.strip()[:60].splitlines()[0])
+        start = shorten_repr(text.strip()[:60].splitlines()[0])
         return InputError(f"not JSON: starts with {start}", where=place, remedy="add --json to the command")
     if error.position >= len(text.rstrip()) or error.reason.startswith("Unterminated"):
         return InputError("JSON ends too early", where=place, remedy="the output was cut off; run it again")
-    return InputError(f"not JSON: {printable(error.reason)}", where=place, remedy=REMEDY)
+    return InputError(f"not JSON: {make_printable(error.reason)}", where=place, remedy=REMEDY)

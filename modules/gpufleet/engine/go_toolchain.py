@@ -29,7 +29,7 @@ def ensure_go(report: Callable[[str], None]) -> Path:
 
 def packaged_go_path() -> Path:
     """Return where the packaged toolchain's command is, installed or not."""
-    return paths.user_cache() / "go" / "go" / "bin" / "go"
+    return paths.user_cache_folder() / "go" / "go" / "bin" / "go"
 
 
 def read_go_version(command: Path) -> tuple[int, ...]:

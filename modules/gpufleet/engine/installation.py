@@ -43,7 +43,7 @@ class InstalledEngine:
 
 def build_folder() -> Path:
     """Return where the engine of ``VERSION`` is built."""
-    return paths.user_cache() / "engine" / VERSION
+    return paths.user_cache_folder() / "engine" / VERSION
 
 
 def find_engine(search: str | None = None) -> Engine | None:

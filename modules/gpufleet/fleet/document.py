@@ -10,7 +10,7 @@ from typing import Any
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.scalarint import BinaryInt, HexInt, OctalInt, ScalarInt
 
-from gpufleet.boundary import decode_yaml_lines, printable, read_text
+from gpufleet.boundary import decode_yaml_lines, make_printable, read_text
 from gpufleet.errors import InputError
 
 MAX_PART_LENGTH = 300  # characters of one part of an error
@@ -112,7 +112,7 @@ def _describe_ambiguity(number: ScalarInt) -> str:
 
 def to_one_line(text: str) -> str:
     """Return a text on one line: line breaks and invisible characters are escaped."""
-    return printable(text, MAX_PART_LENGTH)
+    return make_printable(text, MAX_PART_LENGTH)
 
 
 def format_path(prefix: str, path: KeyPath) -> str:

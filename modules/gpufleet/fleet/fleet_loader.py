@@ -20,23 +20,25 @@ from gpufleet.fleet import (  # noqa: F401 - they fill the tables
 from gpufleet.fleet.document import Document, Problem, find_ambiguous_numbers, read_document
 from gpufleet.fleet.error_explanation import explain_errors
 from gpufleet.fleet.host_name import CONFIG_KEY, check_project_host_names
-from gpufleet.fleet.rack_file import load_rack, mentions_plugin, relative_label
+from gpufleet.fleet.rack_file import is_rack_file_candidate, load_rack, project_relative_path
 from gpufleet.fleet.rule import check_fleet, check_spec
 from gpufleet.fleet.spec import Fleet, RackReference, Spec, StackRack
-from gpufleet.paths import project_root
+from gpufleet.paths import find_project_root
 
 
-def load(stack: str, root: Path | None = None, config_file: Path | None = None) -> Fleet:
+def load_fleet(stack: str, root: Path | None = None, config_file: Path | None = None) -> Fleet:
     """Return the fleet that a stack declares; what is wrong is one line with file, line and key."""
-    root = root or project_root()
+    root = root or find_project_root()
     path = config_file or root / "stacks" / f"Pulumi.{stack}.yaml"
     if config_file is not None and not path.is_file():
-        raise InputError("no such file", where=relative_label(path, root), remedy="check --config-file")
+        raise InputError(
+            "no such file", where=project_relative_path(path, root), remedy="check --config-file"
+        )
     if not path.is_file():
         raise InputError(
-            f"no stack {stack!r}", where=relative_label(path, root), remedy=_suggest_stacks(root)
+            f"no stack {stack!r}", where=project_relative_path(path, root), remedy=_suggest_stacks(root)
         )
-    document = read_document(path, relative_label(path, root))
+    document = read_document(path, project_relative_path(path, root))
     config = document.node.get("config") if isinstance(document.node, Mapping) else None
     if not isinstance(config, Mapping) or CONFIG_KEY not in config:
         keys = [str(key) for key in config] if isinstance(config, Mapping) else []
@@ -50,12 +52,14 @@ def load(stack: str, root: Path | None = None, config_file: Path | None = None) 
     return _validate_fleet(Document(document.label, config[CONFIG_KEY], CONFIG_KEY), stack, root)
 
 
-def parse(mapping: Any, *, stack: str = "", root: Path | None = None, where: str = "") -> Fleet:
+def parse_fleet(mapping: Any, *, stack: str = "", root: Path | None = None, where: str = "") -> Fleet:
     """Return the fleet of a config that is parsed already, as a Pulumi program has it."""
-    return _validate_fleet(Document(where or "config", mapping, CONFIG_KEY), stack, root or project_root())
+    return _validate_fleet(
+        Document(where or "config", mapping, CONFIG_KEY), stack, root or find_project_root()
+    )
 
 
-def json_schema() -> dict[str, Any]:
+def build_json_schema() -> dict[str, Any]:
     """Return the JSON Schema of a stack file: the fleet's keys, and room for what else Pulumi keeps there."""
     spec = Spec.model_json_schema()
     definitions = spec.pop("$defs")
@@ -91,19 +95,21 @@ def _validate_fleet(document: Document, stack: str, root: Path) -> Fleet:
     return fleet
 
 
-def _load_stack_rack(ref: RackReference, index: int, document: Document, root: Path) -> StackRack:
-    path = root / ref.file
+def _load_stack_rack(rack_reference: RackReference, index: int, document: Document, root: Path) -> StackRack:
+    path = root / rack_reference.inventory_file
     if not path.is_file():
-        known = sorted(file.stem for file in (root / "inventory").glob("*.yaml") if mentions_plugin(file))
+        known = sorted(
+            file.stem for file in (root / "inventory").glob("*.yaml") if is_rack_file_candidate(file)
+        )
         close_names = get_close_matches(path.stem, known, n=1)
         remedy = (
             f"did you mean {close_names[0]!r}?"
             if close_names
             else f"racks here: {', '.join(known) or 'none'}"
         )
-        key = ("racks", index, "inventory" if ref.inventory else "name")
-        document.raise_first([Problem(key, f"there is no {ref.file}", remedy)])
-    return StackRack(**ref.model_dump(), rack=load_rack(path, root))
+        key = ("racks", index, "inventory" if rack_reference.inventory else "name")
+        document.raise_first([Problem(key, f"there is no {rack_reference.inventory_file}", remedy)])
+    return StackRack(**rack_reference.model_dump(), rack=load_rack(path, root))
 
 
 def _suggest_stacks(root: Path) -> str:

@@ -10,12 +10,12 @@ from typing import Any
 
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
 
-from gpufleet.boundary import decode_yaml, decode_yaml_subset, printable, read_text
+from gpufleet.boundary import decode_yaml, decode_yaml_subset, make_printable, read_text
 from gpufleet.errors import InputError
 from gpufleet.fleet.document import Problem
 from gpufleet.fleet.pool_request import MAX_NODES
 from gpufleet.fleet.rack import Rack
-from gpufleet.fleet.rack_file import load_racks, rack_document, relative_label
+from gpufleet.fleet.rack_file import load_racks, project_relative_path, read_rack_document
 from gpufleet.fleet.spec import Spec
 
 CONFIG_KEY = "gpufleet:fleet"
@@ -56,20 +56,22 @@ def check_host_names(declarations: Iterable[HostNameDeclaration]) -> None:
             raise _build_error(declaration, problem, "give the nodes in one of the two files other names")
 
 
-def rack_declarations(racks: Mapping[Path, Rack], root: Path) -> Iterator[HostNameDeclaration]:
+def list_rack_declarations(racks: Mapping[Path, Rack], root: Path) -> Iterator[HostNameDeclaration]:
     """Yield the host names of rack files."""
     for path, rack in racks.items():
         yield HostNameDeclaration(
-            path, relative_label(path, root), "nodes", tuple(node.name for node in rack.nodes)
+            path, project_relative_path(path, root), "nodes", tuple(node.name for node in rack.nodes)
         )
 
 
-def stack_declarations(root: Path) -> Iterator[HostNameDeclaration]:
+def list_stack_declarations(root: Path) -> Iterator[HostNameDeclaration]:
     """Yield the host names of all stack files; loading that stack reports its mistakes."""
     for path in sorted((root / "stacks").glob("Pulumi.*.yaml")):
         spec = _read_spec(path)
         if isinstance(spec, Mapping):
-            yield from _spec_declarations(path, relative_label(path, root), path.name.split(".")[1], spec)
+            yield from _spec_declarations(
+                path, project_relative_path(path, root), path.name.split(".")[1], spec
+            )
 
 
 def check_project_host_names(root: Path, stack: str = "", spec: Spec | None = None, where: str = "") -> None:
@@ -81,17 +83,19 @@ def check_project_host_names(root: Path, stack: str = "", spec: Spec | None = No
     racks = load_racks(root / "inventory", root, skip_broken=True)
     stacks = [
         declaration
-        for declaration in stack_declarations(root)
+        for declaration in list_stack_declarations(root)
         if declaration.path.name != f"Pulumi.{stack}.yaml"
     ]
     if spec is not None:
         stack_file = root / "stacks" / f"Pulumi.{stack}.yaml"
         declared = spec.model_dump(include={"pools", "workstations"})
-        stacks += _spec_declarations(stack_file, where or relative_label(stack_file, root), stack, declared)
-    check_host_names([*rack_declarations(racks, root), *stacks])
+        stacks += _spec_declarations(
+            stack_file, where or project_relative_path(stack_file, root), stack, declared
+        )
+    check_host_names([*list_rack_declarations(racks, root), *stacks])
 
 
-def pool_prefix(stack: str, pool: str) -> str:
+def pool_name_prefix(stack: str, pool: str) -> str:
     """Return what the names of a pool's nodes start with: two stacks may share an account."""
     return f"{slugify(stack)}-{pool}"
 
@@ -131,12 +135,12 @@ def _pool_node_names(stack: str, pool: Mapping[str, Any]) -> Iterator[str]:
     if isinstance(count, Mapping):
         count = count.get("desired") if count.get("min") == count.get("max") else None
     if isinstance(count, int) and not isinstance(count, bool) and isinstance(pool.get("name"), str):
-        prefix = pool_prefix(stack, pool["name"])
+        prefix = pool_name_prefix(stack, pool["name"])
         yield from (f"{prefix}-{number + 1}" for number in range(min(count, MAX_NODES)))
 
 
 def _fold_names(names: Iterable[str]) -> str:
-    return printable(str(NodeSet.fromlist(list(names), resolver=RESOLVER_NOGROUP)), 120)
+    return make_printable(str(NodeSet.fromlist(list(names), resolver=RESOLVER_NOGROUP)), 120)
 
 
 def _build_error(declaration: HostNameDeclaration, problem: str, remedy: str) -> InputError:
@@ -144,6 +148,6 @@ def _build_error(declaration: HostNameDeclaration, problem: str, remedy: str) ->
         return InputError(
             problem, where=declaration.label, key=f"{CONFIG_KEY}.{declaration.key}", remedy=remedy
         )
-    return rack_document(declaration.path, declaration.path.parent.parent).build_error(
+    return read_rack_document(declaration.path, declaration.path.parent.parent).build_error(
         Problem(("nodes",), problem, remedy)
     )

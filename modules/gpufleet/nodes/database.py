@@ -40,23 +40,23 @@ class Database:
     def __init__(self, url: str) -> None:
         self.timeout = _timeout()
         self.url = _parse_url(url)
-        path = sqlite_file(self.url)
+        path = sqlite_path(self.url)
         if path is not None:
-            _make_file(path, self.url, self.timeout)
+            _create_file(path, self.url, self.timeout)
         self.engine = _engine(self.url, self.timeout)
-        _migrated(self.engine, self.url, self.timeout)
+        _migrate(self.engine, self.url, self.timeout)
 
     def __repr__(self) -> str:
         return f"Database({self.url.render_as_string(hide_password=True)})"
 
     @contextmanager
-    def reading(self) -> Iterator[Connection]:
+    def read_transaction(self) -> Iterator[Connection]:
         """Yield a connection that sees the registry at one moment."""
         with convert_database_errors(self.url), self.engine.connect() as connection, connection.begin():
             yield connection
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def write_transaction(self) -> Iterator[Connection]:
         """Yield the registry's one writing transaction; all of it happens or nothing."""
         with _writing(self.engine, self.url, self.timeout) as connection:
             yield connection
@@ -65,9 +65,9 @@ class Database:
         self.engine.dispose()
 
 
-def exists(url: str) -> bool:
+def database_exists(url: str) -> bool:
     """Return True if there is something where the registry should be, usable or not; make nothing."""
-    path = sqlite_file(_parse_url(url))
+    path = sqlite_path(_parse_url(url))
     if path is None:
         return True
     try:
@@ -76,7 +76,7 @@ def exists(url: str) -> bool:
         raise EnvironmentFault(f"the registry {path} cannot be read: {error.strerror}") from None
 
 
-def sqlite_file(url: URL) -> Path | None:
+def sqlite_path(url: URL) -> Path | None:
     """Return the file of a SQLite URL, None for another database or one in memory."""
     name = url.database
     plain = (
@@ -146,7 +146,7 @@ def _writing(engine: Engine, url: URL, timeout: float) -> Iterator[Connection]:
         yield connection
 
 
-def _migrated(engine: Engine, url: URL, timeout: float) -> None:
+def _migrate(engine: Engine, url: URL, timeout: float) -> None:
     """Migrate the schema to this version; EnvironmentFault for one that this version does not know."""
     with convert_database_errors(url):
         version = _version(engine, url)
@@ -181,7 +181,7 @@ def _version(engine: Engine, url: URL) -> str | None:
     raise damaged_registry_error(url, "is not a registry of gpufleet")
 
 
-def _make_file(path: Path, url: URL, timeout: float) -> None:
+def _create_file(path: Path, url: URL, timeout: float) -> None:
     """Create a registry under a temporary name and rename it when it is complete; an existing one stays.
 
     The file and its folder are for their owner alone, whatever the umask: they say where every node is.
@@ -192,7 +192,7 @@ def _make_file(path: Path, url: URL, timeout: float) -> None:
             if path.is_file() and path.stat().st_size < _SMALLEST_FILE:
                 raise damaged_registry_error(url, "is cut off")
             return
-        paths.make_private_folder(path.parent)
+        paths.ensure_private_folder(path.parent, restrict_existing=False)
         draft = path.with_name(f".{path.name}.{os.getpid()}")
         os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except OSError as error:
@@ -200,7 +200,7 @@ def _make_file(path: Path, url: URL, timeout: float) -> None:
         raise EnvironmentFault(f"the registry {path} cannot be made: {error.strerror}", hint=hint) from None
     try:
         engine = _engine(url.set(database=str(draft)), timeout)
-        _migrated(engine, url, timeout)
+        _migrate(engine, url, timeout)
         engine.dispose()
         with suppress(FileExistsError):  # another process was first, and its registry counts
             os.link(draft, path)
@@ -213,7 +213,7 @@ def _make_file(path: Path, url: URL, timeout: float) -> None:
 
 def _restrict_permissions(path: Path) -> None:
     """Restrict a registry file that others may read, if this user owns it."""
-    paths.make_private_folder(path.parent, existing=path.parent.name == paths.STATE_FOLDER)
+    paths.ensure_private_folder(path.parent, restrict_existing=path.parent.name == paths.STATE_FOLDER)
     for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
         file = path.with_name(name)
         if file.is_file() and file.stat().st_uid == os.geteuid() and file.stat().st_mode & 0o077:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DatabaseError, OperationalError
 
-from gpufleet.boundary import printable
+from gpufleet.boundary import make_printable
 from gpufleet.errors import EnvironmentFault, GpufleetError, InputError
 
 URL_REMEDY = "for example sqlite:///registry.db or postgresql://user@host/gpufleet"
@@ -57,9 +57,9 @@ def convert_database_errors(url: URL) -> Iterator[None]:
 
 
 def _format_url(url: URL) -> str:
-    return printable(url.render_as_string(hide_password=True))
+    return make_printable(url.render_as_string(hide_password=True))
 
 
 def _without_password(message: str, url: URL) -> str:
     password = str(url.password or "")
-    return printable(message.replace(password, "***") if password else message)
+    return make_printable(message.replace(password, "***") if password else message)

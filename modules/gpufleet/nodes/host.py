@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from gpufleet import catalog
-from gpufleet.boundary import is_identifier, printable
+from gpufleet.boundary import is_identifier, make_printable
 from gpufleet.errors import InputError
 from gpufleet.nodes.declaration import KINDS
 from gpufleet.nodes.identifier_check import IDENTIFIER_KINDS
@@ -76,7 +76,7 @@ def make_host(
     }
     return Host(
         name,
-        tuple(host_groups(node)),
+        tuple(list_host_groups(node)),
         {**operator_values, **vocabulary, **(planned or {})},
         observed,
         node.rack,
@@ -110,7 +110,7 @@ def _is_own_vocabulary(key: str, value: Any) -> bool:
     return key == "gpufleet_id" and _ID.fullmatch(value) is not None
 
 
-def find_problem(name: str, node: Node) -> str | None:
+def find_host_problem(name: str, node: Node) -> str | None:
     """Return what is ill-formed about a node's identity, or None: such a node is not handed to Ansible.
 
     Reports are checked as they come in, and here again: the registry may be older than that check.
@@ -124,11 +124,11 @@ def find_problem(name: str, node: Node) -> str | None:
         checks.append(("machine", node.machine, "model"))
     for key, value, kind in checks:
         if value is not None and not is_identifier(value, kind):
-            return f"its {key} {printable(repr(value), 80)} is not well-formed"
+            return f"its {key} {make_printable(repr(value), 80)} is not well-formed"
     return None
 
 
-def host_groups(node: Node) -> Iterator[str]:
+def list_host_groups(node: Node) -> Iterator[str]:
     """Yield the groups that a node belongs to."""
     for prefix in _GROUP_FIELDS:
         if value := getattr(node, prefix):

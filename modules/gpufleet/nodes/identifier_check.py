@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from gpufleet.boundary import is_identifier, printable
+from gpufleet.boundary import is_identifier, make_printable
 from gpufleet.nodes.model import Observation
 
 IDENTIFIER_KINDS = {
@@ -70,5 +70,5 @@ def _text(value: Any) -> Any:
 
 
 def _problem_line(observation: Observation, kind: str, value: Any) -> str:
-    shown = printable(repr(value), 80)
-    return f"{printable(observation.name, 80)}: {observation.source} gives a {kind} that is not well-formed: {shown}"
+    shown = make_printable(repr(value), 80)
+    return f"{make_printable(observation.name, 80)}: {observation.source} gives a {kind} that is not well-formed: {shown}"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias
 
-from gpufleet.boundary import packaged_yaml
+from gpufleet.boundary import read_packaged_yaml
 
 Slot: TypeAlias = "tuple[str, str]"
 """A place in a rack: (rack, slot)."""
@@ -28,16 +28,16 @@ class Identity:
     slot: str | None = None
 
     @property
-    def place(self) -> Slot | None:
+    def rack_slot(self) -> Slot | None:
         return (self.rack, self.slot) if self.rack and self.slot else None
 
     @property
-    def solid_serial(self) -> str | None:
+    def identifying_serial(self) -> str | None:
         """Return the serial where it really identifies a board."""
-        return usable_serial(self.serial)
+        return normalize_serial(self.serial)
 
 
-def usable_serial(serial: str | None) -> str | None:
+def normalize_serial(serial: str | None) -> str | None:
     """Return the serial without surrounding blanks, or None where it is a placeholder."""
     text = (serial or "").strip().strip("\x00")
     plain = _plain(text)
@@ -52,5 +52,5 @@ def _plain(text: str) -> str:
 
 @cache
 def _placeholders() -> frozenset[str]:
-    groups = packaged_yaml("gpufleet.nodes", "data/placeholder-serials.yaml")
+    groups = read_packaged_yaml("gpufleet.nodes", "data/placeholder-serials.yaml")
     return frozenset(_plain(value) for group in groups for value in group["values"])

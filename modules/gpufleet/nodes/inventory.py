@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet import catalog, fleet
-from gpufleet.boundary import printable
+from gpufleet.boundary import make_printable
 from gpufleet.errors import InputError
-from gpufleet.nodes.blueprint import host_vars
-from gpufleet.nodes.declaration import declared_nodes
-from gpufleet.nodes.host import Host, find_problem, make_host
+from gpufleet.nodes.blueprint import host_variables
+from gpufleet.nodes.declaration import list_declared_nodes
+from gpufleet.nodes.host import Host, find_host_problem, make_host
 from gpufleet.nodes.model import Node
 
 BlueprintLookup = Callable[[Node], fleet.Blueprint | None]
@@ -42,21 +42,21 @@ class Inventory:
     hosts: tuple[Host, ...]
     groups: tuple[str, ...]
     notes: tuple[str, ...] = field(default=())
-    left_out: tuple[ExcludedNode, ...] = field(default=())
+    excluded: tuple[ExcludedNode, ...] = field(default=())
     racks: tuple[str, ...] = field(default=())
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Inventory:
         """Return what ``dataclasses.asdict`` made of an inventory, as it comes back from a cache."""
         hosts = tuple(Host(**{**host, "groups": tuple(host["groups"])}) for host in value["hosts"])
-        left_out = tuple(ExcludedNode(**one) for one in value["left_out"])
+        left_out = tuple(ExcludedNode(**entry) for entry in value["excluded"])
         return cls(hosts, tuple(value["groups"]), tuple(value["notes"]), left_out, tuple(value["racks"]))
 
     def filter_by_rack(self, rack: str) -> Inventory:
         """Return the part that belongs to one rack."""
         hosts = tuple(host for host in self.hosts if host.rack == rack)
         return Inventory(
-            hosts, _group_names(hosts), (), tuple(one for one in self.left_out if one.rack == rack)
+            hosts, _group_names(hosts), (), tuple(one for one in self.excluded if one.rack == rack)
         )
 
 
@@ -70,9 +70,9 @@ def build_inventory(
 ) -> Inventory:
     """Return the inventory of a project; with ``rack`` only that rack's hosts."""
     uses = _rack_uses(root, rehearsal)
-    declared = [node for use in uses for node in declared_nodes(*use)]
+    declared = [node for use in uses for node in list_declared_nodes(*use)]
     inventory = assemble_inventory(
-        _registered_nodes(url), declared, include_missing=include_missing, plans=blueprint_lookup(root)
+        _registered_nodes(url), declared, include_missing=include_missing, plans=make_blueprint_lookup(root)
     )
     inventory = replace(inventory, racks=tuple(use[0].name for use in uses))
     if rehearsal:
@@ -80,7 +80,7 @@ def build_inventory(
     return inventory if rack is None else inventory.filter_by_rack(rack)
 
 
-def is_rehearsed(address: str | None) -> bool:
+def is_rehearsal_address(address: str | None) -> bool:
     """Return True if an address is in the range kept for tests, from which rehearsed hosts get theirs."""
     try:
         return ip_address(address or "") in TEST_RANGE
@@ -90,17 +90,17 @@ def is_rehearsed(address: str | None) -> bool:
 
 def _block_connections(host: Host) -> Host:
     """Make a simulated instance, or a slot that was not booted, unreachable: nothing connects to its address."""
-    if is_rehearsed(host.variables.get("ansible_host")):
+    if is_rehearsal_address(host.variables.get("ansible_host")):
         return host
     return replace(host, vars={**host.vars, "ansible_ssh_common_args": "-o ProxyCommand=false"})
 
 
-def blueprint_lookup(root: Path) -> BlueprintLookup:
+def make_blueprint_lookup(root: Path) -> BlueprintLookup:
     """Return what looks a node's template up in its stack; each stack is read once, and only where asked for."""
     names = {
         _slug(file.name.split(".")[1]): file.name.split(".")[1] for file in root.glob("stacks/Pulumi.*.yaml")
     }
-    load = cache(partial(fleet.load, root=root))
+    load = cache(partial(fleet.load_fleet, root=root))
 
     @cache
     def blueprint(stack: str, template: str) -> fleet.Blueprint | None:
@@ -128,20 +128,21 @@ def assemble_inventory(
     live_nodes, declared = [node for node in registered if node.state != "retired"], list(declared)
     missing_nodes = [] if include_missing else [node for node in live_nodes if node.is_missing]
     shown = [node for node in live_nodes if include_missing or not node.is_missing]
-    places = {node.place for node in live_nodes if node.place}
-    shown += [node for node in declared if node.place not in places]
-    slots = {node.place: node for node in declared}
+    places = {node.rack_slot for node in live_nodes if node.rack_slot}
+    shown += [node for node in declared if node.rack_slot not in places]
+    slots = {node.rack_slot: node for node in declared}
     # Who a board must be is what the rack file says, not what some board in the slot once answered.
-    shown = [_with_declared_serial(node, slots.get(node.place)) for node in shown]
+    shown = [_with_declared_serial(node, slots.get(node.rack_slot)) for node in shown]
     well_formed, left_out = _split_by_problem(list(_unique_names(shown)))
     planned = [(name, node, plans(node) if plans and node.template else None) for name, node in well_formed]
     variables = _blueprint_variables(plan for _, _, plan in planned)
     hosts = [
-        make_host(name, node, slots.get(node.place), variables.get(id(plan))) for name, node, plan in planned
+        make_host(name, node, slots.get(node.rack_slot), variables.get(id(plan)))
+        for name, node, plan in planned
     ]
     accepted = _drop_group_names(hosts, left_out)
     unresolved = [
-        f"{name} ({printable(node.template, 80)})"
+        f"{name} ({make_printable(node.template, 80)})"
         for name, node, plan in planned
         if plans and node.template and not plan
     ]
@@ -155,7 +156,7 @@ def assemble_inventory(
 
 def _blueprint_variables(plans: Iterable[fleet.Blueprint | None]) -> dict[int, dict[str, Any]]:
     """Return the variables of each blueprint by its identity, worked out once: many nodes share one."""
-    return {id(plan): host_vars(plan) for plan in {id(plan): plan for plan in plans if plan}.values()}
+    return {id(plan): host_variables(plan) for plan in {id(plan): plan for plan in plans if plan}.values()}
 
 
 def _drop_group_names(hosts: list[Host], left_out: list[ExcludedNode]) -> list[Host]:
@@ -183,10 +184,12 @@ def _split_by_problem(
     well_formed: list[tuple[str, Node]] = []
     left_out: list[ExcludedNode] = []
     for name, node in named_nodes:
-        if reason := find_problem(name, node):
-            reference = printable(node.id or f"{node.rack}/{node.slot}", 80)
+        if reason := find_host_problem(name, node):
+            reference = make_printable(node.id or f"{node.rack}/{node.slot}", 80)
             remedy = f"see gpufleet nodes show {reference}, correct its source, or retire it"
-            left_out.append(ExcludedNode(node.rack, f"{printable(name, 80)} is left out: {reason}; {remedy}"))
+            left_out.append(
+                ExcludedNode(node.rack, f"{make_printable(name, 80)} is left out: {reason}; {remedy}")
+            )
         else:
             well_formed.append((name, node))
     return well_formed, left_out
@@ -200,7 +203,7 @@ def _summary_notes(missing_nodes: list[Node], unresolved: list[str]) -> Iterator
     if unresolved:
         yield f"templates that no stack here declares, so nothing follows from them: {', '.join(unresolved)}"
     if missing_nodes:
-        names = ", ".join(printable(node.name, 80) for node in missing_nodes)
+        names = ", ".join(make_printable(node.name, 80) for node in missing_nodes)
         count = len(missing_nodes)
         yield f"{count} nodes that every source has lost are left out (include_missing shows them): {names}"
 
@@ -226,10 +229,10 @@ def _fabric(machine: str | None, cloud: str | None) -> str | None:
 def _registered_nodes(url: str) -> Iterable[Node]:
     from gpufleet.nodes.registry import Registry
 
-    if not Registry.exists(url):
+    if not Registry.has_registry(url):
         return []
     with Registry(url) as registry:
-        return registry.list()
+        return registry.list_nodes()
 
 
 _Use = tuple[fleet.Rack, str | None, str | None]
@@ -238,7 +241,7 @@ _Use = tuple[fleet.Rack, str | None, str | None]
 
 def _rack_uses(root: Path, rehearsal: str | None) -> list[_Use]:
     if rehearsal:
-        return [(use.rack, rehearsal, use.template) for use in fleet.load(rehearsal, root).racks]
+        return [(use.rack, rehearsal, use.template) for use in fleet.load_fleet(rehearsal, root).racks]
     racks = fleet.load_racks(root / "inventory", root)
-    fleet.check_host_names([*fleet.rack_declarations(racks, root), *fleet.stack_declarations(root)])
+    fleet.check_host_names([*fleet.list_rack_declarations(racks, root), *fleet.list_stack_declarations(root)])
     return [(rack, None, None) for rack in racks.values()]

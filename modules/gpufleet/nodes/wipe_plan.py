@@ -14,9 +14,9 @@ from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import Any
 
-from gpufleet.boundary import packaged_yaml
+from gpufleet.boundary import read_packaged_yaml
 from gpufleet.errors import InputError
-from gpufleet.nodes.wipe_evidence import check_drives
+from gpufleet.nodes.wipe_evidence import check_drive_report
 
 # System mounts: a drive that carries one of these can't be wiped from the system that runs on it.
 SYSTEM_MOUNTS = (
@@ -40,7 +40,7 @@ MEMORY_NAMES = re.compile(r"(zram|ram|loop|fd|sr)\d+$")
 
 
 @dataclass(frozen=True)
-class Drive:
+class PlannedDrive:
     """A drive that will be wiped: which, how, and what may be claimed afterwards."""
 
     path: str
@@ -72,8 +72,8 @@ class RefusedDrive:
 
 
 @dataclass(frozen=True)
-class Plan:
-    drives: tuple[Drive, ...]
+class WipePlan:
+    drives: tuple[PlannedDrive, ...]
     refused: tuple[RefusedDrive, ...]
 
     @property
@@ -83,7 +83,7 @@ class Plan:
         return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:12]
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """True if every local drive will be wiped."""
         return not any(refused.is_local for refused in self.refused)
 
@@ -91,23 +91,23 @@ class Plan:
         """Return the plan for programs."""
         return {
             "id": self.id,
-            "complete": self.complete,
+            "complete": self.is_complete,
             "drives": [asdict(drive) for drive in self.drives],
             "refused": [asdict(one) for one in self.refused],
         }
 
 
 @cache
-def wipe_methods() -> dict[str, Any]:
+def load_wipe_methods() -> dict[str, Any]:
     """Return the methods and their sources."""
-    methods: dict[str, Any] = packaged_yaml("gpufleet.nodes", "data/wipe_methods.yaml")
+    methods: dict[str, Any] = read_packaged_yaml("gpufleet.nodes", "data/wipe_methods.yaml")
     return methods
 
 
 def check_method(method: str) -> None:
     """Raise InputError for a wipe method that the table does not have."""
     known_methods = sorted(
-        {one["name"] for kind, group in wipe_methods().items() if kind != "release" for one in group}
+        {one["name"] for kind, group in load_wipe_methods().items() if kind != "release" for one in group}
     )
     if method not in ("auto", *known_methods):
         raise InputError(
@@ -117,28 +117,30 @@ def check_method(method: str) -> None:
         )
 
 
-def plan_wipe(devices: Mapping[str, Any], method: str = "auto") -> Plan:
+def plan_wipe(devices: Mapping[str, Any], method: str = "auto") -> WipePlan:
     """Return what would be wiped of the drives that a node reports (``gpufleet.fleet.disks``)."""
     check_method(method)
-    check_drives(devices)
-    drives: list[Drive] = []
+    check_drive_report(devices)
+    drives: list[PlannedDrive] = []
     refused: list[RefusedDrive] = []
     for disk in devices.get("lsblk", {}).get("blockdevices", []):
         if MEMORY_NAMES.match(disk["name"]):
             continue
         decision = _plan_disk(disk, devices, method)
-        (drives if isinstance(decision, Drive) else refused).append(decision)  # type: ignore[arg-type]  # the lists differ by that very test
+        (drives if isinstance(decision, PlannedDrive) else refused).append(decision)  # type: ignore[arg-type]  # the lists differ by that very test
     return _refuse_shared_controllers(drives, refused)
 
 
-def _plan_disk(disk: Mapping[str, Any], devices: Mapping[str, Any], method: str) -> Drive | RefusedDrive:
+def _plan_disk(
+    disk: Mapping[str, Any], devices: Mapping[str, Any], method: str
+) -> PlannedDrive | RefusedDrive:
     """Return how one disk is wiped, or why it is not."""
     if reason := _foreign_reason(disk, devices):
         return _refuse(disk, reason, is_local=False)
     if reason := _keep_reason(disk, devices):
         return _refuse(disk, reason, is_local=True)
-    kind = disk_kind(disk)
-    disk_can = disk_abilities(disk, devices, method=method)
+    kind = classify_disk(disk)
+    disk_can = find_wipe_abilities(disk, devices, method=method)
     wipe_method = _choose(kind, disk_can, method)
     if wipe_method is None:
         return _refuse(disk, f"it can't be wiped by {method}", is_local=True)
@@ -212,7 +214,7 @@ def _mounts(disk: Mapping[str, Any]) -> Iterator[str]:
         yield from (mount for mount in part.get("mountpoints") or () if mount)
 
 
-def disk_kind(disk: Mapping[str, Any]) -> str:
+def classify_disk(disk: Mapping[str, Any]) -> str:
     """Return which of the table's kinds a disk is."""
     name = disk["name"]
     if name.startswith("mmcblk"):
@@ -220,7 +222,9 @@ def disk_kind(disk: Mapping[str, Any]) -> str:
     return "nvme" if name.startswith("nvme") else LOCAL.get(disk.get("tran") or "", "scsi")
 
 
-def disk_abilities(disk: Mapping[str, Any], devices: Mapping[str, Any], method: str = "auto") -> set[str]:
+def find_wipe_abilities(
+    disk: Mapping[str, Any], devices: Mapping[str, Any], method: str = "auto"
+) -> set[str]:
     """Return what the disk can do, as it reports itself."""
     can = {"asked"} if method != "auto" else set()
     if int(disk.get("disc-max") or 0):
@@ -252,7 +256,7 @@ def _security(text: str) -> set[str]:
 
 def _choose(kind: str, disk_can: set[str], method: str) -> Mapping[str, Any] | None:
     """Return the surest method that the drive can do, or the one that was asked for."""
-    offered = [*wipe_methods()[kind], *wipe_methods()["any"]]
+    offered = [*load_wipe_methods()[kind], *load_wipe_methods()["any"]]
     usable_methods = [
         one for one in offered if disk_can.issuperset(one["needs"]) and method in ("auto", one["name"])
     ]
@@ -261,14 +265,14 @@ def _choose(kind: str, disk_can: set[str], method: str) -> Mapping[str, Any] | N
 
 def _drive(
     disk: Mapping[str, Any], devices: Mapping[str, Any], kind: str, wipe_method: Mapping[str, Any]
-) -> Drive:
+) -> PlannedDrive:
     path = disk.get("path") or f"/dev/{disk['name']}"
     placeholders = {"path": path, "controller": f"/dev/{controller_name(disk['name'])}"}
 
     def fill(argv: Sequence[str]) -> list[str]:
         return [argument.format(**placeholders) for argument in argv]
 
-    return Drive(
+    return PlannedDrive(
         path=path,
         by_id=devices.get("by_id", {}).get(path),
         model=_text(disk.get("model")) or "unknown",
@@ -303,14 +307,14 @@ def _releases(disk: Mapping[str, Any]) -> list[list[str]]:
         if SWAP in (part.get("mountpoints") or ()):
             commands.append(["swapoff", part["path"]])
         kind = "raid" if part["type"].startswith("raid") else part["type"]
-        if argv := wipe_methods()["release"].get(kind):
+        if argv := load_wipe_methods()["release"].get(kind):
             placeholders = {"path": part.get("path") or f"/dev/{part['name']}", "name": part["name"]}
             release_command = [argument.format(**placeholders) for argument in argv]
             commands += [release_command] if release_command not in commands else []
     return commands
 
 
-def _refuse_shared_controllers(drives: list[Drive], refused: list[RefusedDrive]) -> Plan:
+def _refuse_shared_controllers(drives: list[PlannedDrive], refused: list[RefusedDrive]) -> WipePlan:
     """Refuse drives if wiping them would also erase a refused namespace of the same controller."""
     refused_controllers = {
         controller_name(one.path): one for one in refused if "/nvme" in one.path and one.is_local
@@ -325,7 +329,7 @@ def _refuse_shared_controllers(drives: list[Drive], refused: list[RefusedDrive])
             other = refused_controllers[controller_name(drive.path)].path
             reason = f"{drive.method} erases the whole controller, and {other} must stay"
             refused.append(RefusedDrive(drive.path, drive.serial, drive.size, reason, is_local=True))
-    return Plan(tuple(accepted), tuple(refused))
+    return WipePlan(tuple(accepted), tuple(refused))
 
 
 def _text(value: object) -> str:

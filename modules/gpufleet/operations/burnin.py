@@ -14,7 +14,7 @@ from gpufleet import burnin, paths
 from gpufleet.boundary import decode_json_lines
 from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
 from gpufleet.nodes import Node, Registry, Result
-from gpufleet.scratch import scratch_folder
+from gpufleet.scratch import create_scratch_folder
 
 Json = dict[str, Any]
 # The numbers that a rehearsal's floors bound, and the share of what this machine reaches that becomes a floor:
@@ -34,7 +34,7 @@ def is_rehearsal() -> bool:
 def open_registry() -> Registry:
     """Open the registry in use; one that is not there yet holds no results."""
     url = paths.database_url()
-    if not Registry.exists(url):
+    if not Registry.has_registry(url):
         raise EnvironmentFault(
             "no node registry yet, so no burn-in results", hint="gpufleet nodes sync -s STACK"
         )
@@ -51,8 +51,8 @@ class StoredResult:
 
 def newest_results(registry: Registry, node: str | None, attempt: str | None = None) -> list[StoredResult]:
     """Return each node's newest result, in the registry's order."""
-    nodes = [registry.get(node)] if node else list(registry.list())
-    last = {result.node: result for result in registry.results(node, attempt)}
+    nodes = [registry.get_node(node)] if node else list(registry.list_nodes())
+    last = {result.node: result for result in registry.list_results(node, attempt)}
     return [StoredResult(node_row, last[node_row.id]) for node_row in nodes if node_row.id in last]
 
 
@@ -116,7 +116,7 @@ def apply_verdict(registry: Registry, stored: StoredResult, again: burnin.Report
     node = stored.node
     # Only burn-in's own quarantine is burn-in's to lift.
     if node.state == "quarantined" and node.state_reason.startswith(f"{stored.result.verdict}:"):
-        registry.move(node.id, "burn_in", f"judged again: was {stored.result.verdict}")
+        registry.move_node(node.id, "burn_in", f"judged again: was {stored.result.verdict}")
     attempt = registry.start_attempt(node.id, "rejudge")
     report = replace(again, attempt=attempt).to_json()
     reason = "; ".join(again.list_reasons()[:3]) or "every required check passed"
@@ -141,7 +141,7 @@ def check_plausible() -> None:
 
 def measure_this_machine() -> list[Json]:
     """Run the agent on this machine at a rehearsal's pace; return its slowest results and the floors they give."""
-    with scratch_folder("measure") as folder:
+    with create_scratch_folder("measure") as folder:
         agent = burnin.build_agent(folder / "agent.pyz")
         runs = [run_agent(agent, f"measure-{number}") for number in range(MEASURE_ROUNDS)]
     rows = []

@@ -99,7 +99,7 @@ def configure(root: Path, request: Request, stream: TextIO) -> ConfigureResult:
     started = datetime.now(UTC)
     run = playbook_run.run_request(plan, request, extra_vars, stream)
     with Registry(paths.database_url(root)) as registry:
-        late = not registry_has_results(registry.list(), run, started)
+        late = not registry_has_results(registry.list_nodes(), run, started)
         if late:
             rehearsal = bool(os.environ.get("GPUFLEET_REHEARSAL"))
             for folder in playbook_run.event_folders(run):
@@ -141,7 +141,7 @@ def parse_extra_vars(pairs: Iterable[str]) -> dict[str, Any]:
 
 def read_vars_file(path: Path) -> dict[str, Any]:
     """Return the variables of a YAML or JSON file: one mapping with names as keys."""
-    where = boundary.printable(path)
+    where = boundary.make_printable(path)
     variables = boundary.decode_yaml(boundary.read_text(path), where)
     if not isinstance(variables, dict) or not all(isinstance(key, str) for key in variables):
         raise InputError(
@@ -159,7 +159,7 @@ def registry_has_results(nodes: Iterable[Node], run: remote.RunOutcome, started:
 
 def collect_host_outcomes(run: remote.RunOutcome, registry: Registry) -> tuple[HostOutcome, ...]:
     """Return the outcome of each host of the run with its node in the registry."""
-    nodes = {node.name: node for node in registry.list()}
+    nodes = {node.name: node for node in registry.list_nodes()}
     attempts = {
         each.get("node"): each.get("attempt") for each in run.reports if each.get("event") == "burn_in"
     }
@@ -193,7 +193,7 @@ def newer_attempt(node: Node | None, measured_attempt: str | None) -> str:
 def verdict_reason(registry: Registry, node: Node) -> str:
     """Return what the registry wrote down with the newest verdict that was like today's."""
     lines = (
-        line.reason for line in reversed(registry.history(node.id)) if line.event in ("state", "verdict")
+        line.reason for line in reversed(registry.list_history(node.id)) if line.event in ("state", "verdict")
     )
     return next((line for line in lines if line.startswith(f"{node.verdict}: ")), "")
 
@@ -204,8 +204,8 @@ def as_text(result: ConfigureResult) -> str:
         return f"{result.request.limit} has no hosts: nothing to do" if result.request.limit else ALL_DONE
     groups: dict[str, list[str]] = {}
     for host in result.hosts:
-        groups.setdefault(boundary.printable(describe_outcome(host), None), []).append(
-            boundary.printable(host.name)
+        groups.setdefault(boundary.make_printable(describe_outcome(host), None), []).append(
+            boundary.make_printable(host.name)
         )
     lines = [f"{len(names):>3}  {remote.fold_names(names)}  {text}" for text, names in groups.items()]
     if result.run.interrupted:

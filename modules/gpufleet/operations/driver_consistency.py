@@ -14,15 +14,17 @@ READ_COMMAND = "gpufleet configure --play driver_check"
 
 def check_drivers() -> consistency.ConsistencyReport:
     """Compare the drivers of the project's nodes."""
-    with Registry(paths.database_url(paths.project_root())) as registry:
+    with Registry(paths.database_url(paths.find_project_root())) as registry:
         return consistency.check_consistency(
-            to_consistency_host(node, registry) for node in registry.list() if node.state != "retired"
+            to_consistency_host(node, registry) for node in registry.list_nodes() if node.state != "retired"
         )
 
 
 def to_consistency_host(node: Node, registry: Registry) -> consistency.HostDriver:
     """Return a node as the check takes it: what it should agree with is its template, its pool or its rack."""
-    driver_values = [value.value for value in registry.values(node.id) if value.key == "observed.drivers"]
+    driver_values = [
+        value.value for value in registry.list_values(node.id) if value.key == "observed.drivers"
+    ]
     state: Mapping[str, Any] | None = (
         driver_values[-1] if driver_values and isinstance(driver_values[-1], Mapping) else None
     )

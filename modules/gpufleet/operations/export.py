@@ -37,7 +37,7 @@ class Request:
 @dataclass(frozen=True)
 class ExportResult:
     folder: Path
-    export: first_boot.Export
+    export: first_boot.FirstBootFiles
     known_hosts: Path | None = None
     user: str = "root"
     logins: tuple[str, ...] = ()
@@ -48,8 +48,8 @@ class ExportResult:
         text_lines = [f"{self.folder}: {names}", f"may log in as {self.user}: {', '.join(self.logins)}"]
         text_lines += [f"not written: {note}" for note in self.export.notes]
         if self.known_hosts:
-            text_lines.append(f"{self.known_hosts}: {len(self.export.known_hosts())} lines")
-        elif self.export.known_hosts():
+            text_lines.append(f"{self.known_hosts}: {len(self.export.known_hosts_lines())} lines")
+        elif self.export.known_hosts_lines():
             text_lines.append(
                 f"host keys: {self.folder / 'known_hosts'} (--known-hosts FILE puts them where ssh looks)"
             )
@@ -61,23 +61,23 @@ class ExportResult:
 
 def export_first_boot(request: Request, root: Path | None = None) -> ExportResult:
     """Export the first boot of a rack's nodes."""
-    root = root or paths.project_root()
+    root = root or paths.find_project_root()
     rack = find_rack(root, request.rack)
     nodes = select_nodes(rack, request.nodes)
     key_folder = paths.state_home(root) / "ssh" / "host_keys" / rack.name
     pregenerated = rack.boot is not None and rack.boot.host_keys == "pregenerated"
     keys = login_keys(rack, root)
-    export_files = first_boot.export(
+    export_files = first_boot.build_first_boot_files(
         rack, nodes, keys, lambda node: host_key(key_folder, node) if pregenerated else None
     )
     folder = request.out or paths.state_home(root) / "export" / rack.name
     with report_write_errors("--out", folder):
         replace_folder(folder, export_files.files())
-    if request.known_hosts and export_files.known_hosts():
+    if request.known_hosts and export_files.known_hosts_lines():
         with report_write_errors("--known-hosts", request.known_hosts):
-            update_known_hosts(request.known_hosts, export_files.known_hosts())
+            update_known_hosts(request.known_hosts, export_files.known_hosts_lines())
     user = rack.boot.user if rack.boot else "root"
-    written_known_hosts = request.known_hosts if export_files.known_hosts() else None
+    written_known_hosts = request.known_hosts if export_files.known_hosts_lines() else None
     return ExportResult(folder, export_files, written_known_hosts, user, tuple(map(key_label, keys)))
 
 
@@ -116,7 +116,7 @@ def login_keys(rack: Rack, root: Path) -> list[str]:
     if rack.boot is None:
         return []  # the export says that the section is missing
     ssh = rack.boot.ssh
-    stack_keys = fleet.load(ssh.stack, root).ssh.authorized_keys if ssh.stack else ()
+    stack_keys = fleet.load_fleet(ssh.stack, root).ssh.authorized_keys if ssh.stack else ()
     keys = list(dict.fromkeys([*ssh.authorized_keys, *stack_keys]))
     if not keys:
         remedy = f"give stack {ssh.stack} ssh.authorized_keys, or boot.ssh.authorized_keys"

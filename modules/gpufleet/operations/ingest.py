@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from gpufleet import paths
-from gpufleet.boundary import printable
+from gpufleet.boundary import make_printable
 from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.nodes import NEW_STATES, Identity, Node, Observation, Registry
 from gpufleet.nodes.model import format_time
@@ -102,7 +102,7 @@ class Ingest:
         opened = (
             self.registry.transaction(event.at)
             if self.live
-            else self.registry.placed_transaction(event.run, event.at, self._previous.get(event.run))
+            else self.registry.transaction_of_past_event(event.run, event.at, self._previous.get(event.run))
         )
         try:
             with opened as number:
@@ -144,13 +144,13 @@ class Ingest:
 
     def _record_bad(self, event: TaskEvent, problem: str) -> None:
         """Record an event as bad: a line of the node's history, a line of the account."""
-        printable_problem = printable(problem)
+        printable_problem = make_printable(problem)
         self.summary.bad.append(
-            f"{printable(event.host)}: {printable_problem}" if event.host else printable_problem
+            f"{make_printable(event.host)}: {printable_problem}" if event.host else printable_problem
         )
         node = self._node(event) if event.host else None
         if node is not None:
-            self.registry.note(node, "bad_report", printable_problem, event.at)
+            self.registry.add_history_once(node, "bad_report", printable_problem, event.at)
             if event.host_answered:
                 self._record_answer(node, event)
         if event.key and (node is not None or not event.host):
@@ -170,7 +170,7 @@ class Ingest:
         reference = id_match[1] if id_match else host
         for last in (self._declare is None, True):
             try:
-                return self.registry.get(reference).id
+                return self.registry.get_node(reference).id
             except InputError:
                 if last:
                     break
@@ -191,25 +191,31 @@ class Ingest:
         """Record whether a host answered; report it as stale if the registry has a newer, different value."""
         answers = reason is None
         self.registry.set_reachable(node, answers, event.at, reason)
-        current_node = self.registry.get(node)
+        current_node = self.registry.get_node(node)
         if current_node.reachable is not answers:
             description = "it answered" if answers else "it did not answer"
             self.note_stale(current_node, event, description)
 
     def note_stale(self, node: Node, event: TaskEvent, event_description: str) -> None:
         """Report that an event is older than what the registry has since learned."""
-        self.summary.stale.append(f"{printable(node.name)}: {event_description} at {format_time(event.at)}")
+        self.summary.stale.append(
+            f"{make_printable(node.name)}: {event_description} at {format_time(event.at)}"
+        )
 
     def observe(self, observation: Observation, event: TaskEvent) -> list[str]:
         """Apply an observation; return its conflicts, and report outdated or ill-formed values."""
-        outcome = self.registry.observe(observation)
-        self.summary.bad += [printable(line) for line in outcome.bad]
+        outcome = self.registry.apply_observation(observation)
+        self.summary.bad += [make_printable(line) for line in outcome.bad]
         for line in outcome.bad:
-            self.registry.note(self.registry.get(self._known[event.host]).id, "bad_report", line, event.at)
+            self.registry.add_history_once(
+                self.registry.get_node(self._known[event.host]).id, "bad_report", line, event.at
+            )
         if outcome.outdated:
             keys = ", ".join(key.partition(".")[2] for key in outcome.outdated[:5])
             self.note_stale(
-                self.registry.get(self._known[event.host]), event, f"{observation.source} reported {keys}"
+                self.registry.get_node(self._known[event.host]),
+                event,
+                f"{observation.source} reported {keys}",
             )
         return [one.detail for one in outcome.conflicts]
 
@@ -220,7 +226,7 @@ class Ingest:
 
 def ingest_artifacts(artifacts: Path) -> IngestSummary:
     """Apply a run's artifacts to the registry of the current project."""
-    root = paths.project_root()
+    root = paths.find_project_root()
     with Registry(paths.database_url(root)) as registry:
         return Ingest.of_project(registry, root).apply_all(read_artifacts(artifacts))
 
@@ -238,16 +244,18 @@ def apply(
 
 def _apply_commissioned(ingest: Ingest, node_name: str, event: TaskEvent) -> None:
     """Record that the node answered and was identified; a new one moves to commissioning."""
-    registry, node = ingest.registry, ingest.registry.get(node_name)
+    registry, node = ingest.registry, ingest.registry.get_node(node_name)
     facts = _mapping(event.report.get("facts"))
     if not _matches_identity(ingest, node, "ansible", facts, event) or node.state not in NEW_STATES:
         return
-    if not registry.is_news(node_name):
+    if not registry.is_newer_than_state(node_name):
         ingest.note_stale(node, event, "it was commissioned")
         return
     if attempt := _attempt(event):
         registry.start_attempt(node_name, "commission", attempt, event.started_at)
-    registry.advance(node_name, "commissioning", "answered and was identified", event.at, _attempt(event))
+    registry.advance_node(
+        node_name, "commissioning", "answered and was identified", event.at, _attempt(event)
+    )
 
 
 def _matches_identity(
@@ -267,7 +275,7 @@ def _apply_configuration(ingest: Ingest, node_name: str, event: TaskEvent) -> No
     """Store the result of configuration, part by part: burn-in reads it."""
     is_configured = event.report.get("event") == "configured"
     facts, part = _mapping(event.report.get("facts")), str(event.report.get("part") or BASE)
-    node = ingest.registry.get(node_name)
+    node = ingest.registry.get_node(node_name)
     observed = _configured_parts(ingest.registry, node_name, event, part, is_configured=is_configured)
     if part == BASE or facts:
         observed |= {"configuration" if part == BASE else f"configuration_{part}": dict(facts)}
@@ -276,7 +284,7 @@ def _apply_configuration(ingest: Ingest, node_name: str, event: TaskEvent) -> No
         Observation("configuration", node.name, identity, observed=observed, observed_at=event.at), event
     )
     if not is_configured:
-        ingest.registry.note(node_name, "configure_failed", _failure_reason(facts), event.at)
+        ingest.registry.add_history_once(node_name, "configure_failed", _failure_reason(facts), event.at)
 
 
 def _failure_reason(facts: Mapping[str, Any]) -> str:
@@ -289,7 +297,9 @@ def _configured_parts(
     registry: Registry, node_name: str, event: TaskEvent, part: str, *, is_configured: bool
 ) -> dict[str, Any]:
     """Return which parts are configured, and whether all are. The first part of a complete run resets the list."""
-    stored = [value.value for value in registry.values(node_name) if value.key == "observed.configured_parts"]
+    stored = [
+        value.value for value in registry.list_values(node_name) if value.key == "observed.configured_parts"
+    ]
     before = {} if part == BASE and _attempt(event) else dict(_mapping(stored[-1])) if stored else {}
     parts = {**before, part: is_configured}
     return {"configured": all(parts.values()), "configured_parts": parts}
@@ -297,7 +307,7 @@ def _configured_parts(
 
 def _apply_drivers(ingest: Ingest, node_name: str, event: TaskEvent) -> None:
     """Store a node's driver report for the consistency check. A failure also prevents a healthy verdict."""
-    node, facts = ingest.registry.get(node_name), _mapping(event.report.get("facts"))
+    node, facts = ingest.registry.get_node(node_name), _mapping(event.report.get("facts"))
     failed = event.report.get("event") == "drivers_failed"
     observed = (
         _configured_parts(ingest.registry, node_name, event, "drivers", is_configured=False)
@@ -308,14 +318,14 @@ def _apply_drivers(ingest: Ingest, node_name: str, event: TaskEvent) -> None:
     observation = Observation("configuration", node.name, identity, observed=observed, observed_at=event.at)
     ingest.observe(observation, event)
     if failed:
-        ingest.registry.note(node_name, "drivers_failed", _failure_reason(facts), event.at)
+        ingest.registry.add_history_once(node_name, "drivers_failed", _failure_reason(facts), event.at)
 
 
 def _apply_blade(ingest: Ingest, node_name: str, event: TaskEvent) -> None:
     """Store a blade's power, links and board, each finding with its reason."""
     report = _mapping(event.report.get("facts"))
     reasons = report.get("reasons")
-    node = ingest.registry.get(node_name)
+    node = ingest.registry.get_node(node_name)
     observed = {
         "blade": dict(_mapping(report.get("facts"))),
         "blade_reasons": reasons if isinstance(reasons, list) else [],
@@ -330,7 +340,7 @@ def _apply_burn_in(ingest: Ingest, node_name: str, event: TaskEvent) -> None:
     """Judge the agent's records and apply the verdict."""
     from gpufleet import burnin
 
-    registry, node = ingest.registry, ingest.registry.get(node_name)
+    registry, node = ingest.registry, ingest.registry.get_node(node_name)
     records = [dict(r) for r in event.report.get("records") or () if isinstance(r, Mapping)]
     report = burnin.judge(
         records,
@@ -342,11 +352,13 @@ def _apply_burn_in(ingest: Ingest, node_name: str, event: TaskEvent) -> None:
     )
     attempt = _attempt(event) or report.attempt
     if not attempt:
-        registry.note(node_name, "ignored", "burn-in without an attempt", event.at)
+        registry.add_history_once(node_name, "ignored", "burn-in without an attempt", event.at)
         return
     started = next((r for r in records if r.get("type") == "start"), {})
     if not _matches_identity(ingest, node, "burn_in", _mapping(started.get("host")), event):
-        registry.note(node_name, "ignored", f"burn-in {attempt} of a board that is not this node's", event.at)
+        registry.add_history_once(
+            node_name, "ignored", f"burn-in {attempt} of a board that is not this node's", event.at
+        )
         return
     outcome = registry.record_result(
         node_name,
@@ -356,7 +368,7 @@ def _apply_burn_in(ingest: Ingest, node_name: str, event: TaskEvent) -> None:
         reason="; ".join(report.list_reasons()[:3]) or "every required check passed",
         started_at=event.started_at,
         when=event.at,
-        began=ingest.run_revision(event),
+        start_revision=ingest.run_revision(event),
     )
     if outcome == "ignored":
         ingest.summary.ignored.append(f"{node.name}: attempt {attempt}: {report.verdict}")
@@ -371,7 +383,7 @@ def _profile(records: list[dict[str, Any]]) -> str:
 
 def _last_configured(registry: Registry, node_name: str) -> bool | None:
     configured_values = [
-        value.value for value in registry.values(node_name) if value.key == "observed.configured"
+        value.value for value in registry.list_values(node_name) if value.key == "observed.configured"
     ]
     return bool(configured_values[-1]) if configured_values else None
 

@@ -48,7 +48,7 @@ def run_request(
     record = remote.RunRecord(
         request.play, request.limit, request.burn_in, request.check, tuple(sorted(extra_vars)), plan.hosts
     )
-    paths.private_state(plan.root)
+    paths.ensure_state_home(plan.root)
     recorder = _RunRecorder(paths.state_home(plan.root) / "artifacts" / ident, record)
     if request.mode is None:
         outcome = remote.run_playbook(

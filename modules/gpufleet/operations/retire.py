@@ -72,7 +72,7 @@ class RetireResult:
 def retire(registry: Registry, request: Request, interaction: Interaction) -> RetireResult:
     """Retire one node: refuse, drain, wipe where asked, deregister."""
     check_request(request)
-    node = registry.get(request.node)
+    node = registry.get_node(request.node)
     check_retirable(node, request)
     if unfinished_since := unfinished_wipe_start(registry, node):
         interaction.report(
@@ -152,7 +152,7 @@ def confirm_retirement(node: Node, request: Request, interaction: Interaction) -
 def unfinished_wipe_start(registry: Registry, node: Node) -> str:
     """Return when a wipe began that no line of history ends, or nothing."""
     begun = ""
-    for line in registry.history(node.id):
+    for line in registry.list_history(node.id):
         if line.event in (BEGUN, ENDED, NOT_ENDED):
             begun = format_time(line.at) if line.event == BEGUN else ""
     return begun
@@ -191,7 +191,7 @@ def wipe_drives(
 ) -> dict[str, Any]:
     """Wipe the drives of a confirmed plan; return the evidence."""
     drives = ", ".join(f"{drive['path']} {drive['serial']}" for drive in plan["drives"])
-    registry.note(node.id, BEGUN, f"plan {plan['id']}: {drives}; {request.reason}")
+    registry.add_history_once(node.id, BEGUN, f"plan {plan['id']}: {drives}; {request.reason}")
     confirmation = {"wipe_confirm": node.serial, "wipe_plan_id": plan["id"]}
     outcome = interaction.run(node, wipe_variables(request) | confirmation)
     return record_evidence(registry, node, outcome, plan)
@@ -219,7 +219,7 @@ def record_evidence(
         hint = "run the same command again: drives that are done are not wiped twice"
         raise CheckFailed(f"{lost.message}; what is left on its drives is unknown", hint=hint) from None
     unwiped = [one for one in evidence["evidence"] if not one["wiped"]]
-    registry.note(node.id, NOT_ENDED if unwiped else ENDED, json.dumps(evidence, sort_keys=True))
+    registry.add_history_once(node.id, NOT_ENDED if unwiped else ENDED, json.dumps(evidence, sort_keys=True))
     if unwiped:
         reasons = "; ".join(f"{one['path']}: {one['why']}" for one in unwiped)
         raise CheckFailed(
@@ -277,9 +277,9 @@ def place_text(node: Node) -> str:
 
 def drain_node(registry: Registry, node: Node, request: Request) -> None:
     """Move a node to ``draining`` if it may not be retired from its state."""
-    state = registry.get(node.id).state
+    state = registry.get_node(node.id).state
     if "retired" not in STATES[state].next_states:
-        registry.move(node.id, "draining", f"to be retired: {request.reason}")
+        registry.move_node(node.id, "draining", f"to be retired: {request.reason}")
 
 
 def deregister_node(registry: Registry, node: Node, request: Request, result: RetireResult) -> None:
@@ -289,7 +289,7 @@ def deregister_node(registry: Registry, node: Node, request: Request, result: Re
         result.certificate = write_certificate(home, node, request, result.evidence)
         result.lines.append(f"certificate: {result.certificate}")
     forgotten = remove_host_keys(home, node)
-    registry.retire(node.id, request.reason)
+    registry.retire_node(node.id, request.reason)
     result.lines.append(f"{node.name}: retired{f', forgotten: {forgotten}' if forgotten else ''}")
     if declared := redeclaration_note(node):
         result.lines.append(declared)
@@ -337,7 +337,7 @@ def write_certificate(home: Path, node: Node, request: Request, evidence: Mappin
         "left_alone": evidence["refused"],
         "fake": any(one.get("fake") for one in evidence["evidence"]),
     }
-    folder = paths.private_folder(home / "certificates")
+    folder = paths.ensure_private_folder(home / "certificates")
     safe = re.sub(r"[^A-Za-z0-9-]", "-", f"{node.name}-{node.serial}")
     path = folder / f"{safe}-{moment:%Y%m%dT%H%M%SZ}.json"
     export.write_private(path, json.dumps(text, indent=2) + "\n", 0o600)

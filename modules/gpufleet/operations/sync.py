@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet import engine, fleet, nodes, paths
-from gpufleet.boundary import ENGINE_DOCUMENT, check_identifier, decode_json_object, printable, read_text
+from gpufleet.boundary import ENGINE_DOCUMENT, check_identifier, decode_json_object, make_printable, read_text
 from gpufleet.errors import CheckFailed, GpufleetError
-from gpufleet.nodes import Identity, Observation, Outcome, Registry, SourceReport
+from gpufleet.nodes import Identity, Observation, Registry, ReportOutcome, SourceReport
 from gpufleet.nodes.model import utc_now
 from gpufleet.operations.node_probe import ReachReport, find_login, probe_nodes
 
@@ -47,7 +47,7 @@ class SyncOptions:
 class SyncResult:
     """The result of a sync, source by source."""
 
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[ReportOutcome] = field(default_factory=list)
     failures: dict[str, GpufleetError] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     reach: ReachReport | None = None
@@ -109,13 +109,13 @@ class SyncResult:
 
 def sync_stack(stack: str, options: SyncOptions) -> SyncResult:
     """Sync a stack of the project we are in into its registry."""
-    root = paths.project_root()
+    root = paths.find_project_root()
     url = paths.database_url(root)
-    if not Registry.exists(url):
-        fleet.load(stack, root)  # a wrong spec is reported before a registry is made for it
+    if not Registry.has_registry(url):
+        fleet.load_fleet(stack, root)  # a wrong spec is reported before a registry is made for it
     with Registry(url) as registry:
-        number = registry.draw_revision()  # before anything is read: what reads later is newer
-        return sync(registry, root, fleet.load(stack, root), options, number)
+        number = registry.create_revision()  # before anything is read: what reads later is newer
+        return sync(registry, root, fleet.load_fleet(stack, root), options, number)
 
 
 def sync(
@@ -131,7 +131,7 @@ def sync(
     """
     sync_options = options or SyncOptions()
     synced = SyncResult()
-    number = number or registry.draw_revision()
+    number = number or registry.create_revision()
     reports = []
     for source, read_report in _sources(declared, root, sync_options, synced.notes):
         try:
@@ -139,9 +139,9 @@ def sync(
         except GpufleetError as error:
             synced.failures[source] = error
     with registry.transaction(number=number):
-        synced.outcomes += registry.report_all(reports)
+        synced.outcomes += registry.apply_reports(reports)
         for source, fault in synced.failures.items():
-            registry.source_failed(source, str(fault))
+            registry.record_source_failure(source, str(fault))
     if sync_options.probe:
         try:
             rehearsal = bool(sync_options.environment.get("GPUFLEET_REHEARSAL"))
@@ -154,11 +154,11 @@ def sync(
 def declare_racks(registry: Registry, root: Path, stack: str | None, at: datetime) -> None:
     """Register the slots of every rack file, or of one stack's racks: needs no engine and no network."""
     if stack:
-        used = fleet.load(stack, root).racks
-        registry.report_all([nodes.rack_report(use.rack, at, stack, use.template) for use in used])
+        used = fleet.load_fleet(stack, root).racks
+        registry.apply_reports([nodes.build_rack_report(use.rack, at, stack, use.template) for use in used])
         return
     racks = fleet.load_racks(root / "inventory", root).values()
-    registry.report_all([nodes.rack_report(rack, at) for rack in racks])
+    registry.apply_reports([nodes.build_rack_report(rack, at) for rack in racks])
 
 
 _Source = tuple[str, Callable[[], SourceReport]]
@@ -168,10 +168,10 @@ def _sources(declared: fleet.Fleet, root: Path, options: SyncOptions, notes: lis
     """Yield each source with the function that reads its report."""
     stack, at = declared.stack, utc_now()
     for use in declared.racks:
-        yield f"rack:{use.rack.name}", partial(nodes.rack_report, use.rack, at, stack, use.template)
+        yield f"rack:{use.rack.name}", partial(nodes.build_rack_report, use.rack, at, stack, use.template)
     if declared.workstations:
         source = f"workstation:{stack}"
-        yield source, partial(nodes.workstation_report, stack, declared.workstations, at)
+        yield source, partial(nodes.build_workstation_report, stack, declared.workstations, at)
     if declared.pools or options.state_file:
         yield f"pulumi:{stack}", partial(_pulumi_report, declared, root, options, at, notes)
     if options.cloud_api:
@@ -182,9 +182,9 @@ def _sources(declared: fleet.Fleet, root: Path, options: SyncOptions, notes: lis
 
 
 def _aws_report(stack: str, region: str, at: datetime) -> SourceReport:
-    from gpufleet.nodes.cloud_api import aws_report
+    from gpufleet.nodes.cloud_api import fetch_aws_report
 
-    return aws_report(stack, region, at)
+    return fetch_aws_report(stack, region, at)
 
 
 def _pulumi_report(
@@ -202,12 +202,12 @@ def _state_report(
 ) -> SourceReport:
     resources = engine.parse_state(document)
     queried_clouds = {"aws"} if options.cloud_api else set()
-    groups = [name for cloud, name in nodes.elastic_groups(resources) if cloud not in queried_clouds]
+    groups = [name for cloud, name in nodes.list_elastic_groups(resources) if cloud not in queried_clouds]
     if groups:
         notes.append(
             f"{', '.join(groups)}: elastic, members as of the last `pulumi up` (--cloud-api asks AWS)"
         )
-    return nodes.state_report(resources, declared.stack, at)
+    return nodes.build_state_report(resources, declared.stack, at)
 
 
 def _export_state(stack: str, root: Path, options: SyncOptions) -> str:
@@ -227,7 +227,9 @@ def _address_report(declared: fleet.Fleet, book: Path, at: datetime, notes: list
     places = {f"{use.rack.name}/{node.slot}": node.name for use in declared.racks for node in use.rack.nodes}
     unknown_slots = sorted(set(book_entries) - set(places))
     if unknown_slots:
-        notes.append(printable(f"{book.name}: no such slot in {declared.stack}: {', '.join(unknown_slots)}"))
+        notes.append(
+            make_printable(f"{book.name}: no such slot in {declared.stack}: {', '.join(unknown_slots)}")
+        )
     addresses = {
         place: check_identifier(book_entries[place], "address", str(book), place)
         for place in places

@@ -21,11 +21,11 @@ from gpufleet.boundary import (
     decode_json,
     decode_json_object,
     is_identifier,
-    printable,
+    make_printable,
     read_bytes,
 )
 from gpufleet.errors import InputError
-from gpufleet.nodes.revision import event_key
+from gpufleet.nodes.revision import hash_event_key
 from gpufleet.remote.progress import failure_reason
 from gpufleet.remote.reported_event import COLLECTION, reported_event
 
@@ -123,9 +123,9 @@ def _report(host: str, action: str, result: Mapping[str, Any]) -> tuple[dict[str
         report = decode_json_object(json.dumps(raw, allow_nan=False), "report", NODE_REPORT)
         _check_report(report)
     except InputError as error:
-        return {}, printable(error)
+        return {}, make_printable(error)
     except (ValueError, TypeError, RecursionError) as error:
-        return {}, printable(f"report: is not JSON: {error}")
+        return {}, make_printable(f"report: is not JSON: {error}")
     return reported_event(host, action, {**result, "gpufleet": report}), ""
 
 
@@ -144,12 +144,14 @@ def _check_report(report: Mapping[str, Any]) -> None:
     for name, kinds in _REPORT_TYPES.items():
         if not isinstance(report.get(name, "" if name == "event" else None), kinds):
             expected = _TYPE_NAMES[kinds[0]]
-            got = printable(repr(report[name]), 60)
+            got = make_printable(repr(report[name]), 60)
             raise InputError(f"must be {expected}, got {got}", where="report", key=name)
     for name, pattern in (("attempt", "attempt"), ("part", "name")):
         value = report.get(name)
         if value and not is_identifier(value, pattern):
-            raise InputError(f"is not well-formed: {printable(repr(value), 60)}", where="report", key=name)
+            raise InputError(
+                f"is not well-formed: {make_printable(repr(value), 60)}", where="report", key=name
+            )
     if not all(isinstance(record, dict) for record in report.get("records") or ()):
         raise InputError("must hold mappings only", where="report", key="records")
 
@@ -162,7 +164,7 @@ def _message(result: Mapping[str, Any]) -> str:
         failed = (item for item in items if isinstance(item, Mapping) and item.get("failed"))
         first = next(failed, {})
         texts = {name: _text(first.get(name)) or text for name, text in texts.items()}
-    return printable(failure_reason({name: text for name, text in texts.items() if text}), None)
+    return make_printable(failure_reason({name: text for name, text in texts.items() if text}), None)
 
 
 def _text(value: Any) -> str:
@@ -191,7 +193,7 @@ class EventReader:
     def key(self, task: str, host: str) -> str:
         """Return the key of the next end of a task on a host."""
         self._turns[task, host] += 1
-        return event_key(task, host, self._turns[task, host])
+        return hash_event_key(task, host, self._turns[task, host])
 
     def read(self, event: Mapping[str, Any], place: str = "") -> TaskEvent | None:
         """Return the event of a task on a host; None if an event of ansible-runner is not a task's result."""
@@ -204,7 +206,7 @@ class EventReader:
             return bad_event(place, "event_data must be a mapping")
         host, result = data.get("host"), data.get("res")
         if not isinstance(host, str) or not 0 < len(host) <= _LONGEST_HOST:
-            return bad_event(place, f"host must be a name, got {printable(repr(host), 60)}")
+            return bad_event(place, f"host must be a name, got {make_printable(repr(host), 60)}")
         ended_at = _moment(data.get("end")) or _moment(event.get("created")) or datetime.now(UTC)
         task = data.get("task_uuid")
         named = isinstance(task, str) and 0 < len(task) <= _LONGEST_HOST
@@ -215,7 +217,7 @@ class EventReader:
             action=str(data.get("task_action") or "")[:_LONGEST_HOST],
             at=ended_at,
             started_at=_moment(data.get("start")) or ended_at,
-            key=self.key(str(task), host) if named else event_key(place, host),
+            key=self.key(str(task), host) if named else hash_event_key(place, host),
             run=run_name(str(task)) if named else str(Path(place).parent),
         )
 
@@ -228,9 +230,9 @@ def run_name(task: str) -> str:
 def bad_event(place: str, problem: str, host: str = "") -> TaskEvent:
     """Return an event of which nothing counts but that it was bad."""
     moment = datetime.now(UTC)
-    where = f"{printable(place)}: " if place else ""
+    where = f"{make_printable(place)}: " if place else ""
     return TaskEvent(
-        host, "ok", moment, moment, "meta", key=event_key(place, host), problem=f"{where}{problem}"
+        host, "ok", moment, moment, "meta", key=hash_event_key(place, host), problem=f"{where}{problem}"
     )
 
 
@@ -244,7 +246,7 @@ def read_artifacts(folder: Path) -> Iterator[TaskEvent]:
             content = read_bytes(path, RUNNER_EVENT, place)
             event = decode_json(content, place, RUNNER_EVENT)
         except InputError as error:
-            yield bad_event(place, printable(error.problem))
+            yield bad_event(place, make_printable(error.problem))
             continue
         if not isinstance(event, Mapping):
             yield bad_event(place, "is not a mapping")

@@ -21,7 +21,7 @@ from gpufleet.boundary import (
     ENGINE_DOCUMENT,
     decode_json,
     decode_yaml_comments,
-    printable_values,
+    make_values_printable,
     read_bytes,
     read_text,
 )
@@ -94,9 +94,9 @@ def run_demo(root: Path, stack: str, home: Path, env: Mapping[str, str], report:
     report(
         f"\n{describe_cost(decode_json(read_bytes(cost_change, ENGINE_DOCUMENT), str(cost_change), ENGINE_DOCUMENT))}"
     )
-    for line in describe_unhealthy_nodes(printable_values(reports)):
+    for line in describe_unhealthy_nodes(make_values_printable(reports)):
         report(f"  {line}")
-    report(summarize_blades(printable_values(nodes)))
+    report(summarize_blades(make_values_printable(nodes)))
     report(f"Report: {os.path.relpath(report_file)}   took {time.monotonic() - started:.0f} s")
     report(
         f'Look around: eval "$(gpufleet rehearse env -s {stack})"   end it: gpufleet rehearse down -s {stack}'

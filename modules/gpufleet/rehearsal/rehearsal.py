@@ -59,7 +59,7 @@ class Rehearsal(RehearsalPaths):
                 self.ssh,
                 self.artifacts,
             ):
-                paths.private_folder(folder)
+                paths.ensure_private_folder(folder)
             self._install_providers()
             salt = backend.ensure_stack(self, installed)
             self._install_launcher()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
-from gpufleet.boundary import printable
+from gpufleet.boundary import make_printable
 from gpufleet.remote.progress import HostProgress, Progress, Update
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class LineDisplay:
 
     def write(self, text: str) -> None:
         """Write one line at once, so that it is seen through a pipe too."""
-        self.stream.write(f"{printable(text, None)}\n")
+        self.stream.write(f"{make_printable(text, None)}\n")
         self.stream.flush()
 
     def close(self) -> None:
@@ -134,7 +134,7 @@ class TableDisplay:
             table.add_column(title, no_wrap=title != "task")
         for name in sorted(self.progress.hosts):
             # As Text: in a plain string rich would obey [markup], with which a host could draw links.
-            table.add_row(*(Text(printable(cell, None)) for cell in self.row(self.progress.hosts[name])))
+            table.add_row(*(Text(make_printable(cell, None)) for cell in self.row(self.progress.hosts[name])))
         return table
 
     def row(self, host: HostProgress) -> tuple[str, str, str, str, str]:

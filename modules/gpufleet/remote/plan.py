@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpufleet.boundary import LARGE_DOCUMENT, decode_json_object, printable
+from gpufleet.boundary import LARGE_DOCUMENT, decode_json_object, make_printable
 from gpufleet.errors import EnvironmentFault, InputError
 
 LIST_TIMEOUT_SECONDS = 120
@@ -83,7 +83,7 @@ def unfold_limit(limit: str) -> str:
     Ansible's own brackets, ``group[0:2]``, stay as they are: they have a colon.
     """
     if sum(_count_names(match[2]) for match in FOLDED.finditer(limit)) > MAX_NAMES:
-        raise InputError(f"{printable(limit, 60)} means over {MAX_NAMES:,} names", key="--limit")
+        raise InputError(f"{make_printable(limit, 60)} means over {MAX_NAMES:,} names", key="--limit")
     return FOLDED.sub(lambda match: ",".join(match[1] + name for name in _expand_range(match[2])), limit)
 
 
@@ -93,7 +93,9 @@ def _expand_range(folded: str) -> list[str]:
     try:
         return list(NodeSet(folded, resolver=RESOLVER_NOGROUP))
     except (NodeSetParseError, AssertionError, ValueError) as error:
-        raise InputError(printable(error), key="--limit", remedy="write ranges like blade[01-20]") from None
+        raise InputError(
+            make_printable(error), key="--limit", remedy="write ranges like blade[01-20]"
+        ) from None
 
 
 def _count_names(folded: str) -> int:

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gpufleet import __file__ as package_file
-from gpufleet.process_stat import is_live
+from gpufleet.process_stat import is_process_alive
 
 SUPERVISOR = Path(package_file).parent / "burnin" / "agent" / "supervisor.py"
 MARK = "GPUFLEET_RUN"
@@ -88,7 +88,7 @@ def find_marked(ident: str) -> list[int]:
     pids = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # ended meanwhile, or another user's
-            if mark in (folder / "environ").read_bytes().split(b"\0") and is_live(int(folder.name)):
+            if mark in (folder / "environ").read_bytes().split(b"\0") and is_process_alive(int(folder.name)):
                 pids.append(int(folder.name))
     return [pid for pid in pids if pid != os.getpid()]
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from gpufleet.boundary import printable
+from gpufleet.boundary import make_printable
 from gpufleet.remote.reported_event import reported_event
 
 Status = Literal["waiting", "running", "ok", "rescued", "failed", "unreachable", "stopped"]
@@ -142,7 +142,7 @@ def task_label(data: dict[str, Any]) -> str:
 
 def plain_line(text: str) -> str:
     """Return the text in one line, without terminal colours."""
-    return printable(" ".join(re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).split()), None)
+    return make_printable(" ".join(re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).split()), None)
 
 
 def ssh_reason(message: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any, TextIO
 
 from gpufleet.boundary import OWN_STATE, decode_json_object, read_bytes
 from gpufleet.errors import EnvironmentFault, InputError
-from gpufleet.paths import private_folder, private_state
+from gpufleet.paths import ensure_private_folder, ensure_state_home
 from gpufleet.remote import process_tree
 from gpufleet.remote.display import Follower, open_display
 from gpufleet.remote.plan import RunPlan, ansible_environment
@@ -81,7 +81,7 @@ def run_playbook(
         follower.handle(event)
         return is_kept_event(event)
 
-    artifacts = private_folder(private_state(plan.root) / "artifacts")
+    artifacts = ensure_private_folder(ensure_state_home(plan.root) / "artifacts")
     ident = ident or new_id()
     try:
         with catch_interrupts() as interrupted, process_tree.scratch_folder() as scratch:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gpufleet.boundary import OWN_STATE, decode_json_object, read_bytes, write_text
 from gpufleet.errors import InputError
-from gpufleet.paths import private_folder
+from gpufleet.paths import ensure_private_folder
 
 FILE = "run.json"
 
@@ -40,7 +40,7 @@ class RunRecord:
 
 def write_record(artifacts: Path, record: RunRecord) -> None:
     """Write the record to a temporary file and rename it into place."""
-    private_folder(artifacts)
+    ensure_private_folder(artifacts)
     write_text(artifacts / FILE, json.dumps(asdict(record), indent=1) + "\n", mode=0o600)
 
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from gpufleet.boundary import printable
+from gpufleet.boundary import make_printable
 from gpufleet.errors import EnvironmentFault
-from gpufleet.paths import private_folder, private_state, state_home
+from gpufleet.paths import ensure_private_folder, ensure_state_home, state_home
 from gpufleet.remote import shards
 from gpufleet.remote.display import Follower, open_display
 from gpufleet.remote.plan import RunPlan, read_inventory
@@ -78,7 +78,7 @@ def run_sharded(
         names = ", ".join(
             f"{part.name} ({len(part.hosts)} hosts)" for part in shards_by_worker.get(worker.name, ())
         )
-        stream.write(printable(f"worker {worker.name}: {names or 'nothing to do'}", None) + "\n")
+        stream.write(make_printable(f"worker {worker.name}: {names or 'nothing to do'}", None) + "\n")
     ident = ident or new_id()
     lines = [
         [
@@ -114,8 +114,8 @@ class _ShardedRun:
 
     def follow(self, follower: Follower) -> RunOutcome:
         """Run every worker's shards one after the other, all workers in parallel, until all have ended."""
-        private_state(self.plan.root)
-        private_folder(self.artifacts)
+        ensure_state_home(self.plan.root)
+        ensure_private_folder(self.artifacts)
         with catch_interrupts() as interrupted:
             threads = [
                 threading.Thread(target=self._run_pipelines, args=(line, interrupted), daemon=True)
@@ -217,7 +217,7 @@ def _prepare_workers(
                 stream.write(f"worker {worker.name}: brought Ansible and gpufleet, {size:.0f} MB, once\n")
             ready.append(worker)
         except EnvironmentFault as trouble:
-            stream.write(printable(f"{trouble}: left out", None) + "\n")
+            stream.write(make_printable(f"{trouble}: left out", None) + "\n")
             last = trouble
     if not ready:
         raise EnvironmentFault(f"no worker can be used; {last}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from gpufleet.boundary import CsvRow, packaged_rows
+from gpufleet.boundary import CsvRow, read_packaged_rows
 
 Row = CsvRow
 DATA_DIR = Path(__file__).parent / "data"
@@ -14,4 +14,4 @@ DATA_DIR = Path(__file__).parent / "data"
 @cache
 def load_rows(name: str) -> tuple[Row, ...]:
     """Return the rows of one file in ``data/``."""
-    return tuple(packaged_rows("gpufleet.sizing", f"data/{name}"))
+    return tuple(read_packaged_rows("gpufleet.sizing", f"data/{name}"))

@@ -80,7 +80,7 @@ def _project_root(root: Path | None) -> Path | None:
     if root is not None:
         return root
     try:
-        return paths.project_root()
+        return paths.find_project_root()
     except InputError:
         return None
 

@@ -167,14 +167,14 @@ def _insert_entry(document: Any, kind: str, item: Node, plan: Plan) -> None:
 
 
 def _validate_and_save(path: Path, document: Any, stack: str, root: Path, *, fresh: str | None) -> None:
-    """Validate the text with ``fleet.load`` under a temporary name, then replace the stack file."""
+    """Validate the text with ``fleet.load_fleet`` under a temporary name, then replace the stack file."""
     from gpufleet import fleet
 
     text = (HEADER.format(what=fresh) if fresh else "") + _dump_yaml(document)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         draft.write_text(text, encoding="utf-8")
-        fleet.load(stack, root, config_file=draft)
+        fleet.load_fleet(stack, root, config_file=draft)
         draft.replace(path)
     except InputError as error:
         raise InputError(error.problem, where="--emit", key=error.key, remedy=error.remedy) from error

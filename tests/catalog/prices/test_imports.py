@@ -6,7 +6,7 @@ import zipfile
 import pytest
 
 from gpufleet import catalog
-from gpufleet.boundary import packaged_text
+from gpufleet.boundary import read_packaged_text
 from gpufleet.catalog.prices import MachineFacts, Store
 from gpufleet.catalog.prices.imports import (
     FORMATS,
@@ -160,7 +160,7 @@ def test_plain_csv_supports_months_parts_and_purchase_kinds(cases, store):
 def test_packaged_price_files_can_be_imported(path):
     for name in ("prices.csv", "parts.csv"):
         file = path.parent / name
-        file.write_text(packaged_text("gpufleet.catalog", f"data/{name}"))
+        file.write_text(read_packaged_text("gpufleet.catalog", f"data/{name}"))
         with Store(path) as store:
             summary = import_prices(store, load_price_file(file))
         assert (summary.set_apart, summary.imported) == (0, len(catalog.data_file.load_rows(name)))

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from gpufleet import nodes, paths
 from gpufleet.operations import ingest
-from gpufleet.operations.events import task_event
+from gpufleet.operations.task_events import task_event
 
 if __name__ == "__main__":
-    root = paths.project_root()
+    root = paths.find_project_root()
     with nodes.Registry(paths.database_url(root)) as registry:
         live = ingest.Ingest.of_project(registry, root, live=True)
         for host, outcome, action, result in json.loads(Path(sys.argv[1]).read_text()):

@@ -88,7 +88,7 @@ def open_reader() -> Reader | None:
 
 @lru_cache(maxsize=8)
 def _store_location(*_environment: str | None) -> str | None:
-    path = paths.prices_file()
+    path = paths.find_price_store()
     return str(path) if path else None
 
 

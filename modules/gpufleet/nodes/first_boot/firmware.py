@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from gpufleet.boundary import packaged_rows, packaged_yaml
+from gpufleet.boundary import read_packaged_rows, read_packaged_yaml
 from gpufleet.errors import InputError
 from gpufleet.fleet import Boot, BootMode, Rack, RackNode
 
@@ -28,21 +28,21 @@ class Board:
 
 
 @cache
-def boards() -> tuple[Board, ...]:
+def load_boards() -> tuple[Board, ...]:
     """Return the boards that we know."""
     return tuple(Board(name, **fields) for name, fields in load_table("boards").items())
 
 
 def load_table(name: str) -> Any:
     """Return one of the tables in ``data/``."""
-    return packaged_yaml("gpufleet.nodes.first_boot", f"data/{name}.yaml")
+    return read_packaged_yaml("gpufleet.nodes.first_boot", f"data/{name}.yaml")
 
 
 def find_board(machine: str) -> Board:
     """Return the board that a machine of the catalogue is built on; InputError where we know of none."""
-    board = next((board for board in boards() if board.machine in machine), None)
+    board = next((board for board in load_boards() if board.machine in machine), None)
     if board is None:
-        known_boards = ", ".join(board.machine for board in boards())
+        known_boards = ", ".join(board.machine for board in load_boards())
         raise InputError(
             f"no boot firmware is known for {machine!r}", key="machine", remedy=f"known: {known_boards}"
         )
@@ -50,21 +50,21 @@ def find_board(machine: str) -> Board:
 
 
 @cache
-def modes() -> dict[str, tuple[str, str]]:
+def load_boot_modes() -> dict[str, tuple[str, str]]:
     """Return each boot mode's digit and meaning."""
-    rows = packaged_rows("gpufleet.nodes.first_boot", "data/boot_modes.csv")
+    rows = read_packaged_rows("gpufleet.nodes.first_boot", "data/boot_modes.csv")
     return {row["mode"]: (row["digit"], row["meaning"]) for row in rows}
 
 
-def boot_order(order: Iterable[BootMode]) -> str:
+def encode_boot_order(order: Iterable[BootMode]) -> str:
     """Return BOOT_ORDER: one digit a mode, the first tried on the right. ``nvme, sd, usb, restart`` is 0xf416."""
-    return "0x" + "".join(modes()[mode][0] for mode in reversed(tuple(order)))
+    return "0x" + "".join(load_boot_modes()[mode][0] for mode in reversed(tuple(order)))
 
 
-def eeprom_settings(boot: Boot, board: Board) -> dict[str, str]:
+def build_eeprom_settings(boot: Boot, board: Board) -> dict[str, str]:
     """Return the bootloader's settings by name; what is left out keeps the bootloader's own default."""
     settings = {
-        "BOOT_ORDER": boot_order(boot.boot_order),
+        "BOOT_ORDER": encode_boot_order(boot.boot_order),
         "NET_INSTALL_ENABLED": "0",
         "NET_INSTALL_AT_POWER_ON": "0",
         **{name: str(value) for name, value in board.eeprom.items()},
@@ -86,10 +86,10 @@ _SETTING_REASONS = {
 }
 
 
-def boot_conf(boot: Boot, board: Board) -> str:
+def build_boot_conf(boot: Boot, board: Board) -> str:
     """Return the bootloader's configuration with a reason at each setting."""
     lines = ["[all]"]
-    for name, value in eeprom_settings(boot, board).items():
+    for name, value in build_eeprom_settings(boot, board).items():
         lines += [f"# {reason}" for reason in _reasons(name, boot)]
         lines.append(f"{name}={value}")
     text = "\n".join(lines) + "\n"
@@ -101,11 +101,11 @@ def boot_conf(boot: Boot, board: Board) -> str:
 def _reasons(name: str, boot: Boot) -> list[str]:
     if name != "BOOT_ORDER":
         return [_SETTING_REASONS[name]]
-    tried = [f"{modes()[mode][0]} {modes()[mode][1]}" for mode in boot.boot_order]
+    tried = [f"{load_boot_modes()[mode][0]} {load_boot_modes()[mode][1]}" for mode in boot.boot_order]
     return ["Tried from the right to the left:", *(f"  {step}" for step in tried)]
 
 
-def config_txt(boot: Boot, board: Board) -> str:
+def build_config_txt(boot: Boot, board: Board) -> str:
     """Return what is to be appended to config.txt. No line of it touches vfat: this very file is on a FAT disk."""
     lines = [f"[{board.filter}]"]
     if boot.medium == "nvme":
@@ -118,7 +118,7 @@ def config_txt(boot: Boot, board: Board) -> str:
     return "\n".join([*lines, "[all]"]) + "\n"
 
 
-def cmdline_txt(rack: Rack, boot: Boot, node: RackNode, instance: str, *, seed: bool) -> str:
+def build_cmdline_txt(rack: Rack, boot: Boot, node: RackNode, instance: str, *, seed: bool) -> str:
     """Return what cmdline.txt is to carry, on its one line: the seed's id, and where a netboot finds its root.
 
     A netboot gives itself the slot's address: the NFS server knows each node's root by it, and no DHCP server does.
@@ -145,7 +145,7 @@ def _ip_argument(rack: Rack, boot: Boot, node: RackNode) -> str:
     return f"{node.address}::{boot.gateway or ''}:{rack.network.cidr.netmask}:{node.name}::off"
 
 
-def refused_settings(boot: Boot, board: Board) -> list[str]:
+def list_unsupported_settings(boot: Boot, board: Board) -> list[str]:
     """Return requested settings that are not written, with the reason."""
     notes = []
     if boot.fan_unit == "smart" and not board.smart_fan_unit:

@@ -108,7 +108,9 @@ def _check_program(name: str, package: str, requirement: Requirement) -> Check:
 
 
 def _check_disk() -> Check:
-    folder = next(path for path in (paths.user_cache(), *paths.user_cache().parents) if path.exists())
+    folder = next(
+        path for path in (paths.user_cache_folder(), *paths.user_cache_folder().parents) if path.exists()
+    )
     free_gib = shutil.disk_usage(folder).free / 2**30
     needed_gib = WORK_GIB if engine.find_engine() else BUILD_GIB
     return Check(
@@ -136,7 +138,7 @@ def _check_racks() -> Iterator[Check]:
         f"missing: {' '.join(packages)}" if packages else "installed" if is_linux else "Linux only",
         f"apt-get install {' '.join(packages)}", packages,
     )  # fmt: skip
-    images = sorted(path.name for path in (paths.user_cache() / "hosts").glob("*") if path.is_dir())
+    images = sorted(path.name for path in (paths.user_cache_folder() / "hosts").glob("*") if path.is_dir())
     yield Check(
         "base images of hosts", "optional", bool(images), ", ".join(images) or "none yet",
         "gpufleet rehearse up (builds it once, about 2 minutes)",

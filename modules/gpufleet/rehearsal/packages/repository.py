@@ -20,7 +20,7 @@ from typing import Any
 
 from gpufleet.boundary import decode_yaml
 from gpufleet.errors import EnvironmentFault, InputError
-from gpufleet.paths import user_cache
+from gpufleet.paths import user_cache_folder
 from gpufleet.rehearsal.rack.shell import exclusive_lock, run
 
 DATA = "fake-packages.yaml"
@@ -40,7 +40,7 @@ EXPIRE_AFTER_DAYS = 7
 def ensure_repository(text: str | None = None, cache: Path | None = None) -> Path:
     """Return the folder of the built repository; ``text`` is the data (default: the shipped data)."""
     text = (resources.files("gpufleet.rehearsal") / "data" / DATA).read_text() if text is None else text
-    folder = (cache or user_cache() / "packages") / MARKER.lower()
+    folder = (cache or user_cache_folder() / "packages") / MARKER.lower()
     repository = folder / hashlib.sha256(f"{FORMAT}\n{text}".encode()).hexdigest()[:16]
     if repository.is_dir():
         os.utime(repository)

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from gpufleet.paths import user_cache
+from gpufleet.paths import user_cache_folder
 from gpufleet.rehearsal.packages import server
 from gpufleet.rehearsal.packages.apt_config import FAKE_REPOSITORY, PORT
 from gpufleet.rehearsal.packages.repository import ensure_repository
@@ -96,7 +96,7 @@ def _server_settings(addresses: list[str], suites: list[str]) -> dict[str, Any]:
     return {
         "addresses": addresses,
         "port": PORT,
-        "cache": str(user_cache() / GROUP / "archives"),
+        "cache": str(user_cache_folder() / GROUP / "archives"),
         "proxy": apt_sources.apt_proxy(),
         "archives": {archive.name: archive.uri for archive in archives},
         "folders": {FAKE_REPOSITORY: str(ensure_repository())},

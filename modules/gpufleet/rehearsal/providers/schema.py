@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpufleet.boundary import packaged_json
+from gpufleet.boundary import read_packaged_json
 
 _DATA = Path(__file__).parent / "data"
 
@@ -48,7 +48,7 @@ class CloudSchema:
 
 def load_schema(cloud: str) -> CloudSchema:
     """Load the cloud's data file; its version is that of the SDK, as with the real plugin."""
-    data = packaged_json("gpufleet.rehearsal.providers", f"data/{cloud}.json")
+    data = read_packaged_json("gpufleet.rehearsal.providers", f"data/{cloud}.json")
     types = {token: _resource_type(token, fields) for token, fields in data["types"].items()}
     version = importlib.metadata.version(f"pulumi-{cloud}")
     required_config = data.get("required_config", {})

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from gpufleet.errors import EnvironmentFault
-from gpufleet.paths import user_cache
+from gpufleet.paths import user_cache_folder
 from gpufleet.rehearsal.rack import apt_sources, emulation
 from gpufleet.rehearsal.rack.shell import Reporter, exclusive_lock, last_line, system_environment
 
@@ -77,7 +77,7 @@ def image_suite(image: Path) -> str:
 def ensure_base_image(arch: str, report: Reporter) -> Path:
     """Return the base image for an architecture (``amd64``, ``arm64``), and build it if it does not exist."""
     recipe, mirror = _choose_recipe(arch)
-    folder = user_cache() / "hosts"
+    folder = user_cache_folder() / "hosts"
     image = folder / recipe.name
     if arch != native_arch():
         emulation.ensure_emulation(arch)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cache
 
-from gpufleet.boundary import CsvRow, packaged_rows
+from gpufleet.boundary import CsvRow, read_packaged_rows
 
 SCREENLESS = {"10de": "0x030200", "1002": "0x120000"}
 WITH_SCREEN = "0x030000"
@@ -50,7 +50,7 @@ def _card_rows(accelerators: Sequence[tuple[str, int]]) -> Iterator[dict[str, st
 def _rows_by_model() -> dict[str, CsvRow]:
     """Return catalogue model -> its first row in the drivers room's table of cards."""
     table: dict[str, CsvRow] = {}
-    for row in packaged_rows("gpufleet.drivers", "data/cards.csv"):
+    for row in read_packaged_rows("gpufleet.drivers", "data/cards.csv"):
         if row["catalogue"]:
             table.setdefault(row["catalogue"], row)
     return table

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from gpufleet import __file__ as package_file
 from gpufleet.errors import EnvironmentFault
-from gpufleet.paths import user_cache
+from gpufleet.paths import user_cache_folder
 
 # What plays use on the controlling side: Ansible, the runner, and what our action plugins import.
 ROOTS = (
@@ -60,7 +60,7 @@ def make_bundle(folder: Path | None = None) -> Bundle:
         stat = path.stat()
         digest.update(f"{name} {stat.st_size} {stat.st_mtime_ns}\n".encode())
     name = f"worker-{digest.hexdigest()[:16]}"
-    folder = folder or user_cache() / "workers"
+    folder = folder or user_cache_folder() / "workers"
     archive = folder / f"{name}.tar.gz"
     if not archive.is_file():
         folder.mkdir(parents=True, exist_ok=True)

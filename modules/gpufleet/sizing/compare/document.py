@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from gpufleet.boundary import packaged_json
+from gpufleet.boundary import read_packaged_json
 from gpufleet.sizing.compare.comparison import (
     ComparedAccelerator,
     Comparison,
@@ -22,7 +22,7 @@ SCHEMA = "compare.schema.json"
 
 def load_schema() -> Json:
     """Return the JSON Schema of a comparison."""
-    schema: Json = packaged_json("gpufleet.sizing", f"data/{SCHEMA}")
+    schema: Json = read_packaged_json("gpufleet.sizing", f"data/{SCHEMA}")
     return schema
 
 

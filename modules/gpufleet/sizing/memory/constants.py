@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 
-from gpufleet.boundary import packaged_rows
+from gpufleet.boundary import read_packaged_rows
 
 _overrides: list[dict[str, float]] = []  # overriding values while constants are fitted
 
@@ -30,5 +30,5 @@ def override_constants(**values: float) -> Iterator[None]:
 def _load_stored() -> dict[str, float]:
     return {
         row["name"]: row.number("value")
-        for row in packaged_rows("gpufleet.sizing", "data/memory_constants.csv")
+        for row in read_packaged_rows("gpufleet.sizing", "data/memory_constants.csv")
     }

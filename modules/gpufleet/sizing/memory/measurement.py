@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, cast
 
 from gpufleet import catalog
-from gpufleet.boundary import CsvRow, packaged_rows
+from gpufleet.boundary import CsvRow, read_packaged_rows
 from gpufleet.sizing.hardware import Hardware, ParallelLayout
 from gpufleet.sizing.memory.result import GIB
 from gpufleet.sizing.workload import Task, Training, Workload
@@ -53,7 +53,7 @@ class MeasuredMemory:
 def load_measurements() -> tuple[MeasuredMemory, ...]:
     """Return every row of the measured set."""
     return tuple(
-        _build_measurement(row) for row in packaged_rows("gpufleet.sizing", "data/measured_memory.csv")
+        _build_measurement(row) for row in read_packaged_rows("gpufleet.sizing", "data/measured_memory.csv")
     )
 
 

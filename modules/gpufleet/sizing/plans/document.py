@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpufleet.boundary import packaged_json
+from gpufleet.boundary import read_packaged_json
 from gpufleet.sizing.hardware import Offer, ParallelLayout
 from gpufleet.sizing.memory import MemoryEstimate
 from gpufleet.sizing.plan_warning import PlanWarning
@@ -19,7 +19,7 @@ DIGITS = 6  # significant digits of estimates
 
 def load_schema() -> Json:
     """Return the JSON Schema of a sizing result."""
-    schema: Json = packaged_json("gpufleet.sizing", f"data/{SCHEMA}")
+    schema: Json = read_packaged_json("gpufleet.sizing", f"data/{SCHEMA}")
     return schema
 
 

@@ -20,7 +20,7 @@ from gpufleet.boundary import (
     decode_csv,
     decode_json,
     decode_text,
-    printable,
+    make_printable,
     read_bytes,
 )
 from gpufleet.errors import InputError
@@ -94,7 +94,7 @@ class Sheet:
             raise InputError(
                 f"no column {missing[0]}",
                 where=f"{self.name}:1",
-                remedy=printable(f"it has {', '.join(sorted(self.columns))}"),
+                remedy=make_printable(f"it has {', '.join(sorted(self.columns))}"),
             )
 
 
@@ -110,7 +110,7 @@ def read_content(path: Path) -> bytes:
 
 def display_name(path: Path) -> str:
     """Return the name of a file for messages."""
-    return "standard input" if str(path) == "-" else printable(path)
+    return "standard input" if str(path) == "-" else make_printable(path)
 
 
 def read_sheets(path: Path, content: bytes) -> Iterator[Sheet]:
@@ -118,7 +118,10 @@ def read_sheets(path: Path, content: bytes) -> Iterator[Sheet]:
     if zipfile.is_zipfile(io.BytesIO(content)):
         for name, member in _read_zip_members(path, content):
             yield _read_sheet(
-                f"{display_name(path)}!{printable(name)}", Path(name).stem, Path(name).parent.name, member
+                f"{display_name(path)}!{make_printable(name)}",
+                Path(name).stem,
+                Path(name).parent.name,
+                member,
             )
     else:
         yield _read_sheet(display_name(path), path.stem, path.resolve().parent.name, content)
@@ -144,7 +147,7 @@ def _archive_errors(where: str) -> Iterator[None]:
     except InputError:
         raise
     except ARCHIVE_ERRORS as error:
-        raise InputError(f"is a damaged archive: {printable(error, 80)}", where=where) from None
+        raise InputError(f"is a damaged archive: {make_printable(error, 80)}", where=where) from None
 
 
 def _read_sheet(name: str, stem: str, folder: str, content: bytes) -> Sheet:

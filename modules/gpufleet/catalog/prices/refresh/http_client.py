@@ -19,7 +19,7 @@ from urllib.request import getproxies, proxy_bypass
 
 import urllib3
 
-from gpufleet.boundary import LARGE_DOCUMENT, decode_json, printable
+from gpufleet.boundary import LARGE_DOCUMENT, decode_json, make_printable
 from gpufleet.catalog.prices.refresh.source import RequestRejected, SourceUnavailable
 from gpufleet.errors import InputError
 
@@ -174,6 +174,6 @@ def _read_error_message(content: bytes) -> str:
     """Return the message of a JSON error response (Google and Microsoft send these), or an empty text."""
     try:
         error = decode_json(content, "a refusal")["error"]
-        return f": {printable(str(error['message']).splitlines()[0], 200)}"
+        return f": {make_printable(str(error['message']).splitlines()[0], 200)}"
     except (ValueError, KeyError, TypeError, IndexError):
         return ""

@@ -14,7 +14,7 @@ from http.client import HTTPException
 from typing import Any
 
 from gpufleet import __version__
-from gpufleet.boundary import Limits, decode_json, printable
+from gpufleet.boundary import Limits, decode_json, make_printable
 from gpufleet.errors import EnvironmentFault, GpufleetError, InputError
 
 TRIES = 5
@@ -162,4 +162,4 @@ def _error_message(body: Any) -> str:
         if isinstance(errors, list)
         else []
     )
-    return printable("; ".join(part for part in parts if part))
+    return make_printable("; ".join(part for part in parts if part))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from gpufleet.boundary import printable_block
+from gpufleet.boundary import make_block_printable
 from gpufleet.cost.analysis.comment.transport import PermissionDenied
 from gpufleet.cost.analysis.reports.markdown import MAX_CHARACTERS, ZERO_WIDTH_SPACE, break_references
 from gpufleet.errors import InputError
@@ -77,7 +77,7 @@ def prepare_body(text: str) -> str:
     """Return the text without mentions, links and foreign HTML, within the size limit, ending in its mark."""
     mark = _find_mark(text)
     escaped = LINK.sub(ZERO_WIDTH_SPACE, HTML.sub("&lt;", MARK.sub("", text)))
-    body = break_references(printable_block(escaped)).rstrip()
+    body = break_references(make_block_printable(escaped)).rstrip()
     full_text = f"{body}\n\n{mark}"
     if len(full_text) <= MAX_CHARACTERS:
         return full_text

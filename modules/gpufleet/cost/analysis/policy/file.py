@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from gpufleet.boundary import decode_yaml_lines, read_text, shorten
+from gpufleet.boundary import decode_yaml_lines, read_text, shorten_repr
 from gpufleet.cost.analysis.policy.model import LIMITS, Limits, Policy, Rule, Scope
 from gpufleet.cost.money import to_decimal
 from gpufleet.errors import InputError
@@ -91,7 +91,7 @@ def _parse_limit(key: Any, value: Any, where: str, known: tuple[str, ...]) -> An
     try:
         return check(value)
     except ValueError as error:
-        raise InputError(f"{shorten(value)} is not {error}", where=where, key=key) from None
+        raise InputError(f"{shorten_repr(value)} is not {error}", where=where, key=key) from None
 
 
 def _suggest_key(key: str, known: tuple[str, ...]) -> str:

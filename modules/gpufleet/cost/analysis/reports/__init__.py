@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from gpufleet.boundary import printable_values
+from gpufleet.boundary import make_values_printable
 from gpufleet.cost.analysis.diff import CostDiff
 from gpufleet.cost.analysis.estimate import Estimate
 from gpufleet.cost.analysis.reports import html_page, junit, markdown, table
@@ -26,9 +26,9 @@ ESTIMATE_FORMATS: dict[str, Callable[[Estimate], str]] = {
 
 def render_diff(diff: CostDiff, form: str) -> str:
     """Return a difference in one of ``DIFF_FORMATS``; text for people has only printable names."""
-    return DIFF_FORMATS[form](diff if form == "json" else printable_values(diff))
+    return DIFF_FORMATS[form](diff if form == "json" else make_values_printable(diff))
 
 
 def render_estimate(estimate: Estimate, form: str) -> str:
     """Return an estimate in one of ``ESTIMATE_FORMATS``."""
-    return ESTIMATE_FORMATS[form](estimate if form == "json" else printable_values(estimate))
+    return ESTIMATE_FORMATS[form](estimate if form == "json" else make_values_printable(estimate))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from gpufleet.boundary import packaged_json
+from gpufleet.boundary import read_packaged_json
 from gpufleet.cost.analysis.diff import Check, CostDiff, Line, PriceEffect
 from gpufleet.cost.analysis.estimate import Estimate
 from gpufleet.cost.analysis.pool import PoolCost, group_by_pool
@@ -63,7 +63,7 @@ def estimate_document(estimate: Estimate) -> dict[str, Any]:
 
 def schema() -> dict[str, Any]:
     """Return the JSON Schema of a difference."""
-    document: dict[str, Any] = packaged_json("gpufleet.cost", "data/cost_diff.schema.json")
+    document: dict[str, Any] = read_packaged_json("gpufleet.cost", "data/cost_diff.schema.json")
     return document
 
 

@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from gpufleet import catalog
-from gpufleet.boundary import CsvRow, packaged_rows
+from gpufleet.boundary import CsvRow, read_packaged_rows
 from gpufleet.catalog import AcceleratorCount, Machine, Price
 from gpufleet.cost.inputs.terms import TERMS
 from gpufleet.cost.money import HOURS_PER_MONTH
@@ -71,7 +71,7 @@ def _load_comparables() -> dict[str, _Comparable]:
     """Return the CPU machines of ``comparables.csv``, each price with source and date."""
     return {
         row["machine"]: _read_comparable(row)
-        for row in packaged_rows("gpufleet.cost", "data/comparables.csv")
+        for row in read_packaged_rows("gpufleet.cost", "data/comparables.csv")
     }
 
 

@@ -22,14 +22,14 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet import engine
-from gpufleet.boundary import decode_json_lines, printable
+from gpufleet.boundary import decode_json_lines, make_printable
 from gpufleet.cost.inputs.program import allowlist
 from gpufleet.cost.inputs.program.gitref import unpack_ref
 from gpufleet.cost.inputs.program.stream import KIB, MIB, BoundedPipeReader, read_streams
 from gpufleet.cost.inputs.stack_change import is_billable
 from gpufleet.engine import Resource
 from gpufleet.errors import EnvironmentFault
-from gpufleet.scratch import scratch_folder
+from gpufleet.scratch import create_scratch_folder
 
 TIME_LIMIT_S = 120.0
 STOP_LIMIT_S = 10.0
@@ -68,7 +68,7 @@ def evaluate(
     if ref is None:
         with start_evaluation([Program(root, stack, config_file, trusted=trusted)], limit_s) as run:
             return run()[0]
-    with scratch_folder("base") as folder:
+    with create_scratch_folder("base") as folder:
         unpack_ref(root, ref, folder)
         program = Program(folder, stack, config_file, label=f"at {ref}", trusted=trusted)
         with start_evaluation([program], limit_s) as run:
@@ -86,7 +86,7 @@ def start_comparison(
     trusted: bool = False,
 ) -> Iterator[Run]:
     """Evaluate a stack at ``base`` and in the working tree; ``config_file`` applies to the working tree."""
-    with scratch_folder("base") as folder:
+    with create_scratch_folder("base") as folder:
         before = Program(folder, stack, label=f"at {base}", trusted=trusted)
         after = Program(root, stack, config_file, trusted=trusted)
         with start_evaluation([before, after], limit_s) as run:
@@ -101,7 +101,7 @@ def start_evaluation(programs: Sequence[Program], limit_s: float = TIME_LIMIT_S)
     A labelled program may have no such stack yet: it then has no resources.
     """
     with ExitStack() as cleanup:
-        folder = cleanup.enter_context(scratch_folder("evaluate")).resolve()
+        folder = cleanup.enter_context(create_scratch_folder("evaluate")).resolve()
         evaluations = []
         for index, program in enumerate(programs):
             resolved = replace(program, root=program.root.resolve())
@@ -179,7 +179,7 @@ class _Evaluation:
         location = f" {self.program.label}" if self.program.label else ""
         if not self.result.content:
             lines = f"{parent_output}\n{self.output.text()}".strip().splitlines() or ["it printed nothing"]
-            raise EnvironmentFault(f"the Pulumi program ended early{location}: {printable(lines[-1])}")
+            raise EnvironmentFault(f"the Pulumi program ended early{location}: {make_printable(lines[-1])}")
         program_output = decode_program_output(
             bytes(self.result.content), f"what the Pulumi program registers{location}"
         )

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from gpufleet.boundary import Limits, decode_json, printable, validate_model
+from gpufleet.boundary import Limits, decode_json, make_printable, validate_model
 from gpufleet.errors import InputError
 
 MIB = 1 << 20
@@ -66,7 +66,7 @@ def make_input_error(error: ProgramError, root: str, label: str) -> InputError:
     """Return a program's error as one printable line with the program's label."""
 
     def clean(text: str) -> str:
-        return printable(text.replace(root, ""), LONGEST_ERROR)
+        return make_printable(text.replace(root, ""), LONGEST_ERROR)
 
     place = clean(error.where)
     where = f"{label}: {place}".rstrip(": ") if label else place

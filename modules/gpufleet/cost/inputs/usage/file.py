@@ -16,7 +16,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from gpufleet.boundary import decode_yaml_lines, read_text, shorten
+from gpufleet.boundary import decode_yaml_lines, read_text, shorten_repr
 from gpufleet.cost.inputs.usage.model import OVERLAP_HOURS, Entry, Usage, UsageFile
 from gpufleet.cost.inputs.usage.schedule import monthly_hours
 from gpufleet.cost.money import HOURS_PER_MONTH, to_decimal
@@ -96,7 +96,7 @@ def _check_value(check: Callable[[Any], Decimal], value: Any, where: str, key: s
     try:
         return check(value)
     except ValueError as error:
-        raise InputError(f"{shorten(value)} is not {error}", where=where, key=key) from None
+        raise InputError(f"{shorten_repr(value)} is not {error}", where=where, key=key) from None
 
 
 def _require_mapping(value: Any, where: str, subject: str) -> None:

@@ -28,10 +28,10 @@ from ansible.playbook.task import Task  # noqa: E402
 from ansible.plugins.callback import CallbackBase  # noqa: E402
 
 from gpufleet import nodes, paths  # noqa: E402
-from gpufleet.boundary import printable  # noqa: E402
+from gpufleet.boundary import make_printable  # noqa: E402
 from gpufleet.errors import EnvironmentFault  # noqa: E402
 from gpufleet.operations import ingest  # noqa: E402
-from gpufleet.operations.events import EventReader, TaskEvent, run_name, task_event  # noqa: E402
+from gpufleet.operations.task_events import EventReader, TaskEvent, run_name, task_event  # noqa: E402
 
 _RETRY_SECONDS = 30
 _MOST_SHOWN = 20
@@ -75,10 +75,10 @@ class CallbackModule(CallbackBase):
         applied = self._ingest.summary
         for host in applied.unknown:
             self._warn(
-                f"{printable(host)} is not in the registry or in a rack file: nothing was recorded for it"
+                f"{make_printable(host)} is not in the registry or in a rack file: nothing was recorded for it"
             )
         for detail in applied.conflicts:
-            self._warn(f"identity conflict: {printable(detail)}; see: gpufleet nodes show")
+            self._warn(f"identity conflict: {make_printable(detail)}; see: gpufleet nodes show")
         for line in applied.bad[:_MOST_SHOWN]:
             self._warn(f"bad report, left out: {line}")
         if len(applied.bad) > _MOST_SHOWN:
@@ -119,7 +119,7 @@ class CallbackModule(CallbackBase):
                 return
             except Exception as error:  # noqa: BLE001 - as above
                 self._lost += 1
-                self._warn(f"a result was not written: {printable(error)}")
+                self._warn(f"a result was not written: {make_printable(error)}")
             self._waiting.popleft()
 
     def _open_registry(self) -> ingest.Ingest | None:
@@ -129,7 +129,7 @@ class CallbackModule(CallbackBase):
         if self._ingest is not None:
             return self._ingest
         try:
-            root = paths.project_root()
+            root = paths.find_project_root()
             registry = nodes.Registry(paths.database_url(root))
         except Exception as error:  # noqa: BLE001 - as above
             self._pause_after(error)
@@ -139,10 +139,10 @@ class CallbackModule(CallbackBase):
 
     def _pause_after(self, error: Exception) -> None:
         self._silent_until = time.monotonic() + _RETRY_SECONDS
-        self._warn(f"the registry was not written: {printable(error)}")
+        self._warn(f"the registry was not written: {make_printable(error)}")
 
     def _warn(self, text: str) -> None:
-        self._display.warning(printable(f"gpufleet: {text}", None))
+        self._display.warning(make_printable(f"gpufleet: {text}", None))
 
 
 def _registry_name(host: Host) -> str:

@@ -57,7 +57,7 @@ from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import ( 
     read_inventory,
 )
 from gpufleet import nodes  # noqa: E402
-from gpufleet.boundary import printable  # noqa: E402
+from gpufleet.boundary import make_printable  # noqa: E402
 
 FORMAT = 3  # of what is cached
 
@@ -74,7 +74,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             self._read_config_data(path)
             reading = self._read(inventory, path, use=cache)
             for warning in reading.warnings():
-                self.display.warning(printable(warning, None))
+                self.display.warning(make_printable(warning, None))
             add_hosts(inventory, reading)
             self._construct(reading.hosts())
 

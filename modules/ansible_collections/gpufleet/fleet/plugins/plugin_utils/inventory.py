@@ -18,7 +18,7 @@ from ansible.plugins.inventory import BaseInventoryPlugin
 from ansible.template import trust_as_template
 
 from gpufleet import nodes, paths
-from gpufleet.boundary import printable
+from gpufleet.boundary import make_printable
 from gpufleet.errors import GpufleetError
 
 # What one reading of the inventory has built and added, by the data that it fills. Each reading builds anew, so that
@@ -43,17 +43,17 @@ def fail_whole_inventory() -> Iterator[None]:
         if isinstance(error, AnsibleError):
             raise
         advice = getattr(error, "hint", None)
-        hint = f" ({printable(advice)})" if advice else ""
+        hint = f" ({make_printable(advice)})" if advice else ""
         name = "" if isinstance(error, GpufleetError) else f"{type(error).__name__}: "
-        raise AnsibleParserError(f"{name}{printable(error, 1000)}{hint}") from None
+        raise AnsibleParserError(f"{name}{make_printable(error, 1000)}{hint}") from None
 
 
 def build_model(
     path: str, *, url: str | None = None, missing: bool = False, rack: str | None = None
 ) -> nodes.Inventory:
     """Return the inventory of the project around ``path``."""
-    root = paths.project_root(Path(path).parent)
-    return nodes.inventory_model(
+    root = paths.find_project_root(Path(path).parent)
+    return nodes.build_inventory(
         root,
         url or paths.database_url(root),
         rehearsal=os.environ.get("GPUFLEET_REHEARSAL") or None,
@@ -76,7 +76,7 @@ class Reading:
         for host in model.hosts:
             self._by_rack.setdefault(host.rack, []).append(host)
         self._left_out: dict[str | None, list[str]] = {}
-        for one in model.left_out:
+        for one in model.excluded:
             self._left_out.setdefault(one.rack, []).append(one.line)
 
     def hosts(self, rack: str | None = None) -> Sequence[nodes.Host]:
@@ -85,7 +85,7 @@ class Reading:
 
     def warnings(self, rack: str | None = None) -> list[str]:
         """Return what an operator should know of the whole model, or of one rack."""
-        lines = [one.line for one in self.model.left_out] if rack is None else self._left_out.get(rack, [])
+        lines = [one.line for one in self.model.excluded] if rack is None else self._left_out.get(rack, [])
         return [*(self.model.notes if rack is None else ()), *lines]
 
 
