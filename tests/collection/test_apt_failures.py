@@ -14,12 +14,12 @@ CASES = YAML(typ="safe").load(Path(__file__).parents[1] / "cases/collection/apt-
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
-def test_a_failure_is_one_line(case):
+def test_failure_is_explained_in_one_line(case):
     lacking = SimpleNamespace(install=[(case["package"], case.get("version"))], remove=[])
     assert apt_failures.explain(lacking, case["output"], "") == case["says"]
 
 
-def test_words_nobody_has_seen_are_still_told():
+def test_unknown_apt_error_is_quoted():
     lacking = SimpleNamespace(install=[("a", "1")], remove=["b"])
     assert apt_failures.explain(lacking, "Reading…\n", "E: Moon phase wrong\n") == (
         "cannot install a=1, b (remove): apt failed: Moon phase wrong"

@@ -22,34 +22,34 @@ def registry(small):
     return look
 
 
-def test_a_run_reaches_the_registry_though_nobody_synced(play, registry):
+def test_run_is_recorded_in_the_registry_without_an_earlier_sync(play, registry):
     done = play(COMMISSIONED, TOUCH, limit="blade01,blade02")
     assert done.returncode == 0, done.stdout + done.stderr
     with registry() as opened:
-        states = {node.name: node.state for node in opened.list() if node.name.startswith("blade0")}
+        states = {node.name: node.state for node in opened.list_nodes() if node.name.startswith("blade0")}
         assert (states["blade01"], states["blade02"], states["blade03"]) == ("commissioning",) * 2 + (
             "expected",
         )
-        assert opened.get("blade01").reachable is True
+        assert opened.get_node("blade01").reachable is True
 
 
 def test_reporting_changes_nothing_on_the_host(play):
     assert "changed=0" in play(COMMISSIONED).stdout
 
 
-def test_an_unreachable_host_is_noted_with_its_reason(play, registry):
+def test_unreachable_host_is_recorded_with_its_reason(play, registry):
     away = {
         "ansible.builtin.ping": {},
         "vars": {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1},
     }
     play(away)
     with registry() as opened:
-        node = opened.get("blade01")
+        node = opened.get_node("blade01")
         assert (node.reachable, node.state) == (False, "expected")
         assert "127.0.0.1" in node.reachable_detail
 
 
-def test_database_trouble_is_loud_and_stops_no_task(play, small):
+def test_database_error_is_printed_and_stops_no_task(play, small):
     for source in (small / "inventory").glob("*.yaml"):
         source.unlink()
     (small / "inventory" / "plain.yaml").write_text("all: {hosts: {blade01: {}}}\n")
@@ -61,7 +61,9 @@ def test_database_trouble_is_loud_and_stops_no_task(play, small):
     assert "1 results did not reach the registry; ingest them later: gpufleet nodes ingest" in said
 
 
-def test_a_run_s_artifacts_tell_another_registry_the_same(ansible, small, registry, gpufleet, tmp_path):
+def test_artifacts_of_a_run_give_another_registry_the_same_content(
+    ansible, small, registry, gpufleet, tmp_path
+):
     play = [{"hosts": "all", "gather_facts": False, "connection": "local", "tasks": [COMMISSIONED]}]
     (small / "book").mkdir()
     (small / "book" / "play.yml").write_text(json.dumps(play))
@@ -74,16 +76,16 @@ def test_a_run_s_artifacts_tell_another_registry_the_same(ansible, small, regist
     again = gpufleet("nodes", "ingest", "artifacts/r1", "--json", cwd=small)
     assert json.loads(again.stdout)["repeated"] == 1, "the callback and the artifacts have the same keys"
     with registry() as opened, Registry(other["GPUFLEET_DATABASE_URL"]) as told:
-        assert told.get("blade01").state == opened.get("blade01").state == "commissioning"
+        assert told.get_node("blade01").state == opened.get_node("blade01").state == "commissioning"
 
 
-def test_a_wrong_event_is_refused(play):
+def test_invalid_event_is_refused(play):
     done = play({"gpufleet.fleet.report": {"node": "x", "event": "promoted"}})
     assert done.returncode != 0
     assert "value of event must be one of" in done.stdout
 
 
-def test_a_report_of_a_module_that_may_report_nothing_counts_for_nothing(play, registry, tmp_path):
+def test_event_of_an_unauthorised_module_is_ignored(play, registry, tmp_path):
     folder = tmp_path / "library"
     folder.mkdir()
     (folder / "hostile.py").write_text(
@@ -95,5 +97,5 @@ def test_a_report_of_a_module_that_may_report_nothing_counts_for_nothing(play, r
     done = play({"hostile": {}}, COMMISSIONED, ANSIBLE_LIBRARY=str(folder))
     assert done.returncode == 0, done.stdout + done.stderr
     with registry() as opened:
-        assert opened.get("blade01").state == "commissioning"
-        assert not {"bad_report", "verdict"} & {line.event for line in opened.history("blade01")}
+        assert opened.get_node("blade01").state == "commissioning"
+        assert not {"bad_report", "verdict"} & {line.event for line in opened.list_history("blade01")}

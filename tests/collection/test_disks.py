@@ -21,7 +21,7 @@ VOLUME = {"mount": "/scratch", "filesystem": "xfs", "options": ["noatime", "disc
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda path: path.stem)
-def test_recorded_disks(case):
+def test_recorded_disks_give_the_expected_plan(case):
     told = json.loads(case.read_text())
     wanted = (told["blockdevices"], told["signatures"], told["volume"], told["wipe_confirmed"])
     if "refusal" in told["expected"]:
@@ -32,22 +32,22 @@ def test_recorded_disks(case):
         assert disks.plan_volume(*wanted) == (told["expected"]["device"], told["expected"]["steps"])
 
 
-def test_there_are_cases():
+def test_at_least_twenty_cases_exist():
     assert len(CASES) >= 20
 
 
-def test_a_label_fits_xfs():
+def test_label_length_fits_xfs():
     assert len(disks.volume_label("/a/very/long/mount/point")) <= 12
     assert disks.volume_label("/scratch") != disks.volume_label("/scratch2")
 
 
-def test_a_line_of_fstab():
+def test_fstab_line_is_formatted():
     line = disks.fstab_line("1234", VOLUME)
     assert line == "UUID=1234 /scratch xfs noatime,discard,nofail,x-systemd.device-timeout=30s 0 0"
     assert disks.fstab_line("1", VOLUME | {"filesystem": "ext4"}).endswith(" 0 2")
 
 
-def test_one_line_for_a_mount_and_all_others_kept():
+def test_one_fstab_line_per_mount_is_written_and_others_are_kept():
     table = "# UUID=0 /scratch\nUUID=1 / ext4 defaults 0 1\nUUID=2 /scratch xfs defaults 0 0\n"
     line = disks.fstab_line("3", VOLUME)
     after = disks.fstab_with_line(table, line, "/scratch")
@@ -55,7 +55,7 @@ def test_one_line_for_a_mount_and_all_others_kept():
     assert disks.fstab_with_line(after, line, "/scratch") == after
 
 
-def test_what_blkid_finds_on_the_device_itself(tmp_path):
+def test_signatures_on_the_device_itself_are_read_from_blkid(tmp_path):
     image = tmp_path / "disk"
     assert scratch.read_signature(str(image))["TYPE"].startswith("something that can't be read")
     image.write_bytes(bytes(4 << 20))
@@ -112,7 +112,7 @@ def run(capsys, tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(not shutil.which("mkfs.ext4", path="/usr/sbin:/sbin"), reason="needs e2fsprogs")
-def test_a_disk_from_empty_to_mounted_and_never_made_twice(loop, run):
+def test_empty_disk_is_formatted_once_and_mounted(loop, run):
     trial = run(loop, check=True)
     assert (trial["changed"], run.place.exists()) == (True, False)
     made = run(loop)
@@ -128,7 +128,7 @@ def test_a_disk_from_empty_to_mounted_and_never_made_twice(loop, run):
 
 
 @pytest.mark.skipif(not shutil.which("mkfs.ext4", path="/usr/sbin:/sbin"), reason="needs e2fsprogs")
-def test_somebody_s_file_system_is_refused(loop, run):
+def test_unknown_file_system_is_refused(loop, run):
     subprocess.run(["mkfs.ext4", "-q", "-L", "thesis", loop], check=True)
     said = run(loop)
     assert said["failed"]

@@ -39,11 +39,11 @@ EMPTY = {"sets": [], "rolled_back_from": {}}
         (None, None),
     ],
 )
-def test_a_version_without_epoch_and_revision(version, plain):
+def test_version_is_read_without_epoch_and_revision(version, plain):
     assert module.upstream_version(version) == plain
 
 
-def test_the_driver_set_is_the_driver_and_no_other_package_of_the_maker():
+def test_driver_set_contains_only_driver_packages():
     names = ["libcuda1", "nvidia-smi", "nvidia-fabricmanager", "firmware-nvidia-gsp", "cuda-drivers"]
     others = ["nvidia-container-toolkit", "nvidia-cuda-toolkit", "libcudart11.0", "cuda-toolkit-12-8", "bash"]
     assert sorted(module.driver_packages(dict.fromkeys([*names, *others], "1"))) == sorted(names)
@@ -53,53 +53,53 @@ def test_the_driver_set_is_the_driver_and_no_other_package_of_the_maker():
     "name",
     ["nvidia-kernel-dkms", "nvidia-open-kernel-dkms", "nvidia-kernel-open-dkms", "kmod-nvidia-open-dkms"],
 )
-def test_the_modules_package_tells_the_installed_version(name):
+def test_installed_version_is_that_of_the_module_package(name):
     assert (
         module.first_version({name: "580.95.05-1", "nvidia-kernel-support": "1"}, module.MODULE_PACKAGE)
         == "580.95.05"
     )
 
 
-def test_a_set_is_remembered_before_it_is_replaced():
+def test_driver_set_is_recorded_before_it_is_replaced():
     saved_sets = module.update_record(EMPTY, state(), params())["sets"]
     assert [(one["packages"], one["held"], one["why"]) for one in saved_sets] == [
         (OLD, ["nvidia-open"], params()["why"])
     ]
 
 
-def test_nothing_is_remembered_where_nothing_will_change():
+def test_unchanged_driver_set_is_not_recorded():
     same = [{"name": "nvidia-open", "version": "570.172.08-1"}, {"name": "nvidia-driver-cuda", "version": ""}]
     assert module.update_record(EMPTY, state(), params(same)) == EMPTY
     assert module.update_record(EMPTY, state(), params([])) == EMPTY
     assert module.update_record(EMPTY, state({}), params())["sets"] == []
 
 
-def test_a_second_try_remembers_the_set_once():
+def test_repeated_attempt_records_the_set_once():
     once = module.update_record(EMPTY, state(), params())
     assert module.update_record(once, state(), params()) == once
 
 
-def test_five_sets_are_kept():
+def test_last_five_driver_sets_are_kept():
     record = EMPTY
     for number in range(8):
         record = module.update_record(record, state({"nvidia-open": f"570.{number}-1"}), params())
     assert [one["packages"]["nvidia-open"] for one in record["sets"]] == [f"570.{n}-1" for n in range(3, 8)]
 
 
-def test_a_rollback_notes_what_it_left_until_something_else_is_installed():
+def test_rollback_is_noted_until_another_driver_is_installed():
     left = module.update_record(EMPTY, state(), params(rolled_back=True))
     assert left["rolled_back_from"] == OLD
     assert module.update_record(left, state({"nvidia-open": "1"}), params())["rolled_back_from"] == {}
 
 
-def test_the_way_back_names_versions_newcomers_and_holds():
+def test_rollback_lists_versions_to_install_packages_to_remove_and_holds():
     back = module.rollback_packages(state(), NEW, ["nvidia-open", "nvidia-persistenced"])
     assert back["present"] == ["nvidia-driver-cuda=570.172.08-1", "nvidia-open=570.172.08-1"]
     assert back["absent"] == ["nvidia-persistenced"]
     assert (back["held"], back["unheld"]) == (["nvidia-open"], ["nvidia-persistenced"])
 
 
-def test_the_record_survives_a_damaged_file(tmp_path):
+def test_damaged_record_is_replaced_by_an_empty_one(tmp_path):
     file = tmp_path / "lib/drivers.json"
     assert module.read_record(file) == EMPTY
     module.write_record(file, module.update_record(EMPTY, state(), params()))
@@ -121,23 +121,23 @@ class Quiet:
         ({"loaded": None, "built": "570.172.08"}, "no module is loaded"),
     ],
 )
-def test_a_restart_is_due_where_what_runs_is_not_what_is_installed(more, reason):
+def test_restart_is_needed_if_loaded_and_installed_driver_differ(more, reason):
     assert reason in module.restart_reasons(state(**more), Quiet())[0]
 
 
 @pytest.mark.parametrize("more", [{"loaded": "570.172.08"}, {"container": "lxc", "built": "570.172.08"}, {}])
-def test_no_restart_helps_where_the_module_runs_or_cannot_be_had(more):
+def test_no_restart_is_needed_if_the_module_is_loaded_or_cannot_be(more):
     assert [one for one in module.restart_reasons(state(**more), Quiet()) if "driver" in one] == []
 
 
-def test_the_record_is_json_that_a_person_can_read(tmp_path):
+def test_record_is_indented_json(tmp_path):
     file = tmp_path / "drivers.json"
     module.write_record(file, EMPTY)
     assert json.loads(file.read_text()) == EMPTY
     assert file.read_text().count("\n") > 2
 
 
-def test_a_remembered_set_is_whole(monkeypatch):
+def test_recorded_driver_set_is_complete(monkeypatch):
     monkeypatch.setattr(module.time, "gmtime", lambda: (2026, 11, 22, 9, 5, 7, 6, 326, 0))
     (saved_set,) = module.update_record(EMPTY, state(loaded="570.172.08"), params())["sets"]
     assert saved_set == {
@@ -146,7 +146,7 @@ def test_a_remembered_set_is_whole(monkeypatch):
     }  # fmt: skip
 
 
-def test_an_upgrade_a_rollback_and_the_next_upgrade_keep_each_set_in_turn():
+def test_upgrade_rollback_and_next_upgrade_each_record_their_set():
     """The newest remembered set is what a rollback returns to: each replaced set is added, the same one never twice."""
     first, second = {"nvidia-open": "1"}, {"nvidia-open": "2"}
     to = {version: [{"name": "nvidia-open", "version": version}] for version in ("1", "2", "3")}
@@ -161,7 +161,7 @@ def test_an_upgrade_a_rollback_and_the_next_upgrade_keep_each_set_in_turn():
     assert record["rolled_back_from"] == {}
 
 
-def test_one_package_of_the_wanted_set_that_is_missing_is_a_change():
+def test_missing_package_of_the_target_set_counts_as_a_change():
     target_packages = [
         {"name": "nvidia-open", "version": "570.172.08-1"},
         {"name": "nvidia-persistenced", "version": None},

@@ -26,7 +26,7 @@ def run(capsys):
     return call
 
 
-def test_a_file_is_written_once(run, tmp_path):
+def test_file_is_written_once(run, tmp_path):
     entry = {"path": str(tmp_path / "a"), "content": "x\n", "mode": "0640"}
     assert run(entry)["changed_paths"] == [entry["path"]]
     assert (tmp_path / "a").read_text() == "x\n"
@@ -34,21 +34,21 @@ def test_a_file_is_written_once(run, tmp_path):
     assert run(entry)["changed"] is False
 
 
-def test_a_wrong_mode_alone_is_mended(run, tmp_path):
+def test_wrong_mode_is_corrected(run, tmp_path):
     (tmp_path / "a").write_text("x\n")
     (tmp_path / "a").chmod(0o666)
     assert run({"path": str(tmp_path / "a"), "content": "x\n"})["changed"]
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o644
 
 
-def test_check_mode_says_and_does_nothing(run, tmp_path):
+def test_check_mode_reports_the_change_and_writes_nothing(run, tmp_path):
     told = run({"path": str(tmp_path / "a"), "content": "x\n"}, check=True)
     assert told["changed"]
     assert told["diff"][0]["after"] == "x\n"
     assert list(tmp_path.iterdir()) == []
 
 
-def test_one_refusal_keeps_every_file_as_it_was(run, tmp_path):
+def test_one_refused_file_leaves_all_files_unchanged(run, tmp_path):
     (tmp_path / "b").write_text("old\n")
     first = {"path": str(tmp_path / "a"), "content": "x\n", "validate": ACCEPT}
     told = run(first, {"path": str(tmp_path / "b"), "content": "new\n", "validate": REFUSE})
@@ -56,13 +56,13 @@ def test_one_refusal_keeps_every_file_as_it_was(run, tmp_path):
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"b": "old\n"}
 
 
-def test_the_validator_sees_the_candidate(run, tmp_path):
+def test_validator_gets_the_new_content(run, tmp_path):
     check = ["grep", "-q", "^good$", "{}"]
     assert "failed" not in run({"path": str(tmp_path / "a"), "content": "good\n", "validate": check})
     assert run({"path": str(tmp_path / "a"), "content": "bad\n", "validate": check})["failed"]
 
 
-def test_lines_are_added_and_removed_beside_others(run, tmp_path):
+def test_lines_are_added_and_removed_and_others_kept(run, tmp_path):
     (tmp_path / "hosts").write_text("127.0.1.1 old\n# mine\n10.0.0.1 db\n")
     entry = {
         "path": str(tmp_path / "hosts"),
@@ -75,17 +75,17 @@ def test_lines_are_added_and_removed_beside_others(run, tmp_path):
     assert not run(entry)["changed"]
 
 
-def test_lines_make_the_file_where_there_is_none(run, tmp_path):
+def test_missing_file_is_created_with_its_lines(run, tmp_path):
     run({"path": str(tmp_path / "hosts"), "state": "lines", "lines": ["a"]})
     assert (tmp_path / "hosts").read_text() == "a\n"
 
 
-def test_a_wanted_line_is_not_removed_by_a_rule(run, tmp_path):
+def test_required_line_is_not_removed_by_a_pattern(run, tmp_path):
     run({"path": str(tmp_path / "k"), "state": "lines", "lines": ["key1"], "remove": ["key"]})
     assert (tmp_path / "k").read_text() == "key1\n"
 
 
-def test_links_directories_and_absence(run, tmp_path):
+def test_links_directories_and_removals_are_applied(run, tmp_path):
     (tmp_path / "zone").write_text("")
     (tmp_path / "gone").write_text("")
     entries = (
@@ -100,12 +100,12 @@ def test_links_directories_and_absence(run, tmp_path):
     assert not run(*entries)["changed"]
 
 
-def test_a_link_to_nothing_is_refused(run, tmp_path):
+def test_dangling_link_is_refused(run, tmp_path):
     told = run({"path": str(tmp_path / "link"), "state": "link", "target": "/no/such/zone"})
     assert told["msg"].endswith("/no/such/zone does not exist")
 
 
-def test_a_write_that_fails_names_file_and_reason_and_leaves_no_rest(run, tmp_path):
+def test_failed_write_names_file_and_reason_and_leaves_no_temporary_file(run, tmp_path):
     told = run(
         {"path": str(tmp_path / "a"), "content": "1"}, {"path": str(tmp_path / "no/b"), "content": "2"}
     )
@@ -116,6 +116,6 @@ def test_a_write_that_fails_names_file_and_reason_and_leaves_no_rest(run, tmp_pa
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
-def test_an_unknown_owner_is_an_error_of_ours(run, tmp_path):
+def test_unknown_owner_is_reported(run, tmp_path):
     told = run({"path": str(tmp_path / "a"), "content": "", "owner": "nobody-here"})
     assert "nobody-here" in told["msg"]

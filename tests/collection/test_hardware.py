@@ -48,7 +48,7 @@ def place(root, devices):
         write(root, {f"{address}/{name}": text for name, text in files.items()})
 
 
-def test_functions_of_the_bus_are_read_as_sysfs_writes_them(tmp_path):
+def test_pci_functions_are_read_from_sysfs(tmp_path):
     place(tmp_path, {"0000:11:00.0": function(subsystem_vendor="0x10de\n", subsystem_device="0x16c1\n")})
     assert hardware.pci_functions(tmp_path) == [
         {
@@ -61,7 +61,7 @@ def test_functions_of_the_bus_are_read_as_sysfs_writes_them(tmp_path):
     ]
 
 
-def test_what_is_no_function_is_left_out(tmp_path):
+def test_invalid_pci_functions_are_ignored(tmp_path):
     place(tmp_path, {"0000:00:00.0": {"vendor": "0x8086\n"}, "0000:01:00.0": function()})
     (tmp_path / "stray").write_text("")
     assert [each["address"] for each in hardware.pci_functions(tmp_path)] == ["0000:01:00.0"]
@@ -80,11 +80,11 @@ def test_what_is_no_function_is_left_out(tmp_path):
         ("14e4", "060400", False),  # a Raspberry Pi's bridge
     ],
 )
-def test_which_functions_could_need_a_driver(vendor, kind, answer):
+def test_functions_that_could_need_a_driver_are_recognised(vendor, kind, answer):
     assert hardware.could_need_driver({"vendor": vendor, "class": kind}) is answer
 
 
-def test_system_keeps_its_likes():
+def test_similar_systems_are_read_from_os_release():
     release = hardware.parse_os_release('ID="rocky"\nVERSION_ID="9.6"\nID_LIKE="rhel centos fedora"\n')
     assert release == {"id": "rocky", "version_id": "9.6", "codename": "", "like": "rhel centos fedora"}
 
@@ -99,37 +99,37 @@ def test_secure_boot_is_known_only_with_uefi(tmp_path):
 
 
 @pytest.mark.parametrize(("text", "version"), [(CLOSED, "535.261.03"), (OPEN, "580.95.05")])
-def test_the_loaded_version_of_either_kind_of_module(tmp_path, text, version):
+def test_loaded_driver_version_is_read_for_nvidia_and_amd(tmp_path, text, version):
     write(tmp_path, {"sys/module/nvidia/refcnt": "0\n", "proc/driver/nvidia/version": text})
     assert hardware.loaded_modules(tmp_path) == {"nvidia": version}
 
 
-def test_modules_without_a_version_are_loaded_all_the_same(tmp_path):
+def test_module_without_a_version_counts_as_loaded(tmp_path):
     write(tmp_path, {"sys/module/nouveau/refcnt": "4\n", "sys/module/amdgpu/version": "6.16.13\n"})
     assert hardware.loaded_modules(tmp_path) == {"nouveau": None, "amdgpu": "6.16.13"}
 
 
-def test_the_newest_kernel_of_the_same_kind(tmp_path):
+def test_newest_kernel_of_the_same_flavour_is_found(tmp_path):
     for name in ("6.1.0-9-amd64", "6.1.0-50-amd64", "6.1.0-37-amd64"):
         (tmp_path / "lib/modules" / name).mkdir(parents=True)
     assert hardware.newest_kernel(tmp_path, "6.1.0-37-amd64") == "6.1.0-50-amd64"
     assert hardware.newest_kernel(tmp_path / "absent", "6.8.0-55-generic") == "6.8.0-55-generic"
 
 
-def test_a_cloud_kernel_beside_a_plain_one_is_of_another_kind(tmp_path):
+def test_cloud_kernel_is_another_flavour_than_the_generic_one(tmp_path):
     for name in ("6.1.0-50-amd64", "6.1.0-51-cloud-amd64"):
         (tmp_path / "lib/modules" / name).mkdir(parents=True)
     assert hardware.newest_kernel(tmp_path, "6.1.0-50-amd64") == "6.1.0-50-amd64"
 
 
-def test_headers_need_their_makefile(tmp_path):
+def test_kernel_headers_are_present_only_with_their_makefile(tmp_path):
     (tmp_path / "lib/modules/6.1.0-50-amd64").mkdir(parents=True)
     assert not hardware.has_headers(tmp_path, "6.1.0-50-amd64")
     write(tmp_path, {"usr/src/linux-headers-6.1.0-50-amd64/Makefile": ""})
     assert hardware.has_headers(tmp_path, "6.1.0-50-amd64")
 
 
-def test_madison_lists_each_version_once_and_no_sources():
+def test_madison_output_gives_each_version_once_without_source_packages():
     assert hardware.parse_madison(MADISON) == {
         "nvidia-open": ["580.95.05-1", "570.124.06-1"],
         "nvidia-smi": ["535.261.03-1"],
@@ -151,7 +151,7 @@ class FakeModule:
         self.warnings.append(text)
 
 
-def test_a_host_without_package_lists_does_not_say_that_it_could_have_nothing(tmp_path, monkeypatch):
+def test_missing_package_lists_are_not_reported_as_no_packages(tmp_path, monkeypatch):
     """A new cloud image has none: the refusal "no such package" would be wrong there."""
     monkeypatch.setattr(hardware.dpkg, "LISTS", tmp_path)
     fake_module = FakeModule(fetch=False, pkgnames="nvidia-open\n", madison=MADISON)
@@ -166,7 +166,7 @@ def test_a_host_without_package_lists_does_not_say_that_it_could_have_nothing(tm
 @pytest.mark.parametrize(
     ("fetch", "check", "fetched"), [(True, False, 1), (True, True, 0), (False, False, 0)]
 )
-def test_lists_are_fetched_only_where_asked_and_never_in_check_mode(
+def test_package_lists_are_fetched_only_on_request_and_never_in_check_mode(
     tmp_path, monkeypatch, fetch, check, fetched
 ):
     calls = []
@@ -179,7 +179,7 @@ def test_lists_are_fetched_only_where_asked_and_never_in_check_mode(
     assert fake_module.warnings == ["package lists could not be fetched: no route to host"] * fetched
 
 
-def test_names_that_a_plan_asks_for_are_among_those_looked_up():
+def test_all_packages_of_driver_plans_are_looked_up():
     """What the tables call packages must match the module's pattern, or no version would be known."""
     from gpufleet.drivers.data_file import load_systems
 
@@ -197,7 +197,7 @@ def test_names_that_a_plan_asks_for_are_among_those_looked_up():
             assert hardware.OFFERED.match(name), (key, name)
 
 
-def test_a_host_is_planned_for_through_ansible(play, tmp_path):
+def test_driver_plan_is_computed_through_ansible(play, tmp_path):
     """Both plugins as a playbook uses them: a plan as a fact, a refusal as one line, or as a plan when asked so."""
     root = tmp_path / "host"
     write(root, {"etc/os-release": 'ID=debian\nVERSION_ID="12"\nVERSION_CODENAME=bookworm\n'})

@@ -46,7 +46,7 @@ def cloud_node(registry):
     def add(name, **observed):
         declared = {"kind": "cloud_vm", "cloud": "aws"}
         seen = Observation("pulumi:dev", name, Identity(instance_id=f"i-{name}"), declared, observed)
-        registry.observe(seen)
+        registry.apply_observation(seen)
 
     return add
 
@@ -65,7 +65,7 @@ def debug(ansible, what, limit="blade07"):
     return ansible("ansible", "-i", "inventory", limit, "-m", "debug", "-a", what)
 
 
-def test_no_observed_value_in_any_form_runs_on_the_controller(ansible, write, tmp_path):
+def test_templates_in_observed_values_are_not_evaluated_on_the_controller(ansible, write, tmp_path):
     mark = tmp_path / "mark"
     forms = payloads(mark)
     keys = ("serial", "pool", "region", "template", "machine")
@@ -83,9 +83,9 @@ def test_no_observed_value_in_any_form_runs_on_the_controller(ansible, write, tm
     assert "\nblade01 | SUCCESS" not in f"\n{done.stdout}"
 
 
-def test_observed_text_is_untrusted_by_where_it_comes_from(small, registry, cloud_node):
+def test_only_observed_text_is_marked_untrusted(small, registry, cloud_node):
     cloud_node("web-1", address="203.0.113.7")
-    registry.observe(
+    registry.apply_observation(
         Observation("ssh", "blade07", Identity(serial="10000000abcd0007", rack="blades-1", slot="7"))
     )
     hosts = {
@@ -98,7 +98,7 @@ def test_observed_text_is_untrusted_by_where_it_comes_from(small, registry, clou
     assert hosts["blade07"].vars["gpufleet_rack"] == "blades-1"
 
 
-def test_a_rack_s_own_word_in_the_registry_counts_as_observed_once_the_file_says_otherwise(small, registry):
+def test_outdated_declared_value_in_the_registry_is_untrusted(small, registry):
     file = small / "inventory/blades-1.yaml"
     file.write_text(
         file.read_text().replace("10.20.1.0/24", "10.99.1.0/24").replace("10.20.1.1", "10.99.1.1")
@@ -109,14 +109,14 @@ def test_a_rack_s_own_word_in_the_registry_counts_as_observed_once_the_file_says
     assert hosts["blade07"].observed == {"ansible_host": "10.20.1.17"}
 
 
-def test_untrusted_values_are_used_as_they_are_without_a_warning(ansible, cloud_node):
+def test_untrusted_values_can_be_used_without_a_warning(ansible, cloud_node):
     cloud_node("web-1", address="203.0.113.7")
     done = debug(ansible, "msg={{ ansible_host ~ '!' }}", "web-1")
     assert '"msg": "203.0.113.7!"' in done.stdout
     assert done.stderr == ""
 
 
-def test_an_address_that_is_none_never_reaches_ssh(ansible, write, tmp_path):
+def test_invalid_address_is_never_passed_to_ssh(ansible, write, tmp_path):
     mark = tmp_path / "mark"
     for number, address in enumerate(BAD_ADDRESSES, start=1):
         write(f"blade{number:02}", address=address.format(mark=mark))
@@ -126,7 +126,7 @@ def test_an_address_that_is_none_never_reaches_ssh(ansible, write, tmp_path):
     assert "No hosts matched" in done.stderr
 
 
-def test_a_name_that_is_none_is_left_out_and_the_others_stay(listing, ansible, cloud_node, write):
+def test_invalid_name_is_omitted_and_other_hosts_stay(listing, ansible, cloud_node, write):
     cloud_node("good-1", address="203.0.113.7")
     for number, name in enumerate(BAD_NAMES):
         cloud_node(f"bad-{number}", address="203.0.113.8")
@@ -139,7 +139,7 @@ def test_a_name_that_is_none_is_left_out_and_the_others_stay(listing, ansible, c
     assert said.count("is left out: ") == len(BAD_NAMES)
 
 
-def test_one_rack_file_alone_warns_too(ansible, write):
+def test_single_rack_file_gives_the_same_warnings(ansible, write):
     write("blade07", address="-oProxyCommand=x")
     done = ansible("ansible-inventory", "-i", "inventory/blades-1.yaml", "--graph")
     assert "blade07 is left out" in done.stderr
@@ -147,7 +147,7 @@ def test_one_rack_file_alone_warns_too(ansible, write):
     assert "blade07" not in done.stdout
 
 
-def test_compose_and_keyed_groups_do_not_evaluate_what_was_observed(small, ansible, cloud_node, tmp_path):
+def test_compose_and_keyed_groups_do_not_evaluate_observed_values(small, ansible, cloud_node, tmp_path):
     mark = tmp_path / "mark"
     (small / "inventory/gpufleet.yaml").write_text(
         "plugin: gpufleet.fleet.nodes\n"
@@ -161,7 +161,7 @@ def test_compose_and_keyed_groups_do_not_evaluate_what_was_observed(small, ansib
     assert not mark.exists()
 
 
-def test_a_template_in_a_stack_is_text_for_its_application(small, ansible, registry, tmp_path):
+def test_template_in_a_stack_reaches_its_application_as_text(small, ansible, registry, tmp_path):
     mark = tmp_path / "mark"
     stack = small / "stacks/Pulumi.production.yaml"
     lookup = f"{{{{ lookup('pipe', 'touch {mark}') }}}}"

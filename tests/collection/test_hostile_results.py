@@ -96,7 +96,7 @@ REACH = {
 
 
 @pytest.mark.parametrize("inject", ["True", "False"])
-def test_a_forged_result_reaches_no_variable_and_runs_nothing_here(play, hostile, tmp_path, inject):
+def test_forged_result_sets_no_variable_and_runs_nothing_on_the_controller(play, hostile, tmp_path, inject):
     marker = tmp_path / "marker"
     answers = [task for module in MODULES for task in (hostile(module, forged(marker)), SHOW, REACH)]
     done = play(*answers, ANSIBLE_PIPELINING="1", ANSIBLE_INJECT_FACT_VARS=inject)
@@ -110,35 +110,35 @@ def posing(event, **more):
     return {"changed": False, "gpufleet": {"node": "blade02", "event": event, "attempt": "a9", **more}}
 
 
-def test_a_host_cannot_report_for_another(play, hostile, registry):
+def test_host_cannot_report_for_another(play, hostile, registry):
     started = {"type": "start", "profile": "quick", "host": {}}
     events = {"probe": "commissioned", "burn_in": "burn_in", "blade": "blade", "resources": "configured"}
     more = {"facts": {"serial": "10000000000000ff"}, "records": [started]}
     done = play(*(hostile(module, posing(event, **more)) for module, event in events.items()))
     assert done.returncode == 0, done.stdout + done.stderr
     with registry() as opened:
-        other = opened.get("blade02")
+        other = opened.get_node("blade02")
         assert (other.state, other.serial, other.attempt) == ("expected", None, None)
-        assert opened.results("blade02") == []
+        assert opened.list_results("blade02") == []
 
 
-def test_a_module_reports_only_its_own_event(play, hostile, registry):
+def test_module_reports_only_its_own_event(play, hostile, registry):
     events = ["configured", "configure_failed", "drivers_failed", "wiped", "burn_in", "drivers"]
     done = play(*(hostile("probe", posing(event, facts={"part": "x"})) for event in events))
     assert done.returncode == 0, done.stdout + done.stderr
     with registry() as opened:
-        assert {change.event for change in opened.history("blade01")} & set(events) == set()
-        assert opened.results("blade01") == []
-        assert "observed.configured" not in {value.key for value in opened.values("blade01")}
+        assert {change.event for change in opened.list_history("blade01")} & set(events) == set()
+        assert opened.list_results("blade01") == []
+        assert "observed.configured" not in {value.key for value in opened.list_values("blade01")}
 
 
-def test_a_delegated_module_does_not_report_for_the_host_of_the_play(play, hostile, registry):
+def test_delegated_module_does_not_report_for_the_host_of_the_play(play, hostile, registry):
     task = hostile("probe", posing("commissioned", facts={"serial": "10000000000000ff"}))
     local = {"delegate_to": "blade02", "vars": task["vars"] | {"ansible_connection": "local"}}
     done = play(task | local)
     assert "blade01 -> blade02" in done.stdout, done.stdout + done.stderr
     with registry() as opened:
-        assert {opened.get(name).serial for name in ("blade01", "blade02")} == {None}
+        assert {opened.get_node(name).serial for name in ("blade01", "blade02")} == {None}
 
 
 NONSENSE = [
@@ -154,7 +154,7 @@ NONSENSE = [
 ]
 
 
-def test_a_host_that_prints_nonsense_stops_no_other(play, hostile):
+def test_host_with_malformed_output_stops_no_other(play, hostile):
     only = {"when": "inventory_hostname == 'blade01'"}
     tasks = [hostile("probe", printed) | only for printed in NONSENSE]
     done = play(*tasks, {"ansible.builtin.ping": {}}, limit="blade01,blade02")

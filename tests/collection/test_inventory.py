@@ -29,38 +29,38 @@ def registry(small):
         yield opened
 
 
-def test_all_blades_are_there_without_any_ansible_cfg(listing):
+def test_all_blades_are_listed_without_an_ansible_cfg(listing):
     listed = listing()
     assert hosts(listed) >= BLADES
     assert set(listed["rack_blades_1"]["hosts"]) == BLADES
 
 
-def test_nothing_is_complained_about(ansible):
+def test_inventory_prints_no_warning(ansible):
     done = ansible("ansible-inventory", "-i", "inventory", "--graph")
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_one_rack_file_alone_is_an_inventory(ansible):
+def test_single_rack_file_is_an_inventory(ansible):
     done = ansible("ansible-inventory", "-i", "inventory/blades-1.yaml", "--list")
     assert hosts(json.loads(done.stdout)) == BLADES
 
 
-def test_the_registry_s_state_and_id_reach_the_host_vars(listing, registry):
-    registry.advance("blade07", "commissioning", "test")
+def test_state_and_id_from_the_registry_are_host_variables(listing, registry):
+    registry.advance_node("blade07", "commissioning", "test")
     told = listing()["_meta"]["hostvars"]["blade07"]
     assert told["gpufleet_state"] == "commissioning"
-    assert told["gpufleet_id"] == registry.get("blade07").id
+    assert told["gpufleet_id"] == registry.get_node("blade07").id
 
 
-def test_a_rehearsal_reaches_exactly_its_stack_s_blades(listing):
+def test_rehearsal_lists_only_the_blades_of_its_stack(listing):
     listed = listing(GPUFLEET_REHEARSAL="production")
     assert set(listed["new_blades"]["hosts"]) == BLADES
 
 
-def test_an_empty_new_blades_is_an_empty_group(small, ansible, registry):
-    for node in registry.list():
-        registry.advance(node.id, "burn_in", "test")
-        registry.move(node.id, "ready", "test")
+def test_group_of_new_blades_exists_when_empty(small, ansible, registry):
+    for node in registry.list_nodes():
+        registry.advance_node(node.id, "burn_in", "test")
+        registry.move_node(node.id, "ready", "test")
     asked = ("ansible-inventory", "-i", "inventory", "--graph", "new_blades")
     done = ansible(*asked, GPUFLEET_REHEARSAL="production")
     assert (done.returncode, done.stdout.strip()) == (0, "@new_blades:")
@@ -75,7 +75,7 @@ def test_an_empty_new_blades_is_an_empty_group(small, ansible, registry):
         ("plugin: gpufleet.fleet.rack", "plugin: [gpufleet"),
     ],
 )
-def test_a_broken_rack_stops_everything_loudly(small, ansible, broken, said):
+def test_invalid_rack_stops_ansible_with_an_error(small, ansible, broken, said):
     rack = small / "inventory" / "blades-1.yaml"
     rack.write_text(rack.read_text().replace(broken, said))
     done = ansible("ansible-inventory", "-i", "inventory", "--list")
@@ -84,7 +84,7 @@ def test_a_broken_rack_stops_everything_loudly(small, ansible, broken, said):
     assert done.stdout.strip() == ""
 
 
-def test_a_registry_that_does_not_answer_stops_everything(small, ansible):
+def test_unavailable_registry_stops_ansible_with_an_error(small, ansible):
     bad = small / "bad.db"
     bad.write_text("this is no database, and long enough to be read as one" * 9)
     done = ansible("ansible-inventory", "-i", "inventory", "--list", GPUFLEET_DATABASE_URL=f"sqlite:///{bad}")
@@ -92,11 +92,13 @@ def test_a_registry_that_does_not_answer_stops_everything(small, ansible):
     assert "the registry sqlite" in done.stderr
 
 
-def test_text_that_could_be_a_template_is_never_evaluated(listing, registry):
+def test_text_that_looks_like_a_template_is_not_evaluated(listing, registry):
     from gpufleet.nodes import Identity, Observation
 
     told = {"kind": "cloud_vm", "cloud": "aws", "pool": "{{ lookup('pipe', 'id') }}"}
-    outcome = registry.observe(Observation("pulumi:dev", "evil", Identity(instance_id="i-1"), declared=told))
+    outcome = registry.apply_observation(
+        Observation("pulumi:dev", "evil", Identity(instance_id="i-1"), declared=told)
+    )
     assert "pool that is not well-formed" in outcome.bad[0]
     assert "gpufleet_pool" not in listing()["_meta"]["hostvars"]["evil"]
 
@@ -116,13 +118,13 @@ def test_compose_groups_and_keyed_groups_work(small, listing, ansible):
     assert set(listed["site_blades_1"]["hosts"]) == BLADES
 
 
-def test_strict_mode_refuses_what_cannot_be_composed(small, ansible):
+def test_strict_mode_refuses_undefined_composed_variables(small, ansible):
     configure(small, "strict: true\ncompose: {x: no_such_variable}\n")
     done = ansible("ansible-inventory", "-i", "inventory/gpufleet.yaml", "--list")
     assert "Could not set x" in done.stderr
 
 
-def test_the_cache_belongs_to_one_registry(small, listing, registry, tmp_path):
+def test_cache_belongs_to_one_registry(small, listing, registry, tmp_path):
     configure(
         small, f"cache: true\ncache_plugin: ansible.builtin.jsonfile\ncache_connection: {tmp_path}/cache\n"
     )

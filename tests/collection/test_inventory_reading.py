@@ -67,7 +67,7 @@ def counts(monkeypatch, many_racks, _collections_by_ansible):
     with warnings.catch_warnings():  # it says so where an earlier test has done it
         warnings.simplefilter("ignore")
         init_plugin_loader()
-    count(nodes, "inventory_model", "models")
+    count(nodes, "build_inventory", "models")
     count(rack_file, "read_text", "files")
     count(DataLoader, "load_from_file", "parses")
     return call_counts
@@ -77,7 +77,7 @@ def read(folder):
     return InventoryManager(loader=DataLoader(), sources=[str(folder)])
 
 
-def test_a_folder_is_read_once(many_racks, counts):
+def test_folder_is_read_once(many_racks, counts):
     inventory = read(many_racks)
     assert counts["models"] == 1
     assert counts["files"] == RACKS + 1  # gpufleet.yaml is looked at, too
@@ -85,7 +85,7 @@ def test_a_folder_is_read_once(many_racks, counts):
     assert len(inventory.hosts) == 25 + 2 * (RACKS - 3)
 
 
-def test_a_new_reading_sees_what_changed_and_an_old_one_does_not(many_racks, counts):
+def test_new_reader_sees_changes_and_an_earlier_one_does_not(many_racks, counts):
     first = read(many_racks)
     file = many_racks / "z-0.yaml"
     file.write_text(file.read_text().replace("z-0-[1-2]", "z-0-[1-3]"))
@@ -97,7 +97,7 @@ def test_a_new_reading_sees_what_changed_and_an_old_one_does_not(many_racks, cou
     assert "z-0-3" in second.hosts
 
 
-def test_the_order_of_files_does_not_matter(many_racks, counts):
+def test_order_of_files_does_not_matter(many_racks, counts):
     inventory = read(many_racks)
     before, after = inventory.hosts["a-1-1"], inventory.hosts["z-0-1"]
     names = [{group.name for group in host.groups} - {"rack_a_1", "rack_z_0"} for host in (before, after)]
@@ -105,7 +105,7 @@ def test_the_order_of_files_does_not_matter(many_racks, counts):
     assert before.vars.keys() == after.vars.keys()
 
 
-def test_a_rack_that_became_an_ordinary_file_is_left_to_ansible(many_racks, counts):
+def test_rack_file_replaced_by_an_ordinary_inventory_is_left_to_ansible(many_racks, counts):
     read(many_racks)
     (many_racks / "z-0.yaml").write_text("all:\n  hosts:\n    server9:\n")
     inventory = read(many_racks)

@@ -34,36 +34,36 @@ TOOLKIT = """{
         ({"a": None}, {"b": 1}, {"a": None, "b": 1}),
     ],
 )
-def test_merge(theirs: dict, ours: dict, result: dict) -> None:
+def test_settings_are_merged(theirs: dict, ours: dict, result: dict) -> None:
     assert merge_mappings(theirs, ours) == result
 
 
-def test_what_others_wrote_stays() -> None:
+def test_existing_settings_are_kept() -> None:
     ours = '{"log-driver": "json-file", "data-root": null}'
     merged = json.loads(merge_text(ours, TOOLKIT, PATH))
     assert merged == {**json.loads(TOOLKIT), "log-driver": "json-file"}
 
 
-def test_a_file_that_says_it_all_is_left_as_it_was_formatted() -> None:
+def test_file_with_all_settings_keeps_its_formatting() -> None:
     assert (
         merge_text('{"runtimes": {"nvidia": {"path": "nvidia-container-runtime"}}}', TOOLKIT, PATH) is TOOLKIT
     )
 
 
-def test_merging_twice_is_merging_once() -> None:
+def test_second_merge_changes_nothing() -> None:
     once = merge_text('{"a": {"b": 1}}', TOOLKIT, PATH)
     assert merge_text('{"a": {"b": 1}}', once, PATH) == once
 
 
 @pytest.mark.parametrize("current", [None, "", " \n"])
-def test_no_file_yet(current: str | None) -> None:
+def test_missing_file_gives_the_settings(current: str | None) -> None:
     assert json.loads(merge_text('{"a": 1}', current, PATH)) == {"a": 1}
 
 
 @pytest.mark.parametrize(
     ("current", "said"), [("{nonsense", "is not JSON"), ("[1]", "does not contain a JSON object")]
 )
-def test_a_file_that_cannot_be_merged_is_left_as_it_was(current: str, said: str) -> None:
+def test_invalid_file_is_refused(current: str, said: str) -> None:
     with pytest.raises(HostError, match=said) as caught:
         merge_text('{"a": 1}', current, PATH)
     assert PATH in str(caught.value)

@@ -34,20 +34,20 @@ def held(tmp_path, monkeypatch):
         yield process
 
 
-def test_the_holder_is_named_when_waiting_ends(held):
+def test_lock_holder_is_named_after_the_timeout(held):
     with pytest.raises(
         HostError, match=rf"lock is still held by .*python.* \(process {held.pid}\) after 0 s"
     ):
         locks.wait_for_locks(0)
 
 
-def test_a_lock_that_is_let_go_is_waited_for(held):
+def test_module_waits_for_a_lock_to_be_released(held):
     held.stdin.close()
     locks.wait_for_locks(60)
     assert locks.first_held_lock() is None
 
 
-def test_asking_takes_no_lock(tmp_path):
+def test_lock_query_takes_no_lock(tmp_path):
     path = tmp_path / "lock"
     path.touch()
     handle = os.open(path, os.O_RDWR)

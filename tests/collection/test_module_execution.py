@@ -56,7 +56,7 @@ def test_vault_no_log_async_delegation_and_check_mode_work(play, tmp_path, vault
     assert SECRET not in shown + checked.partition("TASK [")[2]
 
 
-def test_the_interpreter_is_the_one_that_the_inventory_names(play, tmp_path):
+def test_interpreter_of_the_inventory_is_used(play, tmp_path):
     named = tmp_path / "python-of-choice"
     named.symlink_to(sys.executable)
     env = {"ANSIBLE_VERBOSITY": "3"}
@@ -65,19 +65,19 @@ def test_the_interpreter_is_the_one_that_the_inventory_names(play, tmp_path):
     assert str(named) in done.stdout
 
 
-def test_a_wrong_argument_is_named(play):
+def test_invalid_argument_is_named(play):
     done = play({"gpufleet.fleet.files": {"files": [{"path": "/a", "content": "x", "contnt": "x"}]}})
     assert "Supported parameters" in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("pipelining", ["1", "0"])
-def test_with_and_without_pipelining_the_same_is_done(play, tmp_path, pipelining):
+def test_result_is_the_same_with_and_without_pipelining(play, tmp_path, pipelining):
     done = play(keep(tmp_path / "b", "x\n"), keep(tmp_path / "b", "x\n"), ANSIBLE_PIPELINING=pipelining)
     assert "changed=1" in done.stdout, done.stdout + done.stderr
     assert (tmp_path / "b").read_text() == "x\n"
 
 
-def test_no_action_plugin_stands_between_ansible_and_a_module_of_the_host(repo_root):
+def test_no_action_plugin_runs_commands_on_the_host(repo_root):
     plugins = repo_root / "modules/ansible_collections/gpufleet/fleet/plugins"
     transport = "_low_level_execute_command"
     assert [path.name for path in plugins.rglob("*.py") if transport in path.read_text()] == []

@@ -60,13 +60,13 @@ def host(monkeypatch, tmp_path):
     return lambda **asked: Host(monkeypatch, tmp_path, **asked)
 
 
-def test_without_secure_boot_nothing_is_asked_for(host):
+def test_no_key_is_requested_without_secure_boot(host):
     one = host(secure="SecureBoot disabled", password=PASSWORD)
     assert one.run()["state"] == "not_needed"
     assert [argv for argv, _ in one.calls] == [["--sb-state"]]
 
 
-def test_a_key_is_requested_once_and_the_console_is_explained(host):
+def test_key_is_requested_once_with_console_instructions(host):
     one = host(password=PASSWORD)
     told = one.run()
     assert (told["state"], told["changed"]) == ("pending", True)
@@ -76,7 +76,7 @@ def test_a_key_is_requested_once_and_the_console_is_explained(host):
     assert [argv[0] for argv, _ in one.calls].count("--import") == 1
 
 
-def test_the_password_goes_through_standard_input_only(host):
+def test_password_is_passed_only_on_standard_input(host):
     one = host(password=PASSWORD)
     one.run()
     assert [data for argv, data in one.calls if argv[0] == "--import"] == [f"{PASSWORD}\n{PASSWORD}\n"]
@@ -84,32 +84,32 @@ def test_the_password_goes_through_standard_input_only(host):
 
 
 @pytest.mark.parametrize("words", ["is already enrolled", "is already in db"])
-def test_an_enrolled_key_is_left_alone(host, words):
+def test_enrolled_key_is_not_requested_again(host, words):
     told = host(known=words, password=PASSWORD).run()
     assert (told["state"], told["changed"], told["not_applied"]) == ("enrolled", False, "")
 
 
-def test_without_a_password_the_remedy_is_reported(host):
+def test_missing_password_is_reported_with_a_remedy(host):
     told = host().run()
     assert told["state"] == "password_missing"
     assert "nvidia_driver_mok_password" in told["not_applied"]
 
 
-def test_check_mode_requests_nothing(host):
+def test_check_mode_requests_no_key(host):
     one = host(password=PASSWORD, check=True)
     assert one.run()["changed"]
     assert not [argv for argv, _ in one.calls if argv[0] == "--import"]
 
 
-def test_a_request_that_did_not_take_is_a_failure(host):
+def test_ineffective_request_is_a_failure(host):
     assert "does not list it" in host(password=PASSWORD, takes=False).run()["msg"]
 
 
-def test_a_short_password_is_refused(host):
+def test_too_short_password_is_refused(host):
     assert "has 3 characters" in host(password="abc").run()["msg"]
 
 
-def test_before_the_first_module_there_is_no_key(host):
+def test_key_is_missing_before_the_first_module_is_built(host):
     one = host(password=PASSWORD)
     one.certificate.unlink()
     assert one.run()["state"] == "no_key"
@@ -118,7 +118,7 @@ def test_before_the_first_module_there_is_no_key(host):
 @pytest.mark.parametrize(
     "asked", [{"installed": False}, {"secure": "EFI variables are not supported on this system"}]
 )
-def test_what_cannot_be_told_is_said(host, asked):
+def test_unknown_secure_boot_state_is_reported(host, asked):
     told = host(password=PASSWORD, **asked).run()
     assert told["state"] == "cannot"
     assert told["not_applied"]

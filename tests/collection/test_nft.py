@@ -22,20 +22,20 @@ def rules(operator=OPERATOR, **wanted):
     return [line.strip() for line in nft.render_rules(NOTHING | wanted, operator).splitlines()]
 
 
-def test_what_is_always_let_in():
+def test_established_connections_and_the_current_login_are_accepted():
     lines = rules()
     assert "type filter hook input priority filter; policy drop;" in lines
     assert lines.index("ct state established,related accept") < lines.index("ct state invalid drop")
     assert 'ip saddr { 192.0.2.7 } tcp dport { 22 } accept comment "login of the last run"' in lines
 
 
-def test_the_login_s_port_is_the_one_it_came_in_by():
+def test_port_of_the_current_login_is_accepted():
     assert 'ip6 saddr { fe80::1 } tcp dport { 22, 2222 } accept comment "login of the last run"' in rules(
         ("fe80::1%eth0", 2222)
     )
 
 
-def test_a_run_without_ssh_needs_somebody_who_may():
+def test_run_without_ssh_needs_a_declared_ssh_source():
     with pytest.raises(HostError, match="ssh_from is empty"):
         rules(None)
     assert 'ip saddr { 10.0.0.0/8 } tcp dport { 22 } accept comment "ssh"' in rules(
@@ -60,7 +60,7 @@ def test_a_run_without_ssh_needs_somebody_who_may():
         ),
     ],
 )
-def test_what_is_declared(wanted, line):
+def test_declared_ports_and_sources_are_accepted(wanted, line):
     assert line in rules(**wanted)
 
 
@@ -76,7 +76,7 @@ def test_what_is_declared(wanted, line):
         ({"container_interfaces": ['lo" accept #']}, "is not the name of an interface"),
     ],
 )
-def test_what_is_refused_before_nft_sees_it(wanted, reason):
+def test_invalid_settings_are_refused_before_nft_is_run(wanted, reason):
     with pytest.raises(HostError, match=reason):
         rules(**wanted)
 
@@ -90,7 +90,7 @@ def whole():
 
 
 @pytest.mark.skipif(not NFT or os.geteuid() != 0, reason="needs nft and root")
-def test_nft_takes_it_twice_and_lists_the_same(tmp_path):
+def test_nft_accepts_the_rules_twice_with_the_same_listing(tmp_path):
     file = tmp_path / "firewall.nft"
     file.write_text(whole())
     listed = nft_host.kernel_listing(file)
@@ -105,7 +105,7 @@ def test_nft_takes_it_twice_and_lists_the_same(tmp_path):
     assert nft_host.kernel_listing(file) is None
 
 
-def test_who_comes_in_is_read_from_the_session_above(tmp_path, monkeypatch):
+def test_current_login_is_read_from_the_ssh_session(tmp_path, monkeypatch):
     monkeypatch.setattr(nft_host.os, "getpid", lambda: 30)
     for pid, parent, told in (
         (30, 20, b"HOME=/root\0"),

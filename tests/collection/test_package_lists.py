@@ -33,7 +33,7 @@ def is_stale(seconds_later):
 
 
 @pytest.mark.parametrize(("seconds_later", "stale"), [(0, False), (VALID, False), (VALID + 1, True)])
-def test_lists_are_valid_for_that_time(host, seconds_later, stale):
+def test_fresh_lists_are_valid(host, seconds_later, stale):
     assert is_stale(seconds_later) is stale
 
 

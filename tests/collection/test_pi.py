@@ -36,22 +36,22 @@ FREEZE_VERSION=0
 @pytest.mark.parametrize(
     ("text", "bits"), [("throttled=0x50005\n", 0x50005), ("throttled=0x0", 0), ("error=1", None), ("", None)]
 )
-def test_throttling_bits_are_read(text, bits):
+def test_throttling_bits_are_decoded(text, bits):
     assert pi.parse_throttled(text) == bits
 
 
-def test_now_says_more_than_since_boot():
+def test_current_throttling_is_distinguished_from_past_throttling():
     assert pi.decode_flags(0x50005) == {"undervoltage": "now", "throttled": "now"}
     assert pi.decode_flags(0x80000) == {"soft temperature limit": "since boot"}
 
 
-def test_rails_and_temperature_are_read():
+def test_voltages_and_temperature_are_read():
     assert pi.parse_rails(PMIC)["EXT5V_V"] == 5.11478
     assert pi.parse_rails('error=1 error_msg="Command not registered"') == {}
     assert pi.parse_temperature("temp=48.3'C\n") == 48.3
 
 
-def test_bladectls_table_is_read_with_and_without_colours_and_lines():
+def test_bladectl_table_is_read_with_and_without_colours_and_lines():
     assert pi.parse_status(STATUS) == {"Blade": "pi1", "SoC Temperature": "48°C", "Power Status": "poe+"}
     assert pi.parse_status(STATUS.replace("│", "|"))["Power Status"] == "poe+"
     assert pi.parse_status("connection refused") == {}
@@ -69,11 +69,11 @@ def test_bladectls_table_is_read_with_and_without_colours_and_lines():
         (0, "undefined", 7, [("supply_unknown", "unknown")]),
     ],
 )
-def test_power_has_its_reasons(bits, supply, watts, codes):
+def test_low_power_is_reported_with_reasons(bits, supply, watts, codes):
     assert [(one["code"], one["level"]) for one in pi.power_reasons(bits, supply, watts)] == codes
 
 
-def test_links_are_held_against_what_the_board_has():
+def test_pcie_links_are_compared_with_the_capability_of_the_board():
     good = {"name": "nvme0", "width": 1, "gigatransfers": 5.0}
     assert pi.link_reasons([good], 1, 5.0) == []
     slow = pi.link_reasons([{**good, "gigatransfers": 2.5}, {**good, "width": None}, good], 1, 5.0)
@@ -92,17 +92,17 @@ def test_links_are_held_against_what_the_board_has():
         ("overlay", "", None),
     ],
 )
-def test_where_it_booted_from_is_compared(source, medium, code):
+def test_boot_device_is_compared_with_the_requested_one(source, medium, code):
     codes = [one["code"] for one in pi.boot_reasons(source, medium)]
     assert codes == ([code] if code else [])
 
 
-def test_only_settings_for_every_board_count():
+def test_only_settings_for_all_boards_are_compared():
     assert pi.parse_settings(CM4)["BOOT_ORDER"] == "0xf25641"
     assert "FREEZE_VERSION" not in pi.parse_settings(CM4)
 
 
-def test_new_settings_replace_the_old_and_leave_the_rest():
+def test_new_settings_replace_old_ones_and_keep_the_others():
     text = pi.with_settings(CM4, {"BOOT_ORDER": "0xf416", "NET_INSTALL_ENABLED": "0"})
     settings = pi.parse_settings(text)
     assert (settings["BOOT_ORDER"], settings["NET_INSTALL_ENABLED"], settings["WAKE_ON_GPIO"]) == (
@@ -117,6 +117,6 @@ def test_new_settings_replace_the_old_and_leave_the_rest():
     )
 
 
-def test_numbers_are_compared_as_numbers():
+def test_numeric_settings_are_compared_as_numbers():
     assert pi.differing_settings({"BOOT_ORDER": "0xF416", "X": "01"}, {"BOOT_ORDER": "0xf416"}) == {}
     assert pi.differing_settings({}, {"BOOT_ORDER": "0xf416"}) == {"BOOT_ORDER": [None, "0xf416"]}

@@ -21,24 +21,24 @@ ROUTES = "Iface\tDestination\nwlan0\t000A0A0A\neth0\t00000000\n"
         ("sys/class/dmi/id/board_serial", "dmi"),
     ],
 )
-def test_the_serial_comes_with_its_source(tmp_path, path, source):
+def test_serial_is_reported_with_its_source(tmp_path, path, source):
     (tmp_path / path).parent.mkdir(parents=True)
     (tmp_path / path).write_text("10000000abcdef01\0")
     assert probe.read_serial(tmp_path) == {"serial": "10000000abcdef01", "serial_source": source}
 
 
-def test_a_pi_is_known_by_its_device_tree_before_dmi(tmp_path):
+def test_pi_serial_is_read_from_the_device_tree_before_dmi(tmp_path):
     for path in ("proc/device-tree/serial-number", "sys/class/dmi/id/product_serial"):
         (tmp_path / path).parent.mkdir(parents=True)
         (tmp_path / path).write_text(path.split("/")[0])
     assert probe.read_serial(tmp_path)["serial"] == "proc"
 
 
-def test_what_is_not_there_is_left_out(tmp_path):
+def test_missing_facts_are_omitted(tmp_path):
     assert set(probe.read_facts(tmp_path)) == {"arch", "kernel", "hostname", "root_free_mib"}
 
 
-def test_the_card_with_the_default_route_counts(tmp_path):
+def test_network_card_with_the_default_route_is_used(tmp_path):
     for path, text in {"proc/net/route": ROUTES, "sys/class/net/eth0/address": "02:00:00:00:00:01\n"}.items():
         (tmp_path / path).parent.mkdir(parents=True)
         (tmp_path / path).write_text(text)
@@ -50,7 +50,7 @@ def test_os_release_is_read_with_and_without_quotes():
 
 
 @pytest.mark.parametrize(("check", "told"), [(False, True), (True, False)])
-def test_only_a_real_run_tells_the_registry(capsys, check, told):
+def test_check_mode_reports_nothing_to_the_registry(capsys, check, told):
     with (
         patch_module_args({"node": "b1", "attempt": "a1", "_ansible_check_mode": check}),
         pytest.raises(SystemExit),
@@ -62,7 +62,7 @@ def test_only_a_real_run_tells_the_registry(capsys, check, told):
     assert result["facts"]["arch"]
 
 
-def test_services_of_containers_are_told_from_other_units_of_ours(tmp_path):
+def test_container_services_are_distinguished_from_other_gpufleet_units(tmp_path):
     folder = tmp_path / "etc/systemd/system"
     folder.mkdir(parents=True)
     (folder / "gpufleet-a.service").write_text("# Written by gpufleet from the node's template; x\n[Unit]\n")

@@ -135,12 +135,12 @@ def host(tmp_path, monkeypatch, capsys):
     return made
 
 
-def test_what_is_there_starts_no_package_manager(host):
+def test_satisfied_packages_start_no_package_manager(host):
     told = host.run(packages={"present": ["mawk", "awk", "mawk=1.3*"], "absent": ["ntp"], "held": ["driver"]})
     assert (told["changed"], host.calls("apt-get"), host.calls("apt-mark")) == (False, [], [])
 
 
-def test_installing_and_removing_is_one_transaction(host):
+def test_install_and_remove_are_one_transaction(host):
     told = host.run(
         packages={"present": ["chrony", "tool=2.1"], "absent": ["mawk"], "install_recommends": False}
     )
@@ -152,7 +152,7 @@ def test_installing_and_removing_is_one_transaction(host):
 
 
 @pytest.mark.parametrize("why", ["old", "source"])
-def test_package_lists_are_fetched_when_they_are_old_or_older_than_their_sources(host, why):
+def test_package_lists_are_fetched_if_stale(host, why):
     if why == "old":
         os.utime(host.root / "lists", (1, 1))
     else:
@@ -162,33 +162,33 @@ def test_package_lists_are_fetched_when_they_are_old_or_older_than_their_sources
     assert ["update" in call for call in host.calls("apt-get")] == [True, False]
 
 
-def test_an_unknown_package_is_asked_for_again_with_fresh_lists_and_then_named(host, monkeypatch):
+def test_unknown_package_is_reported_after_fetching_fresh_lists(host, monkeypatch):
     monkeypatch.setenv("FAKE_APT_SAYS", "E: Unable to locate package chrny")
     told = host.run(packages={"present": ["chrny"]})
     assert told["msg"].startswith("no package chrny in this host's package lists")
     assert [call.split()[-1] for call in host.calls("apt-get")] == ["chrny", "update", "chrny"]
 
 
-def test_a_hold_of_ours_is_lifted_for_the_change_and_comes_back(host):
+def test_own_package_hold_is_released_for_the_change_and_restored(host):
     told = host.run(packages={"present": ["driver=2.0"], "held": ["driver"]})
     assert host.calls("apt-mark") == ["unhold driver", "hold driver"]
     assert told["changed_packages"] == ["driver"]
 
 
-def test_a_hold_comes_back_when_the_change_fails(host, monkeypatch):
+def test_package_hold_is_restored_when_the_change_fails(host, monkeypatch):
     monkeypatch.setenv("FAKE_APT_SAYS", "E: You don't have enough free space in /var/cache/apt/archives/.")
     told = host.run(packages={"present": ["driver=2.0"], "held": ["driver"]})
     assert told["msg"].startswith("cannot install driver=2.0: no space left")
     assert host.calls("apt-mark")[-1] == "hold driver"
 
 
-def test_a_hold_of_somebody_else_is_obeyed(host):
+def test_package_hold_of_another_program_is_respected(host):
     told = host.run(packages={"absent": ["driver"]})
     assert told["msg"].startswith("driver is held on this host")
     assert host.calls("apt-get") == []
 
 
-def test_an_interrupted_dpkg_is_repaired_first_and_said(host):
+def test_interrupted_dpkg_is_repaired_first_and_reported(host):
     text = STATUS.replace(
         "ok installed\nArchitecture: amd64\nVersion: 1.3.4", "ok half-configured\nArchitecture: amd64"
     )
@@ -198,14 +198,14 @@ def test_an_interrupted_dpkg_is_repaired_first_and_said(host):
     assert told["changed"]
 
 
-def test_a_package_both_wanted_and_not_is_refused(host):
+def test_package_both_required_and_forbidden_is_refused(host):
     assert (
         host.run(packages={"present": ["a"], "absent": ["a"]})["msg"]
         == "a is listed both as wanted and as unwanted"
     )
 
 
-def test_all_in_order_and_nothing_the_second_time(host, tmp_path):
+def test_resources_are_applied_in_order_and_the_second_run_changes_nothing(host, tmp_path):
     host.unit("a.service", file="disabled", active="inactive")
     path = tmp_path / "a.conf"
     wanted = {
@@ -229,7 +229,7 @@ def test_all_in_order_and_nothing_the_second_time(host, tmp_path):
     assert (again["changed"], again["changed_units"], host.verbs()) == (False, {}, [])
 
 
-def test_a_unit_is_restarted_when_what_it_reads_was_changed(host, tmp_path):
+def test_unit_is_restarted_when_a_file_it_reads_changed(host, tmp_path):
     host.unit("a.service")
     entry = {"path": str(tmp_path / "d/a"), "content": "1"}
     (tmp_path / "d").mkdir()
@@ -238,7 +238,7 @@ def test_a_unit_is_restarted_when_what_it_reads_was_changed(host, tmp_path):
     assert not pending_changes.RECORD.exists()
 
 
-def test_a_run_that_was_cut_off_before_its_restart_is_finished_by_the_next(host, tmp_path, monkeypatch):
+def test_restart_missed_by_an_interrupted_run_is_done_by_the_next(host, tmp_path, monkeypatch):
     host.unit("a.service")
     wanted = {
         "files": [{"path": str(tmp_path / "a"), "content": "1"}],
@@ -253,7 +253,7 @@ def test_a_run_that_was_cut_off_before_its_restart_is_finished_by_the_next(host,
     assert host.run(**wanted)["changed"] is False
 
 
-def test_a_unit_s_own_condition_is_no_failure(host):
+def test_unmet_start_condition_of_a_unit_is_not_a_failure(host):
     host.unit("ntp.service", active="inactive", condition="no")
     told = host.run(units=[{"name": "ntp.service", "state": "started"}])
     assert told["not_applied"]["units"] == {
@@ -262,7 +262,7 @@ def test_a_unit_s_own_condition_is_no_failure(host):
     assert told["changed"] is False
 
 
-def test_a_unit_that_is_not_there_is_named(host):
+def test_missing_unit_is_reported(host):
     assert (
         host.run(units=[{"name": "no.service", "enabled": True}])["msg"] == "no unit no.service on this host"
     )
@@ -270,19 +270,19 @@ def test_a_unit_that_is_not_there_is_named(host):
     assert (gone["changed"], "msg" in gone) == (False, False)
 
 
-def test_a_trial_believes_that_a_package_brings_the_unit(host):
+def test_check_mode_assumes_that_a_package_installs_its_unit(host):
     wanted = {"packages": {"present": ["chrony"]}, "units": [{"name": "chrony.service", "state": "started"}]}
     assert host.run(check=True, **wanted)["changed_units"] == {"chrony.service": ["start"]}
 
 
-def test_a_masked_unit_is_unmasked_before_it_is_enabled(host):
+def test_masked_unit_is_unmasked_before_it_is_enabled(host):
     host.unit("a.service", load="masked", file="masked", active="inactive")
     assert "is masked" in host.run(units=[{"name": "a.service", "enabled": True}])["msg"]
     told = host.run(check=True, units=[{"name": "a.service", "enabled": True, "masked": False}])
     assert told["changed_units"] == {"a.service": ["unmask", "enable"]}
 
 
-def test_a_new_unit_file_makes_systemd_read_its_folders_again(host, tmp_path, monkeypatch):
+def test_new_unit_file_reloads_systemd(host, tmp_path, monkeypatch):
     host.unit("a.service")
     monkeypatch.setattr(units, "UNIT_FOLDERS", (f"{tmp_path}/etc/",))
     (tmp_path / "etc").mkdir()
@@ -292,12 +292,12 @@ def test_a_new_unit_file_makes_systemd_read_its_folders_again(host, tmp_path, mo
     }
 
 
-def test_arguments_are_not_sent_back(host, tmp_path):
+def test_result_does_not_contain_the_arguments(host, tmp_path):
     told = host.run(files=[{"path": str(tmp_path / "a"), "content": "secret"}])
     assert "secret" not in json.dumps(told)
 
 
-def test_users_and_their_keys(host, monkeypatch, tmp_path):
+def test_users_and_their_keys_are_managed(host, monkeypatch, tmp_path):
     told = host.run(check=True, users=[{"name": "gf-nobody", "authorized_keys": ["ssh-ed25519 AAAA x"]}])
     assert told["changed_users"] == ["gf-nobody"]
     assert told["changed_paths"] == ["~gf-nobody/.ssh", "~gf-nobody/.ssh/authorized_keys"]

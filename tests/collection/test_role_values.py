@@ -40,6 +40,6 @@ def values():
 
 
 @pytest.mark.parametrize("role", RECORDED)
-def test_a_role_decides_as_before(role, values):
+def test_role_values_match_the_recorded_ones(role, values):
     for case, value in zip(RECORDED[role], values[role], strict=True):
         assert parsed(value) == parsed(case["expected"]), case["name"]

@@ -30,20 +30,20 @@ def lacking(host, **wanted):
     return packages.Difference({**WANTED, **wanted}, host)
 
 
-def test_versions_carry_their_epoch_only_where_there_is_one(host):
+def test_versions_contain_an_epoch_only_if_there_is_one(host):
     assert (host.version("bash"), host.version("kmod-nvidia")) == ("5.1.8-9.el9", "3:580.95.05-1.el9")
 
 
 @pytest.mark.parametrize(("name", "held"), [("kmod-nvidia", True), ("kmod", False), ("bash", False)])
-def test_a_lock_is_of_exactly_its_package_and_an_exclusion_is_none(host, name, held):
+def test_version_lock_applies_to_its_exact_package_and_an_exclusion_is_not_a_lock(host, name, held):
     assert host.is_held(name) is held
 
 
-def test_what_is_there_needs_nothing(host):
+def test_satisfied_packages_need_no_change(host):
     assert not lacking(host, present=["bash", "bash=5.1.8-*"], absent=["chrony"], held=["kmod-nvidia"])
 
 
-def test_removal_goes_before_installation(host):
+def test_removals_precede_installations(host):
     found = lacking(host, present=["chrony=4.3-1.el9"], absent=["bash"])
     assert rpm.dnf_commands(found, {**WANTED, "install_recommends": False}) == [
         ["dnf", "-y", "-q", "--setopt=install_weak_deps=False", "remove", "bash"],
@@ -59,7 +59,7 @@ def test_removal_goes_before_installation(host):
     ]
 
 
-def test_an_unknown_package_is_named():
+def test_unknown_package_is_reported():
     out = "No match for argument: fastfetch\nError: Unable to find a match: fastfetch\n"
     asked = SimpleNamespace(install=[("fastfetch", None)], remove=[])
     said = rpm.explain(asked, out, "")

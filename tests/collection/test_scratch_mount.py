@@ -35,7 +35,7 @@ def volume(tmp_path):
     return {"mount": str(tmp_path / "scratch"), "filesystem": "xfs", "options": [], "label": "scratch"}
 
 
-def test_a_new_volume_is_mounted_and_kept_in_fstab(host, volume):
+def test_new_volume_is_mounted_and_added_to_fstab(host, volume):
     assert scratch.mount_volume("/dev/loop1", volume, check_mode=False)
     assert host["commands"] == [["mount", volume["mount"]]]
     text = host["fstab"].read_text()
@@ -43,7 +43,7 @@ def test_a_new_volume_is_mounted_and_kept_in_fstab(host, volume):
     assert f"UUID=2 {volume['mount']} xfs" in text
 
 
-def test_a_failed_mount_leaves_fstab_as_it_was(host, volume):
+def test_failed_mount_leaves_fstab_unchanged(host, volume):
     host["error"] = HostError("mount: wrong fs type")
     with pytest.raises(HostError, match="wrong fs type"):
         scratch.mount_volume("/dev/loop1", volume, check_mode=False)

@@ -36,70 +36,70 @@ def assert_refused(base, *words):
     assert not (base / "ansible-tmp-1").exists()
 
 
-def test_a_private_folder_is_made_and_named(tmp_path):
+def test_private_folder_is_created_and_named(tmp_path):
     base = tmp_path / "with space/.ansible/tmp"
     assert make(base) == (0, f"ansible-tmp-1={base}/ansible-tmp-1")
     assert base.stat().st_mode & 0o777 == (base / "ansible-tmp-1").stat().st_mode & 0o777 == 0o700
 
 
-def test_a_folder_below_the_home_folder_is_the_login_s_own(tmp_path):
+def test_folder_below_the_home_folder_is_created(tmp_path):
     made = tmp_path / ".ansible/tmp/ansible-tmp-1"
     assert make("~/.ansible/tmp", home=tmp_path) == (0, f"ansible-tmp-1={made}")
     assert made.is_dir()
 
 
-def test_a_name_taken_before_is_not_used(base):
+def test_existing_folder_is_not_used(base):
     (base / "ansible-tmp-1").mkdir()
     assert make(base) == (1, "")
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o702, 0o777, 0o1777])
-def test_a_folder_that_others_can_write_to_is_refused(base, mode):
+def test_folder_writable_by_others_is_refused(base, mode):
     base.chmod(mode)
     assert_refused(base, str(base), "nobody else may write to it")
 
 
-def test_a_folder_above_that_others_can_write_to_is_refused(base):
+def test_parent_folder_writable_by_others_is_refused(base):
     base.parent.parent.chmod(0o777)
     assert_refused(base, f"{base.parent.parent}, which holds it")
 
 
-def test_a_sticky_folder_above_is_accepted(base):
+def test_parent_folder_with_sticky_bit_is_accepted(base):
     base.parent.parent.chmod(0o1777)
     assert make(base)[0] == 0
 
 
-def test_a_symbolic_link_is_refused(base, tmp_path):
+def test_symlink_is_refused(base, tmp_path):
     (tmp_path / "link").symlink_to(base)
     status, said = make(tmp_path / "link")
     assert (status, said.endswith("link is a symbolic link")) == (1, True)
     assert list(base.iterdir()) == []
 
 
-def test_a_link_to_nothing_is_refused(tmp_path):
+def test_dangling_symlink_is_refused(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "nothing")
     assert_refused(tmp_path / "link", "cannot make")
 
 
 @needs_root
-def test_a_folder_of_another_user_is_refused(base):
+def test_folder_of_another_user_is_refused(base):
     os.chown(base, 65534, 65534)
     assert_refused(base, "must belong to this login")
 
 
 @needs_root
-def test_a_folder_above_of_another_user_is_refused(base):
+def test_parent_folder_of_another_user_is_refused(base):
     os.chown(base.parent, 65534, 65534)
     assert_refused(base, f"{base.parent}, which holds it", "must belong to this login or root")
 
 
-def test_names_are_not_commands(tmp_path):
+def test_folder_names_are_not_executed(tmp_path):
     base = tmp_path / "$(touch owned)`touch owned`'\";touch owned"
     assert make(base)[0] == 0
     assert [path for path in (tmp_path, base) if (path / "owned").exists()] == []
 
 
-def test_a_second_login_s_folder_is_ansible_s_own_way(monkeypatch):
+def test_folder_for_become_uses_ansibles_own_command(monkeypatch):
     shell = private.ShellModule()
     monkeypatch.setattr(shell, "get_option", {"system_tmpdirs": ["/var/tmp", "/tmp"]}.get)
     command = shell.mkdtemp("ansible-tmp-1", system=True, mode=0o700, tmpdir="/tmp")
@@ -108,7 +108,7 @@ def test_a_second_login_s_folder_is_ansible_s_own_way(monkeypatch):
 
 
 @pytest.mark.parametrize(("free", "place"), [(8191, "/run"), (0, "/run"), (8192, ""), (999999, "")])
-def test_a_module_unpacks_in_memory_only_where_the_disk_is_full(tmp_path, free, place):
+def test_module_is_unpacked_in_memory_only_if_the_disk_is_full(tmp_path, free, place):
     if not os.access("/run", os.W_OK):
         place = ""
     (tmp_path / "df").write_text(f"#!/bin/sh\necho Head\necho '/dev/x 10 10 {free} 1% /'\n")

@@ -33,7 +33,7 @@ def run(capsys, tmp_path):
     return call
 
 
-def test_settings_are_kept_and_applied_once(kernel, run, tmp_path):
+def test_settings_are_written_and_applied_once(kernel, run, tmp_path):
     told = run({"net.ipv4.tcp_syncookies": 1})
     assert (told["changed"], told["applied"], told["not_applied"]) == (True, ["net.ipv4.tcp_syncookies"], {})
     assert (kernel / "net/ipv4/tcp_syncookies").read_text() == "1\n"
@@ -41,18 +41,18 @@ def test_settings_are_kept_and_applied_once(kernel, run, tmp_path):
     assert run({"net.ipv4.tcp_syncookies": 1})["changed"] is False
 
 
-def test_what_this_kernel_lacks_is_told_and_changes_nothing_twice(kernel, run):
+def test_settings_unknown_to_the_kernel_are_reported_and_do_not_repeat_changes(kernel, run):
     assert run({"kernel.no_such": 1})["not_applied"] == {"kernel.no_such": "this kernel does not have it"}
     again = run({"kernel.no_such": 1})
     assert (again["changed"], list(again["not_applied"])) == (False, ["kernel.no_such"])
 
 
-def test_a_refusal_is_told_in_the_kernels_words(kernel):
+def test_refused_setting_is_reported_with_the_kernels_message(kernel):
     (kernel / "kernel/locked").mkdir(parents=True)
     assert work.set_running("kernel.locked", 1, check_mode=False) == "is a directory"
 
 
-def test_fields_are_compared_not_spaces(kernel, run):
+def test_whitespace_between_fields_is_ignored(kernel, run):
     assert run({"net.ipv4.ping_group_range": "1 0"})["applied"] == []
 
 
@@ -63,5 +63,5 @@ def test_check_mode_changes_neither_file_nor_kernel(kernel, run, tmp_path):
     assert not (tmp_path / "60.conf").exists()
 
 
-def test_the_file_is_the_same_whatever_the_order():
+def test_file_does_not_depend_on_the_order_of_settings():
     assert work.render({"b": 2, "a": 1}) == work.render({"a": 1, "b": 2})

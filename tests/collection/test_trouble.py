@@ -75,7 +75,7 @@ TROUBLE = {
 
 
 @pytest.mark.parametrize(("trouble", "remedy"), TROUBLE.items(), ids=lambda one: getattr(one, "__name__", ""))
-def test_a_registry_in_trouble_stops_the_inventory_anywhere(  # noqa: PLR0917 - pytest passes by name
+def test_damaged_registry_stops_the_inventory_in_any_folder(  # noqa: PLR0917 - pytest passes by name
     path, small, clean_env, tmp_path, trouble, remedy
 ):
     trouble(path)
@@ -86,7 +86,7 @@ def test_a_registry_in_trouble_stops_the_inventory_anywhere(  # noqa: PLR0917 - 
     assert "Traceback" not in done.stderr
 
 
-def test_a_locked_registry_stops_a_play_before_its_first_task(path, small, clean_env, tmp_path):
+def test_locked_registry_stops_a_play_before_its_first_task(path, small, clean_env, tmp_path):
     book = tmp_path / "play.yml"
     book.write_text(
         json.dumps([{"hosts": "all", "gather_facts": False, "tasks": [{"debug": {"msg": "ran"}}]}])
@@ -102,14 +102,14 @@ def test_a_locked_registry_stops_a_play_before_its_first_task(path, small, clean
     assert "another gpufleet is writing" in " ".join(done.stderr.split())
 
 
-def test_a_database_url_s_password_is_not_shown(small, clean_env, tmp_path):
+def test_password_in_a_database_url_is_not_shown(small, clean_env, tmp_path):
     env = clean_env | {"GPUFLEET_DATABASE_URL": "postgresql://me:s3cr3t@127.0.0.1:1/fleet"}
     done = run("ansible-inventory", "--list", "-vvv", cwd=tmp_path, env=env, small=small)
     assert done.returncode != 0
     assert "s3cr3t" not in done.stdout + done.stderr
 
 
-def test_what_we_did_not_expect_stops_everything_too(path, small, clean_env, tmp_path):
+def test_unexpected_exception_stops_ansible(path, small, clean_env, tmp_path):
     (tmp_path / "sitecustomize.py").write_text(
         "import gpufleet.nodes.inventory as inventory\n"
         "def broken(*given, **more): raise ZeroDivisionError('by chance')\n"

@@ -36,7 +36,7 @@ def entry(**options):
         ({"state": "absent"}, None),
     ],
 )
-def test_a_new_user(accounts, options, command):
+def test_new_user_is_created(accounts, options, command):
     assert users.user_command(entry(**options)) == command
 
 
@@ -51,6 +51,6 @@ def test_a_new_user(accounts, options, command):
         ({"state": "absent"}, ["userdel", "ada"]),
     ],
 )
-def test_an_existing_user_changes_only_in_what_differs(accounts, options, command):
+def test_only_changed_attributes_of_an_existing_user_are_updated(accounts, options, command):
     accounts["ada"] = ADA
     assert users.user_command(entry(**options)) == command

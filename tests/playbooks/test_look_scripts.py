@@ -65,7 +65,7 @@ def files(root, tree):
 
 
 @pytest.mark.parametrize("folder", ["opt/rocm/bin", "opt/rocm/core-10.0/bin", "usr/bin"])
-def test_rocm_s_programs_are_found_under_old_and_new_names(tmp_path, folder):
+def test_rocm_programs_are_found_under_old_and_new_names(tmp_path, folder):
     program(tmp_path / folder / "rocminfo", ROCMINFO)
     program(tmp_path / folder / "amd-smi", "AMDSMI Tool: 26.0.0\n")
     facts = answers(run("rocm", "look.sh", tmp_path))
@@ -76,7 +76,7 @@ def test_rocm_s_programs_are_found_under_old_and_new_names(tmp_path, folder):
 
 
 @pytest.mark.parametrize(("version", "module"), [("6.16.13", "6.16.13"), (None, "inbox")])
-def test_the_kernel_s_own_amdgpu_has_no_version(tmp_path, version, module):
+def test_amdgpu_driver_of_the_kernel_has_no_version(tmp_path, version, module):
     files(tmp_path, {"sys/module/amdgpu/refcnt": "0", "dev/dri/renderD128": "", "dev/dri/renderD129": ""})
     if version:
         files(tmp_path, {"sys/module/amdgpu/version": version})
@@ -84,7 +84,7 @@ def test_the_kernel_s_own_amdgpu_has_no_version(tmp_path, version, module):
     assert (facts["module"], facts["render_nodes"]) == (module, "2")
 
 
-def test_a_missing_driver_is_reported_with_rocminfos_message(tmp_path):
+def test_missing_driver_is_reported_with_the_message_of_rocminfo(tmp_path):
     program(tmp_path / "opt/rocm/bin/rocminfo", NO_ROCK, status=1)
     facts = answers(run("rocm", "look.sh", tmp_path))
     assert facts["rocminfo_message"] == NO_ROCK.strip()
@@ -115,14 +115,14 @@ def test_missing_users_are_reported_and_check_mode_adds_none():
         ("amd", "amd-ctk", "Found 0 AMD GPU devices\n", ""),
     ],
 )
-def test_devices_that_containers_may_ask_for(tmp_path, vendor, tool, listed, devices):
+def test_container_device_names_are_listed(tmp_path, vendor, tool, listed, devices):
     program(tmp_path / "bin" / tool, listed)
     facts = answers(run("container_toolkit", "look.sh", vendor, tmp_path, path=tmp_path / "bin"))
     assert facts["devices"] == devices
     assert "no " in facts["why"]
 
 
-def test_the_same_devices_in_two_specifications_are_counted(tmp_path):
+def test_same_devices_in_two_specifications_are_counted(tmp_path):
     program(tmp_path / "bin/nvidia-ctk", NVIDIA_LIST)
     spec = "cdiVersion: 0.5.0\nkind: nvidia.com/gpu"
     files(
@@ -145,7 +145,7 @@ def port(root, device, number, **attributes):
                      f"{base}/ports/{number}/counters/link_error_recovery": "1"})  # fmt: skip
 
 
-def test_ports_as_the_kernel_tells_them(tmp_path):
+def test_ports_are_read_from_sysfs(tmp_path):
     up = {
         "link_layer": "InfiniBand",
         "state": "4: ACTIVE",
@@ -162,13 +162,13 @@ def test_ports_as_the_kernel_tells_them(tmp_path):
     ]
 
 
-def test_a_port_without_counters_and_a_host_without_ports(tmp_path):
+def test_port_without_counters_and_host_without_ports_are_accepted(tmp_path):
     assert run("ib_tools", "look.sh", tmp_path).stdout == ""
     port(tmp_path, "rxe0", 1, state="4: ACTIVE")
     assert run("ib_tools", "look.sh", tmp_path).stdout == "rxe0 1 - ACTIVE - - - -\n"
 
 
-def test_efa_cards_are_counted_from_the_bus(tmp_path):
+def test_efa_cards_are_counted_on_the_pci_bus(tmp_path):
     ids = [("0x1d0f", "0xefa1"), ("0x1d0f", "0xefa1"), ("0x1d0f", "0xec20"), ("0x15b3", "0x1021")]
     for number, (vendor, device) in enumerate(ids):
         files(tmp_path, {f"0000:{number:02x}:00.0/vendor": vendor, f"0000:{number:02x}:00.0/device": device})

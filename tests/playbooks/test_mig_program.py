@@ -42,7 +42,7 @@ def gpus(tmp_path):
     return run
 
 
-def test_gpus_are_split_and_the_second_run_touches_nothing(gpus):
+def test_gpus_are_split_and_the_second_run_changes_nothing(gpus):
     status, report, state = gpus({"3g.40gb": 1, "1g.10gb": 2}, count=2)
     assert (status, report["changed"], report["left"]) == (0, True, [])
     assert [gpu["instances"] for gpu in state["gpus"]] == [["3g.40gb", "1g.10gb", "1g.10gb"]] * 2
@@ -54,7 +54,7 @@ def test_gpus_are_split_and_the_second_run_touches_nothing(gpus):
     ]
 
 
-def test_other_instances_are_replaced_compute_instances_first(gpus):
+def test_compute_instances_are_destroyed_before_other_instances(gpus):
     _, report, state = gpus({"1g.10gb": 7}, mode="Enabled", instances=["3g.40gb", "3g.40gb"])
     assert report["changed"]
     acted = [call.split()[1] for call in state["calls"] if call.startswith("mig -") and "-lgi" not in call]
@@ -62,19 +62,19 @@ def test_other_instances_are_replaced_compute_instances_first(gpus):
     assert state["gpus"][0]["instances"] == ["1g.10gb"] * 7
 
 
-def test_disabled_switches_the_mode_off(gpus):
+def test_disabled_geometry_switches_mig_off(gpus):
     _, report, state = gpus("disabled", mode="Enabled", instances=["7g.80gb"])
     assert report["changed"]
     assert state["gpus"][0]["mode"] == "Disabled"
 
 
-def test_check_reports_changes_without_making_them(gpus):
+def test_check_mode_reports_changes_without_making_them(gpus):
     status, report, state = gpus({"3g.40gb": 2}, options=["--check"])
     assert (status, report["changed"]) == (0, True)
     assert state["gpus"][0]["mode"] == "Disabled"
 
 
-def test_a_mode_that_waits_for_a_reset_is_reported_as_a_restart(gpus):
+def test_mode_change_that_needs_a_reset_is_reported_as_a_restart(gpus):
     status, report, state = gpus({"3g.40gb": 2}, no_reset=True)
     assert status == 0
     assert "restart the host" in report["needs"][0]
@@ -82,14 +82,14 @@ def test_a_mode_that_waits_for_a_reset_is_reported_as_a_restart(gpus):
     assert state["gpus"][0]["instances"] == []
 
 
-def test_a_gpu_that_computes_is_not_split(gpus):
+def test_busy_gpu_is_not_split(gpus):
     status, report, state = gpus({"3g.40gb": 2}, apps=["GPU-fake-0, 4711, python3"])
     assert status == 1
     assert "in use by python3 (4711): drain the node first" in report["problem"]
     assert state["gpus"][0]["mode"] == "Disabled"
 
 
-def test_a_missing_nvidia_smi_is_reported(gpus, tmp_path):
+def test_missing_nvidia_smi_is_reported(gpus, tmp_path):
     (tmp_path / "bin/nvidia-smi").unlink()
     status, report, _ = gpus({"3g.40gb": 2})
     assert status == 1

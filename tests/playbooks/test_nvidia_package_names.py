@@ -38,7 +38,7 @@ def plan(**more):
     return {"vendor": "nvidia", "action": "install", "branch": "580", "fabric_manager": fabric, **more}
 
 
-def test_a_package_without_an_exact_version_is_asked_for_by_its_name(render_texts):
+def test_package_without_an_exact_version_is_requested_by_name(render_texts):
     """Boards of fourth generation NVSwitches: nvlsm has its own versions, so the plan has none."""
     open_one = plan()["fabric_manager"]["packages"][1] | {"version": None}
     driver_plan = plan(version=DRIVER)
@@ -62,7 +62,7 @@ def test_a_package_without_an_exact_version_is_asked_for_by_its_name(render_text
 
 
 @pytest.mark.parametrize(("version", "refused"), [(None, True), (DRIVER, False)])
-def test_nothing_is_installed_while_the_exact_version_is_not_known(render_texts, version, refused):
+def test_nothing_is_installed_while_the_exact_version_is_unknown(render_texts, version, refused):
     repository = {"name": "nvidia-cuda", "uri": "https://repo.example/debian12"}
     packages = [{"name": "nvidia-driver-pinning-580"}, {"name": "nvidia-open", "version": version}]
     driver_plan = plan(version=version, packages=packages, repositories=[repository])

@@ -20,13 +20,13 @@ def read(path):
     return YAML(typ="safe").load(path.read_text())
 
 
-def test_the_table_names_every_system_that_the_roles_configure():
+def test_system_table_names_every_system_that_the_roles_configure():
     supported = set(read(ROLES / "system/vars/main.yml")["system_table"].values())
     assert {name for name in supported if not name.startswith("raspberry-pi-os")} == set(PLATFORMS)
 
 
 @pytest.mark.parametrize("role", sorted(path.name for path in ROLES.iterdir() if path.is_dir()))
-def test_a_role_lists_the_platforms_of_the_table(role):
+def test_role_lists_the_platforms_of_the_table(role):
     listed = read(ROLES / role / "meta/main.yml")["galaxy_info"]["platforms"]
     expected = BLADES_ONLY if role == "blade" else set(PLATFORMS.values())
     assert {(entry["name"], release) for entry in listed for release in entry["versions"]} == expected

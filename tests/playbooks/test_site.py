@@ -50,14 +50,14 @@ def load(path):
     return YAML(typ="safe").load(path)
 
 
-def test_the_order_of_the_whole_job():
+def test_site_playbook_imports_plays_in_order():
     books = [
         play["ansible.builtin.import_playbook"] for play in load(ROOT / "site.yml") if "hosts" not in play
     ]
     assert books == [f"{name}.yml" for name in ORDER]
 
 
-def test_nothing_but_identity_and_base_and_one_grouping_runs_on_all_hosts(clean_env):
+def test_only_identity_base_and_grouping_plays_run_on_all_hosts(clean_env):
     command = ["ansible-playbook", "-i", "a,b", "--list-hosts", "--list-tasks", "site.yml"]
     done = subprocess.run(command, cwd=ROOT, env=clean_env, capture_output=True, text=True, check=True)
     plays = re.findall(
@@ -70,13 +70,13 @@ def test_nothing_but_identity_and_base_and_one_grouping_runs_on_all_hosts(clean_
 
 
 @pytest.mark.parametrize("name", ["drivers", "containers", "fabrics", "application", "burn_in"])
-def test_each_part_runs_on_every_host(clean_env, name):
+def test_each_play_runs_on_every_host(clean_env, name):
     command = ["ansible-playbook", "-i", "a,b", "--list-hosts", f"{name}.yml"]
     done = subprocess.run(command, cwd=ROOT, env=clean_env, capture_output=True, text=True, check=True)
     assert re.search(r"play #1 \(all\).*?hosts \(2\)", done.stdout, re.DOTALL)
 
 
-def test_hosts_of_the_later_plays(clean_env, tmp_path):
+def test_hosts_of_later_plays_are_selected(clean_env, tmp_path):
     grouping = next(play for play in load(ROOT / "site.yml") if "hosts" in play)
     shown = {
         "ansible.builtin.debug": {"msg": "GROUPS {{ inventory_hostname }} {{ group_names | join(' ') }}"}
@@ -99,7 +99,7 @@ def test_hosts_of_the_later_plays(clean_env, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["configure", "containers", "fabrics", "application"])
-def test_a_failure_is_recorded_in_the_registry_and_the_run_continues(name):
+def test_failure_is_recorded_in_the_registry_and_the_run_continues(name):
     block = next(task for play in load(ROOT / f"{name}.yml") for task in play["tasks"] if "rescue" in task)
     (report_task,) = block["rescue"]
     assert report_task["ansible.builtin.import_tasks"] == "tasks/part_failed.yml"
@@ -107,7 +107,7 @@ def test_a_failure_is_recorded_in_the_registry_and_the_run_continues(name):
     assert [task.get("part", "base") for task in done] == [report_task["vars"]["gpufleet_part"]]
 
 
-def test_drivers_that_fail_let_a_whole_run_go_on_without_a_restart():
+def test_failed_drivers_prevent_the_restart_and_the_run_continues():
     site = {
         play.get("ansible.builtin.import_playbook"): play.get("vars", {}) for play in load(ROOT / "site.yml")
     }

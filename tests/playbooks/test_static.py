@@ -37,7 +37,7 @@ def generator():
 
 
 @pytest.mark.parametrize("name", ["site", "driver_rollback", "reboot", "blades", "plan", "retire", "image"])
-def test_syntax(name, clean_env):
+def test_playbook_syntax_is_valid(name, clean_env):
     command = ["ansible-playbook", "--syntax-check", "-i", "localhost,", f"{name}.yml"]
     done = subprocess.run(command, cwd=ROOT, env=clean_env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -58,7 +58,7 @@ def test_every_default_is_documented_and_named_after_its_role(role):
 
 
 @pytest.mark.parametrize("role", ROLES, ids=role_id)
-def test_plain_defaults_are_those_documented(role):
+def test_documented_defaults_match_the_role(role):
     options = load(role / "meta/argument_specs.yml")["argument_specs"]["main"]["options"]
     for name, value in load(role / "defaults/main.yml").items():
         if isinstance(value, dict) or "{{" in str(value):
@@ -73,7 +73,7 @@ def test_task_files_are_short(path):
 
 
 @pytest.mark.parametrize("role", ROLES, ids=role_id)
-def test_a_roles_entry_is_a_switchboard(role):
+def test_main_task_file_only_imports_tagged_task_files(role):
     for task in load(role / "tasks/main.yml"):
         assert "ansible.builtin.import_tasks" in task
         assert task["tags"]
@@ -100,13 +100,13 @@ def test_the_configuration_has_the_required_settings():
 
 
 @pytest.mark.skipif(not shutil.which("shellcheck"), reason="shellcheck is not installed")
-def test_shell_scripts():
+def test_shell_scripts_are_valid():
     scripts = sorted(ROOT.rglob("*.sh"))
     assert scripts
     subprocess.run(["shellcheck", *scripts], check=True)
 
 
-def test_the_agent_can_be_built_as_the_role_does(tmp_path, monkeypatch):
+def test_agent_can_be_built_like_the_role_does(tmp_path, monkeypatch):
     code = load(ROOT / "roles/burn_in/vars/main.yml")["burn_in_build"]
     monkeypatch.setenv("GPUFLEET_HOME", str(tmp_path))
     built = subprocess.run(
@@ -138,7 +138,7 @@ def evaluate_group_vars(clean_env, state, burn_in):
         ("draining", "always", "false"),
     ],
 )
-def test_selection_of_hosts_for_burn_in(clean_env, state, burn_in, measured):
+def test_hosts_for_burn_in_are_selected_by_state_and_option(clean_env, state, burn_in, measured):
     assert evaluate_group_vars(clean_env, state, burn_in) == [measured]
 
 
@@ -153,7 +153,7 @@ def texts(value):
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.rglob("*.yml")), ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_expression_holds_an_escape_that_ansible_keeps(path):
+def test_no_expression_contains_a_backslash_escape(path):
     """Ansible does not replace backslash and n inside an expression: they would be in the file."""
     for text in texts(load(path)):
         for expression in re.findall(r"\{\{.*?\}\}", text, re.DOTALL):

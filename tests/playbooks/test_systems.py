@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from gpufleet.nodes.firstboot import firmware
+from gpufleet.nodes.first_boot import firmware
 
 ROLES = Path(__file__).parents[2] / "playbooks/roles"
 BASE = sorted(path.parents[1] for path in ROLES.glob("*/vars/raspberry-pi-os-12.yml"))
@@ -30,12 +30,12 @@ def test_every_system_has_its_data(role, systems):
 
 
 @pytest.mark.parametrize("role", BASE, ids=lambda path: path.name)
-def test_two_releases_of_a_system_say_the_same_things(role):
+def test_two_releases_of_a_system_have_the_same_keys(role):
     before, after = (read(role / f"vars/raspberry-pi-os-{release}.yml") for release in (12, 13))
     assert set(before) == set(after)
 
 
-def test_the_pi_s_image_that_reads_a_seed_can_be_configured(systems):
+def test_pi_image_with_cloud_init_is_a_supported_system(systems):
     """Raspberry Pi OS has cloud-init since October 2025, on Debian 13: the export needs it, the roles take it."""
     first = firmware.load_table("families")["raspios"]["first_version"]
     assert f"raspberry-pi-os-{first}" in systems

@@ -11,7 +11,7 @@ def role_report(runs, host):
     )
 
 
-def test_both_cards_converge_and_then_change_nothing(converged):
+def test_both_cards_converge_and_the_second_run_changes_nothing(converged):
     converged("amd").assert_idempotent()
 
 
@@ -24,7 +24,7 @@ def test_instinct_cards_get_rocm_under_its_new_name(converged, lab):
     assert report["found"]["rocminfo"] == "/opt/rocm/core-10.0/bin/rocminfo"
 
 
-def test_without_a_card_the_tools_say_so(converged):
+def test_missing_card_is_reported(converged):
     report = role_report(converged("amd"), "amd01")
     assert report["not_applied"] == {
         "kfd": "there is no /dev/kfd: no amdgpu driver is loaded",
@@ -33,7 +33,7 @@ def test_without_a_card_the_tools_say_so(converged):
     }
 
 
-def test_operators_and_device_files(converged, lab):
+def test_operators_may_use_the_device_files(converged, lab):
     converged("amd")
     host = lab.host("amd01")
     assert {"render", "video"} <= set(host.user("backup").groups)
@@ -42,7 +42,7 @@ def test_operators_and_device_files(converged, lab):
     assert "/opt/rocm" in host.file("/etc/profile.d/gpufleet-rocm.sh").content_string
 
 
-def test_a_card_without_rocm_gets_vulkan_from_debian_and_the_reason(converged, lab):
+def test_card_without_rocm_support_gets_vulkan_from_debian_and_a_reason(converged, lab):
     report = role_report(converged("amd"), "amd02")
     host = lab.host("amd02")
     assert report["plan"]["rocm"] is None

@@ -23,11 +23,11 @@ def host(runs, lab):
     return lab.host(runs.hosts[0])
 
 
-def test_check_works_and_the_second_run_changes_nothing(runs):
+def test_check_mode_works_and_the_second_run_changes_nothing(runs):
     runs.assert_idempotent()
 
 
-def test_units_are_there_and_systemd_reads_them(host):
+def test_units_are_installed_and_accepted_by_systemd(host):
     for path in (SERVER, CACHE):
         assert host.file(path).mode == 0o644
         completed = host.run(f"systemd-analyze verify {path}")
@@ -86,14 +86,14 @@ def again(lab, **more):
     return lab.run(Path(__file__).parent / "plays/application.yml", extra_vars=more)
 
 
-def test_an_application_that_could_not_start_is_refused_with_the_reason(runs, lab, host):
+def test_application_that_could_not_start_is_refused_with_the_reason(runs, lab, host):
     before = host.file(SERVER).content_string
     run = again(lab, application_start=True)
     assert "podman secret hf is not on the node" in run.failure_text("nv01")
     assert host.file(SERVER).content_string == before
 
 
-def test_a_removed_container_leaves_no_unit(runs, lab, host):
+def test_removed_container_leaves_no_unit(runs, lab, host):
     run = again(
         lab, gpufleet_application={"containers": [{"image": "docker.io/library/redis:7", "name": "cache"}]}
     )
@@ -112,7 +112,7 @@ def test_a_removed_container_leaves_no_unit(runs, lab, host):
         ("[Unit]\nDescription=nothing to start\n", "no ExecStart="),
     ],
 )
-def test_a_unit_that_systemd_does_not_accept_is_refused(host, text, message):
+def test_unit_that_systemd_rejects_is_refused(host, text, message):
     host.run_expect([0], "cat > /run/candidate <<'END'\n" + text + "END")
     script = (ROLE / "files/verify.sh").read_text()
     completed = host.run("sh -c %s verify /run/candidate gpufleet-x.service", script)
@@ -120,7 +120,7 @@ def test_a_unit_that_systemd_does_not_accept_is_refused(host, text, message):
     assert message in completed.stdout + completed.stderr
 
 
-def test_a_quadlet_without_a_generator_is_refused(host):
+def test_quadlet_without_a_generator_is_refused(host):
     script = (ROLE / "files/verify.sh").read_text()
     completed = host.run("sh -c %s verify /etc/hostname gpufleet-x.container ''", script)
     assert (completed.rc, completed.stdout.strip()) == (1, "podman has no generator for quadlets here")

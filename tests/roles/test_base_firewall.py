@@ -63,7 +63,7 @@ def read_port(lab, port):
         return "silence"
 
 
-def test_once_and_then_nothing(firewall_lab):
+def test_firewall_is_configured_once(firewall_lab):
     runs = firewall_lab.runs
     assert [runs[name].failure_text("wall01") for name in ("check", "first", "second")] == [None] * 3
     assert runs["check"].changed("wall01") >= 1
@@ -77,7 +77,7 @@ def test_declared_ports_are_open_and_others_do_not_answer(firewall_lab):
     assert read_port(firewall_lab, 22).startswith("SSH-2")
 
 
-def test_a_peer_reaches_all_ports_and_others_only_open_ones(firewall_lab):
+def test_peers_reach_all_ports_and_other_hosts_only_open_ones(firewall_lab):
     command = ["python3 -c %s %s %s", SEND, firewall_lab.address("wall01")]
     assert firewall_lab.host("peer01").check_output(*command, "9000") == "served"
     assert firewall_lab.host("other").check_output(*command, "8000") == "served"
@@ -85,14 +85,14 @@ def test_a_peer_reaches_all_ports_and_others_only_open_ones(firewall_lab):
     assert firewall_lab.host("other").run(*command, "22").rc != 0
 
 
-def test_it_outlasts_a_restart(firewall_lab):
+def test_firewall_is_restored_after_a_restart(firewall_lab):
     host = firewall_lab.host("wall01")
     assert host.service("gpufleet-firewall").is_enabled
     host.check_output("nft delete table inet gpufleet && systemctl restart gpufleet-firewall")
     assert read_port(firewall_lab, 9000) == "silence"
 
 
-def test_rules_that_vanished_are_put_back(firewall_lab):
+def test_deleted_rules_are_restored(firewall_lab):
     """Here without configured peers: the whole rack."""
     firewall_lab.host("wall01").check_output("nft add rule inet gpufleet input tcp dport 9999 accept")
     run = firewall_lab.run(PLAY, tags="firewall", extra_vars=WANTED)
@@ -102,14 +102,14 @@ def test_rules_that_vanished_are_put_back(firewall_lab):
     assert firewall_lab.host("other").check_output(*command) == "served"
 
 
-def test_rules_that_nft_does_not_read_are_refused(firewall_lab):
+def test_rules_that_nft_rejects_are_refused(firewall_lab):
     before = firewall_lab.host("wall01").check_output("nft list ruleset")
     failed = apply(firewall_lab, hardening_firewall_chains=["chain x { nonsense }"]).failure_text("wall01")
     assert "refused, left as it was: /etc/gpufleet/firewall.nft" in failed
     assert firewall_lab.host("wall01").check_output("nft list ruleset") == before
 
 
-def test_the_host_reverts_rules_that_lock_out_the_operator(firewall_lab):
+def test_host_reverts_rules_that_lock_out_the_operator(firewall_lab):
     before = firewall_lab.host("wall01").check_output("nft -s list ruleset")
     run = apply(firewall_lab, hardening_firewall_chains=SHUT)
     assert "rolled back: with the new firewall no new connection got in" in run.failure_text("wall01")
@@ -121,7 +121,7 @@ def test_the_host_reverts_rules_that_lock_out_the_operator(firewall_lab):
     assert host.check_output("ls /run/gpufleet-firewall") == ""
 
 
-def test_a_published_port_of_a_container_keeps_working(firewall_lab):
+def test_published_container_port_keeps_working(firewall_lab):
     """A network namespace behind a bridge port and a DNAT rule: a FAKE of the rules of podman and Docker."""
     host = firewall_lab.host("wall01")
     host.check_output(
@@ -147,7 +147,7 @@ def test_a_published_port_of_a_container_keeps_working(firewall_lab):
     assert "table ip fakeports" in host.check_output("nft list ruleset")
 
 
-def test_it_is_removed_when_disabled(firewall_lab):
+def test_firewall_is_removed_when_disabled(firewall_lab):
     run = firewall_lab.run(PLAY, tags="firewall", extra_vars=WANTED | {"hardening_firewall": "absent"})
     assert run.failure_text("wall01") is None
     assert read_port(firewall_lab, 9000) == "served"

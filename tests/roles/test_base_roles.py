@@ -30,7 +30,7 @@ def test_every_role_converges_and_the_second_run_changes_nothing(base):
     assert base.first.changed("base01") >= 6
 
 
-def test_common(host, lab, base):
+def test_host_name_time_zone_and_locale_are_set(host, lab, base):
     name = host.check_output("hostname")
     assert name in HOSTS
     assert f"127.0.1.1 {name}" in host.file("/etc/hosts").content_string
@@ -40,14 +40,14 @@ def test_common(host, lab, base):
         assert host.package(package).is_installed
 
 
-def test_time_sync_is_enabled_or_reported_as_the_machines(host, base):
+def test_time_synchronization_is_enabled_or_reported_as_unavailable(host, base):
     assert host.service("systemd-timesyncd").is_enabled
     name = host.check_output("hostname")
     units = not_applied(base.first, name, "Configure time synchronization")["units"]
     assert "Condition" in units["systemd-timesyncd.service"]
 
 
-def test_operators_log_in(base, lab):
+def test_operators_can_log_in(base, lab):
     for name in HOSTS:
         assert lab.host(name, user="ops").check_output("id -un") == "ops"
         assert "NOPASSWD" in lab.host(name).check_output("sudo -l -U ops")
@@ -55,19 +55,19 @@ def test_operators_log_in(base, lab):
     assert lab.host("base01", user="ops").check_output("sudo -n id -u") == "0"
 
 
-def test_sshd_runs_with_our_settings(host):
+def test_sshd_has_the_configured_settings(host):
     effective = host.check_output("sshd -T")
     assert "passwordauthentication no" in effective
     assert "permitrootlogin without-password" in effective
 
 
-def test_rare_file_systems_are_off_and_the_boot_partition_s_is_not(host):
+def test_rare_file_systems_are_disabled_except_that_of_the_boot_partition(host):
     text = host.file("/etc/modprobe.d/60-gpufleet.conf").content_string
     assert "install cramfs /bin/false" in text
     assert "fat" not in text
 
 
-def test_upgrades_bring_security_and_leave_drivers(host):
+def test_unattended_upgrades_include_security_and_exclude_drivers(host):
     seen = host.check_output("apt-config dump")
     assert 'APT::Periodic::Unattended-Upgrade "1";' in seen
     origins = [
@@ -88,7 +88,7 @@ def test_upgrades_bring_security_and_leave_drivers(host):
     assert held_packages == ["nvidia-driver", "libnvidia-ml1", "linux-image-6.1.0-18-amd64"]
 
 
-def test_services_and_logins_have_the_limits_or_pam_reports_why_not(host):
+def test_services_and_logins_have_the_limits_or_a_reason_is_reported(host):
     seen = host.check_output("systemctl show -p DefaultLimitMEMLOCK -p DefaultLimitNOFILE").splitlines()
     assert sorted(seen) == ["DefaultLimitMEMLOCK=infinity", "DefaultLimitNOFILE=1048576"]
     session = host.check_output("ulimit -Hl; ulimit -Hn").splitlines()
@@ -96,7 +96,7 @@ def test_services_and_logins_have_the_limits_or_pam_reports_why_not(host):
         assert "Could not set limit for 'memlock'" in host.check_output("journalctl -q --no-pager -t sshd")
 
 
-def test_kernel_settings_are_in_force_or_reported(host, base):
+def test_kernel_settings_are_active_or_reported(host, base):
     name = host.check_output("hostname")
     refused = {
         **not_applied(base.first, name, "Harden SSH service, kernel and upgrades").get("sysctl", {}),
@@ -112,7 +112,7 @@ def test_kernel_settings_are_in_force_or_reported(host, base):
     assert checked >= 15
 
 
-def test_the_policy_of_huge_pages_is_a_unit_with_a_condition(host, base):
+def test_huge_page_policy_is_a_unit_with_a_condition(host, base):
     assert host.service("gpufleet-hugepages").is_enabled
     name = host.check_output("hostname")
     units = not_applied(base.first, name, "Set limits, huge pages and their policy").get("units", {})

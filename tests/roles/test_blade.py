@@ -10,14 +10,14 @@ def task_output(run, task):
     return next(result.output for result in run.results_of(HOST) if result.task.endswith(task))
 
 
-def test_it_converges_and_then_changes_nothing(converged):
+def test_blade_converges_and_the_second_run_changes_nothing(converged):
     runs = converged("blade")
     runs.assert_idempotent()
     assert runs.first.changed(HOST) == 2
     assert runs.check.changed(HOST) == 2
 
 
-def test_the_led_is_lit_and_the_findings_have_reasons(converged, lab):
+def test_led_is_on_and_findings_have_reasons(converged, lab):
     seen = task_output(converged("blade").first, "Identify the blade")
     assert seen["facts"]["throttled"] == "0x0"
     assert (seen["facts"]["supply"], seen["facts"]["supply_watts"]) == ("poe+", 30)
@@ -27,7 +27,7 @@ def test_the_led_is_lit_and_the_findings_have_reasons(converged, lab):
     assert lab.host(HOST).check_output("uname -m") == "aarch64"
 
 
-def test_the_agent_runs_with_the_fan_curve(converged, lab):
+def test_fan_agent_runs_with_the_fan_curve(converged, lab):
     converged("blade")
     host = lab.host(HOST)
     assert host.service("compute-blade-agent").is_running
@@ -48,7 +48,7 @@ def test_pending_bootloader_settings_are_reported(converged, lab):
     assert "WAKE_ON_GPIO=1\n" in pending
 
 
-def test_another_board_stops_before_its_led_is_touched(converged, lab):
+def test_another_board_is_refused_before_its_led_is_switched(converged, lab):
     converged("blade")
     host = lab.host(HOST)
     host.check_output("bladectl unset identify")
@@ -57,7 +57,7 @@ def test_another_board_stops_before_its_led_is_touched(converged, lab):
     assert host.check_output("bladectl get identify") == "Off"
 
 
-def test_a_compute_modules_bootloader_is_not_changed_unless_allowed(converged, lab):
+def test_bootloader_of_a_compute_module_is_changed_only_if_allowed(converged, lab):
     converged("blade")
     done = lab.run(PLAY.replace("EXTRA", "blade_eeprom: {BOOT_ORDER: '0xf2'}"))
     output = task_output(done, "Write the bootloader's settings")

@@ -19,11 +19,11 @@ def role_report(runs, host, run="second"):
     return reports[-1]
 
 
-def test_both_engines_converge_and_then_change_nothing(converged):
+def test_both_engines_converge_and_the_second_run_changes_nothing(converged):
     converged("containers").assert_idempotent()
 
 
-def test_podman_is_debian_s_and_reads_our_settings(converged, lab):
+def test_podman_is_installed_from_debian_with_the_configured_settings(converged, lab):
     converged("containers")
     host = lab.host("base01")
     assert host.package("podman").version.startswith("4.3.1")
@@ -37,7 +37,7 @@ def test_podman_is_debian_s_and_reads_our_settings(converged, lab):
         "/etc/containers/containers.conf.d/50-gpufleet.conf").content_string  # fmt: skip
 
 
-def test_rootless_users_have_ranges_and_linger(converged, lab):
+def test_rootless_users_have_id_ranges_and_linger(converged, lab):
     report = role_report(converged("containers"), "base01")
     host = lab.host("base01")
     for path in ("/etc/subuid", "/etc/subgid"):
@@ -47,7 +47,7 @@ def test_rootless_users_have_ranges_and_linger(converged, lab):
     assert "rootless_www-data" not in report["engine"]
 
 
-def test_podmans_features_are_detected(converged):
+def test_features_of_podman_are_detected(converged):
     runs = converged("containers")
     abilities = {
         "engine": "podman",
@@ -62,7 +62,7 @@ def test_podmans_features_are_detected(converged):
     assert "no quadlets" in role_report(runs, "base01")["engine"]["quadlet"]
 
 
-def test_an_old_reader_gets_a_specification_that_it_can_read(converged, lab):
+def test_old_podman_gets_a_device_specification_it_can_read(converged, lab):
     runs = converged("containers")
     host = lab.host("base01")
     lines = host.file("/etc/nvidia-container-toolkit/nvidia-cdi-refresh.env").content_string.splitlines()
@@ -86,7 +86,7 @@ def test_all_packages_of_a_pinned_toolkit_are_held(converged, lab):
     assert {host.package(name).version for name in names} == {"1.19.0-1"}
 
 
-def test_dockers_file_has_the_settings_of_all_roles(converged, lab):
+def test_docker_configuration_has_the_settings_of_all_roles(converged, lab):
     converged("containers")
     daemon = json.loads(lab.host("amd01").file("/etc/docker/daemon.json").content_string)
     assert daemon == {
@@ -102,7 +102,7 @@ def test_dockers_file_has_the_settings_of_all_roles(converged, lab):
     }
 
 
-def test_docker_is_installed_and_its_absence_is_explained(converged, lab):
+def test_docker_is_installed_and_why_it_does_not_run_is_reported(converged, lab):
     report = role_report(converged("containers"), "amd01")
     assert lab.host("amd01").package("docker.io").is_installed
     assert lab.host("amd01").service("docker.service").is_enabled
@@ -111,7 +111,7 @@ def test_docker_is_installed_and_its_absence_is_explained(converged, lab):
     assert "without a path" in report["engine"]["mirror mirror.example.org/hub"]
 
 
-def test_amd_s_specification_has_units_that_wait_for_a_driver(converged, lab):
+def test_amd_device_specification_units_wait_for_a_driver(converged, lab):
     report = role_report(converged("containers"), "amd01")
     host = lab.host("amd01")
     assert host.service("gpufleet-cdi-amd.path").is_running
@@ -132,7 +132,7 @@ BROKEN = """
 """
 
 
-def test_a_file_that_is_not_json_is_refused_and_unchanged(converged, lab):
+def test_invalid_json_file_is_refused_and_unchanged(converged, lab):
     converged("containers")
     host = lab.host("amd01")
     host.check_output(
@@ -147,6 +147,6 @@ def test_a_file_that_is_not_json_is_refused_and_unchanged(converged, lab):
 
 
 @pytest.mark.parametrize(("variables", "message"), [({"container_engine_kind": "cri-o"}, "cri-o")])
-def test_an_unknown_engine_is_refused(lab, converged, variables, message):
+def test_unknown_engine_is_refused(lab, converged, variables, message):
     converged("containers")
     assert message in lab.run(BROKEN, extra_vars=variables).failure_text("amd01")

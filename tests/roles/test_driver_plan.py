@@ -30,7 +30,7 @@ def project(lab, repo_root, tmp_path):
     return root
 
 
-def test_plans_of_booted_hosts(project, lab, gpufleet):
+def test_plans_of_booted_hosts_are_as_expected(project, lab, gpufleet):
     before = {name: lab.snapshot(name) for name in SHARED}
     arguments = ("configure", "--plan", "--limit", "nv01,base01", "--json")
     done = gpufleet(*arguments, cwd=project, env=lab.env())

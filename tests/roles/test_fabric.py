@@ -41,11 +41,11 @@ def base01(converged, lab):
     return lab.host("base01")
 
 
-def test_fabrics_converge_and_then_change_nothing(converged):
+def test_fabrics_converge_and_the_second_run_changes_nothing(converged):
     converged("fabric").assert_idempotent()
 
 
-def test_diagnostics_run(base01):
+def test_diagnostic_tools_run(base01):
     devices = base01.run("ibv_devices")  # the words of a kernel without RDMA
     assert "device" in devices.stdout or "Failed to get IB devices list" in devices.stderr
     assert "fi_getinfo: -61" in base01.run("fi_info -p efa 2>&1").stdout
@@ -71,19 +71,19 @@ def test_ports_and_flaps_are_reported(converged):
     assert report["not_applied"] == {"mlx5_1/1": "went down 3 times since the driver was loaded"}
 
 
-def test_a_machine_without_efa_is_reported(converged):
+def test_machine_without_efa_is_reported(converged):
     report = role_report(converged("fabric"), "What efa found")
     assert report["found"]["cards"] == report["found"]["interfaces"] == "0"
     assert "1d0f:efa" in report["not_applied"]["interfaces"]
 
 
-def test_hosts_without_a_fabric_get_nothing(converged):
+def test_hosts_without_a_fabric_are_not_changed(converged):
     runs = converged("fabric")
     assert runs.first.changed("amd01") == 0
     assert runs.first.results_of("amd01", "skipped")
 
 
-def test_an_installer_without_a_checksum_is_refused(base01, lab):
+def test_installer_without_a_checksum_is_refused(base01, lab):
     run = lab.run(PLAY, extra_vars={"efa_installer_version": "1.47.0"})
     assert "efa_installer_sha256" in run.failure_text("base01")
     assert run.changed("base01") == 0
@@ -94,7 +94,7 @@ def run_installer(host, checksum):
     return host.run(shlex.join([*command, "file:///srv/efa/installer.tar.gz", "--yes", "--skip-kmod"]))
 
 
-def test_the_installer_runs_once_and_only_if_its_checksum_is_right(base01):
+def test_installer_runs_once_and_only_with_the_right_checksum(base01):
     right = base01.check_output(MAKE)
     refused = run_installer(base01, "0" * 64)
     assert refused.rc == 3

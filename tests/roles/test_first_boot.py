@@ -13,7 +13,7 @@ import time
 import pytest
 
 from gpufleet.fleet import Rack
-from gpufleet.nodes import firstboot
+from gpufleet.nodes import first_boot
 from gpufleet.operations import export
 
 SEED = "/var/lib/cloud/seed/nocloud"
@@ -30,11 +30,11 @@ class FreshHost:
         self.host, self.address = lab.host("fresh"), lab.address("fresh")
         self.key = (lab.home / "ssh/id_ed25519.pub").read_text().strip()
         rack = self.rack()
-        seed = firstboot.export(
+        seed = first_boot.build_first_boot_files(
             rack, rack.nodes, [self.key], lambda node: export.host_key(folder / "keys", node)
         )
         self.seed = seed.seeds[0]
-        self.known_hosts.write_text("\n".join(seed.known_hosts()) + "\n")
+        self.known_hosts.write_text("\n".join(seed.known_hosts_lines()) + "\n")
 
     def rack(self):
         network = self.address.rpartition(".")[0]
@@ -100,12 +100,12 @@ def fresh(make_lab, tmp_path_factory):
     return fresh_host
 
 
-def test_cloud_inits_own_schema_accepts_the_export(fresh):
+def test_exported_files_match_the_schema_of_cloud_init(fresh):
     assert fresh.schema.stdout.startswith("Valid cloud-config"), fresh.schema.stderr
     assert fresh.schema.rc == 0
 
 
-def test_the_node_bears_the_slots_name_and_knows_its_place(fresh):
+def test_node_has_the_name_and_place_of_its_slot(fresh):
     assert fresh.read("hostname; cat /etc/hostname").split() == ["blade07", "blade07"]
     assert '"slot": 7' in fresh.read("cat /etc/gpufleet/node.json")
     assert fresh.read("readlink /etc/localtime").endswith("Europe/Berlin")
@@ -117,7 +117,7 @@ def test_declared_operators_can_log_in_but_not_by_password(fresh):
     assert "passwordauthentication no" in fresh.read("sudo sshd -T")
 
 
-def test_the_host_key_was_known_before_and_its_copy_is_gone(fresh):
+def test_host_key_is_the_exported_one_and_its_copy_is_removed(fresh):
     # Every login above believed the exported key alone.
     assert fresh.seed.public_host_key.split()[1] in fresh.read("sudo cat /etc/ssh/ssh_host_ed25519_key.pub")
     left = fresh.read(f"sudo cat {SEED}/user-data")
@@ -125,11 +125,11 @@ def test_the_host_key_was_known_before_and_its_copy_is_gone(fresh):
     assert "hostname: blade07" in left
 
 
-def test_the_network_file_is_the_slots(fresh):
+def test_network_file_has_the_address_of_the_slot(fresh):
     network_file = fresh.read("cat /etc/systemd/network/10-cloud-init-eth0.network")
     assert f"Address={fresh.address}/24" in network_file
     assert "DHCP=no" in network_file
 
 
-def test_cloud_init_had_nothing_to_complain_about(fresh):
+def test_cloud_init_reports_no_warning(fresh):
     assert "Invalid cloud-config" not in fresh.read("sudo cat /var/log/cloud-init.log")

@@ -37,7 +37,7 @@ def test_packer_accepts_every_source(converged, lab):
 
 
 @needs_packer
-def test_one_source_validates_without_the_others_credentials():
+def test_one_source_is_valid_without_credentials_of_the_others():
     """As docs/images.md has it typed."""
     only = ["validate", "-only=amazon-ebs.node"]
     done = packer(*only, str(IMAGES), ARM_CLIENT_SECRET="")
@@ -63,7 +63,7 @@ def test_templates_are_formatted():
 
 
 @needs_packer
-def test_a_build_runs_the_roles_over_ssh_with_the_host_key_checked(converged, lab):
+def test_build_runs_the_roles_over_ssh_with_host_key_checking(converged, lab):
     play = converged("image")
     (host,) = play.hosts
     variables = {
@@ -82,7 +82,7 @@ def test_a_build_runs_the_roles_over_ssh_with_the_host_key_checked(converged, la
     assert facts["name"].startswith("packer-test-")
 
 
-def test_a_rehearsed_machine_is_marked_and_not_sealed(converged, lab):
+def test_rehearsed_machine_is_marked_and_not_sealed(converged, lab):
     play = converged("image")
     play.assert_idempotent()
     host = lab.host(play.hosts[0])
@@ -91,7 +91,7 @@ def test_a_rehearsed_machine_is_marked_and_not_sealed(converged, lab):
     assert [r.status for r in play.first.results if r.task.endswith("cloud-init's state")] == ["skipped"]
 
 
-def test_a_machine_that_something_failed_on_becomes_no_image(converged, lab):
+def test_machine_with_a_failed_task_becomes_no_image(converged, lab):
     play = converged("image")
     run = lab.run(
         "- name: Fail first\n  hosts: base01\n  gather_facts: false\n  tasks:\n"
@@ -100,7 +100,7 @@ def test_a_machine_that_something_failed_on_becomes_no_image(converged, lab):
         "- name: Image\n  hosts: base01\n  gather_facts: false\n  tasks:\n"
         "    - name: Mark\n      ansible.builtin.import_role: {name: image}\n"
     )
-    assert "no image of this: Break: on purpose" in run.failure_text(play.hosts[0])
+    assert "this machine cannot become an image: Break: on purpose" in run.failure_text(play.hosts[0])
 
 
 def test_sealing_removes_machine_specific_files(converged, lab):
@@ -121,7 +121,7 @@ def test_sealing_removes_machine_specific_files(converged, lab):
     assert host.file("/etc/machine-id").size > 0
 
 
-def test_base_images_are_those_that_pools_boot():
+def test_base_images_match_those_of_the_pools():
     text = (IMAGES / "gpufleet.pkr.hcl").read_text()
     gcp = images.gcp_image(catalog.get_machine("n1-standard-8", "gcp"))
     azure = images.azure_image(catalog.get_machine("Standard_NC4as_T4_v3", "azure"))
@@ -129,7 +129,7 @@ def test_base_images_are_those_that_pools_boot():
         assert f'"{value}"' in text
 
 
-def test_plugins_that_newer_packer_needs_are_those_in_use():
+def test_plugins_required_by_newer_packer_match_the_used_ones():
     used = set(re.findall(r'^source "([a-z-]+)', (IMAGES / "gpufleet.pkr.hcl").read_text(), re.MULTILINE)) - {
         "null"
     }

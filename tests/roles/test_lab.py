@@ -5,7 +5,7 @@ from __future__ import annotations
 PLAYS = ("lab",)
 
 
-def test_a_play_converges_and_then_changes_nothing(converged):
+def test_play_converges_and_the_second_run_changes_nothing(converged):
     runs = converged("lab")
     runs.assert_idempotent()
     assert runs.check.changed("base01") == runs.first.changed("base01") == 1
@@ -19,7 +19,7 @@ def test_packages_come_from_debian_and_from_the_fake_repository(converged, lab):
     assert "FAKE" in host.check_output("apt-cache show rehearsal-example")
 
 
-def test_a_host_that_died_is_booted_again_and_a_second_run_finishes(make_lab):
+def test_stopped_host_is_booted_again_and_a_second_run_finishes(make_lab):
     lab = make_lab("mortal", reads_package_lists=False)
     lab.up({"one": {"faults": ["dies=1"]}, "two": {}})
     play = """

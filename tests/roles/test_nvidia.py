@@ -78,24 +78,24 @@ def test_nouveau_is_blocked_and_module_options_are_set(host):
     assert "options nvidia-current NVreg_RestrictProfilingToAdminUsers=0\n" in text  # Debian's name for it
 
 
-def test_the_fabric_manager_runs_and_starts_with_the_machine(host):
+def test_fabric_manager_runs_and_is_enabled(host):
     unit = host.service("nvidia-fabricmanager")
     assert unit.is_running
     assert unit.is_enabled
 
 
-def test_the_persistence_daemon_is_enabled_with_persistence_mode(host):
+def test_persistence_daemon_is_enabled_with_persistence_mode(host):
     assert host.service("nvidia-persistenced").is_enabled
     dropin = host.file("/etc/systemd/system/nvidia-persistenced.service.d/gpufleet.conf").content_string
     assert "ExecStart=/usr/bin/nvidia-persistenced --user nvidia-persistenced --persistence-mode" in dropin
 
 
-def test_the_toolkit_is_beside_others_and_found_first(host):
+def test_toolkit_is_installed_next_to_others_and_first_in_path(host):
     assert host.file("/usr/local/cuda-12.8/bin/nvcc").exists
     assert "release 12.8" in host.check_output("bash -lc 'nvcc --version'")
 
 
-def test_the_geometry_is_stored_for_every_boot(host):
+def test_mig_geometry_is_stored_for_every_boot(host):
     stored = json.loads(host.file("/etc/gpufleet/mig.json").content_string)
     assert len(stored["mig-configs"]["gpufleet"]) == 8
     assert stored["mig-configs"]["gpufleet"][0]["mig-devices"] == {"3g.40gb": 2}
@@ -109,14 +109,14 @@ def test_features_missing_in_a_container_are_reported(runs):
     assert "nvidia-persistenced.service" in not_applied["units"]
 
 
-def test_the_state_is_recorded_in_the_registry(runs):
+def test_driver_state_is_recorded_in_the_registry(runs):
     event = task_output(runs.first, "tell the registry")["gpufleet"]
     assert (event["event"], event["node"]) == ("drivers", HOST)
     assert event["facts"]["installed"] == "570.172.08"
     assert event["facts"]["plan"]["module"] == "open"
 
 
-def test_a_failed_module_build_keeps_the_old_driver_and_is_reported(lab, host):
+def test_failed_module_build_keeps_the_old_driver_and_is_reported(lab, host):
     host.check_output("echo 580.126.20-1 > /etc/gpufleet-rehearsal/dkms-fails")
     failure = drivers(lab, "580").failure_text(HOST)
     host.check_output("rm /etc/gpufleet-rehearsal/dkms-fails")
@@ -126,7 +126,7 @@ def test_a_failed_module_build_keeps_the_old_driver_and_is_reported(lab, host):
     assert "nvidia-open" in host.check_output("apt-mark showhold").split()
 
 
-def test_an_upgrade_remembers_a_rollback_returns_and_is_not_undone(lab, host):
+def test_upgrade_records_the_old_driver_and_rollback_restores_it_permanently(lab, host):
     upgraded = drivers(lab, "580")
     assert upgraded.failure_text(HOST) is None
     assert versions(host) == package_set(NEW)

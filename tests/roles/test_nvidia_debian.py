@@ -27,12 +27,12 @@ def host(lab, runs):
     return lab.host(HOST)
 
 
-def test_the_distributions_driver_is_installed_once(runs):
+def test_driver_of_the_distribution_is_installed_once(runs):
     assert [run.failure_text(HOST) for run in runs] == [None, None]
     assert runs[1].changed_tasks(HOST) == []
 
 
-def test_the_packages_are_debians_and_of_one_version(host):
+def test_packages_are_from_debian_and_of_one_version(host):
     installed_versions = {host.package(name).version for name in REAL}
     assert len(installed_versions) == 1
     assert installed_versions.pop().startswith("535.")
@@ -40,7 +40,7 @@ def test_the_packages_are_debians_and_of_one_version(host):
     assert set(REAL) <= set(host.check_output("apt-mark showhold").split())
 
 
-def test_dkms_has_the_module_and_no_kernel_to_build_it_for(host, runs):
+def test_dkms_has_the_module_but_no_kernel_to_build_it_for(host, runs):
     assert host.run("dkms status").stdout.startswith("nvidia-current/535.")
     state = next(r.output["state"] for r in runs[1].results_of(HOST) if "tell the registry" in r.task)
     assert (state["loaded"], state["built"], state["container"]) == (None, None, "systemd-nspawn")
@@ -50,13 +50,13 @@ def test_dkms_has_the_module_and_no_kernel_to_build_it_for(host, runs):
     assert "no headers are installed" in facts["not_applied"]["module"]
 
 
-def test_nvidia_smi_is_nvidias_and_finds_no_driver(host):
+def test_nvidia_smi_is_genuine_and_finds_no_driver(host):
     done = host.run("nvidia-smi")
     assert done.rc == 9
     assert "couldn't communicate with the NVIDIA driver" in done.stdout
 
 
-def test_the_daemon_is_enabled_and_does_not_run_without_a_device(host, runs):
+def test_persistence_daemon_is_enabled_and_does_not_run_without_a_device(host, runs):
     assert host.service("nvidia-persistenced").is_enabled
     assert not host.service(
         "nvidia-persistenced"

@@ -46,19 +46,19 @@ def task_output(run, task):
     return next(result.output for result in run.results_of(HOST) if task in result.task)
 
 
-def test_a_fabric_manager_of_another_version_is_refused(runs):
+def test_fabric_manager_of_another_version_is_refused(runs):
     message = task_output(runs[0], "Show the fabric manager's refusal")["msg"]
     assert "fabric manager 580.95.05 does not fit driver 580.126.20" in message
 
 
-def test_a_geometry_that_does_not_fit_is_refused_before_the_host_is_touched(runs):
+def test_mig_geometry_that_does_not_fit_is_refused_before_any_change(runs):
     assert (
         "2 x 3g.40gb, 1 x 1g.10gb has no placement"
         in task_output(runs[0], "Show the geometry's refusal")["msg"]
     )
 
 
-def test_a_geometry_that_fits_is_applied_once(lab, runs):
+def test_mig_geometry_that_fits_is_applied_once(lab, runs):
     assert [run.rc for run in runs] == [0, 0]  # both refusals were rescued
     first, second = (task_output(run, "Create the declared MIG geometry") for run in runs)
     assert (first["changed"], second["changed"]) == (True, False)
@@ -66,7 +66,7 @@ def test_a_geometry_that_fits_is_applied_once(lab, runs):
     assert [gpu["instances"] for gpu in gpus] == [["3g.40gb", "1g.10gb", "1g.10gb", "1g.10gb"]] * 2
 
 
-def test_the_key_is_requested_once_under_secure_boot(lab, runs):
+def test_machine_owner_key_is_requested_once_under_secure_boot(lab, runs):
     first, second = (task_output(run, "Ask for the key") for run in runs)
     assert (first["state"], first["changed"]) == ("pending", True)
     assert (second["state"], second["changed"]) == ("pending", False)

@@ -42,7 +42,7 @@ def as_ada(lab):
     return lab.run(COPY, extra_vars={"ansible_user": "ada"})
 
 
-def test_a_login_uses_its_own_private_folder(host):
+def test_login_uses_its_own_private_folder(host):
     done = as_ada(host)
     assert done.rc == 0, done.stdout
     one = host.host("one")
@@ -52,7 +52,7 @@ def test_a_login_uses_its_own_private_folder(host):
 
 
 @pytest.mark.parametrize("kind", PREPARED)
-def test_a_folder_prepared_by_another_login_is_refused_before_anything_runs(host, kind):
+def test_folder_prepared_by_another_login_is_refused_before_anything_runs(host, kind):
     one = host.host("one")
     one.check_output(
         f"rm -rf /home/ada/.ansible; install -d -o ada -g ada /home/ada/.ansible; {PREPARED[kind]}"
@@ -65,7 +65,7 @@ def test_a_folder_prepared_by_another_login_is_refused_before_anything_runs(host
     assert one.check_output(f"find {OWN}/ -mindepth 1") == ""
 
 
-def test_data_under_the_former_name_is_not_used(host):
+def test_files_under_the_former_name_are_not_used(host):
     one = host.host("one")
     one.check_output("rm -rf /home/ada/.ansible; install -d -m 777 -o eve -g eve /dev/shm/ansible-ada")
     done = as_ada(host)
@@ -73,7 +73,7 @@ def test_data_under_the_former_name_is_not_used(host):
     assert one.check_output("find /dev/shm/ansible-ada -mindepth 1") == ""
 
 
-def test_the_root_user_s_folder_is_memory(host):
+def test_folder_of_the_root_user_is_in_memory(host):
     done = host.run(COPY)
     assert done.rc == 0, done.stdout
     assert host.host("one").check_output("stat -c '%a %U' /run/ansible") == "700 root"

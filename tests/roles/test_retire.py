@@ -25,7 +25,7 @@ class Desk:
         self.host = lab.host("old01")
         self.serial = self.host.check_output("tr -d '\\0' </sys/firmware/devicetree/base/serial-number")
         who = Identity(serial=self.serial, rack="servers-1", slot="1")
-        registry.observe(Observation("rack:servers-1", "old01", who, declared={"kind": "server"}))
+        registry.apply_observation(Observation("rack:servers-1", "old01", who, declared={"kind": "server"}))
 
     def run(self, node, variables):
         done = self.lab.run(PLAY, limit=node.name, extra_vars=variables)
@@ -52,7 +52,7 @@ def desk(make_lab, tmp_path_factory):
         yield Desk(lab, registry)
 
 
-def test_a_wrong_serial_touches_nothing(desk):
+def test_wrong_serial_wipes_nothing(desk):
     with pytest.raises(InputError, match="nothing was touched"):
         desk.retire(confirm="1000")
     assert desk.data() > 0
@@ -63,7 +63,7 @@ def test_a_wrong_serial_touches_nothing(desk):
     )
 
 
-def test_the_play_refuses_another_plan_and_another_serial(desk):
+def test_play_refuses_another_plan_and_another_serial(desk):
     for changes in (
         {"wipe_confirm": desk.serial, "wipe_plan_id": "0"},
         {"wipe_confirm": "1000", "wipe_plan_id": "0"},
@@ -74,7 +74,7 @@ def test_the_play_refuses_another_plan_and_another_serial(desk):
     assert desk.data() > 0
 
 
-def test_a_failed_wipe_is_reported_and_keeps_the_node(desk):
+def test_failed_wipe_is_reported_and_keeps_the_node(desk):
     desk.host.check_output(f"touch {FOLDER}/broken")
     with pytest.raises(
         CheckFailed,
@@ -82,11 +82,11 @@ def test_a_failed_wipe_is_reported_and_keeps_the_node(desk):
     ):
         desk.retire(confirm=desk.serial)
     desk.host.check_output(f"rm {FOLDER}/broken")
-    assert desk.registry.get("old01").state != "retired"
+    assert desk.registry.get_node("old01").state != "retired"
     assert desk.data() > 0
 
 
-def test_the_next_call_resumes_and_writes_the_certificate(desk):
+def test_next_call_resumes_and_writes_the_certificate(desk):
     done = desk.retire(confirm=desk.serial)
     assert desk.data() == 0
     certificate = json.loads(done.certificate.read_text())
@@ -95,4 +95,4 @@ def test_the_next_call_resumes_and_writes_the_certificate(desk):
     assert "begun at" in drive["resumed"]
     assert drive["read_back"] == {"places": 16, "held_data": 16, "still_there": 0, "zero": 16}
     assert drive["commands"][-1]["output"] == "Success formatting namespace:1 (FAKE)\n"
-    assert desk.registry.get("old01").state == "retired"
+    assert desk.registry.get_node("old01").state == "retired"

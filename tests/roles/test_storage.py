@@ -106,7 +106,7 @@ def test_check_mode_leaves_the_disks_blank(storage_host, created_volumes):
     assert created_volumes.heads == [EMPTY, EMPTY]
 
 
-def test_a_second_run_changes_nothing(created_volumes):
+def test_second_run_changes_nothing(created_volumes):
     assert created_volumes.first.failure_text("disk01") is None
     assert any(
         "Create and mount scratch space" in task for task in created_volumes.first.changed_tasks("disk01")
@@ -132,7 +132,7 @@ def test_volumes_are_mounted_by_uuid_with_their_options_and_nofail(storage_host,
     assert storage_host.host.run("findmnt --verify --tab-file /etc/fstab").rc == 0
 
 
-def test_the_owner_can_write_and_others_follow_the_mode(storage_host, created_volumes):
+def test_owner_can_write_and_others_follow_the_mode(storage_host, created_volumes):
     folder = storage_host.host.file("/scratch")
     assert (folder.user, folder.group, folder.mode) == ("ada", "ada", 0o750)
     assert storage_host.host.file("/srv/fast").mode == 0o1777
@@ -142,7 +142,7 @@ def test_the_owner_can_write_and_others_follow_the_mode(storage_host, created_vo
     assert storage_host.host.run(write.format("nobody", "nogroup", "/scratch")).rc != 0
 
 
-def test_fstab_mounts_it_again_with_its_files(storage_host, created_volumes):
+def test_volume_is_remounted_from_fstab_with_its_files(storage_host, created_volumes):
     storage_host.host.check_output("echo kept >/scratch/job && umount /scratch /srv/fast && mount --all")
     assert find_mount(storage_host, "/srv/fast")["source"] == storage_host.second
     assert storage_host.host.file("/scratch/job").content_string == "kept\n"
@@ -218,7 +218,7 @@ def test_invalid_volumes_are_refused_before_a_disk_is_wiped(refused_volumes):
     assert refused_volumes.before == refused_volumes.after
 
 
-def test_raid_without_kernel_support_is_refused_with_one_line(storage_host, refused_volumes):
+def test_raid_without_kernel_support_is_refused_in_one_line(storage_host, refused_volumes):
     if refused_volumes.has_raid:
         pytest.skip("this kernel has raid0, and an array would be the machine's own")
     release = storage_host.host.check_output("uname -r")
@@ -240,26 +240,24 @@ def created_later(storage_host, refused_volumes, volumes):
     return SimpleNamespace(run=run, again=storage_host.lab.run(ROLE, extra_vars=variables))
 
 
-def test_changed_options_are_in_force_at_once(storage_host, created_later):
+def test_changed_mount_options_are_active_at_once(storage_host, created_later):
     assert created_later.run.failure_text("disk01") is None
     assert "nosuid" in find_mount(storage_host, "/scratch")["options"].split(",")
 
 
-def test_a_volume_that_is_not_mounted_is_mounted_and_not_made(storage_host, created_later):
+def test_unmounted_volume_is_mounted_and_not_formatted(storage_host, created_later):
     assert find_mount(storage_host, "/srv/fast")["source"] == storage_host.second
     assert storage_host.host.file("/srv/fast/job").content_string == "kept\n"
 
 
-def test_a_disk_is_emptied_once_its_serial_is_named_and_never_again(
-    storage_host, refused_volumes, created_later
-):
+def test_disk_is_wiped_once_after_its_serial_is_confirmed(storage_host, refused_volumes, created_later):
     assert find_mount(storage_host, "/won")["source"] == storage_host.thesis
     assert storage_host.head(storage_host.table) == refused_volumes.before[1:], "the other disk is as it was"
     assert (created_later.again.failure_text("disk01"), created_later.again.changed("disk01")) == (None, 0)
     assert storage_host.host.file("/won/job").content_string == "kept\n"
 
 
-def test_only_what_is_needed_is_installed(storage_host, created_volumes, created_later):
+def test_only_required_packages_are_installed(storage_host, created_volumes, created_later):
     def installed(run):
         return next(r.output for r in run.results_of("disk01") if "Install tools for arrays" in r.task)[
             "changed_packages"

@@ -70,7 +70,7 @@ def two_hosts(make_lab):
         for slot, name in enumerate((ONE, TWO), start=1):
             declared = {"kind": "gpu_server", "template": "train", "accelerators": CARDS}
             place = Identity(rack="servers-1", slot=str(slot))
-            registry.observe(
+            registry.apply_observation(
                 Observation("rack:servers-1", name, place, declared=declared, observed_at=datetime.now(UTC))
             )
     return lab
@@ -104,14 +104,14 @@ def mtu(lab, name):
 
 
 @pytest.mark.parametrize("name", [ONE, TWO])
-def test_network_and_clock_are_set_once(network, name):
+def test_network_and_clock_are_configured_once(network, name):
     assert [network[each].failure_text(name) for each in ("check", "first", "second")] == [None] * 3
     assert network["left"] == [set(), set()]
     assert network["check"].changed_tasks(name) == network["first"].changed_tasks(name) != []
     assert network["second"].changed_tasks(name) == []
 
 
-def test_the_frame_size_is_active_and_persistent(two_hosts, network):
+def test_frame_size_is_active_and_persistent(two_hosts, network):
     assert [mtu(two_hosts, name) for name in (ONE, TWO)] == [9000, 9000]
     two_hosts.host(ONE).check_output("ip link set eth0 mtu 1500 && IFACE=eth0 run-parts /etc/network/if-up.d")
     assert mtu(two_hosts, ONE) == 9000
@@ -119,7 +119,7 @@ def test_the_frame_size_is_active_and_persistent(two_hosts, network):
     assert "mtu_kept" not in not_applied(network["second"], ONE)
 
 
-def test_without_network_manager_udev_is_configured_and_a_missing_udev_reported(two_hosts, network):
+def test_udev_is_configured_without_network_manager_and_reported_if_missing(two_hosts, network):
     read = "ip link set eth0 mtu 1500 && udevadm test-builtin net_setup_link /sys/class/net/eth0 2>&1"
     assert "60-gpufleet-eth0.link is applied" in two_hosts.host(TWO).check_output(read)
     assert mtu(two_hosts, TWO) == 9000
@@ -139,7 +139,7 @@ def controller_links(lab):
     }
 
 
-def test_a_switch_that_drops_large_frames_is_reported(two_hosts, network):
+def test_switch_that_drops_large_frames_is_reported(two_hosts, network):
     lost = "frames of 9000 bytes are lost on the way, those of 1280 pass"
     for name, other in ((ONE, TWO), (TWO, ONE)):
         assert not_applied(network["second"], name)["frames"] == {two_hosts.address(other): lost}
@@ -167,7 +167,7 @@ def test_only_chrony_sets_the_clock(two_hosts, network):
     host.check_output("chronyd -p -f /etc/chrony/chrony.conf")
 
 
-def test_a_container_reports_why_it_does_not_set_the_clock(network):
+def test_container_reports_why_it_does_not_set_the_clock(network):
     reason = not_applied(network["second"], ONE)["time"]
     assert reason == "does not run here: its start condition is not met (ConditionCapability=CAP_SYS_TIME)"
 
@@ -187,7 +187,7 @@ def compare(lab):
     return lab.run(PLAYBOOKS / "driver_check.yml", extra_vars={"gpufleet_template": "train"})
 
 
-def test_drivers_of_a_template_that_differ_are_named_until_they_agree(two_hosts):
+def test_different_drivers_in_a_template_are_reported_until_they_agree(two_hosts):
     run = compare(two_hosts)
     assert run.rc != 0
     assert run.failure_text(ONE) == f"Report differences: driver {OLD}; 1 of 2 in train have {NEW}"
@@ -239,7 +239,7 @@ def restart(lab, *due, assigned=(), **more):
     return run, [after - old for old, after in zip(before, starts(lab), strict=True)]
 
 
-def test_hosts_that_need_it_are_restarted_and_busy_ones_are_not(restart_lab, network):
+def test_hosts_that_need_a_restart_are_restarted_unless_busy(restart_lab, network):
     """The first host's frame size also has to come back with it, from what brings up its interface."""
     restart_lab.host(ONE).check_output("ip link set eth0 mtu 1500")
     run, again = restart(restart_lab, ONE, TWO, assigned=[TWO])
@@ -248,7 +248,7 @@ def test_hosts_that_need_it_are_restarted_and_busy_ones_are_not(restart_lab, net
     assert restart(restart_lab)[1] == [0, 0]
 
 
-def test_a_degraded_host_stops_the_run_before_the_next_batch(restart_lab):
+def test_degraded_host_stops_the_run_before_the_next_batch(restart_lab):
     restart_lab.host(ONE).check_output(BREAK)
     run, again = restart(restart_lab, ONE, TWO)
     restart_lab.host(ONE).check_output("systemctl disable --quiet breaks; systemctl reset-failed")
@@ -260,7 +260,7 @@ def test_a_degraded_host_stops_the_run_before_the_next_batch(restart_lab):
     assert not run.results_of(TWO, "failed")
 
 
-def test_one_after_the_other_and_each_once_even_with_a_job_where_that_is_asked(restart_lab):
+def test_busy_hosts_are_restarted_one_at_a_time_on_request(restart_lab):
     run, again = restart(restart_lab, ONE, TWO, assigned=[TWO], gpufleet_reboot_busy=True)
     assert (run.rc, again) == (0, [1, 1])
     order = [(each.host, each.task.rpartition(" : ")[2]) for each in run.results if each.status == "ok"]
