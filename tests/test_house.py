@@ -16,7 +16,7 @@ ROOMS = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py") if pat
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "modules")))
-def test_file_and_functions_fit_in_the_head(path):
+def test_files_and_functions_respect_the_size_limits(path):
     text = path.read_text()
     assert len(text.splitlines()) <= 400
     functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
@@ -24,7 +24,7 @@ def test_file_and_functions_fit_in_the_head(path):
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_rooms_have_a_docstring_and_export_their_names(room):
+def test_packages_have_a_docstring_and_export_their_names(room):
     module = importlib.import_module(f"gpufleet.{room}")
     assert len(module.__doc__ or "") > 80
     assert sorted(module.__all__, key=str.lower)
@@ -32,14 +32,14 @@ def test_rooms_have_a_docstring_and_export_their_names(room):
     assert [name for name in missing if importlib.util.find_spec(f"gpufleet.{room}.{name}") is None] == []
 
 
-def test_few_entries_at_the_top():
+def test_repository_root_has_few_entries():
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     top = {line.split("/")[0] for line in listed.splitlines()}
     assert len([name for name in top if not name.startswith(".")]) <= 12
 
 
 @pytest.mark.parametrize("name", ["README.md", "pyproject.toml", ".ci/constraints.txt", "Makefile"])
-def test_no_registry_is_named(name):
+def test_no_file_names_a_package_registry(name):
     text = (ROOT / name).read_text()
     assert "--index-url" not in text
     assert "find-links" not in text.replace("--no-emit-find-links", "")

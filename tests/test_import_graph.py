@@ -18,11 +18,11 @@ def import_circle(package: str, **options) -> list[str]:
     return []
 
 
-def test_no_import_circle():
+def test_modules_have_no_import_circle():
     assert import_circle("gpufleet") == []
 
 
-def test_a_circle_is_detected(tmp_path, monkeypatch):
+def test_import_circle_is_detected(tmp_path, monkeypatch):
     package = tmp_path / "circular"
     package.mkdir()
     for name, text in (("__init__", ""), ("a", "from circular import b\n"), ("b", "import circular.a\n")):

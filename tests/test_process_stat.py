@@ -14,7 +14,7 @@ from gpufleet.process_stat import is_process_alive, read_parent_pid, read_start_
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
-def test_a_child_has_this_parent_and_a_stable_start_time(tmp_path):
+def test_child_process_has_its_parent_id_and_a_stable_start_time(tmp_path):
     program = tmp_path / "a) 1 (b"  # spaces and parentheses in the command name
     program.symlink_to("/bin/sleep")
     child = subprocess.Popen([str(program), "60"])

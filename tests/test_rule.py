@@ -24,7 +24,7 @@ def numbers():
     return table
 
 
-def test_violations_come_with_their_rule(numbers):
+def test_violations_are_reported_with_their_rule(numbers):
     assert [(rule.id, message) for rule, message in numbers.find_violations(11)] == [
         ("small", "11 is not below ten"),
         ("even", "11 is odd"),
@@ -37,7 +37,7 @@ def test_only_blocking_rules_are_checked_on_request(numbers):
     assert [rule.id for rule, _ in numbers.find_violations(12, only_blocking=True)] == ["small"]
 
 
-def test_two_tables_of_a_room_share_their_ids():
+def test_rule_ids_are_unique_over_the_tables_of_a_package():
     rules: dict[str, Rule] = {}
     add_rule(rules, Rule("taken", "a reason", "a source"))
     with pytest.raises(ValueError, match="rule taken is registered twice"):

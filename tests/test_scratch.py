@@ -39,13 +39,13 @@ def holder():
     process.communicate()
 
 
-def test_a_folder_is_private_and_removed_at_the_end(place):
+def test_scratch_folder_is_private_and_removed_at_the_end(place):
     with create_scratch_folder("test") as folder:
         assert folder.stat().st_mode & 0o777 == 0o700
     assert list(place.iterdir()) == []
 
 
-def test_the_folder_of_a_killed_process_is_removed_by_the_next(holder, place):
+def test_scratch_folder_of_a_killed_process_is_removed_by_the_next(holder, place):
     process, folder = holder
     process.kill()
     process.wait()
@@ -54,12 +54,12 @@ def test_the_folder_of_a_killed_process_is_removed_by_the_next(holder, place):
         assert list(place.iterdir()) == [mine]
 
 
-def test_the_folder_of_a_living_process_stays(holder, place):
+def test_scratch_folder_of_a_running_process_is_kept(holder, place):
     with create_scratch_folder("test"):
         assert len(list(place.iterdir())) == 2
 
 
-def test_a_reused_process_number_is_not_the_owner(holder, place):
+def test_reused_process_id_is_not_the_owner_of_a_scratch_folder(holder, place):
     _, folder = holder
     stale = place / folder.rpartition("/")[2].replace("-", "-", 1)
     lead, _, rest = stale.name.rpartition(".")
@@ -70,7 +70,7 @@ def test_a_reused_process_number_is_not_the_owner(holder, place):
         assert stale.exists()
 
 
-def test_foreign_folders_are_kept(place):
+def test_folders_of_other_programs_are_kept(place):
     foreign = [place / "gpufleet-test-mine", place / "gpufleet-other-1.1.1-a"]
     for path in foreign:
         path.mkdir()

@@ -33,7 +33,7 @@ def expected_confidence(row):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_keys_are_unique(name):
+def test_catalogue_keys_are_unique(name):
     counts = Counter(tuple(row[part] for part in KEYS[name]) for row in data_file.load_rows(name))
     assert [key for key, count in counts.items() if count > 1] == []
 

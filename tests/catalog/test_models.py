@@ -72,7 +72,7 @@ def test_every_row_has_a_source_and_a_date():
         assert "recall" not in model.source.lower(), name
 
 
-def test_shapes_are_consistent():
+def test_model_shapes_are_consistent():
     for name, model in catalog.load_models().items():
         assert model.heads % model.kv_heads == 0, name
         assert model.sliding_layers <= model.layers, name

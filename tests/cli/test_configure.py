@@ -41,7 +41,7 @@ def test_unknown_choice_of_burn_in_is_refused(gpufleet, project):
     assert gpufleet("configure", "--burn-in", "maybe", cwd=project).returncode == 2
 
 
-def test_a_pattern_without_hosts_exits_with_0(gpufleet, project):
+def test_pattern_without_hosts_exits_with_0(gpufleet, project):
     done = gpufleet("configure", "--limit", "new_blades:!all", "--json", cwd=project)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["hosts"] == []

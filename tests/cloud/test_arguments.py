@@ -69,7 +69,7 @@ def unknown_keys(kind, value, path):
 
 
 @pytest.mark.parametrize("pool", POOLS.values(), ids=POOLS.keys())
-def test_every_argument_exists(evaluate, pool):
+def test_every_resource_argument_exists_in_the_sdk(evaluate, pool):
     resources = evaluate(pool, cidrs=["10.0.0.0/8", "fd00::/8"]).recorder.resources
     cloud_resources = [resource for resource in resources if resource.typ.split(":")[0] in SDKS]
     assert len(cloud_resources) > 3

@@ -127,15 +127,15 @@ def test_stack_name_is_converted_to_label_characters(declare):
 
 
 @pytest.mark.parametrize("stack", ["poc", "dev", "production"])
-def test_shipped_stack_evaluates(evaluate, repo_root, stack):
-    shipped = fleet.load(stack, repo_root)
+def test_shipped_stacks_can_be_evaluated(evaluate, repo_root, stack):
+    shipped = fleet.load_fleet(stack, repo_root)
     evaluated = evaluate(fleet=shipped)
     assert len(evaluated.all("Rack")) == len(shipped.racks)
     assert {node["pool"] for node in evaluated.nodes} == {pool.name for pool in shipped.pools}
 
 
 def test_rack_component_has_its_cost(evaluate, repo_root):
-    rack = evaluate(fleet=fleet.load("production", repo_root)).all("Rack")[1]
+    rack = evaluate(fleet=fleet.load_fleet("production", repo_root)).all("Rack")[1]
     assert (rack["name"], rack["nodes"]) == ("blades-1", 20)
     assert rack["usd_per_hour"] > 0
     assert rack["usd_per_hour_source"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpufleet import catalog
-from gpufleet.cloud.aws_fabric import efa_interfaces
+from gpufleet.cloud.aws_fabric import build_efa_interfaces
 from gpufleet.errors import InputError
 
 EFA = {"cloud": "aws", "count": 2, "fabric": "auto"}
@@ -14,8 +14,8 @@ INFINIBAND = {"cloud": "azure", "count": 4, "fabric": "auto", "purchase": {"kind
 
 
 @pytest.mark.parametrize(("name", "cards"), [("p4d.24xlarge", 4), ("p5.48xlarge", 32), ("g5.48xlarge", 1)])
-def test_every_card_has_an_efa_interface(name, cards):
-    interfaces = efa_interfaces(catalog.get_machine(name, "aws"), "subnet-1", ["sg-1"])
+def test_every_network_card_has_an_efa_interface(name, cards):
+    interfaces = build_efa_interfaces(catalog.get_machine(name, "aws"), "subnet-1", ["sg-1"])
     assert [card["network_card_index"] for card in interfaces] == list(range(cards))
     assert [card["device_index"] for card in interfaces] == [0] + [1] * (cards - 1)
     assert {card["interface_type"] for card in interfaces} == {"efa"}
@@ -30,7 +30,7 @@ def test_nodes_with_several_cards_use_an_elastic_ip(evaluate):
     assert len(evaluated.all("Eip")) == 2
 
 
-def test_card_template_has_only_network_interfaces(evaluate):
+def test_launch_template_with_network_cards_has_only_network_interfaces(evaluate):
     assert set(evaluate(EFA).one("LaunchTemplate")) == {"name", "networkInterfaces", "region", "tags"}
 
 

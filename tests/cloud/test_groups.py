@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.cloud.aws_group import MAX_STEPS, scaling_steps
+from gpufleet.cloud.aws_group import MAX_STEPS, build_scaling_steps
 
 ELASTIC = {"min": 1, "desired": 2, "max": 4}
 FALLBACK = {"cloud": "aws", "machine": "g5.2xlarge", "purchase": {"kind": "spot", "fallback": "on_demand"}}
 
 
 @pytest.mark.parametrize(("purchase", "percent"), [("spot", 0), ("on_demand", 100)])
-def test_aws_group_bounds_and_purchase(evaluate, purchase, percent):
+def test_aws_group_has_its_bounds_and_purchase(evaluate, purchase, percent):
     group = evaluate({"cloud": "aws", "count": ELASTIC, "purchase": {"kind": purchase}}).one("Group")
     assert (group["minSize"], group["desiredCapacity"], group["maxSize"]) == (1, 2, 4)
     policy = group["mixedInstancesPolicy"]
@@ -54,7 +54,7 @@ def test_alarm_watches_the_spot_group_and_scales_the_standby_group(evaluate):
 def simulate_scaling(desired, running):
     """Return the number of machines that AWS would start, by its rules for step adjustments."""
     difference = running - desired
-    for step in scaling_steps(desired):
+    for step in build_scaling_steps(desired):
         low = float(step.get("metric_interval_lower_bound", "-inf"))
         if low < difference <= float(step["metric_interval_upper_bound"]):
             return step["scaling_adjustment"]
@@ -62,14 +62,14 @@ def simulate_scaling(desired, running):
 
 
 @pytest.mark.parametrize("desired", [1, 2, 7, 20])
-def test_one_machine_starts_for_each_missing_one(desired):
+def test_standby_group_starts_one_machine_for_each_missing_spot_machine(desired):
     assert [simulate_scaling(desired, desired - missing) for missing in range(1, desired + 1)] == list(
         range(1, desired + 1)
     )
 
 
 def test_scaling_steps_have_no_gap_and_respect_the_limit_of_aws():
-    steps = scaling_steps(50)
+    steps = build_scaling_steps(50)
     assert len(steps) == MAX_STEPS
     assert simulate_scaling(50, 0) == 50
     lows = [step.get("metric_interval_lower_bound") for step in steps]
@@ -104,7 +104,7 @@ def test_gcp_group_uses_only_the_declared_zones(evaluate, zones):
     assert manager["updatePolicy"]["maxUnavailableFixed"] == len(zones)
 
 
-def test_gcp_group_without_zones_leaves_the_choice_to_google(evaluate):
+def test_gcp_group_without_zones_has_no_zone_restriction(evaluate):
     manager = evaluate({"cloud": "gcp", "count": ELASTIC, "zones": []}).one("RegionInstanceGroupManager")
     assert "distributionPolicyZones" not in manager
     assert manager["updatePolicy"]["maxUnavailableFixed"] == 3

@@ -20,7 +20,7 @@ def pool(image="auto"):
 
 
 def query_aws(image):
-    query = images.aws_image_query(pool(image), P4D)
+    query = images.build_aws_image_query(pool(image), P4D)
     return query["owners"], query["filters"][0]["values"]
 
 
@@ -34,7 +34,7 @@ def query_aws(image):
         ({"id": "ami-0123456789abcdef0"}, "self", "ami-0123456789abcdef0"),
     ],
 )
-def test_aws_image_query(image, owner, value):
+def test_aws_image_query_has_the_expected_filters(image, owner, value):
     assert query_aws(image) == ([owner], [value])
 
 
@@ -51,8 +51,8 @@ def test_aws_image_query(image, owner, value):
         ({"id": "gpufleet-node-1"}, {"name": "gpufleet-node-1"}),
     ],
 )
-def test_gcp_image_query(image, query):
-    assert images.gcp_image_query(pool(image), A2) == query
+def test_gcp_image_query_has_the_expected_filters(image, query):
+    assert images.build_gcp_image_query(pool(image), A2) == query
 
 
 @pytest.mark.parametrize(
@@ -64,19 +64,19 @@ def test_gcp_image_query(image, query):
         ({"id": "/subscriptions/s/i"}, "id", "/subscriptions/s/i"),
     ],
 )
-def test_azure_image_reference(image, key, value):
-    assert images.azure_image_reference(pool(image), ND)[key] == value
+def test_azure_image_reference_is_complete(image, key, value):
+    assert images.build_azure_image_reference(pool(image), ND)[key] == value
 
 
 @pytest.fixture
 def production(repo_root):
-    return fleet.load("production", repo_root)
+    return fleet.load_fleet("production", repo_root)
 
 
 def test_default_first_boot_only_authorizes_the_keys(production):
-    text = user_data.cloud_init_with_keys(production, production.pools[0])
+    text = user_data.build_cloud_init_with_keys(production, production.pools[0])
     assert list(json.loads(text.partition("\n")[2])) == ["ssh_authorized_keys"]
-    assert user_data.cloud_init_without_keys(production, production.pools[0]) is None
+    assert user_data.build_cloud_init_without_keys(production, production.pools[0]) is None
 
 
 @pytest.mark.parametrize(
@@ -89,8 +89,8 @@ def test_first_boot_installs_the_packages_that_the_template_needs(production, en
         software=fleet.SoftwareProfile(container_engine=engine, container_toolkit=True),
     )
     stack = production.model_copy(update={"templates": {"t": template}})
-    settings = json.loads(user_data.cloud_init_without_keys(stack, pool).partition("\n")[2])
+    settings = json.loads(user_data.build_cloud_init_without_keys(stack, pool).partition("\n")[2])
     assert settings == {"package_update": True, "packages": ["python3", package, "mdadm", "xfsprogs"]}
-    with_keys = user_data.cloud_init_with_keys(stack, pool)
+    with_keys = user_data.build_cloud_init_with_keys(stack, pool)
     assert json.loads(with_keys.partition("\n")[2])["packages"] == settings["packages"]
     assert with_keys.startswith("#cloud-config\n")

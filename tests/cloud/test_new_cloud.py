@@ -86,7 +86,7 @@ def run_toy(toy_project, gpufleet):
     return run
 
 
-def test_steps_change_at_most_eight_files(toy_project, repo_root):
+def test_adding_a_cloud_changes_at_most_eight_files(toy_project, repo_root):
     _, changed = toy_project
     page = (repo_root / "docs/architecture.md").read_text()
     steps = page.partition("## Adding a cloud")[2].partition("\n## ")[0]
@@ -118,13 +118,13 @@ def test_toy_pool_is_declared_and_priced(run_toy):
         ("{kind: spot, fallback: on_demand}", "(rule spot-fallback)"),
     ],
 )
-def test_rules_read_the_descriptor(run_toy, purchase, message):
+def test_rules_accept_the_toy_cloud_from_its_descriptor(run_toy, purchase, message):
     finished = run_toy("cost", "estimate", "-s", "toy", purchase=purchase)
     assert finished.returncode == 2
     assert message in finished.stderr
 
 
-def test_command_line_offers_the_toy_cloud(run_toy):
+def test_command_line_lists_the_toy_cloud(run_toy):
     finished = run_toy("prices", "--cloud", "toy", "--json")
     assert finished.returncode == 0, finished.stderr
     assert [offer["machine"] for offer in json.loads(finished.stdout)["offers"]] == ["toy-gpu-8"]

@@ -38,19 +38,19 @@ def test_on_demand_has_no_purchase_arguments(evaluate):
     ("eviction", "behaviour", "request_type"),
     [("delete", "terminate", "one-time"), ("stop", "stop", "persistent")],
 )
-def test_aws_spot_eviction(evaluate, eviction, behaviour, request_type):
+def test_aws_spot_eviction_action_is_set(evaluate, eviction, behaviour, request_type):
     options = aws_instance(evaluate, kind="spot", on_eviction=eviction)["instanceMarketOptions"]
     expected = {"instanceInterruptionBehavior": behaviour, "spotInstanceType": request_type}
     assert options == {"marketType": "spot", "spotOptions": expected}
 
 
-def test_aws_spot_price_cap(evaluate):
+def test_aws_spot_maximum_price_is_set(evaluate):
     options = aws_instance(evaluate, kind="spot", max_usd_per_hour=9.5)["instanceMarketOptions"]
     assert options["spotOptions"]["maxPrice"] == "9.5"
 
 
 @pytest.mark.parametrize(("eviction", "action"), [("delete", "DELETE"), ("stop", "STOP")])
-def test_gcp_spot_eviction(evaluate, eviction, action):
+def test_gcp_spot_eviction_action_is_set(evaluate, eviction, action):
     assert gcp_instance(evaluate, kind="spot", on_eviction=eviction)["scheduling"] == {
         "onHostMaintenance": "TERMINATE",
         "provisioningModel": "SPOT",
@@ -67,7 +67,7 @@ def test_gcp_spot_eviction(evaluate, eviction, action):
         ({"on_eviction": "stop", "max_usd_per_hour": 7.0}, "Deallocate", 7.0),
     ],
 )
-def test_azure_spot_eviction_and_price(evaluate, purchase, policy, price):
+def test_azure_spot_eviction_action_and_maximum_price_are_set(evaluate, purchase, policy, price):
     node = azure_machine(evaluate, kind="spot", **purchase)
     assert (node["priority"], node["evictionPolicy"]) == ("Spot", policy)
     assert node["billingProfile"]["maxPrice"] == price

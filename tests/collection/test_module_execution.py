@@ -29,7 +29,7 @@ def vault(tmp_path, clean_env):
     return variables, env
 
 
-def test_vault_no_log_async_delegation_and_check_mode_work(play, tmp_path, vault):
+def test_modules_support_vault_no_log_async_delegation_and_check_mode(play, tmp_path, vault):
     variables, env = vault
     out = tmp_path / "out"
     out.mkdir()

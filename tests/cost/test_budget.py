@@ -17,7 +17,7 @@ def no_store(monkeypatch, tmp_path):
 
 
 def test_affordable_hours_are_budget_divided_by_price():
-    (option,) = cost.budget_options(
+    (option,) = cost.find_budget_options(
         Decimal(500), machine="g5.2xlarge", region="us-east-1", purchase="on_demand"
     )
     price = catalog.find_price("aws", "us-east-1", "g5.2xlarge", "on_demand")
@@ -27,20 +27,22 @@ def test_affordable_hours_are_budget_divided_by_price():
 
 def test_budget_below_a_monthly_commitment_buys_none():
     def options_for(budget):
-        return cost.budget_options(Decimal(budget), machine="p4d.24xlarge", cloud="aws", purchase="on_demand")
+        return cost.find_budget_options(
+            Decimal(budget), machine="p4d.24xlarge", cloud="aws", purchase="on_demand"
+        )
 
     (machine,) = options_for(2000)
     monthly_usd = machine.usd_per_hour * HOURS_PER_MONTH
     assert machine.machines_all_month == 0
     assert machine.hours > 0
-    three_years = cost.budget_options(monthly_usd / 10, purchase="reserved_3y", machine="a2-megagpu-16g")
+    three_years = cost.find_budget_options(monthly_usd / 10, purchase="reserved_3y", machine="a2-megagpu-16g")
     assert three_years == []
-    (reserved,) = cost.budget_options(monthly_usd * 2, purchase="reserved_3y", machine="a2-megagpu-16g")
+    (reserved,) = cost.find_budget_options(monthly_usd * 2, purchase="reserved_3y", machine="a2-megagpu-16g")
     assert reserved.machines_all_month >= 1
 
 
 def test_each_machine_and_purchase_is_listed_once_in_its_cheapest_region():
-    options = cost.budget_options(Decimal(5000), accelerator="A100", limit=500)
+    options = cost.find_budget_options(Decimal(5000), accelerator="A100", limit=500)
     keys = [(each.offer.machine.name, each.offer.purchase) for each in options]
     assert len(keys) == len(set(keys)) > 5
     for each in options:
@@ -48,7 +50,7 @@ def test_each_machine_and_purchase_is_listed_once_in_its_cheapest_region():
         assert each.offer.price.usd_per_hour == min(offer.price.usd_per_hour for offer in others)
 
 
-def test_budget_ranges_on_the_command_line(gpufleet, tmp_path):
+def test_command_prints_affordable_hours_for_a_budget(gpufleet, tmp_path):
     done = gpufleet("cost", "budget", "--budget", "200-500", "--accelerators", "T4", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "$200.00 a month buys, one of:" in done.stdout

@@ -45,7 +45,7 @@ def test_budget_limit_is_checked(judged, limit, broken):
     assert rules(judged(budget_usd_per_month=limit)) == broken  # 2 * (21.957642 + 0.01) * 730 = 32072.7573
 
 
-def test_the_stack_budget_applies_if_the_policy_has_none(judged):
+def test_stack_budget_applies_if_the_policy_has_none(judged):
     assert rules(judged(budget=Budget(max=100))) == ["budget_usd_per_month"]
     assert judged(budget=Budget(max=100), budget_usd_per_month=99999.0).passed
 

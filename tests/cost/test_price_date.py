@@ -88,8 +88,8 @@ def test_without_dates_there_is_no_price_effect(make, book):
     assert cost.diff([make()], [make()], book=book).prices is None
 
 
-def test_json_has_the_three_amounts(make, diff_on_dates):
-    prices = cost.diff_document(diff_on_dates([make()], [make()]))["prices"]
+def test_json_has_total_code_and_price_effects(make, diff_on_dates):
+    prices = cost.build_diff_document(diff_on_dates([make()], [make()]))["prices"]
     assert prices == {
         "before": "2026-07-01",
         "after": "2026-11-01",

@@ -122,14 +122,14 @@ def test_estimate_lists_machines_without_a_price(make, book):
     missing = len(bill.unpriced)
     assert f", not counting {missing} item" in first
     assert second.strip() == "unknown whether it is within the budget of $60,000.00: 1 machine has no price"
-    assert estimate.within_budget is None
+    assert estimate.is_within_budget is None
 
 
 def test_exceeded_budget_is_reported_despite_machines_without_a_price(make, book):
     strange = make("b", inputs={"instanceType": "p9.huge", "region": "us-east-1"})
     estimate = cost.Estimate("prod", cost.price_resources([make(), strange], book), Budget(max=1))
     assert estimate.verdict.startswith("over the budget of $1.00")
-    assert estimate.within_budget is False
+    assert estimate.is_within_budget is False
 
 
 def test_violated_policy_is_in_every_report(make, book):
@@ -146,7 +146,7 @@ def test_machine_without_a_price_makes_the_change_unknown(make, book):
         (known, unknown, "no price for 1 machine after the change"),
         (unknown, known, "no price for 1 machine before the change"),
     ]:
-        headline = summary.headline(cost.diff([before], [after], book=book))
+        headline = summary.format_headline(cost.diff([before], [after], book=book))
         assert headline.startswith("What this change does to the monthly cost of ")
         assert f"is not known: {message}. What has a price " in headline
         assert "does not change" not in headline
@@ -188,13 +188,13 @@ def test_limit_on_the_upper_bound_uses_the_maximum_size(book):
 def test_budget_verdict_names_the_excess_at_maximum_size(book, limit, message):
     group = growing()
     cost_diff = cost.diff([], group, budget=Budget(max=limit), book=book)
-    assert message in summary.headline(cost_diff)
+    assert message in summary.format_headline(cost_diff)
     estimate = cost.estimate(group, book=book)
     with_budget = replace(estimate, budget=Budget(max=limit))
     assert ("over it at maximum size" in with_budget.verdict) == ("over it" in message)
 
 
-def test_missing_prices_give_one_import_hint(make, book):
+def test_missing_prices_print_one_hint_to_import_prices(make, book):
     cost_diff = cost.diff([], [make(name, inputs={"instanceType": "zz.large"}) for name in "ab"], book=book)
     assert sum("gpufleet prices import" in note for note in cost_diff.notes) == 1
     assert not cost.diff([], [make()], book=book).notes

@@ -27,7 +27,7 @@ def work(per_month="0", checkpoint="60", restart="0", dump="0", fallback=ZERO_RA
     return spot.SpotWorkload(Range.of(per_month), *numbers, fallback)
 
 
-def test_without_interruptions_only_checkpoints_cost():
+def test_work_without_interruptions_pays_only_for_checkpoints():
     # 60 minutes of work, 3 to write them: 63 / 60
     assert spot.usd_per_useful_hour(Decimal(1), None, work(dump="3")).expected == Decimal("1.05")
 
@@ -128,7 +128,7 @@ def test_no_warning_if_spot_is_cheaper_or_a_price_is_missing(usd):
     assert spot.find_cheaper_commitment("gcp", "r", "m", book(**usd)) is None
 
 
-def test_the_catalogue_has_commitments_below_spot():
+def test_catalogue_contains_commitments_cheaper_than_spot():
     cheaper = spot.find_cheaper_commitment("gcp", "us-central1", "a2-megagpu-16g")
     assert cheaper is not None
     assert cheaper.spot.usd_per_hour > cheaper.commitment.usd_per_hour
@@ -169,7 +169,9 @@ def test_estimate_notes_the_cost_of_a_useful_hour(repo_root):
         "serve: spot at $0.50 an hour costs $0.505027 per useful hour, lost work and restarts counted"
         in estimate.notes
     )
-    line = next(row for row in cost.estimate_document(estimate)["resources"] if row["component"] == "machine")
+    line = next(
+        row for row in cost.build_estimate_document(estimate)["resources"] if row["component"] == "machine"
+    )
     assert line["expected_usd_per_useful_hour"] == {"low": 0.505027, "expected": 0.505027, "high": 0.505027}
 
 

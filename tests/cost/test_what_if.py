@@ -28,7 +28,9 @@ def rows():
         return Resource(f"urn:pulumi:s::p::{INSTANCE}::{name}", INSTANCE, name, inputs, {})
 
     book = PriceBook(look, look)
-    return cost.what_if(cost.price_resources([instance("a", "100"), instance("b", "100")], book), book)
+    return cost.compare_purchase_kinds(
+        cost.price_resources([instance("a", "100"), instance("b", "100")], book), book
+    )
 
 
 def test_every_purchase_kind_matches_a_manual_calculation(rows):
@@ -43,15 +45,15 @@ def test_every_purchase_kind_matches_a_manual_calculation(rows):
     assert (row.pool, row.count, row.usd_per_month, row.cheapest.kind) == ("train", 2, Decimal(400), "spot")
 
 
-def test_table_and_json_agree(rows):
-    (document,) = cost.what_if_document(rows)
+def test_table_and_json_have_the_same_amounts(rows):
+    (document,) = cost.build_what_if_document(rows)
     assert document["options"]["reserved_3y"] is None
     assert document["options"]["spot"]["usd_per_month"] == 100.0
     assert document["options"]["spot"]["price"]["as_of"] == "2026-07-30"
-    text = cost.what_if_table(rows)
+    text = cost.format_what_if_table(rows)
     assert "$1,460.00" in text
     assert "3Y" in text
 
 
 def test_stack_without_machines_prints_a_note():
-    assert cost.what_if_table(()) == "nothing here has another purchase option"
+    assert cost.format_what_if_table(()) == "nothing here has another purchase option"

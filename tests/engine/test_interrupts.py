@@ -32,7 +32,7 @@ def kill_an_up(shell, at_least):
     return backend.count_resources(shell.rehearsal)[0]
 
 
-def test_up_resumes_after_two_kills(built):
+def test_pulumi_up_resumes_after_two_kills(built):
     shell = built("dev")
     complete = {resource.urn for resource in shell.state()}
     shell.run("pulumi destroy -s dev --yes --skip-preview")

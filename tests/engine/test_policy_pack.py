@@ -39,7 +39,7 @@ def test_violated_rule_stops_the_preview_and_is_named(previewed):
     assert "is over the budget of $1.00" in output
 
 
-def test_satisfied_policy_passes(previewed):
+def test_preview_with_a_satisfied_policy_passes(previewed):
     output = previewed(WIDE, fails=False)
     assert "gpufleet-cost@v0.1.0" in output
     assert "mandatory" not in output

@@ -28,7 +28,7 @@ def boot(tmp_path, text):
     return fleet.load_rack(file, tmp_path).boot
 
 
-def test_omitted_keys_have_safe_defaults(tmp_path):
+def test_omitted_boot_settings_have_safe_defaults(tmp_path):
     found = boot(tmp_path, f"ssh: {{authorized_keys: ['{KEY}']}}")
     assert (found.medium, found.user, found.radio, found.host_keys) == ("nvme", "root", "off", "pregenerated")
     assert found.boot_order == ("nvme", "sd", "usb", "restart")

@@ -98,7 +98,7 @@ def test_fake_tool_without_facts_fails(faulty_rack):
     assert (done.returncode, done.stdout) == (1, "")
 
 
-def test_a_fake_tool_refuses_unknown_arguments(faulty_rack):
+def test_fake_tool_refuses_unknown_arguments(faulty_rack):
     assert faulty_rack.ssh(SOUND, "vcgencmd measure_volts").returncode == 255
 
 

@@ -124,7 +124,7 @@ def test_registry_has_the_results_of_all_workers(rack):
 
 
 @pytest.mark.usefixtures("first_run")
-def test_event_files_are_few_and_small(rack):
+def test_event_files_of_a_worker_are_few_and_small(rack):
     events = list(rack.newest().glob("*/job_events/*.json"))
     assert 8 <= len(events) <= 40
     assert sum(path.stat().st_size for path in events) < 100_000

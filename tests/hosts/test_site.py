@@ -177,7 +177,7 @@ def test_kernel_settings_are_active_or_reported(site):
     assert "time" in facts["value"]["not_applied"], "a container's clock is its host's"
 
 
-def test_vfat_is_not_disabled(site):
+def test_vfat_module_is_not_disabled(site):
     assert site.host(1).run("grep -rsiE '(blacklist|install) +vfat' /etc/modprobe.d").stdout == ""
 
 
@@ -246,14 +246,14 @@ def test_unknown_host_key_is_refused_despite_ansible_settings(site, tmp_path):
 def test_probe_reaches_nodes_and_classifies_failures(site, tmp_path):
     sound, silent = (site.box.address(f"blades-poc/{slot}") for slot in (1, 2))
     files = {"key": site.box.home / "ssh/id_ed25519", "known_hosts": site.box.home / "ssh/known_hosts"}
-    probes = remote.probe([sound, silent], user="root", timeout=5, **files)
+    probes = remote.probe_hosts([sound, silent], user="root", timeout=5, **files)
     assert probes[sound].facts.hostname == SOUND
     serial = site.host(1).check_output("tr -d '\\0' </sys/firmware/devicetree/base/serial-number")
     assert (probes[sound].facts.serial, probes[sound].facts.serial_source) == (serial, "device_tree")
     assert probes[silent].reason == "refused"
     empty_known_hosts = tmp_path / "known_hosts"
     empty_known_hosts.touch()
-    strict = remote.probe([sound], user="root", key=files["key"], known_hosts=empty_known_hosts)
+    strict = remote.probe_hosts([sound], user="root", key=files["key"], known_hosts=empty_known_hosts)
     assert strict[sound].reason == "unknown_host_key"
 
 

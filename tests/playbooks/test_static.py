@@ -79,7 +79,7 @@ def test_main_task_file_only_imports_tagged_task_files(role):
         assert task["tags"]
 
 
-def test_vfat_is_never_disabled():
+def test_no_role_disables_the_vfat_module():
     options = load(ROOT / "roles/hardening/meta/argument_specs.yml")["argument_specs"]["main"]["options"]
     assert "vfat" not in options["hardening_disabled_filesystems"]["choices"]
     for path in ROOT.rglob("*"):
@@ -87,7 +87,7 @@ def test_vfat_is_never_disabled():
             assert not re.search(r"(blacklist|install)\s+v?fat", path.read_text()), path
 
 
-def test_the_configuration_has_the_required_settings():
+def test_ansible_cfg_has_the_required_settings():
     config = configparser.ConfigParser()
     config.read(ROOT / "ansible.cfg")
     assert config["defaults"]["callbacks_enabled"] == "gpufleet.fleet.registry"

@@ -13,7 +13,7 @@ DAMAGED = pytest.mark.parametrize("text", ["", "{", "[]", '{"a": NaN}', "[" * 50
 
 
 @DAMAGED
-def test_a_damaged_rehearsal_record_is_reported_with_its_remedy(tmp_path, text):
+def test_damaged_rehearsal_record_is_reported_with_its_remedy(tmp_path, text):
     rehearsal = Rehearsal(tmp_path, "poc")
     rehearsal.facts_file.parent.mkdir(parents=True)
     rehearsal.facts_file.write_text(text)
@@ -23,7 +23,7 @@ def test_a_damaged_rehearsal_record_is_reported_with_its_remedy(tmp_path, text):
 
 
 @DAMAGED
-def test_a_damaged_host_record_is_reported_with_its_remedy(tmp_path, text):
+def test_damaged_host_record_is_reported_with_its_remedy(tmp_path, text):
     (tmp_path / "r-1.json").write_text(text)
     for read in (lambda: hosts.read_record(tmp_path / "r-1"), lambda: hosts.read_records(tmp_path)):
         with pytest.raises(
@@ -33,13 +33,13 @@ def test_a_damaged_host_record_is_reported_with_its_remedy(tmp_path, text):
 
 
 @DAMAGED
-def test_damaged_networks_are_chosen_anew(tmp_path, text):
+def test_damaged_network_record_is_replaced_with_new_networks(tmp_path, text):
     (tmp_path / "n").write_text(text)
     assert lifecycle._read_networks(tmp_path / "n") == {}
     assert lifecycle._read_networks(tmp_path / "none") == {}
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"checkpoint": 5}', '{"checkpoint": {"latest": []}}'])
-def test_a_damaged_state_of_the_engine_counts_nothing(tmp_path, text):
+def test_damaged_engine_state_counts_as_zero_resources(tmp_path, text):
     (tmp_path / "s.json").write_text(text)
     assert backend._read_latest(tmp_path / "s.json") == {}

@@ -33,13 +33,13 @@ FINAL_NODES = [
 ]
 
 
-def test_the_summary_lists_each_fault():
+def test_demo_summary_lists_each_fault():
     summary = demo.summarize_blades(FINAL_NODES)
     assert summary == "1 of 4 blades are ready; degraded: blade13; faulty: blade09; unreachable: blade04"
 
 
 @pytest.mark.parametrize("missing", [1, 2, 3])
-def test_a_missed_fault_fails_the_demo(missing):
+def test_undetected_fault_fails_the_demo(missing):
     nodes = [node if i != missing else blade(node["name"]) for i, node in enumerate(FINAL_NODES)]
     with pytest.raises(CheckFailed, match="three faults"):
         demo.summarize_blades(nodes)
@@ -57,12 +57,12 @@ def test_what_if_adds_one_machine_and_leaves_the_stack_file_alone(tmp_path):
     assert source.read_text() == before
 
 
-def test_a_failing_step_stops_the_demo_and_names_its_command(tmp_path):
+def test_failing_step_stops_the_demo_and_names_its_command(tmp_path):
     with pytest.raises(EnvironmentFault, match="exit 3"):
         demo.run_step(demo.Step("t", "exit 3", allows_failure=True), tmp_path, {"PATH": "/usr/bin:/bin"})
 
 
-def test_exit_code_1_can_be_allowed(tmp_path):
+def test_demo_step_may_be_allowed_to_exit_with_1(tmp_path):
     demo.run_step(demo.Step("t", "exit 1", allows_failure=True), tmp_path, {"PATH": "/usr/bin:/bin"})
     with pytest.raises(EnvironmentFault):
         demo.run_step(demo.Step("t", "exit 1"), tmp_path, {"PATH": "/usr/bin:/bin"})
@@ -78,7 +78,7 @@ def test_unhealthy_nodes_are_listed_with_their_failed_checks():
     assert demo.describe_unhealthy_nodes(reports) == ["blade09 faulty: disk is full"]
 
 
-def test_the_cost_line_has_both_months():
+def test_cost_summary_has_the_monthly_cost_before_and_after():
     change = {"before": {"usd_per_month": 1000.4}, "after": {"usd_per_month": 2000.0}}
     assert "1,000 USD a month" in demo.describe_cost(change)
     assert demo.describe_cost(change).endswith("2,000")
@@ -91,7 +91,7 @@ def test_invalid_json_output_is_reported_with_its_error(tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_an_interrupted_demo_stops_its_step(tmp_path, number):
+def test_interrupted_demo_stops_its_running_step(tmp_path, number):
     """Test that a step gets its signal, time to stop by itself, and that nothing of it is left."""
     program = tmp_path / "step.py"
     program.write_text(

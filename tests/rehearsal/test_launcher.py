@@ -46,7 +46,7 @@ def write(path, text):
     return path
 
 
-def test_the_engine_reads_a_copy_with_the_rehearsals_salt(facts):
+def test_engine_reads_a_copy_with_the_rehearsals_salt(facts):
     ready = launcher.prepare_command(facts, ["up", "-s", "dev"], {"A": "b"})
     assert ready["PULUMI_OPTION_CONFIG_FILE"] == facts["settings_copy"]
     assert ready["A"] == "b"
@@ -56,7 +56,7 @@ def test_the_engine_reads_a_copy_with_the_rehearsals_salt(facts):
 @pytest.mark.parametrize(
     "user_settings", ["encryptionsalt: v1:theirs\n", "secretsprovider: awskms://key\nencryptedkey: x\n"]
 )
-def test_the_users_secrets_settings_are_removed(facts, tmp_path, user_settings):
+def test_users_secrets_settings_are_removed(facts, tmp_path, user_settings):
     tracked = write(tmp_path / "own.yaml", user_settings + SPEC)
     assert launcher.settings_with_salt(tracked, SALT) == f"{SPEC}encryptionsalt: {SALT}\n"
 
@@ -73,7 +73,7 @@ def test_encrypted_values_are_refused(tmp_path, value):
         launcher.settings_with_salt(tracked, SALT)
 
 
-def test_secure_in_a_comment_is_not_a_value(tmp_path):
+def test_word_secure_in_a_comment_is_not_an_encrypted_value(tmp_path):
     tracked = write(tmp_path / "own.yaml", "config: {}  # secure: no\n")
     assert "config" in launcher.settings_with_salt(tracked, SALT)
 
@@ -85,17 +85,17 @@ def test_commands_about_the_settings_get_the_tracked_file(facts, arguments):
     assert "PULUMI_OPTION_CONFIG_FILE" not in launcher.prepare_command(facts, arguments, {})
 
 
-def test_a_stack_may_be_called_config(facts):
+def test_stack_may_be_named_config(facts):
     assert "PULUMI_OPTION_CONFIG_FILE" in launcher.prepare_command(facts, ["up", "-s", "config"], {})
 
 
-def test_another_project_gets_no_copy(facts, tmp_path, monkeypatch):
+def test_launcher_makes_no_settings_copy_for_another_project(facts, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "PULUMI_OPTION_CONFIG_FILE" not in launcher.prepare_command(facts, ["up"], {})
 
 
 @pytest.mark.parametrize("flag", ["--remove", "--remove=true"])
-def test_deleting_the_tracked_file_is_refused(facts, flag):
+def test_command_that_would_delete_the_tracked_settings_is_refused(facts, flag):
     with pytest.raises(launcher.UnsafeCommandError, match="gpufleet rehearse down -s dev"):
         launcher.prepare_command(facts, ["destroy", "-s", "dev", flag], {})
 
@@ -116,7 +116,7 @@ def test_launcher_passes_the_users_arguments_to_the_engine(facts, tmp_path):
     assert done.stdout == "up a b --x=$y\n"
 
 
-def test_a_refused_command_prints_one_line_and_exits_with_2(facts, tmp_path):
+def test_refused_command_prints_one_line_and_exits_with_2(facts, tmp_path):
     (tmp_path / "env.json").write_text(json.dumps(facts))
     command = [
         sys.executable,
@@ -150,7 +150,7 @@ def test_locks_of_engines_that_ended_are_removed(tmp_path):
     assert launcher.remove_stale_locks(tmp_path) == []
 
 
-def test_the_lock_of_a_running_engine_stays(tmp_path):
+def test_lock_of_a_running_engine_stays(tmp_path):
     engine = tmp_path / "pulumi"
     engine.symlink_to("/bin/sleep")
     running = subprocess.Popen([str(engine), "30"])

@@ -38,7 +38,7 @@ def test_without_root_the_rack_is_skipped_with_one_line(rehearsal, monkeypatch):
     assert messages == ["rack left out, the rest works: hosts need root"]
 
 
-def test_a_stack_without_racks_boots_no_hosts(project, monkeypatch):
+def test_stack_without_racks_boots_no_hosts(project, monkeypatch):
     monkeypatch.setattr(rack, "unavailable_reason", lambda: pytest.fail("no rack was declared"))
     rehearsal = RecordingRehearsal(project, "dev")
     lifecycle.up(rehearsal, lambda _line: None)
@@ -76,7 +76,7 @@ def test_down_stops_hosts_before_it_removes_their_records(rehearsal, monkeypatch
     assert rehearsal.calls == ["rack down", "down"]
 
 
-def test_the_status_is_readable(rehearsal):
+def test_rehearsal_status_is_printed_as_text(rehearsal):
     text = lifecycle.format_status(lifecycle.collect_status(rehearsal))
     assert "state       not up" in text
     assert "hosts       none" in text

@@ -33,12 +33,12 @@ def apt(monkeypatch):
     return commands
 
 
-def test_missing_checks_are_filtered_by_need():
+def test_missing_requirements_are_filtered_by_need():
     assert missing_checks([GIT, RACK, FINE], "required") == [GIT]
     assert missing_checks([GIT, RACK, FINE], "required", "racks") == [GIT, RACK]
 
 
-def test_the_table_shows_what_is_missing_and_its_remedy():
+def test_doctor_table_shows_missing_requirements_and_their_remedies():
     table = format_table([FINE, GIT, RACK])
     assert "ok      ssh" in table
     assert "MISSING git" in table
@@ -58,7 +58,7 @@ def test_packages_are_named_before_they_are_installed(apt):
     ]
 
 
-def test_test_packages_are_installed_only_on_request(apt):
+def test_packages_for_tests_are_installed_only_on_request(apt):
     repair.install_missing([TESTS], lambda _line: None)
     assert apt == ["engine"]
     repair.install_missing([TESTS], lambda _line: None, tests=True)
@@ -80,7 +80,7 @@ def test_without_root_a_missing_rack_package_is_only_reported(apt, monkeypatch):
     assert apt == ["engine"]
 
 
-def test_an_apt_failure_is_reported_with_its_last_line():
+def test_apt_failure_is_reported_with_its_last_line():
     command_line = ["sh", "-c", "echo 'E: Unable to locate package x'; exit 100"]
     with pytest.raises(EnvironmentFault, match="Unable to locate package x"):
         repair._run_apt(command_line, lambda _line: None, "apt-get install x")
@@ -90,7 +90,7 @@ def test_an_apt_failure_is_reported_with_its_last_line():
     ("uid", "sudo", "expected"),
     [(0, None, []), (1000, 0, ["sudo", "-n"]), (1000, 1, None), (1000, None, None)],
 )
-def test_privilege_command_by_user_and_sudo(monkeypatch, uid, sudo, expected):
+def test_privilege_command_depends_on_user_and_sudo(monkeypatch, uid, sudo, expected):
     monkeypatch.setattr(repair.os, "geteuid", lambda: uid)
     monkeypatch.setattr(
         repair.shutil, "which", lambda name: None if name == "sudo" and sudo is None else name
@@ -122,27 +122,27 @@ def test_credentials_are_reported_by_name_without_their_value(tmp_path):
 
 
 @pytest.mark.parametrize(("text", "ok"), [('{"current": "file://~"}', True), ("{}", False), ("{", False)])
-def test_a_pulumi_login_is_detected(tmp_path, text, ok):
+def test_pulumi_login_is_detected(tmp_path, text, ok):
     (tmp_path / ".pulumi").mkdir()
     (tmp_path / ".pulumi" / "credentials.json").write_text(text)
     assert checks_by_name(tmp_path, {})["Pulumi backend"].ok is ok
 
 
-def test_the_backend_of_a_rehearsal_is_reported(tmp_path):
+def test_backend_of_a_rehearsal_is_reported(tmp_path):
     assert (
         checks_by_name(tmp_path, {"GPUFLEET_REHEARSAL": "dev"})["Pulumi backend"].detail
         == "the rehearsal of dev"
     )
 
 
-def test_a_real_provider_plugin_is_detected(tmp_path):
+def test_real_provider_plugin_is_detected(tmp_path):
     (tmp_path / ".pulumi" / "plugins" / "resource-aws-v7.51.1").mkdir(parents=True)
     checks = checks_by_name(tmp_path, {})
     assert checks["aws provider plugin"].ok
     assert not checks["gcp provider plugin"].ok
 
 
-def test_the_survey_covers_all_requirements(tmp_path):
+def test_doctor_checks_all_requirements(tmp_path):
     names = {check.name for check in machine.survey_machine(tmp_path)}
     assert {
         "Python",
@@ -161,7 +161,7 @@ def test_every_failed_check_has_a_remedy(tmp_path):
     ] == []
 
 
-def test_the_command_prints_json_and_exits_with_3_if_something_is_missing(gpufleet, tmp_path):
+def test_doctor_prints_json_and_exits_with_3_if_a_requirement_is_missing(gpufleet, tmp_path):
     done = gpufleet(
         "doctor", "--json", cwd=tmp_path, env={"PATH": "/nowhere", "XDG_CACHE_HOME": str(tmp_path)}
     )

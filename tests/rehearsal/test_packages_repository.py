@@ -45,7 +45,7 @@ def test_each_version_is_a_package_marked_as_fake(repository):
     assert field(repository / names[1], "Description").startswith("FAKE a driver")
 
 
-def test_a_package_contains_files_commands_and_units(repository, tmp_path):
+def test_package_contains_files_commands_and_units(repository, tmp_path):
     subprocess.run(["dpkg-deb", "-R", repository / "card-driver_3.0-1_all.deb", tmp_path], check=True)
     assert (tmp_path / "etc/card").read_text() == "of 3.0-1\n"
     smi = tmp_path / "usr/bin/card-smi"
@@ -55,7 +55,7 @@ def test_a_package_contains_files_commands_and_units(repository, tmp_path):
     assert "touch /run/3.0-1" in (tmp_path / "DEBIAN/postinst").read_text()
 
 
-def test_the_index_describes_the_packages(repository):
+def test_repository_index_describes_the_packages(repository):
     index = (repository / "Packages").read_text()
     assert (
         f" {hashlib.sha256(index.encode()).hexdigest()} {len(index)} Packages"
@@ -69,7 +69,7 @@ def test_the_index_describes_the_packages(repository):
         )  # fmt: skip
 
 
-def test_a_repository_is_built_once_for_each_data(repository):
+def test_repository_is_built_once_for_the_same_data(repository):
     cache = repository.parents[1]
     assert ensure_repository(DATA, cache) == repository
     assert ensure_repository(DATA.replace("3.0-1", "4.0-1"), cache) != repository
@@ -84,7 +84,7 @@ def test_unused_repositories_expire(tmp_path):
     assert set((tmp_path / "fake").glob("[!.]*")) == {second, third}
 
 
-def test_filler_has_its_size_only_when_installed(tmp_path):
+def test_filler_package_has_its_size_only_when_installed(tmp_path):
     data = "packages: [{name: big, versions: ['1'], summary: x, source: x, fill_mib: 3}]"
     deb = next(ensure_repository(data, tmp_path).glob("*.deb"))
     assert deb.stat().st_size < 100_000
@@ -103,13 +103,13 @@ def test_filler_has_its_size_only_when_installed(tmp_path):
         (DATA + ENTRY, "duplicate packages: card-driver=1:2.0-1 all, card-driver=3.0-1 all"),
     ],
 )
-def test_invalid_data_is_refused(tmp_path, data, problem):
+def test_invalid_package_data_is_refused(tmp_path, data, problem):
     with pytest.raises(InputError, match=problem):
         ensure_repository(data, tmp_path)
     assert not list(tmp_path.rglob("*.deb"))
 
 
-def test_the_shipped_data_can_be_built():
+def test_shipped_package_data_can_be_built():
     built = ensure_repository()
     index = (built / "Packages").read_text()
     assert index.count("\nDescription: FAKE ") == index.count("Package: ") > 10

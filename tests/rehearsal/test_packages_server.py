@@ -99,18 +99,18 @@ def fetch(upstream, tmp_path, monkeypatch):
     assert not serving.is_alive()
 
 
-def test_a_package_is_fetched_once(fetch):
+def test_package_is_fetched_once(fetch):
     assert fetch("/debian/pool/a.deb") == fetch("/debian/pool/a.deb") == (200, "OK", b"a package")
     assert FakeArchive.requested_paths == ["/d/pool/a.deb"]
 
 
-def test_an_index_is_revalidated_and_the_cached_copy_reused(fetch, monkeypatch):
+def test_index_is_revalidated_and_the_cached_copy_reused(fetch, monkeypatch):
     monkeypatch.setattr(server, "REVALIDATE_AFTER_S", -1)
     assert [fetch("/debian/InRelease")[2] for _ in range(2)] == [b"index", b"index"]
     assert len(FakeArchive.requested_paths) == 2
 
 
-def test_a_current_index_is_answered_with_not_modified(fetch):
+def test_current_index_is_answered_with_not_modified(fetch):
     assert fetch("/debian/InRelease", **{"If-Modified-Since": MODIFIED})[0] == 304
 
 
@@ -124,17 +124,17 @@ def test_concurrent_requests_cause_one_upstream_request(fetch):
     assert FakeArchive.requested_paths == ["/d/InRelease"]
 
 
-def test_head_sends_no_body(fetch):
+def test_response_to_head_has_no_body(fetch):
     assert fetch("/debian/pool/a.deb", "HEAD") == (200, "OK", b"")
 
 
-def test_a_missing_file_returns_the_status_of_the_archive(fetch):
+def test_missing_file_returns_the_status_of_the_archive(fetch):
     status, reason, _ = fetch("/debian/pool/none.deb")
     assert status == 404
     assert reason.endswith("returned 404 Not Found")
 
 
-def test_a_truncated_response_is_not_cached(fetch, monkeypatch, tmp_path):
+def test_truncated_response_is_not_cached(fetch, monkeypatch, tmp_path):
     monkeypatch.setattr(FakeArchive, "missing_bytes", 3)
     assert fetch("/debian/pool/a.deb")[0] == 503
     monkeypatch.setattr(FakeArchive, "missing_bytes", 0)
@@ -190,7 +190,7 @@ def test_apt_on_a_host_uses_the_package_server(monkeypatch):
     assert "Trusted: yes" in files["etc/apt/sources.list.d/rehearsal-fake.sources"]
 
 
-def test_a_machine_of_another_distribution_gets_debian_from_its_archive():
+def test_machine_of_another_distribution_gets_debian_from_its_archive():
     assert [(a.name, a.uri) for a in apt_config.apt_sources.suite_archives("bookworm", [])] == [
         ("debian", "http://deb.debian.org/debian")
     ]

@@ -66,7 +66,7 @@ def stop_and_reap(home, process):
     return stopped
 
 
-def test_a_helper_without_its_engine_is_an_orphan(start, tmp_path):
+def test_helper_without_its_engine_is_an_orphan(start, tmp_path):
     orphan = start("pulumi-language-python", tmp_path / "a")
     engine = start("pulumi", tmp_path / "a")
     assert processes.find_orphans(tmp_path / "a") == [orphan.pid]
@@ -81,13 +81,13 @@ def test_stopping_without_processes_returns_0(tmp_path):
     assert processes.stop_processes(tmp_path) == 0
 
 
-def test_an_ansible_run_is_found_but_is_not_an_orphan(start, tmp_path):
+def test_ansible_run_is_found_but_is_not_an_orphan(start, tmp_path):
     run = start("ansible-playbook", tmp_path / "a")
     assert processes.find_processes(tmp_path / "a") == [run.pid]
     assert processes.find_orphans(tmp_path / "a") == []
 
 
-def test_an_ssh_master_is_found_by_its_socket(tmp_path):
+def test_ssh_master_is_found_by_its_socket(tmp_path):
     title = f"ssh: {processes.ssh_control_path(tmp_path)}/0a1b2c [mux]"
     master = subprocess.Popen([title, "60"], executable="/bin/sleep", env={})
     try:

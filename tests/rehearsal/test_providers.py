@@ -106,13 +106,13 @@ def test_created_resources_are_realistic_and_reproducible(open_cloud, aws, tmp_p
     assert other.create(VPC, "net", {"cidrBlock": "10.64.0.0/16"}) == (identity, outputs)
 
 
-def test_the_store_survives_the_process(open_cloud, aws):
+def test_store_persists_after_the_process(open_cloud, aws):
     identity, outputs = aws.create(VPC, "net", {"cidrBlock": "10.64.0.0/16"})
     again = open_cloud("aws").read(VPC, "net", identity)
     assert (again.resource_id, to_plain(again.properties)) == (identity, outputs)
 
 
-def test_a_deleted_resource_has_no_id(aws):
+def test_deleted_resource_has_no_id(aws):
     identity, _ = aws.create(VPC, "net", {})
     aws.delete(VPC, "net", identity)
     aws.delete(VPC, "net", identity)
@@ -125,7 +125,7 @@ def test_addresses_are_unique_and_in_the_subnet(aws, subnet):
     assert all(address.startswith("10.64.") for address in addresses)
 
 
-def test_a_released_address_is_reused(aws, subnet):
+def test_released_address_is_reused(aws, subnet):
     identity, first = aws.create(NODE, "one", node(subnet))
     aws.delete(NODE, "one", identity)
     assert aws.create(NODE, "one", node(subnet))[1]["privateIp"] == first["privateIp"]
@@ -138,12 +138,12 @@ def test_public_address_is_assigned_only_on_request(aws, subnet):
     assert outside["publicIp"].startswith("203.0.113.")
 
 
-def test_a_missing_subnet_is_an_error(aws):
+def test_missing_subnet_is_an_error(aws):
     with pytest.raises(LookupError, match="subnet-none does not exist in the simulated aws"):
         aws.create(NODE, "one", node("subnet-none"))
 
 
-def test_a_preview_stores_nothing_and_leaves_future_values_unknown(aws, subnet):
+def test_preview_stores_nothing_and_leaves_future_values_unknown(aws, subnet):
     identity, planned = aws.create(NODE, "one", node(UNKNOWN), preview=True)
     assert identity == ""
     assert planned["privateIp"] == planned["arn"] == UNKNOWN
@@ -160,7 +160,7 @@ def test_repeated_creation_after_a_kill_creates_no_duplicate(aws, subnet):
     assert len(aws.provider.store.find_by_type(NODE)) == 1
 
 
-def test_a_replacement_exists_next_to_the_old_resource(aws, subnet):
+def test_replacement_exists_next_to_the_old_resource(aws, subnet):
     old, state = aws.create(NODE, "one", node(subnet))
     aws.diff(NODE, "one", old, state, node(subnet, ami="ami-2"))
     new, _ = aws.create(NODE, "one", node(subnet, ami="ami-2"))
@@ -169,7 +169,7 @@ def test_a_replacement_exists_next_to_the_old_resource(aws, subnet):
     assert [row.id for row in aws.provider.store.find_by_type(NODE)] == [new]
 
 
-def test_a_forced_replacement_exists_next_to_the_old_resource(aws, subnet):
+def test_forced_replacement_exists_next_to_the_old_resource(aws, subnet):
     old, _ = aws.create(NODE, "one", node(subnet))
     aws.check(NODE, "one", node(subnet), olds=node(subnet))  # all that the engine asks with --replace
     assert aws.create(NODE, "one", node(subnet))[0] != old
@@ -228,14 +228,14 @@ def test_deleted_resource_shows_no_change_until_a_refresh(open_cloud):
         gcp.update(GCP_NODE, "one", identity, state, gcp_node(labels={"a": "b"}))
 
 
-def test_an_update_keeps_the_identity(aws, subnet):
+def test_update_keeps_the_resource_id(aws, subnet):
     identity, state = aws.create(NODE, "one", node(subnet))
     bigger = aws.update(NODE, "one", identity, state, node(subnet, instanceType="g5.4xlarge"))
     assert bigger == {**state, "instanceType": "g5.4xlarge"}
     assert aws.provider.store.get(NODE, identity).acknowledged, "the engine has named it"
 
 
-def test_a_launch_template_counts_its_versions(aws):
+def test_launch_template_counts_its_versions(aws):
     kind = "aws:ec2/launchTemplate:LaunchTemplate"
     identity, state = aws.create(kind, "one", {"name": "one"})
     assert state["latestVersion"] == 1
@@ -352,7 +352,7 @@ def test_images_differ_by_region(aws):
     assert one["id"] != other["id"]
 
 
-def test_the_launchers_serve_from_a_folder_whose_name_needs_quoting(tmp_path):
+def test_launchers_serve_from_a_folder_whose_name_needs_quoting(tmp_path):
     folder = tmp_path / "it's a folder"
     paths = providers.install_launchers(folder, sys.executable)
     assert [path.name for path in paths] == [f"pulumi-resource-{cloud}" for cloud in providers.CLOUDS]
@@ -362,14 +362,14 @@ def test_the_launchers_serve_from_a_folder_whose_name_needs_quoting(tmp_path):
         assert "simulated" in version
 
 
-def test_installing_again_changes_nothing(tmp_path):
+def test_second_installation_of_the_providers_changes_nothing(tmp_path):
     before = [path.stat().st_mtime_ns for path in providers.install_launchers(tmp_path, sys.executable)]
     assert [
         path.stat().st_mtime_ns for path in providers.install_launchers(tmp_path, sys.executable)
     ] == before
 
 
-def test_the_schema_declares_a_simulated_provider(aws):
+def test_schema_declares_a_simulated_provider(aws):
     answer = asyncio.run(aws.provider.get_schema(api.GetSchemaRequest(0)))
     schema = json.loads(answer.schema)
     assert "never calls a cloud" in schema["description"]

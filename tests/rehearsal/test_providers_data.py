@@ -42,13 +42,13 @@ def pair(request):
     return load_schema(cloud).types[token], Real(token)
 
 
-def test_types_have_the_sdks_token_and_required_inputs(pair):
+def test_resource_types_have_the_token_and_required_inputs_of_the_sdk(pair):
     simulated, real = pair
     assert f"'{simulated.token}'" in real.body
     assert set(simulated.required) >= real.required
 
 
-def test_inputs_named_in_the_data_exist(pair):
+def test_declared_inputs_exist_in_the_sdk(pair):
     simulated, real = pair
     named = (
         {path.split(".")[0] for path in simulated.replace}
@@ -58,12 +58,12 @@ def test_inputs_named_in_the_data_exist(pair):
     assert named - real.inputs == set()
 
 
-def test_computed_outputs_exist(pair):
+def test_declared_computed_outputs_exist_in_the_sdk(pair):
     simulated, real = pair
     assert set(simulated.computed) - set(real.names.values()) == set()
 
 
 @pytest.mark.parametrize("cloud", CLOUDS)
-def test_versions_are_those_of_the_sdks(cloud):
+def test_provider_versions_match_the_sdks(cloud):
     sdk = importlib.import_module(SDKS[cloud])
     assert load_schema(cloud).version == importlib.import_module(f"{sdk.__name__}._utilities").get_version()

@@ -73,12 +73,12 @@ def test_failed_transaction_stores_nothing(store):
     assert store.get("t", "one") is None
 
 
-def test_a_network_without_free_address_is_reported(store):
+def test_network_without_free_address_is_reported(store):
     for number in range(3):
         store.lease_address("10.0.0.0/29", "t", str(number), "private")
     with pytest.raises(LookupError, match=r"10\.0\.0\.0/29 has no free address left"):
         store.lease_address("10.0.0.0/29", "t", "one more", "private")
 
 
-def test_the_file_is_private(store, tmp_path):
+def test_store_file_is_readable_by_its_owner_only(store, tmp_path):
     assert (tmp_path / "cloud.sqlite").stat().st_mode & 0o777 == 0o600

@@ -28,7 +28,7 @@ def test_amount_of_a_fault_is_parsed(host_faults, kind, amount):
     "fault",
     ["dies=", "dies=0", "dies=many", "dies=-1", "disk_full=3", "apt_locked=999999", "die", "=4", "dies=4=5"],
 )
-def test_an_invalid_amount_is_refused_with_its_line(fault):
+def test_invalid_amount_is_refused_with_its_line(fault):
     with pytest.raises(InputError, match=r"unknown fault") as caught:
         faults.parse_faults(f"faults:\n  r/1: '{fault}'\n", "f.yaml")
     assert caught.value.where == "f.yaml:2"
@@ -48,7 +48,7 @@ def test_size_of_a_memory_disk_is_parsed(host_faults, size):
     assert hosts.memory_disk_size(frozenset(host_faults)) == size
 
 
-def test_a_host_without_faults_gets_no_files():
+def test_host_without_faults_gets_no_files():
     assert (fault_files.fault_files([]), fault_files.fault_links([])) == ({}, {})
 
 
@@ -59,7 +59,7 @@ def test_all_fault_files_are_listed_for_removal():
     )
 
 
-def test_the_lock_script_is_valid_python():
+def test_apt_lock_script_is_valid_python():
     text, mode = fault_files.fault_files(["apt_locked=5"])[fault_files.LOCK_SCRIPT]
     compile(text, "hold", "exec")
     assert "time.sleep(5)" in text
@@ -67,7 +67,7 @@ def test_the_lock_script_is_valid_python():
 
 
 @pytest.mark.parametrize(("sessions", "outputs"), [(2, ["", "end"]), (1, ["end", ""])])
-def test_the_nth_session_stops_the_host_once(tmp_path, sessions, outputs):
+def test_nth_session_stops_the_host_once(tmp_path, sessions, outputs):
     text, _ = fault_files.fault_files([f"dies={sessions}"])[fault_files.SSH_RC]
     text = text.replace("/run/", f"{tmp_path}/").replace("/var/lib/", f"{tmp_path}/lib/")
     text = text.replace("systemctl --force --force poweroff >/dev/null 2>&1", "echo end").replace(

@@ -17,11 +17,11 @@ def test_demo_fault_set_is_loaded():
     }
 
 
-def test_none_loads_no_faults():
+def test_fault_set_none_loads_no_faults():
     assert load_faults(None).faults_at("blades-1/4") == frozenset()
 
 
-def test_a_users_file_is_loaded(tmp_path):
+def test_users_file_is_loaded(tmp_path):
     file = tmp_path / "mine.yaml"
     file.write_text("arm64: [r/1]\nfaults:\n  r/2: [disk_full, link_down]\n")
     faults = load_faults(file)
@@ -56,18 +56,18 @@ def test_errors_contain_file_line_and_remedy(text, line):
     assert "\n" not in str(caught.value)
 
 
-def test_a_missing_file_is_refused():
+def test_missing_file_is_refused():
     with pytest.raises(InputError, match=r"no faults file or set 'nowhere\.yaml'"):
         load_faults("nowhere.yaml")
 
 
-def test_a_place_outside_all_racks_is_refused_with_its_line():
+def test_fault_on_a_place_outside_all_racks_is_refused_with_its_line():
     faults = parse_faults("faults:\n  r/1: disk_full\n  r/9: disk_full\n", "f.yaml")
     with pytest.raises(InputError, match=r"f\.yaml:3: r/9: no such node; nodes are rack/slot: r/1, r/2"):
         faults.check_places({"r/1", "r/2"})
 
 
-def test_every_kind_has_a_description():
+def test_every_fault_kind_has_a_description():
     assert all(
         kind.replace("_", "").isalpha() and len(description) > 10 for kind, description in FAULT_KINDS.items()
     )

@@ -40,11 +40,11 @@ def test_only_an_ssh_greeting_counts_as_an_answer(server, greeting, answers):
     assert hosts.check_ssh(["127.0.0.1"]) == {"127.0.0.1": answers}
 
 
-def test_a_server_without_greeting_does_not_count(server):
+def test_server_without_greeting_does_not_count(server):
     assert hosts.check_ssh(["127.0.0.1"], limit_s=0.2) == {"127.0.0.1": False}
 
 
-def test_a_closed_port_does_not_count(monkeypatch):
+def test_closed_port_does_not_count(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as closed:
         monkeypatch.setattr(hosts, "SSH_PORT", closed.getsockname()[1])
     assert hosts.check_ssh(["127.0.0.1"]) == {"127.0.0.1": False}
@@ -59,7 +59,7 @@ def test_records_are_read_in_order_of_slot(tmp_path):
 
 
 @pytest.mark.parametrize(("process_ids", "running"), [({RECORD.label: [7]}, True), ({}, False)])
-def test_a_host_is_running_if_its_namespace_has_processes(monkeypatch, process_ids, running):
+def test_host_is_running_if_its_namespace_has_processes(monkeypatch, process_ids, running):
     monkeypatch.setattr(hosts, "check_ssh", lambda addresses: dict.fromkeys(addresses, False))
     monkeypatch.setattr(
         host_processes, "find_processes", lambda labels: process_ids if list(labels) else None
@@ -76,7 +76,7 @@ def test_unknown_fields_of_a_record_are_ignored(tmp_path):
     assert hosts.read_record(tmp_path / "r-1") == RECORD
 
 
-def test_an_ordinary_process_is_not_an_init():
+def test_ordinary_process_is_not_an_init():
     assert host_processes.find_init([os.getpid(), 0]) is None
 
 
@@ -94,7 +94,7 @@ def test_program_failures_are_one_line():
         shell.run(["sleep", "5"], timeout_s=0.1)
 
 
-def test_a_second_run_waits_and_reports_it(tmp_path):
+def test_second_concurrent_run_waits_and_reports_it(tmp_path):
     messages, entered = [], threading.Event()
 
     def second():
@@ -119,7 +119,7 @@ def test_cgroups_are_removed_recursively(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(("allowed", "after"), [("128", "296"), ("1024", "1024")])
-def test_the_inotify_limit_is_raised_only_if_too_low(monkeypatch, tmp_path, allowed, after):
+def test_inotify_limit_is_raised_only_if_too_low(monkeypatch, tmp_path, allowed, after):
     setting, messages = tmp_path / "max_user_instances", []
     setting.write_text(f"{allowed}\n")
     monkeypatch.setattr(inotify, "INSTANCES", setting)

@@ -14,7 +14,7 @@ from gpufleet.rehearsal.rack import emulation, images, requirements
 RECIPE = images.Recipe("bookworm", "amd64")
 
 
-def test_the_name_contains_suite_architecture_and_hash():
+def test_image_name_contains_suite_architecture_and_hash():
     assert re.fullmatch(r"bookworm-amd64-[0-9a-f]{12}", RECIPE.name)
     assert RECIPE.name == images.Recipe("bookworm", "amd64").name
 
@@ -22,16 +22,16 @@ def test_the_name_contains_suite_architecture_and_hash():
 @pytest.mark.parametrize(
     "change", [{"arch": "arm64"}, {"packages": ("systemd",)}, {"masked": ()}, {"version": 99}]
 )
-def test_any_change_of_the_recipe_changes_the_name(change):
+def test_any_change_of_the_recipe_changes_the_image_name(change):
     assert replace(RECIPE, **change).name != RECIPE.name
 
 
-def test_hosts_get_the_full_python():
+def test_hosts_have_the_complete_python_package():
     assert "python3" in RECIPE.packages
     assert "python3-minimal" not in RECIPE.packages
 
 
-def test_progress_counts_packages():
+def test_image_build_progress_counts_packages():
     lines = [f"I: {verb} package{n} 1.0\n" for verb in ("Retrieving", "Unpacking") for n in range(60)]
     messages = []
     last = images._report_progress(
@@ -95,13 +95,13 @@ def test_arm64_hosts_need_additional_packages(monkeypatch):
         (None, False),
     ],
 )
-def test_the_kernel_must_open_the_emulator_in_advance(monkeypatch, tmp_path, entry, accepted):
+def test_binfmt_emulator_must_be_opened_by_the_kernel_at_registration(monkeypatch, tmp_path, entry, accepted):
     monkeypatch.setattr(emulation, "BINFMT", tmp_path)
     if entry is not None:
         (tmp_path / "qemu-aarch64").write_text(entry)
     assert emulation.is_enabled("qemu-aarch64") is accepted
 
 
-def test_an_architecture_without_emulator_is_refused():
+def test_architecture_without_emulator_is_refused():
     with pytest.raises(EnvironmentFault, match="hosts of architecture riscv64 can't be booted"):
         emulation.ensure_emulation("riscv64")

@@ -69,14 +69,14 @@ def test_changes_on_a_host_survive_its_next_start(plan):
     assert (text(plan, "etc/hostname"), layout.host_key(plan)) == ("renamed\n", before)
 
 
-def test_another_image_resets_the_host(plan):
+def test_changed_image_resets_the_host(plan):
     layout.write_host_files(plan, IMAGE, KEY, {})
     (plan.folder / "root/etc/mark").write_text("old")
     layout.write_host_files(plan, IMAGE.with_name("bookworm-amd64-ffffffffffff"), KEY, {})
     assert not (plan.folder / "root/etc/mark").exists()
 
 
-def test_an_interrupted_preparation_starts_again(plan):
+def test_interrupted_preparation_of_a_host_is_repeated(plan):
     layout.write_host_files(plan, IMAGE, KEY, {})
     (plan.folder / "laid").unlink()
     (plan.folder / "root/etc/hostname").write_text("half")
@@ -144,7 +144,7 @@ def test_known_hosts_lines_contain_only_address_and_key():
         ("servers", set()),
     ],
 )
-def test_a_host_has_the_tools_of_its_kind(plan, kind, tools):
+def test_host_has_the_tools_of_its_kind(plan, kind, tools):
     layout.write_host_files(replace(plan, kind=kind), IMAGE, KEY, {})
     folder = plan.folder / "root/usr/local/bin"
     written = {path.name for path in folder.glob("*")} if folder.is_dir() else set()

@@ -17,7 +17,7 @@ from gpufleet.rehearsal.rack import pci
         ("Radeon RX 460", ("0x1002", "0x67ef", "0x030000")),
     ],
 )
-def test_a_card_has_its_ids_and_class(model, ids):
+def test_card_has_its_ids_and_class(model, ids):
     files = pci.sysfs_files([(model, 1)])
     assert tuple(files[f"0000:11:00.0/{name}"] for name in ("vendor", "device", "class")) == tuple(
         f"{value}\n" for value in ids
@@ -31,7 +31,7 @@ def test_every_card_has_its_own_address():
     assert files["0000:19:00.0/device"] == "0x1eb8\n"
 
 
-def test_a_model_without_an_id_has_no_device():
+def test_model_without_an_id_has_no_device():
     assert pci.models_without_id([("T4", 1), ("Abacus", 2)]) == ["Abacus"]
     assert pci.sysfs_files([("Abacus", 2)]) == {}
 

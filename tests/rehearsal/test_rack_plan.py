@@ -66,12 +66,12 @@ def test_identities_are_unique_and_stable():
         assert len({getattr(p, field) for p in first.values()}) == 2
 
 
-def test_a_server_has_a_different_form_of_serial():
+def test_server_has_a_different_form_of_serial():
     assert plans(rack("r", 1))["r/1"].serial.startswith("10000000")
     assert re.fullmatch(r"GF[0-9A-F]{10}", plans(rack("r", 1, kind="servers"))["r/1"].serial)
 
 
-def test_a_declared_serial_and_mac_take_precedence():
+def test_declared_serial_and_mac_take_precedence():
     plan = plans(rack("r", 1, serial="10000000deadbeef", mac="d8:3a:dd:00:00:01"))["r/1"]
     assert (plan.serial, plan.mac) == ("10000000deadbeef", "d8:3a:dd:00:00:01")
 
@@ -110,6 +110,6 @@ def test_networks_are_reused_or_numbered_in_order_or_the_first_free(previous, us
     assert choose_blocks(["a", "b"], previous, used) == chosen
 
 
-def test_a_full_range_is_refused():
+def test_network_range_without_free_network_is_refused():
     with pytest.raises(InputError, match="no free /24 network is left for rack a"):
         choose_blocks(["a"], {}, range(1, 512))

@@ -49,19 +49,19 @@ def shell(rehearsal, command):
     return done.stdout.strip()
 
 
-def test_a_rehearsal_is_not_up_initially(rehearsal):
+def test_rehearsal_is_not_up_initially(rehearsal):
     assert not rehearsal.is_up
     with pytest.raises(EnvironmentFault, match="no rehearsal of dev") as caught:
         rehearsal.environment()
     assert caught.value.hint == "run `gpufleet rehearse up -s dev` first"
 
 
-def test_an_unknown_stack_is_refused_with_the_known_ones(project):
+def test_unknown_stack_is_refused_with_the_known_ones(project):
     with pytest.raises(InputError, match="no stack 'prod'; stacks here are dev, poc"):
         Rehearsal(project, "prod").environment()
 
 
-def test_up_is_idempotent(rehearsal):
+def test_second_up_of_a_rehearsal_changes_nothing(rehearsal):
     rehearsal.up(ignore_message)
     first = {
         path: path.stat().st_mtime_ns for path in rehearsal.bin.iterdir() if path.name.startswith("pulumi-")
@@ -112,7 +112,7 @@ def test_down_works_with_a_damaged_environment_file(rehearsal):
     assert not rehearsal.home.exists()
 
 
-def test_down_is_idempotent(rehearsal):
+def test_second_down_of_a_rehearsal_succeeds(rehearsal):
     rehearsal.up(ignore_message)
     rehearsal.down(ignore_message)
     messages = []
@@ -131,7 +131,7 @@ def test_all_rehearsals_of_a_project_are_found(rehearsal, project):
     assert [each.stack for each in Rehearsal.find_all(project)] == ["dev", "gone", "poc"]
 
 
-def test_the_folder_is_private(rehearsal):
+def test_rehearsal_folder_is_readable_by_its_owner_only(rehearsal):
     rehearsal.up(ignore_message)
     assert rehearsal.backend.stat().st_mode & 0o077 == 0
 
@@ -140,12 +140,12 @@ def test_the_folder_is_private(rehearsal):
     ("text", "name"),
     [("name: fleet", "fleet"), ("name: 'my-fleet' # ours", "my-fleet"), ('name: "a.b"', "a.b")],
 )
-def test_the_projects_name_is_read(tmp_path, text, name):
+def test_project_name_is_read_from_pulumi_yaml(tmp_path, text, name):
     (tmp_path / "Pulumi.yaml").write_text(f"# name: other\n{text}\nruntime: python\n")
     assert backend.project_name(tmp_path) == name
 
 
-def test_a_project_without_a_name_is_refused(tmp_path):
+def test_project_without_a_name_is_refused(tmp_path):
     (tmp_path / "Pulumi.yaml").write_text("runtime: python\n")
     with pytest.raises(InputError, match="no name"):
         backend.project_name(tmp_path)
@@ -161,14 +161,14 @@ def test_resources_are_counted_without_stack_and_providers(rehearsal):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"checkpoint": {}}'])
-def test_a_state_that_cannot_be_read_counts_as_empty(rehearsal, text):
+def test_state_that_cannot_be_read_counts_as_empty(rehearsal, text):
     state = backend.state_file(rehearsal)
     state.parent.mkdir(parents=True)
     state.write_text(text)
     assert backend.count_resources(rehearsal) == (0, 0)
 
 
-def test_the_environment_contains_no_user_credentials(rehearsal):
+def test_environment_contains_no_user_credentials(rehearsal):
     rehearsal.up(ignore_message)
     assert not {name for name in rehearsal.environment() if name.startswith(("AWS_", "ARM_", "GOOGLE_"))}
     assert set(os.environ["PATH"].split(os.pathsep)) <= set(rehearsal.environment()["PATH"].split(os.pathsep))

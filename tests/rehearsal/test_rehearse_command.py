@@ -13,14 +13,14 @@ from gpufleet.errors import InputError
 from gpufleet.rehearsal import lifecycle, rack
 
 
-def test_env_before_up_fails_with_the_next_step(gpufleet, project):
+def test_env_command_before_up_fails_with_the_next_step(gpufleet, project):
     done = gpufleet("rehearse", "env", "-s", "dev", cwd=project)
     assert (done.returncode, done.stdout) == (3, "")
     assert "hint: run `gpufleet rehearse up -s dev` first" in done.stderr
 
 
 @pytest.mark.parametrize("verb", ["up", "env"])
-def test_an_unknown_stack_is_refused(gpufleet, project, verb):
+def test_unknown_stack_is_refused(gpufleet, project, verb):
     done = gpufleet("rehearse", verb, "-s", "prod", cwd=project)
     assert done.returncode == 2
     assert "stacks here are dev, poc, production" in done.stderr
@@ -50,7 +50,7 @@ def test_outside_a_project_the_command_is_refused(gpufleet, tmp_path):
     assert "run inside a gpufleet project" in done.stderr
 
 
-def test_an_unknown_fault_set_is_refused_before_any_change(gpufleet, project):
+def test_unknown_fault_set_is_refused_before_any_change(gpufleet, project):
     done = gpufleet("rehearse", "up", "-s", "production", "--faults", "nosuch", cwd=project)
     assert done.returncode == 2
     assert not (project / ".gpufleet").exists()

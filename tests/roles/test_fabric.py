@@ -62,7 +62,7 @@ def test_memory_may_be_locked(base01):
     assert base01.file("/etc/modules-load.d/gpufleet-peermem.conf").contains("^nvidia-peermem$")
 
 
-def test_ports_and_flaps_are_reported(converged):
+def test_fabric_ports_and_link_flaps_are_reported(converged):
     report = role_report(converged("fabric"), "What ib_tools found")
     assert [(one["port"], one["state"], one["rate_gbit"]) for one in report["ports"]] == [
         ("mlx5_0/1", "ACTIVE", 400.0),

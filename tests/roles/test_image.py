@@ -56,7 +56,7 @@ def test_packer_refuses_invalid_cloud_settings(converged, lab):
 
 
 @needs_packer
-def test_templates_are_formatted():
+def test_packer_templates_are_formatted():
     for folder in (IMAGES, IMAGES / "plugins"):
         done = packer("fmt", "-check", "-diff", str(folder))
         assert done.returncode == 0, done.stdout
@@ -123,8 +123,8 @@ def test_sealing_removes_machine_specific_files(converged, lab):
 
 def test_base_images_match_those_of_the_pools():
     text = (IMAGES / "gpufleet.pkr.hcl").read_text()
-    gcp = images.gcp_image(catalog.get_machine("n1-standard-8", "gcp"))
-    azure = images.azure_image(catalog.get_machine("Standard_NC4as_T4_v3", "azure"))
+    gcp = images.choose_gcp_image(catalog.get_machine("n1-standard-8", "gcp"))
+    azure = images.choose_azure_image(catalog.get_machine("Standard_NC4as_T4_v3", "azure"))
     for value in (images.CANONICAL_ON_AWS, gcp.project, gcp.family, azure.publisher, azure.offer, azure.sku):
         assert f'"{value}"' in text
 

@@ -66,7 +66,7 @@ def test_largest_batch_is_faster_than_one_stream(size):
     assert most.tokens_per_s > 10 * one.tokens_per_s
 
 
-def test_costs_are_consistent(size):
+def test_hourly_monthly_and_total_costs_of_a_plan_are_consistent(size):
     plan = size(on="p4d.24xlarge", devices=8).plans[0]
     price = catalog.find_price("aws", plan.offer.region, "p4d.24xlarge", "on_demand")
     assert plan.usd_per_hour == price.usd_per_hour
@@ -133,7 +133,7 @@ def test_owned_option_excludes_rented_hardware(size):
         ({"latency_s": 5.0}, lambda plan: plan.request_s <= 5),
     ],
 )
-def test_constraints_hold_for_every_plan(options, has, size):
+def test_every_plan_meets_the_constraints(options, has, size):
     plans = size("llama-3.1-8b", top=0, **options).plans
     assert plans
     assert all(has(plan) for plan in plans)

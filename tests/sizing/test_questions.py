@@ -108,7 +108,7 @@ class TestTwoThingsOnOneCard:
         assert plan.fits
         assert "memory-reserved" in codes
 
-    def test_reserve_includes_a_driver_context(self, plan_and_codes):
+    def test_reserved_memory_includes_a_driver_context(self, plan_and_codes):
         alone, codes = plan_and_codes("llama-3-8b", "RTX 4090", **SERVED)
         shared, _ = plan_and_codes("llama-3-8b", "RTX 4090", reserve_gib=1.7, **SERVED)
         assert alone.memory.usable_gib - shared.memory.usable_gib == pytest.approx(1.7 + 0.45)
@@ -259,7 +259,7 @@ def test_quote_selects_named_sections():
     assert quoted.normalize("in  2025-11/2026-07") == quoted.normalize("in 2026-01-02 ")
 
 
-def test_json_has_the_same_warnings(gpufleet, project):
+def test_json_has_the_warnings_of_the_text_output(gpufleet, project):
     completed = gpufleet(
         "size", "--model", "llama-3-8b", "--precision", "f16", "--on", "RTX 4090", "--devices", "1",
         "--reserve-gib", "1.7", "--json", cwd=project,

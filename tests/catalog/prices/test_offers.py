@@ -45,7 +45,7 @@ def test_stored_and_embedded_offers_make_one_sorted_list(store):
     assert (machine.vcpus, machine.accelerators[0].model, machine.cards) == (8, "H100 SXM5 80GB", 2)
 
 
-def test_a_limit_gives_the_same_first_offers(store):
+def test_limit_gives_the_same_first_offers(store):
     put(
         store,
         *(row(1 + n / 10, key=("aws", "mars-1", f"zz{n}.large", "spot"), facts=H100) for n in range(30)),

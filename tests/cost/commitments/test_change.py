@@ -10,7 +10,7 @@ import pytest
 
 from gpufleet import cost
 from gpufleet.cost.analysis.reports import summary
-from gpufleet.cost.pricing.commitments.model import Commitments
+from gpufleet.cost.pricing.commitments.model import CommitmentFile
 from gpufleet.engine import Resource
 from gpufleet.fleet import Budget
 
@@ -29,7 +29,7 @@ def commitments():
         "id": "ri-1", "kind": "reserved_instance", "region": "us-east-1", "machine": "p4d.24xlarge", "count": 1,
         "usd_per_hour": 12.5, "start": "2026-01-01", "end": "2026-12-31", "source": "invoice",
     }  # fmt: skip
-    return Commitments.model_validate({"commitments": [entry]}).commitments
+    return CommitmentFile.model_validate({"commitments": [entry]}).commitments
 
 
 def test_second_machine_costs_its_list_price(commitments, book):
@@ -59,8 +59,10 @@ def test_estimate_notes_cost_and_end_of_commitments(commitments, book):
 
 
 def test_json_names_the_commitment_and_matches_the_schema(commitments, book):
-    document = cost.diff_document(cost.diff([], [p4d("a")], commitments=commitments, book=book, today=TODAY))
-    jsonschema.validate(document, cost.schema())
+    document = cost.build_diff_document(
+        cost.diff([], [p4d("a")], commitments=commitments, book=book, today=TODAY)
+    )
+    jsonschema.validate(document, cost.load_diff_schema())
     assert {line["covered_by"] for line in document["resources"] if line["component"] == "machine"} == {
         "ri-1"
     }
@@ -91,15 +93,15 @@ def test_every_report_names_the_commitment(commitments, book):
 def test_break_even_matches_a_manual_calculation(book, term, against, hours):
     break_evens = {
         (each.commitment, each.against): each
-        for each in cost.break_even("aws", "us-east-1", "p4d.24xlarge", book)
+        for each in cost.compute_break_even("aws", "us-east-1", "p4d.24xlarge", book)
     }
     assert round(break_evens[(term, against)].hours_per_month, 2) == Decimal(hours)
 
 
-def test_break_even_reports_never_and_a_missing_price(book):
+def test_break_even_without_an_end_or_a_price_is_reported(book):
     g5 = {
         (each.commitment, each.against): each.verdict
-        for each in cost.break_even("aws", "us-east-1", "g5.2xlarge", book)
+        for each in cost.compute_break_even("aws", "us-east-1", "g5.2xlarge", book)
     }
     assert g5[("reserved_1y", "spot")] == "never: spot is cheaper even around the clock"  # 0.76356 > 0.43632
     assert g5[("reserved_1y", "on_demand")] == "above 460 hours a month (63 % of it)"  # 730 * 0.76356 / 1.212
@@ -111,7 +113,7 @@ def test_group_at_its_maximum_size_leaves_less_commitment_for_the_next_one(book)
         "id": "ri-2", "kind": "reserved_instance", "region": "us-east-1", "machine": "p4d.24xlarge", "count": 2,
         "usd_per_hour": 12.5, "start": "2026-01-01", "end": "2027-01-01", "source": "invoice",
     }  # fmt: skip
-    commitments = Commitments.model_validate({"commitments": [entry]}).commitments
+    commitments = CommitmentFile.model_validate({"commitments": [entry]}).commitments
     template_type, inputs = "aws:ec2/launchTemplate:LaunchTemplate", p4d("b").inputs
     template = Resource(f"urn:pulumi:s::p::{template_type}::t", template_type, "t", inputs, {}, id="t")
     group_type = "aws:autoscaling/group:Group"
@@ -143,7 +145,7 @@ def commitment(**changed):
         "id": "ri-2", "kind": "reserved_instance", "region": "us-east-1", "machine": "p4d.24xlarge", "count": 1,
         "usd_per_hour": 12.5, "start": "2026-01-01", "end": "2026-12-31", "source": "invoice", **changed,
     }  # fmt: skip
-    return Commitments.model_validate({"commitments": [entry]}).commitments
+    return CommitmentFile.model_validate({"commitments": [entry]}).commitments
 
 
 @pytest.mark.parametrize(
@@ -171,6 +173,6 @@ def test_commitment_that_does_not_apply_is_a_warning(book, changed, message):
 
 def test_headline_of_a_met_budget_adds_the_cost_of_commitments(commitments, book):
     diff = cost.diff([], [p4d("a")], commitments=commitments, budget=Budget(max=1000), book=book, today=TODAY)
-    headline = summary.headline(diff)
+    headline = summary.format_headline(diff)
     assert "within its budget of $1,000.00" in headline
     assert headline.endswith("; commitments of $9,125.00 a month come on top.")

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpufleet import cost
-from gpufleet.cost.pricing.commitments.model import Commitments
+from gpufleet.cost.pricing.commitments.model import CommitmentFile
 from gpufleet.engine import Resource
 
 quick = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -78,7 +78,7 @@ def commitment(draw):
 def inventory(draw):
     entries = draw(st.lists(commitment(), max_size=4))
     documents = [{"id": f"c-{at}", **entry} for at, entry in enumerate(entries)]
-    return Commitments.model_validate({"commitments": documents}).commitments
+    return CommitmentFile.model_validate({"commitments": documents}).commitments
 
 
 def flat(groups):
@@ -126,7 +126,7 @@ def test_no_commitment_covers_more_than_was_bought(resources, commitments, book)
 
 @quick
 @given(resources=resource_lists, commitments=inventory(), seed=st.integers())
-def test_the_order_of_inputs_does_not_change_the_bill(resources, commitments, seed, book):
+def test_order_of_inputs_does_not_change_the_bill(resources, commitments, seed, book):
     shuffled_resources, shuffled_commitments = list(resources), list(commitments)
     random.Random(seed).shuffle(shuffled_resources)
     random.Random(seed).shuffle(shuffled_commitments)

@@ -180,7 +180,7 @@ def test_zero_accelerators_are_not_unpriced(golden_book):
     assert {charge.component for charge in bill.charges} == {"machine", "disk:boot"}
 
 
-def test_unknown_zones_are_counted(golden_book):
+def test_unknown_zones_count_as_zones_of_a_node_pool(golden_book):
     pool = {"cluster": "c", "location": "us-central1", "nodeCount": 1, "nodeLocations": [UNKNOWN, UNKNOWN]}
     bill = cost.price_resources(
         [declare("gcp:container/nodePool:NodePool", **pool, nodeConfig={"machineType": "g2-standard-8"})],
@@ -205,7 +205,7 @@ def test_group_with_two_template_versions_has_a_warning(golden_book):
 
 
 @pytest.mark.parametrize("form", ["table", "markdown", "json", "html"])
-def test_reports_accept_all_clouds_and_names(form, golden_book):
+def test_reports_can_be_written_for_all_clouds_and_hostile_names(form, golden_book):
     names = ["机器", "пул|`x`", "<script>1</script>", "a\x1b[31mred", "two\nlines", "\u202ereversed"]
     clouds = [instance(name) for name in names]
     rate = cost.diff(

@@ -39,7 +39,7 @@ def test_default_comparison_has_every_kind():
     assert all(each.plan is None for each in results)
 
 
-def test_names_keep_their_order_without_duplicates():
+def test_compared_names_keep_their_order_without_duplicates():
     results = compare("rtx 4090", "L40S", "GeForce RTX 4090").accelerators
     assert [each.accelerator.name for each in results] == ["GeForce RTX 4090", "L40S"]
 

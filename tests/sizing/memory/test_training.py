@@ -52,7 +52,7 @@ def test_model_states_match_a_manual_count(knobs, each):
     assert bytes_per_parameter(training_workload(**knobs)) == pytest.approx(each, rel=1e-3)
 
 
-def test_dpo_stores_a_reference_model():
+def test_dpo_memory_includes_a_reference_model():
     assert bytes_per_parameter(training_workload(task="dpo")) == pytest.approx(18)
     adapted = training_workload(task="dpo", adapter="lora")
     assert bytes_per_parameter(adapted) < 2.2  # the reference is the model with its adapter switched off
@@ -135,7 +135,7 @@ def test_automatic_recomputation_is_the_least_that_fits():
     assert sizing.estimate_memory(tight, ParallelLayout(), card).fits
 
 
-def test_stepping_in_the_backward_pass_frees_gradients():
+def test_optimizer_step_in_the_backward_pass_frees_gradients():
     usual, stepping = (
         sizing.estimate_memory(training_workload(step_in_backward=on_), ParallelLayout(), CARD)
         for on_ in (False, True)

@@ -21,7 +21,7 @@ EIGHT = catalog.get_model("Llama-3.1-8B")
 @pytest.mark.parametrize(
     "row", list(csv.DictReader(TABLE.read_text().splitlines())), ids=lambda row: row["type"]
 )
-def test_mixture_bits_match_llama_cpp_to_four_digits(row):
+def test_bits_of_mixed_quantisations_match_llama_cpp_to_four_digits(row):
     size = sizing.weight_bytes(EIGHT, row["type"])
     assert size * 8 / EIGHT.parameters == pytest.approx(float(row["bits_per_weight"]), abs=6e-4)
     assert size / GIB == pytest.approx(float(row["gib"]), abs=0.006)

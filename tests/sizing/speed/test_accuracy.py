@@ -83,7 +83,7 @@ def test_every_used_row_is_known_to_the_catalogue(measurements):
     assert len(missing) <= 0.05 * len(expected_ids), sorted(missing)
 
 
-def test_ids_are_unique_and_original_rows_remain():
+def test_measurement_ids_are_unique_and_no_original_row_is_removed():
     ids = [row["id"] for row in table("measured.csv")]
     assert len(ids) == len(set(ids))
     assert sum(each.startswith("M") for each in ids) >= 170
