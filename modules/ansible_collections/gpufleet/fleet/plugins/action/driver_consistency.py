@@ -19,4 +19,8 @@ class ActionModule(ControllerAction):
             for name, entry in options["hosts"].items()
         ]
         report = consistency.check_consistency(hosts)
-        return {"table": consistency.format_report(report), **report.as_json()}
+        skews: dict[str, list[str]] = {}
+        for finding in report.findings:
+            if finding.kind == "skew":
+                skews.setdefault(finding.host, []).append(finding.message)
+        return {"table": consistency.format_report(report), "skews": skews, **report.as_json()}

@@ -1,6 +1,6 @@
 # Copyright: gpufleet contributors
 # GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The files, units and obstacles of an application, from its rendered units. Pure."""
+"""The files, services and obstacles of an application, from its rendered units. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 from typing import Any, TypedDict
 
-from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import earlier_reasons
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import (
+    earlier_reasons,
+    parse_answers,
+)
 
 QUADLETS = "/etc/containers/systemd"
 SECRETS = "/etc/gpufleet/secrets"
@@ -24,6 +27,16 @@ class Unit(TypedDict):
     quadlet: bool
 
 
+class Installed(TypedDict):
+    """What the role's look.sh found on the node: its engine, gpufleet's unit files, and secrets."""
+
+    has_engine: bool
+    version: str
+    generator: str
+    units: list[str]
+    secrets: list[str]
+
+
 class Rendered(TypedDict):
     """What ``gpufleet.fleet.units`` returns."""
 
@@ -31,6 +44,31 @@ class Rendered(TypedDict):
     secret_files: list[str]
     secrets_stored: list[str]
     warnings: list[str]
+
+
+def choose_vendor(software: Mapping[str, Any], *, plan: Mapping[str, Any]) -> str:
+    """Return the vendor of the cards: that of the template's driver, else of the driver plan, else none."""
+    vendors = ((software.get("driver") or {}).get("vendor"), plan.get("vendor"))
+    return next((vendor for vendor in vendors if vendor and vendor != "none"), "none")
+
+
+def parse_installed(result: Mapping[str, Any]) -> Installed:
+    """Return what look.sh printed as ``name=value`` lines; ``unit`` and ``secret`` may occur several times."""
+    answers = parse_answers(result)
+    pairs = [line.split("=", 1) for line in result.get("stdout_lines") or []]
+    return {
+        "has_engine": answers.get("installed") == "yes",
+        "version": answers.get("version", ""),
+        "generator": answers.get("generator", ""),
+        "units": [value for name, value in pairs if name == "unit"],
+        "secrets": [value for name, value in pairs if name == "secret"],
+    }
+
+
+def services(entries: list[Mapping[str, Any]]) -> list[str]:
+    """Return the services of unit files; a quadlet's has its name."""
+    paths = (PurePosixPath(entry["path"]) for entry in entries)
+    return [path.with_suffix(".service").name if path.suffix == ".container" else path.name for path in paths]
 
 
 def files(rendered: Rendered, *, verify_script: str, generator: str) -> list[dict[str, Any]]:
@@ -107,6 +145,9 @@ def not_applied(
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         return {
+            "application_vendor": choose_vendor,
+            "application_installed": parse_installed,
+            "application_services": services,
             "application_files": files,
             "application_units": units,
             "application_secret_files": secret_files,

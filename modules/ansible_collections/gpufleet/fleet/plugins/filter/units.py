@@ -50,14 +50,18 @@ def units(
     cdi: bool = True,
     scratch: str = "/scratch",
 ) -> dict[str, Any]:
-    """Return the units of an application as plain values."""
+    """Return the units of an application as plain values; none for an application without containers."""
+    if not application.get("containers"):
+        return {"units": [], "volumes": [], "secret_files": [], "secrets_stored": [], "warnings": []}
     from gpufleet.fleet import Application
-    from gpufleet.operations.units import Engine, render
+    from gpufleet.operations.units import ContainerEngine, render_application
 
     try:
         parsed = Application.model_validate(plain_value(application))
-        return render(
-            parsed, Engine.parse(str(engine), str(version), cdi=cdi, vendor=str(vendor)), str(scratch)
+        return render_application(
+            parsed,
+            ContainerEngine.parse(str(engine), str(version), cdi=cdi, vendor=str(vendor)),
+            str(scratch),
         ).as_json()
     except InputError as error:
         raise AnsibleFilterError(str(error)) from None

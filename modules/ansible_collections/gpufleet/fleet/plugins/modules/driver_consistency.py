@@ -8,7 +8,7 @@ DOCUMENTATION = """
 module: driver_consistency
 short_description: Compare the drivers of hosts with each other
 description:
-  - Says for each host what does not agree, in itself and with the hosts of its group.
+  - Reports, for each host, what differs between its own parts and from the hosts of its group.
 options:
   hosts:
     description: By host, C(group), C(cards) (whether it has any) and C(state) of M(gpufleet.fleet.driver_state).
@@ -24,8 +24,9 @@ EXAMPLES = """
 """
 
 RETURN = """
-agree: {description: Whether nothing is skewed., returned: always, type: bool}
-findings: {description: "What does not agree: host, code, kind, message, remedy.", returned: always, type: list,
+agree: {description: Whether no host has a skew., returned: always, type: bool}
+skews: {description: "By host that has any, the messages of its skews.", returned: always, type: dict}
+findings: {description: "Every difference: host, code, kind, message, remedy.", returned: always, type: list,
            elements: dict}
-table: {description: The same in lines., returned: always, type: list, elements: str}
+table: {description: The findings as lines of a table., returned: always, type: list, elements: str}
 """

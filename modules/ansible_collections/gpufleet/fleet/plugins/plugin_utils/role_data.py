@@ -22,9 +22,25 @@ def managed_file(lines: Iterable[str]) -> str:
     return HEADER + "".join(f"{line}\n" for line in lines)
 
 
+def memlock_limits(users: Iterable[str]) -> str:
+    """Return the file of limits.conf(5) that lets these users lock any amount of memory."""
+    return managed_file(f"{user} - memlock unlimited" for user in users)
+
+
+def script_command(script: str, name: str, *arguments: str | list[str]) -> list[str]:
+    """Return the command that runs the text of a shell script; ``name`` is its $0, a list is several arguments."""
+    flat = [word for argument in arguments for word in ([argument] if isinstance(argument, str) else argument)]
+    return ["sh", "-c", script, name, *flat]
+
+
 def parse_answers(result: Mapping[str, Any]) -> dict[str, str]:
     """Return the ``name=value`` lines that a role's script printed; empty where it did not run."""
     return dict(line.split("=", 1) for line in result.get("stdout_lines") or [])
+
+
+def selected_topics(topics: list[str], *, run_tags: list[str], skip_tags: list[str]) -> list[str]:
+    """Return the topics that ``--tags`` and ``--skip-tags`` leave; one task does all topics of a role."""
+    return [topic for topic in topics if ("all" in run_tags or topic in run_tags) and topic not in skip_tags]
 
 
 def package_spec(package: PlannedPackage | str) -> str:
@@ -43,3 +59,8 @@ def package_specs(packages: Iterable[PlannedPackage | str]) -> list[str]:
 def earlier_reasons(applied: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a task of gpufleet.fleet.resources could not apply; empty where it did not run."""
     return dict(applied.get("not_applied") or {})
+
+
+def merge_not_applied(results: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what several tasks of a role could not apply; of two reasons for one thing the later counts."""
+    return {key: reason for result in results for key, reason in earlier_reasons(result).items()}

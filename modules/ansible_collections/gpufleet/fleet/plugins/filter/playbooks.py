@@ -1,0 +1,86 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What the playbooks decide for each host: which plays it needs, and why a task failed. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+CARD_VENDORS = ("nvidia", "amd")
+KINDS_WITHOUT_CARDS = ("compute_blade", "workstation")
+
+
+def is_burn_in_due(setting: str, *, is_new: bool, is_busy: bool) -> bool:
+    """True if the host is measured in this run: by the setting always, never, or (auto) while it is new."""
+    if is_busy or setting == "never":
+        return False
+    return setting == "always" or is_new
+
+
+def may_have_cards(software: Mapping[str, Any], *, declares_cards: bool, kind: str) -> bool:
+    """True if the host declares cards, its template requests a driver, or its kind can have undeclared cards."""
+    requested_vendor = (software.get("driver") or {}).get("vendor")
+    return declares_cards or requested_vendor in CARD_VENDORS or kind not in KINDS_WITHOUT_CARDS
+
+
+def may_restart(is_busy: bool, *, is_requested: bool, restart_busy: bool, has_failed: bool) -> bool:
+    """True if restarts are requested, the drivers did not fail, and no job runs that the restart would stop."""
+    return is_requested and not has_failed and (restart_busy or not is_busy)
+
+
+def has_application(
+    application: Mapping[str, Any], *, probe: Mapping[str, Any] | None, has_template: bool
+) -> bool:
+    """True if the host has an application, or may have one left over.
+
+    Commissioning lists gpufleet's units. Without its result (``probe`` is None), every node with a template may have
+    one left over.
+    """
+    if application.get("containers"):
+        return True
+    return has_template if probe is None else bool(probe.get("applications"))
+
+
+def needs_container_engine(engine: str, *, vendor: str) -> bool:
+    """True if the template names an engine, or leaves it open (auto) and the driver plan has cards of a vendor."""
+    return vendor != "none" if engine == "auto" else engine != "none"
+
+
+def needs_second_plan(plan: Mapping[str, Any]) -> bool:
+    """True if the plan has packages whose versions are known only once the vendor's repositories are there."""
+    return bool(plan["repositories"]) and any(not package.get("version") for package in plan["packages"])
+
+
+def site_groups(
+    engine: str, *, may_have_cards: bool, fabric: str, has_application: bool, is_burn_in_due: bool
+) -> list[str]:
+    """Return the groups of the plays of site.yml that the host needs."""
+    needs = {
+        "drivers_planned": may_have_cards,
+        "containers_here": needs_container_engine(engine, vendor="none"),
+        f"fabric_{fabric}": fabric != "none",
+        "application_here": has_application,
+        "burn_in_now": is_burn_in_due,
+    }
+    return [group for group, is_needed in needs.items() if is_needed]
+
+
+def failure_reason(result: Mapping[str, Any]) -> str:
+    """Return the message of a failed task; of a loop that of the first item that failed."""
+    failed_items = [item for item in result.get("results") or [] if item.get("failed") is True]
+    return str((failed_items or [result])[0].get("msg", "no reason given"))
+
+
+class FilterModule:
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {
+            "is_burn_in_due": is_burn_in_due,
+            "may_have_cards": may_have_cards,
+            "may_restart": may_restart,
+            "has_application": has_application,
+            "needs_container_engine": needs_container_engine,
+            "needs_second_plan": needs_second_plan,
+            "site_groups": site_groups,
+            "failure_reason": failure_reason,
+        }
