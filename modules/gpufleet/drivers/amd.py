@@ -178,7 +178,7 @@ def _stream_title(release: RocmRelease) -> str:
 
 
 def _explain_missing_rocm(host: HostContext) -> None:
-    if host.key.startswith("raspberrypi"):
+    if host.is_raspberry_pi_os:
         host.add_reason("amd.pi_kernel")
     supported_gfx = {gfx for release in load_rocm_releases().values() for gfx in release.gfx}
     for card in dict.fromkeys(host.detected.amd):

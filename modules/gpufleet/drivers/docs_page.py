@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from gpufleet.catalog import load_operating_systems
 from gpufleet.drivers.data_file import (
     load_architectures,
     load_branches,
@@ -98,13 +99,13 @@ def format_rocm_releases() -> str:
 def format_systems() -> str:
     """Return the systems and what their archives and the vendors' repositories offer."""
     body = []
-    for row in load_systems().values():
+    for name, row in load_systems().items():
         nvidia = row.get("nvidia", {})
         distribution = nvidia.get("distribution", {})
         signed = {"signed": "signed, prebuilt", "dkms": "DKMS"}.get(distribution.get("module", ""), "-")
         body.append(
             (
-                row["title"],
+                load_operating_systems()[name].title,
                 ", ".join(distribution.get("branches", ())) or "-",
                 signed,
                 "all, DKMS" if "vendor" in nvidia else "-",

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpufleet.catalog import find_driver_system, load_operating_systems
 from gpufleet.drivers.data_file import load_systems
 from gpufleet.drivers.detection import DetectedCards
 from gpufleet.drivers.driver_plan import HostFacts, Reason, RequestedSoftware
 from gpufleet.drivers.rule import build_reason, build_refusal
-
-RHEL_IDS = ("rhel", "rocky", "almalinux", "centos", "ol")
 
 
 @dataclass
@@ -28,7 +27,12 @@ class HostContext:
     @property
     def title(self) -> str:
         """Return the title of the system."""
-        return str(self.system["title"])
+        return load_operating_systems()[self.key].title
+
+    @property
+    def is_raspberry_pi_os(self) -> bool:
+        """True if the host runs Raspberry Pi OS."""
+        return load_operating_systems()[self.key].distribution == "raspberry-pi-os"
 
     def add_reason(self, code: str, **values: object) -> None:
         """Add the reason of this code."""
@@ -39,26 +43,17 @@ class HostContext:
         return (self.facts.candidates or {}).get(name, ())
 
 
-def system_key(facts: HostFacts) -> str:
-    """Return the key of a host's system: debian-12, rhel-9."""
-    major = facts.os_version.split(".")[0]
-    if facts.raspberry or facts.os_id == "raspbian":
-        return f"raspberrypi-{major}"
-    if facts.os_id == "ubuntu":
-        return f"ubuntu-{facts.os_version}"
-    family = "rhel" if facts.os_id in RHEL_IDS else facts.os_id
-    return f"{family}-{major}"
-
-
 def find_system(facts: HostFacts) -> tuple[str, Mapping[str, Any]]:
     """Return key and package table of a host's system; raise PlanRefused if it is unknown."""
-    key = system_key(facts)
+    operating_system = find_driver_system(
+        "raspberry-pi-os" if facts.raspberry else facts.os_id, facts.os_version
+    )
     systems = load_systems()
-    if key not in systems:
+    if operating_system is None or operating_system.name not in systems:
         raise build_refusal(
             "system.unknown", system=f"{facts.os_id} {facts.os_version}", known=", ".join(systems)
         )
-    return key, systems[key]
+    return operating_system.name, systems[operating_system.name]
 
 
 def describe_system(facts: HostFacts) -> dict[str, object]:

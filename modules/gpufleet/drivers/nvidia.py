@@ -102,7 +102,7 @@ def _fabric_key_of_board(host: HostContext, card: Card, switches: int, fabric_ke
 
 
 def _refuse_system(host: HostContext) -> None:
-    if host.key.startswith("raspberrypi"):
+    if host.is_raspberry_pi_os:
         raise build_refusal("system.raspberry")
     if "nvidia" not in host.system:
         raise build_refusal("origin.none", title=host.title, origin="any origin", other="vendor")
