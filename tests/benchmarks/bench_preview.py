@@ -118,16 +118,16 @@ def main():
         total_seconds = time.perf_counter() - started
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime - used.ru_utime + after.ru_stime - used.ru_stime
-    wall = statistics.median(each["wall"] for each in results)
-    peak = max(each["peak_mb"] for each in results)
+    wall = statistics.median(result["wall"] for result in results)
+    peak = max(result["peak_mb"] for result in results)
     first = results[0]
     print(f"a preview of {count:,} resources, before and after, {runs} runs on {os.cpu_count()} cores")
     print(
         f"  {first['lines']:,} lines, {first['unpriced']:,} without price, change {first['change']:+,.2f} USD a month"
     )
     print(f"  pricing  wall median {wall:.2f} s of {BUDGET_S:.0f} s ({wall / BUDGET_S:.0%})   "
-          f"cpu median {statistics.median(each['cpu'] for each in results):.2f} s")  # fmt: skip
-    ratio = statistics.median(each["cpu"] / each["reading"] for each in results)
+          f"cpu median {statistics.median(result['cpu'] for result in results):.2f} s")  # fmt: skip
+    ratio = statistics.median(result["cpu"] / result["reading"] for result in results)
     print(f"  ratio    pricing takes the cpu of reading the same JSON {ratio:.1f} times")
     print(f"  memory   peak {peak:.0f} MB of {BUDGET_MB} MB ({peak / BUDGET_MB:.0%}), the document included")
     print(

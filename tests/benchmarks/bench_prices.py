@@ -63,12 +63,12 @@ def run_query(store, *arguments):
 
 def import_rows(name, file, store):
     """Import a file by the command, and say how long that took and what came of it."""
-    from gpufleet.catalog.prices import Reader
+    from gpufleet.catalog.prices import PriceReader
 
     seconds, _ = run_query(
         store, "import", file, *(("--accept", "not-offered") if name == "generated" else ())
     )
-    rows = next(iter(Reader(store).query("SELECT count(*) FROM prices")))[0]
+    rows = next(iter(PriceReader(store).query("SELECT count(*) FROM prices")))[0]
     print(f"\n{name}: {rows:,} prices in the store, imported in {seconds:.1f} s")
 
 
@@ -88,27 +88,27 @@ def print_coverage(name, types, known):
     from gpufleet.catalog.prices.status import count_coverage as count
 
     coverages = list(count(types, known))
-    total = sum(each.types for each in coverages)
+    total = sum(coverage.types for coverage in coverages)
     shares = [
-        f"{purchase_kind} {sum(getattr(each, purchase_kind) for each in coverages) / total:4.0%}"
+        f"{purchase_kind} {sum(getattr(coverage, purchase_kind) for coverage in coverages) / total:4.0%}"
         for purchase_kind in WAYS
     ]
     print(f"  {name:34} {total:4} types   {'   '.join(shares)}")
-    for each in coverages:
-        counts = "   ".join(f"{kind} {getattr(each, kind)}/{each.types}" for kind in WAYS)
-        print(f"      {each.cloud:6} {counts}")
+    for coverage in coverages:
+        counts = "   ".join(f"{kind} {getattr(coverage, kind)}/{coverage.types}" for kind in WAYS)
+        print(f"      {coverage.cloud:6} {counts}")
 
 
 def count_coverage(full, store):
     """Print what is covered: embedded alone, and with the full file imported."""
-    from gpufleet.catalog.prices import Reader
+    from gpufleet.catalog.prices import PriceReader
     from gpufleet.catalog.prices.status import list_accelerated_machines, list_current_prices
 
     types = _accelerated_types(full) if full else list_accelerated_machines(None)
     print(f"\ncoverage of the accelerated machine types of {full or 'the embedded machines.csv'}")
     print_coverage("embedded", types, dict(list_current_prices(None)))
     if full:
-        print_coverage("after import", types, dict(list_current_prices(Reader(store))))
+        print_coverage("after import", types, dict(list_current_prices(PriceReader(store))))
     else:
         print("  after import: not printed, GPUFLEET_FULL_PRICES names no price file")
 

@@ -32,7 +32,7 @@ def main() -> None:
     for metric, (middle, far) in GOALS.items():
         print(f"goal, {metric}: median at most {middle:.0%}{f', p90 at most {far:.0%}' if far else ''}")
     print("goal, intervals: 70 to 90 % of the measurements inside\n")
-    initial_rows = [each for each in predictions if each.row.id.startswith("M")]
+    initial_rows = [prediction for prediction in predictions if prediction.row.id.startswith("M")]
     print("the rows that the fit began with alone, still without their own publications\n")
     print(format_report(initial_rows))
     _print_other_formulas(predictions)
@@ -43,10 +43,12 @@ def _print_other_formulas(predictions: Sequence[HeldOutPrediction]) -> None:
     print("on the same rows, median and p90 of what is off")
     print(f"{'':12}{'n':>4}{'gpufleet':>18}" + "".join(f"{name:>24}" for name in FORMULAS))
     for metric in METRICS:
-        part = [each for each in predictions if each.row.metric == metric]
-        cells = [_pair([each.relative_error for each in part])]
+        part = [prediction for prediction in predictions if prediction.row.metric == metric]
+        cells = [_pair([prediction.relative_error for prediction in part])]
         for formula in FORMULAS.values():
-            answers = [(formula(each.row), each.row.published_tokens_per_s) for each in part]
+            answers = [
+                (formula(prediction.row), prediction.row.published_tokens_per_s) for prediction in part
+            ]
             cells.append(_pair([abs(value / speed - 1) for value, speed in answers if value is not None]))
         print(f"{metric:12}{len(part):4}{cells[0]:>18}" + "".join(f"{cell:>24}" for cell in cells[1:]))
 

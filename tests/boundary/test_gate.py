@@ -76,7 +76,7 @@ def dotted(node: ast.AST, names: dict[str, str]) -> str:
 
 
 def is_decoder(path: str, attribute: str) -> bool:
-    if path in HARMLESS or any(path.startswith(f"{one}.") for one in HARMLESS - {"ruamel.yaml.YAML"}):
+    if path in HARMLESS or any(path.startswith(f"{decoder}.") for decoder in HARMLESS - {"ruamel.yaml.YAML"}):
         return False
     if path in CALLS or attribute in {"model_validate_json", "validate_json"}:
         return True
@@ -109,7 +109,9 @@ def find_decoders(text: str) -> list[tuple[int, str]]:
             if is_yaml_factory or (isinstance(node.value, ast.Name) and node.value.id in makers):
                 decoders.add((node.lineno, "ruamel.yaml.YAML().load"))
     # `import csv` alone binds a name that nothing may use yet.
-    return sorted(one for one in decoders if one[1] not in {"yaml", "csv", "xml.etree.ElementTree"})
+    return sorted(
+        decoder for decoder in decoders if decoder[1] not in {"yaml", "csv", "xml.etree.ElementTree"}
+    )
 
 
 def modules() -> list[tuple[str, str]]:

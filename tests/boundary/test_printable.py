@@ -66,7 +66,15 @@ def test_visible_text_is_unchanged(text):
 def test_printable_text_is_one_line_without_control_or_format_characters(text):
     shown = make_printable(text)
     assert shown.isprintable()
-    assert not {unicodedata.category(each) for each in shown} & {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+    assert not {unicodedata.category(character) for character in shown} & {
+        "Cc",
+        "Cf",
+        "Cs",
+        "Co",
+        "Cn",
+        "Zl",
+        "Zp",
+    }
     assert make_printable(shown, None) == shown  # a second gate changes nothing
     shown.encode()
 
@@ -79,7 +87,7 @@ def test_long_text_is_truncated():
 @CALM
 @given(st.lists(ANY, max_size=5))
 def test_block_keeps_its_line_breaks(lines):
-    text = "\n".join(each.replace("\n", "") for each in lines)
+    text = "\n".join(line.replace("\n", "") for line in lines)
     assert len(make_block_printable(text).split("\n")) == len(text.split("\n"))
 
 

@@ -89,7 +89,11 @@ def start(agent, tmp_path, request):
         started.append(process)
 
         def tools():
-            return [each for each in supervisor.list_descendants(process.pid) if each.name.startswith(tool)]
+            return [
+                descendant
+                for descendant in supervisor.list_descendants(process.pid)
+                if descendant.name.startswith(tool)
+            ]
 
         wait_until(lambda: len(tools()) >= (2 if tool == "stress-ng" else 1), tool)
         return process, mark.encode()
@@ -117,8 +121,8 @@ def test_kill_of_any_process_in_the_chain_leaves_no_process(start, tool, place):
     process, mark = start(tool)
     every = supervisor.list_descendants(process.pid)
     known = below(process.pid)
-    line = [next(each for each in every if each.name.startswith(tool))]
-    parents = {each.pid: each for each in every}
+    line = [next(descendant for descendant in every if descendant.name.startswith(tool))]
+    parents = {descendant.pid: descendant for descendant in every}
     while line[0].parent in parents:
         line.insert(0, parents[line[0].parent])
     keeper, work, check = line[:3]
@@ -173,7 +177,9 @@ def test_running_package_manager_is_not_stopped(tmp_path):
     process = subprocess.Popen([sys.executable, str(PROGRAM), "--", "sh", "-c", script])
 
     def named():
-        return [each for each in supervisor.list_descendants(process.pid) if each.name == "dpkg"]
+        return [
+            descendant for descendant in supervisor.list_descendants(process.pid) if descendant.name == "dpkg"
+        ]
 
     dpkg = wait_until(named, "the package manager")[0]
     other = int(wait_until(lambda: (tmp_path / "other").exists() and (tmp_path / "other").read_text(), "pid"))

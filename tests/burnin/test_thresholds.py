@@ -163,23 +163,28 @@ def test_invalid_threshold_is_reported(changed, fault):
 
 
 def test_rehearsal_rows_replace_those_of_the_same_kind():
-    real = {(each.check, each.metric): each for each in thresholds.select_thresholds("compute_blade")}
+    real = {
+        (threshold.check, threshold.metric): threshold
+        for threshold in thresholds.select_thresholds("compute_blade")
+    }
     rehearsed = thresholds.select_thresholds("compute_blade", rehearsal=True)
-    rehearsal_rows = {(each.check, each.metric) for each in rehearsed if each.applies_to == "rehearsal"}
+    rehearsal_rows = {
+        (threshold.check, threshold.metric) for threshold in rehearsed if threshold.applies_to == "rehearsal"
+    }
     assert rehearsal_rows
-    assert {each.applies_to for each in real.values()} == {"compute_blade", "any"}
-    assert {(each.check, each.metric) for each in rehearsed} == {*real, *rehearsal_rows}
+    assert {threshold.applies_to for threshold in real.values()} == {"compute_blade", "any"}
+    assert {(threshold.check, threshold.metric) for threshold in rehearsed} == {*real, *rehearsal_rows}
     assert not [
-        each
-        for each in rehearsed
-        if (each.check, each.metric) in rehearsal_rows and each.applies_to != "rehearsal"
+        threshold
+        for threshold in rehearsed
+        if (threshold.check, threshold.metric) in rehearsal_rows and threshold.applies_to != "rehearsal"
     ]
 
 
 @pytest.mark.parametrize("kind", ["cloud_vm", "gpu_server"])
 def test_gpus_of_a_cloud_machine_are_required_only_if_declared(kind):
     plain, declared = (
-        thresholds.list_required_checks(kind, "quick", gpus_declared=each) for each in (False, True)
+        thresholds.list_required_checks(kind, "quick", gpus_declared=declared) for declared in (False, True)
     )
     assert {"gpu_nvidia", "gpu_xid"} <= set(declared)
     assert ({"gpu_nvidia", "gpu_xid"} <= set(plain)) == (kind == "gpu_server")

@@ -62,8 +62,8 @@ class Job:
     def __post_init__(self) -> None:
         self.project, self.inputs = self.folder / "project", self.folder / "inputs"
         self.tmp, self.user = self.folder / "tmp", self.folder / "user"
-        for each in (self.project, self.inputs, self.tmp, self.user):
-            each.mkdir(parents=True)
+        for folder in (self.project, self.inputs, self.tmp, self.user):
+            folder.mkdir(parents=True)
         self.home = self.project / ".gpufleet" / "rehearsal" / self.stack
         self.secrets = {name: make_secret(name) for name in (*VARIABLES, *INPUTS)}
         self.env = self.environment()

@@ -173,8 +173,8 @@ def test_status_shows_age_coverage_sources_and_set_apart_prices(prices):
         assert expected in done.stdout
     document = json.loads(prices("status", "--json").stdout)
     assert document["set_apart"] == [["zero-price", 1]]
-    assert {each["cloud"] for each in document["coverage"]} == {"aws", "azure", "gcp"}
-    assert all(0 < each["spot"] <= each["on_demand"] <= each["types"] for each in document["coverage"])
+    assert {entry["cloud"] for entry in document["coverage"]} == {"aws", "azure", "gcp"}
+    assert all(0 < entry["spot"] <= entry["on_demand"] <= entry["types"] for entry in document["coverage"])
     assert document["unfinished"] == []
 
 

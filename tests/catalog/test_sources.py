@@ -73,10 +73,10 @@ def test_every_source_is_used():
 def test_computed_field_states_its_formula():
     """A multiple names its factor and what is multiplied; a classification names its rule's place."""
     computed = [
-        each.how
+        field.how
         for fields in catalog.load_field_sources().values()
-        for each in fields.values()
-        if " x " in each.how or " / " in each.how
+        for field in fields.values()
+        if " x " in field.how or " / " in field.how
     ]
     assert len(computed) > 200
     assert all(re.search(r"\d", how) for how in computed)

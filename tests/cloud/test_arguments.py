@@ -50,7 +50,7 @@ def nested_class(annotation):
     if isinstance(annotation, type):
         return annotation if is_input_type(annotation) else None
     classes = [nested_class(part) for part in typing.get_args(annotation)]
-    return next((each for each in classes if each), None)
+    return next((class_ for class_ in classes if class_), None)
 
 
 def unknown_keys(kind, value, path):

@@ -62,7 +62,7 @@ def test_installed_version_is_that_of_the_module_package(name):
 
 def test_driver_set_is_recorded_before_it_is_replaced():
     saved_sets = module.update_record(EMPTY, state(), params())["sets"]
-    assert [(one["packages"], one["held"], one["why"]) for one in saved_sets] == [
+    assert [(set_["packages"], set_["held"], set_["why"]) for set_ in saved_sets] == [
         (OLD, ["nvidia-open"], params()["why"])
     ]
 
@@ -83,7 +83,7 @@ def test_last_five_driver_sets_are_kept():
     record = EMPTY
     for number in range(8):
         record = module.update_record(record, state({"nvidia-open": f"570.{number}-1"}), params())
-    assert [one["packages"]["nvidia-open"] for one in record["sets"]] == [f"570.{n}-1" for n in range(3, 8)]
+    assert [set_["packages"]["nvidia-open"] for set_ in record["sets"]] == [f"570.{n}-1" for n in range(3, 8)]
 
 
 def test_rollback_is_noted_until_another_driver_is_installed():
@@ -127,7 +127,7 @@ def test_restart_is_needed_if_loaded_and_installed_driver_differ(more, reason):
 
 @pytest.mark.parametrize("more", [{"loaded": "570.172.08"}, {"container": "lxc", "built": "570.172.08"}, {}])
 def test_no_restart_is_needed_if_the_module_is_loaded_or_cannot_be(more):
-    assert [one for one in module.restart_reasons(state(**more), Quiet()) if "driver" in one] == []
+    assert [reason for reason in module.restart_reasons(state(**more), Quiet()) if "driver" in reason] == []
 
 
 def test_record_is_indented_json(tmp_path):
@@ -152,12 +152,12 @@ def test_upgrade_rollback_and_next_upgrade_each_record_their_set():
     to = {version: [{"name": "nvidia-open", "version": version}] for version in ("1", "2", "3")}
     record = module.update_record(EMPTY, state(first), params(to["2"]))
     record = module.update_record(record, state(second), params(to["1"], rolled_back=True))
-    assert [one["packages"] for one in record["sets"]] == [first, second]
+    assert [set_["packages"] for set_ in record["sets"]] == [first, second]
     assert record["rolled_back_from"] == second
     again = module.update_record(record, state(first), params(to["1"]))
     assert again == record  # nothing is replaced: what was rolled back from stays known
     record = module.update_record(record, state(first), params(to["3"]))
-    assert [one["packages"] for one in record["sets"]] == [first, second, first]
+    assert [set_["packages"] for set_ in record["sets"]] == [first, second, first]
     assert record["rolled_back_from"] == {}
 
 
@@ -167,5 +167,5 @@ def test_missing_package_of_the_target_set_counts_as_a_change():
         {"name": "nvidia-persistenced", "version": None},
     ]
     assert [
-        one["packages"] for one in module.update_record(EMPTY, state(), params(target_packages))["sets"]
+        set_["packages"] for set_ in module.update_record(EMPTY, state(), params(target_packages))["sets"]
     ] == [OLD]

@@ -64,7 +64,7 @@ def test_pci_functions_are_read_from_sysfs(tmp_path):
 def test_invalid_pci_functions_are_ignored(tmp_path):
     place(tmp_path, {"0000:00:00.0": {"vendor": "0x8086\n"}, "0000:01:00.0": function()})
     (tmp_path / "stray").write_text("")
-    assert [each["address"] for each in hardware.pci_functions(tmp_path)] == ["0000:01:00.0"]
+    assert [function["address"] for function in hardware.pci_functions(tmp_path)] == ["0000:01:00.0"]
     assert hardware.pci_functions(tmp_path / "absent") == []
 
 

@@ -70,14 +70,14 @@ def test_bladectl_table_is_read_with_and_without_colours_and_lines():
     ],
 )
 def test_low_power_is_reported_with_reasons(bits, supply, watts, codes):
-    assert [(one["code"], one["level"]) for one in pi.power_reasons(bits, supply, watts)] == codes
+    assert [(reason["code"], reason["level"]) for reason in pi.power_reasons(bits, supply, watts)] == codes
 
 
 def test_pcie_links_are_compared_with_the_capability_of_the_board():
     good = {"name": "nvme0", "width": 1, "gigatransfers": 5.0}
     assert pi.link_reasons([good], 1, 5.0) == []
     slow = pi.link_reasons([{**good, "gigatransfers": 2.5}, {**good, "width": None}, good], 1, 5.0)
-    assert [one["code"] for one in slow] == ["nvme_link_slow", "nvme_link_unknown"]
+    assert [reason["code"] for reason in slow] == ["nvme_link_slow", "nvme_link_unknown"]
     assert pi.link_reasons([good], 4, 5.0)[0]["message"] == "nvme0: x1, x4 is wanted"
 
 
@@ -93,7 +93,7 @@ def test_pcie_links_are_compared_with_the_capability_of_the_board():
     ],
 )
 def test_boot_device_is_compared_with_the_requested_one(source, medium, code):
-    codes = [one["code"] for one in pi.boot_reasons(source, medium)]
+    codes = [reason["code"] for reason in pi.boot_reasons(source, medium)]
     assert codes == ([code] if code else [])
 
 

@@ -43,11 +43,11 @@ def test_budget_below_a_monthly_commitment_buys_none():
 
 def test_each_machine_and_purchase_is_listed_once_in_its_cheapest_region():
     options = cost.find_budget_options(Decimal(5000), accelerator="A100", limit=500)
-    keys = [(each.offer.machine.name, each.offer.purchase) for each in options]
+    keys = [(option.offer.machine.name, option.offer.purchase) for option in options]
     assert len(keys) == len(set(keys)) > 5
-    for each in options:
-        others = catalog.search_offers(machine=each.offer.machine.name, purchase=each.offer.purchase)
-        assert each.offer.price.usd_per_hour == min(offer.price.usd_per_hour for offer in others)
+    for option in options:
+        others = catalog.search_offers(machine=option.offer.machine.name, purchase=option.offer.purchase)
+        assert option.offer.price.usd_per_hour == min(offer.price.usd_per_hour for offer in others)
 
 
 def test_command_prints_affordable_hours_for_a_budget(gpufleet, tmp_path):

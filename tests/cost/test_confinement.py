@@ -59,8 +59,8 @@ def evaluate_expression(hostile):
 
     def evaluate(expression, before="", **options):
         body = f"import os, sys\n{before}\n" + COMPONENT.format(name="'c'", said=f"str(({expression}))")
-        resources = cost.evaluate(hostile(body), "dev", **options)
-        return next(each for each in resources if each.name == "c").inputs["said"]
+        resources = cost.evaluate_program(hostile(body), "dev", **options)
+        return next(resource for resource in resources if resource.name == "c").inputs["said"]
 
     return evaluate
 
@@ -209,7 +209,9 @@ def test_grandchild_in_another_session_is_stopped_with_the_evaluation(evaluate_e
 def test_grandchild_is_stopped_when_the_evaluation_times_out(hostile):
     before = namespaces_below(os.getpid())
     with pytest.raises(EnvironmentFault, match="within 5 s"):
-        cost.evaluate(hostile(GRANDCHILD.format(seconds=600, then="time.sleep(600)")), "dev", limit_s=5)
+        cost.evaluate_program(
+            hostile(GRANDCHILD.format(seconds=600, then="time.sleep(600)")), "dev", limit_s=5
+        )
     assert namespaces_below(os.getpid()) <= before
 
 
@@ -259,7 +261,7 @@ def test_endless_output_is_cut_off_and_uses_little_memory(hostile, monkeypatch, 
 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(InputError, match=f"what it {name} is over"):
-        cost.evaluate(hostile(FLOOD.format(descriptor=descriptor)), "dev")
+        cost.evaluate_program(hostile(FLOOD.format(descriptor=descriptor)), "dev")
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150 * 1024  # KiB
 
 
@@ -268,7 +270,7 @@ def test_last_lines_of_long_output_are_kept(hostile):
         "import os\nfor _ in range(400): os.write(1, b'x' * 65536)\nprint('\\nlast words')\nos._exit(3)"
     )
     with pytest.raises(EnvironmentFault, match="ended early: last words"):
-        cost.evaluate(root, "dev")
+        cost.evaluate_program(root, "dev")
 
 
 @confined
@@ -303,7 +305,7 @@ def test_program_cannot_change_the_evaluation_of_the_other_version(project):
     main.write_text("import os\n" + COMPONENT.format(name="'head'", said=f"str(({look}, {places}))"))
     with evaluation.start_comparison(project, "poc", "HEAD") as run:
         base, head = run()
-    assert [each.name for each in base] == ["base"]
+    assert [resource.name for resource in base] == ["base"]
     assert head[0].name == "head"
     assert head[0].inputs["said"] == "(['1', '2'], [])"
 
@@ -322,7 +324,7 @@ def test_forged_result_is_refused_by_type_and_size(hostile, monkeypatch):
         (b'{"resources": NaN}', "is not a number"),
     ):
         with pytest.raises(InputError, match=problem):
-            cost.evaluate(hostile(forged.format(content=repr(content))), "dev")
+            cost.evaluate_program(hostile(forged.format(content=repr(content))), "dev")
     with pytest.raises(InputError, match="holds more than"):
         registration.decode_program_output(b"[" + b"1," * 2_000_001 + b"1]", "it")
 
@@ -336,7 +338,7 @@ def test_program_cannot_mark_its_resources_as_deleted(hostile):
         "outputs": {},
     }
     content = json.dumps({"resources": [record | {"delete": True, "external": True}]}).encode()
-    (resource,) = cost.evaluate(hostile(f"import os\nos.write(3, {content!r})\nos._exit(0)\n"), "dev")
+    (resource,) = cost.evaluate_program(hostile(f"import os\nos.write(3, {content!r})\nos._exit(0)\n"), "dev")
     assert not resource.delete
     assert not resource.external
 
@@ -351,7 +353,7 @@ def test_symlinks_of_a_program_are_not_followed(hostile, tmp_path):
         f"  try: os.symlink({str(tmp_path)!r}, place)\n"
         "  except OSError: pass\n"
     )
-    cost.evaluate(hostile(attack), "dev")
+    cost.evaluate_program(hostile(attack), "dev")
     assert (tmp_path / "victim").read_text() == "kept"
 
 
@@ -359,7 +361,7 @@ def test_symlinks_of_a_program_are_not_followed(hostile, tmp_path):
 def test_output_of_a_program_is_escaped_for_the_terminal(hostile, code):
     root = hostile(f"NASTY = '\\x1b]0;owned\\x07 \\u202e \\x9b2J'\n{code}\n")
     with pytest.raises(GpufleetError) as caught:
-        cost.evaluate(root, "dev")
+        cost.evaluate_program(root, "dev")
     assert str(caught.value).isprintable()
     assert "owned" in str(caught.value)
 
@@ -369,7 +371,7 @@ def test_endless_stack_file_is_not_read_before_confinement(hostile):
     (root / "Pulumi.dev.yaml").unlink()
     (root / "Pulumi.dev.yaml").symlink_to("/dev/zero")
     with pytest.raises(GpufleetError):
-        cost.evaluate(root, "dev", limit_s=30)
+        cost.evaluate_program(root, "dev", limit_s=30)
 
 
 def test_virtual_environment_tracked_by_git_is_not_used(hostile, tmp_path):
@@ -381,10 +383,10 @@ def test_virtual_environment_tracked_by_git_is_not_used(hostile, tmp_path):
     python.parent.mkdir(parents=True)
     python.symlink_to(sys.executable)
     (root / "Pulumi.yaml").write_text("name: h\nruntime:\n  name: python\n  options:\n    virtualenv: venv\n")
-    assert allowlist.project_python(root) == python
+    assert allowlist.find_project_python(root) == python
     subprocess.run(["git", "-C", str(root), "init", "-q"], check=True)
     subprocess.run(["git", "-C", str(root), "add", "-A"], check=True)
-    assert allowlist.project_python(root) is None
+    assert allowlist.find_project_python(root) is None
 
 
 def test_git_settings_of_a_bare_repository_are_not_executed(hostile, tmp_path):

@@ -44,12 +44,16 @@ def test_second_machine_in_production_has_the_manually_calculated_cost(project):
     cost_diff = cost.diff_git_ref(project, "production", "HEAD")
     reserved = Decimal("21.957642") * 730
     line = next(
-        each for each in cost_diff.lines if each.shown.type.endswith(":CapacityReservation") and each.changed
+        line
+        for line in cost_diff.lines
+        if line.shown_charge.type.endswith(":CapacityReservation") and line.is_changed
     )
     assert line.before.usd_per_month.expected == reserved
     assert line.after.usd_per_month.expected == 2 * reserved
     covered_lines = [
-        each for each in cost_diff.lines if each.shown.purchase == "covered" and "p4d" in each.shown.item
+        line
+        for line in cost_diff.lines
+        if line.shown_charge.purchase == "covered" and "p4d" in line.shown_charge.item
     ]
     assert len(covered_lines) == 2
     assert cost_diff.budget_usd_per_month == 60000
@@ -71,7 +75,7 @@ def test_production_has_the_manually_calculated_cost(project):
 
 def test_dev_stays_within_its_budget_and_has_an_attached_card(project):
     estimate = cost.estimate_stack(project, "dev")
-    assert estimate.within_budget
+    assert estimate.is_within_budget
     cards = next(charge for charge in estimate.bill.charges if charge.component == "accelerators")
     assert cards.usd_per_month.expected == Decimal("0.35") * 160
 
@@ -89,7 +93,7 @@ def test_shipped_stacks_have_the_manually_calculated_cost_and_nothing_unpriced(p
 def test_unchanged_project_has_no_difference(project, poc):
     cost_diff = cost.diff_git_ref(project, "poc", "HEAD")
     assert cost_diff.change_usd_per_month == 0
-    assert {line.shown.name: line.op for line in cost_diff.lines} == {"blades-1": "same", "m2": "same"}
+    assert {line.shown_charge.name: line.op for line in cost_diff.lines} == {"blades-1": "same", "m2": "same"}
 
 
 def test_git_index_and_untracked_files_are_not_changed(project, poc):
@@ -113,7 +117,7 @@ def test_renamed_rack_is_removed_and_added(project, poc):
     rewrite(project / "inventory/shelf.yaml", "name: blades-1", "name: shelf")
     rewrite(poc, "name: blades-1 ", "name: shelf ")
     cost_diff = cost.diff_git_ref(project, "poc", "HEAD")
-    assert sorted((line.op, line.shown.name) for line in cost_diff.lines if line.changed) == [
+    assert sorted((line.op, line.shown_charge.name) for line in cost_diff.lines if line.is_changed) == [
         ("create", "shelf"),
         ("delete", "blades-1"),
     ]
@@ -189,7 +193,7 @@ def test_endless_program_is_stopped(project):
 def test_killed_program_is_reported(project):
     (project / "stacks/__main__.py").write_text("import os\nprint('last words')\nos._exit(3)\n")
     with pytest.raises(EnvironmentFault, match="ended early: last words"):
-        cost.evaluate(project, "poc")
+        cost.evaluate_program(project, "poc")
 
 
 def test_encrypted_settings_are_not_decrypted(project):
@@ -200,25 +204,25 @@ def test_encrypted_settings_are_not_decrypted(project):
         "token = pulumi.Config('gpufleet').require_secret('token')\n"
         "pulumi.ComponentResource('gpufleet:onprem:Rack', 'r', {'usd_per_hour': token})\n"
     )
-    bill = cost.price_resources(cost.evaluate(project, "poc"))
+    bill = cost.price_resources(cost.evaluate_program(project, "poc"))
     assert [gap.reason for gap in bill.unpriced] == ["hourly cost is a secret"]
 
 
 def test_urns_match_those_of_the_engine(project):
-    urns = {resource.urn for resource in cost.evaluate(project, "poc")}
+    urns = {resource.urn for resource in cost.evaluate_program(project, "poc")}
     assert "urn:pulumi:poc::gpufleet::gpufleet:onprem:Rack::blades-poc" in urns
 
 
 def test_stack_is_evaluated_at_a_git_ref(project, poc):
     poc.unlink()
-    assert cost.evaluate(project, "poc", "HEAD")
+    assert cost.evaluate_program(project, "poc", "HEAD")
     with pytest.raises(InputError, match="no stack 'poc'"):
-        cost.evaluate(project, "poc")
+        cost.evaluate_program(project, "poc")
 
 
 def test_date_in_the_settings_reaches_the_program_as_text():
     from datetime import date
 
-    from gpufleet.cost.inputs.program.child import as_text
+    from gpufleet.cost.inputs.program.child import format_setting
 
-    assert as_text({"as_of": date(2026, 11, 21)}) == '{"as_of": "2026-11-21"}'
+    assert format_setting({"as_of": date(2026, 11, 21)}) == '{"as_of": "2026-11-21"}'

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gpufleet import cost, engine
 from gpufleet.cost.pricing.pricers import PRICERS
-from gpufleet.engine import SECRET, UNKNOWN, Resource
+from gpufleet.engine import SECRET, UNKNOWN, StateResource
 from gpufleet.engine.property_value import SECRET_SIGNATURE, SIGNATURE_KEY, UNKNOWN_SENTINELS
 
 CASES = Path(__file__).resolve().parents[1] / "cases"
@@ -69,7 +69,7 @@ def test_mistakes_are_reported_in_one_line(gpufleet, tmp_path, arguments, messag
 
 def test_truncated_log_is_partial():
     text = "\n".join((LOGS / "events-preview.jsonl").read_text().splitlines()[:-3])
-    cost_diff = cost.diff_events(engine.read_events(text, "log"))
+    cost_diff = cost.diff_events(engine.parse_event_log(text, "log"))
     assert cost_diff.partial
     assert "is cut off before the engine's summary" in cost_diff.warnings[-1]
 
@@ -102,7 +102,9 @@ def test_automation_api_summary_replaces_a_missing_summary_event():
     assert cost.change_from_automation(events, FakePreviewResult()).partial
     assert cost.change_from_automation(events).partial
     assert len(complete_change.after) == len(
-        cost.change_from_events(engine.read_events((LOGS / "events-preview.jsonl").read_text(), "log")).after
+        cost.change_from_events(
+            engine.parse_event_log((LOGS / "events-preview.jsonl").read_text(), "log")
+        ).after
     )
 
 
@@ -161,7 +163,7 @@ def blurred(value, dice):
         return dice.choice([UNKNOWN, SECRET, None, "", -1, [], {}, "x", 3.5, True])
     if isinstance(value, dict):
         return {key: blurred(each, dice) for key, each in value.items()}
-    return [blurred(each, dice) for each in value] if isinstance(value, list) else value
+    return [blurred(item, dice) for item in value] if isinstance(value, list) else value
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -169,11 +171,11 @@ def blurred(value, dice):
 def test_any_input_can_be_priced(seed, book):
     dice = random.Random(seed)
     resources = [
-        Resource(f"urn:pulumi:s::p::{kind}::{at}", kind, str(at), blurred(inputs, dice), {})
+        StateResource(f"urn:pulumi:s::p::{kind}::{at}", kind, str(at), blurred(inputs, dice), {})
         for at, (kind, inputs) in enumerate(dice.sample(CREATED, 12))
         if kind in PRICERS or "emplate" in kind or "utoscal" in kind
     ]
-    resources = [each for each in resources if isinstance(each.inputs, dict)]
+    resources = [resource for resource in resources if isinstance(resource.inputs, dict)]
     bill = cost.price_resources(resources, book)
     assert bill.usd_per_month.low <= bill.usd_per_month.expected <= bill.usd_per_month.high
 

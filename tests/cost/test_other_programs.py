@@ -36,7 +36,7 @@ def program(tmp_path):
 
 
 def machines(root, stack="dev", **limits):
-    return {r.name: r for r in cost.evaluate(root, stack, **limits) if not r.is_provider}
+    return {r.name: r for r in cost.evaluate_program(root, stack, **limits) if not r.is_provider}
 
 
 def test_stack_without_a_file_is_evaluated_if_no_stack_has_one(program):
@@ -112,7 +112,7 @@ def test_secrets_of_the_stack_are_not_passed_to_the_program(program):
 def test_region_of_the_stack_reaches_the_default_provider(program):
     text = "import pulumi_aws as aws\naws.ec2.Instance('a', instance_type='g5.2xlarge', ami='ami-1')\n"
     bill = cost.price_resources(
-        cost.evaluate(program(text, Pulumi_dev="config:\n  aws:region: eu-west-1\n"), "dev")
+        cost.evaluate_program(program(text, Pulumi_dev="config:\n  aws:region: eu-west-1\n"), "dev")
     )
     assert [charge.region for charge in bill.charges if charge.component == "machine"] == ["eu-west-1"]
 
@@ -139,12 +139,12 @@ def distributions(name, known=()):
 
 
 def copy_distribution(name, target):
-    for each in metadata.files(name):
-        source = Path(each.locate())
-        if ".." in each.parts or not source.is_file():
+    for file in metadata.files(name):
+        source = Path(file.locate())
+        if ".." in file.parts or not source.is_file():
             continue
-        (target / each).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(source, target / each)
+        (target / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, target / file)
 
 
 def test_confined_program_runs_in_the_virtual_environment_of_its_project(program, tmp_path):
@@ -158,7 +158,7 @@ def test_confined_program_runs_in_the_virtual_environment_of_its_project(program
     target = next((tmp_path / "mine/lib").glob("python3*")) / "site-packages"
     for name in distributions("pulumi"):
         copy_distribution(name, target)
-    (resource,) = cost.evaluate(root, "dev")
+    (resource,) = cost.evaluate_program(root, "dev")
     assert resource.name == "mine"
     assert "gpufleet-evaluate" in resource.inputs["root"]
 

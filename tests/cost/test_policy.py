@@ -142,7 +142,9 @@ def test_policy_without_limits_or_with_an_unmatched_rule_gives_warnings(make, bo
         path.write_text(text)
         return cost.diff([], [make()], cost.load_policy(path), book=book).warnings
 
-    assert any("the policy has no limit for " in each for each in warned("# nothing\n"))
+    assert any("the policy has no limit for " in warning for warning in warned("# nothing\n"))
     limited = 'rules:\n  - {name: capped, when: {pool: "trian*"}, budget_usd_per_month: 5}\n'
-    assert any("policy rule capped matches nothing here (pool trian*)" in each for each in warned(limited))
-    assert not any("policy" in each for each in warned(limited.replace("trian*", "*")))
+    assert any(
+        "policy rule capped matches nothing here (pool trian*)" in warning for warning in warned(limited)
+    )
+    assert not any("policy" in warning for warning in warned(limited.replace("trian*", "*")))

@@ -35,14 +35,16 @@ def test_each_program_has_a_test():
 
 @pytest.fixture(scope="module", params=sorted(BILLABLE))
 def program(request):
-    resources = cost.evaluate(PROGRAMS / request.param, "dev")
+    resources = cost.evaluate_program(PROGRAMS / request.param, "dev")
     return request.param, resources, cost.price_resources(resources)
 
 
 def test_every_billable_resource_is_priced_or_unpriced(program):
     name, resources, bill = program
-    custom = [each for each in resources if each.custom or each.remote]
-    expected_urns = {each.urn for each in custom if not any(fnmatchcase(each.type, free) for free in FREE)}
+    custom = [resource for resource in resources if resource.custom or resource.remote]
+    expected_urns = {
+        resource.urn for resource in custom if not any(fnmatchcase(resource.type, free) for free in FREE)
+    }
     reported_urns = {charge.urn for charge in bill.charges} | {gap.urn for gap in bill.unpriced}
     assert reported_urns == expected_urns
     assert {urn.rsplit("::", 1)[-1] for urn in reported_urns} == BILLABLE[name]

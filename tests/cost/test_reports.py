@@ -11,7 +11,7 @@ import pytest
 from gpufleet import cost
 from gpufleet.cost import Policy
 from gpufleet.cost.analysis.reports import summary
-from gpufleet.engine import Resource
+from gpufleet.engine import StateResource
 from gpufleet.fleet import Budget
 
 
@@ -76,7 +76,9 @@ def test_json_has_the_documented_fields(grown_diff):
     document = json.loads(cost.render_diff(grown_diff, "json"))
     assert document["change"] == {"usd_per_month": 16036.38, "percent": 100.0}
     line = next(
-        each for each in document["resources"] if each["name"] == "b" and each["component"] == "machine"
+        resource
+        for resource in document["resources"]
+        if resource["name"] == "b" and resource["component"] == "machine"
     )
     assert (line["op"], line["quantity"], line["after_usd_per_hour"]) == ("create", 1.0, 21.957642)
     assert line["price"] == {"usd_per_hour": 21.957642, "as_of": "2026-07-06", "source": "written by hand"}
@@ -157,7 +159,7 @@ def growing():
 
     def make_resource(kind, name, id_, inputs):
         inputs = {"region": "us-east-1", **inputs}
-        return Resource(f"urn:pulumi:prod::p::{kind}::{name}", kind, name, inputs, {}, id=id_)
+        return StateResource(f"urn:pulumi:prod::p::{kind}::{name}", kind, name, inputs, {}, id=id_)
 
     disks = [{"ebs": {"volumeSize": 100, "volumeType": "gp3"}}]
     template = {"instanceType": "g5.2xlarge", "blockDeviceMappings": disks}
@@ -172,7 +174,7 @@ def test_limit_on_the_upper_bound_uses_the_maximum_size(book):
     for limit, broken in [(35_000, True), (36_000, False)]:
         policy = Policy(max_high_usd_per_month=Decimal(limit), budget_usd_per_month=Decimal(1000))
         verdict = cost.diff([], growing(), policy, book=book).policy
-        assert [each.message for each in verdict.violations] == broken * [
+        assert [violation.message for violation in verdict.violations] == broken * [
             "$35,682.40 a month at maximum size is over $35,000.00"
         ]
         assert [check.limit for check in verdict.checks] == ["budget_usd_per_month", "max_high_usd_per_month"]
@@ -209,4 +211,4 @@ def test_usage_units_are_not_multiplied_by_hours():
 def test_old_price_is_reported_with_its_region(make, book):
     old = cost.price_resources([make()], book)
     notes = cost.price_age_notes(old, date(2030, 1, 1))
-    assert any(each.startswith("the on_demand price of p4d.24xlarge in us-east-1 is ") for each in notes)
+    assert any(note.startswith("the on_demand price of p4d.24xlarge in us-east-1 is ") for note in notes)

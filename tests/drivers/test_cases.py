@@ -80,17 +80,17 @@ def shorten(plan):
     document = plan.as_json()
     fabric, cuda, rocm = document["fabric_manager"], document["cuda"], document["rocm"]
     return document | {
-        "packages": [short(each) for each in document["packages"]],
-        "fabric_manager": [short(each) for each in fabric["packages"]] if fabric else None,
-        "cuda": [short(each) for each in cuda["packages"]] if cuda else None,
-        "compat": [short(each) for each in cuda["compat"]] if cuda else None,
-        "rocm": [short(each) for each in rocm["packages"]] if rocm else None,
+        "packages": [short(package) for package in document["packages"]],
+        "fabric_manager": [short(package) for package in fabric["packages"]] if fabric else None,
+        "cuda": [short(package) for package in cuda["packages"]] if cuda else None,
+        "compat": [short(package) for package in cuda["compat"]] if cuda else None,
+        "rocm": [short(package) for package in rocm["packages"]] if rocm else None,
         "gfx": rocm["gfx"] if rocm else None,
-        "repositories": [each["name"] for each in document["repositories"]],
-        "cards": [f"{each['count']} {each['name']}" for each in document["cards"]],
+        "repositories": [repository["name"] for repository in document["repositories"]],
+        "cards": [f"{card['count']} {card['name']}" for card in document["cards"]],
         "reboot": document["reboot"]["needed"],
         "refusal": document["refusal"]["code"] if document["refusal"] else None,
-        "reasons": [each["code"] for each in document["reasons"]],
+        "reasons": [reason["code"] for reason in document["reasons"]],
     }
 
 

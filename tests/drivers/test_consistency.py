@@ -74,7 +74,7 @@ def test_deviating_host_of_a_group_is_reported_with_the_common_version():
     report = consistency.check_consistency(
         [host("a"), host("b"), host("c", **old), host("d", group="serve", **old)]
     )
-    assert [(one.host, one.code) for one in report.findings] == [("c", "driver_differs")]
+    assert [(finding.host, finding.code) for finding in report.findings] == [("c", "driver_differs")]
     assert report.findings[0].message == "driver 570.172.08; 2 of 3 in train have 580.95.05"
 
 
@@ -94,7 +94,7 @@ def test_hosts_without_cards_and_drivers_are_omitted():
 
 def test_host_with_cards_but_without_facts_is_reported():
     report = consistency.check_consistency([consistency.HostDriver("a", "train", cards=True, state=None)])
-    assert [(one.code, one.kind) for one in report.findings] == [("not_read", "note")]
+    assert [(finding.code, finding.kind) for finding in report.findings] == [("not_read", "note")]
     assert not report.has_skew
 
 
@@ -114,7 +114,10 @@ def test_findings_are_sorted_by_kind_host_and_code():
     hosts = [
         host("b", loaded=None, container="lxc"), host("z", held=[], fabric_manager=stopped), host("a", unsound=["x"]),
     ]  # fmt: skip
-    assert [(one.kind, one.host, one.code) for one in consistency.check_consistency(hosts).findings] == [
+    assert [
+        (finding.kind, finding.host, finding.code)
+        for finding in consistency.check_consistency(hosts).findings
+    ] == [
         ("skew", "a", "half_installed"),
         ("skew", "z", "fabric_manager_stopped"),
         ("skew", "z", "holds_missing"),
@@ -151,7 +154,7 @@ def test_stopped_fabric_manager_in_a_container_is_only_a_note():
 
 def test_host_with_a_driver_but_no_cards_has_no_finding():
     report = consistency.check_consistency([host("a", cards=False)])
-    assert [one.name for one in report.hosts] == ["a"]
+    assert [host.name for host in report.hosts] == ["a"]
     assert not report.findings
 
 

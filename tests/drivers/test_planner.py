@@ -103,14 +103,14 @@ def test_requested_software_may_be_empty_or_name_a_patch_version():
     ],
 )
 def test_driver_version_and_branch_are_read_from_a_package_version(package_version, driver_version, branch):
-    assert version.upstream_version(package_version) == driver_version
+    assert version.parse_upstream_version(package_version) == driver_version
     assert version.parse_branch(package_version) == branch
 
 
 def test_newest_version_is_found_by_number():
     assert version.newest_version(["580.95.05-1", "580.105.08-1", "580.82.07-1"]) == "580.105.08-1"
     assert version.newest_version([]) is None
-    assert version.kernel_series("6.17.0-8-generic") == (6, 17)
+    assert version.parse_kernel_series("6.17.0-8-generic") == (6, 17)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_nvidia_plan_invariants(*, pci, system, count, secure, cuda, branch):
     assert generation.first_branch <= number <= (generation.last_branch or number)
     assert branch in ("auto", plan.branch)
     assert generation.open if plan.module == "open" else generation.proprietary
-    assert {each.name for each in plan.packages} <= set(plan.holds)
+    assert {package.name for package in plan.packages} <= set(plan.holds)
     assert plan.module_signing != "none" or not secure
     assert bool(plan.cuda) == bool(cuda)
     least = data_file.load_cuda_releases()[cuda].min_driver if cuda else 0
@@ -207,7 +207,7 @@ def test_amd_plan_invariants(pci, system, rocm):
     assert bool(plan.rocm) == bool(rocm)
     if rocm:
         assert set(plan.rocm.gfx) <= set(data_file.load_rocm_releases()[rocm].gfx)
-    assert bool(plan.headers) == any(each.name == "amdgpu-dkms" for each in plan.packages)
+    assert bool(plan.headers) == any(package.name == "amdgpu-dkms" for package in plan.packages)
 
 
 def test_incompatible_kernel_is_reported_with_its_bug_report():

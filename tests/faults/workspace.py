@@ -95,8 +95,8 @@ class Run:
     def __post_init__(self) -> None:
         self.project, self.home = self.folder / "project", self.folder / "project" / ".gpufleet"
         self.tmp, self.streams = self.folder / "tmp", self.folder / "streams"
-        for each in (self.tmp, self.streams, self.folder / "user"):
-            each.mkdir(parents=True)
+        for folder in (self.tmp, self.streams, self.folder / "user"):
+            folder.mkdir(parents=True)
         shutil.copytree(self.workspace.template, self.project, symlinks=True)
         self.mark = self.folder.name
         self.env = self.workspace.environment() | {

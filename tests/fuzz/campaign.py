@@ -102,7 +102,7 @@ def try_input(target: Target, content: bytes) -> Result:
     except Exception as error:  # noqa: BLE001 - the campaign looks for these
         last = traceback.extract_tb(error.__traceback__)[-1]
         own_frames = [
-            one for one in traceback.extract_tb(error.__traceback__) if "/gpufleet/" in one.filename
+            frame for frame in traceback.extract_tb(error.__traceback__) if "/gpufleet/" in frame.filename
         ] or [last]
         frame = own_frames[-1]
         place = f"{Path(frame.filename).name}:{frame.lineno}"

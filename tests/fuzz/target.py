@@ -64,7 +64,7 @@ def parts_of(pattern: str, *keys: str, limit: int = 12) -> list[bytes]:
     for path in sorted(CASES.glob(pattern)):
         case = json.loads(path.read_text())
         parts += [json.dumps(case[key]).encode() for key in keys if case.get(key)]
-    parts = sorted((one for one in parts if len(one) <= MOST_SEED), key=len)
+    parts = sorted((part for part in parts if len(part) <= MOST_SEED), key=len)
     return parts[:: max(1, len(parts) // limit)][:limit]
 
 
@@ -80,17 +80,19 @@ def run_preview(content: bytes) -> object:
 
     text = boundary.decode_text(content, "preview", boundary.ENGINE_DOCUMENT)
     with engine.name_source_in_errors("preview"):
-        return engine.parse_preview(engine.read_document(text, "preview"))
+        return engine.parse_preview(engine.parse_json_object(text, "preview"))
 
 
 def run_priced_preview(content: bytes) -> object:
     from gpufleet import boundary, cost, engine
-    from gpufleet.cost.analysis.reports.json_document import diff_document
+    from gpufleet.cost.analysis.reports.json_document import build_diff_document
 
     text = boundary.decode_text(content, "preview", boundary.ENGINE_DOCUMENT)
     with engine.name_source_in_errors("preview"):
         return json.dumps(
-            diff_document(cost.diff_preview(engine.read_document(text, "preview"), None, cost.CostOptions()))
+            build_diff_document(
+                cost.diff_preview(engine.parse_json_object(text, "preview"), None, cost.CostOptions())
+            )
         )
 
 
@@ -100,16 +102,16 @@ def states() -> list[bytes]:
         resources = [each.get("newState") or each.get("oldState") for each in json.loads(step)["steps"]]
         documents.append(
             json.dumps(
-                {"version": 3, "deployment": {"resources": [one for one in resources if one]}}
+                {"version": 3, "deployment": {"resources": [resource for resource in resources if resource]}}
             ).encode()
         )
     for path in sorted(CASES.glob("nodes/state-*.json")):
         state_resources = json.loads(path.read_text())["deployment"]["resources"]
-        nodes = [one for one in state_resources if "gpufleet-node" in json.dumps(one)][:1]
+        nodes = [resource for resource in state_resources if "gpufleet-node" in json.dumps(resource)][:1]
         documents.append(
             json.dumps({"version": 3, "deployment": {"resources": [state_resources[0], *nodes]}}).encode()
         )
-    return [one for one in documents if len(one) <= MOST_SEED]
+    return [document for document in documents if len(document) <= MOST_SEED]
 
 
 def run_state(content: bytes) -> object:
@@ -117,7 +119,9 @@ def run_state(content: bytes) -> object:
 
     text = boundary.decode_text(content, "state", boundary.ENGINE_DOCUMENT)
     with engine.name_source_in_errors("state"):
-        return nodes.state_report(engine.parse_state(engine.read_document(text, "state")), "dev", AT)
+        return nodes.build_state_report(
+            engine.parse_state(engine.parse_json_object(text, "state")), "dev", AT
+        )
 
 
 def event_logs() -> list[bytes]:
@@ -135,13 +139,13 @@ def event_logs() -> list[bytes]:
             lines += [{"resOutputsEvent": {"planning": True, "metadata": metadata}}]
         lines.append({"summaryEvent": {"resourceChanges": {"create": 1}}})
         logs.append("\n".join(map(json.dumps, lines)).encode())
-    return [one for one in logs if len(one) <= MOST_SEED]
+    return [log for log in logs if len(log) <= MOST_SEED]
 
 
 def run_events(content: bytes) -> object:
     from gpufleet import boundary, engine
 
-    return engine.read_events(boundary.decode_text(content, "log", boundary.ENGINE_DOCUMENT), "log")
+    return engine.parse_event_log(boundary.decode_text(content, "log", boundary.ENGINE_DOCUMENT), "log")
 
 
 COMMITMENTS = b"""commitments:
@@ -174,9 +178,9 @@ types:
 
 
 def run_commitments(path: Path) -> object:
-    from gpufleet.cost.pricing.commitments.file import load
+    from gpufleet.cost.pricing.commitments.file import read_commitments
 
-    return load(path)
+    return read_commitments(path)
 
 
 def commitments() -> list[bytes]:
@@ -202,20 +206,21 @@ def run_usage(path: Path) -> object:
 
 
 def run_cost_difference(path: Path) -> object:
-    from gpufleet.console.gather import read_change
-    from gpufleet.console.report import money_lines
+    from gpufleet.console.report import list_priced_lines
+    from gpufleet.console.report_data import read_cost_change
 
-    return money_lines(read_change(path))
+    return list_priced_lines(read_cost_change(path))
 
 
 def cost_differences() -> list[bytes]:
     from gpufleet import cost
-    from gpufleet.cost.analysis.reports.json_document import diff_document
+    from gpufleet.cost.analysis.reports.json_document import build_diff_document
 
     documents = (
-        diff_document(cost.diff_preview(json.loads(one), None, cost.CostOptions())) for one in previews()[:4]
+        build_diff_document(cost.diff_preview(json.loads(preview), None, cost.CostOptions()))
+        for preview in previews()[:4]
     )
-    return [json.dumps(one).encode() for one in documents]
+    return [json.dumps(document).encode() for document in documents]
 
 
 def run_server_answer(content: bytes) -> object:
@@ -234,7 +239,8 @@ def run_program_answer(content: bytes) -> object:
     answer = registration.decode_program_output(content, "program")
     with engine.name_source_in_errors("program"):
         return [
-            engine.parse_state({"deployment": {"resources": [one.model_dump()]}}) for one in answer.resources
+            engine.parse_state({"deployment": {"resources": [resource.model_dump()]}})
+            for resource in answer.resources
         ]
 
 
@@ -243,9 +249,13 @@ def program_answers() -> list[bytes]:
     for state in states():
         resources = json.loads(state)["deployment"]["resources"]
         answers.append(
-            {"resources": [{"custom": True, "outputs": {}, "inputs": {}} | one for one in resources]}
+            {
+                "resources": [
+                    {"custom": True, "outputs": {}, "inputs": {}} | resource for resource in resources
+                ]
+            }
         )
-    return [dump(one) for one in answers]
+    return [dump(answer) for answer in answers]
 
 
 # --- catalogue -------------------------------------------------------------------------------------------------
@@ -265,7 +275,7 @@ MIXTURE = LLAMA | {
 def run_config(path: Path) -> object:
     from gpufleet.catalog import huggingface_config
 
-    return huggingface_config.read_config(path)
+    return huggingface_config.read_model_config(path)
 
 
 def run_gguf(path: Path) -> object:
@@ -354,8 +364,8 @@ def run_rack(path: Path) -> object:
 
 def racks() -> list[bytes]:
     seeds = [path.read_bytes() for path in sorted((ROOT / "inventory").glob("*.yaml"))]
-    small = [one for one in seeds if b"gpufleet.fleet.rack" in one and len(one) < MOST_SEED]
-    return [one.replace(b"name: " + name, b"name: rack", 1) for one in small for name in [_name_of(one)]]
+    small = [seed for seed in seeds if b"gpufleet.fleet.rack" in seed and len(seed) < MOST_SEED]
+    return [rack.replace(b"name: " + name, b"name: rack", 1) for rack in small for name in [_name_of(rack)]]
 
 
 def _name_of(rack: bytes) -> bytes:
@@ -366,7 +376,7 @@ def _name_of(rack: bytes) -> bytes:
 def run_stack(path: Path) -> object:
     from gpufleet import fleet
 
-    return fleet.load("dev", ROOT, path)
+    return fleet.load_fleet("dev", ROOT, path)
 
 
 STACK = b"""config:
@@ -394,7 +404,7 @@ STACK = b"""config:
 
 def stacks() -> list[bytes]:
     seeds = [path.read_bytes() for path in sorted((ROOT / "stacks").glob("Pulumi.*.yaml"))]
-    return [STACK, *(one for one in seeds if len(one) < MOST_SEED)]
+    return [STACK, *(seed for seed in seeds if len(seed) < MOST_SEED)]
 
 
 # --- nodes -----------------------------------------------------------------------------------------------------
@@ -425,15 +435,15 @@ def run_judge(content: bytes) -> object:
     from gpufleet import boundary, burnin
 
     records = [value for _, value in boundary.decode_json_lines(content, "records")]
-    report = burnin.judge(records, "compute_blade", "quick", rehearsal=len(content) % 2 == 0)
+    report = burnin.judge_attempt(records, "compute_blade", "quick", rehearsal=len(content) % 2 == 0)
     return json.dumps(report.to_json()), report.list_reasons()
 
 
 def run_gpu_report(content: bytes) -> object:
     from gpufleet.burnin import nvidia
 
-    text = nvidia.unpack({"text": content.decode("utf-8", "replace")})
-    return nvidia.parse_report(text or "")
+    text = nvidia.unpack_text({"text": content.decode("utf-8", "replace")})
+    return nvidia.parse_smi_report(text or "")
 
 
 def packed_reports() -> list[bytes]:
@@ -441,15 +451,15 @@ def packed_reports() -> list[bytes]:
     import zlib
 
     reports = files("burnin/outputs/*.xml")
-    packed = [{"zlib_base64": base64.b64encode(zlib.compress(one)).decode()} for one in reports]
-    return [json.dumps(one).encode() for one in packed]
+    packed = [{"zlib_base64": base64.b64encode(zlib.compress(report)).decode()} for report in reports]
+    return [json.dumps(report).encode() for report in packed]
 
 
 def run_packed_report(content: bytes) -> object:
     from gpufleet import boundary, burnin
 
     raw = boundary.decode_json(content, "record")
-    return burnin.judge(
+    return burnin.judge_attempt(
         [{"type": "check", "name": "gpu_nvidia", "status": "ran", "raw": {"xml": raw}}], "gpu_server", "quick"
     )
 
@@ -458,7 +468,7 @@ def run_packed_report(content: bytes) -> object:
 def declared() -> object:
     from gpufleet import fleet
 
-    return fleet.load("poc", ROOT)
+    return fleet.load_fleet("poc", ROOT)
 
 
 def run_address_book(path: Path) -> object:
@@ -479,7 +489,7 @@ def run_mig(content: bytes) -> object:
     from gpufleet.drivers import mig
 
     geometry = boundary.decode_yaml(boundary.decode_text(content, "template"), "template")
-    return mig.mig_parted_config(mig.resolve_geometry(geometry, ["2330", "0x2330"]))
+    return mig.build_mig_parted_config(mig.resolve_mig_geometry(geometry, ["2330", "0x2330"]))
 
 
 def migs() -> list[bytes]:
@@ -499,7 +509,7 @@ HOST = {
 
 
 def run_events_of_a_run(path: Path) -> object:
-    from gpufleet.operations.events import read_artifacts
+    from gpufleet.operations.task_events import read_artifacts
 
     return list(read_artifacts(path.parent.parent))
 
@@ -546,16 +556,17 @@ def host_facts() -> list[bytes]:
         "mig": "all-1g.5gb",
     }
     return [
-        json.dumps(one).encode() for one in (HOST | {"wanted": requested}, ubuntu, ubuntu | {"pci": [amd]})
+        json.dumps(facts).encode()
+        for facts in (HOST | {"wanted": requested}, ubuntu, ubuntu | {"pci": [amd]})
     ]
 
 
 def run_probe(content: bytes) -> object:
-    from gpufleet.nodes.identity import usable_serial
+    from gpufleet.nodes.identity import normalize_serial
     from gpufleet.remote.facts import parse_facts
 
     facts = parse_facts(content.decode("utf-8", "replace"))
-    return facts, usable_serial(facts.serial)
+    return facts, normalize_serial(facts.serial)
 
 
 def run_record(path: Path) -> object:
@@ -580,7 +591,7 @@ def run_listing(content: bytes) -> object:
         plan.parse_hosts(text),
         plan.parse_tasks(text),
         plan.parse_plays(text),
-        plan.unknown_patterns(text, text),
+        plan.find_unknown_patterns(text, text),
     )
     return entries, plan.find_inventory_error(text), plan.find_ansible_error(text)
 
@@ -588,7 +599,7 @@ def run_listing(content: bytes) -> object:
 def run_limit(content: bytes) -> object:
     from gpufleet.remote import plan
 
-    return len(plan.unfold_limit(content.decode("utf-8", "replace")))
+    return len(plan.expand_limit(content.decode("utf-8", "replace")))
 
 
 def run_faults(path: Path) -> object:

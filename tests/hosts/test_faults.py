@@ -122,7 +122,9 @@ def test_each_fault_is_reported_in_one_line_with_cause_and_remedy(rack, name):
     assert cause in summary_line(rack, name)
     assert f"; next: {helps}" in summary_line(rack, name)
     assert summary_line(rack, name).endswith("then gpufleet configure --resume")
-    (reasons,) = [one["reason"] for one in rack.answer("nodes", "history", name) if one["event"] == event]
+    (reasons,) = [
+        entry["reason"] for entry in rack.answer("nodes", "history", name) if entry["event"] == event
+    ]
     assert cause.removeprefix("unreachable: ") in reasons
     assert f"; next: {helps}" in reasons
 
@@ -164,7 +166,7 @@ def check_failed_drivers_are_remembered(rack):
 
 
 def show_values(rack, name):
-    values_by_key = {one["key"]: one["value"] for one in rack.answer("nodes", "show", name)["values"]}
+    values_by_key = {value["key"]: value["value"] for value in rack.answer("nodes", "show", name)["values"]}
     assert values_by_key["observed.configured"] == all(values_by_key["observed.configured_parts"].values())
     return values_by_key["observed.configured_parts"]
 

@@ -68,7 +68,7 @@ def _coverage(room: Room, copy, server) -> Coverage:
 
 
 def _try_room(room, trials: Trials, run: results.Run) -> None:
-    mutants = [each for file in room.files for each in find_mutants(file, (ROOT / file).read_text())]
+    mutants = [mutant for file in room.files for mutant in find_mutants(file, (ROOT / file).read_text())]
     run.open_room(room.name, mutants, trials.selection)
     tried = 0
     for mutant in draw(mutants, f"{run.seed}/{room.name}", ROOT):

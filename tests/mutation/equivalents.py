@@ -14,7 +14,7 @@ LIST = ROOT / "tests/mutation/equivalents.yaml"
 @lru_cache(maxsize=1)
 def _entries() -> dict[tuple[str, str], str]:
     listed = yaml.safe_load(LIST.read_text()) or []
-    return {(each["file"], each["becomes"]): each["reason"] for each in listed}
+    return {(entry["file"], entry["becomes"]): entry["reason"] for entry in listed}
 
 
 def reason(mutant: Mutant) -> str | None:

@@ -21,7 +21,7 @@ class DropElement(Operator):
 
     def mutate(self, node, index):
         dropped = list(_groups(node))[index]
-        places = [node.children.index(each) for each in dropped]
+        places = [node.children.index(position) for position in dropped]
         after = places[-1] + 1
         if after < len(node.children) and node.children[after] == ",":
             places.append(after)
@@ -40,7 +40,9 @@ class DropElement(Operator):
 def _groups(node):
     """Yield the parts of each element that may go: one node, or key, colon and value."""
     if node.type == "arglist":
-        yield from ([each] for each in node.children if each.type == "argument" and each.children[1] == "=")
+        yield from (
+            [child] for child in node.children if child.type == "argument" and child.children[1] == "="
+        )
         return
     if node.type not in ("testlist_comp", "dictorsetmaker") or not _is_display(node):
         return
@@ -56,7 +58,7 @@ def _groups(node):
 
 def _is_display(node):
     opener = node.parent.children[0] if node.parent is not None else None
-    loops = any(each.type in ("sync_comp_for", "comp_for") for each in node.children)
+    loops = any(child.type in ("sync_comp_for", "comp_for") for child in node.children)
     return not loops and opener in ("[", "(", "{")
 
 
@@ -116,8 +118,8 @@ class NegateMembership(Operator):
     """Swap ``in`` and ``not in``."""
 
     def mutation_positions(self, node):
-        for each in _memberships(node):
-            yield each.start_pos, each.end_pos
+        for membership in _memberships(node):
+            yield membership.start_pos, membership.end_pos
 
     def mutate(self, node, index):
         operator = list(_memberships(node))[index]
@@ -133,9 +135,9 @@ class NegateMembership(Operator):
 
 def _memberships(node):
     if node.type == "comparison":
-        for each in node.children[1::2]:
-            if each.get_code().strip() in ("in", "not in"):
-                yield each
+        for child in node.children[1::2]:
+            if child.get_code().strip() in ("in", "not in"):
+                yield child
 
 
 class DropFilter(Operator):

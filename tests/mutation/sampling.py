@@ -112,7 +112,7 @@ def _spans(source: str, choose) -> list[tuple[tuple[int, int], tuple[int, int]]]
 
     spans = []
     for node in ast.walk(ast.parse(source)):
-        spans += [span(each) for each in choose(node)]
+        spans += [span(child) for child in choose(node)]
     return spans
 
 
@@ -123,7 +123,7 @@ def has_no_effect(node: ast.AST) -> list[ast.AST]:
         parts = [node.annotation]
     elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         parts = [node.returns]
-        if any(ast.unparse(each).endswith("overload") for each in node.decorator_list):
+        if any(ast.unparse(decorator).endswith("overload") for decorator in node.decorator_list):
             parts = [node]
     elif isinstance(node, ast.Call):
         parts = is_call_without_effect(node)
@@ -131,13 +131,13 @@ def has_no_effect(node: ast.AST) -> list[ast.AST]:
         parts = [node.test, *node.body]
     elif _is_declaration(node):
         parts = [node]
-    return [each for each in parts if each is not None]
+    return [part for part in parts if part is not None]
 
 
 def _is_declaration(node: ast.AST) -> bool:
     """Return True for imports, docstrings, names of types and the documentation of Ansible's modules."""
     if isinstance(node, ast.Assign):
-        names = {ast.unparse(each) for each in node.targets}
+        names = {ast.unparse(target) for target in node.targets}
         value = ast.unparse(node.value)
         return bool(names & DECLARED) or value.startswith(("TypeVar(", "Literal[", "Callable[", "logging."))
     if isinstance(node, ast.Expr):
@@ -151,10 +151,10 @@ def is_call_without_effect(node: ast.Call) -> list[ast.AST]:
         return [node]
     if text in ("cast", "TypeVar", "field", "dataclass", "lru_cache", "functools.lru_cache"):
         # frozen=, slots=, kw_only= guard against programmers, not users; a cache changes only the time
-        return [each for each in node.keywords if each.arg not in ("default", "default_factory")] + (
+        return [keyword for keyword in node.keywords if keyword.arg not in ("default", "default_factory")] + (
             [node.args[0]] if text == "cast" else []
         )
-    return [each for each in node.keywords if each.arg in WORDS_FOR_PEOPLE]
+    return [keyword for keyword in node.keywords if keyword.arg in WORDS_FOR_PEOPLE]
 
 
 def draw(mutants: list[Mutant], seed: str, root: Path):

@@ -108,7 +108,7 @@ def _read(data: Path, root: Path) -> Coverage:
         for file in read.measured_files():
             name = str(Path(file).relative_to(root))
             for line, contexts in read.contexts_by_lineno(file).items():
-                coverage.lines[name][line] |= {each for each in contexts if each in coverage.seconds}
+                coverage.lines[name][line] |= {context for context in contexts if context in coverage.seconds}
                 coverage.imported[name].add(line)
     return coverage
 
@@ -216,7 +216,7 @@ def _statement(file: str, line: int) -> tuple[int, int, bool]:
         return line, line, False
     last = holders[-1]
     body = getattr(last, "body", None)
-    inside = any(isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) for each in holders[:-1])
+    inside = any(isinstance(holder, ast.FunctionDef | ast.AsyncFunctionDef) for holder in holders[:-1])
     if isinstance(body, list) and body:
         return last.lineno, max(last.lineno, body[0].lineno - 1), inside
     return last.lineno, last.end_lineno or last.lineno, inside
@@ -225,7 +225,9 @@ def _statement(file: str, line: int) -> tuple[int, int, bool]:
 def _definition(file: str, line: int) -> tuple[int, int]:
     """Return the lines of the innermost function or class around a line, else of the file."""
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    enclosing = [each for each in _enclosing_definitions(file, line) if isinstance(each, kinds)]
+    enclosing = [
+        definition for definition in _enclosing_definitions(file, line) if isinstance(definition, kinds)
+    ]
     if not enclosing:
         return 1, len(_lines(file))
     return enclosing[-1].lineno, enclosing[-1].end_lineno or enclosing[-1].lineno
@@ -234,11 +236,11 @@ def _definition(file: str, line: int) -> tuple[int, int]:
 def _names(file: str, line: int) -> set[str]:
     """Return the names that the statement at a line gives to a module or a class."""
     names: set[str] = set()
-    for each in _enclosing_definitions(file, line):
-        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names.add(each.name)
-        elif isinstance(each, ast.Assign | ast.AnnAssign):
-            targets = each.targets if isinstance(each, ast.Assign) else [each.target]
+    for definition in _enclosing_definitions(file, line):
+        if isinstance(definition, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(definition.name)
+        elif isinstance(definition, ast.Assign | ast.AnnAssign):
+            targets = definition.targets if isinstance(definition, ast.Assign) else [definition.target]
             names |= {
                 node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)
             }

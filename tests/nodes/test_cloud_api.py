@@ -41,7 +41,7 @@ def test_only_instances_of_the_stack_are_reported(ec2, lab):
 def test_group_members_are_distinguished_by_their_instance_id(ec2, lab):
     ids = start(ec2, count=3, stack="dev", pool="train")
     names = {seen.name for seen in fetch_aws_report("dev", "us-east-1", lab.minutes(0)).observations}
-    assert names == {f"dev-train-{each[2:10]}" for each in ids}
+    assert names == {f"dev-train-{id_[2:10]}" for id_ in ids}
 
 
 def test_every_page_is_read(ec2, lab):

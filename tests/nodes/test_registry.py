@@ -9,76 +9,80 @@ from gpufleet.nodes import Identity, Observation, Registry, SourceReport
 
 
 def test_declared_blade_is_expected(registry, lab):
-    registry.report(lab.rack(lab.blade(1)))
-    node = registry.get("blade01")
+    registry.apply_report(lab.rack(lab.blade(1)))
+    node = registry.get_node("blade01")
     assert (node.state, node.kind, node.rack, node.slot) == ("expected", "compute_blade", "r1", "1")
     assert node.state_reason == "declared by rack:r1"
 
 
 def test_cloud_instance_is_discovered(registry, lab):
     who = Identity(instance_id="i-1")
-    registry.observe(Observation("pulumi:dev", "dev-a-1", who, declared={"kind": "cloud_vm"}))
-    assert registry.get("dev-a-1").state == "discovered"
+    registry.apply_observation(Observation("pulumi:dev", "dev-a-1", who, declared={"kind": "cloud_vm"}))
+    assert registry.get_node("dev-a-1").state == "discovered"
 
 
 def test_node_is_found_by_name_id_and_place(registry, lab):
-    registry.report(lab.rack(lab.blade(1), lab.blade(2)))
-    node = registry.get("blade02")
-    assert registry.get(node.id) == registry.get("r1/2") == node
+    registry.apply_report(lab.rack(lab.blade(1), lab.blade(2)))
+    node = registry.get_node("blade02")
+    assert registry.get_node(node.id) == registry.get_node("r1/2") == node
 
 
 def test_unknown_node_is_reported_with_the_next_command(registry):
     with pytest.raises(InputError, match="gpufleet nodes list"):
-        registry.get("blade99")
+        registry.get_node("blade99")
 
 
 def test_repeated_report_adds_nothing(registry, lab):
-    registry.report(lab.rack(lab.blade(1), lab.blade(2)))
-    before = [node.id for node in registry.list()]
-    again = registry.report(lab.rack(lab.blade(1, at=5), lab.blade(2, at=5), at=5))
+    registry.apply_report(lab.rack(lab.blade(1), lab.blade(2)))
+    before = [node.id for node in registry.list_nodes()]
+    again = registry.apply_report(lab.rack(lab.blade(1, at=5), lab.blade(2, at=5), at=5))
     assert again.created == []
-    assert [node.id for node in registry.list()] == before
+    assert [node.id for node in registry.list_nodes()] == before
     assert lab.events(registry, "blade01") == ["created"]
 
 
 def test_every_value_has_its_source_and_time(registry, lab):
-    registry.report(lab.rack(lab.blade(1)))
+    registry.apply_report(lab.rack(lab.blade(1)))
     who, seen = Identity(rack="r1", slot="1"), {"arch": "aarch64"}
-    registry.observe(Observation("ssh", "blade01", who, observed=seen, observed_at=lab.minutes(3)))
-    expected_values = {value.key: (value.source, value.observed_at) for value in registry.values("blade01")}
+    registry.apply_observation(Observation("ssh", "blade01", who, observed=seen, observed_at=lab.minutes(3)))
+    expected_values = {
+        value.key: (value.source, value.observed_at) for value in registry.list_values("blade01")
+    }
     assert expected_values["declared.machine"] == ("rack:r1", lab.minutes(0))
     assert expected_values["observed.arch"] == ("ssh", lab.minutes(3))
 
 
 def test_declared_and_observed_values_have_different_keys(registry, lab):
-    registry.report(lab.rack(lab.blade(1, serial="AAAA1111")))
+    registry.apply_report(lab.rack(lab.blade(1, serial="AAAA1111")))
     who = Identity(serial="AAAA1111", rack="r1", slot="1")
-    registry.observe(Observation("ssh", "blade01", who, observed={"machine": "CM5"}))
-    machines = {v.key: v.value for v in registry.values("blade01") if v.key.endswith("machine")}
+    registry.apply_observation(Observation("ssh", "blade01", who, observed={"machine": "CM5"}))
+    machines = {v.key: v.value for v in registry.list_values("blade01") if v.key.endswith("machine")}
     assert machines == {"declared.machine": "Compute Blade CM4 8GB", "observed.machine": "CM5"}
-    assert registry.get("blade01").machine == "Compute Blade CM4 8GB"
+    assert registry.get_node("blade01").machine == "Compute Blade CM4 8GB"
 
 
 def test_observed_serial_identifies_a_board_in_any_slot(registry, lab):
-    registry.report(lab.rack(lab.blade(1, serial="AAAA1111"), lab.blade(2)))
-    old = registry.get("blade01")
-    registry.report(lab.rack(lab.blade(2, at=1), lab.blade(7, at=1, serial="AAAA1111"), at=1))
-    moved = registry.get("r1/7")
+    registry.apply_report(lab.rack(lab.blade(1, serial="AAAA1111"), lab.blade(2)))
+    old = registry.get_node("blade01")
+    registry.apply_report(lab.rack(lab.blade(2, at=1), lab.blade(7, at=1, serial="AAAA1111"), at=1))
+    moved = registry.get_node("r1/7")
     assert (moved.id, moved.name) == (old.id, "blade07")
 
 
 def test_address_book_overrides_the_declared_address(registry, lab):
-    registry.report(lab.rack(lab.blade(1)))
+    registry.apply_report(lab.rack(lab.blade(1)))
     who = Identity(rack="r1", slot="1")
-    registry.observe(Observation("address_book", "blade01", who, observed={"address": "198.18.1.11"}))
-    registry.report(lab.rack(lab.blade(1, at=9), at=9))
-    assert registry.get("blade01").address == "198.18.1.11"
+    registry.apply_observation(
+        Observation("address_book", "blade01", who, observed={"address": "198.18.1.11"})
+    )
+    registry.apply_report(lab.rack(lab.blade(1, at=9), at=9))
+    assert registry.get_node("blade01").address == "198.18.1.11"
 
 
 def test_node_that_is_no_longer_reported_is_marked_missing(registry, lab):
-    registry.report(lab.rack(lab.blade(1), lab.blade(2)))
-    outcome = registry.report(lab.rack(lab.blade(1, at=1), at=1))
-    node = registry.get("blade02")
+    registry.apply_report(lab.rack(lab.blade(1), lab.blade(2)))
+    outcome = registry.apply_report(lab.rack(lab.blade(1, at=1), at=1))
+    node = registry.get_node("blade02")
     assert outcome.missing == ["blade02"]
     assert node.is_missing
     assert node.machine == "Compute Blade CM4 8GB"
@@ -86,76 +90,76 @@ def test_node_that_is_no_longer_reported_is_marked_missing(registry, lab):
 
 
 def test_returned_node_keeps_its_identity(registry, lab):
-    registry.report(lab.rack(lab.blade(1)))
-    old = registry.get("blade01").id
-    registry.report(lab.rack(at=1))
-    registry.report(lab.rack(lab.blade(1, at=2), at=2))
-    assert (registry.get("blade01").id, registry.get("blade01").is_missing) == (old, False)
+    registry.apply_report(lab.rack(lab.blade(1)))
+    old = registry.get_node("blade01").id
+    registry.apply_report(lab.rack(at=1))
+    registry.apply_report(lab.rack(lab.blade(1, at=2), at=2))
+    assert (registry.get_node("blade01").id, registry.get_node("blade01").is_missing) == (old, False)
 
 
 def test_report_of_a_source_affects_only_its_own_nodes(registry, lab):
-    registry.report(lab.rack(lab.blade(1)))
-    registry.report(SourceReport("pulumi:dev", lab.minutes(1), []))
-    assert not registry.get("blade01").is_missing
+    registry.apply_report(lab.rack(lab.blade(1)))
+    registry.apply_report(SourceReport("pulumi:dev", lab.minutes(1), []))
+    assert not registry.get_node("blade01").is_missing
 
 
 def test_older_report_changes_nothing(registry, lab):
-    begun = registry.draw_revision()
-    registry.report(lab.rack(lab.blade(1), lab.blade(2), at=1))
+    begun = registry.create_revision()
+    registry.apply_report(lab.rack(lab.blade(1), lab.blade(2), at=1))
     with registry.transaction(number=begun):
-        assert registry.report(lab.rack(lab.blade(1), at=5)).stale
-    assert not registry.get("blade02").is_missing
+        assert registry.apply_report(lab.rack(lab.blade(1), at=5)).stale
+    assert not registry.get_node("blade02").is_missing
 
 
 def test_failed_source_keeps_its_last_good_report(registry, lab):
-    registry.report(lab.rack(lab.blade(1)))
-    registry.source_failed("rack:r1", "no such file", lab.minutes(4))
-    (source,) = registry.sources()
+    registry.apply_report(lab.rack(lab.blade(1)))
+    registry.record_source_failure("rack:r1", "no such file", lab.minutes(4))
+    (source,) = registry.list_sources()
     assert (source.observed_at, source.failure) == (lab.minutes(0), "no such file")
-    assert not registry.get("blade01").is_missing
+    assert not registry.get_node("blade01").is_missing
 
 
 def test_move_is_recorded_in_the_history(registry, lab):
-    registry.report(lab.rack(lab.blade(1)))
-    registry.move("blade01", "discovered", "seen on the network")
-    last = registry.history("blade01")[-1]
+    registry.apply_report(lab.rack(lab.blade(1)))
+    registry.move_node("blade01", "discovered", "seen on the network")
+    last = registry.list_history("blade01")[-1]
     assert (last.old_state, last.new_state, last.reason) == ("expected", "discovered", "seen on the network")
 
 
 def test_illegal_move_changes_nothing(registry, lab):
-    registry.report(lab.rack(lab.blade(1)))
+    registry.apply_report(lab.rack(lab.blade(1)))
     with pytest.raises(InputError, match="from expected: discovered, retired"):
-        registry.move("blade01", "ready", "trust me")
-    assert registry.get("blade01").state == "expected"
+        registry.move_node("blade01", "ready", "trust me")
+    assert registry.get_node("blade01").state == "expected"
     assert lab.events(registry, "blade01") == ["created"]
 
 
 def test_hold_does_not_change_the_state(registry, lab):
-    registry.report(lab.rack(lab.blade(1)))
-    assert registry.hold("blade01", "cost", "over budget")
-    assert not registry.hold("blade01", "cost", "over budget")
-    node = registry.get("blade01")
+    registry.apply_report(lab.rack(lab.blade(1)))
+    assert registry.hold_node("blade01", "cost", "over budget")
+    assert not registry.hold_node("blade01", "cost", "over budget")
+    node = registry.get_node("blade01")
     assert (node.state, [hold.kind for hold in node.holds]) == ("expected", ["cost"])
-    assert registry.release("blade01", "cost", "paid")
-    assert not registry.release("blade01", "cost", "paid")
+    assert registry.release_node("blade01", "cost", "paid")
+    assert not registry.release_node("blade01", "cost", "paid")
     assert lab.events(registry, "blade01") == ["created", "hold", "release"]
 
 
 def test_reachability_is_stored_with_its_time(registry, lab):
-    registry.report(lab.rack(lab.blade(1)))
-    assert registry.get("blade01").reachable is None
-    begun = registry.draw_revision()
+    registry.apply_report(lab.rack(lab.blade(1)))
+    assert registry.get_node("blade01").reachable is None
+    begun = registry.create_revision()
     registry.set_reachable("blade01", False, lab.minutes(5), "timed out")
     with registry.transaction(number=begun):
         assert not registry.set_reachable("blade01", True, lab.minutes(9))
-    node = registry.get("blade01")
+    node = registry.get_node("blade01")
     assert (node.reachable, node.reachable_detail, node.state) == (False, "timed out", "expected")
 
 
 @pytest.mark.parametrize("table", ["history", "result"])
 @pytest.mark.parametrize("change", ["UPDATE {} SET attempt = 'forged'", "DELETE FROM {}"])
 def test_database_refuses_changes_of_history_and_results(registry, lab, table, change):
-    registry.report(lab.rack(lab.blade(1)))
+    registry.apply_report(lab.rack(lab.blade(1)))
     registry.record_result("blade01", "a1", {"verdict": "healthy"}, [{"type": "start"}])
     with (
         pytest.raises((DBAPIError, EnvironmentFault), match="append-only"),
@@ -165,12 +169,12 @@ def test_database_refuses_changes_of_history_and_results(registry, lab, table, c
 
 
 def test_retired_node_frees_its_slot(registry, lab):
-    registry.report(lab.rack(lab.blade(1, serial="AAAA1111")))
-    old = registry.get("blade01").id
-    registry.move("blade01", "retired", "board died")
-    registry.report(lab.rack(lab.blade(1, at=1, serial="BBBB2222"), at=1))
-    assert registry.get("blade01").id != old
-    assert registry.get(old).state == "retired"
+    registry.apply_report(lab.rack(lab.blade(1, serial="AAAA1111")))
+    old = registry.get_node("blade01").id
+    registry.move_node("blade01", "retired", "board died")
+    registry.apply_report(lab.rack(lab.blade(1, at=1, serial="BBBB2222"), at=1))
+    assert registry.get_node("blade01").id != old
+    assert registry.get_node(old).state == "retired"
 
 
 def test_file_that_is_not_a_database_is_reported_in_one_line(tmp_path):
@@ -183,25 +187,27 @@ def test_file_that_is_not_a_database_is_reported_in_one_line(tmp_path):
 
 def test_complete_report_marks_absent_nodes_as_missing_and_a_partial_one_does_not(registry, lab):
     both, first = (lab.blade(1), lab.blade(2)), (lab.blade(1, at=5),)
-    registry.report(lab.rack(*both))
-    partial = registry.report(SourceReport("rack:r1", lab.minutes(5), first, complete=False))
-    assert (partial.missing, registry.get("blade02").is_missing) == ([], False)
-    complete = registry.report(SourceReport("rack:r1", lab.minutes(6), first, complete=True))
-    assert (complete.missing, registry.get("blade02").is_missing) == (["blade02"], True)
+    registry.apply_report(lab.rack(*both))
+    partial = registry.apply_report(SourceReport("rack:r1", lab.minutes(5), first, complete=False))
+    assert (partial.missing, registry.get_node("blade02").is_missing) == ([], False)
+    complete = registry.apply_report(SourceReport("rack:r1", lab.minutes(6), first, complete=True))
+    assert (complete.missing, registry.get_node("blade02").is_missing) == (["blade02"], True)
 
 
 def test_complete_report_replaces_values_of_a_node_and_a_partial_one_adds_to_them(registry, lab):
     def expected_values():
         return {
-            v.key: v.value for v in registry.values("blade01") if v.source == "scan" and "observed." in v.key
+            v.key: v.value
+            for v in registry.list_values("blade01")
+            if v.source == "scan" and "observed." in v.key
         }
 
     def seen(at, complete, **observed):
         who = Identity(rack="r1", slot="1")
         one = Observation("scan", "blade01", who, observed=observed, observed_at=lab.minutes(at))
-        registry.report(SourceReport("scan", lab.minutes(at), [one], complete=complete))
+        registry.apply_report(SourceReport("scan", lab.minutes(at), [one], complete=complete))
 
-    registry.report(lab.rack(lab.blade(1)))
+    registry.apply_report(lab.rack(lab.blade(1)))
     seen(1, True, arch="aarch64", kernel="6.1")
     seen(2, False, kernel="6.6")
     assert expected_values() == {"observed.arch": "aarch64", "observed.kernel": "6.6"}
@@ -210,15 +216,17 @@ def test_complete_report_replaces_values_of_a_node_and_a_partial_one_adds_to_the
 
 
 def test_only_a_complete_report_is_recorded_as_the_last_of_its_source(registry, lab):
-    registry.report(SourceReport("rack:r1", lab.minutes(0), (lab.blade(1),), complete=True))
-    registry.report(SourceReport("rack:r1", lab.minutes(9), (lab.blade(1, at=9),), complete=False))
-    (source,) = [one for one in registry.sources() if one.name == "rack:r1"]
+    registry.apply_report(SourceReport("rack:r1", lab.minutes(0), (lab.blade(1),), complete=True))
+    registry.apply_report(SourceReport("rack:r1", lab.minutes(9), (lab.blade(1, at=9),), complete=False))
+    (source,) = [source for source in registry.list_sources() if source.name == "rack:r1"]
     assert source.observed_at == lab.minutes(0)
-    begun = registry.draw_revision()
-    late = registry.report(SourceReport("rack:r1", lab.minutes(5), (lab.blade(1, at=5), lab.blade(2, at=5))))
+    begun = registry.create_revision()
+    late = registry.apply_report(
+        SourceReport("rack:r1", lab.minutes(5), (lab.blade(1, at=5), lab.blade(2, at=5)))
+    )
     assert not late.stale
     with registry.transaction(number=begun):
-        assert registry.report(SourceReport("rack:r1", lab.minutes(4), (lab.blade(1, at=4),))).stale
+        assert registry.apply_report(SourceReport("rack:r1", lab.minutes(4), (lab.blade(1, at=4),))).stale
 
 
 def test_outdated_partial_report_restores_no_changed_value(registry, lab):
@@ -228,10 +236,10 @@ def test_outdated_partial_report_restores_no_changed_value(registry, lab):
         one = Observation("ssh", "blade01", who, observed=observed, observed_at=lab.minutes(1))
         return SourceReport("ssh", lab.minutes(1), [one], complete=False)
 
-    registry.report(lab.rack(lab.blade(1)))
-    begun = registry.draw_revision()
-    registry.report(seen(kernel="6.6"))
+    registry.apply_report(lab.rack(lab.blade(1)))
+    begun = registry.create_revision()
+    registry.apply_report(seen(kernel="6.6"))
     with registry.transaction(number=begun):
-        registry.report(seen(kernel="6.1", arch="aarch64"))
-    expected_values = {v.key: v.value for v in registry.values("blade01") if v.source == "ssh"}
+        registry.apply_report(seen(kernel="6.1", arch="aarch64"))
+    expected_values = {v.key: v.value for v in registry.list_values("blade01") if v.source == "ssh"}
     assert (expected_values["observed.kernel"], expected_values["observed.arch"]) == ("6.6", "aarch64")

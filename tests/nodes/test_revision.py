@@ -18,35 +18,35 @@ JUMPS = pytest.mark.parametrize("jump", [-DAY, YEAR], ids=["a_day_back", "a_year
 
 @JUMPS
 def test_live_report_is_applied_despite_clock_jumps(registry, lab, jump):
-    registry.report(lab.rack(lab.blade(1), lab.blade(2), at=0))
-    registry.report(lab.rack(lab.blade(1), at=jump))
-    last = registry.report(lab.rack(lab.blade(1), lab.blade(3), at=5))
+    registry.apply_report(lab.rack(lab.blade(1), lab.blade(2), at=0))
+    registry.apply_report(lab.rack(lab.blade(1), at=jump))
+    last = registry.apply_report(lab.rack(lab.blade(1), lab.blade(3), at=5))
     assert not last.stale
-    assert {node.name: node.is_missing for node in registry.list()} == {
+    assert {node.name: node.is_missing for node in registry.list_nodes()} == {
         "blade01": False, "blade02": True, "blade03": False,
     }  # fmt: skip
 
 
 @JUMPS
 def test_reachability_follows_the_last_report_despite_clock_jumps(registry, lab, jump):
-    registry.report(lab.rack(lab.blade(1)))
+    registry.apply_report(lab.rack(lab.blade(1)))
     registry.set_reachable("blade01", True, lab.minutes(jump))
     registry.set_reachable("blade01", False, lab.minutes(1), "timed out")
-    assert registry.get("blade01").reachable is False
+    assert registry.get_node("blade01").reachable is False
     registry.set_reachable("blade01", True, lab.minutes(-jump))
-    assert registry.get("blade01").reachable is True
+    assert registry.get_node("blade01").reachable is True
     assert lab.events(registry, "blade01")[1:] == ["reachable", "unreachable", "reachable"]
 
 
 @JUMPS
 def test_verdict_is_applied_despite_clock_jumps(registry, lab, jump):
-    registry.report(lab.rack(lab.blade(1)))
+    registry.apply_report(lab.rack(lab.blade(1)))
     registry.start_attempt("blade01", "burn_in", "first", lab.minutes(jump))
     begun = {"started_at": lab.minutes(1), "when": lab.minutes(2)}
     assert registry.record_result("blade01", "second", {"verdict": "healthy"}, [{}], **begun) == "applied"
     late = {"started_at": lab.minutes(YEAR), "when": lab.minutes(YEAR)}
     assert registry.record_result("blade01", "first", {"verdict": "faulty"}, [{}], **late) == "ignored"
-    assert (registry.get("blade01").state, registry.get("blade01").attempt) == ("ready", "second")
+    assert (registry.get_node("blade01").state, registry.get_node("blade01").attempt) == ("ready", "second")
 
 
 @JUMPS
@@ -54,55 +54,55 @@ def test_newest_value_is_used_despite_clock_jumps(registry, lab, jump):
     who = Identity(instance_id="i-1")
     for minute, machine, source in ((jump, "old", "pulumi:a"), (0, "new", "aws:r")):
         seen = Observation(source, "vm", who, observed={"machine": machine}, observed_at=lab.minutes(minute))
-        registry.observe(seen)
-    assert registry.get("vm").machine == "new"
+        registry.apply_observation(seen)
+    assert registry.get_node("vm").machine == "new"
 
 
 def test_slow_reader_does_not_overwrite_a_later_faster_one(registry, lab):
-    slow = registry.draw_revision()
-    fast = registry.draw_revision()
+    slow = registry.create_revision()
+    fast = registry.create_revision()
     with registry.transaction(number=fast):
-        registry.report(lab.rack(lab.blade(1)))
+        registry.apply_report(lab.rack(lab.blade(1)))
     with registry.transaction(number=slow):
-        assert registry.report(lab.rack(lab.blade(2))).stale
-    assert [node.name for node in registry.list()] == ["blade01"]
+        assert registry.apply_report(lab.rack(lab.blade(2))).stale
+    assert [node.name for node in registry.list_nodes()] == ["blade01"]
 
 
 def test_healthy_result_from_before_a_repair_releases_no_node(registry, lab):
-    registry.report(lab.rack(lab.blade(1)))
-    registry.advance("blade01", "burn_in", "test")
-    before = registry.draw_revision()
-    registry.move("blade01", "repair", "board is out")
-    registry.move("blade01", "burn_in", "board is back")
+    registry.apply_report(lab.rack(lab.blade(1)))
+    registry.advance_node("blade01", "burn_in", "test")
+    before = registry.create_revision()
+    registry.move_node("blade01", "repair", "board is out")
+    registry.move_node("blade01", "burn_in", "board is back")
     with registry.transaction(number=before):
         assert registry.record_result("blade01", "old", {"verdict": "healthy"}, [{}]) == "ignored"
-    assert registry.get("blade01").state == "burn_in"
+    assert registry.get_node("blade01").state == "burn_in"
 
 
 def test_events_of_a_run_have_increasing_revisions(registry, lab):
-    registry.report(lab.rack(lab.blade(1), at=0))
-    registry.report(lab.rack(lab.blade(1), at=60))
+    registry.apply_report(lab.rack(lab.blade(1), at=0))
+    registry.apply_report(lab.rack(lab.blade(1), at=60))
     numbers = []
     for minute in (10, 11, 12):
-        with registry.placed_transaction(
+        with registry.transaction_of_past_event(
             "run", lab.minutes(minute), numbers[-1] if numbers else None
         ) as number:
             registry.record_event(hash_event_key("run", minute), "run")
             numbers.append(number)
     assert STEP < numbers[0] < numbers[1] < numbers[2] < 2 * STEP
-    with registry.placed_transaction("run", lab.minutes(9), None) as earlier:
+    with registry.transaction_of_past_event("run", lab.minutes(9), None) as earlier:
         assert STEP <= earlier <= numbers[0]
     assert registry.find_event(hash_event_key("run", 11)) == numbers[1]
 
 
 def test_unchanged_report_writes_no_node(registry, lab):
     blades = [lab.blade(n) for n in range(1, 200)]
-    registry.report(lab.rack(*blades))
-    statements = _statements(registry, lambda: registry.report(lab.rack(*blades, at=1)))
-    written = [one for one in statements if one.startswith(("INSERT", "UPDATE", "DELETE"))]
-    assert [one.split()[2].strip('"') for one in written] == ["revision", "source"]
-    assert registry.get("blade07").sources[0].observed_at == lab.minutes(1)
-    assert {value.observed_at for value in registry.values("blade07")} == {lab.minutes(1)}
+    registry.apply_report(lab.rack(*blades))
+    statements = _statements(registry, lambda: registry.apply_report(lab.rack(*blades, at=1)))
+    written = [statement for statement in statements if statement.startswith(("INSERT", "UPDATE", "DELETE"))]
+    assert [statement.split()[2].strip('"') for statement in written] == ["revision", "source"]
+    assert registry.get_node("blade07").sources[0].observed_at == lab.minutes(1)
+    assert {value.observed_at for value in registry.list_values("blade07")} == {lab.minutes(1)}
 
 
 def test_number_of_statements_does_not_grow_with_nodes_or_sources(registry, lab):
@@ -117,8 +117,8 @@ def test_number_of_statements_does_not_grow_with_nodes_or_sources(registry, lab)
             ]
             yield SourceReport(f"rack:r{rack}", lab.minutes(at), seen)
 
-    first = _statements(registry, lambda: registry.report_all(list(reports(90, 0))))
-    again = _statements(registry, lambda: registry.report_all(list(reports(90, 1))))
+    first = _statements(registry, lambda: registry.apply_reports(list(reports(90, 0))))
+    again = _statements(registry, lambda: registry.apply_reports(list(reports(90, 1))))
     assert len(first) < 25
     assert len(again) < 25
 
@@ -179,7 +179,7 @@ def _first_version(url, lab):
 
 
 def test_unknown_run_is_placed_by_time_only(registry, lab):
-    registry.report(lab.rack(lab.blade(1), at=0))
-    registry.report(lab.rack(lab.blade(1), at=YEAR))
-    with registry.placed_transaction("unknown", lab.minutes(0) + timedelta(hours=1), None) as number:
+    registry.apply_report(lab.rack(lab.blade(1), at=0))
+    registry.apply_report(lab.rack(lab.blade(1), at=YEAR))
+    with registry.transaction_of_past_event("unknown", lab.minutes(0) + timedelta(hours=1), None) as number:
         assert STEP < number < 2 * STEP

@@ -64,13 +64,15 @@ def test_unknown_method_is_refused_with_the_known_ones():
 
 def test_every_method_states_its_strength():
     kinds = {kind: some for kind, some in wipe_plan.load_wipe_methods().items() if kind != "release"}
-    assert {one["strength"] for some in kinds.values() for one in some} == {"purge", "clear", "discard"}
+    assert {method["strength"] for some in kinds.values() for method in some} == {"purge", "clear", "discard"}
     # Every kind ends with something that any drive of it can do.
     assert all(kinds[kind][-1]["needs"] == [] for kind in ("nvme", "ata", "scsi", "mmc"))
 
 
 PLAN = {"id": "abc", "drives": [{"path": "/dev/sda", "serial": "S1"}, {"path": "/dev/sdb", "serial": "S2"}]}
-WIPED = [{"path": one["path"], "serial": one["serial"], "wiped": True, "size": 5} for one in PLAN["drives"]]
+WIPED = [
+    {"path": drive["path"], "serial": drive["serial"], "wiped": True, "size": 5} for drive in PLAN["drives"]
+]
 EVIDENCE = {"plan": "abc", "complete": True, "evidence": WIPED, "refused": []}
 
 
@@ -158,7 +160,7 @@ def disk(**changed):
 def test_refused_drive_has_a_reason(changed, stays, reason):
     plan = wipe_plan.plan_wipe(disk(**changed))
     assert plan.drives == ()
-    assert [(one.is_local, one.reason) for one in plan.refused] == [(stays, reason)]
+    assert [(drive.is_local, drive.reason) for drive in plan.refused] == [(stays, reason)]
     assert plan.is_complete is not stays
 
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from gpufleet.nodes import Identity, Observation, Registry
 from gpufleet.operations import driver_consistency, ingest
-from gpufleet.operations.task_events import task_event
+from gpufleet.operations.task_events import build_task_event
 
 START = datetime(2026, 11, 21, tzinfo=UTC)
 WELL = {"installed": "580.95.05", "loaded": "580.95.05", "user_space": "580.95.05", "held": ["nvidia-open"]}
@@ -32,12 +32,12 @@ def record_drivers(registry, node, event, minutes=1, **facts):
     at = START + timedelta(minutes=minutes)
     result = {"gpufleet": {"node": node, "event": event, "facts": facts}}
     action = "gpufleet.fleet.driver_state" if event == "drivers" else "gpufleet.fleet.report"
-    ingest.apply(registry, [task_event(node, "ok", result, action=action, at=at)])
+    ingest.ingest_events(registry, [build_task_event(node, "ok", result, action=action, at=at)])
 
 
 def report(registry):
     return driver_consistency.consistency.check_consistency(
-        driver_consistency.to_consistency_host(node, registry) for node in registry.list()
+        driver_consistency.to_driver_host(node, registry) for node in registry.list_nodes()
     )
 
 
@@ -46,8 +46,10 @@ def test_reported_drivers_are_compared(registry):
     record_drivers(registry, "gpu02", "drivers", **{**WELL, "loaded": "570.172.08"})
     drivers_report = report(registry)
     assert [host.name for host in drivers_report.hosts] == ["gpu01", "gpu02"]
-    assert [(one.host, one.code) for one in drivers_report.findings] == [("gpu02", "loaded_differs")]
-    assert driver_consistency.report_lines(drivers_report)[-2:] == [
+    assert [(finding.host, finding.code) for finding in drivers_report.findings] == [
+        ("gpu02", "loaded_differs")
+    ]
+    assert driver_consistency.format_report_lines(drivers_report)[-2:] == [
         "1 of 2 nodes do not agree",
         "hint: gpufleet configure --play reboot",
     ]
@@ -58,37 +60,37 @@ def test_newest_report_is_used(registry):
         record_drivers(registry, "gpu01", "drivers", minutes, **{**WELL, "loaded": loaded})
     record_drivers(registry, "gpu02", "drivers", **WELL)
     assert not report(registry).has_skew
-    assert driver_consistency.report_lines(report(registry))[-1] == "all 2 nodes agree"
+    assert driver_consistency.format_report_lines(report(registry))[-1] == "all 2 nodes agree"
 
 
 def test_nodes_without_driver_facts_are_reported(registry):
-    last_line = driver_consistency.report_lines(report(registry))[-1]
+    last_line = driver_consistency.format_report_lines(report(registry))[-1]
     assert last_line == "no driver was read yet: gpufleet configure --play driver_check (2 nodes)"
     record_drivers(registry, "gpu01", "drivers", **WELL)
-    last_line = driver_consistency.report_lines(report(registry))[-1]
+    last_line = driver_consistency.format_report_lines(report(registry))[-1]
     assert last_line == "all 1 nodes agree; 1 were never read: gpufleet configure --play driver_check"
 
 
 def test_driver_failure_is_in_the_history_and_prevents_a_healthy_verdict(registry):
     record_drivers(registry, "gpu01", "drivers_failed", task="Exact versions", reason="no space left")
-    assert [line.reason for line in registry.history("gpu01") if line.event == "drivers_failed"] == [
+    assert [line.reason for line in registry.list_history("gpu01") if line.event == "drivers_failed"] == [
         (
             "Exact versions: no space left; "
             "next: make room on the host (df -h; du -xhd1 /), then gpufleet configure --resume"
         )
     ]
-    observed = {value.key: value.value for value in registry.values("gpu01")}
+    observed = {value.key: value.value for value in registry.list_values("gpu01")}
     assert observed["observed.configured"] is False
 
 
 @pytest.mark.parametrize(("loaded", "code"), [("580.95.05", 0), ("570.172.08", 1)])
 def test_exit_code_reports_a_difference(registry, monkeypatch, loaded, code):
-    from gpufleet.cli.nodes import command
+    from gpufleet.cli.nodes import nodes_command
 
     for node in ("gpu01", "gpu02"):
         record_drivers(registry, node, "drivers", **{**WELL, "loaded": loaded})
     monkeypatch.setattr(driver_consistency, "check_drivers", lambda: report(registry))
-    done = CliRunner().invoke(command, ["drivers"])
+    done = CliRunner().invoke(nodes_command, ["drivers"])
     assert done.exit_code == code
     assert "gpu01" in done.output
     assert "cpu01" not in done.output

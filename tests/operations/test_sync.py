@@ -9,7 +9,7 @@ import pytest
 from gpufleet import fleet
 from gpufleet.errors import CheckFailed
 from gpufleet.nodes import Registry
-from gpufleet.operations.sync import SyncOptions, declare_racks, sync
+from gpufleet.operations.sync import SyncOptions, declare_racks, sync_registry
 
 STATE = Path(__file__).parents[1] / "cases/nodes/state-production.json"
 QUIET = {"PATH": "/nonexistent"}
@@ -29,32 +29,32 @@ def production(repo_root):
 
 
 def test_every_source_is_registered(empty, repo_root, production):
-    synced = sync(empty, repo_root, production, SyncOptions(state_file=STATE, environment=QUIET))
-    assert [(one.source, one.node_count) for one in synced.outcomes] == [
+    synced = sync_registry(empty, repo_root, production, SyncOptions(state_file=STATE, environment=QUIET))
+    assert [(outcome.source, outcome.node_count) for outcome in synced.outcomes] == [
         ("rack:blades-1", 20), ("rack:bench-1", 1), ("pulumi:production", 3),
     ]  # fmt: skip
-    assert {node.state for node in empty.list()} == {"expected", "discovered"}
+    assert {node.state for node in empty.list_nodes()} == {"expected", "discovered"}
     synced.raise_for_failures()
 
 
 def test_second_sync_changes_nothing(empty, repo_root, production):
     options = SyncOptions(state_file=STATE, environment=QUIET)
-    sync(empty, repo_root, production, options)
-    before = [(node.id, node.name, node.state) for node in empty.list()]
-    again = sync(empty, repo_root, production, options)
-    assert [one.created for one in again.outcomes] == [[], [], []]
-    assert [(node.id, node.name, node.state) for node in empty.list()] == before
+    sync_registry(empty, repo_root, production, options)
+    before = [(node.id, node.name, node.state) for node in empty.list_nodes()]
+    again = sync_registry(empty, repo_root, production, options)
+    assert [outcome.created for outcome in again.outcomes] == [[], [], []]
+    assert [(node.id, node.name, node.state) for node in empty.list_nodes()] == before
 
 
 def test_failing_source_does_not_affect_others(empty, repo_root, production, tmp_path):
-    sync(empty, repo_root, production, SyncOptions(state_file=STATE, environment=QUIET))
+    sync_registry(empty, repo_root, production, SyncOptions(state_file=STATE, environment=QUIET))
     broken = SyncOptions(state_file=tmp_path / "none.json", environment=QUIET)
-    synced = sync(empty, repo_root, production, broken)
+    synced = sync_registry(empty, repo_root, production, broken)
     assert list(synced.failures) == ["pulumi:production"]
-    assert not any(node.is_missing for node in empty.list())
+    assert not any(node.is_missing for node in empty.list_nodes())
     with pytest.raises(CheckFailed, match="pulumi:production"):
         synced.raise_for_failures()
-    (status,) = [one for one in empty.sources() if one.name == "pulumi:production"]
+    (status,) = [source for source in empty.list_sources() if source.name == "pulumi:production"]
     assert "none.json" in status.failure
 
 
@@ -62,37 +62,41 @@ def test_failing_source_does_not_affect_others(empty, repo_root, production, tmp
 def test_invalid_state_file_fails_only_its_source(empty, repo_root, production, tmp_path, text):
     bad = tmp_path / "state.json"
     bad.write_text(text)
-    synced = sync(empty, repo_root, production, SyncOptions(state_file=bad, environment=QUIET))
+    synced = sync_registry(empty, repo_root, production, SyncOptions(state_file=bad, environment=QUIET))
     assert list(synced.failures) == ["pulumi:production"]
-    assert len(empty.list()) == 21
+    assert len(empty.list_nodes()) == 21
 
 
 def test_address_book_overrides_declared_addresses(empty, repo_root, production, tmp_path):
     book = tmp_path / "addresses.json"
     book.write_text(json.dumps({"blades-1/7": "198.18.1.17", "nowhere/1": "198.18.9.1"}))
     options = SyncOptions(state_file=STATE, environment={**QUIET, "GPUFLEET_ADDRESS_BOOK": str(book)})
-    synced = sync(empty, repo_root, production, options)
-    assert empty.get("blade07").address == "198.18.1.17"
-    assert empty.get("blade08").address == "10.20.1.18"
+    synced = sync_registry(empty, repo_root, production, options)
+    assert empty.get_node("blade07").address == "198.18.1.17"
+    assert empty.get_node("blade08").address == "10.20.1.18"
     assert any("nowhere/1" in note for note in synced.notes)
 
 
 def test_rehearsal_without_racks_has_no_address_book(empty, repo_root, production, tmp_path):
     environment = {**QUIET, "GPUFLEET_ADDRESS_BOOK": str(tmp_path / "none.json")}
-    synced = sync(empty, repo_root, production, SyncOptions(state_file=STATE, environment=environment))
+    synced = sync_registry(
+        empty, repo_root, production, SyncOptions(state_file=STATE, environment=environment)
+    )
     assert synced.failures == {}
 
 
 def test_fleet_without_clouds_needs_no_engine(empty, repo_root):
-    synced = sync(empty, repo_root, fleet.load_fleet("poc", repo_root), SyncOptions(environment=QUIET))
+    synced = sync_registry(
+        empty, repo_root, fleet.load_fleet("poc", repo_root), SyncOptions(environment=QUIET)
+    )
     assert synced.failures == {}
-    assert {node.kind for node in empty.list()} == {"compute_blade", "workstation"}
+    assert {node.kind for node in empty.list_nodes()} == {"compute_blade", "workstation"}
 
 
 def test_rack_cost_is_divided_by_its_blades(empty, repo_root, production):
-    sync(empty, repo_root, production, SyncOptions(state_file=STATE, environment=QUIET))
+    sync_registry(empty, repo_root, production, SyncOptions(state_file=STATE, environment=QUIET))
     rack = production.racks[0].rack
-    total = sum(node.usd_per_hour for node in empty.list() if node.rack == "blades-1")
+    total = sum(node.usd_per_hour for node in empty.list_nodes() if node.rack == "blades-1")
     assert total == pytest.approx(rack.usd_per_hour)
 
 
@@ -110,11 +114,11 @@ def test_probe_contacts_only_booted_hosts_in_a_rehearsal(empty, repo_root, produ
     book.write_text(json.dumps({"blades-1/1": "198.18.1.11", "blades-1/2": "198.18.1.12"}))
     environment = {**QUIET, "GPUFLEET_REHEARSAL": "production", "GPUFLEET_HOME": str(tmp_path)}
     options = SyncOptions(state_file=STATE, probe=True, environment=environment, address_book=book)
-    synced = sync(empty, repo_root, production, options)
+    synced = sync_registry(empty, repo_root, production, options)
     assert sorted(probed) == ["198.18.1.11", "198.18.1.12"]
     assert set(synced.reach.unreachable) == {"blade01", "blade02"}
-    assert empty.get("production-train-1").reachable is None
-    assert empty.get("blade01").reachable_detail == "timeout: timed out"
+    assert empty.get_node("production-train-1").reachable is None
+    assert empty.get_node("blade01").reachable_detail == "timeout: timed out"
 
 
 def test_responding_node_is_discovered(empty, repo_root, monkeypatch):
@@ -125,8 +129,10 @@ def test_responding_node_is_discovered(empty, repo_root, monkeypatch):
     )
     simulated = lambda addresses, **_: {next(iter(addresses)): remote.Reachable("10.20.3.11", facts)}  # noqa: E731 - a fake
     monkeypatch.setattr(remote, "probe", simulated)
-    sync(empty, repo_root, fleet.load_fleet("poc", repo_root), SyncOptions(probe=True, environment=QUIET))
-    node = empty.get("poc-blade01")
+    sync_registry(
+        empty, repo_root, fleet.load_fleet("poc", repo_root), SyncOptions(probe=True, environment=QUIET)
+    )
+    node = empty.get_node("poc-blade01")
     assert (node.state, node.reachable, node.serial) == ("discovered", True, "10000000a1b2c3d4")
 
 
@@ -135,8 +141,8 @@ def test_only_the_racks_of_the_stack_are_registered(empty, repo_root, production
     files = {path.stem for path in (repo_root / "inventory").glob("*.yaml")}
     named = {use.rack.name for use in production.racks}
     assert files - named  # there is a rack of another stack to leave out
-    sync(empty, repo_root, production, SyncOptions(state_file=STATE, environment=QUIET))
-    assert {node.rack for node in empty.list() if node.rack} == named
+    sync_registry(empty, repo_root, production, SyncOptions(state_file=STATE, environment=QUIET))
+    assert {node.rack for node in empty.list_nodes() if node.rack} == named
 
 
 @pytest.mark.parametrize(
@@ -144,10 +150,10 @@ def test_only_the_racks_of_the_stack_are_registered(empty, repo_root, production
 )
 def test_run_declares_the_racks_of_its_stack(empty, repo_root, stack, racks):
     declare_racks(empty, repo_root, stack, datetime(2026, 11, 21, tzinfo=UTC))
-    assert {node.rack for node in empty.list()} == racks
-    assert {node.stack for node in empty.list()} == {stack}
+    assert {node.rack for node in empty.list_nodes()} == racks
+    assert {node.stack for node in empty.list_nodes()} == {stack}
 
 
 def test_run_without_a_stack_declares_every_rack_file(empty, repo_root):
     declare_racks(empty, repo_root, None, datetime(2026, 11, 21, tzinfo=UTC))
-    assert {node.rack for node in empty.list()} == {"blades-1", "bench-1", "blades-poc"}
+    assert {node.rack for node in empty.list_nodes()} == {"blades-1", "bench-1", "blades-poc"}

@@ -12,22 +12,22 @@ import pytest
 
 from gpufleet.errors import InputError
 from gpufleet.fleet import Application, Container
-from gpufleet.operations.units import Engine, assign_cards, render
+from gpufleet.operations.units import ContainerEngine, assign_cards, render_application
 from gpufleet.operations.units.quoting import quote_argument
 
 CASES = sorted((Path(__file__).parents[1] / "cases/operations/units").glob("*/case.json"))
-PODMAN = Engine("podman", (4, 3, 1), vendor="nvidia")
+PODMAN = ContainerEngine("podman", (4, 3, 1), vendor="nvidia")
 
 
 def rendered(case):
     engine_fields = case["engine"]
-    engine = Engine.parse(
+    engine = ContainerEngine.parse(
         engine_fields["kind"],
         engine_fields["version"],
         cdi=engine_fields.get("cdi", True),
         vendor=engine_fields.get("vendor", "none"),
     )
-    return render(Application.model_validate(case["application"]), engine)
+    return render_application(Application.model_validate(case["application"]), engine)
 
 
 @pytest.mark.parametrize("path", CASES, ids=[path.parent.name for path in CASES])
@@ -48,7 +48,7 @@ def test_rendered_units_match_their_golden_files(path):
 def exec_start(text):
     """Return the words of a unit's ExecStart, as systemd.service(5) reads them."""
     line = re.search(r"^ExecStart=((?:.*\\\n)*.*)$", text, re.MULTILINE)[1].replace("\\\n", " ")
-    return [each.replace("%%", "%").replace("$$", "$") for each in shlex.split(line)]
+    return [word.replace("%%", "%").replace("$$", "$") for word in shlex.split(line)]
 
 
 QUADLETS = [path for path in CASES if path.parent.name.startswith("quadlet")]
@@ -63,9 +63,9 @@ def test_quadlet_and_plain_unit_run_the_same_command(path):
         generated = (path.parent / Path(unit.path).with_suffix(".made").name).read_text()
         our_arguments, generated_arguments = exec_start(unit.content), exec_start(generated)
         image = next(
-            each.image
-            for each in applications(case)
-            if f"gpufleet-{each.effective_name}.service" == unit.service
+            application.image
+            for application in applications(case)
+            if f"gpufleet-{application.effective_name}.service" == unit.service
         )
         assert (
             our_arguments[our_arguments.index(image) :]
@@ -92,7 +92,7 @@ def options(arguments):
         takes = len(rest) > 1 and head.startswith("--") and "=" not in head and not rest[1].startswith("-")
         names.add(f"{head}={rest[1]}" if takes and head not in ("--rm", "--replace") else head)
         rest = rest[2 if takes and head not in ("--rm", "--replace") else 1 :]
-    return {each for each in names if not each.startswith(ABOUT_THE_SERVICE)}
+    return {name for name in names if not name.startswith(ABOUT_THE_SERVICE)}
 
 
 @pytest.mark.parametrize("path", QUADLETS, ids=[path.parent.name for path in QUADLETS])
@@ -126,7 +126,7 @@ def test_no_unit_contains_a_secret_and_secret_files_are_required():
     app = Application(
         containers=[{"image": "a", "secrets": [{"name": "tls"}, {"name": "hf", "kind": "podman"}]}]
     )
-    (unit,) = render(app, PODMAN).units
+    (unit,) = render_application(app, PODMAN).units
     assert "AssertPathExists=/etc/gpufleet/secrets/tls" in unit.content
     assert "--secret=hf,type=mount" in unit.content
 
@@ -160,7 +160,7 @@ def test_counted_cards_exclude_those_assigned_by_index():
     [
         (PODMAN, {"units": "quadlet"}, "podman 4.3.1 has none"),
         (
-            Engine("podman", (5, 0)),
+            ContainerEngine("podman", (5, 0)),
             {"containers": [{"image": "a", "gpus": 1}]},
             "the node has no driver for any",
         ),
@@ -168,18 +168,18 @@ def test_counted_cards_exclude_those_assigned_by_index():
 )
 def test_unsupported_feature_is_refused_in_one_line(engine, application, message):
     with pytest.raises(InputError, match=message):
-        render(Application.model_validate(application), engine)
+        render_application(Application.model_validate(application), engine)
 
 
 @pytest.mark.parametrize(("kind", "version"), [("none", "1"), ("podman", ""), ("lxc", "5.0")])
 def test_missing_engine_is_reported(kind, version):
     with pytest.raises(InputError):
-        Engine.parse(kind, version)
+        ContainerEngine.parse(kind, version)
 
 
 @pytest.mark.parametrize(
     ("version", "quadlet"), [("4.3.1", False), ("4.4", True), ("4.9.3", True), ("3.4.4", False)]
 )
 def test_quadlets_are_used_from_podman_4_4(version, quadlet):
-    assert Engine.parse("podman", version).has_quadlet is quadlet
-    assert not Engine.parse("docker", version).has_quadlet
+    assert ContainerEngine.parse("podman", version).has_quadlet is quadlet
+    assert not ContainerEngine.parse("docker", version).has_quadlet

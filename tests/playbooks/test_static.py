@@ -145,9 +145,9 @@ def test_hosts_for_burn_in_are_selected_by_state_and_option(clean_env, state, bu
 def texts(value):
     """Yield every text in a document."""
     if isinstance(value, dict):
-        yield from (text for each in value.values() for text in texts(each))
+        yield from (text for item in value.values() for text in texts(item))
     elif isinstance(value, list):
-        yield from (text for each in value for text in texts(each))
+        yield from (text for item in value for text in texts(item))
     elif isinstance(value, str):
         yield value
 

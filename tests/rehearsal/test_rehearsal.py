@@ -30,7 +30,7 @@ def project(tmp_path):
 @pytest.fixture
 def rehearsal(project, tmp_path, monkeypatch):
     """Return a rehearsal that comes up with a fake engine."""
-    fake_engine = engine.Engine(tmp_path / "engine" / "pulumi", "3.258.0", tmp_path / "engine", "built")
+    fake_engine = engine.PulumiEngine(tmp_path / "engine" / "pulumi", "3.258.0", tmp_path / "engine", "built")
     monkeypatch.setattr("gpufleet.engine.ensure_engine", lambda _report: fake_engine)
     monkeypatch.setattr(backend, "ensure_stack", lambda _rehearsal, _engine: SALT)
     return Rehearsal(project, "dev")
@@ -43,7 +43,7 @@ def ignore_message(_line):
 def shell(rehearsal, command):
     """Run a command in bash after `eval` of the environment as `rehearse env` prints it."""
     lines = "\n".join(
-        f"export {name}={shlex.quote(value)}" for name, value in rehearsal.environment().items()
+        f"export {name}={shlex.quote(value)}" for name, value in rehearsal.build_environment().items()
     )
     done = subprocess.run(["bash", "-c", f"{lines}\n{command}"], capture_output=True, text=True, check=True)
     return done.stdout.strip()
@@ -52,28 +52,28 @@ def shell(rehearsal, command):
 def test_rehearsal_is_not_up_initially(rehearsal):
     assert not rehearsal.is_up
     with pytest.raises(EnvironmentFault, match="no rehearsal of dev") as caught:
-        rehearsal.environment()
+        rehearsal.build_environment()
     assert caught.value.hint == "run `gpufleet rehearse up -s dev` first"
 
 
 def test_unknown_stack_is_refused_with_the_known_ones(project):
     with pytest.raises(InputError, match="no stack 'prod'; stacks here are dev, poc"):
-        Rehearsal(project, "prod").environment()
+        Rehearsal(project, "prod").build_environment()
 
 
 def test_second_up_of_a_rehearsal_changes_nothing(rehearsal):
-    rehearsal.up(ignore_message)
+    rehearsal.set_up(ignore_message)
     first = {
         path: path.stat().st_mtime_ns for path in rehearsal.bin.iterdir() if path.name.startswith("pulumi-")
     }
-    rehearsal.up(ignore_message)
+    rehearsal.set_up(ignore_message)
     assert first == {path: path.stat().st_mtime_ns for path in first}
     assert rehearsal.is_up
 
 
 def test_all_paths_of_the_environment_are_in_the_rehearsal(rehearsal):
-    rehearsal.up(ignore_message)
-    variables = rehearsal.environment()
+    rehearsal.set_up(ignore_message)
+    variables = rehearsal.build_environment()
     for name in ("GPUFLEET_HOME", "PULUMI_HOME", "ANSIBLE_PRIVATE_KEY_FILE", "GPUFLEET_ADDRESS_BOOK"):
         assert variables[name].startswith(str(rehearsal.home))
     assert variables["GPUFLEET_DATABASE_URL"] == f"sqlite:///{rehearsal.home}/registry.db"
@@ -82,15 +82,15 @@ def test_all_paths_of_the_environment_are_in_the_rehearsal(rehearsal):
 
 
 def test_environment_variables_work_in_a_shell(rehearsal):
-    rehearsal.up(ignore_message)
+    rehearsal.set_up(ignore_message)
     assert shell(rehearsal, 'printf %s "$GPUFLEET_HOME"') == str(rehearsal.home)
     assert shell(rehearsal, "command -v pulumi") == str(rehearsal.bin / "pulumi")
     assert shell(rehearsal, "command -v pulumi-resource-aws") == str(rehearsal.bin / "pulumi-resource-aws")
 
 
 def test_ssh_reads_a_known_hosts_path_with_spaces(rehearsal):
-    rehearsal.up(ignore_message)
-    options = shlex.split(rehearsal.environment()["ANSIBLE_SSH_COMMON_ARGS"])
+    rehearsal.set_up(ignore_message)
+    options = shlex.split(rehearsal.build_environment()["ANSIBLE_SSH_COMMON_ARGS"])
     output = subprocess.run(
         ["ssh", "-G", *options, "host"], capture_output=True, text=True, check=True
     ).stdout
@@ -99,40 +99,40 @@ def test_ssh_reads_a_known_hosts_path_with_spaces(rehearsal):
 
 
 def test_setting_the_environment_twice_does_not_grow_the_path(rehearsal, monkeypatch):
-    rehearsal.up(ignore_message)
-    once = rehearsal.environment()["PATH"]
+    rehearsal.set_up(ignore_message)
+    once = rehearsal.build_environment()["PATH"]
     monkeypatch.setenv("PATH", once)
-    assert rehearsal.environment()["PATH"] == once
+    assert rehearsal.build_environment()["PATH"] == once
 
 
 def test_down_works_with_a_damaged_environment_file(rehearsal):
-    rehearsal.up(ignore_message)
+    rehearsal.set_up(ignore_message)
     rehearsal.facts_file.write_text("{")
-    rehearsal.down(ignore_message)
+    rehearsal.tear_down(ignore_message)
     assert not rehearsal.home.exists()
 
 
 def test_second_down_of_a_rehearsal_succeeds(rehearsal):
-    rehearsal.up(ignore_message)
-    rehearsal.down(ignore_message)
+    rehearsal.set_up(ignore_message)
+    rehearsal.tear_down(ignore_message)
     messages = []
-    rehearsal.down(messages.append)
+    rehearsal.tear_down(messages.append)
     assert messages == ["rehearsal of dev: nothing there"]
     assert list(rehearsal.home.parent.iterdir()) == []
 
 
 def test_status_before_up_reports_no_rehearsal(rehearsal):
-    status = rehearsal.status()
+    status = rehearsal.read_status()
     assert (status.up, status.resources, status.processes) == (False, 0, ())
 
 
 def test_all_rehearsals_of_a_project_are_found(rehearsal, project):
     (rehearsal.home.parent / "gone").mkdir(parents=True)
-    assert [each.stack for each in Rehearsal.find_all(project)] == ["dev", "gone", "poc"]
+    assert [rehearsal.stack for rehearsal in Rehearsal.find_all(project)] == ["dev", "gone", "poc"]
 
 
 def test_rehearsal_folder_is_readable_by_its_owner_only(rehearsal):
-    rehearsal.up(ignore_message)
+    rehearsal.set_up(ignore_message)
     assert rehearsal.backend.stat().st_mode & 0o077 == 0
 
 
@@ -154,7 +154,7 @@ def test_project_without_a_name_is_refused(tmp_path):
 def test_resources_are_counted_without_stack_and_providers(rehearsal):
     kinds = ("pulumi:pulumi:Stack", "pulumi:providers:aws", "aws:ec2/vpc:Vpc")
     latest = {"resources": [{"type": kind} for kind in kinds], "pending_operations": [{}]}
-    state = backend.state_file(rehearsal)
+    state = backend.stack_state_file(rehearsal)
     state.parent.mkdir(parents=True)
     state.write_text(json.dumps({"checkpoint": {"latest": latest}}))
     assert backend.count_resources(rehearsal) == (1, 1)
@@ -162,13 +162,17 @@ def test_resources_are_counted_without_stack_and_providers(rehearsal):
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"checkpoint": {}}'])
 def test_state_that_cannot_be_read_counts_as_empty(rehearsal, text):
-    state = backend.state_file(rehearsal)
+    state = backend.stack_state_file(rehearsal)
     state.parent.mkdir(parents=True)
     state.write_text(text)
     assert backend.count_resources(rehearsal) == (0, 0)
 
 
 def test_environment_contains_no_user_credentials(rehearsal):
-    rehearsal.up(ignore_message)
-    assert not {name for name in rehearsal.environment() if name.startswith(("AWS_", "ARM_", "GOOGLE_"))}
-    assert set(os.environ["PATH"].split(os.pathsep)) <= set(rehearsal.environment()["PATH"].split(os.pathsep))
+    rehearsal.set_up(ignore_message)
+    assert not {
+        name for name in rehearsal.build_environment() if name.startswith(("AWS_", "ARM_", "GOOGLE_"))
+    }
+    assert set(os.environ["PATH"].split(os.pathsep)) <= set(
+        rehearsal.build_environment()["PATH"].split(os.pathsep)
+    )

@@ -22,7 +22,7 @@ def test_led_is_on_and_findings_have_reasons(converged, lab):
     assert seen["facts"]["throttled"] == "0x0"
     assert (seen["facts"]["supply"], seen["facts"]["supply_watts"]) == ("poe+", 30)
     assert seen["facts"]["nvme"][0]["width"] == 1
-    assert [one["code"] for one in seen["reasons"]] == ["boot_unknown"]
+    assert [reason["code"] for reason in seen["reasons"]] == ["boot_unknown"]
     assert lab.host(HOST).check_output("bladectl get identify") == "Active"
     assert lab.host(HOST).check_output("uname -m") == "aarch64"
 

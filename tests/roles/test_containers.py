@@ -31,7 +31,7 @@ def test_podman_is_installed_from_debian_with_the_configured_settings(converged,
     assert store == "overlay /srv/containers"
     registries = json.loads(host.check_output("podman info --format '{{json .Registries}}'"))
     assert registries["search"] == ["docker.io"]
-    mirrors = [(one["Location"], one["Insecure"]) for one in registries["docker.io"]["Mirrors"]]
+    mirrors = [(mirror["Location"], mirror["Insecure"]) for mirror in registries["docker.io"]["Mirrors"]]
     assert mirrors == [("198.18.0.1:5000/hub", True), ("mirror.example.org", False)]
     assert 'default_ulimits = ["memlock=-1:-1"]' in host.file(
         "/etc/containers/containers.conf.d/50-gpufleet.conf").content_string  # fmt: skip

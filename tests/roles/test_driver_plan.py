@@ -44,7 +44,9 @@ def test_plans_of_booted_hosts_are_as_expected(project, lab, gpufleet):
     assert plans["nv01"]["cards"] == [card]
     assert (plans["nv01"]["origin"], plans["nv01"]["module"]) == ("vendor", "open")
     offered = lab.host("nv01").check_output("apt-cache madison nvidia-open")
-    exact = next(each["version"] for each in plans["nv01"]["packages"] if each["name"] == "nvidia-open")
+    exact = next(
+        package["version"] for package in plans["nv01"]["packages"] if package["name"] == "nvidia-open"
+    )
     assert f"| {exact} |" in offered
     assert plans["nv01"]["fabric_manager"]["packages"][0]["version"] == exact
     assert {name: lab.snapshot(name) for name in SHARED} == before

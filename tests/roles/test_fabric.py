@@ -64,7 +64,7 @@ def test_memory_may_be_locked(base01):
 
 def test_fabric_ports_and_link_flaps_are_reported(converged):
     report = role_report(converged("fabric"), "What ib_tools found")
-    assert [(one["port"], one["state"], one["rate_gbit"]) for one in report["ports"]] == [
+    assert [(port["port"], port["state"], port["rate_gbit"]) for port in report["ports"]] == [
         ("mlx5_0/1", "ACTIVE", 400.0),
         ("mlx5_1/1", "ACTIVE", 400.0),
     ]

@@ -131,7 +131,9 @@ def test_upgrade_records_the_old_driver_and_rollback_restores_it_permanently(lab
     assert upgraded.failure_text(HOST) is None
     assert versions(host) == package_set(NEW)
     events = [
-        each.output["gpufleet"] for each in upgraded.results_of(HOST) if "tell the registry" in each.task
+        result.output["gpufleet"]
+        for result in upgraded.results_of(HOST)
+        if "tell the registry" in result.task
     ]
     assert (
         events[-1]["facts"]["fabric_manager"]["version"] == "580.126.20"

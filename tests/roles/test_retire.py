@@ -30,14 +30,14 @@ class Desk:
     def run(self, node, variables):
         done = self.lab.run(PLAY, limit=node.name, extra_vars=variables)
         self.runs.append(done)
-        reports = tuple(one.output["gpufleet"] for one in done.results if one.output.get("gpufleet"))
+        reports = tuple(result.output["gpufleet"] for result in done.results if result.output.get("gpufleet"))
         hosts = (SimpleNamespace(reason=done.failure_text(node.name) or ""),)
         return SimpleNamespace(reports=reports, hosts=hosts, errors=(), artifacts="none")
 
     def retire(self, **fields):
         interaction = retire.Interaction(self.run, lambda _question: "", self.messages.append)
-        request = retire.Request(**{"node": "old01", "reason": "test", "wipe": True, **fields})
-        return retire.retire(self.registry, request, interaction)
+        request = retire.RetireRequest(**{"node": "old01", "reason": "test", "wipe": True, **fields})
+        return retire.retire_node(self.registry, request, interaction)
 
     def data(self):
         return int(self.host.check_output(f"grep -c somebody {FOLDER}/nvme0n1 || true"))

@@ -95,7 +95,7 @@ def snapshots(lab):
 
 def not_applied(run, name):
     return next(
-        each.output["msg"] for each in run.results_of(name) if each.task == "Show what was not applied"
+        result.output["msg"] for result in run.results_of(name) if result.task == "Show what was not applied"
     )
 
 
@@ -105,7 +105,7 @@ def mtu(lab, name):
 
 @pytest.mark.parametrize("name", [ONE, TWO])
 def test_network_and_clock_are_configured_once(network, name):
-    assert [network[each].failure_text(name) for each in ("check", "first", "second")] == [None] * 3
+    assert [network[run_name].failure_text(name) for run_name in ("check", "first", "second")] == [None] * 3
     assert network["left"] == [set(), set()]
     assert network["check"].changed_tasks(name) == network["first"].changed_tasks(name) != []
     assert network["second"].changed_tasks(name) == []
@@ -148,7 +148,7 @@ def test_switch_that_drops_large_frames_is_reported(two_hosts, network):
         subprocess.run(["ip", "link", "set", "dev", end, "mtu", "9000"], check=True)
     wide = two_hosts.run(NETWORK, tags="network")
     for name, other in ((ONE, TWO), (TWO, ONE)):
-        sent = next(each.output for each in wide.results_of(name) if "send full frames" in each.task)
+        sent = next(result.output for result in wide.results_of(name) if "send full frames" in result.task)
         assert sent["peers"] == {two_hosts.address(other): "passes"}
     assert wide.changed() == 0
 
@@ -263,6 +263,8 @@ def test_degraded_host_stops_the_run_before_the_next_batch(restart_lab):
 def test_busy_hosts_are_restarted_one_at_a_time_on_request(restart_lab):
     run, again = restart(restart_lab, ONE, TWO, assigned=[TWO], gpufleet_reboot_busy=True)
     assert (run.rc, again) == (0, [1, 1])
-    order = [(each.host, each.task.rpartition(" : ")[2]) for each in run.results if each.status == "ok"]
+    order = [
+        (result.host, result.task.rpartition(" : ")[2]) for result in run.results if result.status == "ok"
+    ]
     health = "Read the driver and the failed units, and tell the registry"
     assert order.index((ONE, health)) < order.index((TWO, "Restart the host and wait for it"))

@@ -36,7 +36,7 @@ def test_rack_has_its_boards_and_its_own_cost(hardware, repo_root):
 
 @pytest.mark.parametrize("rack", ["bench-1", "blades-1", "blades-poc"])
 def test_quick_rack_parser_agrees_with_the_fleet_parser(rack, repo_root):
-    owned = next(each for each in list_owned_hardware(repo_root) if each.name == rack)
+    owned = next(hardware for hardware in list_owned_hardware(repo_root) if hardware.name == rack)
     theirs = fleet.load_rack(repo_root / f"inventory/{rack}.yaml", repo_root)
     assert owned.node_limit == len(theirs.nodes)
     assert owned.offers[0].usd_per_hour == pytest.approx(theirs.usd_per_hour / len(theirs.nodes))

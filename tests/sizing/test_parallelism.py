@@ -68,11 +68,11 @@ def test_training_layouts_are_consistent_and_start_with_data_parallelism(case):
     )
     layouts = list(training_layouts(workload, hardware, devices))
     assert (layouts[0].data, layouts[0].devices) == (devices, devices)
-    for each in layouts:
-        assert each.tensor * each.pipeline * each.data == each.devices <= devices
-        assert each.nodes == count_nodes(hardware, each.devices)
-        assert each.shards == 0 or (each.data % each.shards == 0 and each.shards > 1)
-        assert each.shards * each.tensor in (0, hardware.devices_per_node)
+    for layout in layouts:
+        assert layout.tensor * layout.pipeline * layout.data == layout.devices <= devices
+        assert layout.nodes == count_nodes(hardware, layout.devices)
+        assert layout.shards == 0 or (layout.data % layout.shards == 0 and layout.shards > 1)
+        assert layout.shards * layout.tensor in (0, hardware.devices_per_node)
 
 
 @pytest.mark.parametrize(

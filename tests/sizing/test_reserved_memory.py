@@ -48,7 +48,7 @@ def test_engine_limit_is_named_in_the_warning(size):
     most = size("llama-3.1-70b", batch="max", **FULL).plans[0].workload.batch
     answer = size("llama-3.1-70b", batch=str(round(most * 1.05)), **FULL)
     assert not answer.plans[0].fits
-    message = next(each.message for each in answer.warnings if each.code == "does-not-fit")
+    message = next(warning.message for warning in answer.warnings if warning.code == "does-not-fit")
     assert "with its default settings" in message
 
 

@@ -49,7 +49,7 @@ def test_rack_and_workstation_are_written(best, project):
     write_plan(best("qwen2-0.5b", on="blades-1", devices=2), "racked", project)
     write_plan(best("qwen2-0.5b", on="m2", devices=1), "desk", project)
     assert [rack.name for rack in fleet.load_fleet("racked", project).racks] == ["blades-1"]
-    assert [each.machine for each in fleet.load_fleet("desk", project).workstations] == [
+    assert [workstation.machine for workstation in fleet.load_fleet("desk", project).workstations] == [
         "MacBook Pro M2 16GB"
     ]
 

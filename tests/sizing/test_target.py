@@ -35,17 +35,17 @@ MET = {
 def test_missed_target_is_a_warning_with_the_plan(code, size):
     answer = size(**MISSED[code])
     assert len(answer.plans) == 1
-    assert [each.code for each in answer.warnings if is_missed_target(each)] == [code]
+    assert [warning.code for warning in answer.warnings if is_missed_target(warning)] == [code]
 
 
 @pytest.mark.parametrize("code", list(MET))
 def test_met_target_has_no_warning(code, size):
-    assert not [each for each in size(**MET[code]).warnings if is_missed_target(each)]
+    assert not [warning for warning in size(**MET[code]).warnings if is_missed_target(warning)]
 
 
 def test_excess_of_a_missed_target_is_computed(size):
     answer = size(budget=1000.0, **ONE)
-    message = next(each.message for each in answer.warnings if is_missed_target(each))
+    message = next(warning.message for warning in answer.warnings if is_missed_target(warning))
     month = answer.plans[0].usd_per_month
     assert f"{month:,.2f} USD" in message
     assert f"{month / 1000:.0f}" in message
@@ -53,7 +53,9 @@ def test_excess_of_a_missed_target_is_computed(size):
 
 def test_accelerator_without_a_price_does_not_meet_a_budget(size):
     answer = size("qwen2-0.5b", on="Groq LPU", devices=1, budget=10.0)
-    assert any(each.code == "misses-budget" and "not known" in each.message for each in answer.warnings)
+    assert any(
+        warning.code == "misses-budget" and "not known" in warning.message for warning in answer.warnings
+    )
 
 
 def test_plan_that_does_not_fit_serves_no_requests(size, codes):
@@ -94,7 +96,7 @@ def test_closest_plan_misses_its_worst_target_by_the_least(options, size, repo_r
     free = find_plans(
         replace(request, deadline_h=None, budget_usd=None, ttft_s=None, tpot_s=None, limit=0)
     ).plans
-    assert 1 < nearest <= min(worst_target_ratio(request, each) for each in free) * 1.001
+    assert 1 < nearest <= min(worst_target_ratio(request, plan) for plan in free) * 1.001
 
 
 def test_closest_plan_names_only_given_limits(size):

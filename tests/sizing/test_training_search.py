@@ -91,7 +91,7 @@ def test_slow_network_selects_hybrid_sharding():
 def test_hybrid_sharding_needs_the_memory_of_one_node():
     work, hardware = _work("llama-3.1-8b"), resolve_hardware("H100 SXM5 80GB").hardware
     layouts = list(parallelism.training_layouts(work, hardware, 32))
-    full, hybrid = layouts[0], next(each for each in layouts if each.shards)
+    full, hybrid = layouts[0], next(layout for layout in layouts if layout.shards)
     (variant,) = sharding_variants(work, 32)
     one = place_on_layout(variant, hardware, parallelism.ParallelLayout(1, 8, data=8))
     assert (
@@ -115,7 +115,7 @@ def test_idle_devices_are_a_warning(network, idle):
     hardware = replace(resolve_hardware("GeForce RTX 4090").hardware, network_gb_s=network)
     training = find_fastest_training(_work("qwen2-0.5b", "full_finetune"), hardware, 16)
     assert (training.layout.devices == 8) is idle
-    codes = {each.code for each in check_placement(training.workload, hardware, 16, training.layout)}
+    codes = {warning.code for warning in check_placement(training.workload, hardware, 16, training.layout)}
     assert ("devices-idle" in codes) is idle
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gpufleet.catalog import data_file
 from gpufleet.catalog.prices import CODES, CheckContext, MachineFacts, PriceRow, check_prices
 from gpufleet.catalog.prices.audit import check_current_prices
-from gpufleet.catalog.prices.check import CHECKS, Offering
+from gpufleet.catalog.prices.check import CHECKS, InstanceOffering
 from gpufleet.catalog.prices.check_context import load_check_context, load_context_without_prices
 from gpufleet.catalog.prices.name_check import KnownNames
 
@@ -30,7 +30,7 @@ def across(usds, **more):
 KEY = ("aws", "us-east-1", "zz.large", "on_demand")
 RETIRED = CheckContext(retired={("aws", "zz.large"): "2026-01-31"})
 OFFERED = CheckContext(
-    offered={("aws", "zz.large"): Offering(frozenset({"us-west-2"}), "2026-10-01", "a list")}
+    offered={("aws", "zz.large"): InstanceOffering(frozenset({"us-west-2"}), "2026-10-01", "a list")}
 )
 EIGHT = CheckContext(accelerators={("aws", "zz.large"): 8})
 NAMED = CheckContext(
@@ -85,14 +85,14 @@ SILENT = {
 @pytest.mark.parametrize("name", FIRES)
 def test_check_detects_its_mistake(name):
     rows, known = FIRES[name]
-    findings = [each for each in check_prices(rows, known) if each.code == name.split(",")[0]]
+    findings = [finding for finding in check_prices(rows, known) if finding.code == name.split(",")[0]]
     assert len(findings) == 1, findings
     assert findings[0].reason
 
 
 @pytest.mark.parametrize("code", SILENT)
 def test_check_accepts_a_correct_price_similar_to_its_mistake(code):
-    assert [each for each in check_prices(SILENT[code], CheckContext()) if each.code == code] == []
+    assert [finding for finding in check_prices(SILENT[code], CheckContext()) if finding.code == code] == []
 
 
 @pytest.mark.parametrize(
@@ -153,11 +153,11 @@ def test_priced_machines_are_offered_in_their_region():
 )
 def test_checks_never_fail_and_do_not_depend_on_the_row_order(usds, purchase, factor):
     rows = [*across(usds, purchase=purchase), *across([usd * factor for usd in usds])]
-    findings = {(each.code, each.row) for each in check_prices(rows, CheckContext())}
-    assert findings == {(each.code, each.row) for each in check_prices(rows[::-1], CheckContext())}
-    assert {each.row for each in check_prices(rows, CheckContext()) if each.code == "zero-price"} == {
-        row for row in rows if row.usd_per_hour == 0
-    }
+    findings = {(price.code, price.row) for price in check_prices(rows, CheckContext())}
+    assert findings == {(finding.code, finding.row) for finding in check_prices(rows[::-1], CheckContext())}
+    assert {
+        finding.row for finding in check_prices(rows, CheckContext()) if finding.code == "zero-price"
+    } == {row for row in rows if row.usd_per_hour == 0}
 
 
 DEMAND = price(10.0)
@@ -225,7 +225,7 @@ BOUNDS = [
 @pytest.mark.parametrize(("rows", "known", "code", "count"), BOUNDS)
 def test_check_fires_exactly_at_its_bound(rows, known, code, count):
     known = replace(known, today=date(2027, 12, 1))
-    assert sum(each.code == code for each in check_prices(rows, known)) == count
+    assert sum(finding.code == code for finding in check_prices(rows, known)) == count
 
 
 @pytest.mark.parametrize(
@@ -249,13 +249,13 @@ def test_check_fires_exactly_at_its_bound(rows, known, code, count):
 )  # fmt: skip
 def test_finding_names_observed_and_expected_value(rows, known, reason):
     known = replace(known, today=date(2027, 12, 1))
-    assert [each.reason for each in check_prices(rows, known)] == [reason]
+    assert [finding.reason for finding in check_prices(rows, known)] == [reason]
 
 
 def test_spot_price_is_compared_with_the_same_batch_before_the_stored_price():
     dearer = CheckContext(prices={KEY: (1.0, "2026-01-01")})
     rows = [price(10.0), price(5.0, "spot")]
-    assert not [each for each in check_prices(rows, dearer) if each.code == "spot-not-cheaper"]
-    assert [each.code for each in check_prices(rows[1:], dearer) if each.row.purchase == "spot"] == [
+    assert not [finding for finding in check_prices(rows, dearer) if finding.code == "spot-not-cheaper"]
+    assert [finding.code for finding in check_prices(rows[1:], dearer) if finding.row.purchase == "spot"] == [
         "spot-not-cheaper"
     ]

@@ -7,7 +7,7 @@ import pytest
 
 from gpufleet import catalog
 from gpufleet.boundary import read_packaged_text
-from gpufleet.catalog.prices import MachineFacts, Store
+from gpufleet.catalog.prices import MachineFacts, PriceStore
 from gpufleet.catalog.prices.imports import (
     FORMATS,
     Origin,
@@ -45,7 +45,7 @@ def test_skypilot_aws_price_is_the_median_of_zones_with_a_spot_market(cases):
 
 def test_suspicious_skypilot_aws_prices_are_set_apart(store, cases):
     summary = import_prices(store, load_price_file(cases / "skypilot-aws.csv"))
-    set_apart = {(each.code, each.row.item, each.row.region) for each in summary.findings}
+    set_apart = {(finding.code, finding.row.item, finding.row.region) for finding in summary.findings}
     assert set_apart == {("spot-not-cheaper", "a1.2xlarge", "us-east-1")}
     assert summary.set_apart == 1
 
@@ -67,7 +67,7 @@ def test_skypilot_gcp_price_is_the_sum_of_host_and_cards(cases):
 
 def test_skypilot_gcp_prices_without_cards_and_placeholders_are_set_apart(store, cases):
     summary = import_prices(store, load_price_file(cases / "skypilot-gcp.csv"))
-    findings = {(each.code, each.row.item, each.row.purchase) for each in summary.findings}
+    findings = {(finding.code, finding.row.item, finding.row.purchase) for finding in summary.findings}
     assert {
         ("host-only", "a2-highgpu-1g", "on_demand"),
         ("host-only", "a2-highgpu-1g", "spot"),
@@ -161,7 +161,7 @@ def test_packaged_price_files_can_be_imported(path):
     for name in ("prices.csv", "parts.csv"):
         file = path.parent / name
         file.write_text(read_packaged_text("gpufleet.catalog", f"data/{name}"))
-        with Store(path) as store:
+        with PriceStore(path) as store:
             summary = import_prices(store, load_price_file(file))
         assert (summary.set_apart, summary.imported) == (0, len(catalog.data_file.load_rows(name)))
     assert catalog.find_price("aws", "us-east-1", "g5.2xlarge", "on_demand").usd_per_hour == 1.212

@@ -95,7 +95,8 @@ def test_offer_filter_matches_each_field(options, expected):
 def test_machine_without_cards_cannot_be_compared_by_accelerator():
     cardless = build_offer(1.0)
     assert [
-        OfferFilter(**each).matches(cardless) for each in ({}, {"count": 1}, {"compare_by": "accelerator"})
+        OfferFilter(**options).matches(cardless)
+        for options in ({}, {"count": 1}, {"compare_by": "accelerator"})
     ] == [
         True,
         False,

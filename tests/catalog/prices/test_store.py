@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpufleet import catalog
-from gpufleet.catalog.prices import Store, schema
+from gpufleet.catalog.prices import PriceStore, schema
 from gpufleet.catalog.prices.imports import import_prices, load_price_file
 from gpufleet.catalog.prices.report import format_status
-from gpufleet.catalog.prices.status import read_status
+from gpufleet.catalog.prices.status import read_store_status
 from gpufleet.errors import EnvironmentFault, InputError
 
 from .conftest import KEY, put, row
@@ -42,21 +42,21 @@ def test_damaged_store_is_reported_in_one_line(store, path):
     path.write_bytes(content)
     with pytest.raises(EnvironmentFault, match=r"prices.db is damaged: .*malformed"):
         catalog.find_price(*KEY)
-    with Store(path) as broken, pytest.raises(EnvironmentFault, match="is damaged"):
+    with PriceStore(path) as broken, pytest.raises(EnvironmentFault, match="is damaged"):
         put(broken, row(1.4), key="2")
 
 
 def test_price_of_a_future_date_is_set_apart_and_not_used_for_comparison(store):
     late = put(store, row(1.3, "2031-01-01"))
-    assert ([each.code for each in late.findings], late.imported) == (["future"], 0)
+    assert ([finding.code for finding in late.findings], late.imported) == (["future"], 0)
     put(store, row(1.3, "2031-01-01"), key="2", accept=["future"])
     jumped = put(store, row(9.0, "2026-11-05"), key="3")
-    assert [each.code for each in jumped.findings] == ["jump"]
+    assert [finding.code for finding in jumped.findings] == ["jump"]
 
 
 def test_status_never_reports_a_negative_age(store):
     put(store, row(1.3, "2031-01-01"), accept=["future"])
-    status = read_status()
+    status = read_store_status()
     assert status.age_days(date(2026, 11, 21)) >= 0
     assert "WARNING   prices dated in the future (up to 2031-01-01)" in format_status(
         status, date(2026, 11, 21)
@@ -81,10 +81,10 @@ def test_status_never_reports_a_negative_age(store):
 )
 def test_unknown_name_is_set_apart_with_a_suggestion(store, key, code, reason):
     summary = put(store, row(1.3, key=key), accept=())
-    assert code in {each.code for each in summary.findings}
+    assert code in {finding.code for finding in summary.findings}
     assert (summary.imported, summary.set_apart) == (0, 1)
-    assert any(reason in each.reason for each in summary.findings)
-    codes = [each.code for each in summary.findings]
+    assert any(reason in finding.reason for finding in summary.findings)
+    codes = [finding.code for finding in summary.findings]
     assert put(store, row(1.3, key=key), key="2", accept=codes).imported == 1
     assert put(store, row(1.3, key=key, source="next"), key="3", accept=()).set_apart == 0  # known since
 
@@ -92,7 +92,7 @@ def test_unknown_name_is_set_apart_with_a_suggestion(store, key, code, reason):
 @pytest.mark.parametrize(("item", "unit"), [("ebs:gp3", "month"), ("ebs:gp3", "gb"), ("public_ipv4", "gib")])
 def test_part_with_an_unexpected_unit_is_set_apart(store, item, unit):
     part = row(0.0001, key=("aws", "us-east-1", item, "on_demand"), kind="part", unit=unit)
-    assert "unknown-unit" in {each.code for each in put(store, part).findings}
+    assert "unknown-unit" in {finding.code for finding in put(store, part).findings}
 
 
 def test_newer_price_takes_precedence_over_the_embedded_one_and_history_is_kept(store):
@@ -215,20 +215,20 @@ def test_database_of_another_program_or_a_newer_version_is_refused(tmp_path):
     with sqlite3.connect(foreign) as link:
         link.execute("CREATE TABLE songs (title)")
     with pytest.raises(EnvironmentFault, match="another program's database"):
-        Store(foreign)
+        PriceStore(foreign)
     (tmp_path / "text.db").write_text("no database at all, but long enough to be read as one" * 20)
     with pytest.raises(EnvironmentFault, match="is not a price store"):
-        Store(tmp_path / "text.db")
-    with Store(tmp_path / "new.db") as store:
+        PriceStore(tmp_path / "text.db")
+    with PriceStore(tmp_path / "new.db") as store:
         store.connection.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
     with pytest.raises(EnvironmentFault, match="newer gpufleet"):
-        Store(tmp_path / "new.db")
+        PriceStore(tmp_path / "new.db")
 
 
 def test_store_path_that_cannot_exist_is_an_environment_fault(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(EnvironmentFault, match="cannot be"):
-        Store(tmp_path / "file" / "prices.db")
+        PriceStore(tmp_path / "file" / "prices.db")
 
 
 KILLED = """
@@ -287,8 +287,8 @@ def test_killed_import_leaves_prices_complete_and_the_next_one_finishes(path, tm
     died = subprocess.run(arguments, check=False, timeout=60)
     assert died.returncode == -signal.SIGKILL
     assert stored(path) == [0, 0]
-    with Store(path) as store:
-        left = store.resume("import prices.csv")
+    with PriceStore(path) as store:
+        left = store.find_unfinished_run("import prices.csv")
         assert len(left.batches) == {0: 0, 3: 3, -1: 8}[kill_at]
         summary = import_prices(store, load_price_file(file))
     assert (summary.imported, summary.set_apart, summary.run.id) == (400, 0, left.id)
@@ -309,21 +309,21 @@ def test_two_concurrent_imports_succeed(path, tmp_path):
 
 def test_reader_is_not_blocked_by_a_writer(path, store):
     put(store, row())
-    with Store(path) as other:
-        run = other.begin("slow", "1")
+    with PriceStore(path) as other:
+        run = other.begin_run("slow", "1")
         other.connection.execute("BEGIN IMMEDIATE")
         assert catalog.find_price(*KEY).usd_per_hour == 1.3
         other.connection.execute("ROLLBACK")
         put(other, row(1.35, "2026-11-02"), key="2")
-        assert other.resume("slow") == run
+        assert other.find_unfinished_run("slow") == run
     assert catalog.find_price(*KEY).usd_per_hour == 1.35
 
 
 def test_locked_store_is_an_environment_fault(path, store, monkeypatch):
     monkeypatch.setattr("gpufleet.catalog.prices.store.BUSY_TIMEOUT_S", 0.05)
     store.connection.execute("BEGIN IMMEDIATE")
-    with Store(path) as other, pytest.raises(EnvironmentFault, match="cannot be written"):
-        other.begin("test", "1")
+    with PriceStore(path) as other, pytest.raises(EnvironmentFault, match="cannot be written"):
+        other.begin_run("test", "1")
 
 
 PRICES = st.lists(
@@ -343,7 +343,7 @@ def test_newest_price_before_the_date_is_used_for_any_import_order(tmp_path, mon
     path = tmp_path / f"{time.monotonic_ns()}-{next(NUMBERS)}.db"
     monkeypatch.setenv("GPUFLEET_PRICES", str(path))
     unique = {(day, source): usd for day, usd, source in prices}
-    with Store(path) as store:
+    with PriceStore(path) as store:
         put(store, *(row(usd, day, source=source) for (day, source), usd in unique.items()))
     days = {f"{day}-01" if len(day) == 7 else day for day, _ in unique} | {"2026-07-06"}
     newest = (

@@ -79,7 +79,7 @@ class FakeHost:
         return rows, number, number * size < len(self.comments)
 
     def find(self, number):
-        return next((each for each in self.comments if each["id"] == int(number)), None)
+        return next((comment for comment in self.comments if comment["id"] == int(number)), None)
 
 
 class FakeGitHub(FakeHost):

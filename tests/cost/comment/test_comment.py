@@ -7,7 +7,7 @@ import time
 import pytest
 
 from gpufleet.cost.analysis import comment
-from gpufleet.cost.analysis.reports.markdown import MAX_CHARACTERS, comment_mark, escape
+from gpufleet.cost.analysis.reports.markdown import MAX_CHARACTERS, comment_mark, escape_cell
 from gpufleet.errors import EnvironmentFault, InputError
 
 MARK = comment_mark("prod")
@@ -15,7 +15,7 @@ TEXT = f"**It costs more.**\n\n{MARK}\n"
 
 
 def bodies(server):
-    return [each["body"] for each in server.comments]
+    return [comment["body"] for comment in server.comments]
 
 
 def test_first_run_creates_second_changes_nothing_third_updates(host, thread):
@@ -40,7 +40,7 @@ def test_duplicate_comments_are_removed_except_the_oldest(host, thread):
     first, *_ = [host.add(host.login, f"old {at}\n\n{MARK}") for at in range(3)]
     posted = comment.upsert_comment(thread(host), TEXT)
     assert (posted.action, posted.removed) == ("updated", 2)
-    assert [each["id"] for each in host.comments] == [first]
+    assert [comment["id"] for comment in host.comments] == [first]
 
 
 def test_comment_of_another_user_with_the_same_mark_is_not_changed(host, thread):
@@ -153,7 +153,7 @@ def test_mentions_are_neutralized():
 
 
 def test_neutralized_mentions_are_not_changed_again():
-    text = escape("@team #12 www.example.org https://example.org") + "\n\n" + MARK
+    text = escape_cell("@team #12 www.example.org https://example.org") + "\n\n" + MARK
     assert comment.prepare_body(text) == text
     assert "&#8203;8203;" not in comment.prepare_body(comment.prepare_body(text))
 

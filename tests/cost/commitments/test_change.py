@@ -11,7 +11,7 @@ import pytest
 from gpufleet import cost
 from gpufleet.cost.analysis.reports import summary
 from gpufleet.cost.pricing.commitments.model import CommitmentFile
-from gpufleet.engine import Resource
+from gpufleet.engine import StateResource
 from gpufleet.fleet import Budget
 
 TODAY = date(2026, 11, 21)
@@ -20,7 +20,7 @@ INSTANCE = "aws:ec2/instance:Instance"
 
 def p4d(name):
     inputs = {"instanceType": "p4d.24xlarge", "region": "us-east-1"}
-    return Resource(f"urn:pulumi:s::p::{INSTANCE}::{name}", INSTANCE, name, inputs, {})
+    return StateResource(f"urn:pulumi:s::p::{INSTANCE}::{name}", INSTANCE, name, inputs, {})
 
 
 @pytest.fixture
@@ -92,16 +92,16 @@ def test_every_report_names_the_commitment(commitments, book):
 )
 def test_break_even_matches_a_manual_calculation(book, term, against, hours):
     break_evens = {
-        (each.commitment, each.against): each
-        for each in cost.compute_break_even("aws", "us-east-1", "p4d.24xlarge", book)
+        (entry.commitment, entry.against): entry
+        for entry in cost.compute_break_even("aws", "us-east-1", "p4d.24xlarge", book)
     }
     assert round(break_evens[(term, against)].hours_per_month, 2) == Decimal(hours)
 
 
 def test_break_even_without_an_end_or_a_price_is_reported(book):
     g5 = {
-        (each.commitment, each.against): each.verdict
-        for each in cost.compute_break_even("aws", "us-east-1", "g5.2xlarge", book)
+        (entry.commitment, entry.against): entry.verdict
+        for entry in cost.compute_break_even("aws", "us-east-1", "g5.2xlarge", book)
     }
     assert g5[("reserved_1y", "spot")] == "never: spot is cheaper even around the clock"  # 0.76356 > 0.43632
     assert g5[("reserved_1y", "on_demand")] == "above 460 hours a month (63 % of it)"  # 730 * 0.76356 / 1.212
@@ -115,7 +115,7 @@ def test_group_at_its_maximum_size_leaves_less_commitment_for_the_next_one(book)
     }  # fmt: skip
     commitments = CommitmentFile.model_validate({"commitments": [entry]}).commitments
     template_type, inputs = "aws:ec2/launchTemplate:LaunchTemplate", p4d("b").inputs
-    template = Resource(f"urn:pulumi:s::p::{template_type}::t", template_type, "t", inputs, {}, id="t")
+    template = StateResource(f"urn:pulumi:s::p::{template_type}::t", template_type, "t", inputs, {}, id="t")
     group_type = "aws:autoscaling/group:Group"
     inputs = {
         "minSize": 0,
@@ -124,9 +124,9 @@ def test_group_at_its_maximum_size_leaves_less_commitment_for_the_next_one(book)
         "region": "us-east-1",
         "launchTemplate": {"id": "t"},
     }
-    group = Resource(f"urn:pulumi:s::p::{group_type}::a", group_type, "a", inputs, {}, id="a")
+    group = StateResource(f"urn:pulumi:s::p::{group_type}::a", group_type, "a", inputs, {}, id="a")
     month = cost.price_resources(
-        [template, group, p4d("b")], book, commitments=commitments, on=TODAY
+        [template, group, p4d("b")], book, commitments=commitments, on_date=TODAY
     ).usd_per_month
     # none of 1, none of 2, and of 4 + 1 all but two: 3 * 21.957642 * 730
     assert (month.low, month.expected, month.high) == (0, 0, Decimal("48087.23598"))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpufleet import cost
 from gpufleet.cost.pricing.commitments.model import CommitmentFile
-from gpufleet.engine import Resource
+from gpufleet.engine import StateResource
 
 quick = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 ON = date(2026, 11, 21)
@@ -22,7 +22,7 @@ AWS_TYPES = st.sampled_from(["m4.large", "m4.xlarge", "g5.2xlarge", "p4d.24xlarg
 
 
 def make_resource(kind, name, inputs):
-    return Resource(f"urn:pulumi:s::p::{kind}::{name}", kind, name, inputs, {}, id=name)
+    return StateResource(f"urn:pulumi:s::p::{kind}::{name}", kind, name, inputs, {}, id=name)
 
 
 @st.composite
@@ -93,7 +93,7 @@ resource_lists = st.lists(st.one_of(instance(), group()), max_size=5).map(flat)
 @given(resources=resource_lists, commitments=inventory())
 def test_commitments_never_increase_the_bill(resources, commitments, book):
     plain = cost.price_resources(resources, book).usd_per_month
-    net = cost.price_resources(resources, book, commitments=commitments, on=ON).usd_per_month
+    net = cost.price_resources(resources, book, commitments=commitments, on_date=ON).usd_per_month
     assert net.low <= plain.low
     assert net.expected <= plain.expected
     assert net.high <= plain.high
@@ -110,14 +110,14 @@ def test_covered_and_billed_counts_sum_to_the_declared_count(resources, commitme
         return {urn: count for urn, count in counts.items() if count}
 
     assert count_machines(
-        cost.price_resources(resources, book, commitments=commitments, on=ON)
+        cost.price_resources(resources, book, commitments=commitments, on_date=ON)
     ) == count_machines(cost.price_resources(resources, book))
 
 
 @quick
 @given(resources=resource_lists, commitments=inventory())
 def test_no_commitment_covers_more_than_was_bought(resources, commitments, book):
-    bill = cost.price_resources(resources, book, commitments=commitments, on=ON)
+    bill = cost.price_resources(resources, book, commitments=commitments, on_date=ON)
     assert len(bill.commitments) == len(commitments)
     for use in bill.commitments:
         assert 0 <= use.used <= 1
@@ -130,8 +130,10 @@ def test_order_of_inputs_does_not_change_the_bill(resources, commitments, seed, 
     shuffled_resources, shuffled_commitments = list(resources), list(commitments)
     random.Random(seed).shuffle(shuffled_resources)
     random.Random(seed).shuffle(shuffled_commitments)
-    bill = cost.price_resources(resources, book, commitments=commitments, on=ON)
-    assert cost.price_resources(shuffled_resources, book, commitments=shuffled_commitments, on=ON) == bill
+    bill = cost.price_resources(resources, book, commitments=commitments, on_date=ON)
+    assert (
+        cost.price_resources(shuffled_resources, book, commitments=shuffled_commitments, on_date=ON) == bill
+    )
 
 
 @quick
@@ -140,13 +142,13 @@ def test_removing_a_machine_that_always_runs_never_increases_commitment_use(
     resources, commitments, removed, book
 ):
     """Of what runs a part of the month this is not true: it keeps a plan's capacity in the hours that it is off."""
-    ((resource,), rest) = (removed, [each for each in resources if each.urn != removed[0].urn])
+    ((resource,), rest) = (removed, [resource for resource in resources if resource.urn != removed[0].urn])
     resource.inputs["tags"]["gpufleet-hours-per-month"] = "730"
 
     def unused(remaining):
         return sum(
             use.unused_usd_per_month
-            for use in cost.price_resources(remaining, book, commitments=commitments, on=ON).commitments
+            for use in cost.price_resources(remaining, book, commitments=commitments, on_date=ON).commitments
         )
 
     if len(commitments) <= 1:

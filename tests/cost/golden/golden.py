@@ -19,7 +19,7 @@ import yaml
 
 from gpufleet.catalog import Price
 from gpufleet.cost import PriceBook
-from gpufleet.engine import Resource
+from gpufleet.engine import StateResource
 
 FOLDER = Path(__file__).resolve().parents[2] / "cases" / "cost" / "golden"
 UNKNOWN_TEXT = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
@@ -109,15 +109,15 @@ def _family(path: Path) -> list[Golden]:
     document = yaml.safe_load(path.read_text())
     return [
         Golden(
-            each.get("family", document["family"]),
-            each["purchase"],
-            each["what"],
-            _side(each["old"]),
-            _side(each["new"]),
-            worked_out(each["overlap"]),
-            each.get("commitments", []),
+            program.get("family", document["family"]),
+            program["purchase"],
+            program["what"],
+            _side(program["old"]),
+            _side(program["new"]),
+            worked_out(program["overlap"]),
+            program.get("commitments", []),
         )
-        for each in document["programs"]
+        for program in document["programs"]
     ]
 
 
@@ -183,7 +183,7 @@ def _record(golden: Golden, name: str, side: dict, *, known: bool) -> dict | Non
         if isinstance(value, dict):
             return {each: resolved(nested, key or each) for each, nested in value.items()}
         if isinstance(value, list):
-            return [resolved(each, key) for each in value]
+            return [resolved(item, key) for item in value]
         reference = REFERENCE.match(value) if isinstance(value, str) else None
         if not reference:
             return value
@@ -218,13 +218,15 @@ def write_program(folder: Path, cases: list[Golden], stacks: dict[str, str]) -> 
     """Write one Python program that declares all of these; each stack is one side of them."""
     (folder / "Pulumi.yaml").write_text("name: golden\nruntime: python\n")
     shutil.copy(FOLDER / "program.py", folder / "__main__.py")
-    programs = {each.component: {"old": each.old.program, "new": each.new.program} for each in cases}
+    programs = {case.component: {"old": case.old.program, "new": case.new.program} for case in cases}
     (folder / "cases.json").write_text(json.dumps(programs))
     for stack, side in stacks.items():
         (folder / f"Pulumi.{stack}.yaml").write_text(f"config:\n  golden:side: {side}\n")
     return folder
 
 
-def of_case(resources: tuple[Resource, ...], golden: Golden) -> list[Resource]:
+def of_case(resources: tuple[StateResource, ...], golden: Golden) -> list[StateResource]:
     """Return the resources that stand in one case's component."""
-    return [each for each in resources if each.urn.split("::")[2].split("$")[0] == golden.component]
+    return [
+        resource for resource in resources if resource.urn.split("::")[2].split("$")[0] == golden.component
+    ]

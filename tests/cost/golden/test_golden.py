@@ -10,14 +10,14 @@ import pytest
 
 from gpufleet import cost
 from gpufleet.cost.money import round_to_cents
-from gpufleet.cost.pricing.commitments.model import Commitments
+from gpufleet.cost.pricing.commitments.model import CommitmentFile
 
-CASES = {each.slug: each for each in golden.load()}
+CASES = {case.slug: case for case in golden.load()}
 DAY = date(2026, 11, 21)
 
 
 def commitments_of_case(case):
-    return Commitments.model_validate({"commitments": case.commitments}).commitments
+    return CommitmentFile.model_validate({"commitments": case.commitments}).commitments
 
 
 def agrees(bill, side):
@@ -61,7 +61,8 @@ def test_deployed_state_has_the_manually_calculated_cost(case, golden_book):
     for side in (case.old, case.new):
         resources = cost.resources_from_state(golden.state(case, side))
         agrees(
-            cost.price_resources(resources, golden_book, commitments=commitments_of_case(case), on=DAY), side
+            cost.price_resources(resources, golden_book, commitments=commitments_of_case(case), on_date=DAY),
+            side,
         )
 
 
@@ -71,20 +72,24 @@ def evaluated(tmp_path_factory):
     folder = golden.write_program(
         tmp_path_factory.mktemp("golden"), list(CASES.values()), {"before": "old", "after": "new"}
     )
-    return cost.evaluate(folder, "before"), cost.evaluate(folder, "after")
+    return cost.evaluate_program(folder, "before"), cost.evaluate_program(folder, "after")
 
 
 def test_program_evaluated_without_an_engine_has_the_same_cost(case, evaluated, golden_book):
     for resources, side in zip(evaluated, (case.old, case.new), strict=True):
         mine = golden.of_case(resources, case)
-        assert {each.name for each in mine} >= side.program.keys()
-        agrees(cost.price_resources(mine, golden_book, commitments=commitments_of_case(case), on=DAY), side)
+        assert {resource.name for resource in mine} >= side.program.keys()
+        agrees(
+            cost.price_resources(mine, golden_book, commitments=commitments_of_case(case), on_date=DAY), side
+        )
 
 
 def test_stack_with_all_cases_costs_their_sum(evaluated, golden_book):
     cases = [case for case in CASES.values() if not case.commitments]
     components = {case.component for case in cases}
     for resources, side in zip(evaluated, ("old", "new"), strict=True):
-        case_resources = [each for each in resources if each.urn.split("::")[2].split("$")[0] in components]
+        case_resources = [
+            resource for resource in resources if resource.urn.split("::")[2].split("$")[0] in components
+        ]
         bill = cost.price_resources(case_resources, golden_book)
         assert bill.usd_per_month.expected == sum(getattr(case, side).total for case in cases)

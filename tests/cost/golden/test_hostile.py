@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from gpufleet import cost
-from gpufleet.engine import SECRET, UNKNOWN, Resource
+from gpufleet.engine import SECRET, UNKNOWN, StateResource
 
 INSTANCE, GROUP = "aws:ec2/instance:Instance", "aws:autoscaling/group:Group"
 TEMPLATE, FLEET = "aws:ec2/launchTemplate:LaunchTemplate", "aws:ec2/fleet:Fleet"
@@ -20,7 +20,7 @@ LAUNCHED = {"launchTemplate": {"id": "lt-t"}, "region": "us-east-1"}
 
 
 def declare(type_, name="a", id_=None, **inputs):
-    return Resource(f"urn:pulumi:prod::p::{type_}::{name}", type_, name, inputs, {}, id=id_)
+    return StateResource(f"urn:pulumi:prod::p::{type_}::{name}", type_, name, inputs, {}, id=id_)
 
 
 def instance(name="a", **inputs):
@@ -52,7 +52,7 @@ def reservation(name, count):
 
 def machines(bill):
     return sum(
-        (each.usd_per_month.expected for each in bill.charges if each.component.startswith("machine")),
+        (charge.usd_per_month.expected for charge in bill.charges if charge.component.startswith("machine")),
         Decimal(0),
     )
 
@@ -119,7 +119,7 @@ def test_unknown_values_are_listed_as_unpriced(what, golden_book):
 )  # fmt: skip
 def test_possible_spot_machine_is_priced_from_spot_to_on_demand(resource, least, maximum, golden_book):
     bill = cost.price_resources([resource], golden_book)
-    rate = next(each for each in bill.charges if each.component == "machine").usd_per_hour
+    rate = next(charge for charge in bill.charges if charge.component == "machine").usd_per_hour
     assert (rate.low, rate.expected, rate.high) == (Decimal(least), Decimal(maximum), Decimal(maximum))
     assert any("bought on spot is not known" in gap.reason and gap.is_bounded for gap in bill.unpriced)
 
@@ -160,7 +160,7 @@ def test_on_demand_part_of_a_fleet_uses_a_reservation(golden_book):
 
 
 def test_reservation_pending_deletion_covers_no_machine(golden_book):
-    going = Resource(**{**vars(reservation("r", 1)), "delete": True})
+    going = StateResource(**{**vars(reservation("r", 1)), "delete": True})
     assert machines(cost.price_resources([going, instance()], golden_book)) == 2 * HOUR * 730
 
 

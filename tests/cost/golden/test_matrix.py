@@ -67,10 +67,10 @@ TRAPS = {
 
 def test_every_pricer_has_a_golden_program():
     used = {
-        unversioned_type(each["type"])
+        unversioned_type(resource["type"])
         for case in CASES
         for side in (case.old, case.new)
-        for each in side.program.values()
+        for resource in side.program.values()
     }
     assert set(PRICERS) - used == set()
 

@@ -53,7 +53,7 @@ def ruled(when=None, name="rule", **limits):
 )
 def test_rule_applies_only_to_matching_resources(two_pools, when, broken):
     verdict = two_pools(ruled(when, budget_usd_per_month=Decimal(16000)))
-    assert [each.rule for each in verdict.violations] == ["rule"] * broken
+    assert [violation.rule for violation in verdict.violations] == ["rule"] * broken
 
 
 def test_increase_limit_applies_to_matching_resources(two_pools):
@@ -80,7 +80,8 @@ def test_largest_resource_includes_its_disks(two_pools):
 )
 def test_purchase_limits_apply_to_machines_only(two_pools, allowed, broken):
     check_rows = [
-        each.message.replace(", on", " or on") for each in two_pools(Policy(purchases=allowed)).violations
+        violation.message.replace(", on", " or on")
+        for violation in two_pools(Policy(purchases=allowed)).violations
     ]
     assert check_rows == broken
 

@@ -165,7 +165,7 @@ def test_each_unpriced_resource_warning_and_price_is_listed(case, cost_diff, for
 
 def test_junit_has_the_amounts_and_a_case_for_each_unpriced_resource(cost_diff, months):
     suite = ET.fromstring(cost.render_diff(cost_diff, "junit")).find("testsuite")
-    cells = {each.get("name"): each.get("value") for each in suite.iter("property")}
+    cells = {element.get("name"): element.get("value") for element in suite.iter("property")}
     before, after = reading.cents(months["before"]), reading.cents(months["after"])
     assert Decimal(cells["before_usd_per_month"]) == before
     assert Decimal(cells["after_usd_per_month"]) == after

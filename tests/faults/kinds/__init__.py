@@ -17,4 +17,4 @@ def load_kinds() -> dict[str, type[Kind]]:
 
 
 def _below(kind: type[Kind]) -> list[type[Kind]]:
-    return [each for child in kind.__subclasses__() for each in (child, *_below(child))]
+    return [subclass for child in kind.__subclasses__() for subclass in (child, *_below(child))]

@@ -48,8 +48,8 @@ class Kind:
         self.check_registry("at the end")
         run = self.run
         run.until(lambda: not list(leftovers(run)), GRACE_SECONDS)
-        for each in leftovers(run):
-            run.violate(f"left behind: {each}")
+        for leftover in leftovers(run):
+            run.violate(f"left behind: {leftover}")
 
     def check_registry(self, when: str) -> None:
         """Check the registry's own invariants with SQL."""

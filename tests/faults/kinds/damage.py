@@ -117,9 +117,9 @@ class DamagedRegistry(Kind):
 
     def check(self) -> None:
         listed, synced, inventory = self.result
-        for one in (listed, synced):
-            self.run.expect(one.code == 3, f"a damaged registry went unnoticed: {one}")
-            self.run.expect(len(one.err.strip().splitlines()) <= 4, f"not one line: {one.err[:300]}")
+        for output in (listed, synced):
+            self.run.expect(output.code == 3, f"a damaged registry went unnoticed: {output}")
+            self.run.expect(len(output.err.strip().splitlines()) <= 4, f"not one line: {output.err[:300]}")
         self.run.expect(inventory.code != 0, "Ansible took a damaged registry for an empty fleet")
         self.run.expect(self.file.read_bytes() == self.bad, "a damaged registry was written to")
         for path in self.run.home.glob("registry.db*"):

@@ -41,7 +41,7 @@ class Rehearsal(Kind):
             return []
         latest = json.loads(files[0].read_text())["checkpoint"].get("latest") or {}
         self.run.expect(not latest.get("pending_operations"), "operations are still pending")
-        return sorted(each["urn"] for each in latest.get("resources") or [])
+        return sorted(resource["urn"] for resource in latest.get("resources") or [])
 
     def check(self) -> None:
         self.run.succeed(*self.rehearse)

@@ -43,12 +43,12 @@ class PostgresRestart(Kind):
         self.server.stop(self.rng.choice(["fast", "immediate"]))
         self.run.pause(self.rng.uniform(0, 0.5))
         self.server.start()
-        self.result = [each.wait() for each in running]
+        self.result = [process.wait() for process in running]
 
     def check(self) -> None:
         after, (ingest, state, _) = self.evidence(), self.result
-        for one in self.result:
-            self.run.expect(one.code in (0, 1, 3), f"unexpected: {one}")
+        for result in self.result:
+            self.run.expect(result.code in (0, 1, 3), f"unexpected: {result}")
         if ingest.code == 0:
             self.run.expect(all(after.rows_of("result", name) for name in NODES), "ingest lost a result")
         moved = [after.node(f"blade{slot}")["state"] == "discovered" for slot in range(11, 15)]

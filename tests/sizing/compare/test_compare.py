@@ -34,14 +34,14 @@ def compare_one(name, **options):
 
 def test_default_comparison_has_every_kind():
     results = compare().accelerators
-    assert [each.accelerator.name for each in results] == list(DEFAULT_ACCELERATORS)
-    assert {each.accelerator.kind for each in results} >= {"gpu_datacenter", "gpu_gaming", "apple", "sbc"}
-    assert all(each.plan is None for each in results)
+    assert [result.accelerator.name for result in results] == list(DEFAULT_ACCELERATORS)
+    assert {result.accelerator.kind for result in results} >= {"gpu_datacenter", "gpu_gaming", "apple", "sbc"}
+    assert all(result.plan is None for result in results)
 
 
 def test_compared_names_keep_their_order_without_duplicates():
     results = compare("rtx 4090", "L40S", "GeForce RTX 4090").accelerators
-    assert [each.accelerator.name for each in results] == ["GeForce RTX 4090", "L40S"]
+    assert [result.accelerator.name for result in results] == ["GeForce RTX 4090", "L40S"]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_unplaced_accelerator_has_a_reason(name, options, message):
 def test_training_is_compared():
     results = compare("H100 SXM5 80GB", "RTX 4090", model="llama-3.1-8b", task="lora").accelerators
     assert results[0].plan.tokens_per_s > 2 * results[1].plan.tokens_per_s
-    assert all(each.plan.workload.is_training for each in results)
+    assert all(result.plan.workload.is_training for result in results)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,10 @@ def test_complete_json_matches_the_schema(options):
     jsonschema.Draft202012Validator(load_schema()).validate(json.loads(json.dumps(document, allow_nan=False)))
     assert len(document["accelerators"]) == len(catalog.load_accelerators())
     assert (
-        all((each["result"] is None) == bool(each["why_not"]) for each in document["accelerators"])
+        all(
+            (accelerator["result"] is None) == bool(accelerator["why_not"])
+            for accelerator in document["accelerators"]
+        )
         or not options
     )
 
@@ -182,7 +185,7 @@ def test_command_prints_a_table_or_json(gpufleet, project):
     ):
         assert text in shown
     document = json.loads(gpufleet(*arguments, "--json", cwd=project).stdout)
-    assert [each["result"]["devices"] for each in document["accelerators"]] == [1, 1]
+    assert [accelerator["result"]["devices"] for accelerator in document["accelerators"]] == [1, 1]
 
 
 @pytest.mark.parametrize(
@@ -248,5 +251,5 @@ def test_options_without_a_model_are_refused():
 def test_command_compares_several_accelerators():
     result = CliRunner().invoke(command_line, ["compare", "H100 SXM5", "MI300X", "--json"])
     assert result.exit_code == 0, result.output
-    names = [each["name"] for each in json.loads(result.output)["accelerators"]]
+    names = [accelerator["name"] for accelerator in json.loads(result.output)["accelerators"]]
     assert names == ["H100 SXM5 80GB", "Instinct MI300X"]

@@ -69,8 +69,8 @@ def test_drawn_intervals_match_the_plan():
     chart = json.loads(json.dumps(plots.PLOTS["tokens"](comparison).to_dict()))
     rows = {
         row["name"]: row
-        for each in chart["layer"]
-        for row in each.get("data", chart.get("data", {})).get("values", [])
+        for layer in chart["layer"]
+        for row in layer.get("data", chart.get("data", {})).get("values", [])
     }
     rows = rows or {row["name"]: row for row in chart["data"]["values"]}
     for subject in comparison.accelerators:

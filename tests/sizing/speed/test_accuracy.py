@@ -43,7 +43,9 @@ def predictions(measurements):
 
 @pytest.mark.parametrize("metric", BOUNDS)
 def test_stored_factors_predict_the_measurements(predictions, metric):
-    errors = sorted(each.relative_error for each in predictions if each.row.metric == metric)
+    errors = sorted(
+        prediction.relative_error for prediction in predictions if prediction.row.metric == metric
+    )
     middle, far = BOUNDS[metric]
     assert len(errors) >= 25
     assert quantile(errors, 0.5) <= middle
@@ -52,11 +54,11 @@ def test_stored_factors_predict_the_measurements(predictions, metric):
 
 @pytest.mark.parametrize("metric", BOUNDS)
 def test_stored_intervals_cover_most_measurements(predictions, metric):
-    part = [each for each in predictions if each.row.metric == metric]
+    part = [prediction for prediction in predictions if prediction.row.metric == metric]
     inside = [
-        bounds.low <= exp(-each.log_error) <= bounds.high
-        for each in part
-        for bounds in [find_interval(metric, each.row.device_class)]
+        bounds.low <= exp(-prediction.log_error) <= bounds.high
+        for prediction in part
+        for bounds in [find_interval(metric, prediction.row.device_class)]
     ]
     assert sum(inside) >= 0.7 * len(inside)
 
@@ -86,7 +88,7 @@ def test_every_used_row_is_known_to_the_catalogue(measurements):
 def test_measurement_ids_are_unique_and_no_original_row_is_removed():
     ids = [row["id"] for row in table("measured.csv")]
     assert len(ids) == len(set(ids))
-    assert sum(each.startswith("M") for each in ids) >= 170
+    assert sum(id_.startswith("M") for id_ in ids) >= 170
 
 
 def test_no_factor_applies_to_a_single_row(measurements):
@@ -171,9 +173,9 @@ def test_class_with_few_publications_gets_the_pooled_interval(predictions):
     class_intervals = {(metric, kind) for metric, kind in fit_intervals(predictions) if kind != ANY}
     for metric, kind in class_intervals:
         part = {
-            each.row.group
-            for each in predictions
-            if (each.row.metric, each.row.device_class) == (metric, kind)
+            prediction.row.group
+            for prediction in predictions
+            if (prediction.row.metric, prediction.row.device_class) == (metric, kind)
         }
         assert len(part) >= MIN_PUBLICATIONS, (metric, kind)
 

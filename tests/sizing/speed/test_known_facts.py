@@ -66,8 +66,8 @@ def test_more_nodes_over_ethernet_do_not_speed_up_a_layer_split(predict):
         )
         for n in (1, 2, 4)
     ]
-    assert [each.tokens_per_s for each in speeds] == sorted(
-        (each.tokens_per_s for each in speeds), reverse=True
+    assert [speed.tokens_per_s for speed in speeds] == sorted(
+        (speed.tokens_per_s for speed in speeds), reverse=True
     )
 
 

@@ -27,8 +27,8 @@ def test_more_bandwidth_is_never_slower(predict, engine):
 def test_more_operations_per_second_are_never_slower(predict):
     part = catalog.get_accelerator("A100 SXM4 80GB")
     faster = [replace(part, bf16_tflops_dense=rate) for rate in (100.0, 200.0, 400.0, 800.0)]
-    prompts = [predict(part=each, input_tokens=4096).prompt_tokens_per_s for each in faster]
-    trained = [predict(part=each, task="pretrain", batch=4).tokens_per_s for each in faster]
+    prompts = [predict(part=prediction, input_tokens=4096).prompt_tokens_per_s for prediction in faster]
+    trained = [predict(part=prediction, task="pretrain", batch=4).tokens_per_s for prediction in faster]
     assert prompts == sorted(prompts)
     assert trained == sorted(trained)
 

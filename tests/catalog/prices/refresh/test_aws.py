@@ -92,7 +92,9 @@ def offered(stubbed, *names):
 
 def listed(stubbed, *pages):
     stubbed.answer(
-        "pricing", "get_products", *({"PriceList": [json.dumps(each) for each in page]} for page in pages)
+        "pricing",
+        "get_products",
+        *({"PriceList": [json.dumps(product) for product in page]} for page in pages),
     )
     stubbed.answer("pricing", "get_products", {"PriceList": []})
 
@@ -125,7 +127,7 @@ def test_price_list_request_has_the_expected_filters(stubbed):
     )
     listed(stubbed, [])
     assert AwsPriceList(stubbed, RegionOfferings(stubbed)).read("eu-west-1", TODAY).rows == ()
-    request = {each["Field"]: each["Value"] for each in calls[0]["Filters"]}
+    request = {condition["Field"]: condition["Value"] for condition in calls[0]["Filters"]}
     assert request == {
         "operatingSystem": "Linux", "tenancy": "Shared", "capacitystatus": "Used", "preInstalledSw": "NA",
         "marketoption": "OnDemand", "regionCode": "eu-west-1", "instanceFamily": "GPU instance",
@@ -291,7 +293,7 @@ def test_savings_plan_price_is_the_compute_rate(stubbed):
         ("savings_plan_1y", "none"): 0.7, ("savings_plan_1y", "all"): 0.65, ("savings_plan_3y", "none"): 0.5
     }  # fmt: skip
     assert rows["g5.2xlarge", "savings_plan_1y", "all"].upfront_usd == pytest.approx(0.65 * 8760)
-    request = {each["name"]: each["values"] for each in calls[0]["filters"]}
+    request = {filter_["name"]: filter_["values"] for filter_ in calls[0]["filters"]}
     assert request["region"] == [HOME]
     assert request["productDescription"] == ["Linux/UNIX"]
     assert calls[1]["nextToken"] == "page 1"

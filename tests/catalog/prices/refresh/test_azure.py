@@ -11,8 +11,8 @@ from gpufleet.catalog.prices.refresh import RequestRejected, SourceUnavailable
 from gpufleet.catalog.prices.refresh.azure import (
     AzureRetailPrices,
     ItemReader,
+    build_region_filter,
     classify_purchase,
-    region_filter,
 )
 
 from .conftest import DAY, TODAY, case
@@ -55,8 +55,8 @@ def test_pages_are_followed_with_the_documented_filter(api):
     assert {row.item for row in batch.rows} == {H100, "Standard_NC24ads_A100_v4"}
     assert len(fake_server.requests) == 2
     assert "api-version=2023-01-01-preview" in fake_server.requests[0]
-    assert "serviceName eq 'Virtual Machines'" in region_filter("eastus")
-    assert "armRegionName eq 'eastus'" in region_filter("eastus")
+    assert "serviceName eq 'Virtual Machines'" in build_region_filter("eastus")
+    assert "armRegionName eq 'eastus'" in build_region_filter("eastus")
 
 
 @pytest.mark.parametrize("purchase", ["on_demand", "spot", "reserved_1y", "reserved_3y"])
@@ -70,7 +70,7 @@ def test_prices_match_the_embedded_catalogue(purchase):
 def test_reservation_price_covers_the_full_term_for_any_unit_of_measure():
     rows_by_key, _ = rows()
     (item,) = [
-        each for each in ITEMS if each["armSkuName"] == H100 and each.get("reservationTerm") == "1 Year"
+        item for item in ITEMS if item["armSkuName"] == H100 and item.get("reservationTerm") == "1 Year"
     ]
     assert item["unitOfMeasure"] == "1 Hour"
     assert rows_by_key[H100, "reserved_1y"].usd_per_hour == pytest.approx(item["retailPrice"] / 8760)

@@ -68,7 +68,7 @@ def test_refreshed_prices_are_used_and_a_second_refresh_reads_nothing(run):
     assert source["imported"] > 0
     assert "aws-price-list: us-east-1 (1 of 1)" in done.stderr
     offers = json.loads(run("--machine", "p5.48xlarge", "--region", "us-east-1", "--json").stdout)["offers"]
-    on_demand = next(each for each in offers if each["purchase"] == "on_demand")
+    on_demand = next(offer for offer in offers if offer["purchase"] == "on_demand")
     assert (on_demand["usd_per_hour"], on_demand["source"]) == (55.04, "aws-price-list")
     assert on_demand["age_days"] <= 1
     requests = len(run.fake_server.requests)
@@ -96,7 +96,7 @@ def test_unavailable_service_leaves_a_consistent_store(run):
     assert "Traceback" not in done.stderr
     status = json.loads(run("status", "--json").stdout)
     assert status["stored"] == 0
-    assert [each["source"] for each in status["unfinished"]] == ["aws-price-list"]
+    assert [entry["source"] for entry in status["unfinished"]] == ["aws-price-list"]
 
 
 @pytest.mark.parametrize(

@@ -15,21 +15,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpufleet import catalog
-from gpufleet.catalog.prices import PriceRow, Store
+from gpufleet.catalog.prices import PriceRow, PriceStore
 from gpufleet.catalog.prices.refresh import (
-    Batch,
     MissingCredentials,
+    RefreshScope,
+    RegionPrices,
     RequestRejected,
-    Scope,
     SourceUnavailable,
-    build_scope,
-    build_sources,
-    find_failure,
-    refresh,
+    build_price_sources,
+    build_refresh_scope,
+    find_refresh_failure,
+    refresh_prices,
 )
 from gpufleet.catalog.prices.refresh.azure import AzureRetailPrices
 from gpufleet.catalog.prices.refresh.google import GoogleBilling
-from gpufleet.catalog.prices.refresh.source import build_batch
+from gpufleet.catalog.prices.refresh.source import build_region_prices
 from gpufleet.errors import EnvironmentFault, InputError
 
 from .conftest import DAY, Answer, case, check_store_integrity, list_visible_prices, staged
@@ -37,7 +37,7 @@ from .test_azure import PAGES, retail
 from .test_google import SKUS, catalogue
 
 REGIONS = ("us-east-1", "us-east-2", "us-west-2", "eu-west-1", "eu-west-2")
-SCOPE = Scope(DAY, REGIONS)
+SCOPE = RefreshScope(DAY, REGIONS)
 
 
 @dataclass
@@ -55,7 +55,7 @@ class Scripted:
         if region in self.faults:
             raise self.faults[region]
         row = PriceRow("aws", region, "g5.2xlarge", "on_demand", self.usd, scope.day.isoformat(), self.name)
-        return build_batch([row])
+        return build_region_prices([row])
 
 
 def prices(store):
@@ -63,7 +63,7 @@ def prices(store):
 
 
 def refresh_one(store, source, scope=SCOPE, **more):
-    (outcome,) = refresh(store, [source], scope, **more)
+    (outcome,) = refresh_prices(store, [source], scope, **more)
     check_store_integrity(store)
     return outcome
 
@@ -79,21 +79,21 @@ def test_prices_of_all_regions_are_stored_and_counted(store):
 
 def test_changed_prices_are_counted_with_their_relative_change(store):
     refresh_one(store, Scripted(usd=1.3))
-    tomorrow = Scope(date(2026, 11, 22), REGIONS)
+    tomorrow = RefreshScope(date(2026, 11, 22), REGIONS)
     outcome = refresh_one(store, Scripted(usd=1.43), tomorrow)
     assert (outcome.new, outcome.unchanged, len(outcome.changes)) == (0, 0, 5)
     assert outcome.changes[0].relative_change == pytest.approx(0.1)
-    assert refresh_one(store, Scripted(usd=1.43), Scope(date(2026, 11, 23), REGIONS)).unchanged == 5
+    assert refresh_one(store, Scripted(usd=1.43), RefreshScope(date(2026, 11, 23), REGIONS)).unchanged == 5
 
 
 def test_suspicious_prices_are_set_apart_and_not_counted_as_changes(store):
     refresh_one(store, Scripted(usd=1.3))
-    outcome = refresh_one(store, Scripted(usd=13.0), Scope(date(2026, 11, 22), REGIONS))
-    assert {each.code for each in outcome.summary.findings} == {"jump"}
+    outcome = refresh_one(store, Scripted(usd=13.0), RefreshScope(date(2026, 11, 22), REGIONS))
+    assert {finding.code for finding in outcome.summary.findings} == {"jump"}
     assert (outcome.summary.imported, outcome.summary.set_apart, outcome.changes) == (0, 5, ())
     assert catalog.find_price("aws", "us-east-1", "g5.2xlarge", "on_demand").usd_per_hour == 1.3
     outcome_accepted = refresh_one(
-        store, Scripted(usd=13.0), Scope(date(2026, 11, 23), REGIONS), accept=["jump"]
+        store, Scripted(usd=13.0), RefreshScope(date(2026, 11, 23), REGIONS), accept=["jump"]
     )
     assert (outcome_accepted.summary.imported, len(outcome_accepted.changes)) == (5, 5)
 
@@ -109,7 +109,7 @@ def test_second_refresh_on_the_same_day_reads_nothing_unless_forced(store):
 
 
 def test_second_refresh_on_the_same_day_reads_only_the_additional_regions(store):
-    refresh_one(store, Scripted(), Scope(DAY, REGIONS[:2]))
+    refresh_one(store, Scripted(), RefreshScope(DAY, REGIONS[:2]))
     source = Scripted()
     refresh_one(store, source)
     assert source.regions_read == list(REGIONS[2:])
@@ -120,7 +120,7 @@ def test_unavailable_region_is_read_by_the_next_refresh(store):
     outcome = refresh_one(store, Scripted({"us-west-2": SourceUnavailable("away")}))
     assert (outcome.state, outcome.failed) == ("stored", {"us-west-2": "away"})
     assert "us-west-2" not in prices(store)
-    fault = find_failure([outcome], sources_named=False)
+    fault = find_refresh_failure([outcome], sources_named=False)
     assert isinstance(fault, EnvironmentFault)
     assert "scripted (1 regions)" in fault.message
     source = Scripted()
@@ -144,7 +144,7 @@ def test_three_unavailable_regions_in_a_row_stop_the_source_and_keep_staged_pric
 def test_rejected_region_is_not_a_failure(store):
     outcome = refresh_one(store, Scripted({region: RequestRejected("not enabled") for region in REGIONS[1:]}))
     assert (outcome.state, set(outcome.rejected)) == ("stored", set(REGIONS[1:]))
-    assert find_failure([outcome], sources_named=True) is None
+    assert find_refresh_failure([outcome], sources_named=True) is None
 
 
 def test_source_that_rejects_every_region_is_skipped(store):
@@ -155,13 +155,13 @@ def test_source_that_rejects_every_region_is_skipped(store):
 
 def test_missing_credentials_of_one_source_do_not_stop_the_others(store):
     lost = Scripted(dict.fromkeys(REGIONS, MissingCredentials("none here", hint="set a key")), name="lost")
-    outcomes = refresh(store, [lost, Scripted()], SCOPE)
-    assert [each.state for each in outcomes] == ["skipped", "stored"]
+    outcomes = refresh_prices(store, [lost, Scripted()], SCOPE)
+    assert [outcome.state for outcome in outcomes] == ["skipped", "stored"]
     assert lost.regions_read == ["us-east-1"]
-    assert find_failure(outcomes, sources_named=False) is None
-    fault = find_failure(outcomes, sources_named=True)
+    assert find_refresh_failure(outcomes, sources_named=False) is None
+    fault = find_refresh_failure(outcomes, sources_named=True)
     assert (fault.message, fault.hint, fault.exit_code) == ("lost: none here", "set a key", 3)
-    assert find_failure(outcomes[:1], sources_named=False)
+    assert find_refresh_failure(outcomes[:1], sources_named=False)
 
 
 def test_prices_read_before_credentials_expired_stay_staged(store):
@@ -184,7 +184,7 @@ def test_two_concurrent_refreshes_store_one_result(store, path):
     class Overtaken(Scripted):
         def read(self, region, scope):
             if region == REGIONS[-1]:
-                with Store(path) as other:
+                with PriceStore(path) as other:
                     assert refresh_one(other, Scripted()).state == "stored"
             return super().read(region, scope)
 
@@ -195,7 +195,7 @@ def test_two_concurrent_refreshes_store_one_result(store, path):
 
 def test_unfinished_refresh_of_an_earlier_day_is_discarded(store):
     away = {region: SourceUnavailable("away") for region in REGIONS[2:]}
-    refresh_one(store, Scripted(away, usd=9.9), Scope(date(2026, 11, 20), REGIONS))
+    refresh_one(store, Scripted(away, usd=9.9), RefreshScope(date(2026, 11, 20), REGIONS))
     source = Scripted()
     refresh_one(store, source)
     assert source.regions_read == list(REGIONS)
@@ -206,7 +206,7 @@ def test_unfinished_refresh_of_an_earlier_day_is_discarded(store):
 def test_response_without_any_price_skips_the_source(store):
     class Empty(Scripted):
         def read(self, region, scope):
-            return Batch(())
+            return RegionPrices(())
 
     outcome = refresh_one(store, Empty())
     assert (outcome.state, outcome.reason) == ("skipped", "the response has no usable price")
@@ -225,7 +225,7 @@ def test_any_sequence_of_failures_ends_with_the_same_store(tmp_path_factory, pat
     kinds = {"away": SourceUnavailable("away"), "no": RequestRejected("no")}
     faults = {region: kinds[kind] for region, kind in zip(REGIONS, pattern, strict=True) if kind != "ok"}
     folder = tmp_path_factory.mktemp("stores")
-    with Store(folder / "disturbed.db") as disturbed, Store(folder / "calm.db") as calm:
+    with PriceStore(folder / "disturbed.db") as disturbed, PriceStore(folder / "calm.db") as calm:
         for _ in range(calls):
             refresh_one(disturbed, Scripted(faults))
         refresh_one(disturbed, Scripted())
@@ -255,8 +255,8 @@ def azure(serve):
 def test_network_errors_end_with_the_same_store(azure, web, store, what, fault_count):
     """Twice is ridden out; for longer than all tries, and then called again: the prices are the same."""
     source = AzureRetailPrices(web, f"{azure.base}/api/retail/prices")
-    scope = Scope(DAY, ("eastus",))
-    with Store(store.path.with_name("calm.db")) as calm:
+    scope = RefreshScope(DAY, ("eastus",))
+    with PriceStore(store.path.with_name("calm.db")) as calm:
         refresh_one(calm, source, scope)
         expected = list_visible_prices(calm)
     azure.trouble = [TROUBLES[what]] * fault_count
@@ -278,7 +278,7 @@ def test_google_refresh_interrupted_between_pages_stores_nothing_until_it_is_com
         google.serve,
         lambda path, query: b"<html>" if query.get("pageToken") else proper(path, query),
     )
-    scope = Scope(DAY, ("us-central1", "us-east1"))
+    scope = RefreshScope(DAY, ("us-central1", "us-east1"))
     outcome = refresh_one(store, GoogleBilling(web, google.base), scope)
     assert (outcome.state, list_visible_prices(store)) == ("unfinished", [])
     google.serve = proper
@@ -341,7 +341,7 @@ def child(fake_server, path, last=-1):
 
 def check_resumed_run(fake_server, path, calm):
     """Run it again: only what is missing is asked for, and the store ends as if nothing had happened."""
-    with Store(path) as store:
+    with PriceStore(path) as store:
         check_store_integrity(store)
         visible = list_visible_prices(store)
         assert visible in ([], calm)
@@ -353,7 +353,7 @@ def check_resumed_run(fake_server, path, calm):
     assert second.returncode == 0
     assert len(fake_server.requests) == len(TOWNS) - here
     assert visible or not here or f"resumed, {here} regions are stored" in output
-    with Store(path) as store:
+    with PriceStore(path) as store:
         check_store_integrity(store)
         assert list_visible_prices(store) == calm
         assert staged(store) == 0
@@ -361,9 +361,11 @@ def check_resumed_run(fake_server, path, calm):
 
 @pytest.fixture
 def calm(slow_azure, tmp_path):
-    with Store(tmp_path / "calm.db") as store:
-        refresh(
-            store, [AzureRetailPrices(base_url=f"{slow_azure.base}/api/retail/prices")], Scope(DAY, TOWNS)
+    with PriceStore(tmp_path / "calm.db") as store:
+        refresh_prices(
+            store,
+            [AzureRetailPrices(base_url=f"{slow_azure.base}/api/retail/prices")],
+            RefreshScope(DAY, TOWNS),
         )
         return list_visible_prices(store)
 
@@ -404,21 +406,21 @@ def test_refresh_killed_before_any_database_statement_resumes(slow_azure, tmp_pa
     ],
 )
 def test_sources_are_selected_by_region_and_cloud(faults_by_region, cloud, names):
-    sources = build_sources((), cloud, build_scope(DAY, faults_by_region, cloud))
+    sources = build_price_sources((), cloud, build_refresh_scope(DAY, faults_by_region, cloud))
     assert {source.cloud for source in sources} == names
     assert not any(source.name.startswith("gpuhunt") for source in sources)
 
 
 def test_gpuhunt_sources_are_used_only_if_named():
-    assert [source.name for source in build_sources(("gpuhunt-aws",), None, build_scope(DAY))] == [
-        "gpuhunt-aws"
-    ]
+    assert [
+        source.name for source in build_price_sources(("gpuhunt-aws",), None, build_refresh_scope(DAY))
+    ] == ["gpuhunt-aws"]
 
 
 @pytest.mark.parametrize(("region", "cloud"), [("us-east-1", "gcp"), ("US East", None), ("", None)])
 def test_region_of_no_cloud_is_refused(region, cloud):
     with pytest.raises(InputError, match="--region"):
-        build_scope(DAY, (region,), cloud)
+        build_refresh_scope(DAY, (region,), cloud)
 
 
 def test_case_files_name_their_source():
