@@ -68,9 +68,9 @@ def list_hosts(source: Path, environment: dict[str, str]) -> tuple[str, float, f
     """Return what Ansible lists, with the processor seconds and wall seconds that it took."""
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     command = [Path(sys.executable).with_name("ansible-inventory"), "-i", source, "--list"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
-    return done.stdout, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall
+    return result.stdout, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall
 
 
 def main() -> None:

@@ -102,8 +102,10 @@ def price_preview(path):
 
 
 def run_child(*arguments):
-    done = subprocess.run([sys.executable, *arguments], cwd=ROOT, check=True, capture_output=True, text=True)
-    return done.stdout
+    result = subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    return result.stdout
 
 
 def main():

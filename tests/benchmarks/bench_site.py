@@ -26,7 +26,7 @@ import stock_state
 from gpufleet import fleet
 from gpufleet.rehearsal import rack
 from gpufleet.rehearsal.rack.faults import parse_faults
-from gpufleet.rehearsal.rack.requirements import unavailable_reason
+from gpufleet.rehearsal.rack.requirements import find_missing_requirement
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -73,10 +73,10 @@ class Bench:
     def hosts(self) -> Iterator[dict[str, str]]:
         """Boot fresh hosts; give their addresses by name."""
         try:
-            statuses = rack.up(self, self.racks, parse_faults("", "bench"), self.messages.append)
+            statuses = rack.start_racks(self, self.racks, parse_faults("", "bench"), self.messages.append)
             yield {host.name: host.address for host in statuses}
         finally:
-            rack.down(self, self.messages.append)
+            rack.stop_racks(self, self.messages.append)
 
     def environment(self) -> dict[str, str]:
         """Return what our side needs to know of the rehearsal, and nothing of who runs the benchmark."""
@@ -93,11 +93,11 @@ class Bench:
     def write_addresses(self, env: Mapping[str, str]) -> None:
         """Let the registry read the rack and its address book. The stack's clouds, not rehearsed here, can't answer."""
         command = [PROGRAMS / "gpufleet", "nodes", "sync", "-s", "production"]
-        done = subprocess.run(
+        result = subprocess.run(
             command, cwd=self.project, env=dict(env), capture_output=True, text=True, check=False
         )
-        if f"address_book: {self.count} nodes" not in done.stdout:
-            sys.exit(f"gpufleet nodes sync: {done.stdout}{done.stderr}")
+        if f"address_book: {self.count} nodes" not in result.stdout:
+            sys.exit(f"gpufleet nodes sync: {result.stdout}{result.stderr}")
 
     def look(self, address: str) -> dict[str, object]:
         """Return a host's state as `stock_state.py` reads it there."""
@@ -109,8 +109,8 @@ class Bench:
         ]
         command = ["ssh", "-F", "none", *files, "-o", "BatchMode=yes", f"root@{address}", "python3", "-"]
         source = (HERE / "stock_state.py").read_text()
-        done = subprocess.run(command, input=source, capture_output=True, text=True, check=True)
-        return json.loads(done.stdout)
+        result = subprocess.run(command, input=source, capture_output=True, text=True, check=True)
+        return json.loads(result.stdout)
 
 
 def plain_environment() -> dict[str, str]:
@@ -122,17 +122,19 @@ def plain_environment() -> dict[str, str]:
 def play(command: list[str], cwd: Path, env: Mapping[str, str], *, quiet: bool) -> float:
     """Run ansible-playbook; return its seconds. Every host must succeed, and change nothing where ``quiet``."""
     started = time.perf_counter()
-    done = subprocess.run(command, cwd=cwd, env=dict(env), capture_output=True, text=True, check=False)
+    result = subprocess.run(command, cwd=cwd, env=dict(env), capture_output=True, text=True, check=False)
     took = time.perf_counter() - started
-    recap = [line for line in done.stdout.splitlines() if "unreachable=" in line]
+    recap = [line for line in result.stdout.splitlines() if "unreachable=" in line]
     bad = [
         line
         for line in recap
         if "failed=0" not in line or "unreachable=0" not in line or "rescued=0" not in line
     ]
     restless = [line for line in recap if quiet and "changed=0" not in line]
-    if done.returncode or bad or restless or not recap:
-        sys.exit(f"{' '.join(command[:3])} did not do its work:\n{done.stdout[-4000:]}{done.stderr[-2000:]}")
+    if result.returncode or bad or restless or not recap:
+        sys.exit(
+            f"{' '.join(command[:3])} did not do its work:\n{result.stdout[-4000:]}{result.stderr[-2000:]}"
+        )
     return took
 
 
@@ -172,7 +174,7 @@ def stock(bench: Bench, lists: Mapping[str, object]) -> tuple[list[float], dict[
 
 def main() -> None:
     """Measure both sides and print the ratios."""
-    if reason := unavailable_reason():
+    if reason := find_missing_requirement():
         print(f"left out: {reason}")
         return
     with tempfile.TemporaryDirectory(prefix="gpufleet-bench-") as folder:

@@ -84,15 +84,15 @@ def measure(name: str, folder: Path, url: str) -> None:
     environment = os.environ | {"GPUFLEET_DATABASE_URL": url}
     for turn in ("first", "unchanged"):
         before, started = os.times(), time.perf_counter()
-        done = subprocess.run(
+        result = subprocess.run(
             [program, "nodes", "sync", "-s", "bench"],
             cwd=folder, env=environment, capture_output=True, text=True, check=False,
         )  # fmt: skip
         wall, after = time.perf_counter() - started, os.times()
         cpu = after.children_user + after.children_system - before.children_user - before.children_system
-        if done.returncode:
-            sys.exit(done.stderr)
-        nodes = sum(int(line.partition(": ")[2].split()[0]) for line in done.stdout.splitlines())
+        if result.returncode:
+            sys.exit(result.stderr)
+        nodes = sum(int(line.partition(": ")[2].split()[0]) for line in result.stdout.splitlines())
         print(f"{name:<12}{turn:<11}{nodes:>7} nodes {wall:6.2f} s wall {cpu:6.2f} s processor")
 
 

@@ -139,9 +139,9 @@ def test_empty_cell_is_read_as_none_or_false():
 )
 def test_cell_error_names_line_and_column(method, message):
     (row,) = decode_csv("a,b\nx,y\n", "f")
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError) as excinfo:
         getattr(row, method)("a")
-    assert str(error.value) == message
+    assert str(excinfo.value) == message
 
 
 def test_cell_with_unknown_choice_or_column_is_refused():
@@ -166,9 +166,9 @@ def test_formula_is_refused_with_its_line_and_column(text):
 def test_control_character_is_refused_with_its_line_and_column(text):
     with pytest.raises(
         InputError, match=r"^f:3: machine: .* holds a control character; remove it$"
-    ) as caught:
+    ) as excinfo:
         check_cell(text, "f:3", "machine")
-    assert str(caught.value).isprintable()
+    assert str(excinfo.value).isprintable()
 
 
 @pytest.mark.parametrize("text", ["-1.5", "+2", "-", "1e-3", "", "p4d.24xlarge", "Zürich", "a=b", "-inf"])

@@ -46,16 +46,16 @@ def test_json_within_the_limits_is_decoded_and_other_json_is_refused_in_one_line
     if too_large is None:
         assert decode_json(kind(text), "here", SMALL) == json.loads(text)
         return
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError) as excinfo:
         decode_json(kind(text), "here", SMALL)
-    assert str(caught.value).startswith(f"here: {too_large}")
-    assert "\n" not in str(caught.value)
+    assert str(excinfo.value).startswith(f"here: {too_large}")
+    assert "\n" not in str(excinfo.value)
 
 
 def test_syntax_error_is_reported_with_line_position_and_reason():
-    with pytest.raises(NotJsonError, match=r"^here:3: is not JSON: ") as caught:
+    with pytest.raises(NotJsonError, match=r"^here:3: is not JSON: ") as excinfo:
         decode_json('{\n"a": 1,\n"b" 2}', "here")
-    assert (caught.value.line, caught.value.position, caught.value.reason) == (
+    assert (excinfo.value.line, excinfo.value.position, excinfo.value.reason) == (
         3,
         14,
         "Expecting ':' delimiter",

@@ -112,9 +112,9 @@ def test_json_document_must_be_an_object(text, kind):
 
 
 def test_error_has_the_position_where_the_json_ends():
-    with pytest.raises(NotJsonError) as caught:
+    with pytest.raises(NotJsonError) as excinfo:
         decode_json('{\n"a": tru', "f")
-    assert (caught.value.line, caught.value.position, caught.value.reason) == (2, 7, "Expecting value")
+    assert (excinfo.value.line, excinfo.value.position, excinfo.value.reason) == (2, 7, "Expecting value")
 
 
 def test_json_lines_are_numbered_and_an_invalid_line_does_not_stop_the_reader():

@@ -23,10 +23,10 @@ SMALL = Limits(bytes=60, depth=3, values=6, characters=10)
 
 
 def error_of(call):
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError) as excinfo:
         call()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+    assert "\n" not in str(excinfo.value)
+    return str(excinfo.value)
 
 
 def test_csv_rows_have_columns_and_line_numbers():

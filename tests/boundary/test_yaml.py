@@ -98,9 +98,9 @@ def test_any_text_decodes_to_a_value_or_a_one_line_error(read, text):
     ],
 )
 def test_unsupported_yaml_is_refused(read, text, problem):
-    with pytest.raises(InputError, match=problem) as caught:
+    with pytest.raises(InputError, match=problem) as excinfo:
         read(text, "f")
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(excinfo.value)
 
 
 @READERS

@@ -56,12 +56,12 @@ def case_records(case):
 
 def judge(case):
     """Judge a case as it says."""
-    return burnin.judge(
+    return burnin.judge_attempt(
         case_records(case),
         case["kind"],
         "quick",
         case.get("rehearsal", False),
-        configured=case.get("configured"),
+        is_configured=case.get("configured"),
         node="node-1",
     )
 
@@ -118,9 +118,9 @@ def ansible(tmp_path):
             "ANSIBLE_LOAD_CALLBACK_PLUGINS": "1",
             "ANSIBLE_NOCOLOR": "1",
         }
-        done = subprocess.run(
+        result = subprocess.run(
             argv, capture_output=True, text=True, env=env, cwd=tmp_path, timeout=120, check=False
         )
-        return json.loads(done.stdout.partition("=> ")[2])
+        return json.loads(result.stdout.partition("=> ")[2])
 
     return run

@@ -17,7 +17,7 @@ import pytest
 
 from gpufleet import burnin
 from gpufleet.burnin.agent import journal
-from gpufleet.burnin.build import agent_files
+from gpufleet.burnin.build import read_agent_files
 
 FAST = {
     # A gateway may drop what is sent to it; loopback always answers.
@@ -53,8 +53,8 @@ def lines(text):
 @pytest.fixture(scope="module")
 def whole_run(agent):
     """Run every check once on this machine."""
-    done = subprocess.run(command(agent, "whole"), capture_output=True, text=True, timeout=120, check=True)
-    return lines(done.stdout)
+    result = subprocess.run(command(agent, "whole"), capture_output=True, text=True, timeout=120, check=True)
+    return lines(result.stdout)
 
 
 def by_name(records):
@@ -95,9 +95,9 @@ def test_output_of_a_run_fits_into_one_ansible_result(whole_run):
 
 
 def test_output_of_a_run_can_be_judged(whole_run):
-    report = burnin.judge(whole_run, "cloud_vm", "quick", rehearsal=True, configured=True)
+    report = burnin.judge_attempt(whole_run, "cloud_vm", "quick", rehearsal=True, is_configured=True)
     assert {check.name for check in report.checks} >= {"cpu", "memory", "storage", "network", "configuration"}
-    refused = burnin.judge(whole_run, "cloud_vm", "quick", configured=True)
+    refused = burnin.judge_attempt(whole_run, "cloud_vm", "quick", is_configured=True)
     assert refused.verdict == "incomplete"
 
 
@@ -146,8 +146,8 @@ def test_check_that_crashes_the_host_is_not_retried_forever(agent, tmp_path):
     begin = {"type": "begin", "name": "cpu"}
     out.write_text("\n".join(json.dumps(r) for r in ({"type": "start", "attempt": "a"}, begin, begin)) + "\n")
     argv = [*command(agent, "a", out), "--only", "cpu"]
-    done = subprocess.run(argv, capture_output=True, text=True, check=True)
-    record = by_name(lines(done.stdout))["cpu"]
+    result = subprocess.run(argv, capture_output=True, text=True, check=True)
+    record = by_name(lines(result.stdout))["cpu"]
     assert (record["status"], "begun 2 times" in record["reason"]) == ("error", True)
 
 
@@ -173,9 +173,9 @@ def test_agent_build_is_reproducible(agent, tmp_path):
     assert all(item.date_time == (1980, 1, 1, 0, 0, 0) for item in zipfile.ZipFile(agent).infolist())
 
 
-@pytest.mark.parametrize("name", sorted(agent_files()))
+@pytest.mark.parametrize("name", sorted(read_agent_files()))
 def test_agent_uses_only_python_3_9_and_the_standard_library(name):
-    tree = ast.parse(agent_files()[name], feature_version=(3, 9))
+    tree = ast.parse(read_agent_files()[name], feature_version=(3, 9))
     absolute = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level == 0]
     modules = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     tops = {module.split(".")[0] for module in modules | {node.module for node in absolute}}
@@ -185,10 +185,10 @@ def test_agent_uses_only_python_3_9_and_the_standard_library(name):
 @pytest.mark.skipif(shutil.which("python3.9") is None, reason="no python3.9 here")
 def test_agent_runs_on_python_3_9(agent):
     argv = ["python3.9", *command(agent, "old")[1:], "--only", "cpu", "--only", "memory"]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
-    if "command not found" in done.stderr:
+    result = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    if "command not found" in result.stderr:
         pytest.skip("python3.9 is a version manager's empty shim")
-    assert {record["status"] for record in by_name(lines(done.stdout)).values()} == {"ran"}
+    assert {record["status"] for record in by_name(lines(result.stdout)).values()} == {"ran"}
 
 
 def wait_for(path, text, seconds=30.0):

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from gpufleet.burnin.agent import cpu, gpu, identity, memory, network, pi, smart, storage, workers
-from gpufleet.burnin.agent.host import Host, Output, run_command
+from gpufleet.burnin.agent.host import CommandOutput, HostAccess, run_command
 
 ROUTE = "Iface\tDestination\tGateway\tFlags\neth1\t00000000\t010012C6\t0003\n"
 
@@ -31,7 +31,7 @@ def make_host(tmp_path):
             del timeout
             return answers[" ".join(argv)]
 
-        return Host(params=params, root=str(tmp_path), run=run, which=lambda tool: known(answers, tool))
+        return HostAccess(params=params, root=str(tmp_path), run=run, which=lambda tool: known(answers, tool))
 
     return make
 
@@ -57,7 +57,7 @@ def test_machine_is_identified_from_a_named_file(make_host):
 
 
 def test_computation_checks_return_their_known_results():
-    assert (cpu.hash_block(), cpu.compute_modular_power(), cpu.compute_orbit()) == (
+    assert (cpu.compute_hash(), cpu.compute_modular_power(), cpu.compute_orbit()) == (
         cpu.EXPECTED_DIGEST,
         cpu.EXPECTED_POWER,
         cpu.EXPECTED_ORBIT,
@@ -66,8 +66,8 @@ def test_computation_checks_return_their_known_results():
 
 def test_wrong_computation_result_is_counted(monkeypatch):
     monkeypatch.setattr(cpu, "EXPECTED_ORBIT", "0x1.0p-1")
-    done = cpu.solve_problems(0.0)
-    assert (done["rounds"], done["wrong"]) == (1, 1)
+    result = cpu.solve_problems(0.0)
+    assert (result["rounds"], result["wrong"]) == (1, 1)
 
 
 @pytest.mark.parametrize("block", [0, 3])
@@ -87,7 +87,7 @@ def test_memory_address_errors_are_detected():
     area = bytearray(4 * memory.MIB)
     wrong_count = memory.verify_patterns(memoryview(area), 4)
     assert wrong_count == {"00": 0, "ff": 0, "55": 0, "aa": 0, "address": 0}
-    assert memory.address_block(1) != memory.address_block(2)
+    assert memory.build_address_block(1) != memory.build_address_block(2)
 
 
 def test_too_little_memory_for_the_check_is_an_error(make_host):
@@ -113,7 +113,7 @@ def test_scratch_file_is_verified_and_removed(tmp_path):
 
 def test_stale_read_is_detected(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        storage, "write_all", lambda descriptor, mib: os.truncate(descriptor, mib << 20) or 1.0
+        storage, "write_scratch_blocks", lambda descriptor, mib: os.truncate(descriptor, mib << 20) or 1.0
     )
     assert storage.exercise_scratch_file(str(tmp_path), 2)["wrong_mib"] == 2
 
@@ -128,7 +128,7 @@ def test_failed_write_is_recorded_as_a_finding(tmp_path, monkeypatch):
     def refuse(descriptor, mib):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(storage, "write_all", refuse)
+    monkeypatch.setattr(storage, "write_scratch_blocks", refuse)
     assert storage.exercise_scratch_file(str(tmp_path), 1)["write_error"] == "ENOSPC"
 
 
@@ -191,12 +191,12 @@ def test_throughput_to_an_absent_peer_is_an_error(make_host):
 def test_iperf3_report_is_parsed(make_host):
     line = "iperf3 -c 192.0.2.7 -p 5201 -t 1 -J"
     report = '{"end": {"sum_received": {"bits_per_second": 941000000.0}}}'
-    host = make_host(tools={line: Output(0, report, "")}, iperf3_port=5201, network_seconds=1.0)
+    host = make_host(tools={line: CommandOutput(0, report, "")}, iperf3_port=5201, network_seconds=1.0)
     assert network.measure_throughput(host, "192.0.2.7") == {"method": "iperf3", "mbit": 941.0}
 
 
 def test_iperf3_connection_failure_is_reported(make_host):
-    answer = Output(1, '{"error": "unable to connect"}', "")
+    answer = CommandOutput(1, '{"error": "unable to connect"}', "")
     host = make_host(
         tools={"iperf3 -c 192.0.2.7 -p 5201 -t 1 -J": answer}, iperf3_port=5201, network_seconds=1.0
     )
@@ -206,8 +206,8 @@ def test_iperf3_connection_failure_is_reported(make_host):
 @pytest.mark.parametrize(
     ("tools", "status"),
     [
-        ({"vcgencmd get_throttled": Output(0, "throttled=0x0\n", "")}, "ran"),
-        ({"vcgencmd get_throttled": Output(255, "VCHI initialization failed", "")}, "error"),
+        ({"vcgencmd get_throttled": CommandOutput(0, "throttled=0x0\n", "")}, "ran"),
+        ({"vcgencmd get_throttled": CommandOutput(255, "VCHI initialization failed", "")}, "error"),
         ({}, "not_run"),
     ],
 )
@@ -219,7 +219,7 @@ def test_fake_tool_is_marked(tmp_path):
     tool = tmp_path / "vcgencmd"
     tool.write_text("#!/bin/sh\n# FAKE vcgencmd\necho throttled=0x0\n")
     tool.chmod(0o755)
-    host = Host(
+    host = HostAccess(
         which=lambda _name: str(tool), run=lambda argv, timeout: run_command([str(tool), *argv[1:]], timeout)
     )
     assert pi.check_throttled(host).raw["fake"] is True
@@ -254,7 +254,7 @@ def test_nvme_drives_are_read_from_sysfs(make_host):
 
 def test_smart_health_is_recorded(make_host):
     line = "smartctl -j -i -H -A /dev/nvme0n1"
-    tools = {line: Output(0, '{"smart_status": {"passed": true}, "local_time": {}}', "")}
+    tools = {line: CommandOutput(0, '{"smart_status": {"passed": true}, "local_time": {}}', "")}
     raw = smart.check_smart(make_host({"/sys/block/nvme0n1/size": "1"}, tools)).raw
     assert raw["drives"] == [{"name": "nvme0n1", "code": 0, "smart_status": {"passed": True}}]
 
@@ -273,7 +273,9 @@ def test_gpu_without_nvidia_smi_is_reported(make_host):
 
 
 def test_nvidia_smi_without_a_driver_is_an_error(make_host):
-    answer = Output(9, "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver", "")
+    answer = CommandOutput(
+        9, "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver", ""
+    )
     result = gpu.check_nvidia(make_host(gpu_files(), {"nvidia-smi -q -x": answer}))
     assert (result.status, "code 9" in result.reason) == ("error", True)
 
@@ -281,13 +283,13 @@ def test_nvidia_smi_without_a_driver_is_an_error(make_host):
 def test_xid_errors_are_extracted_from_the_kernel_log(make_host):
     log = "boot\n[1] NVRM: Xid (PCI:0000:18:00): 79, GPU has fallen off the bus\n[2] usb\n"
     result = gpu.check_xid(
-        make_host(gpu_files(), {"nvidia-smi": Output(0, "", ""), "dmesg": Output(0, log, "")})
+        make_host(gpu_files(), {"nvidia-smi": CommandOutput(0, "", ""), "dmesg": CommandOutput(0, log, "")})
     )
     assert (result.measured, len(result.raw["lines"])) == (1, 1)
 
 
 def test_unreadable_kernel_log_is_an_error(make_host):
-    tools = {"nvidia-smi": Output(0, "", ""), "dmesg": Output(1, "", "Operation not permitted")}
+    tools = {"nvidia-smi": CommandOutput(0, "", ""), "dmesg": CommandOutput(1, "", "Operation not permitted")}
     assert gpu.check_xid(make_host(tools=tools)).status == "error"
 
 
@@ -318,7 +320,7 @@ def test_missing_expected_amd_gpu_is_counted(make_host):
     ],
 )
 def test_exception_in_a_check_is_recorded_as_an_error(job, message):
-    assert message in workers.run_bounded(job, 0.5)["error"]
+    assert message in workers.run_with_deadline(job, 0.5)["error"]
 
 
 def test_workers_run_in_parallel():
@@ -336,8 +338,10 @@ def test_hanging_program_is_stopped_after_its_timeout():
 @pytest.mark.parametrize(("arguments", "seconds"), [(20, "20s"), (0.2, "1s")])
 def test_stress_ng_verifies_results_on_every_core(make_host, arguments, seconds):
     line = f"stress-ng --cpu 0 --verify --metrics-brief --timeout {seconds}"
-    host = make_host(tools={line: Output(2, "x" * 3000, "cpu: 1 of 3 verifications failed")})
-    result = cpu.run_stress_ng(Host(params={"stress_ng_seconds": arguments}, run=host.run, which=host.which))
+    host = make_host(tools={line: CommandOutput(2, "x" * 3000, "cpu: 1 of 3 verifications failed")})
+    result = cpu.run_stress_ng(
+        HostAccess(params={"stress_ng_seconds": arguments}, run=host.run, which=host.which)
+    )
     assert (result["ran"], result["code"], len(result["text"])) == (True, 2, 2000)
     assert result["text"].endswith("cpu: 1 of 3 verifications failed")
 
@@ -347,9 +351,9 @@ def test_stress_ng_timeout_is_30_seconds_longer_than_its_run(make_host):
 
     def run(argv, timeout):
         limits.append(timeout)
-        return Output(0, "", "")
+        return CommandOutput(0, "", "")
 
-    cpu.run_stress_ng(Host(params={"stress_ng_seconds": 60}, run=run, which=lambda tool: tool))
+    cpu.run_stress_ng(HostAccess(params={"stress_ng_seconds": 60}, run=run, which=lambda tool: tool))
     assert limits == [90]
     assert cpu.run_stress_ng(make_host())["reason"] == "not requested (stress_ng_seconds)"
     assert cpu.run_stress_ng(make_host(stress_ng_seconds=5))["reason"] == "stress-ng is not installed"
@@ -364,9 +368,9 @@ def test_fio_bypasses_the_page_cache_and_removes_its_file(tmp_path):
     def run(argv, timeout):
         calls.append((argv, timeout))
         (tmp_path / f".gpufleet-fio-{os.getpid()}").write_text("x")
-        return Output(1, FIO, "e" * 400)
+        return CommandOutput(1, FIO, "e" * 400)
 
-    host = Host(params={"fio_seconds": 2.5}, run=run, which=lambda tool: tool)
+    host = HostAccess(params={"fio_seconds": 2.5}, run=run, which=lambda tool: tool)
     result = storage.run_fio(host, str(tmp_path))
     assert result == {
         "ran": True, "code": 1, "error_code": 5, "read_iops": 100.5, "write_iops": 50.5, "error": "e" * 300,
@@ -419,11 +423,11 @@ def test_disk_read_method_is_recorded(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "posix_fadvise", lambda *arguments: dropped.append(arguments))
     try:
         monkeypatch.setattr(os, "open", lambda path, flags, *more: real(path, flags & ~direct, *more))
-        reader, method = storage.open_direct(descriptor)
+        reader, method = storage.open_without_cache(descriptor)
         os.close(reader)
         assert (method, dropped) == ("direct", [])
         monkeypatch.setattr(os, "open", refuse)
-        reader, method = storage.open_direct(descriptor)
+        reader, method = storage.open_without_cache(descriptor)
         os.close(reader)
         assert method == "buffered"
         assert dropped == [(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)]
@@ -432,9 +436,9 @@ def test_disk_read_method_is_recorded(tmp_path, monkeypatch):
 
 
 def test_tool_output_is_recorded_with_command_and_exit_code(make_host):
-    answers = {"vcgencmd get_throttled": Output(0, "throttled=0x50005\n", ""),
-               "vcgencmd measure_temp": Output(0, "t" * 5000, ""),
-               "bladectl get status": Output(3, "", " no daemon \n")}  # fmt: skip
+    answers = {"vcgencmd get_throttled": CommandOutput(0, "throttled=0x50005\n", ""),
+               "vcgencmd measure_temp": CommandOutput(0, "t" * 5000, ""),
+               "bladectl get status": CommandOutput(3, "", " no daemon \n")}  # fmt: skip
     host = make_host(tools=answers)
     result = pi.check_throttled(host)
     assert (result.status, result.reason) == ("ran", "")

@@ -155,8 +155,8 @@ def test_processes_in_another_session_are_stopped_too(tmp_path):
 
 @pytest.mark.parametrize(("script", "code"), [("exit 7", 7), ("true", 0), ("kill -9 $$", 137)])
 def test_exit_code_of_the_command_is_returned(script, code):
-    done = subprocess.run([sys.executable, str(PROGRAM), "--", "sh", "-c", script], check=False)
-    assert done.returncode == code
+    result = subprocess.run([sys.executable, str(PROGRAM), "--", "sh", "-c", script], check=False)
+    assert result.returncode == code
 
 
 def test_command_can_finish_within_the_grace_period(tmp_path):
@@ -208,10 +208,10 @@ def test_agent_stops_if_its_session_ended_before_the_start(agent):
     session = subprocess.Popen(["true"])
     session.wait()
     argv = [sys.executable, str(agent), "run", "--attached", "--session", str(session.pid), "--attempt", "a"]
-    done = subprocess.run(
+    result = subprocess.run(
         [*argv, "--only", "cpu", "-p", "cpu_seconds=300", "-p", "rehearsal=1"], timeout=120, check=False
     )
-    assert done.returncode == 128 + signal.SIGHUP
+    assert result.returncode == 128 + signal.SIGHUP
 
 
 def test_detached_agent_continues(agent, tmp_path):

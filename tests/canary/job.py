@@ -113,26 +113,26 @@ class Job:
         password = self.inputs / "vault-password"
         password.write_text(self.secrets["vault_password"] + "\n")
         self.env["ANSIBLE_VAULT_PASSWORD_FILE"] = str(password)
-        done = subprocess.run(
+        result = subprocess.run(
             ["ansible-vault", "encrypt_string", "--stdin-name", "canary_vault"], input=self.secrets["vault_value"],
             capture_output=True, text=True, check=True, env=self.env,
         )  # fmt: skip
         target = self.project / "inventory" / "group_vars" / "all.yaml"
-        target.write_text(f"{target.read_text()}\n{done.stdout}\n")
+        target.write_text(f"{target.read_text()}\n{result.stdout}\n")
         variables = self.inputs / "variables.json"
         variables.write_text(json.dumps({"canary_variable": self.secrets["extra_variable"]}))
         self.variables = f"@{variables}"
 
     def run(self, command: str, *allowed: int, env: dict[str, str] | None = None) -> str:
         """Run a command line as a person types it; keep what it printed; return its standard output."""
-        done = subprocess.run(
+        result = subprocess.run(
             ["bash", "-o", "pipefail", "-c", command], cwd=self.project, env=self.env | (env or {}),
             stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=900,
         )  # fmt: skip
-        self.streams[f"what `{command}` printed"] = done.stdout + done.stderr
-        if done.returncode not in (0, *allowed):
-            raise RuntimeError(f"{command} ended with {done.returncode}: {done.stderr.decode()[-1500:]}")
-        return done.stdout.decode()
+        self.streams[f"what `{command}` printed"] = result.stdout + result.stderr
+        if result.returncode not in (0, *allowed):
+            raise RuntimeError(f"{command} ended with {result.returncode}: {result.stderr.decode()[-1500:]}")
+        return result.stdout.decode()
 
     def rehearsed(self, command: str, *allowed: int, env: dict[str, str] | None = None) -> str:
         """Run a command in the rehearsal's environment, with the secrets in place of what it overrides."""

@@ -21,9 +21,9 @@ def test_common_hardware_names_are_understood(query, means):
 
 @pytest.mark.parametrize(("query", "answer"), [(a, m[1:]) for a, m in CASES if m[0] == "!"])
 def test_unknown_or_ambiguous_name_is_refused_with_candidates(query, answer):
-    with pytest.raises(InputError) as refused:
+    with pytest.raises(InputError) as excinfo:
         catalog.get_accelerator(query)
-    assert answer in str(refused.value)
+    assert answer in str(excinfo.value)
 
 
 def test_empty_name_is_refused():

@@ -103,9 +103,9 @@ def test_unknown_model_family_with_common_keys_is_read(tmp_path):
 )
 def test_missing_key_is_named_in_one_line(tmp_path, key):
     path = written(tmp_path, {name: value for name, value in LLAMA.items() if name != key})
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError) as excinfo:
         catalog.get_model(str(path))
-    assert str(error.value) == f"{path}: {key}: is missing; the model's size follows from it"
+    assert str(excinfo.value) == f"{path}: {key}: is missing; the model's size follows from it"
 
 
 def test_missing_context_length_is_unknown(tmp_path):
@@ -153,9 +153,9 @@ def test_zero_divisor_is_refused(tmp_path, key):
     [("{", "is not JSON"), ("[1]", "is not a JSON object but a list"), ("", "is not JSON")],
 )
 def test_invalid_config_is_refused_in_one_line(tmp_path, text, problem):
-    with pytest.raises(InputError, match=problem) as error:
+    with pytest.raises(InputError, match=problem) as excinfo:
         catalog.get_model(str(written(tmp_path, text)))
-    assert "\n" not in str(error.value)
+    assert "\n" not in str(excinfo.value)
 
 
 def test_missing_file_and_empty_folder_are_reported(tmp_path):

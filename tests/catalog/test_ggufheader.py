@@ -101,9 +101,9 @@ def test_sliding_windows_follow_the_architecture(tmp_path):
 def test_truncated_file_is_refused_in_one_line(tmp_path, kept_bytes):
     content = write_gguf(tmp_path / "whole.gguf").read_bytes()
     (tmp_path / "cut.gguf").write_bytes(content[:kept_bytes])
-    with pytest.raises(InputError, match=r"cut\.gguf: is not a complete GGUF file") as error:
+    with pytest.raises(InputError, match=r"cut\.gguf: is not a complete GGUF file") as excinfo:
         catalog.get_model(str(tmp_path / "cut.gguf"))
-    assert "\n" not in str(error.value)
+    assert "\n" not in str(excinfo.value)
 
 
 @pytest.mark.parametrize(
@@ -116,9 +116,9 @@ def test_truncated_file_is_refused_in_one_line(tmp_path, kept_bytes):
 )
 def test_reason_of_a_refusal_has_no_library_error_text(tmp_path, junk, reason):
     (tmp_path / "junk.gguf").write_bytes(junk)
-    with pytest.raises(InputError, match=reason) as error:
+    with pytest.raises(InputError, match=reason) as excinfo:
         catalog.get_model(str(tmp_path / "junk.gguf"))
-    assert "axis" not in str(error.value)
+    assert "axis" not in str(excinfo.value)
 
 
 @pytest.mark.parametrize("junk", [b"GGUF", b"not a model at all, but long enough to look at", b"\0" * 400])

@@ -116,7 +116,7 @@ def test_matrix_sizes_of_llama_3_8b_match_a_manual_count():
 
 def test_version_number_matches_only_a_complete_number():
     """A 3 does not stand in LLaMA-30B."""
-    with pytest.raises(InputError, match="ambiguous") as error:
+    with pytest.raises(InputError, match="ambiguous") as excinfo:
         catalog.get_model("llama-3")
-    assert "LLaMA-30B" not in str(error.value)
-    assert "Llama-3-8B" in str(error.value)
+    assert "LLaMA-30B" not in str(excinfo.value)
+    assert "Llama-3-8B" in str(excinfo.value)

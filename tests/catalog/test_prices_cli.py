@@ -36,17 +36,17 @@ def one_line(done, code, message):
 
 
 def test_table_is_sorted_by_price_and_marks_spot_above_a_commitment(prices):
-    done = prices("--gpu", "a100", "--cloud", "gcp", "--region", "europe-west4", "--purchase", "spot")
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
+    result = prices("--gpu", "a100", "--cloud", "gcp", "--region", "europe-west4", "--purchase", "spot")
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
     assert lines[0].split()[:3] == ["machine", "accelerators", "cloud"]
     assert "! reserved_3y" in lines[1]
-    assert "spot costs more than the commitment" in done.stdout
+    assert "spot costs more than the commitment" in result.stdout
 
 
 def test_json_has_price_age_and_source(prices):
-    done = prices("--gpu", "h100", "--count", 16, "--purchase", "on_demand", "--limit", 2, "--json")
-    document = json.loads(done.stdout)
+    result = prices("--gpu", "h100", "--count", 16, "--purchase", "on_demand", "--limit", 2, "--json")
+    document = json.loads(result.stdout)
     assert (document["currency"], document["more"], len(document["offers"])) == ("USD", True, 2)
     for offer in document["offers"]:
         assert offer["usd_per_hour_of_all"] == pytest.approx(
@@ -68,8 +68,8 @@ def test_filters_apply_and_limit_0_shows_all(prices):
 
 def test_search_without_matches_exits_with_1(prices):
     one_line(prices("--gpu", "h100", "--max", "0.01"), 1, "no priced machine fits")
-    done = prices("--gpu", "h100", "--max", "0.01", "--json")
-    assert (done.returncode, json.loads(done.stdout)["offers"]) == (1, [])
+    result = prices("--gpu", "h100", "--max", "0.01", "--json")
+    assert (result.returncode, json.loads(result.stdout)["offers"]) == (1, [])
 
 
 @pytest.mark.parametrize(
@@ -88,9 +88,9 @@ def test_mistakes_are_reported_in_one_line_and_exit_with_2(prices, arguments, me
     "arguments", [("--purchase", "barter"), ("--count", "0"), ("--date", "soon"), ("--max", "-1")]
 )
 def test_invalid_options_are_refused_by_name(prices, arguments):
-    done = prices(*arguments)
-    assert done.returncode == 2
-    assert arguments[0] in done.stderr
+    result = prices(*arguments)
+    assert result.returncode == 2
+    assert arguments[0] in result.stderr
 
 
 def test_imported_file_changes_the_list_and_a_second_import_changes_nothing(prices, tmp_path):
@@ -123,9 +123,9 @@ def test_set_apart_prices_are_counted_by_check_and_can_be_accepted(prices):
     )
     looked = prices("check", "-", stdin=text)
     one_line(looked, 1, "1 suspicious prices")
-    done = prices("import", "-", "--json", stdin=text)
-    document = json.loads(done.stdout)
-    assert (done.returncode, document["imported"], document["set_apart"]) == (0, 1, 1)
+    result = prices("import", "-", "--json", stdin=text)
+    document = json.loads(result.stdout)
+    assert (result.returncode, document["imported"], document["set_apart"]) == (0, 1, 1)
     assert document["findings"][0]["code"] == "spot-not-cheaper"
     assert document["findings"][0]["where"] == "standard input:3"
     accepted = prices("import", "-", "--accept", "spot-not-cheaper", stdin=text)
@@ -135,12 +135,14 @@ def test_set_apart_prices_are_counted_by_check_and_can_be_accepted(prices):
 
 def test_missing_store_is_reported_in_one_line(clean_env, tmp_path):
     for arguments in (["--gpu", "t4"], ["status"], ["check"]):
-        done = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-m", "gpufleet", "prices", *arguments], cwd=tmp_path, capture_output=True, text=True,
             env=clean_env | {"GPUFLEET_PRICES": "none.db"}, timeout=60, check=False,
         )  # fmt: skip
         one_line(
-            done, 2, "error: GPUFLEET_PRICES=none.db: no such price store; gpufleet prices import creates it"
+            result,
+            2,
+            "error: GPUFLEET_PRICES=none.db: no such price store; gpufleet prices import creates it",
         )
         assert not (tmp_path / "none.db").exists()
 
@@ -153,9 +155,9 @@ def test_empty_source_is_refused_unless_given_as_an_option(prices):
 
 def test_set_apart_prices_are_printed_with_the_option_to_accept_them(prices):
     text = HEAD + "aws,us-west-2,g6.xlrage,on_demand,0.8,2031-01-01,our offer\n"
-    done = prices("import", "-", stdin=text)
-    assert "1 set apart; to import them anyway: --accept future --accept unknown-machine" in done.stdout
-    assert "unknown aws machine g6.xlrage; did you mean g6.xlarge?" in done.stdout
+    result = prices("import", "-", stdin=text)
+    assert "1 set apart; to import them anyway: --accept future --accept unknown-machine" in result.stdout
+    assert "unknown aws machine g6.xlrage; did you mean g6.xlarge?" in result.stdout
 
 
 def test_refused_file_creates_no_store(prices, tmp_path):
@@ -167,10 +169,10 @@ def test_refused_file_creates_no_store(prices, tmp_path):
 def test_status_shows_age_coverage_sources_and_set_apart_prices(prices):
     text = HEAD + "aws,us-west-2,g6.xlarge,on_demand,0.0,2026-11-01,our offer\n"
     prices("import", "-", stdin=text)
-    done = prices("status")
-    assert done.returncode == 0
+    result = prices("status")
+    assert result.returncode == 0
     for expected in ("embedded", "days old", "on_demand", "reserved_3y", "karpenter-azure", "zero-price"):
-        assert expected in done.stdout
+        assert expected in result.stdout
     document = json.loads(prices("status", "--json").stdout)
     assert document["set_apart"] == [["zero-price", 1]]
     assert {entry["cloud"] for entry in document["coverage"]} == {"aws", "azure", "gcp"}
@@ -179,8 +181,8 @@ def test_status_shows_age_coverage_sources_and_set_apart_prices(prices):
 
 
 def test_without_a_store_status_uses_embedded_prices_and_import_is_refused(prices):
-    done = prices("status", store=False)
-    assert "only the embedded prices are used" in done.stdout
+    result = prices("status", store=False)
+    assert "only the embedded prices are used" in result.stdout
     one_line(
         prices("import", "-", stdin=HEAD + "aws,a,b,spot,1,,x1\n", store=False),
         3,
@@ -189,8 +191,8 @@ def test_without_a_store_status_uses_embedded_prices_and_import_is_refused(price
 
 
 def test_shipped_prices_pass_every_check(prices):
-    done = prices("check")
-    assert (done.returncode, done.stdout) == (0, "nothing found\n")
+    result = prices("check")
+    assert (result.returncode, result.stdout) == (0, "nothing found\n")
 
 
 def test_broken_store_exits_with_3(prices, tmp_path):
@@ -200,11 +202,11 @@ def test_broken_store_exits_with_3(prices, tmp_path):
 
 
 def test_part_price_is_found_by_the_machine_option(prices):
-    done = prices("--machine", "ebs:gp3", "--region", "us-east-1", store=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[1].split()[:5] == ["ebs:gp3", "gib", "aws", "us-east-1", "on_demand"]
-    done = prices("--machine", "ebs:gp3", "--region", "us-east-1", "--json", store=False)
-    (part,) = json.loads(done.stdout)["parts"]
+    result = prices("--machine", "ebs:gp3", "--region", "us-east-1", store=False)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[1].split()[:5] == ["ebs:gp3", "gib", "aws", "us-east-1", "on_demand"]
+    result = prices("--machine", "ebs:gp3", "--region", "us-east-1", "--json", store=False)
+    (part,) = json.loads(result.stdout)["parts"]
     assert (part["unit"], part["source"][:14]) == ("gib", "AWS price list")
     text = HEAD.replace("machine", "part").replace("\n", ",unit\n") + (
         "aws,us-east-1,ebs:io9,on_demand,0.0002,2026-11-01,our offer,gib\n"

@@ -31,10 +31,10 @@ import pytest
     ],
 )
 def test_wrong_input_is_reported_in_one_line(gpufleet, project, arguments, line):
-    done = gpufleet("configure", *arguments, cwd=project)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.strip().startswith(line)
-    assert len(done.stderr.strip().splitlines()) == 1
+    result = gpufleet("configure", *arguments, cwd=project)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.strip().startswith(line)
+    assert len(result.stderr.strip().splitlines()) == 1
 
 
 def test_unknown_choice_of_burn_in_is_refused(gpufleet, project):
@@ -42,9 +42,9 @@ def test_unknown_choice_of_burn_in_is_refused(gpufleet, project):
 
 
 def test_pattern_without_hosts_exits_with_0(gpufleet, project):
-    done = gpufleet("configure", "--limit", "new_blades:!all", "--json", cwd=project)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["hosts"] == []
+    result = gpufleet("configure", "--limit", "new_blades:!all", "--json", cwd=project)
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["hosts"] == []
 
 
 def test_help_shows_the_ansible_runner_command(gpufleet, project):
@@ -56,5 +56,5 @@ def test_help_shows_the_ansible_runner_command(gpufleet, project):
 
 @pytest.mark.parametrize("play", ["commission", "drivers", "containers", "fabrics", "application", "burn_in"])
 def test_each_play_can_be_run_alone(gpufleet, project, play):
-    done = gpufleet("configure", "--play", play, "--limit", "new_blades:!all", cwd=project)
-    assert (done.returncode, done.stdout.strip()) == (0, "new_blades:!all has no hosts: nothing to do")
+    result = gpufleet("configure", "--play", play, "--limit", "new_blades:!all", cwd=project)
+    assert (result.returncode, result.stdout.strip()) == (0, "new_blades:!all has no hosts: nothing to do")

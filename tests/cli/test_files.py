@@ -27,10 +27,10 @@ def checkout(tmp_path, monkeypatch):
 def test_comment_file_is_not_read_through_a_symlink(checkout, gpufleet, place):
     (checkout / "cost.md").symlink_to("../secret")
     (checkout / "out").symlink_to("..")
-    done = gpufleet("cost", "comment", "--file", place, cwd=checkout)
-    assert done.returncode == 2
-    assert "is a symlink, or leads through one" in done.stderr
-    assert SECRET not in done.stdout + done.stderr
+    result = gpufleet("cost", "comment", "--file", place, cwd=checkout)
+    assert result.returncode == 2
+    assert "is a symlink, or leads through one" in result.stderr
+    assert SECRET not in result.stdout + result.stderr
 
 
 @pytest.mark.parametrize("place", ["cost.md", "out/secret"])

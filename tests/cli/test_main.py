@@ -48,15 +48,15 @@ def test_input_error_names_place_key_and_remedy():
 
 @pytest.mark.parametrize("verb", cli.VERBS)
 def test_every_listed_verb_has_a_help_text(verb, gpufleet, tmp_path):
-    done = gpufleet(verb, "--help", cwd=tmp_path)
-    assert done.returncode == 0
-    assert "Usage" in done.stdout
+    result = gpufleet(verb, "--help", cwd=tmp_path)
+    assert result.returncode == 0
+    assert "Usage" in result.stdout
 
 
 def test_unknown_verb_is_refused(gpufleet, tmp_path):
-    done = gpufleet("sizes", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "No such command" in done.stderr
+    result = gpufleet("sizes", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "No such command" in result.stderr
 
 
 def test_version_is_printed(gpufleet, tmp_path):
@@ -65,7 +65,7 @@ def test_version_is_printed(gpufleet, tmp_path):
 
 def test_environment_of_a_removed_rehearsal_is_reported(gpufleet, tmp_path):
     env = {"GPUFLEET_REHEARSAL": "poc", "GPUFLEET_HOME": str(tmp_path / "gone")}
-    done = gpufleet("nodes", "list", cwd=tmp_path, env=env)
-    assert done.returncode == 3
-    assert "the rehearsal of poc that this shell points at is gone" in done.stderr
+    result = gpufleet("nodes", "list", cwd=tmp_path, env=env)
+    assert result.returncode == 3
+    assert "the rehearsal of poc that this shell points at is gone" in result.stderr
     assert not (tmp_path / "gone").exists()

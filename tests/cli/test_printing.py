@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from gpufleet import boundary, cli
 from gpufleet.cli import output
-from gpufleet.console.report import ReportData, render
+from gpufleet.console.report import ReportData, render_page
 from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.nodes import Identity, Observation, Registry
 from gpufleet.operations import configure, playbook_run
@@ -196,8 +196,8 @@ def outcome(tmp_path):
 def test_summary_of_a_run_is_escaped(tmp_path, capsys):
     run = outcome(tmp_path)
     outcomes = tuple(configure.HostOutcome(host.name, host.status, host.reason, 0) for host in run.hosts)
-    done = configure.ConfigureResult(playbook_run.Request(), outcomes, run)
-    output.print_result(False, done, configure.ConfigureResult.as_json, configure.as_text)
+    result = configure.ConfigureResult(playbook_run.PlaybookRequest(), outcomes, run)
+    output.print_result(False, result, configure.ConfigureResult.as_json, configure.format_result)
     assert_harmless(capsys.readouterr().out)
 
 
@@ -211,8 +211,8 @@ def test_progress_is_escaped(stream):
     host = HostProgress(f"{HOSTILE}[/bold][link=file:///etc/passwd]", "failed", 1, 0, HOSTILE, HOSTILE)
     progress, shown = Progress({host.name: host}, ("a",), ()), stream()
     board = display.open_display(progress, shown)
-    board.show(Update(host.name, "failed", 1, HOSTILE, HOSTILE))
-    board.show(Update(host.name, "ok", 1, HOSTILE))
+    board.show_update(Update(host.name, "failed", 1, HOSTILE, HOSTILE))
+    board.show_update(Update(host.name, "ok", 1, HOSTILE))
     board.close()
     rich_codes = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours and cursor moves of rich
     text = rich_codes.sub("", shown.getvalue()).replace("\r", "\n")
@@ -228,7 +228,7 @@ def test_html_page_is_escaped():
         "region": None, "pool": None, "template": None, "address": HOSTILE, "accelerators": [],
         "usd_per_hour": None, "id": "n1", "sources": [],
     }  # fmt: skip
-    page = render(ReportData(HOSTILE, "2026-01-01", [node]))
+    page = render_page(ReportData(HOSTILE, "2026-01-01", [node]))
     assert "<script>alert(1)" not in page
     for line in page.split("\n"):
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2066-\u2069]", line)
@@ -240,6 +240,6 @@ def test_prompts_are_escaped():
         output.prompt(HOSTILE)
         output.confirm(HOSTILE)
 
-    done = CliRunner().invoke(asks, input="a\ny\n")
-    assert done.exit_code == 0
-    assert_harmless(done.stderr.replace("\r", ""))
+    result = CliRunner().invoke(asks, input="a\ny\n")
+    assert result.exit_code == 0
+    assert_harmless(result.stderr.replace("\r", ""))

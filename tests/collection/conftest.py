@@ -42,9 +42,9 @@ def listing(ansible):
     """Return the parsed ``ansible-inventory --list``."""
 
     def read(*words, **env):
-        done = ansible("ansible-inventory", "-i", "inventory", "--list", *words, **env)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+        result = ansible("ansible-inventory", "-i", "inventory", "--list", *words, **env)
+        assert result.returncode == 0, result.stderr
+        return json.loads(result.stdout)
 
     return read
 

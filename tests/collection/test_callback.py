@@ -23,8 +23,8 @@ def registry(small):
 
 
 def test_run_is_recorded_in_the_registry_without_an_earlier_sync(play, registry):
-    done = play(COMMISSIONED, TOUCH, limit="blade01,blade02")
-    assert done.returncode == 0, done.stdout + done.stderr
+    result = play(COMMISSIONED, TOUCH, limit="blade01,blade02")
+    assert result.returncode == 0, result.stdout + result.stderr
     with registry() as opened:
         states = {node.name: node.state for node in opened.list_nodes() if node.name.startswith("blade0")}
         assert (states["blade01"], states["blade02"], states["blade03"]) == ("commissioning",) * 2 + (
@@ -54,9 +54,9 @@ def test_database_error_is_printed_and_stops_no_task(play, small):
         source.unlink()
     (small / "inventory" / "plain.yaml").write_text("all: {hosts: {blade01: {}}}\n")
     (small / "bad.db").write_text("this is no database, and long enough to be read as one" * 9)
-    done = play(TOUCH, GPUFLEET_DATABASE_URL=f"sqlite:///{small / 'bad.db'}")
-    assert done.returncode == 0
-    said = " ".join(done.stderr.split())
+    result = play(TOUCH, GPUFLEET_DATABASE_URL=f"sqlite:///{small / 'bad.db'}")
+    assert result.returncode == 0
+    said = " ".join(result.stderr.split())
     assert "the registry was not written" in said
     assert "1 results did not reach the registry; ingest them later: gpufleet nodes ingest" in said
 
@@ -80,9 +80,9 @@ def test_artifacts_of_a_run_give_another_registry_the_same_content(
 
 
 def test_invalid_event_is_refused(play):
-    done = play({"gpufleet.fleet.report": {"node": "x", "event": "promoted"}})
-    assert done.returncode != 0
-    assert "value of event must be one of" in done.stdout
+    result = play({"gpufleet.fleet.report": {"node": "x", "event": "promoted"}})
+    assert result.returncode != 0
+    assert "value of event must be one of" in result.stdout
 
 
 def test_event_of_an_unauthorised_module_is_ignored(play, registry, tmp_path):
@@ -94,8 +94,8 @@ def test_event_of_an_unauthorised_module_is_ignored(play, registry, tmp_path):
         "print(json.dumps({'changed': False, 'results': 5, 'msg': ['x'], 'gpufleet':"
         " {'event': 'burn_in', 'attempt': 'a1', 'records': 7}}))\n"
     )
-    done = play({"hostile": {}}, COMMISSIONED, ANSIBLE_LIBRARY=str(folder))
-    assert done.returncode == 0, done.stdout + done.stderr
+    result = play({"hostile": {}}, COMMISSIONED, ANSIBLE_LIBRARY=str(folder))
+    assert result.returncode == 0, result.stdout + result.stderr
     with registry() as opened:
         assert opened.get_node("blade01").state == "commissioning"
         assert not {"bad_report", "verdict"} & {line.event for line in opened.list_history("blade01")}

@@ -22,14 +22,14 @@ VOLUME = {"mount": "/scratch", "filesystem": "xfs", "options": ["noatime", "disc
 
 @pytest.mark.parametrize("case", CASES, ids=lambda path: path.stem)
 def test_recorded_disks_give_the_expected_plan(case):
-    told = json.loads(case.read_text())
-    wanted = (told["blockdevices"], told["signatures"], told["volume"], told["wipe_confirmed"])
-    if "refusal" in told["expected"]:
-        with pytest.raises(HostError) as refused:
+    result = json.loads(case.read_text())
+    wanted = (result["blockdevices"], result["signatures"], result["volume"], result["wipe_confirmed"])
+    if "refusal" in result["expected"]:
+        with pytest.raises(HostError) as excinfo:
             disks.plan_volume(*wanted)
-        assert refused.value.msg.startswith(f"refused: {told['expected']['refusal']}")
+        assert excinfo.value.msg.startswith(f"refused: {result['expected']['refusal']}")
     else:
-        assert disks.plan_volume(*wanted) == (told["expected"]["device"], told["expected"]["steps"])
+        assert disks.plan_volume(*wanted) == (result["expected"]["device"], result["expected"]["steps"])
 
 
 def test_at_least_twenty_cases_exist():
@@ -93,7 +93,7 @@ def run(capsys, tmp_path, monkeypatch):
             argv = ["mount", "--fstab", str(scratch.FSTAB), *argv[1:]]
         return disks_run(argv, **more)
 
-    disks_run = scratch.run
+    disks_run = scratch.run_program
     monkeypatch.setattr(scratch, "run", real)
 
     def call(device, check=False, **more):

@@ -42,17 +42,17 @@ def test_wrong_mode_is_corrected(run, tmp_path):
 
 
 def test_check_mode_reports_the_change_and_writes_nothing(run, tmp_path):
-    told = run({"path": str(tmp_path / "a"), "content": "x\n"}, check=True)
-    assert told["changed"]
-    assert told["diff"][0]["after"] == "x\n"
+    result = run({"path": str(tmp_path / "a"), "content": "x\n"}, check=True)
+    assert result["changed"]
+    assert result["diff"][0]["after"] == "x\n"
     assert list(tmp_path.iterdir()) == []
 
 
 def test_one_refused_file_leaves_all_files_unchanged(run, tmp_path):
     (tmp_path / "b").write_text("old\n")
     first = {"path": str(tmp_path / "a"), "content": "x\n", "validate": ACCEPT}
-    told = run(first, {"path": str(tmp_path / "b"), "content": "new\n", "validate": REFUSE})
-    assert told["msg"] == f"refused, left as it was: {tmp_path}/b: no such word"
+    result = run(first, {"path": str(tmp_path / "b"), "content": "new\n", "validate": REFUSE})
+    assert result["msg"] == f"refused, left as it was: {tmp_path}/b: no such word"
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"b": "old\n"}
 
 
@@ -101,21 +101,21 @@ def test_links_directories_and_removals_are_applied(run, tmp_path):
 
 
 def test_dangling_link_is_refused(run, tmp_path):
-    told = run({"path": str(tmp_path / "link"), "state": "link", "target": "/no/such/zone"})
-    assert told["msg"].endswith("/no/such/zone does not exist")
+    result = run({"path": str(tmp_path / "link"), "state": "link", "target": "/no/such/zone"})
+    assert result["msg"].endswith("/no/such/zone does not exist")
 
 
 def test_failed_write_names_file_and_reason_and_leaves_no_temporary_file(run, tmp_path):
-    told = run(
+    result = run(
         {"path": str(tmp_path / "a"), "content": "1"}, {"path": str(tmp_path / "no/b"), "content": "2"}
     )
     assert (
-        told["msg"]
+        result["msg"]
         == f"cannot write {tmp_path}/no/b: No such file or directory; replaced before it: {tmp_path}/a"
     )
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
 def test_unknown_owner_is_reported(run, tmp_path):
-    told = run({"path": str(tmp_path / "a"), "content": "", "owner": "nobody-here"})
-    assert "nobody-here" in told["msg"]
+    result = run({"path": str(tmp_path / "a"), "content": "", "owner": "nobody-here"})
+    assert "nobody-here" in result["msg"]

@@ -210,7 +210,7 @@ def test_driver_plan_is_computed_through_ansible(play, tmp_path):
         }
 
     plan = {"hardware": "{{ seen.hardware }}"}
-    done = play(
+    result = play(
         look("bus") | {"register": "seen"},
         {"gpufleet.fleet.driver_plan": plan | {"wanted": {"cuda": "12.8"}}, "register": "planned"},
         look("strange") | {"register": "seen"},
@@ -224,4 +224,4 @@ def test_driver_plan_is_computed_through_ansible(play, tmp_path):
         },
         {"ansible.builtin.assert": {"that": EXPECTED}},
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert result.returncode == 0, result.stdout + result.stderr

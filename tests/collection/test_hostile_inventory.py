@@ -73,14 +73,14 @@ def test_templates_in_observed_values_are_not_evaluated_on_the_controller(ansibl
     for number, (key, text) in enumerate(attacks, start=1):
         write(f"blade{number:02}", **{key: text})
     shown = [f"{{{{ gpufleet_{key} | default('') }}}}" for key in keys]
-    done = debug(ansible, json.dumps({"msg": shown}), "all")
+    result = debug(ansible, json.dumps({"msg": shown}), "all")
     assert not mark.exists()
-    assert "bench01 | SUCCESS" in done.stdout
+    assert "bench01 | SUCCESS" in result.stdout
     refused = {f"blade{number:02}" for number, (key, _) in enumerate(attacks, start=1) if key != "machine"}
-    assert {name for name in refused if f"{name} is left out" in done.stderr} == refused
+    assert {name for name in refused if f"{name} is left out" in result.stderr} == refused
     # A machine of the operator's own may be called anything: it stays, as text.
-    assert "blade18 | SUCCESS" in done.stdout
-    assert "\nblade01 | SUCCESS" not in f"\n{done.stdout}"
+    assert "blade18 | SUCCESS" in result.stdout
+    assert "\nblade01 | SUCCESS" not in f"\n{result.stdout}"
 
 
 def test_only_observed_text_is_marked_untrusted(small, registry, cloud_node):
@@ -111,19 +111,19 @@ def test_outdated_declared_value_in_the_registry_is_untrusted(small, registry):
 
 def test_untrusted_values_can_be_used_without_a_warning(ansible, cloud_node):
     cloud_node("web-1", address="203.0.113.7")
-    done = debug(ansible, "msg={{ ansible_host ~ '!' }}", "web-1")
-    assert '"msg": "203.0.113.7!"' in done.stdout
-    assert done.stderr == ""
+    result = debug(ansible, "msg={{ ansible_host ~ '!' }}", "web-1")
+    assert '"msg": "203.0.113.7!"' in result.stdout
+    assert result.stderr == ""
 
 
 def test_invalid_address_is_never_passed_to_ssh(ansible, write, tmp_path):
     mark = tmp_path / "mark"
     for number, address in enumerate(BAD_ADDRESSES, start=1):
         write(f"blade{number:02}", address=address.format(mark=mark))
-    done = ansible("ansible", "-i", "inventory", "blade01:blade02:blade03", "-m", "ping", "-T", "2")
+    result = ansible("ansible", "-i", "inventory", "blade01:blade02:blade03", "-m", "ping", "-T", "2")
     assert not mark.exists()
-    assert [f"blade0{n} is left out: its address" in done.stderr for n in (1, 2, 3)] == [True] * 3
-    assert "No hosts matched" in done.stderr
+    assert [f"blade0{n} is left out: its address" in result.stderr for n in (1, 2, 3)] == [True] * 3
+    assert "No hosts matched" in result.stderr
 
 
 def test_invalid_name_is_omitted_and_other_hosts_stay(listing, ansible, cloud_node, write):
@@ -141,10 +141,10 @@ def test_invalid_name_is_omitted_and_other_hosts_stay(listing, ansible, cloud_no
 
 def test_single_rack_file_gives_the_same_warnings(ansible, write):
     write("blade07", address="-oProxyCommand=x")
-    done = ansible("ansible-inventory", "-i", "inventory/blades-1.yaml", "--graph")
-    assert "blade07 is left out" in done.stderr
-    assert "blade08" in done.stdout
-    assert "blade07" not in done.stdout
+    result = ansible("ansible-inventory", "-i", "inventory/blades-1.yaml", "--graph")
+    assert "blade07 is left out" in result.stderr
+    assert "blade08" in result.stdout
+    assert "blade07" not in result.stdout
 
 
 def test_compose_and_keyed_groups_do_not_evaluate_observed_values(small, ansible, cloud_node, tmp_path):
@@ -156,8 +156,8 @@ def test_compose_and_keyed_groups_do_not_evaluate_observed_values(small, ansible
         "groups: {odd: \"'[[' in gpufleet_name\"}\n"
     )
     cloud_node("web-1", address="203.0.113.7")
-    done = debug(ansible, "msg={{ copied }}", "at_203_0_113_7")
-    assert '"msg": "web-1"' in done.stdout
+    result = debug(ansible, "msg={{ copied }}", "at_203_0_113_7")
+    assert '"msg": "web-1"' in result.stdout
     assert not mark.exists()
 
 
@@ -165,12 +165,12 @@ def test_template_in_a_stack_reaches_its_application_as_text(small, ansible, reg
     mark = tmp_path / "mark"
     stack = small / "stacks/Pulumi.production.yaml"
     lookup = f"{{{{ lookup('pipe', 'touch {mark}') }}}}"
-    told = json.dumps({"image": "a", "env": {"A": lookup, "B": "#jinja2: x"}})
+    result = json.dumps({"image": "a", "env": {"A": lookup, "B": "#jinja2: x"}})
     text = stack.read_text().replace(
-        "      ci-runner:\n", f"      ci-runner:\n        application:\n          containers: [{told}]\n"
+        "      ci-runner:\n", f"      ci-runner:\n        application:\n          containers: [{result}]\n"
     )
     assert text != stack.read_text()
     stack.write_text(text)
-    done = debug(ansible, "var=gpufleet_application")
+    completed = debug(ansible, "var=gpufleet_application")
     assert not mark.exists()
-    assert "lookup('pipe'" in done.stdout
+    assert "lookup('pipe'" in completed.stdout

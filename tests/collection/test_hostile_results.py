@@ -99,11 +99,11 @@ REACH = {
 def test_forged_result_sets_no_variable_and_runs_nothing_on_the_controller(play, hostile, tmp_path, inject):
     marker = tmp_path / "marker"
     answers = [task for module in MODULES for task in (hostile(module, forged(marker)), SHOW, REACH)]
-    done = play(*answers, ANSIBLE_PIPELINING="1", ANSIBLE_INJECT_FACT_VARS=inject)
+    result = play(*answers, ANSIBLE_PIPELINING="1", ANSIBLE_INJECT_FACT_VARS=inject)
     assert not marker.exists()
-    assert "Removed unexpected internal key" in done.stderr, "the forged results were not read"
-    assert done.stdout.count("ARGS none") == len(MODULES), done.stdout + done.stderr
-    assert "planted" not in "".join(re.findall("KNOWN(.*?)ARGS", done.stdout))
+    assert "Removed unexpected internal key" in result.stderr, "the forged results were not read"
+    assert result.stdout.count("ARGS none") == len(MODULES), result.stdout + result.stderr
+    assert "planted" not in "".join(re.findall("KNOWN(.*?)ARGS", result.stdout))
 
 
 def posing(event, **more):
@@ -114,8 +114,8 @@ def test_host_cannot_report_for_another(play, hostile, registry):
     started = {"type": "start", "profile": "quick", "host": {}}
     events = {"probe": "commissioned", "burn_in": "burn_in", "blade": "blade", "resources": "configured"}
     more = {"facts": {"serial": "10000000000000ff"}, "records": [started]}
-    done = play(*(hostile(module, posing(event, **more)) for module, event in events.items()))
-    assert done.returncode == 0, done.stdout + done.stderr
+    result = play(*(hostile(module, posing(event, **more)) for module, event in events.items()))
+    assert result.returncode == 0, result.stdout + result.stderr
     with registry() as opened:
         other = opened.get_node("blade02")
         assert (other.state, other.serial, other.attempt) == ("expected", None, None)
@@ -124,8 +124,8 @@ def test_host_cannot_report_for_another(play, hostile, registry):
 
 def test_module_reports_only_its_own_event(play, hostile, registry):
     events = ["configured", "configure_failed", "drivers_failed", "wiped", "burn_in", "drivers"]
-    done = play(*(hostile("probe", posing(event, facts={"part": "x"})) for event in events))
-    assert done.returncode == 0, done.stdout + done.stderr
+    result = play(*(hostile("probe", posing(event, facts={"part": "x"})) for event in events))
+    assert result.returncode == 0, result.stdout + result.stderr
     with registry() as opened:
         assert {change.event for change in opened.list_history("blade01")} & set(events) == set()
         assert opened.list_results("blade01") == []
@@ -135,8 +135,8 @@ def test_module_reports_only_its_own_event(play, hostile, registry):
 def test_delegated_module_does_not_report_for_the_host_of_the_play(play, hostile, registry):
     task = hostile("probe", posing("commissioned", facts={"serial": "10000000000000ff"}))
     local = {"delegate_to": "blade02", "vars": task["vars"] | {"ansible_connection": "local"}}
-    done = play(task | local)
-    assert "blade01 -> blade02" in done.stdout, done.stdout + done.stderr
+    result = play(task | local)
+    assert "blade01 -> blade02" in result.stdout, result.stdout + result.stderr
     with registry() as opened:
         assert {opened.get_node(name).serial for name in ("blade01", "blade02")} == {None}
 
@@ -157,7 +157,9 @@ NONSENSE = [
 def test_host_with_malformed_output_stops_no_other(play, hostile):
     only = {"when": "inventory_hostname == 'blade01'"}
     tasks = [hostile("probe", printed) | only for printed in NONSENSE]
-    done = play(*tasks, {"ansible.builtin.ping": {}}, limit="blade01,blade02")
-    assert f"blade01                    : ok={len(NONSENSE) + 1}" in done.stdout, done.stdout + done.stderr
-    assert "blade02                    : ok=1" in done.stdout
-    assert "Traceback (most recent call last)" not in done.stderr
+    result = play(*tasks, {"ansible.builtin.ping": {}}, limit="blade01,blade02")
+    assert f"blade01                    : ok={len(NONSENSE) + 1}" in result.stdout, (
+        result.stdout + result.stderr
+    )
+    assert "blade02                    : ok=1" in result.stdout
+    assert "Traceback (most recent call last)" not in result.stderr

@@ -36,13 +36,13 @@ def test_all_blades_are_listed_without_an_ansible_cfg(listing):
 
 
 def test_inventory_prints_no_warning(ansible):
-    done = ansible("ansible-inventory", "-i", "inventory", "--graph")
-    assert (done.returncode, done.stderr) == (0, "")
+    result = ansible("ansible-inventory", "-i", "inventory", "--graph")
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 def test_single_rack_file_is_an_inventory(ansible):
-    done = ansible("ansible-inventory", "-i", "inventory/blades-1.yaml", "--list")
-    assert hosts(json.loads(done.stdout)) == BLADES
+    result = ansible("ansible-inventory", "-i", "inventory/blades-1.yaml", "--list")
+    assert hosts(json.loads(result.stdout)) == BLADES
 
 
 def test_state_and_id_from_the_registry_are_host_variables(listing, registry):
@@ -62,8 +62,8 @@ def test_group_of_new_blades_exists_when_empty(small, ansible, registry):
         registry.advance_node(node.id, "burn_in", "test")
         registry.move_node(node.id, "ready", "test")
     asked = ("ansible-inventory", "-i", "inventory", "--graph", "new_blades")
-    done = ansible(*asked, GPUFLEET_REHEARSAL="production")
-    assert (done.returncode, done.stdout.strip()) == (0, "@new_blades:")
+    result = ansible(*asked, GPUFLEET_REHEARSAL="production")
+    assert (result.returncode, result.stdout.strip()) == (0, "@new_blades:")
 
 
 @pytest.mark.parametrize(
@@ -78,18 +78,20 @@ def test_group_of_new_blades_exists_when_empty(small, ansible, registry):
 def test_invalid_rack_stops_ansible_with_an_error(small, ansible, broken, said):
     rack = small / "inventory" / "blades-1.yaml"
     rack.write_text(rack.read_text().replace(broken, said))
-    done = ansible("ansible-inventory", "-i", "inventory", "--list")
-    assert done.returncode != 0
-    assert "inventory/blades-1.yaml" in done.stderr
-    assert done.stdout.strip() == ""
+    result = ansible("ansible-inventory", "-i", "inventory", "--list")
+    assert result.returncode != 0
+    assert "inventory/blades-1.yaml" in result.stderr
+    assert result.stdout.strip() == ""
 
 
 def test_unavailable_registry_stops_ansible_with_an_error(small, ansible):
     bad = small / "bad.db"
     bad.write_text("this is no database, and long enough to be read as one" * 9)
-    done = ansible("ansible-inventory", "-i", "inventory", "--list", GPUFLEET_DATABASE_URL=f"sqlite:///{bad}")
-    assert done.returncode != 0
-    assert "the registry sqlite" in done.stderr
+    result = ansible(
+        "ansible-inventory", "-i", "inventory", "--list", GPUFLEET_DATABASE_URL=f"sqlite:///{bad}"
+    )
+    assert result.returncode != 0
+    assert "the registry sqlite" in result.stderr
 
 
 def test_text_that_looks_like_a_template_is_not_evaluated(listing, registry):
@@ -120,8 +122,8 @@ def test_compose_groups_and_keyed_groups_work(small, listing, ansible):
 
 def test_strict_mode_refuses_undefined_composed_variables(small, ansible):
     configure(small, "strict: true\ncompose: {x: no_such_variable}\n")
-    done = ansible("ansible-inventory", "-i", "inventory/gpufleet.yaml", "--list")
-    assert "Could not set x" in done.stderr
+    result = ansible("ansible-inventory", "-i", "inventory/gpufleet.yaml", "--list")
+    assert "Could not set x" in result.stderr
 
 
 def test_cache_belongs_to_one_registry(small, listing, registry, tmp_path):

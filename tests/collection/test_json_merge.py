@@ -64,7 +64,7 @@ def test_missing_file_gives_the_settings(current: str | None) -> None:
     ("current", "said"), [("{nonsense", "is not JSON"), ("[1]", "does not contain a JSON object")]
 )
 def test_invalid_file_is_refused(current: str, said: str) -> None:
-    with pytest.raises(HostError, match=said) as caught:
+    with pytest.raises(HostError, match=said) as excinfo:
         merge_text('{"a": 1}', current, PATH)
-    assert PATH in str(caught.value)
-    assert caught.value.more == {"refused": PATH}
+    assert PATH in str(excinfo.value)
+    assert excinfo.value.more == {"refused": PATH}

@@ -34,7 +34,7 @@ def test_modules_support_vault_no_log_async_delegation_and_check_mode(play, tmp_
     out = tmp_path / "out"
     out.mkdir()
     delegated = {"delegate_to": "blade02", "vars": {"ansible_connection": "local"}}
-    done = play(
+    result = play(
         {"ansible.builtin.include_vars": {"file": str(variables)}, "no_log": True},
         keep(out / "vaulted", "{{ secret }}\n"),
         keep(out / "silent", "{{ secret }}\n", no_log=True),
@@ -46,13 +46,13 @@ def test_modules_support_vault_no_log_async_delegation_and_check_mode(play, tmp_
         ANSIBLE_VERBOSITY="3",
         **env,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "blade01 -> blade02" in done.stdout
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "blade01 -> blade02" in result.stdout
     written = {path.name: path.read_text() for path in out.iterdir()}
     assert written == dict.fromkeys(("vaulted", "silent", "later", "delegated", "batch"), f"{SECRET}\n")
-    assert done.stdout.count("output has been hidden") == 2
+    assert result.stdout.count("output has been hidden") == 2
     # The difference is shown where it was asked for, as by Ansible's own modules.
-    shown, _, checked = done.stdout.partition("TASK [checked]")
+    shown, _, checked = result.stdout.partition("TASK [checked]")
     assert SECRET not in shown + checked.partition("TASK [")[2]
 
 
@@ -60,20 +60,20 @@ def test_interpreter_of_the_inventory_is_used(play, tmp_path):
     named = tmp_path / "python-of-choice"
     named.symlink_to(sys.executable)
     env = {"ANSIBLE_VERBOSITY": "3"}
-    done = play(keep(tmp_path / "a", "x") | {"vars": {"ansible_python_interpreter": str(named)}}, **env)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert str(named) in done.stdout
+    result = play(keep(tmp_path / "a", "x") | {"vars": {"ansible_python_interpreter": str(named)}}, **env)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert str(named) in result.stdout
 
 
 def test_invalid_argument_is_named(play):
-    done = play({"gpufleet.fleet.files": {"files": [{"path": "/a", "content": "x", "contnt": "x"}]}})
-    assert "Supported parameters" in done.stdout + done.stderr
+    result = play({"gpufleet.fleet.files": {"files": [{"path": "/a", "content": "x", "contnt": "x"}]}})
+    assert "Supported parameters" in result.stdout + result.stderr
 
 
 @pytest.mark.parametrize("pipelining", ["1", "0"])
 def test_result_is_the_same_with_and_without_pipelining(play, tmp_path, pipelining):
-    done = play(keep(tmp_path / "b", "x\n"), keep(tmp_path / "b", "x\n"), ANSIBLE_PIPELINING=pipelining)
-    assert "changed=1" in done.stdout, done.stdout + done.stderr
+    result = play(keep(tmp_path / "b", "x\n"), keep(tmp_path / "b", "x\n"), ANSIBLE_PIPELINING=pipelining)
+    assert "changed=1" in result.stdout, result.stdout + result.stderr
     assert (tmp_path / "b").read_text() == "x\n"
 
 

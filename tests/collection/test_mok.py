@@ -68,9 +68,9 @@ def test_no_key_is_requested_without_secure_boot(host):
 
 def test_key_is_requested_once_with_console_instructions(host):
     one = host(password=PASSWORD)
-    told = one.run()
-    assert (told["state"], told["changed"]) == ("pending", True)
-    assert "Enroll MOK" in told["not_applied"]
+    result = one.run()
+    assert (result["state"], result["changed"]) == ("pending", True)
+    assert "Enroll MOK" in result["not_applied"]
     again = one.run()
     assert (again["state"], again["changed"]) == ("pending", False)
     assert [argv[0] for argv, _ in one.calls].count("--import") == 1
@@ -85,14 +85,14 @@ def test_password_is_passed_only_on_standard_input(host):
 
 @pytest.mark.parametrize("words", ["is already enrolled", "is already in db"])
 def test_enrolled_key_is_not_requested_again(host, words):
-    told = host(known=words, password=PASSWORD).run()
-    assert (told["state"], told["changed"], told["not_applied"]) == ("enrolled", False, "")
+    result = host(known=words, password=PASSWORD).run()
+    assert (result["state"], result["changed"], result["not_applied"]) == ("enrolled", False, "")
 
 
 def test_missing_password_is_reported_with_a_remedy(host):
-    told = host().run()
-    assert told["state"] == "password_missing"
-    assert "nvidia_driver_mok_password" in told["not_applied"]
+    result = host().run()
+    assert result["state"] == "password_missing"
+    assert "nvidia_driver_mok_password" in result["not_applied"]
 
 
 def test_check_mode_requests_no_key(host):
@@ -119,6 +119,6 @@ def test_key_is_missing_before_the_first_module_is_built(host):
     "asked", [{"installed": False}, {"secure": "EFI variables are not supported on this system"}]
 )
 def test_unknown_secure_boot_state_is_reported(host, asked):
-    told = host(password=PASSWORD, **asked).run()
-    assert told["state"] == "cannot"
-    assert told["not_applied"]
+    result = host(password=PASSWORD, **asked).run()
+    assert result["state"] == "cannot"
+    assert result["not_applied"]

@@ -97,10 +97,10 @@ def test_nft_accepts_the_rules_twice_with_the_same_listing(tmp_path):
     assert listed is not None
     assert listed == nft_host.kernel_listing(file)
     twice = f"{NFT} -f $0 && {NFT} -f $0 && {NFT} -s list ruleset"
-    done = subprocess.run(
+    result = subprocess.run(
         ["unshare", "-n", "sh", "-c", twice, file], capture_output=True, text=True, check=True
     )
-    assert done.stdout == listed
+    assert result.stdout == listed
     file.write_text(whole().replace("policy drop", "policy drip"))
     assert nft_host.kernel_listing(file) is None
 

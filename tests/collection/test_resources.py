@@ -136,15 +136,17 @@ def host(tmp_path, monkeypatch, capsys):
 
 
 def test_satisfied_packages_start_no_package_manager(host):
-    told = host.run(packages={"present": ["mawk", "awk", "mawk=1.3*"], "absent": ["ntp"], "held": ["driver"]})
-    assert (told["changed"], host.calls("apt-get"), host.calls("apt-mark")) == (False, [], [])
+    result = host.run(
+        packages={"present": ["mawk", "awk", "mawk=1.3*"], "absent": ["ntp"], "held": ["driver"]}
+    )
+    assert (result["changed"], host.calls("apt-get"), host.calls("apt-mark")) == (False, [], [])
 
 
 def test_install_and_remove_are_one_transaction(host):
-    told = host.run(
+    result = host.run(
         packages={"present": ["chrony", "tool=2.1"], "absent": ["mawk"], "install_recommends": False}
     )
-    assert told["changed_packages"] == ["chrony", "mawk", "tool"]
+    assert result["changed_packages"] == ["chrony", "mawk", "tool"]
     (call,) = host.calls("apt-get")
     assert call.endswith("--no-install-recommends install chrony tool=2.1 mawk-")
     assert "DPkg::Lock::Timeout=300" in call
@@ -164,27 +166,27 @@ def test_package_lists_are_fetched_if_stale(host, why):
 
 def test_unknown_package_is_reported_after_fetching_fresh_lists(host, monkeypatch):
     monkeypatch.setenv("FAKE_APT_SAYS", "E: Unable to locate package chrny")
-    told = host.run(packages={"present": ["chrny"]})
-    assert told["msg"].startswith("no package chrny in this host's package lists")
+    result = host.run(packages={"present": ["chrny"]})
+    assert result["msg"].startswith("no package chrny in this host's package lists")
     assert [call.split()[-1] for call in host.calls("apt-get")] == ["chrny", "update", "chrny"]
 
 
 def test_own_package_hold_is_released_for_the_change_and_restored(host):
-    told = host.run(packages={"present": ["driver=2.0"], "held": ["driver"]})
+    result = host.run(packages={"present": ["driver=2.0"], "held": ["driver"]})
     assert host.calls("apt-mark") == ["unhold driver", "hold driver"]
-    assert told["changed_packages"] == ["driver"]
+    assert result["changed_packages"] == ["driver"]
 
 
 def test_package_hold_is_restored_when_the_change_fails(host, monkeypatch):
     monkeypatch.setenv("FAKE_APT_SAYS", "E: You don't have enough free space in /var/cache/apt/archives/.")
-    told = host.run(packages={"present": ["driver=2.0"], "held": ["driver"]})
-    assert told["msg"].startswith("cannot install driver=2.0: no space left")
+    result = host.run(packages={"present": ["driver=2.0"], "held": ["driver"]})
+    assert result["msg"].startswith("cannot install driver=2.0: no space left")
     assert host.calls("apt-mark")[-1] == "hold driver"
 
 
 def test_package_hold_of_another_program_is_respected(host):
-    told = host.run(packages={"absent": ["driver"]})
-    assert told["msg"].startswith("driver is held on this host")
+    result = host.run(packages={"absent": ["driver"]})
+    assert result["msg"].startswith("driver is held on this host")
     assert host.calls("apt-get") == []
 
 
@@ -193,9 +195,9 @@ def test_interrupted_dpkg_is_repaired_first_and_reported(host):
         "ok installed\nArchitecture: amd64\nVersion: 1.3.4", "ok half-configured\nArchitecture: amd64"
     )
     (host.root / "status").write_text(text)
-    told = host.run(packages={"present": ["dpkg"]})
-    assert told["repaired"] == ["dpkg --configure -a: mawk is half-configured"]
-    assert told["changed"]
+    result = host.run(packages={"present": ["dpkg"]})
+    assert result["repaired"] == ["dpkg --configure -a: mawk is half-configured"]
+    assert result["changed"]
 
 
 def test_package_both_required_and_forbidden_is_refused(host):
@@ -221,10 +223,10 @@ def test_resources_are_applied_in_order_and_the_second_run_changes_nothing(host,
         False,
         [],
     )
-    told = host.run(**wanted)
+    result = host.run(**wanted)
     assert (tmp_path / "proc/net/core").read_text() == "2\n"
-    assert told["changed_units"] == {"a.service": ["enable", "start"]}
-    assert trial["changed_units"] == told["changed_units"]
+    assert result["changed_units"] == {"a.service": ["enable", "start"]}
+    assert trial["changed_units"] == result["changed_units"]
     again = host.run(**wanted)
     assert (again["changed"], again["changed_units"], host.verbs()) == (False, {}, [])
 
@@ -233,8 +235,8 @@ def test_unit_is_restarted_when_a_file_it_reads_changed(host, tmp_path):
     host.unit("a.service")
     entry = {"path": str(tmp_path / "d/a"), "content": "1"}
     (tmp_path / "d").mkdir()
-    told = host.run(files=[entry], units=[{"name": "a.service", "restart_on": [f"{tmp_path}/d/"]}])
-    assert told["changed_units"] == {"a.service": ["restart"]}
+    result = host.run(files=[entry], units=[{"name": "a.service", "restart_on": [f"{tmp_path}/d/"]}])
+    assert result["changed_units"] == {"a.service": ["restart"]}
     assert not pending_changes.RECORD.exists()
 
 
@@ -245,8 +247,8 @@ def test_restart_missed_by_an_interrupted_run_is_done_by_the_next(host, tmp_path
         "units": [{"name": "a.service", "restart_on": [str(tmp_path / "a")]}],
     }
     monkeypatch.setenv("FAKE_RESTART_FAILS", "yes")
-    told = host.run(**wanted)
-    assert told["msg"].startswith("systemctl restart a.service failed")
+    result = host.run(**wanted)
+    assert result["msg"].startswith("systemctl restart a.service failed")
     monkeypatch.delenv("FAKE_RESTART_FAILS")
     host.unit("a.service")
     assert host.run(**wanted)["changed_units"] == {"a.service": ["restart"]}
@@ -255,11 +257,11 @@ def test_restart_missed_by_an_interrupted_run_is_done_by_the_next(host, tmp_path
 
 def test_unmet_start_condition_of_a_unit_is_not_a_failure(host):
     host.unit("ntp.service", active="inactive", condition="no")
-    told = host.run(units=[{"name": "ntp.service", "state": "started"}])
-    assert told["not_applied"]["units"] == {
+    result = host.run(units=[{"name": "ntp.service", "state": "started"}])
+    assert result["not_applied"]["units"] == {
         "ntp.service": "does not run here: its start condition is not met (ConditionVirtualization=!container)"
     }
-    assert told["changed"] is False
+    assert result["changed"] is False
 
 
 def test_missing_unit_is_reported(host):
@@ -278,8 +280,8 @@ def test_check_mode_assumes_that_a_package_installs_its_unit(host):
 def test_masked_unit_is_unmasked_before_it_is_enabled(host):
     host.unit("a.service", load="masked", file="masked", active="inactive")
     assert "is masked" in host.run(units=[{"name": "a.service", "enabled": True}])["msg"]
-    told = host.run(check=True, units=[{"name": "a.service", "enabled": True, "masked": False}])
-    assert told["changed_units"] == {"a.service": ["unmask", "enable"]}
+    result = host.run(check=True, units=[{"name": "a.service", "enabled": True, "masked": False}])
+    assert result["changed_units"] == {"a.service": ["unmask", "enable"]}
 
 
 def test_new_unit_file_reloads_systemd(host, tmp_path, monkeypatch):
@@ -293,13 +295,13 @@ def test_new_unit_file_reloads_systemd(host, tmp_path, monkeypatch):
 
 
 def test_result_does_not_contain_the_arguments(host, tmp_path):
-    told = host.run(files=[{"path": str(tmp_path / "a"), "content": "secret"}])
-    assert "secret" not in json.dumps(told)
+    result = host.run(files=[{"path": str(tmp_path / "a"), "content": "secret"}])
+    assert "secret" not in json.dumps(result)
 
 
 def test_users_and_their_keys_are_managed(host, monkeypatch, tmp_path):
-    told = host.run(check=True, users=[{"name": "gf-nobody", "authorized_keys": ["ssh-ed25519 AAAA x"]}])
-    assert told["changed_users"] == ["gf-nobody"]
-    assert told["changed_paths"] == ["~gf-nobody/.ssh", "~gf-nobody/.ssh/authorized_keys"]
+    result = host.run(check=True, users=[{"name": "gf-nobody", "authorized_keys": ["ssh-ed25519 AAAA x"]}])
+    assert result["changed_users"] == ["gf-nobody"]
+    assert result["changed_paths"] == ["~gf-nobody/.ssh", "~gf-nobody/.ssh/authorized_keys"]
     me = getpass.getuser()
     assert host.run(check=True, users=[{"name": me}])["changed"] is False

@@ -99,12 +99,12 @@ def test_driver_check_compares_the_hosts_of_a_template(clean_env, tmp_path):
     (tmp_path / "play.yml").write_text(json.dumps([compare | {"hosts": "all"}]))
     (tmp_path / "group_vars").mkdir()
     (tmp_path / "group_vars/all.yml").write_text((PLAYBOOKS / "group_vars/all.yml").read_text())
-    done = subprocess.run(
+    result = subprocess.run(
         ["ansible-playbook", "-i", "hosts.yaml", "play.yml"],
         cwd=tmp_path, env=clean_env, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert done.returncode == 2, done.stdout + done.stderr
-    assert re.findall(r"fatal: \[(\w+)\].*\"msg\": \"(.+)\"", done.stdout) == [
+    assert result.returncode == 2, result.stdout + result.stderr
+    assert re.findall(r"fatal: \[(\w+)\].*\"msg\": \"(.+)\"", result.stdout) == [
         ("gpu3", "driver 535.2; 2 of 3 in train have 550.1")
     ]
-    assert "driver 535.2; 2 of 3 in train have 550.1" in done.stdout + done.stderr
+    assert "driver 535.2; 2 of 3 in train have 550.1" in result.stdout + result.stderr

@@ -24,6 +24,18 @@ def parsed(value):
     return value
 
 
+def expand_files(value, role):
+    """Return a recorded value in which ``@PATH`` is the text of that file of the role, without its last newline."""
+    if isinstance(value, dict):
+        return {key: expand_files(item, role) for key, item in value.items()}
+    if isinstance(value, list):
+        return [expand_files(item, role) for item in value]
+    if isinstance(value, str) and value.startswith("@files/"):
+        path = value.strip("@\n")
+        return value.replace(f"@{path}", (ROLES / role / path).read_text().rstrip())
+    return value
+
+
 @pytest.fixture(scope="module")
 def values():
     """Return every case's value by role, from one process for each role."""
@@ -31,15 +43,15 @@ def values():
     for role, cases in RECORDED.items():
         program = [sys.executable, str(HERE / "role_values.py"), str(ROLES)]
         env = os.environ | {"ANSIBLE_FORCE_COLOR": "0"}
-        done = subprocess.run(
+        result = subprocess.run(
             program, input=json.dumps(cases), capture_output=True, text=True, env=env, check=False
         )
-        assert done.returncode == 0, done.stderr[-2000:]
-        computed[role] = json.loads(done.stdout)
+        assert result.returncode == 0, result.stderr[-2000:]
+        computed[role] = json.loads(result.stdout)
     return computed
 
 
 @pytest.mark.parametrize("role", RECORDED)
 def test_role_values_match_the_recorded_ones(role, values):
     for case, value in zip(RECORDED[role], values[role], strict=True):
-        assert parsed(value) == parsed(case["expected"]), case["name"]
+        assert parsed(value) == parsed(expand_files(case["expected"], role)), case["name"]

@@ -16,8 +16,8 @@ def make(base, home=None):
     """Run the command for a temporary folder as Ansible does; return status and standard output."""
     command = private.ShellModule().mkdtemp(basefile="ansible-tmp-1", tmpdir=str(base))
     env = os.environ | ({"HOME": str(home)} if home else {})
-    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False, env=env)
-    return done.returncode, done.stdout.strip()
+    result = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False, env=env)
+    return result.returncode, result.stdout.strip()
 
 
 @pytest.fixture
@@ -115,8 +115,8 @@ def test_module_is_unpacked_in_memory_only_if_the_disk_is_full(tmp_path, free, p
     (tmp_path / "df").chmod(0o755)
     command = private.ShellModule().build_module_command("LANG=C", "#!/bin/sh", "")
     env = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    done = subprocess.run(
+    result = subprocess.run(
         ["/bin/sh", "-c", command], input='echo "$LANG $TMPDIR"', capture_output=True, text=True, check=True,
         env=env,
     )  # fmt: skip
-    assert done.stdout.strip() == f"C {place}".strip()
+    assert result.stdout.strip() == f"C {place}".strip()

@@ -34,8 +34,12 @@ def run(capsys, tmp_path):
 
 
 def test_settings_are_written_and_applied_once(kernel, run, tmp_path):
-    told = run({"net.ipv4.tcp_syncookies": 1})
-    assert (told["changed"], told["applied"], told["not_applied"]) == (True, ["net.ipv4.tcp_syncookies"], {})
+    result = run({"net.ipv4.tcp_syncookies": 1})
+    assert (result["changed"], result["applied"], result["not_applied"]) == (
+        True,
+        ["net.ipv4.tcp_syncookies"],
+        {},
+    )
     assert (kernel / "net/ipv4/tcp_syncookies").read_text() == "1\n"
     assert "net.ipv4.tcp_syncookies = 1\n" in (tmp_path / "60.conf").read_text()
     assert run({"net.ipv4.tcp_syncookies": 1})["changed"] is False
@@ -57,8 +61,8 @@ def test_whitespace_between_fields_is_ignored(kernel, run):
 
 
 def test_check_mode_changes_neither_file_nor_kernel(kernel, run, tmp_path):
-    told = run({"net.ipv4.tcp_syncookies": 1}, check=True)
-    assert told["applied"] == ["net.ipv4.tcp_syncookies"]
+    result = run({"net.ipv4.tcp_syncookies": 1}, check=True)
+    assert result["applied"] == ["net.ipv4.tcp_syncookies"]
     assert (kernel / "net/ipv4/tcp_syncookies").read_text() == "0\n"
     assert not (tmp_path / "60.conf").exists()
 

@@ -79,11 +79,11 @@ def test_damaged_registry_stops_the_inventory_in_any_folder(  # noqa: PLR0917 - 
     path, small, clean_env, tmp_path, trouble, remedy
 ):
     trouble(path)
-    done = run("ansible-inventory", "--list", cwd=tmp_path, env=clean_env, small=small)
-    assert done.returncode != 0
-    assert done.stdout.strip() == ""
-    assert remedy in " ".join(done.stderr.split())
-    assert "Traceback" not in done.stderr
+    result = run("ansible-inventory", "--list", cwd=tmp_path, env=clean_env, small=small)
+    assert result.returncode != 0
+    assert result.stdout.strip() == ""
+    assert remedy in " ".join(result.stderr.split())
+    assert "Traceback" not in result.stderr
 
 
 def test_locked_registry_stops_a_play_before_its_first_task(path, small, clean_env, tmp_path):
@@ -95,18 +95,18 @@ def test_locked_registry_stops_a_play_before_its_first_task(path, small, clean_e
         [sys.executable, "-c", LOCK, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as holder:
         assert holder.stdout.readline() == "locked\n"
-        done = run("ansible-playbook", book, cwd=tmp_path, env=clean_env, small=small)
+        result = run("ansible-playbook", book, cwd=tmp_path, env=clean_env, small=small)
         holder.stdin.close()
-    assert done.returncode != 0
-    assert "ran" not in done.stdout
-    assert "another gpufleet is writing" in " ".join(done.stderr.split())
+    assert result.returncode != 0
+    assert "ran" not in result.stdout
+    assert "another gpufleet is writing" in " ".join(result.stderr.split())
 
 
 def test_password_in_a_database_url_is_not_shown(small, clean_env, tmp_path):
     env = clean_env | {"GPUFLEET_DATABASE_URL": "postgresql://me:s3cr3t@127.0.0.1:1/fleet"}
-    done = run("ansible-inventory", "--list", "-vvv", cwd=tmp_path, env=env, small=small)
-    assert done.returncode != 0
-    assert "s3cr3t" not in done.stdout + done.stderr
+    result = run("ansible-inventory", "--list", "-vvv", cwd=tmp_path, env=env, small=small)
+    assert result.returncode != 0
+    assert "s3cr3t" not in result.stdout + result.stderr
 
 
 def test_unexpected_exception_stops_ansible(path, small, clean_env, tmp_path):
@@ -116,6 +116,6 @@ def test_unexpected_exception_stops_ansible(path, small, clean_env, tmp_path):
         "inventory.assemble_inventory = broken\n"
     )
     env = clean_env | {"PYTHONPATH": os.pathsep.join((str(tmp_path), clean_env.get("PYTHONPATH", "")))}
-    done = run("ansible-inventory", "--list", cwd=tmp_path, env=env, small=small)
-    assert done.returncode != 0
-    assert "ZeroDivisionError: by chance" in " ".join(done.stderr.split())
+    result = run("ansible-inventory", "--list", cwd=tmp_path, env=env, small=small)
+    assert result.returncode != 0
+    assert "ZeroDivisionError: by chance" in " ".join(result.stderr.split())

@@ -33,7 +33,7 @@ def test_report_without_a_registry_names_the_next_step(tmp_path, monkeypatch):
 def test_declared_nodes_appear_in_the_report(project, gpufleet, tmp_path):
     synced = gpufleet("nodes", "sync", "-s", "poc", cwd=project)
     assert synced.returncode == 0, synced.stderr
-    done = gpufleet("console", "-s", "poc", "--html", tmp_path / "r.html", cwd=project)
-    assert done.returncode == 0, done.stderr
+    result = gpufleet("console", "-s", "poc", "--html", tmp_path / "r.html", cwd=project)
+    assert result.returncode == 0, result.stderr
     assert "poc-blade01" in (tmp_path / "r.html").read_text()
-    assert "5 nodes: 5 expected" in done.stderr
+    assert "5 nodes: 5 expected" in result.stderr

@@ -51,16 +51,16 @@ def test_each_machine_and_purchase_is_listed_once_in_its_cheapest_region():
 
 
 def test_command_prints_affordable_hours_for_a_budget(gpufleet, tmp_path):
-    done = gpufleet("cost", "budget", "--budget", "200-500", "--accelerators", "T4", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "$200.00 a month buys, one of:" in done.stdout
-    assert "$500.00 a month buys, one of:" in done.stdout
+    result = gpufleet("cost", "budget", "--budget", "200-500", "--accelerators", "T4", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "$200.00 a month buys, one of:" in result.stdout
+    assert "$500.00 a month buys, one of:" in result.stdout
     document = json.loads(gpufleet("cost", "budget", "--budget", "500", "--json", cwd=tmp_path).stdout)
     assert document[0]["buys"][0]["price"]["source"]
 
 
 @pytest.mark.parametrize("budget", ["0", "lots", "500-200", "-5", "1e3"])
 def test_invalid_amount_is_refused_in_one_line(gpufleet, tmp_path, budget):
-    done = gpufleet("cost", "budget", f"--budget={budget}", cwd=tmp_path)
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
+    result = gpufleet("cost", "budget", f"--budget={budget}", cwd=tmp_path)
+    assert result.returncode == 2
+    assert result.stderr.count("\n") == 1

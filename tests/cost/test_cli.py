@@ -18,11 +18,11 @@ def preview():
 
 
 def test_preview_is_read_from_standard_input(gpufleet, project, preview):
-    done = gpufleet(
+    result = gpufleet(
         "cost", "diff", "--preview", "-", "--format", "json", cwd=project, stdin=preview("create")
     )
-    assert done.returncode == 0, done.stderr
-    document = json.loads(done.stdout)
+    assert result.returncode == 0, result.stderr
+    document = json.loads(result.stdout)
     machine = next(line for line in document["resources"] if line["component"] == "machine")
     assert (
         machine["after_usd_per_hour"] == 21.957642
@@ -35,36 +35,36 @@ def test_resource_name_with_markup_breaks_no_report_format(gpufleet, tmp_path, p
     text = preview("create").replace('::a"', f'::{hostile}"')
     assert hostile in text
     (tmp_path / "p.json").write_text(text, encoding="utf-16")
-    done = gpufleet("cost", "diff", "--preview", "p.json", "--format", form, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert not {"\0", "\x1b", "\u202e"} & set(done.stdout)
+    result = gpufleet("cost", "diff", "--preview", "p.json", "--format", form, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert not {"\0", "\x1b", "\u202e"} & set(result.stdout)
 
 
 @pytest.mark.parametrize("hostile", ["a\\u0000", "a\\ud800"])
 def test_stack_name_with_a_nul_character_is_refused_in_one_line(gpufleet, tmp_path, preview, hostile):
     (tmp_path / "p.json").write_text(preview("create").replace('::a"', f'::{hostile}"'))
-    done = gpufleet("cost", "diff", "--preview", "p.json", cwd=tmp_path)
-    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
-    assert "p.json: holds a" in done.stderr
+    result = gpufleet("cost", "diff", "--preview", "p.json", cwd=tmp_path)
+    assert (result.returncode, len(result.stderr.splitlines())) == (2, 1)
+    assert "p.json: holds a" in result.stderr
 
 
 def test_preview_is_priced_outside_a_project(gpufleet, tmp_path, preview):
     (tmp_path / "preview.json").write_text(preview("same"))
-    done = gpufleet("cost", "diff", "--preview", "preview.json", "--json", cwd=tmp_path)
-    assert json.loads(done.stdout)["change"]["usd_per_month"] == 0
+    result = gpufleet("cost", "diff", "--preview", "preview.json", "--json", cwd=tmp_path)
+    assert json.loads(result.stdout)["change"]["usd_per_month"] == 0
 
 
 def test_estimate_needs_no_engine_and_no_credentials(gpufleet, project):
-    done = gpufleet("cost", "estimate", "-s", "production", cwd=project, env=BARE)
-    assert done.returncode == 0, done.stderr
-    assert "reserved capacity bills around the clock" in done.stdout
-    assert "hours, not a month" in done.stdout
-    assert "within the budget of $60,000.00" in done.stdout
+    result = gpufleet("cost", "estimate", "-s", "production", cwd=project, env=BARE)
+    assert result.returncode == 0, result.stderr
+    assert "reserved capacity bills around the clock" in result.stdout
+    assert "hours, not a month" in result.stdout
+    assert "within the budget of $60,000.00" in result.stdout
 
 
 def test_violated_policy_exits_with_1_and_names_the_rule(gpufleet, project, preview):
     (project / "policy.yaml").write_text("max_increase_usd_per_month: 100\n")
-    done = gpufleet(
+    result = gpufleet(
         "cost",
         "diff",
         "--preview",
@@ -75,15 +75,15 @@ def test_violated_policy_exits_with_1_and_names_the_rule(gpufleet, project, prev
         cwd=project,
         stdin=preview("create"),
     )
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: policy violated: max_increase_usd_per_month: ")
-    assert json.loads(done.stdout)["policy"]["violations"][0]["rule"] == "max_increase_usd_per_month"
+    assert result.returncode == 1
+    assert result.stderr.startswith("error: policy violated: max_increase_usd_per_month: ")
+    assert json.loads(result.stdout)["policy"]["violations"][0]["rule"] == "max_increase_usd_per_month"
 
 
 def test_preview_without_steps_is_refused(gpufleet, project):
-    done = gpufleet("cost", "diff", "--preview", "-", cwd=project, stdin='{"steps": []}')
-    assert done.returncode == 2
-    assert done.stderr == "error: --preview: the preview has no steps; add --show-sames\n"
+    result = gpufleet("cost", "diff", "--preview", "-", cwd=project, stdin='{"steps": []}')
+    assert result.returncode == 2
+    assert result.stderr == "error: --preview: the preview has no steps; add --show-sames\n"
 
 
 @pytest.mark.parametrize(
@@ -109,11 +109,11 @@ def test_preview_without_steps_is_refused(gpufleet, project):
 def test_mistakes_are_reported_in_one_line_and_exit_with_2(gpufleet, project, arguments, message):
     (project / "Pulumi.json").write_text("{}")
     (project / "steps.json").write_text('{"steps": [{}]}')
-    done = gpufleet("cost", *arguments, cwd=project, stdin="")
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert done.stdout == ""
+    result = gpufleet("cost", *arguments, cwd=project, stdin="")
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert result.stdout == ""
 
 
 def test_command_line_itself_imports_no_sdk(gpufleet, project):
@@ -121,5 +121,5 @@ def test_command_line_itself_imports_no_sdk(gpufleet, project):
     import sys
 
     code = "import sys, gpufleet.cli.cost; print([m for m in sys.modules if m.split('.')[0].startswith('pulumi')])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"

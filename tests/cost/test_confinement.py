@@ -360,10 +360,10 @@ def test_symlinks_of_a_program_are_not_followed(hostile, tmp_path):
 @pytest.mark.parametrize("code", ["raise RuntimeError(NASTY)", "print(NASTY); import os; os._exit(1)"])
 def test_output_of_a_program_is_escaped_for_the_terminal(hostile, code):
     root = hostile(f"NASTY = '\\x1b]0;owned\\x07 \\u202e \\x9b2J'\n{code}\n")
-    with pytest.raises(GpufleetError) as caught:
+    with pytest.raises(GpufleetError) as excinfo:
         cost.evaluate_program(root, "dev")
-    assert str(caught.value).isprintable()
-    assert "owned" in str(caught.value)
+    assert str(excinfo.value).isprintable()
+    assert "owned" in str(excinfo.value)
 
 
 def test_endless_stack_file_is_not_read_before_confinement(hostile):
@@ -444,10 +444,10 @@ def test_missing_namespaces_are_reported_and_the_remaining_confinement_applies(
         "from pathlib import Path; from gpufleet import cost;"
         f"print(cost.evaluate(Path({str(root)!r}), 'dev')[0].inputs['said'])"
     )
-    done = without_namespaces(code)
-    assert done.returncode == 0, done.stderr
-    assert CANARY not in done.stdout
-    (line,) = done.stderr.splitlines()
+    result = without_namespaces(code)
+    assert result.returncode == 0, result.stderr
+    assert CANARY not in result.stdout
+    (line,) = result.stderr.splitlines()
     assert line.startswith("warning: this machine cannot keep the Pulumi program from the network")
-    grandchild = int(eval(done.stdout)[1])
+    grandchild = int(eval(result.stdout)[1])
     assert not Path(f"/proc/{grandchild}").exists()

@@ -130,9 +130,9 @@ def test_each_version_runs_its_own_package(project, poc):
         "from __future__ import annotations",
         "raise OSError('no')",
     )
-    with pytest.raises(InputError, match=r"modules/gpufleet/cloud/__init__.py:\d+: .*OSError: no") as caught:
+    with pytest.raises(InputError, match=r"modules/gpufleet/cloud/__init__.py:\d+: .*OSError: no") as excinfo:
         cost.diff_git_ref(project, "poc", "HEAD")
-    assert "at HEAD" not in str(caught.value)
+    assert "at HEAD" not in str(excinfo.value)
     git(project, "commit", "-qam", "broken")
     git(project, "checkout", "-q", "HEAD~1", "--", ".")
     with pytest.raises(InputError, match=r"at HEAD: modules/gpufleet/cloud/__init__\.py"):

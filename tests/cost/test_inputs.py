@@ -23,9 +23,9 @@ SECRET_TEXT = "hush-hush"
 
 def test_event_log_is_read_from_standard_input(gpufleet, tmp_path):
     log = (LOGS / "events-preview.jsonl").read_text()
-    done = gpufleet("cost", "diff", "--event-log", "-", "--json", cwd=tmp_path, stdin=log)
-    assert done.returncode == 0, done.stderr
-    document = json.loads(done.stdout)
+    result = gpufleet("cost", "diff", "--event-log", "-", "--json", cwd=tmp_path, stdin=log)
+    assert result.returncode == 0, result.stderr
+    document = json.loads(result.stdout)
     assert document["stack"] == "dev"
     assert document["before"]["usd_per_month"] == 0
     assert not document["partial"]
@@ -39,14 +39,14 @@ def test_state_is_priced_and_compared(gpufleet, tmp_path):
             ]
         }
     }
-    done = gpufleet("cost", "estimate", "--state", "-", "--json", cwd=tmp_path, stdin=json.dumps(state))
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["resources"][0]["item"] == "g5.2xlarge"
-    done = gpufleet(
+    result = gpufleet("cost", "estimate", "--state", "-", "--json", cwd=tmp_path, stdin=json.dumps(state))
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["resources"][0]["item"] == "g5.2xlarge"
+    result = gpufleet(
         "cost", "diff", "--state", "-", "--project", CASES / "programs" / "spot-fleet", "-s", "dev", "--json",
         cwd=tmp_path, stdin=json.dumps(state),
     )  # fmt: skip
-    ops = {line["name"]: line["op"] for line in json.loads(done.stdout)["resources"]}
+    ops = {line["name"]: line["op"] for line in json.loads(result.stdout)["resources"]}
     assert ops["a"] == "delete"
     assert ops["workers"] == "create"
 
@@ -61,10 +61,10 @@ def test_state_is_priced_and_compared(gpufleet, tmp_path):
     ],
 )
 def test_mistakes_are_reported_in_one_line(gpufleet, tmp_path, arguments, message):
-    done = gpufleet("cost", *arguments, cwd=tmp_path, stdin="")
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert done.stderr.count("\n") == 1
+    result = gpufleet("cost", *arguments, cwd=tmp_path, stdin="")
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
 
 
 def test_truncated_log_is_partial():

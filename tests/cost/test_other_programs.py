@@ -74,9 +74,9 @@ def test_endless_program_is_stopped(program):
     ],
 )
 def test_failing_program_is_reported_in_one_line(program, text, message):
-    with pytest.raises(InputError, match=message) as caught:
+    with pytest.raises(InputError, match=message) as excinfo:
         machines(program(text))
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(excinfo.value)
 
 
 def test_killed_program_is_reported(program):
@@ -165,9 +165,9 @@ def test_confined_program_runs_in_the_virtual_environment_of_its_project(program
 
 def test_command_prices_another_project(gpufleet, program, tmp_path):
     root = program(VOLUME)
-    done = gpufleet("cost", "estimate", "--project", root, "-s", "dev", cwd=tmp_path.parent)
-    assert done.returncode == 0, done.stderr
-    assert "ebs:gp3" in done.stdout
-    done = gpufleet("cost", "estimate", "--project", tmp_path / "none", "-s", "dev", cwd=tmp_path)
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
+    result = gpufleet("cost", "estimate", "--project", root, "-s", "dev", cwd=tmp_path.parent)
+    assert result.returncode == 0, result.stderr
+    assert "ebs:gp3" in result.stdout
+    result = gpufleet("cost", "estimate", "--project", tmp_path / "none", "-s", "dev", cwd=tmp_path)
+    assert result.returncode == 2
+    assert result.stderr.count("\n") == 1

@@ -124,10 +124,10 @@ def test_empty_policy_has_no_rules(tmp_path):
 def test_mistakes_are_reported_in_one_line_with_their_place(tmp_path, text, line):
     path = tmp_path / "policy.yaml"
     path.write_text(text)
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError) as excinfo:
         cost.load_policy(path)
-    assert line in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert line in str(excinfo.value)
+    assert "\n" not in str(excinfo.value)
 
 
 def test_missing_policy_file_is_refused(tmp_path):

@@ -10,9 +10,9 @@ import pytest
 
 def test_break_even_prints_table_and_json(gpufleet, project):
     arguments = ("cost", "breakeven", "--machine", "g5.2xlarge", "--region", "us-east-1")
-    done = gpufleet(*arguments, cwd=project)
-    assert done.returncode == 0, done.stderr
-    assert "above 460 hours a month (63 % of it)" in done.stdout  # 730 * 0.76356 / 1.212
+    result = gpufleet(*arguments, cwd=project)
+    assert result.returncode == 0, result.stderr
+    assert "above 460 hours a month (63 % of it)" in result.stdout  # 730 * 0.76356 / 1.212
     document = json.loads(gpufleet(*arguments, "--json", cwd=project).stdout)
     assert document[0]["hours_per_month"] == 459.9
     assert document[0]["committed"]["as_of"] == "2025-05-28"
@@ -21,23 +21,23 @@ def test_break_even_prints_table_and_json(gpufleet, project):
 def test_break_even_accepts_a_price_from_the_command_line(gpufleet, project):
     arguments = ("cost", "breakeven", "--machine", "p5.48xlarge", "--region", "us-east-1")
     assert "no usable reserved_1y price in the catalogue" in gpufleet(*arguments, cwd=project).stdout
-    done = gpufleet(*arguments, "--committed", "30", cwd=project)
-    assert "above 398 hours a month" in done.stdout  # 730 * 30 / 55.04
+    result = gpufleet(*arguments, "--committed", "30", cwd=project)
+    assert "above 398 hours a month" in result.stdout  # 730 * 30 / 55.04
 
 
 def test_what_if_compares_purchases_of_a_stack(gpufleet, project):
-    done = gpufleet("cost", "what-if", "-s", "production", "--json", cwd=project)
-    assert done.returncode == 0, done.stderr
-    rows = {row["pool"]: row for row in json.loads(done.stdout)}
+    result = gpufleet("cost", "what-if", "-s", "production", "--json", cwd=project)
+    assert result.returncode == 0, result.stderr
+    rows = {row["pool"]: row for row in json.loads(result.stdout)}
     assert rows["serve"]["cheapest"] == "reserved_3y"  # dearer on spot: the catalogue's own prices
     assert rows["train"]["options"]["reserved_1y"] is None
 
 
 def test_commitments_file_of_the_project_is_found(gpufleet, project, repo_root):
     shutil.copy(repo_root / "docs/examples/commitments.yaml", project / "commitments.yaml")
-    done = gpufleet("cost", "estimate", "-s", "production", "--json", cwd=project)
-    assert done.returncode == 0, done.stderr
-    document = json.loads(done.stdout)
+    result = gpufleet("cost", "estimate", "-s", "production", "--json", cwd=project)
+    assert result.returncode == 0, result.stderr
+    document = json.loads(result.stdout)
     assert {use["id"] for use in document["commitments"]} == {"ri-train", "res-tune"}
     assert {use["used"] for use in document["commitments"]} == {1.0}
     train = [row for row in document["resources"] if row["pool"] == "train" and row["covered_by"]]
@@ -46,9 +46,9 @@ def test_commitments_file_of_the_project_is_found(gpufleet, project, repo_root):
 
 def test_ownership_writes_plot_page_and_json(gpufleet, project):
     arguments = ("cost", "tco", "blades-1", "--no-storage")
-    done = gpufleet(*arguments, "--json", "--svg", "plot.svg", "--html", "page.html", cwd=project)
-    assert done.returncode == 0, done.stderr
-    document = json.loads(done.stdout)
+    result = gpufleet(*arguments, "--json", "--svg", "plot.svg", "--html", "page.html", cwd=project)
+    assert result.returncode == 0, result.stderr
+    document = json.loads(result.stdout)
     # 20 * 0.102 * 730 = 1,489.20; 4,202 / (1,489.20 - 30.66) = 2.881
     assert document["break_even_month"] == pytest.approx(2.881, abs=1e-3)
     assert (project / "plot.svg").read_text().startswith("<svg")
@@ -73,8 +73,8 @@ def test_ownership_writes_plot_page_and_json(gpufleet, project):
     ],
 )
 def test_mistakes_are_reported_in_one_line_and_exit_with_2(gpufleet, project, arguments, message):
-    done = gpufleet("cost", *arguments, cwd=project)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert done.stdout == ""
+    result = gpufleet("cost", *arguments, cwd=project)
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert result.stdout == ""

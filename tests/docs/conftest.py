@@ -35,9 +35,9 @@ class RehearsedProject:
 
     def read(self, command):
         """Return a command's standard output as JSON; it must succeed."""
-        done = self.run_command(command)
-        assert done.returncode == 0, done.stderr[-2000:]
-        return json.loads(done.stdout)
+        result = self.run_command(command)
+        assert result.returncode == 0, result.stderr[-2000:]
+        return json.loads(result.stdout)
 
 
 @pytest.fixture(scope="session")

@@ -63,22 +63,22 @@ def test_changed_count_shows_its_cost(demo_project):
     spec = demo_project.root / "stacks/Pulumi.production.yaml"
     original = spec.read_text()
     spec.write_text(original.replace("count: 1", "count: 2", 1))
-    done = demo_project.run_command("gpufleet cost diff -s production --base HEAD --format markdown")
+    result = demo_project.run_command("gpufleet cost diff -s production --base HEAD --format markdown")
     spec.write_text(original)
-    assert done.returncode == 0, done.stderr
-    first = done.stdout.splitlines()[0]
+    assert result.returncode == 0, result.stderr
+    first = result.stdout.splitlines()[0]
     raised = float(re.search(r"by \\?\$([\d,.]+\d)", first)[1].replace(",", ""))
     assert 16029.07 <= raised < 16029.07 + 50  # one p4d.24xlarge: 21.957642 x 730, and its disk and address
 
 
 def test_second_run_on_ready_blades_changes_nothing(demo_project):
     limit = "'rack_blades_1:&state_ready'"
-    done = demo_project.run_command(
+    result = demo_project.run_command(
         f"ansible-runner run . --project-dir playbooks -p site.yml --limit {limit}"
     )
-    assert done.returncode == 0, done.stdout[-3000:]
+    assert result.returncode == 0, result.stdout[-3000:]
     recap = re.findall(
-        r"^(blade\d\d)\s.*changed=(\d+)\s+unreachable=(\d+)\s+failed=(\d+)", done.stdout, re.MULTILINE
+        r"^(blade\d\d)\s.*changed=(\d+)\s+unreachable=(\d+)\s+failed=(\d+)", result.stdout, re.MULTILINE
     )
     assert len(recap) == 18
     assert {counts[1:] for counts in recap} == {("0", "0", "0")}

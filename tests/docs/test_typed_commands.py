@@ -43,7 +43,7 @@ def list_commands():
 
 @pytest.mark.parametrize(("page", "command"), list_commands())
 def test_documented_command_prints_the_documented_output(demo_project, page, command):
-    done = demo_project.run_command(command)
+    result = demo_project.run_command(command)
     allowed = next((codes for start, codes in NO_IS_RIGHT.items() if command.startswith(start)), {0})
-    assert done.returncode in allowed, f"{page}: {done.stdout[-1500:]}{done.stderr[-1500:]}"
-    assert "Traceback" not in done.stdout + done.stderr
+    assert result.returncode in allowed, f"{page}: {result.stdout[-1500:]}{result.stderr[-1500:]}"
+    assert "Traceback" not in result.stdout + result.stderr

@@ -40,20 +40,20 @@ class Shell:
 
     def run(self, command: str, *, fails: bool = False) -> subprocess.CompletedProcess[str]:
         arguments = ["bash", "-c", f'eval "$(gpufleet rehearse env -s {self.rehearsal.stack})"\n{command}']
-        done = subprocess.run(
+        result = subprocess.run(
             arguments, cwd=self.root, capture_output=True, text=True, timeout=300, check=False
         )
-        assert bool(done.returncode) is fails, done.stdout[-2000:] + done.stderr[-2000:]
-        return done
+        assert bool(result.returncode) is fails, result.stdout[-2000:] + result.stderr[-2000:]
+        return result
 
-    def preview(self) -> list[engine.Step]:
+    def preview(self) -> list[engine.PreviewStep]:
         """Return the steps of a preview with unchanged resources in it."""
-        done = self.run(f"pulumi preview -s {self.rehearsal.stack} --json --show-sames")
-        return engine.parse_preview(engine.read_document(done.stdout, "pulumi preview"))
+        result = self.run(f"pulumi preview -s {self.rehearsal.stack} --json --show-sames")
+        return engine.parse_preview(engine.parse_json_object(result.stdout, "pulumi preview"))
 
-    def state(self) -> list[engine.Resource]:
-        done = self.run(f"pulumi stack export -s {self.rehearsal.stack}")
-        return engine.parse_state(engine.read_document(done.stdout, "pulumi stack export"))
+    def state(self) -> list[engine.StateResource]:
+        result = self.run(f"pulumi stack export -s {self.rehearsal.stack}")
+        return engine.parse_state(engine.parse_json_object(result.stdout, "pulumi stack export"))
 
     def up(self) -> None:
         self.run(f"pulumi up -s {self.rehearsal.stack} --yes --skip-preview")
@@ -68,13 +68,13 @@ def rehearsed(engine_project, clean_env):
     def bring(stack: str) -> Shell:
         if stack not in shells:
             rehearsal = Rehearsal(engine_project, stack)
-            rehearsal.up(lambda _line: None)
+            rehearsal.set_up(lambda _line: None)
             shells[stack] = Shell(rehearsal)
         return shells[stack]
 
     yield bring
     for shell in shells.values():
-        shell.rehearsal.down(lambda _line: None)
+        shell.rehearsal.tear_down(lambda _line: None)
 
 
 @pytest.fixture(scope="session")

@@ -76,18 +76,18 @@ def test_files_of_a_killed_build_are_removed(machine):
 
 def test_failed_build_leaves_no_files_and_names_the_next_step(machine):
     machine("echo 'dial tcp: no route to host' >&2; exit 1")
-    with pytest.raises(EnvironmentFault, match="no route to host") as caught:
+    with pytest.raises(EnvironmentFault, match="no route to host") as excinfo:
         build.ensure_engine(lambda _line: None)
-    assert "gpufleet doctor --fix" in caught.value.hint
+    assert "gpufleet doctor --fix" in excinfo.value.hint
     assert find_engine() is None
     assert [path.name for path in installation.engine_cache_folder().parent.iterdir()] == [".lock"]
 
 
 def test_wrong_checksum_has_its_own_hint(machine):
     machine("echo 'verifying example.org/a@v1.0.0: checksum mismatch' >&2; exit 1")
-    with pytest.raises(EnvironmentFault, match="checksum mismatch") as caught:
+    with pytest.raises(EnvironmentFault, match="checksum mismatch") as excinfo:
         build.ensure_engine(lambda _line: None)
-    assert "differs from its checksum" in caught.value.hint
+    assert "differs from its checksum" in excinfo.value.hint
 
 
 def test_build_by_an_older_recipe_is_replaced(machine, monkeypatch):
@@ -122,9 +122,9 @@ def test_too_old_go_is_not_used(machine, tmp_path, monkeypatch):
 def test_unavailable_toolchain_is_reported_with_the_next_step(machine, tmp_path, monkeypatch):
     (tmp_path / "tools" / "go").unlink()
     monkeypatch.setattr("sys.executable", "/bin/false")
-    with pytest.raises(EnvironmentFault, match="no Go toolchain") as caught:
+    with pytest.raises(EnvironmentFault, match="no Go toolchain") as excinfo:
         go_toolchain.ensure_go_toolchain(lambda _line: None)
-    assert "install Go 1.26 or newer" in caught.value.hint
+    assert "install Go 1.26 or newer" in excinfo.value.hint
 
 
 def test_recipe_contains_no_addresses_and_pins_every_module():

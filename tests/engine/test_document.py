@@ -7,12 +7,12 @@ import json
 import pytest
 
 from gpufleet.boundary import decode_text
-from gpufleet.engine import name_source_in_errors, read_document, read_events
+from gpufleet.engine import name_source_in_errors, parse_event_log, parse_json_object
 from gpufleet.errors import InputError
 
 
 def test_preview_document_is_read():
-    assert read_document('{"steps": []}', "-") == {"steps": []}
+    assert parse_json_object('{"steps": []}', "-") == {"steps": []}
 
 
 @pytest.mark.parametrize(
@@ -27,37 +27,37 @@ def test_preview_document_is_read():
     ],
 )
 def test_text_that_is_not_one_json_object_is_refused(text, message):
-    with pytest.raises(InputError, match=message) as caught:
-        read_document(text, "standard input")
-    assert str(caught.value).startswith("standard input")
-    assert "\n" not in str(caught.value)
+    with pytest.raises(InputError, match=message) as excinfo:
+        parse_json_object(text, "standard input")
+    assert str(excinfo.value).startswith("standard input")
+    assert "\n" not in str(excinfo.value)
 
 
 def test_preview_truncated_anywhere_is_refused(recorded):
     complete = json.dumps(recorded("preview-changes"))
     for end in range(1, len(complete) - 1, 501):
         with pytest.raises(InputError):
-            read_document(complete[:end], "-")
+            parse_json_object(complete[:end], "-")
 
 
 def test_preview_truncated_in_a_string_is_reported():
     with pytest.raises(InputError, match="ends too early"):
-        read_document('{"steps": [{"op": "sa', "-")
+        parse_json_object('{"steps": [{"op": "sa', "-")
 
 
-@pytest.mark.parametrize("read", [read_document, read_events])
+@pytest.mark.parametrize("read", [parse_json_object, parse_event_log])
 @pytest.mark.parametrize("opened", ["[", '{"a":'])
 def test_endless_brackets_are_refused(read, opened):
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError) as excinfo:
         read(opened * 100_000, "deep.json")
-    assert str(caught.value).startswith("deep.json")
-    assert "nested deeper than" in str(caught.value)
+    assert str(excinfo.value).startswith("deep.json")
+    assert "nested deeper than" in str(excinfo.value)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 def test_document_in_any_unicode_encoding_is_read(encoding):
     content = '{"steps": ["Zürich"]}'.encode(encoding)  # PowerShell 5 writes UTF-16, Notepad a mark
-    assert read_document(decode_text(content, "a"), "a") == {"steps": ["Zürich"]}
+    assert parse_json_object(decode_text(content, "a"), "a") == {"steps": ["Zürich"]}
 
 
 @pytest.mark.parametrize("content", [b"\xff\x00\x80", "Zürich".encode("latin-1"), b"\xff\xfea"])

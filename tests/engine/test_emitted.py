@@ -19,16 +19,16 @@ ASKED = (
 @pytest.fixture(scope="module")
 def emitted(engine_project, gpufleet):
     """Write a stack into the engine's project; return what the command said."""
-    told = gpufleet("size", *ASKED.split(), "--emit", "sized", "--json", cwd=engine_project)
-    assert told.returncode == 0, told.stderr
-    yield json.loads(told.stdout)["plans"][0]
+    result = gpufleet("size", *ASKED.split(), "--emit", "sized", "--json", cwd=engine_project)
+    assert result.returncode == 0, result.stderr
+    yield json.loads(result.stdout)["plans"][0]
     (engine_project / "stacks/Pulumi.sized.yaml").unlink()
 
 
 def test_emitted_stack_has_the_planned_price(emitted, engine_project, gpufleet):
-    told = gpufleet("cost", "estimate", "-s", "sized", "--json", cwd=engine_project)
-    assert told.returncode == 0, told.stderr
-    machines = [line for line in json.loads(told.stdout)["resources"] if line.get("component") == "machine"]
+    result = gpufleet("cost", "estimate", "-s", "sized", "--json", cwd=engine_project)
+    assert result.returncode == 0, result.stderr
+    machines = [line for line in json.loads(result.stdout)["resources"] if line.get("component") == "machine"]
     assert sum(line["usd_per_hour"] for line in machines) == pytest.approx(emitted["usd_per_hour"])
 
 

@@ -47,8 +47,8 @@ def engine_reports(rehearsed, tmp_path_factory):
     state = json.loads(shell.run(f"{here} pulumi stack export {SETTINGS}").stdout)
     settings.write_text(settings.read_text().replace("golden:side: old", "golden:side: new"))
     both = "--json --show-sames --event-log events.jsonl 2>err.txt"
-    done = shell.run(f"{here} PULUMI_DEBUG_COMMANDS=true pulumi preview {SETTINGS} {both}")
-    shown = json.loads(done.stdout)
+    result = shell.run(f"{here} PULUMI_DEBUG_COMMANDS=true pulumi preview {SETTINGS} {both}")
+    shown = json.loads(result.stdout)
     log = engine.parse_event_log((folder / "events.jsonl").read_text(), "events.jsonl")
     yield (
         cost.change_from_preview(shown),

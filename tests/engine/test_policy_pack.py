@@ -22,12 +22,12 @@ def previewed(built, tmp_path):
         (tmp_path / "policy.yaml").write_text(policy)
         shell.run(f"gpufleet cost policy-pack '{pack}' --policy '{tmp_path}/policy.yaml'")
         try:
-            done = shell.run(
+            result = shell.run(
                 f"pulumi preview -s dev --policy-pack '{pack}/gpufleet-cost.sh' --color never", fails=fails
             )
         finally:
             shutil.rmtree(pack)
-        return done.stdout + done.stderr
+        return result.stdout + result.stderr
 
     return run
 

@@ -91,6 +91,6 @@ def test_unknown_operation_keeps_its_name(recorded):
     ],
 )
 def test_document_that_is_not_a_preview_is_refused_in_one_line(document, message):
-    with pytest.raises(InputError, match=message) as caught:
+    with pytest.raises(InputError, match=message) as excinfo:
         parse_preview(document)
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(excinfo.value)

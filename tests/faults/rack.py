@@ -31,8 +31,8 @@ class Rack:
         file.write_text(declaration())
         racks = [fleet.StackRack(name="blades-poc", rack=fleet.load_rack(file, file.parent))]
         self._world = SimpleNamespace(home=self.home)
-        workspace.closing.callback(lambda: rack.down(self._world, lambda _line: None))
-        hosts = rack.up(self._world, racks, parse_faults(FAULTS, "campaign"), lambda _line: None)
+        workspace.closing.callback(lambda: rack.stop_racks(self._world, lambda _line: None))
+        hosts = rack.start_racks(self._world, racks, parse_faults(FAULTS, "campaign"), lambda _line: None)
         silent = [host.name for host in hosts if not host.ssh_answers]
         if silent:
             raise RuntimeError(f"hosts that do not answer: {silent}")
@@ -119,7 +119,7 @@ def start_rack(workspace: Workspace) -> Rack:
 
 
 def _run(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()[:200]}")
-    return done.stdout
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    if result.returncode:
+        raise RuntimeError(f"{' '.join(command)}: {result.stderr.strip()[:200]}")
+    return result.stdout

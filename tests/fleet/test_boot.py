@@ -57,9 +57,9 @@ REFUSED = {
 
 @pytest.mark.parametrize(("text", "message"), REFUSED.items())
 def test_refusal_names_file_key_and_remedy(tmp_path, text, message):
-    with pytest.raises(InputError) as refused:
+    with pytest.raises(InputError) as excinfo:
         boot(tmp_path, text)
-    line = str(refused.value)
+    line = str(excinfo.value)
     assert line.startswith("r1.yaml")
     assert message in line
     assert "\n" not in line

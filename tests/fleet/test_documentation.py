@@ -32,7 +32,7 @@ def examples(page):
 def test_example_stack_loads(examples, repo_root, tmp_path):
     file = tmp_path / "Pulumi.example.yaml"
     file.write_text(examples[0])
-    declared = fleet.load("example", repo_root, file)
+    declared = fleet.load_fleet("example", repo_root, file)
     assert [pool.name for pool in declared.pools] == ["train", "serve"]
 
 
@@ -46,16 +46,16 @@ def test_example_rack_loads(examples, tmp_path):
 
 def test_example_rack_loads_with_the_shipped_racks(examples, project):
     (project / "inventory/rack-7.yaml").write_text(examples[1])
-    assert fleet.load("production", project).stack == "production"
+    assert fleet.load_fleet("production", project).stack == "production"
 
 
 @pytest.mark.parametrize(("old", "new"), SHOWN)
 def test_documented_error_message_is_the_printed_one(page, project, old, new):
     stack = project / "stacks/Pulumi.dev.yaml"
     stack.write_text(stack.read_text().replace(old, new, 1))
-    with pytest.raises(InputError) as caught:
-        fleet.load("dev", project)
-    assert str(caught.value) in page.splitlines()
+    with pytest.raises(InputError) as excinfo:
+        fleet.load_fleet("dev", project)
+    assert str(excinfo.value) in page.splitlines()
 
 
 @pytest.mark.parametrize("model", [Spec, fleet.Pool, fleet.Template, fleet.Workstation, fleet.Ssh])

@@ -107,9 +107,9 @@ def broken(tmp_path, repo_root):
         assert old in text
         file = tmp_path / "Pulumi.dev.yaml"
         file.write_text(text.replace(old, new, 1))
-        with pytest.raises(InputError) as caught:
-            fleet.load("dev", repo_root, file)
-        return str(caught.value).replace(f"{tmp_path}/", "")
+        with pytest.raises(InputError) as excinfo:
+            fleet.load_fleet("dev", repo_root, file)
+        return str(excinfo.value).replace(f"{tmp_path}/", "")
 
     return run
 
@@ -150,12 +150,12 @@ def test_unknown_stack_lists_existing_stacks(repo_root):
     with pytest.raises(
         InputError, match=r"Pulumi.prod.yaml: no stack 'prod'; stacks here: dev, poc, production"
     ):
-        fleet.load("prod", repo_root)
+        fleet.load_fleet("prod", repo_root)
 
 
 def test_missing_config_file_is_reported(repo_root, tmp_path):
     with pytest.raises(InputError, match=r"nope.yaml: no such file"):
-        fleet.load("dev", repo_root, tmp_path / "nope.yaml")
+        fleet.load_fleet("dev", repo_root, tmp_path / "nope.yaml")
 
 
 def test_error_without_a_file_names_the_key(spec, parse):
@@ -166,13 +166,13 @@ def test_error_without_a_file_names_the_key(spec, parse):
 @pytest.mark.parametrize("value", [None, [], "text"])
 def test_fleet_must_be_a_mapping(tmp_path, value):
     with pytest.raises(InputError, match="is not a mapping of keys to values"):
-        fleet.parse(value, root=tmp_path)
+        fleet.parse_fleet(value, root=tmp_path)
 
 
 def test_error_exits_with_2(tmp_path):
-    with pytest.raises(InputError) as caught:
-        fleet.parse({}, root=tmp_path)
-    assert caught.value.exit_code == 2
+    with pytest.raises(InputError) as excinfo:
+        fleet.parse_fleet({}, root=tmp_path)
+    assert excinfo.value.exit_code == 2
 
 
 def test_merged_yaml_keys_are_read_and_their_errors_have_a_line(tmp_path):
@@ -185,6 +185,6 @@ def test_merged_yaml_keys_are_read_and_their_errors_have_a_line(tmp_path):
     with pytest.raises(
         InputError, match=r"Pulumi.x.yaml:6: gpufleet:fleet.workstations\[1\].owner: is 'X Y'"
     ):
-        fleet.load("x", tmp_path, file)
+        fleet.load_fleet("x", tmp_path, file)
     file.write_text(text.replace("X Y", "xy"))
-    assert [item.name for item in fleet.load("x", tmp_path, file).workstations] == ["a", "b"]
+    assert [item.name for item in fleet.load_fleet("x", tmp_path, file).workstations] == ["a", "b"]

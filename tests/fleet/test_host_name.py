@@ -45,10 +45,10 @@ def project(tmp_path):
 
 
 def refusal(root, stack="one"):
-    with pytest.raises(InputError) as caught:
-        fleet.load(stack, root)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+    with pytest.raises(InputError) as excinfo:
+        fleet.load_fleet(stack, root)
+    assert "\n" not in str(excinfo.value)
+    return str(excinfo.value)
 
 
 def test_racks_of_one_stack_cannot_share_names(project):
@@ -84,12 +84,12 @@ def test_pools_of_two_stacks_cannot_generate_the_same_name(project):
 
 def test_elastic_pool_reserves_no_host_names(project):
     root = project({"a": "one-train-1"}, one=f"pools: [{POOL % ('train', '{min: 1, max: 2}')}]")
-    assert fleet.load("one", root).stack == "one"
+    assert fleet.load_fleet("one", root).stack == "one"
 
 
 def test_workstation_in_two_stacks_is_one_machine(project):
     station = "workstations: [{name: m2, machine: MacBook Pro M2 16GB}]"
-    assert fleet.load("one", project({}, one=station, two=station)).workstations[0].name == "m2"
+    assert fleet.load_fleet("one", project({}, one=station, two=station)).workstations[0].name == "m2"
 
 
 @pytest.mark.parametrize("name", ["all", "localhost", "missing", "ungrouped"])
@@ -101,9 +101,11 @@ def test_reserved_ansible_name_is_refused(project, name):
 def test_invalid_rack_or_stack_elsewhere_does_not_affect_this_stack(project):
     root = project({"a": "blade01", "b": "blade[01-"}, one="racks: [{name: a}]", two="pools: 7")
     (root / "stacks/Pulumi.three.yaml").write_text("config: [")
-    assert fleet.load("one", root).racks[0].name == "a"
+    assert fleet.load_fleet("one", root).racks[0].name == "a"
 
 
 def test_shipped_project_declares_every_name_once(repo_root):
     racks = fleet.load_racks(repo_root / "inventory", repo_root)
-    fleet.check_host_names([*fleet.rack_declarations(racks, repo_root), *fleet.stack_declarations(repo_root)])
+    fleet.check_host_names(
+        [*fleet.list_rack_declarations(racks, repo_root), *fleet.list_stack_declarations(repo_root)]
+    )

@@ -93,10 +93,10 @@ def test_several_ranges_and_steps_are_expanded(rack):
     ],
 )
 def test_mistake_in_a_rack_is_reported_in_one_line(rack, old, new, message):
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError) as excinfo:
         rack(old, new)
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert message in str(excinfo.value)
+    assert "\n" not in str(excinfo.value)
 
 
 def test_clustershell_groups_are_refused(rack):
@@ -108,7 +108,7 @@ def test_stack_with_a_missing_rack_is_refused(spec, tmp_path):
     (tmp_path / "inventory").mkdir()
     (tmp_path / "inventory/r1.yaml").write_text(RACK)
     with pytest.raises(InputError, match=r"racks\[0\].name: there is no inventory/r2.yaml; racks here: r1"):
-        fleet.parse(spec | {"racks": [{"name": "r2"}]}, root=tmp_path)
+        fleet.parse_fleet(spec | {"racks": [{"name": "r2"}]}, root=tmp_path)
 
 
 def test_custom_gpu_servers_have_their_declared_cards(tmp_path):
@@ -124,14 +124,14 @@ def test_custom_gpu_servers_have_their_declared_cards(tmp_path):
 
 def test_misspelt_rack_is_refused_with_a_suggestion(spec, project):
     with pytest.raises(InputError, match=r"there is no inventory/blade-1.yaml; did you mean 'blades-1'"):
-        fleet.parse(spec | {"racks": [{"name": "blade-1"}]}, root=project)
+        fleet.parse_fleet(spec | {"racks": [{"name": "blade-1"}]}, root=project)
 
 
 def test_stack_may_rename_a_rack(spec, tmp_path):
     (tmp_path / "inventory").mkdir()
     (tmp_path / "inventory/r1.yaml").write_text(RACK)
     racks = [{"name": "runners", "inventory": "r1", "template": "trainer"}]
-    use = fleet.parse(spec | {"racks": racks}, root=tmp_path).racks[0]
+    use = fleet.parse_fleet(spec | {"racks": racks}, root=tmp_path).racks[0]
     assert (use.name, use.template, use.rack.name, len(use.rack.nodes)) == ("runners", "trainer", "r1", 3)
 
 
@@ -139,7 +139,7 @@ def test_error_in_a_rack_names_the_rack_file(spec, tmp_path):
     (tmp_path / "inventory").mkdir()
     (tmp_path / "inventory/r1.yaml").write_text(RACK.replace("kind: blades", "kind: shelf"))
     with pytest.raises(InputError, match=r"^inventory/r1.yaml:3: kind: is 'shelf'"):
-        fleet.parse(spec | {"racks": [{"name": "r1"}]}, root=tmp_path)
+        fleet.parse_fleet(spec | {"racks": [{"name": "r1"}]}, root=tmp_path)
 
 
 def servers(tmp_path, machine, cards="accelerators: [{model: A100 SXM4 80GB, count: 8}]"):
@@ -165,7 +165,7 @@ def test_custom_server_may_have_any_name(tmp_path):
     ],
 )
 def test_cards_of_a_server_can_be_declared_only_once(tmp_path, machine, cards, message):
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError) as excinfo:
         servers(tmp_path, machine, *([cards] if cards else []))
-    assert message in str(caught.value)
-    assert "machine" in str(caught.value)
+    assert message in str(excinfo.value)
+    assert "machine" in str(excinfo.value)

@@ -125,11 +125,11 @@ ALLOWED = [
     ("rule", "pool", "message"), REFUSED, ids=[f"{r[0]}-{n}" for n, r in enumerate(REFUSED)]
 )
 def test_rule_refuses_an_invalid_pool(parse, rule, pool, message):
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError) as excinfo:
         parse(**pool)
-    assert f"(rule {rule})" in str(caught.value)
-    assert message in str(caught.value)
-    assert caught.value.exit_code == 2
+    assert f"(rule {rule})" in str(excinfo.value)
+    assert message in str(excinfo.value)
+    assert excinfo.value.exit_code == 2
 
 
 @pytest.mark.parametrize("pool", ALLOWED, ids=[str(pool)[:60] for pool in ALLOWED])
@@ -154,7 +154,7 @@ def test_rules_accept_a_valid_pool(parse, pool):
 )
 def test_rule_refuses_an_invalid_fleet(spec, tmp_path, rule, change):
     with pytest.raises(InputError, match=rf"\(rule {rule}\)"):
-        fleet.parse(spec | change, root=tmp_path)
+        fleet.parse_fleet(spec | change, root=tmp_path)
 
 
 def test_purchase_that_a_cloud_does_not_sell_is_refused(parse, monkeypatch):

@@ -30,15 +30,15 @@ def test_exported_schema_matches_the_models(repo_root):
 
 
 def test_command_prints_the_exported_schema(repo_root):
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "gpufleet.fleet.schema"],
         capture_output=True,
         text=True,
         check=True,
         cwd=repo_root,
     )
-    assert done.stdout == (repo_root / "stacks/fleet.schema.json").read_text()
-    assert done.stderr == ""
+    assert result.stdout == (repo_root / "stacks/fleet.schema.json").read_text()
+    assert result.stderr == ""
 
 
 @pytest.mark.parametrize("name", STACKS)

@@ -20,7 +20,7 @@ def declare(spec, tmp_path):
     def run(template, **more):
         whole = spec | {"templates": {"t": template}} | more
         whole["pools"] = [whole["pools"][0] | {"template": "t"}]
-        return fleet.parse(whole, stack="test", root=tmp_path)
+        return fleet.parse_fleet(whole, stack="test", root=tmp_path)
 
     return run
 
@@ -48,7 +48,7 @@ def test_documented_template_is_accepted(declare):
         "burn_in": "standard",
     }
     blueprint = declare(template).resolve_blueprint("t")
-    assert (blueprint.engine, blueprint.software.driver.vendor, blueprint.burn_in) == (
+    assert (blueprint.container_engine, blueprint.software.driver.vendor, blueprint.burn_in) == (
         "podman",
         "nvidia",
         "standard",
@@ -68,7 +68,7 @@ def test_documented_template_is_accepted(declare):
     ],
 )
 def test_container_engine_is_chosen_by_the_template(declare, template, engine):
-    assert declare(template).resolve_blueprint("t").engine == engine
+    assert declare(template).resolve_blueprint("t").container_engine == engine
 
 
 def soft(**keys):
@@ -168,10 +168,10 @@ REFUSED = [
     ("rule", "template", "message"), REFUSED, ids=[f"{r[0]}-{n}" for n, r in enumerate(REFUSED)]
 )
 def test_rule_refuses_an_invalid_template(declare, rule, template, message):
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError) as excinfo:
         declare(template)
-    assert f"(rule {rule})" in str(caught.value)
-    assert message in str(caught.value)
+    assert f"(rule {rule})" in str(excinfo.value)
+    assert message in str(excinfo.value)
 
 
 @pytest.mark.parametrize(
@@ -224,10 +224,10 @@ def test_rules_accept_a_valid_template(declare, template):
     ],
 )
 def test_invalid_value_is_refused(declare, template, message):
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError) as excinfo:
         declare(template)
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert message in str(excinfo.value)
+    assert "\n" not in str(excinfo.value)
 
 
 def test_error_in_a_named_profile_names_its_place(declare):
@@ -246,7 +246,7 @@ def racked(spec, tmp_path):
             "storage_gb: 500\nnodes: blade[01-02]\n"
         )
         whole = spec | {"pools": [], "racks": [{"name": "r", "template": "t"}], "templates": {"t": template}}
-        return fleet.parse(whole, stack="test", root=tmp_path)
+        return fleet.parse_fleet(whole, stack="test", root=tmp_path)
 
     return run
 
@@ -268,11 +268,11 @@ def racked(spec, tmp_path):
     ],
 )
 def test_rack_that_violates_its_template_is_reported_once(racked, rule, template, message):
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError) as excinfo:
         racked(template)
-    assert f"(rule {rule})" in str(caught.value)
-    assert message in str(caught.value)
-    assert "more)" not in str(caught.value)
+    assert f"(rule {rule})" in str(excinfo.value)
+    assert message in str(excinfo.value)
+    assert "more)" not in str(excinfo.value)
 
 
 def test_template_has_the_same_result_for_pool_and_rack(racked, declare):

@@ -200,11 +200,11 @@ def main() -> int:
     print("parser               inputs  refused  kinds found  slowest s  MiB more  CPU s", flush=True)
     finding_count = 0
     for name in names:
-        done = run_target(TARGETS[name], options.seed, options.count)
-        finding_count += len(done.findings)
+        result = run_target(TARGETS[name], options.seed, options.count)
+        finding_count += len(result.findings)
         print(
-            f"{name:<18} {done.inputs:>8} {done.refused:>8} {len(done.findings):>12} {done.slowest_s:>10.3f}"
-            f" {done.growth_mib:>9} {done.cpu_s:>6.0f}",
+            f"{name:<18} {result.inputs:>8} {result.refused:>8} {len(result.findings):>12} {result.slowest_s:>10.3f}"
+            f" {result.growth_mib:>9} {result.cpu_s:>6.0f}",
             flush=True,
         )
     return int(bool(finding_count))

@@ -13,7 +13,7 @@ import pytest
 
 from gpufleet import fleet
 from gpufleet.rehearsal import rack
-from gpufleet.rehearsal.environment import host_environment
+from gpufleet.rehearsal.environment import build_host_environment
 from gpufleet.rehearsal.rack.faults import parse_faults
 from gpufleet.rehearsal.rack.plan import name_prefix
 
@@ -53,15 +53,16 @@ class RackHome:
 
     def up(self, faults=""):
         return {
-            h.place: h for h in rack.up(self, self.racks, parse_faults(faults, "test"), self.messages.append)
+            h.place: h
+            for h in rack.start_racks(self, self.racks, parse_faults(faults, "test"), self.messages.append)
         }
 
     def down(self):
-        rack.down(self, self.messages.append)
+        rack.stop_racks(self, self.messages.append)
 
     def rehearsal_environment(self, base):
         """Return ``base`` with the variables of `rehearse env` for this home."""
-        return base | host_environment(self.home, "poc")
+        return base | build_host_environment(self.home, "poc")
 
     def address(self, place):
         return json.loads((self.home / "addresses.json").read_text())[place]
@@ -76,9 +77,9 @@ class RackHome:
         )  # fmt: skip
 
     def read(self, place, command):
-        done = self.ssh(place, command)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
+        result = self.ssh(place, command)
+        assert result.returncode == 0, result.stderr
+        return result.stdout.strip()
 
     def process_ids_inside(self):
         """List the processes in this home's namespaces, as (pid, start time), without the tested code."""

@@ -37,9 +37,9 @@ class Rack:
         return self.gpufleet(*arguments, cwd=self.project, env=self.env)
 
     def answer(self, *arguments):
-        done = self.run_gpufleet(*arguments, "--json")
-        assert done.stdout, done.stderr
-        return json.loads(done.stdout)
+        result = self.run_gpufleet(*arguments, "--json")
+        assert result.stdout, result.stderr
+        return json.loads(result.stdout)
 
     def run_on(self, name, command):
         return self.box.read(f"{RACK}/{BLADES.index(name) + 1}", command)
@@ -146,9 +146,9 @@ def test_resumed_run_completes_repaired_hosts(rack):
     rack.box.up()
     (rack.project / f"inventory/host_vars/{KEPT_OUT}.yaml").unlink()
     assert rack.run_on(DIES, "id -un ops; ls /etc/ssh/sshd_config.d") == "ops", "it died in the middle"
-    done = rack.run_gpufleet("configure", "--resume", "--json")
-    outcomes = {host["name"]: host for host in json.loads(done.stdout)["hosts"]}
-    assert done.returncode == 0, done.stdout + done.stderr
+    result = rack.run_gpufleet("configure", "--resume", "--json")
+    outcomes = {host["name"]: host for host in json.loads(result.stdout)["hosts"]}
+    assert result.returncode == 0, result.stdout + result.stderr
     assert sorted(outcomes) == sorted(set(BLADES) - {SOUND})
     assert {host["status"] for host in outcomes.values()} == {"ok"}
     assert all(host["changed"] for host in outcomes.values())
@@ -159,9 +159,9 @@ def test_resumed_run_completes_repaired_hosts(rack):
 def check_failed_drivers_are_remembered(rack):
     """The template selects the hosts of the driver plays; a refusal is recorded and prevents a healthy verdict."""
     software = 'gpufleet_software={"driver": {"vendor": "nvidia", "branch": "580"}}'
-    done = rack.run_gpufleet("configure", "--limit", SOUND, "--burn-in", "never", "-e", software)
-    assert done.returncode == 1
-    assert "no card is on the host's bus" in done.stdout
+    result = rack.run_gpufleet("configure", "--limit", SOUND, "--burn-in", "never", "-e", software)
+    assert result.returncode == 1
+    assert "no card is on the host's bus" in result.stdout
     assert show_values(rack, SOUND) == {"base": True, "drivers": False}
 
 

@@ -57,9 +57,9 @@ class Rack:
         return self.gpufleet(*arguments, cwd=self.project, env=self.env)
 
     def answer(self, *arguments):
-        done = self.run_gpufleet(*arguments, "--json")
-        assert done.stdout, done.stderr
-        return json.loads(done.stdout)
+        result = self.run_gpufleet(*arguments, "--json")
+        assert result.stdout, result.stderr
+        return json.loads(result.stdout)
 
     def replace_interpreter(self, name, printing):
         """Put a shell script that prints something in the place of the host's Python."""
@@ -124,6 +124,6 @@ def test_host_cannot_report_for_another(rack):
 
 
 def test_second_run_on_the_healthy_host_changes_nothing(rack):
-    done = rack.answer("configure", "--limit", SOUND, "--burn-in", "never")
-    assert [(host["name"], host["status"], host["changed"]) for host in done["hosts"]] == [(SOUND, "ok", 0)]
+    result = rack.answer("configure", "--limit", SOUND, "--burn-in", "never")
+    assert [(host["name"], host["status"], host["changed"]) for host in result["hosts"]] == [(SOUND, "ok", 0)]
     assert not rack.marker.exists()

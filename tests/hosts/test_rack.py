@@ -92,10 +92,10 @@ def test_fake_tools_are_marked(faulty_rack, tool):
 
 def test_fake_tool_without_facts_fails(faulty_rack):
     facts = "/etc/gpufleet-rehearsal/pi.json"
-    done = faulty_rack.ssh(
+    result = faulty_rack.ssh(
         UNDERVOLTED, f"mv {facts} /run/; vcgencmd get_throttled; r=$?; mv /run/pi.json {facts}; exit $r"
     )
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (result.returncode, result.stdout) == (1, "")
 
 
 def test_fake_tool_refuses_unknown_arguments(faulty_rack):

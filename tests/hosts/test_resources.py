@@ -49,10 +49,10 @@ class BareHost:
             json.dumps(resources),
             *(["--check"] if check else []),
         ]
-        done = subprocess.run(
+        result = subprocess.run(
             command, env=self.env, capture_output=True, text=True, timeout=120, check=False, cwd=self.box.home
         )
-        return json.loads(done.stdout.partition(" => ")[2])
+        return json.loads(result.stdout.partition(" => ")[2])
 
 
 @pytest.fixture

@@ -90,9 +90,9 @@ def rack(tmp_path_factory, shared_project, gpufleet, clean_env, make_box):
 @pytest.fixture(scope="module")
 def first_run(rack):
     """Run it once on all four, by two workers, with a secret."""
-    done = rack.configure("--limit", "new_blades", *WORKERS, "-e", f"secret={SECRET}", "--json")
-    assert done.returncode == 0, done.stderr
-    return done
+    result = rack.configure("--limit", "new_blades", *WORKERS, "-e", f"secret={SECRET}", "--json")
+    assert result.returncode == 0, result.stderr
+    return result
 
 
 def test_two_workers_run_half_of_the_rack_each(rack, first_run):
@@ -176,18 +176,18 @@ def check_resume(rack):
     assert resumed.stderr.strip() == (
         "error: --resume: values of extra variables are not kept; give again: -e secret=... -e wait=..."
     )
-    done = rack.configure("--resume", *WORKERS, "-e", "wait=0", "-e", f"secret={SECRET}", "--json")
-    assert done.returncode == 0, done.stderr
-    assert [host["name"] for host in json.loads(done.stdout)["hosts"]] == ["poc-blade03", "poc-blade04"]
+    result = rack.configure("--resume", *WORKERS, "-e", "wait=0", "-e", f"secret={SECRET}", "--json")
+    assert result.returncode == 0, result.stderr
+    assert [host["name"] for host in json.loads(result.stdout)["hosts"]] == ["poc-blade03", "poc-blade04"]
     again = rack.configure("--resume", "-e", "wait=0", "-e", "secret=x")
     assert (again.returncode, again.stdout.strip()) == (0, "every host of that run is done: nothing to do")
 
 
 def test_unreachable_worker_is_excluded(rack):
-    done = rack.configure("--limit", "poc-blade03", "--workers", "poc-blade01,198.18.255.254", "--json")
-    assert "worker 198.18.255.254: " in done.stderr
-    assert "left out" in done.stderr
-    assert [host["status"] for host in json.loads(done.stdout)["hosts"]] == ["ok"]
+    result = rack.configure("--limit", "poc-blade03", "--workers", "poc-blade01,198.18.255.254", "--json")
+    assert "worker 198.18.255.254: " in result.stderr
+    assert "left out" in result.stderr
+    assert [host["status"] for host in json.loads(result.stdout)["hosts"]] == ["ok"]
 
 
 def read_record(rack):

@@ -56,8 +56,8 @@ class Site:
         )  # fmt: skip
 
     def configure(self, limit, *options):
-        done = self.run_gpufleet("configure", "--limit", limit, "--play", "configure", *options, "--json")
-        return {host["name"]: host for host in json.loads(done.stdout)["hosts"]}
+        result = self.run_gpufleet("configure", "--limit", limit, "--play", "configure", *options, "--json")
+        return {host["name"]: host for host in json.loads(result.stdout)["hosts"]}
 
     def host(self, slot, user="root"):
         """Look at a host over SSH, from outside."""
@@ -114,8 +114,8 @@ def test_full_disk_is_reported_as_the_reason(site):
 
 
 def test_second_run_changes_nothing_and_repeats_no_burn_in(site):
-    done = site.run_gpufleet("configure", "--limit", f"{SOUND},{UNDERVOLTED}", "--json")
-    summary = json.loads(done.stdout)
+    result = site.run_gpufleet("configure", "--limit", f"{SOUND},{UNDERVOLTED}", "--json")
+    summary = json.loads(result.stdout)
     assert {host["name"]: host["changed"] for host in summary["hosts"]} == {SOUND: 0, UNDERVOLTED: 0}
     recap = Path(summary["artifacts"], "stdout").read_text()
     assert count_changes(recap) == {SOUND: 0, UNDERVOLTED: 0}
@@ -129,15 +129,19 @@ def test_verdict_determines_the_exit_code(site):
 
 
 def test_empty_group_exits_with_0(site):
-    done = site.run_gpufleet("configure", "--limit", f"new_blades:!{NO_SSHD}")
-    assert (done.returncode, done.stdout.strip()) == (0, f"new_blades:!{NO_SSHD} has no hosts: nothing to do")
+    result = site.run_gpufleet("configure", "--limit", f"new_blades:!{NO_SSHD}")
+    assert (result.returncode, result.stdout.strip()) == (
+        0,
+        f"new_blades:!{NO_SSHD} has no hosts: nothing to do",
+    )
 
 
 def test_misspelt_group_is_refused(site):
-    done = site.run_gpufleet("configure", "--limit", "new_bladse")
-    assert done.returncode == 2
+    result = site.run_gpufleet("configure", "--limit", "new_bladse")
+    assert result.returncode == 2
     assert (
-        done.stderr.strip() == "error: --limit: no host or group 'new_bladse'; perhaps new_blades, new_nodes"
+        result.stderr.strip()
+        == "error: --limit: no host or group 'new_bladse'; perhaps new_blades, new_nodes"
     )
 
 
@@ -238,9 +242,9 @@ def test_unknown_host_key_is_refused_despite_ansible_settings(site, tmp_path):
     key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ2Ci8kpFzIrgDJSJuT1SuHpPxNnQVYg5kTHQ+5Ak6Zs"
     strange.write_text(f"{site.box.address('blades-poc/1')} {key}\n")
     options = f"-o UserKnownHostsFile={strange} -o ControlPath={tmp_path}/%C"
-    done = site.runner(SOUND, ANSIBLE_SSH_COMMON_ARGS=options)
-    assert "Host key verification failed" in done.stdout
-    assert "unreachable=1" in done.stdout
+    result = site.runner(SOUND, ANSIBLE_SSH_COMMON_ARGS=options)
+    assert "Host key verification failed" in result.stdout
+    assert "unreachable=1" in result.stdout
 
 
 def test_probe_reaches_nodes_and_classifies_failures(site, tmp_path):

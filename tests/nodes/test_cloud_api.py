@@ -96,6 +96,6 @@ def test_missing_credentials_are_an_environment_fault(lab, monkeypatch, tmp_path
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("HOME", str(tmp_path))
-    with pytest.raises(EnvironmentFault, match="aws us-east-1") as fault:
+    with pytest.raises(EnvironmentFault, match="aws us-east-1") as excinfo:
         fetch_aws_report("dev", "us-east-1", lab.minutes(0))
-    assert "credentials" in fault.value.hint
+    assert "credentials" in excinfo.value.hint

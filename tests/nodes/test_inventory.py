@@ -6,7 +6,7 @@ import pytest
 
 from gpufleet.errors import InputError
 from gpufleet.fleet import load_racks
-from gpufleet.nodes import Registry, inventory_model, is_rehearsal_address
+from gpufleet.nodes import Registry, build_inventory, is_rehearsal_address
 from gpufleet.nodes.host import group_name
 from gpufleet.nodes.inventory import _fabric as fabric_of
 from gpufleet.nodes.inventory import assemble_inventory
@@ -23,7 +23,7 @@ def nowhere(tmp_path):
 
 
 def test_unsynced_racks_are_listed_as_expected(repo_root, nowhere, tmp_path):
-    hosts_by_name = hosts(inventory_model(repo_root, nowhere))
+    hosts_by_name = hosts(build_inventory(repo_root, nowhere))
     assert {f"blade{n:02}" for n in range(1, 21)} <= set(hosts_by_name)
     assert hosts_by_name["blade07"].vars["gpufleet_state"] == "expected"
     assert {"new_blades", "new_nodes", "rack_blades_1", "state_expected"} <= set(
@@ -33,13 +33,13 @@ def test_unsynced_racks_are_listed_as_expected(repo_root, nowhere, tmp_path):
 
 
 def test_rehearsal_lists_only_racks_of_its_stack(repo_root, nowhere):
-    hosts_by_name = hosts(inventory_model(repo_root, nowhere, rehearsal="production"))
+    hosts_by_name = hosts(build_inventory(repo_root, nowhere, rehearsal="production"))
     assert set(hosts_by_name) == {f"blade{n:02}" for n in range(1, 21)} | {"bench01"}
     assert hosts_by_name["blade01"].vars["gpufleet_template"] == "ci-runner"
 
 
 def test_bench_is_a_new_node_but_not_a_new_blade(repo_root, nowhere):
-    groups = hosts(inventory_model(repo_root, nowhere))["bench01"].groups
+    groups = hosts(build_inventory(repo_root, nowhere))["bench01"].groups
     assert "new_nodes" in groups
     assert "new_blades" not in groups
     assert {"gpu_model_radeon_rx_460", "gpu_vendor_amd", "kind_pi_gpu_bench"} <= set(groups)
@@ -60,8 +60,8 @@ def test_cloud_machine_type_gives_its_fabric(machine, cloud, fabric):
 
 
 def test_board_must_match_the_serial_in_the_rack_file(registry, lab):
-    registry.report(lab.rack(lab.blade(1)))
-    known = replace(registry.list()[0], serial="10000000aaaaaaaa")
+    registry.apply_report(lab.rack(lab.blade(1)))
+    known = replace(registry.list_nodes()[0], serial="10000000aaaaaaaa")
     slot = replace(known, id="", serial="10000000bbbbbbbb")
     assert assemble_inventory([known], [slot]).hosts[0].variables["gpufleet_serial"] == "10000000bbbbbbbb"
     assert (
@@ -71,39 +71,39 @@ def test_board_must_match_the_serial_in_the_rack_file(registry, lab):
 
 
 def test_ready_blade_leaves_the_group_of_new_blades(registry, lab):
-    registry.report(lab.rack(lab.blade(1)))
-    registry.advance("blade01", "burn_in", "test")
-    assert "new_blades" in assemble_inventory(registry.list(), []).hosts[0].groups
-    registry.move("blade01", "ready", "test")
-    shown = assemble_inventory(registry.list(), [])
+    registry.apply_report(lab.rack(lab.blade(1)))
+    registry.advance_node("blade01", "burn_in", "test")
+    assert "new_blades" in assemble_inventory(registry.list_nodes(), []).hosts[0].groups
+    registry.move_node("blade01", "ready", "test")
+    shown = assemble_inventory(registry.list_nodes(), [])
     assert "new_blades" in shown.groups
     assert "new_blades" not in shown.hosts[0].groups
     assert "state_ready" in shown.hosts[0].groups
 
 
 def test_retired_nodes_are_omitted_and_quarantined_nodes_listed(registry, lab):
-    registry.report(lab.rack(lab.blade(1), lab.blade(2)))
-    registry.move("blade01", "retired", "sold")
-    registry.advance("blade02", "commissioning", "test")
-    registry.move("blade02", "quarantined", "smoke")
-    (host,) = assemble_inventory(registry.list(), []).hosts
+    registry.apply_report(lab.rack(lab.blade(1), lab.blade(2)))
+    registry.move_node("blade01", "retired", "sold")
+    registry.advance_node("blade02", "commissioning", "test")
+    registry.move_node("blade02", "quarantined", "smoke")
+    (host,) = assemble_inventory(registry.list_nodes(), []).hosts
     assert (host.name, "state_quarantined" in host.groups) == ("blade02", True)
 
 
 def test_lost_nodes_are_reported_by_name(registry, lab):
-    registry.report(lab.rack(lab.blade(1), lab.blade(2)))
-    registry.report(lab.rack(lab.blade(1, at=1), at=1))
-    shown = assemble_inventory(registry.list(), [])
+    registry.apply_report(lab.rack(lab.blade(1), lab.blade(2)))
+    registry.apply_report(lab.rack(lab.blade(1, at=1), at=1))
+    shown = assemble_inventory(registry.list_nodes(), [])
     assert [host.name for host in shown.hosts] == ["blade01"]
     assert "blade02" in shown.notes[0]
-    with_missing = hosts(assemble_inventory(registry.list(), [], include_missing=True))
+    with_missing = hosts(assemble_inventory(registry.list_nodes(), [], include_missing=True))
     assert with_missing["blade02"].groups[-1] == "missing"
 
 
 def test_nodes_with_the_same_name_are_all_listed(registry, lab):
-    registry.report(lab.rack(lab.blade(1, name="twin"), lab.blade(2, name="twin")))
-    names = {host.name for host in assemble_inventory(registry.list(), []).hosts}
-    assert names == {f"twin-{node.id}" for node in registry.list()}
+    registry.apply_report(lab.rack(lab.blade(1, name="twin"), lab.blade(2, name="twin")))
+    names = {host.name for host in assemble_inventory(registry.list_nodes(), []).hosts}
+    assert names == {f"twin-{node.id}" for node in registry.list_nodes()}
 
 
 def test_single_rack_file_gives_the_same_hosts(repo_root, tmp_path):
@@ -115,14 +115,14 @@ def test_single_rack_file_gives_the_same_hosts(repo_root, tmp_path):
     with Registry(url) as registry:
         declare_racks(registry, repo_root, "production", datetime.now(UTC))
         registry.advance_node("blade03", "commissioning", "test")
-    all_hosts = hosts(inventory_model(repo_root, url))
-    alone = hosts(inventory_model(repo_root, url, rack="blades-1"))
+    all_hosts = hosts(build_inventory(repo_root, url))
+    alone = hosts(build_inventory(repo_root, url, rack="blades-1"))
     assert len(alone) == 20
     assert all(all_hosts[name] == host for name, host in alone.items())
 
 
 def test_host_has_at_most_twelve_variables(repo_root, nowhere):
-    assert all(len(host.variables) <= 12 for host in inventory_model(repo_root, nowhere).hosts)
+    assert all(len(host.variables) <= 12 for host in build_inventory(repo_root, nowhere).hosts)
 
 
 @pytest.mark.parametrize(
@@ -135,9 +135,9 @@ def test_host_has_at_most_twelve_variables(repo_root, nowhere):
 def test_invalid_rack_file_is_reported_with_name_and_remedy(tmp_path, text, message):
     (tmp_path / "inventory").mkdir()
     (tmp_path / "inventory/r9.yaml").write_text(text)
-    with pytest.raises(InputError, match=message) as refused:
+    with pytest.raises(InputError, match=message) as excinfo:
         load_racks(tmp_path / "inventory")
-    assert "inventory/r9.yaml" in str(refused.value)
+    assert "inventory/r9.yaml" in str(excinfo.value)
 
 
 def test_ordinary_inventory_file_is_left_to_ansible(tmp_path):
@@ -151,7 +151,7 @@ def test_group_names_are_valid_for_ansible():
 
 
 def test_slot_that_was_not_booted_is_unreachable_in_a_rehearsal(repo_root, nowhere):
-    hosts_by_name = hosts(inventory_model(repo_root, nowhere, rehearsal="production"))
+    hosts_by_name = hosts(build_inventory(repo_root, nowhere, rehearsal="production"))
     assert hosts_by_name["blade01"].vars["ansible_host"].startswith("10.")
     assert hosts_by_name["blade01"].vars["ansible_ssh_common_args"] == "-o ProxyCommand=false"
 
@@ -171,4 +171,4 @@ def test_name_declared_by_two_racks_is_refused(tmp_path, nowhere):
     with pytest.raises(
         InputError, match=r"r2.yaml:6: nodes: blade\[01-06\] is also declared in inventory/r1.yaml"
     ):
-        inventory_model(tmp_path, nowhere)
+        build_inventory(tmp_path, nowhere)

@@ -24,9 +24,9 @@ def test_node_moves_only_as_the_table_allows(old, new):
     if new in STATES[old].next_states:
         check_move("blade01", old, new)
         return
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError) as excinfo:
         check_move("blade01", old, new)
-    assert all(legal in str(error.value) for legal in STATES[old].next_states)
+    assert all(legal in str(excinfo.value) for legal in STATES[old].next_states)
 
 
 def test_next_states_are_in_the_table():
@@ -76,8 +76,8 @@ def test_state_names_fit_their_database_column():
 
 @pytest.mark.parametrize("state", STATES.values(), ids=lambda state: state.name)
 def test_ansible_gets_the_properties_of_a_state(registry, lab, state):
-    registry.report(lab.rack(lab.blade(1)))
-    node = replace(registry.get("blade01"), state=state.name)
+    registry.apply_report(lab.rack(lab.blade(1)))
+    node = replace(registry.get_node("blade01"), state=state.name)
     variables = host_variables(node)
     assert (variables["gpufleet_is_new"], variables["gpufleet_is_busy"]) == (state.is_new, state.is_busy)
 
@@ -85,7 +85,7 @@ def test_ansible_gets_the_properties_of_a_state(registry, lab, state):
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("holds", [[], [{"kind": "cost", "reason": "test"}]])
 def test_html_report_has_a_style_for_every_state(state, holds):
-    tone = report.tone({"state": state, "holds": holds})
+    tone = report.choose_cell_class({"state": state, "holds": holds})
     page = (Path(report.__file__).parent / "templates/report.html.j2").read_text()
     assert tone in report.TONES
     assert f".blade.{tone} {{" in page

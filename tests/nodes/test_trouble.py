@@ -21,10 +21,10 @@ def path(tmp_path, sqlite_url):
 
 
 def fault(path):
-    with pytest.raises(EnvironmentFault) as caught:
+    with pytest.raises(EnvironmentFault) as excinfo:
         Registry(f"sqlite:///{path}").list_nodes()
-    assert "\n" not in str(caught.value)
-    return caught.value
+    assert "\n" not in str(excinfo.value)
+    return excinfo.value
 
 
 @pytest.mark.parametrize(
@@ -64,18 +64,18 @@ def test_file_instead_of_the_registry_folder_is_refused(tmp_path):
 def test_registry_of_a_newer_version_asks_for_an_upgrade(url):
     with Registry(url) as registry, registry._writing() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '0999'"))
-    with pytest.raises(EnvironmentFault, match="newer gpufleet") as caught:
+    with pytest.raises(EnvironmentFault, match="newer gpufleet") as excinfo:
         Registry(url)
-    assert "upgrade" in caught.value.hint
+    assert "upgrade" in excinfo.value.hint
 
 
 def test_locked_registry_reports_the_other_writer(url, registry, lab, monkeypatch):
     monkeypatch.setenv(TIMEOUT, "0.2")
-    registry.report(lab.rack(lab.blade(1)))
+    registry.apply_report(lab.rack(lab.blade(1)))
     with registry.transaction(), Registry(url) as other:
-        with pytest.raises(EnvironmentFault) as caught:
+        with pytest.raises(EnvironmentFault) as excinfo:
             other.hold_node("blade01", "cost", "test")
-        assert "another gpufleet is writing" in caught.value.hint
+        assert "another gpufleet is writing" in excinfo.value.hint
         assert len(other.list_nodes()) == 1
 
 
@@ -85,9 +85,9 @@ def test_full_disk_loses_no_recorded_data(path, lab):
         with registry._reading() as connection:
             pages = connection.execute(text("PRAGMA page_count")).scalar()
             connection.execute(text(f"PRAGMA max_page_count = {pages + 2}"))
-        with pytest.raises(EnvironmentFault, match="full") as caught:
+        with pytest.raises(EnvironmentFault, match="full") as excinfo:
             registry.apply_report(lab.rack(*(lab.blade(n) for n in range(1, 2000)), at=1))
-        assert "free some space" in caught.value.hint
+        assert "free some space" in excinfo.value.hint
     with Registry(f"sqlite:///{path}") as registry:
         assert [node.name for node in registry.list_nodes()] == ["blade01"]
 
@@ -104,9 +104,9 @@ def test_full_disk_loses_no_recorded_data(path, lab):
     ],
 )
 def test_password_is_never_printed(url):
-    with pytest.raises((InputError, EnvironmentFault)) as caught:
+    with pytest.raises((InputError, EnvironmentFault)) as excinfo:
         Registry(url)
-    assert "s3cr3t" not in f"{caught.value} {caught.value!r} {caught.value.hint}"
+    assert "s3cr3t" not in f"{excinfo.value} {excinfo.value!r} {excinfo.value.hint}"
 
 
 @pytest.mark.parametrize("value", ["soon", "-1", "0", "nan", "1e9"])
@@ -148,7 +148,7 @@ def test_registry_file_appears_only_when_complete(tmp_path, monkeypatch):
     def fail(*_):
         raise EnvironmentFault("killed here")
 
-    monkeypatch.setattr(database, "_migrated", fail)
+    monkeypatch.setattr(database, "_migrate", fail)
     with pytest.raises(EnvironmentFault, match="killed here"):
         Registry(f"sqlite:///{tmp_path}/registry.db")
     assert list(tmp_path.iterdir()) == []

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from gpufleet import burnin
 from gpufleet.burnin import verdict
-from gpufleet.cli.burnin import command
+from gpufleet.cli.burnin import burnin_command
 from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
 from gpufleet.nodes import Identity, Observation, Registry
 from gpufleet.operations import burnin as operation
@@ -34,11 +34,13 @@ def records(**texts):
 def add(registry, name, slot, agent_records):
     """Register a blade and store what its burn-in found, as a playbook run does."""
     place = Identity(rack="blades-1", slot=str(slot))
-    registry.observe(
+    registry.apply_observation(
         Observation("rack:blades-1", name, place, declared={"kind": "compute_blade", "machine": "cm4"})
     )
     attempt = registry.start_attempt(name, "burn_in", f"attempt-{name}")
-    report = replace(burnin.judge(agent_records, "compute_blade", "quick", node=name), attempt=attempt)
+    report = replace(
+        burnin.judge_attempt(agent_records, "compute_blade", "quick", node=name), attempt=attempt
+    )
     registry.record_result(name, attempt, report.to_json(), agent_records, reason="test")
 
 
@@ -55,23 +57,23 @@ def registry(tmp_path, monkeypatch):
 
 
 def run(*arguments):
-    return CliRunner().invoke(command, list(arguments))
+    return CliRunner().invoke(burnin_command, list(arguments))
 
 
 def test_report_of_one_node_matches_the_schema(registry):
-    done = run("report", "blade01", "--json")
-    jsonschema.validate(json.loads(done.stdout), burnin.load_report_schema())
-    assert (done.exception, json.loads(done.stdout)["verdict"]) == (None, "healthy")
+    result = run("report", "blade01", "--json")
+    jsonschema.validate(json.loads(result.stdout), burnin.load_report_schema())
+    assert (result.exception, json.loads(result.stdout)["verdict"]) == (None, "healthy")
 
 
 def test_report_of_all_nodes_exits_with_1_if_any_is_degraded(registry):
-    done = run("report", "--json")
-    assert {r["node"]: r["verdict"] for r in json.loads(done.stdout)} == {
+    result = run("report", "--json")
+    assert {r["node"]: r["verdict"] for r in json.loads(result.stdout)} == {
         "blade01": "healthy",
         "blade02": "degraded",
     }
-    assert isinstance(done.exception, CheckFailed)
-    assert "blade02" in str(done.exception)
+    assert isinstance(result.exception, CheckFailed)
+    assert "blade02" in str(result.exception)
 
 
 def test_report_is_readable_without_colour(registry):
@@ -82,17 +84,17 @@ def test_report_is_readable_without_colour(registry):
 
 def test_unknown_attempt_is_refused(registry):
     with pytest.raises(InputError, match="no burn-in result of attempt gone"):
-        operation.stored_reports(attempt="gone")
+        operation.load_reports(attempt="gone")
 
 
 def test_missing_registry_is_reported(tmp_path, monkeypatch):
     monkeypatch.setenv("GPUFLEET_DATABASE_URL", f"sqlite:///{tmp_path}/none.db")
     with pytest.raises(EnvironmentFault, match="no node registry yet"):
-        operation.stored_reports()
+        operation.load_reports()
 
 
 def test_rejudging_with_the_same_thresholds_changes_nothing(registry):
-    assert operation.rejudge() == []
+    assert operation.rejudge_results() == []
     assert run("rejudge").stdout == "today's thresholds change nothing\n"
 
 
@@ -107,7 +109,7 @@ def stricter(monkeypatch):
 
 
 def test_new_thresholds_rejudge_stored_records(registry, stricter):
-    (change,) = operation.rejudge()
+    (change,) = operation.rejudge_results()
     assert (change["node"], change["before"], change["after"], change["applied"]) == (
         "blade02",
         "degraded",
@@ -115,23 +117,23 @@ def test_new_thresholds_rejudge_stored_records(registry, stricter):
         "no",
     )
     assert [check["name"] for check in change["checks"]] == ["pi_throttled"]
-    assert registry.get("blade02").state == "ready"
+    assert registry.get_node("blade02").state == "ready"
 
 
 def test_applied_new_thresholds_move_the_node(registry, stricter):
-    (change,) = operation.rejudge("blade02", apply_changes=True)
+    (change,) = operation.rejudge_results("blade02", apply_changes=True)
     assert change["applied"] == "applied"
-    assert registry.get("blade02").state == "quarantined"
-    assert [result.verdict for result in registry.results("blade02")] == ["degraded", "faulty"]
+    assert registry.get_node("blade02").state == "quarantined"
+    assert [result.verdict for result in registry.list_results("blade02")] == ["degraded", "faulty"]
 
 
 def test_relaxed_thresholds_release_only_a_quarantine_of_burn_in(registry, stricter, monkeypatch):
-    operation.rejudge("blade02", apply_changes=True)
+    operation.rejudge_results("blade02", apply_changes=True)
     monkeypatch.undo()
     monkeypatch.setattr(operation.paths, "database_url", lambda: str(registry._database.engine.url))
-    operation.rejudge("blade02", apply_changes=True)
-    assert registry.get("blade02").state == "ready"
-    assert [hold.kind for hold in registry.get("blade02").holds] == ["operator"]
+    operation.rejudge_results("blade02", apply_changes=True)
+    assert registry.get_node("blade02").state == "ready"
+    assert [hold.kind for hold in registry.get_node("blade02").holds] == ["operator"]
 
 
 @pytest.mark.parametrize(
@@ -146,10 +148,10 @@ def test_run_requests_the_burn_in_play(project, monkeypatch, arguments, request_
     monkeypatch.chdir(project)
     monkeypatch.setattr(
         configure,
-        "configure",
+        "configure_hosts",
         lambda _root, request, _stream: configure.ConfigureResult(seen.append(request)),
     )
-    monkeypatch.setattr(configure, "as_text", lambda _done: "done")
+    monkeypatch.setattr(configure, "format_result", lambda _done: "done")
     assert run("run", *arguments).exit_code == 0
     assert (seen[0].play, seen[0].limit, seen[0].burn_in) == request_fields
     assert (project / "playbooks" / f"{seen[0].play}.yml").is_file()
@@ -163,18 +165,18 @@ def test_thresholds_are_printed_with_their_sources():
 
 def test_thresholds_of_an_unknown_kind_are_refused():
     with pytest.raises(InputError, match="unknown node kind 'toaster'"):
-        operation.threshold_rows("toaster")
+        operation.list_thresholds("toaster")
 
 
 def test_implausible_threshold_is_reported(monkeypatch):
     bad = replace(burnin.load_thresholds()[0], source="")
     monkeypatch.setattr("gpufleet.burnin.thresholds.load_thresholds", lambda: (bad,))
     with pytest.raises(CheckFailed, match="no source"):
-        operation.check_plausible()
+        operation.check_thresholds_plausible()
 
 
 def test_local_run_measures_this_machine():
     rows = operation.measure_this_machine()
     assert {row["metric"] for row in rows} == {"copy_mb_per_s", "write_mb_per_s"}
     assert all(0 < row["floor"] < row["slowest"] <= row["fastest"] for row in rows)
-    assert "rehearsal floor" in operation.measured_as_text(rows)
+    assert "rehearsal floor" in operation.format_measurements(rows)

@@ -90,7 +90,7 @@ def test_exit_code_reports_a_difference(registry, monkeypatch, loaded, code):
     for node in ("gpu01", "gpu02"):
         record_drivers(registry, node, "drivers", **{**WELL, "loaded": loaded})
     monkeypatch.setattr(driver_consistency, "check_drivers", lambda: report(registry))
-    done = CliRunner().invoke(nodes_command, ["drivers"])
-    assert done.exit_code == code
-    assert "gpu01" in done.output
-    assert "cpu01" not in done.output
+    result = CliRunner().invoke(nodes_command, ["drivers"])
+    assert result.exit_code == code
+    assert "gpu01" in result.output
+    assert "cpu01" not in result.output

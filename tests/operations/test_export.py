@@ -10,7 +10,7 @@ import pytest
 from gpufleet import fleet
 from gpufleet.errors import InputError
 from gpufleet.operations import export
-from gpufleet.operations.export import Request
+from gpufleet.operations.export import ExportRequest
 
 
 @pytest.fixture
@@ -19,20 +19,20 @@ def run(shared_project, tmp_path, monkeypatch):
     monkeypatch.setenv("GPUFLEET_HOME", str(tmp_path / "home"))
 
     def go(*nodes, rack="blades-1", **more):
-        return export.export_first_boot(Request(rack, nodes, **more), shared_project)
+        return export.export_first_boot(ExportRequest(rack, nodes, **more), shared_project)
 
     return go
 
 
 def test_every_node_of_the_rack_has_its_files(run):
-    done = run()
-    assert done.folder.parts[-2:] == ("export", "blades-1")
-    assert sorted(path.name for path in (done.folder / "blade20").iterdir()) == [
+    result = run()
+    assert result.folder.parts[-2:] == ("export", "blades-1")
+    assert sorted(path.name for path in (result.folder / "blade20").iterdir()) == [
         "boot.conf", "cmdline.append.txt", "config.append.txt", "meta-data", "network-config", "user-data",
     ]  # fmt: skip
-    manifest = json.loads((done.folder / "manifest.json").read_text())
+    manifest = json.loads((result.folder / "manifest.json").read_text())
     assert len(manifest["nodes"]) == 20
-    assert json.loads((done.folder / "addresses.json").read_text())["blades-1/20"] == "10.20.1.30"
+    assert json.loads((result.folder / "addresses.json").read_text())["blades-1/20"] == "10.20.1.30"
 
 
 def test_output_names_the_login_keys(run):
@@ -99,9 +99,9 @@ def test_failed_write_keeps_the_earlier_export(run, tmp_path, monkeypatch):
     ],
 )
 def test_invalid_rack_is_reported_in_one_line(run, options, message):
-    with pytest.raises(InputError) as refused:
+    with pytest.raises(InputError) as excinfo:
         run(**options)
-    assert str(refused.value).startswith(message)
+    assert str(excinfo.value).startswith(message)
 
 
 def test_node_of_another_rack_is_refused(run):
@@ -112,11 +112,11 @@ def test_node_of_another_rack_is_refused(run):
 def test_rack_without_login_keys_is_refused_before_writing(shared_project, tmp_path, monkeypatch):
     rack = fleet.load_rack(shared_project / "inventory/blades-1.yaml", shared_project)
     bare = SimpleNamespace(ssh=fleet.Ssh())
-    monkeypatch.setattr(fleet, "load", lambda _stack, _root: bare)
+    monkeypatch.setattr(fleet, "load_fleet", lambda _stack, _root: bare)
     with pytest.raises(
         InputError, match=r"boot.ssh: no key could log in; give stack production ssh.authorized_keys"
     ):
-        export.login_keys(rack, shared_project)
+        export.find_login_keys(rack, shared_project)
 
 
 def test_unwritable_path_is_reported_in_one_line(run, tmp_path):

@@ -50,8 +50,8 @@ def url(tmp_path):
 @pytest.mark.parametrize("moment", [1, COUNT // 2, COUNT])
 def test_killed_change_of_many_nodes_changed_none(url, verb, target, moment):
     command = [sys.executable, "-c", KILLED, url, verb, f"b[00-{COUNT - 1}]", target, str(moment)]
-    done = subprocess.run(command, check=False, env=os.environ, capture_output=True, timeout=300)
-    assert done.returncode == -signal.SIGKILL
+    result = subprocess.run(command, check=False, env=os.environ, capture_output=True, timeout=300)
+    assert result.returncode == -signal.SIGKILL
     with Registry(url) as registry:
         assert {(node.state, *(hold.kind for hold in node.holds)) for node in registry.list_nodes()} == {
             ("expected", "cost")

@@ -79,9 +79,9 @@ def test_filter_selects_matching_nodes(options, names):
     ],
 )
 def test_filter_with_an_unknown_name_is_refused(options, message):
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError) as excinfo:
         node_view.NodeFilter(**options).select_nodes(FLEET)
-    assert str(caught.value).startswith(message)
+    assert str(excinfo.value).startswith(message)
 
 
 def test_table_has_a_column_for_every_known_value():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from gpufleet.cli.nodes import command
+from gpufleet.cli.nodes import nodes_command
 from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
 from gpufleet.operations import node_view
 
@@ -22,7 +22,7 @@ def nodes(repo_root, tmp_path, monkeypatch):
     monkeypatch.setenv("GPUFLEET_HOME", str(tmp_path / "home"))
     for name in ("GPUFLEET_DATABASE_URL", "GPUFLEET_ADDRESS_BOOK", "GPUFLEET_REHEARSAL"):
         monkeypatch.delenv(name, raising=False)
-    return lambda *arguments: CliRunner().invoke(command, [str(argument) for argument in arguments])
+    return lambda *arguments: CliRunner().invoke(nodes_command, [str(argument) for argument in arguments])
 
 
 @pytest.fixture
@@ -33,17 +33,17 @@ def synced(nodes):
 
 
 def test_sync_prints_a_line_for_each_source(nodes):
-    done = nodes("sync", "-s", "production", "--state", STATE)
-    assert done.stdout.splitlines() == [
+    result = nodes("sync", "-s", "production", "--state", STATE)
+    assert result.stdout.splitlines() == [
         "rack:blades-1: 20 nodes, 20 new", "rack:bench-1: 1 nodes, 1 new", "pulumi:production: 3 nodes, 3 new",
     ]  # fmt: skip
 
 
 def test_failed_source_is_reported_and_exits_with_1(nodes, tmp_path):
-    done = nodes("sync", "-s", "production", "--state", tmp_path / "none.json")
-    assert isinstance(done.exception, CheckFailed)
-    assert "pulumi:production failed:" in done.stderr
-    assert "rack:blades-1: 20 nodes" in done.stdout
+    result = nodes("sync", "-s", "production", "--state", tmp_path / "none.json")
+    assert isinstance(result.exception, CheckFailed)
+    assert "pulumi:production failed:" in result.stderr
+    assert "rack:blades-1: 20 nodes" in result.stdout
 
 
 def test_unknown_stack_creates_no_registry(nodes, tmp_path):
@@ -119,8 +119,8 @@ def test_ages_are_printed_in_their_largest_unit(seconds, text):
 
 
 def test_change_accepts_the_ranges_that_list_prints(synced):
-    done = synced("hold", "blade[01-02]", "cost", "--reason", "over budget")
-    assert done.stderr.splitlines() == ["blade01: cost hold set", "blade02: cost hold set"]
+    result = synced("hold", "blade[01-02]", "cost", "--reason", "over budget")
+    assert result.stderr.splitlines() == ["blade01: cost hold set", "blade02: cost hold set"]
     assert "stands already" in synced("hold", "blades-1/1", "cost", "--reason", "over budget").stderr
     assert synced("release", "blade[01-02]", "cost", "--reason", "paid").stderr.count("released") == 2
 
@@ -158,6 +158,6 @@ def test_long_value_moves_only_its_own_source_column():
     shown |= dict.fromkeys(
         ("kind", "state", "state_reason", "state_since", "reachable", "reachable_detail", "address")
     )
-    long, short = node_view.details_text(shown)[-2:]
+    long, short = node_view.format_node_details(shown)[-2:]
     assert len(short) < 100 < len(long)
     assert short.split() == ["observed.os", "debian", "ansible", "0s", "ago"]

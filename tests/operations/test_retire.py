@@ -30,13 +30,13 @@ class Desk:
         self.states = []  # the node's state in each run
         self.answers = [("wipe_planned", {"plan": PLAN, "jobs": []}), ("wiped", PROOF)]
         who = Identity(serial=serial, rack="r1", slot="1")
-        registry.observe(
+        registry.apply_observation(
             Observation("rack:r1", "blade01", who, declared={"kind": "compute_blade", "address": "10.9.0.11"})
         )
         for step in ("discovered", "commissioning", "burn_in", "ready", "assigned", "draining"):
-            if registry.get("blade01").state == state:
+            if registry.get_node("blade01").state == state:
                 break
-            registry.move("blade01", step, "test")
+            registry.move_node("blade01", step, "test")
 
     def run(self, node, variables):
         self.runs.append(variables)
@@ -48,15 +48,15 @@ class Desk:
 
     def retire(self, **options):
         interaction = retire.Interaction(self.run, lambda _question: self.typed, self.said.append)
-        request = retire.Request(**{"node": "blade01", "reason": "broken fan", "wipe": True, **options})
-        return retire.retire(self.registry, request, interaction)
+        request = retire.RetireRequest(**{"node": "blade01", "reason": "broken fan", "wipe": True, **options})
+        return retire.retire_node(self.registry, request, interaction)
 
     @property
     def state(self):
-        return self.registry.get("blade01").state
+        return self.registry.get_node("blade01").state
 
     def events(self):
-        return [line.event for line in self.registry.history("blade01")]
+        return [line.event for line in self.registry.list_history("blade01")]
 
 
 @pytest.fixture
@@ -70,12 +70,12 @@ def desk(registry, tmp_path, monkeypatch):
 
 def test_confirmed_serial_wipes_the_drives_and_writes_a_certificate(desk, tmp_path):
     one = desk()
-    done = one.retire(confirm="S123")
+    result = one.retire(confirm="S123")
     assert [run.get("wipe_confirm") for run in one.runs] == [None, "S123"]
     assert one.runs[1]["wipe_plan_id"] == "abc123"
-    node = one.registry.get("blade01")
+    node = one.registry.get_node("blade01")
     assert (node.state, node.address) == ("retired", None)
-    document = json.loads(done.certificate.read_text())
+    document = json.loads(result.certificate.read_text())
     assert (document["node"]["serial"], document["complete"], document["reason"]) == (
         "S123",
         True,
@@ -99,9 +99,9 @@ def test_plan_is_printed_before_the_confirmation(desk):
 def test_wrong_serial_exits_with_2_and_wipes_nothing(desk, typed):
     one = desk()
     one.typed = typed
-    with pytest.raises(InputError, match="is not its serial: nothing was touched") as refused:
+    with pytest.raises(InputError, match="is not its serial: nothing was touched") as excinfo:
         one.retire()
-    assert refused.value.exit_code == 2
+    assert excinfo.value.exit_code == 2
     assert len(one.runs) == 1
     assert one.state == "ready"
     assert "wipe_begun" not in one.events()
@@ -163,9 +163,9 @@ def test_missing_wipe_plan_is_an_environment_fault(desk):
 @pytest.mark.parametrize("state", ["expected", "commissioning", "ready", "draining"])
 def test_idle_node_can_be_retired_without_a_wipe(desk, state):
     one = desk(state=state)
-    done = one.retire(wipe=False, yes=True)
-    assert (one.state, one.runs, done.certificate) == ("retired", [], None)
-    assert "another board there" in done.lines[-1]
+    result = one.retire(wipe=False, yes=True)
+    assert (one.state, one.runs, result.certificate) == ("retired", [], None)
+    assert "another board there" in result.lines[-1]
 
 
 def test_retired_node_cannot_be_retired_again(desk):
@@ -183,11 +183,11 @@ def test_node_without_a_serial_cannot_be_confirmed(desk):
 def test_rented_machine_must_be_removed_from_its_pool(registry, desk):
     who = Identity(instance_id="i-0abc")
     values = {"kind": "cloud_vm", "cloud": "aws", "pool": "train"}
-    registry.observe(Observation("pulumi:production", "train-1", who, declared=values))
+    registry.apply_observation(Observation("pulumi:production", "train-1", who, declared=values))
     one = desk()
-    with pytest.raises(CheckFailed, match="rented from aws: the pool's count must go down") as refused:
+    with pytest.raises(CheckFailed, match="rented from aws: the pool's count must go down") as excinfo:
         one.retire(node="train-1", wipe=False, yes=True)
-    assert "pulumi up" in refused.value.hint
+    assert "pulumi up" in excinfo.value.hint
 
 
 @pytest.mark.parametrize(
@@ -208,20 +208,22 @@ def test_contradictory_options_are_refused_before_contacting_a_host(desk, option
 
 def test_retired_workstation_that_is_still_declared_is_reported(registry, tmp_path, monkeypatch):
     monkeypatch.setenv("GPUFLEET_HOME", str(tmp_path))
-    registry.observe(Observation("workstation:poc", "m2", declared={"kind": "workstation", "stack": "poc"}))
-    done = retire.retire(
-        registry, retire.Request("m2", "sold", yes=True), retire.Interaction(None, None, print)
+    registry.apply_observation(
+        Observation("workstation:poc", "m2", declared={"kind": "workstation", "stack": "poc"})
     )
-    assert done.lines[-1].startswith("stacks/Pulumi.poc.yaml still declares it: take it out")
+    result = retire.retire_node(
+        registry, retire.RetireRequest("m2", "sold", yes=True), retire.Interaction(None, None, print)
+    )
+    assert result.lines[-1].startswith("stacks/Pulumi.poc.yaml still declares it: take it out")
 
 
 def test_history_of_a_retired_node_is_found_by_its_reused_name(desk):
     one = desk()
     retired_node = one.retire(confirm="S123").node
-    assert node_view.namesake_notes(one.registry, "blade01") == []
+    assert node_view.list_namesake_notes(one.registry, "blade01") == []
     who = Identity(rack="r1", slot="1")
-    one.registry.observe(Observation("rack:r1", "blade01", who, declared={"kind": "compute_blade"}))
-    (line,) = node_view.namesake_notes(one.registry, "blade01")
+    one.registry.apply_observation(Observation("rack:r1", "blade01", who, declared={"kind": "compute_blade"}))
+    (line,) = node_view.list_namesake_notes(one.registry, "blade01")
     assert line.startswith(f"blade01 was also {retired_node.id}, retired since ")
     assert line.endswith(f"gpufleet nodes history {retired_node.id}")
 
@@ -238,7 +240,7 @@ def test_certificate_states_whether_a_drive_was_fake(desk, registry, tmp_path, f
         for at, fake in enumerate(fakes)
     ]
     desk()
-    node, request = registry.get("blade01"), retire.Request("blade01", "broken fan", wipe=True)
+    node, request = registry.get_node("blade01"), retire.RetireRequest("blade01", "broken fan", wipe=True)
     path = retire.write_certificate(tmp_path, node, request, {**PROOF, "evidence": evidence})
     document = json.loads(path.read_text())
     assert document["fake"] is any(fakes)
@@ -248,7 +250,7 @@ def test_certificate_states_whether_a_drive_was_fake(desk, registry, tmp_path, f
 
 def test_certificate_of_an_incomplete_wipe_is_not_complete(desk, registry, tmp_path):
     desk()
-    node, request = registry.get("blade01"), retire.Request("blade01", "broken fan", wipe=True)
+    node, request = registry.get_node("blade01"), retire.RetireRequest("blade01", "broken fan", wipe=True)
     for complete in (True, False):
         path = retire.write_certificate(tmp_path, node, request, {**PROOF, "complete": complete})
         assert json.loads(path.read_text())["complete"] is complete
@@ -280,5 +282,5 @@ def test_retire_without_a_terminal_needs_yes(project, gpufleet):
     assert "add --yes" in refused.stderr
     state = json.loads(gpufleet("nodes", "list", "poc-blade01", "--json", cwd=project).stdout)[0]["state"]
     assert state != "retired"
-    done = gpufleet("nodes", "retire", "poc-blade01", "--reason", "sold", "--yes", cwd=project)
-    assert done.returncode == 0, done.stderr
+    result = gpufleet("nodes", "retire", "poc-blade01", "--reason", "sold", "--yes", cwd=project)
+    assert result.returncode == 0, result.stderr

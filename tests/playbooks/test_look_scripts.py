@@ -93,9 +93,9 @@ def test_missing_driver_is_reported_with_the_message_of_rocminfo(tmp_path):
 
 
 def test_missing_users_are_reported_and_check_mode_adds_none():
-    done = run("rocm", "members.sh", "trial", "root", "nobody-has-this-name")
-    assert done.returncode == 0, done.stderr
-    assert "missing nobody-has-this-name" in done.stdout
+    result = run("rocm", "members.sh", "trial", "root", "nobody-has-this-name")
+    assert result.returncode == 0, result.stderr
+    assert "missing nobody-has-this-name" in result.stdout
     assert (
         subprocess.run(["id", "-Gn", "root"], capture_output=True, text=True, check=True).stdout.strip()
         == "root"
@@ -155,8 +155,8 @@ def test_ports_are_read_from_sysfs(tmp_path):
     port(tmp_path, "mlx5_0", 1, **up, down="0")
     port(tmp_path, "mlx5_1", 1, **{**up, "state": "1: DOWN", "phys_state": "3: Disabled"}, down="7")
     port(tmp_path, "rdmap0", 1, **up, vendor="0x1d0f")
-    done = run("ib_tools", "look.sh", tmp_path)
-    assert done.stdout.splitlines() == [
+    result = run("ib_tools", "look.sh", tmp_path)
+    assert result.stdout.splitlines() == [
         "mlx5_0 1 InfiniBand ACTIVE LinkUp 400 0 1",
         "mlx5_1 1 InfiniBand DOWN Disabled 400 7 1",
     ]

@@ -28,16 +28,18 @@ def gpus(tmp_path):
             rows = [{"mode": mode, "instances": list(instances)} for _ in range(count)]
             file.write_text(json.dumps({"gpus": rows, **state}))
         config = tmp_path / "mig.json"
-        config.write_text(json.dumps(mig.mig_parted_config(mig.resolve_geometry(geometry, ["2330"] * count))))
+        config.write_text(
+            json.dumps(mig.build_mig_parted_config(mig.resolve_mig_geometry(geometry, ["2330"] * count)))
+        )
         env = {**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "NVIDIA_SMI_STATE": str(file)}
-        done = subprocess.run(
+        result = subprocess.run(
             [sys.executable, PROGRAM, verb, *options, config],
             env=env,
             capture_output=True,
             text=True,
             check=False,
         )
-        return done.returncode, json.loads(done.stdout), json.loads(file.read_text())
+        return result.returncode, json.loads(result.stdout), json.loads(file.read_text())
 
     return run
 

@@ -43,7 +43,7 @@ def test_package_without_an_exact_version_is_requested_by_name(render_texts):
     open_one = plan()["fabric_manager"]["packages"][1] | {"version": None}
     driver_plan = plan(version=DRIVER)
     driver_plan["fabric_manager"]["packages"][1] = open_one
-    done = render_texts(
+    result = render_texts(
         {
             "nvidia_fabric_manager_plan": driver_plan,
             "nvidia_fabric_manager_driver": {"state": {"installed": DRIVER}},
@@ -58,7 +58,7 @@ def test_package_without_an_exact_version_is_requested_by_name(render_texts):
             }
         },
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
 @pytest.mark.parametrize(("version", "refused"), [(None, True), (DRIVER, False)])
@@ -66,12 +66,12 @@ def test_nothing_is_installed_while_the_exact_version_is_unknown(render_texts, v
     repository = {"name": "nvidia-cuda", "uri": "https://repo.example/debian12"}
     packages = [{"name": "nvidia-driver-pinning-580"}, {"name": "nvidia-open", "version": version}]
     driver_plan = plan(version=version, packages=packages, repositories=[repository])
-    done = render_texts(
+    result = render_texts(
         {"nvidia_driver_plan": driver_plan, "nvidia_driver_before": {"rolled_back_from": {}}},
         role_texts("nvidia_driver"),
         {"ansible.builtin.include_tasks": str(ROLES / "nvidia_driver/tasks/exact.yml")},
     )
-    assert (done.returncode != 0) == refused, done.stdout + done.stderr
-    text = " ".join(done.stdout.split())
+    assert (result.returncode != 0) == refused, result.stdout + result.stderr
+    text = " ".join(result.stdout.split())
     assert ("no nvidia-open of branch 580; nothing was installed" in text) == refused
     assert ("reaches https://repo.example/debian12, or ask for another branch" in text) == refused

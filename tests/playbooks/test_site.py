@@ -59,9 +59,9 @@ def test_site_playbook_imports_plays_in_order():
 
 def test_only_identity_base_and_grouping_plays_run_on_all_hosts(clean_env):
     command = ["ansible-playbook", "-i", "a,b", "--list-hosts", "--list-tasks", "site.yml"]
-    done = subprocess.run(command, cwd=ROOT, env=clean_env, capture_output=True, text=True, check=True)
+    result = subprocess.run(command, cwd=ROOT, env=clean_env, capture_output=True, text=True, check=True)
     plays = re.findall(
-        r"play #\d+ \((.+?)\): (.+?)\tTAGS.*?\n    pattern: .*\n    hosts \((\d+)\)", done.stdout
+        r"play #\d+ \((.+?)\): (.+?)\tTAGS.*?\n    pattern: .*\n    hosts \((\d+)\)", result.stdout
     )
     everywhere = [name for _, name, hosts in plays if hosts != "0"]
     assert everywhere == ["Commission", "Select further steps for each host", "Configure"]
@@ -72,8 +72,8 @@ def test_only_identity_base_and_grouping_plays_run_on_all_hosts(clean_env):
 @pytest.mark.parametrize("name", ["drivers", "containers", "fabrics", "application", "burn_in"])
 def test_each_play_runs_on_every_host(clean_env, name):
     command = ["ansible-playbook", "-i", "a,b", "--list-hosts", f"{name}.yml"]
-    done = subprocess.run(command, cwd=ROOT, env=clean_env, capture_output=True, text=True, check=True)
-    assert re.search(r"play #1 \(all\).*?hosts \(2\)", done.stdout, re.DOTALL)
+    result = subprocess.run(command, cwd=ROOT, env=clean_env, capture_output=True, text=True, check=True)
+    assert re.search(r"play #1 \(all\).*?hosts \(2\)", result.stdout, re.DOTALL)
 
 
 def test_hosts_of_later_plays_are_selected(clean_env, tmp_path):
@@ -87,12 +87,12 @@ def test_hosts_of_later_plays_are_selected(clean_env, tmp_path):
     (tmp_path / "hosts.yaml").write_text(json.dumps({"all": {"hosts": hosts}}))
     (tmp_path / "group_vars").mkdir()
     (tmp_path / "group_vars/all.yml").write_text((ROOT / "group_vars/all.yml").read_text())
-    done = subprocess.run(
+    result = subprocess.run(
         ["ansible-playbook", "-i", "hosts.yaml", "play.yml"],
         cwd=tmp_path, env=clean_env, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    printed_groups = re.findall(r"GROUPS (\S+) ([\w ]*)", done.stdout)
+    assert result.returncode == 0, result.stdout + result.stderr
+    printed_groups = re.findall(r"GROUPS (\S+) ([\w ]*)", result.stdout)
     assert {name: sorted(PLAYED & set(groups.split())) for name, groups in printed_groups} == {
         name: groups for name, (_, groups) in HOSTS.items()
     }

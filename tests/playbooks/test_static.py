@@ -39,8 +39,8 @@ def generator():
 @pytest.mark.parametrize("name", ["site", "driver_rollback", "reboot", "blades", "plan", "retire", "image"])
 def test_playbook_syntax_is_valid(name, clean_env):
     command = ["ansible-playbook", "--syntax-check", "-i", "localhost,", f"{name}.yml"]
-    done = subprocess.run(command, cwd=ROOT, env=clean_env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    result = subprocess.run(command, cwd=ROOT, env=clean_env, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
 
 
 @pytest.mark.parametrize("role", ROLES, ids=role_id)
@@ -123,8 +123,8 @@ def evaluate_group_vars(clean_env, state, burn_in):
     options = ["-e", f"gpufleet_is_new={is_new} gpufleet_is_busy={is_busy} gpufleet_burn_in={burn_in}"]
     shown = ["-i", "localhost,", "-c", "local", "-m", "debug", "-a", "var=gpufleet_burn_in_now"]
     command = ["ansible", "localhost", "--playbook-dir", ".", *shown, *options]
-    done = subprocess.run(command, cwd=ROOT, env=clean_env, capture_output=True, text=True, check=False)
-    return re.findall(r'"gpufleet_burn_in_now": (\w+)', done.stdout)
+    result = subprocess.run(command, cwd=ROOT, env=clean_env, capture_output=True, text=True, check=False)
+    return re.findall(r'"gpufleet_burn_in_now": (\w+)', result.stdout)
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ def test_damaged_rehearsal_record_is_reported_with_its_remedy(tmp_path, text):
     rehearsal = Rehearsal(tmp_path, "poc")
     rehearsal.facts_file.parent.mkdir(parents=True)
     rehearsal.facts_file.write_text(text)
-    with pytest.raises(InputError, match=r"gpufleet rehearse down -s poc, then up again$") as caught:
+    with pytest.raises(InputError, match=r"gpufleet rehearse down -s poc, then up again$") as excinfo:
         rehearsal.read_facts()
-    assert str(caught.value).startswith(str(rehearsal.facts_file))
+    assert str(excinfo.value).startswith(str(rehearsal.facts_file))
 
 
 @DAMAGED

@@ -58,24 +58,24 @@ def test_engine_reads_a_copy_with_the_rehearsals_salt(facts):
 )
 def test_users_secrets_settings_are_removed(facts, tmp_path, user_settings):
     tracked = write(tmp_path / "own.yaml", user_settings + SPEC)
-    assert launcher.settings_with_salt(tracked, SALT) == f"{SPEC}encryptionsalt: {SALT}\n"
+    assert launcher.replace_salt(tracked, SALT) == f"{SPEC}encryptionsalt: {SALT}\n"
 
 
 def test_settings_file_without_final_newline_is_read(tmp_path):
     tracked = write(tmp_path / "own.yaml", "config: {}")
-    assert launcher.settings_with_salt(tracked, SALT) == f"config: {{}}\nencryptionsalt: {SALT}\n"
+    assert launcher.replace_salt(tracked, SALT) == f"config: {{}}\nencryptionsalt: {SALT}\n"
 
 
 @pytest.mark.parametrize("value", ["  aws:token:\n    secure: v1:x\n", "  aws:token: {secure: v1:x}\n"])
 def test_encrypted_values_are_refused(tmp_path, value):
     tracked = write(tmp_path / "own.yaml", f"config:\n{value}")
     with pytest.raises(launcher.UnsafeCommandError, match="encrypted value"):
-        launcher.settings_with_salt(tracked, SALT)
+        launcher.replace_salt(tracked, SALT)
 
 
 def test_word_secure_in_a_comment_is_not_an_encrypted_value(tmp_path):
     tracked = write(tmp_path / "own.yaml", "config: {}  # secure: no\n")
-    assert "config" in launcher.settings_with_salt(tracked, SALT)
+    assert "config" in launcher.replace_salt(tracked, SALT)
 
 
 @pytest.mark.parametrize(
@@ -112,8 +112,8 @@ def test_launcher_passes_the_users_arguments_to_the_engine(facts, tmp_path):
         "a b",
         "--x=$y",
     ]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout == "up a b --x=$y\n"
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stdout == "up a b --x=$y\n"
 
 
 def test_refused_command_prints_one_line_and_exits_with_2(facts, tmp_path):
@@ -127,10 +127,10 @@ def test_refused_command_prints_one_line_and_exits_with_2(facts, tmp_path):
         "destroy",
         "--remove",
     ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stderr.startswith("error: --remove would delete")
-    assert done.stderr.count("\n") == 1
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert result.stderr.startswith("error: --remove would delete")
+    assert result.stderr.count("\n") == 1
 
 
 def lock(backend, name, pid):

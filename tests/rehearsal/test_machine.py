@@ -11,7 +11,7 @@ import pytest
 from gpufleet.errors import EnvironmentFault
 from gpufleet.rehearsal import machine
 from gpufleet.rehearsal.machine import cloud_check, repair
-from gpufleet.rehearsal.machine.check import Check, format_table, missing_checks
+from gpufleet.rehearsal.machine.check import Check, format_table, select_missing
 
 GIT = Check(
     "git", "required", ok=False, detail="not installed", remedy="apt-get install git", packages=("git",)
@@ -34,8 +34,8 @@ def apt(monkeypatch):
 
 
 def test_missing_requirements_are_filtered_by_need():
-    assert missing_checks([GIT, RACK, FINE], "required") == [GIT]
-    assert missing_checks([GIT, RACK, FINE], "required", "racks") == [GIT, RACK]
+    assert select_missing([GIT, RACK, FINE], "required") == [GIT]
+    assert select_missing([GIT, RACK, FINE], "required", "racks") == [GIT, RACK]
 
 
 def test_doctor_table_shows_missing_requirements_and_their_remedies():
@@ -67,9 +67,9 @@ def test_packages_for_tests_are_installed_only_on_request(apt):
 
 def test_without_root_a_missing_required_package_is_an_error_with_the_command(apt, monkeypatch):
     monkeypatch.setattr(repair, "_privilege_command", lambda: None)
-    with pytest.raises(EnvironmentFault, match="packages are missing: git") as caught:
+    with pytest.raises(EnvironmentFault, match="packages are missing: git") as excinfo:
         repair.install_missing([GIT], lambda _line: None)
-    assert caught.value.hint.startswith("as root: apt-get install git")
+    assert excinfo.value.hint.startswith("as root: apt-get install git")
 
 
 def test_without_root_a_missing_rack_package_is_only_reported(apt, monkeypatch):
@@ -101,7 +101,7 @@ def test_privilege_command_depends_on_user_and_sudo(monkeypatch, uid, sudo, expe
 
 
 def checks_by_name(home, environment):
-    return {check.name: check for check in cloud_check.cloud_checks(home, environment)}
+    return {check.name: check for check in cloud_check.check_clouds(home, environment)}
 
 
 def test_missing_credentials_are_reported_with_the_login_command(tmp_path):
@@ -162,11 +162,11 @@ def test_every_failed_check_has_a_remedy(tmp_path):
 
 
 def test_doctor_prints_json_and_exits_with_3_if_a_requirement_is_missing(gpufleet, tmp_path):
-    done = gpufleet(
+    result = gpufleet(
         "doctor", "--json", cwd=tmp_path, env={"PATH": "/nowhere", "XDG_CACHE_HOME": str(tmp_path)}
     )
-    report = json.loads(done.stdout)
+    report = json.loads(result.stdout)
     missing = {check["name"] for check in report["checks"] if check["need"] == "required" and not check["ok"]}
     assert {"Pulumi engine", "ssh", "git"} - missing <= {"ssh", "git"}
-    assert (done.returncode, report["ok"]) == (3, False)
-    assert "hint: gpufleet doctor --fix" in done.stderr
+    assert (result.returncode, report["ok"]) == (3, False)
+    assert "hint: gpufleet doctor --fix" in result.stderr

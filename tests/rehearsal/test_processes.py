@@ -88,7 +88,7 @@ def test_ansible_run_is_found_but_is_not_an_orphan(start, tmp_path):
 
 
 def test_ssh_master_is_found_by_its_socket(tmp_path):
-    title = f"ssh: {processes.ssh_control_path(tmp_path)}/0a1b2c [mux]"
+    title = f"ssh: {processes.ssh_control_folder(tmp_path)}/0a1b2c [mux]"
     master = subprocess.Popen([title, "60"], executable="/bin/sleep", env={})
     try:
         wait_for_exec(master.pid, "[mux]")
@@ -103,5 +103,5 @@ def test_stopping_a_rehearsal_does_not_stop_its_caller(tmp_path, clean_env):
     env = clean_env | {"GPUFLEET_HOME": str(tmp_path)}
     code = "from gpufleet.rehearsal import processes as p; import pathlib; print(p.stop_processes(pathlib.Path.cwd()))"
     command_line = ["bash", "-c", f'python -c "{code}" gpufleet; true']
-    done = subprocess.run(command_line, env=env, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "0"
+    result = subprocess.run(command_line, env=env, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "0"

@@ -21,7 +21,7 @@ from gpufleet.rehearsal.rack import fault_files, faults, hosts
     ],
 )
 def test_amount_of_a_fault_is_parsed(host_faults, kind, amount):
-    assert faults.fault_amount(frozenset(host_faults), kind) == amount
+    assert faults.find_fault_amount(frozenset(host_faults), kind) == amount
 
 
 @pytest.mark.parametrize(
@@ -29,9 +29,9 @@ def test_amount_of_a_fault_is_parsed(host_faults, kind, amount):
     ["dies=", "dies=0", "dies=many", "dies=-1", "disk_full=3", "apt_locked=999999", "die", "=4", "dies=4=5"],
 )
 def test_invalid_amount_is_refused_with_its_line(fault):
-    with pytest.raises(InputError, match=r"unknown fault") as caught:
+    with pytest.raises(InputError, match=r"unknown fault") as excinfo:
         faults.parse_faults(f"faults:\n  r/1: '{fault}'\n", "f.yaml")
-    assert caught.value.where == "f.yaml:2"
+    assert excinfo.value.where == "f.yaml:2"
 
 
 def test_amounts_are_read_from_a_file():
@@ -49,18 +49,18 @@ def test_size_of_a_memory_disk_is_parsed(host_faults, size):
 
 
 def test_host_without_faults_gets_no_files():
-    assert (fault_files.fault_files([]), fault_files.fault_links([])) == ({}, {})
+    assert (fault_files.build_fault_files([]), fault_files.build_fault_links([])) == ({}, {})
 
 
 def test_all_fault_files_are_listed_for_removal():
     host_faults = ["apt_locked", "dies"]
-    assert {*fault_files.fault_files(host_faults), *fault_files.fault_links(host_faults)} == set(
+    assert {*fault_files.build_fault_files(host_faults), *fault_files.build_fault_links(host_faults)} == set(
         fault_files.ALL_PATHS
     )
 
 
 def test_apt_lock_script_is_valid_python():
-    text, mode = fault_files.fault_files(["apt_locked=5"])[fault_files.LOCK_SCRIPT]
+    text, mode = fault_files.build_fault_files(["apt_locked=5"])[fault_files.LOCK_SCRIPT]
     compile(text, "hold", "exec")
     assert "time.sleep(5)" in text
     assert mode == 0o755
@@ -68,7 +68,7 @@ def test_apt_lock_script_is_valid_python():
 
 @pytest.mark.parametrize(("sessions", "outputs"), [(2, ["", "end"]), (1, ["end", ""])])
 def test_nth_session_stops_the_host_once(tmp_path, sessions, outputs):
-    text, _ = fault_files.fault_files([f"dies={sessions}"])[fault_files.SSH_RC]
+    text, _ = fault_files.build_fault_files([f"dies={sessions}"])[fault_files.SSH_RC]
     text = text.replace("/run/", f"{tmp_path}/").replace("/var/lib/", f"{tmp_path}/lib/")
     text = text.replace("systemctl --force --force poweroff >/dev/null 2>&1", "echo end").replace(
         '"$(id -u)"', "0"

@@ -50,10 +50,10 @@ def test_empty_files_have_no_faults(text):
     ],
 )
 def test_errors_contain_file_line_and_remedy(text, line):
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError) as excinfo:
         parse_faults(text, "f.yaml")
-    assert str(caught.value).startswith(line)
-    assert "\n" not in str(caught.value)
+    assert str(excinfo.value).startswith(line)
+    assert "\n" not in str(excinfo.value)
 
 
 def test_missing_file_is_refused():

@@ -45,15 +45,15 @@ def shell(rehearsal, command):
     lines = "\n".join(
         f"export {name}={shlex.quote(value)}" for name, value in rehearsal.build_environment().items()
     )
-    done = subprocess.run(["bash", "-c", f"{lines}\n{command}"], capture_output=True, text=True, check=True)
-    return done.stdout.strip()
+    result = subprocess.run(["bash", "-c", f"{lines}\n{command}"], capture_output=True, text=True, check=True)
+    return result.stdout.strip()
 
 
 def test_rehearsal_is_not_up_initially(rehearsal):
     assert not rehearsal.is_up
-    with pytest.raises(EnvironmentFault, match="no rehearsal of dev") as caught:
+    with pytest.raises(EnvironmentFault, match="no rehearsal of dev") as excinfo:
         rehearsal.build_environment()
-    assert caught.value.hint == "run `gpufleet rehearse up -s dev` first"
+    assert excinfo.value.hint == "run `gpufleet rehearse up -s dev` first"
 
 
 def test_unknown_stack_is_refused_with_the_known_ones(project):

@@ -14,22 +14,22 @@ from gpufleet.rehearsal import lifecycle, rack
 
 
 def test_env_command_before_up_fails_with_the_next_step(gpufleet, project):
-    done = gpufleet("rehearse", "env", "-s", "dev", cwd=project)
-    assert (done.returncode, done.stdout) == (3, "")
-    assert "hint: run `gpufleet rehearse up -s dev` first" in done.stderr
+    result = gpufleet("rehearse", "env", "-s", "dev", cwd=project)
+    assert (result.returncode, result.stdout) == (3, "")
+    assert "hint: run `gpufleet rehearse up -s dev` first" in result.stderr
 
 
 @pytest.mark.parametrize("verb", ["up", "env"])
 def test_unknown_stack_is_refused(gpufleet, project, verb):
-    done = gpufleet("rehearse", verb, "-s", "prod", cwd=project)
-    assert done.returncode == 2
-    assert "stacks here are dev, poc, production" in done.stderr
+    result = gpufleet("rehearse", verb, "-s", "prod", cwd=project)
+    assert result.returncode == 2
+    assert "stacks here are dev, poc, production" in result.stderr
 
 
 def test_status_without_rehearsal_exits_with_1(gpufleet, project):
-    done = gpufleet("rehearse", "status", "-s", "dev", "--json", cwd=project)
-    assert done.returncode == 1
-    assert json.loads(done.stdout)["up"] is False
+    result = gpufleet("rehearse", "status", "-s", "dev", "--json", cwd=project)
+    assert result.returncode == 1
+    assert json.loads(result.stdout)["up"] is False
 
 
 def test_down_requires_exactly_one_target(gpufleet, project):
@@ -40,19 +40,19 @@ def test_down_requires_exactly_one_target(gpufleet, project):
 
 
 def test_down_without_rehearsal_succeeds(gpufleet, project):
-    done = gpufleet("rehearse", "down", "-s", "dev", cwd=project)
-    assert (done.returncode, done.stderr) == (0, "rehearsal of dev: nothing there\n")
+    result = gpufleet("rehearse", "down", "-s", "dev", cwd=project)
+    assert (result.returncode, result.stderr) == (0, "rehearsal of dev: nothing there\n")
 
 
 def test_outside_a_project_the_command_is_refused(gpufleet, tmp_path):
-    done = gpufleet("rehearse", "status", "-s", "dev", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "run inside a gpufleet project" in done.stderr
+    result = gpufleet("rehearse", "status", "-s", "dev", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "run inside a gpufleet project" in result.stderr
 
 
 def test_unknown_fault_set_is_refused_before_any_change(gpufleet, project):
-    done = gpufleet("rehearse", "up", "-s", "production", "--faults", "nosuch", cwd=project)
-    assert done.returncode == 2
+    result = gpufleet("rehearse", "up", "-s", "production", "--faults", "nosuch", cwd=project)
+    assert result.returncode == 2
     assert not (project / ".gpufleet").exists()
 
 
@@ -68,9 +68,9 @@ def test_down_all_keeps_rehearsals_of_other_projects(tmp_path, monkeypatch):
 def test_hosts_of_other_projects_are_stopped_only_with_consent(monkeypatch):
     stopped = []
     monkeypatch.setattr(rack, "find_deleted_rehearsals", lambda: [rack.DeletedRehearsal(Path("/gone/home"))])
-    monkeypatch.setattr(rack, "down", lambda deleted, _report: stopped.append(deleted.home))
-    refused = CliRunner().invoke(rehearse.command, ["down", "--deleted"])
+    monkeypatch.setattr(rack, "stop_racks", lambda deleted, _report: stopped.append(deleted.home))
+    refused = CliRunner().invoke(rehearse.rehearse_command, ["down", "--deleted"])
     assert isinstance(refused.exception, InputError)
     assert stopped == []
-    assert CliRunner().invoke(rehearse.command, ["down", "--deleted", "--yes"]).exit_code == 0
+    assert CliRunner().invoke(rehearse.rehearse_command, ["down", "--deleted", "--yes"]).exit_code == 0
     assert stopped == [Path("/gone/home")]

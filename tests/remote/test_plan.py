@@ -10,15 +10,15 @@ import pytest
 from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.remote import plan as planning
 from gpufleet.remote.plan import (
-    ansible_environment,
+    build_ansible_environment,
     find_ansible_error,
-    inventory_names,
+    find_unknown_patterns,
     parse_hosts,
+    parse_inventory_names,
     parse_tasks,
     plan_run,
     playbook_names,
     run_ansible,
-    unknown_patterns,
 )
 
 CASES = Path(__file__).resolve().parents[1] / "cases/remote"
@@ -34,12 +34,14 @@ def test_hosts_and_tasks_are_read_from_the_listing():
 
 def test_unknown_patterns_are_only_those_of_the_limit():
     err = f"{WARNING}burn_in_now\n{WARNING}blde01\n{WARNING}blde01\n"
-    assert unknown_patterns(err, "new_blades:!blde01") == ["blde01"]
-    assert unknown_patterns(err, "new_blades") == []
+    assert find_unknown_patterns(err, "new_blades:!blde01") == ["blde01"]
+    assert find_unknown_patterns(err, "new_blades") == []
 
 
 def test_wrapped_warning_is_read():
-    assert unknown_patterns("[WARNING]: Could not match supplied host\npattern, ignoring: x1", "x1") == ["x1"]
+    assert find_unknown_patterns("[WARNING]: Could not match supplied host\npattern, ignoring: x1", "x1") == [
+        "x1"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -59,11 +61,11 @@ def test_inventory_names_are_groups_and_hosts():
     listing = json.dumps(
         {"_meta": {"hostvars": {"b1": {}}}, "all": {"children": ["g"]}, "g": {"hosts": ["b1"]}}
     )
-    assert inventory_names(listing) == ["all", "b1", "g"]
+    assert parse_inventory_names(listing) == ["all", "b1", "g"]
 
 
 def test_host_keys_are_checked_despite_ansible_settings(tmp_path):
-    env = ansible_environment(tmp_path, {"ANSIBLE_HOST_KEY_CHECKING": "False", "PATH": "/bin"})
+    env = build_ansible_environment(tmp_path, {"ANSIBLE_HOST_KEY_CHECKING": "False", "PATH": "/bin"})
     assert env["ANSIBLE_HOST_KEY_CHECKING"] == "True"
     assert env["PATH"].endswith(":/bin")
 
@@ -98,10 +100,10 @@ def test_unparsable_inventory_stops_the_run(project):
 
 def test_first_error_of_an_unparsable_inventory_is_reported(project):
     (project / "inventory" / "blades-1.yaml").write_text("plugin: gpufleet.fleet.rack\nnodess: 1\n")
-    with pytest.raises(InputError) as refused:
+    with pytest.raises(InputError) as excinfo:
         plan_run(project)
-    assert "unknown key 'nodess'" in str(refused.value)
-    assert "blades-1.yaml:2" in str(refused.value)
+    assert "unknown key 'nodess'" in str(excinfo.value)
+    assert "blades-1.yaml:2" in str(excinfo.value)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +117,7 @@ def test_first_error_of_an_unparsable_inventory_is_reported(project):
     ],
 )
 def test_printed_ranges_are_expanded_and_ansible_patterns_kept(limit, means):
-    assert planning.unfold_limit(limit) == means
+    assert planning.expand_limit(limit) == means
 
 
 @pytest.mark.parametrize(
@@ -123,13 +125,13 @@ def test_printed_ranges_are_expanded_and_ansible_patterns_kept(limit, means):
 )
 def test_range_with_too_many_names_is_refused(limit):
     with pytest.raises(InputError, match="means over 20,000 names"):
-        planning.unfold_limit(limit)
+        planning.expand_limit(limit)
 
 
 def test_range_of_a_complete_fleet_is_expanded():
-    assert planning.unfold_limit("blade[00001-10000]").count(",") == 9999
+    assert planning.expand_limit("blade[00001-10000]").count(",") == 9999
 
 
 def test_range_of_ten_digit_numbers_is_refused():
     with pytest.raises(InputError):
-        planning.unfold_limit("blade[1000000000-9999999999]")
+        planning.expand_limit("blade[1000000000-9999999999]")

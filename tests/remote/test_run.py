@@ -13,7 +13,7 @@ import pytest
 
 from gpufleet.remote.plan import plan_run
 from gpufleet.remote.progress import HostProgress
-from gpufleet.remote.run import RunOutcome, is_kept_event, remove_environment, run_playbook
+from gpufleet.remote.run import RunOutcome, is_stored_event, remove_environment_from_file, run_playbook
 
 PLAYBOOK = """
 - name: Try
@@ -52,9 +52,9 @@ def outcome(tiny, limit="pair", **more):
 
 def test_successful_run_exits_with_0(tiny):
     stream = io.StringIO()
-    done = run_playbook(plan_run(tiny, "try", "pair"), stream=stream)
-    assert (done.exit_code, done.completed, done.interrupted) == (0, True, False)
-    assert [(host.name, host.status, host.changed) for host in done.hosts] == [
+    result = run_playbook(plan_run(tiny, "try", "pair"), stream=stream)
+    assert (result.exit_code, result.completed, result.interrupted) == (0, True, False)
+    assert [(host.name, host.status, host.changed) for host in result.hosts] == [
         ("a1", "ok", 1),
         ("a2", "ok", 1),
     ]
@@ -68,9 +68,9 @@ def test_successful_run_exits_with_0(tiny):
 
 
 def test_failed_run_exits_with_1(tiny):
-    done = outcome(tiny, extra_vars={"command": "false"})
-    assert (done.exit_code, done.host_names("failed")) == (1, ["a1", "a2"])
-    assert done.hosts[0].reason == "Fail where asked to: non-zero return code"
+    result = outcome(tiny, extra_vars={"command": "false"})
+    assert (result.exit_code, result.host_names_with_status("failed")) == (1, ["a1", "a2"])
+    assert result.hosts[0].reason == "Fail where asked to: non-zero return code"
 
 
 def test_check_mode_is_passed_to_ansible(tiny):
@@ -78,14 +78,14 @@ def test_check_mode_is_passed_to_ansible(tiny):
 
 
 def test_artifacts_are_small_and_contain_no_environment(tiny):
-    done = outcome(tiny)
+    result = outcome(tiny)
     kept_events = [
-        json.loads(path.read_text())["event"] for path in (done.artifacts / "job_events").glob("*.json")
+        json.loads(path.read_text())["event"] for path in (result.artifacts / "job_events").glob("*.json")
     ]
     assert "playbook_on_stats" in kept_events
     assert not {"runner_on_start", "runner_on_ok"} & set(kept_events)
-    assert set(json.loads((done.artifacts / "command").read_text())) == {"command", "cwd"}
-    assert not any(b"hunter2" in path.read_bytes() for path in done.artifacts.rglob("*") if path.is_file())
+    assert set(json.loads((result.artifacts / "command").read_text())) == {"command", "cwd"}
+    assert not any(b"hunter2" in path.read_bytes() for path in result.artifacts.rglob("*") if path.is_file())
 
 
 def test_run_leaves_no_file_in_the_users_env_folder(tiny):
@@ -106,8 +106,8 @@ def test_interrupt_stops_ansible_first(tiny):
     handler = signal.getsignal(signal.SIGINT)
     interrupts = []
     threading.Thread(target=interrupt_once, args=(tiny / "begun", interrupts), daemon=True).start()
-    done = outcome(tiny, extra_vars={"command": f"sh -c 'touch {tiny}/begun; sleep 600'"})
-    assert (done.interrupted, done.exit_code) == (True, 130)
+    result = outcome(tiny, extra_vars={"command": f"sh -c 'touch {tiny}/begun; sleep 600'"})
+    assert (result.interrupted, result.exit_code) == (True, 130)
     assert time.monotonic() - interrupts[0] < 300
     assert signal.getsignal(signal.SIGINT) is handler
 
@@ -115,8 +115,8 @@ def test_interrupt_stops_ansible_first(tiny):
 def test_playbook_that_cannot_run_is_an_environment_fault(tiny):
     plan = plan_run(tiny, "try", "pair")
     (tiny / "playbooks/try.yml").write_text("- hosts: all\n  no_such_key: 1\n")
-    done = run_playbook(plan, stream=io.StringIO())
-    assert (done.completed, done.exit_code) == (False, 3)
+    result = run_playbook(plan, stream=io.StringIO())
+    assert (result.completed, result.exit_code) == (False, 3)
 
 
 def test_empty_group_has_no_hosts(tiny):
@@ -144,13 +144,13 @@ def test_events_for_the_registry_are_kept():
     def ok(**result):
         return {"event": "runner_on_ok", "event_data": {"res": result}}
 
-    assert is_kept_event(ok(gpufleet={"event": "burn_in"}))
-    assert not is_kept_event(ok(changed=True))
-    assert is_kept_event({"event": "runner_on_failed"})
+    assert is_stored_event(ok(gpufleet={"event": "burn_in"}))
+    assert not is_stored_event(ok(changed=True))
+    assert is_stored_event({"event": "runner_on_failed"})
 
 
 def test_missing_command_file_is_accepted(tmp_path):
-    remove_environment(tmp_path / "command")
+    remove_environment_from_file(tmp_path / "command")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -178,12 +178,14 @@ STAGES = """
 def test_hosts_that_ansible_skipped_do_not_count_as_done(tiny, cured, statuses):
     """Ansible begins no later play where all hosts of one failed; the others then count as ok in its recap."""
     (tiny / "playbooks/try.yml").write_text(STAGES)
-    done = outcome(tiny, extra_vars={"cured": cured})
-    assert [host.status for host in done.hosts] == statuses
-    assert (done.exit_code, done.host_names("ok")) == ((0, ["a1", "a2"]) if cured else (1, []))
+    result = outcome(tiny, extra_vars={"cured": cured})
+    assert [host.status for host in result.hosts] == statuses
+    assert (result.exit_code, result.host_names_with_status("ok")) == (
+        (0, ["a1", "a2"]) if cured else (1, [])
+    )
     if not cured:
         assert (
-            done.hosts[1].reason
+            result.hosts[1].reason
             == "not done: Ansible ended the run with a play: all of its hosts failed in: Only one"
         )
 
@@ -192,11 +194,11 @@ def test_hosts_that_ansible_skipped_do_not_count_as_done(tiny, cured, statuses):
     "kind", ["runner_on_start", "runner_item_on_ok", "runner_item_on_skipped", "verbose"]
 )
 def test_uninformative_events_are_dropped(kind):
-    assert not is_kept_event({"event": kind})
+    assert not is_stored_event({"event": kind})
 
 
 @pytest.mark.parametrize(
     "kind", ["runner_on_failed", "runner_item_on_failed", "playbook_on_stats", "warning"]
 )
 def test_informative_events_are_kept(kind):
-    assert is_kept_event({"event": kind})
+    assert is_stored_event({"event": kind})

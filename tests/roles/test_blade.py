@@ -52,15 +52,15 @@ def test_another_board_is_refused_before_its_led_is_switched(converged, lab):
     converged("blade")
     host = lab.host(HOST)
     host.check_output("bladectl unset identify")
-    done = lab.run(PLAY.replace("EXTRA", "blade_serial: 1000000012345678, blade_identify: lit"))
-    assert "another board answers here" in done.failure_text(HOST)
+    result = lab.run(PLAY.replace("EXTRA", "blade_serial: 1000000012345678, blade_identify: lit"))
+    assert "another board answers here" in result.failure_text(HOST)
     assert host.check_output("bladectl get identify") == "Off"
 
 
 def test_bootloader_of_a_compute_module_is_changed_only_if_allowed(converged, lab):
     converged("blade")
-    done = lab.run(PLAY.replace("EXTRA", "blade_eeprom: {BOOT_ORDER: '0xf2'}"))
-    output = task_output(done, "Write the bootloader's settings")
+    result = lab.run(PLAY.replace("EXTRA", "blade_eeprom: {BOOT_ORDER: '0xf2'}"))
+    output = task_output(result, "Write the bootloader's settings")
     assert output["changed"] is False
     assert "BOOT_ORDER is 0xf25641, wanted 0xf2; on a Compute Module" in output["not_applied"]["eeprom"]
 

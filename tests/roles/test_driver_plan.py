@@ -33,9 +33,9 @@ def project(lab, repo_root, tmp_path):
 def test_plans_of_booted_hosts_are_as_expected(project, lab, gpufleet):
     before = {name: lab.snapshot(name) for name in SHARED}
     arguments = ("configure", "--plan", "--limit", "nv01,base01", "--json")
-    done = gpufleet(*arguments, cwd=project, env=lab.env())
-    assert done.returncode == 0, done.stderr
-    document = json.loads(done.stdout)
+    result = gpufleet(*arguments, cwd=project, env=lab.env())
+    assert result.returncode == 0, result.stderr
+    document = json.loads(result.stdout)
     schema = json.loads((files("gpufleet.drivers") / "data" / "plans.schema.json").read_text())
     jsonschema.validate(document, schema)
     plans = {host["name"]: host["plan"] for host in document["hosts"]}

@@ -31,7 +31,7 @@ class FreshHost:
         self.key = (lab.home / "ssh/id_ed25519.pub").read_text().strip()
         rack = self.rack()
         seed = first_boot.build_first_boot_files(
-            rack, rack.nodes, [self.key], lambda node: export.host_key(folder / "keys", node)
+            rack, rack.nodes, [self.key], lambda node: export.ensure_host_key(folder / "keys", node)
         )
         self.seed = seed.seeds[0]
         self.known_hosts.write_text("\n".join(seed.known_hosts_lines()) + "\n")
@@ -78,16 +78,16 @@ class FreshHost:
         self.host.run("systemctl reboot")
         deadline = time.monotonic() + DEADLINE_SECONDS
         while time.monotonic() < deadline:
-            done = self.ssh("cloud-init status --wait")
-            if "status: done" in done.stdout:
+            result = self.ssh("cloud-init status --wait")
+            if "status: done" in result.stdout:
                 return
             time.sleep(1)
-        pytest.fail(f"no first boot: {done.stdout}{done.stderr}")
+        pytest.fail(f"no first boot: {result.stdout}{result.stderr}")
 
     def read(self, command):
-        done = self.ssh(command)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
+        result = self.ssh(command)
+        assert result.returncode == 0, result.stderr
+        return result.stdout.strip()
 
 
 @pytest.fixture(scope="module")

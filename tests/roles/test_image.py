@@ -32,34 +32,34 @@ def packer(*arguments, **env):
 @needs_packer
 def test_packer_accepts_every_source(converged, lab):
     converged("image")
-    done = packer("validate", "-var", f"host_key_file={lab.home / 'ssh/id_ed25519'}", str(IMAGES))
-    assert done.returncode == 0, done.stdout + done.stderr
+    result = packer("validate", "-var", f"host_key_file={lab.home / 'ssh/id_ed25519'}", str(IMAGES))
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
 @needs_packer
 def test_one_source_is_valid_without_credentials_of_the_others():
     """As docs/images.md has it typed."""
     only = ["validate", "-only=amazon-ebs.node"]
-    done = packer(*only, str(IMAGES), ARM_CLIENT_SECRET="")
-    assert done.returncode == 0, done.stdout + done.stderr
-    done = packer(*only, "-var", 'ssh_from=["everywhere"]', str(IMAGES))
-    assert "temporary_security_group_source_cidrs" in done.stdout + done.stderr
+    result = packer(*only, str(IMAGES), ARM_CLIENT_SECRET="")
+    assert result.returncode == 0, result.stdout + result.stderr
+    result = packer(*only, "-var", 'ssh_from=["everywhere"]', str(IMAGES))
+    assert "temporary_security_group_source_cidrs" in result.stdout + result.stderr
 
 
 @needs_packer
 def test_packer_refuses_invalid_cloud_settings(converged, lab):
     converged("image")
     variables = ["-var", f"host_key_file={lab.home / 'ssh/id_ed25519'}", "-var", "azure_subscription="]
-    done = packer("validate", *variables, str(IMAGES))
-    assert done.returncode != 0
-    assert "azure" in (done.stdout + done.stderr).lower()
+    result = packer("validate", *variables, str(IMAGES))
+    assert result.returncode != 0
+    assert "azure" in (result.stdout + result.stderr).lower()
 
 
 @needs_packer
 def test_packer_templates_are_formatted():
     for folder in (IMAGES, IMAGES / "plugins"):
-        done = packer("fmt", "-check", "-diff", str(folder))
-        assert done.returncode == 0, done.stdout
+        result = packer("fmt", "-check", "-diff", str(folder))
+        assert result.returncode == 0, result.stdout
 
 
 @needs_packer
@@ -75,9 +75,9 @@ def test_build_runs_the_roles_over_ssh_with_host_key_checking(converged, lab):
         "play": "../tests/roles/plays/image_packer.yml",
     }
     options = [option for name, value in variables.items() for option in ("-var", f"{name}={value}")]
-    done = packer("build", "-color=false", "-only=null.node", *options, str(IMAGES), **lab.env())
-    assert done.returncode == 0, done.stdout[-3000:]
-    assert re.search(r"default +: ok=\d+ .*failed=0", done.stdout)
+    result = packer("build", "-color=false", "-only=null.node", *options, str(IMAGES), **lab.env())
+    assert result.returncode == 0, result.stdout[-3000:]
+    assert re.search(r"default +: ok=\d+ .*failed=0", result.stdout)
     facts = json.loads(lab.host(host).file("/etc/gpufleet/image.json").content_string)
     assert facts["name"].startswith("packer-test-")
 

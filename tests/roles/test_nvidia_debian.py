@@ -51,9 +51,9 @@ def test_dkms_has_the_module_but_no_kernel_to_build_it_for(host, runs):
 
 
 def test_nvidia_smi_is_genuine_and_finds_no_driver(host):
-    done = host.run("nvidia-smi")
-    assert done.rc == 9
-    assert "couldn't communicate with the NVIDIA driver" in done.stdout
+    result = host.run("nvidia-smi")
+    assert result.rc == 9
+    assert "couldn't communicate with the NVIDIA driver" in result.stdout
 
 
 def test_persistence_daemon_is_enabled_and_does_not_run_without_a_device(host, runs):
@@ -69,7 +69,7 @@ def test_persistence_daemon_is_enabled_and_does_not_run_without_a_device(host, r
 def test_burn_in_reports_that_no_gpu_was_measured(lab, runs):
     run = lab.run(PLAYBOOKS / "burn_in.yml", limit=HOST, extra_vars={"gpufleet_burn_in": "always"})
     records = next(r.output["gpufleet"]["records"] for r in run.results_of(HOST) if "gpufleet" in r.output)
-    report = burnin.judge(records, "gpu_server", "quick", rehearsal=True, configured=True)
+    report = burnin.judge_attempt(records, "gpu_server", "quick", rehearsal=True, is_configured=True)
     gpu = next(check for check in report.checks if check.name == "gpu_nvidia")
     assert gpu.outcome == "not_run"
     assert "NVIDIA driver" in gpu.reason

@@ -43,8 +43,8 @@ def as_ada(lab):
 
 
 def test_login_uses_its_own_private_folder(host):
-    done = as_ada(host)
-    assert done.rc == 0, done.stdout
+    result = as_ada(host)
+    assert result.rc == 0, result.stdout
     one = host.host("one")
     assert one.check_output(f"stat -c '%a %U' {OWN}") == "700 ada"
     assert one.file("/etc/copied").content_string == "x"
@@ -57,10 +57,10 @@ def test_folder_prepared_by_another_login_is_refused_before_anything_runs(host, 
     one.check_output(
         f"rm -rf /home/ada/.ansible; install -d -o ada -g ada /home/ada/.ansible; {PREPARED[kind]}"
     )
-    done = as_ada(host)
-    assert done.rc != 0
-    refused = done.failure_text("one").partition("gpufleet: the temporary folder is refused: ")[2]
-    assert OWN in refused, done.failure_text("one")
+    result = as_ada(host)
+    assert result.rc != 0
+    refused = result.failure_text("one").partition("gpufleet: the temporary folder is refused: ")[2]
+    assert OWN in refused, result.failure_text("one")
     assert not one.file("/etc/copied").exists
     assert one.check_output(f"find {OWN}/ -mindepth 1") == ""
 
@@ -68,12 +68,12 @@ def test_folder_prepared_by_another_login_is_refused_before_anything_runs(host, 
 def test_files_under_the_former_name_are_not_used(host):
     one = host.host("one")
     one.check_output("rm -rf /home/ada/.ansible; install -d -m 777 -o eve -g eve /dev/shm/ansible-ada")
-    done = as_ada(host)
-    assert done.rc == 0, done.stdout
+    result = as_ada(host)
+    assert result.rc == 0, result.stdout
     assert one.check_output("find /dev/shm/ansible-ada -mindepth 1") == ""
 
 
 def test_folder_of_the_root_user_is_in_memory(host):
-    done = host.run(COPY)
-    assert done.rc == 0, done.stdout
+    result = host.run(COPY)
+    assert result.rc == 0, result.stdout
     assert host.host("one").check_output("stat -c '%a %U' /run/ansible") == "700 root"

@@ -28,10 +28,12 @@ class Desk:
         registry.apply_observation(Observation("rack:servers-1", "old01", who, declared={"kind": "server"}))
 
     def run(self, node, variables):
-        done = self.lab.run(PLAY, limit=node.name, extra_vars=variables)
-        self.runs.append(done)
-        reports = tuple(result.output["gpufleet"] for result in done.results if result.output.get("gpufleet"))
-        hosts = (SimpleNamespace(reason=done.failure_text(node.name) or ""),)
+        completed = self.lab.run(PLAY, limit=node.name, extra_vars=variables)
+        self.runs.append(completed)
+        reports = tuple(
+            result.output["gpufleet"] for result in completed.results if result.output.get("gpufleet")
+        )
+        hosts = (SimpleNamespace(reason=completed.failure_text(node.name) or ""),)
         return SimpleNamespace(reports=reports, hosts=hosts, errors=(), artifacts="none")
 
     def retire(self, **fields):
@@ -68,9 +70,9 @@ def test_play_refuses_another_plan_and_another_serial(desk):
         {"wipe_confirm": desk.serial, "wipe_plan_id": "0"},
         {"wipe_confirm": "1000", "wipe_plan_id": "0"},
     ):
-        done = desk.lab.run(PLAY, limit="old01", extra_vars=changes)
-        assert done.rc
-        assert "nothing was" in done.failure_text("old01")
+        result = desk.lab.run(PLAY, limit="old01", extra_vars=changes)
+        assert result.rc
+        assert "nothing was" in result.failure_text("old01")
     assert desk.data() > 0
 
 
@@ -87,9 +89,9 @@ def test_failed_wipe_is_reported_and_keeps_the_node(desk):
 
 
 def test_next_call_resumes_and_writes_the_certificate(desk):
-    done = desk.retire(confirm=desk.serial)
+    result = desk.retire(confirm=desk.serial)
     assert desk.data() == 0
-    certificate = json.loads(done.certificate.read_text())
+    certificate = json.loads(result.certificate.read_text())
     drive = certificate["drives"][0]
     assert certificate["fake"] is True
     assert "begun at" in drive["resumed"]

@@ -54,11 +54,11 @@ def run_quoted_command(quote: Quote) -> str:
     arguments = shlex.split(re.split(r"\s{2,}#", quote.command)[0])
     assert arguments[0] == "gpufleet"
     try:
-        done = CliRunner().invoke(gpufleet, arguments[1:], catch_exceptions=False)
+        result = CliRunner().invoke(gpufleet, arguments[1:], catch_exceptions=False)
     finally:
         gc.enable()  # a command is a short process of its own and never collects
-    assert done.exit_code == 0, done.output
-    return select_sections(done.stdout, quote.parts)
+    assert result.exit_code == 0, result.output
+    return select_sections(result.stdout, quote.parts)
 
 
 def select_sections(text: str, parts: tuple[str, ...]) -> str:

@@ -90,9 +90,9 @@ def test_claim_13_retired_machine_is_not_ranked(size):
 
 @pytest.mark.parametrize(("name", "sizes"), [("RX 460 8GB", "2, 4"), ("Compute Module 4 16GB", "8")])
 def test_claim_14_16_unsold_memory_size_is_refused(name, sizes):
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError) as excinfo:
         resolve_hardware(name)
-    assert sizes in str(caught.value)
+    assert sizes in str(excinfo.value)
 
 
 def test_claim_17_server_network_is_faster_than_fast_ethernet(hardware):

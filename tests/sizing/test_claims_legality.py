@@ -84,10 +84,10 @@ def test_claim_15_one_mac_is_ten_times_faster_than_the_blades(size):
 
 
 def test_claim_16_rtx_6000_is_the_name_of_several_cards():
-    with pytest.raises(InputError, match="ambiguous") as caught:
+    with pytest.raises(InputError, match="ambiguous") as excinfo:
         resolve_hardware("RTX 6000")
-    assert "RTX 6000 Ada" in str(caught.value)
-    assert "Turing" in str(caught.value)
+    assert "RTX 6000 Ada" in str(excinfo.value)
+    assert "Turing" in str(excinfo.value)
 
 
 def test_claim_16_1457_tops_are_sparse(size, codes):

@@ -135,10 +135,10 @@ def test_fraction_of_a_card_has_that_fraction_of_its_resources(hardware):
     ],
 )
 def test_unknown_hardware_is_refused_in_one_line_with_a_remedy(name, message, repo_root):
-    with pytest.raises(InputError, match=re.escape(message)) as caught:
+    with pytest.raises(InputError, match=re.escape(message)) as excinfo:
         resolve_hardware(name, repo_root)
-    assert "\n" not in str(caught.value)
-    assert str(caught.value).startswith("--on: ")
+    assert "\n" not in str(excinfo.value)
+    assert str(excinfo.value).startswith("--on: ")
 
 
 def test_nvlink_bridges_connect_pairs_only(hardware):

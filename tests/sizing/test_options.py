@@ -98,9 +98,9 @@ def test_token_count_is_parsed(text, tokens):
     ],
 )
 def test_invalid_option_is_refused_in_one_line_with_a_remedy(options, message):
-    with pytest.raises(InputError, match=re.escape(message)) as caught:
+    with pytest.raises(InputError, match=re.escape(message)) as excinfo:
         parse_options(PlanOptions(**{"model": "llama-3.1-8b", **options}))
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(excinfo.value)
 
 
 def test_context_beyond_the_model_limit_is_a_warning(size, codes):

@@ -198,9 +198,9 @@ GOOD = "aws,us-east-1,g5.2xlarge,on_demand,1.3,2026-11-01,x1\n"
 def test_invalid_file_is_refused_in_one_line_with_its_place(tmp_path, text, message):
     file = tmp_path / "prices.csv"
     file.write_text(text)
-    with pytest.raises(InputError, match=message) as caught:
+    with pytest.raises(InputError, match=message) as excinfo:
         load_price_file(file)
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(excinfo.value)
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00bytes!", b"a,b\n\0,1\n"])
@@ -248,9 +248,9 @@ def test_formula_or_escape_sequence_in_a_name_is_refused_with_its_place(tmp_path
     path.write_text(HEAD + GOOD + ",".join(row.values()) + "\n")
     with pytest.raises(
         InputError, match=rf"prices\.csv:3: {column}: .* (is a formula|holds a control character)"
-    ) as caught:
+    ) as excinfo:
         load_price_file(path)
-    assert str(caught.value).isprintable()
+    assert str(excinfo.value).isprintable()
 
 
 def test_formula_in_json_is_refused_with_its_place(tmp_path):

@@ -115,9 +115,9 @@ def test_machine_without_cards_cannot_be_compared_by_accelerator():
     ],
 )
 def test_unknown_machine_is_refused_with_suggestions(name, cloud, message):
-    with pytest.raises(query.InputError) as caught:
+    with pytest.raises(query.InputError) as excinfo:
         query.get_machine(name, cloud)
-    assert message in str(caught.value)
+    assert message in str(excinfo.value)
 
 
 @pytest.mark.parametrize(

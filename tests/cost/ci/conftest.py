@@ -42,8 +42,8 @@ class PullRequest:
 
     def git(self, *arguments):
         command = ["git", "-c", "user.name=test", "-c", "user.email=test@example.org", *arguments]
-        done = subprocess.run(command, cwd=self.root, check=True, capture_output=True, text=True)
-        return done.stdout.strip()
+        result = subprocess.run(command, cwd=self.root, check=True, capture_output=True, text=True)
+        return result.stdout.strip()
 
 
 class Runner:

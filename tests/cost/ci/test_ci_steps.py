@@ -21,20 +21,20 @@ def act(tools, runner, github):
         environment = {name: str(of.get("default", "")) for name, of in action["inputs"].items()}
         environment |= inputs
         known = {f"inputs.{name}": value for name, value in environment.items()}
-        done = None
+        result = None
         for step in (step for step in action["runs"]["steps"] if "run" in step):
             extra = {name: tools["expanded"](value, known) for name, value in step.get("env", {}).items()}
-            done = runner(github).run(step["run"], extra)
-            if done.returncode:
-                return done
-        return done
+            result = runner(github).run(step["run"], extra)
+            if result.returncode:
+                return result
+        return result
 
     return run
 
 
 def test_action_writes_reports_without_calling_the_code_host(act, github, pull_request, tmp_path):
-    done = act(stack="dev")
-    assert done.returncode == 0, done.stderr
+    result = act(stack="dev")
+    assert result.returncode == 0, result.stderr
     folder = pull_request.root / "cost"
     assert (folder / "dev.md").read_text().startswith(LEAD)
     assert "train machine" in (folder / "dev.md").read_text()
@@ -46,17 +46,17 @@ def test_action_writes_reports_without_calling_the_code_host(act, github, pull_r
 
 def test_violated_policy_fails_the_job_after_the_reports_are_written(act, pull_request, tmp_path):
     (pull_request.root / "tight.yaml").write_text("max_increase_usd_per_month: 1\n")
-    done = act(stack="dev", policy="tight.yaml")
-    assert done.returncode == 1
-    assert "policy violated: max_increase_usd_per_month" in done.stderr
+    result = act(stack="dev", policy="tight.yaml")
+    assert result.returncode == 1
+    assert "policy violated: max_increase_usd_per_month" in result.stderr
     assert "**Policy violated**" in (tmp_path / "summary.md").read_text()
     assert ET.parse(pull_request.root / "cost/dev.xml").getroot().get("failures") == "1"
 
 
 def test_invalid_stack_exits_with_2_and_writes_no_report(act, pull_request):
-    done = act(stack="nowhere")
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
+    result = act(stack="nowhere")
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr
     assert not (pull_request.root / "cost/nowhere.md").exists()
 
 
@@ -75,19 +75,19 @@ def comment(tools, runner, github, tmp_path):
             "github.event.workflow_run.head_branch": branch,
             "github.event.workflow_run.head_repository.owner.login": "stranger",
         }
-        done = None
+        result = None
         for step in tools["read"](COMMENT)["jobs"]["comment"]["steps"]:
             if "run" in step:
                 extra = {name: tools["expanded"](value, known) for name, value in step.get("env", {}).items()}
-                done = runner(github).run(step["run"], extra)
-        return done
+                result = runner(github).run(step["run"], extra)
+        return result
 
     return run
 
 
 def test_comment_workflow_runs_no_pull_request_code(comment, github):
-    done = comment(github.head)
-    assert done.returncode == 0, done.stderr
+    result = comment(github.head)
+    assert result.returncode == 0, result.stderr
     (posted,) = github.comments
     assert posted["body"].startswith(LEAD)
     assert "@&#8203;team" in posted["body"]
@@ -104,38 +104,38 @@ def test_token_without_write_permission_succeeds_and_prints_the_comment_in_the_s
     comment, github, tmp_path
 ):
     github.may_write = False
-    done = comment(github.head)
-    assert done.returncode == 0, done.stderr
+    result = comment(github.head)
+    assert result.returncode == 0, result.stderr
     assert github.comments == []
     assert (tmp_path / "summary.md").read_text().startswith(LEAD)
 
 
 @pytest.mark.parametrize(("head_sha", "branch"), [("f" * 40, "change"), ("a" * 40, "another")])
 def test_only_the_pull_request_of_the_event_gets_a_comment(comment, github, head_sha, branch):
-    done = comment(head_sha, branch=branch)
-    assert done.returncode == 2
-    assert "0 open pull requests are at" in done.stderr
+    result = comment(head_sha, branch=branch)
+    assert result.returncode == 2
+    assert "0 open pull requests are at" in result.stderr
     assert github.comments == []
 
 
 @pytest.mark.parametrize("name", ["cost-dev/a b.md", "cost-$(id)/dev.md", "cost-dev/-x;y.md"])
 def test_artifact_with_another_name_is_refused(comment, github, name):
-    done = comment(github.head, name=name)
-    assert done.returncode == 1
-    assert "not a comment's name" in done.stderr
+    result = comment(github.head, name=name)
+    assert result.returncode == 1
+    assert "not a comment's name" in result.stderr
     assert github.comments == []
 
 
 def test_artifact_that_is_too_large_or_a_link_is_refused(comment, github, tmp_path):
-    done = comment(github.head, text="x" * 2_000_000 + MARK)
-    assert (done.returncode, github.comments) == (2, [])
-    assert "is too large" in done.stderr
+    result = comment(github.head, text="x" * 2_000_000 + MARK)
+    assert (result.returncode, github.comments) == (2, [])
+    assert "is too large" in result.stderr
     path = tmp_path / "runner/cost/cost-dev/dev.md"
     path.unlink()
     path.symlink_to("/etc/passwd")
-    done = comment(github.head)
-    assert (done.returncode, github.comments) == (2, [])
-    assert "is a symlink" in done.stderr
+    result = comment(github.head)
+    assert (result.returncode, github.comments) == (2, [])
+    assert "is a symlink" in result.stderr
 
 
 def test_html_links_and_images_of_an_artifact_are_neutralized(comment, github):
@@ -167,12 +167,12 @@ def job(tools, runner, gitlab, pull_request):
 
 
 def test_gitlab_jobs_price_without_a_token_and_comment_from_the_default_branch(job, gitlab, pull_request):
-    done = job("cost", COST_STACK="dev", COST_POLICY="")
-    assert done.returncode == 0, done.stderr
+    result = job("cost", COST_STACK="dev", COST_POLICY="")
+    assert result.returncode == 0, result.stderr
     assert (pull_request.root / "cost/dev.xml").is_file()
     assert gitlab.comments == []
-    done = job("cost-comment", token="t0ken")
-    assert done.returncode == 0, done.stderr
+    result = job("cost-comment", token="t0ken")
+    assert result.returncode == 0, result.stderr
     (note,) = gitlab.comments
     assert note["body"].startswith(LEAD)
     assert pull_request.git("rev-parse", "HEAD") == pull_request.base
@@ -180,14 +180,14 @@ def test_gitlab_jobs_price_without_a_token_and_comment_from_the_default_branch(j
 
 def test_gitlab_job_of_a_fork_has_no_token_and_prints_the_comment(job, gitlab):
     assert job("cost", COST_STACK="dev", COST_POLICY="").returncode == 0
-    done = job("cost-comment")
-    assert done.returncode == 0, done.stderr
-    assert LEAD in done.stdout
+    result = job("cost-comment")
+    assert result.returncode == 0, result.stderr
+    assert LEAD in result.stdout
     assert gitlab.comments == []
 
 
 def test_shell_recipe_needs_no_code_host(pull_request, clean_env, runner, github):
-    done = runner(github).run(".ci/cost dev HEAD^1 out")
-    assert done.returncode == 0, done.stderr
+    result = runner(github).run(".ci/cost dev HEAD^1 out")
+    assert result.returncode == 0, result.stderr
     assert (pull_request.root / "out/dev.md").read_text().startswith(LEAD)
     assert github.asked == []

@@ -121,9 +121,9 @@ def test_read_only_token_raises_permission_denied(host, thread):
 def test_other_client_errors_are_reported_in_one_line(host, thread, status, error, message):
     body = {"message": "Validation Failed", "errors": [{"message": "too long"}]}
     host.script = [(status, {"Location": "http://127.0.0.1:1/"}, body)]
-    with pytest.raises(error, match=message) as caught:
+    with pytest.raises(error, match=message) as excinfo:
         comment.upsert_comment(thread(host), TEXT)
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(excinfo.value)
 
 
 def test_pull_request_at_another_commit_is_not_changed(host, thread):

@@ -32,8 +32,8 @@ def typed(tmp_path, monkeypatch):
 
 
 def test_command_creates_and_then_updates_the_comment(typed, environment, host):
-    done = typed(environment(host))
-    assert (done.exit_code, done.stdout.split()[:2]) == (0, ["comment", "created"])
+    result = typed(environment(host))
+    assert (result.exit_code, result.stdout.split()[:2]) == (0, ["comment", "created"])
     assert "unchanged" in typed(environment(host)).stdout
     assert len(host.comments) == 1
 
@@ -41,10 +41,10 @@ def test_command_creates_and_then_updates_the_comment(typed, environment, host):
 @pytest.mark.parametrize("token", ["t0ken", ""])
 def test_run_in_a_fork_succeeds_and_prints_the_comment(typed, environment, host, token):
     host.may_write = False
-    done = typed(environment(host, token))
-    assert done.exit_code == 0
-    assert "It costs more." in done.stdout
-    assert "the comment is above" in done.stderr
+    result = typed(environment(host, token))
+    assert result.exit_code == 0
+    assert "It costs more." in result.stdout
+    assert "the comment is above" in result.stderr
     assert host.comments == []
 
 
@@ -52,7 +52,7 @@ def test_run_in_a_github_fork_writes_the_comment_to_the_job_summary(typed, envir
     github.may_write = False
     page = tmp_path / "summary.md"
     page.write_text("before\n")
-    done = typed(environment(github) | {"GITHUB_STEP_SUMMARY": str(page)})
-    assert done.exit_code == 0
+    result = typed(environment(github) | {"GITHUB_STEP_SUMMARY": str(page)})
+    assert result.exit_code == 0
     assert page.read_text().startswith("before\n**It costs more.**")
-    assert "in the job's summary" in done.stderr
+    assert "in the job's summary" in result.stderr

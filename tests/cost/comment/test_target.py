@@ -36,7 +36,7 @@ def test_token_is_not_in_the_representation():
     ],
 )
 def test_mistakes_are_reported_in_one_line(environment, arguments, message):
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError) as excinfo:
         read_target(environment, **arguments)
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert message in str(excinfo.value)
+    assert "\n" not in str(excinfo.value)

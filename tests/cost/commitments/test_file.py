@@ -56,11 +56,11 @@ def test_commitments_file_is_read(write):
     ],
 )
 def test_mistake_is_reported_in_one_line_with_its_place(write, entry, message):
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError) as excinfo:
         cost.load_commitments(write(entry))
-    assert message in str(caught.value)
-    assert "commitments.yaml:2" in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert message in str(excinfo.value)
+    assert "commitments.yaml:2" in str(excinfo.value)
+    assert "\n" not in str(excinfo.value)
 
 
 def test_duplicate_id_is_refused(write):

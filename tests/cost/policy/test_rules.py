@@ -172,10 +172,10 @@ def test_policy_file_with_rules_is_read(tmp_path):
 def test_mistakes_in_rules_are_reported_in_one_line_with_their_place(tmp_path, text, line):
     path = tmp_path / "policy.yaml"
     path.write_text(text)
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError) as excinfo:
         load_policy(path)
-    assert line in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert line in str(excinfo.value)
+    assert "\n" not in str(excinfo.value)
 
 
 @pytest.mark.parametrize("name", ["policy-dev", "policy-production", "cost-policy"])

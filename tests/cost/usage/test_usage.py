@@ -141,10 +141,10 @@ def test_empty_file_changes_no_usage(usage, make):
     ],
 )
 def test_mistakes_are_reported_in_one_line_with_their_place(usage, text, line):
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError) as excinfo:
         usage(text)
-    assert line in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert line in str(excinfo.value)
+    assert "\n" not in str(excinfo.value)
 
 
 def test_missing_file_is_refused(tmp_path):

@@ -85,9 +85,9 @@ class Kind:
 def _prepare(workspace: Workspace, name: str) -> Path:
     """Make a registry by undisturbed commands: ``synced`` knows the production stack's racks and clouds."""
     run = workspace.open("prepared", 0)
-    done = run.call(*SYNC)
-    if done.code:
-        raise RuntimeError(f"cannot prepare the registry {name}: {done}")
+    result = run.call(*SYNC)
+    if result.code:
+        raise RuntimeError(f"cannot prepare the registry {name}: {result}")
     template = workspace.folder / f"{name}.db"
     shutil.copy(run.home / "registry.db", template)
     workspace.shared[f"digest:{name}"] = Evidence(run.database).digest()

@@ -364,10 +364,10 @@ def test_aws_error_codes_map_to_failures(stubbed, code, fault):
     "source", [AwsPriceList, AwsSpotHistory, AwsReservedOfferings, AwsSavingsPlans, AwsCapacityBlocks]
 )
 def test_missing_credentials_name_the_required_permission(source):
-    with pytest.raises(MissingCredentials) as fault:
+    with pytest.raises(MissingCredentials) as excinfo:
         source().read(HOME, TODAY)
-    assert "AWS_PROFILE" in fault.value.hint
-    assert ":" in fault.value.hint.rpartition(" ")[2]
+    assert "AWS_PROFILE" in excinfo.value.hint
+    assert ":" in excinfo.value.hint.rpartition(" ")[2]
 
 
 def test_repeated_pages_end_the_reading(stubbed):

@@ -61,12 +61,12 @@ def no_ec2(run):
 
 @pytest.mark.usefixtures("no_ec2")
 def test_refreshed_prices_are_used_and_a_second_refresh_reads_nothing(run):
-    done = run(*LIST, "--json")
-    assert done.returncode == 0, done.stderr
-    (source,) = json.loads(done.stdout)["sources"]
+    result = run(*LIST, "--json")
+    assert result.returncode == 0, result.stderr
+    (source,) = json.loads(result.stdout)["sources"]
     assert (source["state"], source["regions"], source["not_read"]) == ("stored", ["us-east-1"], {})
     assert source["imported"] > 0
-    assert "aws-price-list: us-east-1 (1 of 1)" in done.stderr
+    assert "aws-price-list: us-east-1 (1 of 1)" in result.stderr
     offers = json.loads(run("--machine", "p5.48xlarge", "--region", "us-east-1", "--json").stdout)["offers"]
     on_demand = next(offer for offer in offers if offer["purchase"] == "on_demand")
     assert (on_demand["usd_per_hour"], on_demand["source"]) == (55.04, "aws-price-list")
@@ -79,21 +79,21 @@ def test_refreshed_prices_are_used_and_a_second_refresh_reads_nothing(run):
 
 
 def test_missing_credentials_exit_with_3_and_a_hint(run):
-    done = run(*LIST, keys=False)
-    assert done.returncode == 3
-    assert "error: aws-price-list: Unable to locate credentials" in done.stderr
-    assert "hint: give AWS credentials" in done.stderr
-    assert "Traceback" not in done.stderr
+    result = run(*LIST, keys=False)
+    assert result.returncode == 3
+    assert "error: aws-price-list: Unable to locate credentials" in result.stderr
+    assert "hint: give AWS credentials" in result.stderr
+    assert "Traceback" not in result.stderr
     assert run.fake_server.requests == []
 
 
 def test_unavailable_service_leaves_a_consistent_store(run):
     run.fake_server.trouble = [Answer(b"", 503)] * 99
-    done = run(*LIST)
-    assert done.returncode == 3
-    assert "not all sources were read: aws-price-list (1 regions)" in done.stderr
-    assert "run it again" in done.stderr
-    assert "Traceback" not in done.stderr
+    result = run(*LIST)
+    assert result.returncode == 3
+    assert "not all sources were read: aws-price-list (1 regions)" in result.stderr
+    assert "run it again" in result.stderr
+    assert "Traceback" not in result.stderr
     status = json.loads(run("status", "--json").stdout)
     assert status["stored"] == 0
     assert [entry["source"] for entry in status["unfinished"]] == ["aws-price-list"]
@@ -109,7 +109,7 @@ def test_unavailable_service_leaves_a_consistent_store(run):
     ],
 )
 def test_invalid_arguments_are_refused_before_any_request(run, arguments, message):
-    done = run(*arguments)
-    assert done.returncode == 2
-    assert message in done.stderr
+    result = run(*arguments)
+    assert result.returncode == 2
+    assert message in result.stderr
     assert run.fake_server.requests == []

@@ -7,8 +7,12 @@ from hypothesis import strategies as st
 from gpufleet import catalog
 from gpufleet.catalog import data_file
 from gpufleet.catalog.prices.refresh import MissingCredentials, SourceUnavailable
-from gpufleet.catalog.prices.refresh.google import MACHINE_SERIES, GoogleBilling, list_components
-from gpufleet.catalog.prices.refresh.google_sku import parse_description, read_components, unit_price
+from gpufleet.catalog.prices.refresh.google import MACHINE_SERIES, GoogleBilling, list_machine_components
+from gpufleet.catalog.prices.refresh.google_sku import (
+    parse_sku_components,
+    parse_sku_description,
+    parse_unit_price,
+)
 
 from .conftest import TODAY, Answer, case
 
@@ -88,7 +92,7 @@ def test_workload_scheduler_prices_are_not_on_demand(serve, web):
     ],
 )
 def test_similar_sku_descriptions_are_ignored(description):
-    assert parse_description(description, "OnDemand") is None
+    assert parse_sku_description(description, "OnDemand") is None
 
 
 @pytest.mark.parametrize(
@@ -112,9 +116,9 @@ def test_similar_sku_descriptions_are_ignored(description):
     ],
 )  # fmt: skip
 def test_google_sku_descriptions_are_parsed(description, usage, expected):
-    assert parse_description(description, usage) == expected
+    assert parse_sku_description(description, usage) == expected
     mispriced = "Preemptible" if usage != "Preemptible" else "OnDemand"
-    assert parse_description(description, mispriced) is None  # words and category must agree
+    assert parse_sku_description(description, mispriced) is None  # words and category must agree
 
 
 def test_machine_with_two_prices_for_one_component_is_left_out(serve, web):
@@ -159,8 +163,8 @@ def test_local_ssd_is_a_part_priced_per_hour(serve, web):
 )
 def test_price_in_another_unit_or_currency_is_ignored(change):
     expression = {**SKUS[0]["pricingInfo"][0]["pricingExpression"], **change}
-    assert unit_price({**SKUS[0], "pricingInfo": [{"pricingExpression": expression}]}, "h") is None
-    assert list(read_components({**SKUS[0], "pricingInfo": [{"pricingExpression": expression}]})) == []
+    assert parse_unit_price({**SKUS[0], "pricingInfo": [{"pricingExpression": expression}]}, "h") is None
+    assert list(parse_sku_components({**SKUS[0], "pricingInfo": [{"pricingExpression": expression}]})) == []
 
 
 JUNK = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=8), st.lists(st.text(max_size=4)))
@@ -172,7 +176,7 @@ JUNK = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=8), s
 )
 def test_skus_with_any_values_give_valid_amounts_or_none(changed, category):
     sku = {**SKUS[0], "category": {**SKUS[0]["category"], **category}, **changed}
-    for region, part in read_components(sku):
+    for region, part in parse_sku_components(sku):
         assert isinstance(region, str)
         assert part.usd >= 0
 
@@ -180,13 +184,13 @@ def test_skus_with_any_values_give_valid_amounts_or_none(changed, category):
 @given(st.text())
 def test_any_description_is_parsed_or_ignored(description):
     for usage in ("OnDemand", "Preemptible", "Commit1Yr", "Commit3Yr"):
-        component = parse_description(description, usage)
+        component = parse_sku_description(description, usage)
         assert component is None or component[0] in {"core", "ram", "card", "ssd"}
 
 
 def test_newest_price_is_used():
     sku = {**SKUS[0], "pricingInfo": [*SKUS[3]["pricingInfo"], *SKUS[0]["pricingInfo"]]}
-    assert unit_price(sku, "h") == pytest.approx(0.03161)
+    assert parse_unit_price(sku, "h") == pytest.approx(0.03161)
 
 
 def test_every_google_machine_of_the_catalogue_has_known_components():
@@ -195,26 +199,26 @@ def test_every_google_machine_of_the_catalogue_has_known_components():
     assert set(series.values()) - set(MACHINE_SERIES) == {"a3-ultragpu"}  # left out and said so
     for name, machine in mine.items():
         if series[name] not in MACHINE_SERIES:
-            assert list_components(name, machine) == {}
+            assert list_machine_components(name, machine) == {}
             continue
-        kinds = {kind for kind, _ in list_components(name, machine)}
+        kinds = {kind for kind, _ in list_machine_components(name, machine)}
         assert {"core", "ram"} <= kinds, name
         assert ("card" in kinds) == bool(machine.cards), name
 
 
 def test_missing_key_is_reported_with_the_variable_to_set(monkeypatch):
     monkeypatch.delenv("GOOGLE_API_KEY")
-    with pytest.raises(MissingCredentials) as fault:
+    with pytest.raises(MissingCredentials) as excinfo:
         GoogleBilling().read("us-central1", TODAY)
-    assert "GOOGLE_API_KEY" in fault.value.hint
+    assert "GOOGLE_API_KEY" in excinfo.value.hint
 
 
 def test_refused_key_raises_missing_credentials_and_is_never_shown(serve, web):
     body = b'{"error": {"code": 403, "message": "API key not valid. Please pass a valid API key."}}'
     fake_server = serve(catalogue(SKUS), [Answer(body, 403)])
-    with pytest.raises(MissingCredentials, match="API key not valid") as fault:
+    with pytest.raises(MissingCredentials, match="API key not valid") as excinfo:
         GoogleBilling(web, fake_server.base).read("us-central1", TODAY)
-    assert "a-secret-key" not in fault.value.message
+    assert "a-secret-key" not in excinfo.value.message
     assert fake_server.headers[0]["X-Goog-Api-Key"] == "a-secret-key"
     assert all("a-secret-key" not in target for target in fake_server.requests)
 

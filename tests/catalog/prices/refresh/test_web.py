@@ -73,9 +73,9 @@ def test_refused_connection_makes_the_source_unavailable_and_hides_the_key(web):
     with socket.socket() as connections:
         connections.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{connections.getsockname()[1]}/x?key=secret"
-        with pytest.raises(SourceUnavailable) as fault:
+        with pytest.raises(SourceUnavailable) as excinfo:
             web.get_json(address)
-    assert "secret" not in fault.value.message
+    assert "secret" not in excinfo.value.message
 
 
 def test_slow_response_is_cut_off_after_the_total_timeout(serve, waited):
@@ -95,9 +95,9 @@ def test_too_large_response_is_cut_off(serve, web, monkeypatch):
 
 def test_query_is_encoded_and_hidden_in_messages(serve, web):
     fake_server = serve(lambda *_: GOOD, [Answer(b"", 404)])
-    with pytest.raises(RequestRejected) as fault:
+    with pytest.raises(RequestRejected) as excinfo:
         web.get_json(fake_server.base, {"$filter": "a eq 'b c'", "key": "secret"})
-    assert "secret" not in fault.value.message
+    assert "secret" not in excinfo.value.message
     assert fake_server.requests == ["/?%24filter=a+eq+%27b+c%27&key=secret"]
 
 
