@@ -1,41 +1,127 @@
-"""The data files of the systems: each system that is promised has one in every role that another system has one in."""
+"""Operating systems and roles: each role has values for exactly the systems that the one table says it supports."""
 
 from __future__ import annotations
 
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from ruamel.yaml import YAML
 
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils import system_data
+from gpufleet.catalog import load_operating_systems
+from gpufleet.errors import InputError
 from gpufleet.nodes.first_boot import firmware
 
-ROLES = Path(__file__).parents[2] / "playbooks/roles"
-BASE = sorted(path.parents[1] for path in ROLES.glob("*/vars/raspberry-pi-os-12.yml"))
+PLAYBOOKS = Path(__file__).parents[2] / "playbooks"
+ROLES = sorted(path for path in (PLAYBOOKS / "roles").iterdir() if path.is_dir())
+SYSTEM_FILES = sorted(PLAYBOOKS.glob("roles/*/systems.yml"))
+# Values that a role can do without; it says so itself where one is missing.
+OPTIONAL = {"ib_tools_system_doca", "container_toolkit_repositories.amd"}
 
 
-def read(path):
-    return YAML(typ="safe").load(path.read_text())
+def list_keys(values, prefix=""):
+    """Return the path of every key, without those below an optional one."""
+    keys = set()
+    for key, value in values.items():
+        path = f"{prefix}{key}"
+        if path not in OPTIONAL:
+            keys.add(path)
+            keys |= list_keys(value, f"{path}.") if isinstance(value, Mapping) else set()
+    return keys
 
 
 @pytest.fixture(scope="module")
-def systems():
-    """Give ID-VERSION of os-release by data file, as role system has them."""
-    return read(ROLES / "system/vars/main.yml")["system_table"]
+def generator():
+    spec = importlib.util.spec_from_file_location("platforms", PLAYBOOKS / "platforms.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
-@pytest.mark.parametrize("role", BASE, ids=lambda path: path.name)
-def test_every_system_has_its_data(role, systems):
-    missing = {name for name in systems.values() if not (role / f"vars/{name}.yml").is_file()}
-    assert missing == set()
+def test_every_role_is_in_one_group():
+    grouped = [role for roles in system_data.ROLE_GROUPS.values() for role in roles]
+    assert sorted(grouped) == [path.name for path in ROLES]
 
 
-@pytest.mark.parametrize("role", BASE, ids=lambda path: path.name)
-def test_two_releases_of_a_system_have_the_same_keys(role):
-    before, after = (read(role / f"vars/raspberry-pi-os-{release}.yml") for release in (12, 13))
-    assert set(before) == set(after)
+def test_systems_name_known_groups():
+    named = {group for system in load_operating_systems().values() for group in system.role_groups}
+    assert named == set(system_data.ROLE_GROUPS)
 
 
-def test_pi_image_with_cloud_init_is_a_supported_system(systems):
+@pytest.mark.parametrize("system", load_operating_systems())
+@pytest.mark.parametrize("path", SYSTEM_FILES, ids=lambda path: path.parent.name)
+def test_role_knows_a_system_or_refuses_it(path, system):
+    if system in {supported.name for supported in system_data.list_supported_systems(path.parent.name)}:
+        assert system_data.read_system_values(path, system)
+    else:
+        with pytest.raises(InputError, match=f"does not support the system {system}"):
+            system_data.read_system_values(path, system)
+
+
+@pytest.mark.parametrize("path", SYSTEM_FILES, ids=lambda path: path.parent.name)
+def test_systems_of_a_family_have_the_same_keys(path):
+    """A value that differs by release, such as the version of podman, cannot be forgotten for a new system."""
+    keys_by_family = {}
+    for system in system_data.list_supported_systems(path.parent.name):
+        keys = list_keys(system_data.read_system_values(path, system.name))
+        assert keys == keys_by_family.setdefault(system.family, keys), system.name
+
+
+@pytest.mark.parametrize("path", SYSTEM_FILES, ids=lambda path: path.parent.name)
+def test_file_has_no_system_that_the_role_does_not_support(path):
+    named = YAML(typ="safe").load(path.read_text()).get("systems", {})
+    supported = {system.name for system in system_data.list_supported_systems(path.parent.name)}
+    assert set(named) <= supported
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda path: path.name)
+def test_platforms_are_current(role, generator):
+    text = (role / "meta/main.yml").read_text()
+    assert text == generator.update_metadata(role), "run: python playbooks/platforms.py"
+
+
+def test_platforms_of_a_role_are_those_that_it_supports():
+    platforms = {
+        role.name: {
+            (entry["name"], version)
+            for entry in YAML(typ="safe").load(role / "meta/main.yml")["galaxy_info"]["platforms"]
+            for version in entry["versions"]
+        }
+        for role in ROLES
+    }
+    assert platforms["blade"] == {("Debian", "bookworm")}
+    assert ("EL", "8") in platforms["nvidia_driver"]
+    for role in ("burn_in", "users_and_access", "wipe", "common"):
+        assert ("Ubuntu", "noble") in platforms[role]
+        assert ("EL", "8") not in platforms[role]
+
+
+def test_pi_image_with_cloud_init_is_a_supported_system():
     """Raspberry Pi OS has cloud-init since October 2025, on Debian 13: the export needs it, the roles take it."""
     first = firmware.load_table("families")["raspios"]["first_version"]
-    assert f"raspberry-pi-os-{first}" in systems
+    assert f"raspberry-pi-os-{first}" in {
+        system.name for system in system_data.list_supported_systems("system")
+    }
+
+
+def test_new_release_needs_values_only_where_releases_differ(monkeypatch):
+    """Ubuntu 26.04 as a row of the table, and nothing else: docs/configure.md, "Add an operating system"."""
+    systems = load_operating_systems()
+    new = replace(
+        systems["ubuntu-24.04"], name="ubuntu-26.04", codename="resolute", os_release=("ubuntu-26.04",)
+    )
+    monkeypatch.setattr(system_data, "load_operating_systems", lambda: systems | {new.name: new})
+    system_data._read_sections.cache_clear()
+    missing = {
+        path.parent.name: keys
+        for path in SYSTEM_FILES
+        if (
+            keys := list_keys(system_data.read_system_values(path, "ubuntu-24.04"))
+            - list_keys(system_data.read_system_values(path, "ubuntu-26.04"))
+        )
+    }
+    system_data._read_sections.cache_clear()
+    assert missing == {"container_engine": {"container_engine_podman.version"}}

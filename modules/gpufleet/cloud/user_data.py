@@ -7,7 +7,7 @@ from typing import Any
 
 from gpufleet.fleet import Fleet, Pool
 
-# Ubuntu 22.04's own packages, the release of every base image (playbooks/roles/*/vars/ubuntu-22.04.yml).
+# Ubuntu 22.04's own packages, the release of every base image (container_engine/systems.yml in playbooks/roles).
 ENGINE_PACKAGES = {"podman": ["podman"], "docker": ["docker.io"], "none": []}
 
 

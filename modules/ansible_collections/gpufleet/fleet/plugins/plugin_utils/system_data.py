@@ -17,6 +17,7 @@ from gpufleet.catalog import OperatingSystem, load_operating_systems
 from gpufleet.errors import InputError
 
 # The group of every role. A system names the groups that support it, so that none is supported by accident.
+# RHEL 8 has drivers only: the agent of burn_in needs Python 3.9, wipe a lsblk with MOUNTPOINTS (util-linux 2.37).
 ROLE_GROUPS: Mapping[str, tuple[str, ...]] = {
     "base": (
         "application",

@@ -1,0 +1,63 @@
+"""The one table of operating systems: consistent, and complete for the driver planner."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from gpufleet.catalog import find_driver_system, load_operating_systems
+from gpufleet.drivers.data_file import load_systems
+
+SYSTEMS = load_operating_systems()
+
+
+@pytest.mark.parametrize("system", SYSTEMS.values(), ids=lambda system: system.name)
+def test_a_system_is_described_completely(system):
+    assert system.family in {"debian", "redhat"}
+    assert system.title
+    assert system.role_groups
+    assert system.name in system.os_release
+    assert bool(system.codename) == (system.family == "debian")
+    assert (
+        bool(system.platform) == bool(system.platform_version) == (system.distribution != "raspberry-pi-os")
+    )
+
+
+def test_an_os_release_names_one_system():
+    counts = Counter(
+        key for system in SYSTEMS.values() for key in (*system.os_release, *system.driver_os_release)
+    )
+    assert [key for key, count in counts.items() if count > 1] == []
+
+
+def test_driver_planner_has_data_exactly_for_systems_with_driver_roles():
+    planned = {
+        (name, vendor)
+        for name, row in load_systems().items()
+        for vendor in ("nvidia", "amd")
+        if vendor in row
+    }
+    listed = {
+        (system.name, vendor)
+        for system in SYSTEMS.values()
+        for vendor in system.role_groups & {"nvidia", "amd"}
+    }
+    assert planned == listed
+
+
+@pytest.mark.parametrize(
+    ("os_id", "version", "name"),
+    [
+        ("ubuntu", "24.04", "ubuntu-24.04"),
+        ("centos", "9", "rhel-9"),
+        ("ol", "9.6", "rhel-9"),
+        ("raspbian", "12", "raspberry-pi-os-12"),
+        ("raspberry-pi-os", "13", "raspberry-pi-os-13"),
+        ("debian", "13", None),
+        ("ubuntu", "24", None),
+    ],
+)
+def test_system_is_found_from_os_release(os_id, version, name):
+    found = find_driver_system(os_id, version)
+    assert (found.name if found else None) == name
