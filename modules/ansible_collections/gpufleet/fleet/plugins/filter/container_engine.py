@@ -4,18 +4,44 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, TypedDict
+from itertools import groupby
+from pathlib import PurePosixPath
+from typing import Any, NotRequired, TypedDict
 
+from ansible.errors import AnsibleFilterError
 from ansible.module_utils.compat.version import LooseVersion
 
-from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import earlier_reasons
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.resource_entries import FileEntry
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import (
+    earlier_reasons,
+    managed_file,
+)
 
 ABILITIES = ("quadlet", "cdi", "cdi_additional_gids")
 UNKNOWN_VERSION = "0"
 DOCKER_HUB = "docker.io"
 LINGER = "/var/lib/systemd/linger"
+PODMAN_STORE = "/var/lib/containers/storage"
+# Podman's files are TOML; where the host's Python can read that (3.11 and later), it must.
+TOML_CHECK = """\
+import sys
+try:
+    import tomllib
+except ImportError:
+    sys.exit()
+try:
+    tomllib.load(open(sys.argv[1], "rb"))
+except ValueError as wrong:
+    sys.exit(f"not TOML: {wrong}")
+"""
+DAEMON_CHECK = (
+    "if dockerd --help 2>/dev/null | grep -q -- --validate; then"
+    ' exec dockerd --validate --config-file="$1"; fi'
+)
+CHECKED_FILE = "{}"  # gpufleet.fleet.resources puts the path of the new file here
 
 
 class Ability(TypedDict):
@@ -23,6 +49,142 @@ class Ability(TypedDict):
 
     since: str
     source: str
+
+
+class Source(TypedDict):
+    """The packages of an engine; a vendor's also have a repository: the path of its key, and its files."""
+
+    version: str | None
+    packages: list[str]
+    key: NotRequired[str]
+    files: NotRequired[list[FileEntry]]
+
+
+class SystemEngines(TypedDict):
+    """The engines of an operating system; see systems.yml."""
+
+    container_engine_podman: Source
+    container_engine_docker: dict[str, Source]
+
+
+class Mirror(TypedDict):
+    """An entry of ``container_engine_mirrors``."""
+
+    registry: str
+    mirror: str
+    insecure: NotRequired[bool]
+
+
+class RootlessUser(TypedDict):
+    """An entry of ``container_engine_rootless_users``."""
+
+    name: str
+    first_id: NotRequired[int]
+
+
+class Settings(TypedDict):
+    """The role's settings by their names without the prefix."""
+
+    data_root: str
+    storage_driver: str
+    log_max_mib: int
+    log_max_files: int
+    search_registries: list[str]
+    mirrors: list[Mirror]
+    rootless_users: list[RootlessUser]
+    unlimited_memlock: bool
+    live_restore: bool
+    docker_settings: Mapping[str, Any]
+
+
+def default_engine(software: Mapping[str, Any], *, plan: Mapping[str, Any]) -> str:
+    """Return the engine that a node's template names; without one podman if the driver plan has cards."""
+    has_cards = plan.get("vendor", "none") != "none"
+    return str(software.get("container_engine", "podman" if has_cards else "none"))
+
+
+def source(engines: SystemEngines, *, kind: str, origin: str, system: str) -> Source:
+    """Return where an engine comes from on a system; raise AnsibleFilterError if it has none of this origin."""
+    if kind == "podman":
+        return engines["container_engine_podman"]
+    sources = engines["container_engine_docker"]
+    if origin not in sources:
+        raise AnsibleFilterError(f"{system} has no Docker of its own; set container_engine_origin to vendor")
+    return sources[origin]
+
+
+def repository_files(vendor: Source, *, key: str) -> list[FileEntry]:
+    """Return the files of Docker's repository; none without its key."""
+    if not key:
+        return []
+    folder = str(PurePosixPath(vendor["key"]).parent)
+    return [{"path": folder, "state": "directory"}, {"path": vendor["key"], "content": key}, *vendor["files"]]
+
+
+def podman_files(settings: Settings) -> list[FileEntry]:
+    """Return podman's settings: containers, storage, registries and users without root."""
+    folders = ("/etc/containers/containers.conf.d", "/etc/containers/registries.conf.d")
+    check = ["python3", "-c", TOML_CHECK, CHECKED_FILE]
+    return [
+        {"path": folders[0], "state": "directory"},
+        {"path": f"{folders[0]}/50-gpufleet.conf", "content": _containers_conf(settings), "validate": check},
+        {"path": "/etc/containers/storage.conf", "content": _storage_conf(settings), "validate": check},
+        {"path": folders[1], "state": "directory"},
+        {"path": f"{folders[1]}/50-gpufleet.conf", "content": _registries_conf(settings), "validate": check},
+        *rootless_files(settings["rootless_users"]),
+    ]
+
+
+def _containers_conf(settings: Settings) -> str:
+    limits = ['default_ulimits = ["memlock=-1:-1"]'] if settings["unlimited_memlock"] else []
+    size = settings["log_max_mib"] * 1024 * 1024
+    return managed_file(["[containers]", 'log_driver = "k8s-file"', f"log_size_max = {size}", *limits])
+
+
+def _storage_conf(settings: Settings) -> str:
+    return managed_file(
+        [
+            "[storage]",
+            f'driver = "{settings["storage_driver"]}"',
+            'runroot = "/run/containers/storage"',
+            f'graphroot = "{settings["data_root"] or PODMAN_STORE}"',
+        ]
+    )
+
+
+def _registries_conf(settings: Settings) -> str:
+    def registry_name(mirror: Mirror) -> str:
+        return mirror["registry"].lower()
+
+    lines = [f"unqualified-search-registries = {json.dumps(list(settings['search_registries']))}"]
+    for _, group in groupby(sorted(settings["mirrors"], key=registry_name), key=registry_name):
+        mirrors = list(group)
+        registry = mirrors[0]["registry"]
+        lines += ["", "[[registry]]", f'prefix = "{registry}"', f'location = "{registry}"']
+        for mirror in mirrors:
+            insecure = json.dumps(mirror.get("insecure", False))
+            lines += ["", "[[registry.mirror]]", f'location = "{mirror["mirror"]}"', f"insecure = {insecure}"]
+    return managed_file(lines)
+
+
+def docker_files(settings: Settings) -> list[FileEntry]:
+    """Return Docker's settings and the users without root.
+
+    systemd-nspawn keeps from dockerd what it needs: without the condition the unit would fail there at every start.
+    """
+    condition = managed_file(["[Unit]", "ConditionVirtualization=!systemd-nspawn"])
+    return [
+        {"path": "/etc/docker", "state": "directory"},
+        {
+            "path": "/etc/docker/daemon.json",
+            "state": "json",
+            "content": json.dumps(docker_settings(settings)),
+            "validate": ["sh", "-c", DAEMON_CHECK, "validate", CHECKED_FILE],
+        },
+        {"path": "/etc/systemd/system/docker.service.d", "state": "directory"},
+        {"path": "/etc/systemd/system/docker.service.d/50-gpufleet.conf", "content": condition},
+        *rootless_files(settings["rootless_users"]),
+    ]
 
 
 def abilities(
@@ -35,46 +197,41 @@ def abilities(
     return {"engine": kind, "version": number, "asked": "version" in answers, **has}
 
 
-def docker_settings(
-    docker_options: Mapping[str, Any],
-    *,
-    mirrors: list[dict[str, Any]],
-    data_root: str,
-    log_max_mib: int,
-    log_max_files: int,
-    live_restore: bool,
-    unlimited_memlock: bool,
-) -> dict[str, Any]:
+def docker_settings(settings: Settings) -> dict[str, Any]:
     """Return what is merged into daemon.json: a key that is None is taken out, keys of others stay.
 
     dockerd refuses to start over a mirror with a path, so those are left out (and reported).
     """
-    usable = [entry for entry in mirrors if is_docker_mirror(entry)]
-    insecure = [entry["mirror"] for entry in usable if entry.get("insecure")]
-    urls = [f"{'http' if entry.get('insecure') else 'https'}://{entry['mirror']}" for entry in usable]
+    usable = [mirror for mirror in settings["mirrors"] if is_docker_mirror(mirror)]
+    insecure = [mirror["mirror"] for mirror in usable if mirror.get("insecure")]
+    urls = [f"{'http' if mirror.get('insecure') else 'https'}://{mirror['mirror']}" for mirror in usable]
     unlimited = {"memlock": {"Name": "memlock", "Soft": -1, "Hard": -1}}
+    log_options = {"max-size": f"{settings['log_max_mib']}m", "max-file": str(settings["log_max_files"])}
     return {
-        "data-root": data_root or None,
+        "data-root": settings["data_root"] or None,
         "log-driver": "json-file",
-        "log-opts": {"max-size": f"{log_max_mib}m", "max-file": str(log_max_files)},
-        "live-restore": live_restore,
+        "log-opts": log_options,
+        "live-restore": settings["live_restore"],
         "registry-mirrors": urls or None,
         "insecure-registries": insecure or None,
-        "default-ulimits": unlimited if unlimited_memlock else None,
-        **docker_options,
+        "default-ulimits": unlimited if settings["unlimited_memlock"] else None,
+        **dict(settings["docker_settings"].items()),
     }
 
 
-def is_docker_mirror(entry: Mapping[str, Any]) -> bool:
-    """Return whether Docker can use a mirror: of docker.io only, and without a path."""
-    return entry["registry"] == DOCKER_HUB and "/" not in entry["mirror"]
+def is_docker_mirror(mirror: Mirror) -> bool:
+    """True if Docker can use a mirror: of docker.io only, and without a path."""
+    return mirror["registry"] == DOCKER_HUB and "/" not in mirror["mirror"]
 
 
-def rootless_files(users: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the files that let users run containers without root: lingering, and a range of ids each."""
+def rootless_files(users: list[RootlessUser]) -> list[FileEntry]:
+    """Return the files that let users run containers without root: lingering, and a range of ids each.
+
+    An empty file is all that ``loginctl enable-linger`` makes.
+    """
     if not users:
         return []
-    files: list[dict[str, Any]] = [{"path": LINGER, "state": "directory"}]
+    files: list[FileEntry] = [{"path": LINGER, "state": "directory"}]
     files += [{"path": f"{LINGER}/{user['name']}", "content": ""} for user in users]
     ranged = [user for user in users if "first_id" in user]
     lines = [f"{user['name']}:{user['first_id']}:65536" for user in ranged]
@@ -92,15 +249,15 @@ def not_applied(
     version: str,
     known: Mapping[str, Ability],
     storage_driver: str,
-    mirrors: list[dict[str, Any]],
+    mirrors: list[Mirror],
 ) -> dict[str, Any]:
     """Return what the host cannot have, each with its reason."""
     problems = earlier_reasons(applied)
     if answers.get("installed") == "yes":
         problems.update(_engine_problems(answers, kind, version, known, storage_driver))
-    for entry in mirrors if kind == "docker" else ():
-        if not is_docker_mirror(entry):
-            problems[f"mirror {entry['mirror']}"] = (
+    for mirror in mirrors if kind == "docker" else ():
+        if not is_docker_mirror(mirror):
+            problems[f"mirror {mirror['mirror']}"] = (
                 "Docker's mirrors are hosts without a path, of docker.io only"
             )
     return problems
@@ -129,8 +286,11 @@ def _engine_problems(
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         return {
+            "default_engine": default_engine,
+            "engine_source": source,
+            "engine_repository_files": repository_files,
+            "podman_files": podman_files,
+            "docker_files": docker_files,
             "engine_abilities": abilities,
             "engine_not_applied": not_applied,
-            "engine_rootless_files": rootless_files,
-            "docker_settings": docker_settings,
         }

@@ -8,54 +8,117 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, TypedDict
 
+from ansible.module_utils.compat.version import LooseVersion
+
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.resource_entries import FileEntry, UnitEntry
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import earlier_reasons
 
 NVIDIA_FOLDER = "/etc/nvidia-container-toolkit"
 NVIDIA_ENVIRONMENT = f"{NVIDIA_FOLDER}/nvidia-cdi-refresh.env"
+# The CDI reader of an old engine refuses additionalGids (CDI 0.7.0), and with it all devices.
+OLD_READER_FLAG = "NVIDIA_CTK_CDI_GENERATE_FEATURE_FLAGS=no-additional-gids-for-device-nodes"
 DAEMON_JSON = "/etc/docker/daemon.json"
+NEWEST = "999"
 
 
 class Toolkit(TypedDict):
     """What a vendor's toolkit consists of; see vars/toolkits.yml."""
 
     packages: list[str]
+    own_units_since: str | None
     runtime: dict[str, str]
 
 
-def files(
-    toolkit: Toolkit,
-    *,
-    vendor: str,
-    engine: str,
-    unit: str,
-    refresh: Mapping[str, str] | None,
-    flag: str,
-    old_reader: bool,
-    default_runtime: bool,
-    cdi: bool,
-) -> list[dict[str, Any]]:
-    """Return the files of a toolkit.
+class Settings(TypedDict):
+    """The role's settings by their names without the prefix, and what the engine can do (none known: empty)."""
 
-    ``refresh`` holds our own service and path unit, None where the package brings its own. ``flag`` is the line
-    that an engine with an old reader of CDI specifications needs.
+    vendor: str
+    engine: str
+    version: str
+    default_runtime: bool
+    abilities: Mapping[str, Any]
+
+
+class ToolkitPackages(TypedDict):
+    """A version that is named is held, also if it is older than the installed one."""
+
+    present: list[str]
+    held: list[str]
+    unheld: list[str]
+    allow_downgrade: bool
+
+
+class ToolkitResources(TypedDict):
+    packages: ToolkitPackages
+    files: list[FileEntry]
+    units: list[UnitEntry]
+
+
+def default_vendor(software: Mapping[str, Any], *, plan: Mapping[str, Any]) -> str:
+    """Return the vendor of the driver plan's cards; none if a node's template turns the toolkit off."""
+    return str(plan.get("vendor", "none")) if software.get("container_toolkit", True) else "none"
+
+
+def needs_toolkit(
+    vendor: str, *, engine: str, is_published: bool, unsupported: bool, plan: Mapping[str, Any]
+) -> bool:
+    """True if the host has an engine and cards of a vendor whose toolkit may be installed on its system."""
+    has_both = vendor != "none" and engine != "none"
+    return has_both and (is_published or unsupported) and plan.get("action") != "refuse"
+
+
+def resources(toolkit: Toolkit, *, settings: Settings, refresh: Mapping[str, str]) -> ToolkitResources:
+    """Return a toolkit's packages, files and units.
+
+    ``refresh`` holds our own service and path unit, for packages that bring none.
     """
-    entries: list[dict[str, Any]] = []
-    if vendor == "nvidia":
-        lines = [flag] if old_reader else []
+    since = toolkit["own_units_since"]
+    has_package_units = since is not None and LooseVersion(settings["version"] or NEWEST) >= LooseVersion(
+        since
+    )
+    unit = "nvidia-cdi-refresh" if has_package_units else f"gpufleet-cdi-{settings['vendor']}"
+    own_units = {} if has_package_units else {f"{unit}.{kind}": refresh[kind] for kind in ("service", "path")}
+    return {
+        "packages": _packages(toolkit["packages"], settings["version"]),
+        "files": _files(toolkit, settings, own_units),
+        "units": _units(toolkit, settings["engine"], unit, has_package_units=has_package_units),
+    }
+
+
+def _packages(names: list[str], version: str) -> ToolkitPackages:
+    """Return the packages; of the newest version the first brings the others with it."""
+    return {
+        "present": [f"{name}={version}" for name in names] if version else names[:1],
+        "held": names if version else [],
+        "unheld": [] if version else names,
+        "allow_downgrade": bool(version),
+    }
+
+
+def _files(toolkit: Toolkit, settings: Settings, own_units: Mapping[str, str]) -> list[FileEntry]:
+    entries: list[FileEntry] = []
+    abilities = settings["abilities"]
+    if settings["vendor"] == "nvidia":
+        lines = [] if abilities.get("cdi_additional_gids", True) else [OLD_READER_FLAG]
         entries += [
             {"path": NVIDIA_FOLDER, "state": "directory"},
-            {"path": NVIDIA_ENVIRONMENT, "state": "lines", "lines": lines, "remove": [f"^{flag}$"]},
+            {
+                "path": NVIDIA_ENVIRONMENT,
+                "state": "lines",
+                "lines": lines,
+                "remove": [f"^{OLD_READER_FLAG}$"],
+            },
         ]
-    if refresh:
-        entries += [
-            {"path": f"/etc/systemd/system/{unit}.{kind}", "content": refresh[kind]}
-            for kind in ("service", "path")
-        ]
-    if engine == "docker":
-        settings = _docker_settings(toolkit["runtime"], default_runtime=default_runtime, cdi=cdi)
+    entries += [
+        {"path": f"/etc/systemd/system/{name}", "content": content} for name, content in own_units.items()
+    ]
+    if settings["engine"] == "docker":
+        daemon = _docker_settings(
+            toolkit["runtime"], default_runtime=settings["default_runtime"], cdi=abilities.get("cdi", False)
+        )
         entries += [
             {"path": "/etc/docker", "state": "directory"},
-            {"path": DAEMON_JSON, "state": "json", "content": json.dumps(settings)},
+            {"path": DAEMON_JSON, "state": "json", "content": json.dumps(daemon)},
         ]
     return entries
 
@@ -69,17 +132,18 @@ def _docker_settings(runtime: Mapping[str, str], *, default_runtime: bool, cdi: 
     return settings
 
 
-def units(toolkit: Toolkit, *, engine: str, unit: str, has_package_units: bool) -> list[dict[str, Any]]:
+def _units(toolkit: Toolkit, engine: str, unit: str, *, has_package_units: bool) -> list[UnitEntry]:
     """Return the units that keep the CDI specification current, and Docker's, which restarts on new settings.
 
     The package starts its own service; without a driver that exits at once, which is not a failure.
     """
-    service: dict[str, Any] = {"name": f"{unit}.service", "enabled": True}
+    service: UnitEntry = {"name": f"{unit}.service", "enabled": True}
     if has_package_units:
         service["restart_on"] = [NVIDIA_ENVIRONMENT]
     else:
-        service |= {"state": "started", "restart_on": [toolkit["packages"][0]]}
-    entries = [{"name": f"{unit}.path", "enabled": True, "state": "started"}, service]
+        service["state"] = "started"
+        service["restart_on"] = [toolkit["packages"][0]]
+    entries: list[UnitEntry] = [{"name": f"{unit}.path", "enabled": True, "state": "started"}, service]
     if engine == "docker":
         entries.append({"name": "docker.service", "restart_on": [DAEMON_JSON]})
     return entries
@@ -113,7 +177,8 @@ def not_applied(
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         return {
-            "toolkit_files": files,
-            "toolkit_units": units,
+            "default_toolkit_vendor": default_vendor,
+            "needs_toolkit": needs_toolkit,
+            "toolkit_resources": resources,
             "toolkit_not_applied": not_applied,
         }

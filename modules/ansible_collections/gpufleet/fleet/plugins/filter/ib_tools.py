@@ -1,13 +1,57 @@
 # Copyright: gpufleet contributors
 # GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The RDMA ports of a host, and which of them are not as they should be. Pure."""
+"""RDMA packages, files and units of a host, its ports, and which ports are not as expected. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypedDict
+from pathlib import PurePosixPath
+from typing import Any, NotRequired, TypedDict
 
-from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import earlier_reasons
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.resource_entries import FileEntry, UnitEntry
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import (
+    earlier_reasons,
+    managed_file,
+    memlock_limits,
+)
+
+LIMITS = "/etc/security/limits.d"
+SUBNET_MANAGER = "opensm.service"
+VERSION_MARK = "VERSION"  # in the address of DOCA's repository
+
+
+class DocaRepository(TypedDict):
+    """The paths of a repository and its key; ``content`` has the release as VERSION_MARK."""
+
+    key: str
+    path: str
+    content: str
+
+
+class SystemPackages(TypedDict):
+    """What an operating system calls the packages; see systems.yml."""
+
+    ib_tools_system_packages: dict[str, list[str]]
+    ib_tools_system_opensm: list[str]
+    ib_tools_system_doca: NotRequired[DocaRepository]
+
+
+class Settings(TypedDict):
+    """The role's settings by their names without the prefix."""
+
+    origin: str
+    doca_profile: str
+    subnet_manager: bool
+    peer_memory: bool
+    memlock_users: list[str]
+
+
+class RdmaResources(TypedDict):
+    packages: list[str]
+    files: list[FileEntry]
+    units: list[UnitEntry]
 
 
 class Port(TypedDict):
@@ -20,6 +64,46 @@ class Port(TypedDict):
     rate_gbit: float | None
     link_downed: int | None
     link_error_recovery: int | None
+
+
+def resources(system: SystemPackages, *, settings: Settings) -> RdmaResources:
+    """Return the libraries and diagnostics, the limits of locked memory, and the subnet manager."""
+    has_manager = settings["subnet_manager"]
+    packages = list(system["ib_tools_system_packages"][settings["origin"]])
+    if settings["origin"] == "doca":
+        packages.append(settings["doca_profile"])
+    if has_manager:
+        packages += system["ib_tools_system_opensm"]
+    return {
+        "packages": packages,
+        "files": [
+            {"path": LIMITS, "state": "directory"},
+            {"path": f"{LIMITS}/60-gpufleet-rdma.conf", "content": memlock_limits(settings["memlock_users"])},
+            {
+                "path": "/etc/modules-load.d/gpufleet-peermem.conf",
+                "state": "file" if settings["peer_memory"] else "absent",
+                "content": managed_file(["nvidia-peermem"]),
+            },
+        ],
+        "units": [
+            {"name": SUBNET_MANAGER, "enabled": has_manager, "state": "started" if has_manager else "stopped"}
+        ],
+    }
+
+
+def doca_files(system: SystemPackages, *, version: str, key: str, system_name: str) -> list[FileEntry]:
+    """Return NVIDIA's DOCA repository with its key; raise AnsibleFilterError if one of them is not known."""
+    repository = system.get("ib_tools_system_doca")
+    if repository is None:
+        raise AnsibleFilterError(f"gpufleet has no DOCA repository for {system_name}")
+    if not (version and key):
+        raise AnsibleFilterError("ib_tools_origin is doca: give ib_tools_doca_version and ib_tools_doca_key")
+    content = repository["content"].replace(VERSION_MARK, version)
+    return [
+        {"path": str(PurePosixPath(repository["key"]).parent), "state": "directory"},
+        {"path": repository["key"], "content": key},
+        {"path": repository["path"], "content": content},
+    ]
 
 
 def ports(lines: Iterable[str]) -> list[Port]:
@@ -75,4 +159,9 @@ def _port_problem(port: Port, expected_gbit: float, tolerated_flaps: int) -> str
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"ib_ports": ports, "ib_not_applied": not_applied}
+        return {
+            "ib_resources": resources,
+            "ib_doca_files": doca_files,
+            "ib_ports": ports,
+            "ib_not_applied": not_applied,
+        }

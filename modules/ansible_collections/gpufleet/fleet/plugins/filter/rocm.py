@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.resource_entries import FileEntry
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import (
     managed_file,
     package_specs,
@@ -23,9 +24,9 @@ def packages(plan: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys([*plan["headers"], *package_specs(planned)]))
 
 
-def repository_files(plan: Mapping[str, Any], *, keys: Mapping[str, str]) -> list[dict[str, str]]:
+def repository_files(plan: Mapping[str, Any], *, keys: Mapping[str, str]) -> list[FileEntry]:
     """Return the files of the plan's apt repositories that have a key: each key and each deb822 source."""
-    files = [{"path": KEYRINGS, "state": "directory"}]
+    files: list[FileEntry] = []
     for repository in plan["repositories"]:
         name = repository["name"]
         if name not in keys:
@@ -43,7 +44,7 @@ def repository_files(plan: Mapping[str, Any], *, keys: Mapping[str, str]) -> lis
             {"path": keyring, "content": keys[name]},
             {"path": f"/etc/apt/sources.list.d/{name}.sources", "content": managed_file(lines)},
         ]
-    return files
+    return [{"path": KEYRINGS, "state": "directory"}, *files] if files else []
 
 
 def not_applied(

@@ -1,0 +1,254 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Package sources, packages, rollback and reports of NVIDIA's driver, from a driver plan. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypedDict
+
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.resource_entries import FileEntry
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import (
+    PlannedPackage,
+    managed_file,
+    package_specs,
+)
+
+CUDA_KEYRING = "/usr/share/keyrings/cuda-archive-keyring.gpg"  # the keyring package brings it
+KEYRING_PACKAGES = "/var/cache/apt"
+KEY_ENDINGS = (".asc", ".pub", ".key")
+PINNING = "nvidia-driver-pinning-"
+INSTALLING_ACTIONS = ("install", "upgrade", "downgrade")
+# Only dpkg leaves packages half installed, so this is always apt.
+APT_REPAIR = (
+    *("apt-get", "-y", "-q", "--allow-downgrades", "--allow-change-held-packages"),
+    *("--no-install-recommends", "install"),
+)
+
+
+class KeyFile(TypedDict):
+    """A key or a keyring package, and where it goes; the checksum is empty if the plan has none."""
+
+    name: str
+    url: str
+    path: str
+    checksum: str
+
+
+class Sources(TypedDict):
+    """The keys of the repositories, and the files that name the repositories."""
+
+    key_files: list[KeyFile]
+    source_files: list[FileEntry]
+
+
+class DriverPackages(TypedDict):
+    """What the role installs. Pins come first and alone: apt reads its preferences before it looks for dependencies."""
+
+    pins: list[str]
+    other_pins: list[str]
+    changes_pins: bool
+    present: list[str]
+    held: list[str]
+
+
+class SavedSet(TypedDict):
+    """A driver set that the host had: versions by name, and the names that were held."""
+
+    packages: dict[str, str]
+    held: list[str]
+
+
+class Rollback(TypedDict):
+    """What returns a host to its saved driver set."""
+
+    packages: list[PlannedPackage]
+    names: list[str]
+    present: list[str]
+    absent: list[str]
+    held: list[str]
+    unheld: list[str]
+    repair_command: list[str]
+
+
+def sources(repositories: Iterable[Mapping[str, Any]], *, manager: str, keyring_file: str) -> Sources:
+    """Return the repositories for apt or dnf; ``keyring_file`` is the pattern of a keyring package's file name."""
+    write_source = {"apt": _apt_source, "dnf": _dnf_source}[manager]
+    entries: Sources = {"key_files": [], "source_files": []}
+    for repository in repositories:
+        keyring = _keyring(repository)
+        if keyring:
+            entries["key_files"].append(_key_file(repository, keyring, keyring_file))
+        entries["source_files"].append(write_source(repository, keyring))
+    return entries
+
+
+def _is_address(key: str) -> bool:
+    return key.startswith(("http://", "https://"))
+
+
+def _keyring(repository: Mapping[str, Any]) -> str:
+    """Return the file of the key that signs a repository; empty if the repository is trusted without."""
+    key = repository.get("key_package") or ""
+    if not _is_address(key):
+        return CUDA_KEYRING if key else ""
+    ending = ".asc" if key.endswith(KEY_ENDINGS) else ".gpg"
+    return f"/usr/share/keyrings/gpufleet-{repository['name']}{ending}"
+
+
+def _key_file(repository: Mapping[str, Any], keyring: str, keyring_file: str) -> KeyFile:
+    key, sha256 = repository["key_package"], repository.get("key_sha256")
+    packaged = keyring_file.replace("{}", key)
+    return {
+        "name": repository["name"],
+        "url": key if _is_address(key) else f"{repository['uri'].removesuffix('/')}/{packaged}",
+        "path": keyring if _is_address(key) else f"{KEYRING_PACKAGES}/{packaged}",
+        "checksum": f"sha256:{sha256}" if sha256 else "",
+    }
+
+
+def _apt_source(repository: Mapping[str, Any], keyring: str) -> FileEntry:
+    trust = f"signed-by={keyring}" if keyring else "trusted=yes"
+    suite, components = repository.get("suite") or "/", repository.get("components") or []
+    line = " ".join(["deb", f"[{trust}]", repository["uri"], suite, *components])
+    return {"path": f"/etc/apt/sources.list.d/{repository['name']}.list", "content": managed_file([line])}
+
+
+def _dnf_source(repository: Mapping[str, Any], keyring: str) -> FileEntry:
+    name = repository["name"]
+    lines = [f"[{name}]", f"name={name}", f"baseurl={repository['uri']}", "enabled=1"]
+    lines += ["gpgcheck=1", f"gpgkey=file://{keyring}"] if keyring else ["gpgcheck=0"]
+    return {"path": f"/etc/yum.repos.d/{name}.repo", "content": managed_file(lines)}
+
+
+def keyring_packages(downloads: Mapping[str, Any]) -> list[str]:
+    """Return the keyring packages that a loop of get_url fetched anew."""
+    changed = [result["dest"] for result in downloads["results"] if result.get("changed")]
+    return [path for path in changed if path.endswith(".deb")]
+
+
+def is_without_headers(plan: Mapping[str, Any], *, state: Mapping[str, Any]) -> bool:
+    """True if a module must be built, and neither the host nor the plan has headers of the running kernel.
+
+    A container's kernel is its host's: nothing is built there.
+    """
+    has_headers = bool(state["headers"] or plan.get("headers"))
+    return state["container"] is None and not has_headers and plan["action"] not in ("none", "refuse")
+
+
+def missing_version(plan: Mapping[str, Any]) -> str:
+    """Return why the plan's packages cannot be installed exactly; empty if the plan has the driver's version."""
+    if plan["action"] not in INSTALLING_ACTIONS or plan.get("version"):
+        return ""
+    names = [package["name"] for package in plan["packages"] if not package["name"].startswith(PINNING)]
+    archives = ", ".join(repository["uri"] for repository in plan.get("repositories") or [])
+    return (
+        f"this host's package lists have no {names[0] if names else 'driver'} of branch {plan['branch']};"
+        f" nothing was installed. See that apt-get update (dnf makecache) reaches {archives or 'its archive'},"
+        " or ask for another branch"
+    )
+
+
+def packages(plan: Mapping[str, Any], *, state: Mapping[str, Any]) -> DriverPackages:
+    """Return the packages of a plan on a host in this state.
+
+    No headers fit a container, which has its host's kernel. The fabric manager's own role holds what it installs.
+    """
+    headers = plan.get("headers", []) if state["container"] is None else []
+    pins = [package["name"] for package in plan["packages"] if package["name"].startswith(PINNING)]
+    wanted_pins = {*pins, f"{PINNING}{plan['branch']}"}
+    other_pins = [name for name in state["packages"] if name.startswith(PINNING) and name not in wanted_pins]
+    fabric_manager = {package["name"] for package in (plan.get("fabric_manager") or {}).get("packages") or []}
+    return {
+        "pins": pins,
+        "other_pins": other_pins,
+        "changes_pins": bool(pins or other_pins),
+        "present": [*headers, *package_specs(plan["packages"])],
+        "held": [name for name in plan.get("holds") or [] if name not in fabric_manager],
+    }
+
+
+def modprobe(plan: Mapping[str, Any], *, modules: Iterable[str], options: Mapping[str, Any]) -> str:
+    """Return the module settings: nouveau would take the card before the driver can, also in the initramfs."""
+    lines = []
+    for name in plan.get("blacklist") or []:
+        lines += [f"blacklist {name}", f"options {name} modeset=0"]
+    if options:
+        ordered = sorted(options.items(), key=lambda option: option[0].lower())
+        joined = " ".join(f"{name}={value}" for name, value in ordered)
+        lines += [f"options {module} {joined}" for module in modules]
+    return managed_file(lines)
+
+
+def is_rolled_back(planned: Iterable[PlannedPackage], *, rolled_back: Mapping[str, str]) -> bool:
+    """True if a rollback left exactly the planned versions, which the next run must not install again."""
+    versions = [version for package in planned if (version := package.get("version"))]
+    return bool(versions) and set(versions) <= set(rolled_back.values())
+
+
+def rollback(saved: SavedSet, *, state: Mapping[str, Any]) -> Rollback:
+    """Return the changes from the host's state to a saved driver set."""
+    versions = saved["packages"]
+    present = [f"{name}={versions[name]}" for name in sorted(versions, key=str.lower)]
+    return {
+        "packages": [{"name": name, "version": version} for name, version in versions.items()],
+        "names": list(versions),
+        "present": present,
+        "absent": [name for name in state["packages"] if name not in versions],
+        "held": saved["held"],
+        "unheld": [name for name in state["held"] if name not in saved["held"]],
+        "repair_command": [*APT_REPAIR, *present],
+    }
+
+
+def repair_command(previous: Mapping[str, list[str]]) -> list[str]:
+    """Return the command that completes or removes half-installed packages; a minus after a name removes it."""
+    return [*APT_REPAIR, *previous["present"], *(f"{name}-" for name in previous["absent"])]
+
+
+def not_applied(
+    plan: Mapping[str, Any],
+    *,
+    is_wanted: bool,
+    is_skipped: bool,
+    state: Mapping[str, Any],
+    signing: Mapping[str, Any],
+) -> dict[str, str]:
+    """Return what the host cannot have of its driver, each with its reason."""
+    reasons = {}
+    if is_wanted and is_skipped:
+        reasons["rolled_back"] = f"a rollback left {plan['version']}; nvidia_driver_again=true installs it"
+    if is_wanted and state["container"] is not None:
+        reasons["module"] = (
+            f"a container runs the kernel of its host ({state['kernel']}):"
+            " no headers are installed, no module is built or loaded"
+        )
+    if message := signing.get("not_applied"):
+        reasons["signing"] = message
+    return reasons
+
+
+def restore_message(restored: Mapping[str, Any], *, previous_version: str) -> str:
+    """Return how the return to the previous driver went after a failed installation."""
+    if restored.get("failed"):
+        return f"going back failed too: {restored.get('msg', 'no reason given')}"
+    if previous_version:
+        return f"driver {previous_version} is back as it was"
+    return "what it had brought was removed again"
+
+
+class FilterModule:
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {
+            "nvidia_sources": sources,
+            "nvidia_keyring_packages": keyring_packages,
+            "nvidia_is_without_headers": is_without_headers,
+            "nvidia_missing_version": missing_version,
+            "nvidia_driver_packages": packages,
+            "nvidia_modprobe": modprobe,
+            "nvidia_is_rolled_back": is_rolled_back,
+            "nvidia_rollback": rollback,
+            "nvidia_repair_command": repair_command,
+            "nvidia_driver_not_applied": not_applied,
+            "nvidia_restore_message": restore_message,
+        }
