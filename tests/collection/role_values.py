@@ -33,8 +33,8 @@ def find_task_variables(tree, key):
     return next((variables for item in inner if (variables := find_task_variables(item, key))), {})
 
 
-def evaluate(roles, case):
-    folder, loader = roles / case["role"], DataLoader()
+def evaluate(roles, loader, case):
+    folder = roles / case["role"]
     variables = {
         "role_path": str(folder),
         "ansible_search_path": [str(folder)],
@@ -59,5 +59,5 @@ def evaluate(roles, case):
 
 if __name__ == "__main__":
     init_plugin_loader()
-    roles = Path(sys.argv[1]).resolve()
-    print(json.dumps([evaluate(roles, case) for case in json.load(sys.stdin)]))
+    roles, loader = Path(sys.argv[1]).resolve(), DataLoader()
+    print(json.dumps([evaluate(roles, loader, case) for case in json.load(sys.stdin)]))

@@ -1,0 +1,189 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What hardens a node: SSH service, kernel settings, upgrades, file systems, and the firewall's files. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypedDict
+
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.resource_entries import FileEntry, UnitEntry
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import managed_file, selected_topics
+
+SSHD_NAME = "00-gpufleet.conf"
+SSHD_FILE = f"/etc/ssh/sshd_config.d/{SSHD_NAME}"
+FILESYSTEMS_FILE = "/etc/modprobe.d/60-gpufleet.conf"
+APT_FILE = "/etc/apt/apt.conf.d/60gpufleet-upgrades"
+APT_HEADER = "// Written by gpufleet; changes made here are overwritten."
+DNF_FILE = "/etc/dnf/automatic.conf"
+FIREWALL_UNIT = "/etc/systemd/system/gpufleet-firewall.service"
+ADDRESS = re.compile(r"[0-9.]+|[0-9a-fA-F:]+")
+
+
+class HardeningSettings(TypedDict):
+    """The role's settings, without those of the module ``firewall``."""
+
+    sshd_settings: dict[str, Any]
+    sysctl_settings: dict[str, Any]
+    upgrades: str
+    upgrades_hold_back: list[str]
+    disabled_filesystems: list[str]
+    firewall: str
+
+
+class HardeningSystem(TypedDict):
+    """A system's names for the SSH service and for the program that installs upgrades."""
+
+    hardening_sshd_unit: str
+    hardening_upgrades_tool: str
+    hardening_upgrades_packages: list[str]
+    hardening_upgrades_units: list[UnitEntry]
+    hardening_upgrades_origins: list[str]
+
+
+class HardeningResources(TypedDict):
+    packages: list[str]
+    files: list[FileEntry]
+    sysctl: dict[str, Any]
+    units: list[UnitEntry]
+
+
+def hardening_topics(settings: HardeningSettings, *, run_tags: list[str], skip_tags: list[str]) -> list[str]:
+    """Return the topics that the settings use, and that ``--tags`` and ``--skip-tags`` leave."""
+    uses = {
+        "sshd": bool(settings["sshd_settings"]),
+        "sysctl": bool(settings["sysctl_settings"]),
+        "upgrades": settings["upgrades"] != "unmanaged",
+        "filesystems": True,
+        "firewall": settings["firewall"] == "present",
+    }
+    used = [topic for topic, is_used in uses.items() if is_used]
+    return selected_topics(used, run_tags=run_tags, skip_tags=skip_tags)
+
+
+def hardening_resources(
+    settings: HardeningSettings,
+    *,
+    system: HardeningSystem,
+    topics: list[str],
+    login: str,
+    sshd_check: str,
+    firewall_unit: str,
+) -> HardeningResources:
+    """Return what the host is given of these topics.
+
+    ``sshd_check`` is a script that refuses a drop-in of sshd with which ``login`` could no longer log in.
+    """
+    found: HardeningResources = {"packages": [], "files": [], "sysctl": {}, "units": []}
+    if "sshd" in topics:
+        found["files"].append(_sshd_file(settings["sshd_settings"], sshd_check, login))
+        found["units"].append({"name": system["hardening_sshd_unit"], "reload_on": [SSHD_FILE]})
+    if "filesystems" in topics:
+        found["files"].append(_filesystems_file(settings["disabled_filesystems"]))
+    if "upgrades" in topics:
+        found["files"].append(_upgrades_file(settings, system))
+        found["units"] += system["hardening_upgrades_units"]
+        if settings["upgrades"] == "security":
+            found["packages"] += system["hardening_upgrades_packages"]
+    if "firewall" in topics:
+        found["packages"].append("nftables")
+        found["files"] += [
+            {"path": "/etc/gpufleet", "state": "directory"},
+            {"path": FIREWALL_UNIT, "content": f"{firewall_unit}\n"},
+        ]
+    if "sysctl" in topics:
+        found["sysctl"] = settings["sysctl_settings"]
+    return found
+
+
+def _sshd_file(sshd_settings: Mapping[str, Any], sshd_check: str, login: str) -> FileEntry:
+    lines = [f"{name} {sshd_settings[name]}" for name in sorted(sshd_settings, key=str.lower)]
+    return {
+        "path": SSHD_FILE,
+        "content": managed_file(lines),
+        "mode": "0600",
+        "validate": ["sh", "-c", sshd_check, "sshd_admits", "{}", SSHD_NAME, login],
+    }
+
+
+def _filesystems_file(names: list[str]) -> FileEntry:
+    content = managed_file(f"install {name} /bin/false" for name in sorted(names))
+    return {"path": FILESYSTEMS_FILE, "state": "file" if names else "absent", "content": content}
+
+
+def _upgrades_file(settings: HardeningSettings, system: HardeningSystem) -> FileEntry:
+    """Return the file that turns upgrades to security fixes on, or all off."""
+    is_on = settings["upgrades"] == "security"
+    held_back = settings["upgrades_hold_back"]
+    if system["hardening_upgrades_tool"] == "dnf":
+        if not is_on:
+            return {"path": DNF_FILE, "state": "absent"}
+        return {"path": DNF_FILE, "content": _dnf_security(held_back)}
+    if not is_on:
+        return {"path": APT_FILE, "content": f'{APT_HEADER}\nAPT::Periodic::Unattended-Upgrade "0";\n'}
+    content = _apt_security(system["hardening_upgrades_origins"], held_back)
+    return {"path": APT_FILE, "content": content, "validate": ["apt-config", "-c", "{}", "dump"]}
+
+
+def _apt_security(origins: list[str], held_back: list[str]) -> str:
+    lines = [
+        APT_HEADER,
+        'APT::Periodic::Update-Package-Lists "1";',
+        'APT::Periodic::Unattended-Upgrade "1";',
+        'Unattended-Upgrade::Automatic-Reboot "false";',
+        "#clear Unattended-Upgrade::Allowed-Origins;",
+        "#clear Unattended-Upgrade::Origins-Pattern;",
+        *_apt_list("Unattended-Upgrade::Origins-Pattern", origins),
+        *_apt_list("Unattended-Upgrade::Package-Blacklist", map(_apt_expression, held_back)),
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _apt_list(name: str, values: Iterable[str]) -> list[str]:
+    return [f"{name} {{", *(f'  "{value}";' for value in values), "};"]
+
+
+def _apt_expression(pattern: str) -> str:
+    """Return a pattern of the shell as a regular expression, which apt matches from the start of a name."""
+    expression = pattern.replace(".", "[.]").replace("+", "[+]").replace("*", ".*")
+    return f"^{expression}$"
+
+
+def _dnf_security(held_back: list[str]) -> str:
+    lines = [
+        "[commands]",
+        "upgrade_type = security",
+        "apply_updates = yes",
+        "reboot = never",
+        "[emitters]",
+        "emit_via = stdio",
+        "[base]",
+        f"excludepkgs = {','.join(held_back)}",
+    ]
+    return managed_file(lines)
+
+
+def rack_addresses(
+    groups: Mapping[str, list[str]], *, hostvars: Mapping[str, Mapping[str, Any]], rack: str, node: str
+) -> list[str]:
+    """Return the addresses of the other nodes of a rack, as the inventory knows them; names are left out."""
+    if not rack:
+        return []
+    others = [name for name in groups.get(rack_group(rack), []) if name != node]
+    addresses = [str(hostvars[name].get("ansible_host", "")) for name in others]
+    return sorted(address for address in addresses if ADDRESS.fullmatch(address))
+
+
+def rack_group(rack: str) -> str:
+    """Return the inventory's group of a rack, as gpufleet.nodes.host names it."""
+    return f"rack_{re.sub('[^A-Za-z0-9]+', '_', rack).strip('_').lower()}"
+
+
+class FilterModule:
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {
+            "hardening_topics": hardening_topics,
+            "hardening_resources": hardening_resources,
+            "rack_addresses": rack_addresses,
+        }
