@@ -14,6 +14,6 @@ gc.disable()  # the SDKs load a million objects that stay; searching them for ga
 stack = pulumi.get_stack()
 try:
     declared = pulumi.Config("gpufleet").require_object("fleet")
-    cloud.build(fleet.parse(declared, stack=stack, where=f"stacks/Pulumi.{stack}.yaml"))
+    cloud.declare_fleet(fleet.parse_fleet(declared, stack=stack, where=f"stacks/Pulumi.{stack}.yaml"))
 except InputError as error:
     raise pulumi.RunError(str(error)) from error  # one line, where a plain exception prints a traceback

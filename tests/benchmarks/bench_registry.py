@@ -52,9 +52,11 @@ def main():
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     with tempfile.TemporaryDirectory() as folder, Registry(f"sqlite:///{folder}/registry.db") as registry:
         print(f"{count} nodes")
-        measure_seconds("first report", lambda: registry.report(report(count, datetime.now(UTC))))
-        measure_seconds("second report, merged", lambda: registry.report(report(count, datetime.now(UTC))))
-        nodes = measure_seconds("list", registry.list)
+        measure_seconds("first report", lambda: registry.apply_report(report(count, datetime.now(UTC))))
+        measure_seconds(
+            "second report, merged", lambda: registry.apply_report(report(count, datetime.now(UTC)))
+        )
+        nodes = measure_seconds("list", registry.list_nodes)
         measure_seconds("inventory model", lambda: assemble_inventory(nodes, []))
 
 

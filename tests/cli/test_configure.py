@@ -10,13 +10,13 @@ import pytest
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["--play", "sight"], "error: --play: no play 'sight'; plays: "),
+        (["--play", "sight"], "error: --play: play 'sight' not found; plays: "),
         (["--limit", "balde01"], "error: --limit: no host or group 'balde01'; perhaps blade01"),
         (["--plan", "--play", "burn_in"], "error: --plan: cannot be combined with --play; leave --play out"),
         (["--plan", "--resume"], "error: --plan: cannot be combined with --resume; leave --resume out"),
         (
             ["--check", "--resume"],
-            "error: --resume: cannot be combined with --check; leave one of the two out",
+            "error: --resume: cannot be combined with --check; remove one of the two",
         ),
         (
             ["--resume", "r1", "--limit", "blade01"],

@@ -97,7 +97,7 @@ def declare_fleet(*pools, cidrs=("10.0.0.0/8",), **sections):
     ]
     ssh = {"authorized_keys": [KEY, f"{KEY}-two"], "allowed_cidrs": list(cidrs)}
     spec = {"owner": "research", "ssh": ssh, "pools": pool_specs, "templates": {"plain": {}}, **sections}
-    return fleet.parse(spec, stack="test")
+    return fleet.parse_fleet(spec, stack="test")
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def evaluate(monkeypatch, sdks):
 
         async def program():
             mocks.set_mocks(recorder, project="gpufleet", stack="test")
-            await run_pulumi_func(lambda: cloud.build(declared))
+            await run_pulumi_func(lambda: cloud.declare_fleet(declared))
             return await exported["nodes"].future()
 
         return Evaluation(recorder, asyncio.run(program()))

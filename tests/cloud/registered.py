@@ -68,7 +68,7 @@ def record(fleet, recorder, monkeypatch):
 
     async def program():
         mocks.set_mocks(recorder, project="gpufleet", stack=fleet.stack, monitor=monitor)
-        await run_pulumi_func(lambda: cloud.build(fleet))
+        await run_pulumi_func(lambda: cloud.declare_fleet(fleet))
         return await exported["nodes"].future()
 
     nodes = asyncio.run(program())

@@ -30,11 +30,11 @@ def record_fleet(recorder, monkeypatch, sdks):
 
 @pytest.mark.parametrize("stack", ["dev", "poc", "production"])
 def test_shipped_stack_matches_its_golden_record(stack, repo_root, record_fleet, golden):
-    record = record_fleet(fleet.load(stack, repo_root))
+    record = record_fleet(fleet.load_fleet(stack, repo_root))
     golden(CASES / f"{stack}.yaml", registered.as_yaml(record))
 
 
 @pytest.mark.parametrize("name", SMALL_STACKS)
 def test_small_stack_matches_its_golden_record(name, record_fleet, golden):
-    record = record_fleet(fleet.parse(SMALL_STACKS[name], stack="small"))
+    record = record_fleet(fleet.parse_fleet(SMALL_STACKS[name], stack="small"))
     golden(CASES / f"small-{name}.yaml", registered.as_yaml(record))

@@ -1,4 +1,4 @@
-"""The report reads the registry in use; a file that is not a cost difference is named."""
+"""The report reads the registry in use; a file that the file is not a cost difference is named."""
 
 from __future__ import annotations
 

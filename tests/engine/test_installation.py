@@ -26,9 +26,9 @@ def make_engine(folder, version=VERSION, programs=PROGRAMS):
 
 
 def make_built(record=None):
-    make_engine(installation.build_folder() / "bin")
-    facts = {"version": VERSION, "recipe": installation.recipe_digest()} | (record or {})
-    (installation.build_folder() / "built.json").write_text(json.dumps(facts))
+    make_engine(installation.engine_cache_folder() / "bin")
+    facts = {"version": VERSION, "recipe": installation.compute_build_digest()} | (record or {})
+    (installation.engine_cache_folder() / "built.json").write_text(json.dumps(facts))
 
 
 def test_empty_path_contains_no_engine(tmp_path):
@@ -66,7 +66,7 @@ def test_launcher_is_not_an_engine(tmp_path):
 
 def test_cached_build_on_path_is_not_an_installed_engine():
     make_built()
-    assert find_engine(str(installation.build_folder() / "bin")).origin == "built"
+    assert find_engine(str(installation.engine_cache_folder() / "bin")).origin == "built"
 
 
 @pytest.mark.parametrize("record", [{"recipe": "of another version"}, {"recipe": None}])
@@ -77,7 +77,7 @@ def test_build_by_another_recipe_is_not_used(record):
 
 def test_build_with_a_missing_program_is_not_used():
     make_built()
-    (installation.build_folder() / "bin" / installation.LANGUAGE_EXEC).unlink()
+    (installation.engine_cache_folder() / "bin" / installation.LANGUAGE_EXEC).unlink()
     assert find_engine("") is None
 
 
@@ -87,10 +87,10 @@ def test_version_is_read_without_an_update_check(tmp_path):
         '#!/bin/sh\n[ "$*" = version ] && [ "$PULUMI_SKIP_UPDATE_CHECK" = true ] && echo v3.258.1-x.2\n'
     )
     program.chmod(0o755)
-    assert installation.read_version(program) == "3.258.1-x.2"
+    assert installation.read_pulumi_version(program) == "3.258.1-x.2"
     program.write_text("#!/bin/sh\necho v3.258.1\nexit 1\n")
-    assert installation.read_version(program) is None
-    assert installation.read_version(tmp_path / "none") is None
+    assert installation.read_pulumi_version(program) is None
+    assert installation.read_pulumi_version(tmp_path / "none") is None
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_language_host_may_be_in_another_folder_of_path(tmp_path):
 @pytest.mark.parametrize("text", ["{", "[]", "7"])
 def test_damaged_build_record_is_ignored(text):
     make_built()
-    (installation.build_folder() / "built.json").write_text(text)
+    (installation.engine_cache_folder() / "built.json").write_text(text)
     assert find_engine("") is None
 
 
@@ -123,14 +123,14 @@ def test_every_recipe_file_changes_the_digest(tmp_path, monkeypatch):
     import shutil
 
     copy = tmp_path / "data"
-    shutil.copytree(installation.recipe_folder(), copy)
-    before = installation.recipe_digest()
-    monkeypatch.setattr(installation, "recipe_folder", lambda: copy)
-    assert installation.recipe_digest() == before
+    shutil.copytree(installation.go_module_folder(), copy)
+    before = installation.compute_build_digest()
+    monkeypatch.setattr(installation, "go_module_folder", lambda: copy)
+    assert installation.compute_build_digest() == before
     assert len(before) == 16
     seen = {before}
     for name in ("pulumi/go.mod", "pulumi/go.sum", "language/go.mod", "language/go.sum"):
         with (copy / name).open("a") as file:
             file.write("\n")
-        seen.add(installation.recipe_digest())
+        seen.add(installation.compute_build_digest())
     assert len(seen) == 5

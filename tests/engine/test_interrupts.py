@@ -19,7 +19,7 @@ def kill_an_up(shell, at_least):
     """Start `pulumi up`, kill it once the stack has so many resources; return how many it had then."""
     up = subprocess.Popen(
         ["pulumi", "up", "-s", shell.rehearsal.stack, "--yes", "--skip-preview"],
-        cwd=shell.root, env=shell.rehearsal.full_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        cwd=shell.root, env=shell.rehearsal.build_full_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     deadline = time.monotonic() + 60
     locks = shell.rehearsal.backend / ".pulumi" / "locks"
@@ -47,13 +47,13 @@ def test_pulumi_up_resumes_after_two_kills(built):
 
 def test_next_up_removes_files_of_a_killed_run(built):
     shell = built("dev")
-    state = backend.state_file(shell.rehearsal)
+    state = backend.stack_state_file(shell.rehearsal)
     document = json.loads(state.read_text())
     latest = document["checkpoint"]["latest"]
     latest["pending_operations"] = [{"resource": latest["resources"][-1], "type": "updating"}]
     state.write_text(json.dumps(document))
     output = []
-    shell.rehearsal.up(output.append)
+    shell.rehearsal.set_up(output.append)
     assert backend.count_resources(shell.rehearsal)[1] == 0
     assert any("clearing 1 pending" in line for line in output)
 
@@ -64,7 +64,7 @@ def half_made(engine_project, tmp_path):
     rehearsal = Rehearsal(engine_project, "dev")
     rehearsal.home = tmp_path / "home"
     rehearsal.backend, rehearsal.pulumi_home = rehearsal.home / "backend", rehearsal.home / "pulumi"
-    state = backend.state_file(rehearsal)
+    state = backend.stack_state_file(rehearsal)
     state.parent.mkdir(parents=True)
     state.write_text('{"version":0,"checkpoint":{"stack":"organization/gpufleet/dev"}}')
     return rehearsal
@@ -88,7 +88,7 @@ def test_removing_the_stack_keeps_its_settings(built):
     shell = built("poc")
     shell.run("pulumi stack rm poc --yes --force")
     assert shell.settings.is_file()
-    shell.rehearsal.up(lambda _line: None)
+    shell.rehearsal.set_up(lambda _line: None)
     shell.up()
 
 
@@ -96,7 +96,7 @@ def test_processes_of_a_killed_engine_are_stopped(built):
     shell = built("dev")
     shell.run("pulumi destroy -s dev --yes --skip-preview")
     kill_an_up(shell, 0)
-    shell.rehearsal.up(lambda _line: None)
+    shell.rehearsal.set_up(lambda _line: None)
     assert processes.find_processes(shell.rehearsal.home) == []
     shell.up()
 
@@ -105,7 +105,7 @@ def test_lock_of_a_running_engine_is_kept(other_program):
     shell = other_program("import time\n\ntime.sleep(120)\n")
     first = subprocess.Popen(
         ["pulumi", "up", "-s", "poc", "--yes", "--skip-preview"],
-        cwd=shell.root, env=shell.rehearsal.full_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        cwd=shell.root, env=shell.rehearsal.build_full_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
         wait_until(lambda: list((shell.rehearsal.backend / ".pulumi" / "locks").rglob("*.json")))

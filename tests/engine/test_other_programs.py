@@ -50,7 +50,7 @@ def billed(bill):
 def test_preview_event_log_and_evaluation_without_engine_cost_the_same(previewed, name):
     document, log, *_ = previewed(name)
     shown = cost.diff_preview(document)
-    logged = cost.diff_events(engine.read_events(log, "events.jsonl"))
+    logged = cost.diff_events(engine.parse_event_log(log, "events.jsonl"))
     plain = cost.estimate_stack(PROGRAMS / name, "dev").bill
     assert shown.after.usd_per_month == logged.after.usd_per_month == plain.usd_per_month
     assert billed(shown.after) == billed(logged.after) == billed(plain)
@@ -66,7 +66,7 @@ def test_deployed_cost_equals_previewed_cost(previewed, name):
     state = json.loads(shell.run(f"cd '{folder}' && pulumi stack export {SETTINGS}").stdout)
     previewed_month = cost.diff_preview(document).after.usd_per_month
     assert cost.estimate_state(state).bill.usd_per_month == previewed_month
-    carried_out = cost.diff_events(engine.read_events((folder / "up.jsonl").read_text(), "up.jsonl"))
+    carried_out = cost.diff_events(engine.parse_event_log((folder / "up.jsonl").read_text(), "up.jsonl"))
     assert carried_out.after.usd_per_month == previewed_month
     assert cost.diff_state(state, folder, "dev").change_usd_per_month == 0
 

@@ -42,6 +42,6 @@ def parse(spec, tmp_path):
 
     def run(**pool):
         spec["pools"][0].update(pool)
-        return fleet.parse(spec, stack="test", root=tmp_path)
+        return fleet.parse_fleet(spec, stack="test", root=tmp_path)
 
     return run

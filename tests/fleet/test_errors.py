@@ -148,7 +148,7 @@ def test_first_of_several_errors_is_reported_and_the_others_counted(broken):
 
 def test_unknown_stack_lists_existing_stacks(repo_root):
     with pytest.raises(
-        InputError, match=r"Pulumi.prod.yaml: no stack 'prod'; stacks here: dev, poc, production"
+        InputError, match=r"Pulumi.prod.yaml: stack 'prod' not found; stacks here: dev, poc, production"
     ):
         fleet.load_fleet("prod", repo_root)
 

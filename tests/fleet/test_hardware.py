@@ -47,8 +47,8 @@ def test_capital_in_dollars_needs_no_exchange_rate():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"capital_usd": {"value": 1, "source": "order"}}, "the capital is missing or given twice"),
-        ({"capital_eur": None}, "the capital is missing or given twice"),
+        ({"capital_usd": {"value": 1, "source": "order"}}, "exactly one of capital_usd and capital_eur must be set"),
+        ({"capital_eur": None}, "exactly one of capital_usd and capital_eur must be set"),
         ({"usd_per_eur": None}, "capital_eur has no exchange rate"),
         ({"watts_per_node": {"value": -7, "source": "measured"}}, "-7 is negative"),
         ({"watts_per_node": {"value": 7}}, "source"),
@@ -78,7 +78,7 @@ def test_cost_of_the_bench_matches_a_manual_sum(repo_root):
 
 def test_cost_of_the_shipped_workstation_matches_a_manual_sum(repo_root):
     # capital: 1,899 USD / 35,040 h = 0.054195 USD/h; power: 0.010 kW * 0.30 = 0.003 USD/h
-    station = fleet.load("poc", repo_root).workstations[0]
+    station = fleet.load_fleet("poc", repo_root).workstations[0]
     assert station.usd_per_hour == pytest.approx(0.057195, abs=1e-6)
 
 

@@ -55,7 +55,7 @@ def test_racks_of_one_stack_cannot_share_names(project):
     root = project({"a": "blade[01-06]", "b": "blade[05-08]"}, one="racks: [{name: a}, {name: b}]")
     assert refusal(root) == (
         "inventory/b.yaml:6: nodes: blade[05-06] is also declared in inventory/a.yaml: nodes; "
-        "give the nodes in one of the two files other names"
+        "rename the nodes in one of the two files"
     )
 
 

@@ -8,7 +8,7 @@ CREATE = {"kind": "reserved", "reservation": "create"}
 
 
 def test_notes_of_production_contain_the_affordable_hours(repo_root):
-    reserved, hours, spot, disks, notes = fleet.planning_notes(fleet.load("production", repo_root))
+    reserved, hours, spot, disks, notes = fleet.planning_notes(fleet.load_fleet("production", repo_root))
     # 21.957642 + 20.97283 = 42.930472 USD/h * 730 h; with 29.25568 of spot: 72.186152 USD/h
     assert "train, tune, 31,339 USD a month" in reserved
     assert "72.19 USD an hour together" in hours
@@ -20,18 +20,18 @@ def test_notes_of_production_contain_the_affordable_hours(repo_root):
 
 
 def test_stack_without_reservations_has_no_notes(repo_root):
-    assert fleet.planning_notes(fleet.load("poc", repo_root)) == ()
+    assert fleet.planning_notes(fleet.load_fleet("poc", repo_root)) == ()
 
 
 def test_volumes_without_cloud_disk_are_noted(repo_root):
-    (disks,) = fleet.planning_notes(fleet.load("dev", repo_root))
+    (disks,) = fleet.planning_notes(fleet.load_fleet("dev", repo_root))
     assert disks.startswith("volumes are folders")
     assert disks.endswith("template llm-server")
 
 
 def test_pool_without_a_price_is_named(parse):
     (reserved,) = fleet.planning_notes(parse(purchase=CREATE | {"term": "1y"}))
-    assert "train, 0 USD a month (without train, whose price the catalogue lacks)" in reserved
+    assert "train, 0 USD a month (without train, whose price is not in the catalogue)" in reserved
 
 
 def test_node_price_includes_attached_cards(parse):

@@ -86,7 +86,7 @@ def test_several_ranges_and_steps_are_expanded(rack):
             "nodes[0].serial: '{{ 1 }}' is not a well-formed",
         ),
         ("site: lab", "ste: lab", "unknown key 'ste'; did you mean 'site'?"),
-        ("name: r1", "name: r2", "r1.yaml:2: name: is 'r2' in a file called r1.yaml; set 'r1'"),
+        ("name: r1", "name: r2", "r1.yaml:2: name: the rack's name is 'r2', but the file is called r1.yaml; set 'r1'"),
         ("plugin: gpufleet.fleet.rack", "plugin: rack", "plugin: is 'rack'"),
         ("10.9.0.0/24", "10.9.0.1/24", "network.cidr: is '10.9.0.1/24'; give a network"),
         ("10.9.0.0/24", "10.9.0.0/30", "slot 1 has no address in 10.9.0.0/30"),
@@ -107,7 +107,7 @@ def test_clustershell_groups_are_refused(rack):
 def test_stack_with_a_missing_rack_is_refused(spec, tmp_path):
     (tmp_path / "inventory").mkdir()
     (tmp_path / "inventory/r1.yaml").write_text(RACK)
-    with pytest.raises(InputError, match=r"racks\[0\].name: there is no inventory/r2.yaml; racks here: r1"):
+    with pytest.raises(InputError, match=r"racks\[0\].name: inventory/r2.yaml not found; racks here: r1"):
         fleet.parse_fleet(spec | {"racks": [{"name": "r2"}]}, root=tmp_path)
 
 
@@ -123,7 +123,7 @@ def test_custom_gpu_servers_have_their_declared_cards(tmp_path):
 
 
 def test_misspelt_rack_is_refused_with_a_suggestion(spec, project):
-    with pytest.raises(InputError, match=r"there is no inventory/blade-1.yaml; did you mean 'blades-1'"):
+    with pytest.raises(InputError, match=r"inventory/blade-1.yaml not found; did you mean 'blades-1'"):
         fleet.parse_fleet(spec | {"racks": [{"name": "blade-1"}]}, root=project)
 
 
@@ -161,7 +161,7 @@ def test_custom_server_may_have_any_name(tmp_path):
     ("machine", "cards", "message"),
     [
         ("our box", "storage_gb: 500", "for a custom server declare its accelerators"),
-        ("8x H100 SXM5 server", None, "brings 8 x H100 SXM5 80GB, and accelerators would come on top"),
+        ("8x H100 SXM5 server", None, "brings 8 x H100 SXM5 80GBalready; accelerators would be added to them"),
     ],
 )
 def test_cards_of_a_server_can_be_declared_only_once(tmp_path, machine, cards, message):

@@ -22,7 +22,7 @@ REFUSED = [
     (
         "spot-reservation",
         {"purchase": SPOT | {"reservation": "cr-1"}},
-        "remove 'reservation', or say kind: reserved",
+        "remove 'reservation', or set kind: reserved",
     ),
     ("spot-reservation", GCP | {"purchase": SPOT | {"reservation": "r"}}, "purchase.reservation"),
     ("spot-reservation", AZURE | {"purchase": SPOT | {"reservation": "r"}}, "purchase.reservation"),
@@ -69,7 +69,7 @@ REFUSED = [
     ("zone-in-region", AZURE | {"zones": ["eastus-1"]}, "give one like '1'"),
     ("accelerators-attach", {"accelerators": T4}, "brings its own (8x A100 SXM4 40GB)"),
     ("accelerators-attach", GCP | {"accelerators": T4}, "brings its own (16x A100"),
-    ("accelerators-attach", N1 | {"accelerators": {"model": "L4"}}, "takes no L4"),
+    ("accelerators-attach", N1 | {"accelerators": {"model": "L4"}}, "L4 cannot be attached to"),
     ("accelerators-attach", N1 | {"accelerators": T4 | {"count": 3}}, "give 1, 2 or 4"),
     ("accelerators-missing", N1, "add {model: T4, count: 1}"),
     ("fabric-of-machine", {"machine": "g5.2xlarge", "fabric": "efa"}, "g5.2xlarge has no such fabric"),

@@ -9,7 +9,7 @@ from gpufleet import catalog, fleet
 
 @pytest.fixture(scope="module")
 def stack(repo_root):
-    return lambda name: fleet.load(name, repo_root)
+    return lambda name: fleet.load_fleet(name, repo_root)
 
 
 def month(pool):

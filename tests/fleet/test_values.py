@@ -23,7 +23,7 @@ def test_range_may_name_its_start(parse):
 
 
 def test_single_number_is_the_maximum_budget(spec, tmp_path):
-    budget = fleet.parse(spec | {"budget_usd_per_month": 60000}, root=tmp_path).budget_usd_per_month
+    budget = fleet.parse_fleet(spec | {"budget_usd_per_month": 60000}, root=tmp_path).budget_usd_per_month
     assert (budget.min, budget.max) == (0, 60000)
 
 
@@ -72,5 +72,5 @@ def test_nodes_without_a_template_get_the_default_one(parse):
 
 def test_pool_is_found_by_name(parse):
     declared = parse()
-    assert declared.pool("train").machine == "p4d.24xlarge"
-    assert declared.pool("nobody") is None
+    assert declared.find_pool("train").machine == "p4d.24xlarge"
+    assert declared.find_pool("nobody") is None

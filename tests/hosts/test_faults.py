@@ -89,7 +89,7 @@ SAID = {
     DIES: ("unreachable: the connection ended without a message", "see whether it has power", "unreachable"),
     SMALL: (
         "cannot install rehearsal-fills-disk: no space left",
-        "make room on the host",
+        "free space on the host",
         "configure_failed",
     ),
     STRANGE: (

@@ -40,7 +40,8 @@ def test_host_stops_once_in_the_nth_session_and_boots_again(box):
     assert (died.returncode, "survived" in died.stdout) == (255, False)
     deadline = time.monotonic() + 20
     while (
-        next(host.running for host in rack.status(box) if host.place == ONE) and time.monotonic() < deadline
+        next(host.running for host in rack.collect_host_statuses(box) if host.place == ONE)
+        and time.monotonic() < deadline
     ):
         time.sleep(0.1)
     again = box.up(faults)
@@ -60,4 +61,4 @@ def test_rebooted_host_keeps_its_identity(box):
         after = completed.stdout.split() if completed.returncode == 0 else before
         time.sleep(0.1)
     assert (after[0] != before[0], after[1:]) == (True, [before[1], "/etc/mark"])
-    assert all(host.running for host in rack.status(box))
+    assert all(host.running for host in rack.collect_host_statuses(box))

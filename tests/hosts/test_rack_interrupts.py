@@ -22,14 +22,14 @@ from gpufleet import fleet
 from gpufleet.rehearsal import rack
 home, file = map(Path, sys.argv[1:])
 use = fleet.StackRack(name="blades-poc", rack=fleet.load_rack(file, file.parent))
-rack.up(SimpleNamespace(home=home), [use], rack.Faults(), lambda line: print(line, flush=True))
+rack.start_racks(SimpleNamespace(home=home), [use], rack.Faults(), lambda line: print(line, flush=True))
 """
 DOWN = """
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 from gpufleet.rehearsal import rack
-rack.down(SimpleNamespace(home=Path(sys.argv[1])), lambda line: print(line, flush=True))
+rack.stop_racks(SimpleNamespace(home=Path(sys.argv[1])), lambda line: print(line, flush=True))
 """
 
 

@@ -25,7 +25,7 @@ sys.stdin.read()
 
 @pytest.fixture(scope="module", autouse=True)
 def skip_without_loop_devices():
-    if reason := loop_devices.unavailable_reason():
+    if reason := loop_devices.find_missing_loop_support():
         pytest.skip(reason)
 
 
@@ -82,7 +82,9 @@ def test_only_devices_of_the_killed_run_are_found(tmp_path):
 
 def test_missing_loop_devices_are_reported_with_the_reason(monkeypatch, tmp_path):
     monkeypatch.setattr(loop_devices, "LOOP_CONTROL", tmp_path / "loop-control")
-    assert loop_devices.unavailable_reason().startswith("this kernel, or this container, has no loop devices")
+    assert loop_devices.find_missing_loop_support().startswith(
+        "this kernel, or this container, has no loop devices"
+    )
     monkeypatch.undo()
     monkeypatch.setattr(loop_devices.shutil, "which", lambda *_, **__: None)
-    assert loop_devices.unavailable_reason() == "losetup is not installed (package mount)"
+    assert loop_devices.find_missing_loop_support() == "losetup is not installed (package mount)"

@@ -10,7 +10,7 @@ import pytest
 
 from gpufleet import fleet
 from gpufleet.errors import InputError
-from gpufleet.nodes import Registry, build_rack_report, inventory_model
+from gpufleet.nodes import Registry, build_inventory, build_rack_report
 from gpufleet.nodes.blueprint import host_variables
 from gpufleet.nodes.inventory import assemble_inventory, make_blueprint_lookup
 from gpufleet.nodes.template_vars import main
@@ -55,7 +55,7 @@ def project(tmp_path):
 @pytest.fixture
 def variables(project):
     """Give the variables of one of the rack's nodes as a rehearsal shows them."""
-    return inventory_model(project, f"sqlite:///{project / 'none.db'}", rehearsal="lab").hosts[0].vars
+    return build_inventory(project, f"sqlite:///{project / 'none.db'}", rehearsal="lab").hosts[0].vars
 
 
 def test_software_variables_can_be_read_by_the_driver_plan(variables):
@@ -99,8 +99,8 @@ def test_only_declared_choices_become_variables():
 
 
 def test_stack_slug_of_a_cloud_node_finds_its_template(project, registry, lab):
-    registry.report(lab.rack(lab.blade(1)))
-    (node,) = registry.list()
+    registry.apply_report(lab.rack(lab.blade(1)))
+    (node,) = registry.list_nodes()
     cloud = replace(node, stack="LAB", template="serve")
     assert (
         "gpufleet_application"
@@ -109,8 +109,8 @@ def test_stack_slug_of_a_cloud_node_finds_its_template(project, registry, lab):
 
 
 def test_undeclared_template_is_reported_by_name(project, registry, lab):
-    registry.report(lab.rack(lab.blade(1)))
-    (node,) = registry.list()
+    registry.apply_report(lab.rack(lab.blade(1)))
+    (node,) = registry.list_nodes()
     for stack, template in (("lab", "gone"), ("other", "serve")):
         shown = assemble_inventory(
             [replace(node, stack=stack, template=template)], [], plans=make_blueprint_lookup(project)
@@ -126,7 +126,7 @@ def test_invalid_stack_of_a_node_stops_the_inventory(project):
         registry.apply_report(build_rack_report(use.rack, datetime.now(UTC), "lab", use.template))
     (project / "stacks/Pulumi.lab.yaml").write_text(STACK.replace("owner: ml", "ownr: ml"))
     with pytest.raises(InputError, match="did you mean 'owner'"):
-        inventory_model(project, url)
+        build_inventory(project, url)
 
 
 def test_variables_of_a_template_are_printed_for_an_image(repo_root, monkeypatch, capsys):

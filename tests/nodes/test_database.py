@@ -19,8 +19,8 @@ url, me = sys.argv[1:]
 with Registry(url) as registry:
     for n in range(5):
         who = Identity(serial=f"SERIAL{n:04}")
-        registry.observe(Observation(f"writer:{me}", f"blade{n:02}", who, observed={"by": me}))
-        registry.hold(f"blade{n:02}", "cost", f"{me} {n}")
+        registry.apply_observation(Observation(f"writer:{me}", f"blade{n:02}", who, observed={"by": me}))
+        registry.hold_node(f"blade{n:02}", "cost", f"{me} {n}")
 """
 
 
@@ -53,11 +53,11 @@ def test_concurrent_writers_of_a_new_registry_lose_nothing(empty_url):
 
 
 def test_concurrent_moves_of_one_node_cannot_both_succeed(registry, lab, url):
-    registry.report(lab.rack(lab.blade(1)))
+    registry.apply_report(lab.rack(lab.blade(1)))
     code = (
         "import sys; from gpufleet.nodes import Registry\n"
         "from gpufleet.errors import InputError\n"
-        "try: Registry(sys.argv[1]).move('blade01', 'discovered', 'me')\n"
+        "try: Registry(sys.argv[1]).move_node('blade01', 'discovered', 'me')\n"
         "except InputError: sys.exit(2)"
     )
     started = [subprocess.Popen([sys.executable, "-c", code, url]) for _ in range(2)]

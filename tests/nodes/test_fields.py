@@ -18,8 +18,8 @@ REVISIONS = {"state_revision", "reachable_revision"}
 
 @pytest.fixture
 def node(registry, lab):
-    registry.report(lab.rack(lab.blade(1)))
-    return registry.get("blade01")
+    registry.apply_report(lab.rack(lab.blade(1)))
+    return registry.get_node("blade01")
 
 
 def test_registry_table_has_a_column_for_every_field():
@@ -32,7 +32,7 @@ def test_every_reported_field_has_a_merge_rule():
 
 
 def test_show_prints_every_field(node):
-    shown = node_view.details(node, [], [])
+    shown = node_view.build_node_details(node, [], [])
     assert FIELDS - shown.keys() == {"stack", "attempt", "verdict"}  # among its values; in burnin report
 
 

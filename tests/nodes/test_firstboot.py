@@ -105,7 +105,7 @@ def test_host_key_is_generated_before_the_first_boot_and_its_copy_removed():
     user = read(exported.seeds[0].files["user-data"])
     assert user["ssh_keys"] == {"ed25519_private": "PRIVATE", "ed25519_public": f"{HOST.public}\n"}
     assert user["runcmd"][0][:2] == ["python3", "-c"]
-    assert exported.known_hosts()[:2] == ["10.9.0.11 ssh-ed25519 AAAAHOST", "blade01 ssh-ed25519 AAAAHOST"]
+    assert exported.known_hosts_lines()[:2] == ["10.9.0.11 ssh-ed25519 AAAAHOST", "blade01 ssh-ed25519 AAAAHOST"]
     assert "PRIVATE" not in repr(HOST) + exported.files()["manifest.json"] + exported.files()["known_hosts"]
 
 

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from gpufleet.operations.ingest import Ingest, apply
+from gpufleet.operations.ingest import EventIngester, ingest_events
 from gpufleet.operations.ingest_summary import IngestSummary
-from gpufleet.operations.task_events import EventReader, read_artifacts, task_event
+from gpufleet.operations.task_events import EventReader, build_task_event, read_artifacts
 
 REPORT = "gpufleet.fleet.report"
 GOOD = {"event": "commissioned", "attempt": "a1", "facts": {"serial": "10000000a1b2c3d4"}}
@@ -36,29 +36,29 @@ BAD_REPORTS = {
 @pytest.fixture(autouse=True)
 def _blades(registry, lab):
     """Declare two blades on each database in turn."""
-    registry.report(lab.rack(lab.blade(1), lab.blade(2)))
+    registry.apply_report(lab.rack(lab.blade(1), lab.blade(2)))
 
 
 def fold(registry, *events, live=True):
-    ingest = Ingest(registry, live=live)
-    return ingest.apply_all(events)
+    ingest = EventIngester(registry, live=live)
+    return ingest.ingest_all(events)
 
 
 def event(host, report, reader=None, outcome="ok", **result):
-    key = (reader or EventReader()).key(f"task-{id(report)}", host)
-    return task_event(host, outcome, {"gpufleet": report, **result}, action=REPORT, key=key, run="r")
+    key = (reader or EventReader()).event_key(f"task-{id(report)}", host)
+    return build_task_event(host, outcome, {"gpufleet": report, **result}, action=REPORT, key=key, run="r")
 
 
 @pytest.mark.parametrize("bad", BAD_REPORTS.values(), ids=BAD_REPORTS)
 def test_invalid_report_is_recorded_and_the_others_are_applied(registry, bad):
     applied = fold(registry, event("blade01", bad), event("blade02", GOOD))
-    assert registry.get("blade02").state == "commissioning"
-    assert registry.get("blade01").state == "expected"
+    assert registry.get_node("blade02").state == "commissioning"
+    assert registry.get_node("blade01").state == "expected"
     (line,) = applied.bad
     assert line.startswith("blade01: ")
     assert line.isprintable()
     assert len(line) < 500
-    assert "bad_report" in [change.event for change in registry.history("blade01")]
+    assert "bad_report" in [change.event for change in registry.list_history("blade01")]
 
 
 @pytest.mark.parametrize(
@@ -77,10 +77,10 @@ def test_invalid_report_is_recorded_and_the_others_are_applied(registry, bad):
 def test_malformed_failure_becomes_one_bounded_line(registry, result):
     applied = fold(registry, event("blade01", None, outcome="unreachable", **result), event("blade02", GOOD))
     assert applied.bad == []
-    detail = registry.get("blade01").reachable_detail
+    detail = registry.get_node("blade01").reachable_detail
     assert detail.isprintable()
     assert len(detail) <= 2000
-    assert registry.get("blade02").state == "commissioning"
+    assert registry.get_node("blade02").state == "commissioning"
 
 
 @pytest.mark.parametrize(
@@ -97,22 +97,22 @@ def test_malformed_failure_becomes_one_bounded_line(registry, result):
 )
 def test_malformed_serial_never_enters_the_registry(registry, serial):
     applied = fold(registry, event("blade01", GOOD | {"facts": {"serial": serial, "arch": "aarch64"}}))
-    assert registry.get("blade01").serial is None
-    assert str(serial) not in [str(value.value) for value in registry.values("blade01")]
+    assert registry.get_node("blade01").serial is None
+    assert str(serial) not in [str(value.value) for value in registry.list_values("blade01")]
     assert bool(applied.bad) is isinstance(serial, str)
     assert all(line.isprintable() for line in applied.bad)
 
 
 def test_report_applies_to_the_inventory_host_only(registry):
     fold(registry, event("blade01", GOOD | {"node": "blade02", "host": "blade02", "name": "blade02"}))
-    assert registry.get("blade01").state == "commissioning"
-    assert registry.get("blade02").state == "expected"
+    assert registry.get_node("blade01").state == "commissioning"
+    assert registry.get_node("blade02").state == "expected"
 
 
 def test_endless_reason_is_truncated_before_it_is_stored(registry):
     report = {"event": "configure_failed", "facts": {"task": "t", "reason": "y" * 200_000}}
     fold(registry, event("blade01", report))
-    (line,) = [change for change in registry.history("blade01") if change.event == "configure_failed"]
+    (line,) = [change for change in registry.list_history("blade01") if change.event == "configure_failed"]
     assert len(line.reason) <= 2000
 
 
@@ -143,11 +143,11 @@ def test_invalid_event_file_is_reported_and_the_others_are_applied(registry, tmp
     (folder / "1-a.json").write_bytes(raw if isinstance(raw, bytes) else raw.encode())
     data = {"host": "blade02", "task_action": REPORT, "res": {"gpufleet": GOOD}, "start": "2999", "end": {}}
     (folder / "2-b.json").write_text(json.dumps({"event": "runner_on_ok", "event_data": data, "created": 5}))
-    applied = apply(registry, read_artifacts(tmp_path / "artifacts"))
-    assert registry.get("blade02").state == "commissioning"
+    applied = ingest_events(registry, read_artifacts(tmp_path / "artifacts"))
+    assert registry.get_node("blade02").state == "commissioning"
     assert len(applied.bad) == 1
     assert applied.bad[0].startswith("run1/1-a.json: ")
-    assert apply(registry, read_artifacts(tmp_path / "artifacts")).repeated == 2
+    assert ingest_events(registry, read_artifacts(tmp_path / "artifacts")).repeated == 2
 
 
 def test_event_is_applied_completely_or_not_at_all(registry, monkeypatch):
@@ -156,14 +156,14 @@ def test_event_is_applied_completely_or_not_at_all(registry, monkeypatch):
     def fail(*_args, **_kwargs):
         raise EnvironmentFault("the disk is full")
 
-    monkeypatch.setattr(registry, "advance", fail)
+    monkeypatch.setattr(registry, "advance_node", fail)
     with pytest.raises(EnvironmentFault):
         fold(registry, event("blade01", GOOD))
     monkeypatch.undo()
-    node = registry.get("blade01")
+    node = registry.get_node("blade01")
     assert (node.serial, node.attempt, node.reachable) == (None, None, None)
 
 
 def test_many_invalid_lines_are_counted():
-    shown = list(IngestSummary(bad=[f"line {n}" for n in range(50)]).lines())
+    shown = list(IngestSummary(bad=[f"line {n}" for n in range(50)]).text_lines())
     assert shown[-1] == "bad, left out: 30 more"

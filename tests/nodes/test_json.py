@@ -17,12 +17,12 @@ KEYS = [*PLACE, "reachable", "state", "holds", "accelerators", "usd_per_hour", "
 
 @pytest.fixture
 def listed(registry, lab):
-    registry.report(lab.rack(lab.blade(1)))
-    registry.hold("blade01", "cost", "test")
+    registry.apply_report(lab.rack(lab.blade(1)))
+    registry.hold_node("blade01", "cost", "test")
     card = {"model": "A10G", "memory_gib": 24.0, "count": 1}
     values = {"kind": "cloud_vm", "cloud": "aws", "accelerators": [card], "usd_per_hour": 1.212}
-    registry.observe(Observation("pulumi:dev", "dev-a-1", Identity(instance_id="i-1"), declared=values))
-    return json.loads(json.dumps([node.as_json() for node in registry.list()]))
+    registry.apply_observation(Observation("pulumi:dev", "dev-a-1", Identity(instance_id="i-1"), declared=values))
+    return json.loads(json.dumps([node.as_json() for node in registry.list_nodes()]))
 
 
 def test_schema_is_valid():

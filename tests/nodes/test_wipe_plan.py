@@ -83,14 +83,14 @@ def test_evidence_that_matches_the_plan_is_accepted():
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"evidence": WIPED[:1]}, "speaks of /dev/sda, the plan of others"),
+        ({"evidence": WIPED[:1]}, "speaks of /dev/sda, but the plan has other drives"),
         ({"evidence": []}, "speaks of no drive"),
-        ({"evidence": [*WIPED, WIPED[0]]}, "the plan of others"),
-        ({"evidence": [WIPED[0], WIPED[1] | {"serial": "S9"}]}, "the plan of others"),
+        ({"evidence": [*WIPED, WIPED[0]]}, "but the plan has other drives"),
+        ({"evidence": [WIPED[0], WIPED[1] | {"serial": "S9"}]}, "but the plan has other drives"),
         ({"evidence": [WIPED[0], WIPED[1] | {"wiped": "false"}]}, "valid boolean, got 'false'"),
         ({"evidence": [WIPED[0], {"path": "/dev/sdb", "serial": "S2"}]}, "wiped: Field required"),
         ({"evidence": {"a": 1}}, "valid list"),
-        ({"plan": "xyz"}, "is of plan xyz, not of abc"),
+        ({"plan": "xyz"}, "the evidence is of plan xyz, not of abc"),
         ({"complete": 1}, "valid boolean"),
     ],
 )

@@ -26,7 +26,7 @@ def registry(tmp_path):
         for n in (1, 2)
     ]
     with Registry(f"sqlite:///{tmp_path / 'registry.db'}") as opened:
-        opened.report(SourceReport("rack:r1", START, seen))
+        opened.apply_report(SourceReport("rack:r1", START, seen))
         yield opened
 
 

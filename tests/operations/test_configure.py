@@ -11,15 +11,15 @@ from gpufleet.nodes import Hold, Node
 from gpufleet.operations.configure import (
     ConfigureResult,
     HostOutcome,
-    as_text,
     collect_host_outcomes,
     describe_outcome,
-    newer_attempt,
+    find_newer_attempt,
+    format_result,
     parse_extra_vars,
     registry_has_results,
 )
-from gpufleet.operations.playbook_run import Request
-from gpufleet.remote import HostProgress, RunOutcome, with_next_step
+from gpufleet.operations.playbook_run import PlaybookRequest
+from gpufleet.remote import HostProgress, RunOutcome, append_next_step
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
@@ -40,7 +40,7 @@ def run(tmp_path, *hosts, interrupted=False):
 
 def configured(tmp_path, *outcomes, **more):
     hosts = (HostProgress(end.name, end.status) for end in outcomes)
-    return ConfigureResult(Request(), outcomes, run(tmp_path, *hosts, **more))
+    return ConfigureResult(PlaybookRequest(), outcomes, run(tmp_path, *hosts, **more))
 
 
 WELL = HostOutcome("b1", "ok", "", 9, node("b1"), measured=True)
@@ -99,15 +99,15 @@ def test_exit_code_follows_the_outcomes(tmp_path, outcomes, code):
 
 
 def test_run_without_hosts_exits_with_0():
-    empty = ConfigureResult(Request(limit="new_blades"))
-    assert (empty.exit_code, as_text(empty)) == (0, "new_blades has no hosts: nothing to do")
+    empty = ConfigureResult(PlaybookRequest(limit="new_blades"))
+    assert (empty.exit_code, format_result(empty)) == (0, "new_blades has no hosts: nothing to do")
     assert empty.as_json()["hosts"] == []
 
 
 def test_interrupted_run_is_reported(tmp_path):
     stopped = configured(tmp_path, WELL, interrupted=True)
     assert stopped.exit_code == 130
-    assert "resume with gpufleet configure --resume r1" in as_text(stopped)
+    assert "resume with gpufleet configure --resume r1" in format_result(stopped)
 
 
 @pytest.mark.parametrize(
@@ -116,14 +116,14 @@ def test_interrupted_run_is_reported(tmp_path):
         (WELL, "ready"),
         (HELD, "ready; degraded: under-voltage now; held by operator"),
         (FAULTY, "quarantined; t: No space"),
-        (BUSY, "assigned; not burnt in: a job may run there"),
+        (BUSY, "assigned; not burned in: a job may run on it"),
         (
             OVERTAKEN,
-            "commissioning; another run began here meanwhile (attempt a2) and decides the state",
+            "commissioning; another run started on this host meanwhile (attempt a2) and decides the state",
         ),
         (GONE, "unreachable: ssh: refused"),
         (UNKNOWN, "failed: t: no"),
-        (FULL, f"commissioning; {with_next_step(FULL.reason)}"),
+        (FULL, f"commissioning; {append_next_step(FULL.reason)}"),
         (
             LEFT,
             "burn_in; not done: Ansible ended the run with a play: x; next: gpufleet configure --resume",
@@ -148,7 +148,7 @@ def test_node_that_was_not_measured_again_gets_no_command():
 
 
 def test_healthy_hosts_share_a_line(tmp_path):
-    lines = as_text(configured(tmp_path, WELL, ALSO_WELL, GONE)).splitlines()
+    lines = format_result(configured(tmp_path, WELL, ALSO_WELL, GONE)).splitlines()
     assert lines[0] == "  2  b[1-2]  ready"
     assert lines[1] == "  1  b6  unreachable: ssh: refused"
 
@@ -186,7 +186,7 @@ def test_extra_variable_without_a_value_is_refused(pair):
 
 def test_reason_of_the_newest_verdict_is_found(registry, tmp_path):
     registry.set_reachable("blade01", True, NOW)
-    registry.advance("blade01", "burn_in", "burn-in ran", NOW)
+    registry.advance_node("blade01", "burn_in", "burn-in ran", NOW)
     report = {"verdict": "faulty", "attempt": "a1", "checks": []}
     registry.record_result("blade01", "a1", report, [], reason="storage: full", started_at=NOW, when=NOW)
     (end,) = collect_host_outcomes(run(tmp_path, HostProgress("blade01", "ok")), registry)
@@ -198,5 +198,5 @@ def test_reason_of_the_newest_verdict_is_found(registry, tmp_path):
     [("a2", "a1", "a2"), ("a1", "a1", ""), ("a2", None, ""), (None, "a1", "")],
 )
 def test_other_concurrent_run_is_named(current, measured, newer):
-    assert newer_attempt(node("b1", attempt=current), measured) == newer
-    assert newer_attempt(None, measured) == ""
+    assert find_newer_attempt(node("b1", attempt=current), measured) == newer
+    assert find_newer_attempt(None, measured) == ""

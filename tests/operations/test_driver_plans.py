@@ -61,13 +61,13 @@ def test_plans_are_reported_by_host(planned):
 def test_refused_plan_exits_with_1(planned):
     plans = planned({"a": "1eb8", "b": "fffe"})
     assert plans.exit_code == 1
-    assert "unknown card: PCI id 10de:fffe" in driver_plans.as_text(plans)
+    assert "unknown card: PCI id 10de:fffe" in driver_plans.format_plans(plans)
 
 
 def test_unreachable_host_is_reported_with_its_reason(planned):
     plans = planned({"a": "1eb8", "b": None})
     assert plans.exit_code == 1
-    assert driver_plans.as_text(plans).splitlines()[-1] == "b: unreachable: no route"
+    assert driver_plans.format_plans(plans).splitlines()[-1] == "b: unreachable: no route"
     assert {host["name"]: host["plan"] is None for host in plans.as_json()["hosts"]} == {
         "a": False,
         "b": True,
@@ -77,10 +77,10 @@ def test_unreachable_host_is_reported_with_its_reason(planned):
 def test_only_unreachable_hosts_exit_with_3(planned):
     plans = planned({"a": None, "b": None})
     assert plans.exit_code == 3
-    assert driver_plans.as_text(plans) == "a: unreachable: no route\nb: unreachable: no route"
+    assert driver_plans.format_plans(plans) == "a: unreachable: no route\nb: unreachable: no route"
 
 
 def test_run_without_hosts_plans_nothing(planned):
     plans = planned({})
     assert plans.exit_code == 0
-    assert driver_plans.as_text(plans) == "all has no hosts: nothing to plan"
+    assert driver_plans.format_plans(plans) == "all has no hosts: nothing to plan"

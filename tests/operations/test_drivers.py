@@ -76,7 +76,7 @@ def test_driver_failure_is_in_the_history_and_prevents_a_healthy_verdict(registr
     assert [line.reason for line in registry.list_history("gpu01") if line.event == "drivers_failed"] == [
         (
             "Exact versions: no space left; "
-            "next: make room on the host (df -h; du -xhd1 /), then gpufleet configure --resume"
+            "next: free space on the host (df -h; du -xhd1 /), then gpufleet configure --resume"
         )
     ]
     observed = {value.key: value.value for value in registry.list_values("gpu01")}

@@ -37,7 +37,7 @@ def test_every_node_of_the_rack_has_its_files(run):
 
 def test_output_names_the_login_keys(run):
     """A key is shown by its comment, so an example key is noticed before twenty blades boot with it."""
-    assert "may log in as root: example-key-private-half-thrown-away" in run("blade01").lines()
+    assert "may log in as root: example-key-private-half-thrown-away" in run("blade01").text_lines()
     assert export.key_label("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA12345678") == "ssh-ed25519 …12345678"
 
 
@@ -68,7 +68,7 @@ def test_known_hosts_keeps_entries_of_other_hosts(run, tmp_path):
 def test_unrelated_folder_is_refused_and_unchanged(run, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/thesis.txt").write_text("years")
-    with pytest.raises(InputError, match="is not empty and not an earlier export; choose another --out"):
+    with pytest.raises(InputError, match="the folder is not empty and is not an earlier export; choose another --out"):
         run(out=tmp_path / "mine")
     assert (tmp_path / "mine/thesis.txt").read_text() == "years"
 
@@ -114,7 +114,7 @@ def test_rack_without_login_keys_is_refused_before_writing(shared_project, tmp_p
     bare = SimpleNamespace(ssh=fleet.Ssh())
     monkeypatch.setattr(fleet, "load_fleet", lambda _stack, _root: bare)
     with pytest.raises(
-        InputError, match=r"boot.ssh: no key could log in; give stack production ssh.authorized_keys"
+        InputError, match=r"boot.ssh: no SSH key may log in to the nodes; give stack production ssh.authorized_keys"
     ):
         export.find_login_keys(rack, shared_project)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.errors import CheckFailed, InputError
-from gpufleet.operations.ingest import Ingest, apply
+from gpufleet.operations.ingest import EventIngester, ingest_events
 from gpufleet.operations.task_events import read_artifacts
 
 BASE = Path(__file__).resolve().parents[1] / "cases/burnin/bases/compute_blade.json"
@@ -16,7 +16,7 @@ PROBE = "gpufleet.fleet.probe"
 
 
 def fold(registry, folder):
-    return apply(registry, read_artifacts(folder))
+    return ingest_events(registry, read_artifacts(folder))
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def whole_run(artifacts, report):
 
 def test_complete_run_ends_in_ready_and_unreachable(registry, whole_run):
     applied = fold(registry, whole_run)
-    one, two = registry.get("blade01"), registry.get("blade02")
+    one, two = registry.get_node("blade01"), registry.get_node("blade02")
     assert (one.state, one.reachable, one.serial) == ("ready", True, "10000000a1b2c3d4")
     assert (two.state, two.reachable) == ("expected", False)
     assert two.reachable_detail.startswith("connection timed out; next: see whether it has power")
@@ -47,14 +47,14 @@ def test_complete_run_ends_in_ready_and_unreachable(registry, whole_run):
 
 def test_second_ingestion_of_a_run_changes_nothing(registry, whole_run):
     fold(registry, whole_run)
-    before = [registry.history(name) for name in ("blade01", "blade02")], registry.list()
+    before = [registry.list_history(name) for name in ("blade01", "blade02")], registry.list_nodes()
     fold(registry, whole_run)
-    assert ([registry.history(name) for name in ("blade01", "blade02")], registry.list()) == before
+    assert ([registry.list_history(name) for name in ("blade01", "blade02")], registry.list_nodes()) == before
 
 
 def test_steps_of_a_node_are_in_its_history(registry, whole_run):
     fold(registry, whole_run)
-    moves = [change.new_state for change in registry.history("blade01") if change.new_state]
+    moves = [change.new_state for change in registry.list_history("blade01") if change.new_state]
     assert moves == ["expected", "discovered", "commissioning", "burn_in", "ready"]
 
 
@@ -71,8 +71,10 @@ def test_node_with_a_failed_configuration_cannot_be_healthy(registry, artifacts,
         ("ok", "blade01", 2, "gpufleet.fleet.report", report("configure_failed", facts=facts)),
         ("ok", "blade01", 3, "gpufleet.fleet.burn_in", report("burn_in", records=_without_configuration())),
     ))  # fmt: skip
-    assert registry.get("blade01").state != "ready"
-    reasons = [change.reason for change in registry.history("blade01") if change.event == "configure_failed"]
+    assert registry.get_node("blade01").state != "ready"
+    reasons = [
+        change.reason for change in registry.list_history("blade01") if change.event == "configure_failed"
+    ]
     assert reasons == ["Set the hostname: read-only file system"]
 
 
@@ -83,13 +85,13 @@ def _without_configuration():
 def test_node_with_an_interrupted_agent_stays_in_burn_in(registry, artifacts, report):
     cut = [record for record in RECORDS if record["type"] != "end"]
     fold(registry, artifacts(("ok", "blade01", 3, "gpufleet.fleet.burn_in", report("burn_in", records=cut))))
-    assert registry.get("blade01").state == "burn_in"
+    assert registry.get_node("blade01").state == "burn_in"
 
 
 def test_ready_node_is_not_commissioned_again(registry, whole_run, artifacts, report):
     fold(registry, whole_run)
     fold(registry, artifacts(("ok", "blade01", 9, PROBE, report("commissioned", attempt="later"))))
-    node = registry.get("blade01")
+    node = registry.get_node("blade01")
     assert (node.state, node.attempt) == ("ready", "a1")
 
 
@@ -100,24 +102,24 @@ def test_burn_in_result_of_another_board_is_not_applied(registry, whole_run, art
     late = report("burn_in", attempt="a2", records=other)
     applied = fold(registry, artifacts(("ok", "blade01", 9, "gpufleet.fleet.burn_in", late)))
     assert applied.conflicts
-    assert [hold.kind for hold in registry.get("blade01").holds] == ["drift"]
-    assert registry.results("blade01", "a2") == []
+    assert [hold.kind for hold in registry.get_node("blade01").holds] == ["drift"]
+    assert registry.list_results("blade01", "a2") == []
 
 
 @pytest.mark.parametrize("action", ["ansible.builtin.debug", "set_fact", "gpufleet.fleet.report"])
 def test_task_run_on_the_controller_does_not_make_a_host_reachable(registry, artifacts, action):
     fold(registry, artifacts(("ok", "blade01", 1, action, {})))
-    assert registry.get("blade01").reachable is None
+    assert registry.get_node("blade01").reachable is None
 
 
 def test_delegated_task_does_not_make_a_host_reachable(registry, artifacts):
     fold(registry, artifacts(("ok", "blade01", 1, "command", {"_ansible_delegated_vars": {}})))
-    assert registry.get("blade01").reachable is None
+    assert registry.get_node("blade01").reachable is None
 
 
 def test_failed_task_makes_the_host_reachable(registry, artifacts):
     fold(registry, artifacts(("failed", "blade01", 1, "command", {"msg": "rc 1"})))
-    assert registry.get("blade01").reachable is True
+    assert registry.get_node("blade01").reachable is True
 
 
 def test_unknown_hosts_are_reported(registry, artifacts):
@@ -128,23 +130,23 @@ def test_unknown_hosts_are_reported(registry, artifacts):
 
 def test_racks_are_declared_once_for_an_unknown_host(registry):
     requested = []
-    ingest = Ingest(registry, declare=requested.append)
-    from gpufleet.operations.task_events import task_event
+    ingest = EventIngester(registry, declare=requested.append)
+    from gpufleet.operations.task_events import build_task_event
 
     for host in ("stranger", "stranger", "other"):
-        ingest.ingest_events(task_event(host, "ok", {}, action="ping"))
+        ingest.ingest_event(build_task_event(host, "ok", {}, action="ping"))
     assert len(requested) == 1
 
 
 def test_reachability_of_a_responding_host_is_stored_at_intervals(registry, monkeypatch):
-    from gpufleet.operations.task_events import task_event
+    from gpufleet.operations.task_events import build_task_event
 
     start, noted = datetime.fromisoformat("2026-11-21T11:00:00+00:00"), []
     monkeypatch.setattr(registry, "set_reachable", lambda *what: noted.append(what))
-    ingest = Ingest(registry)
+    ingest = EventIngester(registry)
     for second in range(40):
-        ingest.ingest_events(
-            task_event("blade01", "ok", {}, action="ping", at=start + timedelta(seconds=second))
+        ingest.ingest_event(
+            build_task_event("blade01", "ok", {}, action="ping", at=start + timedelta(seconds=second))
         )
     assert len(noted) == 3
 
@@ -157,12 +159,12 @@ def test_artifacts_folder_with_many_runs_must_be_narrowed_to_one(tmp_path):
 
 
 def test_folder_without_events_is_refused_with_a_remedy(tmp_path):
-    with pytest.raises(InputError, match="no job_events here"):
+    with pytest.raises(InputError, match="the folder has no job_events"):
         list(read_artifacts(tmp_path))
 
 
 def observed_values(registry, name):
-    return {value.key.removeprefix("observed."): value.value for value in registry.values(name)}
+    return {value.key.removeprefix("observed."): value.value for value in registry.list_values(name)}
 
 
 @pytest.mark.parametrize("part", ["drivers", "containers", "application"])
@@ -180,7 +182,7 @@ def test_failed_part_stays_recorded_when_another_part_succeeds(registry, artifac
     assert observed["configured_parts"] == {"base": True, part: False, other: True}
     assert (observed["configured"], observed["configuration"]) == (False, {"not_applied": {"time": 1}})
     assert observed["configuration_fabric"] == {"ports": []}
-    assert registry.get("blade01").state != "ready"
+    assert registry.get_node("blade01").state != "ready"
 
 
 @pytest.mark.parametrize(("attempt", "configured"), [("a2", True), ("", False)])
@@ -209,7 +211,7 @@ def test_malformed_fact_is_reported_and_recorded(registry, artifacts, report):
     (line,) = applied.bad
     assert "serial" in line
     assert "\u001b" not in line
-    assert [change.event for change in registry.history("blade01")].count("bad_report") == 1
+    assert [change.event for change in registry.list_history("blade01")].count("bad_report") == 1
 
 
 @pytest.mark.parametrize(("digits", "events"), [(19, 1), (20, 0)])

@@ -72,7 +72,7 @@ def test_filter_selects_matching_nodes(options, names):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"state": "broken"}, "--state: no state 'broken'; "),
+        ({"state": "broken"}, "--state: unknown state 'broken'; "),
         ({"rack": "r9"}, "--rack: no node of rack 'r9'; there is: r1"),
         ({"pool": "x"}, "--pool: no node of pool 'x'; there is: train"),
         ({"names": ("b[1-3]",)}, "no node b3; see: gpufleet nodes list"),

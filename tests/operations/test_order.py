@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.operations.ingest import Ingest, apply
-from gpufleet.operations.task_events import EventReader, read_artifacts, run_name, task_event
+from gpufleet.operations.ingest import EventIngester, ingest_events
+from gpufleet.operations.task_events import EventReader, build_task_event, find_run_name, read_artifacts
 
 BASE = Path(__file__).resolve().parents[1] / "cases/burnin/bases/compute_blade.json"
 RECORDS = json.loads(BASE.read_text())["records"]
@@ -32,8 +32,8 @@ class Run:
             "start": at.isoformat(), "end": at.isoformat(),
         }  # fmt: skip
         self.files.append({"event": f"runner_on_{outcome}", "event_data": data, "created": at.isoformat()})
-        key = self.reader.key(uuid, host)
-        return task_event(host, outcome, result, action=action, at=at, key=key, run=run_name(uuid))
+        key = self.reader.event_key(uuid, host)
+        return build_task_event(host, outcome, result, action=action, at=at, key=key, run=find_run_name(uuid))
 
     def artifacts(self, folder):
         """Write what ansible-runner leaves; return the run's folder."""
@@ -53,7 +53,7 @@ def measured(run, task, at, attempt):
 
 
 def histories(registry):
-    return [registry.history(name) for name in ("blade01", "blade02")], registry.list()
+    return [registry.list_history(name) for name in ("blade01", "blade02")], registry.list_nodes()
 
 
 @JUMPS
@@ -65,8 +65,8 @@ def test_live_run_is_applied_despite_clock_jumps(registry, jump):
         run.event(3, NOON + jump + timedelta(minutes=5), "unreachable", msg="timed out"),
         run.event(4, NOON + timedelta(minutes=6)),
     ]
-    applied = Ingest(registry, live=True).apply_all(events)
-    node = registry.get("blade01")
+    applied = EventIngester(registry, live=True).ingest_all(events)
+    node = registry.get_node("blade01")
     assert (node.state, node.reachable, applied.stale) == ("ready", True, [])
 
 
@@ -79,9 +79,9 @@ def test_ingesting_the_artifacts_of_a_live_run_changes_nothing(registry, tmp_pat
         run.event(3, NOON + jump + timedelta(minutes=1)),
         measured(run, 4, NOON + timedelta(minutes=2), "a1"),
     ]
-    Ingest(registry, live=True).apply_all(events)
+    EventIngester(registry, live=True).ingest_all(events)
     before = histories(registry)
-    applied = apply(registry, read_artifacts(run.artifacts(tmp_path)))
+    applied = ingest_events(registry, read_artifacts(run.artifacts(tmp_path)))
     assert histories(registry) == before
     assert (applied.repeated, applied.stale) == (4, [])
 
@@ -93,11 +93,11 @@ def test_missed_events_are_ingested_from_artifacts_in_order(registry, tmp_path):
         measured(run, 2, NOON + timedelta(minutes=2), "a1"),
         run.event(3, NOON + timedelta(minutes=3), "unreachable", msg="timed out"),
     ]
-    live = Ingest(registry, live=True)
-    live.ingest_events(events[0])
-    live.ingest_events(events[2])
-    apply(registry, read_artifacts(run.artifacts(tmp_path)))
-    node = registry.get("blade01")
+    live = EventIngester(registry, live=True)
+    live.ingest_event(events[0])
+    live.ingest_event(events[2])
+    ingest_events(registry, read_artifacts(run.artifacts(tmp_path)))
+    node = registry.get_node("blade01")
     assert (node.state, node.verdict, node.reachable) == ("ready", "healthy", False)
 
 
@@ -107,19 +107,21 @@ def test_older_run_ingested_later_is_reported_as_stale(registry, tmp_path, jump)
     old.event(1, NOON, **report("commissioned", "a1", facts={"serial": "10000000a1b2c3d4"}))
     measured(old, 2, NOON + timedelta(minutes=1), "a1")
     old.event(3, NOON + timedelta(minutes=2), "unreachable", msg="timed out")
-    registry.draw_revision(NOON + timedelta(hours=1))  # the operator went on by a right clock
+    registry.create_revision(NOON + timedelta(hours=1))  # the operator went on by a right clock
     live = [
         new.event(1, NOON + jump, **report("commissioned", "b1", facts={"serial": "10000000a1b2c3d4"})),
         new.event(2, NOON + jump, **report("configure_failed", "b1", facts={"reason": "no space"})),
     ]
-    Ingest(registry, live=True).apply_all(live)
-    before = [(node.state, node.attempt, node.verdict, node.reachable) for node in registry.list()]
-    applied = apply(registry, read_artifacts(old.artifacts(tmp_path)))
-    assert [(node.state, node.attempt, node.verdict, node.reachable) for node in registry.list()] == before
+    EventIngester(registry, live=True).ingest_all(live)
+    before = [(node.state, node.attempt, node.verdict, node.reachable) for node in registry.list_nodes()]
+    applied = ingest_events(registry, read_artifacts(old.artifacts(tmp_path)))
+    assert [
+        (node.state, node.attempt, node.verdict, node.reachable) for node in registry.list_nodes()
+    ] == before
     assert applied.ignored == ["blade01: attempt a1: healthy"]
     assert any("it did not answer" in line for line in applied.stale)
     assert any("ansible reported" in line for line in applied.stale)
-    shown = list(applied.lines())
+    shown = list(applied.text_lines())
     assert any(line.startswith("stale, changed nothing: blade01") for line in shown)
     assert applied.as_json()["stale"] == applied.stale
 
@@ -129,8 +131,8 @@ def test_run_from_before_the_first_sync_is_applied(registry, tmp_path):
     run, early = Run("aa"), datetime(2026, 11, 20, tzinfo=UTC)
     run.event(1, early, **report("commissioned", "a1", facts={"serial": "10000000a1b2c3d4"}))
     measured(run, 2, early + timedelta(minutes=1), "a1")
-    apply(registry, read_artifacts(run.artifacts(tmp_path)))
-    assert registry.get("blade01").state == "ready"
+    ingest_events(registry, read_artifacts(run.artifacts(tmp_path)))
+    assert registry.get_node("blade01").state == "ready"
 
 
 def test_run_of_a_retired_board_does_not_move_its_successor(registry, tmp_path):
@@ -138,31 +140,31 @@ def test_run_of_a_retired_board_does_not_move_its_successor(registry, tmp_path):
 
     run = Run("aa")
     run.event(1, NOON - timedelta(days=1), **report("commissioned", "a1", facts={"arch": "aarch64"}))
-    registry.move("blade01", "retired", "sold")
+    registry.move_node("blade01", "retired", "sold")
     who = Identity(rack="r1", slot="1")
-    registry.observe(Observation("rack:r1", "blade01", who, observed_at=NOON))
-    applied = apply(registry, read_artifacts(run.artifacts(tmp_path)))
-    assert registry.get("blade01").state == "expected"
+    registry.apply_observation(Observation("rack:r1", "blade01", who, observed_at=NOON))
+    applied = ingest_events(registry, read_artifacts(run.artifacts(tmp_path)))
+    assert registry.get_node("blade01").state == "expected"
     assert applied.stale
 
 
 def test_late_live_result_of_a_superseded_attempt_is_ignored(registry):
     slow, fast = Run("aa"), Run("bb")
-    one, other = Ingest(registry, live=True), Ingest(registry, live=True)
-    one.ingest_events(slow.event(1, NOON))
-    other.ingest_events(
+    one, other = EventIngester(registry, live=True), EventIngester(registry, live=True)
+    one.ingest_event(slow.event(1, NOON))
+    other.ingest_event(
         fast.event(1, NOON, **report("commissioned", "b1", facts={"serial": "10000000a1b2c3d4"}))
     )
-    one.ingest_events(measured(slow, 2, NOON + timedelta(days=365), "a1"))
+    one.ingest_event(measured(slow, 2, NOON + timedelta(days=365), "a1"))
     assert one.summary.ignored == ["blade01: attempt a1: healthy"]
-    assert registry.get("blade01").state == "commissioning"
+    assert registry.get_node("blade01").state == "commissioning"
 
 
 def test_repeated_handler_is_recorded_as_two_events(registry, tmp_path):
     run = Run("aa")
-    live = Ingest(registry, live=True)
+    live = EventIngester(registry, live=True)
     for minute, answer in enumerate(["unreachable", "ok", "unreachable"]):
-        live.ingest_events(run.event(7, NOON + timedelta(minutes=minute), answer))
+        live.ingest_event(run.event(7, NOON + timedelta(minutes=minute), answer))
     before = histories(registry)
-    assert apply(registry, read_artifacts(run.artifacts(tmp_path))).repeated == 3
+    assert ingest_events(registry, read_artifacts(run.artifacts(tmp_path))).repeated == 3
     assert histories(registry) == before

@@ -99,7 +99,7 @@ def test_plan_is_printed_before_the_confirmation(desk):
 def test_wrong_serial_exits_with_2_and_wipes_nothing(desk, typed):
     one = desk()
     one.typed = typed
-    with pytest.raises(InputError, match="is not its serial: nothing was touched") as excinfo:
+    with pytest.raises(InputError, match="is not the node's serial: nothing was changed") as excinfo:
         one.retire()
     assert excinfo.value.exit_code == 2
     assert len(one.runs) == 1
@@ -109,7 +109,7 @@ def test_wrong_serial_exits_with_2_and_wipes_nothing(desk, typed):
 
 def test_running_job_prevents_a_wipe_unless_forced(desk):
     one = desk(state="assigned")
-    with pytest.raises(InputError, match="it is assigned: a job may run there; drain it first"):
+    with pytest.raises(InputError, match="the node is assigned, so a job may be running on it; drain it first"):
         one.retire(confirm="S123")
     assert one.runs == []
     one.retire(confirm="S123", force=True)
@@ -119,7 +119,7 @@ def test_running_job_prevents_a_wipe_unless_forced(desk):
 def test_running_container_prevents_a_wipe_unless_forced(desk):
     one = desk()
     one.answers[0] = ("wipe_planned", {"plan": PLAN, "jobs": ["container llm (podman)"]})
-    with pytest.raises(CheckFailed, match=r"at work: container llm \(podman\); nothing was touched"):
+    with pytest.raises(CheckFailed, match=r"at work: container llm \(podman\); nothing was changed"):
         one.retire(confirm="S123")
     assert one.state == "ready"
 
@@ -176,7 +176,7 @@ def test_retired_node_cannot_be_retired_again(desk):
 
 
 def test_node_without_a_serial_cannot_be_confirmed(desk):
-    with pytest.raises(InputError, match="no serial is known, by which a wipe is confirmed"):
+    with pytest.raises(InputError, match="the serial that would confirm a wipe is unknown"):
         desk(serial=None).retire(confirm="")
 
 
@@ -260,7 +260,7 @@ def test_node_is_retired_only_after_its_name_is_typed(desk):
     one = desk()
     for typed in ("", "y", "blade02"):
         one.typed = typed
-        with pytest.raises(InputError, match="is not its name: nothing was changed"):
+        with pytest.raises(InputError, match="is not the node's name: nothing was changed"):
             one.retire(wipe=False)
     assert (one.state, one.runs) == ("ready", [])
     one.typed = "blade01"
@@ -270,7 +270,7 @@ def test_node_is_retired_only_after_its_name_is_typed(desk):
 
 def test_yes_option_does_not_confirm_a_wipe(desk):
     one = desk()
-    with pytest.raises(InputError, match="--yes: does not confirm --wipe"):
+    with pytest.raises(InputError, match="--yes: --yes does not confirm --wipe"):
         one.retire(yes=True)
     assert (one.state, one.runs) == ("ready", [])
 

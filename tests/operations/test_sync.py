@@ -109,7 +109,7 @@ def test_probe_contacts_only_booted_hosts_in_a_rehearsal(empty, repo_root, produ
         probed.extend(addresses)
         return {address: remote.Unreachable(address, "timeout", "timed out") for address in addresses}
 
-    monkeypatch.setattr(remote, "probe", simulated_probe)
+    monkeypatch.setattr(remote, "probe_hosts", simulated_probe)
     book = tmp_path / "addresses.json"
     book.write_text(json.dumps({"blades-1/1": "198.18.1.11", "blades-1/2": "198.18.1.12"}))
     environment = {**QUIET, "GPUFLEET_REHEARSAL": "production", "GPUFLEET_HOME": str(tmp_path)}
@@ -128,7 +128,7 @@ def test_responding_node_is_discovered(empty, repo_root, monkeypatch):
         "=== gpufleet arch\naarch64\n=== gpufleet device_tree_serial\n10000000a1b2c3d4\n"
     )
     simulated = lambda addresses, **_: {next(iter(addresses)): remote.Reachable("10.20.3.11", facts)}  # noqa: E731 - a fake
-    monkeypatch.setattr(remote, "probe", simulated)
+    monkeypatch.setattr(remote, "probe_hosts", simulated)
     sync_registry(
         empty, repo_root, fleet.load_fleet("poc", repo_root), SyncOptions(probe=True, environment=QUIET)
     )

@@ -18,10 +18,10 @@ class RecordingRehearsal(Rehearsal):
         super().__init__(root, stack)
         self.calls: list[str] = []
 
-    def up(self, report):
+    def set_up(self, report):
         self.calls.append("up")
 
-    def down(self, report):
+    def tear_down(self, report):
         self.calls.append("down")
 
 
@@ -31,26 +31,26 @@ def rehearsal(project):
 
 
 def test_without_root_the_rack_is_skipped_with_one_line(rehearsal, monkeypatch):
-    monkeypatch.setattr(rack, "unavailable_reason", lambda: "hosts need root")
+    monkeypatch.setattr(rack, "find_missing_requirement", lambda: "hosts need root")
     messages = []
-    lifecycle.up(rehearsal, messages.append)
+    lifecycle.start_rehearsal(rehearsal, messages.append)
     assert rehearsal.calls == ["up"]
-    assert messages == ["rack left out, the rest works: hosts need root"]
+    assert messages == ["the racks are left out, everything else works: hosts need root"]
 
 
 def test_stack_without_racks_boots_no_hosts(project, monkeypatch):
-    monkeypatch.setattr(rack, "unavailable_reason", lambda: pytest.fail("no rack was declared"))
+    monkeypatch.setattr(rack, "find_missing_requirement", lambda: pytest.fail("no rack was declared"))
     rehearsal = RecordingRehearsal(project, "dev")
-    lifecycle.up(rehearsal, lambda _line: None)
+    lifecycle.start_rehearsal(rehearsal, lambda _line: None)
     assert rehearsal.calls == ["up"]
 
 
 def test_hosts_are_booted_after_the_rehearsal(rehearsal, monkeypatch):
     hosts = (SimpleNamespace(ssh_answers=True), SimpleNamespace(ssh_answers=False))
-    monkeypatch.setattr(rack, "unavailable_reason", lambda: None)
-    monkeypatch.setattr(rack, "up", lambda rehearsal, *_: rehearsal.calls.append("rack") or hosts)
+    monkeypatch.setattr(rack, "find_missing_requirement", lambda: None)
+    monkeypatch.setattr(rack, "start_racks", lambda rehearsal, *_: rehearsal.calls.append("rack") or hosts)
     messages = []
-    lifecycle.up(rehearsal, messages.append)
+    lifecycle.start_rehearsal(rehearsal, messages.append)
     assert rehearsal.calls == ["up", "rack"]
     assert messages == ["rack: 2 hosts up, 1 answer SSH, 1 do not"]
 
@@ -59,20 +59,20 @@ def test_faults_for_an_unknown_node_are_refused_before_any_change(rehearsal, tmp
     faults = tmp_path / "faults.yaml"
     faults.write_text("faults:\n  blades-1/99: unreachable\n")
     with pytest.raises(InputError, match="no such node"):
-        lifecycle.up(rehearsal, lambda _line: None, faults=str(faults))
+        lifecycle.start_rehearsal(rehearsal, lambda _line: None, faults=str(faults))
     assert rehearsal.calls == []
 
 
 def test_faults_without_a_rack_are_refused(rehearsal):
     with pytest.raises(InputError, match="leave out --no-rack"):
-        lifecycle.up(rehearsal, lambda _line: None, faults="demo", with_racks=False)
+        lifecycle.start_rehearsal(rehearsal, lambda _line: None, faults="demo", with_racks=False)
     assert rehearsal.calls == []
 
 
 def test_down_stops_hosts_before_it_removes_their_records(rehearsal, monkeypatch):
     monkeypatch.setattr("sys.platform", "linux")
-    monkeypatch.setattr(rack, "down", lambda rehearsal, _report: rehearsal.calls.append("rack down"))
-    lifecycle.down(rehearsal, lambda _line: None)
+    monkeypatch.setattr(rack, "stop_racks", lambda rehearsal, _report: rehearsal.calls.append("rack down"))
+    lifecycle.remove_rehearsal(rehearsal, lambda _line: None)
     assert rehearsal.calls == ["rack down", "down"]
 
 

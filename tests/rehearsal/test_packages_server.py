@@ -75,7 +75,7 @@ def fetch(upstream, tmp_path, monkeypatch):
         "folders": {"fake": str(tmp_path / "repository")},
     }
     config.write_text(json.dumps(settings))
-    serving = threading.Thread(target=server.serve, args=[config], daemon=True)
+    serving = threading.Thread(target=server.serve_packages, args=[config], daemon=True)
     serving.start()
 
     def get(path, method="GET", **headers):
@@ -171,7 +171,7 @@ def test_unused_files_expire(tmp_path):
     for name, days in (("old.deb", 90), ("new.deb", 5), (".x.part", 5)):
         (tmp_path / name).write_text("x")
         os.utime(tmp_path / name, (now - days * 86400, now))
-    server.remove_expired(tmp_path, now)
+    server.remove_expired_files(tmp_path, now)
     assert [path.name for path in tmp_path.iterdir()] == ["new.deb"]
 
 
@@ -179,8 +179,8 @@ def test_apt_on_a_host_uses_the_package_server(monkeypatch):
     sources = apt_config.apt_sources.parse_sources(
         "deb http://deb.example/debian bookworm main\ndeb http://sec.example/debian-security bookworm-security main\n"
     )
-    monkeypatch.setattr(apt_config.apt_sources, "system_sources", lambda: sources)
-    files = apt_config.apt_config_files("198.18.7.1", "bookworm")
+    monkeypatch.setattr(apt_config.apt_sources, "read_system_sources", lambda: sources)
+    files = apt_config.build_apt_config_files("198.18.7.1", "bookworm")
     sources_text = files["etc/apt/sources.list.d/rehearsal.sources"]
     assert (
         "URIs: http://198.18.7.1:3180/debian\nSuites: bookworm\nComponents: main contrib non-free"
@@ -191,6 +191,6 @@ def test_apt_on_a_host_uses_the_package_server(monkeypatch):
 
 
 def test_machine_of_another_distribution_gets_debian_from_its_archive():
-    assert [(a.name, a.uri) for a in apt_config.apt_sources.suite_archives("bookworm", [])] == [
+    assert [(a.name, a.uri) for a in apt_config.apt_sources.list_suite_archives("bookworm", [])] == [
         ("debian", "http://deb.debian.org/debian")
     ]

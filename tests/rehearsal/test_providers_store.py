@@ -9,18 +9,18 @@ import time
 
 import pytest
 
-from gpufleet.rehearsal.providers.store import ResourceStore, Row
+from gpufleet.rehearsal.providers.store import ResourceRow, ResourceStore
 
 WRITER = """
 import sys
 from pathlib import Path
-from gpufleet.rehearsal.providers.store import ResourceStore, Row
+from gpufleet.rehearsal.providers.store import ResourceStore, ResourceRow
 store = ResourceStore(Path(sys.argv[1]))
 for number in range(int(sys.argv[3])):
     with store.transaction():
         name = f"{sys.argv[2]}-{number}"
         address = store.lease_address("10.0.0.0/16", "t", name, "private")
-        store.put(Row(name, "t", f"urn-{name}", {}, {"address": address}))
+        store.put(ResourceRow(name, "t", f"urn-{name}", {}, {"address": address}))
     print(name, flush=True)
 """
 
@@ -55,7 +55,7 @@ def test_killed_writer_leaves_complete_rows_and_no_lock(store, tmp_path):
     child.wait(timeout=30)
     started = time.monotonic()
     with store.transaction():
-        store.put(Row("after", "t", "urn-after", {}, {"address": "none"}))
+        store.put(ResourceRow("after", "t", "urn-after", {}, {"address": "none"}))
     assert time.monotonic() - started < 5
     rows = store.find_by_type("t")
     assert len(rows) > 30
@@ -65,7 +65,7 @@ def test_killed_writer_leaves_complete_rows_and_no_lock(store, tmp_path):
 def test_failed_transaction_stores_nothing(store):
     def fail():
         with store.transaction():
-            store.put(Row("one", "t", "urn", {}, {}))
+            store.put(ResourceRow("one", "t", "urn", {}, {}))
             raise RuntimeError
 
     with pytest.raises(RuntimeError):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.rehearsal.rack.apt_sources import Source, find_mirror, parse_sources
+from gpufleet.rehearsal.rack.apt_sources import AptSource, find_mirror, parse_sources
 
 CASES = Path(__file__).parents[1] / "cases/rehearsal/apt_sources"
 
@@ -35,8 +35,8 @@ def test_suite_unknown_to_apt_has_no_archive(file):
 
 def test_one_line_sources_with_options_and_components_are_read():
     assert sources("one-line.list")[:2] == [
-        Source("https://vendor.example.org/apt", ("stable",), ("main",)),
-        Source("http://ports.example.org/ubuntu", ("jammy",), ("main", "restricted", "universe")),
+        AptSource("https://vendor.example.org/apt", ("stable",), ("main",)),
+        AptSource("http://ports.example.org/ubuntu", ("jammy",), ("main", "restricted", "universe")),
     ]
 
 

@@ -41,7 +41,7 @@ def test_empty_files_have_no_faults(text):
         ("faults:\n  r/1: [disk_full, 7]\n", "f.yaml:2: r/1: unknown fault"),
         ("faults:\n  r/1:\n", "f.yaml:2: r/1: unknown fault None"),
         ("fault: {r/1: disk_full}\n", "f.yaml: unknown section; sections are faults, arm64, disks"),
-        ("disks: [r/1]\n", "f.yaml: wrong shape; disks maps rack/slot to how many"),
+        ("disks: [r/1]\n", "f.yaml: wrong shape; disks must map rack/slot to a number of disks"),
         ("disks: {r/1: 0}\n", "f.yaml: r/1: not a number of disks: 0; 1 to 16"),
         ("disks: {r/1: yes}\n", "f.yaml: r/1: not a number of disks"),
         ("faults: [r/1]\n", "f.yaml: wrong shape; faults is a mapping, arm64 a list"),

@@ -87,11 +87,11 @@ def test_unknown_namespaces_have_no_processes():
 
 def test_program_failures_are_one_line():
     with pytest.raises(EnvironmentFault, match="ls /nowhere/at/all failed: ls: cannot access"):
-        shell.run(["ls", "/nowhere/at/all"])
+        shell.run_command(["ls", "/nowhere/at/all"])
     with pytest.raises(EnvironmentFault, match="gf-no-such-program is not installed"):
-        shell.run(["gf-no-such-program"])
+        shell.run_command(["gf-no-such-program"])
     with pytest.raises(EnvironmentFault, match="did not finish within 0 s"):
-        shell.run(["sleep", "5"], timeout_s=0.1)
+        shell.run_command(["sleep", "5"], timeout_s=0.1)
 
 
 def test_second_concurrent_run_waits_and_reports_it(tmp_path):
@@ -123,6 +123,6 @@ def test_inotify_limit_is_raised_only_if_too_low(monkeypatch, tmp_path, allowed,
     setting, messages = tmp_path / "max_user_instances", []
     setting.write_text(f"{allowed}\n")
     monkeypatch.setattr(inotify, "INSTANCES", setting)
-    inotify.ensure_instances(21, messages.append)
+    inotify.ensure_inotify_instances(21, messages.append)
     assert setting.read_text().strip() == after
     assert len(messages) == (allowed != after)

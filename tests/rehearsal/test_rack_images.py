@@ -75,15 +75,15 @@ def test_reasons_why_hosts_cannot_be_booted_are_reported(monkeypatch, platform, 
     monkeypatch.setattr(requirements.sys, "platform", platform)
     monkeypatch.setattr(requirements.os, "geteuid", lambda: euid)
     monkeypatch.setattr(requirements, "_find_program", lambda _program: "/bin/x" if present else None)
-    assert requirements.unavailable_reason() == reason
+    assert requirements.find_missing_requirement() == reason
 
 
 def test_arm64_hosts_need_additional_packages(monkeypatch):
     monkeypatch.setattr(
         requirements, "_find_program", lambda program: None if "qemu" in program else "/bin/x"
     )
-    assert requirements.missing_packages() == []
-    assert requirements.missing_packages(arm64=True) == ["qemu-user-static"]
+    assert requirements.list_missing_packages() == []
+    assert requirements.list_missing_packages(arm64=True) == ["qemu-user-static"]
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_binfmt_emulator_must_be_opened_by_the_kernel_at_registration(monkeypatc
     monkeypatch.setattr(emulation, "BINFMT", tmp_path)
     if entry is not None:
         (tmp_path / "qemu-aarch64").write_text(entry)
-    assert emulation.is_enabled("qemu-aarch64") is accepted
+    assert emulation.is_handler_enabled("qemu-aarch64") is accepted
 
 
 def test_architecture_without_emulator_is_refused():

@@ -12,7 +12,7 @@ import pytest
 
 from gpufleet.rehearsal.rack import layout
 from gpufleet.rehearsal.rack.faults import NO_FAULTS
-from gpufleet.rehearsal.rack.keys import ensure_key, known_hosts
+from gpufleet.rehearsal.rack.keys import ensure_key, format_known_hosts
 from gpufleet.rehearsal.rack.plan import plan_hosts
 
 IMAGE = Path("/cache/bookworm-amd64-0123456789ab")
@@ -41,7 +41,7 @@ def test_host_files_contain_its_identity(plan):
     assert text(plan, "etc/hostname") == "blade07\n"
     assert text(plan, "etc/machine-id") == f"{plan.machine_id}\n"
     assert text(plan, "root/.ssh/authorized_keys") == f"{KEY}\n"
-    assert text(plan, "etc/ssh/ssh_host_ed25519_key.pub") == layout.host_key(plan)
+    assert text(plan, "etc/ssh/ssh_host_ed25519_key.pub") == layout.read_host_key(plan)
     assert (plan.folder / "devicetree/base/serial-number").read_text() == f"{plan.serial}\0"
 
 
@@ -63,10 +63,10 @@ def test_file_modes_satisfy_sshd(plan, name, mode):
 
 def test_changes_on_a_host_survive_its_next_start(plan):
     layout.write_host_files(plan, IMAGE, KEY, {})
-    before = layout.host_key(plan)
+    before = layout.read_host_key(plan)
     (plan.folder / "root/etc/hostname").write_text("renamed\n")
     layout.write_host_files(plan, IMAGE, KEY, {})
-    assert (text(plan, "etc/hostname"), layout.host_key(plan)) == ("renamed\n", before)
+    assert (text(plan, "etc/hostname"), layout.read_host_key(plan)) == ("renamed\n", before)
 
 
 def test_changed_image_resets_the_host(plan):
@@ -133,7 +133,9 @@ def test_incomplete_key_pair_is_generated_again(tmp_path):
 
 
 def test_known_hosts_lines_contain_only_address_and_key():
-    assert known_hosts({"198.18.1.11": "ssh-ed25519 AAAA blade01\n"}) == "198.18.1.11 ssh-ed25519 AAAA\n"
+    assert (
+        format_known_hosts({"198.18.1.11": "ssh-ed25519 AAAA blade01\n"}) == "198.18.1.11 ssh-ed25519 AAAA\n"
+    )
 
 
 @pytest.mark.parametrize(

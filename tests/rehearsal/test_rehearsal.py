@@ -57,7 +57,7 @@ def test_rehearsal_is_not_up_initially(rehearsal):
 
 
 def test_unknown_stack_is_refused_with_the_known_ones(project):
-    with pytest.raises(InputError, match="no stack 'prod'; stacks here are dev, poc"):
+    with pytest.raises(InputError, match="stack 'prod' not found; stacks here are dev, poc"):
         Rehearsal(project, "prod").build_environment()
 
 
@@ -117,7 +117,7 @@ def test_second_down_of_a_rehearsal_succeeds(rehearsal):
     rehearsal.tear_down(ignore_message)
     messages = []
     rehearsal.tear_down(messages.append)
-    assert messages == ["rehearsal of dev: nothing there"]
+    assert messages == ["rehearsal of dev: nothing to remove"]
     assert list(rehearsal.home.parent.iterdir()) == []
 
 

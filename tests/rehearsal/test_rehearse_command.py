@@ -41,7 +41,7 @@ def test_down_requires_exactly_one_target(gpufleet, project):
 
 def test_down_without_rehearsal_succeeds(gpufleet, project):
     result = gpufleet("rehearse", "down", "-s", "dev", cwd=project)
-    assert (result.returncode, result.stderr) == (0, "rehearsal of dev: nothing there\n")
+    assert (result.returncode, result.stderr) == (0, "rehearsal of dev: nothing to remove\n")
 
 
 def test_outside_a_project_the_command_is_refused(gpufleet, tmp_path):

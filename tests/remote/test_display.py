@@ -26,7 +26,7 @@ def replay(make):
     progress = Progress(tasks=tuple(parse_tasks((CASES / "site-list.txt").read_text())))
     display = make(progress, stream)
     for line in (CASES / "site-run.jsonl").read_text().splitlines():
-        display.show(progress.apply(json.loads(line)))
+        display.show_update(progress.apply_event(json.loads(line)))
     display.close()
     return stream.getvalue()
 
@@ -70,9 +70,9 @@ def test_table_shows_each_host_with_a_mark_and_its_status():
 def test_finished_host_shows_no_skipped_task():
     skipped = "wipe : Wipe the drives and read them back"
     display = TableDisplay(Progress(tasks=(skipped,)), io.StringIO())
-    assert display.row(HostProgress("b1", "ok", task=skipped, done=1))[-1] == ""
-    assert display.row(HostProgress("b1", "running", task=skipped, done=1))[-1] == skipped
-    assert display.row(HostProgress("b1", "failed", task=skipped, reason="no space"))[-1] == "no space"
+    assert display.build_row(HostProgress("b1", "ok", task=skipped, done=1))[-1] == ""
+    assert display.build_row(HostProgress("b1", "running", task=skipped, done=1))[-1] == skipped
+    assert display.build_row(HostProgress("b1", "failed", task=skipped, reason="no space"))[-1] == "no space"
     display.close()
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.remote.next_step import next_step, with_next_step
-from gpufleet.remote.progress import failure_reason
+from gpufleet.remote.next_step import append_next_step, find_next_step
+from gpufleet.remote.progress import find_failure_reason
 
 CHANGED = """Failed to connect to the host via ssh: @@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@
 @    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @
@@ -23,12 +23,12 @@ Host key verification failed."""
 
 
 def test_changed_host_key_is_reported_in_one_line_with_key_and_file():
-    failure = failure_reason({"msg": CHANGED})
+    failure = find_failure_reason({"msg": CHANGED})
     assert failure == (
         "Host key verification failed: the host shows SHA256:hSO9BPeBTpkLpuoCFLxbVWyCP3sPVkbdqXbjUw2mDtA (ED25519), "
         "/home/me/.ssh/known_hosts:4 has another key"
     )
-    assert "ssh-keygen -R" in next_step(failure)
+    assert "ssh-keygen -R" in find_next_step(failure)
 
 
 @pytest.mark.parametrize(
@@ -52,12 +52,12 @@ def test_changed_host_key_is_reported_in_one_line_with_key_and_file():
     ],
 )
 def test_reason_of_a_failure_gives_its_remedy(reason, helps):
-    assert helps in next_step(reason)
-    assert with_next_step(reason) == f"{reason}; next: {next_step(reason)}"
+    assert helps in find_next_step(reason)
+    assert append_next_step(reason) == f"{reason}; next: {find_next_step(reason)}"
 
 
 @pytest.mark.parametrize(
     "reason", ["", "Set the hostname: invalid name", "no package foo in this host's package lists"]
 )
 def test_unknown_reason_has_no_next_step(reason):
-    assert with_next_step(reason) == reason
+    assert append_next_step(reason) == reason

@@ -71,7 +71,7 @@ def test_host_keys_are_checked_despite_ansible_settings(tmp_path):
 
 
 def test_unknown_play_is_refused_with_the_known_ones(project):
-    with pytest.raises(InputError, match=r"no play 'sit'; plays: application, .*burn_in.* site"):
+    with pytest.raises(InputError, match=r"play 'sit' not found; plays: application, .*burn_in.* site"):
         plan_run(project, "sit")
 
 

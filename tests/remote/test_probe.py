@@ -14,7 +14,7 @@ import paramiko
 import pytest
 
 from gpufleet.errors import EnvironmentFault
-from gpufleet.remote.probe import Reachable, Unreachable, classify_error, probe
+from gpufleet.remote.probe import Reachable, Unreachable, classify_error, probe_hosts
 
 ANSWER = (Path(__file__).resolve().parents[1] / "cases/remote/probe-rehearsed-blade.txt").read_bytes()
 
@@ -94,7 +94,7 @@ def probe_server(keys, tmp_path):
         hosts.write_text(
             f"[127.0.0.1]:{port} ssh-rsa {generated_keys[known].get_base64()}\n" if known else ""
         )
-        answers = probe(
+        answers = probe_hosts(
             ["127.0.0.1"], user="root", key=folder / key, known_hosts=hosts, port=port, timeout=timeout
         )
         return answers["127.0.0.1"]
@@ -165,7 +165,7 @@ def test_many_addresses_are_probed_in_parallel_and_once_each(keys, tmp_path):
     folder, _ = keys
     (tmp_path / "known").touch()
     addresses = [f"127.0.0.{n}" for n in range(1, 40)] * 2
-    answers = probe(
+    answers = probe_hosts(
         addresses, user="root", key=folder / "mine", known_hosts=tmp_path / "known", port=1, timeout=5
     )
     assert {answer.reason for answer in answers.values()} == {"refused"}
@@ -175,12 +175,12 @@ def test_many_addresses_are_probed_in_parallel_and_once_each(keys, tmp_path):
 def test_missing_key_files_are_an_environment_fault(keys, tmp_path):
     folder, _ = keys
     with pytest.raises(EnvironmentFault, match="no SSH key at"):
-        probe(["127.0.0.1"], user="root", key=tmp_path / "no", known_hosts=tmp_path / "no")
+        probe_hosts(["127.0.0.1"], user="root", key=tmp_path / "no", known_hosts=tmp_path / "no")
     with pytest.raises(EnvironmentFault, match="no known hosts file"):
-        probe(["127.0.0.1"], user="root", key=folder / "mine", known_hosts=tmp_path / "no")
+        probe_hosts(["127.0.0.1"], user="root", key=folder / "mine", known_hosts=tmp_path / "no")
 
 
 def test_damaged_key_is_named(tmp_path):
     (tmp_path / "key").write_text("not a key")
     with pytest.raises(EnvironmentFault, match="cannot use the SSH key"):
-        probe(["127.0.0.1"], user="root", key=tmp_path / "key", known_hosts=tmp_path / "key")
+        probe_hosts(["127.0.0.1"], user="root", key=tmp_path / "key", known_hosts=tmp_path / "key")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.remote.plan import parse_tasks
-from gpufleet.remote.progress import Progress, failure_reason, task_label
+from gpufleet.remote.progress import Progress, find_failure_reason, format_task_label
 
 CASES = Path(__file__).resolve().parents[1] / "cases/remote"
 SOUND, NO_SSHD, FULL, UNDERVOLTED = (f"poc-blade0{slot}" for slot in range(1, 5))
@@ -21,7 +21,7 @@ def events():
 @pytest.fixture
 def run():
     progress = Progress(tasks=tuple(parse_tasks((CASES / "site-list.txt").read_text())))
-    progress.updates = [update for event in events() if (update := progress.apply(event))]
+    progress.updates = [update for event in events() if (update := progress.apply_event(event))]
     return progress
 
 
@@ -64,35 +64,35 @@ def test_attempt_has_one_id_per_host(run):
 def test_killed_run_is_not_finished():
     progress = Progress()
     for event in events()[:40]:
-        progress.apply(event)
+        progress.apply_event(event)
     assert not progress.finished
     assert progress.hosts[SOUND].status == "running"
 
 
 def test_ignored_failure_counts_as_ok():
     data = {"host": "a", "task": "t", "ignore_errors": True, "res": {"msg": "x"}}
-    assert Progress().apply({"event": "runner_on_failed", "event_data": data}).step == "ok"
+    assert Progress().apply_event({"event": "runner_on_failed", "event_data": data}).step == "ok"
 
 
 @pytest.mark.parametrize("event", [{}, {"event": "runner_on_ok"}, {"event": "verbose", "event_data": None}])
 def test_events_without_information_are_skipped(event):
-    assert Progress().apply(event) is None
+    assert Progress().apply_event(event) is None
 
 
 def test_errors_outside_tasks_are_collected():
     progress = Progress()
-    progress.apply({"event": "error", "stdout": "\x1b[0;31m[ERROR]: no\n such play\x1b[0m"})
+    progress.apply_event({"event": "error", "stdout": "\x1b[0;31m[ERROR]: no\n such play\x1b[0m"})
     assert progress.errors == ["[ERROR]: no such play"]
 
 
 def test_reason_is_one_bounded_line():
-    assert len(failure_reason({"msg": "a\nb " * 500})) == 300
-    assert failure_reason({}) == "no reason given"
+    assert len(find_failure_reason({"msg": "a\nb " * 500})) == 300
+    assert find_failure_reason({}) == "no reason given"
 
 
 @pytest.mark.parametrize("name", ["common : Write", "Write"])
 def test_role_name_precedes_the_task_name_once(name):
-    assert task_label({"task": name, "role": "common"}) == "common : Write"
+    assert format_task_label({"task": name, "role": "common"}) == "common : Write"
 
 
 def played(*plays, last, failed=()):
@@ -100,8 +100,8 @@ def played(*plays, last, failed=()):
     progress = Progress(plays=plays)
     data = {"playbook_uuid": "p", "play": last, "name": last, "pattern": "all"}
     stats = {"playbook_uuid": "p", "processed": {SOUND: 1}, "failures": dict.fromkeys(failed, 1)}
-    progress.apply({"event": "playbook_on_play_start", "event_data": data})
-    progress.apply({"event": "playbook_on_stats", "event_data": stats})
+    progress.apply_event({"event": "playbook_on_play_start", "event_data": data})
+    progress.apply_event({"event": "playbook_on_stats", "event_data": stats})
     return progress.hosts[SOUND]
 
 

@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 
 from gpufleet.errors import InputError
-from gpufleet.remote import RunRecord, newest_record, read_record, write_record
+from gpufleet.remote import RunRecord, find_newest_run, read_record, write_record
 from gpufleet.remote.process_tree import SUPERVISOR
-from gpufleet.remote.sharded_run import shard_place
-from gpufleet.remote.shards import assign_shards, bundle, destinations, make_shards, private_data
+from gpufleet.remote.sharded_run import find_shard_place
+from gpufleet.remote.shards import assign_shards, build_destinations, bundle, make_shards, private_data
 
 RACKS = {f"r{rack}-{slot}": f"rack-{rack}" for rack in (1, 2) for slot in range(1, 4)}
 
@@ -61,10 +61,10 @@ def test_largest_shards_are_assigned_first_to_the_least_loaded_worker():
 
 
 def test_host_without_a_rack_belongs_to_the_shard_of_its_pool():
-    assert shard_place({"gpufleet_rack": "r", "gpufleet_pool": "p"}, "rack") == "r"
-    assert shard_place({"gpufleet_rack": "r", "gpufleet_pool": "p"}, "pool") == "p"
-    assert shard_place({"gpufleet_pool": "p"}, "rack") == "p"
-    assert shard_place({}, "rack") is None
+    assert find_shard_place({"gpufleet_rack": "r", "gpufleet_pool": "p"}, "rack") == "r"
+    assert find_shard_place({"gpufleet_rack": "r", "gpufleet_pool": "p"}, "pool") == "p"
+    assert find_shard_place({"gpufleet_pool": "p"}, "rack") == "p"
+    assert find_shard_place({}, "rack") is None
 
 
 EXPORTED = {
@@ -77,7 +77,7 @@ EXPORTED = {
 
 
 def test_exported_inventory_needs_no_plugin(tmp_path):
-    static = private_data.static_inventory(EXPORTED)
+    static = private_data.build_static_inventory(EXPORTED)
     file = tmp_path / "hosts.json"
     file.write_text(json.dumps(static))
     completed = subprocess.run(
@@ -118,28 +118,28 @@ def test_sent_folder_contains_only_what_the_run_needs(root, tmp_path, monkeypatc
     }  # fmt: skip
     assert (folder / "project/ansible.cfg").read_text() == "[defaults]\nforks = 20\nnocows = True\n"
     assert not any("PRIVATE" in path.read_text() for path in folder.rglob("*") if path.is_file())
-    assert private_data.private_key() == "PRIVATE"
+    assert private_data.find_private_key() == "PRIVATE"
 
 
 def test_run_without_any_key_is_refused(monkeypatch):
     monkeypatch.delenv("ANSIBLE_PRIVATE_KEY_FILE", raising=False)
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     with pytest.raises(InputError, match="no key to reach hosts with"):
-        private_data.private_key()
+        private_data.find_private_key()
     monkeypatch.setenv("SSH_AUTH_SOCK", "/run/agent")
-    assert private_data.private_key() is None
+    assert private_data.find_private_key() is None
 
 
 def test_vault_passwords_are_not_sent(monkeypatch):
     monkeypatch.setenv("ANSIBLE_VAULT_PASSWORD_FILE", "/etc/pass")
     with pytest.raises(InputError, match="vault passwords are not sent"):
-        private_data.environment("/there")
+        private_data.build_worker_environment("/there")
 
 
 def test_workers_are_reached_with_ansibles_connection_settings(monkeypatch):
     monkeypatch.setenv("ANSIBLE_PRIVATE_KEY_FILE", "/keys/mine")
     monkeypatch.setenv("ANSIBLE_SSH_COMMON_ARGS", "-o 'UserKnownHostsFile=\"/a b/known\"'")
-    blade, other = destinations(
+    blade, other = build_destinations(
         ["blade01", " ops@gate "], {"blade01": {"ansible_host": "10.0.0.7", "ansible_user": "root"}}
     )
     assert blade.command[-1] == "root@10.0.0.7"
@@ -152,12 +152,12 @@ def test_workers_are_reached_with_ansibles_connection_settings(monkeypatch):
 @pytest.mark.parametrize("argument", [[""], [" ", ""], ["-oProxyCommand=evil"]])
 def test_invalid_worker_is_refused(argument):
     with pytest.raises(InputError, match="--workers"):
-        destinations(argument, {})
+        build_destinations(argument, {})
 
 
 @pytest.fixture(scope="module")
 def bundle_archive(tmp_path_factory):
-    return bundle.make_bundle(tmp_path_factory.mktemp("bundle"))
+    return bundle.build_bundle(tmp_path_factory.mktemp("bundle"))
 
 
 def test_bundle_runs_without_other_packages(bundle_archive, tmp_path):
@@ -187,12 +187,12 @@ def test_bundle_is_built_once_and_again_after_a_change(tmp_path, monkeypatch):
     (package_folder / "errors.py").write_text("")
     monkeypatch.setattr(bundle, "ROOTS", ("packaging",))
     monkeypatch.setattr(bundle, "PACKAGE_FOLDER", package_folder)
-    first = bundle.make_bundle(tmp_path / "kept")
+    first = bundle.build_bundle(tmp_path / "kept")
     before = first.archive.stat().st_mtime_ns
-    assert bundle.make_bundle(tmp_path / "kept") == first
+    assert bundle.build_bundle(tmp_path / "kept") == first
     assert first.archive.stat().st_mtime_ns == before
     (package_folder / "errors.py").write_text("# changed\n")
-    assert bundle.make_bundle(tmp_path / "kept").name != first.name
+    assert bundle.build_bundle(tmp_path / "kept").name != first.name
 
 
 def worker(folder, bin_folder):
@@ -257,14 +257,14 @@ def test_run_record_lists_remaining_hosts(tmp_path):
     record = RunRecord("site", "new_blades", "auto", False, ("secret",), ("b1", "b2", "b3"))
     write_record(tmp_path / "run1", record.with_done(["b2"]))
     assert read_record(tmp_path / "run1").remaining == ("b1", "b3")
-    assert newest_record(tmp_path) == "run1"
+    assert find_newest_run(tmp_path) == "run1"
     assert read_record(tmp_path / "run1").with_done(["b1", "b3"]).remaining == ()
 
 
 def test_missing_or_damaged_record_is_reported_in_one_line(tmp_path):
     with pytest.raises(InputError, match="no run to resume"):
-        newest_record(tmp_path)
-    with pytest.raises(InputError, match="no run 'r9'"):
+        find_newest_run(tmp_path)
+    with pytest.raises(InputError, match="run 'r9' not found"):
         read_record(tmp_path / "r9")
     (tmp_path / "r9").mkdir()
     (tmp_path / "r9/run.json").write_text('{"play": "site"')

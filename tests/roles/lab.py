@@ -27,10 +27,10 @@ from gpufleet.errors import GpufleetError
 from gpufleet.nodes.declaration import RACK_KINDS
 from gpufleet.nodes.host import group_name
 from gpufleet.rehearsal import processes, rack
-from gpufleet.rehearsal.environment import host_environment
+from gpufleet.rehearsal.environment import build_host_environment
 from gpufleet.rehearsal.rack.faults import parse_faults
 from gpufleet.rehearsal.rack.images import native_arch
-from gpufleet.remote.plan import ansible_environment
+from gpufleet.remote.plan import build_ansible_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 MACHINES = {"blades": "Compute Blade CM4 8GB", "bench": "Raspberry Pi 5 8GB", "servers": "GPU server"}
@@ -124,7 +124,9 @@ class Lab:
         self.home.mkdir(parents=True, exist_ok=True)
         self.hosts = self._with_slots(hosts)
         self._book.write_text(json.dumps(self.hosts, indent=1))
-        statuses_found = rack.up(self, self._racks(), parse_faults(self._faults(), "lab"), self.report)
+        statuses_found = rack.start_racks(
+            self, self._racks(), parse_faults(self._faults(), "lab"), self.report
+        )
         self._write_inventory()
         statuses = {self._name(status.place): status for status in statuses_found}
         sound = [n for n, s in statuses.items() if s.arch == native_arch() and not self.hosts[n]["faults"]]
@@ -147,7 +149,7 @@ class Lab:
     def down(self) -> None:
         """Stop everything: runs, SSH connections, hosts."""
         processes.stop_processes(self.home)
-        rack.down(self, self.report)
+        rack.stop_racks(self, self.report)
         self._book.unlink(missing_ok=True)
         self.hosts = {}
 
@@ -182,7 +184,7 @@ class Lab:
 
     def host(self, name: str, user: str = "root") -> Any:
         """Look at a host over SSH, its key checked strictly."""
-        sockets = processes.ssh_control_path(self.home)
+        sockets = processes.ssh_control_folder(self.home)
         sockets.mkdir(mode=0o700, exist_ok=True)
         shared = f"-o ControlMaster=auto -o ControlPersist=30 -o ControlPath={sockets}/%C"
         files = f"-F none -o UserKnownHostsFile={self.home}/ssh/known_hosts -o StrictHostKeyChecking=yes"
@@ -215,9 +217,9 @@ class Lab:
     def env(self) -> dict[str, str]:
         """Return the environment for Ansible, as a rehearsal has it."""
         base = {name: os.environ[name] for name in ("HOME", "LANG", "PATH", "TMPDIR") if name in os.environ}
-        variables = host_environment(self.home, "poc")
-        variables["ANSIBLE_SSH_CONTROL_PATH_DIR"] = str(processes.ssh_control_path(self.home))
-        return ansible_environment(ROOT, base | variables)
+        variables = build_host_environment(self.home, "poc")
+        variables["ANSIBLE_SSH_CONTROL_PATH_DIR"] = str(processes.ssh_control_folder(self.home))
+        return build_ansible_environment(ROOT, base | variables)
 
     def _with_slots(self, hosts: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
         """Return each host with its slot: the previous one, else the next free one of its rack."""
@@ -372,7 +374,7 @@ def main(arguments: list[str]) -> int:
     elif options.verb == "down":
         lab.down()
     elif options.verb == "status":
-        print(*rack.status(lab), sep="\n")
+        print(*rack.collect_host_statuses(lab), sep="\n")
     elif options.verb == "ssh":
         completed = lab.host(options.arguments[0]).run(" ".join(options.arguments[1:]))
         print(completed.stdout, end="")

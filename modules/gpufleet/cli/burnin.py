@@ -12,11 +12,11 @@ from gpufleet.cli import output
 
 
 @click.group(name="burnin")
-def command() -> None:
+def burnin_command() -> None:
     """Run burn-in, show results and thresholds, judge again."""
 
 
-@command.command()
+@burnin_command.command()
 @click.argument("nodes", nargs=-1)
 @output.json_option
 def run(nodes: tuple[str, ...], as_json: bool) -> None:
@@ -27,15 +27,15 @@ def run(nodes: tuple[str, ...], as_json: bool) -> None:
     from gpufleet import paths
     from gpufleet.operations import configure, playbook_run
 
-    request = playbook_run.Request(
+    request = playbook_run.PlaybookRequest(
         "burn_in", ",".join(nodes) or playbook_run.DEFAULT_LIMIT, "always" if nodes else "auto"
     )
-    result = configure.configure(paths.find_project_root(), request, sys.stderr)
-    output.print_result(as_json, result, configure.ConfigureResult.as_json, configure.as_text)
+    result = configure.configure_hosts(paths.find_project_root(), request, sys.stderr)
+    output.print_result(as_json, result, configure.ConfigureResult.as_json, configure.format_result)
     sys.exit(result.exit_code)
 
 
-@command.command()
+@burnin_command.command()
 @click.argument("node", required=False)
 @click.option("--attempt", help="Only this attempt; by default each node's newest.")
 @output.json_option
@@ -43,16 +43,16 @@ def report(node: str | None, attempt: str | None, as_json: bool) -> None:
     """Show each node's newest burn-in report, or one node's, or one attempt's."""
     from gpufleet.operations import burnin
 
-    reports = burnin.stored_reports(node, attempt)
+    reports = burnin.load_reports(node, attempt)
     # One node asked for: one document, as its schema describes it.
     if node and as_json:
         output.print_json(reports[0])
     else:
-        show(reports, as_json, burnin.reports_as_text)
+        print_rows(reports, as_json, burnin.format_reports)
     burnin.check_healthy(reports)
 
 
-@command.command()
+@burnin_command.command()
 @click.argument("node", required=False)
 @click.option(
     "--apply", "apply_changes", is_flag=True, help="Store the new verdicts, which change the nodes' states."
@@ -62,11 +62,11 @@ def rejudge(node: str | None, apply_changes: bool, as_json: bool) -> None:
     """Apply today's thresholds to the newest stored records; print what would change."""
     from gpufleet.operations import burnin
 
-    changes = burnin.rejudge(node, apply_changes=apply_changes)
-    show(changes, as_json, burnin.changes_as_text)
+    changes = burnin.rejudge_results(node, apply_changes=apply_changes)
+    print_rows(changes, as_json, burnin.format_changes)
 
 
-@command.command()
+@burnin_command.command()
 @click.option("--kind", help="Only thresholds for nodes of this kind.")
 @click.option(
     "--measure",
@@ -79,13 +79,15 @@ def thresholds(kind: str | None, measure: bool, as_json: bool) -> None:
     from gpufleet.operations import burnin
 
     if measure:
-        show(burnin.measure_this_machine(), as_json, burnin.measured_as_text)
+        print_rows(burnin.measure_this_machine(), as_json, burnin.format_measurements)
         return
-    rows = burnin.threshold_rows(kind)
-    show(rows, as_json, burnin.thresholds_as_text)
-    burnin.check_plausible()
+    rows = burnin.list_thresholds(kind)
+    print_rows(rows, as_json, burnin.format_thresholds)
+    burnin.check_thresholds_plausible()
 
 
-def show(data: list[dict[str, Any]], as_json: bool, text: Callable[[list[dict[str, Any]]], str]) -> None:
+def print_rows(
+    data: list[dict[str, Any]], as_json: bool, text: Callable[[list[dict[str, Any]]], str]
+) -> None:
     """Print data as JSON or as text."""
     output.print_result(as_json, data, lambda reports: reports, text)

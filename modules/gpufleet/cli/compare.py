@@ -32,7 +32,7 @@ OUTPUT_FILE = click.Path(dir_okay=False, path_type=Path)
     "--html", "html_file", type=OUTPUT_FILE, metavar="FILE", help="Write a page with plots and figures."
 )
 @output.json_option
-def command(
+def compare_command(
     *,
     accelerators: tuple[str, ...],
     plots: tuple[str, ...],

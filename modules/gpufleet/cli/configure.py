@@ -53,7 +53,7 @@ from gpufleet.cli import output
 @click.option("--plan", is_flag=True, help="Print which GPU driver each host needs and why; change nothing.")
 @click.option("--sources", is_flag=True, help="With --plan: print the source of each driver rule.")
 @output.json_option
-def command(
+def configure_command(
     *,
     as_json: bool,
     plan: bool,
@@ -76,22 +76,22 @@ def command(
     check_option_combinations()
     if plan:
         check_plan_options(options, workers=workers, resume=resume)
-        show_plans(options["limit"], options["extra_vars"], as_json=as_json, sources=sources)
+        print_driver_plans(options["limit"], options["extra_vars"], as_json=as_json, sources=sources)
     if pack is not None:
-        write_run_folder(playbook_run.Request(**options), pack)
+        write_run_folder(playbook_run.PlaybookRequest(**options), pack)
         return
     mode = (
         remote.ExecutionMode(tuple(workers.split(",")), shard_by, shard_size) if workers is not None else None
     )
     if resume is None:
-        result = configure.configure(
-            paths.find_project_root(), playbook_run.Request(**options, mode=mode), sys.stderr
+        result = configure.configure_hosts(
+            paths.find_project_root(), playbook_run.PlaybookRequest(**options, mode=mode), sys.stderr
         )
     else:
         result = configure.resume_run(
             paths.find_project_root(), resume, options["extra_vars"], mode, sys.stderr
         )
-    output.print_result(as_json, result, configure.ConfigureResult.as_json, configure.as_text)
+    output.print_result(as_json, result, configure.ConfigureResult.as_json, configure.format_result)
     for error in result.run.errors if result.run else ():
         output.print_lines(f"ansible: {error}", err=True)
     sys.exit(result.exit_code)
@@ -120,7 +120,7 @@ def check_option_combinations() -> None:
         )
         if conflict:
             raise InputError(
-                f"cannot be combined with {conflict}", key=flags[chief], remedy="leave one of the two out"
+                f"cannot be combined with {conflict}", key=flags[chief], remedy="remove one of the two"
             )
     for name, needed in REQUIRED_OPTIONS.items():
         if name in given_names and needed not in given_names:
@@ -154,7 +154,7 @@ def check_plan_options(options: dict[str, Any], **conflicting: str | None) -> No
         raise InputError(f"cannot be combined with {flag}", key="--plan", remedy=f"leave {flag} out")
 
 
-def show_plans(limit: str, extra_vars: tuple[str, ...], *, as_json: bool, sources: bool) -> None:
+def print_driver_plans(limit: str, extra_vars: tuple[str, ...], *, as_json: bool, sources: bool) -> None:
     """Print the driver plan of every host and leave."""
     from gpufleet import paths
     from gpufleet.operations import configure, driver_plans
@@ -165,7 +165,7 @@ def show_plans(limit: str, extra_vars: tuple[str, ...], *, as_json: bool, source
         as_json,
         plans,
         driver_plans.DriverPlans.as_json,
-        lambda plans: driver_plans.as_text(plans, sources=sources),
+        lambda plans: driver_plans.format_plans(plans, sources=sources),
     )
     for error in plans.run.errors if plans.run else ():
         output.print_lines(f"ansible: {error}", err=True)

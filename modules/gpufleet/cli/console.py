@@ -20,10 +20,10 @@ from gpufleet.cli import output
     type=click.Path(path_type=Path),
     help="A file from `cost diff --format json` to include.",
 )
-def command(stack: str, target: Path, cost_file: Path | None) -> None:
+def console_command(stack: str, target: Path, cost_file: Path | None) -> None:
     """Write one self-contained page: nodes by state, reasons, cost difference, burn-in with plots."""
     from gpufleet import console
 
     data = console.write_report(target, stack, cost_file)
-    output.print_lines(console.headline(data), err=True)
+    output.print_lines(console.format_headline(data), err=True)
     output.print_lines(target)

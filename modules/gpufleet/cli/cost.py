@@ -15,12 +15,12 @@ from gpufleet.boundary import ENGINE_DOCUMENT, read_stream, read_text
 from gpufleet.cli import output
 from gpufleet.cli.cost_budget import budget_command
 from gpufleet.cli.cost_comment import comment
-from gpufleet.cli.cost_output import dates, json_format_option, output_options, write
+from gpufleet.cli.cost_output import add_output_options, json_format_option, parse_price_dates, write_diff
 from gpufleet.cli.cost_pack import policy_pack
 from gpufleet.cli.cost_purchase import breakeven, what_if
 from gpufleet.cli.cost_tco import tco_command
 from gpufleet.cost import CostDiff, CostOptions, Estimate
-from gpufleet.engine import name_source_in_errors, read_document, read_events
+from gpufleet.engine import name_source_in_errors, parse_event_log, parse_json_object
 from gpufleet.errors import CheckFailed, InputError
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
@@ -65,7 +65,7 @@ TRUST = click.option(
 )
 
 
-def program_options(verb: Verb) -> Verb:
+def add_program_options(verb: Verb) -> Verb:
     """Add what goes with the evaluation of a program."""
     for option in (TRUST, TIME_LIMIT, COMMITMENTS, USAGE, PROJECT, CONFIG_FILE, STATE):
         verb = option(verb)
@@ -73,21 +73,21 @@ def program_options(verb: Verb) -> Verb:
 
 
 @click.group()
-def command() -> None:
+def cost_command() -> None:
     """Estimate the cost of the declared fleet and of changes, without engine or credentials."""
 
 
-command.add_command(budget_command)
-command.add_command(comment)
-command.add_command(breakeven)
-command.add_command(tco_command)
-command.add_command(policy_pack)
-command.add_command(what_if)
+cost_command.add_command(budget_command)
+cost_command.add_command(comment)
+cost_command.add_command(breakeven)
+cost_command.add_command(tco_command)
+cost_command.add_command(policy_pack)
+cost_command.add_command(what_if)
 
 
-@command.command()
+@cost_command.command()
 @STACK
-@program_options
+@add_program_options
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @json_format_option
 def estimate(
@@ -107,7 +107,7 @@ def estimate(
     output.print_rendered(cost.render_estimate(answer, written), as_json=written == "json")
 
 
-@command.command()
+@cost_command.command()
 @STACK
 @click.option("--base", metavar="GITREF", help="Compare the working tree with this commit, branch or tag.")
 @click.option(
@@ -118,8 +118,8 @@ def estimate(
     metavar="FILE",
     help="Read the output of `pulumi preview --event-log FILE`; - is standard input.",
 )
-@program_options
-@output_options
+@add_program_options
+@add_output_options
 @click.option(
     "--policy",
     "policy_file",
@@ -143,9 +143,9 @@ def diff(
     """Price a change: the working tree against a git ref or a state, or both sides of a preview."""
     policy = cost.load_policy(policy_file) if policy_file else None
     held = _commitments(commitments_file, of["project"])
-    days = dates(prices_before, prices_after)
+    days = parse_price_dates(prices_before, prices_after)
     answer = _difference(CostOptions(policy, _usage(usage_file), limit_s, held, days, trusted), **of)
-    write(answer, form, as_json, outputs)
+    write_diff(answer, form, as_json, outputs)
     if not answer.policy.passed:
         first = answer.policy.violations[0]
         more = f" and {len(answer.policy.violations) - 1} more" if len(answer.policy.violations) > 1 else ""
@@ -166,7 +166,7 @@ def _estimate(
         raise InputError("cannot be combined with --stack, --project or --config-file", where="--state")
     text, name = _read(state)
     with name_source_in_errors(name):
-        return cost.estimate_state(read_document(text, name), options)
+        return cost.estimate_state(parse_json_object(text, name), options)
 
 
 def _difference(  # noqa: PLR0917 - click hands each option over by name
@@ -192,7 +192,7 @@ def _difference(  # noqa: PLR0917 - click hands each option over by name
         return cost.diff_git_ref(_project(project), _needed(stack), base, config_file, options)
     if state is not None:
         text, name = _read(state)
-        document = read_document(text, name)
+        document = parse_json_object(text, name)
         with name_source_in_errors(name):
             return cost.diff_state(document, _project(project), _needed(stack), config_file, options)
     if config_file is not None:
@@ -204,8 +204,8 @@ def _difference(  # noqa: PLR0917 - click hands each option over by name
     if preview is not None:
         text, name = _read(preview)
         with name_source_in_errors(name):
-            return cost.diff_preview(read_document(text, name), _root(project), options)
-    return cost.diff_events(read_events(*_read(str(event_log))), _root(project), options)
+            return cost.diff_preview(parse_json_object(text, name), _root(project), options)
+    return cost.diff_events(parse_event_log(*_read(str(event_log))), _root(project), options)
 
 
 def _read(file: str) -> tuple[str, str]:

@@ -44,7 +44,7 @@ def budget_command(
 
     budgets = _budgets(budget)
     options = [
-        cost.budget_options(
+        cost.find_budget_options(
             usd,
             accelerator=accelerators,
             machine=machine,
@@ -64,8 +64,8 @@ def budget_command(
     output.print_result(
         as_json,
         options,
-        lambda rows: cost.budget_document(budgets, rows),
-        lambda rows: cost.budget_table(budgets, rows),
+        lambda rows: cost.build_budget_document(budgets, rows),
+        lambda rows: cost.format_budget_table(budgets, rows),
     )
 
 

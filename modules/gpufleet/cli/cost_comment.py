@@ -62,7 +62,7 @@ def comment(
     if is_unknown:
         if not isinstance(thread, comments.GitHub) or not head_sha:
             raise InputError("needs GitHub and --head-sha", where="--head", remedy="or give --pr")
-        thread.target = replace(target, number=thread.find_number(head, head_sha))
+        thread.target = replace(target, number=thread.find_pull_request(head, head_sha))
     try:
         posted = comments.upsert_comment(thread, text, head_sha)
     except comments.PermissionDenied as refusal:

@@ -20,7 +20,7 @@ DAY = click.DateTime(["%Y-%m-%d"])
 json_format_option = click.option("--json", "as_json", is_flag=True, help="Short for --format json.")
 
 
-def output_options(verb: Verb) -> Verb:
+def add_output_options(verb: Verb) -> Verb:
     """Add the form and place of the answer, and the days whose prices it takes."""
     options = (
         click.option("--format", "form", type=click.Choice(list(DIFF_FORMATS)), help="Default: table."),
@@ -48,7 +48,7 @@ def output_options(verb: Verb) -> Verb:
     return verb
 
 
-def dates(before: datetime | None, after: datetime | None) -> PriceDates | None:
+def parse_price_dates(before: datetime | None, after: datetime | None) -> PriceDates | None:
     """Return the days that were asked for, None where none was."""
     if before is None and after is None:
         return None
@@ -65,15 +65,15 @@ def _newest(day: date | None) -> date:
     return day or date.max
 
 
-def write(answer: CostDiff, form: str | None, as_json: bool, outputs: Sequence[Path]) -> None:
+def write_diff(cost_diff: CostDiff, form: str | None, as_json: bool, outputs: Sequence[Path]) -> None:
     """Write the answer to every file asked for, else to standard output."""
     if not outputs:
         written = "json" if as_json else form or "table"
-        output.print_rendered(render_diff(answer, written), as_json=written == "json")
+        output.print_rendered(render_diff(cost_diff, written), as_json=written == "json")
         return
     forms = [_output_format(path, "json" if as_json else form, is_page=len(outputs) > 1) for path in outputs]
     for path, each in zip(outputs, forms, strict=True):
-        boundary.write_text(path, render_diff(answer, each).rstrip("\n") + "\n")
+        boundary.write_text(path, render_diff(cost_diff, each).rstrip("\n") + "\n")
         output.print_lines(f"wrote {path}", err=True)
 
 

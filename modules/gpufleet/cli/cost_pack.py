@@ -18,11 +18,11 @@ from gpufleet.cli import output
 def policy_pack(*, folder: Path, policy_file: Path | None) -> None:
     """Write a policy pack with these limits for `pulumi preview --policy-pack FOLDER/gpufleet-cost.sh`."""
     from gpufleet.cost.analysis.policy import load_policy
-    from gpufleet.cost.analysis.policy.pack import PROGRAM, write_pack
+    from gpufleet.cost.analysis.policy.pack import PROGRAM, write_policy_pack
 
     if policy_file:
         load_policy(policy_file)
-    write_pack(folder)
+    write_policy_pack(folder)
     if policy_file:
         shutil.copyfile(policy_file, folder / "policy.yaml")
     output.print_lines(

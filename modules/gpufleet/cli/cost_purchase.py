@@ -29,13 +29,13 @@ def breakeven(*, machine: str, region: str, committed_usd: float | None, as_json
     offer = (
         Price(committed_usd, "machine", None, "--committed", "low", region, "own") if committed_usd else None
     )
-    result = cost.break_even(cloud, region, machine, committed={"own": offer} if offer else None)
+    result = cost.compute_break_even(cloud, region, machine, committed={"own": offer} if offer else None)
     if all(each.hourly is None for each in result):
         regions = ", ".join(catalog.list_machine_regions(cloud, machine)) or "none"
         raise InputError(
             f"no price of {machine} in {region}", where="--region", remedy=f"regions with one: {regions}"
         )
-    output.print_result(as_json, result, cost.break_even_document, cost.break_even_table)
+    output.print_result(as_json, result, cost.build_break_even_document, cost.format_break_even_table)
 
 
 @click.command("what-if")
@@ -44,5 +44,7 @@ def breakeven(*, machine: str, region: str, committed_usd: float | None, as_json
 @output.json_option
 def what_if(*, stack: str, config_file: Path | None, as_json: bool) -> None:
     """Price each pool of a stack with every purchase kind that has a price."""
-    rows = cost.what_if(cost.estimate_stack(paths.find_project_root(), stack, config_file).bill)
-    output.print_result(as_json, rows, cost.what_if_document, cost.what_if_table)
+    rows = cost.compare_purchase_kinds(
+        cost.estimate_stack(paths.find_project_root(), stack, config_file).bill
+    )
+    output.print_result(as_json, rows, cost.build_what_if_document, cost.format_what_if_table)

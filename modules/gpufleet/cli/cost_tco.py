@@ -71,14 +71,14 @@ def tco_command(
     comparison = tco.Comparison(rack_cost, tco.choose_alternative(rack_cost, request), utilisation)
     alternatives = tco.find_alternatives(rack_cost, replace(request, usd_per_hour=None, count=None))
     if svg_file:
-        _write(svg_file, tco.svg(comparison))
+        _write(svg_file, tco.draw_svg(comparison))
     if html_file:
-        _write(html_file, tco.page(comparison, alternatives))
+        _write(html_file, tco.render_page(comparison, alternatives))
     output.print_result(
         as_json,
         (comparison, alternatives),
-        lambda answer: tco.document(*answer),
-        lambda answer: tco.table(*answer),
+        lambda answer: tco.build_document(*answer),
+        lambda answer: tco.format_table(*answer),
     )
 
 

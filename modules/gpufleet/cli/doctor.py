@@ -16,7 +16,7 @@ from gpufleet.cli import output
 )
 @click.option("--tests", is_flag=True, help="With --fix: also install the requirements of the test suite.")
 @output.json_option
-def command(fix: bool, tests: bool, as_json: bool) -> None:
+def doctor_command(fix: bool, tests: bool, as_json: bool) -> None:
     """List installed and missing requirements; exit code 3 if a required one is missing."""
     from gpufleet.errors import EnvironmentFault
     from gpufleet.rehearsal import machine

@@ -14,7 +14,7 @@ from gpufleet.cli import nodes_lifecycle, output
 reason_option = click.option("--reason", required=True, help="The reason, for the node's history.")
 
 
-def _print(data: Any, as_json: bool, lines: Iterable[str]) -> None:
+def _print_data(data: Any, as_json: bool, lines: Iterable[str]) -> None:
     if as_json:
         output.print_json(data)
     else:
@@ -22,11 +22,11 @@ def _print(data: Any, as_json: bool, lines: Iterable[str]) -> None:
 
 
 @click.group()
-def command() -> None:
+def nodes_command() -> None:
     """Show and change the registry: identity, state, and the source of each value."""
 
 
-@command.command()
+@nodes_command.command()
 @click.option("-s", "--stack", required=True, help="The stack to read nodes from.")
 @click.option(
     "--state", "state_file", type=click.Path(path_type=Path), help="A `pulumi stack export` to read."
@@ -40,13 +40,13 @@ def sync(stack: str, as_json: bool, **options: Any) -> None:
     from gpufleet.operations import sync as operation
 
     synced = operation.sync_stack(stack, operation.SyncOptions(**options))
-    _print(synced.as_json(), as_json, synced.summary_lines())
+    _print_data(synced.as_json(), as_json, synced.summary_lines())
     for line in synced.warnings():
         output.print_lines(line, err=True)
     synced.raise_for_failures()
 
 
-@command.command()
+@nodes_command.command()
 @click.argument("artifacts", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @output.json_option
 def ingest(artifacts: Path, as_json: bool) -> None:
@@ -54,11 +54,11 @@ def ingest(artifacts: Path, as_json: bool) -> None:
     from gpufleet.operations import ingest as operation
 
     summary = operation.ingest_artifacts(artifacts)
-    _print(summary.as_json(), as_json, summary.lines())
+    _print_data(summary.as_json(), as_json, summary.text_lines())
     summary.raise_for_unknown()
 
 
-@command.command("list")
+@nodes_command.command("list")
 @click.argument("names", nargs=-1, metavar="[NODE]...")
 @click.option("--state", help="Only nodes in this state.")
 @click.option("--rack", help="Only nodes of this rack.")
@@ -70,15 +70,17 @@ def list_(as_ranges: bool, as_json: bool, **options: Any) -> None:
     from gpufleet.operations import node_view as view
 
     with view.open_registry() as registry:
-        nodes = view.Filter(**options).apply(registry.list())
-        conflicts = registry.conflicts()
+        nodes = view.NodeFilter(**options).select_nodes(registry.list_nodes())
+        conflicts = registry.list_conflicts()
     data = [node.as_json() for node in nodes]
-    _print(data, as_json, view.folded_by_state(nodes) if as_ranges else view.node_table(nodes))
+    _print_data(
+        data, as_json, view.format_nodes_by_state(nodes) if as_ranges else view.format_node_table(nodes)
+    )
     for conflict in conflicts:
         output.print_lines(f"conflict: {conflict.detail} (from {conflict.source})", err=True)
 
 
-@command.command()
+@nodes_command.command()
 @click.argument("node")
 @output.json_option
 def show(node: str, as_json: bool) -> None:
@@ -86,11 +88,13 @@ def show(node: str, as_json: bool) -> None:
     from gpufleet.operations import node_view as view
 
     with view.open_registry() as registry:
-        details = view.details(registry.get(node), registry.values(node), registry.conflicts())
-    _print(details, as_json, view.details_text(details))
+        details = view.build_node_details(
+            registry.get_node(node), registry.list_values(node), registry.list_conflicts()
+        )
+    _print_data(details, as_json, view.format_node_details(details))
 
 
-@command.command()
+@nodes_command.command()
 @click.argument("node")
 @output.json_option
 def history(node: str, as_json: bool) -> None:
@@ -98,14 +102,16 @@ def history(node: str, as_json: bool) -> None:
     from gpufleet.operations import node_view as view
 
     with view.open_registry() as registry:
-        changes = [view.change_json(node_change) for node_change in view.sort_by_time(registry.history(node))]
-        earlier = view.namesake_notes(registry, node)
+        changes = [
+            view.change_as_json(node_change) for node_change in view.sort_by_time(registry.list_history(node))
+        ]
+        earlier = view.list_namesake_notes(registry, node)
     for line in earlier:
         output.print_lines(line, err=True)
-    _print(changes, as_json, map(view.change_text, changes))
+    _print_data(changes, as_json, map(view.format_change, changes))
 
 
-@command.command()
+@nodes_command.command()
 @output.json_option
 def drivers(as_json: bool) -> None:
     """Compare drivers, libraries, fabric managers, CUDA and package holds; exit code 1 if nodes differ.
@@ -115,7 +121,7 @@ def drivers(as_json: bool) -> None:
     from gpufleet.operations import driver_consistency as operation
 
     report = operation.check_drivers()
-    _print(report.as_json(), as_json, operation.report_lines(report))
+    _print_data(report.as_json(), as_json, operation.format_report_lines(report))
     sys.exit(1 if report.has_skew else 0)
 
 
@@ -123,7 +129,7 @@ nodes_argument = click.argument("nodes", metavar="NODE|RANGE")
 hold_argument = click.argument("kind", metavar="drift|cost|security|operator")
 
 
-@command.command()
+@nodes_command.command()
 @nodes_argument
 @hold_argument
 @reason_option
@@ -134,7 +140,7 @@ def hold(nodes: str, kind: str, reason: str) -> None:
     _apply_change(node_change.hold_nodes, nodes, kind, reason)
 
 
-@command.command()
+@nodes_command.command()
 @nodes_argument
 @hold_argument
 @reason_option
@@ -145,7 +151,7 @@ def release(nodes: str, kind: str, reason: str) -> None:
     _apply_change(node_change.release_nodes, nodes, kind, reason)
 
 
-@command.command()
+@nodes_command.command()
 @nodes_argument
 @click.argument("to", metavar="STATE")
 @reason_option
@@ -165,5 +171,5 @@ def _apply_change(change_nodes: Callable[..., list[str]], nodes: str, to: str, r
         output.print_lines(line, err=True)
 
 
-command.add_command(nodes_lifecycle.export)
-command.add_command(nodes_lifecycle.retire)
+nodes_command.add_command(nodes_lifecycle.export)
+nodes_command.add_command(nodes_lifecycle.retire)

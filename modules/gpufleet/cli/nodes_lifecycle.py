@@ -31,11 +31,11 @@ def export(kind: str, as_json: bool, **options: Any) -> None:  # noqa: ARG001 - 
     """Write the first-boot files of a rack's nodes: cloud-init, firmware settings, netboot, host keys."""
     from gpufleet.operations import export as operation
 
-    result = operation.export_first_boot(operation.Request(**options))
+    result = operation.export_first_boot(operation.ExportRequest(**options))
     if as_json:
         output.print_json({"folder": str(result.folder), "files": sorted(result.export.files())})
         return
-    output.print_lines(*result.lines())
+    output.print_lines(*result.text_lines())
 
 
 @click.command()
@@ -73,13 +73,13 @@ def retire(as_json: bool, **options: Any) -> None:
         output.print_lines(line, err=True)
 
     interaction = operation.Interaction(
-        operation.make_runner(paths.find_project_root(), sys.stderr),
+        operation.make_wipe_runner(paths.find_project_root(), sys.stderr),
         prompt,
         report,
         can_ask=sys.stdin.isatty(),
     )
     with view.open_registry() as registry:
-        result = operation.retire(registry, operation.Request(**options), interaction)
+        result = operation.retire_node(registry, operation.RetireRequest(**options), interaction)
     if as_json:
         output.print_json(result.as_json())
     else:

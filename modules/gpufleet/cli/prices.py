@@ -63,7 +63,7 @@ ORIGIN = (
 )
 @output.json_option
 @click.pass_context
-def command(  # noqa: PLR0917 - click hands each option over by name
+def prices_command(  # noqa: PLR0917 - click hands each option over by name
     ctx: click.Context,
     gpu: str | None,
     count: int | None,
@@ -94,7 +94,11 @@ def command(  # noqa: PLR0917 - click hands each option over by name
     )  # fmt: skip
     shown = report.offers_as_dicts(list(islice(offers, limit or None)), count, date.today())  # noqa: DTZ011 - a day
     more = next(iter(offers), None) is not None
-    if machine and not shown and _parts(machine, cloud, region, purchase, price_date, as_json=as_json):
+    if (
+        machine
+        and not shown
+        and _print_part_prices(machine, cloud, region, purchase, price_date, as_json=as_json)
+    ):
         return
     if as_json:
         output.print_rendered(
@@ -103,10 +107,12 @@ def command(  # noqa: PLR0917 - click hands each option over by name
     elif shown:
         output.print_block(report.format_offers_table(make_values_printable(shown), count, more=more))
     if not shown:
-        raise CheckFailed("no priced machine fits", hint="gpufleet prices status says what is known")
+        raise CheckFailed(
+            "no machine with a price matches", hint="gpufleet prices status lists the stored prices"
+        )
 
 
-def _parts(
+def _print_part_prices(
     name: str,
     cloud: str | None,
     region: str | None,
@@ -130,18 +136,18 @@ def _parts(
     return bool(parts)
 
 
-@command.command()
+@prices_command.command()
 @output.json_option
 def status(as_json: bool) -> None:
     """Show age, coverage and sources of the prices, and the excluded rows."""
     from gpufleet.catalog.prices import report
-    from gpufleet.catalog.prices.status import read_status as look
+    from gpufleet.catalog.prices.status import read_store_status as look
 
     render = report.format_status_json if as_json else report.format_status
     output.print_rendered(render(make_values_printable(look()), date.today()), as_json=as_json)  # noqa: DTZ011 - a day
 
 
-@command.command()
+@prices_command.command()
 @click.option("--cloud", type=click.Choice(CLOUDS), help="Only this cloud's sources.")
 @click.option("--region", "regions", multiple=True, help="Only this region; may be given several times.")
 @click.option(
@@ -152,7 +158,7 @@ def status(as_json: bool) -> None:
     metavar="NAME",
     help="Only this source; may be given several times.",
 )
-@click.option("--force", is_flag=True, help="Read again what was already read today.")
+@click.option("--force", is_flag=True, help="Read sources again even if they were read today.")
 @click.option("--accept", multiple=True, metavar="CODE", help="Import rows with this finding anyway.")
 @output.json_option
 def refresh(  # noqa: PLR0917 - click hands each option over by name
@@ -166,7 +172,7 @@ def refresh(  # noqa: PLR0917 - click hands each option over by name
     """Import today's prices from the clouds' APIs into the local store; an interrupted run can be repeated."""
     from datetime import UTC
 
-    from gpufleet.catalog.prices import Store, imports
+    from gpufleet.catalog.prices import PriceStore, imports
     from gpufleet.catalog.prices import refresh as fresh
     from gpufleet.catalog.prices.refresh import report
 
@@ -175,20 +181,22 @@ def refresh(  # noqa: PLR0917 - click hands each option over by name
     def report_progress(line: str) -> None:
         output.print_lines(line, err=True)
 
-    scope = fresh.build_scope(datetime.now(UTC).date(), regions, cloud)
-    sources = fresh.build_sources(names, cloud, scope, report_progress)
-    with Store(_store()) as store:
-        outcomes = fresh.refresh(store, sources, scope, again=force, accept=accept, report=report_progress)
+    scope = fresh.build_refresh_scope(datetime.now(UTC).date(), regions, cloud)
+    sources = fresh.build_price_sources(names, cloud, scope, report_progress)
+    with PriceStore(_find_price_store()) as store:
+        outcomes = fresh.refresh_prices(
+            store, sources, scope, force=force, accept=accept, report=report_progress
+        )
     shown = outcomes if as_json else make_values_printable(outcomes)
     output.print_rendered(
         (report.format_outcomes_json if as_json else report.format_outcomes)(shown), as_json=as_json
     )
-    fault = fresh.find_failure(outcomes, sources_named=bool(names or cloud))
+    fault = fresh.find_refresh_failure(outcomes, sources_named=bool(names or cloud))
     if fault:
         raise fault
 
 
-@command.command("import")
+@prices_command.command("import")
 @FILE
 @ORIGIN[0]
 @ORIGIN[1]
@@ -209,18 +217,18 @@ def import_(  # noqa: PLR0917 - click hands each option over by name
 
     FILE is - for standard input.
     """
-    from gpufleet.catalog.prices import Store, imports, report
+    from gpufleet.catalog.prices import PriceStore, imports, report
 
     imports.check_finding_codes(accept)
-    loaded = imports.load_price_file(file, form, imports.Origin(cloud, _day(as_of), source))
-    with Store(_store()) as store:
+    loaded = imports.load_price_file(file, form, imports.Origin(cloud, _format_day(as_of), source))
+    with PriceStore(_find_price_store()) as store:
         summary = imports.import_prices(store, loaded, accept)
     render = report.format_summary_json if as_json else report.format_summary
     shown = summary if as_json else make_values_printable(summary)
     output.print_rendered(render(shown, make_printable(loaded.name)), as_json=as_json)
 
 
-@command.command()
+@prices_command.command()
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @ORIGIN[0]
 @ORIGIN[1]
@@ -233,8 +241,8 @@ def check(  # noqa: PLR0917 - click hands each option over by name
     """Search for suspicious prices in a file, without importing it, or in all current prices."""
     from gpufleet.catalog.prices import audit, imports, report
 
-    origin = imports.Origin(cloud, _day(as_of), source)
-    findings = audit.check_file(file, form, origin) if file else audit.check_current_prices()
+    origin = imports.Origin(cloud, _format_day(as_of), source)
+    findings = audit.check_price_file(file, form, origin) if file else audit.check_current_prices()
     if as_json:
         output.print_rendered(report.format_findings_json(findings), as_json=True)
     else:
@@ -243,15 +251,15 @@ def check(  # noqa: PLR0917 - click hands each option over by name
         raise CheckFailed(f"{len({each.row for each in findings})} suspicious prices")
 
 
-def _day(moment: datetime | None) -> str:
+def _format_day(moment: datetime | None) -> str:
     return moment.date().isoformat() if moment else ""
 
 
-def _store() -> Path:
+def _find_price_store() -> Path:
     path = paths.find_price_store()
     if path is None:
         raise EnvironmentFault(
-            "no place for the price store: outside a project, or GPUFLEET_PRICES says embedded",
-            hint="run inside one, or set GPUFLEET_PRICES to a file",
+            "the price store has no location: this is not a project, or GPUFLEET_PRICES is 'embedded'",
+            hint="run inside a project, or set GPUFLEET_PRICES to a file",
         )
     return path

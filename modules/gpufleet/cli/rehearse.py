@@ -19,7 +19,7 @@ stack_option = click.option("-s", "--stack", required=True, help="The stack to r
 
 
 @click.group(name="rehearse")
-def command() -> None:
+def rehearse_command() -> None:
     """Rehearse a stack offline: the real engine on simulated clouds, and its racks as booted hosts.
 
     \b
@@ -30,7 +30,7 @@ def command() -> None:
     """  # noqa: D301 - the escape is click's mark for lines that stay as they are
 
 
-@command.command()
+@rehearse_command.command()
 @stack_option
 @click.option(
     "--faults", metavar="demo|FILE", help="Faults to put on the rack's hosts: a set's name or a file."
@@ -42,13 +42,13 @@ def up(stack: str, faults: str | None, no_rack: bool, as_json: bool) -> None:
     from gpufleet.rehearsal import lifecycle
 
     rehearsal = _rehearsal(stack)
-    lifecycle.up(rehearsal, _report, faults=faults, with_racks=not no_rack)
+    lifecycle.start_rehearsal(rehearsal, _report, faults=faults, with_racks=not no_rack)
     _report(f'next: eval "$(gpufleet rehearse env -s {stack})"; pulumi up -s {stack} --yes')
     if as_json:
         output.print_json(lifecycle.collect_status(rehearsal))
 
 
-@command.command()
+@rehearse_command.command()
 @stack_option
 @output.json_option
 def status(stack: str, as_json: bool) -> None:
@@ -62,12 +62,12 @@ def status(stack: str, as_json: bool) -> None:
         raise CheckFailed(f"the rehearsal of {stack} is not up", hint=f"gpufleet rehearse up -s {stack}")
 
 
-@command.command()
+@rehearse_command.command()
 @stack_option
 @output.json_option
 def env(stack: str, as_json: bool) -> None:
     """Print what a shell needs to use the rehearsal: eval "$(gpufleet rehearse env -s STACK)"."""
-    variables = _rehearsal(stack).environment()
+    variables = _rehearsal(stack).build_environment()
     lines = (f"export {name}={shlex.quote(value)}" for name, value in variables.items())
     if as_json:
         output.print_json(variables)
@@ -75,7 +75,7 @@ def env(stack: str, as_json: bool) -> None:
         output.print_block("\n".join(lines))
 
 
-@command.command()
+@rehearse_command.command()
 @click.option("-s", "--stack", help="The stack whose rehearsal to remove.")
 @click.option("--all", "all_rehearsals", is_flag=True, help="Remove every rehearsal of this project.")
 @click.option(
@@ -99,7 +99,7 @@ def down(stack: str | None, all_rehearsals: bool, deleted: bool, yes: bool, as_j
     for rehearsal in rehearsals:
         rehearsal.check_known()
     for rehearsal in rehearsals:
-        lifecycle.down(rehearsal, _report)
+        lifecycle.remove_rehearsal(rehearsal, _report)
     if all_rehearsals:
         lifecycle.stop_deleted_rehearsals(lifecycle.find_deleted_homes(root), _report)
         if remaining_homes := lifecycle.find_deleted_homes():
@@ -122,12 +122,12 @@ def _stop_deleted(yes: bool) -> None:
     for home in homes:
         _report(f"deleted while its hosts ran: {home}")
     if not yes and not sys.stdin.isatty():
-        raise InputError("other projects' hosts are ended", where="--deleted", remedy="add --yes")
-    if yes or output.confirm(f"end the hosts of these {len(homes)} rehearsals?"):
+        raise InputError("--deleted stops hosts of other projects", where="--deleted", remedy="add --yes")
+    if yes or output.confirm(f"stop the hosts of these {len(homes)} rehearsals?"):
         lifecycle.stop_deleted_rehearsals(homes, _report)
 
 
-@command.command()
+@rehearse_command.command()
 @stack_option
 def demo(stack: str) -> None:
     """Run the main job end to end in a new rehearsal, with three faulty blades."""
@@ -135,9 +135,9 @@ def demo(stack: str) -> None:
     from gpufleet.rehearsal import lifecycle
 
     rehearsal = _rehearsal(stack)
-    lifecycle.down(rehearsal, _report)
-    lifecycle.up(rehearsal, _report, faults="demo")
-    job.run_demo(rehearsal.root, stack, rehearsal.home, rehearsal.full_environment(), _report)
+    lifecycle.remove_rehearsal(rehearsal, _report)
+    lifecycle.start_rehearsal(rehearsal, _report, faults="demo")
+    job.run_demo(rehearsal.root, stack, rehearsal.home, rehearsal.build_full_environment(), _report)
 
 
 def _rehearsal(stack: str) -> Rehearsal:

@@ -144,7 +144,7 @@ def _check_empty_options(context: click.Context, *, merge: bool) -> None:
 @click.option("--emit", metavar="STACK", help="Write the best plan to stacks/Pulumi.STACK.yaml.")
 @click.option("--merge", is_flag=True, help="With --emit: change an existing stack file.")
 @output.json_option
-def command(emit: str | None, merge: bool, as_json: bool, **options: Any) -> None:
+def size_command(emit: str | None, merge: bool, as_json: bool, **options: Any) -> None:
     """Size a workload: memory, speed with an 80 % interval, time, power and cost; ranked plans.
 
     \b

@@ -9,7 +9,7 @@ that the fleet uses.
 
 from __future__ import annotations
 
-from gpufleet.cloud.fleet_declaration import build
+from gpufleet.cloud.fleet_declaration import declare_fleet
 from gpufleet.cloud.pool_plan import PoolPlan
 
-__all__ = ["PoolPlan", "build"]
+__all__ = ["PoolPlan", "declare_fleet"]

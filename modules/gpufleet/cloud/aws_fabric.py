@@ -7,7 +7,7 @@ from typing import Any
 from gpufleet.catalog import Machine
 
 
-def efa_interfaces(machine: Machine, subnet_id: Any, security_groups: Any) -> list[dict[str, Any]]:
+def build_efa_interfaces(machine: Machine, subnet_id: Any, security_groups: Any) -> list[dict[str, Any]]:
     """Return one EFA interface per network card: fewer would work too, at a fraction of the speed.
 
     Card 0 has device index 0 and carries IP traffic as well; every other card has device index 1. No

@@ -14,9 +14,9 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
-from gpufleet.cloud.aws_fabric import efa_interfaces
+from gpufleet.cloud.aws_fabric import build_efa_interfaces
 from gpufleet.cloud.aws_parts import METADATA_OPTIONS, AwsPoolParts
-from gpufleet.cloud.user_data import cloud_init_with_keys
+from gpufleet.cloud.user_data import build_cloud_init_with_keys
 
 ALARM_MINUTES = 5
 MAX_STEPS = 20  # AWS takes no more step adjustments in one policy
@@ -60,7 +60,7 @@ class AwsGroups:
             image_id=self.parts.image.id,
             instance_type=plan.pool.machine,
             key_name=self.parts.network.key.key_name,
-            user_data=base64.b64encode(cloud_init_with_keys(plan.fleet, plan.pool).encode()).decode(),
+            user_data=base64.b64encode(build_cloud_init_with_keys(plan.fleet, plan.pool).encode()).decode(),
             block_device_mappings=[{"device_name": self.parts.image.root_device_name, "ebs": disk}],
             metadata_options=METADATA_OPTIONS,
             network_interfaces=self._interfaces(),
@@ -80,11 +80,13 @@ class AwsGroups:
                 f"{plan.machine.name} has several EFA cards, and a group gives such nodes no public address"
             )
             raise plan.input_error("fabric", problem, "give a fixed count, or set fabric: none")
-        return [{**efa_interfaces(plan.machine, None, groups)[0], **PUBLIC_ADDRESS}]
+        return [{**build_efa_interfaces(plan.machine, None, groups)[0], **PUBLIC_ADDRESS}]
 
     def _check_eviction(self) -> None:
         if self.plan.pool.purchase.on_eviction == "stop":
-            problem = "is stop, but an Auto Scaling group terminates interrupted instances and starts others"
+            problem = (
+                "on_eviction is stop, but an Auto Scaling group terminates and replaces interrupted instances"
+            )
             raise self.plan.input_error("purchase.on_eviction", problem, "set delete, or give a fixed count")
 
     def _declare_group(
@@ -98,7 +100,7 @@ class AwsGroups:
             min_size=minimum,
             desired_capacity=desired,
             max_size=maximum,
-            vpc_zone_identifiers=[parts.network.subnet(zone).id for zone in parts.zones],
+            vpc_zone_identifiers=[parts.network.get_or_declare_subnet(zone).id for zone in parts.zones],
             placement_group=parts.placement_group.name if parts.placement_group else None,
             mixed_instances_policy=self._mixed_instances_policy(spot=spot),
             # The alarm below and the AWS console need to see how many nodes there are.
@@ -149,7 +151,7 @@ class AwsGroups:
             autoscaling_group_name=standby.name,
             policy_type="StepScaling",
             adjustment_type="ExactCapacity",
-            step_adjustments=scaling_steps(desired),
+            step_adjustments=build_scaling_steps(desired),
             region=region,
             opts=self.parts.child_options(),
         )
@@ -215,7 +217,7 @@ def _member_name(prefix: str, instance_id: str) -> str:
     return f"{prefix}-{instance_id.removeprefix('i-')[:8]}"
 
 
-def scaling_steps(desired: int) -> list[dict[str, Any]]:
+def build_scaling_steps(desired: int) -> list[dict[str, Any]]:
     """Return one step per number of missing nodes: 1 missing starts 1, 2 missing start 2.
 
     Bounds are relative to the alarm's threshold, which is the desired number. Metric values are integers, so a

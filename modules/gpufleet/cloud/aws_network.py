@@ -67,7 +67,7 @@ class AwsNetwork(pulumi.ComponentResource):
         )
         self.register_outputs({"vpc_id": self.vpc.id})
 
-    def subnet(self, zone: str) -> Any:
+    def get_or_declare_subnet(self, zone: str) -> Any:
         """Return the subnet of a zone."""
         if zone not in self._subnets:
             self._subnets[zone] = self._declare_subnet(zone)

@@ -9,14 +9,14 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
-from gpufleet.cloud.aws_fabric import efa_interfaces
+from gpufleet.cloud.aws_fabric import build_efa_interfaces
 from gpufleet.cloud.aws_group import AwsGroups
 from gpufleet.cloud.aws_network import AwsNetwork, AwsNetworkArgs
 from gpufleet.cloud.aws_parts import METADATA_OPTIONS, AwsPoolParts
 from gpufleet.cloud.aws_security import declare_security_group
-from gpufleet.cloud.images import aws_image_query
+from gpufleet.cloud.images import build_aws_image_query
 from gpufleet.cloud.pool_plan import PoolPlan
-from gpufleet.cloud.user_data import cloud_init_with_keys
+from gpufleet.cloud.user_data import build_cloud_init_with_keys
 from gpufleet.fleet import Fleet
 
 
@@ -39,7 +39,7 @@ class AwsPool(pulumi.ComponentResource):
     def _declare_parts(self, plan: PoolPlan, network: AwsNetwork) -> AwsPoolParts:
         zones = plan.pool.zones or (network.find_zone_offering(plan.pool.machine),)
         image = aws.ec2.get_ami_output(
-            **aws_image_query(plan.pool, plan.machine),
+            **build_aws_image_query(plan.pool, plan.machine),
             most_recent=True,
             region=plan.pool.region,
             opts=pulumi.InvokeOptions(parent=self),
@@ -109,11 +109,11 @@ def _declare_card_template(parts: AwsPoolParts) -> Any:
     Everything else stays with the instance, because a new template version replaces all instances.
     """
     plan = parts.plan
-    subnet = parts.network.subnet(parts.zones[0])  # one: EFA does not leave its zone
+    subnet = parts.network.get_or_declare_subnet(parts.zones[0])  # one: EFA does not leave its zone
     return aws.ec2.LaunchTemplate(
         f"{plan.pool.name}-cards",
         name=f"{plan.prefix}-cards",
-        network_interfaces=efa_interfaces(plan.machine, subnet.id, [parts.security_group.id]),
+        network_interfaces=build_efa_interfaces(plan.machine, subnet.id, [parts.security_group.id]),
         region=plan.pool.region,
         tags=plan.tags(),
         opts=parts.child_options(delete_before_replace=True),
@@ -151,7 +151,7 @@ def _declare_instance(parts: AwsPoolParts, index: int, node: str, template: Any)
         ami=parts.image.id,
         instance_type=pool.machine,
         key_name=parts.network.key.key_name,
-        user_data=cloud_init_with_keys(plan.fleet, pool),
+        user_data=build_cloud_init_with_keys(plan.fleet, pool),
         root_block_device=_root_disk(plan, node),
         metadata_options=METADATA_OPTIONS,
         instance_market_options=_market_options(plan),
@@ -192,7 +192,7 @@ def _market_options(plan: PoolPlan) -> dict[str, Any] | None:
 def _network_arguments(parts: AwsPoolParts, index: int, template: Any) -> dict[str, Any]:
     if template is not None:
         return {"launch_template": {"id": template.id, "version": template.latest_version.apply(str)}}
-    subnet = parts.network.subnet(parts.zones[index % len(parts.zones)])
+    subnet = parts.network.get_or_declare_subnet(parts.zones[index % len(parts.zones)])
     # A public address is the cheapest way out to packages and images; the security group still blocks all other access.
     return {
         "subnet_id": subnet.id,

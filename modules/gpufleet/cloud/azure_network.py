@@ -43,7 +43,7 @@ class AzureNetwork(pulumi.ComponentResource):
             network_security_group_name=self.name,
             resource_group_name=self.group.name,
             location=self.region,
-            security_rules=ssh_rules(args.fleet),
+            security_rules=build_ssh_rules(args.fleet),
             tags=self.tags,
             opts=self.child_options(),
         )
@@ -75,7 +75,7 @@ class AzureNetwork(pulumi.ComponentResource):
         return pulumi.ResourceOptions(parent=self, delete_before_replace=True, **options)
 
 
-def ssh_rules(fleet: Fleet) -> list[dict[str, Any]]:
+def build_ssh_rules(fleet: Fleet) -> list[dict[str, Any]]:
     """Return a rule per network of the spec; Azure denies the rest and allows traffic inside the network."""
     return [
         {

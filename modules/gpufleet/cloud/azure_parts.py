@@ -9,9 +9,9 @@ from typing import Any
 import pulumi
 
 from gpufleet.cloud.azure_network import AzureNetwork
-from gpufleet.cloud.images import azure_image_reference
+from gpufleet.cloud.images import build_azure_image_reference
 from gpufleet.cloud.pool_plan import SSH_USER, PoolPlan
-from gpufleet.cloud.user_data import cloud_init_without_keys
+from gpufleet.cloud.user_data import build_cloud_init_without_keys
 
 KEY_TYPES = ("ssh-rsa", "ssh-ed25519")  # Azure refuses the others
 
@@ -74,7 +74,7 @@ class AzurePoolParts:
 
     def custom_data(self) -> dict[str, str]:
         """Return what cloud-init does besides the SSH keys, which Azure sets up itself."""
-        user_data = cloud_init_without_keys(self.plan.fleet, self.plan.pool)
+        user_data = build_cloud_init_without_keys(self.plan.fleet, self.plan.pool)
         return {} if user_data is None else {"custom_data": base64.b64encode(user_data.encode()).decode()}
 
     def storage_profile(self) -> dict[str, Any]:
@@ -89,5 +89,5 @@ class AzurePoolParts:
             "managed_disk": {"storage_account_type": "Premium_LRS"},
             "delete_option": "Delete",
         }
-        image = azure_image_reference(self.plan.pool, self.plan.machine)
+        image = build_azure_image_reference(self.plan.pool, self.plan.machine)
         return {"image_reference": image, "os_disk": disk}

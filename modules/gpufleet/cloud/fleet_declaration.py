@@ -9,7 +9,7 @@ from typing import Any, cast
 import pulumi
 
 from gpufleet import catalog
-from gpufleet.cloud.onprem import Rack, RackArgs, Workstation, WorkstationArgs
+from gpufleet.cloud.onprem import RackArgs, RackComponent, WorkstationArgs, WorkstationComponent
 from gpufleet.cloud.pool_plan import PoolPlan
 from gpufleet.fleet import Fleet
 
@@ -17,12 +17,12 @@ NodeFacts = pulumi.Output[list[dict[str, Any]]]
 PoolBuilder = Callable[[Fleet, Sequence[PoolPlan]], list[NodeFacts]]
 
 
-def build(fleet: Fleet) -> None:
+def declare_fleet(fleet: Fleet) -> None:
     """Declare every resource of the fleet and export the stack output ``nodes``."""
     for rack in fleet.racks:
-        Rack(rack.name, RackArgs.from_rack(rack))
+        RackComponent(rack.name, RackArgs.from_rack(rack))
     for station in fleet.workstations:
-        Workstation(station.name, WorkstationArgs.from_spec(station))
+        WorkstationComponent(station.name, WorkstationArgs.from_spec(station))
     facts: list[NodeFacts] = []
     for cloud in catalog.CLOUDS:
         plans = [PoolPlan(fleet, pool) for pool in fleet.pools if pool.cloud == cloud]

@@ -9,7 +9,7 @@ import pulumi
 
 from gpufleet.cloud.gcp_network import GcpNetwork
 from gpufleet.cloud.pool_plan import SSH_USER, PoolPlan
-from gpufleet.cloud.user_data import cloud_init_without_keys
+from gpufleet.cloud.user_data import build_cloud_init_without_keys
 
 # Google's names of the cards that n1 machines take; other machines have built-in ones.
 ATTACHABLE = {
@@ -39,9 +39,9 @@ class GcpPoolParts:
         """Return the arguments that an instance and an instance template have in common."""
         return {
             "machine_type": self.plan.pool.machine,
-            "guest_accelerators": attached_accelerators(self.plan) or None,
-            "scheduling": scheduling(self.plan),
-            "metadata": metadata(self.plan),
+            "guest_accelerators": build_guest_accelerators(self.plan) or None,
+            "scheduling": build_scheduling(self.plan),
+            "metadata": build_metadata(self.plan),
             "shielded_instance_config": _shielded_instance_config(self.plan),
             "reservation_affinity": self._reservation_affinity(),
             # The stack's network tag opens SSH, the pool's lets its nodes reach each other.
@@ -64,7 +64,7 @@ class GcpPoolParts:
         }
 
 
-def attached_accelerators(plan: PoolPlan) -> list[dict[str, Any]]:
+def build_guest_accelerators(plan: PoolPlan) -> list[dict[str, Any]]:
     """Return the cards to attach; A2, A3 and G2 machines have built-in ones and take none."""
     request = plan.pool.accelerators
     if request is None:
@@ -74,7 +74,7 @@ def attached_accelerators(plan: PoolPlan) -> list[dict[str, Any]]:
     return [{"type": ATTACHABLE[request.model], "count": request.count}]
 
 
-def scheduling(plan: PoolPlan) -> dict[str, Any]:
+def build_scheduling(plan: PoolPlan) -> dict[str, Any]:
     """Return how Google may treat the machine. One with an accelerator cannot migrate live: it must stop."""
     maintenance = {"on_host_maintenance": "TERMINATE" if plan.has_accelerators else "MIGRATE"}
     purchase = plan.pool.purchase
@@ -89,11 +89,11 @@ def scheduling(plan: PoolPlan) -> dict[str, Any]:
     }
 
 
-def metadata(plan: PoolPlan) -> dict[str, str]:
+def build_metadata(plan: PoolPlan) -> dict[str, str]:
     """Return the metadata that lets the spec's keys in, and only those."""
     keys = "\n".join(f"{SSH_USER}:{key}" for key in plan.fleet.ssh.authorized_keys)
     entries = {"ssh-keys": keys, "block-project-ssh-keys": "true", "enable-oslogin": "false"}
-    user_data = cloud_init_without_keys(plan.fleet, plan.pool)
+    user_data = build_cloud_init_without_keys(plan.fleet, plan.pool)
     return entries if user_data is None else {**entries, "user-data": user_data}
 
 

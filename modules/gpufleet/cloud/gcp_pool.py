@@ -11,8 +11,8 @@ import pulumi_gcp as gcp
 
 from gpufleet.cloud.gcp_group import declare_group
 from gpufleet.cloud.gcp_network import GcpNetwork, GcpNetworkArgs
-from gpufleet.cloud.gcp_parts import GcpPoolParts, attached_accelerators
-from gpufleet.cloud.images import gcp_image_query
+from gpufleet.cloud.gcp_parts import GcpPoolParts, build_guest_accelerators
+from gpufleet.cloud.images import build_gcp_image_query
 from gpufleet.cloud.pool_plan import PoolPlan
 from gpufleet.fleet import Fleet
 
@@ -31,7 +31,7 @@ class GcpPool(pulumi.ComponentResource):
         super().__init__("gpufleet:cloud:GcpPool", name, args.plan.component_inputs(), opts)
         plan = args.plan
         image = gcp.compute.get_image_output(
-            **gcp_image_query(plan.pool, plan.machine), opts=pulumi.InvokeOutputOptions(parent=self)
+            **build_gcp_image_query(plan.pool, plan.machine), opts=pulumi.InvokeOutputOptions(parent=self)
         )
         reservation = self._declare_reservation(plan, args.network)
         if plan.has_several_nodes:
@@ -87,7 +87,7 @@ def declare_pools(fleet: Fleet, plans: Sequence[PoolPlan]) -> list[pulumi.Output
 def _reserved_cards(plan: PoolPlan) -> list[dict[str, Any]]:
     return [
         {"accelerator_type": card["type"], "accelerator_count": card["count"]}
-        for card in attached_accelerators(plan)
+        for card in build_guest_accelerators(plan)
     ]
 
 
@@ -95,7 +95,9 @@ def _required_zone(plan: PoolPlan, index: int) -> str:
     zone = plan.zone_of(index)
     if zone is None:
         example = f"zones: [{plan.pool.region}-a]"
-        raise plan.input_error("zones", "is missing, but a GCP node is in one zone", f"give {example}")
+        raise plan.input_error(
+            "zones", "the zone is missing, but a GCP node needs exactly one", f"give {example}"
+        )
     return zone
 
 

@@ -38,7 +38,7 @@ class AzureImage:
     version: str = "latest"
 
 
-def aws_image(machine: Machine, choice: Literal["auto", "vendor", "base"] = "auto") -> AwsImage:
+def choose_aws_image(machine: Machine, choice: Literal["auto", "vendor", "base"] = "auto") -> AwsImage:
     """Return AWS's own GPU base image for NVIDIA machines, Canonical's for the rest."""
     if choice != "base" and machine.accelerators and machine.arch == "x86_64":
         name = "Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04) *"
@@ -48,13 +48,13 @@ def aws_image(machine: Machine, choice: Literal["auto", "vendor", "base"] = "aut
     return AwsImage(CANONICAL_ON_AWS, name, machine.arch)
 
 
-def aws_image_query(pool: Pool, machine: Machine) -> dict[str, Any]:
+def build_aws_image_query(pool: Pool, machine: Machine) -> dict[str, Any]:
     """Return the query for the pool's image: owners and filters, as the provider takes them."""
     if isinstance(pool.image, CustomImage):
         key, value = ("image-id", pool.image.id) if pool.image.id else ("name", f"{pool.image.name}*")
         filters = [{"name": key, "values": [value]}, {"name": "architecture", "values": [machine.arch]}]
         return {"owners": [pool.image.owner], "filters": filters}
-    image = aws_image(machine, pool.image)
+    image = choose_aws_image(machine, pool.image)
     filters = [
         {"name": "name", "values": [image.name]},
         {"name": "architecture", "values": [image.architecture]},
@@ -62,31 +62,31 @@ def aws_image_query(pool: Pool, machine: Machine) -> dict[str, Any]:
     return {"owners": [image.owner], "filters": filters}
 
 
-def gcp_image(machine: Machine) -> GcpImage:
+def choose_gcp_image(machine: Machine) -> GcpImage:
     """Return Canonical's image family; Ansible installs the driver."""
     return GcpImage(
         "ubuntu-os-cloud", "ubuntu-2204-lts-arm64" if machine.arch == "arm64" else "ubuntu-2204-lts"
     )
 
 
-def gcp_image_query(pool: Pool, machine: Machine) -> dict[str, str]:
+def build_gcp_image_query(pool: Pool, machine: Machine) -> dict[str, str]:
     """Return the query for the pool's image; a custom one is in the pool's project unless it names another."""
     if isinstance(pool.image, CustomImage):
         name = {"name": pool.image.id} if pool.image.id else {"family": str(pool.image.name)}
         project = {} if pool.image.owner == "self" else {"project": pool.image.owner}
         return {key: str(value) for key, value in {**project, **name}.items()}
-    return asdict(gcp_image(machine))
+    return asdict(choose_gcp_image(machine))
 
 
-def azure_image(machine: Machine, choice: Literal["auto", "vendor", "base"] = "auto") -> AzureImage:
+def choose_azure_image(machine: Machine, choice: Literal["auto", "vendor", "base"] = "auto") -> AzureImage:
     """Return the HPC image, which has drivers, for InfiniBand machines; Canonical's Gen2 image for the rest."""
     if choice == "vendor" or (choice == "auto" and machine.fabric == "infiniband"):
         return AzureImage("microsoft-dsvm", "ubuntu-hpc", "2204")
     return AzureImage("Canonical", "0001-com-ubuntu-server-jammy", "22_04-lts-gen2")
 
 
-def azure_image_reference(pool: Pool, machine: Machine) -> dict[str, str]:
+def build_azure_image_reference(pool: Pool, machine: Machine) -> dict[str, str]:
     """Return the image reference as Azure's machines take it."""
     if isinstance(pool.image, CustomImage):
         return {"id": str(pool.image.id)}
-    return asdict(azure_image(machine, pool.image))
+    return asdict(choose_azure_image(machine, pool.image))

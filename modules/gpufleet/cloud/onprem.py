@@ -23,20 +23,20 @@ class RackArgs:
     template: str | None
 
     @classmethod
-    def from_rack(cls, use: StackRack) -> RackArgs:
-        rack = use.rack
+    def from_rack(cls, stack_rack: StackRack) -> RackArgs:
+        rack = stack_rack.rack
         return cls(
-            use.name,
+            stack_rack.name,
             rack.machine,
             len(rack.nodes),
             rack.usd_per_hour,
             rack.usd_per_hour_source,
             rack.usd_per_hour_as_of,
-            use.template,
+            stack_rack.template,
         )
 
 
-class Rack(pulumi.ComponentResource):
+class RackComponent(pulumi.ComponentResource):
     """A rack; nothing is created, its facts are recorded."""
 
     def __init__(self, name: str, args: RackArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -70,7 +70,7 @@ class WorkstationArgs:
         )
 
 
-class Workstation(pulumi.ComponentResource):
+class WorkstationComponent(pulumi.ComponentResource):
     """A workstation; nothing is created, its facts are recorded."""
 
     def __init__(self, name: str, args: WorkstationArgs, opts: pulumi.ResourceOptions | None = None) -> None:

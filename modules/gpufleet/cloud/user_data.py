@@ -11,13 +11,13 @@ from gpufleet.fleet import Fleet, Pool
 ENGINE_PACKAGES = {"podman": ["podman"], "docker": ["docker.io"], "none": []}
 
 
-def cloud_init_with_keys(fleet: Fleet, pool: Pool) -> str:
+def build_cloud_init_with_keys(fleet: Fleet, pool: Pool) -> str:
     """Return cloud-init data that authorizes every key of the spec; Ansible makes later changes of keys."""
     settings: dict[str, Any] = {"ssh_authorized_keys": list(fleet.ssh.authorized_keys)}
-    return "#cloud-config\n" + json.dumps(settings | first_boot_packages(fleet, pool)) + "\n"
+    return "#cloud-config\n" + json.dumps(settings | list_first_boot_packages(fleet, pool)) + "\n"
 
 
-def first_boot_packages(fleet: Fleet, pool: Pool) -> dict[str, Any]:
+def list_first_boot_packages(fleet: Fleet, pool: Pool) -> dict[str, Any]:
     """Return the packages that cloud-init installs before Ansible configures the node."""
     if pool.first_boot == "login":
         return {}
@@ -25,10 +25,10 @@ def first_boot_packages(fleet: Fleet, pool: Pool) -> dict[str, Any]:
     storage = plan.hardware.storage
     tools = ["mdadm"] if storage.layout == "raid0" else []
     tools += ["xfsprogs"] if storage.layout != "none" and storage.filesystem == "xfs" else []
-    return {"package_update": True, "packages": ["python3", *ENGINE_PACKAGES[plan.engine], *tools]}
+    return {"package_update": True, "packages": ["python3", *ENGINE_PACKAGES[plan.container_engine], *tools]}
 
 
-def cloud_init_without_keys(fleet: Fleet, pool: Pool) -> str | None:
+def build_cloud_init_without_keys(fleet: Fleet, pool: Pool) -> str | None:
     """Return cloud-init data for clouds that set up the keys themselves; None if there is nothing to do."""
-    packages = first_boot_packages(fleet, pool)
+    packages = list_first_boot_packages(fleet, pool)
     return "#cloud-config\n" + json.dumps(packages) + "\n" if packages else None

@@ -12,17 +12,17 @@ OUTCOME_COLOURS = {"pass": "#0072B2", "warn": "#E69F00", "fail": "#D55E00", "not
 OUTCOME_SHAPES = {"pass": "circle", "warn": "triangle-up", "fail": "cross", "not_run": "square"}
 
 
-def all_plots(nodes: list[JsonDict], reports: list[JsonDict], change: JsonDict | None) -> dict[str, str]:
+def draw_plots(nodes: list[JsonDict], reports: list[JsonDict], change: JsonDict | None) -> dict[str, str]:
     """Draw what the data allows: ``money`` needs a change, ``measured`` needs burn-in reports."""
     drawn = {}
     if change is not None:
-        drawn["money"] = money_by_resource(change)
-    if measured_points(reports):
-        drawn["measured"] = measured_by_node(reports, [node["name"] for node in nodes])
+        drawn["money"] = plot_cost_by_resource(change)
+    if list_measurements(reports):
+        drawn["measured"] = plot_measurements_by_node(reports, [node["name"] for node in nodes])
     return drawn
 
 
-def money_by_resource(change: JsonDict) -> str:
+def plot_cost_by_resource(change: JsonDict) -> str:
     """Draw USD per month of the resources that can be seen at this scale, before and after, side by side."""
     import altair as alt
 
@@ -54,20 +54,20 @@ def money_by_resource(change: JsonDict) -> str:
     return to_svg(chart)
 
 
-def measured_by_node(reports: list[JsonDict], names: list[str]) -> str:
+def plot_measurements_by_node(reports: list[JsonDict], names: list[str]) -> str:
     """Draw every measured check as its own strip: one mark a node, thresholds as lines."""
     import altair as alt
 
-    points = measured_points(reports)
+    points = list_measurements(reports)
     panels = []
     for check in sorted({point["check"] for point in points}):
         rows = [point for point in points if point["check"] == check]
         if 2 * len(rows) >= len(reports):  # few nodes measured it: the table is enough
-            panels.append(strip_chart(alt, check, rows, names))
+            panels.append(build_strip_chart(alt, check, rows, names))
     return to_svg(alt.vconcat(*panels, spacing=14))
 
 
-def measured_points(reports: list[JsonDict]) -> list[JsonDict]:
+def list_measurements(reports: list[JsonDict]) -> list[JsonDict]:
     """Flatten reports to one row for each check that measured a number."""
     return [
         {
@@ -84,7 +84,7 @@ def measured_points(reports: list[JsonDict]) -> list[JsonDict]:
     ]
 
 
-def strip_chart(alt: Any, check: str, rows: list[JsonDict], names: list[str]) -> Any:
+def build_strip_chart(alt: Any, check: str, rows: list[JsonDict], names: list[str]) -> Any:
     outcomes, shapes = list(OUTCOME_COLOURS), list(OUTCOME_SHAPES.values())
     measured = {row["node"] for row in rows}
     order = [name for name in names if name in measured]

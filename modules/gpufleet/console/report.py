@@ -32,16 +32,16 @@ class ReportData:
     rehearsal: bool = False
 
 
-def headline(data: ReportData) -> str:
+def format_headline(data: ReportData) -> str:
     """Return one sentence with the number of nodes in each status."""
-    states = Counter(status(node) for node in data.nodes)
+    states = Counter(node_status(node) for node in data.nodes)
     parts = [
         f"{count} {name}" for name, count in sorted(states.items(), key=lambda item: (-item[1], item[0]))
     ]
     return f"{len(data.nodes)} nodes: " + ", ".join(parts)
 
 
-def status(node: JsonDict) -> str:
+def node_status(node: JsonDict) -> str:
     """Return a node's state for a reader, with reachability and holds folded in."""
     if node.get("reachable") is False and node["state"] != "retired":
         return "unreachable"
@@ -50,42 +50,42 @@ def status(node: JsonDict) -> str:
     return str(node["state"])
 
 
-def nodes_with_reasons(data: ReportData) -> list[JsonDict]:
+def list_nodes_with_reasons(data: ReportData) -> list[JsonDict]:
     """Return the nodes that a person must look at, each with its reasons."""
     by_node = {report["node"]: report for report in data.reports}
     rows = []
     for node in data.nodes:
         report = by_node.get(node["name"])
-        reasons = node_reasons(node, report)
+        reasons = list_node_reasons(node, report)
         if reasons:
             verdict = report["verdict"] if report else ""
-            rows.append({"node": node, "status": status(node), "verdict": verdict, "reasons": reasons})
+            rows.append({"node": node, "status": node_status(node), "verdict": verdict, "reasons": reasons})
     return rows
 
 
-def node_reasons(node: JsonDict, report: JsonDict | None) -> list[str]:
+def list_node_reasons(node: JsonDict, report: JsonDict | None) -> list[str]:
     """Return why a node needs attention; empty if it does not."""
     reasons = []
-    if status(node) == "unreachable":
+    if node_status(node) == "unreachable":
         reasons.append(node.get("reachable_detail") or "does not answer over SSH")
     failed_checks = [
         check for check in (report or {}).get("checks", []) if check["outcome"] in ("fail", "warn")
     ]
     reasons += [f"{check['name']} {check['outcome']}: {check['reason']}" for check in failed_checks]
-    reasons += [hold_text(hold, explained=bool(failed_checks)) for hold in node.get("holds", [])]
+    reasons += [format_hold(hold, explained=bool(failed_checks)) for hold in node.get("holds", [])]
     if node["state"] in ATTENTION_STATES and not reasons:
         reasons.append(node["state"])
     return reasons
 
 
-def hold_text(hold: JsonDict, *, explained: bool) -> str:
+def format_hold(hold: JsonDict, *, explained: bool) -> str:
     """Return a hold as text; the reason of a burn-in is left out if its checks are listed already."""
     if explained and hold["reason"].startswith("burn-in"):
         return f"held ({hold['kind']}) until a person has looked at it"
     return f"held ({hold['kind']}): {hold['reason']}"
 
 
-def rack_grids(data: ReportData) -> list[JsonDict]:
+def build_rack_grids(data: ReportData) -> list[JsonDict]:
     """Return each rack with its cells by slot."""
     racks: dict[str, list[JsonDict]] = {}
     for node in data.nodes:
@@ -94,26 +94,33 @@ def rack_grids(data: ReportData) -> list[JsonDict]:
     return [
         {
             "name": name,
-            "cells": [rack_cell(node) for node in sorted(nodes, key=lambda node: node.get("slot") or 0)],
+            "cells": [
+                build_rack_cell(node) for node in sorted(nodes, key=lambda node: node.get("slot") or 0)
+            ],
         }
         for name, nodes in sorted(racks.items(), key=lambda item: (-len(item[1]), item[0]))
     ]
 
 
-def rack_cell(node: JsonDict) -> JsonDict:
-    return {"name": node["name"], "slot": node.get("slot"), "status": status(node), "tone": tone(node)}
+def build_rack_cell(node: JsonDict) -> JsonDict:
+    return {
+        "name": node["name"],
+        "slot": node.get("slot"),
+        "status": node_status(node),
+        "tone": choose_cell_class(node),
+    }
 
 
-def tone(node: JsonDict) -> str:
+def choose_cell_class(node: JsonDict) -> str:
     """Return the CSS class of a node's cell, one of ``TONES``."""
-    if status(node) == "unreachable" or node["state"] in ATTENTION_STATES:
+    if node_status(node) == "unreachable" or node["state"] in ATTENTION_STATES:
         return "bad"
     if node["state"] not in USABLE_STATES:
         return "idle"
     return "warn" if node.get("holds") else "good"
 
 
-def money_lines(change: JsonDict | None) -> list[JsonDict]:
+def list_priced_lines(change: JsonDict | None) -> list[JsonDict]:
     """Return the priced lines of a change, dearest first, free ones left out."""
     if change is None:
         return []
@@ -121,7 +128,7 @@ def money_lines(change: JsonDict | None) -> list[JsonDict]:
     return sorted(paid, key=lambda line: -(line["after_usd_per_hour"] or line["before_usd_per_hour"] or 0))
 
 
-def render(data: ReportData) -> str:
+def render_page(data: ReportData) -> str:
     """Return the report as one self-contained HTML page."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -135,10 +142,10 @@ def render(data: ReportData) -> str:
     environment.filters["whole_usd"] = lambda amount: "unknown" if amount is None else f"{amount:,.0f}"
     return environment.get_template("report.html.j2").render(
         data=data,
-        headline=headline(data),
-        concerns=nodes_with_reasons(data),
-        racks=rack_grids(data),
-        lines=money_lines(data.change),
-        plots=plot.all_plots(data.nodes, data.reports, data.change),
-        status=status,
+        headline=format_headline(data),
+        concerns=list_nodes_with_reasons(data),
+        racks=build_rack_grids(data),
+        lines=list_priced_lines(data.change),
+        plots=plot.draw_plots(data.nodes, data.reports, data.change),
+        status=node_status,
     )

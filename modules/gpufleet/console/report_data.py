@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictStr
 
 from gpufleet import boundary
 from gpufleet.boundary import ENGINE_DOCUMENT, NotJsonError, decode_json, read_bytes, validate_model
-from gpufleet.console.report import ReportData, render
+from gpufleet.console.report import ReportData, render_page
 from gpufleet.errors import InputError
 from gpufleet.nodes import Node
 from gpufleet.operations import burnin, node_view
@@ -23,27 +23,27 @@ def write_report(target: Path, stack: str, cost_file: Path | None) -> ReportData
     data = collect_report_data(stack, cost_file)
     if not target.parent.is_dir():
         raise InputError("no such folder", where=str(target), remedy="name a file in a folder that exists")
-    boundary.write_text(target, render(data))
+    boundary.write_text(target, render_page(data))
     return data
 
 
 def collect_report_data(stack: str, cost_file: Path | None) -> ReportData:
     """Return nodes, holds, reachability and burn-in from the registry, and the change from its file."""
-    change = read_change(cost_file) if cost_file else None
+    change = read_cost_change(cost_file) if cost_file else None
     with node_view.open_registry() as registry:
-        listed = registry.list()
-    check_stack(stack, listed)
+        listed = registry.list_nodes()
+    check_stack_has_nodes(stack, listed)
     return ReportData(
         stack=stack,
         written_at=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-        nodes=[node_with_reasons(node) for node in listed],
-        reports=burnin.stored_reports(),
+        nodes=[node_as_json(node) for node in listed],
+        reports=burnin.load_reports(),
         change=change,
         rehearsal=bool(os.environ.get("GPUFLEET_REHEARSAL")),
     )
 
 
-def check_stack(stack: str, nodes: Iterable[Node]) -> None:
+def check_stack_has_nodes(stack: str, nodes: Iterable[Node]) -> None:
     """Raise InputError if no node of the registry belongs to the stack."""
     known_stacks = {node.stack for node in nodes if node.stack}
     if stack not in known_stacks:
@@ -51,13 +51,13 @@ def check_stack(stack: str, nodes: Iterable[Node]) -> None:
         raise InputError(f"no node of stack {stack!r}", where="--stack", remedy=remedy)
 
 
-def node_with_reasons(node: Node) -> dict[str, Any]:
+def node_as_json(node: Node) -> dict[str, Any]:
     """Return the node's JSON with the reasons of its holds and of its unreachability."""
     holds = [{"kind": hold.kind, "reason": hold.reason} for hold in node.holds]
     return node.as_json() | {"holds": holds, "reachable_detail": node.reachable_detail}
 
 
-def read_change(path: Path) -> dict[str, Any]:
+def read_cost_change(path: Path) -> dict[str, Any]:
     """Read a ``cost diff --format json`` file; InputError where it is something else."""
     try:
         change = decode_json(read_bytes(path, ENGINE_DOCUMENT), str(path), ENGINE_DOCUMENT)
@@ -67,13 +67,15 @@ def read_change(path: Path) -> dict[str, Any]:
         ) from None
     if not isinstance(change, dict) or not {"before", "after", "change", "resources"} <= change.keys():
         raise InputError(
-            "is not a cost difference", where=str(path), remedy="give gpufleet cost diff --format json"
+            "the file is not a cost difference",
+            where=str(path),
+            remedy="give gpufleet cost diff --format json",
         )
-    validate_model(Change, change, str(path))
+    validate_model(CostChange, change, str(path))
     return change
 
 
-class Total(BaseModel):
+class CostTotal(BaseModel):
     """One side of a change; the values that the page shows."""
 
     model_config = ConfigDict(strict=True)
@@ -83,7 +85,7 @@ class Total(BaseModel):
     usd_per_month_high: float | None
 
 
-class Difference(BaseModel):
+class CostDifference(BaseModel):
     """After minus before."""
 
     model_config = ConfigDict(strict=True)
@@ -106,7 +108,7 @@ class CostLine(BaseModel):
     price: dict[str, Any] | None = None
 
 
-class UnpricedComponent(BaseModel):
+class UnpricedLine(BaseModel):
     """A component without a price."""
 
     urn: StrictStr
@@ -114,13 +116,13 @@ class UnpricedComponent(BaseModel):
     reason: StrictStr
 
 
-class Change(BaseModel):
+class CostChange(BaseModel):
     """A cost difference as far as the page shows it."""
 
     model_config = ConfigDict(strict=True)
 
-    before: Total
-    after: Total
-    change: Difference
+    before: CostTotal
+    after: CostTotal
+    change: CostDifference
     resources: list[CostLine]
-    unpriced: list[UnpricedComponent] = Field(default_factory=list)
+    unpriced: list[UnpricedLine] = Field(default_factory=list)

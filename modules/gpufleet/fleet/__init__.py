@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from gpufleet.fleet.application import Application, Container, PortMap, Volume
 from gpufleet.fleet.boot import Boot, BootMode, Image, Netboot
-from gpufleet.fleet.fleet_loader import json_schema, load, parse
-from gpufleet.fleet.hardware import Fact, HardwareCost
+from gpufleet.fleet.fleet_loader import build_json_schema, load_fleet, parse_fleet
+from gpufleet.fleet.hardware import HardwareCost, SourcedFigure
 from gpufleet.fleet.host_name import (
     HostNameDeclaration,
     check_host_names,
-    pool_prefix,
-    rack_declarations,
+    list_rack_declarations,
+    list_stack_declarations,
+    pool_name_prefix,
     slugify,
-    stack_declarations,
 )
 from gpufleet.fleet.image import CustomImage
 from gpufleet.fleet.planning_note import node_usd_per_hour, planning_notes
@@ -44,7 +44,6 @@ __all__ = [
     "CustomImage",
     "Disk",
     "Driver",
-    "Fact",
     "Fleet",
     "HardwareCost",
     "HardwareProfile",
@@ -60,6 +59,7 @@ __all__ = [
     "RackNode",
     "Reserved",
     "SoftwareProfile",
+    "SourcedFigure",
     "Spot",
     "SpotWork",
     "Ssh",
@@ -67,16 +67,16 @@ __all__ = [
     "Template",
     "Volume",
     "Workstation",
+    "build_json_schema",
     "check_host_names",
-    "json_schema",
-    "load",
+    "list_rack_declarations",
+    "list_stack_declarations",
+    "load_fleet",
     "load_rack",
     "load_racks",
     "node_usd_per_hour",
-    "parse",
+    "parse_fleet",
     "planning_notes",
-    "pool_prefix",
-    "rack_declarations",
+    "pool_name_prefix",
     "slugify",
-    "stack_declarations",
 ]

@@ -54,7 +54,7 @@ def _check_gpus(value: object) -> object:
         if len(set(value)) == len(value):
             return tuple(value)
         raise spec_error(f"{list(value)} names a card twice", "name each card once")
-    raise spec_error(f"is {value!r}", "give all, none, how many, or the cards like [0, 1]")
+    raise spec_error(f"is {value!r}", "give all, none, a number of cards, or a list of cards like [0, 1]")
 
 
 Gpus = Annotated[
@@ -98,7 +98,8 @@ class Mount(FrozenModel):
     def _check_one_source(self) -> Self:
         if (self.volume is None) == (self.source is None):
             raise spec_error(
-                "needs exactly one of volume and source", "name a volume, or a folder of the node"
+                "a mount needs exactly one of volume and source",
+                "set volume, or set source to a folder of the node",
             )
         return self
 
@@ -111,7 +112,9 @@ class PortMap(FrozenModel):
     protocol: Literal["tcp", "udp"] = "tcp"
     address: Annotated[
         Annotated[str, _address, _address_schema] | None,
-        Field(description="the only address of the node that listens; a loopback one opens no firewall"),
+        Field(
+            description="the node's address that the port listens on; a loopback address opens no firewall port"
+        ),
     ] = None
 
     @property
@@ -170,7 +173,10 @@ class Secret(FrozenModel):
         ),
     ] = "file"
     env: Annotated[
-        Variable | None, Field(description="podman: the variable that holds it, else it is mounted")
+        Variable | None,
+        Field(
+            description="podman: the environment variable for the secret; without env, the secret is mounted as a file"
+        ),
     ] = None
     target: HostPath | None = None
 
@@ -180,7 +186,8 @@ class Secret(FrozenModel):
             raise spec_error(f"env needs kind podman, not {self.kind}", "set kind: podman, or kind: env_file")
         if self.target is not None and (self.kind == "env_file" or self.env is not None):
             raise spec_error(
-                "target is where a file is mounted; this is given as a variable", "remove target"
+                "target is only for a secret that is mounted as a file; this secret is a variable",
+                "remove target",
             )
         return self
 
@@ -210,7 +217,7 @@ class Container(FrozenModel):
     secrets: tuple[Secret, ...] = ()
     mounts: tuple[Mount, ...] = ()
     user: Annotated[str, _user, _user_schema] | None = None
-    read_only: Annotated[bool, Field(description="its own file system can't be written to")] = False
+    read_only: Annotated[bool, Field(description="the container cannot write to its own file system")] = False
     network: Literal["bridge", "host", "none"] = "bridge"
     shm_gib: (
         Annotated[StrictInt, Field(ge=1, le=4096, description="size of /dev/shm, which NCCL needs")] | None
@@ -242,6 +249,6 @@ class Application(FrozenModel):
     units: Annotated[
         Literal["auto", "quadlet", "plain"],
         Field(
-            description="quadlet: podman writes the services; auto: where its version can; plain: we write them"
+            description="quadlet: podman generates the units; plain: gpufleet does; auto: quadlet if podman supports it"
         ),
     ] = "auto"

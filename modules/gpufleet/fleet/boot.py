@@ -46,7 +46,7 @@ _list_time_zones = cache(zoneinfo.available_timezones)  # reads 600 files
 
 def _check_time_zone(value: str) -> str:
     if value not in _list_time_zones():
-        raise spec_error(f"{value!r} is not a time zone", "give one like Etc/UTC or Europe/Berlin")
+        raise spec_error(f"{value!r} is not a time zone", "give a time zone like Etc/UTC or Europe/Berlin")
     return value
 
 
@@ -68,7 +68,8 @@ class BootSsh(FrozenModel):
     def _check_login(self) -> Self:
         if not self.authorized_keys and self.stack is None:
             raise spec_error(
-                "has no SSH key", "give authorized_keys, or the stack with the ssh.authorized_keys to use"
+                "boot.ssh has no SSH key",
+                "give authorized_keys, or the stack with the ssh.authorized_keys to use",
             )
         return self
 
@@ -85,7 +86,8 @@ class Netboot(FrozenModel):
     def _check_nfs_root(self) -> Self:
         if "{name}" not in self.nfs_root or re.search(r"[{}]", self.nfs_root.replace("{name}", "")):
             raise spec_error(
-                f"nfs_root {self.nfs_root!r} is not one folder a node", "write it like /srv/nfs/{name}"
+                f"nfs_root {self.nfs_root!r} is the same folder for every node",
+                "write it like /srv/nfs/{name}",
             )
         return self
 
@@ -102,7 +104,7 @@ class Boot(FrozenModel):
     radio: Literal["off", "as_is"] = "off"
     interface: Annotated[
         Annotated[str, _interface, _interface_schema] | None,
-        Field(description="the image's name of the wired interface; default: the one of its family"),
+        Field(description="the wired interface's name in the image; default: that of the image family"),
     ] = None
     gateway: IPv4Address | None = None
     dns: tuple[IPv4Address, ...] = ()
@@ -128,14 +130,14 @@ class Boot(FrozenModel):
             )
         if order[-1] not in ("restart", "stop") or len(order) > MAX_BOOT_STEPS:
             raise spec_error(
-                "order must end with restart or stop and have at most 8 steps", "end it with restart"
+                "order must end with restart or stop and have at most 8 steps", "end boot.order with restart"
             )
         final_step = next((step for step in order[:-1] if step in ("restart", "stop")), None)
         if final_step:
             raise spec_error(f"nothing after {final_step} is ever tried", f"put {final_step} last, once")
         if "rpiboot" in order[:-2]:
             raise spec_error(
-                "rpiboot has no timeout: nothing after it is tried", "put it last before restart"
+                "rpiboot has no timeout: nothing after it is tried", "put rpiboot last before restart"
             )
         return self
 

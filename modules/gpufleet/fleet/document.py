@@ -94,7 +94,7 @@ def find_ambiguous_numbers(node: Any, path: KeyPath = ()) -> Iterator[Problem]:
             yield from find_ambiguous_numbers(value, (*path, index))
     elif isinstance(node, ScalarInt) and (ambiguity := _describe_ambiguity(node)):
         yield Problem(
-            path, f"{ambiguity}, which YAML readers take for different numbers", f"write {int(node)}"
+            path, f"{ambiguity}, which YAML readers read as different numbers", f"write {int(node)}"
         )
 
 
@@ -104,7 +104,7 @@ def _describe_ambiguity(number: ScalarInt) -> str:
     if isinstance(number, BinaryInt):
         return f"'0b{int(number):b}' is binary"
     if getattr(number, "_underscore", None):  # the reader keeps how a number was written nowhere else
-        return "has underscores in its number"
+        return "the number has underscores"
     width = getattr(number, "_width", None) or 0
     padded = not isinstance(number, HexInt) and width > len(str(abs(number)))
     return f"'{int(number):0{width}d}' has a leading zero" if padded else ""

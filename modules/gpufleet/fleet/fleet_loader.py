@@ -36,7 +36,9 @@ def load_fleet(stack: str, root: Path | None = None, config_file: Path | None = 
         )
     if not path.is_file():
         raise InputError(
-            f"no stack {stack!r}", where=project_relative_path(path, root), remedy=_suggest_stacks(root)
+            f"stack {stack!r} not found",
+            where=project_relative_path(path, root),
+            remedy=_suggest_stacks(root),
         )
     document = read_document(path, project_relative_path(path, root))
     config = document.node.get("config") if isinstance(document.node, Mapping) else None
@@ -108,12 +110,14 @@ def _load_stack_rack(rack_reference: RackReference, index: int, document: Docume
             else f"racks here: {', '.join(known) or 'none'}"
         )
         key = ("racks", index, "inventory" if rack_reference.inventory else "name")
-        document.raise_first([Problem(key, f"there is no {rack_reference.inventory_file}", remedy)])
+        document.raise_first([Problem(key, f"{rack_reference.inventory_file} not found", remedy)])
     return StackRack(**rack_reference.model_dump(), rack=load_rack(path, root))
 
 
 def _suggest_stacks(root: Path) -> str:
     names = sorted(file.name.split(".")[1] for file in (root / "stacks").glob("Pulumi.*.yaml"))
     return (
-        f"stacks here: {', '.join(names)}" if names else "there is none yet: write stacks/Pulumi.<stack>.yaml"
+        f"stacks here: {', '.join(names)}"
+        if names
+        else "no stack is declared yet: write stacks/Pulumi.<stack>.yaml"
     )

@@ -15,7 +15,7 @@ HOURS_PER_MONTH = HOURS_PER_YEAR / 12
 PLAIN_NUMBER_SOURCE = "a number in the file, without a source"
 
 
-class Fact(FrozenModel):
+class SourcedFigure(FrozenModel):
     """A figure and its source. A figure that was not measured has ``assumption: true``."""
 
     value: StrictFloat
@@ -37,7 +37,9 @@ def _expand_plain_number(value: Any) -> Any:
     return value
 
 
-Figure = Annotated[Fact, BeforeValidator(_expand_plain_number, json_schema_input_type=Fact | float)]
+Figure = Annotated[
+    SourcedFigure, BeforeValidator(_expand_plain_number, json_schema_input_type=SourcedFigure | float)
+]
 # figure -> (what it must be, whether it is); pairs that are nothing without each other
 BOUNDS: dict[str, tuple[str, Callable[[float], bool]]] = {
     "life_years": ("more than 0", lambda value: value > 0),
@@ -48,8 +50,8 @@ BOUNDS: dict[str, tuple[str, Callable[[float], bool]]] = {
 PAIRS = (("rack_units", "usd_per_unit_month"), ("staff_hours_per_month", "usd_per_staff_hour"))
 
 
-DEFAULT_ONE = Fact(value=1.0, source=PLAIN_NUMBER_SOURCE, assumption=True)
-DEFAULT_ZERO = Fact(value=0.0, source=PLAIN_NUMBER_SOURCE, assumption=True)
+DEFAULT_ONE = SourcedFigure(value=1.0, source=PLAIN_NUMBER_SOURCE, assumption=True)
+DEFAULT_ZERO = SourcedFigure(value=0.0, source=PLAIN_NUMBER_SOURCE, assumption=True)
 
 
 class HardwareCost(FrozenModel):
@@ -59,18 +61,22 @@ class HardwareCost(FrozenModel):
     out is not in the cost: ``left_out`` names it.
     """
 
-    capital_usd: Fact | None = None
-    capital_eur: Fact | None = None
-    usd_per_eur: Annotated[Fact | None, Field(description="planning rate; needed with capital_eur")] = None
+    capital_usd: SourcedFigure | None = None
+    capital_eur: SourcedFigure | None = None
+    usd_per_eur: Annotated[
+        SourcedFigure | None, Field(description="planning rate; needed with capital_eur")
+    ] = None
     life_years: Figure
     residual_fraction: Annotated[Figure, Field(description="share of capital left at the end")] = DEFAULT_ZERO
     watts_per_node: Annotated[Figure, Field(description="measured; or of full load, with utilisation")]
     utilisation: Annotated[Figure, Field(description="share of those watts drawn on average")] = DEFAULT_ONE
     usd_per_kwh: Figure
     pue: Annotated[Figure, Field(description="power drawn by the room per power of the rack")] = DEFAULT_ONE
-    rack_units: Annotated[Figure | None, Field(description="height of all of it")] = None
+    rack_units: Annotated[Figure | None, Field(description="total height, in rack units")] = None
     usd_per_unit_month: Annotated[Figure | None, Field(description="rent of one rack unit")] = None
-    staff_hours_per_month: Annotated[Figure | None, Field(description="of people, for all of it")] = None
+    staff_hours_per_month: Annotated[
+        Figure | None, Field(description="working hours of people, in total")
+    ] = None
     usd_per_staff_hour: Figure | None = None
     network_usd_per_month: Annotated[Figure | None, Field(description="uplink, addresses, traffic")] = None
     colocation_usd_per_month: Annotated[Figure | None, Field(description="what a host bills in one sum")] = (
@@ -81,7 +87,9 @@ class HardwareCost(FrozenModel):
     @model_validator(mode="after")
     def _check_capital(self) -> Self:
         if (self.capital_usd is None) == (self.capital_eur is None):
-            raise spec_error("the capital is missing or given twice", "give capital_usd or capital_eur")
+            raise spec_error(
+                "exactly one of capital_usd and capital_eur must be set", "give capital_usd or capital_eur"
+            )
         if self.capital_eur is not None and self.usd_per_eur is None:
             raise spec_error("capital_eur has no exchange rate", "add usd_per_eur with its source and date")
         return self
@@ -108,10 +116,10 @@ class HardwareCost(FrozenModel):
         * tariff; the others by the month or year, 730 hours a month.
         """
         usd_per_hour = {
-            "capital": self.capital_usd_value
+            "capital": self.capital_in_usd
             * (1 - self.residual_fraction.value)
             / (self.life_years.value * HOURS_PER_YEAR),
-            "power": self.kilowatts(nodes) * self.usd_per_kwh.value,
+            "power": self.average_kilowatts(nodes) * self.usd_per_kwh.value,
         }
         monthly = {
             "space": _product(self.rack_units, self.usd_per_unit_month),
@@ -124,7 +132,7 @@ class HardwareCost(FrozenModel):
             name: usd / HOURS_PER_MONTH for name, usd in monthly.items() if usd is not None
         }
 
-    def kilowatts(self, nodes: int) -> float:
+    def average_kilowatts(self, nodes: int) -> float:
         """Return what the room draws for that many nodes on average."""
         return nodes * self.watts_per_node.value * self.utilisation.value / 1000 * self.pue.value
 
@@ -137,7 +145,7 @@ class HardwareCost(FrozenModel):
         )
 
     @property
-    def capital_usd_value(self) -> float:
+    def capital_in_usd(self) -> float:
         """Return the capital in USD, euros changed at the planning rate."""
         if self.capital_usd is not None:
             return self.capital_usd.value
@@ -146,7 +154,7 @@ class HardwareCost(FrozenModel):
         return self.capital_eur.value * self.usd_per_eur.value
 
     @property
-    def sourced_figures(self) -> dict[str, Fact]:
+    def sourced_figures(self) -> dict[str, SourcedFigure]:
         """Return the figures that have a source, by name."""
         figures = {
             "capital": self.capital_usd or self.capital_eur,
@@ -187,7 +195,7 @@ FIGURES = tuple(
 )
 
 
-def _product(*figures: Fact | None, divisor: float = 1) -> float | None:
+def _product(*figures: SourcedFigure | None, divisor: float = 1) -> float | None:
     """Multiply facts; None where one is not declared."""
     product = 1.0
     for fact in figures:

@@ -53,7 +53,7 @@ def check_host_names(declarations: Iterable[HostNameDeclaration]) -> None:
             earlier = next(iter(shared_names.values()))
             names = _fold_names(name for name, place in shared_names.items() if place is earlier)
             problem = f"{names} is also declared in {earlier.label}: {earlier.key}"
-            raise _build_error(declaration, problem, "give the nodes in one of the two files other names")
+            raise _build_error(declaration, problem, "rename the nodes in one of the two files")
 
 
 def list_rack_declarations(racks: Mapping[Path, Rack], root: Path) -> Iterator[HostNameDeclaration]:

@@ -21,7 +21,7 @@ class CustomImage(FrozenModel):
     id: Annotated[str, _id, _id_schema] | None = None
     name: Annotated[
         Annotated[str, _name, _name_schema] | None,
-        Field(description="AWS: what image names begin with; GCP: the family; Azure has no such thing"),
+        Field(description="AWS: the prefix of image names; GCP: the image family; not on Azure"),
     ] = None
     owner: Annotated[str, _owner, _owner_schema] = "self"
 
@@ -29,7 +29,8 @@ class CustomImage(FrozenModel):
     def _check_id_or_name(self) -> Self:
         if (self.id is None) == (self.name is None):
             raise spec_error(
-                "needs exactly one of id and name", "give an image's id, or the name that they share"
+                "an image needs exactly one of id and name",
+                "give an image's id, or the name that several images share",
             )
         return self
 
@@ -42,6 +43,6 @@ Image = Annotated[
     Annotated[Literal["auto", "vendor", "base"], Tag("name")] | Annotated[CustomImage, Tag("inline")],
     Discriminator(_discriminate_image),
     Field(
-        description="auto: what suits the machine; vendor: with drivers; base: the plain system; or one of yours"
+        description="auto: suitable for the machine; vendor: with drivers; base: the plain system; or your own image"
     ),
 ]

@@ -40,7 +40,7 @@ def _note_burn_in_not_run(fleet: Fleet) -> str:
     used_templates = _used_templates(fleet)
     templates = sorted(name for name in used_templates if fleet.templates[name].burn_in != "quick")
     return (
-        f"burn-in other than quick is kept, but nothing runs it yet: template {', '.join(templates)}"
+        f"only the quick burn-in is run so far, not the profile of template {', '.join(templates)}"
         if templates
         else ""
     )
@@ -108,7 +108,9 @@ def _note_spot_without_fallback(fleet: Fleet) -> str:
     ]
     if not names:
         return ""
-    return f"spot without a fallback stays away for as long as the cloud has no capacity: {', '.join(names)}"
+    return (
+        f"spot nodes without a fallback stay missing while the cloud has no spot capacity: {', '.join(names)}"
+    )
 
 
 def _sum_usd_per_hour(pools: list[Pool] | tuple[Pool, ...]) -> tuple[float, list[str]]:
@@ -119,4 +121,4 @@ def _sum_usd_per_hour(pools: list[Pool] | tuple[Pool, ...]) -> tuple[float, list
 
 
 def _format_unpriced(unpriced: list[str]) -> str:
-    return f" (without {', '.join(unpriced)}, whose price the catalogue lacks)" if unpriced else ""
+    return f" (without {', '.join(unpriced)}, whose price is not in the catalogue)" if unpriced else ""

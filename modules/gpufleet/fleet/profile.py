@@ -87,7 +87,7 @@ class HardwareProfile(FrozenModel):
 
     machines: Annotated[
         tuple[Annotated[str, AfterValidator(_check_machine)], ...],
-        Field(description="the machines that it is for; any when left out"),
+        Field(description="the machines that the profile is for; any machine if omitted"),
     ] = ()
     accelerators: AcceleratorRequirement | None = None
     storage: Storage = Storage()
@@ -115,7 +115,8 @@ class Driver(FrozenModel):
             and ("vendor" not in self.model_fields_set or self != Driver())
         ):
             raise spec_error(
-                f"{min(set_fields)} without a vendor installs nothing", "add vendor: nvidia or amd"
+                f"{min(set_fields)} is set without a vendor, so no driver is installed",
+                "add vendor: nvidia or amd",
             )
         return self
 
@@ -163,7 +164,7 @@ class SoftwareProfile(FrozenModel):
     origin: Annotated[
         Literal["auto", "distribution", "vendor"],
         Field(
-            description="whose packages: the distribution's, the vendor's, or as the driver plan finds right"
+            description="origin of the packages: the distribution, the vendor, or the driver plan's choice"
         ),
     ] = "auto"
 
@@ -183,6 +184,7 @@ class SoftwareProfile(FrozenModel):
                 )
         if self.driver.module != "auto" and self.driver.vendor != "nvidia":
             raise spec_error(
-                f"driver.module is {self.driver.module!r}", "remove it: only NVIDIA's driver has a choice"
+                f"driver.module is {self.driver.module!r}, but the driver's vendor is {self.driver.vendor}",
+                "remove driver.module: only NVIDIA's driver has a choice of kernel modules",
             )
         return self

@@ -16,17 +16,22 @@ class SpotWork(FrozenModel):
     """How interruptions affect the work on a pool; gives the cost of a useful hour of spot."""
 
     interruptions_per_month: Annotated[
-        StrictFloat | None, Field(ge=0, description="of one node that runs all month, as observed or assumed")
+        StrictFloat | None,
+        Field(ge=0, description="interruptions of one node that runs all month, observed or assumed"),
     ] = None
     band: Annotated[
         Band | None,
-        Field(description="or the range that AWS's Spot Instance Advisor shows; above 20 % give a number"),
+        Field(
+            description="or the range in AWS's Spot Instance Advisor; above 20 % give interruptions_per_month"
+        ),
     ] = None
     checkpoint_minutes: Annotated[PositiveFloat, Field(description="work between checkpoints")]
     restart_minutes: Annotated[
-        StrictFloat, Field(ge=0, description="until a replacement works again; billed, and lost")
+        StrictFloat, Field(ge=0, description="minutes until a replacement works again; billed, but lost")
     ]
-    checkpoint_cost_minutes: Annotated[StrictFloat, Field(ge=0, description="to write one checkpoint")] = 0.0
+    checkpoint_cost_minutes: Annotated[
+        StrictFloat, Field(ge=0, description="minutes to write one checkpoint")
+    ] = 0.0
     fallback_share: Annotated[
         StrictFloat | None, Field(ge=0, le=1, description="share of the work that runs on demand")
     ] = None
@@ -35,7 +40,8 @@ class SpotWork(FrozenModel):
     def _check_one_rate(self) -> Self:
         if (self.interruptions_per_month is None) == (self.band is None):
             raise spec_error(
-                "interruptions are missing or given twice", "give interruptions_per_month or band"
+                "exactly one of interruptions_per_month and band must be set",
+                "give interruptions_per_month or band",
             )
         return self
 
@@ -70,7 +76,7 @@ class Spot(FrozenModel):
     ] = None
     work: Annotated[
         SpotWork | None,
-        Field(description="interruptions and what one loses: gives the cost of a useful hour"),
+        Field(description="interruptions and the work that each one loses; for the cost of a useful hour"),
     ] = None
 
     reservation: ClassVar[None] = None
@@ -88,7 +94,9 @@ class Reserved(FrozenModel):
     ] = "create"
     term: Annotated[
         Literal["1y", "3y"] | None,
-        Field(description="a commitment that the owner holds: it sets the price, nothing is bought"),
+        Field(
+            description="a commitment that the owner already has: it sets the price; gpufleet buys nothing"
+        ),
     ] = None
 
     on_eviction: ClassVar[None] = None

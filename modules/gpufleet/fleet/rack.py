@@ -33,27 +33,27 @@ _mac, _mac_schema = pattern_annotations(
 Mac = Annotated[str, _mac, _mac_schema]
 
 
-def expand_names(names: str) -> tuple[str, ...]:
+def expand_name_range(names: str) -> tuple[str, ...]:
     """Return the names of a ClusterShell range: ``blade[01-03]`` is blade01, blade02, blade03."""
     try:
         # No groups: a rack file must not make ClusterShell run the group commands of its configuration.
         return tuple(NodeSet(names, resolver=RESOLVER_NOGROUP))
     except NodeSetParseError as error:
-        raise spec_error(f"{names!r} is not a range of names", "write it like blade[01-20]") from error
+        raise spec_error(f"{names!r} is not a range of names", "write a range like blade[01-20]") from error
 
 
-def parse_slot(name: str) -> int:
+def parse_slot_number(name: str) -> int:
     """Return the slot that a name ends in: blade07 sits in slot 7."""
     digits = re.search(r"(\d+)$", name)
     if digits is None or int(digits[1]) == 0:
         raise spec_error(
-            f"{name!r} does not end in a slot number", "give slot, or end the name in the slot's number"
+            f"{name!r} does not end in a slot number", "set slot, or end the name with the slot's number"
         )
     return int(digits[1])
 
 
 def _check_names(names: str) -> str:
-    for name in expand_names(names):
+    for name in expand_name_range(names):
         if not re.fullmatch(NAME, name):
             raise spec_error(f"{name!r} is not a name", f"give {NAME_MEANING}")
     return names
@@ -76,7 +76,7 @@ class RackNetwork(FrozenModel):
     cidr: IPvAnyNetwork
     slot_offset: Annotated[StrictInt, Field(ge=0, le=1000)] = 10
 
-    def address(self, slot: int) -> str:
+    def address_of_slot(self, slot: int) -> str:
         """Return the address of a slot."""
         number = self.slot_offset + slot
         if number >= self.cidr.num_addresses - 1:  # the last is the broadcast address
@@ -183,7 +183,7 @@ class Rack(FrozenModel):
     def nodes(self) -> tuple[RackNode, ...]:
         """Return every node, in the order of its slot."""
         rack_nodes = [
-            self._build_node(entry, name) for entry in self.entries for name in expand_names(entry.name)
+            self._build_node(entry, name) for entry in self.entries for name in expand_name_range(entry.name)
         ]
         return tuple(sorted(rack_nodes, key=lambda node: node.slot))
 
@@ -203,12 +203,12 @@ class Rack(FrozenModel):
         return f"inventory/{self.name}.yaml has no cost facts" if self.cost is None else self.cost.source
 
     def _build_node(self, entry: NodeEntry, name: str) -> RackNode:
-        slot = entry.slot or parse_slot(name)
+        slot = entry.slot or parse_slot_number(name)
         return RackNode(
             name=name,
             slot=slot,
             serial=entry.serial,
-            address=entry.address or (self.network.address(slot) if self.network else None),
+            address=entry.address or (self.network.address_of_slot(slot) if self.network else None),
             mac=entry.mac,
             machine=entry.machine or self.machine,
             storage_gb=entry.storage_gb or self.storage_gb,

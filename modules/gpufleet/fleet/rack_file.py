@@ -21,7 +21,7 @@ _MAX_CACHED = 4096  # rack files whose content is remembered within a process
 
 def load_rack(path: Path, root: Path | None = None) -> Rack:
     """Return what a rack file declares; what is wrong is one line with file, line and key."""
-    label = relative_label(path, root or Path.cwd())
+    label = project_relative_path(path, root or Path.cwd())
     return _load_rack(path, label, read_text(path, where=label))
 
 
@@ -43,12 +43,12 @@ def load_racks(folder: Path, root: Path | None = None, *, skip_broken: bool = Fa
     return racks
 
 
-def mentions_plugin(path: Path) -> bool:
+def is_rack_file_candidate(path: Path) -> bool:
     """Return True if a file looks like a rack file, however broken it is: for remedies that name racks."""
     return f"plugin: {RACK_PLUGIN}" in path.read_text(encoding="utf-8", errors="replace")
 
 
-def relative_label(path: Path, root: Path) -> str:
+def project_relative_path(path: Path, root: Path) -> str:
     """Return a path as the user would type it in the project."""
     try:
         return str(path.resolve().relative_to(root.resolve()))
@@ -58,7 +58,7 @@ def relative_label(path: Path, root: Path) -> str:
 
 def _yaml_files(folder: Path, root: Path | None) -> Iterator[tuple[Path, str]]:
     """Yield the YAML files of a folder, each with its label; symbolic links of the folder are followed once."""
-    prefix = relative_label(folder, root or folder.parent)
+    prefix = project_relative_path(folder, root or folder.parent)
     for path in sorted(folder.glob("*.y*ml")):
         yield path, f"{prefix}/{path.name}"
 
@@ -117,7 +117,11 @@ def _load_with_lines(path: Path, label: str) -> Rack:
 
 
 def _name_problem(rack: Rack, path: Path) -> Problem:
-    return Problem(("name",), f"is {rack.name!r} in a file called {path.name}", f"set {path.stem!r}")
+    return Problem(
+        ("name",),
+        f"the rack's name is {rack.name!r}, but the file is called {path.name}",
+        f"set {path.stem!r}",
+    )
 
 
 def _machine_problems(rack: Rack) -> list[Problem]:
@@ -146,13 +150,13 @@ def _machine_problems(rack: Rack) -> list[Problem]:
             continue
         if rack.kind == "servers" and has_accelerators and machine.accelerators:
             built_in = ", ".join(f"{card.count} x {card.model}" for card in machine.accelerators)
-            problem = f"{name} brings {built_in}, and accelerators would come on top"
+            problem = f"{name} brings {built_in}already; accelerators would be added to them"
             problems.append(
-                Problem(key, problem, "leave accelerators out, or give your server a name of its own")
+                Problem(key, problem, "remove accelerators, or give your server its own machine name")
             )
     return problems
 
 
-def rack_document(path: Path, root: Path) -> Document:
+def read_rack_document(path: Path, root: Path) -> Document:
     """Return a rack file with the line of every key, for errors that concern several files."""
-    return read_document(path, relative_label(path, root))
+    return read_document(path, project_relative_path(path, root))

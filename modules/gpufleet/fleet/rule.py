@@ -54,7 +54,7 @@ _SPOT_RESERVATION = add_rule(
         "spot capacity cannot come from a reservation",
         "Google, Consume reservations, Limitations: no Spot VMs; AWS CapacityReservationSpecification: On-Demand; "
         "Azure: not confirmed by a stored source",
-        "remove 'reservation', or say kind: reserved",
+        "remove 'reservation', or set kind: reserved",
     ),
 )
 _EVICTION_NEEDS_SPOT = add_rule(
@@ -63,7 +63,7 @@ _EVICTION_NEEDS_SPOT = add_rule(
         "eviction-needs-spot",
         "only spot capacity is evicted",
         "Microsoft, error-codes-spot: EvictionPolicyCanBeSetOnlyOnAzureSpotVirtualMachines",
-        "remove it, or say kind: spot",
+        "remove it, or set kind: spot",
     ),
 )
 _FALLBACK_NEEDS_SPOT = add_rule(
@@ -71,8 +71,8 @@ _FALLBACK_NEEDS_SPOT = add_rule(
     Rule(
         "fallback-needs-spot",
         "only spot capacity needs a fallback",
-        "on-demand and reserved capacity are what one falls back to",
-        "remove it, or say kind: spot",
+        "on-demand and reserved capacity are the fallback",
+        "remove it, or set kind: spot",
     ),
 )
 _CAP_NEEDS_SPOT = add_rule(
@@ -81,7 +81,7 @@ _CAP_NEEDS_SPOT = add_rule(
         "cap-needs-spot",
         "a price cap belongs to spot: other prices do not move",
         "Microsoft, VirtualMachine BillingMaxPrice: of a Spot VM; AWS: SpotOptions.MaxPrice",
-        "remove it, or say kind: spot",
+        "remove it, or set kind: spot",
     ),
 )
 _TERM_NEEDS_RESERVED = add_rule(
@@ -90,7 +90,7 @@ _TERM_NEEDS_RESERVED = add_rule(
         "term-needs-reserved",
         "commitments cover capacity that runs around the clock, not this kind",
         "commitment discounts do not apply to spot; on-demand has no term",
-        "remove it, or say kind: reserved",
+        "remove it, or set kind: reserved",
     ),
 )
 _RESERVATION_NEEDS_RESERVED = add_rule(
@@ -98,8 +98,8 @@ _RESERVATION_NEEDS_RESERVED = add_rule(
     Rule(
         "reservation-needs-reserved",
         "on-demand nodes do not target a reservation",
-        "a node that uses a reservation is kind reserved here, so that its price and hours are right",
-        "remove it, or say kind: reserved",
+        "a node that uses a reservation is kind reserved here, so that its price and hours are correct",
+        "remove it, or set kind: reserved",
     ),
 )
 

@@ -38,7 +38,9 @@ def check_template_exists(spec: Spec) -> Iterator[Problem]:
             if item.template is not None and item.template not in spec.templates:
                 known = ", ".join(sorted(spec.templates)) or "none is declared"
                 yield Problem(
-                    (kind, index, "template"), f"no template {item.template!r}", f"templates: {known}"
+                    (kind, index, "template"),
+                    f"template {item.template!r} is not declared",
+                    f"templates: {known}",
                 )
 
 
@@ -49,11 +51,11 @@ def check_template_exists(spec: Spec) -> Iterator[Problem]:
 )
 def check_ssh_networks(spec: Spec) -> Iterator[Problem]:
     key: KeyPath = ("ssh", "allowed_cidrs")
-    remedy = "give the networks you work from"
+    remedy = "give the networks that you work from"
     networks = spec.ssh.allowed_cidrs
     for index, network in enumerate(networks):
         if network.prefixlen == 0:
-            yield Problem((*key, index), f"{network} is every address", remedy)
+            yield Problem((*key, index), f"{network} covers every address", remedy)
     if any(network.prefixlen == 0 for network in networks):
         return
     # Merged too: two halves together are every address.
@@ -61,9 +63,9 @@ def check_ssh_networks(spec: Spec) -> Iterator[Problem]:
         *collapse_addresses(each for each in networks if isinstance(each, IPv4Network)),
         *collapse_addresses(each for each in networks if isinstance(each, IPv6Network)),
     )
-    for whole in merged_networks:
-        if whole.prefixlen == 0:
-            yield Problem(key, f"together they are {whole}, the whole world", remedy)
+    for covered_range in merged_networks:
+        if covered_range.prefixlen == 0:
+            yield Problem(key, f"together the networks cover {covered_range}, every address", remedy)
 
 
 @SPEC_RULES.rule(
@@ -73,7 +75,11 @@ def check_ssh_networks(spec: Spec) -> Iterator[Problem]:
 )
 def check_ssh_key(spec: Spec) -> Iterator[Problem]:
     if spec.pools and not spec.ssh.authorized_keys:
-        yield Problem(("ssh", "authorized_keys"), "is empty, but there are pools", "give a public key")
+        yield Problem(
+            ("ssh", "authorized_keys"),
+            "ssh.authorized_keys is empty, but there are pools",
+            "give a public key",
+        )
 
 
 @SPEC_RULES.rule(

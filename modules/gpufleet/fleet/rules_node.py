@@ -36,10 +36,10 @@ class TemplateAssignment:
 
     @property
     def vendors(self) -> set[str]:
-        return {vendor_of(model) for model, _ in self.cards}
+        return {find_vendor(model) for model, _ in self.cards}
 
 
-def vendor_of(model: str) -> str:
+def find_vendor(model: str) -> str:
     """Return the vendor of a card as drivers are named after it."""
     return catalog.get_accelerator(model).vendor.lower()
 
@@ -75,7 +75,7 @@ def _list_cards(
         built_in = catalog.get_machine(machine, cloud).accelerators
     except InputError:
         built_in = ()  # retired: rule machine-known has said so
-    gpus = [(card.model, card.count) for card in built_in if vendor_of(card.model) in {"nvidia", "amd"}]
+    gpus = [(card.model, card.count) for card in built_in if find_vendor(card.model) in {"nvidia", "amd"}]
     return (*gpus, *((card.model, card.count) for card in added))
 
 
@@ -105,7 +105,7 @@ def check_driver_for_cards(fleet: Fleet) -> Iterator[Problem]:
         if vendor not in vendors[path]:
             vendor_names = " and ".join(sorted(vendors[path]))
             finding = f"has cards of {vendor_names}" if vendor_names else "has no cards"
-            text = f"installs {vendor}'s driver, but {first.node} {finding}"
+            text = f"the template installs {vendor}'s driver, but {first.node} {finding}"
             yield Problem(path, text, "choose another template")
 
 
@@ -122,8 +122,8 @@ def _find_too_few_cards(fleet: Fleet) -> Iterator[Problem]:
     for assignment in list_assignments(fleet):
         required_cards = count_required_cards(assignment.blueprint.application.containers)
         if required_cards > assignment.count:
-            text = f"its containers take {required_cards} cards, but {assignment.node} has {assignment.count}"
-            yield Problem(assignment.path, text, "ask for fewer, or choose another machine")
+            text = f"the containers need {required_cards} cards, but {assignment.node} has {assignment.count}"
+            yield Problem(assignment.path, text, "request fewer cards, or choose another machine")
 
 
 def count_required_cards(containers: tuple[Container, ...]) -> int:
@@ -154,17 +154,18 @@ def check_hardware_fits(fleet: Fleet) -> Iterator[Problem]:
 def _describe_mismatches(assignment: TemplateAssignment) -> Iterator[str]:
     machines, requirement = assignment.blueprint.hardware.machines, assignment.blueprint.hardware.accelerators
     if machines and assignment.machine not in machines:
-        yield f"is for {' or '.join(machines)}, but {assignment.node} is {assignment.machine}"
+        yield f"the hardware profile is for {' or '.join(machines)}, but {assignment.node} is {assignment.machine}"
     if requirement is None:
         return
     matching_cards = sum(
         count
         for model, count in assignment.cards
-        if requirement.model in (None, model) and requirement.vendor in (None, vendor_of(model))
+        if requirement.model in (None, model) and requirement.vendor in (None, find_vendor(model))
     )
     if matching_cards < requirement.count:
         kind_of_card = requirement.model or (f"{requirement.vendor} cards" if requirement.vendor else "cards")
-        yield f"needs {requirement.count} {kind_of_card}, but {assignment.node} has {matching_cards}"
+        required_cards = f"{requirement.count} {kind_of_card}"
+        yield f"the hardware profile needs {required_cards}, but {assignment.node} has {matching_cards}"
 
 
 @FLEET_RULES.rule(
@@ -181,5 +182,5 @@ def _find_too_large_volumes(fleet: Fleet) -> Iterator[Problem]:
         volumes = assignment.blueprint.application.volumes
         required_gib = sum(volume.size_gib for volume in volumes if volume.kind == "nvme")
         if assignment.storage_gib is not None and required_gib > assignment.storage_gib:
-            text = f"its nvme volumes take {required_gib} GiB, but {assignment.node} has {assignment.storage_gib:.0f}"
-            yield Problem(assignment.path, text, "make them smaller, or say kind: ssd")
+            text = f"the nvme volumes take {required_gib} GiB, but {assignment.node} has {assignment.storage_gib:.0f}"
+            yield Problem(assignment.path, text, "make the volumes smaller, or set kind: ssd")

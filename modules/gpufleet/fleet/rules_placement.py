@@ -26,7 +26,7 @@ def find_machine(pool: Pool) -> catalog.Machine | None:
 
 @POOL_RULES.rule(
     "machine-known",
-    reason="what the catalogue does not know can be neither priced nor checked",
+    reason="a machine that is not in the catalogue cannot be priced or checked",
     source="catalog/data/machines.csv, catalog/data/retired.csv",
 )
 def check_machine_known(pool: Pool) -> Iterator[Problem]:
@@ -38,7 +38,7 @@ def check_machine_known(pool: Pool) -> Iterator[Problem]:
 
 @POOL_RULES.rule(
     "region-known",
-    reason="a region is spelt as its cloud spells it",
+    reason="a region must be written as its cloud writes it",
     source="catalog/data/regions.csv",
 )
 def check_region_known(pool: Pool) -> Iterator[Problem]:
@@ -56,7 +56,7 @@ def check_region_known(pool: Pool) -> Iterator[Problem]:
 
 @POOL_RULES.rule(
     "zone-in-region",
-    reason="a zone lies in its region",
+    reason="a zone must belong to its region",
     source="zone names: AWS us-east-1a, GCP us-central1-a, Azure 1, 2, 3",
 )
 def check_zone_in_region(pool: Pool) -> Iterator[Problem]:
@@ -78,10 +78,10 @@ def check_attached_accelerators(pool: Pool) -> Iterator[Problem]:
         return
     request = pool.accelerators
     if not machine.attachable:
-        text = f"{machine.name} takes no accelerators; it brings its own ({_format_accelerators(machine)})"
+        text = f"accelerators cannot be attached to {machine.name}; it has its own ({_format_accelerators(machine)})"
         yield Problem(("accelerators",), text, "remove accelerators")
     elif request.model not in machine.attachable:
-        text = f"{machine.name} takes no {request.model}"
+        text = f"{request.model} cannot be attached to {machine.name}"
         yield Problem(("accelerators", "model"), text, f"give {' or '.join(machine.attachable)}")
     elif request.count not in ATTACHABLE_COUNTS:
         yield Problem(("accelerators", "count"), f"is {request.count}", "give 1, 2 or 4")
@@ -95,7 +95,7 @@ def check_attached_accelerators(pool: Pool) -> Iterator[Problem]:
 def check_accelerators_present(pool: Pool) -> Iterator[Problem]:
     machine = find_machine(pool)
     if machine and machine.attachable and not machine.accelerators and pool.accelerators is None:
-        text = f"is missing, and {machine.name} has none of its own"
+        text = f"accelerators are missing, and {machine.name} has none of its own"
         yield Problem(("accelerators",), text, f"add {{model: {machine.attachable[0]}, count: 1}}")
 
 
@@ -110,9 +110,13 @@ def check_fabric_of_machine(pool: Pool) -> Iterator[Problem]:
         return
     available_fabric = f"only {machine.fabric}" if machine.fabric else "no such fabric"
     remedy = (
-        f"say {machine.fabric}, auto or none" if machine.fabric else "say none, or choose another machine"
+        f"say {machine.fabric}, auto or none"
+        if machine.fabric
+        else "set fabric: none, or choose another machine"
     )
-    yield Problem(("fabric",), f"is {pool.fabric!r}, but {machine.name} has {available_fabric}", remedy)
+    yield Problem(
+        ("fabric",), f"fabric is {pool.fabric!r}, but {machine.name} has {available_fabric}", remedy
+    )
 
 
 @POOL_RULES.rule(
@@ -124,7 +128,11 @@ def check_efa_zone(pool: Pool) -> Iterator[Problem]:
     machine = find_machine(pool)
     uses_efa = pool.fabric == "efa" or (pool.fabric == "auto" and machine and machine.fabric == "efa")
     if uses_efa and len(pool.zones) > 1:
-        yield Problem(("zones",), f"is {list(pool.zones)}, but EFA does not leave its zone", "name one zone")
+        yield Problem(
+            ("zones",),
+            f"zones is {list(pool.zones)}, but EFA traffic does not leave its zone",
+            "name one zone",
+        )
 
 
 @POOL_RULES.rule(
@@ -139,7 +147,7 @@ def check_image_of_cloud(pool: Pool) -> Iterator[Problem]:
     elif image == "vendor" and machine is not None:
         has_image = bool(machine.accelerators) and machine.arch in cloud.vendor_image_architectures
         if not has_image:
-            text = f"is vendor, but {cloud.name} has no known image with drivers for {machine.name}"
+            text = f"image is vendor, but {cloud.name} has no known image with drivers for {machine.name}"
             yield Problem(("image",), text, "set auto or base")
 
 
@@ -150,7 +158,7 @@ def _check_custom_image(image: CustomImage, cloud: catalog.Cloud) -> Iterator[Pr
     if image.name is not None and not cloud.has_images_by_name:
         yield Problem(("image", "name"), f"{cloud.title} cannot find images by name", "give its id")
     if image.owner != "self" and (image.id is not None or not cloud.has_images_by_name):
-        yield Problem(("image", "owner"), "is for images found by name", "remove it")
+        yield Problem(("image", "owner"), "owner is only for images that are found by name", "remove it")
 
 
 def _format_accelerators(machine: catalog.Machine) -> str:

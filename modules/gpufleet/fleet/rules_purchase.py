@@ -18,7 +18,7 @@ from gpufleet.fleet.spec import Pool
 def check_purchase_sold(pool: Pool) -> Iterator[Problem]:
     cloud, kind = catalog.get_cloud(pool.cloud), pool.purchase.price_kind
     if kind not in cloud.price_kinds:
-        text = f"is {pool.purchase.label}, but {cloud.title} does not sell {kind}"
+        text = f"purchase is {pool.purchase.label}, but {cloud.title} does not sell {kind}"
         yield Problem(("purchase",), text, f"give one that it sells: {', '.join(cloud.price_kinds)}")
 
 
@@ -30,7 +30,9 @@ def check_purchase_sold(pool: Pool) -> Iterator[Problem]:
 def check_spot_price_cap(pool: Pool) -> Iterator[Problem]:
     cloud = catalog.get_cloud(pool.cloud)
     if pool.purchase.max_usd_per_hour is not None and not cloud.has_spot_price_cap:
-        text = f"is {pool.purchase.max_usd_per_hour:g}, but {cloud.title} has no spot price cap"
+        text = (
+            f"max_usd_per_hour is {pool.purchase.max_usd_per_hour:g}, but {cloud.title} has no spot price cap"
+        )
         yield Problem(("purchase", "max_usd_per_hour"), text, "remove it")
 
 
@@ -42,7 +44,7 @@ def check_spot_price_cap(pool: Pool) -> Iterator[Problem]:
 def check_spot_fallback(pool: Pool) -> Iterator[Problem]:
     cloud = catalog.get_cloud(pool.cloud)
     if pool.purchase.fallback is not None and not cloud.has_spot_fallback:
-        text = f"is set, but {cloud.title} does not start other nodes when spot capacity is gone"
+        text = f"fallback is set, but {cloud.title} does not start other nodes when spot capacity is gone"
         yield Problem(("purchase", "fallback"), text, "remove it, or add a second pool with kind: on_demand")
 
 
@@ -53,7 +55,9 @@ def check_spot_fallback(pool: Pool) -> Iterator[Problem]:
 )
 def check_reservation_count(pool: Pool) -> Iterator[Problem]:
     if pool.purchase.reservation == "create" and pool.count.is_elastic:
-        text = f"is {pool.count.min} to {pool.count.max}, but a created reservation holds a fixed number"
+        text = (
+            f"count is {pool.count.min} to {pool.count.max}, but a created reservation holds a fixed number"
+        )
         yield Problem(("count",), text, "give one whole number, or the id of a reservation that exists")
 
 
@@ -66,7 +70,7 @@ def check_reservation_zone(pool: Pool) -> Iterator[Problem]:
     cloud = catalog.get_cloud(pool.cloud)
     if pool.purchase.reservation != "create" or not cloud.has_zonal_reservations or len(pool.zones) == 1:
         return
-    text = f"is {list(pool.zones)}, but {cloud.title} reserves capacity in exactly one zone"
+    text = f"zones is {list(pool.zones)}, but {cloud.title} reserves capacity in exactly one zone"
     yield Problem(("zones",), text, "name the one zone")
 
 
@@ -77,5 +81,5 @@ def check_reservation_zone(pool: Pool) -> Iterator[Problem]:
 )
 def check_reserved_hours(pool: Pool) -> Iterator[Problem]:
     if pool.purchase.kind == "reserved" and pool.hours_per_month is not None:
-        text = f"is {pool.hours_per_month}, but reserved capacity bills around the clock"
+        text = f"hours_per_month is {pool.hours_per_month}, but reserved capacity bills around the clock"
         yield Problem(("hours_per_month",), text, "remove it, or buy on_demand or spot")

@@ -22,7 +22,7 @@ def list_complete_templates(spec: Spec) -> Iterator[tuple[str, Template, Bluepri
             yield name, template, spec.resolve_blueprint(name)
 
 
-def step_path(name: str, template: Template, step: str) -> KeyPath:
+def template_step_path(name: str, template: Template, step: str) -> KeyPath:
     """Return where the keys of a template's step stand in the file."""
     given = getattr(template, step)
     if isinstance(given, str):
@@ -36,7 +36,7 @@ def list_applications(spec: Spec) -> Iterator[tuple[KeyPath, Application]]:
     for name, application in spec.applications.items():
         yield ("applications", name), application
     for name, template, blueprint in list_complete_templates(spec):
-        where = step_path(name, template, "application")
+        where = template_step_path(name, template, "application")
         if where[0] == "templates" and where not in seen:
             seen.add(where)
             yield where, blueprint.application
@@ -68,14 +68,16 @@ def check_profile_exists(spec: Spec) -> Iterator[Problem]:
 )
 def check_container_engine(spec: Spec) -> Iterator[Problem]:
     for name, template, blueprint in list_complete_templates(spec):
-        if blueprint.engine != "none":
+        if blueprint.container_engine != "none":
             continue
-        where = (*step_path(name, template, "software"), "container_engine")
+        where = (*template_step_path(name, template, "software"), "container_engine")
         if blueprint.application.containers:
-            text = f"is none, but template {name} has containers"
-            yield Problem(where, text, "say podman or docker")
+            text = f"container_engine is none, but template {name} has containers"
+            yield Problem(where, text, "set podman or docker")
         elif blueprint.software.container_toolkit:
-            yield Problem(where, "is none, but container_toolkit is true", "say podman or docker")
+            yield Problem(
+                where, "container_engine is none, but container_toolkit is true", "set podman or docker"
+            )
 
 
 @SPEC_RULES.rule(
@@ -87,12 +89,14 @@ def check_container_toolkit(spec: Spec) -> Iterator[Problem]:
     for name, template, blueprint in list_complete_templates(spec):
         if blueprint.software.container_toolkit:
             continue
-        where = step_path(name, template, "application")
+        where = template_step_path(name, template, "application")
         for index, container in enumerate(blueprint.application.containers):
             if container.gpus != "none":
                 key = (*where, "containers", index, "gpus")
                 yield Problem(
-                    key, f"asks for cards, but template {name} has no toolkit", "say container_toolkit: true"
+                    key,
+                    f"the container requests cards, but template {name} has no container toolkit",
+                    "set container_toolkit: true",
                 )
 
 
@@ -103,18 +107,20 @@ def check_container_toolkit(spec: Spec) -> Iterator[Problem]:
 )
 def check_podman_only(spec: Spec) -> Iterator[Problem]:
     for name, template, blueprint in list_complete_templates(spec):
-        if blueprint.engine != "docker":
+        if blueprint.container_engine != "docker":
             continue
-        where, application = step_path(name, template, "application"), blueprint.application
+        where, application = template_step_path(name, template, "application"), blueprint.application
         if application.units == "quadlet":
             yield Problem(
-                (*where, "units"), f"is quadlet, but template {name} has docker", "say auto or plain"
+                (*where, "units"), f"units is quadlet, but template {name} has docker", "set auto or plain"
             )
         for index, container in enumerate(application.containers):
             for number, secret in enumerate(container.secrets):
                 if secret.kind == "podman":
                     key = (*where, "containers", index, "secrets", number, "kind")
-                    yield Problem(key, f"is podman, but template {name} has docker", "say file or env_file")
+                    yield Problem(
+                        key, f"kind is podman, but template {name} has docker", "set file or env_file"
+                    )
 
 
 @SPEC_RULES.rule(
@@ -122,7 +128,7 @@ def check_podman_only(spec: Spec) -> Iterator[Problem]:
     reason="a container's name is its service's; two services can't share one",
     source="systemd.unit(5); podman-run(1), --name",
 )
-def unique_containers(spec: Spec) -> Iterator[Problem]:
+def check_unique_containers(spec: Spec) -> Iterator[Problem]:
     for where, application in list_applications(spec):
         for kind, names in (
             ("containers", [container.effective_name for container in application.containers]),
@@ -131,7 +137,9 @@ def unique_containers(spec: Spec) -> Iterator[Problem]:
             for index, name in enumerate(names):
                 if name in names[:index]:
                     yield Problem(
-                        (*where, kind, index), f"{name!r} is there twice", "give each a name of its own"
+                        (*where, kind, index),
+                        f"the name {name!r} is used twice",
+                        "give each container its own name",
                     )
 
 
@@ -149,7 +157,7 @@ def check_port_conflicts(spec: Spec) -> Iterator[Problem]:
                 for (host, protocol, address), owner in owner_by_port.items():
                     shares_address = address is None or port.address is None or address == port.address
                     if (host, protocol) == (port.host, port.protocol) and shares_address:
-                        text = f"port {port.host}/{port.protocol} of the node is {owner}'s already"
+                        text = f"port {port.host}/{port.protocol} of the node is already used by {owner}"
                         yield Problem(key, text, "choose another port of the node")
                         break
                 else:
@@ -158,7 +166,7 @@ def check_port_conflicts(spec: Spec) -> Iterator[Problem]:
 
 @SPEC_RULES.rule(
     "ports-by-host-network",
-    reason="with the node's own network a container's ports are the node's, and none are led elsewhere",
+    reason="with the node's own network a container's ports are the node's ports and cannot be mapped",
     source="podman-run(1), --publish: discarded with --network host",
 )
 def check_ports_of_network(spec: Spec) -> Iterator[Problem]:
@@ -167,10 +175,14 @@ def check_ports_of_network(spec: Spec) -> Iterator[Problem]:
             key = (*where, "ports", number)
             if container.network == "none":
                 yield Problem(
-                    key, "can't be reached: network is none", "remove ports, or say network: bridge"
+                    key, "ports cannot be reached: network is none", "remove ports, or set network: bridge"
                 )
             elif container.network == "host" and (port.host != port.container or port.address):
-                yield Problem(key, "network is host, so nothing is led elsewhere", f"say {port.container}")
+                yield Problem(
+                    key,
+                    "network is host, so a port cannot be mapped to another number",
+                    f"say {port.container}",
+                )
 
 
 @SPEC_RULES.rule("mounts-exist", reason="a mount names a volume of its application", source="the spec")
@@ -182,14 +194,16 @@ def check_mounts_exist(spec: Spec) -> Iterator[Problem]:
             key = (*where, "mounts", number)
             if mount.volume is not None and mount.volume not in known:
                 listed = f"volumes: {', '.join(known)}" if known else "declare it under volumes"
-                yield Problem((*key, "volume"), f"no volume {mount.volume!r}", listed)
+                yield Problem((*key, "volume"), f"volume {mount.volume!r} is not declared", listed)
             if mount.target in targets:
                 yield Problem((*key, "target"), f"{mount.target} is mounted twice", "choose another target")
             targets.append(mount.target)
 
 
 @SPEC_RULES.rule(
-    "depends-in-order", reason="containers start one after the other, so no circle", source="systemd.unit(5)"
+    "depends-in-order",
+    reason="containers start one after the other, so dependencies cannot form a cycle",
+    source="systemd.unit(5)",
 )
 def check_dependency_order(spec: Spec) -> Iterator[Problem]:
     for where, application in list_applications(spec):
@@ -199,25 +213,31 @@ def check_dependency_order(spec: Spec) -> Iterator[Problem]:
                 if name not in container_by_name:
                     key = (*where, "containers", index, "depends", number)
                     yield Problem(
-                        key, f"no container {name!r}", f"containers: {', '.join(container_by_name)}"
+                        key,
+                        f"container {name!r} is not declared",
+                        f"containers: {', '.join(container_by_name)}",
                     )
         try:
             TopologicalSorter({name: set(one.depends) for name, one in container_by_name.items()}).prepare()
         except CycleError as error:
             cycle = " → ".join(error.args[1])
-            yield Problem((*where, "containers"), f"depend on each other: {cycle}", "break the circle")
+            yield Problem(
+                (*where, "containers"),
+                f"containers depend on each other: {cycle}",
+                "remove one of these dependencies",
+            )
 
 
 @SPEC_RULES.rule(
     "secrets-by-reference",
-    reason="what stands in the spec is in Git, in units and in run artifacts, where no secret may be",
+    reason="the text of the spec is in Git, in units and in run artifacts, where no secret may be",
     source="our own policy",
 )
 def check_secret_references(spec: Spec) -> Iterator[Problem]:
     for where, _, container in list_containers(spec):
         for name in _find_secret_names(container):
             remedy = "name it under secrets, with kind env_file or podman"
-            yield Problem((*where, "env", name), "looks like a secret", remedy)
+            yield Problem((*where, "env", name), "the value looks like a secret", remedy)
 
 
 def _find_secret_names(container: Container) -> Iterator[str]:

@@ -115,7 +115,7 @@ class RackReference(FrozenModel):
     template: Name | None = None
 
     @property
-    def file(self) -> str:
+    def inventory_file(self) -> str:
         """Return the rack's file, relative to the project."""
         return f"inventory/{self.inventory or self.name}.yaml"
 
@@ -145,7 +145,7 @@ class Spec(FrozenModel):
     def resolve_blueprint(self, name: str | None) -> Blueprint:
         """Return a template by name with every step looked up; nodes that name none get the plain one."""
         named = {step: getattr(self, key) for step, key in STEPS.items()}
-        return self.get_template(name).resolve(named)
+        return self.get_template(name).resolve_profiles(named)
 
     def get_template(self, name: str | None) -> Template:
         """Return a template by name; nodes that name none get the plain one."""
@@ -164,6 +164,6 @@ class Fleet(Spec):
         fields: dict[str, Any] = {name: getattr(spec, name) for name in Spec.model_fields if name != "racks"}
         return cls(**fields, stack=stack, racks=racks)
 
-    def pool(self, name: str) -> Pool | None:
+    def find_pool(self, name: str) -> Pool | None:
         """Return the pool of that name."""
         return next((pool for pool in self.pools if pool.name == name), None)

@@ -43,7 +43,7 @@ class Blueprint(FrozenModel):
     burn_in: Profile = "quick"
 
     @property
-    def engine(self) -> Literal["podman", "docker", "none"]:
+    def container_engine(self) -> Literal["podman", "docker", "none"]:
         """Return the container engine: podman if something needs one and none is chosen."""
         chosen = self.software.container_engine
         if chosen != "auto":
@@ -68,10 +68,12 @@ class Template(FrozenModel):
         for step, keys in SHORT_FORM_KEYS.items():
             short = [key for key in keys if getattr(self, key) is not None]
             if short and getattr(self, step) is not None:
-                raise spec_error(f"has both {step} and {short[0]}", f"put {short[0]} into {step}")
+                raise spec_error(
+                    f"the template has both {step} and {short[0]}", f"put {short[0]} into {step}"
+                )
         return self
 
-    def resolve(self, profiles: Mapping[str, Mapping[str, Any]]) -> Blueprint:
+    def resolve_profiles(self, profiles: Mapping[str, Mapping[str, Any]]) -> Blueprint:
         """Return it with its steps looked up in ``named``, by step and name."""
         steps = {step: self._resolve_step(step, profiles.get(step, {})) for step in STEPS}
         return Blueprint(

@@ -7,11 +7,10 @@ holds, reachability, sources and append-only history, and the model of Ansible's
 change only as ``STATES`` allows. SQLite by default, PostgreSQL by URL, one schema.
 """
 
-from gpufleet.nodes.declaration import RACK_KINDS, rack_report, workstation_report
+from gpufleet.nodes.declaration import RACK_KINDS, build_rack_report, build_workstation_report
 from gpufleet.nodes.host import Host
-from gpufleet.nodes.identity import Identity, usable_serial
-from gpufleet.nodes.inventory import ExcludedNode, Inventory, is_rehearsed
-from gpufleet.nodes.inventory import build_inventory as inventory_model
+from gpufleet.nodes.identity import Identity, normalize_serial
+from gpufleet.nodes.inventory import ExcludedNode, Inventory, build_inventory, is_rehearsal_address
 from gpufleet.nodes.model import (
     Change,
     Conflict,
@@ -23,9 +22,9 @@ from gpufleet.nodes.model import (
     SourceStatus,
     Value,
 )
-from gpufleet.nodes.pulumi_state import elastic_groups, state_report
+from gpufleet.nodes.pulumi_state import build_state_report, list_elastic_groups
 from gpufleet.nodes.registry import Registry
-from gpufleet.nodes.source_report import Outcome, SourceReport
+from gpufleet.nodes.source_report import ReportOutcome, SourceReport
 from gpufleet.nodes.states import (
     ATTENTION_STATES,
     BUSY_STATES,
@@ -55,19 +54,19 @@ __all__ = [
     "Inventory",
     "Node",
     "Observation",
-    "Outcome",
     "Registry",
+    "ReportOutcome",
     "Result",
     "Sighting",
     "SourceReport",
     "SourceStatus",
     "State",
     "Value",
-    "elastic_groups",
-    "inventory_model",
-    "is_rehearsed",
-    "rack_report",
-    "state_report",
-    "usable_serial",
-    "workstation_report",
+    "build_inventory",
+    "build_rack_report",
+    "build_state_report",
+    "build_workstation_report",
+    "is_rehearsal_address",
+    "list_elastic_groups",
+    "normalize_serial",
 ]

@@ -16,7 +16,7 @@ from gpufleet.nodes.states import NEW_STATES, STATES, VERDICT_MOVES
 _OWN_HOLD = "burn-in: "
 
 
-def advance(
+def advance_node(
     connection: Connection, node: Any, to: str, reason: str, *, at: datetime, attempt: str | None
 ) -> Any:
     """Move a new node through the new states up to ``to``, with a line of history for each; return its row."""
@@ -24,11 +24,11 @@ def advance(
         return node
     for state in NEW_STATES[NEW_STATES.index(node.state) + 1 : NEW_STATES.index(to) + 1]:
         journal.move_node(connection, node, state, reason, at=at, attempt=attempt)
-        node = reload_row(connection, node.id)
+        node = read_node_row(connection, node.id)
     return node
 
 
-def reload_row(connection: Connection, node_id: str) -> Any:
+def read_node_row(connection: Connection, node_id: str) -> Any:
     """Return the node's row as it is now."""
     return connection.execute(select(schema.node).where(schema.node.c.id == node_id)).one()
 
@@ -40,17 +40,17 @@ def admit_attempt(
     kind: str,
     started_at: datetime,
     *,
-    began: int | None = None,
+    start_revision: int | None = None,
 ) -> bool:
     """Return True if an attempt is the node's current one; one that is new and newest is started.
 
-    ``began`` is the revision at which it began; now, when left out.
+    ``start_revision`` is the revision at which it began; now, when left out.
     """
     if node.attempt == attempt:
         return True
     if _attempt_row(connection, node.id, attempt) is not None:
         return False
-    number = began or revision.current_revision(connection)
+    number = start_revision or revision.current_revision(connection)
     current = _attempt_row(connection, node.id, node.attempt) if node.attempt else None
     if current is not None and current.revision > number:
         return False
@@ -74,13 +74,13 @@ def record_result(
     reason: str,
     started_at: datetime,
     at: datetime,
-    began: int | None = None,
+    start_revision: int | None = None,
 ) -> str:
     """Record a result and let its verdict act; return ``applied``, ``repeated`` or ``ignored``."""
     digest = hashlib.sha256(json.dumps(records, sort_keys=True).encode()).hexdigest()
     if _is_recorded(connection, node.id, attempt, digest):
         return "repeated"
-    if not admit_attempt(connection, node, attempt, "burn_in", started_at, began=began):
+    if not admit_attempt(connection, node, attempt, "burn_in", started_at, start_revision=start_revision):
         return record_ignored(connection, node.id, at, f"late result of attempt {attempt}", attempt)
     if _attempt_row(connection, node.id, attempt).ended_at is not None:
         return record_ignored(connection, node.id, at, f"attempt {attempt} had ended", attempt)
@@ -90,7 +90,7 @@ def record_result(
         )
     _store_result(connection, node.id, attempt, report=report, records=records, digest=digest, at=at)
     return _apply_verdict(
-        connection, reload_row(connection, node.id), attempt, report["verdict"], reason=reason, at=at
+        connection, read_node_row(connection, node.id), attempt, report["verdict"], reason=reason, at=at
     )
 
 
@@ -135,8 +135,8 @@ def _apply_verdict(
     """Move the node by ``VERDICT_MOVES``; only new nodes and those in a state that a verdict ends are moved."""
     if STATES[node.state].left_by == "verdict" and node.state != "burn_in":
         journal.move_node(connection, node, "burn_in", "burnt in again", at=at, attempt=attempt)
-        node = reload_row(connection, node.id)
-    node = advance(connection, node, "burn_in", "burn-in ran", at=at, attempt=attempt)
+        node = read_node_row(connection, node.id)
+    node = advance_node(connection, node, "burn_in", "burn-in ran", at=at, attempt=attempt)
     if node.state != "burn_in":
         return record_ignored(connection, node.id, at, f"{verdict}: no move out of {node.state}", attempt)
     new_state, hold_kind = VERDICT_MOVES[verdict]

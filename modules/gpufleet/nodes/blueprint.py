@@ -10,13 +10,13 @@ SOFTWARE, APPLICATION = "gpufleet_software", "gpufleet_application"
 HARDWARE, PORTS = "gpufleet_hardware", "gpufleet_open_ports"
 
 
-def host_vars(blueprint: Blueprint) -> dict[str, Any]:
+def host_variables(blueprint: Blueprint) -> dict[str, Any]:
     """Return the variables of a node; steps without settings give none, so that roles keep their defaults."""
     variables = {
         SOFTWARE: software_variables(blueprint),
         HARDWARE: hardware_variables(blueprint),
         APPLICATION: application_variables(blueprint),
-        PORTS: open_ports(blueprint),
+        PORTS: list_firewall_ports(blueprint),
     }
     return {name: value for name, value in variables.items() if value}
 
@@ -31,7 +31,7 @@ def software_variables(blueprint: Blueprint) -> dict[str, Any]:
         "driver": driver,
         "cuda": profile.cuda,
         "rocm": profile.rocm,
-        "container_engine": blueprint.engine,
+        "container_engine": blueprint.container_engine,
         "container_toolkit": profile.container_toolkit,
         "mig": [cards.model_dump(mode="json") for cards in profile.mig] if profile.mig else None,
     }
@@ -55,7 +55,7 @@ def application_variables(blueprint: Blueprint) -> dict[str, Any]:
     return blueprint.application.model_dump(mode="json", exclude_defaults=True)
 
 
-def open_ports(blueprint: Blueprint) -> list[dict[str, Any]]:
+def list_firewall_ports(blueprint: Blueprint) -> list[dict[str, Any]]:
     """Return the ports that containers are reached by, as the firewall's role takes them."""
     return [
         {"name": container.effective_name, "ports": [str(port.host)], "protocol": port.protocol}

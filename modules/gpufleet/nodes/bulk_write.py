@@ -20,7 +20,7 @@ MAX_IDS_PER_QUERY = 500  # in one IN list: well under every database's limit
 _MAX_ROWS_PER_STATEMENT = 5000
 
 
-def slices(items: Iterable[T], size: int) -> Iterator[list[T]]:
+def split_into_batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
     """Cut items into lists of at most ``size``."""
     sequence = list(items)
     for start in range(0, len(sequence), size):
@@ -35,7 +35,7 @@ def upsert(connection: Connection, table: Table, rows: Sequence[dict[str, Any]])
     statement = make(table)
     keys = [column.name for column in table.primary_key]
     new_columns = {name: statement.excluded[name] for name in rows[0] if name not in keys}
-    for batch in slices(rows, _MAX_ROWS_PER_STATEMENT):
+    for batch in split_into_batches(rows, _MAX_ROWS_PER_STATEMENT):
         connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=new_columns), batch)
 
 
@@ -43,20 +43,20 @@ def update_nodes(connection: Connection, rows: dict[str, dict[str, Any]]) -> Non
     """Write the merged fields of known nodes."""
     if not rows:
         return
-    node_rows = [{"node_id": i, **node_columns(row)} for i, row in rows.items()]
+    node_rows = [{"node_id": i, **to_node_columns(row)} for i, row in rows.items()]
     columns: dict[str, Any] = {name: bindparam(name) for name in node_rows[0] if name != "node_id"}
     statement = update(schema.node).where(schema.node.c.id == bindparam("node_id")).values(columns)
     connection.execute(statement, node_rows)
 
 
-def insert_nodes(connection: Connection, born: Sequence[dict[str, Any]]) -> None:
+def insert_nodes(connection: Connection, node_rows: Sequence[dict[str, Any]]) -> None:
     """Insert new nodes, each with its first line of history."""
-    for batch in slices(born, _MAX_ROWS_PER_STATEMENT):
+    for batch in split_into_batches(node_rows, _MAX_ROWS_PER_STATEMENT):
         connection.execute(insert(schema.node), batch)
         connection.execute(insert(schema.history), [_created_event(row) for row in batch])
 
 
-def node_columns(row: dict[str, Any]) -> dict[str, Any]:
+def to_node_columns(row: dict[str, Any]) -> dict[str, Any]:
     """Return merged fields as the node's row has them."""
     slot = None if row["slot"] is None else str(row["slot"])
     return {**row, "kind": row["kind"] or "server", "slot": slot}
@@ -69,7 +69,7 @@ def new_node_row(
     at: datetime,
     *,
     previous: set[tuple[str, ...]],
-    number: int,
+    revision: int,
 ) -> dict[str, Any]:
     """Return a new node's row: what has a cloud instance exists, a declared slot is only expected.
 
@@ -77,7 +77,7 @@ def new_node_row(
     name or place (``previous``): reports of that one must not count.
     """
     exists = row["instance_id"] is not None
-    columns = node_columns(row)
+    columns = to_node_columns(row)
     successor = not previous.isdisjoint({(columns["name"],), (columns["rack"] or "", columns["slot"] or "")})
     return {
         "id": node_id,
@@ -85,7 +85,7 @@ def new_node_row(
         "state": "discovered" if exists else "expected",
         "state_since": at,
         "state_reason": f"{'found' if exists else 'declared'} by {source}",
-        "state_revision": number if successor else 0,
+        "state_revision": revision if successor else 0,
     }
 
 
@@ -93,7 +93,7 @@ def _created_event(row: dict[str, Any]) -> dict[str, Any]:
     return _event(row["id"], row["state_since"], "created", row["state_reason"]) | {"new_state": row["state"]}
 
 
-def drop_values(connection: Connection, keys: dict[str, list[tuple[str, str]]]) -> None:
+def delete_values(connection: Connection, keys: dict[str, list[tuple[str, str]]]) -> None:
     """Delete values that their source no longer gives: by source, (node, key)."""
     table = schema.observation.c
     same_value = (
@@ -102,7 +102,7 @@ def drop_values(connection: Connection, keys: dict[str, list[tuple[str, str]]]) 
         table.key == bindparam("name"),
     )
     rows = [{"of": source, "node": i, "name": key} for source, batch in keys.items() for i, key in batch]
-    for some in slices(rows, _MAX_ROWS_PER_STATEMENT):
+    for some in split_into_batches(rows, _MAX_ROWS_PER_STATEMENT):
         connection.execute(delete(schema.observation).where(*same_value), some)
 
 
@@ -112,24 +112,26 @@ def write_values(connection: Connection, rows: Sequence[dict[str, Any]]) -> None
     upsert(connection, schema.observation, list(last.values()))
 
 
-def mark_missing(connection: Connection, losses: Sequence[tuple[str, str, datetime]], number: int) -> None:
+def mark_missing(
+    connection: Connection, missing_nodes: Sequence[tuple[str, str, datetime]], revision: int
+) -> None:
     """Mark nodes as missing from a source: (node, source, when)."""
     table = schema.presence
     by_source: dict[tuple[str, datetime], list[str]] = defaultdict(list)
-    for node_id, source, at in losses:
+    for node_id, source, at in missing_nodes:
         by_source[source, at].append(node_id)
     for (source, at), node_ids in by_source.items():
-        for ids in slices(node_ids, MAX_IDS_PER_QUERY):
+        for ids in split_into_batches(node_ids, MAX_IDS_PER_QUERY):
             presence_of_nodes = table.c.source == source, table.c.node_id.in_(ids)
             connection.execute(
-                update(table).where(*presence_of_nodes).values(missing_since=at, revision=number)
+                update(table).where(*presence_of_nodes).values(missing_since=at, revision=revision)
             )
-    lines = [_event(i, at, "missing", f"no longer in {source}") for i, source, at in losses]
+    lines = [_event(i, at, "missing", f"no longer in {source}") for i, source, at in missing_nodes]
     if lines:
         connection.execute(insert(schema.history), lines)
 
 
-def write_sources(connection: Connection, reports: Iterable[SourceReport], number: int) -> None:
+def write_sources(connection: Connection, reports: Iterable[SourceReport], revision: int) -> None:
     """Record when each source last answered in full."""
     answered = {
         report.source: {
@@ -137,7 +139,7 @@ def write_sources(connection: Connection, reports: Iterable[SourceReport], numbe
             "observed_at": report.observed_at,
             "failed_at": None,
             "failure": None,
-            "revision": number,
+            "revision": revision,
         }
         for report in reports
     }
@@ -154,7 +156,7 @@ def find_missing_nodes(connection: Connection, ids: Sequence[str]) -> set[str]:
     table = schema.presence
     declared_or_made: set[str] = set()
     present: set[str] = set()
-    for batch in slices(ids, MAX_IDS_PER_QUERY):
+    for batch in split_into_batches(ids, MAX_IDS_PER_QUERY):
         for row in connection.execute(select(table).where(table.c.node_id.in_(batch))):
             if row.source.partition(":")[0] in OBSERVING_SOURCES:
                 continue

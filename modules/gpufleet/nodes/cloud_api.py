@@ -10,10 +10,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from gpufleet.errors import EnvironmentFault
-from gpufleet.nodes.declaration import accelerators
+from gpufleet.nodes.declaration import list_accelerators
 from gpufleet.nodes.identity import Identity
 from gpufleet.nodes.model import Observation
-from gpufleet.nodes.pulumi_state import usd_per_hour
+from gpufleet.nodes.pulumi_state import find_usd_per_hour
 from gpufleet.nodes.source_report import SourceReport
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _EXISTS = ["pending", "running", "stopping", "stopped"]
 _GROUP_TAG = "aws:autoscaling:groupName"
 
 
-def aws_report(stack: str, region: str, at: datetime, client: EC2Client | None = None) -> SourceReport:
+def fetch_aws_report(stack: str, region: str, at: datetime, client: EC2Client | None = None) -> SourceReport:
     """Return a stack's instances in one AWS region; EnvironmentFault when the API does not answer."""
     import boto3
     from botocore.exceptions import BotoCoreError, ClientError
@@ -64,8 +64,8 @@ def _observation(instance: Mapping[str, Any], source: str, region: str, at: date
         "private_address": instance.get("PrivateIpAddress"),
         "lifecycle": instance.get("InstanceLifecycle", "on-demand"),
         "power": instance["State"]["Name"],
-        "accelerators": accelerators(machine),
-        "usd_per_hour": usd_per_hour("aws", region, machine, purchase),
+        "accelerators": list_accelerators(machine),
+        "usd_per_hour": find_usd_per_hour("aws", region, machine, purchase),
     }
     values = {key: value for key, value in observed.items() if value is not None}
     identity = Identity(instance_id=instance["InstanceId"])

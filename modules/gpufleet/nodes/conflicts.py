@@ -39,20 +39,20 @@ def record_conflicts(connection: Connection, reports: Sequence[ReportedContradic
             connection.execute(update(table).where(*key).values(resolved_at=at))
 
 
-def _row(one: Contradiction, source: str, open_now: dict[Any, Any], at: datetime) -> dict[str, Any]:
-    earlier = open_now.get((one.kind, one.subject))
+def _row(contradiction: Contradiction, source: str, open_now: dict[Any, Any], at: datetime) -> dict[str, Any]:
+    earlier = open_now.get((contradiction.kind, contradiction.subject))
     return {
-        "kind": one.kind,
-        "subject": one.subject,
+        "kind": contradiction.kind,
+        "subject": contradiction.subject,
         "source": source,
-        "detail": one.detail,
-        "nodes": list(one.nodes),
+        "detail": contradiction.detail,
+        "nodes": list(contradiction.nodes),
         "since": earlier.since if earlier else at,
         "resolved_at": None,
     }
 
 
-def open_conflicts(connection: Connection) -> list[Conflict]:
+def load_open_conflicts(connection: Connection) -> list[Conflict]:
     """Return the unresolved conflicts, oldest first."""
     table = schema.conflict
     query = select(table).where(table.c.resolved_at.is_(None)).order_by(table.c.since, table.c.subject)

@@ -103,7 +103,9 @@ def _parse_url(url: str) -> URL:
         raise InputError("not a database URL", key="GPUFLEET_DATABASE_URL", remedy=URL_REMEDY) from None
     backend = parsed.get_backend_name()
     if backend not in ("sqlite", "postgresql"):
-        raise InputError(f"no support for {backend}", key="GPUFLEET_DATABASE_URL", remedy=URL_REMEDY)
+        raise InputError(
+            f"databases of type {backend} are not supported", key="GPUFLEET_DATABASE_URL", remedy=URL_REMEDY
+        )
     return parsed.set(drivername="postgresql+psycopg") if parsed.drivername == "postgresql" else parsed
 
 
@@ -196,8 +198,10 @@ def _create_file(path: Path, url: URL, timeout: float) -> None:
         draft = path.with_name(f".{path.name}.{os.getpid()}")
         os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except OSError as error:
-        hint = "it must be a file in a folder that this user may write to"
-        raise EnvironmentFault(f"the registry {path} cannot be made: {error.strerror}", hint=hint) from None
+        hint = "the registry must be a file in a folder that this user may write to"
+        raise EnvironmentFault(
+            f"the registry {path} cannot be created: {error.strerror}", hint=hint
+        ) from None
     try:
         engine = _engine(url.set(database=str(draft)), timeout)
         _migrate(engine, url, timeout)
@@ -205,7 +209,7 @@ def _create_file(path: Path, url: URL, timeout: float) -> None:
         with suppress(FileExistsError):  # another process was first, and its registry counts
             os.link(draft, path)
     except OSError as error:
-        raise EnvironmentFault(f"the registry {path} cannot be made: {error.strerror}") from None
+        raise EnvironmentFault(f"the registry {path} cannot be created: {error.strerror}") from None
     finally:
         for name in (draft.name, f"{draft.name}-wal", f"{draft.name}-shm"):
             (draft.parent / name).unlink(missing_ok=True)

@@ -21,14 +21,14 @@ _HINTS = {
     "read-only": "make the database writable for this user",
     "is full": "free some space on its disk, then run it again; what was recorded before is safe",
     "no space": "free some space on its disk, then run it again; what was recorded before is safe",
-    "disk i/o": "see whether its disk is full or damaged; what was recorded before is safe",
+    "disk i/o": "check whether its disk is full or damaged; what was recorded before is safe",
     "not a database": RESTORE,
     "malformed": RESTORE,
     "no such table": RESTORE,
     "no such column": RESTORE,
-    "unable to open": "it must be a file in a folder that this user may read and write",
+    "unable to open": "the registry must be a file in a folder that this user may read and write",
     "password": "correct the password in GPUFLEET_DATABASE_URL, or keep it in ~/.pgpass",
-    "connection": "see whether the server runs and GPUFLEET_DATABASE_URL names it",
+    "connection": "check that the server runs and that GPUFLEET_DATABASE_URL is correct",
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from gpufleet import catalog
 from gpufleet.errors import InputError
 from gpufleet.fleet import AcceleratorRequest, Rack, RackNode, Workstation
-from gpufleet.nodes.identity import Identity, usable_serial
+from gpufleet.nodes.identity import Identity, normalize_serial
 from gpufleet.nodes.model import Node, Observation
 from gpufleet.nodes.source_report import SourceReport
 
@@ -20,7 +20,7 @@ RACK_KINDS = {"blades": "compute_blade", "bench": "pi_gpu_bench", "servers": "gp
 KINDS = (*RACK_KINDS.values(), "workstation", "cloud_vm")
 
 
-def rack_report(
+def build_rack_report(
     rack: Rack, at: datetime, stack: str | None = None, template: str | None = None
 ) -> SourceReport:
     """Return what a rack file declares; template and stack where a stack uses the rack."""
@@ -31,7 +31,7 @@ def rack_report(
     return SourceReport(source, at, observations)
 
 
-def declared_nodes(rack: Rack, stack: str | None = None, template: str | None = None) -> list[Node]:
+def list_declared_nodes(rack: Rack, stack: str | None = None, template: str | None = None) -> list[Node]:
     """Return a rack's slots as nodes in state expected, without an id, as the registry would store them."""
     reason = f"declared by rack:{rack.name}"
     kind, share = RACK_KINDS[rack.kind], _node_share(rack)
@@ -40,7 +40,7 @@ def declared_nodes(rack: Rack, stack: str | None = None, template: str | None = 
     for node in rack.nodes:
         hardware = (node.machine, node.accelerators)
         if hardware not in cards:
-            cards[hardware] = tuple(accelerators(*hardware))
+            cards[hardware] = tuple(list_accelerators(*hardware))
         nodes.append(
             Node(
                 id="",
@@ -51,7 +51,7 @@ def declared_nodes(rack: Rack, stack: str | None = None, template: str | None = 
                 slot=str(node.slot),
                 machine=node.machine,
                 address=node.address,
-                serial=usable_serial(node.serial) if node.serial else None,
+                serial=normalize_serial(node.serial) if node.serial else None,
                 accelerators=cards[hardware],
                 kind=kind,
                 usd_per_hour=share,
@@ -76,13 +76,13 @@ def _rack_node(node: RackNode, rack: Rack, source: str, shared: dict[str, Any], 
         "address": node.address,
         "mac": node.mac,
         "storage_gib": node.storage_gib,
-        "accelerators": accelerators(node.machine, node.accelerators),
+        "accelerators": list_accelerators(node.machine, node.accelerators),
     }
     identity = Identity(serial=node.serial, rack=rack.name, slot=str(node.slot))
     return Observation(source, node.name, identity, declared=_drop_none(declared), observed_at=at)
 
 
-def workstation_report(stack: str, workstations: Sequence[Workstation], at: datetime) -> SourceReport:
+def build_workstation_report(stack: str, workstations: Sequence[Workstation], at: datetime) -> SourceReport:
     """Return the workstations that a stack declares; they have no slot, so their name is who they are."""
     source = f"workstation:{stack}"
     observations = [
@@ -96,7 +96,7 @@ def workstation_report(stack: str, workstations: Sequence[Workstation], at: date
                     "machine": station.machine,
                     "template": station.template,
                     "usd_per_hour": station.usd_per_hour,
-                    "accelerators": accelerators(station.machine),
+                    "accelerators": list_accelerators(station.machine),
                 }
             ),
             observed_at=at,
@@ -106,7 +106,7 @@ def workstation_report(stack: str, workstations: Sequence[Workstation], at: date
     return SourceReport(source, at, observations)
 
 
-def accelerators(machine: str, added: Sequence[AcceleratorRequest] = ()) -> list[dict[str, Any]]:
+def list_accelerators(machine: str, added: Sequence[AcceleratorRequest] = ()) -> list[dict[str, Any]]:
     """Return a machine's accelerators as ``nodes list --json`` shows them; added cards come on top."""
     try:
         built_in = catalog.get_machine(machine).accelerators

@@ -116,7 +116,7 @@ def find_host_problem(name: str, node: Node) -> str | None:
     Reports are checked as they come in, and here again: the registry may be older than that check.
     """
     if name in RESERVED:
-        return "its name has a meaning of its own in Ansible"
+        return "its name is reserved in Ansible"
     checks: list[tuple[str, Any, str]] = [("name", name, "name")]
     checks += [(field, getattr(node, field), IDENTIFIER_KINDS[field]) for field in _CHECKED_FIELDS]
     checks += [("card", card.get("model"), "model") for card in node.accelerators]

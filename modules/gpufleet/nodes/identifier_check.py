@@ -70,5 +70,5 @@ def _text(value: Any) -> Any:
 
 
 def _problem_line(observation: Observation, kind: str, value: Any) -> str:
-    shown = make_printable(repr(value), 80)
-    return f"{make_printable(observation.name, 80)}: {observation.source} gives a {kind} that is not well-formed: {shown}"
+    name, text = make_printable(observation.name, 80), make_printable(repr(value), 80)
+    return f"{name}: {observation.source} gives a {kind} that is not well-formed: {text}"

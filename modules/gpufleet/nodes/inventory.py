@@ -166,7 +166,7 @@ def _drop_group_names(hosts: list[Host], left_out: list[ExcludedNode]) -> list[H
         if host.name in group_names:
             remedy = "give the node another name at its source"
             left_out.append(
-                ExcludedNode(host.rack, f"{host.name} is left out: a group has its name; {remedy}")
+                ExcludedNode(host.rack, f"{host.name} is left out: a group has the same name; {remedy}")
             )
     return [host for host in hosts if host.name not in group_names]
 
@@ -201,7 +201,7 @@ def _group_names(hosts: Iterable[Host]) -> tuple[str, ...]:
 
 def _summary_notes(missing_nodes: list[Node], unresolved: list[str]) -> Iterator[str]:
     if unresolved:
-        yield f"templates that no stack here declares, so nothing follows from them: {', '.join(unresolved)}"
+        yield f"no stack of this project declares these templates: {', '.join(unresolved)}"
     if missing_nodes:
         names = ", ".join(make_printable(node.name, 80) for node in missing_nodes)
         count = len(missing_nodes)

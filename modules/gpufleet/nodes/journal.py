@@ -30,11 +30,11 @@ def add_history(
     event: str,
     reason: str,
     *,
-    moved: tuple[str, str] | None = None,
+    old_and_new_state: tuple[str, str] | None = None,
     attempt: str | None = None,
 ) -> None:
     """Add a line of history."""
-    old, new = moved or (None, None)
+    old, new = old_and_new_state or (None, None)
     row = {"node_id": node_id, "at": at, "event": event, "reason": trim_reason(reason)}
     connection.execute(insert(schema.history), row | {"old_state": old, "new_state": new, "attempt": attempt})
 
@@ -47,7 +47,7 @@ def move_node(
     number = revision.current_revision(connection)
     change = {"state": to, "state_since": at, "state_reason": trim_reason(reason), "state_revision": number}
     connection.execute(update(schema.node).where(schema.node.c.id == node.id).values(change))
-    add_history(connection, node.id, at, "state", reason, moved=(node.state, to), attempt=attempt)
+    add_history(connection, node.id, at, "state", reason, old_and_new_state=(node.state, to), attempt=attempt)
 
 
 def set_hold(connection: Connection, node_id: str, kind: str, reason: str, at: datetime) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from gpufleet.nodes.identity import usable_serial
+from gpufleet.nodes.identity import normalize_serial
 from gpufleet.nodes.model import OBSERVING_SOURCES, Value
 
 DECLARED_FIRST = (
@@ -34,7 +34,7 @@ OBSERVED_FIRST = ("address", "serial", "instance_id")
 FIELDS = DECLARED_FIRST + OBSERVED_FIRST
 
 
-def merge(values: Iterable[Value], lost_sources: Collection[str] = ()) -> dict[str, Any]:
+def merge_values(values: Iterable[Value], lost_sources: Collection[str] = ()) -> dict[str, Any]:
     """Return every field's value in force, None where no source gives one."""
     best: dict[str, tuple[tuple[Any, ...], Any]] = {}
     for value in values:
@@ -45,7 +45,7 @@ def merge(values: Iterable[Value], lost_sources: Collection[str] = ()) -> dict[s
         if field not in best or rank > best[field][0]:
             best[field] = (rank, value.value)
     merged = {field: best[field][1] if field in best else None for field in FIELDS}
-    merged["serial"] = usable_serial(merged["serial"])
+    merged["serial"] = normalize_serial(merged["serial"])
     merged["accelerators"] = merged["accelerators"] or []
     return merged
 

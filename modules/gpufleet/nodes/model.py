@@ -103,7 +103,7 @@ class Node:
     sources: tuple[Sighting, ...] = ()
 
     @property
-    def place(self) -> Slot | None:
+    def rack_slot(self) -> Slot | None:
         return (self.rack, self.slot) if self.rack and self.slot else None
 
     @property

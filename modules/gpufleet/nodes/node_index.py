@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from gpufleet.nodes.identity import Slot, usable_serial
+from gpufleet.nodes.identity import Slot, normalize_serial
 from gpufleet.nodes.model import Observation
 
 
@@ -26,7 +26,7 @@ class LiveNode:
     slot: str | None = None
 
     @property
-    def place(self) -> Slot | None:
+    def rack_slot(self) -> Slot | None:
         return (self.rack, self.slot) if self.rack and self.slot else None
 
 
@@ -41,13 +41,13 @@ class Contradiction:
 
 
 @dataclass
-class Index:
+class NodeIndex:
     """Live nodes by each identity."""
 
     nodes: dict[str, LiveNode] = field(default_factory=dict)
     by_serial: dict[str, str] = field(default_factory=dict)
     by_instance: dict[str, str] = field(default_factory=dict)
-    by_place: dict[Slot, str] = field(default_factory=dict)
+    by_rack_slot: dict[Slot, str] = field(default_factory=dict)
     by_name: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     def add(self, node: LiveNode) -> None:
@@ -58,8 +58,8 @@ class Index:
             self.by_serial[node.serial] = node.id
         if node.instance_id:
             self.by_instance[node.instance_id] = node.id
-        if node.place:
-            self.by_place[node.place] = node.id
+        if node.rack_slot:
+            self.by_rack_slot[node.rack_slot] = node.id
         self.by_name[node.name].append(node.id)
 
     def drop(self, node_id: str) -> None:
@@ -69,17 +69,19 @@ class Index:
             return
         self.by_serial.pop(old.serial or "", None)
         self.by_instance.pop(old.instance_id or "", None)
-        if old.place:
-            self.by_place.pop(old.place, None)
+        if old.rack_slot:
+            self.by_rack_slot.pop(old.rack_slot, None)
         self.by_name[old.name].remove(node_id)
 
     def find(self, observation: Observation) -> tuple[LiveNode | None, Contradiction | None]:
         """Return the node meant, or None for a new one, and what contradicts it."""
-        serial = observation.identity.solid_serial
+        serial = observation.identity.identifying_serial
         hits = {
             "serial": self.by_serial.get(serial or ""),
             "instance": self.by_instance.get(observation.identity.instance_id or ""),
-            "slot": self.by_place.get(observation.identity.place) if observation.identity.place else None,
+            "slot": self.by_rack_slot.get(observation.identity.rack_slot)
+            if observation.identity.rack_slot
+            else None,
         }
         ids = list(dict.fromkeys(hit for hit in hits.values() if hit))
         if len(ids) > 1:
@@ -93,9 +95,9 @@ class Index:
         """Return the one node of that name, where the observation carries nothing stronger."""
         node_ids = self.by_name.get(observation.name, [])
         anonymous = not (
-            observation.identity.solid_serial
+            observation.identity.identifying_serial
             or observation.identity.instance_id
-            or observation.identity.place
+            or observation.identity.rack_slot
         )
         return self.nodes[node_ids[0]] if anonymous and len(node_ids) == 1 else None
 
@@ -117,26 +119,30 @@ def _find_change(
 
 def _claims(observation: Observation) -> str:
     identity = observation.identity
-    serial = usable_serial(identity.serial)
-    parts = (serial and f"serial {serial}", identity.instance_id, identity.place and "/".join(identity.place))
+    serial = normalize_serial(identity.serial)
+    parts = (
+        serial and f"serial {serial}",
+        identity.instance_id,
+        identity.rack_slot and "/".join(identity.rack_slot),
+    )
     return ", ".join(part for part in parts if part) or observation.name
 
 
 def _claims_of(node: LiveNode) -> str:
-    where = "/".join(node.place) if node.place else node.instance_id or "no place"
+    where = "/".join(node.rack_slot) if node.rack_slot else node.instance_id or "no place"
     return f"{node.name} ({where})"
 
 
-def repeated_serials(report: Iterable[Observation]) -> dict[str, list[Observation]]:
+def find_repeated_serials(report: Iterable[Observation]) -> dict[str, list[Observation]]:
     """Return the serials that one report gives to more than one node."""
     by_serial: dict[str, list[Observation]] = defaultdict(list)
     for observation in report:
-        if serial := observation.identity.solid_serial:
+        if serial := observation.identity.identifying_serial:
             by_serial[serial].append(observation)
     return {serial: sharing for serial, sharing in by_serial.items() if len(sharing) > 1}
 
 
-def shared_names(index: Index, missing: set[str]) -> dict[str, tuple[str, ...]]:
+def find_shared_names(index: NodeIndex, missing: set[str]) -> dict[str, tuple[str, ...]]:
     """Return the names that more than one live, present node carries."""
     names = Counter(node.name for node in index.nodes.values() if node.id not in missing)
     return {

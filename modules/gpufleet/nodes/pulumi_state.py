@@ -11,9 +11,9 @@ from datetime import datetime
 from typing import Any
 
 from gpufleet import catalog
-from gpufleet.engine import Resource
+from gpufleet.engine import StateResource
 from gpufleet.errors import InputError
-from gpufleet.nodes.declaration import accelerators
+from gpufleet.nodes.declaration import list_accelerators
 from gpufleet.nodes.identity import Identity
 from gpufleet.nodes.model import Observation
 from gpufleet.nodes.source_report import SourceReport
@@ -25,7 +25,7 @@ CLOUD_BY_GROUP_TYPE = {
 }
 
 
-def state_report(resources: Sequence[Resource], stack: str, at: datetime) -> SourceReport:
+def build_state_report(resources: Sequence[StateResource], stack: str, at: datetime) -> SourceReport:
     """Return every node of a state; resources that wait for their deletion are gone already.
 
     The stack's output ``nodes`` has the address of each node, and names the members of groups
@@ -46,7 +46,7 @@ def state_report(resources: Sequence[Resource], stack: str, at: datetime) -> Sou
     return SourceReport(source, at, [*nodes, *members])
 
 
-def _stack_output_nodes(resources: Sequence[Resource]) -> dict[str, Facts]:
+def _stack_output_nodes(resources: Sequence[StateResource]) -> dict[str, Facts]:
     """Return the stack's output ``nodes`` by instance id."""
     stack = next((r for r in resources if r.type == "pulumi:pulumi:Stack"), None)
     listed = get_path(stack.outputs, "nodes") if stack else None
@@ -60,11 +60,11 @@ def _member(fact: Facts, stack: str, source: str, at: datetime) -> Observation:
     names = ("cloud", "pool", "template", "purchase", "machine", "region")
     declared: Facts = {name: get_text(fact, name) for name in names} | {"kind": "cloud_vm", "stack": stack}
     machine = get_text(fact, "machine")
-    declared["usd_per_hour"] = usd_per_hour(
+    declared["usd_per_hour"] = find_usd_per_hour(
         get_text(fact, "cloud"), get_text(fact, "region"), machine, get_text(fact, "purchase")
     )
     observed: Facts = {name: get_text(fact, name) for name in _ADDRESSES}
-    observed |= {"accelerators": accelerators(machine), "zone": get_text(fact, "zone")}
+    observed |= {"accelerators": list_accelerators(machine), "zone": get_text(fact, "zone")}
     identity = Identity(instance_id=get_text(fact, "id"))
     return Observation(
         source, get_text(fact, "name"), identity, _drop_unknown(declared), _drop_unknown(observed), at
@@ -74,7 +74,7 @@ def _member(fact: Facts, stack: str, source: str, at: datetime) -> Observation:
 _ADDRESSES = ("address", "private_address", "public_address")
 
 
-def elastic_groups(resources: Sequence[Resource]) -> list[tuple[str, str]]:
+def list_elastic_groups(resources: Sequence[StateResource]) -> list[tuple[str, str]]:
     """Return (cloud, name) of the groups whose members only the cloud knows."""
     return [
         (CLOUD_BY_GROUP_TYPE[r.type], r.name)
@@ -84,8 +84,8 @@ def elastic_groups(resources: Sequence[Resource]) -> list[tuple[str, str]]:
 
 
 def _observation(
-    resource: Resource,
-    by_id: Mapping[str, Resource],
+    resource: StateResource,
+    by_id: Mapping[str, StateResource],
     output_nodes: Mapping[str, Facts],
     source: str,
     at: datetime,
@@ -106,7 +106,7 @@ def _observation(
         "machine": facts["machine"],
         "region": facts["region"],
     }
-    declared["usd_per_hour"] = usd_per_hour(
+    declared["usd_per_hour"] = find_usd_per_hour(
         cloud, facts["region"], facts["machine"], declared["purchase"], facts["cards"]
     )
     instance_id = facts["instance_id"] or resource.id or ""
@@ -115,7 +115,7 @@ def _observation(
         "private_address": facts["private"],
         "public_address": facts["public"],
         "zone": facts["zone"],
-        "accelerators": _without_sku(facts["cards"]) or accelerators(facts["machine"]),
+        "accelerators": _without_sku(facts["cards"]) or list_accelerators(facts["machine"]),
         "urn": resource.urn,
     }
     identity = Identity(instance_id=instance_id)
@@ -131,7 +131,7 @@ def _drop_unknown(values: Facts) -> Facts:
     }
 
 
-def _aws(resource: Resource, _by_id: Mapping[str, Resource]) -> Facts:
+def _aws(resource: StateResource, _by_id: Mapping[str, StateResource]) -> Facts:
     out = {**resource.inputs, **resource.outputs}
     zone = get_text(out, "availabilityZone")
     return {
@@ -147,7 +147,7 @@ def _aws(resource: Resource, _by_id: Mapping[str, Resource]) -> Facts:
     }
 
 
-def _gcp(resource: Resource, _by_id: Mapping[str, Resource]) -> Facts:
+def _gcp(resource: StateResource, _by_id: Mapping[str, StateResource]) -> Facts:
     out = {**resource.inputs, **resource.outputs}
     zone = get_text(out, "zone").rpartition("/")[2]
     return {
@@ -181,7 +181,7 @@ def _without_sku(cards: Sequence[Facts]) -> list[Facts]:
     return [{key: value for key, value in card.items() if key != "sku"} for card in cards]
 
 
-def _azure(resource: Resource, by_id: Mapping[str, Resource]) -> Facts:
+def _azure(resource: StateResource, by_id: Mapping[str, StateResource]) -> Facts:
     out = {**resource.inputs, **resource.outputs}
     card = by_id.get(get_text(out, "networkProfile", "networkInterfaces", 0, "id"))
     nic = {**card.inputs, **card.outputs} if card else {}
@@ -199,7 +199,7 @@ def _azure(resource: Resource, by_id: Mapping[str, Resource]) -> Facts:
     }
 
 
-_READERS: dict[str, Callable[[Resource, Mapping[str, Resource]], Facts]] = {
+_READERS: dict[str, Callable[[StateResource, Mapping[str, StateResource]], Facts]] = {
     "aws:ec2/instance:Instance": _aws,
     "gcp:compute/instance:Instance": _gcp,
     "azure-native:compute:VirtualMachine": _azure,
@@ -231,7 +231,7 @@ _PRICED_AS: dict[str, catalog.Purchase] = {
 }
 
 
-def usd_per_hour(
+def find_usd_per_hour(
     cloud: str, region: str, machine: str, purchase: str | None, cards: Sequence[Facts] = ()
 ) -> float | None:
     """Return the list price of the running machine with its attached cards, None when one is unknown.

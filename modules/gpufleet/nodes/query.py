@@ -15,7 +15,7 @@ from gpufleet.nodes import schema
 from gpufleet.nodes.model import Change, Hold, Node, Result, Sighting, SourceStatus, Value
 
 
-def find_row(connection: Connection, reference: str) -> Any:
+def find_node_row(connection: Connection, reference: str) -> Any:
     """Return the row of the node with this id, name or rack/slot; InputError when none or several."""
     table = schema.node.c
     if (
@@ -99,7 +99,7 @@ def _last_reports(connection: Connection) -> dict[str, tuple[int, datetime | Non
     return {row.name: (row.revision, row.observed_at) for row in connection.execute(query)}
 
 
-def values(connection: Connection, node_id: str) -> list[Value]:
+def load_values(connection: Connection, node_id: str) -> list[Value]:
     """Return every value that any source gives for a node, with source and time."""
     table, answers = schema.observation, _last_reports(connection)
     lost_sources = {
@@ -117,7 +117,7 @@ def values(connection: Connection, node_id: str) -> list[Value]:
     return node_values
 
 
-def history(connection: Connection, node_id: str) -> list[Change]:
+def load_history(connection: Connection, node_id: str) -> list[Change]:
     """Return a node's history, oldest first."""
     table = schema.history
     query = select(table).where(table.c.node_id == node_id).order_by(table.c.number)
@@ -129,7 +129,7 @@ def history(connection: Connection, node_id: str) -> list[Change]:
     ]
 
 
-def results(connection: Connection, node_id: str | None, attempt: str | None) -> list[Result]:
+def load_results(connection: Connection, node_id: str | None, attempt: str | None) -> list[Result]:
     """Return burn-in results, oldest first: of one node, of one attempt, or all."""
     table = schema.result
     query = select(table).order_by(table.c.number)
@@ -143,7 +143,7 @@ def results(connection: Connection, node_id: str | None, attempt: str | None) ->
     ]
 
 
-def sources(connection: Connection) -> list[SourceStatus]:
+def load_sources(connection: Connection) -> list[SourceStatus]:
     """Return how each source last answered."""
     table = schema.source
     return [

@@ -17,24 +17,30 @@ from gpufleet.nodes import bulk_write, revision, schema
 from gpufleet.nodes.conflicts import record_conflicts
 from gpufleet.nodes.identifier_check import check_observation
 from gpufleet.nodes.model import Observation
-from gpufleet.nodes.node_index import Contradiction, Index, LiveNode, repeated_serials, shared_names
-from gpufleet.nodes.registry_update import Workspace
-from gpufleet.nodes.source_report import Match, Outcome, SourceReport
+from gpufleet.nodes.node_index import (
+    Contradiction,
+    LiveNode,
+    NodeIndex,
+    find_repeated_serials,
+    find_shared_names,
+)
+from gpufleet.nodes.registry_update import RegistryUpdate
+from gpufleet.nodes.source_report import ReportMatch, ReportOutcome, SourceReport
 
 
-def apply_report(connection: Connection, report: SourceReport) -> Outcome:
+def apply_report(connection: Connection, report: SourceReport) -> ReportOutcome:
     """Apply a report inside the caller's writing transaction."""
     return apply_reports(connection, [report])[0]
 
 
-def apply_reports(connection: Connection, reports: Sequence[SourceReport]) -> list[Outcome]:
+def apply_reports(connection: Connection, reports: Sequence[SourceReport]) -> list[ReportOutcome]:
     """Apply reports in their order inside the caller's writing transaction; return an outcome for each."""
     number = revision.current_revision(connection)
     sources = {row.name: row for row in connection.execute(select(schema.source))}
     index, previous_names = load_index(connection)
     matches = []
     for report in reports:
-        match = Match(report, Outcome(report.source, node_count=len(report.observations)))
+        match = ReportMatch(report, ReportOutcome(report.source, node_count=len(report.observations)))
         matches.append(match)
         last = sources.get(report.source)
         if report.complete and last is not None and last.revision > number:
@@ -42,7 +48,7 @@ def apply_reports(connection: Connection, reports: Sequence[SourceReport]) -> li
         else:
             _match(index, match)
     current = [match for match in matches if not match.outcome.stale]
-    workspace = Workspace(connection, sources, number)
+    workspace = RegistryUpdate(connection, sources, number)
     workspace.load(current)
     for match in current:
         lost_ids = workspace.apply(match)
@@ -54,11 +60,11 @@ def apply_reports(connection: Connection, reports: Sequence[SourceReport]) -> li
     return [match.outcome for match in matches]
 
 
-def load_index(connection: Connection) -> tuple[Index, set[tuple[str, ...]]]:
+def load_index(connection: Connection) -> tuple[NodeIndex, set[tuple[str, ...]]]:
     """Return every live node by its identities, and the names and places that retired nodes had."""
     columns = schema.node.c
     identity_columns = (columns.id, columns.name, columns.state, columns.serial, columns.instance_id)
-    index, previous = Index(), set[tuple[str, ...]]()
+    index, previous = NodeIndex(), set[tuple[str, ...]]()
     for row in connection.execute(select(*identity_columns, columns.rack, columns.slot)):
         if row.state == "retired":
             previous |= {(row.name,), (row.rack or "", row.slot or "")}
@@ -67,20 +73,22 @@ def load_index(connection: Connection) -> tuple[Index, set[tuple[str, ...]]]:
     return index, previous - {("", "")}
 
 
-def _match(index: Index, match: Match) -> None:
+def _match(index: NodeIndex, match: ReportMatch) -> None:
     """Enter which node each observation of a report means."""
     outcome = match.outcome
     observations = list(_well_formed(index, match))
-    repeated = repeated_serials(observations)
+    repeated = find_repeated_serials(observations)
     for serial, sharing in repeated.items():
         ids = tuple(
-            i for observation in sharing if (i := index.by_place.get(observation.identity.place or ("", "")))
+            i
+            for observation in sharing
+            if (i := index.by_rack_slot.get(observation.identity.rack_slot or ("", "")))
         )
         detail = f"serial {serial} is claimed by {', '.join(observation.name for observation in sharing)}"
         outcome.conflicts.append(Contradiction("serial_twice", serial, detail, ids))
         match.contradicted.update(ids)
     for seen in observations:
-        if seen.identity.solid_serial in repeated:
+        if seen.identity.identifying_serial in repeated:
             continue
         node, contradiction = index.find(seen)
         if contradiction:
@@ -94,7 +102,7 @@ def _match(index: Index, match: Match) -> None:
         match.observations[node.id] = seen
 
 
-def _well_formed(index: Index, match: Match) -> Iterator[Observation]:
+def _well_formed(index: NodeIndex, match: ReportMatch) -> Iterator[Observation]:
     """Yield observations without the identifiers that are not well-formed; report what is left out."""
     for observation in match.report.observations:
         checked, problems = check_observation(observation)
@@ -111,7 +119,7 @@ def _with_identity(node: LiveNode, observation: Observation) -> LiveNode:
         node.id,
         observation.name,
         node.state,
-        identity.solid_serial or node.serial,
+        identity.identifying_serial or node.serial,
         identity.instance_id or node.instance_id,
         identity.rack or node.rack,
         identity.slot or node.slot,
@@ -119,7 +127,7 @@ def _with_identity(node: LiveNode, observation: Observation) -> LiveNode:
 
 
 def _record_conflicts(
-    connection: Connection, index: Index, matches: Iterable[Match], names: dict[str, set[str]]
+    connection: Connection, index: NodeIndex, matches: Iterable[ReportMatch], names: dict[str, set[str]]
 ) -> None:
     """Record each report's contradictions, among them the names that several live, present nodes share."""
     for match in matches:
@@ -130,13 +138,13 @@ def _record_conflicts(
     )
 
 
-def _name_conflicts(connection: Connection, index: Index, changed_names: set[str]) -> list[Contradiction]:
+def _name_conflicts(connection: Connection, index: NodeIndex, changed_names: set[str]) -> list[Contradiction]:
     """Return a contradiction for each name that several live, present nodes share."""
     ambiguous_names = {name for name in changed_names if len(index.by_name.get(name, ())) > 1}
     ids = [i for name in ambiguous_names for i in index.by_name[name]]
     if not ids:
         return []
-    shared = shared_names(index, bulk_write.find_missing_nodes(connection, ids))
+    shared = find_shared_names(index, bulk_write.find_missing_nodes(connection, ids))
     return [
         Contradiction("name", name, f"{len(ids)} nodes are called {name}: {', '.join(ids)}", ids)
         for name, ids in shared.items()

@@ -20,14 +20,14 @@ from gpufleet.nodes import attempts, conflicts, database, journal, query, revisi
 from gpufleet.nodes.bulk_write import upsert
 from gpufleet.nodes.model import Change, Conflict, Node, Observation, Result, SourceStatus, Value, utc_now
 from gpufleet.nodes.reconcile import apply_reports
-from gpufleet.nodes.source_report import Outcome, SourceReport
+from gpufleet.nodes.source_report import ReportOutcome, SourceReport
 
 
 class Registry:
     """Open the registry at a SQLAlchemy URL (``paths.database_url()``), creating or migrating it first.
 
     >>> with Registry("sqlite:///registry.db") as registry:
-    ...     registry.move("blade01", "retired", "sold")
+    ...     registry.move_node("blade01", "retired", "sold")
     """
 
     def __init__(self, url: str) -> None:
@@ -35,9 +35,9 @@ class Registry:
         self._thread = threading.local()
 
     @staticmethod
-    def exists(url: str) -> bool:
+    def has_registry(url: str) -> bool:
         """Return True if there is a registry to read, without making one."""
-        return database.exists(url)
+        return database.database_exists(url)
 
     def __enter__(self) -> Self:
         return self
@@ -55,7 +55,7 @@ class Registry:
         if (connection := self._open_connection()) is not None:
             yield connection
             return
-        with self._database.reading() as connection:
+        with self._database.read_transaction() as connection:
             yield connection
 
     @contextmanager
@@ -77,12 +77,12 @@ class Registry:
         The revision is newer than everything stored; ``number`` is one that ``draw_revision`` returned earlier.
         """
         with self._transaction(
-            lambda connection: number or revision.draw_revision(connection, at or utc_now())
+            lambda connection: number or revision.create_revision(connection, at or utc_now())
         ) as drawn:
             yield drawn
 
     @contextmanager
-    def placed_transaction(self, run: str, at: datetime, previous: int | None) -> Iterator[int]:
+    def transaction_of_past_event(self, run: str, at: datetime, previous: int | None) -> Iterator[int]:
         """Join calls as ``transaction`` does, for an event of ``run`` that is recorded later.
 
         Its revision follows ``previous``, the run's event before it; else it comes before what the registry has of
@@ -91,10 +91,10 @@ class Registry:
 
         def place(connection: Connection) -> int:
             if previous is not None:
-                return revision.place_after(connection, previous, at)
-            if (first := revision.first_of_run(connection, run)) is not None:
-                return revision.place_before(connection, first, at)
-            return revision.place_by_time(connection, at)
+                return revision.insert_revision_after(connection, previous, at)
+            if (first := revision.find_first_revision_of_run(connection, run)) is not None:
+                return revision.insert_revision_before(connection, first, at)
+            return revision.insert_revision_by_time(connection, at)
 
         with self._transaction(place) as placed:
             yield placed
@@ -104,16 +104,16 @@ class Registry:
         if (connection := self._open_connection()) is not None:
             yield revision.current_revision(connection)
             return
-        with self._database.writing() as connection:
+        with self._database.write_transaction() as connection:
             chosen = choose(connection)
-            revision.begin(connection, chosen)
+            revision.begin_revision(connection, chosen)
             self._thread.connection = connection
             try:
                 yield chosen
             finally:
                 self._thread.connection = None
 
-    def draw_revision(self, at: datetime | None = None) -> int:
+    def create_revision(self, at: datetime | None = None) -> int:
         """Return a new revision for a transaction that writes later what is read from now on."""
         with self.transaction(at) as number:
             return number
@@ -130,24 +130,24 @@ class Registry:
 
     # Sources
 
-    def report(self, report: SourceReport) -> Outcome:
+    def apply_report(self, report: SourceReport) -> ReportOutcome:
         """Apply everything that one source reports to the registry."""
-        return self.report_all([report])[0]
+        return self.apply_reports([report])[0]
 
-    def report_all(self, reports: Sequence[SourceReport]) -> Sequence[Outcome]:
+    def apply_reports(self, reports: Sequence[SourceReport]) -> Sequence[ReportOutcome]:
         """Apply the reports of several sources to the registry, all in one transaction."""
         if not reports:
             return []
         with self._writing(reports[0].observed_at) as connection:
             return apply_reports(connection, reports)
 
-    def observe(self, observation: Observation) -> Outcome:
+    def apply_observation(self, observation: Observation) -> ReportOutcome:
         """Apply one observation; fields that it leaves out stay as they were."""
-        return self.report(
+        return self.apply_report(
             SourceReport(observation.source, observation.observed_at, [observation], complete=False)
         )
 
-    def source_failed(self, source: str, failure: str, when: datetime | None = None) -> None:
+    def record_source_failure(self, source: str, failure: str, when: datetime | None = None) -> None:
         """Record that a source did not answer; its last good report stays in force."""
         with self._writing(when) as connection:
             row = {"name": source, "failed_at": when or utc_now(), "failure": journal.trim_reason(failure)}
@@ -155,76 +155,78 @@ class Registry:
 
     # Reading
 
-    def list(self) -> Sequence[Node]:
+    def list_nodes(self) -> Sequence[Node]:
         """Return every node, by cloud, rack, slot and name."""
         with self._reading() as connection:
             return query.load_nodes(connection)
 
-    def get(self, node: str) -> Node:
+    def get_node(self, node: str) -> Node:
         """Return one node; InputError when there is none, or more than one of that name."""
         with self._reading() as connection:
-            return query.load_nodes(connection, [query.find_row(connection, node)])[0]
+            return query.load_nodes(connection, [query.find_node_row(connection, node)])[0]
 
-    def values(self, node: str) -> Sequence[Value]:
+    def list_values(self, node: str) -> Sequence[Value]:
         """Return every value known of a node, each with its source and time."""
         with self._reading() as connection:
-            return query.values(connection, query.find_row(connection, node).id)
+            return query.load_values(connection, query.find_node_row(connection, node).id)
 
-    def history(self, node: str) -> Sequence[Change]:
+    def list_history(self, node: str) -> Sequence[Change]:
         """Return what happened to a node, oldest first."""
         with self._reading() as connection:
-            return query.history(connection, query.find_row(connection, node).id)
+            return query.load_history(connection, query.find_node_row(connection, node).id)
 
-    def results(self, node: str | None = None, attempt: str | None = None) -> Sequence[Result]:
+    def list_results(self, node: str | None = None, attempt: str | None = None) -> Sequence[Result]:
         """Return burn-in results with their raw records, oldest first."""
         with self._reading() as connection:
-            node_id = query.find_row(connection, node).id if node else None
-            return query.results(connection, node_id, attempt)
+            node_id = query.find_node_row(connection, node).id if node else None
+            return query.load_results(connection, node_id, attempt)
 
-    def sources(self) -> Sequence[SourceStatus]:
+    def list_sources(self) -> Sequence[SourceStatus]:
         """Return when each source last answered, and what failed since."""
         with self._reading() as connection:
-            return query.sources(connection)
+            return query.load_sources(connection)
 
-    def conflicts(self) -> Sequence[Conflict]:
+    def list_conflicts(self) -> Sequence[Conflict]:
         """Return the unresolved contradictions between sources."""
         with self._reading() as connection:
-            return conflicts.open_conflicts(connection)
+            return conflicts.load_open_conflicts(connection)
 
     # A node's life
 
-    def move(self, node: str, to: str, reason: str, attempt: str | None = None) -> None:
+    def move_node(self, node: str, to: str, reason: str, attempt: str | None = None) -> None:
         """Move a node to another state; InputError, naming the legal ones, when the table forbids it."""
         with self._writing() as connection:
-            row = query.find_row(connection, node)
+            row = query.find_node_row(connection, node)
             journal.move_node(connection, row, to, reason, at=utc_now(), attempt=attempt)
 
-    def advance(
+    def advance_node(
         self, node: str, to: str, reason: str, when: datetime | None = None, attempt: str | None = None
     ) -> bool:
         """Move a new node forward to ``to`` (at most ``burn_in``); return True if it moved."""
         with self._writing(when) as connection:
-            row = query.find_row(connection, node)
-            after = attempts.advance(connection, row, to, reason, at=when or utc_now(), attempt=attempt)
+            row = query.find_node_row(connection, node)
+            after = attempts.advance_node(connection, row, to, reason, at=when or utc_now(), attempt=attempt)
             return bool(after.state != row.state)
 
-    def retire(self, node: str, reason: str) -> None:
+    def retire_node(self, node: str, reason: str) -> None:
         """End a node's life: its history stays, its address is free for another."""
         with self._writing() as connection:
-            row = query.find_row(connection, node)
+            row = query.find_node_row(connection, node)
             journal.move_node(connection, row, "retired", reason, at=utc_now())
             connection.execute(update(schema.node).where(schema.node.c.id == row.id).values(address=None))
 
-    def hold(self, node: str, kind: str, reason: str) -> bool:
+    def hold_node(self, node: str, kind: str, reason: str) -> bool:
         """Set a hold, which blocks use without changing the state; return True if it is new."""
         with self._writing() as connection:
-            return journal.set_hold(connection, query.find_row(connection, node).id, kind, reason, utc_now())
+            return journal.set_hold(
+                connection, query.find_node_row(connection, node).id, kind, reason, utc_now()
+            )
 
-    def release(self, node: str, kind: str, reason: str) -> bool:
+    def release_node(self, node: str, kind: str, reason: str) -> bool:
         """Release a hold; return True if there was one."""
         with self._writing() as connection:
             return journal.release_hold(
-                connection, query.find_row(connection, node).id, kind, reason, utc_now()
+                connection, query.find_node_row(connection, node).id, kind, reason, utc_now()
             )
 
     def set_reachable(
@@ -233,7 +235,7 @@ class Registry:
         """Record whether a node answered; an older answer changes nothing. Return True if the value changed."""
         moment = when or utc_now()
         with self._writing(moment) as connection:
-            row = query.find_row(connection, node)
+            row = query.find_node_row(connection, node)
             number = revision.current_revision(connection)
             if row.reachable_revision > number:
                 return False
@@ -251,19 +253,19 @@ class Registry:
                 journal.add_history(connection, row.id, moment, event, reason or "answered")
             return turned
 
-    def is_news(self, node: str) -> bool:
+    def is_newer_than_state(self, node: str) -> bool:
         """Return True if this transaction is not older than what led to the node's state."""
         with self._writing() as connection:
             return bool(
-                query.find_row(connection, node).state_revision <= revision.current_revision(connection)
+                query.find_node_row(connection, node).state_revision <= revision.current_revision(connection)
             )
 
-    def note(self, node: str, event: str, reason: str, when: datetime | None = None) -> None:
+    def add_history_once(self, node: str, event: str, reason: str, when: datetime | None = None) -> None:
         """Add a line to a node's history, once even if it is reported several times."""
         moment = when or utc_now()
         columns = schema.history.c
         with self._writing(moment) as connection:
-            row = query.find_row(connection, node)
+            row = query.find_node_row(connection, node)
             duplicates = (columns.node_id == row.id, columns.event == event, columns.at == moment)
             if connection.execute(select(columns.number).where(*duplicates)).first() is None:
                 journal.add_history(connection, row.id, moment, event, reason)
@@ -277,7 +279,7 @@ class Registry:
         moment = when or utc_now()
         name = attempt or f"{moment.astimezone(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
         with self._writing(moment) as connection:
-            attempts.admit_attempt(connection, query.find_row(connection, node), name, kind, moment)
+            attempts.admit_attempt(connection, query.find_node_row(connection, node), name, kind, moment)
         return name
 
     def record_result(
@@ -290,19 +292,19 @@ class Registry:
         reason: str = "",
         started_at: datetime | None = None,
         when: datetime | None = None,
-        began: int | None = None,
+        start_revision: int | None = None,
     ) -> str:
         """Keep a judged result with its raw records and let its verdict move the node.
 
-        ``began`` is the revision at which an attempt began that the registry may not know yet.
+        ``start_revision`` is the revision at which an attempt began that the registry may not know yet.
         Returns ``applied``, ``repeated`` (known already) or ``ignored`` (an old attempt's, or the node is
         not burn-in's to move); what is ignored leaves a line of history and changes nothing else.
         """
         moment = when or utc_now()
         with self._writing(moment) as connection:
-            row = query.find_row(connection, node)
+            row = query.find_node_row(connection, node)
             start = started_at or moment
             return attempts.record_result(
                 connection, row, attempt, report, records,
-                reason=reason, started_at=start, at=moment, began=began,
+                reason=reason, started_at=start, at=moment, start_revision=start_revision,
             )  # fmt: skip

@@ -12,16 +12,16 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from gpufleet.nodes import bulk_write, schema
-from gpufleet.nodes.bulk_write import MAX_IDS_PER_QUERY, slices
-from gpufleet.nodes.merge import FIELDS, merge
+from gpufleet.nodes.bulk_write import MAX_IDS_PER_QUERY, split_into_batches
+from gpufleet.nodes.merge import FIELDS, merge_values
 from gpufleet.nodes.model import OBSERVING_SOURCES, Observation, Value
-from gpufleet.nodes.source_report import Match, observed_values
+from gpufleet.nodes.source_report import ReportMatch, observed_values
 
 Row = dict[str, Any]
 _Key = tuple[str, str]  # node id, source
 
 
-class Workspace:
+class RegistryUpdate:
     """Rows of one writing transaction. Load first, apply every report, then write once."""
 
     def __init__(self, connection: Connection, sources: Mapping[str, Any], number: int) -> None:
@@ -39,7 +39,7 @@ class Workspace:
         self._presence_rows: dict[_Key, Row] = {}
         self._lost: list[tuple[str, str, datetime]] = []
 
-    def load(self, matches: Sequence[Match]) -> None:
+    def load(self, matches: Sequence[ReportMatch]) -> None:
         """Read what the registry knows of the nodes meant, and who is present in the reporting sources."""
         table = schema.presence
         for match in matches:
@@ -50,7 +50,7 @@ class Workspace:
         node_ids |= self._nodes_present_in(
             {match.report.source for match in matches if match.report.complete}
         )
-        for ids in slices(sorted(node_ids), MAX_IDS_PER_QUERY):
+        for ids in split_into_batches(sorted(node_ids), MAX_IDS_PER_QUERY):
             for row in _rows(self._connection, select(table).where(table.c.node_id.in_(ids))):
                 self._presence[row["node_id"], row["source"]] = row
                 self._sources_of[row["node_id"]].add(row["source"])
@@ -64,7 +64,7 @@ class Workspace:
     def _nodes_present_in(self, sources: set[str]) -> set[str]:
         """Return the nodes that are present in any of the sources."""
         table = schema.presence.c
-        for names in slices(sorted(sources), MAX_IDS_PER_QUERY):
+        for names in split_into_batches(sorted(sources), MAX_IDS_PER_QUERY):
             present = table.source.in_(names), table.missing_since.is_(None)
             for node_id, source in self._connection.execute(
                 select(table.node_id, table.source).where(*present)
@@ -73,7 +73,7 @@ class Workspace:
         return set().union(*self._present.values())
 
     def _load_values(self, ids: Sequence[str]) -> None:
-        for batch in slices(ids, MAX_IDS_PER_QUERY):
+        for batch in split_into_batches(ids, MAX_IDS_PER_QUERY):
             table = schema.observation
             for row in self._connection.execute(select(table).where(table.c.node_id.in_(batch))):
                 value = Value(row.source, row.key, row.value, row.observed_at, row.revision)
@@ -81,7 +81,7 @@ class Workspace:
             for node_row in _rows(self._connection, select(schema.node).where(schema.node.c.id.in_(batch))):
                 self._nodes[node_row["id"]] = node_row
 
-    def apply(self, match: Match) -> list[str]:
+    def apply(self, match: ReportMatch) -> list[str]:
         """Apply a matched report; return the ids of the nodes that its source has lost."""
         report = match.report
         if report.complete:
@@ -170,7 +170,7 @@ class Workspace:
         self._presence[node_id, source] = self._presence_rows[node_id, source] = row
         self._sources_of[node_id].add(source)
 
-    def _mark_missing(self, match: Match) -> list[str]:
+    def _mark_missing(self, match: ReportMatch) -> list[str]:
         """Mark the nodes that a complete report leaves out as missing from its source."""
         source, at = match.report.source, match.report.observed_at
         reported_ids = {*match.observations, *match.contradicted}
@@ -193,11 +193,11 @@ class Workspace:
         }
         bulk_write.update_nodes(self._connection, changed_rows)
         new_rows = [
-            bulk_write.new_node_row(i, merged[i], *self._fresh[i], previous=previous, number=self._number)
+            bulk_write.new_node_row(i, merged[i], *self._fresh[i], previous=previous, revision=self._number)
             for i in self._fresh
         ]
         bulk_write.insert_nodes(self._connection, new_rows)
-        bulk_write.drop_values(self._connection, self._value_drops)
+        bulk_write.delete_values(self._connection, self._value_drops)
         bulk_write.write_values(self._connection, self._value_rows)
         bulk_write.upsert(self._connection, schema.presence, list(self._presence_rows.values()))
         bulk_write.mark_missing(self._connection, self._lost, self._number)
@@ -207,7 +207,7 @@ class Workspace:
 
     def _has_changed(self, node_id: str, row: Row) -> bool:
         old = self._nodes[node_id]
-        return any(old[name] != value for name, value in bulk_write.node_columns(row).items())
+        return any(old[name] != value for name, value in bulk_write.to_node_columns(row).items())
 
     def _merge_values(self, node_id: str) -> Row:
         """Return a node's fields in force, from every source's values."""
@@ -225,7 +225,7 @@ class Workspace:
             for value in self._values[node_id].values()
             if value.key.partition(".")[2] in _MERGED
         ]
-        return merge(values, lost_sources)
+        return merge_values(values, lost_sources)
 
 
 _MERGED = frozenset(FIELDS)

@@ -27,35 +27,35 @@ def current_revision(connection: Connection) -> int:
     return int(connection.info[_KEY])
 
 
-def begin(connection: Connection, revision: int) -> None:
+def begin_revision(connection: Connection, revision: int) -> None:
     """Set the revision of the connection's writing transaction."""
     connection.info[_KEY] = revision
 
 
-def draw_revision(connection: Connection, at: datetime) -> int:
+def create_revision(connection: Connection, at: datetime) -> int:
     """Record and return a revision that is newer than every other."""
     newest = connection.execute(select(func.max(schema.revision.c.number))).scalar() or 0
     return _record(connection, (newest // STEP + 1) * STEP, at)
 
 
-def place_after(connection: Connection, previous: int, at: datetime) -> int:
+def insert_revision_after(connection: Connection, previous: int, at: datetime) -> int:
     """Record and return a revision right after ``previous``; it equals ``previous`` if no number is free."""
     table = schema.revision.c
     following = connection.execute(select(func.min(table.number)).where(table.number > previous)).scalar()
     if following is None:
-        return draw_revision(connection, at)
+        return create_revision(connection, at)
     room = previous + _STRIDE < following
     return _record(connection, previous + _STRIDE if room else previous, at)
 
 
-def place_before(connection: Connection, following: int, at: datetime) -> int:
+def insert_revision_before(connection: Connection, following: int, at: datetime) -> int:
     """Record and return a revision before ``following``, after whatever comes before that."""
     table = schema.revision.c
     previous = connection.execute(select(func.max(table.number)).where(table.number < following)).scalar()
-    return place_after(connection, previous or 0, at)
+    return insert_revision_after(connection, previous or 0, at)
 
 
-def place_by_time(connection: Connection, at: datetime) -> int:
+def insert_revision_by_time(connection: Connection, at: datetime) -> int:
     """Record and return a revision for something at ``at`` that only the clock can order.
 
     It comes before the first revision that is later by the clock. After a clock was set back that may be too early,
@@ -64,8 +64,8 @@ def place_by_time(connection: Connection, at: datetime) -> int:
     table = schema.revision.c
     later = connection.execute(select(func.min(table.number)).where(table.at > at)).scalar()
     if later is None:
-        return draw_revision(connection, at)
-    return place_before(connection, later, at)
+        return create_revision(connection, at)
+    return insert_revision_before(connection, later, at)
 
 
 def _record(connection: Connection, number: int, at: datetime) -> int:
@@ -73,7 +73,7 @@ def _record(connection: Connection, number: int, at: datetime) -> int:
     return number
 
 
-def event_key(*parts: object) -> str:
+def hash_event_key(*parts: object) -> str:
     """Return the key under which an event is known, from the parts that distinguish it from every other event."""
     return hashlib.sha256("\x1f".join(map(str, parts)).encode("utf-8", "replace")).hexdigest()[:32]
 
@@ -85,7 +85,7 @@ def find_event(connection: Connection, key: str) -> int | None:
     return number
 
 
-def first_of_run(connection: Connection, run: str) -> int | None:
+def find_first_revision_of_run(connection: Connection, run: str) -> int | None:
     """Return the lowest revision of a run's applied events, None where the registry has none of it."""
     table = schema.event.c
     number: int | None = connection.execute(select(func.min(table.revision)).where(table.run == run)).scalar()

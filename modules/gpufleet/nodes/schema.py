@@ -28,7 +28,7 @@ from gpufleet.nodes.model import format_time
 metadata = MetaData()
 
 
-class Moment(TypeDecorator[datetime]):
+class UtcTime(TypeDecorator[datetime]):
     """A time in UTC, kept as text that sorts by time, the same on every database."""
 
     impl = String(24)
@@ -57,7 +57,7 @@ node = Table(
     Column("name", String(255), nullable=False, index=True),
     Column("kind", String(32), nullable=False),
     Column("state", String(16), nullable=False, index=True),
-    Column("state_since", Moment, nullable=False),
+    Column("state_since", UtcTime, nullable=False),
     Column("state_reason", Text, nullable=False),
     Column("cloud", String(32)),
     Column("region", String(64)),
@@ -73,7 +73,7 @@ node = Table(
     Column("accelerators", JSON, nullable=False),
     Column("usd_per_hour", Float),
     Column("reachable", Boolean),
-    Column("reachable_at", Moment),
+    Column("reachable_at", UtcTime),
     Column("reachable_detail", Text),
     Column("attempt", String(64)),
     Column("verdict", String(16)),
@@ -96,7 +96,7 @@ observation = Table(
     Column("source", String(255), primary_key=True),
     Column("key", String(255), primary_key=True),
     Column("value", JSON),
-    Column("observed_at", Moment, nullable=False),
+    Column("observed_at", UtcTime, nullable=False),
     _revision(),
 )
 
@@ -105,8 +105,8 @@ presence = Table(
     metadata,
     _node_id(primary=True),
     Column("source", String(255), primary_key=True),
-    Column("observed_at", Moment, nullable=False),
-    Column("missing_since", Moment),
+    Column("observed_at", UtcTime, nullable=False),
+    Column("missing_since", UtcTime),
     _revision(),
     Column("digest", String(32)),
 )
@@ -115,8 +115,8 @@ source = Table(
     "source",
     metadata,
     Column("name", String(255), primary_key=True),
-    Column("observed_at", Moment),
-    Column("failed_at", Moment),
+    Column("observed_at", UtcTime),
+    Column("failed_at", UtcTime),
     Column("failure", Text),
     _revision(),
 )
@@ -127,7 +127,7 @@ hold = Table(
     _node_id(primary=True),
     Column("kind", String(16), primary_key=True),
     Column("reason", Text, nullable=False),
-    Column("since", Moment, nullable=False),
+    Column("since", UtcTime, nullable=False),
 )
 
 attempt = Table(
@@ -136,8 +136,8 @@ attempt = Table(
     _node_id(primary=True),
     Column("id", String(64), primary_key=True),
     Column("kind", String(32), nullable=False),
-    Column("started_at", Moment, nullable=False),
-    Column("ended_at", Moment),
+    Column("started_at", UtcTime, nullable=False),
+    Column("ended_at", UtcTime),
     Column("verdict", String(16)),
     _revision(),
 )
@@ -152,7 +152,7 @@ result = Table(
     Column("report", JSON, nullable=False),
     Column("records", JSON, nullable=False),
     Column("digest", String(64), nullable=False),
-    Column("recorded_at", Moment, nullable=False),
+    Column("recorded_at", UtcTime, nullable=False),
     Index("result_once", "node_id", "attempt", "digest", unique=True),
 )
 
@@ -161,7 +161,7 @@ history = Table(
     metadata,
     Column("number", Integer, primary_key=True, autoincrement=True),
     _node_id(),
-    Column("at", Moment, nullable=False),
+    Column("at", UtcTime, nullable=False),
     Column("event", String(32), nullable=False),
     Column("old_state", String(16)),
     Column("new_state", String(16)),
@@ -178,8 +178,8 @@ conflict = Table(
     Column("source", String(255), primary_key=True),
     Column("detail", Text, nullable=False),
     Column("nodes", JSON, nullable=False),
-    Column("since", Moment, nullable=False),
-    Column("resolved_at", Moment),
+    Column("since", UtcTime, nullable=False),
+    Column("resolved_at", UtcTime),
 )
 
 revision = Table(
@@ -187,7 +187,7 @@ revision = Table(
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=True),
     Column("number", BigInteger, nullable=False, index=True),
-    Column("at", Moment, nullable=False, index=True),
+    Column("at", UtcTime, nullable=False, index=True),
 )
 
 event = Table(

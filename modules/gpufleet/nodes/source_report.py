@@ -22,7 +22,7 @@ class SourceReport:
 
 
 @dataclass
-class Outcome:
+class ReportOutcome:
     """The effect of a report. ``stale``: it was older than its source's last report, and changed nothing.
 
     ``bad`` names values that were left out because they are not well-formed, ``old`` the values of a partial report
@@ -40,11 +40,11 @@ class Outcome:
 
 
 @dataclass
-class Match:
+class ReportMatch:
     """Which node each observation of a report means; contradicted nodes change nothing but are not missing."""
 
     report: SourceReport
-    outcome: Outcome
+    outcome: ReportOutcome
     observations: dict[str, Observation] = field(default_factory=dict)
     new_ids: list[str] = field(default_factory=list)
     contradicted: set[str] = field(default_factory=set)

@@ -132,14 +132,18 @@ VERDICT_MOVES: dict[str, tuple[str, str | None]] = {
 def check_move(node: str, old: str, new: str) -> None:
     """Raise InputError, naming the legal moves, unless ``old`` may become ``new``."""
     if new not in STATES:
-        raise InputError(f"no state {new!r}", where=node, key="state", remedy=f"states: {', '.join(STATES)}")
+        raise InputError(
+            f"unknown state {new!r}", where=node, key="state", remedy=f"states: {', '.join(STATES)}"
+        )
     if new in STATES[old].next_states:
         return
-    legal = ", ".join(STATES[old].next_states) or "none, it is final"
+    legal = ", ".join(STATES[old].next_states) or "no other state: it is final"
     raise InputError(f"{old} cannot become {new}", where=node, key="state", remedy=f"from {old}: {legal}")
 
 
 def check_hold(node: str, kind: str) -> None:
     """Raise InputError unless ``kind`` is one of ``HOLDS``."""
     if kind not in HOLDS:
-        raise InputError(f"no hold {kind!r}", where=node, key="hold", remedy=f"holds: {', '.join(HOLDS)}")
+        raise InputError(
+            f"unknown hold {kind!r}", where=node, key="hold", remedy=f"holds: {', '.join(HOLDS)}"
+        )

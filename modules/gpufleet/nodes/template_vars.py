@@ -10,7 +10,7 @@ import sys
 
 from gpufleet import fleet
 from gpufleet.errors import GpufleetError, InputError
-from gpufleet.nodes.blueprint import host_vars
+from gpufleet.nodes.blueprint import host_variables
 
 
 def main(arguments: list[str]) -> int:
@@ -20,7 +20,7 @@ def main(arguments: list[str]) -> int:
             raise InputError(
                 "give a stack and a template", remedy="python -m gpufleet.nodes.template_vars STACK TEMPLATE"
             )
-        declared = fleet.load(arguments[0])
+        declared = fleet.load_fleet(arguments[0])
         if arguments[1] not in declared.templates:
             template_names = ", ".join(sorted(declared.templates)) or "none"
             raise InputError(
@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> int:
     except GpufleetError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    print(json.dumps(host_vars(declared.resolve_blueprint(arguments[1])), indent=2))
+    print(json.dumps(host_variables(declared.resolve_blueprint(arguments[1])), indent=2))
     return 0
 
 

@@ -96,8 +96,14 @@ def check_evidence(facts: Any, plan: Mapping[str, Any], node: str) -> None:
     check_value_limits(facts, where)
     evidence = validate_model(WipeEvidence, facts, where)
     if evidence.plan != plan["id"]:
-        raise InputError(f"is of plan {make_printable(evidence.plan, 40)}, not of {plan['id']}", where=where)
+        raise InputError(
+            f"the evidence is of plan {make_printable(evidence.plan, 40)}, not of {plan['id']}", where=where
+        )
     planned = sorted((drive["path"], drive["serial"]) for drive in plan["drives"])
     if sorted((one.path, one.serial) for one in evidence.evidence) != planned:
         names = ", ".join(make_printable(one.path, 40) for one in evidence.evidence) or "no drive"
-        raise InputError(f"speaks of {names}, the plan of others", where=where, remedy="look at the node")
+        raise InputError(
+            f"the evidence names {names}, but the plan has other drives",
+            where=where,
+            remedy="check the drives on the node",
+        )

@@ -111,7 +111,7 @@ def check_method(method: str) -> None:
     )
     if method not in ("auto", *known_methods):
         raise InputError(
-            f"no wipe method is called {method!r}",
+            f"unknown wipe method {method!r}",
             where="--method",
             remedy=f"auto, {', '.join(known_methods)}",
         )

@@ -36,7 +36,8 @@ def open_registry() -> Registry:
     url = paths.database_url()
     if not Registry.has_registry(url):
         raise EnvironmentFault(
-            "no node registry yet, so no burn-in results", hint="gpufleet nodes sync -s STACK"
+            "the node registry does not exist yet, so there are no burn-in results",
+            hint="gpufleet nodes sync -s STACK",
         )
     return Registry(url)
 
@@ -49,17 +50,19 @@ class StoredResult:
     result: Result
 
 
-def newest_results(registry: Registry, node: str | None, attempt: str | None = None) -> list[StoredResult]:
+def load_newest_results(
+    registry: Registry, node: str | None, attempt: str | None = None
+) -> list[StoredResult]:
     """Return each node's newest result, in the registry's order."""
     nodes = [registry.get_node(node)] if node else list(registry.list_nodes())
     last = {result.node: result for result in registry.list_results(node, attempt)}
     return [StoredResult(node_row, last[node_row.id]) for node_row in nodes if node_row.id in last]
 
 
-def stored_reports(node: str | None = None, attempt: str | None = None) -> list[Json]:
+def load_reports(node: str | None = None, attempt: str | None = None) -> list[Json]:
     """Return the newest reports; InputError where one was asked for by name and there is none."""
     with open_registry() as registry:
-        reports = [stored.result.report for stored in newest_results(registry, node, attempt)]
+        reports = [stored.result.report for stored in load_newest_results(registry, node, attempt)]
     if not reports and (node or attempt):
         subject = f"of attempt {attempt}" if attempt else "yet"
         raise InputError(f"no burn-in result {subject}", where=node or "", remedy="see gpufleet nodes list")
@@ -73,22 +76,27 @@ def check_healthy(reports: Sequence[Json]) -> None:
         raise CheckFailed(f"not healthy: {', '.join(unhealthy)}")
 
 
-def rejudge_result(stored: StoredResult) -> burnin.Report:
+def rejudge_result(stored_result: StoredResult) -> burnin.BurninReport:
     """Judge a stored result's records by today's thresholds; what was known of its configuration stays."""
-    report = stored.result.report
+    report = stored_result.result.report
     outcomes = {check["name"]: check["outcome"] for check in report["checks"]}
     configured = {"pass": True, "fail": False}.get(outcomes.get("configuration", ""))
-    node, profile = stored.node, report["profile"]
-    again = burnin.judge(
-        stored.result.records, node.kind, profile, is_rehearsal(), configured=configured, node=node.name
+    node, profile = stored_result.node, report["profile"]
+    again = burnin.judge_attempt(
+        stored_result.result.records,
+        node.kind,
+        profile,
+        is_rehearsal(),
+        is_configured=configured,
+        node=node.name,
     )
     return replace(again, attempt=report["attempt"])
 
 
-def rejudge(node: str | None = None, *, apply_changes: bool = False) -> list[Json]:
+def rejudge_results(node: str | None = None, *, apply_changes: bool = False) -> list[Json]:
     """Judge the newest results again; return what differs, and store it where asked."""
     with open_registry() as registry:
-        pairs = [(stored, rejudge_result(stored)) for stored in newest_results(registry, node)]
+        pairs = [(stored, rejudge_result(stored)) for stored in load_newest_results(registry, node)]
         changed = [pair for pair in pairs if pair[1].to_json() != pair[0].result.report]
         return [
             describe_change(*pair) | {"applied": apply_verdict(registry, *pair, apply_changes)}
@@ -96,20 +104,22 @@ def rejudge(node: str | None = None, *, apply_changes: bool = False) -> list[Jso
         ]
 
 
-def describe_change(stored: StoredResult, again: burnin.Report) -> Json:
+def describe_change(stored: StoredResult, new_report: burnin.BurninReport) -> Json:
     """Return what judging again changes in one report."""
     before = {check["name"]: check for check in stored.result.report["checks"]}
     checks = [
         {"name": check.name, "before": before.get(check.name, {}).get("outcome"), "after": check.outcome}
         | {"reason": check.reason}
-        for check in again.checks
+        for check in new_report.checks
         if asdict(check) != before.get(check.name)
     ]
-    verdicts = {"before": stored.result.verdict, "after": again.verdict}
-    return {"node": stored.node.name, "attempt": again.attempt, **verdicts, "checks": checks}
+    verdicts = {"before": stored.result.verdict, "after": new_report.verdict}
+    return {"node": stored.node.name, "attempt": new_report.attempt, **verdicts, "checks": checks}
 
 
-def apply_verdict(registry: Registry, stored: StoredResult, again: burnin.Report, apply_changes: bool) -> str:
+def apply_verdict(
+    registry: Registry, stored: StoredResult, new_report: burnin.BurninReport, apply_changes: bool
+) -> str:
     """Store a new judgement as an attempt of its own, so that the old one stays in the history."""
     if not apply_changes:
         return "no"
@@ -118,12 +128,12 @@ def apply_verdict(registry: Registry, stored: StoredResult, again: burnin.Report
     if node.state == "quarantined" and node.state_reason.startswith(f"{stored.result.verdict}:"):
         registry.move_node(node.id, "burn_in", f"judged again: was {stored.result.verdict}")
     attempt = registry.start_attempt(node.id, "rejudge")
-    report = replace(again, attempt=attempt).to_json()
-    reason = "; ".join(again.list_reasons()[:3]) or "every required check passed"
+    report = replace(new_report, attempt=attempt).to_json()
+    reason = "; ".join(new_report.list_reasons()[:3]) or "every required check passed"
     return registry.record_result(node.id, attempt, report, stored.result.records, reason=reason)
 
 
-def threshold_rows(kind: str | None = None) -> list[Json]:
+def list_thresholds(kind: str | None = None) -> list[Json]:
     """Return the thresholds, each with its source and the linter's findings."""
     kinds = (*burnin.KINDS, "rehearsal")
     if kind and kind not in kinds:
@@ -132,7 +142,7 @@ def threshold_rows(kind: str | None = None) -> list[Json]:
     return [asdict(row) | {"lint": burnin.lint_thresholds((row,))} for row in rows]
 
 
-def check_plausible() -> None:
+def check_thresholds_plausible() -> None:
     """Raise CheckFailed if the linter rejects a threshold."""
     faults = burnin.lint_thresholds()
     if faults:
@@ -164,18 +174,21 @@ def run_agent(agent: Path, attempt: str) -> dict[str, Json]:
     return {record["name"]: record for record in checks}
 
 
-def reports_as_text(reports: list[Json]) -> str:
+def format_reports(reports: list[Json]) -> str:
     """Return reports as lines for people: a verdict each, and every check that is not a pass."""
-    return "\n".join(line for report in reports for line in report_lines(report)) or "no burn-in results yet"
+    return (
+        "\n".join(line for report in reports for line in format_report_lines(report))
+        or "no burn-in results yet"
+    )
 
 
-def report_lines(report: Json) -> list[str]:
+def format_report_lines(report: Json) -> list[str]:
     """Return one report's lines."""
     head = f"{report['node']}  {report['verdict']}  {report['profile']}  attempt {report['attempt']}"
-    return [head, *(f"  {check_line(check)}" for check in report["checks"])]
+    return [head, *(f"  {format_check(check)}" for check in report["checks"])]
 
 
-def check_line(check: Json) -> str:
+def format_check(check: Json) -> str:
     """Return one check as a line."""
     measured = check["measured"]
     number = f"{measured:g}" if isinstance(measured, int | float) else measured
@@ -183,7 +196,7 @@ def check_line(check: Json) -> str:
     return f"{check['outcome']:<8} {check['name']:<16} {value:<16} {check['reason']}".rstrip()
 
 
-def changes_as_text(changes: list[Json]) -> str:
+def format_changes(changes: list[Json]) -> str:
     """Return what judging again changes, as lines."""
     lines = []
     for change in changes:
@@ -196,12 +209,12 @@ def changes_as_text(changes: list[Json]) -> str:
     return "\n".join(lines) or "today's thresholds change nothing"
 
 
-def thresholds_as_text(rows: list[Json]) -> str:
+def format_thresholds(rows: list[Json]) -> str:
     """Return thresholds as lines, each with what it bounds and where it comes from."""
-    return "\n".join(line for row in rows for line in threshold_lines(row))
+    return "\n".join(line for row in rows for line in format_threshold_lines(row))
 
 
-def threshold_lines(row: Json) -> list[str]:
+def format_threshold_lines(row: Json) -> list[str]:
     """Return one threshold's line, and the linter's complaints under it."""
     value = "" if row["value"] is None else f"{row['value']:g} {row['unit']}"
     source = row["source"] if len(row["source"]) <= SOURCE_WIDTH else f"{row['source'][:SOURCE_WIDTH]}…"
@@ -211,7 +224,7 @@ def threshold_lines(row: Json) -> list[str]:
     return [line, *(f"  implausible: {fault}" for fault in row["lint"])]
 
 
-def measured_as_text(rows: list[Json]) -> str:
+def format_measurements(rows: list[Json]) -> str:
     """Return what this machine reaches, and the floors that follow."""
     return "\n".join(
         f"{row['check']}.{row['metric']}: {row['slowest']:g} to {row['fastest']:g} {row['unit']}"

@@ -18,7 +18,7 @@ from gpufleet.boundary import NotJsonError, decode_json
 from gpufleet.errors import InputError
 from gpufleet.nodes import ATTENTION_STATES, BUSY_STATES, Node, Registry
 from gpufleet.operations import ingest, playbook_run, task_events
-from gpufleet.operations.playbook_run import Request
+from gpufleet.operations.playbook_run import PlaybookRequest
 
 BURN_IN_CHOICES = ("auto", "always", "never")
 ALL_DONE = "every host of that run is done: nothing to do"
@@ -65,7 +65,7 @@ class HostOutcome:
 class ConfigureResult:
     """The result of a request. ``run`` is None if the pattern matches no host today."""
 
-    request: Request
+    request: PlaybookRequest
     hosts: tuple[HostOutcome, ...] = ()
     run: remote.RunOutcome | None = None
     ingested_late: bool = False
@@ -90,20 +90,20 @@ class ConfigureResult:
         }
 
 
-def configure(root: Path, request: Request, stream: TextIO) -> ConfigureResult:
+def configure_hosts(root: Path, request: PlaybookRequest, stream: TextIO) -> ConfigureResult:
     """Run the request; progress goes to the stream."""
     plan = remote.plan_run(root, request.play, request.limit)
     if not plan.hosts:
         return ConfigureResult(request)
     extra_vars = parse_extra_vars(request.extra_vars)
     started = datetime.now(UTC)
-    run = playbook_run.run_request(plan, request, extra_vars, stream)
+    run = playbook_run.run_playbook_request(plan, request, extra_vars, stream)
     with Registry(paths.database_url(root)) as registry:
         late = not registry_has_results(registry.list_nodes(), run, started)
         if late:
             rehearsal = bool(os.environ.get("GPUFLEET_REHEARSAL"))
-            for folder in playbook_run.event_folders(run):
-                ingest.apply(registry, task_events.read_artifacts(folder), rehearsal=rehearsal)
+            for folder in playbook_run.list_event_folders(run):
+                ingest.ingest_events(registry, task_events.read_artifacts(folder), rehearsal=rehearsal)
         return ConfigureResult(request, collect_host_outcomes(run, registry), run, late)
 
 
@@ -112,14 +112,16 @@ def resume_run(
 ) -> ConfigureResult:
     """Resume a run (empty: the newest) on the hosts that it has not done."""
     folder = paths.state_home(root) / "artifacts"
-    record = remote.read_record(folder / (name or remote.newest_record(folder)))
+    record = remote.read_record(folder / (name or remote.find_newest_run(folder)))
     extra_var_values = parse_extra_vars(extra_vars)
     if missing := [key for key in record.extra_vars if key not in extra_var_values]:
-        remedy = f"give again: {' '.join(f'-e {key}=...' for key in missing)}"
-        raise InputError("values of extra variables are not kept", key="--resume", remedy=remedy)
+        remedy = f"give them again: {' '.join(f'-e {key}=...' for key in missing)}"
+        raise InputError(
+            "gpufleet does not store the values of extra variables", key="--resume", remedy=remedy
+        )
     limit = ",".join(record.remaining)
-    request = Request(record.play, limit, record.burn_in, record.check, extra_vars, mode)
-    return configure(root, request, stream) if limit else ConfigureResult(request)
+    request = PlaybookRequest(record.play, limit, record.burn_in, record.check, extra_vars, mode)
+    return configure_hosts(root, request, stream) if limit else ConfigureResult(request)
 
 
 def parse_extra_vars(pairs: Iterable[str]) -> dict[str, Any]:
@@ -167,7 +169,7 @@ def collect_host_outcomes(run: remote.RunOutcome, registry: Registry) -> tuple[H
     unhealthy_nodes = [
         node for name, node in nodes.items() if name in host_names and node.verdict not in (None, "healthy")
     ]
-    verdict_reasons = {node.name: verdict_reason(registry, node) for node in unhealthy_nodes}
+    verdict_reasons = {node.name: find_verdict_reason(registry, node) for node in unhealthy_nodes}
     return tuple(
         HostOutcome(
             host.name,
@@ -177,20 +179,20 @@ def collect_host_outcomes(run: remote.RunOutcome, registry: Registry) -> tuple[H
             nodes.get(host.name),
             measured=host.name in attempts,
             verdict_reason=verdict_reasons.get(host.name, ""),
-            newer_attempt=newer_attempt(nodes.get(host.name), attempts.get(host.name)),
+            newer_attempt=find_newer_attempt(nodes.get(host.name), attempts.get(host.name)),
         )
         for host in run.hosts
     )
 
 
-def newer_attempt(node: Node | None, measured_attempt: str | None) -> str:
+def find_newer_attempt(node: Node | None, measured_attempt: str | None) -> str:
     """Return the node's current attempt if it is not the one that this run measured; empty otherwise."""
     if node is None or node.attempt is None or not measured_attempt:
         return ""
     return "" if node.attempt == measured_attempt else node.attempt
 
 
-def verdict_reason(registry: Registry, node: Node) -> str:
+def find_verdict_reason(registry: Registry, node: Node) -> str:
     """Return what the registry wrote down with the newest verdict that was like today's."""
     lines = (
         line.reason for line in reversed(registry.list_history(node.id)) if line.event in ("state", "verdict")
@@ -198,7 +200,7 @@ def verdict_reason(registry: Registry, node: Node) -> str:
     return next((line for line in lines if line.startswith(f"{node.verdict}: ")), "")
 
 
-def as_text(result: ConfigureResult) -> str:
+def format_result(result: ConfigureResult) -> str:
     """Return the outcomes as lines: hosts with the same outcome and reason share one."""
     if result.run is None:
         return f"{result.request.limit} has no hosts: nothing to do" if result.request.limit else ALL_DONE
@@ -218,23 +220,23 @@ def as_text(result: ConfigureResult) -> str:
 def describe_outcome(host: HostOutcome) -> str:
     """Return the outcome of one host as text."""
     if host.status == "unreachable":
-        return f"unreachable: {remote.with_next_step(host.reason)}"
+        return f"unreachable: {remote.append_next_step(host.reason)}"
     if host.node is None:
-        return f"{host.status}: {remote.with_next_step(host.reason)}" if host.reason else host.status
+        return f"{host.status}: {remote.append_next_step(host.reason)}" if host.reason else host.status
     busy = host.node.state in BUSY_STATES and not host.measured
-    reasons = ["not burnt in: a job may run there" if busy else ""]
+    reasons = ["not burned in: a job may run on it" if busy else ""]
     if host.newer_attempt:
         reasons.append(
-            f"another run began here meanwhile (attempt {host.newer_attempt}) and decides the state"
+            f"another run started on this host meanwhile (attempt {host.newer_attempt}) and decides the state"
         )
-    reasons += ["" if host.is_healthy else host.verdict_reason, remote.with_next_step(host.reason)]
+    reasons += ["" if host.is_healthy else host.verdict_reason, remote.append_next_step(host.reason)]
     reasons += [f"held by {hold.kind}" for hold in host.node.holds]
-    return "; ".join(filter(None, [host.node.state, exit_instructions(host, host.node), *reasons]))
+    return "; ".join(filter(None, [host.node.state, suggest_way_to_ready(host, host.node), *reasons]))
 
 
-def exit_instructions(host: HostOutcome, node: Node) -> str:
+def suggest_way_to_ready(host: HostOutcome, node: Node) -> str:
     """Return how a node leaves a state that its own healthy measurement does not end."""
     if node.state not in ATTENTION_STATES or not host.measured or node.verdict != "healthy":
         return ""
     move = f"gpufleet nodes state {node.name} burn_in --reason ..."
-    return f"measured healthy now: it stays until {move} and gpufleet configure --limit {node.name}"
+    return f"measured healthy now; to use it again: {move}, then gpufleet configure --limit {node.name}"

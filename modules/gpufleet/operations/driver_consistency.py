@@ -16,11 +16,11 @@ def check_drivers() -> consistency.ConsistencyReport:
     """Compare the drivers of the project's nodes."""
     with Registry(paths.database_url(paths.find_project_root())) as registry:
         return consistency.check_consistency(
-            to_consistency_host(node, registry) for node in registry.list_nodes() if node.state != "retired"
+            to_driver_host(node, registry) for node in registry.list_nodes() if node.state != "retired"
         )
 
 
-def to_consistency_host(node: Node, registry: Registry) -> consistency.HostDriver:
+def to_driver_host(node: Node, registry: Registry) -> consistency.HostDriver:
     """Return a node as the check takes it: what it should agree with is its template, its pool or its rack."""
     driver_values = [
         value.value for value in registry.list_values(node.id) if value.key == "observed.drivers"
@@ -41,7 +41,7 @@ def _summary(total: int, *, unread: int, skewed: int) -> str:
     return f"{agreement}; {unread} were never read: {READ_COMMAND}" if unread else agreement
 
 
-def report_lines(report: consistency.ConsistencyReport) -> list[str]:
+def format_report_lines(report: consistency.ConsistencyReport) -> list[str]:
     """Return the report for a terminal."""
     if not report.hosts:
         return ["no node has cards or a driver"]

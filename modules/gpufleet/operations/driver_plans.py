@@ -62,7 +62,7 @@ def plan_drivers(root: Path, limit: str, extra_vars: dict[str, Any], stream: Tex
     return DriverPlans(limit, hosts, run)
 
 
-def as_text(plans: DriverPlans, *, sources: bool = False) -> str:
+def format_plans(plans: DriverPlans, *, sources: bool = False) -> str:
     """Return the table of plans, and below it the hosts that gave none."""
     if plans.run is None:
         return f"{plans.limit} has no hosts: nothing to plan"

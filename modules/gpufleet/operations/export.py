@@ -25,7 +25,7 @@ MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True)
-class Request:
+class ExportRequest:
     """What to export where; ``nodes`` are names or ranges, none means all of the rack."""
 
     rack: str
@@ -42,7 +42,7 @@ class ExportResult:
     user: str = "root"
     logins: tuple[str, ...] = ()
 
-    def lines(self) -> list[str]:
+    def text_lines(self) -> list[str]:
         """Return what was written, and what a person does next."""
         names = ", ".join(seed.node.name for seed in self.export.seeds)
         text_lines = [f"{self.folder}: {names}", f"may log in as {self.user}: {', '.join(self.logins)}"]
@@ -59,16 +59,16 @@ class ExportResult:
         return text_lines
 
 
-def export_first_boot(request: Request, root: Path | None = None) -> ExportResult:
+def export_first_boot(request: ExportRequest, root: Path | None = None) -> ExportResult:
     """Export the first boot of a rack's nodes."""
     root = root or paths.find_project_root()
     rack = find_rack(root, request.rack)
     nodes = select_nodes(rack, request.nodes)
     key_folder = paths.state_home(root) / "ssh" / "host_keys" / rack.name
     pregenerated = rack.boot is not None and rack.boot.host_keys == "pregenerated"
-    keys = login_keys(rack, root)
+    keys = find_login_keys(rack, root)
     export_files = first_boot.build_first_boot_files(
-        rack, nodes, keys, lambda node: host_key(key_folder, node) if pregenerated else None
+        rack, nodes, keys, lambda node: ensure_host_key(key_folder, node) if pregenerated else None
     )
     folder = request.out or paths.state_home(root) / "export" / rack.name
     with report_write_errors("--out", folder):
@@ -88,7 +88,7 @@ def report_write_errors(option: str, path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         problem = f"{path} can't be written: {(error.strerror or str(error)).lower()}"
-        raise InputError(problem, where=option, remedy="name another place") from error
+        raise InputError(problem, where=option, remedy="choose another folder") from error
 
 
 def find_rack(root: Path, name: str) -> Rack:
@@ -111,7 +111,7 @@ def select_nodes(rack: Rack, names: Iterable[str]) -> list[RackNode]:
     return [node for node in rack.nodes if not selected or node.name in selected]
 
 
-def login_keys(rack: Rack, root: Path) -> list[str]:
+def find_login_keys(rack: Rack, root: Path) -> list[str]:
     """Return the keys that may log in: the rack's own and those of the stack that it names."""
     if rack.boot is None:
         return []  # the export says that the section is missing
@@ -121,7 +121,10 @@ def login_keys(rack: Rack, root: Path) -> list[str]:
     if not keys:
         remedy = f"give stack {ssh.stack} ssh.authorized_keys, or boot.ssh.authorized_keys"
         raise InputError(
-            "no key could log in", where=f"inventory/{rack.name}.yaml", key="boot.ssh", remedy=remedy
+            "no SSH key may log in to the nodes",
+            where=f"inventory/{rack.name}.yaml",
+            key="boot.ssh",
+            remedy=remedy,
         )
     return keys
 
@@ -132,7 +135,7 @@ def key_label(key: str) -> str:
     return comment[0] if comment else f"{kind} …{body[-8:]}"
 
 
-def host_key(folder: Path, node: RackNode) -> first_boot.HostKey:
+def ensure_host_key(folder: Path, node: RackNode) -> first_boot.HostKey:
     """Return the node's host key, made once and kept."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -168,7 +171,9 @@ def replace_folder(folder: Path, files: dict[str, str]) -> None:
     """Replace an earlier export by these files, completely or not at all; a foreign folder is refused."""
     if folder.exists() and not (folder / MANIFEST).is_file() and any(folder.iterdir()):
         raise InputError(
-            "is not empty and not an earlier export", where=str(folder), remedy="choose another --out"
+            "the folder is not empty and is not an earlier export",
+            where=str(folder),
+            remedy="choose another --out",
         )
     folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))

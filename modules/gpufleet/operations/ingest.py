@@ -25,7 +25,7 @@ from gpufleet.nodes.model import format_time
 from gpufleet.operations.ingest_summary import IngestSummary
 from gpufleet.operations.sync import declare_racks
 from gpufleet.operations.task_events import TaskEvent, read_artifacts
-from gpufleet.remote import with_next_step
+from gpufleet.remote import append_next_step
 
 BASE = "base"
 """The part of the configuration that every node has."""
@@ -33,10 +33,10 @@ _ANSWER_INTERVAL = timedelta(seconds=15)
 """A host that keeps answering is noted this often: every task would be a write."""
 
 
-Handler: TypeAlias = "Callable[[Ingest, str, TaskEvent], None]"
+Handler: TypeAlias = "Callable[[EventIngester, str, TaskEvent], None]"
 
 
-class Ingest:
+class EventIngester:
     """Folds events one at a time, each into the registry at once: a killed run loses at most its last task.
 
     ``live``: the events come as they happen, so each is newer than what the registry has; recorded ones are placed.
@@ -62,19 +62,19 @@ class Ingest:
         self._known: dict[str, str] = {}
 
     @classmethod
-    def of_project(cls, registry: Registry, root: Path, *, live: bool = False) -> Ingest:
+    def for_project(cls, registry: Registry, root: Path, *, live: bool = False) -> EventIngester:
         """Return one for a project's own runs: in a rehearsal its stack's racks are declared, else all."""
         stack = os.environ.get("GPUFLEET_REHEARSAL") or None
         declare = partial(declare_racks, registry, root, stack)
         return cls(registry, rehearsal=bool(stack), declare=declare, live=live)
 
-    def apply_all(self, events: Iterable[TaskEvent]) -> IngestSummary:
+    def ingest_all(self, events: Iterable[TaskEvent]) -> IngestSummary:
         """Apply events as a stream."""
         for event in events:
-            self.ingest_events(event)
+            self.ingest_event(event)
         return self.summary
 
-    def ingest_events(self, event: TaskEvent) -> None:
+    def ingest_event(self, event: TaskEvent) -> None:
         """Apply one event, completely or not at all; a bad one is recorded as bad."""
         self.summary.events += not event.problem
         handler = _HANDLERS.get(str(event.report.get("event")))
@@ -132,9 +132,9 @@ class Ingest:
         if event.outcome == "unreachable":
             self._answered.pop(node, None)
             self.summary.unreachable[event.host] = event.message
-            self._set_reachable(node, event, with_next_step(event.message) or "no answer")
+            self._set_reachable(node, event, append_next_step(event.message) or "no answer")
         else:
-            if event.host_answered:
+            if event.has_host_answered:
                 self._record_answer(node, event)
             if handler:
                 handler(self, node, event)
@@ -151,7 +151,7 @@ class Ingest:
         node = self._node(event) if event.host else None
         if node is not None:
             self.registry.add_history_once(node, "bad_report", printable_problem, event.at)
-            if event.host_answered:
+            if event.has_host_answered:
                 self._record_answer(node, event)
         if event.key and (node is not None or not event.host):
             self.registry.record_event(event.key, event.run)
@@ -161,7 +161,7 @@ class Ingest:
         if event.outcome == "unreachable" or event.host not in self._known:
             return False
         last = self._answered.get(self._known[event.host])
-        return not event.host_answered or (last is not None and abs(event.at - last) < _ANSWER_INTERVAL)
+        return not event.has_host_answered or (last is not None and abs(event.at - last) < _ANSWER_INTERVAL)
 
     def _node(self, event: TaskEvent) -> str | None:
         """Return how the registry calls a host; hosts that share a name carry their id behind it."""
@@ -194,15 +194,15 @@ class Ingest:
         current_node = self.registry.get_node(node)
         if current_node.reachable is not answers:
             description = "it answered" if answers else "it did not answer"
-            self.note_stale(current_node, event, description)
+            self.record_stale(current_node, event, description)
 
-    def note_stale(self, node: Node, event: TaskEvent, event_description: str) -> None:
+    def record_stale(self, node: Node, event: TaskEvent, event_description: str) -> None:
         """Report that an event is older than what the registry has since learned."""
         self.summary.stale.append(
             f"{make_printable(node.name)}: {event_description} at {format_time(event.at)}"
         )
 
-    def observe(self, observation: Observation, event: TaskEvent) -> list[str]:
+    def apply_observation(self, observation: Observation, event: TaskEvent) -> list[str]:
         """Apply an observation; return its conflicts, and report outdated or ill-formed values."""
         outcome = self.registry.apply_observation(observation)
         self.summary.bad += [make_printable(line) for line in outcome.bad]
@@ -212,14 +212,14 @@ class Ingest:
             )
         if outcome.outdated:
             keys = ", ".join(key.partition(".")[2] for key in outcome.outdated[:5])
-            self.note_stale(
+            self.record_stale(
                 self.registry.get_node(self._known[event.host]),
                 event,
                 f"{observation.source} reported {keys}",
             )
         return [one.detail for one in outcome.conflicts]
 
-    def run_revision(self, event: TaskEvent) -> int:
+    def find_run_revision(self, event: TaskEvent) -> int:
         """Return the revision at which the event's run began, as far as this process has seen."""
         return self._began[event.run]
 
@@ -228,10 +228,10 @@ def ingest_artifacts(artifacts: Path) -> IngestSummary:
     """Apply a run's artifacts to the registry of the current project."""
     root = paths.find_project_root()
     with Registry(paths.database_url(root)) as registry:
-        return Ingest.of_project(registry, root).apply_all(read_artifacts(artifacts))
+        return EventIngester.for_project(registry, root).ingest_all(read_artifacts(artifacts))
 
 
-def apply(
+def ingest_events(
     registry: Registry,
     events: Iterable[TaskEvent],
     *,
@@ -239,17 +239,17 @@ def apply(
     declare: Callable[[datetime], object] | None = None,
 ) -> IngestSummary:
     """Apply recorded events to the registry, as a stream."""
-    return Ingest(registry, rehearsal=rehearsal, declare=declare).apply_all(events)
+    return EventIngester(registry, rehearsal=rehearsal, declare=declare).ingest_all(events)
 
 
-def _apply_commissioned(ingest: Ingest, node_name: str, event: TaskEvent) -> None:
+def _apply_commissioned(ingest: EventIngester, node_name: str, event: TaskEvent) -> None:
     """Record that the node answered and was identified; a new one moves to commissioning."""
     registry, node = ingest.registry, ingest.registry.get_node(node_name)
     facts = _mapping(event.report.get("facts"))
     if not _matches_identity(ingest, node, "ansible", facts, event) or node.state not in NEW_STATES:
         return
     if not registry.is_newer_than_state(node_name):
-        ingest.note_stale(node, event, "it was commissioned")
+        ingest.record_stale(node, event, "it was commissioned")
         return
     if attempt := _attempt(event):
         registry.start_attempt(node_name, "commission", attempt, event.started_at)
@@ -259,19 +259,19 @@ def _apply_commissioned(ingest: Ingest, node_name: str, event: TaskEvent) -> Non
 
 
 def _matches_identity(
-    ingest: Ingest, node: Node, source: str, facts: Mapping[str, Any], event: TaskEvent
+    ingest: EventIngester, node: Node, source: str, facts: Mapping[str, Any], event: TaskEvent
 ) -> bool:
     """Record the facts that the node reports; return False if its serial is not the one in the registry."""
     serial = facts.get("serial")
     identity = Identity(serial if isinstance(serial, str) else None, node.instance_id, node.rack, node.slot)
     observed = {key: value for key, value in facts.items() if key != "serial"}
     observation = Observation(source, node.name, identity, observed=observed, observed_at=event.at)
-    conflicts = ingest.observe(observation, event)
+    conflicts = ingest.apply_observation(observation, event)
     ingest.summary.conflicts += conflicts
     return not conflicts
 
 
-def _apply_configuration(ingest: Ingest, node_name: str, event: TaskEvent) -> None:
+def _apply_configuration(ingest: EventIngester, node_name: str, event: TaskEvent) -> None:
     """Store the result of configuration, part by part: burn-in reads it."""
     is_configured = event.report.get("event") == "configured"
     facts, part = _mapping(event.report.get("facts")), str(event.report.get("part") or BASE)
@@ -280,7 +280,7 @@ def _apply_configuration(ingest: Ingest, node_name: str, event: TaskEvent) -> No
     if part == BASE or facts:
         observed |= {"configuration" if part == BASE else f"configuration_{part}": dict(facts)}
     identity = Identity(instance_id=node.instance_id, rack=node.rack, slot=node.slot)
-    ingest.observe(
+    ingest.apply_observation(
         Observation("configuration", node.name, identity, observed=observed, observed_at=event.at), event
     )
     if not is_configured:
@@ -290,7 +290,7 @@ def _apply_configuration(ingest: Ingest, node_name: str, event: TaskEvent) -> No
 def _failure_reason(facts: Mapping[str, Any]) -> str:
     """Return which task failed, why, and what helps."""
     reason = ": ".join(str(facts[key]) for key in ("task", "reason") if facts.get(key))
-    return with_next_step(reason) or "no reason given"
+    return append_next_step(reason) or "no reason given"
 
 
 def _configured_parts(
@@ -305,7 +305,7 @@ def _configured_parts(
     return {"configured": all(parts.values()), "configured_parts": parts}
 
 
-def _apply_drivers(ingest: Ingest, node_name: str, event: TaskEvent) -> None:
+def _apply_drivers(ingest: EventIngester, node_name: str, event: TaskEvent) -> None:
     """Store a node's driver report for the consistency check. A failure also prevents a healthy verdict."""
     node, facts = ingest.registry.get_node(node_name), _mapping(event.report.get("facts"))
     failed = event.report.get("event") == "drivers_failed"
@@ -316,12 +316,12 @@ def _apply_drivers(ingest: Ingest, node_name: str, event: TaskEvent) -> None:
     )
     identity = Identity(instance_id=node.instance_id, rack=node.rack, slot=node.slot)
     observation = Observation("configuration", node.name, identity, observed=observed, observed_at=event.at)
-    ingest.observe(observation, event)
+    ingest.apply_observation(observation, event)
     if failed:
         ingest.registry.add_history_once(node_name, "drivers_failed", _failure_reason(facts), event.at)
 
 
-def _apply_blade(ingest: Ingest, node_name: str, event: TaskEvent) -> None:
+def _apply_blade(ingest: EventIngester, node_name: str, event: TaskEvent) -> None:
     """Store a blade's power, links and board, each finding with its reason."""
     report = _mapping(event.report.get("facts"))
     reasons = report.get("reasons")
@@ -331,33 +331,33 @@ def _apply_blade(ingest: Ingest, node_name: str, event: TaskEvent) -> None:
         "blade_reasons": reasons if isinstance(reasons, list) else [],
     }
     identity = Identity(instance_id=node.instance_id, rack=node.rack, slot=node.slot)
-    ingest.observe(
+    ingest.apply_observation(
         Observation("ansible", node.name, identity, observed=observed, observed_at=event.at), event
     )
 
 
-def _apply_burn_in(ingest: Ingest, node_name: str, event: TaskEvent) -> None:
+def _apply_burn_in(ingest: EventIngester, node_name: str, event: TaskEvent) -> None:
     """Judge the agent's records and apply the verdict."""
     from gpufleet import burnin
 
     registry, node = ingest.registry, ingest.registry.get_node(node_name)
     records = [dict(r) for r in event.report.get("records") or () if isinstance(r, Mapping)]
-    report = burnin.judge(
+    report = burnin.judge_attempt(
         records,
         node.kind,
         _profile(records),
         ingest.rehearsal,
-        configured=_last_configured(registry, node_name),
+        is_configured=_last_configured(registry, node_name),
         node=node.name,
     )
     attempt = _attempt(event) or report.attempt
     if not attempt:
-        registry.add_history_once(node_name, "ignored", "burn-in without an attempt", event.at)
+        registry.add_history_once(node_name, "ignored", "the burn-in event has no attempt", event.at)
         return
     started = next((r for r in records if r.get("type") == "start"), {})
     if not _matches_identity(ingest, node, "burn_in", _mapping(started.get("host")), event):
         registry.add_history_once(
-            node_name, "ignored", f"burn-in {attempt} of a board that is not this node's", event.at
+            node_name, "ignored", f"burn-in {attempt} belongs to another board", event.at
         )
         return
     outcome = registry.record_result(
@@ -368,7 +368,7 @@ def _apply_burn_in(ingest: Ingest, node_name: str, event: TaskEvent) -> None:
         reason="; ".join(report.list_reasons()[:3]) or "every required check passed",
         started_at=event.started_at,
         when=event.at,
-        start_revision=ingest.run_revision(event),
+        start_revision=ingest.find_run_revision(event),
     )
     if outcome == "ignored":
         ingest.summary.ignored.append(f"{node.name}: attempt {attempt}: {report.verdict}")

@@ -27,7 +27,7 @@ class IngestSummary:
         """Return the summary as JSON."""
         return asdict(self)
 
-    def lines(self) -> Iterator[str]:
+    def text_lines(self) -> Iterator[str]:
         """Yield the summary as text."""
         yield f"{self.events} events"
         yield from (f"{node}: {verdict}" for node, verdict in self.verdicts.items())

@@ -12,7 +12,7 @@ from gpufleet.operations.node_view import expand_names
 
 def find_nodes(registry: Registry, names: str) -> list[Node]:
     """Return the nodes meant; one that the registry does not know is an InputError."""
-    return [registry.get(name) for name in sorted(expand_names((names,)))]
+    return [registry.get_node(name) for name in sorted(expand_names((names,)))]
 
 
 def move_nodes(registry: Registry, names: str, to: str, reason: str) -> list[str]:
@@ -22,7 +22,7 @@ def move_nodes(registry: Registry, names: str, to: str, reason: str) -> list[str
         for node in nodes:
             check_move(node.name, node.state, to)
         for node in nodes:
-            registry.move(node.id, to, reason)
+            registry.move_node(node.id, to, reason)
     return [f"{node.name}: {to}" for node in nodes]
 
 
@@ -33,7 +33,8 @@ def hold_nodes(registry: Registry, names: str, kind: str, reason: str) -> list[s
     with registry.transaction():
         nodes = find_nodes(registry, names)
         return [
-            f"{node.name}: {kind} hold {status_text[registry.hold(node.id, kind, reason)]}" for node in nodes
+            f"{node.name}: {kind} hold {status_text[registry.hold_node(node.id, kind, reason)]}"
+            for node in nodes
         ]
 
 
@@ -44,6 +45,6 @@ def release_nodes(registry: Registry, names: str, kind: str, reason: str) -> lis
     with registry.transaction():
         nodes = find_nodes(registry, names)
         return [
-            f"{node.name}: {kind} hold {status_text[registry.release(node.id, kind, reason)]}"
+            f"{node.name}: {kind} hold {status_text[registry.release_node(node.id, kind, reason)]}"
             for node in nodes
         ]

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from gpufleet import paths, remote
-from gpufleet.nodes import Identity, Node, Observation, Registry, is_rehearsed
+from gpufleet.nodes import Identity, Node, Observation, Registry, is_rehearsal_address
 from gpufleet.nodes.model import utc_now
 
 
@@ -50,11 +50,11 @@ def probe_nodes(
 
     In a rehearsal only booted hosts are asked: nothing goes out to the addresses of simulated machines.
     """
-    live_nodes = [node for node in registry.list() if node.state != "retired" and not node.is_missing]
+    live_nodes = [node for node in registry.list_nodes() if node.state != "retired" and not node.is_missing]
     by_address = {
         node.address: node
         for node in live_nodes
-        if node.address and (is_rehearsed(node.address) or not rehearsal)
+        if node.address and (is_rehearsal_address(node.address) or not rehearsal)
     }
     report = ReachReport()
     for address, answer in _probe_addresses(by_address, login, timeout):
@@ -76,21 +76,21 @@ def _probe_addresses(
     for user, rented in ((login.user, False), (SSH_USER, True)):
         addresses = [address for address, node in by_address.items() if bool(node.cloud) is rented]
         if addresses:
-            yield from remote.probe(
+            yield from remote.probe_hosts(
                 addresses, user=user, key=login.key, known_hosts=login.known_hosts, timeout=timeout
             ).items()
 
 
-def _record_reached(registry: Registry, node: Node, facts: remote.Facts, report: ReachReport) -> None:
+def _record_reached(registry: Registry, node: Node, facts: remote.ProbedFacts, report: ReachReport) -> None:
     """Record an answer; a board that is not this node's is reported as a conflict and changes nothing."""
     observed = {key: value for key, value in asdict(facts).items() if value and key != "serial"}
     identity = Identity(facts.serial or None, node.instance_id, node.rack, node.slot)
     observation = Observation("ssh", node.name, identity, observed=observed, observed_at=utc_now())
     with registry.transaction():
-        outcome = registry.observe(observation)
+        outcome = registry.apply_observation(observation)
         registry.set_reachable(node.id, True)
         if not outcome.conflicts:
-            registry.advance(node.id, "discovered", "answered over SSH")
+            registry.advance_node(node.id, "discovered", "answered over SSH")
     report.answered.append(node.name)
     report.conflicts += [one.detail for one in outcome.conflicts]
     report.bad += outcome.bad

@@ -19,13 +19,13 @@ from gpufleet.nodes.model import format_time, utc_now
 def open_registry() -> Registry:
     """Open the registry in use; EnvironmentFault while nothing has been synced."""
     url = paths.database_url()
-    if not Registry.exists(url):
-        raise EnvironmentFault("no registry yet", hint="gpufleet nodes sync -s STACK")
+    if not Registry.has_registry(url):
+        raise EnvironmentFault("the registry does not exist yet", hint="gpufleet nodes sync -s STACK")
     return Registry(url)
 
 
 @dataclass(frozen=True)
-class Filter:
+class NodeFilter:
     """Which nodes to show; unset fields match every node."""
 
     names: tuple[str, ...] = ()
@@ -33,10 +33,10 @@ class Filter:
     rack: str | None = None
     pool: str | None = None
 
-    def apply(self, nodes: Iterable[Node]) -> list[Node]:
+    def select_nodes(self, nodes: Iterable[Node]) -> list[Node]:
         """Return the nodes that pass; an unknown name is an InputError."""
         if self.state and self.state not in STATES:
-            raise InputError(f"no state {self.state!r}", where="--state", remedy=", ".join(STATES))
+            raise InputError(f"unknown state {self.state!r}", where="--state", remedy=", ".join(STATES))
         candidates = list(nodes)
         for label, requested, known_values in (
             ("rack", self.rack, {node.rack for node in candidates}),
@@ -73,7 +73,7 @@ def fold_names(names: Iterable[str]) -> str:
     return str(NodeSet.fromlist(sorted(names), resolver=RESOLVER_NOGROUP))
 
 
-def folded_by_state(nodes: Sequence[Node]) -> list[str]:
+def format_nodes_by_state(nodes: Sequence[Node]) -> list[str]:
     """Return a line for each state with its nodes as ranges, in the order of a node's life."""
     by_state: dict[str, list[str]] = defaultdict(list)
     for node in nodes:
@@ -95,7 +95,7 @@ COLUMNS = (
 )
 
 
-def node_table(nodes: Sequence[Node]) -> list[str]:
+def format_node_table(nodes: Sequence[Node]) -> list[str]:
     """Return the nodes as aligned columns under a heading."""
     rows = [COLUMNS, *(_node_row(node) for node in nodes)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
@@ -116,7 +116,7 @@ def _node_row(node: Node) -> tuple[str, ...]:
         node.name,
         state,
         holds,
-        reachability_text(node),
+        format_reachability(node),
         where,
         node.machine or "-",
         cards or "-",
@@ -126,7 +126,7 @@ def _node_row(node: Node) -> tuple[str, ...]:
     )
 
 
-def reachability_text(node: Node) -> str:
+def format_reachability(node: Node) -> str:
     """Return ``yes``, ``no``, or ``-`` for a node that was not probed yet."""
     return {None: "-", True: "yes", False: "no"}[node.reachable]
 
@@ -138,7 +138,7 @@ def _reason_text(node: Node) -> str:
     return node.state_reason[:100]
 
 
-def details(node: Node, values: Sequence[Value], conflicts: Sequence[Conflict]) -> dict[str, Any]:
+def build_node_details(node: Node, values: Sequence[Value], conflicts: Sequence[Conflict]) -> dict[str, Any]:
     """Return everything known of a node: each value with its source, time and age."""
     current_time = utc_now()
     return {
@@ -170,13 +170,16 @@ WIDEST = 48
 """Columns are aligned up to here: one value that is a whole report shall not push all ages off the screen."""
 
 
-def details_text(shown: dict[str, Any]) -> list[str]:
+def format_node_details(details: dict[str, Any]) -> list[str]:
     """Return the details as lines."""
     head = ("id", "kind", "state", "state_reason", "state_since", "reachable", "reachable_detail", "address")
-    lines = [str(shown["name"]), *(f"  {key:<18}{shown[key]}" for key in head if shown[key] is not None)]
-    lines += [f"  hold              {kind}: {reason}" for kind, reason in shown["hold_reasons"].items()]
-    lines += [f"  conflict          {detail}" for detail in shown["conflicts"]]
-    rows = [(v["key"], str(v["value"]), v["source"], v["age"]) for v in shown["values"]]
+    lines = [
+        str(details["name"]),
+        *(f"  {key:<18}{details[key]}" for key in head if details[key] is not None),
+    ]
+    lines += [f"  hold              {kind}: {reason}" for kind, reason in details["hold_reasons"].items()]
+    lines += [f"  conflict          {detail}" for detail in details["conflicts"]]
+    rows = [(v["key"], str(v["value"]), v["source"], v["age"]) for v in details["values"]]
     widths = [min(max((len(row[i]) for row in rows), default=0), WIDEST) for i in range(3)]
     return lines + [
         f"    {key:<{widths[0]}}  {value:<{widths[1]}}  {source:<{widths[2]}}  {old} ago"
@@ -184,10 +187,10 @@ def details_text(shown: dict[str, Any]) -> list[str]:
     ]
 
 
-def namesake_notes(registry: Registry, reference: str) -> list[str]:
+def list_namesake_notes(registry: Registry, reference: str) -> list[str]:
     """Return a line for each other node that had the name before: its history is kept under its id."""
-    node = registry.get(reference)
-    namesakes = [one for one in registry.list() if one.name == node.name and one.id != node.id]
+    node = registry.get_node(reference)
+    namesakes = [one for one in registry.list_nodes() if one.name == node.name and one.id != node.id]
     return [
         f"{one.name} was also {one.id}, {one.state} since {format_time(one.state_since)}:"
         f" gpufleet nodes history {one.id}"
@@ -200,7 +203,7 @@ def sort_by_time(changes: Iterable[Change]) -> list[Change]:
     return sorted(changes, key=lambda change: (change.at, change.number))
 
 
-def change_json(change: Change) -> dict[str, Any]:
+def change_as_json(change: Change) -> dict[str, Any]:
     """Return a line of history as JSON."""
     return {
         "at": format_time(change.at),
@@ -212,7 +215,7 @@ def change_json(change: Change) -> dict[str, Any]:
     }
 
 
-def change_text(change: dict[str, Any]) -> str:
+def format_change(change: dict[str, Any]) -> str:
     """Return a line of history as text."""
     moved = f"{change['from'] or '(new)'} -> {change['to']}" if change["to"] else change["event"]
     attempt = f"  [{change['attempt']}]" if change["attempt"] else ""

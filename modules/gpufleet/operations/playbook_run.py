@@ -16,7 +16,7 @@ DEFAULT_LIMIT = "new_nodes"
 
 
 @dataclass(frozen=True)
-class Request:
+class PlaybookRequest:
     """What to run where. ``limit`` is Ansible's pattern; ``mode`` names the workers; None runs it on this machine."""
 
     play: str = "site"
@@ -28,7 +28,7 @@ class Request:
 
 
 def write_run_folder(
-    root: Path, request: Request, extra_vars: dict[str, Any], folder: Path
+    root: Path, request: PlaybookRequest, extra_vars: dict[str, Any], folder: Path
 ) -> tuple[str, ...]:
     """Write the request as an ansible-runner folder; return its hosts."""
     plan = remote.plan_run(root, request.play, request.limit)
@@ -38,11 +38,11 @@ def write_run_folder(
     return plan.hosts
 
 
-def run_request(
-    plan: remote.RunPlan, request: Request, extra_vars: dict[str, Any], stream: TextIO
+def run_playbook_request(
+    plan: remote.RunPlan, request: PlaybookRequest, extra_vars: dict[str, Any], stream: TextIO
 ) -> remote.RunOutcome:
     """Run the request, with a record of the hosts that are done."""
-    ident = remote.new_id()
+    ident = remote.new_run_id()
     variables = {"gpufleet_burn_in": request.burn_in, **extra_vars}
     options = "--check --diff" if request.check else ""
     record = remote.RunRecord(
@@ -60,12 +60,12 @@ def run_request(
             on_host_finished=recorder.add_done,
         )
     else:
-        with registry_sink(plan.root) as tell:
+        with open_registry_sink(plan.root) as tell:
             outcome = remote.run_sharded(
                 plan, request.mode, extra_vars=variables, options=options, stream=stream, ident=ident,
                 on_event=tell, on_host_finished=recorder.add_done,
             )  # fmt: skip
-    recorder.add_done(*outcome.host_names("ok"))
+    recorder.add_done(*outcome.host_names_with_status("ok"))
     return outcome
 
 
@@ -84,19 +84,19 @@ class _RunRecorder:
 
 
 @contextlib.contextmanager
-def registry_sink(root: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
+def open_registry_sink(root: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
     """Yield a function that applies a worker's event to the registry, which Ansible can't reach from there."""
     with Registry(paths.database_url(root)) as registry:
-        live_ingest = ingest.Ingest.of_project(registry, root, live=True)
+        live_ingest = ingest.EventIngester.for_project(registry, root, live=True)
         reader = task_events.EventReader()
 
         def apply_event(event: dict[str, Any]) -> None:
-            if task_event := reader.read(event):
-                live_ingest.ingest_events(task_event)
+            if task_event := reader.read_event(event):
+                live_ingest.ingest_event(task_event)
 
         yield apply_event
 
 
-def event_folders(run: remote.RunOutcome) -> list[Path]:
+def list_event_folders(run: remote.RunOutcome) -> list[Path]:
     """Return the folders that hold the run's events: its own, or one for each shard."""
     return sorted(path.parent for path in run.artifacts.glob("**/job_events"))

@@ -36,7 +36,7 @@ class Interaction:
 
 
 @dataclass(frozen=True)
-class Request:
+class RetireRequest:
     """What to retire and how; ``confirm`` is the serial, ``yes`` the answer, where they are given beforehand."""
 
     node: str
@@ -69,12 +69,12 @@ class RetireResult:
         }
 
 
-def retire(registry: Registry, request: Request, interaction: Interaction) -> RetireResult:
+def retire_node(registry: Registry, request: RetireRequest, interaction: Interaction) -> RetireResult:
     """Retire one node: refuse, drain, wipe where asked, deregister."""
     check_request(request)
     node = registry.get_node(request.node)
     check_retirable(node, request)
-    if unfinished_since := unfinished_wipe_start(registry, node):
+    if unfinished_since := find_unfinished_wipe_start(registry, node):
         interaction.report(
             f"an earlier wipe of {node.name} began at {unfinished_since} and is not known to have ended"
         )
@@ -90,7 +90,7 @@ def retire(registry: Registry, request: Request, interaction: Interaction) -> Re
     return result
 
 
-def check_request(request: Request) -> None:
+def check_request(request: RetireRequest) -> None:
     """Raise InputError for a contradictory request, before any host is contacted."""
     if not request.reason.strip():
         raise InputError(
@@ -100,16 +100,18 @@ def check_request(request: Request) -> None:
         )
     wipe_plan.check_method(request.method)
     if request.yes and request.wipe:
-        raise InputError("does not confirm --wipe", where="--yes", remedy="give --confirm SERIAL")
+        raise InputError("--yes does not confirm --wipe", where="--yes", remedy="give --confirm SERIAL")
     for option, is_given in (
         ("--confirm", request.confirm is not None),
         ("--method", request.method != "auto"),
     ):
         if is_given and not request.wipe:
-            raise InputError("is for --wipe", where=option, remedy=f"add --wipe, or leave out {option}")
+            raise InputError(
+                "this option needs --wipe", where=option, remedy=f"add --wipe, or remove {option}"
+            )
 
 
-def check_retirable(node: Node, request: Request) -> None:
+def check_retirable(node: Node, request: RetireRequest) -> None:
     """Raise an error for nodes that can't be retired: rented machines, busy nodes, retired nodes."""
     if node.state == "retired":
         raise InputError(
@@ -122,19 +124,19 @@ def check_retirable(node: Node, request: Request) -> None:
             f"{node.name} is rented from {node.cloud}: the pool's count must go down", hint=hint
         )
     if node.cloud and request.wipe:
-        raise InputError(
-            "rented disks are the provider's to erase", where=node.name, remedy="leave out --wipe"
-        )
+        raise InputError("only the provider can erase rented disks", where=node.name, remedy="remove --wipe")
     state = STATES[node.state]
     if state.is_busy and "retired" not in state.next_states and not request.force:
         remedy = "drain it first: gpufleet nodes state NODE draining --reason ...; or --force"
-        raise InputError(f"it is {node.state}: a job may run there", where=node.name, remedy=remedy)
+        raise InputError(
+            f"the node is {node.state}, so a job may be running on it", where=node.name, remedy=remedy
+        )
     if request.wipe and not node.serial:
-        remedy = "commission it, or note its serial in the rack file"
-        raise InputError("no serial is known, by which a wipe is confirmed", where=node.name, remedy=remedy)
+        remedy = "commission the node, or set its serial in the rack file"
+        raise InputError("the serial that would confirm a wipe is unknown", where=node.name, remedy=remedy)
 
 
-def confirm_retirement(node: Node, request: Request, interaction: Interaction) -> None:
+def confirm_retirement(node: Node, request: RetireRequest, interaction: Interaction) -> None:
     """Ask a person to type the node's name; InputError for another name, or without a terminal."""
     if request.yes:
         return
@@ -145,11 +147,13 @@ def confirm_retirement(node: Node, request: Request, interaction: Interaction) -
     typed = interaction.prompt(f"{node.name} is {node.state}; type its name to retire it: ")
     if typed.strip() != node.name:
         raise InputError(
-            f"{typed!r} is not its name: nothing was changed", where=node.name, remedy="type it, or add --yes"
+            f"{typed!r} is not the node's name: nothing was changed",
+            where=node.name,
+            remedy="type the name, or add --yes",
         )
 
 
-def unfinished_wipe_start(registry: Registry, node: Node) -> str:
+def find_unfinished_wipe_start(registry: Registry, node: Node) -> str:
     """Return when a wipe began that no line of history ends, or nothing."""
     begun = ""
     for line in registry.list_history(node.id):
@@ -158,16 +162,16 @@ def unfinished_wipe_start(registry: Registry, node: Node) -> str:
     return begun
 
 
-def wipe_variables(request: Request) -> dict[str, Any]:
+def build_wipe_variables(request: RetireRequest) -> dict[str, Any]:
     """Return the variables that the plan and the wipe share."""
     return {"wipe_method": request.method, "wipe_force": request.force}
 
 
-def confirm_wipe(node: Node, request: Request, interaction: Interaction) -> dict[str, Any]:
+def confirm_wipe(node: Node, request: RetireRequest, interaction: Interaction) -> dict[str, Any]:
     """Plan, report the plan and have the serial typed; return the plan. Nothing is changed on the node."""
-    planned = find_report(interaction.run(node, wipe_variables(request)), "wipe_planned", node)
+    planned = get_reported_event(interaction.run(node, build_wipe_variables(request)), "wipe_planned", node)
     plan: dict[str, Any] = planned["plan"]
-    for line in plan_lines(node, planned):
+    for line in format_plan_lines(node, planned):
         interaction.report(line)
     check_plan(node, planned, request)
     typed = (
@@ -176,7 +180,7 @@ def confirm_wipe(node: Node, request: Request, interaction: Interaction) -> dict
         else interaction.prompt(f"type the serial of {node.name} to wipe it: ")
     )
     if typed != node.serial:
-        problem = f"{typed!r} is not its serial: nothing was touched"
+        problem = f"{typed!r} is not the node's serial: nothing was changed"
         raise InputError(
             problem,
             where=node.name,
@@ -187,25 +191,25 @@ def confirm_wipe(node: Node, request: Request, interaction: Interaction) -> dict
 
 
 def wipe_drives(
-    registry: Registry, node: Node, request: Request, interaction: Interaction, plan: Mapping[str, Any]
+    registry: Registry, node: Node, request: RetireRequest, interaction: Interaction, plan: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Wipe the drives of a confirmed plan; return the evidence."""
     drives = ", ".join(f"{drive['path']} {drive['serial']}" for drive in plan["drives"])
     registry.add_history_once(node.id, BEGUN, f"plan {plan['id']}: {drives}; {request.reason}")
     confirmation = {"wipe_confirm": node.serial, "wipe_plan_id": plan["id"]}
-    outcome = interaction.run(node, wipe_variables(request) | confirmation)
+    outcome = interaction.run(node, build_wipe_variables(request) | confirmation)
     return record_evidence(registry, node, outcome, plan)
 
 
-def check_plan(node: Node, planned: Mapping[str, Any], request: Request) -> None:
+def check_plan(node: Node, planned: Mapping[str, Any], request: RetireRequest) -> None:
     """Raise CheckFailed if a job runs there, or if no drive can be wiped."""
     jobs = planned["jobs"]
     if jobs and not request.force:
-        hint = "wait until it ends, or --force"
-        raise CheckFailed(f"{node.name} is at work: {', '.join(jobs)}; nothing was touched", hint=hint)
+        hint = "wait until the jobs finish, or add --force"
+        raise CheckFailed(f"{node.name} runs jobs: {', '.join(jobs)}; nothing was changed", hint=hint)
     if not planned["plan"]["drives"]:
         hint = "the reasons are above; booted from the network, a node can wipe the drive that it normally boots from"
-        raise CheckFailed(f"no drive of {node.name} can be wiped; nothing was touched", hint=hint)
+        raise CheckFailed(f"no drive of {node.name} can be wiped; nothing was changed", hint=hint)
 
 
 def record_evidence(
@@ -213,7 +217,7 @@ def record_evidence(
 ) -> dict[str, Any]:
     """Store the evidence in the node's history; raise CheckFailed if a drive was not wiped."""
     try:
-        evidence = find_report(outcome, "wiped", node)
+        evidence = get_reported_event(outcome, "wiped", node)
         wipe_evidence.check_evidence(evidence, plan, node.name)
     except (EnvironmentFault, InputError) as lost:
         hint = "run the same command again: drives that are done are not wiped twice"
@@ -228,7 +232,7 @@ def record_evidence(
     return evidence
 
 
-def find_report(outcome: remote.RunOutcome, event: str, node: Node) -> dict[str, Any]:
+def get_reported_event(outcome: remote.RunOutcome, event: str, node: Node) -> dict[str, Any]:
     """Return what the play reported; EnvironmentFault, with Ansible's reason, where it did not come that far."""
     reports = [entry["facts"] for entry in outcome.reports if entry.get("event") == event]
     if reports:
@@ -238,10 +242,10 @@ def find_report(outcome: remote.RunOutcome, event: str, node: Node) -> dict[str,
     raise EnvironmentFault(f"{node.name} did not report {event}: {reason or 'no reason given'}", hint=hint)
 
 
-def plan_lines(node: Node, planned: Mapping[str, Any]) -> list[str]:
+def format_plan_lines(node: Node, planned: Mapping[str, Any]) -> list[str]:
     """Return the plan as a person reads it before typing anything."""
     plan = planned["plan"]
-    lines = [f"{node.name}, {place_text(node)}, serial {node.serial}: plan {plan['id']}"]
+    lines = [f"{node.name}, {format_location(node)}, serial {node.serial}: plan {plan['id']}"]
     for drive in plan["drives"]:
         name = drive["by_id"] or drive["path"]
         lines.append(
@@ -270,19 +274,19 @@ def format_size(count: int | None) -> str:
     return f"{count} bytes"
 
 
-def place_text(node: Node) -> str:
+def format_location(node: Node) -> str:
     """Return a node's place."""
     return f"{node.rack}/{node.slot}" if node.rack else node.kind
 
 
-def drain_node(registry: Registry, node: Node, request: Request) -> None:
+def drain_node(registry: Registry, node: Node, request: RetireRequest) -> None:
     """Move a node to ``draining`` if it may not be retired from its state."""
     state = registry.get_node(node.id).state
     if "retired" not in STATES[state].next_states:
         registry.move_node(node.id, "draining", f"to be retired: {request.reason}")
 
 
-def deregister_node(registry: Registry, node: Node, request: Request, result: RetireResult) -> None:
+def deregister_node(registry: Registry, node: Node, request: RetireRequest, result: RetireResult) -> None:
     """Write the certificate, forget keys and address, and end the node's life in the registry."""
     home = paths.state_home()
     if result.evidence:
@@ -291,16 +295,16 @@ def deregister_node(registry: Registry, node: Node, request: Request, result: Re
     forgotten = remove_host_keys(home, node)
     registry.retire_node(node.id, request.reason)
     result.lines.append(f"{node.name}: retired{f', forgotten: {forgotten}' if forgotten else ''}")
-    if declared := redeclaration_note(node):
+    if declared := describe_remaining_declaration(node):
         result.lines.append(declared)
 
 
-def redeclaration_note(node: Node) -> str:
+def describe_remaining_declaration(node: Node) -> str:
     """Return which file makes the next sync declare a node of this name again, or an empty text."""
     if node.rack and not node.cloud:
         return f"inventory/{node.rack}.yaml still declares slot {node.slot}: it expects another board there"
     if node.kind == "workstation" and node.stack:
-        return f"stacks/Pulumi.{node.stack}.yaml still declares it: take it out, or the next sync expects it anew"
+        return f"stacks/Pulumi.{node.stack}.yaml still declares it: remove it, or the next sync adds it again"
     return ""
 
 
@@ -322,12 +326,12 @@ def remove_host_keys(home: Path, node: Node) -> str:
     return ", ".join(removed)
 
 
-def write_certificate(home: Path, node: Node, request: Request, evidence: Mapping[str, Any]) -> Path:
+def write_certificate(home: Path, node: Node, request: RetireRequest, evidence: Mapping[str, Any]) -> Path:
     """Write what was wiped, how and with what result, as a document of its own."""
     moment = utc_now()
     text = {
         "certificate": "wiped drives",
-        "node": {"name": node.name, "id": node.id, "serial": node.serial, "place": place_text(node)},
+        "node": {"name": node.name, "id": node.id, "serial": node.serial, "place": format_location(node)},
         "machine": node.machine,
         "reason": request.reason,
         "at": format_time(moment),
@@ -344,13 +348,15 @@ def write_certificate(home: Path, node: Node, request: Request, evidence: Mappin
     return path
 
 
-def make_runner(root: Path, stream: TextIO) -> Run:
+def make_wipe_runner(root: Path, stream: TextIO) -> Run:
     """Return a function that runs the play on one node."""
 
     def run(node: Node, variables: dict[str, Any]) -> remote.RunOutcome:
         plan = remote.plan_run(root, "retire", node.name)
         if not plan.hosts:
-            raise InputError("is not in the Ansible inventory", where=node.name, remedy="gpufleet nodes sync")
+            raise InputError(
+                "the node is not in the Ansible inventory", where=node.name, remedy="gpufleet nodes sync"
+            )
         return remote.run_playbook(plan, extra_vars=variables, stream=stream)
 
     return run

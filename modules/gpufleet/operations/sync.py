@@ -21,7 +21,7 @@ from gpufleet.nodes import Identity, Observation, Registry, ReportOutcome, Sourc
 from gpufleet.nodes.model import utc_now
 from gpufleet.operations.node_probe import ReachReport, find_login, probe_nodes
 
-STALE = "stale, changed nothing: another sync read this source later and was faster"
+STALE = "stale, changed nothing: another sync read this source later and finished first"
 
 
 @dataclass(frozen=True)
@@ -100,9 +100,7 @@ class SyncResult:
     def raise_for_failures(self) -> None:
         """Raise CheckFailed if a source failed or contradicts another: the registry is not complete."""
         if self.failures:
-            raise CheckFailed(
-                f"not synced: {', '.join(self.failures)}; their last good report stays in force"
-            )
+            raise CheckFailed(f"not synced: {', '.join(self.failures)}; their last good report remains valid")
         if any(one.conflicts for one in self.outcomes) or (self.reach and self.reach.conflicts):
             raise CheckFailed("sources contradict each other; the nodes concerned are on hold")
 
@@ -115,15 +113,15 @@ def sync_stack(stack: str, options: SyncOptions) -> SyncResult:
         fleet.load_fleet(stack, root)  # a wrong spec is reported before a registry is made for it
     with Registry(url) as registry:
         number = registry.create_revision()  # before anything is read: what reads later is newer
-        return sync(registry, root, fleet.load_fleet(stack, root), options, number)
+        return sync_registry(registry, root, fleet.load_fleet(stack, root), options, number)
 
 
-def sync(
+def sync_registry(
     registry: Registry,
     root: Path,
     declared: fleet.Fleet,
     options: SyncOptions | None = None,
-    number: int | None = None,
+    revision: int | None = None,
 ) -> SyncResult:
     """Read every source of a declared fleet into the registry, in one transaction.
 
@@ -131,14 +129,14 @@ def sync(
     """
     sync_options = options or SyncOptions()
     synced = SyncResult()
-    number = number or registry.create_revision()
+    revision = revision or registry.create_revision()
     reports = []
     for source, read_report in _sources(declared, root, sync_options, synced.notes):
         try:
             reports.append(read_report())
         except GpufleetError as error:
             synced.failures[source] = error
-    with registry.transaction(number=number):
+    with registry.transaction(number=revision):
         synced.outcomes += registry.apply_reports(reports)
         for source, fault in synced.failures.items():
             registry.record_source_failure(source, str(fault))
@@ -194,7 +192,7 @@ def _pulumi_report(
     file = options.state_file
     text = read_text(file, ENGINE_DOCUMENT) if file else _export_state(declared.stack, root, options)
     with engine.name_source_in_errors(where):
-        return _state_report(engine.read_document(text, where), declared, options, at, notes)
+        return _state_report(engine.parse_json_object(text, where), declared, options, at, notes)
 
 
 def _state_report(
@@ -205,7 +203,7 @@ def _state_report(
     groups = [name for cloud, name in nodes.list_elastic_groups(resources) if cloud not in queried_clouds]
     if groups:
         notes.append(
-            f"{', '.join(groups)}: elastic, members as of the last `pulumi up` (--cloud-api asks AWS)"
+            f"{', '.join(groups)}: elastic, members as of the last `pulumi up` (--cloud-api queries AWS)"
         )
     return nodes.build_state_report(resources, declared.stack, at)
 
@@ -228,7 +226,7 @@ def _address_report(declared: fleet.Fleet, book: Path, at: datetime, notes: list
     unknown_slots = sorted(set(book_entries) - set(places))
     if unknown_slots:
         notes.append(
-            make_printable(f"{book.name}: no such slot in {declared.stack}: {', '.join(unknown_slots)}")
+            make_printable(f"{book.name}: unknown slots in {declared.stack}: {', '.join(unknown_slots)}")
         )
     addresses = {
         place: check_identifier(book_entries[place], "address", str(book), place)

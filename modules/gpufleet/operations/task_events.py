@@ -26,8 +26,8 @@ from gpufleet.boundary import (
 )
 from gpufleet.errors import InputError
 from gpufleet.nodes.revision import hash_event_key
-from gpufleet.remote.progress import failure_reason
-from gpufleet.remote.reported_event import COLLECTION, reported_event
+from gpufleet.remote.progress import find_failure_reason
+from gpufleet.remote.reported_event import COLLECTION, extract_reported_event
 
 CONTROLLER_ACTIONS = frozenset(
     {
@@ -78,13 +78,13 @@ class TaskEvent:
     problem: str = ""
 
     @property
-    def host_answered(self) -> bool:
+    def has_host_answered(self) -> bool:
         """Return True if the host itself answered."""
         controller = self.action.rpartition(".")[2] in CONTROLLER_ACTIONS
         return self.outcome != "unreachable" and not controller and not self.delegated
 
 
-def task_event(
+def build_task_event(
     host: str,
     outcome: str,
     result: Mapping[str, Any],
@@ -126,7 +126,7 @@ def _report(host: str, action: str, result: Mapping[str, Any]) -> tuple[dict[str
         return {}, make_printable(error)
     except (ValueError, TypeError, RecursionError) as error:
         return {}, make_printable(f"report: is not JSON: {error}")
-    return reported_event(host, action, {**result, "gpufleet": report}), ""
+    return extract_reported_event(host, action, {**result, "gpufleet": report}), ""
 
 
 _REPORT_TYPES: dict[str, tuple[type, ...]] = {
@@ -153,7 +153,7 @@ def _check_report(report: Mapping[str, Any]) -> None:
                 f"is not well-formed: {make_printable(repr(value), 60)}", where="report", key=name
             )
     if not all(isinstance(record, dict) for record in report.get("records") or ()):
-        raise InputError("must hold mappings only", where="report", key="records")
+        raise InputError("the list may contain only mappings", where="report", key="records")
 
 
 def _message(result: Mapping[str, Any]) -> str:
@@ -164,7 +164,7 @@ def _message(result: Mapping[str, Any]) -> str:
         failed = (item for item in items if isinstance(item, Mapping) and item.get("failed"))
         first = next(failed, {})
         texts = {name: _text(first.get(name)) or text for name, text in texts.items()}
-    return make_printable(failure_reason({name: text for name, text in texts.items() if text}), None)
+    return make_printable(find_failure_reason({name: text for name, text in texts.items() if text}), None)
 
 
 def _text(value: Any) -> str:
@@ -190,12 +190,12 @@ class EventReader:
     def __init__(self) -> None:
         self._turns: Counter[tuple[str, str]] = Counter()
 
-    def key(self, task: str, host: str) -> str:
+    def event_key(self, task: str, host: str) -> str:
         """Return the key of the next end of a task on a host."""
         self._turns[task, host] += 1
         return hash_event_key(task, host, self._turns[task, host])
 
-    def read(self, event: Mapping[str, Any], place: str = "") -> TaskEvent | None:
+    def read_event(self, event: Mapping[str, Any], place: str = "") -> TaskEvent | None:
         """Return the event of a task on a host; None if an event of ansible-runner is not a task's result."""
         kind = event.get("event")
         outcome = _OUTCOMES.get(kind) if isinstance(kind, str) else None
@@ -203,31 +203,31 @@ class EventReader:
             return None
         data = event.get("event_data")
         if not isinstance(data, Mapping):
-            return bad_event(place, "event_data must be a mapping")
+            return build_bad_event(place, "event_data must be a mapping")
         host, result = data.get("host"), data.get("res")
         if not isinstance(host, str) or not 0 < len(host) <= _LONGEST_HOST:
-            return bad_event(place, f"host must be a name, got {make_printable(repr(host), 60)}")
+            return build_bad_event(place, f"host must be a name, got {make_printable(repr(host), 60)}")
         ended_at = _moment(data.get("end")) or _moment(event.get("created")) or datetime.now(UTC)
         task = data.get("task_uuid")
         named = isinstance(task, str) and 0 < len(task) <= _LONGEST_HOST
-        return task_event(
+        return build_task_event(
             host,
             outcome,
             result if isinstance(result, Mapping) else {},
             action=str(data.get("task_action") or "")[:_LONGEST_HOST],
             at=ended_at,
             started_at=_moment(data.get("start")) or ended_at,
-            key=self.key(str(task), host) if named else hash_event_key(place, host),
-            run=run_name(str(task)) if named else str(Path(place).parent),
+            key=self.event_key(str(task), host) if named else hash_event_key(place, host),
+            run=find_run_name(str(task)) if named else str(Path(place).parent),
         )
 
 
-def run_name(task: str) -> str:
+def find_run_name(task: str) -> str:
     """Return the Ansible process that a task's id names: all but its count."""
     return task.rpartition("-")[0] or task
 
 
-def bad_event(place: str, problem: str, host: str = "") -> TaskEvent:
+def build_bad_event(place: str, problem: str, host: str = "") -> TaskEvent:
     """Return an event of which nothing counts but that it was bad."""
     moment = datetime.now(UTC)
     where = f"{make_printable(place)}: " if place else ""
@@ -246,11 +246,11 @@ def read_artifacts(folder: Path) -> Iterator[TaskEvent]:
             content = read_bytes(path, RUNNER_EVENT, place)
             event = decode_json(content, place, RUNNER_EVENT)
         except InputError as error:
-            yield bad_event(place, make_printable(error.problem))
+            yield build_bad_event(place, make_printable(error.problem))
             continue
         if not isinstance(event, Mapping):
-            yield bad_event(place, "is not a mapping")
-        elif task_result := reader.read(event, place):
+            yield build_bad_event(place, "is not a mapping")
+        elif task_result := reader.read_event(event, place):
             yield task_result
 
 
@@ -264,9 +264,11 @@ def _events_folder(folder: Path) -> Path:
         return folder
     if runs:
         names = ", ".join(run.name for run in runs[:5])
-        raise InputError(f"holds {len(runs)} runs", where=str(folder), remedy=f"name one of them: {names}")
+        raise InputError(
+            f"the folder contains {len(runs)} runs", where=str(folder), remedy=f"name one of them: {names}"
+        )
     raise InputError(
-        "no job_events here", where=str(folder), remedy="give a run's folder, e.g. artifacts/<id>"
+        "the folder has no job_events", where=str(folder), remedy="give a run's folder, e.g. artifacts/<id>"
     )
 
 

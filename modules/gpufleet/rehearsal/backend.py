@@ -22,7 +22,7 @@ from gpufleet.rehearsal.paths import RehearsalPaths
 PASSPHRASE = "gpufleet-rehearsal"  # noqa: S105 - protects nothing: a rehearsal has no secrets
 
 
-def engine_variables(paths: RehearsalPaths) -> dict[str, str]:
+def build_engine_environment(paths: RehearsalPaths) -> dict[str, str]:
     """Return the environment variables that confine the engine to the rehearsal."""
     return {
         # Without metadata files next to the state: the engine writes them in place, so that a kill leaves
@@ -40,29 +40,36 @@ def engine_variables(paths: RehearsalPaths) -> dict[str, str]:
     }
 
 
-def ensure_stack(paths: RehearsalPaths, installed: engine.Engine) -> str:
+def ensure_stack(paths: RehearsalPaths, installed: engine.PulumiEngine) -> str:
     """Create the stack in the backend if it does not exist; return its salt."""
-    existing_salt = _read_salt(state_file(paths))
+    existing_salt = _read_salt(stack_state_file(paths))
     if existing_salt:
         return existing_salt
     processes.stop_processes(
         paths.home
     )  # a killed `up` may have left its `stack init` running: it would come in between
-    state_file(paths).unlink(missing_ok=True)  # a `stack init` that was killed leaves a stack without a salt
+    stack_state_file(paths).unlink(
+        missing_ok=True
+    )  # a `stack init` that was killed leaves a stack without a salt
     path = os.pathsep.join((str(installed.bin_dir), os.environ.get("PATH", os.defpath)))
     # `down` finds the engine by GPUFLEET_HOME if this process is killed.
-    variables = {**os.environ, **engine_variables(paths), "PATH": path, "GPUFLEET_HOME": str(paths.home)}
+    variables = {
+        **os.environ,
+        **build_engine_environment(paths),
+        "PATH": path,
+        "GPUFLEET_HOME": str(paths.home),
+    }
     with tempfile.TemporaryDirectory(dir=paths.home) as scratch:
         project = Path(scratch)
         (project / "Pulumi.yaml").write_text(f"name: {project_name(paths.root)}\nruntime: python\n")
         engine.run_pulumi(["stack", "init", paths.stack, "--no-select"], project, variables)
-    salt = _read_salt(state_file(paths))
+    salt = _read_salt(stack_state_file(paths))
     if salt is None:
         raise EnvironmentFault(f"`pulumi stack init` left no usable stack in {paths.backend}")
     return salt
 
 
-def state_file(paths: RehearsalPaths) -> Path:
+def stack_state_file(paths: RehearsalPaths) -> Path:
     """Return the state file of this stack in the engine's file backend."""
     return paths.backend / ".pulumi" / "stacks" / project_name(paths.root) / f"{paths.stack}.json"
 
@@ -96,7 +103,7 @@ def clear_interrupted_run(
 
 def count_resources(paths: RehearsalPaths) -> tuple[int, int]:
     """Return how many resources the stack has and how many operations are pending."""
-    latest = _read_latest(state_file(paths))
+    latest = _read_latest(stack_state_file(paths))
     resources = [item for item in latest.get("resources") or [] if not _is_engine_resource(item["type"])]
     return len(resources), len(latest.get("pending_operations") or [])
 

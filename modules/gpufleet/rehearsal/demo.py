@@ -43,7 +43,7 @@ class Step:
     allows_failure: bool = False
 
 
-def demo_steps(stack: str, changed_spec: Path, cost_change: Path, report_file: Path) -> list[Step]:
+def list_demo_steps(stack: str, changed_spec: Path, cost_change: Path, report_file: Path) -> list[Step]:
     """Return the demo's commands; the paths are those of the changed spec, the cost difference and the report."""
     changed_spec_path, cost_path, report_path = (
         shlex.quote(os.path.relpath(path)) for path in (changed_spec, cost_change, report_file)
@@ -85,7 +85,7 @@ def run_demo(root: Path, stack: str, home: Path, env: Mapping[str, str], report:
     started = time.monotonic()
     changed_spec, cost_change, report_file = home / "what-if.yaml", home / "change.json", home / "report.html"
     write_changed_spec(root / "stacks" / f"Pulumi.{stack}.yaml", changed_spec)
-    plan = demo_steps(stack, changed_spec, cost_change, report_file)
+    plan = list_demo_steps(stack, changed_spec, cost_change, report_file)
     for number, step in enumerate(plan, start=1):
         report(f"\n[{number}/{len(plan)}] {step.title}\n$ {step.command}")
         run_step(step, root, env)
@@ -120,7 +120,7 @@ def run_step(step: Step, root: Path, env: Mapping[str, str]) -> None:
     if exit_code and not (step.allows_failure and exit_code == 1):
         raise EnvironmentFault(
             f"the demo stopped at: {step.command} (exit {exit_code})",
-            hint="its own message is above; fix that and run make demo again",
+            hint="the command's own message is above; fix its cause and run make demo again",
         )
 
 
@@ -129,7 +129,7 @@ def run_supervised(command: list[str], root: Path, env: Mapping[str, str]) -> in
 
     The command first gets time to stop by itself: the engine releases its lock, a gpufleet run stops Ansible.
     """
-    supervisor = process_tree.supervisor_command(follow=True, grace_s=GRACE_S)
+    supervisor = process_tree.build_supervisor_command(follow=True, grace_s=GRACE_S)
     with catch_interrupts() as interrupted:
         process = subprocess.Popen([*supervisor, *command], cwd=root, env=dict(env))
         while process.poll() is None:

@@ -53,14 +53,14 @@ def prepare_command(
         )
     remove_stale_locks(Path(facts["backend"]))
     prepared = {**environment, "PULUMI_OPTION_PRESERVE_CONFIG": "true"}  # `stack rm` keeps the settings file
-    if edits_settings(arguments) or not Path.cwd().is_relative_to(facts["root"]):
+    if is_settings_edit(arguments) or not Path.cwd().is_relative_to(facts["root"]):
         return prepared
     settings_copy = Path(facts["settings_copy"])
-    _write_atomically(settings_copy, settings_with_salt(Path(facts["settings"]), facts["salt"]))
+    _write_atomically(settings_copy, replace_salt(Path(facts["settings"]), facts["salt"]))
     return {**prepared, "PULUMI_OPTION_CONFIG_FILE": str(settings_copy)}
 
 
-def edits_settings(arguments: Sequence[str]) -> bool:
+def is_settings_edit(arguments: Sequence[str]) -> bool:
     """Return whether the command edits the settings file, e.g. `pulumi config set`, also with flags before it."""
     previous_arguments = ("", *arguments)
     arguments_without_stack = [
@@ -71,7 +71,7 @@ def edits_settings(arguments: Sequence[str]) -> bool:
     return "config" in [each for each in arguments_without_stack if not each.startswith("-")][:2]
 
 
-def settings_with_salt(tracked: Path, salt: str) -> str:
+def replace_salt(tracked: Path, salt: str) -> str:
     """Return the text of the settings file with the rehearsal's salt instead of its own."""
     text = tracked.read_text()
     if SECURE_VALUE.search(text):

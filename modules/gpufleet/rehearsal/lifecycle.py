@@ -17,22 +17,24 @@ from gpufleet.rehearsal.rehearsal import Rehearsal
 Reporter = Callable[[str], None]
 
 
-def up(rehearsal: Rehearsal, report: Reporter, *, faults: str | None = None, with_racks: bool = True) -> None:
+def start_rehearsal(
+    rehearsal: Rehearsal, report: Reporter, *, faults: str | None = None, with_racks: bool = True
+) -> None:
     """Start the rehearsal, then its racks if hosts can be booted here. Check all input before any change."""
     rehearsal.check_stack()
     if not with_racks:
         if faults:
             raise InputError(
-                "faults are put on a rack's hosts", where="--faults", remedy="leave out --no-rack"
+                "faults apply only to a rack's hosts", where="--faults", remedy="leave out --no-rack"
             )
-        rehearsal.up(report)
+        rehearsal.set_up(report)
         return
-    stack = fleet.load(rehearsal.stack, rehearsal.root)
+    stack = fleet.load_fleet(rehearsal.stack, rehearsal.root)
     chosen_faults = rack.load_faults(faults)
     chosen_faults.check_places(
         {f"{rack_use.name}/{node.slot}" for rack_use in stack.racks for node in rack_use.rack.nodes}
     )
-    rehearsal.up(report)
+    rehearsal.set_up(report)
     if stack.racks or (rehearsal.home / "rack").exists():
         _boot_racks(rehearsal, stack.racks, chosen_faults, report)
 
@@ -40,23 +42,23 @@ def up(rehearsal: Rehearsal, report: Reporter, *, faults: str | None = None, wit
 def _boot_racks(
     rehearsal: Rehearsal, racks: Sequence[fleet.StackRack], faults: rack.Faults, report: Reporter
 ) -> None:
-    reason = rack.unavailable_reason()
+    reason = rack.find_missing_requirement()
     if reason:
-        report(f"rack left out, the rest works: {reason}")
+        report(f"the racks are left out, everything else works: {reason}")
         return
-    hosts = rack.up(rehearsal, racks, faults, report)
+    hosts = rack.start_racks(rehearsal, racks, faults, report)
     answering = sum(host.ssh_answers for host in hosts)
     report(f"rack: {len(hosts)} hosts up, {answering} answer SSH, {len(hosts) - answering} do not")
 
 
-def down(rehearsal: Rehearsal, report: Reporter) -> None:
+def remove_rehearsal(rehearsal: Rehearsal, report: Reporter) -> None:
     """Stop the runs that use the rehearsal, then the racks' hosts (their records are in its folder), then the rest."""
     stopped = processes.stop_processes(rehearsal.home)
     if stopped:
         report(f"rehearsal of {rehearsal.stack}: stopped {stopped} processes that were using it")
     if sys.platform == "linux":
-        rack.down(rehearsal, report)
-    rehearsal.down(report)
+        rack.stop_racks(rehearsal, report)
+    rehearsal.tear_down(report)
 
 
 def find_deleted_homes(root: Path | None = None) -> list[Path]:
@@ -69,13 +71,13 @@ def stop_deleted_rehearsals(homes: Iterable[Path], report: Reporter) -> None:
     """Stop the hosts of deleted rehearsals."""
     for home in homes:
         report(f"a rehearsal in {home}, which was deleted, still has hosts")
-        rack.down(rack.DeletedRehearsal(home), report)
+        rack.stop_racks(rack.DeletedRehearsal(home), report)
 
 
 def collect_status(rehearsal: Rehearsal) -> dict[str, Any]:
     """Return the status of the rehearsal and its hosts as JSON data."""
-    status = rehearsal.status()
-    hosts = [asdict(host) for host in rack.status(rehearsal)]
+    status = rehearsal.read_status()
+    hosts = [asdict(host) for host in rack.collect_host_statuses(rehearsal)]
     return {
         **asdict(status),
         "home": str(status.home),
@@ -87,7 +89,9 @@ def collect_status(rehearsal: Rehearsal) -> dict[str, Any]:
 def _count_declared_hosts(rehearsal: Rehearsal) -> int:
     """Return how many hosts the stack's racks have; 0 if the stack's file is missing or invalid."""
     with contextlib.suppress(InputError):
-        return sum(len(rack_use.rack.nodes) for rack_use in fleet.load(rehearsal.stack, rehearsal.root).racks)
+        return sum(
+            len(rack_use.rack.nodes) for rack_use in fleet.load_fleet(rehearsal.stack, rehearsal.root).racks
+        )
     return 0
 
 

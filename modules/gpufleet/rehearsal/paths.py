@@ -43,7 +43,7 @@ class RehearsalPaths:
         if self.settings_file.is_file():
             return
         names = ", ".join(stack_names(self.root)) or "none"
-        raise InputError(f"no stack {self.stack!r}", where="-s", remedy=f"stacks here are {names}")
+        raise InputError(f"stack {self.stack!r} not found", where="-s", remedy=f"stacks here are {names}")
 
     def check_known(self) -> None:
         """Raise InputError if the project has neither the stack nor a rehearsal of it, e.g. a misspelt name."""

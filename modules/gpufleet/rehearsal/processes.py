@@ -18,14 +18,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from gpufleet.process_stat import parent_id
+from gpufleet.process_stat import read_parent_pid
 
 PULUMI = ("pulumi", "gpufleet.rehearsal.providers")
 RUNS = ("gpufleet", "ansible", "ssh")
 STOP_TIMEOUT_S = 5.0
 
 
-def ssh_control_path(home: Path) -> Path:
+def ssh_control_folder(home: Path) -> Path:
     """Return the folder of this rehearsal's SSH sockets. It is short because socket paths have a length limit."""
     name = hashlib.sha256(os.fsencode(home)).hexdigest()[:8]
     return Path(tempfile.gettempdir()) / f"gpufleet-{name}"
@@ -36,7 +36,7 @@ def find_processes(
 ) -> list[int]:
     """Return the ids of this rehearsal's processes, without this process and its parents; empty without /proc."""
     mark = b"GPUFLEET_HOME=" + os.fsencode(home)
-    sockets = b"ssh: " + os.fsencode(ssh_control_path(home)) + b"/"
+    sockets = b"ssh: " + os.fsencode(ssh_control_folder(home)) + b"/"
     process_ids = []
     for folder in proc.glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended, or belongs to another user
@@ -52,7 +52,7 @@ def find_processes(
 def _own_process_ids() -> set[int]:
     """Return this process and its ancestors, which must not be stopped."""
     ancestors = [os.getpid()]
-    while (parent := parent_id(ancestors[-1])) > 0:
+    while (parent := read_parent_pid(ancestors[-1])) > 0:
         ancestors.append(parent)
     return set(ancestors)
 
@@ -60,7 +60,7 @@ def _own_process_ids() -> set[int]:
 def find_orphans(home: Path) -> list[int]:
     """Return the processes without a running engine: language hosts survive when their engine is killed."""
     process_ids = find_processes(home, programs=PULUMI)
-    parents = {pid: parent_id(pid) for pid in process_ids}
+    parents = {pid: read_parent_pid(pid) for pid in process_ids}
     engines = {pid for pid in process_ids if _is_engine(pid)}
     return [pid for pid in process_ids if not engines.intersection(_ancestors(pid, parents))]
 
@@ -88,7 +88,7 @@ def _is_one_of(programs: tuple[str, ...], arguments: list[bytes]) -> bool:
 def stop_processes(home: Path) -> int:
     """Stop this rehearsal's processes with SIGTERM, then SIGKILL; return how many there were."""
     stopped = _stop(lambda: find_processes(home))
-    shutil.rmtree(ssh_control_path(home), ignore_errors=True)
+    shutil.rmtree(ssh_control_folder(home), ignore_errors=True)
     return stopped
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from gpufleet import engine, paths
 from gpufleet.errors import EnvironmentFault
 from gpufleet.rehearsal import backend, processes
-from gpufleet.rehearsal.environment import host_environment
+from gpufleet.rehearsal.environment import build_host_environment
 from gpufleet.rehearsal.paths import RehearsalPaths, stack_names
 
 Reporter = Callable[[str], None]
@@ -46,7 +46,7 @@ class Rehearsal(RehearsalPaths):
         homes = (home.name for home in (root / ".gpufleet" / "rehearsal").glob("[!.]*") if home.is_dir())
         return [Rehearsal(root, name) for name in sorted({*homes, *stack_names(root)})]
 
-    def up(self, report: Reporter) -> None:
+    def set_up(self, report: Reporter) -> None:
         """Create everything that plain `pulumi` needs; keep what exists."""
         self.check_stack()
         installed = engine.ensure_engine(report)
@@ -64,12 +64,12 @@ class Rehearsal(RehearsalPaths):
             salt = backend.ensure_stack(self, installed)
             self._install_launcher()
             self._write_facts(installed, salt)
-        resources = backend.clear_interrupted_run(self, self.full_environment(), report)
+        resources = backend.clear_interrupted_run(self, self.build_full_environment(), report)
         report(
             f"rehearsal of {self.stack}: Pulumi {installed.version} ({installed.origin}), simulated clouds, {resources}"
         )
 
-    def environment(self) -> dict[str, str]:
+    def build_environment(self) -> dict[str, str]:
         """Return the environment in which pulumi, ansible and gpufleet use this rehearsal."""
         self.check_stack()
         if not self.is_up:
@@ -82,21 +82,21 @@ class Rehearsal(RehearsalPaths):
         path = facts["path"] + [entry for entry in current if entry not in facts["path"]]
         return {**facts["environment"], "PATH": os.pathsep.join(path)}
 
-    def full_environment(self) -> dict[str, str]:
+    def build_full_environment(self) -> dict[str, str]:
         """Return the current environment, overridden by that of the rehearsal, for programs that we start."""
-        return {**os.environ, **self.environment()}
+        return {**os.environ, **self.build_environment()}
 
-    def status(self) -> RehearsalStatus:
+    def read_status(self) -> RehearsalStatus:
         """Return what exists of the rehearsal; nothing is changed."""
         resources, pending = backend.count_resources(self)
         version = self.read_facts()["version"] if self.is_up else None
         process_ids = tuple(processes.find_processes(self.home))
         return RehearsalStatus(self.stack, self.home, self.is_up, version, resources, pending, process_ids)
 
-    def down(self, report: Reporter) -> None:
+    def tear_down(self, report: Reporter) -> None:
         """Stop every process of the rehearsal and remove its folder."""
         if not self.home.exists():
-            report(f"rehearsal of {self.stack}: nothing there")
+            report(f"rehearsal of {self.stack}: nothing to remove")
             return
         with engine.exclusive_lock(self.lock_file, report, f"changing the rehearsal of {self.stack}"):
             stopped = processes.stop_processes(self.home)
@@ -122,7 +122,7 @@ class Rehearsal(RehearsalPaths):
         temporary.replace(launcher)
         (self.bin / engine.LAUNCHER_MARK).touch()
 
-    def _write_facts(self, installed: engine.Engine, salt: str) -> None:
+    def _write_facts(self, installed: engine.PulumiEngine, salt: str) -> None:
         facts = {
             "stack": self.stack,
             "root": str(self.root),
@@ -141,9 +141,9 @@ class Rehearsal(RehearsalPaths):
 
     def _variables(self) -> dict[str, str]:
         variables = {
-            **host_environment(self.home, self.stack),
-            **backend.engine_variables(self),
-            "ANSIBLE_SSH_CONTROL_PATH_DIR": str(processes.ssh_control_path(self.home)),
+            **build_host_environment(self.home, self.stack),
+            **backend.build_engine_environment(self),
+            "ANSIBLE_SSH_CONTROL_PATH_DIR": str(processes.ssh_control_folder(self.home)),
         }
         if sys.prefix != sys.base_prefix:
             variables["VIRTUAL_ENV"] = sys.prefix

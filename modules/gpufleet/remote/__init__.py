@@ -7,37 +7,37 @@ uses the registry: Ansible's callback plugin or a subscriber of the events updat
 """
 
 from gpufleet.remote.display import fold_names
-from gpufleet.remote.facts import Facts, parse_facts
-from gpufleet.remote.next_step import with_next_step
+from gpufleet.remote.facts import ProbedFacts, parse_facts
+from gpufleet.remote.next_step import append_next_step
 from gpufleet.remote.plan import RunPlan, plan_run, playbook_names
-from gpufleet.remote.probe import Reachable, Unreachable, probe
+from gpufleet.remote.probe import Reachable, Unreachable, probe_hosts
 from gpufleet.remote.progress import HostProgress, Progress
-from gpufleet.remote.run import RunOutcome, new_id, run_playbook
-from gpufleet.remote.run_record import RunRecord, newest_record, read_record, write_record
+from gpufleet.remote.run import RunOutcome, new_run_id, run_playbook
+from gpufleet.remote.run_record import RunRecord, find_newest_run, read_record, write_record
 from gpufleet.remote.sharded_run import ExecutionMode, run_sharded
 from gpufleet.remote.shards import write_run_folder
 
 __all__ = [
     "ExecutionMode",
-    "Facts",
     "HostProgress",
+    "ProbedFacts",
     "Progress",
     "Reachable",
     "RunOutcome",
     "RunPlan",
     "RunRecord",
     "Unreachable",
+    "append_next_step",
+    "find_newest_run",
     "fold_names",
-    "new_id",
-    "newest_record",
+    "new_run_id",
     "parse_facts",
     "plan_run",
     "playbook_names",
-    "probe",
+    "probe_hosts",
     "read_record",
     "run_playbook",
     "run_sharded",
-    "with_next_step",
     "write_record",
     "write_run_folder",
 ]

@@ -24,7 +24,7 @@ REFRESH_PER_SECOND = 4
 class Display(Protocol):
     """Shows a run: each step, and the end."""
 
-    def show(self, update: Update | None) -> None: ...
+    def show_update(self, update: Update | None) -> None: ...
     def close(self) -> None: ...
 
 
@@ -55,7 +55,7 @@ class LineDisplay:
         self.task = ""
         self.last = clock()
 
-    def show(self, update: Update | None) -> None:
+    def show_update(self, update: Update | None) -> None:
         """Keep the step until its task is over, or write it now if the task takes long."""
         if self.progress.task != self.task:
             self.flush()
@@ -117,14 +117,14 @@ class TableDisplay:
 
         self.progress = progress
         console = Console(file=stream, highlight=False)
-        self.live = Live(self.table(), console=console, refresh_per_second=REFRESH_PER_SECOND)
+        self.live = Live(self.build_table(), console=console, refresh_per_second=REFRESH_PER_SECOND)
         self.live.start()
 
-    def show(self, update: Update | None) -> None:  # noqa: ARG002 - the table shows states, not steps
+    def show_update(self, update: Update | None) -> None:  # noqa: ARG002 - the table shows states, not steps
         """Draw the present state; rich limits how often that reaches the screen."""
-        self.live.update(self.table())
+        self.live.update(self.build_table())
 
-    def table(self) -> Table:
+    def build_table(self) -> Table:
         """Draw every host with how far it is."""
         from rich.table import Table
         from rich.text import Text
@@ -134,10 +134,12 @@ class TableDisplay:
             table.add_column(title, no_wrap=title != "task")
         for name in sorted(self.progress.hosts):
             # As Text: in a plain string rich would obey [markup], with which a host could draw links.
-            table.add_row(*(Text(make_printable(cell, None)) for cell in self.row(self.progress.hosts[name])))
+            table.add_row(
+                *(Text(make_printable(cell, None)) for cell in self.build_row(self.progress.hosts[name]))
+            )
         return table
 
-    def row(self, host: HostProgress) -> tuple[str, str, str, str, str]:
+    def build_row(self, host: HostProgress) -> tuple[str, str, str, str, str]:
         """Return one host's cells; the state is next to its mark, so that nothing depends on colour."""
         done = f"{host.done}/{len(self.progress.tasks)}"
         # A finished host shows no task: its last one may have been skipped, and would read as done.
@@ -146,7 +148,7 @@ class TableDisplay:
 
     def close(self) -> None:
         """Leave the last state on the screen."""
-        self.live.update(self.table())
+        self.live.update(self.build_table())
         self.live.stop()
 
 
@@ -156,7 +158,7 @@ def open_display(progress: Progress, stream: TextIO) -> Display:
 
 
 @dataclass
-class Follower:
+class RunEventHandler:
     """Applies every event of a run to its progress and shows it; ``finished`` is called with each host that is done."""
 
     progress: Progress
@@ -164,10 +166,10 @@ class Follower:
     on_event: Callable[[dict[str, Any]], None] | None = None
     on_host_finished: Callable[[str], None] | None = None
 
-    def handle(self, event: dict[str, Any]) -> None:
+    def handle_event(self, event: dict[str, Any]) -> None:
         """Apply and show one event."""
-        update = self.progress.apply(event)
-        self.display.show(update)
+        update = self.progress.apply_event(event)
+        self.display.show_update(update)
         if self.on_event:
             self.on_event(event)
         if self.on_host_finished and update and self.progress.has_finished_tasks(update.host):

@@ -31,7 +31,7 @@ COMMAND = "; ".join(
 
 
 @dataclass(frozen=True)
-class Facts:
+class ProbedFacts:
     """What identifies a node. An empty text means that the node did not report it."""
 
     arch: str
@@ -47,12 +47,12 @@ class Facts:
     mac: str
 
 
-def parse_facts(text: str) -> Facts:
+def parse_facts(text: str) -> ProbedFacts:
     """Read the answer to COMMAND."""
     answers = split_sections(text)
     system = parse_os_release(answers.get("os_release", ""))
     serial, source = find_serial(answers)
-    return Facts(
+    return ProbedFacts(
         arch=answers.get("arch", ""),
         kernel=answers.get("kernel", ""),
         hostname=answers.get("hostname", ""),
@@ -88,10 +88,12 @@ def find_serial(answers: dict[str, str]) -> tuple[str, str]:
     return next(((answers[key], source) for key, source in places.items() if answers.get(key)), ("", ""))
 
 
-def find_main_mac(route: str, interfaces: str) -> str:
+def find_main_mac(route_json: str, interface_addresses: str) -> str:
     """Return the address of the network card that has the default route, else of the first real one."""
-    addresses = dict(line.split("/address:", 1) for line in interfaces.splitlines() if "/address:" in line)
-    rows = [line.split() for line in route.splitlines()[1:]]
+    addresses = dict(
+        line.split("/address:", 1) for line in interface_addresses.splitlines() if "/address:" in line
+    )
+    rows = [line.split() for line in route_json.splitlines()[1:]]
     defaults = [row[0] for row in rows if len(row) > 1 and row[1] == "00000000"]
     routed = [row[0] for row in rows if row]
     for name in (*defaults, *routed, *sorted(addresses)):

@@ -14,23 +14,23 @@ STEPS = (
     (r"not done: Ansible ended", "gpufleet configure --resume"),
     (r"Host key for .* has changed|host key is known for|Host key verification failed",
      f"compare the key with the host's own console; if it is right, ssh-keygen -R its address and accept it, {AGAIN}"),
-    (r"Permission denied \(publickey", f"see which login and key the host admits (ansible_user), {AGAIN}"),
-    (r"is still held by .* after \d+ s", f"let that process finish, or end it, {AGAIN}"),
-    (r"[Nn]o space left", f"make room on the host (df -h; du -xhd1 /), {AGAIN}"),
+    (r"Permission denied \(publickey", f"check which login and key the host accepts (ansible_user), {AGAIN}"),
+    (r"is still held by .* after \d+ s", f"let that process finish, or stop it, {AGAIN}"),
+    (r"[Nn]o space left", f"free space on the host (df -h; du -xhd1 /), {AGAIN}"),
     (r"sshd would |Bad configuration option", f"correct hardening_sshd_settings, {AGAIN}"),
-    (r"temporary folder is refused", f"look who made that folder, remove or correct it on the host, {AGAIN}"),
-    (r"could not be repaired", f"look at it with dpkg --audit on the host, {AGAIN}"),
-    (r"package source can't be reached|could not be fetched", f"see whether the host reaches its mirror, {AGAIN}"),
-    (SILENCE, f"see whether it has power and its cable, {AGAIN}"),
+    (r"temporary folder is refused", f"find out who created that folder, remove or correct it on the host, {AGAIN}"),
+    (r"could not be repaired", f"check it with dpkg --audit on the host, {AGAIN}"),
+    (r"package source can't be reached|could not be fetched", f"check whether the host reaches its mirror, {AGAIN}"),
+    (SILENCE, f"check whether it has power and a network cable, {AGAIN}"),
 )  # fmt: skip
 
 
-def next_step(reason: str) -> str:
+def find_next_step(reason: str) -> str:
     """Return what helps against a failure, or an empty string where nothing is known."""
     return next((step for pattern, step in STEPS if re.search(pattern, reason)), "")
 
 
-def with_next_step(reason: str) -> str:
+def append_next_step(reason: str) -> str:
     """Return the reason with what helps behind it."""
-    step = next_step(reason)
+    step = find_next_step(reason)
     return f"{reason}; next: {step}" if step else reason

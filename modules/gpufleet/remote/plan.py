@@ -46,11 +46,11 @@ def playbook_names(root: Path) -> list[str]:
 
 def plan_run(root: Path, play: str = "site", limit: str | None = None) -> RunPlan:
     """Check the request against the project and its inventory; raise InputError for what it does not know."""
-    limit = unfold_limit(limit) if limit else limit
+    limit = expand_limit(limit) if limit else limit
     known_plays = playbook_names(root)
     if play not in known_plays:
         remedy = f"plays: {', '.join(known_plays) or 'none, the playbooks folder is missing'}"
-        raise InputError(f"no play {play!r}", key="--play", remedy=remedy)
+        raise InputError(f"play {play!r} not found", key="--play", remedy=remedy)
     command = [
         "ansible-playbook",
         "-i",
@@ -60,7 +60,7 @@ def plan_run(root: Path, play: str = "site", limit: str | None = None) -> RunPla
         f"{play}.yml",
     ]
     status, out, err = run_ansible(root, [*command, *(["--limit", limit] if limit else [])])
-    unknown_names = unknown_patterns(err, limit or "")
+    unknown_names = find_unknown_patterns(err, limit or "")
     if unknown_names:
         raise InputError(
             f"no host or group {unknown_names[0]!r}",
@@ -77,13 +77,15 @@ def plan_run(root: Path, play: str = "site", limit: str | None = None) -> RunPla
     raise InputError(cause or find_ansible_error(err), where="" if cause else "inventory or playbook")
 
 
-def unfold_limit(limit: str) -> str:
+def expand_limit(limit: str) -> str:
     """Write the ranges that we print, such as ``blade[01-03]``, as the names that Ansible knows.
 
     Ansible's own brackets, ``group[0:2]``, stay as they are: they have a colon.
     """
     if sum(_count_names(match[2]) for match in FOLDED.finditer(limit)) > MAX_NAMES:
-        raise InputError(f"{make_printable(limit, 60)} means over {MAX_NAMES:,} names", key="--limit")
+        raise InputError(
+            f"{make_printable(limit, 60)} expands to more than {MAX_NAMES:,} names", key="--limit"
+        )
     return FOLDED.sub(lambda match: ",".join(match[1] + name for name in _expand_range(match[2])), limit)
 
 
@@ -117,7 +119,7 @@ def run_ansible(root: Path, command: list[str]) -> tuple[int, str, str]:
     """Run one of Ansible's programs in the playbooks folder, where its configuration is."""
     try:
         completed = subprocess.run(
-            command, cwd=root / "playbooks", env=ansible_environment(root), stdin=subprocess.DEVNULL,
+            command, cwd=root / "playbooks", env=build_ansible_environment(root), stdin=subprocess.DEVNULL,
             capture_output=True, text=True, timeout=LIST_TIMEOUT_SECONDS, check=False,
         )  # fmt: skip
     except FileNotFoundError as missing:
@@ -139,7 +141,7 @@ def read_inventory(root: Path) -> dict[str, Any]:
     return decode_json_object(out, "ansible-inventory", LARGE_DOCUMENT)
 
 
-def ansible_environment(root: Path, base: Mapping[str, str] | None = None) -> dict[str, str]:
+def build_ansible_environment(root: Path, base: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the environment for Ansible: our programs first, our configuration, host keys checked."""
     env = dict(os.environ if base is None else base)
     scripts = str(Path(sys.executable).parent)
@@ -152,7 +154,7 @@ def ansible_environment(root: Path, base: Mapping[str, str] | None = None) -> di
     }
 
 
-def unknown_patterns(err: str, limit: str) -> list[str]:
+def find_unknown_patterns(err: str, limit: str) -> list[str]:
     """Return the parts of the limit that Ansible could not match; plays may name groups made while they run."""
     text = " ".join(err.split())
     ignored = re.findall(r"Could not match supplied host pattern, ignoring: (\S+)", text)
@@ -163,16 +165,16 @@ def unknown_patterns(err: str, limit: str) -> list[str]:
 def suggest_names(root: Path, pattern: str) -> str:
     """Return the groups and hosts whose names are close to the pattern."""
     status, out, _ = run_ansible(root, ["ansible-inventory", "-i", str(root / "inventory"), "--list"])
-    names = inventory_names(out) if status == 0 else []
+    names = parse_inventory_names(out) if status == 0 else []
     close = difflib.get_close_matches(pattern, names, n=3) or [name for name in names if "new" in name]
     return (
-        f"perhaps {', '.join(close)}"
+        f"did you mean {', '.join(close)}"
         if close
         else "ansible-inventory -i inventory --graph shows what there is"
     )
 
 
-def inventory_names(text: str) -> list[str]:
+def parse_inventory_names(text: str) -> list[str]:
     """Return every group and host in an inventory as JSON."""
     inventory = decode_json_object(text, "ansible-inventory", LARGE_DOCUMENT)
     hosts = inventory.get("_meta", {}).get("hostvars", {})

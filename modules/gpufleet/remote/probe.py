@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from gpufleet.errors import EnvironmentFault
-from gpufleet.remote.facts import COMMAND, Facts, parse_facts
+from gpufleet.remote.facts import COMMAND, ProbedFacts, parse_facts
 
 if TYPE_CHECKING:
     import paramiko
@@ -36,7 +36,7 @@ class Reachable:
     """A node that answered."""
 
     address: str
-    facts: Facts
+    facts: ProbedFacts
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Unreachable:
 Answer = Reachable | Unreachable
 
 
-def probe(
+def probe_hosts(
     addresses: Iterable[str],
     *,
     user: str,
@@ -68,7 +68,7 @@ def probe(
         raise EnvironmentFault(f"no known hosts file at {known_hosts}", hint="host keys are always checked")
 
     def probe_address(address: str) -> Answer:
-        return probe_one(address, port=port, user=user, key=login, known_hosts=known_hosts, timeout=timeout)
+        return probe_host(address, port=port, user=user, key=login, known_hosts=known_hosts, timeout=timeout)
 
     with ThreadPoolExecutor(max_workers=max(1, min(max_parallel, len(unique_addresses)))) as pool:
         return dict(zip(unique_addresses, pool.map(probe_address, unique_addresses), strict=True))
@@ -86,7 +86,7 @@ def load_key(path: Path) -> paramiko.PKey:
         raise EnvironmentFault(f"cannot use the SSH key {path}: {broken}") from broken
 
 
-def probe_one(
+def probe_host(
     address: str, *, port: int, user: str, key: paramiko.PKey, known_hosts: Path, timeout: float
 ) -> Answer:
     """Ask one node; whatever goes wrong becomes a typed reason."""
@@ -113,7 +113,7 @@ def read_facts(address: str, client: paramiko.SSHClient, timeout: float) -> Answ
     text = output.read(ANSWER_LIMIT_BYTES).decode("utf-8", "replace")
     facts = parse_facts(text)
     if not facts.arch:
-        return Unreachable(address, "no_answer", "the login runs no commands")
+        return Unreachable(address, "no_answer", "the login does not accept commands")
     return Reachable(address, facts)
 
 

@@ -25,27 +25,27 @@ MARK = "GPUFLEET_RUN"
 PATIENCE_SECONDS = 45.0
 
 
-def memory_folder() -> str | None:
+def find_memory_folder() -> str | None:
     """Return a folder whose files never reach a disk, where the system has one."""
     shared = "/dev/shm"  # noqa: S108 - files there are made by mkstemp and mkdtemp
     return shared if os.access(shared, os.W_OK) else None
 
 
 @contextlib.contextmanager
-def scratch_folder() -> Iterator[Path]:
+def create_scratch_folder() -> Iterator[Path]:
     """Yield a folder that only this user can enter, in memory if possible; it is removed after the run.
 
     It holds the extra variables and the sockets of the run's SSH connections. Its name is short: the path of a
     socket is bounded.
     """
-    folder = Path(tempfile.mkdtemp(prefix="gpufleet-", dir=memory_folder()))
+    folder = Path(tempfile.mkdtemp(prefix="gpufleet-", dir=find_memory_folder()))
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def environment(ident: str, scratch: Path) -> dict[str, str]:
+def build_run_environment(ident: str, scratch: Path) -> dict[str, str]:
     """Return the variables that mark a run's processes and keep its sockets and temporary files in its own folder.
 
     A module that is killed on this machine leaves its unpacked payload in TMPDIR; there it goes with the run.
@@ -53,7 +53,7 @@ def environment(ident: str, scratch: Path) -> dict[str, str]:
     return {MARK: ident, "ANSIBLE_SSH_CONTROL_PATH_DIR": str(scratch), "TMPDIR": str(scratch)}
 
 
-def supervisor_command(
+def build_supervisor_command(
     scratch: Path | None = None, *, follow: bool = False, grace_s: float = 0.0
 ) -> list[str]:
     """Return the command prefix that starts a command under supervision.
@@ -73,16 +73,21 @@ def stop_run(ident: str, scratch: Path, *, stopped: bool) -> None:
     middle of its transaction, and stays.
     """
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while any(_is_supervisor(pid) for pid in find_marked(ident)) and time.monotonic() < deadline:
+    while any(_is_supervisor(pid) for pid in find_run_processes(ident)) and time.monotonic() < deadline:
         time.sleep(0.02)
-    while stopped and scratch.exists() and (remaining := find_marked(ident)) and time.monotonic() < deadline:
+    while (
+        stopped
+        and scratch.exists()
+        and (remaining := find_run_processes(ident))
+        and time.monotonic() < deadline
+    ):
         for pid in remaining:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.02)
 
 
-def find_marked(ident: str) -> list[int]:
+def find_run_processes(ident: str) -> list[int]:
     """Return the live processes that carry a run's mark; nothing where there is no /proc."""
     mark = f"{MARK}={ident}".encode()
     pids = []

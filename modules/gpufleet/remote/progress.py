@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from gpufleet.boundary import make_printable
-from gpufleet.remote.reported_event import reported_event
+from gpufleet.remote.reported_event import extract_reported_event
 
 Status = Literal["waiting", "running", "ok", "rescued", "failed", "unreachable", "stopped"]
 Step = Literal["ok", "changed", "skipped", "failed", "unreachable"]
@@ -56,7 +56,7 @@ class Progress:
         default_factory=dict
     )  # the newest play of each ansible-playbook process
 
-    def apply(self, event: dict[str, Any]) -> Update | None:
+    def apply_event(self, event: dict[str, Any]) -> Update | None:
         """Apply one event; return the step that it stands for, if any."""
         data = event.get("event_data") or {}
         kind = event.get("event", "")
@@ -64,16 +64,16 @@ class Progress:
             self.play = data.get("name", "")
             self.current_plays[data.get("playbook_uuid", "")] = self.play
         elif kind in ("playbook_on_task_start", "playbook_on_handler_task_start"):
-            self.task = task_label(data)
+            self.task = format_task_label(data)
         elif kind == "playbook_on_stats":
             self._finish(data)
         elif kind == "error":
-            self.errors.append(plain_line(event.get("stdout", "")))
+            self.errors.append(to_plain_line(event.get("stdout", "")))
         elif kind in STEPS and data.get("host"):
             return self._step(STEPS[kind], data)
         elif kind == "runner_on_start" and data.get("host"):
             self._host(data["host"]).status = "running"
-            self._host(data["host"]).task = task_label(data)
+            self._host(data["host"]).task = format_task_label(data)
         return None
 
     def has_finished_tasks(self, name: str) -> bool:
@@ -87,9 +87,9 @@ class Progress:
     def _step(self, step: Step, data: dict[str, Any]) -> Update:
         result = data.get("res") or {}
         host = self._host(data["host"])
-        host.task = task_label(data)
+        host.task = format_task_label(data)
         host.done = self._position(host.task, host.done)
-        if report := reported_event(host.name, str(data.get("task_action") or ""), result):
+        if report := extract_reported_event(host.name, str(data.get("task_action") or ""), result):
             self.reports.append(report)
         if step == "ok" and result.get("changed"):
             step = "changed"
@@ -99,7 +99,9 @@ class Progress:
         if step in ("failed", "unreachable"):
             host.status = step
             host.reason = (
-                f"{host.task}: {failure_reason(result)}" if step == "failed" else failure_reason(result)
+                f"{host.task}: {find_failure_reason(result)}"
+                if step == "failed"
+                else find_failure_reason(result)
             )
         else:
             host.status = "rescued" if host.reason else "running"
@@ -134,18 +136,18 @@ STEPS: dict[str, Step] = {
 }
 
 
-def task_label(data: dict[str, Any]) -> str:
+def format_task_label(data: dict[str, Any]) -> str:
     """Return ``role : task`` once, whether or not Ansible put the role before the name."""
     name, role = str(data.get("task") or data.get("name") or ""), data.get("role")
     return f"{role} : {name}" if role and not name.startswith(f"{role} : ") else name
 
 
-def plain_line(text: str) -> str:
+def to_plain_line(text: str) -> str:
     """Return the text in one line, without terminal colours."""
     return make_printable(" ".join(re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).split()), None)
 
 
-def ssh_reason(message: str) -> str:
+def explain_ssh_failure(message: str) -> str:
     """Return ssh's reason in one line; for a changed host key it prints several lines."""
     key = re.search(r"The fingerprint for the (\S+) key sent by the remote host is\s+(\S+?)\.?\s", message)
     known_key = re.search(r"^Offending .* in (\S+?)\r?$", message, re.MULTILINE)
@@ -155,13 +157,13 @@ def ssh_reason(message: str) -> str:
     return next(iter(message.splitlines()), "")
 
 
-def failure_reason(result: dict[str, Any]) -> str:
+def find_failure_reason(result: dict[str, Any]) -> str:
     """Return why a task failed, in one bounded line: the message of ssh or the module, without Ansible's prefix."""
     results = result.get("results")
     items = [item for item in results if isinstance(item, dict)] if isinstance(results, list) else []
     items = [item for item in items if item.get("failed")]
     if items:  # a loop only says that one or more of its items failed
-        return failure_reason(items[0])
+        return find_failure_reason(items[0])
     message = str(result.get("msg") or result.get("stderr") or result.get("exception") or "no reason given")
     for frame in ("Task failed: ", "Module failed: "):
         message = message.removeprefix(frame)
@@ -169,7 +171,9 @@ def failure_reason(result: dict[str, Any]) -> str:
     for frame in ("reached over ssh:", "to the host via ssh:"):
         _, separator, tail = message.partition(frame)
         message = (
-            ssh_reason(tail.strip()) or "the connection ended without a message" if separator else message
+            explain_ssh_failure(tail.strip()) or "the connection ended without a message"
+            if separator
+            else message
         )
-    message = plain_line(message)
+    message = to_plain_line(message)
     return message if len(message) <= REASON_LIMIT else message[: REASON_LIMIT - 1] + "…"

@@ -27,7 +27,7 @@ REPORTING_ACTIONS: Final[Mapping[str, frozenset[str]]] = {
 _CONTROLLER = frozenset({"report", "driver_plan", "wipe_plan"})
 
 
-def reported_event(host: str, action: str, result: Mapping[str, Any]) -> dict[str, Any]:
+def extract_reported_event(host: str, action: str, result: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a task's result reports about ``host``, empty where it reports nothing that it may.
 
     A module that was delegated ran on another host than the one it would report about: it reports nothing.

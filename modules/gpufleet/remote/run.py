@@ -17,8 +17,8 @@ from gpufleet.boundary import OWN_STATE, decode_json_object, read_bytes
 from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.paths import ensure_private_folder, ensure_state_home
 from gpufleet.remote import process_tree
-from gpufleet.remote.display import Follower, open_display
-from gpufleet.remote.plan import RunPlan, ansible_environment
+from gpufleet.remote.display import RunEventHandler, open_display
+from gpufleet.remote.plan import RunPlan, build_ansible_environment
 from gpufleet.remote.progress import HostProgress, Progress
 
 KEEP_ARTIFACTS = 20
@@ -41,7 +41,7 @@ class RunOutcome:
     interrupted: bool
     completed: bool
 
-    def host_names(self, *statuses: str) -> list[str]:
+    def host_names_with_status(self, *statuses: str) -> list[str]:
         """Return the hosts that ended so."""
         return sorted(host.name for host in self.hosts if host.status in statuses)
 
@@ -53,10 +53,10 @@ class RunOutcome:
         """
         if self.interrupted:
             return 130
-        silent = len(self.host_names("unreachable"))
+        silent = len(self.host_names_with_status("unreachable"))
         if not self.completed or (silent == len(self.hosts) > 1):
             return 3
-        return 1 if self.host_names("failed", "unreachable", "rescued", "stopped") else 0
+        return 1 if self.host_names_with_status("failed", "unreachable", "rescued", "stopped") else 0
 
 
 def run_playbook(
@@ -74,18 +74,18 @@ def run_playbook(
     """
     progress = Progress({name: HostProgress(name) for name in plan.hosts}, plan.tasks, plan.plays)
     display = open_display(progress, stream or sys.stderr)
-    follower = Follower(progress, display, on_host_finished=on_host_finished)
+    follower = RunEventHandler(progress, display, on_host_finished=on_host_finished)
 
     def on_event(event: dict[str, Any]) -> bool:
         strip_arguments(event)
-        follower.handle(event)
-        return is_kept_event(event)
+        follower.handle_event(event)
+        return is_stored_event(event)
 
     artifacts = ensure_private_folder(ensure_state_home(plan.root) / "artifacts")
-    ident = ident or new_id()
+    ident = ident or new_run_id()
     try:
-        with catch_interrupts() as interrupted, process_tree.scratch_folder() as scratch:
-            runner = make_runner(
+        with catch_interrupts() as interrupted, process_tree.create_scratch_folder() as scratch:
+            runner = make_ansible_runner(
                 plan, artifacts=artifacts, on_event=on_event, interrupted=interrupted, ident=ident, scratch=scratch,
                 options=" ".join(filter(None, [write_vars(extra_vars or {}, scratch), options])),
             )  # fmt: skip
@@ -97,7 +97,7 @@ def run_playbook(
     finally:
         display.close()
     folder = artifacts / runner.config.ident
-    remove_environment(folder / "command")
+    remove_environment_from_file(folder / "command")
     return RunOutcome(
         id=runner.config.ident,
         playbook=plan.playbook,
@@ -110,12 +110,12 @@ def run_playbook(
     )
 
 
-def new_id() -> str:
+def new_run_id() -> str:
     """Return a new name for a run and its artifacts."""
     return uuid.uuid4().hex[:12]
 
 
-def make_runner(
+def make_ansible_runner(
     plan: RunPlan,
     *,
     artifacts: Path,
@@ -140,7 +140,7 @@ def make_runner(
         ident=ident,
         artifact_dir=str(artifacts),
         rotate_artifacts=KEEP_ARTIFACTS,
-        envvars=ansible_environment(plan.root) | process_tree.environment(ident, scratch),
+        envvars=build_ansible_environment(plan.root) | process_tree.build_run_environment(ident, scratch),
         cmdline=options or None,
         # Nothing of ours is left in the repository's env folder, which belongs to the user.
         suppress_env_files=True,
@@ -150,7 +150,7 @@ def make_runner(
     )
     # Only the file env/settings can say this, and that is the user's.
     runner.config.pexpect_timeout = INTERRUPT_SECONDS
-    runner.config.command = [*process_tree.supervisor_command(scratch), *runner.config.command]
+    runner.config.command = [*process_tree.build_supervisor_command(scratch), *runner.config.command]
     return runner
 
 
@@ -185,7 +185,7 @@ def catch_interrupts() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def is_kept_event(event: dict[str, Any]) -> bool:
+def is_stored_event(event: dict[str, Any]) -> bool:
     """Return True for events that the registry reads or that explain a failure; plain successes are dropped."""
     kind = event.get("event", "")
     if kind in ("runner_on_ok", "runner_on_skipped"):
@@ -203,7 +203,7 @@ def strip_arguments(event: dict[str, Any]) -> None:
             each.pop("invocation", None)
 
 
-def remove_environment(path: Path) -> None:
+def remove_environment_from_file(path: Path) -> None:
     """Remove the environment from the file that ansible-runner wrote: it may hold credentials."""
     if path.is_file():
         try:

@@ -49,7 +49,7 @@ def read_record(artifacts: Path) -> RunRecord:
     path = artifacts / FILE
     if not path.is_file():
         remedy = "name a run of `gpufleet configure`, or leave the name out for the newest"
-        raise InputError(f"no run {artifacts.name!r}", key="--resume", remedy=remedy)
+        raise InputError(f"run {artifacts.name!r} not found", key="--resume", remedy=remedy)
     try:
         fields = decode_json_object(read_bytes(path, OWN_STATE), str(path), OWN_STATE)
         lists = {key: tuple(fields[key]) for key in ("extra_vars", "hosts", "done")}
@@ -62,7 +62,7 @@ def read_record(artifacts: Path) -> RunRecord:
     return record
 
 
-def newest_record(folder: Path) -> str:
+def find_newest_run(folder: Path) -> str:
     """Return the name of the newest run that has a record."""
     records = sorted(folder.glob(f"*/{FILE}"), key=lambda path: path.stat().st_mtime)
     if not records:

@@ -17,17 +17,17 @@ from gpufleet.boundary import make_printable
 from gpufleet.errors import EnvironmentFault
 from gpufleet.paths import ensure_private_folder, ensure_state_home, state_home
 from gpufleet.remote import shards
-from gpufleet.remote.display import Follower, open_display
+from gpufleet.remote.display import RunEventHandler, open_display
 from gpufleet.remote.plan import RunPlan, read_inventory
-from gpufleet.remote.process_tree import memory_folder
+from gpufleet.remote.process_tree import find_memory_folder
 from gpufleet.remote.progress import HostProgress, Progress
 from gpufleet.remote.run import (
     KEEP_ARTIFACTS,
     RunOutcome,
     catch_interrupts,
-    is_kept_event,
-    new_id,
-    remove_environment,
+    is_stored_event,
+    new_run_id,
+    remove_environment_from_file,
     strip_arguments,
 )
 from gpufleet.remote.shards import private_data
@@ -62,15 +62,15 @@ def run_sharded(
     both in the calling thread.
     """
     stream = stream or sys.stderr
-    private_data.private_key()  # refuse what can't work before anything is sent
+    private_data.find_private_key()  # refuse what can't work before anything is sent
     inventory = read_inventory(plan.root)
     hostvars = inventory.get("_meta", {}).get("hostvars", {})
-    bundle = shards.make_bundle()
-    workers = _prepare_workers(shards.destinations(mode.workers, hostvars), bundle, stream)
+    bundle = shards.build_bundle()
+    workers = _prepare_workers(shards.build_destinations(mode.workers, hostvars), bundle, stream)
     place_by_host = {
         host: str(place)
         for host in plan.hosts
-        if (place := shard_place(hostvars.get(host, {}), mode.shard_by))
+        if (place := find_shard_place(hostvars.get(host, {}), mode.shard_by))
     }
     parts = shards.make_shards(plan.hosts, place_by_host, mode.max_hosts)
     shards_by_worker = shards.assign_shards(parts, [worker.name for worker in workers])
@@ -79,7 +79,7 @@ def run_sharded(
             f"{part.name} ({len(part.hosts)} hosts)" for part in shards_by_worker.get(worker.name, ())
         )
         stream.write(make_printable(f"worker {worker.name}: {names or 'nothing to do'}", None) + "\n")
-    ident = ident or new_id()
+    ident = ident or new_run_id()
     lines = [
         [
             shards.Pipeline(worker, bundle, part, ident, plan.playbook, options)
@@ -90,7 +90,7 @@ def run_sharded(
     ]
     run = _ShardedRun(ident, plan, inventory, extra_vars or {}, lines)
     progress = Progress({name: HostProgress(name) for name in plan.hosts}, plan.tasks, plan.plays)
-    return run.follow(Follower(progress, open_display(progress, stream), on_event, on_host_finished))
+    return run.follow(RunEventHandler(progress, open_display(progress, stream), on_event, on_host_finished))
 
 
 @dataclass
@@ -112,7 +112,7 @@ class _ShardedRun:
     def artifacts(self) -> Path:
         return state_home(self.plan.root) / "artifacts" / self.ident
 
-    def follow(self, follower: Follower) -> RunOutcome:
+    def follow(self, follower: RunEventHandler) -> RunOutcome:
         """Run every worker's shards one after the other, all workers in parallel, until all have ended."""
         ensure_state_home(self.plan.root)
         ensure_private_folder(self.artifacts)
@@ -134,12 +134,12 @@ class _ShardedRun:
         remove_old_artifacts(self.artifacts.parent)
         return self._outcome(follower.progress, interrupted.is_set())
 
-    def _drain(self, follower: Follower, seconds: float = 0.0) -> None:
+    def _drain(self, follower: RunEventHandler, seconds: float = 0.0) -> None:
         """Apply the events that have arrived; wait at most ``seconds`` for the first."""
         with contextlib.suppress(queue.Empty):
-            follower.handle(self.events.get(timeout=seconds) if seconds else self.events.get_nowait())
+            follower.handle_event(self.events.get(timeout=seconds) if seconds else self.events.get_nowait())
             while True:
-                follower.handle(self.events.get_nowait())
+                follower.handle_event(self.events.get_nowait())
 
     def _stop(self) -> None:
         for pipeline in self.pipelines:
@@ -148,43 +148,43 @@ class _ShardedRun:
     def _run_pipelines(self, line: Sequence[shards.Pipeline], interrupted: threading.Event) -> None:
         for pipeline in line:
             if interrupted.is_set():
-                pipeline.trouble = "interrupted"
+                pipeline.failure = "interrupted"
                 continue
             try:
                 self._run_pipeline(pipeline)
             except Exception as trouble:  # noqa: BLE001 - one shard's end must not end the others
-                pipeline.trouble = pipeline.trouble or str(trouble) or type(trouble).__name__
+                pipeline.failure = pipeline.failure or str(trouble) or type(trouble).__name__
 
     def _run_pipeline(self, pipeline: shards.Pipeline) -> None:
         """Write what is sent to memory, because extra variables may be secrets, and run the shard."""
-        folder = Path(tempfile.mkdtemp(prefix="gpufleet-send-", dir=memory_folder()))
+        folder = Path(tempfile.mkdtemp(prefix="gpufleet-send-", dir=find_memory_folder()))
         target = self.artifacts / pipeline.shard.folder
         try:
-            known_hosts = pipeline.worker.known_hosts()
+            known_hosts = pipeline.worker.read_known_hosts()
             private_data.write_private_data(
                 folder, self.plan.root, self.inventory, known_hosts, self.extra_vars
             )
             pipeline.run(folder, target, self._on_event)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-            remove_environment(target / "command")
+            remove_environment_from_file(target / "command")
 
     def _on_event(self, event: dict[str, Any]) -> bool:
         strip_arguments(event)
         self.events.put(event)
-        return is_kept_event(event)
+        return is_stored_event(event)
 
     def _outcome(self, progress: Progress, interrupted: bool) -> RunOutcome:
-        failed_pipelines = [pipeline for pipeline in self.pipelines if pipeline.trouble]
+        failed_pipelines = [pipeline for pipeline in self.pipelines if pipeline.failure]
         for pipeline in failed_pipelines:
             for name in pipeline.shard.hosts:
                 host = progress.hosts[name]
                 if host.status in ("waiting", "running"):
                     host.reason = (
-                        host.reason or f"not done: worker {pipeline.worker.name}: {pipeline.trouble}"
+                        host.reason or f"not done: worker {pipeline.worker.name}: {pipeline.failure}"
                     )
         errors = [
-            f"shard {each.shard.name} on worker {each.worker.name}: {each.trouble}"
+            f"shard {each.shard.name} on worker {each.worker.name}: {each.failure}"
             for each in failed_pipelines
         ]
         return RunOutcome(
@@ -199,7 +199,7 @@ class _ShardedRun:
         )
 
 
-def shard_place(facts: Mapping[str, Any], by: str) -> str | None:
+def find_shard_place(facts: Mapping[str, Any], by: str) -> str | None:
     """Return where a host belongs: its rack, or its pool where it is in none; the other way round by pool."""
     keys = ("gpufleet_rack", "gpufleet_pool") if by == "rack" else ("gpufleet_pool", "gpufleet_rack")
     return next((str(shards.unwrap_unsafe(facts[key])) for key in keys if facts.get(key)), None)
@@ -212,9 +212,9 @@ def _prepare_workers(
     ready = []
     for worker in workers:
         try:
-            if worker.prepare(bundle):
+            if worker.install_bundle(bundle):
                 size = bundle.archive.stat().st_size / 1e6
-                stream.write(f"worker {worker.name}: brought Ansible and gpufleet, {size:.0f} MB, once\n")
+                stream.write(f"worker {worker.name}: copied Ansible and gpufleet ({size:.0f} MB) once\n")
             ready.append(worker)
         except EnvironmentFault as trouble:
             stream.write(make_printable(f"{trouble}: left out", None) + "\n")

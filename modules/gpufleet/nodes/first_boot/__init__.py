@@ -4,17 +4,22 @@ In goes a rack with its ``boot`` section and keys; out come texts. Nothing here 
 """
 
 from gpufleet.nodes.first_boot.cloud_init import HostKey
-from gpufleet.nodes.first_boot.firmware import boot_conf, boot_order, eeprom_settings, find_board
-from gpufleet.nodes.first_boot.seed import SECRET, Export, Seed, export
+from gpufleet.nodes.first_boot.firmware import (
+    build_boot_conf,
+    build_eeprom_settings,
+    encode_boot_order,
+    find_board,
+)
+from gpufleet.nodes.first_boot.seed import SECRET, FirstBootFiles, Seed, build_first_boot_files
 
 __all__ = [
     "SECRET",
-    "Export",
+    "FirstBootFiles",
     "HostKey",
     "Seed",
-    "boot_conf",
-    "boot_order",
-    "eeprom_settings",
-    "export",
+    "build_boot_conf",
+    "build_eeprom_settings",
+    "build_first_boot_files",
+    "encode_boot_order",
     "find_board",
 ]

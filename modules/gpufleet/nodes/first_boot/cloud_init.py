@@ -38,7 +38,7 @@ class HostKey:
         return f"HostKey({self.public!r})"
 
 
-def user_data(
+def build_user_data(
     rack: Rack, boot: Boot, node: RackNode, keys: Sequence[str], host_key: HostKey | None
 ) -> dict[str, Any]:
     """Return the node's configuration at first boot: who it is, who may log in, and nothing by password."""
@@ -74,7 +74,7 @@ def _user(name: str, keys: Sequence[str]) -> dict[str, Any]:
     return user
 
 
-def network_config(rack: Rack, boot: Boot, node: RackNode, interface: str) -> dict[str, Any]:
+def build_network_config(rack: Rack, boot: Boot, node: RackNode, interface: str) -> dict[str, Any]:
     """Return the network in cloud-init's version 2: the slot's own address, or DHCP where the rack has no network."""
     link: dict[str, Any] = {"dhcp4": node.address is None, "dhcp6": False}
     if node.mac:
@@ -88,13 +88,13 @@ def network_config(rack: Rack, boot: Boot, node: RackNode, interface: str) -> di
     return {"version": 2, "ethernets": {interface: link}}
 
 
-def instance_id(rack: Rack, node: RackNode, *configs: dict[str, Any]) -> str:
+def derive_instance_id(rack: Rack, node: RackNode, *configs: dict[str, Any]) -> str:
     """Return an id that is new whenever the configuration is, which makes cloud-init see a first boot."""
     digest = hashlib.sha256(json.dumps(configs, sort_keys=True).encode()).hexdigest()
     return f"gpufleet-{rack.name}-{node.slot}-{digest[:10]}"
 
 
-def as_yaml(data: Any, heading: str = "") -> str:
+def format_cloud_config(data: Any, heading: str = "") -> str:
     """Return data as YAML text."""
     out = io.StringIO()
     writer = YAML()

@@ -77,7 +77,7 @@ def build_eeprom_settings(boot: Boot, board: Board) -> dict[str, str]:
 
 
 _SETTING_REASONS = {
-    "NET_INSTALL_ENABLED": "Nobody sits at a blade: no question on a screen, a second saved at every start.",
+    "NET_INSTALL_ENABLED": "A blade has no screen: ask nothing at start, which also saves a second.",
     "NET_INSTALL_AT_POWER_ON": "As above, for a cold start.",
     "PCIE_PROBE": "Look for an NVMe drive on boards that do not announce themselves as HAT+.",
     "TFTP_IP": "Ask this server, whatever DHCP says.",
@@ -149,7 +149,7 @@ def list_unsupported_settings(boot: Boot, board: Board) -> list[str]:
     """Return requested settings that are not written, with the reason."""
     notes = []
     if boot.fan_unit == "smart" and not board.smart_fan_unit:
-        notes.append(f"fan_unit smart: no document of the maker names the overlay for {board.machine}")
+        notes.append(f"fan_unit smart: the maker's documents name no overlay for {board.machine}")
     if boot.pcie_generation == 3 and 3 not in board.pcie:  # noqa: PLR2004 - the generation's number
-        notes.append(f"pcie_generation 3: {board.machine} has PCIe 2.0 and no more")
+        notes.append(f"pcie_generation 3: {board.machine} has PCIe 2.0 only")
     return notes

@@ -24,7 +24,7 @@ class Seed:
     files: Mapping[str, str]
     public_host_key: str | None = None
 
-    def known_hosts(self) -> list[str]:
+    def known_hosts_lines(self) -> list[str]:
         """Return lines for ssh's known_hosts; none where the node makes its own key."""
         if self.public_host_key is None:
             return []
@@ -33,7 +33,7 @@ class Seed:
 
 
 @dataclass(frozen=True)
-class Export:
+class FirstBootFiles:
     """All files of a rack, by path in the export's folder; ``notes`` list requested settings that are not written."""
 
     rack: Rack
@@ -49,9 +49,9 @@ class Export:
         files_by_path |= self.shared
         return files_by_path | {"manifest.json": self._manifest(files_by_path)}
 
-    def known_hosts(self) -> list[str]:
+    def known_hosts_lines(self) -> list[str]:
         """Return the nodes' lines for ssh's known_hosts."""
-        return [line for seed in self.seeds for line in seed.known_hosts()]
+        return [line for seed in self.seeds for line in seed.known_hosts_lines()]
 
     def _manifest(self, files: Mapping[str, str]) -> str:
         boot = _boot(self.rack)
@@ -72,30 +72,32 @@ class Export:
         return json.dumps(manifest, indent=2) + "\n"
 
 
-def export(
+def build_first_boot_files(
     rack: Rack,
     nodes: Sequence[RackNode],
     keys: Sequence[str],
     host_key: Callable[[RackNode], HostKey | None],
-) -> Export:
+) -> FirstBootFiles:
     """Return the first boot of some nodes of a rack; ``keys`` may log in, ``host_key`` gives each node its own."""
     boot = _boot(rack)
     seeds = tuple(_seed(rack, boot, node, keys, host_key(node)) for node in nodes)
     shared: dict[str, str] = {"addresses.json": _addresses(rack, nodes)}
     if boot.netboot:
         shared |= _netboot(rack, boot.netboot, seeds)
-    export = Export(rack, seeds, shared)
-    if known_hosts_lines := export.known_hosts():
+    export = FirstBootFiles(rack, seeds, shared)
+    if known_hosts_lines := export.known_hosts_lines():
         shared["known_hosts"] = "\n".join(known_hosts_lines) + "\n"
     notes = {
-        note for node in nodes for note in firmware.refused_settings(boot, firmware.find_board(node.machine))
+        note
+        for node in nodes
+        for note in firmware.list_unsupported_settings(boot, firmware.find_board(node.machine))
     }
-    return Export(rack, seeds, shared, tuple(sorted(notes)))
+    return FirstBootFiles(rack, seeds, shared, tuple(sorted(notes)))
 
 
 def _boot(rack: Rack) -> Boot:
     if rack.boot is None:
-        remedy = "say how its nodes boot first; docs/commissioning.md has an example"
+        remedy = "declare how its nodes boot; docs/commissioning.md has an example"
         raise InputError("is missing", where=f"inventory/{rack.name}.yaml", key="boot", remedy=remedy)
     return rack.boot
 
@@ -107,11 +109,11 @@ def _netboot(rack: Rack, server: Netboot, seeds: Sequence[Seed]) -> dict[str, st
         where = f"inventory/{rack.name}.yaml"
         raise InputError("a network boot needs it", where=where, key="network", remedy="give network.cidr")
     server_files = {
-        "netboot/dnsmasq.conf": netboot.dnsmasq(rack, rack.network, server, nodes),
-        "netboot/exports": netboot.exports(server, nodes),
+        "netboot/dnsmasq.conf": netboot.build_dnsmasq_config(rack, rack.network, server, nodes),
+        "netboot/exports": netboot.build_nfs_exports(server, nodes),
     }
     for seed in seeds:
-        folder = f"netboot/tftp/{netboot.tftp_folder(server, seed.node)}"
+        folder = f"netboot/tftp/{netboot.tftp_folder_name(server, seed.node)}"
         server_files |= {
             f"{folder}/{name}": seed.files[name] for name in ("cmdline.append.txt", "config.append.txt")
         }
@@ -121,16 +123,16 @@ def _netboot(rack: Rack, server: Netboot, seeds: Sequence[Seed]) -> dict[str, st
 def _seed(rack: Rack, boot: Boot, node: RackNode, keys: Sequence[str], host_key: HostKey | None) -> Seed:
     board = firmware.find_board(node.machine)
     family = firmware.load_table("families")[boot.image.family if boot.image else "raspios"]
-    user = cloud_init.user_data(rack, boot, node, keys, host_key) | family["user_data"]
-    network = cloud_init.network_config(rack, boot, node, boot.interface or family["interface"])
-    instance = cloud_init.instance_id(rack, node, user, network)
+    user = cloud_init.build_user_data(rack, boot, node, keys, host_key) | family["user_data"]
+    network = cloud_init.build_network_config(rack, boot, node, boot.interface or family["interface"])
+    instance = cloud_init.derive_instance_id(rack, node, user, network)
     files = {
-        "user-data": cloud_init.as_yaml(user, "#cloud-config\n"),
-        "meta-data": cloud_init.as_yaml({"instance-id": instance, "local-hostname": node.name}),
-        "network-config": cloud_init.as_yaml(network),
-        "cmdline.append.txt": firmware.cmdline_txt(rack, boot, node, instance, seed=family["cmdline"]),
-        "config.append.txt": firmware.config_txt(boot, board),
-        "boot.conf": firmware.boot_conf(boot, board),
+        "user-data": cloud_init.format_cloud_config(user, "#cloud-config\n"),
+        "meta-data": cloud_init.format_cloud_config({"instance-id": instance, "local-hostname": node.name}),
+        "network-config": cloud_init.format_cloud_config(network),
+        "cmdline.append.txt": firmware.build_cmdline_txt(rack, boot, node, instance, seed=family["cmdline"]),
+        "config.append.txt": firmware.build_config_txt(boot, board),
+        "boot.conf": firmware.build_boot_conf(boot, board),
     }
     return Seed(node, instance, files, host_key.public if host_key else None)
 

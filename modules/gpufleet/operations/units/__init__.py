@@ -8,7 +8,14 @@ supports them, otherwise as plain services, and notes for the operator. The coll
 from __future__ import annotations
 
 from gpufleet.operations.units.cards import assign_cards
-from gpufleet.operations.units.engine import QUADLET_SINCE, Engine
-from gpufleet.operations.units.render import Rendered, Unit, render
+from gpufleet.operations.units.engine import QUADLET_SINCE, ContainerEngine
+from gpufleet.operations.units.render import RenderedApplication, Unit, render_application
 
-__all__ = ["QUADLET_SINCE", "Engine", "Rendered", "Unit", "assign_cards", "render"]
+__all__ = [
+    "QUADLET_SINCE",
+    "ContainerEngine",
+    "RenderedApplication",
+    "Unit",
+    "assign_cards",
+    "render_application",
+]

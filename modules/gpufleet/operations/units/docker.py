@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from gpufleet.operations.units.job import INSTALL, Job, unit_file
+from gpufleet.operations.units.job import INSTALL, ContainerJob, join_unit_sections
 from gpufleet.operations.units.quoting import join_arguments
 
 DOCKER = "/usr/bin/docker"
 
 
-def unit_text(job: Job) -> str:
+def build_unit_text(job: ContainerJob) -> str:
     """Return the ``.service`` file."""
     name, after = job.container.effective_name, "docker.service network-online.target"
     more = ["Wants=network-online.target", "Requires=docker.service", f"After={after}"]
     service = [
         "[Service]",
-        *job.service_lines(),
+        *job.build_service_lines(),
         f"ExecStartPre=-{DOCKER} rm --force {name}",
-        f"ExecStart={join_arguments(run_arguments(job))}",
+        f"ExecStart={join_arguments(build_run_arguments(job))}",
         f"ExecStop={DOCKER} stop --time {job.container.stop_seconds} {name}",
         f"ExecStopPost=-{DOCKER} rm --force {name}",
     ]
-    return unit_file(job.unit_section(*more), service, INSTALL)
+    return join_unit_sections(job.build_unit_section(*more), service, INSTALL)
 
 
-def run_arguments(job: Job) -> list[str]:
+def build_run_arguments(job: ContainerJob) -> list[str]:
     """Return the arguments of ``docker run``."""
-    return [f"{DOCKER} run", "--rm", *job.run_options()]
+    return [f"{DOCKER} run", "--rm", *job.build_run_options()]

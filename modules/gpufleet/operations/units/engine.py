@@ -16,7 +16,7 @@ VENDORS = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
 
 
 @dataclass(frozen=True)
-class Engine:
+class ContainerEngine:
     """A container engine on a node; ``cdi`` says whether it takes CDI names itself."""
 
     kind: Literal["podman", "docker"]
@@ -25,10 +25,12 @@ class Engine:
     vendor: str = "none"
 
     @classmethod
-    def parse(cls, kind: str, version: str, *, cdi: bool = True, vendor: str = "none") -> Engine:
+    def parse(cls, kind: str, version: str, *, cdi: bool = True, vendor: str = "none") -> ContainerEngine:
         """Read an engine from what a host answered, such as ``podman`` and ``4.3.1``."""
         if kind not in ("podman", "docker"):
-            raise InputError(f"no engine {kind!r} runs containers", remedy="install podman or docker first")
+            raise InputError(
+                f"engine {kind!r} cannot run containers", remedy="install podman or docker first"
+            )
         numbers = re.match(r"\d+(\.\d+)*", version)
         if numbers is None:
             raise InputError(
@@ -46,7 +48,7 @@ class Engine:
     def label(self) -> str:
         return f"{self.kind} {'.'.join(map(str, self.version))}"
 
-    def cards(self, numbers: tuple[int, ...] | None) -> list[tuple[str, str]]:
+    def card_options(self, numbers: tuple[int, ...] | None) -> list[tuple[str, str]]:
         """Return the options that show cards to a container, each as name and value; None is all of them.
 
         Docker without CDI takes them by its vendor's runtime (NVIDIA Container Toolkit, cdi-support; AMD Container
@@ -55,7 +57,8 @@ class Engine:
         device = VENDORS.get(self.vendor)
         if device is None:
             raise InputError(
-                "asks for cards, but the node has no driver for any", remedy="give the template a driver"
+                "a container requests cards, but the node has no GPU driver",
+                remedy="give the template a driver",
             )
         names = ["all"] if numbers is None else [str(number) for number in numbers]
         if self.kind == "podman" or self.cdi:

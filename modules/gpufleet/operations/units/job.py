@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpufleet.fleet import Application, Container
-from gpufleet.operations.units.engine import Engine
+from gpufleet.operations.units.engine import ContainerEngine
 from gpufleet.operations.units.options import (
     Mount,
     Pair,
-    common_options,
     container_mounts,
-    env_files,
+    container_options,
     health_options,
-    published_ports,
+    list_env_files,
+    port_options,
 )
 from gpufleet.operations.units.quoting import quote_argument
 
@@ -26,61 +26,61 @@ PULL_SECONDS = 1800  # an image of a model server is tens of GB, and is fetched 
 
 
 @dataclass(frozen=True)
-class Job:
+class ContainerJob:
     """A container together with its node's engine, its cards (None: none or all) and scratch."""
 
     container: Container
     application: Application
-    engine: Engine
+    engine: ContainerEngine
     cards: tuple[int, ...] | None
     scratch: str
 
     @property
-    def places(self) -> list[Mount]:
+    def mounts(self) -> list[Mount]:
         return container_mounts(self.container, self.application, self.scratch)
 
     @property
     def card_options(self) -> list[Pair]:
         """Return the engine's options for the container's cards."""
-        return [] if self.container.gpus == "none" else self.engine.cards(self.cards)
+        return [] if self.container.gpus == "none" else self.engine.card_options(self.cards)
 
-    def run_options(self, secrets: Sequence[str] = ()) -> list[str]:
+    def build_run_options(self, secrets: Sequence[str] = ()) -> list[str]:
         """Return the words behind ``run`` that podman and Docker share, image and command included."""
         container = self.container
         options = [f"--name={container.effective_name}"]
         options += [f"--{name}={value}" for name, value in self.card_options]
-        options += [f"--publish={port}" for port in published_ports(container)]
-        options += [f"--volume={place.option}" for place in self.places]
+        options += [f"--publish={port}" for port in port_options(container)]
+        options += [f"--volume={place.option}" for place in self.mounts]
         options += [f"--env={name}={value}" for name, value in container.env.items()]
-        options += [f"--env-file={path}" for path in env_files(container)]
+        options += [f"--env-file={path}" for path in list_env_files(container)]
         options += [f"--secret={secret}" for secret in secrets]
         if container.network != "bridge":
             options.append(f"--network={container.network}")
         options += [f"--{name}={value}" for name, value in health_options(container, self.engine)]
-        options += [*common_options(container), f"--stop-timeout={container.stop_seconds}"]
+        options += [*container_options(container), f"--stop-timeout={container.stop_seconds}"]
         return [quote_argument(option) for option in (*options, container.image, *container.command)]
 
-    def unit_section(self, *more: str) -> list[str]:
+    def build_unit_section(self, *more: str) -> list[str]:
         """Return the section [Unit]: what comes before, and what must be there."""
         before = [f"{PREFIX}{name}.service" for name in self.container.depends]
-        mount_paths = [place.source for place in self.places if not place.source.startswith("/etc/gpufleet/")]
+        mount_paths = [place.source for place in self.mounts if not place.source.startswith("/etc/gpufleet/")]
         required_files = [
-            place.source for place in self.places if place.source not in mount_paths
-        ] + env_files(self.container)
+            place.source for place in self.mounts if place.source not in mount_paths
+        ] + list_env_files(self.container)
         lines = [f"Description=Container {self.container.effective_name}", *more]
         lines += [line for name in before for line in (f"Requires={name}", f"After={name}")]
         lines += [f"RequiresMountsFor={path}" for path in mount_paths]
         lines += [f"AssertPathExists={path}" for path in required_files]
         return ["[Unit]", *lines]
 
-    def service_lines(self) -> list[str]:
+    def build_service_lines(self) -> list[str]:
         """Return the lines of every service: created volumes, restart, time limits.
 
         Volumes are made at every start: scratch of a cloud machine comes back empty after a stop.
         """
         create_volumes = [
             f"ExecStartPre=/usr/bin/install -d {self._owner(place)}{quote_argument(place.source)}"
-            for place in self.places
+            for place in self.mounts
             if place.is_managed
         ]
         return [
@@ -103,6 +103,6 @@ class Job:
 INSTALL = ["[Install]", "WantedBy=multi-user.target"]
 
 
-def unit_file(*sections: list[str]) -> str:
+def join_unit_sections(*sections: list[str]) -> str:
     """Return a unit file of these sections."""
     return HEADER + "\n".join("\n".join(section) + "\n" for section in sections)

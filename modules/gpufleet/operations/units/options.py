@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpufleet.fleet import Application, Container, Volume
-from gpufleet.operations.units.engine import Engine
+from gpufleet.operations.units.engine import ContainerEngine
 
 SECRETS = "/etc/gpufleet/secrets"
 ON_BOOT_DISK = "/var/lib/gpufleet/volumes"
@@ -26,14 +26,14 @@ class Mount:
         return f"{self.source}:{self.target}{':ro' if self.read_only else ''}"
 
 
-def volume_path(volume: Volume, scratch: str) -> str:
+def volume_folder(volume: Volume, scratch: str) -> str:
     """Return a volume's folder: on the node's scratch, or on its boot disk."""
     return f"{scratch if volume.kind == 'nvme' else ON_BOOT_DISK}/{volume.name}"
 
 
 def container_mounts(container: Container, application: Application, scratch: str) -> list[Mount]:
     """Return what a container mounts, secrets in files included."""
-    paths = {volume.name: volume_path(volume, scratch) for volume in application.volumes}
+    paths = {volume.name: volume_folder(volume, scratch) for volume in application.volumes}
     mounts = [
         Mount(
             mount.source or paths[str(mount.volume)], mount.target, mount.read_only, mount.volume is not None
@@ -47,11 +47,11 @@ def container_mounts(container: Container, application: Application, scratch: st
     ]
 
 
-def env_files(container: Container) -> list[str]:
+def list_env_files(container: Container) -> list[str]:
     return [f"{SECRETS}/{secret.name}" for secret in container.secrets if secret.kind == "env_file"]
 
 
-def podman_secrets(container: Container) -> list[str]:
+def podman_secret_options(container: Container) -> list[str]:
     """Return podman's secrets as its option --secret takes them."""
     options = []
     for secret in container.secrets:
@@ -61,7 +61,7 @@ def podman_secrets(container: Container) -> list[str]:
     return options
 
 
-def published_ports(container: Container) -> list[str]:
+def port_options(container: Container) -> list[str]:
     """Return what is led from the node; with the node's own network nothing has to be."""
     if container.network != "bridge":
         return []
@@ -72,7 +72,7 @@ def published_ports(container: Container) -> list[str]:
     ]
 
 
-def health_options(container: Container, engine: Engine) -> list[Pair]:
+def health_options(container: Container, engine: ContainerEngine) -> list[Pair]:
     """Return the options of the health check. Only podman can stop an unhealthy container."""
     check = container.health
     if check is None:
@@ -87,7 +87,7 @@ def health_options(container: Container, engine: Engine) -> list[Pair]:
     return [*options, ("health-on-failure", "kill")] if engine.kind == "podman" else options
 
 
-def common_options(container: Container) -> list[str]:
+def container_options(container: Container) -> list[str]:
     """Return the options that are the same words everywhere."""
     options = []
     if container.user:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from gpufleet.operations.units.job import INSTALL, Job, unit_file
-from gpufleet.operations.units.options import podman_secrets
+from gpufleet.operations.units.job import INSTALL, ContainerJob, join_unit_sections
+from gpufleet.operations.units.options import podman_secret_options
 from gpufleet.operations.units.quoting import join_arguments
 
 PODMAN = "/usr/bin/podman"
 CID = "%t/%n.ctr-id"
 
 
-def unit_text(job: Job) -> str:
+def build_unit_text(job: ContainerJob) -> str:
     """Return the ``.service`` file."""
     after = ["Wants=network-online.target", "After=network-online.target", "RequiresMountsFor=%t/containers"]
     stop = [PODMAN, "stop", "--ignore", f"-t {job.container.stop_seconds}", f"--cidfile={CID}"]
@@ -20,16 +20,16 @@ def unit_text(job: Job) -> str:
         "Type=notify",
         "NotifyAccess=all",
         "Environment=PODMAN_SYSTEMD_UNIT=%n",
-        *job.service_lines(),
+        *job.build_service_lines(),
         f"ExecStartPre=/bin/rm -f {CID}",
-        f"ExecStart={join_arguments(run_arguments(job))}",
+        f"ExecStart={join_arguments(build_run_arguments(job))}",
         f"ExecStop={' '.join(stop)}",
         f"ExecStopPost={' '.join(remove)}",
     ]
-    return unit_file(job.unit_section(*after), service, INSTALL)
+    return join_unit_sections(job.build_unit_section(*after), service, INSTALL)
 
 
-def run_arguments(job: Job) -> list[str]:
+def build_run_arguments(job: ContainerJob) -> list[str]:
     """Return the arguments of ``podman run``; conmon tells systemd that the container has started."""
     arguments = [
         f"{PODMAN} run",
@@ -40,4 +40,4 @@ def run_arguments(job: Job) -> list[str]:
         "--replace",
         "-d",
     ]
-    return [*arguments, *job.run_options(podman_secrets(job.container))]
+    return [*arguments, *job.build_run_options(podman_secret_options(job.container))]

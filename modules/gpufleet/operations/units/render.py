@@ -9,9 +9,9 @@ from gpufleet.errors import InputError
 from gpufleet.fleet import Application, Container
 from gpufleet.operations.units import docker, podman, quadlet
 from gpufleet.operations.units.cards import assign_cards
-from gpufleet.operations.units.engine import Engine
-from gpufleet.operations.units.job import PREFIX, Job
-from gpufleet.operations.units.options import SECRETS, volume_path
+from gpufleet.operations.units.engine import ContainerEngine
+from gpufleet.operations.units.job import PREFIX, ContainerJob
+from gpufleet.operations.units.options import SECRETS, volume_folder
 
 QUADLETS, SERVICES = "/etc/containers/systemd", "/etc/systemd/system"
 
@@ -27,7 +27,7 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Rendered:
+class RenderedApplication:
     """What a node needs to run an application, and what its operator should know."""
 
     units: tuple[Unit, ...]
@@ -42,38 +42,43 @@ class Rendered:
         return plain
 
 
-def render(application: Application, engine: Engine, scratch: str = "/scratch") -> Rendered:
+def render_application(
+    application: Application, engine: ContainerEngine, scratch: str = "/scratch"
+) -> RenderedApplication:
     """Return the units of an application for an engine; ``scratch`` is where the node's fast storage is mounted."""
     by_quadlet = application.units == "quadlet" or (application.units == "auto" and engine.has_quadlet)
     if by_quadlet and not engine.has_quadlet:
         raise InputError(
-            f"units is quadlet, but {engine.label} has none", remedy="set auto, or install podman 4.4"
+            f"units is quadlet, but {engine.label} does not support quadlets",
+            remedy="set units: auto, or install podman 4.4",
         )
     cards = assign_cards(application.containers)
     jobs = [
-        Job(each, application, engine, cards.get(each.effective_name), scratch)
+        ContainerJob(each, application, engine, cards.get(each.effective_name), scratch)
         for each in application.containers
     ]
     secrets = [secret for each in application.containers for secret in each.secrets]
     files = {f"{SECRETS}/{secret.name}" for secret in secrets if secret.kind != "podman"}
-    return Rendered(
+    return RenderedApplication(
         units=tuple(_unit(job, by_quadlet=by_quadlet) for job in jobs),
-        volumes=tuple(volume_path(volume, scratch) for volume in application.volumes),
+        volumes=tuple(volume_folder(volume, scratch) for volume in application.volumes),
         secret_files=tuple(sorted(files)),
         secrets_stored=tuple(sorted({secret.name for secret in secrets if secret.kind == "podman"})),
         warnings=tuple(text for each in application.containers for text in _warnings(each, engine)),
     )
 
 
-def _unit(job: Job, *, by_quadlet: bool) -> Unit:
+def _unit(job: ContainerJob, *, by_quadlet: bool) -> Unit:
     name = f"{PREFIX}{job.container.effective_name}"
     if by_quadlet:
-        return Unit(f"{QUADLETS}/{name}.container", quadlet.unit_text(job), f"{name}.service", quadlet=True)
-    write = podman.unit_text if job.engine.kind == "podman" else docker.unit_text
+        return Unit(
+            f"{QUADLETS}/{name}.container", quadlet.build_unit_text(job), f"{name}.service", quadlet=True
+        )
+    write = podman.build_unit_text if job.engine.kind == "podman" else docker.build_unit_text
     return Unit(f"{SERVICES}/{name}.service", write(job), f"{name}.service", quadlet=False)
 
 
-def _warnings(container: Container, engine: Engine) -> list[str]:
+def _warnings(container: Container, engine: ContainerEngine) -> list[str]:
     warnings = []
     if not container.is_pinned:
         warnings.append(
@@ -81,6 +86,6 @@ def _warnings(container: Container, engine: Engine) -> list[str]:
         )
     if container.health and engine.kind == "docker":
         warnings.append(
-            f"{container.effective_name}: Docker notes a failed health check, but does not end the container"
+            f"{container.effective_name}: Docker records a failed health check, but does not stop the container"
         )
     return warnings

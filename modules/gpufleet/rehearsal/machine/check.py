@@ -30,7 +30,7 @@ class Check:
     packages: tuple[str, ...] = ()
 
 
-def missing_checks(checks: Iterable[Check], *needs: Requirement) -> list[Check]:
+def select_missing(checks: Iterable[Check], *needs: Requirement) -> list[Check]:
     """Return the failed checks with these needs."""
     return [check for check in checks if not check.ok and check.need in needs]
 

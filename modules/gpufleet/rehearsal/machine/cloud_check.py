@@ -13,7 +13,7 @@ from gpufleet.errors import InputError
 from gpufleet.rehearsal.machine.check import Check
 
 
-def cloud_checks(home: Path, environment: Mapping[str, str]) -> Iterator[Check]:
+def check_clouds(home: Path, environment: Mapping[str, str]) -> Iterator[Check]:
     """Return the checks for a real deployment; all are optional because rehearsals need none."""
     for cloud in CLOUDS.values():
         yield _check_plugin(home, environment, cloud.pulumi_package, cloud.pulumi_distribution)

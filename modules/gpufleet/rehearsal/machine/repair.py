@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from gpufleet import engine
 from gpufleet.errors import EnvironmentFault
-from gpufleet.rehearsal.machine.check import Check, Requirement, missing_checks
+from gpufleet.rehearsal.machine.check import Check, Requirement, select_missing
 
 Reporter = Callable[[str], None]
 
@@ -19,11 +19,11 @@ def install_missing(checks: Sequence[Check], report: Reporter, *, tests: bool = 
     """Install the missing packages for required and rack checks (``tests``: also of the test suite) and the engine."""
     requirements: tuple[Requirement, ...] = ("required", "racks", "tests") if tests else ("required", "racks")
     packages = sorted(
-        {package for check in missing_checks(checks, *requirements) for package in check.packages}
+        {package for check in select_missing(checks, *requirements) for package in check.packages}
     )
     if packages:
         _install(
-            packages, report, required=any(check.packages for check in missing_checks(checks, "required"))
+            packages, report, required=any(check.packages for check in select_missing(checks, "required"))
         )
     engine.ensure_engine(report)
 

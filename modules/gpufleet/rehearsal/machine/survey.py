@@ -56,7 +56,7 @@ def survey_machine(home: Path | None = None) -> list[Check]:
         *(_check_program(program, package, "tests") for program, package in TEST_PROGRAMS.items()),
         _check_packer(),
         _check_postgres(),
-        *cloud_check.cloud_checks(user_home, os.environ),
+        *cloud_check.check_clouds(user_home, os.environ),
     ]
 
 
@@ -71,7 +71,11 @@ def _check_python() -> Check:
 
 def _check_virtual_environment() -> Check:
     is_active = sys.prefix != sys.base_prefix
-    detail = sys.prefix if is_active else "gpufleet runs outside one: `pulumi` may not find its packages"
+    detail = (
+        sys.prefix
+        if is_active
+        else "gpufleet runs outside a virtual environment: `pulumi` may not find its packages"
+    )
     return Check("virtual environment", "required", is_active, detail, "make setup (keeps .venv/)")
 
 
@@ -132,7 +136,7 @@ def _check_racks() -> Iterator[Check]:
         "yes" if is_root else "no",
         "sudo -E env PATH=$PATH gpufleet rehearse up -s STACK",
     )
-    packages = tuple(rack.missing_packages()) if is_linux else ()
+    packages = tuple(rack.list_missing_packages()) if is_linux else ()
     yield Check(
         "namespaces, nspawn, debootstrap", "racks", is_linux and not packages,
         f"missing: {' '.join(packages)}" if packages else "installed" if is_linux else "Linux only",

@@ -7,8 +7,14 @@ configuration that a host needs to use it.
 
 from __future__ import annotations
 
-from gpufleet.rehearsal.packages.apt_config import apt_config_files
+from gpufleet.rehearsal.packages.apt_config import build_apt_config_files
 from gpufleet.rehearsal.packages.repository import ensure_repository
-from gpufleet.rehearsal.packages.server_process import find_server, start_server, stop_server
+from gpufleet.rehearsal.packages.server_process import find_server_processes, start_server, stop_server
 
-__all__ = ["apt_config_files", "ensure_repository", "find_server", "start_server", "stop_server"]
+__all__ = [
+    "build_apt_config_files",
+    "ensure_repository",
+    "find_server_processes",
+    "start_server",
+    "stop_server",
+]

@@ -33,7 +33,7 @@ Acquire::Check-Valid-Until "false";
 DPKG_CONF = "# Rehearsal: this disk is temporary, so dpkg need not wait for it.\nforce-unsafe-io\n"
 
 
-def apt_config_files(gateway: str, suite: str) -> dict[str, str]:
+def build_apt_config_files(gateway: str, suite: str) -> dict[str, str]:
     """Return path -> text of the files that let a host's apt use the rehearsal's packages."""
     blocks = [
         DEBIAN_SOURCES_TEMPLATE.format(
@@ -43,7 +43,7 @@ def apt_config_files(gateway: str, suite: str) -> dict[str, str]:
             suites=" ".join(archive.suites),
             components=" ".join(archive.components),
         )
-        for archive in apt_sources.suite_archives(suite, apt_sources.system_sources())
+        for archive in apt_sources.list_suite_archives(suite, apt_sources.read_system_sources())
     ]
     return {
         "etc/apt/sources.list": "# Rehearsal: see sources.list.d/rehearsal.sources\n",

@@ -21,7 +21,7 @@ from typing import Any
 from gpufleet.boundary import decode_yaml
 from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.paths import user_cache_folder
-from gpufleet.rehearsal.rack.shell import exclusive_lock, run
+from gpufleet.rehearsal.rack.shell import exclusive_lock, run_command
 
 DATA = "fake-packages.yaml"
 MARKER = "FAKE"
@@ -77,7 +77,7 @@ def parse_packages(text: str, where: str = DATA) -> list[dict[str, Any]]:
     return list(entries)
 
 
-def control_file(entry: dict[str, Any], version: str, arch: str) -> str:
+def build_control_file(entry: dict[str, Any], version: str, arch: str) -> str:
     """Return the control file of one package; ``{version}`` in a relation means the package's own."""
     fields = {
         "Package": entry["name"],
@@ -93,7 +93,7 @@ def control_file(entry: dict[str, Any], version: str, arch: str) -> str:
     return "".join(f"{name}: {value}\n" for name, value in fields.items())
 
 
-def package_files(entry: dict[str, Any], version: str) -> Iterator[tuple[str, str, int]]:
+def list_package_files(entry: dict[str, Any], version: str) -> Iterator[tuple[str, str, int]]:
     """Yield the files of the package: path, text, mode."""
     name = entry["name"]
     for path, text in entry.get("files", {}).items():
@@ -132,21 +132,21 @@ def _build_repository(entries: Iterable[dict[str, Any]], target: Path) -> None:
 def _build_package(entry: dict[str, Any], version: str, arch: str, root: Path, repository: Path) -> str:
     """Build one package and return its stanza of the index."""
     shutil.rmtree(root, ignore_errors=True)
-    for path, text, mode in package_files(entry, version):
+    for path, text, mode in list_package_files(entry, version):
         _write_file(root / path, text, mode)
     if size_mib := entry.get("fill_mib"):
         _write_filler(root / f"usr/share/{entry['name']}/fill", size_mib)
-    _write_file(root / "DEBIAN/control", control_file(entry, version, arch), 0o644)
+    _write_file(root / "DEBIAN/control", build_control_file(entry, version, arch), 0o644)
     for script in SCRIPTS:
         if steps := entry.get(script):
             text = f"#!/bin/sh\n# {MARKER}\nset -e\n{steps}".replace("{version}", version)
             _write_file(root / "DEBIAN" / script, text, 0o755)
     # apt leaves the epoch out of file names.
     file = repository / f"{entry['name']}_{version.rpartition(':')[2]}_{arch}.deb"
-    run(["dpkg-deb", "--root-owner-group", "-Zgzip", "-z1", "--build", str(root), str(file)])
+    run_command(["dpkg-deb", "--root-owner-group", "-Zgzip", "-z1", "--build", str(root), str(file)])
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     file_fields = f"Filename: ./{file.name}\nSize: {file.stat().st_size}\nSHA256: {digest}\n"
-    return control_file(entry, version, arch) + file_fields
+    return build_control_file(entry, version, arch) + file_fields
 
 
 def _release_file(index: str) -> str:

@@ -51,7 +51,7 @@ class ArchiveStatusError(Exception):
         self.status = status
 
 
-class Archive:
+class ArchiveCache:
     """One upstream archive and its cache."""
 
     def __init__(self, uri: str, cache: Path, proxy: str) -> None:
@@ -64,7 +64,7 @@ class Archive:
         self._checked_at: dict[str, float] = {}
         self._unreachable_until: tuple[float, str] = (0.0, "")
 
-    def get(self, path: str) -> Path:
+    def fetch_file(self, path: str) -> Path:
         """Return a file of the archive; fetch it if it is not cached or may have changed."""
         file = self.cache / path
         with self._locks[path]:
@@ -131,13 +131,13 @@ def _store_response(response: Any, file: Path) -> None:
         partial_file.unlink(missing_ok=True)
 
 
-class Handler(BaseHTTPRequestHandler):
+class PackageRequestHandler(BaseHTTPRequestHandler):
     """Answers ``/ARCHIVE/PATH`` from an archive or from a local folder."""
 
     protocol_version = "HTTP/1.1"
     server_version = "gpufleet-rehearsal"
     timeout = IDLE_S
-    archives: dict[str, Archive]
+    archives: dict[str, ArchiveCache]
     folders: dict[str, Path]
 
     def do_GET(self) -> None:
@@ -162,7 +162,7 @@ class Handler(BaseHTTPRequestHandler):
         if not PLAIN_PATH.fullmatch(path) or any(set(part) == {"."} for part in path.split("/")):
             raise ArchiveStatusError(HTTPStatus.NOT_FOUND, "no such file")
         if name in self.archives:
-            return self.archives[name].get(path)
+            return self.archives[name].fetch_file(path)
         file = self.folders[name] / path if name in self.folders else None
         if file is None or not file.is_file():
             raise ArchiveStatusError(HTTPStatus.NOT_FOUND, "no such file")
@@ -197,7 +197,7 @@ class Handler(BaseHTTPRequestHandler):
         """Do not log successful requests: the log is for errors."""
 
 
-def remove_expired(cache: Path, now: float) -> None:
+def remove_expired_files(cache: Path, now: float) -> None:
     """Remove files that were not requested for a long time, and partial files of a killed server."""
     for file in cache.rglob("*"):
         with contextlib.suppress(OSError):
@@ -207,18 +207,20 @@ def remove_expired(cache: Path, now: float) -> None:
                 file.unlink()
 
 
-def serve(config: Path) -> None:
+def serve_packages(config: Path) -> None:
     """Serve on every address until the config file is removed or replaced."""
     settings = json.loads(config.read_text())
     identity = _file_identity(config)
     cache = Path(settings["cache"])
-    remove_expired(cache, time.time())
-    Handler.archives = {
-        name: Archive(uri, cache / re.sub(r"[^A-Za-z0-9.-]+", "_", uri), settings["proxy"])
+    remove_expired_files(cache, time.time())
+    PackageRequestHandler.archives = {
+        name: ArchiveCache(uri, cache / re.sub(r"[^A-Za-z0-9.-]+", "_", uri), settings["proxy"])
         for name, uri in settings["archives"].items()
     }
-    Handler.folders = {name: Path(folder) for name, folder in settings["folders"].items()}
-    servers = [_Server((address, settings["port"]), Handler) for address in settings["addresses"]]
+    PackageRequestHandler.folders = {name: Path(folder) for name, folder in settings["folders"].items()}
+    servers = [
+        _Server((address, settings["port"]), PackageRequestHandler) for address in settings["addresses"]
+    ]
     for server in servers:
         threading.Thread(target=server.serve_forever, daemon=True).start()
     print(f"serving on {' '.join(settings['addresses'])} port {settings['port']}", flush=True)
@@ -253,6 +255,6 @@ def _file_identity(file: Path) -> tuple[int, int] | None:
 
 if __name__ == "__main__":
     try:
-        serve(Path(sys.argv[1]))
+        serve_packages(Path(sys.argv[1]))
     except OSError as wrong:
         sys.exit(f"{wrong.strerror or wrong}")

@@ -22,7 +22,7 @@ from gpufleet.rehearsal.packages import server
 from gpufleet.rehearsal.packages.apt_config import FAKE_REPOSITORY, PORT
 from gpufleet.rehearsal.packages.repository import ensure_repository
 from gpufleet.rehearsal.rack import apt_sources, cgroups
-from gpufleet.rehearsal.rack.shell import Reporter, last_line, run, write_atomically
+from gpufleet.rehearsal.rack.shell import Reporter, find_last_line, run_command, write_atomically
 
 GROUP = "packages"
 START_TIMEOUT_S = 60.0
@@ -46,7 +46,7 @@ def start_server(
     settings = _server_settings(sorted(addresses), sorted(suites))
     text = json.dumps(settings, indent=1) + "\n"
     config = folder / "config.json"
-    if find_server(bridge) and config.is_file() and config.read_text() == text:
+    if find_server_processes(bridge) and config.is_file() and config.read_text() == text:
         return True
     stop_server(home, bridge)
     write_atomically(config, text)
@@ -58,15 +58,15 @@ def start_server(
     }
     variables |= {"CONFIG": str(config), "LOG": str(log)}
     assignments = [f"{name}={value}" for name, value in variables.items()]
-    run(["env", *assignments, "sh", "-c", START, "start", *map(str, cgroups.TREES)])
+    run_command(["env", *assignments, "sh", "-c", START, "start", *map(str, cgroups.TREES)])
     if _wait_until_listening(settings["addresses"], bridge):
         return True
-    last_output = last_line(log.read_text(errors="replace")) if log.exists() else "nothing"
-    report(f"packages: hosts cannot install any, the server did not start: {last_output}")
+    last_output = find_last_line(log.read_text(errors="replace")) if log.exists() else "nothing"
+    report(f"the package server did not start, so hosts cannot install packages: {last_output}")
     return False
 
 
-def find_server(bridge: str) -> list[int]:
+def find_server_processes(bridge: str) -> list[int]:
     """Return the ids of the server's processes."""
     pids: set[int] = set()
     for tree in cgroups.TREES:
@@ -79,7 +79,7 @@ def stop_server(home: Path, bridge: str) -> None:
     """Stop the server and remove its files; its downloads stay in the user's cache. Can be repeated."""
     shutil.rmtree(home / GROUP, ignore_errors=True)  # a starting server ends when its config is missing
     deadline = time.monotonic() + STOP_TIMEOUT_S
-    while (pids := find_server(bridge)) and time.monotonic() < deadline:
+    while (pids := find_server_processes(bridge)) and time.monotonic() < deadline:
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)  # it writes every file atomically
@@ -91,13 +91,13 @@ def _server_settings(addresses: list[str], suites: list[str]) -> dict[str, Any]:
     archives = [
         archive
         for suite in suites
-        for archive in apt_sources.suite_archives(suite, apt_sources.system_sources())
+        for archive in apt_sources.list_suite_archives(suite, apt_sources.read_system_sources())
     ]
     return {
         "addresses": addresses,
         "port": PORT,
         "cache": str(user_cache_folder() / GROUP / "archives"),
-        "proxy": apt_sources.apt_proxy(),
+        "proxy": apt_sources.find_apt_proxy(),
         "archives": {archive.name: archive.uri for archive in archives},
         "folders": {FAKE_REPOSITORY: str(ensure_repository())},
         "program": Path(server.__file__).stat().st_mtime_ns,  # a changed program restarts the server
@@ -112,7 +112,7 @@ def _wait_until_listening(addresses: list[str], bridge: str) -> bool:
         with contextlib.suppress(OSError), socket.create_connection((pending[0], PORT), timeout=1):
             pending.pop(0)
             continue
-        if not find_server(bridge):
+        if not find_server_processes(bridge):
             break
         time.sleep(POLL_S)
-    return not pending and bool(find_server(bridge))
+    return not pending and bool(find_server_processes(bridge))

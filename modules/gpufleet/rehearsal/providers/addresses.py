@@ -10,7 +10,7 @@ _RESERVED_AT_START = 4  # clouds reserve a subnet's first four addresses and its
 _MAX_TRIES = 4096
 
 
-def host_addresses(network: str, seed: str) -> Iterator[str]:
+def iterate_host_addresses(network: str, seed: str) -> Iterator[str]:
     """Yield a network's host addresses in the order in which a resource with this seed tries them."""
     block = ipaddress.ip_network(network)
     count = block.num_addresses - _RESERVED_AT_START - 1

@@ -14,7 +14,7 @@ _MISSING = object()
 
 
 @dataclass(frozen=True)
-class Change:
+class PropertyChange:
     """One changed property, as a path that the engine understands: ``scheduling.preemptible``, ``tags["a-b"]``."""
 
     path: str
@@ -22,19 +22,24 @@ class Change:
     replaces: bool
 
 
-def diff_inputs(old: PlainValues, new: PlainValues, replace: tuple[str, ...]) -> list[Change]:
+def diff_inputs(old: PlainValues, new: PlainValues, replace: tuple[str, ...]) -> list[PropertyChange]:
     """Compare inputs leaf by leaf; a path at or below one of ``replace`` forces a replacement."""
     return [
-        Change(path, kind, _forces_replacement(path, replace)) for path, kind in _changed_leaves(old, new, "")
+        PropertyChange(path, kind, _forces_replacement(path, replace))
+        for path, kind in _changed_leaves(old, new, "")
     ]
 
 
-def trim_to_shape(old: Any, reference: Any) -> Any:
+def keep_reported_properties(old: Any, reference: Any) -> Any:
     """Return the parts of ``old`` that ``reference`` has, so that outputs added by a cloud are not changes."""
     if isinstance(old, dict) and isinstance(reference, dict):
-        return {key: trim_to_shape(value, reference[key]) for key, value in old.items() if key in reference}
+        return {
+            key: keep_reported_properties(value, reference[key])
+            for key, value in old.items()
+            if key in reference
+        }
     if isinstance(old, list) and isinstance(reference, list) and len(old) == len(reference):
-        return [trim_to_shape(before, after) for before, after in zip(old, reference, strict=True)]
+        return [keep_reported_properties(before, after) for before, after in zip(old, reference, strict=True)]
     return old
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gpufleet.rehearsal.providers.property_values import PlainValues
 from gpufleet.rehearsal.providers.schema import CloudSchema
-from gpufleet.rehearsal.providers.store import ResourceStore, Row
+from gpufleet.rehearsal.providers.store import ResourceRow, ResourceStore
 
 _BUILD = "20260101"  # simulated images do not age: a rerun ends in the same state
 _ZONE_LETTERS = ("a", "b")
@@ -93,7 +93,7 @@ def _get_instances(lookup: Lookup) -> PlainValues:
 
 
 @dataclass(frozen=True)
-class Member:
+class GroupMember:
     """One machine of a scaling group."""
 
     id: str
@@ -101,7 +101,7 @@ class Member:
     public_ip: str
 
 
-def _members(lookup: Lookup, group: Row) -> list[Member]:
+def _members(lookup: Lookup, group: ResourceRow) -> list[GroupMember]:
     """Return a group's machines, derived from its id."""
     subnets = [
         lookup.store.get("aws:ec2/subnet:Subnet", name) for name in group.inputs.get("vpcZoneIdentifiers", [])
@@ -112,7 +112,7 @@ def _members(lookup: Lookup, group: Row) -> list[Member]:
         return lookup.store.lease_address(block, group.type, group.id, purpose)
 
     return [
-        Member(
+        GroupMember(
             f"i-{_digest(f'{group.id}/{number}')}",
             lease_address(blocks[number % len(blocks)], f"private {number}"),
             lease_address(lookup.schema.public_network, f"public {number}"),

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpufleet.rehearsal.providers.property_values import UNKNOWN, PlainValues, reveal
+from gpufleet.rehearsal.providers.property_values import UNKNOWN, PlainValues, unwrap_secrets
 from gpufleet.rehearsal.providers.schema import CloudSchema, ResourceType
 from gpufleet.rehearsal.providers.store import ResourceStore
 
@@ -17,7 +17,7 @@ _TIMESTAMP = "2026-01-01T00:00:00Z"  # fixed: a rerun ends in the same state
 
 
 @dataclass
-class Context:
+class ResourceContext:
     """The inputs of computed values; in a preview, future values are unknown."""
 
     schema: CloudSchema
@@ -33,7 +33,9 @@ class Context:
         """Return the placeholders of templates: top-level inputs, the account's facts and digests of the seed."""
         digest = hashlib.sha256(self.seed.encode()).hexdigest()
         texts = {
-            key: str(value) for key, value in reveal(self.inputs).items() if isinstance(value, (str, int))
+            key: str(value)
+            for key, value in unwrap_secrets(self.inputs).items()
+            if isinstance(value, (str, int))
         }
         values = {**self.schema.defaults, **texts, "id": self.id, "hex17": digest[:17], "api": _API}
         values["name"] = texts.get(self.kind.name or "name", "")
@@ -52,19 +54,19 @@ class Context:
         )
 
 
-def new_id(context: Context) -> str:
+def generate_id(context: ResourceContext) -> str:
     """Return the id that the cloud assigns."""
     return context.kind.id.format_map(context.template_values())
 
 
-def compute_outputs(context: Context) -> PlainValues:
+def compute_outputs(context: ResourceContext) -> PlainValues:
     """Return the inputs with the computed outputs."""
     values = context.template_values()
     computed = {key: _compute(context, values, rule) for key, rule in context.kind.computed.items()}
     return {**context.inputs, **{key: value for key, value in computed.items() if value is not None}}
 
 
-def _compute(context: Context, values: dict[str, str], rule: str) -> Any:
+def _compute(context: ResourceContext, values: dict[str, str], rule: str) -> Any:
     if rule.startswith("="):
         return _RULES[rule[1:]](context)
     return UNKNOWN if context.preview and "{" in rule else rule.format_map(values)
@@ -74,7 +76,7 @@ def _first(items: Any) -> PlainValues:
     return items[0] if isinstance(items, list) and items and isinstance(items[0], dict) else {}
 
 
-def _subnet_range(context: Context, kind: str, reference: Any, key: str) -> str:
+def _subnet_range(context: ResourceContext, kind: str, reference: Any, key: str) -> str:
     """Return the address range of the subnet of a resource; raise LookupError if it does not exist."""
     if context.preview or not isinstance(reference, str):
         return "10.255.0.0/16"
@@ -84,7 +86,7 @@ def _subnet_range(context: Context, kind: str, reference: Any, key: str) -> str:
     return str(row.inputs[key])
 
 
-def _aws_subnet(context: Context) -> Any:
+def _aws_subnet(context: ResourceContext) -> Any:
     """Return the subnet of an instance or of its launch template; None for the default network."""
     if "subnetId" in context.inputs or "launchTemplate" not in context.inputs or context.preview:
         return context.inputs.get("subnetId")
@@ -94,7 +96,7 @@ def _aws_subnet(context: Context) -> Any:
     return _first(template.inputs.get("networkInterfaces")).get("subnetId") if template else None
 
 
-def _private_ip(context: Context) -> Any:
+def _private_ip(context: ResourceContext) -> Any:
     if "privateIp" in context.inputs:
         return context.inputs["privateIp"]
     return context.lease_address(
@@ -102,7 +104,7 @@ def _private_ip(context: Context) -> Any:
     )
 
 
-def _zone(context: Context) -> Any:
+def _zone(context: ResourceContext) -> Any:
     if "availabilityZone" in context.inputs:
         return context.inputs["availabilityZone"]
     if context.preview:
@@ -111,24 +113,24 @@ def _zone(context: Context) -> Any:
     return subnet.outputs["availabilityZone"] if subnet else f"{context.template_values()['region']}a"
 
 
-def _public_ip(context: Context) -> str:
+def _public_ip(context: ResourceContext) -> str:
     return context.lease_address(context.schema.public_network, "public")
 
 
-def _aws_public_ip(context: Context) -> str:
+def _aws_public_ip(context: ResourceContext) -> str:
     return _public_ip(context) if context.inputs.get("associatePublicIpAddress") else ""
 
 
-def _aws_lifecycle(context: Context) -> str:
+def _aws_lifecycle(context: ResourceContext) -> str:
     return str(context.inputs.get("instanceMarketOptions", {}).get("marketType", ""))
 
 
-def _private_dns(context: Context) -> str:
+def _private_dns(context: ResourceContext) -> str:
     address = _private_ip(context)
     return address if address == UNKNOWN else f"ip-{address.replace('.', '-')}.ec2.internal"
 
 
-def _gcp_interfaces(context: Context) -> list[PlainValues]:
+def _gcp_interfaces(context: ResourceContext) -> list[PlainValues]:
     """Return the interfaces with their assigned addresses."""
     return [
         _gcp_interface(context, nic, number)
@@ -136,7 +138,7 @@ def _gcp_interfaces(context: Context) -> list[PlainValues]:
     ]
 
 
-def _gcp_interface(context: Context, nic: PlainValues, number: int) -> PlainValues:
+def _gcp_interface(context: ResourceContext, nic: PlainValues, number: int) -> PlainValues:
     network = _subnet_range(
         context, "gcp:compute/subnetwork:Subnetwork", nic.get("subnetwork"), "ipCidrRange"
     )
@@ -149,11 +151,11 @@ def _gcp_interface(context: Context, nic: PlainValues, number: int) -> PlainValu
     }
 
 
-def _azure_ip_configurations(context: Context) -> list[PlainValues]:
+def _azure_ip_configurations(context: ResourceContext) -> list[PlainValues]:
     return [_azure_ip(context, entry) for entry in context.inputs.get("ipConfigurations", [])]
 
 
-def _azure_ip(context: Context, entry: PlainValues) -> PlainValues:
+def _azure_ip(context: ResourceContext, entry: PlainValues) -> PlainValues:
     subnet = entry.get("subnet", {}).get("id")
     network = _subnet_range(context, "azure-native:network:Subnet", subnet, "addressPrefix")
     return {
@@ -163,15 +165,15 @@ def _azure_ip(context: Context, entry: PlainValues) -> PlainValues:
     }
 
 
-def _next_version(context: Context) -> Any:
+def _next_version(context: ResourceContext) -> Any:
     return UNKNOWN if context.preview else int(context.old_outputs.get("latestVersion", 0)) + 1
 
 
-def _desired_capacity(context: Context) -> Any:
+def _desired_capacity(context: ResourceContext) -> Any:
     return context.inputs.get("desiredCapacity", context.inputs.get("minSize"))
 
 
-_RULES: dict[str, Callable[[Context], Any]] = {
+_RULES: dict[str, Callable[[ResourceContext], Any]] = {
     "tags": lambda context: context.inputs.get("tags", {}),
     "labels": lambda context: context.inputs.get("labels", {}),
     "zone": _zone,

@@ -11,7 +11,7 @@ from pulumi.runtime.rpc import UNKNOWN
 SECRET = "$secret"  # noqa: S105 - the mark, not a secret
 PlainValues = dict[str, Any]
 
-__all__ = ["SECRET", "UNKNOWN", "PlainValues", "from_plain", "has_unknown", "reveal", "to_plain"]
+__all__ = ["SECRET", "UNKNOWN", "PlainValues", "from_plain", "has_unknown", "to_plain", "unwrap_secrets"]
 
 
 def to_plain(values: Mapping[str, PropertyValue]) -> PlainValues:
@@ -23,13 +23,15 @@ def from_plain(values: PlainValues) -> dict[str, PropertyValue]:
     return {key: _property(value) for key, value in values.items()}
 
 
-def reveal(value: Any) -> Any:
+def unwrap_secrets(value: Any) -> Any:
     """Return ``value`` without its secret marks, as a cloud would see it."""
     if isinstance(value, dict):
         return (
-            reveal(value[SECRET]) if SECRET in value else {key: reveal(item) for key, item in value.items()}
+            unwrap_secrets(value[SECRET])
+            if SECRET in value
+            else {key: unwrap_secrets(item) for key, item in value.items()}
         )
-    return [reveal(item) for item in value] if isinstance(value, list) else value
+    return [unwrap_secrets(item) for item in value] if isinstance(value, list) else value
 
 
 def has_unknown(value: Any) -> bool:

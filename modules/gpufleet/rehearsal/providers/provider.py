@@ -8,12 +8,12 @@ from typing import NoReturn
 
 from pulumi.provider.experimental import provider as api
 
-from gpufleet.rehearsal.providers.diff import Change, diff_inputs, trim_to_shape
+from gpufleet.rehearsal.providers.diff import PropertyChange, diff_inputs, keep_reported_properties
 from gpufleet.rehearsal.providers.lookups import LOOKUPS, Lookup
-from gpufleet.rehearsal.providers.outputs import Context, compute_outputs, new_id
-from gpufleet.rehearsal.providers.property_values import PlainValues, from_plain, reveal, to_plain
+from gpufleet.rehearsal.providers.outputs import ResourceContext, compute_outputs, generate_id
+from gpufleet.rehearsal.providers.property_values import PlainValues, from_plain, to_plain, unwrap_secrets
 from gpufleet.rehearsal.providers.schema import CloudSchema, ResourceType
-from gpufleet.rehearsal.providers.store import ResourceStore, Row
+from gpufleet.rehearsal.providers.store import ResourceRow, ResourceStore
 from gpufleet.rehearsal.providers.validation import validate_inputs
 
 _KINDS = {
@@ -59,7 +59,7 @@ class SimulatedProvider(api.Provider):
 
     async def configure(self, request: api.ConfigureRequest) -> api.ConfigureResponse:
         """Take the account's facts (region, project, zone, subscription) from the provider's configuration."""
-        settings = reveal(to_plain(request.args))
+        settings = unwrap_secrets(to_plain(request.args))
         settings.setdefault("subscription", settings.get("subscriptionId"))
         self.schema.defaults.update(
             {key: str(settings[key]) for key in self.schema.defaults if settings.get(key)}
@@ -88,7 +88,7 @@ class SimulatedProvider(api.Provider):
         news = to_plain(request.new_inputs)
         self.store.acknowledge(kind.token, request.resource_id)
         row = self.store.get(kind.token, request.resource_id)
-        olds = row.inputs if row else trim_to_shape(to_plain(request.old_state), news)
+        olds = row.inputs if row else keep_reported_properties(to_plain(request.old_state), news)
         changes = diff_inputs(olds, news, kind.replace)
         # A name that is unique in the cloud is free only once the old resource is gone.
         keeps_name = kind.has_unique_name and olds.get(kind.name or "") == news.get(kind.name or "")
@@ -103,7 +103,7 @@ class SimulatedProvider(api.Provider):
         with self.store.transaction():
             self._choose_id(context, request.urn)
             created = compute_outputs(context)
-            self.store.put(Row(context.id, context.kind.token, request.urn, context.inputs, created))
+            self.store.put(ResourceRow(context.id, context.kind.token, request.urn, context.inputs, created))
         return api.CreateResponse(context.id, from_plain(created))
 
     async def read(self, request: api.ReadRequest) -> api.ReadResponse:
@@ -128,7 +128,9 @@ class SimulatedProvider(api.Provider):
                     f"{context.id} does not exist in the simulated {self.schema.cloud}; run a refresh"
                 )
             updated = compute_outputs(context)
-            self.store.put(Row(context.id, context.kind.token, request.urn, context.inputs, updated, True))
+            self.store.put(
+                ResourceRow(context.id, context.kind.token, request.urn, context.inputs, updated, True)
+            )
         return api.UpdateResponse(from_plain(updated))
 
     async def delete(self, request: api.DeleteRequest) -> None:
@@ -145,7 +147,7 @@ class SimulatedProvider(api.Provider):
                 f"the simulated {self.schema.cloud} does not know {request.tok}; it knows: {known or 'none'}"
             )
             return api.InvokeResponse(None, [api.CheckFailure("", reason)])
-        result = lookup(Lookup(self.schema, self.store, reveal(to_plain(request.args))))
+        result = lookup(Lookup(self.schema, self.store, unwrap_secrets(to_plain(request.args))))
         return api.InvokeResponse(from_plain(result))
 
     def _unknown_type(self, token: str) -> str:
@@ -155,10 +157,10 @@ class SimulatedProvider(api.Provider):
     def _kind(self, token: str) -> ResourceType:
         return self.schema.types.get(token) or _refuse(self._unknown_type(token))
 
-    def _context(self, urn: str, inputs: PlainValues) -> Context:
-        return Context(self.schema, self._kind(_token(urn)), self.store, inputs, seed=urn)
+    def _context(self, urn: str, inputs: PlainValues) -> ResourceContext:
+        return ResourceContext(self.schema, self._kind(_token(urn)), self.store, inputs, seed=urn)
 
-    def _choose_id(self, context: Context, urn: str) -> None:
+    def _choose_id(self, context: ResourceContext, urn: str) -> None:
         """Choose the id: that of an unfinished creation of this URN, else the first free one."""
         for row in self.store.find_by_urn(urn):
             if not row.acknowledged and row.type == context.kind.token:
@@ -167,7 +169,7 @@ class SimulatedProvider(api.Provider):
                 return
         for generation in range(_MAX_GENERATIONS):
             context.seed = f"{urn}#{generation}" if generation else urn
-            context.id = new_id(context)
+            context.id = generate_id(context)
             if self.store.get(context.kind.token, context.id) is None:
                 context.seed = context.id
                 return
@@ -193,7 +195,7 @@ def _refuse(reason: str) -> NoReturn:
     raise LookupError(reason)
 
 
-def _diff_response(changes: list[Change], *, delete_first: bool) -> api.DiffResponse:
+def _diff_response(changes: list[PropertyChange], *, delete_first: bool) -> api.DiffResponse:
     replaces = [change.path for change in changes if change.replaces]
     detail = {
         change.path: api.PropertyDiff(_KINDS[change.kind, change.replaces], input_diff=True)

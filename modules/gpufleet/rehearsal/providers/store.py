@@ -15,7 +15,7 @@ from typing import Any
 
 from gpufleet.boundary import ENGINE_DOCUMENT, decode_json_object
 from gpufleet.paths import state_home
-from gpufleet.rehearsal.providers.addresses import host_addresses
+from gpufleet.rehearsal.providers.addresses import iterate_host_addresses
 
 _RESOURCES_TABLE = """
 create table if not exists resources (
@@ -30,7 +30,7 @@ _LEASES_TABLE = (
 
 
 @dataclass(frozen=True)
-class Row:
+class ResourceRow:
     """One resource that exists; ``acknowledged`` once the engine has named it in a later call."""
 
     id: str
@@ -68,16 +68,16 @@ class ResourceStore:
             raise
         self._db.execute("commit")
 
-    def get(self, kind: str, identity: str) -> Row | None:
+    def get(self, kind: str, identity: str) -> ResourceRow | None:
         return next(self._select("type = ? and id = ?", kind, identity), None)
 
-    def find_by_type(self, *kinds: str) -> list[Row]:
+    def find_by_type(self, *kinds: str) -> list[ResourceRow]:
         return list(self._select(f"type in ({','.join('?' * len(kinds))})", *kinds))
 
-    def find_by_urn(self, urn: str) -> list[Row]:
+    def find_by_urn(self, urn: str) -> list[ResourceRow]:
         return list(self._select("urn = ?", urn))
 
-    def put(self, row: Row) -> None:
+    def put(self, row: ResourceRow) -> None:
         self._db.execute(
             "insert or replace into resources (id, type, urn, inputs, outputs, acknowledged) values (?,?,?,?,?,?)",
             (row.id, row.type, row.urn, json.dumps(row.inputs), json.dumps(row.outputs), row.acknowledged),
@@ -96,7 +96,7 @@ class ResourceStore:
         existing = self._db.execute("select address from leases where holder = ?", (holder,)).fetchone()
         if existing is not None:
             return str(existing[0])
-        for address in host_addresses(network, holder):
+        for address in iterate_host_addresses(network, holder):
             is_used = self._db.execute("select 1 from leases where address = ?", (address,)).fetchone()
             if is_used is None:
                 self._db.execute("insert into leases values (?, ?, ?, ?)", (holder, kind, identity, address))
@@ -111,13 +111,13 @@ class ResourceStore:
     def close(self) -> None:
         self._db.close()
 
-    def _select(self, where: str, *values: str) -> Iterator[Row]:
+    def _select(self, where: str, *values: str) -> Iterator[ResourceRow]:
         # "where" is one of the constants above, never data.
         query = (
             f"select id, type, urn, inputs, outputs, acknowledged from resources where {where} order by id"  # noqa: S608
         )
         for identity, kind, urn, inputs, outputs, acknowledged in self._db.execute(query, values).fetchall():
-            yield Row(
+            yield ResourceRow(
                 identity, kind, urn, _decode_object(inputs), _decode_object(outputs), bool(acknowledged)
             )
 

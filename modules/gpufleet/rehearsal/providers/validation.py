@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from gpufleet.rehearsal.providers.property_values import UNKNOWN, PlainValues, reveal
+from gpufleet.rehearsal.providers.property_values import UNKNOWN, PlainValues, unwrap_secrets
 from gpufleet.rehearsal.providers.schema import ResourceType
 
 Problem = tuple[str, str]  # property, reason
@@ -23,7 +23,7 @@ def validate_inputs(kind: ResourceType, inputs: PlainValues) -> Iterator[Problem
             yield key, f"missing required property {key!r}"
     check = _CHECKS.get(kind.token)
     if check:
-        yield from check(reveal(inputs))
+        yield from check(unwrap_secrets(inputs))
 
 
 def _aws_instance(inputs: PlainValues) -> Iterator[Problem]:

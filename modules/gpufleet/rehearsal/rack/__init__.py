@@ -11,20 +11,26 @@ from gpufleet.rehearsal.rack.faults import KINDS as FAULT_KINDS
 from gpufleet.rehearsal.rack.faults import Faults, load_faults
 from gpufleet.rehearsal.rack.hosts import HostStatus
 from gpufleet.rehearsal.rack.images import ensure_base_image
-from gpufleet.rehearsal.rack.lifecycle import DeletedRehearsal, down, find_deleted_rehearsals, status, up
-from gpufleet.rehearsal.rack.requirements import missing_packages, unavailable_reason
+from gpufleet.rehearsal.rack.lifecycle import (
+    DeletedRehearsal,
+    collect_host_statuses,
+    find_deleted_rehearsals,
+    start_racks,
+    stop_racks,
+)
+from gpufleet.rehearsal.rack.requirements import find_missing_requirement, list_missing_packages
 
 __all__ = [
     "FAULT_KINDS",
     "DeletedRehearsal",
     "Faults",
     "HostStatus",
-    "down",
+    "collect_host_statuses",
     "ensure_base_image",
     "find_deleted_rehearsals",
+    "find_missing_requirement",
+    "list_missing_packages",
     "load_faults",
-    "missing_packages",
-    "status",
-    "unavailable_reason",
-    "up",
+    "start_racks",
+    "stop_racks",
 ]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpufleet.rehearsal.rack.shell import run
+from gpufleet.rehearsal.rack.shell import run_command
 
 # Debian's mirror on a machine of another distribution: debootstrap's default (DEF_MIRROR).
 DEBIAN_MIRROR = "http://deb.debian.org/debian"
@@ -22,7 +22,7 @@ COMPONENTS = {
 
 
 @dataclass(frozen=True)
-class Source:
+class AptSource:
     """One archive of Debian packages in apt's sources."""
 
     uri: str
@@ -31,7 +31,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Archive:
+class AptArchive:
     """An archive for hosts; ``name`` is its folder on the rehearsal's package server."""
 
     name: str
@@ -40,20 +40,22 @@ class Archive:
     components: tuple[str, ...]
 
 
-def suite_archives(suite: str, sources: Iterable[Source]) -> list[Archive]:
+def list_suite_archives(suite: str, sources: Iterable[AptSource]) -> list[AptArchive]:
     """Return the archives of a suite, and of its updates and security fixes if this machine's apt has them."""
     sources = list(sources)
-    main_source = find_mirror(suite, sources) or Source(DEBIAN_MIRROR, (suite,), ("main",))
+    main_source = find_mirror(suite, sources) or AptSource(DEBIAN_MIRROR, (suite,), ("main",))
     components = COMPONENTS["universe" if "universe" in main_source.components else "main"]
     suites: dict[str, list[str]] = {main_source.uri: [suite]}
     for pocket in ("updates", "security"):
         if source := find_mirror(f"{suite}-{pocket}", sources):
             suites.setdefault(source.uri, []).append(f"{suite}-{pocket}")
     names = {uri: uri.rstrip("/").rpartition("/")[2] for uri in suites}
-    return [Archive(names[uri], uri, tuple(suite_names), components) for uri, suite_names in suites.items()]
+    return [
+        AptArchive(names[uri], uri, tuple(suite_names), components) for uri, suite_names in suites.items()
+    ]
 
 
-def system_sources() -> list[Source]:
+def read_system_sources() -> list[AptSource]:
     """Return the sources of this machine's apt; empty without apt."""
     etc = Path("/etc/apt")
     files = [etc / "sources.list", *sorted((etc / "sources.list.d").glob("*"))]
@@ -61,28 +63,28 @@ def system_sources() -> list[Source]:
     return [source for f in readable for source in parse_sources(f.read_text(errors="replace"))]
 
 
-def apt_proxy() -> str:
+def find_apt_proxy() -> str:
     """Return the HTTP proxy of this machine's apt, or an empty text."""
     if not shutil.which("apt-config"):
         return ""
-    output = run(["apt-config", "shell", "proxy", "Acquire::http::Proxy"])
+    output = run_command(["apt-config", "shell", "proxy", "Acquire::http::Proxy"])
     proxy_url = output.strip().removeprefix("proxy=").strip("'")
     return "" if proxy_url == "DIRECT" else proxy_url
 
 
-def parse_sources(text: str) -> list[Source]:
+def parse_sources(text: str) -> list[AptSource]:
     """Parse a sources file in either format: ``deb …`` lines or blocks of fields."""
     one_line = [line.split() for line in text.splitlines() if line.startswith(("deb ", "deb\t", "deb["))]
     return [_parse_one_line(fields) for fields in one_line] if one_line else list(_parse_blocks(text))
 
 
-def find_mirror(suite: str, sources: Iterable[Source]) -> Source | None:
+def find_mirror(suite: str, sources: Iterable[AptSource]) -> AptSource | None:
     """Return the archive that serves a suite's main packages."""
     matches = (s for s in sources if suite in s.suites and "main" in s.components and "://" in s.uri)
     return next((s for s in matches if s.uri.startswith(("http://", "https://", "file://"))), None)
 
 
-def _parse_one_line(fields: list[str]) -> Source:
+def _parse_one_line(fields: list[str]) -> AptSource:
     arguments = fields[1:]
     if arguments and arguments[0].startswith("["):
         last_option = next(
@@ -90,17 +92,17 @@ def _parse_one_line(fields: list[str]) -> Source:
         )
         arguments = arguments[last_option + 1 :]
     uri, suite, *components = [*arguments, "", ""][: max(len(arguments), 2)]
-    return Source(uri, (suite,), tuple(components))
+    return AptSource(uri, (suite,), tuple(components))
 
 
-def _parse_blocks(text: str) -> Iterator[Source]:
+def _parse_blocks(text: str) -> Iterator[AptSource]:
     for block in text.split("\n\n"):
         fields = _parse_fields(block)
         if "deb" not in fields.get("types", "").split() or fields.get("enabled", "yes") == "no":
             continue
         suites, components = fields.get("suites", "").split(), fields.get("components", "").split()
         for uri in fields.get("uris", "").split():
-            yield Source(uri, tuple(suites), tuple(components))
+            yield AptSource(uri, tuple(suites), tuple(components))
 
 
 def _parse_fields(block: str) -> dict[str, str]:

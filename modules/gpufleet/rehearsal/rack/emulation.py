@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpufleet.errors import EnvironmentFault
-from gpufleet.rehearsal.rack.requirements import missing_packages
-from gpufleet.rehearsal.rack.shell import run
+from gpufleet.rehearsal.rack.requirements import list_missing_packages
+from gpufleet.rehearsal.rack.shell import run_command
 
 BINFMT = Path("/proc/sys/fs/binfmt_misc")
 QEMU = {"arm64": "qemu-aarch64"}
@@ -17,19 +17,19 @@ def ensure_emulation(arch: str) -> None:
     handler = QEMU.get(arch)
     if handler is None:
         raise EnvironmentFault(f"hosts of architecture {arch} can't be booted on this machine")
-    if missing := missing_packages(arm64=True):
+    if missing := list_missing_packages(arm64=True):
         raise EnvironmentFault(
             f"{arch} hosts need {' '.join(missing)}", hint=f"apt install {' '.join(missing)}"
         )
     if not (BINFMT / "status").exists():
-        run(["mount", "-t", "binfmt_misc", "binfmt_misc", str(BINFMT)])
-    if not is_enabled(handler):
-        run(["update-binfmts", "--enable", handler])
-    if not is_enabled(handler):
+        run_command(["mount", "-t", "binfmt_misc", "binfmt_misc", str(BINFMT)])
+    if not is_handler_enabled(handler):
+        run_command(["update-binfmts", "--enable", handler])
+    if not is_handler_enabled(handler):
         raise EnvironmentFault(f"the kernel does not accept {handler}", hint="update-binfmts --display")
 
 
-def is_enabled(handler: str) -> bool:
+def is_handler_enabled(handler: str) -> bool:
     """Return whether the kernel has the handler and opens it in advance, which containers need (flag F)."""
     entry = BINFMT / handler
     if not entry.exists():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from gpufleet.rehearsal.rack.faults import fault_amount
+from gpufleet.rehearsal.rack.faults import find_fault_amount
 
 LOCK_SCRIPT = "usr/local/lib/gpufleet-rehearsal/hold-apt-lock"
 LOCK_UNIT = "etc/systemd/system/rehearsal-apt-lock.service"
@@ -47,20 +47,20 @@ fi
 """
 
 
-def fault_files(faults: Collection[str]) -> dict[str, tuple[str, int]]:
+def build_fault_files(faults: Collection[str]) -> dict[str, tuple[str, int]]:
     """Return path -> (text, mode) of the files for these faults."""
     files_by_path: dict[str, tuple[str, int]] = {}
-    if (seconds := fault_amount(faults, "apt_locked")) is not None:
+    if (seconds := find_fault_amount(faults, "apt_locked")) is not None:
         files_by_path[LOCK_SCRIPT] = (LOCK_SCRIPT_TEMPLATE.format(seconds=seconds), 0o755)
         files_by_path[LOCK_UNIT] = (LOCK_UNIT_TEXT, 0o644)
-    if (sessions := fault_amount(faults, "dies")) is not None:
+    if (sessions := find_fault_amount(faults, "dies")) is not None:
         files_by_path[SSH_RC] = (SSH_RC_TEMPLATE.format(sessions=sessions), 0o644)
     return files_by_path
 
 
-def fault_links(faults: Collection[str]) -> dict[str, str]:
+def build_fault_links(faults: Collection[str]) -> dict[str, str]:
     """Return path -> target of the symbolic links for these faults."""
-    return {LOCK_UNIT_LINK: f"/{LOCK_UNIT}"} if fault_amount(faults, "apt_locked") is not None else {}
+    return {LOCK_UNIT_LINK: f"/{LOCK_UNIT}"} if find_fault_amount(faults, "apt_locked") is not None else {}
 
 
 ALL_PATHS = (LOCK_SCRIPT, LOCK_UNIT, LOCK_UNIT_LINK, SSH_RC)

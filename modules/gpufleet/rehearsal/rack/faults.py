@@ -66,7 +66,7 @@ class Faults:
 NO_FAULTS = Faults()
 
 
-def fault_amount(faults: Collection[str], kind: str) -> int | None:
+def find_fault_amount(faults: Collection[str], kind: str) -> int | None:
     """Return the amount of a fault: from the file, else the default; None without the fault."""
     match = next((fault for fault in faults if fault.partition("=")[0] == kind), None)
     return None if match is None else int(match.partition("=")[2] or DEFAULT_AMOUNTS[kind])
@@ -94,7 +94,7 @@ def parse_faults(text: str, source: str) -> Faults:
         raise InputError("unknown section", where=source, remedy=f"sections are {', '.join(SECTIONS)}")
     faults, arm64 = document.get("faults") or CommentedMap(), document.get("arm64") or []
     if not isinstance(faults, CommentedMap) or not isinstance(arm64, list):
-        raise InputError("wrong shape", where=source, remedy="faults is a mapping, arm64 a list")
+        raise InputError("wrong shape", where=source, remedy="faults must be a mapping, arm64 a list")
     disks = _parse_disks(document.get("disks") or {}, source)
     lines = {str(place): faults.lc.key(place)[0] + 1 for place in faults}
     by_place = {
@@ -105,7 +105,7 @@ def parse_faults(text: str, source: str) -> Faults:
 
 def _parse_disks(counts: Any, source: str) -> dict[str, int]:
     if not isinstance(counts, dict):
-        raise InputError("wrong shape", where=source, remedy="disks maps rack/slot to how many")
+        raise InputError("wrong shape", where=source, remedy="disks must map rack/slot to a number of disks")
     for place, count in counts.items():
         if type(count) is not int or not 0 < count <= MAX_DISKS:
             raise InputError(

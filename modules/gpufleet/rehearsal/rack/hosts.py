@@ -14,10 +14,16 @@ from pathlib import Path
 from gpufleet.boundary import OWN_STATE, decode_json_object, read_bytes
 from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.rehearsal.rack import host_processes
-from gpufleet.rehearsal.rack.faults import fault_amount
+from gpufleet.rehearsal.rack.faults import find_fault_amount
 from gpufleet.rehearsal.rack.layout import DEVICE_TREE
 from gpufleet.rehearsal.rack.plan import HostPlan
-from gpufleet.rehearsal.rack.shell import Reporter, last_line, run, system_environment, write_atomically
+from gpufleet.rehearsal.rack.shell import (
+    Reporter,
+    find_last_line,
+    run_command,
+    system_environment,
+    write_atomically,
+)
 
 SSH_PORT = 22
 SMALL_DISK_MIB = 48
@@ -90,14 +96,14 @@ def start_host(plan: HostPlan, image: Path, drives: Sequence[str]) -> None:
     # API_VFS_WRITABLE opens the sysctls under net.*, which belong to the host's namespace.
     path = system_environment()["PATH"]
     command = ["env", "-i", f"PATH={path}", "LC_ALL=C", "SYSTEMD_NSPAWN_API_VFS_WRITABLE=network", *command]
-    run(["sh", "-c", 'exec "$@" </dev/null >"$0" 2>&1', str(log), *command])
+    run_command(["sh", "-c", 'exec "$@" </dev/null >"$0" 2>&1', str(log), *command])
 
 
 def memory_disk_size(faults: Collection[str]) -> tuple[int, int]:
     """Return (size beyond the content, free space) in MiB of the root's memory disk; (0, 0) without one."""
     if "disk_full" in faults:
         return SMALL_DISK_MIB, 0
-    free_mib = fault_amount(faults, "disk_small")
+    free_mib = find_fault_amount(faults, "disk_small")
     return (0, 0) if free_mib is None else (free_mib + RUNAWAY_LOG_MIB, free_mib)
 
 
@@ -116,7 +122,7 @@ def wait_until_up(plans: Sequence[HostPlan], native: str, report: Reporter) -> N
     if pending:
         slow = next(iter(pending.values()))
         log = slow.folder / "console.log"
-        last_output = last_line(log.read_text(errors="replace")) if log.exists() else "nothing"
+        last_output = find_last_line(log.read_text(errors="replace")) if log.exists() else "nothing"
         raise EnvironmentFault(
             f"{len(pending)} of {len(plans)} hosts are not up after {limit_s:.0f} s; "
             f"{slow.place} printed last: {last_output}",

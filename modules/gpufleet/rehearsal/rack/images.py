@@ -18,7 +18,7 @@ from pathlib import Path
 from gpufleet.errors import EnvironmentFault
 from gpufleet.paths import user_cache_folder
 from gpufleet.rehearsal.rack import apt_sources, emulation
-from gpufleet.rehearsal.rack.shell import Reporter, exclusive_lock, last_line, system_environment
+from gpufleet.rehearsal.rack.shell import Reporter, exclusive_lock, find_last_line, system_environment
 
 # Everything that the base roles and the burn-in agent use on a host, so that site.yml on a rack downloads nothing.
 PACKAGES = (
@@ -94,7 +94,7 @@ def _choose_recipe(arch: str) -> tuple[Recipe, str | None]:
     """Choose the recipe and its mirror: this machine's own suite from its own mirror, else the fallback."""
     codename = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
     source = (
-        apt_sources.find_mirror(codename, apt_sources.system_sources())
+        apt_sources.find_mirror(codename, apt_sources.read_system_sources())
         if (SCRIPTS / codename).is_file()
         else None
     )
@@ -142,7 +142,7 @@ def _run_debootstrap(
 
 def _debootstrap_environment() -> dict[str, str]:
     """Return debootstrap's environment: the C locale and apt's proxy."""
-    proxy = apt_sources.apt_proxy()
+    proxy = apt_sources.find_apt_proxy()
     return system_environment() | ({"http_proxy": proxy} if proxy else {})
 
 
@@ -159,7 +159,7 @@ def _report_progress(build: subprocess.Popen[str], report: Reporter) -> str:
             if counts[verb] % 30 == 0:
                 total = f" of {counts['Retrieving']}" if verb != "Retrieving" else ""
                 report(f"base image: {verb.lower()} packages, {counts[verb]}{total}")
-    return last_line(last_output)
+    return find_last_line(last_output)
 
 
 def _remove_host_specific_files(recipe: Recipe, root: Path) -> None:

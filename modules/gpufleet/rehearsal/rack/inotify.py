@@ -15,7 +15,7 @@ PER_HOST = 8  # 7 were counted on a Debian 12 host, all users together
 RESERVED = 128  # for the machine itself
 
 
-def ensure_instances(hosts: int, report: Reporter) -> None:
+def ensure_inotify_instances(hosts: int, report: Reporter) -> None:
     """Raise the limit if it is too low for this many hosts; it stays raised until the machine restarts."""
     allowed, needed = int(INSTANCES.read_text()), RESERVED + PER_HOST * hosts
     if allowed < needed:

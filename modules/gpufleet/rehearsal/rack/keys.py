@@ -21,7 +21,7 @@ def ensure_key(path: Path, comment: str) -> str:
     return public.read_text().strip()
 
 
-def known_hosts(keys: Mapping[str, str]) -> str:
+def format_known_hosts(keys: Mapping[str, str]) -> str:
     """Return the text of a known-hosts file from address -> public key."""
     return "".join(f"{address} {' '.join(key.split()[:2])}\n" for address, key in keys.items())
 

@@ -66,7 +66,7 @@ def write_drive_records(plan: HostPlan, records: str) -> None:
         _write_file(plan.folder / "root" / DRIVE_RECORDS, records)
 
 
-def host_key(plan: HostPlan) -> str:
+def read_host_key(plan: HostPlan) -> str:
     """Return the public key for the known-hosts file; with the fault changed_host_key the host uses another."""
     return (plan.folder / f"{HOST_KEY}.pub").read_text()
 
@@ -89,7 +89,7 @@ def _write_fake_hardware(plan: HostPlan, root: Path) -> None:
     fake_drive.write_fake_drive(root / FAKE_HARDWARE / "disks", plan.serial)
     if plan.kind == "blades" and plan.storage_gb:
         _write_fake_nvme(root / FAKE_HARDWARE / "sys/class/nvme/nvme0", plan.storage_gb)
-    for name, text in pci.sysfs_files(plan.accelerators).items():
+    for name, text in pci.build_sysfs_files(plan.accelerators).items():
         _write_file(root / FAKE_HARDWARE / "sys/bus/pci/devices" / name, text)
 
 
@@ -143,9 +143,9 @@ def _write_faults(plan: HostPlan, root: Path) -> None:
 def _write_fault_files(plan: HostPlan, root: Path) -> None:
     for name in fault_files.ALL_PATHS:
         (root / name).unlink(missing_ok=True)
-    for name, (text, mode) in fault_files.fault_files(plan.faults).items():
+    for name, (text, mode) in fault_files.build_fault_files(plan.faults).items():
         _write_file(root / name, text, mode)
-    for name, target in fault_files.fault_links(plan.faults).items():
+    for name, target in fault_files.build_fault_links(plan.faults).items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).symlink_to(target)
 

@@ -30,9 +30,9 @@ from gpufleet.rehearsal.rack import (
 )
 from gpufleet.rehearsal.rack.faults import Faults
 from gpufleet.rehearsal.rack.hosts import HostRecord, HostStatus
-from gpufleet.rehearsal.rack.keys import KEY_NAME, ensure_key, known_hosts
+from gpufleet.rehearsal.rack.keys import KEY_NAME, ensure_key, format_known_hosts
 from gpufleet.rehearsal.rack.plan import HostPlan, RehearsalHome, choose_blocks, name_prefix, plan_hosts
-from gpufleet.rehearsal.rack.requirements import unavailable_reason
+from gpufleet.rehearsal.rack.requirements import find_missing_requirement
 from gpufleet.rehearsal.rack.shell import Reporter, exclusive_lock, write_atomically
 
 if TYPE_CHECKING:
@@ -43,50 +43,55 @@ NSPAWN_PROPAGATE = Path("/run/systemd/nspawn/propagate")
 SSH_TIMEOUT_S = 10.0  # generous: a slow host must not be restarted
 
 
-def up(
+def start_racks(
     rehearsal: RehearsalHome, racks: Sequence[StackRack], faults: Faults, report: Reporter
 ) -> tuple[HostStatus, ...]:
     """Boot a host with its faults for every node of the racks; return their status."""
-    if reason := unavailable_reason():
-        raise EnvironmentFault(f"hosts can't be booted here: {reason}")
+    if reason := find_missing_requirement():
+        raise EnvironmentFault(f"rehearsed hosts cannot be booted here: {reason}")
     with _rack_lock(rehearsal, report):
         write_atomically(_home_record(rehearsal.home), f"{rehearsal.home.resolve()}\n")
         plans = _plan_hosts(rehearsal, racks, faults)
-        for model in sorted({model for plan in plans for model in pci.models_without_id(plan.accelerators)}):
+        for model in sorted(
+            {model for plan in plans for model in pci.list_models_without_id(plan.accelerators)}
+        ):
             report(f"no PCI id is known for {model}: hosts with it have no PCI device")
         images_by_arch = {
             arch: images.ensure_base_image(arch, report) for arch in sorted({plan.arch for plan in plans})
         }
         bridge = name_prefix(rehearsal.home)
-        _remove_hosts(rehearsal, set(network.host_labels(bridge)) - {plan.label for plan in plans}, report)
+        _remove_hosts(
+            rehearsal, set(network.list_host_labels(bridge)) - {plan.label for plan in plans}, report
+        )
         hosts.remove_unplanned(rehearsal.home / "rack", plans)
         _serve_packages(rehearsal, plans, images_by_arch, report)
         outdated = _find_outdated(bridge, plans, images_by_arch)
         _remove_hosts(rehearsal, {plan.label for plan in outdated}, report)
         loop_devices.detach_devices(
-            rehearsal.home / "rack", [file for plan in plans for file in loop_devices.backing_files(plan)]
+            rehearsal.home / "rack",
+            [file for plan in plans for file in loop_devices.list_backing_files(plan)],
         )
         _boot_hosts(rehearsal, bridge, outdated, images_by_arch, report)
         network.apply_link_faults(plans)
         _write_address_files(rehearsal, plans)
         hosts.wait_until_up(plans, images.native_arch(), report)
-        return status(rehearsal)
+        return collect_host_statuses(rehearsal)
 
 
-def status(rehearsal: RehearsalHome) -> tuple[HostStatus, ...]:
+def collect_host_statuses(rehearsal: RehearsalHome) -> tuple[HostStatus, ...]:
     """Return the status of each host of the rehearsal."""
     return hosts.collect_statuses(hosts.read_records(rehearsal.home / "rack"))
 
 
-def down(rehearsal: RehearsalHome, report: Reporter = lambda _line: None) -> None:
+def stop_racks(rehearsal: RehearsalHome, report: Reporter = lambda _line: None) -> None:
     """Stop every host of the rehearsal and remove its network, devices and files. Can be repeated."""
-    if reason := unavailable_reason():
+    if reason := find_missing_requirement():
         if (rehearsal.home / "rack").exists():
-            raise EnvironmentFault(f"hosts can't be stopped from here: {reason}")
+            raise EnvironmentFault(f"rehearsed hosts cannot be stopped from here: {reason}")
         return
     bridge = name_prefix(rehearsal.home)
     with _rack_lock(rehearsal, report):
-        _remove_hosts(rehearsal, set(network.host_labels(bridge)), report)
+        _remove_hosts(rehearsal, set(network.list_host_labels(bridge)), report)
         loop_devices.detach_devices(rehearsal.home / "rack")
         packages.stop_server(rehearsal.home, bridge)
         network.remove_bridge(bridge)
@@ -110,7 +115,7 @@ def find_deleted_rehearsals() -> tuple[DeletedRehearsal, ...]:
     return tuple(
         DeletedRehearsal(home)
         for home in homes
-        if not home.exists() and network.host_labels(name_prefix(home))
+        if not home.exists() and network.list_host_labels(name_prefix(home))
     )
 
 
@@ -183,17 +188,23 @@ def _boot_hosts(
         report(f"hosts: starting {len(plans)}")
     operator_key = ensure_key(rehearsal.home / "ssh" / KEY_NAME, "gpufleet-rehearsal")
     for plan in plans:
-        apt_files = packages.apt_config_files(plan.gateway, images.image_suite(images_by_arch[plan.arch]))
+        apt_files = packages.build_apt_config_files(
+            plan.gateway, images.image_suite(images_by_arch[plan.arch])
+        )
         layout.write_host_files(plan, images_by_arch[plan.arch], operator_key, apt_files)
         _write_drive_records(plan)
     network.connect_hosts(bridge, plans)
-    inotify.ensure_instances(len(network.host_labels("gf")), report)  # hosts of other rehearsals count too
+    inotify.ensure_inotify_instances(
+        len(network.list_host_labels("gf")), report
+    )  # hosts of other rehearsals count too
     for plan in plans:
         hosts.start_host(plan, images_by_arch[plan.arch], loop_devices.attach_devices(plan))
 
 
 def _write_drive_records(plan: HostPlan) -> None:
-    layout.write_drive_records(plan, loop_devices.udev_tmpfiles(plan, loop_devices.attach_devices(plan)))
+    layout.write_drive_records(
+        plan, loop_devices.build_udev_tmpfiles(plan, loop_devices.attach_devices(plan))
+    )
 
 
 def _remove_hosts(rehearsal: RehearsalHome, labels: set[str], report: Reporter) -> None:
@@ -218,7 +229,9 @@ def _address_files(rehearsal: RehearsalHome) -> tuple[Path, Path]:
 def _write_address_files(rehearsal: RehearsalHome, plans: Sequence[HostPlan]) -> None:
     addresses, known_hosts_file = _address_files(rehearsal)
     write_atomically(addresses, json.dumps({plan.place: plan.address for plan in plans}, indent=1) + "\n")
-    write_atomically(known_hosts_file, known_hosts({plan.address: layout.host_key(plan) for plan in plans}))
+    write_atomically(
+        known_hosts_file, format_known_hosts({plan.address: layout.read_host_key(plan) for plan in plans})
+    )
 
 
 def _rack_lock(rehearsal: RehearsalHome, report: Reporter) -> AbstractContextManager[None]:

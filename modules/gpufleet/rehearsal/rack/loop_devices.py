@@ -17,7 +17,7 @@ from pathlib import Path
 
 from gpufleet.errors import EnvironmentFault
 from gpufleet.rehearsal.rack.plan import HostPlan
-from gpufleet.rehearsal.rack.shell import run, system_environment
+from gpufleet.rehearsal.rack.shell import run_command, system_environment
 
 BLOCK_DEVICES = Path("/sys/block")
 LOOP_CONTROL = Path("/dev/loop-control")
@@ -30,7 +30,7 @@ POLL_S = 0.05
 MODEL = "FAKE drive (a file)"
 
 
-def unavailable_reason() -> str | None:
+def find_missing_loop_support() -> str | None:
     """Return why this machine cannot attach loop devices, or None; the check attaches one and detaches it."""
     if not LOOP_CONTROL.exists():
         return "this kernel, or this container, has no loop devices (/dev/loop-control)"
@@ -46,14 +46,14 @@ def unavailable_reason() -> str | None:
     return None
 
 
-def backing_files(plan: HostPlan) -> list[Path]:
+def list_backing_files(plan: HostPlan) -> list[Path]:
     """Return the backing files of a host's drives."""
     return [plan.folder / FOLDER / str(number) for number in range(1, plan.disks + 1)]
 
 
 def attach_devices(plan: HostPlan) -> list[str]:
     """Attach a device for each drive of a host and return their paths; keep existing ones."""
-    files = backing_files(plan)
+    files = list_backing_files(plan)
     detach_devices(plan.folder, files_to_keep=files)
     attached = {file: device for device, file in _attached_devices(plan.folder)}
     return [attached.get(str(file.resolve())) or _attach_file(file) for file in files]
@@ -67,22 +67,23 @@ def detach_devices(folder: Path, files_to_keep: Collection[Path] = ()) -> None:
     while remaining := [device for device, file in _attached_devices(folder) if file not in kept_paths]:
         if time.monotonic() > deadline:
             raise EnvironmentFault(
-                f"still in use: {' '.join(remaining)}", hint=f"losetup --list; files of {folder}"
+                f"loop devices are still in use: {' '.join(remaining)}",
+                hint=f"losetup --list; files of {folder}",
             )
         for device in remaining:
             with contextlib.suppress(EnvironmentFault):  # already detached
-                run(["losetup", "--detach", device])
+                run_command(["losetup", "--detach", device])
         time.sleep(POLL_S if any(file not in kept_paths for _, file in _attached_devices(folder)) else 0)
 
 
-def udev_tmpfiles(plan: HostPlan, devices: Iterable[str]) -> str:
+def build_udev_tmpfiles(plan: HostPlan, devices: Iterable[str]) -> str:
     """Return tmpfiles.d lines with the udev records of the drives, because no udev runs in a container.
 
     lsblk reads serial and model from there; a loop device has none.
     """
     lines = []
     for number, device in enumerate(devices, start=1):
-        facts = f"E:ID_MODEL={MODEL}\\nE:ID_SERIAL_SHORT={drive_serial(plan, number)}\\n".replace(
+        facts = f"E:ID_MODEL={MODEL}\\nE:ID_SERIAL_SHORT={make_drive_serial(plan, number)}\\n".replace(
             " ", "\\x20"
         )
         minor = re.sub(r"\D", "", device)
@@ -91,7 +92,7 @@ def udev_tmpfiles(plan: HostPlan, devices: Iterable[str]) -> str:
     return "".join([title, *lines]) if lines else ""
 
 
-def drive_serial(plan: HostPlan, number: int) -> str:
+def make_drive_serial(plan: HostPlan, number: int) -> str:
     """Return the serial of a host's n-th drive."""
     return f"FAKE{plan.serial[-8:].upper()}-{number}"
 
@@ -100,7 +101,7 @@ def _attach_file(file: Path) -> str:
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("ab") as image:
         image.truncate(SIZE_MIB * 2**20)
-    return run(["losetup", "--find", "--show", str(file)]).strip()
+    return run_command(["losetup", "--find", "--show", str(file)]).strip()
 
 
 def _attached_devices(folder: Path) -> Iterator[tuple[str, str]]:

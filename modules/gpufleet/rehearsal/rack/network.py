@@ -7,13 +7,13 @@ from typing import Any
 
 from gpufleet.boundary import ENGINE_DOCUMENT, decode_json
 from gpufleet.rehearsal.rack.host_processes import NAMESPACES
-from gpufleet.rehearsal.rack.plan import HostPlan, network_address
-from gpufleet.rehearsal.rack.shell import run
+from gpufleet.rehearsal.rack.plan import HostPlan, address_in_block
+from gpufleet.rehearsal.rack.shell import run_command
 
 SLOW_LINK = ("tbf", "rate", "10mbit", "burst", "32kbit", "latency", "50ms")
 
 
-def host_labels(prefix: str) -> list[str]:
+def list_host_labels(prefix: str) -> list[str]:
     """Return the labels of all hosts that have a namespace under this prefix."""
     return sorted(path.name for path in NAMESPACES.glob(f"{prefix}-*")) if NAMESPACES.is_dir() else []
 
@@ -34,7 +34,7 @@ def ensure_bridge(name: str, blocks: Iterable[int]) -> None:
     links = {link["ifname"]: link for link in _query("ip", "address")}
     lines = [] if name in links else [f"link add {name} type bridge"]
     present = {info["local"] for info in links.get(name, {}).get("addr_info", [])}
-    gateways = [network_address(block, 1) for block in blocks]
+    gateways = [address_in_block(block, 1) for block in blocks]
     lines += [f"address add {address}/24 dev {name}" for address in gateways if address not in present]
     _run_batch([*lines, f"link set {name} up"])
 
@@ -58,7 +58,7 @@ def connect_hosts(bridge: str, plans: Sequence[HostPlan]) -> None:
             "link set eth0 up",
             f"route add default via {plan.gateway}",
         ]
-        run(["ip", "-n", plan.label, "-batch", "-"], text="\n".join(commands) + "\n")
+        run_command(["ip", "-n", plan.label, "-batch", "-"], text="\n".join(commands) + "\n")
     _run_batch(f"link set {p.label} master {bridge} up" for p in plans)
 
 
@@ -78,8 +78,8 @@ def apply_link_faults(plans: Sequence[HostPlan]) -> None:
         is_slow = "slow_link" in plan.faults
         if is_slow != (plan.label in slow_labels):
             verb = ["replace", *SLOW_LINK] if is_slow else ["delete"]
-            run(["tc", "-n", plan.label, "qdisc", verb[0], "dev", "eth0", "root", *verb[1:]])
-            run(["tc", "qdisc", verb[0], "dev", plan.label, "root", *verb[1:]])
+            run_command(["tc", "-n", plan.label, "qdisc", verb[0], "dev", "eth0", "root", *verb[1:]])
+            run_command(["tc", "qdisc", verb[0], "dev", plan.label, "root", *verb[1:]])
 
 
 def remove_bridge(name: str) -> None:
@@ -90,10 +90,10 @@ def remove_bridge(name: str) -> None:
 
 def _query(tool: str, kind: str) -> Any:
     """Return one kind of object from iproute2's JSON output."""
-    return decode_json(run([tool, "-json", kind]), f"{tool} {kind}", ENGINE_DOCUMENT)
+    return decode_json(run_command([tool, "-json", kind]), f"{tool} {kind}", ENGINE_DOCUMENT)
 
 
 def _run_batch(lines: Iterable[str]) -> None:
     text = "".join(f"{line}\n" for line in lines)
     if text:
-        run(["ip", "-batch", "-"], text=text)
+        run_command(["ip", "-batch", "-"], text=text)

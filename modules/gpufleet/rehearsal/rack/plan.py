@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from gpufleet.errors import InputError
-from gpufleet.nodes.declaration import accelerators
+from gpufleet.nodes.declaration import list_accelerators
 from gpufleet.rehearsal.rack.faults import NO_SSH_FAULTS, Faults
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class HostPlan:
     @property
     def address(self) -> str:
         """The host's address: slot n is at .(10+n) of its rack's network."""
-        return network_address(self.block, 10 + self.slot)
+        return address_in_block(self.block, 10 + self.slot)
 
     @property
     def expects_ssh(self) -> bool:
@@ -65,7 +65,7 @@ class HostPlan:
     @property
     def gateway(self) -> str:
         """The controller's address on the rack's network."""
-        return network_address(self.block, 1)
+        return address_in_block(self.block, 1)
 
 
 def name_prefix(home: Path) -> str:
@@ -73,7 +73,7 @@ def name_prefix(home: Path) -> str:
     return "gf-" + hashlib.sha256(str(home.resolve()).encode()).hexdigest()[:5]
 
 
-def network_address(block: int, host: int) -> str:
+def address_in_block(block: int, host: int) -> str:
     """Return an address in a rack's network."""
     return f"198.{18 + block // 256}.{block % 256}.{host}"
 
@@ -125,7 +125,9 @@ def _plan_host(
         machine_id=identity,
         serial=node.serial or _make_serial(rack_use.rack.kind, identity),
         storage_gb=node.storage_gb,
-        accelerators=tuple((a["model"], a["count"]) for a in accelerators(node.machine, node.accelerators)),
+        accelerators=tuple(
+            (a["model"], a["count"]) for a in list_accelerators(node.machine, node.accelerators)
+        ),
         faults=faults.faults_at(place),
         folder=home / "rack" / place.replace("/", "-"),
         disks=faults.disks.get(place, 0),

@@ -22,19 +22,19 @@ PROGRAMS = {
 PROGRAMS_FOR_ARM64 = {"qemu-aarch64-static": "qemu-user-static", "update-binfmts": "binfmt-support"}
 
 
-def missing_packages(*, arm64: bool = False) -> list[str]:
+def list_missing_packages(*, arm64: bool = False) -> list[str]:
     """Return the Debian packages that are missing on this machine."""
     programs = PROGRAMS | (PROGRAMS_FOR_ARM64 if arm64 else {})
     return sorted({package for program, package in programs.items() if not _find_program(program)})
 
 
-def unavailable_reason() -> str | None:
+def find_missing_requirement() -> str | None:
     """Return why hosts can't be booted here, or None if they can."""
     if sys.platform != "linux":
         return f"hosts need Linux namespaces, and this is {sys.platform}"
     if os.geteuid() != 0:
         return "hosts need root: namespaces, mounts and systemd-nspawn"
-    if missing := missing_packages():
+    if missing := list_missing_packages():
         return f"missing packages: {' '.join(missing)}"
     return None
 

@@ -16,7 +16,9 @@ Reporter = Callable[[str], None]
 DEFAULT_TIMEOUT_S = 60
 
 
-def run(command: Sequence[str], *, text: str | None = None, timeout_s: float = DEFAULT_TIMEOUT_S) -> str:
+def run_command(
+    command: Sequence[str], *, text: str | None = None, timeout_s: float = DEFAULT_TIMEOUT_S
+) -> str:
     """Run a program with ``text`` as its input; return its output."""
     try:
         completed = subprocess.run(
@@ -34,7 +36,7 @@ def run(command: Sequence[str], *, text: str | None = None, timeout_s: float = D
         raise EnvironmentFault(f"{' '.join(command)} did not finish within {timeout_s:.0f} s") from timeout
     if completed.returncode:
         raise EnvironmentFault(
-            f"{' '.join(command)} failed: {last_line(completed.stderr or completed.stdout)}"
+            f"{' '.join(command)} failed: {find_last_line(completed.stderr or completed.stdout)}"
         )
     return completed.stdout
 
@@ -66,7 +68,7 @@ def exclusive_lock(lock: Path, report: Reporter, activity: str) -> Iterator[None
         yield
 
 
-def last_line(text: str) -> str:
+def find_last_line(text: str) -> str:
     """Return the last line that is not blank."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else "no output"

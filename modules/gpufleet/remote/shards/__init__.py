@@ -6,8 +6,8 @@ a copy of this environment (``bundle``) is transferred once. A run leaves nothin
 in memory and is deleted when the run ends or the connection is lost.
 """
 
-from gpufleet.remote.shards.bundle import Bundle, make_bundle
-from gpufleet.remote.shards.destination import Destination, destinations, unwrap_unsafe
+from gpufleet.remote.shards.bundle import Bundle, build_bundle
+from gpufleet.remote.shards.destination import Destination, build_destinations, unwrap_unsafe
 from gpufleet.remote.shards.pipeline import Pipeline
 from gpufleet.remote.shards.plan import Shard, assign_shards, make_shards
 from gpufleet.remote.shards.run_folder import write_run_folder
@@ -18,8 +18,8 @@ __all__ = [
     "Pipeline",
     "Shard",
     "assign_shards",
-    "destinations",
-    "make_bundle",
+    "build_bundle",
+    "build_destinations",
     "make_shards",
     "unwrap_unsafe",
     "write_run_folder",

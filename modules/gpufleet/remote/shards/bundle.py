@@ -51,7 +51,7 @@ class Bundle:
     machine: str
 
 
-def make_bundle(folder: Path | None = None) -> Bundle:
+def build_bundle(folder: Path | None = None) -> Bundle:
     """Return the archive of this environment, written when nothing has changed since it was last."""
     packages = find_distributions(ROOTS)
     files = [(f"site/{name}", path) for name, path in [*_files(packages), *_project_files()]]

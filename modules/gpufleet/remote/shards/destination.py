@@ -35,11 +35,11 @@ class Destination:
     name: str
     command: tuple[str, ...]
 
-    def run(self, remote: str, stdin: Any = None, timeout: float = CONNECT_SECONDS * 2) -> str:
+    def run_command(self, command_line: str, stdin: Any = None, timeout: float = CONNECT_SECONDS * 2) -> str:
         """Run a command on the worker and return its output; raise EnvironmentFault if it fails."""
         try:
             completed = subprocess.run(
-                [*self.command, remote], stdin=stdin or subprocess.DEVNULL, capture_output=True, text=True,
+                [*self.command, command_line], stdin=stdin or subprocess.DEVNULL, capture_output=True, text=True,
                 timeout=timeout, check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
@@ -49,27 +49,27 @@ class Destination:
             raise EnvironmentFault(f"worker {self.name}: {last_line}")
         return completed.stdout
 
-    def prepare(self, bundle: Bundle) -> bool:
+    def install_bundle(self, bundle: Bundle) -> bool:
         """Copy the bundle to the worker unless it has it; return True if it was copied."""
-        folder, python = bundle_folder(bundle), f"python{bundle.python}"
-        answer = self.run(CHECK_COMMAND.format(python=python, folder=folder)).split("\n")
+        folder, python = remote_bundle_folder(bundle), f"python{bundle.python}"
+        answer = self.run_command(CHECK_COMMAND.format(python=python, folder=folder)).split("\n")
         if answer[0].startswith("no "):
-            hint = f"install {python} there, or take a worker of this machine's release"
+            hint = f"install {python} there, or use a worker with the same system release as this machine"
             raise EnvironmentFault(
                 f"worker {self.name} does not have {answer[0].removeprefix('no ')}", hint=hint
             )
         if answer[0] != bundle.machine:
-            hint = "take a worker with this machine's processor; its hosts may have any"
+            hint = "use a worker with this machine's processor architecture; its hosts may have another"
             raise EnvironmentFault(
                 f"worker {self.name} is {answer[0]}, this machine {bundle.machine}", hint=hint
             )
         if "ready" in answer:
             return False
         with bundle.archive.open("rb") as archive:
-            self.run(INSTALL_COMMAND.format(folder=folder), stdin=archive, timeout=PREPARE_SECONDS)
+            self.run_command(INSTALL_COMMAND.format(folder=folder), stdin=archive, timeout=PREPARE_SECONDS)
         return True
 
-    def known_hosts(self) -> str:
+    def read_known_hosts(self) -> str:
         """Return the host keys that ssh trusts here, so that a worker trusts the same and no others."""
         ssh_config = subprocess.run(
             [self.command[0], "-G", *self.command[1:]], capture_output=True, text=True, check=False
@@ -80,17 +80,19 @@ class Destination:
         return "".join(file.read_text() for file in files if file.is_file())
 
 
-def bundle_folder(bundle: Bundle) -> str:
+def remote_bundle_folder(bundle: Bundle) -> str:
     """Return where a worker keeps the bundle, as its own shell writes it."""
     return f'"$HOME"/.cache/gpufleet/{bundle.name}'
 
 
-def destinations(names: Iterable[str], hostvars: Mapping[str, Mapping[str, Any]]) -> tuple[Destination, ...]:
+def build_destinations(
+    names: Iterable[str], hostvars: Mapping[str, Mapping[str, Any]]
+) -> tuple[Destination, ...]:
     """Return how to reach workers: a host of the inventory by its name, any other as ssh knows it."""
     worker_names = list(dict.fromkeys(name.strip() for name in names if name.strip()))
     if not worker_names:
         raise InputError(
-            "names no worker", key="--workers", remedy="give hosts, e.g. --workers blade01,blade02"
+            "--workers names no worker", key="--workers", remedy="give hosts, e.g. --workers blade01,blade02"
         )
     for name in worker_names:
         if name.startswith("-"):

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpufleet.remote.progress import plain_line
+from gpufleet.remote.progress import to_plain_line
 from gpufleet.remote.shards import private_data
 from gpufleet.remote.shards.bundle import Bundle
-from gpufleet.remote.shards.destination import Destination, bundle_folder
+from gpufleet.remote.shards.destination import Destination, remote_bundle_folder
 from gpufleet.remote.shards.plan import Shard
 
 END_SECONDS = 20
@@ -29,7 +29,7 @@ class Pipeline:
     run_id: str
     playbook: str
     options: str = ""
-    trouble: str = ""
+    failure: str = ""
     _ssh: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     _stopped: threading.Event = field(default_factory=threading.Event, repr=False)
 
@@ -40,9 +40,7 @@ class Pipeline:
 
     def run(self, folder: Path, artifacts: Path, on_event: Callable[[dict[str, Any]], bool]) -> None:
         """Send the folder and follow the run to its end; ``trouble`` is the reason if it does not finish."""
-        remote = (
-            f'exec "python{self.bundle.python}" {bundle_folder(self.bundle)}/worker.py {self.remote_folder}'
-        )
+        remote = f'exec "python{self.bundle.python}" {remote_bundle_folder(self.bundle)}/worker.py {self.remote_folder}'
         self._ssh = subprocess.Popen(
             [*self.worker.command, remote],
             stdin=subprocess.PIPE,
@@ -62,8 +60,8 @@ class Pipeline:
             self._close()
             sender.join(END_SECONDS)
             errors.join(END_SECONDS)
-        if self.trouble and error_lines and not self._stopped.is_set():
-            self.trouble = error_lines[-1].decode(errors="replace").strip() or self.trouble
+        if self.failure and error_lines and not self._stopped.is_set():
+            self.failure = error_lines[-1].decode(errors="replace").strip() or self.failure
 
     def stop(self) -> None:
         """Cut the connection: the worker then ends the run on its side."""
@@ -85,8 +83,8 @@ class Pipeline:
                 inventory="hosts.json",
                 limit=",".join(self.shard.hosts),
                 ident=self.run_id,
-                envvars=private_data.environment(self.remote_folder),
-                ssh_key=private_data.private_key(),
+                envvars=private_data.build_worker_environment(self.remote_folder),
+                ssh_key=private_data.find_private_key(),
                 cmdline=" ".join(
                     filter(None, [f"-e @{self.remote_folder}/{private_data.EXTRA}", self.options])
                 ),
@@ -100,28 +98,28 @@ class Pipeline:
 
         finished = False
 
-        def on_each(event: dict[str, Any]) -> bool:
+        def on_runner_event(event: dict[str, Any]) -> bool:
             nonlocal finished
             finished = finished or event.get("event") == "playbook_on_stats"
             return on_event(event)
 
         def on_status(status: Mapping[str, Any], runner_config: Any = None) -> None:  # noqa: ARG001 - the runner's signature
             if status.get("status") == "error":
-                self.trouble = str(status.get("job_explanation") or "the worker failed")
+                self.failure = str(status.get("job_explanation") or "the worker failed")
 
         ansible_runner.interface.run(
             streamer="process",
             _input=self._ssh.stdout,
             private_data_dir=str(folder),
             artifact_dir=str(artifacts),
-            event_handler=on_each,
+            event_handler=on_runner_event,
             status_handler=on_status,
             cancel_callback=self._stopped.is_set,
             settings={},
             quiet=True,
         )
-        if not finished and not self.trouble:
-            self.trouble = _last_line(artifacts / "stdout") or "Ansible stopped without a message"
+        if not finished and not self.failure:
+            self.failure = _last_line(artifacts / "stdout") or "Ansible stopped without a message"
 
     def _close(self) -> None:
         """Close our end and wait; a connection that does not close by itself is ended."""
@@ -141,4 +139,4 @@ class Pipeline:
 def _last_line(path: Path) -> str:
     """Return the last line that Ansible printed, without terminal colours."""
     lines = path.read_text(errors="replace").strip().splitlines() if path.is_file() else []
-    return plain_line(lines[-1]) if lines else ""
+    return to_plain_line(lines[-1]) if lines else ""

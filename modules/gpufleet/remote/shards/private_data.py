@@ -33,7 +33,7 @@ def write_private_data(
         config.write_text("".join(line for line in lines if not line.startswith(LOCAL_SETTING)))
     hosts = folder / "inventory"
     hosts.mkdir()
-    (hosts / "hosts.json").write_text(json.dumps(static_inventory(inventory)))
+    (hosts / "hosts.json").write_text(json.dumps(build_static_inventory(inventory)))
     for name in ("group_vars", "host_vars"):
         if (root / "inventory" / name).is_dir():
             shutil.copytree(root / "inventory" / name, hosts / name, ignore=NOT_SENT)
@@ -45,7 +45,7 @@ def write_private_data(
     (folder / EXTRA).write_text(json.dumps(extra_vars))
 
 
-def static_inventory(exported: Mapping[str, Any]) -> dict[str, Any]:
+def build_static_inventory(exported: Mapping[str, Any]) -> dict[str, Any]:
     """Return an inventory that needs no plugin, from what ``ansible-inventory --list --export`` printed."""
     hostvars = exported.get("_meta", {}).get("hostvars", {})
     everyone = {host for group in exported.values() for host in group.get("hosts", ())} | set(hostvars)
@@ -60,7 +60,7 @@ def static_inventory(exported: Mapping[str, Any]) -> dict[str, Any]:
     return {"all": {"hosts": {host: hostvars.get(host, {}) for host in sorted(everyone)}, "children": groups}}
 
 
-def environment(remote_folder: str) -> dict[str, str]:
+def build_worker_environment(remote_folder: str) -> dict[str, str]:
     """Return the environment of the worker's Ansible; ``remote_folder`` is the folder on the worker."""
     if os.environ.get("ANSIBLE_VAULT_PASSWORD_FILE"):
         remedy = "unset ANSIBLE_VAULT_PASSWORD_FILE for runs by workers"
@@ -79,7 +79,7 @@ def environment(remote_folder: str) -> dict[str, str]:
     }
 
 
-def private_key() -> str | None:
+def find_private_key() -> str | None:
     """Return the key that Ansible is configured to use, for the worker's agent; None where an agent here has it."""
     key_path = os.environ.get("ANSIBLE_PRIVATE_KEY_FILE")
     if key_path:
@@ -92,7 +92,7 @@ def private_key() -> str | None:
     if os.environ.get("SSH_AUTH_SOCK"):
         return None
     remedy = "set ANSIBLE_PRIVATE_KEY_FILE, or load the key into ssh-agent"
-    raise InputError("workers have no key to reach hosts with", key="--workers", remedy=remedy)
+    raise InputError("workers have no SSH key for the hosts", key="--workers", remedy=remedy)
 
 
 def _public_key() -> str:

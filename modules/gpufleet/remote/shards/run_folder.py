@@ -10,7 +10,7 @@ from typing import Any
 from gpufleet.errors import InputError
 from gpufleet.remote.plan import RunPlan, read_inventory
 from gpufleet.remote.shards import private_data
-from gpufleet.remote.shards.destination import destinations
+from gpufleet.remote.shards.destination import build_destinations
 
 # Ansible runs in the folder's project, wherever the folder comes to lie.
 PROJECT_PARENT = ".."
@@ -22,14 +22,16 @@ def write_run_folder(plan: RunPlan, folder: Path, extra_vars: Mapping[str, Any],
     It holds no private key: the machine that runs it provides one (ansible-runner's ``env/ssh_key``, or an agent).
     """
     if folder.exists():
-        raise InputError("is there already", where=str(folder), key="--pack", remedy="name a new folder")
+        raise InputError(
+            "the folder already exists", where=str(folder), key="--pack", remedy="name a new folder"
+        )
     inventory = read_inventory(plan.root)
     hostvars = inventory.get("_meta", {}).get("hostvars", {})
-    trusted = destinations(plan.hosts[:1], hostvars)[0].known_hosts()
+    trusted = build_destinations(plan.hosts[:1], hostvars)[0].read_known_hosts()
     folder.mkdir(parents=True, mode=0o700)
     private_data.write_private_data(folder, plan.root, inventory, trusted, {})
     (folder / private_data.EXTRA).unlink()
-    environment = private_data.environment(PROJECT_PARENT) | {"ANSIBLE_CONFIG": "ansible.cfg"}
+    environment = private_data.build_worker_environment(PROJECT_PARENT) | {"ANSIBLE_CONFIG": "ansible.cfg"}
     environment.pop("ANSIBLE_PRIVATE_KEY_FILE", None)
     cmdline = " ".join(filter(None, [f"--limit {','.join(plan.hosts)}", options]))
     env = folder / "env"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pulumi
 
-from gpufleet.cloud.plan import PoolPlan
+from gpufleet.cloud.pool_plan import PoolPlan
 from gpufleet.fleet import Fleet
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from gpufleet.cost.pricing.component import Components, CostComponent
-from gpufleet.engine import Resource
+from gpufleet.engine import StateResource
 
 
-def price_server(resource: Resource, graph: Any) -> Components:
+def price_server(resource: StateResource, graph: Any) -> Components:
     """Bill one server."""
     terms = graph.terms_of(resource)
     size, region = str(resource.inputs["size"]), str(resource.inputs["region"])
