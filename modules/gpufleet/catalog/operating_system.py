@@ -1,6 +1,7 @@
 """The one table of operating systems that gpufleet configures.
 
-The roles, their metadata and the driver planner read it; docs/architecture.md, "Adding an operating system", has the steps.
+The roles, their metadata and the driver planner read it. docs/architecture.md, "Adding an operating system", has
+the steps.
 """
 
 from __future__ import annotations
