@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypedDict
 
+from ansible_collections.gpufleet.fleet.plugins.filter.driver_plan import needs_installation
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.resource_entries import FileEntry
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import (
     PlannedPackage,
@@ -180,10 +181,10 @@ def modprobe(plan: Mapping[str, Any], *, modules: Iterable[str], options: Mappin
     return managed_file(lines)
 
 
-def is_rolled_back(planned: Iterable[PlannedPackage], *, rolled_back: Mapping[str, str]) -> bool:
-    """True if a rollback left exactly the planned versions, which the next run must not install again."""
-    versions = [version for package in planned if (version := package.get("version"))]
-    return bool(versions) and set(versions) <= set(rolled_back.values())
+def is_skipped(plan: Mapping[str, Any], *, before: Mapping[str, Any], again: bool) -> bool:
+    """True if a rollback left exactly the planned versions: the next run does not install them, unless ``again``."""
+    versions = {version for package in plan["packages"] if (version := package.get("version"))}
+    return not again and bool(versions) and versions <= set(before["rolled_back_from"].values())
 
 
 def rollback(saved: SavedSet, *, state: Mapping[str, Any]) -> Rollback:
@@ -207,22 +208,21 @@ def repair_command(previous: Mapping[str, list[str]]) -> list[str]:
 
 
 def not_applied(
-    plan: Mapping[str, Any],
-    *,
-    is_wanted: bool,
-    is_skipped: bool,
-    state: Mapping[str, Any],
-    signing: Mapping[str, Any],
+    plan: Mapping[str, Any], *, before: Mapping[str, Any], again: bool, signing: Mapping[str, Any]
 ) -> dict[str, str]:
-    """Return what the host cannot have of its driver, each with its reason."""
+    """Return what the host cannot have of its driver, each with its reason; ``before`` is empty if nothing was read."""
     reasons = {}
-    if is_wanted and is_skipped:
-        reasons["rolled_back"] = f"a rollback left {plan['version']}; nvidia_driver_again=true installs it"
-    if is_wanted and state["container"] is not None:
-        reasons["module"] = (
-            f"a container runs the kernel of its host ({state['kernel']}):"
-            " no headers are installed, no module is built or loaded"
-        )
+    if needs_installation(plan, vendor="nvidia"):
+        state = before["state"]
+        if is_skipped(plan, before=before, again=again):
+            reasons["rolled_back"] = (
+                f"a rollback left {plan['version']}; nvidia_driver_again=true installs it"
+            )
+        if state["container"] is not None:
+            reasons["module"] = (
+                f"a container runs the kernel of its host ({state['kernel']}):"
+                " no headers are installed, no module is built or loaded"
+            )
     if message := signing.get("not_applied"):
         reasons["signing"] = message
     return reasons
@@ -246,7 +246,7 @@ class FilterModule:
             "nvidia_missing_version": missing_version,
             "nvidia_driver_packages": packages,
             "nvidia_modprobe": modprobe,
-            "nvidia_is_rolled_back": is_rolled_back,
+            "nvidia_is_skipped": is_skipped,
             "nvidia_rollback": rollback,
             "nvidia_repair_command": repair_command,
             "nvidia_driver_not_applied": not_applied,

@@ -1,0 +1,111 @@
+"""Filters of the drivers' roles, where the recorded values of test_role_values.py have no case."""
+
+import pytest
+
+from ansible_collections.gpufleet.fleet.plugins.filter import nvidia_driver
+from ansible_collections.gpufleet.fleet.plugins.filter.cuda import toolkit
+from ansible_collections.gpufleet.fleet.plugins.filter.driver_plan import needs_installation, package_names
+from ansible_collections.gpufleet.fleet.plugins.filter.nvidia_mig import has_failed
+
+BARE_METAL = {"container": None, "headers": [], "packages": {}}
+PLAN = {"vendor": "nvidia", "action": "install", "branch": "580", "version": "580.1", "packages": []}
+
+
+def test_kept_driver_counts_as_installation_of_its_vendor_only():
+    kept = {"vendor": "nvidia", "action": "keep", "cuda": {"version": "12.8"}, "fabric_manager": None}
+    assert needs_installation(kept, vendor="nvidia")
+    assert needs_installation(kept, vendor="nvidia", part="cuda")
+    assert not needs_installation(kept, vendor="nvidia", part="fabric_manager")
+    assert not needs_installation(kept, vendor="amd")
+
+
+def test_package_names_leave_out_versions():
+    assert package_names(["nvidia-open=580.1-1", "nvlsm", "a=1=2"]) == ["nvidia-open", "nvlsm", "a"]
+
+
+@pytest.mark.parametrize(
+    ("packages", "expected"),
+    [(["cuda-toolkit-12-8"], True), (["cuda-compiler-12-8=1"], True), (["libcuda-nvcc-1"], False)],
+)
+def test_only_packages_of_nvidia_bring_the_compiler(packages, expected):
+    plan = {"cuda": {"version": "12.8", "packages": packages}}
+    assert toolkit(plan, removed=[])["has_compiler"] is expected
+
+
+@pytest.mark.parametrize(
+    ("plan", "state", "expected"),
+    [
+        ({}, {}, True),
+        ({"headers": ["linux-headers-6.8"]}, {}, False),
+        ({}, {"headers": ["linux-headers-6.8"]}, False),
+        ({}, {"container": "systemd-nspawn"}, False),
+        ({"action": "none"}, {}, False),
+        ({"action": "refuse"}, {}, False),
+    ],
+)
+def test_module_needs_headers_of_the_running_kernel(plan, state, expected):
+    assert nvidia_driver.is_without_headers(PLAN | plan, state=BARE_METAL | state) is expected
+
+
+@pytest.mark.parametrize(
+    ("plan", "expected"),
+    [
+        ({}, ""),
+        ({"version": None, "action": "keep"}, ""),
+        ({"version": None}, "no driver of branch 580; nothing was installed"),
+        ({"version": None}, "reaches its archive, or ask for another branch"),
+        (
+            {"version": "", "repositories": [{"uri": "https://a"}, {"uri": "https://b"}]},
+            "https://a, https://b",
+        ),
+        (
+            {"version": None, "packages": [{"name": "nvidia-driver-pinning-580"}, {"name": "x"}]},
+            "have no x of",
+        ),
+    ],
+)
+def test_missing_version_names_the_package_and_its_archives(plan, expected):
+    message = nvidia_driver.missing_version(PLAN | plan)
+    assert expected in message
+    assert bool(message) == bool(expected)
+
+
+def test_only_fetched_keyring_packages_are_installed():
+    downloads = [
+        {"changed": True, "dest": "/var/cache/apt/cuda-keyring_1.1-1_all.deb"},
+        {"changed": False, "dest": "/var/cache/apt/old.deb"},
+        {"changed": True, "dest": "/usr/share/keyrings/gpufleet-own.asc"},
+    ]
+    packages = nvidia_driver.keyring_packages({"results": downloads})
+    assert packages == ["/var/cache/apt/cuda-keyring_1.1-1_all.deb"]
+
+
+def test_key_of_a_repository_is_fetched_next_to_its_packages():
+    repository = {
+        "name": "cuda",
+        "uri": "https://repo.example/x/",
+        "key_package": "cuda-keyring",
+        "key_sha256": "ab",
+    }
+    sources = nvidia_driver.sources([repository], manager="apt", keyring_file="{}_1.1-1_all.deb")
+    assert sources["key_files"] == [
+        {
+            "name": "cuda",
+            "url": "https://repo.example/x/cuda-keyring_1.1-1_all.deb",
+            "path": "/var/cache/apt/cuda-keyring_1.1-1_all.deb",
+            "checksum": "sha256:ab",
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("report", "expected"),
+    [
+        ({}, False),
+        ({"problem": ""}, False),
+        ({"problem": "No devices were found"}, False),
+        ({"problem": "In use by another client"}, True),
+    ],
+)
+def test_mig_fails_only_where_a_gpu_answers(report, expected):
+    assert has_failed(report) is expected
