@@ -33,8 +33,10 @@ def test_packages_have_a_docstring_and_export_their_names(room):
 
 
 def test_repository_root_has_few_entries():
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    top = {line.split("/")[0] for line in listed.splitlines()}
+    tracked_files = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    top = {line.split("/")[0] for line in tracked_files.splitlines()}
     assert len([name for name in top if not name.startswith(".")]) <= 12
 
 

@@ -50,8 +50,8 @@ def test_scratch_folder_of_a_killed_process_is_removed_by_the_next(holder, place
     process.kill()
     process.wait()
     assert [str(path) for path in place.iterdir()] == [folder]
-    with create_scratch_folder("test") as mine:
-        assert list(place.iterdir()) == [mine]
+    with create_scratch_folder("test") as scratch_folder:
+        assert list(place.iterdir()) == [scratch_folder]
 
 
 def test_scratch_folder_of_a_running_process_is_kept(holder, place):

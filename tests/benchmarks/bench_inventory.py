@@ -37,22 +37,22 @@ def write_racks(project: Path, count: int) -> Path:
     return folder
 
 
-def write_script(folder: Path, listed: dict) -> Path:
+def write_script(folder: Path, inventory: dict) -> Path:
     """Write an inventory script that prints what was listed."""
-    (folder / "hosts.json").write_text(json.dumps(listed))
+    (folder / "hosts.json").write_text(json.dumps(inventory))
     script = folder / "hosts.sh"
     script.write_text(f"#!/bin/sh\nexec cat '{folder}/hosts.json'\n")
     script.chmod(0o755)
     return script
 
 
-def write_static_inventory(folder: Path, listed: dict) -> Path:
+def write_static_inventory(folder: Path, inventory: dict) -> Path:
     """Write static YAML with what was listed, as people write it."""
     lines = ["all:", "  hosts:"]
-    for host, values in listed["_meta"]["hostvars"].items():
+    for host, values in inventory["_meta"]["hostvars"].items():
         lines += [f"    {host}:", *(f"      {key}: {json.dumps(value)}" for key, value in values.items())]
     lines.append("  children:")
-    for name, group in listed.items():
+    for name, group in inventory.items():
         if name not in ("_meta", "all"):
             lines += [
                 f"    {name}:",

@@ -188,10 +188,10 @@ def main() -> None:
             sys.exit("the two ways do not end alike:\n  " + "\n  ".join(differences))
         print(f"{bench.count} hosts, {os.cpu_count()} cores; both ways end alike")
         print(f"{'':<18}{'stock':>9}{'ours':>9}{'ratio':>8}   goal")
-        for row, theirs, mine, goal in zip(
+        for row, theirs, own_value, goal in zip(
             ("converge", "nothing to change"), stock_times, our_times, (2.5, 4.0), strict=True
         ):
-            print(f"{row:<18}{theirs:>7.1f} s{mine:>7.1f} s{theirs / mine:>7.1f}x   {goal}x")
+            print(f"{row:<18}{theirs:>7.1f} s{own_value:>7.1f} s{theirs / own_value:>7.1f}x   {goal}x")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ None has an answer where it has no term.
 from __future__ import annotations
 
 from gpufleet.sizing import active_weight_bytes, kv_bytes, weight_bytes
-from gpufleet.sizing.calibration import Measurement
+from gpufleet.sizing.calibration import SpeedMeasurement
 from gpufleet.sizing.speed import device, operation_count
 
 CONSTANT = 0.65
@@ -18,25 +18,25 @@ MEMORY_EFFICIENCY = 1.0  # HBM_MEMORY_EFFICIENCY there
 QUICK_OPERATIONS = 6.0  # per weight and token trained on
 
 
-def roofline(row: Measurement) -> float | None:
+def roofline(row: SpeedMeasurement) -> float | None:
     """Restate the bare roofline: bytes over nominal bandwidth or operations over nominal rate, the slower."""
     return _generated(row, 1.0, 1.0) if not row.workload.is_training else _trained(row, 1.0)
 
 
-def constant(row: Measurement) -> float | None:
+def constant(row: SpeedMeasurement) -> float | None:
     """Restate the roofline times one constant."""
     estimate = roofline(row)
     return None if estimate is None else estimate * CONSTANT
 
 
-def llm_analysis(row: Measurement) -> float | None:
+def llm_analysis(row: SpeedMeasurement) -> float | None:
     """Restate llm-analysis's latency: layers' compute or weight traffic, the slower, plus the cache's traffic."""
     if row.workload.is_training:
         return _trained(row, FLOPS_EFFICIENCY)
     return _generated(row, MEMORY_EFFICIENCY, FLOPS_EFFICIENCY, reads_all_weights=True)
 
 
-def quick(row: Measurement) -> float | None:
+def quick(row: SpeedMeasurement) -> float | None:
     """Restate the quick formulas: bandwidth over file size; rate over six operations per weight."""
     work, part = row.workload, row.hardware.accelerator
     rate = device.find_peak_flops(part, work.precision, row.engine)
@@ -46,12 +46,12 @@ def quick(row: Measurement) -> float | None:
         return rate * row.layout.tensor / (2.0 * work.model.parameters) if rate else None
     if not part.bandwidth_gb_s:
         return None
-    each = part.bandwidth_gb_s * 1e9 * row.layout.tensor / weight_bytes(work.model, work.precision)
-    return each * work.batch * row.layout.data
+    device_rate = part.bandwidth_gb_s * 1e9 * row.layout.tensor / weight_bytes(work.model, work.precision)
+    return device_rate * work.batch * row.layout.data
 
 
 def _generated(
-    row: Measurement, memory: float, compute: float, *, reads_all_weights: bool = False
+    row: SpeedMeasurement, memory: float, compute: float, *, reads_all_weights: bool = False
 ) -> float | None:
     work, part, tensor = row.workload, row.hardware.accelerator, row.layout.tensor
     rate = device.find_peak_flops(part, work.precision, row.engine)
@@ -71,7 +71,7 @@ def _generated(
     return work.batch * work.output_tokens * row.layout.data / (work.output_tokens * step + prompt)
 
 
-def _trained(row: Measurement, efficiency: float) -> float | None:
+def _trained(row: SpeedMeasurement, efficiency: float) -> float | None:
     rate = device.find_peak_flops(row.hardware.accelerator, row.workload.precision, row.engine)
     if not rate:
         return None
@@ -83,7 +83,7 @@ def _trained(row: Measurement, efficiency: float) -> float | None:
     return rate * efficiency * _all(row) / (per_token * passes)
 
 
-def _all(row: Measurement) -> int:
+def _all(row: SpeedMeasurement) -> int:
     return row.layout.tensor * row.layout.pipeline * row.layout.data
 
 

@@ -75,7 +75,7 @@ def test_written_csv_decodes_to_the_same_rows(rows):
     text = "a,b\n" + "".join(
         ",".join('"' + cell.replace('"', '""') + '"' for cell in row) + "\n" for row in rows
     )
-    assert decode_csv(text, "f") == [{"a": one, "b": two} for one, two in rows]
+    assert decode_csv(text, "f") == [{"a": first, "b": second} for first, second in rows]
 
 
 @CALM

@@ -25,7 +25,7 @@ ANY = st.text(st.characters(), max_size=80)
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ("\x1b]0;owned\x07", r"\x1b]0;owned\x07"),  # OSC: sets the window's title
         ("\x1b]8;;http://x\x1b\\a", r"\x1b]8;;http://x\x1b\a"),  # OSC 8: a link
@@ -50,8 +50,8 @@ ANY = st.text(st.characters(), max_size=80)
         ("\x00\x7f", r"\x00\x7f"),
     ],
 )
-def test_control_and_invisible_characters_become_escapes(text, shown):
-    assert make_printable(text) == shown
+def test_control_and_invisible_characters_become_escapes(text, expected):
+    assert make_printable(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,9 @@ def test_visible_text_is_unchanged(text):
 @CALM
 @given(ANY)
 def test_printable_text_is_one_line_without_control_or_format_characters(text):
-    shown = make_printable(text)
-    assert shown.isprintable()
-    assert not {unicodedata.category(character) for character in shown} & {
+    printable = make_printable(text)
+    assert printable.isprintable()
+    assert not {unicodedata.category(character) for character in printable} & {
         "Cc",
         "Cf",
         "Cs",
@@ -75,8 +75,8 @@ def test_printable_text_is_one_line_without_control_or_format_characters(text):
         "Zl",
         "Zp",
     }
-    assert make_printable(shown, None) == shown  # a second gate changes nothing
-    shown.encode()
+    assert make_printable(printable, None) == printable  # a second gate changes nothing
+    printable.encode()
 
 
 def test_long_text_is_truncated():

@@ -24,7 +24,7 @@ def test_invalid_utf_8_and_too_large_files_are_refused_in_one_line():
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ("plain text, 1+1=2 ~", "plain text, 1+1=2 ~"),
         ("naïve 日本 😀 ✈\ufe0f", "naïve 日本 😀 ✈\ufe0f"),
@@ -43,8 +43,8 @@ def test_invalid_utf_8_and_too_large_files_are_refused_in_one_line():
         (None, "None"),
     ],
 )
-def test_terminal_control_characters_are_escaped(text, shown):
-    assert make_printable(text) == shown
+def test_terminal_control_characters_are_escaped(text, expected):
+    assert make_printable(text) == expected
 
 
 def test_long_text_is_truncated_with_a_mark():
@@ -63,7 +63,7 @@ def test_block_keeps_its_lines_and_counts_omitted_ones():
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"),
+    ("value", "expected"),
     [
         ("x", "'x'"),
         ([1, 2, 3, 4, 5], "[1, 2, 3, 4, ...]"),
@@ -74,8 +74,8 @@ def test_block_keeps_its_lines_and_counts_omitted_ones():
         (1 << 256, "a number of 257 bits"),
     ],
 )
-def test_shortened_value_is_short_for_any_size(value, shown):
-    assert shorten_repr(value) == shown
+def test_shortened_value_is_short_for_any_size(value, expected):
+    assert shorten_repr(value) == expected
 
 
 def test_long_string_is_shortened_within_a_line():

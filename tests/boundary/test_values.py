@@ -29,8 +29,8 @@ class Model(BaseModel):
 
 
 def test_every_nested_string_is_made_printable():
-    shown = make_values_printable({BAD: [Part(BAD, (Pair(BAD, 1), {BAD})), Model(name=BAD), None, 1.5]})
-    assert shown == {GOOD: [Part(GOOD, (Pair(GOOD, 1), {GOOD})), Model(name=GOOD), None, 1.5]}
+    printable = make_values_printable({BAD: [Part(BAD, (Pair(BAD, 1), {BAD})), Model(name=BAD), None, 1.5]})
+    assert printable == {GOOD: [Part(GOOD, (Pair(GOOD, 1), {GOOD})), Model(name=GOOD), None, 1.5]}
 
 
 def test_printable_value_is_returned_as_the_same_object():

@@ -112,10 +112,10 @@ def test_resumed_run_repeats_no_finished_check(agent, tmp_path):
     before = by_name(journal.parse_records(out.read_text()))
     wait_until(lambda: not any(alive(pid) for pid in children))
     out.write_text(out.read_text() + '{"type": "check", "na')
-    again = subprocess.run(
+    resumed = subprocess.run(
         command(agent, "killed", out), capture_output=True, text=True, timeout=60, check=True
     )
-    after = lines(again.stdout)
+    after = lines(resumed.stdout)
     assert set(before) == {"cpu", "memory", "storage"}
     assert {name: by_name(after)[name] for name in before} == before
     assert after[-1]["type"] == "end"
@@ -243,13 +243,13 @@ def test_kill_while_an_attempt_is_resumed_loses_no_record(recorded, monkeypatch)
 
 def test_undecodable_bytes_invalidate_only_their_line(recorded):
     recorded.write_bytes(recorded.read_bytes() + b"\xff\xfe\n" + b'{"type": "check", "name": "memory"}\n')
-    opened = journal.Journal(sys.stdout, str(recorded))
-    assert [record.get("name") for record in opened.resume("a1")] == [None, "cpu", "memory"]
-    opened.close()
+    open_journal = journal.Journal(sys.stdout, str(recorded))
+    assert [record.get("name") for record in open_journal.resume("a1")] == [None, "cpu", "memory"]
+    open_journal.close()
 
 
 def test_new_attempt_starts_with_an_empty_record(recorded):
-    opened = journal.Journal(sys.stdout, str(recorded))
-    assert opened.resume("a2") == []
-    opened.close()
+    open_journal = journal.Journal(sys.stdout, str(recorded))
+    assert open_journal.resume("a2") == []
+    open_journal.close()
     assert recorded.read_text() == ""

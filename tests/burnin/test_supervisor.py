@@ -108,21 +108,21 @@ def start(agent, tmp_path, request):
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_signal_to_the_agent_stops_its_tools(start, tool, number):
     process, mark = start(tool)
-    every = below(process.pid)
+    processes = below(process.pid)
     process.send_signal(number)
     code = process.wait(HANG_SECONDS)
     assert code == (-number if number == signal.SIGKILL else 128 + number)
-    wait_until(lambda: nothing_is_left(every, mark), "the tools to end")
+    wait_until(lambda: nothing_is_left(processes, mark), "the tools to end")
 
 
 @pytest.mark.parametrize("tool", ["fio", "stress-ng"])
 @pytest.mark.parametrize("place", ["keeper", "work", "check", "tool"])
 def test_kill_of_any_process_in_the_chain_leaves_no_process(start, tool, place):
     process, mark = start(tool)
-    every = supervisor.list_descendants(process.pid)
+    descendants = supervisor.list_descendants(process.pid)
     known = below(process.pid)
-    line = [next(descendant for descendant in every if descendant.name.startswith(tool))]
-    parents = {descendant.pid: descendant for descendant in every}
+    line = [next(descendant for descendant in descendants if descendant.name.startswith(tool))]
+    parents = {descendant.pid: descendant for descendant in descendants}
     while line[0].parent in parents:
         line.insert(0, parents[line[0].parent])
     keeper, work, check = line[:3]
@@ -136,8 +136,8 @@ def test_kill_of_any_process_in_the_chain_leaves_no_process(start, tool, place):
 def test_kill_of_all_agent_processes_leaves_no_tool_running(start, tool):
     process, mark = start(tool)
     known = below(process.pid)
-    ours = [pid for pid in known if b"agent.pyz" in Path(f"/proc/{pid}/cmdline").read_bytes()]
-    for pid in [process.pid, *ours]:
+    agent_process_ids = [pid for pid in known if b"agent.pyz" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    for pid in [process.pid, *agent_process_ids]:
         os.kill(pid, signal.SIGKILL)
     wait_until(lambda: nothing_is_left(known, mark), "the tools to end")
 

@@ -245,11 +245,11 @@ def database(job: Job) -> None:
         ("gpufleet nodes list", wrong_url, (1, 2, 3)),
         ("gpufleet nodes list", url.replace("/registry", "/absent"), (1, 2, 3)),
     )
-    for command, each, allowed in steps:
+    for command, database_url, allowed in steps:
         job.run(
             command,
             *allowed,
-            env={"GPUFLEET_DATABASE_URL": each, "GPUFLEET_HOME": str(job.project / ".gpufleet/pg")},
+            env={"GPUFLEET_DATABASE_URL": database_url, "GPUFLEET_HOME": str(job.project / ".gpufleet/pg")},
         )
     server.stop("fast")
     for command in (

@@ -54,7 +54,7 @@ class Search:
 
     def names(self, data: bytes) -> list[str]:
         """Return the names of the secrets that stand in some bytes."""
-        return [name for name, each in self.forms.items() if any(form in data for form in each)]
+        return [name for name, forms in self.forms.items() if any(form in data for form in forms)]
 
     def files(self, folders: Iterable[Path], *, excluded: Iterable[Path] = ()) -> Iterator[Hit]:
         """Yield the secrets in all files of folders, in their contents or their names."""

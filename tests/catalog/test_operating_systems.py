@@ -38,12 +38,12 @@ def test_driver_planner_has_data_exactly_for_systems_with_driver_roles():
         for vendor in ("nvidia", "amd")
         if row.get(vendor)
     }
-    listed = {
+    systems = {
         (system.name, vendor)
         for system in SYSTEMS.values()
         for vendor in system.role_groups & {"nvidia", "amd"}
     }
-    assert planned == listed
+    assert planned == systems
 
 
 @pytest.mark.parametrize(
@@ -59,5 +59,5 @@ def test_driver_planner_has_data_exactly_for_systems_with_driver_roles():
     ],
 )
 def test_system_is_found_from_os_release(os_id, version, name):
-    found = find_driver_system(os_id, version)
-    assert (found.name if found else None) == name
+    system = find_driver_system(os_id, version)
+    assert (system.name if system else None) == name

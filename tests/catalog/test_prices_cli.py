@@ -60,14 +60,14 @@ def test_json_has_price_age_and_source(prices):
 
 
 def test_filters_apply_and_limit_0_shows_all(prices):
-    every = json.loads(prices("--cloud", "azure", "--max", 1, "--limit", 0, "--json").stdout)
-    assert every["more"] is False
-    assert {offer["cloud"] for offer in every["offers"]} == {"azure"}
-    assert max(offer["usd_per_hour"] for offer in every["offers"]) <= 1
+    all_offers = json.loads(prices("--cloud", "azure", "--max", 1, "--limit", 0, "--json").stdout)
+    assert all_offers["more"] is False
+    assert {offer["cloud"] for offer in all_offers["offers"]} == {"azure"}
+    assert max(offer["usd_per_hour"] for offer in all_offers["offers"]) <= 1
 
 
 def test_search_without_matches_exits_with_1(prices):
-    one_line(prices("--gpu", "h100", "--max", "0.01"), 1, "no priced machine fits")
+    one_line(prices("--gpu", "h100", "--max", "0.01"), 1, "no machine with a price matches")
     result = prices("--gpu", "h100", "--max", "0.01", "--json")
     assert (result.returncode, json.loads(result.stdout)["offers"]) == (1, [])
 
@@ -96,12 +96,12 @@ def test_invalid_options_are_refused_by_name(prices, arguments):
 def test_imported_file_changes_the_list_and_a_second_import_changes_nothing(prices, tmp_path):
     file = tmp_path / "offer.csv"
     file.write_text(HEAD + "aws,us-west-2,g6.xlarge,on_demand,0.79,2026-11-01,our offer\n")
-    first, again = prices("import", file), prices("import", file)
+    first, second = prices("import", file), prices("import", file)
     assert "1 prices imported (0 unchanged), 0 set apart" in first.stdout
-    assert "nothing changed" in again.stdout
-    assert again.returncode == 0
-    listed = prices("--machine", "g6.xlarge", "--region", "us-west-2", "--purchase", "on_demand", "--json")
-    assert json.loads(listed.stdout)["offers"][0]["usd_per_hour"] == 0.79
+    assert "nothing changed" in second.stdout
+    assert second.returncode == 0
+    offers = prices("--machine", "g6.xlarge", "--region", "us-west-2", "--purchase", "on_demand", "--json")
+    assert json.loads(offers.stdout)["offers"][0]["usd_per_hour"] == 0.79
     past = prices(
         "--machine",
         "g6.xlarge",

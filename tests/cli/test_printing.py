@@ -117,11 +117,11 @@ def hostile_registry(tmp_path_factory):
     """Give the folder of a registry with hostile values wherever a source may write text."""
     folder = tmp_path_factory.mktemp("hostile")
     with Registry(f"sqlite:///{folder}/registry.db") as registry:
-        who = Identity(serial="S1", rack="r1", slot="1")
+        identity = Identity(serial="S1", rack="r1", slot="1")
         facts = {"kind": "compute_blade", "address": "10.9.0.11"}
-        registry.apply_observation(Observation("rack:r1", "blade01", who, declared=facts))
+        registry.apply_observation(Observation("rack:r1", "blade01", identity, declared=facts))
         observed = {"machine": HOSTILE, "model": HOSTILE, "drivers": {"installed": HOSTILE}}
-        registry.apply_observation(Observation("ssh", "blade01", who, observed=observed))
+        registry.apply_observation(Observation("ssh", "blade01", identity, observed=observed))
         registry.hold_node("blade01", "operator", HOSTILE)
         registry.move_node("blade01", "discovered", HOSTILE)
         registry.add_history_once(registry.get_node("blade01").id, "wiped", HOSTILE)
@@ -209,13 +209,13 @@ class Terminal(io.StringIO):
 @pytest.mark.parametrize("stream", [io.StringIO, Terminal])
 def test_progress_is_escaped(stream):
     host = HostProgress(f"{HOSTILE}[/bold][link=file:///etc/passwd]", "failed", 1, 0, HOSTILE, HOSTILE)
-    progress, shown = Progress({host.name: host}, ("a",), ()), stream()
-    board = display.open_display(progress, shown)
+    progress, display_output = Progress({host.name: host}, ("a",), ()), stream()
+    board = display.open_display(progress, display_output)
     board.show_update(Update(host.name, "failed", 1, HOSTILE, HOSTILE))
     board.show_update(Update(host.name, "ok", 1, HOSTILE))
     board.close()
     rich_codes = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours and cursor moves of rich
-    text = rich_codes.sub("", shown.getvalue()).replace("\r", "\n")
+    text = rich_codes.sub("", display_output.getvalue()).replace("\r", "\n")
     for line in text.split("\n"):
         assert boundary.make_printable(line, None) == line
     assert "owned" in text

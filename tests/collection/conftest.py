@@ -27,9 +27,9 @@ def small(tmp_path, repo_root):
 def ansible(small, clean_env):
     """Run one of Ansible's programs in the project: ``ansible("ansible-inventory", "--list", …)``."""
 
-    def run(program, *words, **env):
+    def run(program, *arguments, **env):
         return subprocess.run(
-            [PROGRAMS / program, *map(str, words)],
+            [PROGRAMS / program, *map(str, arguments)],
             cwd=small, env=clean_env | {"ANSIBLE_NOCOLOR": "1", "ANSIBLE_LOCALHOST_WARNING": "False"} | env,
             capture_output=True, text=True, timeout=300, check=False,
         )  # fmt: skip
@@ -41,8 +41,8 @@ def ansible(small, clean_env):
 def listing(ansible):
     """Return the parsed ``ansible-inventory --list``."""
 
-    def read(*words, **env):
-        result = ansible("ansible-inventory", "-i", "inventory", "--list", *words, **env)
+    def read(*arguments, **env):
+        result = ansible("ansible-inventory", "-i", "inventory", "--list", *arguments, **env)
         assert result.returncode == 0, result.stderr
         return json.loads(result.stdout)
 

@@ -25,12 +25,14 @@ def registry(small):
 def test_run_is_recorded_in_the_registry_without_an_earlier_sync(play, registry):
     result = play(COMMISSIONED, TOUCH, limit="blade01,blade02")
     assert result.returncode == 0, result.stdout + result.stderr
-    with registry() as opened:
-        states = {node.name: node.state for node in opened.list_nodes() if node.name.startswith("blade0")}
+    with registry() as open_registry:
+        states = {
+            node.name: node.state for node in open_registry.list_nodes() if node.name.startswith("blade0")
+        }
         assert (states["blade01"], states["blade02"], states["blade03"]) == ("commissioning",) * 2 + (
             "expected",
         )
-        assert opened.get_node("blade01").reachable is True
+        assert open_registry.get_node("blade01").reachable is True
 
 
 def test_reporting_changes_nothing_on_the_host(play):
@@ -43,8 +45,8 @@ def test_unreachable_host_is_recorded_with_its_reason(play, registry):
         "vars": {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1},
     }
     play(away)
-    with registry() as opened:
-        node = opened.get_node("blade01")
+    with registry() as open_registry:
+        node = open_registry.get_node("blade01")
         assert (node.reachable, node.state) == (False, "expected")
         assert "127.0.0.1" in node.reachable_detail
 
@@ -56,9 +58,9 @@ def test_database_error_is_printed_and_stops_no_task(play, small):
     (small / "bad.db").write_text("this is no database, and long enough to be read as one" * 9)
     result = play(TOUCH, GPUFLEET_DATABASE_URL=f"sqlite:///{small / 'bad.db'}")
     assert result.returncode == 0
-    said = " ".join(result.stderr.split())
-    assert "the registry was not written" in said
-    assert "1 results did not reach the registry; ingest them later: gpufleet nodes ingest" in said
+    stderr = " ".join(result.stderr.split())
+    assert "the registry was not written" in stderr
+    assert "1 results did not reach the registry; ingest them later: gpufleet nodes ingest" in stderr
 
 
 def test_artifacts_of_a_run_give_another_registry_the_same_content(
@@ -67,16 +69,20 @@ def test_artifacts_of_a_run_give_another_registry_the_same_content(
     play = [{"hosts": "all", "gather_facts": False, "connection": "local", "tasks": [COMMISSIONED]}]
     (small / "book").mkdir()
     (small / "book" / "play.yml").write_text(json.dumps(play))
-    words = ("run", ".", "--project-dir", "book", "-p", "play.yml", "--ident", "r1", "--limit", "blade01")
-    live = ansible("ansible-runner", *words, ANSIBLE_CALLBACKS_ENABLED="gpufleet.fleet.registry")
+    arguments = ("run", ".", "--project-dir", "book", "-p", "play.yml", "--ident", "r1", "--limit", "blade01")
+    live = ansible("ansible-runner", *arguments, ANSIBLE_CALLBACKS_ENABLED="gpufleet.fleet.registry")
     assert live.returncode == 0, live.stdout
     other = {"GPUFLEET_DATABASE_URL": f"sqlite:///{tmp_path}/other.db"}
     for _ in range(2):
         assert gpufleet("nodes", "ingest", "artifacts/r1", cwd=small, env=other).returncode == 0
-    again = gpufleet("nodes", "ingest", "artifacts/r1", "--json", cwd=small)
-    assert json.loads(again.stdout)["repeated"] == 1, "the callback and the artifacts have the same keys"
-    with registry() as opened, Registry(other["GPUFLEET_DATABASE_URL"]) as told:
-        assert told.get_node("blade01").state == opened.get_node("blade01").state == "commissioning"
+    ingestion = gpufleet("nodes", "ingest", "artifacts/r1", "--json", cwd=small)
+    assert json.loads(ingestion.stdout)["repeated"] == 1, "the callback and the artifacts have the same keys"
+    with registry() as open_registry, Registry(other["GPUFLEET_DATABASE_URL"]) as other_registry:
+        assert (
+            other_registry.get_node("blade01").state
+            == open_registry.get_node("blade01").state
+            == "commissioning"
+        )
 
 
 def test_invalid_event_is_refused(play):
@@ -96,6 +102,6 @@ def test_event_of_an_unauthorised_module_is_ignored(play, registry, tmp_path):
     )
     result = play({"hostile": {}}, COMMISSIONED, ANSIBLE_LIBRARY=str(folder))
     assert result.returncode == 0, result.stdout + result.stderr
-    with registry() as opened:
-        assert opened.get_node("blade01").state == "commissioning"
-        assert not {"bad_report", "verdict"} & {line.event for line in opened.list_history("blade01")}
+    with registry() as open_registry:
+        assert open_registry.get_node("blade01").state == "commissioning"
+        assert not {"bad_report", "verdict"} & {line.event for line in open_registry.list_history("blade01")}

@@ -23,13 +23,21 @@ VOLUME = {"mount": "/scratch", "filesystem": "xfs", "options": ["noatime", "disc
 @pytest.mark.parametrize("case", CASES, ids=lambda path: path.stem)
 def test_recorded_disks_give_the_expected_plan(case):
     result = json.loads(case.read_text())
-    wanted = (result["blockdevices"], result["signatures"], result["volume"], result["wipe_confirmed"])
+    plan_arguments = (
+        result["blockdevices"],
+        result["signatures"],
+        result["volume"],
+        result["wipe_confirmed"],
+    )
     if "refusal" in result["expected"]:
         with pytest.raises(HostError) as excinfo:
-            disks.plan_volume(*wanted)
+            disks.plan_volume(*plan_arguments)
         assert excinfo.value.msg.startswith(f"refused: {result['expected']['refusal']}")
     else:
-        assert disks.plan_volume(*wanted) == (result["expected"]["device"], result["expected"]["steps"])
+        assert disks.plan_volume(*plan_arguments) == (
+            result["expected"]["device"],
+            result["expected"]["steps"],
+        )
 
 
 def test_at_least_twenty_cases_exist():
@@ -73,11 +81,13 @@ def loop(tmp_path):
     image = tmp_path / "disk"
     with image.open("wb") as file:
         file.truncate(64 << 20)
-    made = subprocess.run(["losetup", "--find", "--show", image], capture_output=True, text=True, check=False)
-    if made.returncode:
-        pytest.skip(f"no loop device: {made.stderr.strip()}")
-    yield made.stdout.strip()
-    subprocess.run(["losetup", "--detach", made.stdout.strip()], check=True)
+    losetup = subprocess.run(
+        ["losetup", "--find", "--show", image], capture_output=True, text=True, check=False
+    )
+    if losetup.returncode:
+        pytest.skip(f"no loop device: {losetup.stderr.strip()}")
+    yield losetup.stdout.strip()
+    subprocess.run(["losetup", "--detach", losetup.stdout.strip()], check=True)
 
 
 @pytest.fixture
@@ -94,7 +104,7 @@ def run(capsys, tmp_path, monkeypatch):
         return disks_run(argv, **more)
 
     disks_run = scratch.run_program
-    monkeypatch.setattr(scratch, "run", real)
+    monkeypatch.setattr(scratch, "run_program", real)
 
     def call(device, check=False, **more):
         volume = {"mount": str(place), "devices": [device], "filesystem": "ext4", **more}
@@ -115,8 +125,8 @@ def run(capsys, tmp_path, monkeypatch):
 def test_empty_disk_is_formatted_once_and_mounted(loop, run):
     trial = run(loop, check=True)
     assert (trial["changed"], run.place.exists()) == (True, False)
-    made = run(loop)
-    assert made.get("steps", [[""]])[-1][0] == "mkfs.ext4", made
+    first_result = run(loop)
+    assert first_result.get("steps", [[""]])[-1][0] == "mkfs.ext4", first_result
     assert run.place.is_mount()
     assert run.place.stat().st_mode & 0o7777 == 0o1777
     (run.place / "job").write_text("kept")
@@ -130,7 +140,7 @@ def test_empty_disk_is_formatted_once_and_mounted(loop, run):
 @pytest.mark.skipif(not shutil.which("mkfs.ext4", path="/usr/sbin:/sbin"), reason="needs e2fsprogs")
 def test_unknown_file_system_is_refused(loop, run):
     subprocess.run(["mkfs.ext4", "-q", "-L", "thesis", loop], check=True)
-    said = run(loop)
-    assert said["failed"]
-    assert f"refused: {loop} holds ext4; no serial" in said["msg"]
+    message = run(loop)
+    assert message["failed"]
+    assert f"refused: {loop} holds ext4; no serial" in message["msg"]
     assert scratch.read_signature(loop)["LABEL"] == "thesis"

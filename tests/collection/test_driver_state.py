@@ -23,8 +23,8 @@ def state(packages=OLD, **more):
     return {**defaults, "built": None, "container": None, **more}
 
 
-def params(wanted=NEW, **more):
-    return {"wanted": wanted, "why": "upgrade to 580.95.05", "rolled_back": False, **more}
+def params(target_packages=NEW, **more):
+    return {"wanted": target_packages, "why": "upgrade to 580.95.05", "rolled_back": False, **more}
 
 
 EMPTY = {"sets": [], "rolled_back_from": {}}
@@ -61,35 +61,38 @@ def test_installed_version_is_that_of_the_module_package(name):
 
 
 def test_driver_set_is_recorded_before_it_is_replaced():
-    saved_sets = module.update_record(EMPTY, state(), params())["sets"]
+    saved_sets = module.update_history(EMPTY, state(), params())["sets"]
     assert [(set_["packages"], set_["held"], set_["why"]) for set_ in saved_sets] == [
         (OLD, ["nvidia-open"], params()["why"])
     ]
 
 
 def test_unchanged_driver_set_is_not_recorded():
-    same = [{"name": "nvidia-open", "version": "570.172.08-1"}, {"name": "nvidia-driver-cuda", "version": ""}]
-    assert module.update_record(EMPTY, state(), params(same)) == EMPTY
-    assert module.update_record(EMPTY, state(), params([])) == EMPTY
-    assert module.update_record(EMPTY, state({}), params())["sets"] == []
+    same_packages = [
+        {"name": "nvidia-open", "version": "570.172.08-1"},
+        {"name": "nvidia-driver-cuda", "version": ""},
+    ]
+    assert module.update_history(EMPTY, state(), params(same_packages)) == EMPTY
+    assert module.update_history(EMPTY, state(), params([])) == EMPTY
+    assert module.update_history(EMPTY, state({}), params())["sets"] == []
 
 
 def test_repeated_attempt_records_the_set_once():
-    once = module.update_record(EMPTY, state(), params())
-    assert module.update_record(once, state(), params()) == once
+    history = module.update_history(EMPTY, state(), params())
+    assert module.update_history(history, state(), params()) == history
 
 
 def test_last_five_driver_sets_are_kept():
     record = EMPTY
     for number in range(8):
-        record = module.update_record(record, state({"nvidia-open": f"570.{number}-1"}), params())
+        record = module.update_history(record, state({"nvidia-open": f"570.{number}-1"}), params())
     assert [set_["packages"]["nvidia-open"] for set_ in record["sets"]] == [f"570.{n}-1" for n in range(3, 8)]
 
 
 def test_rollback_is_noted_until_another_driver_is_installed():
-    left = module.update_record(EMPTY, state(), params(rolled_back=True))
-    assert left["rolled_back_from"] == OLD
-    assert module.update_record(left, state({"nvidia-open": "1"}), params())["rolled_back_from"] == {}
+    history = module.update_history(EMPTY, state(), params(rolled_back=True))
+    assert history["rolled_back_from"] == OLD
+    assert module.update_history(history, state({"nvidia-open": "1"}), params())["rolled_back_from"] == {}
 
 
 def test_rollback_lists_versions_to_install_packages_to_remove_and_holds():
@@ -101,11 +104,11 @@ def test_rollback_lists_versions_to_install_packages_to_remove_and_holds():
 
 def test_damaged_record_is_replaced_by_an_empty_one(tmp_path):
     file = tmp_path / "lib/drivers.json"
-    assert module.read_record(file) == EMPTY
-    module.write_record(file, module.update_record(EMPTY, state(), params()))
-    assert module.read_record(file)["sets"][0]["packages"] == OLD
+    assert module.read_history(file) == EMPTY
+    module.write_history(file, module.update_history(EMPTY, state(), params()))
+    assert module.read_history(file)["sets"][0]["packages"] == OLD
     file.write_text('{"sets": [')
-    assert module.read_record(file) == EMPTY
+    assert module.read_history(file) == EMPTY
     assert [path.name for path in file.parent.iterdir()] == ["drivers.json"]
 
 
@@ -132,14 +135,14 @@ def test_no_restart_is_needed_if_the_module_is_loaded_or_cannot_be(more):
 
 def test_record_is_indented_json(tmp_path):
     file = tmp_path / "drivers.json"
-    module.write_record(file, EMPTY)
+    module.write_history(file, EMPTY)
     assert json.loads(file.read_text()) == EMPTY
     assert file.read_text().count("\n") > 2
 
 
 def test_recorded_driver_set_is_complete(monkeypatch):
     monkeypatch.setattr(module.time, "gmtime", lambda: (2026, 11, 22, 9, 5, 7, 6, 326, 0))
-    (saved_set,) = module.update_record(EMPTY, state(loaded="570.172.08"), params())["sets"]
+    (saved_set,) = module.update_history(EMPTY, state(loaded="570.172.08"), params())["sets"]
     assert saved_set == {
         "recorded_at": "2026-11-22T09:05:07Z", "why": "upgrade to 580.95.05", "packages": OLD,
         "held": ["nvidia-open"], "kernel": "6.8", "loaded": "570.172.08",
@@ -150,13 +153,13 @@ def test_upgrade_rollback_and_next_upgrade_each_record_their_set():
     """The newest remembered set is what a rollback returns to: each replaced set is added, the same one never twice."""
     first, second = {"nvidia-open": "1"}, {"nvidia-open": "2"}
     to = {version: [{"name": "nvidia-open", "version": version}] for version in ("1", "2", "3")}
-    record = module.update_record(EMPTY, state(first), params(to["2"]))
-    record = module.update_record(record, state(second), params(to["1"], rolled_back=True))
+    record = module.update_history(EMPTY, state(first), params(to["2"]))
+    record = module.update_history(record, state(second), params(to["1"], rolled_back=True))
     assert [set_["packages"] for set_ in record["sets"]] == [first, second]
     assert record["rolled_back_from"] == second
-    again = module.update_record(record, state(first), params(to["1"]))
-    assert again == record  # nothing is replaced: what was rolled back from stays known
-    record = module.update_record(record, state(first), params(to["3"]))
+    third_record = module.update_history(record, state(first), params(to["1"]))
+    assert third_record == record  # nothing is replaced: what was rolled back from stays known
+    record = module.update_history(record, state(first), params(to["3"]))
     assert [set_["packages"] for set_ in record["sets"]] == [first, second, first]
     assert record["rolled_back_from"] == {}
 
@@ -167,5 +170,5 @@ def test_missing_package_of_the_target_set_counts_as_a_change():
         {"name": "nvidia-persistenced", "version": None},
     ]
     assert [
-        set_["packages"] for set_ in module.update_record(EMPTY, state(), params(target_packages))["sets"]
+        set_["packages"] for set_ in module.update_history(EMPTY, state(), params(target_packages))["sets"]
     ] == [OLD]

@@ -172,7 +172,9 @@ def test_package_lists_are_fetched_only_on_request_and_never_in_check_mode(
     calls = []
     monkeypatch.setattr(hardware.dpkg, "LISTS", tmp_path)
     monkeypatch.setattr(hardware.locks, "wait_for_locks", lambda seconds: None)
-    monkeypatch.setattr(hardware.dpkg, "update", lambda wanted: calls.append(wanted) or "no route to host")
+    monkeypatch.setattr(
+        hardware.dpkg, "fetch_lists", lambda sources: calls.append(sources) or "no route to host"
+    )
     fake_module = FakeModule(fetch=fetch, check=check)
     hardware.debian_packages(fake_module, "6.1.0-50-amd64", with_candidates=True)
     assert len(calls) == fetched
@@ -192,9 +194,9 @@ def test_all_packages_of_driver_plans_are_looked_up():
             names += [*(entry.get("cuda_packages") or ()), *(entry.get("compat_packages") or ())]
             for name in names:
                 real = name.format(branch=580, flavour="generic-hwe-24.04", major=12, minor=8)
-                assert hardware.OFFERED.match(real), (key, real)
+                assert hardware.CANDIDATE.match(real), (key, real)
         for name in [*system["amd"]["distribution"]["packages"], *system["meta"].values()]:
-            assert hardware.OFFERED.match(name), (key, name)
+            assert hardware.CANDIDATE.match(name), (key, name)
 
 
 def test_driver_plan_is_computed_through_ansible(play, tmp_path):

@@ -20,9 +20,9 @@ def registry(small):
     """Give the project's own registry, with the racks of production."""
     from gpufleet.operations.sync import declare_racks
 
-    with Registry(f"sqlite:///{small / '.gpufleet' / 'registry.db'}") as opened:
-        declare_racks(opened, small, "production", datetime.now(UTC))
-        yield opened
+    with Registry(f"sqlite:///{small / '.gpufleet' / 'registry.db'}") as open_registry:
+        declare_racks(open_registry, small, "production", datetime.now(UTC))
+        yield open_registry
 
 
 @pytest.fixture
@@ -72,8 +72,8 @@ def test_templates_in_observed_values_are_not_evaluated_on_the_controller(ansibl
     attacks = [(key, text) for key in keys for text in forms.values()]
     for number, (key, text) in enumerate(attacks, start=1):
         write(f"blade{number:02}", **{key: text})
-    shown = [f"{{{{ gpufleet_{key} | default('') }}}}" for key in keys]
-    result = debug(ansible, json.dumps({"msg": shown}), "all")
+    templates = [f"{{{{ gpufleet_{key} | default('') }}}}" for key in keys]
+    result = debug(ansible, json.dumps({"msg": templates}), "all")
     assert not mark.exists()
     assert "bench01 | SUCCESS" in result.stdout
     refused = {f"blade{number:02}" for number, (key, _) in enumerate(attacks, start=1) if key != "machine"}
@@ -131,12 +131,12 @@ def test_invalid_name_is_omitted_and_other_hosts_stay(listing, ansible, cloud_no
     for number, name in enumerate(BAD_NAMES):
         cloud_node(f"bad-{number}", address="203.0.113.8")
         write(f"bad-{number}", name=name)
-    listed = listing()
-    addresses = [facts.get("ansible_host") for facts in listed["_meta"]["hostvars"].values()]
+    inventory = listing()
+    addresses = [facts.get("ansible_host") for facts in inventory["_meta"]["hostvars"].values()]
     assert {"__ansible_unsafe": "203.0.113.7"} in addresses
-    assert "203.0.113.8" not in json.dumps(listed)
-    said = " ".join(ansible("ansible-inventory", "-i", "inventory", "--graph").stderr.split())
-    assert said.count("is left out: ") == len(BAD_NAMES)
+    assert "203.0.113.8" not in json.dumps(inventory)
+    stderr = " ".join(ansible("ansible-inventory", "-i", "inventory", "--graph").stderr.split())
+    assert stderr.count("is left out: ") == len(BAD_NAMES)
 
 
 def test_single_rack_file_gives_the_same_warnings(ansible, write):

@@ -55,17 +55,17 @@ def forged(marker):
 @pytest.fixture
 def hostile(tmp_path):
     """Give ``hostile(module, result)``: a task on an interpreter that prints the result, whatever it is to run."""
-    written = []
+    play = []
 
     def task(module, result):
         text = result if isinstance(result, str) else json.dumps(result)
-        written.append(tmp_path / f"python3-{len(written)}")
+        play.append(tmp_path / f"python3-{len(play)}")
         # The first line is how a transport of ours once recognised its answer.
-        written[-1].with_suffix(".printed").write_text(f"gpufleet-result:{text}\n{text}\n")
-        written[-1].write_text(f'#!/bin/sh\ncat > /dev/null\nexec cat "{written[-1]}.printed"\n')
-        written[-1].chmod(0o755)
+        play[-1].with_suffix(".printed").write_text(f"gpufleet-result:{text}\n{text}\n")
+        play[-1].write_text(f'#!/bin/sh\ncat > /dev/null\nexec cat "{play[-1]}.printed"\n')
+        play[-1].chmod(0o755)
         name = module if module == "ping" else f"gpufleet.fleet.{module}"
-        python = {"ansible_python_interpreter": str(written[-1])}
+        python = {"ansible_python_interpreter": str(play[-1])}
         return {name: MODULES[module], "register": "answer", "ignore_errors": True, "vars": python}
 
     return task
@@ -116,20 +116,20 @@ def test_host_cannot_report_for_another(play, hostile, registry):
     more = {"facts": {"serial": "10000000000000ff"}, "records": [started]}
     result = play(*(hostile(module, posing(event, **more)) for module, event in events.items()))
     assert result.returncode == 0, result.stdout + result.stderr
-    with registry() as opened:
-        other = opened.get_node("blade02")
+    with registry() as open_registry:
+        other = open_registry.get_node("blade02")
         assert (other.state, other.serial, other.attempt) == ("expected", None, None)
-        assert opened.list_results("blade02") == []
+        assert open_registry.list_results("blade02") == []
 
 
 def test_module_reports_only_its_own_event(play, hostile, registry):
     events = ["configured", "configure_failed", "drivers_failed", "wiped", "burn_in", "drivers"]
     result = play(*(hostile("probe", posing(event, facts={"part": "x"})) for event in events))
     assert result.returncode == 0, result.stdout + result.stderr
-    with registry() as opened:
-        assert {change.event for change in opened.list_history("blade01")} & set(events) == set()
-        assert opened.list_results("blade01") == []
-        assert "observed.configured" not in {value.key for value in opened.list_values("blade01")}
+    with registry() as open_registry:
+        assert {change.event for change in open_registry.list_history("blade01")} & set(events) == set()
+        assert open_registry.list_results("blade01") == []
+        assert "observed.configured" not in {value.key for value in open_registry.list_values("blade01")}
 
 
 def test_delegated_module_does_not_report_for_the_host_of_the_play(play, hostile, registry):
@@ -137,8 +137,8 @@ def test_delegated_module_does_not_report_for_the_host_of_the_play(play, hostile
     local = {"delegate_to": "blade02", "vars": task["vars"] | {"ansible_connection": "local"}}
     result = play(task | local)
     assert "blade01 -> blade02" in result.stdout, result.stdout + result.stderr
-    with registry() as opened:
-        assert {opened.get_node(name).serial for name in ("blade01", "blade02")} == {None}
+    with registry() as open_registry:
+        assert {open_registry.get_node(name).serial for name in ("blade01", "blade02")} == {None}
 
 
 NONSENSE = [

@@ -9,8 +9,8 @@ from gpufleet.nodes import Registry
 BLADES = {f"blade{n:02}" for n in range(1, 21)}
 
 
-def hosts(listed):
-    return set(listed["_meta"]["hostvars"])
+def hosts(inventory):
+    return set(inventory["_meta"]["hostvars"])
 
 
 def configure(small, text):
@@ -30,9 +30,9 @@ def registry(small):
 
 
 def test_all_blades_are_listed_without_an_ansible_cfg(listing):
-    listed = listing()
-    assert hosts(listed) >= BLADES
-    assert set(listed["rack_blades_1"]["hosts"]) == BLADES
+    inventory = listing()
+    assert hosts(inventory) >= BLADES
+    assert set(inventory["rack_blades_1"]["hosts"]) == BLADES
 
 
 def test_inventory_prints_no_warning(ansible):
@@ -47,27 +47,27 @@ def test_single_rack_file_is_an_inventory(ansible):
 
 def test_state_and_id_from_the_registry_are_host_variables(listing, registry):
     registry.advance_node("blade07", "commissioning", "test")
-    told = listing()["_meta"]["hostvars"]["blade07"]
-    assert told["gpufleet_state"] == "commissioning"
-    assert told["gpufleet_id"] == registry.get_node("blade07").id
+    host_variables = listing()["_meta"]["hostvars"]["blade07"]
+    assert host_variables["gpufleet_state"] == "commissioning"
+    assert host_variables["gpufleet_id"] == registry.get_node("blade07").id
 
 
 def test_rehearsal_lists_only_the_blades_of_its_stack(listing):
-    listed = listing(GPUFLEET_REHEARSAL="production")
-    assert set(listed["new_blades"]["hosts"]) == BLADES
+    inventory = listing(GPUFLEET_REHEARSAL="production")
+    assert set(inventory["new_blades"]["hosts"]) == BLADES
 
 
 def test_group_of_new_blades_exists_when_empty(small, ansible, registry):
     for node in registry.list_nodes():
         registry.advance_node(node.id, "burn_in", "test")
         registry.move_node(node.id, "ready", "test")
-    asked = ("ansible-inventory", "-i", "inventory", "--graph", "new_blades")
-    result = ansible(*asked, GPUFLEET_REHEARSAL="production")
+    command = ("ansible-inventory", "-i", "inventory", "--graph", "new_blades")
+    result = ansible(*command, GPUFLEET_REHEARSAL="production")
     assert (result.returncode, result.stdout.strip()) == (0, "@new_blades:")
 
 
 @pytest.mark.parametrize(
-    ("broken", "said"),
+    ("rack_text", "message"),
     [
         ("kind: blades", "kind: bladez"),
         ("nodes: blade[01-20]", "nodes: blade[01-20"),
@@ -75,9 +75,9 @@ def test_group_of_new_blades_exists_when_empty(small, ansible, registry):
         ("plugin: gpufleet.fleet.rack", "plugin: [gpufleet"),
     ],
 )
-def test_invalid_rack_stops_ansible_with_an_error(small, ansible, broken, said):
+def test_invalid_rack_stops_ansible_with_an_error(small, ansible, rack_text, message):
     rack = small / "inventory" / "blades-1.yaml"
-    rack.write_text(rack.read_text().replace(broken, said))
+    rack.write_text(rack.read_text().replace(rack_text, message))
     result = ansible("ansible-inventory", "-i", "inventory", "--list")
     assert result.returncode != 0
     assert "inventory/blades-1.yaml" in result.stderr
@@ -97,9 +97,9 @@ def test_unavailable_registry_stops_ansible_with_an_error(small, ansible):
 def test_text_that_looks_like_a_template_is_not_evaluated(listing, registry):
     from gpufleet.nodes import Identity, Observation
 
-    told = {"kind": "cloud_vm", "cloud": "aws", "pool": "{{ lookup('pipe', 'id') }}"}
+    facts = {"kind": "cloud_vm", "cloud": "aws", "pool": "{{ lookup('pipe', 'id') }}"}
     outcome = registry.apply_observation(
-        Observation("pulumi:dev", "evil", Identity(instance_id="i-1"), declared=told)
+        Observation("pulumi:dev", "evil", Identity(instance_id="i-1"), declared=facts)
     )
     assert "pool that is not well-formed" in outcome.bad[0]
     assert "gpufleet_pool" not in listing()["_meta"]["hostvars"]["evil"]
@@ -112,12 +112,12 @@ def test_compose_groups_and_keyed_groups_work(small, listing, ansible):
         "groups: {first_half: gpufleet_slot | int <= 10}\n"
         "keyed_groups: [{prefix: site, key: gpufleet_rack}]\n",
     )
-    listed = listing(GPUFLEET_REHEARSAL="production")
+    inventory = listing(GPUFLEET_REHEARSAL="production")
     alone = ansible("ansible-inventory", "-i", "inventory", "--host", "blade07")
     assert json.loads(alone.stdout)["shelf"] == "row-7"
-    assert "blade10" in listed["first_half"]["hosts"]
-    assert "blade11" not in listed["first_half"]["hosts"]
-    assert set(listed["site_blades_1"]["hosts"]) == BLADES
+    assert "blade10" in inventory["first_half"]["hosts"]
+    assert "blade11" not in inventory["first_half"]["hosts"]
+    assert set(inventory["site_blades_1"]["hosts"]) == BLADES
 
 
 def test_strict_mode_refuses_undefined_composed_variables(small, ansible):

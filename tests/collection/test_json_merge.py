@@ -22,7 +22,7 @@ TOOLKIT = """{
 
 
 @pytest.mark.parametrize(
-    ("theirs", "ours", "result"),
+    ("current", "settings", "result"),
     [
         ({}, {"a": 1}, {"a": 1}),
         ({"a": 1}, {"a": None}, {}),
@@ -34,13 +34,13 @@ TOOLKIT = """{
         ({"a": None}, {"b": 1}, {"a": None, "b": 1}),
     ],
 )
-def test_settings_are_merged(theirs: dict, ours: dict, result: dict) -> None:
-    assert merge_mappings(theirs, ours) == result
+def test_settings_are_merged(current: dict, settings: dict, result: dict) -> None:
+    assert merge_mappings(current, settings) == result
 
 
 def test_existing_settings_are_kept() -> None:
-    ours = '{"log-driver": "json-file", "data-root": null}'
-    merged = json.loads(merge_text(ours, TOOLKIT, PATH))
+    current = '{"log-driver": "json-file", "data-root": null}'
+    merged = json.loads(merge_text(current, TOOLKIT, PATH))
     assert merged == {**json.loads(TOOLKIT), "log-driver": "json-file"}
 
 
@@ -51,8 +51,8 @@ def test_file_with_all_settings_keeps_its_formatting() -> None:
 
 
 def test_second_merge_changes_nothing() -> None:
-    once = merge_text('{"a": {"b": 1}}', TOOLKIT, PATH)
-    assert merge_text('{"a": {"b": 1}}', once, PATH) == once
+    merged_text = merge_text('{"a": {"b": 1}}', TOOLKIT, PATH)
+    assert merge_text('{"a": {"b": 1}}', merged_text, PATH) == merged_text
 
 
 @pytest.mark.parametrize("current", [None, "", " \n"])
@@ -61,10 +61,10 @@ def test_missing_file_gives_the_settings(current: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("current", "said"), [("{nonsense", "is not JSON"), ("[1]", "does not contain a JSON object")]
+    ("current", "message"), [("{nonsense", "is not JSON"), ("[1]", "does not contain a JSON object")]
 )
-def test_invalid_file_is_refused(current: str, said: str) -> None:
-    with pytest.raises(HostError, match=said) as excinfo:
+def test_invalid_file_is_refused(current: str, message: str) -> None:
+    with pytest.raises(HostError, match=message) as excinfo:
         merge_text('{"a": 1}', current, PATH)
     assert PATH in str(excinfo.value)
-    assert excinfo.value.more == {"refused": PATH}
+    assert excinfo.value.result == {"refused": PATH}

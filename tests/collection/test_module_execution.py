@@ -52,8 +52,8 @@ def test_modules_support_vault_no_log_async_delegation_and_check_mode(play, tmp_
     assert written == dict.fromkeys(("vaulted", "silent", "later", "delegated", "batch"), f"{SECRET}\n")
     assert result.stdout.count("output has been hidden") == 2
     # The difference is shown where it was asked for, as by Ansible's own modules.
-    shown, _, checked = result.stdout.partition("TASK [checked]")
-    assert SECRET not in shown + checked.partition("TASK [")[2]
+    output, _, checked = result.stdout.partition("TASK [checked]")
+    assert SECRET not in output + checked.partition("TASK [")[2]
 
 
 def test_interpreter_of_the_inventory_is_used(play, tmp_path):

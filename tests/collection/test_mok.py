@@ -17,14 +17,19 @@ class Host:
     """A module's edge with a firmware behind it."""
 
     def __init__(
-        self, monkeypatch, tmp_path, *, secure="SecureBoot enabled", known="is not enrolled", **asked
+        self, monkeypatch, tmp_path, *, secure="SecureBoot enabled", known="is not enrolled", **parameters
     ):
         self.certificate = tmp_path / "mok.pub"
         self.certificate.write_bytes(b"DER")
-        self.secure, self.known, self.calls, self.check_mode = secure, known, [], asked.pop("check", False)
-        self.installed = asked.pop("installed", True)
-        self.takes = asked.pop("takes", True)
-        self.params = {"certificates": [str(self.certificate)], "password": "", **asked}
+        self.secure, self.known, self.calls, self.check_mode = (
+            secure,
+            known,
+            [],
+            parameters.pop("check", False),
+        )
+        self.installed = parameters.pop("installed", True)
+        self.takes = parameters.pop("takes", True)
+        self.params = {"certificates": [str(self.certificate)], "password": "", **parameters}
         self.ended = {}
         monkeypatch.setattr(mok, "AnsibleModule", lambda **_: self)
 
@@ -41,12 +46,12 @@ class Host:
             return 0, "input password: \ninput password again: ", ""
         return 0, f"{argv[2]} {self.known}", ""
 
-    def exit_json(self, **told):
-        self.ended = told
+    def exit_json(self, **result):
+        self.ended = result
         raise EndedError
 
-    def fail_json(self, **told):
-        self.ended = {"failed": True, **told}
+    def fail_json(self, **result):
+        self.ended = {"failed": True, **result}
         raise EndedError
 
     def run(self):
@@ -57,35 +62,37 @@ class Host:
 
 @pytest.fixture
 def host(monkeypatch, tmp_path):
-    return lambda **asked: Host(monkeypatch, tmp_path, **asked)
+    return lambda **settings: Host(monkeypatch, tmp_path, **settings)
 
 
 def test_no_key_is_requested_without_secure_boot(host):
-    one = host(secure="SecureBoot disabled", password=PASSWORD)
-    assert one.run()["state"] == "not_needed"
-    assert [argv for argv, _ in one.calls] == [["--sb-state"]]
+    secure_host = host(secure="SecureBoot disabled", password=PASSWORD)
+    assert secure_host.run()["state"] == "not_needed"
+    assert [argv for argv, _ in secure_host.calls] == [["--sb-state"]]
 
 
 def test_key_is_requested_once_with_console_instructions(host):
-    one = host(password=PASSWORD)
-    result = one.run()
+    secure_host = host(password=PASSWORD)
+    result = secure_host.run()
     assert (result["state"], result["changed"]) == ("pending", True)
     assert "Enroll MOK" in result["not_applied"]
-    again = one.run()
-    assert (again["state"], again["changed"]) == ("pending", False)
-    assert [argv[0] for argv, _ in one.calls].count("--import") == 1
+    second_result = secure_host.run()
+    assert (second_result["state"], second_result["changed"]) == ("pending", False)
+    assert [argv[0] for argv, _ in secure_host.calls].count("--import") == 1
 
 
 def test_password_is_passed_only_on_standard_input(host):
-    one = host(password=PASSWORD)
-    one.run()
-    assert [data for argv, data in one.calls if argv[0] == "--import"] == [f"{PASSWORD}\n{PASSWORD}\n"]
-    assert not any(PASSWORD in word for argv, _ in one.calls for word in argv)
+    secure_host = host(password=PASSWORD)
+    secure_host.run()
+    assert [data for argv, data in secure_host.calls if argv[0] == "--import"] == [
+        f"{PASSWORD}\n{PASSWORD}\n"
+    ]
+    assert not any(PASSWORD in argument for argv, _ in secure_host.calls for argument in argv)
 
 
-@pytest.mark.parametrize("words", ["is already enrolled", "is already in db"])
-def test_enrolled_key_is_not_requested_again(host, words):
-    result = host(known=words, password=PASSWORD).run()
+@pytest.mark.parametrize("message", ["is already enrolled", "is already in db"])
+def test_enrolled_key_is_not_requested_again(host, message):
+    result = host(known=message, password=PASSWORD).run()
     assert (result["state"], result["changed"], result["not_applied"]) == ("enrolled", False, "")
 
 
@@ -96,9 +103,9 @@ def test_missing_password_is_reported_with_a_remedy(host):
 
 
 def test_check_mode_requests_no_key(host):
-    one = host(password=PASSWORD, check=True)
-    assert one.run()["changed"]
-    assert not [argv for argv, _ in one.calls if argv[0] == "--import"]
+    secure_host = host(password=PASSWORD, check=True)
+    assert secure_host.run()["changed"]
+    assert not [argv for argv, _ in secure_host.calls if argv[0] == "--import"]
 
 
 def test_ineffective_request_is_a_failure(host):
@@ -110,15 +117,15 @@ def test_too_short_password_is_refused(host):
 
 
 def test_key_is_missing_before_the_first_module_is_built(host):
-    one = host(password=PASSWORD)
-    one.certificate.unlink()
-    assert one.run()["state"] == "no_key"
+    secure_host = host(password=PASSWORD)
+    secure_host.certificate.unlink()
+    assert secure_host.run()["state"] == "no_key"
 
 
 @pytest.mark.parametrize(
-    "asked", [{"installed": False}, {"secure": "EFI variables are not supported on this system"}]
+    "settings", [{"installed": False}, {"secure": "EFI variables are not supported on this system"}]
 )
-def test_unknown_secure_boot_state_is_reported(host, asked):
-    result = host(password=PASSWORD, **asked).run()
+def test_unknown_secure_boot_state_is_reported(host, settings):
+    result = host(password=PASSWORD, **settings).run()
     assert result["state"] == "cannot"
     assert result["not_applied"]

@@ -18,8 +18,8 @@ WEB = {"name": "web", "protocol": "tcp", "ports": ["80", "8000-8010"], "sources"
 NFT = shutil.which("nft", path="/usr/sbin:/sbin:/usr/bin")
 
 
-def rules(operator=OPERATOR, **wanted):
-    return [line.strip() for line in nft.render_rules(NOTHING | wanted, operator).splitlines()]
+def rules(operator=OPERATOR, **settings):
+    return [line.strip() for line in nft.render_rules(NOTHING | settings, operator).splitlines()]
 
 
 def test_established_connections_and_the_current_login_are_accepted():
@@ -44,7 +44,7 @@ def test_run_without_ssh_needs_a_declared_ssh_source():
 
 
 @pytest.mark.parametrize(
-    ("wanted", "line"),
+    ("settings", "line"),
     [
         ({"peers": ["198.18.0.2", "198.18.0.3"]}, 'ip saddr { 198.18.0.2/31 } accept comment "peers"'),
         ({"peers": ["10.1.0.0/16", "10.0.0.0/8"]}, 'ip saddr { 10.0.0.0/8 } accept comment "peers"'),
@@ -60,12 +60,12 @@ def test_run_without_ssh_needs_a_declared_ssh_source():
         ),
     ],
 )
-def test_declared_ports_and_sources_are_accepted(wanted, line):
-    assert line in rules(**wanted)
+def test_declared_ports_and_sources_are_accepted(settings, line):
+    assert line in rules(**settings)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "reason"),
+    ("settings", "reason"),
     [
         ({"ssh_from": ["office"]}, "ssh_from: office is not an address"),
         ({"peers": ["10.0.0.0/40"]}, "peers: 10.0.0.0/40 is not an address"),
@@ -76,16 +76,16 @@ def test_declared_ports_and_sources_are_accepted(wanted, line):
         ({"container_interfaces": ['lo" accept #']}, "is not the name of an interface"),
     ],
 )
-def test_invalid_settings_are_refused_before_nft_is_run(wanted, reason):
+def test_invalid_settings_are_refused_before_nft_is_run(settings, reason):
     with pytest.raises(HostError, match=reason):
-        rules(**wanted)
+        rules(**settings)
 
 
 def whole():
-    wanted = {"ssh_from": ["10.0.0.0/8", "2001:db8::/32"], "peers": ["198.18.0.2"], "open": [WEB]}
+    settings = {"ssh_from": ["10.0.0.0/8", "2001:db8::/32"], "peers": ["198.18.0.2"], "open": [WEB]}
     chain = "chain early { type filter hook prerouting priority -150; tcp dport 23 drop; }"
     return nft.render_rules(
-        NOTHING | wanted | {"container_interfaces": ["podman*", "br-*"], "chains": [chain]}, OPERATOR
+        NOTHING | settings | {"container_interfaces": ["podman*", "br-*"], "chains": [chain]}, OPERATOR
     )
 
 
@@ -93,27 +93,27 @@ def whole():
 def test_nft_accepts_the_rules_twice_with_the_same_listing(tmp_path):
     file = tmp_path / "firewall.nft"
     file.write_text(whole())
-    listed = nft_host.kernel_listing(file)
-    assert listed is not None
-    assert listed == nft_host.kernel_listing(file)
-    twice = f"{NFT} -f $0 && {NFT} -f $0 && {NFT} -s list ruleset"
+    listing = nft_host.kernel_listing(file)
+    assert listing is not None
+    assert listing == nft_host.kernel_listing(file)
+    script = f"{NFT} -f $0 && {NFT} -f $0 && {NFT} -s list ruleset"
     result = subprocess.run(
-        ["unshare", "-n", "sh", "-c", twice, file], capture_output=True, text=True, check=True
+        ["unshare", "-n", "sh", "-c", script, file], capture_output=True, text=True, check=True
     )
-    assert result.stdout == listed
+    assert result.stdout == listing
     file.write_text(whole().replace("policy drop", "policy drip"))
     assert nft_host.kernel_listing(file) is None
 
 
 def test_current_login_is_read_from_the_ssh_session(tmp_path, monkeypatch):
     monkeypatch.setattr(nft_host.os, "getpid", lambda: 30)
-    for pid, parent, told in (
+    for pid, parent, session in (
         (30, 20, b"HOME=/root\0"),
         (20, 10, b"SSH_CONNECTION=192.0.2.7 5 192.0.2.1 22\0"),
     ):
         folder = tmp_path / str(pid)
         folder.mkdir()
-        (folder / "environ").write_bytes(told)
+        (folder / "environ").write_bytes(session)
         (folder / "stat").write_text(f"{pid} (a (strange) name) S {parent} 1")
     assert nft_host.ssh_connection(Path(tmp_path)) == "192.0.2.7 5 192.0.2.1 22"
     monkeypatch.setattr(nft_host, "ssh_connection", lambda: "192.0.2.7 5 192.0.2.1 2222")

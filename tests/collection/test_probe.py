@@ -49,8 +49,8 @@ def test_os_release_is_read_with_and_without_quotes():
     assert probe.parse_os_release('ID=debian\nVERSION_ID="12"\n\n# x') == {"os": "debian", "os_version": "12"}
 
 
-@pytest.mark.parametrize(("check", "told"), [(False, True), (True, False)])
-def test_check_mode_reports_nothing_to_the_registry(capsys, check, told):
+@pytest.mark.parametrize(("check", "is_reported"), [(False, True), (True, False)])
+def test_check_mode_reports_nothing_to_the_registry(capsys, check, is_reported):
     with (
         patch_module_args({"node": "b1", "attempt": "a1", "_ansible_check_mode": check}),
         pytest.raises(SystemExit),
@@ -58,7 +58,7 @@ def test_check_mode_reports_nothing_to_the_registry(capsys, check, told):
         probe.main()
     result = json.loads(capsys.readouterr().out)
     assert result["changed"] is False
-    assert ("gpufleet" in result) is told
+    assert ("gpufleet" in result) is is_reported
     assert result["facts"]["arch"]
 
 

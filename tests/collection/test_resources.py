@@ -126,13 +126,13 @@ def host(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(dpkg, "JOURNAL", tmp_path / "updates")
     monkeypatch.setattr(dpkg, "LISTS", tmp_path / "lists")
     monkeypatch.setattr(dpkg, "SOURCES", tmp_path / "apt")
-    monkeypatch.setattr(locks, "FILES", [str(tmp_path / "lock")])
+    monkeypatch.setattr(locks, "LOCK_FILES", [str(tmp_path / "lock")])
     monkeypatch.setattr(units, "BOOTED", tmp_path / "booted")
-    monkeypatch.setattr(sysctl, "LIVE", tmp_path / "proc")
+    monkeypatch.setattr(sysctl, "PROC_SYS", tmp_path / "proc")
     monkeypatch.setattr(pending_changes, "RECORD", tmp_path / "run/unfinished.json")
-    made = Host(tmp_path, capsys)
-    made.unit("absent", load="not-found", file="", active="inactive")
-    return made
+    fake_host = Host(tmp_path, capsys)
+    fake_host.unit("absent", load="not-found", file="", active="inactive")
+    return fake_host
 
 
 def test_satisfied_packages_start_no_package_manager(host):
@@ -210,25 +210,25 @@ def test_package_both_required_and_forbidden_is_refused(host):
 def test_resources_are_applied_in_order_and_the_second_run_changes_nothing(host, tmp_path):
     host.unit("a.service", file="disabled", active="inactive")
     path = tmp_path / "a.conf"
-    wanted = {
+    resources = {
         "packages": {"present": ["chrony"]},
         "files": [{"path": str(path), "content": "x\n"}],
         "sysctl": {"net.core": 2},
         "sysctl_path": str(tmp_path / "60.conf"),
         "units": [{"name": "a.service", "enabled": True, "state": "started", "restart_on": [str(path)]}],
     }
-    trial = host.run(check=True, **wanted)
+    trial = host.run(check=True, **resources)
     assert (trial["changed_paths"], path.exists(), host.verbs()) == (
         [str(path), str(tmp_path / "60.conf")],
         False,
         [],
     )
-    result = host.run(**wanted)
+    result = host.run(**resources)
     assert (tmp_path / "proc/net/core").read_text() == "2\n"
     assert result["changed_units"] == {"a.service": ["enable", "start"]}
     assert trial["changed_units"] == result["changed_units"]
-    again = host.run(**wanted)
-    assert (again["changed"], again["changed_units"], host.verbs()) == (False, {}, [])
+    second_result = host.run(**resources)
+    assert (second_result["changed"], second_result["changed_units"], host.verbs()) == (False, {}, [])
 
 
 def test_unit_is_restarted_when_a_file_it_reads_changed(host, tmp_path):
@@ -242,17 +242,17 @@ def test_unit_is_restarted_when_a_file_it_reads_changed(host, tmp_path):
 
 def test_restart_missed_by_an_interrupted_run_is_done_by_the_next(host, tmp_path, monkeypatch):
     host.unit("a.service")
-    wanted = {
+    resources = {
         "files": [{"path": str(tmp_path / "a"), "content": "1"}],
         "units": [{"name": "a.service", "restart_on": [str(tmp_path / "a")]}],
     }
     monkeypatch.setenv("FAKE_RESTART_FAILS", "yes")
-    result = host.run(**wanted)
+    result = host.run(**resources)
     assert result["msg"].startswith("systemctl restart a.service failed")
     monkeypatch.delenv("FAKE_RESTART_FAILS")
     host.unit("a.service")
-    assert host.run(**wanted)["changed_units"] == {"a.service": ["restart"]}
-    assert host.run(**wanted)["changed"] is False
+    assert host.run(**resources)["changed_units"] == {"a.service": ["restart"]}
+    assert host.run(**resources)["changed"] is False
 
 
 def test_unmet_start_condition_of_a_unit_is_not_a_failure(host):
@@ -268,13 +268,16 @@ def test_missing_unit_is_reported(host):
     assert (
         host.run(units=[{"name": "no.service", "enabled": True}])["msg"] == "no unit no.service on this host"
     )
-    gone = host.run(units=[{"name": "no.service", "enabled": False, "state": "stopped"}])
-    assert (gone["changed"], "msg" in gone) == (False, False)
+    absent_result = host.run(units=[{"name": "no.service", "enabled": False, "state": "stopped"}])
+    assert (absent_result["changed"], "msg" in absent_result) == (False, False)
 
 
 def test_check_mode_assumes_that_a_package_installs_its_unit(host):
-    wanted = {"packages": {"present": ["chrony"]}, "units": [{"name": "chrony.service", "state": "started"}]}
-    assert host.run(check=True, **wanted)["changed_units"] == {"chrony.service": ["start"]}
+    resources = {
+        "packages": {"present": ["chrony"]},
+        "units": [{"name": "chrony.service", "state": "started"}],
+    }
+    assert host.run(check=True, **resources)["changed_units"] == {"chrony.service": ["start"]}
 
 
 def test_masked_unit_is_unmasked_before_it_is_enabled(host):

@@ -22,21 +22,21 @@ WANTED = {
 
 @pytest.fixture
 def host(monkeypatch):
-    monkeypatch.setattr(rpm, "run", lambda argv, **_: (1, "", ""))
-    return rpm.Host(INSTALLED, LOCKED)
+    monkeypatch.setattr(rpm, "run_program", lambda argv, **_: (1, "", ""))
+    return rpm.RpmPackages(INSTALLED, LOCKED)
 
 
 def lacking(host, **wanted):
-    return packages.Difference({**WANTED, **wanted}, host)
+    return packages.PackageDifference({**WANTED, **wanted}, host)
 
 
 def test_versions_contain_an_epoch_only_if_there_is_one(host):
     assert (host.version("bash"), host.version("kmod-nvidia")) == ("5.1.8-9.el9", "3:580.95.05-1.el9")
 
 
-@pytest.mark.parametrize(("name", "held"), [("kmod-nvidia", True), ("kmod", False), ("bash", False)])
-def test_version_lock_applies_to_its_exact_package_and_an_exclusion_is_not_a_lock(host, name, held):
-    assert host.is_held(name) is held
+@pytest.mark.parametrize(("name", "is_held"), [("kmod-nvidia", True), ("kmod", False), ("bash", False)])
+def test_version_lock_applies_to_its_exact_package_and_an_exclusion_is_not_a_lock(host, name, is_held):
+    assert host.is_held(name) is is_held
 
 
 def test_satisfied_packages_need_no_change(host):
@@ -44,8 +44,8 @@ def test_satisfied_packages_need_no_change(host):
 
 
 def test_removals_precede_installations(host):
-    found = lacking(host, present=["chrony=4.3-1.el9"], absent=["bash"])
-    assert rpm.dnf_commands(found, {**WANTED, "install_recommends": False}) == [
+    changes = lacking(host, present=["chrony=4.3-1.el9"], absent=["bash"])
+    assert rpm.dnf_commands(changes, {**WANTED, "install_recommends": False}) == [
         ["dnf", "-y", "-q", "--setopt=install_weak_deps=False", "remove", "bash"],
         [
             "dnf",
@@ -61,6 +61,6 @@ def test_removals_precede_installations(host):
 
 def test_unknown_package_is_reported():
     out = "No match for argument: fastfetch\nError: Unable to find a match: fastfetch\n"
-    asked = SimpleNamespace(install=[("fastfetch", None)], remove=[])
-    said = rpm.explain(asked, out, "")
-    assert said == "cannot install fastfetch: no package fastfetch in this host's repositories"
+    change = SimpleNamespace(install=[("fastfetch", None)], remove=[])
+    message = rpm.explain_failure(change, out, "")
+    assert message == "cannot install fastfetch: no package fastfetch in this host's repositories"

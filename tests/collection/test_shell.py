@@ -28,11 +28,11 @@ def base(tmp_path):
     return folder
 
 
-def assert_refused(base, *words):
-    status, said = make(base)
+def assert_refused(base, *fragments):
+    status, output = make(base)
     assert status == 1
-    assert said.startswith("gpufleet: the temporary folder is refused: ")
-    assert all(word in said for word in words), said
+    assert output.startswith("gpufleet: the temporary folder is refused: ")
+    assert all(fragment in output for fragment in fragments), output
     assert not (base / "ansible-tmp-1").exists()
 
 
@@ -43,9 +43,9 @@ def test_private_folder_is_created_and_named(tmp_path):
 
 
 def test_folder_below_the_home_folder_is_created(tmp_path):
-    made = tmp_path / ".ansible/tmp/ansible-tmp-1"
-    assert make("~/.ansible/tmp", home=tmp_path) == (0, f"ansible-tmp-1={made}")
-    assert made.is_dir()
+    folder = tmp_path / ".ansible/tmp/ansible-tmp-1"
+    assert make("~/.ansible/tmp", home=tmp_path) == (0, f"ansible-tmp-1={folder}")
+    assert folder.is_dir()
 
 
 def test_existing_folder_is_not_used(base):
@@ -71,8 +71,8 @@ def test_parent_folder_with_sticky_bit_is_accepted(base):
 
 def test_symlink_is_refused(base, tmp_path):
     (tmp_path / "link").symlink_to(base)
-    status, said = make(tmp_path / "link")
-    assert (status, said.endswith("link is a symbolic link")) == (1, True)
+    status, output = make(tmp_path / "link")
+    assert (status, output.endswith("link is a symbolic link")) == (1, True)
     assert list(base.iterdir()) == []
 
 

@@ -18,7 +18,7 @@ def kernel(tmp_path, monkeypatch):
     (root / "net/ipv4").mkdir(parents=True)
     (root / "net/ipv4/tcp_syncookies").write_text("0\n")
     (root / "net/ipv4/ping_group_range").write_text("1\t0\n")
-    monkeypatch.setattr(work, "LIVE", root)
+    monkeypatch.setattr(work, "PROC_SYS", root)
     return root
 
 
@@ -47,8 +47,8 @@ def test_settings_are_written_and_applied_once(kernel, run, tmp_path):
 
 def test_settings_unknown_to_the_kernel_are_reported_and_do_not_repeat_changes(kernel, run):
     assert run({"kernel.no_such": 1})["not_applied"] == {"kernel.no_such": "this kernel does not have it"}
-    again = run({"kernel.no_such": 1})
-    assert (again["changed"], list(again["not_applied"])) == (False, ["kernel.no_such"])
+    second_result = run({"kernel.no_such": 1})
+    assert (second_result["changed"], list(second_result["not_applied"])) == (False, ["kernel.no_such"])
 
 
 def test_refused_setting_is_reported_with_the_kernels_message(kernel):

@@ -33,9 +33,9 @@ def path(small):
     return file
 
 
-def run(program, *words, cwd, env, small):
+def run(program, *arguments, cwd, env, small):
     return subprocess.run(
-        [PROGRAMS / program, "-i", small / "inventory", *map(str, words)],
+        [PROGRAMS / program, "-i", small / "inventory", *map(str, arguments)],
         cwd=cwd, env=env | {"ANSIBLE_NOCOLOR": "1", "GPUFLEET_DATABASE_TIMEOUT": "0.3"},
         capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
@@ -74,7 +74,9 @@ TROUBLE = {
 }
 
 
-@pytest.mark.parametrize(("trouble", "remedy"), TROUBLE.items(), ids=lambda one: getattr(one, "__name__", ""))
+@pytest.mark.parametrize(
+    ("trouble", "remedy"), TROUBLE.items(), ids=lambda case: getattr(case, "__name__", "")
+)
 def test_damaged_registry_stops_the_inventory_in_any_folder(  # noqa: PLR0917 - pytest passes by name
     path, small, clean_env, tmp_path, trouble, remedy
 ):

@@ -179,8 +179,8 @@ if os.fork() == 0:
 
 def wait_until_gone(namespaces, limit_s=HANG_GUARD_S):
     deadline = time.monotonic() + limit_s
-    while left := in_namespaces(namespaces):
-        assert time.monotonic() < deadline, left
+    while process_ids := in_namespaces(namespaces):
+        assert time.monotonic() < deadline, process_ids
         time.sleep(0.02)
 
 

@@ -67,7 +67,7 @@ def test_extension_overrides_a_built_in_pricer(installed, make, book):
 
 
 @pytest.mark.parametrize(
-    ("code", "value", "said"),
+    ("code", "value", "message"),
     [
         (
             "raise OSError('no')\n",
@@ -78,9 +78,9 @@ def test_extension_overrides_a_built_in_pricer(installed, make, book):
         ("", "acme_pricers:NOTHING", "cannot be loaded: AttributeError"),
     ],
 )
-def test_extension_that_cannot_be_loaded_is_reported(installed, make, code, value, said):
+def test_extension_that_cannot_be_loaded_is_reported(installed, make, code, value, message):
     installed(code, value)
-    with pytest.raises(EnvironmentFault, match=said):
+    with pytest.raises(EnvironmentFault, match=message):
         cost.price_resources([make()])
 
 

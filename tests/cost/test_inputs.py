@@ -162,7 +162,7 @@ def blurred(value, dice):
     if dice.random() < 0.15:
         return dice.choice([UNKNOWN, SECRET, None, "", -1, [], {}, "x", 3.5, True])
     if isinstance(value, dict):
-        return {key: blurred(each, dice) for key, each in value.items()}
+        return {key: blurred(item, dice) for key, item in value.items()}
     return [blurred(item, dice) for item in value] if isinstance(value, list) else value
 
 

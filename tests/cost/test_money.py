@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from gpufleet.cost.formatting import count, span, usd
+from gpufleet.cost.formatting import format_count, format_usd, format_usd_range
 from gpufleet.cost.money import HOURS_PER_MONTH, Range, round_hourly_rate, round_to_cents, to_decimal
 
 
@@ -17,9 +17,9 @@ def test_month_has_730_hours():
     assert HOURS_PER_MONTH == 730
 
 
-@pytest.mark.parametrize(("amount", "shown"), [("0.005", "0.01"), ("0.004", "0.00"), ("2.675", "2.68")])
-def test_half_a_cent_is_rounded_up(amount, shown):
-    assert round_to_cents(Decimal(amount)) == Decimal(shown)
+@pytest.mark.parametrize(("amount", "cents"), [("0.005", "0.01"), ("0.004", "0.00"), ("2.675", "2.68")])
+def test_half_a_cent_is_rounded_up(amount, cents):
+    assert round_to_cents(Decimal(amount)) == Decimal(cents)
 
 
 def test_hourly_rate_keeps_six_decimals():
@@ -28,8 +28,8 @@ def test_hourly_rate_keeps_six_decimals():
 
 def test_subtraction_never_goes_below_zero():
     assert Range.of(1).minus(Range.of(3)) == Range.of(0)
-    left = Range(Decimal(1), Decimal(2), Decimal(4)).minus(Range.of(1))
-    assert left == Range(Decimal(0), Decimal(1), Decimal(3))
+    difference = Range(Decimal(1), Decimal(2), Decimal(4)).minus(Range.of(1))
+    assert difference == Range(Decimal(0), Decimal(1), Decimal(3))
 
 
 @pytest.mark.parametrize(
@@ -37,11 +37,11 @@ def test_subtraction_never_goes_below_zero():
     [("1234.5", False, "$1,234.50"), ("-3", False, "-$3.00"), ("3", True, "+$3.00"), ("0", True, "$0.00")],
 )
 def test_dollars_are_formatted_with_sign(amount, sign, text):
-    assert usd(Decimal(amount), sign=sign) == text
+    assert format_usd(Decimal(amount), sign=sign) == text
 
 
 def test_ranges_are_formatted_as_text():
     both = Range(Decimal(1), Decimal(2), Decimal(4))
-    assert span(both) == "$1.00 to $4.00"
-    assert count(both) == "2 (1-4)"
-    assert count(Range.of(100)) == "100"
+    assert format_usd_range(both) == "$1.00 to $4.00"
+    assert format_count(both) == "2 (1-4)"
+    assert format_count(Range.of(100)) == "100"

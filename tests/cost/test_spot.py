@@ -17,7 +17,7 @@ from gpufleet.catalog import Price
 from gpufleet.cost import PriceBook
 from gpufleet.cost.money import ZERO_RANGE, Range
 from gpufleet.cost.pricing import spot
-from gpufleet.engine import Resource
+from gpufleet.engine import StateResource
 
 HOUR = Decimal(60)
 
@@ -29,12 +29,12 @@ def work(per_month="0", checkpoint="60", restart="0", dump="0", fallback=ZERO_RA
 
 def test_work_without_interruptions_pays_only_for_checkpoints():
     # 60 minutes of work, 3 to write them: 63 / 60
-    assert spot.usd_per_useful_hour(Decimal(1), None, work(dump="3")).expected == Decimal("1.05")
+    assert spot.compute_useful_hour_rate(Decimal(1), None, work(dump="3")).expected == Decimal("1.05")
 
 
 def test_cost_of_rare_interruptions_matches_a_manual_calculation():
     # 7.3 a month: M = 100 h; C = 1 h, R = 0.5 h: 100 * e^0.005 * (e^0.01 - 1) = 1.010054
-    useful_rate = spot.usd_per_useful_hour(Decimal(1), None, work("7.3", restart="30")).expected
+    useful_rate = spot.compute_useful_hour_rate(Decimal(1), None, work("7.3", restart="30")).expected
     assert useful_rate == Decimal("1.010054")
     assert float(useful_rate) == pytest.approx(
         1 + (0.5 + 0.5) / 100, abs=1e-4
@@ -44,7 +44,7 @@ def test_cost_of_rare_interruptions_matches_a_manual_calculation():
 def test_cost_with_an_on_demand_share_matches_a_manual_calculation():
     # 0.8 * 1.010054 * 0.5 + 0.2 * 1 * 2.0 = 0.404022 + 0.4
     share = Range.of("0.2")
-    useful_rate = spot.usd_per_useful_hour(
+    useful_rate = spot.compute_useful_hour_rate(
         Decimal("0.5"), Decimal(2), work("7.3", restart="30", fallback=share)
     )
     assert useful_rate.expected == Decimal("0.804022")
@@ -63,29 +63,29 @@ def test_best_checkpoint_interval_matches_the_formula_of_daly(mean_hours, best_m
 
 def test_formula_agrees_with_a_simulated_job():
     # 730 interruptions a month: M = 1 h; C = 30 min, W = 2 min, R = 6 min
-    chance, mean, stretch, restart = random.Random(7), 1.0, 32 / 60, 6 / 60
+    chance, mean, segment, restart = random.Random(7), 1.0, 32 / 60, 6 / 60
     paid = 0.0
     for _ in range(20_000):
-        left = chance.expovariate(1 / mean)
-        while left < stretch:  # interrupted: what was done is lost, then restarts until one survives
-            paid += left
-            left = chance.expovariate(1 / mean)
-            while left < restart:
-                paid += left
-                left = chance.expovariate(1 / mean)
+        remaining = chance.expovariate(1 / mean)
+        while remaining < segment:  # interrupted: what was done is lost, then restarts until one survives
+            paid += remaining
+            remaining = chance.expovariate(1 / mean)
+            while remaining < restart:
+                paid += remaining
+                remaining = chance.expovariate(1 / mean)
             paid += restart
-            left -= restart
-        paid += stretch
+            remaining -= restart
+        paid += segment
     formula = float(work("730", "30", "6", "2").hours_per_useful_hour(Decimal(730)))
     assert paid / (20_000 * 0.5) == pytest.approx(formula, rel=0.02)
 
 
 def test_work_that_never_finishes_has_no_cost():
-    assert spot.usd_per_useful_hour(Decimal(1), None, work("7300", checkpoint="6000")) is None
+    assert spot.compute_useful_hour_rate(Decimal(1), None, work("7300", checkpoint="6000")) is None
 
 
 def test_required_fallback_without_a_price_has_no_cost():
-    assert spot.usd_per_useful_hour(Decimal(1), None, work(fallback=Range.of("0.1"))) is None
+    assert spot.compute_useful_hour_rate(Decimal(1), None, work(fallback=Range.of("0.1"))) is None
 
 
 def test_interruption_bands_are_converted_to_monthly_rates():
@@ -103,8 +103,8 @@ def test_interruption_bands_are_converted_to_monthly_rates():
 )
 def test_more_interruptions_never_cost_less(price, one, other, restart):
     fewer, more = sorted((one, other))
-    cheap = spot.usd_per_useful_hour(price, None, work(str(fewer), restart=str(restart)))
-    dear = spot.usd_per_useful_hour(price, None, work(str(more), restart=str(restart)))
+    cheap = spot.compute_useful_hour_rate(price, None, work(str(fewer), restart=str(restart)))
+    dear = spot.compute_useful_hour_rate(price, None, work(str(more), restart=str(restart)))
     assert price <= cheap.expected <= dear.expected
 
 
@@ -157,7 +157,7 @@ def machine():
         "instanceType": "g5.2xlarge", "region": "us-east-1", "instanceMarketOptions": {"marketType": "spot"},
         "tags": {"gpufleet-pool": "serve", "gpufleet-purchase": "spot"},
     }  # fmt: skip
-    return Resource(f"urn:pulumi:t::p::{INSTANCE}::serve-0", INSTANCE, "serve-0", inputs, {})
+    return StateResource(f"urn:pulumi:t::p::{INSTANCE}::serve-0", INSTANCE, "serve-0", inputs, {})
 
 
 def test_estimate_notes_the_cost_of_a_useful_hour(repo_root):
@@ -166,7 +166,7 @@ def test_estimate_notes_the_cost_of_a_useful_hour(repo_root):
     charge = next(charge for charge in estimate.bill.charges if charge.component == "machine")
     assert charge.usd_per_useful_hour.expected == Decimal("0.505027")  # 0.5 * 1.010054
     assert (
-        "serve: spot at $0.50 an hour costs $0.505027 per useful hour, lost work and restarts counted"
+        "serve: spot at $0.50 an hour costs $0.505027 per useful hour, including lost work and restarts"
         in estimate.notes
     )
     line = next(
@@ -198,8 +198,11 @@ def test_diff_and_estimate_warn_if_a_commitment_is_cheaper_than_spot():
 @pytest.mark.parametrize(
     ("work_settings", "message"),
     [
-        ({**WORK, "band": "<5%"}, "interruptions are missing or given twice"),
-        ({"checkpoint_minutes": 60, "restart_minutes": 1}, "interruptions are missing or given twice"),
+        ({**WORK, "band": "<5%"}, "exactly one of interruptions_per_month and band must be set"),
+        (
+            {"checkpoint_minutes": 60, "restart_minutes": 1},
+            "exactly one of interruptions_per_month and band must be set",
+        ),
         ({**WORK, "checkpoint_minutes": 0}, "more than 0"),
         ({**WORK, "fallback_share": 1.5}, "at most 1"),
     ],
@@ -227,8 +230,8 @@ def test_usage_file_declares_the_workload_of_other_programs(tmp_path):
 @pytest.mark.parametrize(
     ("usage", "message"),
     [
-        ("{interruptions_per_month: 3}", "serve: interruptions are incomplete; add checkpoint_minutes"),
-        ("{fallback_share: 0.2}", "interruptions are incomplete; add interruptions_per_month"),
+        ("{interruptions_per_month: 3}", "serve: not all fields of interruptions are given; add checkpoint_minutes"),
+        ("{fallback_share: 0.2}", "not all fields of interruptions are given; add interruptions_per_month"),
         ("{fallback_share: 2}", "2 is not a share of 0 to 1"),
         ("{checkpoint_minutes: 0}", "0 is not more than 0 minutes"),
     ],

@@ -37,8 +37,11 @@ def is_last(item):
 
 def list_commands():
     page_commands = {(page.name, command) for page in PAGES for command in read_commands(page)}
-    once = {command: page for page, command in sorted(page_commands, reverse=True)}
-    return sorted(((page, command) for command, page in once.items()), key=lambda item: (is_last(item), item))
+    pages_by_command = {command: page for page, command in sorted(page_commands, reverse=True)}
+    return sorted(
+        ((page, command) for command, page in pages_by_command.items()),
+        key=lambda item: (is_last(item), item),
+    )
 
 
 @pytest.mark.parametrize(("page", "command"), list_commands())

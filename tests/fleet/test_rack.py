@@ -41,11 +41,11 @@ def test_range_expands_to_nodes_with_slots_and_addresses(rack):
 
 
 def test_entries_override_the_defaults_of_the_rack(rack):
-    listed = (
+    entries = (
         "nodes:\n  - {name: 'blade[01-02]'}\n  - {name: blade03, slot: 7, serial: 10000000abcd0003, "
         "address: 10.9.0.99, mac: '2c:cf:67:00:00:03', storage_gb: 250, machine: Raspberry Pi 5 8GB}"
     )
-    first, second, third = rack("nodes: blade[01-03]", listed).nodes
+    first, second, third = rack("nodes: blade[01-03]", entries).nodes
     assert (first.serial, second.storage_gb, second.machine) == (None, 500, "Compute Blade CM4 8GB")
     assert (third.slot, third.serial, third.address) == (7, "10000000abcd0003", "10.9.0.99")
     assert (third.mac, third.storage_gb, third.machine) == ("2c:cf:67:00:00:03", 250, "Raspberry Pi 5 8GB")
@@ -86,7 +86,11 @@ def test_several_ranges_and_steps_are_expanded(rack):
             "nodes[0].serial: '{{ 1 }}' is not a well-formed",
         ),
         ("site: lab", "ste: lab", "unknown key 'ste'; did you mean 'site'?"),
-        ("name: r1", "name: r2", "r1.yaml:2: name: the rack's name is 'r2', but the file is called r1.yaml; set 'r1'"),
+        (
+            "name: r1",
+            "name: r2",
+            "r1.yaml:2: name: the rack's name is 'r2', but the file is called r1.yaml; set 'r1'",
+        ),
         ("plugin: gpufleet.fleet.rack", "plugin: rack", "plugin: is 'rack'"),
         ("10.9.0.0/24", "10.9.0.1/24", "network.cidr: is '10.9.0.1/24'; give a network"),
         ("10.9.0.0/24", "10.9.0.0/30", "slot 1 has no address in 10.9.0.0/30"),
@@ -161,7 +165,11 @@ def test_custom_server_may_have_any_name(tmp_path):
     ("machine", "cards", "message"),
     [
         ("our box", "storage_gb: 500", "for a custom server declare its accelerators"),
-        ("8x H100 SXM5 server", None, "brings 8 x H100 SXM5 80GBalready; accelerators would be added to them"),
+        (
+            "8x H100 SXM5 server",
+            None,
+            "brings 8 x H100 SXM5 80GBalready; accelerators would be added to them",
+        ),
     ],
 )
 def test_cards_of_a_server_can_be_declared_only_once(tmp_path, machine, cards, message):

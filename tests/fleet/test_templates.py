@@ -18,9 +18,9 @@ def declare(spec, tmp_path):
     """Parse the spec with templates and other keys put in; its pool gets the template ``t``."""
 
     def run(template, **more):
-        whole = spec | {"templates": {"t": template}} | more
-        whole["pools"] = [whole["pools"][0] | {"template": "t"}]
-        return fleet.parse_fleet(whole, stack="test", root=tmp_path)
+        document = spec | {"templates": {"t": template}} | more
+        document["pools"] = [document["pools"][0] | {"template": "t"}]
+        return fleet.parse_fleet(document, stack="test", root=tmp_path)
 
     return run
 
@@ -117,7 +117,11 @@ REFUSED = [
         "secrets[0].kind: is podman, but template t has docker",
     ),
     ("unique-containers", two({}, {"image": "x/a"}), "containers[1]: the name 'a' is used twice"),
-    ("ports-clash", two({"ports": [80]}, {"ports": ["80:8080"]}), "port 80/tcp of the node is already used by a"),
+    (
+        "ports-clash",
+        two({"ports": [80]}, {"ports": ["80:8080"]}),
+        "port 80/tcp of the node is already used by a",
+    ),
     ("ports-clash", one(ports=["22:2222"]), "is already used by SSH"),
     ("ports-by-host-network", one(ports=["80:8080"], network="host"), "say 8080"),
     ("ports-by-host-network", one(ports=[80], network="none"), "network is none"),
@@ -200,7 +204,10 @@ def test_rules_accept_a_valid_template(declare, template):
             "branch is set without a vendor, so no driver is installed; add vendor: nvidia or amd",
         ),
         ({"driver": {"branch": "auto"}}, "branch is set without a vendor, so no driver is installed"),
-        ({"driver": {"vendor": "none", "module": "open"}}, "module is set without a vendor, so no driver is installed"),
+        (
+            {"driver": {"vendor": "none", "module": "open"}},
+            "module is set without a vendor, so no driver is installed",
+        ),
         (
             {"software": {"driver": {"vendor": "amd"}, "mig": "1g.10gb"}},
             "mig needs driver.vendor",
@@ -245,8 +252,12 @@ def racked(spec, tmp_path):
             "plugin: gpufleet.fleet.rack\nname: r\nkind: blades\nsite: lab\nmachine: Compute Blade CM4 8GB\n"
             "storage_gb: 500\nnodes: blade[01-02]\n"
         )
-        whole = spec | {"pools": [], "racks": [{"name": "r", "template": "t"}], "templates": {"t": template}}
-        return fleet.parse_fleet(whole, stack="test", root=tmp_path)
+        document = spec | {
+            "pools": [],
+            "racks": [{"name": "r", "template": "t"}],
+            "templates": {"t": template},
+        }
+        return fleet.parse_fleet(document, stack="test", root=tmp_path)
 
     return run
 

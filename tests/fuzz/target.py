@@ -99,7 +99,10 @@ def run_priced_preview(content: bytes) -> object:
 def states() -> list[bytes]:
     documents = []
     for step in previews():
-        resources = [each.get("newState") or each.get("oldState") for each in json.loads(step)["steps"]]
+        resources = [
+            step_record.get("newState") or step_record.get("oldState")
+            for step_record in json.loads(step)["steps"]
+        ]
         documents.append(
             json.dumps(
                 {"version": 3, "deployment": {"resources": [resource for resource in resources if resource]}}

@@ -22,10 +22,10 @@ INVENTORY = Path(__file__).resolve().parents[2] / "inventory"
 
 def pytest_collection_modifyitems(items):
     """Mark all tests here; leave them out where no privilege or kernel can boot a host."""
-    here = Path(__file__).parent
-    mine = [item for item in items if here in item.path.parents]
+    folder = Path(__file__).parent
+    host_tests = [item for item in items if folder in item.path.parents]
     missing = "hosts need Linux" if sys.platform != "linux" else "hosts need root" if os.geteuid() else None
-    for item in mine:
+    for item in host_tests:
         item.add_marker(pytest.mark.hosts)
         if missing:
             item.add_marker(pytest.mark.skip(reason=missing))

@@ -181,5 +181,5 @@ def check_final_state(rack):
     assert rack.run_on(LOCKED, "dpkg-query -W -f '${db:Status-Status}' rehearsal-example") == "installed"
     for name in BLADES:
         assert "passwordauthentication no" in rack.run_on(name, "sshd -T")
-    again = rack.run_gpufleet("configure", "--resume")
-    assert again.stdout.strip() == "every host of that run is done: nothing to do"
+    resumed = rack.run_gpufleet("configure", "--resume")
+    assert resumed.stdout.strip() == "every host of that run is done: nothing to do"

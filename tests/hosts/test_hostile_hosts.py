@@ -115,8 +115,8 @@ def test_healthy_host_is_done_and_hostile_hosts_are_not(rack):
 
 
 def test_host_cannot_report_for_another(rack):
-    shown = {value["key"]: value["value"] for value in rack.answer("nodes", "show", SOUND)["values"]}
-    assert shown["observed.hostname"] == SOUND
+    values = {value["key"]: value["value"] for value in rack.answer("nodes", "show", SOUND)["values"]}
+    assert values["observed.hostname"] == SOUND
     nodes = {node["name"]: node for node in rack.answer("nodes", "list")}
     assert sorted(name for name in nodes if name in BLADES) == BLADES
     assert nodes[SOUND]["reachable"]

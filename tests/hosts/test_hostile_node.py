@@ -59,10 +59,10 @@ def test_serial_with_a_template_runs_nothing_on_the_controller(hostile, run_cli)
         "-a",
         "msg={{ gpufleet_serial | default('') }}",
     )
-    shown = run_cli(".", *debug)
-    assert not mark.exists(), "\n".join(run.stdout[-3000:] for run in (*runs, shown))
-    assert "lookup" not in shown.stdout
-    assert f"{OTHER} | SUCCESS" in shown.stdout
+    debug_result = run_cli(".", *debug)
+    assert not mark.exists(), "\n".join(run.stdout[-3000:] for run in (*runs, debug_result))
+    assert "lookup" not in debug_result.stdout
+    assert f"{OTHER} | SUCCESS" in debug_result.stdout
     nodes = json.loads(run_cli(".", "gpufleet", "nodes", "list", "--json").stdout)
     assert {node["name"]: node["state"] for node in nodes}[OTHER] == "commissioning"
     for run in runs:

@@ -44,8 +44,8 @@ def test_host_stops_once_in_the_nth_session_and_boots_again(box):
         and time.monotonic() < deadline
     ):
         time.sleep(0.1)
-    again = box.up(faults)
-    assert (again[ONE].running, again[TWO].running) == (True, True)
+    hosts_again = box.up(faults)
+    assert (hosts_again[ONE].running, hosts_again[TWO].running) == (True, True)
     for _ in range(4):
         assert box.read(ONE, "cat /etc/mark") == "first"
 

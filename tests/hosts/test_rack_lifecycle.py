@@ -63,7 +63,7 @@ def test_smaller_rack_stops_the_removed_hosts(box):
 def test_fault_on_an_unknown_node_boots_nothing(box):
     with pytest.raises(InputError, match="blades-9/9: no such node"):
         box.up("faults: {blades-9/9: disk_full}")
-    assert [left for left in box.leftovers() if "process" in left] == []
+    assert [leftover for leftover in box.leftovers() if "process" in leftover] == []
 
 
 def test_down_removes_everything_and_can_be_repeated(box):

@@ -39,16 +39,16 @@ def devices(folder):
 def test_host_keeps_its_drives_across_boots(box):
     box.slots = 1
     first = box.up(f"disks: {{{ONE}: 2}}")
-    mine = devices(box.home)
-    assert {Path(file).name for file in mine.values()} == {"1", "2"}
-    device = min(mine, key=mine.get)
+    own_devices = devices(box.home)
+    assert {Path(file).name for file in own_devices.values()} == {"1", "2"}
+    device = min(own_devices, key=own_devices.get)
     rows = box.read(ONE, "lsblk --noheadings --output PATH,SERIAL").splitlines()
     assert len([line for line in rows if "FAKE" in line]) == 2
     box.read(ONE, f"mkfs.ext4 -q {device} && mount {device} /mnt && echo kept >/mnt/file")
     assert device not in Path("/proc/self/mountinfo").read_text(), "mounted in the host alone"
     subprocess.run(["kill", "-KILL", str(first[ONE].pid)], check=True)
     box.up(f"disks: {{{ONE}: 2}}")
-    assert devices(box.home) == mine
+    assert devices(box.home) == own_devices
     assert box.read(ONE, f"mount {device} /mnt && cat /mnt/file") == "kept"
     box.up(f"disks: {{{ONE}: 1}}")
     assert list(devices(box.home)) == [device]

@@ -56,9 +56,9 @@ def test_package_server_responds_to_hosts_only(box):
     box.up()
     gateway = box.address(ONE).rsplit(".", 1)[0] + ".1"
     listening = subprocess.run(["ss", "-Hltnp"], capture_output=True, text=True, check=True).stdout
-    mine = [
+    own_addresses = [
         line.split()[3]
         for line in listening.splitlines()
         if f"pid={packages.find_server_processes(name_prefix(box.home))[0]}," in line
     ]
-    assert mine == [f"{gateway}:3180"]
+    assert own_addresses == [f"{gateway}:3180"]

@@ -83,8 +83,8 @@ def check_interrupted_dpkg(bare):
     bare.box.read(PLACE, PACKAGE)
     outcome = bare.run(packages={"present": ["gf-made=1"]})
     assert outcome["repaired"] == ["dpkg --configure -a: gf-made is unpacked"], outcome
-    again = bare.run(packages={"present": ["gf-made=1"], "held": ["gf-made"]})
-    assert again["changed"]  # the hold
+    second_result = bare.run(packages={"present": ["gf-made=1"], "held": ["gf-made"]})
+    assert second_result["changed"]  # the hold
     assert bare.box.read(PLACE, "apt-mark showhold") == "gf-made"
     assert not bare.run(packages={"present": ["gf-made=1"], "held": ["gf-made"]})["changed"]
 

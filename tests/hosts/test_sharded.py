@@ -204,8 +204,8 @@ def wait_until(true, seconds=240):
 
 def connection_to(pid, address):
     """Return the process of our run's SSH connection to an address."""
-    listed = subprocess.run(
+    sockets = subprocess.run(
         ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(pid)], capture_output=True, text=True, check=True
     )
-    mine = [line.split(None, 1) for line in listed.stdout.splitlines()]
-    return next(int(number) for number, command in mine if address in command and "worker.py" in command)
+    rows = [line.split(None, 1) for line in sockets.stdout.splitlines()]
+    return next(int(number) for number, command in rows if address in command and "worker.py" in command)

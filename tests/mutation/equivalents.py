@@ -13,8 +13,8 @@ LIST = ROOT / "tests/mutation/equivalents.yaml"
 
 @lru_cache(maxsize=1)
 def _entries() -> dict[tuple[str, str], str]:
-    listed = yaml.safe_load(LIST.read_text()) or []
-    return {(entry["file"], entry["becomes"]): entry["reason"] for entry in listed}
+    entries = yaml.safe_load(LIST.read_text()) or []
+    return {(entry["file"], entry["becomes"]): entry["reason"] for entry in entries}
 
 
 def reason(mutant: Mutant) -> str | None:

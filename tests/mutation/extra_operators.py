@@ -27,7 +27,7 @@ class DropElement(Operator):
             places.append(after)
         elif places[0] > 0 and node.children[places[0] - 1] == ",":
             places.insert(0, places[0] - 1)
-        node.children = [each for place, each in enumerate(node.children) if place not in places]
+        node.children = [child for place, child in enumerate(node.children) if place not in places]
         if len(node.children) == 1 and node.type == "testlist_comp" and node.parent.children[0] == "(":
             node.children.append(parso.python.tree.Operator(",", node.end_pos))  # a tuple stays one
         return node
@@ -47,9 +47,9 @@ def _groups(node):
     if node.type not in ("testlist_comp", "dictorsetmaker") or not _is_display(node):
         return
     parts = []
-    for each in [*node.children, ","]:
-        if each != ",":
-            parts.append(each)
+    for child_node in [*node.children, ","]:
+        if child_node != ",":
+            parts.append(child_node)
             continue
         if parts:
             yield parts

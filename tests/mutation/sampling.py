@@ -55,10 +55,10 @@ class Mutant:
         if changed is None or changed == source:
             return None
         try:
-            same = ast.dump(ast.parse(changed)) == ast.dump(ast.parse(source))
+            is_same = ast.dump(ast.parse(changed)) == ast.dump(ast.parse(source))
         except SyntaxError:
             return None
-        return None if same else changed
+        return None if is_same else changed
 
     def changed_lines(self, source: str) -> tuple[str, str]:
         """Return the lines that the mutation removes and adds, stripped."""
@@ -163,13 +163,15 @@ def draw(mutants: list[Mutant], seed: str, root: Path):
     families: dict[str, dict[tuple[str, tuple[int, int]], list[Mutant]]] = defaultdict(
         lambda: defaultdict(list)
     )
-    for each in mutants:
-        families[each.family][each.file, each.place].append(each)
+    for candidate in mutants:
+        families[candidate.family][candidate.file, candidate.place].append(candidate)
     while families:
         family = chance.choice(sorted(families))
         places = families[family]
         place = chance.choice(sorted(places))
-        mutant = chance.choice(sorted(places.pop(place), key=lambda each: (each.operator, each.occurrence)))
+        mutant = chance.choice(
+            sorted(places.pop(place), key=lambda candidate: (candidate.operator, candidate.occurrence))
+        )
         if not places:
             del families[family]
         if mutant.apply((root / mutant.file).read_text()) is not None:

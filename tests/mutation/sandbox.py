@@ -42,10 +42,10 @@ class Sandbox:
 
     def make(self) -> None:
         """Copy what git knows and does not ignore; the environment borrows every package of ours."""
-        listed = subprocess.run(
+        tracked_files = subprocess.run(
             ["git", "ls-files", "-z", "-co", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True
         ).stdout.decode()
-        for name in filter(None, listed.split("\0")):
+        for name in filter(None, tracked_files.split("\0")):
             source, target = ROOT / name, self.root / name
             if source.is_file() or source.is_symlink():
                 target.parent.mkdir(parents=True, exist_ok=True)

@@ -131,14 +131,14 @@ class Selection:
     def tests(self, mutant: Mutant) -> list[str]:
         """Return the tests to try, in order, as many as the budget of seconds takes."""
         chosen: list[str] = []
-        left = self.budget_s
+        remaining_s = self.budget_s
         seen: set[str] = set()
         for tier in self._tiers(mutant):
             for test in self._ranked(tier - seen):
                 cost = self.coverage.seconds[test] + 0.005
-                if cost <= left or not chosen:
+                if cost <= remaining_s or not chosen:
                     chosen.append(test)
-                    left -= cost
+                    remaining_s -= cost
             seen |= tier
         return _grouped(chosen)
 
@@ -181,7 +181,7 @@ class Selection:
                 file = test.partition("::")[0]
                 turns[file] += 1
                 ranked.append((not self._is_own(test), turns[file] // 2, test))
-        return [test for *_, test in sorted(ranked, key=lambda each: each[:2])]
+        return [test for *_, test in sorted(ranked, key=lambda entry: entry[:2])]
 
 
 def _grouped(tests: list[str]) -> list[str]:

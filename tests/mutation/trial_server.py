@@ -173,8 +173,8 @@ def _stop_leftovers(child: int) -> None:
 
 
 def _children() -> list[int]:
-    mine = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
-    return [int(child) for child in mine.read_text().split()]
+    children_file = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
+    return [int(child) for child in children_file.read_text().split()]
 
 
 def main() -> None:

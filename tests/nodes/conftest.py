@@ -26,9 +26,11 @@ def minutes(count):
 
 def blade(number, *, at=0, serial=None, source="rack:r1", slot=None, name=None):
     """Return a rack's word on one blade."""
-    who = Identity(serial=serial, rack="r1", slot=str(slot or number))
+    identity = Identity(serial=serial, rack="r1", slot=str(slot or number))
     declared = {"kind": "compute_blade", "machine": "Compute Blade CM4 8GB", "address": f"10.0.0.{number}"}
-    return Observation(source, name or f"blade{number:02}", who, declared=declared, observed_at=minutes(at))
+    return Observation(
+        source, name or f"blade{number:02}", identity, declared=declared, observed_at=minutes(at)
+    )
 
 
 def rack(*blades, at=0):

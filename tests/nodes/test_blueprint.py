@@ -112,11 +112,11 @@ def test_undeclared_template_is_reported_by_name(project, registry, lab):
     registry.apply_report(lab.rack(lab.blade(1)))
     (node,) = registry.list_nodes()
     for stack, template in (("lab", "gone"), ("other", "serve")):
-        shown = assemble_inventory(
+        inventory = assemble_inventory(
             [replace(node, stack=stack, template=template)], [], plans=make_blueprint_lookup(project)
         )
-        assert f"nothing follows from them: blade01 ({template})" in shown.notes[0]
-        assert "gpufleet_software" not in shown.hosts[0].vars
+        assert f"nothing follows from them: blade01 ({template})" in inventory.notes[0]
+        assert "gpufleet_software" not in inventory.hosts[0].vars
 
 
 def test_invalid_stack_of_a_node_stops_the_inventory(project):

@@ -4,9 +4,9 @@ from gpufleet.nodes import Identity, Observation
 
 
 def seen(serial, slot, at, lab, source="ssh"):
-    who = Identity(serial=serial, rack="r1", slot=str(slot))
+    identity = Identity(serial=serial, rack="r1", slot=str(slot))
     return Observation(
-        source, f"blade{slot:02}", who, observed={"arch": "aarch64"}, observed_at=lab.minutes(at)
+        source, f"blade{slot:02}", identity, observed={"arch": "aarch64"}, observed_at=lab.minutes(at)
     )
 
 
@@ -48,8 +48,8 @@ def test_placeholder_serials_never_conflict(registry, lab):
 
 
 def instance(name, number, at, lab, source="pulumi:dev"):
-    who = Identity(instance_id=f"i-{number}")
-    return Observation(source, name, who, declared={"kind": "cloud_vm"}, observed_at=lab.minutes(at))
+    identity = Identity(instance_id=f"i-{number}")
+    return Observation(source, name, identity, declared={"kind": "cloud_vm"}, observed_at=lab.minutes(at))
 
 
 def test_name_with_two_instance_ids_is_a_conflict(registry, lab):

@@ -32,8 +32,8 @@ def test_every_reported_field_has_a_merge_rule():
 
 
 def test_show_prints_every_field(node):
-    shown = node_view.build_node_details(node, [], [])
-    assert FIELDS - shown.keys() == {"stack", "attempt", "verdict"}  # among its values; in burnin report
+    details = node_view.build_node_details(node, [], [])
+    assert FIELDS - details.keys() == {"stack", "attempt", "verdict"}  # among its values; in burnin report
 
 
 def test_identifier_fields_are_checked():

@@ -32,8 +32,8 @@ def rack(machine="Compute Blade CM4 8GB", nodes="blade[01-02]", network=True, **
     )
 
 
-def export(one, key=HOST):
-    return first_boot.build_first_boot_files(one, one.nodes, [KEY], lambda _node: key)
+def export(rack_spec, key=HOST):
+    return first_boot.build_first_boot_files(rack_spec, rack_spec.nodes, [KEY], lambda _node: key)
 
 
 def read(text):
@@ -90,8 +90,8 @@ def test_other_login_than_root_uses_sudo_and_root_cannot_log_in():
 
 
 def test_known_mac_address_selects_the_link():
-    one = rack(nodes=[{"name": "blade01", "mac": "2c:cf:67:00:00:07"}])
-    link = read(export(one).seeds[0].files["network-config"])["ethernets"]["eth0"]
+    rack_spec = rack(nodes=[{"name": "blade01", "mac": "2c:cf:67:00:00:07"}])
+    link = read(export(rack_spec).seeds[0].files["network-config"])["ethernets"]["eth0"]
     assert (link["match"], link["set-name"]) == ({"macaddress": "2c:cf:67:00:00:07"}, "eth0")
 
 
@@ -105,7 +105,10 @@ def test_host_key_is_generated_before_the_first_boot_and_its_copy_removed():
     user = read(exported.seeds[0].files["user-data"])
     assert user["ssh_keys"] == {"ed25519_private": "PRIVATE", "ed25519_public": f"{HOST.public}\n"}
     assert user["runcmd"][0][:2] == ["python3", "-c"]
-    assert exported.known_hosts_lines()[:2] == ["10.9.0.11 ssh-ed25519 AAAAHOST", "blade01 ssh-ed25519 AAAAHOST"]
+    assert exported.known_hosts_lines()[:2] == [
+        "10.9.0.11 ssh-ed25519 AAAAHOST",
+        "blade01 ssh-ed25519 AAAAHOST",
+    ]
     assert "PRIVATE" not in repr(HOST) + exported.files()["manifest.json"] + exported.files()["known_hosts"]
 
 
@@ -212,7 +215,7 @@ def test_script_that_removes_keys_keeps_other_data(tmp_path):
         '"/boot/firmware", "/var/lib/cloud/seed/nocloud"', repr(str(tmp_path)) + ","
     )
     exec(script, {})  # the very text that a node runs
-    left = seed.read_text()
-    assert "PRIVATE" not in left
-    assert left.startswith("#cloud-config\n")
-    assert read(left)["hostname"] == "blade01"
+    remaining_text = seed.read_text()
+    assert "PRIVATE" not in remaining_text
+    assert remaining_text.startswith("#cloud-config\n")
+    assert read(remaining_text)["hostname"] == "blade01"

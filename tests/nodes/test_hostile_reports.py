@@ -165,5 +165,5 @@ def test_event_is_applied_completely_or_not_at_all(registry, monkeypatch):
 
 
 def test_many_invalid_lines_are_counted():
-    shown = list(IngestSummary(bad=[f"line {n}" for n in range(50)]).text_lines())
-    assert shown[-1] == "bad, left out: 30 more"
+    lines = list(IngestSummary(bad=[f"line {n}" for n in range(50)]).text_lines())
+    assert lines[-1] == "bad, left out: 30 more"

@@ -75,10 +75,10 @@ def test_ready_blade_leaves_the_group_of_new_blades(registry, lab):
     registry.advance_node("blade01", "burn_in", "test")
     assert "new_blades" in assemble_inventory(registry.list_nodes(), []).hosts[0].groups
     registry.move_node("blade01", "ready", "test")
-    shown = assemble_inventory(registry.list_nodes(), [])
-    assert "new_blades" in shown.groups
-    assert "new_blades" not in shown.hosts[0].groups
-    assert "state_ready" in shown.hosts[0].groups
+    inventory = assemble_inventory(registry.list_nodes(), [])
+    assert "new_blades" in inventory.groups
+    assert "new_blades" not in inventory.hosts[0].groups
+    assert "state_ready" in inventory.hosts[0].groups
 
 
 def test_retired_nodes_are_omitted_and_quarantined_nodes_listed(registry, lab):
@@ -93,9 +93,9 @@ def test_retired_nodes_are_omitted_and_quarantined_nodes_listed(registry, lab):
 def test_lost_nodes_are_reported_by_name(registry, lab):
     registry.apply_report(lab.rack(lab.blade(1), lab.blade(2)))
     registry.apply_report(lab.rack(lab.blade(1, at=1), at=1))
-    shown = assemble_inventory(registry.list_nodes(), [])
-    assert [host.name for host in shown.hosts] == ["blade01"]
-    assert "blade02" in shown.notes[0]
+    inventory = assemble_inventory(registry.list_nodes(), [])
+    assert [host.name for host in inventory.hosts] == ["blade01"]
+    assert "blade02" in inventory.notes[0]
     with_missing = hosts(assemble_inventory(registry.list_nodes(), [], include_missing=True))
     assert with_missing["blade02"].groups[-1] == "missing"
 

@@ -16,8 +16,8 @@ def test_declared_blade_is_expected(registry, lab):
 
 
 def test_cloud_instance_is_discovered(registry, lab):
-    who = Identity(instance_id="i-1")
-    registry.apply_observation(Observation("pulumi:dev", "dev-a-1", who, declared={"kind": "cloud_vm"}))
+    identity = Identity(instance_id="i-1")
+    registry.apply_observation(Observation("pulumi:dev", "dev-a-1", identity, declared={"kind": "cloud_vm"}))
     assert registry.get_node("dev-a-1").state == "discovered"
 
 
@@ -35,16 +35,18 @@ def test_unknown_node_is_reported_with_the_next_command(registry):
 def test_repeated_report_adds_nothing(registry, lab):
     registry.apply_report(lab.rack(lab.blade(1), lab.blade(2)))
     before = [node.id for node in registry.list_nodes()]
-    again = registry.apply_report(lab.rack(lab.blade(1, at=5), lab.blade(2, at=5), at=5))
-    assert again.created == []
+    second_report = registry.apply_report(lab.rack(lab.blade(1, at=5), lab.blade(2, at=5), at=5))
+    assert second_report.created == []
     assert [node.id for node in registry.list_nodes()] == before
     assert lab.events(registry, "blade01") == ["created"]
 
 
 def test_every_value_has_its_source_and_time(registry, lab):
     registry.apply_report(lab.rack(lab.blade(1)))
-    who, seen = Identity(rack="r1", slot="1"), {"arch": "aarch64"}
-    registry.apply_observation(Observation("ssh", "blade01", who, observed=seen, observed_at=lab.minutes(3)))
+    identity, seen = Identity(rack="r1", slot="1"), {"arch": "aarch64"}
+    registry.apply_observation(
+        Observation("ssh", "blade01", identity, observed=seen, observed_at=lab.minutes(3))
+    )
     expected_values = {
         value.key: (value.source, value.observed_at) for value in registry.list_values("blade01")
     }
@@ -54,8 +56,8 @@ def test_every_value_has_its_source_and_time(registry, lab):
 
 def test_declared_and_observed_values_have_different_keys(registry, lab):
     registry.apply_report(lab.rack(lab.blade(1, serial="AAAA1111")))
-    who = Identity(serial="AAAA1111", rack="r1", slot="1")
-    registry.apply_observation(Observation("ssh", "blade01", who, observed={"machine": "CM5"}))
+    identity = Identity(serial="AAAA1111", rack="r1", slot="1")
+    registry.apply_observation(Observation("ssh", "blade01", identity, observed={"machine": "CM5"}))
     machines = {v.key: v.value for v in registry.list_values("blade01") if v.key.endswith("machine")}
     assert machines == {"declared.machine": "Compute Blade CM4 8GB", "observed.machine": "CM5"}
     assert registry.get_node("blade01").machine == "Compute Blade CM4 8GB"
@@ -71,9 +73,9 @@ def test_observed_serial_identifies_a_board_in_any_slot(registry, lab):
 
 def test_address_book_overrides_the_declared_address(registry, lab):
     registry.apply_report(lab.rack(lab.blade(1)))
-    who = Identity(rack="r1", slot="1")
+    identity = Identity(rack="r1", slot="1")
     registry.apply_observation(
-        Observation("address_book", "blade01", who, observed={"address": "198.18.1.11"})
+        Observation("address_book", "blade01", identity, observed={"address": "198.18.1.11"})
     )
     registry.apply_report(lab.rack(lab.blade(1, at=9), at=9))
     assert registry.get_node("blade01").address == "198.18.1.11"
@@ -203,9 +205,9 @@ def test_complete_report_replaces_values_of_a_node_and_a_partial_one_adds_to_the
         }
 
     def seen(at, complete, **observed):
-        who = Identity(rack="r1", slot="1")
-        one = Observation("scan", "blade01", who, observed=observed, observed_at=lab.minutes(at))
-        registry.apply_report(SourceReport("scan", lab.minutes(at), [one], complete=complete))
+        identity = Identity(rack="r1", slot="1")
+        observation = Observation("scan", "blade01", identity, observed=observed, observed_at=lab.minutes(at))
+        registry.apply_report(SourceReport("scan", lab.minutes(at), [observation], complete=complete))
 
     registry.apply_report(lab.rack(lab.blade(1)))
     seen(1, True, arch="aarch64", kernel="6.1")
@@ -230,11 +232,11 @@ def test_only_a_complete_report_is_recorded_as_the_last_of_its_source(registry, 
 
 
 def test_outdated_partial_report_restores_no_changed_value(registry, lab):
-    who = Identity(rack="r1", slot="1")
+    identity = Identity(rack="r1", slot="1")
 
     def seen(**observed):
-        one = Observation("ssh", "blade01", who, observed=observed, observed_at=lab.minutes(1))
-        return SourceReport("ssh", lab.minutes(1), [one], complete=False)
+        observation = Observation("ssh", "blade01", identity, observed=observed, observed_at=lab.minutes(1))
+        return SourceReport("ssh", lab.minutes(1), [observation], complete=False)
 
     registry.apply_report(lab.rack(lab.blade(1)))
     begun = registry.create_revision()

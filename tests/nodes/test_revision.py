@@ -51,9 +51,11 @@ def test_verdict_is_applied_despite_clock_jumps(registry, lab, jump):
 
 @JUMPS
 def test_newest_value_is_used_despite_clock_jumps(registry, lab, jump):
-    who = Identity(instance_id="i-1")
+    identity = Identity(instance_id="i-1")
     for minute, machine, source in ((jump, "old", "pulumi:a"), (0, "new", "aws:r")):
-        seen = Observation(source, "vm", who, observed={"machine": machine}, observed_at=lab.minutes(minute))
+        seen = Observation(
+            source, "vm", identity, observed={"machine": machine}, observed_at=lab.minutes(minute)
+        )
         registry.apply_observation(seen)
     assert registry.get_node("vm").machine == "new"
 
@@ -110,17 +112,19 @@ def test_number_of_statements_does_not_grow_with_nodes_or_sources(registry, lab)
 
     def reports(count, at):
         for rack in range(count):
-            who = [Identity(rack=f"r{rack}", slot=str(n)) for n in range(5)]
+            identities = [Identity(rack=f"r{rack}", slot=str(n)) for n in range(5)]
             seen = [
-                Observation(f"rack:r{rack}", f"r{rack}-{n}", who[n], declared={"kind": "server", "at": at})
+                Observation(
+                    f"rack:r{rack}", f"r{rack}-{n}", identities[n], declared={"kind": "server", "at": at}
+                )
                 for n in range(5)
             ]
             yield SourceReport(f"rack:r{rack}", lab.minutes(at), seen)
 
     first = _statements(registry, lambda: registry.apply_reports(list(reports(90, 0))))
-    again = _statements(registry, lambda: registry.apply_reports(list(reports(90, 1))))
+    second_count = _statements(registry, lambda: registry.apply_reports(list(reports(90, 1))))
     assert len(first) < 25
-    assert len(again) < 25
+    assert len(second_count) < 25
 
 
 def _statements(registry, work):

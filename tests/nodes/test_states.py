@@ -98,9 +98,9 @@ def test_documentation_shows_the_state_table():
         for state in STATES.values()
     ]
     text = (ROOT / "docs/inventory.md").read_text()
-    shown = re.search(r"\| state \|.*\n\|[-|]+\n((?:\|.*\n)+)", text)
-    assert shown, "docs/inventory.md has no table of states"
-    assert shown[1].splitlines() == [re.sub(r" +", " ", row) for row in rows]
+    table = re.search(r"\| state \|.*\n\|[-|]+\n((?:\|.*\n)+)", text)
+    assert table, "docs/inventory.md has no table of states"
+    assert table[1].splitlines() == [re.sub(r" +", " ", row) for row in rows]
 
 
 def _properties(state):

@@ -244,8 +244,8 @@ def test_frozen_or_locked_drive_cannot_be_erased(security_lines, can):
      ({"name": "mmcblk0"}, "mmc"), ({"name": "nvme0n1"}, "nvme"), ({"tran": "nvme", "name": "x"}, "nvme")],
 )  # fmt: skip
 def test_drive_kind_is_detected(changed, kind):
-    (one,) = disk(**changed)["lsblk"]["blockdevices"]
-    assert wipe_plan.classify_disk(one) == kind
+    (device,) = disk(**changed)["lsblk"]["blockdevices"]
+    assert wipe_plan.classify_disk(device) == kind
 
 
 def test_namespace_that_is_not_wiped_protects_its_controller():

@@ -165,8 +165,8 @@ def test_json_has_state_verdict_and_holds(tmp_path):
 
 @pytest.mark.parametrize(("late", "heard"), [(timedelta(seconds=1), True), (timedelta(seconds=-1), False)])
 def test_registry_has_results_if_every_host_was_seen_after_the_start(tmp_path, late, heard):
-    there = run(tmp_path, HostProgress("b1", "ok", done=3))
-    assert registry_has_results([node("b1", reachable_at=NOW + late)], there, NOW) is heard
+    outcome = run(tmp_path, HostProgress("b1", "ok", done=3))
+    assert registry_has_results([node("b1", reachable_at=NOW + late)], outcome, NOW) is heard
 
 
 def test_hosts_unknown_to_the_registry_are_not_awaited(tmp_path):

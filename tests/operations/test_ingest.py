@@ -38,10 +38,10 @@ def whole_run(artifacts, report):
 
 def test_complete_run_ends_in_ready_and_unreachable(registry, whole_run):
     applied = fold(registry, whole_run)
-    one, two = registry.get_node("blade01"), registry.get_node("blade02")
-    assert (one.state, one.reachable, one.serial) == ("ready", True, "10000000a1b2c3d4")
-    assert (two.state, two.reachable) == ("expected", False)
-    assert two.reachable_detail.startswith("connection timed out; next: see whether it has power")
+    first_node, second_node = registry.get_node("blade01"), registry.get_node("blade02")
+    assert (first_node.state, first_node.reachable, first_node.serial) == ("ready", True, "10000000a1b2c3d4")
+    assert (second_node.state, second_node.reachable) == ("expected", False)
+    assert second_node.reachable_detail.startswith("connection timed out; next: see whether it has power")
     assert (applied.verdicts, list(applied.unreachable)) == ({"blade01": "healthy"}, ["blade02"])
 
 
@@ -200,9 +200,9 @@ def test_second_ingestion_of_a_run_still_reports_unreachable_hosts(registry, art
         ("ok", "blade01", 2, PROBE, report("commissioned", facts={"arch": "aarch64"})),
     )
     fold(registry, folder)
-    again = fold(registry, folder)
-    assert again.repeated == 2
-    assert again.unreachable == {"blade02": "connection timed out"}
+    second_summary = fold(registry, folder)
+    assert second_summary.repeated == 2
+    assert second_summary.unreachable == {"blade02": "connection timed out"}
 
 
 def test_malformed_fact_is_reported_and_recorded(registry, artifacts, report):

@@ -24,8 +24,8 @@ from gpufleet.operations.node_probe import find_login
     ],
 )
 def test_login_of_ansible_is_used_if_set(tmp_path, environment, user, key):
-    who = find_login(environment, tmp_path)
-    assert (who.user, who.key) == (user, key)
+    login = find_login(environment, tmp_path)
+    assert (login.user, login.key) == (user, key)
 
 
 def test_known_hosts_of_a_rehearsal_take_precedence(tmp_path):

@@ -124,13 +124,13 @@ def test_reachability_is_yes_no_or_unknown():
 def test_details_have_source_and_age_of_every_value(monkeypatch):
     monkeypatch.setattr(node_view, "utc_now", lambda: AT + timedelta(hours=5))
     seen = {"reachable_at": AT, "reachable": True, "holds": (Hold("operator", "look", AT),)}
-    one = node("b1", serial="S1", instance_id="i", machine="CM4", **seen)
+    blade = node("b1", serial="S1", instance_id="i", machine="CM4", **seen)
     conflicts = [
         Conflict("name", "b1", "two are called b1", "rack:r1", ("n-b1", "n-x"), AT),
         Conflict("name", "y", "others", "rack:r1", ("n-y",), AT),
     ]
-    shown = node_view.build_node_details(one, [Value("ssh", "observed.arch", "aarch64", AT)], conflicts)
-    assert shown["values"] == [
+    details = node_view.build_node_details(blade, [Value("ssh", "observed.arch", "aarch64", AT)], conflicts)
+    assert details["values"] == [
         {
             "key": "observed.arch",
             "value": "aarch64",
@@ -139,17 +139,17 @@ def test_details_have_source_and_age_of_every_value(monkeypatch):
             "age": "5h",
         }
     ]
-    assert shown["conflicts"] == ["two are called b1"]
-    assert shown["hold_reasons"] == {"operator": "look"}
-    assert (shown["serial"], shown["instance_id"], shown["machine"], shown["missing"]) == (
+    assert details["conflicts"] == ["two are called b1"]
+    assert details["hold_reasons"] == {"operator": "look"}
+    assert (details["serial"], details["instance_id"], details["machine"], details["missing"]) == (
         "S1",
         "i",
         "CM4",
         False,
     )
-    assert (shown["state_since"], shown["state_reason"]) == ("2026-11-21T10:00:00.000Z", "passed")
-    assert (shown["reachable_at"], shown["reachable_detail"]) == ("2026-11-21T10:00:00.000Z", None)
-    assert node_view.format_node_details(shown) == [
+    assert (details["state_since"], details["state_reason"]) == ("2026-11-21T10:00:00.000Z", "passed")
+    assert (details["reachable_at"], details["reachable_detail"]) == ("2026-11-21T10:00:00.000Z", None)
+    assert node_view.format_node_details(details) == [
         "b1",
         "  id                n-b1",
         "  kind              compute_blade",

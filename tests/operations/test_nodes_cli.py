@@ -85,9 +85,9 @@ def test_unknown_name_or_state_is_an_input_error(synced, arguments):
 
 
 def test_show_prints_source_and_age_of_every_value(synced):
-    shown = json.loads(synced("show", "blade07", "--json").stdout)
-    assert {value["source"] for value in shown["values"]} == {"rack:blades-1"}
-    assert all(value["age"].endswith("s") for value in shown["values"])
+    details = json.loads(synced("show", "blade07", "--json").stdout)
+    assert {value["source"] for value in details["values"]} == {"rack:blades-1"}
+    assert all(value["age"].endswith("s") for value in details["values"])
     assert "rack:blades-1" in synced("show", "blade07").stdout
 
 
@@ -154,10 +154,10 @@ def test_long_value_moves_only_its_own_source_column():
         {"key": "observed.blade", "value": "x" * 400, **expected},
         {"key": "observed.os", "value": "debian", **expected},
     ]
-    shown = {"name": "blade01", "id": "n-1", "hold_reasons": {}, "conflicts": [], "values": values}
-    shown |= dict.fromkeys(
+    details = {"name": "blade01", "id": "n-1", "hold_reasons": {}, "conflicts": [], "values": values}
+    details |= dict.fromkeys(
         ("kind", "state", "state_reason", "state_since", "reachable", "reachable_detail", "address")
     )
-    long, short = node_view.format_node_details(shown)[-2:]
+    long, short = node_view.format_node_details(details)[-2:]
     assert len(short) < 100 < len(long)
     assert short.split() == ["observed.os", "debian", "ansible", "0s", "ago"]

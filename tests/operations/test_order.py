@@ -121,8 +121,8 @@ def test_older_run_ingested_later_is_reported_as_stale(registry, tmp_path, jump)
     assert applied.ignored == ["blade01: attempt a1: healthy"]
     assert any("it did not answer" in line for line in applied.stale)
     assert any("ansible reported" in line for line in applied.stale)
-    shown = list(applied.text_lines())
-    assert any(line.startswith("stale, changed nothing: blade01") for line in shown)
+    lines = list(applied.text_lines())
+    assert any(line.startswith("stale, changed nothing: blade01") for line in lines)
     assert applied.as_json()["stale"] == applied.stale
 
 
@@ -141,8 +141,8 @@ def test_run_of_a_retired_board_does_not_move_its_successor(registry, tmp_path):
     run = Run("aa")
     run.event(1, NOON - timedelta(days=1), **report("commissioned", "a1", facts={"arch": "aarch64"}))
     registry.move_node("blade01", "retired", "sold")
-    who = Identity(rack="r1", slot="1")
-    registry.apply_observation(Observation("rack:r1", "blade01", who, observed_at=NOON))
+    identity = Identity(rack="r1", slot="1")
+    registry.apply_observation(Observation("rack:r1", "blade01", identity, observed_at=NOON))
     applied = ingest_events(registry, read_artifacts(run.artifacts(tmp_path)))
     assert registry.get_node("blade01").state == "expected"
     assert applied.stale
@@ -150,13 +150,13 @@ def test_run_of_a_retired_board_does_not_move_its_successor(registry, tmp_path):
 
 def test_late_live_result_of_a_superseded_attempt_is_ignored(registry):
     slow, fast = Run("aa"), Run("bb")
-    one, other = EventIngester(registry, live=True), EventIngester(registry, live=True)
-    one.ingest_event(slow.event(1, NOON))
-    other.ingest_event(
+    slow_ingester, fast_ingester = EventIngester(registry, live=True), EventIngester(registry, live=True)
+    slow_ingester.ingest_event(slow.event(1, NOON))
+    fast_ingester.ingest_event(
         fast.event(1, NOON, **report("commissioned", "b1", facts={"serial": "10000000a1b2c3d4"}))
     )
-    one.ingest_event(measured(slow, 2, NOON + timedelta(days=365), "a1"))
-    assert one.summary.ignored == ["blade01: attempt a1: healthy"]
+    slow_ingester.ingest_event(measured(slow, 2, NOON + timedelta(days=365), "a1"))
+    assert slow_ingester.summary.ignored == ["blade01: attempt a1: healthy"]
     assert registry.get_node("blade01").state == "commissioning"
 
 

@@ -29,9 +29,11 @@ class Desk:
         self.registry, self.runs, self.said, self.typed = registry, [], [], ""
         self.states = []  # the node's state in each run
         self.answers = [("wipe_planned", {"plan": PLAN, "jobs": []}), ("wiped", PROOF)]
-        who = Identity(serial=serial, rack="r1", slot="1")
+        identity = Identity(serial=serial, rack="r1", slot="1")
         registry.apply_observation(
-            Observation("rack:r1", "blade01", who, declared={"kind": "compute_blade", "address": "10.9.0.11"})
+            Observation(
+                "rack:r1", "blade01", identity, declared={"kind": "compute_blade", "address": "10.9.0.11"}
+            )
         )
         for step in ("discovered", "commissioning", "burn_in", "ready", "assigned", "draining"):
             if registry.get_node("blade01").state == state:
@@ -109,7 +111,9 @@ def test_wrong_serial_exits_with_2_and_wipes_nothing(desk, typed):
 
 def test_running_job_prevents_a_wipe_unless_forced(desk):
     one = desk(state="assigned")
-    with pytest.raises(InputError, match="the node is assigned, so a job may be running on it; drain it first"):
+    with pytest.raises(
+        InputError, match="the node is assigned, so a job may be running on it; drain it first"
+    ):
         one.retire(confirm="S123")
     assert one.runs == []
     one.retire(confirm="S123", force=True)
@@ -181,9 +185,9 @@ def test_node_without_a_serial_cannot_be_confirmed(desk):
 
 
 def test_rented_machine_must_be_removed_from_its_pool(registry, desk):
-    who = Identity(instance_id="i-0abc")
+    identity = Identity(instance_id="i-0abc")
     values = {"kind": "cloud_vm", "cloud": "aws", "pool": "train"}
-    registry.apply_observation(Observation("pulumi:production", "train-1", who, declared=values))
+    registry.apply_observation(Observation("pulumi:production", "train-1", identity, declared=values))
     one = desk()
     with pytest.raises(CheckFailed, match="rented from aws: the pool's count must go down") as excinfo:
         one.retire(node="train-1", wipe=False, yes=True)
@@ -221,8 +225,10 @@ def test_history_of_a_retired_node_is_found_by_its_reused_name(desk):
     one = desk()
     retired_node = one.retire(confirm="S123").node
     assert node_view.list_namesake_notes(one.registry, "blade01") == []
-    who = Identity(rack="r1", slot="1")
-    one.registry.apply_observation(Observation("rack:r1", "blade01", who, declared={"kind": "compute_blade"}))
+    identity = Identity(rack="r1", slot="1")
+    one.registry.apply_observation(
+        Observation("rack:r1", "blade01", identity, declared={"kind": "compute_blade"})
+    )
     (line,) = node_view.list_namesake_notes(one.registry, "blade01")
     assert line.startswith(f"blade01 was also {retired_node.id}, retired since ")
     assert line.endswith(f"gpufleet nodes history {retired_node.id}")

@@ -41,8 +41,8 @@ def test_second_sync_changes_nothing(empty, repo_root, production):
     options = SyncOptions(state_file=STATE, environment=QUIET)
     sync_registry(empty, repo_root, production, options)
     before = [(node.id, node.name, node.state) for node in empty.list_nodes()]
-    again = sync_registry(empty, repo_root, production, options)
-    assert [outcome.created for outcome in again.outcomes] == [[], [], []]
+    second_result = sync_registry(empty, repo_root, production, options)
+    assert [outcome.created for outcome in second_result.outcomes] == [[], [], []]
     assert [(node.id, node.name, node.state) for node in empty.list_nodes()] == before
 
 

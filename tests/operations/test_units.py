@@ -48,7 +48,7 @@ def test_rendered_units_match_their_golden_files(path):
 def exec_start(text):
     """Return the words of a unit's ExecStart, as systemd.service(5) reads them."""
     line = re.search(r"^ExecStart=((?:.*\\\n)*.*)$", text, re.MULTILINE)[1].replace("\\\n", " ")
-    return [word.replace("%%", "%").replace("$$", "$") for word in shlex.split(line)]
+    return [argument.replace("%%", "%").replace("$$", "$") for argument in shlex.split(line)]
 
 
 QUADLETS = [path for path in CASES if path.parent.name.startswith("quadlet")]

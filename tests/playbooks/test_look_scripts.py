@@ -103,7 +103,7 @@ def test_missing_users_are_reported_and_check_mode_adds_none():
 
 
 @pytest.mark.parametrize(
-    ("vendor", "tool", "listed", "devices"),
+    ("vendor", "tool", "listing", "devices"),
     [
         (
             "nvidia",
@@ -115,8 +115,8 @@ def test_missing_users_are_reported_and_check_mode_adds_none():
         ("amd", "amd-ctk", "Found 0 AMD GPU devices\n", ""),
     ],
 )
-def test_container_device_names_are_listed(tmp_path, vendor, tool, listed, devices):
-    program(tmp_path / "bin" / tool, listed)
+def test_container_device_names_are_listed(tmp_path, vendor, tool, listing, devices):
+    program(tmp_path / "bin" / tool, listing)
     facts = answers(run("container_toolkit", "look.sh", vendor, tmp_path, path=tmp_path / "bin"))
     assert facts["devices"] == devices
     assert "no " in facts["why"]

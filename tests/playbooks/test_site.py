@@ -78,10 +78,15 @@ def test_each_play_runs_on_every_host(clean_env, name):
 
 def test_hosts_of_later_plays_are_selected(clean_env, tmp_path):
     grouping = next(play for play in load(ROOT / "site.yml") if "hosts" in play)
-    shown = {
+    hosts_by_play = {
         "ansible.builtin.debug": {"msg": "GROUPS {{ inventory_hostname }} {{ group_names | join(' ') }}"}
     }
-    show = {"name": "Show", "hosts": "all", "gather_facts": False, "tasks": [{"name": "Show", **shown}]}
+    show = {
+        "name": "Show",
+        "hosts": "all",
+        "gather_facts": False,
+        "tasks": [{"name": "Show", **hosts_by_play}],
+    }
     (tmp_path / "play.yml").write_text(json.dumps([grouping, show]))
     hosts = {name: variables for name, (variables, _) in HOSTS.items()}
     (tmp_path / "hosts.yaml").write_text(json.dumps({"all": {"hosts": hosts}}))

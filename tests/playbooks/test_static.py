@@ -121,8 +121,8 @@ def evaluate_group_vars(clean_env, state, burn_in):
     """Return what group_vars compute from a node's state and a request, with Ansible's templating."""
     is_new, is_busy = STATES[state].is_new, STATES[state].is_busy
     options = ["-e", f"gpufleet_is_new={is_new} gpufleet_is_busy={is_busy} gpufleet_burn_in={burn_in}"]
-    shown = ["-i", "localhost,", "-c", "local", "-m", "debug", "-a", "var=gpufleet_burn_in_now"]
-    command = ["ansible", "localhost", "--playbook-dir", ".", *shown, *options]
+    arguments = ["-i", "localhost,", "-c", "local", "-m", "debug", "-a", "var=gpufleet_burn_in_now"]
+    command = ["ansible", "localhost", "--playbook-dir", ".", *arguments, *options]
     result = subprocess.run(command, cwd=ROOT, env=clean_env, capture_output=True, text=True, check=False)
     return re.findall(r'"gpufleet_burn_in_now": (\w+)', result.stdout)
 

@@ -60,8 +60,8 @@ def test_rehearsals_in_different_folders_have_different_names():
 
 
 def test_identities_are_unique_and_stable():
-    first, again = plans(rack("r", 1, 2)), plans(rack("r", 1, 2))
-    assert first == again
+    first, second = plans(rack("r", 1, 2)), plans(rack("r", 1, 2))
+    assert first == second
     for field in ("machine_id", "serial", "mac", "label", "address"):
         assert len({getattr(p, field) for p in first.values()}) == 2
 

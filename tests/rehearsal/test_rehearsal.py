@@ -100,9 +100,9 @@ def test_ssh_reads_a_known_hosts_path_with_spaces(rehearsal):
 
 def test_setting_the_environment_twice_does_not_grow_the_path(rehearsal, monkeypatch):
     rehearsal.set_up(ignore_message)
-    once = rehearsal.build_environment()["PATH"]
-    monkeypatch.setenv("PATH", once)
-    assert rehearsal.build_environment()["PATH"] == once
+    path_variable = rehearsal.build_environment()["PATH"]
+    monkeypatch.setenv("PATH", path_variable)
+    assert rehearsal.build_environment()["PATH"] == path_variable
 
 
 def test_down_works_with_a_damaged_environment_file(rehearsal):

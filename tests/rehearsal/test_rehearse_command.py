@@ -58,10 +58,10 @@ def test_unknown_fault_set_is_refused_before_any_change(gpufleet, project):
 
 def test_down_all_keeps_rehearsals_of_other_projects(tmp_path, monkeypatch):
     """Test with a list of deleted rehearsals."""
-    mine, other = tmp_path / "mine", tmp_path / "other"
-    homes = [rack.DeletedRehearsal(root / ".gpufleet/rehearsal/poc") for root in (mine, other)]
+    own_project, other_project = tmp_path / "mine", tmp_path / "other"
+    homes = [rack.DeletedRehearsal(root / ".gpufleet/rehearsal/poc") for root in (own_project, other_project)]
     monkeypatch.setattr(rack, "find_deleted_rehearsals", lambda: homes)
-    assert lifecycle.find_deleted_homes(mine) == [homes[0].home]
+    assert lifecycle.find_deleted_homes(own_project) == [homes[0].home]
     assert lifecycle.find_deleted_homes() == [home.home for home in homes]
 
 

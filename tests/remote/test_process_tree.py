@@ -115,11 +115,11 @@ def test_kill_of_an_intermediate_process_stops_the_others(run, project, name):
 
 def test_killed_run_leaves_no_variables_file(run):
     process, mark = run
-    every = marked(mark)
-    assert not any(SECRET.encode() in arguments for arguments in every.values())
+    processes = marked(mark)
+    assert not any(SECRET.encode() in arguments for arguments in processes.values())
     folders = {
         argument
-        for arguments in every.values()
+        for arguments in processes.values()
         for argument in arguments.decode(errors="replace").split("\0")
         if argument.startswith("@") and argument.endswith("vars.json")
     }

@@ -51,7 +51,7 @@ def test_large_racks_are_split_evenly_without_losing_hosts(at_most, sizes):
 def test_largest_shards_are_assigned_first_to_the_least_loaded_worker():
     hosts = [f"a{n}" for n in range(5)] + [f"b{n}" for n in range(3)] + [f"c{n}" for n in range(2)]
     argument = assign_shards(make_shards(hosts, {host: host[0] for host in hosts}), ["w1", "w2", "w3", "w4"])
-    assert {worker: [shard.name for shard in mine] for worker, mine in argument.items()} == {
+    assert {worker: [shard.name for shard in shards] for worker, shards in argument.items()} == {
         "w1": ["a"],
         "w2": ["b"],
         "w3": ["c"],
@@ -174,11 +174,11 @@ def test_bundle_runs_without_other_packages(bundle_archive, tmp_path):
     base = Path(sys.base_prefix) / "bin" / f"python{bundle_archive.python}"
     python = str(base) if base.is_file() else sys.executable
     subprocess.run([python, "-S", "-c", code], env=env, check=True)
-    shown = subprocess.run(
+    listing = subprocess.run(
         ["ansible-playbook", "--version"], env=env | {"GPUFLEET_WORKER_PYTHON": python}, capture_output=True,
         text=True, check=True, cwd=tmp_path,
     )  # fmt: skip
-    assert f"{tmp_path}/site/ansible" in shown.stdout
+    assert f"{tmp_path}/site/ansible" in listing.stdout
 
 
 def test_bundle_is_built_once_and_again_after_a_change(tmp_path, monkeypatch):

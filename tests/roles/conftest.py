@@ -40,9 +40,9 @@ def _load_lab():
 
 def pytest_collection_modifyitems(items):
     """Mark all tests here; leave them out where no privilege or kernel can boot a host."""
-    mine = [item for item in items if HERE in item.path.parents]
+    role_tests = [item for item in items if HERE in item.path.parents]
     missing = "hosts need Linux" if sys.platform != "linux" else "hosts need root" if os.geteuid() else None
-    for item in mine:
+    for item in role_tests:
         item.add_marker(pytest.mark.hosts)
         if missing:
             item.add_marker(pytest.mark.skip(reason=missing))
@@ -62,7 +62,7 @@ def emulation_missing():
     from gpufleet.rehearsal import rack
     from gpufleet.rehearsal.rack import images
 
-    missing = [] if images.native_arch() == "arm64" else rack.missing_packages(arm64=True)
+    missing = [] if images.native_arch() == "arm64" else rack.list_missing_packages(arm64=True)
     return f"arm64 hosts need {' '.join(missing)}" if missing else None
 
 
@@ -138,8 +138,10 @@ def converged(lab, request):
 def hosts_of_play(name):
     """Return which shared hosts a play is for; without the arm64 ones where those can't be booted."""
     patterns = re.findall(r"^[- ] hosts: *(\S.*)$", (HERE / f"plays/{name}.yml").read_text(), re.MULTILINE)
-    here = [host for host in HOSTS if host not in ARM64 or not emulation_missing()]
-    return tuple(host for host in here if any(host in re.split(r"[\s,:\[\]]+", p) for p in patterns))
+    bootable_hosts = [host for host in HOSTS if host not in ARM64 or not emulation_missing()]
+    return tuple(
+        host for host in bootable_hosts if any(host in re.split(r"[\s,:\[\]]+", p) for p in patterns)
+    )
 
 
 def play_names(name):
@@ -150,8 +152,8 @@ def play_names(name):
 def run_all_plays(lab, names):
     hosts = {name: hosts_of_play(name) for name in names}
     titles = {name: play_names(name) for name in names}
-    every = [title for names_found in titles.values() for title in names_found]
-    assert len(every) == len(set(every)), "plays must have names of their own"
+    all_titles = [title for names_found in titles.values() for title in names_found]
+    assert len(all_titles) == len(set(all_titles)), "plays must have names of their own"
     lab.add({host: HOSTS[host] for hosts_found in hosts.values() for host in hosts_found})
     booted = sorted({host for hosts_found in hosts.values() for host in hosts_found})
     playbook = lab.home / "plays" / "all.yml"
@@ -161,11 +163,11 @@ def run_all_plays(lab, names):
     playbook.write_text("".join(f"- import_playbook: {name}.yml\n" for name in names))
     before = {host: lab.snapshot(host) for host in booted}
     check = lab.run(playbook, check=True)
-    left = {host: before[host] ^ lab.snapshot(host) for host in booted}
+    changed_files = {host: before[host] ^ lab.snapshot(host) for host in booted}
     first, second = lab.run(playbook), lab.run(playbook)
     return {
         name: Converged(
-            *(run.select_plays(*titles[name]) for run in (check, first, second)), hosts[name], left
+            *(run.select_plays(*titles[name]) for run in (check, first, second)), hosts[name], changed_files
         )
         for name in names
     }

@@ -71,11 +71,11 @@ class Run:
         """Return host -> status -> number of tasks."""
         counts: dict[str, dict[str, int]] = {}
         for result in self.results:
-            mine = counts.setdefault(
+            host_counts = counts.setdefault(
                 result.host, dict.fromkeys(("ok", "changed", "failed", "unreachable", "skipped"), 0)
             )
-            mine[result.status] += 1
-            mine["changed"] += result.changed
+            host_counts[result.status] += 1
+            host_counts["changed"] += result.changed
         return counts
 
     def select_plays(self, *plays: str) -> Run:

@@ -120,9 +120,9 @@ def test_declared_operators_can_log_in_but_not_by_password(fresh):
 def test_host_key_is_the_exported_one_and_its_copy_is_removed(fresh):
     # Every login above believed the exported key alone.
     assert fresh.seed.public_host_key.split()[1] in fresh.read("sudo cat /etc/ssh/ssh_host_ed25519_key.pub")
-    left = fresh.read(f"sudo cat {SEED}/user-data")
-    assert "PRIVATE KEY" not in left
-    assert "hostname: blade07" in left
+    seed_text = fresh.read(f"sudo cat {SEED}/user-data")
+    assert "PRIVATE KEY" not in seed_text
+    assert "hostname: blade07" in seed_text
 
 
 def test_network_file_has_the_address_of_the_slot(fresh):

@@ -36,6 +36,6 @@ def test_stopped_host_is_booted_again_and_a_second_run_finishes(make_lab):
     assert first.results_of("one")[-1].status == "unreachable"
     assert first.failure_text("two") is None
     lab.up(lab.hosts)
-    again = lab.run(play)
-    assert (again.rc, again.changed("one"), again.changed("two")) == (0, 1, 0)
+    second_run = lab.run(play)
+    assert (second_run.rc, second_run.changed("one"), second_run.changed("two")) == (0, 1, 0)
     assert lab.host("one").file("/etc/said").content_string == "so\n"

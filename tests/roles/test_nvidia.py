@@ -31,8 +31,8 @@ def host(lab, runs):
 
 def versions(host):
     """Return the versions of the driver and of whatever fabric manager is there."""
-    there = {name: host.package(name) for name in (*SET, *MANAGERS)}
-    return {name: package.version for name, package in there.items() if package.is_installed}
+    packages = {name: host.package(name) for name in (*SET, *MANAGERS)}
+    return {name: package.version for name, package in packages.items() if package.is_installed}
 
 
 def package_set(version):
@@ -146,6 +146,6 @@ def test_upgrade_records_the_old_driver_and_rollback_restores_it_permanently(lab
     assert versions(host) == package_set(OLD)
     assert not host.package("nvidia-driver-pinning-580").is_installed
 
-    again = drivers(lab, "580")
-    assert "rollback left 580.126.20" in str(task_output(again, "tell the registry"))
+    second_run = drivers(lab, "580")
+    assert "rollback left 580.126.20" in str(task_output(second_run, "tell the registry"))
     assert host.package("nvidia-open").version == OLD

@@ -45,32 +45,32 @@ def as_ada(lab):
 def test_login_uses_its_own_private_folder(host):
     result = as_ada(host)
     assert result.rc == 0, result.stdout
-    one = host.host("one")
-    assert one.check_output(f"stat -c '%a %U' {OWN}") == "700 ada"
-    assert one.file("/etc/copied").content_string == "x"
-    assert one.check_output("find /dev/shm /tmp /var/tmp -name '*ansible*'") == ""
+    first_host = host.host("one")
+    assert first_host.check_output(f"stat -c '%a %U' {OWN}") == "700 ada"
+    assert first_host.file("/etc/copied").content_string == "x"
+    assert first_host.check_output("find /dev/shm /tmp /var/tmp -name '*ansible*'") == ""
 
 
 @pytest.mark.parametrize("kind", PREPARED)
 def test_folder_prepared_by_another_login_is_refused_before_anything_runs(host, kind):
-    one = host.host("one")
-    one.check_output(
+    first_host = host.host("one")
+    first_host.check_output(
         f"rm -rf /home/ada/.ansible; install -d -o ada -g ada /home/ada/.ansible; {PREPARED[kind]}"
     )
     result = as_ada(host)
     assert result.rc != 0
     refused = result.failure_text("one").partition("gpufleet: the temporary folder is refused: ")[2]
     assert OWN in refused, result.failure_text("one")
-    assert not one.file("/etc/copied").exists
-    assert one.check_output(f"find {OWN}/ -mindepth 1") == ""
+    assert not first_host.file("/etc/copied").exists
+    assert first_host.check_output(f"find {OWN}/ -mindepth 1") == ""
 
 
 def test_files_under_the_former_name_are_not_used(host):
-    one = host.host("one")
-    one.check_output("rm -rf /home/ada/.ansible; install -d -m 777 -o eve -g eve /dev/shm/ansible-ada")
+    first_host = host.host("one")
+    first_host.check_output("rm -rf /home/ada/.ansible; install -d -m 777 -o eve -g eve /dev/shm/ansible-ada")
     result = as_ada(host)
     assert result.rc == 0, result.stdout
-    assert one.check_output("find /dev/shm/ansible-ada -mindepth 1") == ""
+    assert first_host.check_output("find /dev/shm/ansible-ada -mindepth 1") == ""
 
 
 def test_folder_of_the_root_user_is_in_memory(host):

@@ -24,8 +24,10 @@ class Desk:
         lab.up({"old01": {"kind": "servers"}})
         self.host = lab.host("old01")
         self.serial = self.host.check_output("tr -d '\\0' </sys/firmware/devicetree/base/serial-number")
-        who = Identity(serial=self.serial, rack="servers-1", slot="1")
-        registry.apply_observation(Observation("rack:servers-1", "old01", who, declared={"kind": "server"}))
+        identity = Identity(serial=self.serial, rack="servers-1", slot="1")
+        registry.apply_observation(
+            Observation("rack:servers-1", "old01", identity, declared={"kind": "server"})
+        )
 
     def run(self, node, variables):
         completed = self.lab.run(PLAY, limit=node.name, extra_vars=variables)

@@ -59,9 +59,11 @@ def two_hosts(make_lab):
     """Give the lab: the first host with the older driver and ifupdown, both in the registry as of one template."""
     lab = make_lab("pair")
     lab.up({name: {"kind": "servers", "accelerators": CARDS} for name in (ONE, TWO)})
-    one = lab.address(ONE)
+    first_address = lab.address(ONE)
     scripts = {
-        ONE: DRIVER.format(OLD, "ifupdown") + HOLD + IFUPDOWN.format(one, f"{one.rpartition('.')[0]}.1"),
+        ONE: DRIVER.format(OLD, "ifupdown")
+        + HOLD
+        + IFUPDOWN.format(first_address, f"{first_address.rpartition('.')[0]}.1"),
         TWO: DRIVER.format(NEW, "") + HOLD,
     }
     with ThreadPoolExecutor() as both:
@@ -84,8 +86,13 @@ def network(two_hosts):
     """Give the play's runs: in check mode, for real, again; and what check mode left behind."""
     before = snapshots(two_hosts)
     check = two_hosts.run(NETWORK, check=True)
-    left = [old ^ new for old, new in zip(before, snapshots(two_hosts), strict=True)]
-    return {"check": check, "left": left, "first": two_hosts.run(NETWORK), "second": two_hosts.run(NETWORK)}
+    changed_files = [old ^ new for old, new in zip(before, snapshots(two_hosts), strict=True)]
+    return {
+        "check": check,
+        "left": changed_files,
+        "first": two_hosts.run(NETWORK),
+        "second": two_hosts.run(NETWORK),
+    }
 
 
 def snapshots(lab):
@@ -242,17 +249,17 @@ def restart(lab, *due, assigned=(), **more):
 def test_hosts_that_need_a_restart_are_restarted_unless_busy(restart_lab, network):
     """The first host's frame size also has to come back with it, from what brings up its interface."""
     restart_lab.host(ONE).check_output("ip link set eth0 mtu 1500")
-    run, again = restart(restart_lab, ONE, TWO, assigned=[TWO])
-    assert (run.rc, again) == (0, [1, 0])
+    run, boot_counts = restart(restart_lab, ONE, TWO, assigned=[TWO])
+    assert (run.rc, boot_counts) == (0, [1, 0])
     assert mtu(restart_lab, ONE) == 9000
     assert restart(restart_lab)[1] == [0, 0]
 
 
 def test_degraded_host_stops_the_run_before_the_next_batch(restart_lab):
     restart_lab.host(ONE).check_output(BREAK)
-    run, again = restart(restart_lab, ONE, TWO)
+    run, boot_counts = restart(restart_lab, ONE, TWO)
     restart_lab.host(ONE).check_output("systemctl disable --quiet breaks; systemctl reset-failed")
-    assert (run.rc, again) == (2, [1, 0])
+    assert (run.rc, boot_counts) == (2, [1, 0])
     assert run.failure_text(ONE) == (
         "Fail if the host is in a worse state than before: after the restart: units failed: breaks.service. "
         "The next batch was not restarted"
@@ -261,8 +268,8 @@ def test_degraded_host_stops_the_run_before_the_next_batch(restart_lab):
 
 
 def test_busy_hosts_are_restarted_one_at_a_time_on_request(restart_lab):
-    run, again = restart(restart_lab, ONE, TWO, assigned=[TWO], gpufleet_reboot_busy=True)
-    assert (run.rc, again) == (0, [1, 1])
+    run, boot_counts = restart(restart_lab, ONE, TWO, assigned=[TWO], gpufleet_reboot_busy=True)
+    assert (run.rc, boot_counts) == (0, [1, 1])
     order = [
         (result.host, result.task.rpartition(" : ")[2]) for result in run.results if result.status == "ok"
     ]

@@ -47,7 +47,9 @@ def format_tables(printed: str) -> str:
         percentages = [float(figure) for figure in re.findall(r"([\d.]+)%", figures)]
         pairs = zip(percentages[::2], percentages[1::2], strict=True)
         lines.append(
-            f"| {SPEEDS[speed]} | " + " | ".join(f"{one:.0f} / {two:.0f} %" for one, two in pairs) + " |"
+            f"| {SPEEDS[speed]} | "
+            + " | ".join(f"{median:.0f} / {p90:.0f} %" for median, p90 in pairs)
+            + " |"
         )
     return "\n".join(lines) + "\n"
 

@@ -19,9 +19,9 @@ USUAL = {
 
 @pytest.mark.parametrize("part", list(USUAL))
 def test_default_engine_depends_on_the_hardware(part, workload, hardware):
-    one, has_concurrent_streams = USUAL[part]
+    single_stream_engine, has_concurrent_streams = USUAL[part]
     kind = hardware(part)
-    assert choose_engine(kind, workload()).name == one
+    assert choose_engine(kind, workload()).name == single_stream_engine
     assert choose_engine(kind, workload(batch=8)).name == has_concurrent_streams
     assert choose_engine(kind, workload(has_concurrent_streams=True)).name == has_concurrent_streams
 

@@ -12,7 +12,7 @@ from gpufleet.errors import InputError
 from gpufleet.sizing.plans import find_plans as answer_to
 from gpufleet.sizing.plans.document import build_document
 from gpufleet.sizing.plans.options import PlanOptions, parse_options
-from gpufleet.sizing.plans.ranking import sort_key
+from gpufleet.sizing.plans.ranking import plan_sort_key
 from gpufleet.sizing.plans.result import MILLION, SECONDS_PER_HOUR
 
 
@@ -55,7 +55,7 @@ def test_model_that_needs_two_nodes_gets_one_replica_on_two_nodes(size):
 
 
 def test_largest_batch_is_faster_than_one_stream(size):
-    one = size(
+    single_stream = size(
         "llama-2-70b", on="H100 SXM5 80GB", devices=8, precision="fp8", context="128/300", batch="1"
     ).plans[0]
     most = size(
@@ -63,7 +63,7 @@ def test_largest_batch_is_faster_than_one_stream(size):
     ).plans[0]
     assert most.fits
     assert most.workload.batch > 64
-    assert most.tokens_per_s > 10 * one.tokens_per_s
+    assert most.tokens_per_s > 10 * single_stream.tokens_per_s
 
 
 def test_hourly_monthly_and_total_costs_of_a_plan_are_consistent(size):
@@ -75,14 +75,16 @@ def test_hourly_monthly_and_total_costs_of_a_plan_are_consistent(size):
 
 
 def test_partly_used_nodes_are_paid_in_full(size):
-    one, eight = (size("qwen2-0.5b", on="p4d.24xlarge", devices=number).plans[0] for number in (1, 8))
-    assert one.usd_per_hour == eight.usd_per_hour
+    one_device, eight_devices = (
+        size("qwen2-0.5b", on="p4d.24xlarge", devices=number).plans[0] for number in (1, 8)
+    )
+    assert one_device.usd_per_hour == eight_devices.usd_per_hour
 
 
 def test_training_has_duration_and_cost(size):
     plan = size(on="p4d.24xlarge", devices=8, task="full_finetune", tokens="1B").plans[0]
     assert plan.hours == pytest.approx(1e9 / plan.tokens_per_s / 3600)
-    assert plan.usd == pytest.approx(plan.hours * plan.usd_per_hour)
+    assert plan.total_usd == pytest.approx(plan.hours * plan.usd_per_hour)
 
 
 def test_data_set_size_is_counted_in_sequences_and_epochs(size):
@@ -102,7 +104,7 @@ def test_data_set_size_is_counted_in_sequences_and_epochs(size):
 @pytest.mark.parametrize("rank", ["cost", "time", "speed", "power"])
 def test_plans_are_sorted_by_the_requested_rank(rank, size):
     plans = size("qwen2.5-7b", rank=rank, top=40).plans
-    keys = [sort_key(rank)(plan) for plan in plans]
+    keys = [plan_sort_key(rank)(plan) for plan in plans]
     assert len(plans) == 40
     assert keys == sorted(keys)
 
@@ -129,8 +131,8 @@ def test_owned_option_excludes_rented_hardware(size):
         ({"regions": ("us-east-1",)}, lambda plan: plan.offer.region == "us-east-1"),
         ({"purchases": ("spot",)}, lambda plan: plan.offer.purchase == "spot"),
         ({"budget": 2000.0}, lambda plan: plan.usd_per_month <= 2000),
-        ({"tpot_ms": 20.0}, lambda plan: plan.per_stream >= 50),
-        ({"latency_s": 5.0}, lambda plan: plan.request_s <= 5),
+        ({"tpot_ms": 20.0}, lambda plan: plan.tokens_per_s_per_stream >= 50),
+        ({"latency_s": 5.0}, lambda plan: plan.request_duration_s <= 5),
     ],
 )
 def test_every_plan_meets_the_constraints(options, has, size):
@@ -149,7 +151,7 @@ def test_traffic_determines_the_number_of_replicas(size):
     for plan in size("llama-3.1-8b", requests_per_s=30.0, context="800/200", tpot_ms=50.0, top=0).plans:
         assert plan.replicas * plan.requests_per_s >= 30 * (1 - 1e-6)
         assert (plan.replicas - 1) * plan.requests_per_s < 30
-        assert 1 / plan.per_stream <= 0.05
+        assert 1 / plan.tokens_per_s_per_stream <= 0.05
         assert plan.nodes * plan.hardware.devices_per_node >= plan.devices
 
 
@@ -190,7 +192,7 @@ def test_empty_result_has_the_closest_plan(size, codes):
     answer = size("llama-3.1-405b", budget=1.0)
     assert answer.plans == ()
     assert "no-plan" in codes(answer)
-    assert answer.closest is not None
+    assert answer.closest_plan is not None
 
 
 def test_unsupported_engine_leaves_no_plan(size, codes):

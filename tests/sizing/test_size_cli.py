@@ -57,7 +57,7 @@ def test_command_prints_a_table_or_json(gpufleet, project):
     document = json.loads(completed.stdout)
     assert completed.stderr == ""
     assert len(document["plans"]) == 1
-    shown = gpufleet(*arguments, cwd=project).stdout
+    output = gpufleet(*arguments, cwd=project).stdout
     for text in (
         "Llama-3.1-8B",
         "p4d.24xlarge",
@@ -66,8 +66,8 @@ def test_command_prints_a_table_or_json(gpufleet, project):
         "80 % RANGE",
         "one stream",
     ):
-        assert text in shown
-    assert "\x1b" not in shown
+        assert text in output
+    assert "\x1b" not in output
 
 
 def test_command_works_outside_a_project(gpufleet, tmp_path):

@@ -8,7 +8,7 @@ from gpufleet import fleet
 from gpufleet.errors import InputError
 from gpufleet.sizing.plans import find_plans
 from gpufleet.sizing.plans.options import PlanOptions, parse_options
-from gpufleet.sizing.stack_file import choose_plan_to_write, write_plan
+from gpufleet.sizing.stack_file import choose_plan_to_write, write_plan_to_stack
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def files(project):
 @pytest.mark.parametrize("purchase", ["on_demand", "spot", "reserved_1y"])
 def test_every_cloud_and_purchase_gives_a_valid_pool(cloud, purchase, best, project):
     plan = best(clouds=(cloud,), purchases=(purchase,), engine="vllm")
-    write_plan(plan, "sized", project)
+    write_plan_to_stack(plan, "sized", project)
     (pool,) = fleet.load_fleet("sized", project).pools
     assert (pool.cloud, pool.machine, pool.count.desired) == (cloud, plan.hardware.machine, plan.nodes)
     assert pool.purchase.price_kind == purchase
@@ -38,7 +38,7 @@ def test_every_cloud_and_purchase_gives_a_valid_pool(cloud, purchase, best, proj
 
 def test_training_pool_has_hours_and_fabric(best, project):
     plan = best(task="pretrain", tokens="20B", on="p4d.24xlarge", deadline="3d", purchases=("on_demand",))
-    write_plan(plan, "sized", project)
+    write_plan_to_stack(plan, "sized", project)
     (pool,) = fleet.load_fleet("sized", project).pools
     assert pool.hours_per_month >= plan.hours
     assert pool.hours_per_month - plan.hours < 1
@@ -46,8 +46,8 @@ def test_training_pool_has_hours_and_fabric(best, project):
 
 
 def test_rack_and_workstation_are_written(best, project):
-    write_plan(best("qwen2-0.5b", on="blades-1", devices=2), "racked", project)
-    write_plan(best("qwen2-0.5b", on="m2", devices=1), "desk", project)
+    write_plan_to_stack(best("qwen2-0.5b", on="blades-1", devices=2), "racked", project)
+    write_plan_to_stack(best("qwen2-0.5b", on="m2", devices=1), "desk", project)
     assert [rack.name for rack in fleet.load_fleet("racked", project).racks] == ["blades-1"]
     assert [workstation.machine for workstation in fleet.load_fleet("desk", project).workstations] == [
         "MacBook Pro M2 16GB"
@@ -58,14 +58,14 @@ def test_existing_stack_is_unchanged_without_merge(best, project):
     path = project / "stacks/Pulumi.dev.yaml"
     before = path.read_bytes()
     with pytest.raises(InputError, match=r"stacks/Pulumi.dev.yaml exists; give --merge"):
-        write_plan(best(on="g5.xlarge", devices=1), "dev", project)
+        write_plan_to_stack(best(on="g5.xlarge", devices=1), "dev", project)
     assert path.read_bytes() == before
 
 
 def test_merging_keeps_comments_and_other_pools(best, project):
     path = project / "stacks/Pulumi.dev.yaml"
     before = path.read_text()
-    write_plan(best(on="g5.xlarge", devices=1), "dev", project, merge=True)
+    write_plan_to_stack(best(on="g5.xlarge", devices=1), "dev", project, merge=True)
     after = path.read_text()
     comments = [line.split("#", 1)[1] for line in before.splitlines() if "#" in line]
     assert all(comment in after for comment in comments)
@@ -75,7 +75,7 @@ def test_merging_keeps_comments_and_other_pools(best, project):
 
 def test_second_write_replaces_the_entry(best, project):
     for machine in ("g5.xlarge", "g6.xlarge"):
-        write_plan(best(on=machine, devices=1), "dev", project, merge=True)
+        write_plan_to_stack(best(on=machine, devices=1), "dev", project, merge=True)
     pools = fleet.load_fleet("dev", project).pools
     assert [pool.machine for pool in pools if pool.name.startswith("serve-llama")] == ["g6.xlarge"]
 
@@ -83,34 +83,34 @@ def test_second_write_replaces_the_entry(best, project):
 def test_hardware_outside_stacks_is_refused(best, project, files):
     before = files()
     with pytest.raises(InputError, match="is not a machine that a stack can declare"):
-        write_plan(best(on="H100 SXM5 80GB", devices=8), "sized", project)
+        write_plan_to_stack(best(on="H100 SXM5 80GB", devices=8), "sized", project)
     assert files() == before
 
 
 def test_plan_that_does_not_fit_is_not_written(best, project):
     with pytest.raises(InputError, match="can't run as it is"):
-        write_plan(best("llama-3.1-70b", on="g5.xlarge", devices=1), "sized", project)
+        write_plan_to_stack(best("llama-3.1-70b", on="g5.xlarge", devices=1), "sized", project)
 
 
 @pytest.mark.parametrize("name", ["../prod", "Prod", "a b", "", "x" * 60])
 def test_stack_name_is_validated(name, best, project):
     with pytest.raises(InputError, match="is not a stack's name"):
-        write_plan(best(on="g5.xlarge", devices=1), name, project)
+        write_plan_to_stack(best(on="g5.xlarge", devices=1), name, project)
 
 
 def test_invalid_stack_leaves_the_file_unchanged(best, project, files):
     path = project / "stacks/Pulumi.dev.yaml"
     path.write_text(path.read_text().replace("region: us-east-1\n", "region: us-nowhere-1\n", 1))
-    before, listed = path.read_bytes(), files()
+    before, files_before = path.read_bytes(), files()
     with pytest.raises(InputError, match="us-nowhere-1"):
-        write_plan(best(on="g5.xlarge", devices=1), "dev", project, merge=True)
-    assert (path.read_bytes(), files()) == (before, listed)
+        write_plan_to_stack(best(on="g5.xlarge", devices=1), "dev", project, merge=True)
+    assert (path.read_bytes(), files()) == (before, files_before)
 
 
 def test_broken_yaml_is_refused(best, project):
     (project / "stacks/Pulumi.dev.yaml").write_text("config: [")
     with pytest.raises(InputError, match="is not valid YAML"):
-        write_plan(best(on="g5.xlarge", devices=1), "dev", project, merge=True)
+        write_plan_to_stack(best(on="g5.xlarge", devices=1), "dev", project, merge=True)
 
 
 def test_stack_without_ssh_keys_is_refused(best, project):
@@ -118,7 +118,7 @@ def test_stack_without_ssh_keys_is_refused(best, project):
     for path in (project / "stacks").glob("Pulumi.*.yaml"):
         path.unlink()
     with pytest.raises(InputError, match=r"no stack here has ssh\.authorized_keys"):
-        write_plan(plan, "sized", project)
+        write_plan_to_stack(plan, "sized", project)
 
 
 def test_command_writes_the_stack_and_prints_the_next_command(gpufleet, project):

@@ -12,7 +12,7 @@ from gpufleet import catalog
 from gpufleet.sizing import parallelism
 from gpufleet.sizing.hardware_resolver import resolve_hardware
 from gpufleet.sizing.placement_rules import check_placement
-from gpufleet.sizing.plans.placement import place_on_layout, sharding_variants
+from gpufleet.sizing.plans.placement import list_sharding_variants, place_on_layout
 from gpufleet.sizing.plans.training_search import WORTH_IT, find_fastest_training, tune_micro_batch
 from gpufleet.sizing.workload import Training, Workload
 
@@ -45,7 +45,7 @@ def test_more_devices_are_never_slower(model, part, numbers, task, can_choose_ba
         if not training.fits:
             assert last == 0.0, "what fits on fewer fits on more"
             continue
-        rate = training.speed().tokens_per_s
+        rate = training.predict_speed().tokens_per_s
         assert rate * WORTH_IT**2 >= last
         last = max(rate, last)
 
@@ -57,12 +57,12 @@ def test_chosen_layout_is_the_fastest_that_fits(model, part, devices):
     hardware = resolve_hardware(part).hardware
     chosen = find_fastest_training(_work(model), hardware, devices)
     for layout in parallelism.training_layouts(_work(model), hardware, devices):
-        for variant in sharding_variants(
+        for variant in list_sharding_variants(
             replace(_work(model), engine=chosen.workload.engine), layout.devices
         ):
             placed = place_on_layout(variant, hardware, layout)
             if placed.fits:
-                assert placed.speed().tokens_per_s <= chosen.speed().tokens_per_s * WORTH_IT
+                assert placed.predict_speed().tokens_per_s <= chosen.predict_speed().tokens_per_s * WORTH_IT
 
 
 def test_layouts_of_235_billion_weights_on_64_128_and_256_cards_fit(size):
@@ -92,14 +92,14 @@ def test_hybrid_sharding_needs_the_memory_of_one_node():
     work, hardware = _work("llama-3.1-8b"), resolve_hardware("H100 SXM5 80GB").hardware
     layouts = list(parallelism.training_layouts(work, hardware, 32))
     full, hybrid = layouts[0], next(layout for layout in layouts if layout.shards)
-    (variant,) = sharding_variants(work, 32)
-    one = place_on_layout(variant, hardware, parallelism.ParallelLayout(1, 8, data=8))
+    (variant,) = list_sharding_variants(work, 32)
+    placement = place_on_layout(variant, hardware, parallelism.ParallelLayout(1, 8, data=8))
     assert (
         place_on_layout(variant, hardware, full).memory.per_device_gib
         < place_on_layout(variant, hardware, hybrid).memory.per_device_gib
     )
     assert place_on_layout(variant, hardware, hybrid).memory.per_device_gib == pytest.approx(
-        one.memory.per_device_gib
+        placement.memory.per_device_gib
     )
 
 
@@ -107,7 +107,10 @@ def test_larger_micro_batch_is_chosen_only_if_much_faster():
     placed = find_fastest_training(_work("llama-3.1-8b"), resolve_hardware("H100 SXM5 80GB").hardware, 8)
     best = tune_micro_batch(placed)
     assert best.fits
-    assert best.workload.batch == 1 or best.speed().tokens_per_s > placed.speed().tokens_per_s * WORTH_IT
+    assert (
+        best.workload.batch == 1
+        or best.predict_speed().tokens_per_s > placed.predict_speed().tokens_per_s * WORTH_IT
+    )
 
 
 @pytest.mark.parametrize(("network", "idle"), [(1e-3, True), (50.0, False)])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.catalog.prices import PriceRow, Store
+from gpufleet.catalog.prices import PriceRow, PriceStore
 
 CASES = Path(__file__).resolve().parents[2] / "cases/catalog/prices"
 KEY = ("aws", "us-east-1", "g5.2xlarge", "on_demand")  # embedded: 1.212 of 2026-07-06
@@ -23,14 +23,14 @@ def the_day(monkeypatch):
 def path(tmp_path, monkeypatch):
     path = tmp_path / "prices.db"
     monkeypatch.setenv("GPUFLEET_PRICES", str(path))
-    Store(path).close()  # a store that is named and not there is an error
+    PriceStore(path).close()  # a store that is named and not there is an error
     return path
 
 
 @pytest.fixture
 def store(path):
-    with Store(path) as opened:
-        yield opened
+    with PriceStore(path) as open_store:
+        yield open_store
 
 
 @pytest.fixture
@@ -43,5 +43,5 @@ def row(usd=1.3, as_of="2026-11-01", key=KEY, source="a test", **more):
 
 
 def put(store, *rows, key="1", accept=("unknown-region", "unknown-machine")):
-    run = store.begin("test", key)
-    return store.commit(store.write_batch("all", rows, run), accept)
+    run = store.begin_run("test", key)
+    return store.commit_run(store.write_batch("all", rows, run), accept)

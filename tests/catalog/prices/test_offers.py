@@ -25,16 +25,16 @@ def test_offers_are_sorted_by_machine_or_accelerator_price(path):
     by_machine = list(catalog.search_offers(accelerator="a100", purchase="on_demand"))
     prices = [offer.price.usd_per_hour for offer in by_machine]
     assert prices == sorted(prices)
-    each = [
+    machines = [
         offer.usd_per_accelerator_hour
         for offer in catalog.search_offers(accelerator="a100", compare_by="accelerator")
     ]
-    assert each == sorted(each)
+    assert machines == sorted(machines)
 
 
 def test_stored_and_embedded_offers_make_one_sorted_list(store):
-    mine = ("aws", "mars-1", "zz.large", "on_demand")
-    put(store, row(4.0, key=mine, facts=H100), row(0.9, "2024-01-01"), row(1.3, "2026-11-02", source="newer"))
+    key = ("aws", "mars-1", "zz.large", "on_demand")
+    put(store, row(4.0, key=key, facts=H100), row(0.9, "2024-01-01"), row(1.3, "2026-11-02", source="newer"))
     offers = list(catalog.search_offers(cloud="aws"))
     prices = [offer.price.usd_per_hour for offer in offers]
     assert prices == sorted(prices)

@@ -106,4 +106,4 @@ def test_cloud_is_detected_from_region_names(regions, cloud):
 
 def test_prices_of_the_test_pairs_are_distinct():
     sums = [price + cards for _, price, _, _, cards in PAIRS]
-    assert all(one != other for one, other in itertools.combinations(sums, 2))
+    assert all(first != second for first, second in itertools.combinations(sums, 2))

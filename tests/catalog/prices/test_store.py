@@ -139,34 +139,39 @@ def test_commitment_without_upfront_payment_is_preferred(store):
 
 
 def test_uncommitted_prices_are_invisible(store):
-    run = store.write_batch("first", [row()], store.begin("test", "1"))
+    run = store.write_batch("first", [row()], store.begin_run("test", "1"))
     assert catalog.find_price(*KEY).usd_per_hour == EMBEDDED
-    assert store.resume("test") == run
-    store.abandon(run)
-    assert store.resume("test") is None
+    assert store.find_unfinished_run("test") == run
+    store.abandon_run(run)
+    assert store.find_unfinished_run("test") is None
     with pytest.raises(InputError, match="not in the store"):
-        store.commit(run)
+        store.commit_run(run)
 
 
 def test_committed_run_cannot_be_abandoned(store):
     run = put(store, row()).run
-    store.abandon(run)
+    store.abandon_run(run)
     assert catalog.find_price(*KEY).usd_per_hour == 1.3
-    assert store.begin("test", "1").finished_at
+    assert store.begin_run("test", "1").finished_at
 
 
 def test_repeated_import_stores_nothing(store):
     first = put(store, row())
-    again = put(store, row(99.0))
-    assert (first.imported, first.repeated, again.imported, again.repeated) == (1, False, 1, True)
+    second_summary = put(store, row(99.0))
+    assert (first.imported, first.repeated, second_summary.imported, second_summary.repeated) == (
+        1,
+        False,
+        1,
+        True,
+    )
     assert catalog.find_price(*KEY).usd_per_hour == 1.3
 
 
 def test_rewritten_batch_replaces_the_earlier_one(store):
-    run = store.begin("test", "1")
+    run = store.begin_run("test", "1")
     run = store.write_batch("page", [row(1.3)], run)
     run = store.write_batch("page", [row(1.4)], run)
-    assert store.commit(run).imported == 1
+    assert store.commit_run(run).imported == 1
     assert catalog.find_price(*KEY).usd_per_hour == 1.4
 
 
@@ -204,7 +209,7 @@ def test_suspicious_rows_are_set_apart_until_accepted(store):
     ],
 )
 def test_invalid_price_is_refused_and_nothing_is_staged(store, invalid, message):
-    run = store.begin("test", "1")
+    run = store.begin_run("test", "1")
     with pytest.raises(InputError, match=message):
         store.write_batch("all", [row(), row(**invalid)], run)
     assert store.connection.execute("SELECT count(*) FROM staged").fetchone() == (0,)
@@ -234,11 +239,11 @@ def test_store_path_that_cannot_exist_is_an_environment_fault(tmp_path):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from gpufleet.catalog.prices import Store
+from gpufleet.catalog.prices import PriceStore
 from gpufleet.catalog.prices import imports
 imports.BATCH_ROWS = 50
 batches, kill_at = 0, int(sys.argv[3])
-write = Store.write_batch
+write = PriceStore.write_batch
 def written(self, name, rows, run):
     global batches
     if batches == kill_at:
@@ -247,16 +252,16 @@ def written(self, name, rows, run):
         os.kill(os.getpid(), signal.SIGKILL)
     batches += 1
     return write(self, name, rows, run)
-Store.write_batch = written
-publish = Store._publish_rows
+PriceStore.write_batch = written
+publish = PriceStore._publish_rows
 def published(self, run, rows):
     found = publish(self, run, rows)
     if kill_at < 0:
         os.kill(os.getpid(), signal.SIGKILL)
     return found
-Store._publish_rows = published
+PriceStore._publish_rows = published
 price_file = imports.load_price_file(Path(sys.argv[2]))
-with Store(Path(sys.argv[1])) as store:
+with PriceStore(Path(sys.argv[1])) as store:
     imports.import_prices(store, price_file)
 """
 
@@ -288,10 +293,10 @@ def test_killed_import_leaves_prices_complete_and_the_next_one_finishes(path, tm
     assert died.returncode == -signal.SIGKILL
     assert stored(path) == [0, 0]
     with PriceStore(path) as store:
-        left = store.find_unfinished_run("import prices.csv")
-        assert len(left.batches) == {0: 0, 3: 3, -1: 8}[kill_at]
+        unfinished = store.find_unfinished_run("import prices.csv")
+        assert len(unfinished.batches) == {0: 0, 3: 3, -1: 8}[kill_at]
         summary = import_prices(store, load_price_file(file))
-    assert (summary.imported, summary.set_apart, summary.run.id) == (400, 0, left.id)
+    assert (summary.imported, summary.set_apart, summary.run.id) == (400, 0, unfinished.id)
     assert stored(path) == [400, 400]
 
 
@@ -300,8 +305,8 @@ def test_two_concurrent_imports_succeed(path, tmp_path):
     other.write_text(file.read_text().replace("zz", "yy"))
     code = KILLED.replace("kill_at < 0", "False")
     racing = [
-        subprocess.Popen([sys.executable, "-c", code, str(path), str(each), "999"])
-        for each in (file, other, file)
+        subprocess.Popen([sys.executable, "-c", code, str(path), str(import_file), "999"])
+        for import_file in (file, other, file)
     ]
     assert [process.wait(timeout=60) for process in racing] == [0, 0, 0]
     assert stored(path) == [800, 800]
@@ -356,11 +361,11 @@ def test_newest_price_before_the_date_is_used_for_any_import_order(tmp_path, mon
         assert price is None or price.as_of is None
     else:
         assert price.as_of_date.isoformat() == newest
-    listed = {
+    offers = {
         offer.price
         for offer in catalog.search_offers(machine=KEY[2], region=KEY[1], purchase=KEY[3], on_date=on)
     }
-    assert listed == ({price} if price else set())
+    assert offers == ({price} if price else set())
     path.unlink()
 
 
@@ -368,7 +373,7 @@ def test_full_disk_is_reported_in_one_line_and_changes_nothing(store):
     pages = store.connection.execute("PRAGMA page_count").fetchone()[0]
     store.connection.execute(f"PRAGMA max_page_count = {pages}")  # SQLite answers as on a full disk
     many = [row(key=(KEY[0], f"region-{number}", *KEY[2:])) for number in range(500)]
-    run = store.begin("test", "full")
+    run = store.begin_run("test", "full")
     with pytest.raises(EnvironmentFault, match=r"prices.db cannot be written: database or disk is full"):
         store.write_batch("all", many, run)
     assert store.connection.execute("SELECT count(*) FROM staged").fetchone() == (0,)

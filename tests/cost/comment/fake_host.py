@@ -91,7 +91,7 @@ class FakeGitHub(FakeHost):
 
     def answer(self, method, path, query, sent):
         thread = f"/repos/{self.repo}/issues/{self.number}/comments"
-        one = re.fullmatch(f"/repos/{self.repo}/issues/comments/(\\d+)", path)
+        match = re.fullmatch(f"/repos/{self.repo}/issues/comments/(\\d+)", path)
         if (method, path) == ("GET", "/user"):
             error_body = {"message": "Resource not accessible by integration"}
             return (403, {}, error_body) if self.login.endswith("[bot]") else (200, {}, {"login": self.login})
@@ -112,7 +112,7 @@ class FakeGitHub(FakeHost):
             return 403, {}, {"message": "Resource not accessible by integration", "status": "403"}
         if (method, path) == ("POST", thread):
             return 201, {}, self.record(self.find(self.add(self.login, sent["body"])))
-        if one and (row := self.find(one[1])):
+        if match and (row := self.find(match[1])):
             if method == "DELETE":
                 self.comments.remove(row)
                 return 204, {}, None
@@ -130,7 +130,7 @@ class FakeGitLab(FakeHost):
     def answer(self, method, path, query, sent):
         request = f"/api/v4/projects/{self.repo}/merge_requests/{self.number}"
         path = unquote(path)
-        one = re.fullmatch(f"{request}/notes/(\\d+)", path)
+        match = re.fullmatch(f"{request}/notes/(\\d+)", path)
         if (method, path) == ("GET", "/api/v4/user"):
             return 200, {}, {"username": self.login}
         if (method, path) == ("GET", request):
@@ -142,7 +142,7 @@ class FakeGitLab(FakeHost):
             return 403, {}, {"message": "403 Forbidden"}
         if (method, path) == ("POST", f"{request}/notes"):
             return 201, {}, self.record(self.find(self.add(self.login, sent["body"])))
-        if one and (row := self.find(one[1])):
+        if match and (row := self.find(match[1])):
             if method == "DELETE":
                 self.comments.remove(row)
                 return 204, {}, None

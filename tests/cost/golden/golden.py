@@ -143,7 +143,7 @@ def preview(golden: Golden, operation: str) -> dict:
     holder = {"urn": parent, "type": golden.component, "custom": False}
     old, new = (side.program for side in golden.sides(operation))
     if operation == "read":
-        new = {name: {**each, "external": True} for name, each in golden.new.program.items()}
+        new = {name: {**resource, "external": True} for name, resource in golden.new.program.items()}
     steps = [{"op": "create" if not old else "same", "urn": parent, "newState": holder}]
     for name in {**old, **new}:
         steps += _steps(golden, operation, name, old, new)
@@ -165,7 +165,7 @@ def _steps(golden: Golden, operation: str, name: str, old: dict, new: dict) -> l
         ]
     else:
         steps = [(op, states)]
-    return [{"op": each, "urn": urn, **states} for each, states in steps]
+    return [{"op": op, "urn": urn, **states} for op, states in steps]
 
 
 def urn_of(golden: Golden, name: str, side: dict) -> str:
@@ -181,7 +181,7 @@ def _record(golden: Golden, name: str, side: dict, *, known: bool) -> dict | Non
 
     def resolved(value, key=None):
         if isinstance(value, dict):
-            return {each: resolved(nested, key or each) for each, nested in value.items()}
+            return {name: resolved(nested, key or name) for name, nested in value.items()}
         if isinstance(value, list):
             return [resolved(item, key) for item in value]
         reference = REFERENCE.match(value) if isinstance(value, str) else None

@@ -77,10 +77,13 @@ def evaluated(tmp_path_factory):
 
 def test_program_evaluated_without_an_engine_has_the_same_cost(case, evaluated, golden_book):
     for resources, side in zip(evaluated, (case.old, case.new), strict=True):
-        mine = golden.of_case(resources, case)
-        assert {resource.name for resource in mine} >= side.program.keys()
+        case_resources = golden.of_case(resources, case)
+        assert {resource.name for resource in case_resources} >= side.program.keys()
         agrees(
-            cost.price_resources(mine, golden_book, commitments=commitments_of_case(case), on_date=DAY), side
+            cost.price_resources(
+                case_resources, golden_book, commitments=commitments_of_case(case), on_date=DAY
+            ),
+            side,
         )
 
 

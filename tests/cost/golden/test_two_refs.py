@@ -86,8 +86,8 @@ CHANGES = {
 
 
 def git(root, *arguments):
-    who = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
-    subprocess.run(["git", "-C", str(root), *who, *arguments], check=True, capture_output=True)
+    identity = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
+    subprocess.run(["git", "-C", str(root), *identity, *arguments], check=True, capture_output=True)
 
 
 @pytest.fixture(scope="module")
@@ -117,9 +117,9 @@ def test_commit_has_the_manually_calculated_cost(stack, clone, golden_book):
     expected_change = {key: golden.worked_out(arithmetic) for key, arithmetic in expected.items()}
     # Hardware of our own is worked out in binary floating point: a millionth of a cent is near enough.
     moved = {
-        f"{line.shown.name} {line.shown.component}": round(line.usd_per_month, 8)
+        f"{line.shown_charge.name} {line.shown_charge.component}": round(line.usd_per_month, 8)
         for line in cost_diff.lines
-        if line.changed or f"{line.shown.name} {line.shown.component}" in expected
+        if line.is_changed or f"{line.shown_charge.name} {line.shown_charge.component}" in expected
     }
     assert moved == expected_change
     total_change = cost_diff.after.usd_per_month.expected - cost_diff.before.usd_per_month.expected

@@ -27,10 +27,10 @@ def month(charge):
 
 def line_cells(line):
     """Return what every report says of one line: operation, name, three amounts."""
-    shown = line.after or line.before
+    resource = line.after or line.before
     return (
         line.op,
-        f"{shown.name} {shown.component}",
+        f"{resource.name} {resource.component}",
         dollars(month(line.before)) if line.before else "-",
         dollars(month(line.after)) if line.after else "-",
         dollars(month(line.after) - month(line.before), signed=True),

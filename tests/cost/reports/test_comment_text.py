@@ -8,7 +8,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from gpufleet import cost
-from gpufleet.cost.analysis.reports.markdown import MAX_CHARACTERS, comment_mark, escape
+from gpufleet.cost.analysis.reports.markdown import MAX_CHARACTERS, comment_mark, escape_cell
 
 
 @pytest.fixture
@@ -65,8 +65,8 @@ def test_comment_ends_with_the_invisible_mark_of_its_stack(make, book, rendered)
 
 
 def test_cell_is_truncated_before_it_is_escaped():
-    assert escape("@" * 500).count("@") == 199
-    assert len(escape("x" * 500)) == 200
+    assert escape_cell("@" * 500).count("@") == 199
+    assert len(escape_cell("x" * 500)) == 200
 
 
 @pytest.mark.parametrize("name_length", [10, 3000])
@@ -83,8 +83,8 @@ def test_long_comment_is_truncated_with_a_note_of_the_omitted_rows(make, book, n
 
 
 def test_least_important_rows_are_omitted_first(make, book):
-    same = [make(f"same-{at}") for at in range(900)]
-    text = cost.render_diff(cost.diff(same, [*same, make("new")], book=book), "markdown")
+    unchanged = [make(f"same-{at}") for at in range(900)]
+    text = cost.render_diff(cost.diff(unchanged, [*unchanged, make("new")], book=book), "markdown")
     assert "| create | new machine |" in text
     assert "1800 unchanged lines" in text
     assert "more omitted" in text.split("1800 unchanged lines")[1]

@@ -74,17 +74,19 @@ def test_table_lists_every_changed_resource_with_its_amounts(cost_diff, months):
     changed = [line for line in cost_diff.lines if reading.differs(line)]
     rows = reading.grid_rows(text, TABLE_HEAD)
     assert [reading.ends_of(row) for row in rows] == [reading.line_cells(line) for line in changed]
-    same = len(cost_diff.lines) - len(changed)
-    assert (f"\n{same} line{'s' * (same != 1)} unchanged" in text) == bool(same)
+    unchanged_count = len(cost_diff.lines) - len(changed)
+    assert (f"\n{unchanged_count} line{'s' * (unchanged_count != 1)} unchanged" in text) == bool(
+        unchanged_count
+    )
 
 
 def test_markdown_sorts_changes_by_amount_and_folds_the_others(cost_diff, months):
     text = cost.render_diff(cost_diff, "markdown")
     lead_says(reading.plain(text.splitlines()[0]), cost_diff, months)
-    shown, _, folded = text.partition("<details>")
+    visible_text, _, folded = text.partition("<details>")
     changed = reading.by_money(line for line in cost_diff.lines if reading.differs(line))
-    same = reading.by_money(line for line in cost_diff.lines if not reading.differs(line))
-    for part, lines in ((shown, changed), (folded, same)):
+    unchanged = reading.by_money(line for line in cost_diff.lines if not reading.differs(line))
+    for part, lines in ((visible_text, changed), (folded, unchanged)):
         rows = [reading.ends_of(row) for row in reading.pipe_rows(part, 7)]
         assert rows == [reading.line_cells(line) for line in lines]
 
@@ -131,8 +133,8 @@ def test_html_page_has_the_same_resources_and_totals(cost_diff, months):
     page = reading.Page(cost.render_diff(cost_diff, "html"))
     lead_says(page.lead, cost_diff, months)
     changed = reading.by_money(line for line in cost_diff.lines if reading.differs(line))
-    same = reading.by_money(line for line in cost_diff.lines if not reading.differs(line))
-    for heading, lines in (("What changes", changed), ("Unchanged", same)):
+    unchanged = reading.by_money(line for line in cost_diff.lines if not reading.differs(line))
+    for heading, lines in (("What changes", changed), ("Unchanged", unchanged)):
         rows = [reading.ends_of(row) for row in page.rows(heading)]
         assert rows == [reading.line_cells(line) for line in lines]
     cards = {card[0]: card[1:] for card in page.cards}
@@ -153,10 +155,10 @@ def test_each_unpriced_resource_warning_and_price_is_listed(case, cost_diff, for
         assert gap.reason in text
     for warning in cost_diff.warnings:
         assert warning.removeprefix("WARNING: ") in text
-    shown = [
+    prices = [
         line.after or line.before for line in cost_diff.lines if form != "table" or reading.differs(line)
     ]
-    for charge in shown:
+    for charge in prices:
         if charge.price:
             dated = f"as of {charge.price.as_of or 'an unknown date'}, {charge.price.source}"
             assert f"{charge.item} in {charge.region}, {charge.price.purchase.replace('_', ' ')}: " in text

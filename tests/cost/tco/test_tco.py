@@ -72,7 +72,7 @@ def test_commitment_costs_the_full_month(blades):
 def test_rack_never_breaks_even_with_a_cloud_below_its_running_cost(blades):
     comparison = tco.Comparison(blades, rented(count=1, usd=0.01))
     assert comparison.break_even_month is None
-    assert "never pays for itself" in tco.table(comparison, [])
+    assert "never pays for itself" in tco.format_table(comparison, [])
 
 
 def test_break_even_after_the_end_of_life_is_reported(blades):
@@ -80,7 +80,7 @@ def test_break_even_after_the_end_of_life_is_reported(blades):
     comparison = tco.Comparison(blades, rented(usd=0.005))
     assert comparison.break_even_month == pytest.approx(99.24, abs=0.01)
     assert not comparison.is_within_life
-    assert "in month 99.2, after its 48" in tco.table(comparison, [])
+    assert "in month 99.2, after its 48" in tco.format_table(comparison, [])
 
 
 def test_residual_value_counts_only_at_the_end(server):
@@ -99,7 +99,7 @@ def test_gpu_server_cost_matches_a_manual_calculation(server):
     cloud = tco.choose_alternative(server, tco.CloudRequest("p5.48xlarge"))
     comparison = tco.Comparison(server, cloud)
     # 55.04 * 730 = 40,179.20; 270,000 / (40,179.20 - 6,840.989867) = 8.0988
-    assert (cloud.count, cloud.because) == (1, "8 x H100 SXM5 80GB")
+    assert (cloud.count, cloud.reason) == (1, "8 x H100 SXM5 80GB")
     assert comparison.break_even_month == pytest.approx(8.0988, abs=1e-4)
 
 
@@ -156,7 +156,8 @@ def test_rack_without_cost_facts_is_refused(repo_root):
 
 def test_sensitivity_analysis_changes_one_figure_at_a_time(blades):
     cases = {
-        (case.figure, case.value): case.comparison for case in tco.cases(tco.Comparison(blades, rented()))
+        (case.figure, case.value): case.comparison
+        for case in tco.build_sensitivity_cases(tco.Comparison(blades, rented()))
     }
     dear = cases[("tariff", "0.60 USD/kWh")]
     assert dear.rack.running_usd_per_month == pytest.approx(2 * 30.66)
@@ -167,7 +168,7 @@ def test_sensitivity_analysis_changes_one_figure_at_a_time(blades):
 
 
 def test_report_lists_omitted_and_assumed_figures(blades):
-    text = tco.table(tco.Comparison(blades, rented()), [])
+    text = tco.format_table(tco.Comparison(blades, rented()), [])
     assert (
         "space, staff, network, maintenance: not declared in the rack file; up to $1,341.80 a month" in text
     )
@@ -175,7 +176,7 @@ def test_report_lists_omitted_and_assumed_figures(blades):
 
 
 def test_json_document_has_figures_and_sources(blades):
-    document = tco.document(tco.Comparison(blades, rented()), [rented(usd=0.2)])
+    document = tco.build_document(tco.Comparison(blades, rented()), [rented(usd=0.2)])
     jsonschema.validate(
         document,
         {
@@ -198,17 +199,17 @@ def test_json_document_has_figures_and_sources(blades):
 
 def test_plot_and_page_are_complete(blades):
     comparison = tco.Comparison(blades, rented())
-    drawn = tco.svg(comparison)
+    drawn = tco.draw_svg(comparison)
     for texts in ("months since purchase", "cumulated cost (USD)", "own blades-1", "paid for in month 2.9"):
         assert texts in drawn
-    html = tco.page(comparison, [])
+    html = tco.render_page(comparison, [])
     assert drawn.split(">")[0] in html
     assert "http://" not in html.replace("http://www.w3.org", "")
     assert "<script" not in html
 
 
 def test_plot_without_break_even_marks_no_month(blades):
-    assert "paid for in month" not in tco.svg(tco.Comparison(blades, rented(usd=0.005)))
+    assert "paid for in month" not in tco.draw_svg(tco.Comparison(blades, rented(usd=0.005)))
 
 
 @given(usd=st.floats(0.001, 10), share=st.floats(0.01, 1), years=st.integers(1, 10))
@@ -225,5 +226,5 @@ def test_both_alternatives_have_the_same_monthly_cost_at_break_even_utilisation(
     comparison = tco.Comparison(blades, rented(usd=usd, disks=disks))
     share = comparison.break_even_utilisation
     if share > 0:
-        there = replace(comparison, utilisation=share)
-        assert there.cloud_usd_per_month == pytest.approx(blades.usd_per_month)
+        at_break_even = replace(comparison, utilisation=share)
+        assert at_break_even.cloud_usd_per_month == pytest.approx(blades.usd_per_month)

@@ -55,8 +55,8 @@ class KillAgent(Kind):
 
     def complete(self) -> None:
         """Start the same attempt again: it must decide every check once."""
-        again = self.run.succeed(*self.command, program=sys.executable)
-        records = [json.loads(line) for line in whole_lines(again.out)]
+        second_result = self.run.succeed(*self.command, program=sys.executable)
+        records = [json.loads(line) for line in whole_lines(second_result.out)]
         kinds = [record["type"] for record in records]
         self.run.expect(kinds[:1] == ["start"] and kinds[-1:] == ["end"], f"not a whole record: {kinds}")
         names = [record["name"] for record in records if record["type"] == "check"]

@@ -116,8 +116,8 @@ class DamagedRegistry(Kind):
         ]
 
     def check(self) -> None:
-        listed, synced, inventory = self.result
-        for output in (listed, synced):
+        listing, synced, inventory = self.result
+        for output in (listing, synced):
             self.run.expect(output.code == 3, f"a damaged registry went unnoticed: {output}")
             self.run.expect(len(output.err.strip().splitlines()) <= 4, f"not one line: {output.err[:300]}")
         self.run.expect(inventory.code != 0, "Ansible took a damaged registry for an empty fleet")

@@ -64,9 +64,9 @@ class FullDisk(Kind):
         after = self.evidence()
         self.run.expect(set(self.before.names) <= set(after.names), "a node was lost")
         for command in self.commands:
-            again = self.run.call(*command)
-            moved = command[1] == "state" and again.code == 2
-            self.run.expect(again.code == 0 or moved, f"with space again: {again}")
+            second_result = self.run.call(*command)
+            moved = command[1] == "state" and second_result.code == 2
+            self.run.expect(second_result.code == 0 or moved, f"with space again: {second_result}")
         after = self.evidence()
         for name in NODES:
             self.run.expect(after.node(name)["state"] == "ready", f"{name}: {after.node(name)['state']}")

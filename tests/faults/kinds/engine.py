@@ -54,10 +54,10 @@ class Rehearsal(Kind):
         locks = list(self.run.home.rglob("locks/**/*.json"))
         self.run.expect(not locks, f"locks: {locks}")
         self.run.succeed("rehearse", "down", "-s", self.stack)
-        left = (
+        leftovers = (
             [path.name for path in (self.run.home / "rehearsal").glob("*")] if self.run.home.exists() else []
         )
-        self.run.expect(not left, f"`rehearse down` left {left}")
+        self.run.expect(not leftovers, f"`rehearse down` left {leftovers}")
 
     def expect_ok(self, result: CommandResult) -> None:
         self.run.expect(result.code == 0, f"the same command again does not converge: {result}")

@@ -162,12 +162,14 @@ class WrongHostKey(HostKind):
     def before_run(self) -> None:
         lines = self.known_hosts.read_text().splitlines()
         address = self.rack.address(self.victim)
-        mine = [line for line in lines if address in line.split()[0]]
-        self.run.expect(mine, "the rack wrote no key for the host")
+        host_lines = [line for line in lines if address in line.split()[0]]
+        self.run.expect(host_lines, "the rack wrote no key for the host")
         other = next(line for line in lines if address not in line.split()[0])
-        wrong_keys = [] if self.rng.random() < 0.5 else [" ".join([mine[0].split()[0], *other.split()[1:]])]
+        wrong_keys = (
+            [] if self.rng.random() < 0.5 else [" ".join([host_lines[0].split()[0], *other.split()[1:]])]
+        )
         self.known_hosts.write_text(
-            "\n".join([line for line in lines if line not in mine] + wrong_keys) + "\n"
+            "\n".join([line for line in lines if line not in host_lines] + wrong_keys) + "\n"
         )
 
     def check(self) -> None:
@@ -244,9 +246,12 @@ class KillHostAgent(HostKind):
         process_ids = sorted(self.agents())
         # A short agent on a quick host: each look may be the one, so that most runs kill a living agent.
         while (
-            process_ids and running.is_alive and self.rng.random() > 0.15 and (again := sorted(self.agents()))
+            process_ids
+            and running.is_alive
+            and self.rng.random() > 0.15
+            and (process_ids_later := sorted(self.agents()))
         ):
-            process_ids = again
+            process_ids = process_ids_later
         self.struck = (
             process_ids[:1]
             if self.rng.random() < 0.6
@@ -278,9 +283,9 @@ class FullHostDisk(HostKind):
     victims = (SMALL_DISK,)
 
     def before_run(self) -> None:
-        left = self.rng.choice([0, 0, self.rng.randrange(64)])
-        self.run.notes.append(f"{left} KiB free")
-        fill = f"dd if=/dev/zero of=/ballast bs=64k 2>/dev/null; truncate -s -{left}K /ballast; sync"
+        remaining_mib = self.rng.choice([0, 0, self.rng.randrange(64)])
+        self.run.notes.append(f"{remaining_mib} KiB free")
+        fill = f"dd if=/dev/zero of=/ballast bs=64k 2>/dev/null; truncate -s -{remaining_mib}K /ballast; sync"
         self.run.closing.callback(self.empty)
         self.rack.run_inside(self.victim, f"sh -c {shlex.quote(fill)} || true")
 

@@ -73,8 +73,8 @@ class KillState(Kind):
             self.run.expect(
                 self.before.rows_by_table(name) == after.rows_by_table(name), f"{name} was touched"
             )
-        again = self.run.call(*self.move)
-        self.run.expect(again.code == (2 if moved else 0), f"again: {again}")
+        second_result = self.run.call(*self.move)
+        self.run.expect(second_result.code == (2 if moved else 0), f"again: {second_result}")
         states = {self.evidence().node(name)["state"] for name in BLADES}
         self.run.expect(states == {"discovered"}, f"states afterwards: {sorted(states)}")
 

@@ -75,15 +75,15 @@ class TwoChanges(Kind):
     def check(self) -> None:
         result = [(change, reason, running.wait()) for change, reason, running in self.started]
         after = self.evidence()
-        for change, reason, one in result:
-            self.run.expect(one.code in (0, 2, -9), f"unexpected: {one}")
-            for line in one.err.splitlines() if one.code == 0 else ():
+        for change, reason, change_result in result:
+            self.run.expect(change_result.code in (0, 2, -9), f"unexpected: {change_result}")
+            for line in change_result.err.splitlines() if change_result.code == 0 else ():
                 name, _, what = line.partition(": ")
                 noted = any(reason in row["reason"] for row in after.rows_of("history", name))
                 nothing = "was not set" in what or "stands already" in what
                 self.run.expect(noted or nothing, f"acknowledged and lost: {line} ({reason})")
             if change[1] == "state":
-                self.check_move(after, change[2], reason, one.code)
+                self.check_move(after, change[2], reason, change_result.code)
 
     def check_move(self, after: object, names: str, reason: str, code: int) -> None:
         """Check that a move of several nodes happened to all of them or to none."""

@@ -20,7 +20,7 @@ from gpufleet.sizing.compare import (
     format_report,
     load_schema,
 )
-from gpufleet.sizing.compare.comparison import peak_tflops, ridge_point
+from gpufleet.sizing.compare.comparison import peak_tflops, roofline_ridge_point
 from gpufleet.sizing.compare.options import build_request
 
 
@@ -60,7 +60,7 @@ def test_price_is_for_one_device_and_the_cheapest_of_its_kind():
     subject = compare_one("H100 SXM5 80GB")
     kinds = [price.purchase for price in subject.prices]
     assert len(kinds) == len(set(kinds))
-    assert subject.price == min(subject.prices, key=lambda price: price.usd_per_hour)
+    assert subject.cheapest_price == min(subject.prices, key=lambda price: price.usd_per_hour)
     demand = next(price for price in subject.prices if price.purchase == "on_demand")
     cheapest = [
         offer.price.usd_per_hour / offer.machine.accelerators[0].count
@@ -78,7 +78,7 @@ def test_shared_card_is_priced_below_the_complete_card():
 
 def test_accelerator_that_nobody_rents_out_has_no_price():
     subject = compare_one("M4 Max (40)", model="llama-3.1-8b")
-    assert (subject.price, subject.usd_per_hour, subject.tokens_per_usd) == (None, None, None)
+    assert (subject.cheapest_price, subject.usd_per_hour, subject.tokens_per_usd) == (None, None, None)
 
 
 def test_speed_per_watt_and_per_dollar_are_computed_from_the_plan():
@@ -86,14 +86,16 @@ def test_speed_per_watt_and_per_dollar_are_computed_from_the_plan():
     plan = subject.plan
     assert plan.tokens_per_s_low < plan.tokens_per_s < plan.tokens_per_s_high
     assert subject.tokens_per_joule == pytest.approx(plan.tokens_per_s / plan.watts)
-    assert subject.tokens_per_usd == pytest.approx(plan.tokens_per_s * 3600 / subject.price.usd_per_hour)
+    assert subject.tokens_per_usd == pytest.approx(
+        plan.tokens_per_s * 3600 / subject.cheapest_price.usd_per_hour
+    )
 
 
 def test_large_model_is_placed_on_the_fewest_devices():
     subject = compare_one("A100 SXM4 80GB", model="llama-3.1-70b")
     assert subject.plan.devices == 2
     assert subject.label == "2 x A100 SXM4 80GB"
-    assert subject.usd_per_hour == pytest.approx(2 * subject.price.usd_per_hour)
+    assert subject.usd_per_hour == pytest.approx(2 * subject.cheapest_price.usd_per_hour)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +109,7 @@ def test_large_model_is_placed_on_the_fewest_devices():
 def test_unplaced_accelerator_has_a_reason(name, options, message):
     subject = compare_one(name, **options)
     assert subject.plan is None
-    assert message in subject.why_not
+    assert message in subject.rejection_reason
     assert message in format_report(compare(name, **options))
 
 
@@ -135,8 +137,8 @@ def test_peak_rate_is_dense_and_in_a_supported_format(name, precision, rate, com
 
 
 def test_ridge_point_is_peak_rate_divided_by_bandwidth():
-    assert ridge_point(catalog.get_accelerator("H100 SXM5 80GB")) == pytest.approx(989e12 / 3352e9)
-    assert ridge_point(catalog.get_accelerator("Etched Sohu")) is None
+    assert roofline_ridge_point(catalog.get_accelerator("H100 SXM5 80GB")) == pytest.approx(989e12 / 3352e9)
+    assert roofline_ridge_point(catalog.get_accelerator("Etched Sohu")) is None
 
 
 @pytest.mark.parametrize(
@@ -155,7 +157,7 @@ def test_complete_json_matches_the_schema(options):
     assert len(document["accelerators"]) == len(catalog.load_accelerators())
     assert (
         all(
-            (accelerator["result"] is None) == bool(accelerator["why_not"])
+            (accelerator["result"] is None) == bool(accelerator["rejection_reason"])
             for accelerator in document["accelerators"]
         )
         or not options
@@ -172,7 +174,7 @@ def test_json_has_sources_of_facts_and_prices():
 
 def test_command_prints_a_table_or_json(gpufleet, project):
     arguments = ("compare", "H100 SXM5", "RTX 4090", "--model", "llama-3.1-8b", "--precision", "q4_k_m")
-    shown = gpufleet(*arguments, cwd=project).stdout
+    output = gpufleet(*arguments, cwd=project).stdout
     for text in (
         "ACCELERATOR",
         "USABLE",
@@ -183,7 +185,7 @@ def test_command_prints_a_table_or_json(gpufleet, project):
         "TOKENS/JOULE",
         "USD/M TOKENS",
     ):
-        assert text in shown
+        assert text in output
     document = json.loads(gpufleet(*arguments, "--json", cwd=project).stdout)
     assert [accelerator["result"]["devices"] for accelerator in document["accelerators"]] == [1, 1]
 

@@ -107,7 +107,7 @@ def test_plot_without_known_values_is_refused(name, part):
 
 
 def test_page_is_self_contained_and_lists_sources():
-    page = file_output.render_page(compare("H100 SXM5 80GB", "RTX 4090", **SERVED))
+    page = file_output.render_html_page(compare("H100 SXM5 80GB", "RTX 4090", **SERVED))
     assert not re.search(r"""(?:src|href)=["'](?!#)""", page)
     assert "<script" not in page
     assert page.count("<svg") == 6  # all but training
@@ -133,8 +133,8 @@ def test_svg_is_a_roofline_without_a_model_and_a_speed_plot_with_one(gpufleet, p
         assert texts in file.read_text()
 
 
-def overlap(one, other):
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+def overlap(box, other_box):
+    return box[0] < other_box[2] and other_box[0] < box[2] and box[1] < other_box[3] and other_box[1] < box[3]
 
 
 def test_labels_overlap_neither_each_other_nor_points():
@@ -158,7 +158,7 @@ def test_labels_stay_inside_and_avoid_fixed_boxes():
     "preferred", [[10, 11, 12, 13], [390, 391, 200, 399], [5, 5, 5, 5, 5], [300, 20, 100]]
 )
 def test_spread_positions_keep_order_and_distance(preferred):
-    positions = labels.spread_positions(preferred, 15, 0, 400)
+    positions = labels.spread_label_positions(preferred, 15, 0, 400)
     ordered = sorted(positions)
     assert all(later - sooner >= 15 - 1e-9 for sooner, later in itertools.pairwise(ordered))
     assert all(0 <= place <= 400 for place in positions)
@@ -174,7 +174,7 @@ def test_logarithmic_axis_maps_values_by_their_logarithm():
 
 
 def test_bar_labels_fit_on_the_axis():
-    end = labels.axis_end([(100.0, "100"), (50.0, "x" * 30)], 480)
+    end = labels.axis_end_with_labels([(100.0, "100"), (50.0, "x" * 30)], 480)
     assert 50.0 / end * 480 + 30 * labels.CHARACTER_WIDTH <= 480
     assert 100.0 / end * 480 + 3 * labels.CHARACTER_WIDTH <= 480
 

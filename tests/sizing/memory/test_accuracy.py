@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from gpufleet.sizing.memory import calibration
-from gpufleet.sizing.memory.accuracy import build_memory_report, list_fit_reports, percentile
-from gpufleet.sizing.memory.calibration import INITIAL_VALUES, cross_validate, fit_constants, predict
+from gpufleet.sizing.memory.accuracy import build_memory_report, compare_fit_reports, percentile
+from gpufleet.sizing.memory.calibration import INITIAL_VALUES, cross_validate, fit_constants, predict_gib
 from gpufleet.sizing.memory.constants import load_constants, override_constants
 from gpufleet.sizing.memory.measurement import load_measurements
 
@@ -22,7 +22,7 @@ def test_every_device_class_is_reported_or_pooled():
     assert all(line.rows >= 10 and line.median <= 0.10 and line.p90 <= 0.30 for line in lines)
 
 
-@pytest.mark.parametrize("line", list_fit_reports(), ids=lambda line: line.id)
+@pytest.mark.parametrize("line", compare_fit_reports(), ids=lambda line: line.id)
 def test_prediction_agrees_with_every_report_of_a_model_that_fits_or_not(line):
     assert line.is_correct, f"{line.gib:.1f} of {line.usable_gib:.1f} GiB; {line.source}"
 
@@ -54,10 +54,10 @@ def test_every_row_has_a_source():
 
 def test_overridden_constants_are_restored_after_the_block():
     row = next(row for row in load_measurements() if row.id == "M272")
-    before = predict(row)
+    before = predict_gib(row)
     with override_constants(activation_scale=2.0):
-        assert predict(row) > before
-    assert predict(row) == before
+        assert predict_gib(row) > before
+    assert predict_gib(row) == before
 
 
 @pytest.mark.parametrize(("share", "value"), [(0.5, 5), (0.9, 9), (0.91, 10), (1.0, 10), (0.0, 1)])
@@ -73,7 +73,7 @@ def test_other_formula_is_evaluated_on_the_same_rows():
 
 
 def test_unusable_measurements_are_listed_with_a_reason():
-    shown = calibration.list_unusable()
-    assert [prediction.row.id for prediction in shown] == ["M360"]
-    assert "neither the card nor the batch size is known" in shown[0].row.notes
-    assert shown[0].row.id not in {prediction.row.id for prediction in cross_validate()}
+    unusable_rows = calibration.predict_unusable_rows()
+    assert [prediction.row.id for prediction in unusable_rows] == ["M360"]
+    assert "neither the card nor the batch size is known" in unusable_rows[0].row.notes
+    assert unusable_rows[0].row.id not in {prediction.row.id for prediction in cross_validate()}

@@ -50,9 +50,9 @@ def test_quantised_caches_are_smaller(precision, share):
 
 def test_windowed_layers_stop_growing_at_their_window():
     """GPT-OSS 20B: 12 layers keep everything, 12 the last 128 tokens."""
-    model, each = catalog.get_model("GPT-OSS-20B"), 2 * 8 * 64 * 2
-    assert sizing.kv_bytes(model, 100) == 24 * each * 100
-    assert sizing.kv_bytes(model, 10_000) == each * (12 * 10_000 + 12 * 128)
+    model, bytes_per_token = catalog.get_model("GPT-OSS-20B"), 2 * 8 * 64 * 2
+    assert sizing.kv_bytes(model, 100) == 24 * bytes_per_token * 100
+    assert sizing.kv_bytes(model, 10_000) == bytes_per_token * (12 * 10_000 + 12 * 128)
 
 
 def test_linear_attention_stores_one_state():

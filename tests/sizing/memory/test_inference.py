@@ -148,13 +148,13 @@ def test_gpu_of_apple_cannot_use_all_memory():
 )
 def test_more_streams_and_tokens_never_need_less_memory(name, precision, batch, tokens):
     workload = Workload(catalog.get_model(name), precision=precision, batch=batch, input_tokens=tokens)
-    here = sizing.estimate_memory(workload, ParallelLayout(), CARD).per_device_gib
+    gib = sizing.estimate_memory(workload, ParallelLayout(), CARD).per_device_gib
     assert (
-        here
+        gib
         <= sizing.estimate_memory(replace(workload, batch=batch + 1), ParallelLayout(), CARD).per_device_gib
     )
     assert (
-        here
+        gib
         <= sizing.estimate_memory(
             replace(workload, input_tokens=tokens + 1000), ParallelLayout(), CARD
         ).per_device_gib
@@ -162,7 +162,7 @@ def test_more_streams_and_tokens_never_need_less_memory(name, precision, batch, 
     split = sizing.estimate_memory(
         workload, ParallelLayout(devices=2, tensor=2, split="tensor"), CARD
     ).per_device_gib
-    assert split <= here
+    assert split <= gib
 
 
 @given(st.sampled_from(NAMES), st.sampled_from(NAMES))

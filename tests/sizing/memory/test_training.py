@@ -36,7 +36,7 @@ def bytes_per_parameter(workload, layout=None):
 
 
 @pytest.mark.parametrize(
-    ("knobs", "each"),
+    ("knobs", "expected_bytes"),
     [
         ({}, 16),  # 2 weights, 2 gradients, 4 master copy, 8 moments
         ({"master_copy": False}, 8),  # pure bf16: 2 + 2 + 4
@@ -48,8 +48,8 @@ def bytes_per_parameter(workload, layout=None):
         ({"offload": "all"}, 0),
     ],
 )
-def test_model_states_match_a_manual_count(knobs, each):
-    assert bytes_per_parameter(training_workload(**knobs)) == pytest.approx(each, rel=1e-3)
+def test_model_states_match_a_manual_count(knobs, expected_bytes):
+    assert bytes_per_parameter(training_workload(**knobs)) == pytest.approx(expected_bytes, rel=1e-3)
 
 
 def test_dpo_memory_includes_a_reference_model():
@@ -64,11 +64,13 @@ def test_megatron_training_needs_18_bytes_per_parameter():
 
 
 @pytest.mark.parametrize(
-    ("sharding", "each"),
+    ("sharding", "expected_bytes"),
     [("none", 16), ("zero1", 4 + 12 / 8), ("zero2", 2 + 14 / 8), ("zero3", 16 / 8)],
 )
-def test_each_zero_stage_shards_its_states(sharding, each):
-    assert bytes_per_parameter(training_workload(sharding=sharding), sharded_layout(8)) == pytest.approx(each)
+def test_each_zero_stage_shards_its_states(sharding, expected_bytes):
+    assert bytes_per_parameter(training_workload(sharding=sharding), sharded_layout(8)) == pytest.approx(
+        expected_bytes
+    )
 
 
 def test_offloaded_states_are_reported_separately():
@@ -144,11 +146,11 @@ def test_optimizer_step_in_the_backward_pass_frees_gradients():
 
 
 def test_accumulation_without_synchronisation_keeps_unsharded_gradients():
-    each = sizing.estimate_memory(training_workload(accumulation=4), sharded_layout(8), CARD)
+    estimate = sizing.estimate_memory(training_workload(accumulation=4), sharded_layout(8), CARD)
     unsharded = sizing.estimate_memory(
         training_workload(accumulation=4, sync_each=False), sharded_layout(8), CARD
     )
-    assert unsharded.gradients == pytest.approx(8 * each.gradients)
+    assert unsharded.gradients == pytest.approx(8 * estimate.gradients)
 
 
 def test_expert_parallelism_spreads_the_experts():
@@ -193,11 +195,11 @@ def test_more_sharding_and_smaller_batches_never_need_more_memory(name, task, re
     ]
     totals = [share.total for share in staged]
     assert all(more >= less for more, less in pairwise(totals))
-    here = peak(workload, sharded_layout(8))
-    assert here <= peak(replace(workload, batch=batch + 1), sharded_layout(8))
-    assert here <= peak(replace(workload, input_tokens=tokens + 512), sharded_layout(8))
-    assert peak(workload, sharded_layout(16)) <= here
-    assert here > 0
+    peak_bytes = peak(workload, sharded_layout(8))
+    assert peak_bytes <= peak(replace(workload, batch=batch + 1), sharded_layout(8))
+    assert peak_bytes <= peak(replace(workload, input_tokens=tokens + 512), sharded_layout(8))
+    assert peak(workload, sharded_layout(16)) <= peak_bytes
+    assert peak_bytes > 0
 
 
 @settings(max_examples=40, deadline=None)

@@ -19,7 +19,7 @@ from gpufleet.sizing.calibration.cross_validation import (
 from gpufleet.sizing.calibration.fit import compute_slopes, prior_factors
 from gpufleet.sizing.calibration.prior import PRIORS
 from gpufleet.sizing.data_file import load_rows as table
-from gpufleet.sizing.speed.efficiency import ANY, Efficiency, engine_group, load_efficiency
+from gpufleet.sizing.speed.efficiency import ANY, Efficiency, group_engine, load_efficiency
 from gpufleet.sizing.speed.interval import Interval, find_interval, load_intervals
 
 BOUNDS = {
@@ -64,9 +64,9 @@ def test_stored_intervals_cover_most_measurements(predictions, metric):
 
 
 def test_held_out_publication_is_predicted_from_the_others(measurements):
-    left = "lmdeploy-a100"
-    factors = fit_factors([row for row in measurements if row.group != left], load_efficiency())
-    errors = sorted(abs(exp(row.log_error(factors)) - 1) for row in measurements if row.group == left)
+    held_out = "lmdeploy-a100"
+    factors = fit_factors([row for row in measurements if row.group != held_out], load_efficiency())
+    errors = sorted(abs(exp(row.log_error(factors)) - 1) for row in measurements if row.group == held_out)
     assert len(errors) == 24
     assert quantile(errors, 0.5) <= 0.2
 
@@ -129,12 +129,12 @@ def test_fit_recovers_a_known_factor():
 
 def _published(row, value):
     from gpufleet.boundary import CsvRow
-    from gpufleet.sizing.calibration import Measurement
+    from gpufleet.sizing.calibration import SpeedMeasurement
 
     devices = max(1, int(row.row["devices"]))
     cells = {**row.row, "metric": "train_tok_s_per_device", "value": str(value / devices)}
     changed_row = CsvRow(cells.items(), row.row.where)
-    return Measurement(changed_row, row.workload, row.layout, row.hardware)
+    return SpeedMeasurement(changed_row, row.workload, row.layout, row.hardware)
 
 
 def test_intervals_cover_most_held_out_publications(predictions):
@@ -181,9 +181,9 @@ def test_class_with_few_publications_gets_the_pooled_interval(predictions):
 
 
 def test_servers_share_single_stream_factors():
-    assert engine_group("layer_seconds", "tensorrt-llm") == engine_group("layer_seconds", "vllm") == "server"
-    assert engine_group("stream_seconds", "tensorrt-llm") == "tensorrt-llm"
-    assert engine_group("layer_seconds", "llama.cpp") == "llama.cpp"
+    assert group_engine("layer_seconds", "tensorrt-llm") == group_engine("layer_seconds", "vllm") == "server"
+    assert group_engine("stream_seconds", "tensorrt-llm") == "tensorrt-llm"
+    assert group_engine("layer_seconds", "llama.cpp") == "llama.cpp"
 
 
 def test_fit_with_given_slopes_converges_to_the_same_errors(measurements):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gpufleet import catalog
-from gpufleet.sizing.speed import device_class
+from gpufleet.sizing.speed import classify_device
 
 ENGINES = ["llama.cpp", "vllm", "tensorrt-llm", "pytorch", None]
 PARTS = ["GeForce RTX 4090", "H100 SXM5 80GB", "M2 Ultra (76)", "Compute Module 5 / Pi 5", "Instinct MI300X"]
@@ -97,13 +97,13 @@ def test_device_kind_without_measurements_has_a_wider_interval_and_a_note(predic
 
 
 def test_throughput_of_experts_grows_less_than_the_number_of_streams(predict):
-    one = predict(model="Qwen3-30B-A3B", batch=1, engine="vllm")
+    single_stream = predict(model="Qwen3-30B-A3B", batch=1, engine="vllm")
     many = predict(model="Qwen3-30B-A3B", batch=16, engine="vllm")
     dense = (
         predict(model="Qwen2.5-3B", batch=16, engine="vllm").tokens_per_s
         / predict(model="Qwen2.5-3B", batch=1, engine="vllm").tokens_per_s
     )
-    assert 1 < many.tokens_per_s / one.tokens_per_s < dense
+    assert 1 < many.tokens_per_s / single_stream.tokens_per_s < dense
 
 
 def test_predicted_power_is_between_idle_and_rated_power(predict):
@@ -118,4 +118,4 @@ def test_every_part_of_the_catalogue_has_a_speed_or_a_reason(predict):
     for name, part in catalog.load_accelerators().items():
         speed = predict(model="TinyLlama-1.1B", part=part)
         assert speed.tokens_per_s or speed.notes, name
-        assert device_class(part) not in ("", "other") or speed.tokens_per_s is None or speed.notes
+        assert classify_device(part) not in ("", "other") or speed.tokens_per_s is None or speed.notes

@@ -13,12 +13,12 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from gpufleet.catalog.prices import Store
-from gpufleet.catalog.prices.refresh import HttpClient, Scope
+from gpufleet.catalog.prices import PriceStore
+from gpufleet.catalog.prices.refresh import HttpClient, RefreshScope
 
 CASES = Path(__file__).resolve().parents[3] / "cases/catalog/refresh"
 DAY = date(2026, 11, 21)
-TODAY = Scope(DAY)
+TODAY = RefreshScope(DAY)
 
 
 @dataclass
@@ -131,8 +131,8 @@ def path(tmp_path, monkeypatch):
 
 @pytest.fixture
 def store(path):
-    with Store(path) as opened:
-        yield opened
+    with PriceStore(path) as open_store:
+        yield open_store
 
 
 def case(name):

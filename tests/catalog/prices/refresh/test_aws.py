@@ -241,7 +241,7 @@ def test_reservation_price_is_split_into_upfront_and_recurring(stubbed):
 
 
 def test_machine_with_two_offerings_of_one_kind_is_left_out():
-    one = {
+    offering = {
         "InstanceType": "g5.xlarge",
         "Duration": 31536000,
         "OfferingType": "No Upfront",
@@ -250,7 +250,11 @@ def test_machine_with_two_offerings_of_one_kind_is_left_out():
     left_out = []
     price_rows = list(
         reserved_rows(
-            [{**one, "FixedPrice": 1.0}, {**one, "FixedPrice": 2.0}], HOME, "2026-11-21", "t", left_out
+            [{**offering, "FixedPrice": 1.0}, {**offering, "FixedPrice": 2.0}],
+            HOME,
+            "2026-11-21",
+            "t",
+            left_out,
         )
     )
     assert price_rows == []
@@ -404,8 +408,10 @@ def test_offerings_are_read_from_moto():
 @pytest.mark.usefixtures("moto")
 def test_reserved_offerings_of_moto_contain_no_accelerator_machine():
     """moto sells t3 and the like only: the filter, the pages and an empty answer are what is tried here."""
-    every = create_client("ec2", HOME).describe_reserved_instances_offerings()["ReservedInstancesOfferings"]
-    assert every
+    offerings = create_client("ec2", HOME).describe_reserved_instances_offerings()[
+        "ReservedInstancesOfferings"
+    ]
+    assert offerings
     assert AwsReservedOfferings().read(HOME, TODAY).rows == ()
 
 

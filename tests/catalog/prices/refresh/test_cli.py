@@ -29,10 +29,10 @@ def run(tmp_path, clean_env, serve):
     }
 
     def start(*arguments, keys=True):
-        given = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"} if keys else {}
+        credentials = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"} if keys else {}
         return subprocess.run(
             [sys.executable, "-m", "gpufleet", "prices", *arguments],
-            cwd=tmp_path, env=env | given, capture_output=True, text=True, timeout=120, check=False,
+            cwd=tmp_path, env=env | credentials, capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
 
     start.fake_server = fake_server
@@ -72,9 +72,9 @@ def test_refreshed_prices_are_used_and_a_second_refresh_reads_nothing(run):
     assert (on_demand["usd_per_hour"], on_demand["source"]) == (55.04, "aws-price-list")
     assert on_demand["age_days"] <= 1
     requests = len(run.fake_server.requests)
-    again = run(*LIST)
-    assert again.returncode == 0
-    assert "nothing to do" in again.stdout
+    second_result = run(*LIST)
+    assert second_result.returncode == 0
+    assert "nothing to do" in second_result.stdout
     assert len(run.fake_server.requests) == requests
 
 

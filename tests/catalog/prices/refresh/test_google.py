@@ -194,10 +194,12 @@ def test_newest_price_is_used():
 
 
 def test_every_google_machine_of_the_catalogue_has_known_components():
-    mine = {name: machine for (cloud, name), machine in data_file.load_machines().items() if cloud == "gcp"}
-    series = {name: "-".join(name.split("-")[:2]) for name in mine}
+    gcp_machines = {
+        name: machine for (cloud, name), machine in data_file.load_machines().items() if cloud == "gcp"
+    }
+    series = {name: "-".join(name.split("-")[:2]) for name in gcp_machines}
     assert set(series.values()) - set(MACHINE_SERIES) == {"a3-ultragpu"}  # left out and said so
-    for name, machine in mine.items():
+    for name, machine in gcp_machines.items():
         if series[name] not in MACHINE_SERIES:
             assert list_machine_components(name, machine) == {}
             continue

@@ -150,7 +150,7 @@ def test_rejected_region_is_not_a_failure(store):
 def test_source_that_rejects_every_region_is_skipped(store):
     outcome = refresh_one(store, Scripted({region: RequestRejected("not enabled") for region in REGIONS}))
     assert (outcome.state, outcome.reason) == ("skipped", "not enabled")
-    assert store.resume("scripted") is None
+    assert store.find_unfinished_run("scripted") is None
 
 
 def test_missing_credentials_of_one_source_do_not_stop_the_others(store):
@@ -290,8 +290,8 @@ CHILD = """
 import os, signal, sys
 from datetime import date
 from pathlib import Path
-from gpufleet.catalog.prices import Store
-from gpufleet.catalog.prices.refresh import HttpClient, Scope, refresh
+from gpufleet.catalog.prices import PriceStore
+from gpufleet.catalog.prices.refresh import HttpClient, RefreshScope, refresh_prices
 from gpufleet.catalog.prices.refresh.azure import AzureRetailPrices
 base, path, last = sys.argv[1:4]
 left = int(last)
@@ -302,10 +302,10 @@ def count(_):
     if left == 0:
         os.kill(os.getpid(), signal.SIGKILL)
 
-with Store(Path(path)) as store:
+with PriceStore(Path(path)) as store:
     store.connection.set_trace_callback(count)
-    scope = Scope(date(2026, 11, 21), tuple(sys.argv[4:]))
-    refresh(store, [AzureRetailPrices(HttpClient(), base)], scope, report=print)
+    scope = RefreshScope(date(2026, 11, 21), tuple(sys.argv[4:]))
+    refresh_prices(store, [AzureRetailPrices(HttpClient(), base)], scope, report=print)
     print("statements:", int(last) - left)
 """
 TOWNS = ("eastus", "westus2", "northeurope")
@@ -345,14 +345,14 @@ def check_resumed_run(fake_server, path, calm):
         check_store_integrity(store)
         visible = list_visible_prices(store)
         assert visible in ([], calm)
-        here = store.connection.execute("SELECT count(DISTINCT name) FROM batches").fetchone()[0]
+        batch_count = store.connection.execute("SELECT count(DISTINCT name) FROM batches").fetchone()[0]
     time.sleep(0.1)  # a request of the dead may still be on its way
     fake_server.requests.clear()
     second = child(fake_server, path)
     output, _ = second.communicate(timeout=60)
     assert second.returncode == 0
-    assert len(fake_server.requests) == len(TOWNS) - here
-    assert visible or not here or f"resumed, {here} regions are stored" in output
+    assert len(fake_server.requests) == len(TOWNS) - batch_count
+    assert visible or not batch_count or f"resumed, {batch_count} regions are stored" in output
     with PriceStore(path) as store:
         check_store_integrity(store)
         assert list_visible_prices(store) == calm
