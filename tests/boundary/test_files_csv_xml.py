@@ -165,7 +165,7 @@ def test_formula_is_refused_with_its_line_and_column(text):
 @pytest.mark.parametrize("text", ["\x1b[2J", "a\nb", "a\tb", "a\u202eb", "a\u200bb", "\x7f"])
 def test_control_character_is_refused_with_its_line_and_column(text):
     with pytest.raises(
-        InputError, match=r"^f:3: machine: .* holds a control character; remove it$"
+        InputError, match=r"^f:3: machine: .* contains a control character; remove it$"
     ) as excinfo:
         check_cell(text, "f:3", "machine")
     assert str(excinfo.value).isprintable()

@@ -13,28 +13,28 @@ SMALL = Limits(bytes=60, depth=3, values=6, characters=10)
 # (text, what is wrong with it, None: nothing)
 CASES = [
     ("[1, 2, 3, 4, 5]", None),  # the list and five numbers
-    ("[1, 2, 3, 4, 5, 6]", "holds more than 6 values"),
+    ("[1, 2, 3, 4, 5, 6]", "contains more than 6 values"),
     ('{"a": 1, "b": [2]}', None),
-    ('{"a": 1, "b": [2, 3]}', "holds more than 6 values"),  # keys count
-    ('[", , , , , , , , ,"]', "holds a text of 17 characters"),  # marks inside a text do not count as values
+    ('{"a": 1, "b": [2, 3]}', "contains more than 6 values"),  # keys count
+    ('[", , , , , , , , ,"]', "contains a text of 17 characters"),  # marks inside a text do not count as values
     ("[[1]]", None),
     ("[[[1]]]", None),
     ("[[[[1]]]]", "is nested deeper than 3 levels"),
     ('"' + "x" * 10 + '"', None),
-    ('"' + "x" * 11 + '"', "holds a text of 11 characters"),
+    ('"' + "x" * 11 + '"', "contains a text of 11 characters"),
     (" " * 59 + "1", None),
     (" " * 60 + "1", "is too large: 61 bytes"),
     ("9223372036854775807", None),
-    ("9223372036854775808", "holds a whole number over 64 bits"),
+    ("9223372036854775808", "contains an integer over 64 bits"),
     ("-9223372036854775808", None),
-    ("-9223372036854775809", "holds a whole number over 64 bits"),
-    ("NaN", "is not JSON: NaN is not a number that JSON can carry"),
-    ("-Infinity", "is not JSON: -Infinity is not a number that JSON can carry"),
-    ("1e999", "inf is not a number that JSON can carry"),
-    ('"a\\u0000"', r"holds a NUL character: a\x00"),
-    ('"a\\ud800"', r"holds a lone surrogate: a\ud800"),
+    ("-9223372036854775809", "contains an integer over 64 bits"),
+    ("NaN", "is not JSON: NaN is not a number that JSON can represent"),
+    ("-Infinity", "is not JSON: -Infinity is not a number that JSON can represent"),
+    ("1e999", "inf is not a number that JSON can represent"),
+    ('"a\\u0000"', r"contains a NUL character: a\x00"),
+    ('"a\\ud800"', r"contains a lone surrogate: a\ud800"),
     ('"\\ud83d\\ude00"', None),
-    ('{"a\\u0000": 1}', r"holds a NUL character: a\x00"),
+    ('{"a\\u0000": 1}', r"contains a NUL character: a\x00"),
     ("true", None),
     ("null", None),
 ]
@@ -68,7 +68,7 @@ def test_number_with_10000_digits_is_refused():
 
 
 def test_endless_brackets_are_refused():
-    with pytest.raises(InputError, match=r"is nested deeper than|holds more than"):
+    with pytest.raises(InputError, match=r"is nested deeper than|contains more than"):
         decode_json("[" * 100_000, "here")
 
 
@@ -105,7 +105,7 @@ def test_json_lines_are_numbered_and_an_invalid_line_affects_no_other():
 def test_limits_apply_to_all_json_lines_together():
     assert [n for n, _ in decode_lines("1\n2\n3", SMALL)] == [1, 2, 3]
     lines = decode_lines("1\n2\n3\n4\n5\n6\n7\n8", SMALL)
-    assert lines[-1][1].endswith("holds more than 6 values")
+    assert lines[-1][1].endswith("contains more than 6 values")
     assert len(lines) < 8
     with pytest.raises(InputError, match="is too large: 61 bytes"):
         list(decode_json_lines("1" * 61, "log", SMALL))

@@ -110,7 +110,7 @@ def test_text_with_any_unicode_byte_order_mark_is_decoded(encoding):
     "content", [b"\xff\x00\x80", b"\xed\xa0\x80", "Zürich".encode("latin-1"), b"\xff\xfea"]
 )
 def test_invalid_utf_8_is_refused_in_one_line(content):
-    with pytest.raises(InputError, match=r"^f: is not text in UTF-8; save it as UTF-8$"):
+    with pytest.raises(InputError, match=r"^f: is not UTF-8 text; save it as UTF-8$"):
         decode_text(content, "f")
 
 

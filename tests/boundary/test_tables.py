@@ -43,9 +43,9 @@ def test_csv_rows_have_columns_and_line_numbers():
         ("a,a\n", "f:1: has two columns 'a'; name each once"),
         ("b\n", "f:1: has no column 'a'"),
         ("", "f:1: is not CSV; it needs a header line and commas"),
-        ("a\n\x00\n", "f: holds a NUL character"),
+        ("a\n\x00\n", "f: contains a NUL character"),
         ('a\n"x"y\n', "f:2: is not CSV: ',' expected after '\"'"),
-        ("a\n" + "1\n" * 7, "f: holds more than 6 values"),
+        ("a\n" + "1\n" * 7, "f: contains more than 6 values"),
         ("a" * 61, "f: is too large: 61 bytes; at most 60 bytes"),
     ],
 )
@@ -74,7 +74,7 @@ def test_numbers_single_signs_and_names_are_accepted_in_cells(text):
 
 def test_control_character_in_a_cell_is_refused():
     assert error_of(lambda: check_cell("a\x1b[2J", "f:2", "x")) == (
-        r"f:2: x: 'a\\x1b[2J' holds a control character; remove it"
+        r"f:2: x: 'a\\x1b[2J' contains a control character; remove it"
     )
 
 
@@ -85,7 +85,7 @@ def test_xml_is_bounded_and_entities_are_refused():
     )
     assert decode_xml("<a><b><c/></b></a>", "x", Limits(bytes=60, depth=3)).tag == "a"
     assert (
-        error_of(lambda: decode_xml("<a>" + "<b/>" * 5 + "</a>", "x", SMALL)) == "x: holds more than 6 values"
+        error_of(lambda: decode_xml("<a>" + "<b/>" * 5 + "</a>", "x", SMALL)) == "x: contains more than 6 values"
     )
     assert decode_xml("<a>" + "<b/>" * 4 + "</a>", "x", SMALL).tag == "a"
     assert error_of(lambda: decode_xml("<a>", "x")).startswith("x: is not XML: ")
@@ -102,21 +102,21 @@ YAML_CASES = [
     ("", None),
 ]
 WRONG_YAML = [
-    ("a: [1, 2, 3, 4, 5]", "f:1: holds more than 6 values"),
+    ("a: [1, 2, 3, 4, 5]", "f:1: contains more than 6 values"),
     ("a:\n  b:\n    c:\n      d: 1\n", "f:4: is nested deeper than 3 levels"),
-    ("a: " + "x" * 11, "f:1: holds a text that is too long"),
+    ("a: " + "x" * 11, "f:1: contains a text that is too long"),
     ("a: &a [*a]", "f:1: an anchor contains itself"),
     ("a: *b", "f:1: "),
-    ("a: 1\n---\nb: 2\n", "f:2: is more than one YAML document; keep one"),
-    ("%YAML 1.1\n---\na: 1\n", "f:1: is YAML 1.1; leave the %YAML line out"),
+    ("a: 1\n---\nb: 2\n", "f:2: contains more than one YAML document; keep one"),
+    ("%YAML 1.1\n---\na: 1\n", "f:1: is YAML 1.1; remove the %YAML line"),
     ("a: !!set {}", "f:1: has the tag !!set; leave the tag out"),
     ("a: !x 1", "f:1: has the tag !x; leave the tag out"),
-    ("? [1]\n: 2\n", "f:1: has a key that is not a text; correct that line"),
+    ("? [1]\n: 2\n", "f:1: has a key that is not a string; correct that line"),
     ("a: 1\nb: [\n", "f:"),
-    ("a: .nan", "f:1: nan is not a number that JSON can carry"),
+    ("a: .nan", "f:1: nan is not a number that JSON can represent"),
     ("a: 2026-13-01", "f:1: '2026-13-01' is not a value: "),
     ("x" * 61, "f: is too large: 61 bytes; at most 60 bytes"),
-    ("a: &a [x,x]\nb: [*a, *a]", "f:2: holds more than 6 values"),
+    ("a: &a [x,x]\nb: [*a, *a]", "f:2: contains more than 6 values"),
 ]
 
 

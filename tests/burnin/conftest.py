@@ -16,17 +16,17 @@ from gpufleet import burnin
 CASES = Path(__file__).resolve().parents[1] / "cases" / "burnin"
 
 
-def output(name):
+def read_tool_output(name):
     """Return a tool's output by file name."""
     return (CASES / "outputs" / name).read_text()
 
 
-def base(kind):
+def load_base_records(kind):
     """Return the records of a node of a kind on which everything is well."""
     return json.loads((CASES / "bases" / f"{kind}.json").read_text())["records"]
 
 
-def put(record, path, value):
+def set_record_value(record, path, value):
     """Set one value in a record by its dotted path."""
     *parents, last = path.split(".")
     for name in parents:
@@ -34,7 +34,7 @@ def put(record, path, value):
     record[last] = value
 
 
-def name_of(record):
+def record_name(record):
     """Return what a case calls a record: its check, or start or end."""
     return record.get("name", record["type"])
 
@@ -42,14 +42,14 @@ def name_of(record):
 def case_records(case):
     """Return a case's records: its base, changed as it says, with tool outputs read from their files."""
     records = [
-        record for record in copy.deepcopy(base(case["base"])) if name_of(record) not in case.get("drop", [])
+        record for record in copy.deepcopy(load_base_records(case["base"])) if record_name(record) not in case.get("drop", [])
     ]
     for record in records:
-        for path, value in case.get("change", {}).get(name_of(record), {}).items():
-            put(record, path, value)
+        for path, value in case.get("change", {}).get(record_name(record), {}).items():
+            set_record_value(record, path, value)
         raw = record.get("raw", {})
-        if name_of(record) == "gpu_nvidia" and isinstance(raw.get("xml"), dict) and "file" in raw["xml"]:
-            raw["xml"] = {"text": output(raw["xml"]["file"])}
+        if record_name(record) == "gpu_nvidia" and isinstance(raw.get("xml"), dict) and "file" in raw["xml"]:
+            raw["xml"] = {"text": read_tool_output(raw["xml"]["file"])}
     at = len(records) - 1
     return [*records[:at], *case.get("append", []), *records[at:]]
 
@@ -81,7 +81,7 @@ def records_of():
 @pytest.fixture(scope="session")
 def tool_output():
     """Give the function that reads a tool's output by file name."""
-    return output
+    return read_tool_output
 
 
 @pytest.fixture(scope="session")

@@ -51,33 +51,33 @@ def lines(text):
 
 
 @pytest.fixture(scope="module")
-def whole_run(agent):
+def complete_run(agent):
     """Run every check once on this machine."""
     result = subprocess.run(command(agent, "whole"), capture_output=True, text=True, timeout=120, check=True)
     return lines(result.stdout)
 
 
-def by_name(records):
+def checks_by_name(records):
     return {record["name"]: record for record in records if record["type"] == "check"}
 
 
-def test_run_has_start_end_and_every_check(whole_run):
-    assert (whole_run[0]["type"], whole_run[0]["attempt"], whole_run[-1]["type"]) == ("start", "whole", "end")
-    assert set(burnin.list_required_checks("compute_blade", "quick")) - set(by_name(whole_run)) == {
+def test_run_has_start_end_and_every_check(complete_run):
+    assert (complete_run[0]["type"], complete_run[0]["attempt"], complete_run[-1]["type"]) == ("start", "whole", "end")
+    assert set(burnin.list_required_checks("compute_blade", "quick")) - set(checks_by_name(complete_run)) == {
         "configuration"
     }
 
 
 @pytest.mark.parametrize("name", ["cpu", "memory", "storage", "network"])
-def test_checks_measure_this_machine(whole_run, name):
-    record = by_name(whole_run)[name]
+def test_checks_measure_this_machine(complete_run, name):
+    record = checks_by_name(complete_run)[name]
     assert record["status"] == "ran", record["reason"]
     assert record["measured"] > 0
     assert record["unit"]
 
 
-def test_computation_checks_pass_on_this_machine(whole_run):
-    checks = by_name(whole_run)
+def test_computation_checks_pass_on_this_machine(complete_run):
+    checks = checks_by_name(complete_run)
     assert checks["cpu"]["raw"]["wrong"] == 0
     assert checks["cpu"]["raw"]["rounds"] >= os.cpu_count()
     assert set(checks["memory"]["raw"]["wrong_mib"].values()) == {0}
@@ -85,19 +85,19 @@ def test_computation_checks_pass_on_this_machine(whole_run):
 
 
 @pytest.mark.skipif(shutil.which("vcgencmd") is not None, reason="this machine is a Raspberry Pi")
-def test_check_with_a_missing_tool_is_not_run_and_says_why(whole_run):
-    record = by_name(whole_run)["pi_throttled"]
+def test_check_with_a_missing_tool_is_not_run_and_says_why(complete_run):
+    record = checks_by_name(complete_run)["pi_throttled"]
     assert (record["status"], record["reason"]) == ("not_run", "vcgencmd is not installed")
 
 
-def test_output_of_a_run_fits_into_one_ansible_result(whole_run):
-    assert len(json.dumps(whole_run)) < 20_000
+def test_output_of_a_run_fits_into_one_ansible_result(complete_run):
+    assert len(json.dumps(complete_run)) < 20_000
 
 
-def test_output_of_a_run_can_be_judged(whole_run):
-    report = burnin.judge_attempt(whole_run, "cloud_vm", "quick", rehearsal=True, is_configured=True)
+def test_output_of_a_run_can_be_judged(complete_run):
+    report = burnin.judge_attempt(complete_run, "cloud_vm", "quick", rehearsal=True, is_configured=True)
     assert {check.name for check in report.checks} >= {"cpu", "memory", "storage", "network", "configuration"}
-    refused = burnin.judge_attempt(whole_run, "cloud_vm", "quick", is_configured=True)
+    refused = burnin.judge_attempt(complete_run, "cloud_vm", "quick", is_configured=True)
     assert refused.verdict == "incomplete"
 
 
@@ -106,20 +106,20 @@ def test_resumed_run_repeats_no_finished_check(agent, tmp_path):
     argv = command(agent, "killed", out, cpu_seconds="0.1", network_seconds="20")
     first = subprocess.Popen(argv, stdout=subprocess.DEVNULL)
     wait_for(out, '"begin", "name": "network"')
-    children = descendants(first.pid)
+    children = list_descendants(first.pid)
     first.send_signal(signal.SIGKILL)
     first.wait()
-    before = by_name(journal.parse_records(out.read_text()))
-    wait_until(lambda: not any(alive(pid) for pid in children))
+    before = checks_by_name(journal.parse_records(out.read_text()))
+    wait_until(lambda: not any(is_alive(pid) for pid in children))
     out.write_text(out.read_text() + '{"type": "check", "na')
     resumed = subprocess.run(
         command(agent, "killed", out), capture_output=True, text=True, timeout=60, check=True
     )
     after = lines(resumed.stdout)
     assert set(before) == {"cpu", "memory", "storage"}
-    assert {name: by_name(after)[name] for name in before} == before
+    assert {name: checks_by_name(after)[name] for name in before} == before
     assert after[-1]["type"] == "end"
-    assert len([record for record in after if record["type"] == "check"]) == len(by_name(after))
+    assert len([record for record in after if record["type"] == "check"]) == len(checks_by_name(after))
     assert [record for record in lines(out.read_text()) if record["type"] != "begin"] == [
         record for record in after if record["type"] != "begin"
     ]
@@ -147,7 +147,7 @@ def test_check_that_crashes_the_host_is_not_retried_forever(agent, tmp_path):
     out.write_text("\n".join(json.dumps(r) for r in ({"type": "start", "attempt": "a"}, begin, begin)) + "\n")
     argv = [*command(agent, "a", out), "--only", "cpu"]
     result = subprocess.run(argv, capture_output=True, text=True, check=True)
-    record = by_name(lines(result.stdout))["cpu"]
+    record = checks_by_name(lines(result.stdout))["cpu"]
     assert (record["status"], "begun 2 times" in record["reason"]) == ("error", True)
 
 
@@ -188,7 +188,7 @@ def test_agent_runs_on_python_3_9(agent):
     result = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     if "command not found" in result.stderr:
         pytest.skip("python3.9 is a version manager's empty shim")
-    assert {record["status"] for record in by_name(lines(result.stdout)).values()} == {"ran"}
+    assert {record["status"] for record in checks_by_name(lines(result.stdout)).values()} == {"ran"}
 
 
 def wait_for(path, text, seconds=30.0):
@@ -204,17 +204,17 @@ def wait_until(true, seconds=30.0):
         time.sleep(0.02)
 
 
-def descendants(pid):
+def list_descendants(pid):
     """Return the processes below one."""
     records_found = subprocess.run(
         ["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True
     ).stdout
     pairs = [tuple(map(int, line.split())) for line in records_found.splitlines()]
     below = [child for child, parent in pairs if parent == pid]
-    return below + [deeper for child in below for deeper in descendants(child)]
+    return below + [deeper for child in below for deeper in list_descendants(child)]
 
 
-def alive(pid):
+def is_alive(pid):
     """Tell whether a process runs (one that only waits to be reaped does not)."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0] not in "ZX"
@@ -223,7 +223,7 @@ def alive(pid):
 
 
 @pytest.fixture
-def recorded(tmp_path):
+def truncated_record(tmp_path):
     """Give an attempt's record of three lines, the last one torn."""
     path = tmp_path / "attempt.jsonl"
     complete_record = ['{"type": "start", "attempt": "a1"}', '{"type": "check", "name": "cpu"}']
@@ -231,25 +231,25 @@ def recorded(tmp_path):
     return path
 
 
-def test_kill_while_an_attempt_is_resumed_loses_no_record(recorded, monkeypatch):
+def test_kill_while_an_attempt_is_resumed_loses_no_record(truncated_record, monkeypatch):
     def die(_journal):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(journal.Journal, "_sync", die)
     with pytest.raises(KeyboardInterrupt):
-        journal.Journal(sys.stdout, str(recorded)).resume("a1")
-    assert [record["type"] for record in journal.parse_records(recorded.read_text())] == ["start", "check"]
+        journal.Journal(sys.stdout, str(truncated_record)).resume("a1")
+    assert [record["type"] for record in journal.parse_records(truncated_record.read_text())] == ["start", "check"]
 
 
-def test_undecodable_bytes_invalidate_only_their_line(recorded):
-    recorded.write_bytes(recorded.read_bytes() + b"\xff\xfe\n" + b'{"type": "check", "name": "memory"}\n')
-    open_journal = journal.Journal(sys.stdout, str(recorded))
+def test_undecodable_bytes_invalidate_only_their_line(truncated_record):
+    truncated_record.write_bytes(truncated_record.read_bytes() + b"\xff\xfe\n" + b'{"type": "check", "name": "memory"}\n')
+    open_journal = journal.Journal(sys.stdout, str(truncated_record))
     assert [record.get("name") for record in open_journal.resume("a1")] == [None, "cpu", "memory"]
     open_journal.close()
 
 
-def test_new_attempt_starts_with_an_empty_record(recorded):
-    open_journal = journal.Journal(sys.stdout, str(recorded))
+def test_new_attempt_starts_with_an_empty_record(truncated_record):
+    open_journal = journal.Journal(sys.stdout, str(truncated_record))
     assert open_journal.resume("a2") == []
     open_journal.close()
-    assert recorded.read_text() == ""
+    assert truncated_record.read_text() == ""

@@ -31,12 +31,12 @@ def make_host(tmp_path):
             del timeout
             return answers[" ".join(argv)]
 
-        return HostAccess(params=params, root=str(tmp_path), run=run, which=lambda tool: known(answers, tool))
+        return HostAccess(params=params, root=str(tmp_path), run=run, which=lambda tool: find_fake_tool(answers, tool))
 
     return make
 
 
-def known(answers, tool):
+def find_fake_tool(answers, tool):
     return tool if any(line.split()[0] == tool for line in answers) else None
 
 

@@ -78,7 +78,7 @@ def test_every_unhealthy_verdict_has_a_reason(judge_case):
 @settings(max_examples=300, deadline=None)
 @given(records=st.lists(RECORD | JSON, max_size=12), rehearsal=st.booleans())
 def test_judge_accepts_any_record(records, rehearsal):
-    report = burnin.judge(records, "compute_blade", "quick", rehearsal)
+    report = burnin.judge_attempt(records, "compute_blade", "quick", rehearsal)
     assert report.verdict in burnin.VERDICTS
     jsonschema.validate(report.to_json(), burnin.load_report_schema())
 
@@ -102,12 +102,15 @@ def test_only_a_check_with_status_ran_can_pass(judge_case, name, status):
 @pytest.mark.parametrize("name", burnin.list_required_checks("compute_blade", "quick"))
 def test_missing_required_check_prevents_a_healthy_verdict(judge_case, name):
     report = judge_case({"base": "compute_blade", "kind": "compute_blade", "drop": [name]})
-    assert (report.verdict, report.find_check(name).reason) == ("incomplete", "no record of it")
+    assert (report.verdict, report.find_check(name).reason) == (
+        "incomplete",
+        "the records do not contain this check",
+    )
 
 
 def test_only_the_last_attempt_is_judged(records_of):
     broken = records_of({"base": "compute_blade", "change": {"cpu": {"raw.wrong": 9}}})
-    report = burnin.judge([*broken, *records_of({"base": "compute_blade"})], "compute_blade", "quick")
+    report = burnin.judge_attempt([*broken, *records_of({"base": "compute_blade"})], "compute_blade", "quick")
     assert report.verdict == "healthy"
 
 
@@ -120,10 +123,10 @@ def test_report_names_threshold_and_source(judge_case):
 @pytest.mark.parametrize(("kind", "profile"), [("toaster", "quick"), ("compute_blade", "eternal")])
 def test_unknown_kind_or_profile_is_an_input_error(kind, profile):
     with pytest.raises(InputError, match="one of"):
-        burnin.judge([], kind, profile)
+        burnin.judge_attempt([], kind, profile)
 
 
-def recorded(name):
+def load_recorded_run(name):
     """Return the records of a recorded run."""
     return [
         json.loads(line) for line in (VERDICTS[0].parents[1] / "recorded" / name).read_text().splitlines()
@@ -132,13 +135,15 @@ def recorded(name):
 
 @pytest.mark.parametrize(("rehearsal", "verdict"), [(True, "healthy"), (False, "incomplete")])
 def test_recorded_blade_of_a_rehearsal_is_healthy_only_in_a_rehearsal(rehearsal, verdict):
-    records = recorded("rehearsed-blade.jsonl")
-    report = burnin.judge(records, "compute_blade", "quick", rehearsal, configured=True)
+    records = load_recorded_run("rehearsed-blade.jsonl")
+    report = burnin.judge_attempt(records, "compute_blade", "quick", rehearsal, is_configured=True)
     assert report.verdict == verdict, report.list_reasons()
 
 
 def test_recorded_full_disk_is_faulty():
-    report = burnin.judge(recorded("full-disk.jsonl"), "cloud_vm", "quick", rehearsal=True, configured=False)
+    report = burnin.judge_attempt(
+        load_recorded_run("full-disk.jsonl"), "cloud_vm", "quick", rehearsal=True, is_configured=False
+    )
     assert report.verdict == "faulty"
     assert report.list_reasons()[1].startswith(
         "storage: the root filesystem is full (0 of size, at least 0.05 of size)"

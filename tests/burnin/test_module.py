@@ -59,7 +59,7 @@ def test_too_long_output_is_omitted_and_its_check_does_not_pass():
     small = {"type": "check", "name": "cpu", "status": "ran", "raw": {"rounds": 1}}
     long = {"type": "check", "name": "gpu_nvidia", "status": "ran", "raw": {"xml": {"text": "x" * 50_000}}}
     records = burn_in.shorten_records([small, long])
-    assert len(json.dumps(records)) <= burn_in.LIMIT
+    assert len(json.dumps(records)) <= burn_in.MAX_RESULT_BYTES
     assert [record["status"] for record in records] == ["ran", "error"]
 
 

@@ -8,16 +8,16 @@ import pytest
 import yaml
 
 from gpufleet.burnin import nvidia
-from gpufleet.burnin.readings import count_missing, parse_number, read_check
+from gpufleet.burnin.readings import count_missing, parse_number, read_metrics
 
 CASES = yaml.safe_load((Path(__file__).parents[1] / "cases/burnin/readings.yaml").read_text())
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{at}-{case['check']}" for at, case in enumerate(CASES)])
 def test_record_is_parsed(case):
-    readings_found = read_check(case["check"], case["raw"])
+    readings_found = read_metrics(case["check"], case["raw"])
     assert readings_found.metrics == pytest.approx(case["metrics"])
-    assert (readings_found.shown, readings_found.unit, readings_found.unreadable) == (
+    assert (readings_found.display_value, readings_found.unit, readings_found.unreadable) == (
         case["shown"],
         case["unit"],
         "",
@@ -28,26 +28,26 @@ def test_record_is_parsed(case):
     ("check", "raw", "reason"),
     [
         ("pi_throttled", {"text": "VCHI initialization failed"},
-         "not an answer of get_throttled: 'VCHI initialization failed'"),
-        ("pi_temperature", {"text": "x" * 99}, f"not an answer of measure_temp: '{'x' * 60}'"),
-        ("nvme_link", {}, "no list of drives"),
-        ("gpu_nvidia", {"xml": {"text": "<other/>"}}, "not a report of nvidia-smi -q -x"),
-        ("gpu_nvidia", {}, "not a report of nvidia-smi -q -x"),
-        ("gpu_xid", {"lines": "x"}, "no list of kernel log lines"),
+         "not the output of get_throttled: 'VCHI initialization failed'"),
+        ("pi_temperature", {"text": "x" * 99}, f"not the output of measure_temp: '{'x' * 60}'"),
+        ("nvme_link", {}, "the record contains no list of drives"),
+        ("gpu_nvidia", {"xml": {"text": "<other/>"}}, "the output is not a report of nvidia-smi -q -x"),
+        ("gpu_nvidia", {}, "the output is not a report of nvidia-smi -q -x"),
+        ("gpu_xid", {"lines": "x"}, "the record contains no list of kernel log lines"),
     ],
 )  # fmt: skip
 def test_invalid_record_gives_a_reason(check, raw, reason):
-    assert read_check(check, raw).unreadable == reason
+    assert read_metrics(check, raw).unreadable == reason
 
 
 def test_each_throttle_flag_is_a_metric():
-    readings_found = read_check("pi_throttled", {"text": "throttled=0x80050005"})
+    readings_found = read_metrics("pi_throttled", {"text": "throttled=0x80050005"})
     # https://www.raspberrypi.com/documentation/computers/os.html#get_throttled: bits 0, 2, 16, 18; 31 means nothing
     assert {name for name, value in readings_found.metrics.items() if value} == {
         "undervoltage_now", "throttled_now", "undervoltage_since_boot", "throttled_since_boot", "undocumented_bits",
     }  # fmt: skip
     assert len(readings_found.metrics) == 9
-    assert (readings_found.shown, readings_found.unit) == ("0x80050005", "flags")
+    assert (readings_found.display_value, readings_found.unit) == ("0x80050005", "flags")
 
 
 @pytest.mark.parametrize(
@@ -60,16 +60,16 @@ def test_each_throttle_flag_is_a_metric():
     ],
 )
 def test_gpus_are_compared_with_the_pci_bus_and_the_declared_number(tool_output, changed, metrics):
-    readings_found = read_check(
+    readings_found = read_metrics(
         "gpu_nvidia", {"xml": {"text": tool_output("nvidia-smi-h100-healthy.xml")}, **changed}
     )
     assert readings_found.metrics["gpus_missing"] == metrics["gpus_missing"]
-    assert (readings_found.shown, readings_found.unit) == (2.0, "GPUs")
+    assert (readings_found.display_value, readings_found.unit) == (2.0, "GPUs")
     assert readings_found.metrics["hardware_slowdown"] == 0
 
 
 def test_report_without_gpus_counts_one_missing():
-    assert read_check("gpu_nvidia", {"xml": {"text": "<nvidia_smi_log/>"}}).metrics == {"gpus_missing": 1.0}
+    assert read_metrics("gpu_nvidia", {"xml": {"text": "<nvidia_smi_log/>"}}).metrics == {"gpus_missing": 1.0}
 
 
 GPU = """<nvidia_smi_log><gpu id="0"><temperature><gpu_temp>{temp} C</gpu_temp>
@@ -80,7 +80,7 @@ GPU = """<nvidia_smi_log><gpu id="0"><temperature><gpu_temp>{temp} C</gpu_temp>
 
 @pytest.mark.parametrize(("width", "narrow"), [(16, 0), (8, 1)])
 def test_narrow_link_and_thermal_margin_are_read(width, narrow):
-    readings_found = read_check("gpu_nvidia", {"xml": {"text": GPU.format(temp=60, width=width)}}).metrics
+    readings_found = read_metrics("gpu_nvidia", {"xml": {"text": GPU.format(temp=60, width=width)}}).metrics
     assert (readings_found["link_narrow"], readings_found["thermal_margin_c"]) == (narrow, 30)
 
 
@@ -111,8 +111,8 @@ def test_more_gpus_than_declared_count_as_none_missing():
 )  # fmt: skip
 def test_leading_integer_of_an_xml_element_is_read(text, number):
     root = nvidia.decode_xml(f"<a><b>{text}</b></a>", "x")
-    assert nvidia.integer(root, "b") == number
+    assert nvidia.read_integer(root, "b") == number
 
 
 def test_unknown_xids_count_as_fatal():
-    assert nvidia.count_xids([79, 424242, 13, 13]) == {"fatal": 2, "application": 2, "ignore": 0}
+    assert nvidia.count_xid_classes([79, 424242, 13, 13]) == {"fatal": 2, "application": 2, "ignore": 0}

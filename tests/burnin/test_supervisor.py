@@ -37,13 +37,13 @@ def is_alive(pid, started):
     return supervisor.read_start_time(pid) == started
 
 
-def below(pid):
+def start_times_by_descendant(pid):
     return {
         process.pid: supervisor.read_start_time(process.pid) for process in supervisor.list_descendants(pid)
     }
 
 
-def marked(mark):
+def find_marked_processes(mark):
     """Return the processes that carry a mark in their environment."""
     processes = []
     for folder in Path("/proc").glob("[0-9]*"):
@@ -55,12 +55,12 @@ def marked(mark):
     return processes
 
 
-def nothing_is_left(processes, mark):
-    return not any(is_alive(*process) for process in processes.items()) and not marked(mark)
+def have_all_stopped(processes, mark):
+    return not any(is_alive(*process) for process in processes.items()) and not find_marked_processes(mark)
 
 
 @pytest.fixture
-def peer():
+def iperf3_port():
     """Run the iperf3 server that a network check sends to."""
     server = subprocess.Popen(["iperf3", "-s", "-B", "127.0.0.1", "-p", "5291"], stdout=subprocess.DEVNULL)
     yield "5291"
@@ -69,7 +69,7 @@ def peer():
 
 
 @pytest.fixture
-def start(agent, tmp_path, request):
+def start_agent(agent, tmp_path, request):
     """Start the agent on one check; return it with everything below it once the tool runs."""
     started = []
 
@@ -78,7 +78,7 @@ def start(agent, tmp_path, request):
             pytest.skip(f"{tool} is not installed")
         check, params = TOOLS[tool]
         if tool == "iperf3":
-            params = {**params, "iperf3_port": request.getfixturevalue("peer"), "peer": "127.0.0.1"}
+            params = {**params, "iperf3_port": request.getfixturevalue("iperf3_port"), "peer": "127.0.0.1"}
         argv = [sys.executable, str(agent), "run", "--attempt", tool, "--only", check]
         argv += [
             argument for key, value in {**FAST, **params}.items() for argument in ("-p", f"{key}={value}")
@@ -106,21 +106,21 @@ def start(agent, tmp_path, request):
 
 @pytest.mark.parametrize("tool", sorted(TOOLS))
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_signal_to_the_agent_stops_its_tools(start, tool, number):
-    process, mark = start(tool)
-    processes = below(process.pid)
+def test_signal_to_the_agent_stops_its_tools(start_agent, tool, number):
+    process, mark = start_agent(tool)
+    processes = start_times_by_descendant(process.pid)
     process.send_signal(number)
     code = process.wait(HANG_SECONDS)
     assert code == (-number if number == signal.SIGKILL else 128 + number)
-    wait_until(lambda: nothing_is_left(processes, mark), "the tools to end")
+    wait_until(lambda: have_all_stopped(processes, mark), "the tools to end")
 
 
 @pytest.mark.parametrize("tool", ["fio", "stress-ng"])
 @pytest.mark.parametrize("place", ["keeper", "work", "check", "tool"])
-def test_kill_of_any_process_in_the_chain_leaves_no_process(start, tool, place):
-    process, mark = start(tool)
+def test_kill_of_any_process_in_the_chain_leaves_no_process(start_agent, tool, place):
+    process, mark = start_agent(tool)
     descendants = supervisor.list_descendants(process.pid)
-    known = below(process.pid)
+    known = start_times_by_descendant(process.pid)
     line = [next(descendant for descendant in descendants if descendant.name.startswith(tool))]
     parents = {descendant.pid: descendant for descendant in descendants}
     while line[0].parent in parents:
@@ -129,17 +129,17 @@ def test_kill_of_any_process_in_the_chain_leaves_no_process(start, tool, place):
     victim = {"keeper": keeper, "work": work, "check": check, "tool": line[-1]}[place]
     os.kill(victim.pid, signal.SIGKILL)
     process.wait(HANG_SECONDS)
-    wait_until(lambda: nothing_is_left(known, mark), "the tools to end")
+    wait_until(lambda: have_all_stopped(known, mark), "the tools to end")
 
 
 @pytest.mark.parametrize("tool", ["fio", "stress-ng"])
-def test_kill_of_all_agent_processes_leaves_no_tool_running(start, tool):
-    process, mark = start(tool)
-    known = below(process.pid)
+def test_kill_of_all_agent_processes_leaves_no_tool_running(start_agent, tool):
+    process, mark = start_agent(tool)
+    known = start_times_by_descendant(process.pid)
     agent_process_ids = [pid for pid in known if b"agent.pyz" in Path(f"/proc/{pid}/cmdline").read_bytes()]
     for pid in [process.pid, *agent_process_ids]:
         os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: nothing_is_left(known, mark), "the tools to end")
+    wait_until(lambda: have_all_stopped(known, mark), "the tools to end")
 
 
 def test_processes_in_another_session_are_stopped_too(tmp_path):
@@ -198,7 +198,7 @@ def test_attached_agent_stops_with_its_caller(agent, tmp_path):
     script = f"import subprocess; p = subprocess.Popen({argv!r}); print(p.pid, flush=True); p.wait()"
     caller = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     front = int(caller.stdout.readline())
-    every = wait_until(lambda: len(processes := below(front)) >= 3 and processes, "the check")
+    every = wait_until(lambda: len(processes := start_times_by_descendant(front)) >= 3 and processes, "the check")
     caller.kill()
     caller.wait()
     wait_until(lambda: not any(is_alive(*process) for process in every.items()), "the agent to end")

@@ -63,7 +63,7 @@ QWEN35 = {  # Qwen3.5-27B, as aiconfigurator-core 0.12.0 ships it
 }
 
 
-def written(folder, document, name="config.json"):
+def write_config(folder, document, name="config.json"):
     path = folder / name
     path.write_text(document if isinstance(document, str) else json.dumps(document))
     return path
@@ -73,7 +73,7 @@ def written(folder, document, name="config.json"):
     ("document", "same_as"), [(LLAMA, "Llama-3-8B"), (DEEPSEEK, "DeepSeek-V3")], ids=["llama", "deepseek"]
 )
 def test_config_file_gives_the_same_model_as_the_catalogue(tmp_path, document, same_as):
-    read, known = catalog.get_model(str(written(tmp_path, document))), catalog.get_model(same_as)
+    read, known = catalog.get_model(str(write_config(tmp_path, document))), catalog.get_model(same_as)
     assert read.parameters == known.parameters
     assert read.active_parameters == known.active_parameters
     assert (read.latent, read.experts) == (known.latent, known.experts)
@@ -82,12 +82,12 @@ def test_config_file_gives_the_same_model_as_the_catalogue(tmp_path, document, s
 def test_folder_with_a_config_is_read_and_names_the_model(tmp_path):
     folder = tmp_path / "my-model"
     folder.mkdir()
-    written(folder, LLAMA)
+    write_config(folder, LLAMA)
     assert catalog.get_model(str(folder)).name == "my-model"
 
 
 def test_unknown_model_family_with_common_keys_is_read(tmp_path):
-    read = catalog.get_model(str(written(tmp_path, LLAMA | {"model_type": "of-tomorrow"})))
+    read = catalog.get_model(str(write_config(tmp_path, LLAMA | {"model_type": "of-tomorrow"})))
     assert (read.family, read.parameters) == ("of-tomorrow", catalog.get_model("Llama-3-8B").parameters)
 
 
@@ -102,15 +102,15 @@ def test_unknown_model_family_with_common_keys_is_read(tmp_path):
     ],
 )
 def test_missing_key_is_named_in_one_line(tmp_path, key):
-    path = written(tmp_path, {name: value for name, value in LLAMA.items() if name != key})
+    path = write_config(tmp_path, {name: value for name, value in LLAMA.items() if name != key})
     with pytest.raises(InputError) as excinfo:
         catalog.get_model(str(path))
-    assert str(excinfo.value) == f"{path}: {key}: is missing; the model's size follows from it"
+    assert str(excinfo.value) == f"{path}: {key}: is missing; the model's size is computed from it"
 
 
 def test_missing_context_length_is_unknown(tmp_path):
     keys = {name: value for name, value in LLAMA.items() if name != "max_position_embeddings"}
-    assert catalog.get_model(str(written(tmp_path, keys))).max_context == 0
+    assert catalog.get_model(str(write_config(tmp_path, keys))).max_context == 0
 
 
 @pytest.mark.parametrize(
@@ -124,20 +124,20 @@ def test_missing_context_length_is_unknown(tmp_path):
 )
 def test_setting_of_unexpected_type_is_refused_in_one_line(tmp_path, more):
     with pytest.raises(InputError, match="of an unexpected type"):
-        catalog.get_model(str(written(tmp_path, LLAMA | {"num_experts": 8, "num_experts_per_tok": 2} | more)))
+        catalog.get_model(str(write_config(tmp_path, LLAMA | {"num_experts": 8, "num_experts_per_tok": 2} | more)))
 
 
 def test_wrong_value_is_reported_under_the_key_in_the_file(tmp_path):
     keys = {name: value for name, value in LLAMA.items() if name != "num_hidden_layers"}
     with pytest.raises(InputError, match=r"n_layer: -4096 is not an integer"):
-        catalog.get_model(str(written(tmp_path, keys | {"n_layer": -4096})))
+        catalog.get_model(str(write_config(tmp_path, keys | {"n_layer": -4096})))
 
 
 @pytest.mark.parametrize("value", ["many", -1, 1.5, True, [32], float("inf"), float("nan")])
 def test_invalid_number_of_layers_is_refused(tmp_path, value):
-    path = written(tmp_path, LLAMA | {"num_hidden_layers": value})
+    path = write_config(tmp_path, LLAMA | {"num_hidden_layers": value})
     with pytest.raises(
-        InputError, match=r"num_hidden_layers: .* is not an integer|is not a number that JSON can carry"
+        InputError, match=r"num_hidden_layers: .* is not an integer|is not a number that JSON can represent"
     ):
         catalog.get_model(str(path))
 
@@ -145,7 +145,7 @@ def test_invalid_number_of_layers_is_refused(tmp_path, value):
 @pytest.mark.parametrize("key", ["num_attention_heads", "hidden_size"])
 def test_zero_divisor_is_refused(tmp_path, key):
     with pytest.raises(InputError, match="must be above zero"):
-        catalog.get_model(str(written(tmp_path, LLAMA | {key: 0})))
+        catalog.get_model(str(write_config(tmp_path, LLAMA | {key: 0})))
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_zero_divisor_is_refused(tmp_path, key):
 )
 def test_invalid_config_is_refused_in_one_line(tmp_path, text, problem):
     with pytest.raises(InputError, match=problem) as excinfo:
-        catalog.get_model(str(written(tmp_path, text)))
+        catalog.get_model(str(write_config(tmp_path, text)))
     assert "\n" not in str(excinfo.value)
 
 
@@ -167,11 +167,11 @@ def test_missing_file_and_empty_folder_are_reported(tmp_path):
 
 def test_state_space_layers_are_refused(tmp_path):
     with pytest.raises(InputError, match="state-space layers"):
-        catalog.get_model(str(written(tmp_path, LLAMA | {"hybrid_override_pattern": "M-M*"})))
+        catalog.get_model(str(write_config(tmp_path, LLAMA | {"hybrid_override_pattern": "M-M*"})))
 
 
 def test_linear_attention_layers_have_no_cache(tmp_path):
-    read = catalog.get_model(str(written(tmp_path, QWEN35)))
+    read = catalog.get_model(str(write_config(tmp_path, QWEN35)))
     assert (read.linear.layers, read.attention_layers) == (48, 16)
     assert read.parameters == pytest.approx(27e9, rel=0.02)  # "27B" in its name
 
@@ -198,7 +198,7 @@ def test_linear_attention_layers_have_no_cache(tmp_path):
     ],
 )
 def test_sliding_windows_are_read(tmp_path, more, window, layers):
-    read = catalog.get_model(str(written(tmp_path, LLAMA | more)))
+    read = catalog.get_model(str(write_config(tmp_path, LLAMA | more)))
     assert (read.sliding_window, read.sliding_layers) == (window, layers)
 
 
@@ -213,7 +213,7 @@ def test_sliding_windows_are_read(tmp_path, more, window, layers):
     ],
 )
 def test_stored_precision_is_read_from_the_file(tmp_path, quantised, precision):
-    read = catalog.get_model(str(written(tmp_path, LLAMA | {"quantization_config": quantised})))
+    read = catalog.get_model(str(write_config(tmp_path, LLAMA | {"quantization_config": quantised})))
     assert read.stored_precision == precision
 
 
@@ -227,14 +227,14 @@ def test_mpt_config_is_read_with_its_defaults(tmp_path):
         "vocab_size": 50432,
         "max_seq_len": 2048,
     }
-    read = catalog.get_model(str(written(tmp_path, mpt)))
+    read = catalog.get_model(str(write_config(tmp_path, mpt)))
     assert (read.intermediate, read.gated, read.tied_embeddings) == (16384, False, True)
     assert read.parameters == pytest.approx(6.65e9, rel=0.01)
 
 
 def test_falcon_config_has_one_shared_key_value_head(tmp_path):
     falcon = {"model_type": "falcon", "hidden_size": 4544, "num_attention_heads": 71, "num_hidden_layers": 32}
-    read = catalog.get_model(str(written(tmp_path, falcon | {"vocab_size": 65024, "multi_query": True})))
+    read = catalog.get_model(str(write_config(tmp_path, falcon | {"vocab_size": 65024, "multi_query": True})))
     assert (read.kv_heads, read.max_context, read.intermediate) == (1, 2048, 18176)
 
 
@@ -245,5 +245,5 @@ def test_falcon_config_has_one_shared_key_value_head(tmp_path):
 )
 def test_shared_experts_are_counted(tmp_path, keys, shared):
     experts = {"num_experts": 60, "num_experts_per_tok": 4, "moe_intermediate_size": 1408}
-    read = catalog.get_model(str(written(tmp_path, LLAMA | {"model_type": "of-tomorrow"} | experts | keys)))
+    read = catalog.get_model(str(write_config(tmp_path, LLAMA | {"model_type": "of-tomorrow"} | experts | keys)))
     assert read.experts.shared == shared

@@ -26,7 +26,7 @@ RATES = (
 )
 
 
-def changed(name, fields):
+def replace_fields(name, fields):
     """The shipped rows with one changed."""
     return [row | fields if row["name"] == name else row for row in PARTS]
 
@@ -43,7 +43,7 @@ def find_rules(parts):
     }
 
 
-def assignments(text):
+def parse_assignments(text):
     """What a case changes: `field=value`, several apart by a blank before the next field's name."""
     fields = {}
     for token in text.split(" "):
@@ -73,11 +73,11 @@ def test_shipped_catalogue_has_no_finding():
     "case", BAD, ids=[f"{case['row']}: {case['changed']} {case['rule']}" for case in BAD]
 )
 def test_common_mistake_is_detected(case):
-    fields = assignments(case["changed"])
+    fields = parse_assignments(case["changed"])
     row = next(row for row in PARTS if row["name"] == case["row"])
     alone = case["rule"] != "ambiguous"  # a name is ambiguous next to others
     assert (case["rule"], case["field"]) in find_rules(
-        [row | fields] if alone else changed(case["row"], fields)
+        [row | fields] if alone else replace_fields(case["row"], fields)
     )
     assert (case["rule"], case["field"]) not in find_rules([row])
 
@@ -123,7 +123,7 @@ def test_unlisted_source_is_detected():
 
 def test_source_for_an_empty_field_is_detected():
     messages = [
-        str(finding) for finding in lint.lint_sources(changed("T4", {"tdp_w": ""}), FIELD_SOURCES, SOURCES)
+        str(finding) for finding in lint.lint_sources(replace_fields("T4", {"tdp_w": ""}), FIELD_SOURCES, SOURCES)
     ]
     assert messages == ["T4: tdp_w: has a source but is empty [source]"]
 

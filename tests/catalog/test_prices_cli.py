@@ -142,7 +142,7 @@ def test_missing_store_is_reported_in_one_line(clean_env, tmp_path):
         one_line(
             result,
             2,
-            "error: GPUFLEET_PRICES=none.db: no such price store; gpufleet prices import creates it",
+            "error: GPUFLEET_PRICES=none.db: the price store does not exist; gpufleet prices import creates it",
         )
         assert not (tmp_path / "none.db").exists()
 
@@ -186,7 +186,7 @@ def test_without_a_store_status_uses_embedded_prices_and_import_is_refused(price
     one_line(
         prices("import", "-", stdin=HEAD + "aws,a,b,spot,1,,x1\n", store=False),
         3,
-        "no place for the price store",
+        "the price store has no location",
     )
 
 

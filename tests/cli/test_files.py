@@ -29,7 +29,7 @@ def test_comment_file_is_not_read_through_a_symlink(checkout, gpufleet, place):
     (checkout / "out").symlink_to("..")
     result = gpufleet("cost", "comment", "--file", place, cwd=checkout)
     assert result.returncode == 2
-    assert "is a symlink, or leads through one" in result.stderr
+    assert "is a symbolic link or contains one in its path" in result.stderr
     assert SECRET not in result.stdout + result.stderr
 
 

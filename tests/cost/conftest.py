@@ -8,10 +8,10 @@ import pytest
 
 from gpufleet.catalog import Price
 from gpufleet.cost import PriceBook
-from gpufleet.engine import Resource
+from gpufleet.engine import StateResource
 
 US = ("aws", "us-east-1")
-STAND_IN_PRICES = {
+FAKE_PRICES = {
     (*US, "p4d.24xlarge", "on_demand"): 21.957642,
     (*US, "g5.2xlarge", "on_demand"): 1.212,
     (*US, "g5.xlarge", "on_demand"): 1.006,
@@ -50,8 +50,8 @@ STAND_IN_PRICES = {
 }
 
 
-def stand_in_price(cloud, region, item, purchase):
-    usd = STAND_IN_PRICES.get((cloud, region, item, purchase))
+def find_fake_price(cloud, region, item, purchase):
+    usd = FAKE_PRICES.get((cloud, region, item, purchase))
     if usd is None:
         return None
     return Price(usd, "unit", "2026-07-06", "written by hand", "high", region, purchase)
@@ -64,17 +64,17 @@ def money(*amounts):
 
 @pytest.fixture(scope="session")
 def book():
-    return PriceBook(stand_in_price, stand_in_price)
+    return PriceBook(find_fake_price, find_fake_price)
 
 
 @pytest.fixture
-def make():
+def make_resource():
     """Make an EC2 instance, or another resource by its type."""
 
     def build(name="a", type_="aws:ec2/instance:Instance", inputs=None, **fields):
         default_inputs = {"instanceType": "p4d.24xlarge", "region": "us-east-1", "rootBlockDevice": ROOT_DISK}
         urn = f"urn:pulumi:prod::gpufleet::{type_}::{name}"
-        return Resource(urn, type_, name, default_inputs if inputs is None else inputs, {}, **fields)
+        return StateResource(urn, type_, name, default_inputs if inputs is None else inputs, {}, **fields)
 
     return build
 

@@ -325,7 +325,7 @@ def test_forged_result_is_refused_by_type_and_size(hostile, monkeypatch):
     ):
         with pytest.raises(InputError, match=problem):
             cost.evaluate_program(hostile(forged.format(content=repr(content))), "dev")
-    with pytest.raises(InputError, match="holds more than"):
+    with pytest.raises(InputError, match="contains more than"):
         registration.decode_program_output(b"[" + b"1," * 2_000_001 + b"1]", "it")
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from gpufleet.cost.inputs.drift import size_drift_warnings
-from gpufleet.engine import Resource
+from gpufleet.engine import StateResource
 
 GROUP = "aws:autoscaling/group:Group"
 
 
 def group(*ignored, custom=True):
-    return Resource(
+    return StateResource(
         f"urn:pulumi:s::p::{GROUP}::workers", GROUP, "workers", {}, {}, ignore_changes=ignored, custom=custom
     )
 

@@ -54,7 +54,7 @@ def test_state_is_priced_and_compared(gpufleet, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["diff", "--event-log", "-"], "standard input: empty: the engine wrote no event"),
+        (["diff", "--event-log", "-"], "standard input: is empty: the Pulumi engine wrote no event"),
         (["diff", "--event-log", "none.jsonl"], "none.jsonl: cannot be read: No such file"),
         (["estimate", "--state", "-", "-s", "x"], "--state: cannot be combined with --stack"),
         (["estimate", "--usage", "none.yaml", "-s", "x"], "none.yaml: cannot be read: No such file"),
@@ -157,13 +157,13 @@ CREATED = [
 ]
 
 
-def blurred(value, dice):
+def replace_randomly(value, dice):
     """Put markers and odd values in random places."""
     if dice.random() < 0.15:
         return dice.choice([UNKNOWN, SECRET, None, "", -1, [], {}, "x", 3.5, True])
     if isinstance(value, dict):
-        return {key: blurred(item, dice) for key, item in value.items()}
-    return [blurred(item, dice) for item in value] if isinstance(value, list) else value
+        return {key: replace_randomly(item, dice) for key, item in value.items()}
+    return [replace_randomly(item, dice) for item in value] if isinstance(value, list) else value
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -171,7 +171,7 @@ def blurred(value, dice):
 def test_any_input_can_be_priced(seed, book):
     dice = random.Random(seed)
     resources = [
-        StateResource(f"urn:pulumi:s::p::{kind}::{at}", kind, str(at), blurred(inputs, dice), {})
+        StateResource(f"urn:pulumi:s::p::{kind}::{at}", kind, str(at), replace_randomly(inputs, dice), {})
         for at, (kind, inputs) in enumerate(dice.sample(CREATED, 12))
         if kind in PRICERS or "emplate" in kind or "utoscal" in kind
     ]

@@ -14,11 +14,11 @@ TODAY = date(2026, 11, 21)
 
 
 @pytest.fixture
-def judged(make, book):
+def check_growth(make_resource, book):
     """Judge adding one p4d to another: 16,029.08 and 7.30 of disk each a month."""
 
     def judge(today=TODAY, after=None, budget=None, **rules):
-        before, both = [make("a")], [make("a"), make("b")]
+        before, both = [make_resource("a")], [make_resource("a"), make_resource("b")]
         policy = Policy(
             **{
                 name: to_decimal(limit) if isinstance(limit, float) else limit
@@ -30,56 +30,56 @@ def judged(make, book):
     return judge
 
 
-def rules(verdict):
+def violated_rules(verdict):
     return [violation.rule for violation in verdict.violations]
 
 
-def test_policy_without_rules_passes(judged):
-    assert judged().passed
+def test_policy_without_rules_passes(check_growth):
+    assert check_growth().passed
 
 
 @pytest.mark.parametrize(
     ("limit", "broken"), [(32072.77, []), (32072.76, []), (32072.74, ["budget_usd_per_month"])]
 )
-def test_budget_limit_is_checked(judged, limit, broken):
-    assert rules(judged(budget_usd_per_month=limit)) == broken  # 2 * (21.957642 + 0.01) * 730 = 32072.7573
+def test_budget_limit_is_checked(check_growth, limit, broken):
+    assert violated_rules(check_growth(budget_usd_per_month=limit)) == broken  # 2 * (21.957642 + 0.01) * 730 = 32072.7573
 
 
-def test_stack_budget_applies_if_the_policy_has_none(judged):
-    assert rules(judged(budget=Budget(max=100))) == ["budget_usd_per_month"]
-    assert judged(budget=Budget(max=100), budget_usd_per_month=99999.0).passed
+def test_stack_budget_applies_if_the_policy_has_none(check_growth):
+    assert violated_rules(check_growth(budget=Budget(max=100))) == ["budget_usd_per_month"]
+    assert check_growth(budget=Budget(max=100), budget_usd_per_month=99999.0).passed
 
 
-def test_increase_limit_is_checked(judged):
-    assert rules(judged(max_increase_usd_per_month=16000.0)) == ["max_increase_usd_per_month"]
-    assert judged(max_increase_usd_per_month=16100.0).passed
-    assert rules(judged(max_increase_percent=99.0)) == ["max_increase_percent"]
-    assert judged(max_increase_percent=100.0).passed
+def test_increase_limit_is_checked(check_growth):
+    assert violated_rules(check_growth(max_increase_usd_per_month=16000.0)) == ["max_increase_usd_per_month"]
+    assert check_growth(max_increase_usd_per_month=16100.0).passed
+    assert violated_rules(check_growth(max_increase_percent=99.0)) == ["max_increase_percent"]
+    assert check_growth(max_increase_percent=100.0).passed
 
 
-def test_any_increase_from_zero_violates_a_percentage_limit(make, book):
-    cost_diff = cost.diff([], [make()], Policy(max_increase_percent=to_decimal(1000)), book=book)
-    assert rules(cost_diff.policy) == ["max_increase_percent"]
+def test_any_increase_from_zero_violates_a_percentage_limit(make_resource, book):
+    cost_diff = cost.diff([], [make_resource()], Policy(max_increase_percent=to_decimal(1000)), book=book)
+    assert violated_rules(cost_diff.policy) == ["max_increase_percent"]
 
 
-def test_price_age_limit_is_checked(judged):
-    assert judged(max_price_age_days=138).passed  # 2026-07-06 to 2026-11-21
-    verdict = judged(max_price_age_days=137)
+def test_price_age_limit_is_checked(check_growth):
+    assert check_growth(max_price_age_days=138).passed  # 2026-07-06 to 2026-11-21
+    verdict = check_growth(max_price_age_days=137)
     assert "138 days old" in verdict.violations[0].message
 
 
-def test_limit_of_unpriced_resources_is_checked(judged, make):
-    strange = [make(type_="aws:sagemaker/endpoint:Endpoint")]
-    assert judged(after=strange).passed
-    assert rules(judged(after=strange, unpriced=())) == ["unpriced"]
-    assert judged(after=strange, unpriced=("aws:sagemaker/*",)).passed
+def test_limit_of_unpriced_resources_is_checked(check_growth, make_resource):
+    strange = [make_resource(type_="aws:sagemaker/endpoint:Endpoint")]
+    assert check_growth(after=strange).passed
+    assert violated_rules(check_growth(after=strange, unpriced=())) == ["unpriced"]
+    assert check_growth(after=strange, unpriced=("aws:sagemaker/*",)).passed
 
 
-def test_partial_totals_violate_limits_on_totals(make, book):
+def test_partial_totals_violate_limits_on_totals(make_resource, book):
     change = cost.StackChange(partial=True)
     policy = Policy(budget_usd_per_month=to_decimal(10**9), max_increase_percent=to_decimal(10**9))
-    verdict = cost.diff([], [make()], policy, change=change, book=book).policy
-    assert rules(verdict) == ["budget_usd_per_month", "max_increase_percent"]
+    verdict = cost.diff([], [make_resource()], policy, change=change, book=book).policy
+    assert violated_rules(verdict) == ["budget_usd_per_month", "max_increase_percent"]
     assert "--show-sames" in verdict.violations[0].message
 
 
@@ -115,7 +115,7 @@ def test_empty_policy_has_no_rules(tmp_path):
         ),
         (
             "budget_usd_per_month: .nan\n",
-            "policy.yaml:1: nan is not a number that JSON can carry",
+            "policy.yaml:1: nan is not a number that JSON can represent",
         ),
         ("- a\n", "policy.yaml:1: not a mapping of rules"),
         ("a: [\n", "policy.yaml:2: is not valid YAML"),
@@ -135,12 +135,12 @@ def test_missing_policy_file_is_refused(tmp_path):
         cost.load_policy(tmp_path / "none.yaml")
 
 
-def test_policy_without_limits_or_with_an_unmatched_rule_gives_warnings(make, book, tmp_path):
+def test_policy_without_limits_or_with_an_unmatched_rule_gives_warnings(make_resource, book, tmp_path):
     path = tmp_path / "policy.yaml"
 
     def warned(text):
         path.write_text(text)
-        return cost.diff([], [make()], cost.load_policy(path), book=book).warnings
+        return cost.diff([], [make_resource()], cost.load_policy(path), book=book).warnings
 
     assert any("the policy has no limit for " in warning for warning in warned("# nothing\n"))
     limited = 'rules:\n  - {name: capped, when: {pool: "trian*"}, budget_usd_per_month: 5}\n'

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from gpufleet.cost import PriceBook, price_resources
 from gpufleet.cost.analysis.pool import group_by_pool
-from gpufleet.engine import Resource
+from gpufleet.engine import StateResource
 
 INSTANCE = "aws:ec2/instance:Instance"
 
@@ -14,7 +14,7 @@ INSTANCE = "aws:ec2/instance:Instance"
 def instance(name, pool, machine):
     tags = {"gpufleet-pool": pool}
     inputs = {"instanceType": machine, "region": "us-east-1", "tags": tags}
-    return Resource(f"urn:pulumi:s::p::{INSTANCE}::{name}", INSTANCE, name, inputs, {})
+    return StateResource(f"urn:pulumi:s::p::{INSTANCE}::{name}", INSTANCE, name, inputs, {})
 
 
 def test_charges_of_a_pool_are_summed(book: PriceBook):

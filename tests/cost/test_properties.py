@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpufleet import cost
 from gpufleet.cost.money import Range, round_to_cents
-from gpufleet.engine import UNKNOWN, Resource
+from gpufleet.engine import UNKNOWN, StateResource
 
 RESERVATION = "aws:ec2/capacityReservation:CapacityReservation"
 quick = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -26,7 +26,7 @@ def instance(draw):
         inputs["instanceMarketOptions"] = {"marketType": "spot"}
     inputs["rootBlockDevice"] = {"volumeSize": draw(st.integers(1, 500)), "volumeType": "gp3"}
     inputs["tags"] = {"gpufleet-hours-per-month": str(draw(st.integers(1, 730)))}
-    return Resource(
+    return StateResource(
         f"urn:pulumi:s::p::aws:ec2/instance:Instance::{name}", "aws:ec2/instance:Instance", name, inputs, {}
     )
 
@@ -35,7 +35,7 @@ def instance(draw):
 def reservation(draw):
     inputs = {"instanceType": "p4d.24xlarge", "instanceCount": draw(st.integers(1, 3)), "region": "us-east-1"}
     name = draw(st.text("xyz", min_size=1, max_size=2))
-    return Resource(f"urn:pulumi:s::p::{RESERVATION}::{name}", RESERVATION, name, inputs, {})
+    return StateResource(f"urn:pulumi:s::p::{RESERVATION}::{name}", RESERVATION, name, inputs, {})
 
 
 side = st.lists(st.one_of(instance(), reservation()), max_size=8, unique_by=lambda r: r.urn)
@@ -71,7 +71,7 @@ def test_order_of_resources_does_not_matter(resources, seed, book):
 def test_equal_stacks_have_no_difference(resources, book):
     cost_diff = cost.diff(resources, resources, book=book)
     assert cost_diff.change_usd_per_month == 0
-    assert not [line for line in cost_diff.lines if line.changed or line.op != "same"]
+    assert not [line for line in cost_diff.lines if line.is_changed or line.op != "same"]
 
 
 @quick

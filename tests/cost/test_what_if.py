@@ -9,13 +9,13 @@ import pytest
 from gpufleet import cost
 from gpufleet.catalog import Price
 from gpufleet.cost import PriceBook
-from gpufleet.engine import Resource
+from gpufleet.engine import StateResource
 
 INSTANCE = "aws:ec2/instance:Instance"
 PRICES = {"on_demand": 2.0, "spot": 0.5, "reserved_1y": 1.0}
 
 
-def look(cloud, region, item, purchase):
+def find_price(cloud, region, item, purchase):
     usd = PRICES.get(purchase)
     return usd and Price(usd, "machine", "2026-07-30", "by hand", "high", region, purchase)
 
@@ -25,9 +25,9 @@ def rows():
     def instance(name, hours):
         tags = {"gpufleet-pool": "train", "gpufleet-hours-per-month": hours}
         inputs = {"instanceType": "g5.2xlarge", "region": "us-east-1", "tags": tags}
-        return Resource(f"urn:pulumi:s::p::{INSTANCE}::{name}", INSTANCE, name, inputs, {})
+        return StateResource(f"urn:pulumi:s::p::{INSTANCE}::{name}", INSTANCE, name, inputs, {})
 
-    book = PriceBook(look, look)
+    book = PriceBook(find_price, find_price)
     return cost.compare_purchase_kinds(
         cost.price_resources([instance("a", "100"), instance("b", "100")], book), book
     )

@@ -27,7 +27,7 @@ def read(path):
     return yaml.safe_load(path.read_text())
 
 
-def offers(names):
+def join_offers(names):
     """Join the named sets; a host that did not say gives none."""
     if names == "none":
         return None
@@ -39,7 +39,7 @@ def offers(names):
     return joined
 
 
-def bus(case):
+def list_pci_functions(case):
     """Return PCI functions for the cards and their counts."""
     ids = [pci for pci, count in case["cards"].items() for _ in range(count)]
     classes = case.get("classes", {})
@@ -58,10 +58,10 @@ def bus(case):
 def facts_of(case):
     """Write a case's short form as the facts that a host would send."""
     system, version = case["os"].split()
-    document = {"pci": bus(case), "os": {"id": system, "version_id": version}, "date": "2026-11-21"}
+    document = {"pci": list_pci_functions(case), "os": {"id": system, "version_id": version}, "date": "2026-11-21"}
     document["kernel"] = case.get("kernel", KERNELS.get(system, "6.1.0-50-amd64"))
     document["arch"] = case.get("arch", "x86_64")
-    document["candidates"] = offers(case.get("offers", "none"))
+    document["candidates"] = join_offers(case.get("offers", "none"))
     for key in (
         "newest_kernel", "secure_boot", "headers_installed", "packages", "loaded", "held", "container",
         "virtual", "raspberry",

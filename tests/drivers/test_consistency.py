@@ -129,15 +129,15 @@ def test_findings_are_sorted_by_kind_host_and_code():
     ("changed", "message", "remedy"),
     [
         ({"unsound": ["a", "b"]}, "installed only partly: a, b", "dpkg --configure -a"),
-        ({"held": []}, "not held: no package is held", "run the play drivers on it"),
-        ({"holds_wanted": ["z", "nvidia-open", "c"]}, "not held: c, z", "run the play drivers on it"),
+        ({"held": []}, "not held: no package is held", "run the play `drivers` on the host"),
+        ({"holds_wanted": ["z", "nvidia-open", "c"]}, "not held: c, z", "run the play `drivers` on the host"),
         ({"loaded": None, "built": None}, "no module of 580.95.05 is built for kernel 6.8.0-60-generic",
          "dkms status; the kernel's headers are there"),
         ({"loaded": None, "built": None, "headers": False},
          "no module of 580.95.05 is built for kernel 6.8.0-60-generic",
          "dkms status; the kernel's headers are missing"),
-        ({"fabric_manager": None, "fabric_manager_wanted": True}, "has NVSwitch but no fabric manager",
-         "run the play drivers on it"),
+        ({"fabric_manager": None, "fabric_manager_wanted": True}, "the host has NVSwitch but no fabric manager",
+         "run the play `drivers` on the host"),
     ],
 )  # fmt: skip
 def test_finding_names_problem_and_remedy(changed, message, remedy):
@@ -171,7 +171,7 @@ def test_json_report_is_complete():
              "user_space": "580.95.05", "fabric_manager": "580.95.05", "cuda": ["12.8"], "held": 0},
         ],
         "findings": [
-            {"host": "b", "code": "holds_missing", "kind": "skew", "remedy": "run the play drivers on it",
+            {"host": "b", "code": "holds_missing", "kind": "skew", "remedy": "run the play `drivers` on the host",
              "message": "not held: no package is held"},
         ],
     }  # fmt: skip

@@ -28,7 +28,7 @@ NO_ID = {
 
 
 def test_shipped_data_has_no_problem():
-    assert lint.find_problems() == []
+    assert lint.find_data_problems() == []
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_every_shipped_data_file_is_checked(monkeypatch):
     monkeypatch.setattr(lint, "load_rows", lambda name: invalid_tables.get(name, []))
     monkeypatch.setattr(lint, "load_rules", lambda: {"a.b": Rule("a.b", reason="", source="pci-ids")})
     monkeypatch.setattr(lint, "load_systems", lambda: {"odd-1": {"as_of": "2026-10-24", "sources": "gossip"}})
-    assert lint.find_problems() == [
+    assert lint.find_data_problems() == [
         "cards.csv: 10de:2330 : unknown market",
         "branches.csv: 700: unknown kind 'odd'",
         "rocm.csv: 9.9: no card has gfx0",

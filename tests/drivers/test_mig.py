@@ -11,7 +11,7 @@ H100, A100_40, A30, B200, L40S = "2330", "20b0", "20b7", "2901", "26b9"
 
 
 def profiles(declared, device=H100):
-    return mig.resolve_geometry(declared, [device])[0]["profiles"]
+    return mig.resolve_mig_geometry(declared, [device])[0]["profiles"]
 
 
 @pytest.mark.parametrize(
@@ -61,19 +61,20 @@ def test_single_profile_fills_the_gpu(declared):
 
 def test_last_entry_for_a_gpu_applies():
     declared = [{"devices": "all", "profiles": "3g.40gb"}, {"devices": [1], "profiles": "disabled"}]
-    plan = mig.resolve_geometry(declared, [H100, H100])
+    plan = mig.resolve_mig_geometry(declared, [H100, H100])
     assert [(row["enabled"], row["profiles"]) for row in plan] == [(True, {"3g.40gb": 2}), (False, {})]
 
 
 def test_gpus_without_an_entry_are_not_changed():
     assert [
-        row["index"] for row in mig.resolve_geometry([{"devices": [1], "profiles": "1g.10gb"}], [H100, H100])
+        row["index"]
+        for row in mig.resolve_mig_geometry([{"devices": [1], "profiles": "1g.10gb"}], [H100, H100])
     ] == [1]
 
 
 def test_missing_gpu_is_refused():
     with pytest.raises(InputError, match="no GPU 8: the host has 8"):
-        mig.resolve_geometry([{"devices": [8], "profiles": "1g.10gb"}], [H100] * 8)
+        mig.resolve_mig_geometry([{"devices": [8], "profiles": "1g.10gb"}], [H100] * 8)
 
 
 @pytest.mark.parametrize(
@@ -87,25 +88,25 @@ def test_missing_gpu_is_refused():
 )
 def test_invalid_geometry_is_refused_in_one_line(declared, message):
     with pytest.raises(InputError, match=message):
-        mig.resolve_geometry(declared, [H100])
+        mig.resolve_mig_geometry(declared, [H100])
 
 
 def test_mig_can_be_disabled_on_any_gpu():
-    assert mig.resolve_geometry("disabled", [L40S])[0]["enabled"] is False
+    assert mig.resolve_mig_geometry("disabled", [L40S])[0]["enabled"] is False
 
 
 def test_geometry_converts_to_a_mig_parted_configuration():
-    config = mig.mig_parted_config(mig.resolve_geometry({"3g.40gb": 2}, [H100]))
+    config = mig.build_mig_parted_config(mig.resolve_mig_geometry({"3g.40gb": 2}, [H100]))
     entry = {"devices": [0], "mig-enabled": True, "mig-devices": {"3g.40gb": 2}}
     assert config == {"version": "v1", "mig-configs": {"gpufleet": [entry]}}
 
 
 def test_every_full_count_of_the_table_fits():
-    for family in mig.load_families():
+    for family in mig.load_mig_families():
         for name, count in family.profiles.items():
             assert profiles({name: count}, family.devices[0]) == {name: count}
 
 
 def test_families_share_no_device():
-    devices = [device for family in mig.load_families() for device in family.devices]
+    devices = [device for family in mig.load_mig_families() for device in family.devices]
     assert len(devices) == len(set(devices))

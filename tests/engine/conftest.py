@@ -17,7 +17,7 @@ CASES = Path(__file__).resolve().parents[1] / "cases" / "engine"
 
 
 @pytest.fixture
-def recorded():
+def load_recording():
     """Read one recorded document by name."""
     return lambda name: json.loads((CASES / f"{name}.json").read_text())
 
@@ -60,7 +60,7 @@ class Shell:
 
 
 @pytest.fixture(scope="session")
-def rehearsed(engine_project, clean_env):
+def rehearse_stack(engine_project, clean_env):
     """Return a shell in a stack's rehearsal, brought up once for all tests and removed at the end."""
     os.environ["PATH"] = clean_env["PATH"]
     shells: dict[str, Shell] = {}
@@ -78,13 +78,13 @@ def rehearsed(engine_project, clean_env):
 
 
 @pytest.fixture(scope="session")
-def built(rehearsed):
+def build_stack(rehearse_stack):
     """Return a shell in a rehearsal whose stack is built."""
     ready: dict[str, Shell] = {}
 
     def build(stack: str) -> Shell:
         if stack not in ready:
-            ready[stack] = rehearsed(stack)
+            ready[stack] = rehearse_stack(stack)
             ready[stack].up()
         return ready[stack]
 
@@ -92,7 +92,7 @@ def built(rehearsed):
 
 
 @pytest.fixture
-def edited():
+def edit_settings():
     """Change a text in a stack's settings for one test; put the file back afterwards."""
     preserved: dict[Path, str] = {}
 
@@ -107,9 +107,9 @@ def edited():
 
 
 @pytest.fixture
-def other_program(built):
+def other_program(build_stack):
     """Put another program in the project's place for one test."""
-    shell = built("poc")
+    shell = build_stack("poc")
     path = shell.root / "stacks" / "__main__.py"
     preserved = path.read_text()
     yield lambda text: (path.write_text(text), shell)[1]

@@ -15,39 +15,39 @@ def instances(steps, kind):
     return sorted(step.op for step in steps if step.urn.split("$")[-1].split("::")[0] == kind)
 
 
-def test_increased_count_creates_one_instance(built, edited):
-    shell = built("production")
-    edited(shell, SERVE, SERVE.replace("1", "2", 1))
+def test_increased_count_creates_one_instance(build_stack, edit_settings):
+    shell = build_stack("production")
+    edit_settings(shell, SERVE, SERVE.replace("1", "2", 1))
     steps = shell.preview()
     assert instances(steps, "gcp:compute/instance:Instance") == ["create", "same"]
     assert instances(steps, "aws:ec2/instance:Instance") == ["same"]
 
 
-def test_count_of_zero_deletes_the_node(built, edited):
-    shell = built("production")
-    edited(shell, SERVE, SERVE.replace("1", "0", 1))
+def test_count_of_zero_deletes_the_node(build_stack, edit_settings):
+    shell = build_stack("production")
+    edit_settings(shell, SERVE, SERVE.replace("1", "0", 1))
     assert instances(shell.preview(), "gcp:compute/instance:Instance") == ["delete"]
 
 
-def test_changed_zone_replaces_only_the_node_of_its_pool(built, edited):
-    shell = built("production")
-    edited(shell, "zones: [us-east-1a]", "zones: [us-east-1b]")
+def test_changed_zone_replaces_only_the_node_of_its_pool(build_stack, edit_settings):
+    shell = build_stack("production")
+    edit_settings(shell, "zones: [us-east-1a]", "zones: [us-east-1b]")
     steps = shell.preview()
     assert instances(steps, "aws:ec2/instance:Instance") == ["replace"]
     touched = {step.urn for step in steps if step.op != "same"}
     assert not [urn for urn in touched if "gcp:" in urn or "azure" in urn]
 
 
-def test_invalid_spec_fails_with_one_line(built, edited):
-    shell = built("production")
-    edited(shell, "machine: p4d.24xlarge ", "machine: p4d.25xlarge ")
+def test_invalid_spec_fails_with_one_line(build_stack, edit_settings):
+    shell = build_stack("production")
+    edit_settings(shell, "machine: p4d.24xlarge ", "machine: p4d.25xlarge ")
     output = shell.run("pulumi preview -s production", fails=True).stdout
     assert "p4d.25xlarge" in output
     assert "Traceback" not in output
 
 
-def test_destroy_keeps_only_the_settings_file(rehearsed):
-    shell = rehearsed("dev")
+def test_destroy_keeps_only_the_settings_file(rehearse_stack):
+    shell = rehearse_stack("dev")
     shell.up()
     shell.run("pulumi destroy -s dev --yes --skip-preview")
     assert shell.state() == []
@@ -55,8 +55,8 @@ def test_destroy_keeps_only_the_settings_file(rehearsed):
     shell.up()  # for the tests that come after
 
 
-def test_destroy_that_would_remove_the_settings_file_is_refused(built):
-    shell = built("poc")
+def test_destroy_that_would_remove_the_settings_file_is_refused(build_stack):
+    shell = build_stack("poc")
     output = shell.run("pulumi destroy -s poc --yes --remove", fails=True).stderr
     assert "gpufleet rehearse down -s poc" in output
     assert shell.settings.is_file()

@@ -22,7 +22,7 @@ def test_preview_document_is_read():
         ("  \n", "empty"),
         ("Previewing update (dev):\n", "starts with 'Previewing update"),
         ("[1, 2]", "not an object"),
-        ('{"a": 1}\n{"a": 2}\n', "more than one JSON document"),
+        ('{"a": 1}\n{"a": 2}\n', "contains more than one JSON document"),
         ('{"a": tru', "not JSON"),
     ],
 )
@@ -33,8 +33,8 @@ def test_text_that_is_not_one_json_object_is_refused(text, message):
     assert "\n" not in str(excinfo.value)
 
 
-def test_preview_truncated_anywhere_is_refused(recorded):
-    complete = json.dumps(recorded("preview-changes"))
+def test_preview_truncated_anywhere_is_refused(load_recording):
+    complete = json.dumps(load_recording("preview-changes"))
     for end in range(1, len(complete) - 1, 501):
         with pytest.raises(InputError):
             parse_json_object(complete[:end], "-")
@@ -62,7 +62,7 @@ def test_document_in_any_unicode_encoding_is_read(encoding):
 
 @pytest.mark.parametrize("content", [b"\xff\x00\x80", "Zürich".encode("latin-1"), b"\xff\xfea"])
 def test_invalid_text_is_refused_in_one_line(content):
-    with pytest.raises(InputError, match=r"^a: is not text in UTF-8"):
+    with pytest.raises(InputError, match=r"^a: is not UTF-8 text"):
         decode_text(content, "a")
 
 

@@ -16,7 +16,7 @@ URN = "urn:pulumi:dev::p::aws:ec2/instance:Instance::a"
 
 
 @pytest.fixture
-def log():
+def read_log():
     return lambda name: (CASES / f"{name}.jsonl").read_text()
 
 
@@ -34,8 +34,8 @@ def summary(**counts):
     return {"summaryEvent": {"resourceChanges": counts}}
 
 
-def test_preview_log_has_steps_and_summary(log):
-    events = parse_event_log(log("events-preview"), "log")
+def test_preview_log_has_steps_and_summary(read_log):
+    events = parse_event_log(read_log("events-preview"), "log")
     assert events.is_preview
     assert not events.is_truncated
     assert events.summary == {"create": 5}
@@ -46,8 +46,8 @@ def test_preview_log_has_steps_and_summary(log):
     )
 
 
-def test_update_log_has_the_ids_of_created_resources(log):
-    events = parse_event_log(log("events-update"), "log")
+def test_update_log_has_the_ids_of_created_resources(read_log):
+    events = parse_event_log(read_log("events-update"), "log")
     assert not events.is_preview
     template = next(step.new for step in events.steps if step.urn.endswith("::worker"))
     fleet = next(step.new for step in events.steps if step.urn.endswith("::workers"))
@@ -55,13 +55,13 @@ def test_update_log_has_the_ids_of_created_resources(log):
     assert template.id == named
 
 
-def test_update_after_a_preview_in_one_log_is_used(log):
-    both = log("events-preview") + log("events-update")
+def test_update_after_a_preview_in_one_log_is_used(read_log):
+    both = read_log("events-preview") + read_log("events-update")
     assert not parse_event_log(both, "log").is_preview
 
 
-def test_truncated_log_keeps_its_complete_events(log):
-    text = log("events-preview")
+def test_truncated_log_keeps_its_complete_events(read_log):
+    text = read_log("events-preview")
     events = parse_event_log(text[: len(text) // 2], "log")
     assert events.is_truncated
     assert events.summary is None
@@ -95,7 +95,7 @@ def test_failed_update_lists_the_failed_resources():
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("", "log: empty: the engine wrote no event"),
+        ("", "log: is empty: the Pulumi engine wrote no event"),
         ("hello\n", "log:1: not an engine event: Expecting value"),
         ('{"steps": []}\n', "log:1: not an engine event: no event in it"),
         ("[]\n", "log:1: not an engine event: not an object"),

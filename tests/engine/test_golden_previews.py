@@ -33,9 +33,9 @@ DAY = date(2026, 11, 21)
 
 
 @pytest.fixture(scope="module")
-def engine_reports(rehearsed, tmp_path_factory):
+def engine_reports(rehearse_stack, tmp_path_factory):
     """Build the old side of every case with the real engine and preview the new one: JSON, log, state, program."""
-    shell = rehearsed("poc")
+    shell = rehearse_stack("poc")
     folder = golden.write_program(
         tmp_path_factory.mktemp("golden") / "", list(CASES.values()), {"dev": "old"}
     )
@@ -61,7 +61,7 @@ def engine_reports(rehearsed, tmp_path_factory):
     )
 
 
-def agrees(resources, case, side):
+def assert_cost_matches(resources, case, side):
     recorded = CommitmentFile.model_validate({"commitments": case.commitments}).commitments
     providers = [resource for resource in resources if resource.is_provider]
     case_resources = golden.of_case(resources, case)
@@ -86,11 +86,11 @@ def test_costs_with_and_without_an_engine_match_the_manual_calculation(slug, eng
     case = CASES[slug]
     preview, log, state, evaluated = engine_reports
     for change in (preview, log):
-        agrees(change.before, case, case.old)
-        agrees(change.after, case, case.new)
+        assert_cost_matches(change.before, case, case.old)
+        assert_cost_matches(change.after, case, case.new)
         assert not change.partial
-    agrees(cost.resources_from_state(state), case, case.old)
-    agrees(evaluated, case, case.new)
+    assert_cost_matches(cost.resources_from_state(state), case, case.old)
+    assert_cost_matches(evaluated, case, case.new)
 
 
 def test_recorded_previews_cover_every_operation(engine_reports):

@@ -15,7 +15,7 @@ from gpufleet.rehearsal import Rehearsal, backend, processes
 pytestmark = pytest.mark.engine
 
 
-def kill_an_up(shell, at_least):
+def kill_pulumi_up(shell, at_least):
     """Start `pulumi up`, kill it once the stack has so many resources; return how many it had then."""
     up = subprocess.Popen(
         ["pulumi", "up", "-s", shell.rehearsal.stack, "--yes", "--skip-preview"],
@@ -32,12 +32,12 @@ def kill_an_up(shell, at_least):
     return backend.count_resources(shell.rehearsal)[0]
 
 
-def test_pulumi_up_resumes_after_two_kills(built):
-    shell = built("dev")
+def test_pulumi_up_resumes_after_two_kills(build_stack):
+    shell = build_stack("dev")
     complete = {resource.urn for resource in shell.state()}
     shell.run("pulumi destroy -s dev --yes --skip-preview")
     for at_least in (0, 5):
-        assert kill_an_up(shell, at_least) < len(complete)
+        assert kill_pulumi_up(shell, at_least) < len(complete)
     shell.up()
     assert {resource.urn for resource in shell.state()} == complete
     assert {step.op for step in shell.preview()} == {"same"}
@@ -45,8 +45,8 @@ def test_pulumi_up_resumes_after_two_kills(built):
     assert not list(shell.rehearsal.backend.rglob("*.attrs"))
 
 
-def test_next_up_removes_files_of_a_killed_run(built):
-    shell = built("dev")
+def test_next_up_removes_files_of_a_killed_run(build_stack):
+    shell = build_stack("dev")
     state = backend.stack_state_file(shell.rehearsal)
     document = json.loads(state.read_text())
     latest = document["checkpoint"]["latest"]
@@ -59,7 +59,7 @@ def test_next_up_removes_files_of_a_killed_run(built):
 
 
 @pytest.fixture
-def half_made(engine_project, tmp_path):
+def rehearsal_without_salt(engine_project, tmp_path):
     """Give a rehearsal whose `stack init` was killed: a stack without a salt."""
     rehearsal = Rehearsal(engine_project, "dev")
     rehearsal.home = tmp_path / "home"
@@ -70,32 +70,32 @@ def half_made(engine_project, tmp_path):
     return rehearsal
 
 
-def test_killed_stack_init_is_repeated(half_made):
-    assert backend.ensure_stack(half_made, engine.find_engine()).startswith("v1:")
+def test_killed_stack_init_is_repeated(rehearsal_without_salt):
+    assert backend.ensure_stack(rehearsal_without_salt, engine.find_engine()).startswith("v1:")
 
 
-def test_running_stack_init_without_its_caller_is_stopped_first(half_made, tmp_path):
+def test_running_stack_init_without_its_caller_is_stopped_first(rehearsal_without_salt, tmp_path):
     (tmp_path / "pulumi").symlink_to("/bin/sleep")  # a fake engine: only its name and its mark matter
-    env = {"GPUFLEET_HOME": str(half_made.home)}
+    env = {"GPUFLEET_HOME": str(rehearsal_without_salt.home)}
     with subprocess.Popen([tmp_path / "pulumi", "60"], env=env) as stray:
         # Popen returns before the kernel has laid out the new program's command line and environment.
-        wait_until(lambda: stray.pid in processes.find_processes(half_made.home))
-        backend.ensure_stack(half_made, engine.find_engine())
+        wait_until(lambda: stray.pid in processes.find_processes(rehearsal_without_salt.home))
+        backend.ensure_stack(rehearsal_without_salt, engine.find_engine())
         assert stray.wait(10) == -signal.SIGTERM
 
 
-def test_removing_the_stack_keeps_its_settings(built):
-    shell = built("poc")
+def test_removing_the_stack_keeps_its_settings(build_stack):
+    shell = build_stack("poc")
     shell.run("pulumi stack rm poc --yes --force")
     assert shell.settings.is_file()
     shell.rehearsal.set_up(lambda _line: None)
     shell.up()
 
 
-def test_processes_of_a_killed_engine_are_stopped(built):
-    shell = built("dev")
+def test_processes_of_a_killed_engine_are_stopped(build_stack):
+    shell = build_stack("dev")
     shell.run("pulumi destroy -s dev --yes --skip-preview")
-    kill_an_up(shell, 0)
+    kill_pulumi_up(shell, 0)
     shell.rehearsal.set_up(lambda _line: None)
     assert processes.find_processes(shell.rehearsal.home) == []
     shell.up()

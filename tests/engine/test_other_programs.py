@@ -18,13 +18,13 @@ LOGGED = "PULUMI_DEBUG_COMMANDS=true pulumi"  # it shows the flag --event-log
 
 
 @pytest.fixture(scope="module")
-def previewed(rehearsed, tmp_path_factory):
+def preview_program(rehearse_stack, tmp_path_factory):
     """Preview a program with the real engine; returns its JSON, its event log and the shell in its folder."""
     done = {}
 
     def preview(name):
         if name not in done:
-            shell = rehearsed("poc")
+            shell = rehearse_stack("poc")
             folder = tmp_path_factory.mktemp("other") / name
             shutil.copytree(PROGRAMS / name, folder)
             shell.run(f"cd '{folder}' && pulumi stack init {SETTINGS}")
@@ -40,28 +40,28 @@ def previewed(rehearsed, tmp_path_factory):
         )
 
 
-def billed(bill):
+def billed_components(bill):
     return {(charge.urn, charge.component) for charge in bill.charges} | {
         (gap.urn, gap.component) for gap in bill.unpriced
     }
 
 
 @pytest.mark.parametrize("name", CLOUDS)
-def test_preview_event_log_and_evaluation_without_engine_cost_the_same(previewed, name):
-    document, log, *_ = previewed(name)
+def test_preview_event_log_and_evaluation_without_engine_cost_the_same(preview_program, name):
+    document, log, *_ = preview_program(name)
     preview_diff = cost.diff_preview(document)
     logged = cost.diff_events(engine.parse_event_log(log, "events.jsonl"))
     plain = cost.estimate_stack(PROGRAMS / name, "dev").bill
     assert preview_diff.after.usd_per_month == logged.after.usd_per_month == plain.usd_per_month
-    assert billed(preview_diff.after) == billed(logged.after) == billed(plain)
+    assert billed_components(preview_diff.after) == billed_components(logged.after) == billed_components(plain)
     assert preview_diff.before.charges == ()
     assert not preview_diff.partial
     assert not logged.partial
 
 
 @pytest.mark.parametrize("name", ["spot-fleet", "gke-gpu-pool", "vmss-workers"])
-def test_deployed_cost_equals_previewed_cost(previewed, name):
-    document, _, shell, folder = previewed(name)
+def test_deployed_cost_equals_previewed_cost(preview_program, name):
+    document, _, shell, folder = preview_program(name)
     shell.run(f"cd '{folder}' && {LOGGED} up {SETTINGS} --yes --skip-preview --event-log up.jsonl")
     state = json.loads(shell.run(f"cd '{folder}' && pulumi stack export {SETTINGS}").stdout)
     previewed_month = cost.diff_preview(document).after.usd_per_month
@@ -71,10 +71,10 @@ def test_deployed_cost_equals_previewed_cost(previewed, name):
     assert cost.diff_state(state, folder, "dev").change_usd_per_month == 0
 
 
-def test_automation_api_events_match_the_preview(previewed):
+def test_automation_api_events_match_the_preview(preview_program):
     from pulumi.automation.events import EngineEvent
 
-    document, log, *_ = previewed("spot-fleet")
+    document, log, *_ = preview_program("spot-fleet")
     events = [EngineEvent.from_json(json.loads(line)) for line in log.splitlines()]
     steps = cost.diff_automation(events)
     assert steps.after.usd_per_month == cost.diff_preview(document).after.usd_per_month

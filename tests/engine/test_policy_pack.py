@@ -13,11 +13,11 @@ WIDE = "budget_usd_per_month: 100000\nrules:\n- {name: spot only, when: {pool: t
 
 
 @pytest.fixture
-def previewed(built, tmp_path):
+def preview_with_policy(build_stack, tmp_path):
     """Preview the development stack under a policy, by the engine's own flag."""
 
     def run(policy, *, fails):
-        shell = built("dev")
+        shell = build_stack("dev")
         pack = tmp_path / "pack"
         (tmp_path / "policy.yaml").write_text(policy)
         shell.run(f"gpufleet cost policy-pack '{pack}' --policy '{tmp_path}/policy.yaml'")
@@ -32,14 +32,14 @@ def previewed(built, tmp_path):
     return run
 
 
-def test_violated_rule_stops_the_preview_and_is_named(previewed):
-    output = previewed(TIGHT, fails=True)
+def test_violated_rule_stops_the_preview_and_is_named(preview_with_policy):
+    output = preview_with_policy(TIGHT, fails=True)
     assert "[mandatory]  cost" in output
     assert "budget_usd_per_month: $" in output
     assert "is over the budget of $1.00" in output
 
 
-def test_preview_with_a_satisfied_policy_passes(previewed):
-    output = previewed(WIDE, fails=False)
+def test_preview_with_a_satisfied_policy_passes(preview_with_policy):
+    output = preview_with_policy(WIDE, fails=False)
     assert "gpufleet-cost@v0.1.0" in output
     assert "mandatory" not in output

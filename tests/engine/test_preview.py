@@ -18,44 +18,44 @@ def operations(steps):
     return {step.urn.rsplit("::", 1)[-1]: step.op for step in steps}
 
 
-def test_steps_have_their_operation(recorded):
-    steps = operations(parse_preview(recorded("preview-changes")))
+def test_steps_have_their_operation(load_recording):
+    steps = operations(parse_preview(load_recording("preview-changes")))
     assert steps["node-0"] == "update"
     assert steps["node-1"] == "replace"
     assert steps["node-2"] == "create"
     assert steps["net"] == "same"
 
 
-def test_replacement_has_its_reasons(recorded):
-    step = next(s for s in parse_preview(recorded("preview-changes")) if s.op == "replace")
+def test_replacement_has_its_reasons(load_recording):
+    step = next(s for s in parse_preview(load_recording("preview-changes")) if s.op == "replace")
     assert step.replace_reasons == ("ami",)
     assert step.old.inputs["ami"] != step.new.inputs["ami"]
 
 
-def test_first_preview_has_no_old_states_and_unknown_ids(recorded):
-    node = next(s for s in parse_preview(recorded("preview-first")) if s.urn.endswith("node-0"))
+def test_first_preview_has_no_old_states_and_unknown_ids(load_recording):
+    node = next(s for s in parse_preview(load_recording("preview-first")) if s.urn.endswith("node-0"))
     assert node.old is None
     assert node.new.inputs["subnetId"] is UNKNOWN
     assert node.new.inputs["userData"] is SECRET
 
 
-def test_unchanged_resources_need_the_show_sames_option(recorded):
-    assert len(parse_preview(recorded("preview-unchanged"))) == 1  # the stack itself
-    assert {s.op for s in parse_preview(recorded("preview-same"))} == {"same"}
-    assert len(parse_preview(recorded("preview-same"))) == 6
+def test_unchanged_resources_need_the_show_sames_option(load_recording):
+    assert len(parse_preview(load_recording("preview-unchanged"))) == 1  # the stack itself
+    assert {s.op for s in parse_preview(load_recording("preview-same"))} == {"same"}
+    assert len(parse_preview(load_recording("preview-same"))) == 6
 
 
-def test_component_is_not_custom_and_is_the_parent_of_its_children(recorded):
-    steps = {s.urn.rsplit("::", 1)[-1]: s.new for s in parse_preview(recorded("preview-same"))}
+def test_component_is_not_custom_and_is_the_parent_of_its_children(load_recording):
+    steps = {s.urn.rsplit("::", 1)[-1]: s.new for s in parse_preview(load_recording("preview-same"))}
     assert not steps["train"].custom
     assert steps["node-0"].parent == steps["train"].urn
     assert steps["node-0"].name == "node-0"
     assert steps["node-0"].type == "aws:ec2/instance:Instance"
 
 
-def test_failed_preview_is_refused_with_its_cause(recorded):
+def test_failed_preview_is_refused_with_its_cause(load_recording):
     with pytest.raises(InputError, match="ValueError: the fleet has no pool of that name"):
-        parse_preview(recorded("preview-failed"))
+        parse_preview(load_recording("preview-failed"))
 
 
 def test_cause_is_preferred_to_a_generic_message():
@@ -64,8 +64,8 @@ def test_cause_is_preferred_to_a_generic_message():
         parse_preview({"diagnostics": entries, "steps": []})
 
 
-def test_unknown_operation_keeps_its_name(recorded):
-    document = recorded("preview-same")
+def test_unknown_operation_keeps_its_name(load_recording):
+    document = load_recording("preview-same")
     document["steps"][2]["op"] = "teleport"
     assert parse_preview(document)[2].op == "teleport"
 
@@ -73,7 +73,7 @@ def test_unknown_operation_keeps_its_name(recorded):
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        ({}, "no 'steps'"),
+        ({}, "it has no 'steps'"),
         ({"deployment": {}}, "a stack's state"),
         ({"sequence": 1, "timestamp": 2}, "one event of a stream"),
         ([], "a list or a plain value"),
@@ -82,7 +82,10 @@ def test_unknown_operation_keeps_its_name(recorded):
         ({"steps": [{"op": "create", "newState": {"urn": URN}}]}, "a step without a URN"),
         ({"steps": [{"op": "create", "urn": 7}]}, "a step without a URN"),
         ({"steps": [{"op": "create", "urn": URN}]}, "a step without a state"),
-        ({"steps": [{"op": "create", "urn": URN, "newState": "x"}]}, "a resource that is not a mapping"),
+        (
+            {"steps": [{"op": "create", "urn": URN, "newState": "x"}]},
+            "the input contains a resource that is not a mapping",
+        ),
         ({"steps": [creation_step(inputs="x")]}, "properties that are not a mapping: 'x'"),
         ({"steps": [creation_step(outputs=[1])]}, "properties that are not a mapping"),
         ({"steps": [creation_step(propertyDependencies=[1])]}, "propertyDependencies: is not a mapping"),

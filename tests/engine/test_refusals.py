@@ -25,6 +25,6 @@ def test_preview_of_a_failing_program_reports_the_cause(other_program):
         engine.parse_preview(engine.parse_json_object(text, "-"))
 
 
-def test_stack_outside_the_rehearsal_is_unknown_to_the_engine(built):
-    output = built("poc").run("pulumi up -s production --yes", fails=True).stderr
+def test_stack_outside_the_rehearsal_is_unknown_to_the_engine(build_stack):
+    output = build_stack("poc").run("pulumi up -s production --yes", fails=True).stderr
     assert "production" in output

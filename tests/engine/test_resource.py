@@ -79,16 +79,16 @@ def events(*entries):
     return "\n".join(json.dumps({"sequence": at, **event}) for at, event in enumerate(entries))
 
 
-def pre(op, **metadata):
+def started_event(op, **metadata):
     return {"resourcePreEvent": {"planning": False, "metadata": {"op": op, "urn": URN, **metadata}}}
 
 
-def done(op, **metadata):
+def completed_event(op, **metadata):
     return {"resOutputsEvent": {"metadata": {"op": op, "urn": URN, **metadata}}}
 
 
 def test_step_has_both_states_and_its_reasons():
-    log = events(pre("replace", old={**BARE, "id": "1"}, new=BARE, diffs=["size"], keys=["zone", "size"]))
+    log = events(started_event("replace", old={**BARE, "id": "1"}, new=BARE, diffs=["size"], keys=["zone", "size"]))
     (step,) = parse_event_log(log, "log").steps
     assert (step.op, step.urn, step.old.id, step.new.urn) == ("replace", URN, "1", URN)
     assert (step.diff_reasons, step.replace_reasons) == (("size",), ("zone", "size"))
@@ -98,9 +98,9 @@ def test_outputs_are_assigned_to_the_step_of_their_operation():
     created = {**BARE, "id": "i-2", "outputs": {"ip": "10.0.0.1"}}
     first, second = parse_event_log(
         events(
-            pre("delete-replaced", old=BARE),
-            pre("create-replacement", new=BARE),
-            done("create-replacement", new=created),
+            started_event("delete-replaced", old=BARE),
+            started_event("create-replacement", new=BARE),
+            completed_event("create-replacement", new=created),
         ),
         "log",
     ).steps
@@ -108,9 +108,9 @@ def test_outputs_are_assigned_to_the_step_of_their_operation():
     assert (second.new.id, second.new.outputs) == ("i-2", {"ip": "10.0.0.1"})
 
 
-@pytest.mark.parametrize("late", [done("create"), done("same", new={**BARE, "id": "x"})])
+@pytest.mark.parametrize("late", [completed_event("create"), completed_event("same", new={**BARE, "id": "x"})])
 def test_outputs_without_a_matching_step_are_ignored(late):
-    log = events(pre("create", new={**BARE, "id": "i-1"}), late)
+    log = events(started_event("create", new={**BARE, "id": "i-1"}), late)
     (step,) = parse_event_log(log, "log").steps
     assert step.new.id == "i-1"
 
@@ -119,7 +119,7 @@ def test_failed_resources_are_recorded_and_a_summary_starts_a_new_phase():
     summary = {"summaryEvent": {"resourceChanges": {"create": 2}}}
     failed = {"resOpFailedEvent": {"metadata": {"urn": URN}}}
     resource = parse_event_log(
-        events(pre("create", new=BARE), summary, pre("update", new=BARE), failed, summary), "log"
+        events(started_event("create", new=BARE), summary, started_event("update", new=BARE), failed, summary), "log"
     )
     assert [step.op for step in resource.steps] == ["update"]
     assert (resource.failed, resource.summary, resource.is_preview) == ([URN], {"create": 2}, False)

@@ -23,23 +23,23 @@ STACKS = tuple(NODES)
 
 
 @pytest.mark.parametrize("stack", STACKS)
-def test_stack_is_built_with_its_nodes(built, stack):
-    state = built(stack).state()
+def test_stack_is_built_with_its_nodes(build_stack, stack):
+    state = build_stack(stack).state()
     assert {resource.name for resource in state if resource.type in NODE_TYPES} == NODES[stack]
     assert not [resource for resource in state if resource.pending]
 
 
 @pytest.mark.parametrize("stack", STACKS)
-def test_second_preview_has_no_change(built, stack):
-    shell = built(stack)
+def test_second_preview_has_no_change(build_stack, stack):
+    shell = build_stack(stack)
     steps = shell.preview()
     assert {step.op for step in steps} == {"same"}
     assert {step.urn for step in steps} >= {r.urn for r in shell.state() if not r.is_provider}
 
 
 @pytest.mark.parametrize("stack", STACKS)
-def test_tracked_settings_are_not_changed(built, stack):
-    shell = built(stack)
+def test_tracked_settings_are_not_changed(build_stack, stack):
+    shell = build_stack(stack)
     shell.run(f"pulumi refresh -s {stack} --yes; pulumi config -s {stack}; pulumi stack output -s {stack}")
     changed = subprocess.run(
         ["git", "status", "--porcelain", "--", "stacks"],
@@ -51,11 +51,11 @@ def test_tracked_settings_are_not_changed(built, stack):
     assert changed.stdout == ""
 
 
-def test_state_contains_only_the_stacks_own_resources(built):
-    urns = {resource.urn.split("::")[0] for resource in built("dev").state()}
+def test_state_contains_only_the_stacks_own_resources(build_stack):
+    urns = {resource.urn.split("::")[0] for resource in build_stack("dev").state()}
     assert urns == {"urn:pulumi:dev"}
 
 
-def test_every_node_is_exported(built):
-    output = built("production").run("pulumi stack output nodes -s production --json").stdout
+def test_every_node_is_exported(build_stack):
+    output = build_stack("production").run("pulumi stack output nodes -s production --json").stdout
     assert output.count('"id"') == 3

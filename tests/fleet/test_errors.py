@@ -30,9 +30,9 @@ MISTAKES = [
     ("{kind: on_demand}", "{}", 28, "pools[1].purchase.kind", "is missing; add it: on_demand, spot or"),
     ("cloud: aws", "cloud: awz", 14, "pools[0].cloud", "is 'awz'; did you mean 'aws'?"),
     ("cloud: aws", "cloud: moon", 14, "pools[0].cloud", "is 'moon'; give aws, gcp or azure"),
-    ("count: 1", "count: 010", 17, "pools[0].count", "'010' has a leading zero, which YAML readers take for"),
+    ("count: 1", "count: 010", 17, "pools[0].count", "'010' has a leading zero, which YAML readers read as"),
     ("count: 1", "count: 010", 17, "pools[0].count", "; write 10"),
-    ("count: 1", "count: 1_0", 17, "pools[0].count", "has underscores in its number"),
+    ("count: 1", "count: 1_0", 17, "pools[0].count", "the number has underscores"),
     ("count: 1", "count: 0b11", 17, "pools[0].count", "'0b11' is binary"),
     ("count: 1", "count: 0o10", 17, "pools[0].count", "'0o10' is octal"),
     ("hours_per_month: 160", "hours_per_month: 0160", 19, "pools[0].hours_per_month", "write 160"),
@@ -99,7 +99,7 @@ MISTAKES = [
 
 
 @pytest.fixture
-def broken(tmp_path, repo_root):
+def read_error(tmp_path, repo_root):
     """Return the error of the dev stack after one replacement."""
 
     def run(old, new):
@@ -115,9 +115,9 @@ def broken(tmp_path, repo_root):
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=[mistake[1][:40] for mistake in MISTAKES])
-def test_mistake_is_reported_in_one_line_with_place_and_remedy(broken, mistake):
+def test_mistake_is_reported_in_one_line_with_place_and_remedy(read_error, mistake):
     old, new, line, key, words = mistake
-    message = broken(old, new)
+    message = read_error(old, new)
     assert message.startswith(f"Pulumi.dev.yaml:{line}: {DEV}.{key}: ")
     assert words in message
     assert "\n" not in message
@@ -128,20 +128,20 @@ def test_mistake_is_reported_in_one_line_with_place_and_remedy(broken, mistake):
     ("old", "new", "message"),
     [
         ("owner: ml-platform", "owner: [a", "is not valid YAML: did not find expected ',' or ']'"),
-        ("{min: 200, max: 500}", "{max: .inf}", "6: inf is not a number that JSON can carry"),
+        ("{min: 200, max: 500}", "{max: .inf}", "6: inf is not a number that JSON can represent"),
         ("owner: ml-platform", "owner: a\n    owner: b", 'is not valid YAML: found duplicate key "owner"'),
         ("gpufleet:fleet", "gpufleet:flet", "has no gpufleet:fleet; 'gpufleet:flet' should read"),
         ("config:", "cfg:", "has no gpufleet:fleet; put the fleet under config"),
     ],
 )
-def test_malformed_file_is_reported_in_one_line(broken, old, new, message):
-    line = broken(old, new)
+def test_malformed_file_is_reported_in_one_line(read_error, old, new, message):
+    line = read_error(old, new)
     assert line.startswith("Pulumi.dev.yaml:")
     assert message in line
 
 
-def test_first_of_several_errors_is_reported_and_the_others_counted(broken):
-    message = broken("cloud: aws\n        region: us-east-1", "cloud: awz\n        regio: us-east-1")
+def test_first_of_several_errors_is_reported_and_the_others_counted(read_error):
+    message = read_error("cloud: aws\n        region: us-east-1", "cloud: awz\n        regio: us-east-1")
     assert message.startswith(f"Pulumi.dev.yaml:14: {DEV}.pools[0].cloud: is 'awz'")
     assert message.endswith("(and 1 more)")
 
@@ -158,9 +158,9 @@ def test_missing_config_file_is_reported(repo_root, tmp_path):
         fleet.load_fleet("dev", repo_root, tmp_path / "nope.yaml")
 
 
-def test_error_without_a_file_names_the_key(spec, parse):
+def test_error_without_a_file_names_the_key(spec, parse_pool):
     with pytest.raises(InputError, match=r"^config: gpufleet:fleet.pools\[0\].count: -1 is negative"):
-        parse(count=-1)
+        parse_pool(count=-1)
 
 
 @pytest.mark.parametrize("value", [None, [], "text"])

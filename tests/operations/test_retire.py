@@ -22,7 +22,7 @@ WIPED = {"path": "/dev/nvme0n1", "serial": "D1", "wiped": True, "fake": False}
 PROOF = {"plan": "abc123", "complete": True, "refused": [LEFT], "evidence": [WIPED]}
 
 
-class Desk:
+class RetireScenario:
     """A registry with one blade, hands whose play answers as told, and what was run and said."""
 
     def __init__(self, registry, serial="S123", state="ready"):
@@ -62,16 +62,16 @@ class Desk:
 
 
 @pytest.fixture
-def desk(registry, tmp_path, monkeypatch):
+def make_scenario(registry, tmp_path, monkeypatch):
     """Give a desk; further arguments make another one."""
     monkeypatch.setenv("GPUFLEET_HOME", str(tmp_path))
     (tmp_path / "ssh").mkdir()
     (tmp_path / "ssh/known_hosts").write_text("10.9.0.11 ssh-ed25519 K\nother ssh-ed25519 K\n")
-    return lambda **more: Desk(registry, **more)
+    return lambda **more: RetireScenario(registry, **more)
 
 
-def test_confirmed_serial_wipes_the_drives_and_writes_a_certificate(desk, tmp_path):
-    one = desk()
+def test_confirmed_serial_wipes_the_drives_and_writes_a_certificate(make_scenario, tmp_path):
+    one = make_scenario()
     result = one.retire(confirm="S123")
     assert [run.get("wipe_confirm") for run in one.runs] == [None, "S123"]
     assert one.runs[1]["wipe_plan_id"] == "abc123"
@@ -89,8 +89,8 @@ def test_confirmed_serial_wipes_the_drives_and_writes_a_certificate(desk, tmp_pa
     assert one.states == ["ready", "draining"], "no job may be placed on a node that is being wiped"
 
 
-def test_plan_is_printed_before_the_confirmation(desk):
-    one = desk()
+def test_plan_is_printed_before_the_confirmation(make_scenario):
+    one = make_scenario()
     one.retire(confirm="S123")
     assert one.said[0] == "blade01, r1/1, serial S123: plan abc123"
     assert "serial D1  500 GB" in one.said[1]
@@ -98,8 +98,8 @@ def test_plan_is_printed_before_the_confirmation(desk):
 
 
 @pytest.mark.parametrize("typed", ["", "s123", "S1234", "blade01"])
-def test_wrong_serial_exits_with_2_and_wipes_nothing(desk, typed):
-    one = desk()
+def test_wrong_serial_exits_with_2_and_wipes_nothing(make_scenario, typed):
+    one = make_scenario()
     one.typed = typed
     with pytest.raises(InputError, match="is not the node's serial: nothing was changed") as excinfo:
         one.retire()
@@ -109,8 +109,8 @@ def test_wrong_serial_exits_with_2_and_wipes_nothing(desk, typed):
     assert "wipe_begun" not in one.events()
 
 
-def test_running_job_prevents_a_wipe_unless_forced(desk):
-    one = desk(state="assigned")
+def test_running_job_prevents_a_wipe_unless_forced(make_scenario):
+    one = make_scenario(state="assigned")
     with pytest.raises(
         InputError, match="the node is assigned, so a job may be running on it; drain it first"
     ):
@@ -120,23 +120,23 @@ def test_running_job_prevents_a_wipe_unless_forced(desk):
     assert one.state == "retired"
 
 
-def test_running_container_prevents_a_wipe_unless_forced(desk):
-    one = desk()
+def test_running_container_prevents_a_wipe_unless_forced(make_scenario):
+    one = make_scenario()
     one.answers[0] = ("wipe_planned", {"plan": PLAN, "jobs": ["container llm (podman)"]})
-    with pytest.raises(CheckFailed, match=r"at work: container llm \(podman\); nothing was changed"):
+    with pytest.raises(CheckFailed, match=r"runs jobs: container llm \(podman\); nothing was changed"):
         one.retire(confirm="S123")
     assert one.state == "ready"
 
 
-def test_node_without_wipeable_drives_is_refused(desk):
-    one = desk()
+def test_node_without_wipeable_drives_is_refused(make_scenario):
+    one = make_scenario()
     one.answers[0] = ("wipe_planned", {"plan": {**PLAN, "drives": []}, "jobs": []})
     with pytest.raises(CheckFailed, match="no drive of blade01 can be wiped"):
         one.retire(confirm="S123")
 
 
-def test_interrupted_wipe_is_reported_as_unknown_and_repeated(desk):
-    one = desk()
+def test_interrupted_wipe_is_reported_as_unknown_and_repeated(make_scenario):
+    one = make_scenario()
     one.answers[1] = (None, None)
     with pytest.raises(CheckFailed, match=r"the connection broke; what is left on its drives is unknown"):
         one.retire(confirm="S123")
@@ -147,8 +147,8 @@ def test_interrupted_wipe_is_reported_as_unknown_and_repeated(desk):
     assert one.state == "retired"
 
 
-def test_failed_drive_keeps_the_node_and_its_evidence(desk):
-    one = desk()
+def test_failed_drive_keeps_the_node_and_its_evidence(make_scenario):
+    one = make_scenario()
     bad = {**WIPED, "wiped": False, "why": "4 of 16 places still read as before"}
     one.answers[1] = ("wiped", {**PROOF, "complete": False, "evidence": [bad]})
     with pytest.raises(CheckFailed, match="is not wiped: /dev/nvme0n1: 4 of 16 places still read as before"):
@@ -157,38 +157,38 @@ def test_failed_drive_keeps_the_node_and_its_evidence(desk):
     assert one.events()[-1] == "wipe_failed"
 
 
-def test_missing_wipe_plan_is_an_environment_fault(desk):
-    one = desk()
+def test_missing_wipe_plan_is_an_environment_fault(make_scenario):
+    one = make_scenario()
     one.answers = [(None, None)]
     with pytest.raises(EnvironmentFault, match="did not report wipe_planned: the connection broke"):
         one.retire(confirm="S123")
 
 
 @pytest.mark.parametrize("state", ["expected", "commissioning", "ready", "draining"])
-def test_idle_node_can_be_retired_without_a_wipe(desk, state):
-    one = desk(state=state)
+def test_idle_node_can_be_retired_without_a_wipe(make_scenario, state):
+    one = make_scenario(state=state)
     result = one.retire(wipe=False, yes=True)
     assert (one.state, one.runs, result.certificate) == ("retired", [], None)
     assert "another board there" in result.lines[-1]
 
 
-def test_retired_node_cannot_be_retired_again(desk):
-    one = desk()
+def test_retired_node_cannot_be_retired_again(make_scenario):
+    one = make_scenario()
     one.retire(wipe=False, yes=True)
     with pytest.raises(InputError, match="retired since"):
         one.retire(wipe=False, yes=True)
 
 
-def test_node_without_a_serial_cannot_be_confirmed(desk):
+def test_node_without_a_serial_cannot_be_confirmed(make_scenario):
     with pytest.raises(InputError, match="the serial that would confirm a wipe is unknown"):
-        desk(serial=None).retire(confirm="")
+        make_scenario(serial=None).retire(confirm="")
 
 
-def test_rented_machine_must_be_removed_from_its_pool(registry, desk):
+def test_rented_machine_must_be_removed_from_its_pool(registry, make_scenario):
     identity = Identity(instance_id="i-0abc")
     values = {"kind": "cloud_vm", "cloud": "aws", "pool": "train"}
     registry.apply_observation(Observation("pulumi:production", "train-1", identity, declared=values))
-    one = desk()
+    one = make_scenario()
     with pytest.raises(CheckFailed, match="rented from aws: the pool's count must go down") as excinfo:
         one.retire(node="train-1", wipe=False, yes=True)
     assert "pulumi up" in excinfo.value.hint
@@ -198,13 +198,13 @@ def test_rented_machine_must_be_removed_from_its_pool(registry, desk):
     ("options", "message"),
     [
         ({"reason": "  "}, "--reason: is empty; give a reason"),
-        ({"method": "magic"}, "--method: no wipe method is called 'magic'; auto, ata-enhanced-erase"),
-        ({"wipe": False, "confirm": "WRONG"}, "--confirm: is for --wipe; add --wipe, or leave out --confirm"),
-        ({"wipe": False, "method": "discard"}, "--method: is for --wipe; add --wipe"),
+        ({"method": "magic"}, "--method: unknown wipe method 'magic'; methods: auto, ata-enhanced-erase"),
+        ({"wipe": False, "confirm": "WRONG"}, "--confirm: this option needs --wipe; add --wipe, or remove --confirm"),
+        ({"wipe": False, "method": "discard"}, "--method: this option needs --wipe; add --wipe"),
     ],
 )
-def test_contradictory_options_are_refused_before_contacting_a_host(desk, options, message):
-    one = desk()
+def test_contradictory_options_are_refused_before_contacting_a_host(make_scenario, options, message):
+    one = make_scenario()
     with pytest.raises(InputError, match=message):
         one.retire(**options)
     assert (one.state, one.runs) == ("ready", [])
@@ -218,11 +218,11 @@ def test_retired_workstation_that_is_still_declared_is_reported(registry, tmp_pa
     result = retire.retire_node(
         registry, retire.RetireRequest("m2", "sold", yes=True), retire.Interaction(None, None, print)
     )
-    assert result.lines[-1].startswith("stacks/Pulumi.poc.yaml still declares it: take it out")
+    assert result.lines[-1].startswith("stacks/Pulumi.poc.yaml still declares it: remove it")
 
 
-def test_history_of_a_retired_node_is_found_by_its_reused_name(desk):
-    one = desk()
+def test_history_of_a_retired_node_is_found_by_its_reused_name(make_scenario):
+    one = make_scenario()
     retired_node = one.retire(confirm="S123").node
     assert node_view.list_namesake_notes(one.registry, "blade01") == []
     identity = Identity(rack="r1", slot="1")
@@ -230,12 +230,12 @@ def test_history_of_a_retired_node_is_found_by_its_reused_name(desk):
         Observation("rack:r1", "blade01", identity, declared={"kind": "compute_blade"})
     )
     (line,) = node_view.list_namesake_notes(one.registry, "blade01")
-    assert line.startswith(f"blade01 was also {retired_node.id}, retired since ")
+    assert line.startswith(f"another node had the name blade01: {retired_node.id}, retired since ")
     assert line.endswith(f"gpufleet nodes history {retired_node.id}")
 
 
 @pytest.mark.parametrize("fakes", [[True], [False], [False, True], [False, False], [None]])
-def test_certificate_states_whether_a_drive_was_fake(desk, registry, tmp_path, fakes):
+def test_certificate_states_whether_a_drive_was_fake(make_scenario, registry, tmp_path, fakes):
     evidence = [
         {
             "path": f"/dev/nvme{at}n1",
@@ -245,7 +245,7 @@ def test_certificate_states_whether_a_drive_was_fake(desk, registry, tmp_path, f
         }
         for at, fake in enumerate(fakes)
     ]
-    desk()
+    make_scenario()
     node, request = registry.get_node("blade01"), retire.RetireRequest("blade01", "broken fan", wipe=True)
     path = retire.write_certificate(tmp_path, node, request, {**PROOF, "evidence": evidence})
     document = json.loads(path.read_text())
@@ -254,16 +254,16 @@ def test_certificate_states_whether_a_drive_was_fake(desk, registry, tmp_path, f
     assert document["left_alone"] == [LEFT]
 
 
-def test_certificate_of_an_incomplete_wipe_is_not_complete(desk, registry, tmp_path):
-    desk()
+def test_certificate_of_an_incomplete_wipe_is_not_complete(make_scenario, registry, tmp_path):
+    make_scenario()
     node, request = registry.get_node("blade01"), retire.RetireRequest("blade01", "broken fan", wipe=True)
     for complete in (True, False):
         path = retire.write_certificate(tmp_path, node, request, {**PROOF, "complete": complete})
         assert json.loads(path.read_text())["complete"] is complete
 
 
-def test_node_is_retired_only_after_its_name_is_typed(desk):
-    one = desk()
+def test_node_is_retired_only_after_its_name_is_typed(make_scenario):
+    one = make_scenario()
     for typed in ("", "y", "blade02"):
         one.typed = typed
         with pytest.raises(InputError, match="is not the node's name: nothing was changed"):
@@ -274,8 +274,8 @@ def test_node_is_retired_only_after_its_name_is_typed(desk):
     assert one.state == "retired"
 
 
-def test_yes_option_does_not_confirm_a_wipe(desk):
-    one = desk()
+def test_yes_option_does_not_confirm_a_wipe(make_scenario):
+    one = make_scenario()
     with pytest.raises(InputError, match="--yes: --yes does not confirm --wipe"):
         one.retire(yes=True)
     assert (one.state, one.runs) == ("ready", [])

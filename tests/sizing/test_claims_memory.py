@@ -103,7 +103,7 @@ def test_claim_4_quick_formula_omits_cache_reserve_and_rounding_up():
     """It gives 10.1 accelerators for 405B in 16 bits; eight cards of a node hold it nowhere near."""
     workload = Workload(catalog.get_model("Llama-3.1-405B"), precision="bf16", input_tokens=8192)
     _, hardware = build_layout("H100 SXM5 80GB", 8)
-    quick = sizing.quick_estimate(workload, hardware)
+    quick = sizing.estimate_device_count(workload, hardware)
     assert quick.accelerators == pytest.approx(
         9.45, rel=0.01
     )  # 811.7 GB are 756 GiB: GB and GiB are mixed up there

@@ -10,7 +10,7 @@ from gpufleet import catalog, fleet
 from gpufleet.errors import InputError
 from gpufleet.sizing.data_file import load_rows
 from gpufleet.sizing.hardware_resolver import resolve_hardware
-from gpufleet.sizing.host import default_host, find_link, find_network
+from gpufleet.sizing.host import find_default_host, find_link, find_network
 from gpufleet.sizing.node_hardware import with_link_for
 from gpufleet.sizing.owned_hardware import list_owned_hardware
 
@@ -159,7 +159,7 @@ def test_every_fact_has_a_source(file):
 
 
 def test_every_accelerator_has_a_host_and_every_machine_a_network():
-    assert all(default_host(part).devices >= 1 for part in catalog.load_accelerators().values())
+    assert all(find_default_host(part).devices >= 1 for part in catalog.load_accelerators().values())
     assert find_network("a machine of tomorrow")[0] > 0
 
 

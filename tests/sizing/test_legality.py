@@ -176,7 +176,7 @@ def test_engines_support_their_backends(engine, part, runs, size, codes):
 def test_blocked_plan_has_a_reason(size):
     plan = size(on="M2 (10)", devices=1, engine="tensorrt-llm").plans[0]
     assert not plan.fits
-    assert "tensorrt-llm runs on cuda" in plan.why_not
+    assert "tensorrt-llm runs on cuda" in plan.rejection_reason
 
 
 def test_too_few_devices_are_reported_separately(workload, hardware):

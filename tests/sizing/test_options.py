@@ -64,7 +64,7 @@ def test_token_count_is_parsed(text, tokens):
         ({"batch": "-1"}, "--batch: '-1' is not a batch"),
         ({"batch": "many"}, "--batch: 'many' is not a batch"),
         ({"batch": "99999999999"}, "--batch: 99999999999 is too many"),
-        ({"batch": "max", "task": "lora"}, "--batch: max is for inference"),
+        ({"batch": "max", "task": "lora"}, "--batch: 'max' is only valid for inference"),
         ({"devices": 0, "on": "T4"}, "--devices: 0 is too few"),
         ({"devices": -8, "on": "T4"}, "--devices: -8 is too few"),
         ({"devices": 10**9, "on": "T4"}, "--devices: 1000000000 is too many"),
@@ -162,5 +162,5 @@ def test_missing_key_of_a_config_is_named(tmp_path):
     with pytest.raises(InputError) as error:
         parse_options(PlanOptions(model=str(tmp_path), on=("L4",)))
     assert str(error.value).endswith(
-        "config.json: num_hidden_layers: is missing; the model's size follows from it"
+        "config.json: num_hidden_layers: is missing; the model's size is computed from it"
     )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gpufleet import catalog
 from gpufleet.sizing.hardware_resolver import resolve_hardware
 from gpufleet.sizing.parallelism import count_nodes, inference_layouts, training_layouts
-from gpufleet.sizing.plans.placement import device_counts, find_smallest_placement, place_on_devices
+from gpufleet.sizing.plans.placement import find_smallest_placement, list_device_counts, place_on_devices
 from gpufleet.sizing.tensor_parallel import can_split_heads, tensor_parallel_sizes
 from gpufleet.sizing.workload import Workload
 
@@ -109,7 +109,9 @@ def test_smallest_placement_fits_and_half_of_it_does_not(workload, hardware):
 def test_smallest_placement_is_the_first_that_fits(model, part, task, workload, hardware):
     requested, kind = workload(model, task=task, precision="bf16"), hardware(part)
     placement = find_smallest_placement(requested, kind)
-    tried = [size for size in device_counts(kind) if placement is None or size < placement.layout.devices][:6]
+    tried = [
+        size for size in list_device_counts(kind) if placement is None or size < placement.layout.devices
+    ][:6]
     assert not any(place_on_devices(requested, kind, size).fits for size in tried)
 
 

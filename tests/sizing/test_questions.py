@@ -49,7 +49,7 @@ class TestLaptop405B:
     def test_server_with_eight_cards_reaches_the_target(self, size):
         answer = size("llama-3.1-405b", precision="int4", tpot_ms=25, clouds=("aws", "azure", "gcp"))
         assert answer.plans
-        assert all(plan.per_stream >= 40 for plan in answer.plans)
+        assert all(plan.tokens_per_s_per_stream >= 40 for plan in answer.plans)
         assert min(plan.layout.devices for plan in answer.plans) >= 4
 
 
@@ -71,7 +71,7 @@ class TestDeepSeekV3:
         )
         assert plan.fits
         assert plan.memory.kv_cache > 30
-        assert plan.per_stream > 10
+        assert plan.tokens_per_s_per_stream > 10
 
     def test_all_experts_need_memory_though_few_are_used(self, size):
         answer = size("deepseek-v3", precision="fp8", top=1)

@@ -152,7 +152,7 @@ def test_serving_pool_is_on_demand_by_default(top, project):
     assert answer.plans[0].offer.purchase == "spot"
     plan, note = choose_plan_to_write(request, answer)
     assert plan.offer.purchase == "on_demand"
-    assert "the first plan is spot" in note
+    assert "the best plan is spot" in note
 
 
 @pytest.mark.parametrize("purchase", ["spot", "reserved_3y"])

@@ -92,9 +92,9 @@ def test_closest_plan_misses_its_worst_target_by_the_least(options, size, repo_r
     request = parse_options(PlanOptions("llama-3.1-70b", **options), root=repo_root)
     answer = find_plans(request)
     assert not answer.plans
-    nearest = worst_target_ratio(request, answer.closest)
+    nearest = worst_target_ratio(request, answer.closest_plan)
     free = find_plans(
-        replace(request, deadline_h=None, budget_usd=None, ttft_s=None, tpot_s=None, limit=0)
+        replace(request, deadline_h=None, budget_usd=None, ttft_s=None, tpot_s=None, max_plans=0)
     ).plans
     assert 1 < nearest <= min(worst_target_ratio(request, plan) for plan in free) * 1.001
 

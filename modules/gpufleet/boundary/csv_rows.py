@@ -24,7 +24,7 @@ class CsvRow(dict[str, str]):
         self.where = where
 
     def __missing__(self, column: str) -> str:
-        raise self._error(column, "has no such column")
+        raise self._error(column, "the file has no such column")
 
     def number(self, column: str, *, default: float | None = None) -> float:
         """Return a cell as a finite number, ``default`` if it is empty."""
@@ -98,7 +98,7 @@ def decode_csv(
     if len(text) > limits.bytes:
         raise size_error(len(text), where, limits)
     if "\x00" in text:
-        raise InputError("holds a NUL character", where=where)
+        raise InputError("contains a NUL character", where=where)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         columns = next(reader, [])
@@ -120,17 +120,21 @@ def _read_rows(reader: Any, columns: list[str], where: str, limits: Limits) -> I
             raise InputError(f"has {len(cells)} fields, the header has {len(columns)}", where=place)
         count += len(cells)
         if count > limits.values:
-            raise InputError(f"holds more than {limits.values:,} values", where=where)
+            raise InputError(f"contains more than {limits.values:,} values", where=where)
         yield CsvRow(zip(columns, cells, strict=True), place)
 
 
 def _check_header(columns: list[str], where: str, required: Iterable[str], min_columns: int) -> None:
     place = f"{where}:1"
     if len(columns) < min_columns:
-        raise InputError("is not CSV", where=place, remedy="it needs a header line and commas")
+        raise InputError(
+            "is not CSV", where=place, remedy="the file needs a header line and comma-separated columns"
+        )
     if repeated := next((name for name in columns if columns.count(name) > 1), None):
         raise InputError(
-            f"has two columns {make_printable(repeated, 60)!r}", where=place, remedy="name each once"
+            f"has two columns {make_printable(repeated, 60)!r}",
+            where=place,
+            remedy="give each column a different name",
         )
     for name in required:
         if name not in columns:
@@ -156,7 +160,9 @@ def check_cell(text: str, where: str, column: str) -> str:
     """
     shown = make_printable(text, 40)
     if make_printable(text, None) != text:
-        raise InputError(f"{shown!r} holds a control character", where=where, key=column, remedy="remove it")
+        raise InputError(
+            f"{shown!r} contains a control character", where=where, key=column, remedy="remove it"
+        )
     if len(text) > 1 and text.startswith(_FORMULA) and not _is_number(text):
         raise InputError(f"{shown!r} is a formula", where=where, key=column, remedy="give the value itself")
     return text

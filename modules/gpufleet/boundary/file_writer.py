@@ -20,7 +20,11 @@ def refuse_symlinks(path: Path, where: str = "") -> None:
     below = [full, *full.parents]
     steps = [step for step in below if step == full or (here in step.parents and step != here)]
     if any(step.is_symlink() for step in steps):
-        raise InputError("is a symlink, or leads through one", where=label, remedy="name the file itself")
+        raise InputError(
+            "is a symbolic link or contains one in its path",
+            where=label,
+            remedy="give the path of the file itself",
+        )
 
 
 def write_text(path: Path, text: str, where: str = "", *, mode: int | None = None) -> None:

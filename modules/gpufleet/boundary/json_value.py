@@ -80,7 +80,7 @@ def _decode(content: str | bytes, where: str, limits: Limits, values: int) -> tu
     if len(text) > limits.bytes:
         raise size_error(len(text), where, limits)
     if not _is_within(text, values):  # before anything is built: 128 MiB of "[]," are 3 GB of lists
-        raise _TooManyError(f"holds more than {limits.values:,} values", where=where)
+        raise _TooManyError(f"contains more than {limits.values:,} values", where=where)
     try:
         value = json.loads(text, parse_constant=_refuse_constant)
     except RecursionError:
@@ -88,14 +88,16 @@ def _decode(content: str | bytes, where: str, limits: Limits, values: int) -> tu
     except json.JSONDecodeError as error:
         raise NotJsonError(error, where) from None
     except _NotANumberError as error:
-        raise InputError(f"is not JSON: {error} is not a number that JSON can carry", where=where) from None
+        raise InputError(
+            f"is not JSON: {error} is not a number that JSON can represent", where=where
+        ) from None
     except ValueError:  # more digits than Python converts
         raise InputError("is not JSON: a number is too long", where=where) from None
     return value, check_value_limits(value, where, limits)
 
 
 def _is_within(text: str, values: int) -> bool:
-    """Return False if a text holds more than so many values and keys; marks inside of texts do not count."""
+    """Return False if a text contains more than so many values and keys; marks inside of texts do not count."""
     if _marks(text) < values:
         return True
     # A text takes two quotes. Without this bound the next line would make millions of pieces.

@@ -20,7 +20,7 @@ def decode_text(content: bytes, where: str, limits: Limits = OPERATOR_FILE) -> s
     try:
         return content.decode("utf-16" if content.startswith(_WIDE) else "utf-8-sig")
     except UnicodeDecodeError:
-        raise InputError("is not text in UTF-8", where=where, remedy="save it as UTF-8") from None
+        raise InputError("is not UTF-8 text", where=where, remedy="save it as UTF-8") from None
 
 
 def size_error(size: int, where: str, limits: Limits) -> InputError:

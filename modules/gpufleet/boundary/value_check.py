@@ -28,7 +28,7 @@ def check_value_limits(value: Any, where: str, limits: Limits = NODE_REPORT) -> 
     while level:
         count += len(level)
         if count > limits.values:
-            raise InputError(f"holds more than {limits.values:,} values", where=where)
+            raise InputError(f"contains more than {limits.values:,} values", where=where)
         deeper: list[Any] = []
         for item in level:
             kind = type(item)
@@ -50,15 +50,15 @@ def check_scalar(item: Any, where: str, limits: Limits = NODE_REPORT) -> None:
     """Raise InputError where a text or number cannot be carried by JSON or stored by a database."""
     if isinstance(item, str):
         if len(item) > limits.characters:
-            raise InputError(f"holds a text of {len(item):,} characters", where=where)
+            raise InputError(f"contains a text of {len(item):,} characters", where=where)
         if not is_storable_text(item):
             kind = "a NUL character" if "\x00" in item else "a lone surrogate"
-            raise InputError(f"holds {kind}: {make_printable(item, 60)}", where=where)
+            raise InputError(f"contains {kind}: {make_printable(item, 60)}", where=where)
     elif isinstance(item, float):
         if not math.isfinite(item):
-            raise InputError(f"{float(item)} is not a number that JSON can carry", where=where)
+            raise InputError(f"{float(item)} is not a number that JSON can represent", where=where)
     elif isinstance(item, int) and not -_LARGEST_WHOLE <= item < _LARGEST_WHOLE:
-        raise InputError("holds a whole number over 64 bits", where=where)
+        raise InputError("contains an integer over 64 bits", where=where)
 
 
 def is_storable_text(text: str) -> bool:

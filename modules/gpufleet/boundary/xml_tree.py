@@ -17,7 +17,7 @@ def decode_xml(text: str, where: str, limits: Limits = NODE_REPORT) -> Element:
     if len(text) > limits.bytes:
         raise size_error(len(text), where, limits)
     if text.count("<") + text.count("=") > limits.values:  # starts of elements and of attributes' values
-        raise InputError(f"holds more than {limits.values:,} values", where=where)
+        raise InputError(f"contains more than {limits.values:,} values", where=where)
     try:
         root: Element = defusedxml.ElementTree.fromstring(text)
     except (ParseError, ValueError, LookupError, defusedxml.DefusedXmlException) as error:

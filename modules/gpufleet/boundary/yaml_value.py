@@ -108,7 +108,7 @@ class _Measure:
             if event.anchor is not None:
                 self.anchors[event.anchor] = (1, len(event.value))
             if len(event.value) > self.limits.characters:
-                raise InputError("holds a text that is too long", where=self._place(event))
+                raise InputError("contains a text that is too long", where=self._place(event))
             self._count(1, len(event.value), event)
         elif isinstance(event, yaml.CollectionStartEvent):
             self.started.append((event.anchor, self.values, self.characters))
@@ -127,15 +127,15 @@ class _Measure:
                 raise InputError("an anchor contains itself", where=self._place(event))
             self._count(*self.anchors.get(event.anchor or "", (1, 0)), event)
         elif isinstance(event, yaml.DocumentStartEvent) and event.version not in (None, (1, 2)):
-            raise InputError("is YAML 1.1", where=self._place(event), remedy="leave the %YAML line out")
+            raise InputError("is YAML 1.1", where=self._place(event), remedy="remove the %YAML line")
 
     def _count(self, values: int, characters: int, event: yaml.Event) -> None:
         self.values += values
         self.characters += characters
         if self.values > self.limits.values:
-            raise InputError(f"holds more than {self.limits.values:,} values", where=self._place(event))
+            raise InputError(f"contains more than {self.limits.values:,} values", where=self._place(event))
         if self.characters > self.limits.bytes:
-            raise InputError(f"holds more than {self.limits.bytes:,} bytes", where=self._place(event))
+            raise InputError(f"contains more than {self.limits.bytes:,} bytes", where=self._place(event))
 
     def _place(self, event: yaml.Event) -> str:
         return f"{self.where}:{event.start_mark.line + 1}" if event.start_mark else self.where
@@ -166,7 +166,7 @@ class _Composer:
                 self._add(self._anchored(event), event)
             elif isinstance(event, yaml.DocumentStartEvent) and self.documents:
                 raise InputError(
-                    "is more than one YAML document", where=self._place(event), remedy="keep one"
+                    "contains more than one YAML document", where=self._place(event), remedy="keep one"
                 )
         return self.documents[0] if self.documents else None
 
@@ -196,7 +196,7 @@ class _Composer:
         parent, parts = self.open[-1] if self.open else (None, self.documents)
         if isinstance(parent, MappingNode) and len(parts) % 2 == 0 and not isinstance(node, ScalarNode):
             raise InputError(
-                "has a key that is not a text", where=self._place(event), remedy="correct that line"
+                "has a key that is not a string", where=self._place(event), remedy="correct that line"
             )
         parts.append(node)
 
@@ -207,7 +207,7 @@ class _Composer:
 
     def _tagged(self, event: Any) -> InputError:
         shown = make_printable(event.tag.replace(_CORE, "!!"), 60)
-        return InputError(f"has the tag {shown}", where=self._place(event), remedy="leave the tag out")
+        return InputError(f"has the tag {shown}", where=self._place(event), remedy="remove the tag")
 
     def _resolve(self, event: yaml.ScalarEvent) -> Tag:
         """Return the tag that YAML 1.2 gives a value by how it is written; refuse a value that is none."""

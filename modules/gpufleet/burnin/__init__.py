@@ -1,7 +1,7 @@
 """Burn-in: judge a node's measurements; every verdict names its thresholds and sources.
 
 Input: the JSON lines that the agent (`burnin/agent/`, shipped to nodes as one file by `build_agent`)
-collected on a node: numbers it measured and the raw output of the tools it drove. Output: a `Report` with
+collected on a node: numbers it measured and the raw output of the tools it drove. Output: a `BurninReport` with
 an outcome for every check (pass, warn, fail, not_run), the threshold that decided it with its source, and
 one verdict: healthy, degraded, faulty or incomplete. Everything here but `build_agent` is pure: the same
 records under new thresholds are judged again without touching the node.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from gpufleet.burnin.build import build_agent
 from gpufleet.burnin.pi import decode_throttled, parse_throttled
-from gpufleet.burnin.report import OUTCOMES, VERDICTS, CheckResult, Report, load_report_schema
+from gpufleet.burnin.report import OUTCOMES, VERDICTS, BurninReport, CheckResult, load_report_schema
 from gpufleet.burnin.thresholds import (
     KINDS,
     Threshold,
@@ -20,18 +20,18 @@ from gpufleet.burnin.thresholds import (
     load_thresholds,
     select_thresholds,
 )
-from gpufleet.burnin.verdict import judge
+from gpufleet.burnin.verdict import judge_attempt
 
 __all__ = [
     "KINDS",
     "OUTCOMES",
     "VERDICTS",
+    "BurninReport",
     "CheckResult",
-    "Report",
     "Threshold",
     "build_agent",
     "decode_throttled",
-    "judge",
+    "judge_attempt",
     "lint_thresholds",
     "list_required_checks",
     "load_report_schema",

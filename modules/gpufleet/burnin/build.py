@@ -13,7 +13,7 @@ ENTRY = "import sys\nfrom burnin_agent.main import main\nsys.exit(main())\n"
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
-def agent_files() -> dict[str, bytes]:
+def read_agent_files() -> dict[str, bytes]:
     """Return what goes into the zipapp, by name."""
     folder = resources.files("gpufleet.burnin") / "agent"
     files = {
@@ -29,7 +29,7 @@ def build_agent(path: Path) -> Path:
         file.write(SHEBANG)
         # Stored, not compressed: compressed bytes differ between zlib versions.
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-            for name, content in agent_files().items():
+            for name, content in read_agent_files().items():
                 entry = zipfile.ZipInfo(name, EPOCH)
                 entry.external_attr = 0o644 << 16
                 # Fixed, where Python would write the system's own.

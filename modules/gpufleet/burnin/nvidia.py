@@ -19,7 +19,7 @@ REPORT = Limits(bytes=UNPACKED_LIMIT, depth=32, values=100_000)  # 16 GPUs make 
 
 
 @dataclass(frozen=True)
-class Gpu:
+class GpuReport:
     """One GPU of an nvidia-smi report; None where the report says N/A or nothing."""
 
     model: str
@@ -36,7 +36,7 @@ class Gpu:
     hardware_slowdown: bool | None
 
 
-def unpack(raw: object) -> str | None:
+def unpack_text(raw: object) -> str | None:
     """Return a text that the agent kept, packed or not; None when it is neither."""
     if not isinstance(raw, dict):
         return None
@@ -49,7 +49,7 @@ def unpack(raw: object) -> str | None:
         return None
 
 
-def parse_report(xml: str) -> list[Gpu] | None:
+def parse_smi_report(xml: str) -> list[GpuReport] | None:
     """Return the GPUs of `nvidia-smi -q -x`, or None when the text is not such a report."""
     try:
         root = decode_xml(xml, "nvidia-smi", REPORT)
@@ -58,57 +58,57 @@ def parse_report(xml: str) -> list[Gpu] | None:
     return [parse_gpu(node) for node in root.iter("gpu")] if root.tag == "nvidia_smi_log" else None
 
 
-def parse_gpu(node: Element) -> Gpu:
+def parse_gpu(node: Element) -> GpuReport:
     """Read one GPU's element."""
-    return Gpu(
-        model=text(node, "product_name") or "",
-        uuid=text(node, "uuid") or "",
-        bus_id=text(node, "pci/pci_bus_id") or node.get("id") or "",
-        memory_mib=integer(node, "fb_memory_usage/total"),
-        ecc_uncorrected=uncorrected(node),
-        remap_pending=yes(node, "remapped_rows/remapped_row_pending"),
-        remap_failed=yes(node, "remapped_rows/remapped_row_failure"),
-        link_width=integer(node, "pci/pci_gpu_link_info/link_widths/current_link_width"),
-        link_width_max=integer(node, "pci/pci_gpu_link_info/link_widths/max_link_width"),
-        temperature_c=integer(node, "temperature/gpu_temp"),
-        slowdown_c=integer(node, "temperature/gpu_temp_slow_threshold"),
-        hardware_slowdown=hardware_slowdown(node),
+    return GpuReport(
+        model=read_text(node, "product_name") or "",
+        uuid=read_text(node, "uuid") or "",
+        bus_id=read_text(node, "pci/pci_bus_id") or node.get("id") or "",
+        memory_mib=read_integer(node, "fb_memory_usage/total"),
+        ecc_uncorrected=sum_uncorrected_errors(node),
+        remap_pending=read_yes_no(node, "remapped_rows/remapped_row_pending"),
+        remap_failed=read_yes_no(node, "remapped_rows/remapped_row_failure"),
+        link_width=read_integer(node, "pci/pci_gpu_link_info/link_widths/current_link_width"),
+        link_width_max=read_integer(node, "pci/pci_gpu_link_info/link_widths/max_link_width"),
+        temperature_c=read_integer(node, "temperature/gpu_temp"),
+        slowdown_c=read_integer(node, "temperature/gpu_temp_slow_threshold"),
+        hardware_slowdown=has_hardware_slowdown(node),
     )
 
 
-def text(node: Element, path: str) -> str | None:
+def read_text(node: Element, path: str) -> str | None:
     """Return an element's text; None when it is missing or N/A."""
     value = (node.findtext(path) or "").strip()
     return value if value and value not in {"N/A", "[N/A]", "Not Found"} else None
 
 
-def integer(node: Element, path: str) -> int | None:
+def read_integer(node: Element, path: str) -> int | None:
     """Return the leading integer of ``16x``, ``81559 MiB`` or ``52 C``."""
-    found = re.match(r"(\d{1,12})(?:\s*[A-Za-z]\w*)?$", text(node, path) or "")
+    found = re.match(r"(\d{1,12})(?:\s*[A-Za-z]\w*)?$", read_text(node, path) or "")
     return int(found[1]) if found else None
 
 
-def yes(node: Element, path: str) -> bool | None:
+def read_yes_no(node: Element, path: str) -> bool | None:
     """Return Yes/Active as True, No/Not Active as False."""
-    return {"Yes": True, "Active": True, "No": False, "Not Active": False}.get(text(node, path) or "")
+    return {"Yes": True, "Active": True, "No": False, "Not Active": False}.get(read_text(node, path) or "")
 
 
-def uncorrected(node: Element) -> int | None:
+def sum_uncorrected_errors(node: Element) -> int | None:
     """Sum volatile uncorrected errors; drivers name them by cause, older ones only in total."""
     counts = [
-        integer(element, ".")
+        read_integer(element, ".")
         for element in node.findall("ecc_errors/volatile/*")
         if "uncorrectable" in element.tag
     ]
-    legacy = integer(node, "ecc_errors/volatile/double_bit/total")
+    legacy = read_integer(node, "ecc_errors/volatile/double_bit/total")
     known = [count for count in (*counts, legacy) if count is not None]
     return sum(known) if known else None
 
 
-def hardware_slowdown(node: Element) -> bool | None:
+def has_hardware_slowdown(node: Element) -> bool | None:
     """Return whether the hardware itself slows the GPU; the section was renamed in newer drivers."""
     states = [
-        yes(node, f"{section}/{prefix}_hw_{cause}")
+        read_yes_no(node, f"{section}/{prefix}_hw_{cause}")
         for section, prefix in (
             ("clocks_event_reasons", "clocks_event_reason"),
             ("clocks_throttle_reasons", "clocks_throttle_reason"),
@@ -120,7 +120,7 @@ def hardware_slowdown(node: Element) -> bool | None:
 
 
 @cache
-def xid_classes() -> dict[int, str]:
+def load_xid_classes() -> dict[int, str]:
     """Return what each XID code means for the node: application, fatal or ignore."""
     return {
         row.integer("code"): row["class"] for row in read_packaged_rows("gpufleet.burnin", "data/xid.csv")
@@ -133,7 +133,7 @@ def parse_xids(lines: list[str]) -> list[int]:
     return [int(match[1]) for match in found if match]
 
 
-def count_xids(codes: list[int]) -> dict[str, int]:
+def count_xid_classes(codes: list[int]) -> dict[str, int]:
     """Count codes by class; one that the table does not know counts as fatal until someone has looked."""
-    classes = [xid_classes().get(code, "fatal") for code in codes]
+    classes = [load_xid_classes().get(code, "fatal") for code in codes]
     return {name: classes.count(name) for name in ("fatal", "application", "ignore")}

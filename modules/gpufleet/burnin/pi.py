@@ -28,7 +28,7 @@ def decode_throttled(bits: int) -> dict[str, bool]:
     return {name: bool(bits >> bit & 1) for bit, name in FLAGS.items()}
 
 
-def undocumented_bits(bits: int) -> int:
+def mask_undocumented_bits(bits: int) -> int:
     """Count set bits that have no documented meaning."""
     return (bits & ~sum(1 << bit for bit in FLAGS)).bit_count()
 

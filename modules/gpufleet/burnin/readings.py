@@ -15,10 +15,10 @@ MEMORY_BACKED = {"tmpfs", "ramfs"}
 
 @dataclass(frozen=True)
 class Readings:
-    """Metrics of one check; ``shown`` is what a report displays."""
+    """Metrics of one check; ``display_value`` is what a report displays."""
 
     metrics: dict[str, float] = field(default_factory=dict)
-    shown: float | str | None = None
+    display_value: float | str | None = None
     unit: str = ""
     # Why nothing can be judged, when the record's content makes no sense.
     unreadable: str = ""
@@ -142,16 +142,18 @@ def read_pi_throttled(raw: Raw) -> Readings:
     """Read the firmware's flags, one metric each."""
     bits = pi.parse_throttled(str(raw.get("text", "")))
     if bits is None:
-        return Readings(unreadable=f"not an answer of get_throttled: {str(raw.get('text'))[:60]!r}")
+        return Readings(unreadable=f"not the output of get_throttled: {str(raw.get('text'))[:60]!r}")
     flags = {name: float(is_set) for name, is_set in pi.decode_throttled(bits).items()}
-    return Readings({**flags, "undocumented_bits": float(pi.undocumented_bits(bits))}, f"{bits:#x}", "flags")
+    return Readings(
+        {**flags, "undocumented_bits": float(pi.mask_undocumented_bits(bits))}, f"{bits:#x}", "flags"
+    )
 
 
 def read_pi_temperature(raw: Raw) -> Readings:
     """Degrees Celsius of the SoC."""
     celsius = pi.parse_temperature(str(raw.get("text", "")))
     if celsius is None:
-        return Readings(unreadable=f"not an answer of measure_temp: {str(raw.get('text'))[:60]!r}")
+        return Readings(unreadable=f"not the output of measure_temp: {str(raw.get('text'))[:60]!r}")
     return Readings({"celsius": celsius}, celsius, "°C")
 
 
@@ -159,7 +161,7 @@ def read_nvme_link(raw: Raw) -> Readings:
     """Drives against the declared number, and the slowest link."""
     devices = raw.get("devices")
     if not isinstance(devices, list):
-        return Readings(unreadable="no list of drives")
+        return Readings(unreadable="the record contains no list of drives")
     speeds = [pi.parse_link_speed(as_mapping(device).get("current_link_speed")) for device in devices]
     lanes = [pi.parse_link_width(as_mapping(device).get("current_link_width")) for device in devices]
     known_speeds = [speed for speed in speeds if speed is not None]
@@ -191,27 +193,27 @@ def read_smart(raw: Raw) -> Readings:
 
 def read_gpu_nvidia(raw: Raw) -> Readings:
     """Count and health of NVIDIA GPUs."""
-    xml = nvidia.unpack(raw.get("xml"))
-    gpus = nvidia.parse_report(xml) if xml is not None else None
+    xml = nvidia.unpack_text(raw.get("xml"))
+    gpus = nvidia.parse_smi_report(xml) if xml is not None else None
     if gpus is None:
-        return Readings(unreadable="not a report of nvidia-smi -q -x")
+        return Readings(unreadable="the output is not a report of nvidia-smi -q -x")
     on_bus = float(len(as_list(raw.get("on_bus"))))
     expected = max(parse_number(raw.get("expect_gpus")) or 0.0, on_bus, 1.0)
     margins = [gpu.slowdown_c - gpu.temperature_c for gpu in gpus if gpu.slowdown_c and gpu.temperature_c]
     narrow = [gpu.link_width < gpu.link_width_max for gpu in gpus if gpu.link_width and gpu.link_width_max]
     metrics = drop_missing(
         gpus_missing=max(0.0, expected - len(gpus)),
-        ecc_uncorrected=sum_known([gpu.ecc_uncorrected for gpu in gpus]),
-        remap_pending=sum_known([gpu.remap_pending for gpu in gpus]),
-        remap_failed=sum_known([gpu.remap_failed for gpu in gpus]),
-        hardware_slowdown=sum_known([gpu.hardware_slowdown for gpu in gpus]),
+        ecc_uncorrected=sum_known_values([gpu.ecc_uncorrected for gpu in gpus]),
+        remap_pending=sum_known_values([gpu.remap_pending for gpu in gpus]),
+        remap_failed=sum_known_values([gpu.remap_failed for gpu in gpus]),
+        hardware_slowdown=sum_known_values([gpu.hardware_slowdown for gpu in gpus]),
         link_narrow=float(sum(narrow)) if narrow else None,
         thermal_margin_c=float(min(margins)) if margins else None,
     )
     return Readings(metrics, float(len(gpus)), "GPUs")
 
 
-def sum_known(values: list[int | None] | list[bool | None]) -> float | None:
+def sum_known_values(values: list[int | None] | list[bool | None]) -> float | None:
     """Sum what is known; None when nothing is."""
     known = [float(value) for value in values if value is not None]
     return sum(known) if known else None
@@ -220,8 +222,8 @@ def sum_known(values: list[int | None] | list[bool | None]) -> float | None:
 def read_gpu_xid(raw: Raw) -> Readings:
     """XIDs in the kernel log, by what they ask for."""
     if not isinstance(raw.get("lines"), list):
-        return Readings(unreadable="no list of kernel log lines")
-    counts = nvidia.count_xids(nvidia.parse_xids([str(line) for line in raw["lines"]]))
+        return Readings(unreadable="the record contains no list of kernel log lines")
+    counts = nvidia.count_xid_classes(nvidia.parse_xids([str(line) for line in raw["lines"]]))
     return Readings(
         {name: float(count) for name, count in counts.items()}, float(sum(counts.values())), "events"
     )
@@ -254,7 +256,7 @@ READERS: dict[str, Callable[[Raw], Readings]] = {
 }
 
 
-def read_check(name: str, raw: Raw) -> Readings:
+def read_metrics(name: str, raw: Raw) -> Readings:
     """Return a check's metrics; none for a check without a reader in READERS."""
     reader = READERS.get(name)
     return reader(raw) if reader else Readings()

@@ -28,7 +28,7 @@ class CheckResult:
 
 
 @dataclass(frozen=True)
-class Report:
+class BurninReport:
     """One attempt, judged."""
 
     attempt: str

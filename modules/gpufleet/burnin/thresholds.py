@@ -114,7 +114,7 @@ def lint_threshold(row: Threshold) -> Iterator[str]:
     ):
         yield f"unknown value among {row.bound!r}, {row.on_miss!r}, {row.absent!r}"
     if (row.value is None) != (row.bound == "unjudged"):
-        yield "a bound without a value"
+        yield "the threshold has a bound but no value"
     yield from lint_floor(row)
 
 
@@ -125,7 +125,7 @@ def lint_floor(row: Threshold) -> Iterator[str]:
     # A rehearsed host has no part of its own whose peak could be named.
     if row.peak is None:
         if row.basis == "measured" and row.applies_to != REHEARSAL:
-            yield "a measured floor without the part's peak"
+            yield "the threshold has a measured floor but no peak of the part"
         return
     share = row.value / row.peak if row.peak > 0 else 0.0
     if share < MIN_FLOOR_SHARE:

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpufleet.burnin.readings import Readings, as_mapping, read_check
-from gpufleet.burnin.report import OUTCOMES, CheckResult, Report
+from gpufleet.burnin.readings import Readings, as_mapping, read_metrics
+from gpufleet.burnin.report import OUTCOMES, BurninReport, CheckResult
 from gpufleet.burnin.thresholds import Threshold, list_required_checks, select_thresholds
 
 Record = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Attempt:
+class AttemptRecords:
     """One attempt's records by kind."""
 
     start: Record
@@ -22,7 +22,7 @@ class Attempt:
     end: Record | None
 
 
-def group_records(records: Iterable[Any]) -> Attempt:
+def group_records(records: Iterable[Any]) -> AttemptRecords:
     """Return the last attempt in a stream of records; anything else is skipped."""
     start: Record = {}
     checks: list[Record] = []
@@ -37,38 +37,38 @@ def group_records(records: Iterable[Any]) -> Attempt:
             checks.append(record)
         elif kind == "end":
             end = record
-    return Attempt(start, tuple(checks), end)
+    return AttemptRecords(start, tuple(checks), end)
 
 
-def judge(
+def judge_attempt(
     records: Iterable[Any],
     kind: str,
     profile: str,
     rehearsal: bool = False,
     *,
-    configured: bool | None = None,
+    is_configured: bool | None = None,
     node: str = "",
-) -> Report:
+) -> BurninReport:
     """Judge an attempt of a node of a kind; invalid records never raise.
 
-    ``configured`` is what the registry knows of the node's configuration (None: nothing). It is used
+    ``is_configured`` is what the registry knows of the node's configuration (None: nothing). It is used
     only if the records do not contain it.
     """
     attempt = group_records(records)
     declared = has_declared_gpus(attempt.start)
     required = list_required_checks(kind, profile, gpus_declared=declared)
-    readings = [*attempt.checks, *build_configuration_record(attempt, configured)]
+    readings = [*attempt.checks, *build_configuration_record(attempt, is_configured)]
     rules = select_thresholds(kind, rehearsal=rehearsal)
     refused = check_rehearsal(attempt, rehearsal)
     judged = [judge_check(record, rules, refused, rehearsal) for record in readings]
     checks = add_missing_checks(judged, required)
-    return Report(
-        attempt=parse_word(attempt.start.get("attempt")) or "",
+    return BurninReport(
+        attempt=as_text(attempt.start.get("attempt")) or "",
         node=node,
         profile=profile,
         verdict=decide_verdict(checks, required, has_ended=attempt.end is not None),
-        started_at=parse_word(attempt.start.get("started_at")),
-        ended_at=parse_word(attempt.end.get("ended_at")) if attempt.end else None,
+        started_at=as_text(attempt.start.get("started_at")),
+        ended_at=as_text(attempt.end.get("ended_at")) if attempt.end else None,
         checks=checks,
         required=required,
     )
@@ -85,24 +85,28 @@ def has_declared_gpus(start: Record) -> bool:
     }
 
 
-def build_configuration_record(attempt: Attempt, configured: bool | None) -> list[Record]:
+def build_configuration_record(attempt: AttemptRecords, configured: bool | None) -> list[Record]:
     """Return the registry's record of the configuration, unless the records have one."""
     if configured is None or any(check.get("name") == "configuration" for check in attempt.checks):
         return []
     return [{"type": "check", "name": "configuration", "status": "ran", "raw": {"configured": configured}}]
 
 
-def check_rehearsal(attempt: Attempt, rehearsal: bool) -> str:
+def check_rehearsal(attempt: AttemptRecords, rehearsal: bool) -> str:
     """Return why an attempt can't be judged as a real one, or nothing."""
     rehearsed = attempt.start.get("rehearsal") not in (None, False)
-    return "collected at a rehearsal's pace, judged as a real run" if rehearsed and not rehearsal else ""
+    return (
+        "the record was collected with a rehearsal's parameters but judged as a real run"
+        if rehearsed and not rehearsal
+        else ""
+    )
 
 
 def judge_check(record: Record, rules: tuple[Threshold, ...], refused: str, rehearsal: bool) -> CheckResult:
     """Judge one record: only one that ran, and ran on the real thing, can pass."""
-    name, status = parse_word(record.get("name")) or "(unnamed)", record.get("status")
+    name, status = as_text(record.get("name")) or "(unnamed)", record.get("status")
     raw = record.get("raw")
-    reason = parse_word(record.get("reason")) or ""
+    reason = as_text(record.get("reason")) or ""
     if status == "not_run":
         return CheckResult(name, "not_run", reason=reason or "not run")
     if status != "ran" or not isinstance(raw, Mapping):
@@ -111,7 +115,7 @@ def judge_check(record: Record, rules: tuple[Threshold, ...], refused: str, rehe
     unreal = unreal or ("" if rehearsal else find_fake_source(raw))
     if unreal:
         return CheckResult(name, "not_run", reason=unreal)
-    readings = read_check(name, raw)
+    readings = read_metrics(name, raw)
     if readings.unreadable:
         return CheckResult(name, "not_run", reason=readings.unreadable)
     check_thresholds = [rule for rule in rules if rule.check == name and rule.bound != "unjudged"]
@@ -127,11 +131,15 @@ def find_fake_source(raw: Mapping[str, Any]) -> str:
 
 def judge_readings(name: str, readings: Readings, rules: list[Threshold], agent_reason: str) -> CheckResult:
     """Compare metrics with their thresholds; the worst one decides, all missed ones are named."""
-    outcomes = [(judge_bound(rule, readings), rule) for rule in rules]
+    outcomes = [(judge_threshold(rule, readings), rule) for rule in rules]
     if not any(metric in readings.metrics for metric in (rule.metric for rule in rules)):
         # Seen, but no rule speaks of it: worth keeping, never worth a pass.
         return CheckResult(
-            name, "not_run", readings.shown, readings.unit, reason=agent_reason or "no threshold judges it"
+            name,
+            "not_run",
+            readings.display_value,
+            readings.unit,
+            reason=agent_reason or "no threshold applies to this check",
         )
     worst = min((found for found, _ in outcomes), key=OUTCOMES.index)
     missed = [rule for found, rule in outcomes if found != "pass" and found == worst]
@@ -142,16 +150,18 @@ def judge_readings(name: str, readings: Readings, rules: list[Threshold], agent_
     return CheckResult(
         name,
         worst,
-        measured=readings.shown if isinstance(readings.shown, str) or value is None else value,
+        measured=readings.display_value
+        if isinstance(readings.display_value, str) or value is None
+        else value,
         unit=readings.unit
-        if isinstance(readings.shown, str) or value is None or not deciding
+        if isinstance(readings.display_value, str) or value is None or not deciding
         else deciding.unit,
         threshold=deciding.value if deciding else None,
         threshold_source=f"{deciding.source} ({deciding.date})" if deciding else "",
         reason="; ".join(
             dict.fromkeys(
                 [
-                    *(explain_miss(rule, readings) for rule in (*missed, *others)),
+                    *(explain_missed_threshold(rule, readings) for rule in (*missed, *others)),
                     *format_agent_reason(agent_reason),
                 ]
             )
@@ -164,7 +174,7 @@ def format_agent_reason(agent_reason: str) -> list[str]:
     return [agent_reason] if agent_reason else []
 
 
-def judge_bound(rule: Threshold, readings: Readings) -> str:
+def judge_threshold(rule: Threshold, readings: Readings) -> str:
     """Compare one metric with one threshold."""
     measured = readings.metrics.get(rule.metric)
     if measured is None:
@@ -174,17 +184,17 @@ def judge_bound(rule: Threshold, readings: Readings) -> str:
 
 def select_headline(readings: Readings, rules: list[Threshold]) -> Threshold | None:
     """Return the threshold of the number that a report shows, if one bounds it."""
-    shown = (rule for rule in rules if readings.metrics.get(rule.metric) == readings.shown)
-    return next(shown, None) if readings.shown is not None else None
+    shown = (rule for rule in rules if readings.metrics.get(rule.metric) == readings.display_value)
+    return next(shown, None) if readings.display_value is not None else None
 
 
-def explain_miss(rule: Threshold, readings: Readings) -> str:
+def explain_missed_threshold(rule: Threshold, readings: Readings) -> str:
     """Return the text on a missed threshold: meaning, number and bound."""
     measured = readings.metrics.get(rule.metric)
     if measured is None:
         return f"{rule.metric} was not measured"
     if rule.unit in {"flag", "flags"}:
-        return f"{rule.meaning} ({readings.shown})"
+        return f"{rule.meaning} ({readings.display_value})"
     bound = "" if rule.bound == "ceiling" and rule.value == 0 else f", {rule.text}"
     return f"{rule.meaning} ({measured:g} {rule.unit}{bound})"
 
@@ -200,7 +210,9 @@ def add_missing_checks(judged: list[CheckResult], required: tuple[str, ...]) -> 
         if held is None or OUTCOMES.index(check.outcome) < OUTCOMES.index(held.outcome):
             best[check.name] = check
     absent = {
-        name: CheckResult(name, "not_run", reason="no record of it") for name in required if name not in best
+        name: CheckResult(name, "not_run", reason="the records do not contain this check")
+        for name in required
+        if name not in best
     }
     names = dict.fromkeys([*required, *best])
     return tuple(best.get(name) or absent[name] for name in names)
@@ -216,6 +228,6 @@ def decide_verdict(checks: tuple[CheckResult, ...], required: tuple[str, ...], *
     return "degraded" if "warn" in outcomes else "healthy"
 
 
-def parse_word(value: Any) -> str | None:
+def as_text(value: Any) -> str | None:
     """Return a text, or None for anything else."""
     return value if isinstance(value, str) else None

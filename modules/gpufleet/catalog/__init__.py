@@ -8,7 +8,7 @@ date and its replacements.
 from __future__ import annotations
 
 from gpufleet.catalog.accelerator import load_accelerators, with_memory_size
-from gpufleet.catalog.architecture import Architecture, Experts, LatentAttention, LinearAttention
+from gpufleet.catalog.architecture import Experts, LatentAttention, LinearAttention, ModelArchitecture
 from gpufleet.catalog.cloud import CLOUDS, Cloud, get_cloud, join_cloud_names
 from gpufleet.catalog.data_file import list_regions
 from gpufleet.catalog.entry import (
@@ -51,7 +51,6 @@ __all__ = [
     "HOURS_PER_MONTH",
     "Accelerator",
     "AcceleratorCount",
-    "Architecture",
     "Cloud",
     "Confidence",
     "Experts",
@@ -61,6 +60,7 @@ __all__ = [
     "LinearAttention",
     "Machine",
     "MachineOffer",
+    "ModelArchitecture",
     "OperatingSystem",
     "Price",
     "Purchase",

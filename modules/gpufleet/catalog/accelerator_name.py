@@ -61,12 +61,12 @@ def split_memory_size(text: str) -> tuple[str, float] | None:
     return name, float(match.group(1))
 
 
-def is_part(query: str, name: str, *, whole_word: bool = False) -> bool:
+def is_name_part(query: str, name: str, *, matches_full_words: bool = False) -> bool:
     """Return whether a name contains the query from a word boundary on.
 
     A match never ends between two digits: "30" does not match "300". ``whole_word``: it ends at a word boundary.
     """
-    return _words_after(normalize_name(query), split_words(name), whole_word=whole_word) is not None
+    return _words_after(normalize_name(query), split_words(name), whole_word=matches_full_words) is not None
 
 
 def split_words(text: str) -> list[str]:

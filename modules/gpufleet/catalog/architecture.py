@@ -40,14 +40,14 @@ class LinearAttention:
     convolution: int = 4
 
     @property
-    def state(self) -> int:
+    def state_elements(self) -> int:
         """Return the elements that one layer stores per sequence: recurrent matrix and convolution window."""
         window = (2 * self.key_heads * self.key_dim + self.value_heads * self.value_dim) * self.convolution
         return self.value_heads * self.value_dim * self.key_dim + window
 
 
 @dataclass(frozen=True)
-class Architecture:
+class ModelArchitecture:
     """One model. ``parameters`` counts all weights, ``active_parameters`` those that one token uses.
 
     ``sliding_layers`` of ``layers`` attend to the last ``sliding_window`` tokens only.

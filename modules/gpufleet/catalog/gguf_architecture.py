@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet.boundary import shorten_repr
-from gpufleet.catalog.architecture import Architecture, Experts, LatentAttention
-from gpufleet.catalog.gguf_file import MAGIC, Array, GgufFile, read_gguf
+from gpufleet.catalog.architecture import Experts, LatentAttention, ModelArchitecture
+from gpufleet.catalog.gguf_file import MAGIC, GgufArray, GgufFile, read_gguf
 from gpufleet.errors import InputError
 
 FULL_ATTENTION_INTERVALS = {
@@ -34,20 +34,20 @@ class GgufHeader:
         files = [_read_file(part) for part in _find_parts(path)]
         self.fields = files[0].fields
         self.tensors = [tensor for file in files for tensor in file.tensors]
-        self.kind = str(self.field_value("general.architecture") or "")
+        self.kind = str(self.get_field("general.architecture") or "")
         if not self.kind or not self.tensors:
             raise InputError(
                 "contains no model", where=self.where, remedy="a model file has an architecture and tensors"
             )
 
-    def field_value(self, key: str) -> Any:
+    def get_field(self, key: str) -> Any:
         """Return the value of a key as named in the file, None if it is missing."""
         return self.fields.get(key)
 
-    def number(self, key: str, default: int | None = None) -> int:
+    def get_number(self, key: str, default: int | None = None) -> int:
         """Return a number of the model's architecture; of a list, its largest."""
-        value = self.field_value(f"{self.kind}.{key}")
-        if isinstance(value, Array):
+        value = self.get_field(f"{self.kind}.{key}")
+        if isinstance(value, GgufArray):
             value = max(value.numbers, default=None)
         if value is None:
             if default is not None:
@@ -59,41 +59,41 @@ class GgufHeader:
             )
         return int(value)
 
-    def row_count(self, tensor: str) -> int:
+    def count_rows(self, tensor: str) -> int:
         """Return the number of rows of a tensor, 0 if it does not exist."""
         return next((t.shape[-1] if t.shape else 1 for t in self.tensors if t.name == tensor), 0)
 
 
-def read_gguf_model(path: Path) -> Architecture:
+def read_gguf_model(path: Path) -> ModelArchitecture:
     """Return the model of a GGUF file with the exact bytes of its weights by tensor type."""
     header = GgufHeader(path)
-    heads, hidden = header.number("attention.head_count"), header.number("embedding_length")
-    layers = header.number("block_count")
+    heads, hidden = header.get_number("attention.head_count"), header.get_number("embedding_length")
+    layers = header.get_number("block_count")
     if not heads or not hidden or not layers:
         raise InputError("contains a model without layers or heads", where=header.where)
     experts, latent = _build_experts(header), _build_latent_attention(header, heads)
-    window = header.number("attention.sliding_window", 0)
-    vocabulary = header.row_count("token_embd.weight") or _array_length(
-        header.field_value("tokenizer.ggml.tokens")
+    window = header.get_number("attention.sliding_window", 0)
+    vocabulary = header.count_rows("token_embd.weight") or _array_length(
+        header.get_field("tokenizer.ggml.tokens")
     )
     total, active = _count_parameters(header, experts)
     sizes: Counter[str] = Counter()
     for tensor in header.tensors:
         sizes[tensor.kind] += tensor.bytes
-    return Architecture(
-        name=str(header.field_value("general.name") or path.stem),
+    return ModelArchitecture(
+        name=str(header.get_field("general.name") or path.stem),
         family=header.kind,
         parameters=total,
         active_parameters=active,
         layers=layers,
         hidden=hidden,
         heads=heads,
-        kv_heads=header.number("attention.head_count_kv", heads),
-        head_dim=header.number("attention.key_length", hidden // heads),
-        intermediate=header.number("feed_forward_length", 0),
+        kv_heads=header.get_number("attention.head_count_kv", heads),
+        head_dim=header.get_number("attention.key_length", hidden // heads),
+        intermediate=header.get_number("feed_forward_length", 0),
         vocabulary=vocabulary,
-        tied_embeddings=not header.row_count("output.weight"),
-        max_context=header.number("context_length"),
+        tied_embeddings=not header.count_rows("output.weight"),
+        max_context=header.get_number("context_length"),
         experts=experts,
         latent=latent,
         sliding_window=window,
@@ -143,32 +143,32 @@ def _find_parts(path: Path) -> list[Path]:
 
 
 def _build_experts(header: GgufHeader) -> Experts | None:
-    count = header.number("expert_count", 0)
+    count = header.get_number("expert_count", 0)
     if not count:
         return None
-    width = header.number("expert_feed_forward_length", header.number("feed_forward_length", 0))
-    shared_width = header.number("expert_shared_feed_forward_length", 0)
+    width = header.get_number("expert_feed_forward_length", header.get_number("feed_forward_length", 0))
+    shared_width = header.get_number("expert_shared_feed_forward_length", 0)
     return Experts(
         count=count,
-        per_token=header.number("expert_used_count"),
-        shared=header.number("expert_shared_count", 1 if shared_width else 0),
+        per_token=header.get_number("expert_used_count"),
+        shared=header.get_number("expert_shared_count", 1 if shared_width else 0),
         intermediate=width,
-        dense_layers=header.number("leading_dense_block_count", 0),
+        dense_layers=header.get_number("leading_dense_block_count", 0),
         shared_intermediate=shared_width,
     )
 
 
 def _build_latent_attention(header: GgufHeader, heads: int) -> LatentAttention | None:
-    rank = header.number("attention.kv_lora_rank", 0)
+    rank = header.get_number("attention.kv_lora_rank", 0)
     if not rank:
         return None
-    rope = header.number("rope.dimension_count")
-    key = header.number("attention.key_length_mla", header.number("attention.key_length"))
-    value = header.number("attention.value_length_mla", header.number("attention.value_length"))
+    rope = header.get_number("rope.dimension_count")
+    key = header.get_number("attention.key_length_mla", header.get_number("attention.key_length"))
+    value = header.get_number("attention.value_length_mla", header.get_number("attention.value_length"))
     return LatentAttention(
         kv_rank=rank,
         rope_dim=rope,
-        q_rank=header.number("attention.q_lora_rank", 0),
+        q_rank=header.get_number("attention.q_lora_rank", 0),
         value_dim=value,
         nope_dim=max(0, key - rope) if heads else 0,
     )
@@ -185,7 +185,7 @@ def _count_parameters(header: GgufHeader, experts: Experts | None) -> tuple[floa
 
 
 def _array_length(field: Any) -> int:
-    return field.count if isinstance(field, Array) else 0
+    return field.count if isinstance(field, GgufArray) else 0
 
 
 def _sliding_layer_count(kind: str, layers: int) -> int:
@@ -198,7 +198,7 @@ def _stored_precision(header: GgufHeader, sizes: Counter[str]) -> str:
     """Return the quantisation mixture that the file states, or the type of most of its bytes."""
     from gguf.constants import LlamaFileType
 
-    number = header.field_value("general.file_type")
+    number = header.get_field("general.file_type")
     try:
         return LlamaFileType(int(number)).name.removeprefix("MOSTLY_").removeprefix("ALL_").lower()
     except (TypeError, ValueError, OverflowError):

@@ -36,7 +36,7 @@ class InvalidGgufError(ValueError):
 
 
 @dataclass(frozen=True)
-class Array:
+class GgufArray:
     """An array: the number of elements, and the numbers themselves if there are few."""
 
     count: int
@@ -44,7 +44,7 @@ class Array:
 
 
 @dataclass(frozen=True)
-class Tensor:
+class GgufTensor:
     """A tensor: ``shape`` as in the file, fastest dimension first; ``kind`` is ggml's name of its type."""
 
     name: str
@@ -59,7 +59,7 @@ class GgufFile:
     """The keys with their values and the tensors of one file."""
 
     fields: dict[str, Any]
-    tensors: tuple[Tensor, ...]
+    tensors: tuple[GgufTensor, ...]
 
 
 def read_gguf(path: Path) -> GgufFile:
@@ -104,7 +104,7 @@ class _Reader:
         if count * min_bytes > self.left or count > MAX_ENTRIES:
             raise InvalidGgufError("more entries than bytes")
 
-    def _check_data(self, fields: dict[str, Any], tensors_with_offsets: list[tuple[Tensor, int]]) -> None:
+    def _check_data(self, fields: dict[str, Any], tensors_with_offsets: list[tuple[GgufTensor, int]]) -> None:
         """Raise InvalidGgufError if the file ends before the weights that it declares."""
         alignment = fields.get("general.alignment", 32)
         if not isinstance(alignment, int) or alignment <= 0 or alignment & (alignment - 1):
@@ -149,7 +149,7 @@ class _Reader:
             raise InvalidGgufError("an unknown type")
         return self._read_number(SCALAR_FORMATS[kind])
 
-    def _read_array(self) -> Array:
+    def _read_array(self) -> GgufArray:
         kind, count = self._read_number("I"), self._read_number("Q")
         self.elements += count
         if self.elements > MAX_ARRAY_ELEMENTS:
@@ -157,18 +157,18 @@ class _Reader:
         if kind == TEXT_TYPE:
             for _ in range(count):
                 self._skip_bytes(self._read_number("Q"))
-            return Array(count)
+            return GgufArray(count)
         if kind not in SCALAR_FORMATS:  # arrays of arrays: none is known
             raise InvalidGgufError("an unknown type")
         size = struct.calcsize(f"={SCALAR_FORMATS[kind]}")
         if count > MAX_ARRAY_NUMBERS:
             self._skip_bytes(count * size)
-            return Array(count)
-        return Array(
+            return GgufArray(count)
+        return GgufArray(
             count, struct.unpack(f"{self.order}{count}{SCALAR_FORMATS[kind]}", self._read_bytes(count * size))
         )
 
-    def _read_tensor(self) -> tuple[Tensor, int]:
+    def _read_tensor(self) -> tuple[GgufTensor, int]:
         """Return a tensor and where its weights begin in the file's data."""
         from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 
@@ -179,6 +179,6 @@ class _Reader:
         kind = GGMLQuantizationType(self._read_number("I"))
         block, size = GGML_QUANT_SIZES[kind]
         elements = math.prod(shape)
-        return Tensor(name, shape, kind.name.lower(), elements, elements * size // block), self._read_number(
-            "Q"
-        )
+        return GgufTensor(
+            name, shape, kind.name.lower(), elements, elements * size // block
+        ), self._read_number("Q")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet.boundary import decode_json_object, read_bytes
-from gpufleet.catalog.architecture import Architecture, Experts, LatentAttention, LinearAttention
+from gpufleet.catalog.architecture import Experts, LatentAttention, LinearAttention, ModelArchitecture
 from gpufleet.catalog.parameter_count import with_parameter_counts
 from gpufleet.errors import InputError
 
@@ -74,7 +74,7 @@ class ModelConfig:
         """Return the first of these keys that has a value, else None."""
         return next((self.keys[name] for name in names if self.keys.get(name) is not None), None)
 
-    def number(self, *names: str, default: int | None = None) -> int:
+    def get_number(self, *names: str, default: int | None = None) -> int:
         """Return a non-negative integer; raise InputError if it is missing and has no default."""
         key = next((name for name in names if self.keys.get(name) is not None), names[0])
         value = self.keys.get(key)
@@ -82,7 +82,7 @@ class ModelConfig:
             if default is not None:
                 return default
             raise InputError(
-                "is missing", where=self.where, key=key, remedy="the model's size follows from it"
+                "is missing", where=self.where, key=key, remedy="the model's size is computed from it"
             )
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < MAX_SETTING:
             raise InputError(f"{_shorten_repr(value)} is not an integer", where=self.where, key=key)
@@ -96,12 +96,12 @@ class ModelConfig:
         return str(self.keys.get("model_type") or "")
 
 
-def read_config(path: Path) -> Architecture:
+def read_model_config(path: Path) -> ModelArchitecture:
     """Return the model that a config.json describes."""
-    return parse_config(_load_document(path), where=str(path), name=_model_name(path))
+    return parse_model_config(_load_document(path), where=str(path), name=_model_name(path))
 
 
-def parse_config(document: dict[str, Any], *, where: str, name: str) -> Architecture:
+def parse_model_config(document: dict[str, Any], *, where: str, name: str) -> ModelArchitecture:
     """Return the model of a parsed config.json; of a multimodal model, the language part."""
     try:
         return _build_architecture(document, where=where, name=name)
@@ -111,23 +111,23 @@ def parse_config(document: dict[str, Any], *, where: str, name: str) -> Architec
         raise InputError("has a setting of an unexpected type", where=where) from error
 
 
-def _build_architecture(document: dict[str, Any], *, where: str, name: str) -> Architecture:
+def _build_architecture(document: dict[str, Any], *, where: str, name: str) -> ModelArchitecture:
     keys = {**document, **_language_config(document)}
     config = ModelConfig(where, keys)
     if config.get(*STATE_SPACE_KEYS) is not None:
         raise InputError("has state-space layers, which are not supported", where=where)
     layers, hidden = (
-        config.number("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
+        config.get_number("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
         _hidden_size(config),
     )
     heads = _positive_number(config, "num_attention_heads", "n_head", "n_heads")
     latent = _build_latent_attention(config)
     linear = _build_linear_attention(config, layers)
-    head_dim = config.number("head_dim", "kv_channels", default=hidden // heads)
+    head_dim = config.get_number("head_dim", "kv_channels", default=hidden // heads)
     experts = _build_experts(config, layers)
     window, window_layers = _sliding_window(config, layers, linear.layers if linear else 0)
     return with_parameter_counts(
-        Architecture(
+        ModelArchitecture(
             name=name,
             family=config.model_type or "unknown",
             parameters=0.0,
@@ -138,9 +138,9 @@ def _build_architecture(document: dict[str, Any], *, where: str, name: str) -> A
             kv_heads=_kv_head_count(config, heads),
             head_dim=head_dim,
             intermediate=_intermediate_size(config, hidden, experts),
-            vocabulary=config.number("vocab_size", "padded_vocab_size"),
+            vocabulary=config.get_number("vocab_size", "padded_vocab_size"),
             tied_embeddings=bool(keys.get("tie_word_embeddings", config.model_type in TIED_EMBEDDINGS)),
-            max_context=config.number(
+            max_context=config.get_number(
                 "max_position_embeddings",
                 "n_positions",
                 "max_sequence_length",
@@ -161,7 +161,7 @@ def _build_architecture(document: dict[str, Any], *, where: str, name: str) -> A
             if config.model_type in ONE_NORM_FAMILIES
             else 2,
             qk_norm=head_dim if config.model_type in QK_NORM_FAMILIES else 0,
-            positions=config.number("n_positions", default=0) if config.model_type == "gpt2" else 0,
+            positions=config.get_number("n_positions", default=0) if config.model_type == "gpt2" else 0,
             query_gate=bool(config.get("attn_output_gate")) or config.model_type == "qwen3_next",
             source=where,
             stored_precision=_stored_precision(config),
@@ -194,7 +194,7 @@ def _hidden_size(config: ModelConfig) -> int:
 
 
 def _positive_number(config: ModelConfig, *names: str) -> int:
-    value = config.number(*names)
+    value = config.get_number(*names)
     if not value:
         raise InputError("must be above zero", where=config.where, key=names[0])
     return value
@@ -206,30 +206,32 @@ def _kv_head_count(config: ModelConfig, heads: int) -> int:
         return int(attention_config["kv_n_heads"])
     if config.get("multi_query") and not config.get("new_decoder_architecture"):
         return 1
-    return config.number(
+    return config.get_number(
         "num_key_value_heads", "num_kv_heads", "n_head_kv", "num_query_groups", default=heads
     )
 
 
 def _intermediate_size(config: ModelConfig, hidden: int, experts: Experts | None) -> int:
     if config.model_type in LLAMA4_FAMILIES:
-        return config.number("intermediate_size_mlp", "intermediate_size")
+        return config.get_number("intermediate_size_mlp", "intermediate_size")
     width = config.get("intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size", "feed_forward_proj")
     if width is not None or config.model_type not in UNGATED_FAMILIES:
         default = 0 if experts else None
-        return config.number("intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size", default=default)
+        return config.get_number(
+            "intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size", default=default
+        )
     return int((config.get("expansion_ratio") or 4) * hidden)
 
 
 def _build_experts(config: ModelConfig, layers: int) -> Experts | None:
-    count = config.number(
+    count = config.get_number(
         "num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts", default=0
     )
     if not count:
         return None
-    width = config.number("moe_intermediate_size", "expert_ffn_hidden_size", "intermediate_size")
-    shared_width = config.number("shared_expert_intermediate_size", "shared_intermediate_size", default=0)
-    shared = config.number("n_shared_experts", "num_shared_experts", default=1 if shared_width else 0)
+    width = config.get_number("moe_intermediate_size", "expert_ffn_hidden_size", "intermediate_size")
+    shared_width = config.get_number("shared_expert_intermediate_size", "shared_intermediate_size", default=0)
+    shared = config.get_number("n_shared_experts", "num_shared_experts", default=1 if shared_width else 0)
     return Experts(
         count=count,
         per_token=_positive_number(
@@ -245,27 +247,27 @@ def _build_experts(config: ModelConfig, layers: int) -> Experts | None:
 def _dense_layer_count(config: ModelConfig, layers: int) -> int:
     if config.get("mlp_only_layers"):
         return len(config.get("mlp_only_layers"))
-    step = config.number("interleave_moe_layer_step", "decoder_sparse_step", default=1)
+    step = config.get_number("interleave_moe_layer_step", "decoder_sparse_step", default=1)
     if step > 1:
         return layers - layers // step
-    return config.number("first_k_dense_replace", default=0)
+    return config.get_number("first_k_dense_replace", default=0)
 
 
 def _build_latent_attention(config: ModelConfig) -> LatentAttention | None:
     if not config.get("kv_lora_rank"):
         return None
     return LatentAttention(
-        kv_rank=config.number("kv_lora_rank"),
-        rope_dim=config.number("qk_rope_head_dim"),
-        q_rank=config.number("q_lora_rank", default=0),
-        value_dim=config.number("v_head_dim"),
-        nope_dim=config.number("qk_nope_head_dim"),
+        kv_rank=config.get_number("kv_lora_rank"),
+        rope_dim=config.get_number("qk_rope_head_dim"),
+        q_rank=config.get_number("q_lora_rank", default=0),
+        value_dim=config.get_number("v_head_dim"),
+        nope_dim=config.get_number("qk_nope_head_dim"),
     )
 
 
 def _build_linear_attention(config: ModelConfig, layers: int) -> LinearAttention | None:
     layer_types = config.get("layer_types") or []
-    interval = config.number("full_attention_interval", default=0)
+    interval = config.get_number("full_attention_interval", default=0)
     count = layer_types.count("linear_attention") or (
         layers - layers // interval if interval and not layer_types else 0
     )
@@ -273,17 +275,17 @@ def _build_linear_attention(config: ModelConfig, layers: int) -> LinearAttention
         return None
     return LinearAttention(
         layers=count,
-        key_heads=config.number("linear_num_key_heads"),
-        key_dim=config.number("linear_key_head_dim"),
-        value_heads=config.number("linear_num_value_heads"),
-        value_dim=config.number("linear_value_head_dim"),
-        convolution=config.number("linear_conv_kernel_dim", default=4),
+        key_heads=config.get_number("linear_num_key_heads"),
+        key_dim=config.get_number("linear_key_head_dim"),
+        value_heads=config.get_number("linear_num_value_heads"),
+        value_dim=config.get_number("linear_value_head_dim"),
+        convolution=config.get_number("linear_conv_kernel_dim", default=4),
     )
 
 
 def _sliding_window(config: ModelConfig, layers: int, linear_layers: int) -> tuple[int, int]:
     """Return the window and how many layers have it."""
-    window = config.number("sliding_window", "sliding_window_size", "attention_chunk_size", default=0)
+    window = config.get_number("sliding_window", "sliding_window_size", "attention_chunk_size", default=0)
     if not window or config.get("use_sliding_window") is False:
         return 0, 0
     layer_types = config.get("layer_types")
@@ -291,7 +293,7 @@ def _sliding_window(config: ModelConfig, layers: int, linear_layers: int) -> tup
         return window, sum(kind in {"sliding_attention", "chunked_attention"} for kind in layer_types)
     if config.model_type in LLAMA4_FAMILIES:
         return window, layers - layers // 4
-    interval = config.number(
+    interval = config.get_number(
         "sliding_window_pattern",
         "_sliding_window_pattern",
         default=FULL_ATTENTION_INTERVALS.get(config.model_type, 0),
@@ -299,7 +301,7 @@ def _sliding_window(config: ModelConfig, layers: int, linear_layers: int) -> tup
     if interval:
         return window, layers - layers // interval
     if config.model_type in QKV_BIAS_FAMILIES | {"qwen3", "qwen3_moe"}:
-        return window, max(0, layers - config.number("max_window_layers", default=layers))
+        return window, max(0, layers - config.get_number("max_window_layers", default=layers))
     return window, layers - linear_layers
 
 

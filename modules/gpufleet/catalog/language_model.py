@@ -7,8 +7,8 @@ from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 
-from gpufleet.catalog.accelerator_name import is_part
-from gpufleet.catalog.architecture import Architecture, Experts, LatentAttention
+from gpufleet.catalog.accelerator_name import is_name_part
+from gpufleet.catalog.architecture import Experts, LatentAttention, ModelArchitecture
 from gpufleet.catalog.data_file import Row, load_rows
 from gpufleet.catalog.parameter_count import with_parameter_counts
 from gpufleet.errors import InputError
@@ -17,12 +17,12 @@ SIMILARITY_CUTOFF = 0.6  # difflib's own default
 
 
 @cache
-def load_models() -> dict[str, Architecture]:
+def load_models() -> dict[str, ModelArchitecture]:
     """Return every model of the catalogue by its name."""
     return {name: _build_architecture(row) for name, row in _load_rows().items()}
 
 
-def get_model(name_or_path: str) -> Architecture:
+def get_model(name_or_path: str) -> ModelArchitecture:
     """Return the model of that name, of an unambiguous part of it, or of a config.json, folder or GGUF file."""
     rows_by_name = _load_rows()
     if name_or_path in rows_by_name:
@@ -72,7 +72,9 @@ def _find_matches(query: str) -> list[str]:
 
 def _is_part(query: str, name: str, row: Row) -> bool:
     """Return whether the name or an alias contains the query; "llama-3" does not match LLaMA-30B."""
-    return any(is_part(query, " ".join(_split_words(alias))) for alias in (name, *row["aliases"].split()))
+    return any(
+        is_name_part(query, " ".join(_split_words(alias))) for alias in (name, *row["aliases"].split())
+    )
 
 
 def _is_path(text: str) -> bool:
@@ -81,7 +83,7 @@ def _is_path(text: str) -> bool:
     return has_path_form or ("/" in text and path.is_dir())
 
 
-def _read_path(path: Path) -> Architecture:
+def _read_path(path: Path) -> ModelArchitecture:
     from gpufleet.catalog import (  # the latter imports numpy when it reads
         gguf_architecture,
         huggingface_config,
@@ -97,7 +99,7 @@ def _read_path(path: Path) -> Architecture:
     return (
         gguf_architecture.read_gguf_model(path)
         if path.suffix == ".gguf"
-        else huggingface_config.read_config(path)
+        else huggingface_config.read_model_config(path)
     )
 
 
@@ -117,13 +119,13 @@ def _load_rows() -> dict[str, Row]:
 
 
 @cache
-def _load_model(name: str) -> Architecture:
+def _load_model(name: str) -> ModelArchitecture:
     return _build_architecture(_load_rows()[name])
 
 
-def _build_architecture(row: Row) -> Architecture:
+def _build_architecture(row: Row) -> ModelArchitecture:
     return with_parameter_counts(
-        Architecture(
+        ModelArchitecture(
             name=row["name"],
             family=row["family"],
             parameters=0.0,

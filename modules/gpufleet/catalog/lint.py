@@ -41,7 +41,7 @@ PRECISION_RATIOS = (  # rate, base rate, the column with the expected ratio
 
 
 @dataclass(frozen=True)
-class Finding:
+class LintFinding:
     """One mistake: rule, row, field and message."""
 
     rule: str
@@ -55,9 +55,9 @@ class Finding:
 
 def lint_accelerators(
     parts: Sequence[Row], architectures: Sequence[Row], mistakes: Sequence[Row]
-) -> list[Finding]:
+) -> list[LintFinding]:
     """Return the mistakes in rows of ``accelerators.csv``."""
-    findings: list[Finding] = []
+    findings: list[LintFinding] = []
     for row in parts:
         findings += [
             *_lint_known_mistakes(row, mistakes),
@@ -70,7 +70,9 @@ def lint_accelerators(
     return findings + list(_lint_names(parts))
 
 
-def lint_sources(parts: Sequence[Row], field_sources: Sequence[Row], sources: Sequence[Row]) -> list[Finding]:
+def lint_sources(
+    parts: Sequence[Row], field_sources: Sequence[Row], sources: Sequence[Row]
+) -> list[LintFinding]:
     """Return fields without a source, unknown sources and sources of empty fields."""
     source_ids = {row["id"] for row in sources}
     sourced = {
@@ -82,17 +84,17 @@ def lint_sources(parts: Sequence[Row], field_sources: Sequence[Row], sources: Se
     filled = {
         (row["name"], field) for row in parts for field in row if field not in LABEL_FIELDS and row[field]
     }
-    missing = [Finding("source", *finding, "no source") for finding in sorted(filled - sourced)]
-    unused = [Finding("source", *each, "has a source but is empty") for each in sorted(sourced - filled)]
+    missing = [LintFinding("source", *finding, "no source") for finding in sorted(filled - sourced)]
+    unused = [LintFinding("source", *each, "has a source but is empty") for each in sorted(sourced - filled)]
     unknown = [
-        Finding("source", row["name"], row["fields"], f"{row['source']!r} is not in sources.csv")
+        LintFinding("source", row["name"], row["fields"], f"{row['source']!r} is not in sources.csv")
         for row in field_sources
         if row["source"] not in source_ids
     ]
     return [*missing, *unused, *unknown, *(each for row in sources for each in _lint_source(row))]
 
 
-def lint_hosts(hosts: Iterable[Row], parts: Sequence[Row], sources: Sequence[Row]) -> list[Finding]:
+def lint_hosts(hosts: Iterable[Row], parts: Sequence[Row], sources: Sequence[Row]) -> list[LintFinding]:
     """Return hosts with a card, board, memory or source that the other files do not have."""
     memory_sizes = {row["name"]: _parse_memory_sizes(row) for row in parts}
     source_ids = {row["id"] for row in sources}
@@ -102,103 +104,107 @@ def lint_hosts(hosts: Iterable[Row], parts: Sequence[Row], sources: Sequence[Row
         memory_gib = row["accelerator_memory_gib"] or row["memory_gib"]
         if accelerator not in memory_sizes:
             findings.append(
-                Finding("host", row["name"], "accelerator", f"{accelerator!r} is not in accelerators.csv")
+                LintFinding("host", row["name"], "accelerator", f"{accelerator!r} is not in accelerators.csv")
             )
         elif float(memory_gib) not in memory_sizes[accelerator]:
             findings.append(
-                Finding("host", row["name"], "memory_gib", f"{accelerator} is not sold with {memory_gib} GiB")
+                LintFinding(
+                    "host", row["name"], "memory_gib", f"{accelerator} is not sold with {memory_gib} GiB"
+                )
             )
         if not row["source"] or not set(row["source"].split()) <= source_ids:
             findings.append(
-                Finding("source", row["name"], "source", f"{row['source']!r} is not in sources.csv")
+                LintFinding("source", row["name"], "source", f"{row['source']!r} is not in sources.csv")
             )
     return findings
 
 
-def _lint_source(row: Row) -> Iterator[Finding]:
+def _lint_source(row: Row) -> Iterator[LintFinding]:
     if row["kind"] not in KINDS:
-        yield Finding("source", row["id"], "kind", f"{row['kind']!r} is not one of {', '.join(KINDS)}")
+        yield LintFinding("source", row["id"], "kind", f"{row['kind']!r} is not one of {', '.join(KINDS)}")
     if not row["address"] or not row["title"] or not row["as_of"]:
-        yield Finding("source", row["id"], "address", "needs a title, an address and a date")
+        yield LintFinding("source", row["id"], "address", "needs a title, an address and a date")
     yield from _lint_unverified({"name": row["id"], "title": row["title"], "address": row["address"]})
 
 
-def _lint_known_mistakes(row: Row, mistakes: Iterable[Row]) -> Iterator[Finding]:
+def _lint_known_mistakes(row: Row, mistakes: Iterable[Row]) -> Iterator[LintFinding]:
     """Compare a part with wrong figures that circulate for it."""
     for mistake in mistakes:
         value = _parse_number(row.get(mistake["field"], ""))
         if row["name"] == mistake["name"] and value is not None and _is_close(value, float(mistake["value"])):
-            yield Finding(mistake["rule"], row["name"], mistake["field"], f"{value:g}: {mistake['what']}")
+            yield LintFinding(mistake["rule"], row["name"], mistake["field"], f"{value:g}: {mistake['what']}")
 
 
-def _lint_unverified(row: Mapping[str, str]) -> Iterator[Finding]:
+def _lint_unverified(row: Mapping[str, str]) -> Iterator[LintFinding]:
     for field, text in row.items():
         if UNVERIFIED_SOURCE.search(text):
-            yield Finding("recalled", row["name"], field, "a recollection is not a source")
+            yield LintFinding("recalled", row["name"], field, "a recollection is not a source")
 
 
-def _lint_memory(row: Row) -> Iterator[Finding]:
+def _lint_memory(row: Row) -> Iterator[LintFinding]:
     memory, usable = _parse_number(row["memory_gib"]), _parse_number(row["usable_gib"])
     if memory is None:
-        yield Finding("missing", row["name"], "memory_gib", "a part without memory cannot be used in a plan")
+        yield LintFinding(
+            "missing", row["name"], "memory_gib", "a part without memory cannot be used in a plan"
+        )
         return
     if memory > MAX_MEMORY_GIB:
-        yield Finding("unit", row["name"], "memory_gib", f"{memory:g} looks like MiB or MB")
+        yield LintFinding("unit", row["name"], "memory_gib", f"{memory:g} looks like MiB or MB")
     elif memory != int(memory) and (_parse_number(row["bandwidth_gb_s"]) or 0) < SRAM_MIN_GB_S:
-        yield Finding(
+        yield LintFinding(
             "unit",
             row["name"],
             "memory_gib",
             f"{memory:g} is not a size that is sold: is it GB, or usable memory?",
         )
     if memory not in _parse_memory_sizes(row):
-        yield Finding("unit", row["name"], "memory_options", f"{memory:g} is not one of them")
+        yield LintFinding("unit", row["name"], "memory_options", f"{memory:g} is not one of them")
     if usable is not None and not memory * MIN_USABLE_SHARE <= usable <= memory:
-        yield Finding(
+        yield LintFinding(
             "unit", row["name"], "usable_gib", f"{usable:g} of {memory:g}: is it MiB, GB, or of another part?"
         )
 
 
-def _lint_bandwidth(row: Row) -> Iterator[Finding]:
+def _lint_bandwidth(row: Row) -> Iterator[LintFinding]:
     memory, bandwidth = _parse_number(row["memory_gib"]), _parse_number(row["bandwidth_gb_s"])
     if memory is None or bandwidth is None or bandwidth >= SRAM_MIN_GB_S:
         return
     ratio, (low, high) = bandwidth / memory, GB_S_PER_GIB_RANGE
     if not low <= ratio <= high:
         message = f"{bandwidth:g} GB/s for {memory:g} GiB: is it TB/s, Gb/s, or MiB?"
-        yield Finding("unit", row["name"], "bandwidth_gb_s", message)
+        yield LintFinding("unit", row["name"], "bandwidth_gb_s", message)
     rate = max(_rate_16_bit(row) or 0, _parse_number(row["fp32_tflops"]) or 0)
     if rate and not FLOP_PER_BYTE_RANGE[0] <= rate * 1000 / bandwidth <= FLOP_PER_BYTE_RANGE[1]:
         message = f"{rate * 1000 / bandwidth:.0f} FLOP per byte: TB/s instead of GB/s, or a wrong rate"
-        yield Finding("ratio", row["name"], "bandwidth_gb_s", message)
+        yield LintFinding("ratio", row["name"], "bandwidth_gb_s", message)
 
 
-def _lint_power(row: Row) -> Iterator[Finding]:
+def _lint_power(row: Row) -> Iterator[LintFinding]:
     watts, rate = _parse_number(row["tdp_w"]), _rate_16_bit(row)
     if watts is None:
         return
     wafer = (_parse_number(row["bandwidth_gb_s"]) or 0) >= SRAM_MIN_GB_S
     if not wafer and not DEVICE_WATTS_RANGE[0] <= watts <= DEVICE_WATTS_RANGE[1]:
-        yield Finding(
+        yield LintFinding(
             "watts", row["name"], "tdp_w", f"no device draws {watts:g} W: is it in kW, or of a rack?"
         )
     elif rate is not None and rate / watts > MAX_TFLOPS_PER_WATT:
-        yield Finding(
+        yield LintFinding(
             "watts", row["name"], "tdp_w", f"{rate / watts:.1f} TFLOPS per watt is more than any device has"
         )
 
 
-def _lint_architecture(row: Row, architectures: Iterable[Row]) -> Iterator[Finding]:
+def _lint_architecture(row: Row, architectures: Iterable[Row]) -> Iterator[LintFinding]:
     architecture = find_architecture_row(row, architectures)
     if architecture is None:
         if row["kind"] in KINDS_WITH_RATIOS:
-            yield Finding(
+            yield LintFinding(
                 "missing", row["name"], "architecture", "has no row in architectures.csv to compare with"
             )
         return
     for field, column in UNIT_COLUMNS:
         if row[field] and architecture[column] == "none":
-            yield Finding(
+            yield LintFinding(
                 "precision", row["name"], field, f"{architecture['architecture']} has no unit for it"
             )
     yield from _lint_16_bit_rates(row, architecture)
@@ -210,22 +216,22 @@ def _lint_architecture(row: Row, architectures: Iterable[Row]) -> Iterator[Findi
         message = (
             f"{bandwidth:g} GB/s: no {architecture['architecture']} part has more than {max_bandwidth:g}"
         )
-        yield Finding("ratio", row["name"], "bandwidth_gb_s", message)
+        yield LintFinding("ratio", row["name"], "bandwidth_gb_s", message)
     if row["link"] and not row["link"].startswith(
         tuple(architecture["links"].split("; ")) if architecture["links"] else ()
     ):
         message = f"{architecture['architecture']} has {architecture['links'] or 'no link'}"
-        yield Finding("link", row["name"], "link", message)
+        yield LintFinding("link", row["name"], "link", message)
     if (
         row["kind"] == "gpu_gaming"
         and row["vendor"] == "NVIDIA"
         and not row["link"]
         and row["peer_access"] == "yes"
     ):
-        yield Finding("link", row["name"], "peer_access", "standard drivers disable it on GeForce cards")
+        yield LintFinding("link", row["name"], "peer_access", "standard drivers disable it on GeForce cards")
 
 
-def _lint_16_bit_rates(row: Row, architecture: Row) -> Iterator[Finding]:
+def _lint_16_bit_rates(row: Row, architecture: Row) -> Iterator[LintFinding]:
     """Compare fp16 and bf16 with fp32: a doubled ratio is sparsity, a ratio of 1 is the vector units."""
     expected_ratio, fp32_rate = (
         _parse_number(architecture["matrix_per_fp32"]),
@@ -237,9 +243,9 @@ def _lint_16_bit_rates(row: Row, architecture: Row) -> Iterator[Finding]:
             continue
         ratio, message = rate / fp32_rate, f"{rate / fp32_rate:.1f} x fp32, expected {expected_ratio:g} x"
         if ratio > expected_ratio * RATIO_TOLERANCE:
-            yield Finding("sparse", row["name"], field, f"{message}: is it with sparsity?")
+            yield LintFinding("sparse", row["name"], field, f"{message}: is it with sparsity?")
         elif expected_ratio > 1 and _is_vector_rate(row, field, ratio, expected_ratio):
-            yield Finding("vector", row["name"], field, f"{message}: is it the rate of the vector units?")
+            yield LintFinding("vector", row["name"], field, f"{message}: is it the rate of the vector units?")
 
 
 def _is_vector_rate(row: Row, field: str, ratio: float, expected_ratio: float) -> bool:
@@ -252,7 +258,7 @@ def _is_vector_rate(row: Row, field: str, ratio: float, expected_ratio: float) -
     )
 
 
-def _lint_precision(row: Row, architecture: Row, field: str, base: str, column: str) -> Iterator[Finding]:
+def _lint_precision(row: Row, architecture: Row, field: str, base: str, column: str) -> Iterator[LintFinding]:
     """Compare a lower precision with the next higher one on this architecture."""
     rate, expected_ratio = _parse_number(row[field]), _parse_number(architecture[column])
     base_rate = _rate_16_bit(row) if base == "sixteen" else _parse_number(row[base])
@@ -260,13 +266,13 @@ def _lint_precision(row: Row, architecture: Row, field: str, base: str, column: 
         return
     if rate / base_rate > expected_ratio * RATIO_TOLERANCE:
         message = f"{rate / base_rate:.1f} x the next precision, expected {expected_ratio:g} x: is it with sparsity?"
-        yield Finding("sparse", row["name"], field, message)
+        yield LintFinding("sparse", row["name"], field, message)
     elif rate / base_rate < expected_ratio * MAX_VECTOR_SHARE:
         message = f"{rate / base_rate:.2f} x the next precision, expected {expected_ratio:g} x: another unit's rate?"
-        yield Finding("ratio", row["name"], field, message)
+        yield LintFinding("ratio", row["name"], field, message)
 
 
-def _lint_names(parts: Sequence[Row]) -> Iterator[Finding]:
+def _lint_names(parts: Sequence[Row]) -> Iterator[LintFinding]:
     """Find ambiguous names: a repeated name, or one that is part of another part's name."""
     name_words = [_split_words(row["name"]) for row in parts]
     index_by_name: dict[str, int] = {}
@@ -274,7 +280,7 @@ def _lint_names(parts: Sequence[Row]) -> Iterator[Finding]:
         for name in (row["name"], *_parse_aliases(row)):
             first_index = index_by_name.setdefault(normalize_name(name), index)
             if first_index != index:
-                yield Finding(
+                yield LintFinding(
                     "ambiguous", row["name"], "name", f"{name!r} is also {parts[first_index]['name']}"
                 )
             for other, other_words in zip(parts, name_words, strict=True):
@@ -284,7 +290,7 @@ def _lint_names(parts: Sequence[Row]) -> Iterator[Finding]:
                     and _is_inside_name(name, row, other_words)
                 ):
                     message = f"{name!r} may also mean {other['name']}"
-                    yield Finding("ambiguous", row["name"], "name", message)
+                    yield LintFinding("ambiguous", row["name"], "name", message)
 
 
 def _is_inside_name(name: str, row: Row, other_words: list[str]) -> bool:

@@ -95,7 +95,7 @@ def merge_offers(offer_filter: OfferFilter) -> Iterator[MachineOffer]:
     """Merge both lists lazily: the store is read only as far as the caller iterates."""
     embedded = [offer for offer in _list_embedded_offers(offer_filter.on_date) if offer_filter.matches(offer)]
     embedded.sort(key=_sort_key(offer_filter))
-    store = reader.open_reader()
+    store = reader.open_price_reader()
     if store is None:
         return iter(embedded)
     days = {_offer_key(offer): _price_day(offer.price) for offer in embedded}
@@ -118,7 +118,7 @@ def _is_newer(offer: MachineOffer, stored: tuple[Price, str] | None) -> bool:
 
 def check_accelerator_name(query: str) -> None:
     """Raise InputError if neither a priced machine nor the catalogue has an accelerator of that name."""
-    store = reader.open_reader()
+    store = reader.open_price_reader()
     models = {card.model for machine in data_file.load_machines().values() for card in machine.accelerators}
     models |= set(_list_stored_accelerators(store)) if store else set()
     if not any(matches_accelerator(query, model) for model in models):
@@ -152,16 +152,19 @@ def _list_embedded_offers(on_date: date | None) -> Iterator[MachineOffer]:
 
 
 def _query_stored_offers(
-    store: reader.Reader, offer_filter: OfferFilter
+    store: reader.PriceReader, offer_filter: OfferFilter
 ) -> Iterator[tuple[MachineOffer, str]]:
     query, values = _build_query(store, offer_filter)
-    make_machine = _machine_factory()
+    build_machine_from_facts = _machine_factory()
     for cloud, item, day, *columns in store.query(query, *values):
         price, facts = reader.build_price(tuple(columns[:7])), tuple(columns[7:])
-        yield MachineOffer(make_machine(cloud, item, facts), price.region, price.purchase, price), day
+        yield (
+            MachineOffer(build_machine_from_facts(cloud, item, facts), price.region, price.purchase, price),
+            day,
+        )
 
 
-def _build_query(store: reader.Reader, offer_filter: OfferFilter) -> tuple[str, list[Any]]:
+def _build_query(store: reader.PriceReader, offer_filter: OfferFilter) -> tuple[str, list[Any]]:
     prices, values = "current", []
     if offer_filter.on_date is not None:
         prices = f"({schema.SELECT_AS_OF})"
@@ -182,7 +185,7 @@ def _build_query(store: reader.Reader, offer_filter: OfferFilter) -> tuple[str, 
     return query, [*values, *condition_values]
 
 
-def _build_conditions(store: reader.Reader, offer_filter: OfferFilter) -> tuple[list[str], list[Any]]:
+def _build_conditions(store: reader.PriceReader, offer_filter: OfferFilter) -> tuple[list[str], list[Any]]:
     conditions, values = ["c.kind = 'machine'"], list[Any]()
     criteria = {
         "cloud": offer_filter.cloud,
@@ -207,7 +210,7 @@ def _build_conditions(store: reader.Reader, offer_filter: OfferFilter) -> tuple[
     return conditions, values
 
 
-def _list_stored_accelerators(store: reader.Reader) -> Iterator[str]:
+def _list_stored_accelerators(store: reader.PriceReader) -> Iterator[str]:
     for (model,) in store.query("SELECT DISTINCT accelerator FROM machines WHERE accelerator <> ''"):
         yield model
 

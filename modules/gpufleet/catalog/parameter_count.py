@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gpufleet.catalog.architecture import Architecture
+from gpufleet.catalog.architecture import ModelArchitecture
 
 
 @dataclass(frozen=True)
-class Matrix:
+class WeightMatrix:
     """Tensors of one kind and shape: ``rows`` outputs by ``columns`` inputs, ``count`` of them per layer."""
 
     kind: str  # embedding, output, q, k, v, o, gate, up, down, router, latent, linear, or small
@@ -24,13 +24,13 @@ class Matrix:
         return float(self.rows) * self.columns * self.count * self.layers
 
 
-def list_matrices(model: Architecture) -> list[Matrix]:
+def list_matrices(model: ModelArchitecture) -> list[WeightMatrix]:
     """Return all weights of the model as groups of equal tensors."""
-    embeddings = [Matrix("embedding", model.vocabulary, model.hidden)]
+    embeddings = [WeightMatrix("embedding", model.vocabulary, model.hidden)]
     if not model.tied_embeddings:
-        embeddings.append(Matrix("output", model.vocabulary, model.hidden))
+        embeddings.append(WeightMatrix("output", model.vocabulary, model.hidden))
     if model.positions:
-        embeddings.append(Matrix("embedding", model.positions, model.hidden))
+        embeddings.append(WeightMatrix("embedding", model.positions, model.hidden))
     return [
         *embeddings,
         *_attention_matrices(model),
@@ -40,73 +40,73 @@ def list_matrices(model: Architecture) -> list[Matrix]:
     ]
 
 
-def with_parameter_counts(model: Architecture) -> Architecture:
+def with_parameter_counts(model: ModelArchitecture) -> ModelArchitecture:
     """Return the model with both parameter counts computed from its shape."""
     return replace(
         model, parameters=count_parameters(model), active_parameters=count_active_parameters(model)
     )
 
 
-def count_parameters(model: Architecture) -> float:
+def count_parameters(model: ModelArchitecture) -> float:
     """Return the number of all weights of the model."""
     return sum(matrix.elements for matrix in list_matrices(model))
 
 
-def count_active_parameters(model: Architecture) -> float:
+def count_active_parameters(model: ModelArchitecture) -> float:
     """Return the number of weights that one token uses: only the experts that it is routed to."""
     share = model.experts.per_token / model.experts.count if model.experts else 1.0
     return sum(m.elements * (share if m.routed else 1.0) for m in list_matrices(model))
 
 
-def _attention_matrices(model: Architecture) -> list[Matrix]:
+def _attention_matrices(model: ModelArchitecture) -> list[WeightMatrix]:
     if model.latent:
         return _latent_matrices(model)
     layers = model.attention_layers
     queries = model.heads * model.head_dim
     keys = model.kv_heads * model.head_dim
     return [
-        Matrix("q", queries * (2 if model.query_gate else 1), model.hidden, layers=layers),
-        Matrix("k", keys, model.hidden, layers=layers),
-        Matrix("v", keys, model.hidden, layers=layers),
-        Matrix("o", model.hidden, queries, layers=layers),
+        WeightMatrix("q", queries * (2 if model.query_gate else 1), model.hidden, layers=layers),
+        WeightMatrix("k", keys, model.hidden, layers=layers),
+        WeightMatrix("v", keys, model.hidden, layers=layers),
+        WeightMatrix("o", model.hidden, queries, layers=layers),
     ]
 
 
-def _latent_matrices(model: Architecture) -> list[Matrix]:
+def _latent_matrices(model: ModelArchitecture) -> list[WeightMatrix]:
     assert model.latent is not None  # noqa: S101 - the caller looked; mypy cannot
     attention, layers = model.latent, model.layers
     width = model.heads * (attention.nope_dim + attention.rope_dim)
     queries = (
         [
-            Matrix("q", attention.q_rank, model.hidden, layers=layers),
-            Matrix("q", width, attention.q_rank, layers=layers),
+            WeightMatrix("q", attention.q_rank, model.hidden, layers=layers),
+            WeightMatrix("q", width, attention.q_rank, layers=layers),
         ]
         if attention.q_rank
-        else [Matrix("q", width, model.hidden, layers=layers)]
+        else [WeightMatrix("q", width, model.hidden, layers=layers)]
     )
     return [
         *queries,
-        Matrix("latent", attention.kv_rank + attention.rope_dim, model.hidden, layers=layers),
-        Matrix("latent", model.heads * attention.nope_dim, attention.kv_rank, layers=layers),
-        Matrix("v", model.heads * attention.value_dim, attention.kv_rank, layers=layers),
-        Matrix("o", model.hidden, model.heads * attention.value_dim, layers=layers),
+        WeightMatrix("latent", attention.kv_rank + attention.rope_dim, model.hidden, layers=layers),
+        WeightMatrix("latent", model.heads * attention.nope_dim, attention.kv_rank, layers=layers),
+        WeightMatrix("v", model.heads * attention.value_dim, attention.kv_rank, layers=layers),
+        WeightMatrix("o", model.hidden, model.heads * attention.value_dim, layers=layers),
     ]
 
 
-def _linear_matrices(model: Architecture) -> list[Matrix]:
+def _linear_matrices(model: ModelArchitecture) -> list[WeightMatrix]:
     if not model.linear:
         return []
     attention, layers = model.linear, model.linear.layers
     keys, values = attention.key_heads * attention.key_dim, attention.value_heads * attention.value_dim
     return [
-        Matrix("linear", 2 * keys + 2 * values, model.hidden, layers=layers),
-        Matrix("linear", 2 * attention.value_heads, model.hidden, layers=layers),
-        Matrix("small", 2 * keys + values, attention.convolution, layers=layers),
-        Matrix("o", model.hidden, values, layers=layers),
+        WeightMatrix("linear", 2 * keys + 2 * values, model.hidden, layers=layers),
+        WeightMatrix("linear", 2 * attention.value_heads, model.hidden, layers=layers),
+        WeightMatrix("small", 2 * keys + values, attention.convolution, layers=layers),
+        WeightMatrix("o", model.hidden, values, layers=layers),
     ]
 
 
-def _feed_forward_matrices(model: Architecture) -> list[Matrix]:
+def _feed_forward_matrices(model: ModelArchitecture) -> list[WeightMatrix]:
     groups = _block_matrices(model, model.intermediate, 1, model.dense_layers)
     experts = model.experts
     if experts is None:
@@ -116,36 +116,39 @@ def _feed_forward_matrices(model: Architecture) -> list[Matrix]:
     if experts.shared:
         width = experts.shared_intermediate or experts.intermediate
         groups += _block_matrices(model, width, experts.shared, layers)
-    return [*groups, Matrix("router", experts.count, model.hidden, layers=layers)]
+    return [*groups, WeightMatrix("router", experts.count, model.hidden, layers=layers)]
 
 
 def _block_matrices(
-    model: Architecture, width: int, count: int, layers: int, *, routed: bool = False
-) -> list[Matrix]:
+    model: ModelArchitecture, width: int, count: int, layers: int, *, routed: bool = False
+) -> list[WeightMatrix]:
     if not layers or not width:
         return []
     kinds = ["gate", "up"] if model.gated else ["up"]
-    inputs = [Matrix(kind, width, model.hidden, count, layers, routed) for kind in kinds]
-    return [*inputs, Matrix("down", model.hidden, width, count, layers, routed)]
+    inputs = [WeightMatrix(kind, width, model.hidden, count, layers, routed) for kind in kinds]
+    return [*inputs, WeightMatrix("down", model.hidden, width, count, layers, routed)]
 
 
-def _small_matrices(model: Architecture) -> list[Matrix]:
+def _small_matrices(model: ModelArchitecture) -> list[WeightMatrix]:
     """Return norms and biases: always stored in 16 or 32 bits, less than 0.1 % of all weights."""
     norm = 2 if "norm" in model.biases else 1
     norms = [
-        Matrix("small", model.hidden, norm, model.norms, model.layers),
-        Matrix("small", model.hidden, norm),
+        WeightMatrix("small", model.hidden, norm, model.norms, model.layers),
+        WeightMatrix("small", model.hidden, norm),
     ]
     if model.qk_norm:
-        norms.append(Matrix("small", model.qk_norm, 2, layers=model.attention_layers))
+        norms.append(WeightMatrix("small", model.qk_norm, 2, layers=model.attention_layers))
     if model.latent:
-        norms.append(Matrix("small", model.latent.kv_rank + model.latent.q_rank, 1, layers=model.layers))
+        norms.append(
+            WeightMatrix("small", model.latent.kv_rank + model.latent.q_rank, 1, layers=model.layers)
+        )
     return norms + [
-        Matrix("small", rows, 1, count, layers, routed) for rows, count, layers, routed in _bias_shapes(model)
+        WeightMatrix("small", rows, 1, count, layers, routed)
+        for rows, count, layers, routed in _bias_shapes(model)
     ]
 
 
-def _bias_shapes(model: Architecture) -> list[tuple[int, int, int, bool]]:
+def _bias_shapes(model: ModelArchitecture) -> list[tuple[int, int, int, bool]]:
     shapes: list[tuple[int, int, int, bool]] = []
     widths = 2 if model.gated else 1
     if "qkv" in model.biases:

@@ -113,7 +113,7 @@ def _find_newest_price(
     )
     if on_date is not None and embedded_day > on_date.isoformat():
         embedded_price, embedded_day = None, ""
-    store = reader.open_reader()
+    store = reader.open_price_reader()
     stored_price = store.find_newest(*key, on_date) if store else None
     if stored_price is None or (embedded_price is not None and stored_price[1] < embedded_day):
         return embedded_price
@@ -123,7 +123,7 @@ def _find_newest_price(
 def list_machine_regions(cloud: str, machine: str) -> tuple[str, ...]:
     """Return the regions in which the catalogue has a price for that machine."""
     regions = {key[1] for key in data_file.load_prices() if (key[0], key[2]) == (cloud, machine)}
-    store = reader.open_reader()
+    store = reader.open_price_reader()
     if store:
         query = "SELECT DISTINCT region FROM current WHERE cloud = ? AND item = ?"
         regions |= {region for (region,) in store.query(query, cloud, machine)}

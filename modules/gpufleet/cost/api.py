@@ -23,7 +23,7 @@ from gpufleet.cost.inputs.stack_change import (
     resources_from_state,
 )
 from gpufleet.cost.inputs.usage import NO_USAGE, UsageFile
-from gpufleet.engine import Events
+from gpufleet.engine import EventLog
 from gpufleet.errors import InputError
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def diff_state(
         before, after = resources_from_state(document), run()[0]
     deployed = _stack_name(r.urn for r in before)
     if deployed and deployed != stack:
-        raise InputError(f"the state is that of {deployed!r}, not {stack!r}", where="--state")
+        raise InputError(f"the state belongs to stack {deployed!r}, not {stack!r}", where="--state")
     return _diff_change(before, after, StackChange(stack=stack), fleet, options)
 
 
@@ -114,7 +114,9 @@ def diff_preview(
         )
 
 
-def diff_events(events: Events, root: Path | None = None, options: CostOptions = DEFAULT_OPTIONS) -> CostDiff:
+def diff_events(
+    events: EventLog, root: Path | None = None, options: CostOptions = DEFAULT_OPTIONS
+) -> CostDiff:
     """Compare before and after of an engine's event log."""
     with pause_garbage_collection():
         change = change_from_events(events)
@@ -173,7 +175,7 @@ def _load_fleet(root: Path, stack: str, config_file: Path | None) -> Fleet | Non
 
     if not _declares_fleet(root, stack, config_file):
         return None
-    return fleet.load(stack, root, config_file)
+    return fleet.load_fleet(stack, root, config_file)
 
 
 def _declares_fleet(root: Path, stack: str, config_file: Path | None) -> bool:
@@ -194,6 +196,6 @@ def _load_previewed_fleet(root: Path | None, stack: str) -> Fleet | None:
     from gpufleet import fleet
 
     try:
-        return fleet.load(stack, root)
+        return fleet.load_fleet(stack, root)
     except InputError:
         return None  # the preview may come from another project

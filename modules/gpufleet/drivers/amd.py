@@ -11,7 +11,12 @@ from gpufleet.drivers.driver_plan import Action, DriverPlan, Package, Repository
 from gpufleet.drivers.host import HostContext, describe_system
 from gpufleet.drivers.installed import InstalledDriver
 from gpufleet.drivers.rule import build_refusal
-from gpufleet.drivers.version import kernel_series, newest_version, upstream_version, version_key
+from gpufleet.drivers.version import (
+    newest_version,
+    parse_kernel_series,
+    parse_upstream_version,
+    version_sort_key,
+)
 
 PREVIOUS_ROCM = "6.3"
 
@@ -21,15 +26,19 @@ def plan_amd(host: HostContext) -> DriverPlan:
     release = _choose_release(host)
     driver = _choose_driver(host, release)
     if driver is None:
-        host.add_reason("amd.in_kernel", names=detection.format_names(host.detected.amd))
+        host.add_reason("amd.in_kernel", names=detection.format_card_names(host.detected.amd))
     distribution_packages = _distribution_packages(host, vulkan=release is None)
     rocm = _plan_rocm(host, release) if release else None
     if release is None:
         _explain_missing_rocm(host)
     packages = (*distribution_packages, *((_dkms_package(host),) if driver else ()))
-    has_no_kernel = kernel.has_no_own_kernel(host)
+    has_no_kernel = kernel.has_no_kernel(host)
     headers = kernel.choose_headers(host) if driver and not has_no_kernel else ()
-    signed = "none" if has_no_kernel or driver is None else kernel.choose_signing(host, built_on_host=True)
+    signed = (
+        "none"
+        if has_no_kernel or driver is None
+        else kernel.choose_module_signing(host, is_built_on_host=True)
+    )
     action = _choose_action(host, packages, rocm)
     loaded_driver = InstalledDriver(loaded=host.facts.loaded.get("amdgpu") if driver else None)
     version = driver.module if driver else None
@@ -51,7 +60,7 @@ def plan_amd(host: HostContext) -> DriverPlan:
         rocm=rocm,
         module_signing=signed,
         reboot=kernel.plan_reboot(
-            host, loaded_driver, version, changes=changes and driver is not None, signed=signed
+            host, loaded_driver, version, has_changes=changes and driver is not None, signing=signed
         ),
         reasons=tuple(host.reasons),
     )
@@ -98,7 +107,7 @@ def _check_support_matrix(host: HostContext, release: RocmRelease) -> None:
                 "rocm.card_on_system", rocm=release.release, title=host.title, name=card.label
             )
     tested_kernels = release.kernels.get(host.key, ())
-    if tested_kernels and ".".join(map(str, kernel_series(host.facts.kernel))) not in tested_kernels:
+    if tested_kernels and ".".join(map(str, parse_kernel_series(host.facts.kernel))) not in tested_kernels:
         listed_kernels = ", ".join(tested_kernels)
         host.add_reason("rocm.kernel", rocm=release.release, kernel=host.facts.kernel, listed=listed_kernels)
 
@@ -124,10 +133,10 @@ def _choose_driver(host: HostContext, release: RocmRelease | None) -> AmdDriver 
     if not is_needed:
         return None
     driver = load_amd_drivers()[release.driver] if release else next(iter(load_amd_drivers().values()))
-    if kernel_series(host.facts.kernel) >= kernel_series(driver.breaks_from):
+    if parse_kernel_series(host.facts.kernel) >= parse_kernel_series(driver.breaks_from):
         values = {"driver": driver.release, "kernel": host.facts.kernel, "breaks": driver.breaks_from}
         raise build_refusal("amd.kernel_breaks", driver.sources[0], **values)
-    host.add_reason("amd.dkms", driver=driver.release, names=detection.format_names(host.detected.amd))
+    host.add_reason("amd.dkms", driver=driver.release, names=detection.format_card_names(host.detected.amd))
     return driver
 
 
@@ -216,8 +225,9 @@ def _choose_action(host: HostContext, packages: tuple[Package, ...], rocm: Rocm 
     changed = [
         (installed_version, target_version)
         for installed_version, target_version in pairs
-        if target_version and upstream_version(installed_version) != upstream_version(target_version)
+        if target_version
+        and parse_upstream_version(installed_version) != parse_upstream_version(target_version)
     ]
-    if any(version_key(new) < version_key(old) for old, new in changed):
+    if any(version_sort_key(new) < version_sort_key(old) for old, new in changed):
         return "downgrade"
     return "upgrade" if changed else "keep" if len(pairs) == len(targets) else "install"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpufleet.drivers import detection
-from gpufleet.drivers.data_file import Branch, Card, load_branches, load_cuda_releases
+from gpufleet.drivers.data_file import Card, DriverBranch, load_branches, load_cuda_releases
 from gpufleet.drivers.host import HostContext
 from gpufleet.drivers.installed import InstalledDriver
 from gpufleet.drivers.rule import build_refusal
@@ -31,7 +31,7 @@ class DriverChoice:
     module: str
     origin: str
 
-    def package_entry(self, host: HostContext) -> Mapping[str, Any]:
+    def package_table(self, host: HostContext) -> Mapping[str, Any]:
         """Return the package table of this origin for the host's system."""
         entry: Mapping[str, Any] = host.system["nvidia"][self.origin]
         return entry
@@ -39,17 +39,17 @@ class DriverChoice:
 
 def choose_driver(host: HostContext, installed: InstalledDriver, *, fabric: str) -> DriverChoice:
     """Return the choice; raise PlanRefused with the rule that prevents one."""
-    first, last = supported_range(host.detected.nvidia)
+    first, last = supported_branch_range(host.detected.nvidia)
     kept_choice = _keep_installed(host, installed, first, last, fabric)
     if kept_choice:
         return kept_choice
     origin, number = _origin_and_branch(host, first, last, fabric)
-    module = choose_module(host, number)
+    module = choose_kernel_module(host, number)
     _explain_branch(host, load_branches()[number])
     return DriverChoice(number, module, origin)
 
 
-def supported_range(cards: Iterable[Card]) -> tuple[int, int]:
+def supported_branch_range(cards: Iterable[Card]) -> tuple[int, int]:
     """Return the first and last branch that support every card."""
     unique_cards = tuple(cards)
     firsts = {
@@ -64,7 +64,7 @@ def supported_range(cards: Iterable[Card]) -> tuple[int, int]:
     if firsts[newest_card] > lasts[oldest_card]:
         raise build_refusal(
             "branch.no_common",
-            names=detection.format_names(unique_cards),
+            names=detection.format_card_names(unique_cards),
             old=oldest_card.label,
             last=lasts[oldest_card],
             new=newest_card.label,
@@ -73,7 +73,7 @@ def supported_range(cards: Iterable[Card]) -> tuple[int, int]:
     return firsts[newest_card], lasts[oldest_card]
 
 
-def choose_module(host: HostContext, number: int) -> str:
+def choose_kernel_module(host: HostContext, number: int) -> str:
     """Return the kernel module that every card supports on a branch."""
     nvidia_cards = host.detected.nvidia
     needs_open = [
@@ -85,8 +85,8 @@ def choose_module(host: HostContext, number: int) -> str:
     if needs_open and needs_proprietary:
         raise build_refusal(
             "module.no_common",
-            open=detection.format_names(needs_open),
-            closed=detection.format_names(needs_proprietary),
+            open=detection.format_card_names(needs_open),
+            closed=detection.format_card_names(needs_proprietary),
         )
     required = "open" if needs_open else "proprietary" if needs_proprietary else None
     requested = None if host.requested.module == "auto" else host.requested.module
@@ -94,7 +94,7 @@ def choose_module(host: HostContext, number: int) -> str:
         raise build_refusal(
             "module.not_for_card",
             module=requested,
-            names=detection.format_names(needs_open or needs_proprietary),
+            names=detection.format_card_names(needs_open or needs_proprietary),
         )
     module = requested or required or load_branches()[number].default_module
     if module == "proprietary" and not load_branches()[number].proprietary:
@@ -103,13 +103,13 @@ def choose_module(host: HostContext, number: int) -> str:
     return module
 
 
-def preferred_branch(numbers: Iterable[int], date: str) -> int | None:
+def choose_preferred_branch(branch_numbers: Iterable[int], on_date: str) -> int | None:
     """Return the preferred branch: maintained first, then long-term, production, new features, then the newest."""
     branches_by_number = load_branches()
     ranked_numbers = sorted(
-        numbers,
+        branch_numbers,
         key=lambda number: (
-            has_ended(branches_by_number[number], date),
+            is_end_of_life(branches_by_number[number], on_date),
             KIND_PREFERENCE.index(branches_by_number[number].kind),
             -number,
         ),
@@ -117,11 +117,11 @@ def preferred_branch(numbers: Iterable[int], date: str) -> int | None:
     return ranked_numbers[0] if ranked_numbers else None
 
 
-def has_ended(branch: Branch, date: str) -> bool:
+def is_end_of_life(branch: DriverBranch, on_date: str) -> bool:
     """Return whether a branch is past its end of life on a day (YYYY-MM-DD); False if either is unknown."""
     if branch.kind == "ended":
         return True
-    return bool(branch.end_of_life and date and date[:7] > branch.end_of_life)
+    return bool(branch.end_of_life and on_date and on_date[:7] > branch.end_of_life)
 
 
 def min_branch_for_cuda(cuda_version: str | None) -> int:
@@ -168,7 +168,7 @@ def _module_to_keep(host: HostContext, module: str | None, number: int) -> str:
         ),
     }
     if module is None or host.requested.module not in ("auto", module) or not accepted_by_all[module]:
-        return choose_module(host, number)
+        return choose_kernel_module(host, number)
     return module
 
 
@@ -187,7 +187,7 @@ def _origin_and_branch(host: HostContext, first: int, last: int, fabric: str) ->
         ]
         number = requested if requested in offered_branches else None
         if requested is None:
-            number = preferred_branch(
+            number = choose_preferred_branch(
                 (branch_number for branch_number in offered_branches if branch_number >= min_branch),
                 host.facts.date,
             )
@@ -230,7 +230,7 @@ def _requested_branch(host: HostContext) -> int | None:
         raise build_refusal("branch.unknown", branch=requested, known=", ".join(map(str, load_branches())))
     number = int(requested)
     for card in host.detected.nvidia:
-        card_first, card_last = supported_range((card,))
+        card_first, card_last = supported_branch_range((card,))
         if number < card_first:
             raise build_refusal("branch.card_too_new", name=card.label, first=card_first, branch=number)
         if number > card_last:
@@ -271,7 +271,7 @@ def _build_refusal(
         return build_refusal("cuda.packages", cuda=requested.cuda, origin=origin, title=title, known=known)
     if not usable_origins:
         return build_refusal(
-            "fabric.no_package", names=detection.format_names(host.detected.nvidia), title=title
+            "fabric.no_package", names=detection.format_card_names(host.detected.nvidia), title=title
         )
     offered = ", ".join(map(str, list_offered_branches(host, origin)))
     return build_refusal(
@@ -286,7 +286,7 @@ def _explain_vendor(host: HostContext, rejected: list[str], requested_branch: in
     host.add_reason("origin.vendor", why=reason or "it was asked for")
 
 
-def _explain_branch(host: HostContext, branch: Branch) -> None:
+def _explain_branch(host: HostContext, branch: DriverBranch) -> None:
     if host.requested.branch != "auto":
         host.add_reason("branch.wanted", branch=branch.number)
     else:
@@ -295,10 +295,14 @@ def _explain_branch(host: HostContext, branch: Branch) -> None:
     _note_end(host, branch)
 
 
-def _note_end(host: HostContext, branch: Branch) -> None:
-    if has_ended(branch, host.facts.date):
-        maintained = preferred_branch(
-            (number for number in load_branches() if not has_ended(load_branches()[number], host.facts.date)),
+def _note_end(host: HostContext, branch: DriverBranch) -> None:
+    if is_end_of_life(branch, host.facts.date):
+        maintained = choose_preferred_branch(
+            (
+                number
+                for number in load_branches()
+                if not is_end_of_life(load_branches()[number], host.facts.date)
+            ),
             host.facts.date,
         )
         remedy = (
@@ -313,10 +317,10 @@ def _explain_module(
     host: HostContext, module: str, number: int, needs_open: list[Card], needs_proprietary: list[Card]
 ) -> None:
     if needs_open:
-        host.add_reason("module.open_only", names=detection.format_names(needs_open))
+        host.add_reason("module.open_only", names=detection.format_card_names(needs_open))
     elif needs_proprietary and len(needs_proprietary) < len(host.detected.nvidia):
         host.add_reason("module.mixed")
     elif needs_proprietary:
-        host.add_reason("module.proprietary_only", names=detection.format_names(needs_proprietary))
+        host.add_reason("module.proprietary_only", names=detection.format_card_names(needs_proprietary))
     elif host.requested.module == "auto":
         host.add_reason("module.default", module=module, branch=number)

@@ -109,7 +109,7 @@ def _compare_group(
         if version and version != usual_version:
             majority = f"{counts[usual_version]} of {sum(counts.values())} in {host.group}"
             message = f"{subject} {version}; {majority} have {usual_version}"
-            yield DriverFinding(host.name, code, "skew", message, "run the play drivers on it")
+            yield DriverFinding(host.name, code, "skew", message, "run the play `drivers` on the host")
 
 
 def _version_numbers(version: str) -> list[int]:
@@ -123,10 +123,16 @@ def _version_numbers(version: str) -> list[int]:
 def _check_presence(host: HostDriver) -> Iterator[DriverFinding]:
     if host.state is None:
         remedy = "gpufleet configure --play driver_check --limit " + host.name
-        yield DriverFinding(host.name, "not_read", "note", "its driver state was never read", remedy)
+        yield DriverFinding(
+            host.name, "not_read", "note", "the driver state of the host was never read", remedy
+        )
     elif host.cards and not host.read_value("installed"):
         yield DriverFinding(
-            host.name, "no_driver", "skew", "has cards but no driver", "run the play drivers on it"
+            host.name,
+            "no_driver",
+            "skew",
+            "the host has cards but no driver",
+            "run the play `drivers` on the host",
         )
 
 
@@ -135,12 +141,18 @@ def _check_half_installed(host: HostDriver) -> Iterator[DriverFinding]:
     if host.read_value("unsound"):
         names = ", ".join(host.read_value("unsound"))
         yield DriverFinding(
-            host.name, "half_installed", "skew", f"installed only partly: {names}", "dpkg --configure -a"
+            host.name,
+            "half_installed",
+            "skew",
+            f"packages are only partly installed: {names}",
+            "dpkg --configure -a",
         )
     module, user = host.read_value("installed"), host.read_value("user_space")
     if module and user and module != user:
         message = f"module {module}, libraries {user}: NVML will not work"
-        yield DriverFinding(host.name, "user_space_differs", "skew", message, "run the play drivers on it")
+        yield DriverFinding(
+            host.name, "user_space_differs", "skew", message, "run the play `drivers` on the host"
+        )
 
 
 def _check_loaded(host: HostDriver) -> Iterator[DriverFinding]:
@@ -172,7 +184,9 @@ def _check_fabric_manager(host: HostDriver) -> Iterator[DriverFinding]:
     version, installed = host.fabric_manager.get("version"), host.read_value("installed")
     if version and installed and version != installed:
         message = f"fabric manager {version}, driver {installed}: they must be the same"
-        yield DriverFinding(host.name, "fabric_manager_skew", "skew", message, "run the play drivers on it")
+        yield DriverFinding(
+            host.name, "fabric_manager_skew", "skew", message, "run the play `drivers` on the host"
+        )
     elif version and not host.fabric_manager.get("active"):
         kind = "note" if host.read_value("container") else "skew"
         yield DriverFinding(
@@ -187,8 +201,8 @@ def _check_fabric_manager(host: HostDriver) -> Iterator[DriverFinding]:
             host.name,
             "no_fabric_manager",
             "skew",
-            "has NVSwitch but no fabric manager",
-            "run the play drivers on it",
+            "the host has NVSwitch but no fabric manager",
+            "run the play `drivers` on the host",
         )
 
 
@@ -199,9 +213,13 @@ def _check_holds(host: HostDriver) -> Iterator[DriverFinding]:
     held_packages = set(host.read_value("held") or ())
     missing = sorted(set(host.read_value("holds_wanted") or ()) - held_packages)
     if missing or not held_packages:
-        names = ", ".join(missing) or "no package is held"
+        names = ", ".join(missing) or "no driver package is held"
         yield DriverFinding(
-            host.name, "holds_missing", "skew", f"not held: {names}", "run the play drivers on it"
+            host.name,
+            "holds_missing",
+            "skew",
+            f"packages are not held: {names}",
+            "run the play `drivers` on the host",
         )
 
 

@@ -9,7 +9,7 @@ from gpufleet.drivers.detection import get_architecture
 from gpufleet.drivers.driver_plan import Cuda, Package, Repository
 from gpufleet.drivers.host import HostContext
 from gpufleet.drivers.rule import build_refusal
-from gpufleet.drivers.version import version_key
+from gpufleet.drivers.version import version_sort_key
 
 
 def plan_toolkit(host: HostContext, choice: DriverChoice) -> Cuda | None:
@@ -23,9 +23,9 @@ def plan_toolkit(host: HostContext, choice: DriverChoice) -> Cuda | None:
     release = load_cuda_releases()[version]
     if not compat and choice.branch < int(release.toolkit_driver.split(".")[0]):
         host.add_reason("cuda.minor", cuda=version, toolkit=release.toolkit_driver)
-    names = branch.cuda_package_names(choice.package_entry(host), version)
+    names = branch.cuda_package_names(choice.package_table(host), version)
     if not names:
-        known = ", ".join(choice.package_entry(host).get("cuda", {})) or "none"
+        known = ", ".join(choice.package_table(host).get("cuda", {})) or "none"
         raise build_refusal(
             "cuda.packages", cuda=version, origin=choice.origin, title=host.title, known=known
         )
@@ -40,12 +40,12 @@ def list_repositories(host: HostContext, choice: DriverChoice) -> tuple[Reposito
 def _refuse_unsupported_cards(host: HostContext, version: str) -> None:
     for card in host.detected.nvidia:
         generation = get_architecture(card)
-        if generation.last_cuda is not None and version_key(version)[0] > generation.last_cuda:
+        if generation.last_cuda is not None and version_sort_key(version)[0] > generation.last_cuda:
             last = generation.last_cuda
             raise build_refusal(
                 "cuda.dropped", cuda=version, architecture=generation.name, name=card.label, last=last
             )
-        if version_key(version) < version_key(generation.first_cuda):
+        if version_sort_key(version) < version_sort_key(generation.first_cuda):
             first = generation.first_cuda
             raise build_refusal(
                 "cuda.too_old", cuda=version, architecture=generation.name, name=card.label, first=first
@@ -63,7 +63,7 @@ def _compat_packages(host: HostContext, choice: DriverChoice, version: str) -> t
     major, minor = version.split(".")
     names = [
         name.format(major=major, minor=minor)
-        for name in choice.package_entry(host).get("compat_packages", ())
+        for name in choice.package_table(host).get("compat_packages", ())
     ]
     if not names:
         raise build_refusal("cuda.newer_than_branch", cuda=version, least=min_branch, branch=choice.branch)

@@ -38,7 +38,7 @@ class Card:
 
 
 @dataclass(frozen=True)
-class Architecture:
+class GpuArchitecture:
     """The driver and toolkit support of a GPU generation; for other vendors only the vendor."""
 
     name: str
@@ -54,7 +54,7 @@ class Architecture:
 
 
 @dataclass(frozen=True)
-class Branch:
+class DriverBranch:
     """One driver branch of NVIDIA."""
 
     number: int
@@ -125,13 +125,13 @@ def load_cards() -> dict[tuple[str, str], Card]:
 
 
 @cache
-def load_architectures() -> dict[str, Architecture]:
+def load_architectures() -> dict[str, GpuArchitecture]:
     """Return every architecture by name."""
     return {row["architecture"]: _build_architecture(row) for row in load_rows("architectures.csv")}
 
 
 @cache
-def load_branches() -> dict[int, Branch]:
+def load_branches() -> dict[int, DriverBranch]:
     """Return NVIDIA's branches by number."""
     return {row.integer("branch"): _build_branch(row) for row in load_rows("branches.csv")}
 
@@ -225,8 +225,8 @@ def _build_card(row: Row) -> Card:
     )
 
 
-def _build_architecture(row: Row) -> Architecture:
-    return Architecture(
+def _build_architecture(row: Row) -> GpuArchitecture:
+    return GpuArchitecture(
         name=row["architecture"],
         vendor=row["vendor"],
         first_branch=row.optional_integer("first_branch"),
@@ -240,8 +240,8 @@ def _build_architecture(row: Row) -> Architecture:
     )
 
 
-def _build_branch(row: Row) -> Branch:
-    return Branch(
+def _build_branch(row: Row) -> DriverBranch:
+    return DriverBranch(
         number=row.integer("branch"),
         kind=row["kind"],
         end_of_life=row["end_of_life"],

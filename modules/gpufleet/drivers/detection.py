@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gpufleet.drivers.data_file import Architecture, Card, load_architectures, load_cards
+from gpufleet.drivers.data_file import Card, GpuArchitecture, load_architectures, load_cards
 from gpufleet.drivers.driver_plan import CardCount, HostFacts, PciDevice
 from gpufleet.drivers.rule import build_refusal
 
@@ -60,17 +60,17 @@ def count_cards(cards: Iterable[Card]) -> tuple[CardCount, ...]:
     return tuple(CardCount(card.pci, card.label, card.architecture, count) for card, count in counts.items())
 
 
-def format_names(cards: Iterable[Card]) -> str:
+def format_card_names(cards: Iterable[Card]) -> str:
     """Return the name of each kind once, joined with commas."""
     return ", ".join(dict.fromkeys(card.label for card in cards))
 
 
-def get_architecture(card: Card) -> Architecture:
+def get_architecture(card: Card) -> GpuArchitecture:
     """Return the architecture of a card."""
     return load_architectures()[card.architecture]
 
 
-def refuse_unknown(detected: DetectedCards) -> None:
+def refuse_unknown_cards(detected: DetectedCards) -> None:
     """Raise PlanRefused if the host has unknown cards."""
     if not detected.unknown:
         return

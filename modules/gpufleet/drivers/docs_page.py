@@ -29,7 +29,8 @@ def update_tables(text: str) -> str:
         _, end, tail = remainder.partition(END_MARK)
         if not mark or not end:
             raise InputError(
-                f"no place for the table {name!r}", remedy=f"write <!-- {name} --> and {END_MARK}"
+                f"the page has no place for the table {name!r}",
+                remedy=f"write <!-- {name} --> and {END_MARK}",
             )
         text = f"{head}{mark}{table()}{end}{tail}"
     return text

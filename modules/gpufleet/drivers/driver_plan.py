@@ -69,7 +69,7 @@ class HostFacts:
             return _build_facts(raw)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise InputError(
-                f"not the facts of a host: {type(error).__name__} {error}", key="facts"
+                f"the input is not the facts of a host: {type(error).__name__} {error}", key="facts"
             ) from None
 
 
@@ -179,7 +179,7 @@ class Reboot:
     """Whether the host must reboot before the plan takes effect, and why."""
 
     needed: bool = False
-    why: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -256,13 +256,13 @@ def _read_versions(raw: Any) -> dict[str, Any]:
     """Return names with versions; a kernel's own module has none."""
     versions = dict(raw or {})
     if not all(value is None or isinstance(value, str) for value in versions.values()):
-        raise TypeError("a version that is not a text")
+        raise TypeError("a version is not a string")
     return versions
 
 
 def _read_text_list(raw: Any) -> tuple[str, ...]:
     if not isinstance(raw, list | tuple) or not all(isinstance(value, str) for value in raw):
-        raise TypeError("not a list of texts")
+        raise TypeError("a list contains a value that is not a string")
     return tuple(raw)
 
 

@@ -9,7 +9,7 @@ from functools import cache
 
 from gpufleet.drivers.data_file import load_document
 from gpufleet.drivers.driver_plan import HostFacts
-from gpufleet.drivers.version import newest_version, parse_branch, upstream_version
+from gpufleet.drivers.version import newest_version, parse_branch, parse_upstream_version
 
 DRIVER_PARTS = ("driver", "library", "pin")
 MIN_BRANCH = (
@@ -68,7 +68,7 @@ def read_installed(facts: HostFacts, distribution_branches: tuple[int, ...]) -> 
         version=version,
         origin=_find_origin(driver_packages, version, distribution_branches),
         module=next((each.module for each in driver_packages if each.module), None),
-        fabric=upstream_version(fabric_version) if fabric_version else None,
+        fabric=parse_upstream_version(fabric_version) if fabric_version else None,
         loaded=facts.loaded.get("nvidia"),
         nouveau="nouveau" in facts.loaded,
     )
@@ -109,7 +109,9 @@ def find_conflicts(
 
 
 def _find_version(driver_packages: list[DriverPackage]) -> str | None:
-    versions = [upstream_version(version.version) for version in driver_packages if version.part != "pin"]
+    versions = [
+        parse_upstream_version(version.version) for version in driver_packages if version.part != "pin"
+    ]
     return newest_version(each for each in versions if (parse_branch(each) or 0) >= MIN_BRANCH)
 
 

@@ -7,7 +7,7 @@ from gpufleet.drivers.host import HostContext
 from gpufleet.drivers.installed import InstalledDriver
 
 
-def has_no_own_kernel(host: HostContext) -> bool:
+def has_no_kernel(host: HostContext) -> bool:
     """Return whether the host is a container without its own kernel; add the reason."""
     kind = host.facts.container
     if not kind:
@@ -45,19 +45,19 @@ def choose_headers(host: HostContext) -> tuple[str, ...]:
     return exact_names + ((meta_package,) if meta_package else ())
 
 
-def choose_signing(host: HostContext, *, built_on_host: bool) -> Signing:
+def choose_module_signing(host: HostContext, *, is_built_on_host: bool) -> Signing:
     """Return who signs the module for secure boot."""
     secure_boot = host.facts.secure_boot
-    if secure_boot is None and built_on_host:
+    if secure_boot is None and is_built_on_host:
         host.add_reason("signing.unknown")
     if not secure_boot:
         return "none"
-    host.add_reason("signing.mok" if built_on_host else "signing.distribution")
-    return "mok" if built_on_host else "distribution"
+    host.add_reason("signing.mok" if is_built_on_host else "signing.distribution")
+    return "mok" if is_built_on_host else "distribution"
 
 
 def plan_reboot(
-    host: HostContext, installed: InstalledDriver, version: str | None, *, changes: bool, signed: Signing
+    host: HostContext, installed: InstalledDriver, version: str | None, *, has_changes: bool, signing: Signing
 ) -> Reboot:
     """Return whether the host must reboot, with the first reason that applies."""
     facts = host.facts
@@ -65,17 +65,17 @@ def plan_reboot(
         host.add_reason("kernel.newer_installed", newest=facts.newest_kernel, kernel=facts.kernel)
     for needed, noted_reason in (
         (installed.nouveau, "nouveau is loaded"),
-        (signed == "mok" and changes, "the module's key is enrolled while starting"),
-        (_is_mismatched(installed, version, changes), _describe_mismatch(installed, version)),
+        (signing == "mok" and has_changes, "the module's key is enrolled during boot"),
+        (_is_mismatched(installed, version, has_changes), _describe_mismatch(installed, version)),
         (bool(facts.newest_kernel) and facts.newest_kernel != facts.kernel, "a newer kernel is installed"),
         (
             any(noted_reason.code == "kernel.headers_gone" for noted_reason in host.reasons),
-            "the newest kernel comes first",
+            "the newest kernel must be running first",
         ),
     ):
         if needed:
-            return Reboot(needed=True, why=noted_reason)
-    return Reboot(needed=False, why="the module loads without one" if changes else "")
+            return Reboot(needed=True, reason=noted_reason)
+    return Reboot(needed=False, reason="the module loads without a reboot" if has_changes else "")
 
 
 def _is_mismatched(installed: InstalledDriver, version: str | None, changes: bool) -> bool:
@@ -85,4 +85,4 @@ def _is_mismatched(installed: InstalledDriver, version: str | None, changes: boo
 
 
 def _describe_mismatch(installed: InstalledDriver, version: str | None) -> str:
-    return f"module {installed.loaded} is loaded, {version or 'another'} is to run"
+    return f"module {installed.loaded} is loaded, {version or 'another version'} must run"

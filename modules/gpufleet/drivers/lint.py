@@ -27,7 +27,7 @@ FABRICS = {"", "nvswitch", "nvlink5", "rack"}
 BRANCH_KINDS = {"lts", "production", "new_feature", "ended"}
 
 
-def find_problems() -> list[str]:
+def find_data_problems() -> list[str]:
     """Return all problems of the packaged data, one line each."""
     problems: list[str] = []
     for name in SOURCED_TABLES:
@@ -45,9 +45,9 @@ def find_problems() -> list[str]:
     return problems
 
 
-def find_unsourced_rows(name: str, table: Iterable[Row]) -> Iterator[str]:
+def find_unsourced_rows(name: str, rows: Iterable[Row]) -> Iterator[str]:
     """Yield rows without a day or with an unknown source."""
-    for row in table:
+    for row in rows:
         first = next(iter(row.values()))
         if not DAY_PATTERN.match(row["as_of"]):
             yield f"{name}: {first}: no day"
@@ -56,11 +56,11 @@ def find_unsourced_rows(name: str, table: Iterable[Row]) -> Iterator[str]:
                 yield f"{name}: {first}: unknown source {source!r}"
 
 
-def find_bad_cards(table: Iterable[Row]) -> Iterator[str]:
+def find_bad_cards(rows: Iterable[Row]) -> Iterator[str]:
     """Yield cards with an invalid or repeated id or an unknown value."""
     seen_keys: set[tuple[str, str]] = set()
     architectures = load_architectures()
-    for row in table:
+    for row in rows:
         key = (row["pci"], row["subsystem"])
         checks = {
             "not a PCI id": not PCI_ID_PATTERN.match(row["pci"])
@@ -94,9 +94,9 @@ def _find_vendor_mismatches(row: Row, vendor: str) -> Iterator[str]:
         yield f"cards.csv: {row['pci']}: first branch {row['first_branch'] or 'missing'}"
 
 
-def find_bad_branches(table: Iterable[Row]) -> Iterator[str]:
+def find_bad_branches(rows: Iterable[Row]) -> Iterator[str]:
     """Yield branches with an unknown kind or without an end of life."""
-    for row in table:
+    for row in rows:
         if row["kind"] not in BRANCH_KINDS:
             yield f"branches.csv: {row['branch']}: unknown kind {row['kind']!r}"
         if row["kind"] in ("lts", "production", "ended") and not re.match(
@@ -107,10 +107,10 @@ def find_bad_branches(table: Iterable[Row]) -> Iterator[str]:
             yield f"branches.csv: {row['branch']}: its default module does not exist"
 
 
-def find_bad_releases(table: Iterable[Row], cards: Iterable[Row]) -> Iterator[str]:
+def find_bad_releases(rows: Iterable[Row], cards: Iterable[Row]) -> Iterator[str]:
     """Yield ROCm releases with processors, systems or drivers that are not in the tables."""
     processors = {row["gfx"] for row in cards}
-    for row in table:
+    for row in rows:
         for gfx in set(row["gfx"].split()) - processors:
             yield f"rocm.csv: {row['release']}: no card has {gfx}"
         for system in set(row["systems"].split()) - set(load_systems()):
@@ -122,20 +122,20 @@ def find_bad_releases(table: Iterable[Row], cards: Iterable[Row]) -> Iterator[st
             yield f"rocm.csv: {row['release']}: unknown driver {row['driver']}"
 
 
-def find_bad_rules(table: Mapping[str, Rule]) -> Iterator[str]:
+def find_bad_rules(rules: Mapping[str, Rule]) -> Iterator[str]:
     """Yield rules without a message or with an unknown source."""
-    for code, rule in table.items():
+    for code, rule in rules.items():
         if not rule.reason:
             yield f"rules.yaml: {code}: no message"
         if rule.source not in load_sources():
             yield f"rules.yaml: {code}: unknown source {rule.source!r}"
 
 
-def find_bad_systems(table: Mapping[str, Any]) -> Iterator[str]:
+def find_bad_systems(systems: Mapping[str, Any]) -> Iterator[str]:
     """Yield systems without source or day, and origins without packages for both kernel modules."""
     entries = [
         ("families.yaml", load_document("families.yaml")),
-        *((f"systems.yaml: {key}", row) for key, row in table.items()),
+        *((f"systems.yaml: {key}", row) for key, row in systems.items()),
     ]
     for name, row in entries:
         if not DAY_PATTERN.match(str(row.get("as_of", ""))):
@@ -143,7 +143,7 @@ def find_bad_systems(table: Mapping[str, Any]) -> Iterator[str]:
         for source in str(row.get("sources", "")).split() or [""]:
             if source not in load_sources():
                 yield f"{name}: unknown source {source!r}"
-    for key, row in table.items():
+    for key, row in systems.items():
         for origin, entry in (row.get("nvidia") or {}).items():
             if not all(entry["sets"][0].get(kind) for kind in ("open", "proprietary")):
                 yield f"systems.yaml: {key} {origin}: no packages for both kinds of module"

@@ -27,7 +27,7 @@ class MigFamily:
 
 
 @cache
-def load_families() -> tuple[MigFamily, ...]:
+def load_mig_families() -> tuple[MigFamily, ...]:
     """Return the GPU families with MIG support."""
     data = read_packaged_yaml("gpufleet.drivers", "data/mig.yaml")
     return tuple(
@@ -42,13 +42,13 @@ def load_families() -> tuple[MigFamily, ...]:
     )
 
 
-def find_family(device: str) -> MigFamily | None:
+def find_mig_family(device: str) -> MigFamily | None:
     """Return the family of a PCI device id (``2330`` or ``0x2330``); None if the GPU does not support MIG."""
     device_id = device.lower().removeprefix("0x")
-    return next((family for family in load_families() if device_id in family.devices), None)
+    return next((family for family in load_mig_families() if device_id in family.devices), None)
 
 
-def resolve_geometry(declared: Any, devices: Iterable[str]) -> list[dict[str, Any]]:
+def resolve_mig_geometry(declared: Any, devices: Iterable[str]) -> list[dict[str, Any]]:
     """Return the geometry of each GPU in the order of devices; raise InputError if it is not possible.
 
     ``declared`` is one mapping of profile to count for every GPU, ``all-<profile>`` for the maximum count,
@@ -84,7 +84,7 @@ def _read_indexes(entry: Mapping[str, Any], count: int) -> list[int]:
 def _read_profiles(declared: Any, device: str, index: int) -> dict[str, int]:
     if declared in ("disabled", None, False) or declared == {}:
         return dict(MIG_DISABLED)
-    family = find_family(device)
+    family = find_mig_family(device)
     if family is None:
         raise InputError(
             f"GPU {index} (10de:{device}) does not support MIG", key="mig", remedy="declare it disabled"
@@ -123,16 +123,19 @@ def _check_fit(family: MigFamily, profiles: dict[str, int]) -> dict[str, int]:
             raise InputError(
                 f"{count} of {name} do not fit on {family.name}: {family.profiles[name]} do", key="mig"
             )
-    slices = sum(compute_slices(name) * count for name, count in profiles.items())
+    slices = sum(count_compute_slices(name) * count for name, count in profiles.items())
     if slices > family.instances:
         raise InputError(
-            f"{_format_profiles(profiles)} takes {slices} compute slices of {family.instances}", key="mig"
+            f"{_format_profiles(profiles)} takes {slices} compute slices; the GPU has {family.instances}",
+            key="mig",
         )
     if sum(count for name, count in profiles.items() if "+me" in name) > 1:
         raise InputError(
-            f"{_format_profiles(profiles)}: one instance of a GPU can have the media engines", key="mig"
+            f"{_format_profiles(profiles)}: only one instance of a GPU can have the media engines", key="mig"
         )
-    ordered_names = sorted(profiles, key=lambda name: (-memory_gb(name), -compute_slices(name), name))
+    ordered_names = sorted(
+        profiles, key=lambda name: (-profile_memory_gb(name), -count_compute_slices(name), name)
+    )
     if family.layout and not _has_placement(
         family, [name for name in ordered_names for _ in range(profiles[name])], ()
     ):
@@ -155,17 +158,17 @@ def _has_placement(family: MigFamily, unplaced: list[str], used_slots: tuple[int
 
 def _layout_row(family: MigFamily, name: str) -> str:
     """Return the layout row of a profile: ``1g+`` is the single slice with twice the memory."""
-    slices = f"{compute_slices(name)}g"
-    smallest = min(memory_gb(other) for other in family.profiles)
-    return "1g+" if slices == "1g" and memory_gb(name) > smallest else slices
+    slices = f"{count_compute_slices(name)}g"
+    smallest = min(profile_memory_gb(other) for other in family.profiles)
+    return "1g+" if slices == "1g" and profile_memory_gb(name) > smallest else slices
 
 
-def compute_slices(profile: str) -> int:
+def count_compute_slices(profile: str) -> int:
     """Return the compute slices of a profile: 3 of ``3g.40gb``."""
     return int(profile.partition("g.")[0])
 
 
-def memory_gb(profile: str) -> int:
+def profile_memory_gb(profile: str) -> int:
     """Return the memory in a profile's name: 40 of ``3g.40gb+me``."""
     match = re.search(r"\.(\d+)gb", profile)
     return int(match[1]) if match else 0
@@ -175,7 +178,7 @@ def _format_profiles(profiles: Mapping[str, int]) -> str:
     return ", ".join(f"{count} x {name}" for name, count in profiles.items())
 
 
-def mig_parted_config(geometry: list[dict[str, Any]], name: str = "gpufleet") -> dict[str, Any]:
+def build_mig_parted_config(geometry: list[dict[str, Any]], name: str = "gpufleet") -> dict[str, Any]:
     """Return the geometry as a configuration of NVIDIA's mig-parted."""
     configs = [
         {"devices": [row["index"]], "mig-enabled": row["enabled"], "mig-devices": row["profiles"]}

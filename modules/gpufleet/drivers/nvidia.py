@@ -13,11 +13,11 @@ from gpufleet.drivers.host import HostContext, describe_system
 from gpufleet.drivers.installed import InstalledDriver
 from gpufleet.drivers.package_choice import PackageSet
 from gpufleet.drivers.rule import build_refusal
-from gpufleet.drivers.version import newest_version, parse_branch, upstream_version, version_key
+from gpufleet.drivers.version import newest_version, parse_branch, parse_upstream_version, version_sort_key
 from gpufleet.errors import InputError
 
 MAX_BRANCH = 1000  # above every branch; packages of kernel modules carry the kernel's version
-MIG_REMEDY = "write it as docs/driver-upgrades.md, MIG, shows"
+MIG_REMEDY = "write it as section MIG of docs/driver-upgrades.md shows"
 CARDS_PER_NVSWITCH_BOARD = 8  # cards on a board with NVSwitches; smaller boards have none
 
 
@@ -33,7 +33,7 @@ def plan_nvidia(host: HostContext) -> DriverPlan:
     """Return the plan: driver, fabric manager, CUDA, MIG check, headers, signing, reboot."""
     nvidia_cards = host.detected.nvidia
     _refuse_system(host)
-    fabric = choose_fabric_key(host)
+    fabric = choose_fabric_manager(host)
     installed_driver = _read_installed(host)
     if installed_driver.is_unmanaged:
         return _plan_unmanaged(host, installed_driver)
@@ -41,10 +41,10 @@ def plan_nvidia(host: HostContext) -> DriverPlan:
     package_set, change = _choose_target(host, installed_driver, choice, fabric)
     _check_mig(host, package_set.version)
     toolkit = cuda.plan_toolkit(host, choice)
-    has_no_kernel = kernel.has_no_own_kernel(host)
-    needs_build = choice.package_entry(host)["module"] == "dkms"
+    has_no_kernel = kernel.has_no_kernel(host)
+    needs_build = choice.package_table(host)["module"] == "dkms"
     headers = kernel.choose_headers(host) if needs_build and not has_no_kernel else ()
-    signed = "none" if has_no_kernel else kernel.choose_signing(host, built_on_host=needs_build)
+    signed = "none" if has_no_kernel else kernel.choose_module_signing(host, is_built_on_host=needs_build)
     changes = change.action != "keep"
     _add_notes(host, installed_driver, package_set, choice)
     return DriverPlan(
@@ -58,7 +58,7 @@ def plan_nvidia(host: HostContext) -> DriverPlan:
         module="open" if choice.module == "open" else "proprietary",
         origin="vendor" if choice.origin == "vendor" else "distribution",
         repositories=cuda.list_repositories(host, choice),
-        streams=package_choice.list_streams(host, choice),
+        streams=package_choice.list_module_streams(host, choice),
         packages=package_set.packages,
         remove=change.remove,
         holds=tuple(package.name for package in (*package_set.packages, *package_set.fabric)),
@@ -70,13 +70,13 @@ def plan_nvidia(host: HostContext) -> DriverPlan:
         module_signing=signed,
         blacklist=("nouveau",),
         reboot=kernel.plan_reboot(
-            host, installed_driver, package_set.version, changes=changes, signed=signed
+            host, installed_driver, package_set.version, has_changes=changes, signing=signed
         ),
         reasons=tuple(host.reasons),
     )
 
 
-def choose_fabric_key(host: HostContext) -> str:
+def choose_fabric_manager(host: HostContext) -> str:
     """Return the table key of the fabric manager's packages; empty if none is needed."""
     nvidia_cards, switches = host.detected.nvidia, host.detected.switches
     cards_by_fabric = {card.fabric: card for card in nvidia_cards if card.fabric}
@@ -153,7 +153,7 @@ def _choose_action(
     if installed_driver.version is None:
         return "install"
     target = package_set.version or str(choice.branch)
-    before, after = version_key(installed_driver.version), version_key(target)
+    before, after = version_sort_key(installed_driver.version), version_sort_key(target)
     before = before if package_set.version else before[:1]
     if after == before:
         return "install"
@@ -167,14 +167,14 @@ def _check_mig(host: HostContext, version: str | None) -> None:
     for card in (host.detected.nvidia[row["index"]] for row in geometry if row["enabled"]):
         if not card.mig_driver:
             raise build_refusal("mig.unsupported", name=card.label)
-        if version and version_key(version) < version_key(card.mig_driver):
+        if version and version_sort_key(version) < version_sort_key(card.mig_driver):
             raise build_refusal("mig.driver", name=card.label, least=card.mig_driver, version=version)
 
 
 def _resolve_geometry(host: HostContext) -> list[dict[str, Any]]:
     unsupported_card = next((card for card in host.detected.nvidia if not card.mig_driver), None)
     try:
-        return mig.resolve_geometry(
+        return mig.resolve_mig_geometry(
             host.requested.mig, [card.pci.partition(":")[2] for card in host.detected.nvidia]
         )
     except InputError as error:
@@ -190,7 +190,7 @@ def _add_notes(
 ) -> None:
     """Add notes on the choice."""
     facts = host.facts
-    components = choice.package_entry(host).get("components")
+    components = choice.package_table(host).get("components")
     if components and choice.origin == "distribution":
         host.add_reason("packages.components", components=", ".join(components))
     if choice.origin == "distribution":
@@ -211,7 +211,7 @@ def _add_notes(
         host.add_reason("reboot.nouveau")
     if facts.virtual and not facts.rehearsed:
         host.add_reason("vm.passthrough", kind=facts.virtual)
-    if choice.package_entry(host).get("needs_epel"):
+    if choice.package_table(host).get("needs_epel"):
         host.add_reason("dkms.epel")
 
 
@@ -230,7 +230,7 @@ def _note_outranked(host: HostContext, package_set: PackageSet, choice: DriverCh
 def _plan_unmanaged(host: HostContext, installed_driver: InstalledDriver) -> DriverPlan:
     """Return a plan that keeps a driver from an image without packages; raise PlanRefused if it does not fit."""
     loaded, number = str(installed_driver.loaded), installed_driver.branch or 0
-    first, last = branch.supported_range(host.detected.nvidia)
+    first, last = branch.supported_branch_range(host.detected.nvidia)
     is_requested = host.requested.branch in ("auto", str(number))
     if not (
         is_requested and first <= number <= last and number >= branch.min_branch_for_cuda(host.requested.cuda)
@@ -245,6 +245,6 @@ def _plan_unmanaged(host: HostContext, installed_driver: InstalledDriver) -> Dri
         cards=detection.count_cards(host.detected.nvidia),
         branch=str(number),
         version=loaded,
-        installed=upstream_version(loaded),
+        installed=parse_upstream_version(loaded),
         reasons=tuple(host.reasons),
     )

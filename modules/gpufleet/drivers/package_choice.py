@@ -10,7 +10,7 @@ from gpufleet.drivers.branch import DriverChoice
 from gpufleet.drivers.driver_plan import Package, Repository
 from gpufleet.drivers.host import HostContext
 from gpufleet.drivers.rule import build_refusal
-from gpufleet.drivers.version import kernel_series, newest_version, parse_branch, upstream_version
+from gpufleet.drivers.version import newest_version, parse_branch, parse_kernel_series, parse_upstream_version
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,9 @@ class PackageSet:
 
 def choose_packages(host: HostContext, choice: DriverChoice, fabric: str) -> PackageSet:
     """Return the packages at the newest version of the branch that has all of them."""
-    entry = choice.package_entry(host)
-    names = driver_names(host, choice)
-    fabric_names = fabric_manager_names(entry, fabric, choice.branch)
+    entry = choice.package_table(host)
+    names = driver_package_names(host, choice)
+    fabric_names = fabric_manager_package_names(entry, fabric, choice.branch)
     unversioned = (*entry.get("unversioned", ()), "nvlsm")
     versioned = [name for name in names if not name.startswith(unversioned)]
     version = _choose_version(host, choice, versioned[0], next(iter(fabric_names), None))
@@ -42,10 +42,10 @@ def choose_packages(host: HostContext, choice: DriverChoice, fabric: str) -> Pac
 
 def keep_packages(host: HostContext, choice: DriverChoice, fabric: str, version: str) -> PackageSet:
     """Return the installed packages at their versions; a missing fabric manager gets the driver's version."""
-    entry, installed = choice.package_entry(host), host.facts.packages
-    fabric_names = fabric_manager_names(entry, fabric, choice.branch)
+    entry, installed = choice.package_table(host), host.facts.packages
+    fabric_names = fabric_manager_package_names(entry, fabric, choice.branch)
     pin_names = tuple(name.format(branch=choice.branch) for name in entry.get("pinning", ()))
-    names = (*pin_names, *driver_names(host, choice))
+    names = (*pin_names, *driver_package_names(host, choice))
     packages = tuple(Package(name, installed[name]) for name in names if name in installed)
     unversioned = ("nvlsm",)
     return PackageSet(
@@ -55,15 +55,15 @@ def keep_packages(host: HostContext, choice: DriverChoice, fabric: str, version:
     )
 
 
-def driver_names(host: HostContext, choice: DriverChoice) -> tuple[str, ...]:
+def driver_package_names(host: HostContext, choice: DriverChoice) -> tuple[str, ...]:
     """Return the names of the driver's packages."""
-    entry = choice.package_entry(host)
+    entry = choice.package_table(host)
     names = entry["sets"][0][choice.module]
-    kind = kernel_flavour(host, entry) if entry["module"] == "signed" else ""
+    kind = choose_kernel_flavour(host, entry) if entry["module"] == "signed" else ""
     return tuple(name.format(branch=choice.branch, flavour=kind) for name in names)
 
 
-def fabric_manager_names(entry: Mapping[str, Any], fabric: str, branch: int) -> tuple[str, ...]:
+def fabric_manager_package_names(entry: Mapping[str, Any], fabric: str, branch: int) -> tuple[str, ...]:
     """Return the names of the fabric manager's packages; before 580 they contain the branch."""
     names = list((entry.get(fabric) or ()) if fabric else ())
     older = entry.get("older_fabric_manager")
@@ -72,16 +72,16 @@ def fabric_manager_names(entry: Mapping[str, Any], fabric: str, branch: int) -> 
     return tuple(name.format(branch=branch) for name in names)
 
 
-def kernel_flavour(host: HostContext, entry: Mapping[str, Any]) -> str:
+def choose_kernel_flavour(host: HostContext, entry: Mapping[str, Any]) -> str:
     """Return which signed module packages fit the running kernel: generic, aws, generic-hwe-24.04."""
     kernel = host.facts.kernel
     flavour = kernel.rpartition("-")[2]
     if flavour not in entry["flavours"]:
         raise build_refusal("kernel.flavour", kernel=kernel, known=", ".join(entry["flavours"]))
-    base = kernel_series(host.system["base_kernel"])
+    base = parse_kernel_series(host.system["base_kernel"])
     return (
         f"{flavour}-{host.system['hwe']}"
-        if flavour == "generic" and kernel_series(kernel) != base
+        if flavour == "generic" and parse_kernel_series(kernel) != base
         else flavour
     )
 
@@ -93,16 +93,16 @@ def build_cuda_packages(host: HostContext, names: Iterable[str]) -> tuple[Packag
 
 def list_repositories(host: HostContext, choice: DriverChoice) -> tuple[Repository, ...]:
     """Return the repositories that the choice needs in addition to the distribution's."""
-    rows = choice.package_entry(host).get("repositories", ())
+    rows = choice.package_table(host).get("repositories", ())
     return tuple(
         Repository(row["name"], row["uri"], row["suite"], tuple(row["components"]), row["key_package"])
         for row in rows
     )
 
 
-def list_streams(host: HostContext, choice: DriverChoice) -> tuple[str, ...]:
+def list_module_streams(host: HostContext, choice: DriverChoice) -> tuple[str, ...]:
     """Return dnf's module streams for the choice."""
-    stream = choice.package_entry(host).get("stream")
+    stream = choice.package_table(host).get("stream")
     return (stream[choice.module].format(branch=choice.branch),) if stream else ()
 
 
@@ -131,22 +131,22 @@ def _choose_version(
 
 
 def _recorded_version(host: HostContext, choice: DriverChoice) -> str | None:
-    version = choice.package_entry(host).get("recorded", {}).get(str(choice.branch))
+    version = choice.package_table(host).get("recorded", {}).get(str(choice.branch))
     if version is None:
         return None
     host.add_reason("packages.recorded", date=host.system["as_of"])
-    return upstream_version(version)
+    return parse_upstream_version(version)
 
 
 def _versions_of_branch(versions: Iterable[str], branch: int) -> list[str]:
-    return [upstream_version(version) for version in versions if parse_branch(version) == branch]
+    return [parse_upstream_version(version) for version in versions if parse_branch(version) == branch]
 
 
 def _refuse_missing(host: HostContext, choice: DriverChoice, lead_package: str) -> None:
     """Raise PlanRefused if the distribution's archive has no such package; a vendor's may not be registered yet."""
     if choice.origin == "vendor":
         return
-    components = ", ".join(choice.package_entry(host)["components"])
+    components = ", ".join(choice.package_table(host)["components"])
     raise build_refusal(
         "packages.not_offered",
         names=lead_package,
@@ -156,7 +156,7 @@ def _refuse_missing(host: HostContext, choice: DriverChoice, lead_package: str) 
 
 
 def _note_unresolved(host: HostContext, choice: DriverChoice, lead_package: str) -> None:
-    entry = choice.package_entry(host)
+    entry = choice.package_table(host)
     pins = (
         entry.get("pinning")
         or list((entry.get("stream") or {}).values())[:1]
@@ -177,16 +177,17 @@ def _build_package(
     if version is None or name.startswith(unversioned):
         return Package(name)
     exact_version = next(
-        (offered for offered in host.offered_versions(name) if upstream_version(offered) == version), None
+        (offered for offered in host.offered_versions(name) if parse_upstream_version(offered) == version),
+        None,
     )
     if exact_version:
         return Package(name, exact_version)
     if host.facts.candidates is None:
-        return Package(name, choice.package_entry(host).get("recorded", {}).get(str(choice.branch)))
+        return Package(name, choice.package_table(host).get("recorded", {}).get(str(choice.branch)))
     installed = host.facts.packages.get(name)
-    if installed and upstream_version(installed) == version:
+    if installed and parse_upstream_version(installed) == version:
         return Package(name, installed)
     if not host.offered_versions(name) and choice.origin == "vendor":
         return Package(name)
-    remedy = "bring its repository up to date, or mirror a matching set"
+    remedy = "update its repository, or mirror packages of one version"
     raise build_refusal("packages.not_offered", names=name, version=f" {version}", remedy=remedy)

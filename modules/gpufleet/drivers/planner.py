@@ -46,7 +46,7 @@ def _choose_vendor(requested: RequestedSoftware, detected: DetectedCards) -> tup
     _refuse_unknown_cards(detected, present)
     if requested.vendor in ("nvidia", "amd"):
         if requested.vendor not in present:
-            card_names = detection.format_names(detected.nvidia + detected.amd + detected.other)
+            card_names = detection.format_card_names(detected.nvidia + detected.amd + detected.other)
             if not card_names:
                 raise build_refusal("vendor.no_card", vendor=requested.vendor)
             raise build_refusal("vendor.absent", vendor=requested.vendor, names=card_names)
@@ -54,21 +54,21 @@ def _choose_vendor(requested: RequestedSoftware, detected: DetectedCards) -> tup
             card for name in present if name != requested.vendor for card in getattr(detected, name)
         ]
         notes = (
-            [build_reason("cards.other_vendor", names=detection.format_names(other_cards))]
+            [build_reason("cards.other_vendor", names=detection.format_card_names(other_cards))]
             if other_cards
             else []
         )
         return requested.vendor, notes
     if len(present) > 1:
         raise build_refusal(
-            "cards.mixed_vendors", names=detection.format_names(detected.nvidia + detected.amd)
+            "cards.mixed_vendors", names=detection.format_card_names(detected.nvidia + detected.amd)
         )
     if present:
         return present[0], [
             build_reason("cards.unknown_beside", pci=device.id) for device in detected.unknown
         ]
     if detected.other:
-        return "none", [build_reason("cards.not_managed", names=detection.format_names(detected.other))]
+        return "none", [build_reason("cards.not_managed", names=detection.format_card_names(detected.other))]
     return "none", [build_reason("cards.none")]
 
 
@@ -77,7 +77,7 @@ def _refuse_foreign_software(requested: RequestedSoftware, vendor: str, detected
     foreign = {"nvidia": ("rocm",), "amd": ("cuda", "mig")}[vendor]
     for part in foreign:
         if getattr(requested, part):
-            names = detection.format_names(getattr(detected, vendor))
+            names = detection.format_card_names(getattr(detected, vendor))
             raise build_refusal(
                 "vendor.software", part={"cuda": "CUDA", "rocm": "ROCm", "mig": "MIG"}[part], names=names
             )
@@ -87,7 +87,7 @@ def _refuse_unknown_cards(detected: DetectedCards, present: list[str]) -> None:
     """Raise PlanRefused for unknown cards; a server's AMD display next to NVIDIA cards is allowed."""
     if "nvidia" in present and all(device.vendor == detection.AMD for device in detected.unknown):
         return
-    detection.refuse_unknown(detected)
+    detection.refuse_unknown_cards(detected)
 
 
 def _empty_plan(facts: HostFacts, detected: DetectedCards, *reasons: Reason) -> DriverPlan:

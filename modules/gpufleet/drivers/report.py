@@ -90,7 +90,7 @@ def _format_details(plan: PlanJson, *, sources: bool) -> Iterable[str]:
     if plan["repositories"]:
         yield f"    repositories: {', '.join(row['uri'] for row in plan['repositories'])}"
     if plan["reboot"]["needed"]:
-        yield f"    restart: {plan['reboot']['why']}"
+        yield f"    restart: {plan['reboot']['reason']}"
     for reason in () if refusal else plan["reasons"]:
         yield f"    {reason['code']}: {reason['message']}{' [' + reason['source'] + ']' if sources else ''}"
 

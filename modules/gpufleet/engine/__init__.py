@@ -10,20 +10,20 @@ from __future__ import annotations
 
 from gpufleet.engine.build import ensure_engine
 from gpufleet.engine.command import run_pulumi
-from gpufleet.engine.engine_json import name_source_in_errors, read_document
-from gpufleet.engine.event_log import Events, parse_events, read_events
+from gpufleet.engine.engine_json import name_source_in_errors, parse_json_object
+from gpufleet.engine.event_log import EventLog, parse_event_log, parse_last_phase
 from gpufleet.engine.installation import (
     LAUNCHER_MARK,
     VERSION,
-    Engine,
     InstalledEngine,
+    PulumiEngine,
     find_engine,
     find_installed_engine,
 )
 from gpufleet.engine.lock import exclusive_lock
-from gpufleet.engine.preview import Step, parse_preview
-from gpufleet.engine.property_value import REMEDY, SECRET, UNKNOWN, Marker, decode_object
-from gpufleet.engine.state import Resource, parse_state, type_of_urn
+from gpufleet.engine.preview import PreviewStep, parse_preview
+from gpufleet.engine.property_value import REMEDY, SECRET, UNKNOWN, ValueMarker, decode_object
+from gpufleet.engine.state import StateResource, parse_state, parse_urn_type
 
 __all__ = [
     "LAUNCHER_MARK",
@@ -31,23 +31,23 @@ __all__ = [
     "SECRET",
     "UNKNOWN",
     "VERSION",
-    "Engine",
-    "Events",
+    "EventLog",
     "InstalledEngine",
-    "Marker",
-    "Resource",
-    "Step",
+    "PreviewStep",
+    "PulumiEngine",
+    "StateResource",
+    "ValueMarker",
     "decode_object",
     "ensure_engine",
     "exclusive_lock",
     "find_engine",
     "find_installed_engine",
     "name_source_in_errors",
-    "parse_events",
+    "parse_event_log",
+    "parse_json_object",
+    "parse_last_phase",
     "parse_preview",
     "parse_state",
-    "read_document",
-    "read_events",
+    "parse_urn_type",
     "run_pulumi",
-    "type_of_urn",
 ]

@@ -16,18 +16,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpufleet.engine.go_build import GoBuild
-from gpufleet.engine.go_toolchain import ensure_go, read_go_version
+from gpufleet.engine.go_toolchain import ensure_go_toolchain, read_go_version
 from gpufleet.engine.installation import (
     LANGUAGE_EXEC,
     LANGUAGE_HOST,
     VERSION,
-    Engine,
-    build_folder,
+    PulumiEngine,
+    compute_build_digest,
+    engine_cache_folder,
     find_built_engine,
     find_engine,
     find_installed_engine,
-    recipe_digest,
-    recipe_folder,
+    go_module_folder,
 )
 from gpufleet.engine.lock import exclusive_lock
 from gpufleet.errors import EnvironmentFault
@@ -37,7 +37,7 @@ VERSION_SYMBOL = "github.com/pulumi/pulumi/sdk/v3/go/common/version.Version"
 
 
 @dataclass(frozen=True)
-class Program:
+class GoProgram:
     """One program of the engine: the module in ``data/`` that it is built from, and its package."""
 
     name: str
@@ -46,15 +46,15 @@ class Program:
     version: str
 
 
-ENGINE_PROGRAM = Program("pulumi", "pulumi", "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi", VERSION)
+ENGINE_PROGRAM = GoProgram("pulumi", "pulumi", "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi", VERSION)
 # Later releases keep the language host in a module of its own, which Go cannot fetch by itself. This one
 # works with the engine above; it knows no `toolchain` option, so the virtual environment must be on PATH.
-LANGUAGE_HOST_PROGRAM = Program(
+LANGUAGE_HOST_PROGRAM = GoProgram(
     LANGUAGE_HOST, "language", "github.com/pulumi/pulumi/sdk/v3/python/cmd/pulumi-language-python", "3.70.0"
 )
 
 
-def ensure_engine(report: ReportLine) -> Engine:
+def ensure_engine(report: ReportLine) -> PulumiEngine:
     """Return an engine, building it first where none is installed or built."""
     engine = find_engine()
     if engine:
@@ -62,15 +62,15 @@ def ensure_engine(report: ReportLine) -> Engine:
     installed_engine = find_installed_engine()
     if installed_engine:
         report(f"{installed_engine.pulumi} cannot be used: {installed_engine.defect}")
-    target = build_folder()
+    target = engine_cache_folder()
     with exclusive_lock(target.parent / ".lock", report, "building the Pulumi engine"):
         return find_built_engine() or _build_engine(target, report)
 
 
-def _build_engine(target: Path, report: ReportLine) -> Engine:
+def _build_engine(target: Path, report: ReportLine) -> PulumiEngine:
     started = time.monotonic()
     _remove_leftovers(target)
-    command = ensure_go(report)
+    command = ensure_go_toolchain(report)
     report(f"building the Pulumi engine {VERSION} with {command}: once, about 5 minutes on 2 cores")
     work = Path(tempfile.mkdtemp(prefix=".building-", dir=target.parent))
     try:
@@ -84,7 +84,7 @@ def _build_engine(target: Path, report: ReportLine) -> Engine:
     engine = find_built_engine()
     if engine is None:
         raise EnvironmentFault(
-            f"the engine just built is not in {target}", hint="check the disk and its permissions"
+            f"the engine was built but was not found in {target}", hint="check the disk and its permissions"
         )
     return engine
 
@@ -99,9 +99,9 @@ def _remove_leftovers(target: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _build_program(program: Program, command: Path, work: Path, report: ReportLine) -> None:
+def _build_program(program: GoProgram, command: Path, work: Path, report: ReportLine) -> None:
     module = work / program.module
-    shutil.copytree(recipe_folder() / program.module, module)
+    shutil.copytree(go_module_folder() / program.module, module)
     flags = f"-s -w -X {VERSION_SYMBOL}=v{program.version}"
     GoBuild(command, module, program.name, report).run(program.package, work / "bin" / program.name, flags)
 
@@ -122,7 +122,7 @@ def _publish_build(work: Path, target: Path, command: Path) -> None:
     record = {
         "version": VERSION,
         "language_host": LANGUAGE_HOST_PROGRAM.version,
-        "recipe": recipe_digest(),
+        "recipe": compute_build_digest(),
         "go": ".".join(str(part) for part in read_go_version(command)),
     }
     (work / "built.json").write_text(json.dumps(record, indent=2) + "\n")

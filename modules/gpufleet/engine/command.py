@@ -46,7 +46,7 @@ def run_pulumi(
 def _build_command(arguments: Sequence[str], environment: Mapping[str, str]) -> list[str]:
     pulumi = shutil.which("pulumi", path=environment.get("PATH", ""))
     if pulumi is None:
-        raise EnvironmentFault("no `pulumi` on PATH", hint="run `gpufleet doctor --fix`")
+        raise EnvironmentFault("`pulumi` was not found on PATH", hint="run `gpufleet doctor --fix`")
     return [pulumi, *arguments, "--non-interactive", "--color", "never"]
 
 

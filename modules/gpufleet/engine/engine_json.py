@@ -30,28 +30,38 @@ def name_source_in_errors(where: str) -> Iterator[None]:
         ) from error
 
 
-def read_document(text: str, where: str) -> dict[str, Any]:
+def parse_json_object(text: str, where: str) -> dict[str, Any]:
     """Return the one JSON object in ``text``, which came from ``where`` (a file's name, standard input)."""
     if not text.strip():
         raise InputError(
-            "empty: the engine wrote nothing", where=where, remedy="look at what `pulumi` printed"
+            "is empty: the Pulumi engine wrote nothing",
+            where=where,
+            remedy="read the messages that `pulumi` printed",
         )
     try:
         document = decode_json(text, where, ENGINE_DOCUMENT)
     except NotJsonError as error:
         raise _describe_invalid_json(text, error, where) from None
     if not isinstance(document, dict):
-        raise InputError("JSON, but not an object", where=where, remedy=REMEDY)
+        raise InputError("is not a JSON object", where=where, remedy=REMEDY)
     return document
 
 
 def _describe_invalid_json(text: str, error: NotJsonError, where: str) -> InputError:
     place = f"{where}:{error.line}"
     if error.reason == "Extra data":
-        return InputError("more than one JSON document", where=place, remedy="turn streaming JSON off")
+        return InputError(
+            "contains more than one JSON document", where=place, remedy="turn streaming JSON off"
+        )
     if not text.lstrip().startswith("{"):
         start = shorten_repr(text.strip()[:60].splitlines()[0])
-        return InputError(f"not JSON: starts with {start}", where=place, remedy="add --json to the command")
+        return InputError(
+            f"is not JSON: it starts with {start}", where=place, remedy="add --json to the command"
+        )
     if error.position >= len(text.rstrip()) or error.reason.startswith("Unterminated"):
-        return InputError("JSON ends too early", where=place, remedy="the output was cut off; run it again")
-    return InputError(f"not JSON: {make_printable(error.reason)}", where=place, remedy=REMEDY)
+        return InputError(
+            "ends in the middle of the JSON document",
+            where=place,
+            remedy="the output was truncated: run the command again",
+        )
+    return InputError(f"is not JSON: {make_printable(error.reason)}", where=place, remedy=REMEDY)

@@ -14,7 +14,7 @@ from typing import Any
 
 from gpufleet.boundary import ENGINE_DOCUMENT, NotJsonError, decode_json_lines
 from gpufleet.engine.engine_json import UNEXPECTED, name_source_in_errors
-from gpufleet.engine.preview import Step, check_diagnostics
+from gpufleet.engine.preview import PreviewStep, refuse_failed_preview
 from gpufleet.engine.state import parse_resource
 from gpufleet.errors import InputError
 
@@ -29,13 +29,13 @@ KINDS = frozenset(
 
 
 @dataclass
-class Events:
+class EventLog:
     """The last phase of a log: its steps, the engine's own count of them, and how it ended.
 
     ``is_preview`` distinguishes a preview from an update; ``summary`` is None where the log ends before it.
     """
 
-    steps: list[Step] = field(default_factory=list)
+    steps: list[PreviewStep] = field(default_factory=list)
     summary: dict[str, int] | None = None
     is_preview: bool = True
     failed: list[str] = field(default_factory=list)
@@ -46,10 +46,10 @@ class Events:
     )  # of steps, by URN and operation
 
 
-def read_events(text: str, where: str) -> Events:
+def parse_event_log(text: str, where: str) -> EventLog:
     """Return the last phase of an event log; a last line that was cut off is left out, another is an InputError."""
     if not text.strip():
-        raise InputError("empty: the engine wrote no event", where=where, remedy=REMEDY)
+        raise InputError("is empty: the Pulumi engine wrote no event", where=where, remedy=REMEDY)
     records: list[Mapping[str, Any]] = []
     error_at_end: InputError | None = None
     value: Any
@@ -60,33 +60,36 @@ def read_events(text: str, where: str) -> Events:
         if not problem:
             records.append(value)
             continue
-        error = InputError(f"not an engine event: {problem}", where=f"{where}:{line_number}", remedy=REMEDY)
+        error = InputError(
+            f"is not an engine event: {problem}", where=f"{where}:{line_number}", remedy=REMEDY
+        )
         if not isinstance(value, NotJsonError) or not records:
             raise error
         error_at_end = error  # a mistake, unless it is the last line
     with name_source_in_errors(where):
-        events = parse_events(records)
+        events = parse_last_phase(records)
     events.is_truncated = error_at_end is not None
     return events
 
 
-def parse_events(events: Iterable[Mapping[str, Any]]) -> Events:
+def parse_last_phase(events: Iterable[Mapping[str, Any]]) -> EventLog:
     """Return the last phase in a sequence of events; a preview that failed is an InputError."""
-    phases = [Events()]
+    phases = [EventLog()]
     for event in events:
         if phases[-1].summary is not None and "resourcePreEvent" in event:
-            phases.append(Events())
+            phases.append(EventLog())
         try:
             _add_event(event, phases[-1])
         except InputError:
             raise
         except UNEXPECTED as error:
             raise InputError(
-                f"an engine event of unknown structure: {type(error).__name__} {error}", remedy=REMEDY
+                f"contains an engine event of unknown structure: {type(error).__name__} {error}",
+                remedy=REMEDY,
             ) from None
     last_phase = next((phase for phase in reversed(phases) if phase.steps), phases[-1])
     if last_phase.is_preview:
-        check_diagnostics({"diagnostics": last_phase.errors})
+        refuse_failed_preview({"diagnostics": last_phase.errors})
     return last_phase
 
 
@@ -98,10 +101,10 @@ def _describe_invalid_event(value: Any) -> str:
         return value.problem
     if not isinstance(value, dict):
         return "not an object"
-    return "" if KINDS & value.keys() or "sequence" in value else "no event in it"
+    return "" if KINDS & value.keys() or "sequence" in value else "it contains no event"
 
 
-def _add_event(event: Mapping[str, Any], phase: Events) -> None:
+def _add_event(event: Mapping[str, Any], phase: EventLog) -> None:
     if (content := event.get("resourcePreEvent")) is not None:
         phase.is_preview = bool(content.get("planning", False))
         step = _parse_step(content["metadata"])
@@ -117,7 +120,7 @@ def _add_event(event: Mapping[str, Any], phase: Events) -> None:
         phase.errors.append({**content, "message": COLOUR.sub("", str(content.get("message", "")))})
 
 
-def _complete_step(metadata: Mapping[str, Any], phase: Events) -> None:
+def _complete_step(metadata: Mapping[str, Any], phase: EventLog) -> None:
     """Give a step's new resource the id and outputs that it got, which others refer to it by."""
     new = metadata.get("new")
     index = phase.step_index.get((str(metadata["urn"]), str(metadata["op"])))
@@ -129,9 +132,9 @@ def _complete_step(metadata: Mapping[str, Any], phase: Events) -> None:
     phase.steps[index] = replace(step, new=resource)
 
 
-def _parse_step(metadata: Mapping[str, Any]) -> Step:
+def _parse_step(metadata: Mapping[str, Any]) -> PreviewStep:
     old, new = metadata.get("old"), metadata.get("new")
-    return Step(
+    return PreviewStep(
         op=str(metadata["op"]),
         urn=str(metadata["urn"]),
         old=parse_resource(old) if old else None,

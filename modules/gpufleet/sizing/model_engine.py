@@ -23,7 +23,7 @@ MIN_CAPABILITY = 7.0
 
 
 @dataclass(frozen=True)
-class Engine:
+class ModelEngine:
     """One engine. ``rule``: "heads" must divide over tensor-parallel devices; "powers": 2^n nodes, at most KV heads."""
 
     name: str
@@ -35,18 +35,18 @@ class Engine:
 
 
 @cache
-def load_engines() -> dict[str, Engine]:
+def load_engines() -> dict[str, ModelEngine]:
     """Return every engine by name and alias."""
-    engines_by_name: dict[str, Engine] = {}
+    engines_by_name: dict[str, ModelEngine] = {}
     for row in load_rows("engines.csv"):
         split: Split = "tensor" if row["split"] == "tensor" else "layer"
         stacks_and_tasks = frozenset(row.split_words("stacks")), frozenset(row.split_words("tasks"))
-        engine = Engine(row["name"], *stacks_and_tasks, split, row["rule"], row["source"])
+        engine = ModelEngine(row["name"], *stacks_and_tasks, split, row["rule"], row["source"])
         engines_by_name |= dict.fromkeys((row["name"], *row.split_words("aliases")), engine)
     return engines_by_name
 
 
-def find_engine(name: str) -> Engine:
+def find_engine(name: str) -> ModelEngine:
     """Return the engine of that name or alias; raise InputError with suggestions for an unknown one."""
     normalized = name.strip().lower().replace("_", "-").replace(" ", "-")
     engines = load_engines()
@@ -57,7 +57,7 @@ def find_engine(name: str) -> Engine:
     raise InputError(f"unknown engine {name!r}", where="--engine", remedy=remedy)
 
 
-def choose_engine(hardware: Hardware, workload: Workload, nodes: int = 1) -> Engine:
+def choose_engine(hardware: Hardware, workload: Workload, nodes: int = 1) -> ModelEngine:
     """Return the requested engine, or the default one for the hardware and the precision.
 
     The table of defaults is in docs/sizing.md, "Which engine".
@@ -95,7 +95,7 @@ def _is_vllm_card(accelerator: Accelerator) -> bool:
     return match is not None and float(match[1]) >= MIN_CAPABILITY
 
 
-def _first_supported_engine(accelerator: Accelerator, workload: Workload) -> Engine:
+def _first_supported_engine(accelerator: Accelerator, workload: Workload) -> ModelEngine:
     """Return the first engine in engines.csv that runs on the accelerator, else llama.cpp."""
     engines = dict.fromkeys(load_engines().values())
     return next(
@@ -103,12 +103,12 @@ def _first_supported_engine(accelerator: Accelerator, workload: Workload) -> Eng
     )
 
 
-def _can_run(engine: Engine, accelerator: Accelerator, workload: Workload) -> bool:
+def _can_run(engine: ModelEngine, accelerator: Accelerator, workload: Workload) -> bool:
     kind = "training" if workload.is_training else "inference"
     return kind in engine.tasks and is_supported_on(engine, accelerator)
 
 
-def is_supported_on(engine: Engine, accelerator: Accelerator) -> bool:
+def is_supported_on(engine: ModelEngine, accelerator: Accelerator) -> bool:
     """Return whether an engine runs on the accelerator itself, not only on its host's CPU."""
     device_stacks = set(accelerator.stacks) - (set() if accelerator.kind in KINDS_RUN_ON_CPU else {"cpu"})
     return not accelerator.stacks or bool(engine.stacks & device_stacks)

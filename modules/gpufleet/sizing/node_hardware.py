@@ -7,7 +7,7 @@ from dataclasses import replace
 from gpufleet import catalog
 from gpufleet.catalog import Accelerator, Machine
 from gpufleet.sizing.hardware import Hardware
-from gpufleet.sizing.host import default_host, find_link, find_network
+from gpufleet.sizing.host import find_default_host, find_link, find_network
 
 SCALED_FIELDS = (
     "bandwidth_gb_s", "fp32_tflops", "bf16_tflops_dense", "fp16_tflops_dense", "fp8_tflops_dense",
@@ -49,7 +49,7 @@ def build_machine_hardware(machine: Machine) -> Hardware | None:
 
 def build_accelerator_hardware(accelerator: Accelerator) -> Hardware:
     """Return a bare accelerator in its default host."""
-    host = default_host(accelerator)
+    host = find_default_host(accelerator)
     link, name = find_link(accelerator, host.devices)
     return Hardware(
         name=accelerator.name,
@@ -91,7 +91,7 @@ def scale_accelerator(accelerator: Accelerator, gib: float, share: float) -> Acc
 def _find_machine_network(machine: Machine, accelerator: Accelerator) -> tuple[float, str, str]:
     """Return GB/s per device, the network kind and its source; owned machines get the default host's network."""
     if machine.cloud == "onprem":
-        host = default_host(accelerator)
+        host = find_default_host(accelerator)
         return host.network_gb_s, host.network, f"{machine.source}; network: {host.source}"
     network, kind, source = find_network(machine.name)
     return network / machine.accelerators[0].count, kind, source

@@ -153,7 +153,7 @@ def _parse_workstation(item: Mapping[str, Any]) -> OwnedMachine:
     usd = _usd_per_hour(item.get("cost"), 1) or (
         None,
         None,
-        "its cost facts have keys that sizing does not read",
+        "the cost facts contain keys that sizing does not read",
     )
     return OwnedMachine(str(item["name"]), str(item["machine"]), 1, *usd, rack=False)
 

@@ -45,7 +45,7 @@ def choose_plan_to_write(request: SizingRequest, result: SizingResult) -> tuple[
     purchase = first.offer.purchase if first.offer else ""
     if request.purchases or not purchase or purchase in allowed:
         return first, ""
-    alternatives = find_plans(replace(request, purchases=allowed, limit=1)).plans
+    alternatives = find_plans(replace(request, purchases=allowed, max_plans=1)).plans
     if not alternatives:
         return (
             first,
@@ -55,18 +55,18 @@ def choose_plan_to_write(request: SizingRequest, result: SizingResult) -> tuple[
     other_purchase = offer.purchase if offer else ""
     return (
         alternatives[0],
-        f"the first plan is {purchase}: wrote the best {other_purchase} one; give --purchase {purchase} for that",
+        f"the best plan is {purchase}: wrote the best {other_purchase} plan; for the best one give --purchase {purchase}",
     )
 
 
-def write_plan(plan: Plan, stack: str, root: Path, *, merge: bool = False) -> str:
+def write_plan_to_stack(plan: Plan, stack: str, root: Path, *, merge: bool = False) -> str:
     """Write a plan into ``stacks/Pulumi.<stack>.yaml``; return a message with the entry and the next command."""
     if not STACK_NAME.fullmatch(stack):
         raise InputError(
             f"{stack!r} is not a stack's name", where="--emit", remedy="lowercase, digits, hyphens"
         )
     if not plan.fits:
-        raise InputError("the plan can't run as it is", where="--emit", remedy="see why in the answer above")
+        raise InputError("the plan cannot run", where="--emit", remedy="see the reason printed above")
     path = root / "stacks" / f"Pulumi.{stack}.yaml"
     label = path.relative_to(root)
     if path.exists() and not merge:
@@ -132,7 +132,7 @@ def _new_stack(root: Path, plan: Plan, stack: str) -> Node:
     pools = plan.hardware.origin == "cloud"
     if pools and not (template_fleet.get("ssh") or {}).get("authorized_keys"):
         remedy = f"write stacks/Pulumi.{stack}.yaml with owner and ssh first, then give --merge"
-        raise InputError("no stack here has ssh.authorized_keys", where="--emit", remedy=remedy)
+        raise InputError("no stack of this project has ssh.authorized_keys", where="--emit", remedy=remedy)
     fleet: Node = {"owner": template_fleet.get("owner", "ml-platform")}
     if pools:
         fleet["ssh"] = template_fleet["ssh"]

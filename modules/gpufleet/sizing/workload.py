@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from gpufleet.catalog.architecture import Architecture
+from gpufleet.catalog.architecture import ModelArchitecture
 
 Task = Literal["inference", "full_finetune", "lora", "qlora", "dpo", "pretrain"]
 Optimizer = Literal["adamw", "adamw_8bit", "paged_adamw_8bit", "sgd"]
@@ -59,7 +59,7 @@ class Workload:
     the hardware.
     """
 
-    model: Architecture
+    model: ModelArchitecture
     task: Task = "inference"
     precision: str = "bf16"
     input_tokens: int = 1024

@@ -14,7 +14,7 @@ KEY = ("aws", "us-east-1", "g5.2xlarge", "on_demand")  # embedded: 1.212 of 2026
 
 
 @pytest.fixture(autouse=True)
-def the_day(monkeypatch):
+def future_today(monkeypatch):
     """Let every day that these tests price on have come."""
     monkeypatch.setattr("gpufleet.catalog.prices.name_check.today", lambda: date(2027, 12, 1))
 
@@ -38,10 +38,10 @@ def cases():
     return CASES
 
 
-def row(usd=1.3, as_of="2026-11-01", key=KEY, source="a test", **more):
+def build_row(usd=1.3, as_of="2026-11-01", key=KEY, source="a test", **more):
     return PriceRow(*key, usd, as_of, source, **more)
 
 
-def put(store, *rows, key="1", accept=("unknown-region", "unknown-machine")):
+def store_rows(store, *rows, key="1", accept=("unknown-region", "unknown-machine")):
     run = store.begin_run("test", key)
     return store.commit_run(store.write_batch("all", rows, run), accept)

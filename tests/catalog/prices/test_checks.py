@@ -23,7 +23,7 @@ def price(usd, purchase="on_demand", region="us-east-1", item="zz.large", cloud=
     return PriceRow(cloud, region, item, purchase, usd, more.pop("as_of", "2026-11-01"), "a test", **more)
 
 
-def across(usds, **more):
+def prices_by_region(usds, **more):
     return [price(usd, region=region, **more) for usd, region in zip(usds, REGIONS, strict=False)]
 
 
@@ -51,10 +51,10 @@ FIRES = {
     "commitment-not-cheaper": ([price(2.0), price(2.1, "reserved_1y")], CheckContext()),
     "whole-term": ([price(32.77), price(183722.0, "reserved_1y")], CheckContext()),
     "whole-term, on-demand unknown": ([price(183722.0, "reserved_3y")], CheckContext()),
-    "dws-mismatch": ([*across([33.6, 78.4, 78.4, 80.0], **H100)], CheckContext()),
-    "dws-mismatch, of two regions": ([*across([4.20, 9.80], **H100)], CheckContext()),
-    "region-outlier": (across([10.0, 11.0, 10.5, 30.0]), CheckContext()),
-    "region-outlier, spot": (across([1.0, 1.1, 0.9, 7.0], purchase="spot"), CheckContext()),
+    "dws-mismatch": ([*prices_by_region([33.6, 78.4, 78.4, 80.0], **H100)], CheckContext()),
+    "dws-mismatch, of two regions": ([*prices_by_region([4.20, 9.80], **H100)], CheckContext()),
+    "region-outlier": (prices_by_region([10.0, 11.0, 10.5, 30.0]), CheckContext()),
+    "region-outlier, spot": (prices_by_region([1.0, 1.1, 0.9, 7.0], purchase="spot"), CheckContext()),
     "jump": ([price(2.0)], BEFORE),
     "jump, downwards": ([price(0.4)], BEFORE),
     "not-offered, says the source": ([price(1.0, offered=False)], CheckContext()),
@@ -72,13 +72,13 @@ FIRES = {
 }
 SILENT = {
     "zero-price": [price(0.0, item="efa", kind="part", unit="interface")],
-    "sentinel": across([690.0, 705.0, 700.0, 710.0], item="tpu-v6e-256"),
+    "sentinel": prices_by_region([690.0, 705.0, 700.0, 710.0], item="tpu-v6e-256"),
     "spot-not-cheaper": [price(2.0), price(1.2, "spot")],
     "spot-placeholder": [price(2.0), price(0.21, "spot"), price(1.89, "spot", region="us-east-2")],
     "commitment-not-cheaper": [price(2.0), price(1.9, "reserved_1y"), price(1.0, "savings_plan_3y")],
     "whole-term": [price(98.32), price(63.0, "reserved_1y")],
-    "dws-mismatch": [*across([78.4, 80.0, 99.0, 120.0], **H100), price(4.2, cloud="aws")],
-    "region-outlier": [*across([10.0, 7.1, 16.0, 12.0]), *across([1.0, 0.3, 2.9, 1.2], purchase="spot")],
+    "dws-mismatch": [*prices_by_region([78.4, 80.0, 99.0, 120.0], **H100), price(4.2, cloud="aws")],
+    "region-outlier": [*prices_by_region([10.0, 7.1, 16.0, 12.0]), *prices_by_region([1.0, 0.3, 2.9, 1.2], purchase="spot")],
 }
 
 
@@ -152,7 +152,7 @@ def test_priced_machines_are_offered_in_their_region():
     factor=st.floats(0.5, 2.0),
 )
 def test_checks_never_fail_and_do_not_depend_on_the_row_order(usds, purchase, factor):
-    rows = [*across(usds, purchase=purchase), *across([usd * factor for usd in usds])]
+    rows = [*prices_by_region(usds, purchase=purchase), *prices_by_region([usd * factor for usd in usds])]
     findings = {(price.code, price.row) for price in check_prices(rows, CheckContext())}
     assert findings == {(finding.code, finding.row) for finding in check_prices(rows[::-1], CheckContext())}
     assert {
@@ -183,21 +183,21 @@ BOUNDS = [
     ([price(1499.9, "reserved_3y")], CheckContext(), "whole-term", 0),
     ([price(9000.0, "reserved_3y", kind="part", unit="gib")], CheckContext(), "whole-term", 0),
     ([price(9000.0, "spot")], CheckContext(), "whole-term", 0),
-    (across([1.8, 1.0, 1.0, 1.0]), CheckContext(), "region-outlier", 0),
-    (across([1.81, 1.0, 1.0, 1.0]), CheckContext(), "region-outlier", 1),
-    (across([0.6, 1.0, 1.0, 1.0]), CheckContext(), "region-outlier", 0),
-    (across([0.59, 1.0, 1.0, 1.0]), CheckContext(), "region-outlier", 1),
-    (across([6.0, 1.0, 1.0, 1.0], purchase="spot"), CheckContext(), "region-outlier", 0),
-    (across([6.1, 1.0, 1.0, 1.0], purchase="spot"), CheckContext(), "region-outlier", 1),
-    (across([1 / 6, 1.0, 1.0, 1.0], purchase="spot"), CheckContext(), "region-outlier", 0),
-    (across([0.16, 1.0, 1.0, 1.0], purchase="spot"), CheckContext(), "region-outlier", 1),
-    (across([9.0, 1.0, 1.0]), CheckContext(), "region-outlier", 0),  # of three regions, none is clearly right
-    (across([0.6, 1.0, 1.0, 1.0], **H100), CheckContext(), "dws-mismatch", 0),
-    (across([0.59, 1.0, 1.0, 1.0], **H100), CheckContext(), "dws-mismatch", 1),
-    (across([0.59, 1.0], **H100), CheckContext(), "dws-mismatch", 1),
-    (across([0.59, 0.5, 1.0], **H100), CheckContext(), "dws-mismatch", 2),  # of few regions, the dearest is believed
-    (across([0.59, 1.0, 1.0, 1.0], purchase="spot", **H100), CheckContext(), "dws-mismatch", 0),
-    (across([0.59, 1.0, 1.0, 1.0]), CheckContext(), "dws-mismatch", 0),  # AWS sells no such thing
+    (prices_by_region([1.8, 1.0, 1.0, 1.0]), CheckContext(), "region-outlier", 0),
+    (prices_by_region([1.81, 1.0, 1.0, 1.0]), CheckContext(), "region-outlier", 1),
+    (prices_by_region([0.6, 1.0, 1.0, 1.0]), CheckContext(), "region-outlier", 0),
+    (prices_by_region([0.59, 1.0, 1.0, 1.0]), CheckContext(), "region-outlier", 1),
+    (prices_by_region([6.0, 1.0, 1.0, 1.0], purchase="spot"), CheckContext(), "region-outlier", 0),
+    (prices_by_region([6.1, 1.0, 1.0, 1.0], purchase="spot"), CheckContext(), "region-outlier", 1),
+    (prices_by_region([1 / 6, 1.0, 1.0, 1.0], purchase="spot"), CheckContext(), "region-outlier", 0),
+    (prices_by_region([0.16, 1.0, 1.0, 1.0], purchase="spot"), CheckContext(), "region-outlier", 1),
+    (prices_by_region([9.0, 1.0, 1.0]), CheckContext(), "region-outlier", 0),  # of three regions, none is clearly right
+    (prices_by_region([0.6, 1.0, 1.0, 1.0], **H100), CheckContext(), "dws-mismatch", 0),
+    (prices_by_region([0.59, 1.0, 1.0, 1.0], **H100), CheckContext(), "dws-mismatch", 1),
+    (prices_by_region([0.59, 1.0], **H100), CheckContext(), "dws-mismatch", 1),
+    (prices_by_region([0.59, 0.5, 1.0], **H100), CheckContext(), "dws-mismatch", 2),  # of few regions, the dearest is believed
+    (prices_by_region([0.59, 1.0, 1.0, 1.0], purchase="spot", **H100), CheckContext(), "dws-mismatch", 0),
+    (prices_by_region([0.59, 1.0, 1.0, 1.0]), CheckContext(), "dws-mismatch", 0),  # AWS sells no such thing
     ([price(1.5)], BEFORE, "jump", 0),
     ([price(1.51)], BEFORE, "jump", 1),
     ([price(0.5)], BEFORE, "jump", 0),
@@ -243,8 +243,8 @@ def test_check_fires_exactly_at_its_bound(rows, known, code, count):
         ([price(1.0, offered=False)], CheckContext(), "its source does not list zz.large in us-east-1"),
         ([price(1.0, facts=MachineFacts(accelerators=1))], EIGHT, "says 1 accelerators, zz.large has 8"),
         ([price(1.0, facts=MachineFacts(vcpus=9))], EIGHT, "prices zz.large without its 8 accelerators"),
-        (across([2.5, 1.0, 1.0, 1.0]), CheckContext(), "2.5 in us-central1, 1 in the median region"),
-        ([price(700.0)], CheckContext(), "700 is a filler, not a price"),
+        (prices_by_region([2.5, 1.0, 1.0, 1.0]), CheckContext(), "2.5 in us-central1, 1 in the median region"),
+        ([price(700.0)], CheckContext(), "700 is a placeholder, not a price"),
     ],
 )  # fmt: skip
 def test_finding_names_observed_and_expected_value(rows, known, reason):

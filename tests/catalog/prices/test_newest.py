@@ -47,7 +47,7 @@ def test_newest_price_before_the_date_is_used(monkeypatch, embedded_day, stored_
     embedded = {} if embedded_day is None else {KEY: build_price(1.0, embedded_day or None)}
     store = Store(None if stored_day is None else (build_price(2.0, stored_day), stored_day))
     monkeypatch.setattr(query.data_file, "load_prices", lambda: embedded)
-    monkeypatch.setattr(query.reader, "open_reader", lambda: store)
+    monkeypatch.setattr(query.reader, "open_price_reader", lambda: store)
     price = query.find_price(*KEY, on_date)
     assert (price.usd_per_hour if price else None) == usd
     assert store.queries == [(*KEY, on_date)]

@@ -9,12 +9,12 @@ from gpufleet.catalog.offer import check_accelerator_name, find_cheapest_commitm
 from gpufleet.catalog.prices import MachineFacts
 from gpufleet.errors import InputError
 
-from .conftest import put, row
+from .conftest import store_rows, build_row
 
 H100 = MachineFacts(8, 64.0, "x86_64", "H100 SXM5 80GB", 2, 80.0)
 
 
-def listed(**options):
+def list_offers(**options):
     return [
         (offer.machine.name, offer.region, offer.price.usd_per_hour)
         for offer in catalog.search_offers(**options)
@@ -34,21 +34,21 @@ def test_offers_are_sorted_by_machine_or_accelerator_price(path):
 
 def test_stored_and_embedded_offers_make_one_sorted_list(store):
     key = ("aws", "mars-1", "zz.large", "on_demand")
-    put(store, row(4.0, key=key, facts=H100), row(0.9, "2024-01-01"), row(1.3, "2026-11-02", source="newer"))
+    store_rows(store, build_row(4.0, key=key, facts=H100), build_row(0.9, "2024-01-01"), build_row(1.3, "2026-11-02", source="newer"))
     offers = list(catalog.search_offers(cloud="aws"))
     prices = [offer.price.usd_per_hour for offer in offers]
     assert prices == sorted(prices)
     keys = [(offer.machine.name, offer.region, offer.purchase) for offer in offers]
     assert len(keys) == len(set(keys))
-    assert ("g5.2xlarge", "us-east-1", 1.3) in listed(machine="g5.2xlarge")
+    assert ("g5.2xlarge", "us-east-1", 1.3) in list_offers(machine="g5.2xlarge")
     machine = next(offer.machine for offer in offers if offer.region == "mars-1")
     assert (machine.vcpus, machine.accelerators[0].model, machine.cards) == (8, "H100 SXM5 80GB", 2)
 
 
 def test_limit_gives_the_same_first_offers(store):
-    put(
+    store_rows(
         store,
-        *(row(1 + n / 10, key=("aws", "mars-1", f"zz{n}.large", "spot"), facts=H100) for n in range(30)),
+        *(build_row(1 + n / 10, key=("aws", "mars-1", f"zz{n}.large", "spot"), facts=H100) for n in range(30)),
     )
     for options in (
         {},
@@ -56,7 +56,7 @@ def test_limit_gives_the_same_first_offers(store):
         {"count": 4, "accelerator": "h100"},
         {"compare_by": "accelerator"},
     ):
-        assert listed(limit=7, **options) == listed(**options)[:7]
+        assert list_offers(limit=7, **options) == list_offers(**options)[:7]
 
 
 def test_requested_count_is_rounded_up_to_complete_machines(path):
@@ -67,16 +67,16 @@ def test_requested_count_is_rounded_up_to_complete_machines(path):
 
 
 def test_maximum_price_applies_to_the_compared_price(path):
-    assert max(usd for _, _, usd in listed(accelerator="l4", max_usd_per_hour=0.5)) <= 0.5
-    assert listed(accelerator="h100", max_usd_per_hour=0.01) == []
+    assert max(usd for _, _, usd in list_offers(accelerator="l4", max_usd_per_hour=0.5)) <= 0.5
+    assert list_offers(accelerator="h100", max_usd_per_hour=0.01) == []
 
 
 def test_offers_of_a_date_exclude_later_prices(store):
-    put(store, row(1.3, "2026-11-01"), row(1.1, "2025-01-01", source="old"))
+    store_rows(store, build_row(1.3, "2026-11-01"), build_row(1.1, "2025-01-01", source="old"))
     options = {"machine": "g5.2xlarge", "region": "us-east-1", "purchase": "on_demand"}
-    assert listed(**options, on_date=date(2025, 2, 1)) == [("g5.2xlarge", "us-east-1", 1.1)]
-    assert listed(**options, on_date=date(2026, 10, 1)) == [("g5.2xlarge", "us-east-1", 1.212)]
-    assert listed(**options) == [("g5.2xlarge", "us-east-1", 1.3)]
+    assert list_offers(**options, on_date=date(2025, 2, 1)) == [("g5.2xlarge", "us-east-1", 1.1)]
+    assert list_offers(**options, on_date=date(2026, 10, 1)) == [("g5.2xlarge", "us-east-1", 1.212)]
+    assert list_offers(**options) == [("g5.2xlarge", "us-east-1", 1.3)]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_unknown_accelerator_is_refused_and_known_one_without_offers_is_not(path
     with pytest.raises(InputError, match="unknown accelerator 'volta 9000'"):
         check_accelerator_name("volta 9000")
     check_accelerator_name("GeForce RTX 4090")
-    assert listed(accelerator="GeForce RTX 4090") == []
+    assert list_offers(accelerator="GeForce RTX 4090") == []
 
 
 def test_spot_price_is_compared_with_the_cheapest_commitment(path):
@@ -115,12 +115,12 @@ def test_spot_price_is_compared_with_the_cheapest_commitment(path):
 
 
 def test_regions_of_a_machine_include_stored_ones(store):
-    put(store, row(1.3, key=("aws", "mars-1", "g5.2xlarge", "on_demand")))
+    store_rows(store, build_row(1.3, key=("aws", "mars-1", "g5.2xlarge", "on_demand")))
     assert "mars-1" in catalog.list_machine_regions("aws", "g5.2xlarge")
 
 
 def test_comparison_by_accelerator_excludes_machines_without_one(store):
     plain = ("aws", "mars-1", "zz.plain", "on_demand")
-    put(store, row(0.1, key=plain, facts=MachineFacts(8, 64.0, "x86_64")))
-    assert [name for name, *_ in listed(region="mars-1")] == ["zz.plain"]
-    assert listed(region="mars-1", compare_by="accelerator") == []
+    store_rows(store, build_row(0.1, key=plain, facts=MachineFacts(8, 64.0, "x86_64")))
+    assert [name for name, *_ in list_offers(region="mars-1")] == ["zz.plain"]
+    assert list_offers(region="mars-1", compare_by="accelerator") == []

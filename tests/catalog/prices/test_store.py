@@ -19,7 +19,7 @@ from gpufleet.catalog.prices.report import format_status
 from gpufleet.catalog.prices.status import read_store_status
 from gpufleet.errors import EnvironmentFault, InputError
 
-from .conftest import KEY, put, row
+from .conftest import KEY, store_rows, build_row
 
 EMBEDDED = 1.212
 NUMBERS = count()
@@ -27,7 +27,7 @@ NUMBERS = count()
 
 def test_embedded_price_is_used_without_a_store(path, monkeypatch):
     path.unlink()
-    with pytest.raises(InputError, match="no such price store; gpufleet prices import creates it"):
+    with pytest.raises(InputError, match="the price store does not exist; gpufleet prices import creates it"):
         catalog.find_price(*KEY)  # a mistyped path must not fall back to old prices
     monkeypatch.setenv("GPUFLEET_PRICES", "embedded")
     assert catalog.find_price(*KEY).usd_per_hour == EMBEDDED
@@ -35,7 +35,7 @@ def test_embedded_price_is_used_without_a_store(path, monkeypatch):
 
 
 def test_damaged_store_is_reported_in_one_line(store, path):
-    put(store, row(1.3))
+    store_rows(store, build_row(1.3))
     store.close()
     content = bytearray(path.read_bytes())
     content[4096:] = b"\xff" * (len(content) - 4096)  # its first page, with the tables' names, is whole
@@ -43,19 +43,19 @@ def test_damaged_store_is_reported_in_one_line(store, path):
     with pytest.raises(EnvironmentFault, match=r"prices.db is damaged: .*malformed"):
         catalog.find_price(*KEY)
     with PriceStore(path) as broken, pytest.raises(EnvironmentFault, match="is damaged"):
-        put(broken, row(1.4), key="2")
+        store_rows(broken, build_row(1.4), key="2")
 
 
 def test_price_of_a_future_date_is_set_apart_and_not_used_for_comparison(store):
-    late = put(store, row(1.3, "2031-01-01"))
+    late = store_rows(store, build_row(1.3, "2031-01-01"))
     assert ([finding.code for finding in late.findings], late.imported) == (["future"], 0)
-    put(store, row(1.3, "2031-01-01"), key="2", accept=["future"])
-    jumped = put(store, row(9.0, "2026-11-05"), key="3")
+    store_rows(store, build_row(1.3, "2031-01-01"), key="2", accept=["future"])
+    jumped = store_rows(store, build_row(9.0, "2026-11-05"), key="3")
     assert [finding.code for finding in jumped.findings] == ["jump"]
 
 
 def test_status_never_reports_a_negative_age(store):
-    put(store, row(1.3, "2031-01-01"), accept=["future"])
+    store_rows(store, build_row(1.3, "2031-01-01"), accept=["future"])
     status = read_store_status()
     assert status.age_days(date(2026, 11, 21)) >= 0
     assert "WARNING   prices dated in the future (up to 2031-01-01)" in format_status(
@@ -80,23 +80,23 @@ def test_status_never_reports_a_negative_age(store):
     ],
 )
 def test_unknown_name_is_set_apart_with_a_suggestion(store, key, code, reason):
-    summary = put(store, row(1.3, key=key), accept=())
+    summary = store_rows(store, build_row(1.3, key=key), accept=())
     assert code in {finding.code for finding in summary.findings}
     assert (summary.imported, summary.set_apart) == (0, 1)
     assert any(reason in finding.reason for finding in summary.findings)
     codes = [finding.code for finding in summary.findings]
-    assert put(store, row(1.3, key=key), key="2", accept=codes).imported == 1
-    assert put(store, row(1.3, key=key, source="next"), key="3", accept=()).set_apart == 0  # known since
+    assert store_rows(store, build_row(1.3, key=key), key="2", accept=codes).imported == 1
+    assert store_rows(store, build_row(1.3, key=key, source="next"), key="3", accept=()).set_apart == 0  # known since
 
 
 @pytest.mark.parametrize(("item", "unit"), [("ebs:gp3", "month"), ("ebs:gp3", "gb"), ("public_ipv4", "gib")])
 def test_part_with_an_unexpected_unit_is_set_apart(store, item, unit):
-    part = row(0.0001, key=("aws", "us-east-1", item, "on_demand"), kind="part", unit=unit)
-    assert "unknown-unit" in {finding.code for finding in put(store, part).findings}
+    part = build_row(0.0001, key=("aws", "us-east-1", item, "on_demand"), kind="part", unit=unit)
+    assert "unknown-unit" in {finding.code for finding in store_rows(store, part).findings}
 
 
 def test_newer_price_takes_precedence_over_the_embedded_one_and_history_is_kept(store):
-    put(store, row(1.3, "2026-11-01"), row(1.1, "2026-09-01", source="older"))
+    store_rows(store, build_row(1.3, "2026-11-01"), build_row(1.1, "2026-09-01", source="older"))
     assert catalog.find_price(*KEY).usd_per_hour == 1.3
     assert catalog.find_price(*KEY, on_date=date(2026, 10, 31)).usd_per_hour == 1.1
     assert catalog.find_price(*KEY, on_date=date(2026, 8, 1)).usd_per_hour == EMBEDDED
@@ -104,7 +104,7 @@ def test_newer_price_takes_precedence_over_the_embedded_one_and_history_is_kept(
 
 
 def test_older_price_does_not_replace_the_embedded_one(store):
-    put(store, row(1.5, "2026-07-05"))
+    store_rows(store, build_row(1.5, "2026-07-05"))
     assert catalog.find_price(*KEY).usd_per_hour == EMBEDDED
     assert (
         next(catalog.search_offers(machine=KEY[2], region=KEY[1], purchase=KEY[3])).price.usd_per_hour
@@ -113,33 +113,33 @@ def test_older_price_does_not_replace_the_embedded_one(store):
 
 
 def test_imported_price_takes_precedence_on_the_same_day(store):
-    put(store, row(1.25, "2026-07-06"))
+    store_rows(store, build_row(1.25, "2026-07-06"))
     assert catalog.find_price(*KEY).usd_per_hour == 1.25
 
 
 def test_undated_price_counts_as_oldest_with_low_confidence(store):
     other = ("aws", "us-east-1", "zz.large", "on_demand")
-    put(store, row(9.0, ""), row(2.0, "", key=other))
+    store_rows(store, build_row(9.0, ""), build_row(2.0, "", key=other))
     assert catalog.find_price(*KEY).usd_per_hour == EMBEDDED
     price = catalog.find_price(*other, on_date=date(2021, 1, 1))
     assert (price.usd_per_hour, price.as_of, price.confidence) == (2.0, None, "low")
 
 
 def test_parts_are_stored_separately_from_machines(store):
-    put(store, row(0.0001, key=("aws", "us-east-1", "ebs:gp3", "on_demand"), kind="part", unit="gib"))
+    store_rows(store, build_row(0.0001, key=("aws", "us-east-1", "ebs:gp3", "on_demand"), kind="part", unit="gib"))
     assert catalog.find_part_price("aws", "us-east-1", "ebs:gp3").usd_per_hour == 0.0001
     assert "ebs:gp3" not in {offer.machine.name for offer in catalog.search_offers(region="us-east-1")}
 
 
 def test_commitment_without_upfront_payment_is_preferred(store):
     reserved = (*KEY[:3], "reserved_1y")
-    rows = [row(0.7, key=reserved, upfront="all", upfront_usd=6132.0), row(0.75, key=reserved)]
-    put(store, *rows)
+    rows = [build_row(0.7, key=reserved, upfront="all", upfront_usd=6132.0), build_row(0.75, key=reserved)]
+    store_rows(store, *rows)
     assert catalog.find_price(*reserved).usd_per_hour == 0.75
 
 
 def test_uncommitted_prices_are_invisible(store):
-    run = store.write_batch("first", [row()], store.begin_run("test", "1"))
+    run = store.write_batch("first", [build_row()], store.begin_run("test", "1"))
     assert catalog.find_price(*KEY).usd_per_hour == EMBEDDED
     assert store.find_unfinished_run("test") == run
     store.abandon_run(run)
@@ -149,15 +149,15 @@ def test_uncommitted_prices_are_invisible(store):
 
 
 def test_committed_run_cannot_be_abandoned(store):
-    run = put(store, row()).run
+    run = store_rows(store, build_row()).run
     store.abandon_run(run)
     assert catalog.find_price(*KEY).usd_per_hour == 1.3
     assert store.begin_run("test", "1").finished_at
 
 
 def test_repeated_import_stores_nothing(store):
-    first = put(store, row())
-    second_summary = put(store, row(99.0))
+    first = store_rows(store, build_row())
+    second_summary = store_rows(store, build_row(99.0))
     assert (first.imported, first.repeated, second_summary.imported, second_summary.repeated) == (
         1,
         False,
@@ -169,28 +169,28 @@ def test_repeated_import_stores_nothing(store):
 
 def test_rewritten_batch_replaces_the_earlier_one(store):
     run = store.begin_run("test", "1")
-    run = store.write_batch("page", [row(1.3)], run)
-    run = store.write_batch("page", [row(1.4)], run)
+    run = store.write_batch("page", [build_row(1.3)], run)
+    run = store.write_batch("page", [build_row(1.4)], run)
     assert store.commit_run(run).imported == 1
     assert catalog.find_price(*KEY).usd_per_hour == 1.4
 
 
 def test_unchanged_prices_are_counted(store):
-    put(store, row())
-    assert put(store, row(), row(1.0, source="another"), key="2").unchanged == 1
+    store_rows(store, build_row())
+    assert store_rows(store, build_row(), build_row(1.0, source="another"), key="2").unchanged == 1
 
 
 def test_suspicious_rows_are_set_apart_until_accepted(store):
     spot = (*KEY[:3], "spot")
-    rows = [row(), row(1.3, key=spot)]
-    summary = put(store, *rows)
+    rows = [build_row(), build_row(1.3, key=spot)]
+    summary = store_rows(store, *rows)
     assert (summary.imported, summary.set_apart, summary.findings[0].code) == (1, 1, "spot-not-cheaper")
     before = catalog.find_price(*spot)
     assert before.as_of < "2026"
-    put(store, *rows, key="2", accept=["spot-not-cheaper"])
+    store_rows(store, *rows, key="2", accept=["spot-not-cheaper"])
     assert catalog.find_price(*spot).usd_per_hour == 1.3
     assert store.connection.execute("SELECT count(*) FROM apart").fetchone() == (0,)
-    put(store, *rows, key="3")
+    store_rows(store, *rows, key="3")
     assert catalog.find_price(*spot) == before
 
 
@@ -211,7 +211,7 @@ def test_suspicious_rows_are_set_apart_until_accepted(store):
 def test_invalid_price_is_refused_and_nothing_is_staged(store, invalid, message):
     run = store.begin_run("test", "1")
     with pytest.raises(InputError, match=message):
-        store.write_batch("all", [row(), row(**invalid)], run)
+        store.write_batch("all", [build_row(), build_row(**invalid)], run)
     assert store.connection.execute("SELECT count(*) FROM staged").fetchone() == (0,)
 
 
@@ -266,7 +266,7 @@ with PriceStore(Path(sys.argv[1])) as store:
 """
 
 
-def catalogue(folder, rows=400):
+def write_price_file(folder, rows=400):
     """Write a price file of our own columns, with so many machines."""
     lines = ["cloud,region,machine,purchase,usd_per_hour,as_of,source,gpu_count"]
     lines += [
@@ -277,7 +277,7 @@ def catalogue(folder, rows=400):
     return file
 
 
-def stored(path):
+def count_stored_rows(path):
     with sqlite3.connect(path) as link:
         assert link.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         return [
@@ -287,21 +287,21 @@ def stored(path):
 
 @pytest.mark.parametrize("kill_at", [0, 3, -1], ids=["first batch", "later batch", "while committing"])
 def test_killed_import_leaves_prices_complete_and_the_next_one_finishes(path, tmp_path, kill_at):
-    file = catalogue(tmp_path)
+    file = write_price_file(tmp_path)
     arguments = [sys.executable, "-c", KILLED, str(path), str(file), str(kill_at)]
     died = subprocess.run(arguments, check=False, timeout=60)
     assert died.returncode == -signal.SIGKILL
-    assert stored(path) == [0, 0]
+    assert count_stored_rows(path) == [0, 0]
     with PriceStore(path) as store:
         unfinished = store.find_unfinished_run("import prices.csv")
         assert len(unfinished.batches) == {0: 0, 3: 3, -1: 8}[kill_at]
         summary = import_prices(store, load_price_file(file))
     assert (summary.imported, summary.set_apart, summary.run.id) == (400, 0, unfinished.id)
-    assert stored(path) == [400, 400]
+    assert count_stored_rows(path) == [400, 400]
 
 
 def test_two_concurrent_imports_succeed(path, tmp_path):
-    file, other = catalogue(tmp_path), tmp_path / "other.csv"
+    file, other = write_price_file(tmp_path), tmp_path / "other.csv"
     other.write_text(file.read_text().replace("zz", "yy"))
     code = KILLED.replace("kill_at < 0", "False")
     racing = [
@@ -309,17 +309,17 @@ def test_two_concurrent_imports_succeed(path, tmp_path):
         for import_file in (file, other, file)
     ]
     assert [process.wait(timeout=60) for process in racing] == [0, 0, 0]
-    assert stored(path) == [800, 800]
+    assert count_stored_rows(path) == [800, 800]
 
 
 def test_reader_is_not_blocked_by_a_writer(path, store):
-    put(store, row())
+    store_rows(store, build_row())
     with PriceStore(path) as other:
         run = other.begin_run("slow", "1")
         other.connection.execute("BEGIN IMMEDIATE")
         assert catalog.find_price(*KEY).usd_per_hour == 1.3
         other.connection.execute("ROLLBACK")
-        put(other, row(1.35, "2026-11-02"), key="2")
+        store_rows(other, build_row(1.35, "2026-11-02"), key="2")
         assert other.find_unfinished_run("slow") == run
     assert catalog.find_price(*KEY).usd_per_hour == 1.35
 
@@ -349,7 +349,7 @@ def test_newest_price_before_the_date_is_used_for_any_import_order(tmp_path, mon
     monkeypatch.setenv("GPUFLEET_PRICES", str(path))
     unique = {(day, source): usd for day, usd, source in prices}
     with PriceStore(path) as store:
-        put(store, *(row(usd, day, source=source) for (day, source), usd in unique.items()))
+        store_rows(store, *(build_row(usd, day, source=source) for (day, source), usd in unique.items()))
     days = {f"{day}-01" if len(day) == 7 else day for day, _ in unique} | {"2026-07-06"}
     newest = (
         max(day for day in days if on is None or day <= on.isoformat())
@@ -372,7 +372,7 @@ def test_newest_price_before_the_date_is_used_for_any_import_order(tmp_path, mon
 def test_full_disk_is_reported_in_one_line_and_changes_nothing(store):
     pages = store.connection.execute("PRAGMA page_count").fetchone()[0]
     store.connection.execute(f"PRAGMA max_page_count = {pages}")  # SQLite answers as on a full disk
-    many = [row(key=(KEY[0], f"region-{number}", *KEY[2:])) for number in range(500)]
+    many = [build_row(key=(KEY[0], f"region-{number}", *KEY[2:])) for number in range(500)]
     run = store.begin_run("test", "full")
     with pytest.raises(EnvironmentFault, match=r"prices.db cannot be written: database or disk is full"):
         store.write_batch("all", many, run)

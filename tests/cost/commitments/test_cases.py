@@ -11,15 +11,15 @@ import pytest
 
 from gpufleet import cost
 from gpufleet.cost.money import round_to_cents
-from gpufleet.cost.pricing.commitments.model import Commitments
-from gpufleet.engine import Resource
+from gpufleet.cost.pricing.commitments.model import CommitmentFile
+from gpufleet.engine import StateResource
 
 CASES = sorted((Path(__file__).resolve().parents[2] / "cases" / "cost" / "commitments").glob("*.json"))
 
 
 def resource(entry):
     urn = f"urn:pulumi:s::p::{entry['type']}::{entry['name']}"
-    return Resource(urn, entry["type"], entry["name"], entry["inputs"], {})
+    return StateResource(urn, entry["type"], entry["name"], entry["inputs"], {})
 
 
 @pytest.fixture(params=CASES, ids=lambda path: path.stem)
@@ -29,9 +29,11 @@ def case(request):
 
 @pytest.fixture
 def bill(case, book):
-    commitments = Commitments.model_validate({"commitments": case["commitments"]}).commitments
+    commitments = CommitmentFile.model_validate({"commitments": case["commitments"]}).commitments
     resources = [resource(entry) for entry in case["resources"]]
-    return cost.price_resources(resources, book, commitments=commitments, on=date.fromisoformat(case["on"]))
+    return cost.price_resources(
+        resources, book, commitments=commitments, on_date=date.fromisoformat(case["on"])
+    )
 
 
 def test_machines_are_covered_by_the_expected_commitments(case, bill):

@@ -47,12 +47,12 @@ def test_commitments_file_is_read(write):
         (f"{RI}, coun: 3, {TERM}", "commitments[0].coun: unknown key 'coun'; did you mean 'count'?"),
         (f"{RI.replace('count: 2', 'count: 0')}, {TERM}", "commitments[0].count: is 0; give more than 0"),
         (f"{RI}, start: 2026-01-01, end: 2027-01-01", "commitments[0].source: is missing"),
-        (f"{SP}, {TERM}", "its rates are not given once; give rates (by machine) or discount_percent"),
-        (f"{SP}, discount_percent: 20, rates: {{a: 1}}, {TERM}", "its rates are not given once"),
-        (f"{CUD}, {TERM}", "commits to nothing"),
-        (f"{CUD}, vcpus: 8, {TERM}", "vcpus and memory_gib go together"),
-        (f"{CUD}, vcpus: 8, memory_gib: 30, {TERM}", "vcpus without series"),
-        (f"{CUD}, accelerators: 8, {TERM}", "accelerator and accelerators go together"),
+        (f"{SP}, {TERM}", "needs either rates or discount_percent; give one of them: rates by machine, or discount_percent"),
+        (f"{SP}, discount_percent: 20, rates: {{a: 1}}, {TERM}", "needs either rates or discount_percent"),
+        (f"{CUD}, {TERM}", "has neither vcpus nor accelerators"),
+        (f"{CUD}, vcpus: 8, {TERM}", "vcpus and memory_gib must be given together"),
+        (f"{CUD}, vcpus: 8, memory_gib: 30, {TERM}", "vcpus is given without series"),
+        (f"{CUD}, accelerators: 8, {TERM}", "accelerator and accelerators must be given together"),
     ],
 )
 def test_mistake_is_reported_in_one_line_with_its_place(write, entry, message):

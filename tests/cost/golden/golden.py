@@ -74,7 +74,7 @@ class Golden:
         }.get(operation, (self.old, self.new))
 
 
-def worked_out(text: str) -> Decimal:
+def evaluate_arithmetic(text: str) -> Decimal:
     """Return what a line of arithmetic says, after checking its sum: ``1.5 USD x 2 machines + 3 = 6``."""
     sum_, _, result = text.rpartition("=")
     terms = [re.split(r"\sx\s", term) for term in sum_.split(" + ")]
@@ -90,17 +90,17 @@ def worked_out(text: str) -> Decimal:
 
 def _side(record: dict) -> Side:
     rows, lines = {}, list(record["money"])
-    total = worked_out(lines.pop().removeprefix("total:"))
+    total = evaluate_arithmetic(lines.pop().removeprefix("total:"))
     for line in lines:
         key, _, arithmetic = line.partition(": ")
         assert key not in rows, key
-        rows[key] = worked_out(arithmetic)
+        rows[key] = evaluate_arithmetic(arithmetic)
     assert total == sum(rows.values(), Decimal(0)), f"the rows of {record} do not make {total}"
-    low, high = (worked_out(record[key]) if key in record else total for key in ("low", "high"))
+    low, high = (evaluate_arithmetic(record[key]) if key in record else total for key in ("low", "high"))
     return Side(record["program"], rows, total, low, high, tuple(record.get("unpriced", ())))
 
 
-def load() -> list[Golden]:
+def load_cases() -> list[Golden]:
     """Read every golden program."""
     return [case for path in sorted(FOLDER.glob("*.yaml")) for case in _family(path)]
 
@@ -114,7 +114,7 @@ def _family(path: Path) -> list[Golden]:
             program["what"],
             _side(program["old"]),
             _side(program["new"]),
-            worked_out(program["overlap"]),
+            evaluate_arithmetic(program["overlap"]),
             program.get("commitments", []),
         )
         for program in document["programs"]
@@ -225,7 +225,7 @@ def write_program(folder: Path, cases: list[Golden], stacks: dict[str, str]) -> 
     return folder
 
 
-def of_case(resources: tuple[StateResource, ...], golden: Golden) -> list[StateResource]:
+def select_case_resources(resources: tuple[StateResource, ...], golden: Golden) -> list[StateResource]:
     """Return the resources that stand in one case's component."""
     return [
         resource for resource in resources if resource.urn.split("::")[2].split("$")[0] == golden.component

@@ -12,7 +12,7 @@ import pytest
 from gpufleet.catalog import Price
 from gpufleet.cost import PriceBook, price_resources
 from gpufleet.cost.pricing.pricers.azure.disk import disk_tier
-from gpufleet.engine import Resource
+from gpufleet.engine import StateResource
 
 PUBLISHED = {
     "1": 4, "2": 8, "3": 16, "4": 32, "6": 64, "10": 128, "15": 256, "20": 512, "30": 1024, "40": 2048,
@@ -47,7 +47,7 @@ def test_disk_is_priced_as_its_tier(sku, gib, item):
     """Every tier has a price of its own here, so that a neighbour's would show."""
     kind = "azure-native:compute:Disk"
     inputs = {"location": "eastus", "diskSizeGB": gib, "sku": {"name": sku}, "creationData": {}}
-    disk = Resource(f"urn:pulumi:prod::p::{kind}::d", kind, "d", inputs, {})
+    disk = StateResource(f"urn:pulumi:prod::p::{kind}::d", kind, "d", inputs, {})
 
     def each(cloud, region, of, purchase):
         usd = sum(map(ord, of)) / 1000

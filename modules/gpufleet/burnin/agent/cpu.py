@@ -8,7 +8,7 @@ import os
 import time
 from typing import Any
 
-from .host import Host, Result, error_result
+from .host import HostAccess, RawResult, error_result
 from .workers import run_parallel
 
 BLOCK = bytes(range(256)) * 4096
@@ -21,7 +21,7 @@ EXPECTED_ORBIT = "0x1.b836303cec742p-2"
 STEPS = 20_000
 
 
-def hash_block() -> str:
+def compute_hash() -> str:
     """Hash the known block."""
     return hashlib.sha256(BLOCK).hexdigest()
 
@@ -46,7 +46,7 @@ def solve_problems(seconds: float) -> dict[str, Any]:
     started = time.monotonic()
     while rounds == 0 or time.monotonic() - started < seconds:
         before = time.perf_counter()
-        digest = hash_block()
+        digest = compute_hash()
         hashing += time.perf_counter() - before
         wrong_answers += (
             (digest != EXPECTED_DIGEST)
@@ -62,7 +62,7 @@ def solve_problems(seconds: float) -> dict[str, Any]:
     }
 
 
-def run_stress_ng(host: Host) -> dict[str, Any]:
+def run_stress_ng(host: HostAccess) -> dict[str, Any]:
     """Run stress-ng's own verified CPU methods where asked for and present."""
     seconds = math.ceil(host.get_param("stress_ng_seconds", 0.0))
     if not seconds:
@@ -74,7 +74,7 @@ def run_stress_ng(host: Host) -> dict[str, Any]:
     return {"ran": True, "code": process.code, "text": (process.out + process.err)[-2000:]}
 
 
-def check_cpu(host: Host) -> Result:
+def check_cpu(host: HostAccess) -> RawResult:
     """Work on every core this process may use."""
     seconds = host.get_param("cpu_seconds", 20.0)
     cores = len(os.sched_getaffinity(0))
@@ -96,4 +96,4 @@ def check_cpu(host: Host) -> Result:
     rate = sum(worker["rounds"] * len(BLOCK) / worker["hash_seconds"] for worker in workers) / 1e6
     raw["rounds_per_s"] = round(sum(worker["rounds"] / worker["seconds"] for worker in workers), 3)
     raw["hash_mb_per_s"] = round(rate, 1)
-    return Result("ran", measured=raw["hash_mb_per_s"], unit="MB/s", raw=raw)
+    return RawResult("ran", measured=raw["hash_mb_per_s"], unit="MB/s", raw=raw)

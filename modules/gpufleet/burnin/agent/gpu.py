@@ -7,7 +7,7 @@ import re
 import zlib
 from typing import Any
 
-from .host import Host, Result, error_result, not_run_result
+from .host import HostAccess, RawResult, error_result, not_run_result
 
 COMMAND_SECONDS = 60.0
 NVIDIA, AMD = "0x10de", "0x1002"
@@ -19,7 +19,7 @@ COMPRESS_ABOVE_BYTES = 4096
 MAX_XID_LINES = 200
 
 
-def list_display_devices(host: Host, vendor: str) -> list[str]:
+def list_display_devices(host: HostAccess, vendor: str) -> list[str]:
     """Return PCI addresses of a vendor's display controllers (3D controllers included)."""
     base = "/sys/bus/pci/devices"
     return [
@@ -44,7 +44,7 @@ def pack_text(text: str) -> dict[str, str]:
     return {"zlib_base64": base64.b64encode(zlib.compress(text.encode(), 9)).decode()}
 
 
-def explain_missing_nvidia(host: Host) -> str:
+def explain_missing_nvidia(host: HostAccess) -> str:
     """Return why NVIDIA checks can't run here, or nothing."""
     on_bus = len(list_display_devices(host, NVIDIA))
     if host.which("nvidia-smi"):
@@ -54,7 +54,7 @@ def explain_missing_nvidia(host: Host) -> str:
     )
 
 
-def check_nvidia(host: Host) -> Result:
+def check_nvidia(host: HostAccess) -> RawResult:
     """Keep nvidia-smi's full report."""
     reason = explain_missing_nvidia(host)
     raw: dict[str, Any] = {
@@ -67,35 +67,35 @@ def check_nvidia(host: Host) -> Result:
     raw["code"] = output.code
     if output.code:
         return error_result(
-            f"nvidia-smi ended with code {output.code}: {(output.err or output.out)[:300]}", **raw
+            f"nvidia-smi exited with code {output.code}: {(output.err or output.out)[:300]}", **raw
         )
-    return Result("ran", raw={**raw, "xml": pack_text(remove_unused_sections(output.out))})
+    return RawResult("ran", raw={**raw, "xml": pack_text(remove_unused_sections(output.out))})
 
 
-def check_xid(host: Host) -> Result:
+def check_xid(host: HostAccess) -> RawResult:
     """Keep the kernel log's NVIDIA error lines."""
     reason = explain_missing_nvidia(host)
     if reason:
         return not_run_result(reason)
     output = host.run(["dmesg"], COMMAND_SECONDS)
     if output.code:
-        return error_result(f"dmesg ended with code {output.code}: {output.err[:200]}")
+        return error_result(f"dmesg exited with code {output.code}: {output.err[:200]}")
     lines = [line for line in output.out.splitlines() if "NVRM: Xid" in line or "SXid" in line]
-    return Result(
+    return RawResult(
         "ran", measured=len(lines), unit="lines", raw={"lines": lines[-MAX_XID_LINES:], "count": len(lines)}
     )
 
 
-def check_amd(host: Host) -> Result:
+def check_amd(host: HostAccess) -> RawResult:
     """Read AMD GPUs, their driver, memory and link from sysfs; no tool is needed."""
     devices = [read_amd_device(host, slot) for slot in list_display_devices(host, AMD)]
     raw = {"devices": devices, "expect_gpus": host.get_param("expect_gpus", 0)}
     if not devices and not raw["expect_gpus"]:
         return not_run_result("no AMD GPU", **raw)
-    return Result("ran", measured=len(devices), unit="GPUs", raw=raw)
+    return RawResult("ran", measured=len(devices), unit="GPUs", raw=raw)
 
 
-def read_amd_device(host: Host, slot: str) -> dict[str, Any]:
+def read_amd_device(host: HostAccess, slot: str) -> dict[str, Any]:
     """Return one GPU as sysfs has it; the link files are those of any PCI device."""
     base = f"/sys/bus/pci/devices/{slot}"
     facts: dict[str, Any] = {"slot": slot, "device": host.read_text(f"{base}/device")}

@@ -17,7 +17,7 @@ MAX_OUTPUT_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
-class Output:
+class CommandOutput:
     """A command's exit code and output."""
 
     code: int
@@ -26,7 +26,7 @@ class Output:
 
 
 @dataclass(frozen=True)
-class Result:
+class RawResult:
     """What a check saw; ``status`` is ran, not_run or error, and only ran can ever become a pass."""
 
     status: str
@@ -36,17 +36,17 @@ class Result:
     raw: dict[str, Any] = field(default_factory=dict)
 
 
-def not_run_result(reason: str, **raw: Any) -> Result:
+def not_run_result(reason: str, **raw: Any) -> RawResult:
     """Return a result without a measurement, with the reason."""
-    return Result("not_run", reason, raw=raw)
+    return RawResult("not_run", reason, raw=raw)
 
 
-def error_result(reason: str, **raw: Any) -> Result:
+def error_result(reason: str, **raw: Any) -> RawResult:
     """Return an error: a tool is installed but failed."""
-    return Result("error", reason, raw=raw)
+    return RawResult("error", reason, raw=raw)
 
 
-def run_command(argv: Sequence[str], timeout: float) -> Output:
+def run_command(argv: Sequence[str], timeout: float) -> CommandOutput:
     """Run a program with a time limit; code 124 when it ran past it, 127 when it cannot be started."""
     try:
         process = subprocess.run(
@@ -54,23 +54,23 @@ def run_command(argv: Sequence[str], timeout: float) -> Output:
             preexec_fn=partial(die_with_parent, os.getpid()),
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        return Output(124, "", f"no answer within {timeout:g} s")
+        return CommandOutput(124, "", f"no answer within {timeout:g} s")
     except OSError as error:
-        return Output(127, "", str(error))
+        return CommandOutput(127, "", str(error))
     out, err = (
         stream[:MAX_OUTPUT_BYTES].decode("utf-8", "replace") for stream in (process.stdout, process.stderr)
     )
-    return Output(process.returncode, out, err)
+    return CommandOutput(process.returncode, out, err)
 
 
 # A path on the machine that runs this, or below ``root`` in a test.
 @dataclass(frozen=True)
-class Host:
+class HostAccess:
     """One node as the checks see it."""
 
     params: dict[str, Any] = field(default_factory=dict)
     root: str = "/"
-    run: Callable[[Sequence[str], float], Output] = run_command
+    run: Callable[[Sequence[str], float], CommandOutput] = run_command
     which: Callable[[str], str | None] = shutil.which
 
     def path(self, name: str) -> Path:

@@ -6,14 +6,14 @@ import os
 import platform
 from typing import Any
 
-from .host import Host
+from .host import HostAccess
 
 # The first is a link to the second, which containers may lack.
 DEVICE_TREES = ("/proc/device-tree", "/sys/firmware/devicetree/base")
 DMI = "/sys/class/dmi/id"
 
 
-def read_identity(host: Host) -> dict[str, Any]:
+def read_identity(host: HostAccess) -> dict[str, Any]:
     """Return serial, machine id, model and the like; None where the host does not say."""
     serial_file = host.get_param("serial_file", "")
     places = (*(f"{tree}/serial-number" for tree in DEVICE_TREES), f"{DMI}/product_serial")
@@ -34,6 +34,6 @@ def read_identity(host: Host) -> dict[str, Any]:
     }
 
 
-def is_raspberry_pi(host: Host) -> bool:
+def is_raspberry_pi(host: HostAccess) -> bool:
     """Return whether the device tree names a Raspberry Pi."""
     return any("Raspberry Pi" in (host.read_text(f"{tree}/model") or "") for tree in DEVICE_TREES)

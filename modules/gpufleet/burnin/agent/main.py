@@ -11,46 +11,53 @@ from dataclasses import asdict
 from typing import Any, TextIO
 
 from . import AGENT_VERSION
-from .host import Host, Result
+from .host import HostAccess, RawResult
 from .identity import read_identity
 from .journal import BusyError, Journal, Record, count_started_checks, list_finished_checks
 from .network import serve_senders
 from .profiles import CHECKS, PROFILES, build_parameters, time_limit
-from .supervisor import Policy, supervise, watch_session
-from .workers import run_bounded
+from .supervisor import SupervisionPolicy, build_orphan_check, supervise
+from .workers import run_with_deadline
 
 # A check that was begun this often and never finished takes the host or the agent down with it.
 TRIES = 2
 USAGE, BUSY = 2, 4
 
 
-def now() -> str:
+def utc_timestamp() -> str:
     """Return the time, in UTC."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
-def run_check(name: str, host: Host) -> Result:
+def run_check(name: str, host: HostAccess) -> RawResult:
     """Run one check in a process of its own and turn whatever happens into a result."""
-    answer = run_bounded(lambda: asdict(CHECKS[name].run(host)), time_limit(name, host.params))
-    return Result("error", answer["error"]) if "error" in answer else Result(**answer["value"])
+    answer = run_with_deadline(lambda: asdict(CHECKS[name].run(host)), time_limit(name, host.params))
+    return RawResult("error", answer["error"]) if "error" in answer else RawResult(**answer["value"])
 
 
-def record_check(name: str, host: Host, journal: Journal, tried: int) -> Record:
+def record_check(name: str, host: HostAccess, journal: Journal, start_count: int) -> Record:
     """Run one check and record it; give up on one that never finishes."""
-    started = now()
-    if tried >= TRIES:
-        result = Result(
-            "error", f"begun {tried} times and never finished: the agent or the host went down in it"
+    started = utc_timestamp()
+    if start_count >= TRIES:
+        result = RawResult(
+            "error",
+            f"begun {start_count} times and never finished: the agent or the host stopped during this check",
         )
     else:
         journal.write({"type": "begin", "name": name, "started_at": started})
         result = run_check(name, host)
-    record = {"type": "check", "name": name, **asdict(result), "started_at": started, "ended_at": now()}
+    record = {
+        "type": "check",
+        "name": name,
+        **asdict(result),
+        "started_at": started,
+        "ended_at": utc_timestamp(),
+    }
     journal.write(record)
     return record
 
 
-def run_attempt(attempt: str, profile: str, names: list[str], host: Host, journal: Journal) -> None:
+def run_attempt(attempt: str, profile: str, names: list[str], host: HostAccess, journal: Journal) -> None:
     """Run an attempt's remaining checks, from its start record to its end record."""
     before = journal.resume(attempt)
     journal.replay(before)
@@ -63,17 +70,17 @@ def run_attempt(attempt: str, profile: str, names: list[str], host: Host, journa
     checks = [record for record in before if record.get("type") == "check"] + records
     statuses = [str(record["status"]) for record in checks]
     counts = {status: statuses.count(status) for status in ("ran", "not_run", "error")}
-    journal.write({"type": "end", "attempt": attempt, "ended_at": now(), **counts})
+    journal.write({"type": "end", "attempt": attempt, "ended_at": utc_timestamp(), **counts})
 
 
-def build_start_record(attempt: str, profile: str, host: Host) -> Record:
+def build_start_record(attempt: str, profile: str, host: HostAccess) -> Record:
     """Return the record with attempt, profile, parameters and host."""
     return {
         "type": "start",
         "attempt": attempt,
         "profile": profile,
         "agent_version": AGENT_VERSION,
-        "started_at": now(),
+        "started_at": utc_timestamp(),
         "rehearsal": host.params["rehearsal"],
         "params": host.params,
         "host": read_identity(host),
@@ -91,14 +98,15 @@ def parse_pair(text: str) -> list[str]:
 def build_parser() -> argparse.ArgumentParser:
     """Describe the command line."""
     top = argparse.ArgumentParser(
-        prog="agent.pyz", description="gpufleet burn-in agent: measures, judges nothing"
+        prog="agent.pyz",
+        description="gpufleet burn-in agent: measures only; the controller judges the results",
     )
     top.add_argument("--version", action="version", version=AGENT_VERSION)
     verbs = top.add_subparsers(dest="verb", required=True)
     run = verbs.add_parser("run", help="run a profile's checks; JSON lines on standard output")
     run.add_argument("--profile", choices=sorted(PROFILES), default="quick")
     run.add_argument("--attempt", required=True, help="id of this attempt, from the controller")
-    run.add_argument("--out", help="keep the record here; an attempt found in it is continued")
+    run.add_argument("--out", help="write the record to this file; an unfinished attempt in it is resumed")
     run.add_argument("--only", action="append", choices=list(CHECKS), help="only this check; may be repeated")
     run.add_argument("--attached", action="store_true", help="stop when the caller or its SSH session ends")
     run.add_argument("--session", type=int, default=0, help="with --attached: the process of the SSH session")
@@ -113,7 +121,7 @@ def build_parser() -> argparse.ArgumentParser:
 def run_agent(args: argparse.Namespace, stream: TextIO) -> int:
     """Run an attempt; the exit code says whether the agent worked, never whether the node is well."""
     params: dict[str, Any] = {key: value for key, value in args.param}  # noqa: C416 - pairs are lists
-    host = Host(params=build_parameters(args.profile, params))
+    host = HostAccess(params=build_parameters(args.profile, params))
     try:
         journal = Journal(stream, args.out)
     except BusyError as busy:
@@ -131,8 +139,12 @@ def main(argv: list[str] | None = None) -> int:
     """Run the agent's command line."""
     args = build_parser().parse_args(argv)
     if args.verb == "run":
-        policy = Policy(is_orphaned=watch_session(args.session)) if args.attached else Policy()
+        policy = (
+            SupervisionPolicy(is_orphaned=build_orphan_check(args.session))
+            if args.attached
+            else SupervisionPolicy()
+        )
         return supervise(lambda: run_agent(args, sys.stdout), policy)
     with socket.create_server((args.address, args.port)) as listener:
-        print(f"took {serve_senders(listener, args.seconds)} senders", file=sys.stderr)
+        print(f"received data from {serve_senders(listener, args.seconds)} senders", file=sys.stderr)
     return 0

@@ -8,7 +8,7 @@ import re
 import time
 from typing import Any
 
-from .host import Host, Result, error_result, not_run_result
+from .host import HostAccess, RawResult, error_result, not_run_result
 
 MIB = 1 << 20
 # Every bit both ways, its neighbours opposed; then address-dependent blocks, which show crossed lines.
@@ -23,7 +23,7 @@ def parse_meminfo(text: str) -> dict[str, int]:
     return {name: int(value) * 1024 for name, value in rows}
 
 
-def address_block(index: int) -> bytes:
+def build_address_block(index: int) -> bytes:
     """Return a MiB that belongs to one address only."""
     return hashlib.sha256(index.to_bytes(8, "big")).digest() * (MIB // 32)
 
@@ -40,7 +40,7 @@ def verify_patterns(area: memoryview, mib: int) -> dict[str, int]:
     wrong_mib = {pattern.hex(): count_wrong_blocks(area, [pattern * MIB] * mib) for pattern in PATTERNS}
     wrong_mib["address"] = sum(
         count_wrong_blocks(
-            area[start * MIB : stop * MIB], [address_block(index) for index in range(start, stop)]
+            area[start * MIB : stop * MIB], [build_address_block(index) for index in range(start, stop)]
         )
         for start, stop in ((start, min(start + 64, mib)) for start in range(0, mib, 64))
     )
@@ -60,7 +60,7 @@ def measure_copy_rate(seconds: float, mib: int) -> float:
     return best
 
 
-def read_error_counts(host: Host) -> dict[str, Any]:
+def read_error_counts(host: HostAccess) -> dict[str, Any]:
     """Return the memory controllers' corrected and uncorrected error counts, where the kernel has them."""
     base = "/sys/devices/system/edac/mc"
     controllers = [name for name in host.list_names(base) if re.fullmatch(r"mc\d+", name)]
@@ -70,7 +70,7 @@ def read_error_counts(host: Host) -> dict[str, Any]:
     }
 
 
-def check_memory(host: Host) -> Result:
+def check_memory(host: HostAccess) -> RawResult:
     """Fill a share of what is free, verify it, then time copies."""
     sizes = parse_meminfo(host.read_text("/proc/meminfo") or "")
     if "MemTotal" not in sizes:
@@ -88,4 +88,4 @@ def check_memory(host: Host) -> Result:
     with mmap.mmap(-1, mib * MIB) as area, memoryview(area) as view:
         raw["tested_mib"], raw["wrong_mib"] = mib, verify_patterns(view, mib)
     raw["copy_mb_per_s"] = round(measure_copy_rate(host.get_param("memory_seconds", 5.0), COPY_MIB), 1)
-    return Result("ran", measured=raw["copy_mb_per_s"], unit="MB/s", raw=raw)
+    return RawResult("ran", measured=raw["copy_mb_per_s"], unit="MB/s", raw=raw)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from .host import Host, Result, error_result
+from .host import HostAccess, RawResult, error_result
 
 COUNTERS = ("rx_packets", "tx_packets", "rx_errors", "tx_errors", "rx_dropped", "tx_dropped", "rx_crc_errors")
 LOOPBACK = "127.0.0.1"
@@ -32,7 +32,7 @@ def parse_default_route(text: str) -> tuple[str | None, str | None]:
     return None, None
 
 
-def choose_interface(host: Host) -> str | None:
+def choose_interface(host: HostAccess) -> str | None:
     """Return the interface that carries the default route, else the first other one that is up."""
     routed, _ = parse_default_route(host.read_text("/proc/net/route") or "")
     names = [name for name in host.list_names("/sys/class/net") if name != "lo"]
@@ -40,7 +40,7 @@ def choose_interface(host: Host) -> str | None:
     return routed or next(ups, None)
 
 
-def read_link(host: Host, name: str) -> dict[str, Any]:
+def read_link(host: HostAccess, name: str) -> dict[str, Any]:
     """Return link state, speed and counters of an interface; None where its driver has no answer."""
     base = f"/sys/class/net/{name}"
     facts: dict[str, Any] = {
@@ -54,13 +54,13 @@ def read_link(host: Host, name: str) -> dict[str, Any]:
     return facts
 
 
-def choose_peer(host: Host) -> tuple[str, str]:
+def choose_peer(host: HostAccess) -> tuple[str, str]:
     """Return the peer to measure against, and how it was chosen."""
     if host.get_param("peer", ""):
         return host.get_param("peer", ""), "parameter"
     controller = os.environ.get("SSH_CONNECTION", "").split(" ")[0]
     if controller:
-        return controller, "the SSH session's other end"
+        return controller, "the client of the SSH session"
     _, gateway = parse_default_route(host.read_text("/proc/net/route") or "")
     return (gateway, "default gateway") if gateway else (LOOPBACK, "loopback: no peer is known")
 
@@ -133,7 +133,7 @@ def send_data(address: str, port: int, seconds: float) -> float:
 
 
 @contextlib.contextmanager
-def loopback_sink() -> Iterator[int]:
+def serve_loopback_sink() -> Iterator[int]:
     """Serve one sender on loopback; give the port."""
     with socket.create_server((LOOPBACK, 0)) as listener:
         thread = threading.Thread(target=lambda: receive_all(listener.accept()[0]), daemon=True)
@@ -142,7 +142,7 @@ def loopback_sink() -> Iterator[int]:
         thread.join(5.0)
 
 
-def run_iperf3(host: Host, peer: str, port: int, seconds: float) -> dict[str, Any]:
+def run_iperf3(host: HostAccess, peer: str, port: int, seconds: float) -> dict[str, Any]:
     """Measure with iperf3 against its server on the peer."""
     if host.which("iperf3") is None:
         return {"method": "iperf3", "error": "iperf3 is not installed"}
@@ -156,7 +156,7 @@ def run_iperf3(host: Host, peer: str, port: int, seconds: float) -> dict[str, An
     return {"method": "iperf3", "mbit": round(rate, 1)}
 
 
-def measure_throughput(host: Host, peer: str) -> dict[str, Any]:
+def measure_throughput(host: HostAccess, peer: str) -> dict[str, Any]:
     """Measure to the peer where a port is given, else over loopback, and name which."""
     seconds, port = host.get_param("network_seconds", 3.0), host.get_param("peer_port", 0)
     if host.get_param("iperf3_port", 0):
@@ -166,11 +166,11 @@ def measure_throughput(host: Host, peer: str) -> dict[str, Any]:
             return {"method": "built-in sink", "mbit": round(send_data(peer, port, seconds), 1)}
         except OSError as error:
             return {"method": "built-in sink", "error": str(error)}
-    with loopback_sink() as sink_port:
+    with serve_loopback_sink() as sink_port:
         return {"method": "loopback", "mbit": round(send_data(LOOPBACK, sink_port, seconds), 1)}
 
 
-def check_network(host: Host) -> Result:
+def check_network(host: HostAccess) -> RawResult:
     """Read the link, then measure round trips and throughput."""
     name = choose_interface(host)
     if name is None:
@@ -179,4 +179,4 @@ def check_network(host: Host) -> Result:
     raw: dict[str, Any] = {"link": read_link(host, name), "peer": peer, "peer_chosen_by": peer_source}
     raw["round_trip"] = measure_round_trips(peer, host.get_param("peer_port", 0) or DISCARD_PORT, TRIP_COUNT)
     raw["throughput"] = measure_throughput(host, peer)
-    return Result("ran", measured=raw["round_trip"]["median_ms"], unit="ms", raw=raw)
+    return RawResult("ran", measured=raw["round_trip"]["median_ms"], unit="ms", raw=raw)

@@ -6,30 +6,30 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from . import cpu, gpu, memory, network, pi, smart, storage
-from .host import Host, Result
+from .host import HostAccess, RawResult
 
 
-class Check(NamedTuple):
+class CheckSpec(NamedTuple):
     """A check and the seconds after which it is ended, beyond what its parameters ask for."""
 
-    run: Callable[[Host], Result]
+    run: Callable[[HostAccess], RawResult]
     seconds: float
 
 
 # Firmware flags and temperatures are read after the load that would raise them.
-CHECKS: dict[str, Check] = {
-    "cpu": Check(cpu.check_cpu, 120.0),
-    "memory": Check(memory.check_memory, 180.0),
-    "storage": Check(storage.check_storage, 300.0),
-    "network": Check(network.check_network, 60.0),
-    "pi_throttled": Check(pi.check_throttled, 15.0),
-    "pi_temperature": Check(pi.check_temperature, 15.0),
-    "nvme_link": Check(pi.check_nvme_link, 15.0),
-    "smart": Check(smart.check_smart, 120.0),
-    "blade": Check(pi.check_blade, 15.0),
-    "gpu_nvidia": Check(gpu.check_nvidia, 70.0),
-    "gpu_xid": Check(gpu.check_xid, 70.0),
-    "gpu_amd": Check(gpu.check_amd, 30.0),
+CHECKS: dict[str, CheckSpec] = {
+    "cpu": CheckSpec(cpu.check_cpu, 120.0),
+    "memory": CheckSpec(memory.check_memory, 180.0),
+    "storage": CheckSpec(storage.check_storage, 300.0),
+    "network": CheckSpec(network.check_network, 60.0),
+    "pi_throttled": CheckSpec(pi.check_throttled, 15.0),
+    "pi_temperature": CheckSpec(pi.check_temperature, 15.0),
+    "nvme_link": CheckSpec(pi.check_nvme_link, 15.0),
+    "smart": CheckSpec(smart.check_smart, 120.0),
+    "blade": CheckSpec(pi.check_blade, 15.0),
+    "gpu_nvidia": CheckSpec(gpu.check_nvidia, 70.0),
+    "gpu_xid": CheckSpec(gpu.check_xid, 70.0),
+    "gpu_amd": CheckSpec(gpu.check_amd, 30.0),
 }
 
 # Every number is a parameter: `-p cpu_seconds=60`.

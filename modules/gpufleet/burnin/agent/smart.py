@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from .host import Host, Result, not_run_result
+from .host import HostAccess, RawResult, not_run_result
 
 COMMAND_SECONDS = 20.0
 REPORT_FIELDS = (
@@ -18,12 +18,12 @@ REPORT_FIELDS = (
 )
 
 
-def list_drives(host: Host) -> list[str]:
+def list_drives(host: HostAccess) -> list[str]:
     """Return whole NVMe and SCSI/SATA drives."""
     return [name for name in host.list_names("/sys/block") if re.fullmatch(r"nvme\d+n\d+|sd[a-z]+", name)]
 
 
-def read_drive(host: Host, name: str) -> dict[str, Any]:
+def read_drive(host: HostAccess, name: str) -> dict[str, Any]:
     """Return one drive's health; smartctl's exit bits are kept, its JSON says what they mean."""
     output = host.run(["smartctl", "-j", "-i", "-H", "-A", f"/dev/{name}"], COMMAND_SECONDS)
     try:
@@ -34,13 +34,13 @@ def read_drive(host: Host, name: str) -> dict[str, Any]:
     return {"name": name, "code": output.code, **fields}
 
 
-def check_smart(host: Host) -> Result:
+def check_smart(host: HostAccess) -> RawResult:
     """Read the health of every drive."""
     if host.which("smartctl") is None:
         return not_run_result("smartctl is not installed")
     names = list_drives(host)
     if not names:
         return not_run_result("no NVMe or SATA drive")
-    return Result(
+    return RawResult(
         "ran", measured=len(names), unit="drives", raw={"drives": [read_drive(host, name) for name in names]}
     )

@@ -11,7 +11,7 @@ import os
 import time
 from typing import Any
 
-from .host import Host, Result
+from .host import HostAccess, RawResult
 
 MIB = 1 << 20
 WRITE_COUNT = 3  # the fastest counts: what else a disk has to do can only slow it
@@ -19,7 +19,7 @@ WRITE_COUNT = 3  # the fastest counts: what else a disk has to do can only slow 
 MAX_FREE_SHARE = 0.25
 
 
-def read_space(path: str) -> dict[str, Any]:
+def read_free_space(path: str) -> dict[str, Any]:
     """Return a filesystem's size and what is free to this user."""
     stat = os.statvfs(path)
     return {
@@ -41,10 +41,10 @@ def parse_mounts(text: str) -> list[dict[str, str]]:
     ]
 
 
-def find_mount(path: str, table: list[dict[str, str]]) -> dict[str, str]:
+def find_mount(path: str, mounts: list[dict[str, str]]) -> dict[str, str]:
     """Return the mount that a path lies on: the longest matching one, the last of equals."""
     real = os.path.realpath(path)
-    parents = [row for row in table if (real + "/").startswith(row["path"].rstrip("/") + "/")]
+    parents = [row for row in mounts if (real + "/").startswith(row["path"].rstrip("/") + "/")]
     return max(reversed(parents), key=lambda row: len(row["path"]), default={})
 
 
@@ -61,7 +61,7 @@ def open_scratch(folder: str) -> int:
     return descriptor
 
 
-def write_all(descriptor: int, mib: int) -> float:
+def write_scratch_blocks(descriptor: int, mib: int) -> float:
     """Write and sync; return the seconds it took."""
     blocks = [build_block(index) for index in range(min(mib, 16))]
     os.lseek(descriptor, 0, os.SEEK_SET)
@@ -74,7 +74,7 @@ def write_all(descriptor: int, mib: int) -> float:
     return time.perf_counter() - started
 
 
-def open_direct(descriptor: int) -> tuple[int, str]:
+def open_without_cache(descriptor: int) -> tuple[int, str]:
     """Reopen for reading past the page cache; where the filesystem refuses, drop its cached pages instead."""
     with contextlib.suppress(OSError, AttributeError):
         return os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_DIRECT), "direct"
@@ -83,9 +83,9 @@ def open_direct(descriptor: int) -> tuple[int, str]:
     return os.dup(descriptor), "buffered"
 
 
-def read_all(descriptor: int, mib: int) -> dict[str, Any]:
+def verify_scratch_blocks(descriptor: int, mib: int) -> dict[str, Any]:
     """Read back and compare; only the reads are timed."""
-    reader, method = open_direct(descriptor)
+    reader, method = open_without_cache(descriptor)
     wrong_mib, seconds = 0, 0.0
     with mmap.mmap(-1, MIB) as buffer:
         for index in range(mib):
@@ -108,13 +108,15 @@ def exercise_scratch_file(folder: str, mib: int) -> dict[str, Any]:
     except OSError as error:
         return {"write_error": errno.errorcode.get(error.errno or 0, str(error)), "scratch_mib": 0}
     try:
-        rates = [round(mib * MIB / write_all(descriptor, mib) / 1e6, 1) for _ in range(WRITE_COUNT)]
+        rates = [
+            round(mib * MIB / write_scratch_blocks(descriptor, mib) / 1e6, 1) for _ in range(WRITE_COUNT)
+        ]
         facts: dict[str, Any] = {
             "scratch_mib": mib,
             "write_mb_per_s": max(rates),
             "write_rates_mb_per_s": rates,
         }
-        facts.update(read_all(descriptor, mib))
+        facts.update(verify_scratch_blocks(descriptor, mib))
     except OSError as error:
         facts = {"write_error": errno.errorcode.get(error.errno or 0, str(error)), "scratch_mib": mib}
     finally:
@@ -122,7 +124,7 @@ def exercise_scratch_file(folder: str, mib: int) -> dict[str, Any]:
     return facts
 
 
-def run_fio(host: Host, folder: str) -> dict[str, Any]:
+def run_fio(host: HostAccess, folder: str) -> dict[str, Any]:
     """Run fio's verified mixed load where asked for and present."""
     seconds = host.get_param("fio_seconds", 0.0)
     if not seconds:
@@ -160,19 +162,19 @@ def parse_fio_rates(text: str) -> dict[str, Any]:
         return {"text": text[-300:]}
 
 
-def check_storage(host: Host) -> Result:
+def check_storage(host: HostAccess) -> RawResult:
     """Look at the root filesystem and exercise the scratch folder."""
     folder: str = host.get_param("scratch", "/var/tmp")  # noqa: S108 - disk-backed by convention, unlike /tmp
     table = parse_mounts(host.read_text("/proc/mounts") or "")
     root = find_mount("/", table)
     raw: dict[str, Any] = {
-        "root": {**read_space("/"), "type": root.get("type"), "read_only": is_read_only(root)},
+        "root": {**read_free_space("/"), "type": root.get("type"), "read_only": is_read_only(root)},
         "scratch": {"folder": folder, "type": find_mount(folder, table).get("type")},
     }
     mib = min(host.get_param("storage_mib", 256), scratch_limit_mib(folder))
     raw.update(exercise_scratch_file(folder, mib) if mib > 0 else {"write_error": "ENOSPC", "scratch_mib": 0})
     raw["fio"] = run_fio(host, folder) if mib > 0 else {"ran": False, "reason": "no room"}
-    return Result("ran", measured=raw.get("write_mb_per_s"), unit="MB/s", raw=raw)
+    return RawResult("ran", measured=raw.get("write_mb_per_s"), unit="MB/s", raw=raw)
 
 
 def is_read_only(mount: dict[str, str]) -> bool | None:

@@ -55,7 +55,7 @@ class Process:
 
 
 @dataclass(frozen=True)
-class Policy:
+class SupervisionPolicy:
     """How work ends.
 
     ``grace``: seconds between SIGTERM to the work's process group and SIGKILL to all; 0 sends SIGKILL at once.
@@ -65,7 +65,7 @@ class Policy:
     ``is_orphaned`` is called once a second; the work is stopped when it returns true.
     """
 
-    grace: float = 0.0
+    grace_s: float = 0.0
     foreground: bool = False
     spare_packages: bool = False
     after_success: bool = True
@@ -142,7 +142,7 @@ def is_ansible(process: Process) -> bool:
     return False
 
 
-def kill_descendants(root: int, policy: Policy) -> None:
+def kill_descendants(root: int, policy: SupervisionPolicy) -> None:
     """Kill all descendants of a process, repeatedly, except those that the policy spares."""
     deadline = time.monotonic() + SWEEP_SECONDS
     while time.monotonic() < deadline:
@@ -175,12 +175,12 @@ def reap_children() -> dict[int, int]:
     return statuses
 
 
-def exit_code(status: int) -> int:
+def shell_exit_code(status: int) -> int:
     """Return a wait status as a shell would."""
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
-def supervise(work: Callable[[], int], policy: Policy = Policy()) -> int:
+def supervise(work: Callable[[], int], policy: SupervisionPolicy = SupervisionPolicy()) -> int:
     """Run the work in a process of its own; return its exit code, or 128 + the signal that ended it or us."""
     set_process_option(PR_SET_CHILD_SUBREAPER, 1)
     handlers = {number: signal.getsignal(number) for number in FORWARDED}
@@ -190,7 +190,7 @@ def supervise(work: Callable[[], int], policy: Policy = Policy()) -> int:
     keeper = os.fork()
     if not keeper:
         os.close(writer)
-        os._exit(_Keeper(work, policy, reader, handlers).run())
+        os._exit(_Supervisor(work, policy, reader, handlers).run())
     os.close(reader)
     received: list[int] = []
 
@@ -209,13 +209,13 @@ def supervise(work: Callable[[], int], policy: Policy = Policy()) -> int:
     if os.WIFSIGNALED(status):
         kill_descendants(os.getpid(), policy)
     os.close(writer)
-    return 128 + received[0] if received else exit_code(status)
+    return 128 + received[0] if received else shell_exit_code(status)
 
 
 @dataclass
-class _Keeper:
+class _Supervisor:
     work: Callable[[], int]
-    policy: Policy
+    policy: SupervisionPolicy
     reader: int
     handlers: Mapping[signal.Signals, object]
     stopped: int = 0
@@ -249,7 +249,7 @@ class _Keeper:
             self._stop_ssh_masters(me)
         if self.policy.scratch and (self.stopped or os.WIFSIGNALED(status)):
             shutil.rmtree(self.policy.scratch, ignore_errors=True)
-        return exit_code(status)
+        return shell_exit_code(status)
 
     def _on_signal(self, number: int, _frame: object) -> None:
         self.stopped = self.stopped or number
@@ -296,14 +296,14 @@ class _Keeper:
 
     def _stop(self, child: int) -> int:
         """Ask the work's group to end where there is grace, and wait for it; return the status to report."""
-        if not self.policy.grace:
+        if not self.policy.grace_s:
             return self.stopped
         if (
             self.stopped != signal.SIGINT
         ):  # the terminal has sent that to the whole group; twice would mean at once
             for pid in self._group_members():
                 send_signal(pid, signal.SIGTERM)
-        deadline, status = time.monotonic() + self.policy.grace, self.stopped
+        deadline, status = time.monotonic() + self.policy.grace_s, self.stopped
         while self._group_members() and time.monotonic() < deadline:
             status = reap_children().get(child, status)
             time.sleep(0.05)
@@ -327,7 +327,7 @@ class _Keeper:
                     send_signal(process.pid, signal.SIGTERM)
 
 
-def watch_session(session: int = 0) -> Callable[[], bool]:
+def build_orphan_check(session: int = 0) -> Callable[[], bool]:
     """Return a function that is true once the process that started us, or its SSH session, has ended.
 
     The caller may name the session's process: it may have ended before we could look for it.
@@ -370,8 +370,8 @@ def main(argv: list[str] | None = None) -> int:
     def work() -> int:
         os.execvp(options.command[0], options.command)  # noqa: S606 - no shell on purpose
 
-    policy = Policy(
-        grace=options.grace,
+    policy = SupervisionPolicy(
+        grace_s=options.grace,
         foreground=True,
         spare_packages=True,
         after_success=False,

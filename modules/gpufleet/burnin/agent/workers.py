@@ -78,17 +78,17 @@ def collect_result(child: tuple[int, int], deadline: float, *, group: bool) -> A
     os.close(reader)
     status = kill_child(pid, group=group)
     if text is None:
-        return {"error": "ran past its time limit and was stopped"}
+        return {"error": "the check exceeded its time limit and was stopped"}
     try:
         return json.loads(text)
     except ValueError:
         cause = (
             f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"exit {os.WEXITSTATUS(status)}"
         )
-        return {"error": f"its process died ({cause})"}
+        return {"error": f"the process of the check died ({cause})"}
 
 
-def run_bounded(job: Callable[[], Any], seconds: float) -> Any:
+def run_with_deadline(job: Callable[[], Any], seconds: float) -> Any:
     """Run one job in a session of its own; return ``{"value"}`` or ``{"error"}`` within ``seconds``."""
     child = spawn_child(job, new_session=True)
     return collect_result(child, time.monotonic() + seconds, group=True)

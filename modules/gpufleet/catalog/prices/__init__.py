@@ -6,15 +6,16 @@ file, ``paths.find_price_store()``; without it, only the embedded prices are use
 
 To write prices::
 
-    with Store(path) as store:
-        run = store.begin("aws-pricing", key="2026-11-21")     # the same key again resumes the run
+    with PriceStore(path) as store:
+        run = store.begin_run("aws-pricing", key="2026-11-21")     # the same key again resumes the run
         for region in regions:
             if region not in run.batches:
                 run = store.write_batch(region, rows_of(region), run)   # one transaction
-        summary = store.commit(run)                             # checks the rows; makes them visible at once
+        summary = store.commit_run(run)                             # checks the rows and makes them visible
 
-Rows of a run are invisible before ``commit``; ``abandon`` deletes them. ``resume(source)`` returns the run that an
-earlier process left open. The store keeps history: ``find_newest(..., on_date=day)`` returns the price of a past day.
+Rows of a run are invisible before ``commit_run``; ``abandon_run`` deletes them.
+``find_unfinished_run(source)`` returns the run that an earlier process left open. The store keeps history:
+``find_newest(..., on_date=day)`` returns the price of a past day.
 Undated prices are older than all others.
 """
 
@@ -23,32 +24,32 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from gpufleet.catalog.prices.reader import Reader, open_reader
+from gpufleet.catalog.prices.reader import PriceReader, open_price_reader
 from gpufleet.catalog.prices.row import COMMITMENTS, PURCHASES, MachineFacts, PriceRow
 
 if TYPE_CHECKING:
-    from gpufleet.catalog.prices.check import CODES, CheckContext, Finding, check_prices
-    from gpufleet.catalog.prices.store import Run, RunSummary, Store
+    from gpufleet.catalog.prices.check import CODES, CheckContext, PriceFinding, check_prices
+    from gpufleet.catalog.prices.store import ImportRun, PriceStore, RunSummary
 
 __all__ = [
     "CODES",
     "COMMITMENTS",
     "PURCHASES",
     "CheckContext",
-    "Finding",
+    "ImportRun",
     "MachineFacts",
+    "PriceFinding",
+    "PriceReader",
     "PriceRow",
-    "Reader",
-    "Run",
+    "PriceStore",
     "RunSummary",
-    "Store",
     "check_prices",
-    "open_reader",
+    "open_price_reader",
 ]
 
-LAZY_NAMES = dict.fromkeys(("CODES", "CheckContext", "Finding", "check_prices"), "check") | dict.fromkeys(
-    ("Run", "RunSummary", "Store"), "store"
-)
+LAZY_NAMES = dict.fromkeys(
+    ("CODES", "CheckContext", "PriceFinding", "check_prices"), "check"
+) | dict.fromkeys(("ImportRun", "RunSummary", "PriceStore"), "store")
 
 
 def __getattr__(name: str) -> Any:

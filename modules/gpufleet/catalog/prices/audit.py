@@ -7,31 +7,33 @@ from pathlib import Path
 
 from gpufleet.catalog import data_file
 from gpufleet.catalog.entry import Price
-from gpufleet.catalog.prices.check import CheckContext, Finding, check_prices
+from gpufleet.catalog.prices.check import CheckContext, PriceFinding, check_prices
 from gpufleet.catalog.prices.check_context import load_check_context, load_context_without_prices
 from gpufleet.catalog.prices.imports import Origin, load_price_file
-from gpufleet.catalog.prices.reader import PRICE_COLUMNS, Reader, build_price, open_reader
+from gpufleet.catalog.prices.reader import PRICE_COLUMNS, PriceReader, build_price, open_price_reader
 from gpufleet.catalog.prices.row import PriceRow
 
 
-def check_file(path: Path, format_name: str = "auto", origin: Origin | None = None) -> list[Finding]:
+def check_price_file(
+    path: Path, format_name: str = "auto", origin: Origin | None = None
+) -> list[PriceFinding]:
     """Return the findings that an import of the file would have."""
     rows = load_price_file(path, format_name, origin).rows
     return list(check_prices(rows, _load_context(rows)))
 
 
-def check_current_prices() -> list[Finding]:
+def check_current_prices() -> list[PriceFinding]:
     """Return the findings on the prices in use, including those accepted by hand."""
-    rows = list(_list_current_rows(open_reader()))
+    rows = list(_list_current_rows(open_price_reader()))
     return list(check_prices(rows, load_context_without_prices()))
 
 
 def _load_context(rows: tuple[PriceRow, ...]) -> CheckContext:
-    store = open_reader()
+    store = open_price_reader()
     return load_check_context(store.connection if store else None, {(row.cloud, row.item) for row in rows})
 
 
-def _list_current_rows(store: Reader | None) -> Iterator[PriceRow]:
+def _list_current_rows(store: PriceReader | None) -> Iterator[PriceRow]:
     machines, parts = data_file.load_prices(), data_file.load_part_prices()
     rows = {key: _build_row(key, price, part=key in parts) for key, price in (machines | parts).items()}
     query = f"SELECT cloud, item, kind, {PRICE_COLUMNS} FROM current"  # noqa: S608 - our own column names

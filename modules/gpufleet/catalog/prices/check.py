@@ -39,7 +39,7 @@ CODES = {
     "unknown-machine": "of a machine or part that neither the catalogue nor the file describes",
     "unknown-unit": "in a unit that no pricer uses",
     "zero-price": "costs nothing",
-    "sentinel": "a filler, not an amount",
+    "sentinel": "a placeholder, not a price",
     "spot-not-cheaper": "spot at or above on-demand",
     "spot-placeholder": "spot at exactly 10 %, or at 95 % and more, of on-demand",
     "commitment-not-cheaper": "a commitment at or above on-demand: stale, or another term",
@@ -57,7 +57,7 @@ PriceKey = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True)
-class Offering:
+class InstanceOffering:
     """The regions that offer a machine, and the day and source of that list."""
 
     regions: frozenset[str]
@@ -72,13 +72,13 @@ class CheckContext:
     prices: Mapping[PriceKey, tuple[float, str]] = field(default_factory=dict)
     accelerators: Mapping[tuple[str, str], float] = field(default_factory=dict)
     retired: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    offered: Mapping[tuple[str, str], Offering] = field(default_factory=dict)
+    offered: Mapping[tuple[str, str], InstanceOffering] = field(default_factory=dict)
     names: KnownNames = field(default=KnownNames())
     today: date = field(default_factory=lambda: name_check.today())  # noqa: PLW0108 - tests set the day
 
 
 @dataclass(frozen=True)
-class Finding:
+class PriceFinding:
     """One suspicious row."""
 
     code: str
@@ -119,14 +119,14 @@ class PriceBatch:
         return last_price[0] if last_price else None
 
 
-def check_prices(rows: Iterable[PriceRow], context: CheckContext) -> Iterator[Finding]:
+def check_prices(rows: Iterable[PriceRow], context: CheckContext) -> Iterator[PriceFinding]:
     """Yield every finding, row by row; a row may have several."""
     batch = PriceBatch(rows, context)
     for row in batch.rows:
         for code, check in CHECKS.items():
             reason = check(row, batch)
             if reason:
-                yield Finding(code, row, reason)
+                yield PriceFinding(code, row, reason)
 
 
 def _check_zero_price(row: PriceRow, batch: PriceBatch) -> str | None:  # noqa: ARG001 - all checks have the same signature
@@ -149,7 +149,7 @@ def _check_sentinel(row: PriceRow, batch: PriceBatch) -> str | None:
         and FIXED_REGION_BOUNDS[0] <= row.usd_per_hour / median(other_prices) <= FIXED_REGION_BOUNDS[1]
     ):
         return None
-    return f"{row.usd_per_hour:g} is a filler, not a price"
+    return f"{row.usd_per_hour:g} is a placeholder, not a price"
 
 
 def _check_spot_below_on_demand(row: PriceRow, batch: PriceBatch) -> str | None:
@@ -274,11 +274,11 @@ def _prices_of_other_regions(row: PriceRow, batch: PriceBatch) -> list[float]:
 
 
 CHECKS: dict[str, Callable[[PriceRow, PriceBatch], str | None]] = {
-    "future": lambda row, batch: name_check.check_date(row, batch.context.today),
-    "unknown-cloud": lambda row, batch: name_check.check_cloud(row, batch.context.names),
-    "unknown-region": lambda row, batch: name_check.check_region(row, batch.context.names),
-    "unknown-machine": lambda row, batch: name_check.check_item(row, batch.context.names),
-    "unknown-unit": lambda row, batch: name_check.check_unit(row, batch.context.names),
+    "future": lambda row, batch: name_check.check_price_date(row, batch.context.today),
+    "unknown-cloud": lambda row, batch: name_check.check_cloud_name(row, batch.context.names),
+    "unknown-region": lambda row, batch: name_check.check_region_name(row, batch.context.names),
+    "unknown-machine": lambda row, batch: name_check.check_item_name(row, batch.context.names),
+    "unknown-unit": lambda row, batch: name_check.check_price_unit(row, batch.context.names),
     "zero-price": _check_zero_price,
     "sentinel": _check_sentinel,
     "spot-not-cheaper": _check_spot_below_on_demand,

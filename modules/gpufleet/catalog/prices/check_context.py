@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from gpufleet.catalog import data_file
 from gpufleet.catalog.prices import name_check, schema
-from gpufleet.catalog.prices.check import CheckContext, Offering
+from gpufleet.catalog.prices.check import CheckContext, InstanceOffering
 from gpufleet.catalog.prices.name_check import ONE_DAY, KnownNames
 
 SELECT_LAST_PRICES = f"""
@@ -99,9 +99,11 @@ def _load_retirement_days() -> dict[tuple[str, str], str]:
     return {key: retirement.retired.isoformat() for key, retirement in data_file.load_retirements().items()}
 
 
-def _load_offerings() -> dict[tuple[str, str], Offering]:
+def _load_offerings() -> dict[tuple[str, str], InstanceOffering]:
     return {
-        (row["cloud"], machine): Offering(frozenset(row["regions"].split()), row["as_of"], row["source"])
+        (row["cloud"], machine): InstanceOffering(
+            frozenset(row["regions"].split()), row["as_of"], row["source"]
+        )
         for row in data_file.load_rows("offered.csv")
         for machine in row["machines"].split()
     }

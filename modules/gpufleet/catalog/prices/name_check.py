@@ -31,24 +31,24 @@ def today() -> date:
     return datetime.now(UTC).date()
 
 
-def check_date(row: PriceRow, now: date) -> str | None:
+def check_price_date(row: PriceRow, now: date) -> str | None:
     """Return a message if a price is dated in the future: it would outrank every later one."""
     return f"dated {row.dated}, in the future" if is_future(row.dated, now) else None
 
 
-def is_future(dated: str, now: date) -> bool:
+def is_future(day: str, now: date) -> bool:
     """Return whether a day is in the future in every time zone."""
-    return dated > (now + ONE_DAY).isoformat()
+    return day > (now + ONE_DAY).isoformat()
 
 
-def check_cloud(row: PriceRow, names: KnownNames) -> str | None:
+def check_cloud_name(row: PriceRow, names: KnownNames) -> str | None:
     """Return a message if the cloud is unknown."""
     if not names.regions or row.cloud in names.regions:
         return None
     return f"unknown cloud {row.cloud}{_suggest_name(row.cloud, names.regions)}"
 
 
-def check_region(row: PriceRow, names: KnownNames) -> str | None:
+def check_region_name(row: PriceRow, names: KnownNames) -> str | None:
     """Return a message if the cloud does not have the region."""
     regions = names.regions.get(row.cloud, NO_NAMES)
     if not regions or row.region in regions:
@@ -56,7 +56,7 @@ def check_region(row: PriceRow, names: KnownNames) -> str | None:
     return f"unknown {row.cloud} region {row.region}{_suggest_name(row.region, regions)}"
 
 
-def check_item(row: PriceRow, names: KnownNames) -> str | None:
+def check_item_name(row: PriceRow, names: KnownNames) -> str | None:
     """Return a message if the machine or part is unknown."""
     items = names.items.get(row.cloud, NO_NAMES)
     if not items or row.item in items or row.facts is not None:
@@ -64,7 +64,7 @@ def check_item(row: PriceRow, names: KnownNames) -> str | None:
     return f"unknown {row.cloud} {row.kind} {row.item}{_suggest_name(row.item, items)}"
 
 
-def check_unit(row: PriceRow, names: KnownNames) -> str | None:
+def check_price_unit(row: PriceRow, names: KnownNames) -> str | None:
     """Return a message if a part has another unit than its known prices."""
     if row.kind != "part" or not names.units:
         return None

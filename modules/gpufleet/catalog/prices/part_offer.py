@@ -7,7 +7,7 @@ from datetime import date
 
 from gpufleet.catalog import data_file, query
 from gpufleet.catalog.entry import Price
-from gpufleet.catalog.prices.reader import open_reader
+from gpufleet.catalog.prices.reader import open_price_reader
 
 STORED_PART_KEYS = "SELECT cloud, region, item, purchase FROM current WHERE kind = 'part' AND item = ?"
 PartOffer = tuple[str, str, str, Price]  # cloud, region, part
@@ -22,7 +22,7 @@ def search_part_offers(
     on_date: date | None = None,
 ) -> Iterator[PartOffer]:
     """Yield the current prices of a part by cloud and region."""
-    store = open_reader()
+    store = open_price_reader()
     keys = {key for key in data_file.load_part_prices() if key[2] == part}
     keys |= {
         (row[0], row[1], row[2], row[3]) for row in (store.query(STORED_PART_KEYS, part) if store else ())

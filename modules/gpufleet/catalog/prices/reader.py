@@ -18,7 +18,7 @@ from gpufleet.errors import EnvironmentFault, InputError
 PRICE_COLUMNS = "usd_per_hour, unit, as_of, source, confidence, region, purchase"
 
 
-class Reader:
+class PriceReader:
     """Reads one store file and never changes it."""
 
     def __init__(self, path: Path) -> None:
@@ -67,7 +67,7 @@ def build_price(columns: tuple[Any, ...]) -> Price:
     return Price(usd, unit, as_of or None, source, confidence, region, purchase)
 
 
-def open_reader() -> Reader | None:
+def open_price_reader() -> PriceReader | None:
     """Return the reader of the configured store, None without a store."""
     environment = [os.environ.get(name) for name in ("GPUFLEET_PRICES", "GPUFLEET_HOME")]
     location = _store_location(*environment, os.getcwd())  # noqa: PTH109 - called for each price; the result is only compared
@@ -78,7 +78,7 @@ def open_reader() -> Reader | None:
     except OSError:
         if environment[0]:
             raise InputError(
-                "no such price store",
+                "the price store does not exist",
                 where=f"GPUFLEET_PRICES={environment[0]}",
                 remedy=f"gpufleet prices import creates it; {paths.EMBEDDED_PRICES} selects the embedded prices",
             ) from None
@@ -93,5 +93,5 @@ def _store_location(*_environment: str | None) -> str | None:
 
 
 @lru_cache(maxsize=2)
-def _cached_reader(path: str, _inode: int) -> Reader:
-    return Reader(Path(path))
+def _cached_reader(path: str, _inode: int) -> PriceReader:
+    return PriceReader(Path(path))

@@ -14,8 +14,8 @@ from gpufleet.catalog.entry import MachineOffer, Price
 from gpufleet.catalog.offer import find_cheapest_commitments
 
 if TYPE_CHECKING:
-    from gpufleet.catalog.prices.check import Finding
-    from gpufleet.catalog.prices.status import Status
+    from gpufleet.catalog.prices.check import PriceFinding
+    from gpufleet.catalog.prices.status import StoreStatus
     from gpufleet.catalog.prices.store import RunSummary
 
 MAX_SHOWN_FINDINGS = 10  # findings shown of each code
@@ -75,7 +75,7 @@ def parts_as_dicts(offers: Iterable[tuple[str, str, str, Price]]) -> list[dict[s
 
 def format_parts_table(offers: Sequence[dict[str, Any]]) -> str:
     """Return the prices of parts as a table; prices per use are in the same column."""
-    head = ("part", "unit", "cloud", "region", "purchase", "$/h of a unit", "as of", "source")
+    head = ("part", "unit", "cloud", "region", "purchase", "$/h per unit", "as of", "source")
     rows = [
         (offer["part"], offer["unit"], offer["cloud"], offer["region"], offer["purchase"],
          f"{offer['usd_per_hour']:.6g}", offer["as_of"] or "undated", _shorten_source(offer["source"]))
@@ -126,7 +126,7 @@ def _format_cells(offer: dict[str, Any], count: int | None) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def format_status(status: Status, today: date) -> str:
+def format_status(status: StoreStatus, today: date) -> str:
     """Return the numbers, age and sources of prices, and the rows that were set apart."""
     age_days, future_days = (
         status.age_days(today),
@@ -168,7 +168,7 @@ def format_status(status: Status, today: date) -> str:
     return "\n".join(lines)
 
 
-def format_status_json(status: Status, today: date) -> str:
+def format_status_json(status: StoreStatus, today: date) -> str:
     """Return the status as JSON."""
     return dump_json(asdict(status) | {"age_days": status.age_days(today)})
 
@@ -201,11 +201,11 @@ def format_summary_json(summary: RunSummary, name: str) -> str:
     )
 
 
-def format_findings(findings: Iterable[Finding]) -> list[str]:
+def format_findings(findings: Iterable[PriceFinding]) -> list[str]:
     """Return findings by check, at most MAX_SHOWN_FINDINGS of each."""
     from gpufleet.catalog.prices.check import CODES
 
-    by_code: dict[str, list[Finding]] = {}
+    by_code: dict[str, list[PriceFinding]] = {}
     for finding in findings:
         by_code.setdefault(finding.code, []).append(finding)
     lines: list[str] = []
@@ -220,7 +220,7 @@ def format_findings(findings: Iterable[Finding]) -> list[str]:
     return lines
 
 
-def format_findings_json(findings: Iterable[Finding]) -> str:
+def format_findings_json(findings: Iterable[PriceFinding]) -> str:
     """Return findings as JSON."""
     listed = list(findings)
     counts = Counter(each.code for each in listed)
@@ -229,7 +229,7 @@ def format_findings_json(findings: Iterable[Finding]) -> str:
     )
 
 
-def finding_as_dict(finding: Finding) -> dict[str, Any]:
+def finding_as_dict(finding: PriceFinding) -> dict[str, Any]:
     """Return a finding as plain values."""
     row = finding.row
     return {

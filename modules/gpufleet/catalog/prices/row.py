@@ -101,7 +101,7 @@ def default_confidence(purchase: str, as_of: str) -> Confidence:
     return cast("Confidence", grades[(purchase == "spot") + (as_of < HIGH_CONFIDENCE_SINCE)])
 
 
-def check_price_row(row: PriceRow) -> PriceRow:
+def validate_price_row(row: PriceRow) -> PriceRow:
     """Return the row; raise InputError if it is not a valid price. Suspicious prices are for the checks."""
     if not math.isfinite(row.usd_per_hour) or row.usd_per_hour < 0:
         raise InputError(
@@ -116,7 +116,9 @@ def check_price_row(row: PriceRow) -> PriceRow:
             f"unknown upfront {row.upfront!r}", where=row.where, remedy=f"one of {', '.join(UPFRONTS)}"
         )
     if not _NAME.match(row.cloud):
-        raise InputError(f"{row.cloud!r} is not a name of a cloud", where=row.where, remedy="for example aws")
+        raise InputError(
+            f"{row.cloud!r} is not the name of a cloud", where=row.where, remedy="for example aws"
+        )
     for name, value in (("region", row.region), ("machine or part", row.item), ("source", row.source)):
         if not value:
             raise InputError(f"no {name}", where=row.where)

@@ -70,13 +70,13 @@ SELECT_AS_OF = SELECT_NEWEST.format(day="?")
 
 def migrate_schema(connection: sqlite3.Connection, path: str) -> None:
     """Migrate a store to this version in one transaction; refuse a newer or foreign file."""
-    version = read_version(connection, path)
+    version = read_schema_version(connection, path)
     if version == VERSION:
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
         for migration in MIGRATIONS[
-            read_version(connection, path) :
+            read_schema_version(connection, path) :
         ]:  # read again: another process may have migrated it
             for statement in filter(str.strip, migration.split(";")):
                 connection.execute(statement)
@@ -87,7 +87,7 @@ def migrate_schema(connection: sqlite3.Connection, path: str) -> None:
         raise
 
 
-def read_version(connection: sqlite3.Connection, path: str) -> int:
+def read_schema_version(connection: sqlite3.Connection, path: str) -> int:
     """Return the version of a store's tables, 0 for an empty file."""
     try:
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
@@ -99,10 +99,10 @@ def read_version(connection: sqlite3.Connection, path: str) -> int:
     if version > VERSION:
         raise EnvironmentFault(
             f"{path} was written by a newer gpufleet (version {version}, this one reads {VERSION})",
-            hint="update gpufleet, or point GPUFLEET_PRICES at another file",
+            hint="update gpufleet, or set GPUFLEET_PRICES to another file",
         )
     if tables and not version:
         raise EnvironmentFault(
-            f"{path} is another program's database", hint="point GPUFLEET_PRICES elsewhere"
+            f"{path} is the database of another program", hint="set GPUFLEET_PRICES to another file"
         )
     return version

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from gpufleet.catalog import data_file
-from gpufleet.catalog.prices.reader import Reader, open_reader
+from gpufleet.catalog.prices.reader import PriceReader, open_price_reader
 from gpufleet.catalog.prices.row import COMMITMENTS, PURCHASES
 
 PURCHASE_GROUPS = ("on_demand", "spot", "commitment")
@@ -16,7 +16,7 @@ Key = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True)
-class Slice:
+class PurchaseSummary:
     """The prices of one cloud and purchase: machine-region pairs, the days they date from, and undated ones."""
 
     cloud: str
@@ -30,7 +30,7 @@ class Slice:
 
 
 @dataclass(frozen=True)
-class Coverage:
+class CloudCoverage:
     """The number of machine types with accelerators, and how many of them have a price in some region."""
 
     cloud: str
@@ -41,7 +41,7 @@ class Coverage:
 
 
 @dataclass(frozen=True)
-class Unfinished:
+class UnfinishedRun:
     """A run that was started but not committed."""
 
     source: str
@@ -49,17 +49,17 @@ class Unfinished:
 
 
 @dataclass(frozen=True)
-class Status:
+class StoreStatus:
     """The content of ``gpufleet prices status``."""
 
     store: str | None
     embedded: int
     stored: int
-    slices: tuple[Slice, ...]
-    coverage: tuple[Coverage, ...]
+    slices: tuple[PurchaseSummary, ...]
+    coverage: tuple[CloudCoverage, ...]
     sources: tuple[tuple[str, int], ...]
     set_apart: tuple[tuple[str, int], ...]
-    unfinished: tuple[Unfinished, ...]
+    unfinished: tuple[UnfinishedRun, ...]
 
     def age_days(self, today: date) -> int | None:
         """Return the age of the newest price that is not dated in the future."""
@@ -73,11 +73,11 @@ class Status:
         return (today - date.fromisoformat(max(days))).days if days else None
 
 
-def read_status() -> Status:
+def read_store_status() -> StoreStatus:
     """Return the status of all prices in use."""
-    store = open_reader()
+    store = open_price_reader()
     day_and_source_by_key = dict(list_current_prices(store))
-    return Status(
+    return StoreStatus(
         store=str(store.path) if store else None,
         embedded=len(data_file.load_prices()) + len(data_file.load_part_prices()),
         stored=_count_rows(store, "SELECT count(*) FROM prices"),
@@ -93,7 +93,7 @@ def read_status() -> Status:
     )
 
 
-def list_current_prices(store: Reader | None) -> Iterator[tuple[Key, tuple[str, str]]]:
+def list_current_prices(store: PriceReader | None) -> Iterator[tuple[Key, tuple[str, str]]]:
     """Yield the key of each machine price in use with its day and source."""
     newest = {
         key: (price.as_of_date.isoformat() if price.as_of_date else "", price.source)
@@ -107,7 +107,7 @@ def list_current_prices(store: Reader | None) -> Iterator[tuple[Key, tuple[str, 
     yield from newest.items()
 
 
-def list_accelerated_machines(store: Reader | None) -> set[tuple[str, str]]:
+def list_accelerated_machines(store: PriceReader | None) -> set[tuple[str, str]]:
     """Return the machine types with accelerators, by cloud and name."""
     machine_types = {
         key
@@ -119,18 +119,18 @@ def list_accelerated_machines(store: Reader | None) -> set[tuple[str, str]]:
     return machine_types
 
 
-def count_coverage(types: Iterable[tuple[str, str]], keys: Iterable[Key]) -> Iterator[Coverage]:
+def count_coverage(types: Iterable[tuple[str, str]], keys: Iterable[Key]) -> Iterator[CloudCoverage]:
     """Count by cloud the types that have a price in some region, for each purchase group."""
-    machine_types, groups_by_machine = sorted(set(types)), group_purchases(keys)
+    machine_types, groups_by_machine = sorted(set(types)), group_purchases_by_machine(keys)
     for cloud in sorted({cloud for cloud, _ in machine_types}):
         cloud_types = [key for key in machine_types if key[0] == cloud]
         counts = [
             sum(group in groups_by_machine.get(key, ()) for key in cloud_types) for group in PURCHASE_GROUPS
         ]
-        yield Coverage(cloud, len(cloud_types), *counts)
+        yield CloudCoverage(cloud, len(cloud_types), *counts)
 
 
-def group_purchases(keys: Iterable[Key]) -> dict[tuple[str, str], set[str]]:
+def group_purchases_by_machine(keys: Iterable[Key]) -> dict[tuple[str, str], set[str]]:
     """Return the purchase groups with a known price of each machine type."""
     groups_by_machine: dict[tuple[str, str], set[str]] = {}
     for cloud, _, item, purchase in keys:
@@ -140,7 +140,7 @@ def group_purchases(keys: Iterable[Key]) -> dict[tuple[str, str], set[str]]:
     return groups_by_machine
 
 
-def _build_slices(day_and_source_by_key: dict[Key, tuple[str, str]]) -> Iterator[Slice]:
+def _build_slices(day_and_source_by_key: dict[Key, tuple[str, str]]) -> Iterator[PurchaseSummary]:
     groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for (cloud, _, item, purchase), (day, _) in day_and_source_by_key.items():
         groups.setdefault((cloud, purchase), []).append((item, day))
@@ -150,7 +150,7 @@ def _build_slices(day_and_source_by_key: dict[Key, tuple[str, str]]) -> Iterator
         days = sorted(day for _, day in machine_days if day)
         day_range = (days[0], days[len(days) // 2], days[-1]) if days else ("", "", "")
         machines = len({item for item, _ in machine_days})
-        yield Slice(
+        yield PurchaseSummary(
             cloud, purchase, len(machine_days), machines, *day_range, undated=len(machine_days) - len(days)
         )
 
@@ -159,11 +159,11 @@ def _purchase_rank(purchase: str) -> int:
     return PURCHASES.index(purchase)
 
 
-def _list_unfinished_runs(store: Reader | None) -> Iterator[Unfinished]:
+def _list_unfinished_runs(store: PriceReader | None) -> Iterator[UnfinishedRun]:
     query = "SELECT source, started_at FROM runs WHERE finished_at IS NULL ORDER BY id"
     for source, started in store.query(query) if store else ():
-        yield Unfinished(source, started)
+        yield UnfinishedRun(source, started)
 
 
-def _count_rows(store: Reader | None, query: str) -> int:
+def _count_rows(store: PriceReader | None, query: str) -> int:
     return int(next(iter(store.query(query)))[0]) if store else 0

@@ -19,10 +19,10 @@ from typing import Any, Self
 from gpufleet.catalog import data_file
 from gpufleet.catalog.entry import AcceleratorCount, Machine
 from gpufleet.catalog.prices import schema
-from gpufleet.catalog.prices.check import CheckContext, Finding, check_prices
+from gpufleet.catalog.prices.check import CheckContext, PriceFinding, check_prices
 from gpufleet.catalog.prices.check_context import load_check_context
 from gpufleet.catalog.prices.reader import damaged_store_error
-from gpufleet.catalog.prices.row import MachineFacts, PriceRow, check_price_row
+from gpufleet.catalog.prices.row import MachineFacts, PriceRow, validate_price_row
 from gpufleet.errors import EnvironmentFault, InputError
 
 BUSY_TIMEOUT_S = 30.0  # another import locks the file for seconds at most
@@ -36,7 +36,7 @@ STAGED_COLUMNS = (*PRICE_COLUMNS, "offered", *FACT_COLUMNS, "place")
 
 
 @dataclass(frozen=True)
-class Run:
+class ImportRun:
     """One import or refresh. ``batches`` are those already staged; ``finished_at`` is None until committed."""
 
     id: int
@@ -51,15 +51,15 @@ class Run:
 class RunSummary:
     """The result of a committed run: rows ``imported``, of them ``unchanged``, rows set apart, findings."""
 
-    run: Run
+    run: ImportRun
     imported: int
     unchanged: int
     set_apart: int
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[PriceFinding, ...] = ()
     repeated: bool = False  # the run was committed before: nothing changed
 
 
-class Store:
+class PriceStore:
     """The prices of one file. Use it as a context manager, or call ``close``."""
 
     def __init__(self, path: Path, *, create: bool = True) -> None:
@@ -78,7 +78,7 @@ class Store:
         """Close the file."""
         self.connection.close()
 
-    def begin(self, source: str, key: str) -> Run:
+    def begin_run(self, source: str, key: str) -> ImportRun:
         """Start the run of that key, or return the one that was started before, finished or open.
 
         ``key`` identifies the input: a file's digest, the day of a refresh. Skip the batches that the run already has.
@@ -90,15 +90,15 @@ class Store:
             )
         return self._read_run("source = ? AND key = ?", source, key)
 
-    def resume(self, source: str) -> Run | None:
+    def find_unfinished_run(self, source: str) -> ImportRun | None:
         """Return the latest open run of a source."""
         where = "source = ? AND finished_at IS NULL ORDER BY id DESC"
         row = self.connection.execute(f"SELECT id FROM runs WHERE {where}", (source,)).fetchone()  # noqa: S608
         return self._read_run("id = ?", row[0]) if row else None
 
-    def write_batch(self, name: str, rows: Iterable[PriceRow], run: Run) -> Run:
+    def write_batch(self, name: str, rows: Iterable[PriceRow], run: ImportRun) -> ImportRun:
         """Stage the rows of one batch (a page, a region) in one transaction; a repeated batch is replaced."""
-        staged_rows = [(run.id, *_staged_values(check_price_row(row))) for row in rows]
+        staged_rows = [(run.id, *_staged_values(validate_price_row(row))) for row in rows]
         marks = ", ".join("?" * (len(STAGED_COLUMNS) + 1))
         with self._transaction():
             if self._is_finished(run):
@@ -112,7 +112,7 @@ class Store:
             )
         return replace(run, batches=run.batches | {name})
 
-    def commit(self, run: Run, accept: Iterable[str] = ()) -> RunSummary:
+    def commit_run(self, run: ImportRun, accept: Iterable[str] = ()) -> RunSummary:
         """Check the run's rows and make those without findings visible, in one transaction.
 
         Rows with a finding are set apart and never used as prices, unless its code is in ``accept``.
@@ -120,7 +120,7 @@ class Store:
         with self._transaction():
             if self._is_finished(run):
                 return self._read_summary(run, repeated=True)
-            rows = list(self.staged_rows(run))
+            rows = list(self.read_staged_rows(run))
             context = self._load_context(rows)
             findings = tuple(check_prices(rows, context))
             refused_findings = [finding for finding in findings if finding.code not in set(accept)]
@@ -131,7 +131,7 @@ class Store:
             self._mark_finished(run, len(accepted_rows), unchanged, len(rows_set_apart))
         return self._read_summary(run, findings=findings)
 
-    def abandon(self, run: Run) -> None:
+    def abandon_run(self, run: ImportRun) -> None:
         """Delete an open run and its staged rows."""
         with self._transaction():
             if self._is_finished(run):
@@ -152,30 +152,32 @@ class Store:
             if type(error) is sqlite3.DatabaseError:
                 raise damaged_store_error(self.path, error) from None
             if isinstance(error, sqlite3.OperationalError):
-                raise unwritable_store_error(self.path, error) from None
+                raise store_write_error(self.path, error) from None
             raise
 
     def _execute(self, statement: str) -> None:
         try:
             self.connection.execute(statement)
         except sqlite3.OperationalError as error:
-            raise unwritable_store_error(self.path, error) from None
+            raise store_write_error(self.path, error) from None
 
-    def _read_run(self, where: str, *values: Any) -> Run:
+    def _read_run(self, where: str, *values: Any) -> ImportRun:
         row = self.connection.execute(
             f"SELECT id, source, key, started_at, finished_at FROM runs WHERE {where}",  # noqa: S608 - our own column names
             values,
         ).fetchone()
         if row is None:
-            raise InputError("that run is not in the store", where=str(self.path), remedy="begin it first")
+            raise InputError(
+                "the run is not in the price store", where=str(self.path), remedy="start it with begin_run"
+            )
         names = self.connection.execute("SELECT name FROM batches WHERE run = ?", (row[0],))
         number, source, key, started, finished = row
-        return Run(number, source, key, started, finished, frozenset(name for (name,) in names))
+        return ImportRun(number, source, key, started, finished, frozenset(name for (name,) in names))
 
-    def _is_finished(self, run: Run) -> bool:
+    def _is_finished(self, run: ImportRun) -> bool:
         return self._read_run("id = ?", run.id).finished_at is not None
 
-    def staged_rows(self, run: Run) -> Iterator[PriceRow]:
+    def read_staged_rows(self, run: ImportRun) -> Iterator[PriceRow]:
         """Yield the rows that a run has staged; none once it is committed."""
         query = f"SELECT {', '.join(STAGED_COLUMNS)} FROM staged WHERE run = ?"  # noqa: S608 - our own column names
         return map(_row_from_columns, self.connection.execute(query, (run.id,)))
@@ -183,7 +185,7 @@ class Store:
     def _load_context(self, rows: list[PriceRow]) -> CheckContext:
         return load_check_context(self.connection, {(row.cloud, row.item) for row in rows})
 
-    def _publish_rows(self, run: Run, rows: list[PriceRow]) -> int:
+    def _publish_rows(self, run: ImportRun, rows: list[PriceRow]) -> int:
         before = self.connection.total_changes
         names, marks = ", ".join(PRICE_COLUMNS), ", ".join("?" * len(PRICE_COLUMNS))
         changed = "excluded.usd_per_hour <> usd_per_hour OR excluded.upfront_usd <> upfront_usd"
@@ -214,7 +216,7 @@ class Store:
             ),
         )
 
-    def _set_rows_apart(self, run: Run, rows: list[PriceRow], findings: list[Finding]) -> None:
+    def _set_rows_apart(self, run: ImportRun, rows: list[PriceRow], findings: list[PriceFinding]) -> None:
         keys = "cloud = ? AND item = ? AND region = ? AND purchase = ? AND upfront = ? AND dated = ? AND source = ?"
         self.connection.executemany(f"DELETE FROM apart WHERE {keys}", map(_row_key, rows))  # noqa: S608
         self.connection.executemany(
@@ -227,7 +229,7 @@ class Store:
             ((*_row_key(f.row), f.code, f.reason, f.row.usd_per_hour, f.row.where, run.id) for f in findings),
         )
 
-    def _mark_finished(self, run: Run, imported: int, unchanged: int, set_apart: int) -> None:
+    def _mark_finished(self, run: ImportRun, imported: int, unchanged: int, set_apart: int) -> None:
         self.connection.execute("DELETE FROM staged WHERE run = ?", (run.id,))
         self.connection.execute(
             "UPDATE runs SET finished_at = ?, taken = ?, unchanged = ?, set_apart = ? WHERE id = ?",
@@ -235,7 +237,7 @@ class Store:
         )
 
     def _read_summary(
-        self, run: Run, findings: tuple[Finding, ...] = (), *, repeated: bool = False
+        self, run: ImportRun, findings: tuple[PriceFinding, ...] = (), *, repeated: bool = False
     ) -> RunSummary:
         counts = "SELECT taken, unchanged, set_apart FROM runs WHERE id = ?"
         imported, unchanged, set_apart = self.connection.execute(counts, (run.id,)).fetchone()
@@ -262,8 +264,8 @@ def open_connection(path: Path, *, create: bool) -> sqlite3.Connection:
     return connection
 
 
-def unwritable_store_error(path: Path, error: sqlite3.OperationalError) -> EnvironmentFault:
-    hint = "is another import running, is the disk full?"
+def store_write_error(path: Path, error: sqlite3.OperationalError) -> EnvironmentFault:
+    hint = "check that no other import is running and that the disk is not full"
     return EnvironmentFault(f"{path} cannot be written: {error}", hint=hint)
 
 

@@ -9,10 +9,10 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from gpufleet.catalog import Price
-from gpufleet.cost.analysis.diff import CostDiff, compare
+from gpufleet.cost.analysis.diff import CostDiff, compare_bills
 from gpufleet.cost.analysis.policy import Policy, check_policy
 from gpufleet.cost.analysis.price_date import PriceDates, comparable_bills, split_price_effect
-from gpufleet.cost.formatting import printable, usd
+from gpufleet.cost.formatting import format_usd, replace_control_characters
 from gpufleet.cost.inputs.drift import size_drift_warnings
 from gpufleet.cost.inputs.stack_change import StackChange
 from gpufleet.cost.inputs.usage import NO_USAGE, UsageFile
@@ -22,7 +22,7 @@ from gpufleet.cost.pricing import spot
 from gpufleet.cost.pricing.bill import Bill
 from gpufleet.cost.pricing.billing import price_resources
 from gpufleet.cost.pricing.rates import PriceBook
-from gpufleet.engine import Resource
+from gpufleet.engine import StateResource
 
 if TYPE_CHECKING:
     from gpufleet.cost.pricing.commitments.model import Commitment
@@ -49,7 +49,11 @@ class Estimate:
     def verdict(self) -> str:
         """Return a sentence that compares the month with the budget; commitments come on top."""
         paid = sum((use.usd_per_month for use in self.bill.commitments), ZERO)
-        return f"{self._verdict}; commitments of {usd(paid)} a month come on top" if paid else self._verdict
+        return (
+            f"{self._verdict}; commitments of {format_usd(paid)} a month come on top"
+            if paid
+            else self._verdict
+        )
 
     @property
     def _verdict(self) -> str:
@@ -58,20 +62,18 @@ class Estimate:
             return "no budget is declared"
         limit = to_decimal(self.budget.max)
         if month > limit:
-            return f"over the budget of {usd(limit)} by {usd(month - limit)}"
-        if missing_price_hints := self.bill.machines_without_price:
-            machines_text = (
-                "1 machine has" if missing_price_hints == 1 else f"{missing_price_hints} machines have"
-            )
-            return f"unknown whether it is within the budget of {usd(limit)}: {machines_text} no price"
+            return f"over the budget of {format_usd(limit)} by {format_usd(month - limit)}"
+        if missing := self.bill.machines_without_price:
+            machines_text = "1 machine has" if missing == 1 else f"{missing} machines have"
+            return f"unknown whether it is within the budget of {format_usd(limit)}: {machines_text} no price"
         if month < to_decimal(self.budget.min):
-            return f"under the budget's floor of {usd(to_decimal(self.budget.min))}: is something missing?"
+            return f"under the budget's floor of {format_usd(to_decimal(self.budget.min))}: is something missing?"
         over = round_to_cents(self.bill.usd_per_month.high) - limit
-        risk = f", up to {usd(over)} over it at maximum size" if over > 0 else ""
-        return f"within the budget of {usd(limit)}, {usd(limit - month)} to spare{risk}"
+        risk = f", up to {format_usd(over)} over it at maximum size" if over > 0 else ""
+        return f"within the budget of {format_usd(limit)}, {format_usd(limit - month)} to spare{risk}"
 
     @property
-    def within_budget(self) -> bool | None:
+    def is_within_budget(self) -> bool | None:
         """Return whether the month is within the budget; None without a budget, or where prices are missing."""
         if self.budget is None:
             return None
@@ -80,7 +82,7 @@ class Estimate:
 
 
 def estimate(
-    resources: Iterable[Resource],
+    resources: Iterable[StateResource],
     declared: Fleet | None = None,
     *,
     stack: str = "",
@@ -94,12 +96,12 @@ def estimate(
 
     priced_resources, day = tuple(resources), today or _utc_today()
     workloads = spot.read_fleet_workloads(declared) | spot.read_usage_workloads(priced_resources, usage)
-    bill = price_resources(priced_resources, book, usage=usage, commitments=commitments, on=day)
+    bill = price_resources(priced_resources, book, usage=usage, commitments=commitments, on_date=day)
     bill = spot.add_useful_hour_rates(bill, workloads, book)
     notes = (
         *(fleet.planning_notes(declared) if declared else ()),
         *size_drift_warnings(priced_resources),
-        *usage.unmatched_notes(priced_resources),
+        *usage.format_unmatched_notes(priced_resources),
         *spot.format_spot_warnings(bill.charges, book),
         *spot.format_spot_notes(bill, workloads),
         *committed.format_commitment_notes(bill.commitments, day),
@@ -109,13 +111,16 @@ def estimate(
         EXCLUDED_COSTS,
     )
     return Estimate(
-        declared.stack if declared else stack, bill, _declared_budget(declared), tuple(map(printable, notes))
+        declared.stack if declared else stack,
+        bill,
+        _declared_budget(declared),
+        tuple(map(replace_control_characters, notes)),
     )
 
 
 def diff(
-    before: Iterable[Resource],
-    after: Iterable[Resource],
+    before: Iterable[StateResource],
+    after: Iterable[StateResource],
     policy: Policy | None = None,
     *,
     change: StackChange | None = None,
@@ -140,8 +145,8 @@ def diff(
     books = (dates.book(dates.before), dates.book(dates.after)) if dates else (book, book)
     workloads = spot.read_fleet_workloads(declared) | spot.read_usage_workloads((*old, *new), usage)
 
-    def make_bill(resources: tuple[Resource, ...], prices: PriceBook | None) -> Bill:
-        bill = price_resources(resources, prices, usage=usage, commitments=commitments, on=day)
+    def make_bill(resources: tuple[StateResource, ...], prices: PriceBook | None) -> Bill:
+        bill = price_resources(resources, prices, usage=usage, commitments=commitments, on_date=day)
         return spot.add_useful_hour_rates(bill, workloads, prices)
 
     old_bill, new_bill, price_effect = make_bill(old, books[0]), make_bill(new, books[1]), None
@@ -151,16 +156,16 @@ def diff(
         price_effect = split_price_effect(dates, old_bill, make_bill(new, books[0]), new_bill)
     warnings = (
         *change.warnings,
-        *usage.unmatched_notes((*old, *new)),
+        *usage.format_unmatched_notes((*old, *new)),
         *spot.format_spot_warnings(new_bill.charges, books[1]),
         *committed.format_utilization_changes(old_bill.commitments, new_bill.commitments),
     )
-    cost_diff = compare(
+    cost_diff = compare_bills(
         change.stack,
         old_bill,
         new_bill,
         operations=change.ops,
-        warnings=tuple(map(printable, warnings)),
+        warnings=tuple(map(replace_control_characters, warnings)),
         budget_usd_per_month=limit,
         partial=change.partial,
         overlaps=change.overlaps,
@@ -171,14 +176,14 @@ def diff(
         *committed.format_commitment_notes(new_bill.commitments, day),
         *missing_price_hints(cost_diff),
     )
-    cost_diff = replace(cost_diff, prices=price_effect, notes=tuple(map(printable, notes)))
+    cost_diff = replace(cost_diff, prices=price_effect, notes=tuple(map(replace_control_characters, notes)))
     return check_policy(cost_diff, _with_budget(policy, limit), day) if policy else cost_diff
 
 
-def missing_price_hints(of: Bill | CostDiff) -> tuple[str, ...]:
+def missing_price_hints(priced: Bill | CostDiff) -> tuple[str, ...]:
     """Return how to import a missing price, nothing if none is missing."""
     has_missing_price = any(
-        gap.reason.startswith("no ") and " price for " in gap.reason for gap in of.unpriced
+        gap.reason.startswith("no ") and " price for " in gap.reason for gap in priced.unpriced
     )
     return (MISSING_PRICE_HINT,) if has_missing_price else ()
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import date
 from decimal import Decimal
 
-from gpufleet.catalog.prices import open_reader
+from gpufleet.catalog.prices import open_price_reader
 from gpufleet.cost.money import to_decimal
 from gpufleet.cost.pricing.bill import Charge
 
@@ -19,7 +19,7 @@ STORED = (
 Point = tuple[str, date, Decimal]  # what, day, USD per hour
 
 
-def price_history(charges: Iterable[Charge]) -> list[Point]:
+def load_price_history(charges: Iterable[Charge]) -> list[Point]:
     """Return the dated prices of the most expensive items, by region and purchase."""
     usd_by_key: dict[tuple[str, str, str, str], Decimal] = {}
     charge_by_key: dict[tuple[str, str, str, str], Charge] = {}
@@ -35,7 +35,7 @@ def price_history(charges: Iterable[Charge]) -> list[Point]:
 def _item_points(key: tuple[str, str, str, str], charge: Charge) -> list[Point]:
     """Return one item's prices by day: those of the store, and the bill's own."""
     days: dict[date, Decimal] = {}
-    store = open_reader()
+    store = open_price_reader()
     for dated, usd in store.query(STORED, *key) if store else ():
         days[date.fromisoformat(dated)] = to_decimal(usd)
     if charge.price and charge.price.as_of_date:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpufleet.engine import Resource
+from gpufleet.engine import StateResource
 
 # The providers' names of inputs with a group's size.
 SIZE_INPUTS = frozenset(
@@ -15,7 +15,7 @@ SIZE_INPUTS = frozenset(
 )  # fmt: skip
 
 
-def size_drift_warnings(resources: Iterable[Resource]) -> list[str]:
+def size_drift_warnings(resources: Iterable[StateResource]) -> list[str]:
     """Return a warning for each group with ignored size changes: its recorded size may be stale."""
     warnings = []
     for resource in resources:

@@ -10,7 +10,7 @@ from gpufleet.cost.inputs.terms import Terms, read_tags, read_terms
 from gpufleet.cost.inputs.usage import NO_USAGE, Usage, UsageFile
 from gpufleet.cost.inputs.values import read_text
 from gpufleet.cost.money import Range
-from gpufleet.engine import Marker, Resource
+from gpufleet.engine import StateResource, ValueMarker
 
 Key = TypeVar("Key")
 
@@ -34,55 +34,60 @@ def unversioned_type(type_token: str) -> str:
 class Graph:
     """Look-ups over the resources of one program, with their usage."""
 
-    def __init__(self, resources: Iterable[Resource], usage: UsageFile = NO_USAGE) -> None:
+    def __init__(self, resources: Iterable[StateResource], usage: UsageFile = NO_USAGE) -> None:
         self.resources = tuple(resources)
         self._usage = usage
         self._by_urn = {resource.urn: resource for resource in self.resources if not resource.delete}
-        self._by_type: dict[str, list[Resource]] = {}
+        self._by_type: dict[str, list[StateResource]] = {}
         for resource in self._by_urn.values():
             self._by_type.setdefault(unversioned_type(resource.type), []).append(resource)
         # Indices by type, made at first use: resources by name or id, and by parent component.
-        self._by_name: dict[str, dict[str, list[Resource]]] = {}
-        self._by_parent: dict[str, dict[str | None, list[Resource]]] = {}
+        self._by_name: dict[str, dict[str, list[StateResource]]] = {}
+        self._by_parent: dict[str, dict[str | None, list[StateResource]]] = {}
         self._tags: dict[tuple[str, bool], dict[str, str]] = {}
-        self._referrers: dict[tuple[object, ...], dict[str, list[Resource]]] = {}
+        self._referrers: dict[tuple[object, ...], dict[str, list[StateResource]]] = {}
 
-    def get(self, urn: str | None) -> Resource | None:
+    def get(self, urn: str | None) -> StateResource | None:
         """Return the live resource of that URN."""
         return self._by_urn.get(urn) if urn else None
 
-    def resources_of_type(self, *types: str) -> list[Resource]:
+    def resources_of_type(self, *types: str) -> list[StateResource]:
         """Return the live resources of these types."""
         return [resource for type_ in types for resource in self._by_type.get(type_, [])]
 
-    def find_provider(self, resource: Resource) -> Resource | None:
+    def find_provider(self, resource: StateResource) -> StateResource | None:
         """Return the explicit provider resource (``urn::id``) that manages this one."""
         return self.get(resource.provider.rpartition("::")[0]) if resource.provider else None
 
-    def tags_of(self, resource: Resource) -> dict[str, str]:
+    def tags_of(self, resource: StateResource) -> dict[str, str]:
         """Return a resource's own tags or labels."""
         key = (resource.urn, resource.delete)  # a pending deletion has the URN of its replacement
         if key not in self._tags:
             self._tags[key] = read_tags(resource.inputs)
         return self._tags[key]
 
-    def usage_of(self, resource: Resource) -> Usage:
+    def usage_of(self, resource: StateResource) -> Usage:
         """Return the usage of a resource from the usage file."""
         return self._usage.for_resource(resource)
 
     def terms_of(
-        self, resource: Resource, *templates: Resource | None, spot: bool | Marker | None = None
+        self,
+        resource: StateResource,
+        *templates: StateResource | None,
+        spot: bool | ValueMarker | None = None,
     ) -> Terms:
         """Return how a resource is bought: its tags, its own market setting, and the hours it is used."""
         terms = read_terms(resource, *templates, spot=spot)
         hours = self.usage_of(resource).hours_per_month
         return terms if hours is None else replace(terms, hours=hours)
 
-    def resolve_size(self, resource: Resource, declared: Range | None) -> Range | None:
+    def resolve_size(self, resource: StateResource, declared: Range | None) -> Range | None:
         """Return a group's size: as the usage file has it, else as declared."""
-        return self.usage_of(resource).size(declared)
+        return self.usage_of(resource).resolve_size(declared)
 
-    def find_target(self, resource: Resource, path: tuple[str | int, ...], *types: str) -> Resource | None:
+    def find_target(
+        self, resource: StateResource, path: tuple[str | int, ...], *types: str
+    ) -> StateResource | None:
         """Return the resource of these types that an input refers to.
 
         A known id or name is looked up. An id that is not known yet is resolved by the engine's property
@@ -99,21 +104,23 @@ class Graph:
             candidates = [each for type_ in types for each in self._siblings(resource, type_)]
         return candidates[0] if len(candidates) == 1 else None
 
-    def find_referrers(self, resource: Resource, path: tuple[str | int, ...], *types: str) -> list[Resource]:
+    def find_referrers(
+        self, resource: StateResource, path: tuple[str | int, ...], *types: str
+    ) -> list[StateResource]:
         """Return the resources of these types whose input refers to this one, such as its autoscalers."""
         target_type = unversioned_type(resource.type)
         key = (path, types, target_type)
         if key not in self._referrers:
-            index: dict[str, list[Resource]] = {}
+            index: dict[str, list[StateResource]] = {}
             for referrer in self.resources_of_type(*types):
                 if target := self.find_target(referrer, path, target_type):
                     index.setdefault(target.urn, []).append(referrer)
             self._referrers[key] = index
         return self._referrers[key].get(resource.urn, [])
 
-    def _find_by_name(self, reference: str, types: tuple[str, ...]) -> list[Resource]:
+    def _find_by_name(self, reference: str, types: tuple[str, ...]) -> list[StateResource]:
         """Return the resources of these types by name or id; of a URL also by its last part."""
-        matches: dict[str, Resource] = {}
+        matches: dict[str, StateResource] = {}
         for type_ in types:
             if type_ not in self._by_name:
                 self._by_name[type_] = _index(self._by_type.get(type_, ()), _names)
@@ -121,30 +128,30 @@ class Graph:
                 matches |= {each.urn: each for each in self._by_name[type_].get(name, ())}
         return list(matches.values())
 
-    def _siblings(self, resource: Resource, type_: str) -> list[Resource]:
+    def _siblings(self, resource: StateResource, type_: str) -> list[StateResource]:
         """Return the resources of a type in the same component."""
         if type_ not in self._by_parent:
             self._by_parent[type_] = _index(self._by_type.get(type_, ()), lambda each: {each.parent})
         return self._by_parent[type_].get(resource.parent, [])
 
-    def pool_name(self, resource: Resource) -> str:
+    def pool_name(self, resource: StateResource) -> str:
         """Return the name of the component that a resource is in, else its own."""
         parent = self.get(resource.parent)
         return parent.name if parent and not parent.custom and ":Stack" not in parent.type else resource.name
 
 
 def _index(
-    resources: Iterable[Resource], keys: Callable[[Resource], Iterable[Key]]
-) -> dict[Key, list[Resource]]:
+    resources: Iterable[StateResource], keys: Callable[[StateResource], Iterable[Key]]
+) -> dict[Key, list[StateResource]]:
     """Return the resources by each of their keys."""
-    index: dict[Key, list[Resource]] = {}
+    index: dict[Key, list[StateResource]] = {}
     for resource in resources:
         for key in keys(resource):
             index.setdefault(key, []).append(resource)
     return index
 
 
-def _names(resource: Resource) -> set[str]:
+def _names(resource: StateResource) -> set[str]:
     """Return the names and ids by which others may refer to a resource."""
     own_name = NAME_KEYS.get(unversioned_type(resource.type), "name")
     names = {resource.id, read_text(resource.inputs, own_name), read_text(resource.inputs, "id")}

@@ -19,7 +19,7 @@ from typing import Any
 
 from gpufleet import engine
 from gpufleet.cost.inputs.drift import size_drift_warnings
-from gpufleet.engine import Events, Resource, Step
+from gpufleet.engine import EventLog, PreviewStep, StateResource
 from gpufleet.errors import InputError
 
 READ_OPERATIONS = frozenset({"read", "read-replacement", "discard", "discard-replaced", "read-discard"})
@@ -36,8 +36,8 @@ class StackChange:
     """The resources before and after a change, the operation on each URN, and warnings."""
 
     stack: str = ""
-    before: tuple[Resource, ...] = ()
-    after: tuple[Resource, ...] = ()
+    before: tuple[StateResource, ...] = ()
+    after: tuple[StateResource, ...] = ()
     ops: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     partial: bool = False  # the engine omitted resources: totals do not cover the stack
@@ -48,10 +48,10 @@ class StackChange:
 class _StackChangeDraft:
     """A StackChange under construction."""
 
-    before: dict[str, Resource] = field(default_factory=dict)
-    after: dict[str, Resource] = field(default_factory=dict)
-    pending: list[Resource] = field(default_factory=list)
-    retained: list[Resource] = field(default_factory=list)
+    before: dict[str, StateResource] = field(default_factory=dict)
+    after: dict[str, StateResource] = field(default_factory=dict)
+    pending: list[StateResource] = field(default_factory=list)
+    retained: list[StateResource] = field(default_factory=list)
     ops: dict[str, str] = field(default_factory=dict)
     forgotten: set[str] = field(default_factory=set)
     warnings: list[str] = field(default_factory=list)
@@ -69,7 +69,7 @@ def change_from_preview(document: Mapping[str, Any]) -> StackChange:
     return replace(change, before=before, after=after)
 
 
-def change_from_events(events: Events) -> StackChange:
+def change_from_events(events: EventLog) -> StackChange:
     """Return the change in an event log of a preview or an update."""
     if not events.steps and not events.summary:
         raise InputError("the event log has no resource in it", where="--event-log", remedy=LOG_REMEDY)
@@ -82,24 +82,24 @@ def change_from_events(events: Events) -> StackChange:
 
 
 def _with_default_providers(
-    resources: tuple[Resource, ...], config: Mapping[str, Any]
-) -> tuple[Resource, ...]:
+    resources: tuple[StateResource, ...], config: Mapping[str, Any]
+) -> tuple[StateResource, ...]:
     """Add the default providers, which a preview omits; their settings (a region) are in its config."""
     known_urns = {resource.urn for resource in resources}
     provider_urns = {resource.provider.rpartition("::")[0] for resource in resources if resource.provider}
     default_providers = []
     for urn in sorted(provider_urns - known_urns):
-        package = engine.type_of_urn(urn).removeprefix("pulumi:providers:") if urn.count("::") > 2 else ""  # noqa: PLR2004
+        package = engine.parse_urn_type(urn).removeprefix("pulumi:providers:") if urn.count("::") > 2 else ""  # noqa: PLR2004
         settings = {
             key.partition(":")[2]: value for key, value in config.items() if key.startswith(f"{package}:")
         }
         if package and settings:
             name = urn.rsplit("::", 1)[-1]
-            default_providers.append(Resource(urn, f"pulumi:providers:{package}", name, settings, {}))
+            default_providers.append(StateResource(urn, f"pulumi:providers:{package}", name, settings, {}))
     return (*resources, *default_providers)
 
 
-def _build_change(steps: Sequence[Step], left_out: str) -> StackChange:
+def _build_change(steps: Sequence[PreviewStep], left_out: str) -> StackChange:
     draft = _StackChangeDraft()
     for step in steps:
         _apply_step(step, draft)
@@ -119,21 +119,21 @@ def _build_change(steps: Sequence[Step], left_out: str) -> StackChange:
     )
 
 
-def resources_from_state(document: Mapping[str, Any]) -> list[Resource]:
+def resources_from_state(document: Mapping[str, Any]) -> list[StateResource]:
     """Return the billable resources of a ``pulumi stack export``, including those pending deletion."""
     return [resource for resource in engine.parse_state(document) if is_billable(resource)]
 
 
-def is_billable(resource: Resource) -> bool:
+def is_billable(resource: StateResource) -> bool:
     """Return whether the stack pays for a resource: managed here, not a view of another one, not deleted."""
     return _is_managed(resource) and not resource.pending_replacement
 
 
-def _is_managed(resource: Resource) -> bool:
+def _is_managed(resource: StateResource) -> bool:
     return not resource.external and resource.view_of is None
 
 
-def _apply_step(step: Step, draft: _StackChangeDraft) -> None:
+def _apply_step(step: PreviewStep, draft: _StackChangeDraft) -> None:
     resource = step.new or step.old
     if step.op in READ_OPERATIONS or resource is None or not _is_managed(resource):
         return
@@ -173,19 +173,19 @@ def _repeated_step_warnings(steps: Iterable[tuple[str, str]]) -> list[str]:
     ]
 
 
-def _without_delete_mark(old: Resource) -> Resource:
+def _without_delete_mark(old: StateResource) -> StateResource:
     """Return a resource without the delete mark: the engine sets it on resources that the plan deletes."""
     return replace(old, delete=False) if old.delete else old
 
 
-def _with_known_outputs(old: Resource | None, new: Resource) -> Resource:
+def _with_known_outputs(old: StateResource | None, new: StateResource) -> StateResource:
     """Return the new state with the old id and outputs: a preview omits them."""
     if old is None or (new.id and new.outputs):
         return new
     return replace(new, id=new.id or old.id, outputs=new.outputs or old.outputs)
 
 
-def _apply_removal(step: Step, draft: _StackChangeDraft) -> None:
+def _apply_removal(step: PreviewStep, draft: _StackChangeDraft) -> None:
     old = step.old
     if old is None:
         return
@@ -204,7 +204,7 @@ def _apply_removal(step: Step, draft: _StackChangeDraft) -> None:
         )
 
 
-def _overlapping_urns(steps: Iterable[Step]) -> frozenset[str]:
+def _overlapping_urns(steps: Iterable[PreviewStep]) -> frozenset[str]:
     """Return the URNs that are replaced create-first, which is the engine's default order.
 
     The engine marks the old state of a delete-first replacement as pending replacement.
@@ -223,7 +223,7 @@ def _check_counts(counts: Any) -> None:
         raise InputError("is not a count of operations", key="changeSummary", remedy=engine.REMEDY)
 
 
-def _missing_steps_text(counts: Mapping[str, int], steps: Iterable[Step]) -> str:
+def _missing_steps_text(counts: Mapping[str, int], steps: Iterable[PreviewStep]) -> str:
     """Compare the engine's count of steps with the listed steps; return text about missing ones."""
     listed_steps = Counter(step.op for step in steps)
     unchanged = counts.get("same", 0) - listed_steps["same"]

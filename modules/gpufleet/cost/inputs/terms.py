@@ -12,7 +12,7 @@ from typing import Any
 
 from gpufleet.cost.inputs.values import read_list, read_number, read_text, read_value
 from gpufleet.cost.money import HOURS_PER_MONTH
-from gpufleet.engine import Marker, Resource
+from gpufleet.engine import StateResource, ValueMarker
 
 TERMS = ("reserved_1y", "reserved_3y")
 OWNER_TAGS = ("gpufleet-owner", "owner", "Owner")  # ours first, then common ones
@@ -26,7 +26,7 @@ class Terms:
     """
 
     purchase: str = "on_demand"
-    fallback: bool = False
+    has_fallback: bool = False
     hours: Decimal = HOURS_PER_MONTH
     pool: str = ""
     owner: str = ""
@@ -54,7 +54,9 @@ def read_tags(inputs: Mapping[str, Any]) -> dict[str, str]:
         mapping = read_value(inputs, field)
         if isinstance(mapping, Mapping):
             known_pairs = (
-                pair for pair in mapping.items() if pair[1] is not None and not isinstance(pair[1], Marker)
+                pair
+                for pair in mapping.items()
+                if pair[1] is not None and not isinstance(pair[1], ValueMarker)
             )
             merged_tags |= {str(key): str(value) for key, value in known_pairs}
         for pair in read_list(inputs, field):
@@ -64,7 +66,9 @@ def read_tags(inputs: Mapping[str, Any]) -> dict[str, str]:
     return merged_tags
 
 
-def read_terms(resource: Resource, *templates: Resource | None, spot: bool | Marker | None = None) -> Terms:
+def read_terms(
+    resource: StateResource, *templates: StateResource | None, spot: bool | ValueMarker | None = None
+) -> Terms:
     """Return the terms of a resource; missing tags come from its templates.
 
     ``spot`` is the resource's own market setting, which has priority over a tag.
@@ -76,11 +80,11 @@ def read_terms(resource: Resource, *templates: Resource | None, spot: bool | Mar
     hours = read_number(all_tags, "gpufleet-hours-per-month")
     return Terms(
         purchase=_resolve_purchase(purchase, spot),
-        fallback=all_tags.get("gpufleet-fallback", "") in ("on_demand", "on-demand", "true"),
+        has_fallback=all_tags.get("gpufleet-fallback", "") in ("on_demand", "on-demand", "true"),
         hours=min(hours, HOURS_PER_MONTH) if isinstance(hours, Decimal) else HOURS_PER_MONTH,
         pool=all_tags.get("gpufleet-pool", ""),
         owner=find_owner(all_tags),
-        is_spot_unknown=isinstance(spot, Marker),
+        is_spot_unknown=isinstance(spot, ValueMarker),
     )
 
 
@@ -89,7 +93,7 @@ def find_owner(all_tags: Mapping[str, str]) -> str:
     return next((all_tags[key] for key in OWNER_TAGS if all_tags.get(key)), "")
 
 
-def _resolve_purchase(purchase: str, spot: bool | Marker | None) -> str:
+def _resolve_purchase(purchase: str, spot: bool | ValueMarker | None) -> str:
     if spot is True:
         return "spot"
     if spot is False and purchase == "spot":

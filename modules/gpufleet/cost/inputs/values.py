@@ -7,13 +7,13 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from gpufleet.cost.money import to_decimal
-from gpufleet.engine import Marker
+from gpufleet.engine import ValueMarker
 
-Text = str | Marker | None  # an input: known, unknown or secret, or absent
-Number = Decimal | Marker | None
+Text = str | ValueMarker | None  # an input: known, unknown or secret, or absent
+Number = Decimal | ValueMarker | None
 MAPPING_TYPES, LIST_TYPES = (dict, Mapping), (list, Sequence)  # the concrete type first: it is checked faster
 MAX_NUMBER = Decimal(10) ** 9  # a greater count or size is a mistake, and products would not be exact
-MARKER_REASONS = {Marker.UNKNOWN: "not known until deployment", Marker.SECRET: "a secret"}
+MARKER_REASONS = {ValueMarker.UNKNOWN: "not known until deployment", ValueMarker.SECRET: "a secret"}
 
 
 def read_value(value: Any, *path: str | int) -> Any:
@@ -22,7 +22,7 @@ def read_value(value: Any, *path: str | int) -> Any:
     for step in path:
         if type(current) is dict:  # nearly always: inputs are JSON
             current = current.get(step)
-        elif current is None or isinstance(current, Marker):
+        elif current is None or isinstance(current, ValueMarker):
             return current
         else:
             current = _step(current, step)
@@ -36,10 +36,10 @@ def _step(value: Any, step: str | int) -> Any:
     return value.get(step) if isinstance(value, MAPPING_TYPES) else None
 
 
-def read_marker(value: Any, *path: str | int) -> Marker | None:
+def read_marker(value: Any, *path: str | int) -> ValueMarker | None:
     """Return the marker at ``path`` if the input is unknown or secret."""
     current = read_value(value, *path)
-    return current if isinstance(current, Marker) else None
+    return current if isinstance(current, ValueMarker) else None
 
 
 def is_true(value: Any, *path: str | int) -> bool:
@@ -58,19 +58,19 @@ def read_list(value: Any, *path: str | int) -> list[Any]:
 def read_number(value: Any, *path: str | int) -> Number:
     """Return the number at ``path``; a negative, absurd or malformed one counts as unknown."""
     current = read_value(value, *path)
-    if current is None or isinstance(current, Marker):
+    if current is None or isinstance(current, ValueMarker):
         return current
     try:
         number = to_decimal(current)
     except (InvalidOperation, ValueError):
-        return Marker.UNKNOWN
-    return number if number.is_finite() and 0 <= number <= MAX_NUMBER else Marker.UNKNOWN
+        return ValueMarker.UNKNOWN
+    return number if number.is_finite() and 0 <= number <= MAX_NUMBER else ValueMarker.UNKNOWN
 
 
 def read_text(value: Any, *path: str | int) -> Text:
     """Return the text at ``path``."""
     current = read_value(value, *path)
-    return current if current is None or isinstance(current, Marker) else str(current)
+    return current if current is None or isinstance(current, ValueMarker) else str(current)
 
 
 def known_number(number: Number) -> Decimal | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from gpufleet.boundary import read_packaged_rows
 from gpufleet.catalog import Price
-from gpufleet.cost.formatting import printable
+from gpufleet.cost.formatting import replace_control_characters
 from gpufleet.cost.inputs.graph import Graph, unversioned_type
 from gpufleet.cost.inputs.terms import find_owner
 from gpufleet.cost.inputs.usage import NO_USAGE, UsageFile
@@ -21,8 +21,8 @@ from gpufleet.cost.pricing.bill import Bill, Charge, CommitmentUse, UnpricedReso
 from gpufleet.cost.pricing.component import Components, CostComponent, UnpricedComponent
 from gpufleet.cost.pricing.coverage import ReservationShare, allocate_reservations
 from gpufleet.cost.pricing.pricers import load_pricers
-from gpufleet.cost.pricing.rates import PriceBook, rate_component, with_cache
-from gpufleet.engine import Resource
+from gpufleet.cost.pricing.rates import PriceBook, find_component_rate, with_cache
+from gpufleet.engine import StateResource
 
 if TYPE_CHECKING:
     from gpufleet.cost.pricing.commitments.allocate import CommitmentShare, CommittedComponent
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 
 Key = tuple[str, str]  # the URN of a resource and the name of one of its components
-ResourceComponent = tuple[Resource, CostComponent]
+ResourceComponent = tuple[StateResource, CostComponent]
 
 
 def price_resources(
-    resources: Iterable[Resource],
+    resources: Iterable[StateResource],
     book: PriceBook | None = None,
     *,
     commitments: Iterable[Commitment] = (),
-    on: date | None = None,
+    on_date: date | None = None,
     usage: UsageFile = NO_USAGE,
 ) -> Bill:
     """Price every resource that bills; list each one that bills and cannot be priced.
@@ -57,7 +57,7 @@ def price_resources(
     reserved = allocate_reservations(
         (resource.urn, component) for resource, component in components if not resource.delete
     )
-    committed, uses = _allocate_commitments(components, reserved, tuple(commitments), prices, on)
+    committed, uses = _allocate_commitments(components, reserved, tuple(commitments), prices, on_date)
     charges: list[Charge] = []
     for resource, component in components:
         key = (resource.urn, component.component)
@@ -93,7 +93,7 @@ def _allocate_commitments(
 
     @cache
     def on_demand_rate(cloud: str, region: str, machine: str) -> Decimal | None:
-        price = book.machine(cloud, region, machine, "on_demand")
+        price = book.find_machine_price(cloud, region, machine, "on_demand")
         return None if price is None else to_decimal(price.usd_per_hour)
 
     by_key = [
@@ -109,41 +109,41 @@ def _allocate_commitments(
     return allocate_commitments(uncovered, commitments, today, AllocationContext(on_demand_rate))
 
 
-def _components(resource: Resource, graph: Graph) -> Components:
+def _components(resource: StateResource, graph: Graph) -> Components:
     if resource.external:
         return []
     if resource.remote:
-        reason = f"{resource.type} is a remote component: what it makes shows only in a preview"
+        reason = f"{resource.type} is a remote component: only a preview lists its resources"
         return [UnpricedComponent(reason)]
     pricer = load_pricers().get(unversioned_type(resource.type))
     if pricer:
         return pricer(resource, graph)
-    if is_free(resource):
+    if is_free_resource(resource):
         return []
-    patterns = usage_types().items()
+    patterns = load_usage_billed_types().items()
     if unit := next((unit for pattern, unit in patterns if fnmatchcase(resource.type, pattern)), ""):
-        return [UnpricedComponent(f"bills by use ({unit}), which no program declares")]
+        return [UnpricedComponent(f"bills by use ({unit}), which the program does not declare")]
     return [UnpricedComponent(f"unknown type {resource.type}: no pricer and not known to be free")]
 
 
-def is_free(resource: Resource) -> bool:
+def is_free_resource(resource: StateResource) -> bool:
     """Return whether a resource costs nothing itself: a component, or a type in the table of free ones."""
     return not resource.custom or _is_free_type(unversioned_type(resource.type))
 
 
 @cache
 def _is_free_type(type_token: str) -> bool:
-    return any(fnmatchcase(type_token, pattern) for pattern in free_types())
+    return any(fnmatchcase(type_token, pattern) for pattern in load_free_types())
 
 
 @cache
-def free_types() -> dict[str, str]:
+def load_free_types() -> dict[str, str]:
     """Return the type patterns that bill nothing by themselves, each with the reason."""
     return _load_type_table("free_types.csv", "why")
 
 
 @cache
-def usage_types() -> dict[str, str]:
+def load_usage_billed_types() -> dict[str, str]:
     """Return the type patterns that bill by use alone, each with what is counted."""
     return _load_type_table("usage_types.csv", "by")
 
@@ -154,10 +154,10 @@ def _load_type_table(file_name: str, column: str) -> dict[str, str]:
 
 
 def _price_component(
-    resource: Resource, component: CostComponent, book: PriceBook, graph: Graph
+    resource: StateResource, component: CostComponent, book: PriceBook, graph: Graph
 ) -> tuple[Charge | None, UnpricedResource | None]:
     """Return the charge of a component as far as it has a price, and what has none."""
-    rate = rate_component(component, book)
+    rate = find_component_rate(component, book)
     unpriced = None
     if rate.unpriced:
         unpriced = replace(
@@ -174,7 +174,7 @@ def _price_component(
 
 
 def _covered_charges(
-    resource: Resource,
+    resource: StateResource,
     component: CostComponent,
     reservation: ReservationShare | None,
     commitment: CommittedComponent | None,
@@ -192,7 +192,7 @@ def _covered_charges(
 
 
 def _reservation_charge(
-    resource: Resource, component: CostComponent, share: ReservationShare, graph: Graph
+    resource: StateResource, component: CostComponent, share: ReservationShare, graph: Graph
 ) -> Charge:
     """Return a charge of zero with a note of the reservation that pays already."""
     reservation = graph.get(share.reservation_urn)
@@ -203,7 +203,7 @@ def _reservation_charge(
 
 
 def _commitment_charge(
-    resource: Resource, component: CostComponent, share: CommitmentShare, graph: Graph
+    resource: StateResource, component: CostComponent, share: CommitmentShare, graph: Graph
 ) -> Charge:
     """Return a charge of zero with a note of the commitment that pays already, and until when."""
     charge = _charge(resource, component, graph, share.count * component.size, "covered")
@@ -212,7 +212,7 @@ def _commitment_charge(
 
 
 def _charge(  # noqa: PLR0917 - in the order of a charge's own fields
-    resource: Resource,
+    resource: StateResource,
     component: CostComponent,
     graph: Graph,
     quantity: Range,
@@ -223,32 +223,34 @@ def _charge(  # noqa: PLR0917 - in the order of a charge's own fields
     return Charge(
         urn=resource.urn,
         type=resource.type,
-        name=printable(resource.name),
-        pool=printable(component.terms.pool or graph.pool_name(resource)),
-        component=printable(component.component),
-        item=printable(component.items[0]),
+        name=replace_control_characters(resource.name),
+        pool=replace_control_characters(component.terms.pool or graph.pool_name(resource)),
+        component=replace_control_characters(component.component),
+        item=replace_control_characters(component.items[0]),
         cloud=component.cloud,
-        region=printable(component.region),
+        region=replace_control_characters(component.region),
         purchase=purchase,
         quantity=quantity,
         usd_per_hour=usd_per_hour,
         hours_per_month=component.hours_per_month,
         price=price,
         note=component.note,
-        owner=printable(component.terms.owner or find_owner(graph.tags_of(resource))),
+        owner=replace_control_characters(component.terms.owner or find_owner(graph.tags_of(resource))),
     )
 
 
-def _unpriced_resource(resource: Resource, unpriced: UnpricedComponent, graph: Graph) -> UnpricedResource:
+def _unpriced_resource(
+    resource: StateResource, unpriced: UnpricedComponent, graph: Graph
+) -> UnpricedResource:
     tags = graph.tags_of(resource)
     return UnpricedResource(
         urn=resource.urn,
         type=resource.type,
-        name=printable(resource.name),
-        reason=printable(unpriced.reason),
-        component=printable(unpriced.component),
-        pool=printable(tags.get("gpufleet-pool", "") or graph.pool_name(resource)),
-        owner=printable(find_owner(tags)),
+        name=replace_control_characters(resource.name),
+        reason=replace_control_characters(unpriced.reason),
+        component=replace_control_characters(unpriced.component),
+        pool=replace_control_characters(tags.get("gpufleet-pool", "") or graph.pool_name(resource)),
+        owner=replace_control_characters(find_owner(tags)),
     )
 
 

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 from gpufleet.boundary import read_packaged_rows
 from gpufleet.catalog import Price
-from gpufleet.cost.formatting import rate, rates
+from gpufleet.cost.formatting import format_rate, format_rate_range
 from gpufleet.cost.inputs.terms import TERMS
 from gpufleet.cost.money import HOURS_PER_MONTH, ONE, ZERO, ZERO_RANGE, Range, round_hourly_rate, to_decimal
 from gpufleet.cost.pricing.rates import PriceBook
@@ -35,7 +35,7 @@ from gpufleet.cost.pricing.rates import PriceBook
 if TYPE_CHECKING:
     from gpufleet.cost.inputs.usage import Usage, UsageFile
     from gpufleet.cost.pricing.bill import Bill, Charge
-    from gpufleet.engine import Resource
+    from gpufleet.engine import StateResource
     from gpufleet.fleet import Fleet
 
 MINUTES_PER_HOUR = Decimal(60)
@@ -57,14 +57,14 @@ class SpotWorkload:
     fallback_share: Range = ZERO_RANGE
 
     @property
-    def uninterrupted_hours_per_useful_hour(self) -> Decimal:
+    def uninterrupted_billed_hours_per_useful_hour(self) -> Decimal:
         """Return the hours paid per useful hour without interruptions."""
         return (self.checkpoint_minutes + self.checkpoint_cost_minutes) / self.checkpoint_minutes
 
-    def hours_per_useful_hour(self, interruptions_per_month: Decimal) -> Decimal | None:
+    def billed_hours_per_useful_hour(self, interruptions_per_month: Decimal) -> Decimal | None:
         """Return k, the hours paid for each useful hour; None if no interval ever completes."""
         if interruptions_per_month == 0:
-            return self.uninterrupted_hours_per_useful_hour
+            return self.uninterrupted_billed_hours_per_useful_hour
         between = HOURS_PER_MONTH / interruptions_per_month
         work, dump, restart = (
             minutes / MINUTES_PER_HOUR
@@ -92,11 +92,13 @@ def band_interruptions_per_month(band: str) -> Range:
     return Range(low, (low + high) / 2, high)
 
 
-def usd_per_useful_hour(spot: Decimal, on_demand: Decimal | None, workload: SpotWorkload) -> Range | None:
+def compute_useful_hour_rate(
+    spot: Decimal, on_demand: Decimal | None, workload: SpotWorkload
+) -> Range | None:
     """Return USD per useful hour; None if no work completes, or its on-demand fallback has no price."""
     if workload.fallback_share.high > 0 and on_demand is None:
         return None
-    fallback_rate = (on_demand or ZERO) * workload.uninterrupted_hours_per_useful_hour
+    fallback_rate = (on_demand or ZERO) * workload.uninterrupted_billed_hours_per_useful_hour
     interruptions, shares = workload.interruptions_per_month, workload.fallback_share
     rates_by_scenario = []
     for count, share in (
@@ -104,7 +106,7 @@ def usd_per_useful_hour(spot: Decimal, on_demand: Decimal | None, workload: Spot
         (interruptions.expected, shares.expected),
         (interruptions.high, shares.high),
     ):
-        hours = workload.hours_per_useful_hour(count)
+        hours = workload.billed_hours_per_useful_hour(count)
         if hours is None:
             return None
         rates_by_scenario.append(round_hourly_rate((1 - share) * hours * spot + share * fallback_rate))
@@ -121,7 +123,7 @@ def read_fleet_workloads(fleet: Fleet | None) -> WorkloadByPool:
     return workloads
 
 
-def read_usage_workloads(resources: Iterable[Resource], usage: UsageFile) -> WorkloadByPool:
+def read_usage_workloads(resources: Iterable[StateResource], usage: UsageFile) -> WorkloadByPool:
     """Return the workload of each resource in a usage file, by URN."""
     if not (usage.resources or usage.types):
         return {}
@@ -173,9 +175,9 @@ def _with_useful_hour_rate(charge: Charge, workloads: WorkloadByPool, book: Pric
     workload = workloads.get(charge.urn) or workloads.get(charge.pool)
     if workload is None or not _is_spot_machine(charge) or charge.price is None:
         return charge
-    price = book.machine(charge.cloud, charge.region, charge.item, "on_demand")
+    price = book.find_machine_price(charge.cloud, charge.region, charge.item, "on_demand")
     on_demand = to_decimal(price.usd_per_hour) if price else None
-    useful_rate = usd_per_useful_hour(to_decimal(charge.price.usd_per_hour), on_demand, workload)
+    useful_rate = compute_useful_hour_rate(to_decimal(charge.price.usd_per_hour), on_demand, workload)
     return replace(charge, usd_per_useful_hour=useful_rate)
 
 
@@ -190,7 +192,7 @@ def format_spot_notes(bill: Bill, workloads: WorkloadByPool) -> tuple[str, ...]:
     for charge in bill.charges:
         has_workload = charge.pool in workloads or charge.urn in workloads
         if has_workload and _is_spot_machine(charge) and charge.price and charge.quantity.high > 0:
-            price = rate(to_decimal(charge.price.usd_per_hour))
+            price = format_rate(to_decimal(charge.price.usd_per_hour))
             useful = _format_useful_rate(charge, workloads)
             notes[charge.pool] = f"{charge.pool}: spot at {price} an hour costs {useful}"
     return tuple(notes[name] for name in sorted(notes))
@@ -198,10 +200,13 @@ def format_spot_notes(bill: Bill, workloads: WorkloadByPool) -> tuple[str, ...]:
 
 def _format_useful_rate(charge: Charge, workloads: WorkloadByPool) -> str:
     if workloads.get(charge.urn) is None and workloads.get(charge.pool) is None:
-        return "more per useful hour by what interruptions lose: purchase.work does not say how much"
+        return "more per useful hour, because interruptions lose work; add purchase.work to compute how much"
     if charge.usd_per_useful_hour is None:
-        return "an unknown sum per useful hour: it never completes a checkpoint interval, or its fallback has no price"
-    return f"{rates(charge.usd_per_useful_hour)} per useful hour, lost work and restarts counted"
+        reason = "it never completes a checkpoint interval, or its fallback has no price"
+        return f"an unknown amount per useful hour: {reason}"
+    return (
+        f"{format_rate_range(charge.usd_per_useful_hour)} per useful hour, including lost work and restarts"
+    )
 
 
 @dataclass(frozen=True)
@@ -229,7 +234,7 @@ class CheaperCommitment:
 
 
 def _format_dated_price(price: Price) -> str:
-    return f"{rate(to_decimal(price.usd_per_hour))} an hour, {price.as_of or 'undated'}"
+    return f"{format_rate(to_decimal(price.usd_per_hour))} an hour, {price.as_of or 'undated'}"
 
 
 def find_cheaper_commitment(
@@ -237,8 +242,8 @@ def find_cheaper_commitment(
 ) -> CheaperCommitment | None:
     """Return the cheapest commitment below the spot price, None if there is none."""
     prices = book or PriceBook()
-    spot = prices.machine(cloud, region, machine, "spot")
-    terms = [prices.machine(cloud, region, machine, term) for term in TERMS]
+    spot = prices.find_machine_price(cloud, region, machine, "spot")
+    terms = [prices.find_machine_price(cloud, region, machine, term) for term in TERMS]
     cheapest = min((price for price in terms if price), key=lambda price: price.usd_per_hour, default=None)
     if spot is None or cheapest is None or cheapest.usd_per_hour >= spot.usd_per_hour:
         return None

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from gpufleet.sizing.calibration.cross_validation import HeldOutPrediction, cross_validate
 from gpufleet.sizing.calibration.fit import fit_factors
-from gpufleet.sizing.calibration.measurement import Measurement, load_measurements
+from gpufleet.sizing.calibration.measurement import SpeedMeasurement, load_measurements
 from gpufleet.sizing.calibration.report import format_report
 
 __all__ = [
     "HeldOutPrediction",
-    "Measurement",
+    "SpeedMeasurement",
     "cross_validate",
     "fit_factors",
     "format_report",

@@ -7,7 +7,7 @@ import sys
 from datetime import UTC, datetime
 
 from gpufleet.sizing.calibration.cross_validation import cross_validate, fit_intervals
-from gpufleet.sizing.calibration.fit import fit_factors, rows_by_factor
+from gpufleet.sizing.calibration.fit import fit_factors, group_rows_by_factor
 from gpufleet.sizing.calibration.measurement import load_measurements
 from gpufleet.sizing.calibration.report import format_report
 from gpufleet.sizing.data_file import DATA_DIR
@@ -19,7 +19,7 @@ def main() -> None:
     """Write efficiency.csv and intervals.csv, and print the cross-validation errors."""
     rows = [row for row in load_measurements() if row.is_predictable]
     today = datetime.now(UTC).date().isoformat()
-    factors, counts = fit_factors(rows).factors, rows_by_factor(rows)
+    factors, counts = fit_factors(rows).factors, group_rows_by_factor(rows)
     significant = {
         key: value
         for key, value in factors.items()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import exp
 
 from gpufleet.sizing.calibration.fit import compute_slopes, fit_factors
-from gpufleet.sizing.calibration.measurement import Measurement
+from gpufleet.sizing.calibration.measurement import SpeedMeasurement
 from gpufleet.sizing.speed.efficiency import ANY
 from gpufleet.sizing.speed.interval import UNMEASURED_WIDENING, Interval
 
@@ -23,7 +23,7 @@ MIN_HALF_WIDTH = 0.05
 class HeldOutPrediction:
     """A measurement and the logarithm of predicted over published, with its publication left out of the fit."""
 
-    row: Measurement
+    row: SpeedMeasurement
     log_error: float
 
     @property
@@ -32,7 +32,7 @@ class HeldOutPrediction:
         return abs(exp(self.log_error) - 1.0)
 
 
-def cross_validate(rows: Sequence[Measurement]) -> list[HeldOutPrediction]:
+def cross_validate(rows: Sequence[SpeedMeasurement]) -> list[HeldOutPrediction]:
     """Return every measurement's prediction with its publication left out."""
     predictions = []
     initial = fit_factors(rows)
@@ -144,23 +144,23 @@ def _error_interval(predictions: Sequence[HeldOutPrediction]) -> Interval:
     return Interval(exp(weighted_quantile(votes, tail)), exp(weighted_quantile(votes, 1.0 - tail)))
 
 
-def weighted_quantile(votes: Sequence[tuple[float, float]], share: float) -> float:
+def weighted_quantile(weighted_values: Sequence[tuple[float, float]], share: float) -> float:
     """Return the weighted quantile with linear interpolation."""
-    total = sum(weight for _, weight in votes)
+    total = sum(weight for _, weight in weighted_values)
     before, last = 0.0, None
-    for value, weight in votes:
+    for value, weight in weighted_values:
         middle = (before + weight / 2) / total
         if middle >= share:
             if last is None:
                 return value
             return last[0] + (value - last[0]) * (share - last[1]) / (middle - last[1])
         before, last = before + weight, (value, middle)
-    return votes[-1][0]
+    return weighted_values[-1][0]
 
 
-def quantile(ordered: Sequence[float], share: float) -> float:
+def quantile(sorted_values: Sequence[float], share: float) -> float:
     """Return the quantile of sorted values with linear interpolation."""
-    place = share * (len(ordered) - 1)
-    below = min(int(place), len(ordered) - 2) if len(ordered) > 1 else 0
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+    place = share * (len(sorted_values) - 1)
+    below = min(int(place), len(sorted_values) - 2) if len(sorted_values) > 1 else 0
+    above = min(below + 1, len(sorted_values) - 1)
+    return sorted_values[below] + (sorted_values[above] - sorted_values[below]) * (place - below)

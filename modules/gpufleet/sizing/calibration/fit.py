@@ -11,9 +11,9 @@ from functools import cache
 from math import exp, log
 
 from gpufleet.sizing.calibration.least_squares import solve_damped
-from gpufleet.sizing.calibration.measurement import Measurement
+from gpufleet.sizing.calibration.measurement import SpeedMeasurement
 from gpufleet.sizing.calibration.prior import LINK_SECONDS, LINK_SHARES, PRIORS
-from gpufleet.sizing.speed.efficiency import ANY, Efficiency, Key, engine_group
+from gpufleet.sizing.speed.efficiency import ANY, Efficiency, Key, group_engine
 
 NOISE = 0.12  # assumption: relative noise of a published figure from unstated settings
 OUTLIER_ERROR = 3 * NOISE  # larger errors count less: probably another setting was measured
@@ -21,33 +21,35 @@ MAX_ROUNDS = 15
 PERTURBATION = 1e-3
 CONVERGED_GAIN = 1e-3  # a smaller relative gain ends the search
 
-Slopes = dict[Measurement, dict[Key, float]]  # derivative of its error by the logarithm of each parameter
+Slopes = dict[
+    SpeedMeasurement, dict[Key, float]
+]  # derivative of its error by the logarithm of each parameter
 
 
 @dataclass(frozen=True)
-class Problem:
+class FitProblem:
     """The fit: measurements, prior factors, and the rows that each factor affects."""
 
-    rows: Sequence[Measurement]
+    rows: Sequence[SpeedMeasurement]
     start: dict[Key, float]
     rows_by_factor: dict[Key, list[int]]
     base_factors: list[list[Key]]
 
-    def efficiency(self, point: dict[Key, float]) -> Efficiency:
+    def efficiency_at(self, point: dict[Key, float]) -> Efficiency:
         """Return the factors at a point (logarithms of departures from the prior)."""
         factors = dict(self.start)
         for key, value in point.items():
             factors[key] = factors.get(key, 1.0) * exp(value)
         return Efficiency(factors)
 
-    def errors(self, point: dict[Key, float]) -> list[float]:
+    def log_errors_at(self, point: dict[Key, float]) -> list[float]:
         """Return the logarithm of predicted over published, by measurement."""
-        efficiency = self.efficiency(point)
+        efficiency = self.efficiency_at(point)
         return [row.log_error(efficiency) or 0.0 for row in self.rows]
 
 
 def fit_factors(
-    rows: Sequence[Measurement], initial: Efficiency | None = None, slopes: Slopes | None = None
+    rows: Sequence[SpeedMeasurement], initial: Efficiency | None = None, slopes: Slopes | None = None
 ) -> Efficiency:
     """Return the factors with the least squared errors and prior penalties.
 
@@ -55,24 +57,24 @@ def fit_factors(
     they are used for the complete search.
     """
     atoms = _base_factors(rows)
-    problem = Problem(rows, prior_factors(), _rows_by_factor(rows, atoms), atoms)
+    problem = FitProblem(rows, prior_factors(), _rows_by_factor(rows, atoms), atoms)
     point = {key: _log_departure(initial, problem.start, key) for key in problem.rows_by_factor}
-    errors = problem.errors(point)
+    errors = problem.log_errors_at(point)
     loss, damping = _total_loss(errors, point), 1.0
-    current_slopes = slopes or compute_slopes(rows, problem.efficiency(point))
+    current_slopes = slopes or compute_slopes(rows, problem.efficiency_at(point))
     for _ in range(MAX_ROUNDS):
         step = _solve_step(problem, point, errors, current_slopes, damping)
         moved = {key: point[key] + step[key] for key in point}
-        moved_errors = problem.errors(moved)
+        moved_errors = problem.log_errors_at(moved)
         gain = loss - _total_loss(moved_errors, moved)
         if gain > 0:
             point, errors, loss, damping = moved, moved_errors, loss - gain, damping / 4
-            current_slopes = slopes or compute_slopes(rows, problem.efficiency(point))
+            current_slopes = slopes or compute_slopes(rows, problem.efficiency_at(point))
         else:
             damping *= 4
         if 0 <= gain < CONVERGED_GAIN * loss:
             break
-    return problem.efficiency(point)
+    return problem.efficiency_at(point)
 
 
 def prior_factors() -> dict[Key, float]:
@@ -83,12 +85,12 @@ def prior_factors() -> dict[Key, float]:
     return start | {(p, link, ANY): value for p in link_parameters for link, value in of_links[p].items()}
 
 
-def rows_by_factor(rows: Sequence[Measurement]) -> dict[Key, list[int]]:
+def group_rows_by_factor(rows: Sequence[SpeedMeasurement]) -> dict[Key, list[int]]:
     """Return the rows that each factor affects; a factor with the same rows as a wider one is left out."""
     return _rows_by_factor(rows, _base_factors(rows))
 
 
-def _rows_by_factor(rows: Sequence[Measurement], atoms: list[list[Key]]) -> dict[Key, list[int]]:
+def _rows_by_factor(rows: Sequence[SpeedMeasurement], atoms: list[list[Key]]) -> dict[Key, list[int]]:
     rows_of_factor: dict[Key, list[int]] = {}
     for parameter, prior in PRIORS.items():
         seen: set[tuple[int, ...]] = set()
@@ -102,13 +104,13 @@ def _rows_by_factor(rows: Sequence[Measurement], atoms: list[list[Key]]) -> dict
     return rows_of_factor
 
 
-def _base_factors(rows: Sequence[Measurement]) -> list[list[Key]]:
+def _base_factors(rows: Sequence[SpeedMeasurement]) -> list[list[Key]]:
     """Return by measurement the parameters that it depends on at all."""
     return [list(_base_factors_of_row(row)) for row in rows]
 
 
 @cache
-def _base_factors_of_row(row: Measurement) -> tuple[Key, ...]:
+def _base_factors_of_row(row: SpeedMeasurement) -> tuple[Key, ...]:
     efficiency = Efficiency(prior_factors())
     error = row.log_error(efficiency) or 0.0
     parameters = [p for p, prior in PRIORS.items() if prior.metrics is None or row.metric in prior.metrics]
@@ -131,10 +133,10 @@ def _perturb(efficiency: Efficiency, base_factor: Key) -> Efficiency:
 
 
 def _candidate_factors(
-    rows: Sequence[Measurement], parameter: str, *, links: tuple[str, ...], common_only: bool
+    rows: Sequence[SpeedMeasurement], parameter: str, *, links: tuple[str, ...], common_only: bool
 ) -> list[Key]:
     if links:
-        engines = sorted({engine_group(parameter, row.engine) for row in rows})
+        engines = sorted({group_engine(parameter, row.engine) for row in rows})
         return [(parameter, link, ANY) for link in links] + [
             (parameter, k, e) for k in links for e in engines
         ]
@@ -142,16 +144,16 @@ def _candidate_factors(
     if common_only:
         return wide
     kinds = sorted({row.device_class for row in rows})
-    engines = sorted({engine_group(parameter, row.engine) for row in rows})
+    engines = sorted({group_engine(parameter, row.engine) for row in rows})
     wide += [(parameter, kind, ANY) for kind in kinds] + [(parameter, ANY, engine) for engine in engines]
     return wide + [
         (parameter, kind, engine)
-        for kind, engine in sorted({(row.device_class, engine_group(parameter, row.engine)) for row in rows})
+        for kind, engine in sorted({(row.device_class, group_engine(parameter, row.engine)) for row in rows})
     ]
 
 
-def _applies_to(key: Key, row: Measurement) -> bool:
-    is_same_engine = key[2] in (ANY, engine_group(key[0], row.engine))
+def _applies_to(key: Key, row: SpeedMeasurement) -> bool:
+    is_same_engine = key[2] in (ANY, group_engine(key[0], row.engine))
     return is_same_engine and (bool(PRIORS[key[0]].links) or key[1] in (ANY, row.device_class))
 
 
@@ -184,7 +186,7 @@ def _prior_spread(key: Key) -> float:
 
 
 def _solve_step(
-    problem: Problem, point: dict[Key, float], errors: Sequence[float], slopes: Slopes, damping: float
+    problem: FitProblem, point: dict[Key, float], errors: Sequence[float], slopes: Slopes, damping: float
 ) -> dict[Key, float]:
     keys = list(point)
     entries = [
@@ -203,7 +205,7 @@ def _solve_step(
     )
 
 
-def compute_slopes(rows: Sequence[Measurement], efficiency: Efficiency) -> Slopes:
+def compute_slopes(rows: Sequence[SpeedMeasurement], efficiency: Efficiency) -> Slopes:
     """Return by measurement the derivative of its error by the logarithm of each parameter."""
     perturbed = {
         base_factor: _perturb(efficiency, base_factor)

@@ -10,7 +10,7 @@ from math import log
 from typing import cast
 
 from gpufleet import catalog
-from gpufleet.catalog import Accelerator, Architecture
+from gpufleet.catalog import Accelerator, ModelArchitecture
 from gpufleet.errors import InputError
 from gpufleet.sizing.data_file import Row, load_rows
 from gpufleet.sizing.hardware import Hardware, ParallelLayout, Split
@@ -31,7 +31,7 @@ METRIC_KINDS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Measurement:
+class SpeedMeasurement:
     """One published figure with its workload, layout and hardware."""
 
     row: Row
@@ -57,7 +57,7 @@ class Measurement:
     @cached_property
     def device_class(self) -> str:
         """Return the class of the devices."""
-        return device.device_class(self.hardware.accelerator)
+        return device.classify_device(self.hardware.accelerator)
 
     @cached_property
     def engine(self) -> str:
@@ -101,7 +101,7 @@ class Measurement:
         return log(predicted / self.published_tokens_per_s) if predicted else None
 
 
-def load_measurements() -> list[Measurement]:
+def load_measurements() -> list[SpeedMeasurement]:
     """Return the usable published speeds whose accelerator and model are in the catalogue."""
     measurements = []
     for row in load_rows("measured.csv"):
@@ -111,15 +111,15 @@ def load_measurements() -> list[Measurement]:
     return measurements
 
 
-def _build_measurement(row: Row) -> Measurement | None:
+def _build_measurement(row: Row) -> SpeedMeasurement | None:
     try:
         accelerator, model = catalog.get_accelerator(row["accelerator"]), catalog.get_model(row["model"])
     except InputError:
         return None
-    return Measurement(row, _workload(row, model), _layout(row), _hardware(row, accelerator))
+    return SpeedMeasurement(row, _workload(row, model), _layout(row), _hardware(row, accelerator))
 
 
-def _workload(row: Row, model: Architecture) -> Workload:
+def _workload(row: Row, model: ModelArchitecture) -> Workload:
     batch = row["batch"] or "1"
     return Workload(
         model=model,
@@ -173,7 +173,7 @@ def _prompt_tokens_per_s(replica: Replica) -> float | None:
     return work.batch * work.input_tokens / seconds if seconds else None
 
 
-def _tokens_from_flops(measurement: Measurement, operations: float) -> float:
+def _tokens_from_flops(measurement: SpeedMeasurement, operations: float) -> float:
     """Return tokens per second of all devices from FLOP/s: six per weight, and full (not causal) attention.
 
     Source: PaLM (arXiv 2204.02311), appendix B, model FLOPs utilization.
@@ -183,12 +183,12 @@ def _tokens_from_flops(measurement: Measurement, operations: float) -> float:
     return operations / per_token * count_training_devices(measurement)
 
 
-def count_training_devices(measurement: Measurement) -> int:
+def count_training_devices(measurement: SpeedMeasurement) -> int:
     """Return the devices of the run."""
     return measurement.row.integer("devices")
 
 
-def _peak_flops(measurement: Measurement) -> float:
+def _peak_flops(measurement: SpeedMeasurement) -> float:
     return (
         device.find_peak_flops(
             measurement.hardware.accelerator, measurement.workload.precision, measurement.engine
@@ -197,11 +197,11 @@ def _peak_flops(measurement: Measurement) -> float:
     )
 
 
-def _unchanged(_: Measurement, value: float) -> float:
+def _unchanged(_: SpeedMeasurement, value: float) -> float:
     return value
 
 
-_SPEEDS: dict[str, Callable[[Measurement, float], float]] = {
+_SPEEDS: dict[str, Callable[[SpeedMeasurement, float], float]] = {
     "decode_tok_s": _unchanged,
     "prefill_tok_s": _unchanged,
     "output_tok_s_total": _unchanged,

@@ -13,7 +13,7 @@ from gpufleet.sizing.hardware import Hardware, ParallelLayout
 from gpufleet.sizing.node_hardware import build_accelerator_hardware
 from gpufleet.sizing.placement_rules import check_placement
 from gpufleet.sizing.plans import Plan, SizingRequest
-from gpufleet.sizing.plans.candidate import candidate_plans as plans_on
+from gpufleet.sizing.plans.candidate import list_candidate_plans as plans_on
 from gpufleet.sizing.plans.placement import place_on_devices
 
 
@@ -38,13 +38,13 @@ def _compare_one(
         c.message for c in check_placement(request.workload, hardware, 1, ParallelLayout()) if c.is_blocking
     )
     if reasons:
-        return ComparedAccelerator(accelerator, prices, why_not=reasons)
+        return ComparedAccelerator(accelerator, prices, rejection_reason=reasons)
     plan = next(iter(plans_on(request, hardware)), None)
-    why_not = _why_not(request, hardware, plan)
-    return ComparedAccelerator(accelerator, prices, None if why_not else plan, why_not)
+    rejection_reason = _find_rejection_reason(request, hardware, plan)
+    return ComparedAccelerator(accelerator, prices, None if rejection_reason else plan, rejection_reason)
 
 
-def _why_not(request: SizingRequest, hardware: Hardware, plan: Plan | None) -> str:
+def _find_rejection_reason(request: SizingRequest, hardware: Hardware, plan: Plan | None) -> str:
     if plan is None:
         one = place_on_devices(request.workload, hardware, 1).memory
         return (

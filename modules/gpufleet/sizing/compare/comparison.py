@@ -27,7 +27,7 @@ class DevicePrice:
 
 @dataclass(frozen=True)
 class ComparedAccelerator:
-    """One accelerator. ``plan`` is the smallest replica that fits; without one, ``why_not`` has the reason.
+    """One accelerator. ``plan`` is the smallest replica that fits; without one, ``rejection_reason`` says why.
 
     ``prices`` are the cheapest of each purchase kind, cheapest first.
     """
@@ -35,7 +35,7 @@ class ComparedAccelerator:
     accelerator: Accelerator
     prices: tuple[DevicePrice, ...] = ()
     plan: Plan | None = None
-    why_not: str = ""
+    rejection_reason: str = ""
 
     @property
     def label(self) -> str:
@@ -44,14 +44,18 @@ class ComparedAccelerator:
         return f"{count} x {self.accelerator.name}" if count > 1 else self.accelerator.name
 
     @property
-    def price(self) -> DevicePrice | None:
+    def cheapest_price(self) -> DevicePrice | None:
         """Return the cheapest known price."""
         return self.prices[0] if self.prices else None
 
     @property
     def usd_per_hour(self) -> float | None:
         """Return the cost of the replica per hour at that price."""
-        return self.price.usd_per_hour * self.plan.devices if self.price and self.plan else None
+        return (
+            self.cheapest_price.usd_per_hour * self.plan.devices
+            if self.cheapest_price and self.plan
+            else None
+        )
 
     @property
     def tokens_per_joule(self) -> float | None:
@@ -110,7 +114,7 @@ def list_dense_rates(accelerator: Accelerator) -> dict[str, float | None]:
     }
 
 
-def ridge_point(accelerator: Accelerator, precision: str = "bf16") -> float | None:
+def roofline_ridge_point(accelerator: Accelerator, precision: str = "bf16") -> float | None:
     """Return the ridge point of the roofline in operations per byte."""
     peak, _ = peak_tflops(accelerator, precision)
     return peak * 1e12 / (accelerator.bandwidth_gb_s * 1e9) if peak and accelerator.bandwidth_gb_s else None

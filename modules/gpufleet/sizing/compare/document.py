@@ -11,7 +11,7 @@ from gpufleet.sizing.compare.comparison import (
     Comparison,
     list_dense_rates,
     peak_tflops,
-    ridge_point,
+    roofline_ridge_point,
 )
 from gpufleet.sizing.plans import Plan
 from gpufleet.sizing.workload import Workload
@@ -52,12 +52,12 @@ def _accelerator_document(compared: ComparedAccelerator, precision: str) -> Json
         "stacks": list(accelerator.stacks),
         "dense_tera_per_s": list_dense_rates(accelerator),
         "ridge": {
-            "operations_per_byte": _round_significant(ridge_point(accelerator, precision)),
+            "operations_per_byte": _round_significant(roofline_ridge_point(accelerator, precision)),
             "computed_in": computed_in,
         },
         "prices": [asdict(price) for price in compared.prices],
         "result": None if compared.plan is None else _result_document(compared, compared.plan),
-        "why_not": compared.why_not or None,
+        "rejection_reason": compared.rejection_reason or None,
     }
 
 
@@ -73,7 +73,7 @@ def _result_document(compared: ComparedAccelerator, plan: Plan) -> Json:
         "tokens_per_s": _round_significant(plan.tokens_per_s),
         "tokens_per_s_low": _round_significant(plan.tokens_per_s_low),
         "tokens_per_s_high": _round_significant(plan.tokens_per_s_high),
-        "tokens_per_s_per_stream": _round_significant(plan.per_stream),
+        "tokens_per_s_per_stream": _round_significant(plan.tokens_per_s_per_stream),
         "prompt_tokens_per_s": _round_significant(plan.prompt_tokens_per_s),
         "limit": plan.speed.limit if plan.speed else None,
         "watts": _round_significant(plan.watts),

@@ -13,23 +13,25 @@ from gpufleet.sizing.data_file import DATA_DIR
 PAGE = "compare.html.j2"
 
 
-def write_files(comparison: Comparison, names: tuple[str, ...], svg: Path | None, html: Path | None) -> None:
+def write_plot_files(
+    comparison: Comparison, plot_names: tuple[str, ...], svg: Path | None, html: Path | None
+) -> None:
     """Write one plot, a page, or both; write nothing if one of them cannot be drawn."""
     texts = {}
     if svg:
-        texts[svg] = plots.draw_svg(comparison, names[0] if names else _default_plot(comparison))
+        texts[svg] = plots.draw_svg(comparison, plot_names[0] if plot_names else _default_plot(comparison))
     if html:
-        texts[html] = render_page(comparison, names)
+        texts[html] = render_html_page(comparison, plot_names)
     for path, text in texts.items():
         boundary.write_text(path, text)
 
 
-def render_page(comparison: Comparison, names: tuple[str, ...] = ()) -> str:
+def render_html_page(comparison: Comparison, plot_names: tuple[str, ...] = ()) -> str:
     """Return a self-contained HTML page with the requested plots, or all possible ones, and the table."""
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
-    drawn = {name: plots.draw_svg(comparison, name) for name in names} or plots.draw_possible_plots(
+    drawn = {name: plots.draw_svg(comparison, name) for name in plot_names} or plots.draw_possible_plots(
         comparison
     )
     template = Environment(autoescape=True, undefined=StrictUndefined).from_string(
@@ -44,7 +46,11 @@ def render_page(comparison: Comparison, names: tuple[str, ...] = ()) -> str:
             (each.accelerator.name, each.accelerator.source, each.accelerator.as_of)
             for each in comparison.accelerators
         ],
-        prices=[(each.accelerator.name, each.price) for each in comparison.accelerators if each.price],
+        prices=[
+            (each.accelerator.name, each.cheapest_price)
+            for each in comparison.accelerators
+            if each.cheapest_price
+        ],
     )
 
 

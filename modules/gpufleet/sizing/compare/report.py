@@ -33,12 +33,12 @@ def _fact_lines(comparison: Comparison) -> Iterator[str]:
         FACT_COLUMNS, [_fact_row(compared) for compared in comparison.accelerators], LEFT_ALIGNED
     )
     yield ""
-    yield "Rates are dense, in 10^12 operations per second. USABLE: GiB that software can take. Prices: the cheapest"
+    yield "Rates are dense, in 10^12 operations per second. USABLE: GiB that software can use. Prices: the cheapest"
     yield "known of one device in a cloud's machine; '-' is unknown, never zero."
 
 
 def _fact_row(compared: ComparedAccelerator) -> tuple[str, ...]:
-    accelerator, price = compared.accelerator, compared.price
+    accelerator, price = compared.accelerator, compared.cheapest_price
     return (
         accelerator.name,
         f"{accelerator.memory_gib:g}",
@@ -61,7 +61,10 @@ def _workload_lines(comparison: Comparison) -> Iterator[str]:
     if work is None:
         return
     length = f"{work.context:,}" if work.is_training else f"{work.input_tokens}/{work.output_tokens}"
-    yield f"{work.model.name}: {work.task}, {work.precision}, {length} tokens, on the fewest devices that hold it"
+    yield (
+        f"{work.model.name}: {work.task}, {work.precision}, {length} tokens, "
+        "on the smallest number of devices that fits the model"
+    )
     yield from format_table(
         WORKLOAD_COLUMNS, [_workload_row(each) for each in comparison.accelerators if each.plan], LEFT_ALIGNED
     )
@@ -87,8 +90,8 @@ def _workload_row(compared: ComparedAccelerator) -> tuple[str, ...]:
 
 
 def _unplaced_lines(comparison: Comparison) -> Iterator[str]:
-    unplaced = [each for each in comparison.accelerators if each.why_not]
+    unplaced = [each for each in comparison.accelerators if each.rejection_reason]
     if unplaced:
         yield "Not placed"
     for each in unplaced:
-        yield f"  {each.accelerator.name}: {each.why_not}"
+        yield f"  {each.accelerator.name}: {each.rejection_reason}"

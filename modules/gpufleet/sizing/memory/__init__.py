@@ -9,7 +9,7 @@ from __future__ import annotations
 from gpufleet.sizing.memory.estimate import choose_recompute, estimate_memory, usable_gib
 from gpufleet.sizing.memory.kv_cache import kv_bytes, kv_bytes_per_token
 from gpufleet.sizing.memory.result import MemoryEstimate, QuickEstimate
-from gpufleet.sizing.memory.rule_of_thumb import quick_estimate
+from gpufleet.sizing.memory.rule_of_thumb import estimate_device_count
 from gpufleet.sizing.memory.training_recipe import find_recipe
 from gpufleet.sizing.memory.weights import (
     active_weight_bytes,
@@ -25,12 +25,12 @@ __all__ = [
     "active_weight_bytes",
     "bits_per_weight",
     "choose_recompute",
+    "estimate_device_count",
     "estimate_memory",
     "expected_active_experts",
     "find_recipe",
     "kv_bytes",
     "kv_bytes_per_token",
-    "quick_estimate",
     "stored_precision",
     "usable_gib",
     "weight_bytes",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import ceil
 from statistics import median
 
-from gpufleet.sizing.memory.calibration import Prediction, cross_validate
+from gpufleet.sizing.memory.calibration import MemoryPrediction, cross_validate
 from gpufleet.sizing.memory.estimate import estimate_memory
 from gpufleet.sizing.memory.measurement import MeasuredMemory, load_measurements
 
@@ -16,7 +16,7 @@ Formula = Callable[[MeasuredMemory], float | None]  # GiB on one device, None wh
 
 
 @dataclass(frozen=True)
-class ErrorLine:
+class ErrorSummary:
     """Median and 90th percentile of the absolute relative error of one class or formula."""
 
     name: str
@@ -26,7 +26,7 @@ class ErrorLine:
 
 
 @dataclass(frozen=True)
-class FitLine:
+class FitComparison:
     """A published report that a run fitted or ran out of memory, and the estimate for its settings."""
 
     id: str
@@ -42,7 +42,9 @@ class FitLine:
         return self.reported == self.predicted
 
 
-def build_memory_report(formulas: dict[str, Formula] | None = None) -> tuple[list[ErrorLine], list[FitLine]]:
+def build_memory_report(
+    formulas: dict[str, Formula] | None = None,
+) -> tuple[list[ErrorSummary], list[FitComparison]]:
     """Return errors by device class and in total, errors of other formulas on the same rows, and fit reports."""
     predictions = cross_validate()
     lines = [
@@ -56,10 +58,10 @@ def build_memory_report(formulas: dict[str, Formula] | None = None) -> tuple[lis
                 name, [predicted / measured - 1.0 for predicted, measured in answers if predicted is not None]
             )
         )
-    return lines, list_fit_reports()
+    return lines, compare_fit_reports()
 
 
-def list_fit_reports() -> list[FitLine]:
+def compare_fit_reports() -> list[FitComparison]:
     """Return every published report with its estimate; a published peak means that the run fitted."""
     lines = []
     for row in load_measurements():
@@ -67,7 +69,7 @@ def list_fit_reports() -> list[FitLine]:
             estimate = estimate_memory(row.workload, row.layout, row.hardware)
             reported_fit = row.fits is None or row.fits
             lines.append(
-                FitLine(
+                FitComparison(
                     row.id,
                     reported_fit,
                     estimate.fits,
@@ -85,8 +87,8 @@ def percentile(values: Sequence[float], share: float) -> float:
     return ordered[max(0, ceil(share * len(ordered)) - 1)]
 
 
-def _group_by_class(predictions: list[Prediction]) -> dict[str, list[Prediction]]:
-    groups: dict[str, list[Prediction]] = {}
+def _group_by_class(predictions: list[MemoryPrediction]) -> dict[str, list[MemoryPrediction]]:
+    groups: dict[str, list[MemoryPrediction]] = {}
     for prediction in predictions:
         groups.setdefault(prediction.row.device_class, []).append(prediction)
     large = {name: group for name, group in groups.items() if len(group) >= MIN_CLASS_ROWS}
@@ -94,8 +96,8 @@ def _group_by_class(predictions: list[Prediction]) -> dict[str, list[Prediction]
     return large | ({"others, pooled": small} if small else {})
 
 
-def _error_line(name: str, errors: Sequence[float]) -> ErrorLine:
+def _error_line(name: str, errors: Sequence[float]) -> ErrorSummary:
     absolute = [abs(error) for error in errors]
     if not absolute:
-        return ErrorLine(name, 0, float("nan"), float("nan"))
-    return ErrorLine(name, len(absolute), median(absolute), percentile(absolute, 0.9))
+        return ErrorSummary(name, 0, float("nan"), float("nan"))
+    return ErrorSummary(name, len(absolute), median(absolute), percentile(absolute, 0.9))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpufleet.catalog.architecture import Architecture
+from gpufleet.catalog.architecture import ModelArchitecture
 from gpufleet.sizing.memory.constants import load_constants
 from gpufleet.sizing.workload import Workload
 
@@ -78,7 +78,7 @@ def _quantized_bytes(workload: Workload) -> float:
     return load_constants()["quant_copies"] * BF16_BYTES * (_input_width(model) + outputs)
 
 
-def _input_width(model: Architecture) -> float:
+def _input_width(model: ModelArchitecture) -> float:
     return (
         model.hidden
         + _query_width(model)
@@ -87,7 +87,7 @@ def _input_width(model: Architecture) -> float:
     )
 
 
-def _feed_forward_bytes(model: Architecture, state: str, *, compiled: bool) -> float:
+def _feed_forward_bytes(model: ModelArchitecture, state: str, *, compiled: bool) -> float:
     values = load_constants()
     if not model.gated:
         return values["plain_frozen" if state == "frozen" else "plain_trained"] * _feed_forward_width(model)
@@ -95,17 +95,17 @@ def _feed_forward_bytes(model: Architecture, state: str, *, compiled: bool) -> f
     return stored_widths * _feed_forward_width(model)
 
 
-def _query_width(model: Architecture) -> float:
+def _query_width(model: ModelArchitecture) -> float:
     if model.latent:
         return model.heads * (model.latent.nope_dim + model.latent.rope_dim)
     return model.heads * model.head_dim
 
 
-def _key_width(model: Architecture) -> float:
+def _key_width(model: ModelArchitecture) -> float:
     return _query_width(model) if model.latent else model.kv_heads * model.head_dim
 
 
-def _feed_forward_width(model: Architecture) -> float:
+def _feed_forward_width(model: ModelArchitecture) -> float:
     """Return the feed-forward width that one token uses, averaged over layers."""
     experts = model.experts
     if experts is None:

@@ -34,7 +34,7 @@ SINGLE_SOURCE_CONSTANTS = {
 
 
 @dataclass(frozen=True)
-class Prediction:
+class MemoryPrediction:
     """One measurement and its prediction by constants fitted without its source."""
 
     row: MeasuredMemory
@@ -46,7 +46,7 @@ class Prediction:
         return self.gib / self.row.gib - 1.0
 
 
-def predict(row: MeasuredMemory) -> float:
+def predict_gib(row: MeasuredMemory) -> float:
     """Return the predicted GiB of a measurement with the current constants."""
     if row.metric == "weight_file_gib":
         return weight_bytes(row.workload.model, row.workload.precision) / GIB
@@ -62,21 +62,23 @@ def fit_constants(rows: Sequence[MeasuredMemory]) -> dict[str, float]:
     return best
 
 
-def cross_validate() -> list[Prediction]:
+def cross_validate() -> list[MemoryPrediction]:
     """Return every memory measurement predicted with constants fitted without its source."""
     rows = [row for row in load_measurements() if row.fits is None and not _unusable(row)]
     predictions = []
     for group in sorted({row.group for row in rows}):
         others = [row for row in rows if row.group != group and row.metric != "weight_file_gib"]
         with override_constants(**fit_constants(others), **SINGLE_SOURCE_CONSTANTS.get(group, {})):
-            predictions += [Prediction(row, predict(row)) for row in rows if row.group == group]
+            predictions += [MemoryPrediction(row, predict_gib(row)) for row in rows if row.group == group]
     return predictions
 
 
-def list_unusable() -> list[Prediction]:
+def predict_unusable_rows() -> list[MemoryPrediction]:
     """Return predictions for measurements whose source omits decisive settings: shown, not counted."""
     return [
-        Prediction(row, predict(row)) for row in load_measurements() if row.fits is None and _unusable(row)
+        MemoryPrediction(row, predict_gib(row))
+        for row in load_measurements()
+        if row.fits is None and _unusable(row)
     ]
 
 
@@ -86,5 +88,5 @@ def _unusable(row: MeasuredMemory) -> bool:
 
 def _loss(rows: Iterable[MeasuredMemory], values: dict[str, float]) -> float:
     with override_constants(**values):
-        errors = [abs(log(predict(row) / row.gib)) for row in rows if row.workload.is_training]
+        errors = [abs(log(predict_gib(row) / row.gib)) for row in rows if row.workload.is_training]
     return sum(errors) / len(errors) + median(errors) if errors else 0.0

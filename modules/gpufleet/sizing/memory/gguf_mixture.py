@@ -7,8 +7,8 @@ third layer between them get more bits.
 
 from __future__ import annotations
 
-from gpufleet.catalog.architecture import Architecture
-from gpufleet.catalog.parameter_count import Matrix
+from gpufleet.catalog.architecture import ModelArchitecture
+from gpufleet.catalog.parameter_count import WeightMatrix
 from gpufleet.sizing.memory.quantization import GGUF_BLOCKS, GGUF_FILE_TYPES, bits_per_element
 
 GQA_RATIO_FOR_MORE_BITS = 4  # from this ratio of query to KV heads V gets more bits
@@ -27,7 +27,7 @@ FALLBACK_TYPES = {
 FUSED_QKV_FAMILIES = {"falcon", "mpt", "phi2", "phi3"}  # families with one fused Q, K and V tensor
 
 
-def mixture_bits(matrix: Matrix, model: Architecture, mixture: str) -> float:
+def mixture_bits_per_weight(matrix: WeightMatrix, model: ModelArchitecture, mixture: str) -> float:
     """Return the average bits per weight of these tensors in a file of that mixture."""
     if matrix.kind in {"small", "router"}:
         return 32.0
@@ -47,7 +47,7 @@ def _fallback_type(kind: str, columns: int) -> str:
     return smaller if columns % GGUF_BLOCKS[smaller][0] == 0 else "f16"
 
 
-def _tensor_type(matrix: Matrix, model: Architecture, mixture: str, layer: int) -> str:
+def _tensor_type(matrix: WeightMatrix, model: ModelArchitecture, mixture: str, layer: int) -> str:
     base = GGUF_FILE_TYPES[mixture]
     kind = matrix.kind
     if mixture in {"mxfp4", "mxfp4_moe"}:
@@ -74,7 +74,7 @@ def _tensor_type(matrix: Matrix, model: Architecture, mixture: str, layer: int) 
     return base
 
 
-def _output_type(base: str, mixture: str, model: Architecture) -> str:
+def _output_type(base: str, mixture: str, model: ModelArchitecture) -> str:
     if model.family == "falcon" or model.hidden % GGUF_BLOCKS[base][0] or base == "q8_0":
         return "q8_0"
     return "q5_k" if mixture in LOW_BIT_TYPES | {"iq3_xxs"} else "q6_k"
@@ -85,7 +85,7 @@ def _embedding_type(base: str, mixture: str) -> str:
     return exceptions.get(mixture, "q2_k" if mixture in LOW_BIT_TYPES else base)
 
 
-def _attn_v_type(base: str, mixture: str, model: Architecture, layer: int) -> str:
+def _attn_v_type(base: str, mixture: str, model: ModelArchitecture, layer: int) -> str:
     has_high_gqa_ratio = model.heads // model.kv_heads >= GQA_RATIO_FOR_MORE_BITS and not model.latent
     is_mixtral = model.experts is not None and model.experts.count == MIXTRAL_EXPERTS
     if mixture in LOW_BIT_TYPES:
@@ -121,17 +121,17 @@ def _attn_v_type_by_layer(
     return fixed.get(mixture) or (high_gqa if has_high_gqa_ratio else low_gqa).get(mixture, base)
 
 
-def _attn_k_type(base: str, mixture: str, model: Architecture, _layer: int) -> str:
+def _attn_k_type(base: str, mixture: str, model: ModelArchitecture, _layer: int) -> str:
     if model.experts and model.experts.count == MIXTRAL_EXPERTS:
         return "q4_k" if mixture in LOW_BIT_TYPES else "q8_0"
     return _attn_q_type(base, mixture, model, _layer)
 
 
-def _attn_q_type(base: str, mixture: str, _model: Architecture, _layer: int) -> str:
+def _attn_q_type(base: str, mixture: str, _model: ModelArchitecture, _layer: int) -> str:
     return {"iq3_xs": "iq3_xxs", "iq3_xxs": "iq2_s"}.get(mixture, base)
 
 
-def _attn_output_type(base: str, mixture: str, model: Architecture, _layer: int) -> str:
+def _attn_output_type(base: str, mixture: str, model: ModelArchitecture, _layer: int) -> str:
     if model.family == "falcon":
         return "q4_k" if mixture == "q3_k_l" else base
     if model.experts and model.experts.count == MIXTRAL_EXPERTS:
@@ -145,7 +145,7 @@ def _attn_output_type(base: str, mixture: str, model: Architecture, _layer: int)
     return more_bits.get(mixture) or low_bit_types.get(mixture, base)
 
 
-def _ffn_down_type(base: str, mixture: str, model: Architecture, layer: int) -> str:
+def _ffn_down_type(base: str, mixture: str, model: ModelArchitecture, layer: int) -> str:
     layers, early = model.layers, layer < model.layers // 8
     if mixture in LOW_BIT_TYPES:
         return ("iq3_s" if mixture in {"iq2_s", "iq2_m"} else "q2_k") if early else base

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gpufleet.catalog import Accelerator
-from gpufleet.catalog.architecture import Architecture
+from gpufleet.catalog.architecture import ModelArchitecture
 from gpufleet.catalog.parameter_count import list_matrices
 from gpufleet.sizing.hardware import Hardware, ParallelLayout
 from gpufleet.sizing.memory.constants import load_constants
@@ -134,7 +134,8 @@ def inference_memory(workload: Workload, layout: ParallelLayout, hardware: Hardw
     model, engine = workload.model, engine_memory(workload, hardware.accelerator)
     workload = replace(workload, precision=runtime_precision(workload, hardware.accelerator))
     share = DeviceMemory(
-        weights=fullest_weights(workload, layout) - _host_embedding_bytes(workload, engine, layout, hardware)
+        weights=weight_bytes_on_fullest_device(workload, layout)
+        - _host_embedding_bytes(workload, engine, layout, hardware)
     )
     if engine.name == "rknn":
         return _rknn_memory(workload, share)
@@ -175,7 +176,7 @@ def _host_embedding_bytes(
     return sum(sizes) / layout.tensor
 
 
-def fullest_weights(workload: Workload, layout: ParallelLayout) -> float:
+def weight_bytes_on_fullest_device(workload: Workload, layout: ParallelLayout) -> float:
     """Return the weight bytes of the fullest device: its layers, its experts, and the embedding or output matrix."""
     model, name = workload.model, normalize_precision(workload.precision)
     total, stages = weight_bytes(model, workload.precision), _pipeline_stages(layout)
@@ -223,13 +224,13 @@ def _pipeline_stages(layout: ParallelLayout) -> int:
     )
 
 
-def _matrix_bytes(model: Architecture, name: str, *, routed: bool) -> float:
+def _matrix_bytes(model: ModelArchitecture, name: str, *, routed: bool) -> float:
     return sum(
         m.elements * matrix_bits(m, model, name) / 8 for m in list_matrices(model) if m.routed is routed
     )
 
 
-def _embedding_and_output_bytes(model: Architecture, name: str) -> tuple[float, float]:
+def _embedding_and_output_bytes(model: ModelArchitecture, name: str) -> tuple[float, float]:
     """Return the bytes of embedding and output together, and of the larger one."""
     sizes = [
         m.elements * matrix_bits(m, model, name) / 8
@@ -239,7 +240,7 @@ def _embedding_and_output_bytes(model: Architecture, name: str) -> tuple[float, 
     return sum(sizes), max(sizes)
 
 
-def _cache_devices(model: Architecture, layout: ParallelLayout) -> float:
+def _cache_devices(model: ModelArchitecture, layout: ParallelLayout) -> float:
     """Return over how many devices the KV cache is spread: heads by tensor parallelism, layers by pipeline stages."""
     heads = 1 if model.latent else max(1, min(layout.tensor, model.kv_heads))
     return heads * model.layers / -(-model.layers // _pipeline_stages(layout))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
-from gpufleet.catalog.architecture import Architecture
+from gpufleet.catalog.architecture import ModelArchitecture
 from gpufleet.catalog.parameter_count import list_matrices
 from gpufleet.sizing.hardware import ParallelLayout
 from gpufleet.sizing.memory.quantization import normalize_precision
@@ -26,7 +26,9 @@ def model_states(workload: Workload, layout: ParallelLayout) -> DeviceMemory:
     training, split = workload.training, layout.tensor * layout.pipeline
     shards = count_shards(layout)
     stage = ZERO_STAGES[training.sharding] if shards > 1 else 0
-    weights = base_weight_bytes(workload) + reference_bytes(workload) + 2.0 * adapter_parameters(workload)
+    weights = (
+        base_weight_bytes(workload) + reference_model_bytes(workload) + 2.0 * adapter_parameters(workload)
+    )
     gradients, optimizer = _gradient_bytes(workload, layout), _optimizer_bytes(workload)
     has_unsharded_gradients = training.accumulation > 1 and not training.sync_each
     expert_share = _expert_share(workload, layout) if stage < ZERO_STAGES["zero3"] else 1.0
@@ -55,7 +57,7 @@ def count_shards(layout: ParallelLayout) -> int:
     return layout.shards or max(1, layout.devices // (layout.tensor * layout.pipeline))
 
 
-def stored_model(workload: Workload) -> Architecture:
+def model_as_stored(workload: Workload) -> ModelArchitecture:
     """Return the model as the library stores it: some keep two copies of a tied embedding."""
     model = workload.model
     if workload.training.untied and model.tied_embeddings:
@@ -72,7 +74,7 @@ def adapter_parameters(workload: Workload) -> float:
 
 
 @lru_cache(maxsize=64)
-def _adapted_dimensions(model: Architecture, targets: LoraTargets) -> float:
+def _adapted_dimensions(model: ModelArchitecture, targets: LoraTargets) -> float:
     """Return rows plus columns of all adapted matrices: the adapter weights per rank."""
     kinds = ADAPTED_MATRICES[targets]
     return float(
@@ -82,7 +84,7 @@ def _adapted_dimensions(model: Architecture, targets: LoraTargets) -> float:
 
 def base_weight_bytes(workload: Workload) -> float:
     """Return the bytes of the weights that the forward pass reads."""
-    model, name = stored_model(workload), normalize_precision(workload.precision)
+    model, name = model_as_stored(workload), normalize_precision(workload.precision)
     if workload.adapter == "qlora":
         return weight_bytes(model, "nf4" if name in UNQUANTIZED_FORMATS else name)
     if workload.adapter == "lora":
@@ -90,7 +92,7 @@ def base_weight_bytes(workload: Workload) -> float:
     return weight_bytes(model, "f32" if name == "f32" else "bf16")  # FP8 training keeps 16-bit weights too
 
 
-def reference_bytes(workload: Workload) -> float:
+def reference_model_bytes(workload: Workload) -> float:
     """Return the second copy of the weights that DPO compares with; an adapter is simply switched off."""
     if workload.task != "dpo" or workload.adapter != "none":
         return 0.0
@@ -98,7 +100,9 @@ def reference_bytes(workload: Workload) -> float:
 
 
 def _trained_parameters(workload: Workload) -> float:
-    return adapter_parameters(workload) if workload.adapter != "none" else stored_model(workload).parameters
+    return (
+        adapter_parameters(workload) if workload.adapter != "none" else model_as_stored(workload).parameters
+    )
 
 
 def _gradient_bytes(workload: Workload, layout: ParallelLayout) -> float:

@@ -10,7 +10,7 @@ from gpufleet.sizing.workload import Workload
 TRAINING_FACTOR = 6  # of the rule of thumb, not of our estimate
 
 
-def quick_estimate(workload: Workload, hardware: Hardware) -> QuickEstimate:
+def estimate_device_count(workload: Workload, hardware: Hardware) -> QuickEstimate:
     """Return the accelerator count from parameters times bytes per weight (six times that for training)."""
     memory = hardware.accelerator.memory_gib
     size = workload.model.parameters * bits_per_weight(workload.precision) / 8 / GIB

@@ -15,8 +15,8 @@ from gpufleet.sizing.memory.model_state import (
     ZERO_STAGES,
     base_weight_bytes,
     count_shards,
+    model_as_stored,
     model_states,
-    stored_model,
 )
 from gpufleet.sizing.memory.result import GIB, DeviceMemory
 from gpufleet.sizing.workload import Workload
@@ -74,7 +74,7 @@ def _gathered_weights(workload: Workload, layout: ParallelLayout) -> GatheredWei
     sharded = workload.training.sharding == "zero3" and count_shards(layout) > 1
     if not sharded or layout.pipeline > 1:
         return GatheredWeights()
-    model = stored_model(workload)
+    model = model_as_stored(workload)
     embedding_weights = model.vocabulary * model.hidden * (1 if model.tied_embeddings else 2)
     layer = (model.parameters - embedding_weights) / model.layers
     bytes_per_weight = (base_weight_bytes(workload) - 2.0 * embedding_weights) / (

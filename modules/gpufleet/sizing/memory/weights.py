@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from gpufleet.catalog.architecture import Architecture
-from gpufleet.catalog.parameter_count import Matrix, list_matrices
+from gpufleet.catalog.architecture import ModelArchitecture
+from gpufleet.catalog.parameter_count import WeightMatrix, list_matrices
 from gpufleet.errors import InputError
-from gpufleet.sizing.memory.gguf_mixture import mixture_bits
+from gpufleet.sizing.memory.gguf_mixture import mixture_bits_per_weight
 from gpufleet.sizing.memory.quantization import bits_per_element, is_gguf, normalize_precision
 
 UNQUANTIZED_FORMATS = {"f32", "f16", "bf16", "f64", "tf32"}
@@ -26,7 +26,7 @@ def bits_per_weight(precision: str) -> float:
     return bits_per_element(name)
 
 
-def stored_precision(model: Architecture) -> str:
+def stored_precision(model: ModelArchitecture) -> str:
     """Return the precision of a model's file; empty if it is not stated or not known."""
     try:
         return normalize_precision(model.stored_precision) if model.stored_precision else ""
@@ -34,14 +34,14 @@ def stored_precision(model: Architecture) -> str:
         return ""
 
 
-def weight_bytes(model: Architecture, precision: str) -> float:
+def weight_bytes(model: ModelArchitecture, precision: str) -> float:
     """Return the bytes of all weights; for a GGUF file that was read, its tensor sizes."""
     if model.stored and precision in {AS_STORED, model.stored_precision}:
         return sum(size for _, size in model.stored)
     return _computed_weight_bytes(model, normalize_precision(precision))
 
 
-def active_weight_bytes(model: Architecture, precision: str, tokens: float = 1.0) -> float:
+def active_weight_bytes(model: ModelArchitecture, precision: str, tokens: float = 1.0) -> float:
     """Return the weight bytes that a step of ``tokens`` tokens reads; only the expected active experts count.
 
     The embedding is a lookup and not counted; a tied one is read as the output matrix.
@@ -58,7 +58,7 @@ def active_weight_bytes(model: Architecture, precision: str, tokens: float = 1.0
     return total
 
 
-def expected_active_experts(model: Architecture, tokens: float) -> float:
+def expected_active_experts(model: ModelArchitecture, tokens: float) -> float:
     """Return the expected number of distinct experts of a layer for that many tokens with even routing."""
     if model.experts is None:
         return 0.0
@@ -67,12 +67,12 @@ def expected_active_experts(model: Architecture, tokens: float) -> float:
     return count * (1.0 - missed)
 
 
-def matrix_bits(matrix: Matrix, model: Architecture, name: str) -> float:
+def matrix_bits(matrix: WeightMatrix, model: ModelArchitecture, name: str) -> float:
     """Return the bits per weight of these tensors in that format (its name as precision_name gives it)."""
     if name in UNQUANTIZED_FORMATS:
         return bits_per_element(name)
     if is_gguf(name):
-        return mixture_bits(matrix, model, name)
+        return mixture_bits_per_weight(matrix, model, name)
     if name == "w8a8" and matrix.kind in {"embedding", "output"}:
         return 8.0  # RKNN converts the whole graph
     if matrix.kind in UNQUANTIZED_KINDS or (name == "mxfp4" and not matrix.routed):
@@ -81,5 +81,5 @@ def matrix_bits(matrix: Matrix, model: Architecture, name: str) -> float:
 
 
 @lru_cache(maxsize=512)
-def _computed_weight_bytes(model: Architecture, name: str) -> float:
+def _computed_weight_bytes(model: ModelArchitecture, name: str) -> float:
     return sum(matrix.elements * matrix_bits(matrix, model, name) / 8 for matrix in list_matrices(model))

@@ -28,7 +28,7 @@ def check_engine_backend(case: PlacementCase) -> Iterator[str]:
 
 @PLACEMENT_RULES.rule(
     "engine-task",
-    reason="engines that serve do not train, and the reverse",
+    reason="inference engines cannot train, and training frameworks do not serve",
     source="sizing/data/engines.csv, column tasks",
 )
 def check_engine_task(case: PlacementCase) -> Iterator[str]:

@@ -22,11 +22,11 @@ def check_unsupported_gfx803(case: PlacementCase) -> Iterator[str]:
 
 @PLACEMENT_RULES.rule(
     "board-without-gpu",
-    reason="the graphics core of a Raspberry Pi is of no use for language models: its processor computes",
+    reason="the GPU of a Raspberry Pi cannot run language models: its CPU computes",
     source="accelerators.csv row Compute Module 5 / Pi 5",
     is_blocking=False,
 )
 def check_cpu_only_training(case: PlacementCase) -> Iterator[str]:
     accelerator = case.hardware.accelerator
     if accelerator.kind == "sbc" and accelerator.stacks == ("cpu",) and case.workload.is_training:
-        yield f"{accelerator.name} would train on its processor alone ({accelerator.fp32_tflops or 0:g} TFLOPS)"
+        yield f"{accelerator.name} would train on its CPU only ({accelerator.fp32_tflops or 0:g} TFLOPS)"

@@ -9,7 +9,7 @@ from gpufleet.sizing.placement_rules.rule import PLACEMENT_RULES, PlacementCase
 
 @PLACEMENT_RULES.rule(
     "context-beyond-model",
-    reason="positions beyond the trained maximum give noise unless the model is extended",
+    reason="positions beyond the trained maximum produce noise unless the model is extended",
     source="max_position_embeddings of the model's config.json",
     is_blocking=False,
 )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gpufleet.rule import Rule, RuleTable
 from gpufleet.sizing.hardware import Hardware, ParallelLayout
-from gpufleet.sizing.model_engine import Engine
+from gpufleet.sizing.model_engine import ModelEngine
 from gpufleet.sizing.workload import Workload
 
 
@@ -18,7 +18,7 @@ class PlacementCase:
     hardware: Hardware
     devices: int
     layout: ParallelLayout
-    engine: Engine
+    engine: ModelEngine
     hardware_name: str = ""  # the hardware name as typed by the user
     total_devices: int = 0  # devices of all replicas together; 0: as requested
 

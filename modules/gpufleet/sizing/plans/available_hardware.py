@@ -20,7 +20,7 @@ Shape = tuple[str, str, int, float, str]
 
 def list_hardware(request: SizingRequest) -> Iterator[Hardware]:
     """Yield every kind of hardware that the request permits, each with its cheapest offers."""
-    yield from (hardware for hardware in list_owned_hardware(request.root) if _allows_owned(request))
+    yield from (hardware for hardware in list_owned_hardware(request.project_root) if _allows_owned(request))
     if request.owned_only:
         return
     yield from list_cloud_machines(request)

@@ -19,7 +19,7 @@ from gpufleet.sizing.speed import estimate_speed
 MAX_SCALING_STEPS = 6
 
 
-def candidate_plans(request: SizingRequest, hardware: Hardware) -> Iterator[Plan]:
+def list_candidate_plans(request: SizingRequest, hardware: Hardware) -> Iterator[Plan]:
     """Yield candidate plans on that hardware; none if the model does not fit or targets cannot be met."""
     if request.requests_per_s:
         yield from _traffic_plans(request, hardware)
@@ -81,12 +81,12 @@ def _fill_streams(request: SizingRequest, placement: Placement) -> Placement:
 
 def _plan_replicas(request: SizingRequest, placement: Placement, devices: int) -> Plan:
     replicas = max(1, devices // placement.layout.devices) if placement.layout.devices * 2 <= devices else 1
-    if get_engine_rule(request, placement) == "powers":
+    if get_device_count_rule(request, placement) == "powers":
         replicas = 1
     return _build_plan(request, placement, replicas=replicas, devices=devices)
 
 
-def get_engine_rule(request: SizingRequest, placement: Placement) -> str:
+def get_device_count_rule(request: SizingRequest, placement: Placement) -> str:
     """Return the device-count rule of the placement's engine."""
     nodes = placement.layout.nodes
     return choose_engine(placement.hardware, request.workload, nodes).rule
@@ -198,7 +198,7 @@ def _build_plan(
         if has_total_context_only
         else None
     )
-    speed = placement.speed()
+    speed = placement.predict_speed()
     plan = Plan(
         hardware=hardware,
         workload=placement.workload,

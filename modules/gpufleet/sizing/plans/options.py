@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar, get_args
 
 from gpufleet import catalog
-from gpufleet.catalog import Architecture
+from gpufleet.catalog import ModelArchitecture
 from gpufleet.errors import InputError
 from gpufleet.sizing.memory.quantization import is_gguf, normalize_precision
 from gpufleet.sizing.memory.training_recipe import find_recipe
@@ -93,7 +93,7 @@ def parse_options(
     _refuse_conflicting_options(options, workload)
     return SizingRequest(
         workload=workload,
-        on=options.on,
+        hardware_name=options.on,
         devices=_require_count(options.devices, "--devices", MAX_DEVICES),
         tokens=_total_tokens(options, workload),
         requests_per_s=_require_positive(options.requests_per_s, "--requests-per-s"),
@@ -111,8 +111,8 @@ def parse_options(
         needs_max_streams=needs_max_streams,
         has_total_context_only=is_total,
         can_choose_batch=workload.is_training and not options.batch,
-        limit=_parse_limit(options.top),
-        root=root,
+        max_plans=_parse_limit(options.top),
+        project_root=root,
     )
 
 
@@ -174,7 +174,9 @@ def _build_workload(options: PlanOptions) -> tuple[Workload, bool, bool]:
     prompt, answer, is_total = parse_context(options.context, trains=trains)
     needs_max_streams = options.batch.strip().lower() == "max"
     if needs_max_streams and trains:
-        raise InputError("max is for inference", where="--batch", remedy="give the micro-batch of one device")
+        raise InputError(
+            "'max' is only valid for inference", where="--batch", remedy="give the micro-batch of one device"
+        )
     try:
         model = catalog.get_model(options.model)
     except InputError as error:
@@ -206,7 +208,7 @@ def _default_kv_precision(options: PlanOptions) -> str:
     )
 
 
-def _parse_precision(options: PlanOptions, task: Task, model: Architecture) -> str:
+def _parse_precision(options: PlanOptions, task: Task, model: ModelArchitecture) -> str:
     stored = stored_precision(model) if task == "inference" else ""  # a model file runs in its own precision
     name = _parse_format(options.precision or stored or DEFAULT_PRECISION.get(task, "bf16"), "--precision")
     if task not in ("inference", "qlora", "dpo") and (is_gguf(name) or name in ("int4", "nf4")):
@@ -314,7 +316,7 @@ def _parse_batch(text: str) -> int:
         return 1
     if not text.strip().isascii() or not text.strip().isdigit():
         raise InputError(
-            f"{text!r} is not a batch", where="--batch", remedy="give a whole number from 1, or max"
+            f"{text!r} is not a batch size", where="--batch", remedy="give a whole number from 1, or max"
         )
     return _require_count(int(text), "--batch", MAX_BATCH) or 1
 
@@ -368,4 +370,4 @@ def _require_choice(text: str, allowed: tuple[T, ...], where: str) -> T:
             return name
     close = get_close_matches(normalized, allowed, n=1)
     remedy = f"did you mean {close[0]}?" if close else f"give one of {', '.join(allowed)}"
-    raise InputError(f"{text!r} is not known", where=where, remedy=remedy)
+    raise InputError(f"{text!r} is not a known value", where=where, remedy=remedy)

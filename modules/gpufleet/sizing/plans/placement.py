@@ -36,7 +36,7 @@ class Placement:
         """True if memory suffices."""
         return self.memory.fits
 
-    def speed(self) -> Speed:
+    def predict_speed(self) -> Speed:
         """Return the speed of the replica."""
         return estimate_speed(self.workload, self.layout, with_link_for(self.hardware, self.layout.devices))
 
@@ -72,7 +72,7 @@ def place_on_devices(
     else:
         layouts = parallelism.inference_layouts(workload, hardware, devices)
     for layout in layouts:
-        for variant in sharding_variants(workload, devices):
+        for variant in list_sharding_variants(workload, devices):
             placement = place_on_layout(variant, hardware, layout)
             if placement.fits:
                 return placement
@@ -82,7 +82,7 @@ def place_on_devices(
     return first
 
 
-def sharding_variants(workload: Workload, devices: int) -> Iterator[Workload]:
+def list_sharding_variants(workload: Workload, devices: int) -> Iterator[Workload]:
     """Yield shardings of a training: adapters are replicated on every device if that fits, else sharded."""
     training = workload.training
     if workload.is_training and workload.adapter != "none" and devices > 1 and training.sharding == "auto":
@@ -99,7 +99,9 @@ def find_smallest_placement(workload: Workload, hardware: Hardware) -> Placement
         return one
     least = _min_devices(one)
     attempts = 0
-    for devices in device_counts(hardware, whole_nodes=needs_full_nodes, trains=workload.is_training):
+    for devices in list_device_counts(
+        hardware, whole_nodes=needs_full_nodes, is_training=workload.is_training
+    ):
         if devices < least:
             continue
         placement = place_on_devices(workload, hardware, devices, quick=True)
@@ -113,10 +115,12 @@ def find_smallest_placement(workload: Workload, hardware: Hardware) -> Placement
     return None
 
 
-def device_counts(hardware: Hardware, *, whole_nodes: bool = False, trains: bool = True) -> Iterator[int]:
+def list_device_counts(
+    hardware: Hardware, *, whole_nodes: bool = False, is_training: bool = True
+) -> Iterator[int]:
     """Yield device counts to try: powers of two within a node, then doubled nodes, then all nodes."""
     per_node = hardware.devices_per_node
-    max_nodes = hardware.node_limit or (MAX_NODES if trains else max_nodes_of_replica(hardware))
+    max_nodes = hardware.node_limit or (MAX_NODES if is_training else max_nodes_of_replica(hardware))
     if not whole_nodes:
         yield from (1 << power for power in range(per_node.bit_length()) if 1 << power < per_node)
     nodes = 1

@@ -11,7 +11,7 @@ from gpufleet.sizing.plans.result import Plan
 Key = tuple[float, ...]
 
 
-def sort_key(rank: Rank) -> Callable[[Plan], Key]:
+def plan_sort_key(rank: Rank) -> Callable[[Plan], Key]:
     """Return the sort key of a ranking: smaller is better; unknown values come last."""
     order = {"cost": _cost_key, "time": _time_key, "speed": _speed_key, "power": _power_key}[rank]
     return lambda plan: (
@@ -22,7 +22,7 @@ def sort_key(rank: Rank) -> Callable[[Plan], Key]:
 
 def _cost_key(plan: Plan) -> Key:
     """Order by the cost of the work, without work by the cost per hour."""
-    main = plan.usd if plan.tokens else plan.usd_per_hour
+    main = plan.total_usd if plan.tokens else plan.usd_per_hour
     return (
         _unknown_last(main),
         _unknown_last(plan.usd_per_million_tokens),
@@ -33,7 +33,7 @@ def _cost_key(plan: Plan) -> Key:
 
 def _time_key(plan: Plan) -> Key:
     """Order by the hours of the work, without work by the seconds of one request."""
-    main = plan.hours if plan.tokens else plan.request_s
+    main = plan.hours if plan.tokens else plan.request_duration_s
     return (_unknown_last(main), _unknown_last(plan.usd_per_hour))
 
 

@@ -45,7 +45,7 @@ def _headline(workload: Workload) -> str:
 
 def _memory_lines(result: SizingResult) -> Iterator[str]:
     memory: MemoryEstimate = result.memory
-    best = result.plans[0] if result.plans else result.closest
+    best = result.plans[0] if result.plans else result.closest_plan
     where = f" on {best.hardware.name}" if best else ""
     yield f"Memory of one replica{where}: {memory.total:,.1f} GiB"
     parts = [(name.replace("_", " "), getattr(memory, name)) for name in PARTS]
@@ -100,7 +100,7 @@ def _table_header(plan: Plan) -> Row:
 
 
 def _table_row(plan: Plan) -> Row:
-    money = (plan.hours, plan.usd) if plan.tokens else (plan.usd_per_hour, plan.usd_per_million_tokens)
+    money = (plan.hours, plan.total_usd) if plan.tokens else (plan.usd_per_hour, plan.usd_per_million_tokens)
     speeds = f"{format_figure(plan.tokens_per_s_low)}-{format_figure(plan.tokens_per_s_high)}"
     offer = plan.offer
     purchase = (
@@ -138,11 +138,12 @@ def _detail_lines(plan: Plan) -> Iterator[str]:
     if not plan.workload.is_training:
         first, prompt = plan.time_to_first_token_s, plan.prompt_tokens_per_s
         yield (
-            f"  one stream: {format_figure(plan.per_stream)} tokens/s; prompts: {format_figure(prompt)} tokens/s; "
+            f"  one stream: {format_figure(plan.tokens_per_s_per_stream)} tokens/s; "
+            f"prompts: {format_figure(prompt)} tokens/s; "
             f"first token after {format_figure(first)} s; engine {plan.engine}"
         )
-    if plan.why_not:
-        yield f"  can't run: {plan.why_not}"
+    if plan.rejection_reason:
+        yield f"  cannot run: {plan.rejection_reason}"
     for note in plan.speed.notes if plan.speed else ():
         yield f"  {note}"
 

@@ -22,7 +22,7 @@ class SizingRequest:
     """
 
     workload: Workload
-    on: str = ""
+    hardware_name: str = ""
     devices: int | None = None
     tokens: float | None = None
     requests_per_s: float | None = None
@@ -39,8 +39,8 @@ class SizingRequest:
     needs_max_streams: bool = False
     has_total_context_only: bool = False
     can_choose_batch: bool = False
-    limit: int = 20
-    root: Path | None = None
+    max_plans: int = 20
+    project_root: Path | None = None
     reserve_gib: float = 0.0
 
     @property

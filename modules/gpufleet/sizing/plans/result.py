@@ -37,12 +37,12 @@ class Plan:
     served_tokens_per_s: float | None = None
     requests_per_s: float | None = None  # capacity of one replica
     full_prompt_tokens_per_s: float | None = None  # prompt tokens per second if only a total length was given
-    why_not: str = ""
+    rejection_reason: str = ""
 
     @property
     def fits(self) -> bool:
         """True if memory suffices and no rule blocks the plan."""
-        return self.memory.fits and not self.why_not
+        return self.memory.fits and not self.rejection_reason
 
     @property
     def tokens_per_s(self) -> float | None:
@@ -60,7 +60,7 @@ class Plan:
         return self._speed_figure("high", self.replicas)
 
     @property
-    def per_stream(self) -> float | None:
+    def tokens_per_s_per_stream(self) -> float | None:
         """Return the tokens per second that one stream sees, None for training."""
         return None if self.workload.is_training else self._speed_figure("per_stream")
 
@@ -79,9 +79,9 @@ class Plan:
         return None if self.workload.is_training else self._speed_figure("time_to_first_token_s")
 
     @property
-    def request_s(self) -> float | None:
+    def request_duration_s(self) -> float | None:
         """Return seconds from the start of a request to its last token."""
-        first, stream = self.time_to_first_token_s, self.per_stream
+        first, stream = self.time_to_first_token_s, self.tokens_per_s_per_stream
         return None if not stream else (first or 0.0) + self.workload.output_tokens / stream
 
     @property
@@ -102,7 +102,7 @@ class Plan:
         return None if self.usd_per_hour is None else self.usd_per_hour * HOURS_PER_MONTH
 
     @property
-    def usd(self) -> float | None:
+    def total_usd(self) -> float | None:
         """Return the cost of the work."""
         hours, usd = self.hours, self.usd_per_hour
         return None if hours is None or usd is None else hours * usd
@@ -138,4 +138,4 @@ class SizingResult:
     plans: tuple[Plan, ...]
     warnings: tuple[PlanWarning, ...]
     considered_count: int
-    closest: Plan | None = None  # the nearest plan if none meets the request
+    closest_plan: Plan | None = None  # the nearest plan if none meets the request

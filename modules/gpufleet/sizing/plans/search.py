@@ -8,14 +8,14 @@ from dataclasses import replace
 from gpufleet.errors import InputError
 from gpufleet.sizing.hardware import Hardware, Offer, ParallelLayout
 from gpufleet.sizing.hardware_resolver import ResolvedHardware, resolve_alternatives
-from gpufleet.sizing.memory import quick_estimate
+from gpufleet.sizing.memory import estimate_device_count
 from gpufleet.sizing.memory.quantization import is_gguf
 from gpufleet.sizing.placement_rules import check_placement, is_blocked
 from gpufleet.sizing.plan_warning import PlanWarning
 from gpufleet.sizing.plans import available_hardware
-from gpufleet.sizing.plans.candidate import candidate_plans, plan_on_devices
+from gpufleet.sizing.plans.candidate import list_candidate_plans, plan_on_devices
 from gpufleet.sizing.plans.consistency import check_request_fits_hardware
-from gpufleet.sizing.plans.ranking import sort_key
+from gpufleet.sizing.plans.ranking import plan_sort_key
 from gpufleet.sizing.plans.request import SizingRequest
 from gpufleet.sizing.plans.reserved_memory import reserved_memory_warnings, subtract_reserved_memory
 from gpufleet.sizing.plans.result import Plan, SizingResult
@@ -29,19 +29,19 @@ PURCHASE_PREFERENCE = ("owned", "on_demand", "spot", "reserved_1y", "reserved_3y
 
 def find_plans(request: SizingRequest) -> SizingResult:
     """Return one plan if hardware and device count are given, else the best plans of all permitted hardware."""
-    if not request.on:
+    if not request.hardware_name:
         hardware = [
             subtract_reserved_memory(each, request) for each in available_hardware.list_hardware(request)
         ]
         return _rank_plans(request, hardware, tuple(reserved_memory_warnings(request)))
     first: SizingResult | None = None
-    for resolved in resolve_alternatives(request.on, request.root):
+    for resolved in resolve_alternatives(request.hardware_name, request.project_root):
         result = _plan_named_hardware(request, resolved)
         if any(plan.fits for plan in result.plans):
             return result
         first = first or result
     if first is None:
-        raise ValueError(f"no hardware found for {request.on}")
+        raise ValueError(f"no hardware found for {request.hardware_name}")
     return first
 
 
@@ -60,11 +60,11 @@ def _plan_exact_devices(
     plan = plan_on_devices(request, hardware, devices)
     placement_warnings = (
         *warnings,
-        *check_placement(plan.workload, hardware, devices, plan.layout, hardware_name=request.on),
+        *check_placement(plan.workload, hardware, devices, plan.layout, hardware_name=request.hardware_name),
     )
     reasons = "; ".join(warning.message for warning in placement_warnings if warning.is_blocking)
     offers = available_hardware.list_plan_offers(request, plan)
-    plan = replace(plan, why_not=reasons).with_offer(_default_offer(offers))
+    plan = replace(plan, rejection_reason=reasons).with_offer(_default_offer(offers))
     all_warnings = (
         *placement_warnings,
         *_memory_warnings(plan),
@@ -81,9 +81,9 @@ def _rank_plans(
     possible = [each for each in kinds if not _is_hardware_blocked(request, each)]
     plans = [plan for each in possible for plan in _best_plan_per_purchase(request, each)]
     affordable = [each for each in plans if _is_within_deadline_and_budget(request, each)]
-    order = sort_key(request.rank)
+    order = plan_sort_key(request.rank)
     best = sorted(affordable, key=order)
-    top_plans = tuple(_drop_duplicates(best)[: request.limit or None])
+    top_plans = tuple(_drop_duplicates(best)[: request.max_plans or None])
     if top_plans:
         return _build_result(
             request,
@@ -101,9 +101,9 @@ def _rank_plans(
 
 def _best_plan_per_purchase(request: SizingRequest, hardware: Hardware) -> list[Plan]:
     """Return the best plan on that hardware for each purchase kind."""
-    order = sort_key(request.rank)
+    order = plan_sort_key(request.rank)
     best: dict[str, Plan] = {}
-    for plan in candidate_plans(request, hardware):
+    for plan in list_candidate_plans(request, hardware):
         offers: tuple[Offer | None, ...] = available_hardware.list_plan_offers(request, plan) or (None,)
         for priced in (plan.with_offer(offer) for offer in offers):
             kind = priced.offer.purchase if priced.offer else ""
@@ -128,7 +128,7 @@ def _is_within_deadline_and_budget(request: SizingRequest, plan: Plan) -> bool:
     late = request.deadline_h is not None and (plan.hours is None or plan.hours > request.deadline_h)
     if request.budget_usd is None:
         return not late
-    usd = plan.usd if plan.tokens else plan.usd_per_month
+    usd = plan.total_usd if plan.tokens else plan.usd_per_month
     return not late and usd is not None and usd <= request.budget_usd
 
 
@@ -144,7 +144,7 @@ def _build_empty_result(
         raise InputError(
             "no hardware matches the options",
             where="size",
-            remedy="widen --cloud, --region, --purchase or --owned",
+            remedy="allow more with --cloud, --region, --purchase or --owned",
         )
     if (
         plans and request.deadline_h and request.budget_usd
@@ -164,10 +164,12 @@ def _build_empty_result(
     blocked = [each for each in kinds if _is_hardware_blocked(request, each)]
     if blocked and len(blocked) == len(kinds):
         all_warnings += tuple(
-            check_placement(request.workload, blocked[0], 1, ParallelLayout(), hardware_name=request.on)
+            check_placement(
+                request.workload, blocked[0], 1, ParallelLayout(), hardware_name=request.hardware_name
+            )
         )
     result = _build_result(request, (closest,), all_warnings, len(kinds))
-    return replace(result, plans=(), closest=closest)
+    return replace(result, plans=(), closest_plan=closest)
 
 
 def _find_closest_plan(request: SizingRequest, kinds: list[Hardware]) -> tuple[Plan, str]:
@@ -177,8 +179,8 @@ def _find_closest_plan(request: SizingRequest, kinds: list[Hardware]) -> tuple[P
     plans = [
         plan.with_offer(_default_offer(available_hardware.list_plan_offers(relaxed, plan)))
         for each in possible
-        for plan in candidate_plans(relaxed, each)  # the closest plan of each hardware, not the cheapest
-        if plan.per_stream
+        for plan in list_candidate_plans(relaxed, each)  # the closest plan of each hardware, not the cheapest
+        if plan.tokens_per_s_per_stream
     ]
     if plans:
         best, text = _find_nearest_miss(request, plans)
@@ -213,7 +215,7 @@ def _build_result(
     request: SizingRequest, plans: tuple[Plan, ...], warnings: Iterable[PlanWarning], considered: int
 ) -> SizingResult:
     best = plans[0]
-    quick = quick_estimate(request.workload, best.hardware)
+    quick = estimate_device_count(request.workload, best.hardware)
     return SizingResult(best.workload, best.memory, quick, plans, tuple(dict.fromkeys(warnings)), considered)
 
 
@@ -227,7 +229,7 @@ def _placement_warnings(request: SizingRequest, plans: tuple[Plan, ...]) -> list
             each.hardware,
             each.layout.devices,
             each.layout,
-            hardware_name=request.on,
+            hardware_name=request.hardware_name,
             total_devices=each.devices,
         )
     ]

@@ -9,7 +9,7 @@ from gpufleet.sizing.plan_warning import PlanWarning
 from gpufleet.sizing.plans.report import format_figure
 from gpufleet.sizing.plans.request import SizingRequest
 from gpufleet.sizing.plans.result import Plan
-from gpufleet.sizing.plans.traffic import unqueued_first_token_s
+from gpufleet.sizing.plans.traffic import first_token_s_without_queue
 
 MILLISECONDS = 1000
 PREFIX = "misses-"
@@ -38,11 +38,11 @@ def worst_target_ratio(request: SizingRequest, plan: Plan) -> float:
 
 
 def _values_and_limits(request: SizingRequest, plan: Plan) -> Iterator[tuple[float | None, float | None]]:
-    yield unqueued_first_token_s(plan) or plan.time_to_first_token_s, request.ttft_s
-    yield (1 / plan.per_stream if plan.per_stream else None), request.tpot_s
-    yield plan.request_s, request.latency_s
+    yield first_token_s_without_queue(plan) or plan.time_to_first_token_s, request.ttft_s
+    yield (1 / plan.tokens_per_s_per_stream if plan.tokens_per_s_per_stream else None), request.tpot_s
+    yield plan.request_duration_s, request.latency_s
     yield plan.hours, request.deadline_h
-    yield (plan.usd if plan.tokens else plan.usd_per_month), request.budget_usd
+    yield (plan.total_usd if plan.tokens else plan.usd_per_month), request.budget_usd
 
 
 def _ratio(value: float | None, limit: float) -> float:
@@ -50,12 +50,12 @@ def _ratio(value: float | None, limit: float) -> float:
 
 
 def _latency_warnings(request: SizingRequest, plan: Plan) -> Iterator[PlanWarning]:
-    first = unqueued_first_token_s(plan) or plan.time_to_first_token_s
-    each = 1 / plan.per_stream if plan.per_stream else None
+    first = first_token_s_without_queue(plan) or plan.time_to_first_token_s
+    each = 1 / plan.tokens_per_s_per_stream if plan.tokens_per_s_per_stream else None
     targets = (
         ("ttft", "--ttft-ms", "the first token takes", first, request.ttft_s),
         ("tpot", "--tpot-ms", "a further token takes", each, request.tpot_s),
-        ("latency", "--latency", "a whole request takes", plan.request_s, request.latency_s),
+        ("latency", "--latency", "a whole request takes", plan.request_duration_s, request.latency_s),
     )
     for code, source, what, value, limit in targets:
         if limit is None:
@@ -100,7 +100,7 @@ def _budget_warnings(request: SizingRequest, plan: Plan) -> Iterator[PlanWarning
     limit = request.budget_usd
     if limit is None:
         return
-    usd, what = (plan.usd, "the work") if plan.tokens else (plan.usd_per_month, "a month")
+    usd, what = (plan.total_usd, "the work") if plan.tokens else (plan.usd_per_month, "a month")
     if usd is None:
         yield _target_warning("budget", f"the cost of {what} is not known", "--budget")
     elif usd > limit * (1 + SLACK):

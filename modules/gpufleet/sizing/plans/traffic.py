@@ -37,7 +37,7 @@ def _remaining_share(request: SizingRequest, placement: Placement) -> float:
     available, needed = placement.memory.available_gib, placement.memory.per_device_gib
     if not placement.fits:
         return min(-1e-9, (available - needed) / max(available, 1e-9))
-    speed = placement.speed()
+    speed = placement.predict_speed()
     if not speed.per_stream:
         return -1.0
     each = 1 / speed.per_stream
@@ -53,10 +53,14 @@ def _search_tolerance(streams: int) -> int:
 
 def meets_latency_targets(request: SizingRequest, plan: Plan) -> bool:
     """Return whether a plan reaches the requested latency targets."""
-    first, stream, request_s = plan.time_to_first_token_s, plan.per_stream, plan.request_s
+    first, stream, request_s = (
+        plan.time_to_first_token_s,
+        plan.tokens_per_s_per_stream,
+        plan.request_duration_s,
+    )
     if (
         request.ttft_s is not None
-        and (unqueued_first_token_s(plan) or first or float("inf")) > request.ttft_s
+        and (first_token_s_without_queue(plan) or first or float("inf")) > request.ttft_s
     ):
         return False
     if request.tpot_s is not None and (not stream or 1 / stream > request.tpot_s):
@@ -64,9 +68,9 @@ def meets_latency_targets(request: SizingRequest, plan: Plan) -> bool:
     return request.latency_s is None or (request_s is not None and request_s <= request.latency_s)
 
 
-def unqueued_first_token_s(plan: Plan) -> float | None:
+def first_token_s_without_queue(plan: Plan) -> float | None:
     """Return seconds to the first token of a prompt without a queue."""
-    rate, stream = plan.prompt_tokens_per_s, plan.per_stream
+    rate, stream = plan.prompt_tokens_per_s, plan.tokens_per_s_per_stream
     return plan.workload.input_tokens / rate + 1 / stream if rate and stream else None
 
 

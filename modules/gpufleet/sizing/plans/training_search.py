@@ -14,10 +14,10 @@ from gpufleet.sizing.hardware import Hardware, ParallelLayout
 from gpufleet.sizing.memory.estimate import with_recompute
 from gpufleet.sizing.model_engine import choose_engine
 from gpufleet.sizing.node_hardware import with_link_for
-from gpufleet.sizing.plans.placement import Placement, place_on_layout, sharding_variants
+from gpufleet.sizing.plans.placement import Placement, list_sharding_variants, place_on_layout
 from gpufleet.sizing.speed.efficiency import load_efficiency
 from gpufleet.sizing.speed.replica import Replica
-from gpufleet.sizing.speed.training import tokens_per_step, training_step
+from gpufleet.sizing.speed.training import estimate_training_step, tokens_per_step
 from gpufleet.sizing.workload import Workload
 
 MICRO_BATCHES = (2, 4, 8, 16)
@@ -51,7 +51,7 @@ def find_fastest_training(
             refused = degrees
             continue
         tuned = tune_micro_batch(placement, max_rate) if can_choose_batch else placement
-        rate = tuned.speed().tokens_per_s or 0.0
+        rate = tuned.predict_speed().tokens_per_s or 0.0
         if best is None or rate > speed * WORTH_IT:
             best, speed = tuned, rate
     if simplest is None:
@@ -63,12 +63,12 @@ def tune_micro_batch(placement: Placement, max_rate: float = inf) -> Placement:
     """Return a training with the fastest micro-batch that fits; stop when ``max_rate`` is nearly reached."""
     if not placement.fits:
         return placement
-    best, speed = placement, placement.speed().tokens_per_s or 0.0
+    best, speed = placement, placement.predict_speed().tokens_per_s or 0.0
     for batch in MICRO_BATCHES:
         if speed * WORTH_IT >= max_rate:
             break
         more = placement.with_batch(batch)
-        faster = (more.speed().tokens_per_s or 0.0) if more.fits else 0.0
+        faster = (more.predict_speed().tokens_per_s or 0.0) if more.fits else 0.0
         if faster <= speed * WORTH_IT:
             break
         best, speed = more, faster
@@ -79,7 +79,7 @@ def _layouts_and_shardings(
     workload: Workload, hardware: Hardware, devices: int, *, quick: bool
 ) -> Iterator[tuple[Workload, ParallelLayout]]:
     for layout in parallelism.training_layouts(workload, hardware, devices, quick=quick):
-        for variant in sharding_variants(workload, layout.devices):
+        for variant in list_sharding_variants(workload, layout.devices):
             yield variant, layout
 
 
@@ -94,5 +94,5 @@ def max_tokens_per_s(
         with_link_for(hardware, layout.devices),
     )
     upper_bound = Replica(work, layout, linked_hardware, load_efficiency())
-    step = training_step(upper_bound)
+    step = estimate_training_step(upper_bound)
     return tokens_per_step(upper_bound) / step.seconds if step else 0.0

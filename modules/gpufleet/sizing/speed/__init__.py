@@ -7,8 +7,15 @@ looked up.
 
 from __future__ import annotations
 
-from gpufleet.sizing.speed.device import device_class, find_calibrated_engine, is_server_engine
+from gpufleet.sizing.speed.device import classify_device, find_calibrated_engine, is_server_engine
 from gpufleet.sizing.speed.prediction import estimate_speed
 from gpufleet.sizing.speed.result import Limit, Speed
 
-__all__ = ["Limit", "Speed", "device_class", "estimate_speed", "find_calibrated_engine", "is_server_engine"]
+__all__ = [
+    "Limit",
+    "Speed",
+    "classify_device",
+    "estimate_speed",
+    "find_calibrated_engine",
+    "is_server_engine",
+]

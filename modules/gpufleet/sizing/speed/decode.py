@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gpufleet.sizing.speed import operation_count
 from gpufleet.sizing.speed.device import EAGER_ENGINES
-from gpufleet.sizing.speed.replica import MAX_SHARE, REFERENCE_FLOPS, Replica, combine_overlapping
+from gpufleet.sizing.speed.replica import MAX_SHARE, REFERENCE_FLOPS, Replica, combine_overlapping_seconds
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,13 @@ class DecodeStep:
     def seconds(self) -> float:
         """Return the seconds of the step."""
         return (
-            combine_overlapping(self.memory, self.compute, self.eager_launch) + self.launch + self.all_reduce
+            combine_overlapping_seconds(self.memory, self.compute, self.eager_launch)
+            + self.launch
+            + self.all_reduce
         )
 
 
-def decode_step(replica: Replica, streams: float, context: float) -> DecodeStep | None:
+def estimate_decode_step(replica: Replica, streams: float, context: float) -> DecodeStep | None:
     """Return the time of one decode step for so many streams, None without a known bandwidth."""
     if replica.peak_bandwidth is None:
         return None
@@ -37,7 +39,7 @@ def decode_step(replica: Replica, streams: float, context: float) -> DecodeStep 
         compute=_compute_seconds(replica, streams) / tensor,
         launch=_launch_seconds(replica, streams),
         all_reduce=replica.all_reduce_seconds(streams) + replica.pipeline_hop_seconds(streams),
-        eager_launch=replica.model.layers * replica.factor("eager_seconds")
+        eager_launch=replica.model.layers * replica.efficiency_factor("eager_seconds")
         if replica.engine in EAGER_ENGINES
         else 0.0,
     )
@@ -45,22 +47,31 @@ def decode_step(replica: Replica, streams: float, context: float) -> DecodeStep 
 
 def _launch_seconds(replica: Replica, streams: float) -> float:
     """Return launch overhead: per layer, per expert layer, per step and per stream."""
-    layers = replica.model.layers * replica.factor("layer_seconds")
-    experts = replica.expert_layers * replica.factor("expert_seconds") if replica.expert_layers else 0.0
-    return layers + experts + replica.factor("step_seconds") + streams * replica.factor("stream_seconds")
+    layers = replica.model.layers * replica.efficiency_factor("layer_seconds")
+    experts = (
+        replica.expert_layers * replica.efficiency_factor("expert_seconds") if replica.expert_layers else 0.0
+    )
+    return (
+        layers
+        + experts
+        + replica.efficiency_factor("step_seconds")
+        + streams * replica.efficiency_factor("stream_seconds")
+    )
 
 
 def _memory_seconds(replica: Replica, streams: float, context: float) -> float:
     model, bandwidth = replica.model, replica.peak_bandwidth or 1.0
     read = operation_count.weight_bytes_read(model, replica.precision, streams)
     cache = streams * operation_count.kv_cache_bytes(model, replica.kv_precision, context)
-    rate = replica.weight_rate * (replica.capped_factor("expert_bandwidth") if replica.expert_layers else 1.0)
-    return read / rate + cache / (bandwidth * replica.capped_factor("cache_bandwidth"))
+    rate = replica.weight_rate * (
+        replica.capped_efficiency_factor("expert_bandwidth") if replica.expert_layers else 1.0
+    )
+    return read / rate + cache / (bandwidth * replica.capped_efficiency_factor("cache_bandwidth"))
 
 
 def _compute_seconds(replica: Replica, streams: float) -> float:
     if replica.peak_flops is None:
         return 0.0
     law = replica.saturation_factor("compute_law", replica.peak_flops, REFERENCE_FLOPS)
-    rate = replica.peak_flops * min(replica.factor("decode_compute") * law, MAX_SHARE)
+    rate = replica.peak_flops * min(replica.efficiency_factor("decode_compute") * law, MAX_SHARE)
     return streams * operation_count.forward_operations(replica.model) / rate

@@ -19,7 +19,7 @@ ENGINE_ALIASES = {
 }  # fmt: skip
 
 
-def device_class(accelerator: Accelerator) -> str:
+def classify_device(accelerator: Accelerator) -> str:
     """Return the device class whose measurements apply to the accelerator."""
     vendor = accelerator.vendor.lower()
     if accelerator.kind in ("apple", "tpu"):
@@ -51,7 +51,7 @@ def find_calibrated_engine(
         name = requested.strip().lower()
         name = ENGINE_ALIASES.get(name, name)
         return "pytorch-fsdp" if training and name in ("pytorch", "transformers") else name
-    kind = device_class(accelerator)
+    kind = classify_device(accelerator)
     if training:
         return {"tpu": "maxtext", "neuron": "neuron"}.get(kind, "pytorch-fsdp")
     if kind == "board-cpu" and nodes > 1:

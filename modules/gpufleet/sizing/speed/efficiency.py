@@ -19,7 +19,7 @@ SERVER_SHARED_PARAMETERS = (
 )  # measurable with one stream
 
 
-def engine_group(parameter: str, engine: str) -> str:
+def group_engine(parameter: str, engine: str) -> str:
     """Return the engine group of a factor: servers share factors, because they replay CUDA graphs of similar kernels.
 
     Single-stream factors of one server apply to the others; measurements of many streams cannot separate them.
@@ -38,7 +38,7 @@ class Efficiency:
 
     def get_factor(self, parameter: str, device: str, engine: str) -> float:
         """Return the parameter's factor for that device class and engine."""
-        get, engine = self.factors.get, engine_group(parameter, engine)
+        get, engine = self.factors.get, group_engine(parameter, engine)
         return (
             get((parameter, ANY, ANY), 1.0)
             * get((parameter, device, ANY), 1.0)

@@ -21,15 +21,17 @@ class Link:
     kind: str  # switched, pcie, adapter, ethernet
     gb_s: float
 
-    def all_reduce(self, members: int, payload: float, latency: float, share: float) -> float:
+    def all_reduce_seconds(
+        self, device_count: int, payload_bytes: float, latency_s: float, bandwidth_share: float
+    ) -> float:
         """Return seconds of an all-reduce of ``payload`` bytes at a share of the nominal bandwidth.
 
         A ring moves 2 (n - 1) / n of the payload per member (Patarasuk and Yuan, 2009); latency grows with log2(n).
         """
-        if members <= 1:
+        if device_count <= 1:
             return 0.0
-        moved = 2.0 * (members - 1) / members * payload
-        return latency * (1.0 + log2(members)) + moved / (self.gb_s * share * 1e9)
+        moved = 2.0 * (device_count - 1) / device_count * payload_bytes
+        return latency_s * (1.0 + log2(device_count)) + moved / (self.gb_s * bandwidth_share * 1e9)
 
 
 def intra_node_link(hardware: Hardware) -> Link:

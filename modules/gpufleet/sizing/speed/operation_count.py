@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from gpufleet.catalog import Architecture
+from gpufleet.catalog import ModelArchitecture
 from gpufleet.sizing.memory import active_weight_bytes, kv_bytes
 from gpufleet.sizing.memory.quantization import bits_per_element, normalize_precision
 
@@ -12,17 +12,17 @@ MATRIX_UNIT_FORMATS = {"fp8": "fp8", "fp4": "fp4", "nvfp4": "fp4"}
 MIN_HALF_BITS, MIN_BYTE_BITS = 16, 6
 
 
-def embedding_lookup_weights(model: Architecture) -> float:
+def embedding_lookup_weights(model: ModelArchitecture) -> float:
     """Return the embedding weights that are only looked up; 0 if they are tied to the output matrix."""
     return 0.0 if model.tied_embeddings else float(model.vocabulary) * model.hidden
 
 
-def output_weights(model: Architecture) -> float:
+def output_weights(model: ModelArchitecture) -> float:
     """Return the number of weights of the output matrix (lm_head)."""
     return float(model.vocabulary) * model.hidden
 
 
-def forward_operations(model: Architecture) -> float:
+def forward_operations(model: ModelArchitecture) -> float:
     """Return operations per token of a forward pass without attention scores: two per active weight.
 
     Source: Kaplan et al., Scaling Laws for Neural Language Models (arXiv 2001.08361), section 2.1.
@@ -30,20 +30,20 @@ def forward_operations(model: Architecture) -> float:
     return 2.0 * (model.active_parameters - embedding_lookup_weights(model))
 
 
-def attention_width(model: Architecture) -> float:
+def attention_width(model: ModelArchitecture) -> float:
     """Return the total width of the query heads."""
     if model.latent:
         return float(model.heads) * (model.latent.nope_dim + model.latent.rope_dim)
     return float(model.heads) * model.head_dim
 
 
-def attention_operations(model: Architecture, tokens: float) -> float:
+def attention_operations(model: ModelArchitecture, tokens: float) -> float:
     """Return forward operations per token of causal attention over ``tokens`` tokens."""
     attended_tokens = _mean_attended_tokens(model, tokens)
     return 4.0 * attention_width(model) * attended_tokens
 
 
-def _mean_attended_tokens(model: Architecture, tokens: float) -> float:
+def _mean_attended_tokens(model: ModelArchitecture, tokens: float) -> float:
     """Return how many earlier tokens the average token attends to, summed over layers."""
     full = float(model.attention_layers - model.sliding_layers)
     near = min(tokens / 2, model.sliding_window or tokens / 2)
@@ -51,12 +51,12 @@ def _mean_attended_tokens(model: Architecture, tokens: float) -> float:
 
 
 @lru_cache(maxsize=4096)
-def weight_bytes_read(model: Architecture, precision: str, tokens: float) -> float:
+def weight_bytes_read(model: ModelArchitecture, precision: str, tokens: float) -> float:
     """Return the weight bytes that one step over so many tokens reads."""
     return active_weight_bytes(model, precision, tokens)
 
 
-def kv_cache_bytes(model: Architecture, precision: str, context: float) -> float:
+def kv_cache_bytes(model: ModelArchitecture, precision: str, context: float) -> float:
     """Return the KV cache bytes of one sequence."""
     return kv_bytes(model, context, precision)
 

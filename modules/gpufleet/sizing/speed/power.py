@@ -11,9 +11,13 @@ MEMORY_BOUND_SHARE = (
 COMPUTE_BOUND_SHARE = 0.95  # assumption: close to the rating when compute-bound
 
 
-def estimate_watts(accelerator: Accelerator, devices: int, busy: float, limit: str) -> float | None:
+def estimate_watts(
+    accelerator: Accelerator, devices: int, busy_share: float, bottleneck: str
+) -> float | None:
     """Return the watts of devices that are busy for the share ``busy`` of the time, None without a rating."""
     if accelerator.tdp_w is None:
         return None
-    working = COMPUTE_BOUND_SHARE if limit == "compute" else MEMORY_BOUND_SHARE
-    return accelerator.tdp_w * devices * (IDLE_SHARE + (working - IDLE_SHARE) * max(0.0, min(busy, 1.0)))
+    working = COMPUTE_BOUND_SHARE if bottleneck == "compute" else MEMORY_BOUND_SHARE
+    return (
+        accelerator.tdp_w * devices * (IDLE_SHARE + (working - IDLE_SHARE) * max(0.0, min(busy_share, 1.0)))
+    )

@@ -16,7 +16,7 @@ from gpufleet.sizing.workload import Workload
 
 
 @dataclass(frozen=True)
-class Generation:
+class GenerationRates:
     """Generation rates of a replica, and the streams that it runs at once."""
 
     tokens_per_s: float
@@ -45,18 +45,18 @@ def build_replica(
     return Replica(workload, layout, hardware, efficiency or load_efficiency())
 
 
-def estimate_generation(replica: Replica) -> Generation | None:
+def estimate_generation(replica: Replica) -> GenerationRates | None:
     """Return the generation rates of one replica, None without a known bandwidth."""
     work = replica.workload
     streams = min(float(work.batch), max(capacity.max_streams(replica), 1.0))
-    step = decode.decode_step(replica, streams, work.input_tokens + work.output_tokens / 2)
+    step = decode.estimate_decode_step(replica, streams, work.input_tokens + work.output_tokens / 2)
     if step is None:
         return None
     prompts = prefill.prefill_seconds(replica, streams, work.input_tokens)
     single = prefill.prefill_seconds(replica, 1.0, work.input_tokens) if work.input_tokens else None
     prompt_seconds = (prompts or 0.0) if device.is_server_engine(replica.engine) else 0.0
     decode_seconds = max(work.output_tokens, 1) * step.seconds
-    return Generation(
+    return GenerationRates(
         tokens_per_s=streams * max(work.output_tokens, 1) / (decode_seconds + prompt_seconds),
         per_stream=1.0 / step.seconds,
         prompt_tokens_per_s=work.input_tokens / single if single else None,
@@ -69,7 +69,7 @@ def estimate_generation(replica: Replica) -> Generation | None:
 
 def training_tokens_per_s(replica: Replica) -> float | None:
     """Return the tokens per second that the replica trains on."""
-    parts = training.training_step(replica)
+    parts = training.estimate_training_step(replica)
     return training.tokens_per_step(replica) / parts.seconds if parts else None
 
 
@@ -98,7 +98,7 @@ def _inference_speed(replica: Replica) -> Speed:
     )
 
 
-def _find_limit(replica: Replica, generation: Generation) -> Limit:
+def _find_limit(replica: Replica, generation: GenerationRates) -> Limit:
     step = generation.step
     if generation.prompt_share > 0.5:  # noqa: PLR2004 - more than half of the time
         return "compute"
@@ -122,7 +122,7 @@ def _replica_watts(replica: Replica, busy: float, limit: str) -> float | None:
     return estimate_watts(replica.hardware.accelerator, devices, busy * busy_stages, limit)
 
 
-def _speed_notes(replica: Replica, generation: Generation, *, known: bool) -> list[str]:
+def _speed_notes(replica: Replica, generation: GenerationRates, *, known: bool) -> list[str]:
     notes = []
     if generation.streams < replica.workload.batch:
         notes.append(
@@ -144,7 +144,7 @@ def _interval_note(replica: Replica, *, known: bool) -> list[str]:
 
 
 def _training_speed(replica: Replica) -> Speed:
-    parts = training.training_step(replica)
+    parts = training.estimate_training_step(replica)
     if parts is None:
         part = replica.hardware.accelerator.name
         return Speed(
@@ -152,7 +152,7 @@ def _training_speed(replica: Replica) -> Speed:
         )
     total = training.tokens_per_step(replica) / parts.seconds
     bounds = find_interval("training", replica.device_class)
-    limit = parts.limit(replica)
+    limit = parts.find_bottleneck(replica)
     return Speed(
         tokens_per_s=total,
         low=total * bounds.low,

@@ -6,7 +6,7 @@ from math import ceil
 
 from gpufleet.sizing.speed import operation_count
 from gpufleet.sizing.speed.device import is_server_engine
-from gpufleet.sizing.speed.replica import MAX_SHARE, REFERENCE_FLOPS, Replica, combine_overlapping
+from gpufleet.sizing.speed.replica import MAX_SHARE, REFERENCE_FLOPS, Replica, combine_overlapping_seconds
 
 CHUNK_LOCAL = 512  # llama.cpp's physical batch
 CHUNK_SERVED = 8192  # tokens per prefill step of a server, as in memory.inference.ENGINE_MEMORY
@@ -23,22 +23,24 @@ def prefill_seconds(replica: Replica, prompts: float, length: float) -> float | 
     tensor = replica.layout.tensor
     compute = _compute_seconds(replica, tokens, length) / tensor
     reading = chunks * _weight_read_seconds(replica, tokens / chunks) / tensor
-    passes = chunks * replica.model.layers * replica.factor("layer_seconds") + replica.factor("step_seconds")
+    passes = chunks * replica.model.layers * replica.efficiency_factor(
+        "layer_seconds"
+    ) + replica.efficiency_factor("step_seconds")
     moved = chunks * replica.all_reduce_seconds(tokens / chunks)
-    return (combine_overlapping(compute, reading, passes) + moved) * _pipeline_share(replica, chunks)
+    return (combine_overlapping_seconds(compute, reading, passes) + moved) * _pipeline_share(replica, chunks)
 
 
 def _compute_seconds(replica: Replica, tokens: float, length: float) -> float:
     nominal = replica.peak_flops or 1.0
-    share = replica.factor("prefill_compute") * replica.saturation_factor(
+    share = replica.efficiency_factor("prefill_compute") * replica.saturation_factor(
         "compute_law", nominal, REFERENCE_FLOPS
     )
-    share *= replica.factor("prefill_experts") if replica.expert_layers else 1.0
+    share *= replica.efficiency_factor("prefill_experts") if replica.expert_layers else 1.0
     dense = operation_count.forward_operations(replica.model) / min(
-        share * replica.factor(f"prefill_compute_{replica.kernel_format}"), MAX_SHARE
+        share * replica.efficiency_factor(f"prefill_compute_{replica.kernel_format}"), MAX_SHARE
     )
     attention = operation_count.attention_operations(replica.model, length) / min(
-        share * replica.factor("prefill_attention"), MAX_SHARE
+        share * replica.efficiency_factor("prefill_attention"), MAX_SHARE
     )
     return tokens * (dense + attention) / nominal
 
@@ -56,4 +58,4 @@ def _pipeline_share(replica: Replica, chunks: int) -> float:
     if stages <= 1:
         return 1.0
     ideal_gain = chunks * stages / (chunks + stages - 1) - 1.0
-    return 1.0 / (1.0 + ideal_gain * replica.capped_factor("prefill_stages"))
+    return 1.0 / (1.0 + ideal_gain * replica.capped_efficiency_factor("prefill_stages"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from gpufleet.catalog import Architecture
+from gpufleet.catalog import ModelArchitecture
 from gpufleet.sizing.hardware import Hardware, ParallelLayout
 from gpufleet.sizing.speed import device, interconnect, operation_count
 from gpufleet.sizing.speed.efficiency import ANY, Efficiency
@@ -28,14 +28,14 @@ class Replica:
     efficiency: Efficiency
 
     @property
-    def model(self) -> Architecture:
+    def model(self) -> ModelArchitecture:
         """Return the model."""
         return self.workload.model
 
     @cached_property
     def device_class(self) -> str:
         """Return the class of the devices."""
-        return device.device_class(self.hardware.accelerator)
+        return device.classify_device(self.hardware.accelerator)
 
     @cached_property
     def engine(self) -> str:
@@ -66,13 +66,13 @@ class Replica:
             else requested
         )
 
-    def factor(self, parameter: str) -> float:
+    def efficiency_factor(self, parameter: str) -> float:
         """Return the fitted factor of that parameter for this device class and engine."""
         return self.efficiency.get_factor(parameter, self.device_class, self.engine)
 
-    def capped_factor(self, parameter: str) -> float:
+    def capped_efficiency_factor(self, parameter: str) -> float:
         """Return a factor that is a share of a nominal rate, at most one."""
-        return min(self.factor(parameter), 1.0)
+        return min(self.efficiency_factor(parameter), 1.0)
 
     def saturation_factor(self, parameter: str, nominal: float, reference: float) -> float:
         """Return the saturation of a share: faster devices reach a smaller share of their nominal rate."""
@@ -81,7 +81,9 @@ class Replica:
     @cached_property
     def weight_rate(self) -> float:
         """Return the effective weight bandwidth of one device in bytes per second."""
-        share = self.factor("weight_bandwidth") * self.factor(f"weight_bandwidth_{self.kernel_format}")
+        share = self.efficiency_factor("weight_bandwidth") * self.efficiency_factor(
+            f"weight_bandwidth_{self.kernel_format}"
+        )
         nominal = self.peak_bandwidth or 1.0
         return nominal * min(
             share * self.saturation_factor("bandwidth_law", nominal, REFERENCE_BANDWIDTH), MAX_SHARE
@@ -123,7 +125,7 @@ class Replica:
         payload = tokens * self.model.hidden * 2.0
         latency = self.efficiency.get_factor("link_latency", self.link.kind, self.engine)
         share = min(self.efficiency.get_factor("link_share", self.link.kind, self.engine), 1.0)
-        return 2.0 * self.model.layers * self.link.all_reduce(members, payload, latency, share)
+        return 2.0 * self.model.layers * self.link.all_reduce_seconds(members, payload, latency, share)
 
     def pipeline_hop_seconds(self, tokens: float) -> float:
         """Return seconds in which activations pass between pipeline stages."""
@@ -134,6 +136,6 @@ class Replica:
         return (self.layout.pipeline - 1) * (latency + tokens * self.model.hidden * 2.0 / (link.gb_s * 1e9))
 
 
-def combine_overlapping(*seconds: float) -> float:
+def combine_overlapping_seconds(*seconds: float) -> float:
     """Return the time of overlapping work: at least the longest part, more if several are similar."""
     return float(sum(second**OVERLAP_EXPONENT for second in seconds) ** (1.0 / OVERLAP_EXPONENT))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import log2
 
 from gpufleet.sizing.speed import interconnect, operation_count
-from gpufleet.sizing.speed.replica import MAX_SHARE, REFERENCE_FLOPS, Replica, combine_overlapping
+from gpufleet.sizing.speed.replica import MAX_SHARE, REFERENCE_FLOPS, Replica, combine_overlapping_seconds
 from gpufleet.sizing.speed.result import Limit
 
 WEIGHT_BYTES = 2.0
@@ -40,9 +40,14 @@ class TrainingStep:
     @property
     def seconds(self) -> float:
         """Return the seconds of the step: sharding overlaps with compute, tensor-parallel all-reduces do not."""
-        return combine_overlapping(self.compute, self.sharding) + self.tensor + self.launch + self.offload
+        return (
+            combine_overlapping_seconds(self.compute, self.sharding)
+            + self.tensor
+            + self.launch
+            + self.offload
+        )
 
-    def limit(self, replica: Replica) -> Limit:
+    def find_bottleneck(self, replica: Replica) -> Limit:
         """Return the component that takes most of the step."""
         is_one_node = count_devices(replica) <= replica.hardware.devices_per_node
         link: Limit = "interconnect" if is_one_node else "network"
@@ -55,7 +60,7 @@ class TrainingStep:
         return max(shares)[1]
 
 
-def training_step(replica: Replica) -> TrainingStep | None:
+def estimate_training_step(replica: Replica) -> TrainingStep | None:
     """Return the time of one step over every device's micro-batch, None without a known rate."""
     rate = _effective_flops(replica)
     if rate is None:
@@ -65,7 +70,9 @@ def training_step(replica: Replica) -> TrainingStep | None:
         compute=compute / (replica.layout.tensor * replica.layout.pipeline),
         sharding=_sharding_seconds(replica),
         tensor=_tensor_parallel_seconds(replica),
-        launch=replica.model.layers / replica.layout.pipeline * replica.factor("train_layer_seconds")
+        launch=replica.model.layers
+        / replica.layout.pipeline
+        * replica.efficiency_factor("train_layer_seconds")
         + _dequantize_seconds(replica),
         offload=_offload_seconds(replica),
     )
@@ -82,7 +89,7 @@ def _dequantize_seconds(replica: Replica) -> float:
         * replica.model.parameters
         / (replica.layout.tensor * replica.layout.pipeline)
     )
-    return moved / (replica.peak_bandwidth * replica.capped_factor("train_unpack"))
+    return moved / (replica.peak_bandwidth * replica.capped_efficiency_factor("train_unpack"))
 
 
 def tokens_per_step(replica: Replica) -> float:
@@ -94,11 +101,11 @@ def _operations_per_token(replica: Replica) -> float:
     """Return operations per token: forward, backward and recomputation."""
     model, training = replica.model, replica.workload.training
     dense = operation_count.forward_operations(model)
-    attention = operation_count.attention_operations(model, replica.workload.context) / replica.capped_factor(
-        "train_attention"
-    )
+    attention = operation_count.attention_operations(
+        model, replica.workload.context
+    ) / replica.capped_efficiency_factor("train_attention")
     backward = 1.0 if is_adapter_training(replica) else 2.0  # frozen weights need no weight gradient
-    extra_passes = EXTRA_FORWARD_PASSES[training.recompute] * replica.factor("train_recompute")
+    extra_passes = EXTRA_FORWARD_PASSES[training.recompute] * replica.efficiency_factor("train_recompute")
     return dense * (1.0 + backward + extra_passes) + attention * (3.0 + extra_passes)
 
 
@@ -110,14 +117,19 @@ def is_adapter_training(replica: Replica) -> bool:
 def _effective_flops(replica: Replica) -> float | None:
     if replica.peak_flops is None:
         return None
-    share = replica.factor("train_compute") * replica.factor(f"train_compute_{_training_format(replica)}")
+    share = replica.efficiency_factor("train_compute") * replica.efficiency_factor(
+        f"train_compute_{_training_format(replica)}"
+    )
     share *= replica.saturation_factor("train_law", replica.peak_flops, REFERENCE_FLOPS)
-    share *= replica.factor("train_adapter") if is_adapter_training(replica) else 1.0
-    share *= replica.factor("train_experts") if replica.expert_layers else 1.0
+    share *= replica.efficiency_factor("train_adapter") if is_adapter_training(replica) else 1.0
+    share *= replica.efficiency_factor("train_experts") if replica.expert_layers else 1.0
     spread = max(1.0, log2(max(1.0, count_devices(replica))))
-    stages = 1.0 + replica.factor("train_stages") * log2(replica.layout.pipeline)
+    stages = 1.0 + replica.efficiency_factor("train_stages") * log2(replica.layout.pipeline)
     return (
-        replica.peak_flops * min(share, MAX_SHARE) * float(spread ** -replica.factor("train_spread")) / stages
+        replica.peak_flops
+        * min(share, MAX_SHARE)
+        * float(spread ** -replica.efficiency_factor("train_spread"))
+        / stages
     )
 
 

@@ -22,7 +22,7 @@ TODAY = RefreshScope(DAY)
 
 
 @dataclass
-class Answer:
+class FakeResponse:
     """The response of a fake server. ``cut``: it announces the full body and stops there."""
 
     body: bytes
@@ -36,7 +36,7 @@ class FakeServer:
     """A loopback server. ``trouble`` is sent first, answer by answer; then ``serve`` answers properly."""
 
     serve: Callable[[str, dict[str, str]], dict | bytes]
-    trouble: list[Answer] = field(default_factory=list)
+    trouble: list[FakeResponse] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     base: str = ""
@@ -48,10 +48,10 @@ class FakeServer:
             return self.trouble.pop(0)
         parts = urlsplit(target)
         content = self.serve(parts.path, {key: values[0] for key, values in parse_qs(parts.query).items()})
-        return Answer(content if isinstance(content, bytes) else json.dumps(content).encode())
+        return FakeResponse(content if isinstance(content, bytes) else json.dumps(content).encode())
 
 
-def handler(fake_server):
+def make_handler(fake_server):
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -86,7 +86,7 @@ def serve():
 
     def start(answer, trouble=()):
         fake_server = FakeServer(answer, list(trouble))
-        server = ThreadingHTTPServer(("127.0.0.1", 0), handler(fake_server))
+        server = ThreadingHTTPServer(("127.0.0.1", 0), make_handler(fake_server))
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         servers.append(server)
@@ -100,7 +100,7 @@ def serve():
 
 
 @dataclass
-class Waiting:
+class FakeClock:
     """A clock that only sleeping moves."""
 
     slept: list[float] = field(default_factory=list)
@@ -113,13 +113,13 @@ class Waiting:
 
 
 @pytest.fixture
-def waited():
-    return Waiting()
+def clock():
+    return FakeClock()
 
 
 @pytest.fixture
-def web(waited):
-    return HttpClient(tries=4, sleep=waited.sleep, clock=waited)
+def web(clock):
+    return HttpClient(tries=4, sleep=clock.sleep, clock=clock)
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def store(path):
         yield open_store
 
 
-def case(name):
+def read_case(name):
     return json.loads((CASES / name).read_text())
 
 
@@ -145,7 +145,7 @@ def list_visible_prices(store):
     return sorted(store.connection.execute(f"SELECT {columns} FROM prices").fetchall())
 
 
-def staged(store):
+def count_staged_prices(store):
     return store.connection.execute("SELECT count(*) FROM staged").fetchone()[0]
 
 

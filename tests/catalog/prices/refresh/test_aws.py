@@ -25,32 +25,32 @@ from gpufleet.catalog.prices.refresh.aws_savings import build_rows as savings_ro
 from gpufleet.catalog.prices.refresh.aws_spot import AwsSpotHistory, list_aws_machines
 from gpufleet.catalog.prices.refresh.aws_spot import build_rows as spot_rows
 
-from .conftest import DAY, TODAY, Answer, case
+from .conftest import DAY, TODAY, FakeResponse, read_case
 
-PRODUCTS = case("aws_products.json")["products"]
+PRODUCTS = read_case("aws_products.json")["products"]
 HOME = "us-east-1"
 AT = datetime(2026, 11, 21, 10, tzinfo=UTC)
 
 
 @pytest.fixture(autouse=True)
-def at_once(monkeypatch):
+def no_retry_wait(monkeypatch):
     """Do not wait between retries, neither in botocore nor in gpufleet."""
     monkeypatch.setattr("botocore.retries.standard.ExponentialBackoff.delay_amount", lambda *_: 0.0)
     monkeypatch.setattr("gpufleet.catalog.prices.refresh.aws.BAD_PAGE_WAITS_S", (0.0, 0.0))
 
 
 @cache
-def real(service):
+def create_real_client(service):
     """Make a client once: reading EC2's model takes a third of a second."""
     keys = {"aws_access_key_id": "x", "aws_secret_access_key": "x", "region_name": HOME}
     return boto3.client(service, **keys)
 
 
-class Stubbed:
+class StubbedAws:
     """Real clients whose answers are stubbed: one for each service, whatever the region."""
 
     def __init__(self):
-        self.clients = {name: real(name) for name in ("pricing", "ec2", "savingsplans")}
+        self.clients = {name: create_real_client(name) for name in ("pricing", "ec2", "savingsplans")}
         self.stubs = {name: Stubber(client) for name, client in self.clients.items()}
         for stub in self.stubs.values():
             stub.activate()
@@ -73,15 +73,15 @@ class Stubbed:
 
 
 @pytest.fixture
-def stubbed():
-    clients = Stubbed()
+def stubbed_aws():
+    clients = StubbedAws()
     yield clients
     for stub in clients.stubs.values():
         stub.deactivate()
         stub.assert_no_pending_responses()
 
 
-def offered(stubbed, *names):
+def stub_offerings(stubbed, *names):
     stubbed.answer(
         "ec2",
         "describe_instance_type_offerings",
@@ -90,7 +90,7 @@ def offered(stubbed, *names):
     )  # fmt: skip
 
 
-def listed(stubbed, *pages):
+def stub_price_list(stubbed, *pages):
     stubbed.answer(
         "pricing",
         "get_products",
@@ -103,10 +103,10 @@ def prices(batch):
     return {(row.item, row.purchase, row.upfront): row for row in batch.rows}
 
 
-def test_price_list_gives_on_demand_and_reserved_prices(stubbed):
-    listed(stubbed, PRODUCTS[:3], PRODUCTS[3:])
-    offered(stubbed, "p5.48xlarge", "g5.2xlarge")
-    batch = AwsPriceList(stubbed, RegionOfferings(stubbed)).read(HOME, TODAY)
+def test_price_list_gives_on_demand_and_reserved_prices(stubbed_aws):
+    stub_price_list(stubbed_aws, PRODUCTS[:3], PRODUCTS[3:])
+    stub_offerings(stubbed_aws, "p5.48xlarge", "g5.2xlarge")
+    batch = AwsPriceList(stubbed_aws, RegionOfferings(stubbed_aws)).read(HOME, TODAY)
     rows = prices(batch)
     assert rows["p5.48xlarge", "on_demand", "none"].usd_per_hour == 55.04
     assert rows["p5.48xlarge", "reserved_1y", "none"].usd_per_hour == 43.15
@@ -120,13 +120,13 @@ def test_price_list_gives_on_demand_and_reserved_prices(stubbed):
     assert rows["p4d.24xlarge", "on_demand", "none"].facts.memory_gib == 1152
 
 
-def test_price_list_request_has_the_expected_filters(stubbed):
+def test_price_list_request_has_the_expected_filters(stubbed_aws):
     calls = []
-    stubbed.clients["pricing"].meta.events.register(
+    stubbed_aws.clients["pricing"].meta.events.register(
         "provide-client-params.pricing.GetProducts", lambda params, **_: calls.append(copy.deepcopy(params))
     )
-    listed(stubbed, [])
-    assert AwsPriceList(stubbed, RegionOfferings(stubbed)).read("eu-west-1", TODAY).rows == ()
+    stub_price_list(stubbed_aws, [])
+    assert AwsPriceList(stubbed_aws, RegionOfferings(stubbed_aws)).read("eu-west-1", TODAY).rows == ()
     request = {condition["Field"]: condition["Value"] for condition in calls[0]["Filters"]}
     assert request == {
         "operatingSystem": "Linux", "tenancy": "Shared", "capacitystatus": "Used", "preInstalledSw": "NA",
@@ -135,43 +135,43 @@ def test_price_list_request_has_the_expected_filters(stubbed):
     assert calls[1]["Filters"] != calls[0]["Filters"]
 
 
-def test_capacity_block_price_of_zero_is_not_an_on_demand_price(stubbed):
+def test_capacity_block_price_of_zero_is_not_an_on_demand_price(stubbed_aws):
     """Without ``marketoption`` p5.48xlarge also stands at 0.00: checked again, should the filter not hold."""
-    listed(stubbed, [PRODUCTS[1], PRODUCTS[2]])
-    offered(stubbed)
-    batch = AwsPriceList(stubbed, RegionOfferings(stubbed)).read(HOME, TODAY)
+    stub_price_list(stubbed_aws, [PRODUCTS[1], PRODUCTS[2]])
+    stub_offerings(stubbed_aws)
+    batch = AwsPriceList(stubbed_aws, RegionOfferings(stubbed_aws)).read(HOME, TODAY)
     assert batch.rows == ()
 
 
-def test_priced_but_not_offered_machine_is_reported(stubbed):
-    listed(stubbed, PRODUCTS)
-    offered(stubbed, "p5.48xlarge")
-    rows = prices(AwsPriceList(stubbed, RegionOfferings(stubbed)).read(HOME, TODAY))
+def test_priced_but_not_offered_machine_is_reported(stubbed_aws):
+    stub_price_list(stubbed_aws, PRODUCTS)
+    stub_offerings(stubbed_aws, "p5.48xlarge")
+    rows = prices(AwsPriceList(stubbed_aws, RegionOfferings(stubbed_aws)).read(HOME, TODAY))
     assert rows["p5.48xlarge", "on_demand", "none"].offered is True
     assert rows["p4d.24xlarge", "on_demand", "none"].offered is False
 
 
-def test_prices_are_read_without_permission_to_list_offerings(stubbed):
-    listed(stubbed, PRODUCTS)
-    stubbed.refuse("ec2", "describe_instance_type_offerings", "UnauthorizedOperation", 403)
-    rows = prices(AwsPriceList(stubbed, RegionOfferings(stubbed)).read(HOME, TODAY))
+def test_prices_are_read_without_permission_to_list_offerings(stubbed_aws):
+    stub_price_list(stubbed_aws, PRODUCTS)
+    stubbed_aws.refuse("ec2", "describe_instance_type_offerings", "UnauthorizedOperation", 403)
+    rows = prices(AwsPriceList(stubbed_aws, RegionOfferings(stubbed_aws)).read(HOME, TODAY))
     assert rows["p5.48xlarge", "on_demand", "none"].offered is None
 
 
 def test_machine_with_two_prices_is_left_out():
     reader = ProductReader(HOME, DAY.isoformat(), "a test")
     assert "g6.2xlarge" not in {row.item for row in reader.build_rows(PRODUCTS, None)}
-    assert reader.left_out == ["aws us-east-1 g6.2xlarge on_demand: 2 prices of one kind"]
+    assert reader.left_out == ["aws us-east-1 g6.2xlarge on_demand: 2 prices for one purchase option"]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", "null"])
-def test_invalid_entry_of_the_price_list_makes_the_source_unavailable(stubbed, text):
-    stubbed.answer("pricing", "get_products", {"PriceList": [text]})
+def test_invalid_entry_of_the_price_list_makes_the_source_unavailable(stubbed_aws, text):
+    stubbed_aws.answer("pricing", "get_products", {"PriceList": [text]})
     with pytest.raises(SourceUnavailable):
-        AwsPriceList(stubbed, RegionOfferings(stubbed)).read(HOME, TODAY)
+        AwsPriceList(stubbed_aws, RegionOfferings(stubbed_aws)).read(HOME, TODAY)
 
 
-def change(name, zone, usd, hour, product="Linux/UNIX"):
+def spot_price_change(name, zone, usd, hour, product="Linux/UNIX"):
     at = AT.replace(hour=hour)
     return {
         "InstanceType": name, "AvailabilityZone": zone, "SpotPrice": usd, "Timestamp": at,
@@ -179,16 +179,16 @@ def change(name, zone, usd, hour, product="Linux/UNIX"):
     }  # fmt: skip
 
 
-def test_spot_price_is_the_median_of_the_latest_zone_prices(stubbed):
+def test_spot_price_is_the_median_of_the_latest_zone_prices(stubbed_aws):
     history = [
-        change("g5.2xlarge", "us-east-1a", "0.40", 2),
-        change("g5.2xlarge", "us-east-1a", "0.50", 8),
-        change("g5.2xlarge", "us-east-1b", "0.60", 1),
-        change("g5.2xlarge", "us-east-1c", "0.90", 3),
-        change("g5.2xlarge", "us-east-1d", "9.90", 3, "Windows"),
-        change("p5.48xlarge", "us-east-1a", "20.0", 3),
+        spot_price_change("g5.2xlarge", "us-east-1a", "0.40", 2),
+        spot_price_change("g5.2xlarge", "us-east-1a", "0.50", 8),
+        spot_price_change("g5.2xlarge", "us-east-1b", "0.60", 1),
+        spot_price_change("g5.2xlarge", "us-east-1c", "0.90", 3),
+        spot_price_change("g5.2xlarge", "us-east-1d", "9.90", 3, "Windows"),
+        spot_price_change("p5.48xlarge", "us-east-1a", "20.0", 3),
     ]
-    stubbed.answer(
+    stubbed_aws.answer(
         "ec2",
         "describe_spot_price_history",
         {"SpotPriceHistory": history[:3]},
@@ -199,13 +199,13 @@ def test_spot_price_is_the_median_of_the_latest_zone_prices(stubbed):
             "MaxResults": 1000,
         },
     )  # fmt: skip
-    rows = {row.item: row for row in AwsSpotHistory(stubbed).read(HOME, TODAY).rows}
+    rows = {row.item: row for row in AwsSpotHistory(stubbed_aws).read(HOME, TODAY).rows}
     assert rows["g5.2xlarge"].usd_per_hour == 0.6
     assert rows["g5.2xlarge"].source == "aws-spot-history;median-of-3-AZ"
     assert rows["p5.48xlarge"].source.endswith("median-of-1-AZ")
 
 
-def test_reservation_price_is_split_into_upfront_and_recurring(stubbed):
+def test_reservation_price_is_split_into_upfront_and_recurring(stubbed_aws):
     def offering(kind, fixed, hourly, years=1, **more):
         charges = [{"Amount": hourly, "Frequency": "Hourly"}] if hourly else []
         return {
@@ -225,7 +225,7 @@ def test_reservation_price_is_split_into_upfront_and_recurring(stubbed):
         offering("No Upfront", 0.0, 13.0, OfferingClass="convertible"),
         offering("Heavy Utilization", 0.0, 14.0),
     ]
-    stubbed.answer(
+    stubbed_aws.answer(
         "ec2", "describe_reserved_instances_offerings",
         {"ReservedInstancesOfferings": page[:2]}, {"ReservedInstancesOfferings": page[2:]},
         expected_request={
@@ -233,7 +233,7 @@ def test_reservation_price_is_split_into_upfront_and_recurring(stubbed):
             "InstanceTenancy": "default", "OfferingClass": "standard", "IncludeMarketplace": False, "MaxResults": 100,
         },
     )  # fmt: skip
-    rows = prices(AwsReservedOfferings(stubbed).read(HOME, TODAY))
+    rows = prices(AwsReservedOfferings(stubbed_aws).read(HOME, TODAY))
     assert {key[1:]: row.usd_per_hour for key, row in rows.items()} == {
         ("reserved_1y", "none"): 43.15, ("reserved_1y", "partial"): 41.0, ("reserved_3y", "all"): 40.0
     }  # fmt: skip
@@ -278,21 +278,21 @@ def rate(usd="0.7", usage="BoxUsage:g5.2xlarge", kind="Compute", payment="No Upf
     }  # fmt: skip
 
 
-def test_savings_plan_price_is_the_compute_rate(stubbed):
+def test_savings_plan_price_is_the_compute_rate(stubbed_aws):
     price_rows = [
         rate(), rate("0.65", payment="All Upfront"), rate("0.5", years=3), rate("0.6", kind="EC2Instance"),
         rate("0.1", usage="UnusedBox:g5.2xlarge"), rate("0.2", tenancy="dedicated"), rate("0.3", region="eu-west-1"),
     ]  # fmt: skip
     calls = []
-    stubbed.clients["savingsplans"].meta.events.register(
+    stubbed_aws.clients["savingsplans"].meta.events.register(
         "provide-client-params.savingsplans.DescribeSavingsPlansOfferingRates",
         lambda params, **_: calls.append(copy.deepcopy(params)),
     )
-    stubbed.answer(
+    stubbed_aws.answer(
         "savingsplans", "describe_savings_plans_offering_rates",
         {"searchResults": price_rows[:3]}, {"searchResults": price_rows[3:]}, token="nextToken",
     )  # fmt: skip
-    rows = prices(AwsSavingsPlans(stubbed).read(HOME, TODAY))
+    rows = prices(AwsSavingsPlans(stubbed_aws).read(HOME, TODAY))
     assert {key[1:]: row.usd_per_hour for key, row in rows.items()} == {
         ("savings_plan_1y", "none"): 0.7, ("savings_plan_1y", "all"): 0.65, ("savings_plan_3y", "none"): 0.5
     }  # fmt: skip
@@ -317,7 +317,7 @@ def block(fee, hours=24, count=1, **more):
     }  # fmt: skip
 
 
-def test_capacity_blocks_are_priced_by_machine_and_hour(stubbed):
+def test_capacity_blocks_are_priced_by_machine_and_hour(stubbed_aws):
     for name in [name for name in list_aws_machines() if name.startswith(("p4", "p5", "p6", "trn"))]:
         if name == "p5.48xlarge":
             parameters = {
@@ -327,10 +327,10 @@ def test_capacity_blocks_are_priced_by_machine_and_hour(stubbed):
                 "MaxResults": 100,
             }
             page = {"CapacityBlockOfferings": [block("755.04"), block("803.0"), block("755.04")]}
-            stubbed.answer("ec2", "describe_capacity_block_offerings", page, expected_request=parameters)
+            stubbed_aws.answer("ec2", "describe_capacity_block_offerings", page, expected_request=parameters)
         else:
-            stubbed.refuse("ec2", "describe_capacity_block_offerings", "InvalidParameterValue")
-    (row,) = AwsCapacityBlocks(stubbed).read(HOME, TODAY).rows
+            stubbed_aws.refuse("ec2", "describe_capacity_block_offerings", "InvalidParameterValue")
+    (row,) = AwsCapacityBlocks(stubbed_aws).read(HOME, TODAY).rows
     assert (row.item, row.purchase, row.usd_per_hour) == ("p5.48xlarge", "capacity_block", 31.46)
 
 
@@ -340,12 +340,12 @@ def test_machine_without_an_offer_has_no_price():
     assert block_price([block("100", hours=24, count=2)], "p5.48xlarge") == round(100 / 48, 6)
 
 
-def test_region_that_rejects_every_machine_type_is_rejected(stubbed):
+def test_region_that_rejects_every_machine_type_is_rejected(stubbed_aws):
     for name in list_aws_machines():
         if name.startswith(("p4", "p5", "p6", "trn")):
-            stubbed.refuse("ec2", "describe_capacity_block_offerings", "UnsupportedOperation")
+            stubbed_aws.refuse("ec2", "describe_capacity_block_offerings", "UnsupportedOperation")
     with pytest.raises(RequestRejected, match="UnsupportedOperation"):
-        AwsCapacityBlocks(stubbed).read(HOME, TODAY)
+        AwsCapacityBlocks(stubbed_aws).read(HOME, TODAY)
 
 
 @pytest.mark.parametrize(
@@ -358,10 +358,10 @@ def test_region_that_rejects_every_machine_type_is_rejected(stubbed):
         ("InternalError", SourceUnavailable),
     ],
 )  # fmt: skip
-def test_aws_error_codes_map_to_failures(stubbed, code, fault):
-    stubbed.refuse("ec2", "describe_spot_price_history", code)
+def test_aws_error_codes_map_to_failures(stubbed_aws, code, fault):
+    stubbed_aws.refuse("ec2", "describe_spot_price_history", code)
     with pytest.raises(fault):
-        AwsSpotHistory(stubbed).read(HOME, TODAY)
+        AwsSpotHistory(stubbed_aws).read(HOME, TODAY)
 
 
 @pytest.mark.parametrize(
@@ -374,13 +374,13 @@ def test_missing_credentials_name_the_required_permission(source):
     assert ":" in excinfo.value.hint.rpartition(" ")[2]
 
 
-def test_repeated_pages_end_the_reading(stubbed):
+def test_repeated_pages_end_the_reading(stubbed_aws):
     for _ in range(2):
-        stubbed.stubs["ec2"].add_response(
+        stubbed_aws.stubs["ec2"].add_response(
             "describe_spot_price_history", {"SpotPriceHistory": [], "NextToken": "again"}
         )
     with pytest.raises(SourceUnavailable, match="pages repeat"):
-        AwsSpotHistory(stubbed).read(HOME, TODAY)
+        AwsSpotHistory(stubbed_aws).read(HOME, TODAY)
 
 
 @pytest.fixture
@@ -422,7 +422,7 @@ def test_client_retries_after_throttling_and_a_truncated_page(serve, monkeypatch
     page = {"FormatVersion": "aws_v1", "PriceList": [json.dumps(PRODUCTS[0])]}
     throttled = json.dumps({"__type": "ThrottlingException", "message": "Rate exceeded"}).encode()
     products = json.dumps(page).encode()
-    fake_server = serve(lambda *_: page, [Answer(throttled, 400), Answer(b"", 503), Answer(products, cut=40)])
+    fake_server = serve(lambda *_: page, [FakeResponse(throttled, 400), FakeResponse(b"", 503), FakeResponse(products, cut=40)])
     monkeypatch.setenv("AWS_ENDPOINT_URL_PRICING", fake_server.base)
     known = RegionOfferings(_types_by_region={HOME: frozenset({"p5.48xlarge"})})
     rows = prices(AwsPriceList(offerings=known).read(HOME, TODAY))

@@ -15,14 +15,14 @@ from gpufleet.catalog.prices.refresh.azure import (
     classify_purchase,
 )
 
-from .conftest import DAY, TODAY, case
+from .conftest import DAY, TODAY, read_case
 
-PAGES = case("azure_items.json")["pages"]
+PAGES = read_case("azure_items.json")["pages"]
 ITEMS = [item for page in PAGES for item in page]
 H100 = "Standard_ND96isr_H100_v5"
 
 
-def retail(pages, port):
+def build_retail_api(pages, port):
     """Answer as the Retail Prices API does; its links name a port."""
 
     def serve(path, query):
@@ -38,13 +38,13 @@ def retail(pages, port):
 def api(serve, web):
     def start(pages):
         fake_server = serve(lambda *_: {})
-        fake_server.serve = retail(pages, fake_server.base.rpartition(":")[2])
+        fake_server.serve = build_retail_api(pages, fake_server.base.rpartition(":")[2])
         return fake_server, AzureRetailPrices(web, f"{fake_server.base}/api/retail/prices")
 
     return start
 
 
-def rows(items=ITEMS):
+def build_rows(items=ITEMS):
     reader = ItemReader("eastus", DAY.isoformat(), "a test")
     return {(row.item, row.purchase): row for row in reader.build_rows(items)}, reader.left_out
 
@@ -61,14 +61,14 @@ def test_pages_are_followed_with_the_documented_filter(api):
 
 @pytest.mark.parametrize("purchase", ["on_demand", "spot", "reserved_1y", "reserved_3y"])
 def test_prices_match_the_embedded_catalogue(purchase):
-    rows_by_key, _ = rows()
+    rows_by_key, _ = build_rows()
     assert rows_by_key[H100, purchase].usd_per_hour == pytest.approx(
         catalog.find_price("azure", "eastus", H100, purchase).usd_per_hour, rel=1e-5
     )
 
 
 def test_reservation_price_covers_the_full_term_for_any_unit_of_measure():
-    rows_by_key, _ = rows()
+    rows_by_key, _ = build_rows()
     (item,) = [
         item for item in ITEMS if item["armSkuName"] == H100 and item.get("reservationTerm") == "1 Year"
     ]
@@ -77,13 +77,13 @@ def test_reservation_price_covers_the_full_term_for_any_unit_of_measure():
 
 
 def test_reservation_cheaper_than_one_on_demand_hour_is_left_out():
-    rows_by_key, left_out = rows()
+    rows_by_key, left_out = build_rows()
     assert ("Standard_NC24ads_A100_v4", "reserved_3y") not in rows_by_key
     assert any("3 a term, but 3.673 an hour" in reason for reason in left_out)
 
 
 def test_savings_plans_are_read_from_on_demand_items():
-    rows_by_key, _ = rows()
+    rows_by_key, _ = build_rows()
     assert rows_by_key[H100, "savings_plan_1y"].usd_per_hour == 68.824
     assert rows_by_key[H100, "savings_plan_3y"].usd_per_hour == 49.16
 
@@ -112,17 +112,17 @@ def test_item_is_classified_by_purchase_kind(changed, purchase):
 
 
 def test_latest_effective_primary_meter_is_used():
-    rows_by_key, _ = rows()
+    rows_by_key, _ = build_rows()
     assert (
         rows_by_key[H100, "on_demand"].usd_per_hour == 98.32
     )  # not 120 of 2027, 110 of 2023, 97 of another meter
     expired = copy.deepcopy(ITEMS)
     expired[0]["effectiveEndDate"] = "2026-10-01T00:00:00Z"
-    assert rows(expired)[0][H100, "on_demand"].usd_per_hour == 110
+    assert build_rows(expired)[0][H100, "on_demand"].usd_per_hour == 110
 
 
 def test_price_in_another_currency_is_left_out():
-    _, left_out = rows()
+    _, left_out = build_rows()
     assert any("Standard_NC48ads_A100_v4" in reason and "no amount of USD" in reason for reason in left_out)
 
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from .conftest import Answer
+from .conftest import FakeResponse
 from .test_aws import PRODUCTS
 
 PAGE = {"FormatVersion": "aws_v1", "PriceList": [json.dumps(PRODUCTS[0]), json.dumps(PRODUCTS[3])]}
@@ -54,7 +54,7 @@ def no_ec2(run):
 
     def answer(target, headers):
         content = proper(target, headers)
-        return Answer(no, 403) if forbidden(target) else content
+        return FakeResponse(no, 403) if forbidden(target) else content
 
     run.fake_server.answer = answer
 
@@ -88,7 +88,7 @@ def test_missing_credentials_exit_with_3_and_a_hint(run):
 
 
 def test_unavailable_service_leaves_a_consistent_store(run):
-    run.fake_server.trouble = [Answer(b"", 503)] * 99
+    run.fake_server.trouble = [FakeResponse(b"", 503)] * 99
     result = run(*LIST)
     assert result.returncode == 3
     assert "not all sources were read: aws-price-list (1 regions)" in result.stderr

@@ -14,9 +14,9 @@ from gpufleet.catalog.prices.refresh.google_sku import (
     parse_unit_price,
 )
 
-from .conftest import TODAY, Answer, case
+from .conftest import TODAY, FakeResponse, read_case
 
-SKUS = case("gcp_skus.json")["skus"]
+SKUS = read_case("gcp_skus.json")["skus"]
 
 
 @pytest.fixture(autouse=True)
@@ -217,7 +217,7 @@ def test_missing_key_is_reported_with_the_variable_to_set(monkeypatch):
 
 def test_refused_key_raises_missing_credentials_and_is_never_shown(serve, web):
     body = b'{"error": {"code": 403, "message": "API key not valid. Please pass a valid API key."}}'
-    fake_server = serve(catalogue(SKUS), [Answer(body, 403)])
+    fake_server = serve(catalogue(SKUS), [FakeResponse(body, 403)])
     with pytest.raises(MissingCredentials, match="API key not valid") as excinfo:
         GoogleBilling(web, fake_server.base).read("us-central1", TODAY)
     assert "a-secret-key" not in excinfo.value.message

@@ -25,19 +25,19 @@ ROWS = (
 )
 
 
-def archive(text=HEAD + ROWS, name="gcp.csv"):
+def build_archive(text=HEAD + ROWS, name="gcp.csv"):
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive_file:
         archive_file.writestr(name, text)
     return packed.getvalue()
 
 
-def published(content, version=b"20261120\n"):
+def build_archive_server(content, version=b"20261120\n"):
     return lambda path, _: version if path.endswith("/version") else content
 
 
 def test_archive_of_a_cloud_gives_the_prices_of_a_region(serve, web):
-    fake_server = serve(published(archive()))
+    fake_server = serve(build_archive_server(build_archive()))
     source = GpuhuntArchive("gcp", web, fake_server.base)
     rows = {(row.item, row.purchase): row for row in source.read("us-central1", TODAY).rows}
     assert rows["a2-highgpu-1g", "on_demand"].usd_per_hour == 3.67
@@ -49,7 +49,7 @@ def test_archive_of_a_cloud_gives_the_prices_of_a_region(serve, web):
 
 def test_calendar_mode_offer_is_not_an_on_demand_price(serve, web):
     """gpuhunt marks them by a flag and gives them as not spot: half of on-demand, the mismatch that circulates."""
-    source = GpuhuntArchive("gcp", web, serve(published(archive())).base)
+    source = GpuhuntArchive("gcp", web, serve(build_archive_server(build_archive())).base)
     usd_by_key = {
         (row.item, row.purchase): row.usd_per_hour for row in source.read("us-central1", TODAY).rows
     }
@@ -60,21 +60,21 @@ def test_calendar_mode_offer_is_not_an_on_demand_price(serve, web):
     ("content", "version", "reason"),
     [
         (b"no archive", b"20261120", "cannot be read"),
-        (archive()[:-30], b"20261120", "cannot be read"),
-        (archive(name="aws.csv"), b"20261120", "cannot be read"),
-        (archive(HEAD), b"20261120", "cannot be read"),
-        (archive("a,b\n1,2\n"), b"20261120", "cannot be read"),
-        (archive(HEAD + ROWS.replace("3.67", "cheap")), b"20261120", "cannot be read"),
-        (archive(), b"../../secret", "is not a version"),
-        (archive(), b"<html>", "is not a version"),
-        (archive(), b"", "is not a version"),
+        (build_archive()[:-30], b"20261120", "cannot be read"),
+        (build_archive(name="aws.csv"), b"20261120", "cannot be read"),
+        (build_archive(HEAD), b"20261120", "cannot be read"),
+        (build_archive("a,b\n1,2\n"), b"20261120", "cannot be read"),
+        (build_archive(HEAD + ROWS.replace("3.67", "cheap")), b"20261120", "cannot be read"),
+        (build_archive(), b"../../secret", "is not a version"),
+        (build_archive(), b"<html>", "is not a version"),
+        (build_archive(), b"", "is not a version"),
     ],
 )
 def test_invalid_archive_or_version_makes_the_source_unavailable(serve, web, content, version, reason):
     with pytest.raises(SourceUnavailable, match=reason):
-        GpuhuntArchive("gcp", web, serve(published(content, version)).base).read("us-central1", TODAY)
+        GpuhuntArchive("gcp", web, serve(build_archive_server(content, version)).base).read("us-central1", TODAY)
 
 
 def test_version_that_is_not_a_date_gives_undated_prices(serve, web):
-    source = GpuhuntArchive("gcp", web, serve(published(archive(), b"v7-rc1")).base)
+    source = GpuhuntArchive("gcp", web, serve(build_archive_server(build_archive(), b"v7-rc1")).base)
     assert {row.as_of for row in source.read("us-central1", TODAY).rows} == {""}

@@ -3,17 +3,23 @@ from __future__ import annotations
 import json
 
 from gpufleet.catalog.prices import PriceRow
-from gpufleet.catalog.prices.refresh import PriceChange, Scope, SourceOutcome, SourceUnavailable, refresh
+from gpufleet.catalog.prices.refresh import (
+    PriceChange,
+    RefreshScope,
+    SourceOutcome,
+    SourceUnavailable,
+    refresh_prices,
+)
 from gpufleet.catalog.prices.refresh.report import format_outcomes, format_outcomes_json
 
 from .conftest import DAY
-from .test_run import REGIONS, Scripted
+from .test_run import REGIONS, ScriptedSource
 
 
 def test_summary_counts_new_changed_and_set_apart_prices(store):
-    refresh(store, [Scripted(usd=1.3)], Scope(DAY.replace(day=20), REGIONS))
-    outcomes = refresh(
-        store, [Scripted({"us-west-2": SourceUnavailable("away")}, usd=1.43)], Scope(DAY, REGIONS)
+    refresh_prices(store, [ScriptedSource(usd=1.3)], RefreshScope(DAY.replace(day=20), REGIONS))
+    outcomes = refresh_prices(
+        store, [ScriptedSource({"us-west-2": SourceUnavailable("away")}, usd=1.43)], RefreshScope(DAY, REGIONS)
     )
     text = format_outcomes(outcomes)
     assert text.splitlines()[0] == (
@@ -29,8 +35,8 @@ def test_summary_counts_new_changed_and_set_apart_prices(store):
 
 
 def test_findings_are_listed_with_their_code(store):
-    refresh(store, [Scripted(usd=1.3)], Scope(DAY.replace(day=20), REGIONS))
-    outcomes = refresh(store, [Scripted(usd=130)], Scope(DAY, REGIONS))
+    refresh_prices(store, [ScriptedSource(usd=1.3)], RefreshScope(DAY.replace(day=20), REGIONS))
+    outcomes = refresh_prices(store, [ScriptedSource(usd=130)], RefreshScope(DAY, REGIONS))
     assert "jump (far from the last known price): 5" in format_outcomes(outcomes)
     assert json.loads(format_outcomes_json(outcomes))["sources"][0]["findings"][0]["code"] == "jump"
 
@@ -39,17 +45,17 @@ def test_unread_regions_have_a_reason():
     outcomes = [
         SourceOutcome("a", "aws", "skipped", "no credentials", "set a key"),
         SourceOutcome("b", "aws", "unfinished", "away"),
-        SourceOutcome("c", "aws", "known", "read before on this day"),
+        SourceOutcome("c", "aws", "known", "already read on this day"),
     ]
     assert format_outcomes(outcomes).splitlines() == [
         "a: skipped: no credentials; set a key",
-        "b: unfinished, nothing of it is visible yet: away",
-        "c: nothing to do, read before on this day (--force reads it again)",
+        "b: unfinished, none of its prices are in use yet: away",
+        "c: nothing to do, already read on this day (--force reads it again)",
     ]
 
 
 def test_long_lists_are_truncated_in_text_and_complete_in_json(store):
-    (outcome,) = refresh(store, [Scripted()], Scope(DAY, REGIONS))
+    (outcome,) = refresh_prices(store, [ScriptedSource()], RefreshScope(DAY, REGIONS))
     outcome.left_out += [f"machine {number}" for number in range(20)]
     assert "and 15 more" in format_outcomes([outcome])
     assert len(json.loads(format_outcomes_json([outcome]))["sources"][0]["left_out"]) == 20

@@ -32,8 +32,8 @@ from gpufleet.catalog.prices.refresh.google import GoogleBilling
 from gpufleet.catalog.prices.refresh.source import build_region_prices
 from gpufleet.errors import EnvironmentFault, InputError
 
-from .conftest import DAY, Answer, case, check_store_integrity, list_visible_prices, staged
-from .test_azure import PAGES, retail
+from .conftest import DAY, FakeResponse, read_case, check_store_integrity, list_visible_prices, count_staged_prices
+from .test_azure import PAGES, build_retail_api
 from .test_google import SKUS, catalogue
 
 REGIONS = ("us-east-1", "us-east-2", "us-west-2", "eu-west-1", "eu-west-2")
@@ -41,7 +41,7 @@ SCOPE = RefreshScope(DAY, REGIONS)
 
 
 @dataclass
-class Scripted:
+class ScriptedSource:
     """A fake source: one price for each region, or the scripted fault."""
 
     faults: dict[str, Exception] = field(default_factory=dict)
@@ -69,93 +69,93 @@ def refresh_one(store, source, scope=SCOPE, **more):
 
 
 def test_prices_of_all_regions_are_stored_and_counted(store):
-    outcome = refresh_one(store, Scripted())
+    outcome = refresh_one(store, ScriptedSource())
     assert (outcome.state, outcome.regions) == ("stored", REGIONS)
     assert prices(store) == dict.fromkeys(REGIONS, 1.3)
     assert outcome.summary.imported == 5
     assert outcome.new + outcome.unchanged + len(outcome.changes) == 5
-    assert staged(store) == 0
+    assert count_staged_prices(store) == 0
 
 
 def test_changed_prices_are_counted_with_their_relative_change(store):
-    refresh_one(store, Scripted(usd=1.3))
+    refresh_one(store, ScriptedSource(usd=1.3))
     tomorrow = RefreshScope(date(2026, 11, 22), REGIONS)
-    outcome = refresh_one(store, Scripted(usd=1.43), tomorrow)
+    outcome = refresh_one(store, ScriptedSource(usd=1.43), tomorrow)
     assert (outcome.new, outcome.unchanged, len(outcome.changes)) == (0, 0, 5)
     assert outcome.changes[0].relative_change == pytest.approx(0.1)
-    assert refresh_one(store, Scripted(usd=1.43), RefreshScope(date(2026, 11, 23), REGIONS)).unchanged == 5
+    assert refresh_one(store, ScriptedSource(usd=1.43), RefreshScope(date(2026, 11, 23), REGIONS)).unchanged == 5
 
 
 def test_suspicious_prices_are_set_apart_and_not_counted_as_changes(store):
-    refresh_one(store, Scripted(usd=1.3))
-    outcome = refresh_one(store, Scripted(usd=13.0), RefreshScope(date(2026, 11, 22), REGIONS))
+    refresh_one(store, ScriptedSource(usd=1.3))
+    outcome = refresh_one(store, ScriptedSource(usd=13.0), RefreshScope(date(2026, 11, 22), REGIONS))
     assert {finding.code for finding in outcome.summary.findings} == {"jump"}
     assert (outcome.summary.imported, outcome.summary.set_apart, outcome.changes) == (0, 5, ())
     assert catalog.find_price("aws", "us-east-1", "g5.2xlarge", "on_demand").usd_per_hour == 1.3
     outcome_accepted = refresh_one(
-        store, Scripted(usd=13.0), RefreshScope(date(2026, 11, 23), REGIONS), accept=["jump"]
+        store, ScriptedSource(usd=13.0), RefreshScope(date(2026, 11, 23), REGIONS), accept=["jump"]
     )
     assert (outcome_accepted.summary.imported, len(outcome_accepted.changes)) == (5, 5)
 
 
 def test_second_refresh_on_the_same_day_reads_nothing_unless_forced(store):
-    refresh_one(store, Scripted())
-    second = Scripted(usd=1.4)
+    refresh_one(store, ScriptedSource())
+    second = ScriptedSource(usd=1.4)
     assert refresh_one(store, second).state == "known"
     assert second.regions_read == []
-    assert refresh_one(store, second, again=True).state == "stored"
+    assert refresh_one(store, second, force=True).state == "stored"
     assert set(prices(store).values()) == {1.4}
-    assert refresh_one(store, Scripted(usd=1.5)).state == "known"
+    assert refresh_one(store, ScriptedSource(usd=1.5)).state == "known"
 
 
 def test_second_refresh_on_the_same_day_reads_only_the_additional_regions(store):
-    refresh_one(store, Scripted(), RefreshScope(DAY, REGIONS[:2]))
-    source = Scripted()
+    refresh_one(store, ScriptedSource(), RefreshScope(DAY, REGIONS[:2]))
+    source = ScriptedSource()
     refresh_one(store, source)
     assert source.regions_read == list(REGIONS[2:])
     assert len(prices(store)) == 5
 
 
 def test_unavailable_region_is_read_by_the_next_refresh(store):
-    outcome = refresh_one(store, Scripted({"us-west-2": SourceUnavailable("away")}))
+    outcome = refresh_one(store, ScriptedSource({"us-west-2": SourceUnavailable("away")}))
     assert (outcome.state, outcome.failed) == ("stored", {"us-west-2": "away"})
     assert "us-west-2" not in prices(store)
     fault = find_refresh_failure([outcome], sources_named=False)
     assert isinstance(fault, EnvironmentFault)
     assert "scripted (1 regions)" in fault.message
-    source = Scripted()
+    source = ScriptedSource()
     assert refresh_one(store, source).state == "stored"
     assert source.regions_read == ["us-west-2"]
 
 
 def test_three_unavailable_regions_in_a_row_stop_the_source_and_keep_staged_prices(store):
     away = {region: SourceUnavailable("away") for region in REGIONS[2:]}
-    source = Scripted(away)
+    source = ScriptedSource(away)
     outcome = refresh_one(store, source)
     assert (outcome.state, outcome.reason) == ("unfinished", "away")
     assert prices(store) == {}
-    assert staged(store) == 2
-    later = Scripted()
+    assert count_staged_prices(store) == 2
+    later = ScriptedSource()
     assert refresh_one(store, later).state == "stored"
     assert later.regions_read == list(REGIONS[2:])
     assert len(prices(store)) == 5
 
 
 def test_rejected_region_is_not_a_failure(store):
-    outcome = refresh_one(store, Scripted({region: RequestRejected("not enabled") for region in REGIONS[1:]}))
+    outcome = refresh_one(store, ScriptedSource({region: RequestRejected("not enabled") for region in REGIONS[1:]}))
     assert (outcome.state, set(outcome.rejected)) == ("stored", set(REGIONS[1:]))
     assert find_refresh_failure([outcome], sources_named=True) is None
 
 
 def test_source_that_rejects_every_region_is_skipped(store):
-    outcome = refresh_one(store, Scripted({region: RequestRejected("not enabled") for region in REGIONS}))
+    outcome = refresh_one(store, ScriptedSource({region: RequestRejected("not enabled") for region in REGIONS}))
     assert (outcome.state, outcome.reason) == ("skipped", "not enabled")
     assert store.find_unfinished_run("scripted") is None
 
 
 def test_missing_credentials_of_one_source_do_not_stop_the_others(store):
-    lost = Scripted(dict.fromkeys(REGIONS, MissingCredentials("none here", hint="set a key")), name="lost")
-    outcomes = refresh_prices(store, [lost, Scripted()], SCOPE)
+    lost = ScriptedSource(dict.fromkeys(REGIONS, MissingCredentials("none here", hint="set a key")), name="lost")
+    outcomes = refresh_prices(store, [lost, ScriptedSource()], SCOPE)
     assert [outcome.state for outcome in outcomes] == ["skipped", "stored"]
     assert lost.regions_read == ["us-east-1"]
     assert find_refresh_failure(outcomes, sources_named=False) is None
@@ -165,9 +165,9 @@ def test_missing_credentials_of_one_source_do_not_stop_the_others(store):
 
 
 def test_prices_read_before_credentials_expired_stay_staged(store):
-    outcome = refresh_one(store, Scripted({"us-west-2": MissingCredentials("expired", hint="log in")}))
-    assert (outcome.state, staged(store), prices(store)) == ("unfinished", 2, {})
-    assert refresh_one(store, Scripted()).state == "stored"
+    outcome = refresh_one(store, ScriptedSource({"us-west-2": MissingCredentials("expired", hint="log in")}))
+    assert (outcome.state, count_staged_prices(store), prices(store)) == ("unfinished", 2, {})
+    assert refresh_one(store, ScriptedSource()).state == "stored"
     assert len(prices(store)) == 5
 
 
@@ -175,36 +175,36 @@ def test_prices_read_before_credentials_expired_stay_staged(store):
     "error", [KeyError("SpotPrice"), ValueError("could not convert"), TypeError("not a list")]
 )
 def test_malformed_response_marks_the_region_as_failed(store, error):
-    outcome = refresh_one(store, Scripted({"us-west-2": error}))
+    outcome = refresh_one(store, ScriptedSource({"us-west-2": error}))
     assert type(error).__name__ in outcome.failed["us-west-2"]
     assert len(prices(store)) == 4
 
 
 def test_two_concurrent_refreshes_store_one_result(store, path):
-    class Overtaken(Scripted):
+    class Overtaken(ScriptedSource):
         def read(self, region, scope):
             if region == REGIONS[-1]:
                 with PriceStore(path) as other:
-                    assert refresh_one(other, Scripted()).state == "stored"
+                    assert refresh_one(other, ScriptedSource()).state == "stored"
             return super().read(region, scope)
 
     assert refresh_one(store, Overtaken()).state == "known"
     assert len(prices(store)) == 5
-    assert refresh_one(store, Scripted()).state == "known"
+    assert refresh_one(store, ScriptedSource()).state == "known"
 
 
 def test_unfinished_refresh_of_an_earlier_day_is_discarded(store):
     away = {region: SourceUnavailable("away") for region in REGIONS[2:]}
-    refresh_one(store, Scripted(away, usd=9.9), RefreshScope(date(2026, 11, 20), REGIONS))
-    source = Scripted()
+    refresh_one(store, ScriptedSource(away, usd=9.9), RefreshScope(date(2026, 11, 20), REGIONS))
+    source = ScriptedSource()
     refresh_one(store, source)
     assert source.regions_read == list(REGIONS)
     assert set(prices(store).values()) == {1.3}
-    assert staged(store) == 0
+    assert count_staged_prices(store) == 0
 
 
 def test_response_without_any_price_skips_the_source(store):
-    class Empty(Scripted):
+    class Empty(ScriptedSource):
         def read(self, region, scope):
             return RegionPrices(())
 
@@ -214,7 +214,7 @@ def test_response_without_any_price_skips_the_source(store):
 
 @pytest.mark.parametrize("usd", [float("nan"), float("inf"), -1.0])
 def test_invalid_amount_is_left_out(store, usd):
-    outcome = refresh_one(store, Scripted(usd=usd))
+    outcome = refresh_one(store, ScriptedSource(usd=usd))
     assert outcome.state == "skipped"
     assert prices(store) == {}
 
@@ -227,25 +227,25 @@ def test_any_sequence_of_failures_ends_with_the_same_store(tmp_path_factory, pat
     folder = tmp_path_factory.mktemp("stores")
     with PriceStore(folder / "disturbed.db") as disturbed, PriceStore(folder / "calm.db") as calm:
         for _ in range(calls):
-            refresh_one(disturbed, Scripted(faults))
-        refresh_one(disturbed, Scripted())
-        refresh_one(calm, Scripted())
+            refresh_one(disturbed, ScriptedSource(faults))
+        refresh_one(disturbed, ScriptedSource())
+        refresh_one(calm, ScriptedSource())
         assert list_visible_prices(disturbed) == list_visible_prices(calm)
-        assert staged(disturbed) == 0
+        assert count_staged_prices(disturbed) == 0
 
 
 TROUBLES = {
-    "throttled": Answer(b"", 429, {"Retry-After": "1"}),
-    "a server's fault": Answer(b"", 500),
-    "a bad page": Answer(b"<html>"),
-    "a dropped connection": Answer(b'{"Items": []}', cut=3),
+    "throttled": FakeResponse(b"", 429, {"Retry-After": "1"}),
+    "a server's fault": FakeResponse(b"", 500),
+    "a bad page": FakeResponse(b"<html>"),
+    "a dropped connection": FakeResponse(b'{"Items": []}', cut=3),
 }
 
 
 @pytest.fixture
 def azure(serve):
     server = serve(lambda *_: {})
-    server.serve = retail(PAGES, server.base.rpartition(":")[2])
+    server.serve = build_retail_api(PAGES, server.base.rpartition(":")[2])
     return server
 
 
@@ -324,7 +324,7 @@ def slow_azure(serve):
     return serve(answer)
 
 
-def child(fake_server, path, last=-1):
+def start_refresh(fake_server, path, last=-1):
     """Start a refresh as a process of its own; it is killed before its ``last`` SQL statement, where that is given."""
     command = [
         sys.executable,
@@ -348,7 +348,7 @@ def check_resumed_run(fake_server, path, calm):
         batch_count = store.connection.execute("SELECT count(DISTINCT name) FROM batches").fetchone()[0]
     time.sleep(0.1)  # a request of the dead may still be on its way
     fake_server.requests.clear()
-    second = child(fake_server, path)
+    second = start_refresh(fake_server, path)
     output, _ = second.communicate(timeout=60)
     assert second.returncode == 0
     assert len(fake_server.requests) == len(TOWNS) - batch_count
@@ -356,7 +356,7 @@ def check_resumed_run(fake_server, path, calm):
     with PriceStore(path) as store:
         check_store_integrity(store)
         assert list_visible_prices(store) == calm
-        assert staged(store) == 0
+        assert count_staged_prices(store) == 0
 
 
 @pytest.fixture
@@ -372,7 +372,7 @@ def calm(slow_azure, tmp_path):
 
 @pytest.mark.parametrize("after", range(len(TOWNS)))
 def test_refresh_killed_while_reading_resumes(slow_azure, tmp_path, calm, after):
-    first = child(slow_azure, tmp_path / "killed.db")
+    first = start_refresh(slow_azure, tmp_path / "killed.db")
     for line in first.stdout:
         if line.startswith(f"azure-retail-prices: {TOWNS[after]} "):
             break
@@ -384,13 +384,13 @@ def test_refresh_killed_while_reading_resumes(slow_azure, tmp_path, calm, after)
 
 def test_refresh_killed_before_any_database_statement_resumes(slow_azure, tmp_path, calm):
     """Begin, stage, judge, publish, rebuild, finish: killed at seven places, the store is whole each time."""
-    undisturbed = child(slow_azure, tmp_path / "counted.db", 10**6)
+    undisturbed = start_refresh(slow_azure, tmp_path / "counted.db", 10**6)
     output, _ = undisturbed.communicate(timeout=60)
     statements = int(output.rpartition("statements: ")[2])
     assert statements > 50
     for at in range(1, statements + 1, statements // 6):
         path = tmp_path / f"killed-{at}.db"
-        first = child(slow_azure, path, at)
+        first = start_refresh(slow_azure, path, at)
         first.communicate(timeout=60)
         assert first.returncode == -signal.SIGKILL
         check_resumed_run(slow_azure, path, calm)
@@ -425,4 +425,4 @@ def test_region_of_no_cloud_is_refused(region, cloud):
 
 def test_case_files_name_their_source():
     for name in ("aws_products.json", "azure_items.json", "gcp_skus.json"):
-        assert case(name)["_source"]
+        assert read_case(name)["_source"]

@@ -10,63 +10,63 @@ from hypothesis import strategies as st
 from gpufleet.catalog.prices.refresh import HttpClient, RequestRejected, SourceUnavailable
 from gpufleet.catalog.prices.refresh.http_client import MAX_WAIT_S, TOTAL_TIMEOUT_S, parse_retry_after
 
-from .conftest import Answer
+from .conftest import FakeResponse
 
 GOOD = {"answer": 42}
 TROUBLE = {
-    "throttled": Answer(b"slow down", 429),
-    "a server's fault": Answer(b"", 503),
-    "a gateway's fault": Answer(b"<html>", 502),
-    "no JSON": Answer(b"<html>maintenance</html>"),
-    "half a JSON": Answer(b'{"answer": '),
-    "no object": Answer(b"[1, 2]"),
-    "no text": Answer(b"\xff\xfe\x00"),
-    "nothing": Answer(b""),
-    "cut off": Answer(b'{"answer": 42}', cut=5),
-    "cut off before the body": Answer(b'{"answer": 42}', cut=0),
+    "throttled": FakeResponse(b"slow down", 429),
+    "a server's fault": FakeResponse(b"", 503),
+    "a gateway's fault": FakeResponse(b"<html>", 502),
+    "no JSON": FakeResponse(b"<html>maintenance</html>"),
+    "half a JSON": FakeResponse(b'{"answer": '),
+    "no object": FakeResponse(b"[1, 2]"),
+    "no text": FakeResponse(b"\xff\xfe\x00"),
+    "nothing": FakeResponse(b""),
+    "cut off": FakeResponse(b'{"answer": 42}', cut=5),
+    "cut off before the body": FakeResponse(b'{"answer": 42}', cut=0),
 }
 
 
 @pytest.mark.parametrize("what", sorted(TROUBLE))
-def test_temporary_errors_are_retried(serve, web, what, waited):
+def test_temporary_errors_are_retried(serve, web, what, clock):
     fake_server = serve(lambda *_: GOOD, [TROUBLE[what]] * 3)
     assert web.get_json(fake_server.base) == GOOD
     assert len(fake_server.requests) == 4
-    assert len(waited.slept) == 3
-    assert sorted(waited.slept) == waited.slept  # ever longer
+    assert len(clock.slept) == 3
+    assert sorted(clock.slept) == clock.slept  # ever longer
 
 
 @pytest.mark.parametrize("what", sorted(TROUBLE))
-def test_permanent_errors_end_after_four_tries(serve, web, what, waited):
+def test_permanent_errors_end_after_four_tries(serve, web, what, clock):
     fake_server = serve(lambda *_: GOOD, [TROUBLE[what]] * 9)
     with pytest.raises(SourceUnavailable, match=r"\(4 tries\)"):
         web.get_json(fake_server.base)
     assert len(fake_server.requests) == 4
-    assert waited() < 12
+    assert clock() < 12
 
 
-def test_retry_after_header_is_obeyed_exactly(serve, web, waited):
-    fake_server = serve(lambda *_: GOOD, [Answer(b"", 429, {"Retry-After": "17"})])
+def test_retry_after_header_is_obeyed_exactly(serve, web, clock):
+    fake_server = serve(lambda *_: GOOD, [FakeResponse(b"", 429, {"Retry-After": "17"})])
     assert web.get_json(fake_server.base) == GOOD
-    assert waited.slept == [17.0]
+    assert clock.slept == [17.0]
 
 
-def test_too_long_retry_after_is_refused_without_waiting(serve, web, waited):
-    fake_server = serve(lambda *_: GOOD, [Answer(b"", 429, {"Retry-After": "3600"})])
+def test_too_long_retry_after_is_refused_without_waiting(serve, web, clock):
+    fake_server = serve(lambda *_: GOOD, [FakeResponse(b"", 429, {"Retry-After": "3600"})])
     with pytest.raises(SourceUnavailable, match="asks to wait 3600 s"):
         web.get_json(fake_server.base)
-    assert waited.slept == []
+    assert clock.slept == []
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 301, 302])
-def test_client_error_is_not_retried(serve, web, status, waited):
-    answer = Answer(
+def test_client_error_is_not_retried(serve, web, status, clock):
+    answer = FakeResponse(
         b'{"error": {"message": "no such filter\\nand more"}}', status, {"Location": "http://x.example"}
     )
     fake_server = serve(lambda *_: GOOD, [answer])
     with pytest.raises(RequestRejected, match=f"HTTP {status}: no such filter$"):
         web.get_json(fake_server.base)
-    assert (len(fake_server.requests), waited.slept) == (1, [])
+    assert (len(fake_server.requests), clock.slept) == (1, [])
 
 
 def test_refused_connection_makes_the_source_unavailable_and_hides_the_key(web):
@@ -78,10 +78,10 @@ def test_refused_connection_makes_the_source_unavailable_and_hides_the_key(web):
     assert "secret" not in excinfo.value.message
 
 
-def test_slow_response_is_cut_off_after_the_total_timeout(serve, waited):
+def test_slow_response_is_cut_off_after_the_total_timeout(serve, clock):
     late = iter([0.0, TOTAL_TIMEOUT_S + 1, TOTAL_TIMEOUT_S + 2])
     fake_server = serve(lambda *_: GOOD)
-    slow = HttpClient(tries=1, sleep=waited.sleep, clock=lambda: next(late))
+    slow = HttpClient(tries=1, sleep=clock.sleep, clock=lambda: next(late))
     with pytest.raises(SourceUnavailable, match="needs more than 180 s"):
         slow.get_json(fake_server.base)
 
@@ -94,17 +94,17 @@ def test_too_large_response_is_cut_off(serve, web, monkeypatch):
 
 
 def test_query_is_encoded_and_hidden_in_messages(serve, web):
-    fake_server = serve(lambda *_: GOOD, [Answer(b"", 404)])
+    fake_server = serve(lambda *_: GOOD, [FakeResponse(b"", 404)])
     with pytest.raises(RequestRejected) as excinfo:
         web.get_json(fake_server.base, {"$filter": "a eq 'b c'", "key": "secret"})
     assert "secret" not in excinfo.value.message
     assert fake_server.requests == ["/?%24filter=a+eq+%27b+c%27&key=secret"]
 
 
-def test_waiting_is_reported(serve, waited):
+def test_waiting_is_reported(serve, clock):
     messages = []
-    fake_server = serve(lambda *_: GOOD, [Answer(b"", 429, {"Retry-After": "2"})])
-    HttpClient(sleep=waited.sleep, clock=waited, report=messages.append).get_json(fake_server.base)
+    fake_server = serve(lambda *_: GOOD, [FakeResponse(b"", 429, {"Retry-After": "2"})])
+    HttpClient(sleep=clock.sleep, clock=clock, report=messages.append).get_json(fake_server.base)
     assert messages == [f"{fake_server.base}/: HTTP 429; again in 2 s"] or messages[0].endswith(
         "HTTP 429; again in 2 s"
     )

@@ -14,9 +14,15 @@ from pathlib import Path
 
 from gpufleet.catalog.prices.check import CODES
 from gpufleet.catalog.prices.imports import gpufleet_format, gpuhunt, skypilot
-from gpufleet.catalog.prices.imports.sheet import Origin, Sheet, display_name, read_content, read_sheets
-from gpufleet.catalog.prices.row import PriceRow, check_price_row
-from gpufleet.catalog.prices.store import RunSummary, Store
+from gpufleet.catalog.prices.imports.sheet import (
+    Origin,
+    Sheet,
+    format_source_name,
+    read_file_or_stdin,
+    read_sheets,
+)
+from gpufleet.catalog.prices.row import PriceRow, validate_price_row
+from gpufleet.catalog.prices.store import PriceStore, RunSummary
 from gpufleet.errors import InputError
 
 __all__ = ["FORMATS", "Loaded", "Origin", "bring", "known_codes", "load"]
@@ -39,19 +45,19 @@ class PriceFile:
 def load_price_file(path: Path, format_name: str = "auto", origin: Origin | None = None) -> PriceFile:
     """Return the prices of a file; raise InputError if any row is not a valid price."""
     known_origin = origin or Origin()
-    content = read_content(path)
+    content = read_file_or_stdin(path)
     rows = tuple(_read_rows(path, content, format_name, known_origin))
     if not rows:
-        raise InputError("contains no prices", where=display_name(path))
+        raise InputError("contains no prices", where=format_source_name(path))
     digest = hashlib.sha256(content).hexdigest()
     key = f"{digest},{format_name},{known_origin.cloud},{known_origin.as_of},{known_origin.source}"
-    return PriceFile(display_name(path), key, rows)
+    return PriceFile(format_source_name(path), key, rows)
 
 
-def import_prices(store: Store, price_file: PriceFile, accept: Iterable[str] = ()) -> RunSummary:
+def import_prices(store: PriceStore, price_file: PriceFile, accept: Iterable[str] = ()) -> RunSummary:
     """Import a file's prices into the store; the same file again resumes a killed import or changes nothing."""
     accepted = sorted(set(accept))
-    run = store.begin(f"import {Path(price_file.name).name}", ",".join([price_file.key, *accepted]))
+    run = store.begin_run(f"import {Path(price_file.name).name}", ",".join([price_file.key, *accepted]))
     if run.finished_at is None:
         for at in range(0, len(price_file.rows), BATCH_ROWS):
             name, rows = f"rows {at} to {at + BATCH_ROWS}", price_file.rows[at : at + BATCH_ROWS]
@@ -59,7 +65,7 @@ def import_prices(store: Store, price_file: PriceFile, accept: Iterable[str] = (
                 name not in run.batches
             ):  # another batch size has other names: such rows are read again, never left out
                 run = store.write_batch(name, rows, run)
-    return store.commit(run, accepted)
+    return store.commit_run(run, accepted)
 
 
 def check_finding_codes(codes: Iterable[str]) -> None:
@@ -76,9 +82,11 @@ def check_finding_codes(codes: Iterable[str]) -> None:
 def _read_rows(path: Path, content: bytes, format_name: str, origin: Origin) -> Iterator[PriceRow]:
     for sheet in read_sheets(path, content):
         sheet_format = format_name if format_name != "auto" else _detect_format(sheet)
-        source = origin.source or f"{SOURCE_LABELS[sheet_format]} {display_name(Path(path.name))}".strip()
+        source = (
+            origin.source or f"{SOURCE_LABELS[sheet_format]} {format_source_name(Path(path.name))}".strip()
+        )
         yield from map(
-            check_price_row,
+            validate_price_row,
             READERS[sheet_format].read_prices(
                 sheet, replace(origin, source=source, is_source_given=bool(origin.source))
             ),

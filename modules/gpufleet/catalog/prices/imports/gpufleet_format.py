@@ -37,22 +37,22 @@ def read_prices(sheet: Sheet, origin: Origin) -> Iterator[PriceRow]:
 
 
 def _build_row(record: Record, origin: Origin) -> PriceRow:
-    column = next((name for name in ITEM_COLUMNS if record.text(name)), "machine")
-    item = record.required_text(column)
+    column = next((name for name in ITEM_COLUMNS if record.get_text(name)), "machine")
+    item = record.require_text(column)
     kind: Kind = "part" if column == "part" or item.startswith("accelerator:") else "machine"
     return PriceRow(
-        cloud=record.text("cloud") or origin.cloud,
-        region=record.required_text("region"),
+        cloud=record.get_text("cloud") or origin.cloud,
+        region=record.require_text("region"),
         item=item,
-        purchase=record.required_text("purchase"),
+        purchase=record.require_text("purchase"),
         usd_per_hour=_usd_per_hour(record),
-        as_of=record.text("as_of") or origin.as_of,
+        as_of=record.get_text("as_of") or origin.as_of,
         source=_choose_source(record, origin),
         kind=kind,
         unit=_price_unit(record, kind, item),
         confidence=_parse_confidence(record),
-        upfront=cast("Upfront", record.text("upfront") or "none"),
-        upfront_usd=record.number("upfront_usd") or 0.0,
+        upfront=cast("Upfront", record.get_text("upfront") or "none"),
+        upfront_usd=record.parse_number("upfront_usd") or 0.0,
         facts=_machine_facts(record) if kind == "machine" else None,
         offered=_parse_offered(record),
         where=record.where,
@@ -61,11 +61,11 @@ def _build_row(record: Record, origin: Origin) -> PriceRow:
 
 def _usd_per_hour(record: Record) -> float:
     if "usd" not in record.values:
-        amount, per = record.number("usd_per_hour"), "hour"
+        amount, per = record.parse_number("usd_per_hour"), "hour"
         if amount is None:
             raise InputError("is empty", where=record.where, key="usd_per_hour")
         return amount
-    amount, per = record.number("usd"), record.required_text("per")
+    amount, per = record.parse_number("usd"), record.require_text("per")
     if amount is None:
         raise InputError("is empty", where=record.where, key="usd")
     if per not in HOURS_PER_UNIT:
@@ -76,7 +76,7 @@ def _usd_per_hour(record: Record) -> float:
 
 
 def _price_unit(record: Record, kind: Kind, item: str) -> str:
-    unit = record.text("unit")
+    unit = record.get_text("unit")
     if kind == "machine":
         if unit.lower() not in MACHINE_UNITS:
             raise InputError(
@@ -86,11 +86,11 @@ def _price_unit(record: Record, kind: Kind, item: str) -> str:
                 remedy="a machine's price is per machine and hour",
             )
         return "machine"
-    return unit or ("accelerator" if item.startswith("accelerator:") else record.required_text("unit"))
+    return unit or ("accelerator" if item.startswith("accelerator:") else record.require_text("unit"))
 
 
 def _parse_confidence(record: Record) -> Confidence | None:
-    text = record.text("confidence")
+    text = record.get_text("confidence")
     if text and text not in CONFIDENCES:
         raise InputError(
             f"unknown {text!r}",
@@ -102,7 +102,7 @@ def _parse_confidence(record: Record) -> Confidence | None:
 
 
 def _parse_offered(record: Record) -> bool | None:
-    text = record.text("offered").lower()
+    text = record.get_text("offered").lower()
     if text not in {"", "true", "false"}:
         raise InputError(f"unknown {text!r}", where=record.where, key="offered", remedy="true or false")
     return None if not text else text == "true"
@@ -111,24 +111,24 @@ def _parse_offered(record: Record) -> bool | None:
 def _choose_source(record: Record, origin: Origin) -> str:
     """Return the source of a row, else that of the file; only a caller's source makes the column optional."""
     if "source" in record.values and not origin.is_source_given:
-        return record.required_text("source")
-    return record.text("source") or origin.source
+        return record.require_text("source")
+    return record.get_text("source") or origin.source
 
 
 def _machine_facts(record: Record) -> MachineFacts | None:
     """Return the machine's facts, None if the row does not state its accelerators."""
     model, count, memory = (
-        record.text("gpu_model"),
-        record.number("gpu_count"),
-        record.number("gpu_memory_gib"),
+        record.get_text("gpu_model"),
+        record.parse_number("gpu_count"),
+        record.parse_number("gpu_memory_gib"),
     )
     if not model and count is None:
         return None
     has_no_accelerator = model in {"", "none"}
     return MachineFacts(
-        vcpus=round(record.number("vcpus") or 0),
-        memory_gib=record.number("memory_gib") or 0.0,
-        arch=record.text("arch") or "x86_64",
+        vcpus=round(record.parse_number("vcpus") or 0),
+        memory_gib=record.parse_number("memory_gib") or 0.0,
+        arch=record.get_text("arch") or "x86_64",
         accelerator="" if has_no_accelerator else translation.translate_accelerator(model, memory),
         accelerators=0 if has_no_accelerator else (count or 0),
         accelerator_memory_gib=memory or 0.0,

@@ -42,13 +42,13 @@ def read_prices(sheet: Sheet, origin: Origin) -> Iterator[PriceRow]:
     sheet.require_columns(*REQUIRED_COLUMNS)
     zones_by_offer: dict[tuple[str, ...], list[tuple[float, Record]]] = {}
     for record in sheet.records:
-        if CALENDAR_FLAG in record.text("flags").split():
+        if CALENDAR_FLAG in record.get_text("flags").split():
             continue
         cloud = _cloud_name(record, sheet, origin)
-        price = record.number("price")
+        price = record.parse_number("price")
         if price is None:
             raise InputError("is empty", where=record.where, key="price")
-        region = translation.translate_region(record.required_text("location"), cloud)
+        region = translation.translate_region(record.require_text("location"), cloud)
         purchase = "spot" if _is_spot(record) else "on_demand"
         zones_by_offer.setdefault((cloud, region, _offer_name(record), purchase), []).append((price, record))
     for (cloud, region, item, purchase), zones in zones_by_offer.items():
@@ -66,14 +66,14 @@ def read_prices(sheet: Sheet, origin: Origin) -> Iterator[PriceRow]:
 
 
 def _cloud_name(record: Record, sheet: Sheet, origin: Origin) -> str:
-    cloud = origin.cloud or record.text("provider").lower() or sheet.stem.lower()
+    cloud = origin.cloud or record.get_text("provider").lower() or sheet.stem.lower()
     if not cloud.isidentifier():
         raise InputError("does not state its cloud", where=sheet.name, remedy="give --cloud")
     return cloud
 
 
 def _is_spot(record: Record) -> bool:
-    text = record.text("spot").lower()
+    text = record.get_text("spot").lower()
     if text not in {"true", "false"}:
         raise InputError(f"{text!r} is neither True nor False", where=record.where, key="spot")
     return text == "true"
@@ -81,19 +81,21 @@ def _is_spot(record: Record) -> bool:
 
 def _offer_name(record: Record) -> str:
     """Return the name of an offer; a machine with attached cards has its own name."""
-    name, count = record.required_text("instance_name"), int(record.number("gpu_count") or 0)
+    name, count = record.require_text("instance_name"), int(record.parse_number("gpu_count") or 0)
     return (
-        f"{name}+{count}x{record.text('gpu_name')}" if count and name.startswith(ATTACHABLE_PREFIX) else name
+        f"{name}+{count}x{record.get_text('gpu_name')}"
+        if count and name.startswith(ATTACHABLE_PREFIX)
+        else name
     )
 
 
 def _machine_facts(record: Record) -> MachineFacts:
-    count, memory = record.number("gpu_count") or 0, record.number("gpu_memory")
+    count, memory = record.parse_number("gpu_count") or 0, record.parse_number("gpu_memory")
     return MachineFacts(
-        vcpus=round(record.number("cpu") or 0),
-        memory_gib=record.number("memory") or 0.0,
-        arch=ARCH.get(record.text("cpu_arch"), record.text("cpu_arch")),
-        accelerator=translation.translate_accelerator(record.text("gpu_name"), memory) if count else "",
+        vcpus=round(record.parse_number("cpu") or 0),
+        memory_gib=record.parse_number("memory") or 0.0,
+        arch=ARCH.get(record.get_text("cpu_arch"), record.get_text("cpu_arch")),
+        accelerator=translation.translate_accelerator(record.get_text("gpu_name"), memory) if count else "",
         accelerators=count,
         accelerator_memory_gib=memory or 0.0,
     )

@@ -49,14 +49,14 @@ class Record:
     where: str
     values: dict[str, Any]
 
-    def text(self, column: str) -> str:
+    def get_text(self, column: str) -> str:
         """Return a value as text, empty if missing."""
         value = self.values.get(column)
         return "" if value is None else check_cell(str(value).strip(), self.where, column)
 
-    def number(self, column: str) -> float | None:
+    def parse_number(self, column: str) -> float | None:
         """Return a non-negative amount, None if missing."""
-        text = self.text(column)
+        text = self.get_text(column)
         if not text or text.lower() == "nan":  # how pandas writes missing values
             return None
         try:
@@ -69,9 +69,9 @@ class Record:
             raise InputError(f"{text[:40]} is negative", where=self.where, key=column, remedy="zero or more")
         return amount
 
-    def required_text(self, column: str) -> str:
+    def require_text(self, column: str) -> str:
         """Return a text; raise InputError if it is missing."""
-        value = self.text(column)
+        value = self.get_text(column)
         if not value:
             raise InputError("is empty", where=self.where, key=column)
         return value
@@ -98,17 +98,17 @@ class Sheet:
             )
 
 
-def read_content(path: Path) -> bytes:
+def read_file_or_stdin(path: Path) -> bytes:
     """Return a file's content; ``-`` is standard input."""
     if str(path) != "-":
         return read_bytes(path, LARGE_DOCUMENT)
     content = sys.stdin.buffer.read(LARGE_DOCUMENT.bytes + 1)
     if len(content) > LARGE_DOCUMENT.bytes:
-        raise InputError("is too large for a price catalogue", where=display_name(path))
+        raise InputError("is too large for a price catalogue", where=format_source_name(path))
     return content
 
 
-def display_name(path: Path) -> str:
+def format_source_name(path: Path) -> str:
     """Return the name of a file for messages."""
     return "standard input" if str(path) == "-" else make_printable(path)
 
@@ -118,17 +118,17 @@ def read_sheets(path: Path, content: bytes) -> Iterator[Sheet]:
     if zipfile.is_zipfile(io.BytesIO(content)):
         for name, member in _read_zip_members(path, content):
             yield _read_sheet(
-                f"{display_name(path)}!{make_printable(name)}",
+                f"{format_source_name(path)}!{make_printable(name)}",
                 Path(name).stem,
                 Path(name).parent.name,
                 member,
             )
     else:
-        yield _read_sheet(display_name(path), path.stem, path.resolve().parent.name, content)
+        yield _read_sheet(format_source_name(path), path.stem, path.resolve().parent.name, content)
 
 
 def _read_zip_members(path: Path, content: bytes) -> Iterator[tuple[str, bytes]]:
-    where = display_name(path)
+    where = format_source_name(path)
     with _archive_errors(where), zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = [each for each in archive.infolist() if each.filename.endswith((".csv", ".json"))]
         # No member is read beyond its declared size.

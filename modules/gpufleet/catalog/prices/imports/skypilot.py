@@ -31,7 +31,7 @@ TPU_SLICE = re.compile(r"(tpu-v\d\w*?)-(\d+)$")  # tpu-v6e-8: eight chips
 
 
 @dataclass(frozen=True)
-class Zone:
+class ZonePrice:
     """One row with its prices per hour, None if missing."""
 
     record: Record
@@ -49,19 +49,19 @@ def matches_columns(sheet: Sheet) -> bool:
 def read_prices(sheet: Sheet, origin: Origin) -> Iterator[PriceRow]:
     """Yield one price for each machine, region and purchase: of spot, the median of the zones with market prices."""
     sheet.require_columns(*REQUIRED_COLUMNS)
-    regions = {record.required_text("Region") for record in sheet.records}
+    regions = {record.require_text("Region") for record in sheet.records}
     cloud = origin.cloud or translation.detect_cloud(sheet.folder.lower(), regions, sheet.name)
-    machines: dict[tuple[str, str], list[Zone]] = {}
-    accelerator_zones: dict[tuple[str, int, str], list[Zone]] = {}
+    machines: dict[tuple[str, str], list[ZonePrice]] = {}
+    accelerator_zones: dict[tuple[str, int, str], list[ZonePrice]] = {}
     for record in sheet.records:
         zone = _build_zone(record)
-        name = record.text("InstanceType")
+        name = record.get_text("InstanceType")
         if name:
             machines.setdefault((name, zone.region), []).append(zone)
         else:
             model, count = (
-                record.required_text("AcceleratorName"),
-                int(record.number("AcceleratorCount") or 0),
+                record.require_text("AcceleratorName"),
+                int(record.parse_number("AcceleratorCount") or 0),
             )
             accelerator_zones.setdefault((model, count, zone.region), []).append(zone)
     builder = RowBuilder(cloud, origin, accelerator_zones)
@@ -77,9 +77,9 @@ class RowBuilder:
 
     cloud: str
     origin: Origin
-    cards: dict[tuple[str, int, str], list[Zone]]
+    cards: dict[tuple[str, int, str], list[ZonePrice]]
 
-    def machine_rows(self, name: str, region: str, zones: list[Zone]) -> Iterator[PriceRow]:
+    def machine_rows(self, name: str, region: str, zones: list[ZonePrice]) -> Iterator[PriceRow]:
         """Yield the prices of a machine in a region, including its cards if these have their own rows."""
         facts = _machine_facts(zones[0].record)
         price, spot = _median_price(zones), _median_spot(zones)
@@ -107,7 +107,9 @@ class RowBuilder:
                 )
         yield from self._price_rows(name, region, zones[0].record, (price, spot), facts)
 
-    def accelerator_rows(self, model: str, count: int, region: str, zones: list[Zone]) -> Iterator[PriceRow]:
+    def accelerator_rows(
+        self, model: str, count: int, region: str, zones: list[ZonePrice]
+    ) -> Iterator[PriceRow]:
         """Yield the prices of attachable cards, and of TPU slices, which need no host."""
         slice_match, usd = TPU_SLICE.match(model), (_median_price(zones), _median_spot(zones))
         if slice_match:
@@ -120,7 +122,7 @@ class RowBuilder:
             item = f"accelerator:{ATTACHABLE_ACCELERATORS[model]}"
             yield from self._price_rows(item, region, zones[0].record, usd, None)
 
-    def _accelerator_zones(self, machine: Machine, region: str) -> list[Zone]:
+    def _accelerator_zones(self, machine: Machine, region: str) -> list[ZonePrice]:
         """Return the rows of a machine's cards in its region."""
         accelerator = machine.accelerators[0]
         matching_zones = [
@@ -151,19 +153,23 @@ class RowBuilder:
                 )  # fmt: skip
 
 
-def _build_zone(record: Record) -> Zone:
-    region = record.required_text("Region")
-    return Zone(
-        record, region, record.text("AvailabilityZone"), record.number("Price"), record.number("SpotPrice")
+def _build_zone(record: Record) -> ZonePrice:
+    region = record.require_text("Region")
+    return ZonePrice(
+        record,
+        region,
+        record.get_text("AvailabilityZone"),
+        record.parse_number("Price"),
+        record.parse_number("SpotPrice"),
     )
 
 
-def _median_price(zones: list[Zone]) -> float | None:
+def _median_price(zones: list[ZonePrice]) -> float | None:
     prices = [zone.price for zone in zones if zone.price is not None]
     return median(prices) if prices else None
 
 
-def _median_spot(zones: list[Zone]) -> float | None:
+def _median_spot(zones: list[ZonePrice]) -> float | None:
     """Return the median of the zones with market prices, or of all zones if there are none."""
     prices = [(zone.spot, zone.price) for zone in zones if zone.spot is not None]
     market_prices = [spot for spot, price in prices if not price or _is_market_price(spot, price)]
@@ -179,11 +185,11 @@ def _add_prices(one: float | None, other: float | None) -> float | None:
 
 
 def _machine_facts(record: Record) -> MachineFacts:
-    model, count = record.text("AcceleratorName"), record.number("AcceleratorCount") or 0
+    model, count = record.get_text("AcceleratorName"), record.parse_number("AcceleratorCount") or 0
     return MachineFacts(
-        vcpus=round(record.number("vCPUs") or 0),
-        memory_gib=record.number("MemoryGiB") or 0.0,
-        arch=record.text("Arch") or "x86_64",
+        vcpus=round(record.parse_number("vCPUs") or 0),
+        memory_gib=record.parse_number("MemoryGiB") or 0.0,
+        arch=record.get_text("Arch") or "x86_64",
         accelerator=translation.translate_accelerator(model) if model else "",
         accelerators=count if model else 0,
     )

@@ -21,40 +21,45 @@ from gpufleet.catalog.prices.refresh.azure import AzureRetailPrices
 from gpufleet.catalog.prices.refresh.google import GoogleBilling
 from gpufleet.catalog.prices.refresh.gpuhunt_archive import GpuhuntArchive
 from gpufleet.catalog.prices.refresh.http_client import HttpClient
-from gpufleet.catalog.prices.refresh.run import PriceChange, SourceOutcome, find_failure, refresh
+from gpufleet.catalog.prices.refresh.run import (
+    PriceChange,
+    SourceOutcome,
+    find_refresh_failure,
+    refresh_prices,
+)
 from gpufleet.catalog.prices.refresh.source import (
-    Batch,
     MissingCredentials,
+    PriceSource,
+    RefreshScope,
+    RegionPrices,
     RequestRejected,
-    Scope,
-    Source,
     SourceUnavailable,
 )
 from gpufleet.catalog.prices.source_name import CLOUDS, GPUHUNT_CLOUDS, OPT_IN_SOURCES, SOURCE_NAMES
 from gpufleet.errors import InputError
 
 __all__ = [
-    "Batch",
     "HttpClient",
     "MissingCredentials",
     "PriceChange",
+    "PriceSource",
+    "RefreshScope",
     "RegionOfferings",
+    "RegionPrices",
     "RequestRejected",
-    "Scope",
-    "Source",
     "SourceOutcome",
     "SourceUnavailable",
     "build_scope",
     "build_sources",
-    "find_failure",
-    "refresh",
+    "find_refresh_failure",
+    "refresh_prices",
 ]
 
 
-def build_scope(day: date, regions: Sequence[str] = (), cloud: str | None = None) -> Scope:
+def build_refresh_scope(day: date, regions: Sequence[str] = (), cloud: str | None = None) -> RefreshScope:
     """Return the scope of a refresh; raise InputError for a region that no cloud can have."""
     clouds = (cloud,) if cloud else CLOUDS
-    scope = Scope(day, tuple(dict.fromkeys(regions)))
+    scope = RefreshScope(day, tuple(dict.fromkeys(regions)))
     for region in scope.regions:
         if not any(region in scope.regions_of(known_cloud) for known_cloud in clouds):
             raise InputError(
@@ -65,15 +70,18 @@ def build_scope(day: date, regions: Sequence[str] = (), cloud: str | None = None
     return scope
 
 
-def build_sources(
-    names: Sequence[str], cloud: str | None, scope: Scope, report: Callable[[str], None] = lambda _: None
-) -> list[Source]:
+def build_price_sources(
+    names: Sequence[str],
+    cloud: str | None,
+    scope: RefreshScope,
+    report: Callable[[str], None] = lambda _: None,
+) -> list[PriceSource]:
     """Return the sources of these names; without names, all except the opt-in sources.
 
     Sources of other clouds than ``cloud`` are omitted, and sources without a region in the scope.
     """
     http, offerings = HttpClient(report=report), RegionOfferings()
-    factories: dict[str, Callable[[], Source]] = {
+    factories: dict[str, Callable[[], PriceSource]] = {
         "aws-price-list": lambda: AwsPriceList(offerings=offerings),
         "aws-spot-history": AwsSpotHistory,
         "aws-reserved-offerings": AwsReservedOfferings,

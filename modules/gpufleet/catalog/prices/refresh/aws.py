@@ -69,22 +69,22 @@ def translate_errors(permission: str, name: str) -> Iterator[None]:
         raise SourceUnavailable(f"{name}: {_first_line(error)}") from None
 
 
-def iterate_items(
-    call: Callable[..., Any], token: str, key: str, name: str, **parameters: Any
+def iterate_page_items(
+    call: Callable[..., Any], token_parameter: str, items_key: str, name: str, **parameters: Any
 ) -> Iterator[dict[str, Any]]:
     """Yield the items under ``key`` on all pages; ``token`` names the parameter for the next page."""
     seen_tokens = set[str]()
     for _ in range(MAX_PAGES):
-        page = _fetch_page(call, key, name, parameters)
-        yield from page[key]
-        next_token = page.get(token)
+        page = _fetch_page(call, items_key, name, parameters)
+        yield from page[items_key]
+        next_token = page.get(token_parameter)
         if not next_token:
             return
         if next_token in seen_tokens:
-            raise SourceUnavailable(f"{name}: its pages repeat")
+            raise SourceUnavailable(f"{name}: the API repeats a page")
         seen_tokens.add(next_token)
-        parameters[token] = next_token
-    raise SourceUnavailable(f"{name}: more than {MAX_PAGES} pages")
+        parameters[token_parameter] = next_token
+    raise SourceUnavailable(f"{name}: the API returned more than {MAX_PAGES} pages")
 
 
 def _fetch_page(call: Callable[..., Any], key: str, name: str, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -98,7 +98,9 @@ def _fetch_page(call: Callable[..., Any], key: str, name: str, parameters: dict[
             pass
         if wait_s is not None:
             time.sleep(wait_s)
-    raise SourceUnavailable(f"{name}: a page without {key} ({len(BAD_PAGE_WAITS_S) + 1} tries)")
+    raise SourceUnavailable(
+        f"{name}: the API returned a page without {key} ({len(BAD_PAGE_WAITS_S) + 1} tries)"
+    )
 
 
 @dataclass
@@ -121,7 +123,7 @@ class RegionOfferings:
     def _fetch_types(self, region: str) -> frozenset[str]:
         call = self.create_client("ec2", region).describe_instance_type_offerings
         parameters = {"LocationType": "region", "MaxResults": 1000}
-        offerings = iterate_items(call, "NextToken", "InstanceTypeOfferings", "ec2", **parameters)
+        offerings = iterate_page_items(call, "NextToken", "InstanceTypeOfferings", "ec2", **parameters)
         return frozenset(offering["InstanceType"] for offering in offerings)
 
 

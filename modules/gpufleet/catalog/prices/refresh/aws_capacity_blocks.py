@@ -9,7 +9,12 @@ from typing import Any
 
 from gpufleet.catalog.prices.refresh import aws
 from gpufleet.catalog.prices.refresh.aws_spot import list_aws_machines
-from gpufleet.catalog.prices.refresh.source import Batch, RequestRejected, Scope, build_batch
+from gpufleet.catalog.prices.refresh.source import (
+    RefreshScope,
+    RegionPrices,
+    RequestRejected,
+    build_region_prices,
+)
 from gpufleet.catalog.prices.row import PriceRow
 
 BLOCK_HOURS = 24  # the shortest block
@@ -24,7 +29,7 @@ class AwsCapacityBlocks:
     name: str = "aws-capacity-blocks"
     cloud: str = "aws"
 
-    def read(self, region: str, scope: Scope) -> Batch:
+    def read(self, region: str, scope: RefreshScope) -> RegionPrices:
         """Return the block prices of a region; a machine without an offering has no price."""
         offers, rejections = [], []
         names = [name for name in list_aws_machines() if name.startswith(MACHINE_SERIES)]
@@ -37,7 +42,7 @@ class AwsCapacityBlocks:
             raise rejections[0]
         day = scope.day.isoformat()
         prices = ((name, median_price(offers, name)) for name in names)
-        return build_batch(
+        return build_region_prices(
             PriceRow("aws", region, name, "capacity_block", usd, day, f"{self.name};24h")
             for name, usd in prices
             if usd is not None
@@ -53,7 +58,7 @@ class AwsCapacityBlocks:
         }
         with aws.translate_errors("ec2:DescribeCapacityBlockOfferings", self.name):
             return list(
-                aws.iterate_items(call, "NextToken", "CapacityBlockOfferings", self.name, **parameters)
+                aws.iterate_page_items(call, "NextToken", "CapacityBlockOfferings", self.name, **parameters)
             )
 
 

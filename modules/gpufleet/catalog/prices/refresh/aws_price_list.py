@@ -12,7 +12,12 @@ from typing import Any
 
 from gpufleet.boundary import decode_json
 from gpufleet.catalog.prices.refresh import aws
-from gpufleet.catalog.prices.refresh.source import Batch, Scope, SourceUnavailable, build_batch
+from gpufleet.catalog.prices.refresh.source import (
+    RefreshScope,
+    RegionPrices,
+    SourceUnavailable,
+    build_region_prices,
+)
 from gpufleet.catalog.prices.row import MachineFacts, PriceRow
 
 FAMILIES = ("GPU instance", "Machine Learning ASIC Instances")
@@ -37,13 +42,13 @@ class AwsPriceList:
     name: str = "aws-price-list"
     cloud: str = "aws"
 
-    def read(self, region: str, scope: Scope) -> Batch:
+    def read(self, region: str, scope: RefreshScope) -> RegionPrices:
         """Return the list prices of a region's machines with accelerators."""
         reader = ProductReader(region, scope.day.isoformat(), self.name)
         with aws.translate_errors("pricing:GetProducts", self.name):
             products = [product for family in FAMILIES for product in self._fetch_products(region, family)]
             offered_types = self.offerings.machine_types(region) if products else None
-        return build_batch(list(reader.build_rows(products, offered_types)), reader.left_out)
+        return build_region_prices(list(reader.build_rows(products, offered_types)), reader.left_out)
 
     def _fetch_products(self, region: str, family: str) -> Iterator[Product]:
         field_values = {**PRODUCT_FILTERS, "regionCode": region, "instanceFamily": family}
@@ -57,10 +62,10 @@ class AwsPriceList:
             "FormatVersion": "aws_v1",
             "MaxResults": 100,
         }
-        for text in aws.iterate_items(call, "NextToken", "PriceList", self.name, **parameters):
+        for text in aws.iterate_page_items(call, "NextToken", "PriceList", self.name, **parameters):
             product = decode_json(str(text), self.name)  # an InputError is a bad page to aws.faults
             if not isinstance(product, dict):
-                raise SourceUnavailable(f"{self.name}: a product that is not an object")
+                raise SourceUnavailable(f"{self.name}: the API returned a product that is not a JSON object")
             yield product
 
 
@@ -78,21 +83,21 @@ class ProductReader:
         machines: dict[str, list[Product]] = {}
         for product in products:
             attributes = product.get("product", {}).get("attributes", {})
-            if matches_filters(attributes, self.region):
+            if is_matching_product(attributes, self.region):
                 machines.setdefault(str(attributes["instanceType"]), []).append(product)
         for name, machine_products in sorted(machines.items()):
             facts, is_offered = (
-                read_facts(machine_products[0]),
+                parse_machine_facts(machine_products[0]),
                 None if offered_types is None else name in offered_types,
             )
             prices = list(
-                dict.fromkeys(price for product in machine_products for price in read_terms(product))
+                dict.fromkeys(price for product in machine_products for price in parse_terms(product))
             )
             for purchase, upfront in dict.fromkeys((price[0], price[1]) for price in prices):
                 same_kind = [price for price in prices if price[:2] == (purchase, upfront)]
                 if len(same_kind) > 1:
                     self.left_out.append(
-                        f"aws {self.region} {name} {purchase}: {len(same_kind)} prices of one kind"
+                        f"aws {self.region} {name} {purchase}: {len(same_kind)} prices for one purchase option"
                     )
                     continue
                 _, _, fixed, hourly = same_kind[0]
@@ -103,7 +108,7 @@ class ProductReader:
                 )  # fmt: skip
 
 
-def matches_filters(attributes: dict[str, Any], region: str) -> bool:
+def is_matching_product(attributes: dict[str, Any], region: str) -> bool:
     """Return whether a product matches the filters: the API ignores filters that it does not know."""
     expected = {**PRODUCT_FILTERS, "regionCode": region}
     return bool(attributes.get("instanceType")) and all(
@@ -111,11 +116,11 @@ def matches_filters(attributes: dict[str, Any], region: str) -> bool:
     )
 
 
-def read_terms(product: Product) -> Iterator[tuple[str, Any, float, float]]:
+def parse_terms(product: Product) -> Iterator[tuple[str, Any, float, float]]:
     """Yield purchase, payment option, upfront and hourly amount of each term."""
     product_terms = product.get("terms", {})
     for term in product_terms.get("OnDemand", {}).values():
-        fixed, hourly = read_amounts(term)
+        fixed, hourly = parse_term_amounts(term)
         if hourly is not None and not fixed:
             yield "on_demand", "none", 0.0, hourly
     for term in product_terms.get("Reserved", {}).values():
@@ -124,12 +129,12 @@ def read_terms(product: Product) -> Iterator[tuple[str, Any, float, float]]:
             LEASE_TERMS.get(attributes.get("LeaseContractLength")),
             aws.UPFRONT_OPTIONS.get(attributes.get("PurchaseOption")),
         )
-        fixed, hourly = read_amounts(term)
+        fixed, hourly = parse_term_amounts(term)
         if attributes.get("OfferingClass") == "standard" and lease and upfront and (fixed or hourly):
             yield f"reserved_{lease}", upfront, fixed, hourly or 0.0
 
 
-def read_amounts(term: dict[str, Any]) -> tuple[float, float | None]:
+def parse_term_amounts(term: dict[str, Any]) -> tuple[float, float | None]:
     """Return the upfront and the hourly amount of a term in USD."""
     fixed, hourly = 0.0, None
     for dimension in term.get("priceDimensions", {}).values():
@@ -143,7 +148,7 @@ def read_amounts(term: dict[str, Any]) -> tuple[float, float | None]:
     return fixed, hourly
 
 
-def read_facts(product: Product) -> MachineFacts | None:
+def parse_machine_facts(product: Product) -> MachineFacts | None:
     """Return the machine's facts, None if the list does not state its accelerators."""
     attributes = product["product"]["attributes"]
     match = MEMORY_GIB.match(str(attributes.get("memory", "")))

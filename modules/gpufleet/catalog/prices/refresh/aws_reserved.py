@@ -8,7 +8,7 @@ from typing import Any
 
 from gpufleet.catalog.prices.refresh import aws
 from gpufleet.catalog.prices.refresh.aws_spot import LINUX_PRODUCTS, list_aws_machines
-from gpufleet.catalog.prices.refresh.source import Batch, Scope, build_batch
+from gpufleet.catalog.prices.refresh.source import RefreshScope, RegionPrices, build_region_prices
 from gpufleet.catalog.prices.row import PriceRow
 
 REGIONAL_SCOPES = (None, "Region")  # zonal offerings have the same price
@@ -22,7 +22,7 @@ class AwsReservedOfferings:
     name: str = "aws-reserved-offerings"
     cloud: str = "aws"
 
-    def read(self, region: str, scope: Scope) -> Batch:
+    def read(self, region: str, scope: RefreshScope) -> RegionPrices:
         """Return the offerings of a region for one and three years."""
         call = self.clients("ec2", region).describe_reserved_instances_offerings
         parameters = {
@@ -35,10 +35,12 @@ class AwsReservedOfferings:
         }
         with aws.translate_errors("ec2:DescribeReservedInstancesOfferings", self.name):
             offerings = list(
-                aws.iterate_items(call, "NextToken", "ReservedInstancesOfferings", self.name, **parameters)
+                aws.iterate_page_items(
+                    call, "NextToken", "ReservedInstancesOfferings", self.name, **parameters
+                )
             )
         left_out: list[str] = []
-        return build_batch(
+        return build_region_prices(
             list(build_rows(offerings, region, scope.day.isoformat(), self.name, left_out)), left_out
         )
 
@@ -54,7 +56,7 @@ def build_rows(
             aws.UPFRONT_OPTIONS.get(offering.get("OfferingType", "")),
         )
         if term and upfront and is_plain_linux_offering(offering):
-            fixed, hourly = float(offering.get("FixedPrice") or 0), hourly_charge(offering)
+            fixed, hourly = float(offering.get("FixedPrice") or 0), sum_hourly_charges(offering)
             prices_by_offer.setdefault((str(offering["InstanceType"]), term, upfront), set()).add(
                 (fixed, hourly)
             )
@@ -82,7 +84,7 @@ def is_plain_linux_offering(offering: dict[str, Any]) -> bool:
     )
 
 
-def hourly_charge(offering: dict[str, Any]) -> float:
+def sum_hourly_charges(offering: dict[str, Any]) -> float:
     """Return the hourly charge: recurring charges, and the usage price of old offerings."""
     charges = sum(
         float(charge["Amount"])

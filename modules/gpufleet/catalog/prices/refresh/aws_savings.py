@@ -12,7 +12,7 @@ from typing import Any
 
 from gpufleet.catalog.prices.refresh import aws
 from gpufleet.catalog.prices.refresh.aws_spot import list_aws_machines
-from gpufleet.catalog.prices.refresh.source import Batch, Scope, build_batch
+from gpufleet.catalog.prices.refresh.source import RefreshScope, RegionPrices, build_region_prices
 from gpufleet.catalog.prices.row import PriceRow
 
 PAYMENT_OPTIONS = ["No Upfront", "All Upfront"]
@@ -27,7 +27,7 @@ class AwsSavingsPlans:
     name: str = "aws-savings-plans"
     cloud: str = "aws"
 
-    def read(self, region: str, scope: Scope) -> Batch:
+    def read(self, region: str, scope: RefreshScope) -> RegionPrices:
         """Return the rates of a region."""
         call = self.clients("savingsplans", aws.PRICING_REGION).describe_savings_plans_offering_rates
         filters = {"region": [region], "instanceType": list_aws_machines()} | {
@@ -42,9 +42,9 @@ class AwsSavingsPlans:
             "maxResults": 1000,
         }
         with aws.translate_errors("savingsplans:DescribeSavingsPlansOfferingRates", self.name):
-            rates = list(aws.iterate_items(call, "nextToken", "searchResults", self.name, **parameters))
+            rates = list(aws.iterate_page_items(call, "nextToken", "searchResults", self.name, **parameters))
         left_out: list[str] = []
-        return build_batch(
+        return build_region_prices(
             list(build_rows(rates, region, scope.day.isoformat(), self.name, left_out)), left_out
         )
 
@@ -55,7 +55,7 @@ def build_rows(
     """Yield one rate for each machine, term and payment option."""
     rates_by_offer: dict[tuple[str, str, Any], set[float]] = {}
     for rate in rates:
-        offering, rate_properties = rate.get("savingsPlanOffering", {}), read_properties(rate)
+        offering, rate_properties = rate.get("savingsPlanOffering", {}), parse_rate_properties(rate)
         term = aws.TERMS.get(offering.get("durationSeconds", 0))
         upfront = aws.UPFRONT_OPTIONS.get(offering.get("paymentOption", ""))
         if term and upfront and is_plain_linux_rate(rate, rate_properties, region):
@@ -88,6 +88,6 @@ def is_plain_linux_rate(rate: dict[str, Any], rate_properties: dict[str, str], r
     )
 
 
-def read_properties(rate: dict[str, Any]) -> dict[str, str]:
+def parse_rate_properties(rate: dict[str, Any]) -> dict[str, str]:
     """Return a rate's properties as a mapping."""
     return {str(entry.get("name")): str(entry.get("value")) for entry in rate.get("properties", [])}

@@ -10,7 +10,7 @@ from typing import Any
 
 from gpufleet.catalog import data_file
 from gpufleet.catalog.prices.refresh import aws
-from gpufleet.catalog.prices.refresh.source import Batch, Scope, build_batch
+from gpufleet.catalog.prices.refresh.source import RefreshScope, RegionPrices, build_region_prices
 from gpufleet.catalog.prices.row import PriceRow
 
 HISTORY_WINDOW = timedelta(days=1)  # the API adds the last change before it, so every zone has a price
@@ -25,7 +25,7 @@ class AwsSpotHistory:
     name: str = "aws-spot-history"
     cloud: str = "aws"
 
-    def read(self, region: str, scope: Scope) -> Batch:
+    def read(self, region: str, scope: RefreshScope) -> RegionPrices:
         """Return the spot prices of a region at the end of the day, or now."""
         end = min(datetime.now(UTC), datetime.combine(scope.day, time.max, UTC))
         call = self.clients("ec2", region).describe_spot_price_history
@@ -37,8 +37,10 @@ class AwsSpotHistory:
             "MaxResults": 1000,
         }
         with aws.translate_errors("ec2:DescribeSpotPriceHistory", self.name):
-            history = list(aws.iterate_items(call, "NextToken", "SpotPriceHistory", self.name, **parameters))
-        return build_batch(list(build_rows(history, region, scope.day.isoformat(), self.name)))
+            history = list(
+                aws.iterate_page_items(call, "NextToken", "SpotPriceHistory", self.name, **parameters)
+            )
+        return build_region_prices(list(build_rows(history, region, scope.day.isoformat(), self.name)))
 
 
 def build_rows(history: Iterable[dict[str, Any]], region: str, day: str, source: str) -> Iterator[PriceRow]:

@@ -16,11 +16,11 @@ from urllib.parse import urlsplit
 
 from gpufleet.catalog.prices.refresh.http_client import HttpClient
 from gpufleet.catalog.prices.refresh.source import (
-    Batch,
+    RefreshScope,
+    RegionPrices,
     RequestRejected,
-    Scope,
     SourceUnavailable,
-    build_batch,
+    build_region_prices,
 )
 from gpufleet.catalog.prices.row import PriceRow
 
@@ -43,23 +43,23 @@ class AzureRetailPrices:
     name: str = "azure-retail-prices"
     cloud: str = "azure"
 
-    def read(self, region: str, scope: Scope) -> Batch:
+    def read(self, region: str, scope: RefreshScope) -> RegionPrices:
         """Return the prices of a region's N series: the machines with accelerators."""
         if not REGION_PATTERN.match(region):
             raise RequestRejected(f"{region!r} is not a region of Azure")
         reader = ItemReader(region, scope.day.isoformat(), self.name)
         rows = list(reader.build_rows(self.fetch_items(region)))
-        return build_batch(rows, reader.left_out)
+        return build_region_prices(rows, reader.left_out)
 
     def fetch_items(self, region: str) -> Iterator[Item]:
         """Yield the items page by page; raise SourceUnavailable if pages repeat."""
-        query: dict[str, str] | None = {"api-version": API_VERSION, "$filter": region_filter(region)}
+        query: dict[str, str] | None = {"api-version": API_VERSION, "$filter": build_region_filter(region)}
         url, seen_links = self.base_url, set[str]()
         for _ in range(MAX_PAGES):
             page = self.http.get_json(url, query)
             items = page.get("Items")
             if not isinstance(items, list):
-                raise SourceUnavailable(f"{self.name}: a page without Items")
+                raise SourceUnavailable(f"{self.name}: the API returned a page without Items")
             yield from (item for item in items if isinstance(item, dict))
             next_link = page.get("NextPageLink")
             if not next_link:
@@ -70,7 +70,7 @@ class AzureRetailPrices:
                 )
             seen_links.add(next_link)
             url, query = next_link, None
-        raise SourceUnavailable(f"{self.name}: more than {MAX_PAGES} pages for {region}")
+        raise SourceUnavailable(f"{self.name}: the API returned more than {MAX_PAGES} pages for {region}")
 
     def _is_same_host(self, link: str) -> bool:
         """Return whether a link has the same host as the base URL; Microsoft's links include port 443."""
@@ -78,7 +78,7 @@ class AzureRetailPrices:
         return (link_parts.scheme, link_parts.hostname) == (base_parts.scheme, base_parts.hostname)
 
 
-def region_filter(region: str) -> str:
+def build_region_filter(region: str) -> str:
     """Return the filter for a region's N series. Its values are case-sensitive."""
     return (
         f"serviceName eq 'Virtual Machines' and armRegionName eq '{region}'"

@@ -15,15 +15,15 @@ from dataclasses import dataclass, field
 
 from gpufleet.catalog import data_file
 from gpufleet.catalog.entry import Machine
-from gpufleet.catalog.prices.refresh.google_sku import Sku, read_components
+from gpufleet.catalog.prices.refresh.google_sku import Sku, parse_sku_components
 from gpufleet.catalog.prices.refresh.http_client import HttpClient
 from gpufleet.catalog.prices.refresh.source import (
-    Batch,
     MissingCredentials,
+    RefreshScope,
+    RegionPrices,
     RequestRejected,
-    Scope,
     SourceUnavailable,
-    build_batch,
+    build_region_prices,
 )
 from gpufleet.catalog.prices.row import PriceRow
 
@@ -57,12 +57,12 @@ class GoogleBilling:
     cloud: str = "gcp"
     _regions: dict[str, ComponentPrices] | None = None
 
-    def read(self, region: str, scope: Scope) -> Batch:
+    def read(self, region: str, scope: RefreshScope) -> RegionPrices:
         """Return the prices of a region's machines."""
         if self._regions is None:
-            self._regions = collect_prices(self.fetch_skus())
+            self._regions = collect_component_prices(self.fetch_skus())
         pricer = MachinePricer(region, self._regions.get(region, {}), scope.day.isoformat(), self.name)
-        return build_batch(list(pricer.build_rows()), pricer.left_out)
+        return build_region_prices(list(pricer.build_rows()), pricer.left_out)
 
     def fetch_skus(self) -> Iterator[Sku]:
         """Yield every SKU of Compute Engine, page by page."""
@@ -71,15 +71,15 @@ class GoogleBilling:
             page = self._fetch_page(token, headers)
             skus = page.get("skus", [])
             if not isinstance(skus, list):
-                raise SourceUnavailable(f"{self.name}: a page without skus")
+                raise SourceUnavailable(f"{self.name}: the API returned a page without skus")
             yield from (sku for sku in skus if isinstance(sku, dict))
             token = str(page.get("nextPageToken") or "")
             if not token:
                 return
             if token in seen_tokens:
-                raise SourceUnavailable(f"{self.name}: its pages repeat")
+                raise SourceUnavailable(f"{self.name}: the API repeats a page")
             seen_tokens.add(token)
-        raise SourceUnavailable(f"{self.name}: more than {MAX_PAGES} pages")
+        raise SourceUnavailable(f"{self.name}: the API returned more than {MAX_PAGES} pages")
 
     def _fetch_page(self, token: str, headers: dict[str, str]) -> Sku:
         query = {"currencyCode": "USD", "pageSize": "5000", **({"pageToken": token} if token else {})}
@@ -104,11 +104,11 @@ def read_credentials() -> dict[str, str]:
     raise MissingCredentials("no API key and no token for Google's billing catalogue", hint=CREDENTIALS_HINT)
 
 
-def collect_prices(skus: Iterator[Sku]) -> dict[str, ComponentPrices]:
+def collect_component_prices(skus: Iterator[Sku]) -> dict[str, ComponentPrices]:
     """Return the prices of all components by region."""
     prices_by_region: dict[str, ComponentPrices] = defaultdict(lambda: defaultdict(set))
     for sku in skus:
-        for region, component in read_components(sku):
+        for region, component in parse_sku_components(sku):
             prices_by_region[region][component.kind, component.family, component.purchase].add(component.usd)
     return {region: dict(prices) for region, prices in prices_by_region.items()}
 
@@ -135,7 +135,7 @@ class MachinePricer:
                 yield from self._build_part_row(item, ("card", card, purchase), "accelerator")
 
     def _build_machine_row(self, name: str, machine: Machine, purchase: str) -> Iterator[PriceRow]:
-        components = list_components(name, machine)
+        components = list_machine_components(name, machine)
         if not components and purchase == "on_demand":
             self.left_out.append(f"gcp {self.region} {name}: its components are unknown")
         missing = [key for key in components if (*key, purchase) not in self.prices]
@@ -174,7 +174,7 @@ class MachinePricer:
         return PriceRow("gcp", self.region, name, purchase, round(usd, 6), self.day, self.source)
 
 
-def list_components(name: str, machine: Machine) -> dict[tuple[str, str], float]:
+def list_machine_components(name: str, machine: Machine) -> dict[tuple[str, str], float]:
     """Return the components of a machine with amounts; empty for an unknown series."""
     series = MACHINE_SERIES.get("-".join(name.split("-")[:2]))
     if series is None:

@@ -64,7 +64,7 @@ RESOURCE_GROUPS = {"core": ("CPU", "N1Standard"), "ram": ("RAM", "N1Standard"), 
 
 
 @dataclass(frozen=True)
-class Component:
+class SkuComponent:
     """A component of a machine with its purchase: USD per hour and core, GiB or card."""
 
     kind: str  # core, ram, card, ssd
@@ -73,16 +73,16 @@ class Component:
     usd: float
 
 
-def read_components(sku: Sku) -> Iterator[tuple[str, Component]]:
+def parse_sku_components(sku: Sku) -> Iterator[tuple[str, SkuComponent]]:
     """Yield region and component of a SKU; nothing if it is unknown."""
     category = sku.get("category")
     if not isinstance(category, dict):
         return
-    parsed = parse_description(str(sku.get("description") or ""), str(category.get("usageType") or ""))
+    parsed = parse_sku_description(str(sku.get("description") or ""), str(category.get("usageType") or ""))
     if parsed is None:
         return
     kind, family, purchase = parsed
-    usd = unit_price(sku, USAGE_UNITS[kind])
+    usd = parse_unit_price(sku, USAGE_UNITS[kind])
     is_expected_family = category.get("resourceFamily") in RESOURCE_FAMILIES[kind]
     if (
         usd is None
@@ -92,10 +92,10 @@ def read_components(sku: Sku) -> Iterator[tuple[str, Component]]:
         return
     regions = sku.get("serviceRegions")
     for region in regions if isinstance(regions, list) else ():
-        yield str(region), Component(kind, family, purchase, usd)
+        yield str(region), SkuComponent(kind, family, purchase, usd)
 
 
-def parse_description(description: str, usage: str) -> tuple[str, str, str] | None:
+def parse_sku_description(description: str, usage: str) -> tuple[str, str, str] | None:
     """Return kind, family and purchase of a description, None if it is not a component of a machine."""
     subject, purchase = _split_purchase(description)
     if USAGE_BY_PURCHASE[purchase] != usage:
@@ -128,7 +128,7 @@ def _split_purchase(description: str) -> tuple[str, str]:
     return description, "on_demand"
 
 
-def unit_price(sku: Sku, unit: str) -> float | None:
+def parse_unit_price(sku: Sku, unit: str) -> float | None:
     """Return the newest price in USD per hour; None for another currency or unit."""
     try:
         expression = sku["pricingInfo"][-1][

@@ -17,7 +17,12 @@ from gpufleet.boundary import LARGE_DOCUMENT
 from gpufleet.catalog.prices.imports import gpuhunt
 from gpufleet.catalog.prices.imports.sheet import ARCHIVE_ERRORS, Origin, read_sheets
 from gpufleet.catalog.prices.refresh.http_client import HttpClient
-from gpufleet.catalog.prices.refresh.source import Batch, Scope, SourceUnavailable, build_batch
+from gpufleet.catalog.prices.refresh.source import (
+    RefreshScope,
+    RegionPrices,
+    SourceUnavailable,
+    build_region_prices,
+)
 from gpufleet.catalog.prices.row import PriceRow
 from gpufleet.errors import InputError
 
@@ -41,11 +46,11 @@ class GpuhuntArchive:
         """Return the source's name."""
         return f"gpuhunt-{self.cloud}"
 
-    def read(self, region: str, scope: Scope) -> Batch:  # noqa: ARG002 - the archive states its own day
+    def read(self, region: str, scope: RefreshScope) -> RegionPrices:  # noqa: ARG002 - the archive states its own day
         """Return on-demand and spot prices of a region."""
         if self._rows is None:
             self._rows = self._read_archive()
-        return build_batch(row for row in self._rows if row.region == region)
+        return build_region_prices(row for row in self._rows if row.region == region)
 
     def _read_archive(self) -> list[PriceRow]:
         version = (

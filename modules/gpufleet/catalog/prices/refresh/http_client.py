@@ -84,9 +84,10 @@ class HttpClient:
         wait_s = error.wait_s if error.wait_s is not None else 2 ** (attempt - 1) * random.uniform(0.75, 1.25)
         if wait_s > MAX_WAIT_S:
             raise SourceUnavailable(
-                f"{endpoint}: {error}, and asks to wait {wait_s:.0f} s", hint="run it again then"
+                f"{endpoint}: {error}, and asks for a wait of {wait_s:.0f} s",
+                hint="run the command again after that time",
             )
-        self.report(f"{endpoint}: {error}; again in {wait_s:.0f} s")
+        self.report(f"{endpoint}: {error}; retrying in {wait_s:.0f} s")
         self.sleep(wait_s)
 
     def _request_once(self, url: str, headers: Mapping[str, str], endpoint: str) -> bytes:

@@ -13,7 +13,7 @@ MAX_SHOWN_LINES = 5  # of changes and of left-out items
 
 
 @dataclass(frozen=True)
-class Counts:
+class RefreshCounts:
     """The numbers of one source."""
 
     imported: int
@@ -23,11 +23,11 @@ class Counts:
     unchanged: int
 
 
-def count_prices(outcome: SourceOutcome) -> Counts:
+def count_refreshed_prices(outcome: SourceOutcome) -> RefreshCounts:
     """Return the numbers of a source; zero if nothing became visible."""
     summary = outcome.summary
     imported, set_apart = (summary.imported, summary.set_apart) if summary else (0, 0)
-    return Counts(imported, set_apart, outcome.new, len(outcome.changes), outcome.unchanged)
+    return RefreshCounts(imported, set_apart, outcome.new, len(outcome.changes), outcome.unchanged)
 
 
 def format_outcomes(outcomes: Sequence[SourceOutcome]) -> str:
@@ -50,7 +50,7 @@ def _format_outcome(outcome: SourceOutcome) -> list[str]:
 
 def _format_heading(outcome: SourceOutcome) -> str:
     if outcome.state == "stored":
-        counts = count_prices(outcome)
+        counts = count_refreshed_prices(outcome)
         return (
             f"{counts.imported} prices of {len(outcome.regions)} regions: {counts.new} new, {counts.changed} changed"
             f"{_format_change_range(outcome.changes)}, {counts.unchanged} unchanged, {counts.set_apart} set apart"
@@ -58,7 +58,7 @@ def _format_heading(outcome: SourceOutcome) -> str:
     if outcome.state == "known":
         return f"nothing to do, {outcome.reason} (--force reads it again)"
     if outcome.state == "unfinished":
-        return f"unfinished, nothing of it is visible yet: {outcome.reason}"
+        return f"unfinished, none of its prices are in use yet: {outcome.reason}"
     return f"skipped: {outcome.reason}" + (f"; {outcome.hint}" if outcome.hint else "")
 
 
@@ -87,7 +87,7 @@ def format_outcomes_json(outcomes: Sequence[SourceOutcome]) -> str:
 
 
 def _outcome_as_dict(outcome: SourceOutcome) -> dict[str, Any]:
-    counts = count_prices(outcome)
+    counts = count_refreshed_prices(outcome)
     return {
         "source": outcome.source,
         "cloud": outcome.cloud,

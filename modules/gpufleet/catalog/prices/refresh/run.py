@@ -16,13 +16,13 @@ from typing import Literal
 from gpufleet.catalog.prices.check_context import load_check_context
 from gpufleet.catalog.prices.refresh.source import (
     MissingCredentials,
+    PriceSource,
+    RefreshScope,
     RequestRejected,
-    Scope,
-    Source,
     SourceUnavailable,
 )
 from gpufleet.catalog.prices.row import PriceRow
-from gpufleet.catalog.prices.store import Run, RunSummary, Store
+from gpufleet.catalog.prices.store import ImportRun, PriceStore, RunSummary
 from gpufleet.errors import EnvironmentFault, InputError
 
 MAX_CONSECUTIVE_FAILURES = 3  # after this many regions without a response, the network or the service is down
@@ -63,23 +63,29 @@ class SourceOutcome:
     summary: RunSummary | None = None
 
 
-def refresh(
-    store: Store,
-    sources: Iterable[Source],
-    scope: Scope,
+def refresh_prices(
+    store: PriceStore,
+    sources: Iterable[PriceSource],
+    scope: RefreshScope,
     *,
-    again: bool = False,
+    force: bool = False,
     accept: Sequence[str] = (),
     report: Report = lambda _: None,
 ) -> list[SourceOutcome]:
     """Read every source into the store; a failing source does not stop the others."""
     return [
-        _refresh_source(store, source, scope, again=again, accept=accept, report=report) for source in sources
+        _refresh_source(store, source, scope, again=force, accept=accept, report=report) for source in sources
     ]
 
 
 def _refresh_source(
-    store: Store, source: Source, scope: Scope, *, again: bool, accept: Sequence[str], report: Report
+    store: PriceStore,
+    source: PriceSource,
+    scope: RefreshScope,
+    *,
+    again: bool,
+    accept: Sequence[str],
+    report: Report,
 ) -> SourceOutcome:
     run, finished_regions = _open_run(store, source.name, scope, again=again)
     outcome = SourceOutcome(source.name, source.cloud)
@@ -87,8 +93,8 @@ def _refresh_source(
         region for region in scope.regions_of(source.cloud) if region not in finished_regions | run.batches
     ]
     if not missing_regions and not run.batches:
-        store.abandon(run)
-        return replace(outcome, state="known", reason="read before on this day")
+        store.abandon_run(run)
+        return replace(outcome, state="known", reason="already read on this day")
     if run.batches:
         report(f"{source.name}: resumed, {len(run.batches)} regions are stored")
     for region, fault_recorder in _iterate_regions(missing_regions, outcome):
@@ -103,18 +109,20 @@ def _refresh_source(
     if outcome.state == "unfinished":
         return outcome
     if not run.batches:
-        store.abandon(run)
+        store.abandon_run(run)
         return outcome if outcome.state == "skipped" else _skip_source(outcome)
     return _commit_run(store, run, outcome, accept)
 
 
-def _open_run(store: Store, name: str, scope: Scope, *, again: bool) -> tuple[Run, frozenset[str]]:
+def _open_run(
+    store: PriceStore, name: str, scope: RefreshScope, *, again: bool
+) -> tuple[ImportRun, frozenset[str]]:
     """Return the run to write to, and the regions that finished runs of the day have read."""
     day, finished_regions = scope.day.isoformat(), frozenset[str]()
-    while (open_run := store.resume(name)) and not open_run.key.startswith(f"{day}#"):
-        store.abandon(open_run)
+    while (open_run := store.find_unfinished_run(name)) and not open_run.key.startswith(f"{day}#"):
+        store.abandon_run(open_run)
     for number in count(1):
-        run = store.begin(name, f"{day}#{number}")
+        run = store.begin_run(name, f"{day}#{number}")
         if run.finished_at is None:
             return run, finished_regions
         finished_regions = frozenset() if again else finished_regions | run.batches
@@ -151,7 +159,7 @@ def _record_faults(region: str, outcome: SourceOutcome) -> Iterator[None]:
     except InputError:
         raise
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        outcome.failed[region] = f"a response of unexpected shape ({type(error).__name__}: {error})"
+        outcome.failed[region] = f"a response of unexpected structure ({type(error).__name__}: {error})"
 
 
 def _skip_source(outcome: SourceOutcome) -> SourceOutcome:
@@ -159,15 +167,17 @@ def _skip_source(outcome: SourceOutcome) -> SourceOutcome:
     return replace(outcome, state="skipped", reason=reasons[0] if reasons else "no region to read")
 
 
-def _commit_run(store: Store, run: Run, outcome: SourceOutcome, accept: Sequence[str]) -> SourceOutcome:
-    if store.begin(run.source, run.key).finished_at:
-        return replace(outcome, state="known", reason="another process was faster")
-    rows = list(store.staged_rows(run))
+def _commit_run(
+    store: PriceStore, run: ImportRun, outcome: SourceOutcome, accept: Sequence[str]
+) -> SourceOutcome:
+    if store.begin_run(run.source, run.key).finished_at:
+        return replace(outcome, state="known", reason="another process committed this run first")
+    rows = list(store.read_staged_rows(run))
     if not rows:
-        store.abandon(run)
+        store.abandon_run(run)
         return replace(outcome, state="skipped", reason="the response has no usable price")
     prices_before = load_check_context(store.connection, {(row.cloud, row.item) for row in rows}).prices
-    summary = store.commit(run, accept)
+    summary = store.commit_run(run, accept)
     keys_set_apart = {finding.row.key for finding in summary.findings if finding.code not in accept}
     new_prices, unchanged, changes = 0, 0, []
     for row in rows:
@@ -186,7 +196,9 @@ def _commit_run(store: Store, run: Run, outcome: SourceOutcome, accept: Sequence
     return replace(outcome, new=new_prices, unchanged=unchanged, changes=tuple(changes), summary=summary)
 
 
-def find_failure(outcomes: Sequence[SourceOutcome], *, sources_named: bool) -> EnvironmentFault | None:
+def find_refresh_failure(
+    outcomes: Sequence[SourceOutcome], *, sources_named: bool
+) -> EnvironmentFault | None:
     """Return the fault to exit with if a requested source could not be read.
 
     ``sources_named``: the user named the sources, so missing credentials are a fault.

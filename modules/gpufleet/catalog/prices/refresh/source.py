@@ -9,7 +9,7 @@ from typing import Protocol
 
 from gpufleet.catalog import data_file
 from gpufleet.catalog.cloud import CLOUDS
-from gpufleet.catalog.prices.row import PriceRow, check_price_row
+from gpufleet.catalog.prices.row import PriceRow, validate_price_row
 from gpufleet.errors import EnvironmentFault, InputError
 
 
@@ -26,7 +26,7 @@ class SourceUnavailable(EnvironmentFault):
 
 
 @dataclass(frozen=True)
-class Scope:
+class RefreshScope:
     """What to read: prices of ``day`` in ``regions``, or in all catalogue regions if empty."""
 
     day: date
@@ -39,14 +39,14 @@ class Scope:
 
 
 @dataclass(frozen=True)
-class Batch:
+class RegionPrices:
     """All prices of one region, and the items that were left out with reasons."""
 
     rows: tuple[PriceRow, ...]
     left_out: tuple[str, ...] = ()
 
 
-class Source(Protocol):
+class PriceSource(Protocol):
     """One API of one cloud. ``read`` returns a complete region or raises one of the exceptions above."""
 
     @property
@@ -59,17 +59,17 @@ class Source(Protocol):
         """Return the cloud."""
         ...
 
-    def read(self, region: str, scope: Scope) -> Batch:
+    def read(self, region: str, scope: RefreshScope) -> RegionPrices:
         """Return every price of a region."""
         ...
 
 
-def build_batch(candidate_rows: Iterable[PriceRow], left_out: Iterable[str] = ()) -> Batch:
+def build_region_prices(candidate_rows: Iterable[PriceRow], left_out: Iterable[str] = ()) -> RegionPrices:
     """Return a batch of the valid rows; the others are listed as left out."""
     rows, rejected = [], list(left_out)
     for row in candidate_rows:
         try:
-            rows.append(check_price_row(row))
+            rows.append(validate_price_row(row))
         except InputError as error:
             rejected.append(f"{' '.join(row.key)}: {error.problem}")
-    return Batch(tuple(rows), tuple(rejected))
+    return RegionPrices(tuple(rows), tuple(rejected))

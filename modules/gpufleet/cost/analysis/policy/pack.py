@@ -15,13 +15,13 @@ from pathlib import Path
 from shutil import copytree, ignore_patterns
 from typing import Any
 
-from gpufleet.cost.analysis.diff import Violation, compare
+from gpufleet.cost.analysis.diff import Violation, compare_bills
 from gpufleet.cost.analysis.policy.file import load_policy
 from gpufleet.cost.analysis.policy.model import Limits, Policy
 from gpufleet.cost.analysis.policy.verdict import check_policy
 from gpufleet.cost.pricing.billing import price_resources
 from gpufleet.cost.pricing.rates import PriceBook
-from gpufleet.engine import UNKNOWN, Resource
+from gpufleet.engine import UNKNOWN, StateResource
 from gpufleet.errors import EnvironmentFault, InputError
 
 PROGRAM = "gpufleet-cost.sh"  # for engines whose Python host does not run policy packs
@@ -52,18 +52,18 @@ def find_violations(
     resource_list = [_convert_resource(resource) for resource in resources]
     stack = next((resource.urn.split("::")[0].removeprefix("urn:pulumi:") for resource in resource_list), "")
     bill = price_resources(resource_list, book)
-    diff = compare(stack, bill, bill)
-    return check_policy(diff, without_increase_limits(policy), datetime.now(UTC).date()).policy.violations
+    diff = compare_bills(stack, bill, bill)
+    return check_policy(diff, remove_increase_limits(policy), datetime.now(UTC).date()).policy.violations
 
 
-def without_increase_limits(policy: Policy) -> Policy:
+def remove_increase_limits(policy: Policy) -> Policy:
     """Return the policy without limits that need the previous cost."""
     rules = tuple(replace(rule, limits=replace(rule.limits, **INCREASES)) for rule in policy.rules)
     remaining_rules = tuple(rule for rule in rules if rule.limits != Limits())
     return replace(policy, rules=remaining_rules, **INCREASES)
 
 
-def write_pack(folder: Path) -> None:
+def write_policy_pack(folder: Path) -> None:
     """Write the pack's files into a new folder."""
     if folder.exists():
         raise InputError("exists already", where=str(folder), remedy="give a new folder")
@@ -72,10 +72,10 @@ def write_pack(folder: Path) -> None:
     (folder / PROGRAM).chmod(0o755)  # installing may lose it
 
 
-def _convert_resource(pulumi_resource: Any) -> Resource:
+def _convert_resource(pulumi_resource: Any) -> StateResource:
     """Convert CrossGuard's resource to ours. A component is a resource without a provider."""
     parent, provider = pulumi_resource.parent, pulumi_resource.provider
-    return Resource(
+    return StateResource(
         urn=str(pulumi_resource.urn),
         type=str(pulumi_resource.resource_type),
         name=str(pulumi_resource.name),

@@ -27,7 +27,7 @@ from gpufleet.cost.inputs.program import allowlist
 from gpufleet.cost.inputs.program.gitref import unpack_ref
 from gpufleet.cost.inputs.program.stream import KIB, MIB, BoundedPipeReader, read_streams
 from gpufleet.cost.inputs.stack_change import is_billable
-from gpufleet.engine import Resource
+from gpufleet.engine import StateResource
 from gpufleet.errors import EnvironmentFault
 from gpufleet.scratch import create_scratch_folder
 
@@ -37,7 +37,7 @@ GO = "go"
 OUTPUT_BYTES, OUTPUT_TAIL_BYTES, REPORT_BYTES = 64 * MIB, 64 * KIB, MIB
 RESULT_BYTES = 32 * MIB
 
-Run = Callable[[], list[tuple[Resource, ...]]]
+Run = Callable[[], list[tuple[StateResource, ...]]]
 _log = logging.getLogger(__name__)
 
 
@@ -55,7 +55,7 @@ class Program:
     trusted: bool = False
 
 
-def evaluate(
+def evaluate_program(
     root: Path,
     stack: str,
     ref: str | None = None,
@@ -63,7 +63,7 @@ def evaluate(
     limit_s: float = TIME_LIMIT_S,
     *,
     trusted: bool = False,
-) -> tuple[Resource, ...]:
+) -> tuple[StateResource, ...]:
     """Return the resources that ``stack`` declares in the working tree, or at a git ref."""
     if ref is None:
         with start_evaluation([Program(root, stack, config_file, trusted=trusted)], limit_s) as run:
@@ -110,7 +110,7 @@ def start_evaluation(programs: Sequence[Program], limit_s: float = TIME_LIMIT_S)
         child = _start_child(evaluations, folder, limit_s)
         cleanup.callback(_stop_child, child)
 
-        def run() -> list[tuple[Resource, ...]]:
+        def run() -> list[tuple[StateResource, ...]]:
             printed = _run_programs(child, evaluations, limit_s)
             return [each.resources(printed) for each in evaluations]
 
@@ -136,8 +136,8 @@ class _Evaluation:
         return cls(
             program,
             folder,
-            BoundedPipeReader(output, "what it prints", OUTPUT_BYTES, OUTPUT_TAIL_BYTES),
-            BoundedPipeReader(result, "what it registers", RESULT_BYTES, RESULT_BYTES),
+            BoundedPipeReader(output, "its output", OUTPUT_BYTES, OUTPUT_TAIL_BYTES),
+            BoundedPipeReader(result, "its list of resources", RESULT_BYTES, RESULT_BYTES),
             (output_end, result_end),
         )
 
@@ -154,7 +154,7 @@ class _Evaluation:
             "python": str(python) if python else None,
             "output": output,
             "result": result,
-            "bounds": allowlist.sandbox_bounds(
+            "bounds": allowlist.build_sandbox_bounds(
                 program.root, config_file, python, self.folder, limit_s, trusted=program.trusted
             ),
         }
@@ -169,7 +169,7 @@ class _Evaluation:
         os.close(self.output.descriptor)
         os.close(self.result.descriptor)
 
-    def resources(self, parent_output: str) -> tuple[Resource, ...]:
+    def resources(self, parent_output: str) -> tuple[StateResource, ...]:
         """Return the registered resources; ``parent_output`` explains a missing result."""
         from gpufleet.cost.inputs.program.registration import (
             decode_program_output,
@@ -193,7 +193,7 @@ class _Evaluation:
 def _start_child(evaluations: Sequence[_Evaluation], folder: Path, limit_s: float) -> subprocess.Popen[bytes]:
     """Start the child and send it its jobs; it runs them after the line GO."""
     last = evaluations[-1].program
-    python = allowlist.project_python(last.root)
+    python = allowlist.find_project_python(last.root)
     clouds = {
         cloud
         for each in evaluations
@@ -206,7 +206,7 @@ def _start_child(evaluations: Sequence[_Evaluation], folder: Path, limit_s: floa
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=os.environ if last.trusted else allowlist.allowed_environment(os.environ, folder),
+            env=os.environ if last.trusted else allowlist.build_allowed_environment(os.environ, folder),
             pass_fds=[descriptor for each in evaluations for descriptor in each.write_ends],
             start_new_session=True,  # so that an interrupt reaches us alone, and we stop it
         )
@@ -230,7 +230,7 @@ def _run_programs(child: subprocess.Popen[bytes], evaluations: Sequence[_Evaluat
         return ""
     _send_line(child, GO)
     reports = BoundedPipeReader(child.stdout.fileno(), "its report", REPORT_BYTES, REPORT_BYTES)
-    printed = BoundedPipeReader(child.stderr.fileno(), "what it prints", OUTPUT_BYTES, OUTPUT_TAIL_BYTES)
+    printed = BoundedPipeReader(child.stderr.fileno(), "its output", OUTPUT_BYTES, OUTPUT_TAIL_BYTES)
     pipes = [stream for each in evaluations for stream in (each.output, each.result)]
     read_streams(reports, [printed, *pipes], limit_s)
     _warn_unconfined(reports)
@@ -243,7 +243,7 @@ def _warn_unconfined(reports: BoundedPipeReader) -> None:
     missing = list(dict.fromkeys(name for line in lines if isinstance(line, list) for name in line))
     if missing:
         _log.warning(
-            "warning: this machine cannot keep the Pulumi program from %s; docs/cost.md says what is missing",
+            "warning: this machine cannot isolate the Pulumi program from %s; see docs/cost.md",
             " and ".join((", ".join(missing[:-1]), missing[-1]) if len(missing) > 1 else missing),
         )
 

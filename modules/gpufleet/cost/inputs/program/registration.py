@@ -58,7 +58,7 @@ class ProgramOutput(BaseModel):
 def decode_program_output(content: bytes, where: str) -> ProgramOutput:
     """Return a program's output; raise InputError if it is invalid or over the limits."""
     if sum(content.count(mark) for mark in SEPARATORS) > REGISTRATIONS.values:
-        raise InputError(f"holds more than {REGISTRATIONS.values:,} values", where=where)
+        raise InputError(f"contains more than {REGISTRATIONS.values:,} values", where=where)
     return validate_model(ProgramOutput, decode_json(content, where, REGISTRATIONS), where)
 
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 from fnmatch import fnmatchcase
 
 from gpufleet.cost.money import Range
-from gpufleet.engine import Resource
+from gpufleet.engine import StateResource
 
 OVERLAP_HOURS = Decimal(1)  # our assumption: how long old and new run together in a replacement
 
@@ -38,7 +38,7 @@ class Usage:
         }
         return replace(other, **own_values)
 
-    def size(self, declared: Range | None) -> Range | None:
+    def resolve_size(self, declared: Range | None) -> Range | None:
         """Return a group's size in the file, else the declared size."""
         if (self.desired, self.min, self.max) == (None, None, None):
             return declared
@@ -64,7 +64,7 @@ EMPTY_USAGE = Usage()
 
 
 @dataclass(frozen=True)
-class Entry:
+class UsageEntry:
     """One pattern of the file, and its line."""
 
     pattern: str
@@ -77,11 +77,11 @@ class UsageFile:
     """Entries by resource (URN or name) and by type. A resource's beats a type's, an exact one a wildcard."""
 
     path: str = ""
-    resources: tuple[Entry, ...] = ()
-    types: tuple[Entry, ...] = ()
+    resources: tuple[UsageEntry, ...] = ()
+    types: tuple[UsageEntry, ...] = ()
     overlap_hours: Decimal = field(default=OVERLAP_HOURS)
 
-    def for_resource(self, resource: Resource) -> Usage:
+    def for_resource(self, resource: StateResource) -> Usage:
         """Return the file's usage of a resource."""
         by_name = [e for e in self.resources if _matches(e.pattern, resource.urn, resource.name)]
         by_type = [e for e in self.types if fnmatchcase(resource.type, e.pattern)]
@@ -90,7 +90,7 @@ class UsageFile:
             usage = entry.usage.with_defaults_from(usage)
         return usage
 
-    def unmatched_notes(self, resources: Iterable[Resource]) -> tuple[str, ...]:
+    def format_unmatched_notes(self, resources: Iterable[StateResource]) -> tuple[str, ...]:
         """Return a note for each pattern that matches no resource."""
         resource_list = list(resources)
         unmatched_entries = [
@@ -112,7 +112,7 @@ def _matches(pattern: str, urn: str, name: str) -> bool:
     return pattern in (urn, name) or fnmatchcase(name, pattern) or fnmatchcase(urn, pattern)
 
 
-def _widest_first(entries: Iterable[Entry]) -> list[Entry]:
+def _widest_first(entries: Iterable[UsageEntry]) -> list[UsageEntry]:
     """Sort entries by precision: wildcards, then names, then URNs."""
     return sorted(entries, key=lambda entry: (not _is_wild(entry.pattern), len(entry.pattern)))
 

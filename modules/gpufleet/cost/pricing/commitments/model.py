@@ -50,7 +50,7 @@ class _Commitment(FrozenModel):
     def _in_order(self) -> Self:
         if self.end <= self.start:
             raise spec_error(
-                f"end {self.end} is not after start {self.start}", "give the day it no longer holds"
+                f"end {self.end} is not after start {self.start}", "give the first day after the commitment"
             )
         return self
 
@@ -64,9 +64,9 @@ class _Commitment(FrozenModel):
         """Return the hours of a month in which it bills; of a window shorter than that, the window's."""
         return min(HOURS_PER_MONTH, self.window_hours)
 
-    def is_in_force(self, on: date) -> bool:
+    def is_in_force(self, on_date: date) -> bool:
         """Return whether it is in force on a day."""
-        return self.start <= on < self.end
+        return self.start <= on_date < self.end
 
 
 class _Counted(_Commitment):
@@ -101,7 +101,10 @@ class _Dollars(_Commitment):
     @model_validator(mode="after")
     def _one_rate(self) -> Self:
         if bool(self.rates) == (self.discount_percent is not None):
-            raise spec_error("its rates are not given once", "give rates (by machine) or discount_percent")
+            raise spec_error(
+                "needs either rates or discount_percent",
+                "give one of them: rates by machine, or discount_percent",
+            )
         return self
 
     @property
@@ -153,7 +156,7 @@ class ReservedInstance(_Machines):
     label = "Reserved Instance"
 
 
-class Reservation(_Machines):
+class AzureReservation(_Machines):
     """Azure reservation. ``ratios`` are Microsoft's, of its size flexibility group: {size: ratio}."""
 
     kind: Literal["azure_reservation"]
@@ -169,7 +172,9 @@ class Reservation(_Machines):
     @model_validator(mode="after")
     def _own_ratio(self) -> Self:
         if self.ratios and self.machine not in self.ratios:
-            raise spec_error(f"ratios leave out {self.machine}", "add the ratio of the size that was bought")
+            raise spec_error(
+                f"ratios do not include {self.machine}", "add the ratio of the size that was bought"
+            )
         return self
 
 
@@ -192,13 +197,15 @@ class ResourceCommitment(_Commitment):
     @model_validator(mode="after")
     def _commits_to_resources(self) -> Self:
         if (self.accelerator is None) != (self.accelerators is None):
-            raise spec_error("accelerator and accelerators go together", "give both or neither")
+            raise spec_error("accelerator and accelerators must be given together", "give both or neither")
         if self.vcpus is None and self.accelerators is None:
-            raise spec_error("commits to nothing", "give vcpus and memory_gib, accelerators, or both")
+            raise spec_error(
+                "has neither vcpus nor accelerators", "give vcpus and memory_gib, accelerators, or both"
+            )
         if (self.vcpus is None) != (self.memory_gib is None):
-            raise spec_error("vcpus and memory_gib go together", "give both or neither")
+            raise spec_error("vcpus and memory_gib must be given together", "give both or neither")
         if self.vcpus is not None and self.series is None:
-            raise spec_error("vcpus without series", "name the machine series that they are for")
+            raise spec_error("vcpus is given without series", "name the machine series that they are for")
         return self
 
     @property
@@ -261,7 +268,7 @@ class AzureSavingsPlan(_Dollars):
 Commitment = (
     CapacityBlock
     | ReservedInstance
-    | Reservation
+    | AzureReservation
     | ResourceCommitment
     | InstanceSavingsPlan
     | ComputeSavingsPlan
@@ -271,7 +278,7 @@ Commitment = (
 Listed = Annotated[Commitment, Field(discriminator="kind")]
 
 
-class Commitments(FrozenModel):
+class CommitmentFile(FrozenModel):
     """The file: every commitment, each with an id of its own."""
 
     commitments: tuple[Listed, ...] = ()

@@ -17,11 +17,11 @@ from importlib.metadata import EntryPoint, entry_points
 
 from gpufleet.cost.inputs.graph import Graph
 from gpufleet.cost.pricing.component import Components, UnpricedComponent
-from gpufleet.engine import Resource
+from gpufleet.engine import StateResource
 from gpufleet.errors import EnvironmentFault
 
 GROUP = "gpufleet.pricers"
-Pricer = Callable[[Resource, Graph], Components]
+Pricer = Callable[[StateResource, Graph], Components]
 
 
 @cache
@@ -52,7 +52,7 @@ def _load_mapping(entry: EntryPoint) -> Mapping[str, Pricer]:
 def _guard_pricer(pricer: Pricer, entry: EntryPoint) -> Pricer:
     """Return a pricer that reports its own failure as an unpriced component."""
 
-    def guarded(resource: Resource, graph: Graph) -> Components:
+    def guarded(resource: StateResource, graph: Graph) -> Components:
         try:
             return list(pricer(resource, graph))
         except Exception as error:  # noqa: BLE001 - another distribution's code may fail in any way

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from gpufleet.cost.inputs.values import Number
 from gpufleet.cost.money import ZERO, Range
-from gpufleet.engine import Marker
+from gpufleet.engine import ValueMarker
 
 
 def size_range(minimum: Number, desired: Number, maximum: Number) -> Range | None:
@@ -24,7 +24,7 @@ def size_range(minimum: Number, desired: Number, maximum: Number) -> Range | Non
         expected = maximum
     else:
         return None
-    if isinstance(maximum, Marker):
+    if isinstance(maximum, ValueMarker):
         return None
-    low = ZERO if isinstance(minimum, Marker) else min(known_sizes)
+    low = ZERO if isinstance(minimum, ValueMarker) else min(known_sizes)
     return Range.spanning(low, expected, max(known_sizes))

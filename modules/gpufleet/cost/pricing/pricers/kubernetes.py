@@ -8,7 +8,7 @@ from typing import Any
 from gpufleet.cost.inputs.graph import Graph
 from gpufleet.cost.inputs.values import known_text, read_text
 from gpufleet.cost.pricing.component import Components, UnpricedComponent
-from gpufleet.engine import Resource
+from gpufleet.engine import StateResource
 
 
 @dataclass(frozen=True)
@@ -35,22 +35,24 @@ def parse_volume_claim(inputs: Any) -> VolumeClaimInputs:
     return VolumeClaimInputs(known_text(read_text(inputs, "spec", "resources", "requests", "storage")))
 
 
-def price_service(resource: Resource, graph: Graph) -> Components:  # noqa: ARG001 - every pricer's signature
+def price_service(resource: StateResource, graph: Graph) -> Components:  # noqa: ARG001 - every pricer's signature
     """Return the load balancer that a service requests from its cloud."""
     if not parse_service(resource.inputs).has_load_balancer:
         return []
-    reason = "the cluster makes a load balancer for it, of a kind that its cloud chooses"
+    reason = "the cluster creates a load balancer for it, and the cloud chooses its type"
     return [UnpricedComponent(reason, "load_balancer")]
 
 
-def price_volume_claim(resource: Resource, graph: Graph) -> Components:  # noqa: ARG001 - every pricer's signature
+def price_volume_claim(resource: StateResource, graph: Graph) -> Components:  # noqa: ARG001 - every pricer's signature
     """Return the disk that a volume claim requests from its cloud."""
     size = parse_volume_claim(resource.inputs).requested_size
     disk = "disk" if size is None else f"disk of {size}"
-    reason = f"the cluster makes a {disk} for it, of a kind that its storage class chooses"
+    reason = f"the cluster creates a {disk} for it, and the storage class chooses its type"
     return [UnpricedComponent(reason, "disk")]
 
 
-def price_release(resource: Resource, graph: Graph) -> Components:  # noqa: ARG001 - every pricer's signature
+def price_release(resource: StateResource, graph: Graph) -> Components:  # noqa: ARG001 - every pricer's signature
     """Return what a Helm chart may make in addition to pods."""
-    return [UnpricedComponent("what a Helm chart makes (load balancers, disks) is not among its inputs")]
+    return [
+        UnpricedComponent("a Helm chart's inputs do not list the load balancers and disks that it creates")
+    ]

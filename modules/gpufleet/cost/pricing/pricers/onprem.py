@@ -11,7 +11,7 @@ from gpufleet.cost.inputs.graph import Graph
 from gpufleet.cost.inputs.terms import Terms
 from gpufleet.cost.inputs.values import MARKER_REASONS, Number, known_text, read_number, read_text
 from gpufleet.cost.pricing.component import Components, CostComponent, UnpricedComponent
-from gpufleet.engine import Marker, Resource
+from gpufleet.engine import StateResource, ValueMarker
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,12 @@ def parse_owned_machine(inputs: Any) -> OwnedMachineInputs:
     )
 
 
-def price_owned_machine(resource: Resource, graph: Graph) -> Components:  # noqa: ARG001 - every pricer's signature
+def price_owned_machine(resource: StateResource, graph: Graph) -> Components:  # noqa: ARG001 - every pricer's signature
     """Return a rack or workstation at its declared hourly cost."""
     owned = parse_owned_machine(dict(resource.outputs) | dict(resource.inputs))
     rate = owned.usd_per_hour
     if not isinstance(rate, Decimal):
-        reason = MARKER_REASONS[rate] if isinstance(rate, Marker) else "not declared"
+        reason = MARKER_REASONS[rate] if isinstance(rate, ValueMarker) else "not declared"
         return [UnpricedComponent(f"hourly cost is {reason}", "machine")]
     price = Price(float(rate), "rack", owned.as_of, owned.source, "medium", "onprem", "owned")
     return [

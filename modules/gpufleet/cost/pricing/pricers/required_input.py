@@ -6,14 +6,14 @@ from decimal import Decimal
 
 from gpufleet.cost.inputs.values import MARKER_REASONS, Number, Text
 from gpufleet.cost.pricing.component import UnpricedComponent
-from gpufleet.engine import Marker
+from gpufleet.engine import ValueMarker
 
 
 def require_text(text: Text, description: str, component: str = "machine") -> str | UnpricedComponent:
     """Return a known text, or the component that has no price without it."""
     if isinstance(text, str):
         return text
-    reason = MARKER_REASONS[text] if isinstance(text, Marker) else "not set"
+    reason = MARKER_REASONS[text] if isinstance(text, ValueMarker) else "not set"
     return UnpricedComponent(f"{description} is {reason}", component)
 
 
@@ -22,10 +22,12 @@ def require_size_gib(size: Number) -> Decimal | UnpricedComponent:
     if isinstance(size, Decimal):
         return size
     return UnpricedComponent(
-        f"size is {MARKER_REASONS[size]}" if isinstance(size, Marker) else "size is set by the image"
+        f"size is {MARKER_REASONS[size]}" if isinstance(size, ValueMarker) else "size is set by the image"
     )
 
 
-def unreadable_components(marker: Marker | None, description: str, component: str) -> list[UnpricedComponent]:
+def unreadable_components(
+    marker: ValueMarker | None, description: str, component: str
+) -> list[UnpricedComponent]:
     """Return the unpriced component of an input that is unknown or secret; empty without a marker."""
     return [UnpricedComponent(f"{description} {MARKER_REASONS[marker]}", component)] if marker else []

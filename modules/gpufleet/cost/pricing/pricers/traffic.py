@@ -10,12 +10,14 @@ from gpufleet.cost.inputs.graph import Graph
 from gpufleet.cost.money import HOURS_PER_MONTH, ONE
 from gpufleet.cost.pricing.component import CostComponent, PartContext
 from gpufleet.cost.pricing.pricers.part_names import EGRESS_GIB, NAT_GIB
-from gpufleet.engine import Resource
+from gpufleet.engine import StateResource
 
 _STEP = Decimal("0.000001")
 
 
-def traffic_components(resource: Resource, graph: Graph, context: PartContext) -> Iterator[CostComponent]:
+def traffic_components(
+    resource: StateResource, graph: Graph, context: PartContext
+) -> Iterator[CostComponent]:
     """Yield the traffic that the usage file has of a resource: GiB of a month, spread over its hours."""
     usage = graph.usage_of(resource)
     monthly = replace(context, count=ONE, hours_per_month=HOURS_PER_MONTH)

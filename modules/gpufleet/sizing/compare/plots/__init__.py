@@ -12,22 +12,22 @@ from typing import Any
 from gpufleet.errors import InputError
 from gpufleet.sizing.compare.comparison import Comparison
 from gpufleet.sizing.compare.plots import bars, power, roofline, scatter
-from gpufleet.sizing.compare.plots.style import to_svg
+from gpufleet.sizing.compare.plots.style import render_svg
 
 PLOTS: dict[str, Callable[[Comparison], Any]] = {
-    "roofline": roofline.chart,
-    "memory-bandwidth": scatter.chart,
+    "roofline": roofline.roofline_chart,
+    "memory-bandwidth": scatter.memory_bandwidth_chart,
     "tokens": bars.tokens_chart,
     "per-watt": bars.per_watt_chart,
     "per-dollar": bars.per_dollar_chart,
     "training": bars.training_chart,
-    "power": power.chart,
+    "power": power.power_chart,
 }
 
 
-def draw_svg(comparison: Comparison, name: str) -> str:
+def draw_svg(comparison: Comparison, plot_name: str) -> str:
     """Return one plot as SVG; raise InputError if the comparison has no data for it."""
-    return to_svg(PLOTS[name](comparison))
+    return render_svg(PLOTS[plot_name](comparison))
 
 
 def draw_possible_plots(comparison: Comparison) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from gpufleet.errors import InputError
 from gpufleet.sizing.compare.comparison import ComparedAccelerator, Comparison
-from gpufleet.sizing.compare.plots.labels import axis_end
+from gpufleet.sizing.compare.plots.labels import axis_end_with_labels
 from gpufleet.sizing.compare.plots.style import (
     WIDTH,
     Row,
@@ -49,13 +49,13 @@ def training_chart(comparison: Comparison) -> Any:
 def per_watt_chart(comparison: Comparison) -> Any:
     """Draw tokens per joule: tokens per second and watt."""
     axis = "tokens per joule (tokens/s per watt of the devices), with the interval of the speed"
-    return _bar_chart(comparison, "Tokens for energy", axis, _per_joule)
+    return _bar_chart(comparison, "Tokens per joule", axis, _per_joule)
 
 
 def per_dollar_chart(comparison: Comparison) -> Any:
     """Draw a million tokens for a dollar at the cheapest known price."""
     axis = "million tokens per USD, cheapest known price, with the interval of the speed"
-    return _bar_chart(comparison, "Tokens for money", axis, _per_dollar, priced=True)
+    return _bar_chart(comparison, "Tokens per dollar", axis, _per_dollar, priced=True)
 
 
 def _scale_speed(compared: ComparedAccelerator, factor: float | None) -> tuple[float, float, float] | None:
@@ -85,7 +85,8 @@ def _bar_chart(
     rows.sort(key=lambda row: -row["value"])
     names = [row["name"] for row in rows]
     scale = alt.Scale(
-        domain=[0, axis_end([(row["high"], row["label"]) for row in rows], BAR_AREA_WIDTH)], nice=False
+        domain=[0, axis_end_with_labels([(row["high"], row["label"]) for row in rows], BAR_AREA_WIDTH)],
+        nice=False,
     )
     x = alt.X("value:Q", title=axis, scale=scale, axis=alt.Axis(tickCount=6))
     y = alt.Y("name:N", title=None, sort=names, axis=alt.Axis(**NAME_AXIS))
@@ -102,7 +103,7 @@ def _bar_chart(
         x=alt.X("high:Q", scale=scale), y=y, text="label:N"
     )
     plot = alt.layer(bars, interval_rules, *interval_ticks, value_labels)
-    unknown = "No price known, or not placed" if priced else "Not placed, or not known"
+    unknown = "No known price, or no plan" if priced else "No plan, or unknown speed"
     heading = build_title(alt, f"{title}: {_workload_text(comparison)}", _subtitle(comparison, rows, unknown))
     return plot.properties(width=BAR_AREA_WIDTH, height=STEP * len(rows), title=heading)
 
@@ -125,7 +126,7 @@ def _rows(comparison: Comparison, title: str, measure: Measure, *, priced: bool)
 
 def _price_label(compared: ComparedAccelerator) -> str:
     """Return purchase kind and month of the price."""
-    price = compared.price
+    price = compared.cheapest_price
     day = (price.as_of or "undated").split("/")[-1][:7] if price else ""
     return f"  ({price.purchase.replace('_', ' ')}, {day})" if price else ""
 
@@ -142,5 +143,5 @@ def _workload_text(comparison: Comparison) -> str:
 def _subtitle(comparison: Comparison, rows: list[Row], unknown: str) -> list[str]:
     drawn = {row["name"] for row in rows}
     missing = [each.accelerator.name for each in comparison.accelerators if each.label not in drawn]
-    text = "Each on the fewest devices that hold it, with the usual engine of that hardware."
+    text = "Each on the smallest number of devices that fits the model, with the default engine of that hardware."
     return wrap_lines(text) + (wrap_lines(f"{unknown}: {join_names(missing)}.") if missing else [])

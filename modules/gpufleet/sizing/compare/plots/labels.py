@@ -9,7 +9,7 @@ CHARACTER_WIDTH, LINE_HEIGHT = 7.0, 14.0  # pixels of the label font
 Box = tuple[float, float, float, float]
 
 
-def spread_positions(preferred: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+def spread_label_positions(preferred: Sequence[float], gap: float, low: float, high: float) -> list[float]:
     """Return positions near the preferred ones, in the same order, at least ``gap`` apart."""
     order = sorted(range(len(preferred)), key=lambda at: preferred[at])
     places = [min(max(preferred[at], low), high) for at in order]
@@ -49,7 +49,7 @@ def place_labels(
     return boxes
 
 
-def axis_end(rows: Sequence[tuple[float, str]], width: float) -> float:
+def axis_end_with_labels(rows: Sequence[tuple[float, str]], width: float) -> float:
     """Return the end of a linear axis of ``width`` pixels from 0 on which each value's label fits."""
     return max(
         value * width / max(width - 14 - len(label) * CHARACTER_WIDTH, width / 4) for value, label in rows

@@ -6,7 +6,7 @@ from typing import Any
 
 from gpufleet.errors import InputError
 from gpufleet.sizing.compare.comparison import Comparison
-from gpufleet.sizing.compare.plots.labels import axis_end
+from gpufleet.sizing.compare.plots.labels import axis_end_with_labels
 from gpufleet.sizing.compare.plots.style import (
     WIDTH,
     Row,
@@ -22,14 +22,15 @@ STEP = 24
 BAR_AREA_WIDTH = WIDTH - 140
 
 
-def chart(comparison: Comparison) -> Any:
+def power_chart(comparison: Comparison) -> Any:
     """Draw the rated power of one device as bars and the estimate under the workload as marks."""
     import altair as alt
 
     rows = _rows(comparison)
     names = [row["name"] for row in rows]
     scale = alt.Scale(
-        domain=[0, axis_end([(row["stated"], row["label"]) for row in rows], BAR_AREA_WIDTH)], nice=False
+        domain=[0, axis_end_with_labels([(row["stated"], row["label"]) for row in rows], BAR_AREA_WIDTH)],
+        nice=False,
     )
     x = alt.X("stated:Q", title="power of one device (W)", scale=scale, axis=alt.Axis(tickCount=6))
     y = alt.Y(
@@ -73,9 +74,11 @@ def _rows(comparison: Comparison) -> list[Row]:
 
 def _subtitle(comparison: Comparison, rows: list[Row]) -> list[str]:
     work = comparison.workload
-    text = "Bars: what vendors state."
+    text = "Bars: rated power as vendors state it."
     if work is not None:
-        text += f" Black marks: estimate while it works on {work.model.name} ({work.task}, {work.precision})."
+        text += (
+            f" Black marks: estimated power while it runs {work.model.name} ({work.task}, {work.precision})."
+        )
     drawn_names = {row["name"] for row in rows}
     missing = [
         each.accelerator.name for each in comparison.accelerators if each.accelerator.name not in drawn_names

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from gpufleet.errors import InputError
-from gpufleet.sizing.compare.comparison import Comparison, peak_tflops, ridge_point
+from gpufleet.sizing.compare.comparison import Comparison, peak_tflops, roofline_ridge_point
 from gpufleet.sizing.compare.plots.labels import (
     LINE_HEIGHT,
     log_axis_domain,
     log_axis_pixel,
-    spread_positions,
+    spread_label_positions,
 )
 from gpufleet.sizing.compare.plots.style import (
     DASHES,
@@ -29,7 +29,7 @@ PLOT_WIDTH = WIDTH - 150  # names are right of the plot area
 MIN_INTENSITY = 0.3  # operations per byte
 
 
-def chart(comparison: Comparison) -> Any:
+def roofline_chart(comparison: Comparison) -> Any:
     """Draw attainable rates over arithmetic intensity on logarithmic axes."""
     import altair as alt
 
@@ -70,7 +70,7 @@ def _roofline_rows(comparison: Comparison, precision: str) -> list[Row]:
             rows.append(
                 {
                     "name": accelerator.name, "peak": peak, "gb_s": accelerator.bandwidth_gb_s, "format": computed_in,
-                    "ridge": ridge_point(accelerator, precision),
+                    "ridge": roofline_ridge_point(accelerator, precision),
                 }
             )  # fmt: skip
     if not rows:
@@ -116,7 +116,7 @@ def _label_layers(
 ) -> list[Any]:
     """Label every line at its right end, with a leader line."""
     line_ends = [height - log_axis_pixel(row["peak"], y_domain, height) for row in rows]
-    order = spread_positions(line_ends, LINE_HEIGHT + 1, LINE_HEIGHT, height)
+    order = spread_label_positions(line_ends, LINE_HEIGHT + 1, LINE_HEIGHT, height)
     texts, leader_points = [], []
     for row, end, place in zip(rows, line_ends, order, strict=True):
         name = row["name"]

@@ -31,7 +31,7 @@ LABEL_POSITION = 0.15  # of a line's length
 Domain = tuple[float, float]
 
 
-def chart(comparison: Comparison) -> Any:
+def memory_bandwidth_chart(comparison: Comparison) -> Any:
     """Draw one mark per accelerator on logarithmic axes, with lines of equal time to read all memory."""
     import altair as alt
 
@@ -80,7 +80,7 @@ def _subtitle(comparison: Comparison) -> list[str]:
     unknown = [
         each.accelerator.name for each in comparison.accelerators if not each.accelerator.bandwidth_gb_s
     ]
-    text = "Dotted: the time to read all of the memory once; nothing that fills it makes a token faster."
+    text = "Dotted: time to read the full memory once, the minimum time per token of a model that fills it."
     return wrap_lines(text) + (wrap_lines(f"Bandwidth not known: {join_names(unknown)}.") if unknown else [])
 
 

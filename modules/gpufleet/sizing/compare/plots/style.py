@@ -59,7 +59,7 @@ def build_title(alt: Any, title: str, subtitle: list[str]) -> Any:
     )
 
 
-def to_svg(chart: Any) -> str:
+def render_svg(chart: Any) -> str:
     """Render a chart to self-contained SVG text on white."""
     import vl_convert
 

@@ -12,7 +12,7 @@ from gpufleet import burnin
 
 class ActionModule(ControllerAction):
     def compute(self, options: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        report = burnin.judge(
-            options["records"], options["kind"], options["profile"], options["rehearsal"], configured=True
+        report = burnin.judge_attempt(
+            options["records"], options["kind"], options["profile"], options["rehearsal"], is_configured=True
         )
         return {"verdict": report.verdict, "reasons": list(report.list_reasons())}

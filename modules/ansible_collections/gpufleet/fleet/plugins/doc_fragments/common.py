@@ -32,21 +32,21 @@ options:
       path: {description: "Absolute path; C(~USER/) is the home of a user of the host.", type: path, required: true}
       state:
         description: >-
-          C(file) has exactly I(content); C(lines) holds each of I(lines) and no other line that matches one of
-          I(remove); C(json) is I(content) laid over the mapping that is there (a null takes a key out);
-          C(directory) exists; C(link) points to I(target), which must exist; C(absent) is not there.
+          C(file) has exactly I(content); C(lines) has each of I(lines) and no other line that matches one of I(remove);
+          C(json) merges I(content) into the existing object (a null removes a key); C(directory) is a folder;
+          C(link) points to I(target), which must exist; C(absent) does not exist.
         type: str
         choices: [file, lines, json, directory, link, absent]
         default: file
       content: {description: The whole content., type: str}
-      lines: {description: Lines that must be there; new ones are added at the end., type: list, elements: str}
+      lines: {description: Required lines; missing ones are added at the end., type: list, elements: str}
       remove: {description: Python regular expressions searched in each line., type: list, elements: str}
       target: {description: What the link points to., type: str}
       mode: {description: Octal permissions., type: str}
       owner: {description: User name., type: str, default: root}
-      group: {description: Group name; the owner's own when left out., type: str}
+      group: {description: Group name; by default the owner's primary group., type: str}
       validate:
-        description: Command and arguments; C({}) becomes the path of the candidate. A status other than 0 refuses.
+        description: Command and arguments; C({}) becomes the path of the candidate. A status other than 0 rejects it.
         type: list
         elements: str
 """

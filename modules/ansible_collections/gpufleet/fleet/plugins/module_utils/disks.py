@@ -11,7 +11,7 @@ from typing import TypedDict
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError
 
 KINDS = ("disk", "loop")
-MAKE = {"xfs": ["mkfs.xfs", "-q", "-L"], "ext4": ["mkfs.ext4", "-q", "-L"]}
+MKFS = {"xfs": ["mkfs.xfs", "-q", "-L"], "ext4": ["mkfs.ext4", "-q", "-L"]}
 
 
 class Device(TypedDict, total=False):
@@ -47,44 +47,44 @@ Signature = dict[str, str]
 
 
 def volume_label(mount: str) -> str:
-    """Return the name by which a volume is known again: XFS takes twelve letters at most."""
+    """Return the file system's label for a mount point: XFS allows twelve characters."""
     return f"gf-{hashlib.sha256(mount.encode()).hexdigest()[:8]}"
 
 
 def strip_blanks(value: str | None) -> str:
-    """Return one of lsblk's values without the blanks that drives pad theirs with."""
+    """Return one of lsblk's values without the blanks that pad it."""
     return " ".join(str(value or "").split())
 
 
 def matches_pattern(disk: Device, pattern: str) -> bool:
-    """Return whether a disk is meant by a pattern. A loop device is meant only by its path."""
+    """Return whether a disk matches a pattern; a loop device matches only by its path."""
     key, colon, rest = pattern.partition(":")
     if pattern.startswith("/dev/"):
         return fnmatch.fnmatchcase(disk["path"], pattern)
     values = {"model": disk.get("model"), "serial": disk.get("serial"), "transport": disk.get("tran")}
     if not colon or key not in values:
-        raise HostError(f"refused: devices: {pattern}: begin with /dev/, model:, serial: or transport:")
+        raise HostError(f"devices: {pattern} must begin with /dev/, model:, serial: or transport:")
     return disk["type"] == "disk" and fnmatch.fnmatchcase(strip_blanks(values[key]), rest)
 
 
 def select_disks(disks: list[Device], volume: Volume) -> list[Device]:
-    """Return the disks of a volume, or refuse with what was found instead."""
+    """Return the disks of a volume; raise HostError if none or another number matches."""
     matches = [
         disk
         for disk in disks
         if disk["type"] in KINDS and disk["size"] and any(matches_pattern(disk, p) for p in volume["devices"])
     ]
-    there = ", ".join(
+    present = ", ".join(
         f"{d['path']} ({strip_blanks(d.get('model')) or d['type']})" for d in disks if d["size"]
     )
     patterns = " or ".join(volume["devices"])
     if not matches:
-        raise HostError(f"refused: {volume['mount']}: no disk fits {patterns}; there are: {there or 'none'}")
+        raise HostError(
+            f"{volume['mount']}: no disk matches {patterns}; disks of this host: {present or 'none'}"
+        )
     if volume["count"] and len(matches) != volume["count"]:
         names = ", ".join(disk["path"] for disk in matches)
-        raise HostError(
-            f"refused: {volume['mount']}: {volume['count']} disks asked for, {patterns} fits {names}"
-        )
+        raise HostError(f"{volume['mount']}: expected {volume['count']} disks, {patterns} matches {names}")
     return sorted(matches, key=lambda disk: disk["path"])
 
 
@@ -94,25 +94,25 @@ def device_tree(device: Device) -> list[Device]:
 
 
 def mountpoints(device: Device) -> list[str]:
-    """Return where a device, or something on it, is mounted or swapped to."""
+    """Return the mount points of a device and of everything on it, swap included."""
     return [place for part in device_tree(device) for place in part.get("mountpoints") or [] if place]
 
 
 def describe_contents(disk: Device, signature: Signature) -> str:
-    """Return a phrase that describes what is on a disk; empty if nothing is."""
+    """Return what is on a disk, as a predicate such as ``contains ext4``; empty if nothing is."""
     if places := mountpoints(disk):
         return f"is in use: {', '.join(places)}"
     if "PTTYPE" in signature:
         return f"has a partition table ({signature['PTTYPE']})"
     if children := disk.get("children"):
-        return f"carries {', '.join(child['path'] for child in children)}"
+        return f"contains {', '.join(child['path'] for child in children)}"
     if signature:
-        return f"holds {signature.get('TYPE', 'something that blkid does not know')}"
-    return "can only be read" if disk.get("ro") else ""
+        return f"contains {signature.get('TYPE', 'data that blkid does not know')}"
+    return "is read-only" if disk.get("ro") else ""
 
 
 def find_volume(disks: list[Device], signatures: dict[str, Signature], volume: Volume) -> str | None:
-    """Return the device that is this volume already: one of the disks, or the one array made of all of them."""
+    """Return the device that already is this volume: one of the disks, or the array of all of them."""
     name = volume_label(volume["mount"])
     arrays = [{c["path"] for c in disk.get("children", []) if c["type"] == "raid0"} for disk in disks]
     common = set.intersection(*arrays)
@@ -124,26 +124,28 @@ def find_volume(disks: list[Device], signatures: dict[str, Signature], volume: V
     return None
 
 
-def clear_steps(disk: Device, signature: Signature, confirmed: list[str]) -> list[list[str]]:
-    """Return the steps that empty a disk; refuse unless it is empty or its serial was named."""
+def clear_commands(disk: Device, signature: Signature, confirmed: list[str]) -> list[list[str]]:
+    """Return the commands that empty a disk; raise HostError unless it is empty or its serial is confirmed."""
     contents = describe_contents(disk, signature)
     if not contents:
         return []
     serial = strip_blanks(disk.get("serial"))
     if mountpoints(disk) or disk.get("ro"):
-        raise HostError(f"refused: {disk['path']} {contents}")
+        raise HostError(f"{disk['path']} {contents}")
     if not serial or serial not in confirmed:
-        known = (
-            f"name its serial in storage_wipe_confirmed to destroy that: {serial}" if serial else "no serial"
+        remedy = (
+            f"to erase it, add its serial to storage_wipe_confirmed: {serial}"
+            if serial
+            else "it has no serial, so it cannot be confirmed for erasure"
         )
-        raise HostError(f"refused: {disk['path']} {contents}; {known}")
-    odd = [
+        raise HostError(f"{disk['path']} {contents}; {remedy}")
+    other_parts = [
         part["path"]
         for part in device_tree(disk)[1:]
         if part["type"] != "part" and not part["type"].startswith("raid")
     ]
-    if odd:
-        raise HostError(f"refused: {disk['path']} still holds {odd[0]}; close it first")
+    if other_parts:
+        raise HostError(f"{disk['path']} still contains {other_parts[0]}; close it first")
     arrays = dict.fromkeys(part["path"] for part in device_tree(disk)[1:] if part["type"].startswith("raid"))
     parts = [part["path"] for part in device_tree(disk)[1:] if part["type"] == "part"]
     return [["mdadm", "--stop", path] for path in arrays] + [
@@ -154,16 +156,16 @@ def clear_steps(disk: Device, signature: Signature, confirmed: list[str]) -> lis
 def plan_volume(
     disks: list[Device], signatures: dict[str, Signature], volume: Volume, confirmed: list[str]
 ) -> tuple[str, list[list[str]]]:
-    """Return the device that will be mounted and the commands that make it; none where it is there already."""
+    """Return the device to mount and the commands that make it; none if it exists already."""
     members = select_disks(disks, volume)
-    there = find_volume(members, signatures, volume)
-    if there:
-        return there, []
+    existing = find_volume(members, signatures, volume)
+    if existing:
+        return existing, []
     plan = []
     for disk in members:
         plan += [
             step
-            for step in clear_steps(disk, signatures.get(disk["path"], {}), confirmed)
+            for step in clear_commands(disk, signatures.get(disk["path"], {}), confirmed)
             if step not in plan
         ]
     device = members[0]["path"]
@@ -174,18 +176,18 @@ def plan_volume(
             ["mdadm", "--create", device, "--run", "--level=0", "--metadata=1.2", "--homehost=any",
              f"--name={name}", f"--raid-devices={len(members)}", *(disk["path"] for disk in members)]
         )  # fmt: skip
-    return device, [*plan, [*MAKE[volume["filesystem"]], volume_label(volume["mount"]), device]]
+    return device, [*plan, [*MKFS[volume["filesystem"]], volume_label(volume["mount"]), device]]
 
 
 def fstab_line(uuid: str, volume: Volume) -> str:
-    """Return the line that mounts a volume at every start, or goes without it where its disk is dead."""
+    """Return the line that mounts a volume at every boot; a missing disk does not stop the boot."""
     options = ",".join([*volume["options"], "nofail", "x-systemd.device-timeout=30s"])
     order = 2 if volume["filesystem"] == "ext4" else 0
     return f"UUID={uuid} {volume['mount']} {volume['filesystem']} {options} 0 {order}"
 
 
 def fstab_with_line(table: str, line: str, mount: str) -> str:
-    """Return the text of fstab with this one line for a mount point, and none other for it."""
+    """Return the text of fstab with this line as the only one for its mount point."""
     lines = [
         row for row in table.splitlines() if row == line or row.split()[1:2] != [mount] or row.startswith("#")
     ]

@@ -15,13 +15,13 @@ from typing import Any, TypedDict
 
 from ansible_collections.gpufleet.fleet.plugins.module_utils.json_merge import merge_text
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (
-    NOT_FOUND,
+    COMMAND_NOT_FOUND,
     Access,
     Diff,
     HostError,
     diff_entry,
     replace_file,
-    run,
+    run_program,
     set_access,
 )
 
@@ -69,7 +69,7 @@ def argument_spec(required: bool = False) -> dict[str, Any]:
 
 
 def target_text(entry: FileEntry, current: str | None) -> str:
-    """Return the content that an entry asks for, given what is there now (None: no file)."""
+    """Return the requested content, given the current one (None: no file)."""
     if entry["state"] == "file":
         return entry["content"] or ""
     if entry["state"] == "json":
@@ -84,7 +84,7 @@ def target_text(entry: FileEntry, current: str | None) -> str:
 
 
 def read_text(path: Path) -> str | None:
-    """Return the file's text, or None where there is none."""
+    """Return the file's text, or None if it does not exist."""
     try:
         return path.read_text(encoding="utf-8", errors="surrogateescape")
     except FileNotFoundError:
@@ -92,7 +92,7 @@ def read_text(path: Path) -> str | None:
 
 
 def target_access(entry: FileEntry, current_mode: int | None) -> Access:
-    """Return mode, user id and group id that the entry asks for."""
+    """Return the requested mode, user id and group id."""
     if entry["mode"]:
         mode = int(entry["mode"], 8)
     elif entry["state"] in ("lines", "json") and current_mode is not None:
@@ -104,7 +104,7 @@ def target_access(entry: FileEntry, current_mode: int | None) -> Access:
 
 
 def read_access(path: Path) -> Access | None:
-    """Return mode, user id and group id, or None where there is nothing."""
+    """Return mode, user id and group id, or None if the path does not exist."""
     try:
         status = path.lstat()
     except FileNotFoundError:
@@ -112,34 +112,40 @@ def read_access(path: Path) -> Access | None:
     return status.st_mode & 0o7777, status.st_uid, status.st_gid
 
 
-class Change:
-    """One entry's difference between what is and what is wanted; ``apply`` makes it.
+class FileChange:
+    """The difference between an entry and the file on the host; ``apply`` removes it.
 
-    ``coming`` names paths that earlier entries make. ``pending`` says that this is a trial and packages are yet to
-    come, which may bring a user, a folder or a validator.
+    ``planned_paths`` are the paths that earlier entries create. ``packages_pending`` is True in check mode if packages
+    are still to be installed: they may bring a user, a folder or a validator.
     """
 
-    def __init__(self, entry: FileEntry, coming: Collection[str] = (), pending: bool = False) -> None:
+    def __init__(
+        self, entry: FileEntry, planned_paths: Collection[str] = (), packages_pending: bool = False
+    ) -> None:
         self.entry, self.state = entry, entry["state"]
         self.path = Path(os.path.expanduser(entry["path"]))  # noqa: PTH111 - pathlib's raises where no such user is
-        self.coming, self.pending = coming, pending
+        self.planned_paths, self.packages_pending = planned_paths, packages_pending
         self.before: str | None = None
         self.after: str | None = None
-        self.rights: Access | None = None
-        if not self.path.is_absolute() and not pending:
-            raise HostError(f"{entry['path']}: a path is absolute, or starts with ~ and a user of the host")
+        self.access: Access | None = None
+        if not self.path.is_absolute() and not packages_pending:
+            raise HostError(
+                f"{entry['path']}: a path must be absolute, or start with ~ and a user of the host"
+            )
         try:
-            self.needed = {"link": self._link_differs, "absent": self._exists}.get(
+            self.is_needed = {"link": self._link_differs, "absent": self._exists}.get(
                 self.state, self._content_differs
             )()
-        except OSError as trouble:
-            raise HostError(f"cannot read {self.path}: {trouble.strerror}") from None
+        except OSError as error:
+            raise HostError(f"cannot read {self.path}: {error.strerror}") from None
 
     def _link_differs(self) -> bool:
         self.before = str(self.path.readlink()) if self.path.is_symlink() else None
         target = self.after = self.entry["target"] or ""
-        if not (self.pending or target in self.coming or (self.path.parent / target).exists()):
-            raise HostError(f"refused, left as it was: {self.path}: {target} does not exist")
+        if not (
+            self.packages_pending or target in self.planned_paths or (self.path.parent / target).exists()
+        ):
+            raise HostError(f"{self.path} was not changed: {target} does not exist")
         return self.before != self.after
 
     def _exists(self) -> bool:
@@ -148,17 +154,17 @@ class Change:
     def _content_differs(self) -> bool:
         now = read_access(self.path)
         try:
-            self.rights = target_access(self.entry, now[0] if now else None)
-        except LookupError as trouble:
-            if not self.pending:
-                raise HostError(f"{self.path}: {trouble.args[0]}") from None
+            self.access = target_access(self.entry, now[0] if now else None)
+        except LookupError as error:
+            if not self.packages_pending:
+                raise HostError(f"{self.path}: {error.args[0]}") from None
         if self.state != "directory":
             self.before = read_text(self.path)
             self.after = target_text(self.entry, self.before)
-        return now is None or self.before != self.after or now != self.rights
+        return now is None or self.before != self.after or now != self.access
 
     def validate(self) -> None:
-        """Raise with the validator's message unless it accepts the candidate."""
+        """Raise HostError with the validator's message unless it accepts the candidate."""
         if not self.entry["validate"] or self.after is None or self.state == "link":
             return
         scratch = "/run" if os.access("/run", os.W_OK) else None
@@ -166,16 +172,16 @@ class Change:
         try:
             with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as stream:
                 stream.write(self.after)
-            status, out, err = run([part.replace("{}", candidate) for part in self.entry["validate"]])
+            status, out, err = run_program([part.replace("{}", candidate) for part in self.entry["validate"]])
         finally:
             Path(candidate).unlink()
-        if status == NOT_FOUND and self.pending:
+        if status == COMMAND_NOT_FOUND and self.packages_pending:
             return
         if status != 0:
             message = (err.strip() or out.strip() or f"status {status}").replace(
                 candidate, self.entry["path"]
             )
-            raise HostError(f"refused, left as it was: {self.path}: {message}", refused=str(self.path))
+            raise HostError(f"{self.path} was not changed: {message}", refused=str(self.path))
 
     def apply(self) -> None:
         """Make the change."""
@@ -187,46 +193,46 @@ class Change:
             fresh.replace(self.path)
         elif self.state == "directory":
             self.path.mkdir(parents=True, exist_ok=True)
-            set_access(self.path, self._known_rights())
+            set_access(self.path, self._known_access())
         elif self.before == self.after:
-            set_access(self.path, self._known_rights())
+            set_access(self.path, self._known_access())
         else:
-            replace_file(self.path, self.after or "", self._known_rights())
+            replace_file(self.path, self.after or "", self._known_access())
 
-    def _known_rights(self) -> Access:
-        """Return mode and owner; only check mode may continue without them."""
-        if self.rights is None:
-            raise HostError(f"{self.path}: its owner is not known on this host")
-        return self.rights
+    def _known_access(self) -> Access:
+        """Return mode and owner; raise HostError if the owner does not exist, which only check mode tolerates."""
+        if self.access is None:
+            raise HostError(f"{self.path}: its owner does not exist on this host")
+        return self.access
 
     def diff(self) -> Diff:
         return diff_entry(str(self.path), self.before, self.after)
 
 
-def plan_changes(entries: list[FileEntry], pending: bool = False) -> list[Change]:
+def plan_changes(entries: list[FileEntry], packages_pending: bool = False) -> list[FileChange]:
     """Return the changes that are needed, each accepted by its validator; nothing is changed yet."""
-    coming: set[str] = set()
-    needed: list[Change] = []
+    planned_paths: set[str] = set()
+    changes: list[FileChange] = []
     for entry in entries:
-        change = Change(entry, coming, pending)
+        change = FileChange(entry, planned_paths, packages_pending)
         if entry["state"] != "absent":
-            coming.add(entry["path"])
-        if change.needed:
-            needed.append(change)
-    for change in needed:
+            planned_paths.add(entry["path"])
+        if change.is_needed:
+            changes.append(change)
+    for change in changes:
         change.validate()
-    return needed
+    return changes
 
 
-def apply_changes(changes: list[Change]) -> list[str]:
-    """Apply the changes in order; name what was done before one that failed."""
+def apply_changes(changes: list[FileChange]) -> list[str]:
+    """Apply the changes in order; a HostError names the paths that were replaced before the failed one."""
     done: list[str] = []
     for change in changes:
         try:
             change.apply()
-        except OSError as trouble:
+        except OSError as error:
             tail = f"; replaced before it: {', '.join(done)}" if done else ""
-            message = f"cannot write {change.path}: {trouble.strerror}{tail}"
+            message = f"cannot write {change.path}: {error.strerror}{tail}"
             raise HostError(message, changed=bool(done), changed_paths=done) from None
         done.append(str(change.path))
     return done

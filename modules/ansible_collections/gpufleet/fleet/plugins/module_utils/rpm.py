@@ -12,7 +12,7 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils.package_model impor
     PackageChanges,
     PackageOptions,
 )
-from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError, first_line, run
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError, first_line, run_program
 
 QUERY = "%{NAME}\\t%{ARCH}\\t%{EPOCHNUM}\\t%{VERSION}\\t%{RELEASE}\\n"
 LOCKS = Path("/etc/dnf/plugins/versionlock.list")  # python3-dnf-plugin-versionlock
@@ -23,23 +23,23 @@ FAILURES = [
 ]
 
 
-class Host:
-    """What rpm says of each package."""
+class RpmPackages:
+    """The installed packages with their versions, and the lines of versionlock."""
 
     def __init__(self, text: str, locked: str = "") -> None:
-        self.found = {}
+        self.versions_by_name = {}
         for line in text.splitlines():
             parts = line.split("\t")
             if len(parts) == QUERY.count("%"):
                 name, _, epoch, version, release = parts
                 prefix = "" if epoch in ("0", "(none)") else f"{epoch}:"
-                self.found[name] = f"{prefix}{version}-{release}"
+                self.versions_by_name[name] = f"{prefix}{version}-{release}"
         self.locked = [
             line.strip() for line in locked.splitlines() if line.strip() and not line.startswith("#")
         ]
 
     def version(self, name: str) -> str | None:
-        return self.found.get(name)
+        return self.versions_by_name.get(name)
 
     def is_held(self, name: str) -> bool:
         """Return whether a line of versionlock (``name-[epoch:]version-release.arch``) locks the package."""
@@ -47,22 +47,22 @@ class Host:
 
     def provides(self, name: str) -> bool:
         """Return whether an installed package provides the name."""
-        return run(["rpm", "-q", "--quiet", "--whatprovides", name])[0] == 0
+        return run_program(["rpm", "-q", "--quiet", "--whatprovides", name])[0] == 0
 
     def versions(self) -> dict[str, str]:
-        return dict(self.found)
+        return dict(self.versions_by_name)
 
 
-def read_host(_options: PackageOptions | None = None) -> Host:
-    """Return the host as rpm knows it."""
-    status, out, err = run(["rpm", "-qa", "--qf", QUERY])
+def read_packages(_options: PackageOptions | None = None) -> RpmPackages:
+    """Return the packages in rpm's database."""
+    status, out, err = run_program(["rpm", "-qa", "--qf", QUERY])
     if status != 0:
         raise HostError(f"rpm does not answer: {first_line(err, out)}")
-    return Host(out, LOCKS.read_text(encoding="utf-8") if LOCKS.exists() else "")
+    return RpmPackages(out, LOCKS.read_text(encoding="utf-8") if LOCKS.exists() else "")
 
 
-def repair(_options: PackageOptions) -> list[str]:
-    """Do nothing: rpm's transactions leave no package half-way for a later call to finish."""
+def repair_packages(_options: PackageOptions) -> list[str]:
+    """Do nothing: an interrupted rpm transaction leaves nothing for a later call to finish."""
     return []
 
 
@@ -77,7 +77,7 @@ def dnf_commands(changes: PackageChanges, options: PackageOptions) -> list[list[
     return argument_lists
 
 
-def explain(changes: PackageChanges, out: str, err: str) -> str:
+def explain_failure(changes: PackageChanges, out: str, err: str) -> str:
     """Return dnf's failure as one line that names the package and the reason."""
     names = ", ".join([name for name, _ in changes.install] + changes.remove)
     for pattern, message in FAILURES:
@@ -87,29 +87,31 @@ def explain(changes: PackageChanges, out: str, err: str) -> str:
     return f"cannot install {names}: {first_line(err, out)}"
 
 
-def change(changes: PackageChanges, options: PackageOptions) -> None:
-    """Remove and install; an older wanted version is a downgrade and must be allowed."""
+def change_packages(changes: PackageChanges, options: PackageOptions) -> None:
+    """Remove and install; an older requested version is a downgrade and must be allowed."""
     for argv in dnf_commands(changes, options):
-        status, out, err = run(argv, timeout=options["timeout_seconds"])
+        status, out, err = run_program(argv, timeout=options["timeout_seconds"])
         if status != 0:
-            raise HostError(explain(changes, out, err))
+            raise HostError(explain_failure(changes, out, err))
     if not options["allow_downgrade"]:
         return
-    host = read_host()
+    host = read_packages()
     older = [
         f"{n}-{v}" for n, v in changes.install if v and not fnmatch.fnmatchcase(host.version(n) or "", v)
     ]
     if older:
-        status, out, err = run(["dnf", "-y", "-q", "downgrade", *older], timeout=options["timeout_seconds"])
+        status, out, err = run_program(
+            ["dnf", "-y", "-q", "downgrade", *older], timeout=options["timeout_seconds"]
+        )
         if status != 0:
-            raise HostError(explain(changes, out, err))
+            raise HostError(explain_failure(changes, out, err))
 
 
 def set_holds(names: list[str], on: bool) -> None:
-    """Hold packages or let them go, by dnf's versionlock plugin."""
-    status, out, err = run(["dnf", "-q", "versionlock", "add" if on else "delete", *names])
+    """Hold or unhold packages with dnf's versionlock plugin."""
+    status, out, err = run_program(["dnf", "-q", "versionlock", "add" if on else "delete", *names])
     if status != 0:
         hint = "; is python3-dnf-plugin-versionlock installed?" if "No such command" in f"{out}{err}" else ""
         raise HostError(
-            f"cannot {'hold' if on else 'release'} {', '.join(names)}: {first_line(err, out)}{hint}"
+            f"cannot {'hold' if on else 'unhold'} {', '.join(names)}: {first_line(err, out)}{hint}"
         )

@@ -6,21 +6,21 @@ from __future__ import annotations
 
 DOCUMENTATION = """
 module: frames
-short_description: Set interfaces' MTU and send full frames to peers
+short_description: Set the MTU of interfaces and verify that full frames reach peers
 description:
-  - Sets the MTU of running interfaces. To keep it over a restart is the network configuration's part, not this one's.
-  - Sends each peer frames of full size that may not be split. What is not on this host, can't be set or does not pass
-    is named in I(not_applied) and does not fail the task.
+  - Sets the MTU of running interfaces until the next restart; the network configuration has to set it permanently.
+  - Sends each peer frames of full size that may not be fragmented. A missing interface, an MTU that cannot be set and
+    a peer that does not answer are listed in I(not_applied) and do not fail the task.
 options:
   mtu: {description: Interface to MTU., type: dict, default: {}}
   peers: {description: Addresses or names., type: list, elements: str, default: []}
-  not_persistent: {description: Why the MTU does not survive a restart. Reported., type: str, default: ""}
+  not_persistent: {description: Why the MTU does not survive a restart; returned as C(mtu_kept)., type: str, default: ""}
   size: {description: "Size of the frame, IP header included.", type: int, default: 9000}
 extends_documentation_fragment: [gpufleet.fleet.common]
 """
 
 EXAMPLES = """
-- name: Use jumbo frames on the second card, and know that they arrive
+- name: Set jumbo frames on the second interface and verify that they arrive
   gpufleet.fleet.frames:
     mtu: {eth1: 9000}
     peers: [198.18.1.11]
@@ -41,30 +41,30 @@ from typing import Any  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
-from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError, first_line, run  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError, first_line, run_program  # noqa: E402
 
 NET = Path("/sys/class/net")
 # IPv6 asks 1280 of every link; the largest frame that Ethernet and IP over InfiniBand cards take is 65520.
-LEAST, MOST = 1280, 65520
+MIN_MTU, MAX_MTU = 1280, 65520
 HEADERS = {4: 20 + 8, 6: 40 + 8}
 
 
 def set_mtu(name: str, value: int, check_mode: bool) -> bool | str:
-    """Bring one interface to its MTU; return True when set, False when it was, or the reason why it can't be."""
-    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,15}", name) or not LEAST <= value <= MOST:
-        raise HostError(f"refused: mtu: {name}: {value}: an MTU must be between {LEAST} and {MOST}")
+    """Set the MTU of an interface; return True if it was set, False if it had it already, or why it cannot be set."""
+    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,15}", name) or not MIN_MTU <= value <= MAX_MTU:
+        raise HostError(f"mtu: {name}: {value}: an MTU must be between {MIN_MTU} and {MAX_MTU}")
     try:
         now = int((NET / name / "mtu").read_text(encoding="ascii"))
     except OSError:
-        return "no such interface"
+        return "this host has no such interface"
     if now == value or check_mode:
         return now != value
-    status, out, err = run(["ip", "link", "set", "dev", name, "mtu", str(value)])
+    status, out, err = run_program(["ip", "link", "set", "dev", name, "mtu", str(value)])
     return True if status == 0 else first_line(err, out)
 
 
 def ip_version(peer: str) -> int:
-    """Return which IP a peer is asked by; a name is left to ping's own choice of IPv4."""
+    """Return the IP version of a peer's address; 4 for a name."""
     try:
         return ipaddress.ip_address(peer).version
     except ValueError:
@@ -72,41 +72,41 @@ def ip_version(peer: str) -> int:
 
 
 def ping_failure(text: str) -> str:
-    """Return why no frame came back as ping reports it; empty if ping gives no reason."""
+    """Return the reason that ping reports for a lost frame; empty if it reports none."""
     match = re.search(
         r"(message too long.*|Frag needed.*|Packet too big.*|.*Unreachable|.*unknown|.*not known)", text
     )
     return match[1].strip() if match else ""
 
 
-def ping(peer: str, size: int) -> tuple[int, str]:
-    """Send three frames that may not be split; return ping's status and output."""
+def ping_peer(peer: str, size: int) -> tuple[int, str]:
+    """Send three frames that may not be fragmented; return ping's status and output."""
     family = ip_version(peer)
     argv = ["ping", f"-{family}", "-M", "do", "-c", "3", "-i", "0.2", "-W", "2", "-n"]
-    status, out, err = run([*argv, "-s", str(size - HEADERS[family]), "--", peer], timeout=30)
+    status, out, err = run_program([*argv, "-s", str(size - HEADERS[family]), "--", peer], timeout=30)
     return status, f"{err}\n{out}"
 
 
 def check_frames(peer: str, size: int) -> str:
-    """Send full frames; where they are lost without a word, find out whether small ones are too."""
-    status, text = ping(peer, size)
+    """Send full frames; if they are lost without a reason, send small ones. Return ``passes`` or the reason."""
+    status, text = ping_peer(peer, size)
     if status == 0:
         return "passes"
     if explanation := ping_failure(text):
         return explanation
-    small = min(size // 2, LEAST)
-    status, text = ping(peer, small)
+    small = min(size // 2, MIN_MTU)
+    status, text = ping_peer(peer, small)
     if status == 0:
-        return f"frames of {size} bytes are lost on the way, those of {small} pass"
-    return ping_failure(text) or "no answer, not even to small frames"
+        return f"frames of {size} bytes are lost, those of {small} pass"
+    return ping_failure(text) or "no answer, also not to small frames"
 
 
-def apply_options(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Do both and return Ansible's result."""
+def set_mtu_and_check_frames(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Set the MTU of the interfaces, then send frames to the peers; return Ansible's result."""
     outcome = {name: set_mtu(name, int(value), check_mode) for name, value in params["mtu"].items()}
     ready = not check_mode or not any(value is True for value in outcome.values())
     peers = {peer: check_frames(peer, params["size"]) for peer in params["peers"]} if ready else {}
-    refused = {
+    not_applied = {
         "mtu": {name: value for name, value in outcome.items() if isinstance(value, str)},
         "frames": {peer: answer for peer, answer in peers.items() if answer != "passes"},
         "mtu_kept": params["not_persistent"],
@@ -114,7 +114,7 @@ def apply_options(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     return {
         "changed": True in outcome.values(),
         "peers": peers,
-        "not_applied": {key: value for key, value in refused.items() if value},
+        "not_applied": {key: value for key, value in not_applied.items() if value},
     }
 
 
@@ -127,9 +127,9 @@ def main() -> None:
     }
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     try:
-        module.exit_json(**apply_options(module.params, module.check_mode))
-    except HostError as trouble:
-        module.fail_json(msg=trouble.msg, **trouble.more)
+        module.exit_json(**set_mtu_and_check_frames(module.params, module.check_mode))
+    except HostError as error:
+        module.fail_json(msg=error.msg, **error.result)
 
 
 if __name__ == "__main__":

@@ -8,12 +8,12 @@ DOCUMENTATION = """
 module: mok
 short_description: Request the enrolment of DKMS' signing key under secure boot
 description:
-  - Finds the certificate that DKMS signs with and asks C(mokutil) whether shim knows it. A key that is enrolled or
-    already requested is left alone. Otherwise its enrolment is requested, which a person confirms at the console
-    during the next start with the one-time password.
+  - Finds the certificate that DKMS signs with and reads from C(mokutil) whether it is enrolled. A key that is enrolled
+    or already requested is not requested again. A person confirms a request at the console during the next boot, with
+    the one-time password.
   - The password goes to mokutil through its standard input. It is on no command line and in no file.
 options:
-  certificates: {description: Where DKMS may keep its certificate; the first that exists., type: list, elements: path,
+  certificates: {description: Paths of DKMS' certificate; the first that exists is used., type: list, elements: path,
                  required: true}
   password: {description: "One-time password, 8 to 16 characters. Empty requests nothing.", type: str, default: ""}
 extends_documentation_fragment: [gpufleet.fleet.common]
@@ -31,7 +31,7 @@ state:
   description: One of C(not_needed), C(no_key), C(enrolled), C(pending), C(password_missing), C(cannot).
   returned: always
   type: str
-certificate: {description: The certificate in question., returned: always, type: str}
+certificate: {description: Path of the certificate; empty if there is none., returned: always, type: str}
 not_applied: {description: What is left to do, and who must do it; empty if nothing is., returned: always, type: str}
 """
 
@@ -39,14 +39,14 @@ from pathlib import Path  # noqa: E402 - Ansible wants its documentation above t
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
-CONSOLE = (
-    "at the next start somebody must be at the console: MokManager shows 'Perform MOK management'; choose"
+CONSOLE_INSTRUCTIONS = (
+    "a person must be at the console during the next boot: MokManager shows 'Perform MOK management'; choose"
     " 'Enroll MOK', 'Continue', 'Yes', type the one-time password, and reboot"
 )
 ENROLLED = ("is already enrolled", "is already in db")
 REQUESTED = "is already in the enrollment request"
 UNKNOWN = "is not enrolled"
-SHORTEST, LONGEST = 8, 16
+MIN_PASSWORD_LENGTH, MAX_PASSWORD_LENGTH = 8, 16
 
 
 def run_mokutil(module: AnsibleModule, *arguments: str, data: str | None = None) -> str:
@@ -56,7 +56,7 @@ def run_mokutil(module: AnsibleModule, *arguments: str, data: str | None = None)
 
 
 def key_state(module: AnsibleModule, certificate: str) -> str:
-    """Return how shim knows the certificate, or mokutil's output where that is unclear."""
+    """Return enrolled, pending or absent; for any other output of mokutil that output."""
     output = run_mokutil(module, "--test-key", certificate)
     if any(text in output for text in ENROLLED):
         return "enrolled"
@@ -80,10 +80,8 @@ def main() -> None:
         supports_check_mode=True,
     )
     password = module.params["password"]
-    if password and not SHORTEST <= len(password) <= LONGEST:
-        module.fail_json(
-            msg=f"the one-time password has {len(password)} characters; 8 to 16 are typed safely"
-        )
+    if password and not MIN_PASSWORD_LENGTH <= len(password) <= MAX_PASSWORD_LENGTH:
+        module.fail_json(msg=f"the one-time password must have 8 to 16 characters, got {len(password)}")
     if module.get_bin_path("mokutil") is None:
         exit_with_state(
             module, "cannot", not_applied="mokutil is not installed: whether the key is enrolled is unknown"
@@ -95,19 +93,21 @@ def main() -> None:
     certificate = next((path for path in module.params["certificates"] if Path(path).exists()), None)
     if certificate is None:
         paths = " or ".join(module.params["certificates"])
-        not_applied = f"no certificate at {paths}: DKMS makes it with the first module it builds"
+        not_applied = (
+            f"there is no certificate at {paths}: DKMS creates it with the first module that it builds"
+        )
         exit_with_state(module, "no_key", not_applied=not_applied)
     else:
         request_enrollment(module, certificate, password)
 
 
 def request_enrollment(module: AnsibleModule, certificate: str, password: str) -> None:
-    """Bring the certificate as far as a program can, and say what is left to a person."""
+    """Request the certificate's enrolment if it is missing; exit with its state and what a person has to do."""
     known = key_state(module, certificate)
     if known == "enrolled":
         exit_with_state(module, "enrolled", certificate)
     if known == "pending":
-        exit_with_state(module, "pending", certificate, CONSOLE)
+        exit_with_state(module, "pending", certificate, CONSOLE_INSTRUCTIONS)
     if known != "absent":
         exit_with_state(module, "cannot", certificate, f"mokutil: {known}")
     if not password:
@@ -119,11 +119,11 @@ def request_enrollment(module: AnsibleModule, certificate: str, password: str) -
             f"{certificate} is not enrolled, modules won't load: {remedy}",
         )
     if module.check_mode:
-        exit_with_state(module, "pending", certificate, CONSOLE, changed=True)
+        exit_with_state(module, "pending", certificate, CONSOLE_INSTRUCTIONS, changed=True)
     output = run_mokutil(module, "--import", certificate, data=f"{password}\n{password}\n")
     if key_state(module, certificate) != "pending":
-        module.fail_json(msg=f"mokutil took the request and does not list it: {output}")
-    exit_with_state(module, "pending", certificate, CONSOLE, changed=True)
+        module.fail_json(msg=f"mokutil accepted the request but does not list it: {output}")
+    exit_with_state(module, "pending", certificate, CONSOLE_INSTRUCTIONS, changed=True)
 
 
 if __name__ == "__main__":

@@ -6,17 +6,17 @@ from __future__ import annotations
 
 DOCUMENTATION = """
 module: resources
-short_description: Bring packages, files, kernel settings and units to one outcome, in one call
+short_description: Manage packages, users, files, kernel settings and units in one call
 description:
-  - Does what C(apt) or C(dnf), C(copy), C(sysctl), C(systemd_service) and their handlers do together, in one call.
-    Order is packages, users, files, kernel settings, units; each part is optional.
-  - The host's own records are read first. Nothing else is started where nothing differs.
+  - Replaces C(apt) or C(dnf), C(user), C(copy), C(sysctl), C(systemd_service) and their handlers by one call. The
+    order is packages, users, files, kernel settings, units; each part is optional.
+  - Reads the host's state first. If nothing differs, no other program is started.
   - All files are validated before the first is replaced, each in one atomic rename.
-  - A unit is restarted or reloaded when something it depends on was changed, by this call or by an earlier one that
-    was cut off before it came to its units (C(/run/gpufleet/pending_changes.json) remembers).
-  - What the host can't have (a kernel setting in a container, a unit whose own condition is not met) is returned under
+  - A unit is restarted or reloaded if something that it depends on was changed, by this call or by an earlier one
+    that was interrupted before its units (recorded in C(/run/gpufleet/unfinished.json)).
+  - What a host cannot have (a kernel setting in a container, a unit with an unmet condition) is returned under
     I(not_applied) with its reason and does not fail the task.
-  - On Debian and its likes a dpkg that was interrupted is repaired first; I(repaired) says so.
+  - On Debian and its derivatives an interrupted dpkg is repaired first and reported in I(repaired).
 options:
   packages:
     description: Packages, by dpkg and apt-get, or rpm and dnf.
@@ -26,15 +26,15 @@ options:
                 elements: str, default: []}
       absent: {description: Names. Removed in the transaction that installs the others., type: list, elements: str,
                default: []}
-      held: {description: Kept at their version by everybody else; this module lifts its own hold for a change.,
+      held: {description: Names to hold at their version; the module lifts its own hold to change one.,
              type: list, elements: str, default: []}
-      unheld: {description: Not held., type: list, elements: str, default: []}
+      unheld: {description: Names not to hold., type: list, elements: str, default: []}
       allow_downgrade: {description: Whether an older version may replace a newer one., type: bool, default: false}
-      install_recommends: {description: Whether recommended packages come along., type: bool, default: true}
-      purge: {description: Whether removal takes configuration files too., type: bool, default: false}
+      install_recommends: {description: Whether to install recommended packages too., type: bool, default: true}
+      purge: {description: Whether a removal deletes configuration files too., type: bool, default: false}
       cache_valid_seconds: {description: "Age at which package lists are fetched again before something is installed;
                             also when a source was changed or a package is unknown.", type: int, default: 3600}
-      lock_timeout_seconds: {description: How long another package manager at work is waited for., type: int,
+      lock_timeout_seconds: {description: How long to wait for another running package manager., type: int,
                              default: 300}
       timeout_seconds: {description: How long one command of the package manager may take., type: int, default: 3600}
   users:
@@ -44,20 +44,20 @@ options:
     default: []
     suboptions:
       name: {description: User name., type: str, required: true}
-      comment: {description: The full name; what is there stays when left out., type: str}
-      shell: {description: Login shell; the same., type: str}
-      groups: {description: Groups to be in; others are not left., type: list, elements: str, default: []}
+      comment: {description: Full name; not changed if omitted., type: str}
+      shell: {description: Login shell; not changed if omitted., type: str}
+      groups: {description: Groups to add the user to; others are kept., type: list, elements: str, default: []}
       authorized_keys: {description: Public keys that may log in; added to those already there., type: list,
                         elements: str, default: []}
       revoked_keys: {description: Public keys that may no longer; the base64 part is enough., type: list,
                      elements: str, default: []}
-      system: {description: Whether a new user's number is from the system's range., type: bool, default: false}
+      system: {description: Whether a new user gets a system id., type: bool, default: false}
       state: {description: Whether the user exists. A removed user's home folder stays., type: str,
               choices: [present, absent], default: present}
   files: {default: []}
   sysctl: {description: "Kernel setting to value. With I(sysctl_path) and no settings the file is removed.", type: dict}
   sysctl_path:
-    description: Where the settings are kept; one file belongs to one task.
+    description: File for the settings; each task needs its own.
     type: path
   units:
     description: systemd's units.
@@ -66,14 +66,14 @@ options:
     default: []
     suboptions:
       name: {description: "With its type, such as C(chrony.service).", type: str, required: true}
-      enabled: {description: Whether it starts with the machine., type: bool}
-      masked: {description: Whether it can't be started at all., type: bool}
+      enabled: {description: Whether it starts at boot., type: bool}
+      masked: {description: Whether every start is prevented., type: bool}
       state: {description: Whether it runs now., type: str, choices: [started, stopped]}
       restart_on: {description: "Paths (with a slash at the end: all below) and packages whose change restarts it.",
                    type: list, elements: str, default: []}
       reload_on: {description: The same for a reload., type: list, elements: str, default: []}
-      daemon_reload_on: {description: "The same for systemd's own reload, which also follows by itself on a change in
-                         systemd's and podman's unit folders.", type: list, elements: str, default: []}
+      daemon_reload_on: {description: "The same for C(systemctl daemon-reload), which a change in systemd's and podman's
+                         unit folders triggers anyway.", type: list, elements: str, default: []}
 extends_documentation_fragment: [gpufleet.fleet.common, gpufleet.fleet.common.files]
 """
 
@@ -90,14 +90,15 @@ EXAMPLES = """
 """
 
 RETURN = """
-changed_paths: {description: Files replaced., returned: always, type: list, elements: str}
+changed_paths: {description: Files that were replaced., returned: always, type: list, elements: str}
 changed_packages: {description: "Packages whose version changed, dependencies included.", returned: always, type: list,
                    elements: str}
-changed_users: {description: Users made or changed or removed., returned: always, type: list, elements: str}
+changed_users: {description: Users that were created, changed or removed., returned: always, type: list, elements: str}
 changed_units: {description: "Unit to what was done to it, such as C(start).", returned: always, type: dict}
 not_applied: {description: "C(sysctl) and C(units), each name to reason; empty where all applies.", returned: always,
               type: dict}
-repaired: {description: What was found interrupted and was finished., returned: always, type: list, elements: str}
+repaired: {description: Interrupted package operations that were finished., returned: always, type: list,
+           elements: str}
 """
 
 from collections.abc import Iterable  # noqa: E402
@@ -127,18 +128,18 @@ SPEC = {
 }
 
 
-class Batch:
-    """One task's work; ``result`` holds what is known of it at any time."""
+class ResourceChanges:
+    """The changes of one task; ``result`` is complete at any time, also after a failure."""
 
     def __init__(self, params: dict[str, Any], check_mode: bool) -> None:
-        self.wanted, self.check_mode = params, check_mode
+        self.options, self.check_mode = params, check_mode
         self.result: dict[str, Any] = {
             "changed": False, "changed_paths": [], "changed_packages": [], "changed_users": [], "changed_units": {},
             "not_applied": {}, "repaired": [], "diff": [],
         }  # fmt: skip
 
     def run(self) -> None:
-        """Do everything in order."""
+        """Apply all parts in order."""
         for part in (
             self.apply_packages,
             self.apply_users,
@@ -149,19 +150,19 @@ class Batch:
             part()
 
     def apply_packages(self) -> None:
-        if not self.wanted["packages"]:
+        if not self.options["packages"]:
             return
-        done = packages.apply(self.wanted["packages"], self.check_mode)
+        done = packages.apply_packages(self.options["packages"], self.check_mode)
         self.add_result(done.pop("changed"), done.pop("diff"), **done)
 
     def apply_users(self) -> None:
-        names, diffs = users.apply(self.wanted["users"], self.check_mode)
+        names, diffs = users.apply_users(self.options["users"], self.check_mode)
         self.add_result(bool(names), changed_users=names)
         self.result["diff"] += diffs
 
     def apply_files(self) -> None:
         changes = files.plan_changes(
-            [*users.key_files(self.wanted["users"]), *self.wanted["files"]], self.awaits_changes
+            [*users.authorized_key_files(self.options["users"]), *self.options["files"]], self.awaits_changes
         )
         paths = [str(change.path) for change in changes]
         if not self.check_mode:
@@ -172,50 +173,51 @@ class Batch:
         self.result["changed_paths"] += paths
 
     def apply_sysctl(self) -> None:
-        settings, path = self.wanted["sysctl"], self.wanted["sysctl_path"]
+        settings, path = self.options["sysctl"], self.options["sysctl_path"]
         if settings is None or not (settings or path):
             return
-        done = sysctl.apply(Path(path or SYSCTL_PATH), settings, self.check_mode)
+        done = sysctl.apply_settings(Path(path or SYSCTL_PATH), settings, self.check_mode)
         self.add_result(done["changed"], done["diff"] if done["rewritten"] else None)
         self.result["changed_paths"] += [path or SYSCTL_PATH] if done["rewritten"] else []
         if done["not_applied"]:
             self.result["not_applied"]["sysctl"] = done["not_applied"]
 
     def apply_units(self) -> None:
-        if not self.wanted["units"]:
+        if not self.options["units"]:
             return
-        touched = {*self.result["changed_paths"], *self.result["changed_packages"]} | self.matching_triggers(
-            pending_changes.read_pending()
-        )
-        pending = self.check_mode and bool(touched)
-        work = units.Units(self.wanted["units"], touched, self.check_mode, pending)
+        changed_names = {
+            *self.result["changed_paths"],
+            *self.result["changed_packages"],
+        } | self.matching_triggers(pending_changes.read_pending())
+        pending = self.check_mode and bool(changed_names)
+        work = units.UnitChanges(self.options["units"], changed_names, self.check_mode, pending)
         work.apply()
         self.add_result(bool(work.changed), changed_units=work.changed)
         if work.not_applied:
             self.result["not_applied"]["units"] = work.not_applied
-        left = pending_changes.read_pending()
-        if left and not self.check_mode:
-            pending_changes.write_pending(left - self.matching_triggers(left))
+        remaining = pending_changes.read_pending()
+        if remaining and not self.check_mode:
+            pending_changes.write_pending(remaining - self.matching_triggers(remaining))
 
     @property
     def awaits_changes(self) -> bool:
-        """Return whether this is a trial in which packages or users are yet to come."""
+        """Return whether, in check mode, packages or users would still be changed."""
         return self.check_mode and bool(self.result["changed_packages"] or self.result["changed_users"])
 
     def matching_triggers(self, names: Iterable[str]) -> set[str]:
-        """Return those of the paths and packages that a unit of this task waits for."""
+        """Return the paths and packages that trigger a unit of this task."""
         rules = [
             rule
-            for unit in self.wanted["units"]
+            for unit in self.options["units"]
             for rule in [*unit["restart_on"], *unit["reload_on"], *unit["daemon_reload_on"]]
         ]
         return {thing for thing in names if units.matches_any(rules, [thing])}
 
     def record_pending(self, names: set[str]) -> None:
-        """Record what this task's units are to take up, before it is changed."""
-        mine = self.matching_triggers(names)
-        if mine:
-            pending_changes.write_pending(pending_changes.read_pending() | mine)
+        """Record the changes that this task's units must react to, before they are made."""
+        triggers = self.matching_triggers(names)
+        if triggers:
+            pending_changes.write_pending(pending_changes.read_pending() | triggers)
 
     def add_result(self, changed: bool, diff: Diff | None = None, **more: Any) -> None:
         """Add one part's outcome to the result."""
@@ -226,13 +228,13 @@ class Batch:
 
 def main() -> None:
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
-    batch = Batch(module.params, module.check_mode)
+    batch = ResourceChanges(module.params, module.check_mode)
     # Ansible would send all arguments back with the result: kilobytes a task and host, and secrets among them.
     batch.result["invocation"] = {"module_args": {"parts": sorted(key for key in SPEC if module.params[key])}}
     try:
         batch.run()
-    except HostError as trouble:
-        module.fail_json(msg=trouble.msg, **{**batch.result, **trouble.more})
+    except HostError as error:
+        module.fail_json(msg=error.msg, **{**batch.result, **error.result})
     if not (module.check_mode or module._diff):  # noqa: SLF001 - Ansible's own modules read it so
         del batch.result["diff"]
     module.exit_json(**batch.result)

@@ -23,16 +23,21 @@ from gpufleet.errors import GpufleetError
 
 # What one reading of the inventory has built and added, by the data that it fills. Each reading builds anew, so that
 # nothing is stale; within one, 500 rack files ask for the same model.
-_READINGS: WeakKeyDictionary[InventoryData, dict[tuple[Any, ...], Reading]] = WeakKeyDictionary()
+_READINGS: WeakKeyDictionary[InventoryData, dict[tuple[Any, ...], InventoryReading]] = WeakKeyDictionary()
 # (folder, rack) of every rack file that this process has read, and the plugin that takes such files at once.
 _KNOWN_RACKS: set[tuple[str, str]] = set()
 KNOWN_RACK_PLUGIN = "gpufleet.fleet.known_rack"
-OWN = ("ansible_host", "gpufleet_id", "gpufleet_name", "gpufleet_serial")  # variables that no two hosts share
+UNIQUE_VARIABLES = (
+    "ansible_host",
+    "gpufleet_id",
+    "gpufleet_name",
+    "gpufleet_serial",
+)  # variables that no two hosts share
 
 
 @contextmanager
 def fail_whole_inventory() -> Iterator[None]:
-    """Let whatever goes wrong inside stop Ansible: half an inventory, or an empty one, must never look whole.
+    """Turn every error inside into one that stops Ansible: it must never continue with part of the inventory.
 
     By default Ansible only warns about a source that fails, and continues without its hosts.
     """
@@ -51,7 +56,7 @@ def fail_whole_inventory() -> Iterator[None]:
 def build_model(
     path: str, *, url: str | None = None, missing: bool = False, rack: str | None = None
 ) -> nodes.Inventory:
-    """Return the inventory of the project around ``path``."""
+    """Return the inventory of the project that has ``path``."""
     root = paths.find_project_root(Path(path).parent)
     return nodes.build_inventory(
         root,
@@ -62,10 +67,10 @@ def build_model(
     )
 
 
-class Reading:
-    """One model in one reading of the inventory: its hosts by rack, and which of them Ansible has already.
+class InventoryReading:
+    """The model of one reading of the inventory: its hosts by rack, and the names of those that Ansible has already.
 
-    ``tagged`` are values as Ansible keeps them, by variable, trust and value.
+    ``tagged`` has values with Ansible's tags, by variable, trust and value.
     """
 
     def __init__(self, model: nodes.Inventory) -> None:
@@ -75,17 +80,21 @@ class Reading:
         self._by_rack: dict[str | None, list[nodes.Host]] = {}
         for host in model.hosts:
             self._by_rack.setdefault(host.rack, []).append(host)
-        self._left_out: dict[str | None, list[str]] = {}
-        for one in model.excluded:
-            self._left_out.setdefault(one.rack, []).append(one.line)
+        self._excluded_lines: dict[str | None, list[str]] = {}
+        for node in model.excluded:
+            self._excluded_lines.setdefault(node.rack, []).append(node.line)
 
     def hosts(self, rack: str | None = None) -> Sequence[nodes.Host]:
         """Return all hosts, or one rack's."""
         return self.model.hosts if rack is None else self._by_rack.get(rack, [])
 
     def warnings(self, rack: str | None = None) -> list[str]:
-        """Return what an operator should know of the whole model, or of one rack."""
-        lines = [one.line for one in self.model.excluded] if rack is None else self._left_out.get(rack, [])
+        """Return the warnings for an operator about the whole model, or about one rack."""
+        lines = (
+            [node.line for node in self.model.excluded]
+            if rack is None
+            else self._excluded_lines.get(rack, [])
+        )
         return [*(self.model.notes if rack is None else ()), *lines]
 
 
@@ -96,10 +105,10 @@ def read_inventory(
     url: str | None = None,
     missing: bool = False,
     model: nodes.Inventory | None = None,
-) -> Reading:
-    """Return the reading of the project around ``path``, built at its first file and shared by the others.
+) -> InventoryReading:
+    """Return the reading of the project that has ``path``; its first file builds it, and the others share it.
 
-    ``model`` is one from the cache of the plugin, used instead of a new one.
+    ``model`` comes from the plugin's cache and replaces a new one.
     """
     data = getattr(inventory, "__wrapped__", inventory)
     key = (
@@ -110,16 +119,16 @@ def read_inventory(
     )
     readings = _READINGS.setdefault(data, {})
     if key not in readings:
-        readings[key] = Reading(model or build_model(path, url=url, missing=missing))
-        _take_known_racks(Path(path).parent, readings[key].model.racks)
+        readings[key] = InventoryReading(model or build_model(path, url=url, missing=missing))
+        _register_known_racks(Path(path).parent, readings[key].model.racks)
     return readings[key]
 
 
-def _take_known_racks(folder: Path, racks: Iterable[str]) -> None:
-    """Let Ansible ask our plugin first for the rack files that were just read.
+def _register_known_racks(folder: Path, racks: Iterable[str]) -> None:
+    """Make Ansible try our plugin first for the rack files that were just read.
 
-    Its own way is to parse each of them with its tagging YAML reader, only to learn which plugin the file names: with
-    500 racks as long as everything that we do.
+    Otherwise it parses each of them with its tagging YAML reader, only to read which plugin the file names: with 500
+    racks that takes as long as all our own work.
     """
     _KNOWN_RACKS.update((str(folder), rack) for rack in racks)
     if KNOWN_RACK_PLUGIN not in constants.INVENTORY_ENABLED:
@@ -132,8 +141,8 @@ def is_known_rack(path: str) -> bool:
     return file.suffix in (".yaml", ".yml") and (str(file.parent), file.stem) in _KNOWN_RACKS
 
 
-def add_rack(plugin: BaseInventoryPlugin, inventory: InventoryData, path: str) -> Reading:
-    """Add the hosts of one rack file for a plugin that was given it."""
+def add_rack(plugin: BaseInventoryPlugin, inventory: InventoryData, path: str) -> InventoryReading:
+    """Add the hosts of one rack file; the plugin shows the warnings."""
     reading, rack = read_inventory(inventory, path), Path(path).stem
     for warning in reading.warnings(rack):
         plugin.display.warning(warning)
@@ -141,11 +150,11 @@ def add_rack(plugin: BaseInventoryPlugin, inventory: InventoryData, path: str) -
     return reading
 
 
-def add_hosts(inventory: InventoryData, reading: Reading, rack: str | None = None) -> None:
-    """Add hosts with their groups and variables, where they are not there yet: all, or one rack's.
+def add_hosts(inventory: InventoryData, reading: InventoryReading, rack: str | None = None) -> None:
+    """Add all hosts, or one rack's, with their groups and variables, unless Ansible has them already.
 
-    Only what comes from the operator's files may be trusted by Ansible. A host with the name of a group from another
-    source is refused: its variables would become the group's.
+    Ansible may trust only values from the operator's files. A host with the name of a group from another source raises
+    AnsibleParserError: its variables would become the group's.
     """
     for group in reading.model.groups if rack is None else ("new_blades", "new_nodes"):
         inventory.add_group(group)
@@ -163,8 +172,8 @@ def add_hosts(inventory: InventoryData, reading: Reading, rack: str | None = Non
         _set_variables(inventory, reading, host)
 
 
-def _set_variables(inventory: InventoryData, reading: Reading, host: nodes.Host) -> None:
-    """Set a host's variables. Ansible tags each value with its origin: that of a value many hosts share is reused."""
+def _set_variables(inventory: InventoryData, reading: InventoryReading, host: nodes.Host) -> None:
+    """Set a host's variables. Ansible tags each value with its origin; hosts with the same value share the tagged one."""
     for values, trusted in ((host.observed, False), (host.vars, True)):
         for key, value in values.items():
             mark = (key, trusted, id(value) if isinstance(value, dict | list) else value)
@@ -172,15 +181,15 @@ def _set_variables(inventory: InventoryData, reading: Reading, host: nodes.Host)
                 inventory.set_variable(host.name, key, reading.tagged[mark])
                 continue
             inventory.set_variable(host.name, key, trust_literal(value) if trusted else value)
-            if key not in OWN:
+            if key not in UNIQUE_VARIABLES:
                 reading.tagged[mark] = inventory.get_host(host.name).vars[key]
 
 
 def trust_literal(value: Any) -> Any:
-    """Return an operator's value as text that Ansible shows and uses as it is.
+    """Return an operator's value with its texts trusted by Ansible, except those that look like a template.
 
-    A stack is not a template: what an application's own templates look like (``{{.Name}}``) is never evaluated. So
-    that is left untrusted, like everything that was observed.
+    A stack is not a template: an application's own templates (``{{.Name}}``) are never evaluated. So those texts stay
+    untrusted, like every observed value.
     """
     if isinstance(value, list | tuple):
         return [trust_literal(item) for item in value]

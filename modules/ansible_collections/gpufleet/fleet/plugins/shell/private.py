@@ -6,13 +6,13 @@ from __future__ import annotations
 
 DOCUMENTATION = """
 name: private
-short_description: POSIX shell (/bin/sh) that refuses a temporary folder others could write to
+short_description: POSIX shell (/bin/sh) that refuses a temporary folder that others can write to
 description:
-  - Like C(sh). Before a file is copied to a host, the folder for it (O(remote_tmp)) must be a folder of the login's
-    own that nobody else can write to, and so must every folder above it, up to the root user's. A symbolic link, a
+  - Like C(sh). Before a file is copied to a host, the folder for it (O(remote_tmp)) must belong to the login and be
+    writable by nobody else, and so must every folder above it, unless it belongs to root. A symbolic link, a
     folder of another user, or one that its group or everybody can write to, is refused with one line.
-  - Where less than 8 MiB are left for temporary files, a module of the root user unpacks itself under C(/run), which
-    is memory. So a full disk can be reported, and repaired.
+  - If less than 8 MiB are left for temporary files, root's modules are unpacked below C(/run), which is memory. So a
+    full disk can be reported and repaired.
 extends_documentation_fragment:
   - shell_common
 author: gpufleet contributors
@@ -52,7 +52,7 @@ class ShellModule(PosixShell):
     ) -> str:
         """Return the command that makes a temporary folder and prints its name, as Ansible expects it.
 
-        ``system`` asks for one below /tmp, which a second, unprivileged login can read: Ansible's own way.
+        With ``system`` the folder is below /tmp, where a second, unprivileged login can read it, as in Ansible.
         """
         if system:
             return str(super().mkdtemp(basefile, system, mode, tmpdir))

@@ -10,7 +10,7 @@ from gpufleet.cost.money import ZERO, Range
 from gpufleet.cost.pricing.component import Components, PartContext, UnpricedComponent
 from gpufleet.cost.pricing.pricers.aws.location import PlacementInputs, find_region, find_subnets
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS
-from gpufleet.engine import Marker, Resource
+from gpufleet.engine import StateResource, ValueMarker
 
 ELASTIC_ADDRESSES = (
     ("aws:ec2/eip:Eip", "instance"),
@@ -18,17 +18,17 @@ ELASTIC_ADDRESSES = (
 )
 
 
-def price_elastic_address(resource: Resource, graph: Graph) -> Components:
+def price_elastic_address(resource: StateResource, graph: Graph) -> Components:
     """Return an elastic address, billed around the clock: AWS charges for it attached or not."""
     context = PartContext("aws", find_region(resource, graph), graph.terms_of(resource).pool)
     return [context.part_component(ADDRESS, ADDRESS)]
 
 
 def public_address_components(
-    resource: Resource,
+    resource: StateResource,
     placement: PlacementInputs,
     graph: Graph,
-    setting: bool | Marker | None,
+    setting: bool | ValueMarker | None,
     context: PartContext,
 ) -> Components:
     """Return the public address of machines: by their own setting, else by their subnets'.
@@ -37,7 +37,7 @@ def public_address_components(
     """
     if any(graph.find_referrers(resource, (key,), type_) for type_, key in ELASTIC_ADDRESSES):
         return []
-    if isinstance(setting, Marker):
+    if isinstance(setting, ValueMarker):
         return [UnpricedComponent(f"whether it has a public address is {MARKER_REASONS[setting]}", ADDRESS)]
     if setting is not None:
         return [context.part_component(ADDRESS, ADDRESS)] if setting else []

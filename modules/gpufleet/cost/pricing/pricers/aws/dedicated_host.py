@@ -8,7 +8,7 @@ from typing import Any
 from gpufleet.cost.inputs.graph import Graph
 from gpufleet.cost.inputs.values import Text, known_text, read_text
 from gpufleet.cost.pricing.component import Components, UnpricedComponent
-from gpufleet.engine import Resource
+from gpufleet.engine import StateResource
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ def parse_dedicated_host(inputs: Any) -> DedicatedHostInputs:
     return DedicatedHostInputs(read_text(inputs, "instanceFamily"), read_text(inputs, "instanceType"))
 
 
-def price_dedicated_host(resource: Resource, graph: Graph) -> Components:  # noqa: ARG001 - every pricer's signature
+def price_dedicated_host(resource: StateResource, graph: Graph) -> Components:  # noqa: ARG001 - every pricer's signature
     """Return a dedicated host without a price."""
     host = parse_dedicated_host(resource.inputs)
     family = known_text(host.instance_family or host.instance_type)

@@ -26,11 +26,11 @@ from gpufleet.cost.pricing.pricers.aws.launch import (
     MachineTypes,
     find_launch_source,
     launched_part_components,
-    machine_types,
     parse_override,
+    resolve_machine_types,
     with_max_price,
 )
-from gpufleet.cost.pricing.pricers.aws.launch_inputs import unbilled_reason
+from gpufleet.cost.pricing.pricers.aws.launch_inputs import unbilled_machine
 from gpufleet.cost.pricing.pricers.aws.location import PlacementInputs, find_region, parse_placement
 from gpufleet.cost.pricing.pricers.aws.volume import (
     AttachedVolumes,
@@ -38,7 +38,7 @@ from gpufleet.cost.pricing.pricers.aws.volume import (
     parse_attached_volumes,
 )
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS
-from gpufleet.engine import Marker, Resource
+from gpufleet.engine import StateResource, ValueMarker
 
 COUNTS_UNITS = "its capacity counts vCPUs or memory, not machines"
 UNKNOWN_CAPACITY = "its target capacity is not known until deployment"
@@ -123,15 +123,15 @@ def parse_spot_fleet(inputs: Any) -> FleetInputs:
     )
 
 
-def price_fleet(resource: Resource, graph: Graph) -> Components:
+def price_fleet(resource: StateResource, graph: Graph) -> Components:
     """Return the machines of an EC2 fleet at its target capacity, and their parts."""
     fleet = parse_fleet(resource.inputs)
     if not fleet.counts_machines:
         return [UnpricedComponent(COUNTS_UNITS, "machine")]
     if (
         not isinstance(fleet.total, Decimal)
-        or isinstance(fleet.on_demand, Marker)
-        or isinstance(fleet.spot, Marker)
+        or isinstance(fleet.on_demand, ValueMarker)
+        or isinstance(fleet.spot, ValueMarker)
     ):
         return [UnpricedComponent(UNKNOWN_CAPACITY, "machine")]
     on_demand, spot = fleet.on_demand or ZERO, fleet.spot or ZERO
@@ -143,18 +143,18 @@ def price_fleet(resource: Resource, graph: Graph) -> Components:
     return _launched_components(resource, fleet, capacity, graph)
 
 
-def price_spot_fleet(resource: Resource, graph: Graph) -> Components:
+def price_spot_fleet(resource: StateResource, graph: Graph) -> Components:
     """Return the machines of a spot fleet at its target capacity, and their parts."""
     fleet = parse_spot_fleet(resource.inputs)
     if not fleet.counts_machines:
         return [UnpricedComponent(COUNTS_UNITS, "machine")]
-    if not isinstance(fleet.total, Decimal) or isinstance(fleet.on_demand, Marker):
+    if not isinstance(fleet.total, Decimal) or isinstance(fleet.on_demand, ValueMarker):
         return [UnpricedComponent(UNKNOWN_CAPACITY, "machine")]
     on_demand = min(fleet.total, fleet.on_demand or ZERO)
     capacity = _TargetCapacity(on_demand, fleet.total - on_demand)
     if fleet.specification is None:
         return _launched_components(resource, fleet, capacity, graph)
-    types = machine_types(fleet.specified_types, None)
+    types = resolve_machine_types(fleet.specified_types, None)
     machines = _machine_components(resource, fleet, capacity, types, source=None, graph=graph)
     context = _part_context(machines, types)
     return [*machines, *_specified_components(fleet.specification, context)] if context else machines
@@ -185,7 +185,7 @@ def _common_max_price(prices: list[Number]) -> Decimal | None:
 
 
 def _launched_components(
-    resource: Resource, fleet: FleetInputs, capacity: _TargetCapacity, graph: Graph
+    resource: StateResource, fleet: FleetInputs, capacity: _TargetCapacity, graph: Graph
 ) -> Components:
     """Return the machines of a fleet and their parts; every configuration offers its types."""
     sources = [
@@ -199,7 +199,7 @@ def _launched_components(
         else:
             overrides.append(LaunchOverride(source.inputs.instance_type))
     first_source = sources[0] if sources else None
-    types = machine_types(overrides, first_source)
+    types = resolve_machine_types(overrides, first_source)
     machines = _machine_components(resource, fleet, capacity, types, source=first_source, graph=graph)
     context = _part_context(machines, types)
     if context is None:
@@ -207,7 +207,9 @@ def _launched_components(
     return [*machines, *launched_part_components(first_source, context, resource, fleet.placement, graph)]
 
 
-def _find_source(resource: Resource, graph: Graph, index: int, keys: tuple[str, str]) -> LaunchSource | None:
+def _find_source(
+    resource: StateResource, graph: Graph, index: int, keys: tuple[str, str]
+) -> LaunchSource | None:
     """Return the launch template of one configuration; a single one may be there without its list."""
     paths: list[tuple[str | int, ...]] = [
         ("launchTemplateConfigs", index, SPECIFICATION, key) for key in keys
@@ -218,7 +220,7 @@ def _find_source(resource: Resource, graph: Graph, index: int, keys: tuple[str, 
 
 
 def _machine_components(
-    resource: Resource,
+    resource: StateResource,
     fleet: FleetInputs,
     capacity: _TargetCapacity,
     types: MachineTypes | UnpricedComponent,
@@ -228,7 +230,7 @@ def _machine_components(
 ) -> Components:
     if isinstance(types, UnpricedComponent):
         return [types]
-    if source and (unbilled := unbilled_reason(source.inputs)):
+    if source and (unbilled := unbilled_machine(source.inputs)):
         return [unbilled]
     on_demand_terms = graph.terms_of(resource, source.resource if source else None, spot=False)
     spot_terms = replace(with_max_price(on_demand_terms, *fleet.max_prices), purchase="spot")
@@ -259,7 +261,7 @@ def _machine_components(
     ]
 
 
-def _used_capacity(resource: Resource, capacity: _TargetCapacity, graph: Graph) -> tuple[Range, Range]:
+def _used_capacity(resource: StateResource, capacity: _TargetCapacity, graph: Graph) -> tuple[Range, Range]:
     """Return the on-demand and the spot units in use: a size in the usage file changes the spot units."""
     on_demand, spot = Range.of(capacity.on_demand), Range.of(capacity.spot)
     total = graph.resolve_size(resource, on_demand + spot)

@@ -20,14 +20,14 @@ from gpufleet.cost.pricing.component import Components, CostComponent, PartConte
 from gpufleet.cost.pricing.pricers.aws.instance import reservation_claim
 from gpufleet.cost.pricing.pricers.aws.launch import (
     LaunchOverride,
-    count_machines,
+    convert_units_to_machines,
     find_launch_source,
     launched_part_components,
-    machine_types,
     parse_override,
+    resolve_machine_types,
     with_max_price,
 )
-from gpufleet.cost.pricing.pricers.aws.launch_inputs import unbilled_reason
+from gpufleet.cost.pricing.pricers.aws.launch_inputs import unbilled_machine
 from gpufleet.cost.pricing.pricers.aws.location import (
     PlacementInputs,
     find_region,
@@ -38,7 +38,7 @@ from gpufleet.cost.pricing.pricers.aws.schedule import apply_schedules
 from gpufleet.cost.pricing.pricers.group_size import size_range
 from gpufleet.cost.pricing.pricers.purchase_mix import PurchaseMix, split_by_purchase
 from gpufleet.cost.pricing.pricers.required_input import unreadable_components
-from gpufleet.engine import Marker, Resource
+from gpufleet.engine import StateResource, ValueMarker
 
 STANDBY = "standby"  # the tag of a group that stays empty until spot machines are missing
 MIXED = ("mixedInstancesPolicy", "launchTemplate")
@@ -62,7 +62,7 @@ class GroupInputs:
     desired_capacity: Number
     max_size: Number
     overrides: tuple[LaunchOverride, ...]
-    hidden_overrides: Marker | None
+    hidden_overrides: ValueMarker | None
     purchase_mix: PurchaseMix | None
     max_spot_price: Number
     warm_pool_state: str | None
@@ -94,7 +94,7 @@ def parse_group(inputs: Any) -> GroupInputs:
     )
 
 
-def price_group(resource: Resource, graph: Graph) -> Components:
+def price_group(resource: StateResource, graph: Graph) -> Components:
     """Return a group's machines and their parts, between its minimum and maximum size."""
     group = parse_group(resource.inputs)
     if not group.counts_machines:
@@ -107,7 +107,7 @@ def price_group(resource: Resource, graph: Graph) -> Components:
         return [UnpricedComponent("group size is not known until deployment", "machine")]
     if hidden := unreadable_components(group.hidden_overrides, "its types are", "machine"):
         return [*hidden]
-    types = machine_types(group.overrides, source)
+    types = resolve_machine_types(group.overrides, source)
     if isinstance(types, UnpricedComponent):
         return [types]
     launch = source.inputs if source else None
@@ -135,14 +135,14 @@ def price_group(resource: Resource, graph: Graph) -> Components:
         return [replace(machine, count=ZERO_RANGE, claim=None, note=note)]
     machine_count = types.possible_machine_count(size)
     context = PartContext("aws", region, terms.pool, machine_count, terms.billed_hours)
-    machines = count_machines(split_by_purchase(machine, group.purchase_mix), types)
-    if launch and (unbilled := unbilled_reason(launch)):
+    machines = convert_units_to_machines(split_by_purchase(machine, group.purchase_mix), types)
+    if launch and (unbilled := unbilled_machine(launch)):
         machines = [unbilled]
     parts = launched_part_components(source, context, resource, group.placement, graph)
     return [*machines, *parts, *_warm_pool_components(group)]
 
 
-def _find_spot_group(resource: Resource, graph: Graph) -> Resource | None:
+def _find_spot_group(resource: StateResource, graph: Graph) -> StateResource | None:
     """Return the spot group that this one replaces missing machines of: its range includes on-demand."""
     own_tags = graph.tags_of(resource)
     if own_tags.get("gpufleet-fallback") != STANDBY:

@@ -20,18 +20,18 @@ from gpufleet.cost.pricing.pricers.aws.launch_inputs import (
     LaunchInputs,
     parse_launch_inputs,
     surcharge_components,
-    unbilled_reason,
+    unbilled_machine,
 )
 from gpufleet.cost.pricing.pricers.aws.location import find_region, find_zones, parse_placement
 from gpufleet.cost.pricing.pricers.aws.volume import attached_volume_components
 from gpufleet.cost.pricing.pricers.required_input import require_text
-from gpufleet.engine import Resource
+from gpufleet.engine import StateResource
 
 RESERVATION = "aws:ec2/capacityReservation:CapacityReservation"
 OUTSIDE_STACK = "outside this stack"  # the target of a reservation that no resource here is
 
 
-def price_instance(resource: Resource, graph: Graph) -> Components:
+def price_instance(resource: StateResource, graph: Graph) -> Components:
     """Return one instance; inputs that it leaves out may be in its launch template."""
     templates = (graph.find_target(resource, ("launchTemplate", key), TEMPLATE) for key in ("id", "name"))
     template = next((each for each in templates if each), None)
@@ -56,7 +56,7 @@ def price_instance(resource: Resource, graph: Graph) -> Components:
         ),
         *surcharge_components(launch),
     ]
-    if (unbilled := unbilled_reason(launch)) is not None:
+    if (unbilled := unbilled_machine(launch)) is not None:
         return [unbilled, *parts]
     machine = CostComponent(
         "machine",
@@ -71,7 +71,7 @@ def price_instance(resource: Resource, graph: Graph) -> Components:
 
 
 def reservation_claim(
-    source: Resource,
+    source: StateResource,
     launch: LaunchInputs,
     graph: Graph,
     group_zones: frozenset[str] = frozenset(),

@@ -26,14 +26,14 @@ from gpufleet.cost.pricing.pricers.aws.launch import (
     LaunchSource,
     find_launch_source,
     launched_part_components,
-    machine_types,
+    resolve_machine_types,
     with_max_price,
 )
 from gpufleet.cost.pricing.pricers.aws.launch_inputs import (
     IN_CAPACITY_BLOCK,
     WINDOWS,
     parse_platform,
-    unbilled_reason,
+    unbilled_machine,
 )
 from gpufleet.cost.pricing.pricers.aws.location import (
     PlacementInputs,
@@ -44,11 +44,11 @@ from gpufleet.cost.pricing.pricers.aws.location import (
 from gpufleet.cost.pricing.pricers.group_size import size_range
 from gpufleet.cost.pricing.pricers.licence import licence_components
 from gpufleet.cost.pricing.pricers.part_names import KUBERNETES
-from gpufleet.engine import Marker, Resource
+from gpufleet.engine import StateResource, ValueMarker
 
 DEFAULT_TYPE = "t3.medium"  # the provider's documentation of instanceTypes
 DEFAULT_DISK_GIB = 20  # the provider's documentation of diskSize, for Linux
-DISK_TYPE = "which EBS volume a node group makes is EKS's choice"
+DISK_TYPE = "EKS chooses the EBS volume of each node"
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class NodeGroupInputs:
     desired_size: Number
     max_size: Number
     capacity_type: Text
-    instance_types: tuple[str, ...] | Marker
+    instance_types: tuple[str, ...] | ValueMarker
     has_launch_template: bool
     disk_size_gib: Number
     platform: str
@@ -99,8 +99,8 @@ def parse_node_group(inputs: Any) -> NodeGroupInputs:
     )
 
 
-def price_cluster(resource: Resource, graph: Graph) -> Components:
-    """Return a control plane. What Auto Mode starts follows the pods, which no program declares."""
+def price_cluster(resource: StateResource, graph: Graph) -> Components:
+    """Return a control plane. What Auto Mode starts follows the pods, which the program does not declare."""
     cluster = parse_cluster(resource.inputs)
     context = PartContext("aws", find_region(resource, graph), graph.terms_of(resource).pool)
     components: Components = [context.part_component("control_plane", KUBERNETES)]
@@ -111,13 +111,13 @@ def price_cluster(resource: Resource, graph: Graph) -> Components:
     return components
 
 
-def price_fargate_profile(resource: Resource, graph: Graph) -> Components:  # noqa: ARG001 - every pricer's signature
+def price_fargate_profile(resource: StateResource, graph: Graph) -> Components:  # noqa: ARG001 - every pricer's signature
     """Return the pods of a Fargate profile without a price: they bill by what they request."""
-    reason = "Fargate bills each pod by what it requests, which no program declares"
+    reason = "Fargate bills each pod by what it requests, which the program does not declare"
     return [UnpricedComponent(reason, "pods")]
 
 
-def price_node_group(resource: Resource, graph: Graph) -> Components:
+def price_node_group(resource: StateResource, graph: Graph) -> Components:
     """Return a managed node group between its least and greatest size."""
     group = parse_node_group(resource.inputs)
     source = find_launch_source(resource, graph, ("launchTemplate", "id"), ("launchTemplate", "name"))
@@ -128,7 +128,7 @@ def price_node_group(resource: Resource, graph: Graph) -> Components:
     types = _instance_types(group, source)
     if isinstance(types, UnpricedComponent):
         return [types]
-    if isinstance(group.capacity_type, Marker):
+    if isinstance(group.capacity_type, ValueMarker):
         return [UnpricedComponent(f"capacity type is {MARKER_REASONS[group.capacity_type]}", "machine")]
     region = find_region(resource, graph)
     is_spot = group.capacity_type == "SPOT" or (source.inputs.is_spot if source else None)
@@ -150,7 +150,7 @@ def price_node_group(resource: Resource, graph: Graph) -> Components:
     unbilled = (
         UnpricedComponent(IN_CAPACITY_BLOCK, "machine") if group.capacity_type == "CAPACITY_BLOCK" else None
     )
-    unbilled = unbilled or (unbilled_reason(source.inputs) if source else None)
+    unbilled = unbilled or (unbilled_machine(source.inputs) if source else None)
     context = PartContext("aws", region, terms.pool, count, terms.billed_hours)
     return [
         unbilled or machine,
@@ -159,12 +159,12 @@ def price_node_group(resource: Resource, graph: Graph) -> Components:
     ]
 
 
-def _parse_instance_types(inputs: Any) -> tuple[str, ...] | Marker:
+def _parse_instance_types(inputs: Any) -> tuple[str, ...] | ValueMarker:
     if hidden := read_marker(inputs, "instanceTypes"):
         return hidden
     count = len(read_list(inputs, "instanceTypes"))
     names = [read_text(inputs, "instanceTypes", index) for index in range(count)]
-    marker = next((name for name in names if isinstance(name, Marker)), None)
+    marker = next((name for name in names if isinstance(name, ValueMarker)), None)
     return marker or tuple(name for name in names if isinstance(name, str))
 
 
@@ -172,12 +172,12 @@ def _instance_types(
     group: NodeGroupInputs, source: LaunchSource | None
 ) -> tuple[str, ...] | UnpricedComponent:
     """Return the types of a node group: its own, else its template's, else EKS's default."""
-    if isinstance(group.instance_types, Marker):
+    if isinstance(group.instance_types, ValueMarker):
         return UnpricedComponent("instance type is not known until deployment", "machine")
     if group.instance_types:
         return group.instance_types
     if source is not None and source.inputs.instance_type is not None:
-        types = machine_types([], source)
+        types = resolve_machine_types([], source)
         return types if isinstance(types, UnpricedComponent) else types.names
     if source is None and group.has_launch_template:
         return UnpricedComponent(TEMPLATE_OUTSIDE, "machine")
@@ -185,7 +185,7 @@ def _instance_types(
 
 
 def _part_components(
-    resource: Resource,
+    resource: StateResource,
     group: NodeGroupInputs,
     source: LaunchSource | None,
     context: PartContext,
@@ -195,6 +195,6 @@ def _part_components(
     if group.has_launch_template:
         return launched_part_components(source, context, resource, group.placement, graph)
     size_gib = DEFAULT_DISK_GIB if group.disk_size_gib is None else group.disk_size_gib
-    reason = DISK_TYPE if isinstance(size_gib, Marker) else f"{DISK_TYPE} ({size_gib} GiB a node)"
+    reason = DISK_TYPE if isinstance(size_gib, ValueMarker) else f"{DISK_TYPE} ({size_gib} GiB a node)"
     addresses = public_address_components(resource, group.placement, graph, None, context)
     return [UnpricedComponent(reason, "disk:root"), *addresses]

@@ -24,7 +24,7 @@ from gpufleet.cost.pricing.pricers.aws.location import PlacementInputs
 from gpufleet.cost.pricing.pricers.aws.volume import attached_volume_components
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS
 from gpufleet.cost.pricing.pricers.required_input import require_text, unreadable_components
-from gpufleet.engine import Marker, Resource
+from gpufleet.engine import StateResource, ValueMarker
 
 ONE_MACHINE = Decimal(1)
 BY_ATTRIBUTES = "its types are chosen by attributes: any that fits may be launched"
@@ -36,7 +36,7 @@ DISKS_OUTSIDE = "disks are set by a launch template that is not in this stack"
 class LaunchSource:
     """A launch template or configuration of this stack, with its parsed inputs."""
 
-    resource: Resource
+    resource: StateResource
     inputs: LaunchInputs
 
 
@@ -99,7 +99,7 @@ def parse_override(entry: Any) -> LaunchOverride:
 
 
 def find_launch_source(
-    resource: Resource, graph: Graph, *paths: tuple[str | int, ...]
+    resource: StateResource, graph: Graph, *paths: tuple[str | int, ...]
 ) -> LaunchSource | None:
     """Return the launch template or configuration that a resource refers to by id or name, if it is here."""
     targets = (graph.find_target(resource, path, TEMPLATE, CONFIGURATION) for path in paths)
@@ -107,14 +107,16 @@ def find_launch_source(
     return LaunchSource(source, parse_launch_inputs(source.inputs, source.type)) if source else None
 
 
-def machine_types(
+def resolve_machine_types(
     overrides: Iterable[LaunchOverride], source: LaunchSource | None
 ) -> MachineTypes | UnpricedComponent:
     """Return the types that overrides name, else the template's."""
     entries = list(overrides)
     if any(entry.selects_by_attributes for entry in entries):
         return UnpricedComponent(BY_ATTRIBUTES, "machine")
-    if any(isinstance(value, Marker) for entry in entries for value in (entry.instance_type, entry.weight)):
+    if any(
+        isinstance(value, ValueMarker) for entry in entries for value in (entry.instance_type, entry.weight)
+    ):
         return UnpricedComponent("instance type is not known until deployment", "machine")
     typed = [entry for entry in entries if isinstance(entry.instance_type, str)]
     if typed:
@@ -128,7 +130,7 @@ def machine_types(
     return name if isinstance(name, UnpricedComponent) else MachineTypes((name,), (ONE_MACHINE,))
 
 
-def count_machines(components: Components, types: MachineTypes) -> Components:
+def convert_units_to_machines(components: Components, types: MachineTypes) -> Components:
     """Convert components that count a group's capacity units into components that count machines."""
     if not types.is_weighted:
         return components
@@ -149,7 +151,7 @@ def count_machines(components: Components, types: MachineTypes) -> Components:
 def launched_part_components(
     source: LaunchSource | None,
     context: PartContext,
-    group: Resource,
+    group: StateResource,
     placement: PlacementInputs,
     graph: Graph,
 ) -> Components:

@@ -23,7 +23,7 @@ from gpufleet.cost.pricing.pricers.aws.volume import (
     parse_mapped_volumes,
 )
 from gpufleet.cost.pricing.pricers.licence import licence_components
-from gpufleet.engine import Marker
+from gpufleet.engine import ValueMarker
 
 TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
 CONFIGURATION = "aws:ec2/launchConfiguration:LaunchConfiguration"
@@ -31,8 +31,8 @@ SPOT_REQUEST = ":SpotInstanceRequest"
 LINUX, WINDOWS = "Linux/UNIX", "Windows"  # EC2's names of platforms; Linux is the default
 SHARED_TENANCY = "default"
 IN_CAPACITY_BLOCK = "runs in a capacity block, which is prepaid: its price is not in the price list"
-ON_DEDICATED_HOST = "runs on a dedicated host, which bills in its stead: hosts are not in the price list"
-DEDICATED_TENANCY = "dedicated tenancy bills more than the price counted, which is that of shared hardware"
+ON_DEDICATED_HOST = "runs on a dedicated host, which bills instead: hosts are not in the price list"
+DEDICATED_TENANCY = "dedicated tenancy costs more than this price, which is for shared hardware"
 RESERVATION_SPECIFICATION = "capacityReservationSpecification"
 RESERVATION_ID_PATH = (RESERVATION_SPECIFICATION, "capacityReservationTarget", "capacityReservationId")
 
@@ -47,7 +47,7 @@ class LaunchInputs:
 
     instance_type: Text
     selects_types_by_attributes: bool
-    is_spot: bool | Marker | None
+    is_spot: bool | ValueMarker | None
     max_spot_price: Number
     platform: str
     tenancy: str
@@ -56,8 +56,8 @@ class LaunchInputs:
     refuses_reservations: bool
     reservation_id: Text
     placement: PlacementInputs
-    public_address: bool | Marker | None
-    hidden_interfaces: Marker | None
+    public_address: bool | ValueMarker | None
+    hidden_interfaces: ValueMarker | None
     volumes: AttachedVolumes
 
 
@@ -96,7 +96,7 @@ def parse_platform(inputs: Any) -> str:
     return WINDOWS if is_windows or is_true(inputs, "getPasswordData") else LINUX
 
 
-def unbilled_reason(launch: LaunchInputs) -> UnpricedComponent | None:
+def unbilled_machine(launch: LaunchInputs) -> UnpricedComponent | None:
     """Return why such a machine bills nothing itself, None if it does."""
     if launch.is_in_capacity_block:
         return UnpricedComponent(IN_CAPACITY_BLOCK, "machine")
@@ -111,7 +111,7 @@ def surcharge_components(launch: LaunchInputs) -> Components:
     return [*dedicated, *licence_components(launch.platform)]
 
 
-def _parse_spot(inputs: Any, type_token: str, market_type: Text) -> bool | Marker | None:
+def _parse_spot(inputs: Any, type_token: str, market_type: Text) -> bool | ValueMarker | None:
     """Return the market setting; None if there is none."""
     if type_token.endswith(SPOT_REQUEST) or read_value(inputs, "spotPrice") is not None:
         return True
@@ -127,9 +127,9 @@ def _parse_tenancy(inputs: Any) -> str:
     return tenancy if isinstance(tenancy, str) else SHARED_TENANCY
 
 
-def _parse_public_address(inputs: Any, type_token: str) -> bool | Marker | None:
+def _parse_public_address(inputs: Any, type_token: str) -> bool | ValueMarker | None:
     """Return whether a public address is asked for: by a template on its first network interface only."""
     setting = None if type_token == TEMPLATE else read_value(inputs, "associatePublicIpAddress")
     if setting is None and type_token != CONFIGURATION:
         setting = read_value(inputs, "networkInterfaces", 0, "associatePublicIpAddress")
-    return setting if setting is None or isinstance(setting, Marker) else setting in (True, "true")
+    return setting if setting is None or isinstance(setting, ValueMarker) else setting in (True, "true")

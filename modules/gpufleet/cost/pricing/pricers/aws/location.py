@@ -8,7 +8,7 @@ from typing import Any
 from gpufleet.cost.inputs.graph import Graph, unversioned_type
 from gpufleet.cost.inputs.values import is_true, known_text, read_list, read_text, read_value
 from gpufleet.cost.pricing.region import aws_region
-from gpufleet.engine import Resource
+from gpufleet.engine import StateResource
 
 SUBNETS = (
     "aws:ec2/subnet:Subnet",
@@ -62,7 +62,7 @@ def parse_placement(inputs: Any) -> PlacementInputs:
     )
 
 
-def parse_locations(resource: Resource) -> tuple[str, ...]:
+def parse_locations(resource: StateResource) -> tuple[str, ...]:
     """Parse the regions and zones that a resource or a provider gives, the region of its own inputs first."""
     names = (
         read_text(resource.inputs, "region"),
@@ -74,14 +74,14 @@ def parse_locations(resource: Resource) -> tuple[str, ...]:
     return tuple(name for name in names if isinstance(name, str))
 
 
-def find_region(resource: Resource, graph: Graph) -> str:
+def find_region(resource: StateResource, graph: Graph) -> str:
     """Return the region: the resource's own, its zone's, or its provider's; empty if unknown."""
     provider = graph.find_provider(resource)
     locations = parse_locations(resource) or (parse_locations(provider) if provider else ())
     return aws_region(locations[0]) if locations else ""
 
 
-def find_zones(resource: Resource, placement: PlacementInputs, graph: Graph) -> frozenset[str]:
+def find_zones(resource: StateResource, placement: PlacementInputs, graph: Graph) -> frozenset[str]:
     """Return the zones that machines of a resource may be in; empty if they are not known."""
     if placement.zone is not None:
         return frozenset({placement.zone})
@@ -92,12 +92,14 @@ def find_zones(resource: Resource, placement: PlacementInputs, graph: Graph) -> 
     return frozenset() if None in zones else known_zones
 
 
-def find_subnets(resource: Resource, placement: PlacementInputs, graph: Graph) -> list[SubnetInputs]:
+def find_subnets(resource: StateResource, placement: PlacementInputs, graph: Graph) -> list[SubnetInputs]:
     """Return the subnets that a resource is in; empty if one of them is not in this stack."""
     return [parse_subnet(subnet.inputs) for subnet in _subnet_resources(resource, placement, graph)]
 
 
-def _subnet_resources(resource: Resource, placement: PlacementInputs, graph: Graph) -> list[Resource]:
+def _subnet_resources(
+    resource: StateResource, placement: PlacementInputs, graph: Graph
+) -> list[StateResource]:
     key = placement.subnet_key
     if key is None:
         return []

@@ -20,7 +20,7 @@ from gpufleet.cost.pricing.pricers.aws.location import find_region
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS, ENDPOINT, LOAD_BALANCER, NAT, UNITS
 from gpufleet.cost.pricing.pricers.required_input import unreadable_components
 from gpufleet.cost.pricing.pricers.traffic import traffic_components
-from gpufleet.engine import Marker, Resource
+from gpufleet.engine import StateResource, ValueMarker
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class LoadBalancerInputs:
     type: Text
     is_internal: bool
     subnet_count: int
-    hidden_subnets: Marker | None
+    hidden_subnets: ValueMarker | None
     has_elastic_addresses: bool
 
 
@@ -40,7 +40,7 @@ class EndpointInputs:
 
     type: Text
     subnet_count: int
-    hidden_subnets: Marker | None
+    hidden_subnets: ValueMarker | None
 
 
 def parse_load_balancer(inputs: Any) -> LoadBalancerInputs:
@@ -64,31 +64,31 @@ def parse_endpoint(inputs: Any) -> EndpointInputs:
     )
 
 
-def price_nat_gateway(resource: Resource, graph: Graph) -> Components:
+def price_nat_gateway(resource: StateResource, graph: Graph) -> Components:
     """Return a NAT gateway; its address bills where it is declared."""
     context = _part_context(resource, graph)
     return [context.part_component("gateway", NAT), *traffic_components(resource, graph, context)]
 
 
-def price_load_balancer(resource: Resource, graph: Graph) -> Components:
+def price_load_balancer(resource: StateResource, graph: Graph) -> Components:
     """Return an application, network or gateway load balancer, and its public addresses."""
     balancer = parse_load_balancer(resource.inputs)
-    if isinstance(balancer.type, Marker):
+    if isinstance(balancer.type, ValueMarker):
         return [*unreadable_components(balancer.type, "its kind is", "load_balancer")]
     return _balancer_components(resource, graph, balancer, balancer.type or "application")
 
 
-def price_classic_load_balancer(resource: Resource, graph: Graph) -> Components:
+def price_classic_load_balancer(resource: StateResource, graph: Graph) -> Components:
     """Return a classic load balancer."""
     return _balancer_components(resource, graph, parse_load_balancer(resource.inputs), "classic")
 
 
-def price_endpoint(resource: Resource, graph: Graph) -> Components:
+def price_endpoint(resource: StateResource, graph: Graph) -> Components:
     """Return an interface endpoint per subnet; gateway endpoints are free."""
     endpoint = parse_endpoint(resource.inputs)
     if endpoint.type in (None, "Gateway"):
         return []
-    if isinstance(endpoint.type, Marker):
+    if isinstance(endpoint.type, ValueMarker):
         return [*unreadable_components(endpoint.type, "its kind is", "endpoint")]
     if endpoint.hidden_subnets:
         description = "how many subnets it is in is"
@@ -98,7 +98,7 @@ def price_endpoint(resource: Resource, graph: Graph) -> Components:
 
 
 def _balancer_components(
-    resource: Resource, graph: Graph, balancer: LoadBalancerInputs, balancer_type: str
+    resource: StateResource, graph: Graph, balancer: LoadBalancerInputs, balancer_type: str
 ) -> Components:
     context = _part_context(resource, graph)
     components: Components = [
@@ -117,5 +117,5 @@ def _balancer_components(
     return components
 
 
-def _part_context(resource: Resource, graph: Graph) -> PartContext:
+def _part_context(resource: StateResource, graph: Graph) -> PartContext:
     return PartContext("aws", find_region(resource, graph), graph.terms_of(resource).pool)

@@ -15,7 +15,7 @@ from gpufleet.cost.pricing.pricers.aws.location import find_region
 from gpufleet.cost.pricing.pricers.licence import licence_components
 from gpufleet.cost.pricing.pricers.required_input import require_text
 from gpufleet.cost.pricing.pricers.reservation import require_reserved_count, reservation_terms
-from gpufleet.engine import Resource
+from gpufleet.engine import StateResource
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def parse_capacity_block(inputs: Any) -> CapacityBlockInputs:
     return CapacityBlockInputs(read_text(inputs, "instanceType"), read_number(inputs, "instanceCount"))
 
 
-def price_reservation(resource: Resource, graph: Graph) -> Components:
+def price_reservation(resource: StateResource, graph: Graph) -> Components:
     """Return the machines of an On-Demand Capacity Reservation."""
     reservation = parse_reservation(resource.inputs)
     instance_type = require_text(reservation.instance_type, "instance type")
@@ -86,7 +86,7 @@ def price_reservation(resource: Resource, graph: Graph) -> Components:
     return [*components, *licence_components(reservation.platform)]
 
 
-def price_capacity_block(resource: Resource, graph: Graph) -> Components:  # noqa: ARG001 - every pricer's signature
+def price_capacity_block(resource: StateResource, graph: Graph) -> Components:  # noqa: ARG001 - every pricer's signature
     """Return a capacity block without a price: it is prepaid for days, at the price of its offering."""
     block = parse_capacity_block({**resource.outputs, **resource.inputs})
     machines = ""

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from gpufleet.cost.inputs.graph import Graph
-from gpufleet.cost.inputs.usage import Cron, parse_cron, weekly_average
+from gpufleet.cost.inputs.usage import Cron, parse_cron, weekly_average_size
 from gpufleet.cost.inputs.values import known_number, read_number, read_text
 from gpufleet.cost.money import Range
-from gpufleet.engine import Resource
+from gpufleet.engine import StateResource
 
 SCHEDULE = "aws:autoscaling/schedule:Schedule"
 
@@ -34,7 +34,7 @@ class ScheduledAction:
         return self.min_size if self.desired_capacity is None else self.desired_capacity
 
 
-def parse_action(action: Resource) -> ScheduledAction:
+def parse_scheduled_action(action: StateResource) -> ScheduledAction:
     """Parse a scheduled action. A size of -1 leaves the group's; read_number does not return it."""
     return ScheduledAction(
         min_size=known_number(read_number(action.inputs, "minSize")),
@@ -44,12 +44,12 @@ def parse_action(action: Resource) -> ScheduledAction:
     )
 
 
-def apply_schedules(resource: Resource, graph: Graph, size: Range | None) -> tuple[Range | None, str]:
+def apply_schedules(resource: StateResource, graph: Graph, size: Range | None) -> tuple[Range | None, str]:
     """Return the group's size under its scheduled actions, and a note if they change what is expected."""
     resources = graph.find_referrers(resource, ("autoscalingGroupName",), SCHEDULE)
     if size is None or not resources:
         return size, ""
-    actions = [parse_action(action) for action in resources]
+    actions = [parse_scheduled_action(action) for action in resources]
     sizes = [each for action in actions for each in action.sizes]
     low, high = min((size.low, *sizes)), max((size.high, *sizes))
     timed_sizes = [
@@ -57,13 +57,13 @@ def apply_schedules(resource: Resource, graph: Graph, size: Range | None) -> tup
         for action in actions
         if action.recurrence and action.desired_or_min_size is not None
     ]
-    average_size = weekly_average(timed_sizes)
+    average_size = weekly_average_size(timed_sizes)
     if average_size is None or len(timed_sizes) < len(actions):
         return Range.spanning(low, size.expected, high), "scheduled actions change its size"
     return Range.spanning(low, average_size, high), f"on average, under {len(timed_sizes)} scheduled actions"
 
 
-def _parse_recurrence(action: Resource) -> Cron | None:
+def _parse_recurrence(action: StateResource) -> Cron | None:
     recurrence = read_text(action.inputs, "recurrence")
     try:
         return parse_cron(recurrence) if isinstance(recurrence, str) else None

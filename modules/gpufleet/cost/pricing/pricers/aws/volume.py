@@ -21,7 +21,7 @@ from gpufleet.cost.inputs.values import (
 from gpufleet.cost.pricing.component import Components, CostComponent, PartContext, UnpricedComponent
 from gpufleet.cost.pricing.pricers.aws.location import find_region
 from gpufleet.cost.pricing.pricers.required_input import require_size_gib, unreadable_components
-from gpufleet.engine import Marker, Resource
+from gpufleet.engine import StateResource, ValueMarker
 
 GP3_BASELINE = {"iops": Decimal(3000), "throughput": Decimal(125)}  # included in a gp3 volume of any size
 IO2_FIRST_TIER_IOPS = Decimal(32000)  # io2 beyond these is billed at a lower rate (AWS's EBS pricing)
@@ -94,7 +94,7 @@ def parse_mapped_volumes(inputs: Any) -> AttachedVolumes:
     )
 
 
-def price_volume(resource: Resource, graph: Graph) -> Components:
+def price_volume(resource: StateResource, graph: Graph) -> Components:
     """Return a volume of its own, billed for as long as it exists."""
     context = PartContext("aws", find_region(resource, graph), graph.terms_of(resource).pool)
     return list(_volume_components("disk", parse_volume(resource.inputs), context))
@@ -127,7 +127,7 @@ def _provisioned_components(
 ) -> Iterator[CostComponent | UnpricedComponent]:
     """Yield the speed that is bought in addition to the size."""
     for unit, amount in (("iops", volume.iops), ("throughput", volume.throughput)):
-        if isinstance(amount, Marker):
+        if isinstance(amount, ValueMarker):
             reason = f"provisioned {unit} is {MARKER_REASONS[amount]}"
             yield UnpricedComponent(reason, f"{name}:{unit}")
         elif amount is not None and volume_type == "io2" and amount > IO2_FIRST_TIER_IOPS:

@@ -20,7 +20,7 @@ from gpufleet.cost.inputs.values import (
 from gpufleet.cost.pricing.component import Components, CostComponent, PartContext, UnpricedComponent
 from gpufleet.cost.pricing.pricers.azure.location import part_context
 from gpufleet.cost.pricing.pricers.required_input import require_size_gib, unreadable_components
-from gpufleet.engine import Resource
+from gpufleet.engine import StateResource
 
 # Managed disks bill by tier, the smallest that fits the size (learn.microsoft.com, "Azure managed disk types").
 TIERS = {4: 1, 8: 2, 16: 3, 32: 4, 64: 6, 128: 10, 256: 15, 512: 20, 1024: 30, 2048: 40, 4096: 50, 8192: 60}
@@ -76,7 +76,7 @@ def parse_storage_profile(profile: Any) -> AttachedDisks:
     )
 
 
-def price_disk(resource: Resource, graph: Graph) -> Components:
+def price_disk(resource: StateResource, graph: Graph) -> Components:
     """Return a disk of its own, billed for as long as it exists."""
     return [_disk_component("disk", parse_disk(resource.inputs), part_context(resource, graph))]
 

@@ -25,7 +25,7 @@ from gpufleet.cost.pricing.pricers.azure.machine_inputs import (
     parse_machine,
     profile_address_components,
 )
-from gpufleet.engine import Marker, Resource
+from gpufleet.engine import StateResource, ValueMarker
 
 PROFILE_PATH = ("computeProfile", "baseVirtualMachineProfile")
 
@@ -63,7 +63,7 @@ def parse_fleet(inputs: Any) -> FleetInputs:
     )
 
 
-def price_fleet(resource: Resource, graph: Graph) -> Components:
+def price_fleet(resource: StateResource, graph: Graph) -> Components:
     """Return a fleet at the capacity of each priority; spot may fall to its minimum."""
     fleet = parse_fleet(resource.inputs)
     sizes = _machine_sizes(fleet)
@@ -119,7 +119,7 @@ def _machine_sizes(fleet: FleetInputs) -> tuple[str, ...] | UnpricedComponent:
 
 
 def _capacity_range(priority: PriorityInputs, *, is_spot: bool) -> Range | None:
-    if isinstance(priority.capacity, Marker):
+    if isinstance(priority.capacity, ValueMarker):
         return None
     capacity = priority.capacity or ZERO
     low = priority.minimum if isinstance(priority.minimum, Decimal) and is_spot else capacity

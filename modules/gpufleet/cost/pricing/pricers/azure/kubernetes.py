@@ -27,7 +27,7 @@ from gpufleet.cost.pricing.pricers.azure.machine_inputs import reservation_claim
 from gpufleet.cost.pricing.pricers.group_size import size_range
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS, KUBERNETES
 from gpufleet.cost.pricing.pricers.required_input import require_text, unreadable_components
-from gpufleet.engine import Marker, Resource
+from gpufleet.engine import StateResource, ValueMarker
 
 CLUSTER = "azure-native:containerservice:ManagedCluster"
 AGENT_POOL = "azure-native:containerservice:AgentPool"
@@ -66,7 +66,7 @@ class ClusterInputs:
     tier: Text
     is_automatic: bool
     pools: tuple[AgentPoolInputs, ...]
-    hidden_pools: Marker | None
+    hidden_pools: ValueMarker | None
 
 
 def parse_agent_pool(inputs: Any, path: tuple[str | int, ...] = ()) -> AgentPoolInputs:
@@ -100,7 +100,7 @@ def parse_cluster(inputs: Any) -> ClusterInputs:
     )
 
 
-def price_cluster(resource: Resource, graph: Graph) -> Components:
+def price_cluster(resource: StateResource, graph: Graph) -> Components:
     """Return a cluster's tier, and those of its agent pools that are not also resources of their own."""
     cluster, region = parse_cluster(resource.inputs), find_region(resource, graph)
     components = _control_plane_components(resource, cluster, region, graph)
@@ -117,7 +117,7 @@ def price_cluster(resource: Resource, graph: Graph) -> Components:
     return components
 
 
-def price_agent_pool(resource: Resource, graph: Graph) -> Components:
+def price_agent_pool(resource: StateResource, graph: Graph) -> Components:
     """Return an agent pool, in its cluster's region."""
     cluster = graph.find_target(resource, ("resourceName",), CLUSTER)
     region = find_region(cluster or resource, graph)
@@ -125,11 +125,11 @@ def price_agent_pool(resource: Resource, graph: Graph) -> Components:
 
 
 def _control_plane_components(
-    resource: Resource, cluster: ClusterInputs, region: str, graph: Graph
+    resource: StateResource, cluster: ClusterInputs, region: str, graph: Graph
 ) -> Components:
     components: Components = []
     tier = cluster.tier
-    if isinstance(tier, Marker):
+    if isinstance(tier, ValueMarker):
         components.append(UnpricedComponent(f"its tier is {MARKER_REASONS[tier]}", "control_plane"))
     elif tier not in (None, "Free"):
         context = PartContext("azure", region, graph.terms_of(resource).pool)
@@ -141,13 +141,13 @@ def _control_plane_components(
     return [*components, *unreadable_components(cluster.hidden_pools, "its agent pools are", "machine")]
 
 
-def _is_pool_of(pool: Resource, cluster: Resource, graph: Graph) -> bool:
+def _is_pool_of(pool: StateResource, cluster: StateResource, graph: Graph) -> bool:
     target = graph.find_target(pool, ("resourceName",), CLUSTER)
     return target is not None and target.urn == cluster.urn
 
 
 def _pool_components(
-    resource: Resource, pool: AgentPoolInputs, region: str, graph: Graph, prefix: str = ""
+    resource: StateResource, pool: AgentPoolInputs, region: str, graph: Graph, prefix: str = ""
 ) -> Components:
     if pool.is_stopped:
         return []
@@ -186,4 +186,4 @@ def _disk_components(pool: AgentPoolInputs) -> Components:
         return []
     size_gib = pool.disk_size_gib
     size = f" ({format_number(size_gib)} GiB a node)" if isinstance(size_gib, Decimal) and size_gib else ""
-    return [UnpricedComponent(f"which disk a node gets is AKS's choice{size}", "disk:os")]
+    return [UnpricedComponent(f"AKS chooses the disk of each node{size}", "disk:os")]

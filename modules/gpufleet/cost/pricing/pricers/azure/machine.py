@@ -14,10 +14,10 @@ from gpufleet.cost.pricing.pricers.azure.machine_inputs import (
     with_max_price,
 )
 from gpufleet.cost.pricing.pricers.required_input import require_text
-from gpufleet.engine import Resource
+from gpufleet.engine import StateResource
 
 
-def price_machine(resource: Resource, graph: Graph) -> Components:
+def price_machine(resource: StateResource, graph: Graph) -> Components:
     """Return one virtual machine with its disks."""
     machine = parse_machine(resource.inputs)
     size = require_text(machine.size, "machine size")

@@ -21,7 +21,7 @@ from gpufleet.cost.pricing.component import Components, PartContext, Reservation
 from gpufleet.cost.pricing.pricers.azure.disk import AttachedDisks, parse_storage_profile
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS
 from gpufleet.cost.pricing.pricers.required_input import unreadable_components
-from gpufleet.engine import Marker, Resource
+from gpufleet.engine import StateResource, ValueMarker
 
 RESERVATION_GROUP = "azure-native:compute:CapacityReservationGroup"
 OUTSIDE_STACK = "outside this stack"  # the target of a reservation group that no resource here is
@@ -39,12 +39,12 @@ class MachineInputs:
     """
 
     size: Text
-    is_spot: bool | Marker | None
+    is_spot: bool | ValueMarker | None
     max_spot_price: Number
     needs_windows_licence: bool
     disks: AttachedDisks
     public_address_count: int
-    hidden_interfaces: Marker | None
+    hidden_interfaces: ValueMarker | None
     targets_reservation: bool
 
 
@@ -77,7 +77,11 @@ def licence_components(machine: MachineInputs) -> Components:
     """Return the Windows licence that a machine bills, unless the program brings one."""
     if not machine.needs_windows_licence:
         return []
-    return [UnpricedComponent("its Windows licence: prices here are those of Linux machines", "licence")]
+    return [
+        UnpricedComponent(
+            "its Windows licence is not included: these prices are for Linux machines", "licence"
+        )
+    ]
 
 
 def profile_address_components(machine: MachineInputs, context: PartContext) -> Components:
@@ -88,13 +92,13 @@ def profile_address_components(machine: MachineInputs, context: PartContext) -> 
     return [*hidden, context.part_component(ADDRESS, ADDRESS, Decimal(machine.public_address_count))]
 
 
-def reservation_claim(resource: Resource, graph: Graph, path: tuple[str | int, ...]) -> ReservationClaim:
+def reservation_claim(resource: StateResource, graph: Graph, path: tuple[str | int, ...]) -> ReservationClaim:
     """Return the capacity reservation group that the input at ``path`` names: Azure matches none implicitly."""
     group = graph.find_target(resource, path, RESERVATION_GROUP)
     return ReservationClaim(target_urn=group.urn if group else OUTSIDE_STACK)
 
 
-def _parse_spot(inputs: Any) -> bool | Marker | None:
+def _parse_spot(inputs: Any) -> bool | ValueMarker | None:
     """Return whether the priority is spot; None if there is none."""
     priority = read_text(inputs, "priority")
     return priority in ("Spot", "Low") if isinstance(priority, str) else priority

@@ -12,7 +12,7 @@ from gpufleet.cost.pricing.component import Components, UnpricedComponent
 from gpufleet.cost.pricing.pricers.azure.location import part_context
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS, BASTION, LOAD_BALANCER, NAT
 from gpufleet.cost.pricing.pricers.traffic import traffic_components
-from gpufleet.engine import Resource
+from gpufleet.engine import StateResource
 
 INCLUDED_SCALE_UNITS = 2  # in a bastion's price
 INCLUDED_RULES = 5  # in a load balancer's hourly price
@@ -60,20 +60,20 @@ def parse_load_balancer(inputs: Any) -> LoadBalancerInputs:
     )
 
 
-def price_address(resource: Resource, graph: Graph) -> Components:
+def price_address(resource: StateResource, graph: Graph) -> Components:
     """Return a public address, billed around the clock; an IPv6 one is free."""
     if parse_address(resource.inputs).is_ipv6:
         return []
     return [part_context(resource, graph).part_component(ADDRESS, ADDRESS)]
 
 
-def price_nat_gateway(resource: Resource, graph: Graph) -> Components:
+def price_nat_gateway(resource: StateResource, graph: Graph) -> Components:
     """Return a NAT gateway; its addresses bill where they are declared."""
     context = part_context(resource, graph)
     return [context.part_component("gateway", NAT), *traffic_components(resource, graph, context)]
 
 
-def price_bastion(resource: Resource, graph: Graph) -> Components:
+def price_bastion(resource: StateResource, graph: Graph) -> Components:
     """Return a bastion by its SKU, by default Standard; the Developer SKU is free."""
     bastion = parse_bastion(resource.inputs)
     sku, units = bastion.sku, bastion.scale_units
@@ -89,7 +89,7 @@ def price_bastion(resource: Resource, graph: Graph) -> Components:
     return components
 
 
-def price_load_balancer(resource: Resource, graph: Graph) -> Components:
+def price_load_balancer(resource: StateResource, graph: Graph) -> Components:
     """Return a load balancer by its SKU and rules; a basic one is free."""
     balancer = parse_load_balancer(resource.inputs)
     sku = balancer.sku

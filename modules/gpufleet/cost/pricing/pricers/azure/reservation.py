@@ -12,7 +12,7 @@ from gpufleet.cost.pricing.pricers.azure.location import find_region
 from gpufleet.cost.pricing.pricers.azure.machine_inputs import RESERVATION_GROUP
 from gpufleet.cost.pricing.pricers.required_input import require_text
 from gpufleet.cost.pricing.pricers.reservation import require_reserved_count, reservation_terms
-from gpufleet.engine import Resource
+from gpufleet.engine import StateResource
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ def parse_reservation(inputs: Any) -> ReservationInputs:
     return ReservationInputs(read_text(inputs, "sku", "name"), read_number(inputs, "sku", "capacity"))
 
 
-def price_reservation(resource: Resource, graph: Graph) -> Components:
+def price_reservation(resource: StateResource, graph: Graph) -> Components:
     """Return a capacity reservation; machines target the group that it belongs to."""
     reservation = parse_reservation(resource.inputs)
     size = require_text(reservation.size, "machine size")

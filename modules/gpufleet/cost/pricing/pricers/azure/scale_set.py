@@ -24,7 +24,7 @@ from gpufleet.cost.pricing.pricers.azure.machine_inputs import (
 from gpufleet.cost.pricing.pricers.group_size import size_range
 from gpufleet.cost.pricing.pricers.purchase_mix import PurchaseMix, split_by_purchase
 from gpufleet.cost.pricing.pricers.required_input import require_text
-from gpufleet.engine import Resource
+from gpufleet.engine import StateResource
 
 AUTOSCALERS = ("azure-native:insights:AutoscaleSetting", "azure-native:monitor:AutoscaleSetting")
 PROFILE = "virtualMachineProfile"
@@ -73,7 +73,7 @@ def parse_autoscale_setting(inputs: Any) -> AutoscaleInputs:
     return AutoscaleInputs(tuple(map(_parse_capacity, read_list(inputs, "profiles"))))
 
 
-def price_scale_set(resource: Resource, graph: Graph) -> Components:
+def price_scale_set(resource: StateResource, graph: Graph) -> Components:
     """Return a scale set at its capacity, between the bounds of its autoscale setting if it has one."""
     scale_set = parse_scale_set(resource.inputs)
     machine = scale_set.machine
@@ -125,7 +125,7 @@ def _machine_sizes(scale_set: ScaleSetInputs) -> tuple[str, ...] | UnpricedCompo
     return size if isinstance(size, UnpricedComponent) else (size,)
 
 
-def _capacity_range(scale_set: ScaleSetInputs, resource: Resource, graph: Graph) -> Range | None:
+def _capacity_range(scale_set: ScaleSetInputs, resource: StateResource, graph: Graph) -> Range | None:
     capacity = scale_set.capacity
     autoscaler = next(iter(graph.find_referrers(resource, ("targetResourceUri",), *AUTOSCALERS)), None)
     if autoscaler is None:

@@ -20,7 +20,7 @@ from gpufleet.cost.inputs.values import (
 from gpufleet.cost.pricing.component import Components, CostComponent, PartContext, UnpricedComponent
 from gpufleet.cost.pricing.pricers.gcp.location import last_segment, part_context
 from gpufleet.cost.pricing.pricers.required_input import require_size_gib, unreadable_components
-from gpufleet.engine import Resource
+from gpufleet.engine import StateResource
 
 DEFAULT_TYPE = "pd-standard"  # what Compute Engine makes of a disk without a type
 LOCAL_SSD = "local-ssd"  # its name in the price list
@@ -107,12 +107,12 @@ def matched_local_ssds(machine_type: str, interfaces: tuple[str, ...]) -> tuple[
     return () if comes_with_disks else interfaces
 
 
-def price_disk(resource: Resource, graph: Graph) -> Components:
+def price_disk(resource: StateResource, graph: Graph) -> Components:
     """Return a disk of its own, billed for as long as it exists."""
     return [disk_component("disk", parse_disk(resource.inputs), part_context(resource, graph))]
 
 
-def price_regional_disk(resource: Resource, graph: Graph) -> Components:
+def price_regional_disk(resource: StateResource, graph: Graph) -> Components:
     """Return a disk that is replicated to two zones, which has a price of its own."""
     context = part_context(resource, graph)
     return [disk_component("disk", parse_disk(resource.inputs), context, prefix="regional-")]

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from gpufleet.cost.inputs.graph import Graph
-from gpufleet.cost.inputs.usage import Cron, parse_cron, weekly_average_with_windows
+from gpufleet.cost.inputs.usage import Cron, parse_cron, weekly_average_size_with_minimums
 from gpufleet.cost.inputs.values import Number, is_true, read_list, read_number, read_text, read_value
 from gpufleet.cost.money import Range
 from gpufleet.cost.pricing.component import Components, PartContext, UnpricedComponent
@@ -19,10 +19,10 @@ from gpufleet.cost.pricing.pricers.gcp.machine_inputs import (
     machine_components,
     machine_licence_components,
     reservation_attributes,
-    with_claim,
+    with_reservation_claim,
 )
 from gpufleet.cost.pricing.pricers.group_size import size_range
-from gpufleet.engine import Resource
+from gpufleet.engine import StateResource
 
 AUTOSCALERS = ("gcp:compute/autoscaler:Autoscaler", "gcp:compute/regionAutoscaler:RegionAutoscaler")
 SECONDS_PER_MINUTE = 60
@@ -67,7 +67,7 @@ def parse_autoscaler(inputs: Any) -> AutoscalerInputs:
     )
 
 
-def price_group(resource: Resource, graph: Graph) -> Components:
+def price_group(resource: StateResource, graph: Graph) -> Components:
     """Return a group at its target size, between the bounds of its autoscaler if it has one."""
     template = graph.find_target(resource, ("versions", 0, "instanceTemplate"), *TEMPLATES)
     if template is None:
@@ -88,7 +88,7 @@ def price_group(resource: Resource, graph: Graph) -> Components:
     ]
     if not is_spot:
         claim = reservation_claim(template, launched.affinity, reservation_attributes(machine), graph)
-        components = with_claim(components, claim)
+        components = with_reservation_claim(components, claim)
     return [
         *components,
         *_unpriced_group_parts(group),
@@ -101,7 +101,7 @@ def _unpriced_group_parts(group: GroupInputs) -> Components:
     """Return what a group has in addition to running machines of its first version."""
     components: Components = []
     if group.version_count > 1:
-        reason = f"of its {group.version_count} versions all machines are priced as of the first"
+        reason = f"it has {group.version_count} versions, and all machines are priced as the first"
         components.append(UnpricedComponent(reason, "versions"))
     for size, state in ((group.suspended_size, "suspended"), (group.stopped_size, "stopped")):
         if size is not None and size != 0:
@@ -110,7 +110,7 @@ def _unpriced_group_parts(group: GroupInputs) -> Components:
     return components
 
 
-def _declared_size(group: GroupInputs, resource: Resource, graph: Graph) -> Range | None:
+def _declared_size(group: GroupInputs, resource: StateResource, graph: Graph) -> Range | None:
     size = group.target_size
     target = next(iter(graph.find_referrers(resource, ("target",), *AUTOSCALERS)), None)
     if target is None:
@@ -139,5 +139,5 @@ def _apply_schedules(size: Range | None, autoscaler: AutoscalerInputs) -> Range 
     """Raise the expected size by the hours of the week in which a schedule requires more machines."""
     if size is None or not autoscaler.windows:
         return size
-    expected = weekly_average_with_windows(list(autoscaler.windows), size.expected)
+    expected = weekly_average_size_with_minimums(list(autoscaler.windows), size.expected)
     return Range.spanning(size.low, expected, max(size.high, size.expected))

@@ -24,9 +24,9 @@ from gpufleet.cost.pricing.pricers.gcp.machine_inputs import (
     machine_licence_components,
     parse_machine,
     reservation_attributes,
-    with_claim,
+    with_reservation_claim,
 )
-from gpufleet.engine import Resource
+from gpufleet.engine import StateResource
 
 TEMPLATES = (
     "gcp:compute/instanceTemplate:InstanceTemplate",
@@ -101,7 +101,7 @@ def parse_affinity(inputs: Any, placement: Any = None) -> AffinityInputs:
     )
 
 
-def price_instance(resource: Resource, graph: Graph) -> Components:
+def price_instance(resource: StateResource, graph: Graph) -> Components:
     """Return one instance; a stopped one bills only its disks and addresses."""
     instance = parse_instance(resource.inputs)
     machine = instance.machine
@@ -116,12 +116,12 @@ def price_instance(resource: Resource, graph: Graph) -> Components:
     ]
     if not is_spot and not instance.is_stopped:
         claim = reservation_claim(resource, instance.affinity, reservation_attributes(machine), graph)
-        components = with_claim(components, claim)
+        components = with_reservation_claim(components, claim)
     addresses = address_components(machine, context.with_hours(terms.hours), is_spot=is_spot)
     return [*components, *addresses]
 
 
-def price_instance_from_template(resource: Resource, graph: Graph) -> Components:
+def price_instance_from_template(resource: StateResource, graph: Graph) -> Components:
     """Return an instance that takes from a template the inputs that it leaves out."""
     template = graph.find_target(resource, ("sourceInstanceTemplate",), *TEMPLATES)
     if template is None:
@@ -147,13 +147,13 @@ def price_instance_from_template(resource: Resource, graph: Graph) -> Components
         has_affinity = own.affinity.is_set
         source, affinity = (resource, own.affinity) if has_affinity else (template, inherited.affinity)
         claim = reservation_claim(source, affinity, reservation_attributes(machine), graph)
-        components = with_claim(components, claim)
+        components = with_reservation_claim(components, claim)
     addresses = address_components(machine, context.with_hours(terms.hours), is_spot=is_spot)
     return [*components, *addresses]
 
 
 def reservation_claim(
-    source: Resource, affinity: AffinityInputs, attributes: tuple[str, ...], graph: Graph
+    source: StateResource, affinity: AffinityInputs, attributes: tuple[str, ...], graph: Graph
 ) -> ReservationClaim | None:
     """Return the reservation that an instance or template targets, else any open one that matches."""
     if affinity.refuses_reservations:

@@ -38,13 +38,13 @@ from gpufleet.cost.pricing.pricers.gcp.machine_inputs import (
     machine_licence_components,
     parse_machine,
     reservation_attributes,
-    with_claim,
+    with_reservation_claim,
 )
 from gpufleet.cost.pricing.pricers.group_size import size_range
 from gpufleet.cost.pricing.pricers.part_names import KUBERNETES
 from gpufleet.cost.pricing.pricers.required_input import unreadable_components
 from gpufleet.cost.pricing.region import gcp_region
-from gpufleet.engine import Marker, Resource
+from gpufleet.engine import StateResource, ValueMarker
 
 CLUSTER = "gcp:container/cluster:Cluster"
 # What GKE makes where a program has no setting (the provider's documentation of these inputs).
@@ -84,9 +84,9 @@ class NodePoolInputs:
 
     name: Text
     location: LocationInputs
-    hidden_config: Marker | None
+    hidden_config: ValueMarker | None
     machine: MachineInputs
-    preemptible: bool | Marker | None
+    preemptible: bool | ValueMarker | None
     is_flex_start: bool
     disk_size_gib: Number
     disk_type: Text
@@ -111,7 +111,7 @@ class ClusterInputs:
     is_autopilot: bool
     adds_node_pools: bool
     pools: tuple[NodePoolInputs, ...]
-    hidden_pools: Marker | None
+    hidden_pools: ValueMarker | None
     default_pool: NodePoolInputs | None
 
 
@@ -133,7 +133,7 @@ def parse_location(inputs: Any) -> LocationInputs:
     """Parse the location and the zones of a cluster or node pool."""
     zones = read_list(inputs, "nodeLocations")
     known_location = known_text(read_text(inputs, "location"))
-    names = {f"{index}" if isinstance(each, Marker) else str(each) for index, each in enumerate(zones)}
+    names = {f"{index}" if isinstance(each, ValueMarker) else str(each) for index, each in enumerate(zones)}
     is_zonal = known_location is not None and gcp_region(known_location) != known_location
     return LocationInputs(
         location=known_location,
@@ -172,13 +172,13 @@ def parse_node_pool(inputs: Any) -> NodePoolInputs:
     )
 
 
-def price_cluster(resource: Resource, graph: Graph) -> Components:
+def price_cluster(resource: StateResource, graph: Graph) -> Components:
     """Return a cluster's management fee, and the node pools that it declares itself."""
     cluster, region = parse_cluster(resource.inputs), find_region(resource, graph)
     context = PartContext("gcp", region, graph.terms_of(resource).pool)
     components: Components = [context.part_component("control_plane", KUBERNETES)]
     if cluster.is_autopilot:
-        reason = "Autopilot bills each pod by what it requests, which no program declares"
+        reason = "Autopilot bills each pod by what it requests, which the program does not declare"
         return [*components, UnpricedComponent(reason, "pods")]
     if cluster.adds_node_pools:
         reason = "node auto-provisioning adds machines as pods ask for them"
@@ -196,7 +196,7 @@ def price_cluster(resource: Resource, graph: Graph) -> Components:
     return components
 
 
-def price_node_pool(resource: Resource, graph: Graph) -> Components:
+def price_node_pool(resource: StateResource, graph: Graph) -> Components:
     """Return a node pool, in its cluster's region."""
     pool = parse_node_pool(resource.inputs)
     cluster = graph.find_target(resource, ("cluster",), CLUSTER)
@@ -219,18 +219,18 @@ class _Nodes:
     ``zone_count`` is None if it is not known in how many zones they are.
     """
 
-    resource: Resource
+    resource: StateResource
     pool: NodePoolInputs
     region: str
     zone_count: Decimal | None
 
 
-def _parse_preemptible(config: Any) -> bool | Marker | None:
+def _parse_preemptible(config: Any) -> bool | ValueMarker | None:
     """Return whether nodes are spot or preemptible, a marker if that is not known."""
     settings = [read_value(config, key) for key in ("spot", "preemptible")]
     if any(setting is True for setting in settings):
         return True
-    return next((setting for setting in settings if isinstance(setting, Marker)), None)
+    return next((setting for setting in settings if isinstance(setting, ValueMarker)), None)
 
 
 def _zone_count(location: LocationInputs, region: str, inherited: Decimal | None = None) -> Decimal | None:
@@ -249,7 +249,7 @@ def _zone_count(location: LocationInputs, region: str, inherited: Decimal | None
 def _node_components(nodes: _Nodes, graph: Graph) -> Components:
     pool = nodes.pool
     if pool.hidden_config:
-        return [*unreadable_components(pool.hidden_config, "what its nodes are is", "machine")]
+        return [*unreadable_components(pool.hidden_config, "its node configuration is", "machine")]
     count = graph.resolve_size(nodes.resource, _node_count(pool, nodes.zone_count))
     if count is None:
         return [UnpricedComponent("node pool size is not known until deployment", "machine")]
@@ -269,7 +269,7 @@ def _node_components(nodes: _Nodes, graph: Graph) -> Components:
     ]
     if pool.preemptible is True or pool.is_flex_start:
         return components
-    return with_claim(components, _reservation_claim(nodes, graph))
+    return with_reservation_claim(components, _reservation_claim(nodes, graph))
 
 
 def _node_count(pool: NodePoolInputs, zone_count: Decimal | None) -> Range | None:
@@ -295,7 +295,7 @@ def _or_zero(number: Number) -> Number:
 
 def _boot_disk_component(pool: NodePoolInputs, context: PartContext) -> CostComponent | UnpricedComponent:
     """Return each node's boot disk."""
-    if isinstance(pool.disk_size_gib, Marker) or not isinstance(pool.disk_type, str):
+    if isinstance(pool.disk_size_gib, ValueMarker) or not isinstance(pool.disk_type, str):
         return UnpricedComponent("boot disk is not known until deployment", "disk:boot")
     size_gib = DEFAULT_DISK_GIB if pool.disk_size_gib is None else pool.disk_size_gib
     return context.part_component("disk:boot", pool.disk_type, size_gib)

@@ -32,7 +32,7 @@ from gpufleet.cost.pricing.pricers.gcp.location import last_segment
 from gpufleet.cost.pricing.pricers.licence import licence_components
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS
 from gpufleet.cost.pricing.pricers.required_input import require_text, unreadable_components
-from gpufleet.engine import Marker
+from gpufleet.engine import ValueMarker
 
 FLEX_START = "starts through the Dynamic Workload Scheduler, whose rates are not in the price list"
 CARD_PREFIX = "accelerator:"
@@ -54,14 +54,14 @@ class MachineInputs:
     """The inputs of a machine, whatever declares it."""
 
     machine_type: Text
-    is_spot: bool | Marker | None
+    is_spot: bool | ValueMarker | None
     is_flex_start: bool
     cards: tuple[CardInputs, ...]
-    hidden_cards: Marker | None
+    hidden_cards: ValueMarker | None
     local_ssd_interfaces: tuple[str, ...]
     images: tuple[str, ...]
     address_count: int
-    hidden_interfaces: Marker | None
+    hidden_interfaces: ValueMarker | None
 
 
 def parse_machine(inputs: Any) -> MachineInputs:
@@ -126,7 +126,7 @@ def reservation_attributes(machine: MachineInputs) -> tuple[str, ...]:
     return ("+".join(cards), "+".join(local_ssds))
 
 
-def with_claim(components: Components, claim: ReservationClaim | None) -> Components:
+def with_reservation_claim(components: Components, claim: ReservationClaim | None) -> Components:
     """Return the components with the claim on those that a reservation covers."""
     return [
         replace(component, claim=claim)
@@ -147,15 +147,15 @@ def _parse_card(card: Any) -> CardInputs:
     )
 
 
-def _parse_spot(inputs: Any) -> bool | Marker | None:
+def _parse_spot(inputs: Any) -> bool | ValueMarker | None:
     """Return whether the scheduling is spot; None if it has no such setting."""
     model = read_text(inputs, "scheduling", "provisioningModel")
     if isinstance(model, str):
         return model.upper() == "SPOT"
     preemptible = read_value(inputs, "scheduling", "preemptible")
-    if isinstance(model, Marker) or preemptible is None:
+    if isinstance(model, ValueMarker) or preemptible is None:
         return model
-    return preemptible if isinstance(preemptible, (bool, Marker)) else None
+    return preemptible if isinstance(preemptible, (bool, ValueMarker)) else None
 
 
 def _card_components(
@@ -166,7 +166,7 @@ def _card_components(
         if card.count == 0:
             continue
         if not isinstance(card.model, str) or not isinstance(card.count, Decimal):
-            markers = (value for value in (card.model, card.count) if isinstance(value, Marker))
+            markers = (value for value in (card.model, card.count) if isinstance(value, ValueMarker))
             reason = next((MARKER_REASONS[marker] for marker in markers), "not set")
             yield UnpricedComponent(f"accelerator type or count is {reason}", name)
         elif not _includes_cards(machine.items[0]):

@@ -31,7 +31,7 @@ from gpufleet.cost.pricing.pricers.gcp.machine_inputs import (
     reservation_attributes,
 )
 from gpufleet.cost.pricing.pricers.reservation import require_reserved_count, reservation_terms
-from gpufleet.engine import Resource
+from gpufleet.engine import StateResource
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def parse_reservation(inputs: Any) -> ReservationInputs:
     )
 
 
-def price_reservation(resource: Resource, graph: Graph) -> Components:
+def price_reservation(resource: StateResource, graph: Graph) -> Components:
     """Return the machines of a reservation, their cards and their local SSDs."""
     reservation = parse_reservation(resource.inputs)
     count = require_reserved_count(reservation.count)

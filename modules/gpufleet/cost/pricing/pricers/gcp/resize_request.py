@@ -13,7 +13,7 @@ from gpufleet.cost.pricing.component import Components, UnpricedComponent
 from gpufleet.cost.pricing.pricers.gcp.instance import TEMPLATES
 from gpufleet.cost.pricing.pricers.gcp.location import last_segment
 from gpufleet.cost.pricing.pricers.gcp.machine_inputs import parse_machine
-from gpufleet.engine import Resource
+from gpufleet.engine import StateResource
 
 GROUPS = (
     "gcp:compute/instanceGroupManager:InstanceGroupManager",
@@ -37,7 +37,7 @@ def parse_resize_request(inputs: Any) -> ResizeRequestInputs:
     )
 
 
-def price_resize_request(resource: Resource, graph: Graph) -> Components:
+def price_resize_request(resource: StateResource, graph: Graph) -> Components:
     """Return what a request starts, without a price: no price list here has the scheduler's rates."""
     group = graph.find_target(resource, ("instanceGroupManager",), *GROUPS)
     template = graph.find_target(group, ("versions", 0, "instanceTemplate"), *TEMPLATES) if group else None
