@@ -37,7 +37,7 @@ def spec():
 
 
 @pytest.fixture
-def parse(spec, tmp_path):
+def parse_pool(spec, tmp_path):
     """Parse the spec after changing keys of its pool."""
 
     def run(**pool):

@@ -26,16 +26,16 @@ VALUES = st.recursive(
 )
 
 
-def places(node, path=()):
+def list_paths(node, path=()):
     """Return the path of everything in a document."""
     items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
     outcome = [path] if path else []
     for key, value in items:
-        outcome += places(value, (*path, key))
+        outcome += list_paths(value, (*path, key))
     return outcome
 
 
-def put(document, path, value):
+def replace_value(document, path, value):
     """Return a copy with something else at ``path``."""
     changed = copy.deepcopy(document)
     node = changed
@@ -45,7 +45,7 @@ def put(document, path, value):
     return changed
 
 
-def refusal(read):
+def read_error(read):
     """Return the error that reading ends in, empty where it is accepted."""
     try:
         read()
@@ -59,8 +59,8 @@ def refusal(read):
 def test_any_value_in_a_stack_is_accepted_or_refused_in_one_line(repo_root, data):
     text = (repo_root / "stacks/Pulumi.production.yaml").read_text()
     declared = YAML(typ="safe").load(text)["config"]["gpufleet:fleet"]
-    path = data.draw(st.sampled_from(places(declared)))
-    line = refusal(lambda: fleet.parse_fleet(put(declared, path, data.draw(VALUES)), root=repo_root))
+    path = data.draw(st.sampled_from(list_paths(declared)))
+    line = read_error(lambda: fleet.parse_fleet(replace_value(declared, path, data.draw(VALUES)), root=repo_root))
     assert line.isprintable()
     assert line == "" or "gpufleet:fleet" in line
 
@@ -69,10 +69,10 @@ def test_any_value_in_a_stack_is_accepted_or_refused_in_one_line(repo_root, data
 @given(data=st.data())
 def test_any_value_in_a_rack_is_accepted_or_refused_in_one_line(repo_root, tmp_path, data):
     declared = YAML(typ="safe").load((repo_root / "inventory/blades-1.yaml").read_text())
-    path = data.draw(st.sampled_from(places(declared)))
+    path = data.draw(st.sampled_from(list_paths(declared)))
     file = tmp_path / "blades-1.yaml"
     with file.open("w") as stream:
-        YAML(typ="safe").dump(put(declared, path, data.draw(VALUES)), stream)
-    line = refusal(lambda: fleet.load_rack(file, tmp_path))
+        YAML(typ="safe").dump(replace_value(declared, path, data.draw(VALUES)), stream)
+    line = read_error(lambda: fleet.load_rack(file, tmp_path))
     assert line.isprintable()
     assert line == "" or line.startswith("blades-1.yaml")

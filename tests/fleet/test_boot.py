@@ -41,7 +41,7 @@ def test_omitted_boot_settings_have_safe_defaults(tmp_path):
 
 REFUSED = {
     "medium: nvme": "ssh: ",
-    "ssh: {}": "boot.ssh: has no SSH key; give authorized_keys, or the stack",
+    "ssh: {}": "boot.ssh: the nodes would have no SSH key; give authorized_keys, or the stack",
     "ssh: {authorized_keys: [secret]}": "is not an SSH public key",
     "ssh: {stack: production}\ntimezone: Mars/Base": "'Mars/Base' is not a time zone",
     "ssh: {stack: production}\nlocale: english": "give a locale like C.UTF-8",

@@ -14,7 +14,7 @@ def test_notes_of_production_contain_the_affordable_hours(repo_root):
     assert "72.19 USD an hour together" in hours
     assert "2,000 to 5,000 USD a month" in hours
     assert hours.endswith("buy 28 to 69 hours, not a month")
-    assert spot.endswith("has no capacity: serve")
+    assert spot.endswith("has no spot capacity: serve")
     assert disks.endswith("no cloud disk is built or priced for template llm-server, trainer")
     assert notes.endswith("nothing runs it yet: template llm-server, trainer")
 
@@ -29,16 +29,16 @@ def test_volumes_without_cloud_disk_are_noted(repo_root):
     assert disks.endswith("template llm-server")
 
 
-def test_pool_without_a_price_is_named(parse):
-    (reserved,) = fleet.planning_notes(parse(purchase=CREATE | {"term": "1y"}))
+def test_pool_without_a_price_is_named(parse_pool):
+    (reserved,) = fleet.planning_notes(parse_pool(purchase=CREATE | {"term": "1y"}))
     assert "train, 0 USD a month (without train, whose price is not in the catalogue)" in reserved
 
 
-def test_node_price_includes_attached_cards(parse):
+def test_node_price_includes_attached_cards(parse_pool):
     place = {"cloud": "gcp", "region": "us-central1", "zones": ["us-central1-a"]}
-    declared = parse(**place, machine="n1-standard-8", accelerators={"model": "T4", "count": 2})
+    declared = parse_pool(**place, machine="n1-standard-8", accelerators={"model": "T4", "count": 2})
     assert fleet.node_usd_per_hour(declared.pools[0]) == pytest.approx(0.379998 + 2 * 0.35, abs=1e-5)
 
 
-def test_node_without_a_price_has_none(parse):
-    assert fleet.node_usd_per_hour(parse(purchase=CREATE | {"term": "3y"}).pools[0]) is None
+def test_node_without_a_price_has_none(parse_pool):
+    assert fleet.node_usd_per_hour(parse_pool(purchase=CREATE | {"term": "3y"}).pools[0]) is None

@@ -67,7 +67,7 @@ def test_several_ranges_and_steps_are_expanded(rack):
         ),
         ("blade[01-03]", "blade[01-", "r1.yaml:8: nodes: 'blade[01-' is not a range of names"),
         ("blade[01-03]", "Blade[01-03]", "nodes: 'Blade01' is not a name"),
-        ("blade[01-03]", "blade", "'blade' does not end in a slot number; give slot"),
+        ("blade[01-03]", "blade", "'blade' does not end in a slot number; set slot"),
         ("blade[01-03]", "[{name: blade01}, {name: other1}]", "blade01 and other1 share the slot 1"),
         ("blade[01-03]", "[{name: blade01}, {name: blade02, slot: 1}]", "share the slot 1; make it unique"),
         ("blade[01-03]", "[{name: 'blade[01-02]', serial: abcd1234}]", "share the serial abcd1234"),

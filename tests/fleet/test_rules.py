@@ -27,19 +27,19 @@ REFUSED = [
     ("spot-reservation", GCP | {"purchase": SPOT | {"reservation": "r"}}, "purchase.reservation"),
     ("spot-reservation", AZURE | {"purchase": SPOT | {"reservation": "r"}}, "purchase.reservation"),
     ("term-needs-reserved", {"purchase": SPOT | {"term": "1y"}}, "purchase.term"),
-    ("term-needs-reserved", {"purchase": {"kind": "on_demand", "term": "1y"}}, "say kind: reserved"),
+    ("term-needs-reserved", {"purchase": {"kind": "on_demand", "term": "1y"}}, "set kind: reserved"),
     (
         "reservation-needs-reserved",
         {"purchase": {"kind": "on_demand", "reservation": "cr"}},
-        "say kind: reserved",
+        "set kind: reserved",
     ),
-    ("eviction-needs-spot", AZURE | {"purchase": CREATE | {"on_eviction": "stop"}}, "say kind: spot"),
+    ("eviction-needs-spot", AZURE | {"purchase": CREATE | {"on_eviction": "stop"}}, "set kind: spot"),
     ("eviction-needs-spot", {"purchase": {"kind": "on_demand", "on_eviction": "delete"}}, "only spot"),
     ("fallback-needs-spot", {"purchase": {"kind": "on_demand", "fallback": "on_demand"}}, "only spot"),
     (
         "spot-fallback",
         GCP | {"purchase": SPOT | {"fallback": "on_demand"}},
-        "purchase.fallback: is set, but GCP does not start other nodes",
+        "purchase.fallback: fallback is set, but GCP does not start other nodes",
     ),
     ("spot-fallback", AZURE | {"purchase": SPOT | {"fallback": "on_demand"}}, "second pool"),
     ("cap-needs-spot", {"purchase": CREATE | {"max_usd_per_hour": 3.0}}, "belongs to spot"),
@@ -65,10 +65,10 @@ REFUSED = [
     ("region-known", {"region": "us-east-9", "zones": []}, "did you mean 'us-east-2'?"),
     ("region-known", {"region": "us-central1", "zones": []}, "it is a region of gcp"),
     ("zone-in-region", {"zones": ["us-west-2a"]}, "zones[0]: 'us-west-2a' is not a zone of aws us-east-1"),
-    ("zone-in-region", GCP | {"zones": ["us-central1a"]}, "give one like 'us-central1-a'"),
-    ("zone-in-region", AZURE | {"zones": ["eastus-1"]}, "give one like '1'"),
-    ("accelerators-attach", {"accelerators": T4}, "brings its own (8x A100 SXM4 40GB)"),
-    ("accelerators-attach", GCP | {"accelerators": T4}, "brings its own (16x A100"),
+    ("zone-in-region", GCP | {"zones": ["us-central1a"]}, "give a zone like 'us-central1-a'"),
+    ("zone-in-region", AZURE | {"zones": ["eastus-1"]}, "give a zone like '1'"),
+    ("accelerators-attach", {"accelerators": T4}, "it has its own (8x A100 SXM4 40GB)"),
+    ("accelerators-attach", GCP | {"accelerators": T4}, "it has its own (16x A100"),
     ("accelerators-attach", N1 | {"accelerators": {"model": "L4"}}, "L4 cannot be attached to"),
     ("accelerators-attach", N1 | {"accelerators": T4 | {"count": 3}}, "give 1, 2 or 4"),
     ("accelerators-missing", N1, "add {model: T4, count: 1}"),
@@ -79,13 +79,13 @@ REFUSED = [
         AZURE | {"machine": "Standard_NC24ads_A100_v4", "fabric": "infiniband"},
         "no such fabric",
     ),
-    ("efa-one-zone", {"fabric": "efa", "zones": ["us-east-1a", "us-east-1b"]}, "EFA does not leave its zone"),
+    ("efa-one-zone", {"fabric": "efa", "zones": ["us-east-1a", "us-east-1b"]}, "EFA traffic does not leave its zone"),
     ("efa-one-zone", {"fabric": "auto", "zones": ["us-east-1a", "us-east-1b"]}, "name one zone"),
     ("image-of-cloud", {"image": {"id": "gpufleet-1"}}, "'gpufleet-1' is not an image of aws"),
     ("image-of-cloud", AZURE | {"image": {"name": "gpufleet-node"}}, "Azure cannot find images by name"),
     ("image-of-cloud", {"image": {"id": "ami-0123456789abcdef0", "owner": "012345678901"}}, "by name"),
     ("image-of-cloud", GCP | {"image": "vendor"}, "gcp has no known image with drivers for a2-megagpu-16g"),
-    ("template-exists", {"template": "trainr"}, "no template 'trainr'"),
+    ("template-exists", {"template": "trainr"}, "template 'trainr' is not declared"),
 ]
 OF_TEMPLATES = {
     "depends-in-order",
@@ -124,17 +124,17 @@ ALLOWED = [
 @pytest.mark.parametrize(
     ("rule", "pool", "message"), REFUSED, ids=[f"{r[0]}-{n}" for n, r in enumerate(REFUSED)]
 )
-def test_rule_refuses_an_invalid_pool(parse, rule, pool, message):
+def test_rule_refuses_an_invalid_pool(parse_pool, rule, pool, message):
     with pytest.raises(InputError) as excinfo:
-        parse(**pool)
+        parse_pool(**pool)
     assert f"(rule {rule})" in str(excinfo.value)
     assert message in str(excinfo.value)
     assert excinfo.value.exit_code == 2
 
 
 @pytest.mark.parametrize("pool", ALLOWED, ids=[str(pool)[:60] for pool in ALLOWED])
-def test_rules_accept_a_valid_pool(parse, pool):
-    assert parse(**pool).pools[0].name == "train"
+def test_rules_accept_a_valid_pool(parse_pool, pool):
+    assert parse_pool(**pool).pools[0].name == "train"
 
 
 @pytest.mark.parametrize(
@@ -157,12 +157,12 @@ def test_rule_refuses_an_invalid_fleet(spec, tmp_path, rule, change):
         fleet.parse_fleet(spec | change, root=tmp_path)
 
 
-def test_purchase_that_a_cloud_does_not_sell_is_refused(parse, monkeypatch):
+def test_purchase_that_a_cloud_does_not_sell_is_refused(parse_pool, monkeypatch):
     aws = replace(catalog.CLOUDS["aws"], price_kinds=("on_demand", "reserved_1y"))
     monkeypatch.setitem(catalog.CLOUDS, "aws", aws)
     with pytest.raises(InputError, match=r"is spot, but AWS does not sell spot \(rule purchase-sold\)"):
-        parse(purchase=SPOT)
-    assert parse(purchase=CREATE | {"term": "1y"}).pools
+        parse_pool(purchase=SPOT)
+    assert parse_pool(purchase=CREATE | {"term": "1y"}).pools
 
 
 def test_every_rule_is_tested_and_has_a_reason():

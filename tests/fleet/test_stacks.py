@@ -12,7 +12,7 @@ def stack(repo_root):
     return lambda name: fleet.load_fleet(name, repo_root)
 
 
-def month(pool):
+def monthly_cost(pool):
     """Return what a pool costs a month at desired size."""
     return fleet.node_usd_per_hour(pool) * (pool.hours_per_month or 730) * pool.count.desired
 
@@ -39,14 +39,14 @@ def test_dev_is_one_small_node_on_each_cloud(stack):
 
 def test_dev_stays_within_its_budget_even_if_all_spot_nodes_fall_back(stack):
     dev = stack("dev")
-    usual = sum(month(pool) for pool in dev.pools)
-    worst = usual - month(dev.pools[0]) + 160 * 1.212  # g5.2xlarge on demand
+    usual = sum(monthly_cost(pool) for pool in dev.pools)
+    worst = usual - monthly_cost(dev.pools[0]) + 160 * 1.212  # g5.2xlarge on demand
     assert usual == pytest.approx(160 * (0.43632 + 0.379998 + 0.35 + 0.526), abs=0.01)
     assert dev.budget_usd_per_month.min <= usual <= worst <= dev.budget_usd_per_month.max
 
 
 def test_production_cost_matches_a_manual_sum(stack):
-    costs = {pool.name: round(month(pool)) for pool in stack("production").pools}
+    costs = {pool.name: round(monthly_cost(pool)) for pool in stack("production").pools}
     assert costs == {"train": 16029, "serve": 21357, "tune": 15310}
 
 
@@ -129,7 +129,7 @@ TOTALS = {"production": 52883.92, "dev": 307.48, "poc": 65.39}
 @pytest.mark.parametrize("name", ["poc", "dev", "production"])
 def test_monthly_cost_matches_a_manual_sum_and_the_budget(stack, name):
     declared = stack(name)
-    total = sum(month(pool) for pool in declared.pools) + sum(PARTS[name])
+    total = sum(monthly_cost(pool) for pool in declared.pools) + sum(PARTS[name])
     assert total == pytest.approx(TOTALS[name], abs=0.01)
     budget = declared.budget_usd_per_month
     assert budget is None or budget.min <= total <= budget.max

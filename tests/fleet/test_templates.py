@@ -14,7 +14,7 @@ SERVER = {"image": f"quay.io/team/server@{DIGEST}", "gpus": "all", "ports": [800
 
 
 @pytest.fixture
-def declare(spec, tmp_path):
+def declare_template(spec, tmp_path):
     """Parse the spec with templates and other keys put in; its pool gets the template ``t``."""
 
     def run(template, **more):
@@ -25,11 +25,11 @@ def declare(spec, tmp_path):
     return run
 
 
-def test_named_inline_and_short_forms_are_equivalent(declare):
+def test_named_inline_and_short_forms_are_equivalent(declare_template):
     application = {"containers": [SERVER]}
-    short = declare(NVIDIA | application)
-    inline = declare({"software": NVIDIA, "application": application})
-    named = declare(
+    short = declare_template(NVIDIA | application)
+    inline = declare_template({"software": NVIDIA, "application": application})
+    named = declare_template(
         {"software": "nv", "application": "serve", "hardware": "big"},
         software_profiles={"nv": NVIDIA},
         applications={"serve": application},
@@ -39,7 +39,7 @@ def test_named_inline_and_short_forms_are_equivalent(declare):
     assert short.resolve_blueprint("t").application.containers[0].effective_name == "server"
 
 
-def test_documented_template_is_accepted(declare):
+def test_documented_template_is_accepted(declare_template):
     template = {
         "driver": {"vendor": "nvidia", "branch": "auto"},
         "container_toolkit": True,
@@ -47,7 +47,7 @@ def test_documented_template_is_accepted(declare):
         "containers": [{"image": "example.org/server:1", "gpus": "all", "ports": [8000]}],
         "burn_in": "standard",
     }
-    blueprint = declare(template).resolve_blueprint("t")
+    blueprint = declare_template(template).resolve_blueprint("t")
     assert (blueprint.container_engine, blueprint.software.driver.vendor, blueprint.burn_in) == (
         "podman",
         "nvidia",
@@ -67,24 +67,24 @@ def test_documented_template_is_accepted(declare):
         ),
     ],
 )
-def test_container_engine_is_chosen_by_the_template(declare, template, engine):
-    assert declare(template).resolve_blueprint("t").container_engine == engine
+def test_container_engine_is_chosen_by_the_template(declare_template, template, engine):
+    assert declare_template(template).resolve_blueprint("t").container_engine == engine
 
 
-def soft(**keys):
+def software_template(**keys):
     return {"software": {"driver": {"vendor": "nvidia"}} | keys}
 
 
-def app(*containers, **keys):
+def application_template(*containers, **keys):
     return {"container_toolkit": True, "application": {"containers": list(containers)} | keys}
 
 
-def one(**keys):
+def container_template(**keys):
     """Return a template of one container."""
     return {"software": {"container_toolkit": True}, "application": {"containers": [{"image": "a"} | keys]}}
 
 
-def two(first, second=None, **keys):
+def two_containers_template(first, second=None, **keys):
     pair = [{"image": "a"} | first, {"image": "b"} | (second or {})]
     return {"software": {"container_toolkit": True}, "application": {"containers": pair} | keys}
 
@@ -100,13 +100,13 @@ REFUSED = [
     (
         "engine-for-containers",
         {"software": {"container_engine": "none", "container_toolkit": True}},
-        "templates.t.software.container_engine: is none, but container_toolkit is true",
+        "templates.t.software.container_engine: container_engine is none, but container_toolkit is true",
     ),
     ("gpus-need-toolkit", {"containers": [{"image": "a", "gpus": 1}]}, "templates.t.containers[0].gpus"),
     (
         "podman-only",
         {"software": DOCKER, "application": {"units": "quadlet"}},
-        "application.units: is quadlet, but template t has docker",
+        "application.units: units is quadlet, but template t has docker",
     ),
     (
         "podman-only",
@@ -114,32 +114,32 @@ REFUSED = [
             "software": DOCKER,
             "application": {"containers": [{"image": "a", "secrets": [{"name": "s", "kind": "podman"}]}]},
         },
-        "secrets[0].kind: is podman, but template t has docker",
+        "secrets[0].kind: kind is podman, but template t has docker",
     ),
-    ("unique-containers", two({}, {"image": "x/a"}), "containers[1]: the name 'a' is used twice"),
+    ("unique-containers", two_containers_template({}, {"image": "x/a"}), "containers[1]: the name 'a' is used twice"),
     (
         "ports-clash",
-        two({"ports": [80]}, {"ports": ["80:8080"]}),
+        two_containers_template({"ports": [80]}, {"ports": ["80:8080"]}),
         "port 80/tcp of the node is already used by a",
     ),
-    ("ports-clash", one(ports=["22:2222"]), "is already used by SSH"),
-    ("ports-by-host-network", one(ports=["80:8080"], network="host"), "say 8080"),
-    ("ports-by-host-network", one(ports=[80], network="none"), "network is none"),
+    ("ports-clash", container_template(ports=["22:2222"]), "is already used by SSH"),
+    ("ports-by-host-network", container_template(ports=["80:8080"], network="host"), "say 8080"),
+    ("ports-by-host-network", container_template(ports=[80], network="none"), "network is none"),
     (
         "mounts-exist",
-        one(mounts=[{"volume": "v", "target": "/v"}]),
+        container_template(mounts=[{"volume": "v", "target": "/v"}]),
         "mounts[0].volume: volume 'v' is not declared",
     ),
     (
         "mounts-exist",
-        one(mounts=[{"source": "/a", "target": "/v"}, {"source": "/b", "target": "/v"}]),
+        container_template(mounts=[{"source": "/a", "target": "/v"}, {"source": "/b", "target": "/v"}]),
         "mounts[1].target: /v is mounted twice",
     ),
-    ("depends-in-order", one(depends=["b"]), "depends[0]: container 'b' is not declared"),
-    ("depends-in-order", two({"depends": ["b"]}, {"depends": ["a"]}), "depend on each other: "),
+    ("depends-in-order", container_template(depends=["b"]), "depends[0]: container 'b' is not declared"),
+    ("depends-in-order", two_containers_template({"depends": ["b"]}, {"depends": ["a"]}), "depend on each other: "),
     (
         "secrets-by-reference",
-        one(env={"HF_TOKEN": "hf_x"}),
+        container_template(env={"HF_TOKEN": "hf_x"}),
         "env.HF_TOKEN: the value looks like a secret",
     ),
     (
@@ -147,9 +147,9 @@ REFUSED = [
         {"driver": {"vendor": "amd"}},
         "installs amd's driver, but train has cards of nvidia",
     ),
-    ("gpus-fit", one(gpus=9), "its containers need 9 cards, but train has 8"),
-    ("gpus-fit", two({"gpus": 5}, {"gpus": 4}), "take 9 cards"),
-    ("gpus-fit", one(gpus=[8]), "take 9 cards"),
+    ("gpus-fit", container_template(gpus=9), "the containers need 9 cards, but train has 8"),
+    ("gpus-fit", two_containers_template({"gpus": 5}, {"gpus": 4}), "need 9 cards"),
+    ("gpus-fit", container_template(gpus=[8]), "need 9 cards"),
     (
         "hardware-fits",
         {"hardware": {"machines": ["g5.2xlarge"]}},
@@ -171,9 +171,9 @@ REFUSED = [
 @pytest.mark.parametrize(
     ("rule", "template", "message"), REFUSED, ids=[f"{r[0]}-{n}" for n, r in enumerate(REFUSED)]
 )
-def test_rule_refuses_an_invalid_template(declare, rule, template, message):
+def test_rule_refuses_an_invalid_template(declare_template, rule, template, message):
     with pytest.raises(InputError) as excinfo:
-        declare(template)
+        declare_template(template)
     assert f"(rule {rule})" in str(excinfo.value)
     assert message in str(excinfo.value)
 
@@ -181,18 +181,18 @@ def test_rule_refuses_an_invalid_template(declare, rule, template, message):
 @pytest.mark.parametrize(
     "template",
     [
-        two({"gpus": [0, 1]}, {"gpus": [1, 2]}),
-        two({"gpus": "all"}, {"gpus": 8}),
-        one(ports=[{"host": 80, "address": "127.0.0.1"}, {"host": 80, "address": "10.0.0.1"}]),
-        two({"ports": [53]}, {"ports": ["53/udp"]}),
-        one(network="host", ports=[8000]),
-        one(env={"HF_TOKEN_FILE": "/run/secrets/hf"}),
-        soft(cuda="12.8", mig="1g.10gb"),
+        two_containers_template({"gpus": [0, 1]}, {"gpus": [1, 2]}),
+        two_containers_template({"gpus": "all"}, {"gpus": 8}),
+        container_template(ports=[{"host": 80, "address": "127.0.0.1"}, {"host": 80, "address": "10.0.0.1"}]),
+        two_containers_template({"ports": [53]}, {"ports": ["53/udp"]}),
+        container_template(network="host", ports=[8000]),
+        container_template(env={"HF_TOKEN_FILE": "/run/secrets/hf"}),
+        software_template(cuda="12.8", mig="1g.10gb"),
         {"hardware": {"machines": ["p4d.24xlarge"], "storage": {"layout": "raid0"}, "mtu": 9001}},
     ],
 )
-def test_rules_accept_a_valid_template(declare, template):
-    assert declare(template).pools[0].template == "t"
+def test_rules_accept_a_valid_template(declare_template, template):
+    assert declare_template(template).pools[0].template == "t"
 
 
 @pytest.mark.parametrize(
@@ -212,38 +212,38 @@ def test_rules_accept_a_valid_template(declare, template):
             {"software": {"driver": {"vendor": "amd"}, "mig": "1g.10gb"}},
             "mig needs driver.vendor",
         ),
-        (soft(rocm="7.2"), "rocm needs driver.vendor amd, not nvidia"),
-        (soft(driver={"vendor": "amd", "module": "open"}), "only NVIDIA's driver has a choice"),
+        (software_template(rocm="7.2"), "rocm needs driver.vendor amd, not nvidia"),
+        (software_template(driver={"vendor": "amd", "module": "open"}), "only NVIDIA's driver has a choice"),
         ({"software": {}, "driver": {}}, "has both software and driver; put driver into software"),
         ({"application": {}, "volumes": []}, "has both application and volumes"),
-        (one(ports=["x"]), "give a port like 8000"),
-        (one(ports=[70000]), "give at most 65535"),
-        (one(env={"A": "b\nc"}), "one line without control characters"),
-        (one(mounts=[{"target": "/v"}]), "exactly one of volume and source"),
-        (one(mounts=[{"source": "/a/../b", "target": "/v"}]), "give a path without //, . and .."),
-        (one(secrets=[{"name": "s", "env": "A"}]), "env needs kind podman, not file"),
-        (one(image="a b"), "give an image like"),
-        (one(gpus=[0, 0]), "names a card twice"),
-        (one(colour="red"), "unknown key 'colour'; known keys: image, name"),
+        (container_template(ports=["x"]), "give a port like 8000"),
+        (container_template(ports=[70000]), "give at most 65535"),
+        (container_template(env={"A": "b\nc"}), "one line without control characters"),
+        (container_template(mounts=[{"target": "/v"}]), "exactly one of volume and source"),
+        (container_template(mounts=[{"source": "/a/../b", "target": "/v"}]), "give a path without //, . and .."),
+        (container_template(secrets=[{"name": "s", "env": "A"}]), "env needs kind podman, not file"),
+        (container_template(image="a b"), "give an image like"),
+        (container_template(gpus=[0, 0]), "names a card twice"),
+        (container_template(colour="red"), "unknown key 'colour'; known keys: image, name"),
         ({"hardware": {"mtu": 100}}, "is 100; give at least 1280"),
         ({"hardware": {"machines": ["nope"]}}, "'nope' is not a known machine"),
         ({"software": {"cuda": 12.8}}, "give text (quote it"),
     ],
 )
-def test_invalid_value_is_refused(declare, template, message):
+def test_invalid_value_is_refused(declare_template, template, message):
     with pytest.raises(InputError) as excinfo:
-        declare(template)
+        declare_template(template)
     assert message in str(excinfo.value)
     assert "\n" not in str(excinfo.value)
 
 
-def test_error_in_a_named_profile_names_its_place(declare):
+def test_error_in_a_named_profile_names_its_place(declare_template):
     with pytest.raises(InputError, match=r"applications.a.containers\[0\].ports\[0\]: port 22/tcp"):
-        declare({"application": "a"}, applications={"a": {"containers": [{"image": "x", "ports": [22]}]}})
+        declare_template({"application": "a"}, applications={"a": {"containers": [{"image": "x", "ports": [22]}]}})
 
 
 @pytest.fixture
-def racked(spec, tmp_path):
+def declare_rack(spec, tmp_path):
     """Parse a stack whose only nodes are a rack of two blades with drives of 500 GB."""
 
     def run(template):
@@ -273,22 +273,22 @@ def racked(spec, tmp_path):
         (
             "driver-for-cards",
             {"driver": {"vendor": "nvidia"}},
-            "racks[0].template: installs nvidia's driver, but blade",
+            "racks[0].template: the template installs nvidia's driver, but blade",
         ),
-        ("gpus-fit", one(gpus="all"), "take 1 cards, but blade01 has 0"),
+        ("gpus-fit", container_template(gpus="all"), "need 1 cards, but blade01 has 0"),
     ],
 )
-def test_rack_that_violates_its_template_is_reported_once(racked, rule, template, message):
+def test_rack_that_violates_its_template_is_reported_once(declare_rack, rule, template, message):
     with pytest.raises(InputError) as excinfo:
-        racked(template)
+        declare_rack(template)
     assert f"(rule {rule})" in str(excinfo.value)
     assert message in str(excinfo.value)
     assert "more)" not in str(excinfo.value)
 
 
-def test_template_has_the_same_result_for_pool_and_rack(racked, declare):
+def test_template_has_the_same_result_for_pool_and_rack(declare_rack, declare_template):
     template = {"application": {"containers": [{"image": "a"}]}}
-    assert racked(template).resolve_blueprint("t") == declare(template).resolve_blueprint("t")
+    assert declare_rack(template).resolve_blueprint("t") == declare_template(template).resolve_blueprint("t")
 
 
 @pytest.mark.parametrize(
@@ -311,9 +311,9 @@ def test_port_forms_are_parsed():
     ]
 
 
-def test_notes_list_untagged_images_and_volumes_without_a_disk(declare):
+def test_notes_list_untagged_images_and_volumes_without_a_disk(declare_template):
     containers = fleet.planning_notes(
-        declare({"containers": [{"image": "x:1"}], "volumes": [{"name": "v", "size_gib": 1}]})
+        declare_template({"containers": [{"image": "x:1"}], "volumes": [{"name": "v", "size_gib": 1}]})
     )
     assert "images without a digest may differ from node to node: x:1" in containers
     assert any(note.startswith("volumes are folders") and note.endswith("template t") for note in containers)
@@ -355,11 +355,11 @@ def test_invalid_image_name_is_refused(image):
 
 
 @pytest.mark.parametrize("address", ["999.1.1.1", "256.0.0.1", "1.1.1", "01.1.1.1"])
-def test_invalid_address_is_refused(declare, address):
+def test_invalid_address_is_refused(declare_template, address):
     with pytest.raises(InputError, match=r"ports\[0\].address: is .*; give an IPv4 address like 127.0.0.1"):
-        declare(one(ports=[{"host": 80, "address": address}]))
+        declare_template(container_template(ports=[{"host": 80, "address": address}]))
 
 
-def test_invalid_step_is_reported_with_its_key(declare):
+def test_invalid_step_is_reported_with_its_key(declare_template):
     with pytest.raises(InputError, match=r"templates\.t\.software: cuda needs driver\.vendor nvidia"):
-        declare({"software": {"cuda": "12.8"}})
+        declare_template({"software": {"cuda": "12.8"}})

@@ -8,18 +8,18 @@ from pydantic import ValidationError
 from gpufleet import fleet
 
 
-def test_integer_count_is_fixed(parse):
-    count = parse(count=3).pools[0].count
+def test_integer_count_is_fixed(parse_pool):
+    count = parse_pool(count=3).pools[0].count
     assert (count.min, count.desired, count.max, count.is_elastic) == (3, 3, 3, False)
 
 
-def test_range_starts_at_its_minimum(parse):
-    count = parse(count={"min": 1, "max": 4}).pools[0].count
+def test_range_starts_at_its_minimum(parse_pool):
+    count = parse_pool(count={"min": 1, "max": 4}).pools[0].count
     assert (count.min, count.desired, count.max, count.is_elastic) == (1, 1, 4, True)
 
 
-def test_range_may_name_its_start(parse):
-    assert parse(count={"min": 0, "desired": 2, "max": 4}).pools[0].count.desired == 2
+def test_range_may_name_its_start(parse_pool):
+    assert parse_pool(count={"min": 0, "desired": 2, "max": 4}).pools[0].count.desired == 2
 
 
 def test_single_number_is_the_maximum_budget(spec, tmp_path):
@@ -37,14 +37,14 @@ def test_single_number_is_the_maximum_budget(spec, tmp_path):
         ({"kind": "reserved", "term": "3y"}, "reserved_3y", "reserved-3y"),
     ],
 )
-def test_purchase_has_its_price_kind_and_tag(parse, purchase, price, label):
-    bought = parse(purchase=purchase).pools[0].purchase
+def test_purchase_has_its_price_kind_and_tag(parse_pool, purchase, price, label):
+    bought = parse_pool(purchase=purchase).pools[0].purchase
     assert (bought.price_kind, bought.label) == (price, label)
 
 
 @pytest.mark.parametrize("kind", ["on_demand", "spot", "reserved"])
-def test_every_purchase_kind_has_the_same_attributes(parse, kind):
-    bought = parse(purchase={"kind": kind}).pools[0].purchase
+def test_every_purchase_kind_has_the_same_attributes(parse_pool, kind):
+    bought = parse_pool(purchase={"kind": kind}).pools[0].purchase
     questions = ("on_eviction", "fallback", "max_usd_per_hour", "reservation", "term")
     assert [name for name in questions if not hasattr(bought, name)] == []
 
@@ -60,17 +60,17 @@ def test_container_gpus_are_accepted(gpus):
 
 @pytest.mark.parametrize("gpus", ["some", 0, True, 1.5, []])
 def test_invalid_container_gpus_are_refused(gpus):
-    with pytest.raises(ValidationError, match="give all, none, how many"):
+    with pytest.raises(ValidationError, match="give all, none, a number of cards"):
         fleet.Container(image="x", gpus=gpus)
 
 
-def test_nodes_without_a_template_get_the_default_one(parse):
-    declared = parse()
+def test_nodes_without_a_template_get_the_default_one(parse_pool):
+    declared = parse_pool()
     assert declared.get_template(None) == fleet.Template()
     assert declared.get_template("trainer").burn_in == "standard"
 
 
-def test_pool_is_found_by_name(parse):
-    declared = parse()
+def test_pool_is_found_by_name(parse_pool):
+    declared = parse_pool()
     assert declared.find_pool("train").machine == "p4d.24xlarge"
     assert declared.find_pool("nobody") is None

@@ -86,7 +86,7 @@ def newest_run(rack):
 
 # What happened, what to do next, and how the node's record calls it.
 SAID = {
-    DIES: ("unreachable: the connection ended without a message", "see whether it has power", "unreachable"),
+    DIES: ("unreachable: the connection ended without a message", "check whether it has power", "unreachable"),
     SMALL: (
         "cannot install rehearsal-fills-disk: no space left",
         "free space on the host",

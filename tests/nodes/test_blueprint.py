@@ -137,7 +137,7 @@ def test_variables_of_a_template_are_printed_for_an_image(repo_root, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"), [(["production", "x"], "no template 'x'"), ([], "give a stack")]
+    ("arguments", "message"), [(["production", "x"], "template 'x' not found"), ([], "give a stack")]
 )
 def test_missing_template_is_reported_in_one_line(repo_root, monkeypatch, capsys, arguments, message):
     monkeypatch.chdir(repo_root)

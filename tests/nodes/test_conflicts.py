@@ -3,7 +3,7 @@ from __future__ import annotations
 from gpufleet.nodes import Identity, Observation
 
 
-def seen(serial, slot, at, lab, source="ssh"):
+def build_observation(serial, slot, at, lab, source="ssh"):
     identity = Identity(serial=serial, rack="r1", slot=str(slot))
     return Observation(
         source, f"blade{slot:02}", identity, observed={"arch": "aarch64"}, observed_at=lab.minutes(at)
@@ -16,7 +16,7 @@ def hold_kinds(registry, node):
 
 def test_one_serial_in_two_slots_is_a_conflict_and_changes_nothing(registry, lab):
     registry.apply_report(lab.rack(lab.blade(1, serial="AAAA1111"), lab.blade(2)))
-    outcome = registry.apply_observation(seen("AAAA1111", 2, 1, lab))
+    outcome = registry.apply_observation(build_observation("AAAA1111", 2, 1, lab))
     assert [conflict.kind for conflict in outcome.conflicts] == ["identity"]
     assert registry.get_node("blade02").serial is None
     assert hold_kinds(registry, "blade01") == hold_kinds(registry, "blade02") == ["drift"]
@@ -34,7 +34,7 @@ def test_duplicate_serial_in_one_report_is_a_conflict(registry, lab):
 
 def test_changed_board_is_a_conflict_and_not_overwritten(registry, lab):
     registry.apply_report(lab.rack(lab.blade(1, serial="AAAA1111")))
-    outcome = registry.apply_observation(seen("BBBB2222", 1, 1, lab))
+    outcome = registry.apply_observation(build_observation("BBBB2222", 1, 1, lab))
     assert [conflict.kind for conflict in outcome.conflicts] == ["serial_changed"]
     assert registry.get_node("blade01").serial == "AAAA1111"
     assert "observed.arch" not in {value.key for value in registry.list_values("blade01")}
@@ -43,7 +43,7 @@ def test_changed_board_is_a_conflict_and_not_overwritten(registry, lab):
 def test_placeholder_serials_never_conflict(registry, lab):
     registry.apply_report(lab.rack(lab.blade(1), lab.blade(2)))
     for slot in (1, 2):
-        assert registry.apply_observation(seen("To be filled by O.E.M.", slot, 1, lab)).conflicts == []
+        assert registry.apply_observation(build_observation("To be filled by O.E.M.", slot, 1, lab)).conflicts == []
     assert registry.list_conflicts() == []
 
 

@@ -17,13 +17,13 @@ def hosts(inventory):
 
 
 @pytest.fixture
-def nowhere(tmp_path):
+def missing_registry_url(tmp_path):
     """Give the URL of a registry that does not exist."""
     return f"sqlite:///{tmp_path / 'none.db'}"
 
 
-def test_unsynced_racks_are_listed_as_expected(repo_root, nowhere, tmp_path):
-    hosts_by_name = hosts(build_inventory(repo_root, nowhere))
+def test_unsynced_racks_are_listed_as_expected(repo_root, missing_registry_url, tmp_path):
+    hosts_by_name = hosts(build_inventory(repo_root, missing_registry_url))
     assert {f"blade{n:02}" for n in range(1, 21)} <= set(hosts_by_name)
     assert hosts_by_name["blade07"].vars["gpufleet_state"] == "expected"
     assert {"new_blades", "new_nodes", "rack_blades_1", "state_expected"} <= set(
@@ -32,14 +32,14 @@ def test_unsynced_racks_are_listed_as_expected(repo_root, nowhere, tmp_path):
     assert not (tmp_path / "none.db").exists()
 
 
-def test_rehearsal_lists_only_racks_of_its_stack(repo_root, nowhere):
-    hosts_by_name = hosts(build_inventory(repo_root, nowhere, rehearsal="production"))
+def test_rehearsal_lists_only_racks_of_its_stack(repo_root, missing_registry_url):
+    hosts_by_name = hosts(build_inventory(repo_root, missing_registry_url, rehearsal="production"))
     assert set(hosts_by_name) == {f"blade{n:02}" for n in range(1, 21)} | {"bench01"}
     assert hosts_by_name["blade01"].vars["gpufleet_template"] == "ci-runner"
 
 
-def test_bench_is_a_new_node_but_not_a_new_blade(repo_root, nowhere):
-    groups = hosts(build_inventory(repo_root, nowhere))["bench01"].groups
+def test_bench_is_a_new_node_but_not_a_new_blade(repo_root, missing_registry_url):
+    groups = hosts(build_inventory(repo_root, missing_registry_url))["bench01"].groups
     assert "new_nodes" in groups
     assert "new_blades" not in groups
     assert {"gpu_model_radeon_rx_460", "gpu_vendor_amd", "kind_pi_gpu_bench"} <= set(groups)
@@ -121,8 +121,8 @@ def test_single_rack_file_gives_the_same_hosts(repo_root, tmp_path):
     assert all(all_hosts[name] == host for name, host in alone.items())
 
 
-def test_host_has_at_most_twelve_variables(repo_root, nowhere):
-    assert all(len(host.variables) <= 12 for host in build_inventory(repo_root, nowhere).hosts)
+def test_host_has_at_most_twelve_variables(repo_root, missing_registry_url):
+    assert all(len(host.variables) <= 12 for host in build_inventory(repo_root, missing_registry_url).hosts)
 
 
 @pytest.mark.parametrize(
@@ -150,8 +150,8 @@ def test_group_names_are_valid_for_ansible():
     assert group_name("region", "us-east-1") == "region_us_east_1"
 
 
-def test_slot_that_was_not_booted_is_unreachable_in_a_rehearsal(repo_root, nowhere):
-    hosts_by_name = hosts(build_inventory(repo_root, nowhere, rehearsal="production"))
+def test_slot_that_was_not_booted_is_unreachable_in_a_rehearsal(repo_root, missing_registry_url):
+    hosts_by_name = hosts(build_inventory(repo_root, missing_registry_url, rehearsal="production"))
     assert hosts_by_name["blade01"].vars["ansible_host"].startswith("10.")
     assert hosts_by_name["blade01"].vars["ansible_ssh_common_args"] == "-o ProxyCommand=false"
 
@@ -163,7 +163,7 @@ def test_only_addresses_of_the_test_range_count_as_rehearsed(address, can):
     assert is_rehearsal_address(address) is can
 
 
-def test_name_declared_by_two_racks_is_refused(tmp_path, nowhere):
+def test_name_declared_by_two_racks_is_refused(tmp_path, missing_registry_url):
     text = "plugin: gpufleet.fleet.rack\nname: {}\nkind: blades\nsite: lab\nmachine: Compute Blade CM4 8GB\nnodes: {}\n"
     (tmp_path / "inventory").mkdir()
     for name in ("r1", "r2"):
@@ -171,4 +171,4 @@ def test_name_declared_by_two_racks_is_refused(tmp_path, nowhere):
     with pytest.raises(
         InputError, match=r"r2.yaml:6: nodes: blade\[01-06\] is also declared in inventory/r1.yaml"
     ):
-        build_inventory(tmp_path, nowhere)
+        build_inventory(tmp_path, missing_registry_url)

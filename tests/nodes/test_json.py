@@ -16,7 +16,7 @@ KEYS = [*PLACE, "reachable", "state", "holds", "accelerators", "usd_per_hour", "
 
 
 @pytest.fixture
-def listed(registry, lab):
+def listed_nodes(registry, lab):
     registry.apply_report(lab.rack(lab.blade(1)))
     registry.hold_node("blade01", "cost", "test")
     card = {"model": "A10G", "memory_gib": 24.0, "count": 1}
@@ -29,12 +29,12 @@ def test_schema_is_valid():
     Draft202012Validator.check_schema(SCHEMA)
 
 
-def test_printed_json_matches_the_schema(listed):
-    assert list(Draft202012Validator(SCHEMA).iter_errors(listed)) == []
+def test_printed_json_matches_the_schema(listed_nodes):
+    assert list(Draft202012Validator(SCHEMA).iter_errors(listed_nodes)) == []
 
 
-def test_printed_json_has_the_documented_keys(listed):
-    assert all(list(node) == KEYS for node in listed)
+def test_printed_json_has_the_documented_keys(listed_nodes):
+    assert all(list(node) == KEYS for node in listed_nodes)
 
 
 def test_schema_lists_every_state_and_hold():
@@ -43,11 +43,11 @@ def test_schema_lists_every_state_and_hold():
     assert properties["holds"]["items"]["enum"] == list(HOLDS)
 
 
-def test_slot_is_a_number_and_unknown_values_are_null(listed):
-    blade = next(node for node in listed if node["name"] == "blade01")
+def test_slot_is_a_number_and_unknown_values_are_null(listed_nodes):
+    blade = next(node for node in listed_nodes if node["name"] == "blade01")
     assert (blade["slot"], blade["cloud"], blade["reachable"], blade["holds"]) == (1, None, None, ["cost"])
 
 
 @pytest.mark.parametrize("broken", [{"state": "asleep"}, {"extra": 1}, {"id": "7"}, {"holds": ["lunch"]}])
-def test_schema_refuses_unknown_values(listed, broken):
-    assert list(Draft202012Validator(SCHEMA).iter_errors([{**listed[0], **broken}]))
+def test_schema_refuses_unknown_values(listed_nodes, broken):
+    assert list(Draft202012Validator(SCHEMA).iter_errors([{**listed_nodes[0], **broken}]))

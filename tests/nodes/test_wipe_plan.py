@@ -58,7 +58,7 @@ def test_changed_drive_changes_the_plan_id():
 
 
 def test_unknown_method_is_refused_with_the_known_ones():
-    with pytest.raises(InputError, match=r"no wipe method is called .shred.; auto, .*sanitize-crypto"):
+    with pytest.raises(InputError, match=r"unknown wipe method .shred.; methods: auto, .*sanitize-crypto"):
         wipe_plan.plan_wipe({}, "shred")
 
 

@@ -13,7 +13,7 @@ from gpufleet.operations.sync import STALE, SyncOptions, SyncResult
 TWICE = Contradiction("serial_twice", "S1", "serial S1 is claimed by a, b", ())
 
 
-def synced(**more):
+def build_sync_result(**more):
     outcomes = [
         ReportOutcome("rack:r1", 3, created=["a", "b"], missing=["c", "d"]),
         ReportOutcome("pulumi:dev", 1),
@@ -24,13 +24,13 @@ def synced(**more):
 
 def test_summary_has_a_line_for_each_source():
     reach = ReachReport(answered=["a", "b"], unreachable={"c": "timed out"})
-    assert list(synced(reach=reach).summary_lines()) == [
+    assert list(build_sync_result(reach=reach).summary_lines()) == [
         "rack:r1: 3 nodes, 2 new, missing: c, d",
         "pulumi:dev: 1 nodes",
         f"address_book: {STALE}",
         "ssh: 2 answer, 1 do not",
     ]
-    assert len(list(synced().summary_lines())) == 3
+    assert len(list(build_sync_result().summary_lines())) == 3
 
 
 def test_warnings_are_listed_with_remedies():
@@ -39,7 +39,7 @@ def test_warnings_are_listed_with_remedies():
         "aws:x": EnvironmentFault("no credentials", hint="aws configure"),
         "rack:r2": InputError("is empty"),
     }
-    assert list(synced(reach=reach, notes=["one note"], failures=failures).warnings()) == [
+    assert list(build_sync_result(reach=reach, notes=["one note"], failures=failures).warnings()) == [
         "one note",
         "conflict: serial S1 is claimed by a, b",
         "left out: node x: no name",
@@ -51,7 +51,7 @@ def test_warnings_are_listed_with_remedies():
 
 
 def test_json_summary_is_complete():
-    result = synced(
+    result = build_sync_result(
         reach=ReachReport(unreachable={"c": "timed out"}), failures={"aws:x": InputError("is empty")}
     ).as_json()
     assert result["sources"][0] == {
@@ -61,7 +61,7 @@ def test_json_summary_is_complete():
     assert result["sources"][2]["conflicts"] == ["serial S1 is claimed by a, b"]
     assert (result["sources"][2]["stale"], result["sources"][2]["bad"]) == (True, ["node x: no name"])
     assert (result["failures"], result["unreachable"]) == ({"aws:x": "is empty"}, {"c": "timed out"})
-    assert synced().as_json()["unreachable"] == {}
+    assert build_sync_result().as_json()["unreachable"] == {}
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_json_summary_is_complete():
         ),
         (
             SyncResult([], {"a": InputError("x"), "b": InputError("y")}),
-            "not synced: a, b; their last good report stays",
+            "not synced: a, b; their last good report remains valid",
         ),
         (SyncResult([ReportOutcome("b", conflicts=[TWICE])], {"a": InputError("x")}), "not synced: a;"),
     ],

@@ -31,7 +31,7 @@ def records(**texts):
     return case_records
 
 
-def add(registry, name, slot, agent_records):
+def register_blade(registry, name, slot, agent_records):
     """Register a blade and store what its burn-in found, as a playbook run does."""
     place = Identity(rack="blades-1", slot=str(slot))
     registry.apply_observation(
@@ -51,8 +51,8 @@ def registry(tmp_path, monkeypatch):
     monkeypatch.setenv("GPUFLEET_DATABASE_URL", url)
     monkeypatch.delenv("GPUFLEET_REHEARSAL", raising=False)
     with Registry(url) as opened:
-        add(opened, "blade01", 1, records())
-        add(opened, "blade02", 2, records(pi_throttled=UNDERVOLTED))
+        register_blade(opened, "blade01", 1, records())
+        register_blade(opened, "blade02", 2, records(pi_throttled=UNDERVOLTED))
         yield opened
 
 
@@ -89,7 +89,7 @@ def test_unknown_attempt_is_refused(registry):
 
 def test_missing_registry_is_reported(tmp_path, monkeypatch):
     monkeypatch.setenv("GPUFLEET_DATABASE_URL", f"sqlite:///{tmp_path}/none.db")
-    with pytest.raises(EnvironmentFault, match="no node registry yet"):
+    with pytest.raises(EnvironmentFault, match="the node registry, which stores burn-in results, does not exist yet"):
         operation.load_reports()
 
 
@@ -99,7 +99,7 @@ def test_rejudging_with_the_same_thresholds_changes_nothing(registry):
 
 
 @pytest.fixture
-def stricter(monkeypatch):
+def stricter_thresholds(monkeypatch):
     """Let under-voltage fail a node, and nothing else change."""
     rows = tuple(
         replace(row, on_miss="fail") if row.metric == "undervoltage_now" else row
@@ -108,7 +108,7 @@ def stricter(monkeypatch):
     monkeypatch.setattr(verdict, "select_thresholds", lambda kind, *, rehearsal: rows)
 
 
-def test_new_thresholds_rejudge_stored_records(registry, stricter):
+def test_new_thresholds_rejudge_stored_records(registry, stricter_thresholds):
     (change,) = operation.rejudge_results()
     assert (change["node"], change["before"], change["after"], change["applied"]) == (
         "blade02",
@@ -120,14 +120,14 @@ def test_new_thresholds_rejudge_stored_records(registry, stricter):
     assert registry.get_node("blade02").state == "ready"
 
 
-def test_applied_new_thresholds_move_the_node(registry, stricter):
+def test_applied_new_thresholds_move_the_node(registry, stricter_thresholds):
     (change,) = operation.rejudge_results("blade02", apply_changes=True)
     assert change["applied"] == "applied"
     assert registry.get_node("blade02").state == "quarantined"
     assert [result.verdict for result in registry.list_results("blade02")] == ["degraded", "faulty"]
 
 
-def test_relaxed_thresholds_release_only_a_quarantine_of_burn_in(registry, stricter, monkeypatch):
+def test_relaxed_thresholds_release_only_a_quarantine_of_burn_in(registry, stricter_thresholds, monkeypatch):
     operation.rejudge_results("blade02", apply_changes=True)
     monkeypatch.undo()
     monkeypatch.setattr(operation.paths, "database_url", lambda: str(registry._database.engine.url))

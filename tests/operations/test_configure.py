@@ -28,7 +28,7 @@ def node(name, state="ready", verdict="healthy", holds=(), **more):
     return Node(f"n-{name}", name, "compute_blade", state, NOW, "", verdict=verdict, holds=holds, **more)
 
 
-def on_hold(name):
+def held_node(name):
     return node(name, verdict="degraded", holds=(Hold("operator", "under-voltage now", NOW),))
 
 
@@ -38,7 +38,7 @@ def run(tmp_path, *hosts, interrupted=False):
     )
 
 
-def configured(tmp_path, *outcomes, **more):
+def build_result(tmp_path, *outcomes, **more):
     hosts = (HostProgress(end.name, end.status) for end in outcomes)
     return ConfigureResult(PlaybookRequest(), outcomes, run(tmp_path, *hosts, **more))
 
@@ -46,7 +46,7 @@ def configured(tmp_path, *outcomes, **more):
 WELL = HostOutcome("b1", "ok", "", 9, node("b1"), measured=True)
 ALSO_WELL = HostOutcome("b2", "ok", "", 0, node("b2"))
 HELD = HostOutcome(
-    "b3", "ok", "", 9, on_hold("b3"), measured=True, verdict_reason="degraded: under-voltage now"
+    "b3", "ok", "", 9, held_node("b3"), measured=True, verdict_reason="degraded: under-voltage now"
 )
 FAULTY = HostOutcome("b4", "rescued", "t: No space", 1, node("b4", "quarantined", "faulty"), measured=True)
 INCOMPLETE = HostOutcome("b5", "ok", "", 9, node("b5", "burn_in", "incomplete"), measured=True)
@@ -95,7 +95,7 @@ def test_node_that_was_not_measured_in_this_run_is_healthy():
     ],
 )
 def test_exit_code_follows_the_outcomes(tmp_path, outcomes, code):
-    assert configured(tmp_path, *outcomes).exit_code == code
+    assert build_result(tmp_path, *outcomes).exit_code == code
 
 
 def test_run_without_hosts_exits_with_0():
@@ -105,7 +105,7 @@ def test_run_without_hosts_exits_with_0():
 
 
 def test_interrupted_run_is_reported(tmp_path):
-    stopped = configured(tmp_path, WELL, interrupted=True)
+    stopped = build_result(tmp_path, WELL, interrupted=True)
     assert stopped.exit_code == 130
     assert "resume with gpufleet configure --resume r1" in format_result(stopped)
 
@@ -138,7 +138,7 @@ def test_outcome_of_a_host_is_described(outcome, text):
 def test_repaired_node_is_described_with_the_command_to_leave_its_state(state):
     description = describe_outcome(HostOutcome("b8", "ok", "", 0, node("b8", state), measured=True))
     assert description.startswith(
-        f"{state}; measured healthy now: it stays until gpufleet nodes state b8 burn_in "
+        f"{state}; measured healthy now; to use it again: gpufleet nodes state b8 burn_in "
     )
     assert description.endswith("gpufleet configure --limit b8")
 
@@ -148,13 +148,13 @@ def test_node_that_was_not_measured_again_gets_no_command():
 
 
 def test_healthy_hosts_share_a_line(tmp_path):
-    lines = format_result(configured(tmp_path, WELL, ALSO_WELL, GONE)).splitlines()
+    lines = format_result(build_result(tmp_path, WELL, ALSO_WELL, GONE)).splitlines()
     assert lines[0] == "  2  b[1-2]  ready"
     assert lines[1] == "  1  b6  unreachable: ssh: refused"
 
 
 def test_json_has_state_verdict_and_holds(tmp_path):
-    told_json = configured(tmp_path, HELD).as_json()
+    told_json = build_result(tmp_path, HELD).as_json()
     assert told_json["hosts"] == [
         {
             "name": "b3", "status": "ok", "reason": "", "changed": 9,

@@ -21,7 +21,7 @@ def driver_plan(device):
 
 
 @pytest.fixture
-def planned(monkeypatch):
+def plan_hosts(monkeypatch):
     """Plan for hosts as a run would have reported them: name -> a card's id, or None for a silent host."""
 
     def run(hosts):
@@ -50,22 +50,22 @@ def planned(monkeypatch):
     return run
 
 
-def test_plans_are_reported_by_host(planned):
-    plans = planned({"a": "1eb8", "b": ""})
+def test_plans_are_reported_by_host(plan_hosts):
+    plans = plan_hosts({"a": "1eb8", "b": ""})
     assert plans.exit_code == 0
     plans_by_host = {host["name"]: host for host in plans.as_json()["hosts"]}
     assert plans_by_host["a"]["plan"]["action"] == "install"
     assert plans_by_host["b"]["plan"]["action"] == "none"
 
 
-def test_refused_plan_exits_with_1(planned):
-    plans = planned({"a": "1eb8", "b": "fffe"})
+def test_refused_plan_exits_with_1(plan_hosts):
+    plans = plan_hosts({"a": "1eb8", "b": "fffe"})
     assert plans.exit_code == 1
     assert "unknown card: PCI id 10de:fffe" in driver_plans.format_plans(plans)
 
 
-def test_unreachable_host_is_reported_with_its_reason(planned):
-    plans = planned({"a": "1eb8", "b": None})
+def test_unreachable_host_is_reported_with_its_reason(plan_hosts):
+    plans = plan_hosts({"a": "1eb8", "b": None})
     assert plans.exit_code == 1
     assert driver_plans.format_plans(plans).splitlines()[-1] == "b: unreachable: no route"
     assert {host["name"]: host["plan"] is None for host in plans.as_json()["hosts"]} == {
@@ -74,13 +74,13 @@ def test_unreachable_host_is_reported_with_its_reason(planned):
     }
 
 
-def test_only_unreachable_hosts_exit_with_3(planned):
-    plans = planned({"a": None, "b": None})
+def test_only_unreachable_hosts_exit_with_3(plan_hosts):
+    plans = plan_hosts({"a": None, "b": None})
     assert plans.exit_code == 3
     assert driver_plans.format_plans(plans) == "a: unreachable: no route\nb: unreachable: no route"
 
 
-def test_run_without_hosts_plans_nothing(planned):
-    plans = planned({})
+def test_run_without_hosts_plans_nothing(plan_hosts):
+    plans = plan_hosts({})
     assert plans.exit_code == 0
     assert driver_plans.format_plans(plans) == "all has no hosts: nothing to plan"

@@ -122,7 +122,7 @@ def test_rack_without_login_keys_is_refused_before_writing(shared_project, tmp_p
 def test_unwritable_path_is_reported_in_one_line(run, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(
-        InputError, match=r"--out: .*/file/deep/out can't be written: not a directory; name another"
+        InputError, match=r"--out: .*/file/deep/out can't be written: not a directory; choose another"
     ):
         run("blade01", out=tmp_path / "file/deep/out")
     with pytest.raises(

@@ -20,7 +20,7 @@ def fold(registry, folder):
 
 
 @pytest.fixture
-def whole_run(artifacts, report):
+def complete_run(artifacts, report):
     """Return the artifacts of a run: blade01 is commissioned, configured, measured; blade02 does not answer."""
     return artifacts(
         (
@@ -36,32 +36,32 @@ def whole_run(artifacts, report):
     )
 
 
-def test_complete_run_ends_in_ready_and_unreachable(registry, whole_run):
-    applied = fold(registry, whole_run)
+def test_complete_run_ends_in_ready_and_unreachable(registry, complete_run):
+    applied = fold(registry, complete_run)
     first_node, second_node = registry.get_node("blade01"), registry.get_node("blade02")
     assert (first_node.state, first_node.reachable, first_node.serial) == ("ready", True, "10000000a1b2c3d4")
     assert (second_node.state, second_node.reachable) == ("expected", False)
-    assert second_node.reachable_detail.startswith("connection timed out; next: see whether it has power")
+    assert second_node.reachable_detail.startswith("connection timed out; next: check whether it has power")
     assert (applied.verdicts, list(applied.unreachable)) == ({"blade01": "healthy"}, ["blade02"])
 
 
-def test_second_ingestion_of_a_run_changes_nothing(registry, whole_run):
-    fold(registry, whole_run)
+def test_second_ingestion_of_a_run_changes_nothing(registry, complete_run):
+    fold(registry, complete_run)
     before = [registry.list_history(name) for name in ("blade01", "blade02")], registry.list_nodes()
-    fold(registry, whole_run)
+    fold(registry, complete_run)
     assert ([registry.list_history(name) for name in ("blade01", "blade02")], registry.list_nodes()) == before
 
 
-def test_steps_of_a_node_are_in_its_history(registry, whole_run):
-    fold(registry, whole_run)
+def test_steps_of_a_node_are_in_its_history(registry, complete_run):
+    fold(registry, complete_run)
     moves = [change.new_state for change in registry.list_history("blade01") if change.new_state]
     assert moves == ["expected", "discovered", "commissioning", "burn_in", "ready"]
 
 
-def test_truncated_events_are_skipped(registry, whole_run):
-    (whole_run / "job_events" / "5-killed.json").write_text('{"event": "runner_on_ok", "event_da')
-    (whole_run / "job_events" / "6-abc-partial.json").write_text("{}")
-    assert fold(registry, whole_run).events == 4
+def test_truncated_events_are_skipped(registry, complete_run):
+    (complete_run / "job_events" / "5-killed.json").write_text('{"event": "runner_on_ok", "event_da')
+    (complete_run / "job_events" / "6-abc-partial.json").write_text("{}")
+    assert fold(registry, complete_run).events == 4
 
 
 def test_node_with_a_failed_configuration_cannot_be_healthy(registry, artifacts, report):
@@ -88,15 +88,15 @@ def test_node_with_an_interrupted_agent_stays_in_burn_in(registry, artifacts, re
     assert registry.get_node("blade01").state == "burn_in"
 
 
-def test_ready_node_is_not_commissioned_again(registry, whole_run, artifacts, report):
-    fold(registry, whole_run)
+def test_ready_node_is_not_commissioned_again(registry, complete_run, artifacts, report):
+    fold(registry, complete_run)
     fold(registry, artifacts(("ok", "blade01", 9, PROBE, report("commissioned", attempt="later"))))
     node = registry.get_node("blade01")
     assert (node.state, node.attempt) == ("ready", "a1")
 
 
-def test_burn_in_result_of_another_board_is_not_applied(registry, whole_run, artifacts, report):
-    fold(registry, whole_run)
+def test_burn_in_result_of_another_board_is_not_applied(registry, complete_run, artifacts, report):
+    fold(registry, complete_run)
     host = {"host": {"serial": "20000000deadbeef"}}
     other = [record | host if record["type"] == "start" else record for record in RECORDS]
     late = report("burn_in", attempt="a2", records=other)

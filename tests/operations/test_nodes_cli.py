@@ -16,7 +16,7 @@ STATE = Path(__file__).parents[1] / "cases/nodes/state-production.json"
 
 
 @pytest.fixture
-def nodes(repo_root, tmp_path, monkeypatch):
+def run_nodes_command(repo_root, tmp_path, monkeypatch):
     """Run a verb of ``gpufleet nodes`` in this project with a registry of the test's own."""
     monkeypatch.chdir(repo_root)
     monkeypatch.setenv("GPUFLEET_HOME", str(tmp_path / "home"))
@@ -26,53 +26,53 @@ def nodes(repo_root, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def synced(nodes):
+def nodes_after_sync(run_nodes_command):
     """The same, after a sync of production."""
-    assert nodes("sync", "-s", "production", "--state", STATE).exit_code == 0
-    return nodes
+    assert run_nodes_command("sync", "-s", "production", "--state", STATE).exit_code == 0
+    return run_nodes_command
 
 
-def test_sync_prints_a_line_for_each_source(nodes):
-    result = nodes("sync", "-s", "production", "--state", STATE)
+def test_sync_prints_a_line_for_each_source(run_nodes_command):
+    result = run_nodes_command("sync", "-s", "production", "--state", STATE)
     assert result.stdout.splitlines() == [
         "rack:blades-1: 20 nodes, 20 new", "rack:bench-1: 1 nodes, 1 new", "pulumi:production: 3 nodes, 3 new",
     ]  # fmt: skip
 
 
-def test_failed_source_is_reported_and_exits_with_1(nodes, tmp_path):
-    result = nodes("sync", "-s", "production", "--state", tmp_path / "none.json")
+def test_failed_source_is_reported_and_exits_with_1(run_nodes_command, tmp_path):
+    result = run_nodes_command("sync", "-s", "production", "--state", tmp_path / "none.json")
     assert isinstance(result.exception, CheckFailed)
     assert "pulumi:production failed:" in result.stderr
     assert "rack:blades-1: 20 nodes" in result.stdout
 
 
-def test_unknown_stack_creates_no_registry(nodes, tmp_path):
-    assert isinstance(nodes("sync", "-s", "nope").exception, InputError)
+def test_unknown_stack_creates_no_registry(run_nodes_command, tmp_path):
+    assert isinstance(run_nodes_command("sync", "-s", "nope").exception, InputError)
     assert not (tmp_path / "home").exists()
 
 
-def test_list_before_a_sync_names_the_next_command(nodes):
-    fault = nodes("list").exception
+def test_list_before_a_sync_names_the_next_command(run_nodes_command):
+    fault = run_nodes_command("list").exception
     assert isinstance(fault, EnvironmentFault)
     assert "gpufleet nodes sync" in fault.hint
 
 
-def test_list_filters_and_expands_names(synced):
-    names = [node["name"] for node in json.loads(synced("list", "blade[01-03]", "--json").stdout)]
+def test_list_filters_and_expands_names(nodes_after_sync):
+    names = [node["name"] for node in json.loads(nodes_after_sync("list", "blade[01-03]", "--json").stdout)]
     assert names == ["blade01", "blade02", "blade03"]
-    assert len(json.loads(synced("list", "--rack", "bench-1", "--json").stdout)) == 1
-    assert len(json.loads(synced("list", "--state", "discovered", "--json").stdout)) == 3
-    assert [n["pool"] for n in json.loads(synced("list", "--pool", "tune", "--json").stdout)] == ["tune"]
+    assert len(json.loads(nodes_after_sync("list", "--rack", "bench-1", "--json").stdout)) == 1
+    assert len(json.loads(nodes_after_sync("list", "--state", "discovered", "--json").stdout)) == 3
+    assert [n["pool"] for n in json.loads(nodes_after_sync("list", "--pool", "tune", "--json").stdout)] == ["tune"]
 
 
-def test_list_is_grouped_by_state(synced):
-    lines = synced("list", "--fold").stdout.splitlines()
+def test_list_is_grouped_by_state(nodes_after_sync):
+    lines = nodes_after_sync("list", "--fold").stdout.splitlines()
     assert lines[0].split() == ["expected", "21", "bench01,blade[01-20]"]
     assert lines[1].split()[:2] == ["discovered", "3"]
 
 
-def test_list_table_has_a_line_for_each_node(synced):
-    lines = synced("list").stdout.splitlines()
+def test_list_table_has_a_line_for_each_node(nodes_after_sync):
+    lines = nodes_after_sync("list").stdout.splitlines()
     assert lines[0].startswith("NODE ")
     assert len(lines) == 25
 
@@ -80,34 +80,34 @@ def test_list_table_has_a_line_for_each_node(synced):
 @pytest.mark.parametrize(
     "arguments", [("list", "blade99"), ("list", "--state", "asleep"), ("list", "blade[1")]
 )
-def test_unknown_name_or_state_is_an_input_error(synced, arguments):
-    assert isinstance(synced(*arguments).exception, InputError)
+def test_unknown_name_or_state_is_an_input_error(nodes_after_sync, arguments):
+    assert isinstance(nodes_after_sync(*arguments).exception, InputError)
 
 
-def test_show_prints_source_and_age_of_every_value(synced):
-    details = json.loads(synced("show", "blade07", "--json").stdout)
+def test_show_prints_source_and_age_of_every_value(nodes_after_sync):
+    details = json.loads(nodes_after_sync("show", "blade07", "--json").stdout)
     assert {value["source"] for value in details["values"]} == {"rack:blades-1"}
     assert all(value["age"].endswith("s") for value in details["values"])
-    assert "rack:blades-1" in synced("show", "blade07").stdout
+    assert "rack:blades-1" in nodes_after_sync("show", "blade07").stdout
 
 
-def test_moves_and_holds_are_in_the_history(synced):
-    synced("hold", "blade01", "cost", "--reason", "over budget")
-    synced("state", "blade01", "retired", "--reason", "sold")
-    synced("release", "blade01", "cost", "--reason", "gone")
-    events = [change["event"] for change in json.loads(synced("history", "blade01", "--json").stdout)]
+def test_moves_and_holds_are_in_the_history(nodes_after_sync):
+    nodes_after_sync("hold", "blade01", "cost", "--reason", "over budget")
+    nodes_after_sync("state", "blade01", "retired", "--reason", "sold")
+    nodes_after_sync("release", "blade01", "cost", "--reason", "gone")
+    events = [change["event"] for change in json.loads(nodes_after_sync("history", "blade01", "--json").stdout)]
     assert events == ["created", "hold", "state", "release"]
-    assert "expected -> retired" in synced("history", "blade01").stdout
+    assert "expected -> retired" in nodes_after_sync("history", "blade01").stdout
 
 
-def test_illegal_move_is_refused_with_the_legal_ones(synced):
-    refused = synced("state", "blade01", "ready", "--reason", "trust me").exception
+def test_illegal_move_is_refused_with_the_legal_ones(nodes_after_sync):
+    refused = nodes_after_sync("state", "blade01", "ready", "--reason", "trust me").exception
     assert isinstance(refused, InputError)
     assert "from expected: discovered, retired" in str(refused)
 
 
-def test_change_needs_a_reason(synced):
-    assert synced("state", "blade01", "retired").exit_code == 2
+def test_change_needs_a_reason(nodes_after_sync):
+    assert nodes_after_sync("state", "blade01", "retired").exit_code == 2
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(5, "5s"), (90, "1m"), (7300, "2h"), (200_000, "2d")])
@@ -118,22 +118,22 @@ def test_ages_are_printed_in_their_largest_unit(seconds, text):
     assert node_view.format_age(at - timedelta(seconds=seconds), at) == text
 
 
-def test_change_accepts_the_ranges_that_list_prints(synced):
-    result = synced("hold", "blade[01-02]", "cost", "--reason", "over budget")
+def test_change_accepts_the_ranges_that_list_prints(nodes_after_sync):
+    result = nodes_after_sync("hold", "blade[01-02]", "cost", "--reason", "over budget")
     assert result.stderr.splitlines() == ["blade01: cost hold set", "blade02: cost hold set"]
-    assert "stands already" in synced("hold", "blades-1/1", "cost", "--reason", "over budget").stderr
-    assert synced("release", "blade[01-02]", "cost", "--reason", "paid").stderr.count("released") == 2
+    assert "stands already" in nodes_after_sync("hold", "blades-1/1", "cost", "--reason", "over budget").stderr
+    assert nodes_after_sync("release", "blade[01-02]", "cost", "--reason", "paid").stderr.count("released") == 2
 
 
-def test_range_moves_completely_or_not_at_all(synced):
-    synced("state", "blade02", "retired", "--reason", "sold")
-    assert isinstance(synced("state", "blade[01-02]", "discovered", "--reason", "x").exception, InputError)
-    assert json.loads(synced("list", "blade01", "--json").stdout)[0]["state"] == "expected"
+def test_range_moves_completely_or_not_at_all(nodes_after_sync):
+    nodes_after_sync("state", "blade02", "retired", "--reason", "sold")
+    assert isinstance(nodes_after_sync("state", "blade[01-02]", "discovered", "--reason", "x").exception, InputError)
+    assert json.loads(nodes_after_sync("list", "blade01", "--json").stdout)[0]["state"] == "expected"
 
 
 @pytest.mark.parametrize(("option", "message"), [("--rack", "bench-1, blades-1"), ("--pool", "tune")])
-def test_unknown_rack_or_pool_is_refused_with_the_known_ones(synced, option, message):
-    refused = synced("list", option, "nope").exception
+def test_unknown_rack_or_pool_is_refused_with_the_known_ones(nodes_after_sync, option, message):
+    refused = nodes_after_sync("list", option, "nope").exception
     assert isinstance(refused, InputError)
     assert message in str(refused)
 

@@ -48,11 +48,11 @@ def report(event, attempt, **more):
     return {"gpufleet": {"event": event, "attempt": attempt, **more}}
 
 
-def measured(run, task, at, attempt):
+def burn_in_event(run, task, at, attempt):
     return run.event(task, at, action=BURN_IN, **report("burn_in", attempt, records=RECORDS))
 
 
-def histories(registry):
+def read_histories(registry):
     return [registry.list_history(name) for name in ("blade01", "blade02")], registry.list_nodes()
 
 
@@ -61,7 +61,7 @@ def test_live_run_is_applied_despite_clock_jumps(registry, jump):
     run = Run("aa")
     events = [
         run.event(1, NOON, **report("commissioned", "a1", facts={"serial": "10000000a1b2c3d4"})),
-        measured(run, 2, NOON + jump, "a1"),
+        burn_in_event(run, 2, NOON + jump, "a1"),
         run.event(3, NOON + jump + timedelta(minutes=5), "unreachable", msg="timed out"),
         run.event(4, NOON + timedelta(minutes=6)),
     ]
@@ -77,12 +77,12 @@ def test_ingesting_the_artifacts_of_a_live_run_changes_nothing(registry, tmp_pat
         run.event(1, NOON, **report("commissioned", "a1", facts={"serial": "10000000a1b2c3d4"})),
         run.event(2, NOON + jump, "unreachable", msg="timed out"),
         run.event(3, NOON + jump + timedelta(minutes=1)),
-        measured(run, 4, NOON + timedelta(minutes=2), "a1"),
+        burn_in_event(run, 4, NOON + timedelta(minutes=2), "a1"),
     ]
     EventIngester(registry, live=True).ingest_all(events)
-    before = histories(registry)
+    before = read_histories(registry)
     applied = ingest_events(registry, read_artifacts(run.artifacts(tmp_path)))
-    assert histories(registry) == before
+    assert read_histories(registry) == before
     assert (applied.repeated, applied.stale) == (4, [])
 
 
@@ -90,7 +90,7 @@ def test_missed_events_are_ingested_from_artifacts_in_order(registry, tmp_path):
     run = Run("aa")
     events = [
         run.event(1, NOON, **report("commissioned", "a1", facts={"serial": "10000000a1b2c3d4"})),
-        measured(run, 2, NOON + timedelta(minutes=2), "a1"),
+        burn_in_event(run, 2, NOON + timedelta(minutes=2), "a1"),
         run.event(3, NOON + timedelta(minutes=3), "unreachable", msg="timed out"),
     ]
     live = EventIngester(registry, live=True)
@@ -105,7 +105,7 @@ def test_missed_events_are_ingested_from_artifacts_in_order(registry, tmp_path):
 def test_older_run_ingested_later_is_reported_as_stale(registry, tmp_path, jump):
     old, new = Run("aa"), Run("bb")
     old.event(1, NOON, **report("commissioned", "a1", facts={"serial": "10000000a1b2c3d4"}))
-    measured(old, 2, NOON + timedelta(minutes=1), "a1")
+    burn_in_event(old, 2, NOON + timedelta(minutes=1), "a1")
     old.event(3, NOON + timedelta(minutes=2), "unreachable", msg="timed out")
     registry.create_revision(NOON + timedelta(hours=1))  # the operator went on by a right clock
     live = [
@@ -130,7 +130,7 @@ def test_run_from_before_the_first_sync_is_applied(registry, tmp_path):
     """The registry's own hint for an unknown host is to sync and to ingest again."""
     run, early = Run("aa"), datetime(2026, 11, 20, tzinfo=UTC)
     run.event(1, early, **report("commissioned", "a1", facts={"serial": "10000000a1b2c3d4"}))
-    measured(run, 2, early + timedelta(minutes=1), "a1")
+    burn_in_event(run, 2, early + timedelta(minutes=1), "a1")
     ingest_events(registry, read_artifacts(run.artifacts(tmp_path)))
     assert registry.get_node("blade01").state == "ready"
 
@@ -155,7 +155,7 @@ def test_late_live_result_of_a_superseded_attempt_is_ignored(registry):
     fast_ingester.ingest_event(
         fast.event(1, NOON, **report("commissioned", "b1", facts={"serial": "10000000a1b2c3d4"}))
     )
-    slow_ingester.ingest_event(measured(slow, 2, NOON + timedelta(days=365), "a1"))
+    slow_ingester.ingest_event(burn_in_event(slow, 2, NOON + timedelta(days=365), "a1"))
     assert slow_ingester.summary.ignored == ["blade01: attempt a1: healthy"]
     assert registry.get_node("blade01").state == "commissioning"
 
@@ -165,6 +165,6 @@ def test_repeated_handler_is_recorded_as_two_events(registry, tmp_path):
     live = EventIngester(registry, live=True)
     for minute, answer in enumerate(["unreachable", "ok", "unreachable"]):
         live.ingest_event(run.event(7, NOON + timedelta(minutes=minute), answer))
-    before = histories(registry)
+    before = read_histories(registry)
     assert ingest_events(registry, read_artifacts(run.artifacts(tmp_path))).repeated == 3
-    assert histories(registry) == before
+    assert read_histories(registry) == before

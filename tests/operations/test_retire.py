@@ -143,13 +143,13 @@ def test_interrupted_wipe_is_reported_as_unknown_and_repeated(make_scenario):
     assert one.state == "draining"
     one.answers = [("wipe_planned", {"plan": PLAN, "jobs": []}), ("wiped", PROOF)]
     one.retire(confirm="S123")
-    assert any("began at" in line and "not known to have ended" in line for line in one.said)
+    assert any("began at" in line and "may not have finished" in line for line in one.said)
     assert one.state == "retired"
 
 
 def test_failed_drive_keeps_the_node_and_its_evidence(make_scenario):
     one = make_scenario()
-    bad = {**WIPED, "wiped": False, "why": "4 of 16 places still read as before"}
+    bad = {**WIPED, "wiped": False, "reason": "4 of 16 places still read as before"}
     one.answers[1] = ("wiped", {**PROOF, "complete": False, "evidence": [bad]})
     with pytest.raises(CheckFailed, match="is not wiped: /dev/nvme0n1: 4 of 16 places still read as before"):
         one.retire(confirm="S123")

@@ -158,11 +158,11 @@ def test_counted_cards_exclude_those_assigned_by_index():
 @pytest.mark.parametrize(
     ("engine", "application", "message"),
     [
-        (PODMAN, {"units": "quadlet"}, "podman 4.3.1 has none"),
+        (PODMAN, {"units": "quadlet"}, "podman 4.3.1 does not support quadlets"),
         (
             ContainerEngine("podman", (5, 0)),
             {"containers": [{"image": "a", "gpus": 1}]},
-            "the node has no driver for any",
+            "the node has no GPU driver",
         ),
     ],
 )

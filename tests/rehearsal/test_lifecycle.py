@@ -64,7 +64,7 @@ def test_faults_for_an_unknown_node_are_refused_before_any_change(rehearsal, tmp
 
 
 def test_faults_without_a_rack_are_refused(rehearsal):
-    with pytest.raises(InputError, match="leave out --no-rack"):
+    with pytest.raises(InputError, match="remove --no-rack"):
         lifecycle.start_rehearsal(rehearsal, lambda _line: None, faults="demo", with_racks=False)
     assert rehearsal.calls == []
 

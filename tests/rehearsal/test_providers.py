@@ -11,7 +11,7 @@ import pytest
 from pulumi.provider.experimental import provider as api
 
 from gpufleet.rehearsal import providers
-from gpufleet.rehearsal.providers.property_values import SECRET, UNKNOWN, from_plain, to_plain
+from gpufleet.rehearsal.providers.property_values import SECRET, UNKNOWN, to_plain_values, to_property_values
 from gpufleet.rehearsal.providers.provider import SimulatedProvider
 from gpufleet.rehearsal.providers.schema import load_schema
 from gpufleet.rehearsal.providers.store import ResourceStore
@@ -32,23 +32,29 @@ class ProviderClient:
         return f"urn:pulumi:test::gpufleet::gpufleet:cloud:Pool${kind}::{name}"
 
     def check(self, kind, name, news, olds=None):
-        request = api.CheckRequest(self.urn(kind, name), from_plain(olds or {}), from_plain(news), b"")
+        request = api.CheckRequest(
+            self.urn(kind, name), to_property_values(olds or {}), to_property_values(news), b""
+        )
         answer = asyncio.run(self.provider.check(request))
-        return to_plain(answer.inputs), [(item.property, item.reason) for item in answer.failures]
+        return to_plain_values(answer.inputs), [(item.property, item.reason) for item in answer.failures]
 
     def create(self, kind, name, inputs, *, preview=False):
-        request = api.CreateRequest(self.urn(kind, name), from_plain(inputs), 0, preview)
+        request = api.CreateRequest(self.urn(kind, name), to_property_values(inputs), 0, preview)
         answer = asyncio.run(self.provider.create(request))
-        return answer.resource_id, to_plain(answer.properties)
+        return answer.resource_id, to_plain_values(answer.properties)
 
     def diff(self, kind, name, identity, state, news):
-        request = api.DiffRequest(self.urn(kind, name), identity, from_plain(state), from_plain(news), [])
+        request = api.DiffRequest(
+            self.urn(kind, name), identity, to_property_values(state), to_property_values(news), []
+        )
         return asyncio.run(self.provider.diff(request))
 
     def update(self, kind, name, identity, olds, news, *, preview=False):
         urn = self.urn(kind, name)
-        request = api.UpdateRequest(urn, identity, from_plain(olds), from_plain(news), 0, [], preview)
-        return to_plain(asyncio.run(self.provider.update(request)).properties)
+        request = api.UpdateRequest(
+            urn, identity, to_property_values(olds), to_property_values(news), 0, [], preview
+        )
+        return to_plain_values(asyncio.run(self.provider.update(request)).properties)
 
     def read(self, kind, name, identity):
         return asyncio.run(self.provider.read(api.ReadRequest(self.urn(kind, name), identity, {}, {})))
@@ -57,8 +63,8 @@ class ProviderClient:
         asyncio.run(self.provider.delete(api.DeleteRequest(self.urn(kind, name), identity, {}, 0)))
 
     def invoke(self, token, args):
-        answer = asyncio.run(self.provider.invoke(api.InvokeRequest(token, from_plain(args))))
-        return to_plain(answer.return_value or {}), [failure.reason for failure in answer.failures]
+        answer = asyncio.run(self.provider.invoke(api.InvokeRequest(token, to_property_values(args))))
+        return to_plain_values(answer.return_value or {}), [failure.reason for failure in answer.failures]
 
 
 @pytest.fixture
@@ -109,7 +115,7 @@ def test_created_resources_are_realistic_and_reproducible(open_cloud, aws, tmp_p
 def test_store_persists_after_the_process(open_cloud, aws):
     identity, outputs = aws.create(VPC, "net", {"cidrBlock": "10.64.0.0/16"})
     again = open_cloud("aws").read(VPC, "net", identity)
-    assert (again.resource_id, to_plain(again.properties)) == (identity, outputs)
+    assert (again.resource_id, to_plain_values(again.properties)) == (identity, outputs)
 
 
 def test_deleted_resource_has_no_id(aws):
@@ -247,7 +253,7 @@ def test_secrets_are_returned_as_secrets(aws):
     secret = {"keyName": "k", "publicKey": {SECRET: "ssh-rsa hidden"}}
     identity, outputs = aws.create("aws:ec2/keyPair:KeyPair", "k", secret)
     assert outputs["publicKey"] == {SECRET: "ssh-rsa hidden"}
-    assert from_plain(outputs)["publicKey"].is_secret
+    assert to_property_values(outputs)["publicKey"].is_secret
     assert (
         aws.diff(
             "aws:ec2/keyPair:KeyPair", "k", identity, outputs, {"keyName": "k", "publicKey": "ssh-rsa hidden"}

@@ -99,7 +99,7 @@ def test_binfmt_emulator_must_be_opened_by_the_kernel_at_registration(monkeypatc
     monkeypatch.setattr(emulation, "BINFMT", tmp_path)
     if entry is not None:
         (tmp_path / "qemu-aarch64").write_text(entry)
-    assert emulation.is_handler_enabled("qemu-aarch64") is accepted
+    assert emulation.is_binfmt_handler_enabled("qemu-aarch64") is accepted
 
 
 def test_architecture_without_emulator_is_refused():

@@ -12,7 +12,7 @@ import pytest
 
 from gpufleet.rehearsal.rack import layout
 from gpufleet.rehearsal.rack.faults import NO_FAULTS
-from gpufleet.rehearsal.rack.keys import ensure_key, format_known_hosts
+from gpufleet.rehearsal.rack.keys import ensure_ssh_key, format_known_hosts
 from gpufleet.rehearsal.rack.plan import plan_hosts
 
 IMAGE = Path("/cache/bookworm-amd64-0123456789ab")
@@ -119,17 +119,17 @@ def test_host_without_declared_nvme_has_none(plan, changed):
 def test_keys_are_generated_once_and_match(tmp_path):
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_private_key
 
-    public = ensure_key(tmp_path / "ssh/key", "me")
+    public = ensure_ssh_key(tmp_path / "ssh/key", "me")
     private = load_ssh_private_key((tmp_path / "ssh/key").read_bytes(), None)
     derived = private.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
-    assert public == f"{derived} me" == ensure_key(tmp_path / "ssh/key", "me")
+    assert public == f"{derived} me" == ensure_ssh_key(tmp_path / "ssh/key", "me")
     assert stat.S_IMODE((tmp_path / "ssh/key").stat().st_mode) == 0o600
 
 
 def test_incomplete_key_pair_is_generated_again(tmp_path):
-    first = ensure_key(tmp_path / "key", "me")
+    first = ensure_ssh_key(tmp_path / "key", "me")
     (tmp_path / "key.pub").unlink()
-    assert ensure_key(tmp_path / "key", "me") != first
+    assert ensure_ssh_key(tmp_path / "key", "me") != first
 
 
 def test_known_hosts_lines_contain_only_address_and_key():

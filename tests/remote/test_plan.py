@@ -124,7 +124,7 @@ def test_printed_ranges_are_expanded_and_ansible_patterns_kept(limit, means):
     "limit", ["blade[1-99999999]", "b[1-3][1-999999]", "a[1-15000],b[1-15000]", "b[1-99999999999999999999]"]
 )
 def test_range_with_too_many_names_is_refused(limit):
-    with pytest.raises(InputError, match="means over 20,000 names"):
+    with pytest.raises(InputError, match="expands to more than 20,000 names"):
         planning.expand_limit(limit)
 
 

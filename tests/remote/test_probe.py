@@ -19,7 +19,7 @@ from gpufleet.remote.probe import Reachable, Unreachable, classify_error, probe_
 ANSWER = (Path(__file__).resolve().parents[1] / "cases/remote/probe-rehearsed-blade.txt").read_bytes()
 
 
-class StandInServer(paramiko.ServerInterface):
+class FakeSshServer(paramiko.ServerInterface):
     """An SSH server that accepts one key and gives a recorded answer to any command."""
 
     def __init__(self, key, answer):
@@ -74,7 +74,7 @@ def server(keys):
             transport = paramiko.Transport(connection)
             transport.add_server_key(generated_keys["host"])
             transport.start_server(
-                server=StandInServer(generated_keys["mine"], answer), event=threading.Event()
+                server=FakeSshServer(generated_keys["mine"], answer), event=threading.Event()
             )
             open_transports.append(transport)
 

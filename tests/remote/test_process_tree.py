@@ -37,7 +37,7 @@ sys.exit(done.exit_code)
 """
 
 
-def marked(mark):
+def find_marked_processes(mark):
     processes = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -95,27 +95,27 @@ def run(project):
 )
 def test_signal_stops_workers_and_tasks(run, number, code):
     process, mark = run
-    assert len(marked(mark)) > 4
+    assert len(find_marked_processes(mark)) > 4
     process.send_signal(number)
     assert process.wait(HANG_SECONDS) == code
     if number != signal.SIGKILL:
-        assert marked(mark) == {}
-    wait_until(lambda: not marked(mark), "the tree to end")
+        assert find_marked_processes(mark) == {}
+    wait_until(lambda: not find_marked_processes(mark), "the tree to end")
 
 
 @pytest.mark.parametrize("name", ["supervisor.py", "ansible-playbook"])
 def test_kill_of_an_intermediate_process_stops_the_others(run, project, name):
     process, mark = run
-    places = [pid for pid, arguments in marked(mark).items() if name.encode() in arguments]
+    places = [pid for pid, arguments in find_marked_processes(mark).items() if name.encode() in arguments]
     os.kill(min(places), signal.SIGKILL)
     assert process.wait(HANG_SECONDS) == 3
-    wait_until(lambda: not marked(mark), "the tree to end")
+    wait_until(lambda: not find_marked_processes(mark), "the tree to end")
     assert not list((project / "tmp").iterdir()), "the killed modules' payloads"
 
 
 def test_killed_run_leaves_no_variables_file(run):
     process, mark = run
-    processes = marked(mark)
+    processes = find_marked_processes(mark)
     assert not any(SECRET.encode() in arguments for arguments in processes.values())
     folders = {
         argument

@@ -95,7 +95,7 @@ def test_role_name_precedes_the_task_name_once(name):
     assert format_task_label({"task": name, "role": "common"}) == "common : Write"
 
 
-def played(*plays, last, failed=()):
+def play_progress(*plays, last, failed=()):
     """Return the progress of a run over one host whose last play to begin is ``last``."""
     progress = Progress(plays=plays)
     data = {"playbook_uuid": "p", "play": last, "name": last, "pattern": "all"}
@@ -106,11 +106,11 @@ def played(*plays, last, failed=()):
 
 
 def test_host_that_misses_plays_is_stopped():
-    host = played("Commission", "Configure", "Burn in", last="Configure")
+    host = play_progress("Commission", "Configure", "Burn in", last="Configure")
     assert host.status == "stopped"
     assert host.reason.endswith("all of its hosts failed in: Configure")
 
 
 def test_host_that_reached_the_last_play_or_failed_is_not_stopped():
-    assert played("Commission", "Burn in", last="Burn in").status == "ok"
-    assert played("Commission", "Burn in", last="Commission", failed=[SOUND]).status == "failed"
+    assert play_progress("Commission", "Burn in", last="Burn in").status == "ok"
+    assert play_progress("Commission", "Burn in", last="Commission", failed=[SOUND]).status == "failed"

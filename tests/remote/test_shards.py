@@ -124,7 +124,7 @@ def test_sent_folder_contains_only_what_the_run_needs(root, tmp_path, monkeypatc
 def test_run_without_any_key_is_refused(monkeypatch):
     monkeypatch.delenv("ANSIBLE_PRIVATE_KEY_FILE", raising=False)
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
-    with pytest.raises(InputError, match="no key to reach hosts with"):
+    with pytest.raises(InputError, match="workers have no SSH key for the hosts"):
         private_data.find_private_key()
     monkeypatch.setenv("SSH_AUTH_SOCK", "/run/agent")
     assert private_data.find_private_key() is None
@@ -195,7 +195,7 @@ def test_bundle_is_built_once_and_again_after_a_change(tmp_path, monkeypatch):
     assert bundle.build_bundle(tmp_path / "kept").name != first.name
 
 
-def worker(folder, bin_folder):
+def start_worker(folder, bin_folder):
     """Start the worker's side with a fake ansible_runner: it reads, then sleeps and leaves a child behind."""
     package = bin_folder / "site" / "ansible_runner"
     package.mkdir(parents=True)
@@ -217,7 +217,7 @@ def worker(folder, bin_folder):
     )
 
 
-def left(folder):
+def find_marked_processes(folder):
     """Return the processes that carry the run's mark."""
     mark = f"GPUFLEET_WORKER={folder}".encode()
     leftovers = []
@@ -235,20 +235,20 @@ def left(folder):
 def test_no_process_or_file_remains_after_a_run_on_a_worker(tmp_path, position):
     """Neither when it ends, nor when the sender is gone: not even a child in a session of its own."""
     folder = tmp_path / "run"
-    process = worker(folder, tmp_path / "bundle")
+    process = start_worker(folder, tmp_path / "bundle")
     process.stdin.write(f"{position}\n")
     process.stdin.flush()
     assert process.stdout.readline() == f"began {position}\n"
     if position == "slow":
-        assert left(folder)
+        assert find_marked_processes(folder)
         process.stdin.close()
     if position == "killed":
         process.kill()
     process.wait(60)
     deadline = time.monotonic() + 60
-    while (left(folder) or folder.exists()) and time.monotonic() < deadline:
+    while (find_marked_processes(folder) or folder.exists()) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert left(folder) == []
+    assert find_marked_processes(folder) == []
     assert not folder.exists()
     process.stdout.close()
 

@@ -55,7 +55,7 @@ def compare_command(
     check_plot_options(plots, svg=svg_file is not None, html=html_file is not None)
     comparison = compare_accelerators(accelerators, build_request(**options))
     if svg_file or html_file:
-        from gpufleet.sizing.compare.file_output import write_files
+        from gpufleet.sizing.compare.file_output import write_plot_files
 
-        write_files(comparison, plots, svg_file, html_file)
+        write_plot_files(comparison, plots, svg_file, html_file)
     output.print_result(as_json, comparison, build_document, format_report)

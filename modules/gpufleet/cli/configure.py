@@ -151,7 +151,7 @@ def check_plan_options(options: dict[str, Any], **conflicting: str | None) -> No
     ]
     if given_names:
         flag = f"--{given_names[0].replace('_', '-')}"
-        raise InputError(f"cannot be combined with {flag}", key="--plan", remedy=f"leave {flag} out")
+        raise InputError(f"cannot be combined with {flag}", key="--plan", remedy=f"remove {flag}")
 
 
 def print_driver_plans(limit: str, extra_vars: tuple[str, ...], *, as_json: bool, sources: bool) -> None:

@@ -66,7 +66,7 @@ TRUST = click.option(
 
 
 def add_program_options(verb: Verb) -> Verb:
-    """Add what goes with the evaluation of a program."""
+    """Add the options for the evaluation of a program."""
     for option in (TRUST, TIME_LIMIT, COMMITMENTS, USAGE, PROJECT, CONFIG_FILE, STATE):
         verb = option(verb)
     return verb
@@ -88,23 +88,27 @@ cost_command.add_command(what_if)
 @cost_command.command()
 @STACK
 @add_program_options
-@click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option(
+    "--format", "output_format", type=click.Choice(["table", "json"]), default="table", show_default=True
+)
 @json_format_option
 def estimate(
     *,
-    form: str,
+    output_format: str,
     as_json: bool,
     usage_file: Path | None,
     commitments_file: Path | None,
     limit_s: float,
     trusted: bool,
-    **of: Any,
+    **source_options: Any,
 ) -> None:
     """Price a stack by pool: per hour, per month, range, budget, price sources."""
-    commitments = _commitments(commitments_file, of["project"])
-    answer = _estimate(CostOptions(None, _usage(usage_file), limit_s, commitments, trusted=trusted), **of)
-    written = "json" if as_json else form
-    output.print_rendered(cost.render_estimate(answer, written), as_json=written == "json")
+    commitments = _commitments(commitments_file, source_options["project"])
+    result = _estimate(
+        CostOptions(None, _usage(usage_file), limit_s, commitments, trusted=trusted), **source_options
+    )
+    selected_format = "json" if as_json else output_format
+    output.print_rendered(cost.render_estimate(result, selected_format), as_json=selected_format == "json")
 
 
 @cost_command.command()
@@ -124,11 +128,11 @@ def estimate(
     "--policy",
     "policy_file",
     type=click.Path(path_type=Path),
-    help="File with limits; exit code 1 if one is broken.",
+    help="File with limits; exit code 1 if the change violates one.",
 )
 def diff(
     *,
-    form: str | None,
+    output_format: str | None,
     as_json: bool,
     outputs: tuple[Path, ...],
     prices_before: datetime | None,
@@ -138,17 +142,23 @@ def diff(
     commitments_file: Path | None,
     limit_s: float,
     trusted: bool,
-    **of: Any,
+    **source_options: Any,
 ) -> None:
-    """Price a change: the working tree against a git ref or a state, or both sides of a preview."""
+    """Price a change: the working tree against a git ref or a state, or a preview."""
     policy = cost.load_policy(policy_file) if policy_file else None
-    held = _commitments(commitments_file, of["project"])
+    commitments = _commitments(commitments_file, source_options["project"])
     days = parse_price_dates(prices_before, prices_after)
-    answer = _difference(CostOptions(policy, _usage(usage_file), limit_s, held, days, trusted), **of)
-    write_diff(answer, form, as_json, outputs)
-    if not answer.policy.passed:
-        first = answer.policy.violations[0]
-        more = f" and {len(answer.policy.violations) - 1} more" if len(answer.policy.violations) > 1 else ""
+    cost_diff = _diff_source(
+        CostOptions(policy, _usage(usage_file), limit_s, commitments, days, trusted), **source_options
+    )
+    write_diff(cost_diff, output_format, as_json, outputs)
+    if not cost_diff.policy.passed:
+        first = cost_diff.policy.violations[0]
+        more = (
+            f" and {len(cost_diff.policy.violations) - 1} more"
+            if len(cost_diff.policy.violations) > 1
+            else ""
+        )
         raise CheckFailed(f"policy violated: {first.rule}: {first.message}{more}")
 
 
@@ -161,7 +171,7 @@ def _estimate(
     project: Path | None,
 ) -> Estimate:
     if state is None:
-        return cost.estimate_stack(_project(project), _needed(stack), config_file, options)
+        return cost.estimate_stack(_project(project), _require_stack(stack), config_file, options)
     if stack is not None or config_file is not None or project is not None:
         raise InputError("cannot be combined with --stack, --project or --config-file", where="--state")
     text, name = _read(state)
@@ -169,7 +179,7 @@ def _estimate(
         return cost.estimate_state(parse_json_object(text, name), options)
 
 
-def _difference(  # noqa: PLR0917 - click hands each option over by name
+def _diff_source(  # noqa: PLR0917 - click hands each option over by name
     options: CostOptions,
     stack: str | None,
     base: str | None,
@@ -179,22 +189,22 @@ def _difference(  # noqa: PLR0917 - click hands each option over by name
     config_file: Path | None,
     project: Path | None,
 ) -> CostDiff:
-    sources = [one for one in (base, preview, event_log, state) if one is not None]
+    sources = [source for source in (base, preview, event_log, state) if source is not None]
     if options.dates and not sources:
-        return cost.diff_prices(_project(project), _needed(stack), config_file, options)
+        return cost.diff_prices(_project(project), _require_stack(stack), config_file, options)
     if len(sources) != 1:
         raise InputError(
             "give one of --base, --preview, --event-log and --state",
             where="cost diff",
-            remedy="for example --base HEAD; or two days for prices alone",
+            remedy="for example --base HEAD; or --prices-before and --prices-after to compare prices alone",
         )
     if base is not None:
-        return cost.diff_git_ref(_project(project), _needed(stack), base, config_file, options)
+        return cost.diff_git_ref(_project(project), _require_stack(stack), base, config_file, options)
     if state is not None:
         text, name = _read(state)
         document = parse_json_object(text, name)
         with name_source_in_errors(name):
-            return cost.diff_state(document, _project(project), _needed(stack), config_file, options)
+            return cost.diff_state(document, _project(project), _require_stack(stack), config_file, options)
     if config_file is not None:
         raise InputError(
             "needs --base or --state",
@@ -209,7 +219,7 @@ def _difference(  # noqa: PLR0917 - click hands each option over by name
 
 
 def _read(file: str) -> tuple[str, str]:
-    """Return a file's text (- is standard input) and what to call it in an error."""
+    """Return a file's text and its name in errors; - is standard input."""
     if file == "-":
         return read_stream(sys.stdin.buffer, "standard input", ENGINE_DOCUMENT), "standard input"
     return read_text(Path(file), ENGINE_DOCUMENT), file
@@ -220,7 +230,7 @@ def _usage(file: Path | None) -> cost.UsageFile:
 
 
 def _commitments(file: Path | None, project: Path | None) -> tuple[Any, ...]:
-    """Return what is bought already: of the file asked for, or of the project's own where it has one."""
+    """Return the commitments in the given file, else in the project's file if it has one."""
     root = _root(project)
     project_file = root / "commitments.yaml" if root else None
     if file is None and (project_file is None or not project_file.is_file()):
@@ -229,23 +239,23 @@ def _commitments(file: Path | None, project: Path | None) -> tuple[Any, ...]:
 
 
 def _project(folder: Path | None) -> Path:
-    """Return the project asked for, or the one here."""
+    """Return the given project, else the current one."""
     if folder is None:
         return paths.find_project_root()
     if not (folder / "Pulumi.yaml").is_file():
-        raise InputError("no Pulumi.yaml in it", where=f"--project {folder}")
+        raise InputError("has no Pulumi.yaml", where=f"--project {folder}")
     return folder.resolve()
 
 
 def _root(project: Path | None) -> Path | None:
-    """Return the project here, None where there is none: a preview can be priced anywhere."""
+    """Return the project, None without one: a preview can be priced anywhere."""
     try:
         return _project(project)
     except InputError:
         return None
 
 
-def _needed(stack: str | None) -> str:
+def _require_stack(stack: str | None) -> str:
     if not stack:
         raise InputError("no stack given", where="--stack", remedy="for example -s production")
     return stack

@@ -42,7 +42,7 @@ def budget_command(
     """Show how many hours of each machine a monthly budget buys, and how many machines could run all month."""
     from gpufleet import cost
 
-    budgets = _budgets(budget)
+    budgets = _parse_budgets(budget)
     options = [
         cost.find_budget_options(
             usd,
@@ -69,8 +69,8 @@ def budget_command(
     )
 
 
-def _budgets(text: str) -> list[Decimal]:
-    """Read 500 or 200-500."""
+def _parse_budgets(text: str) -> list[Decimal]:
+    """Return the amounts in 500 or 200-500."""
     if not re.fullmatch(r"\d+(\.\d+)?(-\d+(\.\d+)?)?", text):
         raise InputError(f"{text!r} is not an amount", where="--budget", remedy="for example 500, or 200-500")
     amounts = [Decimal(part) for part in text.split("-")]

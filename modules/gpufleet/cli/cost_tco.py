@@ -58,7 +58,7 @@ def tco_command(
     from gpufleet import fleet
     from gpufleet.cost.analysis import tco
 
-    rack_cost = tco.compute_rack_cost(fleet.load_rack(_file(rack)))
+    rack_cost = tco.compute_rack_cost(fleet.load_rack(_find_rack_file(rack)))
     rack_cost = rack_cost.with_figures(life_years=years) if years else rack_cost
     request = tco.CloudRequest(
         options["machine"],
@@ -82,7 +82,7 @@ def tco_command(
     )
 
 
-def _file(rack: str) -> Path:
+def _find_rack_file(rack: str) -> Path:
     if rack.endswith((".yaml", ".yml")):
         return _check_rack_file(Path(rack))
     return _check_rack_file(paths.find_project_root() / "inventory" / f"{rack}.yaml")
@@ -91,7 +91,7 @@ def _file(rack: str) -> Path:
 def _check_rack_file(path: Path) -> Path:
     if not path.is_file():
         raise InputError(
-            "no such rack file", where=str(path), remedy="name one of inventory/, or give a file"
+            "no such rack file", where=str(path), remedy="give the name of a rack in inventory/, or a file"
         )
     return path
 

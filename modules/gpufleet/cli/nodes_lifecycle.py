@@ -64,18 +64,18 @@ def retire(as_json: bool, **options: Any) -> None:
     from gpufleet.operations import node_view as view
     from gpufleet.operations import retire as operation
 
-    def prompt(question: str) -> str:
+    def prompt_for_answer(question: str) -> str:
         if not sys.stdin.isatty():
             return ""
         return output.prompt(question)
 
-    def report(line: str) -> None:
+    def print_line(line: str) -> None:
         output.print_lines(line, err=True)
 
     interaction = operation.Interaction(
         operation.make_wipe_runner(paths.find_project_root(), sys.stderr),
-        prompt,
-        report,
+        prompt_for_answer,
+        print_line,
         can_ask=sys.stdin.isatty(),
     )
     with view.open_registry() as registry:

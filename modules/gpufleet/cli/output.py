@@ -70,8 +70,8 @@ def neutralize_commands(text: str) -> str:
 
 def prompt(question: str) -> str:
     """Return what a person types."""
-    shown = neutralize_commands(make_printable(question, None))
-    return str(click.prompt(shown, prompt_suffix="", default="", show_default=False, err=True))
+    safe_question = neutralize_commands(make_printable(question, None))
+    return str(click.prompt(safe_question, prompt_suffix="", default="", show_default=False, err=True))
 
 
 def confirm(question: str) -> bool:

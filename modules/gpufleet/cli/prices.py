@@ -92,21 +92,21 @@ def prices_command(  # noqa: PLR0917 - click hands each option over by name
         compare_by="accelerator" if by == "accelerator" or (gpu and not by) else "machine",
         limit=limit + 1 if limit else None,
     )  # fmt: skip
-    shown = report.offers_as_dicts(list(islice(offers, limit or None)), count, date.today())  # noqa: DTZ011 - a day
+    offer_dicts = report.offers_as_dicts(list(islice(offers, limit or None)), count, date.today())  # noqa: DTZ011 - a day
     more = next(iter(offers), None) is not None
     if (
         machine
-        and not shown
+        and not offer_dicts
         and _print_part_prices(machine, cloud, region, purchase, price_date, as_json=as_json)
     ):
         return
     if as_json:
         output.print_rendered(
-            report.dump_json({"currency": "USD", "more": more, "offers": shown}), as_json=True
+            report.dump_json({"currency": "USD", "more": more, "offers": offer_dicts}), as_json=True
         )
-    elif shown:
-        output.print_block(report.format_offers_table(make_values_printable(shown), count, more=more))
-    if not shown:
+    elif offer_dicts:
+        output.print_block(report.format_offers_table(make_values_printable(offer_dicts), count, more=more))
+    if not offer_dicts:
         raise CheckFailed(
             "no machine with a price matches", hint="gpufleet prices status lists the stored prices"
         )
@@ -187,9 +187,10 @@ def refresh(  # noqa: PLR0917 - click hands each option over by name
         outcomes = fresh.refresh_prices(
             store, sources, scope, force=force, accept=accept, report=report_progress
         )
-    shown = outcomes if as_json else make_values_printable(outcomes)
+    printed_outcomes = outcomes if as_json else make_values_printable(outcomes)
     output.print_rendered(
-        (report.format_outcomes_json if as_json else report.format_outcomes)(shown), as_json=as_json
+        (report.format_outcomes_json if as_json else report.format_outcomes)(printed_outcomes),
+        as_json=as_json,
     )
     fault = fresh.find_refresh_failure(outcomes, sources_named=bool(names or cloud))
     if fault:
@@ -224,8 +225,8 @@ def import_(  # noqa: PLR0917 - click hands each option over by name
     with PriceStore(_find_price_store()) as store:
         summary = imports.import_prices(store, loaded, accept)
     render = report.format_summary_json if as_json else report.format_summary
-    shown = summary if as_json else make_values_printable(summary)
-    output.print_rendered(render(shown, make_printable(loaded.name)), as_json=as_json)
+    printed_summary = summary if as_json else make_values_printable(summary)
+    output.print_rendered(render(printed_summary, make_printable(loaded.name)), as_json=as_json)
 
 
 @prices_command.command()
@@ -248,7 +249,7 @@ def check(  # noqa: PLR0917 - click hands each option over by name
     else:
         output.print_lines(*report.format_findings(findings) or ["nothing found"])
     if findings:
-        raise CheckFailed(f"{len({each.row for each in findings})} suspicious prices")
+        raise CheckFailed(f"{len({finding.row for finding in findings})} suspicious prices")
 
 
 def _format_day(moment: datetime | None) -> str:

@@ -129,10 +129,10 @@ def _check_empty_options(context: click.Context, *, merge: bool) -> None:
         is_given = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
         texts = [text for text in (value if isinstance(value, tuple) else (value,)) if isinstance(text, str)]
         if is_given and any(not text.strip() for text in texts):
-            raise InputError("is empty", where=parameter.opts[0], remedy="give a value, or leave it out")
+            raise InputError("is empty", where=parameter.opts[0], remedy="give a value, or remove the option")
     if merge:
         raise InputError(
-            "can only be combined with --emit", where="--merge", remedy="give --emit STACK, or leave it out"
+            "can only be combined with --emit", where="--merge", remedy="give --emit STACK, or remove the option"
         )
 
 
@@ -170,9 +170,9 @@ def size_command(emit: str | None, merge: bool, as_json: bool, **options: Any) -
         raise CheckFailed("; ".join(misses))
     if emit:
         from gpufleet import paths
-        from gpufleet.sizing.stack_file import choose_plan_to_write, write_plan
+        from gpufleet.sizing.stack_file import choose_plan_to_write, write_plan_to_stack
 
         plan, note = choose_plan_to_write(request, result)
-        output.print_block(write_plan(plan, emit, paths.find_project_root(), merge=merge), err=True)
+        output.print_block(write_plan_to_stack(plan, emit, paths.find_project_root(), merge=merge), err=True)
         if note:
             output.print_lines(note, err=True)

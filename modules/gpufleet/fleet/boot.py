@@ -68,7 +68,7 @@ class BootSsh(FrozenModel):
     def _check_login(self) -> Self:
         if not self.authorized_keys and self.stack is None:
             raise spec_error(
-                "boot.ssh has no SSH key",
+                "the nodes would have no SSH key",
                 "give authorized_keys, or the stack with the ssh.authorized_keys to use",
             )
         return self

@@ -115,7 +115,7 @@ def _find_model(loc: tuple[int | str, ...], model: Any) -> type[BaseModel] | Non
             for name, field in candidate.model_fields.items()
             if step in (name, field.alias)
         ]
-        tagged = [one for one in models if _tag_of(one) == step]
+        tagged = [candidate for candidate in models if _tag_of(candidate) == step]
         if fields:
             model = fields[0]
         elif tagged:

@@ -21,12 +21,12 @@ def spec_error(problem: str, remedy: str) -> PydanticCustomError:
 def pattern_annotations(pattern: str, meaning: str) -> tuple[AfterValidator, WithJsonSchema]:
     """Return annotations for text that matches a pattern; ``meaning`` describes it in errors."""
 
-    def check(value: str) -> str:
+    def check_pattern(value: str) -> str:
         if not re.fullmatch(pattern, value):
             raise spec_error(f"is {value!r}", f"give {meaning}")
         return value
 
-    return AfterValidator(check), WithJsonSchema(
+    return AfterValidator(check_pattern), WithJsonSchema(
         {"type": "string", "pattern": f"^({pattern})$", "description": meaning}
     )
 

@@ -105,11 +105,11 @@ class HardwareCost(FrozenModel):
                 raise spec_error(f"{first} and {second} must be given together", "give both or neither")
         return self
 
-    def usd_per_hour(self, nodes: int) -> float:
+    def usd_per_hour(self, node_count: int) -> float:
         """Return the sum of all parts per hour."""
-        return sum(self.parts_usd_per_hour(nodes).values())
+        return sum(self.parts_usd_per_hour(node_count).values())
 
-    def parts_usd_per_hour(self, nodes: int) -> dict[str, float]:
+    def parts_usd_per_hour(self, node_count: int) -> dict[str, float]:
         """Return USD per hour by part; a part that is not declared is not there.
 
         capital: capital * (1 - residual) / (years * 8,760 h); power: nodes * watts * utilisation / 1000 * PUE
@@ -119,7 +119,7 @@ class HardwareCost(FrozenModel):
             "capital": self.capital_in_usd
             * (1 - self.residual_fraction.value)
             / (self.life_years.value * HOURS_PER_YEAR),
-            "power": self.average_kilowatts(nodes) * self.usd_per_kwh.value,
+            "power": self.average_kilowatts(node_count) * self.usd_per_kwh.value,
         }
         monthly = {
             "space": _product(self.rack_units, self.usd_per_unit_month),
@@ -132,9 +132,9 @@ class HardwareCost(FrozenModel):
             name: usd / HOURS_PER_MONTH for name, usd in monthly.items() if usd is not None
         }
 
-    def average_kilowatts(self, nodes: int) -> float:
+    def average_kilowatts(self, node_count: int) -> float:
         """Return what the room draws for that many nodes on average."""
-        return nodes * self.watts_per_node.value * self.utilisation.value / 1000 * self.pue.value
+        return node_count * self.watts_per_node.value * self.utilisation.value / 1000 * self.pue.value
 
     @property
     def missing_parts(self) -> tuple[str, ...]:

@@ -62,12 +62,12 @@ def _check_names(names: str) -> str:
 def _identifier_check(kind: str) -> AfterValidator:
     """Return a check of a value that becomes part of Ansible's inventory and of ssh's command line."""
 
-    def check(value: str) -> str:
+    def check_identifier(value: str) -> str:
         if not is_identifier(value, kind):
             raise spec_error(f"{value!r} is not a well-formed {kind}", f"give the node's {kind}")
         return value
 
-    return AfterValidator(check)
+    return AfterValidator(check_identifier)
 
 
 class RackNetwork(FrozenModel):

@@ -60,8 +60,8 @@ def check_ssh_networks(spec: Spec) -> Iterator[Problem]:
         return
     # Merged too: two halves together are every address.
     merged_networks: tuple[IPv4Network | IPv6Network, ...] = (
-        *collapse_addresses(each for each in networks if isinstance(each, IPv4Network)),
-        *collapse_addresses(each for each in networks if isinstance(each, IPv6Network)),
+        *collapse_addresses(network for network in networks if isinstance(network, IPv4Network)),
+        *collapse_addresses(network for network in networks if isinstance(network, IPv6Network)),
     )
     for covered_range in merged_networks:
         if covered_range.prefixlen == 0:
@@ -77,7 +77,7 @@ def check_ssh_key(spec: Spec) -> Iterator[Problem]:
     if spec.pools and not spec.ssh.authorized_keys:
         yield Problem(
             ("ssh", "authorized_keys"),
-            "ssh.authorized_keys is empty, but there are pools",
+            "the list of SSH keys is empty, but there are pools",
             "give a public key",
         )
 

@@ -131,9 +131,11 @@ def count_required_cards(containers: tuple[Container, ...]) -> int:
 
     Counted cards are a container's own; cards by number may be shared, and ``all`` shares what there is.
     """
-    counted = sum(each.gpus for each in containers if isinstance(each.gpus, int))
-    numbers = {number for each in containers if isinstance(each.gpus, tuple) for number in each.gpus}
-    shares_all = any(each.gpus == "all" for each in containers)
+    counted = sum(container.gpus for container in containers if isinstance(container.gpus, int))
+    numbers = {
+        number for container in containers if isinstance(container.gpus, tuple) for number in container.gpus
+    }
+    shares_all = any(container.gpus == "all" for container in containers)
     return max(counted + len(numbers), max(numbers, default=-1) + 1, int(shares_all))
 
 

@@ -64,7 +64,7 @@ def check_zone_in_region(pool: Pool) -> Iterator[Problem]:
     for index, zone in enumerate(pool.zones):
         if not cloud.is_zone_name(zone, pool.region):
             text = f"{zone!r} is not a zone of {cloud.name} {pool.region}"
-            yield Problem(("zones", index), text, f"give one like {cloud.example_zone(pool.region)!r}")
+            yield Problem(("zones", index), text, f"give a zone like {cloud.example_zone(pool.region)!r}")
 
 
 @POOL_RULES.rule(
@@ -154,7 +154,7 @@ def check_image_of_cloud(pool: Pool) -> Iterator[Problem]:
 def _check_custom_image(image: CustomImage, cloud: catalog.Cloud) -> Iterator[Problem]:
     if image.id is not None and not re.fullmatch(cloud.image_id_pattern, image.id):
         text = f"{image.id!r} is not an image of {cloud.name}"
-        yield Problem(("image", "id"), text, f"give one like {cloud.image_id_example}")
+        yield Problem(("image", "id"), text, f"give an image id like {cloud.image_id_example}")
     if image.name is not None and not cloud.has_images_by_name:
         yield Problem(("image", "name"), f"{cloud.title} cannot find images by name", "give its id")
     if image.owner != "self" and (image.id is not None or not cloud.has_images_by_name):

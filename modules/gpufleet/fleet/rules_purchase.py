@@ -19,12 +19,12 @@ def check_purchase_sold(pool: Pool) -> Iterator[Problem]:
     cloud, kind = catalog.get_cloud(pool.cloud), pool.purchase.price_kind
     if kind not in cloud.price_kinds:
         text = f"purchase is {pool.purchase.label}, but {cloud.title} does not sell {kind}"
-        yield Problem(("purchase",), text, f"give one that it sells: {', '.join(cloud.price_kinds)}")
+        yield Problem(("purchase",), text, f"give a kind that it sells: {', '.join(cloud.price_kinds)}")
 
 
 @POOL_RULES.rule(
     "spot-price-cap",
-    reason="Google sells spot at its own price; there is no bid and no cap",
+    reason="Google sells spot at its own price; bids and price caps do not exist",
     source="pulumi-gcp compute.Instance scheduling has no price argument",
 )
 def check_spot_price_cap(pool: Pool) -> Iterator[Problem]:

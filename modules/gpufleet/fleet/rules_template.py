@@ -18,16 +18,16 @@ def list_complete_templates(spec: Spec) -> Iterator[tuple[str, Template, Bluepri
     """Yield the templates whose steps all exist; the others are rule ``profile-exists``'s business."""
     for name, template in spec.templates.items():
         step_values = ((getattr(template, step), getattr(spec, key)) for step, key in STEPS.items())
-        if all(not isinstance(given, str) or given in known for given, known in step_values):
+        if all(not isinstance(value, str) or value in known for value, known in step_values):
             yield name, template, spec.resolve_blueprint(name)
 
 
 def template_step_path(name: str, template: Template, step: str) -> KeyPath:
     """Return where the keys of a template's step stand in the file."""
-    given = getattr(template, step)
-    if isinstance(given, str):
-        return (STEPS[step], given)
-    return ("templates", name) if given is None else ("templates", name, step)
+    value = getattr(template, step)
+    if isinstance(value, str):
+        return (STEPS[step], value)
+    return ("templates", name) if value is None else ("templates", name, step)
 
 
 def list_applications(spec: Spec) -> Iterator[tuple[KeyPath, Application]]:
@@ -55,10 +55,10 @@ def list_containers(spec: Spec) -> Iterator[tuple[KeyPath, Application, Containe
 def check_profile_exists(spec: Spec) -> Iterator[Problem]:
     for name, template in spec.templates.items():
         for step, key in STEPS.items():
-            given, declared = getattr(template, step), getattr(spec, key)
-            if isinstance(given, str) and given not in declared:
+            value, declared = getattr(template, step), getattr(spec, key)
+            if isinstance(value, str) and value not in declared:
                 known = f"{key}: {', '.join(sorted(declared))}" if declared else f"declare it under {key}"
-                yield Problem(("templates", name, step), f"no {step} {given!r}", known)
+                yield Problem(("templates", name, step), f"{step} {value!r} is not declared", known)
 
 
 @SPEC_RULES.rule(
@@ -218,7 +218,9 @@ def check_dependency_order(spec: Spec) -> Iterator[Problem]:
                         f"containers: {', '.join(container_by_name)}",
                     )
         try:
-            TopologicalSorter({name: set(one.depends) for name, one in container_by_name.items()}).prepare()
+            TopologicalSorter(
+                {name: set(container.depends) for name, container in container_by_name.items()}
+            ).prepare()
         except CycleError as error:
             cycle = " → ".join(error.args[1])
             yield Problem(

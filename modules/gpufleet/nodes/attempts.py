@@ -134,7 +134,7 @@ def _apply_verdict(
 ) -> str:
     """Move the node by ``VERDICT_MOVES``; only new nodes and those in a state that a verdict ends are moved."""
     if STATES[node.state].left_by == "verdict" and node.state != "burn_in":
-        journal.move_node(connection, node, "burn_in", "burnt in again", at=at, attempt=attempt)
+        journal.move_node(connection, node, "burn_in", "burned in again", at=at, attempt=attempt)
         node = read_node_row(connection, node.id)
     node = advance_node(connection, node, "burn_in", "burn-in ran", at=at, attempt=attempt)
     if node.state != "burn_in":

@@ -102,8 +102,8 @@ def delete_values(connection: Connection, keys: dict[str, list[tuple[str, str]]]
         table.key == bindparam("name"),
     )
     rows = [{"of": source, "node": i, "name": key} for source, batch in keys.items() for i, key in batch]
-    for some in split_into_batches(rows, _MAX_ROWS_PER_STATEMENT):
-        connection.execute(delete(schema.observation).where(*same_value), some)
+    for value_rows in split_into_batches(rows, _MAX_ROWS_PER_STATEMENT):
+        connection.execute(delete(schema.observation).where(*same_value), value_rows)
 
 
 def write_values(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:

@@ -45,7 +45,7 @@ def fetch_aws_report(stack: str, region: str, at: datetime, client: EC2Client | 
 def parse_instances(instances: Iterable[Mapping[str, Any]], region: str, at: datetime) -> SourceReport:
     """Return the report of DescribeInstances' answer. Pure."""
     source = f"aws:{region}"
-    return SourceReport(source, at, [_observation(one, source, region, at) for one in instances])
+    return SourceReport(source, at, [_observation(instance, source, region, at) for instance in instances])
 
 
 def _observation(instance: Mapping[str, Any], source: str, region: str, at: datetime) -> Observation:

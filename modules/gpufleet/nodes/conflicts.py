@@ -28,12 +28,15 @@ def record_conflicts(connection: Connection, reports: Sequence[ReportedContradic
             open_now[row.source][row.kind, row.subject] = row
     for source, contradictions, at, is_complete in reports:
         open_rows = open_now[source]
-        rows = {(one.kind, one.subject): _row(one, source, open_rows, at) for one in contradictions}
+        rows = {
+            (contradiction.kind, contradiction.subject): _row(contradiction, source, open_rows, at)
+            for contradiction in contradictions
+        }
         upsert(connection, table, list(rows.values()))
-        for one in contradictions:
-            if (one.kind, one.subject) not in open_rows:
-                for node_id in one.nodes:
-                    journal.set_hold(connection, node_id, "drift", f"conflict: {one.detail}", at)
+        for contradiction in contradictions:
+            if (contradiction.kind, contradiction.subject) not in open_rows:
+                for node_id in contradiction.nodes:
+                    journal.set_hold(connection, node_id, "drift", f"conflict: {contradiction.detail}", at)
         for kind, subject in set(open_rows) - set(rows) if is_complete else ():
             key = table.c.kind == kind, table.c.subject == subject, table.c.source == source
             connection.execute(update(table).where(*key).values(resolved_at=at))

@@ -92,7 +92,7 @@ def _timeout() -> float:
     except ValueError:
         seconds = -1
     if not 0 < seconds <= 3600:  # noqa: PLR2004 - an hour
-        raise InputError("is not a number of seconds", key=TIMEOUT, remedy="for example 30")
+        raise InputError("the timeout is not a number of seconds", key=TIMEOUT, remedy="for example 30")
     return seconds
 
 

@@ -49,14 +49,14 @@ class Inventory:
     def from_json(cls, value: dict[str, Any]) -> Inventory:
         """Return what ``dataclasses.asdict`` made of an inventory, as it comes back from a cache."""
         hosts = tuple(Host(**{**host, "groups": tuple(host["groups"])}) for host in value["hosts"])
-        left_out = tuple(ExcludedNode(**entry) for entry in value["excluded"])
-        return cls(hosts, tuple(value["groups"]), tuple(value["notes"]), left_out, tuple(value["racks"]))
+        excluded = tuple(ExcludedNode(**entry) for entry in value["excluded"])
+        return cls(hosts, tuple(value["groups"]), tuple(value["notes"]), excluded, tuple(value["racks"]))
 
     def filter_by_rack(self, rack: str) -> Inventory:
         """Return the part that belongs to one rack."""
         hosts = tuple(host for host in self.hosts if host.rack == rack)
         return Inventory(
-            hosts, _group_names(hosts), (), tuple(one for one in self.excluded if one.rack == rack)
+            hosts, _group_names(hosts), (), tuple(node for node in self.excluded if node.rack == rack)
         )
 
 
@@ -103,14 +103,14 @@ def make_blueprint_lookup(root: Path) -> BlueprintLookup:
     load = cache(partial(fleet.load_fleet, root=root))
 
     @cache
-    def blueprint(stack: str, template: str) -> fleet.Blueprint | None:
+    def find_blueprint(stack: str, template: str) -> fleet.Blueprint | None:
         return load(stack).resolve_blueprint(template) if template in load(stack).templates else None
 
-    def plan(node: Node) -> fleet.Blueprint | None:
+    def find_blueprint_of_node(node: Node) -> fleet.Blueprint | None:
         stack = names.get(_slug(node.stack or ""))  # a cloud's label holds the stack's name as a slug
-        return blueprint(stack, node.template) if stack and node.template else None
+        return find_blueprint(stack, node.template) if stack and node.template else None
 
-    return plan
+    return find_blueprint_of_node
 
 
 def _slug(name: str) -> str:
@@ -127,13 +127,13 @@ def assemble_inventory(
     """Return the inventory of registered nodes and of the declared slots that the registry does not know yet."""
     live_nodes, declared = [node for node in registered if node.state != "retired"], list(declared)
     missing_nodes = [] if include_missing else [node for node in live_nodes if node.is_missing]
-    shown = [node for node in live_nodes if include_missing or not node.is_missing]
+    listed_nodes = [node for node in live_nodes if include_missing or not node.is_missing]
     places = {node.rack_slot for node in live_nodes if node.rack_slot}
-    shown += [node for node in declared if node.rack_slot not in places]
+    listed_nodes += [node for node in declared if node.rack_slot not in places]
     slots = {node.rack_slot: node for node in declared}
     # Who a board must be is what the rack file says, not what some board in the slot once answered.
-    shown = [_with_declared_serial(node, slots.get(node.rack_slot)) for node in shown]
-    well_formed, left_out = _split_by_problem(list(_unique_names(shown)))
+    listed_nodes = [_with_declared_serial(node, slots.get(node.rack_slot)) for node in listed_nodes]
+    well_formed, left_out = _split_by_problem(list(_unique_names(listed_nodes)))
     planned = [(name, node, plans(node) if plans and node.template else None) for name, node in well_formed]
     variables = _blueprint_variables(plan for _, _, plan in planned)
     hosts = [

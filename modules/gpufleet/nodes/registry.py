@@ -89,14 +89,14 @@ class Registry:
         the run; else, for a run that the registry has never met, ``at`` decides.
         """
 
-        def place(connection: Connection) -> int:
+        def choose_revision(connection: Connection) -> int:
             if previous is not None:
                 return revision.insert_revision_after(connection, previous, at)
             if (first := revision.find_first_revision_of_run(connection, run)) is not None:
                 return revision.insert_revision_before(connection, first, at)
             return revision.insert_revision_by_time(connection, at)
 
-        with self._transaction(place) as placed:
+        with self._transaction(choose_revision) as placed:
             yield placed
 
     @contextmanager
@@ -247,11 +247,11 @@ class Registry:
                 "reachable_revision": number,
             }
             connection.execute(update(schema.node).where(schema.node.c.id == row.id).values(change))
-            turned = row.reachable is not reachable
-            if turned:
+            has_changed = row.reachable is not reachable
+            if has_changed:
                 event = "reachable" if reachable else "unreachable"
                 journal.add_history(connection, row.id, moment, event, reason or "answered")
-            return turned
+            return has_changed
 
     def is_newer_than_state(self, node: str) -> bool:
         """Return True if this transaction is not older than what led to the node's state."""

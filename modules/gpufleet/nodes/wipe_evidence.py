@@ -73,7 +73,7 @@ class WipedDrive(BaseModel):
     path: StrictStr
     serial: StrictStr
     wiped: StrictBool
-    why: StrictStr = ""
+    reason: StrictStr = ""
 
 
 class WipeEvidence(BaseModel):
@@ -100,8 +100,10 @@ def check_evidence(facts: Any, plan: Mapping[str, Any], node: str) -> None:
             f"the evidence is of plan {make_printable(evidence.plan, 40)}, not of {plan['id']}", where=where
         )
     planned = sorted((drive["path"], drive["serial"]) for drive in plan["drives"])
-    if sorted((one.path, one.serial) for one in evidence.evidence) != planned:
-        names = ", ".join(make_printable(one.path, 40) for one in evidence.evidence) or "no drive"
+    if sorted((wiped_drive.path, wiped_drive.serial) for wiped_drive in evidence.evidence) != planned:
+        names = (
+            ", ".join(make_printable(wiped_drive.path, 40) for wiped_drive in evidence.evidence) or "no drive"
+        )
         raise InputError(
             f"the evidence names {names}, but the plan has other drives",
             where=where,

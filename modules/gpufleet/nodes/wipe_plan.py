@@ -93,7 +93,7 @@ class WipePlan:
             "id": self.id,
             "complete": self.is_complete,
             "drives": [asdict(drive) for drive in self.drives],
-            "refused": [asdict(one) for one in self.refused],
+            "refused": [asdict(drive) for drive in self.refused],
         }
 
 
@@ -107,13 +107,18 @@ def load_wipe_methods() -> dict[str, Any]:
 def check_method(method: str) -> None:
     """Raise InputError for a wipe method that the table does not have."""
     known_methods = sorted(
-        {one["name"] for kind, group in load_wipe_methods().items() if kind != "release" for one in group}
+        {
+            wipe_method["name"]
+            for kind, group in load_wipe_methods().items()
+            if kind != "release"
+            for wipe_method in group
+        }
     )
     if method not in ("auto", *known_methods):
         raise InputError(
             f"unknown wipe method {method!r}",
             where="--method",
-            remedy=f"auto, {', '.join(known_methods)}",
+            remedy=f"methods: auto, {', '.join(known_methods)}",
         )
 
 
@@ -258,7 +263,9 @@ def _choose(kind: str, disk_can: set[str], method: str) -> Mapping[str, Any] | N
     """Return the surest method that the drive can do, or the one that was asked for."""
     offered = [*load_wipe_methods()[kind], *load_wipe_methods()["any"]]
     usable_methods = [
-        one for one in offered if disk_can.issuperset(one["needs"]) and method in ("auto", one["name"])
+        wipe_method
+        for wipe_method in offered
+        if disk_can.issuperset(wipe_method["needs"]) and method in ("auto", wipe_method["name"])
     ]
     return usable_methods[0] if usable_methods else None
 
@@ -269,7 +276,7 @@ def _drive(
     path = disk.get("path") or f"/dev/{disk['name']}"
     placeholders = {"path": path, "controller": f"/dev/{controller_name(disk['name'])}"}
 
-    def fill(argv: Sequence[str]) -> list[str]:
+    def fill_placeholders(argv: Sequence[str]) -> list[str]:
         return [argument.format(**placeholders) for argument in argv]
 
     return PlannedDrive(
@@ -282,8 +289,8 @@ def _drive(
         method=wipe_method["name"],
         strength=wipe_method["strength"],
         tool=wipe_method["tool"],
-        commands=[fill(argv) for argv in wipe_method["commands"]],
-        poll=fill(wipe_method["poll"]) if wipe_method.get("poll") else None,
+        commands=[fill_placeholders(argv) for argv in wipe_method["commands"]],
+        poll=fill_placeholders(wipe_method["poll"]) if wipe_method.get("poll") else None,
         zeroes=bool(wipe_method.get("zeroes")),
         unmount=sorted(set(_mounts(disk)) - {SWAP}, reverse=True),
         release=_releases(disk),
@@ -317,7 +324,9 @@ def _releases(disk: Mapping[str, Any]) -> list[list[str]]:
 def _refuse_shared_controllers(drives: list[PlannedDrive], refused: list[RefusedDrive]) -> WipePlan:
     """Refuse drives if wiping them would also erase a refused namespace of the same controller."""
     refused_controllers = {
-        controller_name(one.path): one for one in refused if "/nvme" in one.path and one.is_local
+        controller_name(refused_drive.path): refused_drive
+        for refused_drive in refused
+        if "/nvme" in refused_drive.path and refused_drive.is_local
     }
     accepted = [
         drive

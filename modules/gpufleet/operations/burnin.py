@@ -36,7 +36,7 @@ def open_registry() -> Registry:
     url = paths.database_url()
     if not Registry.has_registry(url):
         raise EnvironmentFault(
-            "the node registry does not exist yet, so there are no burn-in results",
+            "the node registry, which stores burn-in results, does not exist yet",
             hint="gpufleet nodes sync -s STACK",
         )
     return Registry(url)
@@ -170,7 +170,7 @@ def run_agent(agent: Path, attempt: str) -> dict[str, Json]:
     argv = [sys.executable, str(agent), "run", "--attempt", attempt, "--param", "rehearsal=1", *only]
     completed = subprocess.run(argv, capture_output=True, text=True, timeout=300, check=True)
     records = [line for _, line in decode_json_lines(completed.stdout, "the burn-in agent")]
-    checks = [one for one in records if isinstance(one, dict) and one.get("type") == "check"]
+    checks = [entry for entry in records if isinstance(entry, dict) and entry.get("type") == "check"]
     return {record["name"]: record for record in checks}
 
 

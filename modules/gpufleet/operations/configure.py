@@ -147,7 +147,7 @@ def read_vars_file(path: Path) -> dict[str, Any]:
     variables = boundary.decode_yaml(boundary.read_text(path), where)
     if not isinstance(variables, dict) or not all(isinstance(key, str) for key in variables):
         raise InputError(
-            "is not a mapping of variables", where=where, remedy="write lines such as key: value"
+            "the file is not a mapping of variables", where=where, remedy="write lines such as key: value"
         )
     return variables
 
@@ -163,7 +163,7 @@ def collect_host_outcomes(run: remote.RunOutcome, registry: Registry) -> tuple[H
     """Return the outcome of each host of the run with its node in the registry."""
     nodes = {node.name: node for node in registry.list_nodes()}
     attempts = {
-        each.get("node"): each.get("attempt") for each in run.reports if each.get("event") == "burn_in"
+        event.get("node"): event.get("attempt") for event in run.reports if event.get("event") == "burn_in"
     }
     host_names = {host.name for host in run.hosts}
     unhealthy_nodes = [
@@ -231,10 +231,10 @@ def describe_outcome(host: HostOutcome) -> str:
         )
     reasons += ["" if host.is_healthy else host.verdict_reason, remote.append_next_step(host.reason)]
     reasons += [f"held by {hold.kind}" for hold in host.node.holds]
-    return "; ".join(filter(None, [host.node.state, suggest_way_to_ready(host, host.node), *reasons]))
+    return "; ".join(filter(None, [host.node.state, suggest_return_to_use(host, host.node), *reasons]))
 
 
-def suggest_way_to_ready(host: HostOutcome, node: Node) -> str:
+def suggest_return_to_use(host: HostOutcome, node: Node) -> str:
     """Return how a node leaves a state that its own healthy measurement does not end."""
     if node.state not in ATTENTION_STATES or not host.measured or node.verdict != "healthy":
         return ""

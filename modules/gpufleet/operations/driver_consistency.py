@@ -48,5 +48,7 @@ def format_report_lines(report: consistency.ConsistencyReport) -> list[str]:
     skewed = {finding.host for finding in report.findings if finding.kind == "skew"}
     unread = sum(host.state is None for host in report.hosts)
     summary = _summary(len(report.hosts), unread=unread, skewed=len(skewed))
-    remedies = dict.fromkeys(one.remedy for one in report.findings if one.kind == "skew" and one.remedy)
+    remedies = dict.fromkeys(
+        finding.remedy for finding in report.findings if finding.kind == "skew" and finding.remedy
+    )
     return [*consistency.format_report(report), "", summary, *(f"hint: {remedy}" for remedy in remedies)]

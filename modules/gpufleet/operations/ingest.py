@@ -217,7 +217,7 @@ class EventIngester:
                 event,
                 f"{observation.source} reported {keys}",
             )
-        return [one.detail for one in outcome.conflicts]
+        return [conflict.detail for conflict in outcome.conflicts]
 
     def find_run_revision(self, event: TaskEvent) -> int:
         """Return the revision at which the event's run began, as far as this process has seen."""

@@ -39,12 +39,12 @@ class IngestSummary:
 
     def list_lengths(self) -> tuple[int, ...]:
         """Return how long each list is, for ``cut``."""
-        return tuple(len(one) for one in self._lists())
+        return tuple(len(lines) for lines in self._lists())
 
     def truncate(self, lengths: tuple[int, ...]) -> None:
         """Remove what was added to the lists since."""
-        for one, length in zip(self._lists(), lengths, strict=True):
-            del one[length:]
+        for lines, length in zip(self._lists(), lengths, strict=True):
+            del lines[length:]
 
     def _lists(self) -> tuple[list[str], ...]:
         return self.ignored, self.conflicts, self.unknown, self.stale, self.bad

@@ -92,5 +92,5 @@ def _record_reached(registry: Registry, node: Node, facts: remote.ProbedFacts, r
         if not outcome.conflicts:
             registry.advance_node(node.id, "discovered", "answered over SSH")
     report.answered.append(node.name)
-    report.conflicts += [one.detail for one in outcome.conflicts]
+    report.conflicts += [conflict.detail for conflict in outcome.conflicts]
     report.bad += outcome.bad

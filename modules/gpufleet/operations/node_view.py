@@ -190,11 +190,15 @@ def format_node_details(details: dict[str, Any]) -> list[str]:
 def list_namesake_notes(registry: Registry, reference: str) -> list[str]:
     """Return a line for each other node that had the name before: its history is kept under its id."""
     node = registry.get_node(reference)
-    namesakes = [one for one in registry.list_nodes() if one.name == node.name and one.id != node.id]
+    namesakes = [
+        other_node
+        for other_node in registry.list_nodes()
+        if other_node.name == node.name and other_node.id != node.id
+    ]
     return [
-        f"{one.name} was also {one.id}, {one.state} since {format_time(one.state_since)}:"
-        f" gpufleet nodes history {one.id}"
-        for one in namesakes
+        f"another node had the name {namesake.name}: {namesake.id}, {namesake.state} since"
+        f" {format_time(namesake.state_since)}; gpufleet nodes history {namesake.id}"
+        for namesake in namesakes
     ]
 
 

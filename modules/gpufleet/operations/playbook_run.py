@@ -56,13 +56,13 @@ def run_playbook_request(
             extra_vars=variables,
             options=options,
             stream=stream,
-            ident=ident,
+            run_id=ident,
             on_host_finished=recorder.add_done,
         )
     else:
         with open_registry_sink(plan.root) as tell:
             outcome = remote.run_sharded(
-                plan, request.mode, extra_vars=variables, options=options, stream=stream, ident=ident,
+                plan, request.mode, extra_vars=variables, options=options, stream=stream, run_id=ident,
                 on_event=tell, on_host_finished=recorder.add_done,
             )  # fmt: skip
     recorder.add_done(*outcome.host_names_with_status("ok"))

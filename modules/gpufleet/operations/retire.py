@@ -65,7 +65,7 @@ class RetireResult:
             "serial": self.node.serial,
             "state": "retired",
             "certificate": str(self.certificate) if self.certificate else None,
-            "wiped": [one["path"] for one in (self.evidence or {}).get("evidence", [])],
+            "wiped": [drive["path"] for drive in (self.evidence or {}).get("evidence", [])],
         }
 
 
@@ -76,7 +76,7 @@ def retire_node(registry: Registry, request: RetireRequest, interaction: Interac
     check_retirable(node, request)
     if unfinished_since := find_unfinished_wipe_start(registry, node):
         interaction.report(
-            f"an earlier wipe of {node.name} began at {unfinished_since} and is not known to have ended"
+            f"an earlier wipe of {node.name} began at {unfinished_since} and may not have finished"
         )
     result = RetireResult(node)
     plan = confirm_wipe(node, request, interaction) if request.wipe else None
@@ -219,13 +219,13 @@ def record_evidence(
     try:
         evidence = get_reported_event(outcome, "wiped", node)
         wipe_evidence.check_evidence(evidence, plan, node.name)
-    except (EnvironmentFault, InputError) as lost:
+    except (EnvironmentFault, InputError) as error:
         hint = "run the same command again: drives that are done are not wiped twice"
-        raise CheckFailed(f"{lost.message}; what is left on its drives is unknown", hint=hint) from None
-    unwiped = [one for one in evidence["evidence"] if not one["wiped"]]
+        raise CheckFailed(f"{error.message}; what is left on its drives is unknown", hint=hint) from None
+    unwiped = [drive for drive in evidence["evidence"] if not drive["wiped"]]
     registry.add_history_once(node.id, NOT_ENDED if unwiped else ENDED, json.dumps(evidence, sort_keys=True))
     if unwiped:
-        reasons = "; ".join(f"{one['path']}: {one['why']}" for one in unwiped)
+        reasons = "; ".join(f"{drive['path']}: {drive['reason']}" for drive in unwiped)
         raise CheckFailed(
             f"{node.name} is not wiped: {reasons}", hint="the evidence: gpufleet nodes history NODE"
         )
@@ -254,7 +254,8 @@ def format_plan_lines(node: Node, planned: Mapping[str, Any]) -> list[str]:
         lines.append(f"         by {drive['method']} ({drive['strength']}): {format_commands(drive)}")
         lines += [f"         first {action}" for action in ("unmount", "release") if drive[action]]
     lines += [
-        f"  leave  {one['path']}  {format_size(one['size'])}: {one['reason']}" for one in plan["refused"]
+        f"  leave  {drive['path']}  {format_size(drive['size'])}: {drive['reason']}"
+        for drive in plan["refused"]
     ]
     return lines + [f"  runs   {job}" for job in planned["jobs"]]
 
@@ -339,7 +340,7 @@ def write_certificate(home: Path, node: Node, request: RetireRequest, evidence: 
         "plan": evidence["plan"],
         "drives": evidence["evidence"],
         "left_alone": evidence["refused"],
-        "fake": any(one.get("fake") for one in evidence["evidence"]),
+        "fake": any(drive.get("fake") for drive in evidence["evidence"]),
     }
     folder = paths.ensure_private_folder(home / "certificates")
     safe = re.sub(r"[^A-Za-z0-9-]", "-", f"{node.name}-{node.serial}")
@@ -351,7 +352,7 @@ def write_certificate(home: Path, node: Node, request: RetireRequest, evidence: 
 def make_wipe_runner(root: Path, stream: TextIO) -> Run:
     """Return a function that runs the play on one node."""
 
-    def run(node: Node, variables: dict[str, Any]) -> remote.RunOutcome:
+    def run_wipe_play(node: Node, variables: dict[str, Any]) -> remote.RunOutcome:
         plan = remote.plan_run(root, "retire", node.name)
         if not plan.hosts:
             raise InputError(
@@ -359,4 +360,4 @@ def make_wipe_runner(root: Path, stream: TextIO) -> Run:
             )
         return remote.run_playbook(plan, extra_vars=variables, stream=stream)
 
-    return run
+    return run_wipe_play

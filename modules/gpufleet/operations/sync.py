@@ -57,15 +57,15 @@ class SyncResult:
         return {
             "sources": [
                 {
-                    "source": one.source,
-                    "nodes": one.node_count,
-                    "created": one.created,
-                    "missing": one.missing,
-                    "conflicts": [conflict.detail for conflict in one.conflicts],
-                    "stale": one.stale,
-                    "bad": one.bad,
+                    "source": outcome.source,
+                    "nodes": outcome.node_count,
+                    "created": outcome.created,
+                    "missing": outcome.missing,
+                    "conflicts": [conflict.detail for conflict in outcome.conflicts],
+                    "stale": outcome.stale,
+                    "bad": outcome.bad,
                 }
-                for one in self.outcomes
+                for outcome in self.outcomes
             ],
             "failures": {source: str(error) for source, error in self.failures.items()},
             "unreachable": self.reach.unreachable if self.reach else {},
@@ -73,20 +73,22 @@ class SyncResult:
 
     def summary_lines(self) -> Iterator[str]:
         """Yield a line for each source that answered."""
-        for one in self.outcomes:
-            if one.stale:
-                yield f"{one.source}: {STALE}"
+        for outcome in self.outcomes:
+            if outcome.stale:
+                yield f"{outcome.source}: {STALE}"
                 continue
-            new_text = f", {len(one.created)} new" if one.created else ""
-            missing_text = f", missing: {', '.join(one.missing)}" if one.missing else ""
-            yield f"{one.source}: {one.node_count} nodes{new_text}{missing_text}"
+            new_text = f", {len(outcome.created)} new" if outcome.created else ""
+            missing_text = f", missing: {', '.join(outcome.missing)}" if outcome.missing else ""
+            yield f"{outcome.source}: {outcome.node_count} nodes{new_text}{missing_text}"
         if self.reach:
             yield f"ssh: {len(self.reach.answered)} answer, {len(self.reach.unreachable)} do not"
 
     def warnings(self) -> Iterator[str]:
         """Yield what a person should know in addition to the summary."""
         yield from self.notes
-        yield from (f"conflict: {one.detail}" for report in self.outcomes for one in report.conflicts)
+        yield from (
+            f"conflict: {conflict.detail}" for report in self.outcomes for conflict in report.conflicts
+        )
         yield from (f"left out: {line}" for report in self.outcomes for line in report.bad)
         if self.reach:
             yield from (
@@ -101,7 +103,7 @@ class SyncResult:
         """Raise CheckFailed if a source failed or contradicts another: the registry is not complete."""
         if self.failures:
             raise CheckFailed(f"not synced: {', '.join(self.failures)}; their last good report remains valid")
-        if any(one.conflicts for one in self.outcomes) or (self.reach and self.reach.conflicts):
+        if any(outcome.conflicts for outcome in self.outcomes) or (self.reach and self.reach.conflicts):
             raise CheckFailed("sources contradict each other; the nodes concerned are on hold")
 
 

@@ -68,7 +68,7 @@ def is_settings_edit(arguments: Sequence[str]) -> bool:
         for argument, previous in zip(arguments, previous_arguments, strict=False)
         if previous not in ("-s", "--stack")
     ]
-    return "config" in [each for each in arguments_without_stack if not each.startswith("-")][:2]
+    return "config" in [argument for argument in arguments_without_stack if not argument.startswith("-")][:2]
 
 
 def replace_salt(tracked: Path, salt: str) -> str:

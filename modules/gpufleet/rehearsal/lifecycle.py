@@ -25,7 +25,7 @@ def start_rehearsal(
     if not with_racks:
         if faults:
             raise InputError(
-                "faults apply only to a rack's hosts", where="--faults", remedy="leave out --no-rack"
+                "faults apply only to a rack's hosts", where="--faults", remedy="remove --no-rack"
             )
         rehearsal.set_up(report)
         return

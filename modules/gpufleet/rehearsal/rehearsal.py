@@ -74,7 +74,7 @@ class Rehearsal(RehearsalPaths):
         self.check_stack()
         if not self.is_up:
             raise EnvironmentFault(
-                f"there is no rehearsal of {self.stack}",
+                f"the rehearsal of {self.stack} does not exist",
                 hint=f"run `gpufleet rehearse up -s {self.stack}` first",
             )
         facts = self.read_facts()

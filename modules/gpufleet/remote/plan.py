@@ -104,7 +104,7 @@ def _count_names(folded: str) -> int:
     """Return how many names a folded name means, without writing them out."""
     count = 1
     for ranges in re.findall(r"\[([^\]]*)\]", folded):
-        pairs = (each.partition("-") for each in ranges.split(","))
+        pairs = (bounds.partition("-") for bounds in ranges.split(","))
         count *= sum(_range_size(first, last) if dash else 1 for first, dash, last in pairs)
     return count
 
@@ -154,9 +154,9 @@ def build_ansible_environment(root: Path, base: Mapping[str, str] | None = None)
     }
 
 
-def find_unknown_patterns(err: str, limit: str) -> list[str]:
+def find_unknown_patterns(stderr_text: str, limit: str) -> list[str]:
     """Return the parts of the limit that Ansible could not match; plays may name groups made while they run."""
-    text = " ".join(err.split())
+    text = " ".join(stderr_text.split())
     ignored = re.findall(r"Could not match supplied host pattern, ignoring: (\S+)", text)
     requested = {part.lstrip("!&") for part in re.split(r"[,:]", limit)}
     return [pattern for pattern in dict.fromkeys(ignored) if pattern in requested]
@@ -181,31 +181,33 @@ def parse_inventory_names(text: str) -> list[str]:
     return sorted({*inventory, *hosts} - {"_meta"})
 
 
-def parse_hosts(out: str) -> list[str]:
+def parse_hosts(stdout_text: str) -> list[str]:
     """Return the hosts of all plays, in order, each once."""
-    blocks = re.findall(r"^ +hosts \(\d+\):\n((?: {6}\S+\n)*)", out, re.MULTILINE)
+    blocks = re.findall(r"^ +hosts \(\d+\):\n((?: {6}\S+\n)*)", stdout_text, re.MULTILINE)
     return list(dict.fromkeys(line.strip() for block in blocks for line in block.splitlines()))
 
 
-def parse_tasks(out: str) -> list[str]:
+def parse_tasks(stdout_text: str) -> list[str]:
     """Return the names of all plays' tasks, in order."""
-    return [name.strip() for name in re.findall(r"^ {6}(.*)\tTAGS: ", out, re.MULTILINE)]
+    return [name.strip() for name in re.findall(r"^ {6}(.*)\tTAGS: ", stdout_text, re.MULTILINE)]
 
 
-def parse_plays(out: str) -> list[str]:
+def parse_plays(stdout_text: str) -> list[str]:
     """Return the names of all plays, in order."""
-    return re.findall(r"^  play #\d+ \(.*\): (.*)\tTAGS: ", out, re.MULTILINE)
+    return re.findall(r"^  play #\d+ \(.*\): (.*)\tTAGS: ", stdout_text, re.MULTILINE)
 
 
-def find_inventory_error(err: str) -> str:
+def find_inventory_error(stderr_text: str) -> str:
     """Return the error of our inventory plugins, which Ansible prints as a warning before its own error."""
-    match = re.search(r"Failed to parse inventory with 'auto' plugin: (.+?)(?:\n\n|\Z)", err, re.DOTALL)
+    match = re.search(
+        r"Failed to parse inventory with 'auto' plugin: (.+?)(?:\n\n|\Z)", stderr_text, re.DOTALL
+    )
     return " ".join(match[1].split()) if match else ""
 
 
-def find_ansible_error(err: str) -> str:
+def find_ansible_error(stderr_text: str) -> str:
     """Return Ansible's first error in one line."""
-    lines = err.splitlines()
+    lines = stderr_text.splitlines()
     start = next((n for n, line in enumerate(lines) if line.startswith(("[ERROR]:", "ERROR!"))), None)
     if start is None:
         return next((line for line in reversed(lines) if line.strip()), "Ansible stopped without a reason")

@@ -82,8 +82,8 @@ def load_key(path: Path) -> paramiko.PKey:
         return paramiko.PKey.from_path(path)
     except FileNotFoundError as missing:
         raise EnvironmentFault(f"no SSH key at {path}") from missing
-    except (paramiko.SSHException, ValueError, OSError) as broken:
-        raise EnvironmentFault(f"cannot use the SSH key {path}: {broken}") from broken
+    except (paramiko.SSHException, ValueError, OSError) as error:
+        raise EnvironmentFault(f"cannot use the SSH key {path}: {error}") from error
 
 
 def probe_host(
@@ -101,8 +101,8 @@ def probe_host(
             timeout=timeout, banner_timeout=timeout, auth_timeout=timeout,
         )  # fmt: skip
         return read_facts(address, client, timeout)
-    except (OSError, EOFError, paramiko.SSHException) as trouble:
-        return Unreachable(address, classify_error(trouble), str(trouble) or type(trouble).__name__)
+    except (OSError, EOFError, paramiko.SSHException) as error:
+        return Unreachable(address, classify_error(error), str(error) or type(error).__name__)
     finally:
         client.close()
 

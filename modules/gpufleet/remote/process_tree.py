@@ -45,12 +45,12 @@ def create_scratch_folder() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def build_run_environment(ident: str, scratch: Path) -> dict[str, str]:
+def build_run_environment(run_id: str, scratch: Path) -> dict[str, str]:
     """Return the variables that mark a run's processes and keep its sockets and temporary files in its own folder.
 
     A module that is killed on this machine leaves its unpacked payload in TMPDIR; there it goes with the run.
     """
-    return {MARK: ident, "ANSIBLE_SSH_CONTROL_PATH_DIR": str(scratch), "TMPDIR": str(scratch)}
+    return {MARK: run_id, "ANSIBLE_SSH_CONTROL_PATH_DIR": str(scratch), "TMPDIR": str(scratch)}
 
 
 def build_supervisor_command(
@@ -66,19 +66,19 @@ def build_supervisor_command(
     return [sys.executable, str(SUPERVISOR), *options, "--grace", str(grace_s), "--"]
 
 
-def stop_run(ident: str, scratch: Path, *, stopped: bool) -> None:
+def stop_run(run_id: str, scratch: Path, *, stopped: bool) -> None:
     """Wait until the run's supervisor has gone; after a stopped run, kill what a killed supervisor left.
 
     A supervisor that ended a stopped run removed ``scratch``. What then still runs is a package manager in the
     middle of its transaction, and stays.
     """
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while any(_is_supervisor(pid) for pid in find_run_processes(ident)) and time.monotonic() < deadline:
+    while any(_is_supervisor(pid) for pid in find_run_processes(run_id)) and time.monotonic() < deadline:
         time.sleep(0.02)
     while (
         stopped
         and scratch.exists()
-        and (remaining := find_run_processes(ident))
+        and (remaining := find_run_processes(run_id))
         and time.monotonic() < deadline
     ):
         for pid in remaining:
@@ -87,9 +87,9 @@ def stop_run(ident: str, scratch: Path, *, stopped: bool) -> None:
         time.sleep(0.02)
 
 
-def find_run_processes(ident: str) -> list[int]:
+def find_run_processes(run_id: str) -> list[int]:
     """Return the live processes that carry a run's mark; nothing where there is no /proc."""
-    mark = f"{MARK}={ident}".encode()
+    mark = f"{MARK}={run_id}".encode()
     pids = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # ended meanwhile, or another user's

@@ -152,8 +152,8 @@ def explain_ssh_failure(message: str) -> str:
     key = re.search(r"The fingerprint for the (\S+) key sent by the remote host is\s+(\S+?)\.?\s", message)
     known_key = re.search(r"^Offending .* in (\S+?)\r?$", message, re.MULTILINE)
     if key and known_key and "HOST IDENTIFICATION HAS CHANGED" in message:
-        shown = f"the host shows {key[2]} ({key[1]}), {known_key[1]} has another key"
-        return f"Host key verification failed: {shown}"
+        problem = f"the host shows {key[2]} ({key[1]}), {known_key[1]} has another key"
+        return f"Host key verification failed: {problem}"
     return next(iter(message.splitlines()), "")
 
 

@@ -65,7 +65,7 @@ def run_playbook(
     extra_vars: dict[str, Any] | None = None,
     options: str = "",
     stream: TextIO | None = None,
-    ident: str | None = None,
+    run_id: str | None = None,
     on_host_finished: Callable[[str], None] | None = None,
 ) -> RunOutcome:
     """Run the plan's playbook on its hosts; ``options`` go to ansible-playbook as they are.
@@ -82,18 +82,18 @@ def run_playbook(
         return is_stored_event(event)
 
     artifacts = ensure_private_folder(ensure_state_home(plan.root) / "artifacts")
-    ident = ident or new_run_id()
+    run_id = run_id or new_run_id()
     try:
         with catch_interrupts() as interrupted, process_tree.create_scratch_folder() as scratch:
             runner = make_ansible_runner(
-                plan, artifacts=artifacts, on_event=on_event, interrupted=interrupted, ident=ident, scratch=scratch,
+                plan, artifacts=artifacts, on_event=on_event, interrupted=interrupted, run_id=run_id, scratch=scratch,
                 options=" ".join(filter(None, [write_vars(extra_vars or {}, scratch), options])),
             )  # fmt: skip
             try:
                 runner.run()
             finally:
                 stopped = interrupted.is_set() or runner.rc not in ANSIBLE_CODES
-                process_tree.stop_run(ident, scratch, stopped=stopped)
+                process_tree.stop_run(run_id, scratch, stopped=stopped)
     finally:
         display.close()
     folder = artifacts / runner.config.ident
@@ -121,7 +121,7 @@ def make_ansible_runner(
     artifacts: Path,
     on_event: Any,
     interrupted: threading.Event,
-    ident: str,
+    run_id: str,
     options: str,
     scratch: Path,
 ) -> Any:
@@ -137,10 +137,10 @@ def make_ansible_runner(
         project_dir=str(plan.root / "playbooks"),
         playbook=f"{plan.playbook}.yml",
         limit=plan.limit,
-        ident=ident,
+        ident=run_id,
         artifact_dir=str(artifacts),
         rotate_artifacts=KEEP_ARTIFACTS,
-        envvars=build_ansible_environment(plan.root) | process_tree.build_run_environment(ident, scratch),
+        envvars=build_ansible_environment(plan.root) | process_tree.build_run_environment(run_id, scratch),
         cmdline=options or None,
         # Nothing of ours is left in the repository's env folder, which belongs to the user.
         suppress_env_files=True,
@@ -198,9 +198,9 @@ def strip_arguments(event: dict[str, Any]) -> None:
     data = event.get("event_data") or {}
     data.pop("task_args", None)
     result = data.get("res")
-    for each in (result, *(result.get("results") or ())) if isinstance(result, dict) else ():
-        if isinstance(each, dict):
-            each.pop("invocation", None)
+    for part in (result, *(result.get("results") or ())) if isinstance(result, dict) else ():
+        if isinstance(part, dict):
+            part.pop("invocation", None)
 
 
 def remove_environment_from_file(path: Path) -> None:

@@ -48,14 +48,14 @@ def read_record(artifacts: Path) -> RunRecord:
     """Return a run's record; raise InputError where the folder has none."""
     path = artifacts / FILE
     if not path.is_file():
-        remedy = "name a run of `gpufleet configure`, or leave the name out for the newest"
+        remedy = "name a run of `gpufleet configure`, or omit the name for the newest run"
         raise InputError(f"run {artifacts.name!r} not found", key="--resume", remedy=remedy)
     try:
         fields = decode_json_object(read_bytes(path, OWN_STATE), str(path), OWN_STATE)
         lists = {key: tuple(fields[key]) for key in ("extra_vars", "hosts", "done")}
         record = RunRecord(**{**fields, **lists})
-    except (ValueError, KeyError, TypeError) as damaged:  # an InputError is a ValueError
-        raise InputError("is damaged", where=str(path), remedy="start a new run") from damaged
+    except (ValueError, KeyError, TypeError) as error:  # an InputError is a ValueError
+        raise InputError("is damaged", where=str(path), remedy="start a new run") from error
     names = (*record.hosts, *record.done, *record.extra_vars, record.play, record.limit, record.burn_in)
     if not all(isinstance(name, str) for name in names):
         raise InputError("is damaged", where=str(path), remedy="start a new run")

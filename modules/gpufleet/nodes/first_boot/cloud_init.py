@@ -84,7 +84,7 @@ def build_network_config(rack: Rack, boot: Boot, node: RackNode, interface: str)
     if boot.gateway:
         link["routes"] = [{"to": "0.0.0.0/0", "via": str(boot.gateway)}]
     if boot.dns:
-        link["nameservers"] = {"addresses": [str(one) for one in boot.dns], "search": list(boot.search)}
+        link["nameservers"] = {"addresses": [str(server) for server in boot.dns], "search": list(boot.search)}
     return {"version": 2, "ethernets": {interface: link}}
 
 

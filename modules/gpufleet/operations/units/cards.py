@@ -16,14 +16,18 @@ def assign_cards(containers: Sequence[Container]) -> dict[str, Cards]:
     Named cards come first. Counted ones are the next that no container names, in the order of the containers, so that
     an application means the same on every node and at every start.
     """
-    named_cards = {number for each in containers if isinstance(each.gpus, tuple) for number in each.gpus}
+    named_cards = {
+        number for container in containers if isinstance(container.gpus, tuple) for number in container.gpus
+    }
     free_cards = (number for number in count() if number not in named_cards)
     cards_by_container: dict[str, Cards] = {}
-    for each in containers:
-        if each.gpus == "all":
-            cards_by_container[each.effective_name] = None
-        elif isinstance(each.gpus, tuple):
-            cards_by_container[each.effective_name] = each.gpus
-        elif isinstance(each.gpus, int):
-            cards_by_container[each.effective_name] = tuple(next(free_cards) for _ in range(each.gpus))
+    for container in containers:
+        if container.gpus == "all":
+            cards_by_container[container.effective_name] = None
+        elif isinstance(container.gpus, tuple):
+            cards_by_container[container.effective_name] = container.gpus
+        elif isinstance(container.gpus, int):
+            cards_by_container[container.effective_name] = tuple(
+                next(free_cards) for _ in range(container.gpus)
+            )
     return cards_by_container

@@ -54,17 +54,17 @@ def render_application(
         )
     cards = assign_cards(application.containers)
     jobs = [
-        ContainerJob(each, application, engine, cards.get(each.effective_name), scratch)
-        for each in application.containers
+        ContainerJob(container, application, engine, cards.get(container.effective_name), scratch)
+        for container in application.containers
     ]
-    secrets = [secret for each in application.containers for secret in each.secrets]
+    secrets = [secret for container in application.containers for secret in container.secrets]
     files = {f"{SECRETS}/{secret.name}" for secret in secrets if secret.kind != "podman"}
     return RenderedApplication(
         units=tuple(_unit(job, by_quadlet=by_quadlet) for job in jobs),
         volumes=tuple(volume_folder(volume, scratch) for volume in application.volumes),
         secret_files=tuple(sorted(files)),
         secrets_stored=tuple(sorted({secret.name for secret in secrets if secret.kind == "podman"})),
-        warnings=tuple(text for each in application.containers for text in _warnings(each, engine)),
+        warnings=tuple(text for container in application.containers for text in _warnings(container, engine)),
     )
 
 

@@ -256,5 +256,5 @@ def _file_identity(file: Path) -> tuple[int, int] | None:
 if __name__ == "__main__":
     try:
         serve_packages(Path(sys.argv[1]))
-    except OSError as wrong:
-        sys.exit(f"{wrong.strerror or wrong}")
+    except OSError as error:
+        sys.exit(f"{error.strerror or error}")

@@ -30,16 +30,16 @@ def diff_inputs(old: PlainValues, new: PlainValues, replace: tuple[str, ...]) ->
     ]
 
 
-def keep_reported_properties(old: Any, reference: Any) -> Any:
+def keep_reported_properties(old: Any, reported: Any) -> Any:
     """Return the parts of ``old`` that ``reference`` has, so that outputs added by a cloud are not changes."""
-    if isinstance(old, dict) and isinstance(reference, dict):
+    if isinstance(old, dict) and isinstance(reported, dict):
         return {
-            key: keep_reported_properties(value, reference[key])
+            key: keep_reported_properties(value, reported[key])
             for key, value in old.items()
-            if key in reference
+            if key in reported
         }
-    if isinstance(old, list) and isinstance(reference, list) and len(old) == len(reference):
-        return [keep_reported_properties(before, after) for before, after in zip(old, reference, strict=True)]
+    if isinstance(old, list) and isinstance(reported, list) and len(old) == len(reported):
+        return [keep_reported_properties(before, after) for before, after in zip(old, reported, strict=True)]
     return old
 
 

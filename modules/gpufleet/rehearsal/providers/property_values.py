@@ -14,12 +14,12 @@ PlainValues = dict[str, Any]
 __all__ = ["SECRET", "UNKNOWN", "PlainValues", "from_plain", "has_unknown", "to_plain", "unwrap_secrets"]
 
 
-def to_plain(values: Mapping[str, PropertyValue]) -> PlainValues:
+def to_plain_values(values: Mapping[str, PropertyValue]) -> PlainValues:
     """Return JSON data; a secret becomes ``{"$secret": value}``, properties without a value are left out."""
     return {key: _plain(value) for key, value in values.items() if value.value is not None}
 
 
-def from_plain(values: PlainValues) -> dict[str, PropertyValue]:
+def to_property_values(values: PlainValues) -> dict[str, PropertyValue]:
     return {key: _property(value) for key, value in values.items()}
 
 

@@ -11,7 +11,12 @@ from pulumi.provider.experimental import provider as api
 from gpufleet.rehearsal.providers.diff import PropertyChange, diff_inputs, keep_reported_properties
 from gpufleet.rehearsal.providers.lookups import LOOKUPS, Lookup
 from gpufleet.rehearsal.providers.outputs import ResourceContext, compute_outputs, generate_id
-from gpufleet.rehearsal.providers.property_values import PlainValues, from_plain, to_plain, unwrap_secrets
+from gpufleet.rehearsal.providers.property_values import (
+    PlainValues,
+    to_plain_values,
+    to_property_values,
+    unwrap_secrets,
+)
 from gpufleet.rehearsal.providers.schema import CloudSchema, ResourceType
 from gpufleet.rehearsal.providers.store import ResourceRow, ResourceStore
 from gpufleet.rehearsal.providers.validation import validate_inputs
@@ -47,7 +52,7 @@ class SimulatedProvider(api.Provider):
 
     async def check_config(self, request: api.CheckRequest) -> api.CheckResponse:
         """Refuse a configuration without a required setting of the real plugin, e.g. the region of AWS."""
-        settings = to_plain(request.new_inputs)
+        settings = to_plain_values(request.new_inputs)
         failures = [
             api.CheckFailure(
                 key, f"missing: set {self.schema.cloud}:{key} in the stack's file, or {variable}"
@@ -59,7 +64,7 @@ class SimulatedProvider(api.Provider):
 
     async def configure(self, request: api.ConfigureRequest) -> api.ConfigureResponse:
         """Take the account's facts (region, project, zone, subscription) from the provider's configuration."""
-        settings = unwrap_secrets(to_plain(request.args))
+        settings = unwrap_secrets(to_plain_values(request.args))
         settings.setdefault("subscription", settings.get("subscriptionId"))
         self.schema.defaults.update(
             {key: str(settings[key]) for key in self.schema.defaults if settings.get(key)}
@@ -73,22 +78,22 @@ class SimulatedProvider(api.Provider):
             return api.CheckResponse(
                 request.new_inputs, [api.CheckFailure("", self._unknown_type(_token(request.urn)))]
             )
-        olds, news = to_plain(request.old_inputs), to_plain(request.new_inputs)
+        olds, news = to_plain_values(request.old_inputs), to_plain_values(request.new_inputs)
         for row in self.store.find_by_urn(request.urn):
             if olds and row.inputs == olds:
                 self.store.acknowledge(row.type, row.id)
         if kind.name and kind.name not in news:
             news[kind.name] = olds.get(kind.name) or self._free_name(kind, request.name, request.urn)
         failures = [api.CheckFailure(place, reason) for place, reason in validate_inputs(kind, news)]
-        return api.CheckResponse(from_plain(news), failures)
+        return api.CheckResponse(to_property_values(news), failures)
 
     async def diff(self, request: api.DiffRequest) -> api.DiffResponse:
         """Return the changed properties, and which of them force a replacement."""
         kind = self._kind(_token(request.urn))
-        news = to_plain(request.new_inputs)
+        news = to_plain_values(request.new_inputs)
         self.store.acknowledge(kind.token, request.resource_id)
         row = self.store.get(kind.token, request.resource_id)
-        olds = row.inputs if row else keep_reported_properties(to_plain(request.old_state), news)
+        olds = row.inputs if row else keep_reported_properties(to_plain_values(request.old_state), news)
         changes = diff_inputs(olds, news, kind.replace)
         # A name that is unique in the cloud is free only once the old resource is gone.
         keeps_name = kind.has_unique_name and olds.get(kind.name or "") == news.get(kind.name or "")
@@ -96,15 +101,15 @@ class SimulatedProvider(api.Provider):
 
     async def create(self, request: api.CreateRequest) -> api.CreateResponse:
         """Bring a resource into being; finish one whose creation was cut off before the engine heard of it."""
-        context = self._context(request.urn, to_plain(request.properties))
+        context = self._context(request.urn, to_plain_values(request.properties))
         if request.preview:
             context.preview = True
-            return api.CreateResponse("", from_plain(compute_outputs(context)))
+            return api.CreateResponse("", to_property_values(compute_outputs(context)))
         with self.store.transaction():
             self._choose_id(context, request.urn)
             created = compute_outputs(context)
             self.store.put(ResourceRow(context.id, context.kind.token, request.urn, context.inputs, created))
-        return api.CreateResponse(context.id, from_plain(created))
+        return api.CreateResponse(context.id, to_property_values(created))
 
     async def read(self, request: api.ReadRequest) -> api.ReadResponse:
         """Return the current resource; a missing one has no id."""
@@ -113,15 +118,15 @@ class SimulatedProvider(api.Provider):
         if row is None:
             return api.ReadResponse("")
         self.store.acknowledge(kind.token, row.id)
-        return api.ReadResponse(row.id, from_plain(row.outputs), from_plain(row.inputs))
+        return api.ReadResponse(row.id, to_property_values(row.outputs), to_property_values(row.inputs))
 
     async def update(self, request: api.UpdateRequest) -> api.UpdateResponse:
         """Change a resource in place."""
-        context = self._context(request.urn, to_plain(request.news))
+        context = self._context(request.urn, to_plain_values(request.news))
         context.id, context.seed = request.resource_id, request.resource_id
-        context.old_outputs, context.preview = to_plain(request.olds), request.preview
+        context.old_outputs, context.preview = to_plain_values(request.olds), request.preview
         if request.preview:
-            return api.UpdateResponse(from_plain(compute_outputs(context)))
+            return api.UpdateResponse(to_property_values(compute_outputs(context)))
         with self.store.transaction():
             if self.store.get(context.kind.token, context.id) is None:
                 raise LookupError(
@@ -131,7 +136,7 @@ class SimulatedProvider(api.Provider):
             self.store.put(
                 ResourceRow(context.id, context.kind.token, request.urn, context.inputs, updated, True)
             )
-        return api.UpdateResponse(from_plain(updated))
+        return api.UpdateResponse(to_property_values(updated))
 
     async def delete(self, request: api.DeleteRequest) -> None:
         """Delete a resource; ignore a missing one."""
@@ -147,8 +152,8 @@ class SimulatedProvider(api.Provider):
                 f"the simulated {self.schema.cloud} does not know {request.tok}; it knows: {known or 'none'}"
             )
             return api.InvokeResponse(None, [api.CheckFailure("", reason)])
-        result = lookup(Lookup(self.schema, self.store, unwrap_secrets(to_plain(request.args))))
-        return api.InvokeResponse(from_plain(result))
+        result = lookup(Lookup(self.schema, self.store, unwrap_secrets(to_plain_values(request.args))))
+        return api.InvokeResponse(to_property_values(result))
 
     def _unknown_type(self, token: str) -> str:
         known = ", ".join(sorted(self.schema.types))

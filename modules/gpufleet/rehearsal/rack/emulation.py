@@ -23,13 +23,13 @@ def ensure_emulation(arch: str) -> None:
         )
     if not (BINFMT / "status").exists():
         run_command(["mount", "-t", "binfmt_misc", "binfmt_misc", str(BINFMT)])
-    if not is_handler_enabled(handler):
+    if not is_binfmt_handler_enabled(handler):
         run_command(["update-binfmts", "--enable", handler])
-    if not is_handler_enabled(handler):
+    if not is_binfmt_handler_enabled(handler):
         raise EnvironmentFault(f"the kernel does not accept {handler}", hint="update-binfmts --display")
 
 
-def is_handler_enabled(handler: str) -> bool:
+def is_binfmt_handler_enabled(handler: str) -> bool:
     """Return whether the kernel has the handler and opens it in advance, which containers need (flag F)."""
     entry = BINFMT / handler
     if not entry.exists():

@@ -56,7 +56,7 @@ class Faults:
                     "no such node",
                     where=self._location(place),
                     key=place,
-                    remedy=f"nodes are rack/slot: {examples} …",
+                    remedy=f"write nodes as rack/slot: {examples} …",
                 )
 
     def _location(self, place: str) -> str:
@@ -109,7 +109,7 @@ def _parse_disks(counts: Any, source: str) -> dict[str, int]:
     for place, count in counts.items():
         if type(count) is not int or not 0 < count <= MAX_DISKS:
             raise InputError(
-                f"not a number of disks: {count!r}", where=source, key=str(place), remedy=f"1 to {MAX_DISKS}"
+                f"{count!r} is not a valid number of disks", where=source, key=str(place), remedy=f"1 to {MAX_DISKS}"
             )
     return {str(place): int(count) for place, count in counts.items()}
 

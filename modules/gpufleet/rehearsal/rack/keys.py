@@ -8,7 +8,7 @@ from pathlib import Path
 KEY_NAME = "id_ed25519"
 
 
-def ensure_key(path: Path, comment: str) -> str:
+def ensure_ssh_key(path: Path, comment: str) -> str:
     """Create an ed25519 key pair at a path if it does not exist; return the public key line."""
     public = path.with_name(f"{path.name}.pub")
     if not (path.exists() and public.exists()):

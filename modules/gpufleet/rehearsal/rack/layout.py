@@ -13,7 +13,7 @@ from importlib import resources
 from pathlib import Path
 
 from gpufleet.rehearsal.rack import fake_drive, fault_files, pci
-from gpufleet.rehearsal.rack.keys import ensure_key
+from gpufleet.rehearsal.rack.keys import ensure_ssh_key
 from gpufleet.rehearsal.rack.plan import HostPlan
 
 FAKE_HARDWARE = "etc/gpufleet-rehearsal"
@@ -47,8 +47,8 @@ def write_host_files(plan: HostPlan, image: Path, operator_key: str, apt_files: 
         shutil.rmtree(plan.folder, ignore_errors=True)
     for name in ("root", "work", "merged", "small"):
         (plan.folder / name).mkdir(parents=True, exist_ok=True)
-    ensure_key(plan.folder / HOST_KEY, plan.name)
-    ensure_key(plan.folder / CHANGED_KEY, plan.name)
+    ensure_ssh_key(plan.folder / HOST_KEY, plan.name)
+    ensure_ssh_key(plan.folder / CHANGED_KEY, plan.name)
     _write_device_tree(plan)
     if not completion_marker.is_file():
         _write_identity(plan, root, operator_key)

@@ -30,7 +30,7 @@ from gpufleet.rehearsal.rack import (
 )
 from gpufleet.rehearsal.rack.faults import Faults
 from gpufleet.rehearsal.rack.hosts import HostRecord, HostStatus
-from gpufleet.rehearsal.rack.keys import KEY_NAME, ensure_key, format_known_hosts
+from gpufleet.rehearsal.rack.keys import KEY_NAME, ensure_ssh_key, format_known_hosts
 from gpufleet.rehearsal.rack.plan import HostPlan, RehearsalHome, choose_blocks, name_prefix, plan_hosts
 from gpufleet.rehearsal.rack.requirements import find_missing_requirement
 from gpufleet.rehearsal.rack.shell import Reporter, exclusive_lock, write_atomically
@@ -186,7 +186,7 @@ def _boot_hosts(
 ) -> None:
     if plans:
         report(f"hosts: starting {len(plans)}")
-    operator_key = ensure_key(rehearsal.home / "ssh" / KEY_NAME, "gpufleet-rehearsal")
+    operator_key = ensure_ssh_key(rehearsal.home / "ssh" / KEY_NAME, "gpufleet-rehearsal")
     for plan in plans:
         apt_files = packages.build_apt_config_files(
             plan.gateway, images.image_suite(images_by_arch[plan.arch])

@@ -68,7 +68,7 @@ def detach_devices(folder: Path, files_to_keep: Collection[Path] = ()) -> None:
         if time.monotonic() > deadline:
             raise EnvironmentFault(
                 f"loop devices are still in use: {' '.join(remaining)}",
-                hint=f"losetup --list; files of {folder}",
+                hint=f"losetup --list shows them; their files are in {folder}",
             )
         for device in remaining:
             with contextlib.suppress(EnvironmentFault):  # already detached

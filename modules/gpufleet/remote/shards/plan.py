@@ -39,8 +39,8 @@ def _split_place(place: str, hosts: list[str], max_hosts: int) -> Iterable[Shard
     count = -(-len(hosts) // max_hosts) if max_hosts else 1
     if count == 1:
         return [Shard(place, tuple(hosts))]
-    each = -(-len(hosts) // count)
-    parts = [hosts[start : start + each] for start in range(0, len(hosts), each)]
+    hosts_per_shard = -(-len(hosts) // count)
+    parts = [hosts[start : start + hosts_per_shard] for start in range(0, len(hosts), hosts_per_shard)]
     return [Shard(f"{place}.{number}", tuple(part)) for number, part in enumerate(parts, start=1)]
 
 

@@ -85,10 +85,10 @@ def find_private_key() -> str | None:
     if key_path:
         try:
             return Path(key_path).expanduser().read_text()
-        except OSError as gone:
+        except OSError as error:
             raise InputError(
-                f"cannot read {key_path}: {gone.strerror}", key="ANSIBLE_PRIVATE_KEY_FILE"
-            ) from gone
+                f"cannot read {key_path}: {error.strerror}", key="ANSIBLE_PRIVATE_KEY_FILE"
+            ) from error
     if os.environ.get("SSH_AUTH_SOCK"):
         return None
     remedy = "set ANSIBLE_PRIVATE_KEY_FILE, or load the key into ssh-agent"

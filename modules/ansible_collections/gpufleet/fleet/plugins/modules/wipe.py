@@ -1,6 +1,6 @@
 # Copyright: gpufleet contributors
 # GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Wipe the drives of a confirmed plan, look whether anything is left, and bring back the evidence."""
+"""Wipe the drives of a confirmed plan, read them back, and return the evidence."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ DOCUMENTATION = """
 module: wipe
 short_description: Wipe the drives of a confirmed plan and return evidence
 description:
-  - Wipes exactly the drives that the plan lists, with its commands. A drive whose serial or size is another now is not
-    touched and fails the task.
-  - Of sixteen places on each drive it is read before and after whether what was there is gone. A place that still
-    reads as before fails the drive, even if its tool reported success.
-  - A journal in memory-backed C(/run) notes each drive as begun and as done. After an interruption the same call goes
-    on; drives that are done are not wiped again, one that was only begun is.
-  - The other drives are wiped even where one fails.
+  - Wipes exactly the drives that the plan lists, with its commands. A drive with another serial or size than planned is
+    not changed and fails the task.
+  - Reads sixteen places of each drive before and after. A place with unchanged data fails the drive, even if its tool
+    reported success.
+  - A journal in C(/run), which is memory, records each drive as begun and as done. After an interruption the same call
+    continues: drives that are done are not wiped again, a drive that was only begun is.
+  - If one drive fails, the others are still wiped.
 options:
   node: {description: The node's name in the inventory., type: str, required: true}
   plan: {description: What C(gpufleet.fleet.wipe_plan) returned as I(plan)., type: dict, required: true}
   plan_id: {description: The id of the plan that was confirmed., type: str, required: true}
   fake_drives: {description: "In a rehearsal, the folder of the host's file-backed drive.", type: path}
-  timeout_seconds: {description: How long one drive may take., type: int, default: 86400}
+  timeout_seconds: {description: Time limit for one drive, in seconds., type: int, default: 86400}
 extends_documentation_fragment: [gpufleet.fleet.common]
 """
 
@@ -47,17 +47,17 @@ from typing import Any, TypedDict  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
-from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError, first_line, run  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError, first_line, run_program  # noqa: E402
 
 JOURNAL = Path("/run/gpufleet/wipe.json")
-PLACES, BLOCK = 16, 4096
+SAMPLES, SAMPLE_BYTES = 16, 4096
 POLL_SECONDS = 2
 SANITIZE_DONE, SANITIZE_RUNNING = 1, 2  # nvme-sanitize-log(1): status, lowest three bits
-KEPT_OUTPUT = 4000
+MAX_OUTPUT_CHARACTERS = 4000
 
 
 class DrivePlan(TypedDict):
-    """How one drive is wiped: ``gpufleet.nodes.wipe_plan`` makes it."""
+    """How one drive is wiped; ``gpufleet.nodes.wipe_plan`` computes it."""
 
     path: str
     by_id: str | None
@@ -99,60 +99,60 @@ class Wiper:
             "strength": drive["strength"],
         }
         commands: list[dict[str, Any]] = []
-        noted = self.journal.get(drive["serial"], {})
-        if noted.get("state") == "done" and self.is_unchanged(drive, noted):
-            return {**evidence, **noted["evidence"], "resumed": "done by an earlier call and unchanged since"}
-        if noted:
-            evidence["resumed"] = f"begun at {noted['at']} and not known to have ended: done again"
+        entry = self.journal.get(drive["serial"], {})
+        if entry.get("state") == "done" and self.is_unchanged(drive, entry):
+            return {**evidence, **entry["evidence"], "resumed": "done by an earlier call and unchanged since"}
+        if entry:
+            evidence["resumed"] = f"begun at {entry['at']}, its end was not recorded: wiped again"
         evidence.update(began=utc_timestamp(), commands=commands, fake=bool(self.fake_drives))
         try:
             self.check_identity(drive)
-            self.release(drive, commands)
+            self.release_drive(drive, commands)
             before = self.read_samples(drive)
             self.write_journal(drive, "begun")
-            if not (noted and self.is_sanitizing(drive)):
+            if not (entry and self.is_sanitizing(drive)):
                 for argv in drive["commands"]:
                     self.run_command(argv, commands)
             self.wait_for_sanitize(drive, commands)
             evidence["read_back"] = self.compare_samples(drive, before)
-        except HostError as trouble:
-            return {**evidence, "ended": utc_timestamp(), "wiped": False, "why": trouble.msg}
+        except HostError as error:
+            return {**evidence, "ended": utc_timestamp(), "wiped": False, "reason": error.msg}
         done = {**evidence, "ended": utc_timestamp(), "wiped": True}
         self.write_journal(drive, "done", evidence=done, reads=self.read_samples(drive))
         return done
 
-    def is_unchanged(self, drive: DrivePlan, noted: dict[str, Any]) -> bool:
-        """Return whether a drive that was wiped still reads as it did right after."""
+    def is_unchanged(self, drive: DrivePlan, entry: dict[str, Any]) -> bool:
+        """Return whether a wiped drive still has the same samples as right after the wipe."""
         try:
             self.check_identity(drive)
-            return bool(noted["method"] == drive["method"] and noted["reads"] == self.read_samples(drive))
+            return bool(entry["method"] == drive["method"] and entry["reads"] == self.read_samples(drive))
         except HostError:
             return False
 
     def is_sanitizing(self, drive: DrivePlan) -> bool:
-        """Return whether an operation that an earlier call began still runs: it can't be begun twice."""
+        """Return whether a sanitize operation of an earlier call still runs: a second one cannot be started."""
         if not drive["poll"]:
             return False
-        code, out, _ = run(drive["poll"], timeout=60, **self.env)
+        code, out, _ = run_program(drive["poll"], timeout=60, **self.env)
         return code == 0 and sanitize_status(out) == SANITIZE_RUNNING
 
     def check_identity(self, drive: DrivePlan) -> None:
-        """Refuse a drive that is another now than when it was planned."""
+        """Raise HostError if the drive's serial or size differs from the plan."""
         columns = ["lsblk", "--json", "--bytes", "--output", "NAME,PATH,TYPE,SIZE,SERIAL,MOUNTPOINTS"]
-        _, out, err = run(columns, timeout=60, **self.env)
+        _, out, err = run_program(columns, timeout=60, **self.env)
         try:
             disks = {disk.get("path"): disk for disk in json.loads(out)["blockdevices"]}
         except (ValueError, KeyError):
             raise HostError(f"lsblk does not answer: {first_line(err, out)}") from None
-        there = disks.get(drive["path"]) or {}
-        serial, size = str(there.get("serial") or "").strip(), int(there.get("size") or 0)
+        listed = disks.get(drive["path"]) or {}
+        serial, size = str(listed.get("serial") or "").strip(), int(listed.get("size") or 0)
         if (serial, size) != (drive["serial"], drive["size"]):
-            description = f"{drive['path']} is serial {serial or 'none'}, {size} bytes now"
+            description = f"{drive['path']} has serial {serial or '(none)'} and {size} bytes"
             raise HostError(
-                f"{description}; planned was {drive['serial']}, {drive['size']} bytes: not touched"
+                f"{description}, planned were {drive['serial']} and {drive['size']} bytes: it was not changed"
             )
 
-    def release(self, drive: DrivePlan, commands: list[dict[str, Any]]) -> None:
+    def release_drive(self, drive: DrivePlan, commands: list[dict[str, Any]]) -> None:
         """Unmount the drive and stop the arrays and volumes on it."""
         for mount in drive["unmount"]:
             self.run_command(["umount", mount], commands)
@@ -163,14 +163,14 @@ class Wiper:
     def run_command(self, argv: list[str], commands: list[dict[str, Any]]) -> str:
         """Run one command and record its output."""
         began = utc_timestamp()
-        code, out, err = run(argv, timeout=self.timeout, **self.env)
+        code, out, err = run_program(argv, timeout=self.timeout, **self.env)
         commands.append(
             {
                 "argv": argv,
                 "began": began,
                 "ended": utc_timestamp(),
                 "code": code,
-                "output": (out + err)[-KEPT_OUTPUT:],
+                "output": (out + err)[-MAX_OUTPUT_CHARACTERS:],
             }
         )
         if code:
@@ -178,7 +178,7 @@ class Wiper:
         return out
 
     def wait_for_sanitize(self, drive: DrivePlan, commands: list[dict[str, Any]]) -> None:
-        """Wait until the drive says that its sanitize operation has ended."""
+        """Wait until the drive reports the end of its sanitize operation."""
         deadline = time.monotonic() + self.timeout
         while drive["poll"]:
             out = self.run_command(drive["poll"], commands)
@@ -186,52 +186,50 @@ class Wiper:
             if status == SANITIZE_DONE:
                 return
             if status != SANITIZE_RUNNING:
-                raise HostError(
-                    f"the drive says that its sanitize operation did not succeed (status {status})"
-                )
+                raise HostError(f"the drive reports a failed sanitize operation (status {status})")
             if time.monotonic() > deadline:
                 raise HostError(
-                    f"the sanitize operation has not ended after {self.timeout} s: run again to continue"
+                    f"the sanitize operation still runs after {self.timeout} s: run the play again to continue"
                 )
             commands.pop()  # only the last answer is evidence
             time.sleep(POLL_SECONDS)
 
     def read_samples(self, drive: DrivePlan) -> list[list[Any]]:
-        """Return a digest and whether it is blank for places spread over the drive, from its first to its last."""
+        """Return [digest, is zero] of sixteen blocks, spread from the drive's first to its last."""
         path = f"{self.fake_drives}/{Path(drive['path']).name}" if self.fake_drives else drive["path"]
-        last = max(drive["size"] // BLOCK - 1, 0)
+        last = max(drive["size"] // SAMPLE_BYTES - 1, 0)
         digests = []
         try:
             with Path(path).open("rb", buffering=0) as device:
                 if hasattr(os, "posix_fadvise"):
                     os.posix_fadvise(device.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-                for place in range(PLACES):
-                    device.seek(last * place // (PLACES - 1) * BLOCK)
-                    block = device.read(BLOCK)
+                for place in range(SAMPLES):
+                    device.seek(last * place // (SAMPLES - 1) * SAMPLE_BYTES)
+                    block = device.read(SAMPLE_BYTES)
                     digests.append([hashlib.sha256(block).hexdigest(), not block.strip(b"\0")])
         except OSError as error:
-            raise HostError(f"{path} can't be read: {error.strerror}") from None
+            raise HostError(f"{path} cannot be read: {error.strerror}") from None
         return digests
 
     def compare_samples(self, drive: DrivePlan, before: list[list[Any]]) -> dict[str, int]:
-        """Compare the places with what was there before."""
+        """Compare the samples with those from before the wipe; raise HostError if data is left."""
         after = self.read_samples(drive)
         stayed = sum(was[0] == is_[0] and not was[1] for was, is_ in zip(before, after))
         blank = sum(is_[1] for is_ in after)
         counts = {
-            "places": PLACES,
+            "places": SAMPLES,
             "held_data": sum(not was[1] for was in before),
             "still_there": stayed,
             "zero": blank,
         }
         if stayed:
-            raise HostError(f"{stayed} of {PLACES} places still read as before ({json.dumps(counts)})")
-        if drive["zeroes"] and blank < PLACES:
-            raise HostError(f"{PLACES - blank} of {PLACES} places are not zero ({json.dumps(counts)})")
+            raise HostError(f"{stayed} of {SAMPLES} places still have their old data ({json.dumps(counts)})")
+        if drive["zeroes"] and blank < SAMPLES:
+            raise HostError(f"{SAMPLES - blank} of {SAMPLES} places are not zero ({json.dumps(counts)})")
         return counts
 
     def write_journal(self, drive: DrivePlan, state: str, **more: Any) -> None:
-        """Write the journal, whole or not at all."""
+        """Write the journal in one rename."""
         self.journal[drive["serial"]] = {
             "state": state,
             "method": drive["method"],
@@ -245,7 +243,7 @@ class Wiper:
 
 
 def sanitize_status(text: str) -> int:
-    """Return the lowest three bits of ``nvme sanitize-log -o json``'s status, wherever the version puts it."""
+    """Return the lowest three bits of the status in ``nvme sanitize-log -o json`` of any version."""
     try:
         log = json.loads(text)
     except ValueError:
@@ -273,23 +271,23 @@ def main() -> None:
     plan = module.params["plan"]
     if module.params["plan_id"] != plan["id"]:
         module.fail_json(
-            msg=f"confirmed was plan {module.params['plan_id']}, this is {plan['id']}: look again"
+            msg=f"plan {module.params['plan_id']} was confirmed, but this is plan {plan['id']}: read the new plan first"
         )
     if module.check_mode:
         module.exit_json(changed=bool(plan["drives"]), evidence=[])
     wiper = Wiper(module.params["fake_drives"], module.params["timeout_seconds"])
     evidence = [wiper.wipe_drive(drive) for drive in plan["drives"]]
-    failed = [one for one in evidence if not one["wiped"]]
+    failed = [drive for drive in evidence if not drive["wiped"]]
     facts = {"plan": plan["id"], "complete": plan["complete"] and not failed, "evidence": evidence}
     facts["refused"] = plan["refused"]
     report = {"node": module.params["node"], "event": "wiped", "facts": facts}
     result = {
-        "changed": any("resumed" not in one or one.get("commands") for one in evidence),
+        "changed": any("resumed" not in drive or drive.get("commands") for drive in evidence),
         "evidence": evidence,
         "gpufleet": report,
     }
     if failed:
-        module.fail_json(msg="; ".join(f"{one['path']}: {one['why']}" for one in failed), **result)
+        module.fail_json(msg="; ".join(f"{drive['path']}: {drive['reason']}" for drive in failed), **result)
     module.exit_json(**result)
 
 
