@@ -44,16 +44,18 @@ def _print_other_formulas(predictions: Sequence[HeldOutPrediction]) -> None:
     print(f"{'':12}{'n':>4}{'gpufleet':>18}" + "".join(f"{name:>24}" for name in FORMULAS))
     for metric in METRICS:
         part = [prediction for prediction in predictions if prediction.row.metric == metric]
-        cells = [_pair([prediction.relative_error for prediction in part])]
+        cells = [_format_error_pair([prediction.relative_error for prediction in part])]
         for formula in FORMULAS.values():
             answers = [
                 (formula(prediction.row), prediction.row.published_tokens_per_s) for prediction in part
             ]
-            cells.append(_pair([abs(value / speed - 1) for value, speed in answers if value is not None]))
+            cells.append(
+                _format_error_pair([abs(value / speed - 1) for value, speed in answers if value is not None])
+            )
         print(f"{metric:12}{len(part):4}{cells[0]:>18}" + "".join(f"{cell:>24}" for cell in cells[1:]))
 
 
-def _pair(errors: list[float]) -> str:
+def _format_error_pair(errors: list[float]) -> str:
     ordered = sorted(errors)
     return f"{quantile(ordered, 0.5):.1%} {quantile(ordered, 0.9):.1%}" if ordered else "has no answer"
 
@@ -63,11 +65,11 @@ def _process() -> None:
     print("\nwhole process over all hardware, median of", RUNS)
     for extra in ([], ["--json"]):
         print(
-            f"  gpufleet size {' '.join(extra):8}{median(_timed([*command, *extra]) for _ in range(RUNS)):6.2f} s"
+            f"  gpufleet size {' '.join(extra):8}{median(_measure_command([*command, *extra]) for _ in range(RUNS)):6.2f} s"
         )
 
 
-def _timed(command: list[str]) -> float:
+def _measure_command(command: list[str]) -> float:
     began = time.perf_counter()
     subprocess.run(command, check=True, capture_output=True)
     return time.perf_counter() - began

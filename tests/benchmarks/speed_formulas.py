@@ -20,7 +20,7 @@ QUICK_OPERATIONS = 6.0  # per weight and token trained on
 
 def roofline(row: SpeedMeasurement) -> float | None:
     """Restate the bare roofline: bytes over nominal bandwidth or operations over nominal rate, the slower."""
-    return _generated(row, 1.0, 1.0) if not row.workload.is_training else _trained(row, 1.0)
+    return _predict_generation(row, 1.0, 1.0) if not row.workload.is_training else _predict_training(row, 1.0)
 
 
 def constant(row: SpeedMeasurement) -> float | None:
@@ -32,8 +32,8 @@ def constant(row: SpeedMeasurement) -> float | None:
 def llm_analysis(row: SpeedMeasurement) -> float | None:
     """Restate llm-analysis's latency: layers' compute or weight traffic, the slower, plus the cache's traffic."""
     if row.workload.is_training:
-        return _trained(row, FLOPS_EFFICIENCY)
-    return _generated(row, MEMORY_EFFICIENCY, FLOPS_EFFICIENCY, reads_all_weights=True)
+        return _predict_training(row, FLOPS_EFFICIENCY)
+    return _predict_generation(row, MEMORY_EFFICIENCY, FLOPS_EFFICIENCY, reads_all_weights=True)
 
 
 def quick(row: SpeedMeasurement) -> float | None:
@@ -41,7 +41,7 @@ def quick(row: SpeedMeasurement) -> float | None:
     work, part = row.workload, row.hardware.accelerator
     rate = device.find_peak_flops(part, work.precision, row.engine)
     if work.is_training:
-        return rate * _all(row) / (QUICK_OPERATIONS * work.model.parameters) if rate else None
+        return rate * _combine(row) / (QUICK_OPERATIONS * work.model.parameters) if rate else None
     if row.metric == "prefill":
         return rate * row.layout.tensor / (2.0 * work.model.parameters) if rate else None
     if not part.bandwidth_gb_s:
@@ -50,7 +50,7 @@ def quick(row: SpeedMeasurement) -> float | None:
     return device_rate * work.batch * row.layout.data
 
 
-def _generated(
+def _predict_generation(
     row: SpeedMeasurement, memory: float, compute: float, *, reads_all_weights: bool = False
 ) -> float | None:
     work, part, tensor = row.workload, row.hardware.accelerator, row.layout.tensor
@@ -71,7 +71,7 @@ def _generated(
     return work.batch * work.output_tokens * row.layout.data / (work.output_tokens * step + prompt)
 
 
-def _trained(row: SpeedMeasurement, efficiency: float) -> float | None:
+def _predict_training(row: SpeedMeasurement, efficiency: float) -> float | None:
     rate = device.find_peak_flops(row.hardware.accelerator, row.workload.precision, row.engine)
     if not rate:
         return None
@@ -80,10 +80,10 @@ def _trained(row: SpeedMeasurement, efficiency: float) -> float | None:
         model, row.workload.context
     )
     passes = (2.0 if frozen else 3.0) + (1.0 if row.workload.training.recompute == "full" else 0.0)
-    return rate * efficiency * _all(row) / (per_token * passes)
+    return rate * efficiency * _combine(row) / (per_token * passes)
 
 
-def _all(row: SpeedMeasurement) -> int:
+def _combine(row: SpeedMeasurement) -> int:
     return row.layout.tensor * row.layout.pipeline * row.layout.data
 
 

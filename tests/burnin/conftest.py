@@ -42,7 +42,9 @@ def record_name(record):
 def case_records(case):
     """Return a case's records: its base, changed as it says, with tool outputs read from their files."""
     records = [
-        record for record in copy.deepcopy(load_base_records(case["base"])) if record_name(record) not in case.get("drop", [])
+        record
+        for record in copy.deepcopy(load_base_records(case["base"]))
+        if record_name(record) not in case.get("drop", [])
     ]
     for record in records:
         for path, value in case.get("change", {}).get(record_name(record), {}).items():

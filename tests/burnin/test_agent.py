@@ -62,7 +62,11 @@ def checks_by_name(records):
 
 
 def test_run_has_start_end_and_every_check(complete_run):
-    assert (complete_run[0]["type"], complete_run[0]["attempt"], complete_run[-1]["type"]) == ("start", "whole", "end")
+    assert (complete_run[0]["type"], complete_run[0]["attempt"], complete_run[-1]["type"]) == (
+        "start",
+        "whole",
+        "end",
+    )
     assert set(burnin.list_required_checks("compute_blade", "quick")) - set(checks_by_name(complete_run)) == {
         "configuration"
     }
@@ -238,11 +242,16 @@ def test_kill_while_an_attempt_is_resumed_loses_no_record(truncated_record, monk
     monkeypatch.setattr(journal.Journal, "_sync", die)
     with pytest.raises(KeyboardInterrupt):
         journal.Journal(sys.stdout, str(truncated_record)).resume("a1")
-    assert [record["type"] for record in journal.parse_records(truncated_record.read_text())] == ["start", "check"]
+    assert [record["type"] for record in journal.parse_records(truncated_record.read_text())] == [
+        "start",
+        "check",
+    ]
 
 
 def test_undecodable_bytes_invalidate_only_their_line(truncated_record):
-    truncated_record.write_bytes(truncated_record.read_bytes() + b"\xff\xfe\n" + b'{"type": "check", "name": "memory"}\n')
+    truncated_record.write_bytes(
+        truncated_record.read_bytes() + b"\xff\xfe\n" + b'{"type": "check", "name": "memory"}\n'
+    )
     open_journal = journal.Journal(sys.stdout, str(truncated_record))
     assert [record.get("name") for record in open_journal.resume("a1")] == [None, "cpu", "memory"]
     open_journal.close()

@@ -31,7 +31,9 @@ def make_host(tmp_path):
             del timeout
             return answers[" ".join(argv)]
 
-        return HostAccess(params=params, root=str(tmp_path), run=run, which=lambda tool: find_fake_tool(answers, tool))
+        return HostAccess(
+            params=params, root=str(tmp_path), run=run, which=lambda tool: find_fake_tool(answers, tool)
+        )
 
     return make
 

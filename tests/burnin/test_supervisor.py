@@ -198,7 +198,9 @@ def test_attached_agent_stops_with_its_caller(agent, tmp_path):
     script = f"import subprocess; p = subprocess.Popen({argv!r}); print(p.pid, flush=True); p.wait()"
     caller = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     front = int(caller.stdout.readline())
-    every = wait_until(lambda: len(processes := start_times_by_descendant(front)) >= 3 and processes, "the check")
+    every = wait_until(
+        lambda: len(processes := start_times_by_descendant(front)) >= 3 and processes, "the check"
+    )
     caller.kill()
     caller.wait()
     wait_until(lambda: not any(is_alive(*process) for process in every.items()), "the agent to end")

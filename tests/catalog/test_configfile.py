@@ -124,7 +124,9 @@ def test_missing_context_length_is_unknown(tmp_path):
 )
 def test_setting_of_unexpected_type_is_refused_in_one_line(tmp_path, more):
     with pytest.raises(InputError, match="of an unexpected type"):
-        catalog.get_model(str(write_config(tmp_path, LLAMA | {"num_experts": 8, "num_experts_per_tok": 2} | more)))
+        catalog.get_model(
+            str(write_config(tmp_path, LLAMA | {"num_experts": 8, "num_experts_per_tok": 2} | more))
+        )
 
 
 def test_wrong_value_is_reported_under_the_key_in_the_file(tmp_path):
@@ -245,5 +247,7 @@ def test_falcon_config_has_one_shared_key_value_head(tmp_path):
 )
 def test_shared_experts_are_counted(tmp_path, keys, shared):
     experts = {"num_experts": 60, "num_experts_per_tok": 4, "moe_intermediate_size": 1408}
-    read = catalog.get_model(str(write_config(tmp_path, LLAMA | {"model_type": "of-tomorrow"} | experts | keys)))
+    read = catalog.get_model(
+        str(write_config(tmp_path, LLAMA | {"model_type": "of-tomorrow"} | experts | keys))
+    )
     assert read.experts.shared == shared

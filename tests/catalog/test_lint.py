@@ -123,7 +123,8 @@ def test_unlisted_source_is_detected():
 
 def test_source_for_an_empty_field_is_detected():
     messages = [
-        str(finding) for finding in lint.lint_sources(replace_fields("T4", {"tdp_w": ""}), FIELD_SOURCES, SOURCES)
+        str(finding)
+        for finding in lint.lint_sources(replace_fields("T4", {"tdp_w": ""}), FIELD_SOURCES, SOURCES)
     ]
     assert messages == ["T4: tdp_w: has a source but is empty [source]"]
 

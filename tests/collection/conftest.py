@@ -14,7 +14,7 @@ PROGRAMS = Path(sys.executable).parent
 
 
 @pytest.fixture
-def small(tmp_path, repo_root):
+def rack_project(tmp_path, repo_root):
     """Give a project of racks only: Pulumi.yaml, stacks and inventory."""
     target = tmp_path / "project"
     for part in ("stacks", "inventory"):
@@ -24,13 +24,13 @@ def small(tmp_path, repo_root):
 
 
 @pytest.fixture
-def ansible(small, clean_env):
+def ansible(rack_project, clean_env):
     """Run one of Ansible's programs in the project: ``ansible("ansible-inventory", "--list", …)``."""
 
     def run(program, *arguments, **env):
         return subprocess.run(
             [PROGRAMS / program, *map(str, arguments)],
-            cwd=small, env=clean_env | {"ANSIBLE_NOCOLOR": "1", "ANSIBLE_LOCALHOST_WARNING": "False"} | env,
+            cwd=rack_project, env=clean_env | {"ANSIBLE_NOCOLOR": "1", "ANSIBLE_LOCALHOST_WARNING": "False"} | env,
             capture_output=True, text=True, timeout=300, check=False,
         )  # fmt: skip
 
@@ -38,7 +38,7 @@ def ansible(small, clean_env):
 
 
 @pytest.fixture
-def listing(ansible):
+def list_inventory(ansible):
     """Return the parsed ``ansible-inventory --list``."""
 
     def read(*arguments, **env):
@@ -50,7 +50,7 @@ def listing(ansible):
 
 
 @pytest.fixture
-def play(ansible, tmp_path):
+def run_play(ansible, tmp_path):
     """Run tasks on hosts over Ansible's local connection with the registry's callback plugin."""
 
     def run(*tasks, limit="blade01", **env):

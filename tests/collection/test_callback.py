@@ -13,17 +13,17 @@ TOUCH = {"ansible.builtin.ping": {}}
 
 
 @pytest.fixture
-def registry(small):
+def registry(rack_project):
     """Open the project's registry once the run is over."""
 
     def look():
-        return Registry(f"sqlite:///{small / '.gpufleet' / 'registry.db'}")
+        return Registry(f"sqlite:///{rack_project / '.gpufleet' / 'registry.db'}")
 
     return look
 
 
-def test_run_is_recorded_in_the_registry_without_an_earlier_sync(play, registry):
-    result = play(COMMISSIONED, TOUCH, limit="blade01,blade02")
+def test_run_is_recorded_in_the_registry_without_an_earlier_sync(run_play, registry):
+    result = run_play(COMMISSIONED, TOUCH, limit="blade01,blade02")
     assert result.returncode == 0, result.stdout + result.stderr
     with registry() as open_registry:
         states = {
@@ -35,28 +35,28 @@ def test_run_is_recorded_in_the_registry_without_an_earlier_sync(play, registry)
         assert open_registry.get_node("blade01").reachable is True
 
 
-def test_reporting_changes_nothing_on_the_host(play):
-    assert "changed=0" in play(COMMISSIONED).stdout
+def test_reporting_changes_nothing_on_the_host(run_play):
+    assert "changed=0" in run_play(COMMISSIONED).stdout
 
 
-def test_unreachable_host_is_recorded_with_its_reason(play, registry):
+def test_unreachable_host_is_recorded_with_its_reason(run_play, registry):
     away = {
         "ansible.builtin.ping": {},
         "vars": {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1},
     }
-    play(away)
+    run_play(away)
     with registry() as open_registry:
         node = open_registry.get_node("blade01")
         assert (node.reachable, node.state) == (False, "expected")
         assert "127.0.0.1" in node.reachable_detail
 
 
-def test_database_error_is_printed_and_stops_no_task(play, small):
-    for source in (small / "inventory").glob("*.yaml"):
+def test_database_error_is_printed_and_stops_no_task(run_play, rack_project):
+    for source in (rack_project / "inventory").glob("*.yaml"):
         source.unlink()
-    (small / "inventory" / "plain.yaml").write_text("all: {hosts: {blade01: {}}}\n")
-    (small / "bad.db").write_text("this is no database, and long enough to be read as one" * 9)
-    result = play(TOUCH, GPUFLEET_DATABASE_URL=f"sqlite:///{small / 'bad.db'}")
+    (rack_project / "inventory" / "plain.yaml").write_text("all: {hosts: {blade01: {}}}\n")
+    (rack_project / "bad.db").write_text("this is no database, and long enough to be read as one" * 9)
+    result = run_play(TOUCH, GPUFLEET_DATABASE_URL=f"sqlite:///{rack_project / 'bad.db'}")
     assert result.returncode == 0
     stderr = " ".join(result.stderr.split())
     assert "the registry was not written" in stderr
@@ -64,18 +64,18 @@ def test_database_error_is_printed_and_stops_no_task(play, small):
 
 
 def test_artifacts_of_a_run_give_another_registry_the_same_content(
-    ansible, small, registry, gpufleet, tmp_path
+    ansible, rack_project, registry, gpufleet, tmp_path
 ):
     play = [{"hosts": "all", "gather_facts": False, "connection": "local", "tasks": [COMMISSIONED]}]
-    (small / "book").mkdir()
-    (small / "book" / "play.yml").write_text(json.dumps(play))
+    (rack_project / "book").mkdir()
+    (rack_project / "book" / "play.yml").write_text(json.dumps(play))
     arguments = ("run", ".", "--project-dir", "book", "-p", "play.yml", "--ident", "r1", "--limit", "blade01")
     live = ansible("ansible-runner", *arguments, ANSIBLE_CALLBACKS_ENABLED="gpufleet.fleet.registry")
     assert live.returncode == 0, live.stdout
     other = {"GPUFLEET_DATABASE_URL": f"sqlite:///{tmp_path}/other.db"}
     for _ in range(2):
-        assert gpufleet("nodes", "ingest", "artifacts/r1", cwd=small, env=other).returncode == 0
-    ingestion = gpufleet("nodes", "ingest", "artifacts/r1", "--json", cwd=small)
+        assert gpufleet("nodes", "ingest", "artifacts/r1", cwd=rack_project, env=other).returncode == 0
+    ingestion = gpufleet("nodes", "ingest", "artifacts/r1", "--json", cwd=rack_project)
     assert json.loads(ingestion.stdout)["repeated"] == 1, "the callback and the artifacts have the same keys"
     with registry() as open_registry, Registry(other["GPUFLEET_DATABASE_URL"]) as other_registry:
         assert (
@@ -85,13 +85,13 @@ def test_artifacts_of_a_run_give_another_registry_the_same_content(
         )
 
 
-def test_invalid_event_is_refused(play):
-    result = play({"gpufleet.fleet.report": {"node": "x", "event": "promoted"}})
+def test_invalid_event_is_refused(run_play):
+    result = run_play({"gpufleet.fleet.report": {"node": "x", "event": "promoted"}})
     assert result.returncode != 0
     assert "value of event must be one of" in result.stdout
 
 
-def test_event_of_an_unauthorised_module_is_ignored(play, registry, tmp_path):
+def test_event_of_an_unauthorised_module_is_ignored(run_play, registry, tmp_path):
     folder = tmp_path / "library"
     folder.mkdir()
     (folder / "hostile.py").write_text(
@@ -100,7 +100,7 @@ def test_event_of_an_unauthorised_module_is_ignored(play, registry, tmp_path):
         "print(json.dumps({'changed': False, 'results': 5, 'msg': ['x'], 'gpufleet':"
         " {'event': 'burn_in', 'attempt': 'a1', 'records': 7}}))\n"
     )
-    result = play({"hostile": {}}, COMMISSIONED, ANSIBLE_LIBRARY=str(folder))
+    result = run_play({"hostile": {}}, COMMISSIONED, ANSIBLE_LIBRARY=str(folder))
     assert result.returncode == 0, result.stdout + result.stderr
     with registry() as open_registry:
         assert open_registry.get_node("blade01").state == "commissioning"

@@ -199,7 +199,7 @@ def test_all_packages_of_driver_plans_are_looked_up():
             assert hardware.CANDIDATE.match(name), (key, name)
 
 
-def test_driver_plan_is_computed_through_ansible(play, tmp_path):
+def test_driver_plan_is_computed_through_ansible(run_play, tmp_path):
     """Both plugins as a playbook uses them: a plan as a fact, a refusal as one line, or as a plan when asked so."""
     root = tmp_path / "host"
     write(root, {"etc/os-release": 'ID=debian\nVERSION_ID="12"\nVERSION_CODENAME=bookworm\n'})
@@ -212,7 +212,7 @@ def test_driver_plan_is_computed_through_ansible(play, tmp_path):
         }
 
     plan = {"hardware": "{{ seen.hardware }}"}
-    result = play(
+    result = run_play(
         look("bus") | {"register": "seen"},
         {"gpufleet.fleet.driver_plan": plan | {"wanted": {"cuda": "12.8"}}, "register": "planned"},
         look("strange") | {"register": "seen"},

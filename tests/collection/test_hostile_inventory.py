@@ -16,12 +16,12 @@ BAD_NAMES = ("-oProxyCommand=x", "a b", "x;id", "localhost", "all", "kind_cloud_
 
 
 @pytest.fixture
-def registry(small):
+def registry(rack_project):
     """Give the project's own registry, with the racks of production."""
     from gpufleet.operations.sync import declare_racks
 
-    with Registry(f"sqlite:///{small / '.gpufleet' / 'registry.db'}") as open_registry:
-        declare_racks(open_registry, small, "production", datetime.now(UTC))
+    with Registry(f"sqlite:///{rack_project / '.gpufleet' / 'registry.db'}") as open_registry:
+        declare_racks(open_registry, rack_project, "production", datetime.now(UTC))
         yield open_registry
 
 
@@ -83,13 +83,14 @@ def test_templates_in_observed_values_are_not_evaluated_on_the_controller(ansibl
     assert "\nblade01 | SUCCESS" not in f"\n{result.stdout}"
 
 
-def test_only_observed_text_is_marked_untrusted(small, registry, cloud_node):
+def test_only_observed_text_is_marked_untrusted(rack_project, registry, cloud_node):
     cloud_node("web-1", address="203.0.113.7")
     registry.apply_observation(
         Observation("ssh", "blade07", Identity(serial="10000000abcd0007", rack="blades-1", slot="7"))
     )
     hosts = {
-        host.name: host for host in build_inventory(small, f"sqlite:///{small}/.gpufleet/registry.db").hosts
+        host.name: host
+        for host in build_inventory(rack_project, f"sqlite:///{rack_project}/.gpufleet/registry.db").hosts
     }
     assert hosts["web-1"].observed == {
         "ansible_host": "203.0.113.7", "gpufleet_name": "web-1", "gpufleet_cloud": "aws"
@@ -98,13 +99,14 @@ def test_only_observed_text_is_marked_untrusted(small, registry, cloud_node):
     assert hosts["blade07"].vars["gpufleet_rack"] == "blades-1"
 
 
-def test_outdated_declared_value_in_the_registry_is_untrusted(small, registry):
-    file = small / "inventory/blades-1.yaml"
+def test_outdated_declared_value_in_the_registry_is_untrusted(rack_project, registry):
+    file = rack_project / "inventory/blades-1.yaml"
     file.write_text(
         file.read_text().replace("10.20.1.0/24", "10.99.1.0/24").replace("10.20.1.1", "10.99.1.1")
     )
     hosts = {
-        host.name: host for host in build_inventory(small, f"sqlite:///{small}/.gpufleet/registry.db").hosts
+        host.name: host
+        for host in build_inventory(rack_project, f"sqlite:///{rack_project}/.gpufleet/registry.db").hosts
     }
     assert hosts["blade07"].observed == {"ansible_host": "10.20.1.17"}
 
@@ -126,12 +128,12 @@ def test_invalid_address_is_never_passed_to_ssh(ansible, write, tmp_path):
     assert "No hosts matched" in result.stderr
 
 
-def test_invalid_name_is_omitted_and_other_hosts_stay(listing, ansible, cloud_node, write):
+def test_invalid_name_is_omitted_and_other_hosts_stay(list_inventory, ansible, cloud_node, write):
     cloud_node("good-1", address="203.0.113.7")
     for number, name in enumerate(BAD_NAMES):
         cloud_node(f"bad-{number}", address="203.0.113.8")
         write(f"bad-{number}", name=name)
-    inventory = listing()
+    inventory = list_inventory()
     addresses = [facts.get("ansible_host") for facts in inventory["_meta"]["hostvars"].values()]
     assert {"__ansible_unsafe": "203.0.113.7"} in addresses
     assert "203.0.113.8" not in json.dumps(inventory)
@@ -147,9 +149,11 @@ def test_single_rack_file_gives_the_same_warnings(ansible, write):
     assert "blade07" not in result.stdout
 
 
-def test_compose_and_keyed_groups_do_not_evaluate_observed_values(small, ansible, cloud_node, tmp_path):
+def test_compose_and_keyed_groups_do_not_evaluate_observed_values(
+    rack_project, ansible, cloud_node, tmp_path
+):
     mark = tmp_path / "mark"
-    (small / "inventory/gpufleet.yaml").write_text(
+    (rack_project / "inventory/gpufleet.yaml").write_text(
         "plugin: gpufleet.fleet.nodes\n"
         "compose: {copied: gpufleet_name ~ ''}\n"
         "keyed_groups: [{prefix: at, key: ansible_host}]\n"
@@ -161,9 +165,9 @@ def test_compose_and_keyed_groups_do_not_evaluate_observed_values(small, ansible
     assert not mark.exists()
 
 
-def test_template_in_a_stack_reaches_its_application_as_text(small, ansible, registry, tmp_path):
+def test_template_in_a_stack_reaches_its_application_as_text(rack_project, ansible, registry, tmp_path):
     mark = tmp_path / "mark"
-    stack = small / "stacks/Pulumi.production.yaml"
+    stack = rack_project / "stacks/Pulumi.production.yaml"
     lookup = f"{{{{ lookup('pipe', 'touch {mark}') }}}}"
     result = json.dumps({"image": "a", "env": {"A": lookup, "B": "#jinja2: x"}})
     text = stack.read_text().replace(

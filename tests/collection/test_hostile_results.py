@@ -23,7 +23,7 @@ MODULES = {
 TEMPLATE = "#jinja2:variable_start_string:'[[',variable_end_string:']]'\n"
 
 
-def forged(marker):
+def forge_result(marker):
     """Return a result with every key that could mean something to the controller."""
     command = f"ProxyCommand='touch {marker}'"
     pipe = f"lookup('ansible.builtin.pipe', 'touch {marker}')"
@@ -53,7 +53,7 @@ def forged(marker):
 
 
 @pytest.fixture
-def hostile(tmp_path):
+def hostile_task(tmp_path):
     """Give ``hostile(module, result)``: a task on an interpreter that prints the result, whatever it is to run."""
     play = []
 
@@ -72,11 +72,11 @@ def hostile(tmp_path):
 
 
 @pytest.fixture
-def registry(small):
+def registry(rack_project):
     """Open the project's registry once the run is over."""
 
     def look():
-        return Registry(f"sqlite:///{small / '.gpufleet' / 'registry.db'}")
+        return Registry(f"sqlite:///{rack_project / '.gpufleet' / 'registry.db'}")
 
     return look
 
@@ -96,25 +96,31 @@ REACH = {
 
 
 @pytest.mark.parametrize("inject", ["True", "False"])
-def test_forged_result_sets_no_variable_and_runs_nothing_on_the_controller(play, hostile, tmp_path, inject):
+def test_forged_result_sets_no_variable_and_runs_nothing_on_the_controller(
+    run_play, hostile_task, tmp_path, inject
+):
     marker = tmp_path / "marker"
-    answers = [task for module in MODULES for task in (hostile(module, forged(marker)), SHOW, REACH)]
-    result = play(*answers, ANSIBLE_PIPELINING="1", ANSIBLE_INJECT_FACT_VARS=inject)
+    answers = [
+        task for module in MODULES for task in (hostile_task(module, forge_result(marker)), SHOW, REACH)
+    ]
+    result = run_play(*answers, ANSIBLE_PIPELINING="1", ANSIBLE_INJECT_FACT_VARS=inject)
     assert not marker.exists()
     assert "Removed unexpected internal key" in result.stderr, "the forged results were not read"
     assert result.stdout.count("ARGS none") == len(MODULES), result.stdout + result.stderr
     assert "planted" not in "".join(re.findall("KNOWN(.*?)ARGS", result.stdout))
 
 
-def posing(event, **more):
+def impersonating_result(event, **more):
     return {"changed": False, "gpufleet": {"node": "blade02", "event": event, "attempt": "a9", **more}}
 
 
-def test_host_cannot_report_for_another(play, hostile, registry):
+def test_host_cannot_report_for_another(run_play, hostile_task, registry):
     started = {"type": "start", "profile": "quick", "host": {}}
     events = {"probe": "commissioned", "burn_in": "burn_in", "blade": "blade", "resources": "configured"}
     more = {"facts": {"serial": "10000000000000ff"}, "records": [started]}
-    result = play(*(hostile(module, posing(event, **more)) for module, event in events.items()))
+    result = run_play(
+        *(hostile_task(module, impersonating_result(event, **more)) for module, event in events.items())
+    )
     assert result.returncode == 0, result.stdout + result.stderr
     with registry() as open_registry:
         other = open_registry.get_node("blade02")
@@ -122,9 +128,11 @@ def test_host_cannot_report_for_another(play, hostile, registry):
         assert open_registry.list_results("blade02") == []
 
 
-def test_module_reports_only_its_own_event(play, hostile, registry):
+def test_module_reports_only_its_own_event(run_play, hostile_task, registry):
     events = ["configured", "configure_failed", "drivers_failed", "wiped", "burn_in", "drivers"]
-    result = play(*(hostile("probe", posing(event, facts={"part": "x"})) for event in events))
+    result = run_play(
+        *(hostile_task("probe", impersonating_result(event, facts={"part": "x"})) for event in events)
+    )
     assert result.returncode == 0, result.stdout + result.stderr
     with registry() as open_registry:
         assert {change.event for change in open_registry.list_history("blade01")} & set(events) == set()
@@ -132,10 +140,10 @@ def test_module_reports_only_its_own_event(play, hostile, registry):
         assert "observed.configured" not in {value.key for value in open_registry.list_values("blade01")}
 
 
-def test_delegated_module_does_not_report_for_the_host_of_the_play(play, hostile, registry):
-    task = hostile("probe", posing("commissioned", facts={"serial": "10000000000000ff"}))
+def test_delegated_module_does_not_report_for_the_host_of_the_play(run_play, hostile_task, registry):
+    task = hostile_task("probe", impersonating_result("commissioned", facts={"serial": "10000000000000ff"}))
     local = {"delegate_to": "blade02", "vars": task["vars"] | {"ansible_connection": "local"}}
-    result = play(task | local)
+    result = run_play(task | local)
     assert "blade01 -> blade02" in result.stdout, result.stdout + result.stderr
     with registry() as open_registry:
         assert {open_registry.get_node(name).serial for name in ("blade01", "blade02")} == {None}
@@ -154,10 +162,10 @@ NONSENSE = [
 ]
 
 
-def test_host_with_malformed_output_stops_no_other(play, hostile):
+def test_host_with_malformed_output_stops_no_other(run_play, hostile_task):
     only = {"when": "inventory_hostname == 'blade01'"}
-    tasks = [hostile("probe", printed) | only for printed in NONSENSE]
-    result = play(*tasks, {"ansible.builtin.ping": {}}, limit="blade01,blade02")
+    tasks = [hostile_task("probe", printed) | only for printed in NONSENSE]
+    result = run_play(*tasks, {"ansible.builtin.ping": {}}, limit="blade01,blade02")
     assert f"blade01                    : ok={len(NONSENSE) + 1}" in result.stdout, (
         result.stdout + result.stderr
     )

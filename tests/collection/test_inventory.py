@@ -18,19 +18,19 @@ def configure(small, text):
 
 
 @pytest.fixture
-def registry(small):
+def registry(rack_project):
     """Give the project's own registry, in which production has been synced without its clouds."""
     from datetime import UTC, datetime
 
     from gpufleet.operations.sync import declare_racks
 
-    with Registry(f"sqlite:///{small / '.gpufleet' / 'registry.db'}") as opened:
-        declare_racks(opened, small, "production", datetime.now(UTC))
+    with Registry(f"sqlite:///{rack_project / '.gpufleet' / 'registry.db'}") as opened:
+        declare_racks(opened, rack_project, "production", datetime.now(UTC))
         yield opened
 
 
-def test_all_blades_are_listed_without_an_ansible_cfg(listing):
-    inventory = listing()
+def test_all_blades_are_listed_without_an_ansible_cfg(list_inventory):
+    inventory = list_inventory()
     assert hosts(inventory) >= BLADES
     assert set(inventory["rack_blades_1"]["hosts"]) == BLADES
 
@@ -45,19 +45,19 @@ def test_single_rack_file_is_an_inventory(ansible):
     assert hosts(json.loads(result.stdout)) == BLADES
 
 
-def test_state_and_id_from_the_registry_are_host_variables(listing, registry):
+def test_state_and_id_from_the_registry_are_host_variables(list_inventory, registry):
     registry.advance_node("blade07", "commissioning", "test")
-    host_variables = listing()["_meta"]["hostvars"]["blade07"]
+    host_variables = list_inventory()["_meta"]["hostvars"]["blade07"]
     assert host_variables["gpufleet_state"] == "commissioning"
     assert host_variables["gpufleet_id"] == registry.get_node("blade07").id
 
 
-def test_rehearsal_lists_only_the_blades_of_its_stack(listing):
-    inventory = listing(GPUFLEET_REHEARSAL="production")
+def test_rehearsal_lists_only_the_blades_of_its_stack(list_inventory):
+    inventory = list_inventory(GPUFLEET_REHEARSAL="production")
     assert set(inventory["new_blades"]["hosts"]) == BLADES
 
 
-def test_group_of_new_blades_exists_when_empty(small, ansible, registry):
+def test_group_of_new_blades_exists_when_empty(rack_project, ansible, registry):
     for node in registry.list_nodes():
         registry.advance_node(node.id, "burn_in", "test")
         registry.move_node(node.id, "ready", "test")
@@ -75,8 +75,8 @@ def test_group_of_new_blades_exists_when_empty(small, ansible, registry):
         ("plugin: gpufleet.fleet.rack", "plugin: [gpufleet"),
     ],
 )
-def test_invalid_rack_stops_ansible_with_an_error(small, ansible, rack_text, message):
-    rack = small / "inventory" / "blades-1.yaml"
+def test_invalid_rack_stops_ansible_with_an_error(rack_project, ansible, rack_text, message):
+    rack = rack_project / "inventory" / "blades-1.yaml"
     rack.write_text(rack.read_text().replace(rack_text, message))
     result = ansible("ansible-inventory", "-i", "inventory", "--list")
     assert result.returncode != 0
@@ -84,8 +84,8 @@ def test_invalid_rack_stops_ansible_with_an_error(small, ansible, rack_text, mes
     assert result.stdout.strip() == ""
 
 
-def test_unavailable_registry_stops_ansible_with_an_error(small, ansible):
-    bad = small / "bad.db"
+def test_unavailable_registry_stops_ansible_with_an_error(rack_project, ansible):
+    bad = rack_project / "bad.db"
     bad.write_text("this is no database, and long enough to be read as one" * 9)
     result = ansible(
         "ansible-inventory", "-i", "inventory", "--list", GPUFLEET_DATABASE_URL=f"sqlite:///{bad}"
@@ -94,7 +94,7 @@ def test_unavailable_registry_stops_ansible_with_an_error(small, ansible):
     assert "the registry sqlite" in result.stderr
 
 
-def test_text_that_looks_like_a_template_is_not_evaluated(listing, registry):
+def test_text_that_looks_like_a_template_is_not_evaluated(list_inventory, registry):
     from gpufleet.nodes import Identity, Observation
 
     facts = {"kind": "cloud_vm", "cloud": "aws", "pool": "{{ lookup('pipe', 'id') }}"}
@@ -102,17 +102,17 @@ def test_text_that_looks_like_a_template_is_not_evaluated(listing, registry):
         Observation("pulumi:dev", "evil", Identity(instance_id="i-1"), declared=facts)
     )
     assert "pool that is not well-formed" in outcome.bad[0]
-    assert "gpufleet_pool" not in listing()["_meta"]["hostvars"]["evil"]
+    assert "gpufleet_pool" not in list_inventory()["_meta"]["hostvars"]["evil"]
 
 
-def test_compose_groups_and_keyed_groups_work(small, listing, ansible):
+def test_compose_groups_and_keyed_groups_work(rack_project, list_inventory, ansible):
     configure(
-        small,
+        rack_project,
         "compose: {shelf: \"'row-' ~ gpufleet_slot\"}\n"
         "groups: {first_half: gpufleet_slot | int <= 10}\n"
         "keyed_groups: [{prefix: site, key: gpufleet_rack}]\n",
     )
-    inventory = listing(GPUFLEET_REHEARSAL="production")
+    inventory = list_inventory(GPUFLEET_REHEARSAL="production")
     alone = ansible("ansible-inventory", "-i", "inventory", "--host", "blade07")
     assert json.loads(alone.stdout)["shelf"] == "row-7"
     assert "blade10" in inventory["first_half"]["hosts"]
@@ -120,17 +120,18 @@ def test_compose_groups_and_keyed_groups_work(small, listing, ansible):
     assert set(inventory["site_blades_1"]["hosts"]) == BLADES
 
 
-def test_strict_mode_refuses_undefined_composed_variables(small, ansible):
-    configure(small, "strict: true\ncompose: {x: no_such_variable}\n")
+def test_strict_mode_refuses_undefined_composed_variables(rack_project, ansible):
+    configure(rack_project, "strict: true\ncompose: {x: no_such_variable}\n")
     result = ansible("ansible-inventory", "-i", "inventory/gpufleet.yaml", "--list")
     assert "Could not set x" in result.stderr
 
 
-def test_cache_belongs_to_one_registry(small, listing, registry, tmp_path):
+def test_cache_belongs_to_one_registry(rack_project, list_inventory, registry, tmp_path):
     configure(
-        small, f"cache: true\ncache_plugin: ansible.builtin.jsonfile\ncache_connection: {tmp_path}/cache\n"
+        rack_project,
+        f"cache: true\ncache_plugin: ansible.builtin.jsonfile\ncache_connection: {tmp_path}/cache\n",
     )
-    assert listing()["_meta"]["hostvars"]["blade07"]["gpufleet_id"]
-    other = listing(GPUFLEET_DATABASE_URL=f"sqlite:///{tmp_path}/other.db")
+    assert list_inventory()["_meta"]["hostvars"]["blade07"]["gpufleet_id"]
+    other = list_inventory(GPUFLEET_DATABASE_URL=f"sqlite:///{tmp_path}/other.db")
     assert "gpufleet_id" not in other["_meta"]["hostvars"]["poc-blade01"]
     assert len(list((tmp_path / "cache").iterdir())) == 2

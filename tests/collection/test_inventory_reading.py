@@ -20,9 +20,9 @@ RACKS = 30
 
 
 @pytest.fixture
-def many_racks(small):
+def many_racks(rack_project):
     """Give an inventory folder of 30 racks with two nodes each, some before and some after gpufleet.yaml by name."""
-    folder = small / "inventory"
+    folder = rack_project / "inventory"
     shutil.rmtree(folder / "group_vars")
     shipped = (folder / "blades-1.yaml").read_text()
     for number in range(RACKS - 3):

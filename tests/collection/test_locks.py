@@ -21,11 +21,11 @@ sys.stdin.read()
 
 
 @pytest.fixture
-def held(tmp_path, monkeypatch):
+def held_lock(tmp_path, monkeypatch):
     """Give a lock file that another process holds until its input ends."""
     path = tmp_path / "lock"
     path.touch()
-    monkeypatch.setattr(locks, "FILES", [str(tmp_path / "none"), str(path)])
+    monkeypatch.setattr(locks, "LOCK_FILES", [str(tmp_path / "none"), str(path)])
     monkeypatch.setattr(locks, "PAUSE", 0.02)
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -34,15 +34,15 @@ def held(tmp_path, monkeypatch):
         yield process
 
 
-def test_lock_holder_is_named_after_the_timeout(held):
+def test_lock_holder_is_named_after_the_timeout(held_lock):
     with pytest.raises(
-        HostError, match=rf"lock is still held by .*python.* \(process {held.pid}\) after 0 s"
+        HostError, match=rf"lock is still held by .*python.* \(process {held_lock.pid}\) after 0 s"
     ):
         locks.wait_for_locks(0)
 
 
-def test_module_waits_for_a_lock_to_be_released(held):
-    held.stdin.close()
+def test_module_waits_for_a_lock_to_be_released(held_lock):
+    held_lock.stdin.close()
     locks.wait_for_locks(60)
     assert locks.first_held_lock() is None
 

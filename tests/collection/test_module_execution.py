@@ -13,7 +13,7 @@ SECRET = "vaulted-4711-secret"
 VAULT = Path(sys.executable).with_name("ansible-vault")
 
 
-def keep(path, content, **more):
+def write_file_task(path, content, **more):
     task = {"gpufleet.fleet.files": {"files": [{"path": str(path), "content": content}]}}
     return {"name": path.name, **task, **more}
 
@@ -29,18 +29,18 @@ def vault(tmp_path, clean_env):
     return variables, env
 
 
-def test_modules_support_vault_no_log_async_delegation_and_check_mode(play, tmp_path, vault):
+def test_modules_support_vault_no_log_async_delegation_and_check_mode(run_play, tmp_path, vault):
     variables, env = vault
     out = tmp_path / "out"
     out.mkdir()
     delegated = {"delegate_to": "blade02", "vars": {"ansible_connection": "local"}}
-    result = play(
+    result = run_play(
         {"ansible.builtin.include_vars": {"file": str(variables)}, "no_log": True},
-        keep(out / "vaulted", "{{ secret }}\n"),
-        keep(out / "silent", "{{ secret }}\n", no_log=True),
-        keep(out / "later", "{{ secret }}\n", **{"async": 300, "poll": 1}),
-        keep(out / "delegated", "{{ secret }}\n", **delegated),
-        keep(out / "checked", "{{ secret }}\n", check_mode=True),
+        write_file_task(out / "vaulted", "{{ secret }}\n"),
+        write_file_task(out / "silent", "{{ secret }}\n", no_log=True),
+        write_file_task(out / "later", "{{ secret }}\n", **{"async": 300, "poll": 1}),
+        write_file_task(out / "delegated", "{{ secret }}\n", **delegated),
+        write_file_task(out / "checked", "{{ secret }}\n", check_mode=True),
         {"gpufleet.fleet.resources": {"files": [{"path": str(out / "batch"), "content": "{{ secret }}\n"}]}},
         {"gpufleet.fleet.probe": {"node": "{{ inventory_hostname }}"}, "async": 300, "poll": 1},
         ANSIBLE_VERBOSITY="3",
@@ -56,23 +56,29 @@ def test_modules_support_vault_no_log_async_delegation_and_check_mode(play, tmp_
     assert SECRET not in output + checked.partition("TASK [")[2]
 
 
-def test_interpreter_of_the_inventory_is_used(play, tmp_path):
+def test_interpreter_of_the_inventory_is_used(run_play, tmp_path):
     named = tmp_path / "python-of-choice"
     named.symlink_to(sys.executable)
     env = {"ANSIBLE_VERBOSITY": "3"}
-    result = play(keep(tmp_path / "a", "x") | {"vars": {"ansible_python_interpreter": str(named)}}, **env)
+    result = run_play(
+        write_file_task(tmp_path / "a", "x") | {"vars": {"ansible_python_interpreter": str(named)}}, **env
+    )
     assert result.returncode == 0, result.stdout + result.stderr
     assert str(named) in result.stdout
 
 
-def test_invalid_argument_is_named(play):
-    result = play({"gpufleet.fleet.files": {"files": [{"path": "/a", "content": "x", "contnt": "x"}]}})
+def test_invalid_argument_is_named(run_play):
+    result = run_play({"gpufleet.fleet.files": {"files": [{"path": "/a", "content": "x", "contnt": "x"}]}})
     assert "Supported parameters" in result.stdout + result.stderr
 
 
 @pytest.mark.parametrize("pipelining", ["1", "0"])
-def test_result_is_the_same_with_and_without_pipelining(play, tmp_path, pipelining):
-    result = play(keep(tmp_path / "b", "x\n"), keep(tmp_path / "b", "x\n"), ANSIBLE_PIPELINING=pipelining)
+def test_result_is_the_same_with_and_without_pipelining(run_play, tmp_path, pipelining):
+    result = run_play(
+        write_file_task(tmp_path / "b", "x\n"),
+        write_file_task(tmp_path / "b", "x\n"),
+        ANSIBLE_PIPELINING=pipelining,
+    )
     assert "changed=1" in result.stdout, result.stdout + result.stderr
     assert (tmp_path / "b").read_text() == "x\n"
 

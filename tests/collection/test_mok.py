@@ -9,7 +9,7 @@ from ansible_collections.gpufleet.fleet.plugins.modules import mok
 PASSWORD = "only-once-12"
 
 
-class EndedError(Exception):
+class ModuleExitError(Exception):
     pass
 
 
@@ -48,14 +48,14 @@ class Host:
 
     def exit_json(self, **result):
         self.ended = result
-        raise EndedError
+        raise ModuleExitError
 
     def fail_json(self, **result):
         self.ended = {"failed": True, **result}
-        raise EndedError
+        raise ModuleExitError
 
     def run(self):
-        with pytest.raises(EndedError):
+        with pytest.raises(ModuleExitError):
             mok.main()
         return self.ended
 

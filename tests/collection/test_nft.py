@@ -18,27 +18,28 @@ WEB = {"name": "web", "protocol": "tcp", "ports": ["80", "8000-8010"], "sources"
 NFT = shutil.which("nft", path="/usr/sbin:/sbin:/usr/bin")
 
 
-def rules(operator=OPERATOR, **settings):
+def render_rule_lines(operator=OPERATOR, **settings):
     return [line.strip() for line in nft.render_rules(NOTHING | settings, operator).splitlines()]
 
 
 def test_established_connections_and_the_current_login_are_accepted():
-    lines = rules()
+    lines = render_rule_lines()
     assert "type filter hook input priority filter; policy drop;" in lines
     assert lines.index("ct state established,related accept") < lines.index("ct state invalid drop")
     assert 'ip saddr { 192.0.2.7 } tcp dport { 22 } accept comment "login of the last run"' in lines
 
 
 def test_port_of_the_current_login_is_accepted():
-    assert 'ip6 saddr { fe80::1 } tcp dport { 22, 2222 } accept comment "login of the last run"' in rules(
-        ("fe80::1%eth0", 2222)
+    assert (
+        'ip6 saddr { fe80::1 } tcp dport { 22, 2222 } accept comment "login of the last run"'
+        in render_rule_lines(("fe80::1%eth0", 2222))
     )
 
 
 def test_run_without_ssh_needs_a_declared_ssh_source():
     with pytest.raises(HostError, match="ssh_from is empty"):
-        rules(None)
-    assert 'ip saddr { 10.0.0.0/8 } tcp dport { 22 } accept comment "ssh"' in rules(
+        render_rule_lines(None)
+    assert 'ip saddr { 10.0.0.0/8 } tcp dport { 22 } accept comment "ssh"' in render_rule_lines(
         None, ssh_from=["10.0.0.0/8"]
     )
 
@@ -61,7 +62,7 @@ def test_run_without_ssh_needs_a_declared_ssh_source():
     ],
 )
 def test_declared_ports_and_sources_are_accepted(settings, line):
-    assert line in rules(**settings)
+    assert line in render_rule_lines(**settings)
 
 
 @pytest.mark.parametrize(
@@ -78,10 +79,10 @@ def test_declared_ports_and_sources_are_accepted(settings, line):
 )
 def test_invalid_settings_are_refused_before_nft_is_run(settings, reason):
     with pytest.raises(HostError, match=reason):
-        rules(**settings)
+        render_rule_lines(**settings)
 
 
-def whole():
+def render_complete_rules():
     settings = {"ssh_from": ["10.0.0.0/8", "2001:db8::/32"], "peers": ["198.18.0.2"], "open": [WEB]}
     chain = "chain early { type filter hook prerouting priority -150; tcp dport 23 drop; }"
     return nft.render_rules(
@@ -92,7 +93,7 @@ def whole():
 @pytest.mark.skipif(not NFT or os.geteuid() != 0, reason="needs nft and root")
 def test_nft_accepts_the_rules_twice_with_the_same_listing(tmp_path):
     file = tmp_path / "firewall.nft"
-    file.write_text(whole())
+    file.write_text(render_complete_rules())
     listing = nft_host.kernel_listing(file)
     assert listing is not None
     assert listing == nft_host.kernel_listing(file)
@@ -101,7 +102,7 @@ def test_nft_accepts_the_rules_twice_with_the_same_listing(tmp_path):
         ["unshare", "-n", "sh", "-c", script, file], capture_output=True, text=True, check=True
     )
     assert result.stdout == listing
-    file.write_text(whole().replace("policy drop", "policy drip"))
+    file.write_text(render_complete_rules().replace("policy drop", "policy drip"))
     assert nft_host.kernel_listing(file) is None
 
 

@@ -26,7 +26,7 @@ def host(monkeypatch):
     return rpm.RpmPackages(INSTALLED, LOCKED)
 
 
-def lacking(host, **wanted):
+def find_package_difference(host, **wanted):
     return packages.PackageDifference({**WANTED, **wanted}, host)
 
 
@@ -40,11 +40,13 @@ def test_version_lock_applies_to_its_exact_package_and_an_exclusion_is_not_a_loc
 
 
 def test_satisfied_packages_need_no_change(host):
-    assert not lacking(host, present=["bash", "bash=5.1.8-*"], absent=["chrony"], held=["kmod-nvidia"])
+    assert not find_package_difference(
+        host, present=["bash", "bash=5.1.8-*"], absent=["chrony"], held=["kmod-nvidia"]
+    )
 
 
 def test_removals_precede_installations(host):
-    changes = lacking(host, present=["chrony=4.3-1.el9"], absent=["bash"])
+    changes = find_package_difference(host, present=["chrony=4.3-1.el9"], absent=["bash"])
     assert rpm.dnf_commands(changes, {**WANTED, "install_recommends": False}) == [
         ["dnf", "-y", "-q", "--setopt=install_weak_deps=False", "remove", "bash"],
         [

@@ -12,7 +12,7 @@ from ansible_collections.gpufleet.fleet.plugins.shell import private
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
 
 
-def make(base, home=None):
+def make_temporary_folder(base, home=None):
     """Run the command for a temporary folder as Ansible does; return status and standard output."""
     command = private.ShellModule().mkdtemp(basefile="ansible-tmp-1", tmpdir=str(base))
     env = os.environ | ({"HOME": str(home)} if home else {})
@@ -29,7 +29,7 @@ def base(tmp_path):
 
 
 def assert_refused(base, *fragments):
-    status, output = make(base)
+    status, output = make_temporary_folder(base)
     assert status == 1
     assert output.startswith("gpufleet: the temporary folder is refused: ")
     assert all(fragment in output for fragment in fragments), output
@@ -38,19 +38,19 @@ def assert_refused(base, *fragments):
 
 def test_private_folder_is_created_and_named(tmp_path):
     base = tmp_path / "with space/.ansible/tmp"
-    assert make(base) == (0, f"ansible-tmp-1={base}/ansible-tmp-1")
+    assert make_temporary_folder(base) == (0, f"ansible-tmp-1={base}/ansible-tmp-1")
     assert base.stat().st_mode & 0o777 == (base / "ansible-tmp-1").stat().st_mode & 0o777 == 0o700
 
 
 def test_folder_below_the_home_folder_is_created(tmp_path):
     folder = tmp_path / ".ansible/tmp/ansible-tmp-1"
-    assert make("~/.ansible/tmp", home=tmp_path) == (0, f"ansible-tmp-1={folder}")
+    assert make_temporary_folder("~/.ansible/tmp", home=tmp_path) == (0, f"ansible-tmp-1={folder}")
     assert folder.is_dir()
 
 
 def test_existing_folder_is_not_used(base):
     (base / "ansible-tmp-1").mkdir()
-    assert make(base) == (1, "")
+    assert make_temporary_folder(base) == (1, "")
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o702, 0o777, 0o1777])
@@ -66,12 +66,12 @@ def test_parent_folder_writable_by_others_is_refused(base):
 
 def test_parent_folder_with_sticky_bit_is_accepted(base):
     base.parent.parent.chmod(0o1777)
-    assert make(base)[0] == 0
+    assert make_temporary_folder(base)[0] == 0
 
 
 def test_symlink_is_refused(base, tmp_path):
     (tmp_path / "link").symlink_to(base)
-    status, output = make(tmp_path / "link")
+    status, output = make_temporary_folder(tmp_path / "link")
     assert (status, output.endswith("link is a symbolic link")) == (1, True)
     assert list(base.iterdir()) == []
 
@@ -95,7 +95,7 @@ def test_parent_folder_of_another_user_is_refused(base):
 
 def test_folder_names_are_not_executed(tmp_path):
     base = tmp_path / "$(touch owned)`touch owned`'\";touch owned"
-    assert make(base)[0] == 0
+    assert make_temporary_folder(base)[0] == 0
     assert [path for path in (tmp_path, base) if (path / "owned").exists()] == []
 
 

@@ -26,7 +26,7 @@ PRICERS = {
 
 
 @pytest.fixture
-def installed(tmp_path, monkeypatch):
+def install_extension(tmp_path, monkeypatch):
     """Install a distribution with these pricers the way an installer leaves it: package and metadata."""
 
     def install(code=CODE, value="acme_pricers:PRICERS"):
@@ -43,26 +43,28 @@ def installed(tmp_path, monkeypatch):
     sys.modules.pop("acme_pricers", None)
 
 
-def test_extension_prices_an_unknown_resource_type(installed, make, book):
-    installed()
-    bill = cost.price_resources([make("box", type_="acme:index:Box", inputs={})], book)
+def test_extension_prices_an_unknown_resource_type(install_extension, make_resource, book):
+    install_extension()
+    bill = cost.price_resources([make_resource("box", type_="acme:index:Box", inputs={})], book)
     assert [(charge.item, str(charge.usd_per_hour.expected)) for charge in bill.charges] == [
         ("g5.2xlarge", "1.212")
     ]
 
 
-def test_failing_extension_leaves_only_its_resource_unpriced(installed, make, book):
-    installed()
-    bill = cost.price_resources([make("bad", type_="acme:index:Bad", inputs={}), make("a")], book)
+def test_failing_extension_leaves_only_its_resource_unpriced(install_extension, make_resource, book):
+    install_extension()
+    bill = cost.price_resources(
+        [make_resource("bad", type_="acme:index:Bad", inputs={}), make_resource("a")], book
+    )
     assert [gap.reason for gap in bill.unpriced] == [
         "the pricer acme failed: ZeroDivisionError: division by zero"
     ]
     assert any(charge.name == "a" for charge in bill.charges)
 
 
-def test_extension_overrides_a_built_in_pricer(installed, make, book):
-    installed()
-    bill = cost.price_resources([make("v", type_="aws:ebs/volume:Volume", inputs={"size": 1})], book)
+def test_extension_overrides_a_built_in_pricer(install_extension, make_resource, book):
+    install_extension()
+    bill = cost.price_resources([make_resource("v", type_="aws:ebs/volume:Volume", inputs={"size": 1})], book)
     assert [gap.reason for gap in bill.unpriced] == ["ours gives way"]
 
 
@@ -78,10 +80,10 @@ def test_extension_overrides_a_built_in_pricer(installed, make, book):
         ("", "acme_pricers:NOTHING", "cannot be loaded: AttributeError"),
     ],
 )
-def test_extension_that_cannot_be_loaded_is_reported(installed, make, code, value, message):
-    installed(code, value)
+def test_extension_that_cannot_be_loaded_is_reported(install_extension, make_resource, code, value, message):
+    install_extension(code, value)
     with pytest.raises(EnvironmentFault, match=message):
-        cost.price_resources([make()])
+        cost.price_resources([make_resource()])
 
 
 def test_without_extensions_only_built_in_pricers_are_used():

@@ -42,7 +42,9 @@ def test_policy_without_rules_passes(check_growth):
     ("limit", "broken"), [(32072.77, []), (32072.76, []), (32072.74, ["budget_usd_per_month"])]
 )
 def test_budget_limit_is_checked(check_growth, limit, broken):
-    assert violated_rules(check_growth(budget_usd_per_month=limit)) == broken  # 2 * (21.957642 + 0.01) * 730 = 32072.7573
+    assert (
+        violated_rules(check_growth(budget_usd_per_month=limit)) == broken
+    )  # 2 * (21.957642 + 0.01) * 730 = 32072.7573
 
 
 def test_stack_budget_applies_if_the_policy_has_none(check_growth):

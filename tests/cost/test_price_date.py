@@ -36,8 +36,8 @@ def diff_on_dates():
     return lambda before, after: cost.diff(before, after, change=cost.StackChange(stack="prod"), dates=dates)
 
 
-def test_same_stack_on_two_dates_differs_by_prices_only(make, diff_on_dates):
-    cost_diff = diff_on_dates([make()], [make()])
+def test_same_stack_on_two_dates_differs_by_prices_only(make_resource, diff_on_dates):
+    cost_diff = diff_on_dates([make_resource()], [make_resource()])
     assert cost_diff.change_usd_per_month == round_to_cents(-MOVED)
     assert (cost_diff.prices.by_code, cost_diff.prices.by_prices, cost_diff.prices.unexplained) == (
         0,
@@ -53,8 +53,8 @@ def test_same_stack_on_two_dates_differs_by_prices_only(make, diff_on_dates):
     assert "This change" not in table
 
 
-def test_code_and_price_effects_add_up(make, diff_on_dates):
-    cost_diff = diff_on_dates([make("a")], [make("a"), make("b")])
+def test_code_and_price_effects_add_up(make_resource, diff_on_dates):
+    cost_diff = diff_on_dates([make_resource("a")], [make_resource("a"), make_resource("b")])
     price_effect = cost_diff.prices
     assert price_effect.by_code == round_to_cents(P4D)  # the second machine, at the old prices
     assert price_effect.by_prices == round_to_cents(-2 * MOVED)  # both machines
@@ -67,9 +67,9 @@ def test_code_and_price_effects_add_up(make, diff_on_dates):
     ).replace("\\", "")
 
 
-def test_price_on_one_date_only_is_not_a_price_change(make, diff_on_dates):
-    new = make("g", inputs={"instanceType": "g5.2xlarge", "region": "us-east-1"})
-    cost_diff = diff_on_dates([new, make()], [new, make()])
+def test_price_on_one_date_only_is_not_a_price_change(make_resource, diff_on_dates):
+    new = make_resource("g", inputs={"instanceType": "g5.2xlarge", "region": "us-east-1"})
+    cost_diff = diff_on_dates([new, make_resource()], [new, make_resource()])
     assert cost_diff.change_usd_per_month == round_to_cents(-MOVED)
     (gap,) = (gap for gap in cost_diff.unpriced if gap.name == "g" and gap.component == "machine")
     assert gap.reason == (
@@ -77,19 +77,19 @@ def test_price_on_one_date_only_is_not_a_price_change(make, diff_on_dates):
     )
 
 
-def test_price_on_one_date_counts_for_neither_effect(make, diff_on_dates):
-    new = make("g", inputs={"instanceType": "g5.2xlarge", "region": "us-east-1"})
-    price_effect = diff_on_dates([make()], [make(), new]).prices
+def test_price_on_one_date_counts_for_neither_effect(make_resource, diff_on_dates):
+    new = make_resource("g", inputs={"instanceType": "g5.2xlarge", "region": "us-east-1"})
+    price_effect = diff_on_dates([make_resource()], [make_resource(), new]).prices
     assert (price_effect.by_code, price_effect.by_prices) == (0, round_to_cents(-MOVED))
     assert price_effect.unexplained == round_to_cents(Decimal("1.212") * 730)
 
 
-def test_without_dates_there_is_no_price_effect(make, book):
-    assert cost.diff([make()], [make()], book=book).prices is None
+def test_without_dates_there_is_no_price_effect(make_resource, book):
+    assert cost.diff([make_resource()], [make_resource()], book=book).prices is None
 
 
-def test_json_has_total_code_and_price_effects(make, diff_on_dates):
-    prices = cost.build_diff_document(diff_on_dates([make()], [make()]))["prices"]
+def test_json_has_total_code_and_price_effects(make_resource, diff_on_dates):
+    prices = cost.build_diff_document(diff_on_dates([make_resource()], [make_resource()]))["prices"]
     assert prices == {
         "before": "2026-07-01",
         "after": "2026-11-01",

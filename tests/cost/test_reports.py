@@ -16,12 +16,12 @@ from gpufleet.fleet import Budget
 
 
 @pytest.fixture
-def grown_diff(make, book):
+def grown_diff(make_resource, book):
     """Return a difference: a second p4d, which exceeds the budget, and an unknown type."""
-    strange = make("s", type_="aws:sagemaker/endpoint:Endpoint")
+    strange = make_resource("s", type_="aws:sagemaker/endpoint:Endpoint")
     return cost.diff(
-        [make("a")],
-        [make("a"), make("b"), strange],
+        [make_resource("a")],
+        [make_resource("a"), make_resource("b"), strange],
         Policy(),
         change=cost.StackChange(stack="prod"),
         budget=Budget(max=20000),
@@ -45,22 +45,22 @@ def test_markdown_collapses_unchanged_resources(grown_diff):
     assert "| same |" not in text.split("<details>")[0]
 
 
-def test_resource_name_cannot_break_markdown(make, book):
-    hostile = make("a|b<script>\n*x*")
+def test_resource_name_cannot_break_markdown(make_resource, book):
+    hostile = make_resource("a|b<script>\n*x*")
     text = cost.render_diff(cost.diff([], [hostile], book=book), "markdown")
     assert "<script>" not in text
     assert r"a\|b&lt;script&gt; \*x\*" in text
 
 
-def test_report_of_an_unchanged_stack_states_no_change(make, book):
-    cost_diff = cost.diff([make()], [make()], book=book)
+def test_report_of_an_unchanged_stack_states_no_change(make_resource, book):
+    cost_diff = cost.diff([make_resource()], [make_resource()], book=book)
     assert cost.render_diff(cost_diff, "table").startswith(
         "The monthly cost of this stack does not change: it stays at $16,036.38."
     )
 
 
-def test_lower_cost_is_reported_as_lower(make, book):
-    cost_diff = cost.diff([make(), make("b")], [make()], book=book)
+def test_lower_cost_is_reported_as_lower(make_resource, book):
+    cost_diff = cost.diff([make_resource(), make_resource("b")], [make_resource()], book=book)
     assert "lowers the monthly cost of this stack by $16,036.38 (-50.00%)" in cost.render_diff(
         cost_diff, "table"
     )
@@ -100,25 +100,25 @@ class Links(HTMLParser):
         assert tag != "script"
 
 
-def test_html_loads_no_external_resource(grown_diff, make, book):
+def test_html_loads_no_external_resource(grown_diff, make_resource, book):
     reader = Links()
     reader.feed(cost.render_diff(grown_diff, "html"))
     assert reader.found == []
-    hostile = cost.diff([], [make("<script>alert(1)</script>")], book=book)
+    hostile = cost.diff([], [make_resource("<script>alert(1)</script>")], book=book)
     assert "<script>" not in cost.render_diff(hostile, "html")
 
 
-def test_estimate_compares_the_month_with_the_budget(make, book):
-    estimate = cost.estimate([make()], stack="prod", book=book)
+def test_estimate_compares_the_month_with_the_budget(make_resource, book):
+    estimate = cost.estimate([make_resource()], stack="prod", book=book)
     assert estimate.verdict == "no budget is declared"
     text = cost.render_estimate(estimate, "table")
     assert text.startswith("prod: $16,036.38 a month, $21.97 an hour while all of it runs")
     assert json.loads(cost.render_estimate(estimate, "json"))["total"]["usd_per_month"] == 16036.38
 
 
-def test_estimate_lists_machines_without_a_price(make, book):
-    strange = make("b", inputs={"instanceType": "p9.huge", "region": "us-east-1"})
-    bill = cost.price_resources([make(), strange], book)
+def test_estimate_lists_machines_without_a_price(make_resource, book):
+    strange = make_resource("b", inputs={"instanceType": "p9.huge", "region": "us-east-1"})
+    bill = cost.price_resources([make_resource(), strange], book)
     estimate = cost.Estimate("prod", bill, Budget(max=60000))
     first, second = cost.render_estimate(estimate, "table").splitlines()[:2]
     missing = len(bill.unpriced)
@@ -127,34 +127,34 @@ def test_estimate_lists_machines_without_a_price(make, book):
     assert estimate.is_within_budget is None
 
 
-def test_exceeded_budget_is_reported_despite_machines_without_a_price(make, book):
-    strange = make("b", inputs={"instanceType": "p9.huge", "region": "us-east-1"})
-    estimate = cost.Estimate("prod", cost.price_resources([make(), strange], book), Budget(max=1))
+def test_exceeded_budget_is_reported_despite_machines_without_a_price(make_resource, book):
+    strange = make_resource("b", inputs={"instanceType": "p9.huge", "region": "us-east-1"})
+    estimate = cost.Estimate("prod", cost.price_resources([make_resource(), strange], book), Budget(max=1))
     assert estimate.verdict.startswith("over the budget of $1.00")
     assert estimate.is_within_budget is False
 
 
-def test_violated_policy_is_in_every_report(make, book):
-    cost_diff = cost.diff([], [make()], Policy(max_increase_usd_per_month=Decimal(1)), book=book)
+def test_violated_policy_is_in_every_report(make_resource, book):
+    cost_diff = cost.diff([], [make_resource()], Policy(max_increase_usd_per_month=Decimal(1)), book=book)
     for form in ("table", "markdown", "html"):
         assert "max_increase_usd_per_month" in cost.render_diff(cost_diff, form).replace("\\", "")
 
 
-def test_machine_without_a_price_makes_the_change_unknown(make, book):
+def test_machine_without_a_price_makes_the_change_unknown(make_resource, book):
     named = {"region": "us-east-1", "rootBlockDevice": {"volumeSize": 100, "volumeType": "gp3"}}
-    known, unknown = make(), make(inputs={**named, "instanceType": "zz.large"})
+    known, unknown = make_resource(), make_resource(inputs={**named, "instanceType": "zz.large"})
     for before, after, message in [
         (unknown, unknown, "no price for 1 machine before the change and 1 machine after the change"),
         (known, unknown, "no price for 1 machine after the change"),
         (unknown, known, "no price for 1 machine before the change"),
     ]:
         headline = summary.format_headline(cost.diff([before], [after], book=book))
-        assert headline.startswith("What this change does to the monthly cost of ")
+        assert headline.startswith("The effect of this change on the monthly cost of ")
         assert f"is not known: {message}. What has a price " in headline
         assert "does not change" not in headline
 
 
-def growing():
+def elastic_group():
     """Make a group of one g5.2xlarge that may grow to 40: 892.06 to 35,682.40 a month with disks."""
 
     def make_resource(kind, name, id_, inputs):
@@ -173,7 +173,7 @@ def growing():
 def test_limit_on_the_upper_bound_uses_the_maximum_size(book):
     for limit, broken in [(35_000, True), (36_000, False)]:
         policy = Policy(max_high_usd_per_month=Decimal(limit), budget_usd_per_month=Decimal(1000))
-        verdict = cost.diff([], growing(), policy, book=book).policy
+        verdict = cost.diff([], elastic_group(), policy, book=book).policy
         assert [violation.message for violation in verdict.violations] == broken * [
             "$35,682.40 a month at maximum size is over $35,000.00"
         ]
@@ -188,7 +188,7 @@ def test_limit_on_the_upper_bound_uses_the_maximum_size(book):
     ],
 )
 def test_budget_verdict_names_the_excess_at_maximum_size(book, limit, message):
-    group = growing()
+    group = elastic_group()
     cost_diff = cost.diff([], group, budget=Budget(max=limit), book=book)
     assert message in summary.format_headline(cost_diff)
     estimate = cost.estimate(group, book=book)
@@ -196,10 +196,12 @@ def test_budget_verdict_names_the_excess_at_maximum_size(book, limit, message):
     assert ("over it at maximum size" in with_budget.verdict) == ("over it" in message)
 
 
-def test_missing_prices_print_one_hint_to_import_prices(make, book):
-    cost_diff = cost.diff([], [make(name, inputs={"instanceType": "zz.large"}) for name in "ab"], book=book)
+def test_missing_prices_print_one_hint_to_import_prices(make_resource, book):
+    cost_diff = cost.diff(
+        [], [make_resource(name, inputs={"instanceType": "zz.large"}) for name in "ab"], book=book
+    )
     assert sum("gpufleet prices import" in note for note in cost_diff.notes) == 1
-    assert not cost.diff([], [make()], book=book).notes
+    assert not cost.diff([], [make_resource()], book=book).notes
 
 
 def test_usage_units_are_not_multiplied_by_hours():
@@ -208,7 +210,7 @@ def test_usage_units_are_not_multiplied_by_hours():
     assert summary._unit_text("load_balancer") == "load balancer and hour"
 
 
-def test_old_price_is_reported_with_its_region(make, book):
-    old = cost.price_resources([make()], book)
+def test_old_price_is_reported_with_its_region(make_resource, book):
+    old = cost.price_resources([make_resource()], book)
     notes = cost.price_age_notes(old, date(2030, 1, 1))
     assert any(note.startswith("the on_demand price of p4d.24xlarge in us-east-1 is ") for note in notes)

@@ -22,19 +22,21 @@ from gpufleet.engine import StateResource
 HOUR = Decimal(60)
 
 
-def work(per_month="0", checkpoint="60", restart="0", dump="0", fallback=ZERO_RANGE):
+def spot_workload(per_month="0", checkpoint="60", restart="0", dump="0", fallback=ZERO_RANGE):
     numbers = (Decimal(checkpoint), Decimal(restart), Decimal(dump))
     return spot.SpotWorkload(Range.of(per_month), *numbers, fallback)
 
 
 def test_work_without_interruptions_pays_only_for_checkpoints():
     # 60 minutes of work, 3 to write them: 63 / 60
-    assert spot.compute_useful_hour_rate(Decimal(1), None, work(dump="3")).expected == Decimal("1.05")
+    assert spot.compute_useful_hour_rate(Decimal(1), None, spot_workload(dump="3")).expected == Decimal(
+        "1.05"
+    )
 
 
 def test_cost_of_rare_interruptions_matches_a_manual_calculation():
     # 7.3 a month: M = 100 h; C = 1 h, R = 0.5 h: 100 * e^0.005 * (e^0.01 - 1) = 1.010054
-    useful_rate = spot.compute_useful_hour_rate(Decimal(1), None, work("7.3", restart="30")).expected
+    useful_rate = spot.compute_useful_hour_rate(Decimal(1), None, spot_workload("7.3", restart="30")).expected
     assert useful_rate == Decimal("1.010054")
     assert float(useful_rate) == pytest.approx(
         1 + (0.5 + 0.5) / 100, abs=1e-4
@@ -45,7 +47,7 @@ def test_cost_with_an_on_demand_share_matches_a_manual_calculation():
     # 0.8 * 1.010054 * 0.5 + 0.2 * 1 * 2.0 = 0.404022 + 0.4
     share = Range.of("0.2")
     useful_rate = spot.compute_useful_hour_rate(
-        Decimal("0.5"), Decimal(2), work("7.3", restart="30", fallback=share)
+        Decimal("0.5"), Decimal(2), spot_workload("7.3", restart="30", fallback=share)
     )
     assert useful_rate.expected == Decimal("0.804022")
 
@@ -55,7 +57,7 @@ def test_best_checkpoint_interval_matches_the_formula_of_daly(mean_hours, best_m
     # Daly 2006, figures 3 and 4: R = 10 min, dump 5 min; the predicted optimum in minutes
     per_month = Decimal(730) / mean_hours
     costs = {
-        minutes: work(str(per_month), str(minutes), "10", "5").hours_per_useful_hour(per_month)
+        minutes: spot_workload(str(per_month), str(minutes), "10", "5").hours_per_useful_hour(per_month)
         for minutes in range(5, 300)
     }
     assert abs(min(costs, key=costs.get) - best_minutes) <= 1
@@ -76,16 +78,16 @@ def test_formula_agrees_with_a_simulated_job():
             paid += restart
             remaining -= restart
         paid += segment
-    formula = float(work("730", "30", "6", "2").hours_per_useful_hour(Decimal(730)))
+    formula = float(spot_workload("730", "30", "6", "2").hours_per_useful_hour(Decimal(730)))
     assert paid / (20_000 * 0.5) == pytest.approx(formula, rel=0.02)
 
 
 def test_work_that_never_finishes_has_no_cost():
-    assert spot.compute_useful_hour_rate(Decimal(1), None, work("7300", checkpoint="6000")) is None
+    assert spot.compute_useful_hour_rate(Decimal(1), None, spot_workload("7300", checkpoint="6000")) is None
 
 
 def test_required_fallback_without_a_price_has_no_cost():
-    assert spot.compute_useful_hour_rate(Decimal(1), None, work(fallback=Range.of("0.1"))) is None
+    assert spot.compute_useful_hour_rate(Decimal(1), None, spot_workload(fallback=Range.of("0.1"))) is None
 
 
 def test_interruption_bands_are_converted_to_monthly_rates():
@@ -103,8 +105,8 @@ def test_interruption_bands_are_converted_to_monthly_rates():
 )
 def test_more_interruptions_never_cost_less(price, one, other, restart):
     fewer, more = sorted((one, other))
-    cheap = spot.compute_useful_hour_rate(price, None, work(str(fewer), restart=str(restart)))
-    dear = spot.compute_useful_hour_rate(price, None, work(str(more), restart=str(restart)))
+    cheap = spot.compute_useful_hour_rate(price, None, spot_workload(str(fewer), restart=str(restart)))
+    dear = spot.compute_useful_hour_rate(price, None, spot_workload(str(more), restart=str(restart)))
     assert price <= cheap.expected <= dear.expected
 
 
@@ -213,7 +215,7 @@ def test_invalid_workload_is_refused(repo_root, work_settings, message):
 
 
 def test_workload_without_checkpoint_cost_keeps_its_fields():
-    assert replace(work(), checkpoint_cost_minutes=HOUR).uninterrupted_hours_per_useful_hour == 2
+    assert replace(spot_workload(), checkpoint_cost_minutes=HOUR).uninterrupted_hours_per_useful_hour == 2
 
 
 def test_usage_file_declares_the_workload_of_other_programs(tmp_path):
@@ -230,7 +232,10 @@ def test_usage_file_declares_the_workload_of_other_programs(tmp_path):
 @pytest.mark.parametrize(
     ("usage", "message"),
     [
-        ("{interruptions_per_month: 3}", "serve: not all fields of interruptions are given; add checkpoint_minutes"),
+        (
+            "{interruptions_per_month: 3}",
+            "serve: not all fields of interruptions are given; add checkpoint_minutes",
+        ),
         ("{fallback_share: 0.2}", "not all fields of interruptions are given; add interruptions_per_month"),
         ("{fallback_share: 2}", "2 is not a share of 0 to 1"),
         ("{checkpoint_minutes: 0}", "0 is not more than 0 minutes"),

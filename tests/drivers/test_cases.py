@@ -58,7 +58,11 @@ def list_pci_functions(case):
 def facts_of(case):
     """Write a case's short form as the facts that a host would send."""
     system, version = case["os"].split()
-    document = {"pci": list_pci_functions(case), "os": {"id": system, "version_id": version}, "date": "2026-11-21"}
+    document = {
+        "pci": list_pci_functions(case),
+        "os": {"id": system, "version_id": version},
+        "date": "2026-11-21",
+    }
     document["kernel"] = case.get("kernel", KERNELS.get(system, "6.1.0-50-amd64"))
     document["arch"] = case.get("arch", "x86_64")
     document["candidates"] = join_offers(case.get("offers", "none"))

@@ -19,14 +19,14 @@ spec = importlib.util.spec_from_file_location(
     "golden", Path(__file__).resolve().parents[1] / "cost" / "golden" / "golden.py"
 )
 golden = sys.modules.setdefault("golden", importlib.util.module_from_spec(spec))
-if not hasattr(golden, "load"):
+if not hasattr(golden, "load_cases"):
     spec.loader.exec_module(golden)
 
 SETTINGS = "--non-interactive -s dev"
 SOLD = {token for cloud in ("aws", "gcp", "azure-native") for token in schema.load_schema(cloud).types}
 CASES = {
     case.slug: case
-    for case in golden.load()
+    for case in golden.load_cases()
     if {resource["type"] for side in (case.old, case.new) for resource in side.program.values()} <= SOLD
 }
 DAY = date(2026, 11, 21)
@@ -64,7 +64,7 @@ def engine_reports(rehearse_stack, tmp_path_factory):
 def assert_cost_matches(resources, case, side):
     recorded = CommitmentFile.model_validate({"commitments": case.commitments}).commitments
     providers = [resource for resource in resources if resource.is_provider]
-    case_resources = golden.of_case(resources, case)
+    case_resources = golden.select_case_resources(resources, case)
     bill = cost.price_resources(
         [*providers, *case_resources], golden.book(), commitments=recorded, on_date=DAY
     )

@@ -53,7 +53,9 @@ def test_preview_event_log_and_evaluation_without_engine_cost_the_same(preview_p
     logged = cost.diff_events(engine.parse_event_log(log, "events.jsonl"))
     plain = cost.estimate_stack(PROGRAMS / name, "dev").bill
     assert preview_diff.after.usd_per_month == logged.after.usd_per_month == plain.usd_per_month
-    assert billed_components(preview_diff.after) == billed_components(logged.after) == billed_components(plain)
+    assert (
+        billed_components(preview_diff.after) == billed_components(logged.after) == billed_components(plain)
+    )
     assert preview_diff.before.charges == ()
     assert not preview_diff.partial
     assert not logged.partial

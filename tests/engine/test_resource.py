@@ -88,7 +88,9 @@ def completed_event(op, **metadata):
 
 
 def test_step_has_both_states_and_its_reasons():
-    log = events(started_event("replace", old={**BARE, "id": "1"}, new=BARE, diffs=["size"], keys=["zone", "size"]))
+    log = events(
+        started_event("replace", old={**BARE, "id": "1"}, new=BARE, diffs=["size"], keys=["zone", "size"])
+    )
     (step,) = parse_event_log(log, "log").steps
     assert (step.op, step.urn, step.old.id, step.new.urn) == ("replace", URN, "1", URN)
     assert (step.diff_reasons, step.replace_reasons) == (("size",), ("zone", "size"))
@@ -108,7 +110,9 @@ def test_outputs_are_assigned_to_the_step_of_their_operation():
     assert (second.new.id, second.new.outputs) == ("i-2", {"ip": "10.0.0.1"})
 
 
-@pytest.mark.parametrize("late", [completed_event("create"), completed_event("same", new={**BARE, "id": "x"})])
+@pytest.mark.parametrize(
+    "late", [completed_event("create"), completed_event("same", new={**BARE, "id": "x"})]
+)
 def test_outputs_without_a_matching_step_are_ignored(late):
     log = events(started_event("create", new={**BARE, "id": "i-1"}), late)
     (step,) = parse_event_log(log, "log").steps
@@ -119,7 +123,10 @@ def test_failed_resources_are_recorded_and_a_summary_starts_a_new_phase():
     summary = {"summaryEvent": {"resourceChanges": {"create": 2}}}
     failed = {"resOpFailedEvent": {"metadata": {"urn": URN}}}
     resource = parse_event_log(
-        events(started_event("create", new=BARE), summary, started_event("update", new=BARE), failed, summary), "log"
+        events(
+            started_event("create", new=BARE), summary, started_event("update", new=BARE), failed, summary
+        ),
+        "log",
     )
     assert [step.op for step in resource.steps] == ["update"]
     assert (resource.failed, resource.summary, resource.is_preview) == ([URN], {"create": 2}, False)

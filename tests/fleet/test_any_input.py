@@ -60,7 +60,9 @@ def test_any_value_in_a_stack_is_accepted_or_refused_in_one_line(repo_root, data
     text = (repo_root / "stacks/Pulumi.production.yaml").read_text()
     declared = YAML(typ="safe").load(text)["config"]["gpufleet:fleet"]
     path = data.draw(st.sampled_from(list_paths(declared)))
-    line = read_error(lambda: fleet.parse_fleet(replace_value(declared, path, data.draw(VALUES)), root=repo_root))
+    line = read_error(
+        lambda: fleet.parse_fleet(replace_value(declared, path, data.draw(VALUES)), root=repo_root)
+    )
     assert line.isprintable()
     assert line == "" or "gpufleet:fleet" in line
 

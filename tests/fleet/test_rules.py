@@ -79,7 +79,11 @@ REFUSED = [
         AZURE | {"machine": "Standard_NC24ads_A100_v4", "fabric": "infiniband"},
         "no such fabric",
     ),
-    ("efa-one-zone", {"fabric": "efa", "zones": ["us-east-1a", "us-east-1b"]}, "EFA traffic does not leave its zone"),
+    (
+        "efa-one-zone",
+        {"fabric": "efa", "zones": ["us-east-1a", "us-east-1b"]},
+        "EFA traffic does not leave its zone",
+    ),
     ("efa-one-zone", {"fabric": "auto", "zones": ["us-east-1a", "us-east-1b"]}, "name one zone"),
     ("image-of-cloud", {"image": {"id": "gpufleet-1"}}, "'gpufleet-1' is not an image of aws"),
     ("image-of-cloud", AZURE | {"image": {"name": "gpufleet-node"}}, "Azure cannot find images by name"),

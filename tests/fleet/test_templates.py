@@ -116,7 +116,11 @@ REFUSED = [
         },
         "secrets[0].kind: kind is podman, but template t has docker",
     ),
-    ("unique-containers", two_containers_template({}, {"image": "x/a"}), "containers[1]: the name 'a' is used twice"),
+    (
+        "unique-containers",
+        two_containers_template({}, {"image": "x/a"}),
+        "containers[1]: the name 'a' is used twice",
+    ),
     (
         "ports-clash",
         two_containers_template({"ports": [80]}, {"ports": ["80:8080"]}),
@@ -136,7 +140,11 @@ REFUSED = [
         "mounts[1].target: /v is mounted twice",
     ),
     ("depends-in-order", container_template(depends=["b"]), "depends[0]: container 'b' is not declared"),
-    ("depends-in-order", two_containers_template({"depends": ["b"]}, {"depends": ["a"]}), "depend on each other: "),
+    (
+        "depends-in-order",
+        two_containers_template({"depends": ["b"]}, {"depends": ["a"]}),
+        "depend on each other: ",
+    ),
     (
         "secrets-by-reference",
         container_template(env={"HF_TOKEN": "hf_x"}),
@@ -220,7 +228,10 @@ def test_rules_accept_a_valid_template(declare_template, template):
         (container_template(ports=[70000]), "give at most 65535"),
         (container_template(env={"A": "b\nc"}), "one line without control characters"),
         (container_template(mounts=[{"target": "/v"}]), "exactly one of volume and source"),
-        (container_template(mounts=[{"source": "/a/../b", "target": "/v"}]), "give a path without //, . and .."),
+        (
+            container_template(mounts=[{"source": "/a/../b", "target": "/v"}]),
+            "give a path without //, . and ..",
+        ),
         (container_template(secrets=[{"name": "s", "env": "A"}]), "env needs kind podman, not file"),
         (container_template(image="a b"), "give an image like"),
         (container_template(gpus=[0, 0]), "names a card twice"),
@@ -239,7 +250,9 @@ def test_invalid_value_is_refused(declare_template, template, message):
 
 def test_error_in_a_named_profile_names_its_place(declare_template):
     with pytest.raises(InputError, match=r"applications.a.containers\[0\].ports\[0\]: port 22/tcp"):
-        declare_template({"application": "a"}, applications={"a": {"containers": [{"image": "x", "ports": [22]}]}})
+        declare_template(
+            {"application": "a"}, applications={"a": {"containers": [{"image": "x", "ports": [22]}]}}
+        )
 
 
 @pytest.fixture

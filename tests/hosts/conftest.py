@@ -88,11 +88,11 @@ class RackHome:
             for line in _run("ip", "netns").splitlines()
             if line.startswith(name_prefix(self.home))
         ]
-        return {p for label in labels for p in map(alive, _run("ip", "netns", "pids", label).split()) if p}
+        return {p for label in labels for p in map(is_alive, _run("ip", "netns", "pids", label).split()) if p}
 
     def survivors(self, processes):
         """Return which of the processes that were seen still live."""
-        return {process for process in processes if alive(process[0]) == process}
+        return {process for process in processes if is_alive(process[0]) == process}
 
     def name_of(self, pid):
         return _text(f"/proc/{pid}/comm").strip()
@@ -121,7 +121,7 @@ class RackHome:
         return leftovers + [str(path) for path in files if path.exists()]
 
 
-def alive(pid):
+def is_alive(pid):
     """Return (pid, start time) of a process, or None if it has ended, also as a zombie."""
     fields = _text(f"/proc/{pid}/stat").rpartition(")")[2].split()
     return (int(pid), int(fields[19])) if fields and fields[0] != "Z" else None

@@ -22,7 +22,7 @@ STRANGE = {"ansible_facts": [1], "results": 5, "gpufleet": 5, "changed": [], "wa
 TEMPLATE = "#jinja2:variable_start_string:'[[',variable_end_string:']]'\n"
 
 
-def forged(marker):
+def forge_result(marker):
     """Return a result that tries every way to a command on the controller, and to another node's record."""
     proxy = {"ansible_ssh_common_args": f"-o ProxyCommand='touch {marker}'", "ansible_host": "127.0.0.1"}
     pipe = f"lookup('ansible.builtin.pipe', 'touch {marker}')"
@@ -68,7 +68,7 @@ class Rack:
         self.box.read(f"{RACK}/{BLADES.index(name) + 1}", f"{put}; ln -sf hostile /usr/bin/python3")
 
     def make_hostile(self):
-        text = json.dumps(forged(self.marker))
+        text = json.dumps(forge_result(self.marker))
         # The first line is how a transport of ours once recognised its answer.
         self.replace_interpreter(FORGES, f"cat <<'EOF'\ngpufleet-result:{text}\n{text}\nEOF")
         self.replace_interpreter(FLOODS, FLOOD)

@@ -56,17 +56,17 @@ class BareHost:
 
 
 @pytest.fixture
-def bare(box, clean_env):
+def bare_host(box, clean_env):
     box.slots = 1
     box.up()
     return BareHost(box, clean_env)
 
 
-def test_packages_users_and_units_are_managed_on_a_blade(bare):
-    check_held_lock(bare)
-    check_interrupted_dpkg(bare)
-    check_units(bare)
-    check_users(bare)
+def test_packages_users_and_units_are_managed_on_a_blade(bare_host):
+    check_held_lock(bare_host)
+    check_interrupted_dpkg(bare_host)
+    check_units(bare_host)
+    check_users(bare_host)
 
 
 def check_held_lock(bare):

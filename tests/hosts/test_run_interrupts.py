@@ -41,7 +41,7 @@ def wait_until(condition, what):
         time.sleep(0.2)
 
 
-def marked(mark):
+def find_marked_processes(mark):
     process_ids = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -94,7 +94,7 @@ def test_interrupted_run_stops_on_the_controller_and_on_the_host(rack, gpufleet,
     run.send_signal(number)
     assert run.wait(HANG_SECONDS) == code
     run.stdout.close()
-    wait_until(lambda: not marked(mark.encode()), "the processes here to end")
+    wait_until(lambda: not find_marked_processes(mark.encode()), "the processes here to end")
     wait_until(lambda: not agents(), "the agent on the host to end")
     assert json.loads(record.read_text())["done"] == ["poc-blade01"]
     resumed = gpufleet(

@@ -43,7 +43,10 @@ def test_changed_board_is_a_conflict_and_not_overwritten(registry, lab):
 def test_placeholder_serials_never_conflict(registry, lab):
     registry.apply_report(lab.rack(lab.blade(1), lab.blade(2)))
     for slot in (1, 2):
-        assert registry.apply_observation(build_observation("To be filled by O.E.M.", slot, 1, lab)).conflicts == []
+        assert (
+            registry.apply_observation(build_observation("To be filled by O.E.M.", slot, 1, lab)).conflicts
+            == []
+        )
     assert registry.list_conflicts() == []
 
 

@@ -21,7 +21,9 @@ def listed_nodes(registry, lab):
     registry.hold_node("blade01", "cost", "test")
     card = {"model": "A10G", "memory_gib": 24.0, "count": 1}
     values = {"kind": "cloud_vm", "cloud": "aws", "accelerators": [card], "usd_per_hour": 1.212}
-    registry.apply_observation(Observation("pulumi:dev", "dev-a-1", Identity(instance_id="i-1"), declared=values))
+    registry.apply_observation(
+        Observation("pulumi:dev", "dev-a-1", Identity(instance_id="i-1"), declared=values)
+    )
     return json.loads(json.dumps([node.as_json() for node in registry.list_nodes()]))
 
 

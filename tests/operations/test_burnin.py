@@ -89,7 +89,9 @@ def test_unknown_attempt_is_refused(registry):
 
 def test_missing_registry_is_reported(tmp_path, monkeypatch):
     monkeypatch.setenv("GPUFLEET_DATABASE_URL", f"sqlite:///{tmp_path}/none.db")
-    with pytest.raises(EnvironmentFault, match="the node registry, which stores burn-in results, does not exist yet"):
+    with pytest.raises(
+        EnvironmentFault, match="the node registry, which stores burn-in results, does not exist yet"
+    ):
         operation.load_reports()
 
 

@@ -62,7 +62,9 @@ def test_list_filters_and_expands_names(nodes_after_sync):
     assert names == ["blade01", "blade02", "blade03"]
     assert len(json.loads(nodes_after_sync("list", "--rack", "bench-1", "--json").stdout)) == 1
     assert len(json.loads(nodes_after_sync("list", "--state", "discovered", "--json").stdout)) == 3
-    assert [n["pool"] for n in json.loads(nodes_after_sync("list", "--pool", "tune", "--json").stdout)] == ["tune"]
+    assert [n["pool"] for n in json.loads(nodes_after_sync("list", "--pool", "tune", "--json").stdout)] == [
+        "tune"
+    ]
 
 
 def test_list_is_grouped_by_state(nodes_after_sync):
@@ -95,7 +97,9 @@ def test_moves_and_holds_are_in_the_history(nodes_after_sync):
     nodes_after_sync("hold", "blade01", "cost", "--reason", "over budget")
     nodes_after_sync("state", "blade01", "retired", "--reason", "sold")
     nodes_after_sync("release", "blade01", "cost", "--reason", "gone")
-    events = [change["event"] for change in json.loads(nodes_after_sync("history", "blade01", "--json").stdout)]
+    events = [
+        change["event"] for change in json.loads(nodes_after_sync("history", "blade01", "--json").stdout)
+    ]
     assert events == ["created", "hold", "state", "release"]
     assert "expected -> retired" in nodes_after_sync("history", "blade01").stdout
 
@@ -121,13 +125,19 @@ def test_ages_are_printed_in_their_largest_unit(seconds, text):
 def test_change_accepts_the_ranges_that_list_prints(nodes_after_sync):
     result = nodes_after_sync("hold", "blade[01-02]", "cost", "--reason", "over budget")
     assert result.stderr.splitlines() == ["blade01: cost hold set", "blade02: cost hold set"]
-    assert "stands already" in nodes_after_sync("hold", "blades-1/1", "cost", "--reason", "over budget").stderr
-    assert nodes_after_sync("release", "blade[01-02]", "cost", "--reason", "paid").stderr.count("released") == 2
+    assert (
+        "stands already" in nodes_after_sync("hold", "blades-1/1", "cost", "--reason", "over budget").stderr
+    )
+    assert (
+        nodes_after_sync("release", "blade[01-02]", "cost", "--reason", "paid").stderr.count("released") == 2
+    )
 
 
 def test_range_moves_completely_or_not_at_all(nodes_after_sync):
     nodes_after_sync("state", "blade02", "retired", "--reason", "sold")
-    assert isinstance(nodes_after_sync("state", "blade[01-02]", "discovered", "--reason", "x").exception, InputError)
+    assert isinstance(
+        nodes_after_sync("state", "blade[01-02]", "discovered", "--reason", "x").exception, InputError
+    )
     assert json.loads(nodes_after_sync("list", "blade01", "--json").stdout)[0]["state"] == "expected"
 
 

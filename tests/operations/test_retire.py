@@ -199,7 +199,10 @@ def test_rented_machine_must_be_removed_from_its_pool(registry, make_scenario):
     [
         ({"reason": "  "}, "--reason: is empty; give a reason"),
         ({"method": "magic"}, "--method: unknown wipe method 'magic'; methods: auto, ata-enhanced-erase"),
-        ({"wipe": False, "confirm": "WRONG"}, "--confirm: this option needs --wipe; add --wipe, or remove --confirm"),
+        (
+            {"wipe": False, "confirm": "WRONG"},
+            "--confirm: this option needs --wipe; add --wipe, or remove --confirm",
+        ),
         ({"wipe": False, "method": "discard"}, "--method: this option needs --wipe; add --wipe"),
     ],
 )

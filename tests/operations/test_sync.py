@@ -29,7 +29,9 @@ def production(repo_root):
 
 
 def test_every_source_is_registered(empty_registry, repo_root, production):
-    synced = sync_registry(empty_registry, repo_root, production, SyncOptions(state_file=STATE, environment=QUIET))
+    synced = sync_registry(
+        empty_registry, repo_root, production, SyncOptions(state_file=STATE, environment=QUIET)
+    )
     assert [(outcome.source, outcome.node_count) for outcome in synced.outcomes] == [
         ("rack:blades-1", 20), ("rack:bench-1", 1), ("pulumi:production", 3),
     ]  # fmt: skip
@@ -62,7 +64,9 @@ def test_failing_source_does_not_affect_others(empty_registry, repo_root, produc
 def test_invalid_state_file_fails_only_its_source(empty_registry, repo_root, production, tmp_path, text):
     bad = tmp_path / "state.json"
     bad.write_text(text)
-    synced = sync_registry(empty_registry, repo_root, production, SyncOptions(state_file=bad, environment=QUIET))
+    synced = sync_registry(
+        empty_registry, repo_root, production, SyncOptions(state_file=bad, environment=QUIET)
+    )
     assert list(synced.failures) == ["pulumi:production"]
     assert len(empty_registry.list_nodes()) == 21
 
@@ -100,7 +104,9 @@ def test_rack_cost_is_divided_by_its_blades(empty_registry, repo_root, productio
     assert total == pytest.approx(rack.usd_per_hour)
 
 
-def test_probe_contacts_only_booted_hosts_in_a_rehearsal(empty_registry, repo_root, production, monkeypatch, tmp_path):
+def test_probe_contacts_only_booted_hosts_in_a_rehearsal(
+    empty_registry, repo_root, production, monkeypatch, tmp_path
+):
     from gpufleet import remote
 
     probed = []
@@ -130,7 +136,10 @@ def test_responding_node_is_discovered(empty_registry, repo_root, monkeypatch):
     simulated = lambda addresses, **_: {next(iter(addresses)): remote.Reachable("10.20.3.11", facts)}  # noqa: E731 - a fake
     monkeypatch.setattr(remote, "probe_hosts", simulated)
     sync_registry(
-        empty_registry, repo_root, fleet.load_fleet("poc", repo_root), SyncOptions(probe=True, environment=QUIET)
+        empty_registry,
+        repo_root,
+        fleet.load_fleet("poc", repo_root),
+        SyncOptions(probe=True, environment=QUIET),
     )
     node = empty_registry.get_node("poc-blade01")
     assert (node.state, node.reachable, node.serial) == ("discovered", True, "10000000a1b2c3d4")

@@ -101,7 +101,7 @@ def boot_hosts(lab):
 
 
 @dataclass(frozen=True)
-class Converged:
+class ConvergedRuns:
     """One play: in check mode, for real, again; and what check mode left behind on each host."""
 
     check: object
@@ -121,7 +121,7 @@ class Converged:
 
 
 @pytest.fixture(scope="session")
-def converged(lab, request):
+def converge_play(lab, request):
     """Give ``converged(name)``: the runs of ``plays/<name>.yml``."""
     requested = request.config.stash[ASKED]
     done = {}
@@ -166,7 +166,7 @@ def run_all_plays(lab, names):
     changed_files = {host: before[host] ^ lab.snapshot(host) for host in booted}
     first, second = lab.run(playbook), lab.run(playbook)
     return {
-        name: Converged(
+        name: ConvergedRuns(
             *(run.select_plays(*titles[name]) for run in (check, first, second)), hosts[name], changed_files
         )
         for name in names

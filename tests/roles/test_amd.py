@@ -11,12 +11,12 @@ def role_report(runs, host):
     )
 
 
-def test_both_cards_converge_and_the_second_run_changes_nothing(converged):
-    converged("amd").assert_idempotent()
+def test_both_cards_converge_and_the_second_run_changes_nothing(converge_play):
+    converge_play("amd").assert_idempotent()
 
 
-def test_instinct_cards_get_rocm_under_its_new_name(converged, lab):
-    report = role_report(converged("amd"), "amd01")
+def test_instinct_cards_get_rocm_under_its_new_name(converge_play, lab):
+    report = role_report(converge_play("amd"), "amd01")
     host = lab.host("amd01")
     assert host.package("amdrocm10.0-gfx942").version == report["plan"]["rocm"]["packages"][0]["version"]
     assert "FAKE" in host.check_output("dpkg-query -W -f '${Description}' amdrocm10.0-gfx942")
@@ -24,8 +24,8 @@ def test_instinct_cards_get_rocm_under_its_new_name(converged, lab):
     assert report["found"]["rocminfo"] == "/opt/rocm/core-10.0/bin/rocminfo"
 
 
-def test_missing_card_is_reported(converged):
-    report = role_report(converged("amd"), "amd01")
+def test_missing_card_is_reported(converge_play):
+    report = role_report(converge_play("amd"), "amd01")
     assert report["not_applied"] == {
         "kfd": "there is no /dev/kfd: no amdgpu driver is loaded",
         "rocminfo": "ROCk module is NOT loaded, possibly no GPU devices",
@@ -33,8 +33,8 @@ def test_missing_card_is_reported(converged):
     }
 
 
-def test_operators_may_use_the_device_files(converged, lab):
-    converged("amd")
+def test_operators_may_use_the_device_files(converge_play, lab):
+    converge_play("amd")
     host = lab.host("amd01")
     assert {"render", "video"} <= set(host.user("backup").groups)
     rules = host.file("/etc/udev/rules.d/70-gpufleet-amdgpu.rules").content_string
@@ -42,8 +42,8 @@ def test_operators_may_use_the_device_files(converged, lab):
     assert "/opt/rocm" in host.file("/etc/profile.d/gpufleet-rocm.sh").content_string
 
 
-def test_card_without_rocm_support_gets_vulkan_from_debian_and_a_reason(converged, lab):
-    report = role_report(converged("amd"), "amd02")
+def test_card_without_rocm_support_gets_vulkan_from_debian_and_a_reason(converge_play, lab):
+    report = role_report(converge_play("amd"), "amd02")
     host = lab.host("amd02")
     assert report["plan"]["rocm"] is None
     assert "gfx803" in report["not_applied"]["rocm"]

@@ -13,8 +13,8 @@ SECRET = "not-for-artifacts"
 
 
 @pytest.fixture(scope="module")
-def runs(converged):
-    return converged("application")
+def runs(converge_play):
+    return converge_play("application")
 
 
 @pytest.fixture
@@ -81,20 +81,20 @@ def test_features_missing_on_a_rehearsed_host_are_reported(runs):
     assert "has no digest" in not_applied["warnings"][0]
 
 
-def again(lab, **more):
+def run_application_play(lab, **more):
     """Run the play with other variables."""
     return lab.run(Path(__file__).parent / "plays/application.yml", extra_vars=more)
 
 
 def test_application_that_could_not_start_is_refused_with_the_reason(runs, lab, host):
     before = host.file(SERVER).content_string
-    run = again(lab, application_start=True)
+    run = run_application_play(lab, application_start=True)
     assert "podman secret hf is not on the node" in run.failure_text("nv01")
     assert host.file(SERVER).content_string == before
 
 
 def test_removed_container_leaves_no_unit(runs, lab, host):
-    run = again(
+    run = run_application_play(
         lab, gpufleet_application={"containers": [{"image": "docker.io/library/redis:7", "name": "cache"}]}
     )
     assert run.failure_text("nv01") is None

@@ -11,8 +11,8 @@ HOSTS = ("base01", "blade01")
 
 
 @pytest.fixture(scope="module")
-def base(converged):
-    return converged("base")
+def base(converge_play):
+    return converge_play("base")
 
 
 @pytest.fixture(params=HOSTS)

@@ -10,15 +10,15 @@ def task_output(run, task):
     return next(result.output for result in run.results_of(HOST) if result.task.endswith(task))
 
 
-def test_blade_converges_and_the_second_run_changes_nothing(converged):
-    runs = converged("blade")
+def test_blade_converges_and_the_second_run_changes_nothing(converge_play):
+    runs = converge_play("blade")
     runs.assert_idempotent()
     assert runs.first.changed(HOST) == 2
     assert runs.check.changed(HOST) == 2
 
 
-def test_led_is_on_and_findings_have_reasons(converged, lab):
-    seen = task_output(converged("blade").first, "Identify the blade")
+def test_led_is_on_and_findings_have_reasons(converge_play, lab):
+    seen = task_output(converge_play("blade").first, "Identify the blade")
     assert seen["facts"]["throttled"] == "0x0"
     assert (seen["facts"]["supply"], seen["facts"]["supply_watts"]) == ("poe+", 30)
     assert seen["facts"]["nvme"][0]["width"] == 1
@@ -27,8 +27,8 @@ def test_led_is_on_and_findings_have_reasons(converged, lab):
     assert lab.host(HOST).check_output("uname -m") == "aarch64"
 
 
-def test_fan_agent_runs_with_the_fan_curve(converged, lab):
-    converged("blade")
+def test_fan_agent_runs_with_the_fan_curve(converge_play, lab):
+    converge_play("blade")
     host = lab.host(HOST)
     assert host.service("compute-blade-agent").is_running
     text = host.file("/etc/compute-blade-agent/config.yaml").content_string
@@ -36,8 +36,8 @@ def test_fan_agent_runs_with_the_fan_curve(converged, lab):
     assert "critical_temperature_threshold: 70" in text
 
 
-def test_pending_bootloader_settings_are_reported(converged, lab):
-    runs = converged("blade")
+def test_pending_bootloader_settings_are_reported(converge_play, lab):
+    runs = converge_play("blade")
     assert task_output(runs.first, "Write the bootloader's settings")["differing"]["BOOT_ORDER"] == [
         "0xf25641",
         "0xf416",
@@ -48,8 +48,8 @@ def test_pending_bootloader_settings_are_reported(converged, lab):
     assert "WAKE_ON_GPIO=1\n" in pending
 
 
-def test_another_board_is_refused_before_its_led_is_switched(converged, lab):
-    converged("blade")
+def test_another_board_is_refused_before_its_led_is_switched(converge_play, lab):
+    converge_play("blade")
     host = lab.host(HOST)
     host.check_output("bladectl unset identify")
     result = lab.run(PLAY.replace("EXTRA", "blade_serial: 1000000012345678, blade_identify: lit"))
@@ -57,8 +57,8 @@ def test_another_board_is_refused_before_its_led_is_switched(converged, lab):
     assert host.check_output("bladectl get identify") == "Off"
 
 
-def test_bootloader_of_a_compute_module_is_changed_only_if_allowed(converged, lab):
-    converged("blade")
+def test_bootloader_of_a_compute_module_is_changed_only_if_allowed(converge_play, lab):
+    converge_play("blade")
     result = lab.run(PLAY.replace("EXTRA", "blade_eeprom: {BOOT_ORDER: '0xf2'}"))
     output = task_output(result, "Write the bootloader's settings")
     assert output["changed"] is False

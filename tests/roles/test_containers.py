@@ -19,12 +19,12 @@ def role_report(runs, host, run="second"):
     return reports[-1]
 
 
-def test_both_engines_converge_and_the_second_run_changes_nothing(converged):
-    converged("containers").assert_idempotent()
+def test_both_engines_converge_and_the_second_run_changes_nothing(converge_play):
+    converge_play("containers").assert_idempotent()
 
 
-def test_podman_is_installed_from_debian_with_the_configured_settings(converged, lab):
-    converged("containers")
+def test_podman_is_installed_from_debian_with_the_configured_settings(converge_play, lab):
+    converge_play("containers")
     host = lab.host("base01")
     assert host.package("podman").version.startswith("4.3.1")
     store = host.check_output("podman info --format '{{.Store.GraphDriverName}} {{.Store.GraphRoot}}'")
@@ -37,8 +37,8 @@ def test_podman_is_installed_from_debian_with_the_configured_settings(converged,
         "/etc/containers/containers.conf.d/50-gpufleet.conf").content_string  # fmt: skip
 
 
-def test_rootless_users_have_id_ranges_and_linger(converged, lab):
-    report = role_report(converged("containers"), "base01")
+def test_rootless_users_have_id_ranges_and_linger(converge_play, lab):
+    report = role_report(converge_play("containers"), "base01")
     host = lab.host("base01")
     for path in ("/etc/subuid", "/etc/subgid"):
         assert host.file(path).content_string.splitlines().count("www-data:400000:65536") == 1
@@ -47,8 +47,8 @@ def test_rootless_users_have_id_ranges_and_linger(converged, lab):
     assert "rootless_www-data" not in report["engine"]
 
 
-def test_features_of_podman_are_detected(converged):
-    runs = converged("containers")
+def test_features_of_podman_are_detected(converge_play):
+    runs = converge_play("containers")
     abilities = {
         "engine": "podman",
         "version": "4.3.1",
@@ -62,8 +62,8 @@ def test_features_of_podman_are_detected(converged):
     assert "no quadlets" in role_report(runs, "base01")["engine"]["quadlet"]
 
 
-def test_old_podman_gets_a_device_specification_it_can_read(converged, lab):
-    runs = converged("containers")
+def test_old_podman_gets_a_device_specification_it_can_read(converge_play, lab):
+    runs = converge_play("containers")
     host = lab.host("base01")
     lines = host.file("/etc/nvidia-container-toolkit/nvidia-cdi-refresh.env").content_string.splitlines()
     assert lines == ["NVIDIA_CTK_CDI_GENERATE_FEATURE_FLAGS=no-additional-gids-for-device-nodes"]
@@ -73,8 +73,8 @@ def test_old_podman_gets_a_device_specification_it_can_read(converged, lab):
     assert role_report(runs, "base01")["devices"] == []
 
 
-def test_all_packages_of_a_pinned_toolkit_are_held(converged, lab):
-    converged("containers")
+def test_all_packages_of_a_pinned_toolkit_are_held(converge_play, lab):
+    converge_play("containers")
     host = lab.host("base01")
     names = [
         "libnvidia-container-tools",
@@ -86,8 +86,8 @@ def test_all_packages_of_a_pinned_toolkit_are_held(converged, lab):
     assert {host.package(name).version for name in names} == {"1.19.0-1"}
 
 
-def test_docker_configuration_has_the_settings_of_all_roles(converged, lab):
-    converged("containers")
+def test_docker_configuration_has_the_settings_of_all_roles(converge_play, lab):
+    converge_play("containers")
     daemon = json.loads(lab.host("amd01").file("/etc/docker/daemon.json").content_string)
     assert daemon == {
         "data-root": "/srv/docker",
@@ -102,8 +102,8 @@ def test_docker_configuration_has_the_settings_of_all_roles(converged, lab):
     }
 
 
-def test_docker_is_installed_and_why_it_does_not_run_is_reported(converged, lab):
-    report = role_report(converged("containers"), "amd01")
+def test_docker_is_installed_and_why_it_does_not_run_is_reported(converge_play, lab):
+    report = role_report(converge_play("containers"), "amd01")
     assert lab.host("amd01").package("docker.io").is_installed
     assert lab.host("amd01").service("docker.service").is_enabled
     assert "systemd-nspawn" in report["engine"]["units"]["docker.service"]
@@ -111,8 +111,8 @@ def test_docker_is_installed_and_why_it_does_not_run_is_reported(converged, lab)
     assert "without a path" in report["engine"]["mirror mirror.example.org/hub"]
 
 
-def test_amd_device_specification_units_wait_for_a_driver(converged, lab):
-    report = role_report(converged("containers"), "amd01")
+def test_amd_device_specification_units_wait_for_a_driver(converge_play, lab):
+    report = role_report(converge_play("containers"), "amd01")
     host = lab.host("amd01")
     assert host.service("gpufleet-cdi-amd.path").is_running
     assert host.run("systemd-analyze verify /etc/systemd/system/gpufleet-cdi-amd.service").stderr == ""
@@ -132,8 +132,8 @@ BROKEN = """
 """
 
 
-def test_invalid_json_file_is_refused_and_unchanged(converged, lab):
-    converged("containers")
+def test_invalid_json_file_is_refused_and_unchanged(converge_play, lab):
+    converge_play("containers")
     host = lab.host("amd01")
     host.check_output(
         "cp -p /etc/docker/daemon.json /run/kept && echo '{\"log-level\": ' > /etc/docker/daemon.json"
@@ -147,6 +147,6 @@ def test_invalid_json_file_is_refused_and_unchanged(converged, lab):
 
 
 @pytest.mark.parametrize(("variables", "message"), [({"container_engine_kind": "cri-o"}, "cri-o")])
-def test_unknown_engine_is_refused(lab, converged, variables, message):
-    converged("containers")
+def test_unknown_engine_is_refused(lab, converge_play, variables, message):
+    converge_play("containers")
     assert message in lab.run(BROKEN, extra_vars=variables).failure_text("amd01")

@@ -36,13 +36,13 @@ def role_report(runs, task):
 
 
 @pytest.fixture(scope="module")
-def base01(converged, lab):
-    converged("fabric")
+def base01(converge_play, lab):
+    converge_play("fabric")
     return lab.host("base01")
 
 
-def test_fabrics_converge_and_the_second_run_changes_nothing(converged):
-    converged("fabric").assert_idempotent()
+def test_fabrics_converge_and_the_second_run_changes_nothing(converge_play):
+    converge_play("fabric").assert_idempotent()
 
 
 def test_diagnostic_tools_run(base01):
@@ -62,8 +62,8 @@ def test_memory_may_be_locked(base01):
     assert base01.file("/etc/modules-load.d/gpufleet-peermem.conf").contains("^nvidia-peermem$")
 
 
-def test_fabric_ports_and_link_flaps_are_reported(converged):
-    report = role_report(converged("fabric"), "What ib_tools found")
+def test_fabric_ports_and_link_flaps_are_reported(converge_play):
+    report = role_report(converge_play("fabric"), "What ib_tools found")
     assert [(port["port"], port["state"], port["rate_gbit"]) for port in report["ports"]] == [
         ("mlx5_0/1", "ACTIVE", 400.0),
         ("mlx5_1/1", "ACTIVE", 400.0),
@@ -71,14 +71,14 @@ def test_fabric_ports_and_link_flaps_are_reported(converged):
     assert report["not_applied"] == {"mlx5_1/1": "went down 3 times since the driver was loaded"}
 
 
-def test_machine_without_efa_is_reported(converged):
-    report = role_report(converged("fabric"), "What efa found")
+def test_machine_without_efa_is_reported(converge_play):
+    report = role_report(converge_play("fabric"), "What efa found")
     assert report["found"]["cards"] == report["found"]["interfaces"] == "0"
     assert "1d0f:efa" in report["not_applied"]["interfaces"]
 
 
-def test_hosts_without_a_fabric_are_not_changed(converged):
-    runs = converged("fabric")
+def test_hosts_without_a_fabric_are_not_changed(converge_play):
+    runs = converge_play("fabric")
     assert runs.first.changed("amd01") == 0
     assert runs.first.results_of("amd01", "skipped")
 

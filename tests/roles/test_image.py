@@ -30,8 +30,8 @@ def packer(*arguments, **env):
 
 
 @needs_packer
-def test_packer_accepts_every_source(converged, lab):
-    converged("image")
+def test_packer_accepts_every_source(converge_play, lab):
+    converge_play("image")
     result = packer("validate", "-var", f"host_key_file={lab.home / 'ssh/id_ed25519'}", str(IMAGES))
     assert result.returncode == 0, result.stdout + result.stderr
 
@@ -47,8 +47,8 @@ def test_one_source_is_valid_without_credentials_of_the_others():
 
 
 @needs_packer
-def test_packer_refuses_invalid_cloud_settings(converged, lab):
-    converged("image")
+def test_packer_refuses_invalid_cloud_settings(converge_play, lab):
+    converge_play("image")
     variables = ["-var", f"host_key_file={lab.home / 'ssh/id_ed25519'}", "-var", "azure_subscription="]
     result = packer("validate", *variables, str(IMAGES))
     assert result.returncode != 0
@@ -63,8 +63,8 @@ def test_packer_templates_are_formatted():
 
 
 @needs_packer
-def test_build_runs_the_roles_over_ssh_with_host_key_checking(converged, lab):
-    play = converged("image")
+def test_build_runs_the_roles_over_ssh_with_host_key_checking(converge_play, lab):
+    play = converge_play("image")
     (host,) = play.hosts
     variables = {
         "host": lab.address(host),
@@ -82,8 +82,8 @@ def test_build_runs_the_roles_over_ssh_with_host_key_checking(converged, lab):
     assert facts["name"].startswith("packer-test-")
 
 
-def test_rehearsed_machine_is_marked_and_not_sealed(converged, lab):
-    play = converged("image")
+def test_rehearsed_machine_is_marked_and_not_sealed(converge_play, lab):
+    play = converge_play("image")
     play.assert_idempotent()
     host = lab.host(play.hosts[0])
     assert host.file("/etc/gpufleet/image.json").exists
@@ -91,8 +91,8 @@ def test_rehearsed_machine_is_marked_and_not_sealed(converged, lab):
     assert [r.status for r in play.first.results if r.task.endswith("cloud-init's state")] == ["skipped"]
 
 
-def test_machine_with_a_failed_task_becomes_no_image(converged, lab):
-    play = converged("image")
+def test_machine_with_a_failed_task_becomes_no_image(converge_play, lab):
+    play = converge_play("image")
     run = lab.run(
         "- name: Fail first\n  hosts: base01\n  gather_facts: false\n  tasks:\n"
         "    - name: Two\n      block:\n        - name: Break\n          ansible.builtin.fail: {msg: on purpose}\n"
@@ -103,9 +103,9 @@ def test_machine_with_a_failed_task_becomes_no_image(converged, lab):
     assert "this machine cannot become an image: Break: on purpose" in run.failure_text(play.hosts[0])
 
 
-def test_sealing_removes_machine_specific_files(converged, lab):
+def test_sealing_removes_machine_specific_files(converge_play, lab):
     """Run the script in a separate root file system, so that the shared host keeps its keys."""
-    play = converged("image")
+    play = converge_play("image")
     host = lab.host(play.hosts[0])
     script = (ROOT / "playbooks/roles/image/files/seal.sh").read_text()
     inside = (

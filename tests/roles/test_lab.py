@@ -5,14 +5,14 @@ from __future__ import annotations
 PLAYS = ("lab",)
 
 
-def test_play_converges_and_the_second_run_changes_nothing(converged):
-    runs = converged("lab")
+def test_play_converges_and_the_second_run_changes_nothing(converge_play):
+    runs = converge_play("lab")
     runs.assert_idempotent()
     assert runs.check.changed("base01") == runs.first.changed("base01") == 1
 
 
-def test_packages_come_from_debian_and_from_the_fake_repository(converged, lab):
-    converged("lab")
+def test_packages_come_from_debian_and_from_the_fake_repository(converge_play, lab):
+    converge_play("lab")
     host = lab.host("base01")
     assert host.check_output("hello") == "Hello, world!"
     assert host.package("rehearsal-example").version == "2.0-1"

@@ -20,8 +20,8 @@ MANAGERS = {"nvidia-fabricmanager-570": OLD, "nvidia-fabricmanager": NEW}
 
 
 @pytest.fixture(scope="module")
-def runs(converged):
-    return converged("nvidia")
+def runs(converge_play):
+    return converge_play("nvidia")
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ PLAY = Path(__file__).parents[2] / "playbooks/retire.yml"
 FOLDER = "/etc/gpufleet-rehearsal/disks"
 
 
-class Desk:
+class RetireScenario:
     """A registry that knows the host, and hands that run the real play on it."""
 
     def __init__(self, lab, registry):
@@ -48,55 +48,56 @@ class Desk:
 
 
 @pytest.fixture(scope="module")
-def desk(make_lab, tmp_path_factory):
+def scenario(make_lab, tmp_path_factory):
     """Give the desk; tests come in the order of a node's last day."""
     lab = make_lab("retire")
     with pytest.MonkeyPatch.context() as patch, Registry(f"sqlite:///{lab.home}/desk.db") as registry:
         patch.setenv("GPUFLEET_HOME", str(tmp_path_factory.mktemp("desk")))
-        yield Desk(lab, registry)
+        yield RetireScenario(lab, registry)
 
 
-def test_wrong_serial_wipes_nothing(desk):
+def test_wrong_serial_wipes_nothing(scenario):
     with pytest.raises(InputError, match="nothing was touched"):
-        desk.retire(confirm="1000")
-    assert desk.data() > 0
-    assert len(desk.runs) == 1
-    assert desk.runs[0].changed() == 0
+        scenario.retire(confirm="1000")
+    assert scenario.data() > 0
+    assert len(scenario.runs) == 1
+    assert scenario.runs[0].changed() == 0
     assert any(
-        "format-crypto (purge): nvme format /dev/nvme0n1 --ses=2 --force" in line for line in desk.messages
+        "format-crypto (purge): nvme format /dev/nvme0n1 --ses=2 --force" in line
+        for line in scenario.messages
     )
 
 
-def test_play_refuses_another_plan_and_another_serial(desk):
+def test_play_refuses_another_plan_and_another_serial(scenario):
     for changes in (
-        {"wipe_confirm": desk.serial, "wipe_plan_id": "0"},
+        {"wipe_confirm": scenario.serial, "wipe_plan_id": "0"},
         {"wipe_confirm": "1000", "wipe_plan_id": "0"},
     ):
-        result = desk.lab.run(PLAY, limit="old01", extra_vars=changes)
+        result = scenario.lab.run(PLAY, limit="old01", extra_vars=changes)
         assert result.rc
         assert "nothing was" in result.failure_text("old01")
-    assert desk.data() > 0
+    assert scenario.data() > 0
 
 
-def test_failed_wipe_is_reported_and_keeps_the_node(desk):
-    desk.host.check_output(f"touch {FOLDER}/broken")
+def test_failed_wipe_is_reported_and_keeps_the_node(scenario):
+    scenario.host.check_output(f"touch {FOLDER}/broken")
     with pytest.raises(
         CheckFailed,
         match=r"is not wiped: /dev/nvme0n1: nvme format exited with status 1: NVMe status: Internal",
     ):
-        desk.retire(confirm=desk.serial)
-    desk.host.check_output(f"rm {FOLDER}/broken")
-    assert desk.registry.get_node("old01").state != "retired"
-    assert desk.data() > 0
+        scenario.retire(confirm=scenario.serial)
+    scenario.host.check_output(f"rm {FOLDER}/broken")
+    assert scenario.registry.get_node("old01").state != "retired"
+    assert scenario.data() > 0
 
 
-def test_next_call_resumes_and_writes_the_certificate(desk):
-    result = desk.retire(confirm=desk.serial)
-    assert desk.data() == 0
+def test_next_call_resumes_and_writes_the_certificate(scenario):
+    result = scenario.retire(confirm=scenario.serial)
+    assert scenario.data() == 0
     certificate = json.loads(result.certificate.read_text())
     drive = certificate["drives"][0]
     assert certificate["fake"] is True
     assert "begun at" in drive["resumed"]
     assert drive["read_back"] == {"places": 16, "held_data": 16, "still_there": 0, "zero": 16}
     assert drive["commands"][-1]["output"] == "Success formatting namespace:1 (FAKE)\n"
-    assert desk.registry.get_node("old01").state == "retired"
+    assert scenario.registry.get_node("old01").state == "retired"

@@ -225,7 +225,7 @@ def restart_lab(two_hosts):
     return two_hosts
 
 
-def starts(lab):
+def count_boots(lab):
     return [int(lab.host(name).check_output("wc -l </var/lib/starts")) for name in (ONE, TWO)]
 
 
@@ -234,7 +234,7 @@ def restart(lab, *due, assigned=(), **more):
     for name in (ONE, TWO):
         lab.host(name).check_output(f"{'touch' if name in due else 'rm -f'} /run/reboot-required")
     is_busy = f"{{{{ inventory_hostname in {list(assigned)} }}}}"
-    before = starts(lab)
+    before = count_boots(lab)
     variables = {
         "gpufleet_is_busy": is_busy,
         "gpufleet_reboot_batch": 1,
@@ -243,7 +243,7 @@ def restart(lab, *due, assigned=(), **more):
     }
     run = lab.run(PLAYBOOKS / "reboot.yml", extra_vars=variables)
     print([(name, run.failure_text(name)) for name in (ONE, TWO)])  # pytest shows it where a test fails
-    return run, [after - old for old, after in zip(before, starts(lab), strict=True)]
+    return run, [after - old for old, after in zip(before, count_boots(lab), strict=True)]
 
 
 def test_hosts_that_need_a_restart_are_restarted_unless_busy(restart_lab, network):

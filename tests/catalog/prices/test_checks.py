@@ -78,7 +78,10 @@ SILENT = {
     "commitment-not-cheaper": [price(2.0), price(1.9, "reserved_1y"), price(1.0, "savings_plan_3y")],
     "whole-term": [price(98.32), price(63.0, "reserved_1y")],
     "dws-mismatch": [*prices_by_region([78.4, 80.0, 99.0, 120.0], **H100), price(4.2, cloud="aws")],
-    "region-outlier": [*prices_by_region([10.0, 7.1, 16.0, 12.0]), *prices_by_region([1.0, 0.3, 2.9, 1.2], purchase="spot")],
+    "region-outlier": [
+        *prices_by_region([10.0, 7.1, 16.0, 12.0]),
+        *prices_by_region([1.0, 0.3, 2.9, 1.2], purchase="spot"),
+    ],
 }
 
 

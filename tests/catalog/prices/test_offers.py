@@ -9,7 +9,7 @@ from gpufleet.catalog.offer import check_accelerator_name, find_cheapest_commitm
 from gpufleet.catalog.prices import MachineFacts
 from gpufleet.errors import InputError
 
-from .conftest import store_rows, build_row
+from .conftest import build_row, store_rows
 
 H100 = MachineFacts(8, 64.0, "x86_64", "H100 SXM5 80GB", 2, 80.0)
 
@@ -34,7 +34,12 @@ def test_offers_are_sorted_by_machine_or_accelerator_price(path):
 
 def test_stored_and_embedded_offers_make_one_sorted_list(store):
     key = ("aws", "mars-1", "zz.large", "on_demand")
-    store_rows(store, build_row(4.0, key=key, facts=H100), build_row(0.9, "2024-01-01"), build_row(1.3, "2026-11-02", source="newer"))
+    store_rows(
+        store,
+        build_row(4.0, key=key, facts=H100),
+        build_row(0.9, "2024-01-01"),
+        build_row(1.3, "2026-11-02", source="newer"),
+    )
     offers = list(catalog.search_offers(cloud="aws"))
     prices = [offer.price.usd_per_hour for offer in offers]
     assert prices == sorted(prices)
@@ -48,7 +53,10 @@ def test_stored_and_embedded_offers_make_one_sorted_list(store):
 def test_limit_gives_the_same_first_offers(store):
     store_rows(
         store,
-        *(build_row(1 + n / 10, key=("aws", "mars-1", f"zz{n}.large", "spot"), facts=H100) for n in range(30)),
+        *(
+            build_row(1 + n / 10, key=("aws", "mars-1", f"zz{n}.large", "spot"), facts=H100)
+            for n in range(30)
+        ),
     )
     for options in (
         {},

@@ -19,7 +19,7 @@ from gpufleet.catalog.prices.report import format_status
 from gpufleet.catalog.prices.status import read_store_status
 from gpufleet.errors import EnvironmentFault, InputError
 
-from .conftest import KEY, store_rows, build_row
+from .conftest import KEY, build_row, store_rows
 
 EMBEDDED = 1.212
 NUMBERS = count()
@@ -86,7 +86,9 @@ def test_unknown_name_is_set_apart_with_a_suggestion(store, key, code, reason):
     assert any(reason in finding.reason for finding in summary.findings)
     codes = [finding.code for finding in summary.findings]
     assert store_rows(store, build_row(1.3, key=key), key="2", accept=codes).imported == 1
-    assert store_rows(store, build_row(1.3, key=key, source="next"), key="3", accept=()).set_apart == 0  # known since
+    assert (
+        store_rows(store, build_row(1.3, key=key, source="next"), key="3", accept=()).set_apart == 0
+    )  # known since
 
 
 @pytest.mark.parametrize(("item", "unit"), [("ebs:gp3", "month"), ("ebs:gp3", "gb"), ("public_ipv4", "gib")])
@@ -126,7 +128,9 @@ def test_undated_price_counts_as_oldest_with_low_confidence(store):
 
 
 def test_parts_are_stored_separately_from_machines(store):
-    store_rows(store, build_row(0.0001, key=("aws", "us-east-1", "ebs:gp3", "on_demand"), kind="part", unit="gib"))
+    store_rows(
+        store, build_row(0.0001, key=("aws", "us-east-1", "ebs:gp3", "on_demand"), kind="part", unit="gib")
+    )
     assert catalog.find_part_price("aws", "us-east-1", "ebs:gp3").usd_per_hour == 0.0001
     assert "ebs:gp3" not in {offer.machine.name for offer in catalog.search_offers(region="us-east-1")}
 

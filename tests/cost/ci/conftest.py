@@ -64,7 +64,7 @@ class Runner:
         )
 
 
-def expanded(value, known):
+def expand_expressions(value, known):
     """Put values in the place of ``${{ … }}``, as GitHub does; an expression that is not known is a mistake."""
     return re.sub(r"\$\{\{ (.*?) \}\}", lambda match: known[match[1]], value)
 
@@ -134,4 +134,4 @@ def runner(pull_request, clean_env, tmp_path):
 @pytest.fixture
 def tools():
     """Give what tests of CI files share."""
-    return {"read": read_yaml, "expanded": expanded}
+    return {"read": read_yaml, "expanded": expand_expressions}

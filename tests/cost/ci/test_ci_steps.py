@@ -13,7 +13,7 @@ MARK = "<!-- gpufleet-cost:dev -->"
 
 
 @pytest.fixture
-def act(tools, runner, github):
+def run_action(tools, runner, github):
     """Run the composite action's shell steps with inputs, in order, until one fails."""
 
     def run(**inputs):
@@ -32,8 +32,8 @@ def act(tools, runner, github):
     return run
 
 
-def test_action_writes_reports_without_calling_the_code_host(act, github, pull_request, tmp_path):
-    result = act(stack="dev")
+def test_action_writes_reports_without_calling_the_code_host(run_action, github, pull_request, tmp_path):
+    result = run_action(stack="dev")
     assert result.returncode == 0, result.stderr
     folder = pull_request.root / "cost"
     assert (folder / "dev.md").read_text().startswith(LEAD)
@@ -44,24 +44,24 @@ def test_action_writes_reports_without_calling_the_code_host(act, github, pull_r
     assert github.asked == []
 
 
-def test_violated_policy_fails_the_job_after_the_reports_are_written(act, pull_request, tmp_path):
+def test_violated_policy_fails_the_job_after_the_reports_are_written(run_action, pull_request, tmp_path):
     (pull_request.root / "tight.yaml").write_text("max_increase_usd_per_month: 1\n")
-    result = act(stack="dev", policy="tight.yaml")
+    result = run_action(stack="dev", policy="tight.yaml")
     assert result.returncode == 1
     assert "policy violated: max_increase_usd_per_month" in result.stderr
     assert "**Policy violated**" in (tmp_path / "summary.md").read_text()
     assert ET.parse(pull_request.root / "cost/dev.xml").getroot().get("failures") == "1"
 
 
-def test_invalid_stack_exits_with_2_and_writes_no_report(act, pull_request):
-    result = act(stack="nowhere")
+def test_invalid_stack_exits_with_2_and_writes_no_report(run_action, pull_request):
+    result = run_action(stack="nowhere")
     assert result.returncode == 2
     assert "Traceback" not in result.stderr
     assert not (pull_request.root / "cost/nowhere.md").exists()
 
 
 @pytest.fixture
-def comment(tools, runner, github, tmp_path):
+def run_comment_workflow(tools, runner, github, tmp_path):
     """Run the shell steps of the workflow that comments, with artifacts as the pricing job left them."""
 
     def run(head_sha, text=f"{LEAD} $1 @team\n\n{MARK}\n", name="cost-dev/dev.md", branch="change"):
@@ -85,63 +85,63 @@ def comment(tools, runner, github, tmp_path):
     return run
 
 
-def test_comment_workflow_runs_no_pull_request_code(comment, github):
-    result = comment(github.head)
+def test_comment_workflow_runs_no_pull_request_code(run_comment_workflow, github):
+    result = run_comment_workflow(github.head)
     assert result.returncode == 0, result.stderr
     (posted,) = github.comments
     assert posted["body"].startswith(LEAD)
     assert "@&#8203;team" in posted["body"]
 
 
-def test_second_run_updates_the_comment(comment, github):
+def test_second_run_updates_the_comment(run_comment_workflow, github):
     github.add("github-actions[bot]", f"older\n\n{MARK}")
-    assert comment(github.head).returncode == 0
+    assert run_comment_workflow(github.head).returncode == 0
     (posted,) = github.comments
     assert posted["body"].startswith(LEAD)
 
 
 def test_token_without_write_permission_succeeds_and_prints_the_comment_in_the_summary(
-    comment, github, tmp_path
+    run_comment_workflow, github, tmp_path
 ):
     github.may_write = False
-    result = comment(github.head)
+    result = run_comment_workflow(github.head)
     assert result.returncode == 0, result.stderr
     assert github.comments == []
     assert (tmp_path / "summary.md").read_text().startswith(LEAD)
 
 
 @pytest.mark.parametrize(("head_sha", "branch"), [("f" * 40, "change"), ("a" * 40, "another")])
-def test_only_the_pull_request_of_the_event_gets_a_comment(comment, github, head_sha, branch):
-    result = comment(head_sha, branch=branch)
+def test_only_the_pull_request_of_the_event_gets_a_comment(run_comment_workflow, github, head_sha, branch):
+    result = run_comment_workflow(head_sha, branch=branch)
     assert result.returncode == 2
     assert "0 open pull requests are at" in result.stderr
     assert github.comments == []
 
 
 @pytest.mark.parametrize("name", ["cost-dev/a b.md", "cost-$(id)/dev.md", "cost-dev/-x;y.md"])
-def test_artifact_with_another_name_is_refused(comment, github, name):
-    result = comment(github.head, name=name)
+def test_artifact_with_another_name_is_refused(run_comment_workflow, github, name):
+    result = run_comment_workflow(github.head, name=name)
     assert result.returncode == 1
     assert "not a comment's name" in result.stderr
     assert github.comments == []
 
 
-def test_artifact_that_is_too_large_or_a_link_is_refused(comment, github, tmp_path):
-    result = comment(github.head, text="x" * 2_000_000 + MARK)
+def test_artifact_that_is_too_large_or_a_link_is_refused(run_comment_workflow, github, tmp_path):
+    result = run_comment_workflow(github.head, text="x" * 2_000_000 + MARK)
     assert (result.returncode, github.comments) == (2, [])
     assert "is too large" in result.stderr
     path = tmp_path / "runner/cost/cost-dev/dev.md"
     path.unlink()
     path.symlink_to("/etc/passwd")
-    result = comment(github.head)
+    result = run_comment_workflow(github.head)
     assert (result.returncode, github.comments) == (2, [])
     assert "is a symlink" in result.stderr
 
 
-def test_html_links_and_images_of_an_artifact_are_neutralized(comment, github):
+def test_html_links_and_images_of_an_artifact_are_neutralized(run_comment_workflow, github):
     folded = "<details><summary>s</summary></details>"
     text = f"<img src=x onerror=y> ![a](https://b) [click](javascript:c) {folded}\n\n{MARK}\n"
-    assert comment(github.head, text=text).returncode == 0
+    assert run_comment_workflow(github.head, text=text).returncode == 0
     body = github.comments[0]["body"]
     assert "<img" not in body
     assert "](" not in body
@@ -150,7 +150,7 @@ def test_html_links_and_images_of_an_artifact_are_neutralized(comment, github):
 
 
 @pytest.fixture
-def job(tools, runner, gitlab, pull_request):
+def run_gitlab_job(tools, runner, gitlab, pull_request):
     """Run the script of a GitLab job, one shell for all its lines as the runner does."""
     pull_request.git("branch", "-f", "main", pull_request.base)
     pull_request.git("remote", "add", "origin", str(pull_request.root))
@@ -166,21 +166,23 @@ def job(tools, runner, gitlab, pull_request):
     return run
 
 
-def test_gitlab_jobs_price_without_a_token_and_comment_from_the_default_branch(job, gitlab, pull_request):
-    result = job("cost", COST_STACK="dev", COST_POLICY="")
+def test_gitlab_jobs_price_without_a_token_and_comment_from_the_default_branch(
+    run_gitlab_job, gitlab, pull_request
+):
+    result = run_gitlab_job("cost", COST_STACK="dev", COST_POLICY="")
     assert result.returncode == 0, result.stderr
     assert (pull_request.root / "cost/dev.xml").is_file()
     assert gitlab.comments == []
-    result = job("cost-comment", token="t0ken")
+    result = run_gitlab_job("cost-comment", token="t0ken")
     assert result.returncode == 0, result.stderr
     (note,) = gitlab.comments
     assert note["body"].startswith(LEAD)
     assert pull_request.git("rev-parse", "HEAD") == pull_request.base
 
 
-def test_gitlab_job_of_a_fork_has_no_token_and_prints_the_comment(job, gitlab):
-    assert job("cost", COST_STACK="dev", COST_POLICY="").returncode == 0
-    result = job("cost-comment")
+def test_gitlab_job_of_a_fork_has_no_token_and_prints_the_comment(run_gitlab_job, gitlab):
+    assert run_gitlab_job("cost", COST_STACK="dev", COST_POLICY="").returncode == 0
+    result = run_gitlab_job("cost-comment")
     assert result.returncode == 0, result.stderr
     assert LEAD in result.stdout
     assert gitlab.comments == []

@@ -39,7 +39,7 @@ def github():
 
 
 @pytest.fixture
-def environment():
+def make_environment():
     """Return what CI says about itself at a fake."""
 
     def build(server, token="t0ken"):
@@ -63,11 +63,11 @@ def environment():
 
 
 @pytest.fixture
-def thread(environment):
+def thread(make_environment):
     """Speak to a fake as the command does, but without waiting; ``waits`` keeps what was asked for."""
 
     def build(server):
-        place = comment.read_target(environment(server))
+        place = comment.read_target(make_environment(server))
         host_thread = (
             comment.GitHub.connect(place) if server.provider == "github" else comment.GitLab.connect(place)
         )

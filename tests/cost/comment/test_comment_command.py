@@ -12,7 +12,7 @@ TEXT = f"**It costs more.**\n\n{comment_mark('prod')}\n"
 
 
 @pytest.fixture
-def typed(tmp_path, monkeypatch):
+def run_command(tmp_path, monkeypatch):
     for name in (
         "GITHUB_ACTIONS",
         "GITLAB_CI",
@@ -31,28 +31,30 @@ def typed(tmp_path, monkeypatch):
     return run
 
 
-def test_command_creates_and_then_updates_the_comment(typed, environment, host):
-    result = typed(environment(host))
+def test_command_creates_and_then_updates_the_comment(run_command, environment, host):
+    result = run_command(environment(host))
     assert (result.exit_code, result.stdout.split()[:2]) == (0, ["comment", "created"])
-    assert "unchanged" in typed(environment(host)).stdout
+    assert "unchanged" in run_command(environment(host)).stdout
     assert len(host.comments) == 1
 
 
 @pytest.mark.parametrize("token", ["t0ken", ""])
-def test_run_in_a_fork_succeeds_and_prints_the_comment(typed, environment, host, token):
+def test_run_in_a_fork_succeeds_and_prints_the_comment(run_command, environment, host, token):
     host.may_write = False
-    result = typed(environment(host, token))
+    result = run_command(environment(host, token))
     assert result.exit_code == 0
     assert "It costs more." in result.stdout
     assert "the comment is above" in result.stderr
     assert host.comments == []
 
 
-def test_run_in_a_github_fork_writes_the_comment_to_the_job_summary(typed, environment, github, tmp_path):
+def test_run_in_a_github_fork_writes_the_comment_to_the_job_summary(
+    run_command, environment, github, tmp_path
+):
     github.may_write = False
     page = tmp_path / "summary.md"
     page.write_text("before\n")
-    result = typed(environment(github) | {"GITHUB_STEP_SUMMARY": str(page)})
+    result = run_command(environment(github) | {"GITHUB_STEP_SUMMARY": str(page)})
     assert result.exit_code == 0
     assert page.read_text().startswith("before\n**It costs more.**")
     assert "in the job's summary" in result.stderr

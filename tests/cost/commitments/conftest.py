@@ -32,7 +32,7 @@ OTHER = {
 }
 
 
-def stand_in_price(cloud, region, item, purchase):
+def find_fake_price(cloud, region, item, purchase):
     usd_by_key = OTHER | {(*key, "on_demand"): usd for key, usd in ON_DEMAND.items()}
     usd = usd_by_key.get((cloud, region, item, purchase))
     return usd and Price(usd, "unit", "2026-07-06", "written by hand", "high", region, purchase)
@@ -40,4 +40,4 @@ def stand_in_price(cloud, region, item, purchase):
 
 @pytest.fixture
 def book():
-    return PriceBook(stand_in_price, stand_in_price)
+    return PriceBook(find_fake_price, find_fake_price)

@@ -81,12 +81,12 @@ def inventory(draw):
     return CommitmentFile.model_validate({"commitments": documents}).commitments
 
 
-def flat(groups):
+def flatten_resources(groups):
     named = {resource.urn: resource for resources in groups for resource in resources}
     return list(named.values())
 
 
-resource_lists = st.lists(st.one_of(instance(), group()), max_size=5).map(flat)
+resource_lists = st.lists(st.one_of(instance(), group()), max_size=5).map(flatten_resources)
 
 
 @quick

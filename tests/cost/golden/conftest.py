@@ -17,7 +17,7 @@ spec.loader.exec_module(golden)
 @pytest.fixture(scope="session")
 def golden_cases():
     """Return every golden program."""
-    return golden.load()
+    return golden.load_cases()
 
 
 @pytest.fixture(scope="session")

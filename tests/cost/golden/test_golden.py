@@ -12,7 +12,7 @@ from gpufleet import cost
 from gpufleet.cost.money import round_to_cents
 from gpufleet.cost.pricing.commitments.model import CommitmentFile
 
-CASES = {case.slug: case for case in golden.load()}
+CASES = {case.slug: case for case in golden.load_cases()}
 DAY = date(2026, 11, 21)
 
 
@@ -20,7 +20,7 @@ def commitments_of_case(case):
     return CommitmentFile.model_validate({"commitments": case.commitments}).commitments
 
 
-def agrees(bill, side):
+def assert_bill_matches(bill, side):
     """Compare a bill with what was written by hand: every charge, the month and its bounds, and what is named."""
     amounts = {f"{charge.name} {charge.component}": charge.usd_per_month.expected for charge in bill.charges}
     assert amounts == side.rows
@@ -48,8 +48,8 @@ def test_change_has_the_manually_calculated_cost(case, operation, golden_book):
         today=DAY,
     )
     before, after = case.sides(operation)
-    agrees(cost_diff.before, before)
-    agrees(cost_diff.after, after)
+    assert_bill_matches(cost_diff.before, before)
+    assert_bill_matches(cost_diff.after, after)
     assert cost_diff.change_usd_per_month == round_to_cents(after.total) - round_to_cents(before.total)
     assert cost_diff.one_off_usd == (
         round_to_cents(case.overlap) if operation.startswith("replace") else Decimal(0)
@@ -60,14 +60,14 @@ def test_change_has_the_manually_calculated_cost(case, operation, golden_book):
 def test_deployed_state_has_the_manually_calculated_cost(case, golden_book):
     for side in (case.old, case.new):
         resources = cost.resources_from_state(golden.state(case, side))
-        agrees(
+        assert_bill_matches(
             cost.price_resources(resources, golden_book, commitments=commitments_of_case(case), on_date=DAY),
             side,
         )
 
 
 @pytest.fixture(scope="module")
-def evaluated(tmp_path_factory):
+def evaluated_resources(tmp_path_factory):
     """Evaluate one program that declares them all, without an engine, before and after."""
     folder = golden.write_program(
         tmp_path_factory.mktemp("golden"), list(CASES.values()), {"before": "old", "after": "new"}
@@ -75,11 +75,11 @@ def evaluated(tmp_path_factory):
     return cost.evaluate_program(folder, "before"), cost.evaluate_program(folder, "after")
 
 
-def test_program_evaluated_without_an_engine_has_the_same_cost(case, evaluated, golden_book):
-    for resources, side in zip(evaluated, (case.old, case.new), strict=True):
-        case_resources = golden.of_case(resources, case)
+def test_program_evaluated_without_an_engine_has_the_same_cost(case, evaluated_resources, golden_book):
+    for resources, side in zip(evaluated_resources, (case.old, case.new), strict=True):
+        case_resources = golden.select_case_resources(resources, case)
         assert {resource.name for resource in case_resources} >= side.program.keys()
-        agrees(
+        assert_bill_matches(
             cost.price_resources(
                 case_resources, golden_book, commitments=commitments_of_case(case), on_date=DAY
             ),
@@ -87,10 +87,10 @@ def test_program_evaluated_without_an_engine_has_the_same_cost(case, evaluated, 
         )
 
 
-def test_stack_with_all_cases_costs_their_sum(evaluated, golden_book):
+def test_stack_with_all_cases_costs_their_sum(evaluated_resources, golden_book):
     cases = [case for case in CASES.values() if not case.commitments]
     components = {case.component for case in cases}
-    for resources, side in zip(evaluated, ("old", "new"), strict=True):
+    for resources, side in zip(evaluated_resources, ("old", "new"), strict=True):
         case_resources = [
             resource for resource in resources if resource.urn.split("::")[2].split("$")[0] in components
         ]

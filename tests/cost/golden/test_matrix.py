@@ -11,7 +11,7 @@ import pytest
 from gpufleet.cost.inputs.graph import unversioned_type
 from gpufleet.cost.pricing.pricers import PRICERS
 
-CASES = golden.load()
+CASES = golden.load_cases()
 ON_FILE = Path(__file__).resolve().parents[2] / "cases" / "cost"
 MACHINES = {
     "EC2 instance": {
@@ -96,7 +96,7 @@ def test_old_and_new_programs_of_a_case_differ():
 
 def test_wrong_sum_in_a_case_is_detected():
     with pytest.raises(AssertionError, match=r"it is 884\.76"):
-        golden.worked_out("1.212 USD x 1 machine x 730 h = 885")
+        golden.evaluate_arithmetic("1.212 USD x 1 machine x 730 h = 885")
 
 
 @pytest.mark.parametrize("trap", TRAPS)

@@ -114,7 +114,7 @@ def test_commit_has_the_manually_calculated_cost(stack, clone, golden_book):
         before, after = run()
     cost_diff = cost.diff(before, after, book=golden_book)
     git(clone, "reset", "-q", "--hard", "HEAD~1")
-    expected_change = {key: golden.worked_out(arithmetic) for key, arithmetic in expected.items()}
+    expected_change = {key: golden.evaluate_arithmetic(arithmetic) for key, arithmetic in expected.items()}
     # Hardware of our own is worked out in binary floating point: a millionth of a cent is near enough.
     moved = {
         f"{line.shown_charge.name} {line.shown_charge.component}": round(line.usd_per_month, 8)
@@ -138,7 +138,7 @@ def test_removed_spot_purchase_removes_the_standby_group(clone, golden_book):
         before, after = run()
     git(clone, "reset", "-q", "--hard", "HEAD~1")
     cost_diff = cost.diff(before, after, book=golden_book)
-    expected_change = golden.worked_out("0.77568 USD (1.212 and not 0.43632) x 160 h = 124.1088")
+    expected_change = golden.evaluate_arithmetic("0.77568 USD (1.212 and not 0.43632) x 160 h = 124.1088")
     machines = {
         side: sum(
             charge.usd_per_month.expected
@@ -148,7 +148,9 @@ def test_removed_spot_purchase_removes_the_standby_group(clone, golden_book):
         for side, bill in (("before", cost_diff.before), ("after", cost_diff.after))
     }  # fmt: skip
     assert machines["after"] - machines["before"] == expected_change
-    disk = golden.worked_out("0.0001 USD x 100 GiB x 570 h more, which a machine of one's own keeps = 5.7")
+    disk = golden.evaluate_arithmetic(
+        "0.0001 USD x 100 GiB x 570 h more, which a machine of one's own keeps = 5.7"
+    )
     assert (
         cost_diff.after.usd_per_month.expected - cost_diff.before.usd_per_month.expected
         == expected_change + disk

@@ -15,13 +15,13 @@ DISK = {"volumeSize": 100, "volumeType": "gp3"}
 
 
 @pytest.fixture
-def two_pools(make, book):
+def check_two_pools(make_resource, book):
     """Judge a stack that grows by a train p4d (16,036.38 a month with its disk) beside a serve g5 on spot."""
 
     def machine(name, kind, pool, owner, purchase):
         tags = {"gpufleet-pool": pool, "gpufleet-owner": owner, "gpufleet-purchase": purchase}
         inputs = {"instanceType": kind, "region": "us-east-1", "rootBlockDevice": DISK, "tags": tags}
-        return make(name, inputs=inputs)
+        return make_resource(name, inputs=inputs)
 
     serve = machine("serve-1", "g5.2xlarge", "serve", "web", "spot")
     train = machine("train-1", "p4d.24xlarge", "train", "research", "on_demand")
@@ -33,7 +33,7 @@ def two_pools(make, book):
     return judge
 
 
-def ruled(when=None, name="rule", **limits):
+def make_rule_policy(when=None, name="rule", **limits):
     return Policy(rules=(Rule(name, Scope(**(when or {})), Limits(**limits)),))
 
 
@@ -51,21 +51,21 @@ def ruled(when=None, name="rule", **limits):
         ({"stack": "dev*"}, False),
     ],
 )
-def test_rule_applies_only_to_matching_resources(two_pools, when, broken):
-    verdict = two_pools(ruled(when, budget_usd_per_month=Decimal(16000)))
+def test_rule_applies_only_to_matching_resources(check_two_pools, when, broken):
+    verdict = check_two_pools(make_rule_policy(when, budget_usd_per_month=Decimal(16000)))
     assert [violation.rule for violation in verdict.violations] == ["rule"] * broken
 
 
-def test_increase_limit_applies_to_matching_resources(two_pools):
+def test_increase_limit_applies_to_matching_resources(check_two_pools):
     grown = {"max_increase_usd_per_month": Decimal(100), "max_increase_percent": Decimal(5)}
-    assert two_pools(ruled({"pool": "serve"}, **grown)).passed
-    assert len(two_pools(ruled({"pool": "train"}, **grown)).violations) == 2
+    assert check_two_pools(make_rule_policy({"pool": "serve"}, **grown)).passed
+    assert len(check_two_pools(make_rule_policy({"pool": "train"}, **grown)).violations) == 2
 
 
-def test_largest_resource_includes_its_disks(two_pools):
+def test_largest_resource_includes_its_disks(check_two_pools):
     # 21.957642 * 730 + 100 * 0.0001 * 730 = 16,029.08 + 7.30
-    assert two_pools(Policy(max_resource_usd_per_month=Decimal("16036.38"))).passed
-    (broken,) = two_pools(Policy(max_resource_usd_per_month=Decimal("16036.37"))).violations
+    assert check_two_pools(Policy(max_resource_usd_per_month=Decimal("16036.38"))).passed
+    (broken,) = check_two_pools(Policy(max_resource_usd_per_month=Decimal("16036.37"))).violations
     assert broken.rule == "max_resource_usd_per_month"
     assert broken.message == "train-1 costs $16,036.38 a month, over $16,036.37 for one resource"
 
@@ -74,40 +74,43 @@ def test_largest_resource_includes_its_disks(two_pools):
     ("allowed", "broken"),
     [
         (("spot", "on_demand"), []),
-        (("spot",), ["train-1 is bought on demand; allowed: spot"]),
-        (("reserved", "on_demand"), ["serve-1 is bought spot; allowed: reserved or on demand"]),
+        (("spot",), ["train-1 is bought as on demand; allowed: spot"]),
+        (("reserved", "on_demand"), ["serve-1 is bought as spot; allowed: reserved or on demand"]),
     ],
 )
-def test_purchase_limits_apply_to_machines_only(two_pools, allowed, broken):
+def test_purchase_limits_apply_to_machines_only(check_two_pools, allowed, broken):
     check_rows = [
         violation.message.replace(", on", " or on")
-        for violation in two_pools(Policy(purchases=allowed)).violations
+        for violation in check_two_pools(Policy(purchases=allowed)).violations
     ]
     assert check_rows == broken
 
 
-def test_reserved_allows_every_term(make, book):
+def test_reserved_allows_every_term(make_resource, book):
     inputs = {
         "instanceType": "p4d.24xlarge",
         "region": "us-east-1",
         "tags": {"gpufleet-purchase": "reserved-3y"},
     }
     allowed, only_one_year = Policy(purchases=("reserved",)), Policy(purchases=("reserved_1y",))
-    assert cost.diff([], [make(inputs=inputs)], allowed, book=book).policy.passed
-    assert not cost.diff([], [make(inputs=inputs)], only_one_year, book=book).policy.passed
+    assert cost.diff([], [make_resource(inputs=inputs)], allowed, book=book).policy.passed
+    assert not cost.diff([], [make_resource(inputs=inputs)], only_one_year, book=book).policy.passed
 
 
-def test_unpriced_limit_applies_to_matching_resources(make, book):
-    strange = make("s", "aws:sagemaker/endpoint:Endpoint", {"tags": {"Owner": "web"}})
-    checked_limits = ruled({"owner": "web"}, unpriced=()), ruled({"owner": "research"}, unpriced=())
+def test_unpriced_limit_applies_to_matching_resources(make_resource, book):
+    strange = make_resource("s", "aws:sagemaker/endpoint:Endpoint", {"tags": {"Owner": "web"}})
+    checked_limits = (
+        make_rule_policy({"owner": "web"}, unpriced=()),
+        make_rule_policy({"owner": "research"}, unpriced=()),
+    )
     assert [cost.diff([], [strange], policy, book=book).policy.passed for policy in checked_limits] == [
         False,
         True,
     ]
 
 
-def test_each_limit_gives_one_check(two_pools):
-    verdict = two_pools(
+def test_each_limit_gives_one_check(check_two_pools):
+    verdict = check_two_pools(
         Policy(
             budget_usd_per_month=Decimal(1),
             max_price_age_days=9999,
@@ -142,7 +145,7 @@ def test_policy_file_with_rules_is_read(tmp_path):
     [
         ("rules: 3\n", "policy.yaml:1: rules: not a list of rules"),
         ("rules:\n- max_increase_percent: 3\n", "policy.yaml:2: rules: a rule without a name"),
-        ("rules:\n- name: x\n", "policy.yaml:2: x: limits nothing"),
+        ("rules:\n- name: x\n", "policy.yaml:2: x: has no limit"),
         (
             "rules:\n- {name: x, purchases: [spott]}\n",
             "policy.yaml:2: purchases: ['spott'] is not a list of on_demand, spot",
@@ -157,7 +160,7 @@ def test_policy_file_with_rules_is_read(tmp_path):
         ),
         (
             "rules:\n- {name: x, when: 3, unpriced: forbid}\n",
-            "policy.yaml:2: when: not a mapping to patterns",
+            "policy.yaml:2: when: is not a mapping of scopes to patterns",
         ),
         (
             "rules:\n- {name: x, unpriced: forbid}\n- {name: x, unpriced: allow}\n",

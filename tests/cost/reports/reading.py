@@ -10,13 +10,13 @@ from html.parser import HTMLParser
 CENT = Decimal("0.01")
 
 
-def cents(amount):
+def round_to_cents(amount):
     return Decimal(amount).quantize(CENT, rounding=ROUND_HALF_UP)
 
 
-def dollars(amount, *, signed=False):
+def format_dollars(amount, *, signed=False):
     """Write an amount as a person would: $1,234.50, -$3.00, with ``signed`` also +$3.00."""
-    rounded = cents(amount)
+    rounded = round_to_cents(amount)
     mark = "-" if rounded < 0 else "+" if signed and rounded > 0 else ""
     return f"{mark}${abs(rounded):,.2f}"
 
@@ -31,13 +31,13 @@ def line_cells(line):
     return (
         line.op,
         f"{resource.name} {resource.component}",
-        dollars(month(line.before)) if line.before else "-",
-        dollars(month(line.after)) if line.after else "-",
-        dollars(month(line.after) - month(line.before), signed=True),
+        format_dollars(month(line.before)) if line.before else "-",
+        format_dollars(month(line.after)) if line.after else "-",
+        format_dollars(month(line.after) - month(line.before), signed=True),
     )
 
 
-def by_money(lines):
+def sort_by_amount(lines):
     """Return the lines as the pages order them: what moves most first, then what costs most."""
 
     def weight(line):
@@ -46,7 +46,7 @@ def by_money(lines):
     return sorted(lines, key=weight)
 
 
-def differs(line):
+def is_changed(line):
     """Return whether the charge differs between before and after."""
     billed = [
         side and (side.item, side.purchase, side.quantity, side.usd_per_hour, side.hours_per_month)
@@ -55,7 +55,7 @@ def differs(line):
     return billed[0] != billed[1]
 
 
-def ends_of(cells):
+def outer_cells(cells):
     """Return the cells that every report shares of a row of seven: operation, name, three amounts."""
     return (*cells[:2], *cells[-3:])
 
@@ -75,13 +75,13 @@ def pipe_rows(text, columns):
     """Return the rows of Markdown's tables with so many columns, markup undone, heads left out."""
     rows = []
     for line in text.splitlines():
-        cells = [plain(cell.strip()) for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        cells = [unescape_text(cell.strip()) for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
         if len(cells) == columns and not set("".join(cells)) <= set(":-"):
             rows.append(tuple(cells))
     return [row for row in rows if row[0] not in ("Change", "")]
 
 
-def plain(text):
+def unescape_text(text):
     """Undo what keeps a name from being markup."""
     return html.unescape(re.sub(r"\\([\\|*_`\[\]$~])", r"\1", text)).replace("\u200b", "")
 

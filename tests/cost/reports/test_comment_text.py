@@ -36,9 +36,9 @@ def rendered():
         "\u202eevil",
     ],
 )
-def test_resource_name_is_never_rendered_as_markup(make, book, rendered, name):
+def test_resource_name_is_never_rendered_as_markup(make_resource, book, rendered, name):
     text = cost.render_diff(
-        cost.diff([], [make(name)], book=book, change=cost.StackChange(stack="prod")), "markdown"
+        cost.diff([], [make_resource(name)], book=book, change=cost.StackChange(stack="prod")), "markdown"
     )
     html = rendered(text)
     assert not re.search(
@@ -54,10 +54,10 @@ def test_resource_name_is_never_rendered_as_markup(make, book, rendered, name):
     assert not any(line.startswith("/") for line in text.splitlines())
 
 
-def test_comment_ends_with_the_invisible_mark_of_its_stack(make, book, rendered):
+def test_comment_ends_with_the_invisible_mark_of_its_stack(make_resource, book, rendered):
     for stack in ("prod", "a b--><script>", ""):
         text = cost.render_diff(
-            cost.diff([], [make()], book=book, change=cost.StackChange(stack=stack)), "markdown"
+            cost.diff([], [make_resource()], book=book, change=cost.StackChange(stack=stack)), "markdown"
         )
         assert text.endswith(comment_mark(stack))
         assert "gpufleet-cost" not in re.sub("<!--.*?-->", "", rendered(text))
@@ -70,9 +70,9 @@ def test_cell_is_truncated_before_it_is_escaped():
 
 
 @pytest.mark.parametrize("name_length", [10, 3000])
-def test_long_comment_is_truncated_with_a_note_of_the_omitted_rows(make, book, name_length):
-    changed = [make(f"{at}-{'n' * name_length}") for at in range(700)]
-    strange = [make(f"s{at}", f"acme:index{at}:Thing") for at in range(700)]
+def test_long_comment_is_truncated_with_a_note_of_the_omitted_rows(make_resource, book, name_length):
+    changed = [make_resource(f"{at}-{'n' * name_length}") for at in range(700)]
+    strange = [make_resource(f"s{at}", f"acme:index{at}:Thing") for at in range(700)]
     cost_diff = cost.diff(changed[:300], [*changed, *strange], book=book)
     text = cost.render_diff(cost_diff, "markdown")
     assert len(text) <= MAX_CHARACTERS
@@ -82,15 +82,17 @@ def test_long_comment_is_truncated_with_a_note_of_the_omitted_rows(make, book, n
     assert text.count("<details>") == text.count("</details>")
 
 
-def test_least_important_rows_are_omitted_first(make, book):
-    unchanged = [make(f"same-{at}") for at in range(900)]
-    text = cost.render_diff(cost.diff(unchanged, [*unchanged, make("new")], book=book), "markdown")
+def test_least_important_rows_are_omitted_first(make_resource, book):
+    unchanged = [make_resource(f"same-{at}") for at in range(900)]
+    text = cost.render_diff(cost.diff(unchanged, [*unchanged, make_resource("new")], book=book), "markdown")
     assert "| create | new machine |" in text
     assert "1800 unchanged lines" in text
     assert "more omitted" in text.split("1800 unchanged lines")[1]
 
 
-def test_most_expensive_change_comes_first(make, book):
-    small = make("a", inputs={"instanceType": "g5.2xlarge", "region": "us-east-1"})
-    rows = cost.render_diff(cost.diff([], [small, make("z")], book=book), "markdown").split("| create | ")
+def test_most_expensive_change_comes_first(make_resource, book):
+    small = make_resource("a", inputs={"instanceType": "g5.2xlarge", "region": "us-east-1"})
+    rows = cost.render_diff(cost.diff([], [small, make_resource("z")], book=book), "markdown").split(
+        "| create | "
+    )
     assert rows[1].startswith("z machine")

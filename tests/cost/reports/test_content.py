@@ -52,28 +52,28 @@ def months(case):
     }
 
 
-def lead_says(text, cost_diff, months):
+def assert_first_sentence(text, cost_diff, months):
     """Verify the first sentence: the direction, the amount of the change, and the month where it is known."""
-    change = reading.cents(months["after"]) - reading.cents(months["before"])
+    change = reading.round_to_cents(months["after"]) - reading.round_to_cents(months["before"])
     machines = [
         gap for gap in (*cost_diff.before.unpriced, *cost_diff.after.unpriced) if gap.component == "machine"
     ]
     if cost_diff.partial or not machines:
         verbs = [verb for verb in ("raises", "lowers") if verb in text]
         assert verbs == ([] if change == 0 else ["raises"] if change > 0 else ["lowers"])
-        assert change == 0 or f"by {reading.dollars(abs(change))}" in text
+        assert change == 0 or f"by {reading.format_dollars(abs(change))}" in text
     if not cost_diff.partial:
-        assert reading.dollars(months["after"]) in text
+        assert reading.format_dollars(months["after"]) in text
     missing = sum(not gap.is_bounded for gap in cost_diff.after.unpriced)
     assert (f"not counting {missing} item" in text) == bool(missing and not cost_diff.partial)
 
 
 def test_table_lists_every_changed_resource_with_its_amounts(cost_diff, months):
     text = cost.render_diff(cost_diff, "table")
-    lead_says(text.splitlines()[0], cost_diff, months)
-    changed = [line for line in cost_diff.lines if reading.differs(line)]
+    assert_first_sentence(text.splitlines()[0], cost_diff, months)
+    changed = [line for line in cost_diff.lines if reading.is_changed(line)]
     rows = reading.grid_rows(text, TABLE_HEAD)
-    assert [reading.ends_of(row) for row in rows] == [reading.line_cells(line) for line in changed]
+    assert [reading.outer_cells(row) for row in rows] == [reading.line_cells(line) for line in changed]
     unchanged_count = len(cost_diff.lines) - len(changed)
     assert (f"\n{unchanged_count} line{'s' * (unchanged_count != 1)} unchanged" in text) == bool(
         unchanged_count
@@ -82,12 +82,12 @@ def test_table_lists_every_changed_resource_with_its_amounts(cost_diff, months):
 
 def test_markdown_sorts_changes_by_amount_and_folds_the_others(cost_diff, months):
     text = cost.render_diff(cost_diff, "markdown")
-    lead_says(reading.plain(text.splitlines()[0]), cost_diff, months)
+    assert_first_sentence(reading.unescape_text(text.splitlines()[0]), cost_diff, months)
     visible_text, _, folded = text.partition("<details>")
-    changed = reading.by_money(line for line in cost_diff.lines if reading.differs(line))
-    unchanged = reading.by_money(line for line in cost_diff.lines if not reading.differs(line))
+    changed = reading.sort_by_amount(line for line in cost_diff.lines if reading.is_changed(line))
+    unchanged = reading.sort_by_amount(line for line in cost_diff.lines if not reading.is_changed(line))
     for part, lines in ((visible_text, changed), (folded, unchanged)):
-        rows = [reading.ends_of(row) for row in reading.pipe_rows(part, 7)]
+        rows = [reading.outer_cells(row) for row in reading.pipe_rows(part, 7)]
         assert rows == [reading.line_cells(line) for line in lines]
 
 
@@ -95,22 +95,24 @@ def test_markdown_has_the_totals_before_and_after(cost_diff, months):
     certain = cost_diff.before.usd_per_month.is_exact and cost_diff.after.usd_per_month.is_exact
     text = cost.render_diff(cost_diff, "markdown")
     before, after = reading.pipe_rows(text, 3 if certain else 4)[:2]
-    assert (before[0], before[2]) == ("Before", reading.dollars(months["before"]))
-    assert (after[0], after[2]) == ("After", reading.dollars(months["after"]))
+    assert (before[0], before[2]) == ("Before", reading.format_dollars(months["before"]))
+    assert (after[0], after[2]) == ("After", reading.format_dollars(months["after"]))
     hour = sum((charge.usd_per_hour.expected for charge in cost_diff.after.charges), Decimal(0))
-    assert after[1] == reading.dollars(hour)
+    assert after[1] == reading.format_dollars(hour)
     if months["low"] != months["high"]:
-        assert after[3] == f"{reading.dollars(months['low'])} to {reading.dollars(months['high'])}"
+        assert (
+            after[3] == f"{reading.format_dollars(months['low'])} to {reading.format_dollars(months['high'])}"
+        )
 
 
 def test_json_has_the_monthly_totals_and_their_bounds(cost_diff, months):
     document = json.loads(cost.render_diff(cost_diff, "json"))
     money = {side: document[side] for side in ("before", "after")}
-    assert Decimal(str(money["before"]["usd_per_month"])) == reading.cents(months["before"])
+    assert Decimal(str(money["before"]["usd_per_month"])) == reading.round_to_cents(months["before"])
     bounds = {"usd_per_month": "after", "usd_per_month_low": "low", "usd_per_month_high": "high"}
     for key, side in bounds.items():
-        assert Decimal(str(money["after"][key])) == reading.cents(months[side])
-    change = reading.cents(months["after"]) - reading.cents(months["before"])
+        assert Decimal(str(money["after"][key])) == reading.round_to_cents(months[side])
+    change = reading.round_to_cents(months["after"]) - reading.round_to_cents(months["before"])
     assert Decimal(str(document["change"]["usd_per_month"])) == change
 
 
@@ -131,32 +133,36 @@ def test_json_has_every_resource_and_every_unpriced_resource(case, cost_diff):
 
 def test_html_page_has_the_same_resources_and_totals(cost_diff, months):
     page = reading.Page(cost.render_diff(cost_diff, "html"))
-    lead_says(page.lead, cost_diff, months)
-    changed = reading.by_money(line for line in cost_diff.lines if reading.differs(line))
-    unchanged = reading.by_money(line for line in cost_diff.lines if not reading.differs(line))
+    assert_first_sentence(page.lead, cost_diff, months)
+    changed = reading.sort_by_amount(line for line in cost_diff.lines if reading.is_changed(line))
+    unchanged = reading.sort_by_amount(line for line in cost_diff.lines if not reading.is_changed(line))
     for heading, lines in (("What changes", changed), ("Unchanged", unchanged)):
-        rows = [reading.ends_of(row) for row in page.rows(heading)]
+        rows = [reading.outer_cells(row) for row in page.rows(heading)]
         assert rows == [reading.line_cells(line) for line in lines]
     cards = {card[0]: card[1:] for card in page.cards}
-    change = reading.cents(months["after"]) - reading.cents(months["before"])
-    assert cards["Change a month"][0] == reading.dollars(change, signed=True)
-    assert cards["Before"][0] == reading.dollars(months["before"])
-    assert cards["After"][0] == reading.dollars(months["after"])
+    change = reading.round_to_cents(months["after"]) - reading.round_to_cents(months["before"])
+    assert cards["Change a month"][0] == reading.format_dollars(change, signed=True)
+    assert cards["Before"][0] == reading.format_dollars(months["before"])
+    assert cards["After"][0] == reading.format_dollars(months["after"])
     wide = months["low"] != months["high"]
-    expected = [reading.dollars(months["low"]), f"to {reading.dollars(months['high'])}"] if wide else None
+    expected = (
+        [reading.format_dollars(months["low"]), f"to {reading.format_dollars(months['high'])}"]
+        if wide
+        else None
+    )
     assert cards.get("Range after") == expected
 
 
 @pytest.mark.parametrize("form", ["table", "markdown", "html"])
 def test_each_unpriced_resource_warning_and_price_is_listed(case, cost_diff, form):
     text = cost.render_diff(cost_diff, form)
-    text = reading.plain(text)
+    text = reading.unescape_text(text)
     for gap in cost_diff.unpriced:
         assert gap.reason in text
     for warning in cost_diff.warnings:
         assert warning.removeprefix("WARNING: ") in text
     prices = [
-        line.after or line.before for line in cost_diff.lines if form != "table" or reading.differs(line)
+        line.after or line.before for line in cost_diff.lines if form != "table" or reading.is_changed(line)
     ]
     for charge in prices:
         if charge.price:
@@ -168,7 +174,7 @@ def test_each_unpriced_resource_warning_and_price_is_listed(case, cost_diff, for
 def test_junit_has_the_amounts_and_a_case_for_each_unpriced_resource(cost_diff, months):
     suite = ET.fromstring(cost.render_diff(cost_diff, "junit")).find("testsuite")
     cells = {element.get("name"): element.get("value") for element in suite.iter("property")}
-    before, after = reading.cents(months["before"]), reading.cents(months["after"])
+    before, after = reading.round_to_cents(months["before"]), reading.round_to_cents(months["after"])
     assert Decimal(cells["before_usd_per_month"]) == before
     assert Decimal(cells["after_usd_per_month"]) == after
     assert Decimal(cells["change_usd_per_month"]) == after - before

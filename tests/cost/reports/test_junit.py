@@ -10,13 +10,17 @@ from gpufleet.cost import Policy
 
 
 @pytest.fixture
-def suite(make, book):
+def suite(make_resource, book):
     """Return the one suite in the report of a new machine and an unknown type, under a policy."""
 
     def build(name="b", **limits):
-        strange = make("s", "aws:sagemaker/endpoint:Endpoint")
+        strange = make_resource("s", "aws:sagemaker/endpoint:Endpoint")
         cost_diff = cost.diff(
-            [], [make(name), strange], Policy(**limits), book=book, change=cost.StackChange(stack="prod")
+            [],
+            [make_resource(name), strange],
+            Policy(**limits),
+            book=book,
+            change=cost.StackChange(stack="prod"),
         )
         root = ET.fromstring(cost.render_diff(cost_diff, "junit"))
         assert root.tag == "testsuites"
@@ -47,8 +51,8 @@ def test_report_without_limits_has_a_nonempty_suite(suite):
     )
 
 
-def test_names_with_characters_that_xml_forbids_are_written(make, book):
-    strange = make('<&">\x00\x1b\ud800', "acme:index:Thing")
+def test_names_with_characters_that_xml_forbids_are_written(make_resource, book):
+    strange = make_resource('<&">\x00\x1b\ud800', "acme:index:Thing")
     text = cost.render_diff(cost.diff([], [strange], book=book), "junit")
     (case,) = (case for case in ET.fromstring(text).iter("testcase") if case.find("skipped") is not None)
     assert case.get("name").startswith('<&">\ufffd\ufffd\ufffd')

@@ -31,8 +31,12 @@ class Page(HTMLParser):
 
 
 @pytest.fixture
-def page(make, book):
-    return Page(cost.render_diff(cost.diff([make("a")], [make("a"), make("b")], book=book), "html"))
+def page(make_resource, book):
+    return Page(
+        cost.render_diff(
+            cost.diff([make_resource("a")], [make_resource("a"), make_resource("b")], book=book), "html"
+        )
+    )
 
 
 def test_page_has_a_plot_for_each_section(page):
@@ -45,27 +49,27 @@ def test_page_has_no_external_resource_and_no_script(page):
     assert page.fetched == []
 
 
-def test_page_has_dark_and_print_styles(make, book):
-    text = cost.render_diff(cost.diff([], [make()], book=book), "html")
+def test_page_has_dark_and_print_styles(make_resource, book):
+    text = cost.render_diff(cost.diff([], [make_resource()], book=book), "html")
     assert "prefers-color-scheme: dark" in text
     assert "@media print" in text
     assert "url(" not in text
 
 
-def test_page_without_prices_on_two_days_states_that_there_is_no_history(make, book):
-    text = cost.render_diff(cost.diff([], [make()], book=book), "html")
+def test_page_without_prices_on_two_days_states_that_there_is_no_history(make_resource, book):
+    text = cost.render_diff(cost.diff([], [make_resource()], book=book), "html")
     assert "No price of this stack is known on two days" in text
 
 
 def test_only_changed_prices_are_plotted():
     still = ("still", date(2026, 1, 1), Decimal(1))
     moved = [("moved", date(2026, month, 1), Decimal(month)) for month in (1, 2, 3)]
-    assert plot.history([still]) is None
-    drawn = plot.history([still, *moved])
+    assert plot.plot_price_history([still]) is None
+    drawn = plot.plot_price_history([still, *moved])
     assert "moved" in drawn
     assert "still" not in drawn
 
 
 def test_missing_data_gives_no_plot(book):
-    assert plot.before_and_after(cost.diff([], [], book=book), "pool") is None
-    assert plot.what_if(()) is None
+    assert plot.plot_before_and_after(cost.diff([], [], book=book), "pool") is None
+    assert plot.plot_what_if(()) is None

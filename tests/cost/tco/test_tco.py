@@ -28,7 +28,7 @@ def server(repo_root):
     return tco.compute_rack_cost(fleet.load_rack(repo_root / GPU_SERVER))
 
 
-def rented(count=20, usd=0.1, purchase="on_demand", disks=0.0):
+def rented_alternative(count=20, usd=0.1, purchase="on_demand", disks=0.0):
     price = Price(usd, "machine", "2026-01-19", "by hand", "high", "r", purchase)
     return tco.CloudAlternative("m", "aws", "r", purchase, count, "by hand", price, disks)
 
@@ -47,7 +47,7 @@ def test_monthly_rack_cost_matches_a_manual_calculation(blades):
 
 
 def test_break_even_matches_a_manual_calculation(blades):
-    comparison = tco.Comparison(blades, rented())
+    comparison = tco.Comparison(blades, rented_alternative())
     # rented: 20 * 0.10 * 730 = 1,460; 4,202 / (1,460 - 30.66) = 2.9398 months
     assert comparison.cloud_usd_per_month == pytest.approx(1460)
     assert comparison.break_even_month == pytest.approx(2.939818, abs=1e-5)
@@ -58,33 +58,33 @@ def test_break_even_matches_a_manual_calculation(blades):
 
 
 def test_disks_cost_the_full_month_and_machines_only_their_utilisation(blades):
-    comparison = tco.Comparison(blades, rented(disks=50.0), utilisation=0.25)
+    comparison = tco.Comparison(blades, rented_alternative(disks=50.0), utilisation=0.25)
     assert comparison.cloud_usd_per_month == pytest.approx(50 + 1460 / 4)
     assert comparison.break_even_utilisation == pytest.approx((118.201667 - 50) / 1460)
 
 
 def test_commitment_costs_the_full_month(blades):
-    comparison = tco.Comparison(blades, rented(purchase="reserved_3y"), utilisation=0.25)
+    comparison = tco.Comparison(blades, rented_alternative(purchase="reserved_3y"), utilisation=0.25)
     assert comparison.cloud_usd_per_month == pytest.approx(1460)
     assert comparison.break_even_utilisation is None
 
 
 def test_rack_never_breaks_even_with_a_cloud_below_its_running_cost(blades):
-    comparison = tco.Comparison(blades, rented(count=1, usd=0.01))
+    comparison = tco.Comparison(blades, rented_alternative(count=1, usd=0.01))
     assert comparison.break_even_month is None
     assert "never pays for itself" in tco.format_table(comparison, [])
 
 
 def test_break_even_after_the_end_of_life_is_reported(blades):
     # 20 * 0.005 * 730 = 73: 4,202 / (73 - 30.66) = 99.2 months, of 48
-    comparison = tco.Comparison(blades, rented(usd=0.005))
+    comparison = tco.Comparison(blades, rented_alternative(usd=0.005))
     assert comparison.break_even_month == pytest.approx(99.24, abs=0.01)
     assert not comparison.is_within_life
     assert "in month 99.2, after its 48" in tco.format_table(comparison, [])
 
 
 def test_residual_value_counts_only_at_the_end(server):
-    rows = tco.Comparison(server, rented(count=1, usd=55.04)).cumulative_costs()
+    rows = tco.Comparison(server, rented_alternative(count=1, usd=55.04)).cumulative_costs()
     assert rows[0] == (0, 270000, 0)
     assert rows[-1][1] == pytest.approx(rows[-2][1] - 27000)  # a tenth of 270,000
     assert [month for month, _, _ in rows] == [*range(49), 48]
@@ -157,7 +157,7 @@ def test_rack_without_cost_facts_is_refused(repo_root):
 def test_sensitivity_analysis_changes_one_figure_at_a_time(blades):
     cases = {
         (case.figure, case.value): case.comparison
-        for case in tco.build_sensitivity_cases(tco.Comparison(blades, rented()))
+        for case in tco.build_sensitivity_cases(tco.Comparison(blades, rented_alternative()))
     }
     dear = cases[("tariff", "0.60 USD/kWh")]
     assert dear.rack.running_usd_per_month == pytest.approx(2 * 30.66)
@@ -168,7 +168,7 @@ def test_sensitivity_analysis_changes_one_figure_at_a_time(blades):
 
 
 def test_report_lists_omitted_and_assumed_figures(blades):
-    text = tco.format_table(tco.Comparison(blades, rented()), [])
+    text = tco.format_table(tco.Comparison(blades, rented_alternative()), [])
     assert (
         "space, staff, network, maintenance: not declared in the rack file; up to $1,341.80 a month" in text
     )
@@ -176,7 +176,7 @@ def test_report_lists_omitted_and_assumed_figures(blades):
 
 
 def test_json_document_has_figures_and_sources(blades):
-    document = tco.build_document(tco.Comparison(blades, rented()), [rented(usd=0.2)])
+    document = tco.build_document(tco.Comparison(blades, rented_alternative()), [rented_alternative(usd=0.2)])
     jsonschema.validate(
         document,
         {
@@ -198,7 +198,7 @@ def test_json_document_has_figures_and_sources(blades):
 
 
 def test_plot_and_page_are_complete(blades):
-    comparison = tco.Comparison(blades, rented())
+    comparison = tco.Comparison(blades, rented_alternative())
     drawn = tco.draw_svg(comparison)
     for texts in ("months since purchase", "cumulated cost (USD)", "own blades-1", "paid for in month 2.9"):
         assert texts in drawn
@@ -209,12 +209,12 @@ def test_plot_and_page_are_complete(blades):
 
 
 def test_plot_without_break_even_marks_no_month(blades):
-    assert "paid for in month" not in tco.draw_svg(tco.Comparison(blades, rented(usd=0.005)))
+    assert "paid for in month" not in tco.draw_svg(tco.Comparison(blades, rented_alternative(usd=0.005)))
 
 
 @given(usd=st.floats(0.001, 10), share=st.floats(0.01, 1), years=st.integers(1, 10))
 def test_both_alternatives_have_the_same_total_in_the_break_even_month(blades, usd, share, years):
-    comparison = tco.Comparison(blades.with_figures(life_years=years), rented(usd=usd), share)
+    comparison = tco.Comparison(blades.with_figures(life_years=years), rented_alternative(usd=usd), share)
     month = comparison.break_even_month
     if month is not None:
         bought = comparison.rack.capital_usd + month * comparison.rack.running_usd_per_month
@@ -223,7 +223,7 @@ def test_both_alternatives_have_the_same_total_in_the_break_even_month(blades, u
 
 @given(usd=st.floats(0.001, 10), disks=st.floats(0, 100))
 def test_both_alternatives_have_the_same_monthly_cost_at_break_even_utilisation(blades, usd, disks):
-    comparison = tco.Comparison(blades, rented(usd=usd, disks=disks))
+    comparison = tco.Comparison(blades, rented_alternative(usd=usd, disks=disks))
     share = comparison.break_even_utilisation
     if share > 0:
         at_break_even = replace(comparison, utilisation=share)

@@ -422,7 +422,10 @@ def test_client_retries_after_throttling_and_a_truncated_page(serve, monkeypatch
     page = {"FormatVersion": "aws_v1", "PriceList": [json.dumps(PRODUCTS[0])]}
     throttled = json.dumps({"__type": "ThrottlingException", "message": "Rate exceeded"}).encode()
     products = json.dumps(page).encode()
-    fake_server = serve(lambda *_: page, [FakeResponse(throttled, 400), FakeResponse(b"", 503), FakeResponse(products, cut=40)])
+    fake_server = serve(
+        lambda *_: page,
+        [FakeResponse(throttled, 400), FakeResponse(b"", 503), FakeResponse(products, cut=40)],
+    )
     monkeypatch.setenv("AWS_ENDPOINT_URL_PRICING", fake_server.base)
     known = RegionOfferings(_types_by_region={HOME: frozenset({"p5.48xlarge"})})
     rows = prices(AwsPriceList(offerings=known).read(HOME, TODAY))

@@ -72,7 +72,9 @@ def test_calendar_mode_offer_is_not_an_on_demand_price(serve, web):
 )
 def test_invalid_archive_or_version_makes_the_source_unavailable(serve, web, content, version, reason):
     with pytest.raises(SourceUnavailable, match=reason):
-        GpuhuntArchive("gcp", web, serve(build_archive_server(content, version)).base).read("us-central1", TODAY)
+        GpuhuntArchive("gcp", web, serve(build_archive_server(content, version)).base).read(
+            "us-central1", TODAY
+        )
 
 
 def test_version_that_is_not_a_date_gives_undated_prices(serve, web):

@@ -19,7 +19,9 @@ from .test_run import REGIONS, ScriptedSource
 def test_summary_counts_new_changed_and_set_apart_prices(store):
     refresh_prices(store, [ScriptedSource(usd=1.3)], RefreshScope(DAY.replace(day=20), REGIONS))
     outcomes = refresh_prices(
-        store, [ScriptedSource({"us-west-2": SourceUnavailable("away")}, usd=1.43)], RefreshScope(DAY, REGIONS)
+        store,
+        [ScriptedSource({"us-west-2": SourceUnavailable("away")}, usd=1.43)],
+        RefreshScope(DAY, REGIONS),
     )
     text = format_outcomes(outcomes)
     assert text.splitlines()[0] == (

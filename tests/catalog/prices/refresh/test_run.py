@@ -32,7 +32,14 @@ from gpufleet.catalog.prices.refresh.google import GoogleBilling
 from gpufleet.catalog.prices.refresh.source import build_region_prices
 from gpufleet.errors import EnvironmentFault, InputError
 
-from .conftest import DAY, FakeResponse, read_case, check_store_integrity, list_visible_prices, count_staged_prices
+from .conftest import (
+    DAY,
+    FakeResponse,
+    check_store_integrity,
+    count_staged_prices,
+    list_visible_prices,
+    read_case,
+)
 from .test_azure import PAGES, build_retail_api
 from .test_google import SKUS, catalogue
 
@@ -83,7 +90,9 @@ def test_changed_prices_are_counted_with_their_relative_change(store):
     outcome = refresh_one(store, ScriptedSource(usd=1.43), tomorrow)
     assert (outcome.new, outcome.unchanged, len(outcome.changes)) == (0, 0, 5)
     assert outcome.changes[0].relative_change == pytest.approx(0.1)
-    assert refresh_one(store, ScriptedSource(usd=1.43), RefreshScope(date(2026, 11, 23), REGIONS)).unchanged == 5
+    assert (
+        refresh_one(store, ScriptedSource(usd=1.43), RefreshScope(date(2026, 11, 23), REGIONS)).unchanged == 5
+    )
 
 
 def test_suspicious_prices_are_set_apart_and_not_counted_as_changes(store):
@@ -142,19 +151,25 @@ def test_three_unavailable_regions_in_a_row_stop_the_source_and_keep_staged_pric
 
 
 def test_rejected_region_is_not_a_failure(store):
-    outcome = refresh_one(store, ScriptedSource({region: RequestRejected("not enabled") for region in REGIONS[1:]}))
+    outcome = refresh_one(
+        store, ScriptedSource({region: RequestRejected("not enabled") for region in REGIONS[1:]})
+    )
     assert (outcome.state, set(outcome.rejected)) == ("stored", set(REGIONS[1:]))
     assert find_refresh_failure([outcome], sources_named=True) is None
 
 
 def test_source_that_rejects_every_region_is_skipped(store):
-    outcome = refresh_one(store, ScriptedSource({region: RequestRejected("not enabled") for region in REGIONS}))
+    outcome = refresh_one(
+        store, ScriptedSource({region: RequestRejected("not enabled") for region in REGIONS})
+    )
     assert (outcome.state, outcome.reason) == ("skipped", "not enabled")
     assert store.find_unfinished_run("scripted") is None
 
 
 def test_missing_credentials_of_one_source_do_not_stop_the_others(store):
-    lost = ScriptedSource(dict.fromkeys(REGIONS, MissingCredentials("none here", hint="set a key")), name="lost")
+    lost = ScriptedSource(
+        dict.fromkeys(REGIONS, MissingCredentials("none here", hint="set a key")), name="lost"
+    )
     outcomes = refresh_prices(store, [lost, ScriptedSource()], SCOPE)
     assert [outcome.state for outcome in outcomes] == ["skipped", "stored"]
     assert lost.regions_read == ["us-east-1"]
