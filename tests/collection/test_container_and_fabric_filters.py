@@ -41,7 +41,7 @@ def test_podman_files_are_checked_as_toml(tmp_path, damage, accepted):
     for entry in files:
         path = tmp_path / "candidate"
         path.write_text(entry["content"] + damage)
-        command = [str(path) if word == "{}" else word for word in entry["validate"]]
+        command = [str(path) if argument == "{}" else argument for argument in entry["validate"]]
         done = subprocess.run([sys.executable, *command[1:]], capture_output=True, text=True, check=False)
         assert (done.returncode == 0) == accepted, done.stderr
         assert ("not TOML" in done.stderr) != accepted

@@ -12,11 +12,11 @@ PLAN = {"vendor": "nvidia", "action": "install", "branch": "580", "version": "58
 
 
 def test_kept_driver_counts_as_installation_of_its_vendor_only():
-    kept = {"vendor": "nvidia", "action": "keep", "cuda": {"version": "12.8"}, "fabric_manager": None}
-    assert needs_installation(kept, vendor="nvidia")
-    assert needs_installation(kept, vendor="nvidia", part="cuda")
-    assert not needs_installation(kept, vendor="nvidia", part="fabric_manager")
-    assert not needs_installation(kept, vendor="amd")
+    plan = {"vendor": "nvidia", "action": "keep", "cuda": {"version": "12.8"}, "fabric_manager": None}
+    assert needs_installation(plan, vendor="nvidia")
+    assert needs_installation(plan, vendor="nvidia", part="cuda")
+    assert not needs_installation(plan, vendor="nvidia", part="fabric_manager")
+    assert not needs_installation(plan, vendor="amd")
 
 
 def test_package_names_leave_out_versions():

@@ -18,7 +18,7 @@ def devices(cards: Iterable[Mapping[str, Any]]) -> list[str]:
 
 def command(program: str, *, config: str, drained_units: Iterable[str]) -> list[str]:
     """Return the command that creates the instances and stops these units meanwhile."""
-    return [program, "apply", config, *(word for unit in drained_units for word in ("--drain", unit))]
+    return [program, "apply", config, *(argument for unit in drained_units for argument in ("--drain", unit))]
 
 
 def is_without_driver(report: Mapping[str, Any]) -> bool:
