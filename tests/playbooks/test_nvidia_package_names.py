@@ -53,7 +53,7 @@ def test_package_without_an_exact_version_is_requested_by_name(render_texts):
             "ansible.builtin.assert": {
                 "that": [
                     f"nvidia_fabric_manager_present == ['nvidia-fabricmanager={DRIVER}-1', 'nvlsm']",
-                    "nvidia_fabric_manager_other == ''",
+                    "nvidia_fabric_manager_conflicting_version == ''",
                 ]
             }
         },
