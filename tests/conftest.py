@@ -1,4 +1,4 @@
-"""Fixtures that many tests share: a project of their own, and the command line as a user meets it."""
+"""Shared fixtures: separate projects, and the command line as a separate process."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def shared_project(tmp_path_factory, project_template):
 
 @pytest.fixture(scope="session")
 def clean_env():
-    """Return an environment that knows this Python and nothing of the person running the tests."""
+    """Return an environment with this Python and nothing from the environment of the user."""
     inherited = ("HOME", "LANG", "USER", "TMPDIR", "XDG_CACHE_HOME", "SSL_CERT_FILE", "GOPROXY", "GOFLAGS")
     env = {name: os.environ[name] for name in inherited if name in os.environ}
     scripts = str(Path(sys.executable).parent)

@@ -1,4 +1,4 @@
-"""Whatever a message quotes, it is one line of bounded length."""
+"""Test that error messages are one printable line of bounded length, whatever they quote."""
 
 from __future__ import annotations
 

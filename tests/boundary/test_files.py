@@ -1,4 +1,4 @@
-"""Files from outside: regular ones, whole, never past their limit."""
+"""Test reading of outside files: only regular files, completely, and within their limits."""
 
 from __future__ import annotations
 

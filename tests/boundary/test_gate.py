@@ -1,4 +1,4 @@
-"""Outside data is decoded in one room: nothing else calls a decoder of Python's or of a library's."""
+"""Test that only the package `boundary` calls a decoder of Python or of a library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON from outside: each limit on both of its sides, and one line for whatever is wrong."""
+"""Test reading of outside JSON: each limit, and one-line errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ CASES = [
     ("[1, 2, 3, 4, 5, 6]", "contains more than 6 values"),
     ('{"a": 1, "b": [2]}', None),
     ('{"a": 1, "b": [2, 3]}', "contains more than 6 values"),  # keys count
-    ('[", , , , , , , , ,"]', "contains a text of 17 characters"),  # marks inside a text do not count as values
+    (
+        '[", , , , , , , , ,"]',
+        "contains a text of 17 characters",
+    ),  # marks inside a text do not count as values
     ("[[1]]", None),
     ("[[[1]]]", None),
     ("[[[[1]]]]", "is nested deeper than 3 levels"),

@@ -1,4 +1,4 @@
-"""JSON from outside: limits, numbers and texts; never another exception."""
+"""Test limits, numbers and strings of outside JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The limits in force: figures that docs, tests of parsers and operators rely on."""
+"""Test the values of the limits, on which documentation, parser tests and operators rely."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people see is printable; what is read is text."""
+"""Test that printed text is printable and that outside text is decoded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text from outside, decoded once; and what a terminal, a log or a reader may see of it."""
+"""Test decoding of outside text, and what a terminal or a log shows of it."""
 
 from __future__ import annotations
 

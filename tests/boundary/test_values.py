@@ -1,4 +1,4 @@
-"""Strings in any value made printable, and the value left alone where they are."""
+"""Test that strings inside any value are made printable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""YAML from outside: bombs, tags, odd numbers; the same values as ruamel's own reader where there is nothing wrong."""
+"""Test reading of outside YAML: expansion attacks, tags, unusual numbers, and agreement with ruamel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fast YAML reader answers as the complete one does, or not at all."""
+"""Test that the fast YAML reader agrees with the full reader or declines."""
 
 from __future__ import annotations
 

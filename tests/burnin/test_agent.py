@@ -1,4 +1,4 @@
-"""The agent as it is shipped: built, run for real on this machine, killed, and run again."""
+"""Test the built agent on this machine: complete runs, kills and resumed runs."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def list_descendants(pid):
 
 
 def is_alive(pid):
-    """Tell whether a process runs (one that only waits to be reaped does not)."""
+    """Return True if a process runs; a zombie does not count."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0] not in "ZX"
     except OSError:

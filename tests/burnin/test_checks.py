@@ -1,4 +1,4 @@
-"""The agent's checks on hosts that this machine is not: file trees and answers laid out by the test."""
+"""Test the agent's checks on simulated hosts: file trees and recorded tool output."""
 
 from __future__ import annotations
 

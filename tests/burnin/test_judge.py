@@ -1,4 +1,4 @@
-"""Verdicts: golden cases as files, and what no record, however broken, may ever do."""
+"""Test verdicts: golden cases, and properties that hold for any record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Ansible module around the agent: what it returns, and how it stays small and honest."""
+"""Test the Ansible module that runs the agent: what it returns and how it bounds its result."""
 
 from __future__ import annotations
 

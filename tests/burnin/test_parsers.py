@@ -1,4 +1,4 @@
-"""What tools print, read back: recorded and documented shapes, and torn ones."""
+"""Test parsers of tool output: recorded, documented and truncated forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a check's raw record to metrics: each metric from its key, and none from invalid values."""
+"""Test the metrics that are read from a check's raw record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing that the agent started outlives it, whichever of its processes dies of whatever signal."""
+"""Test that every process started by the agent stops with it, whichever process is killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Thresholds are data that must be plausible, sourced and dated."""
+"""Test that thresholds are plausible, have a source and a date."""
 
 from __future__ import annotations
 

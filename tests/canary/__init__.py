@@ -1,1 +1,1 @@
-"""Secrets planted in every input, and searched for in every file, stream and process list that a job leaves."""
+"""Secrets are planted in every input and searched in all files, output and process lists of a job."""

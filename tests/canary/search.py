@@ -1,4 +1,4 @@
-"""Secrets in all the forms that a program may write them in, and where they are found."""
+"""Search for secrets in all encodings in which a program may write them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No input's secret is in what the job leaves, prints or starts; and the search would find one."""
+"""Test that no secret of an input is in the output of the job, and that the search finds secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples the process list while a job runs: no command line may have a secret, nor some processes' environment."""
+"""Sample the process list during a job: no command line and no environment may contain a secret."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A linter for the data files: what may not be in a catalogue that people spend money by."""
+"""Test the packaged data files of the catalogue."""
 
 from __future__ import annotations
 

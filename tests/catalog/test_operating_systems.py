@@ -1,4 +1,4 @@
-"""The one table of operating systems: consistent, and complete for the driver planner."""
+"""Test the table of operating systems: consistent, and complete for the driver planner."""
 
 from __future__ import annotations
 

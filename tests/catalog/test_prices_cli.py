@@ -1,4 +1,4 @@
-"""``gpufleet prices`` as a user meets it: its own process, exit codes, one-line errors, JSON."""
+"""Test ``gpufleet prices`` as a separate process: exit codes, one-line errors, JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the accelerators' figures come from: every field of every part, and nothing recalled."""
+"""Test that every accelerator figure has a source that is not recalled from memory."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""`gpufleet configure` as a process: refusals in one line, and a pattern without hosts."""
+"""Test `gpufleet configure` as a process: one-line errors, and a pattern without hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that a verb reads or writes: never through a symlink that a pull request can plant."""
+"""Test that commands neither read nor write through a symlink planted by a pull request."""
 
 from __future__ import annotations
 

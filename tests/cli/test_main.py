@@ -1,4 +1,4 @@
-"""The command line turns every error of ours into one line and its exit code."""
+"""Test that the command line turns every project error into one line and its exit code."""
 
 from __future__ import annotations
 

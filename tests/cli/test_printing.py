@@ -1,4 +1,4 @@
-"""No text from outside reaches a terminal, a log or a CI system as anything but text."""
+"""Test that text from outside is escaped on terminals, in logs and in CI systems."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.nodes import Identity, Observation, Registry
 from gpufleet.operations import configure, playbook_run
 from gpufleet.remote import display
-from gpufleet.remote.progress import HostProgress, Progress, Update
+from gpufleet.remote.progress import HostProgress, ProgressUpdate, RunProgress
 from gpufleet.remote.run import RunOutcome
 
 MODULES = Path(boundary.__file__).parents[1]
@@ -209,10 +209,10 @@ class Terminal(io.StringIO):
 @pytest.mark.parametrize("stream", [io.StringIO, Terminal])
 def test_progress_is_escaped(stream):
     host = HostProgress(f"{HOSTILE}[/bold][link=file:///etc/passwd]", "failed", 1, 0, HOSTILE, HOSTILE)
-    progress, display_output = Progress({host.name: host}, ("a",), ()), stream()
+    progress, display_output = RunProgress({host.name: host}, ("a",), ()), stream()
     board = display.open_display(progress, display_output)
-    board.show_update(Update(host.name, "failed", 1, HOSTILE, HOSTILE))
-    board.show_update(Update(host.name, "ok", 1, HOSTILE))
+    board.show_update(ProgressUpdate(host.name, "failed", 1, HOSTILE, HOSTILE))
+    board.show_update(ProgressUpdate(host.name, "ok", 1, HOSTILE))
     board.close()
     rich_codes = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours and cursor moves of rich
     text = rich_codes.sub("", display_output.getvalue()).replace("\r", "\n")

@@ -1,4 +1,4 @@
-"""The shipped policies: real names, nothing more than the declared resource types need, no wildcard."""
+"""Test the shipped policies: existing actions, only those that declared resources need, no wildcard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ansible as a person starts it: its own process, a project of the test's own, no ansible.cfg of ours."""
+"""Fixtures that run Ansible in a separate process and project, without an ansible.cfg."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PROGRAMS = Path(sys.executable).parent
 
 @pytest.fixture
 def rack_project(tmp_path, repo_root):
-    """Give a project of racks only: Pulumi.yaml, stacks and inventory."""
+    """Return a project with racks only: Pulumi.yaml, stacks and inventory."""
     target = tmp_path / "project"
     for part in ("stacks", "inventory"):
         shutil.copytree(repo_root / part, target / part, ignore=shutil.ignore_patterns("__pycache__"))

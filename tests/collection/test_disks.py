@@ -1,4 +1,4 @@
-"""Which disks become scratch: recorded answers of lsblk and blkid, and a real file system on a loop device."""
+"""Test the selection of scratch disks with recorded lsblk and blkid output, and a loop device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a host has of a driver, what is remembered before it is replaced, and when a restart is due."""
+"""Test the record of installed drivers, rollbacks and required restarts."""
 
 from __future__ import annotations
 

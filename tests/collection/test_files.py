@@ -1,4 +1,4 @@
-"""The module `files`: run as Ansible runs it, in a folder of the test's own."""
+"""Test the module `files` as Ansible runs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The module `hardware` and the action `driver_plan`: from trees laid out as machines have them to plans."""
+"""Test the module `hardware` and the action `driver_plan` with file trees of real machines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What nodes and clouds say of themselves never runs on the controller: real Ansible on a registry that is hostile."""
+"""Test that values reported by nodes and clouds are never executed on the controller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a host prints as its module's result stays text: no host, no variable, no command on the controller."""
+"""Test that a forged module result adds no host, variable or command on the controller."""
 
 from __future__ import annotations
 

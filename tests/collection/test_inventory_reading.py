@@ -1,4 +1,4 @@
-"""How often a folder of rack files is read: once each, one model, whatever Ansible asks. Counted, not timed."""
+"""Test how often a folder of rack files is read; the reads are counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON files with several writers: nothing of others is lost, nothing is rewritten without need."""
+"""Test merging of JSON files that several programs write."""
 
 from __future__ import annotations
 

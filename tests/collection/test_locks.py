@@ -1,4 +1,4 @@
-"""Who holds dpkg's lock is asked of the kernel, and said."""
+"""Test that the process which holds dpkg's lock is found and reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our modules behave as Ansible's own do: vault, no_log, async, delegate_to, check mode, an interpreter of choice."""
+"""Test that modules support vault, no_log, async, delegate_to, check mode and any interpreter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The key's way into the firmware. mokutil's words are those of mokutil 0.6.0 (Debian 12's binary)."""
+"""Test enrolment of a machine owner key; messages are those of mokutil 0.6.0 (Debian 12)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ModuleExitError(Exception):
 
 
 class Host:
-    """A module's edge with a firmware behind it."""
+    """A fake Ansible module on a host with fake firmware."""
 
     def __init__(
         self, monkeypatch, tmp_path, *, secure="SecureBoot enabled", known="is not enrolled", **parameters

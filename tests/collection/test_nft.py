@@ -1,4 +1,4 @@
-"""The firewall's rules as text, read by the real nft where there is one."""
+"""Test the rendered firewall rules, also with the real nft if it is installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When apt's package lists are fetched again."""
+"""Test when the package lists of apt are fetched again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Pi's and a blade's tools say, read by the module that asks them. Words as their sources have them."""
+"""Test the module that reads the tools of a Pi or blade, with documented tool output."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_only_settings_for_all_boards_are_compared():
 
 
 def test_new_settings_replace_old_ones_and_keep_the_others():
-    text = pi.with_settings(CM4, {"BOOT_ORDER": "0xf416", "NET_INSTALL_ENABLED": "0"})
+    text = pi.replace_settings(CM4, {"BOOT_ORDER": "0xf416", "NET_INSTALL_ENABLED": "0"})
     settings = pi.parse_settings(text)
     assert (settings["BOOT_ORDER"], settings["NET_INSTALL_ENABLED"], settings["WAKE_ON_GPIO"]) == (
         "0xf416",
@@ -113,7 +113,8 @@ def test_new_settings_replace_old_ones_and_keep_the_others():
     assert "[none]\nFREEZE_VERSION=0\n" in text
     assert text.count("BOOT_ORDER") == 1
     assert (
-        pi.with_settings(text, {"BOOT_ORDER": "0xf416", "NET_INSTALL_ENABLED": "0"}).count("BOOT_ORDER") == 1
+        pi.replace_settings(text, {"BOOT_ORDER": "0xf416", "NET_INSTALL_ENABLED": "0"}).count("BOOT_ORDER")
+        == 1
     )
 
 

@@ -1,4 +1,4 @@
-"""The module `probe`: facts from trees laid out as machines have them, and its word to the registry."""
+"""Test the module `probe`: facts from file trees of real machines, and its registry event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The module `resources` on a host made of files and scripts: dpkg's record, and fakes of apt-get and systemctl."""
+"""Test the module `resources` on a host of files and scripts: dpkg status, fake apt-get and systemctl."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What roles decide of a host's answers: recorded from their templates before filters computed it."""
+"""Test the values that roles compute, recorded before filters computed them."""
 
 import json
 import os

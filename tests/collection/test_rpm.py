@@ -1,4 +1,4 @@
-"""The way for rpm and dnf: what is asked and what is made of the answers. No RHEL host is here to run it on.
+"""Test package changes with rpm and dnf: the commands and their parsed output. No RHEL host is used.
 
 The query's shape is our own; dnf's two lines are quoted in github.com/fastfetch-cli/fastfetch/issues/1057.
 """

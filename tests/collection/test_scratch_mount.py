@@ -1,4 +1,4 @@
-"""Mounting a scratch volume: fstab and the mount go together, or neither changes."""
+"""Test that fstab and mount of a scratch volume change together or not at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shell plugin: which temporary folders it refuses, and where a module unpacks itself on a full disk."""
+"""Test the shell plugin: refused temporary folders, and module unpacking on a full disk."""
 
 from __future__ import annotations
 

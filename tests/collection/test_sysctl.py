@@ -1,4 +1,4 @@
-"""The module `sysctl`: one file, the running kernel where it lets us, and the truth about the rest."""
+"""Test the module `sysctl`: one file, the running kernel, and refused settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A registry that cannot be used stops Ansible, also outside playbooks/ and without an ansible.cfg of ours."""
+"""Test that an unusable registry stops Ansible, also outside playbooks/ and without ansible.cfg."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report reads the registry in use; a file that the file is not a cost difference is named."""
+"""Test that the report reads the current registry and refuses invalid cost files by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report says how the fleet stands, why, and carries everything it shows inside itself."""
+"""Test the HTML report: node states, reasons, costs, and no external resource."""
 
 from __future__ import annotations
 

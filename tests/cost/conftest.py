@@ -1,4 +1,4 @@
-"""Prices written by hand, and resources made in one line."""
+"""Manual prices, and a fixture that makes resources."""
 
 from __future__ import annotations
 

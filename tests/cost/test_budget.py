@@ -1,4 +1,4 @@
-"""What a budget buys, of the prices that the package embeds."""
+"""Test what a budget buys at the embedded prices."""
 
 from __future__ import annotations
 

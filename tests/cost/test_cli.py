@@ -1,4 +1,4 @@
-"""``gpufleet cost`` as a user meets it."""
+"""Test ``gpufleet cost`` as a process."""
 
 from __future__ import annotations
 
@@ -96,13 +96,13 @@ def test_preview_without_steps_is_refused(gpufleet, project):
         (["diff", "--preview", "none.json"], "none.json: cannot be read: No such file"),
         (["diff", "--preview", "-"], "standard input: empty"),
         (["diff", "--preview", "Pulumi.json"], "Pulumi.json: not a preview: no 'steps'"),
-        (["diff", "--preview", "steps.json"], "steps.json: not a preview: a step without 'op'"),
+        (["diff", "--preview", "steps.json"], "steps.json: the preview contains a step without 'op'"),
         (["estimate", "--state", "Pulumi.json"], "Pulumi.json: not a stack's state"),
         (
             ["diff", "--preview", "-", "--config-file", "x"],
             "--config-file: needs --base or --state",
         ),
-        (["estimate", "-s", "nosuch"], "no stack 'nosuch'"),
+        (["estimate", "-s", "nosuch"], "stack 'nosuch' not found"),
         (["estimate", "-s", "poc", "--config-file", "none.yaml"], "none.yaml: no such file"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Programs that try what a hostile pull request would: secrets, network, files, processes, output, other results."""
+"""Test programs that try to reach secrets, network, files, processes and results, like a hostile pull request."""
 
 from __future__ import annotations
 

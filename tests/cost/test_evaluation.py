@@ -1,4 +1,4 @@
-"""The project's own program, evaluated at two commits without an engine."""
+"""Test the evaluation of this project's program at two commits without an engine."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def test_urns_match_those_of_the_engine(project):
 def test_stack_is_evaluated_at_a_git_ref(project, poc):
     poc.unlink()
     assert cost.evaluate_program(project, "poc", "HEAD")
-    with pytest.raises(InputError, match="no stack 'poc'"):
+    with pytest.raises(InputError, match="stack 'poc' not found"):
         cost.evaluate_program(project, "poc")
 
 

@@ -1,4 +1,4 @@
-"""Pricers of another distribution, installed as one: its own folder with its own metadata on the path."""
+"""Test pricers of another installed distribution."""
 
 from __future__ import annotations
 

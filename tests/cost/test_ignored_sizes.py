@@ -1,4 +1,4 @@
-"""Group sizes that a program leaves to others: what the state has may be old."""
+"""Test group sizes that a program ignores: the state may have an old size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The other ways in: event logs, states, the Automation API; and what none of them may do."""
+"""Test other inputs: event logs, states and the Automation API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any Python program as ``--project``: whatever it does is answered in one line."""
+"""Test any Python program as ``--project``: failures are reported in one line."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_stack_without_a_file_is_evaluated_if_no_stack_has_one(program):
 
 
 def test_misspelt_stack_is_refused_if_others_have_files(program):
-    with pytest.raises(InputError, match="no stack 'dve'"):
+    with pytest.raises(InputError, match="stack 'dve' not found"):
         machines(program(VOLUME, Pulumi_dev="config: {}\n"), "dve")
 
 

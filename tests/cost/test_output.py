@@ -1,4 +1,4 @@
-"""``gpufleet cost diff --output``: each file in the form of its ending, whole or not there."""
+"""Test ``gpufleet cost diff --output``: each file in its format, complete or not written."""
 
 from __future__ import annotations
 
@@ -42,9 +42,12 @@ def test_format_option_overrides_the_file_extension(run_diff, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--output", "a.pdf"), "--output: no form ends in '.pdf'; add --format"),
+        (("--output", "a.pdf"), "--output: unknown file extension '.pdf'; add --format"),
         (("--output", "nowhere/a.md"), "nowhere/a.md: cannot be written: No such file or directory"),
-        (("--prices-before", "2026-07-01", "--prices-after", "2026-07-01"), "both sides at the same prices"),
+        (
+            ("--prices-before", "2026-07-01", "--prices-after", "2026-07-01"),
+            "both dates select the same prices",
+        ),
     ],
 )
 def test_mistakes_are_reported_in_one_line_and_write_nothing(run_diff, tmp_path, arguments, message):

@@ -1,4 +1,4 @@
-"""A price change is never taken for a code change."""
+"""Test that price changes and code changes are separated."""
 
 from __future__ import annotations
 

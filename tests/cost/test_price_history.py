@@ -1,4 +1,4 @@
-"""Prices over time, out of a real store: the page's plot and the price-only difference."""
+"""Test prices over time from a real store: the plot and the price-only difference."""
 
 from __future__ import annotations
 

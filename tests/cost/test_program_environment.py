@@ -1,4 +1,4 @@
-"""The variables of an evaluated program: a list of allowed names, and nothing else."""
+"""Test that an evaluated program gets only allowed environment variables."""
 
 from __future__ import annotations
 
@@ -16,4 +16,4 @@ def test_only_allowed_variables_are_passed():
     folder = Path("/var/tmp/scratch")
     private = {"HOME": str(folder), "TMPDIR": str(folder)}
     fixed = {"PULUMI_SKIP_UPDATE_CHECK": "true", "PYTHONUNBUFFERED": "1"}
-    assert allowlist.allowed_environment(allowed | secret, folder) == allowed | private | fixed
+    assert allowlist.build_allowed_environment(allowed | secret, folder) == allowed | private | fixed

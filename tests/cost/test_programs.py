@@ -1,4 +1,4 @@
-"""Programs that are not ours, evaluated without an engine: each thing that bills is priced or named."""
+"""Test programs of other projects, evaluated without an engine: every billed resource is priced or listed."""
 
 from __future__ import annotations
 

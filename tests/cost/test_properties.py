@@ -1,4 +1,4 @@
-"""What holds for any two sides, tried on many."""
+"""Test properties of cost differences with random resources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``gpufleet cost breakeven``, ``whatif``, ``ownership`` and ``--commitments`` as a user meets them."""
+"""Test ``gpufleet cost breakeven``, ``whatif``, ``ownership`` and ``--commitments`` as processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What spot costs per hour of work that is kept."""
+"""Test the cost of spot capacity per useful hour of work."""
 
 from __future__ import annotations
 

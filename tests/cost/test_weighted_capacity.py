@@ -1,4 +1,4 @@
-"""The cost of weighted groups, compared with every combination of whole machines."""
+"""Test the cost of weighted groups against every combination of complete machines."""
 
 from __future__ import annotations
 

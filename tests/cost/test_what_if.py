@@ -1,4 +1,4 @@
-"""The same stack under each kind of purchase."""
+"""Test the cost of one stack under each kind of purchase."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A price store of the test's own, in force for every look-up."""
+"""Fixtures: a separate price store that all look-ups use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEY = ("aws", "us-east-1", "g5.2xlarge", "on_demand")  # embedded: 1.212 of 2026
 
 @pytest.fixture(autouse=True)
 def future_today(monkeypatch):
-    """Let every day that these tests price on have come."""
+    """Set the current date after all price dates of these tests."""
     monkeypatch.setattr("gpufleet.catalog.prices.name_check.today", lambda: date(2027, 12, 1))
 
 

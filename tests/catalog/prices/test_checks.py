@@ -1,4 +1,4 @@
-"""Each check fires on the mistake that it is named after, and is silent otherwise."""
+"""Test that each price check detects its mistake and accepts correct prices."""
 
 from __future__ import annotations
 

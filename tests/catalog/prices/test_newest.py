@@ -1,4 +1,4 @@
-"""Which price is in force: the newer of snapshot and store, never one of a later day than asked for."""
+"""Test which price is used: the newest of snapshot and store that is not after the requested date."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cards that share a model, or part of a name, keep prices of their own on import."""
+"""Test that similar accelerators get separate prices on import."""
 
 from __future__ import annotations
 

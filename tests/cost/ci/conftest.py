@@ -1,4 +1,4 @@
-"""A pull request in a git repository of its own, and CI systems that run their files' steps as documented."""
+"""Fixtures: a pull request in a git repository, and CI runners that run workflow steps as documented."""
 
 from __future__ import annotations
 

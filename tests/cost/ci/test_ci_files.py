@@ -1,4 +1,4 @@
-"""What the CI files promise: no secrets to strangers' code, no text of strangers in scripts."""
+"""Test CI files: no secrets for untrusted code, no untrusted text in scripts."""
 
 from __future__ import annotations
 

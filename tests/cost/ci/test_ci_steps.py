@@ -1,4 +1,4 @@
-"""The steps of the action, the workflows, the GitLab job and the shell recipe, run as CI runs them."""
+"""Test the steps of the action, the workflows, the GitLab job and the shell recipe as CI runs them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""fakes for two code hosts on loopback, made from the documented shapes of their REST APIs.
+"""Fakes of two code hosts on loopback, made from the documentation of their REST APIs.
 
 GitHub: docs.github.com, "REST API endpoints for issue comments" and "Rate limits for the REST API", version
 2022-11-28. GitLab: docs.gitlab.com, "Notes API" and "REST API", version 4. Read in stored copies of 2026-11-21.

@@ -1,4 +1,4 @@
-"""One comment that updates itself, at fakes of both code hosts."""
+"""Test the cost comment, which is created once and then updated, on fakes of both code hosts."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_read_only_token_raises_permission_denied(host, thread):
     [
         (401, EnvironmentFault, "not accepted"),
         (404, InputError, "check both"),
-        (301, InputError, "has moved"),
+        (301, InputError, "repository has moved"),
         (422, EnvironmentFault, "Validation Failed; too long"),
     ],
 )

@@ -1,4 +1,4 @@
-"""``gpufleet cost comment`` as it is typed, in what CI sets."""
+"""Test ``gpufleet cost comment`` with the environment of CI systems."""
 
 from __future__ import annotations
 

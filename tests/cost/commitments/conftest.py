@@ -1,4 +1,4 @@
-"""Prices written by hand for machines that commitments are about."""
+"""Manual prices of machines that commitments cover."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``commitments.yaml``: what is accepted, and each mistake as one line with its place."""
+"""Test ``commitments.yaml``: valid files, and each mistake as one line with its place."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ def test_commitments_file_is_read(write):
         (f"{RI}, coun: 3, {TERM}", "commitments[0].coun: unknown key 'coun'; did you mean 'count'?"),
         (f"{RI.replace('count: 2', 'count: 0')}, {TERM}", "commitments[0].count: is 0; give more than 0"),
         (f"{RI}, start: 2026-01-01, end: 2027-01-01", "commitments[0].source: is missing"),
-        (f"{SP}, {TERM}", "needs either rates or discount_percent; give one of them: rates by machine, or discount_percent"),
+        (
+            f"{SP}, {TERM}",
+            "needs either rates or discount_percent; give one of them: rates by machine, or discount_percent",
+        ),
         (f"{SP}, discount_percent: 20, rates: {{a: 1}}, {TERM}", "needs either rates or discount_percent"),
         (f"{CUD}, {TERM}", "has neither vcpus nor accelerators"),
         (f"{CUD}, vcpus: 8, {TERM}", "vcpus and memory_gib must be given together"),

@@ -1,4 +1,4 @@
-"""Golden programs: what each declares before and after, and its money as arithmetic that a person wrote.
+"""Golden programs: resources before and after a change, and their cost as manual arithmetic.
 
 A family's file lists small programs by purchase kind. Each has an ``old`` and a ``new`` state, so that every
 operation of the engine can be asked of it: made (nothing, then new), changed in place, replaced in one step
@@ -226,7 +226,7 @@ def write_program(folder: Path, cases: list[Golden], stacks: dict[str, str]) -> 
 
 
 def select_case_resources(resources: tuple[StateResource, ...], golden: Golden) -> list[StateResource]:
-    """Return the resources that stand in one case's component."""
+    """Return the resources in the component of one case."""
     return [
         resource for resource in resources if resource.urn.split("::")[2].split("$")[0] == golden.component
     ]

@@ -1,4 +1,4 @@
-"""Every golden program under every operation: each charge is the arithmetic that its case spells out."""
+"""Test every golden program under every operation against its manual arithmetic."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def commitments_of_case(case):
 
 
 def assert_bill_matches(bill, side):
-    """Compare a bill with what was written by hand: every charge, the month and its bounds, and what is named."""
+    """Compare a bill with the manual calculation: every charge, the month, its bounds and unpriced parts."""
     amounts = {f"{charge.name} {charge.component}": charge.usd_per_month.expected for charge in bill.charges}
     assert amounts == side.rows
     month = bill.usd_per_month

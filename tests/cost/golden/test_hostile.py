@@ -1,4 +1,4 @@
-"""Unusual and hostile inputs: nothing fails, nothing is dropped, nothing counts twice."""
+"""Test unusual and hostile inputs: nothing fails, is dropped or counted twice."""
 
 from __future__ import annotations
 

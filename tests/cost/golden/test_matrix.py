@@ -1,4 +1,4 @@
-"""The golden programs are complete: every pricer, every family with each way to buy it, every trap by name."""
+"""Test that golden programs cover every pricer, purchase kind and known pitfall."""
 
 from __future__ import annotations
 

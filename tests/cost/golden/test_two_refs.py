@@ -1,4 +1,4 @@
-"""The three stacks at two commits of a clone: each change of a setting, and the difference that a person worked out."""
+"""Test cost differences between two commits of a clone for each changed setting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the policy pack makes of what CrossGuard shows; the engine's part is tests/engine/test_policy_pack.py."""
+"""Test what the policy pack reads from CrossGuard; tests/engine/test_policy_pack.py runs it with the engine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pulumi_policy.proxy import UNKNOWN_NUMBER_VALUE, UnknownValueError, unknown
 
 from gpufleet.cost import Policy
 from gpufleet.cost.analysis.policy import Limits, Rule
-from gpufleet.cost.analysis.policy.pack import find_violations, without_increase_limits, write_pack
+from gpufleet.cost.analysis.policy.pack import find_violations, remove_increase_limits, write_policy_pack
 from gpufleet.cost.money import to_decimal
 from gpufleet.errors import InputError
 
@@ -59,11 +59,11 @@ def test_component_resources_have_no_cost(book):
 def test_increase_limits_are_removed_from_the_policy_of_the_pack():
     grown = Limits(max_increase_percent=to_decimal(1))
     policy = Policy(max_increase_usd_per_month=to_decimal(1), rules=(Rule("grown", limits=grown),))
-    assert without_increase_limits(policy) == Policy()
+    assert remove_increase_limits(policy) == Policy()
 
 
 def test_policy_pack_is_written_once(tmp_path):
-    write_pack(tmp_path / "pack")
+    write_policy_pack(tmp_path / "pack")
     assert {path.name for path in (tmp_path / "pack").iterdir()} == {
         "PulumiPolicy.yaml",
         "__main__.py",
@@ -71,4 +71,4 @@ def test_policy_pack_is_written_once(tmp_path):
     }
     assert os.access(tmp_path / "pack/gpufleet-cost.sh", os.X_OK)
     with pytest.raises(InputError, match="exists already"):
-        write_pack(tmp_path / "pack")
+        write_policy_pack(tmp_path / "pack")

@@ -1,4 +1,4 @@
-"""Named rules for parts of a stack, and limits on single resources and purchases."""
+"""Test named rules for parts of a stack, and limits on single resources and purchases."""
 
 from __future__ import annotations
 

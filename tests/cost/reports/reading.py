@@ -1,4 +1,4 @@
-"""Read a report back into what it says, and work out from the bills what it should say: no code of ours helps."""
+"""Parse a report and compute its expected content from the bills, without the code under test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The comment as GitHub and GitLab read it: it holds whatever names bring, and never grows too long."""
+"""Test the comment as GitHub and GitLab render it: escaped names, bounded length."""
 
 from __future__ import annotations
 

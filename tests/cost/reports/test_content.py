@@ -1,4 +1,4 @@
-"""Every form of report of every case under tests/cases/cost says what the bills say: names, order, amounts, signs.
+"""Test that every report format of every case agrees with the bills: names, order, amounts, signs.
 
 The amounts come from each case's own arithmetic (price times count times hours) and from the bills; the text is
 read back by tests/cost/reports/reading.py, which shares no code with the writers.

@@ -1,4 +1,4 @@
-"""The HTML page: whole in itself, with a plot for each question that its data can answer."""
+"""Test the HTML page: self-contained, with a plot for each section that has data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bought against rented, each figure by hand."""
+"""Test the total cost of ownership against a rented alternative, each figure with a manual calculation."""
 
 from __future__ import annotations
 

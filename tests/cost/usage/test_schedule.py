@@ -1,4 +1,4 @@
-"""Opening hours and recurring actions, counted by hand."""
+"""Test hours of schedules and recurring actions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from decimal import Decimal
 
 import pytest
 
-from gpufleet.cost.inputs.usage import monthly_hours, parse_cron, weekly_average, weekly_average_with_windows
+from gpufleet.cost.inputs.usage import (
+    parse_cron,
+    parse_monthly_hours,
+    weekly_average_size,
+    weekly_average_size_with_minimums,
+)
 
 WEEK = Decimal(168)
 
@@ -26,7 +31,7 @@ WEEK = Decimal(168)
     ],
 )
 def test_hours_of_a_month_are_computed(text, hours_a_week):
-    assert monthly_hours(text) == (hours_a_week * Decimal(730) / WEEK).quantize(Decimal("0.01"))
+    assert parse_monthly_hours(text) == (hours_a_week * Decimal(730) / WEEK).quantize(Decimal("0.01"))
 
 
 @pytest.mark.parametrize(
@@ -34,7 +39,7 @@ def test_hours_of_a_month_are_computed(text, hours_a_week):
 )
 def test_invalid_schedule_is_refused(text):
     with pytest.raises(ValueError, match="days and hours"):
-        monthly_hours(text)
+        parse_monthly_hours(text)
 
 
 @pytest.mark.parametrize(
@@ -63,15 +68,16 @@ def test_cron_expression_that_is_not_weekly_is_refused(text):
 
 def test_weekly_average_of_two_daily_sizes_is_computed():
     assert (
-        weekly_average([(parse_cron("0 6 * * *"), Decimal(4)), (parse_cron("0 18 * * *"), Decimal(2))]) == 3
+        weekly_average_size([(parse_cron("0 6 * * *"), Decimal(4)), (parse_cron("0 18 * * *"), Decimal(2))])
+        == 3
     )
 
 
 def test_schedule_without_actions_has_no_average():
-    assert weekly_average([]) is None
+    assert weekly_average_size([]) is None
 
 
 def test_window_raises_the_average_and_never_lowers_it():
     window = (parse_cron("0 0 * * *"), 360, Decimal(4))
-    assert weekly_average_with_windows([window], Decimal(0)) == 1
-    assert weekly_average_with_windows([window], Decimal(8)) == 8
+    assert weekly_average_size_with_minimums([window], Decimal(0)) == 1
+    assert weekly_average_size_with_minimums([window], Decimal(8)) == 8

@@ -1,4 +1,4 @@
-"""The usage file: what it changes in a bill, which entry wins, and each mistake with its line."""
+"""Test the usage file: its effect on a bill, precedence of entries, and mistakes with their line."""
 
 from __future__ import annotations
 

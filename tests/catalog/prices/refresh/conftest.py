@@ -1,4 +1,4 @@
-"""Stand-ins for the clouds' APIs on loopback, with documented shapes, that can be told to misbehave."""
+"""Fake cloud APIs on the loopback interface, with the documented responses and simulated failures."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def make_handler(fake_server):
                 self.close_connection = True
 
         def log_message(self, *_):
-            """Say nothing."""
+            """Write no log."""
 
     return Handler
 
@@ -150,7 +150,7 @@ def count_staged_prices(store):
 
 
 def check_store_integrity(store):
-    """Hold a store to be sound: SQLite's own check, nothing of unfinished runs visible, look-ups as history says."""
+    """Verify that a store is consistent: SQLite's check, no visible unfinished run, correct look-ups."""
     assert store.connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     open_runs = {
         number for (number,) in store.connection.execute("SELECT id FROM runs WHERE finished_at IS NULL")

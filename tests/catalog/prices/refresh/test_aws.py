@@ -1,4 +1,4 @@
-"""Amazon's sources against botocore's Stubber, which holds arguments and answers to the service's own model."""
+"""Test the AWS price sources with botocore's Stubber, which checks arguments and responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``gpufleet prices refresh`` as a user meets it: a process of its own with fake servers on loopback."""
+"""Test ``gpufleet prices refresh`` as a separate process with fake servers on loopback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The store stays whole: whatever a source does, and whenever the process ends."""
+"""Test that the store stays consistent after failures of a source and after kills."""
 
 from __future__ import annotations
 
