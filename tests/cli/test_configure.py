@@ -11,20 +11,20 @@ import pytest
     ("arguments", "line"),
     [
         (["--play", "sight"], "error: --play: play 'sight' not found; plays: "),
-        (["--limit", "balde01"], "error: --limit: no host or group 'balde01'; perhaps blade01"),
-        (["--plan", "--play", "burn_in"], "error: --plan: cannot be combined with --play; leave --play out"),
-        (["--plan", "--resume"], "error: --plan: cannot be combined with --resume; leave --resume out"),
+        (["--limit", "balde01"], "error: --limit: no host or group 'balde01'; did you mean blade01"),
+        (["--plan", "--play", "burn_in"], "error: --plan: cannot be combined with --play; remove --play"),
+        (["--plan", "--resume"], "error: --plan: cannot be combined with --resume; remove --resume"),
         (
             ["--check", "--resume"],
             "error: --resume: cannot be combined with --check; remove one of the two",
         ),
         (
             ["--resume", "r1", "--limit", "blade01"],
-            "error: --resume: cannot be combined with --limit; leave one",
+            "error: --resume: cannot be combined with --limit; remove one",
         ),
         (
             ["--pack", "x", "--workers", "blade01"],
-            "error: --pack: cannot be combined with --workers; leave one",
+            "error: --pack: cannot be combined with --workers; remove one",
         ),
         (["--shard-size", "2"], "error: --shard-size: needs --workers; add --workers"),
         (["--sources"], "error: --sources: needs --plan; add --plan"),

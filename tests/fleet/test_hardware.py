@@ -47,7 +47,10 @@ def test_capital_in_dollars_needs_no_exchange_rate():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"capital_usd": {"value": 1, "source": "order"}}, "exactly one of capital_usd and capital_eur must be set"),
+        (
+            {"capital_usd": {"value": 1, "source": "order"}},
+            "exactly one of capital_usd and capital_eur must be set",
+        ),
         ({"capital_eur": None}, "exactly one of capital_usd and capital_eur must be set"),
         ({"usd_per_eur": None}, "capital_eur has no exchange rate"),
         ({"watts_per_node": {"value": -7, "source": "measured"}}, "-7 is negative"),

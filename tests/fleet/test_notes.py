@@ -16,7 +16,7 @@ def test_notes_of_production_contain_the_affordable_hours(repo_root):
     assert hours.endswith("buy 28 to 69 hours, not a month")
     assert spot.endswith("has no spot capacity: serve")
     assert disks.endswith("no cloud disk is built or priced for template llm-server, trainer")
-    assert notes.endswith("nothing runs it yet: template llm-server, trainer")
+    assert notes.endswith("not the profile of template llm-server, trainer")
 
 
 def test_stack_without_reservations_has_no_notes(repo_root):

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.nodes import Value
+from gpufleet.nodes import SourcedValue
 from gpufleet.nodes.merge import FIELDS, merge_values
 
 
 def values(lab, *claims):
-    return [Value(source, key, value, lab.minutes(at)) for source, key, value, at in claims]
+    return [SourcedValue(source, key, value, lab.minutes(at)) for source, key, value, at in claims]
 
 
 @pytest.mark.parametrize(

@@ -83,8 +83,8 @@ def test_evidence_that_matches_the_plan_is_accepted():
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"evidence": WIPED[:1]}, "speaks of /dev/sda, but the plan has other drives"),
-        ({"evidence": []}, "speaks of no drive"),
+        ({"evidence": WIPED[:1]}, "the evidence names /dev/sda, but the plan has other drives"),
+        ({"evidence": []}, "the evidence names no drive"),
         ({"evidence": [*WIPED, WIPED[0]]}, "but the plan has other drives"),
         ({"evidence": [WIPED[0], WIPED[1] | {"serial": "S9"}]}, "but the plan has other drives"),
         ({"evidence": [WIPED[0], WIPED[1] | {"wiped": "false"}]}, "valid boolean, got 'false'"),

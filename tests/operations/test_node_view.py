@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gpufleet.errors import InputError
-from gpufleet.nodes.model import Change, Conflict, Hold, Node, Sighting, Value
+from gpufleet.nodes.model import Conflict, HistoryEntry, Hold, Node, Sighting, SourcedValue
 from gpufleet.operations import node_view
 
 AT = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
@@ -129,7 +129,9 @@ def test_details_have_source_and_age_of_every_value(monkeypatch):
         Conflict("name", "b1", "two are called b1", "rack:r1", ("n-b1", "n-x"), AT),
         Conflict("name", "y", "others", "rack:r1", ("n-y",), AT),
     ]
-    details = node_view.build_node_details(blade, [Value("ssh", "observed.arch", "aarch64", AT)], conflicts)
+    details = node_view.build_node_details(
+        blade, [SourcedValue("ssh", "observed.arch", "aarch64", AT)], conflicts
+    )
     assert details["values"] == [
         {
             "key": "observed.arch",
@@ -164,11 +166,14 @@ def test_details_have_source_and_age_of_every_value(monkeypatch):
 
 
 def test_history_is_in_event_order():
-    late = Change("n", AT + timedelta(minutes=5), "state", None, "expected", "declared", None, 1)
-    early = Change("n", AT, "state", "expected", "discovered", "answered", "a1", 2)
-    note = Change("n", AT, "wiped", None, None, "{}", None, 3)
+    late = HistoryEntry("n", AT + timedelta(minutes=5), "state", None, "expected", "declared", None, 1)
+    early = HistoryEntry("n", AT, "state", "expected", "discovered", "answered", "a1", 2)
+    note = HistoryEntry("n", AT, "wiped", None, None, "{}", None, 3)
     assert node_view.sort_by_time([late, note, early]) == [early, note, late]
-    lines = [node_view.format_change(node_view.change_as_json(entry)) for entry in (late, early, note)]
+    lines = [
+        node_view.format_history_entry(node_view.history_entry_as_json(entry))
+        for entry in (late, early, note)
+    ]
     assert lines == [
         "2026-11-21T10:05:00.000Z  (new) -> expected             declared",
         "2026-11-21T10:00:00.000Z  expected -> discovered        answered  [a1]",

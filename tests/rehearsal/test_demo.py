@@ -59,13 +59,13 @@ def test_what_if_adds_one_machine_and_leaves_the_stack_file_alone(tmp_path):
 
 def test_failing_step_stops_the_demo_and_names_its_command(tmp_path):
     with pytest.raises(EnvironmentFault, match="exit 3"):
-        demo.run_step(demo.Step("t", "exit 3", allows_failure=True), tmp_path, {"PATH": "/usr/bin:/bin"})
+        demo.run_step(demo.DemoStep("t", "exit 3", allows_failure=True), tmp_path, {"PATH": "/usr/bin:/bin"})
 
 
 def test_demo_step_may_be_allowed_to_exit_with_1(tmp_path):
-    demo.run_step(demo.Step("t", "exit 1", allows_failure=True), tmp_path, {"PATH": "/usr/bin:/bin"})
+    demo.run_step(demo.DemoStep("t", "exit 1", allows_failure=True), tmp_path, {"PATH": "/usr/bin:/bin"})
     with pytest.raises(EnvironmentFault):
-        demo.run_step(demo.Step("t", "exit 1"), tmp_path, {"PATH": "/usr/bin:/bin"})
+        demo.run_step(demo.DemoStep("t", "exit 1"), tmp_path, {"PATH": "/usr/bin:/bin"})
 
 
 def test_unhealthy_nodes_are_listed_with_their_failed_checks():

@@ -11,14 +11,16 @@ import pytest
 from gpufleet.errors import EnvironmentFault
 from gpufleet.rehearsal import machine
 from gpufleet.rehearsal.machine import cloud_check, repair
-from gpufleet.rehearsal.machine.check import Check, format_table, select_missing
+from gpufleet.rehearsal.machine.check import MachineCheck, format_table, select_missing
 
-GIT = Check(
+GIT = MachineCheck(
     "git", "required", ok=False, detail="not installed", remedy="apt-get install git", packages=("git",)
 )
-RACK = Check("nspawn", "racks", ok=False, detail="missing: x", remedy="apt-get install x", packages=("x",))
-TESTS = Check("chromium", "tests", ok=False, detail="not installed", packages=("chromium",))
-FINE = Check("ssh", "required", ok=True, detail="/usr/bin/ssh", packages=("openssh-client",))
+RACK = MachineCheck(
+    "nspawn", "racks", ok=False, detail="missing: x", remedy="apt-get install x", packages=("x",)
+)
+TESTS = MachineCheck("chromium", "tests", ok=False, detail="not installed", packages=("chromium",))
+FINE = MachineCheck("ssh", "required", ok=True, detail="/usr/bin/ssh", packages=("openssh-client",))
 
 
 @pytest.fixture

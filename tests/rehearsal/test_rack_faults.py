@@ -42,8 +42,8 @@ def test_empty_files_have_no_faults(text):
         ("faults:\n  r/1:\n", "f.yaml:2: r/1: unknown fault None"),
         ("fault: {r/1: disk_full}\n", "f.yaml: unknown section; sections are faults, arm64, disks"),
         ("disks: [r/1]\n", "f.yaml: wrong shape; disks must map rack/slot to a number of disks"),
-        ("disks: {r/1: 0}\n", "f.yaml: r/1: not a number of disks: 0; 1 to 16"),
-        ("disks: {r/1: yes}\n", "f.yaml: r/1: not a number of disks"),
+        ("disks: {r/1: 0}\n", "f.yaml: r/1: 0 is not a valid number of disks; 1 to 16"),
+        ("disks: {r/1: yes}\n", "f.yaml: r/1: True is not a valid number of disks"),
         ("faults: [r/1]\n", "f.yaml: wrong shape; faults must be a mapping, arm64 a list"),
         ("- faults\n", "f.yaml: unknown section"),
         ("faults: {r/1: \n", "f.yaml:2: is not valid YAML"),
@@ -63,7 +63,7 @@ def test_missing_file_is_refused():
 
 def test_fault_on_a_place_outside_all_racks_is_refused_with_its_line():
     faults = parse_faults("faults:\n  r/1: disk_full\n  r/9: disk_full\n", "f.yaml")
-    with pytest.raises(InputError, match=r"f\.yaml:3: r/9: no such node; nodes are rack/slot: r/1, r/2"):
+    with pytest.raises(InputError, match=r"f\.yaml:3: r/9: no such node; write nodes as rack/slot: r/1, r/2"):
         faults.check_places({"r/1", "r/2"})
 
 

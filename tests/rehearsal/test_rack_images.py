@@ -11,12 +11,12 @@ import pytest
 from gpufleet.errors import EnvironmentFault
 from gpufleet.rehearsal.rack import emulation, images, requirements
 
-RECIPE = images.Recipe("bookworm", "amd64")
+RECIPE = images.ImageRecipe("bookworm", "amd64")
 
 
 def test_image_name_contains_suite_architecture_and_hash():
     assert re.fullmatch(r"bookworm-amd64-[0-9a-f]{12}", RECIPE.name)
-    assert RECIPE.name == images.Recipe("bookworm", "amd64").name
+    assert RECIPE.name == images.ImageRecipe("bookworm", "amd64").name
 
 
 @pytest.mark.parametrize(

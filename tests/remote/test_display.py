@@ -10,7 +10,7 @@ import pytest
 
 from gpufleet.remote.display import LineDisplay, TableDisplay, fold_names, open_display
 from gpufleet.remote.plan import parse_tasks
-from gpufleet.remote.progress import HostProgress, Progress
+from gpufleet.remote.progress import HostProgress, RunProgress
 
 CASES = Path(__file__).resolve().parents[1] / "cases/remote"
 
@@ -23,7 +23,7 @@ class Terminal(io.StringIO):
 def replay(make):
     """Show the recorded run on a display; return what was written."""
     stream = io.StringIO()
-    progress = Progress(tasks=tuple(parse_tasks((CASES / "site-list.txt").read_text())))
+    progress = RunProgress(tasks=tuple(parse_tasks((CASES / "site-list.txt").read_text())))
     display = make(progress, stream)
     for line in (CASES / "site-run.jsonl").read_text().splitlines():
         display.show_update(progress.apply_event(json.loads(line)))
@@ -69,7 +69,7 @@ def test_table_shows_each_host_with_a_mark_and_its_status():
 
 def test_finished_host_shows_no_skipped_task():
     skipped = "wipe : Wipe the drives and read them back"
-    display = TableDisplay(Progress(tasks=(skipped,)), io.StringIO())
+    display = TableDisplay(RunProgress(tasks=(skipped,)), io.StringIO())
     assert display.build_row(HostProgress("b1", "ok", task=skipped, done=1))[-1] == ""
     assert display.build_row(HostProgress("b1", "running", task=skipped, done=1))[-1] == skipped
     assert display.build_row(HostProgress("b1", "failed", task=skipped, reason="no space"))[-1] == "no space"
@@ -78,7 +78,7 @@ def test_finished_host_shows_no_skipped_task():
 
 @pytest.mark.parametrize(("stream", "kind"), [(io.StringIO(), LineDisplay), (Terminal(), TableDisplay)])
 def test_display_kind_depends_on_the_stream(stream, kind):
-    display = open_display(Progress(), stream)
+    display = open_display(RunProgress(), stream)
     display.close()
     assert isinstance(display, kind)
 

@@ -40,7 +40,7 @@ def test_changed_host_key_is_reported_in_one_line_with_key_and_file():
             "/var/lib/dpkg/lock-frontend is still held by apt-get (process 30) after 2 s",
             "let that process finish",
         ),
-        ("cannot install a: no space left: Write error - write (28: No space left on device)", "make room"),
+        ("cannot install a: no space left: Write error - write (28: No space left on device)", "free space"),
         (
             "refused, left as it was: x.conf: sshd would not let root in (AllowUsers)",
             "hardening_sshd_settings",

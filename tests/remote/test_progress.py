@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.remote.plan import parse_tasks
-from gpufleet.remote.progress import Progress, find_failure_reason, format_task_label
+from gpufleet.remote.progress import RunProgress, find_failure_reason, format_task_label
 
 CASES = Path(__file__).resolve().parents[1] / "cases/remote"
 SOUND, NO_SSHD, FULL, UNDERVOLTED = (f"poc-blade0{slot}" for slot in range(1, 5))
@@ -20,7 +20,7 @@ def events():
 
 @pytest.fixture
 def run():
-    progress = Progress(tasks=tuple(parse_tasks((CASES / "site-list.txt").read_text())))
+    progress = RunProgress(tasks=tuple(parse_tasks((CASES / "site-list.txt").read_text())))
     progress.updates = [update for event in events() if (update := progress.apply_event(event))]
     return progress
 
@@ -62,7 +62,7 @@ def test_attempt_has_one_id_per_host(run):
 
 
 def test_killed_run_is_not_finished():
-    progress = Progress()
+    progress = RunProgress()
     for event in events()[:40]:
         progress.apply_event(event)
     assert not progress.finished
@@ -71,16 +71,16 @@ def test_killed_run_is_not_finished():
 
 def test_ignored_failure_counts_as_ok():
     data = {"host": "a", "task": "t", "ignore_errors": True, "res": {"msg": "x"}}
-    assert Progress().apply_event({"event": "runner_on_failed", "event_data": data}).step == "ok"
+    assert RunProgress().apply_event({"event": "runner_on_failed", "event_data": data}).step == "ok"
 
 
 @pytest.mark.parametrize("event", [{}, {"event": "runner_on_ok"}, {"event": "verbose", "event_data": None}])
 def test_events_without_information_are_skipped(event):
-    assert Progress().apply_event(event) is None
+    assert RunProgress().apply_event(event) is None
 
 
 def test_errors_outside_tasks_are_collected():
-    progress = Progress()
+    progress = RunProgress()
     progress.apply_event({"event": "error", "stdout": "\x1b[0;31m[ERROR]: no\n such play\x1b[0m"})
     assert progress.errors == ["[ERROR]: no such play"]
 
@@ -97,7 +97,7 @@ def test_role_name_precedes_the_task_name_once(name):
 
 def play_progress(*plays, last, failed=()):
     """Return the progress of a run over one host whose last play to begin is ``last``."""
-    progress = Progress(plays=plays)
+    progress = RunProgress(plays=plays)
     data = {"playbook_uuid": "p", "play": last, "name": last, "pattern": "all"}
     stats = {"playbook_uuid": "p", "processed": {SOUND: 1}, "failures": dict.fromkeys(failed, 1)}
     progress.apply_event({"event": "playbook_on_play_start", "event_data": data})

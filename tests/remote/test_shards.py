@@ -121,6 +121,19 @@ def test_sent_folder_contains_only_what_the_run_needs(root, tmp_path, monkeypatc
     assert private_data.find_private_key() == "PRIVATE"
 
 
+@pytest.mark.parametrize(
+    ("enabled", "sent"),
+    [
+        ("callbacks_enabled = gpufleet.fleet.registry\n", ""),
+        ("callbacks_enabled=a.b.c,gpufleet.fleet.registry , d\n", "callbacks_enabled = a.b.c, d\n"),
+        ("callbacks_enabled = a.b.c\n", "callbacks_enabled = a.b.c\n"),
+    ],
+)
+def test_workers_get_every_callback_but_the_registrys(enabled, sent):
+    config = "[defaults]\n{}nocows = True\n"
+    assert private_data.remove_registry_callback(config.format(enabled)) == config.format(sent)
+
+
 def test_run_without_any_key_is_refused(monkeypatch):
     monkeypatch.delenv("ANSIBLE_PRIVATE_KEY_FILE", raising=False)
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)

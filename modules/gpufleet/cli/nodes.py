@@ -103,12 +103,13 @@ def history(node: str, as_json: bool) -> None:
 
     with view.open_registry() as registry:
         changes = [
-            view.change_as_json(node_change) for node_change in view.sort_by_time(registry.list_history(node))
+            view.history_entry_as_json(node_change)
+            for node_change in view.sort_by_time(registry.list_history(node))
         ]
         earlier = view.list_namesake_notes(registry, node)
     for line in earlier:
         output.print_lines(line, err=True)
-    _print_data(changes, as_json, map(view.format_change, changes))
+    _print_data(changes, as_json, map(view.format_history_entry, changes))
 
 
 @nodes_command.command()

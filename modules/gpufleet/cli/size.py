@@ -132,7 +132,9 @@ def _check_empty_options(context: click.Context, *, merge: bool) -> None:
             raise InputError("is empty", where=parameter.opts[0], remedy="give a value, or remove the option")
     if merge:
         raise InputError(
-            "can only be combined with --emit", where="--merge", remedy="give --emit STACK, or remove the option"
+            "can only be combined with --emit",
+            where="--merge",
+            remedy="give --emit STACK, or remove the option",
         )
 
 

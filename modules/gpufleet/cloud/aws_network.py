@@ -68,7 +68,7 @@ class AwsNetwork(pulumi.ComponentResource):
         self.register_outputs({"vpc_id": self.vpc.id})
 
     def get_or_declare_subnet(self, zone: str) -> Any:
-        """Return the subnet of a zone."""
+        """Return a zone's subnet; the first call declares it."""
         if zone not in self._subnets:
             self._subnets[zone] = self._declare_subnet(zone)
         return self._subnets[zone]

@@ -8,7 +8,7 @@ Combinations that a cloud refuses are refused here first, each by a rule with id
 from __future__ import annotations
 
 from gpufleet.fleet.application import Application, Container, PortMap, Volume
-from gpufleet.fleet.boot import Boot, BootMode, Image, Netboot
+from gpufleet.fleet.boot import Boot, BootImage, BootMode, Netboot
 from gpufleet.fleet.fleet_loader import build_json_schema, load_fleet, parse_fleet
 from gpufleet.fleet.hardware import HardwareCost, SourcedFigure
 from gpufleet.fleet.host_name import (
@@ -21,7 +21,7 @@ from gpufleet.fleet.host_name import (
 )
 from gpufleet.fleet.image import CustomImage
 from gpufleet.fleet.planning_note import node_usd_per_hour, planning_notes
-from gpufleet.fleet.pool_request import AcceleratorRequest, Budget, Count
+from gpufleet.fleet.pool_request import AcceleratorRequest, Budget, NodeCount
 from gpufleet.fleet.profile import Driver, HardwareProfile, SoftwareProfile
 from gpufleet.fleet.purchase import OnDemand, Purchase, Reserved, Spot, SpotWork
 from gpufleet.fleet.rack import Rack, RackNetwork, RackNode
@@ -37,10 +37,10 @@ __all__ = [
     "Application",
     "Blueprint",
     "Boot",
+    "BootImage",
     "BootMode",
     "Budget",
     "Container",
-    "Count",
     "CustomImage",
     "Disk",
     "Driver",
@@ -48,8 +48,8 @@ __all__ = [
     "HardwareCost",
     "HardwareProfile",
     "HostNameDeclaration",
-    "Image",
     "Netboot",
+    "NodeCount",
     "OnDemand",
     "Pool",
     "PortMap",

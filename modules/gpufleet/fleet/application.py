@@ -192,7 +192,7 @@ class Secret(FrozenModel):
         return self
 
 
-class Health(FrozenModel):
+class HealthCheck(FrozenModel):
     """A container's health check; an unhealthy container is killed and restarted."""
 
     command: Annotated[
@@ -224,7 +224,7 @@ class Container(FrozenModel):
     ) = None
     restart: Literal["always", "on-failure", "never"] = "always"
     stop_seconds: Annotated[StrictInt, Field(ge=1, le=3600)] = 30
-    health: Health | None = None
+    health: HealthCheck | None = None
     depends: Annotated[tuple[Name, ...], Field(description="containers that start before this one")] = ()
 
     @property

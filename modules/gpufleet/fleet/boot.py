@@ -50,7 +50,7 @@ def _check_time_zone(value: str) -> str:
     return value
 
 
-class Image(FrozenModel):
+class BootImage(FrozenModel):
     """The system image that is written to the node's disk, and which family's first boot it has."""
 
     url: Annotated[str, _url, _url_schema]
@@ -96,7 +96,7 @@ class Boot(FrozenModel):
     """The settings of a rack's first boot, for ``gpufleet nodes export --format cloud-init``."""
 
     medium: Medium = "nvme"
-    image: Image | None = None
+    image: BootImage | None = None
     ssh: BootSsh
     user: Annotated[str, _user, _user_schema] = "root"
     timezone: Annotated[str, AfterValidator(_check_time_zone)] = "Etc/UTC"

@@ -81,7 +81,13 @@ def _validate_fleet(document: Document, stack: str, root: Path) -> Fleet:
     data = document.data
     if not isinstance(data, dict):
         document.raise_first(
-            [Problem((), "is not a mapping of keys to values", "write a mapping that begins with owner and pools")]
+            [
+                Problem(
+                    (),
+                    "is not a mapping of keys to values",
+                    "write a mapping that begins with owner and pools",
+                )
+            ]
         )
     document.raise_first(list(find_ambiguous_numbers(document.node)))
     try:

@@ -47,7 +47,7 @@ class AcceleratorRequest(FrozenModel):
     count: Annotated[StrictInt, Field(ge=1, le=16)] = 1
 
 
-class Count(FrozenModel):
+class NodeCount(FrozenModel):
     """How many nodes. A plain number is a fixed count; a range is an elastic group."""
 
     min: Annotated[StrictInt, Field(ge=0, le=MAX_NODES)]

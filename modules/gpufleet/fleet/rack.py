@@ -77,7 +77,7 @@ class RackNetwork(FrozenModel):
     slot_offset: Annotated[StrictInt, Field(ge=0, le=1000)] = 10
 
     def address_of_slot(self, slot: int) -> str:
-        """Return the address of a slot."""
+        """Return the address at ``slot + slot_offset`` in the network; a validation error beyond it."""
         number = self.slot_offset + slot
         if number >= self.cidr.num_addresses - 1:  # the last is the broadcast address
             raise spec_error(
@@ -119,7 +119,7 @@ class RackNode(FrozenModel):
 
     @property
     def storage_gib(self) -> float | None:
-        """Return the storage in GiB."""
+        """Return the drive's size, which is declared in GB (10^9 bytes)."""
         return None if self.storage_gb is None else self.storage_gb * GIB_PER_GB
 
 

@@ -10,7 +10,7 @@ from gpufleet.fleet.application import Application
 from gpufleet.fleet.frozen_model import FrozenModel, Name, Owner, StrictInt, pattern_annotations
 from gpufleet.fleet.hardware import HardwareCost
 from gpufleet.fleet.image import Image
-from gpufleet.fleet.pool_request import AcceleratorRequest, Budget, CloudName, Count
+from gpufleet.fleet.pool_request import AcceleratorRequest, Budget, CloudName, NodeCount
 from gpufleet.fleet.profile import HardwareProfile, SoftwareProfile
 from gpufleet.fleet.public_key import PublicKey
 from gpufleet.fleet.purchase import Purchase
@@ -61,7 +61,7 @@ class Pool(FrozenModel):
     zones: tuple[str, ...] = ()
     machine: str
     accelerators: AcceleratorRequest | None = None
-    count: Count
+    count: NodeCount
     purchase: Purchase
     fabric: Annotated[
         Literal["auto", "none", "efa", "infiniband"],
@@ -165,5 +165,5 @@ class Fleet(Spec):
         return cls(**fields, stack=stack, racks=racks)
 
     def find_pool(self, name: str) -> Pool | None:
-        """Return the pool of that name."""
+        """Return the pool with that name, None if there is none."""
         return next((pool for pool in self.pools if pool.name == name), None)

@@ -8,19 +8,19 @@ change only as ``STATES`` allows. SQLite by default, PostgreSQL by URL, one sche
 """
 
 from gpufleet.nodes.declaration import RACK_KINDS, build_rack_report, build_workstation_report
-from gpufleet.nodes.host import Host
+from gpufleet.nodes.host import InventoryHost
 from gpufleet.nodes.identity import Identity, normalize_serial
 from gpufleet.nodes.inventory import ExcludedNode, Inventory, build_inventory, is_rehearsal_address
 from gpufleet.nodes.model import (
-    Change,
+    BurnInResult,
     Conflict,
+    HistoryEntry,
     Hold,
     Node,
     Observation,
-    Result,
     Sighting,
+    SourcedValue,
     SourceStatus,
-    Value,
 )
 from gpufleet.nodes.pulumi_state import build_state_report, list_elastic_groups
 from gpufleet.nodes.registry import Registry
@@ -33,7 +33,7 @@ from gpufleet.nodes.states import (
     STATES,
     USABLE_STATES,
     VERDICT_MOVES,
-    State,
+    NodeState,
 )
 
 __all__ = [
@@ -45,23 +45,23 @@ __all__ = [
     "STATES",
     "USABLE_STATES",
     "VERDICT_MOVES",
-    "Change",
+    "BurnInResult",
     "Conflict",
     "ExcludedNode",
+    "HistoryEntry",
     "Hold",
-    "Host",
     "Identity",
     "Inventory",
+    "InventoryHost",
     "Node",
+    "NodeState",
     "Observation",
     "Registry",
     "ReportOutcome",
-    "Result",
     "Sighting",
     "SourceReport",
     "SourceStatus",
-    "State",
-    "Value",
+    "SourcedValue",
     "build_inventory",
     "build_rack_report",
     "build_state_report",

@@ -29,7 +29,7 @@ def advance_node(
 
 
 def read_node_row(connection: Connection, node_id: str) -> Any:
-    """Return the node's row as it is now."""
+    """Return the node's row after changes made earlier in this transaction."""
     return connection.execute(select(schema.node).where(schema.node.c.id == node_id)).one()
 
 

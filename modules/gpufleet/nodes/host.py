@@ -37,7 +37,7 @@ _VARIABLE_FIELDS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class InventoryHost:
     """A host with its groups.
 
     ``vars`` come from files of the operator (rack files, stacks) and from our own fixed lists (states, holds).
@@ -53,13 +53,12 @@ class Host:
 
     @property
     def variables(self) -> dict[str, Any]:
-        """Return all variables."""
         return {**self.observed, **self.vars}
 
 
 def make_host(
     name: str, node: Node, declared: Node | None = None, planned: Mapping[str, Any] | None = None
-) -> Host:
+) -> InventoryHost:
     """Return a node as a host; ``declared`` is the same slot as a rack file that was just read declares it.
 
     ``planned`` are the variables that the node's template gives, from the operator's stack. Any other value is the
@@ -74,7 +73,7 @@ def make_host(
     observed = {
         key: value for key, value in variables.items() if key not in operator_values and key not in vocabulary
     }
-    return Host(
+    return InventoryHost(
         name,
         tuple(list_host_groups(node)),
         {**operator_values, **vocabulary, **(planned or {})},
@@ -129,7 +128,7 @@ def find_host_problem(name: str, node: Node) -> str | None:
 
 
 def list_host_groups(node: Node) -> Iterator[str]:
-    """Yield the groups that a node belongs to."""
+    """Yield the Ansible groups of a node: one per field of ``_GROUP_FIELDS``, GPU model and vendor, and its phase."""
     for prefix in _GROUP_FIELDS:
         if value := getattr(node, prefix):
             yield group_name(prefix, value)

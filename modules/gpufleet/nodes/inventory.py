@@ -20,7 +20,7 @@ from gpufleet.boundary import make_printable
 from gpufleet.errors import InputError
 from gpufleet.nodes.blueprint import host_variables
 from gpufleet.nodes.declaration import list_declared_nodes
-from gpufleet.nodes.host import Host, find_host_problem, make_host
+from gpufleet.nodes.host import InventoryHost, find_host_problem, make_host
 from gpufleet.nodes.model import Node
 
 BlueprintLookup = Callable[[Node], fleet.Blueprint | None]
@@ -39,7 +39,7 @@ class ExcludedNode:
 class Inventory:
     """Hosts with their groups and variables; ``groups`` also lists empty ones, ``racks`` the racks read."""
 
-    hosts: tuple[Host, ...]
+    hosts: tuple[InventoryHost, ...]
     groups: tuple[str, ...]
     notes: tuple[str, ...] = field(default=())
     excluded: tuple[ExcludedNode, ...] = field(default=())
@@ -48,7 +48,7 @@ class Inventory:
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Inventory:
         """Return what ``dataclasses.asdict`` made of an inventory, as it comes back from a cache."""
-        hosts = tuple(Host(**{**host, "groups": tuple(host["groups"])}) for host in value["hosts"])
+        hosts = tuple(InventoryHost(**{**host, "groups": tuple(host["groups"])}) for host in value["hosts"])
         excluded = tuple(ExcludedNode(**entry) for entry in value["excluded"])
         return cls(hosts, tuple(value["groups"]), tuple(value["notes"]), excluded, tuple(value["racks"]))
 
@@ -88,7 +88,7 @@ def is_rehearsal_address(address: str | None) -> bool:
         return False
 
 
-def _block_connections(host: Host) -> Host:
+def _block_connections(host: InventoryHost) -> InventoryHost:
     """Make a simulated instance, or a slot that was not booted, unreachable: nothing connects to its address."""
     if is_rehearsal_address(host.variables.get("ansible_host")):
         return host
@@ -159,7 +159,7 @@ def _blueprint_variables(plans: Iterable[fleet.Blueprint | None]) -> dict[int, d
     return {id(plan): host_variables(plan) for plan in {id(plan): plan for plan in plans if plan}.values()}
 
 
-def _drop_group_names(hosts: list[Host], left_out: list[ExcludedNode]) -> list[Host]:
+def _drop_group_names(hosts: list[InventoryHost], left_out: list[ExcludedNode]) -> list[InventoryHost]:
     """Leave out hosts that are called as a group: Ansible would give the group their variables."""
     group_names = set(_group_names(hosts))
     for host in hosts:
@@ -195,7 +195,7 @@ def _split_by_problem(
     return well_formed, left_out
 
 
-def _group_names(hosts: Iterable[Host]) -> tuple[str, ...]:
+def _group_names(hosts: Iterable[InventoryHost]) -> tuple[str, ...]:
     return tuple(sorted({group for host in hosts for group in host.groups} | {"new_blades", "new_nodes"}))
 
 

@@ -33,7 +33,7 @@ def add_history(
     old_and_new_state: tuple[str, str] | None = None,
     attempt: str | None = None,
 ) -> None:
-    """Add a line of history."""
+    """Add one line to a node's history; the reason is trimmed to ``LONGEST_REASON``."""
     old, new = old_and_new_state or (None, None)
     row = {"node_id": node_id, "at": at, "event": event, "reason": trim_reason(reason)}
     connection.execute(insert(schema.history), row | {"old_state": old, "new_state": new, "attempt": attempt})

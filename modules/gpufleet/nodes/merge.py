@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from gpufleet.nodes.identity import normalize_serial
-from gpufleet.nodes.model import OBSERVING_SOURCES, Value
+from gpufleet.nodes.model import OBSERVING_SOURCES, SourcedValue
 
 DECLARED_FIRST = (
     "name",
@@ -34,7 +34,7 @@ OBSERVED_FIRST = ("address", "serial", "instance_id")
 FIELDS = DECLARED_FIRST + OBSERVED_FIRST
 
 
-def merge_values(values: Iterable[Value], lost_sources: Collection[str] = ()) -> dict[str, Any]:
+def merge_values(values: Iterable[SourcedValue], lost_sources: Collection[str] = ()) -> dict[str, Any]:
     """Return every field's value in force, None where no source gives one."""
     best: dict[str, tuple[tuple[Any, ...], Any]] = {}
     for value in values:
@@ -58,7 +58,7 @@ def _is_trusted(source: str, field: str) -> bool:
     return field == "serial" or source == "address_book" or source not in OBSERVING_SOURCES
 
 
-def _rank(value: Value, aspect: str, field: str, lost_sources: Collection[str]) -> tuple[Any, ...]:
+def _rank(value: SourcedValue, aspect: str, field: str, lost_sources: Collection[str]) -> tuple[Any, ...]:
     """Order the claims on one field; the address book knows where a rehearsed host really answers."""
     is_address_book = field == "address" and value.source == "address_book"
     return (

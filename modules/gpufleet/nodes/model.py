@@ -45,7 +45,7 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class SourcedValue:
     """One value with where it comes from and when it was seen; ``revision`` orders it among others."""
 
     source: str
@@ -147,7 +147,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class HistoryEntry:
     """One line of a node's history; lines are only ever added."""
 
     node: str
@@ -161,7 +161,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class BurnInResult:
     """What one burn-in attempt brought: the report (judged) and the raw records it was judged from."""
 
     node: str

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, select
 
 from gpufleet.errors import InputError
 from gpufleet.nodes import schema
-from gpufleet.nodes.model import Change, Hold, Node, Result, Sighting, SourceStatus, Value
+from gpufleet.nodes.model import BurnInResult, HistoryEntry, Hold, Node, Sighting, SourcedValue, SourceStatus
 
 
 def find_node_row(connection: Connection, reference: str) -> Any:
@@ -99,7 +99,7 @@ def _last_reports(connection: Connection) -> dict[str, tuple[int, datetime | Non
     return {row.name: (row.revision, row.observed_at) for row in connection.execute(query)}
 
 
-def load_values(connection: Connection, node_id: str) -> list[Value]:
+def load_values(connection: Connection, node_id: str) -> list[SourcedValue]:
     """Return every value that any source gives for a node, with source and time."""
     table, answers = schema.observation, _last_reports(connection)
     lost_sources = {
@@ -113,23 +113,23 @@ def load_values(connection: Connection, node_id: str) -> list[Value]:
         number, at = answers.get(row.source, (0, None))
         confirmed = row.source not in lost_sources and at is not None and number > row.revision
         rank, seen_at = (number, at) if confirmed and at else (row.revision, row.observed_at)
-        node_values.append(Value(row.source, row.key, row.value, seen_at, rank))
+        node_values.append(SourcedValue(row.source, row.key, row.value, seen_at, rank))
     return node_values
 
 
-def load_history(connection: Connection, node_id: str) -> list[Change]:
+def load_history(connection: Connection, node_id: str) -> list[HistoryEntry]:
     """Return a node's history, oldest first."""
     table = schema.history
     query = select(table).where(table.c.node_id == node_id).order_by(table.c.number)
     return [
-        Change(
+        HistoryEntry(
             row.node_id, row.at, row.event, row.old_state, row.new_state, row.reason, row.attempt, row.number
         )
         for row in connection.execute(query)
     ]
 
 
-def load_results(connection: Connection, node_id: str | None, attempt: str | None) -> list[Result]:
+def load_results(connection: Connection, node_id: str | None, attempt: str | None) -> list[BurnInResult]:
     """Return burn-in results, oldest first: of one node, of one attempt, or all."""
     table = schema.result
     query = select(table).order_by(table.c.number)
@@ -138,7 +138,7 @@ def load_results(connection: Connection, node_id: str | None, attempt: str | Non
     if attempt:
         query = query.where(table.c.attempt == attempt)
     return [
-        Result(row.node_id, row.attempt, row.verdict, row.report, row.records, row.recorded_at)
+        BurnInResult(row.node_id, row.attempt, row.verdict, row.report, row.records, row.recorded_at)
         for row in connection.execute(query)
     ]
 

@@ -18,7 +18,16 @@ from sqlalchemy import Connection, select, update
 
 from gpufleet.nodes import attempts, conflicts, database, journal, query, revision, schema
 from gpufleet.nodes.bulk_write import upsert
-from gpufleet.nodes.model import Change, Conflict, Node, Observation, Result, SourceStatus, Value, utc_now
+from gpufleet.nodes.model import (
+    BurnInResult,
+    Conflict,
+    HistoryEntry,
+    Node,
+    Observation,
+    SourcedValue,
+    SourceStatus,
+    utc_now,
+)
 from gpufleet.nodes.reconcile import apply_reports
 from gpufleet.nodes.source_report import ReportOutcome, SourceReport
 
@@ -165,17 +174,17 @@ class Registry:
         with self._reading() as connection:
             return query.load_nodes(connection, [query.find_node_row(connection, node)])[0]
 
-    def list_values(self, node: str) -> Sequence[Value]:
+    def list_values(self, node: str) -> Sequence[SourcedValue]:
         """Return every value known of a node, each with its source and time."""
         with self._reading() as connection:
             return query.load_values(connection, query.find_node_row(connection, node).id)
 
-    def list_history(self, node: str) -> Sequence[Change]:
+    def list_history(self, node: str) -> Sequence[HistoryEntry]:
         """Return what happened to a node, oldest first."""
         with self._reading() as connection:
             return query.load_history(connection, query.find_node_row(connection, node).id)
 
-    def list_results(self, node: str | None = None, attempt: str | None = None) -> Sequence[Result]:
+    def list_results(self, node: str | None = None, attempt: str | None = None) -> Sequence[BurnInResult]:
         """Return burn-in results with their raw records, oldest first."""
         with self._reading() as connection:
             node_id = query.find_node_row(connection, node).id if node else None

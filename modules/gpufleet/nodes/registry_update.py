@@ -14,7 +14,7 @@ from sqlalchemy import Connection, select
 from gpufleet.nodes import bulk_write, schema
 from gpufleet.nodes.bulk_write import MAX_IDS_PER_QUERY, split_into_batches
 from gpufleet.nodes.merge import FIELDS, merge_values
-from gpufleet.nodes.model import OBSERVING_SOURCES, Observation, Value
+from gpufleet.nodes.model import OBSERVING_SOURCES, Observation, SourcedValue
 from gpufleet.nodes.source_report import ReportMatch, observed_values
 
 Row = dict[str, Any]
@@ -31,7 +31,7 @@ class RegistryUpdate:
         self._presence: dict[_Key, Row] = {}
         self._present: dict[str, set[str]] = defaultdict(set)
         self._sources_of: dict[str, set[str]] = defaultdict(set)
-        self._values: dict[str, dict[_Key, Value]] = {}  # of nodes of which something may differ
+        self._values: dict[str, dict[_Key, SourcedValue]] = {}  # of nodes of which something may differ
         self._fresh: dict[str, tuple[str, datetime]] = {}
         self._speakers: dict[str, set[str]] = defaultdict(set)
         self._value_rows: list[Row] = []
@@ -76,7 +76,7 @@ class RegistryUpdate:
         for batch in split_into_batches(ids, MAX_IDS_PER_QUERY):
             table = schema.observation
             for row in self._connection.execute(select(table).where(table.c.node_id.in_(batch))):
-                value = Value(row.source, row.key, row.value, row.observed_at, row.revision)
+                value = SourcedValue(row.source, row.key, row.value, row.observed_at, row.revision)
                 self._values[row.node_id][row.source, row.key] = value
             for node_row in _rows(self._connection, select(schema.node).where(schema.node.c.id.in_(batch))):
                 self._nodes[node_row["id"]] = node_row
@@ -110,7 +110,7 @@ class RegistryUpdate:
             and presence_row["digest"] == _digest(observed_values(observation))
         )
 
-    def _replace(self, node_id: str, source: str, values: list[Value], at: datetime) -> None:
+    def _replace(self, node_id: str, source: str, values: list[SourcedValue], at: datetime) -> None:
         if node_id not in self._values:
             return
         values_by_key = self._values[node_id]
@@ -128,7 +128,7 @@ class RegistryUpdate:
                 self._store_value(node_id, value)
         self._record_presence(node_id, source, at, _digest(values))
 
-    def _add(self, node_id: str, source: str, values: list[Value], at: datetime) -> list[str]:
+    def _add(self, node_id: str, source: str, values: list[SourcedValue], at: datetime) -> list[str]:
         """Apply a partial report; return the keys for which the source has a newer value."""
         old = []
         for value in values:
@@ -141,7 +141,7 @@ class RegistryUpdate:
             self._record_presence(node_id, source, at, None)
         return old
 
-    def _store_value(self, node_id: str, value: Value) -> None:
+    def _store_value(self, node_id: str, value: SourcedValue) -> None:
         self._values[node_id][value.source, value.key] = value
         self._value_rows.append(
             {
@@ -231,16 +231,15 @@ class RegistryUpdate:
 _MERGED = frozenset(FIELDS)
 
 
-def _with_revision(value: Value, number: int) -> Value:
-    return Value(value.source, value.key, value.value, value.observed_at, number)
+def _with_revision(value: SourcedValue, number: int) -> SourcedValue:
+    return SourcedValue(value.source, value.key, value.value, value.observed_at, number)
 
 
-def _digest(values: Iterable[Value]) -> str:
+def _digest(values: Iterable[SourcedValue]) -> str:
     text = json.dumps({value.key: value.value for value in values}, sort_keys=True, default=str)
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
 
 
 def _rows(connection: Connection, query: Any) -> Iterator[Row]:
-    """Yield rows as dictionaries."""
     for row in connection.execute(query):
         yield dict(row._mapping)  # noqa: SLF001 - SQLAlchemy's public name for it

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from gpufleet.nodes.model import OBSERVING_SOURCES, Observation, Value
+from gpufleet.nodes.model import OBSERVING_SOURCES, Observation, SourcedValue
 from gpufleet.nodes.node_index import Contradiction
 
 
@@ -50,10 +50,10 @@ class ReportMatch:
     contradicted: set[str] = field(default_factory=set)
 
 
-def observed_values(observation: Observation) -> Iterator[Value]:
+def observed_values(observation: Observation) -> Iterator[SourcedValue]:
     """Yield every value of an observation, its identity included, with source and time."""
     for key, value in {**observation.values(), **_identity_values(observation)}.items():
-        yield Value(observation.source, key, value, observation.observed_at)
+        yield SourcedValue(observation.source, key, value, observation.observed_at)
 
 
 def _identity_values(observation: Observation) -> dict[str, Any]:

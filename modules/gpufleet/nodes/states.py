@@ -15,7 +15,7 @@ LeftBy = Literal["operation", "verdict", "person", "nothing"]
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class NodeState:
     """One state of a node. Its name has at most 16 characters (a column); ``STATES`` has the order of a node's life.
 
     ``next_states``: the states that it may become; a person may always make such a move.
@@ -38,42 +38,42 @@ class State:
 
 
 _TABLE = (
-    State(
+    NodeState(
         name="expected",
         meaning="declared by a rack file or stack; has not answered yet",
         next_states=("discovered", "retired"),
         left_by="operation",
         is_new=True,
     ),
-    State(
+    NodeState(
         name="discovered",
         meaning="answered, or exists in a cloud",
         next_states=("commissioning", "quarantined", "retired"),
         left_by="operation",
         is_new=True,
     ),
-    State(
+    NodeState(
         name="commissioning",
         meaning="identified; drivers and software are being installed",
         next_states=("burn_in", "quarantined", "repair", "retired"),
         left_by="operation",
         is_new=True,
     ),
-    State(
+    NodeState(
         name="burn_in",
         meaning="being measured, or the measurement is incomplete",
         next_states=("ready", "commissioning", "quarantined", "repair", "retired"),
         left_by="verdict",
         is_new=True,
     ),
-    State(
+    NodeState(
         name="ready",
         meaning="passed burn-in",
         next_states=("assigned", "draining", "commissioning", "burn_in", "quarantined"),
         left_by="verdict",
         is_usable=True,
     ),
-    State(
+    NodeState(
         name="assigned",
         meaning="jobs run there",
         next_states=("draining", "quarantined"),
@@ -81,28 +81,28 @@ _TABLE = (
         is_busy=True,
         is_usable=True,
     ),
-    State(
+    NodeState(
         name="draining",
         meaning="running jobs may finish; no new ones start",
         next_states=("ready", "quarantined", "repair", "retired"),
         left_by="person",
         is_busy=True,
     ),
-    State(
+    NodeState(
         name="quarantined",
         meaning="failed burn-in, or a person took it out of use",
         next_states=("commissioning", "burn_in", "repair", "retired"),
         left_by="person",
         needs_attention=True,
     ),
-    State(
+    NodeState(
         name="repair",
         meaning="hardware is being repaired",
         next_states=("commissioning", "burn_in", "retired"),
         left_by="person",
         needs_attention=True,
     ),
-    State(
+    NodeState(
         name="retired",
         meaning="out of the fleet; only its history stays",
         next_states=(),
@@ -110,7 +110,7 @@ _TABLE = (
     ),
 )
 
-STATES: dict[str, State] = {state.name: state for state in _TABLE}
+STATES: dict[str, NodeState] = {state.name: state for state in _TABLE}
 """Every state by its name. New nodes move through the states with ``is_new`` in this order."""
 
 NEW_STATES: tuple[str, ...] = tuple(state.name for state in _TABLE if state.is_new)

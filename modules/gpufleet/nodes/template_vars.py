@@ -24,7 +24,8 @@ def main(arguments: list[str]) -> int:
         if arguments[1] not in declared.templates:
             template_names = ", ".join(sorted(declared.templates)) or "none"
             raise InputError(
-                f"template {arguments[1]!r} not found in stack {arguments[0]}", remedy=f"templates: {template_names}"
+                f"template {arguments[1]!r} not found in stack {arguments[0]}",
+                remedy=f"templates: {template_names}",
             )
     except GpufleetError as error:
         print(error, file=sys.stderr)

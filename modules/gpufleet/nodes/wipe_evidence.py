@@ -43,7 +43,7 @@ class ControllerIdentification(BaseModel):
 
 
 class NvmeController(BaseModel):
-    """An NVMe controller."""
+    """What ``nvme id-ctrl`` and sysfs report of an NVMe controller."""
 
     transport: StrictStr | None = None
     id_ctrl: ControllerIdentification | None = None

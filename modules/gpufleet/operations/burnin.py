@@ -13,7 +13,7 @@ from typing import Any
 from gpufleet import burnin, paths
 from gpufleet.boundary import decode_json_lines
 from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
-from gpufleet.nodes import Node, Registry, Result
+from gpufleet.nodes import BurnInResult, Node, Registry
 from gpufleet.scratch import create_scratch_folder
 
 Json = dict[str, Any]
@@ -47,7 +47,7 @@ class StoredResult:
     """A stored result and the node it is of."""
 
     node: Node
-    result: Result
+    result: BurnInResult
 
 
 def load_newest_results(
@@ -183,13 +183,11 @@ def format_reports(reports: list[Json]) -> str:
 
 
 def format_report_lines(report: Json) -> list[str]:
-    """Return one report's lines."""
     head = f"{report['node']}  {report['verdict']}  {report['profile']}  attempt {report['attempt']}"
     return [head, *(f"  {format_check(check)}" for check in report["checks"])]
 
 
 def format_check(check: Json) -> str:
-    """Return one check as a line."""
     measured = check["measured"]
     number = f"{measured:g}" if isinstance(measured, int | float) else measured
     value = f"{number} {check['unit']}" if measured is not None else ""

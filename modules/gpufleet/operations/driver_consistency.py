@@ -42,7 +42,7 @@ def _summary(total: int, *, unread: int, skewed: int) -> str:
 
 
 def format_report_lines(report: consistency.ConsistencyReport) -> list[str]:
-    """Return the report for a terminal."""
+    """Return a summary, then one line for each finding and its remedy."""
     if not report.hosts:
         return ["no node has cards or a driver"]
     skewed = {finding.host for finding in report.findings if finding.kind == "skew"}

@@ -13,7 +13,7 @@ PLAY = "plan"
 
 
 @dataclass(frozen=True)
-class HostPlan:
+class HostDriverPlan:
     """One host: its plan, or why there is none."""
 
     name: str
@@ -31,7 +31,7 @@ class DriverPlans:
     """The plans of a pattern's hosts. ``run`` is absent where the pattern means no host today."""
 
     limit: str
-    hosts: tuple[HostPlan, ...] = ()
+    hosts: tuple[HostDriverPlan, ...] = ()
     run: remote.RunOutcome | None = None
 
     @property
@@ -57,7 +57,7 @@ def plan_drivers(root: Path, limit: str, extra_vars: dict[str, Any], stream: Tex
         report["node"]: report["plan"] for report in run.reports if report.get("event") == "driver_plan"
     }
     hosts = tuple(
-        HostPlan(host.name, host.status, host.reason, driver_plans.get(host.name)) for host in run.hosts
+        HostDriverPlan(host.name, host.status, host.reason, driver_plans.get(host.name)) for host in run.hosts
     )
     return DriverPlans(limit, hosts, run)
 

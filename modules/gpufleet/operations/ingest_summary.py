@@ -24,7 +24,6 @@ class IngestSummary:
     repeated: int = 0
 
     def as_json(self) -> dict[str, Any]:
-        """Return the summary as JSON."""
         return asdict(self)
 
     def text_lines(self) -> Iterator[str]:

@@ -23,7 +23,7 @@ class ReachReport:
 
 
 @dataclass(frozen=True)
-class Login:
+class SshLogin:
     """How to log in; the same places that Ansible and ssh look at."""
 
     user: str
@@ -31,12 +31,12 @@ class Login:
     known_hosts: Path
 
 
-def find_login(environment: Mapping[str, str] = os.environ, home: Path | None = None) -> Login:
+def find_login(environment: Mapping[str, str] = os.environ, home: Path | None = None) -> SshLogin:
     """Return the login: Ansible's key and user where set, a rehearsal's own known hosts, else ssh's defaults."""
     local_known_hosts = (home or paths.state_home()) / "ssh" / "known_hosts"
     ssh_folder = Path.home() / ".ssh"
     key = environment.get("ANSIBLE_PRIVATE_KEY_FILE")
-    return Login(
+    return SshLogin(
         environment.get("ANSIBLE_REMOTE_USER", "root"),
         Path(key) if key else ssh_folder / "id_ed25519",
         local_known_hosts if local_known_hosts.is_file() else ssh_folder / "known_hosts",
@@ -44,7 +44,7 @@ def find_login(environment: Mapping[str, str] = os.environ, home: Path | None = 
 
 
 def probe_nodes(
-    registry: Registry, login: Login, *, rehearsal: bool = False, timeout: float = 10.0
+    registry: Registry, login: SshLogin, *, rehearsal: bool = False, timeout: float = 10.0
 ) -> ReachReport:
     """Ask every live node that has an address; a new one that answers is discovered.
 
@@ -68,7 +68,7 @@ def probe_nodes(
 
 
 def _probe_addresses(
-    by_address: Mapping[str, Node], login: Login, timeout: float
+    by_address: Mapping[str, Node], login: SshLogin, timeout: float
 ) -> Iterator[tuple[str, remote.Reachable | remote.Unreachable]]:
     """Probe local nodes with the login's user, rented machines with the first user of their image."""
     from gpufleet.cloud.pool_plan import SSH_USER

@@ -12,7 +12,7 @@ from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
 
 from gpufleet import paths
 from gpufleet.errors import EnvironmentFault, InputError
-from gpufleet.nodes import STATES, Change, Conflict, Node, Registry, Value
+from gpufleet.nodes import STATES, Conflict, HistoryEntry, Node, Registry, SourcedValue
 from gpufleet.nodes.model import format_time, utc_now
 
 
@@ -138,7 +138,9 @@ def _reason_text(node: Node) -> str:
     return node.state_reason[:100]
 
 
-def build_node_details(node: Node, values: Sequence[Value], conflicts: Sequence[Conflict]) -> dict[str, Any]:
+def build_node_details(
+    node: Node, values: Sequence[SourcedValue], conflicts: Sequence[Conflict]
+) -> dict[str, Any]:
     """Return everything known of a node: each value with its source, time and age."""
     current_time = utc_now()
     return {
@@ -171,7 +173,6 @@ WIDEST = 48
 
 
 def format_node_details(details: dict[str, Any]) -> list[str]:
-    """Return the details as lines."""
     head = ("id", "kind", "state", "state_reason", "state_since", "reachable", "reachable_detail", "address")
     lines = [
         str(details["name"]),
@@ -202,12 +203,12 @@ def list_namesake_notes(registry: Registry, reference: str) -> list[str]:
     ]
 
 
-def sort_by_time(changes: Iterable[Change]) -> list[Change]:
+def sort_by_time(entries: Iterable[HistoryEntry]) -> list[HistoryEntry]:
     """Return changes sorted by time: a run that is ingested late is recorded after newer changes."""
-    return sorted(changes, key=lambda change: (change.at, change.number))
+    return sorted(entries, key=lambda change: (change.at, change.number))
 
 
-def change_as_json(change: Change) -> dict[str, Any]:
+def history_entry_as_json(change: HistoryEntry) -> dict[str, Any]:
     """Return a line of history as JSON."""
     return {
         "at": format_time(change.at),
@@ -219,7 +220,7 @@ def change_as_json(change: Change) -> dict[str, Any]:
     }
 
 
-def format_change(change: dict[str, Any]) -> str:
+def format_history_entry(change: dict[str, Any]) -> str:
     """Return a line of history as text."""
     moved = f"{change['from'] or '(new)'} -> {change['to']}" if change["to"] else change["event"]
     attempt = f"  [{change['attempt']}]" if change["attempt"] else ""

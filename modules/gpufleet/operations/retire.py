@@ -29,7 +29,7 @@ Run = Callable[[Node, dict[str, Any]], remote.RunOutcome]
 class Interaction:
     """How to run the play, prompt a person and report; ``can_ask`` is False without a terminal."""
 
-    run: Run
+    run_play: Run
     prompt: Callable[[str], str]
     report: Callable[[str], None]
     can_ask: bool = True
@@ -169,7 +169,9 @@ def build_wipe_variables(request: RetireRequest) -> dict[str, Any]:
 
 def confirm_wipe(node: Node, request: RetireRequest, interaction: Interaction) -> dict[str, Any]:
     """Plan, report the plan and have the serial typed; return the plan. Nothing is changed on the node."""
-    planned = get_reported_event(interaction.run(node, build_wipe_variables(request)), "wipe_planned", node)
+    planned = get_reported_event(
+        interaction.run_play(node, build_wipe_variables(request)), "wipe_planned", node
+    )
     plan: dict[str, Any] = planned["plan"]
     for line in format_plan_lines(node, planned):
         interaction.report(line)
@@ -197,7 +199,7 @@ def wipe_drives(
     drives = ", ".join(f"{drive['path']} {drive['serial']}" for drive in plan["drives"])
     registry.add_history_once(node.id, BEGUN, f"plan {plan['id']}: {drives}; {request.reason}")
     confirmation = {"wipe_confirm": node.serial, "wipe_plan_id": plan["id"]}
-    outcome = interaction.run(node, build_wipe_variables(request) | confirmation)
+    outcome = interaction.run_play(node, build_wipe_variables(request) | confirmation)
     return record_evidence(registry, node, outcome, plan)
 
 
@@ -276,7 +278,7 @@ def format_size(count: int | None) -> str:
 
 
 def format_location(node: Node) -> str:
-    """Return a node's place."""
+    """Return RACK/SLOT, or the node's kind if it is in no rack."""
     return f"{node.rack}/{node.slot}" if node.rack else node.kind
 
 

@@ -264,9 +264,8 @@ def _events_folder(folder: Path) -> Path:
         return folder
     if runs:
         names = ", ".join(run.name for run in runs[:5])
-        raise InputError(
-            f"the folder contains {len(runs)} runs", where=str(folder), remedy=f"give the folder of one of them: {names}"
-        )
+        remedy = f"give the folder of one of them: {names}"
+        raise InputError(f"the folder contains {len(runs)} runs", where=str(folder), remedy=remedy)
     raise InputError(
         "the folder has no job_events", where=str(folder), remedy="give a run's folder, e.g. artifacts/<id>"
     )

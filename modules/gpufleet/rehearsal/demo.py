@@ -35,7 +35,7 @@ POLL_S = 0.2
 
 
 @dataclass(frozen=True)
-class Step:
+class DemoStep:
     """One command line of the demo. ``allows_failure`` permits exit code 1: some nodes are faulty on purpose."""
 
     title: str
@@ -43,40 +43,40 @@ class Step:
     allows_failure: bool = False
 
 
-def list_demo_steps(stack: str, changed_spec: Path, cost_change: Path, report_file: Path) -> list[Step]:
+def list_demo_steps(stack: str, changed_spec: Path, cost_change: Path, report_file: Path) -> list[DemoStep]:
     """Return the demo's commands; the paths are those of the changed spec, the cost difference and the report."""
     changed_spec_path, cost_path, report_path = (
         shlex.quote(os.path.relpath(path)) for path in (changed_spec, cost_change, report_file)
     )
     return [
-        Step(
+        DemoStep(
             "Build the declared fleet with the real Pulumi engine",
             f"pulumi up -s {stack} --yes --skip-preview --suppress-progress",
         ),
-        Step(
+        DemoStep(
             "Ask the engine what it would change now: nothing",
             f"pulumi preview -s {stack} --json --show-sames | gpufleet cost diff --preview -",
         ),
-        Step("Estimate what the fleet costs", f"gpufleet cost estimate -s {stack}"),
-        Step(
+        DemoStep("Estimate what the fleet costs", f"gpufleet cost estimate -s {stack}"),
+        DemoStep(
             "Price a change before it is made: one more machine in the first pool",
             f"gpufleet cost diff -s {stack} --base HEAD --config-file {changed_spec_path} --format markdown",
             allows_failure=True,
         ),
-        Step(
+        DemoStep(
             "Keep that change for the report",
             f"gpufleet cost diff -s {stack} --base HEAD --config-file {changed_spec_path} --format json > {cost_path}",
             allows_failure=True,
         ),
-        Step("Register every node, cloud and rack", f"gpufleet nodes sync -s {stack}"),
-        Step("List the hosts that Ansible sees", "ansible -i inventory all --list-hosts"),
-        Step(
+        DemoStep("Register every node, cloud and rack", f"gpufleet nodes sync -s {stack}"),
+        DemoStep("List the hosts that Ansible sees", "ansible -i inventory all --list-hosts"),
+        DemoStep(
             "Configure the new blades and burn them in",
             "gpufleet configure --limit new_blades",
             allows_failure=True,
         ),
-        Step("Read the registry", "gpufleet nodes list"),
-        Step("Write the report", f"gpufleet console --html {report_path} --cost {cost_path} -s {stack}"),
+        DemoStep("Read the registry", "gpufleet nodes list"),
+        DemoStep("Write the report", f"gpufleet console --html {report_path} --cost {cost_path} -s {stack}"),
     ]
 
 
@@ -99,7 +99,7 @@ def run_demo(root: Path, stack: str, home: Path, env: Mapping[str, str], report:
     report(summarize_blades(make_values_printable(nodes)))
     report(f"Report: {os.path.relpath(report_file)}   took {time.monotonic() - started:.0f} s")
     report(
-        f'Look around: eval "$(gpufleet rehearse env -s {stack})"   end it: gpufleet rehearse down -s {stack}'
+        f'Explore the rehearsal: eval "$(gpufleet rehearse env -s {stack})"   remove it: gpufleet rehearse down -s {stack}'
     )
 
 
@@ -115,7 +115,7 @@ def write_changed_spec(stack_file: Path, target: Path) -> None:
         yaml.dump(spec, out)
 
 
-def run_step(step: Step, root: Path, env: Mapping[str, str]) -> None:
+def run_step(step: DemoStep, root: Path, env: Mapping[str, str]) -> None:
     exit_code = run_supervised(["bash", "-o", "pipefail", "-c", step.command], root, env)
     if exit_code and not (step.allows_failure and exit_code == 1):
         raise EnvironmentFault(

@@ -96,7 +96,6 @@ def _count_declared_hosts(rehearsal: Rehearsal) -> int:
 
 
 def format_status(status: dict[str, Any]) -> str:
-    """Return the status as text."""
     lines = [
         f"stack       {status['stack']}",
         f"state       {'up' if status['up'] else 'not up'}",

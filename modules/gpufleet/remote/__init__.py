@@ -11,7 +11,7 @@ from gpufleet.remote.facts import ProbedFacts, parse_facts
 from gpufleet.remote.next_step import append_next_step
 from gpufleet.remote.plan import RunPlan, plan_run, playbook_names
 from gpufleet.remote.probe import Reachable, Unreachable, probe_hosts
-from gpufleet.remote.progress import HostProgress, Progress
+from gpufleet.remote.progress import HostProgress, RunProgress
 from gpufleet.remote.run import RunOutcome, new_run_id, run_playbook
 from gpufleet.remote.run_record import RunRecord, find_newest_run, read_record, write_record
 from gpufleet.remote.sharded_run import ExecutionMode, run_sharded
@@ -21,10 +21,10 @@ __all__ = [
     "ExecutionMode",
     "HostProgress",
     "ProbedFacts",
-    "Progress",
     "Reachable",
     "RunOutcome",
     "RunPlan",
+    "RunProgress",
     "RunRecord",
     "Unreachable",
     "append_next_step",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from gpufleet.boundary import make_printable
-from gpufleet.remote.progress import HostProgress, Progress, Update
+from gpufleet.remote.progress import HostProgress, ProgressUpdate, RunProgress
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,7 +24,7 @@ REFRESH_PER_SECOND = 4
 class Display(Protocol):
     """Shows a run: each step, and the end."""
 
-    def show_update(self, update: Update | None) -> None: ...
+    def show_update(self, update: ProgressUpdate | None) -> None: ...
     def close(self) -> None: ...
 
 
@@ -48,14 +48,14 @@ class LineDisplay:
     """Plain lines: hosts that made the same step share one; trouble has its own and comes at once."""
 
     def __init__(
-        self, progress: Progress, stream: TextIO, clock: Callable[[], float] = time.monotonic
+        self, progress: RunProgress, stream: TextIO, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.progress, self.stream, self.clock = progress, stream, clock
-        self.waiting: list[Update] = []
+        self.waiting: list[ProgressUpdate] = []
         self.task = ""
         self.last = clock()
 
-    def show_update(self, update: Update | None) -> None:
+    def show_update(self, update: ProgressUpdate | None) -> None:
         """Keep the step until its task is over, or write it now if the task takes long."""
         if self.progress.task != self.task:
             self.flush()
@@ -73,7 +73,7 @@ class LineDisplay:
 
     def flush(self) -> None:
         """Write what waits: one line for all hosts that did the same."""
-        groups: dict[tuple[str, str], list[Update]] = {}
+        groups: dict[tuple[str, str], list[ProgressUpdate]] = {}
         for update in self.waiting:
             groups.setdefault((update.step, update.task), []).append(update)
         for (step, task), updates in groups.items():
@@ -111,7 +111,7 @@ MARKS = {
 class TableDisplay:
     """A live table on a terminal: one row per host."""
 
-    def __init__(self, progress: Progress, stream: TextIO) -> None:
+    def __init__(self, progress: RunProgress, stream: TextIO) -> None:
         from rich.console import Console
         from rich.live import Live
 
@@ -120,7 +120,7 @@ class TableDisplay:
         self.live = Live(self.build_table(), console=console, refresh_per_second=REFRESH_PER_SECOND)
         self.live.start()
 
-    def show_update(self, update: Update | None) -> None:  # noqa: ARG002 - the table shows states, not steps
+    def show_update(self, update: ProgressUpdate | None) -> None:  # noqa: ARG002 - the table shows states, not steps
         """Draw the present state; rich limits how often that reaches the screen."""
         self.live.update(self.build_table())
 
@@ -152,7 +152,7 @@ class TableDisplay:
         self.live.stop()
 
 
-def open_display(progress: Progress, stream: TextIO) -> Display:
+def open_display(progress: RunProgress, stream: TextIO) -> Display:
     """Choose the display that fits the stream."""
     return TableDisplay(progress, stream) if stream.isatty() else LineDisplay(progress, stream)
 
@@ -161,7 +161,7 @@ def open_display(progress: Progress, stream: TextIO) -> Display:
 class RunEventHandler:
     """Applies every event of a run to its progress and shows it; ``finished`` is called with each host that is done."""
 
-    progress: Progress
+    progress: RunProgress
     display: Display
     on_event: Callable[[dict[str, Any]], None] | None = None
     on_host_finished: Callable[[str], None] | None = None

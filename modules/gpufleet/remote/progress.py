@@ -30,7 +30,7 @@ class HostProgress:
 
 
 @dataclass(frozen=True)
-class Update:
+class ProgressUpdate:
     """One step that a host has just made."""
 
     host: str
@@ -41,7 +41,7 @@ class Update:
 
 
 @dataclass
-class Progress:
+class RunProgress:
     """The whole run; give it every event in order."""
 
     hosts: dict[str, HostProgress] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Progress:
         default_factory=dict
     )  # the newest play of each ansible-playbook process
 
-    def apply_event(self, event: dict[str, Any]) -> Update | None:
+    def apply_event(self, event: dict[str, Any]) -> ProgressUpdate | None:
         """Apply one event; return the step that it stands for, if any."""
         data = event.get("event_data") or {}
         kind = event.get("event", "")
@@ -84,7 +84,7 @@ class Progress:
     def _host(self, name: str) -> HostProgress:
         return self.hosts.setdefault(name, HostProgress(name))
 
-    def _step(self, step: Step, data: dict[str, Any]) -> Update:
+    def _step(self, step: Step, data: dict[str, Any]) -> ProgressUpdate:
         result = data.get("res") or {}
         host = self._host(data["host"])
         host.task = format_task_label(data)
@@ -105,7 +105,7 @@ class Progress:
             )
         else:
             host.status = "rescued" if host.reason else "running"
-        return Update(host.name, step, host.done, host.task, host.reason)
+        return ProgressUpdate(host.name, step, host.done, host.task, host.reason)
 
     def _position(self, task: str, before: int) -> int:
         """Return how far in the plan a task is; a handler is not in it, so it leaves the host where it was."""

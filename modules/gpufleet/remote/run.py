@@ -19,7 +19,7 @@ from gpufleet.paths import ensure_private_folder, ensure_state_home
 from gpufleet.remote import process_tree
 from gpufleet.remote.display import RunEventHandler, open_display
 from gpufleet.remote.plan import RunPlan, build_ansible_environment
-from gpufleet.remote.progress import HostProgress, Progress
+from gpufleet.remote.progress import HostProgress, RunProgress
 
 KEEP_ARTIFACTS = 20
 # How soon an interrupt is noticed: runner looks between two reads of Ansible's output.
@@ -72,7 +72,7 @@ def run_playbook(
 
     ``finished`` is called with each host that has finished the last task.
     """
-    progress = Progress({name: HostProgress(name) for name in plan.hosts}, plan.tasks, plan.plays)
+    progress = RunProgress({name: HostProgress(name) for name in plan.hosts}, plan.tasks, plan.plays)
     display = open_display(progress, stream or sys.stderr)
     follower = RunEventHandler(progress, display, on_host_finished=on_host_finished)
 

@@ -20,7 +20,7 @@ from gpufleet.remote import shards
 from gpufleet.remote.display import RunEventHandler, open_display
 from gpufleet.remote.plan import RunPlan, read_inventory
 from gpufleet.remote.process_tree import find_memory_folder
-from gpufleet.remote.progress import HostProgress, Progress
+from gpufleet.remote.progress import HostProgress, RunProgress
 from gpufleet.remote.run import (
     KEEP_ARTIFACTS,
     RunOutcome,
@@ -89,7 +89,7 @@ def run_sharded(
         if worker.name in shards_by_worker
     ]
     run = _ShardedRun(run_id, plan, inventory, extra_vars or {}, lines)
-    progress = Progress({name: HostProgress(name) for name in plan.hosts}, plan.tasks, plan.plays)
+    progress = RunProgress({name: HostProgress(name) for name in plan.hosts}, plan.tasks, plan.plays)
     return run.follow(RunEventHandler(progress, open_display(progress, stream), on_event, on_host_finished))
 
 
@@ -174,7 +174,7 @@ class _ShardedRun:
         self.events.put(event)
         return is_stored_event(event)
 
-    def _outcome(self, progress: Progress, interrupted: bool) -> RunOutcome:
+    def _outcome(self, progress: RunProgress, interrupted: bool) -> RunOutcome:
         failed_pipelines = [pipeline for pipeline in self.pipelines if pipeline.failure]
         for pipeline in failed_pipelines:
             for name in pipeline.shard.hosts:

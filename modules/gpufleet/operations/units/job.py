@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from gpufleet.fleet import Application, Container
 from gpufleet.operations.units.engine import ContainerEngine
 from gpufleet.operations.units.options import (
-    Mount,
     Pair,
+    UnitMount,
     container_mounts,
     container_options,
     health_options,
@@ -36,7 +36,7 @@ class ContainerJob:
     scratch: str
 
     @property
-    def mounts(self) -> list[Mount]:
+    def mounts(self) -> list[UnitMount]:
         return container_mounts(self.container, self.application, self.scratch)
 
     @property
@@ -91,7 +91,7 @@ class ContainerJob:
             f"TimeoutStopSec={self.container.stop_seconds + 30}",
         ]
 
-    def _owner(self, place: Mount) -> str:
+    def _owner(self, place: UnitMount) -> str:
         """Return install's options for the owner of a writable volume, if the container's user is a number."""
         numbers = re.fullmatch(r"(\d+)(?::(\d+))?", self.container.user or "")
         if numbers is None or place.read_only:

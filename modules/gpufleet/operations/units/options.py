@@ -13,7 +13,7 @@ Pair = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Mount:
+class UnitMount:
     """One mount of a container: where it is on the node, and where inside."""
 
     source: str
@@ -31,17 +31,17 @@ def volume_folder(volume: Volume, scratch: str) -> str:
     return f"{scratch if volume.kind == 'nvme' else ON_BOOT_DISK}/{volume.name}"
 
 
-def container_mounts(container: Container, application: Application, scratch: str) -> list[Mount]:
+def container_mounts(container: Container, application: Application, scratch: str) -> list[UnitMount]:
     """Return what a container mounts, secrets in files included."""
     paths = {volume.name: volume_folder(volume, scratch) for volume in application.volumes}
     mounts = [
-        Mount(
+        UnitMount(
             mount.source or paths[str(mount.volume)], mount.target, mount.read_only, mount.volume is not None
         )
         for mount in container.mounts
     ]
     return mounts + [
-        Mount(f"{SECRETS}/{secret.name}", secret.target or f"/run/secrets/{secret.name}", read_only=True)
+        UnitMount(f"{SECRETS}/{secret.name}", secret.target or f"/run/secrets/{secret.name}", read_only=True)
         for secret in container.secrets
         if secret.kind == "file"
     ]

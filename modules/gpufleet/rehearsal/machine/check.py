@@ -16,7 +16,7 @@ TITLES = {
 
 
 @dataclass(frozen=True)
-class Check:
+class MachineCheck:
     """``need`` is what does not work without it; ``remedy`` is the next step if it is missing.
 
     ``packages`` are the Debian packages that provide it, if any.
@@ -30,12 +30,12 @@ class Check:
     packages: tuple[str, ...] = ()
 
 
-def select_missing(checks: Iterable[Check], *needs: Requirement) -> list[Check]:
+def select_missing(checks: Iterable[MachineCheck], *needs: Requirement) -> list[MachineCheck]:
     """Return the failed checks with these needs."""
     return [check for check in checks if not check.ok and check.need in needs]
 
 
-def format_table(checks: Sequence[Check]) -> str:
+def format_table(checks: Sequence[MachineCheck]) -> str:
     """Return the checks grouped by need, one line each, readable without colour."""
     width = max(len(check.name) for check in checks)
     lines: list[str] = []
@@ -45,7 +45,7 @@ def format_table(checks: Sequence[Check]) -> str:
     return "\n".join(lines)
 
 
-def _line(check: Check, width: int) -> str:
+def _line(check: MachineCheck, width: int) -> str:
     status = "ok     " if check.ok else ("MISSING" if check.need == "required" else "missing")
     remedy = f"   remedy: {check.remedy}" if check.remedy and not check.ok else ""
     return f"  {status} {check.name:<{width}}  {check.detail}{remedy}"

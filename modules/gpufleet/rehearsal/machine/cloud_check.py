@@ -10,10 +10,10 @@ from gpufleet.boundary import decode_json_object, read_bytes
 from gpufleet.catalog import CLOUDS
 from gpufleet.catalog.cloud import Credentials
 from gpufleet.errors import InputError
-from gpufleet.rehearsal.machine.check import Check
+from gpufleet.rehearsal.machine.check import MachineCheck
 
 
-def check_clouds(home: Path, environment: Mapping[str, str]) -> Iterator[Check]:
+def check_clouds(home: Path, environment: Mapping[str, str]) -> Iterator[MachineCheck]:
     """Return the checks for a real deployment; all are optional because rehearsals need none."""
     for cloud in CLOUDS.values():
         yield _check_plugin(home, environment, cloud.pulumi_package, cloud.pulumi_distribution)
@@ -22,12 +22,12 @@ def check_clouds(home: Path, environment: Mapping[str, str]) -> Iterator[Check]:
     yield _check_backend(home, environment)
 
 
-def _check_plugin(home: Path, environment: Mapping[str, str], name: str, package: str) -> Check:
+def _check_plugin(home: Path, environment: Mapping[str, str], name: str, package: str) -> MachineCheck:
     """Look for a real plugin of any version; a rehearsal has its own simulated one."""
     pulumi_home = Path(environment.get("PULUMI_HOME") or home / ".pulumi")
     installed = sorted(path.name for path in pulumi_home.glob(f"plugins/resource-{name}-v*") if path.is_dir())
     version = _package_version(package)
-    return Check(
+    return MachineCheck(
         f"{name} provider plugin", "optional", bool(installed),
         installed[-1] if installed else "not installed (a rehearsal has a simulated one)",
         f"pulumi plugin install resource {name} {version}".strip(),
@@ -41,26 +41,26 @@ def _package_version(package: str) -> str:
         return ""
 
 
-def _check_credentials(home: Path, environment: Mapping[str, str], credentials: Credentials) -> Check:
+def _check_credentials(home: Path, environment: Mapping[str, str], credentials: Credentials) -> MachineCheck:
     present = [variable for variable in credentials.variables if environment.get(variable)]
     present += [f"~/{file}" for file in credentials.files if (home / file).is_file()]
     detail = f"present: {', '.join(present)}" if present else "none (a rehearsal needs none)"
-    return Check(credentials.title, "optional", bool(present), detail, credentials.command)
+    return MachineCheck(credentials.title, "optional", bool(present), detail, credentials.command)
 
 
-def _check_backend(home: Path, environment: Mapping[str, str]) -> Check:
+def _check_backend(home: Path, environment: Mapping[str, str]) -> MachineCheck:
     rehearsal = environment.get("GPUFLEET_REHEARSAL")
     if rehearsal:
-        return Check("Pulumi backend", "optional", ok=True, detail=f"the rehearsal of {rehearsal}")
+        return MachineCheck("Pulumi backend", "optional", ok=True, detail=f"the rehearsal of {rehearsal}")
     for variable in ("PULUMI_BACKEND_URL", "PULUMI_ACCESS_TOKEN"):
         if environment.get(variable):
-            return Check("Pulumi backend", "optional", ok=True, detail=f"present: {variable}")
+            return MachineCheck("Pulumi backend", "optional", ok=True, detail=f"present: {variable}")
     file = home / ".pulumi" / "credentials.json"
     logged_in = file.is_file() and bool(_read_json(file).get("current"))
     detail = (
         "logged in: ~/.pulumi/credentials.json" if logged_in else "not logged in (a rehearsal has its own)"
     )
-    return Check("Pulumi backend", "optional", logged_in, detail, "pulumi login")
+    return MachineCheck("Pulumi backend", "optional", logged_in, detail, "pulumi login")
 
 
 def _read_json(file: Path) -> dict[str, object]:

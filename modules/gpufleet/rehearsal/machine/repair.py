@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 
 from gpufleet import engine
 from gpufleet.errors import EnvironmentFault
-from gpufleet.rehearsal.machine.check import Check, Requirement, select_missing
+from gpufleet.rehearsal.machine.check import MachineCheck, Requirement, select_missing
 
 Reporter = Callable[[str], None]
 
 
-def install_missing(checks: Sequence[Check], report: Reporter, *, tests: bool = False) -> None:
+def install_missing(checks: Sequence[MachineCheck], report: Reporter, *, tests: bool = False) -> None:
     """Install the missing packages for required and rack checks (``tests``: also of the test suite) and the engine."""
     requirements: tuple[Requirement, ...] = ("required", "racks", "tests") if tests else ("required", "racks")
     packages = sorted(

@@ -13,7 +13,7 @@ from pathlib import Path
 from gpufleet import engine, paths
 from gpufleet.rehearsal import rack
 from gpufleet.rehearsal.machine import cloud_check
-from gpufleet.rehearsal.machine.check import Check, Requirement
+from gpufleet.rehearsal.machine.check import MachineCheck, Requirement
 
 PYTHON_FLOOR = (3, 11)
 PYTHON_PACKAGES = (
@@ -40,7 +40,7 @@ TEST_PROGRAMS = {
 POSTGRES_FOLDERS = "/usr/lib/postgresql"
 
 
-def survey_machine(home: Path | None = None) -> list[Check]:
+def survey_machine(home: Path | None = None) -> list[MachineCheck]:
     """Return every check of this machine; nothing is changed. ``home`` is the user's home folder."""
     user_home = home or Path.home()
     return [
@@ -60,39 +60,39 @@ def survey_machine(home: Path | None = None) -> list[Check]:
     ]
 
 
-def _check_python() -> Check:
+def _check_python() -> MachineCheck:
     version = ".".join(str(part) for part in sys.version_info[:3])
     required_version = ".".join(str(part) for part in PYTHON_FLOOR)
-    return Check(
+    return MachineCheck(
         "Python", "required", sys.version_info >= PYTHON_FLOOR, f"{version}, {sys.executable}",
         f"apt-get install python3 (Python {required_version} or newer)",
     )  # fmt: skip
 
 
-def _check_virtual_environment() -> Check:
+def _check_virtual_environment() -> MachineCheck:
     is_active = sys.prefix != sys.base_prefix
     detail = (
         sys.prefix
         if is_active
         else "gpufleet runs outside a virtual environment: `pulumi` may not find its packages"
     )
-    return Check("virtual environment", "required", is_active, detail, "make setup (keeps .venv/)")
+    return MachineCheck("virtual environment", "required", is_active, detail, "make setup (keeps .venv/)")
 
 
-def _check_python_package(name: str) -> Check:
+def _check_python_package(name: str) -> MachineCheck:
     try:
-        return Check(name, "required", ok=True, detail=metadata.version(name))
+        return MachineCheck(name, "required", ok=True, detail=metadata.version(name))
     except metadata.PackageNotFoundError:
-        return Check(name, "required", ok=False, detail="not installed", remedy="make setup")
+        return MachineCheck(name, "required", ok=False, detail="not installed", remedy="make setup")
 
 
-def _check_engine() -> Check:
+def _check_engine() -> MachineCheck:
     installed = engine.find_engine()
     if installed:
         detail = f"{installed.version}, {installed.origin}, {installed.pulumi}, with its Python language host"
         if shutil.which("pulumi") is None:
             detail += f'; outside a rehearsal put it on PATH: export PATH="{installed.bin_dir}:$PATH"'
-        return Check("Pulumi engine", "required", ok=True, detail=detail)
+        return MachineCheck("Pulumi engine", "required", ok=True, detail=detail)
     unusable = engine.find_installed_engine()
     detail_when_missing = (
         f"{unusable.pulumi}: {unusable.defect}" if unusable else "neither installed nor built"
@@ -100,36 +100,36 @@ def _check_engine() -> Check:
     remedy = (
         "gpufleet doctor --fix (builds it once, about 5 minutes), or install Pulumi with its own installer"
     )
-    return Check("Pulumi engine", "required", ok=False, detail=detail_when_missing, remedy=remedy)
+    return MachineCheck("Pulumi engine", "required", ok=False, detail=detail_when_missing, remedy=remedy)
 
 
-def _check_program(name: str, package: str, requirement: Requirement) -> Check:
+def _check_program(name: str, package: str, requirement: Requirement) -> MachineCheck:
     # Debian keeps some programs for root where a user's PATH may not look.
     path = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
-    return Check(
+    return MachineCheck(
         name, requirement, path is not None, path or "not installed", f"apt-get install {package}", (package,)
     )
 
 
-def _check_disk() -> Check:
+def _check_disk() -> MachineCheck:
     folder = next(
         path for path in (paths.user_cache_folder(), *paths.user_cache_folder().parents) if path.exists()
     )
     free_gib = shutil.disk_usage(folder).free / 2**30
     needed_gib = WORK_GIB if engine.find_engine() else BUILD_GIB
-    return Check(
+    return MachineCheck(
         "disk space", "required", free_gib >= needed_gib,
         f"{free_gib:.1f} GiB free at {folder} (needs {needed_gib:.0f})",
         "free some space, or point XDG_CACHE_HOME elsewhere",
     )  # fmt: skip
 
 
-def _check_racks() -> Iterator[Check]:
+def _check_racks() -> Iterator[MachineCheck]:
     is_linux, is_root = sys.platform == "linux", os.geteuid() == 0
-    yield Check(
+    yield MachineCheck(
         "Linux", "racks", is_linux, sys.platform, "rehearsed racks need Linux; everything else works here"
     )
-    yield Check(
+    yield MachineCheck(
         "root",
         "racks",
         is_root,
@@ -137,34 +137,34 @@ def _check_racks() -> Iterator[Check]:
         "sudo -E env PATH=$PATH gpufleet rehearse up -s STACK",
     )
     packages = tuple(rack.list_missing_packages()) if is_linux else ()
-    yield Check(
+    yield MachineCheck(
         "namespaces, nspawn, debootstrap", "racks", is_linux and not packages,
         f"missing: {' '.join(packages)}" if packages else "installed" if is_linux else "Linux only",
         f"apt-get install {' '.join(packages)}", packages,
     )  # fmt: skip
     images = sorted(path.name for path in (paths.user_cache_folder() / "hosts").glob("*") if path.is_dir())
-    yield Check(
+    yield MachineCheck(
         "base images of hosts", "optional", bool(images), ", ".join(images) or "none yet",
         "gpufleet rehearse up (builds it once, about 2 minutes)",
     )  # fmt: skip
 
 
-def _check_arm64() -> Iterator[Check]:
+def _check_arm64() -> Iterator[MachineCheck]:
     """Return checks only if arm64 hosts would be emulated."""
     if os.uname().machine not in ("aarch64", "arm64"):
         yield from (_check_program(program, package, "tests") for program, package in ARM64_PROGRAMS.items())
 
 
-def _check_packer() -> Check:
+def _check_packer() -> MachineCheck:
     """Debian has a Packer package; elsewhere it is optional, and the tests of images are skipped without it."""
     is_debian = platform.freedesktop_os_release().get("ID") == "debian" if sys.platform == "linux" else False
     return _check_program("packer", "packer", "tests" if is_debian else "optional")
 
 
-def _check_postgres() -> Check:
+def _check_postgres() -> MachineCheck:
     servers = sorted(Path(POSTGRES_FOLDERS).glob("*/bin/postgres")) if Path(POSTGRES_FOLDERS).is_dir() else []
     path = str(servers[-1]) if servers else shutil.which("postgres")
-    return Check(
+    return MachineCheck(
         "PostgreSQL server", "optional", path is not None, path or "not installed (SQLite is the default)",
         "apt-get install postgresql", ("postgresql",),
     )  # fmt: skip

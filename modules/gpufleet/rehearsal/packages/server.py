@@ -44,7 +44,7 @@ class ArchiveUnreachableError(Exception):
 
 
 class ArchiveStatusError(Exception):
-    """The archive answered with an error status."""
+    """The archive answered with an HTTP status that is not a success."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)

@@ -11,7 +11,15 @@ from pulumi.runtime.rpc import UNKNOWN
 SECRET = "$secret"  # noqa: S105 - the mark, not a secret
 PlainValues = dict[str, Any]
 
-__all__ = ["SECRET", "UNKNOWN", "PlainValues", "from_plain", "has_unknown", "to_plain", "unwrap_secrets"]
+__all__ = [
+    "SECRET",
+    "UNKNOWN",
+    "PlainValues",
+    "has_unknown",
+    "to_plain_values",
+    "to_property_values",
+    "unwrap_secrets",
+]
 
 
 def to_plain_values(values: Mapping[str, PropertyValue]) -> PlainValues:

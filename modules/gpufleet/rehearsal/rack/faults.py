@@ -109,7 +109,10 @@ def _parse_disks(counts: Any, source: str) -> dict[str, int]:
     for place, count in counts.items():
         if type(count) is not int or not 0 < count <= MAX_DISKS:
             raise InputError(
-                f"{count!r} is not a valid number of disks", where=source, key=str(place), remedy=f"1 to {MAX_DISKS}"
+                f"{count!r} is not a valid number of disks",
+                where=source,
+                key=str(place),
+                remedy=f"1 to {MAX_DISKS}",
             )
     return {str(place): int(count) for place, count in counts.items()}
 

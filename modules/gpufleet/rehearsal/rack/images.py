@@ -42,7 +42,7 @@ DEBIAN_NAMES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 @dataclass(frozen=True)
-class Recipe:
+class ImageRecipe:
     """The content of an image; its hash names the folder."""
 
     suite: str
@@ -90,7 +90,7 @@ def ensure_base_image(arch: str, report: Reporter) -> Path:
     return image
 
 
-def _choose_recipe(arch: str) -> tuple[Recipe, str | None]:
+def _choose_recipe(arch: str) -> tuple[ImageRecipe, str | None]:
     """Choose the recipe and its mirror: this machine's own suite from its own mirror, else the fallback."""
     codename = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
     source = (
@@ -99,14 +99,14 @@ def _choose_recipe(arch: str) -> tuple[Recipe, str | None]:
         else None
     )
     if not codename or source is None:
-        return Recipe(FALLBACK_SUITE, arch), None
+        return ImageRecipe(FALLBACK_SUITE, arch), None
     components = tuple(c for c in ("main", "universe") if c in source.components)
     # Ubuntu keeps foreign architectures on another server; debootstrap knows which.
     is_on_ports_server = "universe" in components and arch != native_arch()
-    return Recipe(codename, arch, components), None if is_on_ports_server else source.uri
+    return ImageRecipe(codename, arch, components), None if is_on_ports_server else source.uri
 
 
-def _build_image(recipe: Recipe, mirror: str | None, image: Path, report: Reporter) -> None:
+def _build_image(recipe: ImageRecipe, mirror: str | None, image: Path, report: Reporter) -> None:
     report(f"base image {image.name}: building once, about one minute (three for a foreign architecture)")
     partial_image = image.with_name(f".{image.name}.building")
     package_cache = image.with_name(f".{recipe.family}.packages")
@@ -121,7 +121,7 @@ def _build_image(recipe: Recipe, mirror: str | None, image: Path, report: Report
 
 
 def _run_debootstrap(
-    recipe: Recipe, mirror: str | None, target: Path, packages: Path, report: Reporter
+    recipe: ImageRecipe, mirror: str | None, target: Path, packages: Path, report: Reporter
 ) -> None:
     command = [
         # Ends with this process, together with its children and mounts.
@@ -162,7 +162,7 @@ def _report_progress(build: subprocess.Popen[str], report: Reporter) -> str:
     return find_last_line(last_output)
 
 
-def _remove_host_specific_files(recipe: Recipe, root: Path) -> None:
+def _remove_host_specific_files(recipe: ImageRecipe, root: Path) -> None:
     """Remove files that hosts must not share or do not need."""
     for key in root.glob("etc/ssh/ssh_host_*"):
         key.unlink()

@@ -15,7 +15,8 @@ from typing import Any
 
 from gpufleet.errors import InputError
 
-LOCAL_SETTING = "callbacks_enabled"  # this machine writes to the registry, as the events arrive
+CALLBACKS = "callbacks_enabled"
+REGISTRY_CALLBACK = "gpufleet.fleet.registry"  # this machine writes to the registry, as the events arrive
 NOT_SENT = shutil.ignore_patterns("__pycache__", ".ansible", "artifacts", "*.retry")
 # Settings of this machine's Ansible that mean something on another.
 FORWARDED_VARIABLES = ("ANSIBLE_REMOTE_USER", "ANSIBLE_FORKS", "ANSIBLE_TIMEOUT", "GPUFLEET_REHEARSAL")
@@ -29,8 +30,7 @@ def write_private_data(
     shutil.copytree(root / "playbooks", folder / "project", ignore=NOT_SENT)
     config = folder / "project" / "ansible.cfg"
     if config.is_file():
-        lines = config.read_text().splitlines(keepends=True)
-        config.write_text("".join(line for line in lines if not line.startswith(LOCAL_SETTING)))
+        config.write_text(remove_registry_callback(config.read_text()))
     hosts = folder / "inventory"
     hosts.mkdir()
     (hosts / "hosts.json").write_text(json.dumps(build_static_inventory(inventory)))
@@ -43,6 +43,20 @@ def write_private_data(
     if public:
         (folder / "ssh" / "key.pub").write_text(public)
     (folder / EXTRA).write_text(json.dumps(extra_vars))
+
+
+def remove_registry_callback(config: str) -> str:
+    """Return the text of an ansible.cfg with all enabled callbacks but the one that writes to the registry."""
+    lines = []
+    for line in config.splitlines(keepends=True):
+        key, _, value = line.partition("=")
+        if key.strip() != CALLBACKS:
+            lines.append(line)
+            continue
+        names = [name for name in map(str.strip, value.split(",")) if name != REGISTRY_CALLBACK]
+        if any(names):
+            lines.append(f"{CALLBACKS} = {', '.join(names)}\n")
+    return "".join(lines)
 
 
 def build_static_inventory(exported: Mapping[str, Any]) -> dict[str, Any]:
