@@ -99,7 +99,8 @@ def run_demo(root: Path, stack: str, home: Path, env: Mapping[str, str], report:
     report(summarize_blades(make_values_printable(nodes)))
     report(f"Report: {os.path.relpath(report_file)}   took {time.monotonic() - started:.0f} s")
     report(
-        f'Explore the rehearsal: eval "$(gpufleet rehearse env -s {stack})"   remove it: gpufleet rehearse down -s {stack}'
+        f'Explore the rehearsal: eval "$(gpufleet rehearse env -s {stack})"'
+        f"   remove it: gpufleet rehearse down -s {stack}"
     )
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from gpufleet import nodes, paths
 from gpufleet.operations import ingest
-from gpufleet.operations.task_events import task_event
+from gpufleet.operations.task_events import build_task_event
 
 if __name__ == "__main__":
     root = paths.find_project_root()
     with nodes.Registry(paths.database_url(root)) as registry:
-        live = ingest.Ingest.of_project(registry, root, live=True)
+        live = ingest.EventIngester.for_project(registry, root, live=True)
         for host, outcome, action, result in json.loads(Path(sys.argv[1]).read_text()):
-            live.ingest_events(task_event(host, outcome, result, action=action))
+            live.ingest_event(build_task_event(host, outcome, result, action=action))

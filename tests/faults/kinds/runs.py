@@ -207,6 +207,6 @@ class TwoConfigures(RunKind):
             first.kill()
         for running in (first, second):
             completed = running.wait()
-            overtaken = completed.code == 1 and "another run began here meanwhile" in completed.out
+            overtaken = completed.code == 1 and "another run started on this host meanwhile" in completed.out
             ended_well = completed.code in (0, -signal.SIGKILL) or overtaken
             self.run.expect(ended_well, f"an operator was refused: {completed}")
