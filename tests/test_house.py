@@ -1,4 +1,4 @@
-"""The house rules that a linter does not know: small files, small functions, rooms that show what they offer."""
+"""Test project rules that no linter checks: sizes of files and functions, exports of packages."""
 
 from __future__ import annotations
 

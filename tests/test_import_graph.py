@@ -1,4 +1,4 @@
-"""No modules import each other in a circle: each can be read after those that it needs."""
+"""Test that no modules import each other in a circle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Temporary folders of killed processes: the next process of the same kind removes only those."""
+"""Test that temporary folders of killed processes are removed by the next process of the same kind."""
 
 from __future__ import annotations
 

@@ -64,9 +64,8 @@ def _process() -> None:
     command = [str(Path(sys.executable).parent / "gpufleet"), "size", "--model", "llama-3.1-8b"]
     print("\nwhole process over all hardware, median of", RUNS)
     for extra in ([], ["--json"]):
-        print(
-            f"  gpufleet size {' '.join(extra):8}{median(_measure_command([*command, *extra]) for _ in range(RUNS)):6.2f} s"
-        )
+        seconds = median(_measure_command([*command, *extra]) for _ in range(RUNS))
+        print(f"  gpufleet size {' '.join(extra):8}{seconds:6.2f} s")
 
 
 def _measure_command(command: list[str]) -> float:

@@ -1,4 +1,4 @@
-"""The documentation's local links lead somewhere, and its first page is short."""
+"""Test that local links in the documentation exist, and that the README is short."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rehearse down` removes everything of a demo that was killed while configuring."""
+"""Test that `rehearse down` removes everything of a demo that was killed while configuring."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every threat in the threat model names a test that is there."""
+"""Test that every threat in the threat model names an existing test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every command in the documentation's console blocks runs, in the world that the demo leaves."""
+"""Test that every command in the documentation's console blocks runs in the rehearsal of the demo."""
 
 from __future__ import annotations
 

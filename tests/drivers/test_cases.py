@@ -1,4 +1,4 @@
-"""Recorded machines with their plans: every file of tests/cases/drivers."""
+"""Test the driver plans of recorded machines: every file of tests/cases/drivers."""
 
 from __future__ import annotations
 

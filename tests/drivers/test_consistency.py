@@ -1,4 +1,4 @@
-"""Drivers of a fleet against each other and against themselves."""
+"""Test the comparison of drivers between hosts and within a host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables: sourced, dated, consistent; and every PCI accelerator of the catalogue is in them."""
+"""Test the driver tables: sources, dates, consistency, and every PCI accelerator of the catalogue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans as people read them, as programs read them, and as the page's tables."""
+"""Test driver plans as text, as JSON and as tables of the documentation."""
 
 from __future__ import annotations
 

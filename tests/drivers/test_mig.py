@@ -1,4 +1,4 @@
-"""MIG geometries against NVIDIA's tables. Placements: the MIG user guide's examples and its `-lgipp` output."""
+"""Test MIG geometries against NVIDIA's tables. Placements: the examples of the MIG user guide and `-lgipp`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What no single machine shows: input that is wrong, versions, and laws that hold for every plan."""
+"""Test invalid input, versions, and invariants of every driver plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A project and its rehearsed stacks, shared by the tests that run the real engine."""
+"""Fixtures for tests with the real engine: a project and its rehearsed stacks."""
 
 from __future__ import annotations
 

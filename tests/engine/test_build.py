@@ -1,4 +1,4 @@
-"""Building the engine: progress, faults, atomic and one at a time. A fake `go` program replaces Go."""
+"""Test building the engine with a fake `go`: progress, failures, atomic and one at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an edit of the spec would do, as the real engine tells it."""
+"""Test the effect of an edited spec with the real engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is not the engine's JSON is told in one line, with the place and a remedy."""
+"""Test that text which is not JSON of the engine is refused in one line with place and remedy."""
 
 from __future__ import annotations
 

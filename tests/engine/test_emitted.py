@@ -1,4 +1,4 @@
-"""A stack that sizing wrote, priced, rehearsed and built by the real engine."""
+"""Test a stack that sizing wrote: priced, rehearsed and built by the real engine."""
 
 from __future__ import annotations
 

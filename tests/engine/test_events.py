@@ -1,4 +1,4 @@
-"""Recorded event logs as typed steps; a broken one is told in one line with its place."""
+"""Test that recorded event logs become typed steps, and that invalid logs are refused in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Golden programs on the real engine: its preview, its log, and no engine at all give the money worked out by hand."""
+"""Test golden programs with the real engine: preview, log and evaluation have the manual cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which engine is taken: a good one on PATH, else the built one, never our own launcher."""
+"""Test which engine is used: a suitable one on PATH, else the built one, never the project's launcher."""
 
 from __future__ import annotations
 

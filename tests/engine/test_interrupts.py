@@ -1,4 +1,4 @@
-"""A killed engine: the same command typed again goes on, and nothing of it stays behind."""
+"""Test that the same command resumes after a killed engine, and that nothing remains."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def kill_pulumi_up(shell, at_least):
     """Start `pulumi up`, kill it once the stack has so many resources; return how many it had then."""
     up = subprocess.Popen(
         ["pulumi", "up", "-s", shell.rehearsal.stack, "--yes", "--skip-preview"],
-        cwd=shell.root, env=shell.rehearsal.build_full_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        cwd=shell.root, env=shell.rehearsal.build_full_environment(),
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     deadline = time.monotonic() + 60
     locks = shell.rehearsal.backend / ".pulumi" / "locks"
@@ -60,7 +61,7 @@ def test_next_up_removes_files_of_a_killed_run(build_stack):
 
 @pytest.fixture
 def rehearsal_without_salt(engine_project, tmp_path):
-    """Give a rehearsal whose `stack init` was killed: a stack without a salt."""
+    """Return a rehearsal with a killed `stack init`: its stack has no salt."""
     rehearsal = Rehearsal(engine_project, "dev")
     rehearsal.home = tmp_path / "home"
     rehearsal.backend, rehearsal.pulumi_home = rehearsal.home / "backend", rehearsal.home / "pulumi"
@@ -105,7 +106,8 @@ def test_lock_of_a_running_engine_is_kept(other_program):
     shell = other_program("import time\n\ntime.sleep(120)\n")
     first = subprocess.Popen(
         ["pulumi", "up", "-s", "poc", "--yes", "--skip-preview"],
-        cwd=shell.root, env=shell.rehearsal.build_full_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        cwd=shell.root, env=shell.rehearsal.build_full_environment(),
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
         wait_until(lambda: list((shell.rehearsal.backend / ".pulumi" / "locks").rglob("*.json")))

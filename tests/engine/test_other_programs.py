@@ -1,4 +1,4 @@
-"""Programs that are not ours, on the real engine: previewed, logged, deployed and priced; nothing is lost."""
+"""Test programs of other projects with the real engine: previewed, logged, deployed and priced."""
 
 from __future__ import annotations
 

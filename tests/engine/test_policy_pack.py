@@ -1,4 +1,4 @@
-"""The cost policy asked by the engine itself, through the pack that ``gpufleet cost policy-pack`` writes."""
+"""Test the policy pack of ``gpufleet cost policy-pack`` with the real engine."""
 
 from __future__ import annotations
 

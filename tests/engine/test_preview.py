@@ -1,4 +1,4 @@
-"""Recorded previews as typed steps; anything else is refused in one line."""
+"""Test that recorded previews become typed steps, and that other documents are refused in one line."""
 
 from __future__ import annotations
 

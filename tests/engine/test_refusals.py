@@ -1,4 +1,4 @@
-"""What the rehearsal cannot do is told clearly by plain `pulumi`."""
+"""Test that `pulumi` reports clearly what the rehearsal cannot do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every field of a resource's record, and every field of a step in an event log."""
+"""Test every field of a resource record and of a step in an event log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shipped stacks, built by the real engine with plain `pulumi` in a rehearsal."""
+"""Test the shipped stacks, built by the real engine with `pulumi` in a rehearsal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recorded states as typed resources."""
+"""Test that recorded states become typed resources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sentinels of the engine become markers, at every depth."""
+"""Test that sentinels of the engine become markers at every depth."""
 
 from __future__ import annotations
 

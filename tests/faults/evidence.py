@@ -15,7 +15,7 @@ PASSING = {"healthy": 0, "degraded": 1}
 
 
 class Evidence:
-    """Every row of a registry at one moment; a registry that is not there has none."""
+    """The rows of all tables of a registry at one moment; empty for a missing registry."""
 
     def __init__(self, url: str) -> None:
         self.tables: dict[str, list[Row]] = read(url)
@@ -83,7 +83,7 @@ class Evidence:
         return sum(node["name"] == row["name"] for node in self["node"]) == 1
 
     def find_unearned_states(self, row: Row) -> Iterator[str]:
-        """Yield why a node that is ready has not earned it: its current attempt ended and passed."""
+        """Yield nodes that are ready without a passed current attempt."""
         attempts = [
             attempt
             for attempt in self["attempt"]
@@ -101,7 +101,7 @@ class Evidence:
 
 
 def read(url: str) -> dict[str, list[Row]]:
-    """Return every row of every table of ours."""
+    """Return every row of every table of the registry."""
     return _read_postgres(url) if url.startswith("postgresql") else _read_sqlite(sqlite_path(url))
 
 

@@ -122,7 +122,7 @@ class Run:
             self.violate(sentence)
 
     def inspect(self, result: CommandResult) -> None:
-        """Check what every command of ours owes: a known exit code, and no traceback."""
+        """Check what every gpufleet command must satisfy: a known exit code and no traceback."""
         self.expect(result.code in EXIT_CODES, f"unknown exit code: {result}")
         # The engine prints its Python host's own tracebacks where a plugin was killed under it.
         for stream in (result.out, result.err) if result.arguments[0] != "bash" else ():
@@ -169,7 +169,7 @@ class Run:
             time.sleep(min(0.005, seconds))
 
     def until(self, condition: Callable[[], Any], seconds: float = 60.0) -> bool:
-        """Wait until something is so; False when it never was."""
+        """Wait for a condition; return False if it never holds."""
         end = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > end:
@@ -178,7 +178,7 @@ class Run:
         return True
 
     def processes(self) -> dict[int, str]:
-        """Return the processes that carry this run's mark, ours left out: pid to command line."""
+        """Return the other processes with this run's mark: pid to command line."""
         mark = f"{MARK}={self.mark}".encode()
         command_lines = {}
         for entry in Path("/proc").iterdir():

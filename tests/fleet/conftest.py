@@ -1,4 +1,4 @@
-"""A small valid spec to break in one place at a time."""
+"""Fixtures: a small valid spec, in which tests change one key at a time."""
 
 from __future__ import annotations
 

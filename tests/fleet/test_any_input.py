@@ -1,4 +1,4 @@
-"""Whatever somebody writes, the answer is a fleet or one line: never a traceback."""
+"""Test that any input gives a fleet or a one-line error, never a traceback."""
 
 from __future__ import annotations
 

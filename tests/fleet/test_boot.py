@@ -1,4 +1,4 @@
-"""The boot section of a rack file: what it takes, and each refusal with its remedy."""
+"""Test the boot section of a rack file: its settings, and each refusal with its remedy."""
 
 from __future__ import annotations
 

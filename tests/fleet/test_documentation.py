@@ -1,4 +1,4 @@
-"""docs/spec.md says what the code does: its examples load, its errors are the real ones, no key is left out."""
+"""Test that docs/spec.md matches the code: examples load, errors are real, every key is documented."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every mistake in a stack file is one line: file and line, key, value, remedy."""
+"""Test that every mistake in a stack file is reported in one line: place, key, value, remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A host name is declared in one place of a project: racks, workstations, pools' nodes."""
+"""Test that a host name is declared only once in a project: racks, workstations and pool nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every legality rule refuses what it is there for, by name, and lets its neighbours pass."""
+"""Test that every rule refuses its invalid specs and accepts similar valid ones."""
 
 from __future__ import annotations
 

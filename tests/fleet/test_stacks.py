@@ -1,4 +1,4 @@
-"""The shipped stacks: what they declare, and that the money is what issue and catalogue say."""
+"""Test the shipped stacks: their declarations and their cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Templates in four steps: by name, inline and short come to the same; what can't run is refused by a rule."""
+"""Test templates: named, inline and short forms are equivalent; rules refuse invalid ones."""
 
 from __future__ import annotations
 

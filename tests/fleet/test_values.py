@@ -1,4 +1,4 @@
-"""Short forms of the spec and what they stand for."""
+"""Test short forms of the spec and their values."""
 
 from __future__ import annotations
 

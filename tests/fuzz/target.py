@@ -1,4 +1,4 @@
-"""The parsers of outside data: what each is given, and how its result is used far enough to matter."""
+"""The parsers of outside data, their inputs, and how each result is used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Booted hosts for tests: racks in temporary homes, stopped and removed after the tests."""
+"""Fixtures for booted hosts: racks in temporary homes, stopped and removed after the tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Six blades, five with a fault: one run, its messages, the repair, and a resumed run that completes them."""
+"""Test one run on six blades, five with a fault: messages, repair, and a resumed run."""
 
 from __future__ import annotations
 
@@ -86,7 +86,11 @@ def newest_run(rack):
 
 # What happened, what to do next, and how the node's record calls it.
 SAID = {
-    DIES: ("unreachable: the connection ended without a message", "check whether it has power", "unreachable"),
+    DIES: (
+        "unreachable: the connection ended without a message",
+        "check whether it has power",
+        "unreachable",
+    ),
     SMALL: (
         "cannot install rehearsal-fills-disk: no space left",
         "free space on the host",

@@ -1,4 +1,4 @@
-"""Five blades, four of them hostile: what their interpreter prints runs nothing here and stops no other host."""
+"""Test a run on five blades, four of them hostile: their output runs nothing and stops no other host."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TEMPLATE = "#jinja2:variable_start_string:'[[',variable_end_string:']]'\n"
 
 
 def forge_result(marker):
-    """Return a result that tries every way to a command on the controller, and to another node's record."""
+    """Return a result that tries to run a command on the controller and to change another node's record."""
     proxy = {"ansible_ssh_common_args": f"-o ProxyCommand='touch {marker}'", "ansible_host": "127.0.0.1"}
     pipe = f"lookup('ansible.builtin.pipe', 'touch {marker}')"
     facts = {"serial": f"{TEMPLATE}[[ {pipe} ]]", "os": "{{ " + pipe + " }}", "hostname": "forged-by-a-host"}

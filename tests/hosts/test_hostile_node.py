@@ -1,4 +1,4 @@
-"""Booted hosts that report serials with templates in them: the others are done, and nothing runs on the controller."""
+"""Test booted hosts that report serials with templates: nothing is executed on the controller."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OTHER = "poc-blade03"
 
 @pytest.fixture
 def hostile(make_box, tmp_path):
-    """Boot three blades, of which two report what would make a file; give them and that file."""
+    """Boot three blades; two report a serial that would create a file. Return them and that file."""
     box, mark = make_box(tmp_path / "home", slots=3), tmp_path / "mark"
     command = f"lookup('pipe', 'touch {mark}')"
     try:

@@ -1,4 +1,4 @@
-"""A rack of booted hosts: each has its own identity and key, and the requested fault."""
+"""Test a rack of booted hosts: identity, host key and requested fault of each."""
 
 from __future__ import annotations
 

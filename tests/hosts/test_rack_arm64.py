@@ -1,4 +1,4 @@
-"""A blade that is really arm64: its own image, run through the kernel's hand-over to qemu."""
+"""Test a blade with an arm64 image, run by qemu through the kernel's binfmt_misc."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults during a run: a held lock, a full disk, a changed host key, a host that powers off."""
+"""Test faults during a run: a locked apt, a full disk, a changed host key, a host that powers off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Building a base image, with a fake debootstrap: the image is complete or missing, and no process survives a kill."""
+"""Test building a base image with a fake debootstrap: the image is complete or missing, no process remains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SIGKILL at any moment: what comes after works, and `down` leaves nothing, the insides of hosts included."""
+"""Test SIGKILL at any moment: the next command works, and `down` removes everything."""
 
 from __future__ import annotations
 

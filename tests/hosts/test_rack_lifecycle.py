@@ -1,4 +1,4 @@
-"""`up` makes only what is missing and follows changed faults; `down` leaves nothing."""
+"""Test that `up` creates only what is missing and applies changed faults, and that `down` removes everything."""
 
 from __future__ import annotations
 

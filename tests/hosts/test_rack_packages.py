@@ -1,4 +1,4 @@
-"""Packages for hosts that have no way out: installed for real, through the rehearsal's own server."""
+"""Test package installation on hosts without network access, through the rehearsal's server."""
 
 from __future__ import annotations
 

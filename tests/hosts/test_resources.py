@@ -1,4 +1,4 @@
-"""The batch module on a booted host: a held lock, an interrupted dpkg, systemd units, a user. No network."""
+"""Test the module `resources` on a booted host: a held lock, an interrupted dpkg, units, a user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run that is interrupted or killed while a host burns in: nothing of it is left here or on the host."""
+"""Test that an interrupted or killed run leaves no process on the controller or on the host."""
 
 from __future__ import annotations
 

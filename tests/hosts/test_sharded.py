@@ -1,4 +1,4 @@
-"""Runs by shards: two blades as workers over SSH, with the real transmit, worker and process."""
+"""Test sharded runs with two blades as workers over SSH."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""site.yml on booted hosts: what it leaves behind is looked at from outside, and in the registry."""
+"""Test site.yml on booted hosts: their state seen over SSH and in the registry."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Site:
         return {node["name"]: node for node in self.answer("nodes", "list")}
 
     def runner(self, limit, **changed):
-        """Run site.yml as someone types it who has never heard of `gpufleet configure`."""
+        """Run site.yml with plain ansible-runner, without `gpufleet configure`."""
         command = [
             "ansible-runner",
             "run",

@@ -1,4 +1,4 @@
-"""Mutants that no test can notice, each with the reason: the explicit list in equivalents.yaml."""
+"""Mutants that no test can detect, each with its reason: the list in equivalents.yaml."""
 
 from __future__ import annotations
 

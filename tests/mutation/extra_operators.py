@@ -1,4 +1,4 @@
-"""Mutations that cosmic-ray has not and that users would feel: an option, an element, a statement is lost.
+"""Mutations that cosmic-ray does not have: a lost option, element or statement.
 
 They have the interface of cosmic-ray's own operators, so that one walk serves both.
 """

@@ -1,4 +1,4 @@
-"""Which tests run which line, and which of them to try on a mutant, the likeliest to notice first."""
+"""Choose the tests for a mutant by coverage, those most likely to detect it first."""
 
 from __future__ import annotations
 

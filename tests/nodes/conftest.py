@@ -1,4 +1,4 @@
-"""A registry on each database that we promise, and short ways to say what a source saw."""
+"""Fixtures: a registry on each supported database, and short forms of reports."""
 
 from __future__ import annotations
 

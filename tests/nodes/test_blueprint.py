@@ -1,4 +1,4 @@
-"""A node's template reaches Ansible as small variables, whatever the node's origin."""
+"""Test that a node's template reaches Ansible as small variables, for any source of the node."""
 
 from __future__ import annotations
 
@@ -115,7 +115,9 @@ def test_undeclared_template_is_reported_by_name(project, registry, lab):
         inventory = assemble_inventory(
             [replace(node, stack=stack, template=template)], [], plans=make_blueprint_lookup(project)
         )
-        assert f"no stack of this project declares these templates: blade01 ({template})" in inventory.notes[0]
+        assert (
+            f"no stack of this project declares these templates: blade01 ({template})" in inventory.notes[0]
+        )
         assert "gpufleet_software" not in inventory.hosts[0].vars
 
 

@@ -1,4 +1,4 @@
-"""A node's fields are listed in several places; each must know every field of ``Node``."""
+"""Test that every list of node fields knows every field of ``Node``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A rack's first boot as texts: what cloud-init, the firmware and a network boot server are given."""
+"""Test the first-boot files of a rack: for cloud-init, the firmware and a network boot server."""
 
 from __future__ import annotations
 

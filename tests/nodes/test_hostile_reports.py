@@ -1,4 +1,4 @@
-"""A node that reports nonsense: its event is recorded as bad, and the others go on."""
+"""Test malformed reports of a node: the event is recorded as invalid, and the others are applied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shape that others read: DESIGN's contract, its schema, and what we print."""
+"""Test the printed JSON of nodes against its schema and the documented keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A clock may jump by a day or a year: order follows revisions."""
+"""Test that events are ordered by revision, although clocks may jump by a day or a year."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of states, and what must agree with it: Ansible's variables, the report's styles, the docs."""
+"""Test the table of node states, and that Ansible variables, styles and documentation agree with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A registry that cannot be used: one line with what helps, never a traceback, a password or an empty fleet."""
+"""Test an unusable registry: one line with a remedy, never a traceback, a password or an empty fleet."""
 
 from __future__ import annotations
 

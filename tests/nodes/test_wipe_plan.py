@@ -1,4 +1,4 @@
-"""Plans for wiping, by case: what nodes' tools said, and which drive is then wiped how or left and why."""
+"""Test wipe plans of recorded nodes: which drive is wiped by which method, or refused and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A registry with two blades, and a run's events as ansible-runner leaves them."""
+"""Fixtures: a registry with two blades, and events of a run as ansible-runner writes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sync answers: lines for people, the account for programs, and when the answer is no."""
+"""Test the result of a sync: text, JSON and exit code."""
 
 from __future__ import annotations
 

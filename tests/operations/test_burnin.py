@@ -1,4 +1,4 @@
-"""Burn-in through the registry and the command line: reports, judging again, thresholds."""
+"""Test burn-in with the registry and the command line: reports, new judgements, thresholds."""
 
 from __future__ import annotations
 

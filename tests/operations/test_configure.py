@@ -1,4 +1,4 @@
-"""Joining what a run saw with what the registry concluded. Runs are made up here; real ones are in tests/hosts."""
+"""Test the joined result of a run and the registry. Runs are constructed; real ones are in tests/hosts."""
 
 from __future__ import annotations
 

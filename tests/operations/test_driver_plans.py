@@ -1,4 +1,4 @@
-"""Plans of a pattern's hosts: what a run reported, who did not answer, and the exit code."""
+"""Test driver plans of a host pattern: reported plans, unreachable hosts and the exit code."""
 
 from __future__ import annotations
 

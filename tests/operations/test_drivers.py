@@ -1,4 +1,4 @@
-"""Drivers in the registry: what plays report, and the answer of `gpufleet nodes drivers`."""
+"""Test drivers in the registry: reports of plays, and the result of `gpufleet nodes drivers`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing a rack's first boot: whole or not at all, keys kept, known_hosts filled."""
+"""Test the export of a rack's first boot: complete or not at all, with stable keys and known_hosts."""
 
 from __future__ import annotations
 
@@ -68,7 +68,9 @@ def test_known_hosts_keeps_entries_of_other_hosts(run, tmp_path):
 def test_unrelated_folder_is_refused_and_unchanged(run, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/thesis.txt").write_text("years")
-    with pytest.raises(InputError, match="the folder is not empty and is not an earlier export; choose another --out"):
+    with pytest.raises(
+        InputError, match="the folder is not empty and is not an earlier export; choose another --out"
+    ):
         run(out=tmp_path / "mine")
     assert (tmp_path / "mine/thesis.txt").read_text() == "years"
 
@@ -114,7 +116,8 @@ def test_rack_without_login_keys_is_refused_before_writing(shared_project, tmp_p
     bare = SimpleNamespace(ssh=fleet.Ssh())
     monkeypatch.setattr(fleet, "load_fleet", lambda _stack, _root: bare)
     with pytest.raises(
-        InputError, match=r"boot.ssh: no SSH key may log in to the nodes; give stack production ssh.authorized_keys"
+        InputError,
+        match=r"boot.ssh: no SSH key may log in to the nodes; give stack production ssh.authorized_keys",
     ):
         export.find_login_keys(rack, shared_project)
 

@@ -1,4 +1,4 @@
-"""Changes to many nodes: all of them or none, also for a process that is killed."""
+"""Test that a change of many nodes applies to all or none, also after a kill."""
 
 from __future__ import annotations
 

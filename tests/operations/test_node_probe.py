@@ -1,4 +1,4 @@
-"""How we log in where Ansible and ssh would: the same key, user and known hosts."""
+"""Test that probes use the same key, user and known hosts as Ansible and ssh."""
 
 from __future__ import annotations
 

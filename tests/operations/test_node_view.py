@@ -1,4 +1,4 @@
-"""The registry in words: tables, folded lists, details and history."""
+"""Test nodes as text: tables, folded lists, details and history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``gpufleet nodes`` as a person meets it: in a project, with exit codes."""
+"""Test ``gpufleet nodes`` in a project, with exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of what runs report: by run and event, whatever the clocks say, live and from artifacts."""
+"""Test the order of reported events: by run and event, independent of clocks, live and from artifacts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retiring a node: what is refused, what must be typed, what is kept. The play itself runs in tests/roles."""
+"""Test retiring a node: refusals, confirmations, kept evidence. The real play is tested in tests/roles."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PROOF = {"plan": "abc123", "complete": True, "refused": [LEFT], "evidence": [WIP
 
 
 class RetireScenario:
-    """A registry with one blade, hands whose play answers as told, and what was run and said."""
+    """A registry with one blade, a fake play with scripted reports, and a record of runs and output."""
 
     def __init__(self, registry, serial="S123", state="ready"):
         self.registry, self.runs, self.said, self.typed = registry, [], [], ""
@@ -63,7 +63,7 @@ class RetireScenario:
 
 @pytest.fixture
 def make_scenario(registry, tmp_path, monkeypatch):
-    """Give a desk; further arguments make another one."""
+    """Return a function that makes a scenario from keyword arguments."""
     monkeypatch.setenv("GPUFLEET_HOME", str(tmp_path))
     (tmp_path / "ssh").mkdir()
     (tmp_path / "ssh/known_hosts").write_text("10.9.0.11 ssh-ed25519 K\nother ssh-ed25519 K\n")

@@ -1,4 +1,4 @@
-"""Units of applications: each case's files are those expected, and podman's own generator accepted every quadlet."""
+"""Test units of applications: golden files, and quadlets that podman's generator accepted."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_rendered_units_match_their_golden_files(path):
 
 
 def exec_start(text):
-    """Return the words of a unit's ExecStart, as systemd.service(5) reads them."""
+    """Return the arguments of a unit's ExecStart, parsed like systemd.service(5)."""
     line = re.search(r"^ExecStart=((?:.*\\\n)*.*)$", text, re.MULTILINE)[1].replace("\\\n", " ")
     return [argument.replace("%%", "%").replace("$$", "$") for argument in shlex.split(line)]
 

@@ -1,4 +1,4 @@
-"""Every handler that a task notifies exists in its role, by its exact name."""
+"""Test that every notified handler exists in its role by its exact name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the roles' small scripts make of a host: trees of files and answers of tools as the vendors document them."""
+"""Test the scripts of roles with file trees and documented tool output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The program that splits GPUs, against a fake nvidia-smi with the words of NVIDIA's MIG user guide. No host."""
+"""Test the program that splits GPUs with a fake nvidia-smi that prints NVIDIA's documented output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The package names that the NVIDIA roles compute from a plan, with Ansible on this machine, without a host."""
+"""Test the package names that the NVIDIA roles compute from a plan, without a host."""
 
 from __future__ import annotations
 

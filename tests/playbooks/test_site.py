@@ -1,4 +1,4 @@
-"""site.yml put together: its order, whom each of its plays concerns, and what a node without cards pays. No host."""
+"""Test site.yml without a host: the order of plays and the hosts of each."""
 
 from __future__ import annotations
 

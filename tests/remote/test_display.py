@@ -1,4 +1,4 @@
-"""What a person sees of a run: lines where output is kept, a table on a terminal."""
+"""Test the displayed progress of a run: lines in a log, a table on a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parsing the facts that a node reports: recorded answers, and the oddities that real ones bring."""
+"""Test parsing of reported facts with recorded output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What helps against a failure, by the words of ssh, apt, dpkg and sshd as booted hosts said them (tests/hosts)."""
+"""Test the remedy for a failure by the messages of ssh, apt, dpkg and sshd, as recorded in tests/hosts."""
 
 from __future__ import annotations
 

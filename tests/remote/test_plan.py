@@ -1,4 +1,4 @@
-"""Reading Ansible's answers before a run, and refusing what the project does not know."""
+"""Test parsing of Ansible's listings before a run, and refusal of unknown names."""
 
 from __future__ import annotations
 

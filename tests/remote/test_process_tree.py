@@ -1,4 +1,4 @@
-"""An interrupted run ends with everything that it started: real ansible-runner runs in a process of their own."""
+"""Test that an interrupted run stops all processes that it started, with real ansible-runner runs."""
 
 from __future__ import annotations
 

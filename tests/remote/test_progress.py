@@ -1,4 +1,4 @@
-"""Folding a run's events: a recorded run of site.yml over four blades, three of them faulty on purpose."""
+"""Test the progress of a recorded run of site.yml on four blades, three of them faulty."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real ansible-runner runs of a tiny project on this machine: outcome, artifacts, interrupts."""
+"""Test real ansible-runner runs of a small local project: outcome, artifacts, interrupts."""
 
 from __future__ import annotations
 

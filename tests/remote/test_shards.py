@@ -1,4 +1,4 @@
-"""Sharding's decisions, what is sent to a worker, and what the worker's side does when the sender is gone.
+"""Test sharding: shards, the data sent to a worker, and a worker that lost its sender.
 
 Whole runs on real workers are in tests/hosts/test_sharded.py.
 """

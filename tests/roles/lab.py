@@ -1,4 +1,4 @@
-"""A lab for roles: a few booted hosts, real ansible-playbook runs on them, and tests from outside.
+"""A lab for roles: a few booted hosts, real ansible-playbook runs on them, and tests over SSH.
 
 python tests/roles/lab.py up   --home DIR base01 nv01=servers:H100x8 blade01=blades@arm64
 python tests/roles/lab.py run  --home DIR PLAY.yml [-- --check --diff]

@@ -1,4 +1,4 @@
-"""AMD's cards on booted hosts: the real plan, ROCm's fake packages, and Vulkan from Debian for an old card."""
+"""Test AMD cards on booted hosts: the driver plan, fake ROCm packages, and Vulkan from Debian for an old card."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The application of a template on a booted server: services that systemd accepts, private secrets, no leftovers."""
+"""Test the application of a template on a booted server: accepted services, private secrets, no leftovers."""
 
 from __future__ import annotations
 

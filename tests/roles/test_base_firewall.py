@@ -1,4 +1,4 @@
-"""The firewall on a booted host, open and closed ports, and rules that would lock the operator out."""
+"""Test the firewall on a booted host: open and closed ports, and rules that lock the operator out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The base roles on booted hosts: a plain server and an emulated arm64 blade, looked at from outside."""
+"""Test the base roles on booted hosts: a server and an emulated arm64 blade."""
 
 from __future__ import annotations
 

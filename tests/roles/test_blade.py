@@ -1,4 +1,4 @@
-"""The role blade on an emulated arm64 blade: identified, its agent configured, its bootloader given its order."""
+"""Test the role blade on an emulated arm64 blade: identity, agent and bootloader."""
 
 from __future__ import annotations
 

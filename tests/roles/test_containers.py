@@ -1,4 +1,4 @@
-"""Engines and toolkits, really installed on a booted Debian 12: what is installed and what is reported as missing."""
+"""Test engines and toolkits on a booted Debian 12: what is installed and what is reported as missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`gpufleet configure --plan` on booted hosts: what they are is read over SSH, planned for here, and left alone."""
+"""Test `gpufleet configure --plan` on booted hosts: facts are read over SSH and nothing is changed."""
 
 from __future__ import annotations
 

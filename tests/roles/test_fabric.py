@@ -1,4 +1,4 @@
-"""InfiniBand and EFA user space from Debian, ports in the kernel's shape, and an installer that must be vouched for."""
+"""Test InfiniBand and EFA packages from Debian, fake ports, and an installer with a checksum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real first boot: Debian with cloud-init finds an exported seed, restarts, and is what the export promised.
+"""Test a real first boot: Debian's cloud-init reads an exported seed and configures the host.
 
 cloud-init comes from Debian through the lab's gateway. Nothing of it is a fake; only the disk image is, because
 a rehearsed host has its root file system already.

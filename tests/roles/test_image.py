@@ -1,4 +1,4 @@
-"""Images: Packer accepts the templates, and a real build without a cloud runs our roles over SSH."""
+"""Test images: Packer accepts the templates, and a local build runs the roles over SSH."""
 
 from __future__ import annotations
 

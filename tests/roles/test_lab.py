@@ -1,4 +1,4 @@
-"""The lab itself: it runs plays, provides packages through the gateway, and returns the outcome of tasks."""
+"""Test the lab: it runs plays, provides packages and returns the outcome of tasks."""
 
 from __future__ import annotations
 

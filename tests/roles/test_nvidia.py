@@ -1,4 +1,4 @@
-"""NVIDIA's roles on a host with eight fake H100s: looked at from outside, upgraded, broken and brought back."""
+"""Test the NVIDIA roles on a host with eight fake H100s: install, upgrade, failure and rollback."""
 
 from __future__ import annotations
 

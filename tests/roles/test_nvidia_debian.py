@@ -1,4 +1,4 @@
-"""Debian's own non-free driver, really installed on a host with a fake T4 on its bus. No GPU, and that is reported."""
+"""Test Debian's non-free driver, really installed on a host with a fake T4 and no GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What NVIDIA's roles refuse before anything is touched, and what fakes of nvidia-smi and mokutil let be seen."""
+"""Test refusals of the NVIDIA roles before any change, with fakes of nvidia-smi and mokutil."""
 
 from __future__ import annotations
 

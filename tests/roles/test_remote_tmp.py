@@ -1,4 +1,4 @@
-"""Where Ansible puts files on a host: a login's own folder, and none that another login could have prepared."""
+"""Test where Ansible puts files on a host: in a private folder of the login."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retiring a rehearsed server: the real play plans, is confirmed, wipes its file-backed drive and reads it back."""
+"""Test retiring a rehearsed server: the real play plans, wipes its file-backed drive and verifies it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scratch space on block devices of a booted host: created, mounted, persistent, never on a device with content."""
+"""Test scratch volumes on block devices of a booted host: created, mounted, never on a device with content."""
 
 from __future__ import annotations
 

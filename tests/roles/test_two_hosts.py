@@ -1,4 +1,4 @@
-"""What takes two hosts: restarts in batches, drivers that have to agree, frames from one to the other; and chrony.
+"""Test what needs two hosts: restarts in batches, equal drivers, frame sizes; and chrony.
 
 One lab of two servers with fake cards. ifupdown keeps the first one's interface; on the second nothing does,
 which is also what udev's link files are for (no udev runs in a container, but it can be asked to read them).

@@ -1,4 +1,4 @@
-"""Common user questions and the three usual tiers: the results of the documented commands.
+"""Test the documented answers to common questions and the three usual tiers.
 
 Ranges are wide on purpose: they test the conclusion, not the digits of a calibration.
 """

@@ -20,7 +20,7 @@ BUILD = "import sys; from gpufleet import burnin; burnin.build_agent(__import__(
 
 
 class KillAgent(Kind):
-    """SIGKILL of the agent: its output is in its record, its load stops, the next start completes it."""
+    """SIGKILL of the agent: its output is recorded, its load stops, the next start completes the attempt."""
 
     name = "kill-agent"
     leaves_registry = False

@@ -34,7 +34,7 @@ class Kind:
         """Prepare what the fault will hit."""
 
     def act(self) -> None:
-        """Do it, with the fault at a random moment."""
+        """Execute the command, with the fault at a random moment."""
 
     def check(self) -> None:
         """Check what this kind promises; the common invariants are checked for every kind."""

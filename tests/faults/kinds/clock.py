@@ -1,4 +1,4 @@
-"""The clock jumps between commands, by libfaketime: what is later in truth counts as later."""
+"""Clock jumps between commands, simulated with libfaketime: the real order must be kept."""
 
 from __future__ import annotations
 

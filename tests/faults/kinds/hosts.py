@@ -1,4 +1,4 @@
-"""Hosts that are unreachable, slow, lossy or flapping, that show wrong keys, whose agent dies or whose disk is full."""
+"""Faults of hosts: unreachable, slow, lossy, flapping, wrong keys, killed agent, full disk."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KEY = "/etc/ssh/ssh_host_ed25519_key"
 
 
 class HostKind(Kind):
-    """A play over booted hosts, one of them the victim; healed, the same command makes all of them well."""
+    """A play on booted hosts, one of them faulty; after the repair, the same command completes all hosts."""
 
     needs = "hosts"
     play = "commission"
@@ -60,10 +60,10 @@ class HostKind(Kind):
         self.run.expect(self.result.code in (0, 1, 3), f"unexpected: {self.result}")
 
     def before_run(self) -> None:
-        """Do harm before the run begins."""
+        """Inject the fault before the run."""
 
     def during(self, running: Running) -> None:
-        """Do harm while it runs."""
+        """Inject the fault during the run."""
 
     def check(self) -> None:
         seen = self.evidence()
@@ -87,7 +87,7 @@ class HostKind(Kind):
         self.rack.heal()
 
     def check_silence(self) -> None:
-        """Check that a host that cannot be reached is noted so, with a reason."""
+        """Check that an unreachable host is recorded as unreachable with a reason."""
         node = self.evidence().node(self.victim)
         self.run.expect(node["reachable"] == 0 and node["reachable_detail"], f"silence is not noted: {node}")
         self.run.expect(node["state"] == "expected", f"{self.victim} is {node['state']} unseen")
@@ -95,7 +95,7 @@ class HostKind(Kind):
 
 
 class UnreachableHost(HostKind):
-    """A host's cable is out, from the start or from a random moment on."""
+    """A host's cable is unplugged, from the start or at a random moment."""
 
     name = "unreachable-host"
 
@@ -116,7 +116,7 @@ class UnreachableHost(HostKind):
 
 
 class SlowHost(HostKind):
-    """A host's link carries little, so its packets wait."""
+    """A host's link has little bandwidth, so its packets wait."""
 
     name = "slow-host"
 
@@ -139,7 +139,7 @@ class LossyHost(HostKind):
 
 
 class FlappingHost(HostKind):
-    """A host's link goes down and up all the time."""
+    """A host's link repeatedly goes down and up."""
 
     name = "flapping-host"
 
@@ -155,7 +155,7 @@ class FlappingHost(HostKind):
 
 
 class WrongHostKey(HostKind):
-    """The known-hosts file has another key for a host, or none: nothing is ever done on it."""
+    """The known-hosts file has another key for a host, or none: the run must not change the host."""
 
     name = "wrong-host-key"
 
@@ -182,7 +182,7 @@ class WrongHostKey(HostKind):
 
 
 class ChangedHostKey(HostKind):
-    """A host shows another key than before: nothing is done on it until its key is the known one again."""
+    """A host presents a changed key: the run must not change it until its key is known again."""
 
     name = "changed-host-key"
 
@@ -210,7 +210,7 @@ class ChangedHostKey(HostKind):
 
 
 class KillHostAgent(HostKind):
-    """SIGKILL of the burn-in agent on its host: no verdict by halves, no load left, the next run measures."""
+    """SIGKILL of the burn-in agent on its host: no partial verdict, no remaining load, the next run measures."""
 
     name = "kill-host-agent"
     play = "burn_in"
@@ -277,7 +277,7 @@ class KillHostAgent(HostKind):
 
 
 class FullHostDisk(HostKind):
-    """A host's root file system is full: the others are done, it is named, and with space again it is done too."""
+    """A host's root file system is full: the other hosts complete, it is reported, and it completes with space."""
 
     name = "full-host-disk"
     victims = (SMALL_DISK,)

@@ -37,7 +37,7 @@ class KillSync(Kind):
         self.start_registry_digest()
 
     def start_registry_digest(self) -> None:
-        """Compare with a registry that nothing disturbed."""
+        """Compare with an undisturbed registry."""
         digest = self.evidence().digest()
         control = self.run.workspace.open("control", 0)
         type(self)(control).start_registry()

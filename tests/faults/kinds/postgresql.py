@@ -1,4 +1,4 @@
-"""PostgreSQL restarts or crashes in the middle."""
+"""PostgreSQL restarts or crashes during commands."""
 
 from __future__ import annotations
 

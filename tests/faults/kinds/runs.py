@@ -36,7 +36,7 @@ class RunKind(Kind):
         self.result = running.wait()
 
     def strike(self, running: Running, total_seconds: float) -> None:
-        """Do the damage."""
+        """Inject the fault."""
         self.run.interrupt(running, self.run.home, total_seconds)
 
     def check(self) -> None:
@@ -179,7 +179,7 @@ class KillAnything(KillAnsiblePlaybook):
 
 
 class KillAnsibleRunner(RunKind):
-    """SIGKILL of a plain ``ansible-runner run``, as someone types it who has never heard of gpufleet."""
+    """SIGKILL of a plain ``ansible-runner run``, without `gpufleet configure`."""
 
     name = "kill-ansible-runner"
     command = ("run", ".", "--project-dir", "playbooks", "-p", "faults.yml", "--limit", ",".join(NODES))
