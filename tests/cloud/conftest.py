@@ -68,13 +68,13 @@ class Evaluation:
         self.recorder = recorder
         self.nodes = nodes
 
-    def all(self, kind):
+    def list_resources(self, kind):
         """Return the inputs of every resource whose type ends in ``kind``, in the order of their names."""
         matches = [resource for resource in self.recorder.resources if resource.typ.endswith(f":{kind}")]
         return [resource.inputs for resource in sorted(matches, key=lambda resource: resource.name)]
 
-    def one(self, kind):
-        (only,) = self.all(kind)
+    def find_resource(self, kind):
+        (only,) = self.list_resources(kind)
         return only
 
     @property

@@ -19,7 +19,7 @@ PUBLIC = {"aws": "203.0.113.7", "gcp": "198.51.100.7", "azure": None}
 @pytest.mark.parametrize("cloud", NODE)
 def test_fixed_count_declares_one_resource_per_node(evaluate, cloud):
     evaluated = evaluate({"cloud": cloud, "count": 3, "fabric": "none"})
-    tags = [node.get("tags") if cloud != "gcp" else node["labels"] for node in evaluated.all(NODE[cloud])]
+    tags = [node.get("tags") if cloud != "gcp" else node["labels"] for node in evaluated.list_resources(NODE[cloud])]
     assert [node_tags["gpufleet-node"] for node_tags in tags] == [
         "test-train-1",
         "test-train-2",
@@ -30,7 +30,7 @@ def test_fixed_count_declares_one_resource_per_node(evaluate, cloud):
 @pytest.mark.parametrize("cloud", NODE)
 def test_every_node_has_the_tags_for_cost_and_inventory(evaluate, cloud):
     pool = {"cloud": cloud, "hours_per_month": 160, "purchase": {"kind": "spot"}}
-    node = evaluate(pool).one(NODE[cloud])
+    node = evaluate(pool).find_resource(NODE[cloud])
     tags = node["labels"] if cloud == "gcp" else node["tags"]
     assert (
         tags.items()
@@ -80,13 +80,13 @@ def test_every_aws_resource_has_its_region(evaluate):
 
 def test_pool_without_zones_uses_a_zone_that_offers_its_machine(evaluate):
     evaluated = evaluate({"cloud": "aws", "zones": []})
-    assert evaluated.one("Subnet")["availabilityZone"] == "us-east-1b"
+    assert evaluated.find_resource("Subnet")["availabilityZone"] == "us-east-1b"
 
 
 def test_nodes_are_declared_without_replies_from_cloud_lookups(evaluate):
     evaluated = evaluate({"cloud": "aws", "zones": []}, {"cloud": "gcp", "name": "serve"}, replies={})
-    assert evaluated.all("Subnet")[0]["availabilityZone"] == "us-east-1a"
-    assert len(evaluated.all("Instance")) == 2
+    assert evaluated.list_resources("Subnet")[0]["availabilityZone"] == "us-east-1a"
+    assert len(evaluated.list_resources("Instance")) == 2
 
 
 def test_machine_without_any_zone_offering_is_refused(evaluate):
@@ -102,14 +102,14 @@ def test_gcp_node_needs_a_zone(evaluate):
 
 def test_accelerators_are_attached_only_to_n1(evaluate):
     n1 = {"cloud": "gcp", "machine": "n1-standard-8", "accelerators": {"model": "T4", "count": 2}}
-    assert evaluate(n1).one("Instance")["guestAccelerators"] == [{"type": "nvidia-tesla-t4", "count": 2}]
-    assert "guestAccelerators" not in evaluate({"cloud": "gcp"}).one("Instance")
+    assert evaluate(n1).find_resource("Instance")["guestAccelerators"] == [{"type": "nvidia-tesla-t4", "count": 2}]
+    assert "guestAccelerators" not in evaluate({"cloud": "gcp"}).find_resource("Instance")
 
 
 def test_nodes_use_the_zones_in_turn(evaluate):
     zones = ["us-central1-a", "us-central1-b"]
     evaluated = evaluate({"cloud": "gcp", "count": 3, "zones": zones})
-    assert [node["zone"] for node in evaluated.all("Instance")] == [zones[0], zones[1], zones[0]]
+    assert [node["zone"] for node in evaluated.list_resources("Instance")] == [zones[0], zones[1], zones[0]]
 
 
 def test_no_two_gcp_regions_share_a_subnet_range():
@@ -123,14 +123,14 @@ def test_stack_name_is_converted_to_label_characters(declare):
         declare({"cloud": "gcp"}).model_copy(update={"stack": "Team/Prod_1"}),
         declare({"cloud": "gcp"}).pools[0],
     )
-    assert plan.prefix == "team-prod-1-train"
+    assert plan.node_name_prefix == "team-prod-1-train"
 
 
 @pytest.mark.parametrize("stack", ["poc", "dev", "production"])
 def test_shipped_stacks_can_be_evaluated(evaluate, repo_root, stack):
     shipped = fleet.load_fleet(stack, repo_root)
     evaluated = evaluate(fleet=shipped)
-    assert len(evaluated.all("Rack")) == len(shipped.racks)
+    assert len(evaluated.list_resources("Rack")) == len(shipped.racks)
     assert {node["pool"] for node in evaluated.nodes} == {pool.name for pool in shipped.pools}
 
 

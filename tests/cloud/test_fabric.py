@@ -23,38 +23,38 @@ def test_every_network_card_has_an_efa_interface(name, cards):
 
 def test_nodes_with_several_cards_use_an_elastic_ip(evaluate):
     evaluated = evaluate(EFA)
-    for node in evaluated.all("Instance"):
+    for node in evaluated.list_resources("Instance"):
         assert not {"subnetId", "vpcSecurityGroupIds", "associatePublicIpAddress"} & node.keys()
         assert node["launchTemplate"]["id"] == "train-cards-id"
-    assert [len(template["networkInterfaces"]) for template in evaluated.all("LaunchTemplate")] == [4]
-    assert len(evaluated.all("Eip")) == 2
+    assert [len(template["networkInterfaces"]) for template in evaluated.list_resources("LaunchTemplate")] == [4]
+    assert len(evaluated.list_resources("Eip")) == 2
 
 
 def test_launch_template_with_network_cards_has_only_network_interfaces(evaluate):
-    assert set(evaluate(EFA).one("LaunchTemplate")) == {"name", "networkInterfaces", "region", "tags"}
+    assert set(evaluate(EFA).find_resource("LaunchTemplate")) == {"name", "networkInterfaces", "region", "tags"}
 
 
 def test_efa_nodes_reach_each_other_in_both_directions(evaluate):
     evaluated = evaluate(EFA)
     for kind in ("SecurityGroupIngressRule", "SecurityGroupEgressRule"):
-        (internal,) = [rule for rule in evaluated.all(kind) if "referencedSecurityGroupId" in rule]
+        (internal,) = [rule for rule in evaluated.list_resources(kind) if "referencedSecurityGroupId" in rule]
         assert internal["referencedSecurityGroupId"] == internal["securityGroupId"]
         assert internal["ipProtocol"] == "-1"
 
 
 def test_efa_nodes_are_in_one_placement_group(evaluate):
     evaluated = evaluate(EFA)
-    assert evaluated.one("PlacementGroup")["strategy"] == "cluster"
-    assert {node["placementGroup"] for node in evaluated.all("Instance")} == {"test-train"}
+    assert evaluated.find_resource("PlacementGroup")["strategy"] == "cluster"
+    assert {node["placementGroup"] for node in evaluated.list_resources("Instance")} == {"test-train"}
 
 
 def test_reservation_is_in_the_placement_group_of_its_nodes(evaluate):
     evaluated = evaluate({**EFA, "purchase": {"kind": "reserved"}})
-    assert evaluated.one("CapacityReservation")["placementGroupArn"] == "arn:of-the-placement-group"
+    assert evaluated.find_resource("CapacityReservation")["placementGroupArn"] == "arn:of-the-placement-group"
 
 
 def test_elastic_group_with_one_efa_card_has_a_public_address(evaluate):
-    (card,) = evaluate({**ELASTIC, "machine": "g5.48xlarge"}).one("LaunchTemplate")["networkInterfaces"]
+    (card,) = evaluate({**ELASTIC, "machine": "g5.48xlarge"}).find_resource("LaunchTemplate")["networkInterfaces"]
     assert (card["interfaceType"], card["associatePublicIpAddress"]) == ("efa", "true")
     assert "subnetId" not in card
 
@@ -68,11 +68,11 @@ def test_elastic_group_with_several_efa_cards_is_refused(evaluate):
 def test_pool_without_fabric_has_no_placement_group(evaluate, pool):
     evaluated = evaluate(pool)
     assert not {"PlacementGroup", "LaunchTemplate", "Eip"} & evaluated.kinds
-    assert all(node["associatePublicIpAddress"] for node in evaluated.all("Instance"))
+    assert all(node["associatePublicIpAddress"] for node in evaluated.list_resources("Instance"))
 
 
 def test_infiniband_nodes_are_in_one_uniform_scale_set(evaluate):
-    scale_set = evaluate(INFINIBAND).one("VirtualMachineScaleSet")
+    scale_set = evaluate(INFINIBAND).find_resource("VirtualMachineScaleSet")
     assert scale_set["orchestrationMode"] == "Uniform"
     assert (scale_set["singlePlacementGroup"], scale_set["platformFaultDomainCount"]) == (True, 1)
     assert scale_set["overprovision"] is False
@@ -84,5 +84,5 @@ def test_single_infiniband_machine_has_no_scale_set(evaluate):
     evaluated = evaluate({**INFINIBAND, "count": 1})
     assert "VirtualMachineScaleSet" not in evaluated.kinds
     assert (
-        evaluated.one("VirtualMachine")["storageProfile"]["imageReference"]["publisher"] == "microsoft-dsvm"
+        evaluated.find_resource("VirtualMachine")["storageProfile"]["imageReference"]["publisher"] == "microsoft-dsvm"
     )

@@ -12,7 +12,7 @@ FALLBACK = {"cloud": "aws", "machine": "g5.2xlarge", "purchase": {"kind": "spot"
 
 @pytest.mark.parametrize(("purchase", "percent"), [("spot", 0), ("on_demand", 100)])
 def test_aws_group_has_its_bounds_and_purchase(evaluate, purchase, percent):
-    group = evaluate({"cloud": "aws", "count": ELASTIC, "purchase": {"kind": purchase}}).one("Group")
+    group = evaluate({"cloud": "aws", "count": ELASTIC, "purchase": {"kind": purchase}}).find_resource("Group")
     assert (group["minSize"], group["desiredCapacity"], group["maxSize"]) == (1, 2, 4)
     policy = group["mixedInstancesPolicy"]
     assert policy["instancesDistribution"]["onDemandPercentageAboveBaseCapacity"] == percent
@@ -20,7 +20,7 @@ def test_aws_group_has_its_bounds_and_purchase(evaluate, purchase, percent):
 
 
 def test_aws_group_propagates_tags_to_its_machines(evaluate):
-    tags = evaluate({"cloud": "aws", "count": ELASTIC, "hours_per_month": 60}).one("Group")["tags"]
+    tags = evaluate({"cloud": "aws", "count": ELASTIC, "hours_per_month": 60}).find_resource("Group")["tags"]
     assert all(tag["propagateAtLaunch"] for tag in tags)
     values = {tag["key"]: tag["value"] for tag in tags}
     assert values["gpufleet-pool"] == "train"
@@ -28,7 +28,7 @@ def test_aws_group_propagates_tags_to_its_machines(evaluate):
 
 
 def test_aws_fallback_is_an_on_demand_group_of_size_zero(evaluate):
-    spot, standby = evaluate(FALLBACK).all("Group")
+    spot, standby = evaluate(FALLBACK).list_resources("Group")
     assert (standby["minSize"], standby["desiredCapacity"], standby["maxSize"]) == (0, 0, 1)
     distribution = standby["mixedInstancesPolicy"]["instancesDistribution"]
     assert distribution == {"onDemandBaseCapacity": 0, "onDemandPercentageAboveBaseCapacity": 100}
@@ -39,16 +39,16 @@ def test_aws_fallback_is_an_on_demand_group_of_size_zero(evaluate):
 
 def test_alarm_watches_the_spot_group_and_scales_the_standby_group(evaluate):
     evaluated = evaluate(FALLBACK)
-    alarm = evaluated.one("MetricAlarm")
+    alarm = evaluated.find_resource("MetricAlarm")
     assert alarm["dimensions"] == {"AutoScalingGroupName": "test-train"}
     assert (alarm["metricName"], alarm["comparisonOperator"], alarm["threshold"]) == (
         "GroupInServiceInstances",
         "LessThanThreshold",
         1,
     )
-    assert "GroupInServiceInstances" in evaluated.all("Group")[0]["enabledMetrics"]
-    assert {policy["autoscalingGroupName"] for policy in evaluated.all("Policy")} == {"test-train-standby"}
-    assert [policy.get("scalingAdjustment") for policy in evaluated.all("Policy")] == [0, None]
+    assert "GroupInServiceInstances" in evaluated.list_resources("Group")[0]["enabledMetrics"]
+    assert {policy["autoscalingGroupName"] for policy in evaluated.list_resources("Policy")} == {"test-train-standby"}
+    assert [policy.get("scalingAdjustment") for policy in evaluated.list_resources("Policy")] == [0, None]
 
 
 def simulate_scaling(desired, running):
@@ -79,10 +79,10 @@ def test_scaling_steps_have_no_gap_and_respect_the_limit_of_aws():
 
 def test_gcp_group_has_its_bounds(evaluate):
     evaluated = evaluate({"cloud": "gcp", "count": ELASTIC, "purchase": {"kind": "spot"}})
-    policy = evaluated.one("RegionAutoscaler")["autoscalingPolicy"]
+    policy = evaluated.find_resource("RegionAutoscaler")["autoscalingPolicy"]
     assert (policy["minReplicas"], policy["maxReplicas"]) == (1, 4)
-    assert evaluated.one("RegionInstanceGroupManager")["targetSize"] == 2
-    template = evaluated.one("RegionInstanceTemplate")
+    assert evaluated.find_resource("RegionInstanceGroupManager")["targetSize"] == 2
+    template = evaluated.find_resource("RegionInstanceTemplate")
     assert template["scheduling"]["provisioningModel"] == "SPOT"
     assert template["labels"]["gpufleet-purchase"] == "spot"
 
@@ -91,20 +91,20 @@ def test_azure_scale_set_has_its_bounds(evaluate):
     evaluated = evaluate(
         {"cloud": "azure", "machine": "Standard_NC4as_T4_v3", "count": ELASTIC, "purchase": {"kind": "spot"}}
     )
-    (profile,) = evaluated.one("AutoscaleSetting")["profiles"]
+    (profile,) = evaluated.find_resource("AutoscaleSetting")["profiles"]
     assert profile["capacity"] == {"minimum": "1", "maximum": "4", "default": "2"}
-    assert evaluated.one("VirtualMachineScaleSet")["virtualMachineProfile"]["evictionPolicy"] == "Delete"
+    assert evaluated.find_resource("VirtualMachineScaleSet")["virtualMachineProfile"]["evictionPolicy"] == "Delete"
 
 
 @pytest.mark.parametrize("zones", [["us-central1-a"], ["us-central1-f", "us-central1-b"]])
 def test_gcp_group_uses_only_the_declared_zones(evaluate, zones):
     """Machines in other zones would be far from the data and outside the granted quota."""
-    manager = evaluate({"cloud": "gcp", "count": ELASTIC, "zones": zones}).one("RegionInstanceGroupManager")
+    manager = evaluate({"cloud": "gcp", "count": ELASTIC, "zones": zones}).find_resource("RegionInstanceGroupManager")
     assert manager["distributionPolicyZones"] == zones
     assert manager["updatePolicy"]["maxUnavailableFixed"] == len(zones)
 
 
 def test_gcp_group_without_zones_has_no_zone_restriction(evaluate):
-    manager = evaluate({"cloud": "gcp", "count": ELASTIC, "zones": []}).one("RegionInstanceGroupManager")
+    manager = evaluate({"cloud": "gcp", "count": ELASTIC, "zones": []}).find_resource("RegionInstanceGroupManager")
     assert "distributionPolicyZones" not in manager
     assert manager["updatePolicy"]["maxUnavailableFixed"] == 3

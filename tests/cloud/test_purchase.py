@@ -8,15 +8,15 @@ from gpufleet.errors import InputError
 
 
 def aws_instance(evaluate, **purchase):
-    return evaluate({"cloud": "aws", "purchase": purchase}).one("Instance")
+    return evaluate({"cloud": "aws", "purchase": purchase}).find_resource("Instance")
 
 
 def gcp_instance(evaluate, **purchase):
-    return evaluate({"cloud": "gcp", "purchase": purchase}).one("Instance")
+    return evaluate({"cloud": "gcp", "purchase": purchase}).find_resource("Instance")
 
 
 def azure_machine(evaluate, **purchase):
-    return evaluate({"cloud": "azure", "purchase": purchase}).one("VirtualMachine")
+    return evaluate({"cloud": "azure", "purchase": purchase}).find_resource("VirtualMachine")
 
 
 def test_on_demand_has_no_purchase_arguments(evaluate):
@@ -75,7 +75,7 @@ def test_azure_spot_eviction_action_and_maximum_price_are_set(evaluate, purchase
 
 def test_aws_reservation_is_targeted_and_covers_every_node(evaluate):
     evaluated = evaluate({"cloud": "aws", "count": 3, "fabric": "none", "purchase": {"kind": "reserved"}})
-    reservation = evaluated.one("CapacityReservation")
+    reservation = evaluated.find_resource("CapacityReservation")
     assert (
         reservation["instanceCount"],
         reservation["instanceMatchCriteria"],
@@ -86,25 +86,25 @@ def test_aws_reservation_is_targeted_and_covers_every_node(evaluate):
         "unlimited",
     )
     assert (reservation["instanceType"], reservation["availabilityZone"]) == ("p4d.24xlarge", "us-east-1a")
-    for node in evaluated.all("Instance"):
+    for node in evaluated.list_resources("Instance"):
         target = node["capacityReservationSpecification"]["capacityReservationTarget"]
         assert target == {"capacityReservationId": "train-id"}
 
 
 def test_gcp_reservation_is_specific_and_targeted_by_its_nodes(evaluate):
     evaluated = evaluate({"cloud": "gcp", "count": 2, "purchase": {"kind": "reserved"}})
-    reservation = evaluated.one("Reservation")
+    reservation = evaluated.find_resource("Reservation")
     assert reservation["specificReservationRequired"] is True
     assert reservation["specificReservation"]["count"] == 2
     assert reservation["specificReservation"]["instanceProperties"] == {"machineType": "a2-megagpu-16g"}
-    affinity = evaluated.all("Instance")[0]["reservationAffinity"]
+    affinity = evaluated.list_resources("Instance")[0]["reservationAffinity"]
     assert affinity["specificReservation"]["values"] == [reservation["name"]]
 
 
 def test_azure_reservation_has_group_and_capacity(evaluate):
     evaluated = evaluate({"cloud": "azure", "count": 2, "purchase": {"kind": "reserved", "term": "1y"}})
-    assert evaluated.one("CapacityReservation")["sku"] == {"name": "Standard_ND96amsr_A100_v4", "capacity": 2}
-    for node in evaluated.all("VirtualMachine"):
+    assert evaluated.find_resource("CapacityReservation")["sku"] == {"name": "Standard_ND96amsr_A100_v4", "capacity": 2}
+    for node in evaluated.list_resources("VirtualMachine"):
         assert node["capacityReservation"]["capacityReservationGroup"]["id"] == "train-id"
 
 

@@ -13,11 +13,11 @@ CLOUDS = ["aws", "gcp", "azure"]
 
 def allowed_sources(evaluated):
     """Yield every source address that the rules of the three clouds allow."""
-    for rule in evaluated.all("SecurityGroupIngressRule"):
+    for rule in evaluated.list_resources("SecurityGroupIngressRule"):
         yield from (rule[key] for key in ("cidrIpv4", "cidrIpv6") if key in rule)
-    for rule in evaluated.all("Firewall"):
+    for rule in evaluated.list_resources("Firewall"):
         yield from rule.get("sourceRanges", [])
-    for group in evaluated.all("NetworkSecurityGroup"):
+    for group in evaluated.list_resources("NetworkSecurityGroup"):
         yield from (rule["sourceAddressPrefix"] for rule in group["securityRules"])
 
 
@@ -42,9 +42,9 @@ def test_ipv4_and_ipv6_networks_have_rules(evaluate, cloud):
 
 
 def test_only_the_ssh_port_is_open(evaluate):
-    aws = evaluate({"cloud": "aws"}).one("SecurityGroupIngressRule")
-    gcp = evaluate({"cloud": "gcp"}).one("Firewall")
-    (azure,) = evaluate({"cloud": "azure"}).one("NetworkSecurityGroup")["securityRules"]
+    aws = evaluate({"cloud": "aws"}).find_resource("SecurityGroupIngressRule")
+    gcp = evaluate({"cloud": "gcp"}).find_resource("Firewall")
+    (azure,) = evaluate({"cloud": "azure"}).find_resource("NetworkSecurityGroup")["securityRules"]
     assert (aws["fromPort"], aws["toPort"], aws["ipProtocol"]) == (22, 22, "tcp")
     assert gcp["allows"] == [{"protocol": "tcp", "ports": ["22"]}]
     assert (azure["destinationPortRange"], azure["protocol"], azure["direction"]) == ("22", "Tcp", "Inbound")
@@ -53,7 +53,7 @@ def test_only_the_ssh_port_is_open(evaluate):
 @pytest.mark.parametrize("count", [1, {"min": 1, "max": 4}], ids=["fixed", "elastic"])
 def test_aws_nodes_require_imdsv2_and_encrypt_their_disk(evaluate, count):
     evaluated = evaluate({"cloud": "aws", "machine": "g5.2xlarge", "count": count})
-    node = evaluated.one("Instance") if count == 1 else evaluated.one("LaunchTemplate")
+    node = evaluated.find_resource("Instance") if count == 1 else evaluated.find_resource("LaunchTemplate")
     disk = node["rootBlockDevice"] if count == 1 else node["blockDeviceMappings"][0]["ebs"]
     assert node["metadataOptions"] == {
         "httpEndpoint": "enabled",
@@ -72,7 +72,7 @@ def test_aws_images_have_a_fixed_owner(evaluate):
 
 
 def test_gcp_nodes_are_shielded_and_authorize_only_the_keys_of_the_spec(evaluate):
-    node = evaluate({"cloud": "gcp"}).one("Instance")
+    node = evaluate({"cloud": "gcp"}).find_resource("Instance")
     assert node["shieldedInstanceConfig"]["enableVtpm"]
     assert node["shieldedInstanceConfig"]["enableIntegrityMonitoring"]
     assert node["metadata"]["block-project-ssh-keys"] == "true"
@@ -82,17 +82,17 @@ def test_gcp_nodes_are_shielded_and_authorize_only_the_keys_of_the_spec(evaluate
 
 def test_gcp_does_not_use_the_default_network(evaluate):
     evaluated = evaluate({"cloud": "gcp"})
-    assert evaluated.one("Network")["autoCreateSubnetworks"] is False
-    assert evaluated.one("Instance")["networkInterfaces"][0]["subnetwork"] == "gcp-us-central1-id"
+    assert evaluated.find_resource("Network")["autoCreateSubnetworks"] is False
+    assert evaluated.find_resource("Instance")["networkInterfaces"][0]["subnetwork"] == "gcp-us-central1-id"
 
 
 @pytest.mark.parametrize("count", [1, {"min": 1, "max": 4}], ids=["fixed", "elastic"])
 def test_azure_nodes_disable_password_login(evaluate, count):
     evaluated = evaluate({"cloud": "azure", "machine": "Standard_NC4as_T4_v3", "count": count})
     node = (
-        evaluated.one("VirtualMachine")
+        evaluated.find_resource("VirtualMachine")
         if count == 1
-        else evaluated.one("VirtualMachineScaleSet")["virtualMachineProfile"]
+        else evaluated.find_resource("VirtualMachineScaleSet")["virtualMachineProfile"]
     )
     assert "adminPassword" not in node["osProfile"]
     assert node["osProfile"]["linuxConfiguration"]["disablePasswordAuthentication"] is True
@@ -102,7 +102,7 @@ def test_azure_nodes_disable_password_login(evaluate, count):
 
 def test_aws_node_authorizes_every_key_of_the_spec(evaluate):
     evaluated = evaluate({"cloud": "aws"})
-    head, body = evaluated.one("Instance")["userData"].split("\n", 1)
+    head, body = evaluated.find_resource("Instance")["userData"].split("\n", 1)
     assert head == "#cloud-config"
     assert len(json.loads(body)["ssh_authorized_keys"]) == 2
-    assert evaluated.one("KeyPair")["publicKey"] == json.loads(body)["ssh_authorized_keys"][0]
+    assert evaluated.find_resource("KeyPair")["publicKey"] == json.loads(body)["ssh_authorized_keys"][0]

@@ -205,14 +205,14 @@ def test_removed_resource_is_ranked_by_its_former_cost():
 
 
 @pytest.fixture
-def drawn(monkeypatch):
+def drawn_charts(monkeypatch):
     """Collect the charts instead of drawing them, as the specification that Vega-Lite is given."""
     charts = []
     monkeypatch.setattr(plot, "to_svg", lambda chart: charts.append(chart.to_dict()) or "<svg/>")
     return charts
 
 
-def test_cost_plot_omits_amounts_below_one_cent(drawn):
+def test_cost_plot_omits_amounts_below_one_cent(drawn_charts):
     resources = [
         line("dear", 1.0, 2.0),
         line("least", 0.0, 0.01),
@@ -220,7 +220,7 @@ def test_cost_plot_omits_amounts_below_one_cent(drawn):
         line("free", 0.0, 0.0),
     ]
     plot.plot_cost_by_resource({**CHANGE, "resources": resources})
-    (chart,) = drawn
+    (chart,) = drawn_charts
     assert chart["data"]["values"] == [
         {"resource": "dear Instance", "when": "before", "usd_per_month": 730.0},
         {"resource": "dear Instance", "when": "after", "usd_per_month": 1460.0},
@@ -232,10 +232,10 @@ def test_cost_plot_omits_amounts_below_one_cent(drawn):
     }
     assert chart["encoding"]["x"]["field"] == "usd_per_month"
     plot.plot_cost_by_resource({**CHANGE, "resources": []})
-    assert drawn[1]["data"]["values"] == []
+    assert drawn_charts[1]["data"]["values"] == []
 
 
-def test_measurements_of_at_least_half_of_the_nodes_are_drawn_with_their_limits(drawn):
+def test_measurements_of_at_least_half_of_the_nodes_are_drawn_with_their_limits(drawn_charts):
     reports = [
         report("b", checks=[check("memory", measured=9.0), check("rare"), check("flag", measured=True)]),
         report("a", checks=[check("memory", "fail", 4, threshold=None), check("text", measured="x")]),
@@ -244,7 +244,7 @@ def test_measurements_of_at_least_half_of_the_nodes_are_drawn_with_their_limits(
         ),
     ]
     plot.plot_measurements_by_node(reports, ["c", "b", "a"])
-    (panel,) = drawn[0]["vconcat"]
+    (panel,) = drawn_charts[0]["vconcat"]
     marks, limits = panel["layer"]
     assert marks["title"]["text"] == "memory [MB/s]"
     assert [row["node"] for row in marks["data"]["values"]] == ["b", "a"]
@@ -252,9 +252,9 @@ def test_measurements_of_at_least_half_of_the_nodes_are_drawn_with_their_limits(
     assert limits["data"]["values"] == [{"limit": 5.0}]
 
 
-def test_plot_without_limit_has_no_line_and_without_unit_no_brackets(drawn):
+def test_plot_without_limit_has_no_line_and_without_unit_no_brackets(drawn_charts):
     plot.plot_measurements_by_node([report("c", checks=[check("bare", unit=None, threshold=None)])], ["c"])
-    (panel,) = drawn[0]["vconcat"]
+    (panel,) = drawn_charts[0]["vconcat"]
     assert "layer" not in panel
     assert panel["title"]["text"] == "bare"
     scales = {name: panel["encoding"][name]["scale"] for name in ("color", "shape")}
@@ -263,7 +263,7 @@ def test_plot_without_limit_has_no_line_and_without_unit_no_brackets(drawn):
     assert len(set(scales["color"]["range"])) == 4
 
 
-def test_plots_without_data_are_omitted(drawn):
+def test_plots_without_data_are_omitted(drawn_charts):
     measured = [report("a", checks=[check("memory")])]
     assert set(plot.draw_plots([node("a")], measured, CHANGE)) == {"money", "measured"}
     assert set(plot.draw_plots([node("a")], measured, None)) == {"measured"}

@@ -116,10 +116,10 @@ def read_error(tmp_path, repo_root):
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=[mistake[1][:40] for mistake in MISTAKES])
 def test_mistake_is_reported_in_one_line_with_place_and_remedy(read_error, mistake):
-    old, new, line, key, words = mistake
+    old, new, line, key, expected_text = mistake
     message = read_error(old, new)
     assert message.startswith(f"Pulumi.dev.yaml:{line}: {DEV}.{key}: ")
-    assert words in message
+    assert expected_text in message
     assert "\n" not in message
     assert len(message) < 260
 

@@ -100,8 +100,8 @@ def test_workstation_is_priced_only_with_cost_facts():
 
 def test_cost_has_the_date_of_its_oldest_figure_and_none_if_any_is_undated():
     dated = {name: {**FACTS[name], "as_of": f"2026-0{month}-01"} for month, name in enumerate(DATED, start=2)}
-    assert cost(**dated).as_of == "2026-02-01"
-    assert cost(**{**dated, "usd_per_kwh": FACTS["usd_per_kwh"]}).as_of is None
+    assert cost(**dated).oldest_figure_date == "2026-02-01"
+    assert cost(**{**dated, "usd_per_kwh": FACTS["usd_per_kwh"]}).oldest_figure_date is None
 
 
 STAFFED = {
@@ -139,7 +139,7 @@ def test_number_without_a_source_is_an_assumption():
     assert cost().assumptions == ("usd_per_eur", "life_years", "usd_per_kwh")
     sourced = cost(life_years={"value": 4, "source": "accounting rule"})
     assert sourced.assumptions == ("usd_per_eur", "usd_per_kwh")
-    assert "life_years: accounting rule" in sourced.source
+    assert "life_years: accounting rule" in sourced.sources_text
 
 
 @pytest.mark.parametrize(

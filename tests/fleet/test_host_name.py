@@ -29,7 +29,7 @@ POOL = (
 
 
 @pytest.fixture
-def project(tmp_path):
+def write_project(tmp_path):
     """Give ``project(racks, **stacks)``: a folder with these racks (name to nodes) and stacks (name to a line)."""
 
     def lay(racks, **stacks):
@@ -51,55 +51,55 @@ def load_error(root, stack="one"):
     return str(excinfo.value)
 
 
-def test_racks_of_one_stack_cannot_share_names(project):
-    root = project({"a": "blade[01-06]", "b": "blade[05-08]"}, one="racks: [{name: a}, {name: b}]")
+def test_racks_of_one_stack_cannot_share_names(write_project):
+    root = write_project({"a": "blade[01-06]", "b": "blade[05-08]"}, one="racks: [{name: a}, {name: b}]")
     assert load_error(root) == (
         "inventory/b.yaml:6: nodes: blade[05-06] is also declared in inventory/a.yaml: nodes; "
         "rename the nodes in one of the two files"
     )
 
 
-def test_names_in_an_unused_rack_are_taken(project):
+def test_names_in_an_unused_rack_are_taken(write_project):
     assert "blade01 is also declared" in load_error(
-        project({"a": "blade01", "b": "blade01"}, one="racks: [{name: a}]")
+        write_project({"a": "blade01", "b": "blade01"}, one="racks: [{name: a}]")
     )
 
 
-def test_workstation_cannot_have_the_name_of_a_blade(project):
-    root = project({"a": "blade[01-02]"}, one="workstations: [{name: blade02, machine: MacBook Pro M2 16GB}]")
+def test_workstation_cannot_have_the_name_of_a_blade(write_project):
+    root = write_project({"a": "blade[01-02]"}, one="workstations: [{name: blade02, machine: MacBook Pro M2 16GB}]")
     assert load_error(root).startswith(
         "stacks/Pulumi.one.yaml: gpufleet:fleet.workstations: blade02 is also declared in inventory/a.yaml: nodes;"
     )
 
 
-def test_node_of_a_pool_cannot_have_the_name_of_a_blade(project):
-    root = project({"a": "one-train-2"}, one=f"pools: [{POOL % ('train', 2)}]")
+def test_node_of_a_pool_cannot_have_the_name_of_a_blade(write_project):
+    root = write_project({"a": "one-train-2"}, one=f"pools: [{POOL % ('train', 2)}]")
     assert "gpufleet:fleet.pools: one-train-2 is also declared in inventory/a.yaml" in load_error(root)
 
 
-def test_pools_of_two_stacks_cannot_generate_the_same_name(project):
-    root = project({}, **{"one": f"pools: [{POOL % ('a-b', 1)}]", "one-a": f"pools: [{POOL % ('b', 1)}]"})
+def test_pools_of_two_stacks_cannot_generate_the_same_name(write_project):
+    root = write_project({}, **{"one": f"pools: [{POOL % ('a-b', 1)}]", "one-a": f"pools: [{POOL % ('b', 1)}]"})
     assert "one-a-b-1 is also declared in stacks/Pulumi.one-a.yaml" in load_error(root)
 
 
-def test_elastic_pool_reserves_no_host_names(project):
-    root = project({"a": "one-train-1"}, one=f"pools: [{POOL % ('train', '{min: 1, max: 2}')}]")
+def test_elastic_pool_reserves_no_host_names(write_project):
+    root = write_project({"a": "one-train-1"}, one=f"pools: [{POOL % ('train', '{min: 1, max: 2}')}]")
     assert fleet.load_fleet("one", root).stack == "one"
 
 
-def test_workstation_in_two_stacks_is_one_machine(project):
+def test_workstation_in_two_stacks_is_one_machine(write_project):
     station = "workstations: [{name: m2, machine: MacBook Pro M2 16GB}]"
-    assert fleet.load_fleet("one", project({}, one=station, two=station)).workstations[0].name == "m2"
+    assert fleet.load_fleet("one", write_project({}, one=station, two=station)).workstations[0].name == "m2"
 
 
 @pytest.mark.parametrize("name", ["all", "localhost", "missing", "ungrouped"])
-def test_reserved_ansible_name_is_refused(project, name):
-    root = project({"a": f"[{{name: {name}, slot: 1}}]"}, one="racks: [{name: a}]")
+def test_reserved_ansible_name_is_refused(write_project, name):
+    root = write_project({"a": f"[{{name: {name}, slot: 1}}]"}, one="racks: [{name: a}]")
     assert f"inventory/a.yaml:6: nodes: {name!r} is reserved by Ansible" in load_error(root)
 
 
-def test_invalid_rack_or_stack_elsewhere_does_not_affect_this_stack(project):
-    root = project({"a": "blade01", "b": "blade[01-"}, one="racks: [{name: a}]", two="pools: 7")
+def test_invalid_rack_or_stack_elsewhere_does_not_affect_this_stack(write_project):
+    root = write_project({"a": "blade01", "b": "blade[01-"}, one="racks: [{name: a}]", two="pools: 7")
     (root / "stacks/Pulumi.three.yaml").write_text("config: [")
     assert fleet.load_fleet("one", root).racks[0].name == "a"
 

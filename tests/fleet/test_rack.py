@@ -18,7 +18,7 @@ nodes: blade[01-03]
 
 
 @pytest.fixture
-def rack(tmp_path):
+def load_rack(tmp_path):
     """Load the rack file above after one replacement."""
 
     def run(old="", new=""):
@@ -30,8 +30,8 @@ def rack(tmp_path):
     return run
 
 
-def test_range_expands_to_nodes_with_slots_and_addresses(rack):
-    nodes = rack().nodes
+def test_range_expands_to_nodes_with_slots_and_addresses(load_rack):
+    nodes = load_rack().nodes
     assert [(node.name, node.slot, node.address) for node in nodes] == [
         ("blade01", 1, "10.9.0.11"),
         ("blade02", 2, "10.9.0.12"),
@@ -40,19 +40,19 @@ def test_range_expands_to_nodes_with_slots_and_addresses(rack):
     assert nodes[0].storage_gib == pytest.approx(465.66, abs=0.01)
 
 
-def test_entries_override_the_defaults_of_the_rack(rack):
+def test_entries_override_the_defaults_of_the_rack(load_rack):
     entries = (
         "nodes:\n  - {name: 'blade[01-02]'}\n  - {name: blade03, slot: 7, serial: 10000000abcd0003, "
         "address: 10.9.0.99, mac: '2c:cf:67:00:00:03', storage_gb: 250, machine: Raspberry Pi 5 8GB}"
     )
-    first, second, third = rack("nodes: blade[01-03]", entries).nodes
+    first, second, third = load_rack("nodes: blade[01-03]", entries).nodes
     assert (first.serial, second.storage_gb, second.machine) == (None, 500, "Compute Blade CM4 8GB")
     assert (third.slot, third.serial, third.address) == (7, "10000000abcd0003", "10.9.0.99")
     assert (third.mac, third.storage_gb, third.machine) == ("2c:cf:67:00:00:03", 250, "Raspberry Pi 5 8GB")
 
 
-def test_several_ranges_and_steps_are_expanded(rack):
-    nodes = rack("blade[01-03]", "blade[01-02,05-07/2]").nodes
+def test_several_ranges_and_steps_are_expanded(load_rack):
+    nodes = load_rack("blade[01-03]", "blade[01-02,05-07/2]").nodes
     assert [node.slot for node in nodes] == [1, 2, 5, 7]
 
 
@@ -96,16 +96,16 @@ def test_several_ranges_and_steps_are_expanded(rack):
         ("10.9.0.0/24", "10.9.0.0/30", "slot 1 has no address in 10.9.0.0/30"),
     ],
 )
-def test_mistake_in_a_rack_is_reported_in_one_line(rack, old, new, message):
+def test_mistake_in_a_rack_is_reported_in_one_line(load_rack, old, new, message):
     with pytest.raises(InputError) as excinfo:
-        rack(old, new)
+        load_rack(old, new)
     assert message in str(excinfo.value)
     assert "\n" not in str(excinfo.value)
 
 
-def test_clustershell_groups_are_refused(rack):
+def test_clustershell_groups_are_refused(load_rack):
     with pytest.raises(InputError, match="'@all' is not a name"):
-        rack("blade[01-03]", "'@all'")
+        load_rack("blade[01-03]", "'@all'")
 
 
 def test_stack_with_a_missing_rack_is_refused(spec, tmp_path):

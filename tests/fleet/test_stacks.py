@@ -8,7 +8,7 @@ from gpufleet import catalog, fleet
 
 
 @pytest.fixture(scope="module")
-def stack(repo_root):
+def load_stack(repo_root):
     return lambda name: fleet.load_fleet(name, repo_root)
 
 
@@ -17,8 +17,8 @@ def monthly_cost(pool):
     return fleet.node_usd_per_hour(pool) * (pool.hours_per_month or 730) * pool.count.desired
 
 
-def test_poc_has_no_cloud(stack):
-    poc = stack("poc")
+def test_poc_has_no_cloud(load_stack):
+    poc = load_stack("poc")
     assert poc.pools == ()
     assert [station.machine for station in poc.workstations] == ["MacBook Pro M2 16GB"]
     assert [(use.name, len(use.rack.nodes), use.template) for use in poc.racks] == [
@@ -26,8 +26,8 @@ def test_poc_has_no_cloud(stack):
     ]
 
 
-def test_dev_is_one_small_node_on_each_cloud(stack):
-    pools = stack("dev").pools
+def test_dev_is_one_small_node_on_each_cloud(load_stack):
+    pools = load_stack("dev").pools
     assert [(pool.cloud, pool.machine, pool.count.desired) for pool in pools] == [
         ("aws", "g5.2xlarge", 1),
         ("gcp", "n1-standard-8", 1),
@@ -37,21 +37,21 @@ def test_dev_is_one_small_node_on_each_cloud(stack):
     assert (pools[1].accelerators.model, pools[1].accelerators.count) == ("T4", 1)
 
 
-def test_dev_stays_within_its_budget_even_if_all_spot_nodes_fall_back(stack):
-    dev = stack("dev")
+def test_dev_stays_within_its_budget_even_if_all_spot_nodes_fall_back(load_stack):
+    dev = load_stack("dev")
     usual = sum(monthly_cost(pool) for pool in dev.pools)
     worst = usual - monthly_cost(dev.pools[0]) + 160 * 1.212  # g5.2xlarge on demand
     assert usual == pytest.approx(160 * (0.43632 + 0.379998 + 0.35 + 0.526), abs=0.01)
     assert dev.budget_usd_per_month.min <= usual <= worst <= dev.budget_usd_per_month.max
 
 
-def test_production_cost_matches_a_manual_sum(stack):
-    costs = {pool.name: round(monthly_cost(pool)) for pool in stack("production").pools}
+def test_production_cost_matches_a_manual_sum(load_stack):
+    costs = {pool.name: round(monthly_cost(pool)) for pool in load_stack("production").pools}
     assert costs == {"train": 16029, "serve": 21357, "tune": 15310}
 
 
-def test_production_has_its_expected_purchases(stack):
-    production = stack("production")
+def test_production_has_its_expected_purchases(load_stack):
+    production = load_stack("production")
     assert {pool.name: (pool.purchase.kind, pool.purchase.term) for pool in production.pools} == {
         "train": ("reserved", None),
         "serve": ("spot", None),
@@ -60,10 +60,10 @@ def test_production_has_its_expected_purchases(stack):
     assert (production.budget_usd_per_month.min, production.budget_usd_per_month.max) == (0, 60000)
 
 
-def test_production_has_32_cards(stack):
+def test_production_has_32_cards(load_stack):
     cards = {
         pool.name: [(c.model, c.count) for c in catalog.get_machine(pool.machine).accelerators]
-        for pool in stack("production").pools
+        for pool in load_stack("production").pools
     }
     assert cards == {
         "train": [("A100 SXM4 40GB", 8)],
@@ -72,8 +72,8 @@ def test_production_has_32_cards(stack):
     }
 
 
-def test_twenty_blades_are_80_cores_160_gb_and_10_tb(stack):
-    blades = stack("production").racks[0].rack.nodes
+def test_twenty_blades_are_80_cores_160_gb_and_10_tb(load_stack):
+    blades = load_stack("production").racks[0].rack.nodes
     machines = [catalog.get_machine(node.machine) for node in blades]
     assert [node.name for node in blades] == [f"blade{slot:02}" for slot in range(1, 21)]
     assert sum(machine.vcpus for machine in machines) == 80
@@ -81,8 +81,8 @@ def test_twenty_blades_are_80_cores_160_gb_and_10_tb(stack):
     assert sum(node.storage_gb for node in blades) == 10_000
 
 
-def test_bench_is_a_pi_with_a_graphics_card(stack):
-    bench = stack("production").racks[1].rack
+def test_bench_is_a_pi_with_a_graphics_card(load_stack):
+    bench = load_stack("production").racks[1].rack
     assert bench.kind == "bench"
     assert [(node.machine, node.accelerators[0].model) for node in bench.nodes] == [
         ("Raspberry Pi 5 8GB", "Radeon RX 460")
@@ -96,15 +96,15 @@ def test_host_names_are_unique_over_all_rack_files(repo_root):
 
 
 @pytest.mark.parametrize("name", ["poc", "dev", "production"])
-def test_every_template_is_used(stack, name):
-    declared = stack(name)
+def test_every_template_is_used(load_stack, name):
+    declared = load_stack(name)
     used = {item.template for item in (*declared.pools, *declared.racks, *declared.workstations)}
     assert used - {None} == set(declared.templates)
 
 
-def test_fleet_is_frozen(stack):
+def test_fleet_is_frozen(load_stack):
     with pytest.raises(ValueError, match="frozen"):
-        stack("dev").owner = "somebody"
+        load_stack("dev").owner = "somebody"
 
 
 PARTS = {  # USD a month: 730 hours, or the hours of the machine where the part goes with it
@@ -127,8 +127,8 @@ TOTALS = {"production": 52883.92, "dev": 307.48, "poc": 65.39}
 
 
 @pytest.mark.parametrize("name", ["poc", "dev", "production"])
-def test_monthly_cost_matches_a_manual_sum_and_the_budget(stack, name):
-    declared = stack(name)
+def test_monthly_cost_matches_a_manual_sum_and_the_budget(load_stack, name):
+    declared = load_stack(name)
     total = sum(monthly_cost(pool) for pool in declared.pools) + sum(PARTS[name])
     assert total == pytest.approx(TOTALS[name], abs=0.01)
     budget = declared.budget_usd_per_month

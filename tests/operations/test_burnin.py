@@ -22,7 +22,7 @@ BASE = Path(__file__).resolve().parents[1] / "cases/burnin/bases/compute_blade.j
 UNDERVOLTED = "throttled=0x50005\n"
 
 
-def records(**texts):
+def healthy_records(**texts):
     """Return a healthy blade's records, with other answers of its tools."""
     case_records = json.loads(BASE.read_text())["records"]
     for record in case_records:
@@ -45,29 +45,29 @@ def register_blade(registry, name, slot, agent_records):
 
 
 @pytest.fixture
-def registry(tmp_path, monkeypatch):
+def burn_in_registry(tmp_path, monkeypatch):
     """Give a registry with one healthy and one undervolted blade."""
     url = f"sqlite:///{tmp_path}/registry.db"
     monkeypatch.setenv("GPUFLEET_DATABASE_URL", url)
     monkeypatch.delenv("GPUFLEET_REHEARSAL", raising=False)
     with Registry(url) as opened:
-        register_blade(opened, "blade01", 1, records())
-        register_blade(opened, "blade02", 2, records(pi_throttled=UNDERVOLTED))
+        register_blade(opened, "blade01", 1, healthy_records())
+        register_blade(opened, "blade02", 2, healthy_records(pi_throttled=UNDERVOLTED))
         yield opened
 
 
-def run(*arguments):
+def run_command(*arguments):
     return CliRunner().invoke(burnin_command, list(arguments))
 
 
-def test_report_of_one_node_matches_the_schema(registry):
-    result = run("report", "blade01", "--json")
+def test_report_of_one_node_matches_the_schema(burn_in_registry):
+    result = run_command("report", "blade01", "--json")
     jsonschema.validate(json.loads(result.stdout), burnin.load_report_schema())
     assert (result.exception, json.loads(result.stdout)["verdict"]) == (None, "healthy")
 
 
-def test_report_of_all_nodes_exits_with_1_if_any_is_degraded(registry):
-    result = run("report", "--json")
+def test_report_of_all_nodes_exits_with_1_if_any_is_degraded(burn_in_registry):
+    result = run_command("report", "--json")
     assert {r["node"]: r["verdict"] for r in json.loads(result.stdout)} == {
         "blade01": "healthy",
         "blade02": "degraded",
@@ -76,13 +76,13 @@ def test_report_of_all_nodes_exits_with_1_if_any_is_degraded(registry):
     assert "blade02" in str(result.exception)
 
 
-def test_report_is_readable_without_colour(registry):
-    text = run("report", "--attempt", "attempt-blade02").stdout
+def test_report_is_readable_without_colour(burn_in_registry):
+    text = run_command("report", "--attempt", "attempt-blade02").stdout
     assert text.startswith("blade02  degraded  quick  attempt attempt-blade02")
     assert "warn     pi_throttled" in text
 
 
-def test_unknown_attempt_is_refused(registry):
+def test_unknown_attempt_is_refused(burn_in_registry):
     with pytest.raises(InputError, match="no burn-in result of attempt gone"):
         operation.load_reports(attempt="gone")
 
@@ -95,9 +95,9 @@ def test_missing_registry_is_reported(tmp_path, monkeypatch):
         operation.load_reports()
 
 
-def test_rejudging_with_the_same_thresholds_changes_nothing(registry):
+def test_rejudging_with_the_same_thresholds_changes_nothing(burn_in_registry):
     assert operation.rejudge_results() == []
-    assert run("rejudge").stdout == "today's thresholds change nothing\n"
+    assert run_command("rejudge").stdout == "today's thresholds change nothing\n"
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def stricter_thresholds(monkeypatch):
     monkeypatch.setattr(verdict, "select_thresholds", lambda kind, *, rehearsal: rows)
 
 
-def test_new_thresholds_rejudge_stored_records(registry, stricter_thresholds):
+def test_new_thresholds_rejudge_stored_records(burn_in_registry, stricter_thresholds):
     (change,) = operation.rejudge_results()
     assert (change["node"], change["before"], change["after"], change["applied"]) == (
         "blade02",
@@ -119,23 +119,23 @@ def test_new_thresholds_rejudge_stored_records(registry, stricter_thresholds):
         "no",
     )
     assert [check["name"] for check in change["checks"]] == ["pi_throttled"]
-    assert registry.get_node("blade02").state == "ready"
+    assert burn_in_registry.get_node("blade02").state == "ready"
 
 
-def test_applied_new_thresholds_move_the_node(registry, stricter_thresholds):
+def test_applied_new_thresholds_move_the_node(burn_in_registry, stricter_thresholds):
     (change,) = operation.rejudge_results("blade02", apply_changes=True)
     assert change["applied"] == "applied"
-    assert registry.get_node("blade02").state == "quarantined"
-    assert [result.verdict for result in registry.list_results("blade02")] == ["degraded", "faulty"]
+    assert burn_in_registry.get_node("blade02").state == "quarantined"
+    assert [result.verdict for result in burn_in_registry.list_results("blade02")] == ["degraded", "faulty"]
 
 
-def test_relaxed_thresholds_release_only_a_quarantine_of_burn_in(registry, stricter_thresholds, monkeypatch):
+def test_relaxed_thresholds_release_only_a_quarantine_of_burn_in(burn_in_registry, stricter_thresholds, monkeypatch):
     operation.rejudge_results("blade02", apply_changes=True)
     monkeypatch.undo()
-    monkeypatch.setattr(operation.paths, "database_url", lambda: str(registry._database.engine.url))
+    monkeypatch.setattr(operation.paths, "database_url", lambda: str(burn_in_registry._database.engine.url))
     operation.rejudge_results("blade02", apply_changes=True)
-    assert registry.get_node("blade02").state == "ready"
-    assert [hold.kind for hold in registry.get_node("blade02").holds] == ["operator"]
+    assert burn_in_registry.get_node("blade02").state == "ready"
+    assert [hold.kind for hold in burn_in_registry.get_node("blade02").holds] == ["operator"]
 
 
 @pytest.mark.parametrize(
@@ -154,15 +154,15 @@ def test_run_requests_the_burn_in_play(project, monkeypatch, arguments, request_
         lambda _root, request, _stream: configure.ConfigureResult(seen.append(request)),
     )
     monkeypatch.setattr(configure, "format_result", lambda _done: "done")
-    assert run("run", *arguments).exit_code == 0
+    assert run_command("run", *arguments).exit_code == 0
     assert (seen[0].play, seen[0].limit, seen[0].burn_in) == request_fields
     assert (project / "playbooks" / f"{seen[0].play}.yml").is_file()
 
 
 def test_thresholds_are_printed_with_their_sources():
-    rows = json.loads(run("thresholds", "--json").stdout)
+    rows = json.loads(run_command("thresholds", "--json").stdout)
     assert all(row["source"] and row["date"] and row["lint"] == [] for row in rows)
-    assert "sbc-bench/issues/32" in run("thresholds", "--kind", "compute_blade").stdout
+    assert "sbc-bench/issues/32" in run_command("thresholds", "--kind", "compute_blade").stdout
 
 
 def test_thresholds_of_an_unknown_kind_are_refused():

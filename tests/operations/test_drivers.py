@@ -35,7 +35,7 @@ def record_drivers(registry, node, event, minutes=1, **facts):
     ingest.ingest_events(registry, [build_task_event(node, "ok", result, action=action, at=at)])
 
 
-def report(registry):
+def build_report(registry):
     return driver_consistency.consistency.check_consistency(
         driver_consistency.to_driver_host(node, registry) for node in registry.list_nodes()
     )
@@ -44,7 +44,7 @@ def report(registry):
 def test_reported_drivers_are_compared(registry):
     record_drivers(registry, "gpu01", "drivers", **WELL)
     record_drivers(registry, "gpu02", "drivers", **{**WELL, "loaded": "570.172.08"})
-    drivers_report = report(registry)
+    drivers_report = build_report(registry)
     assert [host.name for host in drivers_report.hosts] == ["gpu01", "gpu02"]
     assert [(finding.host, finding.code) for finding in drivers_report.findings] == [
         ("gpu02", "loaded_differs")
@@ -59,15 +59,15 @@ def test_newest_report_is_used(registry):
     for minutes, loaded in ((1, "570.172.08"), (2, "580.95.05")):
         record_drivers(registry, "gpu01", "drivers", minutes, **{**WELL, "loaded": loaded})
     record_drivers(registry, "gpu02", "drivers", **WELL)
-    assert not report(registry).has_skew
-    assert driver_consistency.format_report_lines(report(registry))[-1] == "all 2 nodes agree"
+    assert not build_report(registry).has_skew
+    assert driver_consistency.format_report_lines(build_report(registry))[-1] == "all 2 nodes agree"
 
 
 def test_nodes_without_driver_facts_are_reported(registry):
-    last_line = driver_consistency.format_report_lines(report(registry))[-1]
+    last_line = driver_consistency.format_report_lines(build_report(registry))[-1]
     assert last_line == "no driver was read yet: gpufleet configure --play driver_check (2 nodes)"
     record_drivers(registry, "gpu01", "drivers", **WELL)
-    last_line = driver_consistency.format_report_lines(report(registry))[-1]
+    last_line = driver_consistency.format_report_lines(build_report(registry))[-1]
     assert last_line == "all 1 nodes agree; 1 were never read: gpufleet configure --play driver_check"
 
 
@@ -89,7 +89,7 @@ def test_exit_code_reports_a_difference(registry, monkeypatch, loaded, code):
 
     for node in ("gpu01", "gpu02"):
         record_drivers(registry, node, "drivers", **{**WELL, "loaded": loaded})
-    monkeypatch.setattr(driver_consistency, "check_drivers", lambda: report(registry))
+    monkeypatch.setattr(driver_consistency, "check_drivers", lambda: build_report(registry))
     result = CliRunner().invoke(nodes_command, ["drivers"])
     assert result.exit_code == code
     assert "gpu01" in result.output

@@ -14,7 +14,7 @@ from gpufleet.operations.export import ExportRequest
 
 
 @pytest.fixture
-def run(shared_project, tmp_path, monkeypatch):
+def run_export(shared_project, tmp_path, monkeypatch):
     """Run an export in the project, with a state home of the test's own."""
     monkeypatch.setenv("GPUFLEET_HOME", str(tmp_path / "home"))
 
@@ -24,8 +24,8 @@ def run(shared_project, tmp_path, monkeypatch):
     return go
 
 
-def test_every_node_of_the_rack_has_its_files(run):
-    result = run()
+def test_every_node_of_the_rack_has_its_files(run_export):
+    result = run_export()
     assert result.folder.parts[-2:] == ("export", "blades-1")
     assert sorted(path.name for path in (result.folder / "blade20").iterdir()) == [
         "boot.conf", "cmdline.append.txt", "config.append.txt", "meta-data", "network-config", "user-data",
@@ -35,49 +35,49 @@ def test_every_node_of_the_rack_has_its_files(run):
     assert json.loads((result.folder / "addresses.json").read_text())["blades-1/20"] == "10.20.1.30"
 
 
-def test_output_names_the_login_keys(run):
+def test_output_names_the_login_keys(run_export):
     """A key is shown by its comment, so an example key is noticed before twenty blades boot with it."""
-    assert "may log in as root: example-key-private-half-thrown-away" in run("blade01").text_lines()
+    assert "may log in as root: example-key-private-half-thrown-away" in run_export("blade01").text_lines()
     assert export.key_label("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA12345678") == "ssh-ed25519 …12345678"
 
 
-def test_files_with_private_keys_are_readable_by_their_owner_only(run):
-    folder = run("blade01").folder
+def test_files_with_private_keys_are_readable_by_their_owner_only(run_export):
+    folder = run_export("blade01").folder
     assert (folder / "blade01/user-data").stat().st_mode & 0o777 == 0o600
     key_file = next((folder.parents[1] / "ssh/host_keys/blades-1").iterdir())
     assert key_file.stat().st_mode & 0o777 == 0o600
 
 
-def test_second_export_has_the_same_host_keys(run):
-    before = (run("blade[01-02]").folder / "known_hosts").read_text()
-    after = (run("blade[01-03]").folder / "known_hosts").read_text()
+def test_second_export_has_the_same_host_keys(run_export):
+    before = (run_export("blade[01-02]").folder / "known_hosts").read_text()
+    after = (run_export("blade[01-03]").folder / "known_hosts").read_text()
     assert after.startswith(before)
 
 
-def test_known_hosts_keeps_entries_of_other_hosts(run, tmp_path):
+def test_known_hosts_keeps_entries_of_other_hosts(run_export, tmp_path):
     known = tmp_path / "ssh/known_hosts"
     known.parent.mkdir()
     known.write_text("10.20.1.11 ssh-ed25519 OLD\ngit.example.org ssh-ed25519 OTHER\n\n# a note\n")
-    run("blade01", known_hosts=known)
+    run_export("blade01", known_hosts=known)
     lines = known.read_text().splitlines()
     assert lines[:3] == ["git.example.org ssh-ed25519 OTHER", "", "# a note"]
     assert [line.split()[0] for line in lines[3:]] == ["10.20.1.11", "blade01"]
     assert "OLD" not in known.read_text()
 
 
-def test_unrelated_folder_is_refused_and_unchanged(run, tmp_path):
+def test_unrelated_folder_is_refused_and_unchanged(run_export, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/thesis.txt").write_text("years")
     with pytest.raises(
         InputError, match="the folder is not empty and is not an earlier export; choose another --out"
     ):
-        run(out=tmp_path / "mine")
+        run_export(out=tmp_path / "mine")
     assert (tmp_path / "mine/thesis.txt").read_text() == "years"
 
 
-def test_failed_write_keeps_the_earlier_export(run, tmp_path, monkeypatch):
+def test_failed_write_keeps_the_earlier_export(run_export, tmp_path, monkeypatch):
     out = tmp_path / "out"
-    run("blade01", out=out)
+    run_export("blade01", out=out)
     before = {path: path.read_text() for path in out.rglob("*") if path.is_file()}
     real = export.write_private
 
@@ -88,7 +88,7 @@ def test_failed_write_keeps_the_earlier_export(run, tmp_path, monkeypatch):
 
     monkeypatch.setattr(export, "write_private", full)
     with pytest.raises(InputError, match="can't be written: no space left on device"):
-        run("blade02", out=out)
+        run_export("blade02", out=out)
     assert {path: path.read_text() for path in out.rglob("*") if path.is_file()} == before
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
@@ -100,15 +100,15 @@ def test_failed_write_keeps_the_earlier_export(run, tmp_path, monkeypatch):
         ({"rack": "bench-1"}, "inventory/bench-1.yaml: boot: is missing"),
     ],
 )
-def test_invalid_rack_is_reported_in_one_line(run, options, message):
+def test_invalid_rack_is_reported_in_one_line(run_export, options, message):
     with pytest.raises(InputError) as excinfo:
-        run(**options)
+        run_export(**options)
     assert str(excinfo.value).startswith(message)
 
 
-def test_node_of_another_rack_is_refused(run):
+def test_node_of_another_rack_is_refused(run_export):
     with pytest.raises(InputError, match="--node: rack blades-1 has no bench01"):
-        run("bench01")
+        run_export("bench01")
 
 
 def test_rack_without_login_keys_is_refused_before_writing(shared_project, tmp_path, monkeypatch):
@@ -122,15 +122,15 @@ def test_rack_without_login_keys_is_refused_before_writing(shared_project, tmp_p
         export.find_login_keys(rack, shared_project)
 
 
-def test_unwritable_path_is_reported_in_one_line(run, tmp_path):
+def test_unwritable_path_is_reported_in_one_line(run_export, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(
         InputError, match=r"--out: .*/file/deep/out can't be written: not a directory; choose another"
     ):
-        run("blade01", out=tmp_path / "file/deep/out")
+        run_export("blade01", out=tmp_path / "file/deep/out")
     with pytest.raises(
         InputError, match=r"--known-hosts: .*/file/deep/known can't be written: not a directory"
     ):
-        run("blade01", known_hosts=tmp_path / "file/deep/known")
+        run_export("blade01", known_hosts=tmp_path / "file/deep/known")
     with pytest.raises(InputError, match=r"inventory/\.\./blades-1\.yaml not found"):
-        run("blade01", rack="../blades-1")
+        run_export("blade01", rack="../blades-1")

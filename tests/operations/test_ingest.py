@@ -15,7 +15,7 @@ RECORDS = json.loads(BASE.read_text())["records"]
 PROBE = "gpufleet.fleet.probe"
 
 
-def fold(registry, folder):
+def ingest_folder(registry, folder):
     return ingest_events(registry, read_artifacts(folder))
 
 
@@ -37,7 +37,7 @@ def complete_run(artifacts, report):
 
 
 def test_complete_run_ends_in_ready_and_unreachable(registry, complete_run):
-    applied = fold(registry, complete_run)
+    applied = ingest_folder(registry, complete_run)
     first_node, second_node = registry.get_node("blade01"), registry.get_node("blade02")
     assert (first_node.state, first_node.reachable, first_node.serial) == ("ready", True, "10000000a1b2c3d4")
     assert (second_node.state, second_node.reachable) == ("expected", False)
@@ -46,14 +46,14 @@ def test_complete_run_ends_in_ready_and_unreachable(registry, complete_run):
 
 
 def test_second_ingestion_of_a_run_changes_nothing(registry, complete_run):
-    fold(registry, complete_run)
+    ingest_folder(registry, complete_run)
     before = [registry.list_history(name) for name in ("blade01", "blade02")], registry.list_nodes()
-    fold(registry, complete_run)
+    ingest_folder(registry, complete_run)
     assert ([registry.list_history(name) for name in ("blade01", "blade02")], registry.list_nodes()) == before
 
 
 def test_steps_of_a_node_are_in_its_history(registry, complete_run):
-    fold(registry, complete_run)
+    ingest_folder(registry, complete_run)
     moves = [change.new_state for change in registry.list_history("blade01") if change.new_state]
     assert moves == ["expected", "discovered", "commissioning", "burn_in", "ready"]
 
@@ -61,12 +61,12 @@ def test_steps_of_a_node_are_in_its_history(registry, complete_run):
 def test_truncated_events_are_skipped(registry, complete_run):
     (complete_run / "job_events" / "5-killed.json").write_text('{"event": "runner_on_ok", "event_da')
     (complete_run / "job_events" / "6-abc-partial.json").write_text("{}")
-    assert fold(registry, complete_run).events == 4
+    assert ingest_folder(registry, complete_run).events == 4
 
 
 def test_node_with_a_failed_configuration_cannot_be_healthy(registry, artifacts, report):
     facts = {"task": "Set the hostname", "reason": "read-only file system"}
-    fold(registry, artifacts(
+    ingest_folder(registry, artifacts(
         ("ok", "blade01", 1, PROBE, report("commissioned")),
         ("ok", "blade01", 2, "gpufleet.fleet.report", report("configure_failed", facts=facts)),
         ("ok", "blade01", 3, "gpufleet.fleet.burn_in", report("burn_in", records=_without_configuration())),
@@ -84,23 +84,23 @@ def _without_configuration():
 
 def test_node_with_an_interrupted_agent_stays_in_burn_in(registry, artifacts, report):
     cut = [record for record in RECORDS if record["type"] != "end"]
-    fold(registry, artifacts(("ok", "blade01", 3, "gpufleet.fleet.burn_in", report("burn_in", records=cut))))
+    ingest_folder(registry, artifacts(("ok", "blade01", 3, "gpufleet.fleet.burn_in", report("burn_in", records=cut))))
     assert registry.get_node("blade01").state == "burn_in"
 
 
 def test_ready_node_is_not_commissioned_again(registry, complete_run, artifacts, report):
-    fold(registry, complete_run)
-    fold(registry, artifacts(("ok", "blade01", 9, PROBE, report("commissioned", attempt="later"))))
+    ingest_folder(registry, complete_run)
+    ingest_folder(registry, artifacts(("ok", "blade01", 9, PROBE, report("commissioned", attempt="later"))))
     node = registry.get_node("blade01")
     assert (node.state, node.attempt) == ("ready", "a1")
 
 
 def test_burn_in_result_of_another_board_is_not_applied(registry, complete_run, artifacts, report):
-    fold(registry, complete_run)
+    ingest_folder(registry, complete_run)
     host = {"host": {"serial": "20000000deadbeef"}}
     other = [record | host if record["type"] == "start" else record for record in RECORDS]
     late = report("burn_in", attempt="a2", records=other)
-    applied = fold(registry, artifacts(("ok", "blade01", 9, "gpufleet.fleet.burn_in", late)))
+    applied = ingest_folder(registry, artifacts(("ok", "blade01", 9, "gpufleet.fleet.burn_in", late)))
     assert applied.conflicts
     assert [hold.kind for hold in registry.get_node("blade01").holds] == ["drift"]
     assert registry.list_results("blade01", "a2") == []
@@ -108,22 +108,22 @@ def test_burn_in_result_of_another_board_is_not_applied(registry, complete_run, 
 
 @pytest.mark.parametrize("action", ["ansible.builtin.debug", "set_fact", "gpufleet.fleet.report"])
 def test_task_run_on_the_controller_does_not_make_a_host_reachable(registry, artifacts, action):
-    fold(registry, artifacts(("ok", "blade01", 1, action, {})))
+    ingest_folder(registry, artifacts(("ok", "blade01", 1, action, {})))
     assert registry.get_node("blade01").reachable is None
 
 
 def test_delegated_task_does_not_make_a_host_reachable(registry, artifacts):
-    fold(registry, artifacts(("ok", "blade01", 1, "command", {"_ansible_delegated_vars": {}})))
+    ingest_folder(registry, artifacts(("ok", "blade01", 1, "command", {"_ansible_delegated_vars": {}})))
     assert registry.get_node("blade01").reachable is None
 
 
 def test_failed_task_makes_the_host_reachable(registry, artifacts):
-    fold(registry, artifacts(("failed", "blade01", 1, "command", {"msg": "rc 1"})))
+    ingest_folder(registry, artifacts(("failed", "blade01", 1, "command", {"msg": "rc 1"})))
     assert registry.get_node("blade01").reachable is True
 
 
 def test_unknown_hosts_are_reported(registry, artifacts):
-    applied = fold(registry, artifacts(("ok", "stranger", 1, "ping", {})))
+    applied = ingest_folder(registry, artifacts(("ok", "stranger", 1, "ping", {})))
     with pytest.raises(CheckFailed, match="stranger"):
         applied.raise_for_unknown()
 
@@ -171,7 +171,7 @@ def observed_values(registry, name):
 def test_failed_part_stays_recorded_when_another_part_succeeds(registry, artifacts, report, part):
     other = "fabric"
     failed = report("configure_failed", part=part, facts={"task": "Install", "reason": "no space left"})
-    fold(registry, artifacts(
+    ingest_folder(registry, artifacts(
         ("ok", "blade01", 1, PROBE, report("commissioned")),
         ("ok", "blade01", 2, "gpufleet.fleet.report", report("configured", facts={"not_applied": {"time": 1}})),
         ("ok", "blade01", 3, "gpufleet.fleet.report", failed),
@@ -187,7 +187,7 @@ def test_failed_part_stays_recorded_when_another_part_succeeds(registry, artifac
 
 @pytest.mark.parametrize(("attempt", "configured"), [("a2", True), ("", False)])
 def test_complete_run_resets_the_list_of_configured_parts(registry, artifacts, report, attempt, configured):
-    fold(registry, artifacts(
+    ingest_folder(registry, artifacts(
         ("ok", "blade01", 1, "gpufleet.fleet.report", report("drivers_failed", facts={"reason": "no card"})),
         ("ok", "blade01", 2, "gpufleet.fleet.report", report("configured", attempt=attempt)),
     ))  # fmt: skip
@@ -199,15 +199,15 @@ def test_second_ingestion_of_a_run_still_reports_unreachable_hosts(registry, art
         ("unreachable", "blade02", 1, PROBE, {"msg": "connection timed out", "unreachable": True}),
         ("ok", "blade01", 2, PROBE, report("commissioned", facts={"arch": "aarch64"})),
     )
-    fold(registry, folder)
-    second_summary = fold(registry, folder)
+    ingest_folder(registry, folder)
+    second_summary = ingest_folder(registry, folder)
     assert second_summary.repeated == 2
     assert second_summary.unreachable == {"blade02": "connection timed out"}
 
 
 def test_malformed_fact_is_reported_and_recorded(registry, artifacts, report):
     facts = {"serial": "10000000\u001b[31m", "arch": "aarch64"}
-    applied = fold(registry, artifacts(("ok", "blade01", 1, PROBE, report("commissioned", facts=facts))))
+    applied = ingest_folder(registry, artifacts(("ok", "blade01", 1, PROBE, report("commissioned", facts=facts))))
     (line,) = applied.bad
     assert "serial" in line
     assert "\u001b" not in line

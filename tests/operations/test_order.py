@@ -44,12 +44,12 @@ class Run:
         return jobs.parent
 
 
-def report(event, attempt, **more):
+def report_result(event, attempt, **more):
     return {"gpufleet": {"event": event, "attempt": attempt, **more}}
 
 
 def burn_in_event(run, task, at, attempt):
-    return run.event(task, at, action=BURN_IN, **report("burn_in", attempt, records=RECORDS))
+    return run.event(task, at, action=BURN_IN, **report_result("burn_in", attempt, records=RECORDS))
 
 
 def read_histories(registry):
@@ -60,7 +60,7 @@ def read_histories(registry):
 def test_live_run_is_applied_despite_clock_jumps(registry, jump):
     run = Run("aa")
     events = [
-        run.event(1, NOON, **report("commissioned", "a1", facts={"serial": "10000000a1b2c3d4"})),
+        run.event(1, NOON, **report_result("commissioned", "a1", facts={"serial": "10000000a1b2c3d4"})),
         burn_in_event(run, 2, NOON + jump, "a1"),
         run.event(3, NOON + jump + timedelta(minutes=5), "unreachable", msg="timed out"),
         run.event(4, NOON + timedelta(minutes=6)),
@@ -74,7 +74,7 @@ def test_live_run_is_applied_despite_clock_jumps(registry, jump):
 def test_ingesting_the_artifacts_of_a_live_run_changes_nothing(registry, tmp_path, jump):
     run = Run("aa")
     events = [
-        run.event(1, NOON, **report("commissioned", "a1", facts={"serial": "10000000a1b2c3d4"})),
+        run.event(1, NOON, **report_result("commissioned", "a1", facts={"serial": "10000000a1b2c3d4"})),
         run.event(2, NOON + jump, "unreachable", msg="timed out"),
         run.event(3, NOON + jump + timedelta(minutes=1)),
         burn_in_event(run, 4, NOON + timedelta(minutes=2), "a1"),
@@ -89,7 +89,7 @@ def test_ingesting_the_artifacts_of_a_live_run_changes_nothing(registry, tmp_pat
 def test_missed_events_are_ingested_from_artifacts_in_order(registry, tmp_path):
     run = Run("aa")
     events = [
-        run.event(1, NOON, **report("commissioned", "a1", facts={"serial": "10000000a1b2c3d4"})),
+        run.event(1, NOON, **report_result("commissioned", "a1", facts={"serial": "10000000a1b2c3d4"})),
         burn_in_event(run, 2, NOON + timedelta(minutes=2), "a1"),
         run.event(3, NOON + timedelta(minutes=3), "unreachable", msg="timed out"),
     ]
@@ -104,13 +104,13 @@ def test_missed_events_are_ingested_from_artifacts_in_order(registry, tmp_path):
 @JUMPS
 def test_older_run_ingested_later_is_reported_as_stale(registry, tmp_path, jump):
     old, new = Run("aa"), Run("bb")
-    old.event(1, NOON, **report("commissioned", "a1", facts={"serial": "10000000a1b2c3d4"}))
+    old.event(1, NOON, **report_result("commissioned", "a1", facts={"serial": "10000000a1b2c3d4"}))
     burn_in_event(old, 2, NOON + timedelta(minutes=1), "a1")
     old.event(3, NOON + timedelta(minutes=2), "unreachable", msg="timed out")
     registry.create_revision(NOON + timedelta(hours=1))  # the operator went on by a right clock
     live = [
-        new.event(1, NOON + jump, **report("commissioned", "b1", facts={"serial": "10000000a1b2c3d4"})),
-        new.event(2, NOON + jump, **report("configure_failed", "b1", facts={"reason": "no space"})),
+        new.event(1, NOON + jump, **report_result("commissioned", "b1", facts={"serial": "10000000a1b2c3d4"})),
+        new.event(2, NOON + jump, **report_result("configure_failed", "b1", facts={"reason": "no space"})),
     ]
     EventIngester(registry, live=True).ingest_all(live)
     before = [(node.state, node.attempt, node.verdict, node.reachable) for node in registry.list_nodes()]
@@ -129,7 +129,7 @@ def test_older_run_ingested_later_is_reported_as_stale(registry, tmp_path, jump)
 def test_run_from_before_the_first_sync_is_applied(registry, tmp_path):
     """The registry's own hint for an unknown host is to sync and to ingest again."""
     run, early = Run("aa"), datetime(2026, 11, 20, tzinfo=UTC)
-    run.event(1, early, **report("commissioned", "a1", facts={"serial": "10000000a1b2c3d4"}))
+    run.event(1, early, **report_result("commissioned", "a1", facts={"serial": "10000000a1b2c3d4"}))
     burn_in_event(run, 2, early + timedelta(minutes=1), "a1")
     ingest_events(registry, read_artifacts(run.artifacts(tmp_path)))
     assert registry.get_node("blade01").state == "ready"
@@ -139,7 +139,7 @@ def test_run_of_a_retired_board_does_not_move_its_successor(registry, tmp_path):
     from gpufleet.nodes import Identity, Observation
 
     run = Run("aa")
-    run.event(1, NOON - timedelta(days=1), **report("commissioned", "a1", facts={"arch": "aarch64"}))
+    run.event(1, NOON - timedelta(days=1), **report_result("commissioned", "a1", facts={"arch": "aarch64"}))
     registry.move_node("blade01", "retired", "sold")
     identity = Identity(rack="r1", slot="1")
     registry.apply_observation(Observation("rack:r1", "blade01", identity, observed_at=NOON))
@@ -153,7 +153,7 @@ def test_late_live_result_of_a_superseded_attempt_is_ignored(registry):
     slow_ingester, fast_ingester = EventIngester(registry, live=True), EventIngester(registry, live=True)
     slow_ingester.ingest_event(slow.event(1, NOON))
     fast_ingester.ingest_event(
-        fast.event(1, NOON, **report("commissioned", "b1", facts={"serial": "10000000a1b2c3d4"}))
+        fast.event(1, NOON, **report_result("commissioned", "b1", facts={"serial": "10000000a1b2c3d4"}))
     )
     slow_ingester.ingest_event(burn_in_event(slow, 2, NOON + timedelta(days=365), "a1"))
     assert slow_ingester.summary.ignored == ["blade01: attempt a1: healthy"]

@@ -58,7 +58,7 @@ def upstream(monkeypatch):
 
 
 @pytest.fixture
-def fetch(upstream, tmp_path, monkeypatch):
+def fetch_path(upstream, tmp_path, monkeypatch):
     """Return a function that requests a path and returns status, reason and body."""
     monkeypatch.setattr(server, "CONFIG_POLL_S", 0.02)
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -99,24 +99,24 @@ def fetch(upstream, tmp_path, monkeypatch):
     assert not serving.is_alive()
 
 
-def test_package_is_fetched_once(fetch):
-    assert fetch("/debian/pool/a.deb") == fetch("/debian/pool/a.deb") == (200, "OK", b"a package")
+def test_package_is_fetched_once(fetch_path):
+    assert fetch_path("/debian/pool/a.deb") == fetch_path("/debian/pool/a.deb") == (200, "OK", b"a package")
     assert FakeArchive.requested_paths == ["/d/pool/a.deb"]
 
 
-def test_index_is_revalidated_and_the_cached_copy_reused(fetch, monkeypatch):
+def test_index_is_revalidated_and_the_cached_copy_reused(fetch_path, monkeypatch):
     monkeypatch.setattr(server, "REVALIDATE_AFTER_S", -1)
-    assert [fetch("/debian/InRelease")[2] for _ in range(2)] == [b"index", b"index"]
+    assert [fetch_path("/debian/InRelease")[2] for _ in range(2)] == [b"index", b"index"]
     assert len(FakeArchive.requested_paths) == 2
 
 
-def test_current_index_is_answered_with_not_modified(fetch):
-    assert fetch("/debian/InRelease", **{"If-Modified-Since": MODIFIED})[0] == 304
+def test_current_index_is_answered_with_not_modified(fetch_path):
+    assert fetch_path("/debian/InRelease", **{"If-Modified-Since": MODIFIED})[0] == 304
 
 
-def test_concurrent_requests_cause_one_upstream_request(fetch):
-    fetch("/fake/Packages")
-    threads = [threading.Thread(target=fetch, args=["/debian/InRelease"]) for _ in range(20)]
+def test_concurrent_requests_cause_one_upstream_request(fetch_path):
+    fetch_path("/fake/Packages")
+    threads = [threading.Thread(target=fetch_path, args=["/debian/InRelease"]) for _ in range(20)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -124,31 +124,31 @@ def test_concurrent_requests_cause_one_upstream_request(fetch):
     assert FakeArchive.requested_paths == ["/d/InRelease"]
 
 
-def test_response_to_head_has_no_body(fetch):
-    assert fetch("/debian/pool/a.deb", "HEAD") == (200, "OK", b"")
+def test_response_to_head_has_no_body(fetch_path):
+    assert fetch_path("/debian/pool/a.deb", "HEAD") == (200, "OK", b"")
 
 
-def test_missing_file_returns_the_status_of_the_archive(fetch):
-    status, reason, _ = fetch("/debian/pool/none.deb")
+def test_missing_file_returns_the_status_of_the_archive(fetch_path):
+    status, reason, _ = fetch_path("/debian/pool/none.deb")
     assert status == 404
     assert reason.endswith("returned 404 Not Found")
 
 
-def test_truncated_response_is_not_cached(fetch, monkeypatch, tmp_path):
+def test_truncated_response_is_not_cached(fetch_path, monkeypatch, tmp_path):
     monkeypatch.setattr(FakeArchive, "missing_bytes", 3)
-    assert fetch("/debian/pool/a.deb")[0] == 503
+    assert fetch_path("/debian/pool/a.deb")[0] == 503
     monkeypatch.setattr(FakeArchive, "missing_bytes", 0)
-    assert fetch("/debian/pool/a.deb")[2] == b"a package"
+    assert fetch_path("/debian/pool/a.deb")[2] == b"a package"
     assert not list((tmp_path / "cache").rglob("*.part"))
 
 
-def test_without_upstream_cached_files_are_served_and_others_return_503(fetch, upstream, monkeypatch):
+def test_without_upstream_cached_files_are_served_and_others_return_503(fetch_path, upstream, monkeypatch):
     monkeypatch.setattr(server, "REVALIDATE_AFTER_S", -1)
-    fetch("/debian/InRelease")
+    fetch_path("/debian/InRelease")
     upstream.shutdown()
     upstream.server_close()
-    assert fetch("/debian/InRelease")[2] == b"index"
-    status, reason, _ = fetch("/debian/pool/b.deb")
+    assert fetch_path("/debian/InRelease")[2] == b"index"
+    status, reason, _ = fetch_path("/debian/pool/b.deb")
     assert status == 503
     assert "does not answer the rehearsal: " in reason
     assert "Connection refused" in reason
@@ -158,12 +158,12 @@ def test_without_upstream_cached_files_are_served_and_others_return_503(fetch, u
     "path",
     ["/fake/../config.json", "/fake/%2e%2e/config.json", "/fake//etc/passwd", "/", "/other/x"],
 )
-def test_other_paths_return_404(fetch, path):
-    assert fetch(path)[0] == 404
+def test_other_paths_return_404(fetch_path, path):
+    assert fetch_path(path)[0] == 404
 
 
-def test_fake_repository_is_served_at_the_path_that_apt_requests(fetch):
-    assert fetch("/fake/./Packages")[2] == b"fake packages"
+def test_fake_repository_is_served_at_the_path_that_apt_requests(fetch_path):
+    assert fetch_path("/fake/./Packages")[2] == b"fake packages"
 
 
 def test_unused_files_expire(tmp_path):

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
 @pytest.fixture
-def start(tmp_path):
+def start_process(tmp_path):
     """Return a function that starts `sleep` under another program's name with this GPUFLEET_HOME."""
     running = []
 
@@ -41,15 +41,15 @@ def wait_for_exec(pid, name):
         time.sleep(0.01)
 
 
-def test_only_processes_of_this_rehearsal_are_found(start, tmp_path):
-    expected = start("pulumi-resource-aws", tmp_path / "a")
-    start("pulumi-resource-aws", tmp_path / "b")
-    start("bash-of-the-user", tmp_path / "a")
+def test_only_processes_of_this_rehearsal_are_found(start_process, tmp_path):
+    expected = start_process("pulumi-resource-aws", tmp_path / "a")
+    start_process("pulumi-resource-aws", tmp_path / "b")
+    start_process("bash-of-the-user", tmp_path / "a")
     assert processes.find_processes(tmp_path / "a") == [expected.pid]
 
 
-def test_only_own_processes_are_stopped(start, tmp_path):
-    own_process, other = start("pulumi-language-python", tmp_path / "a"), start("pulumi", tmp_path / "b")
+def test_only_own_processes_are_stopped(start_process, tmp_path):
+    own_process, other = start_process("pulumi-language-python", tmp_path / "a"), start_process("pulumi", tmp_path / "b")
     # A thread reaps the child: until then the ended process is a zombie and still counts.
     assert stop_and_reap(tmp_path / "a", own_process) == 1
     assert own_process.returncode is not None
@@ -66,9 +66,9 @@ def stop_and_reap(home, process):
     return stopped
 
 
-def test_helper_without_its_engine_is_an_orphan(start, tmp_path):
-    orphan = start("pulumi-language-python", tmp_path / "a")
-    engine = start("pulumi", tmp_path / "a")
+def test_helper_without_its_engine_is_an_orphan(start_process, tmp_path):
+    orphan = start_process("pulumi-language-python", tmp_path / "a")
+    engine = start_process("pulumi", tmp_path / "a")
     assert processes.find_orphans(tmp_path / "a") == [orphan.pid]
     assert engine.pid in processes.find_processes(tmp_path / "a")
 
@@ -81,8 +81,8 @@ def test_stopping_without_processes_returns_0(tmp_path):
     assert processes.stop_processes(tmp_path) == 0
 
 
-def test_ansible_run_is_found_but_is_not_an_orphan(start, tmp_path):
-    run = start("ansible-playbook", tmp_path / "a")
+def test_ansible_run_is_found_but_is_not_an_orphan(start_process, tmp_path):
+    run = start_process("ansible-playbook", tmp_path / "a")
     assert processes.find_processes(tmp_path / "a") == [run.pid]
     assert processes.find_orphans(tmp_path / "a") == []
 

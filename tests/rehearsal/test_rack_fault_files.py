@@ -73,7 +73,7 @@ def test_nth_session_stops_the_host_once(tmp_path, sessions, outputs):
     text = text.replace("systemctl --force --force poweroff >/dev/null 2>&1", "echo end").replace(
         '"$(id -u)"', "0"
     )
-    assert "exec sleep 600" in text  # so that nothing else runs
+    assert "exec sleep 600" in text  # no further command is executed
     text = text.replace("exec sleep 600", "exit")
     runs = [subprocess.run(["sh", "-c", text], capture_output=True, text=True, check=True) for _ in outputs]
     assert [run.stdout.strip() for run in runs] == outputs

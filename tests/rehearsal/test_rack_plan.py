@@ -79,7 +79,7 @@ def test_declared_serial_and_mac_take_precedence():
 def test_faults_and_architecture_apply_to_their_host_only():
     faults = parse_faults("{faults: {r/1: unreachable, r/2: disk_full}, arm64: [r/3]}", "f")
     by_place = plans(rack("r", 1, 2, 3), faults=faults)
-    assert [p.expects_ssh for p in by_place.values()] == [False, True, True]
+    assert [p.should_answer_ssh for p in by_place.values()] == [False, True, True]
     assert [p.arch for p in by_place.values()] == ["amd64", "amd64", "arm64"]
 
 

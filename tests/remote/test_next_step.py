@@ -42,7 +42,7 @@ def test_changed_host_key_is_reported_in_one_line_with_key_and_file():
         ),
         ("cannot install a: no space left: Write error - write (28: No space left on device)", "free space"),
         (
-            "refused, left as it was: x.conf: sshd would not let root in (AllowUsers)",
+            "x.conf was not changed: sshd would not let root in (AllowUsers)",
             "hardening_sshd_settings",
         ),
         ("Timeout, server 198.18.25.12 not responding.", "power"),

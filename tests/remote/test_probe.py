@@ -65,7 +65,7 @@ def listening(serve):
 
 
 @pytest.fixture
-def server(keys):
+def start_server(keys):
     _, generated_keys = keys
     open_transports = []
 
@@ -102,8 +102,8 @@ def probe_server(keys, tmp_path):
     return run
 
 
-def test_responding_node_is_reachable_with_facts(server, probe_server):
-    with server() as port:
+def test_responding_node_is_reachable_with_facts(start_server, probe_server):
+    with start_server() as port:
         answer = probe_server(port)
     assert isinstance(answer, Reachable)
     assert answer.facts.serial == "10000000c8b2a3ea"
@@ -117,15 +117,15 @@ def test_responding_node_is_reachable_with_facts(server, probe_server):
         ("other", "host", "key_refused"),
     ],
 )
-def test_wrong_keys_are_classified(server, probe_server, key, known, reason):
-    with server() as port:
+def test_wrong_keys_are_classified(start_server, probe_server, key, known, reason):
+    with start_server() as port:
         answer = probe_server(port, key=key, known=known)
     assert isinstance(answer, Unreachable)
     assert answer.reason == reason
 
 
-def test_login_without_a_shell_is_classified(server, probe_server):
-    with server(b"This account is not available.\n") as port:
+def test_login_without_a_shell_is_classified(start_server, probe_server):
+    with start_server(b"This account is not available.\n") as port:
         assert probe_server(port).reason == "no_answer"
 
 

@@ -72,7 +72,7 @@ def project(tmp_path):
 
 
 @pytest.fixture
-def run(project):
+def started_run(project):
     """Start the run; return it when both hosts are in their task, with the mark that its processes carry."""
     mark = f"GPUFLEET_TEST_MARK={os.getpid()}-{project.name}"
     (project / "tmp").mkdir()
@@ -93,8 +93,8 @@ def run(project):
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -9)]
 )
-def test_signal_stops_workers_and_tasks(run, number, code):
-    process, mark = run
+def test_signal_stops_workers_and_tasks(started_run, number, code):
+    process, mark = started_run
     assert len(find_marked_processes(mark)) > 4
     process.send_signal(number)
     assert process.wait(HANG_SECONDS) == code
@@ -104,8 +104,8 @@ def test_signal_stops_workers_and_tasks(run, number, code):
 
 
 @pytest.mark.parametrize("name", ["supervisor.py", "ansible-playbook"])
-def test_kill_of_an_intermediate_process_stops_the_others(run, project, name):
-    process, mark = run
+def test_kill_of_an_intermediate_process_stops_the_others(started_run, project, name):
+    process, mark = started_run
     places = [pid for pid, arguments in find_marked_processes(mark).items() if name.encode() in arguments]
     os.kill(min(places), signal.SIGKILL)
     assert process.wait(HANG_SECONDS) == 3
@@ -113,8 +113,8 @@ def test_kill_of_an_intermediate_process_stops_the_others(run, project, name):
     assert not list((project / "tmp").iterdir()), "the killed modules' payloads"
 
 
-def test_killed_run_leaves_no_variables_file(run):
-    process, mark = run
+def test_killed_run_leaves_no_variables_file(started_run):
+    process, mark = started_run
     processes = find_marked_processes(mark)
     assert not any(SECRET.encode() in arguments for arguments in processes.values())
     folders = {

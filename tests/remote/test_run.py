@@ -31,7 +31,7 @@ PLAYBOOK = """
 
 
 @pytest.fixture
-def tiny(tmp_path, monkeypatch):
+def small_project(tmp_path, monkeypatch):
     """Give a project with one playbook and two hosts that are this machine."""
     (tmp_path / "playbooks").mkdir()
     (tmp_path / "playbooks/try.yml").write_text(PLAYBOOK)
@@ -50,9 +50,9 @@ def outcome(tiny, limit="pair", **more):
     return run_playbook(plan_run(tiny, "try", limit), stream=io.StringIO(), **more)
 
 
-def test_successful_run_exits_with_0(tiny):
+def test_successful_run_exits_with_0(small_project):
     stream = io.StringIO()
-    result = run_playbook(plan_run(tiny, "try", "pair"), stream=stream)
+    result = run_playbook(plan_run(small_project, "try", "pair"), stream=stream)
     assert (result.exit_code, result.completed, result.interrupted) == (0, True, False)
     assert [(host.name, host.status, host.changed) for host in result.hosts] == [
         ("a1", "ok", 1),
@@ -67,18 +67,18 @@ def test_successful_run_exits_with_0(tiny):
     assert expected_messages in (["a[1-2]"], ["a1", "a2"], ["a2", "a1"])
 
 
-def test_failed_run_exits_with_1(tiny):
-    result = outcome(tiny, extra_vars={"command": "false"})
+def test_failed_run_exits_with_1(small_project):
+    result = outcome(small_project, extra_vars={"command": "false"})
     assert (result.exit_code, result.host_names_with_status("failed")) == (1, ["a1", "a2"])
     assert result.hosts[0].reason == "Fail where asked to: non-zero return code"
 
 
-def test_check_mode_is_passed_to_ansible(tiny):
-    assert outcome(tiny, options="--check").hosts[0].changed == 0
+def test_check_mode_is_passed_to_ansible(small_project):
+    assert outcome(small_project, options="--check").hosts[0].changed == 0
 
 
-def test_artifacts_are_small_and_contain_no_environment(tiny):
-    result = outcome(tiny)
+def test_artifacts_are_small_and_contain_no_environment(small_project):
+    result = outcome(small_project)
     kept_events = [
         json.loads(path.read_text())["event"] for path in (result.artifacts / "job_events").glob("*.json")
     ]
@@ -88,9 +88,9 @@ def test_artifacts_are_small_and_contain_no_environment(tiny):
     assert not any(b"hunter2" in path.read_bytes() for path in result.artifacts.rglob("*") if path.is_file())
 
 
-def test_run_leaves_no_file_in_the_users_env_folder(tiny):
-    outcome(tiny, extra_vars={"greeting": "hi"}, options="--check")
-    assert not (tiny / "env").exists()
+def test_run_leaves_no_file_in_the_users_env_folder(small_project):
+    outcome(small_project, extra_vars={"greeting": "hi"}, options="--check")
+    assert not (small_project / "env").exists()
 
 
 def interrupt_once(folder, interrupts):
@@ -102,25 +102,25 @@ def interrupt_once(folder, interrupts):
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_interrupt_stops_ansible_first(tiny):
+def test_interrupt_stops_ansible_first(small_project):
     handler = signal.getsignal(signal.SIGINT)
     interrupts = []
-    threading.Thread(target=interrupt_once, args=(tiny / "begun", interrupts), daemon=True).start()
-    result = outcome(tiny, extra_vars={"command": f"sh -c 'touch {tiny}/begun; sleep 600'"})
+    threading.Thread(target=interrupt_once, args=(small_project / "begun", interrupts), daemon=True).start()
+    result = outcome(small_project, extra_vars={"command": f"sh -c 'touch {small_project}/begun; sleep 600'"})
     assert (result.interrupted, result.exit_code) == (True, 130)
     assert time.monotonic() - interrupts[0] < 300
     assert signal.getsignal(signal.SIGINT) is handler
 
 
-def test_playbook_that_cannot_run_is_an_environment_fault(tiny):
-    plan = plan_run(tiny, "try", "pair")
-    (tiny / "playbooks/try.yml").write_text("- hosts: all\n  no_such_key: 1\n")
+def test_playbook_that_cannot_run_is_an_environment_fault(small_project):
+    plan = plan_run(small_project, "try", "pair")
+    (small_project / "playbooks/try.yml").write_text("- hosts: all\n  no_such_key: 1\n")
     result = run_playbook(plan, stream=io.StringIO())
     assert (result.completed, result.exit_code) == (False, 3)
 
 
-def test_empty_group_has_no_hosts(tiny):
-    assert plan_run(tiny, "try", "pair:!a*").hosts == ()
+def test_empty_group_has_no_hosts(small_project):
+    assert plan_run(small_project, "try", "pair:!a*").hosts == ()
 
 
 @pytest.mark.parametrize(
@@ -175,10 +175,10 @@ STAGES = """
 
 
 @pytest.mark.parametrize(("cured", "statuses"), [(False, ["failed", "stopped"]), (True, ["ok", "ok"])])
-def test_hosts_that_ansible_skipped_do_not_count_as_done(tiny, cured, statuses):
+def test_hosts_that_ansible_skipped_do_not_count_as_done(small_project, cured, statuses):
     """Ansible begins no later play where all hosts of one failed; the others then count as ok in its recap."""
-    (tiny / "playbooks/try.yml").write_text(STAGES)
-    result = outcome(tiny, extra_vars={"cured": cured})
+    (small_project / "playbooks/try.yml").write_text(STAGES)
+    result = outcome(small_project, extra_vars={"cured": cured})
     assert [host.status for host in result.hosts] == statuses
     assert (result.exit_code, result.host_names_with_status("ok")) == (
         (0, ["a1", "a2"]) if cured else (1, [])

@@ -268,10 +268,10 @@ def test_no_process_or_file_remains_after_a_run_on_a_worker(tmp_path, position):
 
 def test_run_record_lists_remaining_hosts(tmp_path):
     record = RunRecord("site", "new_blades", "auto", False, ("secret",), ("b1", "b2", "b3"))
-    write_record(tmp_path / "run1", record.with_done(["b2"]))
-    assert read_record(tmp_path / "run1").remaining == ("b1", "b3")
+    write_record(tmp_path / "run1", record.with_done_hosts(["b2"]))
+    assert read_record(tmp_path / "run1").remaining_hosts == ("b1", "b3")
     assert find_newest_run(tmp_path) == "run1"
-    assert read_record(tmp_path / "run1").with_done(["b1", "b3"]).remaining == ()
+    assert read_record(tmp_path / "run1").with_done_hosts(["b1", "b3"]).remaining_hosts == ()
 
 
 def test_missing_or_damaged_record_is_reported_in_one_line(tmp_path):

@@ -56,7 +56,7 @@ class AwsGroups:
         }
         return aws.ec2.LaunchTemplate(
             self.name,
-            name=plan.prefix,
+            name=plan.node_name_prefix,
             image_id=self.parts.image.id,
             instance_type=plan.pool.machine,
             key_name=self.parts.network.key.key_name,
@@ -96,7 +96,7 @@ class AwsGroups:
         plan, parts = self.plan, self.parts
         return aws.autoscaling.Group(
             name,
-            name=f"{plan.prefix}-{STANDBY}" if name != self.name else plan.prefix,
+            name=f"{plan.node_name_prefix}-{STANDBY}" if name != self.name else plan.node_name_prefix,
             min_size=minimum,
             desired_capacity=desired,
             max_size=maximum,
@@ -110,7 +110,7 @@ class AwsGroups:
             wait_for_capacity_timeout="0",
             tags=[
                 {"key": key, "value": value, "propagate_at_launch": True}
-                for key, value in {**tags, "Name": f"{plan.prefix}"}.items()
+                for key, value in {**tags, "Name": f"{plan.node_name_prefix}"}.items()
             ],
             region=plan.pool.region,
             opts=parts.child_options(
@@ -147,7 +147,7 @@ class AwsGroups:
         region = self.plan.pool.region
         start = aws.autoscaling.Policy(
             f"{self.name}-start",
-            name=f"{self.plan.prefix}-start",
+            name=f"{self.plan.node_name_prefix}-start",
             autoscaling_group_name=standby.name,
             policy_type="StepScaling",
             adjustment_type="ExactCapacity",
@@ -157,7 +157,7 @@ class AwsGroups:
         )
         stop = aws.autoscaling.Policy(
             f"{self.name}-end",
-            name=f"{self.plan.prefix}-end",
+            name=f"{self.plan.node_name_prefix}-end",
             autoscaling_group_name=standby.name,
             policy_type="SimpleScaling",
             adjustment_type="ExactCapacity",
@@ -167,7 +167,7 @@ class AwsGroups:
         )
         aws.cloudwatch.MetricAlarm(
             f"{self.name}-missing",
-            name=f"{self.plan.prefix}-missing",
+            name=f"{self.plan.node_name_prefix}-missing",
             alarm_description=f"Spot nodes of pool {self.name} are missing",
             namespace="AWS/AutoScaling",
             metric_name="GroupInServiceInstances",
@@ -201,7 +201,7 @@ class AwsGroups:
         public_ips = instances.public_ips if are_complete else [None] * len(instance_ids)
         return [
             self.plan.node_facts(
-                _member_name(self.plan.prefix, instance_id),
+                _member_name(self.plan.node_name_prefix, instance_id),
                 id=instance_id,
                 private=private_ip,
                 public=public_ip,

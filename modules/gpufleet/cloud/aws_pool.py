@@ -59,7 +59,7 @@ class AwsPool(pulumi.ComponentResource):
             return None
         return aws.ec2.PlacementGroup(
             plan.pool.name,
-            name=plan.prefix,
+            name=plan.node_name_prefix,
             strategy="cluster",
             region=plan.pool.region,
             tags=plan.tags(),
@@ -112,7 +112,7 @@ def _declare_card_template(parts: AwsPoolParts) -> Any:
     subnet = parts.network.get_or_declare_subnet(parts.zones[0])  # one: EFA does not leave its zone
     return aws.ec2.LaunchTemplate(
         f"{plan.pool.name}-cards",
-        name=f"{plan.prefix}-cards",
+        name=f"{plan.node_name_prefix}-cards",
         network_interfaces=build_efa_interfaces(plan.machine, subnet.id, [parts.security_group.id]),
         region=plan.pool.region,
         tags=plan.tags(),

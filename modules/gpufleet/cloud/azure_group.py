@@ -21,7 +21,7 @@ def declare_scale_set(parts: AzurePoolParts) -> None:
     has_infiniband = plan.fabric == "infiniband"
     scale_set = compute.VirtualMachineScaleSet(
         plan.pool.name,
-        vm_scale_set_name=plan.prefix,
+        vm_scale_set_name=plan.node_name_prefix,
         orchestration_mode="Uniform",
         sku={"name": plan.pool.machine, "tier": "Standard", "capacity": count.desired},
         single_placement_group=has_infiniband,
@@ -58,7 +58,7 @@ def _machine_profile(parts: AzurePoolParts) -> dict[str, Any]:
     }
     return {
         "os_profile": {
-            "computer_name_prefix": f"{plan.prefix[:MAX_PREFIX_LENGTH]}-",
+            "computer_name_prefix": f"{plan.node_name_prefix[:MAX_PREFIX_LENGTH]}-",
             "admin_username": SSH_USER,
             "linux_configuration": parts.linux_configuration(),
             **parts.custom_data(),
@@ -75,7 +75,7 @@ def _declare_bounds(parts: AzurePoolParts, scale_set: Any) -> None:
     capacity = {"minimum": str(count.min), "maximum": str(count.max), "default": str(count.desired)}
     monitor.AutoscaleSetting(
         plan.pool.name,
-        autoscale_setting_name=plan.prefix,
+        autoscale_setting_name=plan.node_name_prefix,
         enabled=True,
         profiles=[{"name": "bounds", "capacity": capacity, "rules": []}],
         target_resource_uri=scale_set.id,

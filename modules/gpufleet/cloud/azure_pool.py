@@ -57,7 +57,7 @@ def _declare_reservation(parts: AzurePoolParts) -> AzurePoolParts:
     pool, tags = parts.plan.pool, parts.plan.tags()
     group = compute.CapacityReservationGroup(
         pool.name,
-        capacity_reservation_group_name=parts.plan.prefix,
+        capacity_reservation_group_name=parts.plan.node_name_prefix,
         zones=parts.zones,
         tags=tags,
         **parts.location,
@@ -66,7 +66,7 @@ def _declare_reservation(parts: AzurePoolParts) -> AzurePoolParts:
     reservation = compute.CapacityReservation(
         pool.name,
         capacity_reservation_group_name=group.name,
-        capacity_reservation_name=parts.plan.prefix,
+        capacity_reservation_name=parts.plan.node_name_prefix,
         sku={"name": pool.machine, "capacity": pool.count.max},
         zones=parts.zones,
         tags=tags,

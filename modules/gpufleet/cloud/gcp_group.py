@@ -17,8 +17,8 @@ def declare_group(parts: GcpPoolParts) -> None:
     plan = parts.plan
     manager = gcp.compute.RegionInstanceGroupManager(
         plan.pool.name,
-        name=plan.prefix,
-        base_instance_name=plan.prefix,
+        name=plan.node_name_prefix,
+        base_instance_name=plan.node_name_prefix,
         region=plan.pool.region,
         versions=[{"instance_template": _declare_template(parts).self_link}],
         target_size=plan.pool.count.desired,
@@ -34,7 +34,7 @@ def declare_group(parts: GcpPoolParts) -> None:
     )
     gcp.compute.RegionAutoscaler(
         plan.pool.name,
-        name=plan.prefix,
+        name=plan.node_name_prefix,
         region=plan.pool.region,
         target=manager.id,
         autoscaling_policy={
@@ -63,7 +63,7 @@ def _declare_template(parts: GcpPoolParts) -> Any:
     return gcp.compute.RegionInstanceTemplate(
         plan.pool.name,
         # Templates cannot be changed, only replaced: the generated name lets old and new exist together.
-        name_prefix=f"{plan.prefix[:30]}-",
+        name_prefix=f"{plan.node_name_prefix[:30]}-",
         region=plan.pool.region,
         disks=[
             {

@@ -45,7 +45,7 @@ class GcpPoolParts:
             "shielded_instance_config": _shielded_instance_config(self.plan),
             "reservation_affinity": self._reservation_affinity(),
             # The stack's network tag opens SSH, the pool's lets its nodes reach each other.
-            "tags": [self.network.node_tag, self.plan.prefix],
+            "tags": [self.network.node_tag, self.plan.node_name_prefix],
             "project": self.network.project,
         }
 

@@ -52,7 +52,7 @@ class GcpPool(pulumi.ComponentResource):
         properties = {"machine_type": pool.machine, "guest_accelerators": _reserved_cards(plan) or None}
         return gcp.compute.Reservation(
             pool.name,
-            name=plan.prefix,
+            name=plan.node_name_prefix,
             zone=_required_zone(plan, 0),
             specific_reservation={"count": pool.count.max, "instance_properties": properties},
             # Only machines that name it may use it: another team's cannot take it by accident.
@@ -66,12 +66,12 @@ class GcpPool(pulumi.ComponentResource):
         """Let the pool's nodes reach each other."""
         gcp.compute.Firewall(
             f"{plan.pool.name}-among",
-            name=f"{plan.prefix}-among",
+            name=f"{plan.node_name_prefix}-among",
             network=network.network.id,
             direction="INGRESS",
             allows=[{"protocol": "all"}],
-            source_tags=[plan.prefix],
-            target_tags=[plan.prefix],
+            source_tags=[plan.node_name_prefix],
+            target_tags=[plan.node_name_prefix],
             project=network.project,
             opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True),
         )

@@ -21,14 +21,14 @@ class PoolPlan:
     pool: Pool
 
     @property
-    def prefix(self) -> str:
+    def node_name_prefix(self) -> str:
         """Return the prefix of this pool's resource names; it has the stack, as two stacks may share an account."""
         return pool_name_prefix(self.fleet.stack, self.pool.name)
 
     @property
     def node_names(self) -> list[str]:
         """Return the names of a fixed count's nodes."""
-        return [f"{self.prefix}-{number + 1}" for number in range(self.pool.count.desired)]
+        return [f"{self.node_name_prefix}-{number + 1}" for number in range(self.pool.count.desired)]
 
     @cached_property
     def machine(self) -> catalog.Machine:

@@ -36,7 +36,7 @@ class Document:
     prefix: str = ""
 
     @property
-    def data(self) -> Any:
+    def plain_data(self) -> Any:
         """Return the content as plain Python values."""
         return to_plain_values(self.node)
 

@@ -78,7 +78,7 @@ def build_json_schema() -> dict[str, Any]:
 
 
 def _validate_fleet(document: Document, stack: str, root: Path) -> Fleet:
-    data = document.data
+    data = document.plain_data
     if not isinstance(data, dict):
         document.raise_first(
             [

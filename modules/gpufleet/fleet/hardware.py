@@ -168,13 +168,13 @@ class HardwareCost(FrozenModel):
         }
 
     @property
-    def as_of(self) -> str | None:
+    def oldest_figure_date(self) -> str | None:
         """Return the day of the oldest figure; None while one of them is undated."""
         days = [fact.as_of for fact in self.sourced_figures.values()]
         return None if None in days else str(min(day for day in days if day is not None))
 
     @property
-    def source(self) -> str:
+    def sources_text(self) -> str:
         """Return where the figures are from, assumptions named as such, as one line."""
         return "; ".join(
             f"{name}: {'assumption, ' if fact.assumption else ''}{fact.source}"

@@ -195,12 +195,14 @@ class Rack(FrozenModel):
     @property
     def usd_per_hour_as_of(self) -> str | None:
         """Return the day of the oldest figure behind the cost; None where there is none or it is undated."""
-        return None if self.cost is None else self.cost.as_of
+        return None if self.cost is None else self.cost.oldest_figure_date
 
     @property
     def usd_per_hour_source(self) -> str:
         """Return where that figure is from, or why there is none."""
-        return f"inventory/{self.name}.yaml has no cost facts" if self.cost is None else self.cost.source
+        return (
+            f"inventory/{self.name}.yaml has no cost facts" if self.cost is None else self.cost.sources_text
+        )
 
     def _build_node(self, entry: NodeEntry, name: str) -> RackNode:
         slot = entry.slot or parse_slot_number(name)

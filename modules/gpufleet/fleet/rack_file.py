@@ -106,9 +106,9 @@ def _load_with_lines(path: Path, label: str) -> Rack:
     document = read_document(path, label)
     document.raise_first(list(find_ambiguous_numbers(document.node)))
     try:
-        rack = Rack.model_validate(document.data)
+        rack = Rack.model_validate(document.plain_data)
     except ValidationError as error:
-        document.raise_first(explain_errors(error, Rack, document.data))
+        document.raise_first(explain_errors(error, Rack, document.plain_data))
         raise
     document.raise_first(_machine_problems(rack))
     if rack.name != path.stem:

@@ -31,11 +31,11 @@ class TemplateAssignment:
     blueprint: Blueprint
 
     @property
-    def count(self) -> int:
+    def card_count(self) -> int:
         return sum(count for _, count in self.cards)
 
     @property
-    def vendors(self) -> set[str]:
+    def card_vendors(self) -> set[str]:
         return {find_vendor(model) for model, _ in self.cards}
 
 
@@ -99,7 +99,7 @@ def check_driver_for_cards(fleet: Fleet) -> Iterator[Problem]:
     for assignment in list_assignments(fleet):
         if assignment.blueprint.software.driver.vendor != "none":
             assignments.setdefault(assignment.path, assignment)
-            vendors[assignment.path] = vendors.get(assignment.path, set()) | assignment.vendors
+            vendors[assignment.path] = vendors.get(assignment.path, set()) | assignment.card_vendors
     for path, first in assignments.items():
         vendor = first.blueprint.software.driver.vendor
         if vendor not in vendors[path]:
@@ -121,8 +121,8 @@ def check_gpus_fit(fleet: Fleet) -> Iterator[Problem]:
 def _find_too_few_cards(fleet: Fleet) -> Iterator[Problem]:
     for assignment in list_assignments(fleet):
         required_cards = count_required_cards(assignment.blueprint.application.containers)
-        if required_cards > assignment.count:
-            text = f"the containers need {required_cards} cards, but {assignment.node} has {assignment.count}"
+        if required_cards > assignment.card_count:
+            text = f"the containers need {required_cards} cards, but {assignment.node} has {assignment.card_count}"
             yield Problem(assignment.path, text, "request fewer cards, or choose another machine")
 
 

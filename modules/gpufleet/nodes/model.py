@@ -38,7 +38,7 @@ class Observation:
     observed: dict[str, Any] = field(default_factory=dict)
     observed_at: datetime = field(default_factory=utc_now)
 
-    def values(self) -> dict[str, Any]:
+    def declared_and_observed(self) -> dict[str, Any]:
         """Return every value under its registry key."""
         declared = {f"declared.{key}": value for key, value in self.declared.items()}
         return declared | {f"observed.{key}": value for key, value in self.observed.items()}

@@ -38,20 +38,22 @@ def create_revision(connection: Connection, at: datetime) -> int:
     return _record(connection, (newest // STEP + 1) * STEP, at)
 
 
-def insert_revision_after(connection: Connection, previous: int, at: datetime) -> int:
+def insert_revision_after(connection: Connection, previous_revision: int, at: datetime) -> int:
     """Record and return a revision right after ``previous``; it equals ``previous`` if no number is free."""
     table = schema.revision.c
-    following = connection.execute(select(func.min(table.number)).where(table.number > previous)).scalar()
+    following = connection.execute(
+        select(func.min(table.number)).where(table.number > previous_revision)
+    ).scalar()
     if following is None:
         return create_revision(connection, at)
-    room = previous + _STRIDE < following
-    return _record(connection, previous + _STRIDE if room else previous, at)
+    room = previous_revision + _STRIDE < following
+    return _record(connection, previous_revision + _STRIDE if room else previous_revision, at)
 
 
-def insert_revision_before(connection: Connection, following: int, at: datetime) -> int:
+def insert_revision_before(connection: Connection, next_revision: int, at: datetime) -> int:
     """Record and return a revision before ``following``, after whatever comes before that."""
     table = schema.revision.c
-    previous = connection.execute(select(func.max(table.number)).where(table.number < following)).scalar()
+    previous = connection.execute(select(func.max(table.number)).where(table.number < next_revision)).scalar()
     return insert_revision_after(connection, previous or 0, at)
 
 

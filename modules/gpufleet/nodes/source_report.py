@@ -52,7 +52,7 @@ class ReportMatch:
 
 def observed_values(observation: Observation) -> Iterator[SourcedValue]:
     """Yield every value of an observation, its identity included, with source and time."""
-    for key, value in {**observation.values(), **_identity_values(observation)}.items():
+    for key, value in {**observation.declared_and_observed(), **_identity_values(observation)}.items():
         yield SourcedValue(observation.source, key, value, observation.observed_at)
 
 

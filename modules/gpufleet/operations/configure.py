@@ -119,7 +119,7 @@ def resume_run(
         raise InputError(
             "gpufleet does not store the values of extra variables", key="--resume", remedy=remedy
         )
-    limit = ",".join(record.remaining)
+    limit = ",".join(record.remaining_hosts)
     request = PlaybookRequest(record.play, limit, record.burn_in, record.check, extra_vars, mode)
     return configure_hosts(root, request, stream) if limit else ConfigureResult(request)
 

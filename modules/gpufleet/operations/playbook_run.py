@@ -77,7 +77,7 @@ class _RunRecorder:
         remote.write_record(artifacts, record)
 
     def add_done(self, *names: str) -> None:
-        record = self.record.with_done(list(names))
+        record = self.record.with_done_hosts(list(names))
         if record != self.record:
             self.record = record
             remote.write_record(self.artifacts, record)

@@ -29,11 +29,11 @@ class RunRecord:
     done: tuple[str, ...] = ()
 
     @property
-    def remaining(self) -> tuple[str, ...]:
+    def remaining_hosts(self) -> tuple[str, ...]:
         """Return the hosts that are still to be done."""
         return tuple(host for host in self.hosts if host not in self.done)
 
-    def with_done(self, names: list[str]) -> RunRecord:
+    def with_done_hosts(self, names: list[str]) -> RunRecord:
         """Return the record with more hosts done."""
         return replace(self, done=tuple(sorted({*self.done, *names})))
 

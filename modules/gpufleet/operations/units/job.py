@@ -50,7 +50,7 @@ class ContainerJob:
         options = [f"--name={container.effective_name}"]
         options += [f"--{name}={value}" for name, value in self.card_options]
         options += [f"--publish={port}" for port in port_options(container)]
-        options += [f"--volume={place.option}" for place in self.mounts]
+        options += [f"--volume={place.option_text}" for place in self.mounts]
         options += [f"--env={name}={value}" for name, value in container.env.items()]
         options += [f"--env-file={path}" for path in list_env_files(container)]
         options += [f"--secret={secret}" for secret in secrets]

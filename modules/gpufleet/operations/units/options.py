@@ -22,7 +22,7 @@ class UnitMount:
     is_managed: bool = False
 
     @property
-    def option(self) -> str:
+    def option_text(self) -> str:
         return f"{self.source}:{self.target}{':ro' if self.read_only else ''}"
 
 

@@ -25,7 +25,7 @@ def _container(job: ContainerJob) -> list[str]:
     lines = [f"Image={container.image}", f"ContainerName={container.effective_name}"]
     lines += [f"AddDevice={value}" for _, value in job.card_options]
     lines += [f"PublishPort={port}" for port in port_options(container)]
-    lines += [f"Volume={place.option}" for place in job.mounts]
+    lines += [f"Volume={place.option_text}" for place in job.mounts]
     lines += [f"Environment={quote_argument(f'{name}={value}')}" for name, value in container.env.items()]
     lines += [f"EnvironmentFile={path}" for path in list_env_files(container)]
     if container.network != "bridge":

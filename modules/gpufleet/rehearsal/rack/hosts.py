@@ -133,7 +133,7 @@ def wait_until_up(plans: Sequence[HostPlan], native: str, report: Reporter) -> N
 def _find_booted(plans: Sequence[HostPlan]) -> list[HostPlan]:
     """Return the plans with a running host that answers SSH if expected."""
     process_ids = host_processes.find_processes(plan.label for plan in plans)
-    ssh_by_address = check_ssh([plan.address for plan in plans if plan.expects_ssh])
+    ssh_by_address = check_ssh([plan.address for plan in plans if plan.should_answer_ssh])
     booted = []
     for plan in plans:
         pid = host_processes.find_init(process_ids.get(plan.label, []))

@@ -167,7 +167,7 @@ def _find_outdated(
         p for p in plans if p.label not in broken and host_processes.find_init(process_ids.get(p.label, []))
     ]
     up_to_date = [p for p in running if _matches_record(p, images_by_arch[p.arch])]
-    ssh_by_address = hosts.check_ssh([p.address for p in up_to_date if p.expects_ssh], SSH_TIMEOUT_S)
+    ssh_by_address = hosts.check_ssh([p.address for p in up_to_date if p.should_answer_ssh], SSH_TIMEOUT_S)
     healthy = {plan.label for plan in up_to_date if ssh_by_address.get(plan.address, True)}
     return [plan for plan in plans if plan.label not in healthy]
 

@@ -58,7 +58,7 @@ class HostPlan:
         return address_in_block(self.block, 10 + self.slot)
 
     @property
-    def expects_ssh(self) -> bool:
+    def should_answer_ssh(self) -> bool:
         """True if none of its faults prevents SSH."""
         return not self.faults & NO_SSH_FAULTS
 
