@@ -11,7 +11,7 @@ from ansible_collections.gpufleet.fleet.plugins.modules import burn_in
 
 
 @pytest.fixture
-def params(agent, tmp_path):
+def module_parameters(agent, tmp_path):
     """Return a module's parameters for a short real run."""
     return {
         "agent": str(agent),
@@ -28,14 +28,14 @@ def script(text):
     return [sys.executable, "-c", text]
 
 
-def test_module_runs_the_agent_and_returns_its_records(params):
-    out, _, early = burn_in.run_agent(burn_in.agent_command(params), 60)
+def test_module_runs_the_agent_and_returns_its_records(module_parameters):
+    out, _, early = burn_in.run_agent(burn_in.agent_command(module_parameters), 60)
     kinds = [record["type"] for record in burn_in.parse_records(out)]
     assert (early, kinds) == ("", ["start", "check", "end"])
 
 
-def test_record_file_is_named_after_the_attempt(params):
-    argv = burn_in.agent_command(params | {"out": None})
+def test_record_file_is_named_after_the_attempt(module_parameters):
+    argv = burn_in.agent_command(module_parameters | {"out": None})
     assert argv[argv.index("--out") + 1].endswith("/burn-in-a_1.jsonl")
     assert "rehearsal=true" in argv
 
@@ -52,7 +52,7 @@ def test_hanging_agent_is_stopped_and_its_records_are_returned():
     text = 'import time; print(\'{"type": "start"}\\n{"torn\', flush=True); time.sleep(60)'
     out, _, early = burn_in.run_agent(script(text), 1)
     assert burn_in.parse_records(out) == [{"type": "start"}]
-    assert early == "the agent ran past 1 s and was stopped"
+    assert early == "the agent was stopped after 1 s"
 
 
 def test_too_long_output_is_omitted_and_its_check_does_not_pass():

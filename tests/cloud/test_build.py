@@ -19,7 +19,10 @@ PUBLIC = {"aws": "203.0.113.7", "gcp": "198.51.100.7", "azure": None}
 @pytest.mark.parametrize("cloud", NODE)
 def test_fixed_count_declares_one_resource_per_node(evaluate, cloud):
     evaluated = evaluate({"cloud": cloud, "count": 3, "fabric": "none"})
-    tags = [node.get("tags") if cloud != "gcp" else node["labels"] for node in evaluated.list_resources(NODE[cloud])]
+    tags = [
+        node.get("tags") if cloud != "gcp" else node["labels"]
+        for node in evaluated.list_resources(NODE[cloud])
+    ]
     assert [node_tags["gpufleet-node"] for node_tags in tags] == [
         "test-train-1",
         "test-train-2",
@@ -102,7 +105,9 @@ def test_gcp_node_needs_a_zone(evaluate):
 
 def test_accelerators_are_attached_only_to_n1(evaluate):
     n1 = {"cloud": "gcp", "machine": "n1-standard-8", "accelerators": {"model": "T4", "count": 2}}
-    assert evaluate(n1).find_resource("Instance")["guestAccelerators"] == [{"type": "nvidia-tesla-t4", "count": 2}]
+    assert evaluate(n1).find_resource("Instance")["guestAccelerators"] == [
+        {"type": "nvidia-tesla-t4", "count": 2}
+    ]
     assert "guestAccelerators" not in evaluate({"cloud": "gcp"}).find_resource("Instance")
 
 
@@ -135,7 +140,7 @@ def test_shipped_stacks_can_be_evaluated(evaluate, repo_root, stack):
 
 
 def test_rack_component_has_its_cost(evaluate, repo_root):
-    rack = evaluate(fleet=fleet.load_fleet("production", repo_root)).all("Rack")[1]
+    rack = evaluate(fleet=fleet.load_fleet("production", repo_root)).list_resources("Rack")[1]
     assert (rack["name"], rack["nodes"]) == ("blades-1", 20)
     assert rack["usd_per_hour"] > 0
     assert rack["usd_per_hour_source"]

@@ -26,12 +26,19 @@ def test_nodes_with_several_cards_use_an_elastic_ip(evaluate):
     for node in evaluated.list_resources("Instance"):
         assert not {"subnetId", "vpcSecurityGroupIds", "associatePublicIpAddress"} & node.keys()
         assert node["launchTemplate"]["id"] == "train-cards-id"
-    assert [len(template["networkInterfaces"]) for template in evaluated.list_resources("LaunchTemplate")] == [4]
+    assert [
+        len(template["networkInterfaces"]) for template in evaluated.list_resources("LaunchTemplate")
+    ] == [4]
     assert len(evaluated.list_resources("Eip")) == 2
 
 
 def test_launch_template_with_network_cards_has_only_network_interfaces(evaluate):
-    assert set(evaluate(EFA).find_resource("LaunchTemplate")) == {"name", "networkInterfaces", "region", "tags"}
+    assert set(evaluate(EFA).find_resource("LaunchTemplate")) == {
+        "name",
+        "networkInterfaces",
+        "region",
+        "tags",
+    }
 
 
 def test_efa_nodes_reach_each_other_in_both_directions(evaluate):
@@ -54,7 +61,9 @@ def test_reservation_is_in_the_placement_group_of_its_nodes(evaluate):
 
 
 def test_elastic_group_with_one_efa_card_has_a_public_address(evaluate):
-    (card,) = evaluate({**ELASTIC, "machine": "g5.48xlarge"}).find_resource("LaunchTemplate")["networkInterfaces"]
+    (card,) = evaluate({**ELASTIC, "machine": "g5.48xlarge"}).find_resource("LaunchTemplate")[
+        "networkInterfaces"
+    ]
     assert (card["interfaceType"], card["associatePublicIpAddress"]) == ("efa", "true")
     assert "subnetId" not in card
 
@@ -84,5 +93,6 @@ def test_single_infiniband_machine_has_no_scale_set(evaluate):
     evaluated = evaluate({**INFINIBAND, "count": 1})
     assert "VirtualMachineScaleSet" not in evaluated.kinds
     assert (
-        evaluated.find_resource("VirtualMachine")["storageProfile"]["imageReference"]["publisher"] == "microsoft-dsvm"
+        evaluated.find_resource("VirtualMachine")["storageProfile"]["imageReference"]["publisher"]
+        == "microsoft-dsvm"
     )

@@ -12,7 +12,9 @@ FALLBACK = {"cloud": "aws", "machine": "g5.2xlarge", "purchase": {"kind": "spot"
 
 @pytest.mark.parametrize(("purchase", "percent"), [("spot", 0), ("on_demand", 100)])
 def test_aws_group_has_its_bounds_and_purchase(evaluate, purchase, percent):
-    group = evaluate({"cloud": "aws", "count": ELASTIC, "purchase": {"kind": purchase}}).find_resource("Group")
+    group = evaluate({"cloud": "aws", "count": ELASTIC, "purchase": {"kind": purchase}}).find_resource(
+        "Group"
+    )
     assert (group["minSize"], group["desiredCapacity"], group["maxSize"]) == (1, 2, 4)
     policy = group["mixedInstancesPolicy"]
     assert policy["instancesDistribution"]["onDemandPercentageAboveBaseCapacity"] == percent
@@ -47,7 +49,9 @@ def test_alarm_watches_the_spot_group_and_scales_the_standby_group(evaluate):
         1,
     )
     assert "GroupInServiceInstances" in evaluated.list_resources("Group")[0]["enabledMetrics"]
-    assert {policy["autoscalingGroupName"] for policy in evaluated.list_resources("Policy")} == {"test-train-standby"}
+    assert {policy["autoscalingGroupName"] for policy in evaluated.list_resources("Policy")} == {
+        "test-train-standby"
+    }
     assert [policy.get("scalingAdjustment") for policy in evaluated.list_resources("Policy")] == [0, None]
 
 
@@ -93,18 +97,25 @@ def test_azure_scale_set_has_its_bounds(evaluate):
     )
     (profile,) = evaluated.find_resource("AutoscaleSetting")["profiles"]
     assert profile["capacity"] == {"minimum": "1", "maximum": "4", "default": "2"}
-    assert evaluated.find_resource("VirtualMachineScaleSet")["virtualMachineProfile"]["evictionPolicy"] == "Delete"
+    assert (
+        evaluated.find_resource("VirtualMachineScaleSet")["virtualMachineProfile"]["evictionPolicy"]
+        == "Delete"
+    )
 
 
 @pytest.mark.parametrize("zones", [["us-central1-a"], ["us-central1-f", "us-central1-b"]])
 def test_gcp_group_uses_only_the_declared_zones(evaluate, zones):
     """Machines in other zones would be far from the data and outside the granted quota."""
-    manager = evaluate({"cloud": "gcp", "count": ELASTIC, "zones": zones}).find_resource("RegionInstanceGroupManager")
+    manager = evaluate({"cloud": "gcp", "count": ELASTIC, "zones": zones}).find_resource(
+        "RegionInstanceGroupManager"
+    )
     assert manager["distributionPolicyZones"] == zones
     assert manager["updatePolicy"]["maxUnavailableFixed"] == len(zones)
 
 
 def test_gcp_group_without_zones_has_no_zone_restriction(evaluate):
-    manager = evaluate({"cloud": "gcp", "count": ELASTIC, "zones": []}).find_resource("RegionInstanceGroupManager")
+    manager = evaluate({"cloud": "gcp", "count": ELASTIC, "zones": []}).find_resource(
+        "RegionInstanceGroupManager"
+    )
     assert "distributionPolicyZones" not in manager
     assert manager["updatePolicy"]["maxUnavailableFixed"] == 3

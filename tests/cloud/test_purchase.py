@@ -103,7 +103,10 @@ def test_gcp_reservation_is_specific_and_targeted_by_its_nodes(evaluate):
 
 def test_azure_reservation_has_group_and_capacity(evaluate):
     evaluated = evaluate({"cloud": "azure", "count": 2, "purchase": {"kind": "reserved", "term": "1y"}})
-    assert evaluated.find_resource("CapacityReservation")["sku"] == {"name": "Standard_ND96amsr_A100_v4", "capacity": 2}
+    assert evaluated.find_resource("CapacityReservation")["sku"] == {
+        "name": "Standard_ND96amsr_A100_v4",
+        "capacity": 2,
+    }
     for node in evaluated.list_resources("VirtualMachine"):
         assert node["capacityReservation"]["capacityReservationGroup"]["id"] == "train-id"
 

@@ -55,7 +55,7 @@ def test_database_error_is_printed_and_stops_no_task(run_play, rack_project):
     for source in (rack_project / "inventory").glob("*.yaml"):
         source.unlink()
     (rack_project / "inventory" / "plain.yaml").write_text("all: {hosts: {blade01: {}}}\n")
-    (rack_project / "bad.db").write_text("this is no database, and long enough to be read as one" * 9)
+    (rack_project / "bad.db").write_text("this is not a database, and long enough to be read as one" * 9)
     result = run_play(TOUCH, GPUFLEET_DATABASE_URL=f"sqlite:///{rack_project / 'bad.db'}")
     assert result.returncode == 0
     stderr = " ".join(result.stderr.split())

@@ -26,7 +26,7 @@ def registry(rack_project):
 
 
 @pytest.fixture
-def write(registry):
+def write_node_row(registry):
     """Change a node's row past every check on input: a registry may be older than those."""
     from sqlalchemy import update
 
@@ -40,7 +40,7 @@ def write(registry):
 
 
 @pytest.fixture
-def cloud_node(registry):
+def add_cloud_node(registry):
     """Add a node that a cloud names."""
 
     def add(name, **observed):
@@ -65,13 +65,13 @@ def debug(ansible, what, limit="blade07"):
     return ansible("ansible", "-i", "inventory", limit, "-m", "debug", "-a", what)
 
 
-def test_templates_in_observed_values_are_not_evaluated_on_the_controller(ansible, write, tmp_path):
+def test_templates_in_observed_values_are_not_evaluated_on_the_controller(ansible, write_node_row, tmp_path):
     mark = tmp_path / "mark"
     forms = payloads(mark)
     keys = ("serial", "pool", "region", "template", "machine")
     attacks = [(key, text) for key in keys for text in forms.values()]
     for number, (key, text) in enumerate(attacks, start=1):
-        write(f"blade{number:02}", **{key: text})
+        write_node_row(f"blade{number:02}", **{key: text})
     templates = [f"{{{{ gpufleet_{key} | default('') }}}}" for key in keys]
     result = debug(ansible, json.dumps({"msg": templates}), "all")
     assert not mark.exists()
@@ -83,8 +83,8 @@ def test_templates_in_observed_values_are_not_evaluated_on_the_controller(ansibl
     assert "\nblade01 | SUCCESS" not in f"\n{result.stdout}"
 
 
-def test_only_observed_text_is_marked_untrusted(rack_project, registry, cloud_node):
-    cloud_node("web-1", address="203.0.113.7")
+def test_only_observed_text_is_marked_untrusted(rack_project, registry, add_cloud_node):
+    add_cloud_node("web-1", address="203.0.113.7")
     registry.apply_observation(
         Observation("ssh", "blade07", Identity(serial="10000000abcd0007", rack="blades-1", slot="7"))
     )
@@ -111,28 +111,30 @@ def test_outdated_declared_value_in_the_registry_is_untrusted(rack_project, regi
     assert hosts["blade07"].observed == {"ansible_host": "10.20.1.17"}
 
 
-def test_untrusted_values_can_be_used_without_a_warning(ansible, cloud_node):
-    cloud_node("web-1", address="203.0.113.7")
+def test_untrusted_values_can_be_used_without_a_warning(ansible, add_cloud_node):
+    add_cloud_node("web-1", address="203.0.113.7")
     result = debug(ansible, "msg={{ ansible_host ~ '!' }}", "web-1")
     assert '"msg": "203.0.113.7!"' in result.stdout
     assert result.stderr == ""
 
 
-def test_invalid_address_is_never_passed_to_ssh(ansible, write, tmp_path):
+def test_invalid_address_is_never_passed_to_ssh(ansible, write_node_row, tmp_path):
     mark = tmp_path / "mark"
     for number, address in enumerate(BAD_ADDRESSES, start=1):
-        write(f"blade{number:02}", address=address.format(mark=mark))
+        write_node_row(f"blade{number:02}", address=address.format(mark=mark))
     result = ansible("ansible", "-i", "inventory", "blade01:blade02:blade03", "-m", "ping", "-T", "2")
     assert not mark.exists()
     assert [f"blade0{n} is left out: its address" in result.stderr for n in (1, 2, 3)] == [True] * 3
     assert "No hosts matched" in result.stderr
 
 
-def test_invalid_name_is_omitted_and_other_hosts_stay(list_inventory, ansible, cloud_node, write):
-    cloud_node("good-1", address="203.0.113.7")
+def test_invalid_name_is_omitted_and_other_hosts_stay(
+    list_inventory, ansible, add_cloud_node, write_node_row
+):
+    add_cloud_node("good-1", address="203.0.113.7")
     for number, name in enumerate(BAD_NAMES):
-        cloud_node(f"bad-{number}", address="203.0.113.8")
-        write(f"bad-{number}", name=name)
+        add_cloud_node(f"bad-{number}", address="203.0.113.8")
+        write_node_row(f"bad-{number}", name=name)
     inventory = list_inventory()
     addresses = [facts.get("ansible_host") for facts in inventory["_meta"]["hostvars"].values()]
     assert {"__ansible_unsafe": "203.0.113.7"} in addresses
@@ -141,8 +143,8 @@ def test_invalid_name_is_omitted_and_other_hosts_stay(list_inventory, ansible, c
     assert stderr.count("is left out: ") == len(BAD_NAMES)
 
 
-def test_single_rack_file_gives_the_same_warnings(ansible, write):
-    write("blade07", address="-oProxyCommand=x")
+def test_single_rack_file_gives_the_same_warnings(ansible, write_node_row):
+    write_node_row("blade07", address="-oProxyCommand=x")
     result = ansible("ansible-inventory", "-i", "inventory/blades-1.yaml", "--graph")
     assert "blade07 is left out" in result.stderr
     assert "blade08" in result.stdout
@@ -150,7 +152,7 @@ def test_single_rack_file_gives_the_same_warnings(ansible, write):
 
 
 def test_compose_and_keyed_groups_do_not_evaluate_observed_values(
-    rack_project, ansible, cloud_node, tmp_path
+    rack_project, ansible, add_cloud_node, tmp_path
 ):
     mark = tmp_path / "mark"
     (rack_project / "inventory/gpufleet.yaml").write_text(
@@ -159,7 +161,7 @@ def test_compose_and_keyed_groups_do_not_evaluate_observed_values(
         "keyed_groups: [{prefix: at, key: ansible_host}]\n"
         "groups: {odd: \"'[[' in gpufleet_name\"}\n"
     )
-    cloud_node("web-1", address="203.0.113.7")
+    add_cloud_node("web-1", address="203.0.113.7")
     result = debug(ansible, "msg={{ copied }}", "at_203_0_113_7")
     assert '"msg": "web-1"' in result.stdout
     assert not mark.exists()

@@ -86,7 +86,7 @@ def test_invalid_rack_stops_ansible_with_an_error(rack_project, ansible, rack_te
 
 def test_unavailable_registry_stops_ansible_with_an_error(rack_project, ansible):
     bad = rack_project / "bad.db"
-    bad.write_text("this is no database, and long enough to be read as one" * 9)
+    bad.write_text("this is not a database, and long enough to be read as one" * 9)
     result = ansible(
         "ansible-inventory", "-i", "inventory", "--list", GPUFLEET_DATABASE_URL=f"sqlite:///{bad}"
     )

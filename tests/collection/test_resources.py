@@ -153,14 +153,14 @@ def test_install_and_remove_are_one_transaction(host):
     assert not host.run(packages={"present": ["chrony", "tool=2.1"], "absent": ["mawk"]})["changed"]
 
 
-@pytest.mark.parametrize("why", ["old", "source"])
-def test_package_lists_are_fetched_if_stale(host, why):
-    if why == "old":
+@pytest.mark.parametrize("cause", ["old", "source"])
+def test_package_lists_are_fetched_if_stale(host, cause):
+    if cause == "old":
         os.utime(host.root / "lists", (1, 1))
     else:
         (host.root / "apt/sources.list.d").mkdir()
         os.utime(host.root / "lists", (10**9, 10**9))
-    host.run(packages={"present": ["chrony"], "cache_valid_seconds": 10**10 if why == "source" else 3600})
+    host.run(packages={"present": ["chrony"], "cache_valid_seconds": 10**10 if cause == "source" else 3600})
     assert ["update" in call for call in host.calls("apt-get")] == [True, False]
 
 
@@ -203,7 +203,7 @@ def test_interrupted_dpkg_is_repaired_first_and_reported(host):
 def test_package_both_required_and_forbidden_is_refused(host):
     assert (
         host.run(packages={"present": ["a"], "absent": ["a"]})["msg"]
-        == "a is listed both as wanted and as unwanted"
+        == "a is in two lists that exclude each other"
     )
 
 
@@ -259,14 +259,15 @@ def test_unmet_start_condition_of_a_unit_is_not_a_failure(host):
     host.unit("ntp.service", active="inactive", condition="no")
     result = host.run(units=[{"name": "ntp.service", "state": "started"}])
     assert result["not_applied"]["units"] == {
-        "ntp.service": "does not run here: its start condition is not met (ConditionVirtualization=!container)"
+        "ntp.service": "does not run: its start condition is not met (ConditionVirtualization=!container)"
     }
     assert result["changed"] is False
 
 
 def test_missing_unit_is_reported(host):
     assert (
-        host.run(units=[{"name": "no.service", "enabled": True}])["msg"] == "no unit no.service on this host"
+        host.run(units=[{"name": "no.service", "enabled": True}])["msg"]
+        == "there is no unit no.service on this host"
     )
     absent_result = host.run(units=[{"name": "no.service", "enabled": False, "state": "stopped"}])
     assert (absent_result["changed"], "msg" in absent_result) == (False, False)

@@ -26,8 +26,8 @@ def host(monkeypatch):
     return rpm.RpmPackages(INSTALLED, LOCKED)
 
 
-def find_package_difference(host, **wanted):
-    return packages.PackageDifference({**WANTED, **wanted}, host)
+def find_package_difference(host, **requested):
+    return packages.PackageDifference({**WANTED, **requested}, host)
 
 
 def test_versions_contain_an_epoch_only_if_there_is_one(host):

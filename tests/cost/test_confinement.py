@@ -39,7 +39,7 @@ confined = pytest.mark.skipif(
 
 
 @pytest.fixture
-def hostile(tmp_path):
+def write_hostile_program(tmp_path):
     """Make a project with a program of the given text; return its root."""
 
     def write(text, folder="hostile"):
@@ -54,19 +54,19 @@ def hostile(tmp_path):
 
 
 @pytest.fixture
-def evaluate_expression(hostile):
+def evaluate_expression(write_hostile_program):
     """Evaluate an expression inside a program, and return what it gave as text."""
 
     def evaluate(expression, before="", **options):
         body = f"import os, sys\n{before}\n" + COMPONENT.format(name="'c'", said=f"str(({expression}))")
-        resources = cost.evaluate_program(hostile(body), "dev", **options)
+        resources = cost.evaluate_program(write_hostile_program(body), "dev", **options)
         return next(resource for resource in resources if resource.name == "c").inputs["said"]
 
     return evaluate
 
 
 @pytest.fixture
-def secrets(monkeypatch, tmp_path):
+def planted_secrets(monkeypatch, tmp_path):
     """Put secrets where people have them: in the environment and in the home folder."""
     for name in (
         "AWS_SECRET_ACCESS_KEY", "PULUMI_CONFIG_PASSPHRASE", "GPUFLEET_DATABASE_URL", "GITHUB_TOKEN", "GITHUB_ENV",
@@ -80,29 +80,32 @@ def secrets(monkeypatch, tmp_path):
     return home
 
 
-def test_program_gets_no_secret_from_the_environment(evaluate_expression, secrets, monkeypatch):
+def test_program_gets_no_secret_from_the_environment(evaluate_expression, planted_secrets, monkeypatch):
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
     environment = evaluate_expression("dict(os.environ)")
     assert CANARY not in environment
     assert "eu-west-1" in environment
-    assert str(secrets) not in environment
+    assert str(planted_secrets) not in environment
 
 
-def test_trusted_program_gets_the_environment_and_the_files(evaluate_expression, secrets):
+def test_trusted_program_gets_the_environment_and_the_files(evaluate_expression, planted_secrets):
     assert CANARY in evaluate_expression("dict(os.environ)", trusted=True)
-    assert evaluate_expression(f"open({str(secrets / '.aws/credentials')!r}).read()", trusted=True) == CANARY
+    assert (
+        evaluate_expression(f"open({str(planted_secrets / '.aws/credentials')!r}).read()", trusted=True)
+        == CANARY
+    )
 
 
 @confined
 def test_program_sees_neither_the_home_folder_nor_secret_files_of_the_project(
-    evaluate_expression, hostile, secrets
+    evaluate_expression, write_hostile_program, planted_secrets
 ):
-    root = hostile("")
+    root = write_hostile_program("")
     for name in (".env", ".git/config", ".gpufleet/registry.db"):
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text(CANARY)
     places = [
-        str(secrets / ".aws/credentials"),
+        str(planted_secrets / ".aws/credentials"),
         *(str(root / n) for n in (".git/config", ".gpufleet/registry.db")),
     ]
     assert evaluate_expression(f"[os.path.exists(p) for p in {places!r}]") == "[False, False, False]"
@@ -110,8 +113,10 @@ def test_program_sees_neither_the_home_folder_nor_secret_files_of_the_project(
 
 
 @confined
-def test_only_the_requested_stack_file_of_a_hidden_folder_is_visible(evaluate_expression, hostile):
-    folder = hostile("") / ".gpufleet/rehearsal/dev"
+def test_only_the_requested_stack_file_of_a_hidden_folder_is_visible(
+    evaluate_expression, write_hostile_program
+):
+    folder = write_hostile_program("") / ".gpufleet/rehearsal/dev"
     folder.mkdir(parents=True)
     (folder / "registry.db").write_text(CANARY)
     stack = folder / "what-if.yaml"
@@ -134,7 +139,7 @@ def test_program_cannot_connect_to_local_servers(evaluate_expression):
 @pytest.mark.parametrize(
     "path", ["Pulumi.yaml", "/usr/bin/x", "/x", "/proc/sys/kernel/core_pattern", "/etc/x"]
 )
-def test_program_writes_only_to_its_own_folder(evaluate_expression, hostile, path):
+def test_program_writes_only_to_its_own_folder(evaluate_expression, write_hostile_program, path):
     before = (
         "def attempt(p):\n  try:\n    open(p, 'a').close()\n    return 'written'\n"
         "  except OSError as e:\n    return type(e).__name__"
@@ -206,20 +211,20 @@ def test_grandchild_in_another_session_is_stopped_with_the_evaluation(evaluate_e
 
 
 @confined
-def test_grandchild_is_stopped_when_the_evaluation_times_out(hostile):
+def test_grandchild_is_stopped_when_the_evaluation_times_out(write_hostile_program):
     before = namespaces_below(os.getpid())
     with pytest.raises(EnvironmentFault, match="within 5 s"):
         cost.evaluate_program(
-            hostile(GRANDCHILD.format(seconds=600, then="time.sleep(600)")), "dev", limit_s=5
+            write_hostile_program(GRANDCHILD.format(seconds=600, then="time.sleep(600)")), "dev", limit_s=5
         )
     assert namespaces_below(os.getpid()) <= before
 
 
 @pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 @confined
-def test_grandchild_is_stopped_when_gpufleet_is_killed(hostile, tmp_path, signum):
+def test_grandchild_is_stopped_when_gpufleet_is_killed(write_hostile_program, tmp_path, signum):
     """The program says which namespace it is in through what it prints; then gpufleet gets the signal."""
-    root = hostile(GRANDCHILD.format(seconds=600, then="time.sleep(600)"))
+    root = write_hostile_program(GRANDCHILD.format(seconds=600, then="time.sleep(600)"))
     code = f"from pathlib import Path; from gpufleet import cost; cost.evaluate(Path({str(root)!r}), 'dev')"
     process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
     namespaces, deadline = set(), time.monotonic() + HANG_GUARD_S
@@ -256,17 +261,19 @@ FLOOD = "import os\nwhile True: os.write({descriptor}, b'x' * 65536)\n"
 
 
 @pytest.mark.parametrize(("descriptor", "name"), [(1, "prints"), (2, "prints"), (3, "registers")])
-def test_endless_output_is_cut_off_and_uses_little_memory(hostile, monkeypatch, descriptor, name):
+def test_endless_output_is_cut_off_and_uses_little_memory(
+    write_hostile_program, monkeypatch, descriptor, name
+):
     import resource
 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(InputError, match=f"what it {name} is over"):
-        cost.evaluate_program(hostile(FLOOD.format(descriptor=descriptor)), "dev")
+        cost.evaluate_program(write_hostile_program(FLOOD.format(descriptor=descriptor)), "dev")
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150 * 1024  # KiB
 
 
-def test_last_lines_of_long_output_are_kept(hostile):
-    root = hostile(
+def test_last_lines_of_long_output_are_kept(write_hostile_program):
+    root = write_hostile_program(
         "import os\nfor _ in range(400): os.write(1, b'x' * 65536)\nprint('\\nlast words')\nos._exit(3)"
     )
     with pytest.raises(EnvironmentFault, match="ended early: last words"):
@@ -310,7 +317,7 @@ def test_program_cannot_change_the_evaluation_of_the_other_version(project):
     assert head[0].inputs["said"] == "(['1', '2'], [])"
 
 
-def test_forged_result_is_refused_by_type_and_size(hostile, monkeypatch):
+def test_forged_result_is_refused_by_type_and_size(write_hostile_program, monkeypatch):
     forged = "import os\nos.write(3, {content})\nos._exit(0)\n"
     for content, problem in (
         (b"{", "is not JSON"),
@@ -324,12 +331,12 @@ def test_forged_result_is_refused_by_type_and_size(hostile, monkeypatch):
         (b'{"resources": NaN}', "is not a number"),
     ):
         with pytest.raises(InputError, match=problem):
-            cost.evaluate_program(hostile(forged.format(content=repr(content))), "dev")
+            cost.evaluate_program(write_hostile_program(forged.format(content=repr(content))), "dev")
     with pytest.raises(InputError, match="contains more than"):
         registration.decode_program_output(b"[" + b"1," * 2_000_001 + b"1]", "it")
 
 
-def test_program_cannot_mark_its_resources_as_deleted(hostile):
+def test_program_cannot_mark_its_resources_as_deleted(write_hostile_program):
     record = {
         "urn": "urn:pulumi:dev::p::t:m:C::c",
         "type": "t:m:C",
@@ -338,12 +345,14 @@ def test_program_cannot_mark_its_resources_as_deleted(hostile):
         "outputs": {},
     }
     content = json.dumps({"resources": [record | {"delete": True, "external": True}]}).encode()
-    (resource,) = cost.evaluate_program(hostile(f"import os\nos.write(3, {content!r})\nos._exit(0)\n"), "dev")
+    (resource,) = cost.evaluate_program(
+        write_hostile_program(f"import os\nos.write(3, {content!r})\nos._exit(0)\n"), "dev"
+    )
     assert not resource.delete
     assert not resource.external
 
 
-def test_symlinks_of_a_program_are_not_followed(hostile, tmp_path):
+def test_symlinks_of_a_program_are_not_followed(write_hostile_program, tmp_path):
     (tmp_path / "victim").write_text("kept")
     attack = (
         "import os, shutil\n"
@@ -353,31 +362,31 @@ def test_symlinks_of_a_program_are_not_followed(hostile, tmp_path):
         f"  try: os.symlink({str(tmp_path)!r}, place)\n"
         "  except OSError: pass\n"
     )
-    cost.evaluate_program(hostile(attack), "dev")
+    cost.evaluate_program(write_hostile_program(attack), "dev")
     assert (tmp_path / "victim").read_text() == "kept"
 
 
 @pytest.mark.parametrize("code", ["raise RuntimeError(NASTY)", "print(NASTY); import os; os._exit(1)"])
-def test_output_of_a_program_is_escaped_for_the_terminal(hostile, code):
-    root = hostile(f"NASTY = '\\x1b]0;owned\\x07 \\u202e \\x9b2J'\n{code}\n")
+def test_output_of_a_program_is_escaped_for_the_terminal(write_hostile_program, code):
+    root = write_hostile_program(f"NASTY = '\\x1b]0;owned\\x07 \\u202e \\x9b2J'\n{code}\n")
     with pytest.raises(GpufleetError) as excinfo:
         cost.evaluate_program(root, "dev")
     assert str(excinfo.value).isprintable()
     assert "owned" in str(excinfo.value)
 
 
-def test_endless_stack_file_is_not_read_before_confinement(hostile):
-    root = hostile("")
+def test_endless_stack_file_is_not_read_before_confinement(write_hostile_program):
+    root = write_hostile_program("")
     (root / "Pulumi.dev.yaml").unlink()
     (root / "Pulumi.dev.yaml").symlink_to("/dev/zero")
     with pytest.raises(GpufleetError):
         cost.evaluate_program(root, "dev", limit_s=30)
 
 
-def test_virtual_environment_tracked_by_git_is_not_used(hostile, tmp_path):
+def test_virtual_environment_tracked_by_git_is_not_used(write_hostile_program, tmp_path):
     from gpufleet.cost.inputs.program import allowlist
 
-    root = hostile("")
+    root = write_hostile_program("")
     (root / "Pulumi.yaml").write_text("name: h\nruntime: {name: python, options: {virtualenv: venv}}\n")
     python = root / "venv/bin/python"
     python.parent.mkdir(parents=True)
@@ -389,8 +398,8 @@ def test_virtual_environment_tracked_by_git_is_not_used(hostile, tmp_path):
     assert allowlist.find_project_python(root) is None
 
 
-def test_git_settings_of_a_bare_repository_are_not_executed(hostile, tmp_path):
-    root = hostile("")
+def test_git_settings_of_a_bare_repository_are_not_executed(write_hostile_program, tmp_path):
+    root = write_hostile_program("")
     subprocess.run(["git", "init", "-q", "--bare", str(root)], check=True)
     with (root / "config").open("a") as settings:
         settings.write(f"[core]\n\tfsmonitor = touch {tmp_path}/owned\n")
@@ -405,7 +414,7 @@ NO_NAMESPACES = (
 
 
 @pytest.fixture
-def without_namespaces(clean_env):
+def run_without_namespaces(clean_env):
     """Run a command where the kernel allows no namespaces, as on some machines of CI systems."""
 
     def run(code):
@@ -430,21 +439,21 @@ def without_namespaces(clean_env):
 
 @confined
 def test_missing_namespaces_are_reported_and_the_remaining_confinement_applies(
-    hostile, without_namespaces, secrets
+    write_hostile_program, run_without_namespaces, planted_secrets
 ):
     grandchild = GRANDCHILD.format(seconds=600, then="").replace(
         "if os.fork() == 0:\n        for",
         "if os.fork() == 0:\n        os.write(w, str(os.getpid()).encode())\n        for",
     )
     expression = "str((dict(os.environ), os.read(r, 20)))"
-    root = hostile(
+    root = write_hostile_program(
         f"import os\nr, w = os.pipe()\n{grandchild}" + COMPONENT.format(name="'c'", said=expression)
     )
     code = (
         "from pathlib import Path; from gpufleet import cost;"
         f"print(cost.evaluate(Path({str(root)!r}), 'dev')[0].inputs['said'])"
     )
-    result = without_namespaces(code)
+    result = run_without_namespaces(code)
     assert result.returncode == 0, result.stderr
     assert CANARY not in result.stdout
     (line,) = result.stderr.splitlines()

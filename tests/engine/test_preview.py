@@ -14,12 +14,12 @@ def creation_step(**overrides):
     return {"op": "create", "urn": URN, "newState": {"urn": URN, **overrides}}
 
 
-def operations(steps):
+def operation_counts(steps):
     return {step.urn.rsplit("::", 1)[-1]: step.op for step in steps}
 
 
 def test_steps_have_their_operation(load_recording):
-    steps = operations(parse_preview(load_recording("preview-changes")))
+    steps = operation_counts(parse_preview(load_recording("preview-changes")))
     assert steps["node-0"] == "update"
     assert steps["node-1"] == "replace"
     assert steps["node-2"] == "create"
@@ -74,7 +74,7 @@ def test_unknown_operation_keeps_its_name(load_recording):
     ("document", "message"),
     [
         ({}, "it has no 'steps'"),
-        ({"deployment": {}}, "a stack's state"),
+        ({"deployment": {}}, "the state of a stack"),
         ({"sequence": 1, "timestamp": 2}, "one event of a stream"),
         ([], "a list or a plain value"),
         ({"steps": [{"urn": "x"}]}, "without 'op'"),
@@ -86,11 +86,11 @@ def test_unknown_operation_keeps_its_name(load_recording):
             {"steps": [{"op": "create", "urn": URN, "newState": "x"}]},
             "the input contains a resource that is not a mapping",
         ),
-        ({"steps": [creation_step(inputs="x")]}, "properties that are not a mapping: 'x'"),
-        ({"steps": [creation_step(outputs=[1])]}, "properties that are not a mapping"),
+        ({"steps": [creation_step(inputs="x")]}, "the properties of a resource are not a mapping: 'x'"),
+        ({"steps": [creation_step(outputs=[1])]}, "the properties of a resource are not a mapping"),
         ({"steps": [creation_step(propertyDependencies=[1])]}, "propertyDependencies: is not a mapping"),
         ({"steps": [creation_step(ignoreChanges=3)]}, "ignoreChanges: is not a list"),
-        ({"steps": [], "diagnostics": "x"}, "diagnostics of unknown structure"),
+        ({"steps": [], "diagnostics": "x"}, "diagnostics have an unknown structure"),
     ],
 )
 def test_document_that_is_not_a_preview_is_refused_in_one_line(document, message):

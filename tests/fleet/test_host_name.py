@@ -66,7 +66,9 @@ def test_names_in_an_unused_rack_are_taken(write_project):
 
 
 def test_workstation_cannot_have_the_name_of_a_blade(write_project):
-    root = write_project({"a": "blade[01-02]"}, one="workstations: [{name: blade02, machine: MacBook Pro M2 16GB}]")
+    root = write_project(
+        {"a": "blade[01-02]"}, one="workstations: [{name: blade02, machine: MacBook Pro M2 16GB}]"
+    )
     assert load_error(root).startswith(
         "stacks/Pulumi.one.yaml: gpufleet:fleet.workstations: blade02 is also declared in inventory/a.yaml: nodes;"
     )
@@ -78,7 +80,9 @@ def test_node_of_a_pool_cannot_have_the_name_of_a_blade(write_project):
 
 
 def test_pools_of_two_stacks_cannot_generate_the_same_name(write_project):
-    root = write_project({}, **{"one": f"pools: [{POOL % ('a-b', 1)}]", "one-a": f"pools: [{POOL % ('b', 1)}]"})
+    root = write_project(
+        {}, **{"one": f"pools: [{POOL % ('a-b', 1)}]", "one-a": f"pools: [{POOL % ('b', 1)}]"}
+    )
     assert "one-a-b-1 is also declared in stacks/Pulumi.one-a.yaml" in load_error(root)
 
 

@@ -12,7 +12,7 @@ OTHER = "poc-blade03"
 
 
 @pytest.fixture
-def hostile(make_box, tmp_path):
+def hostile_rack(make_box, tmp_path):
     """Boot three blades; two report a serial that would create a file. Return them and that file."""
     box, mark = make_box(tmp_path / "home", slots=3), tmp_path / "mark"
     command = f"lookup('pipe', 'touch {mark}')"
@@ -27,9 +27,9 @@ def hostile(make_box, tmp_path):
 
 
 @pytest.fixture
-def run_cli(hostile, project, gpufleet, clean_env):
+def run_cli(hostile_rack, project, gpufleet, clean_env):
     """Give ``ask(folder, program, *words)`` in a rehearsal of these blades, with its registry synced."""
-    box, _ = hostile
+    box, _ = hostile_rack
     (project / "inventory/blades-poc.yaml").write_text(box.declaration())
     env = box.rehearsal_environment(clean_env)
     synced = gpufleet("nodes", "sync", "-s", "poc", cwd=project, env=env)
@@ -43,8 +43,8 @@ def run_cli(hostile, project, gpufleet, clean_env):
     return run
 
 
-def test_serial_with_a_template_runs_nothing_on_the_controller(hostile, run_cli):
-    _, mark = hostile
+def test_serial_with_a_template_runs_nothing_on_the_controller(hostile_rack, run_cli):
+    _, mark = hostile_rack
     site = ("ansible-playbook", "-i", "../inventory", "site.yml", "-e", "gpufleet_burn_in=never")
     runs = [
         run_cli("playbooks", *site) for _ in range(2)

@@ -67,16 +67,16 @@ def test_killed_build_leaves_no_process_or_mount(debootstrap, tmp_path):
     )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.DEVNULL) as build:
         wait_for((tmp_path / "hanging").exists)
-        assert builders(folder)
+        assert find_build_processes(folder)
         build.kill()
-    wait_for(lambda: not builders(folder))
+    wait_for(lambda: not find_build_processes(folder))
     assert str(folder) not in Path("/proc/mounts").read_text()
     debootstrap("well")
     assert images.ensure_base_image(images.native_arch(), print).is_dir()
     assert not list(folder.glob(".*"))
 
 
-def builders(folder):
+def find_build_processes(folder):
     """List processes that see a mount in the folder: whatever the build started and is still there."""
     seen = []
     for process in Path("/proc").glob("[0-9]*"):

@@ -25,7 +25,9 @@ def blade(registry, lab):
 )
 def test_verdict_moves_the_node(registry, blade, verdict, state, holds):
     attempt = registry.start_attempt(blade, "burn_in")
-    assert registry.record_result(blade, attempt, build_report(verdict), [{"n": 1}], reason="why") == "applied"
+    assert (
+        registry.record_result(blade, attempt, build_report(verdict), [{"n": 1}], reason="why") == "applied"
+    )
     node = registry.get_node(blade)
     assert (node.state, [hold.kind for hold in node.holds], node.verdict) == (state, holds, verdict)
 

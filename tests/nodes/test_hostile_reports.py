@@ -39,7 +39,7 @@ def _blades(registry, lab):
     registry.apply_report(lab.rack(lab.blade(1), lab.blade(2)))
 
 
-def fold(registry, *events, live=True):
+def ingest_report_events(registry, *events, live=True):
     ingest = EventIngester(registry, live=live)
     return ingest.ingest_all(events)
 
@@ -51,7 +51,7 @@ def build_event(host, report, reader=None, outcome="ok", **result):
 
 @pytest.mark.parametrize("bad", BAD_REPORTS.values(), ids=BAD_REPORTS)
 def test_invalid_report_is_recorded_and_the_others_are_applied(registry, bad):
-    applied = fold(registry, build_event("blade01", bad), build_event("blade02", GOOD))
+    applied = ingest_report_events(registry, build_event("blade01", bad), build_event("blade02", GOOD))
     assert registry.get_node("blade02").state == "commissioning"
     assert registry.get_node("blade01").state == "expected"
     (line,) = applied.bad
@@ -75,7 +75,9 @@ def test_invalid_report_is_recorded_and_the_others_are_applied(registry, bad):
     ids=str,
 )
 def test_malformed_failure_becomes_one_bounded_line(registry, result):
-    applied = fold(registry, build_event("blade01", None, outcome="unreachable", **result), build_event("blade02", GOOD))
+    applied = ingest_report_events(
+        registry, build_event("blade01", None, outcome="unreachable", **result), build_event("blade02", GOOD)
+    )
     assert applied.bad == []
     detail = registry.get_node("blade01").reachable_detail
     assert detail.isprintable()
@@ -96,7 +98,9 @@ def test_malformed_failure_becomes_one_bounded_line(registry, result):
     ids=str,
 )
 def test_malformed_serial_never_enters_the_registry(registry, serial):
-    applied = fold(registry, build_event("blade01", GOOD | {"facts": {"serial": serial, "arch": "aarch64"}}))
+    applied = ingest_report_events(
+        registry, build_event("blade01", GOOD | {"facts": {"serial": serial, "arch": "aarch64"}})
+    )
     assert registry.get_node("blade01").serial is None
     assert str(serial) not in [str(value.value) for value in registry.list_values("blade01")]
     assert bool(applied.bad) is isinstance(serial, str)
@@ -104,14 +108,16 @@ def test_malformed_serial_never_enters_the_registry(registry, serial):
 
 
 def test_report_applies_to_the_inventory_host_only(registry):
-    fold(registry, build_event("blade01", GOOD | {"node": "blade02", "host": "blade02", "name": "blade02"}))
+    ingest_report_events(
+        registry, build_event("blade01", GOOD | {"node": "blade02", "host": "blade02", "name": "blade02"})
+    )
     assert registry.get_node("blade01").state == "commissioning"
     assert registry.get_node("blade02").state == "expected"
 
 
 def test_endless_reason_is_truncated_before_it_is_stored(registry):
     report = {"event": "configure_failed", "facts": {"task": "t", "reason": "y" * 200_000}}
-    fold(registry, build_event("blade01", report))
+    ingest_report_events(registry, build_event("blade01", report))
     (line,) = [change for change in registry.list_history("blade01") if change.event == "configure_failed"]
     assert len(line.reason) <= 2000
 
@@ -158,7 +164,7 @@ def test_event_is_applied_completely_or_not_at_all(registry, monkeypatch):
 
     monkeypatch.setattr(registry, "advance_node", fail)
     with pytest.raises(EnvironmentFault):
-        fold(registry, build_event("blade01", GOOD))
+        ingest_report_events(registry, build_event("blade01", GOOD))
     monkeypatch.undo()
     node = registry.get_node("blade01")
     assert (node.serial, node.attempt, node.reachable) == (None, None, None)

@@ -129,7 +129,9 @@ def test_applied_new_thresholds_move_the_node(burn_in_registry, stricter_thresho
     assert [result.verdict for result in burn_in_registry.list_results("blade02")] == ["degraded", "faulty"]
 
 
-def test_relaxed_thresholds_release_only_a_quarantine_of_burn_in(burn_in_registry, stricter_thresholds, monkeypatch):
+def test_relaxed_thresholds_release_only_a_quarantine_of_burn_in(
+    burn_in_registry, stricter_thresholds, monkeypatch
+):
     operation.rejudge_results("blade02", apply_changes=True)
     monkeypatch.undo()
     monkeypatch.setattr(operation.paths, "database_url", lambda: str(burn_in_registry._database.engine.url))

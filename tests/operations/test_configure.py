@@ -24,8 +24,8 @@ from gpufleet.remote import HostProgress, RunOutcome, append_next_step
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
 
-def node(name, state="ready", verdict="healthy", node_holds=(), **more):
-    return Node(f"n-{name}", name, "compute_blade", state, NOW, "", verdict=verdict, holds=node_holds, **more)
+def node(name, state="ready", verdict="healthy", holds=(), **more):
+    return Node(f"n-{name}", name, "compute_blade", state, NOW, "", verdict=verdict, holds=holds, **more)
 
 
 def held_node(name):

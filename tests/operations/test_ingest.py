@@ -84,7 +84,9 @@ def _without_configuration():
 
 def test_node_with_an_interrupted_agent_stays_in_burn_in(registry, artifacts, report):
     cut = [record for record in RECORDS if record["type"] != "end"]
-    ingest_folder(registry, artifacts(("ok", "blade01", 3, "gpufleet.fleet.burn_in", report("burn_in", records=cut))))
+    ingest_folder(
+        registry, artifacts(("ok", "blade01", 3, "gpufleet.fleet.burn_in", report("burn_in", records=cut)))
+    )
     assert registry.get_node("blade01").state == "burn_in"
 
 
@@ -207,7 +209,9 @@ def test_second_ingestion_of_a_run_still_reports_unreachable_hosts(registry, art
 
 def test_malformed_fact_is_reported_and_recorded(registry, artifacts, report):
     facts = {"serial": "10000000\u001b[31m", "arch": "aarch64"}
-    applied = ingest_folder(registry, artifacts(("ok", "blade01", 1, PROBE, report("commissioned", facts=facts))))
+    applied = ingest_folder(
+        registry, artifacts(("ok", "blade01", 1, PROBE, report("commissioned", facts=facts)))
+    )
     (line,) = applied.bad
     assert "serial" in line
     assert "\u001b" not in line

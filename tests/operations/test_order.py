@@ -109,7 +109,9 @@ def test_older_run_ingested_later_is_reported_as_stale(registry, tmp_path, jump)
     old.event(3, NOON + timedelta(minutes=2), "unreachable", msg="timed out")
     registry.create_revision(NOON + timedelta(hours=1))  # the operator went on by a right clock
     live = [
-        new.event(1, NOON + jump, **report_result("commissioned", "b1", facts={"serial": "10000000a1b2c3d4"})),
+        new.event(
+            1, NOON + jump, **report_result("commissioned", "b1", facts={"serial": "10000000a1b2c3d4"})
+        ),
         new.event(2, NOON + jump, **report_result("configure_failed", "b1", facts={"reason": "no space"})),
     ]
     EventIngester(registry, live=True).ingest_all(live)

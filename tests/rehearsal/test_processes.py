@@ -49,7 +49,10 @@ def test_only_processes_of_this_rehearsal_are_found(start_process, tmp_path):
 
 
 def test_only_own_processes_are_stopped(start_process, tmp_path):
-    own_process, other = start_process("pulumi-language-python", tmp_path / "a"), start_process("pulumi", tmp_path / "b")
+    own_process, other = (
+        start_process("pulumi-language-python", tmp_path / "a"),
+        start_process("pulumi", tmp_path / "b"),
+    )
     # A thread reaps the child: until then the ended process is a zombie and still counts.
     assert stop_and_reap(tmp_path / "a", own_process) == 1
     assert own_process.returncode is not None

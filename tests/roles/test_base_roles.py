@@ -11,12 +11,12 @@ HOSTS = ("base01", "blade01")
 
 
 @pytest.fixture(scope="module")
-def base(converge_play):
+def base_runs(converge_play):
     return converge_play("base")
 
 
 @pytest.fixture(params=HOSTS)
-def host(request, base, lab):
+def host(request, base_runs, lab):
     return lab.host(request.param)
 
 
@@ -25,12 +25,12 @@ def not_applied(run, name, task):
     return next(r.output["not_applied"] for r in run.results_of(name) if r.task == task)
 
 
-def test_every_role_converges_and_the_second_run_changes_nothing(base):
-    base.assert_idempotent()
-    assert base.first.changed("base01") >= 6
+def test_every_role_converges_and_the_second_run_changes_nothing(base_runs):
+    base_runs.assert_idempotent()
+    assert base_runs.first.changed("base01") >= 6
 
 
-def test_host_name_time_zone_and_locale_are_set(host, lab, base):
+def test_host_name_time_zone_and_locale_are_set(host, lab, base_runs):
     name = host.check_output("hostname")
     assert name in HOSTS
     assert f"127.0.1.1 {name}" in host.file("/etc/hosts").content_string
@@ -40,14 +40,14 @@ def test_host_name_time_zone_and_locale_are_set(host, lab, base):
         assert host.package(package).is_installed
 
 
-def test_time_synchronization_is_enabled_or_reported_as_unavailable(host, base):
+def test_time_synchronization_is_enabled_or_reported_as_unavailable(host, base_runs):
     assert host.service("systemd-timesyncd").is_enabled
     name = host.check_output("hostname")
-    units = not_applied(base.first, name, "Configure time synchronization")["units"]
+    units = not_applied(base_runs.first, name, "Configure time synchronization")["units"]
     assert "Condition" in units["systemd-timesyncd.service"]
 
 
-def test_operators_can_log_in(base, lab):
+def test_operators_can_log_in(base_runs, lab):
     for name in HOSTS:
         assert lab.host(name, user="ops").check_output("id -un") == "ops"
         assert "NOPASSWD" in lab.host(name).check_output("sudo -l -U ops")
@@ -96,12 +96,12 @@ def test_services_and_logins_have_the_limits_or_a_reason_is_reported(host):
         assert "Could not set limit for 'memlock'" in host.check_output("journalctl -q --no-pager -t sshd")
 
 
-def test_kernel_settings_are_active_or_reported(host, base):
+def test_kernel_settings_are_active_or_reported(host, base_runs):
     name = host.check_output("hostname")
     refused = {
-        **not_applied(base.first, name, "Harden SSH service, kernel and upgrades").get("sysctl", {}),
-        **not_applied(base.first, name, "Set buffers and make the MTU persistent").get("sysctl", {}),
-        **not_applied(base.first, name, "Set limits, huge pages and their policy").get("sysctl", {}),
+        **not_applied(base_runs.first, name, "Harden SSH service, kernel and upgrades").get("sysctl", {}),
+        **not_applied(base_runs.first, name, "Set buffers and make the MTU persistent").get("sysctl", {}),
+        **not_applied(base_runs.first, name, "Set limits, huge pages and their policy").get("sysctl", {}),
     }
     checked = 0
     for line in host.check_output("grep -h = /etc/sysctl.d/6?-gpufleet*.conf").splitlines():
@@ -112,15 +112,15 @@ def test_kernel_settings_are_active_or_reported(host, base):
     assert checked >= 15
 
 
-def test_huge_page_policy_is_a_unit_with_a_condition(host, base):
+def test_huge_page_policy_is_a_unit_with_a_condition(host, base_runs):
     assert host.service("gpufleet-hugepages").is_enabled
     name = host.check_output("hostname")
-    units = not_applied(base.first, name, "Set limits, huge pages and their policy").get("units", {})
+    units = not_applied(base_runs.first, name, "Set limits, huge pages and their policy").get("units", {})
     if "gpufleet-hugepages.service" not in units:
         assert "[madvise]" in host.file("/sys/kernel/mm/transparent_hugepage/enabled").content_string
 
 
-def test_only_ssh_is_open(base, lab):
+def test_only_ssh_is_open(base_runs, lab):
     """Nothing that a role brought listens to the network."""
     with socket.create_connection((lab.address("base01"), 22), timeout=10) as connection:
         assert connection.recv(4) == b"SSH-"

@@ -44,7 +44,7 @@ def task_output(run, task):
     return next(result.output for result in run.results_of(HOST) if task in result.task)
 
 
-def drivers(lab, branch, play="drivers", **more):
+def run_drivers_play(lab, branch, play="drivers", **more):
     """Run a play as `gpufleet configure --play` does, without its restarts."""
     software = {"driver": {"vendor": "nvidia", "branch": branch}, "cuda": "12.8"}
     variables = {
@@ -118,7 +118,7 @@ def test_driver_state_is_recorded_in_the_registry(runs):
 
 def test_failed_module_build_keeps_the_old_driver_and_is_reported(lab, host):
     host.check_output("echo 580.126.20-1 > /etc/gpufleet-rehearsal/dkms-fails")
-    failure = drivers(lab, "580").failure_text(HOST)
+    failure = run_drivers_play(lab, "580").failure_text(HOST)
     host.check_output("rm /etc/gpufleet-rehearsal/dkms-fails")
     assert "570.172.08 is back as it was" in failure
     assert versions(host) == package_set(OLD)
@@ -127,7 +127,7 @@ def test_failed_module_build_keeps_the_old_driver_and_is_reported(lab, host):
 
 
 def test_upgrade_records_the_old_driver_and_rollback_restores_it_permanently(lab, host):
-    upgraded = drivers(lab, "580")
+    upgraded = run_drivers_play(lab, "580")
     assert upgraded.failure_text(HOST) is None
     assert versions(host) == package_set(NEW)
     events = [
@@ -142,10 +142,10 @@ def test_upgrade_records_the_old_driver_and_rollback_restores_it_permanently(lab
     stored = json.loads(host.file("/var/lib/gpufleet/drivers.json").content_string)
     assert stored["sets"][-1]["packages"]["nvidia-open"] == OLD
 
-    assert drivers(lab, "580", "driver_rollback").failure_text(HOST) is None
+    assert run_drivers_play(lab, "580", "driver_rollback").failure_text(HOST) is None
     assert versions(host) == package_set(OLD)
     assert not host.package("nvidia-driver-pinning-580").is_installed
 
-    second_run = drivers(lab, "580")
+    second_run = run_drivers_play(lab, "580")
     assert "rollback left 580.126.20" in str(task_output(second_run, "tell the registry"))
     assert host.package("nvidia-open").version == OLD

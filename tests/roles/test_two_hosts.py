@@ -147,7 +147,7 @@ def controller_links(lab):
 
 
 def test_switch_that_drops_large_frames_is_reported(two_hosts, network):
-    lost = "frames of 9000 bytes are lost on the way, those of 1280 pass"
+    lost = "frames of 9000 bytes are lost, those of 1280 pass"
     for name, other in ((ONE, TWO), (TWO, ONE)):
         assert not_applied(network["second"], name)["frames"] == {two_hosts.address(other): lost}
     link_ends = controller_links(two_hosts)
@@ -176,7 +176,7 @@ def test_only_chrony_sets_the_clock(two_hosts, network):
 
 def test_container_reports_why_it_does_not_set_the_clock(network):
     reason = not_applied(network["second"], ONE)["time"]
-    assert reason == "does not run here: its start condition is not met (ConditionCapability=CAP_SYS_TIME)"
+    assert reason == "does not run: its start condition is not met (ConditionCapability=CAP_SYS_TIME)"
 
 
 # Drivers that have to agree
@@ -190,12 +190,12 @@ def drivers(lab):
     )
 
 
-def compare(lab):
+def compare_drivers(lab):
     return lab.run(PLAYBOOKS / "driver_check.yml", extra_vars={"gpufleet_template": "train"})
 
 
 def test_different_drivers_in_a_template_are_reported_until_they_agree(two_hosts):
-    run = compare(two_hosts)
+    run = compare_drivers(two_hosts)
     assert run.rc != 0
     assert run.failure_text(ONE) == f"Report differences: driver {OLD}; 1 of 2 in train have {NEW}"
     assert run.failure_text(TWO) is None
@@ -207,7 +207,7 @@ def test_different_drivers_in_a_template_are_reported_until_they_agree(two_hosts
     assert "1 of 2 nodes do not agree" in differences.stdout
 
     two_hosts.host(ONE).check_output(f"{DRIVER.format(NEW, '--allow-change-held-packages')}{HOLD}")
-    assert compare(two_hosts).rc == 0
+    assert compare_drivers(two_hosts).rc == 0
     differences = drivers(two_hosts)
     assert (differences.returncode, "all 2 nodes agree" in differences.stdout) == (0, True), (
         differences.stdout
@@ -229,7 +229,7 @@ def count_boots(lab):
     return [int(lab.host(name).check_output("wc -l </var/lib/starts")) for name in (ONE, TWO)]
 
 
-def restart(lab, *due, assigned=(), **more):
+def restart_hosts(lab, *due, assigned=(), **more):
     """Run the play with hosts that need a restart and busy nodes; return the restarted hosts."""
     for name in (ONE, TWO):
         lab.host(name).check_output(f"{'touch' if name in due else 'rm -f'} /run/reboot-required")
@@ -249,15 +249,15 @@ def restart(lab, *due, assigned=(), **more):
 def test_hosts_that_need_a_restart_are_restarted_unless_busy(restart_lab, network):
     """The first host's frame size also has to come back with it, from what brings up its interface."""
     restart_lab.host(ONE).check_output("ip link set eth0 mtu 1500")
-    run, boot_counts = restart(restart_lab, ONE, TWO, assigned=[TWO])
+    run, boot_counts = restart_hosts(restart_lab, ONE, TWO, assigned=[TWO])
     assert (run.rc, boot_counts) == (0, [1, 0])
     assert mtu(restart_lab, ONE) == 9000
-    assert restart(restart_lab)[1] == [0, 0]
+    assert restart_hosts(restart_lab)[1] == [0, 0]
 
 
 def test_degraded_host_stops_the_run_before_the_next_batch(restart_lab):
     restart_lab.host(ONE).check_output(BREAK)
-    run, boot_counts = restart(restart_lab, ONE, TWO)
+    run, boot_counts = restart_hosts(restart_lab, ONE, TWO)
     restart_lab.host(ONE).check_output("systemctl disable --quiet breaks; systemctl reset-failed")
     assert (run.rc, boot_counts) == (2, [1, 0])
     assert run.failure_text(ONE) == (
@@ -268,7 +268,7 @@ def test_degraded_host_stops_the_run_before_the_next_batch(restart_lab):
 
 
 def test_busy_hosts_are_restarted_one_at_a_time_on_request(restart_lab):
-    run, boot_counts = restart(restart_lab, ONE, TWO, assigned=[TWO], gpufleet_reboot_busy=True)
+    run, boot_counts = restart_hosts(restart_lab, ONE, TWO, assigned=[TWO], gpufleet_reboot_busy=True)
     assert (run.rc, boot_counts) == (0, [1, 1])
     order = [
         (result.host, result.task.rpartition(" : ")[2]) for result in run.results if result.status == "ok"

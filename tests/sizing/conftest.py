@@ -30,7 +30,7 @@ def hardware(repo_root):
 
 
 @pytest.fixture
-def size(repo_root):
+def answer_size(repo_root):
     """Answer what ``gpufleet size`` would be asked with these arguments."""
     return lambda model="llama-3.1-8b", **options: find_plans(
         parse_options(PlanOptions(model, **options), root=repo_root)

@@ -17,14 +17,16 @@ from gpufleet.sizing.plans.document import build_document
 
 
 @pytest.mark.parametrize("model", ["llama-3.1-405b", "deepseek-v3"])
-def test_claim_2_precision_narrows_the_range_of_150_to_800_gb(model, size):
-    four, sixteen = (size(model, precision=p, top=1).memory.weights * 2**30 / 1e9 for p in ("q4_k_m", "bf16"))
+def test_claim_2_precision_narrows_the_range_of_150_to_800_gb(model, answer_size):
+    four, sixteen = (
+        answer_size(model, precision=p, top=1).memory.weights * 2**30 / 1e9 for p in ("q4_k_m", "bf16")
+    )
     assert four > 150
     assert sixteen > 800
 
 
-def test_claim_3_quick_estimate_lists_what_it_omits(size):
-    answer = size("llama-3.1-8b", task="full_finetune", on="A100 SXM4 80GB", devices=8)
+def test_claim_3_quick_estimate_lists_what_it_omits(answer_size):
+    answer = answer_size("llama-3.1-8b", task="full_finetune", on="A100 SXM4 80GB", devices=8)
     document = build_document(answer)["quick_estimate"]
     assert document["accelerators"] * 80 * 2**30 / 1e9 == pytest.approx(
         96, rel=0.02
@@ -34,8 +36,8 @@ def test_claim_3_quick_estimate_lists_what_it_omits(size):
     assert answer.memory.optimizer > answer.memory.weights
 
 
-def test_claim_4_405b_in_16_bits_needs_two_nodes_of_eight_not_ten_cards(size):
-    answer = size("llama-3.1-405b", precision="bf16", on="p5.48xlarge")
+def test_claim_4_405b_in_16_bits_needs_two_nodes_of_eight_not_ten_cards(answer_size):
+    answer = answer_size("llama-3.1-405b", precision="bf16", on="p5.48xlarge")
     assert answer.plans[0].nodes == 2
     assert answer.plans[0].devices == 16
     assert answer.quick_estimate.accelerators == pytest.approx(9.5, abs=0.2)
@@ -55,20 +57,20 @@ def test_claim_6_bandwidth_is_not_1_to_2_tb_s_for_all_cards(name, tb_s):
     assert catalog.get_accelerator(name).bandwidth_gb_s == pytest.approx(1000 * tb_s, rel=0.005)
 
 
-def test_claim_6_decoding_speed_follows_bandwidth_if_memory_is_the_limit(size):
-    slow, fast = (size("llama-3.1-8b", on=card, devices=1).plans[0] for card in ("L4", "L40S"))
+def test_claim_6_decoding_speed_follows_bandwidth_if_memory_is_the_limit(answer_size):
+    slow, fast = (answer_size("llama-3.1-8b", on=card, devices=1).plans[0] for card in ("L4", "L40S"))
     assert slow.speed.limit == fast.speed.limit == "memory bandwidth"
     assert fast.tokens_per_s / slow.tokens_per_s == pytest.approx(864 / 300, rel=0.15)
 
 
-def test_claim_8_laptop_is_faster_than_2_to_5_tokens_per_second(size):
-    plan = size("qwen2-0.5b", precision="f16", on="M2 (10)", devices=1).plans[0]
+def test_claim_8_laptop_is_faster_than_2_to_5_tokens_per_second(answer_size):
+    plan = answer_size("qwen2-0.5b", precision="f16", on="M2 (10)", devices=1).plans[0]
     assert plan.tokens_per_s_low > 5
 
 
-def test_claim_12_mixed_precision_does_not_reduce_model_states(size):
+def test_claim_12_mixed_precision_does_not_reduce_model_states(answer_size):
     half, full = (
-        size("qwen2.5-7b", task="full_finetune", precision=p, on="A100 SXM4 80GB", devices=8).memory
+        answer_size("qwen2.5-7b", task="full_finetune", precision=p, on="A100 SXM4 80GB", devices=8).memory
         for p in ("bf16", "f32")
     )
     states = [
@@ -78,11 +80,11 @@ def test_claim_12_mixed_precision_does_not_reduce_model_states(size):
     assert states[0] == pytest.approx(states[1], rel=0.15)
 
 
-def test_claim_13_retired_machine_is_not_ranked(size):
+def test_claim_13_retired_machine_is_not_ranked(answer_size):
     from gpufleet.catalog import data_file
 
     retired = {retirement.machine for retirement in data_file.load_retirements().values()}
-    offered = {plan.hardware.name for plan in size("qwen2-0.5b", top=0, clouds=("azure",)).plans}
+    offered = {plan.hardware.name for plan in answer_size("qwen2-0.5b", top=0, clouds=("azure",)).plans}
     assert "Standard_NC6s_v3" in retired
     assert offered
     assert not offered & retired
@@ -105,11 +107,11 @@ def test_claim_17_server_network_is_faster_than_fast_ethernet(hardware):
     assert gbit["p5.48xlarge"] >= 1000
 
 
-def test_complaint_2_training_stages_and_their_multipliers_are_reported(size):
+def test_complaint_2_training_stages_and_their_multipliers_are_reported(answer_size):
     """DeepSpeed issue 5102: which stage divides what was unclear."""
     memory_by_task = {}
     for stage in ("none", "zero1", "zero2", "zero3"):
-        answer = size(
+        answer = answer_size(
             "llama-3.2-1b", task="full_finetune", on="A100 SXM4 80GB", devices=8, batch="1", sharding=stage
         )
         document = build_document(answer)

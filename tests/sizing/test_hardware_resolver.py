@@ -175,9 +175,12 @@ def test_p5_has_eight_times_the_network_of_p4d():
         ("llama-3.1-405b", "bf16", "Standard_NC4as_T4_v3"),  # fits on none: the first is answered
     ],
 )
-def test_retired_machine_is_replaced_by_the_first_substitute_that_fits(model, precision, machine, size):
+def test_retired_machine_is_replaced_by_the_first_substitute_that_fits(
+    model, precision, machine, answer_size
+):
     assert (
-        size(model, on="Standard_NC6s_v3", devices=1, precision=precision).plans[0].hardware.name == machine
+        answer_size(model, on="Standard_NC6s_v3", devices=1, precision=precision).plans[0].hardware.name
+        == machine
     )
 
 
@@ -194,11 +197,11 @@ def test_retired_machine_is_replaced_by_the_first_substitute_that_fits(model, pr
         ("blades-1", {"purchases": ("spot",)}, "is owned"),
     ],
 )
-def test_options_that_contradict_the_hardware_are_refused(on, options, message, size):
+def test_options_that_contradict_the_hardware_are_refused(on, options, message, answer_size):
     with pytest.raises(InputError, match=message):
-        size("qwen2-0.5b", on=on, precision="q4_0", **options)
+        answer_size("qwen2-0.5b", on=on, precision="q4_0", **options)
 
 
 @pytest.mark.parametrize("options", [{"clouds": ("aws", "gcp")}, {"purchases": ("owned", "spot")}])
-def test_consistent_options_are_accepted(options, size):
-    assert size("qwen2-0.5b", on="p4d.24xlarge", devices=8, **options).plans
+def test_consistent_options_are_accepted(options, answer_size):
+    assert answer_size("qwen2-0.5b", on="p4d.24xlarge", devices=8, **options).plans

@@ -167,14 +167,14 @@ def test_real_machines_violate_no_rule(machine, workload, hardware):
         ("rknn", "RK3588", True),
     ],
 )
-def test_engines_support_their_backends(engine, part, runs, size, codes):
-    answer = size("llama-3.2-1b", on=part, devices=1, engine=engine, precision="f16")
+def test_engines_support_their_backends(engine, part, runs, answer_size, codes):
+    answer = answer_size("llama-3.2-1b", on=part, devices=1, engine=engine, precision="f16")
     assert ("engine-backend" not in codes(answer)) is runs
     assert runs or not answer.plans[0].fits
 
 
-def test_blocked_plan_has_a_reason(size):
-    plan = size(on="M2 (10)", devices=1, engine="tensorrt-llm").plans[0]
+def test_blocked_plan_has_a_reason(answer_size):
+    plan = answer_size(on="M2 (10)", devices=1, engine="tensorrt-llm").plans[0]
     assert not plan.fits
     assert "tensorrt-llm runs on cuda" in plan.rejection_reason
 

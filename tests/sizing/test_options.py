@@ -103,8 +103,8 @@ def test_invalid_option_is_refused_in_one_line_with_a_remedy(options, message):
     assert "\n" not in str(excinfo.value)
 
 
-def test_context_beyond_the_model_limit_is_a_warning(size, codes):
-    assert "context-beyond-model" in codes(size("llama-2-7b", on="T4", devices=1, context="8192"))
+def test_context_beyond_the_model_limit_is_a_warning(answer_size, codes):
+    assert "context-beyond-model" in codes(answer_size("llama-2-7b", on="T4", devices=1, context="8192"))
 
 
 @given(st.builds(

@@ -28,37 +28,37 @@ from gpufleet.sizing.plans.result import MILLION, SECONDS_PER_HOUR
     ],
 )
 @pytest.mark.parametrize("task", ["inference", "lora", "full_finetune"])
-def test_named_hardware_and_number_give_exactly_one_plan(on, devices, task, size):
-    answer = size(on=on, devices=devices, task=task)
+def test_named_hardware_and_number_give_exactly_one_plan(on, devices, task, answer_size):
+    answer = answer_size(on=on, devices=devices, task=task)
     assert len(answer.plans) == 1
     assert answer.plans[0].devices == devices
 
 
-def test_plan_that_does_not_fit_is_still_returned(size, codes):
-    answer = size("llama-3.1-70b", on="GeForce RTX 4090", devices=1)
+def test_plan_that_does_not_fit_is_still_returned(answer_size, codes):
+    answer = answer_size("llama-3.1-70b", on="GeForce RTX 4090", devices=1)
     assert not answer.plans[0].fits
     assert "does-not-fit" in codes(answer)
     assert answer.memory.per_device_gib > 24
 
 
-def test_plan_speed_is_replicas_times_replica_speed(size):
-    answer = size("llama-3.1-8b", on="H100 SXM5 80GB", devices=16, engine="vllm", batch="8")
+def test_plan_speed_is_replicas_times_replica_speed(answer_size):
+    answer = answer_size("llama-3.1-8b", on="H100 SXM5 80GB", devices=16, engine="vllm", batch="8")
     plan = answer.plans[0]
     assert (plan.replicas, plan.layout.devices, plan.nodes) == (2, 8, 2)
     assert plan.tokens_per_s == pytest.approx(2 * plan.speed.tokens_per_s)
 
 
-def test_model_that_needs_two_nodes_gets_one_replica_on_two_nodes(size):
-    plan = size("llama-3.1-405b", on="H100 SXM5 80GB", devices=16, engine="vllm").plans[0]
+def test_model_that_needs_two_nodes_gets_one_replica_on_two_nodes(answer_size):
+    plan = answer_size("llama-3.1-405b", on="H100 SXM5 80GB", devices=16, engine="vllm").plans[0]
     assert plan.fits
     assert (plan.replicas, plan.layout.tensor, plan.layout.pipeline) == (1, 8, 2)
 
 
-def test_largest_batch_is_faster_than_one_stream(size):
-    single_stream = size(
+def test_largest_batch_is_faster_than_one_stream(answer_size):
+    single_stream = answer_size(
         "llama-2-70b", on="H100 SXM5 80GB", devices=8, precision="fp8", context="128/300", batch="1"
     ).plans[0]
-    most = size(
+    most = answer_size(
         "llama-2-70b", on="H100 SXM5 80GB", devices=8, precision="fp8", context="128/300", batch="max"
     ).plans[0]
     assert most.fits
@@ -66,35 +66,35 @@ def test_largest_batch_is_faster_than_one_stream(size):
     assert most.tokens_per_s > 10 * single_stream.tokens_per_s
 
 
-def test_hourly_monthly_and_total_costs_of_a_plan_are_consistent(size):
-    plan = size(on="p4d.24xlarge", devices=8).plans[0]
+def test_hourly_monthly_and_total_costs_of_a_plan_are_consistent(answer_size):
+    plan = answer_size(on="p4d.24xlarge", devices=8).plans[0]
     price = catalog.find_price("aws", plan.offer.region, "p4d.24xlarge", "on_demand")
     assert plan.usd_per_hour == price.usd_per_hour
     tokens = plan.tokens_per_s * SECONDS_PER_HOUR
     assert plan.usd_per_million_tokens == pytest.approx(price.usd_per_hour / tokens * MILLION)
 
 
-def test_partly_used_nodes_are_paid_in_full(size):
+def test_partly_used_nodes_are_paid_in_full(answer_size):
     one_device, eight_devices = (
-        size("qwen2-0.5b", on="p4d.24xlarge", devices=number).plans[0] for number in (1, 8)
+        answer_size("qwen2-0.5b", on="p4d.24xlarge", devices=number).plans[0] for number in (1, 8)
     )
     assert one_device.usd_per_hour == eight_devices.usd_per_hour
 
 
-def test_training_has_duration_and_cost(size):
-    plan = size(on="p4d.24xlarge", devices=8, task="full_finetune", tokens="1B").plans[0]
+def test_training_has_duration_and_cost(answer_size):
+    plan = answer_size(on="p4d.24xlarge", devices=8, task="full_finetune", tokens="1B").plans[0]
     assert plan.hours == pytest.approx(1e9 / plan.tokens_per_s / 3600)
     assert plan.total_usd == pytest.approx(plan.hours * plan.usd_per_hour)
 
 
-def test_data_set_size_is_counted_in_sequences_and_epochs(size):
+def test_data_set_size_is_counted_in_sequences_and_epochs(answer_size):
     tokens = (
-        size(on="p4d.24xlarge", devices=8, task="lora", dataset=1000, epochs=3.0, context="512")
+        answer_size(on="p4d.24xlarge", devices=8, task="lora", dataset=1000, epochs=3.0, context="512")
         .plans[0]
         .tokens
     )
     pairs = (
-        size("qwen2-0.5b", on="p4d.24xlarge", devices=8, task="dpo", dataset=1000, context="512")
+        answer_size("qwen2-0.5b", on="p4d.24xlarge", devices=8, task="dpo", dataset=1000, context="512")
         .plans[0]
         .tokens
     )
@@ -102,24 +102,24 @@ def test_data_set_size_is_counted_in_sequences_and_epochs(size):
 
 
 @pytest.mark.parametrize("rank", ["cost", "time", "speed", "power"])
-def test_plans_are_sorted_by_the_requested_rank(rank, size):
-    plans = size("qwen2.5-7b", rank=rank, top=40).plans
+def test_plans_are_sorted_by_the_requested_rank(rank, answer_size):
+    plans = answer_size("qwen2.5-7b", rank=rank, top=40).plans
     keys = [plan_sort_key(rank)(plan) for plan in plans]
     assert len(plans) == 40
     assert keys == sorted(keys)
 
 
-def test_only_fitting_plans_are_ranked(size):
-    assert all(plan.fits for plan in size("llama-3.1-70b", top=0).plans)
+def test_only_fitting_plans_are_ranked(answer_size):
+    assert all(plan.fits for plan in answer_size("llama-3.1-70b", top=0).plans)
 
 
-def test_owned_hardware_is_ranked(size):
-    names = {plan.hardware.name for plan in size("qwen2-0.5b", precision="q4_0", top=0).plans}
+def test_owned_hardware_is_ranked(answer_size):
+    names = {plan.hardware.name for plan in answer_size("qwen2-0.5b", precision="q4_0", top=0).plans}
     assert {"m2", "blades-1", "blades-poc", "p4d.24xlarge", "GeForce RTX 4090"} <= names
 
 
-def test_owned_option_excludes_rented_hardware(size):
-    answer = size("qwen2-0.5b", precision="q4_0", owned=True)
+def test_owned_option_excludes_rented_hardware(answer_size):
+    answer = answer_size("qwen2-0.5b", precision="q4_0", owned=True)
     assert {plan.hardware.name for plan in answer.plans} <= {"m2", "blades-1", "blades-poc", "bench-1"}
     assert all(plan.offer.purchase == "owned" for plan in answer.plans)
 
@@ -135,29 +135,33 @@ def test_owned_option_excludes_rented_hardware(size):
         ({"latency_s": 5.0}, lambda plan: plan.request_duration_s <= 5),
     ],
 )
-def test_every_plan_meets_the_constraints(options, has, size):
-    plans = size("llama-3.1-8b", top=0, **options).plans
+def test_every_plan_meets_the_constraints(options, has, answer_size):
+    plans = answer_size("llama-3.1-8b", top=0, **options).plans
     assert plans
     assert all(has(plan) for plan in plans)
 
 
-def test_constraint_only_removes_plans(size):
-    free = {(plan.hardware.name, plan.devices) for plan in size("llama-3.1-8b", top=0).plans}
-    bound = {(plan.hardware.name, plan.devices) for plan in size("llama-3.1-8b", top=0, budget=1500.0).plans}
+def test_constraint_only_removes_plans(answer_size):
+    free = {(plan.hardware.name, plan.devices) for plan in answer_size("llama-3.1-8b", top=0).plans}
+    bound = {
+        (plan.hardware.name, plan.devices) for plan in answer_size("llama-3.1-8b", top=0, budget=1500.0).plans
+    }
     assert bound <= free
 
 
-def test_traffic_determines_the_number_of_replicas(size):
-    for plan in size("llama-3.1-8b", requests_per_s=30.0, context="800/200", tpot_ms=50.0, top=0).plans:
+def test_traffic_determines_the_number_of_replicas(answer_size):
+    for plan in answer_size(
+        "llama-3.1-8b", requests_per_s=30.0, context="800/200", tpot_ms=50.0, top=0
+    ).plans:
         assert plan.replicas * plan.requests_per_s >= 30 * (1 - 1e-6)
         assert (plan.replicas - 1) * plan.requests_per_s < 30
         assert 1 / plan.tokens_per_s_per_stream <= 0.05
         assert plan.nodes * plan.hardware.devices_per_node >= plan.devices
 
 
-def test_twice_the_traffic_never_needs_fewer_devices(size):
+def test_twice_the_traffic_never_needs_fewer_devices(answer_size):
     devices = [
-        size(
+        answer_size(
             "llama-3.1-8b", requests_per_s=rate, context="800/200", clouds=("aws",), purchases=("on_demand",)
         ).plans[0]
         for rate in (20.0, 40.0)
@@ -165,9 +169,9 @@ def test_twice_the_traffic_never_needs_fewer_devices(size):
     assert devices[1].usd_per_hour >= devices[0].usd_per_hour
 
 
-def test_stricter_target_is_never_cheaper(size):
+def test_stricter_target_is_never_cheaper(answer_size):
     loose, tight = (
-        size("llama-3.1-70b", requests_per_s=5.0, context="800/200", tpot_ms=target, clouds=("aws",))
+        answer_size("llama-3.1-70b", requests_per_s=5.0, context="800/200", tpot_ms=target, clouds=("aws",))
         .plans[0]
         .usd_per_hour
         for target in (400.0, 100.0)
@@ -175,9 +179,11 @@ def test_stricter_target_is_never_cheaper(size):
     assert tight >= loose
 
 
-def test_deadline_determines_the_number_of_nodes(size):
-    slow = size("llama-3.1-8b", task="pretrain", tokens="100B", on="p4d.24xlarge").plans[0]
-    fast = size("llama-3.1-8b", task="pretrain", tokens="100B", on="p4d.24xlarge", deadline="7d").plans[0]
+def test_deadline_determines_the_number_of_nodes(answer_size):
+    slow = answer_size("llama-3.1-8b", task="pretrain", tokens="100B", on="p4d.24xlarge").plans[0]
+    fast = answer_size(
+        "llama-3.1-8b", task="pretrain", tokens="100B", on="p4d.24xlarge", deadline="7d"
+    ).plans[0]
     assert slow.hours > 168 >= fast.hours
     assert fast.nodes > slow.nodes
 
@@ -188,26 +194,26 @@ def test_deadline_may_be_a_date(repo_root):
     assert parse_options(options, now=now, root=repo_root).deadline_h == 240
 
 
-def test_empty_result_has_the_closest_plan(size, codes):
-    answer = size("llama-3.1-405b", budget=1.0)
+def test_empty_result_has_the_closest_plan(answer_size, codes):
+    answer = answer_size("llama-3.1-405b", budget=1.0)
     assert answer.plans == ()
     assert "no-plan" in codes(answer)
     assert answer.closest_plan is not None
 
 
-def test_unsupported_engine_leaves_no_plan(size, codes):
-    answer = size("llama-3.1-8b", on="M2 (10)", engine="tensorrt-llm")
+def test_unsupported_engine_leaves_no_plan(answer_size, codes):
+    answer = answer_size("llama-3.1-8b", on="M2 (10)", engine="tensorrt-llm")
     assert answer.plans == ()
     assert {"no-plan", "engine-backend"} <= codes(answer)
 
 
-def test_rack_plans_stay_within_its_nodes(size):
-    answer = size("llama-3.1-405b", on="blades-1", precision="q4_0")
+def test_rack_plans_stay_within_its_nodes(answer_size):
+    answer = answer_size("llama-3.1-405b", on="blades-1", precision="q4_0")
     assert answer.plans == ()
 
 
-def test_bare_accelerator_is_priced_as_one_cloud_device(size):
-    plan = size(on="H100 SXM5 80GB", devices=8).plans[0]
+def test_bare_accelerator_is_priced_as_one_cloud_device(answer_size):
+    plan = answer_size(on="H100 SXM5 80GB", devices=8).plans[0]
     assert re.match(r"as \d+ x \S+ \(", plan.offer.source)
 
 
@@ -217,21 +223,21 @@ def test_owned_only_without_owned_hardware_is_refused(tmp_path):
         answer_to(options)
 
 
-def test_prompt_rate_of_a_total_context_uses_a_full_prompt(size):
-    total = size(on="A100 SXM4 80GB", devices=1, context="2048").plans[0]
-    exact = size(on="A100 SXM4 80GB", devices=1, context="2048/1").plans[0]
+def test_prompt_rate_of_a_total_context_uses_a_full_prompt(answer_size):
+    total = answer_size(on="A100 SXM4 80GB", devices=1, context="2048").plans[0]
+    exact = answer_size(on="A100 SXM4 80GB", devices=1, context="2048/1").plans[0]
     assert (total.workload.input_tokens, total.workload.output_tokens) == (1024, 1024)
     assert total.prompt_tokens_per_s == pytest.approx(exact.prompt_tokens_per_s)
 
 
-def test_commitment_longer_than_the_work_is_a_warning(size, codes):
+def test_commitment_longer_than_the_work_is_a_warning(answer_size, codes):
     options = {"task": "lora", "dataset": 1000, "on": "g5.48xlarge"}
-    assert "commitment-outlasts-work" in codes(size(purchases=("reserved_3y",), **options))
-    assert "commitment-outlasts-work" not in codes(size(purchases=("on_demand",), **options))
+    assert "commitment-outlasts-work" in codes(answer_size(purchases=("reserved_3y",), **options))
+    assert "commitment-outlasts-work" not in codes(answer_size(purchases=("on_demand",), **options))
 
 
-def test_missing_offer_is_a_warning(size, codes):
-    answer = size(on="p5.48xlarge", devices=8, regions=("eu-west-3",))
+def test_missing_offer_is_a_warning(answer_size, codes):
+    answer = answer_size(on="p5.48xlarge", devices=8, regions=("eu-west-3",))
     assert "no-price" in codes(answer)
     assert answer.plans[0].usd_per_hour is None
 
@@ -240,9 +246,9 @@ def test_missing_offer_is_a_warning(size, codes):
     ("part", "devices", "machines"),
     [("L4", 1, 1), ("A100 SXM4 40GB", 1, 1), ("A100 SXM4 40GB", 4, 1), ("H100 SXM5 80GB", 16, 2)],
 )
-def test_part_is_priced_as_the_cheapest_machines_that_have_it(size, part, devices, machines):
+def test_part_is_priced_as_the_cheapest_machines_that_have_it(answer_size, part, devices, machines):
     """One L4 is not an eighth of a host of eight, nor the whole of it: clouds rent it alone."""
-    plan = size("llama-3.1-8b", on=part, devices=devices, task="lora").plans[0]
+    plan = answer_size("llama-3.1-8b", on=part, devices=devices, task="lora").plans[0]
     cheapest = min(
         offer.price.usd_per_hour * -(-devices // offer.machine.accelerators[0].count)
         for offer in catalog.search_offers(accelerator=part, purchase="on_demand")
@@ -254,14 +260,14 @@ def test_part_is_priced_as_the_cheapest_machines_that_have_it(size, part, device
     assert plan.offer.source.startswith(f"as {machines} x ")
 
 
-def test_ranking_prices_bare_accelerators_by_plan(size):
-    plans = size("llama-3.1-8b", on="L4").plans
+def test_ranking_prices_bare_accelerators_by_plan(answer_size):
+    plans = answer_size("llama-3.1-8b", on="L4").plans
     assert {plan.offer.purchase for plan in plans} >= {"on_demand", "spot"}
     assert all(plan.usd_per_hour < 1 for plan in plans)
 
 
-def test_document_of_a_plan_has_the_notes_of_memory_and_speed(size):
-    result = size("llama-3-8b", on="g6.xlarge", devices=1, precision="f16")
+def test_document_of_a_plan_has_the_notes_of_memory_and_speed(answer_size):
+    result = answer_size("llama-3-8b", on="g6.xlarge", devices=1, precision="f16")
     plan = result.plans[0]
     assert any("few measurements" in note for note in plan.speed.notes)
     document = build_document(result)["plans"][0]

@@ -19,11 +19,11 @@ SERVED = {"precision": "f16", "context": "8192", "engine": "vllm"}
 
 
 @pytest.fixture
-def plan_and_codes(size):
+def plan_and_codes(answer_size):
     """Answer a question about one hardware and number of devices: the plan, and the codes of its warnings."""
 
     def plan_exact_devices(model, on, devices=1, **options):
-        answer = size(model, on=on, devices=devices, **options)
+        answer = answer_size(model, on=on, devices=devices, **options)
         return answer.plans[0], {warning.code for warning in answer.warnings}
 
     return plan_exact_devices
@@ -46,8 +46,8 @@ class TestLaptop405B:
     def test_smallest_precision_does_not_fit_in_64_gb(self, plan_and_codes):
         assert not plan_and_codes("llama-3.1-405b", "M3 Max 64GB", precision="iq1_s")[0].fits
 
-    def test_server_with_eight_cards_reaches_the_target(self, size):
-        answer = size("llama-3.1-405b", precision="int4", tpot_ms=25, clouds=("aws", "azure", "gcp"))
+    def test_server_with_eight_cards_reaches_the_target(self, answer_size):
+        answer = answer_size("llama-3.1-405b", precision="int4", tpot_ms=25, clouds=("aws", "azure", "gcp"))
         assert answer.plans
         assert all(plan.tokens_per_s_per_stream >= 40 for plan in answer.plans)
         assert min(plan.layout.devices for plan in answer.plans) >= 4
@@ -73,8 +73,8 @@ class TestDeepSeekV3:
         assert plan.memory.kv_cache > 30
         assert plan.tokens_per_s_per_stream > 10
 
-    def test_all_experts_need_memory_though_few_are_used(self, size):
-        answer = size("deepseek-v3", precision="fp8", top=1)
+    def test_all_experts_need_memory_though_few_are_used(self, answer_size):
+        answer = answer_size("deepseek-v3", precision="fp8", top=1)
         assert answer.memory.weights > 600
         assert answer.workload.model.active_parameters < 0.06 * answer.workload.model.parameters
 
@@ -130,11 +130,11 @@ class TestTwoThingsOnOneCard:
         assert not plan.fits
         assert {"does-not-fit", "memory-reserved"} <= codes
 
-    def test_reserved_memory_applies_to_rankings(self, size):
+    def test_reserved_memory_applies_to_rankings(self, answer_size):
         free, full = (
             {
                 p.hardware.name
-                for p in size("llama-3-8b", top=0, clouds=("aws",), reserve_gib=g).plans
+                for p in answer_size("llama-3-8b", top=0, clouds=("aws",), reserve_gib=g).plans
                 if p.devices == 1
             }
             for g in (None, 30.0)
@@ -153,28 +153,34 @@ class TestTrainingByADate:
         ("model", "days", "minimum", "maximum"),
         [("llama-2-7b", 30, 50, 140), ("llama-3.1-70b", 60, 250, 600)],  # at 35 to 55 % of their rate
     )
-    def test_number_of_h100s_for_two_trillion_tokens_is_plausible(self, size, model, days, minimum, maximum):
-        answer = size(model, task="pretrain", tokens="2T", deadline=f"{days}d", on="p5.48xlarge")
+    def test_number_of_h100s_for_two_trillion_tokens_is_plausible(
+        self, answer_size, model, days, minimum, maximum
+    ):
+        answer = answer_size(model, task="pretrain", tokens="2T", deadline=f"{days}d", on="p5.48xlarge")
         plan = answer.plans[0]
         assert plan.fits
         assert minimum <= plan.devices <= maximum
         assert plan.hours <= days * 24
 
-    def test_number_of_devices_matches_the_training_operations(self, size):
-        plan = size("llama-2-7b", task="pretrain", tokens="2T", deadline="30d", on="p5.48xlarge").plans[0]
+    def test_number_of_devices_matches_the_training_operations(self, answer_size):
+        plan = answer_size(
+            "llama-2-7b", task="pretrain", tokens="2T", deadline="30d", on="p5.48xlarge"
+        ).plans[0]
         operations = 6 * 6.738e9 * 2e12
         used = operations / (plan.hours * 3600) / plan.devices / 989e12
         assert 0.3 < used < 0.6  # MosaicML's own runs: 38 to 46 % on H100
 
-    def test_fewer_nodes_miss_the_deadline(self, size):
+    def test_fewer_nodes_miss_the_deadline(self, answer_size):
         options = {"task": "pretrain", "tokens": "2T", "on": "p5.48xlarge"}
-        plan = size("llama-3.1-70b", deadline="60d", **options).plans[0]
-        fewer = size("llama-3.1-70b", devices=int(plan.devices * 0.85) // 8 * 8, **options).plans[0]
+        plan = answer_size("llama-3.1-70b", deadline="60d", **options).plans[0]
+        fewer = answer_size("llama-3.1-70b", devices=int(plan.devices * 0.85) // 8 * 8, **options).plans[0]
         assert fewer.hours > 60 * 24
 
-    def test_training_70b_takes_about_ten_times_as_long_as_7b(self, size):
+    def test_training_70b_takes_about_ten_times_as_long_as_7b(self, answer_size):
         seven, seventy = (
-            size(model, task="pretrain", tokens="1T", deadline="30d", on="p5.48xlarge").plans[0].devices
+            answer_size(model, task="pretrain", tokens="1T", deadline="30d", on="p5.48xlarge")
+            .plans[0]
+            .devices
             for model in ("llama-2-7b", "llama-3.1-70b")
         )
         assert 6 < seventy / seven < 16

@@ -33,8 +33,8 @@ PARTS = {"weights", "gradients", "optimizer", "activations", "kv_cache", "overhe
         ("mixtral-8x7b", {"task": "pretrain", "tokens": "1B", "on": "TPU v5e", "devices": 256}),
     ],
 )
-def test_every_json_document_matches_the_schema(model, options, size):
-    document = json.loads(json.dumps(build_document(size(model, **options)), allow_nan=False))
+def test_every_json_document_matches_the_schema(model, options, answer_size):
+    document = json.loads(json.dumps(build_document(answer_size(model, **options)), allow_nan=False))
     jsonschema.Draft202012Validator(load_schema()).validate(document)
     assert all(set(plan) >= CONTRACT for plan in document["plans"])
 
@@ -46,8 +46,8 @@ def test_schema_is_valid_and_has_the_required_keys():
     assert set(load_schema()["required"]) == {"workload", "memory_gib", "quick_estimate", "plans", "warnings"}
 
 
-def test_total_memory_is_the_sum_of_its_parts(size):
-    memory_gib = build_document(size(on="p4d.24xlarge", devices=8))["memory_gib"]
+def test_total_memory_is_the_sum_of_its_parts(answer_size):
+    memory_gib = build_document(answer_size(on="p4d.24xlarge", devices=8))["memory_gib"]
     assert memory_gib["total"] == pytest.approx(sum(memory_gib[part] for part in PARTS - {"total"}), rel=1e-4)
 
 

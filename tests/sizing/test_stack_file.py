@@ -12,7 +12,7 @@ from gpufleet.sizing.stack_file import choose_plan_to_write, write_plan_to_stack
 
 
 @pytest.fixture
-def best(project):
+def find_best_plan(project):
     """Return the best plan for these arguments in a project of the test's own."""
     return lambda model="llama-3.1-8b", **options: find_plans(
         parse_options(PlanOptions(model, **options), root=project)
@@ -20,15 +20,15 @@ def best(project):
 
 
 @pytest.fixture
-def files(project):
+def list_stack_files(project):
     """Return the names of the stack files, hidden ones too."""
     return lambda: sorted(path.name for path in (project / "stacks").iterdir())
 
 
 @pytest.mark.parametrize("cloud", ["aws", "gcp", "azure"])
 @pytest.mark.parametrize("purchase", ["on_demand", "spot", "reserved_1y"])
-def test_every_cloud_and_purchase_gives_a_valid_pool(cloud, purchase, best, project):
-    plan = best(clouds=(cloud,), purchases=(purchase,), engine="vllm")
+def test_every_cloud_and_purchase_gives_a_valid_pool(cloud, purchase, find_best_plan, project):
+    plan = find_best_plan(clouds=(cloud,), purchases=(purchase,), engine="vllm")
     write_plan_to_stack(plan, "sized", project)
     (pool,) = fleet.load_fleet("sized", project).pools
     assert (pool.cloud, pool.machine, pool.count.desired) == (cloud, plan.hardware.machine, plan.nodes)
@@ -36,8 +36,10 @@ def test_every_cloud_and_purchase_gives_a_valid_pool(cloud, purchase, best, proj
     assert pool.name == "serve-llama-3-1-8b"
 
 
-def test_training_pool_has_hours_and_fabric(best, project):
-    plan = best(task="pretrain", tokens="20B", on="p4d.24xlarge", deadline="3d", purchases=("on_demand",))
+def test_training_pool_has_hours_and_fabric(find_best_plan, project):
+    plan = find_best_plan(
+        task="pretrain", tokens="20B", on="p4d.24xlarge", deadline="3d", purchases=("on_demand",)
+    )
     write_plan_to_stack(plan, "sized", project)
     (pool,) = fleet.load_fleet("sized", project).pools
     assert pool.hours_per_month >= plan.hours
@@ -45,27 +47,27 @@ def test_training_pool_has_hours_and_fabric(best, project):
     assert (pool.fabric, pool.count.desired > 1) == ("auto", True)
 
 
-def test_rack_and_workstation_are_written(best, project):
-    write_plan_to_stack(best("qwen2-0.5b", on="blades-1", devices=2), "racked", project)
-    write_plan_to_stack(best("qwen2-0.5b", on="m2", devices=1), "desk", project)
+def test_rack_and_workstation_are_written(find_best_plan, project):
+    write_plan_to_stack(find_best_plan("qwen2-0.5b", on="blades-1", devices=2), "racked", project)
+    write_plan_to_stack(find_best_plan("qwen2-0.5b", on="m2", devices=1), "desk", project)
     assert [rack.name for rack in fleet.load_fleet("racked", project).racks] == ["blades-1"]
     assert [workstation.machine for workstation in fleet.load_fleet("desk", project).workstations] == [
         "MacBook Pro M2 16GB"
     ]
 
 
-def test_existing_stack_is_unchanged_without_merge(best, project):
+def test_existing_stack_is_unchanged_without_merge(find_best_plan, project):
     path = project / "stacks/Pulumi.dev.yaml"
     before = path.read_bytes()
     with pytest.raises(InputError, match=r"stacks/Pulumi.dev.yaml exists; give --merge"):
-        write_plan_to_stack(best(on="g5.xlarge", devices=1), "dev", project)
+        write_plan_to_stack(find_best_plan(on="g5.xlarge", devices=1), "dev", project)
     assert path.read_bytes() == before
 
 
-def test_merging_keeps_comments_and_other_pools(best, project):
+def test_merging_keeps_comments_and_other_pools(find_best_plan, project):
     path = project / "stacks/Pulumi.dev.yaml"
     before = path.read_text()
-    write_plan_to_stack(best(on="g5.xlarge", devices=1), "dev", project, merge=True)
+    write_plan_to_stack(find_best_plan(on="g5.xlarge", devices=1), "dev", project, merge=True)
     after = path.read_text()
     comments = [line.split("#", 1)[1] for line in before.splitlines() if "#" in line]
     assert all(comment in after for comment in comments)
@@ -73,48 +75,48 @@ def test_merging_keeps_comments_and_other_pools(best, project):
     assert names == ["train", "serve", "test", "serve-llama-3-1-8b"]
 
 
-def test_second_write_replaces_the_entry(best, project):
+def test_second_write_replaces_the_entry(find_best_plan, project):
     for machine in ("g5.xlarge", "g6.xlarge"):
-        write_plan_to_stack(best(on=machine, devices=1), "dev", project, merge=True)
+        write_plan_to_stack(find_best_plan(on=machine, devices=1), "dev", project, merge=True)
     pools = fleet.load_fleet("dev", project).pools
     assert [pool.machine for pool in pools if pool.name.startswith("serve-llama")] == ["g6.xlarge"]
 
 
-def test_hardware_outside_stacks_is_refused(best, project, files):
-    before = files()
+def test_hardware_outside_stacks_is_refused(find_best_plan, project, list_stack_files):
+    before = list_stack_files()
     with pytest.raises(InputError, match="is not a machine that a stack can declare"):
-        write_plan_to_stack(best(on="H100 SXM5 80GB", devices=8), "sized", project)
-    assert files() == before
+        write_plan_to_stack(find_best_plan(on="H100 SXM5 80GB", devices=8), "sized", project)
+    assert list_stack_files() == before
 
 
-def test_plan_that_does_not_fit_is_not_written(best, project):
+def test_plan_that_does_not_fit_is_not_written(find_best_plan, project):
     with pytest.raises(InputError, match="can't run as it is"):
-        write_plan_to_stack(best("llama-3.1-70b", on="g5.xlarge", devices=1), "sized", project)
+        write_plan_to_stack(find_best_plan("llama-3.1-70b", on="g5.xlarge", devices=1), "sized", project)
 
 
 @pytest.mark.parametrize("name", ["../prod", "Prod", "a b", "", "x" * 60])
-def test_stack_name_is_validated(name, best, project):
+def test_stack_name_is_validated(name, find_best_plan, project):
     with pytest.raises(InputError, match="is not a stack's name"):
-        write_plan_to_stack(best(on="g5.xlarge", devices=1), name, project)
+        write_plan_to_stack(find_best_plan(on="g5.xlarge", devices=1), name, project)
 
 
-def test_invalid_stack_leaves_the_file_unchanged(best, project, files):
+def test_invalid_stack_leaves_the_file_unchanged(find_best_plan, project, list_stack_files):
     path = project / "stacks/Pulumi.dev.yaml"
     path.write_text(path.read_text().replace("region: us-east-1\n", "region: us-nowhere-1\n", 1))
-    before, files_before = path.read_bytes(), files()
+    before, files_before = path.read_bytes(), list_stack_files()
     with pytest.raises(InputError, match="us-nowhere-1"):
-        write_plan_to_stack(best(on="g5.xlarge", devices=1), "dev", project, merge=True)
-    assert (path.read_bytes(), files()) == (before, files_before)
+        write_plan_to_stack(find_best_plan(on="g5.xlarge", devices=1), "dev", project, merge=True)
+    assert (path.read_bytes(), list_stack_files()) == (before, files_before)
 
 
-def test_broken_yaml_is_refused(best, project):
+def test_broken_yaml_is_refused(find_best_plan, project):
     (project / "stacks/Pulumi.dev.yaml").write_text("config: [")
     with pytest.raises(InputError, match="is not valid YAML"):
-        write_plan_to_stack(best(on="g5.xlarge", devices=1), "dev", project, merge=True)
+        write_plan_to_stack(find_best_plan(on="g5.xlarge", devices=1), "dev", project, merge=True)
 
 
-def test_stack_without_ssh_keys_is_refused(best, project):
-    plan = best(on="g5.xlarge", devices=1)
+def test_stack_without_ssh_keys_is_refused(find_best_plan, project):
+    plan = find_best_plan(on="g5.xlarge", devices=1)
     for path in (project / "stacks").glob("Pulumi.*.yaml"):
         path.unlink()
     with pytest.raises(InputError, match=r"no stack here has ssh\.authorized_keys"):

@@ -32,34 +32,36 @@ MET = {
 
 
 @pytest.mark.parametrize("code", list(MISSED))
-def test_missed_target_is_a_warning_with_the_plan(code, size):
-    answer = size(**MISSED[code])
+def test_missed_target_is_a_warning_with_the_plan(code, answer_size):
+    answer = answer_size(**MISSED[code])
     assert len(answer.plans) == 1
     assert [warning.code for warning in answer.warnings if is_missed_target(warning)] == [code]
 
 
 @pytest.mark.parametrize("code", list(MET))
-def test_met_target_has_no_warning(code, size):
-    assert not [warning for warning in size(**MET[code]).warnings if is_missed_target(warning)]
+def test_met_target_has_no_warning(code, answer_size):
+    assert not [warning for warning in answer_size(**MET[code]).warnings if is_missed_target(warning)]
 
 
-def test_excess_of_a_missed_target_is_computed(size):
-    answer = size(budget=1000.0, **ONE)
+def test_excess_of_a_missed_target_is_computed(answer_size):
+    answer = answer_size(budget=1000.0, **ONE)
     message = next(warning.message for warning in answer.warnings if is_missed_target(warning))
     month = answer.plans[0].usd_per_month
     assert f"{month:,.2f} USD" in message
     assert f"{month / 1000:.0f}" in message
 
 
-def test_accelerator_without_a_price_does_not_meet_a_budget(size):
-    answer = size("qwen2-0.5b", on="Groq LPU", devices=1, budget=10.0)
+def test_accelerator_without_a_price_does_not_meet_a_budget(answer_size):
+    answer = answer_size("qwen2-0.5b", on="Groq LPU", devices=1, budget=10.0)
     assert any(
         warning.code == "misses-budget" and "not known" in warning.message for warning in answer.warnings
     )
 
 
-def test_plan_that_does_not_fit_serves_no_requests(size, codes):
-    assert "misses-requests" in codes(size("llama-3.1-405b", on="H100 SXM5", devices=1, requests_per_s=0.001))
+def test_plan_that_does_not_fit_serves_no_requests(answer_size, codes):
+    assert "misses-requests" in codes(
+        answer_size("llama-3.1-405b", on="H100 SXM5", devices=1, requests_per_s=0.001)
+    )
 
 
 @pytest.mark.parametrize(("budget", "code"), [("10", 1), ("10000000", 0)])
@@ -88,7 +90,7 @@ def test_plan_that_does_not_fit_exits_with_zero_without_targets(gpufleet, projec
         {"ttft_ms": 0.5},
     ],
 )
-def test_closest_plan_misses_its_worst_target_by_the_least(options, size, repo_root):
+def test_closest_plan_misses_its_worst_target_by_the_least(options, answer_size, repo_root):
     request = parse_options(PlanOptions("llama-3.1-70b", **options), root=repo_root)
     answer = find_plans(request)
     assert not answer.plans
@@ -99,7 +101,7 @@ def test_closest_plan_misses_its_worst_target_by_the_least(options, size, repo_r
     assert 1 < nearest <= min(worst_target_ratio(request, plan) for plan in free) * 1.001
 
 
-def test_closest_plan_names_only_given_limits(size):
-    message = size("llama-3.1-405b", budget=1.0).warnings[-1].message
+def test_closest_plan_names_only_given_limits(answer_size):
+    message = answer_size("llama-3.1-405b", budget=1.0).warnings[-1].message
     assert "the budget" in message
     assert "deadline" not in message

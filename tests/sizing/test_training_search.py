@@ -65,10 +65,10 @@ def test_chosen_layout_is_the_fastest_that_fits(model, part, devices):
                 assert placed.predict_speed().tokens_per_s <= chosen.predict_speed().tokens_per_s * WORTH_IT
 
 
-def test_layouts_of_235_billion_weights_on_64_128_and_256_cards_fit(size):
+def test_layouts_of_235_billion_weights_on_64_128_and_256_cards_fit(answer_size):
     """A newcomer's complaint: 196,615, then 37,288, then 74,285 tokens/s."""
     plans = [
-        size(
+        answer_size(
             "qwen3-235b-a22b", task="pretrain", context="4096", batch="2", on="H100 SXM5", devices=devices
         ).plans[0]
         for devices in (64, 128, 256)
@@ -123,11 +123,13 @@ def test_idle_devices_are_a_warning(network, idle):
 
 
 @pytest.mark.parametrize(("batch", "warned"), [("1", False), ("16", True)])
-def test_step_larger_than_published_ones_is_a_warning(batch, warned, size, codes):
-    answer = size("qwen2-0.5b", task="pretrain", on="H100 SXM5", devices=1024, batch=batch, context="2048")
+def test_step_larger_than_published_ones_is_a_warning(batch, warned, answer_size, codes):
+    answer = answer_size(
+        "qwen2-0.5b", task="pretrain", on="H100 SXM5", devices=1024, batch=batch, context="2048"
+    )
     assert ("global-batch-large" in codes(answer)) is warned
 
 
-def test_fine_tuning_has_no_global_batch_limit(size, codes):
-    answer = size("qwen2-0.5b", task="full_finetune", on="H100 SXM5", devices=1024, batch="16")
+def test_fine_tuning_has_no_global_batch_limit(answer_size, codes):
+    answer = answer_size("qwen2-0.5b", task="full_finetune", on="H100 SXM5", devices=1024, batch="16")
     assert "global-batch-large" not in codes(answer)

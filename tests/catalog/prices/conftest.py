@@ -20,7 +20,7 @@ def future_today(monkeypatch):
 
 
 @pytest.fixture
-def path(tmp_path, monkeypatch):
+def store_path(tmp_path, monkeypatch):
     path = tmp_path / "prices.db"
     monkeypatch.setenv("GPUFLEET_PRICES", str(path))
     PriceStore(path).close()  # a store that is named and not there is an error
@@ -28,13 +28,13 @@ def path(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def store(path):
-    with PriceStore(path) as open_store:
+def store(store_path):
+    with PriceStore(store_path) as open_store:
         yield open_store
 
 
 @pytest.fixture
-def cases():
+def cases_folder():
     return CASES
 
 

@@ -19,12 +19,12 @@ from gpufleet.catalog.prices.name_check import KnownNames
 REGIONS = ("us-central1", "us-east4", "europe-west4", "asia-southeast1", "us-west1")
 
 
-def price(usd, purchase="on_demand", region="us-east-1", item="zz.large", cloud="aws", **more):
+def build_price(usd, purchase="on_demand", region="us-east-1", item="zz.large", cloud="aws", **more):
     return PriceRow(cloud, region, item, purchase, usd, more.pop("as_of", "2026-11-01"), "a test", **more)
 
 
 def prices_by_region(usds, **more):
-    return [price(usd, region=region, **more) for usd, region in zip(usds, REGIONS, strict=False)]
+    return [build_price(usd, region=region, **more) for usd, region in zip(usds, REGIONS, strict=False)]
 
 
 KEY = ("aws", "us-east-1", "zz.large", "on_demand")
@@ -42,42 +42,50 @@ BEFORE = CheckContext(prices={KEY: (1.0, "2026-01-01")})
 H100 = {"cloud": "gcp", "item": "a3-highgpu-8g"}
 
 FIRES = {
-    "zero-price": ([price(0.0)], CheckContext()),
-    "sentinel": ([price(700.0, cloud="gcp", item="tpu-v6e-8")], CheckContext()),
-    "spot-not-cheaper": ([price(2.0), price(2.0, "spot")], CheckContext()),
-    "spot-not-cheaper, of what was known": ([price(1.1, "spot")], BEFORE),
-    "spot-placeholder, a tenth": ([price(6.702), price(0.6702, "spot")], CheckContext()),
-    "spot-placeholder, nearly all": ([price(2.0), price(1.91, "spot")], CheckContext()),
-    "commitment-not-cheaper": ([price(2.0), price(2.1, "reserved_1y")], CheckContext()),
-    "whole-term": ([price(32.77), price(183722.0, "reserved_1y")], CheckContext()),
-    "whole-term, on-demand unknown": ([price(183722.0, "reserved_3y")], CheckContext()),
+    "zero-price": ([build_price(0.0)], CheckContext()),
+    "sentinel": ([build_price(700.0, cloud="gcp", item="tpu-v6e-8")], CheckContext()),
+    "spot-not-cheaper": ([build_price(2.0), build_price(2.0, "spot")], CheckContext()),
+    "spot-not-cheaper, of what was known": ([build_price(1.1, "spot")], BEFORE),
+    "spot-placeholder, a tenth": ([build_price(6.702), build_price(0.6702, "spot")], CheckContext()),
+    "spot-placeholder, nearly all": ([build_price(2.0), build_price(1.91, "spot")], CheckContext()),
+    "commitment-not-cheaper": ([build_price(2.0), build_price(2.1, "reserved_1y")], CheckContext()),
+    "whole-term": ([build_price(32.77), build_price(183722.0, "reserved_1y")], CheckContext()),
+    "whole-term, on-demand unknown": ([build_price(183722.0, "reserved_3y")], CheckContext()),
     "dws-mismatch": ([*prices_by_region([33.6, 78.4, 78.4, 80.0], **H100)], CheckContext()),
     "dws-mismatch, of two regions": ([*prices_by_region([4.20, 9.80], **H100)], CheckContext()),
     "region-outlier": (prices_by_region([10.0, 11.0, 10.5, 30.0]), CheckContext()),
     "region-outlier, spot": (prices_by_region([1.0, 1.1, 0.9, 7.0], purchase="spot"), CheckContext()),
-    "jump": ([price(2.0)], BEFORE),
-    "jump, downwards": ([price(0.4)], BEFORE),
-    "not-offered, says the source": ([price(1.0, offered=False)], CheckContext()),
-    "not-offered, says the cloud": ([price(1.0)], OFFERED),
-    "not-offered, retired": ([price(1.0)], RETIRED),
-    "accelerators": ([price(1.0, facts=MachineFacts(accelerator="Trainium2", accelerators=1))], EIGHT),
-    "host-only": ([price(1.0, facts=MachineFacts(vcpus=96))], EIGHT),
-    "future": ([price(1.0, as_of="2028-01-01")], CheckContext()),
-    "unknown-cloud": ([price(1.0, cloud="awz")], NAMED),
-    "unknown-region": ([price(1.0, region="us-esat-1")], NAMED),
-    "unknown-machine": ([price(1.0, item="zz.lrage")], NAMED),
-    "unknown-unit": ([price(1.0, item="disk", kind="part", unit="gb")], NAMED),
-    "unknown-unit, of a new part": ([price(1.0, item="tape", kind="part", unit="gb")], NAMED),
+    "jump": ([build_price(2.0)], BEFORE),
+    "jump, downwards": ([build_price(0.4)], BEFORE),
+    "not-offered, says the source": ([build_price(1.0, offered=False)], CheckContext()),
+    "not-offered, says the cloud": ([build_price(1.0)], OFFERED),
+    "not-offered, retired": ([build_price(1.0)], RETIRED),
+    "accelerators": ([build_price(1.0, facts=MachineFacts(accelerator="Trainium2", accelerators=1))], EIGHT),
+    "host-only": ([build_price(1.0, facts=MachineFacts(vcpus=96))], EIGHT),
+    "future": ([build_price(1.0, as_of="2028-01-01")], CheckContext()),
+    "unknown-cloud": ([build_price(1.0, cloud="awz")], NAMED),
+    "unknown-region": ([build_price(1.0, region="us-esat-1")], NAMED),
+    "unknown-machine": ([build_price(1.0, item="zz.lrage")], NAMED),
+    "unknown-unit": ([build_price(1.0, item="disk", kind="part", unit="gb")], NAMED),
+    "unknown-unit, of a new part": ([build_price(1.0, item="tape", kind="part", unit="gb")], NAMED),
     "tagged": ([PriceRow(*KEY, 1.0, "2025-05-28", "some list;pre-2025-06-cut")], CheckContext()),
 }
 SILENT = {
-    "zero-price": [price(0.0, item="efa", kind="part", unit="interface")],
+    "zero-price": [build_price(0.0, item="efa", kind="part", unit="interface")],
     "sentinel": prices_by_region([690.0, 705.0, 700.0, 710.0], item="tpu-v6e-256"),
-    "spot-not-cheaper": [price(2.0), price(1.2, "spot")],
-    "spot-placeholder": [price(2.0), price(0.21, "spot"), price(1.89, "spot", region="us-east-2")],
-    "commitment-not-cheaper": [price(2.0), price(1.9, "reserved_1y"), price(1.0, "savings_plan_3y")],
-    "whole-term": [price(98.32), price(63.0, "reserved_1y")],
-    "dws-mismatch": [*prices_by_region([78.4, 80.0, 99.0, 120.0], **H100), price(4.2, cloud="aws")],
+    "spot-not-cheaper": [build_price(2.0), build_price(1.2, "spot")],
+    "spot-placeholder": [
+        build_price(2.0),
+        build_price(0.21, "spot"),
+        build_price(1.89, "spot", region="us-east-2"),
+    ],
+    "commitment-not-cheaper": [
+        build_price(2.0),
+        build_price(1.9, "reserved_1y"),
+        build_price(1.0, "savings_plan_3y"),
+    ],
+    "whole-term": [build_price(98.32), build_price(63.0, "reserved_1y")],
+    "dws-mismatch": [*prices_by_region([78.4, 80.0, 99.0, 120.0], **H100), build_price(4.2, cloud="aws")],
     "region-outlier": [
         *prices_by_region([10.0, 7.1, 16.0, 12.0]),
         *prices_by_region([1.0, 0.3, 2.9, 1.2], purchase="spot"),
@@ -101,15 +109,15 @@ def test_check_accepts_a_correct_price_similar_to_its_mistake(code):
 @pytest.mark.parametrize(
     ("row", "known"),
     [
-        (price(1.4), BEFORE),
-        (price(2.0, as_of="2025-12-31"), BEFORE),  # older than what is known: no jump, just the past
-        (price(2.0, as_of=""), BEFORE),
-        (price(1.0, as_of="2025-06-01"), RETIRED),
-        (price(1.0, as_of="2027-05-01"), OFFERED),  # the list of regions is too old to tell
-        (price(1.0, region="us-west-2"), OFFERED),
-        (price(1.0, facts=MachineFacts(accelerator="T4", accelerators=8)), EIGHT),
-        (price(1.0), EIGHT),
-        (price(4.0, "spot"), CheckContext(prices={(*KEY[:3], "spot"): (1.0, "2026-01-01")})),
+        (build_price(1.4), BEFORE),
+        (build_price(2.0, as_of="2025-12-31"), BEFORE),  # older than what is known: no jump, just the past
+        (build_price(2.0, as_of=""), BEFORE),
+        (build_price(1.0, as_of="2025-06-01"), RETIRED),
+        (build_price(1.0, as_of="2027-05-01"), OFFERED),  # the list of regions is too old to tell
+        (build_price(1.0, region="us-west-2"), OFFERED),
+        (build_price(1.0, facts=MachineFacts(accelerator="T4", accelerators=8)), EIGHT),
+        (build_price(1.0), EIGHT),
+        (build_price(4.0, "spot"), CheckContext(prices={(*KEY[:3], "spot"): (1.0, "2026-01-01")})),
     ],
 )
 def test_known_facts_prevent_a_finding(row, known):
@@ -119,9 +127,9 @@ def test_known_facts_prevent_a_finding(row, known):
 
 def test_real_price_cuts_and_spot_changes_are_accepted():
     cut = CheckContext(prices={KEY: (98.32, "2025-05-28")})
-    assert list(check_prices([price(55.04)], cut)) == []
+    assert list(check_prices([build_price(55.04)], cut)) == []
     moved = CheckContext(prices={(*KEY[:3], "spot"): (62.41, "2024-06-01")})
-    assert list(check_prices([price(20.4, "spot")], moved)) == []
+    assert list(check_prices([build_price(20.4, "spot")], moved)) == []
 
 
 def test_every_check_has_a_positive_and_a_negative_case():
@@ -129,7 +137,7 @@ def test_every_check_has_a_positive_and_a_negative_case():
     assert set(SILENT) <= set(CHECKS)
 
 
-def test_shipped_prices_pass_their_checks(path):
+def test_shipped_prices_pass_their_checks(store_path):
     assert check_current_prices() == []
 
 
@@ -163,29 +171,29 @@ def test_checks_never_fail_and_do_not_depend_on_the_row_order(usds, purchase, fa
     } == {row for row in rows if row.usd_per_hour == 0}
 
 
-DEMAND = price(10.0)
+DEMAND = build_price(10.0)
 FOUR = [1.0, 1.0, 1.0]
 # (rows, known, code, how many of them): on each side of every bound that the module's first lines give a reason for.
 BOUNDS = [
-    ([DEMAND, price(10.0, "spot")], CheckContext(), "spot-not-cheaper", 1),
-    ([DEMAND, price(9.999, "spot")], CheckContext(), "spot-not-cheaper", 0),
-    ([DEMAND, price(9.5, "spot")], CheckContext(), "spot-placeholder", 1),
-    ([DEMAND, price(9.49, "spot")], CheckContext(), "spot-placeholder", 0),
-    ([DEMAND, price(1.0, "spot")], CheckContext(), "spot-placeholder", 1),
-    ([DEMAND, price(1.0004, "spot")], CheckContext(), "spot-placeholder", 1),
-    ([DEMAND, price(1.002, "spot")], CheckContext(), "spot-placeholder", 0),
-    ([DEMAND, price(0.998, "spot")], CheckContext(), "spot-placeholder", 0),
-    ([DEMAND, price(10.0, "spot")], CheckContext(), "spot-placeholder", 0),
-    ([DEMAND, price(10.0, "reserved_1y")], CheckContext(), "commitment-not-cheaper", 1),
-    ([DEMAND, price(9.99, "reserved_1y")], CheckContext(), "commitment-not-cheaper", 0),
-    ([DEMAND, price(499.9, "reserved_1y")], CheckContext(), "commitment-not-cheaper", 1),
-    ([DEMAND, price(500.0, "reserved_1y")], CheckContext(), "commitment-not-cheaper", 0),
-    ([DEMAND, price(500.0, "reserved_1y")], CheckContext(), "whole-term", 1),
-    ([DEMAND, price(499.9, "reserved_1y")], CheckContext(), "whole-term", 0),
-    ([price(1500.0, "reserved_3y")], CheckContext(), "whole-term", 1),
-    ([price(1499.9, "reserved_3y")], CheckContext(), "whole-term", 0),
-    ([price(9000.0, "reserved_3y", kind="part", unit="gib")], CheckContext(), "whole-term", 0),
-    ([price(9000.0, "spot")], CheckContext(), "whole-term", 0),
+    ([DEMAND, build_price(10.0, "spot")], CheckContext(), "spot-not-cheaper", 1),
+    ([DEMAND, build_price(9.999, "spot")], CheckContext(), "spot-not-cheaper", 0),
+    ([DEMAND, build_price(9.5, "spot")], CheckContext(), "spot-placeholder", 1),
+    ([DEMAND, build_price(9.49, "spot")], CheckContext(), "spot-placeholder", 0),
+    ([DEMAND, build_price(1.0, "spot")], CheckContext(), "spot-placeholder", 1),
+    ([DEMAND, build_price(1.0004, "spot")], CheckContext(), "spot-placeholder", 1),
+    ([DEMAND, build_price(1.002, "spot")], CheckContext(), "spot-placeholder", 0),
+    ([DEMAND, build_price(0.998, "spot")], CheckContext(), "spot-placeholder", 0),
+    ([DEMAND, build_price(10.0, "spot")], CheckContext(), "spot-placeholder", 0),
+    ([DEMAND, build_price(10.0, "reserved_1y")], CheckContext(), "commitment-not-cheaper", 1),
+    ([DEMAND, build_price(9.99, "reserved_1y")], CheckContext(), "commitment-not-cheaper", 0),
+    ([DEMAND, build_price(499.9, "reserved_1y")], CheckContext(), "commitment-not-cheaper", 1),
+    ([DEMAND, build_price(500.0, "reserved_1y")], CheckContext(), "commitment-not-cheaper", 0),
+    ([DEMAND, build_price(500.0, "reserved_1y")], CheckContext(), "whole-term", 1),
+    ([DEMAND, build_price(499.9, "reserved_1y")], CheckContext(), "whole-term", 0),
+    ([build_price(1500.0, "reserved_3y")], CheckContext(), "whole-term", 1),
+    ([build_price(1499.9, "reserved_3y")], CheckContext(), "whole-term", 0),
+    ([build_price(9000.0, "reserved_3y", kind="part", unit="gib")], CheckContext(), "whole-term", 0),
+    ([build_price(9000.0, "spot")], CheckContext(), "whole-term", 0),
     (prices_by_region([1.8, 1.0, 1.0, 1.0]), CheckContext(), "region-outlier", 0),
     (prices_by_region([1.81, 1.0, 1.0, 1.0]), CheckContext(), "region-outlier", 1),
     (prices_by_region([0.6, 1.0, 1.0, 1.0]), CheckContext(), "region-outlier", 0),
@@ -202,27 +210,27 @@ BOUNDS = [
     (prices_by_region([0.59, 0.5, 1.0], **H100), CheckContext(), "dws-mismatch", 2),
     (prices_by_region([0.59, 1.0, 1.0, 1.0], purchase="spot", **H100), CheckContext(), "dws-mismatch", 0),
     (prices_by_region([0.59, 1.0, 1.0, 1.0]), CheckContext(), "dws-mismatch", 0),  # AWS sells no such thing
-    ([price(1.5)], BEFORE, "jump", 0),
-    ([price(1.51)], BEFORE, "jump", 1),
-    ([price(0.5)], BEFORE, "jump", 0),
-    ([price(0.49)], BEFORE, "jump", 1),
-    ([price(2.0, as_of="2026-01-01")], BEFORE, "jump", 1),
-    ([price(2.0, upfront="all")], BEFORE, "jump", 0),
-    ([price(5.0, "spot")], CheckContext(prices={(*KEY[:3], "spot"): (1.0, "")}), "jump", 0),
-    ([price(5.1, "spot")], CheckContext(prices={(*KEY[:3], "spot"): (1.0, "")}), "jump", 1),
-    ([price(0.2, "spot")], CheckContext(prices={(*KEY[:3], "spot"): (1.0, "")}), "jump", 0),
-    ([price(0.19, "spot")], CheckContext(prices={(*KEY[:3], "spot"): (1.0, "")}), "jump", 1),
-    ([price(1.0, as_of="2026-01-31")], RETIRED, "not-offered", 1),
-    ([price(1.0, as_of="2026-01-30")], RETIRED, "not-offered", 0),
-    ([price(1.0, as_of="")], RETIRED, "not-offered", 1),
-    ([price(1.0, as_of="2027-03-30")], OFFERED, "not-offered", 1),  # 180 days after the list
-    ([price(1.0, as_of="2027-03-31")], OFFERED, "not-offered", 0),
-    ([price(1.0, offered=True)], OFFERED, "not-offered", 0),
-    ([price(1.0, facts=MachineFacts(accelerator="T4", accelerators=8.07))], EIGHT, "accelerators", 0),
-    ([price(1.0, facts=MachineFacts(accelerator="T4", accelerators=8.09))], EIGHT, "accelerators", 1),
-    ([price(1.0, facts=MachineFacts(accelerator="T4", accelerators=7.91))], EIGHT, "accelerators", 1),
-    *(([price(usd)], CheckContext(), "sentinel", 1) for usd in (700.0, 999.0, 9999.0, 99999.0)),
-    ([price(998.0)], CheckContext(), "sentinel", 0),
+    ([build_price(1.5)], BEFORE, "jump", 0),
+    ([build_price(1.51)], BEFORE, "jump", 1),
+    ([build_price(0.5)], BEFORE, "jump", 0),
+    ([build_price(0.49)], BEFORE, "jump", 1),
+    ([build_price(2.0, as_of="2026-01-01")], BEFORE, "jump", 1),
+    ([build_price(2.0, upfront="all")], BEFORE, "jump", 0),
+    ([build_price(5.0, "spot")], CheckContext(prices={(*KEY[:3], "spot"): (1.0, "")}), "jump", 0),
+    ([build_price(5.1, "spot")], CheckContext(prices={(*KEY[:3], "spot"): (1.0, "")}), "jump", 1),
+    ([build_price(0.2, "spot")], CheckContext(prices={(*KEY[:3], "spot"): (1.0, "")}), "jump", 0),
+    ([build_price(0.19, "spot")], CheckContext(prices={(*KEY[:3], "spot"): (1.0, "")}), "jump", 1),
+    ([build_price(1.0, as_of="2026-01-31")], RETIRED, "not-offered", 1),
+    ([build_price(1.0, as_of="2026-01-30")], RETIRED, "not-offered", 0),
+    ([build_price(1.0, as_of="")], RETIRED, "not-offered", 1),
+    ([build_price(1.0, as_of="2027-03-30")], OFFERED, "not-offered", 1),  # 180 days after the list
+    ([build_price(1.0, as_of="2027-03-31")], OFFERED, "not-offered", 0),
+    ([build_price(1.0, offered=True)], OFFERED, "not-offered", 0),
+    ([build_price(1.0, facts=MachineFacts(accelerator="T4", accelerators=8.07))], EIGHT, "accelerators", 0),
+    ([build_price(1.0, facts=MachineFacts(accelerator="T4", accelerators=8.09))], EIGHT, "accelerators", 1),
+    ([build_price(1.0, facts=MachineFacts(accelerator="T4", accelerators=7.91))], EIGHT, "accelerators", 1),
+    *(([build_price(usd)], CheckContext(), "sentinel", 1) for usd in (700.0, 999.0, 9999.0, 99999.0)),
+    ([build_price(998.0)], CheckContext(), "sentinel", 0),
 ]  # fmt: skip
 
 
@@ -235,20 +243,20 @@ def test_check_fires_exactly_at_its_bound(rows, known, code, count):
 @pytest.mark.parametrize(
     ("rows", "known", "reason"),
     [
-        ([price(0.0)], CheckContext(), "costs 0.00"),
-        ([DEMAND, price(10.5, "spot")], CheckContext(), "spot 10.5 is not below on-demand 10"),
-        ([DEMAND, price(9.6, "spot")], CheckContext(), "spot is 96.0% of on-demand 10"),
-        ([DEMAND, price(10.5, "reserved_1y")], CheckContext(), "reserved_1y 10.5 is not below on-demand 10"),
-        ([price(8760.0, "reserved_1y")], CheckContext(), "8760 an hour looks like the price of the whole term"),
-        ([price(52560.0, "reserved_3y")], CheckContext(), "52560 an hour looks like the price of the whole term"),
-        ([price(2.0)], BEFORE, "2, after 1 on 2026-01-01"),
-        ([price(1.0)], RETIRED, "zz.large was retired on 2026-01-31"),
-        ([price(1.0)], OFFERED, "zz.large is not offered in us-east-1 (a list, 2026-10-01)"),
-        ([price(1.0, offered=False)], CheckContext(), "its source does not list zz.large in us-east-1"),
-        ([price(1.0, facts=MachineFacts(accelerators=1))], EIGHT, "says 1 accelerators, zz.large has 8"),
-        ([price(1.0, facts=MachineFacts(vcpus=9))], EIGHT, "prices zz.large without its 8 accelerators"),
+        ([build_price(0.0)], CheckContext(), "costs 0.00"),
+        ([DEMAND, build_price(10.5, "spot")], CheckContext(), "spot 10.5 is not below on-demand 10"),
+        ([DEMAND, build_price(9.6, "spot")], CheckContext(), "spot is 96.0% of on-demand 10"),
+        ([DEMAND, build_price(10.5, "reserved_1y")], CheckContext(), "reserved_1y 10.5 is not below on-demand 10"),
+        ([build_price(8760.0, "reserved_1y")], CheckContext(), "8760 an hour looks like the price of the whole term"),
+        ([build_price(52560.0, "reserved_3y")], CheckContext(), "52560 an hour looks like the price of the whole term"),
+        ([build_price(2.0)], BEFORE, "2, after 1 on 2026-01-01"),
+        ([build_price(1.0)], RETIRED, "zz.large was retired on 2026-01-31"),
+        ([build_price(1.0)], OFFERED, "zz.large is not offered in us-east-1 (a list, 2026-10-01)"),
+        ([build_price(1.0, offered=False)], CheckContext(), "its source does not list zz.large in us-east-1"),
+        ([build_price(1.0, facts=MachineFacts(accelerators=1))], EIGHT, "says 1 accelerators, zz.large has 8"),
+        ([build_price(1.0, facts=MachineFacts(vcpus=9))], EIGHT, "prices zz.large without its 8 accelerators"),
         (prices_by_region([2.5, 1.0, 1.0, 1.0]), CheckContext(), "2.5 in us-central1, 1 in the median region"),
-        ([price(700.0)], CheckContext(), "700 is a placeholder, not a price"),
+        ([build_price(700.0)], CheckContext(), "700 is a placeholder, not a price"),
     ],
 )  # fmt: skip
 def test_finding_names_observed_and_expected_value(rows, known, reason):
@@ -258,7 +266,7 @@ def test_finding_names_observed_and_expected_value(rows, known, reason):
 
 def test_spot_price_is_compared_with_the_same_batch_before_the_stored_price():
     dearer = CheckContext(prices={KEY: (1.0, "2026-01-01")})
-    rows = [price(10.0), price(5.0, "spot")]
+    rows = [build_price(10.0), build_price(5.0, "spot")]
     assert not [finding for finding in check_prices(rows, dearer) if finding.code == "spot-not-cheaper"]
     assert [finding.code for finding in check_prices(rows[1:], dearer) if finding.row.purchase == "spot"] == [
         "spot-not-cheaper"

@@ -18,14 +18,14 @@ from gpufleet.catalog.prices.imports import (
 from gpufleet.errors import InputError
 
 
-def rows(path, **more):
+def load_rows(path, **more):
     return {
         (row.region, row.item, row.purchase, row.upfront): row for row in load_price_file(path, **more).rows
     }
 
 
-def test_skypilot_aws_price_is_the_median_of_zones_with_a_spot_market(cases):
-    rows_by_key = rows(cases / "skypilot-aws.csv")
+def test_skypilot_aws_price_is_the_median_of_zones_with_a_spot_market(cases_folder):
+    rows_by_key = load_rows(cases_folder / "skypilot-aws.csv")
     assert (
         rows_by_key["us-east-2", "a1.2xlarge", "spot", "none"].usd_per_hour == 0.1056
     )  # the other zone asks 99 %
@@ -43,15 +43,15 @@ def test_skypilot_aws_price_is_the_median_of_zones_with_a_spot_market(cases):
     assert ("us-east-1", "p4d.24xlarge", "spot", "none") not in rows_by_key
 
 
-def test_suspicious_skypilot_aws_prices_are_set_apart(store, cases):
-    summary = import_prices(store, load_price_file(cases / "skypilot-aws.csv"))
+def test_suspicious_skypilot_aws_prices_are_set_apart(store, cases_folder):
+    summary = import_prices(store, load_price_file(cases_folder / "skypilot-aws.csv"))
     set_apart = {(finding.code, finding.row.item, finding.row.region) for finding in summary.findings}
     assert set_apart == {("spot-not-cheaper", "a1.2xlarge", "us-east-1")}
     assert summary.set_apart == 1
 
 
-def test_skypilot_gcp_price_is_the_sum_of_host_and_cards(cases):
-    rows_by_key = rows(cases / "skypilot-gcp.csv")
+def test_skypilot_gcp_price_is_the_sum_of_host_and_cards(cases_folder):
+    rows_by_key = load_rows(cases_folder / "skypilot-gcp.csv")
     complete_machine = rows_by_key["us-central1", "g2-standard-48", "on_demand", "none"]
     assert complete_machine.usd_per_hour == pytest.approx(1.76066 + 2.24016)
     assert complete_machine.facts == MachineFacts(48, 192.0, "x86_64", "L4", 4, 24)
@@ -65,8 +65,8 @@ def test_skypilot_gcp_price_is_the_sum_of_host_and_cards(cases):
     assert rows_by_key["us-central1", "a2-highgpu-1g", "on_demand", "none"].usd_per_hour == 0.73948
 
 
-def test_skypilot_gcp_prices_without_cards_and_placeholders_are_set_apart(store, cases):
-    summary = import_prices(store, load_price_file(cases / "skypilot-gcp.csv"))
+def test_skypilot_gcp_prices_without_cards_and_placeholders_are_set_apart(store, cases_folder):
+    summary = import_prices(store, load_price_file(cases_folder / "skypilot-gcp.csv"))
     findings = {(finding.code, finding.row.item, finding.row.purchase) for finding in summary.findings}
     assert {
         ("host-only", "a2-highgpu-1g", "on_demand"),
@@ -77,8 +77,8 @@ def test_skypilot_gcp_prices_without_cards_and_placeholders_are_set_apart(store,
     assert catalog.find_price("gcp", "us-central1", "a2-highgpu-1g", "on_demand").usd_per_hour > 3
 
 
-def test_skypilot_azure_file_is_recognised_by_its_regions(cases):
-    rows_by_key = rows(cases / "skypilot-azure.csv")
+def test_skypilot_azure_file_is_recognised_by_its_regions(cases_folder):
+    rows_by_key = load_rows(cases_folder / "skypilot-azure.csv")
     assert {row.cloud for row in rows_by_key.values()} == {"azure"}
     assert rows_by_key["eastus", "Basic_A0", "spot", "none"].usd_per_hour == 0.0126
     assert ("eastus", "Standard_B12ms", "spot", "none") not in rows_by_key
@@ -96,20 +96,20 @@ def test_skypilot_file_without_a_recognisable_cloud_asks_for_it(tmp_path):
     assert load_price_file(tmp_path / "aws/vms.csv").rows[0].cloud == "aws"
 
 
-def test_gpuhunt_csv_needs_a_cloud_unless_the_file_name_has_it(cases, tmp_path):
-    rows_by_key = rows(cases / "gpuhunt-aws.csv", origin=Origin(cloud="aws", as_of="2026-11-01"))
+def test_gpuhunt_csv_needs_a_cloud_unless_the_file_name_has_it(cases_folder, tmp_path):
+    rows_by_key = load_rows(cases_folder / "gpuhunt-aws.csv", origin=Origin(cloud="aws", as_of="2026-11-01"))
     assert rows_by_key["us-east-1", "g5.2xlarge", "spot", "none"].usd_per_hour == 0.51
     assert rows_by_key["us-east-1", "c6g.large", "on_demand", "none"].facts == MachineFacts(2, 4.0, "arm64")
     assert {row.as_of for row in rows_by_key.values()} == {"2026-11-01"}
     named = tmp_path / "aws.csv"
-    named.write_bytes((cases / "gpuhunt-aws.csv").read_bytes())
+    named.write_bytes((cases_folder / "gpuhunt-aws.csv").read_bytes())
     assert {row.cloud for row in load_price_file(named).rows} == {"aws"}
     with pytest.raises(InputError, match="does not state its cloud"):
-        load_price_file(cases / "gpuhunt-aws.csv")
+        load_price_file(cases_folder / "gpuhunt-aws.csv")
 
 
-def test_gpuhunt_json_merges_zones_and_leaves_out_attached_cards(cases):
-    rows_by_key = rows(cases / "gpuhunt-gcp.json")
+def test_gpuhunt_json_merges_zones_and_leaves_out_attached_cards(cases_folder):
+    rows_by_key = load_rows(cases_folder / "gpuhunt-gcp.json")
     assert rows_by_key["us-central1", "g2-standard-4", "on_demand", "none"].usd_per_hour == pytest.approx(
         0.71
     )
@@ -117,10 +117,10 @@ def test_gpuhunt_json_merges_zones_and_leaves_out_attached_cards(cases):
     assert rows_by_key["us-central1", "n1-standard-8+1xT4", "on_demand", "none"].usd_per_hour == 0.73
 
 
-def test_gpuhunt_zip_archive_is_read(cases, tmp_path):
+def test_gpuhunt_zip_archive_is_read(cases_folder, tmp_path):
     archive = tmp_path / "catalog.zip"
     with zipfile.ZipFile(archive, "w") as archive_content:
-        archive_content.write(cases / "gpuhunt-aws.csv", "aws.csv")
+        archive_content.write(cases_folder / "gpuhunt-aws.csv", "aws.csv")
         archive_content.writestr("version", "1")
     price_rows = load_price_file(archive).rows
     assert (len(price_rows), price_rows[0].cloud) == (4, "aws")
@@ -142,8 +142,8 @@ def test_files_written_by_gpuhunt_are_read(tmp_path):
     assert row.facts == MachineFacts(192, 2048.0, "x86_64", "H100 SXM5 80GB", 8, 80.0)
 
 
-def test_plain_csv_supports_months_parts_and_purchase_kinds(cases, store):
-    rows_by_key = rows(cases / "plain.csv")
+def test_plain_csv_supports_months_parts_and_purchase_kinds(cases_folder, store):
+    rows_by_key = load_rows(cases_folder / "plain.csv")
     assert rows_by_key["us-east-1", "g5.2xlarge", "on_demand", "none"].usd_per_hour == pytest.approx(1.212)
     assert rows_by_key["us-east-1", "g5.2xlarge", "savings_plan_3y", "none"].usd_per_hour == 0.5
     assert rows_by_key["us-east-1", "g5.2xlarge", "reserved_1y", "all"].upfront_usd == 6132
@@ -152,16 +152,16 @@ def test_plain_csv_supports_months_parts_and_purchase_kinds(cases, store):
     assert (
         rows_by_key["us-central1", "accelerator:nvidia-tesla-t4", "on_demand", "none"].unit == "accelerator"
     )
-    assert import_prices(store, load_price_file(cases / "plain.csv")).imported == 7
+    assert import_prices(store, load_price_file(cases_folder / "plain.csv")).imported == 7
     assert catalog.find_part_price("aws", "us-east-1", "ebs:gp3").usd_per_hour * 730 == pytest.approx(0.07)
     assert catalog.find_price("aws", "us-east-1", "g5.2xlarge", "reserved_1y").usd_per_hour == 0.75
 
 
-def test_packaged_price_files_can_be_imported(path):
+def test_packaged_price_files_can_be_imported(store_path):
     for name in ("prices.csv", "parts.csv"):
-        file = path.parent / name
+        file = store_path.parent / name
         file.write_text(read_packaged_text("gpufleet.catalog", f"data/{name}"))
-        with PriceStore(path) as store:
+        with PriceStore(store_path) as store:
             summary = import_prices(store, load_price_file(file))
         assert (summary.set_apart, summary.imported) == (0, len(catalog.data_file.load_rows(name)))
     assert catalog.find_price("aws", "us-east-1", "g5.2xlarge", "on_demand").usd_per_hour == 1.212
@@ -231,8 +231,8 @@ def test_windows_line_endings_and_byte_order_mark_are_accepted(tmp_path):
     ]
 
 
-def test_json_with_a_nested_list_is_read(cases, tmp_path):
-    inner = json.loads((cases / "gpuhunt-gcp.json").read_text())
+def test_json_with_a_nested_list_is_read(cases_folder, tmp_path):
+    inner = json.loads((cases_folder / "gpuhunt-gcp.json").read_text())
     (tmp_path / "gcp.json").write_text(json.dumps({"items": inner}))
     assert len(load_price_file(tmp_path / "gcp.json").rows) == 3
 

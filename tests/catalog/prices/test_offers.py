@@ -21,7 +21,7 @@ def list_offers(**options):
     ]
 
 
-def test_offers_are_sorted_by_machine_or_accelerator_price(path):
+def test_offers_are_sorted_by_machine_or_accelerator_price(store_path):
     by_machine = list(catalog.search_offers(accelerator="a100", purchase="on_demand"))
     prices = [offer.price.usd_per_hour for offer in by_machine]
     assert prices == sorted(prices)
@@ -67,14 +67,14 @@ def test_limit_gives_the_same_first_offers(store):
         assert list_offers(limit=7, **options) == list_offers(**options)[:7]
 
 
-def test_requested_count_is_rounded_up_to_complete_machines(path):
+def test_requested_count_is_rounded_up_to_complete_machines(store_path):
     eight = next(catalog.search_offers(accelerator="h100", count=8, purchase="on_demand", region="us-east-1"))
     nine = next(catalog.search_offers(accelerator="h100", count=9, purchase="on_demand", region="us-east-1"))
     assert eight.price.usd_per_hour == pytest.approx(55.04)
     assert nine.machine.name == "p5.4xlarge"  # nine single cards are cheaper than two of eight
 
 
-def test_maximum_price_applies_to_the_compared_price(path):
+def test_maximum_price_applies_to_the_compared_price(store_path):
     assert max(usd for _, _, usd in list_offers(accelerator="l4", max_usd_per_hour=0.5)) <= 0.5
     assert list_offers(accelerator="h100", max_usd_per_hour=0.01) == []
 
@@ -106,14 +106,14 @@ def test_accelerator_is_matched_by_the_words_of_its_name(query, model, expected)
     assert matches_accelerator(query, model) is expected
 
 
-def test_unknown_accelerator_is_refused_and_known_one_without_offers_is_not(path):
+def test_unknown_accelerator_is_refused_and_known_one_without_offers_is_not(store_path):
     with pytest.raises(InputError, match="unknown accelerator 'volta 9000'"):
         check_accelerator_name("volta 9000")
     check_accelerator_name("GeForce RTX 4090")
     assert list_offers(accelerator="GeForce RTX 4090") == []
 
 
-def test_spot_price_is_compared_with_the_cheapest_commitment(path):
+def test_spot_price_is_compared_with_the_cheapest_commitment(store_path):
     spot = list(
         catalog.search_offers(cloud="gcp", machine="a2-megagpu-16g", purchase="spot", region="europe-west4")
     )

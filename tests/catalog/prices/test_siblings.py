@@ -19,7 +19,7 @@ PAIRS = [
 ]
 
 
-def skypilot(path, order, region="us-central1"):
+def import_skypilot(path, order, region="us-central1"):
     lines = [HEAD]
     for host, price, card, count, cards in order:
         lines.append(f"{host},96,1360,,,,{region},{region}-a,{price},{price / 4}")
@@ -32,7 +32,7 @@ def skypilot(path, order, region="us-central1"):
     "order", [PAIRS, PAIRS[::-1], PAIRS[2:] + PAIRS[:2]], ids=["as is", "reversed", "turned"]
 )
 def test_google_machine_gets_the_price_of_its_own_cards(tmp_path, order):
-    rows_by_key = skypilot(tmp_path / "gcp.csv", order)
+    rows_by_key = import_skypilot(tmp_path / "gcp.csv", order)
     for host, price, _, count, cards in PAIRS:
         assert rows_by_key[host, "on_demand"].usd_per_hour == pytest.approx(price + cards)
         assert rows_by_key[host, "spot"].usd_per_hour == pytest.approx(price / 4 + cards / 5)
@@ -43,7 +43,7 @@ def test_google_machine_gets_the_price_of_its_own_cards(tmp_path, order):
 def test_google_machine_without_its_card_gets_no_price_of_another_card(tmp_path, left_out):
     pairs = [list(pair) for pair in PAIRS[:2]]
     pairs[left_out][2] = "L4"
-    rows_by_key = skypilot(tmp_path / "gcp.csv", pairs)
+    rows_by_key = import_skypilot(tmp_path / "gcp.csv", pairs)
     assert rows_by_key[pairs[left_out][0], "on_demand"].usd_per_hour == pairs[left_out][1]
 
 

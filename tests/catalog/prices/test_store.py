@@ -25,24 +25,24 @@ EMBEDDED = 1.212
 NUMBERS = count()
 
 
-def test_embedded_price_is_used_without_a_store(path, monkeypatch):
-    path.unlink()
+def test_embedded_price_is_used_without_a_store(store_path, monkeypatch):
+    store_path.unlink()
     with pytest.raises(InputError, match="the price store does not exist; gpufleet prices import creates it"):
         catalog.find_price(*KEY)  # a mistyped path must not fall back to old prices
     monkeypatch.setenv("GPUFLEET_PRICES", "embedded")
     assert catalog.find_price(*KEY).usd_per_hour == EMBEDDED
-    assert not path.exists()
+    assert not store_path.exists()
 
 
-def test_damaged_store_is_reported_in_one_line(store, path):
+def test_damaged_store_is_reported_in_one_line(store, store_path):
     store_rows(store, build_row(1.3))
     store.close()
-    content = bytearray(path.read_bytes())
+    content = bytearray(store_path.read_bytes())
     content[4096:] = b"\xff" * (len(content) - 4096)  # its first page, with the tables' names, is whole
-    path.write_bytes(content)
+    store_path.write_bytes(content)
     with pytest.raises(EnvironmentFault, match=r"prices.db is damaged: .*malformed"):
         catalog.find_price(*KEY)
-    with PriceStore(path) as broken, pytest.raises(EnvironmentFault, match="is damaged"):
+    with PriceStore(store_path) as broken, pytest.raises(EnvironmentFault, match="is damaged"):
         store_rows(broken, build_row(1.4), key="2")
 
 
@@ -290,35 +290,35 @@ def count_stored_rows(path):
 
 
 @pytest.mark.parametrize("kill_at", [0, 3, -1], ids=["first batch", "later batch", "while committing"])
-def test_killed_import_leaves_prices_complete_and_the_next_one_finishes(path, tmp_path, kill_at):
+def test_killed_import_leaves_prices_complete_and_the_next_one_finishes(store_path, tmp_path, kill_at):
     file = write_price_file(tmp_path)
-    arguments = [sys.executable, "-c", KILLED, str(path), str(file), str(kill_at)]
+    arguments = [sys.executable, "-c", KILLED, str(store_path), str(file), str(kill_at)]
     died = subprocess.run(arguments, check=False, timeout=60)
     assert died.returncode == -signal.SIGKILL
-    assert count_stored_rows(path) == [0, 0]
-    with PriceStore(path) as store:
+    assert count_stored_rows(store_path) == [0, 0]
+    with PriceStore(store_path) as store:
         unfinished = store.find_unfinished_run("import prices.csv")
         assert len(unfinished.batches) == {0: 0, 3: 3, -1: 8}[kill_at]
         summary = import_prices(store, load_price_file(file))
     assert (summary.imported, summary.set_apart, summary.run.id) == (400, 0, unfinished.id)
-    assert count_stored_rows(path) == [400, 400]
+    assert count_stored_rows(store_path) == [400, 400]
 
 
-def test_two_concurrent_imports_succeed(path, tmp_path):
+def test_two_concurrent_imports_succeed(store_path, tmp_path):
     file, other = write_price_file(tmp_path), tmp_path / "other.csv"
     other.write_text(file.read_text().replace("zz", "yy"))
     code = KILLED.replace("kill_at < 0", "False")
     racing = [
-        subprocess.Popen([sys.executable, "-c", code, str(path), str(import_file), "999"])
+        subprocess.Popen([sys.executable, "-c", code, str(store_path), str(import_file), "999"])
         for import_file in (file, other, file)
     ]
     assert [process.wait(timeout=60) for process in racing] == [0, 0, 0]
-    assert count_stored_rows(path) == [800, 800]
+    assert count_stored_rows(store_path) == [800, 800]
 
 
-def test_reader_is_not_blocked_by_a_writer(path, store):
+def test_reader_is_not_blocked_by_a_writer(store_path, store):
     store_rows(store, build_row())
-    with PriceStore(path) as other:
+    with PriceStore(store_path) as other:
         run = other.begin_run("slow", "1")
         other.connection.execute("BEGIN IMMEDIATE")
         assert catalog.find_price(*KEY).usd_per_hour == 1.3
@@ -328,10 +328,10 @@ def test_reader_is_not_blocked_by_a_writer(path, store):
     assert catalog.find_price(*KEY).usd_per_hour == 1.35
 
 
-def test_locked_store_is_an_environment_fault(path, store, monkeypatch):
+def test_locked_store_is_an_environment_fault(store_path, store, monkeypatch):
     monkeypatch.setattr("gpufleet.catalog.prices.store.BUSY_TIMEOUT_S", 0.05)
     store.connection.execute("BEGIN IMMEDIATE")
-    with PriceStore(path) as other, pytest.raises(EnvironmentFault, match="cannot be written"):
+    with PriceStore(store_path) as other, pytest.raises(EnvironmentFault, match="cannot be written"):
         other.begin_run("test", "1")
 
 

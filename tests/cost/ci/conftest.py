@@ -93,7 +93,7 @@ def gitlab():
 
 
 @pytest.fixture
-def runner(pull_request, clean_env, tmp_path):
+def make_runner(pull_request, clean_env, tmp_path):
     """Make a runner of either code host, with what its documentation says is set for a request."""
 
     def build(server):
@@ -132,6 +132,6 @@ def runner(pull_request, clean_env, tmp_path):
 
 
 @pytest.fixture
-def tools():
+def ci_tools():
     """Give what tests of CI files share."""
     return {"read": read_yaml, "expanded": expand_expressions}

@@ -29,8 +29,8 @@ COMMITS = {
 
 
 @pytest.mark.parametrize("path", [*WORKFLOWS, ACTION], ids=lambda p: p.name)
-def test_shell_scripts_contain_no_workflow_expression(tools, path):
-    scripts = [step["run"] for step in steps(tools["read"](path)) if "run" in step]
+def test_shell_scripts_contain_no_workflow_expression(ci_tools, path):
+    scripts = [step["run"] for step in steps(ci_tools["read"](path)) if "run" in step]
     assert scripts or path.name == "cost.yml"  # that one only calls the action
     assert not any("${{" in script for script in scripts)
 
@@ -55,8 +55,8 @@ PERMISSIONS = {
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda p: p.name)
-def test_workflow_declares_token_permissions_and_stores_no_credentials(tools, path):
-    document = tools["read"](path)
+def test_workflow_declares_token_permissions_and_stores_no_credentials(ci_tools, path):
+    document = ci_tools["read"](path)
     assert "pull_request_target" not in str(document["on"])
     assert document["permissions"] == {"contents": "read"}
     assert [job["permissions"] for job in document["jobs"].values()] == [PERMISSIONS[path.name]]
@@ -72,8 +72,8 @@ def test_workflow_that_runs_pull_request_code_has_no_token_or_secret(path):
     assert ": write" not in text
 
 
-def test_workflow_with_write_permission_checks_out_the_default_branch_and_trusts_no_artifact_number(tools):
-    document = tools["read"](".github/workflows/cost-comment.yml")
+def test_workflow_with_write_permission_checks_out_the_default_branch_and_trusts_no_artifact_number(ci_tools):
+    document = ci_tools["read"](".github/workflows/cost-comment.yml")
     (checkout,) = (step for step in steps(document) if "checkout" in step.get("uses", ""))
     assert set(checkout["with"]) == {"persist-credentials"}  # no ref: the default branch
     assert set(document["on"]) == {"workflow_run"}
@@ -82,8 +82,8 @@ def test_workflow_with_write_permission_checks_out_the_default_branch_and_trusts
     assert "--pr " not in step["run"]
 
 
-def test_gitlab_job_that_runs_merge_request_code_has_no_token(tools):
-    jobs = tools["read"](".ci/gitlab-cost.yml")
+def test_gitlab_job_that_runs_merge_request_code_has_no_token(ci_tools):
+    jobs = ci_tools["read"](".ci/gitlab-cost.yml")
     assert "environment" not in jobs["cost"]
     assert jobs["cost-comment"]["environment"] == {"name": "cost-comment", "action": "access"}
     assert jobs["cost-comment"]["script"][1] == "git checkout --quiet --force --detach FETCH_HEAD"

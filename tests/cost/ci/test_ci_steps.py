@@ -13,18 +13,18 @@ MARK = "<!-- gpufleet-cost:dev -->"
 
 
 @pytest.fixture
-def run_action(tools, runner, github):
+def run_action(ci_tools, make_runner, github):
     """Run the composite action's shell steps with inputs, in order, until one fails."""
 
     def run(**inputs):
-        action = tools["read"](ACTION)
+        action = ci_tools["read"](ACTION)
         environment = {name: str(of.get("default", "")) for name, of in action["inputs"].items()}
         environment |= inputs
         known = {f"inputs.{name}": value for name, value in environment.items()}
         result = None
         for step in (step for step in action["runs"]["steps"] if "run" in step):
-            extra = {name: tools["expanded"](value, known) for name, value in step.get("env", {}).items()}
-            result = runner(github).run(step["run"], extra)
+            extra = {name: ci_tools["expanded"](value, known) for name, value in step.get("env", {}).items()}
+            result = make_runner(github).run(step["run"], extra)
             if result.returncode:
                 return result
         return result
@@ -61,7 +61,7 @@ def test_invalid_stack_exits_with_2_and_writes_no_report(run_action, pull_reques
 
 
 @pytest.fixture
-def run_comment_workflow(tools, runner, github, tmp_path):
+def run_comment_workflow(ci_tools, make_runner, github, tmp_path):
     """Run the shell steps of the workflow that comments, with artifacts as the pricing job left them."""
 
     def run(head_sha, text=f"{LEAD} $1 @team\n\n{MARK}\n", name="cost-dev/dev.md", branch="change"):
@@ -76,10 +76,12 @@ def run_comment_workflow(tools, runner, github, tmp_path):
             "github.event.workflow_run.head_repository.owner.login": "stranger",
         }
         result = None
-        for step in tools["read"](COMMENT)["jobs"]["comment"]["steps"]:
+        for step in ci_tools["read"](COMMENT)["jobs"]["comment"]["steps"]:
             if "run" in step:
-                extra = {name: tools["expanded"](value, known) for name, value in step.get("env", {}).items()}
-                result = runner(github).run(step["run"], extra)
+                extra = {
+                    name: ci_tools["expanded"](value, known) for name, value in step.get("env", {}).items()
+                }
+                result = make_runner(github).run(step["run"], extra)
         return result
 
     return run
@@ -150,16 +152,16 @@ def test_html_links_and_images_of_an_artifact_are_neutralized(run_comment_workfl
 
 
 @pytest.fixture
-def run_gitlab_job(tools, runner, gitlab, pull_request):
+def run_gitlab_job(ci_tools, make_runner, gitlab, pull_request):
     """Run the script of a GitLab job, one shell for all its lines as the runner does."""
     pull_request.git("branch", "-f", "main", pull_request.base)
     pull_request.git("remote", "add", "origin", str(pull_request.root))
 
     def run(name, token="", **variables):
-        cost = tools["read"](".ci/gitlab-cost.yml")[name]
+        cost = ci_tools["read"](".ci/gitlab-cost.yml")[name]
         job_variables = {name: str(value) for name, value in cost.get("variables", {}).items()} | variables
         secret = {"GITLAB_TOKEN": token} if token else {}
-        return runner(gitlab).run(
+        return make_runner(gitlab).run(
             "\n".join(cost["script"]), {"CI_DEFAULT_BRANCH": "main"} | job_variables | secret
         )
 
@@ -188,8 +190,8 @@ def test_gitlab_job_of_a_fork_has_no_token_and_prints_the_comment(run_gitlab_job
     assert gitlab.comments == []
 
 
-def test_shell_recipe_needs_no_code_host(pull_request, clean_env, runner, github):
-    result = runner(github).run(".ci/cost dev HEAD^1 out")
+def test_shell_recipe_needs_no_code_host(pull_request, clean_env, make_runner, github):
+    result = make_runner(github).run(".ci/cost dev HEAD^1 out")
     assert result.returncode == 0, result.stderr
     assert (pull_request.root / "out/dev.md").read_text().startswith(LEAD)
     assert github.asked == []

@@ -21,7 +21,7 @@ HOSTS = {
 
 
 @pytest.fixture(params=HOSTS)
-def host(request):
+def fake_host(request):
     """Give a fake of each code host."""
     kind, login, _ = HOSTS[request.param]
     server = kind(login)
@@ -63,7 +63,7 @@ def make_environment():
 
 
 @pytest.fixture
-def thread(make_environment):
+def open_thread(make_environment):
     """Speak to a fake as the command does, but without waiting; ``waits`` keeps what was asked for."""
 
     def build(server):

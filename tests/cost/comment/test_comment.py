@@ -18,95 +18,95 @@ def bodies(server):
     return [comment["body"] for comment in server.comments]
 
 
-def test_first_run_creates_second_changes_nothing_third_updates(host, thread):
-    assert comment.upsert_comment(thread(host), TEXT).action == "created"
-    assert comment.upsert_comment(thread(host), TEXT).action == "unchanged"
-    assert comment.upsert_comment(thread(host), TEXT.replace("more", "less")).action == "updated"
-    assert bodies(host) == [f"**It costs less.**\n\n{MARK}"]
+def test_first_run_creates_second_changes_nothing_third_updates(fake_host, open_thread):
+    assert comment.upsert_comment(open_thread(fake_host), TEXT).action == "created"
+    assert comment.upsert_comment(open_thread(fake_host), TEXT).action == "unchanged"
+    assert comment.upsert_comment(open_thread(fake_host), TEXT.replace("more", "less")).action == "updated"
+    assert bodies(fake_host) == [f"**It costs less.**\n\n{MARK}"]
 
 
-def test_existing_comment_is_found_on_a_later_page(host, thread):
-    host.page_size = 10
+def test_existing_comment_is_found_on_a_later_page(fake_host, open_thread):
+    fake_host.page_size = 10
     for at in range(57):
-        host.add("someone", f"talk {at}")
-    own_comment = host.add(host.login, f"old\n\n{MARK}")
-    host.add("someone", "more talk")
-    assert comment.upsert_comment(thread(host), TEXT).action == "updated"
-    assert host.find(own_comment)["body"].startswith("**It costs more.**")
-    assert len(host.comments) == 59
+        fake_host.add("someone", f"talk {at}")
+    own_comment = fake_host.add(fake_host.login, f"old\n\n{MARK}")
+    fake_host.add("someone", "more talk")
+    assert comment.upsert_comment(open_thread(fake_host), TEXT).action == "updated"
+    assert fake_host.find(own_comment)["body"].startswith("**It costs more.**")
+    assert len(fake_host.comments) == 59
 
 
-def test_duplicate_comments_are_removed_except_the_oldest(host, thread):
-    first, *_ = [host.add(host.login, f"old {at}\n\n{MARK}") for at in range(3)]
-    posted = comment.upsert_comment(thread(host), TEXT)
+def test_duplicate_comments_are_removed_except_the_oldest(fake_host, open_thread):
+    first, *_ = [fake_host.add(fake_host.login, f"old {at}\n\n{MARK}") for at in range(3)]
+    posted = comment.upsert_comment(open_thread(fake_host), TEXT)
     assert (posted.action, posted.removed) == ("updated", 2)
-    assert [comment["id"] for comment in host.comments] == [first]
+    assert [comment["id"] for comment in fake_host.comments] == [first]
 
 
-def test_comment_of_another_user_with_the_same_mark_is_not_changed(host, thread):
-    host.add("mallory", f"mine\n\n{MARK}")
-    host.add(host.login, f"a quotation: {MARK} of another comment")
-    assert comment.upsert_comment(thread(host), TEXT).action == "created"
-    assert bodies(host)[0] == f"mine\n\n{MARK}"
-    assert len(host.comments) == 3
+def test_comment_of_another_user_with_the_same_mark_is_not_changed(fake_host, open_thread):
+    fake_host.add("mallory", f"mine\n\n{MARK}")
+    fake_host.add(fake_host.login, f"a quotation: {MARK} of another comment")
+    assert comment.upsert_comment(open_thread(fake_host), TEXT).action == "created"
+    assert bodies(fake_host)[0] == f"mine\n\n{MARK}"
+    assert len(fake_host.comments) == 3
 
 
-def test_each_stack_has_its_own_comment(host, thread):
-    host.add(host.login, f"dev\n\n{comment_mark('dev')}")
-    assert comment.upsert_comment(thread(host), TEXT).action == "created"
-    assert len(host.comments) == 2
+def test_each_stack_has_its_own_comment(fake_host, open_thread):
+    fake_host.add(fake_host.login, f"dev\n\n{comment_mark('dev')}")
+    assert comment.upsert_comment(open_thread(fake_host), TEXT).action == "created"
+    assert len(fake_host.comments) == 2
 
 
-def test_lost_response_to_a_creation_leaves_one_comment(host, thread):
-    host.lose_next_answer = True
-    posted = comment.upsert_comment(thread(host), TEXT)
+def test_lost_response_to_a_creation_leaves_one_comment(fake_host, open_thread):
+    fake_host.lose_next_answer = True
+    posted = comment.upsert_comment(open_thread(fake_host), TEXT)
     assert (posted.action, posted.removed) == ("created", 1)
-    assert len(host.comments) == 1
+    assert len(fake_host.comments) == 1
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504])
-def test_temporary_errors_are_retried(host, thread, status):
-    host.script = [(status, {}, None), (status, {}, {"message": "oops"})]
-    speaking = thread(host)
+def test_temporary_errors_are_retried(fake_host, open_thread, status):
+    fake_host.script = [(status, {}, None), (status, {}, {"message": "oops"})]
+    speaking = open_thread(fake_host)
     assert comment.upsert_comment(speaking, TEXT).action == "created"
     assert speaking.waits == [1.0, 2.0]
 
 
-def test_client_waits_as_long_as_the_server_requests(host, thread):
-    host.script = [(429, {"Retry-After": "7"}, {"message": "slow down"})]
-    speaking = thread(host)
+def test_client_waits_as_long_as_the_server_requests(fake_host, open_thread):
+    fake_host.script = [(429, {"Retry-After": "7"}, {"message": "slow down"})]
+    speaking = open_thread(fake_host)
     comment.upsert_comment(speaking, TEXT)
     assert speaking.waits == [7.0]
 
 
-def test_github_rate_limit_response_is_obeyed(github, thread):
+def test_github_rate_limit_response_is_obeyed(github, open_thread):
     endings = str(int(time.time()) + 30)
     limited = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": endings}
     github.script = [(403, limited, {"message": "API rate limit exceeded"})]
-    speaking = thread(github)
+    speaking = open_thread(github)
     assert comment.upsert_comment(speaking, TEXT).action == "created"
     assert 25 < speaking.waits[0] <= 30
 
 
-def test_waiting_is_bounded(host, thread):
-    host.script = [(429, {"Retry-After": "3600"}, None)]
-    speaking = thread(host)
+def test_waiting_is_bounded(fake_host, open_thread):
+    fake_host.script = [(429, {"Retry-After": "3600"}, None)]
+    speaking = open_thread(fake_host)
     with pytest.raises(EnvironmentFault, match="longer than the limit"):
         comment.upsert_comment(speaking, TEXT)
     assert speaking.waits == []
 
 
-def test_permanent_errors_are_reported_after_five_tries(host, thread):
-    host.script = [(503, {}, None)] * 9
+def test_permanent_errors_are_reported_after_five_tries(fake_host, open_thread):
+    fake_host.script = [(503, {}, None)] * 9
     with pytest.raises(EnvironmentFault, match="failed 5 times: HTTP 503"):
-        comment.upsert_comment(thread(host), TEXT)
-    assert len(host.script) == 4
+        comment.upsert_comment(open_thread(fake_host), TEXT)
+    assert len(fake_host.script) == 4
 
 
-def test_read_only_token_raises_permission_denied(host, thread):
-    host.may_write = False
+def test_read_only_token_raises_permission_denied(fake_host, open_thread):
+    fake_host.may_write = False
     with pytest.raises(comment.PermissionDenied, match="403"):
-        comment.upsert_comment(thread(host), TEXT)
+        comment.upsert_comment(open_thread(fake_host), TEXT)
 
 
 @pytest.mark.parametrize(
@@ -118,34 +118,34 @@ def test_read_only_token_raises_permission_denied(host, thread):
         (422, EnvironmentFault, "Validation Failed; too long"),
     ],
 )
-def test_other_client_errors_are_reported_in_one_line(host, thread, status, error, message):
+def test_other_client_errors_are_reported_in_one_line(fake_host, open_thread, status, error, message):
     body = {"message": "Validation Failed", "errors": [{"message": "too long"}]}
-    host.script = [(status, {"Location": "http://127.0.0.1:1/"}, body)]
+    fake_host.script = [(status, {"Location": "http://127.0.0.1:1/"}, body)]
     with pytest.raises(error, match=message) as excinfo:
-        comment.upsert_comment(thread(host), TEXT)
+        comment.upsert_comment(open_thread(fake_host), TEXT)
     assert "\n" not in str(excinfo.value)
 
 
-def test_pull_request_at_another_commit_is_not_changed(host, thread):
-    assert comment.upsert_comment(thread(host), TEXT, "a" * 40).action == "created"
+def test_pull_request_at_another_commit_is_not_changed(fake_host, open_thread):
+    assert comment.upsert_comment(open_thread(fake_host), TEXT, "a" * 40).action == "created"
     with pytest.raises(InputError, match="head is not bbbb"):
-        comment.upsert_comment(thread(host), TEXT, "b" * 40)
+        comment.upsert_comment(open_thread(fake_host), TEXT, "b" * 40)
 
 
-def test_token_is_sent_as_documented(host, thread):
-    comment.upsert_comment(thread(host), TEXT)
-    sent = {name.lower(): value for name, value in host.asked[0][2].items()}
+def test_token_is_sent_as_documented(fake_host, open_thread):
+    comment.upsert_comment(open_thread(fake_host), TEXT)
+    sent = {name.lower(): value for name, value in fake_host.asked[0][2].items()}
     key, value = {"github": ("authorization", "Bearer t0ken"), "gitlab": ("private-token", "t0ken")}[
-        host.provider
+        fake_host.provider
     ]
     assert sent[key] == value
     assert sent["user-agent"].startswith("gpufleet/")
 
 
-def test_text_without_a_mark_is_refused_before_any_request(host, thread):
+def test_text_without_a_mark_is_refused_before_any_request(fake_host, open_thread):
     with pytest.raises(InputError, match="no gpufleet mark"):
-        comment.upsert_comment(thread(host), "hello")
-    assert host.asked == []
+        comment.upsert_comment(open_thread(fake_host), "hello")
+    assert fake_host.asked == []
 
 
 def test_mentions_are_neutralized():

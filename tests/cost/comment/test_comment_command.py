@@ -31,21 +31,21 @@ def run_command(tmp_path, monkeypatch):
     return run
 
 
-def test_command_creates_and_then_updates_the_comment(run_command, environment, host):
-    result = run_command(environment(host))
+def test_command_creates_and_then_updates_the_comment(run_command, environment, fake_host):
+    result = run_command(environment(fake_host))
     assert (result.exit_code, result.stdout.split()[:2]) == (0, ["comment", "created"])
-    assert "unchanged" in run_command(environment(host)).stdout
-    assert len(host.comments) == 1
+    assert "unchanged" in run_command(environment(fake_host)).stdout
+    assert len(fake_host.comments) == 1
 
 
 @pytest.mark.parametrize("token", ["t0ken", ""])
-def test_run_in_a_fork_succeeds_and_prints_the_comment(run_command, environment, host, token):
-    host.may_write = False
-    result = run_command(environment(host, token))
+def test_run_in_a_fork_succeeds_and_prints_the_comment(run_command, environment, fake_host, token):
+    fake_host.may_write = False
+    result = run_command(environment(fake_host, token))
     assert result.exit_code == 0
     assert "It costs more." in result.stdout
     assert "the comment is above" in result.stderr
-    assert host.comments == []
+    assert fake_host.comments == []
 
 
 def test_run_in_a_github_fork_writes_the_comment_to_the_job_summary(

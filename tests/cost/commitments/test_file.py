@@ -16,7 +16,7 @@ CUD = "id: cud, kind: resource_cud, region: us-central1, usd_per_hour: 3"
 
 
 @pytest.fixture
-def write(tmp_path):
+def write_commitments(tmp_path):
     def write_entries(*entries):
         file = tmp_path / "commitments.yaml"
         file.write_text("commitments:\n" + "".join(f"  - {{{entry}}}\n" for entry in entries))
@@ -25,9 +25,9 @@ def write(tmp_path):
     return write_entries
 
 
-def test_commitments_file_is_read(write):
+def test_commitments_file_is_read(write_commitments):
     commitments = cost.load_commitments(
-        write(f"{RI}, {TERM}", f"{SP}, discount_percent: 20, {TERM}")
+        write_commitments(f"{RI}, {TERM}", f"{SP}, discount_percent: 20, {TERM}")
     ).commitments
     assert [commitment.id for commitment in commitments] == ["ri", "sp"]
     assert [float(commitment.paid_per_hour) for commitment in commitments] == [1.4, 3.0]
@@ -58,21 +58,21 @@ def test_commitments_file_is_read(write):
         (f"{CUD}, accelerators: 8, {TERM}", "accelerator and accelerators must be given together"),
     ],
 )
-def test_mistake_is_reported_in_one_line_with_its_place(write, entry, message):
+def test_mistake_is_reported_in_one_line_with_its_place(write_commitments, entry, message):
     with pytest.raises(InputError) as excinfo:
-        cost.load_commitments(write(entry))
+        cost.load_commitments(write_commitments(entry))
     assert message in str(excinfo.value)
     assert "commitments.yaml:2" in str(excinfo.value)
     assert "\n" not in str(excinfo.value)
 
 
-def test_duplicate_id_is_refused(write):
+def test_duplicate_id_is_refused(write_commitments):
     with pytest.raises(InputError, match="two commitments are called ri"):
-        cost.load_commitments(write(f"{RI}, {TERM}", f"{RI}, {TERM}"))
+        cost.load_commitments(write_commitments(f"{RI}, {TERM}", f"{RI}, {TERM}"))
 
 
 def test_missing_file_and_file_without_a_mapping_are_refused(tmp_path):
-    with pytest.raises(InputError, match="no such file"):
+    with pytest.raises(InputError, match="file not found"):
         cost.load_commitments(tmp_path / "none.yaml")
     (tmp_path / "text.yaml").write_text("words\n")
     with pytest.raises(InputError, match="start with commitments"):

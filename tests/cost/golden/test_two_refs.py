@@ -148,9 +148,7 @@ def test_removed_spot_purchase_removes_the_standby_group(clone, golden_book):
         for side, bill in (("before", cost_diff.before), ("after", cost_diff.after))
     }  # fmt: skip
     assert machines["after"] - machines["before"] == expected_change
-    disk = golden.evaluate_arithmetic(
-        "0.0001 USD x 100 GiB x 570 h more, which a machine of one's own keeps = 5.7"
-    )
+    disk = golden.evaluate_arithmetic("0.0001 USD x 100 GiB x 570 h more, which an own machine keeps = 5.7")
     assert (
         cost_diff.after.usd_per_month.expected - cost_diff.before.usd_per_month.expected
         == expected_change + disk

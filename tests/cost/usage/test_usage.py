@@ -15,7 +15,7 @@ NAT = "aws:ec2/natGateway:NatGateway"
 
 
 @pytest.fixture
-def usage(tmp_path):
+def read_usage(tmp_path):
     def write(text):
         (tmp_path / "usage.yaml").write_text(text)
         return cost.load_usage(tmp_path / "usage.yaml")
@@ -27,22 +27,22 @@ def month(bill, component="machine"):
     return next(charge.usd_per_month for charge in bill.charges if charge.component == component)
 
 
-def test_hours_scale_machines_and_not_their_disks(usage, make_resource, book):
+def test_hours_scale_machines_and_not_their_disks(read_usage, make_resource, book):
     bill = cost.price_resources(
-        [make_resource("a")], book, usage=usage("resources:\n  a: {hours_per_month: 100}\n")
+        [make_resource("a")], book, usage=read_usage("resources:\n  a: {hours_per_month: 100}\n")
     )
     assert month(bill).expected == Decimal("21.957642") * 100
     assert month(bill, "disk:root").expected == Decimal("0.0001") * 100 * 730
 
 
-def test_schedule_is_converted_to_hours(usage, make_resource, book):
+def test_schedule_is_converted_to_hours(read_usage, make_resource, book):
     bill = cost.price_resources(
-        [make_resource("a")], book, usage=usage("resources:\n  a: {schedule: weekdays 8-18}\n")
+        [make_resource("a")], book, usage=read_usage("resources:\n  a: {schedule: weekdays 8-18}\n")
     )
     assert month(bill).expected == Decimal("21.957642") * Decimal("217.26")
 
 
-def test_usage_file_overrides_the_size_of_a_group(usage, make_resource, book):
+def test_usage_file_overrides_the_size_of_a_group(read_usage, make_resource, book):
     template = make_resource(
         "t", "aws:ec2/launchTemplate:LaunchTemplate", {"instanceType": "g5.2xlarge"}, id="lt-1"
     )
@@ -50,13 +50,13 @@ def test_usage_file_overrides_the_size_of_a_group(usage, make_resource, book):
         "g", GROUP, {"minSize": 1, "maxSize": 9, "region": "us-east-1", "launchTemplate": {"id": "lt-1"}}
     )
     bill = cost.price_resources(
-        [template, group], book, usage=usage("resources:\n  g: {desired: 3, max: 5}\n")
+        [template, group], book, usage=read_usage("resources:\n  g: {desired: 3, max: 5}\n")
     )
     charge = next(charge for charge in bill.charges if charge.component == "machine")
     assert charge.quantity == Range(Decimal(1), Decimal(3), Decimal(5))
 
 
-def test_usage_file_can_give_an_unknown_size(usage, make_resource, book):
+def test_usage_file_can_give_an_unknown_size(read_usage, make_resource, book):
     from gpufleet.engine import UNKNOWN
 
     template = make_resource(
@@ -69,20 +69,20 @@ def test_usage_file_can_give_an_unknown_size(usage, make_resource, book):
     )
     assert any("group size" in gap.reason for gap in cost.price_resources([template, group], book).unpriced)
     bill_with_usage = cost.price_resources(
-        [template, group], book, usage=usage("resources:\n  g: {desired: 2}\n")
+        [template, group], book, usage=read_usage("resources:\n  g: {desired: 2}\n")
     )
     assert month(bill_with_usage).expected == Decimal("1.212") * 2 * 730
 
 
-def test_traffic_without_a_price_is_reported(usage, make_resource, book):
+def test_traffic_without_a_price_is_reported(read_usage, make_resource, book):
     nat = make_resource("n", NAT, {"region": "us-east-1"})
-    bill = cost.price_resources([nat], book, usage=usage(f"types:\n  {NAT}: {{processed_gib: 500}}\n"))
+    bill = cost.price_resources([nat], book, usage=read_usage(f"types:\n  {NAT}: {{processed_gib: 500}}\n"))
     assert [gap.component for gap in bill.unpriced] == ["processed"]
     assert not cost.price_resources([nat], book).unpriced
 
 
-def test_exact_name_takes_precedence_over_wildcard_and_type(usage, make_resource):
-    usage_file = usage(
+def test_exact_name_takes_precedence_over_wildcard_and_type(read_usage, make_resource):
+    usage_file = read_usage(
         "types:\n  aws:*: {hours_per_month: 1, egress_gib: 7}\n"
         "resources:\n  web-*: {hours_per_month: 2}\n  web-1: {hours_per_month: 3}\n"
     )
@@ -92,23 +92,23 @@ def test_exact_name_takes_precedence_over_wildcard_and_type(usage, make_resource
     assert usage_file.for_resource(make_resource("web-1")).egress_gib == 7
 
 
-def test_urn_identifies_one_resource(usage, make_resource):
+def test_urn_identifies_one_resource(read_usage, make_resource):
     resource = make_resource("a")
     assert (
-        usage(f'resources:\n  "{resource.urn}": {{hours_per_month: 5}}\n')
+        read_usage(f'resources:\n  "{resource.urn}": {{hours_per_month: 5}}\n')
         .for_resource(resource)
         .hours_per_month
         == 5
     )
 
 
-def test_unmatched_entry_gives_a_note_with_its_line(usage, make_resource, book):
-    usage_file = usage("resources:\n  a: {hours_per_month: 1}\n  gone: {hours_per_month: 1}\n")
+def test_unmatched_entry_gives_a_note_with_its_line(read_usage, make_resource, book):
+    usage_file = read_usage("resources:\n  a: {hours_per_month: 1}\n  gone: {hours_per_month: 1}\n")
     notes = cost.estimate([make_resource("a")], book=book, usage=usage_file).notes
     assert any(note.endswith("usage.yaml:3: gone is not a resource of this stack") for note in notes)
 
 
-def test_overlap_hours_scale_the_one_off_cost_of_a_replacement(usage, make_resource, book):
+def test_overlap_hours_scale_the_one_off_cost_of_a_replacement(read_usage, make_resource, book):
     change = cost.StackChange(
         ops={make_resource("a").urn: "replace"}, overlaps=frozenset({make_resource("a").urn})
     )
@@ -117,13 +117,13 @@ def test_overlap_hours_scale_the_one_off_cost_of_a_replacement(usage, make_resou
         [make_resource("a")],
         change=change,
         book=book,
-        usage=usage("overlap_hours: 10\n"),
+        usage=read_usage("overlap_hours: 10\n"),
     )
     assert cost_diff.one_off_usd == Decimal("219.68")  # (21.957642 + 0.01) x 10
 
 
-def test_empty_file_changes_no_usage(usage, make_resource):
-    assert usage("").for_resource(make_resource("a")) == cost.Usage()
+def test_empty_file_changes_no_usage(read_usage, make_resource):
+    assert read_usage("").for_resource(make_resource("a")) == cost.Usage()
 
 
 @pytest.mark.parametrize(
@@ -152,9 +152,9 @@ def test_empty_file_changes_no_usage(usage, make_resource):
         ("a: [\n", "usage.yaml:2: is not valid YAML"),
     ],
 )
-def test_mistakes_are_reported_in_one_line_with_their_place(usage, text, line):
+def test_mistakes_are_reported_in_one_line_with_their_place(read_usage, text, line):
     with pytest.raises(InputError) as excinfo:
-        usage(text)
+        read_usage(text)
     assert line in str(excinfo.value)
     assert "\n" not in str(excinfo.value)
 

@@ -28,7 +28,7 @@ def asked_for(name):
 
 
 @pytest.fixture(scope="module")
-def drawn():
+def drawn_plots():
     """Return every plot of the usual parts as SVG text."""
     return {name: plots.draw_svg(compare(**asked_for(name)), name) for name in plots.PLOTS}
 
@@ -45,16 +45,16 @@ UNITS = {
 
 
 @pytest.mark.parametrize("name", plots.PLOTS)
-def test_every_plot_names_units_and_accelerators(name, drawn):
-    texts = " ".join(ET.fromstring(drawn[name]).itertext())
+def test_every_plot_names_units_and_accelerators(name, drawn_plots):
+    texts = " ".join(ET.fromstring(drawn_plots[name]).itertext())
     assert all(unit in texts for unit in UNITS[name])
     for subject in compare(**asked_for(name)).accelerators:
         assert subject.accelerator.name in texts  # drawn, or said to be unknown
 
 
 @pytest.mark.parametrize("name", plots.PLOTS)
-def test_axes_have_no_exponent_notation(name, drawn):
-    texts = list(ET.fromstring(drawn[name]).itertext())
+def test_axes_have_no_exponent_notation(name, drawn_plots):
+    texts = list(ET.fromstring(drawn_plots[name]).itertext())
     assert not [text for text in texts if re.fullmatch(r"[\d.]+e[+-]?\d+", text.strip())]
 
 

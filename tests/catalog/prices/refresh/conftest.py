@@ -80,7 +80,7 @@ def make_handler(fake_server):
 
 
 @pytest.fixture
-def serve():
+def start_fake_server():
     """Start fake servers and stop them after the test."""
     servers = []
 
@@ -118,20 +118,20 @@ def clock():
 
 
 @pytest.fixture
-def web(clock):
+def http_client(clock):
     return HttpClient(tries=4, sleep=clock.sleep, clock=clock)
 
 
 @pytest.fixture
-def path(tmp_path, monkeypatch):
+def store_path(tmp_path, monkeypatch):
     path = tmp_path / "prices.db"
     monkeypatch.setenv("GPUFLEET_PRICES", str(path))
     return path
 
 
 @pytest.fixture
-def store(path):
-    with PriceStore(path) as open_store:
+def store(store_path):
+    with PriceStore(store_path) as open_store:
         yield open_store
 
 

@@ -99,7 +99,7 @@ def stub_price_list(stubbed, *pages):
     stubbed.answer("pricing", "get_products", {"PriceList": []})
 
 
-def prices(batch):
+def rows_by_item(batch):
     return {(row.item, row.purchase, row.upfront): row for row in batch.rows}
 
 
@@ -107,7 +107,7 @@ def test_price_list_gives_on_demand_and_reserved_prices(stubbed_aws):
     stub_price_list(stubbed_aws, PRODUCTS[:3], PRODUCTS[3:])
     stub_offerings(stubbed_aws, "p5.48xlarge", "g5.2xlarge")
     batch = AwsPriceList(stubbed_aws, RegionOfferings(stubbed_aws)).read(HOME, TODAY)
-    rows = prices(batch)
+    rows = rows_by_item(batch)
     assert rows["p5.48xlarge", "on_demand", "none"].usd_per_hour == 55.04
     assert rows["p5.48xlarge", "reserved_1y", "none"].usd_per_hour == 43.15
     partial = rows["p5.48xlarge", "reserved_1y", "partial"]
@@ -146,7 +146,7 @@ def test_capacity_block_price_of_zero_is_not_an_on_demand_price(stubbed_aws):
 def test_priced_but_not_offered_machine_is_reported(stubbed_aws):
     stub_price_list(stubbed_aws, PRODUCTS)
     stub_offerings(stubbed_aws, "p5.48xlarge")
-    rows = prices(AwsPriceList(stubbed_aws, RegionOfferings(stubbed_aws)).read(HOME, TODAY))
+    rows = rows_by_item(AwsPriceList(stubbed_aws, RegionOfferings(stubbed_aws)).read(HOME, TODAY))
     assert rows["p5.48xlarge", "on_demand", "none"].offered is True
     assert rows["p4d.24xlarge", "on_demand", "none"].offered is False
 
@@ -154,7 +154,7 @@ def test_priced_but_not_offered_machine_is_reported(stubbed_aws):
 def test_prices_are_read_without_permission_to_list_offerings(stubbed_aws):
     stub_price_list(stubbed_aws, PRODUCTS)
     stubbed_aws.refuse("ec2", "describe_instance_type_offerings", "UnauthorizedOperation", 403)
-    rows = prices(AwsPriceList(stubbed_aws, RegionOfferings(stubbed_aws)).read(HOME, TODAY))
+    rows = rows_by_item(AwsPriceList(stubbed_aws, RegionOfferings(stubbed_aws)).read(HOME, TODAY))
     assert rows["p5.48xlarge", "on_demand", "none"].offered is None
 
 
@@ -233,7 +233,7 @@ def test_reservation_price_is_split_into_upfront_and_recurring(stubbed_aws):
             "InstanceTenancy": "default", "OfferingClass": "standard", "IncludeMarketplace": False, "MaxResults": 100,
         },
     )  # fmt: skip
-    rows = prices(AwsReservedOfferings(stubbed_aws).read(HOME, TODAY))
+    rows = rows_by_item(AwsReservedOfferings(stubbed_aws).read(HOME, TODAY))
     assert {key[1:]: row.usd_per_hour for key, row in rows.items()} == {
         ("reserved_1y", "none"): 43.15, ("reserved_1y", "partial"): 41.0, ("reserved_3y", "all"): 40.0
     }  # fmt: skip
@@ -261,7 +261,9 @@ def test_machine_with_two_offerings_of_one_kind_is_left_out():
     assert left_out == ["aws us-east-1 g5.xlarge reserved_1y none: 2 prices"]
 
 
-def rate(usd="0.7", usage="BoxUsage:g5.2xlarge", kind="Compute", payment="No Upfront", years=1, **properties):
+def savings_plan_rate(
+    usd="0.7", usage="BoxUsage:g5.2xlarge", kind="Compute", payment="No Upfront", years=1, **properties
+):
     known = {
         "region": HOME,
         "instanceType": "g5.2xlarge",
@@ -280,8 +282,8 @@ def rate(usd="0.7", usage="BoxUsage:g5.2xlarge", kind="Compute", payment="No Upf
 
 def test_savings_plan_price_is_the_compute_rate(stubbed_aws):
     price_rows = [
-        rate(), rate("0.65", payment="All Upfront"), rate("0.5", years=3), rate("0.6", kind="EC2Instance"),
-        rate("0.1", usage="UnusedBox:g5.2xlarge"), rate("0.2", tenancy="dedicated"), rate("0.3", region="eu-west-1"),
+        savings_plan_rate(), savings_plan_rate("0.65", payment="All Upfront"), savings_plan_rate("0.5", years=3), savings_plan_rate("0.6", kind="EC2Instance"),
+        savings_plan_rate("0.1", usage="UnusedBox:g5.2xlarge"), savings_plan_rate("0.2", tenancy="dedicated"), savings_plan_rate("0.3", region="eu-west-1"),
     ]  # fmt: skip
     calls = []
     stubbed_aws.clients["savingsplans"].meta.events.register(
@@ -292,7 +294,7 @@ def test_savings_plan_price_is_the_compute_rate(stubbed_aws):
         "savingsplans", "describe_savings_plans_offering_rates",
         {"searchResults": price_rows[:3]}, {"searchResults": price_rows[3:]}, token="nextToken",
     )  # fmt: skip
-    rows = prices(AwsSavingsPlans(stubbed_aws).read(HOME, TODAY))
+    rows = rows_by_item(AwsSavingsPlans(stubbed_aws).read(HOME, TODAY))
     assert {key[1:]: row.usd_per_hour for key, row in rows.items()} == {
         ("savings_plan_1y", "none"): 0.7, ("savings_plan_1y", "all"): 0.65, ("savings_plan_3y", "none"): 0.5
     }  # fmt: skip
@@ -305,11 +307,14 @@ def test_savings_plan_price_is_the_compute_rate(stubbed_aws):
 
 def test_machine_with_two_savings_plan_rates_is_left_out():
     left_out = []
-    assert list(savings_rows([rate(), rate("0.8")], HOME, "2026-11-21", "t", left_out)) == []
+    assert (
+        list(savings_rows([savings_plan_rate(), savings_plan_rate("0.8")], HOME, "2026-11-21", "t", left_out))
+        == []
+    )
     assert left_out == ["aws us-east-1 g5.2xlarge savings_plan_1y none: 2 rates"]
 
 
-def block(fee, hours=24, count=1, **more):
+def capacity_block(fee, hours=24, count=1, **more):
     return {
         "CapacityBlockOfferingId": "cb-1", "InstanceType": "p5.48xlarge", "AvailabilityZone": "us-east-1a",
         "InstanceCount": count, "CapacityBlockDurationHours": hours, "UpfrontFee": fee, "CurrencyCode": "USD",
@@ -326,7 +331,13 @@ def test_capacity_blocks_are_priced_by_machine_and_hour(stubbed_aws):
                 "CapacityDurationHours": 24,
                 "MaxResults": 100,
             }
-            page = {"CapacityBlockOfferings": [block("755.04"), block("803.0"), block("755.04")]}
+            page = {
+                "CapacityBlockOfferings": [
+                    capacity_block("755.04"),
+                    capacity_block("803.0"),
+                    capacity_block("755.04"),
+                ]
+            }
             stubbed_aws.answer("ec2", "describe_capacity_block_offerings", page, expected_request=parameters)
         else:
             stubbed_aws.refuse("ec2", "describe_capacity_block_offerings", "InvalidParameterValue")
@@ -336,8 +347,8 @@ def test_capacity_blocks_are_priced_by_machine_and_hour(stubbed_aws):
 
 def test_machine_without_an_offer_has_no_price():
     assert block_price([], "p5.48xlarge") is None
-    assert block_price([block("1", hours=0)], "p5.48xlarge") is None
-    assert block_price([block("100", hours=24, count=2)], "p5.48xlarge") == round(100 / 48, 6)
+    assert block_price([capacity_block("1", hours=0)], "p5.48xlarge") is None
+    assert block_price([capacity_block("100", hours=24, count=2)], "p5.48xlarge") == round(100 / 48, 6)
 
 
 def test_region_that_rejects_every_machine_type_is_rejected(stubbed_aws):
@@ -415,20 +426,20 @@ def test_reserved_offerings_of_moto_contain_no_accelerator_machine():
     assert AwsReservedOfferings().read(HOME, TODAY).rows == ()
 
 
-def test_client_retries_after_throttling_and_a_truncated_page(serve, monkeypatch):
+def test_client_retries_after_throttling_and_a_truncated_page(start_fake_server, monkeypatch):
     """botocore itself against a loopback server: throttled, a server's fault, a page cut off, then whole."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     page = {"FormatVersion": "aws_v1", "PriceList": [json.dumps(PRODUCTS[0])]}
     throttled = json.dumps({"__type": "ThrottlingException", "message": "Rate exceeded"}).encode()
     products = json.dumps(page).encode()
-    fake_server = serve(
+    fake_server = start_fake_server(
         lambda *_: page,
         [FakeResponse(throttled, 400), FakeResponse(b"", 503), FakeResponse(products, cut=40)],
     )
     monkeypatch.setenv("AWS_ENDPOINT_URL_PRICING", fake_server.base)
     known = RegionOfferings(_types_by_region={HOME: frozenset({"p5.48xlarge"})})
-    rows = prices(AwsPriceList(offerings=known).read(HOME, TODAY))
+    rows = rows_by_item(AwsPriceList(offerings=known).read(HOME, TODAY))
     assert (
         rows["p5.48xlarge", "on_demand", "none"].usd_per_hour
         == catalog.find_price("aws", HOME, "p5.48xlarge", "on_demand").usd_per_hour
@@ -438,10 +449,10 @@ def test_client_retries_after_throttling_and_a_truncated_page(serve, monkeypatch
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"{", b"\xff"])
-def test_page_that_stays_invalid_makes_the_source_unavailable(serve, monkeypatch, body):
+def test_page_that_stays_invalid_makes_the_source_unavailable(start_fake_server, monkeypatch, body):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-    fake_server = serve(lambda *_: body)
+    fake_server = start_fake_server(lambda *_: body)
     monkeypatch.setenv("AWS_ENDPOINT_URL_PRICING", fake_server.base)
     with pytest.raises(SourceUnavailable):
         AwsPriceList(offerings=RegionOfferings(_types_by_region={})).read(HOME, TODAY)

@@ -35,11 +35,11 @@ def build_retail_api(pages, port):
 
 
 @pytest.fixture
-def api(serve, web):
+def start_api(start_fake_server, http_client):
     def start(pages):
-        fake_server = serve(lambda *_: {})
+        fake_server = start_fake_server(lambda *_: {})
         fake_server.serve = build_retail_api(pages, fake_server.base.rpartition(":")[2])
-        return fake_server, AzureRetailPrices(web, f"{fake_server.base}/api/retail/prices")
+        return fake_server, AzureRetailPrices(http_client, f"{fake_server.base}/api/retail/prices")
 
     return start
 
@@ -49,8 +49,8 @@ def build_rows(items=ITEMS):
     return {(row.item, row.purchase): row for row in reader.build_rows(items)}, reader.left_out
 
 
-def test_pages_are_followed_with_the_documented_filter(api):
-    fake_server, source = api(PAGES)
+def test_pages_are_followed_with_the_documented_filter(start_api):
+    fake_server, source = start_api(PAGES)
     batch = source.read("eastus", TODAY)
     assert {row.item for row in batch.rows} == {H100, "Standard_NC24ads_A100_v4"}
     assert len(fake_server.requests) == 2
@@ -126,35 +126,39 @@ def test_price_in_another_currency_is_left_out():
     assert any("Standard_NC48ads_A100_v4" in reason and "no amount of USD" in reason for reason in left_out)
 
 
-def test_link_to_another_host_is_not_followed(serve, web):
-    fake_server = serve(lambda *_: {"Items": [], "NextPageLink": "http://elsewhere.example/api?secret=1"})
+def test_link_to_another_host_is_not_followed(start_fake_server, http_client):
+    fake_server = start_fake_server(
+        lambda *_: {"Items": [], "NextPageLink": "http://elsewhere.example/api?secret=1"}
+    )
     with pytest.raises(SourceUnavailable, match=r"elsewhere\.example/api is repeated or on another host"):
-        AzureRetailPrices(web, f"{fake_server.base}/api/retail/prices").read("eastus", TODAY)
+        AzureRetailPrices(http_client, f"{fake_server.base}/api/retail/prices").read("eastus", TODAY)
     assert len(fake_server.requests) == 1
 
 
-def test_link_to_the_same_page_ends_the_reading(serve, web):
-    fake_server = serve(lambda path, _: {"Items": [], "NextPageLink": f"{fake_server.base}{path}?$skip=1"})
+def test_link_to_the_same_page_ends_the_reading(start_fake_server, http_client):
+    fake_server = start_fake_server(
+        lambda path, _: {"Items": [], "NextPageLink": f"{fake_server.base}{path}?$skip=1"}
+    )
     with pytest.raises(SourceUnavailable, match="is repeated or on another host"):
-        AzureRetailPrices(web, f"{fake_server.base}/api/retail/prices").read("eastus", TODAY)
+        AzureRetailPrices(http_client, f"{fake_server.base}/api/retail/prices").read("eastus", TODAY)
     assert len(fake_server.requests) == 2
 
 
-def test_number_of_pages_is_bounded(serve, web):
+def test_number_of_pages_is_bounded(start_fake_server, http_client):
     numbers = iter(range(10**6))
-    fake_server = serve(
+    fake_server = start_fake_server(
         lambda path, _: {"Items": [], "NextPageLink": f"{fake_server.base}{path}?$skip={next(numbers)}"}
     )
     with pytest.raises(SourceUnavailable, match="more than 50 pages"):
-        AzureRetailPrices(web, f"{fake_server.base}/api/retail/prices").read("eastus", TODAY)
+        AzureRetailPrices(http_client, f"{fake_server.base}/api/retail/prices").read("eastus", TODAY)
     assert len(fake_server.requests) == 50
 
 
 @pytest.mark.parametrize("page", [{}, {"Items": None}, {"Items": {"no": "list"}}])
-def test_page_without_items_makes_the_source_unavailable(serve, web, page):
-    fake_server = serve(lambda *_: page)
+def test_page_without_items_makes_the_source_unavailable(start_fake_server, http_client, page):
+    fake_server = start_fake_server(lambda *_: page)
     with pytest.raises(SourceUnavailable, match="without Items"):
-        AzureRetailPrices(web, fake_server.base).read("eastus", TODAY)
+        AzureRetailPrices(http_client, fake_server.base).read("eastus", TODAY)
 
 
 @pytest.mark.parametrize("region", ["us-east-1", "eastus' or 1 eq 1 or 'x", "EastUS", ""])

@@ -15,9 +15,9 @@ PAGE = {"FormatVersion": "aws_v1", "PriceList": [json.dumps(PRODUCTS[0]), json.d
 
 
 @pytest.fixture
-def run(tmp_path, clean_env, serve):
+def run_refresh(tmp_path, clean_env, start_fake_server):
     """Run the command with a fake price list server; all other AWS endpoints are closed."""
-    fake_server = serve(lambda *_: PAGE)
+    fake_server = start_fake_server(lambda *_: PAGE)
     env = clean_env | {
         "GPUFLEET_PRICES": str(tmp_path / "prices.db"),
         "AWS_ENDPOINT_URL_PRICING": fake_server.base,
@@ -47,54 +47,56 @@ def forbidden(target):
 
 
 @pytest.fixture
-def no_ec2(run):
+def no_ec2(run_refresh):
     """Let EC2 say that the account may not ask which types are offered."""
-    proper = run.fake_server.answer
+    proper = run_refresh.fake_server.answer
     no = b"<Response><Errors><Error><Code>UnauthorizedOperation</Code><Message>no</Message></Error></Errors></Response>"
 
     def answer(target, headers):
         content = proper(target, headers)
         return FakeResponse(no, 403) if forbidden(target) else content
 
-    run.fake_server.answer = answer
+    run_refresh.fake_server.answer = answer
 
 
 @pytest.mark.usefixtures("no_ec2")
-def test_refreshed_prices_are_used_and_a_second_refresh_reads_nothing(run):
-    result = run(*LIST, "--json")
+def test_refreshed_prices_are_used_and_a_second_refresh_reads_nothing(run_refresh):
+    result = run_refresh(*LIST, "--json")
     assert result.returncode == 0, result.stderr
     (source,) = json.loads(result.stdout)["sources"]
     assert (source["state"], source["regions"], source["not_read"]) == ("stored", ["us-east-1"], {})
     assert source["imported"] > 0
     assert "aws-price-list: us-east-1 (1 of 1)" in result.stderr
-    offers = json.loads(run("--machine", "p5.48xlarge", "--region", "us-east-1", "--json").stdout)["offers"]
+    offers = json.loads(run_refresh("--machine", "p5.48xlarge", "--region", "us-east-1", "--json").stdout)[
+        "offers"
+    ]
     on_demand = next(offer for offer in offers if offer["purchase"] == "on_demand")
     assert (on_demand["usd_per_hour"], on_demand["source"]) == (55.04, "aws-price-list")
     assert on_demand["age_days"] <= 1
-    requests = len(run.fake_server.requests)
-    second_result = run(*LIST)
+    requests = len(run_refresh.fake_server.requests)
+    second_result = run_refresh(*LIST)
     assert second_result.returncode == 0
     assert "nothing to do" in second_result.stdout
-    assert len(run.fake_server.requests) == requests
+    assert len(run_refresh.fake_server.requests) == requests
 
 
-def test_missing_credentials_exit_with_3_and_a_hint(run):
-    result = run(*LIST, keys=False)
+def test_missing_credentials_exit_with_3_and_a_hint(run_refresh):
+    result = run_refresh(*LIST, keys=False)
     assert result.returncode == 3
     assert "error: aws-price-list: Unable to locate credentials" in result.stderr
     assert "hint: give AWS credentials" in result.stderr
     assert "Traceback" not in result.stderr
-    assert run.fake_server.requests == []
+    assert run_refresh.fake_server.requests == []
 
 
-def test_unavailable_service_leaves_a_consistent_store(run):
-    run.fake_server.trouble = [FakeResponse(b"", 503)] * 99
-    result = run(*LIST)
+def test_unavailable_service_leaves_a_consistent_store(run_refresh):
+    run_refresh.fake_server.trouble = [FakeResponse(b"", 503)] * 99
+    result = run_refresh(*LIST)
     assert result.returncode == 3
     assert "not all sources were read: aws-price-list (1 regions)" in result.stderr
     assert "run it again" in result.stderr
     assert "Traceback" not in result.stderr
-    status = json.loads(run("status", "--json").stdout)
+    status = json.loads(run_refresh("status", "--json").stdout)
     assert status["stored"] == 0
     assert [entry["source"] for entry in status["unfinished"]] == ["aws-price-list"]
 
@@ -108,8 +110,8 @@ def test_unavailable_service_leaves_a_consistent_store(run):
         (("refresh", "--source", "hearsay"), "is not one of"),
     ],
 )
-def test_invalid_arguments_are_refused_before_any_request(run, arguments, message):
-    result = run(*arguments)
+def test_invalid_arguments_are_refused_before_any_request(run_refresh, arguments, message):
+    result = run_refresh(*arguments)
     assert result.returncode == 2
     assert message in result.stderr
-    assert run.fake_server.requests == []
+    assert run_refresh.fake_server.requests == []

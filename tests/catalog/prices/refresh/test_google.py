@@ -37,38 +37,40 @@ def catalogue(skus, size=7):
     return serve
 
 
-def read(serve, web, skus, region="us-central1"):
+def read_region(serve, web, skus, region="us-central1"):
     fake_server = serve(catalogue(skus))
     return GoogleBilling(web, fake_server.base).read(region, TODAY)
 
 
-def usd(batch, item, purchase="on_demand"):
+def find_usd_per_hour(batch, item, purchase="on_demand"):
     usd = [row.usd_per_hour for row in batch.rows if (row.item, row.purchase) == (item, purchase)]
     return usd[0] if usd else None
 
 
-def test_machine_price_is_the_sum_of_its_components(serve, web):
-    batch = read(serve, web, SKUS)
-    assert usd(batch, "a2-highgpu-1g") == pytest.approx(12 * 0.03161 + 85 * 0.00424 + 2.933908)
+def test_machine_price_is_the_sum_of_its_components(start_fake_server, http_client):
+    batch = read_region(start_fake_server, http_client, SKUS)
+    assert find_usd_per_hour(batch, "a2-highgpu-1g") == pytest.approx(12 * 0.03161 + 85 * 0.00424 + 2.933908)
     for machine in ("a2-highgpu-1g", "a3-highgpu-1g", "a3-highgpu-8g"):
         embedded = catalog.find_price("gcp", "us-central1", machine, "on_demand").usd_per_hour
-        assert usd(batch, machine) == pytest.approx(embedded, rel=2e-4), machine
-    assert usd(batch, "a3-megagpu-8g") == pytest.approx(93.400712807, rel=2e-4)  # Google's price page, 2026
-    assert usd(batch, "a2-highgpu-1g", "spot") == pytest.approx(1.92768, abs=1e-5)
+        assert find_usd_per_hour(batch, machine) == pytest.approx(embedded, rel=2e-4), machine
+    assert find_usd_per_hour(batch, "a3-megagpu-8g") == pytest.approx(
+        93.400712807, rel=2e-4
+    )  # Google's price page, 2026
+    assert find_usd_per_hour(batch, "a2-highgpu-1g", "spot") == pytest.approx(1.92768, abs=1e-5)
 
 
-def test_workload_scheduler_prices_are_not_on_demand(serve, web):
+def test_workload_scheduler_prices_are_not_on_demand(start_fake_server, http_client):
     """The mismatch that circulates: 4.20 a card (DWS) taken for on-demand's 9.80."""
-    batch = read(serve, web, SKUS)
-    assert usd(batch, "a3-highgpu-8g") / 8 == pytest.approx(11.06, abs=0.01)
-    assert usd(batch, "a3-highgpu-8g", "dws_flex") / 8 == pytest.approx(
+    batch = read_region(start_fake_server, http_client, SKUS)
+    assert find_usd_per_hour(batch, "a3-highgpu-8g") / 8 == pytest.approx(11.06, abs=0.01)
+    assert find_usd_per_hour(batch, "a3-highgpu-8g", "dws_flex") / 8 == pytest.approx(
         4.200761 + 26 * 0.010934 + 234 * 0.000952 + 750 * 0.08 / 730, rel=1e-6
     )
     only_dws = [
         sku for sku in SKUS if "H100 80GB GPU" not in sku["description"] or "DWS" in sku["description"]
     ]
-    batch = read(serve, web, only_dws)
-    assert usd(batch, "a3-highgpu-8g") is None
+    batch = read_region(start_fake_server, http_client, only_dws)
+    assert find_usd_per_hour(batch, "a3-highgpu-8g") is None
     assert any("a3-highgpu-8g on_demand: no SKU of card h100" in reason for reason in batch.left_out)
 
 
@@ -121,33 +123,35 @@ def test_google_sku_descriptions_are_parsed(description, usage, expected):
     assert parse_sku_description(description, mispriced) is None  # words and category must agree
 
 
-def test_machine_with_two_prices_for_one_component_is_left_out(serve, web):
+def test_machine_with_two_prices_for_one_component_is_left_out(start_fake_server, http_client):
     other = {**SKUS[0], "pricingInfo": SKUS[3]["pricingInfo"]}
-    batch = read(serve, web, [*SKUS, other])
-    assert usd(batch, "a2-highgpu-1g") is None
+    batch = read_region(start_fake_server, http_client, [*SKUS, other])
+    assert find_usd_per_hour(batch, "a2-highgpu-1g") is None
     assert "gcp us-central1 a2-highgpu-1g on_demand: two prices of core a2" in batch.left_out
-    assert usd(batch, "a2-highgpu-1g", "spot")
+    assert find_usd_per_hour(batch, "a2-highgpu-1g", "spot")
 
 
-def test_machine_without_its_disk_price_is_left_out(serve, web):
-    batch = read(serve, web, [sku for sku in SKUS if "Local Storage" not in sku["description"]])
-    assert usd(batch, "a3-highgpu-8g") is None
+def test_machine_without_its_disk_price_is_left_out(start_fake_server, http_client):
+    batch = read_region(
+        start_fake_server, http_client, [sku for sku in SKUS if "Local Storage" not in sku["description"]]
+    )
+    assert find_usd_per_hour(batch, "a3-highgpu-8g") is None
     assert "gcp us-central1 a3-highgpu-8g on_demand: no SKU of ssd" in batch.left_out
-    assert usd(batch, "a2-highgpu-1g")
+    assert find_usd_per_hour(batch, "a2-highgpu-1g")
 
 
-def test_machine_with_unknown_components_is_reported(serve, web):
-    batch = read(serve, web, SKUS)
+def test_machine_with_unknown_components_is_reported(start_fake_server, http_client):
+    batch = read_region(start_fake_server, http_client, SKUS)
     assert "gcp us-central1 a3-ultragpu-8g: its components are unknown" in batch.left_out
-    assert usd(batch, "a3-ultragpu-8g") is None
+    assert find_usd_per_hour(batch, "a3-ultragpu-8g") is None
 
 
-def test_region_without_skus_has_no_prices(serve, web):
-    assert read(serve, web, SKUS, "europe-west4").rows == ()
+def test_region_without_skus_has_no_prices(start_fake_server, http_client):
+    assert read_region(start_fake_server, http_client, SKUS, "europe-west4").rows == ()
 
 
-def test_local_ssd_is_a_part_priced_per_hour(serve, web):
-    batch = read(serve, web, SKUS)
+def test_local_ssd_is_a_part_priced_per_hour(start_fake_server, http_client):
+    batch = read_region(start_fake_server, http_client, SKUS)
     (row,) = [row for row in batch.rows if (row.item, row.purchase) == ("local-ssd", "on_demand")]
     assert (row.kind, row.unit, row.usd_per_hour) == ("part", "gib", pytest.approx(0.08 / 730, rel=1e-4))
 
@@ -215,43 +219,43 @@ def test_missing_key_is_reported_with_the_variable_to_set(monkeypatch):
     assert "GOOGLE_API_KEY" in excinfo.value.hint
 
 
-def test_refused_key_raises_missing_credentials_and_is_never_shown(serve, web):
+def test_refused_key_raises_missing_credentials_and_is_never_shown(start_fake_server, http_client):
     body = b'{"error": {"code": 403, "message": "API key not valid. Please pass a valid API key."}}'
-    fake_server = serve(catalogue(SKUS), [FakeResponse(body, 403)])
+    fake_server = start_fake_server(catalogue(SKUS), [FakeResponse(body, 403)])
     with pytest.raises(MissingCredentials, match="API key not valid") as excinfo:
-        GoogleBilling(web, fake_server.base).read("us-central1", TODAY)
+        GoogleBilling(http_client, fake_server.base).read("us-central1", TODAY)
     assert "a-secret-key" not in excinfo.value.message
     assert fake_server.headers[0]["X-Goog-Api-Key"] == "a-secret-key"
     assert all("a-secret-key" not in target for target in fake_server.requests)
 
 
-def test_token_is_preferred_to_a_key(serve, web, monkeypatch):
+def test_token_is_preferred_to_a_key(start_fake_server, http_client, monkeypatch):
     monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", "a-token")
-    fake_server = serve(catalogue(SKUS))
-    GoogleBilling(web, fake_server.base).read("us-central1", TODAY)
+    fake_server = start_fake_server(catalogue(SKUS))
+    GoogleBilling(http_client, fake_server.base).read("us-central1", TODAY)
     assert fake_server.headers[0]["Authorization"] == "Bearer a-token"
     assert "X-Goog-Api-Key" not in fake_server.headers[0]
 
 
-def test_sku_list_is_downloaded_once_for_all_regions(serve, web):
-    fake_server = serve(catalogue(SKUS))
-    source = GoogleBilling(web, fake_server.base)
+def test_sku_list_is_downloaded_once_for_all_regions(start_fake_server, http_client):
+    fake_server = start_fake_server(catalogue(SKUS))
+    source = GoogleBilling(http_client, fake_server.base)
     source.read("us-central1", TODAY)
     requests = len(fake_server.requests)
     source.read("us-east4", TODAY)
     assert len(fake_server.requests) == requests == 4
 
 
-def test_repeated_pages_end_the_reading(serve, web):
-    fake_server = serve(lambda *_: {"skus": SKUS[:1], "nextPageToken": "again"})
+def test_repeated_pages_end_the_reading(start_fake_server, http_client):
+    fake_server = start_fake_server(lambda *_: {"skus": SKUS[:1], "nextPageToken": "again"})
     with pytest.raises(SourceUnavailable, match="pages repeat"):
-        GoogleBilling(web, fake_server.base).read("us-central1", TODAY)
+        GoogleBilling(http_client, fake_server.base).read("us-central1", TODAY)
     assert len(fake_server.requests) == 2
 
 
-def test_number_of_pages_is_bounded(serve, web, monkeypatch):
+def test_number_of_pages_is_bounded(start_fake_server, http_client, monkeypatch):
     monkeypatch.setattr("gpufleet.catalog.prices.refresh.google.MAX_PAGES", 9)
     numbers = iter(range(10**6))
-    fake_server = serve(lambda *_: {"skus": [], "nextPageToken": str(next(numbers))})
+    fake_server = start_fake_server(lambda *_: {"skus": [], "nextPageToken": str(next(numbers))})
     with pytest.raises(SourceUnavailable, match="more than 9 pages"):
-        GoogleBilling(web, fake_server.base).read("us-central1", TODAY)
+        GoogleBilling(http_client, fake_server.base).read("us-central1", TODAY)

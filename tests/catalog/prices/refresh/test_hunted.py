@@ -36,9 +36,9 @@ def build_archive_server(content, version=b"20261120\n"):
     return lambda path, _: version if path.endswith("/version") else content
 
 
-def test_archive_of_a_cloud_gives_the_prices_of_a_region(serve, web):
-    fake_server = serve(build_archive_server(build_archive()))
-    source = GpuhuntArchive("gcp", web, fake_server.base)
+def test_archive_of_a_cloud_gives_the_prices_of_a_region(start_fake_server, http_client):
+    fake_server = start_fake_server(build_archive_server(build_archive()))
+    source = GpuhuntArchive("gcp", http_client, fake_server.base)
     rows = {(row.item, row.purchase): row for row in source.read("us-central1", TODAY).rows}
     assert rows["a2-highgpu-1g", "on_demand"].usd_per_hour == 3.67
     assert rows["a2-highgpu-1g", "spot"].usd_per_hour == 1.9
@@ -47,9 +47,9 @@ def test_archive_of_a_cloud_gives_the_prices_of_a_region(serve, web):
     assert fake_server.requests == ["/gcp/version", "/gcp/20261120/catalog.zip"]
 
 
-def test_calendar_mode_offer_is_not_an_on_demand_price(serve, web):
+def test_calendar_mode_offer_is_not_an_on_demand_price(start_fake_server, http_client):
     """gpuhunt marks them by a flag and gives them as not spot: half of on-demand, the mismatch that circulates."""
-    source = GpuhuntArchive("gcp", web, serve(build_archive_server(build_archive())).base)
+    source = GpuhuntArchive("gcp", http_client, start_fake_server(build_archive_server(build_archive())).base)
     usd_by_key = {
         (row.item, row.purchase): row.usd_per_hour for row in source.read("us-central1", TODAY).rows
     }
@@ -70,13 +70,17 @@ def test_calendar_mode_offer_is_not_an_on_demand_price(serve, web):
         (build_archive(), b"", "is not a version"),
     ],
 )
-def test_invalid_archive_or_version_makes_the_source_unavailable(serve, web, content, version, reason):
+def test_invalid_archive_or_version_makes_the_source_unavailable(
+    start_fake_server, http_client, content, version, reason
+):
     with pytest.raises(SourceUnavailable, match=reason):
-        GpuhuntArchive("gcp", web, serve(build_archive_server(content, version)).base).read(
-            "us-central1", TODAY
-        )
+        GpuhuntArchive(
+            "gcp", http_client, start_fake_server(build_archive_server(content, version)).base
+        ).read("us-central1", TODAY)
 
 
-def test_version_that_is_not_a_date_gives_undated_prices(serve, web):
-    source = GpuhuntArchive("gcp", web, serve(build_archive_server(build_archive(), b"v7-rc1")).base)
+def test_version_that_is_not_a_date_gives_undated_prices(start_fake_server, http_client):
+    source = GpuhuntArchive(
+        "gcp", http_client, start_fake_server(build_archive_server(build_archive(), b"v7-rc1")).base
+    )
     assert {row.as_of for row in source.read("us-central1", TODAY).rows} == {""}

@@ -65,7 +65,7 @@ class ScriptedSource:
         return build_region_prices([row])
 
 
-def prices(store):
+def list_visible_usd(store):
     return {row[1]: row[5] for row in list_visible_prices(store)}
 
 
@@ -78,7 +78,7 @@ def refresh_one(store, source, scope=SCOPE, **more):
 def test_prices_of_all_regions_are_stored_and_counted(store):
     outcome = refresh_one(store, ScriptedSource())
     assert (outcome.state, outcome.regions) == ("stored", REGIONS)
-    assert prices(store) == dict.fromkeys(REGIONS, 1.3)
+    assert list_visible_usd(store) == dict.fromkeys(REGIONS, 1.3)
     assert outcome.summary.imported == 5
     assert outcome.new + outcome.unchanged + len(outcome.changes) == 5
     assert count_staged_prices(store) == 0
@@ -113,7 +113,7 @@ def test_second_refresh_on_the_same_day_reads_nothing_unless_forced(store):
     assert refresh_one(store, second).state == "known"
     assert second.regions_read == []
     assert refresh_one(store, second, force=True).state == "stored"
-    assert set(prices(store).values()) == {1.4}
+    assert set(list_visible_usd(store).values()) == {1.4}
     assert refresh_one(store, ScriptedSource(usd=1.5)).state == "known"
 
 
@@ -122,13 +122,13 @@ def test_second_refresh_on_the_same_day_reads_only_the_additional_regions(store)
     source = ScriptedSource()
     refresh_one(store, source)
     assert source.regions_read == list(REGIONS[2:])
-    assert len(prices(store)) == 5
+    assert len(list_visible_usd(store)) == 5
 
 
 def test_unavailable_region_is_read_by_the_next_refresh(store):
     outcome = refresh_one(store, ScriptedSource({"us-west-2": SourceUnavailable("away")}))
     assert (outcome.state, outcome.failed) == ("stored", {"us-west-2": "away"})
-    assert "us-west-2" not in prices(store)
+    assert "us-west-2" not in list_visible_usd(store)
     fault = find_refresh_failure([outcome], sources_named=False)
     assert isinstance(fault, EnvironmentFault)
     assert "scripted (1 regions)" in fault.message
@@ -142,12 +142,12 @@ def test_three_unavailable_regions_in_a_row_stop_the_source_and_keep_staged_pric
     source = ScriptedSource(away)
     outcome = refresh_one(store, source)
     assert (outcome.state, outcome.reason) == ("unfinished", "away")
-    assert prices(store) == {}
+    assert list_visible_usd(store) == {}
     assert count_staged_prices(store) == 2
     later = ScriptedSource()
     assert refresh_one(store, later).state == "stored"
     assert later.regions_read == list(REGIONS[2:])
-    assert len(prices(store)) == 5
+    assert len(list_visible_usd(store)) == 5
 
 
 def test_rejected_region_is_not_a_failure(store):
@@ -181,9 +181,9 @@ def test_missing_credentials_of_one_source_do_not_stop_the_others(store):
 
 def test_prices_read_before_credentials_expired_stay_staged(store):
     outcome = refresh_one(store, ScriptedSource({"us-west-2": MissingCredentials("expired", hint="log in")}))
-    assert (outcome.state, count_staged_prices(store), prices(store)) == ("unfinished", 2, {})
+    assert (outcome.state, count_staged_prices(store), list_visible_usd(store)) == ("unfinished", 2, {})
     assert refresh_one(store, ScriptedSource()).state == "stored"
-    assert len(prices(store)) == 5
+    assert len(list_visible_usd(store)) == 5
 
 
 @pytest.mark.parametrize(
@@ -192,19 +192,19 @@ def test_prices_read_before_credentials_expired_stay_staged(store):
 def test_malformed_response_marks_the_region_as_failed(store, error):
     outcome = refresh_one(store, ScriptedSource({"us-west-2": error}))
     assert type(error).__name__ in outcome.failed["us-west-2"]
-    assert len(prices(store)) == 4
+    assert len(list_visible_usd(store)) == 4
 
 
-def test_two_concurrent_refreshes_store_one_result(store, path):
+def test_two_concurrent_refreshes_store_one_result(store, store_path):
     class Overtaken(ScriptedSource):
         def read(self, region, scope):
             if region == REGIONS[-1]:
-                with PriceStore(path) as other:
+                with PriceStore(store_path) as other:
                     assert refresh_one(other, ScriptedSource()).state == "stored"
             return super().read(region, scope)
 
     assert refresh_one(store, Overtaken()).state == "known"
-    assert len(prices(store)) == 5
+    assert len(list_visible_usd(store)) == 5
     assert refresh_one(store, ScriptedSource()).state == "known"
 
 
@@ -214,7 +214,7 @@ def test_unfinished_refresh_of_an_earlier_day_is_discarded(store):
     source = ScriptedSource()
     refresh_one(store, source)
     assert source.regions_read == list(REGIONS)
-    assert set(prices(store).values()) == {1.3}
+    assert set(list_visible_usd(store).values()) == {1.3}
     assert count_staged_prices(store) == 0
 
 
@@ -231,7 +231,7 @@ def test_response_without_any_price_skips_the_source(store):
 def test_invalid_amount_is_left_out(store, usd):
     outcome = refresh_one(store, ScriptedSource(usd=usd))
     assert outcome.state == "skipped"
-    assert prices(store) == {}
+    assert list_visible_usd(store) == {}
 
 
 @given(st.lists(st.sampled_from(["ok", "away", "no"]), min_size=5, max_size=5), st.integers(0, 3))
@@ -258,8 +258,8 @@ TROUBLES = {
 
 
 @pytest.fixture
-def azure(serve):
-    server = serve(lambda *_: {})
+def azure(start_fake_server):
+    server = start_fake_server(lambda *_: {})
     server.serve = build_retail_api(PAGES, server.base.rpartition(":")[2])
     return server
 
@@ -267,9 +267,9 @@ def azure(serve):
 @pytest.mark.parametrize(
     ("what", "fault_count"), [(what, fault_count) for what in sorted(TROUBLES) for fault_count in (2, 9)]
 )
-def test_network_errors_end_with_the_same_store(azure, web, store, what, fault_count):
+def test_network_errors_end_with_the_same_store(azure, http_client, store, what, fault_count):
     """Twice is ridden out; for longer than all tries, and then called again: the prices are the same."""
-    source = AzureRetailPrices(web, f"{azure.base}/api/retail/prices")
+    source = AzureRetailPrices(http_client, f"{azure.base}/api/retail/prices")
     scope = RefreshScope(DAY, ("eastus",))
     with PriceStore(store.path.with_name("calm.db")) as calm:
         refresh_one(calm, source, scope)
@@ -285,19 +285,19 @@ def test_network_errors_end_with_the_same_store(azure, web, store, what, fault_c
 
 
 def test_google_refresh_interrupted_between_pages_stores_nothing_until_it_is_complete(
-    serve, web, store, monkeypatch
+    start_fake_server, http_client, store, monkeypatch
 ):
     monkeypatch.setenv("GOOGLE_API_KEY", "x")
-    google = serve(catalogue(SKUS))
+    google = start_fake_server(catalogue(SKUS))
     proper, google.serve = (
         google.serve,
         lambda path, query: b"<html>" if query.get("pageToken") else proper(path, query),
     )
     scope = RefreshScope(DAY, ("us-central1", "us-east1"))
-    outcome = refresh_one(store, GoogleBilling(web, google.base), scope)
+    outcome = refresh_one(store, GoogleBilling(http_client, google.base), scope)
     assert (outcome.state, list_visible_prices(store)) == ("unfinished", [])
     google.serve = proper
-    assert refresh_one(store, GoogleBilling(web, google.base), scope).state == "stored"
+    assert refresh_one(store, GoogleBilling(http_client, google.base), scope).state == "stored"
     assert {row[1] for row in list_visible_prices(store)} == {"us-central1"}
 
 
@@ -327,7 +327,7 @@ TOWNS = ("eastus", "westus2", "northeurope")
 
 
 @pytest.fixture
-def slow_azure(serve):
+def slow_azure(start_fake_server):
     """Answer for any region, a little late, so that there is a middle to be killed in."""
     items = [item for page in PAGES for item in page]
 
@@ -336,7 +336,7 @@ def slow_azure(serve):
         time.sleep(0.05)
         return {"Items": [{**item, "armRegionName": region} for item in items], "NextPageLink": None}
 
-    return serve(answer)
+    return start_fake_server(answer)
 
 
 def start_refresh(fake_server, path, last=-1):

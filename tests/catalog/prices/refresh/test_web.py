@@ -28,82 +28,82 @@ TROUBLE = {
 
 
 @pytest.mark.parametrize("what", sorted(TROUBLE))
-def test_temporary_errors_are_retried(serve, web, what, clock):
-    fake_server = serve(lambda *_: GOOD, [TROUBLE[what]] * 3)
-    assert web.get_json(fake_server.base) == GOOD
+def test_temporary_errors_are_retried(start_fake_server, http_client, what, clock):
+    fake_server = start_fake_server(lambda *_: GOOD, [TROUBLE[what]] * 3)
+    assert http_client.get_json(fake_server.base) == GOOD
     assert len(fake_server.requests) == 4
     assert len(clock.slept) == 3
     assert sorted(clock.slept) == clock.slept  # ever longer
 
 
 @pytest.mark.parametrize("what", sorted(TROUBLE))
-def test_permanent_errors_end_after_four_tries(serve, web, what, clock):
-    fake_server = serve(lambda *_: GOOD, [TROUBLE[what]] * 9)
+def test_permanent_errors_end_after_four_tries(start_fake_server, http_client, what, clock):
+    fake_server = start_fake_server(lambda *_: GOOD, [TROUBLE[what]] * 9)
     with pytest.raises(SourceUnavailable, match=r"\(4 tries\)"):
-        web.get_json(fake_server.base)
+        http_client.get_json(fake_server.base)
     assert len(fake_server.requests) == 4
     assert clock() < 12
 
 
-def test_retry_after_header_is_obeyed_exactly(serve, web, clock):
-    fake_server = serve(lambda *_: GOOD, [FakeResponse(b"", 429, {"Retry-After": "17"})])
-    assert web.get_json(fake_server.base) == GOOD
+def test_retry_after_header_is_obeyed_exactly(start_fake_server, http_client, clock):
+    fake_server = start_fake_server(lambda *_: GOOD, [FakeResponse(b"", 429, {"Retry-After": "17"})])
+    assert http_client.get_json(fake_server.base) == GOOD
     assert clock.slept == [17.0]
 
 
-def test_too_long_retry_after_is_refused_without_waiting(serve, web, clock):
-    fake_server = serve(lambda *_: GOOD, [FakeResponse(b"", 429, {"Retry-After": "3600"})])
+def test_too_long_retry_after_is_refused_without_waiting(start_fake_server, http_client, clock):
+    fake_server = start_fake_server(lambda *_: GOOD, [FakeResponse(b"", 429, {"Retry-After": "3600"})])
     with pytest.raises(SourceUnavailable, match="asks to wait 3600 s"):
-        web.get_json(fake_server.base)
+        http_client.get_json(fake_server.base)
     assert clock.slept == []
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 301, 302])
-def test_client_error_is_not_retried(serve, web, status, clock):
+def test_client_error_is_not_retried(start_fake_server, http_client, status, clock):
     answer = FakeResponse(
         b'{"error": {"message": "no such filter\\nand more"}}', status, {"Location": "http://x.example"}
     )
-    fake_server = serve(lambda *_: GOOD, [answer])
+    fake_server = start_fake_server(lambda *_: GOOD, [answer])
     with pytest.raises(RequestRejected, match=f"HTTP {status}: no such filter$"):
-        web.get_json(fake_server.base)
+        http_client.get_json(fake_server.base)
     assert (len(fake_server.requests), clock.slept) == (1, [])
 
 
-def test_refused_connection_makes_the_source_unavailable_and_hides_the_key(web):
+def test_refused_connection_makes_the_source_unavailable_and_hides_the_key(http_client):
     with socket.socket() as connections:
         connections.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{connections.getsockname()[1]}/x?key=secret"
         with pytest.raises(SourceUnavailable) as excinfo:
-            web.get_json(address)
+            http_client.get_json(address)
     assert "secret" not in excinfo.value.message
 
 
-def test_slow_response_is_cut_off_after_the_total_timeout(serve, clock):
+def test_slow_response_is_cut_off_after_the_total_timeout(start_fake_server, clock):
     late = iter([0.0, TOTAL_TIMEOUT_S + 1, TOTAL_TIMEOUT_S + 2])
-    fake_server = serve(lambda *_: GOOD)
+    fake_server = start_fake_server(lambda *_: GOOD)
     slow = HttpClient(tries=1, sleep=clock.sleep, clock=lambda: next(late))
     with pytest.raises(SourceUnavailable, match="needs more than 180 s"):
         slow.get_json(fake_server.base)
 
 
-def test_too_large_response_is_cut_off(serve, web, monkeypatch):
+def test_too_large_response_is_cut_off(start_fake_server, http_client, monkeypatch):
     monkeypatch.setattr("gpufleet.catalog.prices.refresh.http_client.MAX_BODY_BYTES", 10)
-    fake_server = serve(lambda *_: {"answer": "x" * 100})
+    fake_server = start_fake_server(lambda *_: {"answer": "x" * 100})
     with pytest.raises(SourceUnavailable, match="more than the size limit"):
-        web.get_json(fake_server.base)
+        http_client.get_json(fake_server.base)
 
 
-def test_query_is_encoded_and_hidden_in_messages(serve, web):
-    fake_server = serve(lambda *_: GOOD, [FakeResponse(b"", 404)])
+def test_query_is_encoded_and_hidden_in_messages(start_fake_server, http_client):
+    fake_server = start_fake_server(lambda *_: GOOD, [FakeResponse(b"", 404)])
     with pytest.raises(RequestRejected) as excinfo:
-        web.get_json(fake_server.base, {"$filter": "a eq 'b c'", "key": "secret"})
+        http_client.get_json(fake_server.base, {"$filter": "a eq 'b c'", "key": "secret"})
     assert "secret" not in excinfo.value.message
     assert fake_server.requests == ["/?%24filter=a+eq+%27b+c%27&key=secret"]
 
 
-def test_waiting_is_reported(serve, clock):
+def test_waiting_is_reported(start_fake_server, clock):
     messages = []
-    fake_server = serve(lambda *_: GOOD, [FakeResponse(b"", 429, {"Retry-After": "2"})])
+    fake_server = start_fake_server(lambda *_: GOOD, [FakeResponse(b"", 429, {"Retry-After": "2"})])
     HttpClient(sleep=clock.sleep, clock=clock, report=messages.append).get_json(fake_server.base)
     assert messages == [f"{fake_server.base}/: HTTP 429; again in 2 s"] or messages[0].endswith(
         "HTTP 429; again in 2 s"
