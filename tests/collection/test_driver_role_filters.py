@@ -53,7 +53,7 @@ def test_module_needs_headers_of_the_running_kernel(plan, state, expected):
         ({}, ""),
         ({"version": None, "action": "keep"}, ""),
         ({"version": None}, "no driver of branch 580; nothing was installed"),
-        ({"version": None}, "reaches its archive, or ask for another branch"),
+        ({"version": None}, "reaches its archive, or request another branch"),
         (
             {"version": "", "repositories": [{"uri": "https://a"}, {"uri": "https://b"}]},
             "https://a, https://b",

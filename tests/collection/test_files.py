@@ -52,7 +52,7 @@ def test_one_refused_file_leaves_all_files_unchanged(run, tmp_path):
     (tmp_path / "b").write_text("old\n")
     first = {"path": str(tmp_path / "a"), "content": "x\n", "validate": ACCEPT}
     result = run(first, {"path": str(tmp_path / "b"), "content": "new\n", "validate": REFUSE})
-    assert result["msg"] == f"refused, left as it was: {tmp_path}/b: no such word"
+    assert result["msg"] == f"{tmp_path}/b was not changed: no such word"
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"b": "old\n"}
 
 

@@ -113,7 +113,7 @@ def test_ineffective_request_is_a_failure(host):
 
 
 def test_too_short_password_is_refused(host):
-    assert "has 3 characters" in host(password="abc").run()["msg"]
+    assert "must have 8 to 16 characters, got 3" in host(password="abc").run()["msg"]
 
 
 def test_key_is_missing_before_the_first_module_is_built(host):

@@ -73,7 +73,7 @@ def test_declared_ports_and_sources_are_accepted(settings, line):
         ({"open": [WEB | {"ports": ["http"]}]}, "open: web: http is not a port"),
         ({"open": [WEB | {"ports": ["9000-8000"]}]}, "9000-8000 is not a port"),
         ({"open": [WEB | {"ports": ["65536"]}]}, "65536 is not a port"),
-        ({"open": [WEB | {"name": 'a"; accept'}]}, "a name is letters"),
+        ({"open": [WEB | {"name": 'a"; accept'}]}, "a name may have letters"),
         ({"container_interfaces": ['lo" accept #']}, "is not the name of an interface"),
     ],
 )

@@ -78,7 +78,7 @@ def test_pcie_links_are_compared_with_the_capability_of_the_board():
     assert pi.link_reasons([good], 1, 5.0) == []
     slow = pi.link_reasons([{**good, "gigatransfers": 2.5}, {**good, "width": None}, good], 1, 5.0)
     assert [reason["code"] for reason in slow] == ["nvme_link_slow", "nvme_link_unknown"]
-    assert pi.link_reasons([good], 4, 5.0)[0]["message"] == "nvme0: x1, x4 is wanted"
+    assert pi.link_reasons([good], 4, 5.0)[0]["message"] == "nvme0: the PCIe link is x1, expected x4"
 
 
 @pytest.mark.parametrize(

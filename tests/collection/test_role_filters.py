@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 
 from ansible_collections.gpufleet.fleet.plugins.filter.playbooks import failure_reason, needs_second_plan
 from ansible_collections.gpufleet.fleet.plugins.filter.system import system_name
-from ansible_collections.gpufleet.fleet.plugins.filter.users_and_access import lockout_reasons
+from ansible_collections.gpufleet.fleet.plugins.filter.users_and_access import operator_lockout_reasons
 
 PLAYBOOKS = Path(__file__).resolve().parents[2] / "playbooks"
 
@@ -52,8 +52,8 @@ def test_an_unknown_system_is_refused(facts, message):
 )
 def test_settings_that_lock_the_login_out_are_named(login, settings, reasons):
     operators = [{"name": "bob", "state": "absent"}, {"name": login, **settings}]
-    assert lockout_reasons(operators, login=login) == reasons
-    assert lockout_reasons(operators, login="another") == []
+    assert operator_lockout_reasons(operators, login=login) == reasons
+    assert operator_lockout_reasons(operators, login="another") == []
 
 
 @pytest.mark.parametrize(

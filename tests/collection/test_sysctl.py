@@ -68,4 +68,4 @@ def test_check_mode_changes_neither_file_nor_kernel(kernel, run, tmp_path):
 
 
 def test_file_does_not_depend_on_the_order_of_settings():
-    assert work.render({"b": 2, "a": 1}) == work.render({"a": 1, "b": 2})
+    assert work.render_settings({"b": 2, "a": 1}) == work.render_settings({"a": 1, "b": 2})

@@ -117,7 +117,7 @@ def test_amd_device_specification_units_wait_for_a_driver(converge_play, lab):
     assert host.service("gpufleet-cdi-amd.path").is_running
     assert host.run("systemd-analyze verify /etc/systemd/system/gpufleet-cdi-amd.service").stderr == ""
     assert report["toolkit"]["units"] == {
-        "gpufleet-cdi-amd.service": "does not run here: its start condition is not met (ConditionPathExists=/dev/kfd)"
+        "gpufleet-cdi-amd.service": "does not run: its start condition is not met (ConditionPathExists=/dev/kfd)"
     }
     assert "/dev/kfd" in report["toolkit"]["devices"]
 
@@ -143,7 +143,7 @@ def test_invalid_json_file_is_refused_and_unchanged(converge_play, lab):
         assert host.file("/etc/docker/daemon.json").content_string == '{"log-level": \n'
     finally:
         host.check_output("mv /run/kept /etc/docker/daemon.json")
-    assert "refused, left as it was: /etc/docker/daemon.json is not JSON" in failure
+    assert "/etc/docker/daemon.json was not changed: it is not JSON" in failure
 
 
 @pytest.mark.parametrize(("variables", "message"), [({"container_engine_kind": "cri-o"}, "cri-o")])

@@ -192,17 +192,17 @@ def refused_volumes(storage_host, created_volumes):
 
 
 def test_devices_with_content_are_refused_and_unchanged(storage_host, refused_volumes):
-    remedy = "name its serial in storage_wipe_confirmed to destroy that"
+    remedy = "to erase it, add its serial to storage_wipe_confirmed"
     thesis = (
-        f"refused: {storage_host.thesis} holds ext4; {remedy}: {storage_host.serials[storage_host.thesis]}"
+        f"{storage_host.thesis} contains ext4; {remedy}: {storage_host.serials[storage_host.thesis]}"
     )
     assert refused_volumes.messages["file system"] == thesis
     assert refused_volumes.messages["by its link"] == thesis
     assert refused_volumes.messages["another's serial"] == thesis
     serial = storage_host.serials[storage_host.table]
-    table = f"refused: {storage_host.table} has a partition table (dos); {remedy}: {serial}"
+    table = f"{storage_host.table} has a partition table (dos); {remedy}: {serial}"
     assert refused_volumes.messages["partition table"] == table
-    assert refused_volumes.messages["in use"] == f"refused: {storage_host.first} is in use: /scratch"
+    assert refused_volumes.messages["in use"] == f"{storage_host.first} is in use: /scratch"
     assert refused_volumes.before == refused_volumes.after
     assert EMPTY not in refused_volumes.before
     assert refused_volumes.table[0] == refused_volumes.table[1]
@@ -210,11 +210,11 @@ def test_devices_with_content_are_refused_and_unchanged(storage_host, refused_vo
 
 def test_invalid_volumes_are_refused_before_a_disk_is_wiped(refused_volumes):
     assert (
-        refused_volumes.messages["mount point"] == "refused: /scratch: another file system is mounted there"
+        refused_volumes.messages["mount point"] == "/scratch: another file system is mounted there"
     )
-    assert refused_volumes.messages["root"] == "refused: /: another file system is mounted there"
-    assert refused_volumes.messages["owner"] == "refused: /other: no owner nobody-known or no group root"
-    assert refused_volumes.messages["mode"] == "refused: /other: mode rwx is not an octal number"
+    assert refused_volumes.messages["root"] == "/: another file system is mounted there"
+    assert refused_volumes.messages["owner"] == "/other: user nobody-known or group root does not exist"
+    assert refused_volumes.messages["mode"] == "/other: mode rwx is not an octal number"
     assert refused_volumes.before == refused_volumes.after
 
 
@@ -222,7 +222,7 @@ def test_raid_without_kernel_support_is_refused_in_one_line(storage_host, refuse
     if refused_volumes.has_raid:
         pytest.skip("this kernel has raid0, and an array would be the machine's own")
     release = storage_host.host.check_output("uname -r")
-    assert refused_volumes.messages["raid"] == f"refused: /other: the running kernel ({release}) has no raid0"
+    assert refused_volumes.messages["raid"] == f"/other: the running kernel ({release}) has no raid0"
 
 
 @pytest.fixture(scope="module")

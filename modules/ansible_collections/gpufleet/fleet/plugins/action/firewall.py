@@ -37,8 +37,8 @@ class ActionModule(ActionBase):
     def _confirm_rules(
         self, applied: dict[str, Any], deadline: float, task_vars: dict[str, Any] | None
     ) -> dict[str, Any]:
-        """Ask over new connections until one gets in: in time it confirms, later it hears of the old rules' return."""
-        confirm = {"confirm": applied["pending"], "seen": applied["connection"]}
+        """Confirm over new connections until one gets in; after the deadline it reports that the old rules are back."""
+        confirm = {"confirm": applied["pending"], "applied_from": applied["connection"]}
         while True:
             self._connection.reset()
             try:

@@ -13,6 +13,6 @@ class ActionModule(ControllerAction):
     def compute(self, options: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         from gpufleet.nodes import wipe_plan
 
-        plan = wipe_plan.plan_wipe(options["seen"], options["method"]).as_json()
+        plan = wipe_plan.plan_wipe(options["drive_facts"], options["method"]).as_json()
         facts = {"plan": plan, "jobs": options["jobs"]}
         return {"plan": plan, "gpufleet": {"node": options["node"], "event": "wipe_planned", "facts": facts}}

@@ -1,18 +1,18 @@
 # Copyright: gpufleet contributors
 # GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Write what a run learns into the gpufleet registry. A thin adapter over gpufleet.operations.ingest."""
+"""Write the results of a run into the gpufleet registry. A thin adapter over gpufleet.operations.ingest."""
 
 from __future__ import annotations
 
 DOCUMENTATION = """
 name: registry
 type: aggregate
-short_description: Write what a run learns into the gpufleet registry
+short_description: Write the results of a run into the gpufleet registry
 description:
-  - Notes which hosts answer and which do not, and folds in every task result that has a C(gpufleet) key, as it
-    comes, so that a killed run loses at most its last task.
-  - If the registry does not answer, the run continues with a warning; its artifacts can be ingested later with
-    C(gpufleet nodes ingest).
+  - Records which hosts are reachable, and writes every task result with a C(gpufleet) key at once, so that a killed run
+    loses at most its last task.
+  - If the registry does not answer, the run continues with a warning; C(gpufleet nodes ingest) reads its artifacts
+    later.
 requirements: [to be listed in C(callbacks_enabled)]
 author: gpufleet contributors
 """
@@ -31,11 +31,11 @@ from gpufleet import nodes, paths  # noqa: E402
 from gpufleet.boundary import make_printable  # noqa: E402
 from gpufleet.errors import EnvironmentFault  # noqa: E402
 from gpufleet.operations import ingest  # noqa: E402
-from gpufleet.operations.task_events import EventReader, TaskEvent, run_name, task_event  # noqa: E402
+from gpufleet.operations.task_events import EventReader, TaskEvent, build_task_event, find_run_name  # noqa: E402
 
 _RETRY_SECONDS = 30
-_MOST_SHOWN = 20
-_MOST_WAITING = 2000  # events that wait for a registry that does not answer
+_MAX_SHOWN = 20
+_MAX_WAITING = 2000  # events that wait for a registry that does not answer
 
 
 class CallbackModule(CallbackBase):
@@ -46,7 +46,7 @@ class CallbackModule(CallbackBase):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._ingest: ingest.Ingest | None = None
+        self._ingest: ingest.EventIngester | None = None
         self._started: dict[tuple[str, str], datetime] = {}
         self._reader = EventReader()
         self._waiting: deque[TaskEvent] = deque()
@@ -79,16 +79,16 @@ class CallbackModule(CallbackBase):
             )
         for detail in applied.conflicts:
             self._warn(f"identity conflict: {make_printable(detail)}; see: gpufleet nodes show")
-        for line in applied.bad[:_MOST_SHOWN]:
-            self._warn(f"bad report, left out: {line}")
-        if len(applied.bad) > _MOST_SHOWN:
-            self._warn(f"{len(applied.bad) - _MOST_SHOWN} more bad reports were left out")
+        for line in applied.bad[:_MAX_SHOWN]:
+            self._warn(f"invalid report, not recorded: {line}")
+        if len(applied.bad) > _MAX_SHOWN:
+            self._warn(f"{len(applied.bad) - _MAX_SHOWN} more invalid reports were not recorded")
 
     def _record(self, result: CallbackTaskResult, outcome: str) -> None:
-        """Record a result; no result and no failure of the registry stops the play."""
+        """Record a result; neither an invalid result nor a failing registry stops the play."""
         try:
             self._waiting.append(self._event(result, outcome))
-            while len(self._waiting) > _MOST_WAITING:
+            while len(self._waiting) > _MAX_WAITING:
                 self._waiting.popleft()
                 self._lost += 1
             self._write()
@@ -99,21 +99,21 @@ class CallbackModule(CallbackBase):
     def _event(self, result: CallbackTaskResult, outcome: str) -> TaskEvent:
         host, task = result.host.get_name(), result.task._uuid  # noqa: SLF001 - as above
         began = self._started.pop((host, task), None)
-        return task_event(
+        return build_task_event(
             _registry_name(result.host),
             outcome,
             result.result,
             action=result.task.action,
             started_at=began,
-            key=self._reader.key(task, host),
-            run=run_name(task),
+            key=self._reader.event_key(task, host),
+            run=find_run_name(task),
         )
 
     def _write(self) -> None:
-        """Write what waits, in its order: an event leaves the line only once the registry has it."""
+        """Write the waiting events in order; each is removed only after the registry has it."""
         while self._waiting and (registry := self._open_registry()):
             try:
-                registry.ingest_events(self._waiting[0])
+                registry.ingest_event(self._waiting[0])
             except EnvironmentFault as error:
                 self._pause_after(error)
                 return
@@ -122,8 +122,8 @@ class CallbackModule(CallbackBase):
                 self._warn(f"a result was not written: {make_printable(error)}")
             self._waiting.popleft()
 
-    def _open_registry(self) -> ingest.Ingest | None:
-        """Open the registry with the first result; after a failure try again, but not at every task."""
+    def _open_registry(self) -> ingest.EventIngester | None:
+        """Return the registry's ingester, or None for some seconds after a failure."""
         if time.monotonic() < self._silent_until:
             return None
         if self._ingest is not None:
@@ -134,7 +134,7 @@ class CallbackModule(CallbackBase):
         except Exception as error:  # noqa: BLE001 - as above
             self._pause_after(error)
             return None
-        self._ingest = ingest.Ingest.of_project(registry, root, live=True)
+        self._ingest = ingest.EventIngester.for_project(registry, root, live=True)
         return self._ingest
 
     def _pause_after(self, error: Exception) -> None:
@@ -146,5 +146,5 @@ class CallbackModule(CallbackBase):
 
 
 def _registry_name(host: Host) -> str:
-    """Return the registry's id where the inventory knows it: names may change hands, ids do not."""
+    """Return the host's id in the registry, else its name: a name may be given to another host."""
     return str(host.vars.get("gpufleet_id") or host.get_name())

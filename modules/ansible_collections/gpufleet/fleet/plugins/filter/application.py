@@ -46,13 +46,13 @@ class Rendered(TypedDict):
     warnings: list[str]
 
 
-def choose_vendor(software: Mapping[str, Any], *, plan: Mapping[str, Any]) -> str:
+def application_vendor(software: Mapping[str, Any], *, plan: Mapping[str, Any]) -> str:
     """Return the vendor of the cards: that of the template's driver, else of the driver plan, else none."""
     vendors = ((software.get("driver") or {}).get("vendor"), plan.get("vendor"))
     return next((vendor for vendor in vendors if vendor and vendor != "none"), "none")
 
 
-def parse_installed(result: Mapping[str, Any]) -> Installed:
+def application_installed(result: Mapping[str, Any]) -> Installed:
     """Return what look.sh printed as ``name=value`` lines; ``unit`` and ``secret`` may occur several times."""
     answers = parse_answers(result)
     pairs = [line.split("=", 1) for line in result.get("stdout_lines") or []]
@@ -65,13 +65,13 @@ def parse_installed(result: Mapping[str, Any]) -> Installed:
     }
 
 
-def services(entries: list[Mapping[str, Any]]) -> list[str]:
+def application_services(entries: list[Mapping[str, Any]]) -> list[str]:
     """Return the services of unit files; a quadlet's has its name."""
     paths = (PurePosixPath(entry["path"]) for entry in entries)
     return [path.with_suffix(".service").name if path.suffix == ".container" else path.name for path in paths]
 
 
-def files(rendered: Rendered, *, verify_script: str, generator: str) -> list[dict[str, Any]]:
+def application_files(rendered: Rendered, *, verify_script: str, generator: str) -> list[dict[str, Any]]:
     """Return the unit files; before one is replaced, podman's generator or systemd verifies it."""
     entries: list[dict[str, Any]] = []
     if any(unit["quadlet"] for unit in rendered["units"]):
@@ -83,7 +83,7 @@ def files(rendered: Rendered, *, verify_script: str, generator: str) -> list[dic
     return entries
 
 
-def units(rendered: Rendered, *, start: bool) -> list[dict[str, Any]]:
+def application_units(rendered: Rendered, *, start: bool) -> list[dict[str, Any]]:
     """Return the services; a quadlet is enabled by its own file."""
     entries = []
     for unit in rendered["units"]:
@@ -96,7 +96,7 @@ def units(rendered: Rendered, *, start: bool) -> list[dict[str, Any]]:
     return entries
 
 
-def secret_files(secrets: Mapping[str, Any]) -> list[dict[str, str]]:
+def application_secret_files(secrets: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return the folder of secrets and one file for each secret that the operator gives."""
     folders = [
         {"path": str(PurePosixPath(SECRETS).parent), "state": "directory"},
@@ -108,13 +108,15 @@ def secret_files(secrets: Mapping[str, Any]) -> list[dict[str, str]]:
     ]
 
 
-def obsolete_files(rendered: Rendered, *, installed: list[str]) -> list[dict[str, str]]:
+def application_obsolete_files(rendered: Rendered, *, installed: list[str]) -> list[dict[str, str]]:
     """Return entries that remove the unit files of an earlier application."""
     current = {unit["path"] for unit in rendered["units"]}
     return [{"path": path, "state": "absent"} for path in dict.fromkeys(installed) if path not in current]
 
 
-def missing_secrets(rendered: Rendered, *, installed: list[str], secrets: Mapping[str, Any]) -> list[str]:
+def application_missing_secrets(
+    rendered: Rendered, *, installed: list[str], secrets: Mapping[str, Any]
+) -> list[str]:
     """Return secrets that the application reads, and that are neither on the node nor given."""
     available = {*installed, *(f"{SECRETS}/{name}" for name in secrets)}
     missing = [path for path in rendered["secret_files"] if path not in available]
@@ -122,13 +124,13 @@ def missing_secrets(rendered: Rendered, *, installed: list[str], secrets: Mappin
     return missing + [name for name in stored if name not in installed]
 
 
-def obstacles(missing: list[str], *, engine: str, is_installed: bool) -> list[str]:
+def application_obstacles(missing: list[str], *, engine: str, is_installed: bool) -> list[str]:
     """Return why the application cannot start."""
     absent = [] if is_installed else [f"{engine} is not installed: run drivers.yml first"]
     return absent + [f"{name} is not on the node: docs/templates.md, Secrets" for name in missing]
 
 
-def not_applied(
+def application_not_applied(
     rendered: Rendered, *, applied: Mapping[str, Any], start: bool, obstacles: list[str]
 ) -> dict[str, Any]:
     """Return what the host does not have of the application, each with its reason."""
@@ -145,14 +147,14 @@ def not_applied(
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         return {
-            "application_vendor": choose_vendor,
-            "application_installed": parse_installed,
-            "application_services": services,
-            "application_files": files,
-            "application_units": units,
-            "application_secret_files": secret_files,
-            "application_obsolete_files": obsolete_files,
-            "application_missing_secrets": missing_secrets,
-            "application_obstacles": obstacles,
-            "application_not_applied": not_applied,
+            "application_vendor": application_vendor,
+            "application_installed": application_installed,
+            "application_services": application_services,
+            "application_files": application_files,
+            "application_units": application_units,
+            "application_secret_files": application_secret_files,
+            "application_obsolete_files": application_obsolete_files,
+            "application_missing_secrets": application_missing_secrets,
+            "application_obstacles": application_obstacles,
+            "application_not_applied": application_not_applied,
         }

@@ -146,7 +146,7 @@ def missing_version(plan: Mapping[str, Any]) -> str:
     return (
         f"this host's package lists have no {names[0] if names else 'driver'} of branch {plan['branch']};"
         f" nothing was installed. See that apt-get update (dnf makecache) reaches {archives or 'its archive'},"
-        " or ask for another branch"
+        " or request another branch"
     )
 
 

@@ -41,7 +41,7 @@ from pydantic import ValidationError  # noqa: E402
 from gpufleet.errors import InputError  # noqa: E402
 
 
-def units(
+def render_units(
     application: dict[str, Any],
     *,
     engine: str,
@@ -87,4 +87,4 @@ class FilterModule:
     """Show the filter to Ansible."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"units": units}
+        return {"units": render_units}

@@ -48,7 +48,7 @@ def operator_sudoers(operators: Iterable[Operator]) -> str:
     )
 
 
-def lockout_reasons(operators: Iterable[Operator], *, login: str) -> list[str]:
+def operator_lockout_reasons(operators: Iterable[Operator], *, login: str) -> list[str]:
     """Return how the settings would take the login's access away; the login need not be an operator."""
     operator = next((operator for operator in operators if operator["name"] == login), None)
     if operator is None:
@@ -69,5 +69,5 @@ class FilterModule:
         return {
             "operator_users": operator_users,
             "operator_sudoers": operator_sudoers,
-            "operator_lockout_reasons": lockout_reasons,
+            "operator_lockout_reasons": operator_lockout_reasons,
         }

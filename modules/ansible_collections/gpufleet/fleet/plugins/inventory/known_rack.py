@@ -6,10 +6,10 @@ from __future__ import annotations
 
 DOCUMENTATION = """
 name: known_rack
-short_description: The nodes of a rack file that was read with its folder
+short_description: The nodes of a rack file that another plugin has read already
 description:
   - P(gpufleet.fleet.nodes#inventory) and P(gpufleet.fleet.rack#inventory) read all rack files of a folder at once and
-    put this plugin first, so that Ansible does not parse each of them again. Not for use by hand.
+    enable this plugin, so that Ansible does not parse each of them again. Do not name it in a file.
 options: {}
 author: gpufleet contributors
 """
@@ -38,4 +38,4 @@ class InventoryModule(BaseInventoryPlugin):
         with fail_whole_inventory():
             reading = add_rack(self, inventory, path)
         if Path(path).stem not in reading.model.racks:
-            raise AnsibleParserError("is no longer a rack file")  # the next plugin finds out what it is
+            raise AnsibleParserError("this is no longer a rack file")  # the next plugin finds out what it is

@@ -6,15 +6,15 @@ from __future__ import annotations
 
 DOCUMENTATION = """
 name: nodes
-short_description: Every node of the gpufleet registry and every declared rack slot
+short_description: Nodes of the gpufleet registry and declared rack slots
 description:
-  - Hosts are the live nodes of the registry (C(GPUFLEET_DATABASE_URL), or the project's own), together with the
-    rack slots that C(inventory/*.yaml) declares and that have not answered yet (state C(expected)).
-  - The whole model is built and validated first. When anything in it is wrong, the run stops with one line
-    and no host is added, whatever C(any_unparsed_is_failed) says.
+  - Hosts are the live nodes of the registry (C(GPUFLEET_DATABASE_URL), or the project's registry), and the rack slots
+    that C(inventory/*.yaml) declares and that have not answered yet (state C(expected)).
+  - The whole model is built and validated first. If anything in it is invalid, the run stops with one line and no host
+    is added, also without C(any_unparsed_is_failed).
   - Groups are named C(cloud_), C(region_), C(pool_), C(rack_), C(template_), C(machine_), C(gpu_vendor_),
-    C(gpu_model_), C(state_) and C(kind_) with the value; C(new_blades) and C(new_nodes) hold the on-premises nodes
-    that have not earned C(ready) yet, and exist even when empty.
+    C(gpu_model_), C(state_) and C(kind_) with the value; C(new_blades) and C(new_nodes) have the on-premises nodes
+    that are not C(ready) yet, and exist even if they are empty.
   - In a rehearsal (C(GPUFLEET_REHEARSAL)) only the racks of the rehearsed stack are shown.
 extends_documentation_fragment: [constructed, inventory_cache]
 options:
@@ -23,11 +23,11 @@ options:
     required: true
     choices: [gpufleet.fleet.nodes]
   database_url:
-    description: The registry's SQLAlchemy URL; the project's own when left out.
+    description: The registry's SQLAlchemy URL; by default the project's registry.
     env: [{name: GPUFLEET_DATABASE_URL}]
     type: str
   include_missing:
-    description: Show nodes too that every source has lost, in the group C(missing).
+    description: Also show nodes that no source lists any more, in the group C(missing).
     type: bool
     default: false
 author: gpufleet contributors
@@ -51,7 +51,7 @@ from ansible.parsing.dataloader import DataLoader  # noqa: E402
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable  # noqa: E402
 
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import (  # noqa: E402
-    Reading,
+    InventoryReading,
     add_hosts,
     fail_whole_inventory,
     read_inventory,
@@ -59,7 +59,7 @@ from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import ( 
 from gpufleet import nodes  # noqa: E402
 from gpufleet.boundary import make_printable  # noqa: E402
 
-FORMAT = 3  # of what is cached
+CACHE_FORMAT = 3
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
@@ -79,12 +79,12 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             self._construct(reading.hosts())
 
     def get_cache_key(self, path: str) -> str:
-        """Name the cache by everything that the answer depends on, so that no other registry's hosts appear."""
-        facts = [FORMAT, path, self.get_option("database_url"), self.get_option("include_missing")]
+        """Return a key from everything that the hosts depend on, so that another registry's cache is never used."""
+        facts = [CACHE_FORMAT, path, self.get_option("database_url"), self.get_option("include_missing")]
         facts += [os.environ.get(name) for name in ("GPUFLEET_HOME", "GPUFLEET_REHEARSAL")]
         return f"gpufleet_{hashlib.sha256(json.dumps(facts).encode()).hexdigest()}"
 
-    def _read(self, inventory: InventoryData, path: str, *, use: bool) -> Reading:
+    def _read(self, inventory: InventoryData, path: str, *, use: bool) -> InventoryReading:
         options = {"url": self.get_option("database_url"), "missing": self.get_option("include_missing")}
         if not self.get_option("cache"):
             return read_inventory(inventory, path, **options)
@@ -97,15 +97,17 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         self._cache[key] = asdict(reading.model)
         return reading
 
-    def _construct(self, hosts: Iterable[nodes.Host]) -> None:
-        chosen = {name: self.get_option(name) for name in ("compose", "groups", "keyed_groups")}
-        if not any(chosen.values()):
+    def _construct(self, hosts: Iterable[nodes.InventoryHost]) -> None:
+        constructed_options = {name: self.get_option(name) for name in ("compose", "groups", "keyed_groups")}
+        if not any(constructed_options.values()):
             return
         strict = self.get_option("strict")
         for host in hosts:
             name = host.name
             variables = {**self.inventory.get_host(name).get_vars(), "inventory_hostname": name}
-            self._set_composite_vars(chosen["compose"], variables, name, strict=strict)
+            self._set_composite_vars(constructed_options["compose"], variables, name, strict=strict)
             variables = {**variables, **self.inventory.get_host(name).get_vars()}
-            self._add_host_to_composed_groups(chosen["groups"], variables, name, strict=strict)
-            self._add_host_to_keyed_groups(chosen["keyed_groups"], variables, name, strict=strict)
+            self._add_host_to_composed_groups(constructed_options["groups"], variables, name, strict=strict)
+            self._add_host_to_keyed_groups(
+                constructed_options["keyed_groups"], variables, name, strict=strict
+            )

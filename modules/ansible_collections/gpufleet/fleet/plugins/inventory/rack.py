@@ -8,9 +8,9 @@ DOCUMENTATION = """
 name: rack
 short_description: The nodes of one gpufleet rack file
 description:
-  - Reads C(inventory/<rack>.yaml), the file in which gpufleet declares a rack, and shows its nodes with the groups
-    and variables that P(gpufleet.fleet.nodes#inventory) gives them, so that the order of files does not matter.
-  - In a rehearsal of another stack a rack has no hosts, and none is shown.
+  - Reads C(inventory/<rack>.yaml), which declares a rack, and adds its nodes with the same groups and variables as
+    P(gpufleet.fleet.nodes#inventory). So the order of files does not matter.
+  - In a rehearsal of another stack the rack has no hosts.
 options:
   plugin:
     description: Marks the file as this plugin's.

@@ -28,21 +28,21 @@ KINDS = [
 ]
 
 
-def kind(out: str, err: str) -> str:
-    """Return what sort of failure apt's output tells."""
+def classify_failure(out: str, err: str) -> str:
+    """Return the kind of failure in apt's output, a name of KINDS or ``other``."""
     text = f"{err}\n{out}"
     return next((name for name, pattern in KINDS if re.search(pattern, text)), "other")
 
 
-def line_with(text: str, pattern: str) -> str:
-    """Return the first line that fits, without apt's letter before it."""
+def find_line(text: str, pattern: str) -> str:
+    """Return the first line that matches, without apt's leading letter; empty if none does."""
     for line in text.splitlines():
         if re.search(pattern, line):
             return re.sub(r"^[EW]: *", "", line.strip())
     return ""
 
 
-def dependencies(text: str) -> str:
+def unmet_dependencies(text: str) -> str:
     """Return what apt lists under unmet dependencies, on one line."""
     _, _, after = text.partition("unmet dependencies:")
     lines = []
@@ -57,7 +57,7 @@ def script_failure(text: str) -> str:
     """Return which package dpkg failed on, and its message."""
     match = re.search(r"dpkg: error processing (?:package|archive) (\S+) \((--\w+)\):\n *(.*)", text)
     if not match:
-        return line_with(text, r"^E:")
+        return find_line(text, r"^E:")
     package, step, message = match.groups()
     hint = re.search(
         r"^(?!dpkg|E:|W:|\s)(.*(?:error|fail|cannot|unable).*)$", text, re.IGNORECASE | re.MULTILINE
@@ -66,32 +66,34 @@ def script_failure(text: str) -> str:
     return f"{package} ({step[2:]}): {message.strip()}{more}"
 
 
-def reason(out: str, err: str) -> str:
+def failure_reason(out: str, err: str) -> str:
     """Return apt's own reason on one line."""
     text = f"{err}\n{out}"
-    sort = kind(out, err)
-    if sort == "dependencies":
-        return dependencies(text) or line_with(text, r"^E:") or "unmet dependencies"
-    if sort == "script":
+    failure = classify_failure(out, err)
+    if failure == "dependencies":
+        return unmet_dependencies(text) or find_line(text, r"^E:") or "unmet dependencies"
+    if failure == "script":
         return script_failure(text)
-    pattern = next((pattern for name, pattern in KINDS if name == sort and re.search(pattern, text)), r"^E:")
-    line = line_with(text, pattern) or line_with(text, r"^E:") or line_with(text, r"\S")
+    pattern = next(
+        (pattern for name, pattern in KINDS if name == failure and re.search(pattern, text)), r"^E:"
+    )
+    line = find_line(text, pattern) or find_line(text, r"^E:") or find_line(text, r"\S")
     return " ".join(line.split())[:300] or "no reason given"
 
 
-def explain(changes: PackageChanges, out: str, err: str) -> str:
-    """Return the whole message for an install or removal that failed."""
-    sort, explanation = kind(out, err), reason(out, err)
+def explain_failure(changes: PackageChanges, out: str, err: str) -> str:
+    """Return the message for a failed install or removal."""
+    failure, explanation = classify_failure(out, err), failure_reason(out, err)
     names = ", ".join(
         [f"{n}={v}" if v else n for n, v in changes.install] + [f"{n} (remove)" for n in changes.remove]
     )
-    if sort == "unknown":
+    if failure == "unknown":
         version = re.search(r"Version '([^']+)' for '([^']+)'", explanation)
         package = re.search(r"package '?([^' ]+)", explanation, re.IGNORECASE)
         if version:
             return f"{version[2]} has no version {version[1]} in this host's package lists"
         return f"no package {package[1] if package else names} in this host's package lists"
-    if sort == "downgrade":
+    if failure == "downgrade":
         return f"{names}: the host has a newer version; set allow_downgrade to install the older one"
     titles = {
         "lock": "apt's lock is held", "space": "no space left", "network": "the package source can't be reached",
@@ -100,4 +102,4 @@ def explain(changes: PackageChanges, out: str, err: str) -> str:
         "signature": "the package source's signature is not accepted", "script": "dpkg failed on",
         "removal": "apt would remove an essential package",
     }  # fmt: skip
-    return f"cannot install {names}: {titles.get(sort, 'apt failed')}: {explanation}"
+    return f"cannot install {names}: {titles.get(failure, 'apt failed')}: {explanation}"

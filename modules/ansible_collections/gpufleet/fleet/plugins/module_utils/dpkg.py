@@ -14,7 +14,7 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils.package_model impor
     PackageChanges,
     PackageOptions,
 )
-from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError, first_line, run
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError, first_line, run_program
 
 STATUS = Path("/var/lib/dpkg/status")
 JOURNAL = Path("/var/lib/dpkg/updates")
@@ -23,7 +23,7 @@ SOURCES = Path("/etc/apt")
 # Between unpacked and configured: what an interrupted dpkg leaves behind.
 HALF_WAY = ("half-installed", "unpacked", "half-configured", "triggers-awaited", "triggers-pending")
 
-# For the environment of dpkg and apt: no one can answer a question.
+# For the environment of dpkg and apt: nobody can answer a prompt.
 QUIET = {"DEBIAN_FRONTEND": "noninteractive"}
 
 
@@ -38,24 +38,25 @@ class Stanza(TypedDict):
     provides: list[str]
 
 
-class Host:
-    """What dpkg says of each package: desired state, state, version, what it provides."""
+class DpkgPackages:
+    """The packages in dpkg's status file: desired state, state, version, provided names."""
 
     def __init__(self, text: str) -> None:
-        self.found, self.text = {}, text
+        self.stanzas: dict[tuple[str, str | None], Stanza] = {}
+        self.text = text
         native = None
         for stanza in text.split("\n\n"):
             row = parse_stanza(stanza)
             if row:
                 native = row["architecture"] if row["name"] == "dpkg" else native
-                self.found[row["name"], row["architecture"]] = row
+                self.stanzas[row["name"], row["architecture"]] = row
         self.native = ("all", native)
 
     def find(self, name: str) -> Stanza | None:
-        """Return what is known of ``name`` or ``name:architecture``."""
+        """Return the stanza of ``name`` or ``name:architecture``, or None."""
         plain, _, architecture = name.partition(":")
         architectures = (architecture,) if architecture else self.native
-        rows = [self.found[plain, each] for each in architectures if (plain, each) in self.found]
+        rows = [self.stanzas[plain, each] for each in architectures if (plain, each) in self.stanzas]
         return next((row for row in rows if row["state"] != "not-installed"), rows[0] if rows else None)
 
     def version(self, name: str) -> str | None:
@@ -68,15 +69,15 @@ class Host:
 
     def provides(self, name: str) -> bool:
         """Return whether an installed package provides the name."""
-        return any(name in row["provides"] and row["state"] == "installed" for row in self.found.values())
+        return any(name in row["provides"] and row["state"] == "installed" for row in self.stanzas.values())
 
     def versions(self) -> dict[str, str]:
-        rows = (row for row in self.found.values() if row["state"] == "installed")
+        rows = (row for row in self.stanzas.values() if row["state"] == "installed")
         return {self.qualified_name(row): row["version"] or "" for row in rows}
 
-    def half_configured(self) -> list[str]:
-        """Name the packages that an interrupted dpkg left, with their state."""
-        rows = (row for row in self.found.values() if row["state"] in HALF_WAY)
+    def half_installed_packages(self) -> list[str]:
+        """Return the packages that an interrupted dpkg left behind, each with its state."""
+        rows = (row for row in self.stanzas.values() if row["state"] in HALF_WAY)
         return sorted(f"{self.qualified_name(row)} is {row['state']}" for row in rows)
 
     def qualified_name(self, row: Stanza) -> str:
@@ -86,7 +87,7 @@ class Host:
 
 
 def parse_stanza(stanza: str) -> Stanza | None:
-    """Return the few fields of one stanza that count."""
+    """Return the fields of a stanza that are used here; None for text that is not a package."""
     values = {}
     for line in stanza.split("\n"):
         if line.startswith(("Package: ", "Status: ", "Architecture: ", "Version: ", "Provides: ")):
@@ -102,41 +103,41 @@ def parse_stanza(stanza: str) -> Stanza | None:
     }  # fmt: skip
 
 
-def read_host(_options: PackageOptions | None = None) -> Host:
-    """Return the host as dpkg knows it."""
-    return Host(STATUS.read_text(encoding="utf-8", errors="replace"))
+def read_packages(_options: PackageOptions | None = None) -> DpkgPackages:
+    """Return the packages in dpkg's status file."""
+    return DpkgPackages(STATUS.read_text(encoding="utf-8", errors="replace"))
 
 
-def describe_interruption(host: Host) -> str:
+def describe_interruption(host: DpkgPackages) -> str:
     """Return what an interrupted dpkg left as one phrase; empty if nothing was interrupted."""
     if JOURNAL.is_dir() and any(path.name.isdigit() for path in JOURNAL.iterdir()):
         return "dpkg was interrupted"
-    return next(iter(host.half_configured()), "")
+    return next(iter(host.half_installed_packages()), "")
 
 
-def repair(options: PackageOptions) -> list[str]:
-    """Finish what an interrupted dpkg began; return what was done. Somebody at work right now is waited for."""
-    if not describe_interruption(read_host()):
+def repair_packages(options: PackageOptions) -> list[str]:
+    """Finish an interrupted dpkg run and return what was done; wait for a running package manager first."""
+    if not describe_interruption(read_packages()):
         return []
     locks.wait_for_locks(options["lock_timeout_seconds"])
-    left = describe_interruption(read_host())
-    if not left:
+    interruption = describe_interruption(read_packages())
+    if not interruption:
         return []
     configure = ["dpkg", "--force-confdef", "--force-confold", "--configure", "-a"]
-    status, out, err = run(configure, timeout=options["timeout_seconds"], **QUIET)
+    status, out, err = run_program(configure, timeout=options["timeout_seconds"], **QUIET)
     done = ["dpkg --configure -a"]
-    if status != 0 or describe_interruption(read_host()):
-        status, out, err = run(
+    if status != 0 or describe_interruption(read_packages()):
+        status, out, err = run_program(
             [*apt_command(options), "--fix-broken", "install"], timeout=options["timeout_seconds"], **QUIET
         )
         done.append("apt-get --fix-broken install")
     if status != 0:
-        raise HostError(f"{left} and could not be repaired: {apt_failures.reason(out, err)}")
-    return [f"{' and '.join(done)}: {left}"]
+        raise HostError(f"{interruption} and could not be repaired: {apt_failures.failure_reason(out, err)}")
+    return [f"{' and '.join(done)}: {interruption}"]
 
 
 def apt_command(options: PackageOptions) -> list[str]:
-    """Return apt-get's command line as far as it is always the same."""
+    """Return the part of apt-get's command line that never changes."""
     lock = f"DPkg::Lock::Timeout={options['lock_timeout_seconds']}"
     keep = ["-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold"]
     return ["apt-get", "-y", "-q", "-o", lock, *keep, "-o", "Dpkg::Use-Pty=0"]
@@ -158,7 +159,7 @@ def install_command(changes: PackageChanges, package_options: PackageOptions) ->
 
 
 def lists_are_stale(options: FetchOptions, now: float | None = None) -> bool:
-    """Return whether the package lists are too old, or older than what the host's sources say."""
+    """Return whether the package lists are missing, too old, or older than the host's list of sources."""
     try:
         lists = LISTS.stat().st_mtime
     except FileNotFoundError:
@@ -170,39 +171,41 @@ def lists_are_stale(options: FetchOptions, now: float | None = None) -> bool:
     return newest > lists or (now or time.time()) - lists > options["cache_valid_seconds"]
 
 
-def update(options: FetchOptions) -> str:
+def fetch_lists(options: FetchOptions) -> str:
     """Fetch the package lists; return why it failed, or an empty string."""
     argv = ["apt-get", "-q", "-o", "APT::Update::Error-Mode=any", "update"]
-    status, out, err = run(argv, timeout=options["timeout_seconds"], **QUIET)
+    status, out, err = run_program(argv, timeout=options["timeout_seconds"], **QUIET)
     if status == 0:
         LISTS.touch()
         return ""
-    return apt_failures.reason(out, err)
+    return apt_failures.failure_reason(out, err)
 
 
-def change(changes: PackageChanges, options: PackageOptions) -> None:
-    """Install and remove in one transaction, waiting for locks; lists are fetched when they are needed."""
+def change_packages(changes: PackageChanges, options: PackageOptions) -> None:
+    """Install and remove in one transaction; wait for locks, and fetch stale package lists first."""
     deadline = time.monotonic() + options["lock_timeout_seconds"]
     locks.wait_for_locks(options["lock_timeout_seconds"])
     fresh = bool(changes.install) and lists_are_stale(options)
-    trouble = update(options) if fresh else ""
+    failure = fetch_lists(options) if fresh else ""
     while True:
-        status, out, err = run(install_command(changes, options), timeout=options["timeout_seconds"], **QUIET)
+        status, out, err = run_program(
+            install_command(changes, options), timeout=options["timeout_seconds"], **QUIET
+        )
         if status == 0:
             return
-        kind = apt_failures.kind(out, err)
+        kind = apt_failures.classify_failure(out, err)
         if kind == "lock" and time.monotonic() < deadline:
             time.sleep(1)
             locks.wait_for_locks(max(deadline - time.monotonic(), 1))
         elif kind in ("unknown", "gone") and not fresh:
-            fresh, trouble = True, update(options)
+            fresh, failure = True, fetch_lists(options)
         else:
-            also = f"; the package lists could not be fetched: {trouble}" if trouble else ""
-            raise HostError(apt_failures.explain(changes, out, err) + also)
+            also = f"; the package lists could not be fetched: {failure}" if failure else ""
+            raise HostError(apt_failures.explain_failure(changes, out, err) + also)
 
 
 def set_holds(names: list[str], on: bool) -> None:
-    """Hold packages or let them go."""
-    status, out, err = run(["apt-mark", "hold" if on else "unhold", *names])
+    """Hold or unhold packages."""
+    status, out, err = run_program(["apt-mark", "hold" if on else "unhold", *names])
     if status != 0:
-        raise HostError(f"cannot {'hold' if on else 'release'} {', '.join(names)}: {first_line(err, out)}")
+        raise HostError(f"cannot {'hold' if on else 'unhold'} {', '.join(names)}: {first_line(err, out)}")

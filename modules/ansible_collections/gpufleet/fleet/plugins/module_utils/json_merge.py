@@ -11,7 +11,7 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostEr
 
 
 def merge_mappings(current: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Return ``theirs`` with ``ours`` laid over it, mapping by mapping; a key that is null in ours goes."""
+    """Return ``current`` with ``changes`` merged into it at every depth; None in ``changes`` removes a key."""
     merged = {key: value for key, value in current.items() if not (key in changes and changes[key] is None)}
     for key, value in changes.items():
         if isinstance(value, dict):
@@ -23,18 +23,18 @@ def merge_mappings(current: dict[str, Any], changes: dict[str, Any]) -> dict[str
 
 
 def parse_mapping(text: str, path: str) -> dict[str, Any]:
-    """Return the mapping that a file or a task holds; an empty file is an empty mapping."""
+    """Return a JSON text as a mapping; an empty text is an empty mapping."""
     try:
         mapping = json.loads(text) if text.strip() else {}
-    except ValueError as trouble:
-        raise HostError(f"refused, left as it was: {path} is not JSON: {trouble}", refused=path) from None
+    except ValueError as error:
+        raise HostError(f"{path} was not changed: it is not JSON: {error}", refused=path) from None
     if not isinstance(mapping, dict):
-        raise HostError(f"refused, left as it was: {path} does not contain a JSON object", refused=path)
+        raise HostError(f"{path} was not changed: it does not contain a JSON object", refused=path)
     return mapping
 
 
 def merge_text(content: str, current: str | None, path: str) -> str:
-    """Return the file's new text; the old one, character for character, where it already says all of ours."""
+    """Return the file's new text; the old one, byte for byte, if it already contains the content."""
     existing = parse_mapping(current or "", path)
     merged = merge_mappings(existing, parse_mapping(content, f"the content for {path}"))
     if current is not None and merged == existing:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError
 
-FILES = [
+LOCK_FILES = [
     "/var/lib/dpkg/lock-frontend",
     "/var/lib/dpkg/lock",
     "/var/lib/apt/lists/lock",
@@ -38,7 +38,7 @@ def lock_holder(path: str) -> int | None:
 
 
 def describe_process(process: int) -> str:
-    """Return a process as its command and number."""
+    """Return a process as its command line and id."""
     try:
         command = (
             Path(f"/proc/{process}/cmdline")
@@ -54,12 +54,12 @@ def describe_process(process: int) -> str:
 
 def first_held_lock() -> tuple[str, int] | None:
     """Return the first lock that is held and its holder, or None."""
-    holders = ((path, lock_holder(path)) for path in FILES)
+    holders = ((path, lock_holder(path)) for path in LOCK_FILES)
     return next(((path, process) for path, process in holders if process is not None), None)
 
 
 def wait_for_locks(seconds: float) -> None:
-    """Return when all locks are free; after so many seconds say who holds one."""
+    """Return when all locks are free; after that many seconds raise HostError with the holder of one."""
     deadline = time.monotonic() + seconds
     while True:
         held_lock = first_held_lock()

@@ -13,11 +13,11 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HEADER
 
 TABLE = "inet gpufleet"
 # Makes the table if it is missing, so that deleting it never fails; all in one transaction of the kernel.
-CLEAR = f"table {TABLE}\ndelete table {TABLE}\n"
+CLEAR_TABLE = f"table {TABLE}\ndelete table {TABLE}\n"
 # Established connections come first: a change of rules closes no session. Neighbour discovery is ICMP. An answer
 # of a DHCPv6 server comes from another address than was asked, so it does not belong to a known connection.
 # Protocols are numbers, because a small system has no /etc/protocols: 1 and 58 are ICMP, 6 TCP, 17 UDP.
-ALWAYS = (
+BASE_RULES = (
     "ct state established,related accept",
     'iifname "lo" accept',
     "meta l4proto { 1, 58 } accept",
@@ -54,7 +54,7 @@ def parse_networks(texts: Iterable[str], where: str) -> dict[str, list[str]]:
         try:
             network = ipaddress.ip_network(str(text).partition("%")[0], strict=False)
         except ValueError:
-            raise HostError(f"refused: {where}: {text} is not an address or a network") from None
+            raise HostError(f"{where}: {text} is not an address or a network") from None
         single = network.num_addresses == 1
         name = str(network.network_address) if single else str(network)
         family = by_family["ip6" if ":" in name else "ip"]
@@ -64,7 +64,7 @@ def parse_networks(texts: Iterable[str], where: str) -> dict[str, list[str]]:
 
 
 def _collapse(names: list[str]) -> list[str]:
-    """Leave out what another entry holds already: nft refuses intervals that overlap."""
+    """Return the networks without those that another one contains: nft rejects overlapping intervals."""
     # All of one family, which the type of ip_network() does not say.
     merged = ipaddress.collapse_addresses(
         [cast("ipaddress.IPv4Network", ipaddress.ip_network(name)) for name in names]
@@ -78,48 +78,50 @@ def parse_ports(values: Iterable[str | int], where: str) -> list[str]:
     for value in map(str, values):
         bounds = [int(end) for end in value.split("-")] if re.fullmatch(r"\d+(-\d+)?", value) else []
         if not bounds or any(end not in PORTS for end in bounds) or bounds[0] > bounds[-1]:
-            raise HostError(f"refused: {where}: {value} is not a port or a range of ports")
+            raise HostError(f"{where}: {value} is not a port or a range of ports")
         accepted.append(value)
     return accepted
 
 
-def accept_rules(sources: list[str], what: str, where: str, comment: str) -> list[str]:
-    """Return one line for each family of addresses; no sources means from everywhere."""
+def accept_rules(sources: list[str], match: str, where: str, comment: str) -> list[str]:
+    """Return one rule for each address family; without sources one rule for every address."""
     if not sources:
-        return [f'{what} accept comment "{comment}"']
+        return [f'{match} accept comment "{comment}"']
     families = parse_networks(sources, where).items()
     return [
-        f'{family} saddr {{ {", ".join(names)} }} {f"{what} " if what else ""}accept comment "{comment}"'
+        f'{family} saddr {{ {", ".join(names)} }} {f"{match} " if match else ""}accept comment "{comment}"'
         for family, names in families
         if names
     ]
 
 
 def open_rules(entry: OpenEntry) -> list[str]:
-    """Return the lines of one entry of ``open``."""
+    """Return the rules of one entry of ``open``."""
     where = f"open: {entry['name']}"
     if not re.fullmatch(r"[\w .:/-]{1,100}", entry["name"]):
-        raise HostError(f"refused: {where}: a name is letters, digits and ._:/- only")
+        raise HostError(f"{where}: a name may have letters, digits, blanks and ._:/- only")
     match = f"{entry['protocol']} dport {{ {', '.join(parse_ports(entry['ports'], where))} }}"
     return accept_rules(entry["sources"], match, where, entry["name"])
 
 
 def container_dns_rules(interfaces: list[str]) -> list[str]:
-    """Let containers ask the resolver that podman runs on its bridge; what they publish is forwarded, not input."""
+    """Return the rule that lets containers use podman's resolver; their published ports are forwarded, not input."""
     invalid = [name for name in interfaces if not INTERFACE.match(name)]
     if invalid:
-        raise HostError(f"refused: container_interfaces: {invalid[0]} is not the name of an interface")
+        raise HostError(f"container_interfaces: {invalid[0]} is not the name of an interface")
     names = ", ".join(f'"{name}"' for name in interfaces)
     return [f"iifname {{ {names} }} meta l4proto {{ 6, 17 }} th dport 53 accept"] if names else []
 
 
 def render_rules(options: FirewallOptions, operator: tuple[str, int] | None) -> str:
-    """Return the whole file. ``operator`` is (address, port) of this run's login, None where it needs no network."""
+    """Return the text of the rules file.
+
+    ``operator`` is the address of this run's login and the port of sshd, or None for a run without a network."""
     if operator is None and not options["ssh_from"]:
         raise HostError(
-            "refused: this run does not come in over SSH, and ssh_from is empty, so nobody could log in"
+            "ssh_from is empty, and this run does not use SSH: with these rules nobody could log in"
         )
-    lines = list(ALWAYS)
+    lines = list(BASE_RULES)
     ssh_ports = sorted({22, operator[1]} if operator else {22})
     ssh = f"tcp dport {{ {', '.join(map(str, ssh_ports))} }}"
     if operator:
@@ -131,4 +133,4 @@ def render_rules(options: FirewallOptions, operator: tuple[str, int] | None) -> 
     body = "".join(f"\t\t{line}\n" for line in lines)
     chains = "".join(f"\n\t{chain.strip()}\n" for chain in options["chains"])
     hook = "\t\ttype filter hook input priority filter; policy drop;\n"
-    return f"{HEADER}{CLEAR}table {TABLE} {{\n\tchain input {{\n{hook}{body}\t}}\n{chains}}}\n"
+    return f"{HEADER}{CLEAR_TABLE}table {TABLE} {{\n\tchain input {{\n{hook}{body}\t}}\n{chains}}}\n"

@@ -10,26 +10,26 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gpufleet.fleet.plugins.module_utils.nft import CLEAR, TABLE
+from ansible_collections.gpufleet.fleet.plugins.module_utils.nft import CLEAR_TABLE, TABLE
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (
     HostError,
     diff_entry,
     first_line,
     replace_file,
-    run,
+    run_program,
 )
 
-PLACE = Path("/etc/gpufleet/firewall.nft")
+RULES_FILE = Path("/etc/gpufleet/firewall.nft")
 UNIT = "gpufleet-firewall.service"
-WAITING = "gpufleet-firewall-rollback"
+ROLLBACK_UNIT = "gpufleet-firewall-rollback"
 # Memory: after a restart of the host nothing is pending, because only confirmed rules are in place.
 FOLDER = Path("/run/gpufleet-firewall")
-CANDIDATE, BEFORE = FOLDER / "candidate.nft", FOLDER / "before.nft"
-LIST = f"nft --stateless list table {TABLE}"
+CANDIDATE, PREVIOUS = FOLDER / "candidate.nft", FOLDER / "before.nft"
+LIST_COMMAND = f"nft --stateless list table {TABLE}"
 
 
 def ssh_connection(root: Path = Path("/proc")) -> str:
-    """Return this run's SSH connection as sshd set it for the session: our own environment may have lost it."""
+    """Return SSH_CONNECTION of this run's session, from the parent processes: sudo removes it from our environment."""
     pid = os.getpid()
     while pid > 1:
         try:
@@ -54,8 +54,8 @@ def operator_address() -> tuple[str, int] | None:
 
 
 def list_rules() -> tuple[str | None, str]:
-    """Return the rules in force, None where our table is missing; a reason if they cannot be read."""
-    status, out, err = run(LIST.split())
+    """Return the rules in force (None: no such table), and why they cannot be read (empty: they can)."""
+    status, out, err = run_program(LIST_COMMAND.split())
     if status == 0:
         return out, ""
     missing = "No such file or directory" in err
@@ -63,95 +63,101 @@ def list_rules() -> tuple[str | None, str]:
 
 
 def kernel_listing(path: Path) -> str | None:
-    """Return what the kernel would list after loading a file, asked in a network of its own; None: can't be asked."""
-    status, out, _ = run(["unshare", "--net", "sh", "-c", f'nft -f "$0" && {LIST}', str(path)])
+    """Return the kernel's listing of a rules file, loaded in a separate network namespace; None if that fails."""
+    status, out, _ = run_program(
+        ["unshare", "--net", "sh", "-c", f'nft -f "$0" && {LIST_COMMAND}', str(path)]
+    )
     return out if status == 0 else None
 
 
-def apply(text: str, seconds: int, check_mode: bool) -> dict[str, Any]:
-    """Put new rules into force and leave them to be confirmed; change nothing where they are as wanted."""
+def apply_rules(text: str, seconds: int, check_mode: bool) -> dict[str, Any]:
+    """Load new rules, to be confirmed within that many seconds; change nothing if the rules are the same."""
     if not shutil.which("nft", path="/usr/sbin:/sbin:/usr/bin"):
         if check_mode:
-            return {"changed": True, "diff": diff_entry(str(PLACE), "", text)}
+            return {"changed": True, "diff": diff_entry(str(RULES_FILE), "", text)}
         raise HostError("nft is not installed")
-    now, trouble = list_rules()
-    if trouble:
-        return {"not_applied": {"firewall": trouble}}
+    now, failure = list_rules()
+    if failure:
+        return {"not_applied": {"firewall": failure}}
     try:
         return _apply_if_different(text, now, seconds, check_mode)
     finally:
-        if not BEFORE.exists():  # nothing waits to be confirmed
+        if not PREVIOUS.exists():  # no rules wait for confirmation
             CANDIDATE.unlink(missing_ok=True)
 
 
 def _apply_if_different(text: str, now: str | None, seconds: int, check_mode: bool) -> dict[str, Any]:
-    """Let nft read the candidate, and put it into force unless the host is as wanted."""
+    """Check the candidate with nft, and load it if it differs from the rules in force."""
     _write(CANDIDATE, text)
-    status, _, err = run(["nft", "--check", "--file", str(CANDIDATE)])
+    status, _, err = run_program(["nft", "--check", "--file", str(CANDIDATE)])
     if status != 0:
-        raise HostError(f"refused, left as it was: {first_line(err).replace(str(CANDIDATE), str(PLACE))}")
-    before = PLACE.read_text(encoding="utf-8", errors="replace") if PLACE.exists() else ""
-    enabled = run(["systemctl", "is-enabled", "--quiet", UNIT])[0] == 0
+        raise HostError(
+            f"{RULES_FILE} was not changed: {first_line(err).replace(str(CANDIDATE), str(RULES_FILE))}"
+        )
+    before = RULES_FILE.read_text(encoding="utf-8", errors="replace") if RULES_FILE.exists() else ""
+    enabled = run_program(["systemctl", "is-enabled", "--quiet", UNIT])[0] == 0
     if before == text and enabled and now is not None and kernel_listing(CANDIDATE) in (now, None):
         return {}
-    result = {"changed": True, "diff": diff_entry(str(PLACE), before, text)}
+    result = {"changed": True, "diff": diff_entry(str(RULES_FILE), before, text)}
     return result if check_mode else {**result, **_apply_until_confirmed(text, now, seconds)}
 
 
 def _apply_until_confirmed(text: str, now: str | None, seconds: int) -> dict[str, Any]:
-    """Arm the way back, then let the new rules into force."""
-    if not BEFORE.exists():  # else an earlier try was never confirmed, and this is what was there before it
-        _write(BEFORE, CLEAR + (now or ""))
-    run(["systemctl", "stop", f"{WAITING}.timer"])
-    back = f"nft -f {BEFORE} && rm -f {BEFORE} {CANDIDATE}"
-    timer = ["systemd-run", "--quiet", "--collect", f"--unit={WAITING}", f"--on-active={seconds}",
+    """Start the rollback timer, then load the new rules."""
+    if not PREVIOUS.exists():  # else an earlier call was never confirmed, and these are the rules before it
+        _write(PREVIOUS, CLEAR_TABLE + (now or ""))
+    run_program(["systemctl", "stop", f"{ROLLBACK_UNIT}.timer"])
+    back = f"nft -f {PREVIOUS} && rm -f {PREVIOUS} {CANDIDATE}"
+    timer = ["systemd-run", "--quiet", "--collect", f"--unit={ROLLBACK_UNIT}", f"--on-active={seconds}",
              "--timer-property=AccuracySec=100ms", "sh", "-c", back]  # fmt: skip
-    status, _, err = run(timer)
+    status, _, err = run_program(timer)
     if status != 0:
-        raise HostError(f"refused: the rollback timer can't be started: {first_line(err)}")
-    status, _, err = run(["nft", "--file", str(CANDIDATE)])
+        raise HostError(
+            f"the rules were not changed: the rollback timer cannot be started: {first_line(err)}"
+        )
+    status, _, err = run_program(["nft", "--file", str(CANDIDATE)])
     if status != 0:
         raise HostError(f"the kernel rejected the rules: {first_line(err)}")
     return {"pending": _digest(text), "connection": ssh_connection()}
 
 
-def confirm(pending: str, seen: str) -> dict[str, Any]:
-    """Keep the rules, now that a connection that did not exist before has come in through them."""
+def confirm_rules(digest: str, applied_from: str) -> dict[str, Any]:
+    """Keep the rules, because a new connection has come in through them."""
     current = ssh_connection()
-    if current and current == seen:
+    if current and current == applied_from:
         raise HostError(
-            "the firewall was not confirmed: this is the connection that applied it; the old rules return"
+            "the firewall was not confirmed: this is still the connection that applied it; the old rules return"
         )
     text = CANDIDATE.read_text(encoding="utf-8") if CANDIDATE.exists() else ""
-    armed = run(["systemctl", "is-active", "--quiet", f"{WAITING}.timer"])[0] == 0
-    run(["systemctl", "stop", f"{WAITING}.timer"])
-    if not armed or not BEFORE.exists() or _digest(text) != pending:
+    armed = run_program(["systemctl", "is-active", "--quiet", f"{ROLLBACK_UNIT}.timer"])[0] == 0
+    run_program(["systemctl", "stop", f"{ROLLBACK_UNIT}.timer"])
+    if not armed or not PREVIOUS.exists() or _digest(text) != digest:
         raise HostError(
-            "rolled back: with the new firewall no new connection got in, so the host restored the old rules"
+            "rolled back: no new connection got through the new firewall, so the host restored the old rules"
         )
-    _write(PLACE, text)
-    status, _, err = run(["systemctl", "enable", "--now", UNIT])
+    _write(RULES_FILE, text)
+    status, _, err = run_program(["systemctl", "enable", "--now", UNIT])
     if status != 0:
-        run(["nft", "--file", str(BEFORE)])
-        raise HostError(f"rolled back: the firewall would not come back after a restart: {first_line(err)}")
-    BEFORE.unlink()
+        run_program(["nft", "--file", str(PREVIOUS)])
+        raise HostError(f"rolled back: the firewall cannot be started at boot: {first_line(err)}")
+    PREVIOUS.unlink()
     CANDIDATE.unlink()
     return {"changed": True}
 
 
-def remove(check_mode: bool) -> dict[str, Any]:
-    """Have no table of ours, now and after a restart."""
-    now, trouble = list_rules() if shutil.which("nft", path="/usr/sbin:/sbin:/usr/bin") else (None, "")
-    if trouble:
-        return {"not_applied": {"firewall": trouble}}
-    enabled = run(["systemctl", "is-enabled", "--quiet", UNIT])[0] == 0
-    if now is None and not enabled and not PLACE.exists():
+def remove_rules(check_mode: bool) -> dict[str, Any]:
+    """Remove gpufleet's table, its file and its unit."""
+    now, failure = list_rules() if shutil.which("nft", path="/usr/sbin:/sbin:/usr/bin") else (None, "")
+    if failure:
+        return {"not_applied": {"firewall": failure}}
+    enabled = run_program(["systemctl", "is-enabled", "--quiet", UNIT])[0] == 0
+    if now is None and not enabled and not RULES_FILE.exists():
         return {}
     if not check_mode:
-        run(["systemctl", "disable", "--now", UNIT])
+        run_program(["systemctl", "disable", "--now", UNIT])
         if list_rules()[0] is not None:
-            run(["nft", "delete", "table", *TABLE.split()])
-        PLACE.unlink(missing_ok=True)
+            run_program(["nft", "delete", "table", *TABLE.split()])
+        RULES_FILE.unlink(missing_ok=True)
     return {"changed": True}
 
 

@@ -1,6 +1,6 @@
 # Copyright: gpufleet contributors
 # GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The wanted packages of a host against those it has: what differs, and how the package manager changes it."""
+"""Compare the requested packages with the host's, and let its package manager change what differs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def parse_package(entry: str) -> tuple[str, str | None]:
 
 
 def package_manager() -> PackageManager:
-    """Return the module that speaks with this host's package manager."""
+    """Return the module for this host's package manager."""
     if dpkg.STATUS.exists():
         return dpkg
     if shutil.which("rpm"):
@@ -54,27 +54,29 @@ def package_manager() -> PackageManager:
     raise HostError("this host has neither dpkg nor rpm")
 
 
-class Difference:
-    """What is missing, too many, held or not held; empty when the host is as wanted."""
+class PackageDifference:
+    """What to install, remove, hold and unhold; False if the host already has what is requested."""
 
     def __init__(self, options: PackageOptions, host: InstalledPackages) -> None:
         self.present = [parse_package(entry) for entry in options["present"]]
         names = {name for name, _ in self.present}
         both = sorted(names & set(options["absent"])) or sorted(set(options["held"]) & set(options["unheld"]))
         if both:
-            raise HostError(f"{both[0]} is listed both as wanted and as unwanted")
+            raise HostError(f"{both[0]} is in two lists that exclude each other")
         self.install = [
             (name, version) for name, version in self.present if not is_satisfied(host, name, version)
         ]
         self.remove = [name for name in options["absent"] if host.version(name) is not None]
         self.hold = [name for name in options["held"] if not host.is_held(name)]
         self.unhold = [name for name in options["unheld"] if host.is_held(name)]
-        self.change = [name for name, _ in self.install] + self.remove
+        self.changed_names = [name for name, _ in self.install] + self.remove
         # The task's own holds are lifted for the change and set again; any other hold is respected.
-        self.lift = [name for name in self.change if host.is_held(name) and name in options["held"]]
-        self.foreign = [
+        self.lifted_holds = [
+            name for name in self.changed_names if host.is_held(name) and name in options["held"]
+        ]
+        self.foreign_holds = [
             name
-            for name in self.change
+            for name in self.changed_names
             if host.is_held(name) and name not in [*options["held"], *options["unheld"]]
         ]
 
@@ -83,7 +85,7 @@ class Difference:
 
 
 def is_satisfied(host: InstalledPackages, name: str, version: str | None) -> bool:
-    """Return whether the host has the package, in the wanted version where one is asked for."""
+    """Return whether the host has the package, in the requested version if there is one."""
     installed = host.version(name)
     if version is None:
         return installed is not None or host.provides(name)
@@ -96,7 +98,7 @@ def package_spec(name: str, version: str | None) -> str:
 
 
 def changed_packages(before: dict[str, str], after: dict[str, str]) -> tuple[list[str], Diff]:
-    """Return names whose version changed and the diff that says so."""
+    """Return the names of packages whose version changed, and the diff."""
     changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
     left, right = (
         "".join(f"{name} {side[name]}\n" for name in changed if name in side) for side in (before, after)
@@ -104,8 +106,8 @@ def changed_packages(before: dict[str, str], after: dict[str, str]) -> tuple[lis
     return changed, diff_entry("packages", left, right)
 
 
-def preview_changes(changes: Difference, host: InstalledPackages) -> tuple[list[str], Diff]:
-    """Return what a run would do; nothing is asked of the network."""
+def preview_changes(changes: PackageDifference, host: InstalledPackages) -> tuple[list[str], Diff]:
+    """Return what a run would change, without use of the network."""
     after = dict(host.versions())
     after.update({name: version or "(newest)" for name, version in changes.install})
     for name in changes.remove:
@@ -113,49 +115,47 @@ def preview_changes(changes: Difference, host: InstalledPackages) -> tuple[list[
     return changed_packages(host.versions(), after)
 
 
-def apply(options: PackageOptions, check_mode: bool) -> dict[str, Any]:
-    """Bring the packages to what is wanted; return changed, changed_packages, repaired and diff."""
+def apply_packages(options: PackageOptions, check_mode: bool) -> dict[str, Any]:
+    """Install, remove, hold and unhold packages; return changed, changed_packages, repaired and diff."""
     manager = package_manager()
-    repaired = [] if check_mode else manager.repair(options)
-    host = manager.read_host(options)
-    lacking = Difference(options, host)
+    repaired = [] if check_mode else manager.repair_packages(options)
+    host = manager.read_packages(options)
+    difference = PackageDifference(options, host)
     result = {
-        "changed": bool(lacking or repaired),
+        "changed": bool(difference or repaired),
         "changed_packages": [],
         "repaired": repaired,
         "diff": None,
     }
-    if not lacking:
+    if not difference:
         return result
-    if lacking.foreign:
-        name = lacking.foreign[0]
-        raise HostError(f"{name} is held on this host, not by this task: list it under unheld or held")
+    if difference.foreign_holds:
+        name = difference.foreign_holds[0]
+        raise HostError(f"{name} is held on this host, and not by this task: add it to unheld or held")
     if check_mode:
-        result["changed_packages"], result["diff"] = preview_changes(lacking, host)
+        result["changed_packages"], result["diff"] = preview_changes(difference, host)
         return result
     after = host
     try:
-        if lacking.unhold or lacking.lift:
-            manager.set_holds(lacking.unhold + lacking.lift, on=False)
-        if lacking.change:
-            manager.change(lacking, options)
+        if difference.unhold or difference.lifted_holds:
+            manager.set_holds(difference.unhold + difference.lifted_holds, on=False)
+        if difference.changed_names:
+            manager.change_packages(difference, options)
     finally:
-        if lacking.hold or lacking.lift:
-            manager.set_holds(lacking.hold + lacking.lift, on=True)
-    after = manager.read_host(options)
+        if difference.hold or difference.lifted_holds:
+            manager.set_holds(difference.hold + difference.lifted_holds, on=True)
+    after = manager.read_packages(options)
     result["changed_packages"], result["diff"] = changed_packages(host.versions(), after.versions())
     verify_packages(options, after)
     return result
 
 
 def verify_packages(options: PackageOptions, host: InstalledPackages) -> None:
-    """Raise if the package manager reported success and the host differs."""
-    left = Difference(options, host)
-    if left.install:
-        name, version = left.install[0]
+    """Raise HostError if the package manager reported success and the host differs."""
+    remaining = PackageDifference(options, host)
+    if remaining.install:
+        name, version = remaining.install[0]
         has = host.version(name) or "nothing"
-        raise HostError(
-            f"{package_spec(name, version)} was installed without complaint, but the host has {has}"
-        )
-    if left.remove:
-        raise HostError(f"{left.remove[0]} was removed without complaint, but the host still has it")
+        raise HostError(f"{package_spec(name, version)} was reported as installed, but the host has {has}")
+    if remaining.remove:
+        raise HostError(f"{remaining.remove[0]} was reported as removed, but the host still has it")

@@ -16,7 +16,7 @@ RECORD = Path("/run/gpufleet/unfinished.json")
 
 
 def read_pending() -> set[str]:
-    """Return the recorded paths and packages."""
+    """Return the recorded paths and packages; none without a readable record."""
     try:
         names = json.loads(RECORD.read_text(encoding="utf-8"))
     except (OSError, ValueError):

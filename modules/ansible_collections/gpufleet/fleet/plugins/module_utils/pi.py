@@ -51,7 +51,7 @@ def parse_throttled(text: str) -> int | None:
 
 
 def decode_flags(bits: int) -> dict[str, str]:
-    """Return what the bits mean: {"undervoltage": "now"}; what is so now was so since boot as well."""
+    """Return the flags and when they applied, ``{"undervoltage": "now"}``; now includes since boot."""
     names: dict[str, str] = {}
     for bit, (name, when) in FLAGS.items():
         if bits >> bit & 1:
@@ -72,7 +72,7 @@ def parse_rails(text: str) -> dict[str, float]:
 
 
 def parse_status(text: str) -> dict[str, str]:
-    """Return ``bladectl get status`` as a mapping from its headings, whatever lines the table is drawn with."""
+    """Return the table of ``bladectl get status`` as heading to value; empty if it cannot be parsed."""
     rows = []
     for line in STYLE.sub("", text).splitlines():
         cells = [cell.strip() for cell in re.split(r"[│|]", line.strip().strip("│|"))]
@@ -84,7 +84,7 @@ def parse_status(text: str) -> dict[str, str]:
 
 
 def parse_settings(text: str) -> dict[str, str]:
-    """Return the settings of a bootloader configuration that hold for every board: those under [all]."""
+    """Return the settings of a bootloader configuration that apply to every board: those below [all]."""
     values, here = {}, True
     for raw in text.splitlines():
         line = raw.strip()
@@ -96,8 +96,8 @@ def parse_settings(text: str) -> dict[str, str]:
     return values
 
 
-def with_settings(text: str, required: dict[str, str]) -> str:
-    """Return a configuration with the wanted settings under [all]; every other line stays as it is."""
+def replace_settings(text: str, required: dict[str, str]) -> str:
+    """Return a configuration with the required settings below [all]; every other line is unchanged."""
     other_lines, here = [], True
     for line in text.rstrip("\n").splitlines():
         if line.strip().startswith("["):
@@ -110,7 +110,7 @@ def with_settings(text: str, required: dict[str, str]) -> str:
 
 
 def differing_settings(now: dict[str, str], required: dict[str, str]) -> dict[str, list[str | None]]:
-    """Return each wanted setting that is not so now: name to [now, wanted]. Numbers are compared as numbers."""
+    """Return each setting that differs, as name to [current, required]; numbers are compared as numbers."""
     return {
         name: [now.get(name), value]
         for name, value in required.items()
@@ -126,43 +126,45 @@ def _number(value: str | None) -> int | str | None:
 
 
 def power_reasons(bits: int | None, supply: str | None, watts: int) -> list[Reason]:
-    """Return what the firmware's flags and the supply mean for the blade."""
+    """Return findings about throttling and about the supply."""
     reasons = []
     if bits is None:
-        reasons.append(_reason("throttling_unknown", "unknown", "vcgencmd get_throttled gave no answer"))
+        reasons.append(_reason("throttling_unknown", "unknown", "vcgencmd get_throttled does not answer"))
     for name, when in decode_flags(bits or 0).items():
         level = "fault" if when == "now" else "warning"
         code = f"{name.replace(' ', '_')}_{when.replace(' ', '_')}"
         reasons.append(_reason(code, level, f"{name} {when} (get_throttled {bits:#x})"))
     if supply is None:
-        reasons.append(_reason("supply_unknown", "unknown", "bladectl does not say what feeds the blade"))
+        reasons.append(_reason("supply_unknown", "unknown", "bladectl does not report the blade's supply"))
     elif supply not in SUPPLY_WATTS:
         reasons.append(
-            _reason("supply_unknown", "unknown", f"bladectl says {supply!r}, which we do not know")
+            _reason("supply_unknown", "unknown", f"bladectl reports an unknown supply: {supply!r}")
         )
     elif SUPPLY_WATTS[supply] < watts:
-        message = (
-            f"{supply} gives up to {SUPPLY_WATTS[supply]} W, {watts} W are planned: use a PoE+ (802.3at) port"
-        )
+        message = f"{supply} supplies {SUPPLY_WATTS[supply]} W, the blade may need {watts} W: use a PoE+ (802.3at) port"
         reasons.append(_reason("supply_too_small", "fault", message))
     return reasons
 
 
 def link_reasons(drives: list[Drive], lanes: int, gigatransfers: float) -> list[Reason]:
-    """Return which NVMe drives' links are narrower or slower than asked."""
+    """Return findings about PCIe links of NVMe drives that are narrower or slower than required."""
     reasons = []
     for drive in drives:
         width, speed = drive.get("width"), drive.get("gigatransfers")
         if width is None or speed is None:
             reasons.append(
-                _reason("nvme_link_unknown", "unknown", f"{drive['name']}: its PCIe link can't be read")
+                _reason("nvme_link_unknown", "unknown", f"{drive['name']}: its PCIe link cannot be read")
             )
         elif width < lanes:
             reasons.append(
-                _reason("nvme_link_narrow", "fault", f"{drive['name']}: x{width}, x{lanes} is wanted")
+                _reason(
+                    "nvme_link_narrow",
+                    "fault",
+                    f"{drive['name']}: the PCIe link is x{width}, expected x{lanes}",
+                )
             )
         elif speed < gigatransfers:
-            message = f"{drive['name']}: {speed} GT/s, {gigatransfers} GT/s are wanted"
+            message = f"{drive['name']}: the PCIe link runs at {speed} GT/s, expected {gigatransfers} GT/s"
             reasons.append(_reason("nvme_link_slow", "fault", message))
     return reasons
 
@@ -173,9 +175,9 @@ def boot_reasons(source: str, medium: str) -> list[Reason]:
     if not medium or (medium == "netboot" and not source.startswith("/dev/")):
         return []
     if not source.startswith("/dev/") and medium != "netboot":
-        return [_reason("boot_unknown", "unknown", f"the root file system is {source}: no disk to be seen")]
+        return [_reason("boot_unknown", "unknown", f"the root file system is {source}: its disk is unknown")]
     if begins is None or not source.startswith(begins):
-        return [_reason("boot_elsewhere", "warning", f"booted from {source}, {medium} is wanted")]
+        return [_reason("boot_elsewhere", "warning", f"booted from {source}, expected {medium}")]
     return []
 
 

@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (
     replace_file,
 )
 
-LIVE = Path("/proc/sys")
+PROC_SYS = Path("/proc/sys")
 
 # Kernel setting to value.
 Settings = dict[str, Union[str, int]]
@@ -32,47 +32,47 @@ class SysctlResult(TypedDict):
     diff: Diff
 
 
-def render(settings: Settings) -> str:
+def render_settings(settings: Settings) -> str:
     """Return the file's text."""
     return HEADER + "".join(f"{key} = {settings[key]}\n" for key in sorted(settings))
 
 
 def running_path(key: str) -> Path:
-    """Return where the kernel keeps a setting; as in sysctl(8), a slash in a dotted name means a dot."""
+    """Return the path of a setting below /proc/sys; as in sysctl(8), a slash in a dotted name means a dot."""
     swapped = key if "." not in key.partition("/")[0] else key.translate(str.maketrans("./", "/."))
-    return LIVE / swapped
+    return PROC_SYS / swapped
 
 
-def is_equal(live: str, setting: str | int) -> bool:
-    """Compare as the kernel does: fields, not spaces."""
-    return live.split() == str(setting).split()
+def is_equal(running_value: str, setting: str | int) -> bool:
+    """Return whether two values are equal to the kernel: their fields, not their spaces."""
+    return running_value.split() == str(setting).split()
 
 
 def set_running(key: str, setting: str | int, check_mode: bool) -> bool | str:
-    """Set one value; return True when set, False when it already was, or the reason why it can't be."""
+    """Set one value; return True if it was set, False if it had the value already, or why it cannot be set."""
     path = running_path(key)
     try:
         if is_equal(path.read_text(encoding="ascii"), setting):
             return False
         if check_mode:
-            return True if os.access(path, os.W_OK) else "not writable here"
+            return True if os.access(path, os.W_OK) else "cannot be written on this host"
         path.write_text(f"{setting}\n", encoding="ascii")
     except FileNotFoundError:
         return "this kernel does not have it"
-    except OSError as trouble:
-        return str(trouble.strerror).lower()
+    except OSError as error:
+        return str(error.strerror).lower()
     return True
 
 
-def apply(path: Path, settings: Settings, check_mode: bool) -> SysctlResult:
-    """Write the file, set what differs; return Ansible's result. Without settings the file goes."""
+def apply_settings(path: Path, settings: Settings, check_mode: bool) -> SysctlResult:
+    """Write the file and set what differs; return Ansible's result. Without settings the file is removed."""
     before = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-    after = render(settings) if settings else ""
+    after = render_settings(settings) if settings else ""
     if before != after and not check_mode:
         try:
             replace_file(path, after, (0o644, os.geteuid(), os.getegid())) if after else path.unlink()
-        except OSError as trouble:
-            raise HostError(f"cannot write {path}: {trouble.strerror}") from None
+        except OSError as error:
+            raise HostError(f"cannot write {path}: {error.strerror}") from None
     outcome = {key: set_running(key, settings[key], check_mode) for key in sorted(settings)}
     applied = [key for key, value in outcome.items() if value is True]
     return {

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
-NOT_FOUND = 127  # the shell's status for a command that is not there
+COMMAND_NOT_FOUND = 127  # the shell's status for a command that is not there
 # Mode, user id and group id of a path.
 Access = tuple[int, int, int]
 HEADER = "# Written by gpufleet; changes made here are overwritten.\n"
@@ -27,10 +27,10 @@ class Diff(TypedDict):
 
 
 class HostError(Exception):
-    """What keeps a host from its wanted state, in one line that names the thing; ``more`` joins the result."""
+    """Why a host cannot be brought to its requested state, on one line; ``result`` joins the task's result."""
 
-    def __init__(self, msg: str, **more: Any) -> None:
-        self.msg, self.more = " ".join(msg.split()), more
+    def __init__(self, msg: str, **result: Any) -> None:
+        self.msg, self.result = " ".join(msg.split()), result
         super().__init__(self.msg)
 
 
@@ -45,49 +45,49 @@ def tool_environment(**more: str) -> dict[str, str]:
     }
 
 
-def run(
+def run_program(
     argv: Sequence[str], stdin: str | None = None, timeout: float = 900, **env: str
 ) -> tuple[int, str, str]:
-    """Run a program to its end; return status, output and errors. A missing program is status 127."""
+    """Run a program and wait for it; return status, output and errors. A missing program has status 127."""
     try:
         done = subprocess.run(
             argv, input=stdin, stdin=None if stdin is not None else subprocess.DEVNULL, env=tool_environment(**env),
             capture_output=True, timeout=timeout, check=False, encoding="utf-8", errors="replace",
         )  # fmt: skip
     except FileNotFoundError:
-        return NOT_FOUND, "", f"{argv[0]}: command not found"
+        return COMMAND_NOT_FOUND, "", f"{argv[0]}: command not found"
     except subprocess.TimeoutExpired:
-        raise HostError(f"{' '.join(argv[:2])} ran past {timeout} s and was stopped") from None
+        raise HostError(f"{' '.join(argv[:2])} was stopped after {timeout} s") from None
     return done.returncode, done.stdout, done.stderr
 
 
 def first_line(*texts: str) -> str:
-    """Return the first line that says something."""
+    """Return the first line that is not empty."""
     return next(
         (line.strip() for text in texts for line in text.splitlines() if line.strip()), "no reason given"
     )
 
 
-def replace_file(path: Path, text: str, rights: Access) -> None:
-    """Put the text in the file's place in one rename, so that no reader ever sees half a file."""
+def replace_file(path: Path, text: str, access: Access) -> None:
+    """Replace the file in one rename, so that no reader sees half of it."""
     handle, name = tempfile.mkstemp(prefix=".gpufleet-", dir=path.parent)
-    fresh = Path(name)
+    candidate = Path(name)
     try:
         with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as stream:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
-        set_access(fresh, rights)
-        fresh.replace(path)
+        set_access(candidate, access)
+        candidate.replace(path)
     except BaseException:
-        fresh.unlink()
+        candidate.unlink()
         raise
 
 
-def set_access(path: Path, rights: Access) -> None:
+def set_access(path: Path, access: Access) -> None:
     """Give a path its mode, user id and group id."""
-    os.chown(path, rights[1], rights[2])
-    path.chmod(rights[0])
+    os.chown(path, access[1], access[2])
+    path.chmod(access[0])
 
 
 def diff_entry(title: str, before: str | None, after: str | None) -> Diff:

@@ -9,13 +9,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Callable, TypedDict
 
-from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError, first_line, run
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError, first_line, run_program
 
 BOOTED = Path("/run/systemd/system")
 # A file changed here is read by systemd only after daemon-reload; quadlets become units in the same step.
 UNIT_FOLDERS = ("/etc/systemd/system/", "/run/systemd/system/", "/usr/local/lib/systemd/", "/usr/lib/systemd/",
                 "/lib/systemd/", "/etc/containers/systemd/", "/usr/share/containers/systemd/")  # fmt: skip
-ASKED = ("Id", "LoadState", "LoadError", "UnitFileState", "ActiveState", "SubState", "Result", "Type",
+PROPERTIES = ("Id", "LoadState", "LoadError", "UnitFileState", "ActiveState", "SubState", "Result", "Type",
          "ConditionResult", "ConditionTimestampMonotonic", "NeedDaemonReload", "CanReload",
          "ExecMainExitTimestampMonotonic")  # fmt: skip
 # Of these states `systemctl enable` makes nothing new: the unit has no [Install], or another brings it.
@@ -27,7 +27,7 @@ Properties = dict[str, str]
 
 
 class UnitEntry(TypedDict):
-    """One entry of the option ``units``; None leaves a thing as it is."""
+    """One entry of the option ``units``; None leaves a property unchanged."""
 
     name: str
     enabled: bool | None
@@ -54,10 +54,10 @@ def argument_spec() -> dict[str, Any]:
 
 
 def parse_properties(text: str, names: list[str]) -> dict[str, Properties]:
-    """Return each unit's properties from ``systemctl show``: blocks in the order asked, a blank line between."""
+    """Return each unit's properties from ``systemctl show``: blocks in the order of the names, blank lines between."""
     blocks = [block for block in text.strip("\n").split("\n\n") if block]
     if len(blocks) != len(names):
-        raise HostError(f"systemctl described {len(blocks)} units where {len(names)} were asked")
+        raise HostError(f"systemctl described {len(blocks)} units, expected {len(names)}")
     return {
         name: dict(line.partition("=")[::2] for line in block.splitlines())
         for name, block in zip(names, blocks)
@@ -66,14 +66,14 @@ def parse_properties(text: str, names: list[str]) -> dict[str, Properties]:
 
 def read_properties(names: list[str]) -> dict[str, Properties]:
     """Return the properties of all units in one call."""
-    status, out, err = run(["systemctl", "show", f"--property={','.join(ASKED)}", "--", *names])
+    status, out, err = run_program(["systemctl", "show", f"--property={','.join(PROPERTIES)}", "--", *names])
     if status != 0:
         raise HostError(f"systemctl show {' '.join(names)}: {first_line(err, out)}")
     return parse_properties(out, names)
 
 
 def matches_any(rules: Iterable[str], changed_names: Iterable[str]) -> bool:
-    """Return whether one of the paths or packages was changed; a rule that ends with a slash means all below it."""
+    """Return whether a path or package of the rules was changed; a rule with a slash at its end matches all below."""
     return any(
         thing == rule or (rule.endswith("/") and thing.startswith(rule))
         for rule in rules
@@ -81,29 +81,29 @@ def matches_any(rules: Iterable[str], changed_names: Iterable[str]) -> bool:
     )
 
 
-def is_active(seen: Properties) -> bool:
-    """Return whether a unit runs, or is a one-shot that ran well since the start of the machine."""
-    if seen["ActiveState"] in ("active", "reloading"):
+def is_active(properties: Properties) -> bool:
+    """Return whether a unit runs, or is a one-shot that succeeded since the machine started."""
+    if properties["ActiveState"] in ("active", "reloading"):
         return True
-    ran = seen.get("ExecMainExitTimestampMonotonic", "0") not in ("", "0")
+    ran = properties.get("ExecMainExitTimestampMonotonic", "0") not in ("", "0")
     return (
-        seen.get("Type") == "oneshot"
-        and seen["ActiveState"] == "inactive"
-        and seen["Result"] == "success"
+        properties.get("Type") == "oneshot"
+        and properties["ActiveState"] == "inactive"
+        and properties["Result"] == "success"
         and ran
     )
 
 
-def enable_verbs(unit: UnitEntry, seen: Properties) -> list[str]:
-    """Return the verb that brings masking and the next start where they belong, in order."""
-    state, verbs = seen["UnitFileState"], []
-    masked = state.startswith("masked") or seen["LoadState"] == "masked"
+def enable_verbs(unit: UnitEntry, properties: Properties) -> list[str]:
+    """Return the systemctl verbs that mask or unmask and enable or disable the unit as requested, in order."""
+    state, verbs = properties["UnitFileState"], []
+    masked = state.startswith("masked") or properties["LoadState"] == "masked"
     if unit["masked"] is not None and unit["masked"] != masked:
         verbs.append("mask" if unit["masked"] else "unmask")
         masked = unit["masked"]
         state = "" if not masked else "masked"
     if unit["enabled"] and masked:
-        raise HostError(f"{unit['name']} is masked on this host and can't be enabled; set masked: false")
+        raise HostError(f"{unit['name']} is masked on this host and cannot be enabled; set masked: false")
     if unit["enabled"] and state not in ENABLED:
         verbs.append("enable")
     if unit["enabled"] is False and state.startswith(("enabled", "linked")):
@@ -111,10 +111,10 @@ def enable_verbs(unit: UnitEntry, seen: Properties) -> list[str]:
     return verbs
 
 
-def runtime_verb(unit: UnitEntry, seen: Properties, changed_names: set[str]) -> str | None:
-    """Return the verb that brings the running unit where it belongs, or None."""
-    active = is_active(seen)
-    up = seen["ActiveState"] in ("active", "reloading", "activating")
+def runtime_verb(unit: UnitEntry, properties: Properties, changed_names: set[str]) -> str | None:
+    """Return the systemctl verb that starts, stops, restarts or reloads the unit as requested, or None."""
+    active = is_active(properties)
+    up = properties["ActiveState"] in ("active", "reloading", "activating")
     if unit["state"] == "stopped" or unit["masked"]:
         return "stop" if up else None
     if up and matches_any(unit["restart_on"], changed_names):
@@ -128,47 +128,50 @@ def runtime_verb(unit: UnitEntry, seen: Properties, changed_names: set[str]) -> 
     return None
 
 
-def is_missing(unit: UnitEntry, seen: Properties) -> bool:
-    """Return whether the unit is not there; raise where it ought to be, or can't be read."""
-    if seen["LoadState"] in ("bad-setting", "error"):
-        raise HostError(f"{unit['name']} can't be loaded: {seen.get('LoadError') or seen['LoadState']}")
-    return seen["LoadState"] == "not-found"
+def is_missing(unit: UnitEntry, properties: Properties) -> bool:
+    """Return whether the host does not have the unit; raise HostError if systemd cannot load it."""
+    if properties["LoadState"] in ("bad-setting", "error"):
+        raise HostError(
+            f"{unit['name']} cannot be loaded: {properties.get('LoadError') or properties['LoadState']}"
+        )
+    return properties["LoadState"] == "not-found"
 
 
 def allows_missing_unit(unit: UnitEntry) -> bool:
-    """Return whether a unit that does not exist is as wanted."""
+    """Return whether the entry is met by a host without the unit."""
     return not unit["enabled"] and unit["state"] != "started"
 
 
 def unmet_condition(name: str) -> str:
-    """Return which condition keeps a unit from starting, as systemd reports it."""
-    _, out, _ = run(["systemctl", "status", "--no-pager", "--lines=0", "--", name])
+    """Return the condition that keeps a unit from starting, as systemd reports it."""
+    _, out, _ = run_program(["systemctl", "status", "--no-pager", "--lines=0", "--", name])
     match = re.search(r"(Condition\w+=.*?) was not met", out)
     return match[1] if match else "see systemctl status"
 
 
 def last_log_line(name: str) -> str:
     """Return the last line that a unit logged."""
-    status, out, _ = run(["journalctl", "--no-pager", "-q", "-o", "cat", "-n", "20", "-u", name])
+    status, out, _ = run_program(["journalctl", "--no-pager", "-q", "-o", "cat", "-n", "20", "-u", name])
     lines = [line.strip() for line in out.splitlines() if line.strip()] if status == 0 else []
     unit_lines = [line for line in lines if not line.startswith((name, "Start", "Stopp", "Failed to start"))]
     return unit_lines[-1][:200] if unit_lines else ""
 
 
-class Units:
-    """The wanted units of one task, against those of the host."""
+class UnitChanges:
+    """Bring the host's units to the state that a task requests; ``changed`` and ``not_applied`` report the outcome."""
 
     def __init__(
         self, entries: list[UnitEntry], changed_names: set[str], check_mode: bool, pending: bool
     ) -> None:
-        self.wanted, self.touched, self.check_mode, self.pending = entries, changed_names, check_mode, pending
+        self.entries, self.changed_names = entries, changed_names
+        self.check_mode, self.has_pending_changes = check_mode, pending
         self.names = [unit["name"] for unit in entries]
         self.changed: dict[str, list[str]] = {}
         self.not_applied: dict[str, str] = {}
 
     def apply(self) -> None:
-        """Bring all units where they belong."""
-        if not self.wanted:
+        """Mask, enable and start the units as requested, or the reverse, then verify that they run."""
+        if not self.entries:
             return
         if not BOOTED.exists():
             self.apply_offline()
@@ -179,28 +182,30 @@ class Units:
             if not self.check_mode:
                 self.run_systemctl(["daemon-reload"])
                 seen = read_properties(self.names)
-        present = [unit for unit in self.wanted if self.is_present(unit, seen[unit["name"]])]
+        present = [unit for unit in self.entries if self.is_present(unit, seen[unit["name"]])]
         self.run_verbs(enable_verbs, present, seen)
         if any(verbs for verbs in self.changed.values()) and not self.check_mode:
             seen = read_properties(self.names)
-        self.run_verbs(lambda unit, now: [runtime_verb(unit, now, self.touched)], present, seen)
-        self.verify([unit for unit in present if unit["state"] == "started"], seen)
+        self.run_verbs(lambda unit, now: [runtime_verb(unit, now, self.changed_names)], present, seen)
+        self.verify_started([unit for unit in present if unit["state"] == "started"], seen)
 
     def needs_daemon_reload(self, seen: dict[str, Properties]) -> bool:
-        rules = [rule for unit in self.wanted for rule in unit["daemon_reload_on"]]
+        rules = [rule for unit in self.entries for rule in unit["daemon_reload_on"]]
         stale = any(properties.get("NeedDaemonReload") == "yes" for properties in seen.values())
-        return stale or matches_any(rules, self.touched) or matches_any(UNIT_FOLDERS, self.touched)
+        return (
+            stale or matches_any(rules, self.changed_names) or matches_any(UNIT_FOLDERS, self.changed_names)
+        )
 
-    def is_present(self, unit: UnitEntry, seen: Properties) -> bool:
-        if not is_missing(unit, seen):
+    def is_present(self, unit: UnitEntry, properties: Properties) -> bool:
+        if not is_missing(unit, properties):
             return True
         if allows_missing_unit(unit):
             return bool(unit["masked"])
-        if self.pending:  # a trial: the package or file that brings the unit is yet to come
+        if self.has_pending_changes:  # a trial: the package or file that brings the unit is yet to come
             self.record_change("enable", [unit["name"]] if unit["enabled"] else [])
             self.record_change("start", [unit["name"]] if unit["state"] == "started" else [])
             return False
-        raise HostError(f"no unit {unit['name']} on this host", unit=unit["name"])
+        raise HostError(f"there is no unit {unit['name']} on this host", unit=unit["name"])
 
     def run_verbs(
         self,
@@ -208,7 +213,7 @@ class Units:
         present: list[UnitEntry],
         seen: dict[str, Properties],
     ) -> None:
-        """Collect what each unit needs and do it: one call for each verb."""
+        """Collect the verbs that each unit needs, and call systemctl once for each verb."""
         groups: dict[str, list[str]] = {verb: [] for verb in VERBS}
         for unit in present:
             for verb in filter(None, verbs_of(unit, seen[unit["name"]])):
@@ -218,12 +223,12 @@ class Units:
         for verb, names in groups.items():
             if names and not self.check_mode:
                 self.run_systemctl([verb, "--", *names])
-            # A start may be declined by the unit's own condition: verify() says what came of it.
+            # A start may be declined by the unit's own condition: verify_started() reports the outcome.
             self.record_change(verb, [] if verb == "start" and not self.check_mode else names)
 
     def run_systemctl(self, argv: list[str]) -> None:
-        """Run one verb; on failure name the unit and the last line that it logged."""
-        status, out, err = run(["systemctl", *argv])
+        """Run one verb; a HostError names the failed unit and the last line that it logged."""
+        status, out, err = run_program(["systemctl", *argv])
         if status == 0:
             return
         names = argv[2:]
@@ -238,8 +243,8 @@ class Units:
             f"systemctl {argv[0]} {name} failed: {message}", unit=name, changed_units=self.changed
         )
 
-    def verify(self, units: list[UnitEntry], before: dict[str, Properties]) -> None:
-        """Return which wanted units run now, and why others don't: their own conditions, or a failure."""
+    def verify_started(self, units: list[UnitEntry], before: dict[str, Properties]) -> None:
+        """Record which units run now and which have an unmet condition; raise HostError for one that failed."""
         now = before if self.check_mode or not units else read_properties(self.names)
         for unit in units:
             name, seen = unit["name"], now[unit["name"]]
@@ -248,36 +253,38 @@ class Units:
                 self.record_change("start", [] if was else [name])
             elif self.is_blocked_by_condition(seen):
                 self.not_applied[name] = (
-                    f"does not run here: its start condition is not met ({unmet_condition(name)})"
+                    f"does not run: its start condition is not met ({unmet_condition(name)})"
                 )
             elif not self.check_mode and seen["ActiveState"] not in ("activating", "inactive"):
                 message = last_log_line(name) or seen["Result"]
-                raise HostError(f"{name} did not stay up: {message}", unit=name, changed_units=self.changed)
+                raise HostError(
+                    f"{name} did not keep running: {message}", unit=name, changed_units=self.changed
+                )
             elif not self.check_mode and seen["ActiveState"] == "inactive":
                 raise HostError(
                     f"{name} was started and exited at once", unit=name, changed_units=self.changed
                 )
 
-    def is_blocked_by_condition(self, seen: Properties) -> bool:
-        tested = seen.get("ConditionTimestampMonotonic", "0") not in ("", "0")
-        return tested and seen.get("ConditionResult") == "no"
+    def is_blocked_by_condition(self, properties: Properties) -> bool:
+        tested = properties.get("ConditionTimestampMonotonic", "0") not in ("", "0")
+        return tested and properties.get("ConditionResult") == "no"
 
     def record_change(self, verb: str, names: list[str]) -> None:
         for name in names:
             self.changed.setdefault(name, []).append(verb)
 
     def apply_offline(self) -> None:
-        """Serve a system that is not running (an image being built): enable and mask, start nothing."""
-        for unit in self.wanted:
+        """Enable and mask the units of a system that is not running, such as an image; start nothing."""
+        for unit in self.entries:
             name = unit["name"]
-            _, out, _ = run(["systemctl", "is-enabled", "--", name])
+            _, out, _ = run_program(["systemctl", "is-enabled", "--", name])
             state = out.strip() or "not-found"
             seen = {"UnitFileState": state, "LoadState": "masked" if state.startswith("masked") else "loaded"}
-            if state == "not-found" and not allows_missing_unit(unit) and not self.pending:
-                raise HostError(f"no unit {name} on this host", unit=name)
+            if state == "not-found" and not allows_missing_unit(unit) and not self.has_pending_changes:
+                raise HostError(f"there is no unit {name} on this host", unit=name)
             for verb in enable_verbs(unit, seen):
                 self.record_change(verb, [name])
                 if not self.check_mode:
                     self.run_systemctl([verb, "--", name])
             if unit["state"] == "started":
-                self.not_applied[name] = "systemd does not run here; the unit starts with the machine"
+                self.not_applied[name] = "systemd is not running; the unit starts at the next boot"

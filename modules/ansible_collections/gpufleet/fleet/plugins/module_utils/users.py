@@ -15,12 +15,12 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (
     HostError,
     diff_entry,
     first_line,
-    run,
+    run_program,
 )
 
 
 class UserEntry(TypedDict):
-    """One entry of the option ``users``; None leaves a thing as it is."""
+    """One entry of the option ``users``; None leaves a property unchanged."""
 
     name: str
     comment: str | None
@@ -57,30 +57,30 @@ def find_account(name: str) -> pwd.struct_passwd | None:
 
 
 def missing_groups(entry: UserEntry) -> list[str]:
-    """Return the wanted groups that the user is not in; unknown ones too."""
+    """Return the requested groups that the user is not in, unknown ones included."""
     member = {group.gr_name for group in grp.getgrall() if entry["name"] in group.gr_mem}
     return [name for name in entry["groups"] if name not in member]
 
 
 def user_command(entry: UserEntry) -> list[str] | None:
-    """Return the command line that brings a user to what is wanted, or None."""
-    name, now = entry["name"], find_account(entry["name"])
+    """Return the command line that creates, changes or removes a user; None if nothing differs."""
+    name, account = entry["name"], find_account(entry["name"])
     if entry["state"] == "absent":
-        return ["userdel", name] if now else None
+        return ["userdel", name] if account else None
     options = []
-    if entry["comment"] is not None and (now is None or now.pw_gecos != entry["comment"]):
+    if entry["comment"] is not None and (account is None or account.pw_gecos != entry["comment"]):
         options += ["-c", entry["comment"]]
-    if entry["shell"] is not None and (now is None or now.pw_shell != entry["shell"]):
+    if entry["shell"] is not None and (account is None or account.pw_shell != entry["shell"]):
         options += ["-s", entry["shell"]]
     if groups := missing_groups(entry):
-        options += ["-G", ",".join(groups)] if now is None else ["-a", "-G", ",".join(groups)]
-    if now is None:
+        options += ["-G", ",".join(groups)] if account is None else ["-a", "-G", ",".join(groups)]
+    if account is None:
         return ["useradd", *(["--system"] if entry["system"] else []), "-m", *options, name]
     return ["usermod", *options, name] if options else None
 
 
-def key_files(entries: list[UserEntry]) -> list[FileEntry]:
-    """Return the files that hold the users' keys, as entries of ``files``; a user without keys needs none."""
+def authorized_key_files(entries: list[UserEntry]) -> list[FileEntry]:
+    """Return the users' .ssh folders and authorized_keys as entries of ``files``; none for a user without keys."""
     files: list[FileEntry] = []
     for entry in entries:
         if entry["state"] == "absent" or not (entry["authorized_keys"] or entry["revoked_keys"]):
@@ -100,12 +100,12 @@ def key_files(entries: list[UserEntry]) -> list[FileEntry]:
 
 def describe_user(name: str) -> str:
     """Return a user as a line of the diff."""
-    now = find_account(name)
-    return f"{name}: {now.pw_gecos}, {now.pw_shell}\n" if now else ""
+    account = find_account(name)
+    return f"{name}: {account.pw_gecos}, {account.pw_shell}\n" if account else ""
 
 
-def apply(entries: list[UserEntry], check_mode: bool) -> tuple[list[str], list[Diff]]:
-    """Bring the users to what is wanted; return their names and the diffs."""
+def apply_users(entries: list[UserEntry], check_mode: bool) -> tuple[list[str], list[Diff]]:
+    """Create, change or remove the users; return the names of the changed ones and the diffs."""
     changed, diffs = [], []
     for entry in entries:
         argv = user_command(entry)
@@ -114,7 +114,7 @@ def apply(entries: list[UserEntry], check_mode: bool) -> tuple[list[str], list[D
         name, before = entry["name"], describe_user(entry["name"])
         after = "" if entry["state"] == "absent" else f"{name}: {entry['comment']}, {entry['shell']}\n"
         if not check_mode:
-            status, out, err = run(argv)
+            status, out, err = run_program(argv)
             if status != 0:
                 raise HostError(f"{argv[0]} {name}: {first_line(err, out)}", user=name)
             after = describe_user(name)

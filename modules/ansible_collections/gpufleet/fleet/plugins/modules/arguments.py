@@ -8,8 +8,8 @@ DOCUMENTATION = """
 module: arguments
 short_description: Validate the variables of several roles at once
 description:
-  - Does for several roles what Ansible does at the start of each, in one task instead of one a role. The roles are then
-    imported with C(rolespec_validate=false).
+  - Checks the variables of several roles against their argument specifications in one task; Ansible itself needs one
+    task a role. Import the roles with C(rolespec_validate=false).
 options:
   roles: {description: Names of roles of this project., type: list, elements: str, required: true}
 extends_documentation_fragment: [gpufleet.fleet.common.controller]

@@ -6,20 +6,20 @@ from __future__ import annotations
 
 DOCUMENTATION = """
 module: blade
-short_description: Identify a Compute Blade before anything is done to it, and read its power and links
+short_description: Identify a Compute Blade, and read its power and links
 description:
-  - Compares the board's serial with the one expected here. Another board fails the task, before its LED or anything
-    else is touched.
-  - With I(identify) the blade's edge LED is lit through C(bladectl) and read back. C(button) waits until someone
-    presses the blade's button, which confirms that this is the blade in front of them.
-  - Reads throttling flags, temperature, the PMIC's rails where there is one, what feeds the blade, the NVMe drives'
+  - Compares the board's serial with the expected one. Another board fails the task before anything is changed.
+  - With I(identify) the blade's edge LED is lit through C(bladectl) and read back. C(button) waits until a person
+    presses the blade's button, and so confirms that this is the blade in front of them.
+  - Reads throttling flags, temperature, the PMIC's rails if there is one, the blade's supply, the NVMe drives'
     links and where the root file system is. Each finding has a level and a reason. Nothing else is changed.
 options:
   node: {description: "The node's name in the inventory; with it, the registry records the findings.", type: str,
          default: ""}
-  serial: {description: The serial that the registry or the rack file has for this slot., type: str, default: ""}
+  serial: {description: Expected serial, from the registry or the rack file., type: str, default: ""}
   require_serial:
-    description: Fail where no serial is expected here, or the board tells none. For what can't be undone.
+    description: >-
+      Fail if I(serial) is empty or the board has no readable serial; for use before an action that cannot be undone.
     type: bool
     default: false
   identify:
@@ -28,15 +28,15 @@ options:
     choices: [none, lit, button, dark]
     default: none
   button_timeout_seconds: {description: How long C(button) waits for a press., type: int, default: 300}
-  watts: {description: What the blade may need at most., type: int, default: 7}
+  watts: {description: The most power that the blade may need, in watts., type: int, default: 7}
   medium:
-    description: Where it is to have booted from.
+    description: Expected boot medium; empty is not checked.
     type: str
     choices: ["", nvme, netboot, sd, emmc]
     default: ""
-  link_width: {description: Lanes that an NVMe drive's link has at least., type: int, default: 1}
-  link_gigatransfers: {description: GT/s that it has at least., type: float, default: 5.0}
-  nvme_sysfs: {description: Where NVMe drives are looked up., type: path, default: /sys}
+  link_width: {description: Fewest lanes of an NVMe drive's PCIe link., type: int, default: 1}
+  link_gigatransfers: {description: Lowest speed of that link, in GT/s per lane., type: float, default: 5.0}
+  nvme_sysfs: {description: Mount point of the sysfs that lists NVMe drives., type: path, default: /sys}
 extends_documentation_fragment: [gpufleet.fleet.common]
 """
 
@@ -48,7 +48,7 @@ EXAMPLES = """
 """
 
 RETURN = """
-facts: {description: What was read; what could not be read is null., returned: always, type: dict}
+facts: {description: Measured values; one that could not be read is null., returned: always, type: dict}
 reasons: {description: Findings with code, level (fault or warning or unknown) and message., returned: always,
           type: list, elements: dict}
 identified: {description: Whether the LED answered or the button was pressed., returned: always, type: bool}
@@ -62,7 +62,7 @@ from typing import Any  # noqa: E402
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
 from ansible_collections.gpufleet.fleet.plugins.module_utils import pi  # noqa: E402
-from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError, first_line, run  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError, first_line, run_program  # noqa: E402
 
 SERIALS = ("/proc/device-tree/serial-number", "/sys/firmware/devicetree/base/serial-number")
 MODELS = ("/proc/device-tree/model", "/sys/firmware/devicetree/base/model")
@@ -95,54 +95,52 @@ def read_first(*paths: str | Path) -> str:
 
 
 def tool_output(*argv: str) -> str:
-    """Return a tool's output, or an empty string where it is missing or refuses."""
-    code, out, _ = run(list(argv), timeout=20)
+    """Return a tool's output, or an empty string if it is missing or fails."""
+    code, out, _ = run_program(list(argv), timeout=20)
     return out if code == 0 else ""
 
 
 def check_serial(serial: str, expected: str, required: bool) -> None:
-    """Stop where this is another board than the one expected here."""
+    """Raise HostError if this is another board than the expected one."""
     if expected and serial and serial != expected:
         raise HostError(
-            f"another board answers here: its serial is {serial}, expected is {expected}; nothing was done"
+            f"another board answers here: its serial is {serial}, expected {expected}; nothing was done"
         )
     if required and not serial:
-        raise HostError("the board has no readable serial, so it can't be identified; nothing was done")
+        raise HostError("the board has no readable serial, so it cannot be identified; nothing was done")
     if required and not expected:
-        raise HostError(
-            f"no serial is expected here (the board says {serial}): note it in the rack file first"
-        )
+        raise HostError(f"no serial is expected here; the board has {serial}: add it to the rack file first")
 
 
-def run_first_known(
+def run_first_supported(
     commands: Iterable[list[str]], timeout: float = 20, more: Iterable[str] = ()
 ) -> tuple[bool, str]:
-    """Run the first of the commands that the installed bladectl knows; return whether it succeeded, and its output."""
+    """Run the first command that the installed bladectl supports; return whether it succeeded, and its output."""
     for argv in commands:
-        code, out, err = run([*argv, *more], timeout=timeout)
+        code, out, err = run_program([*argv, *more], timeout=timeout)
         if code == 0:
             return True, out
         if "unknown command" not in err:
             return False, first_line(err, out)
-    return False, "bladectl knows none of the commands tried"
+    return False, "the installed bladectl has no command for its LED"
 
 
-def identify(params: dict[str, Any]) -> None:
-    """Light or darken the LED; return whether that is certain."""
-    wish = params["identify"]
-    if wish == "dark":
-        done, message = run_first_known(DARKEN)
-    elif wish == "button":
-        done, message = run_first_known(LIGHT, params["button_timeout_seconds"], ["--wait"])
+def light_identify_led(params: dict[str, Any]) -> None:
+    """Light the LED, turn it off, or wait for the button; raise HostError if that fails."""
+    action = params["identify"]
+    if action == "dark":
+        done, message = run_first_supported(DARKEN)
+    elif action == "button":
+        done, message = run_first_supported(LIGHT, params["button_timeout_seconds"], ["--wait"])
     else:
-        done, message = run_first_known(LIGHT)
+        done, message = run_first_supported(LIGHT)
     if not done:
-        raise HostError(f"the blade can't be identified: {message}")
-    if wish == "lit":
+        raise HostError(f"the blade cannot be identified: {message}")
+    if action == "lit":
         shown = tool_output("bladectl", "get", "identify").strip()
         if shown and not pi.STYLE.sub("", shown).startswith("Active"):
             raise HostError(
-                f"the blade can't be identified: its LED was asked for and bladectl says {shown!r}"
+                f"the blade cannot be identified: its LED was turned on, but bladectl reports {shown!r}"
             )
 
 
@@ -162,7 +160,7 @@ def read_nvme_drives(sysfs: str) -> list[pi.Drive]:
 
 
 def root_device() -> str:
-    """Return what is mounted as root, as the kernel calls it."""
+    """Return the device of the root file system, as the kernel names it."""
     for line in read_first("/proc/self/mountinfo").splitlines():
         before, _, after = line.partition(" - ")
         if before.split()[4] == "/":
@@ -171,7 +169,7 @@ def root_device() -> str:
 
 
 def read_blade(params: dict[str, Any]) -> tuple[dict[str, Any], list[pi.Reason]]:
-    """Return facts and reasons."""
+    """Return the measured values, and findings about them."""
     bits = pi.parse_throttled(tool_output("vcgencmd", "get_throttled"))
     shown = pi.parse_status(tool_output("bladectl", "get", "status"))
     supply = shown.get("Power Status")
@@ -192,7 +190,9 @@ def read_blade(params: dict[str, Any]) -> tuple[dict[str, Any], list[pi.Reason]]
     reasons = pi.power_reasons(bits, supply, params["watts"])
     reasons += pi.link_reasons(nvme_drives, params["link_width"], params["link_gigatransfers"])
     if params["medium"] == "nvme" and not nvme_drives:
-        reasons.append({"code": "nvme_missing", "level": "fault", "message": "no NVMe drive is to be seen"})
+        reasons.append(
+            {"code": "nvme_missing", "level": "fault", "message": "the blade has no visible NVMe drive"}
+        )
     return facts, reasons + pi.boot_reasons(facts["root"], params["medium"])
 
 
@@ -205,10 +205,10 @@ def main() -> None:
     try:
         check_serial(read_first(*SERIALS), module.params["serial"], module.params["require_serial"])
         if identifying:
-            identify(module.params)
+            light_identify_led(module.params)
         facts, reasons = read_blade(module.params)
-    except HostError as trouble:
-        module.fail_json(msg=trouble.msg)
+    except HostError as error:
+        module.fail_json(msg=error.msg)
     result = {"changed": False, "facts": facts, "reasons": reasons, "identified": identifying}
     if module.params["node"] and not module.check_mode:
         report = {"facts": facts, "reasons": reasons, "identified": identifying}

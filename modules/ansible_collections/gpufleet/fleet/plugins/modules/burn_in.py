@@ -8,18 +8,18 @@ module: burn_in
 short_description: Run the burn-in agent on a node
 description:
   - Runs the agent (one file, built by C(gpufleet.burnin.build_agent)) and returns the JSON lines that it
-    streams. It judges nothing and changes nothing. An attempt that was interrupted is continued.
-  - The result's C(gpufleet) key tells the registry what was measured. Where the agent ends early, what it
-    had collected comes back with a record that says so; such an attempt is never healthy.
+    streams. It neither judges nor changes anything. An interrupted attempt is continued.
+  - The result's C(gpufleet) key reports the measurements to the registry. If the agent ends early, the result has
+    its records so far and one that gives the reason; such an attempt is never healthy.
 options:
   node: {description: The node's name in the inventory., type: str, required: true}
   agent: {description: Path of the agent on the node., type: path, required: true}
   attempt: {description: Identifier of this attempt., type: str, required: true}
   profile: {description: Which checks to run., type: str, default: quick}
   params: {description: Parameters of the checks by name., type: dict, default: {}}
-  only: {description: Run these checks only., type: list, elements: str, default: []}
-  out: {description: Where the node keeps the record; by default next to the agent., type: path}
-  timeout: {description: Seconds after which the agent is ended., type: int, default: 900}
+  only: {description: Run only these checks; empty runs all of the profile., type: list, elements: str, default: []}
+  out: {description: Path of the record on the node; by default next to the agent., type: path}
+  timeout: {description: Seconds after which the agent is stopped., type: int, default: 900}
 extends_documentation_fragment: [gpufleet.fleet.common]
 """
 
@@ -48,12 +48,12 @@ from typing import Any  # noqa: E402
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
 # What one host may add to Ansible's result and event files.
-LIMIT = 20000
-KEPT = ("start", "check", "end")
+MAX_RESULT_BYTES = 20000
+RECORD_TYPES = ("start", "check", "end")
 
 
 def ssh_session() -> int:
-    """Return the process of the SSH session that we run in, 0 in none; the agent could look for it too late."""
+    """Return the process id of this run's SSH session, or 0; the agent itself might look for it too late."""
     pid = os.getpid()
     while pid > 1:
         try:
@@ -80,33 +80,33 @@ def agent_command(params: dict[str, Any]) -> list[str]:
 
 
 def run_agent(argv: list[str], timeout: int) -> tuple[bytes, bytes, str]:
-    """Run the agent in a session of its own; return output, errors and how it ended early, if it did."""
+    """Run the agent in a session of its own; return output, errors and why it ended early (empty: it did not)."""
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
     try:
         out, err = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         out, err = process.communicate()
-        return out, err, f"the agent ran past {timeout} s and was stopped"
-    early = "" if process.returncode == 0 else f"the agent exited with status {process.returncode}"
-    return out, err, early
+        return out, err, f"the agent was stopped after {timeout} s"
+    early_end = "" if process.returncode == 0 else f"the agent exited with status {process.returncode}"
+    return out, err, early_end
 
 
 def parse_records(text: bytes) -> list[dict[str, Any]]:
-    """Return the records in the agent's output; a torn line is left out."""
+    """Return the records in the agent's output, without incomplete lines."""
     records = []
     for line in text.decode("utf-8", "replace").splitlines():
         try:
             record = json.loads(line)
         except ValueError:
             continue
-        if isinstance(record, dict) and record.get("type") in KEPT:
+        if isinstance(record, dict) and record.get("type") in RECORD_TYPES:
             records.append(record)
     return records
 
 
 def error_record(reason: str) -> dict[str, Any]:
-    """Return the record that says why there are no more."""
+    """Return the record with the reason why there are no more."""
     return {"type": "check", "name": "agent", "status": "error", "reason": reason, "raw": {}}
 
 
@@ -116,13 +116,13 @@ def json_size(value: Any) -> int:
 
 
 def shorten_records(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Keep the result small: the largest raw output goes first, and its check then has nothing to pass with."""
-    while json_size(records) > LIMIT:
+    """Remove raw outputs, the largest first, until the result is small enough; their checks become errors."""
+    while json_size(records) > MAX_RESULT_BYTES:
         largest = max(records, key=lambda record: json_size(record.get("raw") or {}))
         if not largest.get("raw"):
             break
         largest.update(
-            raw={}, status="error", reason=f"its output is too long for one result ({LIMIT} bytes)"
+            raw={}, status="error", reason=f"its output is too long for one result ({MAX_RESULT_BYTES} bytes)"
         )
     return records
 
@@ -144,12 +144,14 @@ def main() -> None:
     if module.check_mode:
         module.exit_json(changed=False, msg="check mode: the burn-in agent was not run")
     if not Path(module.params["agent"]).exists():
-        module.fail_json(msg=f"no burn-in agent at {module.params['agent']}: copy it to the node first")
-    out, err, early = run_agent(agent_command(module.params), module.params["timeout"])
+        module.fail_json(
+            msg=f"there is no burn-in agent at {module.params['agent']}: copy it to the node first"
+        )
+    out, err, early_end = run_agent(agent_command(module.params), module.params["timeout"])
     records = parse_records(out)
-    if early:
+    if early_end:
         message = err.decode("utf-8", "replace").strip()[-500:]
-        records.append(error_record(f"{early}: {message}" if message else early))
+        records.append(error_record(f"{early_end}: {message}" if message else early_end))
     start = next((record for record in records if record["type"] == "start"), {})
     event = {
         "node": module.params["node"],

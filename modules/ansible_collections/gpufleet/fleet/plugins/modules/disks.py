@@ -6,11 +6,11 @@ from __future__ import annotations
 
 DOCUMENTATION = """
 module: disks
-short_description: Read a node's drives and what runs on it, as their own tools tell it
+short_description: Read a node's drives and its running jobs
 description:
   - Collects C(lsblk), C(nvme id-ctrl), C(hdparm -I), the NVMe controllers' transport, C(/dev/disk/by-id), whether this
     is a container, what device the root file system is on, and which containers and application units run.
-  - Judges nothing and changes nothing; C(gpufleet.fleet.wipe_plan) makes a plan of it on the controller.
+  - Changes nothing; C(gpufleet.fleet.wipe_plan) makes a plan of it on the controller.
 options:
   units: {description: Glob patterns of units that count as jobs., type: list, elements: str,
           default: ["gpufleet-app-*"]}
@@ -19,13 +19,13 @@ extends_documentation_fragment: [gpufleet.fleet.common]
 """
 
 EXAMPLES = """
-- name: Look at the drives
+- name: Read the drives
   gpufleet.fleet.disks:
-  register: wipe_seen
+  register: wipe_drives
 """
 
 RETURN = """
-seen: {description: What was read., returned: always, type: dict}
+drive_facts: {description: Output of the tools, for C(gpufleet.fleet.wipe_plan)., returned: always, type: dict}
 jobs: {description: Containers and units that run., returned: always, type: list, elements: str}
 """
 
@@ -36,14 +36,14 @@ from typing import Any  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
-from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError, first_line, run  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError, first_line, run_program  # noqa: E402
 
 COLUMNS = "NAME,PATH,TYPE,SIZE,MODEL,SERIAL,TRAN,ROTA,RM,RO,DISC-MAX,FSTYPE,MOUNTPOINTS"
 
 
 def tool_output(argv: list[str], **env: str) -> str:
-    """Return what a tool that may be missing says."""
-    code, out, _ = run(argv, timeout=60, **env)
+    """Return a tool's output, or an empty string if it is missing or fails."""
+    code, out, _ = run_program(argv, timeout=60, **env)
     return out if code == 0 else ""
 
 
@@ -56,14 +56,14 @@ def parse_json(text: str) -> dict[str, Any]:
 
 def list_block_devices(**env: str) -> dict[str, Any]:
     """Return lsblk's tree."""
-    code, out, err = run(["lsblk", "--json", "--bytes", "--output", COLUMNS], timeout=60, **env)
+    code, out, err = run_program(["lsblk", "--json", "--bytes", "--output", COLUMNS], timeout=60, **env)
     if code:
         raise HostError(f"lsblk does not answer: {first_line(err, out)}")
     return parse_json(out)
 
 
 def nvme_controllers(tree: dict[str, Any], **env: str) -> dict[str, Any]:
-    """Return each NVMe controller's transport and what it says it can do."""
+    """Return each NVMe controller's transport and ``nvme id-ctrl``."""
     by_name = {}
     for disk in tree.get("blockdevices", []):
         name, _, space = disk["name"].rpartition("n")
@@ -76,22 +76,22 @@ def nvme_controllers(tree: dict[str, Any], **env: str) -> dict[str, Any]:
 
 
 def read_hdparm(tree: dict[str, Any], **env: str) -> dict[str, str]:
-    """Return ``hdparm -I`` of drives that may answer it."""
+    """Return ``hdparm -I`` of every SATA drive."""
     names = [disk["name"] for disk in tree.get("blockdevices", []) if disk.get("tran") in ("sata", "ata")]
     return {name: tool_output(["hdparm", "-I", f"/dev/{name}"], **env) for name in names}
 
 
-def names_by_id() -> dict[str, str]:
-    """Return one lasting name for each drive's path; the longest says most."""
+def lasting_names() -> dict[str, str]:
+    """Return drive path to its link below /dev/disk/by-id; of several the longest, which is the most specific."""
     links = {}
     folder = Path("/dev/disk/by-id")
-    for link in sorted(folder.iterdir(), key=lambda one: len(one.name)) if folder.is_dir() else ():
+    for link in sorted(folder.iterdir(), key=lambda link: len(link.name)) if folder.is_dir() else ():
         links[os.path.realpath(link)] = str(link)
     return links
 
 
 def root_device() -> str:
-    """Return what is mounted as root."""
+    """Return the device of the root file system; empty if it is unknown."""
     for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
         before, _, after = line.partition(" - ")
         if before.split()[4] == "/":
@@ -100,11 +100,15 @@ def root_device() -> str:
 
 
 def running_jobs(units: list[str]) -> list[str]:
-    """Return the jobs that run here: containers of podman and Docker, units by pattern."""
+    """Return the running containers of podman and Docker, and the active units that match a pattern."""
     names = {
         tool: tool_output([tool, "ps", "--format", "{{.Names}}"]).split() for tool in ("podman", "docker")
     }
-    containers = [f"container {name} ({tool})" for tool, some in names.items() for name in some]
+    containers = [
+        f"container {name} ({tool})"
+        for tool, containers_of_tool in names.items()
+        for name in containers_of_tool
+    ]
     listing = (
         tool_output(["systemctl", "list-units", "--state=active", "--plain", "--no-legend", *units])
         if units
@@ -125,18 +129,18 @@ def main() -> None:
     env = {"PATH": f"{folder}/bin:{os.environ.get('PATH', '')}:/usr/sbin:/sbin"} if folder else {}
     try:
         tree = list_block_devices(**env)
-    except HostError as trouble:
-        module.fail_json(msg=trouble.msg)
-    seen = {
+    except HostError as error:
+        module.fail_json(msg=error.msg)
+    drive_facts = {
         "lsblk": tree,
         "controllers": nvme_controllers(tree, **env),
         "hdparm": read_hdparm(tree, **env),
-        "by_id": names_by_id(),
+        "by_id": lasting_names(),
         "container": tool_output(["systemd-detect-virt", "--container"]).strip() or None,
         "root": root_device(),
         "fake_drives": folder,
     }
-    module.exit_json(changed=False, seen=seen, jobs=running_jobs(module.params["units"]))
+    module.exit_json(changed=False, drive_facts=drive_facts, jobs=running_jobs(module.params["units"]))
 
 
 if __name__ == "__main__":

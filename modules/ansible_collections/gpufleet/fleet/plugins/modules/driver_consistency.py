@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = """
 module: driver_consistency
-short_description: Compare the drivers of hosts with each other
+short_description: Compare the drivers of hosts
 description:
   - Reports, for each host, what differs between its own parts and from the hosts of its group.
 options:

@@ -8,17 +8,17 @@ DOCUMENTATION = """
 module: driver_plan
 short_description: Plan a host's GPU driver from its facts
 description:
-  - Turns what C(gpufleet.fleet.hardware) read and what the node's template wants into a plan, with the variable
-    C(driver_plan) holding it from then on. Runs on the controller, in C(gpufleet.drivers); changes nothing.
-  - A host that is refused fails with one line and its remedy, unless I(plan_only) is set.
+  - Makes a plan from the facts of C(gpufleet.fleet.hardware) and the software that the node's template requests, and
+    sets the fact C(driver_plan). Runs on the controller, in C(gpufleet.drivers); changes nothing.
+  - If there is no driver for the host, the task fails with the reason and a remedy, unless I(plan_only) is set.
 options:
   hardware: {description: The facts., type: dict, required: true}
   wanted:
     description: >-
-      What the template asks for, a mapping: C(gpufleet_software) of the inventory. Empty plans what suits the cards.
+      Software that the template requests: C(gpufleet_software) of the inventory. If it is empty, the cards decide.
     type: raw
     default: {}
-  plan_only: {description: Give a refusal as a plan instead of failing., type: bool, default: false}
+  plan_only: {description: Return a refusal as a plan instead of a failure., type: bool, default: false}
 extends_documentation_fragment: [gpufleet.fleet.common.controller]
 """
 

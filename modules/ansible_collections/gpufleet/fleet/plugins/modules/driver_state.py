@@ -6,23 +6,23 @@ from __future__ import annotations
 
 DOCUMENTATION = """
 module: driver_state
-short_description: Read a host's driver set, and remember it before it is replaced
+short_description: Read a host's drivers, and record their packages before they are replaced
 description:
-  - Returns the installed packages of a driver, those held, the module's version that is loaded, that is built for
-    the running kernel and that the user-space part has, fabric manager, persistence daemon and CUDA toolkits.
-  - With I(wanted) it first compares. Where an installed set is about to be replaced, the old one is written to
-    I(path), so that a rollback knows exact versions. The last five are kept.
+  - Returns the driver's installed and held packages; the versions of the loaded module, of the module built for the
+    running kernel and of the user-space part; fabric manager, persistence daemon and CUDA toolkits.
+  - If I(wanted) differs from the installed packages, they are recorded in I(path), so that a rollback knows their exact
+    versions. The last five sets are kept.
 options:
   wanted:
-    description: Packages as C({name, version}) that are about to be installed. Empty records nothing.
+    description: Packages as C({name, version}) that will be installed next. If it is empty, nothing is recorded.
     type: list
     elements: dict
     default: []
-  holds: {description: Packages that are held from then on; a way back lifts those holds., type: list, elements: str,
+  holds: {description: Packages that will be held; a rollback removes those holds., type: list, elements: str,
           default: []}
-  why: {description: The reason that is kept with a recorded set., type: str, default: ""}
-  rolled_back: {description: Note that I(wanted) is a way back from what is there., type: bool, default: false}
-  path: {description: Where sets are remembered., type: path, default: /var/lib/gpufleet/drivers.json}
+  why: {description: Reason to record with the set., type: str, default: ""}
+  rolled_back: {description: Whether I(wanted) is a rollback from the installed packages., type: bool, default: false}
+  path: {description: File of the recorded sets., type: path, default: /var/lib/gpufleet/drivers.json}
   node: {description: The host's name; with it the state is reported to the registry., type: str, default: ""}
   facts: {description: Facts that are reported with the state., type: dict, default: {}}
 extends_documentation_fragment: [gpufleet.fleet.common]
@@ -35,11 +35,13 @@ EXAMPLES = """
 """
 
 RETURN = """
-state: {description: What the host has., returned: always, type: dict}
+state: {description: Drivers and tools of the host., returned: always, type: dict}
 recorded: {description: Saved package sets, the newest last., returned: always, type: list, elements: dict}
-rolled_back_from: {description: Package versions that a rollback left., returned: always, type: dict}
+rolled_back_from: {description: Package versions that the last rollback replaced., returned: always, type: dict}
 previous:
-  description: The installed set as C(name=version), and what of I(wanted) it lacks; what a failed install returns to.
+  description: >-
+    The installed packages as C(name=version), and packages of I(wanted) that are not installed; a failed
+    install returns to them.
   returned: always
   type: dict
 gpufleet: {description: The report for the registry., returned: when I(node) is given, type: dict}
@@ -54,22 +56,22 @@ from typing import Any, TypedDict  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
-DRIVER_SET = re.compile(
+DRIVER_PACKAGE = re.compile(
     r"^(nvidia-|libnvidia-|libcuda|libnvcuvid|libnvoptix|firmware-nvidia|xserver-xorg-video-nvidia|cuda-drivers"
     r"|kmod-nvidia|amdgpu-|libxnvctrl)"
 )
-NOT_OF_THE_DRIVER = re.compile(
+OTHER_PACKAGE = re.compile(
     r"^(nvidia-container|libnvidia-container|nvidia-cuda-|nvidia-mig-|nvidia-installer-cleanup|libcudart|libnvidia-nvvm-)"
 )
 MODULE_PACKAGE = re.compile(r"^(nvidia-(kernel-|open-)*dkms|kmod-nvidia)")
 USER_PACKAGE = re.compile(r"^(libnvidia-ml|libnvidia-compute|nvidia-driver-cuda|libcuda1|nvidia-utils)")
 FABRIC_MANAGER = re.compile(r"^(nvidia-fabric-?manager(-\d+)?)$")
 TOOLKIT = re.compile(r"^cuda-(\d+\.\d+)$")
-KEPT = 5
+MAX_SETS = 5
 
 
-class Record(TypedDict):
-    """The remembered driver sets of a host, the newest last."""
+class DriverHistory(TypedDict):
+    """The recorded driver sets of a host, the newest last."""
 
     sets: list[dict[str, Any]]
     rolled_back_from: dict[str, str]
@@ -81,8 +83,8 @@ def upstream_version(version: str | None) -> str | None:
     return match.group(1) if version and match else None
 
 
-class Host:
-    """The one place that asks: every answer comes from a command or a file of the host."""
+class HostReader:
+    """Read the host's drivers from commands and files."""
 
     def __init__(self, module: AnsibleModule) -> None:
         self.module = module
@@ -95,7 +97,7 @@ class Host:
         return status, out.strip() or err.strip()
 
     def installed_packages(self) -> dict[str, str]:
-        """Return the installed driver set and the rest of the family, by name."""
+        """Return the version of every installed package by name."""
         if self.module.get_bin_path("dpkg-query"):
             _, out = self.run_tool("dpkg-query", "-W", "-f", "${db:Status-Status} ${Package} ${Version}\n")
             rows = [line.split(" ") for line in out.splitlines()]
@@ -104,7 +106,7 @@ class Host:
         return dict(line.split(" ", 1) for line in out.splitlines() if " " in line)
 
     def broken_packages(self) -> list[str]:
-        """Return packages that dpkg left half-way."""
+        """Return packages that an interrupted dpkg left behind."""
         _, out = self.run_tool("dpkg-query", "-W", "-f", "${db:Status-Status} ${Package}\n")
         rows = [line.split(" ") for line in out.splitlines() if line.count(" ") == 1]
         return sorted(name for status, name in rows if status.startswith(("half-", "unpacked", "trigger")))
@@ -125,7 +127,7 @@ class Host:
         return None
 
     def built_version(self) -> str | None:
-        """Return the module's version for the running kernel, as modinfo reads the file itself."""
+        """Return the version of the module that is built for the running kernel."""
         for name in ("nvidia", "nvidia-current"):
             status, out = self.run_tool("modinfo", "-F", "version", name)
             if status == 0 and out:
@@ -133,7 +135,7 @@ class Host:
         return None
 
     def read_smi(self) -> dict[str, Any]:
-        """Return what nvidia-smi answers: its driver version, or why it has none."""
+        """Return driver version and number of GPUs of nvidia-smi, or why it fails."""
         status, out = self.run_tool("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
         if status is None:
             return {"driver": None, "gpus": 0, "message": "nvidia-smi is not installed"}
@@ -164,7 +166,7 @@ class Host:
         return sorted(line.split()[0] for line in out.splitlines() if line.strip())
 
     def trusts_withdrawn_key(self) -> bool:
-        """Return whether apt still trusts CUDA's first key: its id is in its own signature."""
+        """Return whether apt still trusts NVIDIA's withdrawn key for CUDA, 7FA2AF80."""
         rings = [Path("/etc/apt/trusted.gpg"), *Path("/etc/apt/trusted.gpg.d").glob("*.gpg")]
         return any(bytes.fromhex("7fa2af80") in path.read_bytes() for path in rings if path.is_file())
 
@@ -175,8 +177,8 @@ class Host:
         )
 
 
-def restart_reasons(state: dict[str, Any], host: Host) -> list[str]:
-    """Return why the host has to restart: what is installed is not what runs."""
+def restart_reasons(state: dict[str, Any], host: HostReader) -> list[str]:
+    """Return why the host has to restart."""
     reasons = []
     installed, loaded = state["installed"], state["loaded"]
     if loaded and installed and loaded != installed:
@@ -184,10 +186,10 @@ def restart_reasons(state: dict[str, Any], host: Host) -> list[str]:
     elif installed and not loaded and state["built"] and not state["container"]:
         reasons.append(f"driver {installed} is installed, no module is loaded")
     if Path("/run/reboot-required").exists():
-        reasons.append("a package asks for it (/run/reboot-required)")
+        reasons.append("a package requests it (/run/reboot-required)")
     status, out = host.run_tool("needs-restarting", "-r")
     if status == 1 and "Reboot is required" in out:
-        reasons.append("a package asks for it (needs-restarting)")
+        reasons.append("a package requests it (needs-restarting)")
     return reasons
 
 
@@ -197,20 +199,20 @@ def first_version(packages: dict[str, str], pattern: re.Pattern[str]) -> str | N
 
 
 def driver_packages(packages: dict[str, str]) -> dict[str, str]:
-    return {n: v for n, v in packages.items() if DRIVER_SET.match(n) and not NOT_OF_THE_DRIVER.match(n)}
+    return {n: v for n, v in packages.items() if DRIVER_PACKAGE.match(n) and not OTHER_PACKAGE.match(n)}
 
 
-def read_state(host: Host) -> dict[str, Any]:
+def read_state(host: HostReader) -> dict[str, Any]:
     packages = host.installed_packages()
-    mine = driver_packages(packages)
+    driver_set = driver_packages(packages)
     held_names = host.held_packages()
     fabric = first_version(packages, FABRIC_MANAGER)
     state = {
-        "packages": mine,
-        "held": [name for name in held_names if name in mine],
+        "packages": driver_set,
+        "held": [name for name in held_names if name in driver_set],
         "unsound": host.broken_packages(),
-        "installed": first_version(mine, MODULE_PACKAGE) or first_version(mine, USER_PACKAGE),
-        "user_space": first_version(mine, USER_PACKAGE),
+        "installed": first_version(driver_set, MODULE_PACKAGE) or first_version(driver_set, USER_PACKAGE),
+        "user_space": first_version(driver_set, USER_PACKAGE),
         "loaded": host.loaded_version(),
         "built": host.built_version(),
         "smi": host.read_smi(),
@@ -228,7 +230,7 @@ def read_state(host: Host) -> dict[str, Any]:
     return {**state, "restart": restart_reasons(state, host)}
 
 
-def read_record(path: str) -> Record:
+def read_history(path: str) -> DriverHistory:
     try:
         stored = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -236,8 +238,8 @@ def read_record(path: str) -> Record:
     return {"sets": stored.get("sets", []), "rolled_back_from": stored.get("rolled_back_from", {})}
 
 
-def update_record(record: Record, state: dict[str, Any], params: dict[str, Any]) -> Record:
-    """Return the record with the installed set in it, where that is about to be replaced."""
+def update_history(record: DriverHistory, state: dict[str, Any], params: dict[str, Any]) -> DriverHistory:
+    """Return the history with the installed set added if it will be replaced."""
     requested = {entry["name"]: entry.get("version") for entry in params["wanted"]}
     here = state["packages"]
     same = all(name in here and version in (None, "", here[name]) for name, version in requested.items())
@@ -248,7 +250,7 @@ def update_record(record: Record, state: dict[str, Any], params: dict[str, Any])
     last = record["sets"][-1]["packages"] if record["sets"] else None
     if here and here != last:
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        fresh["sets"] = [*record["sets"], {"recorded_at": at, "why": params["why"], **now}][-KEPT:]
+        fresh["sets"] = [*record["sets"], {"recorded_at": at, "why": params["why"], **now}][-MAX_SETS:]
     if params["rolled_back"]:
         fresh["rolled_back_from"] = here
     elif record["rolled_back_from"]:
@@ -256,7 +258,7 @@ def update_record(record: Record, state: dict[str, Any], params: dict[str, Any])
     return fresh
 
 
-def write_record(path: str, record: Record) -> None:
+def write_history(path: str, record: DriverHistory) -> None:
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     fresh = target.with_name(f".{target.name}.{os.getpid()}")
@@ -267,7 +269,7 @@ def write_record(path: str, record: Record) -> None:
 def rollback_packages(
     state: dict[str, Any], requested: list[dict[str, str]], held_names: list[str]
 ) -> dict[str, Any]:
-    """Return the way back: every package at the version it has, and what was not there before."""
+    """Return the packages to restore: each at its version, and those to remove because they are new."""
     here = state["packages"]
     return {
         "present": [f"{name}={version}" for name, version in sorted(here.items())],
@@ -292,16 +294,16 @@ def main() -> None:
         supports_check_mode=True,
     )
     params = module.params
-    state = read_state(Host(module))
-    record = read_record(params["path"])
-    fresh = update_record(record, state, params)
+    state = read_state(HostReader(module))
+    record = read_history(params["path"])
+    fresh = update_history(record, state, params)
     changed = fresh != record
     if changed and not module.check_mode:
         try:
-            write_record(params["path"], fresh)
-        except OSError as trouble:
+            write_history(params["path"], fresh)
+        except OSError as error:
             module.fail_json(
-                msg=f"cannot save the list of installed drivers in {params['path']}: {trouble.strerror}"
+                msg=f"cannot save the list of installed drivers in {params['path']}: {error.strerror}"
             )
     report = {"node": params["node"], "event": "drivers", "facts": {**state, **params["facts"]}}
     module.exit_json(

@@ -1,17 +1,16 @@
 # Copyright: gpufleet contributors
 # GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Give a Raspberry Pi's bootloader the wanted settings, where they differ and where that is safe."""
+"""Change settings of a Raspberry Pi's bootloader, where they differ and where that is safe."""
 
 from __future__ import annotations
 
 DOCUMENTATION = """
 module: eeprom
-short_description: Give a Raspberry Pi's bootloader the wanted settings
+short_description: Change settings of a Raspberry Pi's bootloader
 description:
-  - Compares C(rpi-eeprom-config)'s answer with the wanted settings and applies them only where one differs. Settings
-    that are not named stay as they are.
-  - Settings are in force after the next start, so I(reboot_needed) stays true until then and a second run applies
-    nothing again.
+  - Compares the output of C(rpi-eeprom-config) with I(settings) and applies them if one differs. Other settings are
+    not changed.
+  - Settings take effect at the next boot: I(reboot_needed) stays true until then, and a second run applies nothing.
   - Raspberry Pi switches updates from the running system off on Compute Modules, because there no recovery image is
     read from SD or eMMC; its documentation says to use C(rpiboot). So they are left alone and reported under
     I(not_applied), unless I(compute_module) says otherwise.
@@ -33,9 +32,9 @@ EXAMPLES = """
 """
 
 RETURN = """
-differing: {description: "Setting to [now, wanted].", returned: always, type: dict}
-reboot_needed: {description: Whether settings wait for the next start., returned: always, type: bool}
-not_applied: {description: What was not done and why., returned: always, type: dict}
+differing: {description: "Setting to [current, requested].", returned: always, type: dict}
+reboot_needed: {description: Whether settings take effect only at the next boot., returned: always, type: bool}
+not_applied: {description: Settings that were not applied, each with the reason., returned: always, type: dict}
 """
 
 import shutil  # noqa: E402 - Ansible wants its documentation above the imports
@@ -49,7 +48,7 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostEr
 
 TOOL = "rpi-eeprom-config"
 MODELS = ("/proc/device-tree/model", "/sys/firmware/devicetree/base/model")
-APPLIED = Path("/run/gpufleet/boot.conf")  # memory: gone after the start that puts it in force
+APPLIED = Path("/run/gpufleet/boot.conf")  # memory: gone after the boot that applies it
 # What rpi-eeprom-update asks for on a Compute Module before it writes anything.
 ALLOW = {"CM4_ENABLE_RPI_EEPROM_UPDATE": "1", "RPI_EEPROM_USE_FLASHROM": "1"}
 
@@ -60,7 +59,7 @@ SPEC = {
 
 
 def board_model() -> str:
-    """Return what the board calls itself."""
+    """Return the board's model from the device tree; empty if there is none."""
     for path in MODELS:
         try:
             return Path(path).read_text(encoding="utf-8", errors="replace").strip("\x00 \n")
@@ -71,19 +70,19 @@ def board_model() -> str:
 
 def current_config() -> str:
     """Return the bootloader's configuration."""
-    code, out, err = tools.run([TOOL], timeout=60)
+    code, out, err = tools.run_program([TOOL], timeout=60)
     if code:
-        raise HostError(f"{TOOL} does not read the bootloader: {tools.first_line(err, out)}")
+        raise HostError(f"{TOOL} cannot read the bootloader: {tools.first_line(err, out)}")
     return out
 
 
 def apply_config(text: str, board: str) -> None:
-    """Give the configuration to the bootloader and remember it until the next start."""
+    """Apply a configuration and record it until the next boot."""
     APPLIED.parent.mkdir(parents=True, exist_ok=True)
     candidate = APPLIED.with_suffix(".new")
     candidate.write_text(text, encoding="utf-8")
     allow = ALLOW if "Compute Module" in board else {}
-    code, out, err = tools.run([TOOL, "--apply", str(candidate)], timeout=300, **allow)
+    code, out, err = tools.run_program([TOOL, "--apply", str(candidate)], timeout=300, **allow)
     # The tool reports a failed update in its output only, and exits with 0.
     if code or "ERROR" in out + err or "disabled" in (out + err).lower():
         raise HostError(f"{TOOL} did not apply the settings: {tools.first_line(err, *out.splitlines()[-1:])}")
@@ -91,7 +90,7 @@ def apply_config(text: str, board: str) -> None:
 
 
 def compare_and_apply(module: AnsibleModule) -> dict[str, Any]:
-    """Compare and, where wanted and possible, apply; return the result."""
+    """Compare the settings and apply those that differ, if the board allows it; return the result."""
     requested = {name: str(value) for name, value in module.params["settings"].items()}
     result: dict[str, Any] = {"changed": False, "differing": {}, "reboot_needed": False, "not_applied": {}}
     if not shutil.which(TOOL, path=tools.tool_environment()["PATH"]):
@@ -105,13 +104,13 @@ def compare_and_apply(module: AnsibleModule) -> dict[str, Any]:
         return {**result, "reboot_needed": True}
     if "Compute Module" in board and not module.params["compute_module"]:
         differences = ", ".join(
-            f"{name} is {now}, wanted {want}" for name, (now, want) in result["differing"].items()
+            f"{name} is {now}, expected {want}" for name, (now, want) in result["differing"].items()
         )
         remedy = "on a Compute Module write boot.conf with rpiboot, or set compute_module to allow the update"
         explanation = f"{differences}; {remedy}"
         return {**result, "not_applied": {"eeprom": explanation}}
     if not module.check_mode:
-        apply_config(pi.with_settings(text, requested), board)
+        apply_config(pi.replace_settings(text, requested), board)
     return {**result, "changed": True, "reboot_needed": True}
 
 
@@ -122,8 +121,8 @@ def main() -> None:
     )
     try:
         module.exit_json(**compare_and_apply(module))
-    except HostError as trouble:
-        module.fail_json(msg=trouble.msg)
+    except HostError as error:
+        module.fail_json(msg=error.msg)
 
 
 if __name__ == "__main__":

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 DOCUMENTATION = """
 module: files
-short_description: Bring a set of small files to the wanted content, all or nothing
+short_description: Write a set of small files after all of them are validated
 description:
-  - Every wanted content is first written to memory-backed scratch space and given to its validator. Only when
-    all are accepted are files replaced, each in one atomic rename. So no refused content ever reaches its place,
-    and a role's files cost one round trip instead of one or two for each.
-  - Where a replacement fails half way (a full disk), files replaced before it stay and the message names both.
+  - Every new content is first written to a temporary file in memory and given to its validator. Files are replaced
+    only if all are accepted, each in one atomic rename. So a rejected content never reaches its path, and a role's
+    files need one round trip instead of one or two each.
+  - If a replacement fails (a full disk), files that were replaced before it stay; the message names both.
 options:
   files: {required: true}
 extends_documentation_fragment: [gpufleet.fleet.common, gpufleet.fleet.common.files]
@@ -28,7 +28,7 @@ EXAMPLES = """
 """
 
 RETURN = """
-changed_paths: {description: What was replaced., returned: always, type: list, elements: str}
+changed_paths: {description: Files that were replaced., returned: always, type: list, elements: str}
 """
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402 - Ansible wants its documentation above the imports
@@ -45,9 +45,9 @@ def main() -> None:
         changes = work.plan_changes(module.params["files"])
         if not module.check_mode:
             work.apply_changes(changes)
-    except HostError as trouble:
+    except HostError as error:
         # Without arguments, as below.
-        module.fail_json(msg=trouble.msg, invocation={"module_args": {}}, **trouble.more)
+        module.fail_json(msg=error.msg, invocation={"module_args": {}}, **error.result)
     paths = [str(change.path) for change in changes]
     result = {"changed": bool(changes), "changed_paths": paths}
     # Ansible would send all arguments back with the result: the files' contents, and secrets among them.

@@ -6,37 +6,37 @@ from __future__ import annotations
 
 DOCUMENTATION = """
 module: firewall
-short_description: Keep a firewall by nftables, confirmed by a new connection or taken back
+short_description: Set up an nftables firewall; without confirmation by a new connection it is rolled back
 description:
-  - Keeps one table, C(inet gpufleet), with a chain for what comes in; what is not let in is dropped. Other tables,
-    those of podman and Docker among them, and forwarded packets are left alone.
-  - Lets in connections that exist, loopback, ICMP, and SSH from the address that this very run comes from.
-  - nft reads the rules before they are in force. Once they are, the host itself waits for a word over a second, new
-    connection, and puts the old rules back if none comes in time. Only confirmed rules outlast a restart.
-  - If the kernel refuses rules, I(not_applied) reports it.
+  - Manages one table, C(inet gpufleet), with a chain for incoming packets; a packet that no rule accepts is dropped.
+    Forwarded packets and other tables, such as those of podman and Docker, are not changed.
+  - Accepts established connections, loopback, ICMP, and SSH from the address of the current run.
+  - nft checks the rules before they are loaded. The host then waits for a confirmation over a second, new connection,
+    and restores the old rules if none arrives in time. Only confirmed rules survive a restart.
+  - If the kernel rejects rules, I(not_applied) reports it.
 options:
-  state: {description: Whether there is a firewall of ours., type: str, choices: [present, absent], default: present}
-  ssh_from: {description: Addresses and networks from which SSH is let in., type: list, elements: str, default: []}
-  peers: {description: Addresses and networks from which everything is let in., type: list, elements: str, default: []}
+  state: {description: Whether the table exists., type: str, choices: [present, absent], default: present}
+  ssh_from: {description: Addresses and networks that may connect by SSH., type: list, elements: str, default: []}
+  peers: {description: Addresses and networks that may connect to every port., type: list, elements: str, default: []}
   open:
-    description: What else is let in.
+    description: Further ports to open.
     type: list
     elements: dict
     default: []
     suboptions:
-      name: {description: What it is for., type: str, required: true}
+      name: {description: Purpose; a comment of the rule., type: str, required: true}
       ports: {description: Ports and ranges., type: list, elements: str, required: true}
       protocol: {description: Protocol., type: str, choices: [tcp, udp], default: tcp}
-      sources: {description: "From where; empty is everywhere.", type: list, elements: str, default: []}
+      sources: {description: "Addresses and networks; empty: every address.", type: list, elements: str, default: []}
   container_interfaces:
-    description: Interfaces of containers that may ask this host's resolver.
+    description: Interfaces of containers that may use this host's resolver.
     type: list
     elements: str
     default: []
   chains: {description: Whole chains in nft's syntax., type: list, elements: str, default: []}
-  confirm_seconds: {description: How long a new connection may take to get in., type: int, default: 45}
-  confirm: {description: Given by the action plugin alone., type: str, default: ""}
-  seen: {description: Given by the action plugin alone., type: str, default: ""}
+  confirm_seconds: {description: Seconds that a new connection may take to get in., type: int, default: 45}
+  confirm: {description: Digest of the rules to confirm; only the action plugin sets it., type: str, default: ""}
+  applied_from: {description: SSH connection that applied them; only the action plugin sets it., type: str, default: ""}
 extends_documentation_fragment: [gpufleet.fleet.common]
 """
 
@@ -49,7 +49,7 @@ EXAMPLES = """
 """
 
 RETURN = """
-not_applied: {description: Why there can be no firewall here., returned: always, type: dict}
+not_applied: {description: Why this host cannot have a firewall., returned: always, type: dict}
 """
 
 from typing import Any  # noqa: E402 - Ansible wants its documentation above the imports
@@ -75,16 +75,16 @@ SPEC = {
     "chains": TEXTS,
     "confirm_seconds": {"type": "int", "default": 45},
     "confirm": {"type": "str", "default": ""},
-    "seen": {"type": "str", "default": ""},
+    "applied_from": {"type": "str", "default": ""},
 }
 
 
-def run_firewall_action(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Do what this call is for and return Ansible's result."""
+def apply_or_confirm(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Apply, confirm or remove the rules, as the options request; return Ansible's result."""
     if params["confirm"]:
-        return nft_host.confirm(params["confirm"], params["seen"])
+        return nft_host.confirm_rules(params["confirm"], params["applied_from"])
     if params["state"] == "absent":
-        return nft_host.remove(check_mode)
+        return nft_host.remove_rules(check_mode)
     options: nft.FirewallOptions = {
         "ssh_from": params["ssh_from"],
         "peers": params["peers"],
@@ -93,17 +93,17 @@ def run_firewall_action(params: dict[str, Any], check_mode: bool) -> dict[str, A
         "chains": params["chains"],
     }
     text = nft.render_rules(options, nft_host.operator_address())
-    return nft_host.apply(text, params["confirm_seconds"], check_mode)
+    return nft_host.apply_rules(text, params["confirm_seconds"], check_mode)
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     try:
         module.exit_json(
-            **{"changed": False, "not_applied": {}, **run_firewall_action(module.params, module.check_mode)}
+            **{"changed": False, "not_applied": {}, **apply_or_confirm(module.params, module.check_mode)}
         )
-    except HostError as trouble:
-        module.fail_json(msg=trouble.msg, **trouble.more)
+    except HostError as error:
+        module.fail_json(msg=error.msg, **error.result)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ description:
 options:
   mtu: {description: Interface to MTU., type: dict, default: {}}
   peers: {description: Addresses or names., type: list, elements: str, default: []}
-  not_persistent: {description: Why the MTU does not survive a restart; returned as C(mtu_kept)., type: str, default: ""}
+  not_persistent: {description: Why the MTU is lost at a restart; returned as C(mtu_kept)., type: str, default: ""}
   size: {description: "Size of the frame, IP header included.", type: int, default: 9000}
 extends_documentation_fragment: [gpufleet.fleet.common]
 """

@@ -11,16 +11,15 @@ description:
   - PCI functions, system, running and newest kernel, its headers, secure boot, loaded modules, installed and held
     packages of drivers, and the versions that the host's repositories offer. Changes nothing, but for package lists
     where I(fetch) is set.
-  - A host without a display or accelerator function of NVIDIA, AMD, Intel, Habana or AWS is asked nothing more, so
-    that it costs little.
-  - On a host of a rehearsed rack the fakes under C(/etc/gpufleet-rehearsal) take the place of the bus.
+  - If the host has no display or accelerator function of NVIDIA, AMD, Intel, Habana or AWS, nothing more is read.
+  - On a host of a rehearsed rack, fake files below C(/etc/gpufleet-rehearsal) replace the bus.
 options:
-  pci_root: {description: Where the bus is; empty takes the rehearsal's where it is and sysfs otherwise., type: str,
+  pci_root: {description: Folder of PCI functions; empty takes the rehearsal's if it exists, else sysfs., type: str,
              default: ""}
-  root: {description: Where everything else is read from; for tests., type: path, default: /}
-  candidates: {description: Ask the package manager what its repositories offer., type: bool, default: true}
-  fetch: {description: "Fetch package lists first that are missing, older than an hour or older than what the host's
-          sources say; never in check mode.", type: bool, default: false}
+  root: {description: Root folder for every other file; for tests., type: path, default: /}
+  candidates: {description: Read the available versions from the package manager., type: bool, default: true}
+  fetch: {description: "Fetch package lists first if they are missing, older than an hour or older than the list of
+          sources; never in check mode.", type: bool, default: false}
 extends_documentation_fragment: [gpufleet.fleet.common]
 """
 
@@ -50,8 +49,8 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostEr
 
 SYSFS = "sys/bus/pci/devices"
 REHEARSAL = "etc/gpufleet-rehearsal"
-# Makers whose display (03) and accelerator (12) functions a driver is for; AWS's Neuron says "system peripheral".
-MAKERS = {
+# Vendors whose display (03) and accelerator (12) functions a driver is for; AWS's Neuron says "system peripheral".
+CLASSES_BY_VENDOR = {
     "10de": ("03", "12"),
     "1002": ("03", "12"),
     "8086": ("03", "12"),
@@ -59,24 +58,28 @@ MAKERS = {
     "1d0f": ("08", "12"),
 }
 KERNEL_MODULES = ("nvidia", "nouveau", "amdgpu")
-FAMILY = re.compile(
+DRIVER_PACKAGE = re.compile(
     r"^(nvidia|libnvidia|libcuda1|cuda-(drivers|toolkit|compat)|nvlsm$|kmod-nvidia|linux-modules-nvidia|firmware-nvidia"
     r"|xserver-xorg-video-nvidia|amdgpu-dkms|amdrocm|rocm|firmware-amd-graphics|mesa-vulkan-drivers|linux-firmware$)"
 )
 # What a plan may ask the repositories for, besides the headers of the running kernel.
-OFFERED = re.compile(
+CANDIDATE = re.compile(
     r"^(nvidia-(open|driver|kernel-dkms|open-kernel-dkms|kernel-open-dkms|smi|driver-pinning-\d+|fabricmanager(-\d+)?"
     r"|headless-no-dkms-\d+-server(-open)?|utils-\d+-server|cuda-toolkit)|libcuda1|libnvidia-ml1|cuda-drivers|nvlsm"
     r"|cuda-(toolkit|compat)-\d+-\d+|linux-modules-nvidia-\d+-server-(open-)?[a-z]+(-hwe-[\d.]+)?|amdgpu-dkms"
     r"|amdrocm[\d.]*(-gfx\w+)?|rocm|firmware-amd-graphics|mesa-vulkan-drivers|linux-firmware|linux-headers-[a-z][\w-]*)$"
 )
-OFFERED_BY_DNF = (
+DNF_CANDIDATES = (
     "nvidia-open", "cuda-drivers", "nvidia-fabricmanager", "nvidia-fabric-manager", "nvlsm",
     "cuda-toolkit-*", "cuda-compat-*", "amdgpu-dkms",
     "amdrocm*", "rocm", "kernel-devel", "kernel-headers",
 )  # fmt: skip
 SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
-FETCH: FetchOptions = {"cache_valid_seconds": 3600, "lock_timeout_seconds": 120, "timeout_seconds": 600}
+FETCH_OPTIONS: FetchOptions = {
+    "cache_valid_seconds": 3600,
+    "lock_timeout_seconds": 120,
+    "timeout_seconds": 600,
+}
 COLUMNS = ("${Package}", "${Version}", "${db:Status-Abbrev}")
 
 # Installed packages with versions, held packages, and what the repositories offer (None: unknown).
@@ -96,7 +99,7 @@ def read_text(path: Path) -> str:
 
 
 def hex_digits(text: str) -> str:
-    """Return four hexadecimal digits of what sysfs writes as 0x10de."""
+    """Return a number of sysfs (0x10de) as four hexadecimal digits."""
     return text.lower().replace("0x", "").zfill(4)
 
 
@@ -125,12 +128,12 @@ def pci_functions(root: Path) -> list[PciFunction]:
 
 
 def could_need_driver(function: PciFunction) -> bool:
-    """Return whether a function is one that the planner must look at."""
-    return function["class"][:2] in MAKERS.get(function["vendor"], ())
+    """Return whether a function's vendor and class may need a driver."""
+    return function["class"][:2] in CLASSES_BY_VENDOR.get(function["vendor"], ())
 
 
 def parse_os_release(text: str) -> dict[str, str]:
-    """Return id, version, codename and likes out of /etc/os-release."""
+    """Return id, version, codename and ID_LIKE of /etc/os-release."""
     pairs = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     names = {"id": "ID", "version_id": "VERSION_ID", "codename": "VERSION_CODENAME", "like": "ID_LIKE"}
     return {name: pairs.get(theirs, "").strip("\"'") for name, theirs in names.items()}
@@ -148,7 +151,7 @@ def secure_boot(root: Path) -> bool | None:
 
 
 def loaded_modules(root: Path) -> dict[str, str | None]:
-    """Return the kernel's graphics modules that are loaded, with the version where they tell one."""
+    """Return the loaded graphics modules, each with its version or None."""
     versions = {name: read_text(root / "sys/module" / name / "version") or None
              for name in KERNEL_MODULES if (root / "sys/module" / name).is_dir()}  # fmt: skip
     match = re.search(
@@ -160,13 +163,13 @@ def loaded_modules(root: Path) -> dict[str, str | None]:
 
 
 def kernel_flavor(kernel: str) -> str:
-    """Return what sort of kernel a release is: amd64, cloud-amd64, generic, x86_64."""
+    """Return a kernel release's flavor: amd64, cloud-amd64, generic, x86_64."""
     _, _, kind = (*kernel.split("-", 2), "", "")[:3]
     return kind or kernel.rpartition(".")[2]
 
 
 def newest_kernel(root: Path, running: str) -> str:
-    """Return the newest kernel of the running one's kind that has modules on the disk."""
+    """Return the newest installed kernel of the same flavor as the running one."""
     try:
         names = [entry.name for entry in (root / "lib/modules").iterdir()]
     except OSError:
@@ -176,7 +179,7 @@ def newest_kernel(root: Path, running: str) -> str:
 
 
 def has_headers(root: Path, kernel: str) -> bool:
-    """Return whether the running kernel's build tree is there."""
+    """Return whether the headers of a kernel are installed."""
     return (root / "lib/modules" / kernel / "build" / "Makefile").exists() or any(
         (root / "usr/src" / f"{name}{kernel}" / "Makefile").exists()
         for name in ("linux-headers-", "kernels/")
@@ -184,16 +187,16 @@ def has_headers(root: Path, kernel: str) -> bool:
 
 
 def container_kind(root: Path) -> str:
-    """Return what kind of container this is; empty on a machine."""
+    """Return the container manager of this container; empty on a machine."""
     manager = read_text(root / "run/systemd/container") or read_text(root / "run/host/container-manager")
     return manager.splitlines()[0] if manager else ""
 
 
 def debian_packages(module: AnsibleModule, kernel: str, with_candidates: bool) -> PackageFacts:
-    """Return installed and held packages of the family, and what apt's sources offer."""
+    """Return installed and held driver packages, and the versions in apt's lists."""
     _, out, _ = module.run_command(["dpkg-query", "-W", "-f", "\t".join(COLUMNS) + "\n"])
     rows = (line.split("\t") for line in out.splitlines())
-    driver_rows = [row for row in rows if len(row) == len(COLUMNS) and FAMILY.match(row[0])]
+    driver_rows = [row for row in rows if len(row) == len(COLUMNS) and DRIVER_PACKAGE.match(row[0])]
     packages = {name: version for name, version, state in driver_rows if state[1:2] == "i"}
     held_names = sorted(name for name, _, state in driver_rows if state.startswith("h"))
     if with_candidates and module.params["fetch"] and not module.check_mode:
@@ -202,27 +205,27 @@ def debian_packages(module: AnsibleModule, kernel: str, with_candidates: bool) -
 
 
 def fetch_lists(module: AnsibleModule) -> None:
-    """Bring apt's lists up to date; where that fails, warn and use the lists that exist."""
-    if not dpkg.lists_are_stale(FETCH):
+    """Fetch stale apt lists; if that fails, warn and use the existing ones."""
+    if not dpkg.lists_are_stale(FETCH_OPTIONS):
         return
     try:
-        locks.wait_for_locks(FETCH["lock_timeout_seconds"])
-        trouble = dpkg.update(FETCH)
+        locks.wait_for_locks(FETCH_OPTIONS["lock_timeout_seconds"])
+        failure = dpkg.fetch_lists(FETCH_OPTIONS)
     except HostError as error:
-        trouble = str(error)
-    if trouble:
-        module.warn(f"package lists could not be fetched: {trouble}")
+        failure = str(error)
+    if failure:
+        module.warn(f"package lists could not be fetched: {failure}")
 
 
 def apt_candidates(module: AnsibleModule, kernel: str) -> dict[str, list[str]] | None:
-    """Return what apt offers of a plan's packages, by name, as ``apt-cache madison`` lists it: newest first.
+    """Return the versions of a plan's packages in apt's lists by name, the newest first.
 
-    None where there are no lists, as on a new cloud image: such a host can't say what it could have.
+    None if there are no lists, as on a new cloud image.
     """
     if not any(dpkg.LISTS.glob("*_Packages*")):
         return None
     status, out, _ = module.run_command(["apt-cache", "pkgnames"])
-    names = sorted(name for name in out.split() if OFFERED.match(name) or name == f"linux-headers-{kernel}")
+    names = sorted(name for name in out.split() if CANDIDATE.match(name) or name == f"linux-headers-{kernel}")
     if status or not names:
         return {} if not status else None
     _, out, _ = module.run_command(["apt-cache", "madison", *names])
@@ -230,7 +233,7 @@ def apt_candidates(module: AnsibleModule, kernel: str) -> dict[str, list[str]] |
 
 
 def parse_madison(text: str) -> dict[str, list[str]]:
-    """Read ``apt-cache madison``: name | version | source."""
+    """Return the versions by name of ``apt-cache madison``, lines of name | version | source."""
     versions: dict[str, list[str]] = {}
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.split("|")]
@@ -241,10 +244,10 @@ def parse_madison(text: str) -> dict[str, list[str]]:
 
 
 def rpm_packages(module: AnsibleModule, kernel: str, with_candidates: bool) -> PackageFacts:
-    """Return installed and locked packages of the family, and what dnf's repositories offer."""
+    """Return installed and locked driver packages, and the versions in dnf's repositories."""
     _, out, _ = module.run_command(["rpm", "-qa", "--qf", "%{NAME}\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\n"])
     rows = [line.split("\t") for line in out.splitlines() if "\t" in line]
-    packages = {name: re.sub("^0:", "", version) for name, version in rows if FAMILY.match(name)}
+    packages = {name: re.sub("^0:", "", version) for name, version in rows if DRIVER_PACKAGE.match(name)}
     locks = Path("/etc/dnf/plugins/versionlock.list")
     held_names = sorted(
         name for name in packages if re.search(rf"^{re.escape(name)}-\d", read_text(locks), re.MULTILINE)
@@ -253,8 +256,8 @@ def rpm_packages(module: AnsibleModule, kernel: str, with_candidates: bool) -> P
 
 
 def dnf_candidates(module: AnsibleModule, kernel: str) -> dict[str, list[str]] | None:
-    """Return what dnf's repositories offer, newest first."""
-    patterns = [*OFFERED_BY_DNF, f"kernel-devel-{kernel}"]
+    """Return the versions of a plan's packages in dnf's repositories by name, the newest first; None if dnf fails."""
+    patterns = [*DNF_CANDIDATES, f"kernel-devel-{kernel}"]
     form = "%{name}\t%{epoch}:%{version}-%{release}\n"
     cached = [] if module.params["fetch"] and not module.check_mode else ["-C"]
     status, out, _ = module.run_command(
@@ -275,7 +278,7 @@ def dnf_candidates(module: AnsibleModule, kernel: str) -> dict[str, list[str]] |
 
 
 def read_hardware(module: AnsibleModule, root: Path, pci_root: str, with_candidates: bool) -> dict[str, Any]:
-    """Return everything that the planner reads."""
+    """Return the facts that a driver plan needs."""
     rehearsed = (root / REHEARSAL).is_dir()
     bus = Path(pci_root) if pci_root else (root / REHEARSAL if rehearsed else root) / SYSFS
     kernel = platform.release()
@@ -295,7 +298,7 @@ def read_hardware(module: AnsibleModule, root: Path, pci_root: str, with_candida
 
 
 def read_details(module: AnsibleModule, root: Path, kernel: str, with_candidates: bool) -> dict[str, Any]:
-    """Return what is asked only of a host with cards."""
+    """Return the facts that are read only on a host with cards."""
     manager = (
         debian_packages
         if module.get_bin_path("dpkg-query")
@@ -318,7 +321,7 @@ def read_details(module: AnsibleModule, root: Path, kernel: str, with_candidates
 
 
 def hypervisor_vendor(root: Path) -> str:
-    """Return the maker of the virtual machine that this is; empty on hardware."""
+    """Return the vendor of the hypervisor; empty on hardware."""
     if "hypervisor" not in read_text(root / "proc/cpuinfo"):
         return ""
     return read_text(root / "sys/class/dmi/id/sys_vendor") or "unknown"

@@ -8,10 +8,10 @@ DOCUMENTATION = """
 module: mig_geometry
 short_description: Check a declared MIG geometry against NVIDIA's tables
 description:
-  - Says what each GPU is to be, or fails with the reason why that can't be.
+  - Returns the MIG instances of each GPU, or fails with the reason why the geometry is not possible.
 options:
   wanted:
-    description: What is declared; see the role nvidia_mig.
+    description: Declared geometry; see the role nvidia_mig.
     type: raw
     required: true
   devices:
@@ -30,6 +30,6 @@ EXAMPLES = """
 """
 
 RETURN = """
-plan: {description: What each GPU is to be., returned: success, type: list, elements: dict}
+plan: {description: MIG instances of each GPU., returned: success, type: list, elements: dict}
 config: {description: The same as a configuration of mig-parted., returned: success, type: dict}
 """

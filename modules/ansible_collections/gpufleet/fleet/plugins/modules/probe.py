@@ -8,9 +8,9 @@ DOCUMENTATION = """
 module: probe
 short_description: Identify a node by its serial, machine id, architecture, system and network card
 description:
-  - Reads what C(setup) does not know on a Raspberry Pi (the device tree's serial) and little else, in a
-    fifth of its time. Changes nothing.
-  - The result's C(gpufleet) key tells the registry that the node answered and was identified.
+  - Reads the few facts that gpufleet needs, in a fifth of C(setup)'s time, and the serial in a Raspberry Pi's device
+    tree, which C(setup) does not read. Changes nothing.
+  - The result's C(gpufleet) key reports to the registry that the node answered and who it is.
 options:
   node: {description: The node's name in the inventory., type: str, required: true}
   attempt: {description: Identifier of this commissioning attempt., type: str, default: ""}
@@ -25,14 +25,16 @@ EXAMPLES = """
 """
 
 RETURN = """
-facts: {description: What was read; a value that could not be read is absent., returned: always, type: dict}
+facts: {description: Identity and system of the node; an unreadable value is missing., returned: always, type: dict}
 applications:
-  description: Services of containers that a template brought to the node.
+  description: Services of the application that a node's template installed.
   returned: always
   type: list
   elements: str
 network_keepers:
-  description: Who brings up interfaces here, of C(netplan), C(networkmanager), C(ifupdown), C(networkd) (link files).
+  description: >-
+    Services that configure interfaces of this host: C(netplan), C(networkmanager), C(ifupdown), C(networkd) (link
+    files).
   returned: always
   type: list
   elements: str
@@ -68,7 +70,7 @@ def read_text(path: Path) -> str:
 
 
 def read_serial(root: Path) -> dict[str, str]:
-    """Return the first serial that the board gives, with the place it came from."""
+    """Return the board's serial and its source; empty if it has none."""
     for source, path in SERIAL_FILES:
         text = read_text(root / path)
         if text:
@@ -77,7 +79,7 @@ def read_serial(root: Path) -> dict[str, str]:
 
 
 def parse_os_release(text: str) -> dict[str, str]:
-    """Return id, version and name out of /etc/os-release."""
+    """Return id, version and name of /etc/os-release."""
     pairs = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     names = {"os": "ID", "os_version": "VERSION_ID", "os_name": "PRETTY_NAME"}
     return {name: pairs[theirs].strip('"') for name, theirs in names.items() if theirs in pairs}
@@ -93,7 +95,7 @@ def default_interface(route_table: str) -> str:
 
 
 def read_facts(root: Path) -> dict[str, Any]:
-    """Return everything that could be read."""
+    """Return identity and system of the node, without values that could not be read."""
     values: dict[str, Any] = {
         "arch": platform.machine(),
         "kernel": platform.release(),
@@ -114,14 +116,14 @@ def read_facts(root: Path) -> dict[str, Any]:
 
 
 def list_applications(root: Path) -> list[str]:
-    """Return the services of containers that a template brought here, so that a later one can end them."""
+    """Return the services of an application that a template installed, so that a later template can stop them."""
     unit_files = [*(root / "etc/containers/systemd").glob("gpufleet-*.container")]
     unit_files += (root / "etc/systemd/system").glob("gpufleet-*.service")
     return sorted(path.stem for path in unit_files if "from the node's template" in read_text(path)[:120])
 
 
 def detect_network_managers(root: Path) -> list[str]:
-    """Return who brings up interfaces on this host, by what each leaves where it really works."""
+    """Return the services that configure this host's interfaces, by the files that each leaves when it runs."""
     netplan = [
         name for place in ("etc", "usr/lib", "run") for name in (root / place / "netplan").glob("*.yaml")
     ]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = """
 module: report
-short_description: Tell the gpufleet registry something about the host
+short_description: Report an event of a host to the gpufleet registry
 description:
   - Returns its arguments under C(gpufleet); the callback C(gpufleet.fleet.registry) writes them into the registry,
     and C(gpufleet nodes ingest) does so from the run's artifacts.
@@ -19,13 +19,13 @@ options:
     choices: [commissioned, configured, configure_failed, drivers_failed]
   part:
     description:
-      - Which part of the configuration succeeded or failed. A node counts as configured when none failed. The base
-        part of a run that commissions, too, starts the account anew.
+      - Which part of the configuration succeeded or failed. A node counts as configured if none failed. In a run
+        that commissions, the base part clears the results of earlier runs.
     type: str
     default: base
     choices: [base, drivers, containers, fabric, application]
-  attempt: {description: The attempt that this belongs to., type: str, default: ""}
-  facts: {description: A few small facts., type: dict, default: {}}
+  attempt: {description: Id of the commissioning attempt., type: str, default: ""}
+  facts: {description: Facts to record with the event., type: dict, default: {}}
 extends_documentation_fragment: [gpufleet.fleet.common.controller]
 """
 
@@ -37,5 +37,5 @@ EXAMPLES = """
 """
 
 RETURN = """
-gpufleet: {description: What is reported., returned: always, type: dict}
+gpufleet: {description: The event for the registry., returned: always, type: dict}
 """

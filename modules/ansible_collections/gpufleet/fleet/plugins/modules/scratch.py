@@ -6,14 +6,14 @@ from __future__ import annotations
 
 DOCUMENTATION = """
 module: scratch
-short_description: Scratch volumes on local disks, identified before anything is written
+short_description: Create and mount scratch volumes on local disks; every disk is identified first
 description:
-  - Reads what there is (lsblk, and blkid on the disk itself, so that no stale record of udev's is believed) and makes
-    one volume of the disks that fit; several become a RAID 0. All volumes are planned before the first step.
-  - Whatever can be known to fail is refused before it, too, as an owner that is not there, a kernel without the file
-    system or without RAID 0, or a mount point that is another file system's.
-  - A disk that holds anything is refused by name. Where its serial is confirmed, it is emptied; one in use never is.
-  - Mounts by UUID, in C(/etc/fstab) with nofail. A volume that is there already is known by its label and left alone.
+  - Reads all disks (lsblk, and blkid on the disk itself, because udev's record may be stale) and makes one volume of
+    the disks that match; several become a RAID 0. All volumes are planned before the first command.
+  - Fails before that, too, if an owner does not exist, the kernel has no such file system or no RAID 0, or another
+    file system is mounted at the mount point.
+  - Fails for a disk with data, unless its serial is in I(wipe_confirmed); a disk in use is never erased.
+  - Mounts by UUID, in C(/etc/fstab) with nofail. A volume that exists already is found by its label and left unchanged.
 options:
   volumes:
     description: The volumes.
@@ -21,15 +21,16 @@ options:
     elements: dict
     required: true
     suboptions:
-      mount: {description: Where., type: path, required: true}
-      devices: {description: Patterns of disks., type: list, elements: str, required: true}
-      count: {description: "How many disks there must be; 0 takes those that there are.", type: int, default: 0}
+      mount: {description: Mount point., type: path, required: true}
+      devices: {description: "Patterns of disks: a path, C(model:), C(serial:) or C(transport:).", type: list,
+                elements: str, required: true}
+      count: {description: "Expected number of disks; 0 takes all that match.", type: int, default: 0}
       filesystem: {description: File system., type: str, choices: [xfs, ext4], default: xfs}
       options: {description: Mount options., type: list, elements: str, default: [noatime]}
       owner: {description: Owner of the mounted folder., type: str, default: root}
       group: {description: Group of the mounted folder., type: str, default: root}
       mode: {description: Mode of the mounted folder., type: str, default: "1777"}
-  wipe_confirmed: {description: Serials of disks that may be emptied., type: list, elements: str, default: []}
+  wipe_confirmed: {description: Serials of disks that may be erased., type: list, elements: str, default: []}
 extends_documentation_fragment: [gpufleet.fleet.common]
 """
 
@@ -41,7 +42,7 @@ EXAMPLES = """
 """
 
 RETURN = """
-steps: {description: Commands run, or to be run., returned: always, type: list}
+steps: {description: Commands that were run, in check mode those that would be., returned: always, type: list}
 devices: {description: Mount point to device., returned: always, type: dict}
 """
 
@@ -61,13 +62,13 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (  # n
     HostError,
     first_line,
     replace_file,
-    run,
+    run_program,
     set_access,
 )
 
 NOTHING_FOUND = 2  # blkid's exit status
 FSTAB = Path("/etc/fstab")
-LINKS = "/dev/disk/"
+DISK_LINKS = "/dev/disk/"
 KERNEL_LISTS = (Path("/proc/filesystems"), Path("/proc/mdstat"))
 COLUMNS = "NAME,PATH,TYPE,SIZE,MODEL,SERIAL,TRAN,RO,MOUNTPOINTS"
 TEXTS = {"type": "list", "elements": "str"}
@@ -89,19 +90,19 @@ SPEC = {
 
 def run_or_fail(*argv: str | Path) -> str:
     """Run a program that has to succeed; return its output."""
-    status, out, err = run([str(argument) for argument in argv])
+    status, out, err = run_program([str(argument) for argument in argv])
     if status != 0:
         raise HostError(f"{argv[0]} failed: {first_line(err, out)}")
     return out
 
 
 def read_signature(path: str) -> disks.Signature:
-    """Return what blkid finds on the device itself; a device that can't be read is taken to hold something."""
+    """Return what blkid finds on the device; an unreadable device counts as one with data."""
     try:
         os.close(os.open(path, os.O_RDONLY))
-    except OSError as trouble:
-        return {"TYPE": f"something that can't be read ({trouble.strerror})"}
-    status, out, _ = run(["blkid", "--probe", "--output", "export", path])
+    except OSError as error:
+        return {"TYPE": f"unreadable data ({error.strerror})"}
+    status, out, _ = run_program(["blkid", "--probe", "--output", "export", path])
     if status == NOTHING_FOUND:
         return {}
     properties = dict(line.partition("=")[::2] for line in out.splitlines())
@@ -109,8 +110,8 @@ def read_signature(path: str) -> disks.Signature:
     return properties if status == 0 and properties else {"TYPE": "more than one kind of data"}
 
 
-def survey_disks(volumes: list[disks.Volume]) -> tuple[list[disks.Device], dict[str, disks.Signature]]:
-    """Return all disks, and what is on those that any volume may mean and on the arrays made of them."""
+def read_disks(volumes: list[disks.Volume]) -> tuple[list[disks.Device], dict[str, disks.Signature]]:
+    """Return all disks, and the signatures of those that match any volume and of the arrays on them."""
     devices = json.loads(run_or_fail("lsblk", "--json", "--bytes", "--output", COLUMNS))["blockdevices"]
     candidates = [
         d for d in devices if any(disks.matches_pattern(d, p) for v in volumes for p in v["devices"])
@@ -120,21 +121,21 @@ def survey_disks(volumes: list[disks.Volume]) -> tuple[list[disks.Device], dict[
 
 
 def resolve_pattern(pattern: str) -> list[str]:
-    """Return the devices that links under /dev/disk lead to; any other pattern as it is."""
-    if not pattern.startswith(LINKS):
+    """Return the devices that links below /dev/disk point to; any other pattern unchanged."""
+    if not pattern.startswith(DISK_LINKS):
         return [pattern]
-    links = Path(LINKS).glob(pattern.removeprefix(LINKS))
+    links = Path(DISK_LINKS).glob(pattern.removeprefix(DISK_LINKS))
     return sorted({str(link.resolve()) for link in links}) or [pattern]
 
 
 def kernel_knows(name: str) -> bool:
     """Return whether the running kernel has a file system or a RAID level, or could load it. Loads nothing."""
     listed = [entry.strip("[]") for p in KERNEL_LISTS if p.exists() for entry in p.read_text().split()]
-    return name in listed or run(["modprobe", "--dry-run", "--quiet", name])[0] == 0
+    return name in listed or run_program(["modprobe", "--dry-run", "--quiet", name])[0] == 0
 
 
 def check_preconditions(volume: disks.Volume, device: str, commands: list[list[str]]) -> None:
-    """Refuse what can be known to fail later, before anything is written."""
+    """Raise HostError, before anything is written, for what would fail later."""
     needed = [
         volume["filesystem"],
         *["raid0" for command in commands if command[:2] == ["mdadm", "--create"]],
@@ -142,15 +143,15 @@ def check_preconditions(volume: disks.Volume, device: str, commands: list[list[s
     for name in needed:
         if not kernel_knows(name):
             release = os.uname().release
-            raise HostError(f"refused: {volume['mount']}: the running kernel ({release}) has no {name}")
+            raise HostError(f"{volume['mount']}: the running kernel ({release}) has no {name}")
     place = Path(volume["mount"])
     if place.is_mount() and (commands or place.stat().st_dev != Path(device).stat().st_rdev):
-        raise HostError(f"refused: {place}: another file system is mounted there")
+        raise HostError(f"{place}: another file system is mounted there")
 
 
 def target_access(volume: disks.Volume, check_mode: bool) -> Access | None:
-    """Return mode, user id and group id; None where check mode meets an owner whom the run has yet to make."""
-    where = f"refused: {volume['mount']}"
+    """Return the requested mode, user id and group id; None in check mode if the owner is still to be created."""
+    where = volume["mount"]
     try:
         mode = int(volume["mode"], 8)
     except ValueError:
@@ -160,15 +161,17 @@ def target_access(volume: disks.Volume, check_mode: bool) -> Access | None:
     except KeyError:
         if check_mode:
             return None
-        raise HostError(f"{where}: no owner {volume['owner']} or no group {volume['group']}") from None
+        raise HostError(
+            f"{where}: user {volume['owner']} or group {volume['group']} does not exist"
+        ) from None
 
 
 def mount_volume(device: str, volume: disks.Volume, check_mode: bool) -> bool:
-    """Bring fstab, the mount and the folder's access to what is wanted; return whether anything differed."""
+    """Write fstab, mount the volume and set the folder's access; return whether anything differed."""
     place = Path(volume["mount"])
     uuid = read_signature(device).get("UUID")
     if not uuid:
-        raise HostError(f"{device} has no UUID after it was made")
+        raise HostError(f"{device} has no UUID after its file system was made")
     before = FSTAB.read_text(encoding="utf-8") if FSTAB.exists() else ""
     after = disks.fstab_with_line(before, disks.fstab_line(uuid, volume), volume["mount"])
     rights = target_access(volume, check_mode)
@@ -185,7 +188,7 @@ def mount_volume(device: str, volume: disks.Volume, check_mode: bool) -> bool:
             run_or_fail("mount", "--options", "remount", place)
     except HostError:
         if before != after:
-            write_fstab(before)  # else the next run would find all as wanted
+            write_fstab(before)  # else the next run would find nothing to do
         raise
     if rights:
         set_access(place, rights)
@@ -195,7 +198,7 @@ def mount_volume(device: str, volume: disks.Volume, check_mode: bool) -> bool:
 def write_fstab(text: str) -> None:
     """Replace fstab and have systemd read it."""
     replace_file(FSTAB, text, read_access(FSTAB) if FSTAB.exists() else (0o644, 0, 0))
-    run(["systemctl", "daemon-reload"])
+    run_program(["systemctl", "daemon-reload"])
 
 
 def read_access(path: Path) -> Access:
@@ -209,14 +212,14 @@ def make_volumes(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     for volume in params["volumes"]:
         volume["devices"] = [path for pattern in volume["devices"] for path in resolve_pattern(pattern)]
         target_access(volume, check_mode)
-    devices, signatures = survey_disks(params["volumes"])
+    devices, signatures = read_disks(params["volumes"])
     plans = [
         (volume, *disks.plan_volume(devices, signatures, volume, params["wipe_confirmed"]))
         for volume in params["volumes"]
     ]
     claimed = [disk["path"] for volume in params["volumes"] for disk in disks.select_disks(devices, volume)]
     if shared := sorted({path for path in claimed if claimed.count(path) > 1}):
-        raise HostError(f"refused: {', '.join(shared)} would be part of two volumes")
+        raise HostError(f"{', '.join(shared)} would be part of two volumes")
     for plan in plans:
         check_preconditions(*plan)
     changed = False
@@ -237,8 +240,8 @@ def main() -> None:
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     try:
         module.exit_json(not_applied={}, **make_volumes(module.params, module.check_mode))
-    except HostError as trouble:
-        module.fail_json(msg=trouble.msg, **trouble.more)
+    except HostError as error:
+        module.fail_json(msg=error.msg, **error.result)
 
 
 if __name__ == "__main__":

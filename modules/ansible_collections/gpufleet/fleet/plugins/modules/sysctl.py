@@ -6,11 +6,11 @@ from __future__ import annotations
 
 DOCUMENTATION = """
 module: sysctl
-short_description: Keep kernel settings in one file and apply them, honest about those that cannot be
+short_description: Set kernel settings now and at every boot; report those that cannot be set
 description:
-  - Writes all settings to one file in C(/etc/sysctl.d), so that they hold from the next start on, then sets each
-    that differs in the running kernel. In a container most can't be set, and on an older kernel some don't exist;
-    C(not_applied) names each with the reason, and is not an error.
+  - Writes all settings to one file in C(/etc/sysctl.d), which applies at every boot, then sets each that
+    differs in the running kernel. A container cannot set most of them, and an older kernel does not have all;
+    C(not_applied) lists each with the reason and does not fail the task.
 options:
   path: {description: The file., type: path, required: true}
   settings: {description: Setting to value., type: dict, required: true}
@@ -42,9 +42,11 @@ SPEC = {"path": {"type": "path", "required": True}, "settings": {"type": "dict",
 def main() -> None:
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     try:
-        result = work.apply(Path(module.params["path"]), module.params["settings"], module.check_mode)
-    except HostError as trouble:
-        module.fail_json(msg=trouble.msg)
+        result = work.apply_settings(
+            Path(module.params["path"]), module.params["settings"], module.check_mode
+        )
+    except HostError as error:
+        module.fail_json(msg=error.msg)
     module.exit_json(**result)
 
 

@@ -8,12 +8,12 @@ DOCUMENTATION = """
 module: verdict
 short_description: Judge the records of a burn-in
 description:
-  - Says what the registry will say of these records, for a play that has to decide.
+  - Returns the verdict that the registry will record, for a play that depends on it.
 options:
   records: {description: The agent's records., type: list, elements: dict, required: true}
   kind: {description: The node's kind, type: str, required: true}
   profile: {description: The profile that ran., type: str, default: quick}
-  rehearsal: {description: Whether the node is a rehearsed one., type: bool, default: false}
+  rehearsal: {description: Whether the node is part of a rehearsal., type: bool, default: false}
 extends_documentation_fragment: [gpufleet.fleet.common.controller]
 """
 
@@ -26,5 +26,5 @@ EXAMPLES = """
 
 RETURN = """
 verdict: {description: "One of C(healthy), C(degraded), C(faulty), C(incomplete).", returned: always, type: str}
-reasons: {description: Why., returned: always, type: list, elements: str}
+reasons: {description: Why the verdict is not better., returned: always, type: list, elements: str}
 """

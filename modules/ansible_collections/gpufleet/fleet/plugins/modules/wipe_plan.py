@@ -6,16 +6,16 @@ from __future__ import annotations
 
 DOCUMENTATION = """
 module: wipe_plan
-short_description: Say which of a node's drives would be wiped how, and which would not and why
+short_description: Plan the wipe of a node's drives
 description:
-  - Makes a plan of what C(gpufleet.fleet.disks) has read, by C(gpufleet.nodes.wipe_plan). Drives that are not the
-    node's own, and those that the running system uses, are refused.
+  - Makes a plan from the result of C(gpufleet.fleet.disks): the method for each drive, or the reason why it is not
+    wiped. Drives that are not local, and those that the running system uses, are never wiped.
 options:
   node: {description: The node's name in the inventory., type: str, required: true}
-  seen: {description: What C(gpufleet.fleet.disks) returned as I(seen)., type: dict, required: true}
-  method: {description: "One of the table's methods by name; C(auto) is the surest that a drive can do.", type: str,
+  drive_facts: {description: What C(gpufleet.fleet.disks) returned as I(drive_facts)., type: dict, required: true}
+  method: {description: Name of a method; C(auto) is the most thorough one that a drive supports., type: str,
            default: auto}
-  jobs: {description: What runs on the node., type: list, elements: str, default: []}
+  jobs: {description: Running jobs, as C(gpufleet.fleet.disks) returned them., type: list, elements: str, default: []}
 extends_documentation_fragment: [gpufleet.fleet.common.controller]
 """
 
@@ -23,7 +23,7 @@ EXAMPLES = """
 - name: Plan
   gpufleet.fleet.wipe_plan:
     node: "{{ inventory_hostname }}"
-    seen: "{{ wipe_seen.seen }}"
+    drive_facts: "{{ wipe_drives.drive_facts }}"
   register: wipe_planned
 """
 

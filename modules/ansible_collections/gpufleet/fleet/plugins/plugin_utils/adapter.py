@@ -1,6 +1,6 @@
 # Copyright: gpufleet contributors
 # GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
-"""An action that only calls gpufleet on the controller: nothing runs on the host, nothing changes there."""
+"""Base of the actions that call gpufleet on the controller; nothing runs or changes on the host."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SPEC_KEYS = ("type", "elements", "required", "default", "choices")
 
 @cache
 def documented_options(name: str) -> dict[str, dict[str, Any]]:
-    """Return the argument specification that the documentation of an action's module describes."""
+    """Return the argument specification in the documentation of an action's module."""
     documentation = decode_yaml(importlib.import_module(f"{MODULES}.{name}").DOCUMENTATION, name)
     return {
         option: {key: entry[key] for key in SPEC_KEYS if key in entry}
@@ -29,10 +29,10 @@ def documented_options(name: str) -> dict[str, dict[str, Any]]:
 
 
 class ControllerAction(ActionBase):
-    """Base of the actions: a subclass gives ``compute``, which returns the result's own keys.
+    """Base of an action: a subclass implements ``compute``, which returns the keys of the result.
 
     Options are checked against the documentation of the module of the same name. An InputError fails the task with
-    its one line.
+    its message.
     """
 
     TRANSFERS_FILES = False

@@ -77,14 +77,14 @@ class InventoryReading:
         self.model = model
         self.added: set[str] = set()
         self.tagged: dict[tuple[str, bool, Any], Any] = {}
-        self._by_rack: dict[str | None, list[nodes.Host]] = {}
+        self._by_rack: dict[str | None, list[nodes.InventoryHost]] = {}
         for host in model.hosts:
             self._by_rack.setdefault(host.rack, []).append(host)
         self._excluded_lines: dict[str | None, list[str]] = {}
         for node in model.excluded:
             self._excluded_lines.setdefault(node.rack, []).append(node.line)
 
-    def hosts(self, rack: str | None = None) -> Sequence[nodes.Host]:
+    def hosts(self, rack: str | None = None) -> Sequence[nodes.InventoryHost]:
         """Return all hosts, or one rack's."""
         return self.model.hosts if rack is None else self._by_rack.get(rack, [])
 
@@ -172,8 +172,8 @@ def add_hosts(inventory: InventoryData, reading: InventoryReading, rack: str | N
         _set_variables(inventory, reading, host)
 
 
-def _set_variables(inventory: InventoryData, reading: InventoryReading, host: nodes.Host) -> None:
-    """Set a host's variables. Ansible tags each value with its origin; hosts with the same value share the tagged one."""
+def _set_variables(inventory: InventoryData, reading: InventoryReading, host: nodes.InventoryHost) -> None:
+    """Set a host's variables. Ansible tags each value with its origin; hosts share the tagged value."""
     for values, trusted in ((host.observed, False), (host.vars, True)):
         for key, value in values.items():
             mark = (key, trusted, id(value) if isinstance(value, dict | list) else value)

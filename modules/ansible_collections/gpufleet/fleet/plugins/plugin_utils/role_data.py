@@ -1,6 +1,6 @@
 # Copyright: gpufleet contributors
 # GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What the filters of several roles share: answers of a script as a mapping, files and packages as entries."""
+"""Functions that the filters of several roles share: output of scripts, files, packages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class PlannedPackage(TypedDict):
 
 
 def managed_file(lines: Iterable[str]) -> str:
-    """Return the text of a file of these lines, under the line that says who writes it."""
+    """Return the text of a file with these lines below gpufleet's header."""
     return HEADER + "".join(f"{line}\n" for line in lines)
 
 
@@ -29,7 +29,9 @@ def memlock_limits(users: Iterable[str]) -> str:
 
 def script_command(script: str, name: str, *arguments: str | list[str]) -> list[str]:
     """Return the command that runs the text of a shell script; ``name`` is its $0, a list is several arguments."""
-    flat = [word for argument in arguments for word in ([argument] if isinstance(argument, str) else argument)]
+    flat = [
+        word for argument in arguments for word in ([argument] if isinstance(argument, str) else argument)
+    ]
     return ["sh", "-c", script, name, *flat]
 
 
