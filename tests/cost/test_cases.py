@@ -61,14 +61,14 @@ def test_warnings_match_the_case(case, cost_diff):
 
 
 def test_operations_and_pools_match_the_case(case, cost_diff):
-    lines = {line.shown.name: line for line in cost_diff.lines}
+    lines = {line.shown_charge.name: line for line in cost_diff.lines}
     for name, op in case["expect"].get("ops", {}).items():
         assert lines[name].op == op
     for name, pool in case["expect"].get("pools", {}).items():
-        assert lines[name].shown.pool == pool
+        assert lines[name].shown_charge.pool == pool
 
 
 def test_every_case_matches_the_schema(cost_diff):
     import jsonschema
 
-    jsonschema.validate(cost.diff_document(cost_diff), cost.schema())
+    jsonschema.validate(cost.build_diff_document(cost_diff), cost.load_diff_schema())

@@ -57,7 +57,9 @@ def test_best_checkpoint_interval_matches_the_formula_of_daly(mean_hours, best_m
     # Daly 2006, figures 3 and 4: R = 10 min, dump 5 min; the predicted optimum in minutes
     per_month = Decimal(730) / mean_hours
     costs = {
-        minutes: spot_workload(str(per_month), str(minutes), "10", "5").hours_per_useful_hour(per_month)
+        minutes: spot_workload(str(per_month), str(minutes), "10", "5").billed_hours_per_useful_hour(
+            per_month
+        )
         for minutes in range(5, 300)
     }
     assert abs(min(costs, key=costs.get) - best_minutes) <= 1
@@ -78,7 +80,7 @@ def test_formula_agrees_with_a_simulated_job():
             paid += restart
             remaining -= restart
         paid += segment
-    formula = float(spot_workload("730", "30", "6", "2").hours_per_useful_hour(Decimal(730)))
+    formula = float(spot_workload("730", "30", "6", "2").billed_hours_per_useful_hour(Decimal(730)))
     assert paid / (20_000 * 0.5) == pytest.approx(formula, rel=0.02)
 
 
@@ -186,7 +188,7 @@ def test_unknown_fallback_share_widens_the_range(repo_root):
 
 def test_undeclared_workload_has_a_note_and_no_cost(repo_root):
     estimate = cost.estimate([machine()], fleet_with_spot_pool(repo_root), book=book(spot=0.5, on_demand=1.2))
-    assert any("purchase.work does not say how much" in note for note in estimate.notes)
+    assert any("add purchase.work" in note for note in estimate.notes)
     assert all(charge.usd_per_useful_hour is None for charge in estimate.bill.charges)
 
 
@@ -215,7 +217,9 @@ def test_invalid_workload_is_refused(repo_root, work_settings, message):
 
 
 def test_workload_without_checkpoint_cost_keeps_its_fields():
-    assert replace(spot_workload(), checkpoint_cost_minutes=HOUR).uninterrupted_hours_per_useful_hour == 2
+    assert (
+        replace(spot_workload(), checkpoint_cost_minutes=HOUR).uninterrupted_billed_hours_per_useful_hour == 2
+    )
 
 
 def test_usage_file_declares_the_workload_of_other_programs(tmp_path):

@@ -7,17 +7,21 @@ bills, checks policies and writes reports. ``api`` joins the three for the comma
 
 from __future__ import annotations
 
-from gpufleet.cost.analysis.budget import BudgetOption, budget_document, budget_options
-from gpufleet.cost.analysis.diff import CostDiff, Line, PolicyResult, Violation, compare
+from gpufleet.cost.analysis.budget import BudgetOption, build_budget_document, find_budget_options
+from gpufleet.cost.analysis.diff import CostDiff, DiffLine, PolicyResult, Violation, compare_bills
 from gpufleet.cost.analysis.estimate import Estimate, diff, estimate, price_age_notes
 from gpufleet.cost.analysis.policy import Policy, check_policy, load_policy
 from gpufleet.cost.analysis.pool import PoolCost, group_by_pool
 from gpufleet.cost.analysis.price_date import PriceDates
 from gpufleet.cost.analysis.reports import DIFF_FORMATS, render_diff, render_estimate
-from gpufleet.cost.analysis.reports.budget import budget_table
-from gpufleet.cost.analysis.reports.json_document import diff_document, estimate_document, schema
-from gpufleet.cost.analysis.reports.purchase import break_even_table, what_if_table
-from gpufleet.cost.analysis.what_if import WhatIf, what_if, what_if_document
+from gpufleet.cost.analysis.reports.budget import format_budget_table
+from gpufleet.cost.analysis.reports.json_document import (
+    build_diff_document,
+    build_estimate_document,
+    load_diff_schema,
+)
+from gpufleet.cost.analysis.reports.purchase import format_break_even_table, format_what_if_table
+from gpufleet.cost.analysis.what_if import WhatIfRow, build_what_if_document, compare_purchase_kinds
 from gpufleet.cost.api import (
     CostOptions,
     diff_automation,
@@ -31,7 +35,7 @@ from gpufleet.cost.api import (
 )
 from gpufleet.cost.inputs.automation import change_from_automation
 from gpufleet.cost.inputs.graph import Graph
-from gpufleet.cost.inputs.program.evaluation import TIME_LIMIT_S, evaluate
+from gpufleet.cost.inputs.program.evaluation import TIME_LIMIT_S, evaluate_program
 from gpufleet.cost.inputs.stack_change import (
     StackChange,
     change_from_events,
@@ -43,7 +47,7 @@ from gpufleet.cost.inputs.usage import Usage, UsageFile, load_usage
 from gpufleet.cost.money import HOURS_PER_MONTH, Range
 from gpufleet.cost.pricing.bill import Bill, Charge, UnpricedResource
 from gpufleet.cost.pricing.billing import price_resources
-from gpufleet.cost.pricing.commitments import BreakEven, break_even, break_even_document
+from gpufleet.cost.pricing.commitments import BreakEven, build_break_even_document, compute_break_even
 from gpufleet.cost.pricing.commitments import load_commitments as load_commitments
 from gpufleet.cost.pricing.component import CostComponent, PartContext, UnpricedComponent
 from gpufleet.cost.pricing.rates import PriceBook
@@ -59,9 +63,9 @@ __all__ = [
     "CostComponent",
     "CostDiff",
     "CostOptions",
+    "DiffLine",
     "Estimate",
     "Graph",
-    "Line",
     "PartContext",
     "Policy",
     "PolicyResult",
@@ -76,33 +80,37 @@ __all__ = [
     "Usage",
     "UsageFile",
     "Violation",
-    "WhatIf",
-    "break_even",
-    "break_even_document",
-    "break_even_table",
-    "budget_document",
-    "budget_options",
-    "budget_table",
+    "WhatIfRow",
+    "build_break_even_document",
+    "build_budget_document",
+    "build_diff_document",
+    "build_estimate_document",
+    "build_what_if_document",
     "change_from_automation",
     "change_from_events",
     "change_from_preview",
     "check_policy",
-    "compare",
+    "compare_bills",
+    "compare_purchase_kinds",
+    "compute_break_even",
     "diff",
     "diff_automation",
-    "diff_document",
     "diff_events",
     "diff_git_ref",
     "diff_preview",
     "diff_prices",
     "diff_state",
     "estimate",
-    "estimate_document",
     "estimate_stack",
     "estimate_state",
-    "evaluate",
+    "evaluate_program",
+    "find_budget_options",
+    "format_break_even_table",
+    "format_budget_table",
+    "format_what_if_table",
     "group_by_pool",
     "load_commitments",
+    "load_diff_schema",
     "load_policy",
     "load_usage",
     "price_age_notes",
@@ -110,8 +118,4 @@ __all__ = [
     "render_diff",
     "render_estimate",
     "resources_from_state",
-    "schema",
-    "what_if",
-    "what_if_document",
-    "what_if_table",
 ]

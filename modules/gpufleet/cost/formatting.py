@@ -7,35 +7,35 @@ from decimal import Decimal
 from gpufleet.cost.money import Range, round_hourly_rate, round_to_cents
 
 
-def usd(amount: Decimal, *, sign: bool = False) -> str:
+def format_usd(amount: Decimal, *, sign: bool = False) -> str:
     """Return dollars and cents: $1,234.50; with ``sign`` +$1,234.50 or -$1,234.50."""
     rounded = round_to_cents(amount)
     mark = "-" if rounded < 0 else "+" if sign and rounded > 0 else ""
     return f"{mark}${abs(rounded):,.2f}"
 
 
-def rate(amount: Decimal) -> str:
+def format_rate(amount: Decimal) -> str:
     """Return an hourly rate with up to six decimals: $0.43632."""
     digits = f"{round_hourly_rate(amount):f}".rstrip("0")
     integer_part, _, fraction = digits.partition(".")
     return f"${int(integer_part):,}.{fraction.ljust(2, '0')}"
 
 
-def rates(amounts: Range) -> str:
+def format_rate_range(amounts: Range) -> str:
     """Return a range of hourly rates, the expected one first: $0.45 ($0.44 to $0.47)."""
     if amounts.is_exact:
-        return rate(amounts.expected)
-    return f"{rate(amounts.expected)} ({rate(amounts.low)} to {rate(amounts.high)})"
+        return format_rate(amounts.expected)
+    return f"{format_rate(amounts.expected)} ({format_rate(amounts.low)} to {format_rate(amounts.high)})"
 
 
-def span(amounts: Range, separator: str = " to ") -> str:
+def format_usd_range(amounts: Range, separator: str = " to ") -> str:
     """Return a range of dollars, or one amount if it is exact."""
     if amounts.is_exact:
-        return usd(amounts.expected)
-    return f"{usd(amounts.low)}{separator}{usd(amounts.high)}"
+        return format_usd(amounts.expected)
+    return f"{format_usd(amounts.low)}{separator}{format_usd(amounts.high)}"
 
 
-def count(amounts: Range) -> str:
+def format_count(amounts: Range) -> str:
     """Return a quantity: 4, or 1 (0-4) if it may vary."""
     if amounts.is_exact:
         return format_number(amounts.expected)
@@ -47,7 +47,7 @@ def format_number(value: Decimal) -> str:
     return f"{value.normalize():f}"
 
 
-def printable(text: str) -> str:
+def replace_control_characters(text: str) -> str:
     """Return text with control characters replaced: they break terminals and plots."""
     if text.isprintable():
         return text

@@ -31,7 +31,7 @@ class BudgetOption:
         return to_decimal(self.offer.price.usd_per_hour)
 
 
-def budget_options(
+def find_budget_options(
     budget: Decimal,
     *,
     accelerator: str | None = None,
@@ -72,7 +72,7 @@ def _make_option(budget: Decimal, offer: MachineOffer) -> BudgetOption:
     return BudgetOption(offer, hours.quantize(Decimal(1), ROUND_FLOOR), machines_all_month)
 
 
-def budget_document(
+def build_budget_document(
     budgets: list[Decimal], options_by_budget: list[list[BudgetOption]]
 ) -> list[dict[str, Any]]:
     """Return the options of each budget as JSON."""

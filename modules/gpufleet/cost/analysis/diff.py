@@ -19,14 +19,14 @@ class Violation:
 
 
 @dataclass(frozen=True)
-class Check:
+class LimitCheck:
     """One limit of one rule, checked: its requirement, its scope, and how the change breaks it."""
 
     rule: str
     limit: str
-    demands: str
+    requirement: str
     scope: str = ""
-    broken: tuple[str, ...] = ()
+    violations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,11 @@ class PolicyResult:
 
     passed: bool = True
     violations: tuple[Violation, ...] = ()
-    checks: tuple[Check, ...] = ()
+    checks: tuple[LimitCheck, ...] = ()
 
 
 @dataclass(frozen=True)
-class Line:
+class DiffLine:
     """One charge before and after; one of the two may be absent."""
 
     op: str
@@ -48,7 +48,7 @@ class Line:
     one_off_usd: Decimal = ZERO  # while old and new run at the same time
 
     @property
-    def shown(self) -> Charge:
+    def shown_charge(self) -> Charge:
         """Return the charge after the change; if the line is deleted, the one before."""
         charge = self.after or self.before
         if charge is None:
@@ -61,9 +61,9 @@ class Line:
         return monthly_cost(self.after).expected - monthly_cost(self.before).expected
 
     @property
-    def changed(self) -> bool:
+    def is_changed(self) -> bool:
         """True if cost, quantity or terms differ between before and after."""
-        return not bills_same(self.before, self.after)
+        return not is_same_charge(self.before, self.after)
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class CostDiff:
     stack: str
     before: Bill
     after: Bill
-    lines: tuple[Line, ...]
+    lines: tuple[DiffLine, ...]
     warnings: tuple[str, ...] = ()
     budget_usd_per_month: Decimal | None = None
     partial: bool = False  # totals cover only the resources that the preview lists
@@ -122,7 +122,7 @@ class CostDiff:
         return (*self.after.unpriced, *deleted)
 
 
-def compare(
+def compare_bills(
     stack: str,
     before: Bill,
     after: Bill,
@@ -144,12 +144,13 @@ def compare(
         _make_line(old.get(key), new.get(key), (operations or {}).get(key[0])) for key in sorted({*old, *new})
     ]
     lines = [
-        _with_overlap_cost(line, overlap_hours) if line.shown.urn in overlaps else line for line in lines
+        _with_overlap_cost(line, overlap_hours) if line.shown_charge.urn in overlaps else line
+        for line in lines
     ]
     return CostDiff(stack, before, after, tuple(lines), warnings, budget_usd_per_month, partial)
 
 
-def bills_same(before: Charge | None, after: Charge | None) -> bool:
+def is_same_charge(before: Charge | None, after: Charge | None) -> bool:
     """Return whether two charges bill the same."""
     if before is None or after is None:
         return before is after
@@ -164,20 +165,20 @@ def monthly_cost(charge: Charge | None) -> Range:
     return charge.usd_per_month if charge else ZERO_RANGE
 
 
-def _make_line(before: Charge | None, after: Charge | None, operation: str | None) -> Line:
-    if operation and not (operation == "same" and not bills_same(before, after)):
-        return Line(operation, before, after)
+def _make_line(before: Charge | None, after: Charge | None, operation: str | None) -> DiffLine:
+    if operation and not (operation == "same" and not is_same_charge(before, after)):
+        return DiffLine(operation, before, after)
     if before is None:
-        return Line("create", before, after)
+        return DiffLine("create", before, after)
     if after is None:
-        return Line("delete", before, after)
-    return Line("same" if bills_same(before, after) else "update", before, after)
+        return DiffLine("delete", before, after)
+    return DiffLine("same" if is_same_charge(before, after) else "update", before, after)
 
 
-def _with_overlap_cost(line: Line, hours: Decimal) -> Line:
+def _with_overlap_cost(line: DiffLine, hours: Decimal) -> DiffLine:
     """Return a replaced line with the cost of the old resource while the new one starts."""
     if line.op != "replace" or line.before is None or line.before.purchase == "owned":
         return line  # owned hardware cannot run twice
-    if line.shown.component.endswith(")"):  # one awaits deletion
+    if line.shown_charge.component.endswith(")"):  # one awaits deletion
         return line
     return replace(line, one_off_usd=line.before.usd_per_hour.expected * hours)

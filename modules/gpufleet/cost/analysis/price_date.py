@@ -15,9 +15,9 @@ from gpufleet.cost.pricing.rates import PriceBook
 Key = tuple[str, str]
 
 
-def price_book_on(day: date | None) -> PriceBook:
+def make_price_book_on(day: date | None) -> PriceBook:
     """Return the catalogue's prices on a day; None means the newest."""
-    return PriceBook(on=day)
+    return PriceBook(on_date=day)
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class PriceDates:
 
     before: date | None = None
     after: date | None = None
-    book: Callable[[date | None], PriceBook] = price_book_on
+    book: Callable[[date | None], PriceBook] = make_price_book_on
 
 
 def split_price_effect(dates: PriceDates, old: Bill, between: Bill, new: Bill) -> PriceEffect:

@@ -26,7 +26,7 @@ class PurchaseOption:
 
 
 @dataclass(frozen=True)
-class WhatIf:
+class WhatIfRow:
     """One pool's machines of a type, with their present and their possible purchase kinds."""
 
     pool: str
@@ -47,7 +47,7 @@ class WhatIf:
         return min(priced, key=lambda option: option.usd_per_month or ZERO, default=None)
 
 
-def what_if(bill: Bill, book: PriceBook | None = None) -> tuple[WhatIf, ...]:
+def compare_purchase_kinds(bill: Bill, book: PriceBook | None = None) -> tuple[WhatIfRow, ...]:
     """Price each pool's machines under every kind of purchase; commitments bill around the clock."""
     prices = book or PriceBook()
     groups: dict[tuple[str, ...], list[Charge]] = {}
@@ -66,14 +66,14 @@ def _group_key(charge: Charge) -> tuple[str, ...]:
     return (charge.pool, charge.cloud, charge.region, charge.item, charge.purchase)
 
 
-def _make_row(charges: list[Charge], book: PriceBook) -> WhatIf:
+def _make_row(charges: list[Charge], book: PriceBook) -> WhatIfRow:
     first = charges[0]
     count = sum((charge.quantity.expected for charge in charges), ZERO)
     planned = first.hours_per_month
     options = tuple(_price_option(first, kind, count, planned, book) for kind in KINDS)
     now = sum((charge.usd_per_month.expected for charge in charges), ZERO)
     component = first.component.partition(":")[0]
-    return WhatIf(
+    return WhatIfRow(
         first.pool, first.cloud, first.region, first.item, component, first.purchase, count, planned, now, options
     )  # fmt: skip
 
@@ -81,7 +81,7 @@ def _make_row(charges: list[Charge], book: PriceBook) -> WhatIf:
 def _price_option(
     charge: Charge, kind: str, count: Decimal, planned: Decimal, book: PriceBook
 ) -> PurchaseOption:
-    lookup = book.part if charge.component.startswith("accelerators") else book.machine
+    lookup = book.find_part_price if charge.component.startswith("accelerators") else book.find_machine_price
     price = lookup(charge.cloud, charge.region, charge.item, kind)
     billed = HOURS_PER_MONTH if kind in TERMS else planned
     return PurchaseOption(
@@ -89,7 +89,7 @@ def _price_option(
     )
 
 
-def what_if_document(rows: tuple[WhatIf, ...]) -> list[dict[str, Any]]:
+def build_what_if_document(rows: tuple[WhatIfRow, ...]) -> list[dict[str, Any]]:
     """Return the comparison as JSON: a row per pool and machine, its options by kind of purchase."""
     return [
         {

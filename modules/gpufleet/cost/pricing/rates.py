@@ -33,19 +33,22 @@ Lookup = Callable[[str, str, str, str], Price | None]  # cloud, region, item, pu
 class PriceBook:
     """Where prices are looked up: the catalogue, as it is or as it was ``on`` a day; tests pass their own."""
 
-    machine: Lookup = catalog.find_price
-    part: Lookup = catalog.find_part_price
-    on: date | None = None
+    find_machine_price: Lookup = catalog.find_price
+    find_part_price: Lookup = catalog.find_part_price
+    on_date: date | None = None
 
     def __post_init__(self) -> None:
-        if self.on is not None:
-            for name, lookup in (("machine", catalog.find_price), ("part", catalog.find_part_price)):
-                object.__setattr__(self, name, partial(lookup, on_date=self.on))
+        if self.on_date is not None:
+            for name, lookup in (
+                ("find_machine_price", catalog.find_price),
+                ("find_part_price", catalog.find_part_price),
+            ):
+                object.__setattr__(self, name, partial(lookup, on_date=self.on_date))
 
 
 def with_cache(book: PriceBook) -> PriceBook:
     """Return the same book for one bill, with each price looked up once."""
-    return PriceBook(cache(book.machine), cache(book.part))
+    return PriceBook(cache(book.find_machine_price), cache(book.find_part_price))
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ class Rate:
     total_usd_per_hour: Range | None = None
 
 
-def rate_component(component: CostComponent, book: PriceBook) -> Rate:
+def find_component_rate(component: CostComponent, book: PriceBook) -> Rate:
     """Return the rate of one unit of a component."""
     if component.declared_price:
         return Rate(Range.of(component.declared_price.usd_per_hour), component.declared_price)
@@ -83,7 +86,7 @@ def rate_component(component: CostComponent, book: PriceBook) -> Rate:
 
 
 def _rate_item(component: CostComponent, item: str, book: PriceBook) -> Rate:
-    look_up = book.part if component.is_part else book.machine
+    look_up = book.find_part_price if component.is_part else book.find_machine_price
     on_demand = look_up(component.cloud, component.region, item, "on_demand")
     purchase = component.terms.purchase
     if purchase in ("spot", *TERMS):
@@ -120,7 +123,7 @@ def _discounted_rate(
         return Rate(Range(ZERO, bound, bound), on_demand, UnpricedComponent(reason, component.component))
     assert discounted is not None  # noqa: S101 - the two cases above leave only this
     expected = to_decimal(discounted.usd_per_hour)
-    if not component.terms.fallback:
+    if not component.terms.has_fallback:
         return Rate(Range.of(expected), discounted)
     if on_demand is None:
         reason = _missing_price(component, item, "on_demand") + ", to which it falls back"
@@ -135,7 +138,7 @@ def _cap_spot_rate(component: CostComponent, item: str, rate: Rate) -> Rate:
         return rate
     if max_price >= market.expected:
         return Rate(Range(market.low, market.expected, max_price), rate.price, rate.unpriced)
-    reason = f"the most offered for spot, {max_price} USD an hour, is below the price of {item}"
+    reason = f"the maximum spot price, {max_price} USD an hour, is below the price of {item}"
     unpriced = UnpricedComponent(reason, component.component)
     return Rate(Range(ZERO, max_price, max_price), rate.price, unpriced)
 

@@ -32,7 +32,7 @@ class GitHub:
         }
         return cls(Client(target.api, headers), target)
 
-    def author(self) -> str:
+    def fetch_author(self) -> str:
         """Return the token's user name."""
         if self.target.author:
             return self.target.author
@@ -41,7 +41,7 @@ class GitHub:
         except PermissionDenied:
             return ACTIONS
 
-    def comments(self) -> Iterator[Comment]:
+    def list_comments(self) -> Iterator[Comment]:
         """Yield every comment, the oldest first."""
         for page in range(1, PAGES + 1):
             path = f"/repos/{self.target.repo}/issues/{self.target.number}/comments?per_page={PER_PAGE}&page={page}"
@@ -51,21 +51,21 @@ class GitHub:
             if 'rel="next"' not in response.headers.get("link", ""):
                 return
 
-    def create(self, body: str) -> tuple[Comment, int]:
+    def create_comment(self, body: str) -> tuple[Comment, int]:
         """Create a comment; return it and the number of tries."""
         path = f"/repos/{self.target.repo}/issues/{self.target.number}/comments"
         response = self.client.send("POST", path, {"body": body})
         return _parse_comment(response.body), response.tries
 
-    def update(self, comment: Comment, body: str) -> None:
+    def update_comment(self, comment: Comment, body: str) -> None:
         """Replace a comment's text."""
         self.client.send("PATCH", f"/repos/{self.target.repo}/issues/comments/{comment.id}", {"body": body})
 
-    def delete(self, comment: Comment) -> None:
+    def delete_comment(self, comment: Comment) -> None:
         """Remove a comment."""
         self.client.send("DELETE", f"/repos/{self.target.repo}/issues/comments/{comment.id}")
 
-    def find_number(self, head: str, head_sha: str) -> int:
+    def find_pull_request(self, head: str, head_sha: str) -> int:
         """Return the open pull request from ``head`` (OWNER:BRANCH) that is at a commit.
 
         Raise InputError unless there is exactly one: the number never comes from the request's artifacts.
@@ -75,10 +75,12 @@ class GitHub:
         numbers = [int(each["number"]) for each in requests if each["head"]["sha"] == head_sha]
         if len(numbers) != 1:
             problem = f"{len(numbers)} open pull requests are at {head_sha[:12]}"
-            raise InputError(problem, where="--head", remedy="it moved on, or give --pr")
+            raise InputError(
+                problem, where="--head", remedy="check that the branch has no newer commit, or give --pr"
+            )
         return numbers[0]
 
-    def head(self) -> str:
+    def fetch_head_commit(self) -> str:
         """Return the pull request's head commit."""
         document = self.client.send("GET", f"/repos/{self.target.repo}/pulls/{self.target.number}").body
         return str(document["head"]["sha"])

@@ -28,11 +28,11 @@ class GitLab:
     def _request(self) -> str:
         return f"/projects/{quote(self.target.repo, safe='')}/merge_requests/{self.target.number}"
 
-    def author(self) -> str:
+    def fetch_author(self) -> str:
         """Return the token's user name."""
         return self.target.author or str(self.client.send("GET", "/user").body["username"])
 
-    def comments(self) -> Iterator[Comment]:
+    def list_comments(self) -> Iterator[Comment]:
         """Yield every note of a person or a bot, the oldest first."""
         page = "1"
         for _ in range(PAGES):
@@ -45,20 +45,20 @@ class GitLab:
             if not page.isdecimal():
                 return
 
-    def create(self, body: str) -> tuple[Comment, int]:
+    def create_comment(self, body: str) -> tuple[Comment, int]:
         """Create a note; return it and the number of tries."""
         response = self.client.send("POST", f"{self._request}/notes", {"body": body})
         return _parse_comment(response.body), response.tries
 
-    def update(self, comment: Comment, body: str) -> None:
+    def update_comment(self, comment: Comment, body: str) -> None:
         """Replace a note's text."""
         self.client.send("PUT", f"{self._request}/notes/{comment.id}", {"body": body})
 
-    def delete(self, comment: Comment) -> None:
+    def delete_comment(self, comment: Comment) -> None:
         """Remove a note."""
         self.client.send("DELETE", f"{self._request}/notes/{comment.id}")
 
-    def head(self) -> str:
+    def fetch_head_commit(self) -> str:
         """Return the merge request's head commit."""
         return str(self.client.send("GET", self._request).body["sha"])
 

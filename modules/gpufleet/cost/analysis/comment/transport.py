@@ -142,9 +142,11 @@ def _raise_for_status(response: Response, method: str, path: str) -> Response:
         return response
     problem = f"{method} {path}: {status} {message}".rstrip()
     if status < 400:  # noqa: PLR2004
-        raise InputError(f"{problem}: it has moved", where="--repo", remedy="give the name it has now")
+        raise InputError(
+            f"{problem}: the repository has moved", where="--repo", remedy="use its current name"
+        )
     if status == 401:  # noqa: PLR2004
-        raise EnvironmentFault(f"{problem}: the token is not accepted", hint="make a new one")
+        raise EnvironmentFault(f"{problem}: the token is not accepted", hint="create a new token")
     if status == 403:  # noqa: PLR2004
         raise PermissionDenied(problem)
     if status == 404:  # noqa: PLR2004

@@ -9,7 +9,11 @@ from typing import Literal, Protocol
 
 from gpufleet.boundary import make_block_printable
 from gpufleet.cost.analysis.comment.transport import PermissionDenied
-from gpufleet.cost.analysis.reports.markdown import MAX_CHARACTERS, ZERO_WIDTH_SPACE, break_references
+from gpufleet.cost.analysis.reports.markdown import (
+    MAX_CHARACTERS,
+    ZERO_WIDTH_SPACE,
+    disable_mentions_and_links,
+)
 from gpufleet.errors import InputError
 
 PER_PAGE, PAGES = 100, 100
@@ -40,33 +44,33 @@ class UpsertResult:
     removed: int = 0
 
 
-class Thread(Protocol):
+class CommentThread(Protocol):
     """The comments of one request at any provider."""
 
-    def author(self) -> str: ...
-    def comments(self) -> Iterator[Comment]: ...
-    def create(self, body: str) -> tuple[Comment, int]: ...
-    def update(self, comment: Comment, body: str) -> None: ...
-    def delete(self, comment: Comment) -> None: ...
-    def head(self) -> str: ...
+    def fetch_author(self) -> str: ...
+    def list_comments(self) -> Iterator[Comment]: ...
+    def create_comment(self, body: str) -> tuple[Comment, int]: ...
+    def update_comment(self, comment: Comment, body: str) -> None: ...
+    def delete_comment(self, comment: Comment) -> None: ...
+    def fetch_head_commit(self) -> str: ...
 
 
-def upsert_comment(thread: Thread, text: str, expected_head: str = "") -> UpsertResult:
+def upsert_comment(thread: CommentThread, text: str, expected_head: str = "") -> UpsertResult:
     """Create our comment or update it, and remove duplicates with the same mark.
 
     ``expected_head`` is the commit of the text; raise InputError if the request is at another one.
     """
-    if expected_head and thread.head() != expected_head:
+    if expected_head and thread.fetch_head_commit() != expected_head:
         raise InputError(
             f"the pull request's head is not {expected_head[:12]}",
             where="--head-sha",
-            remedy="it moved on, or this text belongs to another",
+            remedy="the branch has a newer commit, or the file belongs to another pull request",
         )
     body = prepare_body(text)
     own_comments = _own_comments(thread, _find_mark(body))
     if own_comments:
         return _update_first(thread, own_comments, body)
-    created, attempts = thread.create(body)
+    created, attempts = thread.create_comment(body)
     duplicates = (
         _own_comments(thread, _find_mark(body))[1:] if attempts > 1 else []
     )  # a try without a response may have succeeded
@@ -77,7 +81,7 @@ def prepare_body(text: str) -> str:
     """Return the text without mentions, links and foreign HTML, within the size limit, ending in its mark."""
     mark = _find_mark(text)
     escaped = LINK.sub(ZERO_WIDTH_SPACE, HTML.sub("&lt;", MARK.sub("", text)))
-    body = break_references(make_block_printable(escaped)).rstrip()
+    body = disable_mentions_and_links(make_block_printable(escaped)).rstrip()
     full_text = f"{body}\n\n{mark}"
     if len(full_text) <= MAX_CHARACTERS:
         return full_text
@@ -92,39 +96,39 @@ def _find_mark(text: str) -> str:
     marks = MARK.findall(text)
     if not marks:
         raise InputError(
-            "no gpufleet mark in it",
+            "has no gpufleet marker",
             where="--file",
-            remedy="give what `gpufleet cost diff --format markdown` wrote",
+            remedy="give the output of `gpufleet cost diff --format markdown`",
         )
     return str(marks[-1])
 
 
-def _own_comments(thread: Thread, mark: str) -> list[Comment]:
+def _own_comments(thread: CommentThread, mark: str) -> list[Comment]:
     """Return our own comments with this mark, not those of others that quote it."""
-    author = thread.author()
+    author = thread.fetch_author()
     return [
         comment
-        for comment in thread.comments()
+        for comment in thread.list_comments()
         if comment.author == author and comment.body.rstrip().endswith(mark)
     ]
 
 
-def _update_first(thread: Thread, own_comments: list[Comment], body: str) -> UpsertResult:
+def _update_first(thread: CommentThread, own_comments: list[Comment], body: str) -> UpsertResult:
     first, *duplicates = own_comments
     is_unchanged = first.body.replace("\r\n", "\n").rstrip() == body
     if not is_unchanged:
-        thread.update(first, body)
+        thread.update_comment(first, body)
     return UpsertResult(
         "unchanged" if is_unchanged else "updated", first.url, _remove_duplicates(thread, duplicates)
     )
 
 
-def _remove_duplicates(thread: Thread, duplicates: list[Comment]) -> int:
+def _remove_duplicates(thread: CommentThread, duplicates: list[Comment]) -> int:
     """Remove duplicates of a race, if allowed; return how many."""
     removed_count = 0
     for each in duplicates:
         try:
-            thread.delete(each)
+            thread.delete_comment(each)
         except (PermissionDenied, InputError):
             continue  # another run was faster, or the token may not delete
         removed_count += 1

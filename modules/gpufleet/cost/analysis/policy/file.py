@@ -39,7 +39,10 @@ def _parse_rules(value: Any, path: Path, where: str) -> tuple[Rule, ...]:
     names = [rule.name for rule in rules]
     if duplicate := next((name for name in names if names.count(name) > 1), None):
         raise InputError(
-            f"two rules are named {duplicate!r}", where=where, key="rules", remedy="name each once"
+            f"two rules are named {duplicate!r}",
+            where=where,
+            key="rules",
+            remedy="give each rule its own name",
         )
     return rules
 
@@ -52,14 +55,16 @@ def _parse_rule(item: Mapping[str, Any], path: Path) -> Rule:
     known = ("name", "when", *LIMITS)
     limits = _parse_limits(item, path, known, other_keys=("name", "when"))
     if not limits:
-        raise InputError("limits nothing", where=where, key=name, remedy=f"limits: {', '.join(LIMITS)}")
+        raise InputError("has no limit", where=where, key=name, remedy=f"limits: {', '.join(LIMITS)}")
     when = _parse_scope(item["when"], _location(item, "when", path)) if "when" in item else Scope()
     return Rule(name.strip(), when, Limits(**limits))
 
 
 def _parse_scope(value: Any, where: str) -> Scope:
     if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
-        raise InputError("not a mapping to patterns", where=where, key="when", remedy="{pool: train*}")
+        raise InputError(
+            "is not a mapping of scopes to patterns", where=where, key="when", remedy="{pool: train*}"
+        )
     for key in value:
         if key not in SCOPES:
             raise InputError(

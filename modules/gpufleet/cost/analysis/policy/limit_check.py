@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 
 from gpufleet.cost.analysis.diff import CostDiff
 from gpufleet.cost.analysis.policy.model import Limits
-from gpufleet.cost.formatting import usd
+from gpufleet.cost.formatting import format_usd
 from gpufleet.cost.money import ZERO, round_to_cents
 from gpufleet.cost.pricing.bill import Charge, UnpricedResource
 
@@ -25,22 +25,22 @@ def check_budget(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
     if diff.partial:
         yield PARTIAL_TOTALS
     elif limit is not None and month > limit:
-        yield f"{usd(month)} a month is over the budget of {usd(limit)}"
+        yield f"{format_usd(month)} a month is over the budget of {format_usd(limit)}"
 
 
-def check_maximum(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
+def check_maximum_cost(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
     """Check the upper bound: every group at its maximum size, uncertain spot as on-demand."""
     limit, month = limits.max_high_usd_per_month, round_to_cents(diff.after.usd_per_month.high)
     if diff.partial:
         yield PARTIAL_TOTALS
     elif limit is not None and month > limit:
-        yield f"{usd(month)} a month at maximum size is over {usd(limit)}"
+        yield f"{format_usd(month)} a month at maximum size is over {format_usd(limit)}"
 
 
-def check_increase(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
+def check_cost_increase(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
     change, limit = diff.change_usd_per_month, limits.max_increase_usd_per_month
     if limit is not None and change > limit:
-        yield f"an increase of {usd(change)} a month is over {usd(limit)}"
+        yield f"an increase of {format_usd(change)} a month is over {format_usd(limit)}"
 
 
 def check_increase_percent(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
@@ -63,7 +63,7 @@ def check_resource_cost(diff: CostDiff, limits: Limits, _: date) -> Iterator[str
     limit = limits.max_resource_usd_per_month
     for name, month in sorted(months.values(), key=lambda each: (-each[1], each[0])):
         if limit is not None and round_to_cents(month) > limit:
-            yield f"{name} costs {usd(month)} a month, over {usd(limit)} for one resource"
+            yield f"{name} costs {format_usd(month)} a month, over {format_usd(limit)} for one resource"
 
 
 def check_purchases(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
@@ -75,7 +75,7 @@ def check_purchases(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
         if _is_bought_machine(charge) and not _is_allowed(charge.purchase, allowed)
     }
     for name, purchase in sorted(disallowed):
-        yield f"{name} is bought {_purchase_text(purchase)}; allowed: {', '.join(map(_purchase_text, allowed))}"
+        yield f"{name} is bought as {_purchase_text(purchase)}; allowed: {', '.join(map(_purchase_text, allowed))}"
 
 
 def _is_bought_machine(charge: Charge) -> bool:
@@ -108,13 +108,13 @@ def check_unpriced(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
         if not any(fnmatchcase(gap.type, allowed) for allowed in limits.unpriced):
             by_type.setdefault(gap.type, []).append(gap)
     for kind, gaps in sorted(by_type.items()):
-        yield f"{len(gaps)} of {kind} without price: {gaps[0].reason}"
+        yield f"{len(gaps)} of {kind} have no price: {gaps[0].reason}"
 
 
 LIMIT_CHECKS: dict[str, Callable[[CostDiff, Limits, date], Iterator[str]]] = {
     "budget_usd_per_month": check_budget,
-    "max_high_usd_per_month": check_maximum,
-    "max_increase_usd_per_month": check_increase,
+    "max_high_usd_per_month": check_maximum_cost,
+    "max_increase_usd_per_month": check_cost_increase,
     "max_increase_percent": check_increase_percent,
     "max_resource_usd_per_month": check_resource_cost,
     "purchases": check_purchases,
@@ -127,14 +127,14 @@ def describe_limit(key: str, limits: Limits) -> str:
     """Return a limit as a short requirement."""
     value = getattr(limits, key)
     texts = {
-        "budget_usd_per_month": lambda: f"at most {usd(value)} a month",
-        "max_high_usd_per_month": lambda: f"at most {usd(value)} a month at maximum size",
-        "max_increase_usd_per_month": lambda: f"at most {usd(value)} more a month",
+        "budget_usd_per_month": lambda: f"at most {format_usd(value)} a month",
+        "max_high_usd_per_month": lambda: f"at most {format_usd(value)} a month at maximum size",
+        "max_increase_usd_per_month": lambda: f"at most {format_usd(value)} more a month",
         "max_increase_percent": lambda: f"at most {value} % more",
-        "max_resource_usd_per_month": lambda: f"no resource over {usd(value)} a month",
+        "max_resource_usd_per_month": lambda: f"no resource over {format_usd(value)} a month",
         "purchases": lambda: f"machines bought {' or '.join(map(_purchase_text, value))}",
         "max_price_age_days": lambda: f"no price older than {value} days",
-        "unpriced": lambda: "nothing without price" + (f" but {', '.join(value)}" if value else ""),
+        "unpriced": lambda: "no resource without a price" + (f" but {', '.join(value)}" if value else ""),
     }
     return texts[key]()
 

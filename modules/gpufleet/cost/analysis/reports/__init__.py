@@ -9,18 +9,18 @@ from gpufleet.boundary import make_values_printable
 from gpufleet.cost.analysis.diff import CostDiff
 from gpufleet.cost.analysis.estimate import Estimate
 from gpufleet.cost.analysis.reports import html_page, junit, markdown, table
-from gpufleet.cost.analysis.reports.json_document import diff_document, estimate_document
+from gpufleet.cost.analysis.reports.json_document import build_diff_document, build_estimate_document
 
 DIFF_FORMATS: dict[str, Callable[[CostDiff], str]] = {
-    "table": table.diff,
-    "markdown": markdown.diff,
-    "json": lambda diff: json.dumps(diff_document(diff), indent=2),
-    "html": html_page.diff,
-    "junit": junit.diff,
+    "table": table.render_diff_table,
+    "markdown": markdown.render_markdown,
+    "json": lambda diff: json.dumps(build_diff_document(diff), indent=2),
+    "html": html_page.render_page,
+    "junit": junit.render_junit,
 }
 ESTIMATE_FORMATS: dict[str, Callable[[Estimate], str]] = {
-    "table": table.estimate,
-    "json": lambda estimate: json.dumps(estimate_document(estimate), indent=2),
+    "table": table.render_estimate_table,
+    "json": lambda estimate: json.dumps(build_estimate_document(estimate), indent=2),
 }
 
 

@@ -7,12 +7,12 @@ from decimal import Decimal
 from gpufleet.catalog import MachineOffer
 from gpufleet.cost.analysis.budget import BudgetOption
 from gpufleet.cost.analysis.reports.table import align_columns
-from gpufleet.cost.formatting import format_number, usd
+from gpufleet.cost.formatting import format_number, format_usd
 
-HEADER = ("MACHINE", "CARRIES", "PURCHASE", "REGION", "USD/HOUR", "HOURS A MONTH", "ALL MONTH", "PRICED")
+HEADER = ("MACHINE", "ACCELERATORS", "PURCHASE", "REGION", "USD/HOUR", "HOURS A MONTH", "ALL MONTH", "PRICED")
 
 
-def budget_table(budgets: list[Decimal], options_by_budget: list[list[BudgetOption]]) -> str:
+def format_budget_table(budgets: list[Decimal], options_by_budget: list[list[BudgetOption]]) -> str:
     """Return a table for each budget."""
     parts = []
     for budget, options in zip(budgets, options_by_budget, strict=True):
@@ -21,7 +21,7 @@ def budget_table(budgets: list[Decimal], options_by_budget: list[list[BudgetOpti
             if options
             else ["nothing in the catalogue"]
         )
-        parts += [f"{usd(budget)} a month buys, one of:", *table, ""]
+        parts += [f"{format_usd(budget)} a month buys, one of:", *table, ""]
     return "\n".join([*parts, "Machines only: disks, addresses and traffic come on top."])
 
 

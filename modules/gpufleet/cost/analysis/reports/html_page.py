@@ -7,15 +7,15 @@ from importlib.resources import files
 from typing import Any
 
 from gpufleet.cost.analysis.diff import CostDiff
-from gpufleet.cost.analysis.price_history import price_history
+from gpufleet.cost.analysis.price_history import load_price_history
 from gpufleet.cost.analysis.reports import plot, summary
-from gpufleet.cost.analysis.what_if import what_if
-from gpufleet.cost.formatting import format_number, format_percent_change, span, usd
+from gpufleet.cost.analysis.what_if import compare_purchase_kinds
+from gpufleet.cost.formatting import format_number, format_percent_change, format_usd, format_usd_range
 
 TITLES = {"pool": "By pool", "purchase": "By purchase", "cloud": "By cloud"}
 
 
-def diff(diff: CostDiff) -> str:
+def render_page(diff: CostDiff) -> str:
     """Return the page."""
     from jinja2 import Environment, StrictUndefined
 
@@ -23,23 +23,23 @@ def diff(diff: CostDiff) -> str:
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {
-        "usd": usd,
-        "span": span,
+        "usd": format_usd,
+        "span": format_usd_range,
         "number": format_number,
         "percent": format_percent_change,
     }
     source = (files("gpufleet.cost") / "data" / "diff.html.j2").read_text(encoding="utf-8")
     return environment.from_string(source).render(
         diff=diff,
-        headline=summary.headline(diff),
-        notes=summary.notes(diff),
-        changed=summary.sort_by_cost(line for line in diff.lines if line.changed),
-        same=summary.sort_by_cost(line for line in diff.lines if not line.changed),
-        gaps=summary.unpriced_lines(diff.unpriced),
-        kept=summary.kept_limits(diff.policy),
-        sources=summary.price_sources(line.shown for line in diff.lines),
-        what=summary.quantity_text,
-        warnings=summary.warnings(diff),
+        headline=summary.format_headline(diff),
+        notes=summary.format_notes(diff),
+        changed=summary.sort_by_cost(line for line in diff.lines if line.is_changed),
+        same=summary.sort_by_cost(line for line in diff.lines if not line.is_changed),
+        gaps=summary.format_unpriced(diff.unpriced),
+        kept=summary.format_met_limits(diff.policy),
+        sources=summary.format_price_sources(line.shown_charge for line in diff.lines),
+        what=summary.format_quantity,
+        warnings=summary.format_warnings(diff),
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         **_draw_plots(diff),
     )
@@ -47,11 +47,11 @@ def diff(diff: CostDiff) -> str:
 
 def _draw_plots(diff: CostDiff) -> dict[str, Any]:
     """Return the plots that the difference has data for."""
-    rows = what_if(diff.after)
-    month_plots = {title: plot.before_and_after(diff, group) for group, title in TITLES.items()}
+    rows = compare_purchase_kinds(diff.after)
+    month_plots = {title: plot.plot_before_and_after(diff, group) for group, title in TITLES.items()}
     return {
         "money": {title: svg for title, svg in month_plots.items() if svg},
-        "what_if": plot.what_if(rows),
+        "what_if": plot.plot_what_if(rows),
         "cannot": sorted({f"{row.machine} in {row.region}" for row in rows if row.cheapest is None}),
-        "history": plot.history(price_history(diff.after.charges)),
+        "history": plot.plot_price_history(load_price_history(diff.after.charges)),
     }

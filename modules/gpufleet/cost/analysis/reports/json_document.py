@@ -6,14 +6,14 @@ from decimal import Decimal
 from typing import Any
 
 from gpufleet.boundary import read_packaged_json
-from gpufleet.cost.analysis.diff import Check, CostDiff, Line, PriceEffect
+from gpufleet.cost.analysis.diff import CostDiff, DiffLine, LimitCheck, PriceEffect
 from gpufleet.cost.analysis.estimate import Estimate
 from gpufleet.cost.analysis.pool import PoolCost, group_by_pool
 from gpufleet.cost.money import ZERO, ZERO_RANGE, Range, round_hourly_rate, round_to_cents
 from gpufleet.cost.pricing.bill import Bill, Charge, CommitmentUse, UnpricedResource
 
 
-def diff_document(diff: CostDiff) -> dict[str, Any]:
+def build_diff_document(diff: CostDiff) -> dict[str, Any]:
     """Return a difference as its JSON Schema describes."""
     percent = diff.change_percent
     return {
@@ -42,7 +42,7 @@ def diff_document(diff: CostDiff) -> dict[str, Any]:
     }
 
 
-def estimate_document(estimate: Estimate) -> dict[str, Any]:
+def build_estimate_document(estimate: Estimate) -> dict[str, Any]:
     """Return an estimate: totals, pools, charges, unpriced resources and notes."""
     return {
         "stack": estimate.stack,
@@ -50,7 +50,7 @@ def estimate_document(estimate: Estimate) -> dict[str, Any]:
         "total": _total_document(estimate.bill),
         "budget": {
             "usd_per_month": None if estimate.budget is None else estimate.budget.max,
-            "within": estimate.within_budget,
+            "within": estimate.is_within_budget,
             "verdict": estimate.verdict,
         },
         "pools": [_pool_document(pool) for pool in group_by_pool(estimate.bill)],
@@ -61,7 +61,7 @@ def estimate_document(estimate: Estimate) -> dict[str, Any]:
     }
 
 
-def schema() -> dict[str, Any]:
+def load_diff_schema() -> dict[str, Any]:
     """Return the JSON Schema of a difference."""
     document: dict[str, Any] = read_packaged_json("gpufleet.cost", "data/cost_diff.schema.json")
     return document
@@ -77,10 +77,10 @@ def _total_document(bill: Bill) -> dict[str, float]:
     }
 
 
-def _line_document(line: Line) -> dict[str, Any]:
+def _line_document(line: DiffLine) -> dict[str, Any]:
     after = line.after.usd_per_hour if line.after else ZERO_RANGE
     before = line.before.usd_per_hour.expected if line.before else ZERO
-    shown = _charge_document(line.shown)
+    shown = _charge_document(line.shown_charge)
     return {
         "urn": shown["urn"],
         "type": shown["type"],
@@ -172,13 +172,13 @@ def _unpriced_document(unpriced: UnpricedResource) -> dict[str, Any]:
     }
 
 
-def _check_document(check: Check) -> dict[str, Any]:
+def _check_document(check: LimitCheck) -> dict[str, Any]:
     return {
         "rule": check.rule,
         "limit": check.limit,
-        "demands": check.demands,
+        "demands": check.requirement,
         "scope": check.scope,
-        "passed": not check.broken,
+        "passed": not check.violations,
     }
 
 

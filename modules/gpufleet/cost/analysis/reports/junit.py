@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree as ET
 
-from gpufleet.cost.analysis.diff import Check, CostDiff
+from gpufleet.cost.analysis.diff import CostDiff, LimitCheck
 from gpufleet.cost.analysis.reports import summary
 from gpufleet.cost.money import round_to_cents
 from gpufleet.cost.pricing.bill import UnpricedResource
@@ -14,13 +14,13 @@ from gpufleet.cost.pricing.bill import UnpricedResource
 ILLEGAL_CHARACTERS = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def diff(diff: CostDiff) -> str:
+def render_junit(diff: CostDiff) -> str:
     """Return the verdict: a violated limit fails, an unpriced resource is skipped with its reason."""
     name = xml_text(f"gpufleet cost {diff.stack}".strip())
     checks = diff.policy.checks
     counts = {
         "tests": str(1 + len(checks) + len(diff.unpriced)),
-        "failures": str(sum(bool(check.broken) for check in checks)),
+        "failures": str(sum(bool(check.violations) for check in checks)),
         "errors": "0",
         "skipped": str(len(diff.unpriced)),
     }
@@ -56,17 +56,22 @@ def _add_properties(suite: ET.Element, diff: CostDiff) -> None:
 def _add_priced_case(suite: ET.Element, diff: CostDiff) -> None:
     """Add the case that always passes: the change was priced, with the headline as its output."""
     case = ET.SubElement(suite, "testcase", classname="gpufleet.cost", name="change priced", time="0")
-    lines = [summary.headline(diff), *summary.notes(diff), *summary.warnings(diff), *diff.notes]
+    lines = [
+        summary.format_headline(diff),
+        *summary.format_notes(diff),
+        *summary.format_warnings(diff),
+        *diff.notes,
+    ]
     ET.SubElement(case, "system-out").text = xml_text("\n".join(lines))
 
 
-def _add_limit_case(suite: ET.Element, check: Check) -> None:
+def _add_limit_case(suite: ET.Element, check: LimitCheck) -> None:
     where = f" ({check.scope})" if check.scope else ""
-    name = xml_text(f"{check.rule}: {check.demands}{where}")
+    name = xml_text(f"{check.rule}: {check.requirement}{where}")
     case = ET.SubElement(suite, "testcase", classname="gpufleet.cost.analysis.policy", name=name, time="0")
-    if check.broken:
-        failure = ET.SubElement(case, "failure", message=xml_text(check.broken[0]), type=check.limit)
-        failure.text = xml_text("\n".join(check.broken))
+    if check.violations:
+        failure = ET.SubElement(case, "failure", message=xml_text(check.violations[0]), type=check.limit)
+        failure.text = xml_text("\n".join(check.violations))
 
 
 def _add_unpriced_case(suite: ET.Element, unpriced: UnpricedResource) -> None:

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from gpufleet.cost.analysis.diff import CostDiff, Line
+from gpufleet.cost.analysis.diff import CostDiff, DiffLine
 from gpufleet.cost.analysis.reports import summary
-from gpufleet.cost.formatting import span, usd
+from gpufleet.cost.formatting import format_usd, format_usd_range
 
 MAX_CHARACTERS = 65_536  # GitHub: "Body is too long (maximum is 65536 characters)"; GitLab takes a million
 MAX_CELL_CHARACTERS, MAX_SENTENCE_CHARACTERS = 200, 1000
@@ -25,16 +25,16 @@ ZERO_WIDTH_SPACE = "&#8203;"
 
 
 @dataclass(frozen=True)
-class Section:
+class ReportSection:
     """Rows under a title; sections with a low ``weight`` are shortened first."""
 
     rows: tuple[str, ...]
-    weight: int
+    priority: int
     title: str = ""
     head: tuple[str, ...] = ()
-    folded: bool = False
+    is_collapsed: bool = False
 
-    def write(self, max_rows: int) -> str:
+    def render(self, max_rows: int) -> str:
         """Return the section with at most ``max_rows`` rows, and the number of omitted ones."""
         if not self.rows:
             return ""
@@ -43,17 +43,17 @@ class Section:
         if omitted > 0:
             cut_text = f"{omitted} more omitted: a comment has {MAX_CHARACTERS:,} characters at most; the JSON has all."
             body = f"{body}\n\n{cut_text}".strip()
-        if self.folded:
+        if self.is_collapsed:
             return f"<details>\n<summary>{self.title}</summary>\n\n{body}\n\n</details>"
         return f"**{self.title}**\n\n{body}" if self.title else body
 
 
-def diff(diff: CostDiff) -> str:
+def render_markdown(diff: CostDiff) -> str:
     """Return the comment; unchanged lines and price sources are collapsed."""
     sections, lead_lines = _sections(diff), _headline_parts(diff)
     text = ""
     for row_limits in _shrinking_row_limits(max(len(section.rows) for section in sections)):
-        parts = [part for section in sections if (part := section.write(row_limits[section.weight]))]
+        parts = [part for section in sections if (part := section.render(row_limits[section.priority]))]
         text = "\n\n".join([*lead_lines, *parts, comment_mark(diff.stack)])
         if len(text) <= MAX_CHARACTERS:
             break
@@ -65,20 +65,20 @@ def comment_mark(stack: str) -> str:
     return f"<!-- gpufleet-cost:{quote(stack, safe='')} -->"
 
 
-def escape(text: str, max_length: int = MAX_CELL_CHARACTERS) -> str:
+def escape_cell(text: str, max_length: int = MAX_CELL_CHARACTERS) -> str:
     """Escape a name: no markup, end of a table cell, mention or link."""
     printable = "".join(" " if unicodedata.category(letter).startswith("C") else letter for letter in text)
     shortened = printable if len(printable) <= max_length else f"{printable[: max_length - 1]}…"
     escaped = re.sub(r"([\\|*_`\[\]$~])", r"\\\1", shortened)
-    return break_references(escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
+    return disable_mentions_and_links(escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
 
 
 def escape_sentence(text: str) -> str:
     """Escape a sentence, which may be longer than a cell."""
-    return escape(text, MAX_SENTENCE_CHARACTERS)
+    return escape_cell(text, MAX_SENTENCE_CHARACTERS)
 
 
-def break_references(text: str) -> str:
+def disable_mentions_and_links(text: str) -> str:
     """Break mentions, references and bare links with a zero-width space."""
     text = re.sub(r"([@#])(?!(?<=&#)8203;)(?=[\w-])", rf"\1{ZERO_WIDTH_SPACE}", text)
     return re.sub(
@@ -98,9 +98,9 @@ def _shrinking_row_limits(max_rows: int) -> Iterator[dict[int, int]]:
 
 def _headline_parts(diff: CostDiff) -> list[str]:
     """Return the headline, its notes and the totals."""
-    lines = [*summary.notes(diff), _kept_policy_text(diff)]
+    lines = [*summary.format_notes(diff), _kept_policy_text(diff)]
     parts = [
-        f"**{escape_sentence(summary.headline(diff))}**",
+        f"**{escape_sentence(summary.format_headline(diff))}**",
         *map(escape_sentence, lines),
         _totals_table(diff),
     ]
@@ -110,28 +110,30 @@ def _headline_parts(diff: CostDiff) -> list[str]:
 def _kept_policy_text(diff: CostDiff) -> str:
     checks = diff.policy.checks
     return (
-        f"Policy kept: {summary.plural(len(checks), 'limit')} asked." if checks and diff.policy.passed else ""
+        f"Policy met: {summary.pluralize(len(checks), 'limit')} checked."
+        if checks and diff.policy.passed
+        else ""
     )
 
 
-def _sections(diff: CostDiff) -> list[Section]:
+def _sections(diff: CostDiff) -> list[ReportSection]:
     """Return the sections in the order of the comment."""
-    changed = summary.sort_by_cost(line for line in diff.lines if line.changed)
-    unchanged = summary.sort_by_cost(line for line in diff.lines if not line.changed)
-    prices = summary.price_sources(line.shown for line in diff.lines)
+    changed = summary.sort_by_cost(line for line in diff.lines if line.is_changed)
+    unchanged = summary.sort_by_cost(line for line in diff.lines if not line.is_changed)
+    prices = summary.format_price_sources(line.shown_charge for line in diff.lines)
     same_title, unpriced = (
-        summary.plural(len(unchanged), "unchanged line"),
-        summary.unpriced_lines(diff.unpriced),
+        summary.pluralize(len(unchanged), "unchanged line"),
+        summary.format_unpriced(diff.unpriced),
     )
     violations = (f"{each.rule}: {each.message}" for each in diff.policy.violations)
     return [
-        Section(_bullet_lines(violations), 3, "Policy violated"),
-        Section(tuple(_line_row(line) for line in changed), 2, head=HEAD),
-        Section(_bullet_lines(unpriced), 1, "Without price"),
-        Section(_bullet_lines(summary.warnings(diff)), 1, "Warnings"),
-        Section(_bullet_lines(diff.notes), 1, "Notes"),
-        Section(tuple(_line_row(line) for line in unchanged), 0, same_title, HEAD, folded=True),
-        Section(_bullet_lines(prices), 0, "Prices used, with date and source", folded=True),
+        ReportSection(_bullet_lines(violations), 3, "Policy violated"),
+        ReportSection(tuple(_line_row(line) for line in changed), 2, head=HEAD),
+        ReportSection(_bullet_lines(unpriced), 1, "Without price"),
+        ReportSection(_bullet_lines(summary.format_warnings(diff)), 1, "Warnings"),
+        ReportSection(_bullet_lines(diff.notes), 1, "Notes"),
+        ReportSection(tuple(_line_row(line) for line in unchanged), 0, same_title, HEAD, is_collapsed=True),
+        ReportSection(_bullet_lines(prices), 0, "Prices used, with date and source", is_collapsed=True),
     ]
 
 
@@ -144,23 +146,28 @@ def _totals_table(diff: CostDiff) -> str:
     bills = (("Before", diff.before), ("After", diff.after))
     is_exact = all(bill.usd_per_month.is_exact for _, bill in bills)
     rows = [
-        (name, usd(bill.usd_per_hour.expected), usd(bill.usd_per_month.expected), span(bill.usd_per_month))
+        (
+            name,
+            format_usd(bill.usd_per_hour.expected),
+            format_usd(bill.usd_per_month.expected),
+            format_usd_range(bill.usd_per_month),
+        )
         for name, bill in bills
     ]
     table = [("", "USD per hour", "USD per month", "Range"), (":-", "-:", "-:", "-:"), *rows]
     columns = 3 if is_exact else 4
-    return "\n".join(f"| {' | '.join(map(escape, row[:columns]))} |" for row in table)
+    return "\n".join(f"| {' | '.join(map(escape_cell, row[:columns]))} |" for row in table)
 
 
-def _line_row(line: Line) -> str:
-    shown = line.shown
+def _line_row(line: DiffLine) -> str:
+    shown = line.shown_charge
     cells = (
         line.op,
         f"{shown.name} {shown.component}",
-        summary.quantity_text(shown) + (f" ({shown.note})" if shown.note else ""),
-        summary.terms_text(shown),
-        usd(line.before.usd_per_month.expected) if line.before else "-",
-        usd(line.after.usd_per_month.expected) if line.after else "-",
-        usd(line.usd_per_month, sign=True),
+        summary.format_quantity(shown) + (f" ({shown.note})" if shown.note else ""),
+        summary.format_terms(shown),
+        format_usd(line.before.usd_per_month.expected) if line.before else "-",
+        format_usd(line.after.usd_per_month.expected) if line.after else "-",
+        format_usd(line.usd_per_month, sign=True),
     )
-    return f"| {' | '.join(escape(cell) for cell in cells)} |"
+    return f"| {' | '.join(escape_cell(cell) for cell in cells)} |"

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from gpufleet.cost.analysis.diff import CostDiff
-from gpufleet.cost.analysis.what_if import WhatIf
+from gpufleet.cost.analysis.what_if import WhatIfRow
 from gpufleet.cost.money import ZERO
 from gpufleet.cost.pricing.bill import Bill, Charge
 
@@ -34,7 +34,7 @@ GROUPS: dict[str, Callable[[Charge], str]] = {
 }
 
 
-def before_and_after(diff: CostDiff, group: str) -> str | None:
+def plot_before_and_after(diff: CostDiff, group: str) -> str | None:
     """Draw the monthly cost before and after by pool, purchase or cloud; None without data."""
     key = GROUPS[group]
     sums_by_time = {"before": _sum_by_group(diff.before, key), "after": _sum_by_group(diff.after, key)}
@@ -50,7 +50,7 @@ def before_and_after(diff: CostDiff, group: str) -> str | None:
     return _draw_bars(rows, shown_names) if rows else None
 
 
-def what_if(rows: Sequence[WhatIf]) -> str | None:
+def plot_what_if(rows: Sequence[WhatIfRow]) -> str | None:
     """Draw the cost of each pool's machines by purchase kind; a tick marks the present cost."""
     shown_rows = sorted(rows, key=lambda row: -row.usd_per_month)[:MOST_BARS]
     bars = [
@@ -67,7 +67,7 @@ def what_if(rows: Sequence[WhatIf]) -> str | None:
     return _draw_purchase_kinds(bars, current, [_machine_label(row) for row in shown_rows]) if bars else None
 
 
-def history(points: Iterable[tuple[str, date, Decimal]]) -> str | None:
+def plot_price_history(points: Iterable[tuple[str, date, Decimal]]) -> str | None:
     """Draw prices over time: (item, day, USD per hour); None unless a price is known on two days."""
     rows: list[Row] = [{"what": what, "day": day.isoformat(), "usd": float(usd)} for what, day, usd in points]
     days: dict[str, set[str]] = {}
@@ -88,7 +88,7 @@ def _larger_sum(sums_by_time: dict[str, dict[str, Decimal]], name: str) -> Decim
     return max(sums.get(name, ZERO) for sums in sums_by_time.values())
 
 
-def _machine_label(row: WhatIf) -> str:
+def _machine_label(row: WhatIfRow) -> str:
     return f"{row.pool}: {row.count.normalize():f} x {row.machine.removeprefix('accelerator:')}"
 
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from gpufleet.cost.analysis.reports.table import align_columns
-from gpufleet.cost.analysis.what_if import KINDS, WhatIf
-from gpufleet.cost.formatting import format_number, rate, usd
+from gpufleet.cost.analysis.what_if import KINDS, WhatIfRow
+from gpufleet.cost.formatting import format_number, format_rate, format_usd
 from gpufleet.cost.money import to_decimal
 from gpufleet.cost.pricing.commitments import BreakEven
 
 
-def break_even_table(comparisons: tuple[BreakEven, ...]) -> str:
+def format_break_even_table(comparisons: tuple[BreakEven, ...]) -> str:
     """Return the break-even comparison with the date and source of each price."""
     rows = [
         (
             comparison.commitment.replace("reserved_", ""),
             comparison.against.replace("_", " "),
-            rate(to_decimal(comparison.committed.usd_per_hour)) if comparison.committed else "-",
-            rate(to_decimal(comparison.hourly.usd_per_hour)) if comparison.hourly else "-",
+            format_rate(to_decimal(comparison.committed.usd_per_hour)) if comparison.committed else "-",
+            format_rate(to_decimal(comparison.hourly.usd_per_hour)) if comparison.hourly else "-",
             comparison.verdict,
         )
         for comparison in comparisons
@@ -35,7 +35,7 @@ def break_even_table(comparisons: tuple[BreakEven, ...]) -> str:
     )
 
 
-def what_if_table(rows: tuple[WhatIf, ...]) -> str:
+def format_what_if_table(rows: tuple[WhatIfRow, ...]) -> str:
     """Return the comparison: USD a month by purchase kind."""
     header = (
         "POOL",
@@ -55,8 +55,11 @@ def what_if_table(rows: tuple[WhatIf, ...]) -> str:
             row.purchase.replace("_", " "),
             format_number(row.count),
             format_number(row.hours),
-            usd(row.usd_per_month),
-            *("-" if option.usd_per_month is None else usd(option.usd_per_month) for option in row.options),
+            format_usd(row.usd_per_month),
+            *(
+                "-" if option.usd_per_month is None else format_usd(option.usd_per_month)
+                for option in row.options
+            ),
         )
         for row in rows
     ]

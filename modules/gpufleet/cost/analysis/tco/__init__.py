@@ -14,23 +14,23 @@ from gpufleet.cost.analysis.tco.cloud import (
     find_alternatives,
 )
 from gpufleet.cost.analysis.tco.comparison import Comparison
-from gpufleet.cost.analysis.tco.plot import page, svg
+from gpufleet.cost.analysis.tco.plot import draw_svg, render_page
 from gpufleet.cost.analysis.tco.rack import RackCost, compute_rack_cost
-from gpufleet.cost.analysis.tco.report import document, table
-from gpufleet.cost.analysis.tco.sensitivity import Case, cases
+from gpufleet.cost.analysis.tco.report import build_document, format_table
+from gpufleet.cost.analysis.tco.sensitivity import SensitivityCase, build_sensitivity_cases
 
 __all__ = [
-    "Case",
     "CloudAlternative",
     "CloudRequest",
     "Comparison",
     "RackCost",
-    "cases",
+    "SensitivityCase",
+    "build_document",
+    "build_sensitivity_cases",
     "choose_alternative",
     "compute_rack_cost",
-    "document",
+    "draw_svg",
     "find_alternatives",
-    "page",
-    "svg",
-    "table",
+    "format_table",
+    "render_page",
 ]

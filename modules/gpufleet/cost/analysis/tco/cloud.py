@@ -46,7 +46,7 @@ class CloudAlternative:
     region: str
     purchase: str
     count: int
-    because: str
+    reason: str
     price: Price
     storage_usd_per_month: float
     note: str = ""
@@ -102,7 +102,7 @@ def _find_price(comparable: _Comparable, request: CloudRequest, book: PriceBook)
     if request.usd_per_hour is not None:
         source = "--cloud-usd-per-hour"
         return Price(request.usd_per_hour, "machine", None, source, "low", request.region, request.purchase)
-    catalogue_price = book.machine(
+    catalogue_price = book.find_machine_price(
         comparable.machine.cloud, request.region, comparable.machine.name, request.purchase
     )
     return catalogue_price or comparable.prices.get((request.region, request.purchase))
@@ -193,7 +193,7 @@ def _storage_cost(rack: RackCost, cloud: str, region: str, book: PriceBook) -> t
     if not rack.storage_gib:
         return 0.0, ""
     disk_part = catalog.CLOUDS[cloud].disk_part or ""
-    price = book.part(cloud, region, disk_part, "on_demand")
+    price = book.find_part_price(cloud, region, disk_part, "on_demand")
     if price is None:
         return 0.0, f"{rack.storage_gib:,.0f} GiB of disks are not in the cloud's figure: no price"
     return rack.storage_gib * price.usd_per_hour * HOURS, f"{rack.storage_gib:,.0f} GiB of {disk_part}"

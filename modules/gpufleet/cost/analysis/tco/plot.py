@@ -7,21 +7,21 @@ from typing import Any
 
 from gpufleet.cost.analysis.tco.cloud import CloudAlternative
 from gpufleet.cost.analysis.tco.comparison import Comparison
-from gpufleet.cost.analysis.tco.report import headline, table
+from gpufleet.cost.analysis.tco.report import format_headline, format_table
 
 # Okabe and Ito's palette, distinct for colour-blind readers too; dashes repeat the difference.
 RACK, RENTED = "#0072B2", "#D55E00"
 
 
-def svg(comparison: Comparison) -> str:
+def draw_svg(comparison: Comparison) -> str:
     """Draw cumulative cost by month, with the break-even month."""
     import vl_convert
 
-    svg_text: str = vl_convert.vegalite_to_svg(chart(comparison).to_dict())
+    svg_text: str = vl_convert.vegalite_to_svg(build_chart(comparison).to_dict())
     return svg_text
 
 
-def chart(comparison: Comparison) -> Any:
+def build_chart(comparison: Comparison) -> Any:
     """Return the plot as an Altair chart."""
     import altair as alt
 
@@ -51,7 +51,7 @@ def chart(comparison: Comparison) -> Any:
         f"price of {comparison.cloud.price.as_of or 'unknown date'}"
     )
     title = alt.TitleParams(
-        headline(comparison), subtitle=subtitle, anchor="start", fontSize=13, subtitleColor="#444444"
+        format_headline(comparison), subtitle=subtitle, anchor="start", fontSize=13, subtitleColor="#444444"
     )
     plot = alt.layer(*layers).properties(width=680, height=340, title=title)
     return plot.configure(font="sans-serif", background="white").configure_axis(
@@ -81,12 +81,14 @@ def _break_even_layers(alt: Any, comparison: Comparison) -> list[Any]:
     ]
 
 
-def page(comparison: Comparison, alternatives: list[CloudAlternative]) -> str:
+def render_page(comparison: Comparison, alternatives: list[CloudAlternative]) -> str:
     """Return one self-contained HTML page: headline, plot and figures."""
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
     text = (files("gpufleet.cost") / "data" / "tco.html.j2").read_text(encoding="utf-8")
     template = Environment(autoescape=True, undefined=StrictUndefined).from_string(text)
-    plot = Markup(svg(comparison))  # noqa: S704 - drawn by the line above, not given by a user
-    return template.render(headline=headline(comparison), plot=plot, figures=table(comparison, alternatives))
+    plot = Markup(draw_svg(comparison))  # noqa: S704 - drawn by the line above, not given by a user
+    return template.render(
+        headline=format_headline(comparison), plot=plot, figures=format_table(comparison, alternatives)
+    )

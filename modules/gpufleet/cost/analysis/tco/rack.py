@@ -50,7 +50,7 @@ class RackCost:
     @property
     def capital_usd(self) -> float:
         """Return the purchase price."""
-        return self.cost.capital_usd_value
+        return self.cost.capital_in_usd
 
     @property
     def residual_usd(self) -> float:
@@ -64,10 +64,10 @@ class RackCost:
 
     def with_figures(self, **figures: float) -> RackCost:
         """Return the rack with other figures, for a what-if."""
-        from gpufleet.fleet import Fact
+        from gpufleet.fleet import SourcedFigure
 
         facts = {
-            name: Fact(value=float(value), source="what if", assumption=True)
+            name: SourcedFigure(value=float(value), source="what if", assumption=True)
             for name, value in figures.items()
         }
         return replace(self, cost=self.cost.model_copy(update=facts))

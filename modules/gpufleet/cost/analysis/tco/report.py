@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpufleet.cost.analysis.reports.table import align_columns, titled_list
+from gpufleet.cost.analysis.reports.table import align_columns, format_titled_list
 from gpufleet.cost.analysis.tco.cloud import HOURS, CloudAlternative
 from gpufleet.cost.analysis.tco.comparison import Comparison
 from gpufleet.cost.analysis.tco.rack import RackCost
-from gpufleet.cost.analysis.tco.sensitivity import cases
-from gpufleet.cost.formatting import rate, usd
+from gpufleet.cost.analysis.tco.sensitivity import build_sensitivity_cases
+from gpufleet.cost.formatting import format_rate, format_usd
 from gpufleet.cost.money import to_decimal
 
 
-def document(comparison: Comparison, alternatives: list[CloudAlternative]) -> dict[str, Any]:
+def build_document(comparison: Comparison, alternatives: list[CloudAlternative]) -> dict[str, Any]:
     """Return the comparison, its figures and their sources."""
     rack, cloud = comparison.rack, comparison.cloud
     return {
@@ -27,11 +27,11 @@ def document(comparison: Comparison, alternatives: list[CloudAlternative]) -> di
             "usd_per_core_month": round(rack.usd_per_month / rack.cores, 4),
             "parts_usd_per_month": {part: round(money, 4) for part, money in rack.parts_per_month.items()},
             "left_out": list(rack.cost.missing_parts), "assumptions": list(rack.cost.assumptions),
-            "source": rack.cost.source,
+            "source": rack.cost.sources_text,
         },
         "cloud": {
             **_alternative_document(cloud, comparison.utilisation),
-            "utilisation": comparison.utilisation, "because": cloud.because,
+            "utilisation": comparison.utilisation, "because": cloud.reason,
         },
         "break_even_month": _round_or_none(comparison.break_even_month),
         "within_life": comparison.is_within_life,
@@ -44,7 +44,7 @@ def document(comparison: Comparison, alternatives: list[CloudAlternative]) -> di
                 "break_even_utilisation": _round_or_none(case.comparison.break_even_utilisation),
                 "saved_usd_per_month": round(case.comparison.saved_usd_per_month, 2),
             }
-            for case in cases(comparison)
+            for case in build_sensitivity_cases(comparison)
         ],
         "others": [_alternative_document(other, comparison.utilisation) for other in alternatives],
     }  # fmt: skip
@@ -69,26 +69,27 @@ def _round_or_none(value: float | None) -> float | None:
 
 
 def _usd(amount: float) -> str:
-    return usd(to_decimal(repr(round(amount, 6))))
+    return format_usd(to_decimal(repr(round(amount, 6))))
 
 
-def headline(comparison: Comparison) -> str:
+def format_headline(comparison: Comparison) -> str:
     """Return a sentence about the month in which the rack has paid for itself."""
     rack, offer = comparison.rack, comparison.cloud
     cloud = f"{offer.count} x {offer.machine} in {offer.region} ({offer.purchase.replace('_', ' ')})"
     month = comparison.break_even_month
     if month is None:
-        return f"{rack.name} never pays for itself against {cloud}: its running costs alone are higher"
+        return f"{rack.name} never pays for itself against {cloud}: its operating costs alone are higher"
     if not comparison.is_within_life:
-        return f"{rack.name} would pay for itself against {cloud} in month {month:.1f}, after its {rack.months:g}"
+        late = f"in month {month:.1f}, after its {rack.months:g} months of use"
+        return f"{rack.name} would pay for itself against {cloud} {late}"
     return f"{rack.name} has paid for itself against {cloud} in month {month:.1f} of {rack.months:g}"
 
 
-def table(comparison: Comparison, alternatives: list[CloudAlternative]) -> str:
+def format_table(comparison: Comparison, alternatives: list[CloudAlternative]) -> str:
     """Return headline, figures, other machines and sensitivity as text."""
     return "\n".join(
         [
-            headline(comparison),
+            format_headline(comparison),
             *_answer_lines(comparison),
             "",
             *_cost_rows(comparison.rack),
@@ -102,19 +103,19 @@ def table(comparison: Comparison, alternatives: list[CloudAlternative]) -> str:
             ),
             "",
             *_sensitivity_rows(comparison),
-            *titled_list("Not in the rack's figure", _missing_part_lines(comparison)),
-            *titled_list("Assumptions, not measured", [", ".join(comparison.rack.cost.assumptions)]),
-            *titled_list("Remarks", _remark_lines(comparison, alternatives)),
-            *titled_list("Sources", _source_lines(comparison)),
+            *format_titled_list("Not in the rack's figure", _missing_part_lines(comparison)),
+            *format_titled_list("Assumptions, not measured", [", ".join(comparison.rack.cost.assumptions)]),
+            *format_titled_list("Remarks", _remark_lines(comparison, alternatives)),
+            *format_titled_list("Sources", _source_lines(comparison)),
         ]
     )
 
 
 def _answer_lines(comparison: Comparison) -> list[str]:
     share = comparison.break_even_utilisation
-    utilisation_text = "the cloud bills all month whatever runs"
+    utilisation_text = "the cloud bills all hours of the month"
     if share is not None:
-        utilisation_text = f"cheaper where the cloud would run more than {share:.1%} of the time"
+        utilisation_text = f"cheaper if the cloud machines would run more than {share:.1%} of the time"
     if share == 0:
         disks = _usd(comparison.cloud.storage_usd_per_month)
         utilisation_text = f"cheaper at any use: disks alone cost {disks} a month to rent"
@@ -129,7 +130,7 @@ def _answer_lines(comparison: Comparison) -> list[str]:
 def _cost_rows(rack: RackCost) -> list[str]:
     def row(name: str, month: float) -> tuple[str, ...]:
         cells = (month / HOURS, month / HOURS / rack.nodes, month / HOURS / rack.cores)
-        return (name, _usd(month), *(rate(to_decimal(repr(cell))) for cell in cells))
+        return (name, _usd(month), *(format_rate(to_decimal(repr(cell))) for cell in cells))
 
     rows = [row(part, month) for part, month in rack.parts_per_month.items()]
     header = ("WHAT", "USD/MONTH", "USD/HOUR", "PER NODE", "PER CORE")
@@ -143,7 +144,7 @@ def _alternative_rows(alternatives: list[CloudAlternative], comparison: Comparis
         rows.append(
             (
                 f"{cloud.count} x {cloud.machine}", cloud.region, cloud.purchase.replace("_", " "),
-                rate(to_decimal(cloud.price.usd_per_hour)), _usd(cloud.usd_per_month(comparison.utilisation)),
+                format_rate(to_decimal(cloud.price.usd_per_hour)), _usd(cloud.usd_per_month(comparison.utilisation)),
                 "never" if month is None else f"{month:.1f}",
             )
         )  # fmt: skip
@@ -152,7 +153,7 @@ def _alternative_rows(alternatives: list[CloudAlternative], comparison: Comparis
 
 def _sensitivity_rows(comparison: Comparison) -> list[str]:
     rows = []
-    for case in cases(comparison):
+    for case in build_sensitivity_cases(comparison):
         month, utilisation = case.comparison.break_even_month, case.comparison.break_even_utilisation
         rows.append(
             (
@@ -169,7 +170,9 @@ def _missing_part_lines(comparison: Comparison) -> list[str]:
         return []
     saved = comparison.saved_usd_per_month
     text = f"{', '.join(parts)}: not declared in the rack file"
-    return [f"{text}; up to {_usd(saved)} a month of them leave the rack cheaper" if saved > 0 else text]
+    return [
+        f"{text}; the rack stays cheaper if they cost at most {_usd(saved)} a month" if saved > 0 else text
+    ]
 
 
 def _remark_lines(comparison: Comparison, alternatives: list[CloudAlternative]) -> list[str]:
@@ -180,7 +183,7 @@ def _remark_lines(comparison: Comparison, alternatives: list[CloudAlternative]) 
         if cloud.note
     }
     return [
-        f"{comparison.cloud.count} x {comparison.cloud.machine}: {comparison.cloud.because}",
+        f"{comparison.cloud.count} x {comparison.cloud.machine}: {comparison.cloud.reason}",
         *notes.values(),
     ]
 
@@ -188,6 +191,6 @@ def _remark_lines(comparison: Comparison, alternatives: list[CloudAlternative]) 
 def _source_lines(comparison: Comparison) -> list[str]:
     price = comparison.cloud.price
     return [
-        comparison.rack.cost.source,
+        comparison.rack.cost.sources_text,
         f"{comparison.cloud.machine}: as of {price.as_of or 'unknown'}, {price.source}",
     ]

@@ -14,7 +14,7 @@ DISCOUNTS = (0.25, 0.5)
 
 
 @dataclass(frozen=True)
-class Case:
+class SensitivityCase:
     """One changed figure, and the resulting comparison."""
 
     figure: str
@@ -22,36 +22,36 @@ class Case:
     comparison: Comparison
 
 
-def cases(comparison: Comparison) -> tuple[Case, ...]:
+def build_sensitivity_cases(comparison: Comparison) -> tuple[SensitivityCase, ...]:
     """Return the comparison under other tariffs, utilisations, lives and cloud prices."""
     return (*_tariffs(comparison), *_utilisations(comparison), *_lifetimes(comparison), *_prices(comparison))
 
 
-def _tariffs(comparison: Comparison) -> Iterator[Case]:
+def _tariffs(comparison: Comparison) -> Iterator[SensitivityCase]:
     tariff = comparison.rack.cost.usd_per_kwh.value
     for factor in TARIFFS:
         changed = comparison.rack.with_figures(usd_per_kwh=tariff * factor)
-        yield Case("tariff", f"{tariff * factor:.2f} USD/kWh", replace(comparison, rack=changed))
+        yield SensitivityCase("tariff", f"{tariff * factor:.2f} USD/kWh", replace(comparison, rack=changed))
 
 
-def _utilisations(comparison: Comparison) -> Iterator[Case]:
+def _utilisations(comparison: Comparison) -> Iterator[SensitivityCase]:
     for share in UTILISATIONS:
-        yield Case("utilisation", f"{share:.0%}", replace(comparison, utilisation=share))
+        yield SensitivityCase("utilisation", f"{share:.0%}", replace(comparison, utilisation=share))
 
 
-def _lifetimes(comparison: Comparison) -> Iterator[Case]:
+def _lifetimes(comparison: Comparison) -> Iterator[SensitivityCase]:
     for years in LIVES:
-        yield Case(
+        yield SensitivityCase(
             "life", f"{years} years", replace(comparison, rack=comparison.rack.with_figures(life_years=years))
         )
 
 
-def _prices(comparison: Comparison) -> Iterator[Case]:
+def _prices(comparison: Comparison) -> Iterator[SensitivityCase]:
     for discount in DISCOUNTS:
         price = replace(
             comparison.cloud.price, usd_per_hour=comparison.cloud.price.usd_per_hour * (1 - discount)
         )
-        yield Case(
+        yield SensitivityCase(
             "cloud price",
             f"-{discount:.0%}",
             replace(comparison, cloud=replace(comparison.cloud, price=price)),

@@ -31,7 +31,7 @@ SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/
 GRACE_S = 5
 
 
-def allowed_environment(variables: Mapping[str, str], folder: Path) -> dict[str, str]:
+def build_allowed_environment(variables: Mapping[str, str], folder: Path) -> dict[str, str]:
     """Return the variables of an evaluated program; its home folder is empty."""
     allowed = {
         name: value
@@ -42,7 +42,7 @@ def allowed_environment(variables: Mapping[str, str], folder: Path) -> dict[str,
     return allowed | private | {"PULUMI_SKIP_UPDATE_CHECK": "true", "PYTHONUNBUFFERED": "1"}
 
 
-def project_python(root: Path) -> Path | None:
+def find_project_python(root: Path) -> Path | None:
     """Return the Python of a project's virtual environment, None if it is this one.
 
     A virtual environment that is committed to git is untrusted and not used.
@@ -67,7 +67,7 @@ def guess_clouds(root: Path, stack: str, config_file: Path | None) -> list[str]:
     return sorted(set(re.findall(r"\bcloud:\s*[\"']?(\w+)", _read_or_empty(path))))
 
 
-def sandbox_bounds(
+def build_sandbox_bounds(
     root: Path, config_file: Path | None, python: Path | None, folder: Path, limit_s: float, *, trusted: bool
 ) -> dict[str, Any]:
     """Return the bounds for ``sandbox.start``: visible and hidden paths, the writable folder, limits."""

@@ -66,12 +66,14 @@ def main() -> None:
     request: dict[str, Any] = json.loads(sys.stdin.readline())
     gc.disable()  # the SDKs make a million long-lived objects; collecting among them takes a third of the time
     if request["clouds"] is not None:
-        preload(request["clouds"])
+        import_sdks(request["clouds"])
     gc.freeze()
     if sys.stdin.readline().strip() != GO:
         return  # the parent has found an error meanwhile
     jobs: list[Job] = request["jobs"]
-    supervisors = [sandbox.start(job["bounds"], partial(run_job, job), report_missing) for job in jobs]
+    supervisors = [
+        sandbox.start(job["bounds"], partial(run_job, job), report_confinement_gaps) for job in jobs
+    ]
     null = os.open(os.devnull, os.O_RDWR)
     for job in jobs:  # only the confined processes keep them
         os.dup2(null, job["output"])
@@ -89,12 +91,12 @@ def load_module(name: str) -> Any:
     return module
 
 
-def report_missing(missing: list[str]) -> None:
+def report_confinement_gaps(missing: list[str]) -> None:
     """Write what could not be confined to the parent, as one line."""
     os.write(1, f"{json.dumps(missing)}\n".encode())
 
 
-def preload(clouds: list[str]) -> None:
+def import_sdks(clouds: list[str]) -> None:
     """Import the SDKs of clouds. This process is not confined, so it reads nothing of a project."""
     import pulumi.runtime  # noqa: F401 - every program needs it
 
@@ -142,9 +144,9 @@ def evaluate(job: Job) -> list[dict[str, Any]]:
     from pulumi.runtime.stack import run_in_stack
 
     folder = enter_program_folder(job)
-    set_all_config(*stack_configuration(job))
+    set_all_config(*read_stack_configuration(job))
     name = str(read_project(job).get("name", "project"))
-    recorder = make_recorder(name, job["stack"], provider_settings(job))
+    recorder = make_recorder(name, job["stack"], read_provider_settings(job))
     install_monitor(recorder, name, job["stack"])
     asyncio.run(
         run_in_stack(lambda: discard_result(runpy.run_path(str(folder / "__main__.py"), run_name="__main__")))
@@ -198,7 +200,7 @@ def read_project(job: Job) -> dict[str, Any]:
     return read_yaml(path) if path.is_file() else {}
 
 
-def stack_file(job: Job) -> Path:
+def find_stack_file(job: Job) -> Path:
     """Return the stack's file: the given one, else the project's."""
     if job["config_file"]:
         return Path(job["config_file"])
@@ -220,24 +222,24 @@ def read_yaml(path: Path) -> Any:
 
 def is_stack_declared(job: Job) -> bool:
     """Return whether a stack exists: it has a file, or no stack of the project has one."""
-    path = stack_file(job)
+    path = find_stack_file(job)
     if not (Path(job["root"]) / "Pulumi.yaml").is_file():
         return False
     return path.is_file() or (not job["config_file"] and not any(path.parent.glob("Pulumi.*.yaml")))
 
 
-def stack_configuration(job: Job) -> tuple[dict[str, str], list[str]]:
+def read_stack_configuration(job: Job) -> tuple[dict[str, str], list[str]]:
     """Return the stack's configuration as the engine passes it: text, objects as JSON."""
     if not is_stack_declared(job):
-        raise InputError(f"no stack {job['stack']!r}", stack_file(job))
+        raise InputError(f"no stack {job['stack']!r}", find_stack_file(job))
     values = read_settings(job)
     secrets = [key for key, value in values.items() if is_secret(value)]
-    return {key: as_text(value) for key, value in values.items()}, secrets
+    return {key: format_setting(value) for key, value in values.items()}, secrets
 
 
 def read_settings(job: Job) -> dict[str, Any]:
     """Return the project's defaults with the stack's settings over them; keys carry their namespace."""
-    path, project_file = stack_file(job), read_project(job)
+    path, project_file = find_stack_file(job), read_project(job)
     namespace = str(project_file.get("name", "project"))
     values: dict[str, Any] = {}
     for key, declared_value in (project_file.get("config") or {}).items():
@@ -257,7 +259,7 @@ def qualify_key(key: str, namespace: str) -> str:
     return key if ":" in key else f"{namespace}:{key}"
 
 
-def provider_settings(job: Job) -> dict[str, dict[str, str]]:
+def read_provider_settings(job: Job) -> dict[str, dict[str, str]]:
     """Return the settings of each default provider, such as ``aws:region``, from stack and environment."""
     settings_by_package: dict[str, dict[str, str]] = {}
     for package, variables in PROVIDER_VARIABLES.items():
@@ -268,11 +270,11 @@ def provider_settings(job: Job) -> dict[str, dict[str, str]]:
     for key, value in read_settings(job).items():
         package, _, name = key.partition(":")
         if not is_secret(value):
-            settings_by_package.setdefault(package, {})[name] = as_text(value)
+            settings_by_package.setdefault(package, {})[name] = format_setting(value)
     return settings_by_package
 
 
-def as_text(value: Any) -> str:
+def format_setting(value: Any) -> str:
     """Return one setting as text; a YAML date is written as in the file."""
     plain = mask_secrets(value)
     return plain if isinstance(plain, str) else json.dumps(plain, default=str)
@@ -326,7 +328,7 @@ def make_recorder(name: str, stack: str, providers: dict[str, dict[str, str]]) -
         def RegisterResource(self, request: Any) -> Any:  # noqa: N802 - the engine's name
             urn = self.make_urn(request.parent, request.type, request.name)
             if request.type != STACK:
-                self.records[urn] = state_record(urn, request, MessageToDict(request.object))
+                self.records[urn] = build_state_record(urn, request, MessageToDict(request.object))
                 self.records[urn]["provider"] = request.provider or self.default_provider(request)
             return resource_pb2.RegisterResourceResponse(urn=urn, id="", object=request.object)
 
@@ -357,7 +359,7 @@ def make_recorder(name: str, stack: str, providers: dict[str, dict[str, str]]) -
     return Recorder()
 
 
-def state_record(urn: str, request: Any, inputs: dict[str, Any]) -> dict[str, Any]:
+def build_state_record(urn: str, request: Any, inputs: dict[str, Any]) -> dict[str, Any]:
     """Return a registration as a record of a state."""
     return {
         "urn": urn,

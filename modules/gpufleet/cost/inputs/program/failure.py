@@ -12,7 +12,7 @@ Job = dict[str, Any]
 
 def describe_error(error: BaseException, job: Job, *, is_ours: bool) -> dict[str, str]:
     """Return an error as one line; an InputError keeps its location, key and remedy."""
-    parts = input_error_parts(reread_stack_error(error, job, is_ours=is_ours))
+    parts = read_input_error_parts(reread_stack_error(error, job, is_ours=is_ours))
     if parts:
         return parts
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(job["root"])]
@@ -24,17 +24,17 @@ def describe_error(error: BaseException, job: Job, *, is_ours: bool) -> dict[str
 
 def reread_stack_error(error: BaseException, job: Job, *, is_ours: bool) -> BaseException:
     """Read the stack's file again as the command line does: its error has the line number."""
-    if input_error_parts(error) is None or (is_ours and not (Path(job["root"]) / "stacks").is_dir()):
+    if read_input_error_parts(error) is None or (is_ours and not (Path(job["root"]) / "stacks").is_dir()):
         return error
     try:
-        load = importlib.import_module("gpufleet.fleet").load
+        load = importlib.import_module("gpufleet.fleet").load_fleet
         load(job["stack"], Path(job["root"]), Path(job["config_file"]) if job["config_file"] else None)
     except Exception as better:  # noqa: BLE001 - an older fleet may fail in any way; the first error stands then
-        return better if input_error_parts(better) else error
+        return better if read_input_error_parts(better) else error
     return error
 
 
-def input_error_parts(error: BaseException) -> dict[str, str] | None:
+def read_input_error_parts(error: BaseException) -> dict[str, str] | None:
     """Return the parts of an InputError of any gpufleet version, None for other errors."""
     chain = (error, error.__cause__, error.__context__)
     input_error = next(

@@ -6,10 +6,15 @@ then priced for the full month, or listed without a price.
 
 from __future__ import annotations
 
-from gpufleet.cost.inputs.usage.cron import Cron, parse_cron, weekly_average, weekly_average_with_windows
+from gpufleet.cost.inputs.usage.cron import (
+    Cron,
+    parse_cron,
+    weekly_average_size,
+    weekly_average_size_with_minimums,
+)
 from gpufleet.cost.inputs.usage.file import load_usage
 from gpufleet.cost.inputs.usage.model import NO_USAGE, Usage, UsageFile
-from gpufleet.cost.inputs.usage.schedule import monthly_hours
+from gpufleet.cost.inputs.usage.schedule import parse_monthly_hours
 
 __all__ = [
     "NO_USAGE",
@@ -17,8 +22,8 @@ __all__ = [
     "Usage",
     "UsageFile",
     "load_usage",
-    "monthly_hours",
     "parse_cron",
-    "weekly_average",
-    "weekly_average_with_windows",
+    "parse_monthly_hours",
+    "weekly_average_size",
+    "weekly_average_size_with_minimums",
 ]

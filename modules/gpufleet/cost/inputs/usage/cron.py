@@ -67,7 +67,7 @@ def _parse_number(text: str) -> int:
     return int(text)
 
 
-def weekly_average(actions: Iterable[tuple[Cron, Decimal]]) -> Decimal | None:
+def weekly_average_size(actions: Iterable[tuple[Cron, Decimal]]) -> Decimal | None:
     """Return a group's average size if each action sets it; None without actions."""
     changes = sorted((minute, size) for cron, size in actions for minute in cron.minutes)
     if not changes:
@@ -79,7 +79,9 @@ def weekly_average(actions: Iterable[tuple[Cron, Decimal]]) -> Decimal | None:
     return (total / MINUTES).quantize(_FINE)
 
 
-def weekly_average_with_windows(windows: Iterable[tuple[Cron, int, Decimal]], base_size: Decimal) -> Decimal:
+def weekly_average_size_with_minimums(
+    windows: Iterable[tuple[Cron, int, Decimal]], base_size: Decimal
+) -> Decimal:
     """Return the average size if each window (start, minutes, size) sets a minimum size."""
     sizes = [base_size] * MINUTES
     for cron, minutes, size in windows:

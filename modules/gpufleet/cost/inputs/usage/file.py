@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet.boundary import decode_yaml_lines, read_text, shorten_repr
-from gpufleet.cost.inputs.usage.model import OVERLAP_HOURS, Entry, Usage, UsageFile
-from gpufleet.cost.inputs.usage.schedule import monthly_hours
+from gpufleet.cost.inputs.usage.model import OVERLAP_HOURS, Usage, UsageEntry, UsageFile
+from gpufleet.cost.inputs.usage.schedule import parse_monthly_hours
 from gpufleet.cost.money import HOURS_PER_MONTH, to_decimal
 from gpufleet.errors import InputError
 
@@ -48,13 +48,13 @@ def load_usage(path: Path) -> UsageFile:
     )
 
 
-def _parse_entries(path: Path, data: Any, section: str) -> tuple[Entry, ...]:
+def _parse_entries(path: Path, data: Any, section: str) -> tuple[UsageEntry, ...]:
     patterns = data.get(section)
     if patterns is None:
         return ()
     _require_mapping(patterns, _location(path, data, section), section)
     return tuple(
-        Entry(
+        UsageEntry(
             str(pattern),
             _parse_usage(path, fields, _location(path, patterns, pattern), str(pattern)),
             _line_number(patterns, pattern),
@@ -89,7 +89,9 @@ def _require_work_fields(usage: Usage, where: str, pattern: str) -> None:
     values = {name: getattr(usage, name) for name in (*WORK_FIELDS, *OPTIONAL_WORK_FIELDS)}
     missing = [name for name in WORK_FIELDS if values[name] is None]
     if missing and any(value is not None for value in values.values()):
-        raise InputError("interruptions are incomplete", where=where, key=pattern, remedy=f"add {missing[0]}")
+        raise InputError(
+            "not all fields of interruptions are given", where=where, key=pattern, remedy=f"add {missing[0]}"
+        )
 
 
 def _check_value(check: Callable[[Any], Decimal], value: Any, where: str, key: str) -> Decimal:
@@ -142,7 +144,7 @@ def _parse_hours(value: Any) -> Decimal:
 def _parse_schedule(value: Any) -> Decimal:
     if not isinstance(value, str):
         raise ValueError("days and hours, such as weekdays 8-18")  # noqa: TRY004 - reported like the others
-    return monthly_hours(value)
+    return parse_monthly_hours(value)
 
 
 WORK_FIELDS = (

@@ -14,7 +14,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpufleet.cost.pricing.commitments.allocate import CommitmentShare, allocate_commitments
-from gpufleet.cost.pricing.commitments.breakeven import BreakEven, break_even, break_even_document
+from gpufleet.cost.pricing.commitments.breakeven import (
+    BreakEven,
+    build_break_even_document,
+    compute_break_even,
+)
 from gpufleet.cost.pricing.commitments.text import (
     format_commitment_notes,
     format_commitment_warnings,
@@ -24,14 +28,14 @@ from gpufleet.cost.pricing.commitments.text import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpufleet.cost.pricing.commitments.model import Commitments
+    from gpufleet.cost.pricing.commitments.model import CommitmentFile
 
 __all__ = [
     "BreakEven",
     "CommitmentShare",
     "allocate_commitments",
-    "break_even",
-    "break_even_document",
+    "build_break_even_document",
+    "compute_break_even",
     "format_commitment_notes",
     "format_commitment_warnings",
     "format_utilization_changes",
@@ -39,10 +43,9 @@ __all__ = [
 ]
 
 
-def load_commitments(path: Path) -> Commitments:
+def load_commitments(path: Path) -> CommitmentFile:
     """Read a file of commitments; each mistake is one line with its place."""
-    from gpufleet.cost.pricing.commitments.file import (
-        load as read,  # pydantic and YAML: only where there is a file
-    )
+    # pydantic and YAML: only if there is a file
+    from gpufleet.cost.pricing.commitments.file import read_commitments
 
-    return read(path)
+    return read_commitments(path)

@@ -85,12 +85,12 @@ Queue = list[tuple[Key, "CostComponent", UnitRequirement]]
 def allocate_commitments(
     components: Iterable[tuple[Key, CostComponent]],
     commitments: Iterable[Commitment],
-    on: date,
+    on_date: date,
     context: AllocationContext,
 ) -> tuple[dict[Key, CommittedComponent], tuple[CommitmentUse, ...]]:
     """Allocate the commitments in force on a day; return what each component gets, and each commitment's use."""
     ordered_components = sorted(components, key=lambda keyed: keyed[0])
-    in_force = sorted((each for each in commitments if each.is_in_force(on)), key=_allocation_order)
+    in_force = sorted((each for each in commitments if each.is_in_force(on_date)), key=_allocation_order)
     queues = [_queue_components(commitment, ordered_components, context) for commitment in in_force]
     allocations: dict[str, Allocation] = {}
     expected_balances: list[_Balance] = []

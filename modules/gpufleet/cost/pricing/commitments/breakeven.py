@@ -52,7 +52,7 @@ class BreakEven:
         return f"above {hours:.0f} hours a month ({hours / HOURS_PER_MONTH * 100:.0f} % of it)"
 
 
-def break_even(
+def compute_break_even(
     cloud: str,
     region: str,
     machine: str,
@@ -62,7 +62,10 @@ def break_even(
     """Compare each term with on-demand and spot. ``committed`` are negotiated prices, by term."""
     prices = book or PriceBook()
     negotiated = committed or {}
-    listed = {purchase: prices.machine(cloud, region, machine, purchase) for purchase in (*TERMS, *AGAINST)}
+    listed = {
+        purchase: prices.find_machine_price(cloud, region, machine, purchase)
+        for purchase in (*TERMS, *AGAINST)
+    }
     by_purchase = listed | negotiated
     return tuple(
         BreakEven(machine, region, term, against, by_purchase.get(term), by_purchase.get(against))
@@ -71,7 +74,7 @@ def break_even(
     )
 
 
-def break_even_document(comparisons: tuple[BreakEven, ...]) -> list[dict[str, Any]]:
+def build_break_even_document(comparisons: tuple[BreakEven, ...]) -> list[dict[str, Any]]:
     """Return the comparison as JSON."""
     return [
         {

@@ -8,7 +8,7 @@ from typing import get_args
 
 from pydantic import ValidationError
 
-from gpufleet.cost.pricing.commitments.model import Commitment, Commitments
+from gpufleet.cost.pricing.commitments.model import Commitment, CommitmentFile
 from gpufleet.errors import InputError
 from gpufleet.fleet.document import Document, Problem, find_ambiguous_numbers, read_document
 from gpufleet.fleet.error_explanation import explain_errors
@@ -17,19 +17,19 @@ NAME = "commitments.yaml"
 KINDS = tuple(get_args(kind.model_fields["kind"].annotation)[0] for kind in get_args(Commitment))
 
 
-def load(path: Path) -> Commitments:
+def read_commitments(path: Path) -> CommitmentFile:
     """Return the commitments of a file; what is wrong is one line with file, line and key."""
     if not path.is_file():
-        raise InputError("no such file", where=str(path), remedy="list what is bought, or leave the flag out")
+        raise InputError("file not found", where=str(path), remedy="create it, or omit --commitments")
     document = read_document(path, str(path))
-    if not isinstance(document.data, dict):
+    if not isinstance(document.plain_data, dict):
         problem = Problem((), "is not a mapping", "start with commitments: and a list")
         document.raise_first([problem])
     document.raise_first([*find_ambiguous_numbers(document.node), *_kinds(document)])
     try:
-        return Commitments.model_validate(document.data)
+        return CommitmentFile.model_validate(document.plain_data)
     except ValidationError as error:
-        found = explain_errors(error, Commitments, document.data)
+        found = explain_errors(error, CommitmentFile, document.plain_data)
         document.raise_first([replace(problem, path=_without_kind(problem.path)) for problem in found])
         raise
 
@@ -41,7 +41,7 @@ def _without_kind(path: tuple[str | int, ...]) -> tuple[str | int, ...]:
 
 def _kinds(document: Document) -> list[Problem]:
     """Name each entry whose kind is missing, in words of this file."""
-    entries = document.data.get("commitments")
+    entries = document.plain_data.get("commitments")
     listed = entries if isinstance(entries, list) else []
     return [
         Problem(("commitments", at, "kind"), "is missing", f"add one of {', '.join(KINDS)}")

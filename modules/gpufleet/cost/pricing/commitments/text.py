@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from gpufleet.catalog.data_file import load_machines
-from gpufleet.cost.formatting import usd
+from gpufleet.cost.formatting import format_usd
 from gpufleet.cost.money import ZERO, round_to_cents
 from gpufleet.cost.pricing.bill import CommitmentUse
 
@@ -27,7 +27,7 @@ def format_commitment_notes(uses: Iterable[CommitmentUse], today: date) -> tuple
         return ()
     total = sum((use.usd_per_month for use in ordered), ZERO)
     unused = sum((use.unused_usd_per_month for use in ordered), ZERO)
-    summary = f"commitments cost {usd(total)} a month on top, used or not; {usd(unused)} of it is unused"
+    summary = f"commitments cost {format_usd(total)} a month on top, used or not; {format_usd(unused)} of it is unused"
     return (summary, *(_format_use(use, today) for use in ordered))
 
 
@@ -39,9 +39,9 @@ def format_commitment_warnings(commitments: Iterable[Commitment], today: date) -
 def _warnings(commitment: Commitment, today: date) -> Iterator[str]:
     title = f"WARNING: {commitment.label} {commitment.id}"
     if commitment.end <= today:
-        yield f"{title} ended on {commitment.end}: it covers nothing and is not counted"
+        yield f"{title} ended on {commitment.end}: it covers nothing and its cost is not included"
     elif commitment.start > today:
-        yield f"{title} begins on {commitment.start}: it covers nothing yet and is not counted"
+        yield f"{title} begins on {commitment.start}: it covers nothing yet and its cost is not included"
     known_machines = {machine for cloud, machine in load_machines() if cloud == commitment.cloud}
     machines = {getattr(commitment, "machine", None), *getattr(commitment, "rates", ())} - {None}
     for machine in sorted(machines - known_machines):
@@ -61,16 +61,16 @@ def format_utilization_changes(
         increase = round_to_cents(use.unused_usd_per_month) - old
         if increase > 0:
             lines.append(
-                f"{use.label} {use.id}: {usd(increase)} more a month unused after this change, "
-                f"{usd(use.unused_usd_per_month)} in all, paid until {use.until}"
+                f"{use.label} {use.id}: {format_usd(increase)} more a month unused after this change, "
+                f"{format_usd(use.unused_usd_per_month)} in all, paid until {use.until}"
             )
     return tuple(lines)
 
 
 def _format_use(use: CommitmentUse, today: date) -> str:
     line = (
-        f"{use.label} {use.id}: {usd(use.usd_per_month)} a month, {use.used * HUNDRED:.0f} % used, "
-        f"{usd(use.unused_usd_per_month)} unused, until {use.until}"
+        f"{use.label} {use.id}: {format_usd(use.usd_per_month)} a month, {use.used * HUNDRED:.0f} % used, "
+        f"{format_usd(use.unused_usd_per_month)} unused, until {use.until}"
     )
     days = (use.until - today).days
     if days > SOON_DAYS:

@@ -15,4 +15,8 @@ def licence_components(system: str) -> list[UnpricedComponent]:
     brand = next((brand for part, brand in LICENCES.items() if part in name), None)
     if brand is None or any(free in name for free in FREE_SYSTEMS):
         return []
-    return [UnpricedComponent(f"its {brand} licence: prices here are those of Linux machines", "licence")]
+    return [
+        UnpricedComponent(
+            f"its {brand} licence is not included: these prices are for Linux machines", "licence"
+        )
+    ]
