@@ -109,7 +109,7 @@ def test_interrupted_demo_stops_its_running_step(tmp_path, number):
     )
     run = (
         "import os, sys\nfrom pathlib import Path\nfrom gpufleet.rehearsal import demo\n"
-        f"step = demo.Step('t', {f'true | {sys.executable} {program}'!r})\n"
+        f"step = demo.DemoStep('t', {f'true | {sys.executable} {program}'!r})\n"
         f"demo.run_step(step, Path({str(tmp_path)!r}), os.environ)\n"
     )
     process = subprocess.Popen([sys.executable, "-c", run], start_new_session=True, stderr=subprocess.DEVNULL)
