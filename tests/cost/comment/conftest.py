@@ -10,13 +10,13 @@ from gpufleet.cost.analysis import comment
 
 # Importlib mode puts no test folder on the path: the fakes are loaded by their file.
 spec = importlib.util.spec_from_file_location("fake_host", Path(__file__).with_name("fake_host.py"))
-fake_host = importlib.util.module_from_spec(spec)
-sys.modules.setdefault("fake_host", fake_host)
-spec.loader.exec_module(fake_host)
+fake_hosts = importlib.util.module_from_spec(spec)
+sys.modules.setdefault("fake_host", fake_hosts)
+spec.loader.exec_module(fake_hosts)
 
 HOSTS = {
-    "github": (fake_host.FakeGitHub, "github-actions[bot]", ""),
-    "gitlab": (fake_host.FakeGitLab, "project_7_bot", "/api/v4"),
+    "github": (fake_hosts.FakeGitHub, "github-actions[bot]", ""),
+    "gitlab": (fake_hosts.FakeGitLab, "project_7_bot", "/api/v4"),
 }
 
 
@@ -32,7 +32,7 @@ def fake_host(request):
 
 @pytest.fixture
 def github():
-    server = fake_host.FakeGitHub("github-actions[bot]")
+    server = fake_hosts.FakeGitHub("github-actions[bot]")
     server.provider = "github"
     yield server
     server.close()
