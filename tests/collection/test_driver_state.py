@@ -24,7 +24,7 @@ def state(packages=OLD, **more):
 
 
 def params(target_packages=NEW, **more):
-    return {"wanted": target_packages, "why": "upgrade to 580.95.05", "rolled_back": False, **more}
+    return {"planned_packages": target_packages, "reason": "upgrade to 580.95.05", "rolled_back": False, **more}
 
 
 EMPTY = {"sets": [], "rolled_back_from": {}}
@@ -62,8 +62,8 @@ def test_installed_version_is_that_of_the_module_package(name):
 
 def test_driver_set_is_recorded_before_it_is_replaced():
     saved_sets = module.update_history(EMPTY, state(), params())["sets"]
-    assert [(set_["packages"], set_["held"], set_["why"]) for set_ in saved_sets] == [
-        (OLD, ["nvidia-open"], params()["why"])
+    assert [(set_["packages"], set_["held"], set_["reason"]) for set_ in saved_sets] == [
+        (OLD, ["nvidia-open"], params()["reason"])
     ]
 
 
@@ -144,7 +144,7 @@ def test_recorded_driver_set_is_complete(monkeypatch):
     monkeypatch.setattr(module.time, "gmtime", lambda: (2026, 11, 22, 9, 5, 7, 6, 326, 0))
     (saved_set,) = module.update_history(EMPTY, state(loaded="570.172.08"), params())["sets"]
     assert saved_set == {
-        "recorded_at": "2026-11-22T09:05:07Z", "why": "upgrade to 580.95.05", "packages": OLD,
+        "recorded_at": "2026-11-22T09:05:07Z", "reason": "upgrade to 580.95.05", "packages": OLD,
         "held": ["nvidia-open"], "kernel": "6.8", "loaded": "570.172.08",
     }  # fmt: skip
 

@@ -62,7 +62,7 @@ def test_bootloader_of_a_compute_module_is_changed_only_if_allowed(converge_play
     result = lab.run(PLAY.replace("EXTRA", "blade_eeprom: {BOOT_ORDER: '0xf2'}"))
     output = task_output(result, "Write the bootloader's settings")
     assert output["changed"] is False
-    assert "BOOT_ORDER is 0xf25641, wanted 0xf2; on a Compute Module" in output["not_applied"]["eeprom"]
+    assert "BOOT_ORDER is 0xf25641, expected 0xf2; on a Compute Module" in output["not_applied"]["eeprom"]
 
 
 PLAY = """\

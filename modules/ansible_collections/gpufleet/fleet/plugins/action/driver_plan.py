@@ -13,7 +13,8 @@ from gpufleet.drivers import HostFacts, RequestedSoftware, plan_drivers
 class ActionModule(ControllerAction):
     def compute(self, options: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         driver_plan = plan_drivers(
-            HostFacts.from_json(options["hardware"]), RequestedSoftware.from_json(options["wanted"])
+            HostFacts.from_json(options["hardware"]),
+            RequestedSoftware.from_json(options["requested_software"]),
         )
         plan_json = driver_plan.as_json()
         result: dict[str, Any] = {"plan": plan_json, "ansible_facts": {"driver_plan": plan_json}}

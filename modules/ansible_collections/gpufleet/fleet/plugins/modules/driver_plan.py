@@ -13,7 +13,7 @@ description:
   - If there is no driver for the host, the task fails with the reason and a remedy, unless I(plan_only) is set.
 options:
   hardware: {description: The facts., type: dict, required: true}
-  wanted:
+  requested_software:
     description: >-
       Software that the template requests: C(gpufleet_software) of the inventory. If it is empty, the cards decide.
     type: raw
@@ -26,7 +26,7 @@ EXAMPLES = """
 - name: Plan the driver
   gpufleet.fleet.driver_plan:
     hardware: "{{ driver_hardware.hardware }}"
-    wanted: "{{ gpufleet_software | default({}) }}"
+    requested_software: "{{ gpufleet_software | default({}) }}"
 """
 
 RETURN = """

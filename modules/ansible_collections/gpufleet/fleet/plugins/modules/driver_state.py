@@ -10,18 +10,18 @@ short_description: Read a host's drivers, and record their packages before they 
 description:
   - Returns the driver's installed and held packages; the versions of the loaded module, of the module built for the
     running kernel and of the user-space part; fabric manager, persistence daemon and CUDA toolkits.
-  - If I(wanted) differs from the installed packages, they are recorded in I(path), so that a rollback knows their exact
-    versions. The last five sets are kept.
+  - If I(planned_packages) differs from the installed packages, these are recorded in I(path), so that a rollback knows
+    their exact versions. The last five sets are kept.
 options:
-  wanted:
+  planned_packages:
     description: Packages as C({name, version}) that will be installed next. If it is empty, nothing is recorded.
     type: list
     elements: dict
     default: []
   holds: {description: Packages that will be held; a rollback removes those holds., type: list, elements: str,
           default: []}
-  why: {description: Reason to record with the set., type: str, default: ""}
-  rolled_back: {description: Whether I(wanted) is a rollback from the installed packages., type: bool, default: false}
+  reason: {description: Reason to record with the set., type: str, default: ""}
+  rolled_back: {description: Whether I(planned_packages) is a rollback., type: bool, default: false}
   path: {description: File of the recorded sets., type: path, default: /var/lib/gpufleet/drivers.json}
   node: {description: The host's name; with it the state is reported to the registry., type: str, default: ""}
   facts: {description: Facts that are reported with the state., type: dict, default: {}}
@@ -40,8 +40,8 @@ recorded: {description: Saved package sets, the newest last., returned: always, 
 rolled_back_from: {description: Package versions that the last rollback replaced., returned: always, type: dict}
 previous:
   description: >-
-    The installed packages as C(name=version), and packages of I(wanted) that are not installed; a failed
-    install returns to them.
+    The installed packages as C(name=version), and those of I(planned_packages) that are not installed; a failed install
+    returns to them.
   returned: always
   type: dict
 gpufleet: {description: The report for the registry., returned: when I(node) is given, type: dict}
@@ -240,7 +240,7 @@ def read_history(path: str) -> DriverHistory:
 
 def update_history(record: DriverHistory, state: dict[str, Any], params: dict[str, Any]) -> DriverHistory:
     """Return the history with the installed set added if it will be replaced."""
-    requested = {entry["name"]: entry.get("version") for entry in params["wanted"]}
+    requested = {entry["name"]: entry.get("version") for entry in params["planned_packages"]}
     here = state["packages"]
     same = all(name in here and version in (None, "", here[name]) for name, version in requested.items())
     if not requested or same:
@@ -250,7 +250,7 @@ def update_history(record: DriverHistory, state: dict[str, Any], params: dict[st
     last = record["sets"][-1]["packages"] if record["sets"] else None
     if here and here != last:
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        fresh["sets"] = [*record["sets"], {"recorded_at": at, "why": params["why"], **now}][-MAX_SETS:]
+        fresh["sets"] = [*record["sets"], {"recorded_at": at, "reason": params["reason"], **now}][-MAX_SETS:]
     if params["rolled_back"]:
         fresh["rolled_back_from"] = here
     elif record["rolled_back_from"]:
@@ -283,9 +283,9 @@ def rollback_packages(
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "wanted": {"type": "list", "elements": "dict", "default": []},
+            "planned_packages": {"type": "list", "elements": "dict", "default": []},
             "holds": {"type": "list", "elements": "str", "default": []},
-            "why": {"type": "str", "default": ""},
+            "reason": {"type": "str", "default": ""},
             "rolled_back": {"type": "bool", "default": False},
             "path": {"type": "path", "default": "/var/lib/gpufleet/drivers.json"},
             "node": {"type": "str", "default": ""},
@@ -311,7 +311,7 @@ def main() -> None:
         state=state,
         recorded=fresh["sets"],
         rolled_back_from=fresh["rolled_back_from"],
-        previous=rollback_packages(state, params["wanted"], params["holds"]),
+        previous=rollback_packages(state, params["planned_packages"], params["holds"]),
         **({"gpufleet": report} if params["node"] else {}),
     )
 

@@ -1,6 +1,6 @@
 # Copyright: gpufleet contributors
 # GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Bring a set of small files to the wanted content in one call, each validated before it replaces the old."""
+"""Write a set of small files in one call, each validated before it replaces the old one."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ short_description: Check a declared MIG geometry against NVIDIA's tables
 description:
   - Returns the MIG instances of each GPU, or fails with the reason why the geometry is not possible.
 options:
-  wanted:
+  geometry:
     description: Declared geometry; see the role nvidia_mig.
     type: raw
     required: true
@@ -25,7 +25,7 @@ extends_documentation_fragment: [gpufleet.fleet.common.controller]
 EXAMPLES = """
 - name: Check the geometry against NVIDIA's tables
   gpufleet.fleet.mig_geometry:
-    wanted: {3g.40gb: 2}
+    geometry: {3g.40gb: 2}
     devices: ["2330"]
 """
 
