@@ -25,7 +25,7 @@ def test_file_of_exactly_the_size_limit_is_read(file):
     assert read_bytes(file, TEN) == b"0123456789"
     assert read_text(file, TEN) == "0123456789"
     file.write_text("0123456789a")
-    with pytest.raises(InputError, match=r"f: is too large: 11 bytes; at most 10 bytes$"):
+    with pytest.raises(InputError, match=r"f: is too large: 11 bytes; the limit is 10 bytes$"):
         read_bytes(file, TEN)
 
 

@@ -36,7 +36,7 @@ def test_file_of_exactly_the_size_limit_is_read_completely(tmp_path):
     path.write_bytes(b"x" * 10)
     assert read_bytes(path, TEN) == b"x" * 10
     path.write_bytes(b"x" * 11)
-    with pytest.raises(InputError, match="is too large: 11 bytes; at most 10 bytes"):
+    with pytest.raises(InputError, match="is too large: 11 bytes; the limit is 10 bytes"):
         read_bytes(path, TEN)
 
 
@@ -150,7 +150,7 @@ def test_cell_with_unknown_choice_or_column_is_refused():
         row.choice("a", ("low", "high"))
     with pytest.raises(InputError, match="f:2: b: 'nan' is not a number"):
         row.number("b")
-    with pytest.raises(InputError, match="f:2: c: has no such column"):
+    with pytest.raises(InputError, match="f:2: c: the file has no such column"):
         row.integer("c")
 
 
@@ -158,7 +158,7 @@ def test_cell_with_unknown_choice_or_column_is_refused():
     "text", ["=1+1", "=cmd|' /C calc'!A0", "+A1", "-A1", "@SUM(A1)", "\uff1d1+1", "-2+3"]
 )
 def test_formula_is_refused_with_its_line_and_column(text):
-    with pytest.raises(InputError, match=r"^f:3: machine: .* is a formula"):
+    with pytest.raises(InputError, match=r"^f:3: machine: .* is a spreadsheet formula"):
         check_cell(text, "f:3", "machine")
 
 

@@ -55,8 +55,8 @@ def test_any_bytes_decode_to_a_value_or_a_one_line_error(content):
         ("[NaN]", "NaN is not a number"),
         ("[-Infinity]", "-Infinity is not a number"),
         ("[1e999]", "inf is not a number"),
-        (f"[{2**63}]", "whole number over 64 bits"),
-        (f"[{-(2**63) - 1}]", "whole number over 64 bits"),
+        (f"[{2**63}]", "integer over 64 bits"),
+        (f"[{-(2**63) - 1}]", "integer over 64 bits"),
         (f"[{'9' * 5000}]", "a number is too long"),
         (r'["\u0000"]', "NUL character"),
         (r'{"\u0000": 1}', "NUL character"),
@@ -85,7 +85,7 @@ def test_limit_is_exact(allowed, refused, problem):
 
 
 def test_size_is_measured_before_parsing():
-    with pytest.raises(InputError, match=r"^f: is too large: 1,001 bytes; at most 1,000 bytes$"):
+    with pytest.raises(InputError, match=r"^f: is too large: 1,001 bytes; the limit is 1,000 bytes$"):
         decode_json(" " * 1001, "f", SMALL)
     with pytest.raises(InputError, match="more than 10 values"):
         decode_json("[" + "[]," * 300, "f", SMALL)  # not JSON either, but never parsed

@@ -115,7 +115,7 @@ def test_invalid_utf_8_is_refused_in_one_line(content):
 
 
 def test_too_large_text_is_refused_with_its_size_and_the_limit():
-    with pytest.raises(InputError, match=r"^f: is too large: 11 bytes; at most 10 bytes$"):
+    with pytest.raises(InputError, match=r"^f: is too large: 11 bytes; the limit is 10 bytes$"):
         decode_text(b"x" * 11, "f", Limits(bytes=10))
     assert decode_text(b"x" * 10, "f", Limits(bytes=10)) == "x" * 10
 

@@ -40,13 +40,13 @@ def test_csv_rows_have_columns_and_line_numbers():
     [
         ("a,b\n1\n", "f:2: has 1 fields, the header has 2"),
         ("a,b\n1,2,3\n", "f:2: has 3 fields, the header has 2"),
-        ("a,a\n", "f:1: has two columns 'a'; name each once"),
+        ("a,a\n", "f:1: has two columns 'a'; give each column a different name"),
         ("b\n", "f:1: has no column 'a'"),
-        ("", "f:1: is not CSV; it needs a header line and commas"),
+        ("", "f:1: is not CSV; the file needs a header line and comma-separated columns"),
         ("a\n\x00\n", "f: contains a NUL character"),
         ('a\n"x"y\n', "f:2: is not CSV: ',' expected after '\"'"),
         ("a\n" + "1\n" * 7, "f: contains more than 6 values"),
-        ("a" * 61, "f: is too large: 61 bytes; at most 60 bytes"),
+        ("a" * 61, "f: is too large: 61 bytes; the limit is 60 bytes"),
     ],
 )
 def test_invalid_csv_is_refused_in_one_line(text, message):
@@ -64,7 +64,7 @@ def test_csv_of_exactly_the_limits_is_read():
 )
 def test_formula_in_a_cell_is_refused(text):
     assert error_of(lambda: check_cell(text, "f:2", "name")).startswith("f:2: name: ")
-    assert "is a formula; give the value itself" in error_of(lambda: check_cell(text, "f:2", "name"))
+    assert "is a spreadsheet formula; give the value itself" in error_of(lambda: check_cell(text, "f:2", "name"))
 
 
 @pytest.mark.parametrize("text", ["-1.5", "+2", "-", "=", "@", "", "p4d.24xlarge", "a=b"])
@@ -89,7 +89,7 @@ def test_xml_is_bounded_and_entities_are_refused():
     )
     assert decode_xml("<a>" + "<b/>" * 4 + "</a>", "x", SMALL).tag == "a"
     assert error_of(lambda: decode_xml("<a>", "x")).startswith("x: is not XML: ")
-    assert error_of(lambda: decode_xml("x" * 61, "x", SMALL)) == "x: is too large: 61 bytes; at most 60 bytes"
+    assert error_of(lambda: decode_xml("x" * 61, "x", SMALL)) == "x: is too large: 61 bytes; the limit is 60 bytes"
     bomb = '<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'
     assert error_of(lambda: decode_xml(bomb, "x")).startswith("x: is not XML: Entit")
 
@@ -109,13 +109,13 @@ WRONG_YAML = [
     ("a: *b", "f:1: "),
     ("a: 1\n---\nb: 2\n", "f:2: contains more than one YAML document; keep one"),
     ("%YAML 1.1\n---\na: 1\n", "f:1: is YAML 1.1; remove the %YAML line"),
-    ("a: !!set {}", "f:1: has the tag !!set; leave the tag out"),
-    ("a: !x 1", "f:1: has the tag !x; leave the tag out"),
+    ("a: !!set {}", "f:1: has the tag !!set; remove the tag"),
+    ("a: !x 1", "f:1: has the tag !x; remove the tag"),
     ("? [1]\n: 2\n", "f:1: has a key that is not a string; correct that line"),
     ("a: 1\nb: [\n", "f:"),
     ("a: .nan", "f:1: nan is not a number that JSON can represent"),
     ("a: 2026-13-01", "f:1: '2026-13-01' is not a value: "),
-    ("x" * 61, "f: is too large: 61 bytes; at most 60 bytes"),
+    ("x" * 61, "f: is too large: 61 bytes; the limit is 60 bytes"),
     ("a: &a [x,x]\nb: [*a, *a]", "f:2: contains more than 6 values"),
 ]
 

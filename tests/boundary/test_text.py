@@ -19,7 +19,7 @@ def test_invalid_utf_8_and_too_large_files_are_refused_in_one_line():
     with pytest.raises(InputError, match=r"^f: is not UTF-8 text; save it as UTF-8$"):
         decode_text(b"\xff\xfe\xff\xd8\x00", "f")
     assert decode_text(b"x" * 10, "f", TEN) == "x" * 10
-    with pytest.raises(InputError, match=r"^f: is too large: 11 bytes; at most 10 bytes$"):
+    with pytest.raises(InputError, match=r"^f: is too large: 11 bytes; the limit is 10 bytes$"):
         decode_text(b"x" * 11, "f", TEN)
 
 

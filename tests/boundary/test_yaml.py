@@ -84,7 +84,7 @@ def test_any_text_decodes_to_a_value_or_a_one_line_error(read, text):
         ("n: -.inf", "-inf is not a number"),
         ("n: 1e999", "inf is not a number"),
         ("n: 1" + "0" * 5000, "more digits than a number has"),
-        ("n: 0x" + "f" * 40, "whole number over 64 bits"),
+        ("n: 0x" + "f" * 40, "integer over 64 bits"),
         ("n: 0x_", "is not a value"),
         ("a: !!python/object/apply:os.system [id]", "f:1: has the tag !!python/object/apply:os.system"),
         ("a: !!binary aGk=", "has the tag !!binary"),

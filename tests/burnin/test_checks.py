@@ -447,7 +447,7 @@ def test_tool_output_is_recorded_with_command_and_exit_code(make_host):
     assert result.raw == {"command": "vcgencmd get_throttled", "text": "throttled=0x50005\n", "code": 0}
     assert len(pi.check_temperature(host).raw["text"]) == 4000
     failed = pi.check_blade(host)
-    assert (failed.status, failed.reason) == ("error", "bladectl ended with code 3: no daemon")
+    assert (failed.status, failed.reason) == ("error", "bladectl exited with code 3: no daemon")
     assert failed.raw["code"] == 3
     missing = pi.check_throttled(make_host())
     assert (missing.status, missing.reason, missing.raw) == ("not_run", "vcgencmd is not installed", {})

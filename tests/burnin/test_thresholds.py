@@ -49,7 +49,7 @@ def test_known_mistakes_of_published_thresholds_are_detected(what, value, peak):
         ({"unit": ""}, "no unit"),
         ({"date": "yesterday"}, "is not YYYY-MM-DD"),
         ({"date": ""}, "is not YYYY-MM-DD"),
-        ({"peak": None}, "without the part's peak"),
+        ({"peak": None}, "no peak of the part"),
         ({"value": None}, "the threshold has a bound but no value"),
         ({"applies_to": "toaster"}, "unknown kind"),
         ({"on_miss": "shrug"}, "unknown value"),

@@ -128,9 +128,9 @@ def test_findings_are_sorted_by_kind_host_and_code():
 @pytest.mark.parametrize(
     ("changed", "message", "remedy"),
     [
-        ({"unsound": ["a", "b"]}, "installed only partly: a, b", "dpkg --configure -a"),
-        ({"held": []}, "not held: no package is held", "run the play `drivers` on the host"),
-        ({"holds_wanted": ["z", "nvidia-open", "c"]}, "not held: c, z", "run the play `drivers` on the host"),
+        ({"unsound": ["a", "b"]}, "packages are only partly installed: a, b", "dpkg --configure -a"),
+        ({"held": []}, "no driver package is held", "run the play `drivers` on the host"),
+        ({"holds_wanted": ["z", "nvidia-open", "c"]}, "packages are not held: c, z", "run the play `drivers` on the host"),
         ({"loaded": None, "built": None}, "no module of 580.95.05 is built for kernel 6.8.0-60-generic",
          "dkms status; the kernel's headers are there"),
         ({"loaded": None, "built": None, "headers": False},
@@ -172,7 +172,7 @@ def test_json_report_is_complete():
         ],
         "findings": [
             {"host": "b", "code": "holds_missing", "kind": "skew", "remedy": "run the play `drivers` on the host",
-             "message": "not held: no package is held"},
+             "message": "no driver package is held"},
         ],
     }  # fmt: skip
 
@@ -185,7 +185,7 @@ def test_table_is_aligned_and_prints_a_second_finding_below_the_first():
     assert consistency.format_report(report) == [
         "NODE  GROUP  INSTALLED  LOADED     LIBRARIES  FABRIC     CUDA        HELD  FINDING",
         f"a     train  {version * 4}12.8        -     skew: CUDA 12.8; 1 of 2 in train have 12.8, 13.0",
-        f"{'':75}skew: installed only partly: x",
-        f"{'':75}skew: not held: no package is held",
+        f"{'':75}skew: packages are only partly installed: x",
+        f"{'':75}skew: no driver package is held",
         f"bb    train  {version * 4}12.8, 13.0  1     agrees",
     ]

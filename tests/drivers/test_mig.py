@@ -37,7 +37,7 @@ def test_documented_geometry_is_accepted(device, declared):
     [
         ({"1g.5gb": 1}, H100, "no MIG profile '1g.5gb'"),
         ({"1g.10gb": 8}, H100, "8 of 1g.10gb do not fit"),
-        ({"4g.40gb": 1, "3g.40gb": 1, "1g.10gb": 1}, H100, "takes 8 compute slices of 7"),
+        ({"4g.40gb": 1, "3g.40gb": 1, "1g.10gb": 1}, H100, "takes 8 compute slices; the GPU has 7"),
         ({"3g.40gb": 2, "1g.10gb": 1}, H100, "has no placement"),
         ({"1g.20gb": 3, "3g.40gb": 1}, H100, "has no placement"),
         ({"1g.6gb+me": 1, "2g.12gb+me": 1}, A30, "media engines"),

@@ -21,7 +21,7 @@ def test_preview_document_is_read():
         ("", "empty"),
         ("  \n", "empty"),
         ("Previewing update (dev):\n", "starts with 'Previewing update"),
-        ("[1, 2]", "not an object"),
+        ("[1, 2]", "is not a JSON object"),
         ('{"a": 1}\n{"a": 2}\n', "contains more than one JSON document"),
         ('{"a": tru', "not JSON"),
     ],
@@ -41,7 +41,7 @@ def test_preview_truncated_anywhere_is_refused(load_recording):
 
 
 def test_preview_truncated_in_a_string_is_reported():
-    with pytest.raises(InputError, match="ends too early"):
+    with pytest.raises(InputError, match="ends in the middle of the JSON document"):
         parse_json_object('{"steps": [{"op": "sa', "-")
 
 

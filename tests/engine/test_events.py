@@ -96,14 +96,14 @@ def test_failed_update_lists_the_failed_resources():
     ("text", "line"),
     [
         ("", "log: is empty: the Pulumi engine wrote no event"),
-        ("hello\n", "log:1: not an engine event: Expecting value"),
-        ('{"steps": []}\n', "log:1: not an engine event: no event in it"),
-        ("[]\n", "log:1: not an engine event: not an object"),
-        ('{"sequence": 1}\n{\n{"sequence": 2}\n', "log:2: not an engine event"),
-        ('{"resourcePreEvent": {}}\n', "log: an engine event of unknown structure: KeyError"),
+        ("hello\n", "log:1: is not an engine event: Expecting value"),
+        ('{"steps": []}\n', "log:1: is not an engine event: it contains no event"),
+        ("[]\n", "log:1: is not an engine event: not an object"),
+        ('{"sequence": 1}\n{\n{"sequence": 2}\n', "log:2: is not an engine event"),
+        ('{"resourcePreEvent": {}}\n', "log: contains an engine event of unknown structure: KeyError"),
         (
             '{"summaryEvent": {"resourceChanges": {"create": "x"}}}\n',
-            "log: an engine event of unknown structure: ValueError",
+            "log: contains an engine event of unknown structure: ValueError",
         ),
     ],
 )

@@ -61,7 +61,7 @@ def test_empty_stack_has_no_resources():
 
 @pytest.mark.parametrize("document", [{}, {"steps": []}, {"deployment": None}, []])
 def test_document_that_is_not_a_state_is_refused(document):
-    with pytest.raises(InputError, match="not a stack's state"):
+    with pytest.raises(InputError, match="not the state of a stack"):
         parse_state(document)
 
 

@@ -74,4 +74,4 @@ def test_nothing_is_installed_while_the_exact_version_is_unknown(render_texts, v
     assert (result.returncode != 0) == refused, result.stdout + result.stderr
     text = " ".join(result.stdout.split())
     assert ("no nvidia-open of branch 580; nothing was installed" in text) == refused
-    assert ("reaches https://repo.example/debian12, or ask for another branch" in text) == refused
+    assert ("reaches https://repo.example/debian12, or request another branch" in text) == refused

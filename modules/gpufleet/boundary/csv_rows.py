@@ -158,13 +158,18 @@ def check_cell(text: str, where: str, column: str) -> str:
 
     A number may begin with a sign, and a lone mark stands for nothing.
     """
-    shown = make_printable(text, 40)
+    printable_text = make_printable(text, 40)
     if make_printable(text, None) != text:
         raise InputError(
-            f"{shown!r} contains a control character", where=where, key=column, remedy="remove it"
+            f"{printable_text!r} contains a control character", where=where, key=column, remedy="remove it"
         )
     if len(text) > 1 and text.startswith(_FORMULA) and not _is_number(text):
-        raise InputError(f"{shown!r} is a formula", where=where, key=column, remedy="give the value itself")
+        raise InputError(
+            f"{printable_text!r} is a spreadsheet formula",
+            where=where,
+            key=column,
+            remedy="give the value itself",
+        )
     return text
 
 

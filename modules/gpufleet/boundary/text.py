@@ -25,7 +25,9 @@ def decode_text(content: bytes, where: str, limits: Limits = OPERATOR_FILE) -> s
 
 def size_error(size: int, where: str, limits: Limits) -> InputError:
     """Return the error for a document over its limit."""
-    return InputError(f"is too large: {size:,} bytes", where=where, remedy=f"at most {limits.bytes:,} bytes")
+    return InputError(
+        f"is too large: {size:,} bytes", where=where, remedy=f"the limit is {limits.bytes:,} bytes"
+    )
 
 
 def make_printable(text: object, max_length: int | None = MAX_LENGTH) -> str:

@@ -206,8 +206,8 @@ class _Composer:
         return self.anchors[event.anchor]
 
     def _tagged(self, event: Any) -> InputError:
-        shown = make_printable(event.tag.replace(_CORE, "!!"), 60)
-        return InputError(f"has the tag {shown}", where=self._place(event), remedy="remove the tag")
+        printable_tag = make_printable(event.tag.replace(_CORE, "!!"), 60)
+        return InputError(f"has the tag {printable_tag}", where=self._place(event), remedy="remove the tag")
 
     def _resolve(self, event: yaml.ScalarEvent) -> Tag:
         """Return the tag that YAML 1.2 gives a value by how it is written; refuse a value that is none."""

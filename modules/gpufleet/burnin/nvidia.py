@@ -84,8 +84,8 @@ def read_text(node: Element, path: str) -> str | None:
 
 def read_integer(node: Element, path: str) -> int | None:
     """Return the leading integer of ``16x``, ``81559 MiB`` or ``52 C``."""
-    found = re.match(r"(\d{1,12})(?:\s*[A-Za-z]\w*)?$", read_text(node, path) or "")
-    return int(found[1]) if found else None
+    match = re.match(r"(\d{1,12})(?:\s*[A-Za-z]\w*)?$", read_text(node, path) or "")
+    return int(match[1]) if match else None
 
 
 def read_yes_no(node: Element, path: str) -> bool | None:
@@ -129,8 +129,8 @@ def load_xid_classes() -> dict[int, str]:
 
 def parse_xids(lines: list[str]) -> list[int]:
     """Return the XID codes in kernel log lines, in order."""
-    found = (re.search(r"NVRM: Xid \([^)]*\): (\d{1,6})\b", line) for line in lines)
-    return [int(match[1]) for match in found if match]
+    matches = (re.search(r"NVRM: Xid \([^)]*\): (\d{1,6})\b", line) for line in lines)
+    return [int(match[1]) for match in matches if match]
 
 
 def count_xid_classes(codes: list[int]) -> dict[str, int]:

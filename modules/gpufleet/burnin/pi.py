@@ -19,8 +19,8 @@ FLAGS = {
 
 def parse_throttled(text: str) -> int | None:
     """Return the bits of ``throttled=0x50005``, or None when the text is something else."""
-    found = re.fullmatch(r"throttled=0x([0-9a-fA-F]{1,8})", text.strip())
-    return int(found[1], 16) if found else None
+    match = re.fullmatch(r"throttled=0x([0-9a-fA-F]{1,8})", text.strip())
+    return int(match[1], 16) if match else None
 
 
 def decode_throttled(bits: int) -> dict[str, bool]:
@@ -35,14 +35,14 @@ def mask_undocumented_bits(bits: int) -> int:
 
 def parse_temperature(text: str) -> float | None:
     """Return the degrees of ``temp=52.1'C``, or None when the text is something else."""
-    found = re.fullmatch(r"temp=(-?\d{1,3}(?:\.\d+)?)'C", text.strip())
-    return float(found[1]) if found else None
+    match = re.fullmatch(r"temp=(-?\d{1,3}(?:\.\d+)?)'C", text.strip())
+    return float(match[1]) if match else None
 
 
 def parse_link_speed(text: object) -> float | None:
     """Return the GT/s of sysfs's ``5.0 GT/s PCIe`` (older kernels: ``5 GT/s``)."""
-    found = re.match(r"(\d+(?:\.\d+)?) GT/s", text) if isinstance(text, str) else None
-    return float(found[1]) if found else None
+    match = re.match(r"(\d+(?:\.\d+)?) GT/s", text) if isinstance(text, str) else None
+    return float(match[1]) if match else None
 
 
 def parse_link_width(text: object) -> int | None:

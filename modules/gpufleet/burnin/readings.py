@@ -108,7 +108,7 @@ def read_storage(raw: Raw) -> Readings:
         inodes_free_share=parse_number(root.get("inodes_free_share")),
         write_errors=float("write_error" in raw) if wrote else None,
         wrong_mib=parse_number(raw.get("wrong_mib")),
-        # Memory is no disk: its speed would hide a slow one.
+        # A file in memory says nothing about the disk.
         write_mb_per_s=parse_number(raw.get("write_mb_per_s")) if on_disk else None,
     )
     return Readings(metrics, metrics.get("write_mb_per_s"), "MB/s")

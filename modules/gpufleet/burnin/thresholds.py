@@ -81,9 +81,11 @@ def list_required_checks(kind: str, profile: str, *, gpus_declared: bool = False
     """Return the checks that a node of a kind must pass in a profile."""
     table = load_required_checks()
     if kind not in table:
-        raise InputError(f"unknown node kind {kind!r}", remedy=f"one of {', '.join(KINDS)}")
+        raise InputError(f"unknown node kind {kind!r}", remedy=f"use one of {', '.join(KINDS)}")
     if profile not in table[kind]:
-        raise InputError(f"unknown burn-in profile {profile!r}", remedy=f"one of {', '.join(table[kind])}")
+        raise InputError(
+            f"unknown burn-in profile {profile!r}", remedy=f"use one of {', '.join(table[kind])}"
+        )
     entry = table[kind][profile]
     return (*entry["required"], *(entry.get("where_declared", ()) if gpus_declared else ()))
 

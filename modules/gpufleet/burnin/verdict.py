@@ -141,10 +141,10 @@ def judge_readings(name: str, readings: Readings, rules: list[Threshold], agent_
             readings.unit,
             reason=agent_reason or "no threshold applies to this check",
         )
-    worst = min((found for found, _ in outcomes), key=OUTCOMES.index)
-    missed = [rule for found, rule in outcomes if found != "pass" and found == worst]
+    worst = min((outcome for outcome, _ in outcomes), key=OUTCOMES.index)
+    missed = [rule for outcome, rule in outcomes if outcome != "pass" and outcome == worst]
     # Beside a failure, what could not be measured because of it is noise.
-    others = [rule for found, rule in outcomes if found not in {"pass", worst, "not_run"}]
+    others = [rule for outcome, rule in outcomes if outcome not in {"pass", worst, "not_run"}]
     deciding = missed[0] if missed else select_headline(readings, rules)
     value = readings.metrics.get(deciding.metric) if deciding else None
     return CheckResult(
@@ -184,8 +184,8 @@ def judge_threshold(rule: Threshold, readings: Readings) -> str:
 
 def select_headline(readings: Readings, rules: list[Threshold]) -> Threshold | None:
     """Return the threshold of the number that a report shows, if one bounds it."""
-    shown = (rule for rule in rules if readings.metrics.get(rule.metric) == readings.display_value)
-    return next(shown, None) if readings.display_value is not None else None
+    displayed_rules = (rule for rule in rules if readings.metrics.get(rule.metric) == readings.display_value)
+    return next(displayed_rules, None) if readings.display_value is not None else None
 
 
 def explain_missed_threshold(rule: Threshold, readings: Readings) -> str:
@@ -206,8 +206,8 @@ def add_missing_checks(judged: list[CheckResult], required: tuple[str, ...]) -> 
     """
     best: dict[str, CheckResult] = {}
     for check in judged:
-        held = best.get(check.name)
-        if held is None or OUTCOMES.index(check.outcome) < OUTCOMES.index(held.outcome):
+        best_so_far = best.get(check.name)
+        if best_so_far is None or OUTCOMES.index(check.outcome) < OUTCOMES.index(best_so_far.outcome):
             best[check.name] = check
     absent = {
         name: CheckResult(name, "not_run", reason="the records do not contain this check")

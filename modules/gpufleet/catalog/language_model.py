@@ -180,5 +180,7 @@ def _build_latent_attention(row: Row) -> LatentAttention | None:
 
 
 def _format_names(names: list[str]) -> str:
-    shown = names[:8]
-    return ", ".join(shown) + (f" and {len(names) - len(shown)} more" if len(names) > len(shown) else "")
+    listed_names = names[:8]
+    return ", ".join(listed_names) + (
+        f" and {len(names) - len(listed_names)} more" if len(names) > len(listed_names) else ""
+    )

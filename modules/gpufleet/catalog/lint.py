@@ -85,13 +85,15 @@ def lint_sources(
         (row["name"], field) for row in parts for field in row if field not in LABEL_FIELDS and row[field]
     }
     missing = [LintFinding("source", *finding, "no source") for finding in sorted(filled - sourced)]
-    unused = [LintFinding("source", *each, "has a source but is empty") for each in sorted(sourced - filled)]
+    unused = [
+        LintFinding("source", *field, "has a source but is empty") for field in sorted(sourced - filled)
+    ]
     unknown = [
         LintFinding("source", row["name"], row["fields"], f"{row['source']!r} is not in sources.csv")
         for row in field_sources
         if row["source"] not in source_ids
     ]
-    return [*missing, *unused, *unknown, *(each for row in sources for each in _lint_source(row))]
+    return [*missing, *unused, *unknown, *(finding for row in sources for finding in _lint_source(row))]
 
 
 def lint_hosts(hosts: Iterable[Row], parts: Sequence[Row], sources: Sequence[Row]) -> list[LintFinding]:

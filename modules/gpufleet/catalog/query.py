@@ -147,11 +147,11 @@ def _suggest_machines(name: str, cloud: str | None) -> str:
 
 
 def _format_names(names: list[str]) -> str:
-    shown = sorted(names)[:6]
+    listed_names = sorted(names)[:6]
     return (
-        f"{', '.join(shown)} and {len(names) - len(shown)} more"
-        if len(names) > len(shown)
-        else ", ".join(shown)
+        f"{', '.join(listed_names)} and {len(names) - len(listed_names)} more"
+        if len(names) > len(listed_names)
+        else ", ".join(listed_names)
     )
 
 

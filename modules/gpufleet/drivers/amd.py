@@ -119,8 +119,8 @@ def _suggest_release(card: Card, system: str) -> str:
         if card.gfx in release.gfx and system in release.systems
     ]
     if releases:
-        return f"ask for ROCm {' or '.join(releases)}"
-    return "leave rocm out of the template: Vulkan through Mesa is what runs on it"
+        return f"request ROCm {' or '.join(releases)}"
+    return "remove rocm from the template: only Vulkan through Mesa runs on it"
 
 
 def _choose_driver(host: HostContext, release: RocmRelease | None) -> AmdDriver | None:
@@ -220,7 +220,7 @@ def _choose_action(host: HostContext, packages: tuple[Package, ...], rocm: Rocm 
     """Return the action from a comparison of target and installed packages."""
     installed, targets = host.facts.packages, (*packages, *(rocm.packages if rocm else ()))
     pairs = [(installed[package.name], package.version) for package in targets if package.name in installed]
-    if len(pairs) < len(targets) and not any(each.name in installed for each in targets[1:]):
+    if len(pairs) < len(targets) and not any(package.name in installed for package in targets[1:]):
         return "install"
     changed = [
         (installed_version, target_version)

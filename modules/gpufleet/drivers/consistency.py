@@ -213,12 +213,12 @@ def _check_holds(host: HostDriver) -> Iterator[DriverFinding]:
     held_packages = set(host.read_value("held") or ())
     missing = sorted(set(host.read_value("holds_wanted") or ()) - held_packages)
     if missing or not held_packages:
-        names = ", ".join(missing) or "no driver package is held"
+        names = ", ".join(missing)
         yield DriverFinding(
             host.name,
             "holds_missing",
             "skew",
-            f"packages are not held: {names}",
+            f"packages are not held: {names}" if names else "no driver package is held",
             "run the play `drivers` on the host",
         )
 
@@ -251,7 +251,7 @@ def format_report(report: ConsistencyReport) -> list[str]:
             ", ".join(host.cuda_versions) or "-",
             str(row["held"] or "-"),
         )
-        messages = [f"{one.kind}: {one.message}" for one in by_host[host.name]] or ["agrees"]
+        messages = [f"{finding.kind}: {finding.message}" for finding in by_host[host.name]] or ["agrees"]
         rows += [
             (*host_cells, messages[0]),
             *[("", "", "", "", "", "", "", "", message) for message in messages[1:]],

@@ -282,7 +282,7 @@ def _read_version(value: object, part: str) -> str | None:
     text = str(value)
     pieces = text.split(".")
     if len(pieces) not in (2, 3) or not all(
-        each.isdecimal() and len(each) <= MAX_NUMBER_DIGITS for each in pieces
+        piece.isdecimal() and len(piece) <= MAX_NUMBER_DIGITS for piece in pieces
     ):
         raise InputError(
             f"is {shorten_repr(value)}",
@@ -300,7 +300,7 @@ def _read_mapping(raw: object, key: str, known_keys: tuple[str, ...]) -> dict[st
     if not isinstance(raw, Mapping):
         remedy = f"give a mapping with any of {', '.join(known_keys)}"
         raise InputError(f"is {shorten_repr(raw)}", where="gpufleet_software", key=key, remedy=remedy)
-    unknown_key = next((each for each in raw if each not in known_keys), None)
+    unknown_key = next((key_name for key_name in raw if key_name not in known_keys), None)
     if unknown_key is not None:
         remedy = f"known keys: {', '.join(known_keys)}"
         raise InputError(

@@ -58,16 +58,16 @@ def read_installed(facts: HostFacts, distribution_branches: tuple[int, ...]) -> 
     packages = tuple(
         package for name, version in facts.packages.items() if (package := classify_package(name, version))
     )
-    driver_packages = [each for each in packages if each.part in DRIVER_PARTS]
+    driver_packages = [package for package in packages if package.part in DRIVER_PARTS]
     version = _find_version(driver_packages)
     fabric_version = newest_version(
-        each.version for each in packages if each.part == "fabric" and each.name != "nvlsm"
+        package.version for package in packages if package.part == "fabric" and package.name != "nvlsm"
     )
     return InstalledDriver(
         packages=packages,
         version=version,
         origin=_find_origin(driver_packages, version, distribution_branches),
-        module=next((each.module for each in driver_packages if each.module), None),
+        module=next((package.module for package in driver_packages if package.module), None),
         fabric=parse_upstream_version(fabric_version) if fabric_version else None,
         loaded=facts.loaded.get("nvidia"),
         nouveau="nouveau" in facts.loaded,
@@ -112,7 +112,7 @@ def _find_version(driver_packages: list[DriverPackage]) -> str | None:
     versions = [
         parse_upstream_version(version.version) for version in driver_packages if version.part != "pin"
     ]
-    return newest_version(each for each in versions if (parse_branch(each) or 0) >= MIN_BRANCH)
+    return newest_version(version for version in versions if (parse_branch(version) or 0) >= MIN_BRANCH)
 
 
 def _find_origin(

@@ -75,7 +75,7 @@ def _read_indexes(entry: Mapping[str, Any], count: int) -> list[int]:
         return list(range(count))
     if not isinstance(indexes, list) or not all(isinstance(index, int) for index in indexes):
         raise InputError(f"devices {shorten_repr(indexes)} is neither 'all' nor a list of indexes", key="mig")
-    out_of_range = [one for one in indexes if not 0 <= one < count]
+    out_of_range = [index for index in indexes if not 0 <= index < count]
     if out_of_range:
         raise InputError(f"no GPU {out_of_range[0]}: the host has {count}", key="mig")
     return indexes

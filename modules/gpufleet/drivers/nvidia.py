@@ -137,7 +137,7 @@ def _choose_target(
     remove = installed.find_conflicts(installed_driver.packages, choice.origin, choice.module, choice.branch)
     new_names = {package.name for package in (*package_set.packages, *package_set.fabric)}
     fabric_names = [
-        each.name for each in installed_driver.packages if each.part == "fabric"
+        package.name for package in installed_driver.packages if package.part == "fabric"
     ]  # two share their files
     remove = tuple(name for name in sorted({*remove, *fabric_names}) if name not in new_names)
     if remove:

@@ -51,7 +51,9 @@ def keep_packages(host: HostContext, choice: DriverChoice, fabric: str, version:
     return PackageSet(
         version,
         packages,
-        tuple(_build_package(host, choice, each, version, unversioned) for each in fabric_names),
+        tuple(
+            _build_package(host, choice, fabric_name, version, unversioned) for fabric_name in fabric_names
+        ),
     )
 
 

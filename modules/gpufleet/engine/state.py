@@ -103,7 +103,8 @@ def parse_state(document: Mapping[str, Any]) -> list[StateResource]:
         parse_resource(_check_mapping(item, "pending_operations").get("resource") or {})
     pending = {str(item["resource"]["urn"]): str(item.get("type", "")) for item in operations}
     records = [
-        _check_mapping(each, "resources") for each in _check_list(deployment.get("resources"), "resources")
+        _check_mapping(record, "resources")
+        for record in _check_list(deployment.get("resources"), "resources")
     ]
     resources = [parse_resource(record, pending=pending.get(str(record.get("urn")))) for record in records]
     known = {resource.urn for resource in resources}

@@ -137,7 +137,7 @@ def list_thresholds(kind: str | None = None) -> list[Json]:
     """Return the thresholds, each with its source and the linter's findings."""
     kinds = (*burnin.KINDS, "rehearsal")
     if kind and kind not in kinds:
-        raise InputError(f"unknown node kind {kind!r}", key="--kind", remedy=f"one of {', '.join(kinds)}")
+        raise InputError(f"unknown node kind {kind!r}", key="--kind", remedy=f"use one of {', '.join(kinds)}")
     rows = burnin.select_thresholds(kind, rehearsal=kind == "rehearsal") if kind else burnin.load_thresholds()
     return [asdict(row) | {"lint": burnin.lint_thresholds((row,))} for row in rows]
 

@@ -122,9 +122,13 @@ def _find_accelerator_by_memory(name: str, gib: float, query: str) -> Iterator[R
             raise
         accelerators = catalog.load_accelerators()
         candidates = accelerator_name.find_candidates(
-            name, {each: accelerator.aliases for each, accelerator in accelerators.items()}
+            name, {candidate: accelerator.aliases for candidate, accelerator in accelerators.items()}
         )
-        fitting = [accelerators[each] for each in candidates if gib in _memory_options(accelerators[each])]
+        fitting = [
+            accelerators[candidate]
+            for candidate in candidates
+            if gib in _memory_options(accelerators[candidate])
+        ]
         if len(fitting) == 1:
             yield ResolvedHardware(build_accelerator_hardware(scale_accelerator(fitting[0], gib, 1.0)))
         elif fitting:

@@ -53,18 +53,20 @@ class OwnedMachine:
 def list_owned_hardware(root: Path | None = None) -> list[Hardware]:
     """Return the owned hardware of the project; an empty list outside a project."""
     return [
-        hardware for each in _load_owned(_project_root(root)) if (hardware := _to_hardware(each)) is not None
+        hardware
+        for owned in _load_owned(_project_root(root))
+        if (hardware := _to_hardware(owned)) is not None
     ]
 
 
 def find_owned_hardware(name: str, root: Path | None = None) -> Hardware | None:
     """Return the rack or workstation of that name, None where there is none."""
-    for each in _load_owned(_project_root(root)):
-        if each.name == name.lower():
-            hardware = _to_hardware(each)
+    for owned in _load_owned(_project_root(root)):
+        if owned.name == name.lower():
+            hardware = _to_hardware(owned)
             if hardware is None:
                 raise InputError(
-                    f"{each.name} is made of {each.machine}, which is not in the catalogue",
+                    f"{owned.name} is made of {owned.machine}, which is not in the catalogue",
                     where="--on",
                 )
             return hardware
@@ -73,7 +75,7 @@ def find_owned_hardware(name: str, root: Path | None = None) -> Hardware | None:
 
 def list_owned_names(root: Path | None = None) -> list[str]:
     """Return the names of the racks and workstations of this project."""
-    return [each.name for each in _load_owned(_project_root(root))]
+    return [owned.name for owned in _load_owned(_project_root(root))]
 
 
 def _project_root(root: Path | None) -> Path | None:
@@ -89,11 +91,13 @@ def _project_root(root: Path | None) -> Path | None:
 def _load_owned(root: Path | None) -> tuple[OwnedMachine, ...]:
     if root is None:
         return ()
-    racks = [each for path in sorted((root / "inventory").glob("*.yaml")) for each in _load_racks(path, root)]
+    racks = [
+        owned for path in sorted((root / "inventory").glob("*.yaml")) for owned in _load_racks(path, root)
+    ]
     stations = {
-        each.name: each
+        owned.name: owned
         for path in sorted((root / "stacks").glob("Pulumi.*.yaml"))
-        for each in _load_workstations(path)
+        for owned in _load_workstations(path)
     }
     return (*racks, *stations.values())
 
@@ -209,23 +213,23 @@ def _cost_value(cost: Mapping[str, Any], name: str) -> float:
     return float(cost[name]["value"]) if name in cost else 0.0
 
 
-def _to_hardware(each: OwnedMachine) -> Hardware | None:
-    base = _machine_hardware(each)
+def _to_hardware(owned: OwnedMachine) -> Hardware | None:
+    base = _machine_hardware(owned)
     if base is None:
         return None
-    offer = Offer("onprem", "", "owned", each.usd_per_hour, each.as_of, each.source)
-    origin: Origin = "rack" if each.rack else "workstation"
-    return replace(base, name=each.name, node_limit=each.nodes, offers=(offer,), origin=origin)
+    offer = Offer("onprem", "", "owned", owned.usd_per_hour, owned.as_of, owned.source)
+    origin: Origin = "rack" if owned.rack else "workstation"
+    return replace(base, name=owned.name, node_limit=owned.nodes, offers=(offer,), origin=origin)
 
 
-def _machine_hardware(each: OwnedMachine) -> Hardware | None:
+def _machine_hardware(owned: OwnedMachine) -> Hardware | None:
     try:
-        machine = catalog.get_machine(each.machine, "onprem")
-        if each.cards is None:
+        machine = catalog.get_machine(owned.machine, "onprem")
+        if owned.cards is None:
             return build_machine_hardware(machine)
-        accelerator = build_accelerator_hardware(catalog.get_accelerator(each.cards[0]))
+        accelerator = build_accelerator_hardware(catalog.get_accelerator(owned.cards[0]))
     except InputError:
         return None
     return replace(
-        accelerator, devices_per_node=each.cards[1], machine=machine.name, host_memory_gib=machine.memory_gib
+        accelerator, devices_per_node=owned.cards[1], machine=machine.name, host_memory_gib=machine.memory_gib
     )

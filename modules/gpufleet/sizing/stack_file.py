@@ -55,7 +55,7 @@ def choose_plan_to_write(request: SizingRequest, result: SizingResult) -> tuple[
     other_purchase = offer.purchase if offer else ""
     return (
         alternatives[0],
-        f"the best plan is {purchase}: wrote the best {other_purchase} plan; for the best one give --purchase {purchase}",
+        f"the best plan is {purchase}: wrote the best {other_purchase} plan; --purchase {purchase} writes the best one",
     )
 
 
@@ -63,7 +63,9 @@ def write_plan_to_stack(plan: Plan, stack: str, root: Path, *, merge: bool = Fal
     """Write a plan into ``stacks/Pulumi.<stack>.yaml``; return a message with the entry and the next command."""
     if not STACK_NAME.fullmatch(stack):
         raise InputError(
-            f"{stack!r} is not a stack's name", where="--emit", remedy="lowercase, digits, hyphens"
+            f"{stack!r} is not a stack's name",
+            where="--emit",
+            remedy="use lowercase letters, digits and hyphens",
         )
     if not plan.fits:
         raise InputError("the plan cannot run", where="--emit", remedy="see the reason printed above")
@@ -142,7 +144,11 @@ def _new_stack(root: Path, plan: Plan, stack: str) -> Node:
 def _find_template_fleet(root: Path) -> Mapping[str, Any]:
     """Return the fleet of the first stack with ssh keys, else of the first stack, else an empty mapping."""
     stacks = [_read_stack(path) for path in sorted((root / "stacks").glob("Pulumi.*.yaml"))]
-    fleets = [(each.get("config") or {}).get(KEY) or {} for each in stacks if isinstance(each, Mapping)]
+    fleets = [
+        (stack_document.get("config") or {}).get(KEY) or {}
+        for stack_document in stacks
+        if isinstance(stack_document, Mapping)
+    ]
     return next((fleet for fleet in fleets if fleet.get("ssh")), fleets[0] if fleets else {})
 
 

@@ -247,7 +247,7 @@ def test_formula_or_escape_sequence_in_a_name_is_refused_with_its_place(tmp_path
     path = tmp_path / "prices.csv"
     path.write_text(HEAD + GOOD + ",".join(row.values()) + "\n")
     with pytest.raises(
-        InputError, match=rf"prices\.csv:3: {column}: .* (is a formula|contains a control character)"
+        InputError, match=rf"prices\.csv:3: {column}: .* (is a spreadsheet formula|contains a control character)"
     ) as excinfo:
         load_price_file(path)
     assert str(excinfo.value).isprintable()
@@ -257,5 +257,5 @@ def test_formula_in_json_is_refused_with_its_place(tmp_path):
     offer = {"cloud": "aws", "region": "us-east-1", "machine": "=A1", "purchase": "spot", "usd_per_hour": 1}
     path = tmp_path / "prices.json"
     path.write_text(json.dumps([offer | {"source": "x"}]))
-    with pytest.raises(InputError, match=r"prices\.json\[0\]: machine: '=A1' is a formula"):
+    with pytest.raises(InputError, match=r"prices\.json\[0\]: machine: '=A1' is a spreadsheet formula"):
         load_price_file(path)

@@ -95,13 +95,13 @@ def read_processes() -> list[Process]:
         ).stdout
         rows = [line.split(None, 3) for line in listing.splitlines()]
         return [Process(int(r[0]), int(r[1]), r[3].rsplit("/", 1)[-1], r[2][0] == "Z") for r in rows if r[3:]]
-    found = []
+    processes = []
     for entry in folders:
         with contextlib.suppress(OSError, ValueError, IndexError):
             head, _, tail = Path(f"/proc/{entry}/stat").read_text(errors="replace").rpartition(")")
             fields = tail.split()
-            found.append(Process(int(entry), int(fields[1]), head.partition("(")[2], fields[0] in "ZX"))
-    return found
+            processes.append(Process(int(entry), int(fields[1]), head.partition("(")[2], fields[0] in "ZX"))
+    return processes
 
 
 def list_descendants(root: int) -> list[Process]:
@@ -127,8 +127,8 @@ def find_spared_processes(processes: Iterable[Process]) -> set[int]:
         while ancestor and not is_ansible(ancestor):
             ancestors.append(ancestor)
             ancestor = table.get(ancestor.parent)
-        if any(each.name in PACKAGE_MANAGERS for each in ancestors):
-            spared_pids |= {each.pid for each in ancestors}
+        if any(ancestor_process.name in PACKAGE_MANAGERS for ancestor_process in ancestors):
+            spared_pids |= {ancestor_process.pid for ancestor_process in ancestors}
     return spared_pids
 
 

@@ -18,7 +18,7 @@ from .supervisor import die_with_parent
 def spawn_child(job: Callable[[], Any], *, new_session: bool) -> tuple[int, int]:
     """Fork a child that writes its result as JSON; return its pid and the pipe to read.
 
-    ``new_session`` lets it and its children be killed together.
+    ``new_session``: the child and its children can be killed together.
     """
     reader, writer = os.pipe()
     parent, pid = os.getpid(), os.fork()

@@ -130,7 +130,7 @@ def format_status(status: StoreStatus, today: date) -> str:
     """Return the numbers, age and sources of prices, and the rows that were set apart."""
     age_days, future_days = (
         status.age_days(today),
-        [each.newest for each in status.slices if each.newest > today.isoformat()],
+        [purchase.newest for purchase in status.slices if purchase.newest > today.isoformat()],
     )
     newest_age = "all are dated in the future" if age_days is None else f"the newest is {age_days} days old"
     lines = [
@@ -140,16 +140,16 @@ def format_status(status: StoreStatus, today: date) -> str:
         "",
         *format_columns(
             ("cloud", "purchase", "prices", "machines", "oldest", "middle", "newest", "undated"),
-            [(each.cloud, each.purchase, str(each.prices), str(each.machines), each.oldest, each.middle, each.newest,
-              str(each.undated)) for each in status.slices],
+            [(row.cloud, row.purchase, str(row.prices), str(row.machines), row.oldest, row.middle, row.newest,
+              str(row.undated)) for row in status.slices],
             right_aligned={2, 3, 7},
         ),
         "",
         "machine types with accelerators that have a price in some region:",
         *format_columns(
             ("cloud", "types", "on-demand", "spot", "commitment"),
-            [(each.cloud, str(each.types), str(each.on_demand), str(each.spot), str(each.commitment))
-             for each in status.coverage],
+            [(row.cloud, str(row.types), str(row.on_demand), str(row.spot), str(row.commitment))
+             for row in status.coverage],
             right_aligned={1, 2, 3, 4},
         ),
         "",
@@ -163,7 +163,7 @@ def format_status(status: StoreStatus, today: date) -> str:
             *(f"  {n:6}  {code}" for code, n in status.set_apart),
         ]
     lines += [
-        f"\nunfinished: {each.source}, started {each.started_at}; run it again" for each in status.unfinished
+        f"\nunfinished: {run.source}, started {run.started_at}; run it again" for run in status.unfinished
     ]
     return "\n".join(lines)
 
@@ -182,7 +182,9 @@ def format_summary(summary: RunSummary, name: str) -> str:
         f"{name}: {summary.imported} prices imported ({summary.unchanged} unchanged), {summary.set_apart} set apart"
     ]
     if summary.set_apart:
-        codes = " ".join(f"--accept {code}" for code in sorted({each.code for each in summary.findings}))
+        codes = " ".join(
+            f"--accept {code}" for code in sorted({finding.code for finding in summary.findings})
+        )
         lines[0] += f"; to import them anyway: {codes}"
     return "\n".join([*lines, *format_findings(summary.findings)])
 
@@ -196,7 +198,7 @@ def format_summary_json(summary: RunSummary, name: str) -> str:
             "unchanged": summary.unchanged,
             "set_apart": summary.set_apart,
             "repeated": summary.repeated,
-            "findings": [finding_as_dict(each) for each in summary.findings],
+            "findings": [finding_as_dict(finding) for finding in summary.findings],
         }
     )
 
@@ -211,7 +213,9 @@ def format_findings(findings: Iterable[PriceFinding]) -> list[str]:
     lines: list[str] = []
     for code, same_code in sorted(by_code.items()):
         lines.append(f"  {code} ({CODES[code]}): {len(same_code)}")
-        lines += [f"    {' '.join(each.row.key)}: {each.reason}" for each in same_code[:MAX_SHOWN_FINDINGS]]
+        lines += [
+            f"    {' '.join(finding.row.key)}: {finding.reason}" for finding in same_code[:MAX_SHOWN_FINDINGS]
+        ]
         lines += (
             [f"    and {len(same_code) - MAX_SHOWN_FINDINGS} more"]
             if len(same_code) > MAX_SHOWN_FINDINGS
@@ -223,9 +227,9 @@ def format_findings(findings: Iterable[PriceFinding]) -> list[str]:
 def format_findings_json(findings: Iterable[PriceFinding]) -> str:
     """Return findings as JSON."""
     listed = list(findings)
-    counts = Counter(each.code for each in listed)
+    counts = Counter(finding.code for finding in listed)
     return dump_json(
-        {"counts": dict(sorted(counts.items())), "findings": [finding_as_dict(each) for each in listed]}
+        {"counts": dict(sorted(counts.items())), "findings": [finding_as_dict(finding) for finding in listed]}
     )
 
 

@@ -26,7 +26,7 @@ PURCHASES = (
     "capacity_block",
     "dws_flex",
 )
-COMMITMENTS = tuple(each for each in PURCHASES if each.endswith(("_1y", "_3y")))
+COMMITMENTS = tuple(purchase for purchase in PURCHASES if purchase.endswith(("_1y", "_3y")))
 UPFRONTS = ("none", "partial", "all")
 HIGH_CONFIDENCE_SINCE = (
     "2025-11"  # data/README.md: what is older, or transcribed, is of medium confidence at most
@@ -109,11 +109,11 @@ def validate_price_row(row: PriceRow) -> PriceRow:
         )
     if row.purchase not in PURCHASES:
         raise InputError(
-            f"unknown purchase {row.purchase!r}", where=row.where, remedy=f"one of {', '.join(PURCHASES)}"
+            f"unknown purchase {row.purchase!r}", where=row.where, remedy=f"use one of {', '.join(PURCHASES)}"
         )
     if row.upfront not in UPFRONTS:
         raise InputError(
-            f"unknown upfront {row.upfront!r}", where=row.where, remedy=f"one of {', '.join(UPFRONTS)}"
+            f"unknown upfront {row.upfront!r}", where=row.where, remedy=f"use one of {', '.join(UPFRONTS)}"
         )
     if not _NAME.match(row.cloud):
         raise InputError(

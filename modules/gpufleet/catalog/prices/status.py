@@ -66,8 +66,8 @@ class StoreStatus:
         now = today.isoformat()
         days = [
             day
-            for each in self.slices
-            for day in (each.newest, each.middle, each.oldest)
+            for purchase in self.slices
+            for day in (purchase.newest, purchase.middle, purchase.oldest)
             if day and day <= now
         ]
         return (today - date.fromisoformat(max(days))).days if days else None
@@ -145,7 +145,7 @@ def _build_slices(day_and_source_by_key: dict[Key, tuple[str, str]]) -> Iterator
     for (cloud, _, item, purchase), (day, _) in day_and_source_by_key.items():
         groups.setdefault((cloud, purchase), []).append((item, day))
     for (cloud, purchase), machine_days in sorted(
-        groups.items(), key=lambda each: (each[0][0], _purchase_rank(each[0][1]))
+        groups.items(), key=lambda group: (group[0][0], _purchase_rank(group[0][1]))
     ):
         days = sorted(day for _, day in machine_days if day)
         day_range = (days[0], days[len(days) // 2], days[-1]) if days else ("", "", "")

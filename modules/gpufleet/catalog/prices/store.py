@@ -124,7 +124,7 @@ class PriceStore:
             context = self._load_context(rows)
             findings = tuple(check_prices(rows, context))
             refused_findings = [finding for finding in findings if finding.code not in set(accept)]
-            rows_set_apart = {each.row for each in refused_findings}
+            rows_set_apart = {finding.row for finding in refused_findings}
             accepted_rows = [row for row in rows if row not in rows_set_apart]
             self._set_rows_apart(run, rows, refused_findings)
             unchanged = self._publish_rows(run, accepted_rows)

@@ -51,8 +51,8 @@ def fit_intervals(predictions: Sequence[HeldOutPrediction]) -> dict[tuple[str, s
     rows, and intervals are widened until those fitted without a publication cover the target share of its rows.
     """
     intervals: dict[tuple[str, str], tuple[Interval, int]] = {}
-    for metric in sorted({each.row.metric for each in predictions}):
-        subset = [each for each in predictions if each.row.metric == metric]
+    for metric in sorted({prediction.row.metric for prediction in predictions}):
+        subset = [prediction for prediction in predictions if prediction.row.metric == metric]
         widening = _widening_by_class(subset)
         for kind, (bounds, n) in _class_intervals(subset).items():
             intervals[metric, kind] = (_include_prediction(bounds.widen(widening[kind])), n)
@@ -62,17 +62,17 @@ def fit_intervals(predictions: Sequence[HeldOutPrediction]) -> dict[tuple[str, s
 def find_covered_rows(predictions: Sequence[HeldOutPrediction]) -> dict[str, bool]:
     """Return by measurement id whether the interval fitted to the other publications covers it."""
     covered: dict[str, bool] = {}
-    for metric in {each.row.metric for each in predictions}:
-        subset = [each for each in predictions if each.row.metric == metric]
+    for metric in {prediction.row.metric for prediction in predictions}:
+        subset = [prediction for prediction in predictions if prediction.row.metric == metric]
         intervals, widening = _intervals_without_group(subset), _widening_by_class(subset)
-        for each in subset:
-            bounds, kind = intervals[each.row.group], each.row.device_class
+        for prediction in subset:
+            bounds, kind = intervals[prediction.row.group], prediction.row.device_class
             class_interval = bounds[kind].widen(widening[kind]) if kind in bounds else None
             pooled = bounds[ANY].widen(widening[ANY])
-            covered[each.row.id] = _contains(
+            covered[prediction.row.id] = _contains(
                 class_interval
                 or Interval(pooled.low / UNMEASURED_WIDENING, pooled.high * UNMEASURED_WIDENING),
-                each,
+                prediction,
             )
     return covered
 
@@ -89,10 +89,11 @@ def _widening_by_class(predictions: Sequence[HeldOutPrediction]) -> dict[str, fl
 def _intervals_without_group(predictions: Sequence[HeldOutPrediction]) -> dict[str, dict[str, Interval]]:
     """Return by publication the intervals fitted to the other publications."""
     intervals = {}
-    for group in {each.row.group for each in predictions}:
-        others = [each for each in predictions if each.row.group != group]
+    for group in {prediction.row.group for prediction in predictions}:
+        other_predictions = [prediction for prediction in predictions if prediction.row.group != group]
         intervals[group] = {
-            kind: _error_interval(_select_class(others, kind)) for kind in _class_intervals(predictions)
+            kind: _error_interval(_select_class(other_predictions, kind))
+            for kind in _class_intervals(predictions)
         }
     return intervals
 
@@ -103,9 +104,11 @@ def _find_widening(
     for step in range(WIDENING_STEPS):
         widening = MIN_WIDENING + step / 20
         inside: dict[str, list[bool]] = {}
-        for each in predictions:
-            bounds = intervals[each.row.group]
-            inside.setdefault(each.row.group, []).append(_contains(bounds[kind].widen(widening), each))
+        for prediction in predictions:
+            bounds = intervals[prediction.row.group]
+            inside.setdefault(prediction.row.group, []).append(
+                _contains(bounds[kind].widen(widening), prediction)
+            )
         rows = sum(map(sum, inside.values())) / len(predictions)
         publications = sum(sum(subset) / len(subset) for subset in inside.values()) / len(inside)
         if (rows + publications) / 2 >= TARGET_COVERAGE and min(rows, publications) >= MIN_COVERAGE:
@@ -113,9 +116,9 @@ def _find_widening(
     return MIN_WIDENING + WIDENING_STEPS / 20
 
 
-def _contains(bounds: Interval, each: HeldOutPrediction) -> bool:
+def _contains(bounds: Interval, prediction: HeldOutPrediction) -> bool:
     interval = _include_prediction(bounds)
-    return interval.low <= exp(-each.log_error) <= interval.high
+    return interval.low <= exp(-prediction.log_error) <= interval.high
 
 
 def _include_prediction(bounds: Interval) -> Interval:
@@ -125,23 +128,27 @@ def _include_prediction(bounds: Interval) -> Interval:
 
 def _class_intervals(predictions: Sequence[HeldOutPrediction]) -> dict[str, tuple[Interval, int]]:
     intervals = {}
-    for kind in [ANY, *sorted({each.row.device_class for each in predictions})]:
+    for kind in [ANY, *sorted({prediction.row.device_class for prediction in predictions})]:
         subset = _select_class(predictions, kind)
-        publications = {each.row.group for each in subset}
+        publications = {prediction.row.group for prediction in subset}
         if kind == ANY or (len(subset) >= MIN_ROWS and len(publications) >= MIN_PUBLICATIONS):
             intervals[kind] = (_error_interval(subset), len(subset))
     return intervals
 
 
 def _select_class(predictions: Sequence[HeldOutPrediction], kind: str) -> list[HeldOutPrediction]:
-    return [each for each in predictions if kind in (ANY, each.row.device_class)]
+    return [prediction for prediction in predictions if kind in (ANY, prediction.row.device_class)]
 
 
 def _error_interval(predictions: Sequence[HeldOutPrediction]) -> Interval:
-    rows = Counter(each.row.group for each in predictions)
-    votes = sorted((-each.log_error, rows[each.row.group] ** -0.5) for each in predictions)
+    rows = Counter(prediction.row.group for prediction in predictions)
+    weighted_errors = sorted(
+        (-prediction.log_error, rows[prediction.row.group] ** -0.5) for prediction in predictions
+    )
     tail = (1.0 - TARGET_COVERAGE) / 2
-    return Interval(exp(weighted_quantile(votes, tail)), exp(weighted_quantile(votes, 1.0 - tail)))
+    return Interval(
+        exp(weighted_quantile(weighted_errors, tail)), exp(weighted_quantile(weighted_errors, 1.0 - tail))
+    )
 
 
 def weighted_quantile(weighted_values: Sequence[tuple[float, float]], share: float) -> float:

@@ -56,19 +56,19 @@ def fit_factors(
     ``initial`` is the starting point and does not change the solution. ``slopes`` are the derivatives there; if given,
     they are used for the complete search.
     """
-    atoms = _base_factors(rows)
-    problem = FitProblem(rows, prior_factors(), _rows_by_factor(rows, atoms), atoms)
+    base_factors = _base_factors(rows)
+    problem = FitProblem(rows, prior_factors(), _rows_by_factor(rows, base_factors), base_factors)
     point = {key: _log_departure(initial, problem.start, key) for key in problem.rows_by_factor}
     errors = problem.log_errors_at(point)
     loss, damping = _total_loss(errors, point), 1.0
     current_slopes = slopes or compute_slopes(rows, problem.efficiency_at(point))
     for _ in range(MAX_ROUNDS):
         step = _solve_step(problem, point, errors, current_slopes, damping)
-        moved = {key: point[key] + step[key] for key in point}
-        moved_errors = problem.log_errors_at(moved)
-        gain = loss - _total_loss(moved_errors, moved)
+        next_point = {key: point[key] + step[key] for key in point}
+        next_errors = problem.log_errors_at(next_point)
+        gain = loss - _total_loss(next_errors, next_point)
         if gain > 0:
-            point, errors, loss, damping = moved, moved_errors, loss - gain, damping / 4
+            point, errors, loss, damping = next_point, next_errors, loss - gain, damping / 4
             current_slopes = slopes or compute_slopes(rows, problem.efficiency_at(point))
         else:
             damping *= 4
@@ -90,13 +90,15 @@ def group_rows_by_factor(rows: Sequence[SpeedMeasurement]) -> dict[Key, list[int
     return _rows_by_factor(rows, _base_factors(rows))
 
 
-def _rows_by_factor(rows: Sequence[SpeedMeasurement], atoms: list[list[Key]]) -> dict[Key, list[int]]:
+def _rows_by_factor(rows: Sequence[SpeedMeasurement], base_factors: list[list[Key]]) -> dict[Key, list[int]]:
     rows_of_factor: dict[Key, list[int]] = {}
     for parameter, prior in PRIORS.items():
         seen: set[tuple[int, ...]] = set()
         for key in _candidate_factors(rows, parameter, links=prior.links, common_only=prior.is_shared):
             affected = [
-                i for i, row in enumerate(rows) if _base_factor(key) in atoms[i] and _applies_to(key, row)
+                i
+                for i, row in enumerate(rows)
+                if _base_factor(key) in base_factors[i] and _applies_to(key, row)
             ]
             if affected and tuple(affected) not in seen:
                 seen.add(tuple(affected))
@@ -114,14 +116,14 @@ def _base_factors_of_row(row: SpeedMeasurement) -> tuple[Key, ...]:
     efficiency = Efficiency(prior_factors())
     error = row.log_error(efficiency) or 0.0
     parameters = [p for p, prior in PRIORS.items() if prior.metrics is None or row.metric in prior.metrics]
-    atoms = [
+    base_factors = [
         base_factor
         for p in parameters
         for base_factor in ([(p, link, ANY) for link in PRIORS[p].links] or [(p, ANY, ANY)])
     ]
     return tuple(
         base_factor
-        for base_factor in atoms
+        for base_factor in base_factors
         if (row.log_error(_perturb(efficiency, base_factor)) or 0.0) != error
     )
 

@@ -19,9 +19,11 @@ def format_report(predictions: Sequence[HeldOutPrediction]) -> str:
     covered = find_covered_rows(predictions)
     lines = [f"{'':12}{'devices':22}{'n':>4}{'median':>9}{'p90':>9}{'in 80 %':>9}"]
     for metric in ("decode", "throughput", "prefill", "training"):
-        for name, subset in _group_by_class([each for each in predictions if each.row.metric == metric]):
-            errors = sorted(each.relative_error for each in subset)
-            share = sum(covered[each.row.id] for each in subset) / len(subset)
+        for name, subset in _group_by_class(
+            [prediction for prediction in predictions if prediction.row.metric == metric]
+        ):
+            errors = sorted(prediction.relative_error for prediction in subset)
+            share = sum(covered[prediction.row.id] for prediction in subset) / len(subset)
             figures = f"{len(subset):4}{quantile(errors, 0.5):9.1%}{quantile(errors, 0.9):9.1%}{share:9.0%}"
             lines.append(f"{metric:12}{name:22}{figures}")
     return "\n".join(lines) + "\n"
@@ -32,10 +34,10 @@ def _group_by_class(
 ) -> Iterator[tuple[str, list[HeldOutPrediction]]]:
     yield "all", list(predictions)
     kinds = {
-        kind: [each for each in predictions if each.row.device_class == kind]
-        for kind in {each.row.device_class for each in predictions}
+        kind: [prediction for prediction in predictions if prediction.row.device_class == kind]
+        for kind in {prediction.row.device_class for prediction in predictions}
     }
     yield from sorted((kind, subset) for kind, subset in kinds.items() if len(subset) >= MIN_ROWS)
-    few = [each for subset in kinds.values() if len(subset) < MIN_ROWS for each in subset]
+    few = [prediction for subset in kinds.values() if len(subset) < MIN_ROWS for prediction in subset]
     if few:
         yield POOLED_LABEL, few

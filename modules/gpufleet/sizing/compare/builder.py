@@ -46,10 +46,10 @@ def _compare_one(
 
 def _find_rejection_reason(request: SizingRequest, hardware: Hardware, plan: Plan | None) -> str:
     if plan is None:
-        one = place_on_devices(request.workload, hardware, 1).memory
+        memory = place_on_devices(request.workload, hardware, 1).memory
         return (
-            f"does not fit on any number of devices that an engine can use: it needs {one.total:.0f} GiB, each has "
-            f"{max(one.usable_gib, 0.0):.1f} GiB"
+            f"does not fit on any number of devices that an engine can use: it needs {memory.total:.0f} GiB, each has "
+            f"{max(memory.usable_gib, 0.0):.1f} GiB"
         )
     if plan.tokens_per_s is None:
         return "; ".join(plan.speed.notes if plan.speed else ()) or "its speed is not known"

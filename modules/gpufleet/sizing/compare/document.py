@@ -32,7 +32,7 @@ def build_document(comparison: Comparison) -> Json:
     precision = work.precision if work else "bf16"
     return {
         "workload": None if work is None else _workload_document(work),
-        "accelerators": [_accelerator_document(each, precision) for each in comparison.accelerators],
+        "accelerators": [_accelerator_document(compared, precision) for compared in comparison.accelerators],
     }
 
 

@@ -43,13 +43,13 @@ def render_html_page(comparison: Comparison, plot_names: tuple[str, ...] = ()) -
         plots={name: Markup(text) for name, text in drawn.items()},  # noqa: S704 - drawn by the line above
         figures=format_report(comparison),
         sources=[
-            (each.accelerator.name, each.accelerator.source, each.accelerator.as_of)
-            for each in comparison.accelerators
+            (compared.accelerator.name, compared.accelerator.source, compared.accelerator.as_of)
+            for compared in comparison.accelerators
         ],
         prices=[
-            (each.accelerator.name, each.cheapest_price)
-            for each in comparison.accelerators
-            if each.cheapest_price
+            (compared.accelerator.name, compared.cheapest_price)
+            for compared in comparison.accelerators
+            if compared.cheapest_price
         ],
     )
 

@@ -66,7 +66,9 @@ def _workload_lines(comparison: Comparison) -> Iterator[str]:
         "on the smallest number of devices that fits the model"
     )
     yield from format_table(
-        WORKLOAD_COLUMNS, [_workload_row(each) for each in comparison.accelerators if each.plan], LEFT_ALIGNED
+        WORKLOAD_COLUMNS,
+        [_workload_row(compared) for compared in comparison.accelerators if compared.plan],
+        LEFT_ALIGNED,
     )
 
 
@@ -90,8 +92,8 @@ def _workload_row(compared: ComparedAccelerator) -> tuple[str, ...]:
 
 
 def _unplaced_lines(comparison: Comparison) -> Iterator[str]:
-    unplaced = [each for each in comparison.accelerators if each.rejection_reason]
+    unplaced = [compared for compared in comparison.accelerators if compared.rejection_reason]
     if unplaced:
         yield "Not placed"
-    for each in unplaced:
-        yield f"  {each.accelerator.name}: {each.rejection_reason}"
+    for compared in unplaced:
+        yield f"  {compared.accelerator.name}: {compared.rejection_reason}"

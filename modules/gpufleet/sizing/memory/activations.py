@@ -45,12 +45,12 @@ def recomputed_layer_bytes(workload: Workload, tokens: float) -> float:
 def logits_bytes(workload: Workload, tokens: float, *, split: bool = False) -> float:
     """Return the bytes of the logits and their copies at the loss: the peak for large vocabularies."""
     training = workload.training
-    each = training.logits_bytes + (DPO_COPIES if workload.task == "dpo" else 0.0)
-    if training.compiled and not split and each > 2 * COMPILED_SAVED_BYTES:
-        each -= COMPILED_SAVED_BYTES
+    bytes_per_logit = training.logits_bytes + (DPO_COPIES if workload.task == "dpo" else 0.0)
+    if training.compiled and not split and bytes_per_logit > 2 * COMPILED_SAVED_BYTES:
+        bytes_per_logit -= COMPILED_SAVED_BYTES
     if training.fused_loss:
-        each = BF16_BYTES
-    return tokens * workload.model.vocabulary * each
+        bytes_per_logit = BF16_BYTES
+    return tokens * workload.model.vocabulary * bytes_per_logit
 
 
 def _adapter_bytes(workload: Workload) -> float:

@@ -27,8 +27,8 @@ def estimate_with_recompute(
     workload: Workload, layout: ParallelLayout, hardware: Hardware
 ) -> tuple[Workload, MemoryEstimate]:
     """Return the workload with its recomputation chosen, and its memory estimate."""
-    settled, share = _choose_recompute(workload, layout, hardware)
-    return settled, _summarize(settled, share, layout, hardware)
+    chosen_workload, share = _choose_recompute(workload, layout, hardware)
+    return chosen_workload, _summarize(chosen_workload, share, layout, hardware)
 
 
 def choose_recompute(workload: Workload, layout: ParallelLayout, hardware: Hardware) -> Workload:

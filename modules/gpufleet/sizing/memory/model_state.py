@@ -117,16 +117,16 @@ def _gradient_bytes(workload: Workload, layout: ParallelLayout) -> float:
 
 def _optimizer_bytes(workload: Workload) -> float:
     training = workload.training
-    each = OPTIMIZER_BYTES[training.optimizer]
+    bytes_per_weight = OPTIMIZER_BYTES[training.optimizer]
     if workload.adapter == "none" and not training.master_copy and training.optimizer == "adamw":
-        each /= 2.0  # pure 16-bit recipes keep 16-bit moments
+        bytes_per_weight /= 2.0  # pure 16-bit recipes keep 16-bit moments
     if (
         workload.adapter == "none"
         and training.master_copy
         and normalize_precision(workload.precision) != "f32"
     ):
-        each += MASTER_BYTES
-    return _trained_parameters(workload) * each
+        bytes_per_weight += MASTER_BYTES
+    return _trained_parameters(workload) * bytes_per_weight
 
 
 def _move_offloaded(workload: Workload, share: DeviceMemory) -> None:

@@ -51,17 +51,17 @@ def _activation_bytes(workload: Workload, layout: ParallelLayout) -> tuple[float
     training, model = workload.training, workload.model
     tokens = _micro_batch_tokens(workload, layout)
     layers = -(-model.layers // layout.pipeline) * (training.micro_batches_in_flight or layout.pipeline)
-    one = activations.layer_bytes(workload, tokens) / layout.tensor
+    layer_bytes = activations.layer_bytes(workload, tokens) / layout.tensor
     logits = activations.logits_bytes(workload, tokens, split=layout.tensor > 1) / layout.tensor
     if layout.tensor > 1:
         gathered = (
             3 * activations.BF16_BYTES * tokens * model.hidden
         )  # inputs and outputs that tensor parallelism gathers
-        one, logits = one + gathered, logits + gathered
+        layer_bytes, logits = layer_bytes + gathered, logits + gathered
     if training.recompute in {"none", "auto"}:
-        return layers * one, 0.0, logits
+        return layers * layer_bytes, 0.0, logits
     spread = layout.tensor if training.sequence_parallel else 1
-    return layers * activations.recomputed_layer_bytes(workload, tokens) / spread, one, logits
+    return layers * activations.recomputed_layer_bytes(workload, tokens) / spread, layer_bytes, logits
 
 
 def _micro_batch_tokens(workload: Workload, layout: ParallelLayout) -> float:

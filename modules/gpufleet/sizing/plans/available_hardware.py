@@ -58,9 +58,11 @@ def add_offers(request: SizingRequest, hardware: Hardware) -> Hardware:
     if hardware.origin == "cloud":
         machine_offers = catalog.search_offers(machine=hardware.machine)
         offers = [
-            _offer(each)
-            for each in machine_offers
-            if _matches_request(request, each.machine.cloud, each.region, each.purchase)
+            _offer(machine_offer)
+            for machine_offer in machine_offers
+            if _matches_request(
+                request, machine_offer.machine.cloud, machine_offer.region, machine_offer.purchase
+            )
         ]
         return replace(hardware, offers=tuple(_cheapest(offers)))
     return replace(

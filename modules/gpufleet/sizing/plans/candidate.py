@@ -170,12 +170,12 @@ def _min_nodes_for_deadline(request: SizingRequest, hardware: Hardware) -> int:
     """Return a lower bound of nodes for the deadline: devices that only compute, without communication."""
     if not request.tokens or not request.deadline_h:
         return 1
-    one = max_tokens_per_s(
+    tokens_per_s = max_tokens_per_s(
         request.workload, hardware, ParallelLayout(), can_choose_batch=request.can_choose_batch
     )
-    if not one:
+    if not tokens_per_s:
         return 1
-    per_node = one * hardware.devices_per_node * request.deadline_h * SECONDS_PER_HOUR
+    per_node = tokens_per_s * hardware.devices_per_node * request.deadline_h * SECONDS_PER_HOUR
     return max(1, ceil(request.tokens / per_node))
 
 

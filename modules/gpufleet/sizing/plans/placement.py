@@ -53,8 +53,8 @@ class Placement:
 def place_on_layout(workload: Workload, hardware: Hardware, layout: ParallelLayout) -> Placement:
     """Return the workload on that layout, with automatic recomputation chosen."""
     is_open = workload.is_training and workload.training.recompute == "auto"
-    settled, memory = estimate_with_recompute(workload, layout, hardware)
-    return Placement(settled, hardware, layout, memory, is_open)
+    chosen_workload, memory = estimate_with_recompute(workload, layout, hardware)
+    return Placement(chosen_workload, hardware, layout, memory, is_open)
 
 
 def place_on_devices(
@@ -93,11 +93,11 @@ def list_sharding_variants(workload: Workload, devices: int) -> Iterator[Workloa
 
 def find_smallest_placement(workload: Workload, hardware: Hardware) -> Placement | None:
     """Return the smallest replica that fits, None if none fits."""
-    one = place_on_devices(workload, hardware, 1, quick=True)
+    single_device = place_on_devices(workload, hardware, 1, quick=True)
     needs_full_nodes = hardware.origin != "accelerator" and workload.is_training
-    if one.fits and not needs_full_nodes:
-        return one
-    least = _min_devices(one)
+    if single_device.fits and not needs_full_nodes:
+        return single_device
+    least = _min_devices(single_device)
     attempts = 0
     for devices in list_device_counts(
         hardware, whole_nodes=needs_full_nodes, is_training=workload.is_training
@@ -137,9 +137,9 @@ def max_nodes_of_replica(hardware: Hardware) -> int:
     return NODES_ON_A_FABRIC
 
 
-def _min_devices(one: Placement) -> int:
+def _min_devices(single_device: Placement) -> int:
     """Return a lower bound of devices: the divisible memory spread evenly."""
-    memory, usable = one.memory, max(one.memory.usable_gib, 1e-6)
-    if one.workload.is_training:
+    memory, usable = single_device.memory, max(single_device.memory.usable_gib, 1e-6)
+    if single_device.workload.is_training:
         return max(1, int((memory.weights + memory.gradients + memory.optimizer) / usable))
     return max(1, int(memory.total * 0.9 / usable))

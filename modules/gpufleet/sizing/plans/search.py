@@ -31,7 +31,8 @@ def find_plans(request: SizingRequest) -> SizingResult:
     """Return one plan if hardware and device count are given, else the best plans of all permitted hardware."""
     if not request.hardware_name:
         hardware = [
-            subtract_reserved_memory(each, request) for each in available_hardware.list_hardware(request)
+            subtract_reserved_memory(hardware, request)
+            for hardware in available_hardware.list_hardware(request)
         ]
         return _rank_plans(request, hardware, tuple(reserved_memory_warnings(request)))
     first: SizingResult | None = None
@@ -78,9 +79,9 @@ def _rank_plans(
     request: SizingRequest, hardware: Iterable[Hardware], warnings: tuple[PlanWarning, ...]
 ) -> SizingResult:
     kinds = list(hardware)
-    possible = [each for each in kinds if not _is_hardware_blocked(request, each)]
-    plans = [plan for each in possible for plan in _best_plan_per_purchase(request, each)]
-    affordable = [each for each in plans if _is_within_deadline_and_budget(request, each)]
+    possible = [hardware for hardware in kinds if not _is_hardware_blocked(request, hardware)]
+    plans = [plan for hardware in possible for plan in _best_plan_per_purchase(request, hardware)]
+    affordable = [plan for plan in plans if _is_within_deadline_and_budget(request, plan)]
     order = plan_sort_key(request.rank)
     best = sorted(affordable, key=order)
     top_plans = tuple(_drop_duplicates(best)[: request.max_plans or None])
@@ -115,12 +116,12 @@ def _best_plan_per_purchase(request: SizingRequest, hardware: Hardware) -> list[
 def _drop_duplicates(plans: list[Plan]) -> list[Plan]:
     seen: set[tuple[object, ...]] = set()
     unique = []
-    for each in plans:
-        purchase_key = (each.offer.purchase, each.offer.cloud) if each.offer else ()
-        identity = (each.hardware.name, each.devices, *purchase_key)
+    for plan in plans:
+        purchase_key = (plan.offer.purchase, plan.offer.cloud) if plan.offer else ()
+        identity = (plan.hardware.name, plan.devices, *purchase_key)
         if identity not in seen:
             seen.add(identity)
-            unique.append(each)
+            unique.append(plan)
     return unique
 
 
@@ -154,14 +155,14 @@ def _build_empty_result(
             *plans,
             *(
                 plan
-                for each in kinds
-                if not _is_hardware_blocked(request, each)
-                for plan in _best_plan_per_purchase(without_deadline, each)
+                for hardware in kinds
+                if not _is_hardware_blocked(request, hardware)
+                for plan in _best_plan_per_purchase(without_deadline, hardware)
             ),
         ]
     closest, text = _find_nearest_miss(request, plans) if plans else _find_closest_plan(request, kinds)
     all_warnings = (*warnings, PlanWarning("no-plan", text, "", is_blocking=True))
-    blocked = [each for each in kinds if _is_hardware_blocked(request, each)]
+    blocked = [hardware for hardware in kinds if _is_hardware_blocked(request, hardware)]
     if blocked and len(blocked) == len(kinds):
         all_warnings += tuple(
             check_placement(
@@ -175,11 +176,13 @@ def _build_empty_result(
 def _find_closest_plan(request: SizingRequest, kinds: list[Hardware]) -> tuple[Plan, str]:
     """Return the closest plan if all miss the targets or memory does not suffice, and a text that says which."""
     relaxed = replace(request, ttft_s=None, tpot_s=None, latency_s=None, requests_per_s=None)
-    possible = [each for each in kinds if not _is_hardware_blocked(request, each)]
+    possible = [hardware for hardware in kinds if not _is_hardware_blocked(request, hardware)]
     plans = [
         plan.with_offer(_default_offer(available_hardware.list_plan_offers(relaxed, plan)))
-        for each in possible
-        for plan in list_candidate_plans(relaxed, each)  # the closest plan of each hardware, not the cheapest
+        for hardware in possible
+        for plan in list_candidate_plans(
+            relaxed, hardware
+        )  # the closest plan of each hardware, not the cheapest
         if plan.tokens_per_s_per_stream
     ]
     if plans:
@@ -188,7 +191,9 @@ def _find_closest_plan(request: SizingRequest, kinds: list[Hardware]) -> tuple[P
             best,
             f"none of {len(kinds)} kinds of hardware reaches the targets; {text}{_gguf_advice(request)}",
         )
-    largest = max(possible or kinds, key=lambda each: each.accelerator.memory_gib * each.devices_per_node)
+    largest = max(
+        possible or kinds, key=lambda hardware: hardware.accelerator.memory_gib * hardware.devices_per_node
+    )
     devices = largest.devices_per_node * min(largest.node_limit or 1, MAX_CLOSEST_NODES)
     best = plan_on_devices(relaxed, largest, devices).with_offer(_default_offer(largest.offers))
     return best, f"it does not fit on any of {len(kinds)} kinds of hardware"
@@ -223,26 +228,26 @@ def _placement_warnings(request: SizingRequest, plans: tuple[Plan, ...]) -> list
     """Return the placement warnings of the first plans."""
     return [
         warning
-        for each in plans[:PLANS_WITH_WARNINGS]
+        for plan in plans[:PLANS_WITH_WARNINGS]
         for warning in check_placement(
-            each.workload,
-            each.hardware,
-            each.layout.devices,
-            each.layout,
+            plan.workload,
+            plan.hardware,
+            plan.layout.devices,
+            plan.layout,
             hardware_name=request.hardware_name,
-            total_devices=each.devices,
+            total_devices=plan.devices,
         )
     ]
 
 
 def _commitment_warnings(plans: tuple[Plan, ...]) -> Iterator[PlanWarning]:
     """Yield a warning for each commitment that is longer than the work."""
-    for each in plans:
-        term = TERM_HOURS.get(each.offer.purchase) if each.offer else None
-        if term and each.hours is not None and each.hours < term:
+    for plan in plans:
+        term = TERM_HOURS.get(plan.offer.purchase) if plan.offer else None
+        if term and plan.hours is not None and plan.hours < term:
             text = (
-                f"{each.hardware.name}: a commitment bills {term:,} hours, used or not; "
-                f"USD here covers only the work's {each.hours:,.0f} hours"
+                f"{plan.hardware.name}: a commitment bills {term:,} hours, used or not; "
+                f"USD here covers only the work's {plan.hours:,.0f} hours"
             )
             yield PlanWarning(
                 "commitment-outlasts-work", text, "reserved capacity bills around the clock (docs/cost.md)"
@@ -251,9 +256,9 @@ def _commitment_warnings(plans: tuple[Plan, ...]) -> Iterator[PlanWarning]:
 
 def _missing_price_warnings(request: SizingRequest, plans: tuple[Plan, ...]) -> Iterator[PlanWarning]:
     """Yield a warning if no price is known for the requested cloud, region or purchase."""
-    if request.is_constrained and any(each.offer is None for each in plans):
+    if request.is_constrained and any(plan.offer is None for plan in plans):
         filters = (*request.clouds, *request.regions, *request.purchases)
-        name = next(each.hardware.name for each in plans if each.offer is None)
+        name = next(plan.hardware.name for plan in plans if plan.offer is None)
         yield PlanWarning(
             "no-price", f"no price of {name} is known for {', '.join(filters)}", "gpufleet prices"
         )

@@ -51,10 +51,10 @@ def _ratio(value: float | None, limit: float) -> float:
 
 def _latency_warnings(request: SizingRequest, plan: Plan) -> Iterator[PlanWarning]:
     first = first_token_s_without_queue(plan) or plan.time_to_first_token_s
-    each = 1 / plan.tokens_per_s_per_stream if plan.tokens_per_s_per_stream else None
+    seconds_per_token = 1 / plan.tokens_per_s_per_stream if plan.tokens_per_s_per_stream else None
     targets = (
         ("ttft", "--ttft-ms", "the first token takes", first, request.ttft_s),
-        ("tpot", "--tpot-ms", "a further token takes", each, request.tpot_s),
+        ("tpot", "--tpot-ms", "a further token takes", seconds_per_token, request.tpot_s),
         ("latency", "--latency", "a whole request takes", plan.request_duration_s, request.latency_s),
     )
     for code, source, what, value, limit in targets:
@@ -63,10 +63,10 @@ def _latency_warnings(request: SizingRequest, plan: Plan) -> Iterator[PlanWarnin
         if value is None:
             yield _target_warning(code, f"{what} an unknown time", source)
         elif value > limit * (1 + SLACK):
-            shown, bound = value * MILLISECONDS, limit * MILLISECONDS
+            value_ms, limit_ms = value * MILLISECONDS, limit * MILLISECONDS
             yield _target_warning(
                 code,
-                f"{what} {shown:.4g} ms, the target is {bound:g} ms{_excess_text(value, limit)}",
+                f"{what} {value_ms:.4g} ms, the target is {limit_ms:g} ms{_excess_text(value, limit)}",
                 source,
             )
 

@@ -40,9 +40,9 @@ def _remaining_share(request: SizingRequest, placement: Placement) -> float:
     speed = placement.predict_speed()
     if not speed.per_stream:
         return -1.0
-    each = 1 / speed.per_stream
-    request_s = (speed.time_to_first_token_s or 0.0) + placement.workload.output_tokens * each
-    bounds = ((needed, available), (each, request.tpot_s), (request_s, request.latency_s))
+    seconds_per_token = 1 / speed.per_stream
+    request_s = (speed.time_to_first_token_s or 0.0) + placement.workload.output_tokens * seconds_per_token
+    bounds = ((needed, available), (seconds_per_token, request.tpot_s), (request_s, request.latency_s))
     return min((limit - value) / limit for value, limit in bounds if limit)
 
 

@@ -30,8 +30,8 @@ class Link:
         """
         if device_count <= 1:
             return 0.0
-        moved = 2.0 * (device_count - 1) / device_count * payload_bytes
-        return latency_s * (1.0 + log2(device_count)) + moved / (self.gb_s * bandwidth_share * 1e9)
+        moved_bytes = 2.0 * (device_count - 1) / device_count * payload_bytes
+        return latency_s * (1.0 + log2(device_count)) + moved_bytes / (self.gb_s * bandwidth_share * 1e9)
 
 
 def intra_node_link(hardware: Hardware) -> Link:

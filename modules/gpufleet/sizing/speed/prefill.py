@@ -26,8 +26,10 @@ def prefill_seconds(replica: Replica, prompts: float, length: float) -> float | 
     passes = chunks * replica.model.layers * replica.efficiency_factor(
         "layer_seconds"
     ) + replica.efficiency_factor("step_seconds")
-    moved = chunks * replica.all_reduce_seconds(tokens / chunks)
-    return (combine_overlapping_seconds(compute, reading, passes) + moved) * _pipeline_share(replica, chunks)
+    communication_seconds = chunks * replica.all_reduce_seconds(tokens / chunks)
+    return (combine_overlapping_seconds(compute, reading, passes) + communication_seconds) * _pipeline_share(
+        replica, chunks
+    )
 
 
 def _compute_seconds(replica: Replica, tokens: float, length: float) -> float:

@@ -83,13 +83,13 @@ def _dequantize_seconds(replica: Replica) -> float:
     if replica.workload.adapter != "qlora" or not replica.peak_bandwidth:
         return 0.0
     passes = 2.0 + EXTRA_FORWARD_PASSES[replica.workload.training.recompute]
-    moved = (
+    moved_bytes = (
         passes
         * DEQUANTIZE_BYTES
         * replica.model.parameters
         / (replica.layout.tensor * replica.layout.pipeline)
     )
-    return moved / (replica.peak_bandwidth * replica.capped_efficiency_factor("train_unpack"))
+    return moved_bytes / (replica.peak_bandwidth * replica.capped_efficiency_factor("train_unpack"))
 
 
 def tokens_per_step(replica: Replica) -> float:
@@ -178,14 +178,16 @@ def _expert_all_to_all_seconds(replica: Replica) -> float:
     if experts is None:
         return 0.0
     tokens = float(replica.workload.batch * replica.workload.context)
-    each = tokens * experts.per_token * replica.model.hidden * WEIGHT_BYTES * replica.expert_layers
+    bytes_per_device = (
+        tokens * experts.per_token * replica.model.hidden * WEIGHT_BYTES * replica.expert_layers
+    )
     members = min(layout.data, experts.count)
     link = (
         interconnect.intra_node_link
         if members * layout.tensor <= replica.hardware.devices_per_node
         else interconnect.inter_node_link
     )
-    return 4.0 * each * (members - 1) / members / (link(replica.hardware).gb_s * RING_SHARE * 1e9)
+    return 4.0 * bytes_per_device * (members - 1) / members / (link(replica.hardware).gb_s * RING_SHARE * 1e9)
 
 
 def _all_gather_seconds(replica: Replica, weight_bytes: float) -> float:

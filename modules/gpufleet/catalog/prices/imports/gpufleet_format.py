@@ -70,7 +70,10 @@ def _usd_per_hour(record: Record) -> float:
         raise InputError("is empty", where=record.where, key="usd")
     if per not in HOURS_PER_UNIT:
         raise InputError(
-            f"unknown {per!r}", where=record.where, key="per", remedy=f"one of {', '.join(HOURS_PER_UNIT)}"
+            f"unknown {per!r}",
+            where=record.where,
+            key="per",
+            remedy=f"use one of {', '.join(HOURS_PER_UNIT)}",
         )
     return amount / HOURS_PER_UNIT[per]
 
@@ -96,7 +99,7 @@ def _parse_confidence(record: Record) -> Confidence | None:
             f"unknown {text!r}",
             where=record.where,
             key="confidence",
-            remedy=f"one of {', '.join(CONFIDENCES)}",
+            remedy=f"use one of {', '.join(CONFIDENCES)}",
         )
     return cast("Confidence | None", text or None)
 

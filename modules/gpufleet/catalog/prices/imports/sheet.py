@@ -130,7 +130,7 @@ def read_sheets(path: Path, content: bytes) -> Iterator[Sheet]:
 def _read_zip_members(path: Path, content: bytes) -> Iterator[tuple[str, bytes]]:
     where = format_source_name(path)
     with _archive_errors(where), zipfile.ZipFile(io.BytesIO(content)) as archive:
-        members = [each for each in archive.infolist() if each.filename.endswith((".csv", ".json"))]
+        members = [member for member in archive.infolist() if member.filename.endswith((".csv", ".json"))]
         # No member is read beyond its declared size.
         if sum(member.file_size for member in members) > LARGE_DOCUMENT.bytes:
             raise InputError("is too large for a price catalogue", where=where)

@@ -180,8 +180,8 @@ def _is_market_price(spot: float, price: float) -> bool:
     return spot < NEAR_ON_DEMAND_SHARE * price and round(spot / price, 3) != round(1 / 10, 3)
 
 
-def _add_prices(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one + other
+def _add_prices(price: float | None, other_price: float | None) -> float | None:
+    return None if price is None or other_price is None else price + other_price
 
 
 def _machine_facts(record: Record) -> MachineFacts:

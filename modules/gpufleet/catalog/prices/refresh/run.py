@@ -206,14 +206,14 @@ def find_refresh_failure(
     failed_outcomes = [outcome for outcome in outcomes if outcome.failed or outcome.state == "unfinished"]
     if failed_outcomes:
         description = ", ".join(
-            f"{each.source} ({f'{len(each.failed)} regions' if each.failed else each.reason})"
-            for each in failed_outcomes
+            f"{outcome.source} ({f'{len(outcome.failed)} regions' if outcome.failed else outcome.reason})"
+            for outcome in failed_outcomes
         )
         return EnvironmentFault(
             f"not all sources were read: {description}",
             hint="the store is consistent; run it again to resume",
         )
-    skipped = [each for each in outcomes if each.state == "skipped"]
+    skipped = [outcome for outcome in outcomes if outcome.state == "skipped"]
     if skipped and (sources_named or len(skipped) == len(outcomes)):
         first_skipped = skipped[0]
         return EnvironmentFault(f"{first_skipped.source}: {first_skipped.reason}", hint=first_skipped.hint)

@@ -142,6 +142,8 @@ def _workload_text(comparison: Comparison) -> str:
 
 def _subtitle(comparison: Comparison, rows: list[Row], unknown: str) -> list[str]:
     drawn = {row["name"] for row in rows}
-    missing = [each.accelerator.name for each in comparison.accelerators if each.label not in drawn]
+    missing = [
+        compared.accelerator.name for compared in comparison.accelerators if compared.label not in drawn
+    ]
     text = "Each on the smallest number of devices that fits the model, with the default engine of that hardware."
     return wrap_lines(text) + (wrap_lines(f"{unknown}: {join_names(missing)}.") if missing else [])

@@ -92,8 +92,8 @@ def _is_inside(box: Box, width: float, height: float) -> bool:
     return box[0] >= 0 and box[1] >= 0 and box[2] <= width and box[3] <= height
 
 
-def _overlap_area(one: Box, other: Box) -> float:
+def _overlap_area(box: Box, other: Box) -> float:
     """Return the overlap of two boxes in square pixels."""
-    across = min(one[2], other[2]) - max(one[0], other[0])
-    down = min(one[3], other[3]) - max(one[1], other[1])
+    across = min(box[2], other[2]) - max(box[0], other[0])
+    down = min(box[3], other[3]) - max(box[1], other[1])
     return across * down if across > 0 and down > 0 else 0.0

@@ -81,6 +81,8 @@ def _subtitle(comparison: Comparison, rows: list[Row]) -> list[str]:
         )
     drawn_names = {row["name"] for row in rows}
     missing = [
-        each.accelerator.name for each in comparison.accelerators if each.accelerator.name not in drawn_names
+        compared.accelerator.name
+        for compared in comparison.accelerators
+        if compared.accelerator.name not in drawn_names
     ]
     return wrap_lines(text) + (wrap_lines(f"Not stated: {join_names(missing)}.") if missing else [])

@@ -64,7 +64,7 @@ def roofline_chart(comparison: Comparison) -> Any:
 
 def _roofline_rows(comparison: Comparison, precision: str) -> list[Row]:
     rows = []
-    for accelerator in (each.accelerator for each in comparison.accelerators):
+    for accelerator in (compared.accelerator for compared in comparison.accelerators):
         peak, computed_in = peak_tflops(accelerator, precision)
         if peak and accelerator.bandwidth_gb_s:
             rows.append(
@@ -81,7 +81,9 @@ def _roofline_rows(comparison: Comparison, precision: str) -> list[Row]:
 def _subtitle(comparison: Comparison, rows: list[Row], precision: str) -> list[str]:
     drawn = {row["name"] for row in rows}
     missing = [
-        each.accelerator.name for each in comparison.accelerators if each.accelerator.name not in drawn
+        compared.accelerator.name
+        for compared in comparison.accelerators
+        if compared.accelerator.name not in drawn
     ]
     others: dict[str, list[str]] = {}
     common_format = most_common_format(rows)
@@ -137,15 +139,15 @@ def _decode_guides(
     alt: Any, comparison: Comparison, precision: str, x_domain: tuple[float, float], height: int
 ) -> list[Any]:
     """Mark the intensity of decoding: two operations per weight read, times the streams."""
-    each = 16.0 / bits_per_weight(precision)  # two operations a weight of so many bits
+    operations_per_byte = 16.0 / bits_per_weight(precision)  # two operations a weight of so many bits
     batch = comparison.workload.batch if comparison.workload else 1
     marks = [
         {
-            "intensity": each * streams,
+            "intensity": operations_per_byte * streams,
             "label": f"decode, {streams} stream{'s' if streams > 1 else ''}",
         }
         for streams in sorted({1, batch, 64})
-        if x_domain[0] < each * streams < x_domain[1]
+        if x_domain[0] < operations_per_byte * streams < x_domain[1]
     ]
     base = alt.Chart(alt.Data(values=marks)).encode(x=alt.X("intensity:Q", scale=_log_scale(alt, x_domain)))
     return [

@@ -62,7 +62,9 @@ def memory_bandwidth_chart(comparison: Comparison) -> Any:
 
 
 def _rows(comparison: Comparison) -> list[Row]:
-    accelerators = [each.accelerator for each in comparison.accelerators if each.accelerator.bandwidth_gb_s]
+    accelerators = [
+        compared.accelerator for compared in comparison.accelerators if compared.accelerator.bandwidth_gb_s
+    ]
     if not accelerators:
         raise InputError("no memory bandwidth is known for these accelerators", where="memory-bandwidth")
     return [
@@ -78,7 +80,9 @@ def _rows(comparison: Comparison) -> list[Row]:
 
 def _subtitle(comparison: Comparison) -> list[str]:
     unknown = [
-        each.accelerator.name for each in comparison.accelerators if not each.accelerator.bandwidth_gb_s
+        compared.accelerator.name
+        for compared in comparison.accelerators
+        if not compared.accelerator.bandwidth_gb_s
     ]
     text = "Dotted: time to read the full memory once, the minimum time per token of a model that fills it."
     return wrap_lines(text) + (wrap_lines(f"Bandwidth not known: {join_names(unknown)}.") if unknown else [])
@@ -100,7 +104,7 @@ def _label_layers(
         )
         for r in rows
     ]
-    fixed = [_label_box(each, x_domain, y_domain, height) for each in times]
+    fixed = [_label_box(time, x_domain, y_domain, height) for time in times]
     boxes = place_labels(points, [row["name"] for row in rows], WIDTH, height, fixed)
     place = {"x": alt.X("x:Q", scale=None, axis=None), "y": alt.Y("y:Q", scale=None, axis=None)}
     layers = []

@@ -34,16 +34,18 @@ def kind_label(accelerator: Accelerator) -> str:
 
 def color_encoding(alt: Any, kinds: set[str]) -> Any:
     """Return the colour encoding of the drawn kinds, with its legend."""
-    shown = [kind for kind in KINDS if kind in kinds]
-    scale = alt.Scale(domain=shown, range=[KINDS[kind][0] for kind in shown])
+    used_kinds = [kind for kind in KINDS if kind in kinds]
+    scale = alt.Scale(domain=used_kinds, range=[KINDS[kind][0] for kind in used_kinds])
     legend = alt.Legend(orient="bottom", columns=3, labelLimit=260, symbolSize=120)
     return alt.Color("kind:N", title=None, scale=scale, legend=legend)
 
 
 def shape_encoding(alt: Any, kinds: set[str]) -> Any:
     """Return the shape encoding of the drawn kinds; it shares the colour legend."""
-    shown = [kind for kind in KINDS if kind in kinds]
-    return alt.Shape("kind:N", title=None, scale=alt.Scale(domain=shown, range=[KINDS[k][1] for k in shown]))
+    used_kinds = [kind for kind in KINDS if kind in kinds]
+    return alt.Shape(
+        "kind:N", title=None, scale=alt.Scale(domain=used_kinds, range=[KINDS[k][1] for k in used_kinds])
+    )
 
 
 def build_title(alt: Any, title: str, subtitle: list[str]) -> Any:
