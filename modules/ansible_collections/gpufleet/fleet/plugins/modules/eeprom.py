@@ -10,7 +10,7 @@ short_description: Change settings of a Raspberry Pi's bootloader
 description:
   - Compares the output of C(rpi-eeprom-config) with I(settings) and applies them if one differs. Other settings are
     not changed.
-  - Settings take effect at the next boot: I(reboot_needed) stays true until then, and a second run applies nothing.
+  - Settings take effect at the next boot. I(reboot_needed) stays true until then, and a second run applies nothing.
   - Raspberry Pi switches updates from the running system off on Compute Modules, because there no recovery image is
     read from SD or eMMC; its documentation says to use C(rpiboot). So they are left alone and reported under
     I(not_applied), unless I(compute_module) says otherwise.

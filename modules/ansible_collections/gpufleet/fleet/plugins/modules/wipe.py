@@ -13,7 +13,7 @@ description:
   - Reads sixteen places of each drive before and after. A place with unchanged data fails the drive, even if its tool
     reported success.
   - A journal in C(/run), which is memory, records each drive as begun and as done. After an interruption the same call
-    continues: drives that are done are not wiped again, a drive that was only begun is.
+    continues; drives that are done are not wiped again, a drive that was only begun is.
   - If one drive fails, the others are still wiped.
 options:
   node: {description: The node's name in the inventory., type: str, required: true}

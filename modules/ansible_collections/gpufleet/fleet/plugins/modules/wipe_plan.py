@@ -8,7 +8,7 @@ DOCUMENTATION = """
 module: wipe_plan
 short_description: Plan the wipe of a node's drives
 description:
-  - Makes a plan from the result of C(gpufleet.fleet.disks): the method for each drive, or the reason why it is not
+  - Plans, from the result of C(gpufleet.fleet.disks), the method for each drive, or the reason why it is not
     wiped. Drives that are not local, and those that the running system uses, are never wiped.
 options:
   node: {description: The node's name in the inventory., type: str, required: true}
