@@ -107,8 +107,10 @@ def _merge(values: Mapping[str, Any], more_exact: Mapping[str, Any]) -> dict[str
     merged = dict(values)
     for key, value in more_exact.items():
         earlier = merged.get(key)
-        is_mapping = isinstance(value, Mapping) and isinstance(earlier, Mapping)
-        merged[key] = _merge(earlier, value) if is_mapping else value
+        if isinstance(value, Mapping) and isinstance(earlier, Mapping):
+            merged[key] = _merge(earlier, value)
+        else:
+            merged[key] = value
     return merged
 
 
