@@ -38,7 +38,7 @@ def test_output_is_not_written_through_a_symlink(checkout, place):
     (checkout / "cost.md").symlink_to("../secret")
     (checkout / "out").symlink_to("..")
     for path in (boundary.write_text, lambda path, _text: boundary.refuse_symlinks(path)):
-        with pytest.raises(InputError, match="leads through one"):
+        with pytest.raises(InputError, match="contains one in its path"):
             path(checkout / place, "x")
     assert (checkout.parent / "secret").read_text() == SECRET
 

@@ -90,7 +90,7 @@ def test_hardware_outside_stacks_is_refused(find_best_plan, project, list_stack_
 
 
 def test_plan_that_does_not_fit_is_not_written(find_best_plan, project):
-    with pytest.raises(InputError, match="can't run as it is"):
+    with pytest.raises(InputError, match="the plan cannot run"):
         write_plan_to_stack(find_best_plan("llama-3.1-70b", on="g5.xlarge", devices=1), "sized", project)
 
 
@@ -119,7 +119,7 @@ def test_stack_without_ssh_keys_is_refused(find_best_plan, project):
     plan = find_best_plan(on="g5.xlarge", devices=1)
     for path in (project / "stacks").glob("Pulumi.*.yaml"):
         path.unlink()
-    with pytest.raises(InputError, match=r"no stack here has ssh\.authorized_keys"):
+    with pytest.raises(InputError, match=r"no stack of this project has ssh\.authorized_keys"):
         write_plan_to_stack(plan, "sized", project)
 
 

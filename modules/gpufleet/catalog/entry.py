@@ -126,14 +126,14 @@ class MachineOffer:
     price: Price
 
     @property
-    def accelerators(self) -> float:
+    def accelerator_count(self) -> float:
         """Return how many cards it carries; a share of a card is less than one."""
         return self.machine.cards
 
     @property
     def usd_per_accelerator_hour(self) -> float | None:
         """Return the price by card, None for a machine without cards."""
-        return self.price.usd_per_hour / self.accelerators if self.accelerators else None
+        return self.price.usd_per_hour / self.accelerator_count if self.accelerator_count else None
 
 
 @dataclass(frozen=True)

@@ -39,8 +39,8 @@ class OfferFilter:
         """Return the USD per hour by which offers are compared."""
         usd = offer.price.usd_per_hour
         if self.count:
-            return usd * math.ceil(self.count / max(offer.accelerators, 1e-9))
-        return usd / max(offer.accelerators, 1e-9) if self.compare_by == "accelerator" else usd
+            return usd * math.ceil(self.count / max(offer.accelerator_count, 1e-9))
+        return usd / max(offer.accelerator_count, 1e-9) if self.compare_by == "accelerator" else usd
 
     @property
     def needs_accelerators(self) -> bool:
@@ -62,7 +62,7 @@ class OfferFilter:
             matches_accelerator(self.accelerator, accelerator.model) for accelerator in machine.accelerators
         ):
             return False
-        if self.needs_accelerators and not offer.accelerators:
+        if self.needs_accelerators and not offer.accelerator_count:
             return False
         return self.max_usd_per_hour is None or self.comparison_cost(offer) <= self.max_usd_per_hour
 

@@ -16,7 +16,7 @@ KEY = ("aws", "us-east-1", "g5.2xlarge", "on_demand")  # embedded: 1.212 of 2026
 @pytest.fixture(autouse=True)
 def future_today(monkeypatch):
     """Set the current date after all price dates of these tests."""
-    monkeypatch.setattr("gpufleet.catalog.prices.name_check.today", lambda: date(2027, 12, 1))
+    monkeypatch.setattr("gpufleet.catalog.prices.name_check.utc_today", lambda: date(2027, 12, 1))
 
 
 @pytest.fixture

@@ -74,7 +74,7 @@ class CheckContext:
     retired: Mapping[tuple[str, str], str] = field(default_factory=dict)
     offered: Mapping[tuple[str, str], InstanceOffering] = field(default_factory=dict)
     names: KnownNames = field(default=KnownNames())
-    today: date = field(default_factory=lambda: name_check.today())  # noqa: PLW0108 - tests set the day
+    today: date = field(default_factory=lambda: name_check.utc_today())  # noqa: PLW0108 - tests set the day
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ def load_check_context(
         return replace(load_context_without_prices(), prices=prices)
     for cloud, item in price_items:
         rows = connection.execute(
-            SELECT_LAST_PRICES, (cloud, item, (name_check.today() + ONE_DAY).isoformat())
+            SELECT_LAST_PRICES, (cloud, item, (name_check.utc_today() + ONE_DAY).isoformat())
         )
         for region, purchase, usd, dated in rows:
             key = (cloud, region, item, purchase)

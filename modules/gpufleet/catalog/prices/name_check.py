@@ -26,7 +26,7 @@ class KnownNames:
     units: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
-def today() -> date:
+def utc_today() -> date:
     """Return the current day in UTC."""
     return datetime.now(UTC).date()
 

@@ -32,7 +32,7 @@ def _offer_as_dict(
 ) -> dict[str, Any]:
     machine, price = offer.machine, offer.price
     usd_per_accelerator = offer.usd_per_accelerator_hour
-    machine_count = math.ceil(count / offer.accelerators) if count and offer.accelerators else 1
+    machine_count = math.ceil(count / offer.accelerator_count) if count and offer.accelerator_count else 1
     commitment = (
         commitments.get((machine.cloud, offer.region, machine.name)) if offer.purchase == "spot" else None
     )
@@ -42,7 +42,7 @@ def _offer_as_dict(
         "region": offer.region,
         "machine": machine.name,
         "accelerator": machine.accelerators[0].model if machine.accelerators else None,
-        "accelerators": offer.accelerators,
+        "accelerators": offer.accelerator_count,
         "purchase": offer.purchase,
         "usd_per_hour": price.usd_per_hour,
         "usd_per_accelerator_hour": None if usd_per_accelerator is None else round(usd_per_accelerator, 6),

@@ -59,7 +59,7 @@ def _cheapest_offers(offers: Iterable[MachineOffer]) -> Iterator[MachineOffer]:
     seen_keys: set[tuple[str, str, str]] = set()
     for offer in offers:
         key = (offer.machine.cloud, offer.machine.name, offer.purchase)
-        if offer.accelerators and offer.price.usd_per_hour > 0 and key not in seen_keys:
+        if offer.accelerator_count and offer.price.usd_per_hour > 0 and key not in seen_keys:
             seen_keys.add(key)
             yield offer
 

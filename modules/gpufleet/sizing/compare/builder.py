@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from gpufleet import catalog
 from gpufleet.catalog import Accelerator
-from gpufleet.errors import InputError
 from gpufleet.sizing.compare.comparison import ComparedAccelerator, Comparison, DevicePrice
 from gpufleet.sizing.compare.selection import select_accelerators
 from gpufleet.sizing.hardware import Hardware, ParallelLayout
@@ -72,9 +71,3 @@ def _cheapest_prices(names: set[str]) -> dict[str, list[DevicePrice]]:
                 ),
             )  # fmt: skip
     return {name: list(kinds.values()) for name, kinds in prices.items()}
-
-
-def require_workload(comparison: Comparison, what: str) -> None:
-    """Raise InputError if the comparison has no workload."""
-    if comparison.workload is None:
-        raise InputError(f"{what} needs a workload", where="--plot", remedy="give --model")
