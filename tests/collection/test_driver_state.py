@@ -24,7 +24,12 @@ def state(packages=OLD, **more):
 
 
 def params(target_packages=NEW, **more):
-    return {"planned_packages": target_packages, "reason": "upgrade to 580.95.05", "rolled_back": False, **more}
+    return {
+        "planned_packages": target_packages,
+        "reason": "upgrade to 580.95.05",
+        "rolled_back": False,
+        **more,
+    }
 
 
 EMPTY = {"sets": [], "rolled_back_from": {}}

@@ -214,7 +214,10 @@ def test_driver_plan_is_computed_through_ansible(run_play, tmp_path):
     plan = {"hardware": "{{ seen.hardware }}"}
     result = run_play(
         look("bus") | {"register": "seen"},
-        {"gpufleet.fleet.driver_plan": plan | {"requested_software": {"cuda": "12.8"}}, "register": "planned"},
+        {
+            "gpufleet.fleet.driver_plan": plan | {"requested_software": {"cuda": "12.8"}},
+            "register": "planned",
+        },
         look("strange") | {"register": "seen"},
         {"gpufleet.fleet.driver_plan": plan | {"plan_only": True}, "register": "told"},
         {"gpufleet.fleet.driver_plan": plan, "register": "refused", "ignore_errors": True},
