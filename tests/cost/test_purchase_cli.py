@@ -69,7 +69,7 @@ def test_ownership_writes_plot_page_and_json(gpufleet, project):
             ["tco", "blades-1", "--svg", "/nosuch/plot.svg"],
             "/nosuch/plot.svg: cannot be written: No such file",
         ),
-        (["estimate", "-s", "dev", "--commitments", "none.yaml"], "none.yaml: no such file"),
+        (["estimate", "-s", "dev", "--commitments", "none.yaml"], "none.yaml: file not found"),
     ],
 )
 def test_mistakes_are_reported_in_one_line_and_exit_with_2(gpufleet, project, arguments, message):
