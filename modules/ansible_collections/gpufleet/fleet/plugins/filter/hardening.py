@@ -75,26 +75,26 @@ def hardening_resources(
 
     ``sshd_check`` is a script that refuses a drop-in of sshd with which ``login`` could no longer log in.
     """
-    found: HardeningResources = {"packages": [], "files": [], "sysctl": {}, "units": []}
+    resources: HardeningResources = {"packages": [], "files": [], "sysctl": {}, "units": []}
     if "sshd" in topics:
-        found["files"].append(_sshd_file(settings["sshd_settings"], sshd_check, login))
-        found["units"].append({"name": system["hardening_sshd_unit"], "reload_on": [SSHD_FILE]})
+        resources["files"].append(_sshd_file(settings["sshd_settings"], sshd_check, login))
+        resources["units"].append({"name": system["hardening_sshd_unit"], "reload_on": [SSHD_FILE]})
     if "filesystems" in topics:
-        found["files"].append(_filesystems_file(settings["disabled_filesystems"]))
+        resources["files"].append(_filesystems_file(settings["disabled_filesystems"]))
     if "upgrades" in topics:
-        found["files"].append(_upgrades_file(settings, system))
-        found["units"] += system["hardening_upgrades_units"]
+        resources["files"].append(_upgrades_file(settings, system))
+        resources["units"] += system["hardening_upgrades_units"]
         if settings["upgrades"] == "security":
-            found["packages"] += system["hardening_upgrades_packages"]
+            resources["packages"] += system["hardening_upgrades_packages"]
     if "firewall" in topics:
-        found["packages"].append("nftables")
-        found["files"] += [
+        resources["packages"].append("nftables")
+        resources["files"] += [
             {"path": "/etc/gpufleet", "state": "directory"},
             {"path": FIREWALL_UNIT, "content": f"{firewall_unit}\n"},
         ]
     if "sysctl" in topics:
-        found["sysctl"] = settings["sysctl_settings"]
-    return found
+        resources["sysctl"] = settings["sysctl_settings"]
+    return resources
 
 
 def _sshd_file(sshd_settings: Mapping[str, Any], sshd_check: str, login: str) -> FileEntry:
