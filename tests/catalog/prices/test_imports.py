@@ -206,7 +206,7 @@ def test_invalid_file_is_refused_in_one_line_with_its_place(tmp_path, text, mess
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00bytes!", b"a,b\n\0,1\n"])
 def test_binary_file_is_refused(tmp_path, content):
     (tmp_path / "picture.png").write_bytes(content)
-    with pytest.raises(InputError, match=r"is not text|NUL"):
+    with pytest.raises(InputError, match=r"is not UTF-8 text|NUL"):
         load_price_file(tmp_path / "picture.png")
 
 

@@ -148,7 +148,7 @@ def test_uncommitted_prices_are_invisible(store):
     assert store.find_unfinished_run("test") == run
     store.abandon_run(run)
     assert store.find_unfinished_run("test") is None
-    with pytest.raises(InputError, match="not in the store"):
+    with pytest.raises(InputError, match="not in the price store"):
         store.commit_run(run)
 
 
@@ -206,7 +206,7 @@ def test_suspicious_rows_are_set_apart_until_accepted(store):
         ({"as_of": "yesterday"}, "'yesterday' is not a date"),
         ({"as_of": "2026-13-01"}, "is not a date"),
         ({"key": (*KEY[:3], "barter")}, "unknown purchase 'barter'"),
-        ({"key": ("AWS!", *KEY[1:])}, "not a name of a cloud"),
+        ({"key": ("AWS!", *KEY[1:])}, "not the name of a cloud"),
         ({"key": ("aws", "", *KEY[2:])}, "no region"),
         ({"source": ""}, "no source"),
         ({"upfront": "most"}, "unknown upfront 'most'"),
@@ -223,7 +223,7 @@ def test_database_of_another_program_or_a_newer_version_is_refused(tmp_path):
     foreign = tmp_path / "foreign.db"
     with sqlite3.connect(foreign) as link:
         link.execute("CREATE TABLE songs (title)")
-    with pytest.raises(EnvironmentFault, match="another program's database"):
+    with pytest.raises(EnvironmentFault, match="the database of another program"):
         PriceStore(foreign)
     (tmp_path / "text.db").write_text("no database at all, but long enough to be read as one" * 20)
     with pytest.raises(EnvironmentFault, match="is not a price store"):
