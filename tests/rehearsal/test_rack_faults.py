@@ -43,7 +43,7 @@ def test_empty_files_have_no_faults(text):
         ("fault: {r/1: disk_full}\n", "f.yaml: unknown section; sections are faults, arm64, disks"),
         ("disks: [r/1]\n", "f.yaml: wrong shape; disks must map rack/slot to a number of disks"),
         ("disks: {r/1: 0}\n", "f.yaml: r/1: 0 is not a valid number of disks; 1 to 16"),
-        ("disks: {r/1: yes}\n", "f.yaml: r/1: True is not a valid number of disks"),
+        ("disks: {r/1: yes}\n", "f.yaml: r/1: 'yes' is not a valid number of disks"),
         ("faults: [r/1]\n", "f.yaml: wrong shape; faults must be a mapping, arm64 a list"),
         ("- faults\n", "f.yaml: unknown section"),
         ("faults: {r/1: \n", "f.yaml:2: is not valid YAML"),
