@@ -31,17 +31,17 @@ def run_command(tmp_path, monkeypatch):
     return run
 
 
-def test_command_creates_and_then_updates_the_comment(run_command, environment, fake_host):
-    result = run_command(environment(fake_host))
+def test_command_creates_and_then_updates_the_comment(run_command, make_environment, fake_host):
+    result = run_command(make_environment(fake_host))
     assert (result.exit_code, result.stdout.split()[:2]) == (0, ["comment", "created"])
-    assert "unchanged" in run_command(environment(fake_host)).stdout
+    assert "unchanged" in run_command(make_environment(fake_host)).stdout
     assert len(fake_host.comments) == 1
 
 
 @pytest.mark.parametrize("token", ["t0ken", ""])
-def test_run_in_a_fork_succeeds_and_prints_the_comment(run_command, environment, fake_host, token):
+def test_run_in_a_fork_succeeds_and_prints_the_comment(run_command, make_environment, fake_host, token):
     fake_host.may_write = False
-    result = run_command(environment(fake_host, token))
+    result = run_command(make_environment(fake_host, token))
     assert result.exit_code == 0
     assert "It costs more." in result.stdout
     assert "the comment is above" in result.stderr
@@ -49,12 +49,12 @@ def test_run_in_a_fork_succeeds_and_prints_the_comment(run_command, environment,
 
 
 def test_run_in_a_github_fork_writes_the_comment_to_the_job_summary(
-    run_command, environment, github, tmp_path
+    run_command, make_environment, github, tmp_path
 ):
     github.may_write = False
     page = tmp_path / "summary.md"
     page.write_text("before\n")
-    result = run_command(environment(github) | {"GITHUB_STEP_SUMMARY": str(page)})
+    result = run_command(make_environment(github) | {"GITHUB_STEP_SUMMARY": str(page)})
     assert result.exit_code == 0
     assert page.read_text().startswith("before\n**It costs more.**")
     assert "in the job's summary" in result.stderr

@@ -282,9 +282,14 @@ def savings_plan_rate(
 
 def test_savings_plan_price_is_the_compute_rate(stubbed_aws):
     price_rows = [
-        savings_plan_rate(), savings_plan_rate("0.65", payment="All Upfront"), savings_plan_rate("0.5", years=3), savings_plan_rate("0.6", kind="EC2Instance"),
-        savings_plan_rate("0.1", usage="UnusedBox:g5.2xlarge"), savings_plan_rate("0.2", tenancy="dedicated"), savings_plan_rate("0.3", region="eu-west-1"),
-    ]  # fmt: skip
+        savings_plan_rate(),
+        savings_plan_rate("0.65", payment="All Upfront"),
+        savings_plan_rate("0.5", years=3),
+        savings_plan_rate("0.6", kind="EC2Instance"),
+        savings_plan_rate("0.1", usage="UnusedBox:g5.2xlarge"),
+        savings_plan_rate("0.2", tenancy="dedicated"),
+        savings_plan_rate("0.3", region="eu-west-1"),
+    ]
     calls = []
     stubbed_aws.clients["savingsplans"].meta.events.register(
         "provide-client-params.savingsplans.DescribeSavingsPlansOfferingRates",
