@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from gpufleet.sizing.memory.accuracy import build_memory_report
-from gpufleet.sizing.memory.calibration import list_unusable
+from gpufleet.sizing.memory.calibration import predict_unusable_rows
 
 sys.path.insert(0, str(Path(__file__).parent))
 from formulas import FORMULAS
@@ -20,7 +20,7 @@ def main() -> None:
     print(f"{'':24s}{'rows':>6s}{'median':>9s}{'p90':>9s}   goal: {GOAL[0]:.0%} and {GOAL[1]:.0%}")
     for line in lines:
         print(f"{line.name:24s}{line.rows:6d}{line.median:9.1%}{line.p90:9.1%}")
-    for prediction in list_unusable():
+    for prediction in predict_unusable_rows():
         row = prediction.row
         print(
             f"not counted: {row.id}  {row.gib:.1f} GiB measured, {prediction.gib:.1f} predicted; "

@@ -64,7 +64,9 @@ def test_csv_of_exactly_the_limits_is_read():
 )
 def test_formula_in_a_cell_is_refused(text):
     assert error_of(lambda: check_cell(text, "f:2", "name")).startswith("f:2: name: ")
-    assert "is a spreadsheet formula; give the value itself" in error_of(lambda: check_cell(text, "f:2", "name"))
+    assert "is a spreadsheet formula; give the value itself" in error_of(
+        lambda: check_cell(text, "f:2", "name")
+    )
 
 
 @pytest.mark.parametrize("text", ["-1.5", "+2", "-", "=", "@", "", "p4d.24xlarge", "a=b"])
@@ -85,11 +87,15 @@ def test_xml_is_bounded_and_entities_are_refused():
     )
     assert decode_xml("<a><b><c/></b></a>", "x", Limits(bytes=60, depth=3)).tag == "a"
     assert (
-        error_of(lambda: decode_xml("<a>" + "<b/>" * 5 + "</a>", "x", SMALL)) == "x: contains more than 6 values"
+        error_of(lambda: decode_xml("<a>" + "<b/>" * 5 + "</a>", "x", SMALL))
+        == "x: contains more than 6 values"
     )
     assert decode_xml("<a>" + "<b/>" * 4 + "</a>", "x", SMALL).tag == "a"
     assert error_of(lambda: decode_xml("<a>", "x")).startswith("x: is not XML: ")
-    assert error_of(lambda: decode_xml("x" * 61, "x", SMALL)) == "x: is too large: 61 bytes; the limit is 60 bytes"
+    assert (
+        error_of(lambda: decode_xml("x" * 61, "x", SMALL))
+        == "x: is too large: 61 bytes; the limit is 60 bytes"
+    )
     bomb = '<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'
     assert error_of(lambda: decode_xml(bomb, "x")).startswith("x: is not XML: Entit")
 

@@ -95,7 +95,10 @@ def test_preview_without_steps_is_refused(gpufleet, project):
         (["diff", "-s", "poc", "--base", "nosuch"], "--base: no commit named 'nosuch'"),
         (["diff", "--preview", "none.json"], "none.json: cannot be read: No such file"),
         (["diff", "--preview", "-"], "standard input: empty"),
-        (["diff", "--preview", "Pulumi.json"], "Pulumi.json: the input is not a Pulumi preview: it has no 'steps'"),
+        (
+            ["diff", "--preview", "Pulumi.json"],
+            "Pulumi.json: the input is not a Pulumi preview: it has no 'steps'",
+        ),
         (["diff", "--preview", "steps.json"], "steps.json: the preview contains a step without 'op'"),
         (["estimate", "--state", "Pulumi.json"], "Pulumi.json: the input is not the state of a stack"),
         (

@@ -130,7 +130,8 @@ def test_findings_are_sorted_by_kind_host_and_code():
     [
         ({"unsound": ["a", "b"]}, "packages are only partly installed: a, b", "dpkg --configure -a"),
         ({"held": []}, "no driver package is held", "run the play `drivers` on the host"),
-        ({"holds_wanted": ["z", "nvidia-open", "c"]}, "packages are not held: c, z", "run the play `drivers` on the host"),
+        ({"holds_wanted": ["z", "nvidia-open", "c"]}, "packages are not held: c, z",
+         "run the play `drivers` on the host"),
         ({"loaded": None, "built": None}, "no module of 580.95.05 is built for kernel 6.8.0-60-generic",
          "dkms status; the kernel's headers are there"),
         ({"loaded": None, "built": None, "headers": False},

@@ -193,9 +193,7 @@ def refused_volumes(storage_host, created_volumes):
 
 def test_devices_with_content_are_refused_and_unchanged(storage_host, refused_volumes):
     remedy = "to erase it, add its serial to storage_wipe_confirmed"
-    thesis = (
-        f"{storage_host.thesis} contains ext4; {remedy}: {storage_host.serials[storage_host.thesis]}"
-    )
+    thesis = f"{storage_host.thesis} contains ext4; {remedy}: {storage_host.serials[storage_host.thesis]}"
     assert refused_volumes.messages["file system"] == thesis
     assert refused_volumes.messages["by its link"] == thesis
     assert refused_volumes.messages["another's serial"] == thesis
@@ -209,9 +207,7 @@ def test_devices_with_content_are_refused_and_unchanged(storage_host, refused_vo
 
 
 def test_invalid_volumes_are_refused_before_a_disk_is_wiped(refused_volumes):
-    assert (
-        refused_volumes.messages["mount point"] == "/scratch: another file system is mounted there"
-    )
+    assert refused_volumes.messages["mount point"] == "/scratch: another file system is mounted there"
     assert refused_volumes.messages["root"] == "/: another file system is mounted there"
     assert refused_volumes.messages["owner"] == "/other: user nobody-known or group root does not exist"
     assert refused_volumes.messages["mode"] == "/other: mode rwx is not an octal number"

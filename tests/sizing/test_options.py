@@ -79,7 +79,10 @@ def test_token_count_is_parsed(text, tokens):
         ({"requests_per_s": 1.0, "context": "100/0"}, "--context: requests must have output tokens"),
         ({"requests_per_s": 1.0, "task": "lora"}, "--requests-per-s: is for inference"),
         ({"optimizer": "adamw"}, "--optimizer: is for training"),
-        ({"optimizer": "adam", "task": "lora"}, "--optimizer: 'adam' is not a known value; did you mean adamw?"),
+        (
+            {"optimizer": "adam", "task": "lora"},
+            "--optimizer: 'adam' is not a known value; did you mean adamw?",
+        ),
         ({"adapter": "lora", "task": "lora"}, "--adapter: can only be combined with --task dpo"),
         ({"lora_rank": 0, "task": "lora"}, "--lora-rank: 0 is too few"),
         ({"precision": "q4_k_m", "task": "full_finetune"}, "full training in q4_k_m is not supported"),

@@ -247,7 +247,8 @@ def test_formula_or_escape_sequence_in_a_name_is_refused_with_its_place(tmp_path
     path = tmp_path / "prices.csv"
     path.write_text(HEAD + GOOD + ",".join(row.values()) + "\n")
     with pytest.raises(
-        InputError, match=rf"prices\.csv:3: {column}: .* (is a spreadsheet formula|contains a control character)"
+        InputError,
+        match=rf"prices\.csv:3: {column}: .* (is a spreadsheet formula|contains a control character)",
     ) as excinfo:
         load_price_file(path)
     assert str(excinfo.value).isprintable()

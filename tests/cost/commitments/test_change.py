@@ -152,7 +152,10 @@ def commitment(**changed):
     ("changed", "message"),
     [
         ({"end": "2026-11-01"}, "ri-2 ended on 2026-11-01: it covers nothing and its cost is not included"),
-        ({"start": "2026-12-01"}, "ri-2 begins on 2026-12-01: it covers nothing yet and its cost is not included"),
+        (
+            {"start": "2026-12-01"},
+            "ri-2 begins on 2026-12-01: it covers nothing yet and its cost is not included",
+        ),
         ({"machine": "p4d.24xlrage"}, "which is not in the catalogue; did you mean p4d.24xlarge?"),
         ({"machine": "m5.large"}, "ri-2 is for m5.large, which is not in the catalogue"),
     ],

@@ -117,7 +117,9 @@ def test_each_limit_gives_one_check(check_two_pools):
             rules=(Rule("cap", Scope(pool="serve"), Limits(budget_usd_per_month=Decimal(9999))),),
         )
     )
-    check_rows = [(check.rule, check.requirement, check.scope, bool(check.violations)) for check in verdict.checks]
+    check_rows = [
+        (check.rule, check.requirement, check.scope, bool(check.violations)) for check in verdict.checks
+    ]
     assert check_rows == [
         ("budget_usd_per_month", "at most $1.00 a month", "", True),
         ("max_price_age_days", "no price older than 9999 days", "", False),
