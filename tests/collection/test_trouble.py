@@ -69,7 +69,7 @@ TROUBLE = {
     write_garbage: "restore it from a backup",
     truncate_file: "restore it from a backup",
     empty_file: "restore it from a backup",
-    replace_with_folder: "it must be a file",
+    replace_with_folder: "must be a file",
     set_newer_version: "upgrade",
 }
 

@@ -57,7 +57,7 @@ def scenario(make_lab, tmp_path_factory):
 
 
 def test_wrong_serial_wipes_nothing(scenario):
-    with pytest.raises(InputError, match="nothing was touched"):
+    with pytest.raises(InputError, match="nothing was changed"):
         scenario.retire(confirm="1000")
     assert scenario.data() > 0
     assert len(scenario.runs) == 1
