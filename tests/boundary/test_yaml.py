@@ -70,7 +70,7 @@ def test_any_text_decodes_to_a_value_or_a_one_line_error(read, text):
         (BOMB, r"^f:\d: contains more than 100,000 values$"),
         ("a: &a [*a]", "f:1: an anchor contains itself"),
         ("a: &a {b: {c: *a}}", "f:1: an anchor contains itself"),
-        ("a: &a " + "x" * 100_000 + "\nb: [" + "*a," * 50 + "]", "contains more than 4,194,304 bytes"),
+        ("a: &a " + "x" * 100_000 + "\nb: [" + "*a," * 50 + "]", "contains more than 4,194,304 characters"),
         ("- " * 65 + "x", "f:1: is nested deeper than 64 levels"),
         ("[" * 10_000, "nested deeper than 64 levels"),
         ("a: b\n c: d", "f:2: is not valid YAML"),

@@ -63,9 +63,9 @@ def test_invalid_facts_are_refused_in_one_line(raw, message):
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
-        ({"cuda": "twelve"}, "gpufleet_software: cuda: is 'twelve'; give a version like 12.8"),
-        ({"cuda": 12}, "cuda: is 12"),
-        ({"rocm": "7"}, "rocm: is '7'; give a version like 7.2"),
+        ({"cuda": "twelve"}, "gpufleet_software: cuda: 'twelve' is not a version number; give a version like 12.8"),
+        ({"cuda": 12}, "cuda: 12 is not a version number"),
+        ({"rocm": "7"}, "rocm: '7' is not a version number; give a version like 7.2"),
         ({"driver": {"vendor": "intel"}}, "vendor: is 'intel'; give auto, nvidia, amd, none"),
         ({"driver": {"module": "closed"}}, "module: is 'closed'"),
         (

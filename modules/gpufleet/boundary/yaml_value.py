@@ -135,7 +135,7 @@ class _Measure:
         if self.values > self.limits.values:
             raise InputError(f"contains more than {self.limits.values:,} values", where=self._place(event))
         if self.characters > self.limits.bytes:
-            raise InputError(f"contains more than {self.limits.bytes:,} bytes", where=self._place(event))
+            raise InputError(f"contains more than {self.limits.bytes:,} characters", where=self._place(event))
 
     def _place(self, event: yaml.Event) -> str:
         return f"{self.where}:{event.start_mark.line + 1}" if event.start_mark else self.where

@@ -55,7 +55,9 @@ class GgufHeader:
             raise InputError("is missing", where=self.where, key=f"{self.kind}.{key}")
         if not isinstance(value, int | float) or not 0 <= value < MAX_SETTING:
             raise InputError(
-                f"{shorten_repr(value)} is not a number", where=self.where, key=f"{self.kind}.{key}"
+                f"{shorten_repr(value)} is not a number from 0 to {MAX_SETTING - 1:,}",
+                where=self.where,
+                key=f"{self.kind}.{key}",
             )
         return int(value)
 

@@ -25,7 +25,11 @@ OUTPUT_FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--batch", default="", help="Parallel streams, or max; training: micro-batch per device.")
 @click.option("--engine", default="", help="Engine for all accelerators; default: by hardware.")
 @click.option(
-    "--plot", "plots", multiple=True, type=click.Choice(PLOTS), help="A plot (may be repeated with --html)."
+    "--plot",
+    "plots",
+    multiple=True,
+    type=click.Choice(PLOTS),
+    help="Plot to write to --svg or --html; repeatable with --html.",
 )
 @click.option("--svg", "svg_file", type=OUTPUT_FILE, metavar="FILE", help="Write one plot.")
 @click.option(

@@ -28,7 +28,7 @@ STACK = click.option("-s", "--stack", help="The stack, as in stacks/Pulumi.STACK
 CONFIG_FILE = click.option(
     "--config-file", type=click.Path(path_type=Path), help="Use this file instead of the stack's."
 )
-STATE = click.option("--state", metavar="FILE", help="Read `pulumi stack export`; - is standard input.")
+STATE = click.option("--state", metavar="FILE", help="Read the output of `pulumi stack export`; - is standard input.")
 PROJECT = click.option(
     "--project",
     type=click.Path(path_type=Path),

@@ -16,7 +16,7 @@ from gpufleet.cli import output
     "--format", "kind", type=click.Choice(["cloud-init"]), default="cloud-init", show_default=True,
     help="Format of the first-boot files.",
 )  # fmt: skip
-@click.option("--rack", required=True, help="A rack of inventory/; its file describes the boot.")
+@click.option("--rack", required=True, help="The rack whose nodes to export; its file needs a `boot:` section.")
 @click.option("--node", "nodes", multiple=True, metavar="NODE|RANGE", help="Only these nodes.")
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), help="Default: .gpufleet/export/RACK."

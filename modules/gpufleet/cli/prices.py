@@ -159,7 +159,7 @@ def status(as_json: bool) -> None:
     help="Only this source; may be given several times.",
 )
 @click.option("--force", is_flag=True, help="Read sources again even if they were read today.")
-@click.option("--accept", multiple=True, metavar="CODE", help="Import rows with this finding anyway.")
+@click.option("--accept", multiple=True, metavar="CODE", help="Import rows despite the finding with this code.")
 @output.json_option
 def refresh(  # noqa: PLR0917 - click hands each option over by name
     cloud: str | None,
@@ -203,7 +203,7 @@ def refresh(  # noqa: PLR0917 - click hands each option over by name
 @ORIGIN[1]
 @ORIGIN[2]
 @ORIGIN[3]
-@click.option("--accept", multiple=True, metavar="CODE", help="Import rows with this finding anyway.")
+@click.option("--accept", multiple=True, metavar="CODE", help="Import rows despite the finding with this code.")
 @output.json_option
 def import_(  # noqa: PLR0917 - click hands each option over by name
     file: Path,

@@ -79,7 +79,7 @@ def env(stack: str, as_json: bool) -> None:
 @click.option("-s", "--stack", help="The stack whose rehearsal to remove.")
 @click.option("--all", "all_rehearsals", is_flag=True, help="Remove every rehearsal of this project.")
 @click.option(
-    "--deleted", is_flag=True, help="Stop hosts of other projects whose folder was deleted; asks first."
+    "--deleted", is_flag=True, help="Stop simulated hosts of projects whose folder was deleted; asks first."
 )
 @click.option("--yes", is_flag=True, help="With --deleted: do not ask.")
 @output.json_option

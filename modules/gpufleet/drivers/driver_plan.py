@@ -285,7 +285,7 @@ def _read_version(value: object, part: str) -> str | None:
         piece.isdecimal() and len(piece) <= MAX_NUMBER_DIGITS for piece in pieces
     ):
         raise InputError(
-            f"is {shorten_repr(value)}",
+            f"{shorten_repr(value)} is not a version number",
             where="gpufleet_software",
             key=part,
             remedy=f"give {VERSION_HINTS[part]}",

@@ -97,7 +97,7 @@ def run_demo(root: Path, stack: str, home: Path, env: Mapping[str, str], report:
     for line in describe_unhealthy_nodes(make_values_printable(reports)):
         report(f"  {line}")
     report(summarize_blades(make_values_printable(nodes)))
-    report(f"Report: {os.path.relpath(report_file)}   took {time.monotonic() - started:.0f} s")
+    report(f"Report: {os.path.relpath(report_file)}   (the demo took {time.monotonic() - started:.0f} s)")
     report(
         f'Explore the rehearsal: eval "$(gpufleet rehearse env -s {stack})"'
         f"   remove it: gpufleet rehearse down -s {stack}"

@@ -81,5 +81,5 @@ def _check_api_address(api: str) -> str:
     parts = urlsplit(api)
     is_local = parts.hostname in ("127.0.0.1", "localhost", "::1")
     if parts.scheme != "https" and not (parts.scheme == "http" and is_local):
-        raise InputError(f"{api!r} is not an HTTPS address", where="the CI system's API address")
+        raise InputError(f"{api!r} is not an HTTPS address", where="the API address that the CI system gives")
     return api.rstrip("/")
