@@ -13,8 +13,8 @@ import tempfile
 import time
 from datetime import UTC, datetime
 
-from gpufleet.nodes import Identity, Observation, Registry, SourceReport
-from gpufleet.nodes.inventory import assemble_inventory
+from gpufleet.nodes import NodeIdentity, NodeObservation, Registry, SourceReport
+from gpufleet.nodes.inventory import assemble_ansible_inventory
 
 BLADES = 20
 
@@ -22,10 +22,10 @@ BLADES = 20
 def report(count, at):
     """Return a Pulumi-like report of ``count`` nodes, with about a dozen values each."""
     seen = [
-        Observation(
+        NodeObservation(
             "pulumi:bench",
             f"node-{i:05}",
-            Identity(instance_id=f"i-{i:017x}"),
+            NodeIdentity(instance_id=f"i-{i:017x}"),
             declared={
                 "kind": "cloud_vm", "cloud": "aws", "region": "us-east-1", "pool": f"pool-{i % 40}",
                 "machine": "g5.2xlarge", "template": "trainer", "usd_per_hour": 1.212, "stack": "bench",
@@ -52,12 +52,14 @@ def main():
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     with tempfile.TemporaryDirectory() as folder, Registry(f"sqlite:///{folder}/registry.db") as registry:
         print(f"{count} nodes")
-        measure_seconds("first report", lambda: registry.apply_report(report(count, datetime.now(UTC))))
         measure_seconds(
-            "second report, merged", lambda: registry.apply_report(report(count, datetime.now(UTC)))
+            "first report", lambda: registry.apply_source_report(report(count, datetime.now(UTC)))
+        )
+        measure_seconds(
+            "second report, merged", lambda: registry.apply_source_report(report(count, datetime.now(UTC)))
         )
         nodes = measure_seconds("list", registry.list_nodes)
-        measure_seconds("inventory model", lambda: assemble_inventory(nodes, []))
+        measure_seconds("inventory model", lambda: assemble_ansible_inventory(nodes, []))
 
 
 if __name__ == "__main__":

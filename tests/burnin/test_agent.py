@@ -113,7 +113,7 @@ def test_resumed_run_repeats_no_finished_check(agent, tmp_path):
     children = list_descendants(first.pid)
     first.send_signal(signal.SIGKILL)
     first.wait()
-    before = checks_by_name(journal.parse_records(out.read_text()))
+    before = checks_by_name(journal.parse_journal_records(out.read_text()))
     wait_until(lambda: not any(is_alive(pid) for pid in children))
     out.write_text(out.read_text() + '{"type": "check", "na')
     resumed = subprocess.run(
@@ -239,10 +239,10 @@ def test_kill_while_an_attempt_is_resumed_loses_no_record(truncated_record, monk
     def die(_journal):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(journal.Journal, "_sync", die)
+    monkeypatch.setattr(journal.AttemptJournal, "_sync", die)
     with pytest.raises(KeyboardInterrupt):
-        journal.Journal(sys.stdout, str(truncated_record)).resume("a1")
-    assert [record["type"] for record in journal.parse_records(truncated_record.read_text())] == [
+        journal.AttemptJournal(sys.stdout, str(truncated_record)).resume_attempt("a1")
+    assert [record["type"] for record in journal.parse_journal_records(truncated_record.read_text())] == [
         "start",
         "check",
     ]
@@ -252,13 +252,13 @@ def test_undecodable_bytes_invalidate_only_their_line(truncated_record):
     truncated_record.write_bytes(
         truncated_record.read_bytes() + b"\xff\xfe\n" + b'{"type": "check", "name": "memory"}\n'
     )
-    open_journal = journal.Journal(sys.stdout, str(truncated_record))
-    assert [record.get("name") for record in open_journal.resume("a1")] == [None, "cpu", "memory"]
-    open_journal.close()
+    open_journal = journal.AttemptJournal(sys.stdout, str(truncated_record))
+    assert [record.get("name") for record in open_journal.resume_attempt("a1")] == [None, "cpu", "memory"]
+    open_journal.close_file()
 
 
 def test_new_attempt_starts_with_an_empty_record(truncated_record):
-    open_journal = journal.Journal(sys.stdout, str(truncated_record))
-    assert open_journal.resume("a2") == []
-    open_journal.close()
+    open_journal = journal.AttemptJournal(sys.stdout, str(truncated_record))
+    assert open_journal.resume_attempt("a2") == []
+    open_journal.close_file()
     assert truncated_record.read_text() == ""

@@ -44,7 +44,7 @@ def find_fake_tool(answers, tool):
 
 def test_raspberry_pi_is_identified(make_host):
     files = {"/proc/device-tree/serial-number": "10000000abcd\x00", "/etc/machine-id": "f00d\n"}
-    facts = identity.read_identity(
+    facts = identity.read_host_identity(
         make_host({**files, "/proc/device-tree/model": "Raspberry Pi Compute Module 4\x00"})
     )
     assert (facts["serial"], facts["machine_id"]) == ("10000000abcd", "f00d")
@@ -55,11 +55,11 @@ def test_machine_is_identified_from_a_named_file(make_host):
     host = make_host(
         {"/etc/serial": "S1\n", "/proc/device-tree/serial-number": "other"}, serial_file="/etc/serial"
     )
-    assert identity.read_identity(host)["serial"] == "S1"
+    assert identity.read_host_identity(host)["serial"] == "S1"
 
 
 def test_computation_checks_return_their_known_results():
-    assert (cpu.compute_hash(), cpu.compute_modular_power(), cpu.compute_orbit()) == (
+    assert (cpu.hash_test_block(), cpu.hash_modular_power(), cpu.compute_logistic_orbit()) == (
         cpu.EXPECTED_DIGEST,
         cpu.EXPECTED_POWER,
         cpu.EXPECTED_ORBIT,
@@ -68,7 +68,7 @@ def test_computation_checks_return_their_known_results():
 
 def test_wrong_computation_result_is_counted(monkeypatch):
     monkeypatch.setattr(cpu, "EXPECTED_ORBIT", "0x1.0p-1")
-    result = cpu.solve_problems(0.0)
+    result = cpu.solve_known_problems(0.0)
     assert (result["rounds"], result["wrong"]) == (1, 1)
 
 
@@ -82,19 +82,19 @@ def test_flipped_memory_bit_is_detected(block):
             return value if key.start != block * memory.MIB else b"\x01" + value[1:]
 
     area = Flipping(4 * memory.MIB)
-    assert memory.count_wrong_blocks(area, [b"\x55" * memory.MIB] * 4) == 1
+    assert memory.write_and_count_wrong_blocks(area, [b"\x55" * memory.MIB] * 4) == 1
 
 
 def test_memory_address_errors_are_detected():
     area = bytearray(4 * memory.MIB)
-    wrong_count = memory.verify_patterns(memoryview(area), 4)
+    wrong_count = memory.write_and_verify_patterns(memoryview(area), 4)
     assert wrong_count == {"00": 0, "ff": 0, "55": 0, "aa": 0, "address": 0}
-    assert memory.build_address_block(1) != memory.build_address_block(2)
+    assert memory.build_unique_memory_block(1) != memory.build_unique_memory_block(2)
 
 
 def test_too_little_memory_for_the_check_is_an_error(make_host):
     host = make_host({"/proc/meminfo": "MemTotal: 65536 kB\nMemAvailable: 2048 kB\n"})
-    result = memory.check_memory(host)
+    result = memory.run_memory_check(host)
     assert (result.status, "too little" in result.reason) == ("error", True)
 
 
@@ -103,11 +103,11 @@ def test_memory_error_counters_are_read(make_host):
         "/sys/devices/system/edac/mc/mc0/ce_count": "3\n",
         "/sys/devices/system/edac/mc/mc0/ue_count": "1\n",
     }
-    assert memory.read_error_counts(make_host(files)) == {"mc0": {"ce": 3, "ue": 1}}
+    assert memory.read_edac_error_counts(make_host(files)) == {"mc0": {"ce": 3, "ue": 1}}
 
 
 def test_scratch_file_is_verified_and_removed(tmp_path):
-    facts = storage.exercise_scratch_file(str(tmp_path), 3)
+    facts = storage.write_and_verify_scratch_file(str(tmp_path), 3)
     assert (facts["scratch_mib"], facts["wrong_mib"]) == (3, 0)
     assert facts["write_mb_per_s"] > 0
     assert list(tmp_path.iterdir()) == []
@@ -115,14 +115,14 @@ def test_scratch_file_is_verified_and_removed(tmp_path):
 
 def test_stale_read_is_detected(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        storage, "write_scratch_blocks", lambda descriptor, mib: os.truncate(descriptor, mib << 20) or 1.0
+        storage, "time_scratch_write", lambda descriptor, mib: os.truncate(descriptor, mib << 20) or 1.0
     )
-    assert storage.exercise_scratch_file(str(tmp_path), 2)["wrong_mib"] == 2
+    assert storage.write_and_verify_scratch_file(str(tmp_path), 2)["wrong_mib"] == 2
 
 
 def test_missing_scratch_folder_is_reported_as_no_space(make_host, tmp_path):
-    assert storage.scratch_limit_mib(str(tmp_path / "absent")) == 0
-    result = storage.check_storage(make_host(scratch=str(tmp_path / "absent")))
+    assert storage.max_scratch_mib(str(tmp_path / "absent")) == 0
+    result = storage.run_storage_check(make_host(scratch=str(tmp_path / "absent")))
     assert result.raw["write_error"] == "ENOSPC"
 
 
@@ -130,30 +130,33 @@ def test_failed_write_is_recorded_as_a_finding(tmp_path, monkeypatch):
     def refuse(descriptor, mib):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(storage, "write_scratch_blocks", refuse)
-    assert storage.exercise_scratch_file(str(tmp_path), 1)["write_error"] == "ENOSPC"
+    monkeypatch.setattr(storage, "time_scratch_write", refuse)
+    assert storage.write_and_verify_scratch_file(str(tmp_path), 1)["write_error"] == "ENOSPC"
 
 
 def test_read_only_root_is_detected():
     table = storage.parse_mounts(
         "overlay / overlay rw 0 0\n/dev/nvme0n1p2 / ext4 ro,relatime 0 0\ntmpfs /run tmpfs rw 0 0\n"
     )
-    assert storage.is_read_only(storage.find_mount("/", table)) is True
+    assert storage.is_mounted_read_only(storage.find_mount("/", table)) is True
     assert storage.find_mount("/run", table)["type"] == "tmpfs"
 
 
 def test_default_route_gives_interface_and_gateway(make_host):
     assert network.parse_default_route(ROUTE) == ("eth1", "198.18.0.1")
-    assert network.choose_interface(make_host({"/proc/net/route": ROUTE})) == "eth1"
+    assert network.choose_main_interface(make_host({"/proc/net/route": ROUTE})) == "eth1"
 
 
 def test_first_active_link_is_used_without_a_default_route(make_host):
     files = {"/sys/class/net/eth0/operstate": "down\n", "/sys/class/net/host0/operstate": "up\n"}
-    assert network.choose_interface(make_host({**files, "/sys/class/net/lo/operstate": "unknown"})) == "host0"
+    assert (
+        network.choose_main_interface(make_host({**files, "/sys/class/net/lo/operstate": "unknown"}))
+        == "host0"
+    )
 
 
 def test_missing_interface_is_an_error(make_host):
-    assert network.check_network(make_host()).status == "error"
+    assert network.run_network_check(make_host()).status == "error"
 
 
 def test_refused_connection_counts_as_a_round_trip_and_a_timeout_as_a_loss(monkeypatch):
@@ -176,7 +179,7 @@ def test_refused_connection_counts_as_a_round_trip_and_a_timeout_as_a_loss(monke
 def test_throughput_to_a_listening_peer_is_measured(make_host):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        peer = threading.Thread(target=network.serve_senders, args=(listener, 1.0), daemon=True)
+        peer = threading.Thread(target=network.receive_from_senders, args=(listener, 1.0), daemon=True)
         peer.start()
         facts = network.measure_throughput(make_host(peer_port=port, network_seconds=0.1), "127.0.0.1")
         peer.join()
@@ -214,7 +217,7 @@ def test_iperf3_connection_failure_is_reported(make_host):
     ],
 )
 def test_throttling_is_read_from_vcgencmd(make_host, tools, status):
-    assert pi.check_throttled(make_host(tools=tools)).status == status
+    assert pi.run_throttling_check(make_host(tools=tools)).status == status
 
 
 def test_fake_tool_is_marked(tmp_path):
@@ -224,17 +227,17 @@ def test_fake_tool_is_marked(tmp_path):
     host = HostAccess(
         which=lambda _name: str(tool), run=lambda argv, timeout: run_command([str(tool), *argv[1:]], timeout)
     )
-    assert pi.check_throttled(host).raw["fake"] is True
+    assert pi.run_throttling_check(host).raw["fake"] is True
 
 
 def test_pi_temperature_is_read_from_sysfs_without_vcgencmd(make_host):
     files = {"/proc/device-tree/model": "Raspberry Pi 5", "/sys/class/thermal/thermal_zone0/temp": "51250\n"}
-    assert pi.check_temperature(make_host(files)).raw["text"] == "temp=51.2'C"
+    assert pi.run_temperature_check(make_host(files)).raw["text"] == "temp=51.2'C"
 
 
 def test_temperature_check_runs_only_on_a_pi(make_host):
     assert (
-        pi.check_temperature(make_host({"/sys/class/thermal/thermal_zone0/temp": "51250\n"})).status
+        pi.run_temperature_check(make_host({"/sys/class/thermal/thermal_zone0/temp": "51250\n"})).status
         == "not_run"
     )
 
@@ -246,7 +249,7 @@ def test_nvme_drives_are_read_from_sysfs(make_host):
         f"{base}/device/current_link_speed": "5.0 GT/s PCIe\n",
         f"{base}/device/current_link_width": "1\n",
     }
-    (drive,) = pi.check_nvme_link(make_host(files)).raw["devices"]
+    (drive,) = pi.run_nvme_link_check(make_host(files)).raw["devices"]
     assert (drive["model"], drive["sectors"], drive["current_link_speed"]) == (
         "KIOXIA",
         976773168,
@@ -257,7 +260,7 @@ def test_nvme_drives_are_read_from_sysfs(make_host):
 def test_smart_health_is_recorded(make_host):
     line = "smartctl -j -i -H -A /dev/nvme0n1"
     tools = {line: CommandOutput(0, '{"smart_status": {"passed": true}, "local_time": {}}', "")}
-    raw = smart.check_smart(make_host({"/sys/block/nvme0n1/size": "1"}, tools)).raw
+    raw = smart.run_smart_check(make_host({"/sys/block/nvme0n1/size": "1"}, tools)).raw
     assert raw["drives"] == [{"name": "nvme0n1", "code": 0, "smart_status": {"passed": True}}]
 
 
@@ -267,7 +270,7 @@ def gpu_files(vendor="0x10de"):
 
 
 def test_gpu_without_nvidia_smi_is_reported(make_host):
-    result = gpu.check_nvidia(make_host(gpu_files()))
+    result = gpu.run_nvidia_gpu_check(make_host(gpu_files()))
     assert (result.status, result.reason) == (
         "not_run",
         "1 NVIDIA GPU on the PCI bus but nvidia-smi is not installed",
@@ -278,13 +281,13 @@ def test_nvidia_smi_without_a_driver_is_an_error(make_host):
     answer = CommandOutput(
         9, "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver", ""
     )
-    result = gpu.check_nvidia(make_host(gpu_files(), {"nvidia-smi -q -x": answer}))
+    result = gpu.run_nvidia_gpu_check(make_host(gpu_files(), {"nvidia-smi -q -x": answer}))
     assert (result.status, "code 9" in result.reason) == ("error", True)
 
 
 def test_xid_errors_are_extracted_from_the_kernel_log(make_host):
     log = "boot\n[1] NVRM: Xid (PCI:0000:18:00): 79, GPU has fallen off the bus\n[2] usb\n"
-    result = gpu.check_xid(
+    result = gpu.run_xid_check(
         make_host(gpu_files(), {"nvidia-smi": CommandOutput(0, "", ""), "dmesg": CommandOutput(0, log, "")})
     )
     assert (result.measured, len(result.raw["lines"])) == (1, 1)
@@ -292,7 +295,7 @@ def test_xid_errors_are_extracted_from_the_kernel_log(make_host):
 
 def test_unreadable_kernel_log_is_an_error(make_host):
     tools = {"nvidia-smi": CommandOutput(0, "", ""), "dmesg": CommandOutput(1, "", "Operation not permitted")}
-    assert gpu.check_xid(make_host(tools=tools)).status == "error"
+    assert gpu.run_xid_check(make_host(tools=tools)).status == "error"
 
 
 def test_amd_gpu_is_read_with_its_driver(make_host, tmp_path):
@@ -302,13 +305,13 @@ def test_amd_gpu_is_read_with_its_driver(make_host, tmp_path):
     driver.mkdir(parents=True)
     (driver / "bind").write_text("")
     (device / "driver").symlink_to(driver)
-    (facts,) = gpu.check_amd(host).raw["devices"]
+    (facts,) = gpu.run_amd_gpu_check(host).raw["devices"]
     assert (facts["device"], facts["driver"]) == ("0x67ef", "amdgpu")
 
 
 def test_missing_expected_amd_gpu_is_counted(make_host):
-    assert gpu.check_amd(make_host()).status == "not_run"
-    assert gpu.check_amd(make_host(expect_gpus=1)).measured == 0
+    assert gpu.run_amd_gpu_check(make_host()).status == "not_run"
+    assert gpu.run_amd_gpu_check(make_host(expect_gpus=1)).measured == 0
 
 
 @pytest.mark.parametrize(
@@ -322,12 +325,12 @@ def test_missing_expected_amd_gpu_is_counted(make_host):
     ],
 )
 def test_exception_in_a_check_is_recorded_as_an_error(job, message):
-    assert message in workers.run_with_deadline(job, 0.5)["error"]
+    assert message in workers.run_job_with_deadline(job, 0.5)["error"]
 
 
 def test_workers_run_in_parallel():
     started = time.monotonic()
-    answers = workers.run_parallel(lambda index: time.sleep(0.3) or index, 3, 10.0)
+    answers = workers.run_jobs_in_parallel(lambda index: time.sleep(0.3) or index, 3, 10.0)
     assert [answer["value"] for answer in answers] == [0, 1, 2]
     assert time.monotonic() - started < 0.85
 
@@ -400,14 +403,14 @@ def test_incomplete_fio_report_is_recorded_as_text(text):
 def test_fio_runs_only_if_requested_and_installed(make_host, tmp_path):
     assert storage.run_fio(make_host(), "x") == {"ran": False, "reason": "not requested (fio_seconds)"}
     assert storage.run_fio(make_host(fio_seconds=1), "x") == {"ran": False, "reason": "fio is not installed"}
-    plain = storage.check_storage(
+    plain = storage.run_storage_check(
         make_host({"/proc/mounts": "/dev/x / ext4 ro 0 0\n"}, scratch=str(tmp_path), storage_mib=1)
     )
     assert plain.raw["fio"]["reason"] == "not requested (fio_seconds)"
     assert (plain.raw["root"]["type"], plain.raw["root"]["read_only"]) == ("ext4", True)
     assert plain.raw["scratch"] == {"folder": str(tmp_path), "type": "ext4"}
     assert plain.raw["scratch_mib"] == 1
-    none = storage.check_storage(make_host(scratch=str(tmp_path / "absent")))
+    none = storage.run_storage_check(make_host(scratch=str(tmp_path / "absent")))
     assert none.raw["fio"] == {"ran": False, "reason": "no room"}
 
 
@@ -420,16 +423,16 @@ def test_disk_read_method_is_recorded(tmp_path, monkeypatch):
             raise OSError(22, "Invalid argument")
         return real(path, flags, *more)
 
-    descriptor = storage.open_scratch(str(tmp_path))
+    descriptor = storage.open_unnamed_scratch_file(str(tmp_path))
     dropped = []
     monkeypatch.setattr(os, "posix_fadvise", lambda *arguments: dropped.append(arguments))
     try:
         monkeypatch.setattr(os, "open", lambda path, flags, *more: real(path, flags & ~direct, *more))
-        reader, method = storage.open_without_cache(descriptor)
+        reader, method = storage.reopen_without_page_cache(descriptor)
         os.close(reader)
         assert (method, dropped) == ("direct", [])
         monkeypatch.setattr(os, "open", refuse)
-        reader, method = storage.open_without_cache(descriptor)
+        reader, method = storage.reopen_without_page_cache(descriptor)
         os.close(reader)
         assert method == "buffered"
         assert dropped == [(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)]
@@ -442,14 +445,14 @@ def test_tool_output_is_recorded_with_command_and_exit_code(make_host):
                "vcgencmd measure_temp": CommandOutput(0, "t" * 5000, ""),
                "bladectl get status": CommandOutput(3, "", " no daemon \n")}  # fmt: skip
     host = make_host(tools=answers)
-    result = pi.check_throttled(host)
+    result = pi.run_throttling_check(host)
     assert (result.status, result.reason) == ("ran", "")
     assert result.raw == {"command": "vcgencmd get_throttled", "text": "throttled=0x50005\n", "code": 0}
-    assert len(pi.check_temperature(host).raw["text"]) == 4000
-    failed = pi.check_blade(host)
+    assert len(pi.run_temperature_check(host).raw["text"]) == 4000
+    failed = pi.run_compute_blade_check(host)
     assert (failed.status, failed.reason) == ("error", "bladectl exited with code 3: no daemon")
     assert failed.raw["code"] == 3
-    missing = pi.check_throttled(make_host())
+    missing = pi.run_throttling_check(make_host())
     assert (missing.status, missing.reason, missing.raw) == ("not_run", "vcgencmd is not installed", {})
 
 
@@ -458,7 +461,7 @@ def test_pi_temperature_without_vcgencmd_is_read_from_the_kernel(make_host):
         "/sys/class/thermal/thermal_zone0/temp": "52149\n",
         "/proc/device-tree/model": "Raspberry Pi Compute Module 4\x00",
     }
-    result = pi.check_temperature(make_host(files))
+    result = pi.run_temperature_check(make_host(files))
     assert result.status == "ran"
     assert result.raw == {"command": "/sys/class/thermal/thermal_zone0/temp", "text": "temp=52.1'C"}
 
@@ -470,7 +473,7 @@ def test_drives_are_read_from_sysfs_with_size_and_link(make_host):
         f"{base}/nvme0/device/current_link_speed": "5.0 GT/s PCIe\n", f"{base}/nvme0/device/max_link_width": "4\n",
         f"{base}/nvme1/nvme1c0n1/size": "7\n", f"{base}/nvme-fabrics/x": "",
     }  # fmt: skip
-    result = pi.check_nvme_link(make_host(files, expect_nvme=2))
+    result = pi.run_nvme_link_check(make_host(files, expect_nvme=2))
     assert (result.status, result.measured, result.unit) == ("ran", 2, "drives")
     assert result.raw["expect_nvme"] == 2
     assert result.raw["root"] == "/sys"
@@ -480,4 +483,4 @@ def test_drives_are_read_from_sysfs_with_size_and_link(make_host):
         "current_link_width": None, "max_link_speed": None, "max_link_width": "4",
     }  # fmt: skip
     assert (second["name"], second["sectors"]) == ("nvme1", 7)
-    assert pi.check_nvme_link(make_host(nvme_sysfs="/elsewhere/")).reason == "/elsewhere is not there"
+    assert pi.run_nvme_link_check(make_host(nvme_sysfs="/elsewhere/")).reason == "/elsewhere is not there"

@@ -98,15 +98,15 @@ def test_xml_entities_are_refused():
 
 def test_compressed_text_is_decompressed(tool_output):
     report = tool_output("nvidia-smi-h100-healthy.xml") * 20
-    assert "zlib_base64" in gpu.pack_text(report)
-    assert nvidia.unpack_text(gpu.pack_text(report)) == report
-    assert nvidia.unpack_text(gpu.pack_text("short")) == "short"
+    assert "zlib_base64" in gpu.compress_long_text(report)
+    assert nvidia.unpack_text(gpu.compress_long_text(report)) == report
+    assert nvidia.unpack_text(gpu.compress_long_text("short")) == "short"
 
 
 def test_parsed_values_survive_the_removal_of_unused_sections(tool_output):
     text = tool_output("nvidia-smi-h100-healthy.xml")
-    assert "supported_clocks" not in gpu.remove_unused_sections(text)
-    assert nvidia.parse_smi_report(gpu.remove_unused_sections(text)) == nvidia.parse_smi_report(text)
+    assert "supported_clocks" not in gpu.remove_unused_smi_sections(text)
+    assert nvidia.parse_smi_report(gpu.remove_unused_smi_sections(text)) == nvidia.parse_smi_report(text)
 
 
 @pytest.mark.parametrize(

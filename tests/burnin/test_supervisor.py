@@ -34,12 +34,13 @@ def wait_until(condition, what):
 
 
 def is_alive(pid, started):
-    return supervisor.read_start_time(pid) == started
+    return supervisor.read_process_start_time(pid) == started
 
 
 def start_times_by_descendant(pid):
     return {
-        process.pid: supervisor.read_start_time(process.pid) for process in supervisor.list_descendants(pid)
+        process.pid: supervisor.read_process_start_time(process.pid)
+        for process in supervisor.list_live_descendants(pid)
     }
 
 
@@ -48,7 +49,9 @@ def find_marked_processes(mark):
     processes = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            if mark in (folder / "environ").read_bytes() and supervisor.read_start_time(int(folder.name)):
+            if mark in (folder / "environ").read_bytes() and supervisor.read_process_start_time(
+                int(folder.name)
+            ):
                 processes.append(int(folder.name))
         except OSError:
             continue
@@ -91,7 +94,7 @@ def start_agent(agent, tmp_path, request):
         def tools():
             return [
                 descendant
-                for descendant in supervisor.list_descendants(process.pid)
+                for descendant in supervisor.list_live_descendants(process.pid)
                 if descendant.name.startswith(tool)
             ]
 
@@ -119,7 +122,7 @@ def test_signal_to_the_agent_stops_its_tools(start_agent, tool, number):
 @pytest.mark.parametrize("place", ["keeper", "work", "check", "tool"])
 def test_kill_of_any_process_in_the_chain_leaves_no_process(start_agent, tool, place):
     process, mark = start_agent(tool)
-    descendants = supervisor.list_descendants(process.pid)
+    descendants = supervisor.list_live_descendants(process.pid)
     known = start_times_by_descendant(process.pid)
     line = [next(descendant for descendant in descendants if descendant.name.startswith(tool))]
     parents = {descendant.pid: descendant for descendant in descendants}
@@ -147,7 +150,7 @@ def test_processes_in_another_session_are_stopped_too(tmp_path):
     script.write_text(f"setsid sh -c 'sleep 600 & echo $! > {tmp_path}/pid; wait' & wait\n")
     process = subprocess.Popen([sys.executable, str(PROGRAM), "--", "sh", str(script)])
     pid = int(wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), "the pid"))
-    started = supervisor.read_start_time(pid)
+    started = supervisor.read_process_start_time(pid)
     process.kill()
     process.wait()
     wait_until(lambda: not is_alive(pid, started), "the sleeper to end")
@@ -178,7 +181,9 @@ def test_running_package_manager_is_not_stopped(tmp_path):
 
     def named():
         return [
-            descendant for descendant in supervisor.list_descendants(process.pid) if descendant.name == "dpkg"
+            descendant
+            for descendant in supervisor.list_live_descendants(process.pid)
+            if descendant.name == "dpkg"
         ]
 
     dpkg = wait_until(named, "the package manager")[0]
@@ -186,8 +191,8 @@ def test_running_package_manager_is_not_stopped(tmp_path):
     process.terminate()
     process.wait(HANG_SECONDS)
     try:
-        assert supervisor.read_start_time(dpkg.pid)
-        assert not supervisor.read_start_time(other)
+        assert supervisor.read_process_start_time(dpkg.pid)
+        assert not supervisor.read_process_start_time(other)
     finally:
         os.kill(dpkg.pid, signal.SIGKILL)
 

@@ -16,7 +16,7 @@ from gpufleet import boundary, cli
 from gpufleet.cli import output
 from gpufleet.console.report import ReportData, render_page
 from gpufleet.errors import EnvironmentFault, InputError
-from gpufleet.nodes import Identity, Observation, Registry
+from gpufleet.nodes import NodeIdentity, NodeObservation, Registry
 from gpufleet.operations import configure, playbook_run
 from gpufleet.remote import display
 from gpufleet.remote.progress import HostProgress, ProgressUpdate, RunProgress
@@ -117,14 +117,14 @@ def hostile_registry(tmp_path_factory):
     """Give the folder of a registry with hostile values wherever a source may write text."""
     folder = tmp_path_factory.mktemp("hostile")
     with Registry(f"sqlite:///{folder}/registry.db") as registry:
-        identity = Identity(serial="S1", rack="r1", slot="1")
+        identity = NodeIdentity(serial="S1", rack="r1", slot="1")
         facts = {"kind": "compute_blade", "address": "10.9.0.11"}
-        registry.apply_observation(Observation("rack:r1", "blade01", identity, declared=facts))
+        registry.apply_observation(NodeObservation("rack:r1", "blade01", identity, declared=facts))
         observed = {"machine": HOSTILE, "model": HOSTILE, "drivers": {"installed": HOSTILE}}
-        registry.apply_observation(Observation("ssh", "blade01", identity, observed=observed))
-        registry.hold_node("blade01", "operator", HOSTILE)
+        registry.apply_observation(NodeObservation("ssh", "blade01", identity, observed=observed))
+        registry.set_node_hold("blade01", "operator", HOSTILE)
         registry.move_node("blade01", "discovered", HOSTILE)
-        registry.add_history_once(registry.get_node("blade01").id, "wiped", HOSTILE)
+        registry.add_history_entry_once(registry.get_node("blade01").id, "wiped", HOSTILE)
     return folder
 
 

@@ -128,6 +128,6 @@ def test_pool_of_zero_nodes_reserves_nothing(evaluate, cloud):
 def test_aws_group_refuses_eviction_stop(evaluate):
     purchase = {"kind": "spot", "on_eviction": "stop", "fallback": "on_demand"}
     with pytest.raises(
-        InputError, match=r"purchase.on_eviction: is stop, .* set delete, or give a fixed count"
+        InputError, match=r"purchase.on_eviction: on_eviction is stop, .* set delete, or give a fixed count"
     ):
         evaluate({"cloud": "aws", "machine": "g5.2xlarge", "purchase": purchase})

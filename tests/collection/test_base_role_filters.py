@@ -13,7 +13,7 @@ from ansible_collections.gpufleet.fleet.plugins.filter.network import WRITERS, m
 from ansible_collections.gpufleet.fleet.plugins.filter.time import time_resources
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import merge_not_applied
 from gpufleet.boundary import decode_yaml
-from gpufleet.nodes.host import group_name
+from gpufleet.nodes.host import ansible_group_name
 
 SETTINGS = {
     "sshd_settings": {},
@@ -41,7 +41,7 @@ DEBIAN_TIME = {
 
 @pytest.mark.parametrize("rack", ["a-1", "Rack  B/7", "(c)", "_d_", "blades-1"])
 def test_a_rack_has_the_group_that_the_inventory_gives_it(rack):
-    assert rack_group(rack) == group_name("rack", rack)
+    assert rack_group(rack) == ansible_group_name("rack", rack)
 
 
 def test_only_addresses_of_other_nodes_of_the_rack_are_peers():

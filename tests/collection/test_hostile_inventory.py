@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gpufleet.nodes import Identity, Observation, Registry
-from gpufleet.nodes.inventory import build_inventory
+from gpufleet.nodes import NodeIdentity, NodeObservation, Registry
+from gpufleet.nodes.inventory import build_ansible_inventory
 
 HEADER = "#jinja2:variable_start_string:'[[',variable_end_string:']]'\n"
 BAD_ADDRESSES = ("-oProxyCommand=touch {mark}", "198.18.1.1 -oProxyCommand=touch {mark}", "x;touch {mark}")
@@ -45,7 +45,7 @@ def add_cloud_node(registry):
 
     def add(name, **observed):
         declared = {"kind": "cloud_vm", "cloud": "aws"}
-        seen = Observation("pulumi:dev", name, Identity(instance_id=f"i-{name}"), declared, observed)
+        seen = NodeObservation("pulumi:dev", name, NodeIdentity(instance_id=f"i-{name}"), declared, observed)
         registry.apply_observation(seen)
 
     return add
@@ -86,11 +86,13 @@ def test_templates_in_observed_values_are_not_evaluated_on_the_controller(ansibl
 def test_only_observed_text_is_marked_untrusted(rack_project, registry, add_cloud_node):
     add_cloud_node("web-1", address="203.0.113.7")
     registry.apply_observation(
-        Observation("ssh", "blade07", Identity(serial="10000000abcd0007", rack="blades-1", slot="7"))
+        NodeObservation("ssh", "blade07", NodeIdentity(serial="10000000abcd0007", rack="blades-1", slot="7"))
     )
     hosts = {
         host.name: host
-        for host in build_inventory(rack_project, f"sqlite:///{rack_project}/.gpufleet/registry.db").hosts
+        for host in build_ansible_inventory(
+            rack_project, f"sqlite:///{rack_project}/.gpufleet/registry.db"
+        ).hosts
     }
     assert hosts["web-1"].observed == {
         "ansible_host": "203.0.113.7", "gpufleet_name": "web-1", "gpufleet_cloud": "aws"
@@ -106,7 +108,9 @@ def test_outdated_declared_value_in_the_registry_is_untrusted(rack_project, regi
     )
     hosts = {
         host.name: host
-        for host in build_inventory(rack_project, f"sqlite:///{rack_project}/.gpufleet/registry.db").hosts
+        for host in build_ansible_inventory(
+            rack_project, f"sqlite:///{rack_project}/.gpufleet/registry.db"
+        ).hosts
     }
     assert hosts["blade07"].observed == {"ansible_host": "10.20.1.17"}
 

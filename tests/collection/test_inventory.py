@@ -95,11 +95,11 @@ def test_unavailable_registry_stops_ansible_with_an_error(rack_project, ansible)
 
 
 def test_text_that_looks_like_a_template_is_not_evaluated(list_inventory, registry):
-    from gpufleet.nodes import Identity, Observation
+    from gpufleet.nodes import NodeIdentity, NodeObservation
 
     facts = {"kind": "cloud_vm", "cloud": "aws", "pool": "{{ lookup('pipe', 'id') }}"}
     outcome = registry.apply_observation(
-        Observation("pulumi:dev", "evil", Identity(instance_id="i-1"), declared=facts)
+        NodeObservation("pulumi:dev", "evil", NodeIdentity(instance_id="i-1"), declared=facts)
     )
     assert "pool that is not well-formed" in outcome.bad[0]
     assert "gpufleet_pool" not in list_inventory()["_meta"]["hostvars"]["evil"]

@@ -45,7 +45,7 @@ def test_stack_name_with_a_nul_character_is_refused_in_one_line(gpufleet, tmp_pa
     (tmp_path / "p.json").write_text(preview("create").replace('::a"', f'::{hostile}"'))
     result = gpufleet("cost", "diff", "--preview", "p.json", cwd=tmp_path)
     assert (result.returncode, len(result.stderr.splitlines())) == (2, 1)
-    assert "p.json: holds a" in result.stderr
+    assert "p.json: contains a" in result.stderr
 
 
 def test_preview_is_priced_outside_a_project(gpufleet, tmp_path, preview):
@@ -94,7 +94,7 @@ def test_preview_without_steps_is_refused(gpufleet, project):
         (["diff", "-s", "poc", "--base", "HEAD", "--preview", "-"], "give one of --base, --preview"),
         (["diff", "-s", "poc", "--base", "nosuch"], "--base: no commit named 'nosuch'"),
         (["diff", "--preview", "none.json"], "none.json: cannot be read: No such file"),
-        (["diff", "--preview", "-"], "standard input: empty"),
+        (["diff", "--preview", "-"], "standard input: is empty"),
         (
             ["diff", "--preview", "Pulumi.json"],
             "Pulumi.json: the input is not a Pulumi preview: it has no 'steps'",

@@ -55,7 +55,7 @@ def test_cost_before_plus_change_is_cost_after(before, after, book):
 def test_resource_changes_sum_to_the_difference(before, after, book):
     cost_diff = cost.diff(before, after, book=book)
     total_change = cost_diff.after.usd_per_month.expected - cost_diff.before.usd_per_month.expected
-    assert sum((line.usd_per_month for line in cost_diff.lines), Decimal(0)) == total_change
+    assert sum((line.change_usd_per_month for line in cost_diff.lines), Decimal(0)) == total_change
 
 
 @quick

@@ -122,7 +122,7 @@ def run_state(content: bytes) -> object:
 
     text = boundary.decode_text(content, "state", boundary.ENGINE_DOCUMENT)
     with engine.name_source_in_errors("state"):
-        return nodes.build_state_report(
+        return nodes.build_pulumi_state_report(
             engine.parse_state(engine.parse_json_object(text, "state")), "dev", AT
         )
 
@@ -425,7 +425,7 @@ def run_evidence(content: bytes) -> object:
     from gpufleet.nodes import wipe_evidence
 
     plan = {"id": "abc", "drives": [{"path": "/dev/sda", "serial": "S1"}]}
-    return wipe_evidence.check_evidence(boundary.decode_json(content, "evidence"), plan, "blade01")
+    return wipe_evidence.check_wipe_evidence(boundary.decode_json(content, "evidence"), plan, "blade01")
 
 
 EVIDENCE = {

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 from sqlalchemy import create_engine, text
 
-from gpufleet.nodes import Identity, Observation, Registry, SourceReport
+from gpufleet.nodes import NodeIdentity, NodeObservation, Registry, SourceReport
 
 START = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 DEBIAN_BINARIES = "/usr/lib/postgresql/15/bin"
@@ -26,9 +26,9 @@ def minutes(count):
 
 def blade(number, *, at=0, serial=None, source="rack:r1", slot=None, name=None):
     """Return a rack's word on one blade."""
-    identity = Identity(serial=serial, rack="r1", slot=str(slot or number))
+    identity = NodeIdentity(serial=serial, rack="r1", slot=str(slot or number))
     declared = {"kind": "compute_blade", "machine": "Compute Blade CM4 8GB", "address": f"10.0.0.{number}"}
-    return Observation(
+    return NodeObservation(
         source, name or f"blade{number:02}", identity, declared=declared, observed_at=minutes(at)
     )
 

@@ -10,9 +10,9 @@ import pytest
 
 from gpufleet import fleet
 from gpufleet.errors import InputError
-from gpufleet.nodes import Registry, build_inventory, build_rack_report
-from gpufleet.nodes.blueprint import host_variables
-from gpufleet.nodes.inventory import assemble_inventory, make_blueprint_lookup
+from gpufleet.nodes import Registry, build_ansible_inventory, build_rack_report
+from gpufleet.nodes.blueprint import build_blueprint_variables
+from gpufleet.nodes.inventory import assemble_ansible_inventory, make_node_blueprint_lookup
 from gpufleet.nodes.template_vars import main
 
 STACK = """\
@@ -55,7 +55,7 @@ def project(tmp_path):
 @pytest.fixture
 def variables(project):
     """Give the variables of one of the rack's nodes as a rehearsal shows them."""
-    return build_inventory(project, f"sqlite:///{project / 'none.db'}", rehearsal="lab").hosts[0].vars
+    return build_ansible_inventory(project, f"sqlite:///{project / 'none.db'}", rehearsal="lab").hosts[0].vars
 
 
 def test_software_variables_can_be_read_by_the_driver_plan(variables):
@@ -90,11 +90,11 @@ def test_open_ports_exclude_local_ports(variables):
 
 
 def test_only_declared_choices_become_variables():
-    assert set(host_variables(fleet.Blueprint())) == {"gpufleet_software"}
+    assert set(build_blueprint_variables(fleet.Blueprint())) == {"gpufleet_software"}
     built = fleet.Blueprint(
         software=fleet.SoftwareProfile(driver={"vendor": "nvidia", "module": "open"}, origin="vendor")
     )
-    software = host_variables(built)["gpufleet_software"]
+    software = build_blueprint_variables(built)["gpufleet_software"]
     assert (software["driver"]["module"], software["origin"]) == ("open", "vendor")
 
 
@@ -104,7 +104,9 @@ def test_stack_slug_of_a_cloud_node_finds_its_template(project, registry, lab):
     cloud = replace(node, stack="LAB", template="serve")
     assert (
         "gpufleet_application"
-        in assemble_inventory([cloud], [], plans=make_blueprint_lookup(project)).hosts[0].vars
+        in assemble_ansible_inventory([cloud], [], blueprint_lookup=make_node_blueprint_lookup(project))
+        .hosts[0]
+        .vars
     )
 
 
@@ -112,8 +114,10 @@ def test_undeclared_template_is_reported_by_name(project, registry, lab):
     registry.apply_report(lab.rack(lab.blade(1)))
     (node,) = registry.list_nodes()
     for stack, template in (("lab", "gone"), ("other", "serve")):
-        inventory = assemble_inventory(
-            [replace(node, stack=stack, template=template)], [], plans=make_blueprint_lookup(project)
+        inventory = assemble_ansible_inventory(
+            [replace(node, stack=stack, template=template)],
+            [],
+            blueprint_lookup=make_node_blueprint_lookup(project),
         )
         assert (
             f"no stack of this project declares these templates: blade01 ({template})" in inventory.notes[0]
@@ -125,10 +129,10 @@ def test_invalid_stack_of_a_node_stops_the_inventory(project):
     url = f"sqlite:///{project / 'r.db'}"
     with Registry(url) as registry:
         (use,) = fleet.load_fleet("lab", project).racks
-        registry.apply_report(build_rack_report(use.rack, datetime.now(UTC), "lab", use.template))
+        registry.apply_source_report(build_rack_report(use.rack, datetime.now(UTC), "lab", use.template))
     (project / "stacks/Pulumi.lab.yaml").write_text(STACK.replace("owner: ml", "ownr: ml"))
     with pytest.raises(InputError, match="did you mean 'owner'"):
-        build_inventory(project, url)
+        build_ansible_inventory(project, url)
 
 
 def test_variables_of_a_template_are_printed_for_an_image(repo_root, monkeypatch, capsys):

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from gpufleet.nodes import Identity, Observation
+from gpufleet.nodes import NodeIdentity, NodeObservation
 
 
 def build_observation(serial, slot, at, lab, source="ssh"):
-    identity = Identity(serial=serial, rack="r1", slot=str(slot))
-    return Observation(
+    identity = NodeIdentity(serial=serial, rack="r1", slot=str(slot))
+    return NodeObservation(
         source, f"blade{slot:02}", identity, observed={"arch": "aarch64"}, observed_at=lab.minutes(at)
     )
 
@@ -51,8 +51,8 @@ def test_placeholder_serials_never_conflict(registry, lab):
 
 
 def instance(name, number, at, lab, source="pulumi:dev"):
-    identity = Identity(instance_id=f"i-{number}")
-    return Observation(source, name, identity, declared={"kind": "cloud_vm"}, observed_at=lab.minutes(at))
+    identity = NodeIdentity(instance_id=f"i-{number}")
+    return NodeObservation(source, name, identity, declared={"kind": "cloud_vm"}, observed_at=lab.minutes(at))
 
 
 def test_name_with_two_instance_ids_is_a_conflict(registry, lab):

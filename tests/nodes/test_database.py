@@ -48,7 +48,7 @@ def test_concurrent_writers_of_a_new_registry_lose_nothing(empty_url):
         nodes = registry.list_nodes()
         assert [node.name for node in nodes] == [f"blade{n:02}" for n in range(5)]
         assert all(len(node.sources) == 2 for node in nodes)
-        holds = [change.reason for change in registry.list_history("blade00") if change.event == "hold"]
+        holds = [change.reason for change in registry.list_node_history("blade00") if change.event == "hold"]
         assert sorted(holds) == ["cost: a 0", "cost: b 0"]
 
 

@@ -7,7 +7,7 @@ from dataclasses import fields
 import pytest
 
 from gpufleet.nodes import Node, merge, schema
-from gpufleet.nodes.host import host_variables
+from gpufleet.nodes.host import build_node_variables
 from gpufleet.nodes.identifier_check import IDENTIFIER_KINDS
 from gpufleet.operations import node_view
 
@@ -42,5 +42,7 @@ def test_identifier_fields_are_checked():
 
 
 def test_ansible_variables_are_named_after_fields(node):
-    names = {name.removeprefix("gpufleet_") for name in host_variables(node) if name.startswith("gpufleet_")}
+    names = {
+        name.removeprefix("gpufleet_") for name in build_node_variables(node) if name.startswith("gpufleet_")
+    }
     assert names <= FIELDS | {"is_new", "is_busy"}

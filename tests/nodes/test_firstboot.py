@@ -11,10 +11,10 @@ from ruamel.yaml import YAML
 from gpufleet.errors import InputError
 from gpufleet.fleet import Rack
 from gpufleet.nodes import first_boot
-from gpufleet.nodes.first_boot import HostKey, cloud_init, firmware
+from gpufleet.nodes.first_boot import SshHostKey, cloud_init, firmware
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICnjZVo0X23w6Lv+MS0nX7ZSNB6ZUf6PUl3b3SBAbmnn test"
-HOST = HostKey("PRIVATE", "ssh-ed25519 AAAAHOST blade")
+HOST = SshHostKey("PRIVATE", "ssh-ed25519 AAAAHOST blade")
 
 
 def rack(machine="Compute Blade CM4 8GB", nodes="blade[01-02]", network=True, **boot):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.nodes import Identity, normalize_serial
+from gpufleet.nodes import NodeIdentity, normalize_serial
 
 PLACEHOLDERS = [
     "To be filled by O.E.M.", "to be filled by oem", "0123456789", "Not Specified", "None", "N/A", "Default string",
@@ -22,5 +22,5 @@ def test_real_serial_is_stored_as_written(serial):
 
 
 def test_slot_needs_a_rack_to_be_a_place():
-    assert Identity(slot="3").rack_slot is None
-    assert Identity(rack="r1", slot="3").rack_slot == ("r1", "3")
+    assert NodeIdentity(slot="3").rack_slot is None
+    assert NodeIdentity(rack="r1", slot="3").rack_slot == ("r1", "3")

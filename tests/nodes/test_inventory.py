@@ -6,10 +6,10 @@ import pytest
 
 from gpufleet.errors import InputError
 from gpufleet.fleet import load_racks
-from gpufleet.nodes import Registry, build_inventory, is_rehearsal_address
-from gpufleet.nodes.host import group_name
+from gpufleet.nodes import Registry, build_ansible_inventory, is_rehearsal_address
+from gpufleet.nodes.host import ansible_group_name
 from gpufleet.nodes.inventory import _fabric as fabric_of
-from gpufleet.nodes.inventory import assemble_inventory
+from gpufleet.nodes.inventory import assemble_ansible_inventory
 
 
 def hosts(inventory):
@@ -23,7 +23,7 @@ def missing_registry_url(tmp_path):
 
 
 def test_unsynced_racks_are_listed_as_expected(repo_root, missing_registry_url, tmp_path):
-    hosts_by_name = hosts(build_inventory(repo_root, missing_registry_url))
+    hosts_by_name = hosts(build_ansible_inventory(repo_root, missing_registry_url))
     assert {f"blade{n:02}" for n in range(1, 21)} <= set(hosts_by_name)
     assert hosts_by_name["blade07"].vars["gpufleet_state"] == "expected"
     assert {"new_blades", "new_nodes", "rack_blades_1", "state_expected"} <= set(
@@ -33,13 +33,13 @@ def test_unsynced_racks_are_listed_as_expected(repo_root, missing_registry_url, 
 
 
 def test_rehearsal_lists_only_racks_of_its_stack(repo_root, missing_registry_url):
-    hosts_by_name = hosts(build_inventory(repo_root, missing_registry_url, rehearsal="production"))
+    hosts_by_name = hosts(build_ansible_inventory(repo_root, missing_registry_url, rehearsal="production"))
     assert set(hosts_by_name) == {f"blade{n:02}" for n in range(1, 21)} | {"bench01"}
     assert hosts_by_name["blade01"].vars["gpufleet_template"] == "ci-runner"
 
 
 def test_bench_is_a_new_node_but_not_a_new_blade(repo_root, missing_registry_url):
-    groups = hosts(build_inventory(repo_root, missing_registry_url))["bench01"].groups
+    groups = hosts(build_ansible_inventory(repo_root, missing_registry_url))["bench01"].groups
     assert "new_nodes" in groups
     assert "new_blades" not in groups
     assert {"gpu_model_radeon_rx_460", "gpu_vendor_amd", "kind_pi_gpu_bench"} <= set(groups)
@@ -63,9 +63,14 @@ def test_board_must_match_the_serial_in_the_rack_file(registry, lab):
     registry.apply_report(lab.rack(lab.blade(1)))
     known = replace(registry.list_nodes()[0], serial="10000000aaaaaaaa")
     slot = replace(known, id="", serial="10000000bbbbbbbb")
-    assert assemble_inventory([known], [slot]).hosts[0].variables["gpufleet_serial"] == "10000000bbbbbbbb"
     assert (
-        assemble_inventory([known], [replace(slot, serial=None)]).hosts[0].variables["gpufleet_serial"]
+        assemble_ansible_inventory([known], [slot]).hosts[0].all_variables["gpufleet_serial"]
+        == "10000000bbbbbbbb"
+    )
+    assert (
+        assemble_ansible_inventory([known], [replace(slot, serial=None)])
+        .hosts[0]
+        .all_variables["gpufleet_serial"]
         == "10000000aaaaaaaa"
     )
 
@@ -73,9 +78,9 @@ def test_board_must_match_the_serial_in_the_rack_file(registry, lab):
 def test_ready_blade_leaves_the_group_of_new_blades(registry, lab):
     registry.apply_report(lab.rack(lab.blade(1)))
     registry.advance_node("blade01", "burn_in", "test")
-    assert "new_blades" in assemble_inventory(registry.list_nodes(), []).hosts[0].groups
+    assert "new_blades" in assemble_ansible_inventory(registry.list_nodes(), []).hosts[0].groups
     registry.move_node("blade01", "ready", "test")
-    inventory = assemble_inventory(registry.list_nodes(), [])
+    inventory = assemble_ansible_inventory(registry.list_nodes(), [])
     assert "new_blades" in inventory.groups
     assert "new_blades" not in inventory.hosts[0].groups
     assert "state_ready" in inventory.hosts[0].groups
@@ -86,23 +91,23 @@ def test_retired_nodes_are_omitted_and_quarantined_nodes_listed(registry, lab):
     registry.move_node("blade01", "retired", "sold")
     registry.advance_node("blade02", "commissioning", "test")
     registry.move_node("blade02", "quarantined", "smoke")
-    (host,) = assemble_inventory(registry.list_nodes(), []).hosts
+    (host,) = assemble_ansible_inventory(registry.list_nodes(), []).hosts
     assert (host.name, "state_quarantined" in host.groups) == ("blade02", True)
 
 
 def test_lost_nodes_are_reported_by_name(registry, lab):
     registry.apply_report(lab.rack(lab.blade(1), lab.blade(2)))
     registry.apply_report(lab.rack(lab.blade(1, at=1), at=1))
-    inventory = assemble_inventory(registry.list_nodes(), [])
+    inventory = assemble_ansible_inventory(registry.list_nodes(), [])
     assert [host.name for host in inventory.hosts] == ["blade01"]
     assert "blade02" in inventory.notes[0]
-    with_missing = hosts(assemble_inventory(registry.list_nodes(), [], include_missing=True))
+    with_missing = hosts(assemble_ansible_inventory(registry.list_nodes(), [], include_missing=True))
     assert with_missing["blade02"].groups[-1] == "missing"
 
 
 def test_nodes_with_the_same_name_are_all_listed(registry, lab):
     registry.apply_report(lab.rack(lab.blade(1, name="twin"), lab.blade(2, name="twin")))
-    names = {host.name for host in assemble_inventory(registry.list_nodes(), []).hosts}
+    names = {host.name for host in assemble_ansible_inventory(registry.list_nodes(), []).hosts}
     assert names == {f"twin-{node.id}" for node in registry.list_nodes()}
 
 
@@ -115,14 +120,17 @@ def test_single_rack_file_gives_the_same_hosts(repo_root, tmp_path):
     with Registry(url) as registry:
         declare_racks(registry, repo_root, "production", datetime.now(UTC))
         registry.advance_node("blade03", "commissioning", "test")
-    all_hosts = hosts(build_inventory(repo_root, url))
-    alone = hosts(build_inventory(repo_root, url, rack="blades-1"))
+    all_hosts = hosts(build_ansible_inventory(repo_root, url))
+    alone = hosts(build_ansible_inventory(repo_root, url, rack="blades-1"))
     assert len(alone) == 20
     assert all(all_hosts[name] == host for name, host in alone.items())
 
 
 def test_host_has_at_most_twelve_variables(repo_root, missing_registry_url):
-    assert all(len(host.variables) <= 12 for host in build_inventory(repo_root, missing_registry_url).hosts)
+    assert all(
+        len(host.all_variables) <= 12
+        for host in build_ansible_inventory(repo_root, missing_registry_url).hosts
+    )
 
 
 @pytest.mark.parametrize(
@@ -146,12 +154,12 @@ def test_ordinary_inventory_file_is_left_to_ansible(tmp_path):
 
 
 def test_group_names_are_valid_for_ansible():
-    assert group_name("machine", "Compute Blade CM4 8GB") == "machine_compute_blade_cm4_8gb"
-    assert group_name("region", "us-east-1") == "region_us_east_1"
+    assert ansible_group_name("machine", "Compute Blade CM4 8GB") == "machine_compute_blade_cm4_8gb"
+    assert ansible_group_name("region", "us-east-1") == "region_us_east_1"
 
 
 def test_slot_that_was_not_booted_is_unreachable_in_a_rehearsal(repo_root, missing_registry_url):
-    hosts_by_name = hosts(build_inventory(repo_root, missing_registry_url, rehearsal="production"))
+    hosts_by_name = hosts(build_ansible_inventory(repo_root, missing_registry_url, rehearsal="production"))
     assert hosts_by_name["blade01"].vars["ansible_host"].startswith("10.")
     assert hosts_by_name["blade01"].vars["ansible_ssh_common_args"] == "-o ProxyCommand=false"
 
@@ -171,4 +179,4 @@ def test_name_declared_by_two_racks_is_refused(tmp_path, missing_registry_url):
     with pytest.raises(
         InputError, match=r"r2.yaml:6: nodes: blade\[01-06\] is also declared in inventory/r1.yaml"
     ):
-        build_inventory(tmp_path, missing_registry_url)
+        build_ansible_inventory(tmp_path, missing_registry_url)

@@ -8,7 +8,7 @@ from importlib.resources import files
 import pytest
 from jsonschema import Draft202012Validator
 
-from gpufleet.nodes import HOLDS, STATES, Identity, Observation
+from gpufleet.nodes import HOLDS, STATES, NodeIdentity, NodeObservation
 
 SCHEMA = json.loads(files("gpufleet.nodes").joinpath("data/nodes-list.schema.json").read_text())
 PLACE = ("id", "name", "kind", "cloud", "region", "pool", "rack", "slot", "template", "address")
@@ -22,7 +22,7 @@ def listed_nodes(registry, lab):
     card = {"model": "A10G", "memory_gib": 24.0, "count": 1}
     values = {"kind": "cloud_vm", "cloud": "aws", "accelerators": [card], "usd_per_hour": 1.212}
     registry.apply_observation(
-        Observation("pulumi:dev", "dev-a-1", Identity(instance_id="i-1"), declared=values)
+        NodeObservation("pulumi:dev", "dev-a-1", NodeIdentity(instance_id="i-1"), declared=values)
     )
     return json.loads(json.dumps([node.as_json() for node in registry.list_nodes()]))
 

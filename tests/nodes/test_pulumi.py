@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from gpufleet.engine import parse_state
-from gpufleet.nodes import build_state_report, list_elastic_groups
-from gpufleet.nodes.pulumi_state import find_usd_per_hour
+from gpufleet.nodes import build_pulumi_state_report, list_elastic_groups
+from gpufleet.nodes.pulumi_state import find_machine_usd_per_hour
 
 CASES = Path(__file__).parents[1] / "cases" / "nodes"
 
@@ -17,7 +17,7 @@ def resources(stack):
 
 
 def nodes(stack, lab, change=lambda unchanged: unchanged):
-    report = build_state_report(change(resources(stack)), stack, lab.minutes(0))
+    report = build_pulumi_state_report(change(resources(stack)), stack, lab.minutes(0))
     return {seen.name: seen for seen in report.observations}
 
 
@@ -91,12 +91,12 @@ def test_instances_without_the_gpufleet_tag_are_ignored(lab):
 
 
 def test_unknown_price_is_none():
-    assert find_usd_per_hour("aws", "us-east-1", "m9x.huge", "on_demand") is None
+    assert find_machine_usd_per_hour("aws", "us-east-1", "m9x.huge", "on_demand") is None
 
 
 def test_reservation_without_a_term_is_priced_on_demand():
     prices = [
-        find_usd_per_hour("aws", "us-east-1", "p4d.24xlarge", purchase)
+        find_machine_usd_per_hour("aws", "us-east-1", "p4d.24xlarge", purchase)
         for purchase in ("reserved", "on_demand")
     ]
     assert prices[0] == prices[1] is not None

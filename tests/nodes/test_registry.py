@@ -5,7 +5,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from gpufleet.errors import EnvironmentFault, InputError
-from gpufleet.nodes import Identity, Observation, Registry, SourceReport
+from gpufleet.nodes import NodeIdentity, NodeObservation, Registry, SourceReport
 
 
 def test_declared_blade_is_expected(registry, lab):
@@ -16,8 +16,10 @@ def test_declared_blade_is_expected(registry, lab):
 
 
 def test_cloud_instance_is_discovered(registry, lab):
-    identity = Identity(instance_id="i-1")
-    registry.apply_observation(Observation("pulumi:dev", "dev-a-1", identity, declared={"kind": "cloud_vm"}))
+    identity = NodeIdentity(instance_id="i-1")
+    registry.apply_observation(
+        NodeObservation("pulumi:dev", "dev-a-1", identity, declared={"kind": "cloud_vm"})
+    )
     assert registry.get_node("dev-a-1").state == "discovered"
 
 
@@ -43,9 +45,9 @@ def test_repeated_report_adds_nothing(registry, lab):
 
 def test_every_value_has_its_source_and_time(registry, lab):
     registry.apply_report(lab.rack(lab.blade(1)))
-    identity, seen = Identity(rack="r1", slot="1"), {"arch": "aarch64"}
+    identity, seen = NodeIdentity(rack="r1", slot="1"), {"arch": "aarch64"}
     registry.apply_observation(
-        Observation("ssh", "blade01", identity, observed=seen, observed_at=lab.minutes(3))
+        NodeObservation("ssh", "blade01", identity, observed=seen, observed_at=lab.minutes(3))
     )
     expected_values = {
         value.key: (value.source, value.observed_at) for value in registry.list_values("blade01")
@@ -56,8 +58,8 @@ def test_every_value_has_its_source_and_time(registry, lab):
 
 def test_declared_and_observed_values_have_different_keys(registry, lab):
     registry.apply_report(lab.rack(lab.blade(1, serial="AAAA1111")))
-    identity = Identity(serial="AAAA1111", rack="r1", slot="1")
-    registry.apply_observation(Observation("ssh", "blade01", identity, observed={"machine": "CM5"}))
+    identity = NodeIdentity(serial="AAAA1111", rack="r1", slot="1")
+    registry.apply_observation(NodeObservation("ssh", "blade01", identity, observed={"machine": "CM5"}))
     machines = {v.key: v.value for v in registry.list_values("blade01") if v.key.endswith("machine")}
     assert machines == {"declared.machine": "Compute Blade CM4 8GB", "observed.machine": "CM5"}
     assert registry.get_node("blade01").machine == "Compute Blade CM4 8GB"
@@ -73,9 +75,9 @@ def test_observed_serial_identifies_a_board_in_any_slot(registry, lab):
 
 def test_address_book_overrides_the_declared_address(registry, lab):
     registry.apply_report(lab.rack(lab.blade(1)))
-    identity = Identity(rack="r1", slot="1")
+    identity = NodeIdentity(rack="r1", slot="1")
     registry.apply_observation(
-        Observation("address_book", "blade01", identity, observed={"address": "198.18.1.11"})
+        NodeObservation("address_book", "blade01", identity, observed={"address": "198.18.1.11"})
     )
     registry.apply_report(lab.rack(lab.blade(1, at=9), at=9))
     assert registry.get_node("blade01").address == "198.18.1.11"
@@ -205,8 +207,10 @@ def test_complete_report_replaces_values_of_a_node_and_a_partial_one_adds_to_the
         }
 
     def seen(at, complete, **observed):
-        identity = Identity(rack="r1", slot="1")
-        observation = Observation("scan", "blade01", identity, observed=observed, observed_at=lab.minutes(at))
+        identity = NodeIdentity(rack="r1", slot="1")
+        observation = NodeObservation(
+            "scan", "blade01", identity, observed=observed, observed_at=lab.minutes(at)
+        )
         registry.apply_report(SourceReport("scan", lab.minutes(at), [observation], complete=complete))
 
     registry.apply_report(lab.rack(lab.blade(1)))
@@ -232,10 +236,12 @@ def test_only_a_complete_report_is_recorded_as_the_last_of_its_source(registry, 
 
 
 def test_outdated_partial_report_restores_no_changed_value(registry, lab):
-    identity = Identity(rack="r1", slot="1")
+    identity = NodeIdentity(rack="r1", slot="1")
 
     def seen(**observed):
-        observation = Observation("ssh", "blade01", identity, observed=observed, observed_at=lab.minutes(1))
+        observation = NodeObservation(
+            "ssh", "blade01", identity, observed=observed, observed_at=lab.minutes(1)
+        )
         return SourceReport("ssh", lab.minutes(1), [observation], complete=False)
 
     registry.apply_report(lab.rack(lab.blade(1)))

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import create_engine, event, text
 
-from gpufleet.nodes import Identity, Observation, Registry
+from gpufleet.nodes import NodeIdentity, NodeObservation, Registry
 from gpufleet.nodes.database import HEAD
 from gpufleet.nodes.revision import STEP, hash_event_key
 
@@ -51,9 +51,9 @@ def test_verdict_is_applied_despite_clock_jumps(registry, lab, jump):
 
 @JUMPS
 def test_newest_value_is_used_despite_clock_jumps(registry, lab, jump):
-    identity = Identity(instance_id="i-1")
+    identity = NodeIdentity(instance_id="i-1")
     for minute, machine, source in ((jump, "old", "pulumi:a"), (0, "new", "aws:r")):
-        seen = Observation(
+        seen = NodeObservation(
             source, "vm", identity, observed={"machine": machine}, observed_at=lab.minutes(minute)
         )
         registry.apply_observation(seen)
@@ -112,9 +112,9 @@ def test_number_of_statements_does_not_grow_with_nodes_or_sources(registry, lab)
 
     def reports(count, at):
         for rack in range(count):
-            identities = [Identity(rack=f"r{rack}", slot=str(n)) for n in range(5)]
+            identities = [NodeIdentity(rack=f"r{rack}", slot=str(n)) for n in range(5)]
             seen = [
-                Observation(
+                NodeObservation(
                     f"rack:r{rack}", f"r{rack}-{n}", identities[n], declared={"kind": "server", "at": at}
                 )
                 for n in range(5)
@@ -145,11 +145,11 @@ def test_registry_of_the_first_version_keeps_the_order_of_its_facts(empty_url, l
         node = registry.get_node("blade01")
         assert (node.state, node.reachable, node.attempt) == ("burn_in", True, "a1")
         with registry.transaction_of_past_event("old-run", lab.minutes(5), None):
-            assert not registry.set_reachable("blade01", False, lab.minutes(5), "late news")
+            assert not registry.record_reachability("blade01", False, lab.minutes(5), "late news")
         assert registry.get_node("blade01").reachable is True
         verdict = {"verdict": "healthy" if ready else "faulty"}
-        assert registry.record_result("blade01", "a1", verdict, [{}]) == "applied"
-        assert not registry.apply_report(lab.rack(lab.blade(1), at=-DAY)).stale
+        assert registry.record_burn_in_result("blade01", "a1", verdict, [{}]) == "applied"
+        assert not registry.apply_source_report(lab.rack(lab.blade(1), at=-DAY)).stale
 
 
 def _first_version(url, lab):
@@ -157,12 +157,14 @@ def _first_version(url, lab):
     from alembic import command
     from alembic.config import Config
 
-    from gpufleet.nodes.model import format_time
+    from gpufleet.nodes.model import format_utc_time
 
     engine = create_engine(url)
     config = Config()
     config.set_main_option("script_location", "gpufleet.nodes:migrations")
-    times = {name: format_time(lab.minutes(minute)) for name, minute in (("t0", 0), ("t1", 10), ("t2", 20))}
+    times = {
+        name: format_utc_time(lab.minutes(minute)) for name, minute in (("t0", 0), ("t1", 10), ("t2", 20))
+    }
     with engine.begin() as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, "0001")

@@ -12,8 +12,8 @@ import pytest
 from gpufleet.console import report
 from gpufleet.errors import InputError
 from gpufleet.nodes import HOLDS, NEW_STATES, STATES, VERDICT_MOVES, schema
-from gpufleet.nodes.host import host_variables
-from gpufleet.nodes.states import check_hold, check_move
+from gpufleet.nodes.host import build_node_variables
+from gpufleet.nodes.states import check_hold_kind, check_state_change
 
 ROOT = Path(__file__).resolve().parents[2]
 PAIRS = [(old, new) for old in STATES for new in STATES]
@@ -22,10 +22,10 @@ PAIRS = [(old, new) for old in STATES for new in STATES]
 @pytest.mark.parametrize(("old", "new"), PAIRS)
 def test_node_moves_only_as_the_table_allows(old, new):
     if new in STATES[old].next_states:
-        check_move("blade01", old, new)
+        check_state_change("blade01", old, new)
         return
     with pytest.raises(InputError) as excinfo:
-        check_move("blade01", old, new)
+        check_state_change("blade01", old, new)
     assert all(legal in str(excinfo.value) for legal in STATES[old].next_states)
 
 
@@ -78,7 +78,7 @@ def test_state_names_fit_their_database_column():
 def test_ansible_gets_the_properties_of_a_state(registry, lab, state):
     registry.apply_report(lab.rack(lab.blade(1)))
     node = replace(registry.get_node("blade01"), state=state.name)
-    variables = host_variables(node)
+    variables = build_node_variables(node)
     assert (variables["gpufleet_is_new"], variables["gpufleet_is_busy"]) == (state.is_new, state.is_busy)
 
 
@@ -115,9 +115,9 @@ def _properties(state):
 
 def test_unknown_state_is_refused_with_the_known_ones():
     with pytest.raises(InputError, match="expected, discovered"):
-        check_move("blade01", "ready", "sleeping")
+        check_state_change("blade01", "ready", "sleeping")
 
 
 def test_unknown_hold_is_refused_with_the_known_ones():
     with pytest.raises(InputError, match="drift, cost, security, operator"):
-        check_hold("blade01", "lunch")
+        check_hold_kind("blade01", "lunch")

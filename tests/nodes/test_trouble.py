@@ -74,19 +74,19 @@ def test_locked_registry_reports_the_other_writer(url, registry, lab, monkeypatc
     registry.apply_report(lab.rack(lab.blade(1)))
     with registry.transaction(), Registry(url) as other:
         with pytest.raises(EnvironmentFault) as excinfo:
-            other.hold_node("blade01", "cost", "test")
+            other.set_node_hold("blade01", "cost", "test")
         assert "another gpufleet is writing" in excinfo.value.hint
         assert len(other.list_nodes()) == 1
 
 
 def test_full_disk_loses_no_recorded_data(path, lab):
     with Registry(f"sqlite:///{path}") as registry:
-        registry.apply_report(lab.rack(lab.blade(1)))
+        registry.apply_source_report(lab.rack(lab.blade(1)))
         with registry._reading() as connection:
             pages = connection.execute(text("PRAGMA page_count")).scalar()
             connection.execute(text(f"PRAGMA max_page_count = {pages + 2}"))
         with pytest.raises(EnvironmentFault, match="full") as excinfo:
-            registry.apply_report(lab.rack(*(lab.blade(n) for n in range(1, 2000)), at=1))
+            registry.apply_source_report(lab.rack(*(lab.blade(n) for n in range(1, 2000)), at=1))
         assert "free some space" in excinfo.value.hint
     with Registry(f"sqlite:///{path}") as registry:
         assert [node.name for node in registry.list_nodes()] == ["blade01"]
@@ -124,7 +124,7 @@ def test_registry_files_are_private_for_any_umask(tmp_path, lab):
     before = os.umask(0)
     try:
         with Registry(f"sqlite:///{tmp_path}/.gpufleet/registry.db") as registry:
-            registry.apply_report(lab.rack(lab.blade(1)))
+            registry.apply_source_report(lab.rack(lab.blade(1)))
             folder = tmp_path / ".gpufleet"
             files = {path.name: _mode(path) for path in folder.iterdir()}
     finally:

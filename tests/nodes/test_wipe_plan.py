@@ -52,9 +52,9 @@ def test_plan_with_a_remaining_local_drive_is_incomplete():
 
 def test_changed_drive_changes_the_plan_id():
     recorded = case("nvme-sanitize-crypto")["seen"]
-    before = wipe_plan.plan_wipe(recorded).id
+    before = wipe_plan.plan_wipe(recorded).plan_id
     recorded["lsblk"]["blockdevices"][0]["serial"] = "S2"
-    assert wipe_plan.plan_wipe(recorded).id != before
+    assert wipe_plan.plan_wipe(recorded).plan_id != before
 
 
 def test_unknown_method_is_refused_with_the_known_ones():
@@ -77,7 +77,7 @@ EVIDENCE = {"plan": "abc", "complete": True, "evidence": WIPED, "refused": []}
 
 
 def test_evidence_that_matches_the_plan_is_accepted():
-    wipe_evidence.check_evidence(EVIDENCE, PLAN, "blade01")
+    wipe_evidence.check_wipe_evidence(EVIDENCE, PLAN, "blade01")
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_evidence_that_matches_the_plan_is_accepted():
 )
 def test_evidence_that_differs_from_the_plan_is_refused(change, problem):
     with pytest.raises(InputError, match=problem):
-        wipe_evidence.check_evidence(EVIDENCE | change, PLAN, "blade01")
+        wipe_evidence.check_wipe_evidence(EVIDENCE | change, PLAN, "blade01")
 
 
 @pytest.mark.parametrize(
@@ -210,8 +210,10 @@ def test_host_disks_in_a_container_are_refused_unless_fake():
 def test_nvme_sanitize_methods_follow_the_capability_bits(id_ctrl, can):
     """NVM Express base specification, Identify Controller: OACS bit 1, FNA bit 2, SANICAP bits 0 and 1."""
     seen = {"controllers": {"nvme0": {"id_ctrl": id_ctrl}}}
-    assert wipe_plan.find_wipe_abilities({"name": "nvme0n1"}, seen) == can
-    assert wipe_plan.find_wipe_abilities({"name": "nvme0n1", "disc-max": "4096"}, seen, "x") == can | {
+    assert wipe_plan.find_supported_wipe_features({"name": "nvme0n1"}, seen) == can
+    assert wipe_plan.find_supported_wipe_features(
+        {"name": "nvme0n1", "disc-max": "4096"}, seen, "x"
+    ) == can | {
         "asked",
         "discard",
     }
@@ -235,7 +237,7 @@ SECURITY = (
 )  # fmt: skip
 def test_frozen_or_locked_drive_cannot_be_erased(security_lines, can):
     seen = {"hdparm": {"sda": SECURITY.format(words=security_lines)}}
-    assert wipe_plan.find_wipe_abilities({"name": "sda"}, seen) == can
+    assert wipe_plan.find_supported_wipe_features({"name": "sda"}, seen) == can
 
 
 @pytest.mark.parametrize(
@@ -245,7 +247,7 @@ def test_frozen_or_locked_drive_cannot_be_erased(security_lines, can):
 )  # fmt: skip
 def test_drive_kind_is_detected(changed, kind):
     (device,) = disk(**changed)["lsblk"]["blockdevices"]
-    assert wipe_plan.classify_disk(device) == kind
+    assert wipe_plan.classify_disk_interface(device) == kind
 
 
 def test_namespace_that_is_not_wiped_protects_its_controller():

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gpufleet.nodes import Identity, Observation, Registry, SourceReport
+from gpufleet.nodes import NodeIdentity, NodeObservation, Registry, SourceReport
 
 START = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 
@@ -16,17 +16,17 @@ START = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 def registry(tmp_path):
     """Give a registry of two expected blades of rack r1, declared at START."""
     seen = [
-        Observation(
+        NodeObservation(
             "rack:r1",
             f"blade{n:02}",
-            Identity(rack="r1", slot=str(n)),
+            NodeIdentity(rack="r1", slot=str(n)),
             declared={"kind": "compute_blade"},
             observed_at=START,
         )
         for n in (1, 2)
     ]
     with Registry(f"sqlite:///{tmp_path / 'registry.db'}") as opened:
-        opened.apply_report(SourceReport("rack:r1", START, seen))
+        opened.apply_source_report(SourceReport("rack:r1", START, seen))
         yield opened
 
 

@@ -6,11 +6,11 @@ import pytest
 
 from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
 from gpufleet.nodes import ReportOutcome
-from gpufleet.nodes.node_index import Contradiction
+from gpufleet.nodes.node_index import IdentityContradiction
 from gpufleet.operations.node_probe import ReachReport
 from gpufleet.operations.sync import STALE, SyncOptions, SyncResult
 
-TWICE = Contradiction("serial_twice", "S1", "serial S1 is claimed by a, b", ())
+TWICE = IdentityContradiction("serial_twice", "S1", "serial S1 is claimed by a, b", ())
 
 
 def build_sync_result(**more):

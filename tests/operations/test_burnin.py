@@ -14,7 +14,7 @@ from gpufleet import burnin
 from gpufleet.burnin import verdict
 from gpufleet.cli.burnin import burnin_command
 from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
-from gpufleet.nodes import Identity, Observation, Registry
+from gpufleet.nodes import NodeIdentity, NodeObservation, Registry
 from gpufleet.operations import burnin as operation
 from gpufleet.operations import configure
 
@@ -33,9 +33,9 @@ def healthy_records(**texts):
 
 def register_blade(registry, name, slot, agent_records):
     """Register a blade and store what its burn-in found, as a playbook run does."""
-    place = Identity(rack="blades-1", slot=str(slot))
+    place = NodeIdentity(rack="blades-1", slot=str(slot))
     registry.apply_observation(
-        Observation("rack:blades-1", name, place, declared={"kind": "compute_blade", "machine": "cm4"})
+        NodeObservation("rack:blades-1", name, place, declared={"kind": "compute_blade", "machine": "cm4"})
     )
     attempt = registry.start_attempt(name, "burn_in", f"attempt-{name}")
     report = replace(

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gpufleet.errors import InputError
-from gpufleet.nodes import Hold, Node
+from gpufleet.nodes import Node, NodeHold
 from gpufleet.operations.configure import (
     ConfigureResult,
     HostOutcome,
@@ -29,7 +29,7 @@ def node(name, state="ready", verdict="healthy", holds=(), **more):
 
 
 def held_node(name):
-    return node(name, verdict="degraded", holds=(Hold("operator", "under-voltage now", NOW),))
+    return node(name, verdict="degraded", holds=(NodeHold("operator", "under-voltage now", NOW),))
 
 
 def run(tmp_path, *hosts, interrupted=False):

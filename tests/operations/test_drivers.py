@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from click.testing import CliRunner
 
-from gpufleet.nodes import Identity, Observation, Registry
+from gpufleet.nodes import NodeIdentity, NodeObservation, Registry
 from gpufleet.operations import driver_consistency, ingest
 from gpufleet.operations.task_events import build_task_event
 
@@ -21,9 +21,9 @@ def registry(tmp_path):
         for slot, name in enumerate(("gpu01", "gpu02", "cpu01"), start=1):
             cards = [{"model": "H100 SXM5 80GB", "count": 8}] if name.startswith("gpu") else []
             declared = {"kind": "gpu_server", "template": "train", "accelerators": cards}
-            place = Identity(rack="r1", slot=str(slot))
+            place = NodeIdentity(rack="r1", slot=str(slot))
             registry.apply_observation(
-                Observation("rack:r1", name, place, declared=declared, observed_at=START)
+                NodeObservation("rack:r1", name, place, declared=declared, observed_at=START)
             )
         yield registry
 

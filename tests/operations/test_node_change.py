@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from gpufleet.errors import InputError
-from gpufleet.nodes import Identity, Observation, Registry, SourceReport
+from gpufleet.nodes import NodeIdentity, NodeObservation, Registry, SourceReport
 from gpufleet.nodes.model import utc_now
 from gpufleet.operations import node_change
 
@@ -35,12 +35,12 @@ with Registry(url) as registry:
 @pytest.fixture
 def url(tmp_path):
     """Give a registry of many expected blades, each with a cost hold."""
-    seen = [Observation("rack:r", f"b{n:02}", Identity(rack="r", slot=str(n))) for n in range(COUNT)]
+    seen = [NodeObservation("rack:r", f"b{n:02}", NodeIdentity(rack="r", slot=str(n))) for n in range(COUNT)]
     url = f"sqlite:///{tmp_path}/many.db"
     with Registry(url) as registry:
-        registry.apply_report(SourceReport("rack:r", utc_now(), seen))
+        registry.apply_source_report(SourceReport("rack:r", utc_now(), seen))
         for node in registry.list_nodes():
-            registry.hold_node(node.id, "cost", "over budget")
+            registry.set_node_hold(node.id, "cost", "over budget")
     return url
 
 

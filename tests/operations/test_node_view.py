@@ -7,11 +7,18 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gpufleet.errors import InputError
-from gpufleet.nodes.model import Conflict, HistoryEntry, Hold, Node, Sighting, SourcedValue
+from gpufleet.nodes.model import (
+    Node,
+    NodeHistoryEntry,
+    NodeHold,
+    SourceConflict,
+    SourcedValue,
+    SourcePresence,
+)
 from gpufleet.operations import node_view
 
 AT = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
-LOST = (Sighting("rack:r1", AT, AT),)
+LOST = (SourcePresence("rack:r1", AT, AT),)
 
 
 def node(name, **changed):
@@ -88,7 +95,7 @@ def test_table_has_a_column_for_every_known_value():
     nodes = [
         node("b1", rack="r1", slot="3", machine="CM4", address="10.0.0.3", reachable=True, usd_per_hour=0.012345,
              accelerators=({"model": "T4", "count": 2}, {"model": "L4", "count": 1}),
-             holds=(Hold("security", "x", AT), Hold("operator", "y", AT))),
+             holds=(NodeHold("security", "x", AT), NodeHold("operator", "y", AT))),
         node("vm", cloud="aws", region="us-east-1", reachable=False, reachable_detail="timed\n out", sources=LOST),
         node("x", reachable=False),
     ]  # fmt: skip
@@ -123,11 +130,11 @@ def test_reachability_is_yes_no_or_unknown():
 
 def test_details_have_source_and_age_of_every_value(monkeypatch):
     monkeypatch.setattr(node_view, "utc_now", lambda: AT + timedelta(hours=5))
-    seen = {"reachable_at": AT, "reachable": True, "holds": (Hold("operator", "look", AT),)}
+    seen = {"reachable_at": AT, "reachable": True, "holds": (NodeHold("operator", "look", AT),)}
     blade = node("b1", serial="S1", instance_id="i", machine="CM4", **seen)
     conflicts = [
-        Conflict("name", "b1", "two are called b1", "rack:r1", ("n-b1", "n-x"), AT),
-        Conflict("name", "y", "others", "rack:r1", ("n-y",), AT),
+        SourceConflict("name", "b1", "two are called b1", "rack:r1", ("n-b1", "n-x"), AT),
+        SourceConflict("name", "y", "others", "rack:r1", ("n-y",), AT),
     ]
     details = node_view.build_node_details(
         blade, [SourcedValue("ssh", "observed.arch", "aarch64", AT)], conflicts
@@ -166,9 +173,9 @@ def test_details_have_source_and_age_of_every_value(monkeypatch):
 
 
 def test_history_is_in_event_order():
-    late = HistoryEntry("n", AT + timedelta(minutes=5), "state", None, "expected", "declared", None, 1)
-    early = HistoryEntry("n", AT, "state", "expected", "discovered", "answered", "a1", 2)
-    note = HistoryEntry("n", AT, "wiped", None, None, "{}", None, 3)
+    late = NodeHistoryEntry("n", AT + timedelta(minutes=5), "state", None, "expected", "declared", None, 1)
+    early = NodeHistoryEntry("n", AT, "state", "expected", "discovered", "answered", "a1", 2)
+    note = NodeHistoryEntry("n", AT, "wiped", None, None, "{}", None, 3)
     assert node_view.sort_by_time([late, note, early]) == [early, note, late]
     lines = [
         node_view.format_history_entry(node_view.history_entry_as_json(entry))

@@ -151,10 +151,10 @@ def test_unknown_rack_or_pool_is_refused_with_the_known_ones(nodes_after_sync, o
 def test_history_is_sorted_by_time():
     from datetime import UTC, datetime
 
-    from gpufleet.nodes import HistoryEntry
+    from gpufleet.nodes import NodeHistoryEntry
 
-    late = HistoryEntry("n", datetime(2026, 1, 1, tzinfo=UTC), "state", None, "ready", "", None, 2)
-    early = HistoryEntry("n", datetime(2026, 1, 2, tzinfo=UTC), "state", None, "ready", "", None, 1)
+    late = NodeHistoryEntry("n", datetime(2026, 1, 1, tzinfo=UTC), "state", None, "ready", "", None, 2)
+    early = NodeHistoryEntry("n", datetime(2026, 1, 2, tzinfo=UTC), "state", None, "ready", "", None, 1)
     assert node_view.sort_by_time([early, late]) == [late, early]
 
 

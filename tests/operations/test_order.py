@@ -138,13 +138,13 @@ def test_run_from_before_the_first_sync_is_applied(registry, tmp_path):
 
 
 def test_run_of_a_retired_board_does_not_move_its_successor(registry, tmp_path):
-    from gpufleet.nodes import Identity, Observation
+    from gpufleet.nodes import NodeIdentity, NodeObservation
 
     run = Run("aa")
     run.event(1, NOON - timedelta(days=1), **report_result("commissioned", "a1", facts={"arch": "aarch64"}))
     registry.move_node("blade01", "retired", "sold")
-    identity = Identity(rack="r1", slot="1")
-    registry.apply_observation(Observation("rack:r1", "blade01", identity, observed_at=NOON))
+    identity = NodeIdentity(rack="r1", slot="1")
+    registry.apply_observation(NodeObservation("rack:r1", "blade01", identity, observed_at=NOON))
     applied = ingest_events(registry, read_artifacts(run.artifacts(tmp_path)))
     assert registry.get_node("blade01").state == "expected"
     assert applied.stale

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
-from gpufleet.nodes import Identity, Observation
+from gpufleet.nodes import NodeIdentity, NodeObservation
 from gpufleet.operations import node_view, retire
 
 DRIVE = {
@@ -29,9 +29,9 @@ class RetireScenario:
         self.registry, self.runs, self.said, self.typed = registry, [], [], ""
         self.states = []  # the node's state in each run
         self.answers = [("wipe_planned", {"plan": PLAN, "jobs": []}), ("wiped", PROOF)]
-        identity = Identity(serial=serial, rack="r1", slot="1")
+        identity = NodeIdentity(serial=serial, rack="r1", slot="1")
         registry.apply_observation(
-            Observation(
+            NodeObservation(
                 "rack:r1", "blade01", identity, declared={"kind": "compute_blade", "address": "10.9.0.11"}
             )
         )
@@ -185,9 +185,9 @@ def test_node_without_a_serial_cannot_be_confirmed(make_scenario):
 
 
 def test_rented_machine_must_be_removed_from_its_pool(registry, make_scenario):
-    identity = Identity(instance_id="i-0abc")
+    identity = NodeIdentity(instance_id="i-0abc")
     values = {"kind": "cloud_vm", "cloud": "aws", "pool": "train"}
-    registry.apply_observation(Observation("pulumi:production", "train-1", identity, declared=values))
+    registry.apply_observation(NodeObservation("pulumi:production", "train-1", identity, declared=values))
     one = make_scenario()
     with pytest.raises(CheckFailed, match="rented from aws: the pool's count must go down") as excinfo:
         one.retire(node="train-1", wipe=False, yes=True)
@@ -216,7 +216,7 @@ def test_contradictory_options_are_refused_before_contacting_a_host(make_scenari
 def test_retired_workstation_that_is_still_declared_is_reported(registry, tmp_path, monkeypatch):
     monkeypatch.setenv("GPUFLEET_HOME", str(tmp_path))
     registry.apply_observation(
-        Observation("workstation:poc", "m2", declared={"kind": "workstation", "stack": "poc"})
+        NodeObservation("workstation:poc", "m2", declared={"kind": "workstation", "stack": "poc"})
     )
     result = retire.retire_node(
         registry, retire.RetireRequest("m2", "sold", yes=True), retire.Interaction(None, None, print)
@@ -228,9 +228,9 @@ def test_history_of_a_retired_node_is_found_by_its_reused_name(make_scenario):
     one = make_scenario()
     retired_node = one.retire(confirm="S123").node
     assert node_view.list_namesake_notes(one.registry, "blade01") == []
-    identity = Identity(rack="r1", slot="1")
+    identity = NodeIdentity(rack="r1", slot="1")
     one.registry.apply_observation(
-        Observation("rack:r1", "blade01", identity, declared={"kind": "compute_blade"})
+        NodeObservation("rack:r1", "blade01", identity, declared={"kind": "compute_blade"})
     )
     (line,) = node_view.list_namesake_notes(one.registry, "blade01")
     assert line.startswith(f"another node had the name blade01: {retired_node.id}, retired since ")

@@ -101,7 +101,7 @@ def test_platforms_of_a_role_are_those_that_it_supports():
 
 def test_pi_image_with_cloud_init_is_a_supported_system():
     """Raspberry Pi OS has cloud-init since October 2025, on Debian 13: the export needs it, the roles take it."""
-    first = firmware.load_table("families")["raspios"]["first_version"]
+    first = firmware.load_data_table("families")["raspios"]["first_version"]
     assert f"raspberry-pi-os-{first}" in {
         system.name for system in system_data.list_supported_systems("system")
     }

@@ -115,11 +115,11 @@ def test_interrupted_demo_stops_its_running_step(tmp_path, number):
     process = subprocess.Popen([sys.executable, "-c", run], start_new_session=True, stderr=subprocess.DEVNULL)
     wait_until((tmp_path / "child").exists)
     child = int((tmp_path / "child").read_text())
-    started = supervisor.read_start_time(child)
+    started = supervisor.read_process_start_time(child)
     process.send_signal(number)
     process.wait(120)
     wait_until((tmp_path / "tidy").exists)
-    wait_until(lambda: supervisor.read_start_time(child) != started)
+    wait_until(lambda: supervisor.read_process_start_time(child) != started)
 
 
 def wait_until(condition):

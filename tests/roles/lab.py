@@ -25,7 +25,7 @@ import testinfra
 from gpufleet import catalog, fleet
 from gpufleet.errors import GpufleetError
 from gpufleet.nodes.declaration import RACK_KINDS
-from gpufleet.nodes.host import group_name
+from gpufleet.nodes.host import ansible_group_name
 from gpufleet.rehearsal import processes, rack
 from gpufleet.rehearsal.environment import build_host_environment
 from gpufleet.rehearsal.rack.faults import parse_faults
@@ -318,11 +318,15 @@ SNAPSHOT = (
 
 
 def _groups(use: fleet.StackRack, node: fleet.RackNode) -> list[str]:
-    groups = [group_name("kind", RACK_KINDS[use.rack.kind]), group_name("rack", use.name), "new_nodes"]
+    groups = [
+        ansible_group_name("kind", RACK_KINDS[use.rack.kind]),
+        ansible_group_name("rack", use.name),
+        "new_nodes",
+    ]
     groups += ["new_blades"] if use.rack.kind == "blades" else []
     for card in node.accelerators:
         vendor = catalog.get_accelerator(card.model).vendor
-        groups += [group_name("gpu_model", card.model), group_name("gpu_vendor", vendor)]
+        groups += [ansible_group_name("gpu_model", card.model), ansible_group_name("gpu_vendor", vendor)]
     return groups
 
 

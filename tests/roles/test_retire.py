@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from gpufleet.errors import CheckFailed, InputError
-from gpufleet.nodes import Identity, Observation, Registry
+from gpufleet.nodes import NodeIdentity, NodeObservation, Registry
 from gpufleet.operations import retire
 
 PLAY = Path(__file__).parents[2] / "playbooks/retire.yml"
@@ -24,9 +24,9 @@ class RetireScenario:
         lab.up({"old01": {"kind": "servers"}})
         self.host = lab.host("old01")
         self.serial = self.host.check_output("tr -d '\\0' </sys/firmware/devicetree/base/serial-number")
-        identity = Identity(serial=self.serial, rack="servers-1", slot="1")
+        identity = NodeIdentity(serial=self.serial, rack="servers-1", slot="1")
         registry.apply_observation(
-            Observation("rack:servers-1", "old01", identity, declared={"kind": "server"})
+            NodeObservation("rack:servers-1", "old01", identity, declared={"kind": "server"})
         )
 
     def run(self, node, variables):

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.nodes import Identity, Observation, Registry
+from gpufleet.nodes import NodeIdentity, NodeObservation, Registry
 
 PLAYBOOKS = Path(__file__).parents[2] / "playbooks"
 ONE, TWO = "gpu01", "gpu02"
@@ -71,9 +71,11 @@ def two_hosts(make_lab):
     with Registry(lab.env()["GPUFLEET_DATABASE_URL"]) as registry:
         for slot, name in enumerate((ONE, TWO), start=1):
             declared = {"kind": "gpu_server", "template": "train", "accelerators": CARDS}
-            place = Identity(rack="servers-1", slot=str(slot))
+            place = NodeIdentity(rack="servers-1", slot=str(slot))
             registry.apply_observation(
-                Observation("rack:servers-1", name, place, declared=declared, observed_at=datetime.now(UTC))
+                NodeObservation(
+                    "rack:servers-1", name, place, declared=declared, observed_at=datetime.now(UTC)
+                )
             )
     return lab
 

@@ -45,7 +45,7 @@ def comment(
 
     text = _read(file)
     is_unknown = bool(head) and number is None
-    target = comments.read_target(
+    target = comments.read_comment_target(
         os.environ,
         provider=provider,
         repo=repo,
@@ -54,19 +54,19 @@ def comment(
         needs_number=not is_unknown,
     )
     if not target.token:
-        _show(comments.prepare_body(text), "no token that may write comments")
+        _show(comments.prepare_comment_body(text), "no token that may write comments")
         return
     thread = (
-        comments.GitHub.connect(target) if target.provider == "github" else comments.GitLab.connect(target)
+        comments.GitHubCommentThread.from_comment_target(target) if target.provider == "github" else comments.GitLabCommentThread.from_comment_target(target)
     )
     if is_unknown:
-        if not isinstance(thread, comments.GitHub) or not head_sha:
+        if not isinstance(thread, comments.GitHubCommentThread) or not head_sha:
             raise InputError("needs GitHub and --head-sha", where="--head", remedy="or give --pr")
-        thread.target = replace(target, number=thread.find_pull_request(head, head_sha))
+        thread.target = replace(target, number=thread.find_pull_request_number(head, head_sha))
     try:
         posted = comments.upsert_comment(thread, text, head_sha)
     except comments.PermissionDenied as refusal:
-        _show(comments.prepare_body(text), f"the token may not write comments ({refusal})")
+        _show(comments.prepare_comment_body(text), f"the token may not write comments ({refusal})")
         return
     more = f", {posted.removed} more removed" if posted.removed else ""
     output.print_lines(" ".join(part for part in (f"comment {posted.action}{more}", posted.url) if part))

@@ -71,7 +71,7 @@ def list_(as_ranges: bool, as_json: bool, **options: Any) -> None:
 
     with view.open_registry() as registry:
         nodes = view.NodeFilter(**options).select_nodes(registry.list_nodes())
-        conflicts = registry.list_conflicts()
+        conflicts = registry.list_open_conflicts()
     data = [node.as_json() for node in nodes]
     _print_data(
         data, as_json, view.format_nodes_by_state(nodes) if as_ranges else view.format_node_table(nodes)
@@ -89,7 +89,7 @@ def show(node: str, as_json: bool) -> None:
 
     with view.open_registry() as registry:
         details = view.build_node_details(
-            registry.get_node(node), registry.list_values(node), registry.list_conflicts()
+            registry.get_node(node), registry.list_node_values(node), registry.list_open_conflicts()
         )
     _print_data(details, as_json, view.format_node_details(details))
 
@@ -104,7 +104,7 @@ def history(node: str, as_json: bool) -> None:
     with view.open_registry() as registry:
         changes = [
             view.history_entry_as_json(node_change)
-            for node_change in view.sort_by_time(registry.list_history(node))
+            for node_change in view.sort_by_time(registry.list_node_history(node))
         ]
         earlier = view.list_namesake_notes(registry, node)
     for line in earlier:

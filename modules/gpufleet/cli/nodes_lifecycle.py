@@ -16,7 +16,9 @@ from gpufleet.cli import output
     "--format", "kind", type=click.Choice(["cloud-init"]), default="cloud-init", show_default=True,
     help="Format of the first-boot files.",
 )  # fmt: skip
-@click.option("--rack", required=True, help="The rack whose nodes to export; its file needs a `boot:` section.")
+@click.option(
+    "--rack", required=True, help="The rack whose nodes to export; its file needs a `boot:` section."
+)
 @click.option("--node", "nodes", multiple=True, metavar="NODE|RANGE", help="Only these nodes.")
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), help="Default: .gpufleet/export/RACK."
@@ -33,7 +35,7 @@ def export(kind: str, as_json: bool, **options: Any) -> None:  # noqa: ARG001 - 
 
     result = operation.export_first_boot(operation.ExportRequest(**options))
     if as_json:
-        output.print_json({"folder": str(result.folder), "files": sorted(result.export.files())})
+        output.print_json({"folder": str(result.folder), "files": sorted(result.export.files_by_path())})
         return
     output.print_lines(*result.text_lines())
 

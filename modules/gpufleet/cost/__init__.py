@@ -8,7 +8,7 @@ bills, checks policies and writes reports. ``api`` joins the three for the comma
 from __future__ import annotations
 
 from gpufleet.cost.analysis.budget import BudgetOption, build_budget_document, find_budget_options
-from gpufleet.cost.analysis.diff import CostDiff, DiffLine, PolicyResult, Violation, compare_bills
+from gpufleet.cost.analysis.diff import CostDiff, CostDiffLine, PolicyResult, PolicyViolation, compare_bills
 from gpufleet.cost.analysis.estimate import Estimate, diff, estimate, price_age_notes
 from gpufleet.cost.analysis.policy import Policy, check_policy, load_policy
 from gpufleet.cost.analysis.pool import PoolCost, group_by_pool

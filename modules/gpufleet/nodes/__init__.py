@@ -9,20 +9,25 @@ change only as ``STATES`` allows. SQLite by default, PostgreSQL by URL, one sche
 
 from gpufleet.nodes.declaration import RACK_KINDS, build_rack_report, build_workstation_report
 from gpufleet.nodes.host import InventoryHost
-from gpufleet.nodes.identity import Identity, normalize_serial
-from gpufleet.nodes.inventory import ExcludedNode, Inventory, build_inventory, is_rehearsal_address
+from gpufleet.nodes.identity import NodeIdentity, normalize_serial
+from gpufleet.nodes.inventory import (
+    AnsibleInventory,
+    ExcludedNode,
+    build_ansible_inventory,
+    is_rehearsal_address,
+)
 from gpufleet.nodes.model import (
     BurnInResult,
-    Conflict,
-    HistoryEntry,
-    Hold,
     Node,
-    Observation,
-    Sighting,
+    NodeHistoryEntry,
+    NodeHold,
+    NodeObservation,
+    SourceConflict,
     SourcedValue,
+    SourcePresence,
     SourceStatus,
 )
-from gpufleet.nodes.pulumi_state import build_state_report, list_elastic_groups
+from gpufleet.nodes.pulumi_state import build_pulumi_state_report, list_elastic_groups
 from gpufleet.nodes.registry import Registry
 from gpufleet.nodes.source_report import ReportOutcome, SourceReport
 from gpufleet.nodes.states import (

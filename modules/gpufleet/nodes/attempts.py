@@ -17,12 +17,12 @@ _OWN_HOLD = "burn-in: "
 
 
 def advance_node(
-    connection: Connection, node: Any, to: str, reason: str, *, at: datetime, attempt: str | None
+    connection: Connection, node: Any, target_state: str, reason: str, *, at: datetime, attempt: str | None
 ) -> Any:
     """Move a new node through the new states up to ``to``, with a line of history for each; return its row."""
     if node.state not in NEW_STATES:
         return node
-    for state in NEW_STATES[NEW_STATES.index(node.state) + 1 : NEW_STATES.index(to) + 1]:
+    for state in NEW_STATES[NEW_STATES.index(node.state) + 1 : NEW_STATES.index(target_state) + 1]:
         journal.move_node(connection, node, state, reason, at=at, attempt=attempt)
         node = read_node_row(connection, node.id)
     return node
@@ -33,7 +33,7 @@ def read_node_row(connection: Connection, node_id: str) -> Any:
     return connection.execute(select(schema.node).where(schema.node.c.id == node_id)).one()
 
 
-def admit_attempt(
+def start_attempt_if_newest(
     connection: Connection,
     node: Any,
     attempt: str,
@@ -50,11 +50,11 @@ def admit_attempt(
         return True
     if _attempt_row(connection, node.id, attempt) is not None:
         return False
-    number = start_revision or revision.current_revision(connection)
+    number = start_revision or revision.get_current_revision(connection)
     current = _attempt_row(connection, node.id, node.attempt) if node.attempt else None
     if current is not None and current.revision > number:
         return False
-    journal.begin_attempt(connection, node, attempt, kind, started_at, number=number)
+    journal.begin_attempt(connection, node, attempt, kind, started_at, revision_number=number)
     return True
 
 
@@ -64,7 +64,7 @@ def _attempt_row(connection: Connection, node_id: str, attempt: str) -> Any:
     return connection.execute(query).one_or_none()
 
 
-def record_result(
+def record_burn_in_result(
     connection: Connection,
     node: Any,
     attempt: str,
@@ -80,12 +80,14 @@ def record_result(
     digest = hashlib.sha256(json.dumps(records, sort_keys=True).encode()).hexdigest()
     if _is_recorded(connection, node.id, attempt, digest):
         return "repeated"
-    if not admit_attempt(connection, node, attempt, "burn_in", started_at, start_revision=start_revision):
-        return record_ignored(connection, node.id, at, f"late result of attempt {attempt}", attempt)
+    if not start_attempt_if_newest(
+        connection, node, attempt, "burn_in", started_at, start_revision=start_revision
+    ):
+        return record_ignored_result(connection, node.id, at, f"late result of attempt {attempt}", attempt)
     if _attempt_row(connection, node.id, attempt).ended_at is not None:
-        return record_ignored(connection, node.id, at, f"attempt {attempt} had ended", attempt)
-    if node.state_revision > revision.current_revision(connection):
-        return record_ignored(
+        return record_ignored_result(connection, node.id, at, f"attempt {attempt} had ended", attempt)
+    if node.state_revision > revision.get_current_revision(connection):
+        return record_ignored_result(
             connection, node.id, at, f"attempt {attempt} ran before the node became {node.state}", attempt
         )
     _store_result(connection, node.id, attempt, report=report, records=records, digest=digest, at=at)
@@ -138,14 +140,16 @@ def _apply_verdict(
         node = read_node_row(connection, node.id)
     node = advance_node(connection, node, "burn_in", "burn-in ran", at=at, attempt=attempt)
     if node.state != "burn_in":
-        return record_ignored(connection, node.id, at, f"{verdict}: no move out of {node.state}", attempt)
+        return record_ignored_result(
+            connection, node.id, at, f"{verdict}: no move out of {node.state}", attempt
+        )
     new_state, hold_kind = VERDICT_MOVES[verdict]
     if new_state == node.state:
-        journal.add_history(connection, node.id, at, "verdict", f"{verdict}: {reason}", attempt=attempt)
+        journal.add_history_entry(connection, node.id, at, "verdict", f"{verdict}: {reason}", attempt=attempt)
     else:
         journal.move_node(connection, node, new_state, f"{verdict}: {reason}", at=at, attempt=attempt)
     if hold_kind:
-        journal.set_hold(connection, node.id, hold_kind, f"{_OWN_HOLD}{verdict}: {reason}", at)
+        journal.set_node_hold(connection, node.id, hold_kind, f"{_OWN_HOLD}{verdict}: {reason}", at)
     elif verdict == "healthy":
         _clear_own_hold(connection, node.id, at)
     return "applied"
@@ -157,10 +161,10 @@ def _clear_own_hold(connection: Connection, node_id: str, at: datetime) -> None:
     query = select(table.c.reason).where(table.c.node_id == node_id, table.c.kind == "operator")
     reason = connection.execute(query).scalar()
     if reason and reason.startswith(_OWN_HOLD):
-        journal.release_hold(connection, node_id, "operator", "burn-in is healthy now", at)
+        journal.release_node_hold(connection, node_id, "operator", "burn-in is healthy now", at)
 
 
-def record_ignored(
+def record_ignored_result(
     connection: Connection, node_id: str, at: datetime, reason: str, attempt: str | None
 ) -> str:
     """Add one line of history for something that changed nothing, even if it is reported several times."""
@@ -169,5 +173,5 @@ def record_ignored(
         columns.node_id == node_id, columns.event == "ignored", columns.reason == reason
     )
     if connection.execute(query).first() is None:
-        journal.add_history(connection, node_id, at, "ignored", reason, attempt=attempt)
+        journal.add_history_entry(connection, node_id, at, "ignored", reason, attempt=attempt)
     return "ignored"

@@ -10,18 +10,18 @@ SOFTWARE, APPLICATION = "gpufleet_software", "gpufleet_application"
 HARDWARE, PORTS = "gpufleet_hardware", "gpufleet_open_ports"
 
 
-def host_variables(blueprint: Blueprint) -> dict[str, Any]:
+def build_blueprint_variables(blueprint: Blueprint) -> dict[str, Any]:
     """Return the variables of a node; steps without settings give none, so that roles keep their defaults."""
     variables = {
-        SOFTWARE: software_variables(blueprint),
-        HARDWARE: hardware_variables(blueprint),
-        APPLICATION: application_variables(blueprint),
+        SOFTWARE: build_software_variables(blueprint),
+        HARDWARE: build_hardware_variables(blueprint),
+        APPLICATION: build_application_variables(blueprint),
         PORTS: list_firewall_ports(blueprint),
     }
     return {name: value for name, value in variables.items() if value}
 
 
-def software_variables(blueprint: Blueprint) -> dict[str, Any]:
+def build_software_variables(blueprint: Blueprint) -> dict[str, Any]:
     """Return what the driver plan and the engine's roles read; what is left to the plan is left out."""
     profile = blueprint.software
     driver = {"vendor": profile.driver.vendor, "branch": profile.driver.branch}
@@ -38,7 +38,7 @@ def software_variables(blueprint: Blueprint) -> dict[str, Any]:
     return variables if profile.origin == "auto" else {**variables, "origin": profile.origin}
 
 
-def hardware_variables(blueprint: Blueprint) -> dict[str, Any]:
+def build_hardware_variables(blueprint: Blueprint) -> dict[str, Any]:
     """Return the layout of drives, memory and network, as far as the template declares it."""
     profile, variables = blueprint.hardware, dict[str, Any]()
     if profile.storage.layout != "none":
@@ -50,7 +50,7 @@ def hardware_variables(blueprint: Blueprint) -> dict[str, Any]:
     return variables
 
 
-def application_variables(blueprint: Blueprint) -> dict[str, Any]:
+def build_application_variables(blueprint: Blueprint) -> dict[str, Any]:
     """Return the application as the spec has it, without what is default; the role reads it by the same models."""
     return blueprint.application.model_dump(mode="json", exclude_defaults=True)
 

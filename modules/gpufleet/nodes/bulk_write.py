@@ -43,7 +43,7 @@ def update_nodes(connection: Connection, rows: dict[str, dict[str, Any]]) -> Non
     """Write the merged fields of known nodes."""
     if not rows:
         return
-    node_rows = [{"node_id": i, **to_node_columns(row)} for i, row in rows.items()]
+    node_rows = [{"node_id": i, **convert_to_node_columns(row)} for i, row in rows.items()]
     columns: dict[str, Any] = {name: bindparam(name) for name in node_rows[0] if name != "node_id"}
     statement = update(schema.node).where(schema.node.c.id == bindparam("node_id")).values(columns)
     connection.execute(statement, node_rows)
@@ -56,19 +56,19 @@ def insert_nodes(connection: Connection, node_rows: Sequence[dict[str, Any]]) ->
         connection.execute(insert(schema.history), [_created_event(row) for row in batch])
 
 
-def to_node_columns(row: dict[str, Any]) -> dict[str, Any]:
+def convert_to_node_columns(merged_fields: dict[str, Any]) -> dict[str, Any]:
     """Return merged fields as the node's row has them."""
-    slot = None if row["slot"] is None else str(row["slot"])
-    return {**row, "kind": row["kind"] or "server", "slot": slot}
+    slot = None if merged_fields["slot"] is None else str(merged_fields["slot"])
+    return {**merged_fields, "kind": merged_fields["kind"] or "server", "slot": slot}
 
 
-def new_node_row(
+def build_new_node_row(
     node_id: str,
-    row: dict[str, Any],
+    merged_fields: dict[str, Any],
     source: str,
     at: datetime,
     *,
-    previous: set[tuple[str, ...]],
+    retired_identities: set[tuple[str, ...]],
     revision: int,
 ) -> dict[str, Any]:
     """Return a new node's row: what has a cloud instance exists, a declared slot is only expected.
@@ -76,9 +76,11 @@ def new_node_row(
     Its state has revision 0, so that a run from before its first sync still counts, unless a retired node had its
     name or place (``previous``): reports of that one must not count.
     """
-    exists = row["instance_id"] is not None
-    columns = to_node_columns(row)
-    successor = not previous.isdisjoint({(columns["name"],), (columns["rack"] or "", columns["slot"] or "")})
+    exists = merged_fields["instance_id"] is not None
+    columns = convert_to_node_columns(merged_fields)
+    successor = not retired_identities.isdisjoint(
+        {(columns["name"],), (columns["rack"] or "", columns["slot"] or "")}
+    )
     return {
         "id": node_id,
         **columns,
@@ -93,7 +95,7 @@ def _created_event(row: dict[str, Any]) -> dict[str, Any]:
     return _event(row["id"], row["state_since"], "created", row["state_reason"]) | {"new_state": row["state"]}
 
 
-def delete_values(connection: Connection, keys: dict[str, list[tuple[str, str]]]) -> None:
+def delete_sourced_values(connection: Connection, keys_by_source: dict[str, list[tuple[str, str]]]) -> None:
     """Delete values that their source no longer gives: by source, (node, key)."""
     table = schema.observation.c
     same_value = (
@@ -101,18 +103,20 @@ def delete_values(connection: Connection, keys: dict[str, list[tuple[str, str]]]
         table.node_id == bindparam("node"),
         table.key == bindparam("name"),
     )
-    rows = [{"of": source, "node": i, "name": key} for source, batch in keys.items() for i, key in batch]
+    rows = [
+        {"of": source, "node": i, "name": key} for source, batch in keys_by_source.items() for i, key in batch
+    ]
     for value_rows in split_into_batches(rows, _MAX_ROWS_PER_STATEMENT):
         connection.execute(delete(schema.observation).where(*same_value), value_rows)
 
 
-def write_values(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
+def upsert_sourced_values(connection: Connection, value_rows: Sequence[dict[str, Any]]) -> None:
     """Store values; one that the same source gave before is replaced. The last of several counts."""
-    last = {(row["node_id"], row["source"], row["key"]): row for row in rows}
+    last = {(row["node_id"], row["source"], row["key"]): row for row in value_rows}
     upsert(connection, schema.observation, list(last.values()))
 
 
-def mark_missing(
+def mark_nodes_missing(
     connection: Connection, missing_nodes: Sequence[tuple[str, str, datetime]], revision: int
 ) -> None:
     """Mark nodes as missing from a source: (node, source, when)."""
@@ -131,7 +135,9 @@ def mark_missing(
         connection.execute(insert(schema.history), lines)
 
 
-def write_sources(connection: Connection, reports: Iterable[SourceReport], revision: int) -> None:
+def record_source_report_times(
+    connection: Connection, reports: Iterable[SourceReport], revision: int
+) -> None:
     """Record when each source last answered in full."""
     answered = {
         report.source: {
@@ -151,12 +157,12 @@ def _event(node_id: str, at: datetime, event: str, reason: str) -> dict[str, Any
     return row | {"old_state": None, "new_state": None, "attempt": None}
 
 
-def find_missing_nodes(connection: Connection, ids: Sequence[str]) -> set[str]:
+def find_missing_nodes(connection: Connection, node_ids: Sequence[str]) -> set[str]:
     """Return those of ``ids`` that every source which makes or declares nodes has lost."""
     table = schema.presence
     declared_or_made: set[str] = set()
     present: set[str] = set()
-    for batch in split_into_batches(ids, MAX_IDS_PER_QUERY):
+    for batch in split_into_batches(node_ids, MAX_IDS_PER_QUERY):
         for row in connection.execute(select(table).where(table.c.node_id.in_(batch))):
             if row.source.partition(":")[0] in OBSERVING_SOURCES:
                 continue

@@ -10,10 +10,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from gpufleet.errors import EnvironmentFault
-from gpufleet.nodes.declaration import list_accelerators
-from gpufleet.nodes.identity import Identity
-from gpufleet.nodes.model import Observation
-from gpufleet.nodes.pulumi_state import find_usd_per_hour
+from gpufleet.nodes.declaration import list_machine_accelerators
+from gpufleet.nodes.identity import NodeIdentity
+from gpufleet.nodes.model import NodeObservation
+from gpufleet.nodes.pulumi_state import find_machine_usd_per_hour
 from gpufleet.nodes.source_report import SourceReport
 
 if TYPE_CHECKING:
@@ -23,7 +23,9 @@ _EXISTS = ["pending", "running", "stopping", "stopped"]
 _GROUP_TAG = "aws:autoscaling:groupName"
 
 
-def fetch_aws_report(stack: str, region: str, at: datetime, client: EC2Client | None = None) -> SourceReport:
+def fetch_aws_instance_report(
+    stack: str, region: str, observed_at: datetime, client: EC2Client | None = None
+) -> SourceReport:
     """Return a stack's instances in one AWS region; EnvironmentFault when the API does not answer."""
     import boto3
     from botocore.exceptions import BotoCoreError, ClientError
@@ -39,16 +41,20 @@ def fetch_aws_report(stack: str, region: str, at: datetime, client: EC2Client | 
     except (BotoCoreError, ClientError) as error:
         hint = "set AWS credentials that may call ec2:DescribeInstances"
         raise EnvironmentFault(f"aws {region}: {error}", hint=hint) from None
-    return parse_instances(instances, region, at)
+    return parse_aws_instances(instances, region, observed_at)
 
 
-def parse_instances(instances: Iterable[Mapping[str, Any]], region: str, at: datetime) -> SourceReport:
+def parse_aws_instances(
+    instances: Iterable[Mapping[str, Any]], region: str, observed_at: datetime
+) -> SourceReport:
     """Return the report of DescribeInstances' answer. Pure."""
     source = f"aws:{region}"
-    return SourceReport(source, at, [_observation(instance, source, region, at) for instance in instances])
+    return SourceReport(
+        source, observed_at, [_observation(instance, source, region, observed_at) for instance in instances]
+    )
 
 
-def _observation(instance: Mapping[str, Any], source: str, region: str, at: datetime) -> Observation:
+def _observation(instance: Mapping[str, Any], source: str, region: str, at: datetime) -> NodeObservation:
     tags = {tag["Key"]: tag["Value"] for tag in instance.get("Tags", [])}
     machine, purchase = instance["InstanceType"], tags.get("gpufleet-purchase")
     observed = {
@@ -64,12 +70,14 @@ def _observation(instance: Mapping[str, Any], source: str, region: str, at: date
         "private_address": instance.get("PrivateIpAddress"),
         "lifecycle": instance.get("InstanceLifecycle", "on-demand"),
         "power": instance["State"]["Name"],
-        "accelerators": list_accelerators(machine),
-        "usd_per_hour": find_usd_per_hour("aws", region, machine, purchase),
+        "accelerators": list_machine_accelerators(machine),
+        "usd_per_hour": find_machine_usd_per_hour("aws", region, machine, purchase),
     }
     values = {key: value for key, value in observed.items() if value is not None}
-    identity = Identity(instance_id=instance["InstanceId"])
-    return Observation(source, _name(instance["InstanceId"], tags), identity, observed=values, observed_at=at)
+    identity = NodeIdentity(instance_id=instance["InstanceId"])
+    return NodeObservation(
+        source, _name(instance["InstanceId"], tags), identity, observed=values, observed_at=at
+    )
 
 
 def _name(instance_id: str, tags: Mapping[str, str]) -> str:

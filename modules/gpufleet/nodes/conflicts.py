@@ -11,10 +11,10 @@ from sqlalchemy import Connection, select, update
 
 from gpufleet.nodes import journal, schema
 from gpufleet.nodes.bulk_write import upsert
-from gpufleet.nodes.model import Conflict
-from gpufleet.nodes.node_index import Contradiction
+from gpufleet.nodes.model import SourceConflict
+from gpufleet.nodes.node_index import IdentityContradiction
 
-ReportedContradictions = tuple[str, Sequence[Contradiction], datetime, bool]
+ReportedContradictions = tuple[str, Sequence[IdentityContradiction], datetime, bool]
 """A source, the contradictions of its report, when it reported, whether the report was complete."""
 
 
@@ -36,13 +36,17 @@ def record_conflicts(connection: Connection, reports: Sequence[ReportedContradic
         for contradiction in contradictions:
             if (contradiction.kind, contradiction.subject) not in open_rows:
                 for node_id in contradiction.nodes:
-                    journal.set_hold(connection, node_id, "drift", f"conflict: {contradiction.detail}", at)
+                    journal.set_node_hold(
+                        connection, node_id, "drift", f"conflict: {contradiction.detail}", at
+                    )
         for kind, subject in set(open_rows) - set(rows) if is_complete else ():
             key = table.c.kind == kind, table.c.subject == subject, table.c.source == source
             connection.execute(update(table).where(*key).values(resolved_at=at))
 
 
-def _row(contradiction: Contradiction, source: str, open_now: dict[Any, Any], at: datetime) -> dict[str, Any]:
+def _row(
+    contradiction: IdentityContradiction, source: str, open_now: dict[Any, Any], at: datetime
+) -> dict[str, Any]:
     earlier = open_now.get((contradiction.kind, contradiction.subject))
     return {
         "kind": contradiction.kind,
@@ -55,11 +59,11 @@ def _row(contradiction: Contradiction, source: str, open_now: dict[Any, Any], at
     }
 
 
-def load_open_conflicts(connection: Connection) -> list[Conflict]:
+def load_open_conflicts(connection: Connection) -> list[SourceConflict]:
     """Return the unresolved conflicts, oldest first."""
     table = schema.conflict
     query = select(table).where(table.c.resolved_at.is_(None)).order_by(table.c.since, table.c.subject)
     return [
-        Conflict(row.kind, row.subject, row.detail, row.source, tuple(row.nodes), row.since)
+        SourceConflict(row.kind, row.subject, row.detail, row.source, tuple(row.nodes), row.since)
         for row in connection.execute(query)
     ]

@@ -34,13 +34,13 @@ _SMALLEST_FILE = 512  # bytes of a page: SQLite takes anything shorter for a new
 _WRITER_LOCK = 7_465_823_901  # any fixed number: the advisory lock that writers of one database share
 
 
-class Database:
+class RegistryDatabase:
     """Opens the database, bringing its schema up to date first."""
 
     def __init__(self, url: str) -> None:
         self.timeout = _timeout()
         self.url = _parse_url(url)
-        path = sqlite_path(self.url)
+        path = sqlite_file_path(self.url)
         if path is not None:
             _create_file(path, self.url, self.timeout)
         self.engine = _engine(self.url, self.timeout)
@@ -67,7 +67,7 @@ class Database:
 
 def database_exists(url: str) -> bool:
     """Return True if there is something where the registry should be, usable or not; make nothing."""
-    path = sqlite_path(_parse_url(url))
+    path = sqlite_file_path(_parse_url(url))
     if path is None:
         return True
     try:
@@ -76,7 +76,7 @@ def database_exists(url: str) -> bool:
         raise EnvironmentFault(f"the registry {path} cannot be read: {error.strerror}") from None
 
 
-def sqlite_path(url: URL) -> Path | None:
+def sqlite_file_path(url: URL) -> Path | None:
     """Return the file of a SQLite URL, None for another database or one in memory."""
     name = url.database
     plain = (

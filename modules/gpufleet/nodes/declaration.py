@@ -9,8 +9,8 @@ from typing import Any
 from gpufleet import catalog
 from gpufleet.errors import InputError
 from gpufleet.fleet import AcceleratorRequest, Rack, RackNode, Workstation
-from gpufleet.nodes.identity import Identity, normalize_serial
-from gpufleet.nodes.model import Node, Observation
+from gpufleet.nodes.identity import NodeIdentity, normalize_serial
+from gpufleet.nodes.model import Node, NodeObservation
 from gpufleet.nodes.source_report import SourceReport
 
 NEVER = datetime(1970, 1, 1, tzinfo=UTC)
@@ -21,14 +21,14 @@ KINDS = (*RACK_KINDS.values(), "workstation", "cloud_vm")
 
 
 def build_rack_report(
-    rack: Rack, at: datetime, stack: str | None = None, template: str | None = None
+    rack: Rack, observed_at: datetime, stack: str | None = None, template: str | None = None
 ) -> SourceReport:
     """Return what a rack file declares; template and stack where a stack uses the rack."""
     source = f"rack:{rack.name}"
     shared = {"kind": RACK_KINDS[rack.kind], "usd_per_hour": _node_share(rack)}
     used = {"stack": stack, "template": template} if stack else {}
-    observations = [_rack_node(node, rack, source, {**shared, **used}, at) for node in rack.nodes]
-    return SourceReport(source, at, observations)
+    observations = [_rack_node(node, rack, source, {**shared, **used}, observed_at) for node in rack.nodes]
+    return SourceReport(source, observed_at, observations)
 
 
 def list_declared_nodes(rack: Rack, stack: str | None = None, template: str | None = None) -> list[Node]:
@@ -40,7 +40,7 @@ def list_declared_nodes(rack: Rack, stack: str | None = None, template: str | No
     for node in rack.nodes:
         hardware = (node.machine, node.accelerators)
         if hardware not in cards:
-            cards[hardware] = tuple(list_accelerators(*hardware))
+            cards[hardware] = tuple(list_machine_accelerators(*hardware))
         nodes.append(
             Node(
                 id="",
@@ -68,7 +68,9 @@ def _node_share(rack: Rack) -> float | None:
     return None if rack.usd_per_hour is None else rack.usd_per_hour / len(rack.nodes)
 
 
-def _rack_node(node: RackNode, rack: Rack, source: str, shared: dict[str, Any], at: datetime) -> Observation:
+def _rack_node(
+    node: RackNode, rack: Rack, source: str, shared: dict[str, Any], at: datetime
+) -> NodeObservation:
     declared = {
         **shared,
         "machine": node.machine,
@@ -76,17 +78,19 @@ def _rack_node(node: RackNode, rack: Rack, source: str, shared: dict[str, Any], 
         "address": node.address,
         "mac": node.mac,
         "storage_gib": node.storage_gib,
-        "accelerators": list_accelerators(node.machine, node.accelerators),
+        "accelerators": list_machine_accelerators(node.machine, node.accelerators),
     }
-    identity = Identity(serial=node.serial, rack=rack.name, slot=str(node.slot))
-    return Observation(source, node.name, identity, declared=_drop_none(declared), observed_at=at)
+    identity = NodeIdentity(serial=node.serial, rack=rack.name, slot=str(node.slot))
+    return NodeObservation(source, node.name, identity, declared=_drop_none(declared), observed_at=at)
 
 
-def build_workstation_report(stack: str, workstations: Sequence[Workstation], at: datetime) -> SourceReport:
+def build_workstation_report(
+    stack: str, workstations: Sequence[Workstation], observed_at: datetime
+) -> SourceReport:
     """Return the workstations that a stack declares; they have no slot, so their name is who they are."""
     source = f"workstation:{stack}"
     observations = [
-        Observation(
+        NodeObservation(
             source,
             station.name,
             declared=_drop_none(
@@ -96,24 +100,26 @@ def build_workstation_report(stack: str, workstations: Sequence[Workstation], at
                     "machine": station.machine,
                     "template": station.template,
                     "usd_per_hour": station.usd_per_hour,
-                    "accelerators": list_accelerators(station.machine),
+                    "accelerators": list_machine_accelerators(station.machine),
                 }
             ),
-            observed_at=at,
+            observed_at=observed_at,
         )
         for station in workstations
     ]
-    return SourceReport(source, at, observations)
+    return SourceReport(source, observed_at, observations)
 
 
-def list_accelerators(machine: str, added: Sequence[AcceleratorRequest] = ()) -> list[dict[str, Any]]:
+def list_machine_accelerators(
+    machine: str, added_cards: Sequence[AcceleratorRequest] = ()
+) -> list[dict[str, Any]]:
     """Return a machine's accelerators as ``nodes list --json`` shows them; added cards come on top."""
     try:
         built_in = catalog.get_machine(machine).accelerators
     except InputError:
         built_in = ()  # retired or unknown: its cards are not ours to guess
     cards = [{"model": a.model, "memory_gib": a.memory_gib, "count": a.count} for a in built_in]
-    for card in added:
+    for card in added_cards:
         memory = catalog.get_accelerator(card.model).memory_gib
         cards.append({"model": card.model, "memory_gib": memory, "count": card.count})
     return cards

@@ -52,22 +52,27 @@ class InventoryHost:
     rack: str | None = None
 
     @property
-    def variables(self) -> dict[str, Any]:
+    def all_variables(self) -> dict[str, Any]:
         return {**self.observed, **self.vars}
 
 
-def make_host(
-    name: str, node: Node, declared: Node | None = None, planned: Mapping[str, Any] | None = None
+def make_inventory_host(
+    name: str,
+    node: Node,
+    declared_node: Node | None = None,
+    blueprint_variables: Mapping[str, Any] | None = None,
 ) -> InventoryHost:
     """Return a node as a host; ``declared`` is the same slot as a rack file that was just read declares it.
 
     ``planned`` are the variables that the node's template gives, from the operator's stack. Any other value is the
     operator's only if that file holds the very same one; that the registry has it is not enough.
     """
-    variables = host_variables(node)
-    files = variables if declared is node else host_variables(declared) if declared else {}
+    variables = build_node_variables(node)
+    files = (
+        variables if declared_node is node else build_node_variables(declared_node) if declared_node else {}
+    )
     operator_values = {key: value for key, value in variables.items() if key in files and files[key] == value}
-    if planned is not None:  # so the stack declares a template of that name
+    if blueprint_variables is not None:  # so the stack declares a template of that name
         operator_values["gpufleet_template"] = node.template
     vocabulary = {key: value for key, value in variables.items() if _is_own_vocabulary(key, value)}
     observed = {
@@ -75,14 +80,14 @@ def make_host(
     }
     return InventoryHost(
         name,
-        tuple(list_host_groups(node)),
-        {**operator_values, **vocabulary, **(planned or {})},
+        tuple(list_ansible_groups(node)),
+        {**operator_values, **vocabulary, **(blueprint_variables or {})},
         observed,
         node.rack,
     )
 
 
-def host_variables(node: Node) -> dict[str, Any]:
+def build_node_variables(node: Node) -> dict[str, Any]:
     """Return a node's values under the names that Ansible knows them by; unknown ones are left out."""
     values = {
         "ansible_host": node.address,
@@ -109,14 +114,14 @@ def _is_own_vocabulary(key: str, value: Any) -> bool:
     return key == "gpufleet_id" and _ID.fullmatch(value) is not None
 
 
-def find_host_problem(name: str, node: Node) -> str | None:
+def find_identity_problem(host_name: str, node: Node) -> str | None:
     """Return what is ill-formed about a node's identity, or None: such a node is not handed to Ansible.
 
     Reports are checked as they come in, and here again: the registry may be older than that check.
     """
-    if name in RESERVED:
+    if host_name in RESERVED:
         return "its name is reserved in Ansible"
-    checks: list[tuple[str, Any, str]] = [("name", name, "name")]
+    checks: list[tuple[str, Any, str]] = [("name", host_name, "name")]
     checks += [(field, getattr(node, field), IDENTIFIER_KINDS[field]) for field in _CHECKED_FIELDS]
     checks += [("card", card.get("model"), "model") for card in node.accelerators]
     if not node.rack and node.kind != "workstation":  # a machine of the operator's own may be called anything
@@ -127,15 +132,15 @@ def find_host_problem(name: str, node: Node) -> str | None:
     return None
 
 
-def list_host_groups(node: Node) -> Iterator[str]:
+def list_ansible_groups(node: Node) -> Iterator[str]:
     """Yield the Ansible groups of a node: one per field of ``_GROUP_FIELDS``, GPU model and vendor, and its phase."""
     for prefix in _GROUP_FIELDS:
         if value := getattr(node, prefix):
-            yield group_name(prefix, value)
+            yield ansible_group_name(prefix, value)
     for card in node.accelerators:
-        yield group_name("gpu_model", card["model"])
+        yield ansible_group_name("gpu_model", card["model"])
         if vendor := _vendor(card["model"]):
-            yield group_name("gpu_vendor", vendor)
+            yield ansible_group_name("gpu_vendor", vendor)
     if node.is_missing:
         yield "missing"
     elif node.state in NEW_STATES and node.rack:
@@ -153,6 +158,6 @@ def _vendor(model: str) -> str | None:
 
 
 @lru_cache(maxsize=4096)
-def group_name(prefix: str, value: str) -> str:
+def ansible_group_name(prefix: str, value: str) -> str:
     """Return a name that Ansible accepts without warning: ``cloud_aws``, ``machine_p4d_24xlarge``."""
     return f"{prefix}_{re.sub(r'[^A-Za-z0-9]+', '_', value).strip('_').lower()}"

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpufleet.boundary import is_identifier, make_printable
-from gpufleet.nodes.model import Observation
+from gpufleet.nodes.model import NodeObservation
 
 IDENTIFIER_KINDS = {
     "serial": "serial",
@@ -29,7 +29,7 @@ IDENTIFIER_KINDS = {
 """The identifiers among the keys of an observation, with their pattern."""
 
 
-def check_observation(observation: Observation) -> tuple[Observation | None, list[str]]:
+def remove_malformed_identifiers(observation: NodeObservation) -> tuple[NodeObservation | None, list[str]]:
     """Return an observation without what is not well-formed, and a line for each thing left out.
 
     None where its name or instance id is not well-formed: nothing says then which node is meant.
@@ -55,7 +55,7 @@ def check_observation(observation: Observation) -> tuple[Observation | None, lis
     return replace(observation, identity=identity, declared=declared, observed=observed), problems
 
 
-def _well_formed(observation: Observation, values: dict[str, Any], problems: list[str]) -> dict[str, Any]:
+def _well_formed(observation: NodeObservation, values: dict[str, Any], problems: list[str]) -> dict[str, Any]:
     malformed = {
         key
         for key, kind in IDENTIFIER_KINDS.items()
@@ -69,6 +69,6 @@ def _text(value: Any) -> Any:
     return str(value) if type(value) is int else value
 
 
-def _problem_line(observation: Observation, kind: str, value: Any) -> str:
+def _problem_line(observation: NodeObservation, kind: str, value: Any) -> str:
     name, text = make_printable(observation.name, 80), make_printable(repr(value), 80)
     return f"{name}: {observation.source} gives a {kind} that is not well-formed: {text}"

@@ -19,7 +19,7 @@ _SHORTEST_SERIAL = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class NodeIdentity:
     """A node's identity as a source reports it; each part may be unknown."""
 
     serial: str | None = None

@@ -18,9 +18,9 @@ from typing import Any
 from gpufleet import catalog, fleet
 from gpufleet.boundary import make_printable
 from gpufleet.errors import InputError
-from gpufleet.nodes.blueprint import host_variables
+from gpufleet.nodes.blueprint import build_blueprint_variables
 from gpufleet.nodes.declaration import list_declared_nodes
-from gpufleet.nodes.host import InventoryHost, find_host_problem, make_host
+from gpufleet.nodes.host import InventoryHost, find_identity_problem, make_inventory_host
 from gpufleet.nodes.model import Node
 
 BlueprintLookup = Callable[[Node], fleet.Blueprint | None]
@@ -36,7 +36,7 @@ class ExcludedNode:
 
 
 @dataclass(frozen=True)
-class Inventory:
+class AnsibleInventory:
     """Hosts with their groups and variables; ``groups`` also lists empty ones, ``racks`` the racks read."""
 
     hosts: tuple[InventoryHost, ...]
@@ -46,33 +46,36 @@ class Inventory:
     racks: tuple[str, ...] = field(default=())
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Inventory:
+    def from_json(cls, value: dict[str, Any]) -> AnsibleInventory:
         """Return what ``dataclasses.asdict`` made of an inventory, as it comes back from a cache."""
         hosts = tuple(InventoryHost(**{**host, "groups": tuple(host["groups"])}) for host in value["hosts"])
         excluded = tuple(ExcludedNode(**entry) for entry in value["excluded"])
         return cls(hosts, tuple(value["groups"]), tuple(value["notes"]), excluded, tuple(value["racks"]))
 
-    def filter_by_rack(self, rack: str) -> Inventory:
+    def filter_by_rack(self, rack: str) -> AnsibleInventory:
         """Return the part that belongs to one rack."""
         hosts = tuple(host for host in self.hosts if host.rack == rack)
-        return Inventory(
+        return AnsibleInventory(
             hosts, _group_names(hosts), (), tuple(node for node in self.excluded if node.rack == rack)
         )
 
 
-def build_inventory(
-    root: Path,
-    url: str,
+def build_ansible_inventory(
+    project_root: Path,
+    registry_url: str,
     *,
     rehearsal: str | None = None,
     include_missing: bool = False,
     rack: str | None = None,
-) -> Inventory:
+) -> AnsibleInventory:
     """Return the inventory of a project; with ``rack`` only that rack's hosts."""
-    uses = _rack_uses(root, rehearsal)
+    uses = _rack_uses(project_root, rehearsal)
     declared = [node for use in uses for node in list_declared_nodes(*use)]
-    inventory = assemble_inventory(
-        _registered_nodes(url), declared, include_missing=include_missing, plans=make_blueprint_lookup(root)
+    inventory = assemble_ansible_inventory(
+        _registered_nodes(registry_url),
+        declared,
+        include_missing=include_missing,
+        blueprint_lookup=make_node_blueprint_lookup(project_root),
     )
     inventory = replace(inventory, racks=tuple(use[0].name for use in uses))
     if rehearsal:
@@ -90,63 +93,70 @@ def is_rehearsal_address(address: str | None) -> bool:
 
 def _block_connections(host: InventoryHost) -> InventoryHost:
     """Make a simulated instance, or a slot that was not booted, unreachable: nothing connects to its address."""
-    if is_rehearsal_address(host.variables.get("ansible_host")):
+    if is_rehearsal_address(host.all_variables.get("ansible_host")):
         return host
     return replace(host, vars={**host.vars, "ansible_ssh_common_args": "-o ProxyCommand=false"})
 
 
-def make_blueprint_lookup(root: Path) -> BlueprintLookup:
+def make_node_blueprint_lookup(project_root: Path) -> BlueprintLookup:
     """Return what looks a node's template up in its stack; each stack is read once, and only where asked for."""
     names = {
-        _slug(file.name.split(".")[1]): file.name.split(".")[1] for file in root.glob("stacks/Pulumi.*.yaml")
+        _slug(file.name.split(".")[1]): file.name.split(".")[1]
+        for file in project_root.glob("stacks/Pulumi.*.yaml")
     }
-    load = cache(partial(fleet.load_fleet, root=root))
+    load = cache(partial(fleet.load_fleet, root=project_root))
 
     @cache
-    def find_blueprint(stack: str, template: str) -> fleet.Blueprint | None:
+    def resolve_stack_template(stack: str, template: str) -> fleet.Blueprint | None:
         return load(stack).resolve_blueprint(template) if template in load(stack).templates else None
 
-    def find_blueprint_of_node(node: Node) -> fleet.Blueprint | None:
+    def resolve_node_template(node: Node) -> fleet.Blueprint | None:
         stack = names.get(_slug(node.stack or ""))  # a cloud's label holds the stack's name as a slug
-        return find_blueprint(stack, node.template) if stack and node.template else None
+        return resolve_stack_template(stack, node.template) if stack and node.template else None
 
-    return find_blueprint_of_node
+    return resolve_node_template
 
 
 def _slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
-def assemble_inventory(
-    registered: Iterable[Node],
-    declared: Iterable[Node],
+def assemble_ansible_inventory(
+    registered_nodes: Iterable[Node],
+    declared_nodes: Iterable[Node],
     *,
     include_missing: bool = False,
-    plans: BlueprintLookup | None = None,
-) -> Inventory:
+    blueprint_lookup: BlueprintLookup | None = None,
+) -> AnsibleInventory:
     """Return the inventory of registered nodes and of the declared slots that the registry does not know yet."""
-    live_nodes, declared = [node for node in registered if node.state != "retired"], list(declared)
+    live_nodes, declared_nodes = (
+        [node for node in registered_nodes if node.state != "retired"],
+        list(declared_nodes),
+    )
     missing_nodes = [] if include_missing else [node for node in live_nodes if node.is_missing]
     listed_nodes = [node for node in live_nodes if include_missing or not node.is_missing]
     places = {node.rack_slot for node in live_nodes if node.rack_slot}
-    listed_nodes += [node for node in declared if node.rack_slot not in places]
-    slots = {node.rack_slot: node for node in declared}
+    listed_nodes += [node for node in declared_nodes if node.rack_slot not in places]
+    slots = {node.rack_slot: node for node in declared_nodes}
     # Who a board must be is what the rack file says, not what some board in the slot once answered.
     listed_nodes = [_with_declared_serial(node, slots.get(node.rack_slot)) for node in listed_nodes]
     well_formed, left_out = _split_by_problem(list(_unique_names(listed_nodes)))
-    planned = [(name, node, plans(node) if plans and node.template else None) for name, node in well_formed]
+    planned = [
+        (name, node, blueprint_lookup(node) if blueprint_lookup and node.template else None)
+        for name, node in well_formed
+    ]
     variables = _blueprint_variables(plan for _, _, plan in planned)
     hosts = [
-        make_host(name, node, slots.get(node.rack_slot), variables.get(id(plan)))
+        make_inventory_host(name, node, slots.get(node.rack_slot), variables.get(id(plan)))
         for name, node, plan in planned
     ]
     accepted = _drop_group_names(hosts, left_out)
     unresolved = [
         f"{name} ({make_printable(node.template, 80)})"
         for name, node, plan in planned
-        if plans and node.template and not plan
+        if blueprint_lookup and node.template and not plan
     ]
-    return Inventory(
+    return AnsibleInventory(
         tuple(accepted),
         _group_names(accepted),
         tuple(_summary_notes(missing_nodes, unresolved)),
@@ -156,7 +166,10 @@ def assemble_inventory(
 
 def _blueprint_variables(plans: Iterable[fleet.Blueprint | None]) -> dict[int, dict[str, Any]]:
     """Return the variables of each blueprint by its identity, worked out once: many nodes share one."""
-    return {id(plan): host_variables(plan) for plan in {id(plan): plan for plan in plans if plan}.values()}
+    return {
+        id(plan): build_blueprint_variables(plan)
+        for plan in {id(plan): plan for plan in plans if plan}.values()
+    }
 
 
 def _drop_group_names(hosts: list[InventoryHost], left_out: list[ExcludedNode]) -> list[InventoryHost]:
@@ -184,7 +197,7 @@ def _split_by_problem(
     well_formed: list[tuple[str, Node]] = []
     left_out: list[ExcludedNode] = []
     for name, node in named_nodes:
-        if reason := find_host_problem(name, node):
+        if reason := find_identity_problem(name, node):
             reference = make_printable(node.id or f"{node.rack}/{node.slot}", 80)
             remedy = f"see gpufleet nodes show {reference}, correct its source, or retire it"
             left_out.append(

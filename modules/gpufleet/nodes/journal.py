@@ -12,7 +12,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from gpufleet.nodes import revision, schema
 from gpufleet.nodes.bulk_write import upsert
-from gpufleet.nodes.states import check_hold, check_move
+from gpufleet.nodes.states import check_hold_kind, check_state_change
 
 LONGEST_REASON = 2000  # characters
 
@@ -23,7 +23,7 @@ def trim_reason(reason: str) -> str:
     return text if len(text) <= LONGEST_REASON else f"{text[: LONGEST_REASON - 1]}…"
 
 
-def add_history(
+def add_history_entry(
     connection: Connection,
     node_id: str,
     at: datetime,
@@ -40,44 +40,57 @@ def add_history(
 
 
 def move_node(
-    connection: Connection, node: Any, to: str, reason: str, *, at: datetime, attempt: str | None = None
+    connection: Connection,
+    node: Any,
+    new_state: str,
+    reason: str,
+    *,
+    at: datetime,
+    attempt: str | None = None,
 ) -> None:
     """Move a node to a state that the table allows."""
-    check_move(node.name, node.state, to)
-    number = revision.current_revision(connection)
-    change = {"state": to, "state_since": at, "state_reason": trim_reason(reason), "state_revision": number}
+    check_state_change(node.name, node.state, new_state)
+    number = revision.get_current_revision(connection)
+    change = {
+        "state": new_state,
+        "state_since": at,
+        "state_reason": trim_reason(reason),
+        "state_revision": number,
+    }
     connection.execute(update(schema.node).where(schema.node.c.id == node.id).values(change))
-    add_history(connection, node.id, at, "state", reason, old_and_new_state=(node.state, to), attempt=attempt)
+    add_history_entry(
+        connection, node.id, at, "state", reason, old_and_new_state=(node.state, new_state), attempt=attempt
+    )
 
 
-def set_hold(connection: Connection, node_id: str, kind: str, reason: str, at: datetime) -> bool:
+def set_node_hold(connection: Connection, node_id: str, kind: str, reason: str, at: datetime) -> bool:
     """Set a hold; return True if anything changed."""
-    check_hold(node_id, kind)
+    check_hold_kind(node_id, kind)
     table, reason = schema.hold, trim_reason(reason)
     query = select(table.c.reason).where(table.c.node_id == node_id, table.c.kind == kind)
     if connection.execute(query).scalar() == reason:
         return False
     upsert(connection, table, [{"node_id": node_id, "kind": kind, "reason": reason, "since": at}])
-    add_history(connection, node_id, at, "hold", f"{kind}: {reason}")
+    add_history_entry(connection, node_id, at, "hold", f"{kind}: {reason}")
     return True
 
 
-def release_hold(connection: Connection, node_id: str, kind: str, reason: str, at: datetime) -> bool:
+def release_node_hold(connection: Connection, node_id: str, kind: str, reason: str, at: datetime) -> bool:
     """Release a hold; return True if there was one."""
-    check_hold(node_id, kind)
+    check_hold_kind(node_id, kind)
     table = schema.hold
     deletion = connection.execute(delete(table).where(table.c.node_id == node_id, table.c.kind == kind))
     if not deletion.rowcount:
         return False
-    add_history(connection, node_id, at, "release", f"{kind}: {reason}")
+    add_history_entry(connection, node_id, at, "release", f"{kind}: {reason}")
     return True
 
 
 def begin_attempt(
-    connection: Connection, node: Any, attempt: str, kind: str, at: datetime, *, number: int
+    connection: Connection, node: Any, attempt: str, kind: str, at: datetime, *, revision_number: int
 ) -> None:
     """Make an attempt the node's current one; results of earlier ones no longer count."""
-    row = {"node_id": node.id, "id": attempt, "kind": kind, "started_at": at, "revision": number}
+    row = {"node_id": node.id, "id": attempt, "kind": kind, "started_at": at, "revision": revision_number}
     connection.execute(insert(schema.attempt), row)
     connection.execute(update(schema.node).where(schema.node.c.id == node.id).values(attempt=attempt))
-    add_history(connection, node.id, at, "attempt", f"{kind} attempt started", attempt=attempt)
+    add_history_entry(connection, node.id, at, "attempt", f"{kind} attempt started", attempt=attempt)

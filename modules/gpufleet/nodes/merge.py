@@ -34,7 +34,9 @@ OBSERVED_FIRST = ("address", "serial", "instance_id")
 FIELDS = DECLARED_FIRST + OBSERVED_FIRST
 
 
-def merge_values(values: Iterable[SourcedValue], lost_sources: Collection[str] = ()) -> dict[str, Any]:
+def merge_sourced_values(
+    values: Iterable[SourcedValue], lost_sources: Collection[str] = ()
+) -> dict[str, Any]:
     """Return every field's value in force, None where no source gives one."""
     best: dict[str, tuple[tuple[Any, ...], Any]] = {}
     for value in values:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from gpufleet.nodes.identity import Identity, Slot
+from gpufleet.nodes.identity import NodeIdentity, Slot
 from gpufleet.nodes.states import USABLE_STATES
 
 OBSERVING_SOURCES = ("address_book", "ansible", "burn_in", "configuration", "ssh")
@@ -18,13 +18,13 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def format_time(moment: datetime) -> str:
+def format_utc_time(moment: datetime) -> str:
     """Return a moment as text that sorts by time: ``2026-11-21T10:38:39.120Z``."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
+class NodeObservation:
     """What one source reports about one node at one time.
 
     ``declared`` is what we want (a rack file, a stack), ``observed`` what was seen: the registry keeps them
@@ -33,12 +33,12 @@ class Observation:
 
     source: str
     name: str
-    identity: Identity = field(default_factory=Identity)
+    identity: NodeIdentity = field(default_factory=NodeIdentity)
     declared: dict[str, Any] = field(default_factory=dict)
     observed: dict[str, Any] = field(default_factory=dict)
     observed_at: datetime = field(default_factory=utc_now)
 
-    def declared_and_observed(self) -> dict[str, Any]:
+    def values_by_registry_key(self) -> dict[str, Any]:
         """Return every value under its registry key."""
         declared = {f"declared.{key}": value for key, value in self.declared.items()}
         return declared | {f"observed.{key}": value for key, value in self.observed.items()}
@@ -56,14 +56,14 @@ class SourcedValue:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class NodeHold:
     kind: str
     reason: str
     since: datetime
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class SourcePresence:
     """A source that knows the node; ``missing_since`` where a later, complete report left it out."""
 
     source: str
@@ -99,8 +99,8 @@ class Node:
     reachable_detail: str | None = None
     attempt: str | None = None
     verdict: str | None = None
-    holds: tuple[Hold, ...] = ()
-    sources: tuple[Sighting, ...] = ()
+    holds: tuple[NodeHold, ...] = ()
+    sources: tuple[SourcePresence, ...] = ()
 
     @property
     def rack_slot(self) -> Slot | None:
@@ -140,14 +140,14 @@ class Node:
             "accelerators": [dict(item) for item in self.accelerators],
             "usd_per_hour": self.usd_per_hour,
             "sources": [
-                {"source": sighting.source, "observed_at": format_time(sighting.observed_at)}
+                {"source": sighting.source, "observed_at": format_utc_time(sighting.observed_at)}
                 for sighting in self.sources
             ],
         }
 
 
 @dataclass(frozen=True, slots=True)
-class HistoryEntry:
+class NodeHistoryEntry:
     """One line of a node's history; lines are only ever added."""
 
     node: str
@@ -173,7 +173,7 @@ class BurnInResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
+class SourceConflict:
     """Two claims that cannot both be true; nothing was overwritten, an operator decides."""
 
     kind: str

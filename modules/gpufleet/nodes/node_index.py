@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gpufleet.nodes.identity import Slot, normalize_serial
-from gpufleet.nodes.model import Observation
+from gpufleet.nodes.model import NodeObservation
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class LiveNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Contradiction:
+class IdentityContradiction:
     """Two claims that cannot both hold; ``nodes`` are the ids concerned."""
 
     kind: str
@@ -50,9 +50,9 @@ class NodeIndex:
     by_rack_slot: dict[Slot, str] = field(default_factory=dict)
     by_name: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
-    def add(self, node: LiveNode) -> None:
+    def add_node(self, node: LiveNode) -> None:
         """Add a node, or replace it after its identity changed."""
-        self.drop(node.id)
+        self.remove_node(node.id)
         self.nodes[node.id] = node
         if node.serial:
             self.by_serial[node.serial] = node.id
@@ -62,7 +62,7 @@ class NodeIndex:
             self.by_rack_slot[node.rack_slot] = node.id
         self.by_name[node.name].append(node.id)
 
-    def drop(self, node_id: str) -> None:
+    def remove_node(self, node_id: str) -> None:
         """Forget a node and everything that led to it."""
         old = self.nodes.pop(node_id, None)
         if old is None:
@@ -73,7 +73,9 @@ class NodeIndex:
             self.by_rack_slot.pop(old.rack_slot, None)
         self.by_name[old.name].remove(node_id)
 
-    def find(self, observation: Observation) -> tuple[LiveNode | None, Contradiction | None]:
+    def match_observation(
+        self, observation: NodeObservation
+    ) -> tuple[LiveNode | None, IdentityContradiction | None]:
         """Return the node meant, or None for a new one, and what contradicts it."""
         serial = observation.identity.identifying_serial
         hits = {
@@ -91,7 +93,7 @@ class NodeIndex:
         node = self.nodes[ids[0]]
         return node, _find_change(observation, node, serial, by_slot=hits["serial"] is None)
 
-    def _by_name_alone(self, observation: Observation) -> LiveNode | None:
+    def _by_name_alone(self, observation: NodeObservation) -> LiveNode | None:
         """Return the one node of that name, where the observation carries nothing stronger."""
         node_ids = self.by_name.get(observation.name, [])
         anonymous = not (
@@ -101,23 +103,23 @@ class NodeIndex:
         )
         return self.nodes[node_ids[0]] if anonymous and len(node_ids) == 1 else None
 
-    def _ambiguous_identity(self, observation: Observation, ids: list[str]) -> Contradiction:
+    def _ambiguous_identity(self, observation: NodeObservation, ids: list[str]) -> IdentityContradiction:
         first, second = (self.nodes[node_id] for node_id in ids[:2])
         detail = f"{_claims(observation)} belongs to both {_claims_of(first)} and {_claims_of(second)}"
-        return Contradiction("identity", _claims(observation), detail, tuple(ids))
+        return IdentityContradiction("identity", _claims(observation), detail, tuple(ids))
 
 
 def _find_change(
-    observation: Observation, node: LiveNode, serial: str | None, *, by_slot: bool
-) -> Contradiction | None:
+    observation: NodeObservation, node: LiveNode, serial: str | None, *, by_slot: bool
+) -> IdentityContradiction | None:
     """Return the contradiction if a slot's or instance's board serial changed."""
     if by_slot and serial and node.serial and serial != node.serial:
         detail = f"{node.name} had serial {node.serial}, now {observation.source} says {serial}"
-        return Contradiction("serial_changed", node.name, detail, (node.id,))
+        return IdentityContradiction("serial_changed", node.name, detail, (node.id,))
     return None
 
 
-def _claims(observation: Observation) -> str:
+def _claims(observation: NodeObservation) -> str:
     identity = observation.identity
     serial = normalize_serial(identity.serial)
     parts = (
@@ -133,20 +135,20 @@ def _claims_of(node: LiveNode) -> str:
     return f"{node.name} ({where})"
 
 
-def find_repeated_serials(report: Iterable[Observation]) -> dict[str, list[Observation]]:
+def find_repeated_serials(observations: Iterable[NodeObservation]) -> dict[str, list[NodeObservation]]:
     """Return the serials that one report gives to more than one node."""
-    by_serial: dict[str, list[Observation]] = defaultdict(list)
-    for observation in report:
+    by_serial: dict[str, list[NodeObservation]] = defaultdict(list)
+    for observation in observations:
         if serial := observation.identity.identifying_serial:
             by_serial[serial].append(observation)
     return {serial: sharing for serial, sharing in by_serial.items() if len(sharing) > 1}
 
 
-def find_shared_names(index: NodeIndex, missing: set[str]) -> dict[str, tuple[str, ...]]:
+def find_shared_node_names(index: NodeIndex, missing_node_ids: set[str]) -> dict[str, tuple[str, ...]]:
     """Return the names that more than one live, present node carries."""
-    names = Counter(node.name for node in index.nodes.values() if node.id not in missing)
+    names = Counter(node.name for node in index.nodes.values() if node.id not in missing_node_ids)
     return {
-        name: tuple(i for i in index.by_name[name] if i not in missing)
+        name: tuple(i for i in index.by_name[name] if i not in missing_node_ids)
         for name, count in names.items()
         if count > 1
     }

@@ -13,9 +13,9 @@ from typing import Any
 from gpufleet import catalog
 from gpufleet.engine import StateResource
 from gpufleet.errors import InputError
-from gpufleet.nodes.declaration import list_accelerators
-from gpufleet.nodes.identity import Identity
-from gpufleet.nodes.model import Observation
+from gpufleet.nodes.declaration import list_machine_accelerators
+from gpufleet.nodes.identity import NodeIdentity
+from gpufleet.nodes.model import NodeObservation
 from gpufleet.nodes.source_report import SourceReport
 
 Facts = dict[str, Any]
@@ -25,7 +25,9 @@ CLOUD_BY_GROUP_TYPE = {
 }
 
 
-def build_state_report(resources: Sequence[StateResource], stack: str, at: datetime) -> SourceReport:
+def build_pulumi_state_report(
+    resources: Sequence[StateResource], stack: str, observed_at: datetime
+) -> SourceReport:
     """Return every node of a state; resources that wait for their deletion are gone already.
 
     The stack's output ``nodes`` has the address of each node, and names the members of groups
@@ -36,38 +38,50 @@ def build_state_report(resources: Sequence[StateResource], stack: str, at: datet
     by_id = {r.id: r for r in live_resources if r.id}
     output_nodes = _stack_output_nodes(resources)
     observations = [
-        _observation(r, by_id, output_nodes, source, at) for r in live_resources if r.type in _READERS
+        _observation(r, by_id, output_nodes, source, observed_at)
+        for r in live_resources
+        if r.type in _READERS
     ]
     nodes = [node for node in observations if node]
     instance_ids = {node.identity.instance_id for node in nodes}
     members = [
-        _member(fact, stack, source, at) for key, fact in output_nodes.items() if key not in instance_ids
+        _member(fact, stack, source, observed_at)
+        for key, fact in output_nodes.items()
+        if key not in instance_ids
     ]
-    return SourceReport(source, at, [*nodes, *members])
+    return SourceReport(source, observed_at, [*nodes, *members])
 
 
 def _stack_output_nodes(resources: Sequence[StateResource]) -> dict[str, Facts]:
     """Return the stack's output ``nodes`` by instance id."""
     stack = next((r for r in resources if r.type == "pulumi:pulumi:Stack"), None)
-    listed = get_path(stack.outputs, "nodes") if stack else None
+    listed = get_nested_value(stack.outputs, "nodes") if stack else None
     return {
-        get_text(fact, "id"): fact for fact in listed or [] if get_text(fact, "id") and get_text(fact, "name")
+        get_nested_text(fact, "id"): fact
+        for fact in listed or []
+        if get_nested_text(fact, "id") and get_nested_text(fact, "name")
     }
 
 
-def _member(fact: Facts, stack: str, source: str, at: datetime) -> Observation:
+def _member(fact: Facts, stack: str, source: str, at: datetime) -> NodeObservation:
     """Return a group's member, of which the state has no resource."""
     names = ("cloud", "pool", "template", "purchase", "machine", "region")
-    declared: Facts = {name: get_text(fact, name) for name in names} | {"kind": "cloud_vm", "stack": stack}
-    machine = get_text(fact, "machine")
-    declared["usd_per_hour"] = find_usd_per_hour(
-        get_text(fact, "cloud"), get_text(fact, "region"), machine, get_text(fact, "purchase")
+    declared: Facts = {name: get_nested_text(fact, name) for name in names} | {
+        "kind": "cloud_vm",
+        "stack": stack,
+    }
+    machine = get_nested_text(fact, "machine")
+    declared["usd_per_hour"] = find_machine_usd_per_hour(
+        get_nested_text(fact, "cloud"),
+        get_nested_text(fact, "region"),
+        machine,
+        get_nested_text(fact, "purchase"),
     )
-    observed: Facts = {name: get_text(fact, name) for name in _ADDRESSES}
-    observed |= {"accelerators": list_accelerators(machine), "zone": get_text(fact, "zone")}
-    identity = Identity(instance_id=get_text(fact, "id"))
-    return Observation(
-        source, get_text(fact, "name"), identity, _drop_unknown(declared), _drop_unknown(observed), at
+    observed: Facts = {name: get_nested_text(fact, name) for name in _ADDRESSES}
+    observed |= {"accelerators": list_machine_accelerators(machine), "zone": get_nested_text(fact, "zone")}
+    identity = NodeIdentity(instance_id=get_nested_text(fact, "id"))
+    return NodeObservation(
+        source, get_nested_text(fact, "name"), identity, _drop_unknown(declared), _drop_unknown(observed), at
     )
 
 
@@ -89,7 +103,7 @@ def _observation(
     output_nodes: Mapping[str, Facts],
     source: str,
     at: datetime,
-) -> Observation | None:
+) -> NodeObservation | None:
     facts = _READERS[resource.type](resource, by_id)
     tags = facts.pop("tags")
     name = tags.get("gpufleet-node")
@@ -106,20 +120,22 @@ def _observation(
         "machine": facts["machine"],
         "region": facts["region"],
     }
-    declared["usd_per_hour"] = find_usd_per_hour(
+    declared["usd_per_hour"] = find_machine_usd_per_hour(
         cloud, facts["region"], facts["machine"], declared["purchase"], facts["cards"]
     )
     instance_id = facts["instance_id"] or resource.id or ""
     observed = {
-        "address": get_text(output_nodes.get(instance_id), "address") or facts["public"] or facts["private"],
+        "address": get_nested_text(output_nodes.get(instance_id), "address")
+        or facts["public"]
+        or facts["private"],
         "private_address": facts["private"],
         "public_address": facts["public"],
         "zone": facts["zone"],
-        "accelerators": _without_sku(facts["cards"]) or list_accelerators(facts["machine"]),
+        "accelerators": _without_sku(facts["cards"]) or list_machine_accelerators(facts["machine"]),
         "urn": resource.urn,
     }
-    identity = Identity(instance_id=instance_id)
-    return Observation(source, name, identity, _drop_unknown(declared), _drop_unknown(observed), at)
+    identity = NodeIdentity(instance_id=instance_id)
+    return NodeObservation(source, name, identity, _drop_unknown(declared), _drop_unknown(observed), at)
 
 
 def _drop_unknown(values: Facts) -> Facts:
@@ -133,15 +149,15 @@ def _drop_unknown(values: Facts) -> Facts:
 
 def _aws(resource: StateResource, _by_id: Mapping[str, StateResource]) -> Facts:
     out = {**resource.inputs, **resource.outputs}
-    zone = get_text(out, "availabilityZone")
+    zone = get_nested_text(out, "availabilityZone")
     return {
         "cloud": "aws",
-        "tags": get_path(out, "tags") or get_path(out, "tagsAll") or {},
-        "machine": get_text(out, "instanceType"),
-        "region": get_text(out, "region") or zone.rstrip("abcdef"),
+        "tags": get_nested_value(out, "tags") or get_nested_value(out, "tagsAll") or {},
+        "machine": get_nested_text(out, "instanceType"),
+        "region": get_nested_text(out, "region") or zone.rstrip("abcdef"),
         "zone": zone,
-        "public": get_text(out, "publicIp"),
-        "private": get_text(out, "privateIp"),
+        "public": get_nested_text(out, "publicIp"),
+        "private": get_nested_text(out, "privateIp"),
         "cards": [],
         "instance_id": resource.id,
     }
@@ -149,17 +165,17 @@ def _aws(resource: StateResource, _by_id: Mapping[str, StateResource]) -> Facts:
 
 def _gcp(resource: StateResource, _by_id: Mapping[str, StateResource]) -> Facts:
     out = {**resource.inputs, **resource.outputs}
-    zone = get_text(out, "zone").rpartition("/")[2]
+    zone = get_nested_text(out, "zone").rpartition("/")[2]
     return {
         "cloud": "gcp",
-        "tags": get_path(out, "labels") or get_path(out, "effectiveLabels") or {},
-        "machine": get_text(out, "machineType").rpartition("/")[2],
+        "tags": get_nested_value(out, "labels") or get_nested_value(out, "effectiveLabels") or {},
+        "machine": get_nested_text(out, "machineType").rpartition("/")[2],
         "region": zone.rpartition("-")[0],
         "zone": zone,
-        "public": get_text(out, "networkInterfaces", 0, "accessConfigs", 0, "natIp"),
-        "private": get_text(out, "networkInterfaces", 0, "networkIp"),
-        "cards": _gcp_cards(get_path(out, "guestAccelerators")),
-        "instance_id": get_text(out, "instanceId"),
+        "public": get_nested_text(out, "networkInterfaces", 0, "accessConfigs", 0, "natIp"),
+        "private": get_nested_text(out, "networkInterfaces", 0, "networkIp"),
+        "cards": _gcp_cards(get_nested_value(out, "guestAccelerators")),
+        "instance_id": get_nested_text(out, "instanceId"),
     }
 
 
@@ -167,7 +183,7 @@ def _gcp_cards(attached: Any) -> list[Facts]:
     """Return attached cards by their catalogue names: ``nvidia-tesla-t4`` is a T4."""
     cards = []
     for item in attached if isinstance(attached, list) else []:
-        sku = get_text(item, "type").rpartition("/")[2]
+        sku = get_nested_text(item, "type").rpartition("/")[2]
         try:
             card = catalog.get_accelerator(sku.removeprefix("nvidia-").removeprefix("tesla-").upper())
         except InputError:
@@ -183,19 +199,19 @@ def _without_sku(cards: Sequence[Facts]) -> list[Facts]:
 
 def _azure(resource: StateResource, by_id: Mapping[str, StateResource]) -> Facts:
     out = {**resource.inputs, **resource.outputs}
-    card = by_id.get(get_text(out, "networkProfile", "networkInterfaces", 0, "id"))
+    card = by_id.get(get_nested_text(out, "networkProfile", "networkInterfaces", 0, "id"))
     nic = {**card.inputs, **card.outputs} if card else {}
-    public = by_id.get(get_text(nic, "ipConfigurations", 0, "publicIPAddress", "id"))
+    public = by_id.get(get_nested_text(nic, "ipConfigurations", 0, "publicIPAddress", "id"))
     return {
         "cloud": "azure",
-        "tags": get_path(out, "tags") or {},
-        "machine": get_text(out, "hardwareProfile", "vmSize"),
-        "region": get_text(out, "location").lower().replace(" ", ""),
-        "zone": get_text(out, "zones", 0),
-        "public": get_text(public.outputs, "ipAddress") if public else "",
-        "private": get_text(nic, "ipConfigurations", 0, "privateIPAddress"),
+        "tags": get_nested_value(out, "tags") or {},
+        "machine": get_nested_text(out, "hardwareProfile", "vmSize"),
+        "region": get_nested_text(out, "location").lower().replace(" ", ""),
+        "zone": get_nested_text(out, "zones", 0),
+        "public": get_nested_text(public.outputs, "ipAddress") if public else "",
+        "private": get_nested_text(nic, "ipConfigurations", 0, "privateIPAddress"),
         "cards": [],
-        "instance_id": get_text(out, "vmId"),
+        "instance_id": get_nested_text(out, "vmId"),
     }
 
 
@@ -206,7 +222,7 @@ _READERS: dict[str, Callable[[StateResource, Mapping[str, StateResource]], Facts
 }
 
 
-def get_path(value: Any, *path: str | int) -> Any:
+def get_nested_value(value: Any, *path: str | int) -> Any:
     """Follow a path into nested outputs; None where it ends early."""
     for step in path:
         if isinstance(step, int) and isinstance(value, list) and len(value) > step:
@@ -218,9 +234,9 @@ def get_path(value: Any, *path: str | int) -> Any:
     return value
 
 
-def get_text(value: Any, *path: str | int) -> str:
+def get_nested_text(value: Any, *path: str | int) -> str:
     """Return the text at a path, empty where there is none or it cannot be read."""
-    value_at_path = get_path(value, *path)
+    value_at_path = get_nested_value(value, *path)
     return value_at_path if isinstance(value_at_path, str) else ""
 
 
@@ -231,7 +247,7 @@ _PRICED_AS: dict[str, catalog.Purchase] = {
 }
 
 
-def find_usd_per_hour(
+def find_machine_usd_per_hour(
     cloud: str, region: str, machine: str, purchase: str | None, cards: Sequence[Facts] = ()
 ) -> float | None:
     """Return the list price of the running machine with its attached cards, None when one is unknown.

@@ -12,7 +12,15 @@ from sqlalchemy import Connection, select
 
 from gpufleet.errors import InputError
 from gpufleet.nodes import schema
-from gpufleet.nodes.model import BurnInResult, HistoryEntry, Hold, Node, Sighting, SourcedValue, SourceStatus
+from gpufleet.nodes.model import (
+    BurnInResult,
+    Node,
+    NodeHistoryEntry,
+    NodeHold,
+    SourcedValue,
+    SourcePresence,
+    SourceStatus,
+)
 
 
 def find_node_row(connection: Connection, reference: str) -> Any:
@@ -43,10 +51,10 @@ def _drop_missing(connection: Connection, rows: Sequence[Any]) -> list[Any]:
     return [row for row in rows if not _node(row, (), sightings[row.id]).is_missing]
 
 
-def load_nodes(connection: Connection, rows: Iterable[Any] | None = None) -> list[Node]:
+def load_nodes(connection: Connection, node_rows: Iterable[Any] | None = None) -> list[Node]:
     """Return nodes (all, when no rows are given) with their holds and sources, by rack, slot and name."""
-    is_unfiltered = rows is None
-    selected_rows = connection.execute(select(schema.node)).all() if rows is None else list(rows)
+    is_unfiltered = node_rows is None
+    selected_rows = connection.execute(select(schema.node)).all() if node_rows is None else list(node_rows)
     ids = None if is_unfiltered else [row.id for row in selected_rows]
     holds, sources = _load_holds(connection, ids), _load_sightings(connection, ids)
     nodes = [_node(row, tuple(holds[row.id]), sources[row.id]) for row in selected_rows]
@@ -63,7 +71,7 @@ _SCALAR_FIELDS = tuple(
 )
 
 
-def _node(row: Any, holds: tuple[Hold, ...], sources: Sequence[Sighting]) -> Node:
+def _node(row: Any, holds: tuple[NodeHold, ...], sources: Sequence[SourcePresence]) -> Node:
     plain = {name: getattr(row, name) for name in _SCALAR_FIELDS}
     return Node(**plain, accelerators=tuple(row.accelerators), holds=holds, sources=tuple(sources))
 
@@ -73,22 +81,22 @@ def _select_for(table: Any, ids: Sequence[str] | None) -> Any:
     return query if ids is None else query.where(table.c.node_id.in_(ids))
 
 
-def _load_holds(connection: Connection, ids: Sequence[str] | None) -> dict[str, list[Hold]]:
-    holds_by_node: dict[str, list[Hold]] = defaultdict(list)
+def _load_holds(connection: Connection, ids: Sequence[str] | None) -> dict[str, list[NodeHold]]:
+    holds_by_node: dict[str, list[NodeHold]] = defaultdict(list)
     for row in connection.execute(_select_for(schema.hold, ids).order_by(schema.hold.c.kind)):
-        holds_by_node[row.node_id].append(Hold(row.kind, row.reason, row.since))
+        holds_by_node[row.node_id].append(NodeHold(row.kind, row.reason, row.since))
     return holds_by_node
 
 
-def _load_sightings(connection: Connection, ids: Sequence[str] | None) -> dict[str, list[Sighting]]:
+def _load_sightings(connection: Connection, ids: Sequence[str] | None) -> dict[str, list[SourcePresence]]:
     """Return who knows each node; a source's last complete report confirms every node that it did not lose."""
-    sightings: dict[str, list[Sighting]] = defaultdict(list)
+    sightings: dict[str, list[SourcePresence]] = defaultdict(list)
     answers = _last_reports(connection)
     for row in connection.execute(_select_for(schema.presence, ids).order_by(schema.presence.c.source)):
         number, answered_at = answers.get(row.source, (0, None))
         confirmed = row.missing_since is None and answered_at is not None and number > row.revision
         seen_at = answered_at if confirmed and answered_at else row.observed_at
-        sightings[row.node_id].append(Sighting(row.source, seen_at, row.missing_since))
+        sightings[row.node_id].append(SourcePresence(row.source, seen_at, row.missing_since))
     return sightings
 
 
@@ -99,7 +107,7 @@ def _last_reports(connection: Connection) -> dict[str, tuple[int, datetime | Non
     return {row.name: (row.revision, row.observed_at) for row in connection.execute(query)}
 
 
-def load_values(connection: Connection, node_id: str) -> list[SourcedValue]:
+def load_node_values(connection: Connection, node_id: str) -> list[SourcedValue]:
     """Return every value that any source gives for a node, with source and time."""
     table, answers = schema.observation, _last_reports(connection)
     lost_sources = {
@@ -117,19 +125,21 @@ def load_values(connection: Connection, node_id: str) -> list[SourcedValue]:
     return node_values
 
 
-def load_history(connection: Connection, node_id: str) -> list[HistoryEntry]:
+def load_node_history(connection: Connection, node_id: str) -> list[NodeHistoryEntry]:
     """Return a node's history, oldest first."""
     table = schema.history
     query = select(table).where(table.c.node_id == node_id).order_by(table.c.number)
     return [
-        HistoryEntry(
+        NodeHistoryEntry(
             row.node_id, row.at, row.event, row.old_state, row.new_state, row.reason, row.attempt, row.number
         )
         for row in connection.execute(query)
     ]
 
 
-def load_results(connection: Connection, node_id: str | None, attempt: str | None) -> list[BurnInResult]:
+def load_burn_in_results(
+    connection: Connection, node_id: str | None, attempt: str | None
+) -> list[BurnInResult]:
     """Return burn-in results, oldest first: of one node, of one attempt, or all."""
     table = schema.result
     query = select(table).order_by(table.c.number)
@@ -143,7 +153,7 @@ def load_results(connection: Connection, node_id: str | None, attempt: str | Non
     ]
 
 
-def load_sources(connection: Connection) -> list[SourceStatus]:
+def load_source_statuses(connection: Connection) -> list[SourceStatus]:
     """Return how each source last answered."""
     table = schema.source
     return [

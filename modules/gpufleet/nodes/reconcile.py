@@ -15,29 +15,29 @@ from sqlalchemy import Connection, select
 
 from gpufleet.nodes import bulk_write, revision, schema
 from gpufleet.nodes.conflicts import record_conflicts
-from gpufleet.nodes.identifier_check import check_observation
-from gpufleet.nodes.model import Observation
+from gpufleet.nodes.identifier_check import remove_malformed_identifiers
+from gpufleet.nodes.model import NodeObservation
 from gpufleet.nodes.node_index import (
-    Contradiction,
+    IdentityContradiction,
     LiveNode,
     NodeIndex,
     find_repeated_serials,
-    find_shared_names,
+    find_shared_node_names,
 )
 from gpufleet.nodes.registry_update import RegistryUpdate
 from gpufleet.nodes.source_report import ReportMatch, ReportOutcome, SourceReport
 
 
-def apply_report(connection: Connection, report: SourceReport) -> ReportOutcome:
+def apply_source_report(connection: Connection, report: SourceReport) -> ReportOutcome:
     """Apply a report inside the caller's writing transaction."""
-    return apply_reports(connection, [report])[0]
+    return apply_source_reports(connection, [report])[0]
 
 
-def apply_reports(connection: Connection, reports: Sequence[SourceReport]) -> list[ReportOutcome]:
+def apply_source_reports(connection: Connection, reports: Sequence[SourceReport]) -> list[ReportOutcome]:
     """Apply reports in their order inside the caller's writing transaction; return an outcome for each."""
-    number = revision.current_revision(connection)
+    number = revision.get_current_revision(connection)
     sources = {row.name: row for row in connection.execute(select(schema.source))}
-    index, previous_names = load_index(connection)
+    index, previous_names = load_node_index(connection)
     matches = []
     for report in reports:
         match = ReportMatch(report, ReportOutcome(report.source, node_count=len(report.observations)))
@@ -49,18 +49,20 @@ def apply_reports(connection: Connection, reports: Sequence[SourceReport]) -> li
             _match(index, match)
     current = [match for match in matches if not match.outcome.stale]
     workspace = RegistryUpdate(connection, sources, number)
-    workspace.load(current)
+    workspace.load_matched_nodes(current)
     for match in current:
-        lost_ids = workspace.apply(match)
+        lost_ids = workspace.apply_report_match(match)
         match.outcome.created = [index.nodes[i].name for i in match.new_ids]
         match.outcome.missing = [index.nodes[i].name for i in lost_ids if i in index.nodes]
-    names = workspace.write(previous_names)
+    names = workspace.write_changes(previous_names)
     _record_conflicts(connection, index, current, names)
-    bulk_write.write_sources(connection, [match.report for match in current if match.report.complete], number)
+    bulk_write.record_source_report_times(
+        connection, [match.report for match in current if match.report.complete], number
+    )
     return [match.outcome for match in matches]
 
 
-def load_index(connection: Connection) -> tuple[NodeIndex, set[tuple[str, ...]]]:
+def load_node_index(connection: Connection) -> tuple[NodeIndex, set[tuple[str, ...]]]:
     """Return every live node by its identities, and the names and places that retired nodes had."""
     columns = schema.node.c
     identity_columns = (columns.id, columns.name, columns.state, columns.serial, columns.instance_id)
@@ -69,7 +71,7 @@ def load_index(connection: Connection) -> tuple[NodeIndex, set[tuple[str, ...]]]
         if row.state == "retired":
             previous |= {(row.name,), (row.rack or "", row.slot or "")}
         else:
-            index.add(LiveNode(*row))
+            index.add_node(LiveNode(*row))
     return index, previous - {("", "")}
 
 
@@ -85,12 +87,12 @@ def _match(index: NodeIndex, match: ReportMatch) -> None:
             if (i := index.by_rack_slot.get(observation.identity.rack_slot or ("", "")))
         )
         detail = f"serial {serial} is claimed by {', '.join(observation.name for observation in sharing)}"
-        outcome.conflicts.append(Contradiction("serial_twice", serial, detail, ids))
+        outcome.conflicts.append(IdentityContradiction("serial_twice", serial, detail, ids))
         match.contradicted.update(ids)
     for seen in observations:
         if seen.identity.identifying_serial in repeated:
             continue
-        node, contradiction = index.find(seen)
+        node, contradiction = index.match_observation(seen)
         if contradiction:
             outcome.conflicts.append(contradiction)
             match.contradicted.update(contradiction.nodes)
@@ -98,14 +100,14 @@ def _match(index: NodeIndex, match: ReportMatch) -> None:
         if node is None:
             node = LiveNode(f"n-{secrets.token_hex(6)}", seen.name, "expected")
             match.new_ids.append(node.id)
-        index.add(_with_identity(node, seen))
+        index.add_node(_with_identity(node, seen))
         match.observations[node.id] = seen
 
 
-def _well_formed(index: NodeIndex, match: ReportMatch) -> Iterator[Observation]:
+def _well_formed(index: NodeIndex, match: ReportMatch) -> Iterator[NodeObservation]:
     """Yield observations without the identifiers that are not well-formed; report what is left out."""
     for observation in match.report.observations:
-        checked, problems = check_observation(observation)
+        checked, problems = remove_malformed_identifiers(observation)
         match.outcome.bad += problems
         if checked is not None:
             yield checked
@@ -113,7 +115,7 @@ def _well_formed(index: NodeIndex, match: ReportMatch) -> Iterator[Observation]:
             match.contradicted.add(node_id)
 
 
-def _with_identity(node: LiveNode, observation: Observation) -> LiveNode:
+def _with_identity(node: LiveNode, observation: NodeObservation) -> LiveNode:
     identity = observation.identity
     return LiveNode(
         node.id,
@@ -138,15 +140,17 @@ def _record_conflicts(
     )
 
 
-def _name_conflicts(connection: Connection, index: NodeIndex, changed_names: set[str]) -> list[Contradiction]:
+def _name_conflicts(
+    connection: Connection, index: NodeIndex, changed_names: set[str]
+) -> list[IdentityContradiction]:
     """Return a contradiction for each name that several live, present nodes share."""
     ambiguous_names = {name for name in changed_names if len(index.by_name.get(name, ())) > 1}
     ids = [i for name in ambiguous_names for i in index.by_name[name]]
     if not ids:
         return []
-    shared = find_shared_names(index, bulk_write.find_missing_nodes(connection, ids))
+    shared = find_shared_node_names(index, bulk_write.find_missing_nodes(connection, ids))
     return [
-        Contradiction("name", name, f"{len(ids)} nodes are called {name}: {', '.join(ids)}", ids)
+        IdentityContradiction("name", name, f"{len(ids)} nodes are called {name}: {', '.join(ids)}", ids)
         for name, ids in shared.items()
         if name in ambiguous_names
     ]

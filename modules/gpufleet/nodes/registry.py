@@ -20,15 +20,15 @@ from gpufleet.nodes import attempts, conflicts, database, journal, query, revisi
 from gpufleet.nodes.bulk_write import upsert
 from gpufleet.nodes.model import (
     BurnInResult,
-    Conflict,
-    HistoryEntry,
     Node,
-    Observation,
+    NodeHistoryEntry,
+    NodeObservation,
+    SourceConflict,
     SourcedValue,
     SourceStatus,
     utc_now,
 )
-from gpufleet.nodes.reconcile import apply_reports
+from gpufleet.nodes.reconcile import apply_source_reports
 from gpufleet.nodes.source_report import ReportOutcome, SourceReport
 
 
@@ -40,7 +40,7 @@ class Registry:
     """
 
     def __init__(self, url: str) -> None:
-        self._database = database.Database(url)
+        self._database = database.RegistryDatabase(url)
         self._thread = threading.local()
 
     @staticmethod
@@ -80,18 +80,20 @@ class Registry:
     # Transactions and their order
 
     @contextmanager
-    def transaction(self, at: datetime | None = None, number: int | None = None) -> Iterator[int]:
+    def transaction(self, at: datetime | None = None, revision_number: int | None = None) -> Iterator[int]:
         """Join what is called inside into one transaction: all of it happens, or nothing. Give its revision.
 
         The revision is newer than everything stored; ``number`` is one that ``draw_revision`` returned earlier.
         """
         with self._transaction(
-            lambda connection: number or revision.create_revision(connection, at or utc_now())
+            lambda connection: revision_number or revision.create_revision(connection, at or utc_now())
         ) as drawn:
             yield drawn
 
     @contextmanager
-    def transaction_of_past_event(self, run: str, at: datetime, previous: int | None) -> Iterator[int]:
+    def transaction_of_past_event(
+        self, run_id: str, at: datetime, previous_revision: int | None
+    ) -> Iterator[int]:
         """Join calls as ``transaction`` does, for an event of ``run`` that is recorded later.
 
         Its revision follows ``previous``, the run's event before it; else it comes before what the registry has of
@@ -99,9 +101,9 @@ class Registry:
         """
 
         def choose_revision(connection: Connection) -> int:
-            if previous is not None:
-                return revision.insert_revision_after(connection, previous, at)
-            if (first := revision.find_first_revision_of_run(connection, run)) is not None:
+            if previous_revision is not None:
+                return revision.insert_revision_after(connection, previous_revision, at)
+            if (first := revision.find_first_revision_of_run(connection, run_id)) is not None:
                 return revision.insert_revision_before(connection, first, at)
             return revision.insert_revision_by_time(connection, at)
 
@@ -111,11 +113,11 @@ class Registry:
     @contextmanager
     def _transaction(self, choose: Callable[[Connection], int]) -> Iterator[int]:
         if (connection := self._open_connection()) is not None:
-            yield revision.current_revision(connection)
+            yield revision.get_current_revision(connection)
             return
         with self._database.write_transaction() as connection:
             chosen = choose(connection)
-            revision.begin_revision(connection, chosen)
+            revision.set_current_revision(connection, chosen)
             self._thread.connection = connection
             try:
                 yield chosen
@@ -127,32 +129,32 @@ class Registry:
         with self.transaction(at) as number:
             return number
 
-    def find_event(self, key: str) -> int | None:
+    def find_event_revision(self, event_key: str) -> int | None:
         """Return the revision at which an event (``revision.event_key``) was applied, None where it was not."""
         with self._reading() as connection:
-            return revision.find_event(connection, key)
+            return revision.find_event_revision(connection, event_key)
 
-    def record_event(self, key: str, run: str) -> None:
+    def record_applied_event(self, event_key: str, run_id: str) -> None:
         """Record that an event was applied, in the transaction that applies it."""
         with self._writing() as connection:
-            revision.record_event(connection, key, run)
+            revision.record_applied_event(connection, event_key, run_id)
 
     # Sources
 
-    def apply_report(self, report: SourceReport) -> ReportOutcome:
+    def apply_source_report(self, report: SourceReport) -> ReportOutcome:
         """Apply everything that one source reports to the registry."""
-        return self.apply_reports([report])[0]
+        return self.apply_source_reports([report])[0]
 
-    def apply_reports(self, reports: Sequence[SourceReport]) -> Sequence[ReportOutcome]:
+    def apply_source_reports(self, reports: Sequence[SourceReport]) -> Sequence[ReportOutcome]:
         """Apply the reports of several sources to the registry, all in one transaction."""
         if not reports:
             return []
         with self._writing(reports[0].observed_at) as connection:
-            return apply_reports(connection, reports)
+            return apply_source_reports(connection, reports)
 
-    def apply_observation(self, observation: Observation) -> ReportOutcome:
+    def apply_observation(self, observation: NodeObservation) -> ReportOutcome:
         """Apply one observation; fields that it leaves out stay as they were."""
-        return self.apply_report(
+        return self.apply_source_report(
             SourceReport(observation.source, observation.observed_at, [observation], complete=False)
         )
 
@@ -174,47 +176,56 @@ class Registry:
         with self._reading() as connection:
             return query.load_nodes(connection, [query.find_node_row(connection, node)])[0]
 
-    def list_values(self, node: str) -> Sequence[SourcedValue]:
+    def list_node_values(self, node: str) -> Sequence[SourcedValue]:
         """Return every value known of a node, each with its source and time."""
         with self._reading() as connection:
-            return query.load_values(connection, query.find_node_row(connection, node).id)
+            return query.load_node_values(connection, query.find_node_row(connection, node).id)
 
-    def list_history(self, node: str) -> Sequence[HistoryEntry]:
+    def list_node_history(self, node: str) -> Sequence[NodeHistoryEntry]:
         """Return what happened to a node, oldest first."""
         with self._reading() as connection:
-            return query.load_history(connection, query.find_node_row(connection, node).id)
+            return query.load_node_history(connection, query.find_node_row(connection, node).id)
 
-    def list_results(self, node: str | None = None, attempt: str | None = None) -> Sequence[BurnInResult]:
+    def list_burn_in_results(
+        self, node: str | None = None, attempt: str | None = None
+    ) -> Sequence[BurnInResult]:
         """Return burn-in results with their raw records, oldest first."""
         with self._reading() as connection:
             node_id = query.find_node_row(connection, node).id if node else None
-            return query.load_results(connection, node_id, attempt)
+            return query.load_burn_in_results(connection, node_id, attempt)
 
-    def list_sources(self) -> Sequence[SourceStatus]:
+    def list_source_statuses(self) -> Sequence[SourceStatus]:
         """Return when each source last answered, and what failed since."""
         with self._reading() as connection:
-            return query.load_sources(connection)
+            return query.load_source_statuses(connection)
 
-    def list_conflicts(self) -> Sequence[Conflict]:
+    def list_open_conflicts(self) -> Sequence[SourceConflict]:
         """Return the unresolved contradictions between sources."""
         with self._reading() as connection:
             return conflicts.load_open_conflicts(connection)
 
     # A node's life
 
-    def move_node(self, node: str, to: str, reason: str, attempt: str | None = None) -> None:
+    def move_node(self, node: str, new_state: str, reason: str, attempt: str | None = None) -> None:
         """Move a node to another state; InputError, naming the legal ones, when the table forbids it."""
         with self._writing() as connection:
             row = query.find_node_row(connection, node)
-            journal.move_node(connection, row, to, reason, at=utc_now(), attempt=attempt)
+            journal.move_node(connection, row, new_state, reason, at=utc_now(), attempt=attempt)
 
     def advance_node(
-        self, node: str, to: str, reason: str, when: datetime | None = None, attempt: str | None = None
+        self,
+        node: str,
+        target_state: str,
+        reason: str,
+        when: datetime | None = None,
+        attempt: str | None = None,
     ) -> bool:
         """Move a new node forward to ``to`` (at most ``burn_in``); return True if it moved."""
         with self._writing(when) as connection:
             row = query.find_node_row(connection, node)
-            after = attempts.advance_node(connection, row, to, reason, at=when or utc_now(), attempt=attempt)
+            after = attempts.advance_node(
+                connection, row, target_state, reason, at=when or utc_now(), attempt=attempt
+            )
             return bool(after.state != row.state)
 
     def retire_node(self, node: str, reason: str) -> None:
@@ -224,28 +235,28 @@ class Registry:
             journal.move_node(connection, row, "retired", reason, at=utc_now())
             connection.execute(update(schema.node).where(schema.node.c.id == row.id).values(address=None))
 
-    def hold_node(self, node: str, kind: str, reason: str) -> bool:
+    def set_node_hold(self, node: str, kind: str, reason: str) -> bool:
         """Set a hold, which blocks use without changing the state; return True if it is new."""
         with self._writing() as connection:
-            return journal.set_hold(
+            return journal.set_node_hold(
                 connection, query.find_node_row(connection, node).id, kind, reason, utc_now()
             )
 
-    def release_node(self, node: str, kind: str, reason: str) -> bool:
+    def release_node_hold(self, node: str, kind: str, reason: str) -> bool:
         """Release a hold; return True if there was one."""
         with self._writing() as connection:
-            return journal.release_hold(
+            return journal.release_node_hold(
                 connection, query.find_node_row(connection, node).id, kind, reason, utc_now()
             )
 
-    def set_reachable(
+    def record_reachability(
         self, node: str, reachable: bool, when: datetime | None = None, detail: str | None = None
     ) -> bool:
         """Record whether a node answered; an older answer changes nothing. Return True if the value changed."""
         moment = when or utc_now()
         with self._writing(moment) as connection:
             row = query.find_node_row(connection, node)
-            number = revision.current_revision(connection)
+            number = revision.get_current_revision(connection)
             if row.reachable_revision > number:
                 return False
             reason = journal.trim_reason(detail) if detail else None
@@ -259,17 +270,20 @@ class Registry:
             has_changed = row.reachable is not reachable
             if has_changed:
                 event = "reachable" if reachable else "unreachable"
-                journal.add_history(connection, row.id, moment, event, reason or "answered")
+                journal.add_history_entry(connection, row.id, moment, event, reason or "answered")
             return has_changed
 
-    def is_newer_than_state(self, node: str) -> bool:
+    def is_transaction_newer_than_state(self, node: str) -> bool:
         """Return True if this transaction is not older than what led to the node's state."""
         with self._writing() as connection:
             return bool(
-                query.find_node_row(connection, node).state_revision <= revision.current_revision(connection)
+                query.find_node_row(connection, node).state_revision
+                <= revision.get_current_revision(connection)
             )
 
-    def add_history_once(self, node: str, event: str, reason: str, when: datetime | None = None) -> None:
+    def add_history_entry_once(
+        self, node: str, event: str, reason: str, when: datetime | None = None
+    ) -> None:
         """Add a line to a node's history, once even if it is reported several times."""
         moment = when or utc_now()
         columns = schema.history.c
@@ -277,7 +291,7 @@ class Registry:
             row = query.find_node_row(connection, node)
             duplicates = (columns.node_id == row.id, columns.event == event, columns.at == moment)
             if connection.execute(select(columns.number).where(*duplicates)).first() is None:
-                journal.add_history(connection, row.id, moment, event, reason)
+                journal.add_history_entry(connection, row.id, moment, event, reason)
 
     # Burn-in
 
@@ -288,10 +302,12 @@ class Registry:
         moment = when or utc_now()
         name = attempt or f"{moment.astimezone(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
         with self._writing(moment) as connection:
-            attempts.admit_attempt(connection, query.find_node_row(connection, node), name, kind, moment)
+            attempts.start_attempt_if_newest(
+                connection, query.find_node_row(connection, node), name, kind, moment
+            )
         return name
 
-    def record_result(
+    def record_burn_in_result(
         self,
         node: str,
         attempt: str,
@@ -313,7 +329,7 @@ class Registry:
         with self._writing(moment) as connection:
             row = query.find_node_row(connection, node)
             start = started_at or moment
-            return attempts.record_result(
+            return attempts.record_burn_in_result(
                 connection, row, attempt, report, records,
                 reason=reason, started_at=start, at=moment, start_revision=start_revision,
             )  # fmt: skip

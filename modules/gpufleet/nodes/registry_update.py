@@ -13,9 +13,9 @@ from sqlalchemy import Connection, select
 
 from gpufleet.nodes import bulk_write, schema
 from gpufleet.nodes.bulk_write import MAX_IDS_PER_QUERY, split_into_batches
-from gpufleet.nodes.merge import FIELDS, merge_values
-from gpufleet.nodes.model import OBSERVING_SOURCES, Observation, SourcedValue
-from gpufleet.nodes.source_report import ReportMatch, observed_values
+from gpufleet.nodes.merge import FIELDS, merge_sourced_values
+from gpufleet.nodes.model import OBSERVING_SOURCES, NodeObservation, SourcedValue
+from gpufleet.nodes.source_report import ReportMatch, list_sourced_values
 
 Row = dict[str, Any]
 _Key = tuple[str, str]  # node id, source
@@ -39,7 +39,7 @@ class RegistryUpdate:
         self._presence_rows: dict[_Key, Row] = {}
         self._lost: list[tuple[str, str, datetime]] = []
 
-    def load(self, matches: Sequence[ReportMatch]) -> None:
+    def load_matched_nodes(self, matches: Sequence[ReportMatch]) -> None:
         """Read what the registry knows of the nodes meant, and who is present in the reporting sources."""
         table = schema.presence
         for match in matches:
@@ -81,14 +81,14 @@ class RegistryUpdate:
             for node_row in _rows(self._connection, select(schema.node).where(schema.node.c.id.in_(batch))):
                 self._nodes[node_row["id"]] = node_row
 
-    def apply(self, match: ReportMatch) -> list[str]:
+    def apply_report_match(self, match: ReportMatch) -> list[str]:
         """Apply a matched report; return the ids of the nodes that its source has lost."""
         report = match.report
         if report.complete:
             self._confirmed[report.source] = self._number
         for node_id, observation in match.observations.items():
             self._speakers[report.source].add(node_id)
-            values = [_with_revision(value, self._number) for value in observed_values(observation)]
+            values = [_with_revision(value, self._number) for value in list_sourced_values(observation)]
             if report.complete:
                 self._replace(node_id, report.source, values, report.observed_at)
             else:
@@ -97,7 +97,7 @@ class RegistryUpdate:
             self._record_presence(node_id, report.source, report.observed_at, None, confirm=False)
         return self._mark_missing(match) if report.complete else []
 
-    def _is_settled(self, node_id: str, source: str, observation: Observation) -> bool:
+    def _is_settled(self, node_id: str, source: str, observation: NodeObservation) -> bool:
         """Return True if a report repeats its source's last values and no other source's rank depends on it."""
         presence_row = self._presence.get((node_id, source))
         declaring_sources = [
@@ -107,7 +107,7 @@ class RegistryUpdate:
             presence_row is not None
             and presence_row["missing_since"] is None
             and declaring_sources in ([source], [])
-            and presence_row["digest"] == _digest(observed_values(observation))
+            and presence_row["digest"] == _digest(list_sourced_values(observation))
         )
 
     def _replace(self, node_id: str, source: str, values: list[SourcedValue], at: datetime) -> None:
@@ -181,7 +181,7 @@ class RegistryUpdate:
             self._lost.append((node_id, source, at))
         return lost_ids
 
-    def write(self, previous: set[tuple[str, ...]]) -> dict[str, set[str]]:
+    def write_changes(self, retired_identities: set[tuple[str, ...]]) -> dict[str, set[str]]:
         """Write what differs; return the names that each source's nodes carry now.
 
         ``previous`` are the names and places of retired nodes: a new node there begins a life of its own, so that
@@ -193,21 +193,23 @@ class RegistryUpdate:
         }
         bulk_write.update_nodes(self._connection, changed_rows)
         new_rows = [
-            bulk_write.new_node_row(i, merged[i], *self._fresh[i], previous=previous, revision=self._number)
+            bulk_write.build_new_node_row(
+                i, merged[i], *self._fresh[i], retired_identities=retired_identities, revision=self._number
+            )
             for i in self._fresh
         ]
         bulk_write.insert_nodes(self._connection, new_rows)
-        bulk_write.delete_values(self._connection, self._value_drops)
-        bulk_write.write_values(self._connection, self._value_rows)
+        bulk_write.delete_sourced_values(self._connection, self._value_drops)
+        bulk_write.upsert_sourced_values(self._connection, self._value_rows)
         bulk_write.upsert(self._connection, schema.presence, list(self._presence_rows.values()))
-        bulk_write.mark_missing(self._connection, self._lost, self._number)
+        bulk_write.mark_nodes_missing(self._connection, self._lost, self._number)
         return {
             source: {merged[i]["name"] for i in ids if i in merged} for source, ids in self._speakers.items()
         }
 
     def _has_changed(self, node_id: str, row: Row) -> bool:
         old = self._nodes[node_id]
-        return any(old[name] != value for name, value in bulk_write.to_node_columns(row).items())
+        return any(old[name] != value for name, value in bulk_write.convert_to_node_columns(row).items())
 
     def _merge_values(self, node_id: str) -> Row:
         """Return a node's fields in force, from every source's values."""
@@ -225,7 +227,7 @@ class RegistryUpdate:
             for value in self._values[node_id].values()
             if value.key.partition(".")[2] in _MERGED
         ]
-        return merge_values(values, lost_sources)
+        return merge_sourced_values(values, lost_sources)
 
 
 _MERGED = frozenset(FIELDS)

@@ -22,12 +22,12 @@ _STRIDE = 1 << 10  # distance between placed events, so that another run still f
 _KEY = "gpufleet_revision"
 
 
-def current_revision(connection: Connection) -> int:
+def get_current_revision(connection: Connection) -> int:
     """Return the revision of the writing transaction that the connection is in."""
     return int(connection.info[_KEY])
 
 
-def begin_revision(connection: Connection, revision: int) -> None:
+def set_current_revision(connection: Connection, revision: int) -> None:
     """Set the revision of the connection's writing transaction."""
     connection.info[_KEY] = revision
 
@@ -80,22 +80,24 @@ def hash_event_key(*parts: object) -> str:
     return hashlib.sha256("\x1f".join(map(str, parts)).encode("utf-8", "replace")).hexdigest()[:32]
 
 
-def find_event(connection: Connection, key: str) -> int | None:
+def find_event_revision(connection: Connection, event_key: str) -> int | None:
     """Return the revision at which an event was applied, None where it was not."""
     table = schema.event.c
-    number: int | None = connection.execute(select(table.revision).where(table.key == key)).scalar()
+    number: int | None = connection.execute(select(table.revision).where(table.key == event_key)).scalar()
     return number
 
 
-def find_first_revision_of_run(connection: Connection, run: str) -> int | None:
+def find_first_revision_of_run(connection: Connection, run_id: str) -> int | None:
     """Return the lowest revision of a run's applied events, None where the registry has none of it."""
     table = schema.event.c
-    number: int | None = connection.execute(select(func.min(table.revision)).where(table.run == run)).scalar()
+    number: int | None = connection.execute(
+        select(func.min(table.revision)).where(table.run == run_id)
+    ).scalar()
     return number
 
 
-def record_event(connection: Connection, key: str, run: str) -> None:
+def record_applied_event(connection: Connection, event_key: str, run_id: str) -> None:
     """Record that an event was applied in this transaction."""
     connection.execute(
-        insert(schema.event), {"key": key, "run": run, "revision": current_revision(connection)}
+        insert(schema.event), {"key": event_key, "run": run_id, "revision": get_current_revision(connection)}
     )

@@ -23,7 +23,7 @@ from sqlalchemy import (
     text,
 )
 
-from gpufleet.nodes.model import format_time
+from gpufleet.nodes.model import format_utc_time
 
 metadata = MetaData()
 
@@ -35,7 +35,7 @@ class UtcTime(TypeDecorator[datetime]):
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> str | None:  # noqa: ARG002 - SQLAlchemy's signature
-        return None if value is None else format_time(value)
+        return None if value is None else format_utc_time(value)
 
     def process_result_value(self, value: Any | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002 - as above
         return None if value is None else datetime.fromisoformat(value)

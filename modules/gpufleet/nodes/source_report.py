@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from gpufleet.nodes.model import OBSERVING_SOURCES, Observation, SourcedValue
-from gpufleet.nodes.node_index import Contradiction
+from gpufleet.nodes.model import OBSERVING_SOURCES, NodeObservation, SourcedValue
+from gpufleet.nodes.node_index import IdentityContradiction
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class SourceReport:
 
     source: str
     observed_at: datetime
-    observations: Sequence[Observation]
+    observations: Sequence[NodeObservation]
     complete: bool = True
 
 
@@ -33,7 +33,7 @@ class ReportOutcome:
     node_count: int = 0
     created: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
-    conflicts: list[Contradiction] = field(default_factory=list)
+    conflicts: list[IdentityContradiction] = field(default_factory=list)
     stale: bool = False
     bad: list[str] = field(default_factory=list)
     outdated: list[str] = field(default_factory=list)
@@ -45,18 +45,18 @@ class ReportMatch:
 
     report: SourceReport
     outcome: ReportOutcome
-    observations: dict[str, Observation] = field(default_factory=dict)
+    observations: dict[str, NodeObservation] = field(default_factory=dict)
     new_ids: list[str] = field(default_factory=list)
     contradicted: set[str] = field(default_factory=set)
 
 
-def observed_values(observation: Observation) -> Iterator[SourcedValue]:
+def list_sourced_values(observation: NodeObservation) -> Iterator[SourcedValue]:
     """Yield every value of an observation, its identity included, with source and time."""
-    for key, value in {**observation.declared_and_observed(), **_identity_values(observation)}.items():
+    for key, value in {**observation.values_by_registry_key(), **_identity_values(observation)}.items():
         yield SourcedValue(observation.source, key, value, observation.observed_at)
 
 
-def _identity_values(observation: Observation) -> dict[str, Any]:
+def _identity_values(observation: NodeObservation) -> dict[str, Any]:
     """Return the identity as values with provenance too; a serial that we only declared stays declared."""
     identity = observation.identity
     witness = observation.source.partition(":")[0] in OBSERVING_SOURCES

@@ -129,21 +129,29 @@ VERDICT_MOVES: dict[str, tuple[str, str | None]] = {
 """For each burn-in verdict the state that the node moves to, and the hold that it sets, if any."""
 
 
-def check_move(node: str, old: str, new: str) -> None:
+def check_state_change(node_name: str, old_state: str, new_state: str) -> None:
     """Raise InputError, naming the legal moves, unless ``old`` may become ``new``."""
-    if new not in STATES:
+    if new_state not in STATES:
         raise InputError(
-            f"unknown state {new!r}", where=node, key="state", remedy=f"states: {', '.join(STATES)}"
+            f"unknown state {new_state!r}",
+            where=node_name,
+            key="state",
+            remedy=f"states: {', '.join(STATES)}",
         )
-    if new in STATES[old].next_states:
+    if new_state in STATES[old_state].next_states:
         return
-    legal = ", ".join(STATES[old].next_states) or "no other state: it is final"
-    raise InputError(f"{old} cannot become {new}", where=node, key="state", remedy=f"from {old}: {legal}")
+    legal = ", ".join(STATES[old_state].next_states) or "no other state: it is final"
+    raise InputError(
+        f"{old_state} cannot become {new_state}",
+        where=node_name,
+        key="state",
+        remedy=f"from {old_state}: {legal}",
+    )
 
 
-def check_hold(node: str, kind: str) -> None:
+def check_hold_kind(node_name: str, kind: str) -> None:
     """Raise InputError unless ``kind`` is one of ``HOLDS``."""
     if kind not in HOLDS:
         raise InputError(
-            f"unknown hold {kind!r}", where=node, key="hold", remedy=f"holds: {', '.join(HOLDS)}"
+            f"unknown hold {kind!r}", where=node_name, key="hold", remedy=f"holds: {', '.join(HOLDS)}"
         )

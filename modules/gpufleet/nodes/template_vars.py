@@ -10,7 +10,7 @@ import sys
 
 from gpufleet import fleet
 from gpufleet.errors import GpufleetError, InputError
-from gpufleet.nodes.blueprint import host_variables
+from gpufleet.nodes.blueprint import build_blueprint_variables
 
 
 def main(arguments: list[str]) -> int:
@@ -30,7 +30,7 @@ def main(arguments: list[str]) -> int:
     except GpufleetError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    print(json.dumps(host_variables(declared.resolve_blueprint(arguments[1])), indent=2))
+    print(json.dumps(build_blueprint_variables(declared.resolve_blueprint(arguments[1])), indent=2))
     return 0
 
 

@@ -34,7 +34,7 @@ class BlockDevice(BaseModel):
     children: list[BlockDevice] | None = None
 
 
-class ControllerIdentification(BaseModel):
+class NvmeControllerIdentification(BaseModel):
     """The parts of ``nvme id-ctrl -o json`` that describe what a controller can do."""
 
     oacs: Number = None
@@ -46,10 +46,10 @@ class NvmeController(BaseModel):
     """What ``nvme id-ctrl`` and sysfs report of an NVMe controller."""
 
     transport: StrictStr | None = None
-    id_ctrl: ControllerIdentification | None = None
+    id_ctrl: NvmeControllerIdentification | None = None
 
 
-class BlockDevices(BaseModel):
+class LsblkOutput(BaseModel):
     """lsblk's answer."""
 
     blockdevices: list[BlockDevice] = Field(default_factory=list)
@@ -58,7 +58,7 @@ class BlockDevices(BaseModel):
 class DriveReport(BaseModel):
     """What ``gpufleet.fleet.disks`` returns."""
 
-    lsblk: BlockDevices = Field(default_factory=BlockDevices)
+    lsblk: LsblkOutput = Field(default_factory=LsblkOutput)
     controllers: dict[StrictStr, NvmeController] = Field(default_factory=dict)
     hdparm: dict[StrictStr, StrictStr] = Field(default_factory=dict)
     by_id: dict[StrictStr, StrictStr | None] = Field(default_factory=dict)
@@ -67,7 +67,7 @@ class DriveReport(BaseModel):
     fake_drives: Any = None
 
 
-class WipedDrive(BaseModel):
+class DriveWipeResult(BaseModel):
     """One drive's evidence: ``wiped`` must be a boolean, the text "false" is none."""
 
     path: StrictStr
@@ -81,7 +81,7 @@ class WipeEvidence(BaseModel):
 
     plan: StrictStr
     complete: StrictBool
-    evidence: list[WipedDrive]
+    evidence: list[DriveWipeResult]
     refused: list[dict[str, Any]]
 
 
@@ -90,11 +90,11 @@ def check_drive_report(report: Any) -> None:
     validate_model(DriveReport, report, "the node's drives")
 
 
-def check_evidence(facts: Any, plan: Mapping[str, Any], node: str) -> None:
+def check_wipe_evidence(reported_evidence: Any, plan: Mapping[str, Any], node_name: str) -> None:
     """Raise InputError unless the evidence is of this plan and speaks of each of its drives once."""
-    where = f"{node}: evidence of wiping"
-    check_value_limits(facts, where)
-    evidence = validate_model(WipeEvidence, facts, where)
+    where = f"{node_name}: evidence of wiping"
+    check_value_limits(reported_evidence, where)
+    evidence = validate_model(WipeEvidence, reported_evidence, where)
     if evidence.plan != plan["id"]:
         raise InputError(
             f"the evidence is of plan {make_printable(evidence.plan, 40)}, not of {plan['id']}", where=where

@@ -40,7 +40,7 @@ MEMORY_NAMES = re.compile(r"(zram|ram|loop|fd|sr)\d+$")
 
 
 @dataclass(frozen=True)
-class PlannedDrive:
+class DriveToWipe:
     """A drive that will be wiped: which, how, and what may be claimed afterwards."""
 
     path: str
@@ -73,11 +73,11 @@ class RefusedDrive:
 
 @dataclass(frozen=True)
 class WipePlan:
-    drives: tuple[PlannedDrive, ...]
+    drives: tuple[DriveToWipe, ...]
     refused: tuple[RefusedDrive, ...]
 
     @property
-    def id(self) -> str:
+    def plan_id(self) -> str:
         """Return what this plan and no other is called: what was shown is what is confirmed."""
         identity = [[d.path, d.serial, d.size, d.method, d.commands] for d in self.drives]
         return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:12]
@@ -90,7 +90,7 @@ class WipePlan:
     def as_json(self) -> dict[str, Any]:
         """Return the plan for programs."""
         return {
-            "id": self.id,
+            "id": self.plan_id,
             "complete": self.is_complete,
             "drives": [asdict(drive) for drive in self.drives],
             "refused": [asdict(drive) for drive in self.refused],
@@ -104,7 +104,7 @@ def load_wipe_methods() -> dict[str, Any]:
     return methods
 
 
-def check_method(method: str) -> None:
+def check_wipe_method(method: str) -> None:
     """Raise InputError for a wipe method that the table does not have."""
     known_methods = sorted(
         {
@@ -122,30 +122,30 @@ def check_method(method: str) -> None:
         )
 
 
-def plan_wipe(devices: Mapping[str, Any], method: str = "auto") -> WipePlan:
+def plan_wipe(drive_report: Mapping[str, Any], method: str = "auto") -> WipePlan:
     """Return what would be wiped of the drives that a node reports (``gpufleet.fleet.disks``)."""
-    check_method(method)
-    check_drive_report(devices)
-    drives: list[PlannedDrive] = []
+    check_wipe_method(method)
+    check_drive_report(drive_report)
+    drives: list[DriveToWipe] = []
     refused: list[RefusedDrive] = []
-    for disk in devices.get("lsblk", {}).get("blockdevices", []):
+    for disk in drive_report.get("lsblk", {}).get("blockdevices", []):
         if MEMORY_NAMES.match(disk["name"]):
             continue
-        decision = _plan_disk(disk, devices, method)
-        (drives if isinstance(decision, PlannedDrive) else refused).append(decision)  # type: ignore[arg-type]  # the lists differ by that very test
+        decision = _plan_disk(disk, drive_report, method)
+        (drives if isinstance(decision, DriveToWipe) else refused).append(decision)  # type: ignore[arg-type]  # the lists differ by that very test
     return _refuse_shared_controllers(drives, refused)
 
 
 def _plan_disk(
     disk: Mapping[str, Any], devices: Mapping[str, Any], method: str
-) -> PlannedDrive | RefusedDrive:
+) -> DriveToWipe | RefusedDrive:
     """Return how one disk is wiped, or why it is not."""
     if reason := _foreign_reason(disk, devices):
         return _refuse(disk, reason, is_local=False)
     if reason := _keep_reason(disk, devices):
         return _refuse(disk, reason, is_local=True)
-    kind = classify_disk(disk)
-    disk_can = find_wipe_abilities(disk, devices, method=method)
+    kind = classify_disk_interface(disk)
+    disk_can = find_supported_wipe_features(disk, devices, method=method)
     wipe_method = _choose(kind, disk_can, method)
     if wipe_method is None:
         return _refuse(disk, f"it can't be wiped by {method}", is_local=True)
@@ -178,12 +178,12 @@ def _foreign_reason(disk: Mapping[str, Any], devices: Mapping[str, Any]) -> str:
 
 
 def _transport(name: str, devices: Mapping[str, Any]) -> str:
-    return str(devices.get("controllers", {}).get(controller_name(name), {}).get("transport") or "")
+    return str(devices.get("controllers", {}).get(nvme_controller_name(name), {}).get("transport") or "")
 
 
-def controller_name(name: str) -> str:
+def nvme_controller_name(namespace_name: str) -> str:
     """Return an NVMe namespace's controller as its name says: nvme0n1 is of nvme0."""
-    return re.sub(r"n\d+$", "", name)
+    return re.sub(r"n\d+$", "", namespace_name)
 
 
 def _keep_reason(disk: Mapping[str, Any], devices: Mapping[str, Any]) -> str:
@@ -219,7 +219,7 @@ def _mounts(disk: Mapping[str, Any]) -> Iterator[str]:
         yield from (mount for mount in part.get("mountpoints") or () if mount)
 
 
-def classify_disk(disk: Mapping[str, Any]) -> str:
+def classify_disk_interface(disk: Mapping[str, Any]) -> str:
     """Return which of the table's kinds a disk is."""
     name = disk["name"]
     if name.startswith("mmcblk"):
@@ -227,14 +227,16 @@ def classify_disk(disk: Mapping[str, Any]) -> str:
     return "nvme" if name.startswith("nvme") else LOCAL.get(disk.get("tran") or "", "scsi")
 
 
-def find_wipe_abilities(
-    disk: Mapping[str, Any], devices: Mapping[str, Any], method: str = "auto"
+def find_supported_wipe_features(
+    disk: Mapping[str, Any], drive_report: Mapping[str, Any], method: str = "auto"
 ) -> set[str]:
     """Return what the disk can do, as it reports itself."""
     can = {"asked"} if method != "auto" else set()
     if int(disk.get("disc-max") or 0):
         can.add("discard")
-    id_ctrl = devices.get("controllers", {}).get(controller_name(disk["name"]), {}).get("id_ctrl") or {}
+    id_ctrl = (
+        drive_report.get("controllers", {}).get(nvme_controller_name(disk["name"]), {}).get("id_ctrl") or {}
+    )
     bits = {
         "format": ("oacs", 1),
         "format_crypto": ("fna", 2),
@@ -242,7 +244,7 @@ def find_wipe_abilities(
         "sanitize_block": ("sanicap", 1),
     }
     can |= {name for name, (key, bit) in bits.items() if int(id_ctrl.get(key) or 0) >> bit & 1}
-    return can | _security(devices.get("hdparm", {}).get(disk["name"], ""))
+    return can | _security(drive_report.get("hdparm", {}).get(disk["name"], ""))
 
 
 def _security(text: str) -> set[str]:
@@ -272,14 +274,14 @@ def _choose(kind: str, disk_can: set[str], method: str) -> Mapping[str, Any] | N
 
 def _drive(
     disk: Mapping[str, Any], devices: Mapping[str, Any], kind: str, wipe_method: Mapping[str, Any]
-) -> PlannedDrive:
+) -> DriveToWipe:
     path = disk.get("path") or f"/dev/{disk['name']}"
-    placeholders = {"path": path, "controller": f"/dev/{controller_name(disk['name'])}"}
+    placeholders = {"path": path, "controller": f"/dev/{nvme_controller_name(disk['name'])}"}
 
     def fill_placeholders(argv: Sequence[str]) -> list[str]:
         return [argument.format(**placeholders) for argument in argv]
 
-    return PlannedDrive(
+    return DriveToWipe(
         path=path,
         by_id=devices.get("by_id", {}).get(path),
         model=_text(disk.get("model")) or "unknown",
@@ -302,7 +304,7 @@ def _erases_controller(
     disk: Mapping[str, Any], devices: Mapping[str, Any], wipe_method: Mapping[str, Any]
 ) -> bool:
     """Return True if the method also erases the controller's other namespaces (fna bit 0: format does)."""
-    id_ctrl = devices.get("controllers", {}).get(controller_name(disk["name"]), {}).get("id_ctrl") or {}
+    id_ctrl = devices.get("controllers", {}).get(nvme_controller_name(disk["name"]), {}).get("id_ctrl") or {}
     formats_all = "format" in wipe_method["needs"] and bool(int(id_ctrl.get("fna") or 0) & 1)
     return bool(wipe_method.get("whole_controller")) or formats_all
 
@@ -321,21 +323,21 @@ def _releases(disk: Mapping[str, Any]) -> list[list[str]]:
     return commands
 
 
-def _refuse_shared_controllers(drives: list[PlannedDrive], refused: list[RefusedDrive]) -> WipePlan:
+def _refuse_shared_controllers(drives: list[DriveToWipe], refused: list[RefusedDrive]) -> WipePlan:
     """Refuse drives if wiping them would also erase a refused namespace of the same controller."""
     refused_controllers = {
-        controller_name(refused_drive.path): refused_drive
+        nvme_controller_name(refused_drive.path): refused_drive
         for refused_drive in refused
         if "/nvme" in refused_drive.path and refused_drive.is_local
     }
     accepted = [
         drive
         for drive in drives
-        if not (drive.whole_controller and controller_name(drive.path) in refused_controllers)
+        if not (drive.whole_controller and nvme_controller_name(drive.path) in refused_controllers)
     ]
     for drive in drives:
         if drive not in accepted:
-            other = refused_controllers[controller_name(drive.path)].path
+            other = refused_controllers[nvme_controller_name(drive.path)].path
             reason = f"{drive.method} erases the whole controller, and {other} must stay"
             refused.append(RefusedDrive(drive.path, drive.serial, drive.size, reason, is_local=True))
     return WipePlan(tuple(accepted), tuple(refused))

@@ -55,7 +55,7 @@ def load_newest_results(
 ) -> list[StoredResult]:
     """Return each node's newest result, in the registry's order."""
     nodes = [registry.get_node(node)] if node else list(registry.list_nodes())
-    last = {result.node: result for result in registry.list_results(node, attempt)}
+    last = {result.node: result for result in registry.list_burn_in_results(node, attempt)}
     return [StoredResult(node_row, last[node_row.id]) for node_row in nodes if node_row.id in last]
 
 
@@ -130,7 +130,7 @@ def apply_verdict(
     attempt = registry.start_attempt(node.id, "rejudge")
     report = replace(new_report, attempt=attempt).to_json()
     reason = "; ".join(new_report.list_reasons()[:3]) or "every required check passed"
-    return registry.record_result(node.id, attempt, report, stored.result.records, reason=reason)
+    return registry.record_burn_in_result(node.id, attempt, report, stored.result.records, reason=reason)
 
 
 def list_thresholds(kind: str | None = None) -> list[Json]:

@@ -195,7 +195,9 @@ def find_newer_attempt(node: Node | None, measured_attempt: str | None) -> str:
 def find_verdict_reason(registry: Registry, node: Node) -> str:
     """Return what the registry wrote down with the newest verdict that was like today's."""
     lines = (
-        line.reason for line in reversed(registry.list_history(node.id)) if line.event in ("state", "verdict")
+        line.reason
+        for line in reversed(registry.list_node_history(node.id))
+        if line.event in ("state", "verdict")
     )
     return next((line for line in lines if line.startswith(f"{node.verdict}: ")), "")
 

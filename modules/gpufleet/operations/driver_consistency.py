@@ -23,7 +23,7 @@ def check_drivers() -> consistency.ConsistencyReport:
 def to_driver_host(node: Node, registry: Registry) -> consistency.HostDriver:
     """Return a node as the check takes it: what it should agree with is its template, its pool or its rack."""
     driver_values = [
-        value.value for value in registry.list_values(node.id) if value.key == "observed.drivers"
+        value.value for value in registry.list_node_values(node.id) if value.key == "observed.drivers"
     ]
     state: Mapping[str, Any] | None = (
         driver_values[-1] if driver_values and isinstance(driver_values[-1], Mapping) else None

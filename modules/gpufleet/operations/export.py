@@ -37,7 +37,7 @@ class ExportRequest:
 @dataclass(frozen=True)
 class ExportResult:
     folder: Path
-    export: first_boot.FirstBootFiles
+    export: first_boot.RackFirstBootFiles
     known_hosts: Path | None = None
     user: str = "root"
     logins: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ def export_first_boot(request: ExportRequest, root: Path | None = None) -> Expor
     )
     folder = request.out or paths.state_home(root) / "export" / rack.name
     with report_write_errors("--out", folder):
-        replace_folder(folder, export_files.files())
+        replace_folder(folder, export_files.files_by_path())
     if request.known_hosts and export_files.known_hosts_lines():
         with report_write_errors("--known-hosts", request.known_hosts):
             update_known_hosts(request.known_hosts, export_files.known_hosts_lines())
@@ -135,7 +135,7 @@ def key_label(key: str) -> str:
     return comment[0] if comment else f"{kind} …{body[-8:]}"
 
 
-def ensure_host_key(folder: Path, node: RackNode) -> first_boot.HostKey:
+def ensure_host_key(folder: Path, node: RackNode) -> first_boot.SshHostKey:
     """Return the node's host key, made once and kept."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -151,7 +151,7 @@ def ensure_host_key(folder: Path, node: RackNode) -> first_boot.HostKey:
         write_private(path, secret.decode(), 0o600)
     encoding, public = serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
     text = key.public_key().public_bytes(encoding, public).decode()
-    return first_boot.HostKey(path.read_text(), f"{text} {node.name}")
+    return first_boot.SshHostKey(path.read_text(), f"{text} {node.name}")
 
 
 def write_private(path: Path, text: str, mode: int) -> None:

@@ -20,8 +20,8 @@ from typing import Any, TypeAlias
 from gpufleet import paths
 from gpufleet.boundary import make_printable
 from gpufleet.errors import EnvironmentFault, InputError
-from gpufleet.nodes import NEW_STATES, Identity, Node, Observation, Registry
-from gpufleet.nodes.model import format_time
+from gpufleet.nodes import NEW_STATES, Node, NodeIdentity, NodeObservation, Registry
+from gpufleet.nodes.model import format_utc_time
 from gpufleet.operations.ingest_summary import IngestSummary
 from gpufleet.operations.sync import declare_racks
 from gpufleet.operations.task_events import TaskEvent, read_artifacts
@@ -115,7 +115,7 @@ class EventIngester:
 
     def _is_repeated(self, event: TaskEvent) -> bool:
         """Return True if the registry has the event already."""
-        if self.live or not event.key or (number := self.registry.find_event(event.key)) is None:
+        if self.live or not event.key or (number := self.registry.find_event_revision(event.key)) is None:
             return False
         self.summary.repeated += 1
         self._previous[event.run] = number
@@ -140,7 +140,7 @@ class EventIngester:
                 handler(self, node, event)
                 self._known.clear()  # a report may join two nodes into one
         if event.key:
-            self.registry.record_event(event.key, event.run)
+            self.registry.record_applied_event(event.key, event.run)
 
     def _record_bad(self, event: TaskEvent, problem: str) -> None:
         """Record an event as bad: a line of the node's history, a line of the account."""
@@ -150,11 +150,11 @@ class EventIngester:
         )
         node = self._node(event) if event.host else None
         if node is not None:
-            self.registry.add_history_once(node, "bad_report", printable_problem, event.at)
+            self.registry.add_history_entry_once(node, "bad_report", printable_problem, event.at)
             if event.has_host_answered:
                 self._record_answer(node, event)
         if event.key and (node is not None or not event.host):
-            self.registry.record_event(event.key, event.run)
+            self.registry.record_applied_event(event.key, event.run)
 
     def _needs_no_write(self, event: TaskEvent) -> bool:
         """Return True if the registry needs no write for it: that is asked once a host, not once a task."""
@@ -190,7 +190,7 @@ class EventIngester:
     def _set_reachable(self, node: str, event: TaskEvent, reason: str | None = None) -> None:
         """Record whether a host answered; report it as stale if the registry has a newer, different value."""
         answers = reason is None
-        self.registry.set_reachable(node, answers, event.at, reason)
+        self.registry.record_reachability(node, answers, event.at, reason)
         current_node = self.registry.get_node(node)
         if current_node.reachable is not answers:
             description = "it answered" if answers else "it did not answer"
@@ -199,15 +199,15 @@ class EventIngester:
     def record_stale(self, node: Node, event: TaskEvent, event_description: str) -> None:
         """Report that an event is older than what the registry has since learned."""
         self.summary.stale.append(
-            f"{make_printable(node.name)}: {event_description} at {format_time(event.at)}"
+            f"{make_printable(node.name)}: {event_description} at {format_utc_time(event.at)}"
         )
 
-    def apply_observation(self, observation: Observation, event: TaskEvent) -> list[str]:
+    def apply_observation(self, observation: NodeObservation, event: TaskEvent) -> list[str]:
         """Apply an observation; return its conflicts, and report outdated or ill-formed values."""
         outcome = self.registry.apply_observation(observation)
         self.summary.bad += [make_printable(line) for line in outcome.bad]
         for line in outcome.bad:
-            self.registry.add_history_once(
+            self.registry.add_history_entry_once(
                 self.registry.get_node(self._known[event.host]).id, "bad_report", line, event.at
             )
         if outcome.outdated:
@@ -248,7 +248,7 @@ def _apply_commissioned(ingest: EventIngester, node_name: str, event: TaskEvent)
     facts = _mapping(event.report.get("facts"))
     if not _matches_identity(ingest, node, "ansible", facts, event) or node.state not in NEW_STATES:
         return
-    if not registry.is_newer_than_state(node_name):
+    if not registry.is_transaction_newer_than_state(node_name):
         ingest.record_stale(node, event, "it was commissioned")
         return
     if attempt := _attempt(event):
@@ -263,9 +263,11 @@ def _matches_identity(
 ) -> bool:
     """Record the facts that the node reports; return False if its serial is not the one in the registry."""
     serial = facts.get("serial")
-    identity = Identity(serial if isinstance(serial, str) else None, node.instance_id, node.rack, node.slot)
+    identity = NodeIdentity(
+        serial if isinstance(serial, str) else None, node.instance_id, node.rack, node.slot
+    )
     observed = {key: value for key, value in facts.items() if key != "serial"}
-    observation = Observation(source, node.name, identity, observed=observed, observed_at=event.at)
+    observation = NodeObservation(source, node.name, identity, observed=observed, observed_at=event.at)
     conflicts = ingest.apply_observation(observation, event)
     ingest.summary.conflicts += conflicts
     return not conflicts
@@ -279,12 +281,14 @@ def _apply_configuration(ingest: EventIngester, node_name: str, event: TaskEvent
     observed = _configured_parts(ingest.registry, node_name, event, part, is_configured=is_configured)
     if part == BASE or facts:
         observed |= {"configuration" if part == BASE else f"configuration_{part}": dict(facts)}
-    identity = Identity(instance_id=node.instance_id, rack=node.rack, slot=node.slot)
+    identity = NodeIdentity(instance_id=node.instance_id, rack=node.rack, slot=node.slot)
     ingest.apply_observation(
-        Observation("configuration", node.name, identity, observed=observed, observed_at=event.at), event
+        NodeObservation("configuration", node.name, identity, observed=observed, observed_at=event.at), event
     )
     if not is_configured:
-        ingest.registry.add_history_once(node_name, "configure_failed", _failure_reason(facts), event.at)
+        ingest.registry.add_history_entry_once(
+            node_name, "configure_failed", _failure_reason(facts), event.at
+        )
 
 
 def _failure_reason(facts: Mapping[str, Any]) -> str:
@@ -298,7 +302,9 @@ def _configured_parts(
 ) -> dict[str, Any]:
     """Return which parts are configured, and whether all are. The first part of a complete run resets the list."""
     stored = [
-        value.value for value in registry.list_values(node_name) if value.key == "observed.configured_parts"
+        value.value
+        for value in registry.list_node_values(node_name)
+        if value.key == "observed.configured_parts"
     ]
     before = {} if part == BASE and _attempt(event) else dict(_mapping(stored[-1])) if stored else {}
     parts = {**before, part: is_configured}
@@ -314,11 +320,13 @@ def _apply_drivers(ingest: EventIngester, node_name: str, event: TaskEvent) -> N
         if failed
         else {"drivers": dict(facts)}
     )
-    identity = Identity(instance_id=node.instance_id, rack=node.rack, slot=node.slot)
-    observation = Observation("configuration", node.name, identity, observed=observed, observed_at=event.at)
+    identity = NodeIdentity(instance_id=node.instance_id, rack=node.rack, slot=node.slot)
+    observation = NodeObservation(
+        "configuration", node.name, identity, observed=observed, observed_at=event.at
+    )
     ingest.apply_observation(observation, event)
     if failed:
-        ingest.registry.add_history_once(node_name, "drivers_failed", _failure_reason(facts), event.at)
+        ingest.registry.add_history_entry_once(node_name, "drivers_failed", _failure_reason(facts), event.at)
 
 
 def _apply_blade(ingest: EventIngester, node_name: str, event: TaskEvent) -> None:
@@ -330,9 +338,9 @@ def _apply_blade(ingest: EventIngester, node_name: str, event: TaskEvent) -> Non
         "blade": dict(_mapping(report.get("facts"))),
         "blade_reasons": reasons if isinstance(reasons, list) else [],
     }
-    identity = Identity(instance_id=node.instance_id, rack=node.rack, slot=node.slot)
+    identity = NodeIdentity(instance_id=node.instance_id, rack=node.rack, slot=node.slot)
     ingest.apply_observation(
-        Observation("ansible", node.name, identity, observed=observed, observed_at=event.at), event
+        NodeObservation("ansible", node.name, identity, observed=observed, observed_at=event.at), event
     )
 
 
@@ -352,15 +360,15 @@ def _apply_burn_in(ingest: EventIngester, node_name: str, event: TaskEvent) -> N
     )
     attempt = _attempt(event) or report.attempt
     if not attempt:
-        registry.add_history_once(node_name, "ignored", "the burn-in event has no attempt", event.at)
+        registry.add_history_entry_once(node_name, "ignored", "the burn-in event has no attempt", event.at)
         return
     started = next((r for r in records if r.get("type") == "start"), {})
     if not _matches_identity(ingest, node, "burn_in", _mapping(started.get("host")), event):
-        registry.add_history_once(
+        registry.add_history_entry_once(
             node_name, "ignored", f"burn-in {attempt} belongs to another board", event.at
         )
         return
-    outcome = registry.record_result(
+    outcome = registry.record_burn_in_result(
         node_name,
         attempt,
         {**report.to_json(), "attempt": attempt},
@@ -383,7 +391,7 @@ def _profile(records: list[dict[str, Any]]) -> str:
 
 def _last_configured(registry: Registry, node_name: str) -> bool | None:
     configured_values = [
-        value.value for value in registry.list_values(node_name) if value.key == "observed.configured"
+        value.value for value in registry.list_node_values(node_name) if value.key == "observed.configured"
     ]
     return bool(configured_values[-1]) if configured_values else None
 

@@ -6,7 +6,7 @@ Each change is one transaction of the registry: a process that is killed has cha
 from __future__ import annotations
 
 from gpufleet.nodes import Node, Registry
-from gpufleet.nodes.states import check_hold, check_move
+from gpufleet.nodes.states import check_hold_kind, check_state_change
 from gpufleet.operations.node_view import expand_names
 
 
@@ -20,7 +20,7 @@ def move_nodes(registry: Registry, names: str, to: str, reason: str) -> list[str
     with registry.transaction():
         nodes = find_nodes(registry, names)
         for node in nodes:
-            check_move(node.name, node.state, to)
+            check_state_change(node.name, node.state, to)
         for node in nodes:
             registry.move_node(node.id, to, reason)
     return [f"{node.name}: {to}" for node in nodes]
@@ -28,23 +28,23 @@ def move_nodes(registry: Registry, names: str, to: str, reason: str) -> list[str
 
 def hold_nodes(registry: Registry, names: str, kind: str, reason: str) -> list[str]:
     """Keep nodes from use without changing their state; return a line for each."""
-    check_hold(names, kind)
+    check_hold_kind(names, kind)
     status_text = {True: "set", False: "stands already"}
     with registry.transaction():
         nodes = find_nodes(registry, names)
         return [
-            f"{node.name}: {kind} hold {status_text[registry.hold_node(node.id, kind, reason)]}"
+            f"{node.name}: {kind} hold {status_text[registry.set_node_hold(node.id, kind, reason)]}"
             for node in nodes
         ]
 
 
 def release_nodes(registry: Registry, names: str, kind: str, reason: str) -> list[str]:
     """Release nodes from a hold; return a line for each."""
-    check_hold(names, kind)
+    check_hold_kind(names, kind)
     status_text = {True: "released", False: "was not set"}
     with registry.transaction():
         nodes = find_nodes(registry, names)
         return [
-            f"{node.name}: {kind} hold {status_text[registry.release_node(node.id, kind, reason)]}"
+            f"{node.name}: {kind} hold {status_text[registry.release_node_hold(node.id, kind, reason)]}"
             for node in nodes
         ]

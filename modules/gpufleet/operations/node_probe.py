@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from gpufleet import paths, remote
-from gpufleet.nodes import Identity, Node, Observation, Registry, is_rehearsal_address
+from gpufleet.nodes import Node, NodeIdentity, NodeObservation, Registry, is_rehearsal_address
 from gpufleet.nodes.model import utc_now
 
 
@@ -61,7 +61,7 @@ def probe_nodes(
         node = by_address[address]
         if isinstance(answer, remote.Unreachable):
             report.unreachable[node.name] = f"{answer.reason}: {answer.detail}"
-            registry.set_reachable(node.id, False, detail=report.unreachable[node.name])
+            registry.record_reachability(node.id, False, detail=report.unreachable[node.name])
         else:
             _record_reached(registry, node, answer.facts, report)
     return report
@@ -84,11 +84,11 @@ def _probe_addresses(
 def _record_reached(registry: Registry, node: Node, facts: remote.ProbedFacts, report: ReachReport) -> None:
     """Record an answer; a board that is not this node's is reported as a conflict and changes nothing."""
     observed = {key: value for key, value in asdict(facts).items() if value and key != "serial"}
-    identity = Identity(facts.serial or None, node.instance_id, node.rack, node.slot)
-    observation = Observation("ssh", node.name, identity, observed=observed, observed_at=utc_now())
+    identity = NodeIdentity(facts.serial or None, node.instance_id, node.rack, node.slot)
+    observation = NodeObservation("ssh", node.name, identity, observed=observed, observed_at=utc_now())
     with registry.transaction():
         outcome = registry.apply_observation(observation)
-        registry.set_reachable(node.id, True)
+        registry.record_reachability(node.id, True)
         if not outcome.conflicts:
             registry.advance_node(node.id, "discovered", "answered over SSH")
     report.answered.append(node.name)

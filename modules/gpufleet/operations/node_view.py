@@ -12,8 +12,8 @@ from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
 
 from gpufleet import paths
 from gpufleet.errors import EnvironmentFault, InputError
-from gpufleet.nodes import STATES, Conflict, HistoryEntry, Node, Registry, SourcedValue
-from gpufleet.nodes.model import format_time, utc_now
+from gpufleet.nodes import STATES, Node, NodeHistoryEntry, Registry, SourceConflict, SourcedValue
+from gpufleet.nodes.model import format_utc_time, utc_now
 
 
 def open_registry() -> Registry:
@@ -139,19 +139,19 @@ def _reason_text(node: Node) -> str:
 
 
 def build_node_details(
-    node: Node, values: Sequence[SourcedValue], conflicts: Sequence[Conflict]
+    node: Node, values: Sequence[SourcedValue], conflicts: Sequence[SourceConflict]
 ) -> dict[str, Any]:
     """Return everything known of a node: each value with its source, time and age."""
     current_time = utc_now()
     return {
         **node.as_json(),
-        "state_since": format_time(node.state_since),
+        "state_since": format_utc_time(node.state_since),
         "state_reason": node.state_reason,
         "serial": node.serial,
         "instance_id": node.instance_id,
         "machine": node.machine,
         "missing": node.is_missing,
-        "reachable_at": format_time(node.reachable_at) if node.reachable_at else None,
+        "reachable_at": format_utc_time(node.reachable_at) if node.reachable_at else None,
         "reachable_detail": node.reachable_detail,
         "hold_reasons": {hold.kind: hold.reason for hold in node.holds},
         "conflicts": [conflict.detail for conflict in conflicts if node.id in conflict.nodes],
@@ -160,7 +160,7 @@ def build_node_details(
                 "key": value.key,
                 "value": value.value,
                 "source": value.source,
-                "observed_at": format_time(value.observed_at),
+                "observed_at": format_utc_time(value.observed_at),
                 "age": format_age(value.observed_at, current_time),
             }
             for value in values
@@ -198,20 +198,20 @@ def list_namesake_notes(registry: Registry, reference: str) -> list[str]:
     ]
     return [
         f"another node had the name {namesake.name}: {namesake.id}, {namesake.state} since"
-        f" {format_time(namesake.state_since)}; gpufleet nodes history {namesake.id}"
+        f" {format_utc_time(namesake.state_since)}; gpufleet nodes history {namesake.id}"
         for namesake in namesakes
     ]
 
 
-def sort_by_time(entries: Iterable[HistoryEntry]) -> list[HistoryEntry]:
+def sort_by_time(entries: Iterable[NodeHistoryEntry]) -> list[NodeHistoryEntry]:
     """Return changes sorted by time: a run that is ingested late is recorded after newer changes."""
     return sorted(entries, key=lambda change: (change.at, change.number))
 
 
-def history_entry_as_json(change: HistoryEntry) -> dict[str, Any]:
+def history_entry_as_json(change: NodeHistoryEntry) -> dict[str, Any]:
     """Return a line of history as JSON."""
     return {
-        "at": format_time(change.at),
+        "at": format_utc_time(change.at),
         "event": change.event,
         "from": change.old_state,
         "to": change.new_state,

@@ -17,7 +17,7 @@ from typing import Any, TextIO
 from gpufleet import paths, remote
 from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
 from gpufleet.nodes import STATES, Node, Registry, wipe_evidence, wipe_plan
-from gpufleet.nodes.model import format_time, utc_now
+from gpufleet.nodes.model import format_utc_time, utc_now
 from gpufleet.operations import export, node_probe
 
 BEGUN, ENDED, NOT_ENDED = "wipe_begun", "wiped", "wipe_failed"
@@ -98,7 +98,7 @@ def check_request(request: RetireRequest) -> None:
             where="--reason",
             remedy="give a reason; it is stored in the history and the certificate",
         )
-    wipe_plan.check_method(request.method)
+    wipe_plan.check_wipe_method(request.method)
     if request.yes and request.wipe:
         raise InputError("--yes does not confirm --wipe", where="--yes", remedy="give --confirm SERIAL")
     for option, is_given in (
@@ -115,7 +115,9 @@ def check_retirable(node: Node, request: RetireRequest) -> None:
     """Raise an error for nodes that can't be retired: rented machines, busy nodes, retired nodes."""
     if node.state == "retired":
         raise InputError(
-            f"retired since {format_time(node.state_since)}", where=node.name, remedy="nothing is left to do"
+            f"retired since {format_utc_time(node.state_since)}",
+            where=node.name,
+            remedy="nothing is left to do",
         )
     if node.cloud and not node.is_missing:
         where = f"pools ({node.pool})" if node.pool else "the stack"
@@ -156,9 +158,9 @@ def confirm_retirement(node: Node, request: RetireRequest, interaction: Interact
 def find_unfinished_wipe_start(registry: Registry, node: Node) -> str:
     """Return when a wipe began that no line of history ends, or nothing."""
     begun = ""
-    for line in registry.list_history(node.id):
+    for line in registry.list_node_history(node.id):
         if line.event in (BEGUN, ENDED, NOT_ENDED):
-            begun = format_time(line.at) if line.event == BEGUN else ""
+            begun = format_utc_time(line.at) if line.event == BEGUN else ""
     return begun
 
 
@@ -197,7 +199,7 @@ def wipe_drives(
 ) -> dict[str, Any]:
     """Wipe the drives of a confirmed plan; return the evidence."""
     drives = ", ".join(f"{drive['path']} {drive['serial']}" for drive in plan["drives"])
-    registry.add_history_once(node.id, BEGUN, f"plan {plan['id']}: {drives}; {request.reason}")
+    registry.add_history_entry_once(node.id, BEGUN, f"plan {plan['id']}: {drives}; {request.reason}")
     confirmation = {"wipe_confirm": node.serial, "wipe_plan_id": plan["id"]}
     outcome = interaction.run_play(node, build_wipe_variables(request) | confirmation)
     return record_evidence(registry, node, outcome, plan)
@@ -220,12 +222,14 @@ def record_evidence(
     """Store the evidence in the node's history; raise CheckFailed if a drive was not wiped."""
     try:
         evidence = get_reported_event(outcome, "wiped", node)
-        wipe_evidence.check_evidence(evidence, plan, node.name)
+        wipe_evidence.check_wipe_evidence(evidence, plan, node.name)
     except (EnvironmentFault, InputError) as error:
         hint = "run the same command again: drives that are done are not wiped twice"
         raise CheckFailed(f"{error.message}; what is left on its drives is unknown", hint=hint) from None
     unwiped = [drive for drive in evidence["evidence"] if not drive["wiped"]]
-    registry.add_history_once(node.id, NOT_ENDED if unwiped else ENDED, json.dumps(evidence, sort_keys=True))
+    registry.add_history_entry_once(
+        node.id, NOT_ENDED if unwiped else ENDED, json.dumps(evidence, sort_keys=True)
+    )
     if unwiped:
         reasons = "; ".join(f"{drive['path']}: {drive['reason']}" for drive in unwiped)
         raise CheckFailed(
@@ -337,7 +341,7 @@ def write_certificate(home: Path, node: Node, request: RetireRequest, evidence: 
         "node": {"name": node.name, "id": node.id, "serial": node.serial, "place": format_location(node)},
         "machine": node.machine,
         "reason": request.reason,
-        "at": format_time(moment),
+        "at": format_utc_time(moment),
         "complete": evidence["complete"],
         "plan": evidence["plan"],
         "drives": evidence["evidence"],

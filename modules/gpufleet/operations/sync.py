@@ -17,7 +17,7 @@ from typing import Any
 from gpufleet import engine, fleet, nodes, paths
 from gpufleet.boundary import ENGINE_DOCUMENT, check_identifier, decode_json_object, make_printable, read_text
 from gpufleet.errors import CheckFailed, GpufleetError
-from gpufleet.nodes import Identity, Observation, Registry, ReportOutcome, SourceReport
+from gpufleet.nodes import NodeIdentity, NodeObservation, Registry, ReportOutcome, SourceReport
 from gpufleet.nodes.model import utc_now
 from gpufleet.operations.node_probe import ReachReport, find_login, probe_nodes
 
@@ -138,8 +138,8 @@ def sync_registry(
             reports.append(read_report())
         except GpufleetError as error:
             synced.failures[source] = error
-    with registry.transaction(number=revision):
-        synced.outcomes += registry.apply_reports(reports)
+    with registry.transaction(revision_number=revision):
+        synced.outcomes += registry.apply_source_reports(reports)
         for source, fault in synced.failures.items():
             registry.record_source_failure(source, str(fault))
     if sync_options.probe:
@@ -155,10 +155,12 @@ def declare_racks(registry: Registry, root: Path, stack: str | None, at: datetim
     """Register the slots of every rack file, or of one stack's racks: needs no engine and no network."""
     if stack:
         used = fleet.load_fleet(stack, root).racks
-        registry.apply_reports([nodes.build_rack_report(use.rack, at, stack, use.template) for use in used])
+        registry.apply_source_reports(
+            [nodes.build_rack_report(use.rack, at, stack, use.template) for use in used]
+        )
         return
     racks = fleet.load_racks(root / "inventory", root).values()
-    registry.apply_reports([nodes.build_rack_report(rack, at) for rack in racks])
+    registry.apply_source_reports([nodes.build_rack_report(rack, at) for rack in racks])
 
 
 _Source = tuple[str, Callable[[], SourceReport]]
@@ -182,9 +184,9 @@ def _sources(declared: fleet.Fleet, root: Path, options: SyncOptions, notes: lis
 
 
 def _aws_report(stack: str, region: str, at: datetime) -> SourceReport:
-    from gpufleet.nodes.cloud_api import fetch_aws_report
+    from gpufleet.nodes.cloud_api import fetch_aws_instance_report
 
-    return fetch_aws_report(stack, region, at)
+    return fetch_aws_instance_report(stack, region, at)
 
 
 def _pulumi_report(
@@ -207,7 +209,7 @@ def _state_report(
         notes.append(
             f"{', '.join(groups)}: elastic, members as of the last `pulumi up` (--cloud-api queries AWS)"
         )
-    return nodes.build_state_report(resources, declared.stack, at)
+    return nodes.build_pulumi_state_report(resources, declared.stack, at)
 
 
 def _export_state(stack: str, root: Path, options: SyncOptions) -> str:
@@ -241,7 +243,7 @@ def _address_report(declared: fleet.Fleet, book: Path, at: datetime, notes: list
     return SourceReport("address_book", at, observations)
 
 
-def _address_observation(name: str, place: str, address: str, at: datetime) -> Observation:
+def _address_observation(name: str, place: str, address: str, at: datetime) -> NodeObservation:
     rack, _, slot = place.rpartition("/")
-    identity = Identity(rack=rack, slot=slot)
-    return Observation("address_book", name, identity, observed={"address": address}, observed_at=at)
+    identity = NodeIdentity(rack=rack, slot=slot)
+    return NodeObservation("address_book", name, identity, observed={"address": address}, observed_at=at)

@@ -137,7 +137,7 @@ def test_artifact_that_is_too_large_or_a_link_is_refused(run_comment_workflow, g
     path.symlink_to("/etc/passwd")
     result = run_comment_workflow(github.head)
     assert (result.returncode, github.comments) == (2, [])
-    assert "is a symlink" in result.stderr
+    assert "is a symbolic link" in result.stderr
 
 
 def test_html_links_and_images_of_an_artifact_are_neutralized(run_comment_workflow, github):

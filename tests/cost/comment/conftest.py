@@ -67,9 +67,9 @@ def open_thread(make_environment):
     """Speak to a fake as the command does, but without waiting; ``waits`` keeps what was asked for."""
 
     def build(server):
-        place = comment.read_target(make_environment(server))
+        place = comment.read_comment_target(make_environment(server))
         host_thread = (
-            comment.GitHub.connect(place) if server.provider == "github" else comment.GitLab.connect(place)
+            comment.GitHubCommentThread.from_comment_target(place) if server.provider == "github" else comment.GitLabCommentThread.from_comment_target(place)
         )
         host_thread.waits = []
         host_thread.client.sleep = host_thread.waits.append

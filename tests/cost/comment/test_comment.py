@@ -149,23 +149,23 @@ def test_text_without_a_mark_is_refused_before_any_request(fake_host, open_threa
 
 
 def test_mentions_are_neutralized():
-    assert "@&#8203;everyone" in comment.prepare_body(f"@everyone look\n\n{MARK}")
+    assert "@&#8203;everyone" in comment.prepare_comment_body(f"@everyone look\n\n{MARK}")
 
 
 def test_neutralized_mentions_are_not_changed_again():
     text = escape_cell("@team #12 www.example.org https://example.org") + "\n\n" + MARK
-    assert comment.prepare_body(text) == text
-    assert "&#8203;8203;" not in comment.prepare_body(comment.prepare_body(text))
+    assert comment.prepare_comment_body(text) == text
+    assert "&#8203;8203;" not in comment.prepare_comment_body(comment.prepare_comment_body(text))
 
 
 def test_mention_hidden_as_an_html_entity_is_neutralized():
-    assert "&#64;" not in comment.prepare_body(f"&#64;everyone\n\n{MARK}")
+    assert "&#64;" not in comment.prepare_comment_body(f"&#64;everyone\n\n{MARK}")
 
 
 @pytest.mark.parametrize("opened", [0, 1])
 def test_too_long_text_is_truncated_at_a_line_with_a_note(opened):
     long = "<details>\n" * opened + "| a row of some length |\n" * 9000 + "</details>\n" * opened
-    text = comment.prepare_body(f"{long}\n\n{MARK}")
+    text = comment.prepare_comment_body(f"{long}\n\n{MARK}")
     assert len(text) <= MAX_CHARACTERS
     assert text.endswith(f"{comment.upsert.CUT}\n\n{MARK}")
     assert text.count("<details>") == text.count("</details>") == opened

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.cost.analysis.comment import read_target
+from gpufleet.cost.analysis.comment import read_comment_target
 from gpufleet.errors import InputError
 
 ACTIONS = {"GITHUB_ACTIONS": "true", "GITHUB_REPOSITORY": "acme/fleet", "GITHUB_REF": "refs/pull/12/merge"}
@@ -10,20 +10,20 @@ RUNNER = {"GITLAB_CI": "true", "CI_PROJECT_ID": "77", "CI_MERGE_REQUEST_IID": "3
 
 
 def test_target_is_read_from_ci_variables():
-    place = read_target(ACTIONS | {"GITHUB_TOKEN": "t"})
+    place = read_comment_target(ACTIONS | {"GITHUB_TOKEN": "t"})
     assert (place.provider, place.repo, place.number) == ("github", "acme/fleet", 12)
     assert (place.api, place.token) == ("https://api.github.com", "t")
-    place = read_target(RUNNER)
+    place = read_comment_target(RUNNER)
     assert (place.provider, place.repo, place.number, place.token) == ("gitlab", "77", 3, "")
 
 
 def test_arguments_take_precedence_over_ci_variables():
-    place = read_target(ACTIONS, repo="other/one", number=5)
+    place = read_comment_target(ACTIONS, repo="other/one", number=5)
     assert (place.repo, place.number) == ("other/one", 5)
 
 
 def test_token_is_not_in_the_representation():
-    assert "s3cret" not in repr(read_target(ACTIONS | {"GITHUB_TOKEN": "s3cret"}))
+    assert "s3cret" not in repr(read_comment_target(ACTIONS | {"GITHUB_TOKEN": "s3cret"}))
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,6 @@ def test_token_is_not_in_the_representation():
 )
 def test_mistakes_are_reported_in_one_line(environment, arguments, message):
     with pytest.raises(InputError) as excinfo:
-        read_target(environment, **arguments)
+        read_comment_target(environment, **arguments)
     assert message in str(excinfo.value)
     assert "\n" not in str(excinfo.value)

@@ -117,7 +117,7 @@ def test_commit_has_the_manually_calculated_cost(stack, clone, golden_book):
     expected_change = {key: golden.evaluate_arithmetic(arithmetic) for key, arithmetic in expected.items()}
     # Hardware of our own is worked out in binary floating point: a millionth of a cent is near enough.
     moved = {
-        f"{line.shown_charge.name} {line.shown_charge.component}": round(line.usd_per_month, 8)
+        f"{line.shown_charge.name} {line.shown_charge.component}": round(line.change_usd_per_month, 8)
         for line in cost_diff.lines
         if line.is_changed or f"{line.shown_charge.name} {line.shown_charge.component}" in expected
     }

@@ -8,8 +8,8 @@ import os
 import time
 from typing import Any
 
-from .host import HostAccess, RawResult, error_result
-from .workers import run_parallel
+from .host import HostAccess, RawCheckResult, build_error_result
+from .workers import run_jobs_in_parallel
 
 BLOCK = bytes(range(256)) * 4096
 # Known answers. Only operations that IEEE 754 or arithmetic define exactly, so that every CPU agrees:
@@ -21,17 +21,17 @@ EXPECTED_ORBIT = "0x1.b836303cec742p-2"
 STEPS = 20_000
 
 
-def compute_hash() -> str:
+def hash_test_block() -> str:
     """Hash the known block."""
     return hashlib.sha256(BLOCK).hexdigest()
 
 
-def compute_modular_power() -> str:
+def hash_modular_power() -> str:
     """Raise to a large power modulo a Mersenne prime: long integer multiplication."""
     return hashlib.sha256(str(pow(3, 1 << 4096, (1 << 521) - 1)).encode()).hexdigest()
 
 
-def compute_orbit() -> str:
+def compute_logistic_orbit() -> str:
     """Follow the logistic map in double precision."""
     x = 0.5 + 1 / 1024
     for _ in range(STEPS):
@@ -39,19 +39,19 @@ def compute_orbit() -> str:
     return x.hex()
 
 
-def solve_problems(seconds: float) -> dict[str, Any]:
+def solve_known_problems(seconds: float) -> dict[str, Any]:
     """Solve all three problems again and again for a time; count rounds and wrong answers."""
     rounds = wrong_answers = 0
     hashing = 0.0
     started = time.monotonic()
     while rounds == 0 or time.monotonic() - started < seconds:
         before = time.perf_counter()
-        digest = compute_hash()
+        digest = hash_test_block()
         hashing += time.perf_counter() - before
         wrong_answers += (
             (digest != EXPECTED_DIGEST)
-            + (compute_modular_power() != EXPECTED_POWER)
-            + (compute_orbit() != EXPECTED_ORBIT)
+            + (hash_modular_power() != EXPECTED_POWER)
+            + (compute_logistic_orbit() != EXPECTED_ORBIT)
         )
         rounds += 1
     return {
@@ -64,7 +64,7 @@ def solve_problems(seconds: float) -> dict[str, Any]:
 
 def run_stress_ng(host: HostAccess) -> dict[str, Any]:
     """Run stress-ng's own verified CPU methods where asked for and present."""
-    seconds = math.ceil(host.get_param("stress_ng_seconds", 0.0))
+    seconds = math.ceil(host.get_parameter("stress_ng_seconds", 0.0))
     if not seconds:
         return {"ran": False, "reason": "not requested (stress_ng_seconds)"}
     if host.which("stress-ng") is None:
@@ -74,26 +74,26 @@ def run_stress_ng(host: HostAccess) -> dict[str, Any]:
     return {"ran": True, "code": process.code, "text": (process.out + process.err)[-2000:]}
 
 
-def check_cpu(host: HostAccess) -> RawResult:
+def run_cpu_check(host: HostAccess) -> RawCheckResult:
     """Work on every core this process may use."""
-    seconds = host.get_param("cpu_seconds", 20.0)
+    seconds = host.get_parameter("cpu_seconds", 20.0)
     cores = len(os.sched_getaffinity(0))
-    results = run_parallel(lambda _index: solve_problems(seconds), cores, seconds * 3 + 30)
+    results = run_jobs_in_parallel(lambda _index: solve_known_problems(seconds), cores, seconds * 3 + 30)
     errors = [answer["error"] for answer in results if "error" in answer]
     workers = [answer["value"] for answer in results if "value" in answer]
     raw = {
         "cores_online": os.cpu_count(),
         "cores_usable": cores,
-        "cores_present": host.read_text("/sys/devices/system/cpu/present"),
-        "expect_cores": host.get_param("expect_cores", 0),
+        "cores_present": host.read_text_file("/sys/devices/system/cpu/present"),
+        "expect_cores": host.get_parameter("expect_cores", 0),
         "rounds": sum(worker["rounds"] for worker in workers),
         "wrong": sum(worker["wrong"] for worker in workers),
         "workers_lost": errors,
         "stress_ng": run_stress_ng(host),
     }
     if not workers:
-        return error_result(f"no worker finished: {errors[0]}", **raw)
+        return build_error_result(f"no worker finished: {errors[0]}", **raw)
     rate = sum(worker["rounds"] * len(BLOCK) / worker["hash_seconds"] for worker in workers) / 1e6
     raw["rounds_per_s"] = round(sum(worker["rounds"] / worker["seconds"] for worker in workers), 3)
     raw["hash_mb_per_s"] = round(rate, 1)
-    return RawResult("ran", measured=raw["hash_mb_per_s"], unit="MB/s", raw=raw)
+    return RawCheckResult("ran", measured=raw["hash_mb_per_s"], unit="MB/s", raw=raw)

@@ -7,7 +7,7 @@ import re
 import zlib
 from typing import Any
 
-from .host import HostAccess, RawResult, error_result, not_run_result
+from .host import HostAccess, RawCheckResult, build_error_result, build_not_run_result
 
 COMMAND_SECONDS = 60.0
 NVIDIA, AMD = "0x10de", "0x1002"
@@ -19,34 +19,34 @@ COMPRESS_ABOVE_BYTES = 4096
 MAX_XID_LINES = 200
 
 
-def list_display_devices(host: HostAccess, vendor: str) -> list[str]:
+def list_gpu_pci_addresses(host: HostAccess, vendor_id: str) -> list[str]:
     """Return PCI addresses of a vendor's display controllers (3D controllers included)."""
     base = "/sys/bus/pci/devices"
     return [
         slot
-        for slot in host.list_names(base)
-        if host.read_text(f"{base}/{slot}/vendor") == vendor
-        and (host.read_text(f"{base}/{slot}/class") or "").startswith(DISPLAY_CLASS)
+        for slot in host.list_folder(base)
+        if host.read_text_file(f"{base}/{slot}/vendor") == vendor_id
+        and (host.read_text_file(f"{base}/{slot}/class") or "").startswith(DISPLAY_CLASS)
     ]
 
 
-def remove_unused_sections(xml: str) -> str:
+def remove_unused_smi_sections(xml: str) -> str:
     """Leave out nvidia-smi's bulky sections, and the indentation."""
     for name in UNUSED_SECTIONS:
         xml = re.sub(rf"<{name}>.*?</{name}>", "", xml, flags=re.DOTALL)
     return re.sub(r">\s+<", "><", xml)
 
 
-def pack_text(text: str) -> dict[str, str]:
+def compress_long_text(text: str) -> dict[str, str]:
     """Return text as it is, or compressed where it is long."""
     if len(text) <= COMPRESS_ABOVE_BYTES:
         return {"text": text}
     return {"zlib_base64": base64.b64encode(zlib.compress(text.encode(), 9)).decode()}
 
 
-def explain_missing_nvidia(host: HostAccess) -> str:
+def explain_missing_nvidia_smi(host: HostAccess) -> str:
     """Return why NVIDIA checks can't run here, or nothing."""
-    on_bus = len(list_display_devices(host, NVIDIA))
+    on_bus = len(list_gpu_pci_addresses(host, NVIDIA))
     if host.which("nvidia-smi"):
         return ""
     return (
@@ -54,55 +54,57 @@ def explain_missing_nvidia(host: HostAccess) -> str:
     )
 
 
-def check_nvidia(host: HostAccess) -> RawResult:
+def run_nvidia_gpu_check(host: HostAccess) -> RawCheckResult:
     """Keep nvidia-smi's full report."""
-    reason = explain_missing_nvidia(host)
+    reason = explain_missing_nvidia_smi(host)
     raw: dict[str, Any] = {
-        "on_bus": list_display_devices(host, NVIDIA),
-        "expect_gpus": host.get_param("expect_gpus", 0),
+        "on_bus": list_gpu_pci_addresses(host, NVIDIA),
+        "expect_gpus": host.get_parameter("expect_gpus", 0),
     }
     if reason:
-        return not_run_result(reason, **raw)
+        return build_not_run_result(reason, **raw)
     output = host.run(["nvidia-smi", "-q", "-x"], COMMAND_SECONDS)
     raw["code"] = output.code
     if output.code:
-        return error_result(
+        return build_error_result(
             f"nvidia-smi exited with code {output.code}: {(output.err or output.out)[:300]}", **raw
         )
-    return RawResult("ran", raw={**raw, "xml": pack_text(remove_unused_sections(output.out))})
+    return RawCheckResult(
+        "ran", raw={**raw, "xml": compress_long_text(remove_unused_smi_sections(output.out))}
+    )
 
 
-def check_xid(host: HostAccess) -> RawResult:
+def run_xid_check(host: HostAccess) -> RawCheckResult:
     """Keep the kernel log's NVIDIA error lines."""
-    reason = explain_missing_nvidia(host)
+    reason = explain_missing_nvidia_smi(host)
     if reason:
-        return not_run_result(reason)
+        return build_not_run_result(reason)
     output = host.run(["dmesg"], COMMAND_SECONDS)
     if output.code:
-        return error_result(f"dmesg exited with code {output.code}: {output.err[:200]}")
+        return build_error_result(f"dmesg exited with code {output.code}: {output.err[:200]}")
     lines = [line for line in output.out.splitlines() if "NVRM: Xid" in line or "SXid" in line]
-    return RawResult(
+    return RawCheckResult(
         "ran", measured=len(lines), unit="lines", raw={"lines": lines[-MAX_XID_LINES:], "count": len(lines)}
     )
 
 
-def check_amd(host: HostAccess) -> RawResult:
+def run_amd_gpu_check(host: HostAccess) -> RawCheckResult:
     """Read AMD GPUs, their driver, memory and link from sysfs; no tool is needed."""
-    devices = [read_amd_device(host, slot) for slot in list_display_devices(host, AMD)]
-    raw = {"devices": devices, "expect_gpus": host.get_param("expect_gpus", 0)}
+    devices = [read_amd_gpu(host, slot) for slot in list_gpu_pci_addresses(host, AMD)]
+    raw = {"devices": devices, "expect_gpus": host.get_parameter("expect_gpus", 0)}
     if not devices and not raw["expect_gpus"]:
-        return not_run_result("no AMD GPU", **raw)
-    return RawResult("ran", measured=len(devices), unit="GPUs", raw=raw)
+        return build_not_run_result("no AMD GPU", **raw)
+    return RawCheckResult("ran", measured=len(devices), unit="GPUs", raw=raw)
 
 
-def read_amd_device(host: HostAccess, slot: str) -> dict[str, Any]:
+def read_amd_gpu(host: HostAccess, pci_address: str) -> dict[str, Any]:
     """Return one GPU as sysfs has it; the link files are those of any PCI device."""
-    base = f"/sys/bus/pci/devices/{slot}"
-    facts: dict[str, Any] = {"slot": slot, "device": host.read_text(f"{base}/device")}
+    base = f"/sys/bus/pci/devices/{pci_address}"
+    facts: dict[str, Any] = {"slot": pci_address, "device": host.read_text_file(f"{base}/device")}
     facts["driver"] = (
-        host.path(f"{base}/driver").resolve().name if host.list_names(f"{base}/driver") else None
+        host.resolve_path(f"{base}/driver").resolve().name if host.list_folder(f"{base}/driver") else None
     )
-    facts["vram_bytes"] = host.read_integer(f"{base}/mem_info_vram_total")
+    facts["vram_bytes"] = host.read_integer_file(f"{base}/mem_info_vram_total")
     for key in ("current_link_speed", "current_link_width", "max_link_speed", "max_link_width"):
-        facts[key] = host.read_text(f"{base}/{key}")
+        facts[key] = host.read_text_file(f"{base}/{key}")
     return facts

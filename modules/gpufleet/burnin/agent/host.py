@@ -26,7 +26,7 @@ class CommandOutput:
 
 
 @dataclass(frozen=True)
-class RawResult:
+class RawCheckResult:
     """What a check saw; ``status`` is ran, not_run or error, and only ran can ever become a pass."""
 
     status: str
@@ -36,25 +36,25 @@ class RawResult:
     raw: dict[str, Any] = field(default_factory=dict)
 
 
-def not_run_result(reason: str, **raw: Any) -> RawResult:
+def build_not_run_result(reason: str, **raw: Any) -> RawCheckResult:
     """Return a result without a measurement, with the reason."""
-    return RawResult("not_run", reason, raw=raw)
+    return RawCheckResult("not_run", reason, raw=raw)
 
 
-def error_result(reason: str, **raw: Any) -> RawResult:
+def build_error_result(reason: str, **raw: Any) -> RawCheckResult:
     """Return an error: a tool is installed but failed."""
-    return RawResult("error", reason, raw=raw)
+    return RawCheckResult("error", reason, raw=raw)
 
 
-def run_command(argv: Sequence[str], timeout: float) -> CommandOutput:
+def run_command(argv: Sequence[str], timeout_s: float) -> CommandOutput:
     """Run a program with a time limit; code 124 when it ran past it, 127 when it cannot be started."""
     try:
         process = subprocess.run(
-            list(argv), capture_output=True, timeout=timeout, check=False,
+            list(argv), capture_output=True, timeout=timeout_s, check=False,
             preexec_fn=partial(die_with_parent, os.getpid()),
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        return CommandOutput(124, "", f"no answer within {timeout:g} s")
+        return CommandOutput(124, "", f"no answer within {timeout_s:g} s")
     except OSError as error:
         return CommandOutput(127, "", str(error))
     out, err = (
@@ -73,33 +73,33 @@ class HostAccess:
     run: Callable[[Sequence[str], float], CommandOutput] = run_command
     which: Callable[[str], str | None] = shutil.which
 
-    def path(self, name: str) -> Path:
+    def resolve_path(self, name: str) -> Path:
         """Return an absolute path of the host, below ``root``."""
         return Path(self.root) / name.lstrip("/")
 
-    def read_text(self, name: str) -> str | None:
+    def read_text_file(self, path: str) -> str | None:
         """Return a small file's text without the NUL of device-tree values, or None."""
         try:
-            return self.path(name).read_bytes().decode("utf-8", "replace").strip("\x00\n ")
+            return self.resolve_path(path).read_bytes().decode("utf-8", "replace").strip("\x00\n ")
         except OSError:
             return None
 
-    def read_integer(self, name: str) -> int | None:
+    def read_integer_file(self, path: str) -> int | None:
         """Return a file that holds one integer, or None."""
-        text = self.read_text(name)
+        text = self.read_text_file(path)
         try:
             return int(text) if text is not None else None
         except ValueError:
             return None
 
-    def list_names(self, folder: str) -> list[str]:
+    def list_folder(self, folder: str) -> list[str]:
         """Return what a folder holds, sorted; nothing when it is not there."""
         try:
-            return sorted(entry.name for entry in self.path(folder).iterdir())
+            return sorted(entry.name for entry in self.resolve_path(folder).iterdir())
         except OSError:
             return []
 
-    def get_param(self, name: str, default: Any) -> Any:
+    def get_parameter(self, name: str, default: Any) -> Any:
         """Return a parameter as the type of its default."""
         value = self.params.get(name, default)
         if isinstance(default, bool):

@@ -14,11 +14,11 @@ Record = dict[str, Any]
 LOCK_SECONDS = 3.0
 
 
-class BusyError(RuntimeError):
+class JournalLockedError(RuntimeError):
     """Another agent is writing this record."""
 
 
-def parse_records(text: str) -> list[Record]:
+def parse_journal_records(text: str) -> list[Record]:
     """Return the whole lines of a record; a torn last line is what a kill leaves, and is left out."""
     records: list[Record] = []
     for line in text.splitlines():
@@ -40,13 +40,13 @@ def lock_file(file: TextIO) -> None:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             if time.monotonic() > deadline:
-                raise BusyError("another agent is writing this record") from None
+                raise JournalLockedError("another agent is writing this record") from None
             time.sleep(0.05)
         else:
             return
 
 
-class Journal:
+class AttemptJournal:
     """Appends records, each synced, to a file (where there is one) and to a stream."""
 
     def __init__(self, stream: TextIO, path: str | None = None) -> None:
@@ -55,13 +55,13 @@ class Journal:
         if self.file:
             lock_file(self.file)
 
-    def resume(self, attempt: str) -> list[Record]:
+    def resume_attempt(self, attempt: str) -> list[Record]:
         """Return what this attempt has recorded already; another attempt's record is cleared."""
         if not self.file:
             return []
         self.file.seek(0)
         data = bytes(self.file.buffer.read())
-        records = parse_records(data.decode("utf-8", errors="replace"))
+        records = parse_journal_records(data.decode("utf-8", errors="replace"))
         is_same_attempt = (
             bool(records) and records[0].get("type") == "start" and records[0].get("attempt") == attempt
         )
@@ -71,7 +71,7 @@ class Journal:
         self._sync()
         return kept_records
 
-    def write(self, record: Record) -> None:
+    def append_record(self, record: Record) -> None:
         """Append one record."""
         line = json.dumps(record) + "\n"
         for out in filter(None, (self.file, self.stream)):
@@ -79,7 +79,7 @@ class Journal:
             out.flush()
         self._sync()
 
-    def replay(self, records: list[Record]) -> None:
+    def replay_records(self, records: list[Record]) -> None:
         """Put records of before a kill on the stream, so that it holds the whole attempt."""
         for record in records:
             self.stream.write(json.dumps(record) + "\n")
@@ -92,7 +92,7 @@ class Journal:
             with contextlib.suppress(OSError):
                 os.fsync(self.file.fileno())
 
-    def close(self) -> None:
+    def close_file(self) -> None:
         """Let go of the file, as a forked check must."""
         if self.file:
             self.file.close()
@@ -103,6 +103,6 @@ def list_finished_checks(records: list[Record]) -> list[str]:
     return [str(record.get("name")) for record in records if record.get("type") == "check"]
 
 
-def count_started_checks(records: list[Record]) -> Counter[str]:
+def count_check_starts(records: list[Record]) -> Counter[str]:
     """Return how often each check was begun."""
     return Counter(str(record.get("name")) for record in records if record.get("type") == "begin")

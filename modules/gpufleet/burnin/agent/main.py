@@ -11,13 +11,13 @@ from dataclasses import asdict
 from typing import Any, TextIO
 
 from . import AGENT_VERSION
-from .host import HostAccess, RawResult
-from .identity import read_identity
-from .journal import BusyError, Journal, Record, count_started_checks, list_finished_checks
-from .network import serve_senders
-from .profiles import CHECKS, PROFILES, build_parameters, time_limit
-from .supervisor import SupervisionPolicy, build_orphan_check, supervise
-from .workers import run_with_deadline
+from .host import HostAccess, RawCheckResult
+from .identity import read_host_identity
+from .journal import AttemptJournal, JournalLockedError, Record, count_check_starts, list_finished_checks
+from .network import receive_from_senders
+from .profiles import CHECKS, PROFILES, build_check_parameters, compute_time_limit_s
+from .supervisor import SupervisionPolicy, build_orphan_check, run_supervised
+from .workers import run_job_with_deadline
 
 # A check that was begun this often and never finished takes the host or the agent down with it.
 TRIES = 2
@@ -29,48 +29,58 @@ def utc_timestamp() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
-def run_check(name: str, host: HostAccess) -> RawResult:
+def run_check(check_name: str, host: HostAccess) -> RawCheckResult:
     """Run one check in a process of its own and turn whatever happens into a result."""
-    answer = run_with_deadline(lambda: asdict(CHECKS[name].run(host)), time_limit(name, host.params))
-    return RawResult("error", answer["error"]) if "error" in answer else RawResult(**answer["value"])
+    answer = run_job_with_deadline(
+        lambda: asdict(CHECKS[check_name].run(host)), compute_time_limit_s(check_name, host.params)
+    )
+    return (
+        RawCheckResult("error", answer["error"]) if "error" in answer else RawCheckResult(**answer["value"])
+    )
 
 
-def record_check(name: str, host: HostAccess, journal: Journal, start_count: int) -> Record:
+def run_and_record_check(
+    check_name: str, host: HostAccess, journal: AttemptJournal, start_count: int
+) -> Record:
     """Run one check and record it; give up on one that never finishes."""
     started = utc_timestamp()
     if start_count >= TRIES:
-        result = RawResult(
+        result = RawCheckResult(
             "error",
             f"begun {start_count} times and never finished: the agent or the host stopped during this check",
         )
     else:
-        journal.write({"type": "begin", "name": name, "started_at": started})
-        result = run_check(name, host)
+        journal.append_record({"type": "begin", "name": check_name, "started_at": started})
+        result = run_check(check_name, host)
     record = {
         "type": "check",
-        "name": name,
+        "name": check_name,
         **asdict(result),
         "started_at": started,
         "ended_at": utc_timestamp(),
     }
-    journal.write(record)
+    journal.append_record(record)
     return record
 
 
-def run_attempt(attempt: str, profile: str, names: list[str], host: HostAccess, journal: Journal) -> None:
+def run_burnin_attempt(
+    attempt: str, profile: str, check_names: list[str], host: HostAccess, journal: AttemptJournal
+) -> None:
     """Run an attempt's remaining checks, from its start record to its end record."""
-    before = journal.resume(attempt)
-    journal.replay(before)
+    before = journal.resume_attempt(attempt)
+    journal.replay_records(before)
     if any(record.get("type") == "end" for record in before):
         return
     if not before:
-        journal.write(build_start_record(attempt, profile, host))
-    done, tried = list_finished_checks(before), count_started_checks(before)
-    records = [record_check(name, host, journal, tried[name]) for name in names if name not in done]
+        journal.append_record(build_start_record(attempt, profile, host))
+    done, tried = list_finished_checks(before), count_check_starts(before)
+    records = [
+        run_and_record_check(name, host, journal, tried[name]) for name in check_names if name not in done
+    ]
     checks = [record for record in before if record.get("type") == "check"] + records
     statuses = [str(record["status"]) for record in checks]
     counts = {status: statuses.count(status) for status in ("ran", "not_run", "error")}
-    journal.write({"type": "end", "attempt": attempt, "ended_at": utc_timestamp(), **counts})
+    journal.append_record({"type": "end", "attempt": attempt, "ended_at": utc_timestamp(), **counts})
 
 
 def build_start_record(attempt: str, profile: str, host: HostAccess) -> Record:
@@ -83,11 +93,11 @@ def build_start_record(attempt: str, profile: str, host: HostAccess) -> Record:
         "started_at": utc_timestamp(),
         "rehearsal": host.params["rehearsal"],
         "params": host.params,
-        "host": read_identity(host),
+        "host": read_host_identity(host),
     }
 
 
-def parse_pair(text: str) -> list[str]:
+def parse_key_value(text: str) -> list[str]:
     """Split KEY=VALUE."""
     key, equals, value = text.partition("=")
     if not key or not equals:
@@ -95,7 +105,7 @@ def parse_pair(text: str) -> list[str]:
     return [key, value]
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_argument_parser() -> argparse.ArgumentParser:
     """Describe the command line."""
     top = argparse.ArgumentParser(
         prog="agent.pyz",
@@ -110,7 +120,7 @@ def build_parser() -> argparse.ArgumentParser:
     run.add_argument("--only", action="append", choices=list(CHECKS), help="only this check; may be repeated")
     run.add_argument("--attached", action="store_true", help="stop when the caller or its SSH session ends")
     run.add_argument("--session", type=int, default=0, help="with --attached: the process of the SSH session")
-    run.add_argument("-p", "--param", action="append", type=parse_pair, default=[], metavar="KEY=VALUE")
+    run.add_argument("-p", "--param", action="append", type=parse_key_value, default=[], metavar="KEY=VALUE")
     peer = verbs.add_parser("serve", help="receive other nodes' network throughput checks")
     peer.add_argument("--address", default="0.0.0.0")  # noqa: S104 - other nodes must reach it
     peer.add_argument("--port", type=int, required=True)
@@ -121,30 +131,30 @@ def build_parser() -> argparse.ArgumentParser:
 def run_agent(args: argparse.Namespace, stream: TextIO) -> int:
     """Run an attempt; the exit code says whether the agent worked, never whether the node is well."""
     params: dict[str, Any] = {key: value for key, value in args.param}  # noqa: C416 - pairs are lists
-    host = HostAccess(params=build_parameters(args.profile, params))
+    host = HostAccess(params=build_check_parameters(args.profile, params))
     try:
-        journal = Journal(stream, args.out)
-    except BusyError as busy:
+        journal = AttemptJournal(stream, args.out)
+    except JournalLockedError as busy:
         print(f"agent: {busy}: {args.out}", file=sys.stderr)
         return BUSY
     except OSError as error:
         print(f"agent: cannot write {args.out}: {error.strerror}", file=sys.stderr)
         return USAGE
-    os.register_at_fork(after_in_child=journal.close)
-    run_attempt(args.attempt, args.profile, args.only or list(CHECKS), host, journal)
+    os.register_at_fork(after_in_child=journal.close_file)
+    run_burnin_attempt(args.attempt, args.profile, args.only or list(CHECKS), host, journal)
     return 0
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the agent's command line."""
-    args = build_parser().parse_args(argv)
+    args = build_argument_parser().parse_args(argv)
     if args.verb == "run":
         policy = (
             SupervisionPolicy(is_orphaned=build_orphan_check(args.session))
             if args.attached
             else SupervisionPolicy()
         )
-        return supervise(lambda: run_agent(args, sys.stdout), policy)
+        return run_supervised(lambda: run_agent(args, sys.stdout), policy)
     with socket.create_server((args.address, args.port)) as listener:
-        print(f"received data from {serve_senders(listener, args.seconds)} senders", file=sys.stderr)
+        print(f"received data from {receive_from_senders(listener, args.seconds)} senders", file=sys.stderr)
     return 0

@@ -8,7 +8,7 @@ import re
 import time
 from typing import Any
 
-from .host import HostAccess, RawResult, error_result, not_run_result
+from .host import HostAccess, RawCheckResult, build_error_result, build_not_run_result
 
 MIB = 1 << 20
 # Every bit both ways, its neighbours opposed; then address-dependent blocks, which show crossed lines.
@@ -23,69 +23,73 @@ def parse_meminfo(text: str) -> dict[str, int]:
     return {name: int(value) * 1024 for name, value in rows}
 
 
-def build_address_block(index: int) -> bytes:
+def build_unique_memory_block(index: int) -> bytes:
     """Return a MiB that belongs to one address only."""
     return hashlib.sha256(index.to_bytes(8, "big")).digest() * (MIB // 32)
 
 
-def count_wrong_blocks(area: memoryview, blocks: list[bytes]) -> int:
+def write_and_count_wrong_blocks(area: memoryview, blocks: list[bytes]) -> int:
     """Write one block for each MiB, then read all back; return how many MiB differ."""
     for index, block in enumerate(blocks):
         area[index * MIB : (index + 1) * MIB] = block
     return sum(area[index * MIB : (index + 1) * MIB] != block for index, block in enumerate(blocks))
 
 
-def verify_patterns(area: memoryview, mib: int) -> dict[str, int]:
+def write_and_verify_patterns(area: memoryview, mib: int) -> dict[str, int]:
     """Return MiB that read back wrong, for each pattern."""
-    wrong_mib = {pattern.hex(): count_wrong_blocks(area, [pattern * MIB] * mib) for pattern in PATTERNS}
+    wrong_mib = {
+        pattern.hex(): write_and_count_wrong_blocks(area, [pattern * MIB] * mib) for pattern in PATTERNS
+    }
     wrong_mib["address"] = sum(
-        count_wrong_blocks(
-            area[start * MIB : stop * MIB], [build_address_block(index) for index in range(start, stop)]
+        write_and_count_wrong_blocks(
+            area[start * MIB : stop * MIB], [build_unique_memory_block(index) for index in range(start, stop)]
         )
         for start, stop in ((start, min(start + 64, mib)) for start in range(0, mib, 64))
     )
     return wrong_mib
 
 
-def measure_copy_rate(seconds: float, mib: int) -> float:
+def measure_copy_mb_per_s(seconds: float, buffer_mib: int) -> float:
     """Return the best MB copied per second from one buffer to another within a time."""
-    with mmap.mmap(-1, mib * MIB) as source, mmap.mmap(-1, mib * MIB) as target:
-        source[:] = b"\xa5" * (mib * MIB)
+    with mmap.mmap(-1, buffer_mib * MIB) as source, mmap.mmap(-1, buffer_mib * MIB) as target:
+        source[:] = b"\xa5" * (buffer_mib * MIB)
         view, best, started = memoryview(source), 0.0, time.monotonic()
         while best == 0.0 or time.monotonic() - started < seconds:
             before = time.perf_counter()
             target[:] = view
-            best = max(best, mib * MIB / (time.perf_counter() - before) / 1e6)
+            best = max(best, buffer_mib * MIB / (time.perf_counter() - before) / 1e6)
         view.release()
     return best
 
 
-def read_error_counts(host: HostAccess) -> dict[str, Any]:
+def read_edac_error_counts(host: HostAccess) -> dict[str, Any]:
     """Return the memory controllers' corrected and uncorrected error counts, where the kernel has them."""
     base = "/sys/devices/system/edac/mc"
-    controllers = [name for name in host.list_names(base) if re.fullmatch(r"mc\d+", name)]
+    controllers = [name for name in host.list_folder(base) if re.fullmatch(r"mc\d+", name)]
     return {
-        name: {kind: host.read_integer(f"{base}/{name}/{kind}_count") for kind in ("ce", "ue")}
+        name: {kind: host.read_integer_file(f"{base}/{name}/{kind}_count") for kind in ("ce", "ue")}
         for name in controllers
     }
 
 
-def check_memory(host: HostAccess) -> RawResult:
+def run_memory_check(host: HostAccess) -> RawCheckResult:
     """Fill a share of what is free, verify it, then time copies."""
-    sizes = parse_meminfo(host.read_text("/proc/meminfo") or "")
+    sizes = parse_meminfo(host.read_text_file("/proc/meminfo") or "")
     if "MemTotal" not in sizes:
-        return not_run_result("/proc/meminfo has no MemTotal")
+        return build_not_run_result("/proc/meminfo has no MemTotal")
     free = sizes.get("MemAvailable", sizes.get("MemFree", 0))
     raw: dict[str, Any] = {
         "total_gib": round(sizes["MemTotal"] / 2**30, 3),
         "available_gib": round(free / 2**30, 3),
-        "expect_memory_gib": host.get_param("expect_memory_gib", 0.0),
-        "edac": read_error_counts(host),
+        "expect_memory_gib": host.get_parameter("expect_memory_gib", 0.0),
+        "edac": read_edac_error_counts(host),
     }
-    mib = min(host.get_param("memory_mib", 512), int(free * MAX_MEMORY_SHARE / MIB))
+    mib = min(host.get_parameter("memory_mib", 512), int(free * MAX_MEMORY_SHARE / MIB))
     if mib < 2 * COPY_MIB:
-        return error_result(f"only {free // MIB} MiB available, too little to test", **raw)
+        return build_error_result(f"only {free // MIB} MiB available, too little to test", **raw)
     with mmap.mmap(-1, mib * MIB) as area, memoryview(area) as view:
-        raw["tested_mib"], raw["wrong_mib"] = mib, verify_patterns(view, mib)
-    raw["copy_mb_per_s"] = round(measure_copy_rate(host.get_param("memory_seconds", 5.0), COPY_MIB), 1)
-    return RawResult("ran", measured=raw["copy_mb_per_s"], unit="MB/s", raw=raw)
+        raw["tested_mib"], raw["wrong_mib"] = mib, write_and_verify_patterns(view, mib)
+    raw["copy_mb_per_s"] = round(
+        measure_copy_mb_per_s(host.get_parameter("memory_seconds", 5.0), COPY_MIB), 1
+    )
+    return RawCheckResult("ran", measured=raw["copy_mb_per_s"], unit="MB/s", raw=raw)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from .host import HostAccess, RawResult, error_result
+from .host import HostAccess, RawCheckResult, build_error_result
 
 COUNTERS = ("rx_packets", "tx_packets", "rx_errors", "tx_errors", "rx_dropped", "tx_dropped", "rx_crc_errors")
 LOOPBACK = "127.0.0.1"
@@ -32,40 +32,42 @@ def parse_default_route(text: str) -> tuple[str | None, str | None]:
     return None, None
 
 
-def choose_interface(host: HostAccess) -> str | None:
+def choose_main_interface(host: HostAccess) -> str | None:
     """Return the interface that carries the default route, else the first other one that is up."""
-    routed, _ = parse_default_route(host.read_text("/proc/net/route") or "")
-    names = [name for name in host.list_names("/sys/class/net") if name != "lo"]
-    ups = (name for name in names if host.read_text(f"/sys/class/net/{name}/operstate") in {"up", "unknown"})
+    routed, _ = parse_default_route(host.read_text_file("/proc/net/route") or "")
+    names = [name for name in host.list_folder("/sys/class/net") if name != "lo"]
+    ups = (
+        name for name in names if host.read_text_file(f"/sys/class/net/{name}/operstate") in {"up", "unknown"}
+    )
     return routed or next(ups, None)
 
 
-def read_link(host: HostAccess, name: str) -> dict[str, Any]:
+def read_interface_link(host: HostAccess, interface: str) -> dict[str, Any]:
     """Return link state, speed and counters of an interface; None where its driver has no answer."""
-    base = f"/sys/class/net/{name}"
+    base = f"/sys/class/net/{interface}"
     facts: dict[str, Any] = {
-        "interface": name,
-        "operstate": host.read_text(f"{base}/operstate"),
-        "speed_mbit": host.read_integer(f"{base}/speed"),
-        "duplex": host.read_text(f"{base}/duplex"),
-        "carrier_changes": host.read_integer(f"{base}/carrier_changes"),
+        "interface": interface,
+        "operstate": host.read_text_file(f"{base}/operstate"),
+        "speed_mbit": host.read_integer_file(f"{base}/speed"),
+        "duplex": host.read_text_file(f"{base}/duplex"),
+        "carrier_changes": host.read_integer_file(f"{base}/carrier_changes"),
     }
-    facts.update({counter: host.read_integer(f"{base}/statistics/{counter}") for counter in COUNTERS})
+    facts.update({counter: host.read_integer_file(f"{base}/statistics/{counter}") for counter in COUNTERS})
     return facts
 
 
-def choose_peer(host: HostAccess) -> tuple[str, str]:
+def choose_test_peer(host: HostAccess) -> tuple[str, str]:
     """Return the peer to measure against, and how it was chosen."""
-    if host.get_param("peer", ""):
-        return host.get_param("peer", ""), "parameter"
+    if host.get_parameter("peer", ""):
+        return host.get_parameter("peer", ""), "parameter"
     controller = os.environ.get("SSH_CONNECTION", "").split(" ")[0]
     if controller:
         return controller, "the client of the SSH session"
-    _, gateway = parse_default_route(host.read_text("/proc/net/route") or "")
+    _, gateway = parse_default_route(host.read_text_file("/proc/net/route") or "")
     return (gateway, "default gateway") if gateway else (LOOPBACK, "loopback: no peer is known")
 
 
-def measure_round_trip(address: str, port: int) -> float | None:
+def measure_round_trip_ms(address: str, port: int) -> float | None:
     """Return milliseconds until a TCP connection is accepted or refused; None when nothing comes back."""
     started = time.perf_counter()
     try:
@@ -81,7 +83,7 @@ def measure_round_trips(address: str, port: int, count: int) -> dict[str, Any]:
     """Measure several round trips; two lost at the start are answer enough."""
     times: list[float | None] = []
     while len(times) < count and times[:2] != [None, None]:
-        times.append(measure_round_trip(address, port))
+        times.append(measure_round_trip_ms(address, port))
     answered = sorted(ms for ms in times if ms is not None)
     return {
         "sent": len(times),
@@ -91,7 +93,7 @@ def measure_round_trips(address: str, port: int, count: int) -> dict[str, Any]:
     }
 
 
-def receive_all(connection: socket.socket) -> None:
+def receive_and_confirm_bytes(connection: socket.socket) -> None:
     """Read a sender to its end, then tell it how many bytes arrived."""
     with connection, contextlib.suppress(OSError):
         buffer, total = bytearray(CHUNK_BYTES), 0
@@ -103,7 +105,7 @@ def receive_all(connection: socket.socket) -> None:
         connection.sendall(total.to_bytes(8, "big"))
 
 
-def serve_senders(listener: socket.socket, seconds: float) -> int:
+def receive_from_senders(listener: socket.socket, seconds: float) -> int:
     """Take one sender after the other for a time; return how many came."""
     deadline, senders = time.monotonic() + seconds, 0
     while True:
@@ -117,10 +119,10 @@ def serve_senders(listener: socket.socket, seconds: float) -> int:
             continue
         connection.settimeout(max(left, 1.0))
         senders += 1
-        receive_all(connection)
+        receive_and_confirm_bytes(connection)
 
 
-def send_data(address: str, port: int, seconds: float) -> float:
+def measure_send_mbit_per_s(address: str, port: int, seconds: float) -> float:
     """Send for a time; return the Mbit/s that the other end confirms to have received."""
     data = bytes(CHUNK_BYTES)
     with socket.create_connection((address, port), timeout=10.0) as connection:
@@ -136,7 +138,7 @@ def send_data(address: str, port: int, seconds: float) -> float:
 def serve_loopback_sink() -> Iterator[int]:
     """Serve one sender on loopback; give the port."""
     with socket.create_server((LOOPBACK, 0)) as listener:
-        thread = threading.Thread(target=lambda: receive_all(listener.accept()[0]), daemon=True)
+        thread = threading.Thread(target=lambda: receive_and_confirm_bytes(listener.accept()[0]), daemon=True)
         thread.start()
         yield listener.getsockname()[1]
         thread.join(5.0)
@@ -158,25 +160,31 @@ def run_iperf3(host: HostAccess, peer: str, port: int, seconds: float) -> dict[s
 
 def measure_throughput(host: HostAccess, peer: str) -> dict[str, Any]:
     """Measure to the peer where a port is given, else over loopback, and name which."""
-    seconds, port = host.get_param("network_seconds", 3.0), host.get_param("peer_port", 0)
-    if host.get_param("iperf3_port", 0):
-        return run_iperf3(host, peer, host.get_param("iperf3_port", 0), seconds)
+    seconds, port = host.get_parameter("network_seconds", 3.0), host.get_parameter("peer_port", 0)
+    if host.get_parameter("iperf3_port", 0):
+        return run_iperf3(host, peer, host.get_parameter("iperf3_port", 0), seconds)
     if port:
         try:
-            return {"method": "built-in sink", "mbit": round(send_data(peer, port, seconds), 1)}
+            return {"method": "built-in sink", "mbit": round(measure_send_mbit_per_s(peer, port, seconds), 1)}
         except OSError as error:
             return {"method": "built-in sink", "error": str(error)}
     with serve_loopback_sink() as sink_port:
-        return {"method": "loopback", "mbit": round(send_data(LOOPBACK, sink_port, seconds), 1)}
+        return {"method": "loopback", "mbit": round(measure_send_mbit_per_s(LOOPBACK, sink_port, seconds), 1)}
 
 
-def check_network(host: HostAccess) -> RawResult:
+def run_network_check(host: HostAccess) -> RawCheckResult:
     """Read the link, then measure round trips and throughput."""
-    name = choose_interface(host)
+    name = choose_main_interface(host)
     if name is None:
-        return error_result("no network interface besides loopback is up")
-    peer, peer_source = choose_peer(host)
-    raw: dict[str, Any] = {"link": read_link(host, name), "peer": peer, "peer_chosen_by": peer_source}
-    raw["round_trip"] = measure_round_trips(peer, host.get_param("peer_port", 0) or DISCARD_PORT, TRIP_COUNT)
+        return build_error_result("no network interface besides loopback is up")
+    peer, peer_source = choose_test_peer(host)
+    raw: dict[str, Any] = {
+        "link": read_interface_link(host, name),
+        "peer": peer,
+        "peer_chosen_by": peer_source,
+    }
+    raw["round_trip"] = measure_round_trips(
+        peer, host.get_parameter("peer_port", 0) or DISCARD_PORT, TRIP_COUNT
+    )
     raw["throughput"] = measure_throughput(host, peer)
-    return RawResult("ran", measured=raw["round_trip"]["median_ms"], unit="ms", raw=raw)
+    return RawCheckResult("ran", measured=raw["round_trip"]["median_ms"], unit="ms", raw=raw)

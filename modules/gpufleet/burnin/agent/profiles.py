@@ -6,30 +6,30 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from . import cpu, gpu, memory, network, pi, smart, storage
-from .host import HostAccess, RawResult
+from .host import HostAccess, RawCheckResult
 
 
 class CheckSpec(NamedTuple):
     """A check and the seconds after which it is ended, beyond what its parameters ask for."""
 
-    run: Callable[[HostAccess], RawResult]
+    run: Callable[[HostAccess], RawCheckResult]
     seconds: float
 
 
 # Firmware flags and temperatures are read after the load that would raise them.
 CHECKS: dict[str, CheckSpec] = {
-    "cpu": CheckSpec(cpu.check_cpu, 120.0),
-    "memory": CheckSpec(memory.check_memory, 180.0),
-    "storage": CheckSpec(storage.check_storage, 300.0),
-    "network": CheckSpec(network.check_network, 60.0),
-    "pi_throttled": CheckSpec(pi.check_throttled, 15.0),
-    "pi_temperature": CheckSpec(pi.check_temperature, 15.0),
-    "nvme_link": CheckSpec(pi.check_nvme_link, 15.0),
-    "smart": CheckSpec(smart.check_smart, 120.0),
-    "blade": CheckSpec(pi.check_blade, 15.0),
-    "gpu_nvidia": CheckSpec(gpu.check_nvidia, 70.0),
-    "gpu_xid": CheckSpec(gpu.check_xid, 70.0),
-    "gpu_amd": CheckSpec(gpu.check_amd, 30.0),
+    "cpu": CheckSpec(cpu.run_cpu_check, 120.0),
+    "memory": CheckSpec(memory.run_memory_check, 180.0),
+    "storage": CheckSpec(storage.run_storage_check, 300.0),
+    "network": CheckSpec(network.run_network_check, 60.0),
+    "pi_throttled": CheckSpec(pi.run_throttling_check, 15.0),
+    "pi_temperature": CheckSpec(pi.run_temperature_check, 15.0),
+    "nvme_link": CheckSpec(pi.run_nvme_link_check, 15.0),
+    "smart": CheckSpec(smart.run_smart_check, 120.0),
+    "blade": CheckSpec(pi.run_compute_blade_check, 15.0),
+    "gpu_nvidia": CheckSpec(gpu.run_nvidia_gpu_check, 70.0),
+    "gpu_xid": CheckSpec(gpu.run_xid_check, 70.0),
+    "gpu_amd": CheckSpec(gpu.run_amd_gpu_check, 30.0),
 }
 
 # Every number is a parameter: `-p cpu_seconds=60`.
@@ -57,14 +57,14 @@ REHEARSAL_PARAMETERS: dict[str, Any] = {
 WORK_PARAMETERS = ("cpu_seconds", "memory_seconds", "network_seconds", "stress_ng_seconds", "fio_seconds")
 
 
-def build_parameters(profile: str, overrides: dict[str, str]) -> dict[str, Any]:
+def build_check_parameters(profile: str, overrides: dict[str, str]) -> dict[str, Any]:
     """Return a profile's parameters with those given on the command line in their place."""
     rehearsal = str(overrides.get("rehearsal", "")).lower() in {"1", "true", "yes"}
     pace = REHEARSAL_PARAMETERS if rehearsal else {}
     return {**PROFILES[profile], **pace, **overrides, "rehearsal": rehearsal}
 
 
-def time_limit(name: str, params: dict[str, Any]) -> float:
+def compute_time_limit_s(check_name: str, params: dict[str, Any]) -> float:
     """Return the seconds after which a check is ended."""
     requested_seconds = sum(float(params.get(key, 0)) for key in WORK_PARAMETERS)
-    return CHECKS[name].seconds + 3 * requested_seconds
+    return CHECKS[check_name].seconds + 3 * requested_seconds

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from .host import HostAccess, RawResult, not_run_result
+from .host import HostAccess, RawCheckResult, build_not_run_result
 
 COMMAND_SECONDS = 20.0
 REPORT_FIELDS = (
@@ -18,29 +18,32 @@ REPORT_FIELDS = (
 )
 
 
-def list_drives(host: HostAccess) -> list[str]:
+def list_whole_drives(host: HostAccess) -> list[str]:
     """Return whole NVMe and SCSI/SATA drives."""
-    return [name for name in host.list_names("/sys/block") if re.fullmatch(r"nvme\d+n\d+|sd[a-z]+", name)]
+    return [name for name in host.list_folder("/sys/block") if re.fullmatch(r"nvme\d+n\d+|sd[a-z]+", name)]
 
 
-def read_drive(host: HostAccess, name: str) -> dict[str, Any]:
+def read_smart_health(host: HostAccess, drive_name: str) -> dict[str, Any]:
     """Return one drive's health; smartctl's exit bits are kept, its JSON says what they mean."""
-    output = host.run(["smartctl", "-j", "-i", "-H", "-A", f"/dev/{name}"], COMMAND_SECONDS)
+    output = host.run(["smartctl", "-j", "-i", "-H", "-A", f"/dev/{drive_name}"], COMMAND_SECONDS)
     try:
         report = json.loads(output.out)
     except ValueError:
-        return {"name": name, "code": output.code, "error": (output.err or output.out)[-200:]}
+        return {"name": drive_name, "code": output.code, "error": (output.err or output.out)[-200:]}
     fields = {key: report[key] for key in REPORT_FIELDS if isinstance(report, dict) and key in report}
-    return {"name": name, "code": output.code, **fields}
+    return {"name": drive_name, "code": output.code, **fields}
 
 
-def check_smart(host: HostAccess) -> RawResult:
+def run_smart_check(host: HostAccess) -> RawCheckResult:
     """Read the health of every drive."""
     if host.which("smartctl") is None:
-        return not_run_result("smartctl is not installed")
-    names = list_drives(host)
+        return build_not_run_result("smartctl is not installed")
+    names = list_whole_drives(host)
     if not names:
-        return not_run_result("no NVMe or SATA drive")
-    return RawResult(
-        "ran", measured=len(names), unit="drives", raw={"drives": [read_drive(host, name) for name in names]}
+        return build_not_run_result("no NVMe or SATA drive")
+    return RawCheckResult(
+        "ran",
+        measured=len(names),
+        unit="drives",
+        raw={"drives": [read_smart_health(host, name) for name in names]},
     )

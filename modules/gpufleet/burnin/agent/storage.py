@@ -11,7 +11,7 @@ import os
 import time
 from typing import Any
 
-from .host import HostAccess, RawResult
+from .host import HostAccess, RawCheckResult
 
 MIB = 1 << 20
 WRITE_COUNT = 3  # the fastest counts: what else a disk has to do can only slow it
@@ -19,7 +19,7 @@ WRITE_COUNT = 3  # the fastest counts: what else a disk has to do can only slow 
 MAX_FREE_SHARE = 0.25
 
 
-def read_free_space(path: str) -> dict[str, Any]:
+def read_filesystem_space(path: str) -> dict[str, Any]:
     """Return a filesystem's size and what is free to this user."""
     stat = os.statvfs(path)
     return {
@@ -48,12 +48,12 @@ def find_mount(path: str, mounts: list[dict[str, str]]) -> dict[str, str]:
     return max(reversed(parents), key=lambda row: len(row["path"]), default={})
 
 
-def build_block(index: int) -> bytes:
+def build_unique_file_block(index: int) -> bytes:
     """Return a MiB that belongs to one place of one run, so that a stale or misplaced read shows."""
     return hashlib.sha256(f"{os.getpid()}:{index}".encode()).digest() * (MIB // 32)
 
 
-def open_scratch(folder: str) -> int:
+def open_unnamed_scratch_file(folder: str) -> int:
     """Open a scratch file that has no name any more: a killed agent leaves nothing behind."""
     name = os.path.join(folder, f".gpufleet-burn-in-{os.getpid()}")  # noqa: PTH118 - descriptors throughout
     descriptor = os.open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
@@ -61,20 +61,20 @@ def open_scratch(folder: str) -> int:
     return descriptor
 
 
-def write_scratch_blocks(descriptor: int, mib: int) -> float:
+def time_scratch_write(descriptor: int, mib: int) -> float:
     """Write and sync; return the seconds it took."""
-    blocks = [build_block(index) for index in range(min(mib, 16))]
+    blocks = [build_unique_file_block(index) for index in range(min(mib, 16))]
     os.lseek(descriptor, 0, os.SEEK_SET)
     started = time.perf_counter()
     for index in range(mib):
-        data = memoryview(blocks[index] if index < len(blocks) else build_block(index))
+        data = memoryview(blocks[index] if index < len(blocks) else build_unique_file_block(index))
         while data:
             data = data[os.write(descriptor, data) :]
     os.fsync(descriptor)
     return time.perf_counter() - started
 
 
-def open_without_cache(descriptor: int) -> tuple[int, str]:
+def reopen_without_page_cache(descriptor: int) -> tuple[int, str]:
     """Reopen for reading past the page cache; where the filesystem refuses, drop its cached pages instead."""
     with contextlib.suppress(OSError, AttributeError):
         return os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_DIRECT), "direct"
@@ -83,16 +83,16 @@ def open_without_cache(descriptor: int) -> tuple[int, str]:
     return os.dup(descriptor), "buffered"
 
 
-def verify_scratch_blocks(descriptor: int, mib: int) -> dict[str, Any]:
+def read_and_verify_scratch_blocks(descriptor: int, mib: int) -> dict[str, Any]:
     """Read back and compare; only the reads are timed."""
-    reader, method = open_without_cache(descriptor)
+    reader, method = reopen_without_page_cache(descriptor)
     wrong_mib, seconds = 0, 0.0
     with mmap.mmap(-1, MIB) as buffer:
         for index in range(mib):
             started = time.perf_counter()
             size = os.preadv(reader, [buffer], index * MIB)
             seconds += time.perf_counter() - started
-            wrong_mib += size != MIB or buffer[:] != build_block(index)
+            wrong_mib += size != MIB or buffer[:] != build_unique_file_block(index)
     os.close(reader)
     return {
         "read_mb_per_s": round(mib * MIB / seconds / 1e6, 1),
@@ -101,22 +101,20 @@ def verify_scratch_blocks(descriptor: int, mib: int) -> dict[str, Any]:
     }
 
 
-def exercise_scratch_file(folder: str, mib: int) -> dict[str, Any]:
+def write_and_verify_scratch_file(folder: str, mib: int) -> dict[str, Any]:
     """Write, sync, read back and compare; a full or failing disk is a finding, not a crash."""
     try:
-        descriptor = open_scratch(folder)
+        descriptor = open_unnamed_scratch_file(folder)
     except OSError as error:
         return {"write_error": errno.errorcode.get(error.errno or 0, str(error)), "scratch_mib": 0}
     try:
-        rates = [
-            round(mib * MIB / write_scratch_blocks(descriptor, mib) / 1e6, 1) for _ in range(WRITE_COUNT)
-        ]
+        rates = [round(mib * MIB / time_scratch_write(descriptor, mib) / 1e6, 1) for _ in range(WRITE_COUNT)]
         facts: dict[str, Any] = {
             "scratch_mib": mib,
             "write_mb_per_s": max(rates),
             "write_rates_mb_per_s": rates,
         }
-        facts.update(verify_scratch_blocks(descriptor, mib))
+        facts.update(read_and_verify_scratch_blocks(descriptor, mib))
     except OSError as error:
         facts = {"write_error": errno.errorcode.get(error.errno or 0, str(error)), "scratch_mib": mib}
     finally:
@@ -126,7 +124,7 @@ def exercise_scratch_file(folder: str, mib: int) -> dict[str, Any]:
 
 def run_fio(host: HostAccess, folder: str) -> dict[str, Any]:
     """Run fio's verified mixed load where asked for and present."""
-    seconds = host.get_param("fio_seconds", 0.0)
+    seconds = host.get_parameter("fio_seconds", 0.0)
     if not seconds:
         return {"ran": False, "reason": "not requested (fio_seconds)"}
     if host.which("fio") is None:
@@ -162,27 +160,33 @@ def parse_fio_rates(text: str) -> dict[str, Any]:
         return {"text": text[-300:]}
 
 
-def check_storage(host: HostAccess) -> RawResult:
+def run_storage_check(host: HostAccess) -> RawCheckResult:
     """Look at the root filesystem and exercise the scratch folder."""
-    folder: str = host.get_param("scratch", "/var/tmp")  # noqa: S108 - disk-backed by convention, unlike /tmp
-    table = parse_mounts(host.read_text("/proc/mounts") or "")
+    folder: str = host.get_parameter("scratch", "/var/tmp")  # noqa: S108 - disk-backed by convention, unlike /tmp
+    table = parse_mounts(host.read_text_file("/proc/mounts") or "")
     root = find_mount("/", table)
     raw: dict[str, Any] = {
-        "root": {**read_free_space("/"), "type": root.get("type"), "read_only": is_read_only(root)},
+        "root": {
+            **read_filesystem_space("/"),
+            "type": root.get("type"),
+            "read_only": is_mounted_read_only(root),
+        },
         "scratch": {"folder": folder, "type": find_mount(folder, table).get("type")},
     }
-    mib = min(host.get_param("storage_mib", 256), scratch_limit_mib(folder))
-    raw.update(exercise_scratch_file(folder, mib) if mib > 0 else {"write_error": "ENOSPC", "scratch_mib": 0})
+    mib = min(host.get_parameter("storage_mib", 256), max_scratch_mib(folder))
+    raw.update(
+        write_and_verify_scratch_file(folder, mib) if mib > 0 else {"write_error": "ENOSPC", "scratch_mib": 0}
+    )
     raw["fio"] = run_fio(host, folder) if mib > 0 else {"ran": False, "reason": "no room"}
-    return RawResult("ran", measured=raw.get("write_mb_per_s"), unit="MB/s", raw=raw)
+    return RawCheckResult("ran", measured=raw.get("write_mb_per_s"), unit="MB/s", raw=raw)
 
 
-def is_read_only(mount: dict[str, str]) -> bool | None:
+def is_mounted_read_only(mount: dict[str, str]) -> bool | None:
     """Return whether a filesystem is mounted read-only, as after an error; None when the mount is not listed."""
     return "ro" in mount["options"].split(",") if mount else None
 
 
-def scratch_limit_mib(folder: str) -> int:
+def max_scratch_mib(folder: str) -> int:
     """Return the MiB that a scratch file may take in a folder; 0 when there is no such folder."""
     try:
         stat = os.statvfs(folder)

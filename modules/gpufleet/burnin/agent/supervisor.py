@@ -45,7 +45,7 @@ except OSError:
 
 
 @dataclass(frozen=True)
-class Process:
+class ProcessTableRow:
     """One row of the process table."""
 
     pid: int
@@ -73,20 +73,20 @@ class SupervisionPolicy:
     is_orphaned: Callable[[], bool] = lambda: False
 
 
-def set_process_option(option: int, value: int) -> None:
+def call_prctl(option: int, value: int) -> None:
     """Call prctl where there is one."""
     with contextlib.suppress(AttributeError, OSError):
         LIBC.prctl(option, value, 0, 0, 0)
 
 
-def die_with_parent(parent: int = 0, number: int = signal.SIGKILL) -> None:
+def die_with_parent(parent_pid: int = 0, signal_number: int = signal.SIGKILL) -> None:
     """Ask the kernel to signal this process when its parent ends; exit at once if ``parent`` has ended already."""
-    set_process_option(PR_SET_PDEATHSIG, number)
-    if parent and os.getppid() != parent:
-        os._exit(128 + number)
+    call_prctl(PR_SET_PDEATHSIG, signal_number)
+    if parent_pid and os.getppid() != parent_pid:
+        os._exit(128 + signal_number)
 
 
-def read_processes() -> list[Process]:
+def read_process_table() -> list[ProcessTableRow]:
     """Return the process table: from /proc, or from ps where there is none."""
     folders = [entry for entry in os.listdir("/proc") if entry.isdigit()] if os.path.isdir("/proc/1") else []  # noqa: PTH208, PTH112 - a thousand paths a pass
     if not folders:
@@ -94,22 +94,28 @@ def read_processes() -> list[Process]:
             ["ps", "-A", "-o", "pid=,ppid=,stat=,comm="], capture_output=True, text=True, check=False
         ).stdout
         rows = [line.split(None, 3) for line in listing.splitlines()]
-        return [Process(int(r[0]), int(r[1]), r[3].rsplit("/", 1)[-1], r[2][0] == "Z") for r in rows if r[3:]]
+        return [
+            ProcessTableRow(int(r[0]), int(r[1]), r[3].rsplit("/", 1)[-1], r[2][0] == "Z")
+            for r in rows
+            if r[3:]
+        ]
     processes = []
     for entry in folders:
         with contextlib.suppress(OSError, ValueError, IndexError):
             head, _, tail = Path(f"/proc/{entry}/stat").read_text(errors="replace").rpartition(")")
             fields = tail.split()
-            processes.append(Process(int(entry), int(fields[1]), head.partition("(")[2], fields[0] in "ZX"))
+            processes.append(
+                ProcessTableRow(int(entry), int(fields[1]), head.partition("(")[2], fields[0] in "ZX")
+            )
     return processes
 
 
-def list_descendants(root: int) -> list[Process]:
+def list_live_descendants(root_pid: int) -> list[ProcessTableRow]:
     """Return the live processes below one, parents before their children."""
-    children: dict[int, list[Process]] = {}
-    for process in read_processes():
+    children: dict[int, list[ProcessTableRow]] = {}
+    for process in read_process_table():
         children.setdefault(process.parent, []).append(process)
-    processes, level = [], [root]
+    processes, level = [], [root_pid]
     while level:
         below = [process for pid in level for process in children.get(pid, ())]
         processes += below
@@ -117,14 +123,14 @@ def list_descendants(root: int) -> list[Process]:
     return [process for process in processes if not process.zombie]
 
 
-def find_spared_processes(processes: Iterable[Process]) -> set[int]:
+def find_package_manager_pids(processes: Iterable[ProcessTableRow]) -> set[int]:
     """Return package managers with what they started and what reads their output, up to Ansible's processes."""
     table = {process.pid: process for process in processes}
     spared_pids: set[int] = set()
     for process in table.values():
-        ancestor: Process | None = process
-        ancestors: list[Process] = []
-        while ancestor and not is_ansible(ancestor):
+        ancestor: ProcessTableRow | None = process
+        ancestors: list[ProcessTableRow] = []
+        while ancestor and not is_ansible_process(ancestor):
             ancestors.append(ancestor)
             ancestor = table.get(ancestor.parent)
         if any(ancestor_process.name in PACKAGE_MANAGERS for ancestor_process in ancestors):
@@ -132,7 +138,7 @@ def find_spared_processes(processes: Iterable[Process]) -> set[int]:
     return spared_pids
 
 
-def is_ansible(process: Process) -> bool:
+def is_ansible_process(process: ProcessTableRow) -> bool:
     """Return true for a process of Ansible itself, false for a module that it started."""
     if process.name.startswith("ansible"):
         return True
@@ -142,13 +148,13 @@ def is_ansible(process: Process) -> bool:
     return False
 
 
-def kill_descendants(root: int, policy: SupervisionPolicy) -> None:
+def kill_descendants(root_pid: int, policy: SupervisionPolicy) -> None:
     """Kill all descendants of a process, repeatedly, except those that the policy spares."""
     deadline = time.monotonic() + SWEEP_SECONDS
     while time.monotonic() < deadline:
         reap_children()
-        processes = list_descendants(root)
-        spared_pids = find_spared_processes(processes) if policy.spare_packages else set()
+        processes = list_live_descendants(root_pid)
+        spared_pids = find_package_manager_pids(processes) if policy.spare_packages else set()
         targets = [process.pid for process in processes if process.pid not in spared_pids]
         if not targets:
             return
@@ -157,10 +163,10 @@ def kill_descendants(root: int, policy: SupervisionPolicy) -> None:
         time.sleep(0.02)
 
 
-def send_signal(pid: int, number: int) -> None:
+def send_signal(pid: int, signal_number: int) -> None:
     """Signal a process that may be gone."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, number)
+        os.kill(pid, signal_number)
 
 
 def reap_children() -> dict[int, int]:
@@ -175,14 +181,14 @@ def reap_children() -> dict[int, int]:
     return statuses
 
 
-def shell_exit_code(status: int) -> int:
+def wait_status_to_exit_code(wait_status: int) -> int:
     """Return a wait status as a shell would."""
-    return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+    return 128 + os.WTERMSIG(wait_status) if os.WIFSIGNALED(wait_status) else os.WEXITSTATUS(wait_status)
 
 
-def supervise(work: Callable[[], int], policy: SupervisionPolicy = SupervisionPolicy()) -> int:
+def run_supervised(work: Callable[[], int], policy: SupervisionPolicy = SupervisionPolicy()) -> int:
     """Run the work in a process of its own; return its exit code, or 128 + the signal that ended it or us."""
-    set_process_option(PR_SET_CHILD_SUBREAPER, 1)
+    call_prctl(PR_SET_CHILD_SUBREAPER, 1)
     handlers = {number: signal.getsignal(number) for number in FORWARDED}
     reader, writer = os.pipe()
     sys.stdout.flush()
@@ -190,17 +196,17 @@ def supervise(work: Callable[[], int], policy: SupervisionPolicy = SupervisionPo
     keeper = os.fork()
     if not keeper:
         os.close(writer)
-        os._exit(_Supervisor(work, policy, reader, handlers).run())
+        os._exit(_Supervisor(work, policy, reader, handlers).run_work())
     os.close(reader)
     received: list[int] = []
 
-    def forward(number: int, _frame: object) -> None:
-        received.append(number)
+    def forward_signal(signal_number: int, _frame: object) -> None:
+        received.append(signal_number)
         with contextlib.suppress(OSError):
-            os.write(writer, bytes([number]))
+            os.write(writer, bytes([signal_number]))
 
     for number in FORWARDED:
-        signal.signal(number, forward)
+        signal.signal(number, forward_signal)
     try:
         status = os.waitpid(keeper, 0)[1]
     finally:
@@ -209,7 +215,7 @@ def supervise(work: Callable[[], int], policy: SupervisionPolicy = SupervisionPo
     if os.WIFSIGNALED(status):
         kill_descendants(os.getpid(), policy)
     os.close(writer)
-    return 128 + received[0] if received else shell_exit_code(status)
+    return 128 + received[0] if received else wait_status_to_exit_code(status)
 
 
 @dataclass
@@ -221,11 +227,11 @@ class _Supervisor:
     stopped: int = 0
     group: int = 0
 
-    def run(self) -> int:
+    def run_work(self) -> int:
         """Start the work and stay until it has ended; return its exit code."""
         self.group = os.getpgid(os.getppid())
         os.setpgid(0, 0)
-        set_process_option(PR_SET_CHILD_SUBREAPER, 1)
+        call_prctl(PR_SET_CHILD_SUBREAPER, 1)
         wake_reader, wake_writer = os.pipe()
         os.set_blocking(wake_writer, False)
         for number in FORWARDED:
@@ -249,7 +255,7 @@ class _Supervisor:
             self._stop_ssh_masters(me)
         if self.policy.scratch and (self.stopped or os.WIFSIGNALED(status)):
             shutil.rmtree(self.policy.scratch, ignore_errors=True)
-        return shell_exit_code(status)
+        return wait_status_to_exit_code(status)
 
     def _on_signal(self, number: int, _frame: object) -> None:
         self.stopped = self.stopped or number
@@ -312,7 +318,7 @@ class _Supervisor:
     def _group_members(self) -> list[int]:
         """Return the work's processes that are in its group still, as it was started."""
         members = []
-        for process in list_descendants(os.getpid()):
+        for process in list_live_descendants(os.getpid()):
             with contextlib.suppress(OSError):
                 if os.getpgid(process.pid) == self.group:
                     members.append(process.pid)
@@ -321,28 +327,30 @@ class _Supervisor:
     def _stop_ssh_masters(self, root: int) -> None:
         """Stop the SSH connections that the work left open for later commands."""
         title_prefix = b"ssh: " + os.fsencode(self.policy.scratch) + b"/"
-        for process in list_descendants(root) if self.policy.scratch else ():
+        for process in list_live_descendants(root) if self.policy.scratch else ():
             with contextlib.suppress(OSError):
                 if Path(f"/proc/{process.pid}/cmdline").read_bytes().startswith(title_prefix):
                     send_signal(process.pid, signal.SIGTERM)
 
 
-def build_orphan_check(session: int = 0) -> Callable[[], bool]:
+def build_orphan_check(session_pid: int = 0) -> Callable[[], bool]:
     """Return a function that is true once the process that started us, or its SSH session, has ended.
 
     The caller may name the session's process: it may have ended before we could look for it.
     """
-    table = {process.pid: process for process in read_processes()}
+    table = {process.pid: process for process in read_process_table()}
     watched = [os.getppid()]
     ancestor = table.get(os.getppid())
     while ancestor and not ancestor.name.startswith("sshd"):
         ancestor = table.get(ancestor.parent)
-    watched += [session or (ancestor.pid if ancestor else watched[0])]
-    start_times = {pid: read_start_time(pid) for pid in watched}
-    return lambda: any(not moment or read_start_time(pid) != moment for pid, moment in start_times.items())
+    watched += [session_pid or (ancestor.pid if ancestor else watched[0])]
+    start_times = {pid: read_process_start_time(pid) for pid in watched}
+    return lambda: any(
+        not moment or read_process_start_time(pid) != moment for pid, moment in start_times.items()
+    )
 
 
-def read_start_time(pid: int) -> str:
+def read_process_start_time(pid: int) -> str:
     """Return when a process began, in the kernel's ticks; empty when it has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
@@ -365,9 +373,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("command", nargs="+")
     options = parser.parse_args(argv)
     if options.follow_parent:
-        die_with_parent(number=signal.SIGTERM)
+        die_with_parent(signal_number=signal.SIGTERM)
 
-    def work() -> int:
+    def execute_command() -> int:
         os.execvp(options.command[0], options.command)  # noqa: S606 - no shell on purpose
 
     policy = SupervisionPolicy(
@@ -377,7 +385,7 @@ def main(argv: list[str] | None = None) -> int:
         after_success=False,
         scratch=options.scratch,
     )
-    return supervise(work, policy)
+    return run_supervised(execute_command, policy)
 
 
 if __name__ == "__main__":

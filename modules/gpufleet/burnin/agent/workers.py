@@ -15,7 +15,7 @@ from typing import Any, Callable  # noqa: UP035 - Python 3.9 runs this
 from .supervisor import die_with_parent
 
 
-def spawn_child(job: Callable[[], Any], *, new_session: bool) -> tuple[int, int]:
+def fork_job(job: Callable[[], Any], *, new_session: bool) -> tuple[int, int]:
     """Fork a child that writes its result as JSON; return its pid and the pipe to read.
 
     ``new_session``: the child and its children can be killed together.
@@ -32,13 +32,13 @@ def spawn_child(job: Callable[[], Any], *, new_session: bool) -> tuple[int, int]
         if new_session:
             os.setsid()
         with os.fdopen(writer, "w") as pipe:
-            json.dump(run_job(job), pipe)
+            json.dump(capture_job_result(job), pipe)
         code = 0
     finally:
         os._exit(code)
 
 
-def run_job(job: Callable[[], Any]) -> Any:
+def capture_job_result(job: Callable[[], Any]) -> Any:
     """Return ``{"value": ...}``, or ``{"error": ...}`` with the place where it went wrong."""
     try:
         return {"value": job()}
@@ -48,7 +48,7 @@ def run_job(job: Callable[[], Any]) -> Any:
         return {"error": f"{type(error).__name__}: {error} ({where})"}
 
 
-def read_until(reader: int, deadline: float) -> bytes | None:
+def read_pipe_until(reader: int, deadline: float) -> bytes | None:
     """Read a pipe to its end, or return None when the deadline passes first."""
     parts: list[bytes] = []
     while True:
@@ -61,7 +61,7 @@ def read_until(reader: int, deadline: float) -> bytes | None:
         parts.append(part)
 
 
-def kill_child(pid: int, *, group: bool) -> int:
+def kill_child_and_wait(pid: int, *, group: bool) -> int:
     """Kill a child (and its session) if it still runs; return its wait status."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if group:
@@ -71,12 +71,12 @@ def kill_child(pid: int, *, group: bool) -> int:
     return os.waitpid(pid, 0)[1]
 
 
-def collect_result(child: tuple[int, int], deadline: float, *, group: bool) -> Any:
+def collect_child_result(child: tuple[int, int], deadline: float, *, group: bool) -> Any:
     """Return a child's answer; a missing one becomes an error with the cause."""
     pid, reader = child
-    text = read_until(reader, deadline)
+    text = read_pipe_until(reader, deadline)
     os.close(reader)
-    status = kill_child(pid, group=group)
+    status = kill_child_and_wait(pid, group=group)
     if text is None:
         return {"error": "the check exceeded its time limit and was stopped"}
     try:
@@ -88,14 +88,14 @@ def collect_result(child: tuple[int, int], deadline: float, *, group: bool) -> A
         return {"error": f"the process of the check died ({cause})"}
 
 
-def run_with_deadline(job: Callable[[], Any], seconds: float) -> Any:
+def run_job_with_deadline(job: Callable[[], Any], seconds: float) -> Any:
     """Run one job in a session of its own; return ``{"value"}`` or ``{"error"}`` within ``seconds``."""
-    child = spawn_child(job, new_session=True)
-    return collect_result(child, time.monotonic() + seconds, group=True)
+    child = fork_job(job, new_session=True)
+    return collect_child_result(child, time.monotonic() + seconds, group=True)
 
 
-def run_parallel(job: Callable[[int], Any], count: int, seconds: float) -> list[Any]:
+def run_jobs_in_parallel(job: Callable[[int], Any], count: int, seconds: float) -> list[Any]:
     """Run ``job(0) … job(count - 1)`` at once, one process each; return their answers."""
     deadline = time.monotonic() + seconds
-    children = [spawn_child(partial(job, index), new_session=False) for index in range(count)]
-    return [collect_result(child, deadline, group=False) for child in children]
+    children = [fork_job(partial(job, index), new_session=False) for index in range(count)]
+    return [collect_child_result(child, deadline, group=False) for child in children]

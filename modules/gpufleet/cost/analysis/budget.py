@@ -26,13 +26,13 @@ class BudgetOption:
     machines_all_month: int
 
     @property
-    def usd_per_hour(self) -> Decimal:
+    def machine_usd_per_hour(self) -> Decimal:
         """Return the price."""
         return to_decimal(self.offer.price.usd_per_hour)
 
 
 def find_budget_options(
-    budget: Decimal,
+    budget_usd_per_month: Decimal,
     *,
     accelerator: str | None = None,
     cloud: str | None = None,
@@ -50,7 +50,7 @@ def find_budget_options(
         accelerator=accelerator,
         compare_by="accelerator",
     )
-    options = (_make_option(budget, offer) for offer in _cheapest_offers(offers))
+    options = (_make_option(budget_usd_per_month, offer) for offer in _cheapest_offers(offers))
     return [option for option in options if option.hours > 0][:limit]
 
 
@@ -92,7 +92,7 @@ def _option_document(option: BudgetOption) -> dict[str, Any]:
         "accelerators": [
             {"model": card.model, "count": card.count * card.share} for card in offer.machine.accelerators
         ],
-        "usd_per_hour": float(option.usd_per_hour),
+        "usd_per_hour": float(option.machine_usd_per_hour),
         "hours_per_month": float(option.hours),
         "machines_all_month": option.machines_all_month,
         "price": {"as_of": offer.price.as_of, "source": offer.price.source},

@@ -11,7 +11,7 @@ from gpufleet.cost.pricing.bill import Bill, Charge, UnpricedResource
 
 
 @dataclass(frozen=True)
-class Violation:
+class PolicyViolation:
     """A policy rule that the change violates."""
 
     rule: str
@@ -19,7 +19,7 @@ class Violation:
 
 
 @dataclass(frozen=True)
-class LimitCheck:
+class PolicyLimitCheck:
     """One limit of one rule, checked: its requirement, its scope, and how the change breaks it."""
 
     rule: str
@@ -34,12 +34,12 @@ class PolicyResult:
     """The policy's verdict; without a policy it passes. ``checks`` holds passed limits too."""
 
     passed: bool = True
-    violations: tuple[Violation, ...] = ()
-    checks: tuple[LimitCheck, ...] = ()
+    violations: tuple[PolicyViolation, ...] = ()
+    checks: tuple[PolicyLimitCheck, ...] = ()
 
 
 @dataclass(frozen=True)
-class DiffLine:
+class CostDiffLine:
     """One charge before and after; one of the two may be absent."""
 
     op: str
@@ -56,7 +56,7 @@ class DiffLine:
         return charge
 
     @property
-    def usd_per_month(self) -> Decimal:
+    def change_usd_per_month(self) -> Decimal:
         """Return the line's change of the monthly cost."""
         return monthly_cost(self.after).expected - monthly_cost(self.before).expected
 
@@ -88,7 +88,7 @@ class CostDiff:
     stack: str
     before: Bill
     after: Bill
-    lines: tuple[DiffLine, ...]
+    lines: tuple[CostDiffLine, ...]
     warnings: tuple[str, ...] = ()
     budget_usd_per_month: Decimal | None = None
     partial: bool = False  # totals cover only the resources that the preview lists
@@ -165,17 +165,17 @@ def monthly_cost(charge: Charge | None) -> Range:
     return charge.usd_per_month if charge else ZERO_RANGE
 
 
-def _make_line(before: Charge | None, after: Charge | None, operation: str | None) -> DiffLine:
+def _make_line(before: Charge | None, after: Charge | None, operation: str | None) -> CostDiffLine:
     if operation and not (operation == "same" and not is_same_charge(before, after)):
-        return DiffLine(operation, before, after)
+        return CostDiffLine(operation, before, after)
     if before is None:
-        return DiffLine("create", before, after)
+        return CostDiffLine("create", before, after)
     if after is None:
-        return DiffLine("delete", before, after)
-    return DiffLine("same" if is_same_charge(before, after) else "update", before, after)
+        return CostDiffLine("delete", before, after)
+    return CostDiffLine("same" if is_same_charge(before, after) else "update", before, after)
 
 
-def _with_overlap_cost(line: DiffLine, hours: Decimal) -> DiffLine:
+def _with_overlap_cost(line: CostDiffLine, hours: Decimal) -> CostDiffLine:
     """Return a replaced line with the cost of the old resource while the new one starts."""
     if line.op != "replace" or line.before is None or line.before.purchase == "owned":
         return line  # owned hardware cannot run twice

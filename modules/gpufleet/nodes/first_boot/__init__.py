@@ -3,14 +3,19 @@
 In goes a rack with its ``boot`` section and keys; out come texts. Nothing here touches disk or network.
 """
 
-from gpufleet.nodes.first_boot.cloud_init import HostKey
+from gpufleet.nodes.first_boot.cloud_init import SshHostKey
 from gpufleet.nodes.first_boot.firmware import (
     build_boot_conf,
     build_eeprom_settings,
     encode_boot_order,
-    find_board,
+    find_raspberry_pi_board,
 )
-from gpufleet.nodes.first_boot.seed import SECRET, FirstBootFiles, Seed, build_first_boot_files
+from gpufleet.nodes.first_boot.seed import (
+    SECRET,
+    NodeFirstBootFiles,
+    RackFirstBootFiles,
+    build_first_boot_files,
+)
 
 __all__ = [
     "SECRET",

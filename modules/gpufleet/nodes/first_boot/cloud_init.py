@@ -28,7 +28,7 @@ for folder in ("/boot/firmware", "/var/lib/cloud/seed/nocloud"):
 
 
 @dataclass(frozen=True)
-class HostKey:
+class SshHostKey:
     """A node's SSH host key, made before the node ever booted. ``private`` is never shown."""
 
     private: str
@@ -39,7 +39,7 @@ class HostKey:
 
 
 def build_user_data(
-    rack: Rack, boot: Boot, node: RackNode, keys: Sequence[str], host_key: HostKey | None
+    rack: Rack, boot: Boot, node: RackNode, authorized_keys: Sequence[str], host_key: SshHostKey | None
 ) -> dict[str, Any]:
     """Return the node's configuration at first boot: who it is, who may log in, and nothing by password."""
     place = {"rack": rack.name, "slot": node.slot, "name": node.name, "serial": node.serial}
@@ -51,7 +51,7 @@ def build_user_data(
         "locale": boot.locale,
         "ssh_pwauth": False,
         "disable_root": boot.user != "root",
-        "users": [_user(boot.user, keys)],
+        "users": [_user(boot.user, authorized_keys)],
         "ssh_deletekeys": True,
         "ssh_genkeytypes": ["ed25519"],
         "write_files": [

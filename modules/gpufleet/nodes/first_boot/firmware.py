@@ -15,7 +15,7 @@ LONGEST_BOOT_CONF = 2024  # bytes; rpi-eeprom-config's MAX_BOOTCONF_SIZE
 
 
 @dataclass(frozen=True)
-class Board:
+class RaspberryPiBoard:
     """A board's settings; their sources are in data/boards.yaml."""
 
     name: str
@@ -28,21 +28,21 @@ class Board:
 
 
 @cache
-def load_boards() -> tuple[Board, ...]:
+def load_raspberry_pi_boards() -> tuple[RaspberryPiBoard, ...]:
     """Return the boards that we know."""
-    return tuple(Board(name, **fields) for name, fields in load_table("boards").items())
+    return tuple(RaspberryPiBoard(name, **fields) for name, fields in load_data_table("boards").items())
 
 
-def load_table(name: str) -> Any:
+def load_data_table(name: str) -> Any:
     """Return one of the tables in ``data/``."""
     return read_packaged_yaml("gpufleet.nodes.first_boot", f"data/{name}.yaml")
 
 
-def find_board(machine: str) -> Board:
+def find_raspberry_pi_board(machine: str) -> RaspberryPiBoard:
     """Return the board that a machine of the catalogue is built on; InputError where we know of none."""
-    board = next((board for board in load_boards() if board.machine in machine), None)
+    board = next((board for board in load_raspberry_pi_boards() if board.machine in machine), None)
     if board is None:
-        known_boards = ", ".join(board.machine for board in load_boards())
+        known_boards = ", ".join(board.machine for board in load_raspberry_pi_boards())
         raise InputError(
             f"no boot firmware is known for {machine!r}", key="machine", remedy=f"known: {known_boards}"
         )
@@ -61,7 +61,7 @@ def encode_boot_order(order: Iterable[BootMode]) -> str:
     return "0x" + "".join(load_boot_modes()[mode][0] for mode in reversed(tuple(order)))
 
 
-def build_eeprom_settings(boot: Boot, board: Board) -> dict[str, str]:
+def build_eeprom_settings(boot: Boot, board: RaspberryPiBoard) -> dict[str, str]:
     """Return the bootloader's settings by name; what is left out keeps the bootloader's own default."""
     settings = {
         "BOOT_ORDER": encode_boot_order(boot.boot_order),
@@ -86,7 +86,7 @@ _SETTING_REASONS = {
 }
 
 
-def build_boot_conf(boot: Boot, board: Board) -> str:
+def build_boot_conf(boot: Boot, board: RaspberryPiBoard) -> str:
     """Return the bootloader's configuration with a reason at each setting."""
     lines = ["[all]"]
     for name, value in build_eeprom_settings(boot, board).items():
@@ -105,7 +105,7 @@ def _reasons(name: str, boot: Boot) -> list[str]:
     return ["Tried from the right to the left:", *(f"  {step}" for step in tried)]
 
 
-def build_config_txt(boot: Boot, board: Board) -> str:
+def build_config_txt_lines(boot: Boot, board: RaspberryPiBoard) -> str:
     """Return what is to be appended to config.txt. No line of it touches vfat: this very file is on a FAT disk."""
     lines = [f"[{board.filter}]"]
     if boot.medium == "nvme":
@@ -118,7 +118,9 @@ def build_config_txt(boot: Boot, board: Board) -> str:
     return "\n".join([*lines, "[all]"]) + "\n"
 
 
-def build_cmdline_txt(rack: Rack, boot: Boot, node: RackNode, instance: str, *, seed: bool) -> str:
+def build_kernel_arguments(
+    rack: Rack, boot: Boot, node: RackNode, instance_id: str, *, includes_seed_id: bool
+) -> str:
     """Return what cmdline.txt is to carry, on its one line: the seed's id, and where a netboot finds its root.
 
     A netboot gives itself the slot's address: the NFS server knows each node's root by it, and no DHCP server does.
@@ -133,8 +135,8 @@ def build_cmdline_txt(rack: Rack, boot: Boot, node: RackNode, instance: str, *, 
             f"ip={_ip_argument(rack, boot, node)}",
             "rootwait",
         ]
-    if seed:
-        arguments.append(f"ds=nocloud;i={instance}")
+    if includes_seed_id:
+        arguments.append(f"ds=nocloud;i={instance_id}")
     return " ".join(arguments) + "\n" if arguments else ""
 
 
@@ -145,7 +147,7 @@ def _ip_argument(rack: Rack, boot: Boot, node: RackNode) -> str:
     return f"{node.address}::{boot.gateway or ''}:{rack.network.cidr.netmask}:{node.name}::off"
 
 
-def list_unsupported_settings(boot: Boot, board: Board) -> list[str]:
+def list_unsupported_settings(boot: Boot, board: RaspberryPiBoard) -> list[str]:
     """Return requested settings that are not written, with the reason."""
     notes = []
     if boot.fan_unit == "smart" and not board.smart_fan_unit:

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from gpufleet.errors import InputError
 from gpufleet.fleet import Boot, Netboot, Rack, RackNode
 from gpufleet.nodes.first_boot import cloud_init, firmware, netboot
-from gpufleet.nodes.first_boot.cloud_init import HostKey
+from gpufleet.nodes.first_boot.cloud_init import SshHostKey
 
 SECRET = ("user-data",)  # holds the host key's private half
 
 
 @dataclass(frozen=True)
-class Seed:
+class NodeFirstBootFiles:
     """One node's files, by name."""
 
     node: RackNode
@@ -33,15 +33,15 @@ class Seed:
 
 
 @dataclass(frozen=True)
-class FirstBootFiles:
+class RackFirstBootFiles:
     """All files of a rack, by path in the export's folder; ``notes`` list requested settings that are not written."""
 
     rack: Rack
-    seeds: tuple[Seed, ...]
+    seeds: tuple[NodeFirstBootFiles, ...]
     shared: Mapping[str, str]
     notes: tuple[str, ...] = field(default=())
 
-    def files(self) -> dict[str, str]:
+    def files_by_path(self) -> dict[str, str]:
         """Return every file by its path; the manifest names each of them with its digest."""
         files_by_path = {
             f"{seed.node.name}/{name}": text for seed in self.seeds for name, text in seed.files.items()
@@ -55,7 +55,7 @@ class FirstBootFiles:
 
     def _manifest(self, files: Mapping[str, str]) -> str:
         boot = _boot(self.rack)
-        family = firmware.load_table("families")[boot.image.family if boot.image else "raspios"]
+        family = firmware.load_data_table("families")[boot.image.family if boot.image else "raspios"]
         manifest = {
             "gpufleet": "first boot",
             "rack": self.rack.name,
@@ -75,24 +75,24 @@ class FirstBootFiles:
 def build_first_boot_files(
     rack: Rack,
     nodes: Sequence[RackNode],
-    keys: Sequence[str],
-    host_key: Callable[[RackNode], HostKey | None],
-) -> FirstBootFiles:
+    authorized_keys: Sequence[str],
+    make_host_key: Callable[[RackNode], SshHostKey | None],
+) -> RackFirstBootFiles:
     """Return the first boot of some nodes of a rack; ``keys`` may log in, ``host_key`` gives each node its own."""
     boot = _boot(rack)
-    seeds = tuple(_seed(rack, boot, node, keys, host_key(node)) for node in nodes)
+    seeds = tuple(_seed(rack, boot, node, authorized_keys, make_host_key(node)) for node in nodes)
     shared: dict[str, str] = {"addresses.json": _addresses(rack, nodes)}
     if boot.netboot:
         shared |= _netboot(rack, boot.netboot, seeds)
-    export = FirstBootFiles(rack, seeds, shared)
+    export = RackFirstBootFiles(rack, seeds, shared)
     if known_hosts_lines := export.known_hosts_lines():
         shared["known_hosts"] = "\n".join(known_hosts_lines) + "\n"
     notes = {
         note
         for node in nodes
-        for note in firmware.list_unsupported_settings(boot, firmware.find_board(node.machine))
+        for note in firmware.list_unsupported_settings(boot, firmware.find_raspberry_pi_board(node.machine))
     }
-    return FirstBootFiles(rack, seeds, shared, tuple(sorted(notes)))
+    return RackFirstBootFiles(rack, seeds, shared, tuple(sorted(notes)))
 
 
 def _boot(rack: Rack) -> Boot:
@@ -102,7 +102,7 @@ def _boot(rack: Rack) -> Boot:
     return rack.boot
 
 
-def _netboot(rack: Rack, server: Netboot, seeds: Sequence[Seed]) -> dict[str, str]:
+def _netboot(rack: Rack, server: Netboot, seeds: Sequence[NodeFirstBootFiles]) -> dict[str, str]:
     """Return what the network boot server is given."""
     nodes = [seed.node for seed in seeds]
     if rack.network is None or any(node.address is None for node in nodes):
@@ -120,9 +120,11 @@ def _netboot(rack: Rack, server: Netboot, seeds: Sequence[Seed]) -> dict[str, st
     return server_files
 
 
-def _seed(rack: Rack, boot: Boot, node: RackNode, keys: Sequence[str], host_key: HostKey | None) -> Seed:
-    board = firmware.find_board(node.machine)
-    family = firmware.load_table("families")[boot.image.family if boot.image else "raspios"]
+def _seed(
+    rack: Rack, boot: Boot, node: RackNode, keys: Sequence[str], host_key: SshHostKey | None
+) -> NodeFirstBootFiles:
+    board = firmware.find_raspberry_pi_board(node.machine)
+    family = firmware.load_data_table("families")[boot.image.family if boot.image else "raspios"]
     user = cloud_init.build_user_data(rack, boot, node, keys, host_key) | family["user_data"]
     network = cloud_init.build_network_config(rack, boot, node, boot.interface or family["interface"])
     instance = cloud_init.derive_instance_id(rack, node, user, network)
@@ -130,11 +132,13 @@ def _seed(rack: Rack, boot: Boot, node: RackNode, keys: Sequence[str], host_key:
         "user-data": cloud_init.format_cloud_config(user, "#cloud-config\n"),
         "meta-data": cloud_init.format_cloud_config({"instance-id": instance, "local-hostname": node.name}),
         "network-config": cloud_init.format_cloud_config(network),
-        "cmdline.append.txt": firmware.build_cmdline_txt(rack, boot, node, instance, seed=family["cmdline"]),
-        "config.append.txt": firmware.build_config_txt(boot, board),
+        "cmdline.append.txt": firmware.build_kernel_arguments(
+            rack, boot, node, instance, includes_seed_id=family["cmdline"]
+        ),
+        "config.append.txt": firmware.build_config_txt_lines(boot, board),
         "boot.conf": firmware.build_boot_conf(boot, board),
     }
-    return Seed(node, instance, files, host_key.public if host_key else None)
+    return NodeFirstBootFiles(node, instance, files, host_key.public if host_key else None)
 
 
 def _addresses(rack: Rack, nodes: Sequence[RackNode]) -> str:

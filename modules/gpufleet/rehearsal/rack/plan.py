@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from gpufleet.errors import InputError
-from gpufleet.nodes.declaration import list_accelerators
+from gpufleet.nodes.declaration import list_machine_accelerators
 from gpufleet.rehearsal.rack.faults import NO_SSH_FAULTS, Faults
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _plan_host(
         serial=node.serial or _make_serial(rack_use.rack.kind, identity),
         storage_gb=node.storage_gb,
         accelerators=tuple(
-            (a["model"], a["count"]) for a in list_accelerators(node.machine, node.accelerators)
+            (a["model"], a["count"]) for a in list_machine_accelerators(node.machine, node.accelerators)
         ),
         faults=faults.faults_at(place),
         folder=home / "rack" / place.replace("/", "-"),

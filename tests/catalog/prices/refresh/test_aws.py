@@ -395,7 +395,7 @@ def test_repeated_pages_end_the_reading(stubbed_aws):
         stubbed_aws.stubs["ec2"].add_response(
             "describe_spot_price_history", {"SpotPriceHistory": [], "NextToken": "again"}
         )
-    with pytest.raises(SourceUnavailable, match="pages repeat"):
+    with pytest.raises(SourceUnavailable, match="repeats a page"):
         AwsSpotHistory(stubbed_aws).read(HOME, TODAY)
 
 

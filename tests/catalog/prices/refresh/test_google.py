@@ -248,7 +248,7 @@ def test_sku_list_is_downloaded_once_for_all_regions(start_fake_server, http_cli
 
 def test_repeated_pages_end_the_reading(start_fake_server, http_client):
     fake_server = start_fake_server(lambda *_: {"skus": SKUS[:1], "nextPageToken": "again"})
-    with pytest.raises(SourceUnavailable, match="pages repeat"):
+    with pytest.raises(SourceUnavailable, match="repeats a page"):
         GoogleBilling(http_client, fake_server.base).read("us-central1", TODAY)
     assert len(fake_server.requests) == 2
 

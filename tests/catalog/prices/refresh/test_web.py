@@ -53,7 +53,7 @@ def test_retry_after_header_is_obeyed_exactly(start_fake_server, http_client, cl
 
 def test_too_long_retry_after_is_refused_without_waiting(start_fake_server, http_client, clock):
     fake_server = start_fake_server(lambda *_: GOOD, [FakeResponse(b"", 429, {"Retry-After": "3600"})])
-    with pytest.raises(SourceUnavailable, match="asks to wait 3600 s"):
+    with pytest.raises(SourceUnavailable, match="asks for a wait of 3600 s"):
         http_client.get_json(fake_server.base)
     assert clock.slept == []
 
@@ -105,9 +105,7 @@ def test_waiting_is_reported(start_fake_server, clock):
     messages = []
     fake_server = start_fake_server(lambda *_: GOOD, [FakeResponse(b"", 429, {"Retry-After": "2"})])
     HttpClient(sleep=clock.sleep, clock=clock, report=messages.append).get_json(fake_server.base)
-    assert messages == [f"{fake_server.base}/: HTTP 429; again in 2 s"] or messages[0].endswith(
-        "HTTP 429; again in 2 s"
-    )
+    assert messages == [f"{fake_server.base}: HTTP 429; retrying in 2 s"]
 
 
 @pytest.mark.parametrize(

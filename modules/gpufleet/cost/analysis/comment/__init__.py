@@ -7,11 +7,11 @@ if there is none, it is created; duplicates of a race between two runs are delet
 
 from __future__ import annotations
 
-from gpufleet.cost.analysis.comment.github import GitHub
-from gpufleet.cost.analysis.comment.gitlab import GitLab
-from gpufleet.cost.analysis.comment.target import CommentTarget, read_target
-from gpufleet.cost.analysis.comment.transport import Client, PermissionDenied
-from gpufleet.cost.analysis.comment.upsert import Comment, UpsertResult, prepare_body, upsert_comment
+from gpufleet.cost.analysis.comment.github import GitHubCommentThread
+from gpufleet.cost.analysis.comment.gitlab import GitLabCommentThread
+from gpufleet.cost.analysis.comment.target import CommentTarget, read_comment_target
+from gpufleet.cost.analysis.comment.transport import ApiClient, PermissionDenied
+from gpufleet.cost.analysis.comment.upsert import PostedComment, CommentUpsertResult, prepare_comment_body, upsert_comment
 
 __all__ = [
     "Client",

@@ -8,36 +8,36 @@ from typing import Any
 from urllib.parse import quote
 
 from gpufleet.cost.analysis.comment.target import CommentTarget
-from gpufleet.cost.analysis.comment.transport import Client
-from gpufleet.cost.analysis.comment.upsert import PAGES, PER_PAGE, Comment
+from gpufleet.cost.analysis.comment.transport import ApiClient
+from gpufleet.cost.analysis.comment.upsert import PAGES, PER_PAGE, PostedComment
 
 
 @dataclass
-class GitLab:
+class GitLabCommentThread:
     """The notes of one merge request."""
 
-    client: Client
+    client: ApiClient
     target: CommentTarget
 
     @classmethod
-    def connect(cls, target: CommentTarget) -> GitLab:
+    def from_comment_target(cls, target: CommentTarget) -> GitLabCommentThread:
         """Return the thread with a client for the target's API. A job token may not write notes."""
-        return cls(Client(target.api, {"PRIVATE-TOKEN": target.token}), target)
+        return cls(ApiClient(target.api, {"PRIVATE-TOKEN": target.token}), target)
 
     @property
     def _request(self) -> str:
         return f"/projects/{quote(self.target.repo, safe='')}/merge_requests/{self.target.number}"
 
-    def fetch_author(self) -> str:
+    def fetch_token_user_name(self) -> str:
         """Return the token's user name."""
-        return self.target.author or str(self.client.send("GET", "/user").body["username"])
+        return self.target.author or str(self.client.send_request("GET", "/user").body["username"])
 
-    def list_comments(self) -> Iterator[Comment]:
+    def list_comments(self) -> Iterator[PostedComment]:
         """Yield every note of a person or a bot, the oldest first."""
         page = "1"
         for _ in range(PAGES):
             path = f"{self._request}/notes?sort=asc&order_by=created_at&per_page={PER_PAGE}&page={page}"
-            response = self.client.send("GET", path)
+            response = self.client.send_request("GET", path)
             for record in response.body or []:
                 if not record.get("system"):
                     yield _parse_comment(record)
@@ -45,24 +45,24 @@ class GitLab:
             if not page.isdecimal():
                 return
 
-    def create_comment(self, body: str) -> tuple[Comment, int]:
+    def create_comment(self, body: str) -> tuple[PostedComment, int]:
         """Create a note; return it and the number of tries."""
-        response = self.client.send("POST", f"{self._request}/notes", {"body": body})
+        response = self.client.send_request("POST", f"{self._request}/notes", {"body": body})
         return _parse_comment(response.body), response.tries
 
-    def update_comment(self, comment: Comment, body: str) -> None:
+    def update_comment(self, comment: PostedComment, body: str) -> None:
         """Replace a note's text."""
-        self.client.send("PUT", f"{self._request}/notes/{comment.id}", {"body": body})
+        self.client.send_request("PUT", f"{self._request}/notes/{comment.id}", {"body": body})
 
-    def delete_comment(self, comment: Comment) -> None:
+    def delete_comment(self, comment: PostedComment) -> None:
         """Remove a note."""
-        self.client.send("DELETE", f"{self._request}/notes/{comment.id}")
+        self.client.send_request("DELETE", f"{self._request}/notes/{comment.id}")
 
-    def fetch_head_commit(self) -> str:
+    def fetch_head_commit_sha(self) -> str:
         """Return the merge request's head commit."""
-        return str(self.client.send("GET", self._request).body["sha"])
+        return str(self.client.send_request("GET", self._request).body["sha"])
 
 
-def _parse_comment(record: dict[str, Any]) -> Comment:
+def _parse_comment(record: dict[str, Any]) -> PostedComment:
     author = record.get("author") or {}
-    return Comment(int(record["id"]), str(author.get("username", "")), str(record.get("body") or ""))
+    return PostedComment(int(record["id"]), str(author.get("username", "")), str(record.get("body") or ""))

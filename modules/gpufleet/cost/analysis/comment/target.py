@@ -28,7 +28,7 @@ class CommentTarget:
     author: str = ""
 
 
-def read_target(
+def read_comment_target(
     environment: Mapping[str, str],
     *,
     provider: str | None = None,

@@ -32,7 +32,7 @@ class PermissionDenied(GpufleetError):  # noqa: N818 - an answer of the server's
 
 
 @dataclass(frozen=True)
-class Response:
+class ApiResponse:
     """A response: its JSON, its headers in lower case, and the number of tries."""
 
     status: int
@@ -49,7 +49,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 @dataclass
-class Client:
+class ApiClient:
     """One API: its base address and the headers of each request."""
 
     base: str
@@ -57,13 +57,13 @@ class Client:
     sleep: Callable[[float], None] = time.sleep
     waited_s: float = 0.0
 
-    def send(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Response:
+    def send_request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> ApiResponse:
         """Send a request with retries; return the response or raise the matching error."""
         for attempt in range(1, TRIES + 1):
             response = self._send_once(method, path, body)
             if response is not None and not _is_transient(response):
                 return _raise_for_status(
-                    Response(response.status, response.headers, response.body, attempt), method, path
+                    ApiResponse(response.status, response.headers, response.body, attempt), method, path
                 )
             if attempt < TRIES:
                 self._wait(_wait_seconds(response, attempt))
@@ -72,7 +72,7 @@ class Client:
             f"{method} {self.base}{path} failed {TRIES} times: {outcome}", hint="run it again"
         )
 
-    def _send_once(self, method: str, path: str, body: Mapping[str, Any] | None) -> Response | None:
+    def _send_once(self, method: str, path: str, body: Mapping[str, Any] | None) -> ApiResponse | None:
         """Send a request once; return None without a response."""
         data = None if body is None else json.dumps(body).encode()
         headers = {
@@ -103,15 +103,15 @@ class Client:
         self.sleep(seconds)
 
 
-def _parse_response(status: int, headers: Any, text: bytes) -> Response:
+def _parse_response(status: int, headers: Any, text: bytes) -> ApiResponse:
     try:
         body = decode_json(text, "the answer", RESPONSE_LIMITS) if text.strip() else None
     except InputError:
         body = None
-    return Response(status, {name.lower(): value for name, value in headers.items()}, body)
+    return ApiResponse(status, {name.lower(): value for name, value in headers.items()}, body)
 
 
-def _is_transient(response: Response) -> bool:
+def _is_transient(response: ApiResponse) -> bool:
     """Return whether a retry may help. GitHub uses 403 for rate limits too."""
     is_rate_limited = (
         "retry-after" in response.headers or response.headers.get("x-ratelimit-remaining") == "0"
@@ -119,7 +119,7 @@ def _is_transient(response: Response) -> bool:
     return response.status in TRANSIENT_STATUSES or (response.status == 403 and is_rate_limited)  # noqa: PLR2004 - HTTP's own numbers
 
 
-def _wait_seconds(response: Response | None, attempt: int) -> float:
+def _wait_seconds(response: ApiResponse | None, attempt: int) -> float:
     """Return the wait that the server asks for, else an exponential backoff."""
     headers = response.headers if response else {}
     now = datetime.now(UTC).timestamp()
@@ -136,7 +136,7 @@ def _wait_seconds(response: Response | None, attempt: int) -> float:
     return float(2 ** (attempt - 1))
 
 
-def _raise_for_status(response: Response, method: str, path: str) -> Response:
+def _raise_for_status(response: ApiResponse, method: str, path: str) -> ApiResponse:
     status, message = response.status, _error_message(response.body)
     if status < 300:  # noqa: PLR2004 - HTTP's own numbers
         return response

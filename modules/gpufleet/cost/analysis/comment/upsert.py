@@ -26,7 +26,7 @@ CUT = "This comment was over the size limit; the rest is omitted."
 
 
 @dataclass(frozen=True)
-class Comment:
+class PostedComment:
     """One comment at the provider."""
 
     id: int
@@ -36,7 +36,7 @@ class Comment:
 
 
 @dataclass(frozen=True)
-class UpsertResult:
+class CommentUpsertResult:
     """The action taken, and the number of removed duplicates."""
 
     action: Literal["created", "updated", "unchanged"]
@@ -47,26 +47,26 @@ class UpsertResult:
 class CommentThread(Protocol):
     """The comments of one request at any provider."""
 
-    def fetch_author(self) -> str: ...
-    def list_comments(self) -> Iterator[Comment]: ...
-    def create_comment(self, body: str) -> tuple[Comment, int]: ...
-    def update_comment(self, comment: Comment, body: str) -> None: ...
-    def delete_comment(self, comment: Comment) -> None: ...
-    def fetch_head_commit(self) -> str: ...
+    def fetch_token_user_name(self) -> str: ...
+    def list_comments(self) -> Iterator[PostedComment]: ...
+    def create_comment(self, body: str) -> tuple[PostedComment, int]: ...
+    def update_comment(self, comment: PostedComment, body: str) -> None: ...
+    def delete_comment(self, comment: PostedComment) -> None: ...
+    def fetch_head_commit_sha(self) -> str: ...
 
 
-def upsert_comment(thread: CommentThread, text: str, expected_head: str = "") -> UpsertResult:
+def upsert_comment(thread: CommentThread, text: str, expected_head_sha: str = "") -> CommentUpsertResult:
     """Create our comment or update it, and remove duplicates with the same mark.
 
     ``expected_head`` is the commit of the text; raise InputError if the request is at another one.
     """
-    if expected_head and thread.fetch_head_commit() != expected_head:
+    if expected_head_sha and thread.fetch_head_commit_sha() != expected_head_sha:
         raise InputError(
-            f"the pull request's head is not {expected_head[:12]}",
+            f"the pull request's head is not {expected_head_sha[:12]}",
             where="--head-sha",
             remedy="the branch has a newer commit, or the file belongs to another pull request",
         )
-    body = prepare_body(text)
+    body = prepare_comment_body(text)
     own_comments = _own_comments(thread, _find_mark(body))
     if own_comments:
         return _update_first(thread, own_comments, body)
@@ -74,10 +74,10 @@ def upsert_comment(thread: CommentThread, text: str, expected_head: str = "") ->
     duplicates = (
         _own_comments(thread, _find_mark(body))[1:] if attempts > 1 else []
     )  # a try without a response may have succeeded
-    return UpsertResult("created", created.url, _remove_duplicates(thread, duplicates))
+    return CommentUpsertResult("created", created.url, _remove_duplicates(thread, duplicates))
 
 
-def prepare_body(text: str) -> str:
+def prepare_comment_body(text: str) -> str:
     """Return the text without mentions, links and foreign HTML, within the size limit, ending in its mark."""
     mark = _find_mark(text)
     escaped = LINK.sub(ZERO_WIDTH_SPACE, HTML.sub("&lt;", MARK.sub("", text)))
@@ -103,9 +103,9 @@ def _find_mark(text: str) -> str:
     return str(marks[-1])
 
 
-def _own_comments(thread: CommentThread, mark: str) -> list[Comment]:
+def _own_comments(thread: CommentThread, mark: str) -> list[PostedComment]:
     """Return our own comments with this mark, not those of others that quote it."""
-    author = thread.fetch_author()
+    author = thread.fetch_token_user_name()
     return [
         comment
         for comment in thread.list_comments()
@@ -113,17 +113,17 @@ def _own_comments(thread: CommentThread, mark: str) -> list[Comment]:
     ]
 
 
-def _update_first(thread: CommentThread, own_comments: list[Comment], body: str) -> UpsertResult:
+def _update_first(thread: CommentThread, own_comments: list[PostedComment], body: str) -> CommentUpsertResult:
     first, *duplicates = own_comments
     is_unchanged = first.body.replace("\r\n", "\n").rstrip() == body
     if not is_unchanged:
         thread.update_comment(first, body)
-    return UpsertResult(
+    return CommentUpsertResult(
         "unchanged" if is_unchanged else "updated", first.url, _remove_duplicates(thread, duplicates)
     )
 
 
-def _remove_duplicates(thread: CommentThread, duplicates: list[Comment]) -> int:
+def _remove_duplicates(thread: CommentThread, duplicates: list[PostedComment]) -> int:
     """Remove duplicates of a race, if allowed; return how many."""
     removed_count = 0
     for each in duplicates:

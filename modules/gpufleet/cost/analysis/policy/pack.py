@@ -15,7 +15,7 @@ from pathlib import Path
 from shutil import copytree, ignore_patterns
 from typing import Any
 
-from gpufleet.cost.analysis.diff import Violation, compare_bills
+from gpufleet.cost.analysis.diff import PolicyViolation, compare_bills
 from gpufleet.cost.analysis.policy.file import load_policy
 from gpufleet.cost.analysis.policy.model import Limits, Policy
 from gpufleet.cost.analysis.policy.verdict import check_policy
@@ -47,7 +47,7 @@ def run_policy_pack(file: Path) -> None:
 
 def find_violations(
     resources: Iterable[Any], policy: Policy, book: PriceBook | None = None
-) -> tuple[Violation, ...]:
+) -> tuple[PolicyViolation, ...]:
     """Price CrossGuard's resources, and check the policy."""
     resource_list = [_convert_resource(resource) for resource in resources]
     stack = next((resource.urn.split("::")[0].removeprefix("urn:pulumi:") for resource in resource_list), "")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import date
 from fnmatch import fnmatchcase
 
-from gpufleet.cost.analysis.diff import CostDiff, LimitCheck, PolicyResult, Violation
+from gpufleet.cost.analysis.diff import CostDiff, PolicyLimitCheck, PolicyResult, PolicyViolation
 from gpufleet.cost.analysis.policy.limit_check import LIMIT_CHECKS, describe_limit
 from gpufleet.cost.analysis.policy.model import Limits, Policy, Scope
 from gpufleet.cost.pricing.bill import Bill
@@ -27,7 +27,7 @@ def check_policy(diff: CostDiff, policy: Policy, today: date) -> CostDiff:
             doubts += [f"policy rule {rule.name} matches nothing here ({rule.when})"] * _is_empty(filtered)
     if not checks:
         doubts.append(f"the policy has no limit for {diff.stack or 'this stack'}")
-    violations = tuple(Violation(check.rule, message) for check in checks for message in check.violations)
+    violations = tuple(PolicyViolation(check.rule, message) for check in checks for message in check.violations)
     verdict = PolicyResult(not violations, violations, tuple(checks))
     return replace(diff, policy=verdict, warnings=(*diff.warnings, *doubts))
 
@@ -52,8 +52,8 @@ def _filter_bill(bill: Bill, scope: Scope) -> Bill:
     return Bill(charges, tuple(gap for gap in bill.unpriced if scope.matches(gap)))
 
 
-def _run_checks(name: str, scope: Scope, limits: Limits, diff: CostDiff, today: date) -> Iterator[LimitCheck]:
+def _run_checks(name: str, scope: Scope, limits: Limits, diff: CostDiff, today: date) -> Iterator[PolicyLimitCheck]:
     for key, check in LIMIT_CHECKS.items():
         if getattr(limits, key) != getattr(NO_LIMITS, key):
             broken: Iterable[str] = check(diff, limits, today)
-            yield LimitCheck(name or key, key, describe_limit(key, limits), str(scope), tuple(broken))
+            yield PolicyLimitCheck(name or key, key, describe_limit(key, limits), str(scope), tuple(broken))

@@ -32,7 +32,7 @@ def _option_row(option: BudgetOption) -> tuple[str, ...]:
         _accelerators_text(offer),
         offer.purchase.replace("_", " "),
         offer.region,
-        f"{option.usd_per_hour:.4f}",
+        f"{option.machine_usd_per_hour:.4f}",
         format_number(option.hours),
         f"{option.machines_all_month} x" if option.machines_all_month else "-",
         offer.price.as_of or "undated",

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from gpufleet.boundary import read_packaged_json
-from gpufleet.cost.analysis.diff import CostDiff, DiffLine, LimitCheck, PriceEffect
+from gpufleet.cost.analysis.diff import CostDiff, CostDiffLine, PolicyLimitCheck, PriceEffect
 from gpufleet.cost.analysis.estimate import Estimate
 from gpufleet.cost.analysis.pool import PoolCost, group_by_pool
 from gpufleet.cost.money import ZERO, ZERO_RANGE, Range, round_hourly_rate, round_to_cents
@@ -77,7 +77,7 @@ def _total_document(bill: Bill) -> dict[str, float]:
     }
 
 
-def _line_document(line: DiffLine) -> dict[str, Any]:
+def _line_document(line: CostDiffLine) -> dict[str, Any]:
     after = line.after.usd_per_hour if line.after else ZERO_RANGE
     before = line.before.usd_per_hour.expected if line.before else ZERO
     shown = _charge_document(line.shown_charge)
@@ -172,7 +172,7 @@ def _unpriced_document(unpriced: UnpricedResource) -> dict[str, Any]:
     }
 
 
-def _check_document(check: LimitCheck) -> dict[str, Any]:
+def _check_document(check: PolicyLimitCheck) -> dict[str, Any]:
     return {
         "rule": check.rule,
         "limit": check.limit,

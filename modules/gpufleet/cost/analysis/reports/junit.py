@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree as ET
 
-from gpufleet.cost.analysis.diff import CostDiff, LimitCheck
+from gpufleet.cost.analysis.diff import CostDiff, PolicyLimitCheck
 from gpufleet.cost.analysis.reports import summary
 from gpufleet.cost.money import round_to_cents
 from gpufleet.cost.pricing.bill import UnpricedResource
@@ -65,7 +65,7 @@ def _add_priced_case(suite: ET.Element, diff: CostDiff) -> None:
     ET.SubElement(case, "system-out").text = xml_text("\n".join(lines))
 
 
-def _add_limit_case(suite: ET.Element, check: LimitCheck) -> None:
+def _add_limit_case(suite: ET.Element, check: PolicyLimitCheck) -> None:
     where = f" ({check.scope})" if check.scope else ""
     name = xml_text(f"{check.rule}: {check.requirement}{where}")
     case = ET.SubElement(suite, "testcase", classname="gpufleet.cost.analysis.policy", name=name, time="0")

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from gpufleet.cost.analysis.diff import CostDiff, DiffLine
+from gpufleet.cost.analysis.diff import CostDiff, CostDiffLine
 from gpufleet.cost.analysis.reports import summary
 from gpufleet.cost.formatting import format_usd, format_usd_range
 
@@ -159,7 +159,7 @@ def _totals_table(diff: CostDiff) -> str:
     return "\n".join(f"| {' | '.join(map(escape_cell, row[:columns]))} |" for row in table)
 
 
-def _line_row(line: DiffLine) -> str:
+def _line_row(line: CostDiffLine) -> str:
     shown = line.shown_charge
     cells = (
         line.op,
@@ -168,6 +168,6 @@ def _line_row(line: DiffLine) -> str:
         summary.format_terms(shown),
         format_usd(line.before.usd_per_month.expected) if line.before else "-",
         format_usd(line.after.usd_per_month.expected) if line.after else "-",
-        format_usd(line.usd_per_month, sign=True),
+        format_usd(line.change_usd_per_month, sign=True),
     )
     return f"| {' | '.join(escape_cell(cell) for cell in cells)} |"

@@ -7,7 +7,7 @@ from datetime import date
 from decimal import Decimal
 
 from gpufleet.catalog import Price
-from gpufleet.cost.analysis.diff import CostDiff, DiffLine, PolicyResult, PriceEffect
+from gpufleet.cost.analysis.diff import CostDiff, CostDiffLine, PolicyResult, PriceEffect
 from gpufleet.cost.formatting import (
     format_count,
     format_number,
@@ -212,10 +212,10 @@ def format_met_limits(policy: PolicyResult) -> list[str]:
     ]
 
 
-def sort_by_cost(lines: Iterable[DiffLine]) -> list[DiffLine]:
+def sort_by_cost(lines: Iterable[CostDiffLine]) -> list[CostDiffLine]:
     """Sort lines by change of cost, then by cost, the largest first."""
     return sorted(
-        lines, key=lambda line: (-abs(line.usd_per_month), -line.shown_charge.usd_per_month.expected)
+        lines, key=lambda line: (-abs(line.change_usd_per_month), -line.shown_charge.usd_per_month.expected)
     )
 
 

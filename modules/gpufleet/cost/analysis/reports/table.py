@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gpufleet.cost.analysis.diff import CostDiff, DiffLine
+from gpufleet.cost.analysis.diff import CostDiff, CostDiffLine
 from gpufleet.cost.analysis.estimate import Estimate
 from gpufleet.cost.analysis.pool import PoolCost, group_by_pool
 from gpufleet.cost.analysis.reports import summary
@@ -98,7 +98,7 @@ def _pool_row(pool: PoolCost) -> Row:
     )
 
 
-def _line_row(line: DiffLine) -> Row:
+def _line_row(line: CostDiffLine) -> Row:
     before, after = line.before, line.after
     return (
         line.op,
@@ -107,5 +107,5 @@ def _line_row(line: DiffLine) -> Row:
         summary.format_terms(line.shown_charge),
         format_usd(before.usd_per_month.expected) if before else "-",
         format_usd(after.usd_per_month.expected) if after else "-",
-        format_usd(line.usd_per_month, sign=True),
+        format_usd(line.change_usd_per_month, sign=True),
     )

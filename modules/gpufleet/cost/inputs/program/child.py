@@ -231,7 +231,7 @@ def is_stack_declared(job: Job) -> bool:
 def read_stack_configuration(job: Job) -> tuple[dict[str, str], list[str]]:
     """Return the stack's configuration as the engine passes it: text, objects as JSON."""
     if not is_stack_declared(job):
-        raise InputError(f"no stack {job['stack']!r}", find_stack_file(job))
+        raise InputError(f"stack {job['stack']!r} not found", find_stack_file(job))
     values = read_settings(job)
     secrets = [key for key, value in values.items() if is_secret(value)]
     return {key: format_setting(value) for key, value in values.items()}, secrets

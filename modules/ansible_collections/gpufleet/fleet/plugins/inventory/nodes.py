@@ -91,7 +91,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         key = self.get_cache_key(path)
         if use and key in self._cache:
             return read_inventory(
-                inventory, path, **options, model=nodes.Inventory.from_json(self._cache[key])
+                inventory, path, **options, model=nodes.AnsibleInventory.from_json(self._cache[key])
             )
         reading = read_inventory(inventory, path, **options)
         self._cache[key] = asdict(reading.model)

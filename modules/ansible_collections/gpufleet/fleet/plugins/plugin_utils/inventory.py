@@ -55,10 +55,10 @@ def fail_whole_inventory() -> Iterator[None]:
 
 def build_model(
     path: str, *, url: str | None = None, missing: bool = False, rack: str | None = None
-) -> nodes.Inventory:
+) -> nodes.AnsibleInventory:
     """Return the inventory of the project that has ``path``."""
     root = paths.find_project_root(Path(path).parent)
-    return nodes.build_inventory(
+    return nodes.build_ansible_inventory(
         root,
         url or paths.database_url(root),
         rehearsal=os.environ.get("GPUFLEET_REHEARSAL") or None,
@@ -73,7 +73,7 @@ class InventoryReading:
     ``tagged`` has values with Ansible's tags, by variable, trust and value.
     """
 
-    def __init__(self, model: nodes.Inventory) -> None:
+    def __init__(self, model: nodes.AnsibleInventory) -> None:
         self.model = model
         self.added: set[str] = set()
         self.tagged: dict[tuple[str, bool, Any], Any] = {}
@@ -104,7 +104,7 @@ def read_inventory(
     *,
     url: str | None = None,
     missing: bool = False,
-    model: nodes.Inventory | None = None,
+    model: nodes.AnsibleInventory | None = None,
 ) -> InventoryReading:
     """Return the reading of the project that has ``path``; its first file builds it, and the others share it.
 
