@@ -89,7 +89,7 @@ def tool_output():
 @pytest.fixture(scope="session")
 def agent(tmp_path_factory):
     """Build the agent once."""
-    return burnin.build_agent(tmp_path_factory.mktemp("agent") / "agent.pyz")
+    return burnin.build_agent_zipapp(tmp_path_factory.mktemp("agent") / "agent.pyz")
 
 
 @pytest.fixture

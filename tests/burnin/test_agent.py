@@ -173,7 +173,7 @@ def test_wrong_arguments_are_refused(agent, message):
 
 
 def test_agent_build_is_reproducible(agent, tmp_path):
-    assert burnin.build_agent(tmp_path / "again.pyz").read_bytes() == agent.read_bytes()
+    assert burnin.build_agent_zipapp(tmp_path / "again.pyz").read_bytes() == agent.read_bytes()
     assert all(item.date_time == (1980, 1, 1, 0, 0, 0) for item in zipfile.ZipFile(agent).infolist())
 
 

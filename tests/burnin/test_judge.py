@@ -58,21 +58,21 @@ RECORD = st.fixed_dictionaries(
 def test_verdict_matches_the_golden_file(path, judge_case):
     case = json.loads(path.read_text())
     report = judge_case(case)
-    assert report.verdict == case["verdict"], report.list_reasons()
+    assert report.verdict == case["verdict"], report.list_unhealthy_reasons()
     assert {name: report.find_check(name).outcome for name in case["outcomes"]} == case["outcomes"]
-    assert case.get("reason", "") in "; ".join(report.list_reasons())
+    assert case.get("reason", "") in "; ".join(report.list_unhealthy_reasons())
 
 
 @pytest.mark.parametrize("path", VERDICTS, ids=lambda path: path.stem)
 def test_reports_match_the_schema(path, judge_case):
-    report = judge_case(json.loads(path.read_text())).to_json()
+    report = judge_case(json.loads(path.read_text())).as_json()
     jsonschema.validate(json.loads(json.dumps(report)), burnin.load_report_schema())
 
 
 def test_every_unhealthy_verdict_has_a_reason(judge_case):
     for path in VERDICTS:
         report = judge_case(json.loads(path.read_text()))
-        assert bool(report.list_reasons()) == (report.verdict != "healthy"), path.stem
+        assert bool(report.list_unhealthy_reasons()) == (report.verdict != "healthy"), path.stem
 
 
 @settings(max_examples=300, deadline=None)
@@ -80,7 +80,7 @@ def test_every_unhealthy_verdict_has_a_reason(judge_case):
 def test_judge_accepts_any_record(records, rehearsal):
     report = burnin.judge_attempt(records, "compute_blade", "quick", rehearsal)
     assert report.verdict in burnin.VERDICTS
-    jsonschema.validate(report.to_json(), burnin.load_report_schema())
+    jsonschema.validate(report.as_json(), burnin.load_report_schema())
 
 
 @settings(max_examples=200, deadline=None)
@@ -137,7 +137,7 @@ def load_recorded_run(name):
 def test_recorded_blade_of_a_rehearsal_is_healthy_only_in_a_rehearsal(rehearsal, verdict):
     records = load_recorded_run("rehearsed-blade.jsonl")
     report = burnin.judge_attempt(records, "compute_blade", "quick", rehearsal, is_configured=True)
-    assert report.verdict == verdict, report.list_reasons()
+    assert report.verdict == verdict, report.list_unhealthy_reasons()
 
 
 def test_recorded_full_disk_is_faulty():
@@ -145,6 +145,6 @@ def test_recorded_full_disk_is_faulty():
         load_recorded_run("full-disk.jsonl"), "cloud_vm", "quick", rehearsal=True, is_configured=False
     )
     assert report.verdict == "faulty"
-    assert report.list_reasons()[1].startswith(
+    assert report.list_unhealthy_reasons()[1].startswith(
         "storage: the root filesystem is full (0 of size, at least 0.05 of size)"
     )

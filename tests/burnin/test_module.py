@@ -29,13 +29,13 @@ def script(text):
 
 
 def test_module_runs_the_agent_and_returns_its_records(module_parameters):
-    out, _, early = burn_in.run_agent(burn_in.agent_command(module_parameters), 60)
-    kinds = [record["type"] for record in burn_in.parse_records(out)]
+    out, _, early = burn_in.run_agent(burn_in.build_agent_command(module_parameters), 60)
+    kinds = [record["type"] for record in burn_in.parse_agent_records(out)]
     assert (early, kinds) == ("", ["start", "check", "end"])
 
 
 def test_record_file_is_named_after_the_attempt(module_parameters):
-    argv = burn_in.agent_command(module_parameters | {"out": None})
+    argv = burn_in.build_agent_command(module_parameters | {"out": None})
     assert argv[argv.index("--out") + 1].endswith("/burn-in-a_1.jsonl")
     assert "rehearsal=true" in argv
 
@@ -44,21 +44,21 @@ def test_agent_that_exits_early_is_reported():
     out, err, early = burn_in.run_agent(
         script("import sys; print('{\"type\": \"start\"}'); sys.exit('boom')"), 60
     )
-    assert (burn_in.parse_records(out), err.strip()) == ([{"type": "start"}], b"boom")
+    assert (burn_in.parse_agent_records(out), err.strip()) == ([{"type": "start"}], b"boom")
     assert early == "the agent exited with status 1"
 
 
 def test_hanging_agent_is_stopped_and_its_records_are_returned():
     text = 'import time; print(\'{"type": "start"}\\n{"torn\', flush=True); time.sleep(60)'
     out, _, early = burn_in.run_agent(script(text), 1)
-    assert burn_in.parse_records(out) == [{"type": "start"}]
+    assert burn_in.parse_agent_records(out) == [{"type": "start"}]
     assert early == "the agent was stopped after 1 s"
 
 
 def test_too_long_output_is_omitted_and_its_check_does_not_pass():
     small = {"type": "check", "name": "cpu", "status": "ran", "raw": {"rounds": 1}}
     long = {"type": "check", "name": "gpu_nvidia", "status": "ran", "raw": {"xml": {"text": "x" * 50_000}}}
-    records = burn_in.shorten_records([small, long])
+    records = burn_in.shorten_agent_records([small, long])
     assert len(json.dumps(records)) <= burn_in.MAX_RESULT_BYTES
     assert [record["status"] for record in records] == ["ran", "error"]
 

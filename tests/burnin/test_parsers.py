@@ -16,7 +16,7 @@ from gpufleet.burnin.agent import gpu
 def test_published_throttle_values_are_decoded(tool_output):
     for line in tool_output("vcgencmd.txt").splitlines():
         answer, *flags = line.split()
-        decoded = pi.decode_throttled(pi.parse_throttled(answer))
+        decoded = pi.decode_throttled_flags(pi.parse_throttled_bits(answer))
         assert sorted(name for name, is_set in decoded.items() if is_set) == sorted(flags)
 
 
@@ -24,21 +24,21 @@ def test_published_throttle_values_are_decoded(tool_output):
     "text", ["", "throttled=", "throttled=0x", "throttled=5", "throttled=0x5g", "x throttled=0x0"]
 )
 def test_invalid_vcgencmd_output_gives_no_flags(text):
-    assert pi.parse_throttled(text) is None
+    assert pi.parse_throttled_bits(text) is None
 
 
 @given(st.integers(0, 0xFFFFFFFF))
 def test_every_throttle_bit_is_decoded_or_counted_as_undocumented(bits):
-    flags = pi.decode_throttled(bits)
+    flags = pi.decode_throttled_flags(bits)
     named = sum(flags[name] << bit for bit, name in pi.FLAGS.items())
-    assert (bits ^ named).bit_count() == pi.mask_undocumented_bits(bits)
+    assert (bits ^ named).bit_count() == pi.count_undocumented_bits(bits)
 
 
 @pytest.mark.parametrize(
     ("text", "celsius"), [("temp=52.1'C\n", 52.1), ("temp=-3'C", -3.0), ("temp=nan'C", None), ("52.1", None)]
 )
 def test_temperature_is_parsed(text, celsius):
-    assert pi.parse_temperature(text) == celsius
+    assert pi.parse_vcgencmd_celsius(text) == celsius
 
 
 @pytest.mark.parametrize(
@@ -46,18 +46,18 @@ def test_temperature_is_parsed(text, celsius):
     [("5.0 GT/s PCIe", 5.0), ("8 GT/s", 8.0), ("2.5 GT/s PCIe", 2.5), ("Unknown", None), (None, None)],
 )
 def test_link_speeds_of_old_and_new_kernels_are_parsed(text, speed):
-    assert pi.parse_link_speed(text) == speed
+    assert pi.parse_pcie_link_gt_per_s(text) == speed
 
 
 @pytest.mark.parametrize(
     ("text", "lanes"), [("1", 1), ("16", 16), ("0", None), ("255", None), ("x4", None), (4, None)]
 )
 def test_link_width_is_parsed(text, lanes):
-    assert pi.parse_link_width(text) == lanes
+    assert pi.parse_pcie_link_lanes(text) == lanes
 
 
 def test_nvidia_report_is_parsed(tool_output):
-    first, second = nvidia.parse_smi_report(tool_output("nvidia-smi-h100-healthy.xml"))
+    first, second = nvidia.parse_nvidia_smi_report(tool_output("nvidia-smi-h100-healthy.xml"))
     assert (first.model, first.memory_mib, first.link_width, first.slowdown_c) == (
         "NVIDIA H100 80GB HBM3",
         81559,
@@ -69,7 +69,7 @@ def test_nvidia_report_is_parsed(tool_output):
 
 
 def test_report_of_older_nvidia_drivers_is_parsed(tool_output):
-    (gpu_seen,) = nvidia.parse_smi_report(tool_output("nvidia-smi-v11-slowdown.xml"))
+    (gpu_seen,) = nvidia.parse_nvidia_smi_report(tool_output("nvidia-smi-v11-slowdown.xml"))
     assert (gpu_seen.hardware_slowdown, gpu_seen.ecc_uncorrected) == (True, 0)
 
 
@@ -78,7 +78,7 @@ def test_report_of_older_nvidia_drivers_is_parsed(tool_output):
 def test_truncated_report_is_refused(tool_output, data):
     text = tool_output("nvidia-smi-h100-healthy.xml").rstrip()
     cut = data.draw(st.integers(0, len(text) - 1))
-    assert nvidia.parse_smi_report(text[:cut]) is None
+    assert nvidia.parse_nvidia_smi_report(text[:cut]) is None
 
 
 @settings(max_examples=200, deadline=None)
@@ -87,38 +87,43 @@ def test_damaged_report_never_raises(tool_output, data):
     text = tool_output("nvidia-smi-h100-faulty.xml")
     at = data.draw(st.integers(0, len(text) - 1))
     damaged = text[:at] + data.draw(st.text(max_size=8)) + text[at + data.draw(st.integers(0, 40)) :]
-    assert nvidia.parse_smi_report(damaged) is None or isinstance(nvidia.parse_smi_report(damaged), list)
+    assert nvidia.parse_nvidia_smi_report(damaged) is None or isinstance(
+        nvidia.parse_nvidia_smi_report(damaged), list
+    )
 
 
 def test_xml_entities_are_refused():
     assert (
-        nvidia.parse_smi_report('<!DOCTYPE x [<!ENTITY a "aa">]><nvidia_smi_log>&a;</nvidia_smi_log>') is None
+        nvidia.parse_nvidia_smi_report('<!DOCTYPE x [<!ENTITY a "aa">]><nvidia_smi_log>&a;</nvidia_smi_log>')
+        is None
     )
 
 
 def test_compressed_text_is_decompressed(tool_output):
     report = tool_output("nvidia-smi-h100-healthy.xml") * 20
     assert "zlib_base64" in gpu.compress_long_text(report)
-    assert nvidia.unpack_text(gpu.compress_long_text(report)) == report
-    assert nvidia.unpack_text(gpu.compress_long_text("short")) == "short"
+    assert nvidia.decompress_text(gpu.compress_long_text(report)) == report
+    assert nvidia.decompress_text(gpu.compress_long_text("short")) == "short"
 
 
 def test_parsed_values_survive_the_removal_of_unused_sections(tool_output):
     text = tool_output("nvidia-smi-h100-healthy.xml")
     assert "supported_clocks" not in gpu.remove_unused_smi_sections(text)
-    assert nvidia.parse_smi_report(gpu.remove_unused_smi_sections(text)) == nvidia.parse_smi_report(text)
+    assert nvidia.parse_nvidia_smi_report(
+        gpu.remove_unused_smi_sections(text)
+    ) == nvidia.parse_nvidia_smi_report(text)
 
 
 @pytest.mark.parametrize(
     "raw", [None, {}, {"zlib_base64": "%%%"}, {"zlib_base64": "aGVsbG8="}, {"text": 5}, [1]]
 )
 def test_invalid_compressed_text_is_none(raw):
-    assert nvidia.unpack_text(raw) is None
+    assert nvidia.decompress_text(raw) is None
 
 
 def test_decompression_is_bounded():
     bomb = base64.b64encode(zlib.compress(b" " * (nvidia.UNPACKED_LIMIT * 4))).decode()
-    assert len(nvidia.unpack_text({"zlib_base64": bomb})) == nvidia.UNPACKED_LIMIT
+    assert len(nvidia.decompress_text({"zlib_base64": bomb})) == nvidia.UNPACKED_LIMIT
 
 
 def test_xid_errors_are_read_and_sorted():
@@ -127,5 +132,5 @@ def test_xid_errors_are_read_and_sorted():
         "[  4.1] NVRM: Xid (PCI:0000:18:00): 13, pid=1, name=python3",
         "[  5.0] NVRM: loading NVIDIA UNIX Open Kernel Module",
     ]
-    assert nvidia.parse_xids(lines) == [79, 13]
+    assert nvidia.parse_xid_codes(lines) == [79, 13]
     assert nvidia.count_xid_classes([79, 13, 63, 4242]) == {"fatal": 2, "application": 1, "ignore": 1}

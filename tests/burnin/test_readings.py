@@ -8,14 +8,14 @@ import pytest
 import yaml
 
 from gpufleet.burnin import nvidia
-from gpufleet.burnin.readings import count_missing, parse_number, read_metrics
+from gpufleet.burnin.readings import count_missing, extract_check_metrics, to_finite_number
 
 CASES = yaml.safe_load((Path(__file__).parents[1] / "cases/burnin/readings.yaml").read_text())
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{at}-{case['check']}" for at, case in enumerate(CASES)])
 def test_record_is_parsed(case):
-    readings_found = read_metrics(case["check"], case["raw"])
+    readings_found = extract_check_metrics(case["check"], case["raw"])
     assert readings_found.metrics == pytest.approx(case["metrics"])
     assert (readings_found.display_value, readings_found.unit, readings_found.unreadable) == (
         case["shown"],
@@ -37,11 +37,11 @@ def test_record_is_parsed(case):
     ],
 )  # fmt: skip
 def test_invalid_record_gives_a_reason(check, raw, reason):
-    assert read_metrics(check, raw).unreadable == reason
+    assert extract_check_metrics(check, raw).unreadable == reason
 
 
 def test_each_throttle_flag_is_a_metric():
-    readings_found = read_metrics("pi_throttled", {"text": "throttled=0x80050005"})
+    readings_found = extract_check_metrics("pi_throttled", {"text": "throttled=0x80050005"})
     # https://www.raspberrypi.com/documentation/computers/os.html#get_throttled: bits 0, 2, 16, 18; 31 means nothing
     assert {name for name, value in readings_found.metrics.items() if value} == {
         "undervoltage_now", "throttled_now", "undervoltage_since_boot", "throttled_since_boot", "undocumented_bits",
@@ -60,7 +60,7 @@ def test_each_throttle_flag_is_a_metric():
     ],
 )
 def test_gpus_are_compared_with_the_pci_bus_and_the_declared_number(tool_output, changed, metrics):
-    readings_found = read_metrics(
+    readings_found = extract_check_metrics(
         "gpu_nvidia", {"xml": {"text": tool_output("nvidia-smi-h100-healthy.xml")}, **changed}
     )
     assert readings_found.metrics["gpus_missing"] == metrics["gpus_missing"]
@@ -69,7 +69,9 @@ def test_gpus_are_compared_with_the_pci_bus_and_the_declared_number(tool_output,
 
 
 def test_report_without_gpus_counts_one_missing():
-    assert read_metrics("gpu_nvidia", {"xml": {"text": "<nvidia_smi_log/>"}}).metrics == {"gpus_missing": 1.0}
+    assert extract_check_metrics("gpu_nvidia", {"xml": {"text": "<nvidia_smi_log/>"}}).metrics == {
+        "gpus_missing": 1.0
+    }
 
 
 GPU = """<nvidia_smi_log><gpu id="0"><temperature><gpu_temp>{temp} C</gpu_temp>
@@ -80,7 +82,9 @@ GPU = """<nvidia_smi_log><gpu id="0"><temperature><gpu_temp>{temp} C</gpu_temp>
 
 @pytest.mark.parametrize(("width", "narrow"), [(16, 0), (8, 1)])
 def test_narrow_link_and_thermal_margin_are_read(width, narrow):
-    readings_found = read_metrics("gpu_nvidia", {"xml": {"text": GPU.format(temp=60, width=width)}}).metrics
+    readings_found = extract_check_metrics(
+        "gpu_nvidia", {"xml": {"text": GPU.format(temp=60, width=width)}}
+    ).metrics
     assert (readings_found["link_narrow"], readings_found["thermal_margin_c"]) == (narrow, 30)
 
 
@@ -90,7 +94,7 @@ def test_narrow_link_and_thermal_margin_are_read(width, narrow):
      (float("inf"), None), (1e18, None), (9.9e17, 9.9e17), (10**400, None)],
 )  # fmt: skip
 def test_only_finite_numbers_are_measurements(value, number):
-    assert parse_number(value) == number
+    assert to_finite_number(value) == number
 
 
 def test_more_gpus_than_declared_count_as_none_missing():
@@ -111,7 +115,7 @@ def test_more_gpus_than_declared_count_as_none_missing():
 )  # fmt: skip
 def test_leading_integer_of_an_xml_element_is_read(text, number):
     root = nvidia.decode_xml(f"<a><b>{text}</b></a>", "x")
-    assert nvidia.read_integer(root, "b") == number
+    assert nvidia.read_element_integer(root, "b") == number
 
 
 def test_unknown_xids_count_as_fatal():

@@ -74,7 +74,7 @@ def test_plausible_floor_is_accepted():
     ],
 )
 def test_bound_types_compare_as_documented(bound, measured, expected):
-    assert replace(FLOOR, bound=bound, value=5.0).is_met(measured) is expected
+    assert replace(FLOOR, bound=bound, value=5.0).is_met_by(measured) is expected
 
 
 @pytest.mark.parametrize("kind", burnin.KINDS)
@@ -95,7 +95,7 @@ def test_rehearsal_thresholds_replace_only_their_own_metrics():
 
 def test_every_pi_throttle_flag_has_a_threshold():
     ruled = {row.metric for row in burnin.load_thresholds() if row.check == "pi_throttled"}
-    assert set(burnin.decode_throttled(0)) < ruled
+    assert set(burnin.decode_throttled_flags(0)) < ruled
 
 
 def row(**changed):
@@ -113,8 +113,8 @@ def row(**changed):
 )
 def test_inclusive_and_exclusive_bounds_treat_their_own_value_differently(bound, below, at, above):
     rule = row(bound=bound)
-    assert [rule.is_met(value) for value in (49.999, 50.0, 50.001)] == [below, at, above]
-    assert row(bound="unjudged", value=None).is_met(1e9)
+    assert [rule.is_met_by(value) for value in (49.999, 50.0, 50.001)] == [below, at, above]
+    assert row(bound="unjudged", value=None).is_met_by(1e9)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_inclusive_and_exclusive_bounds_treat_their_own_value_differently(bound,
     ],
 )
 def test_bound_is_formatted_as_text(changed, text):
-    assert row(**changed).text == text
+    assert row(**changed).bound_text == text
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from gpufleet import boundary
 from gpufleet.errors import InputError
-from gpufleet.operations.configure import parse_extra_vars
+from gpufleet.operations.configure import read_extra_vars
 
 SECRET = "the-token-of-this-job"
 
@@ -63,7 +63,7 @@ def test_written_file_has_the_umask_or_the_given_mode(checkout):
 @pytest.mark.parametrize("text", ["token: s3cret\nsize: 3\n", json.dumps({"token": "s3cret", "size": 3})])
 def test_extra_variables_are_read_from_a_file(checkout, text):
     (checkout / "vars.yml").write_text(text)
-    assert parse_extra_vars([f"@{checkout}/vars.yml", "size=4"]) == {"token": "s3cret", "size": 4}
+    assert read_extra_vars([f"@{checkout}/vars.yml", "size=4"]) == {"token": "s3cret", "size": 4}
 
 
 @pytest.mark.parametrize(
@@ -74,4 +74,4 @@ def test_invalid_variables_file_is_reported_in_one_line(checkout, text, message)
     if text is not None:
         (checkout / "vars.yml").write_text(text)
     with pytest.raises(InputError, match=message):
-        parse_extra_vars(["@vars.yml"])
+        read_extra_vars(["@vars.yml"])

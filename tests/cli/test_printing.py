@@ -197,7 +197,7 @@ def test_summary_of_a_run_is_escaped(tmp_path, capsys):
     run = outcome(tmp_path)
     outcomes = tuple(configure.HostOutcome(host.name, host.status, host.reason, 0) for host in run.hosts)
     result = configure.ConfigureResult(playbook_run.PlaybookRequest(), outcomes, run)
-    output.print_result(False, result, configure.ConfigureResult.as_json, configure.format_result)
+    output.print_result(False, result, configure.ConfigureResult.as_json, configure.format_configure_result)
     assert_harmless(capsys.readouterr().out)
 
 

@@ -18,10 +18,10 @@ BAD_NAMES = ("-oProxyCommand=x", "a b", "x;id", "localhost", "all", "kind_cloud_
 @pytest.fixture
 def registry(rack_project):
     """Give the project's own registry, with the racks of production."""
-    from gpufleet.operations.sync import declare_racks
+    from gpufleet.operations.sync import register_declared_racks
 
     with Registry(f"sqlite:///{rack_project / '.gpufleet' / 'registry.db'}") as open_registry:
-        declare_racks(open_registry, rack_project, "production", datetime.now(UTC))
+        register_declared_racks(open_registry, rack_project, "production", datetime.now(UTC))
         yield open_registry
 
 

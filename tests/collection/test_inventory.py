@@ -22,10 +22,10 @@ def registry(rack_project):
     """Give the project's own registry, in which production has been synced without its clouds."""
     from datetime import UTC, datetime
 
-    from gpufleet.operations.sync import declare_racks
+    from gpufleet.operations.sync import register_declared_racks
 
     with Registry(f"sqlite:///{rack_project / '.gpufleet' / 'registry.db'}") as opened:
-        declare_racks(opened, rack_project, "production", datetime.now(UTC))
+        register_declared_racks(opened, rack_project, "production", datetime.now(UTC))
         yield opened
 
 

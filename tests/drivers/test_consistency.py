@@ -22,18 +22,18 @@ WELL = {
 
 
 def host(name, group="train", cards=True, **changed):
-    return consistency.HostDriver(name, group, cards, {**WELL, **changed})
+    return consistency.HostDriverState(name, group, cards, {**WELL, **changed})
 
 
 def codes(*hosts):
     return {
         (finding.host, finding.code, finding.kind)
-        for finding in consistency.check_consistency(hosts).findings
+        for finding in consistency.check_driver_consistency(hosts).findings
     }
 
 
 def test_identical_hosts_have_no_finding():
-    report = consistency.check_consistency([host("a"), host("b")])
+    report = consistency.check_driver_consistency([host("a"), host("b")])
     assert not report.findings
     assert not report.has_skew
     assert report.as_json()["agree"] is True
@@ -71,7 +71,7 @@ def test_deviating_host_of_a_group_is_reported_with_the_common_version():
         "user_space": "570.172.08",
         "fabric_manager": None,
     }
-    report = consistency.check_consistency(
+    report = consistency.check_driver_consistency(
         [host("a"), host("b"), host("c", **old), host("d", group="serve", **old)]
     )
     assert [(finding.host, finding.code) for finding in report.findings] == [("c", "driver_differs")]
@@ -88,19 +88,21 @@ def test_different_cuda_toolkits_within_a_group_are_reported():
 
 
 def test_hosts_without_cards_and_drivers_are_omitted():
-    bare = consistency.HostDriver("blade", "ci", cards=False, state=None)
-    assert consistency.check_consistency([bare]).hosts == ()
+    bare = consistency.HostDriverState("blade", "ci", cards=False, state=None)
+    assert consistency.check_driver_consistency([bare]).hosts == ()
 
 
 def test_host_with_cards_but_without_facts_is_reported():
-    report = consistency.check_consistency([consistency.HostDriver("a", "train", cards=True, state=None)])
+    report = consistency.check_driver_consistency(
+        [consistency.HostDriverState("a", "train", cards=True, state=None)]
+    )
     assert [(finding.code, finding.kind) for finding in report.findings] == [("not_read", "note")]
     assert not report.has_skew
 
 
 def test_table_lists_every_host_and_every_finding():
-    lines = consistency.format_report(
-        consistency.check_consistency([host("a"), host("b", loaded=None, held=[])])
+    lines = consistency.format_consistency_report(
+        consistency.check_driver_consistency([host("a"), host("b", loaded=None, held=[])])
     )
     assert lines[0].split()[:3] == ["NODE", "GROUP", "INSTALLED"]
     assert lines[1].endswith("agrees")
@@ -116,7 +118,7 @@ def test_findings_are_sorted_by_kind_host_and_code():
     ]  # fmt: skip
     assert [
         (finding.kind, finding.host, finding.code)
-        for finding in consistency.check_consistency(hosts).findings
+        for finding in consistency.check_driver_consistency(hosts).findings
     ] == [
         ("skew", "a", "half_installed"),
         ("skew", "z", "fabric_manager_stopped"),
@@ -142,7 +144,7 @@ def test_findings_are_sorted_by_kind_host_and_code():
     ],
 )  # fmt: skip
 def test_finding_names_problem_and_remedy(changed, message, remedy):
-    (findings,) = consistency.check_consistency([host("a", **changed)]).findings
+    (findings,) = consistency.check_driver_consistency([host("a", **changed)]).findings
     assert (findings.message, findings.remedy) == (message, remedy)
 
 
@@ -154,13 +156,13 @@ def test_stopped_fabric_manager_in_a_container_is_only_a_note():
 
 
 def test_host_with_a_driver_but_no_cards_has_no_finding():
-    report = consistency.check_consistency([host("a", cards=False)])
+    report = consistency.check_driver_consistency([host("a", cards=False)])
     assert [host.name for host in report.hosts] == ["a"]
     assert not report.findings
 
 
 def test_json_report_is_complete():
-    report = consistency.check_consistency(
+    report = consistency.check_driver_consistency(
         [host("b", held=[]), host("a", group="serve", cuda=None, fabric_manager=None)]
     )
     assert report.as_json() == {
@@ -179,11 +181,11 @@ def test_json_report_is_complete():
 
 
 def test_table_is_aligned_and_prints_a_second_finding_below_the_first():
-    report = consistency.check_consistency(
+    report = consistency.check_driver_consistency(
         [host("a", held=[], unsound=["x"]), host("bb", cuda=["12.8", "13.0"])]
     )
     version = "580.95.05  "
-    assert consistency.format_report(report) == [
+    assert consistency.format_consistency_report(report) == [
         "NODE  GROUP  INSTALLED  LOADED     LIBRARIES  FABRIC     CUDA        HELD  FINDING",
         f"a     train  {version * 4}12.8        -     skew: CUDA 12.8; 1 of 2 in train have 12.8, 13.0",
         f"{'':75}skew: packages are only partly installed: x",

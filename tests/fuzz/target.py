@@ -79,8 +79,8 @@ def run_preview(content: bytes) -> object:
     from gpufleet import boundary, engine
 
     text = boundary.decode_text(content, "preview", boundary.ENGINE_DOCUMENT)
-    with engine.name_source_in_errors("preview"):
-        return engine.parse_preview(engine.parse_json_object(text, "preview"))
+    with engine.add_source_to_errors("preview"):
+        return engine.parse_pulumi_preview(engine.parse_engine_json(text, "preview"))
 
 
 def run_priced_preview(content: bytes) -> object:
@@ -88,10 +88,10 @@ def run_priced_preview(content: bytes) -> object:
     from gpufleet.cost.analysis.reports.json_document import build_diff_document
 
     text = boundary.decode_text(content, "preview", boundary.ENGINE_DOCUMENT)
-    with engine.name_source_in_errors("preview"):
+    with engine.add_source_to_errors("preview"):
         return json.dumps(
             build_diff_document(
-                cost.diff_preview(engine.parse_json_object(text, "preview"), None, cost.CostOptions())
+                cost.diff_preview(engine.parse_engine_json(text, "preview"), None, cost.CostOptions())
             )
         )
 
@@ -121,9 +121,9 @@ def run_state(content: bytes) -> object:
     from gpufleet import boundary, engine, nodes
 
     text = boundary.decode_text(content, "state", boundary.ENGINE_DOCUMENT)
-    with engine.name_source_in_errors("state"):
+    with engine.add_source_to_errors("state"):
         return nodes.build_pulumi_state_report(
-            engine.parse_state(engine.parse_json_object(text, "state")), "dev", AT
+            engine.parse_stack_state(engine.parse_engine_json(text, "state")), "dev", AT
         )
 
 
@@ -148,7 +148,9 @@ def event_logs() -> list[bytes]:
 def run_events(content: bytes) -> object:
     from gpufleet import boundary, engine
 
-    return engine.parse_event_log(boundary.decode_text(content, "log", boundary.ENGINE_DOCUMENT), "log")
+    return engine.parse_last_phase_of_log(
+        boundary.decode_text(content, "log", boundary.ENGINE_DOCUMENT), "log"
+    )
 
 
 COMMITMENTS = b"""commitments:
@@ -240,9 +242,9 @@ def run_program_answer(content: bytes) -> object:
     from gpufleet.cost.inputs.program import registration
 
     answer = registration.decode_program_output(content, "program")
-    with engine.name_source_in_errors("program"):
+    with engine.add_source_to_errors("program"):
         return [
-            engine.parse_state({"deployment": {"resources": [resource.model_dump()]}})
+            engine.parse_stack_state({"deployment": {"resources": [resource.model_dump()]}})
             for resource in answer.resources
         ]
 
@@ -439,14 +441,14 @@ def run_judge(content: bytes) -> object:
 
     records = [value for _, value in boundary.decode_json_lines(content, "records")]
     report = burnin.judge_attempt(records, "compute_blade", "quick", rehearsal=len(content) % 2 == 0)
-    return json.dumps(report.to_json()), report.list_reasons()
+    return json.dumps(report.as_json()), report.list_unhealthy_reasons()
 
 
 def run_gpu_report(content: bytes) -> object:
     from gpufleet.burnin import nvidia
 
-    text = nvidia.unpack_text({"text": content.decode("utf-8", "replace")})
-    return nvidia.parse_smi_report(text or "")
+    text = nvidia.decompress_text({"text": content.decode("utf-8", "replace")})
+    return nvidia.parse_nvidia_smi_report(text or "")
 
 
 def packed_reports() -> list[bytes]:
@@ -512,9 +514,9 @@ HOST = {
 
 
 def run_events_of_a_run(path: Path) -> object:
-    from gpufleet.operations.task_events import read_artifacts
+    from gpufleet.operations.task_events import read_artifact_events
 
-    return list(read_artifacts(path.parent.parent))
+    return list(read_artifact_events(path.parent.parent))
 
 
 def runner_events() -> list[bytes]:
@@ -623,13 +625,13 @@ def run_yaml(content: bytes) -> object:
     from gpufleet import boundary
 
     text = boundary.decode_text(content, "file")
-    return boundary.decode_yaml(text, "file"), boundary.decode_yaml_lines(text, "file")
+    return boundary.decode_yaml(text, "file"), boundary.decode_yaml_with_line_numbers(text, "file")
 
 
 def run_csv(content: bytes) -> object:
     from gpufleet import boundary
 
-    return boundary.decode_csv(boundary.decode_text(content, "file"), "file", required=("cloud",))
+    return boundary.decode_csv(boundary.decode_text(content, "file"), "file", required_columns=("cloud",))
 
 
 TARGETS: dict[str, Target] = {

@@ -61,7 +61,7 @@ def rack(tmp_path_factory, shared_project, gpufleet, clean_env, make_box):
     (project / "playbooks" / "long.yml").write_text(PLAY)
     box = make_box(folder / "home", slots=2)
     env = box.rehearsal_environment(clean_env)
-    burnin.build_agent(project / "agent.pyz")
+    burnin.build_agent_zipapp(project / "agent.pyz")
     try:
         box.up()
         synced = gpufleet("nodes", "sync", "-s", "poc", cwd=project, env=env)

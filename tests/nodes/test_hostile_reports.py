@@ -8,7 +8,7 @@ import pytest
 
 from gpufleet.operations.ingest import EventIngester, ingest_events
 from gpufleet.operations.ingest_summary import IngestSummary
-from gpufleet.operations.task_events import EventReader, build_task_event, read_artifacts
+from gpufleet.operations.task_events import TaskEventReader, build_task_event, read_artifact_events
 
 REPORT = "gpufleet.fleet.report"
 GOOD = {"event": "commissioned", "attempt": "a1", "facts": {"serial": "10000000a1b2c3d4"}}
@@ -36,16 +36,16 @@ BAD_REPORTS = {
 @pytest.fixture(autouse=True)
 def _blades(registry, lab):
     """Declare two blades on each database in turn."""
-    registry.apply_report(lab.rack(lab.blade(1), lab.blade(2)))
+    registry.apply_source_report(lab.rack(lab.blade(1), lab.blade(2)))
 
 
 def ingest_report_events(registry, *events, live=True):
     ingest = EventIngester(registry, live=live)
-    return ingest.ingest_all(events)
+    return ingest.ingest_stream(events)
 
 
 def build_event(host, report, reader=None, outcome="ok", **result):
-    key = (reader or EventReader()).event_key(f"task-{id(report)}", host)
+    key = (reader or TaskEventReader()).next_event_key(f"task-{id(report)}", host)
     return build_task_event(host, outcome, {"gpufleet": report, **result}, action=REPORT, key=key, run="r")
 
 
@@ -58,7 +58,7 @@ def test_invalid_report_is_recorded_and_the_others_are_applied(registry, bad):
     assert line.startswith("blade01: ")
     assert line.isprintable()
     assert len(line) < 500
-    assert "bad_report" in [change.event for change in registry.list_history("blade01")]
+    assert "bad_report" in [change.event for change in registry.list_node_history("blade01")]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_malformed_serial_never_enters_the_registry(registry, serial):
         registry, build_event("blade01", GOOD | {"facts": {"serial": serial, "arch": "aarch64"}})
     )
     assert registry.get_node("blade01").serial is None
-    assert str(serial) not in [str(value.value) for value in registry.list_values("blade01")]
+    assert str(serial) not in [str(value.value) for value in registry.list_node_values("blade01")]
     assert bool(applied.bad) is isinstance(serial, str)
     assert all(line.isprintable() for line in applied.bad)
 
@@ -118,7 +118,9 @@ def test_report_applies_to_the_inventory_host_only(registry):
 def test_endless_reason_is_truncated_before_it_is_stored(registry):
     report = {"event": "configure_failed", "facts": {"task": "t", "reason": "y" * 200_000}}
     ingest_report_events(registry, build_event("blade01", report))
-    (line,) = [change for change in registry.list_history("blade01") if change.event == "configure_failed"]
+    (line,) = [
+        change for change in registry.list_node_history("blade01") if change.event == "configure_failed"
+    ]
     assert len(line.reason) <= 2000
 
 
@@ -149,11 +151,11 @@ def test_invalid_event_file_is_reported_and_the_others_are_applied(registry, tmp
     (folder / "1-a.json").write_bytes(raw if isinstance(raw, bytes) else raw.encode())
     data = {"host": "blade02", "task_action": REPORT, "res": {"gpufleet": GOOD}, "start": "2999", "end": {}}
     (folder / "2-b.json").write_text(json.dumps({"event": "runner_on_ok", "event_data": data, "created": 5}))
-    applied = ingest_events(registry, read_artifacts(tmp_path / "artifacts"))
+    applied = ingest_events(registry, read_artifact_events(tmp_path / "artifacts"))
     assert registry.get_node("blade02").state == "commissioning"
     assert len(applied.bad) == 1
     assert applied.bad[0].startswith("run1/1-a.json: ")
-    assert ingest_events(registry, read_artifacts(tmp_path / "artifacts")).repeated == 2
+    assert ingest_events(registry, read_artifact_events(tmp_path / "artifacts")).repeated == 2
 
 
 def test_event_is_applied_completely_or_not_at_all(registry, monkeypatch):
@@ -171,5 +173,5 @@ def test_event_is_applied_completely_or_not_at_all(registry, monkeypatch):
 
 
 def test_many_invalid_lines_are_counted():
-    lines = list(IngestSummary(bad=[f"line {n}" for n in range(50)]).text_lines())
+    lines = list(IngestSummary(bad=[f"line {n}" for n in range(50)]).format_summary_lines())
     assert lines[-1] == "bad, left out: 30 more"

@@ -60,7 +60,7 @@ def test_cloud_machine_type_gives_its_fabric(machine, cloud, fabric):
 
 
 def test_board_must_match_the_serial_in_the_rack_file(registry, lab):
-    registry.apply_report(lab.rack(lab.blade(1)))
+    registry.apply_source_report(lab.rack(lab.blade(1)))
     known = replace(registry.list_nodes()[0], serial="10000000aaaaaaaa")
     slot = replace(known, id="", serial="10000000bbbbbbbb")
     assert (
@@ -76,7 +76,7 @@ def test_board_must_match_the_serial_in_the_rack_file(registry, lab):
 
 
 def test_ready_blade_leaves_the_group_of_new_blades(registry, lab):
-    registry.apply_report(lab.rack(lab.blade(1)))
+    registry.apply_source_report(lab.rack(lab.blade(1)))
     registry.advance_node("blade01", "burn_in", "test")
     assert "new_blades" in assemble_ansible_inventory(registry.list_nodes(), []).hosts[0].groups
     registry.move_node("blade01", "ready", "test")
@@ -87,7 +87,7 @@ def test_ready_blade_leaves_the_group_of_new_blades(registry, lab):
 
 
 def test_retired_nodes_are_omitted_and_quarantined_nodes_listed(registry, lab):
-    registry.apply_report(lab.rack(lab.blade(1), lab.blade(2)))
+    registry.apply_source_report(lab.rack(lab.blade(1), lab.blade(2)))
     registry.move_node("blade01", "retired", "sold")
     registry.advance_node("blade02", "commissioning", "test")
     registry.move_node("blade02", "quarantined", "smoke")
@@ -96,8 +96,8 @@ def test_retired_nodes_are_omitted_and_quarantined_nodes_listed(registry, lab):
 
 
 def test_lost_nodes_are_reported_by_name(registry, lab):
-    registry.apply_report(lab.rack(lab.blade(1), lab.blade(2)))
-    registry.apply_report(lab.rack(lab.blade(1, at=1), at=1))
+    registry.apply_source_report(lab.rack(lab.blade(1), lab.blade(2)))
+    registry.apply_source_report(lab.rack(lab.blade(1, at=1), at=1))
     inventory = assemble_ansible_inventory(registry.list_nodes(), [])
     assert [host.name for host in inventory.hosts] == ["blade01"]
     assert "blade02" in inventory.notes[0]
@@ -106,7 +106,7 @@ def test_lost_nodes_are_reported_by_name(registry, lab):
 
 
 def test_nodes_with_the_same_name_are_all_listed(registry, lab):
-    registry.apply_report(lab.rack(lab.blade(1, name="twin"), lab.blade(2, name="twin")))
+    registry.apply_source_report(lab.rack(lab.blade(1, name="twin"), lab.blade(2, name="twin")))
     names = {host.name for host in assemble_ansible_inventory(registry.list_nodes(), []).hosts}
     assert names == {f"twin-{node.id}" for node in registry.list_nodes()}
 
@@ -114,11 +114,11 @@ def test_nodes_with_the_same_name_are_all_listed(registry, lab):
 def test_single_rack_file_gives_the_same_hosts(repo_root, tmp_path):
     from datetime import UTC, datetime
 
-    from gpufleet.operations.sync import declare_racks
+    from gpufleet.operations.sync import register_declared_racks
 
     url = f"sqlite:///{tmp_path}/r.db"
     with Registry(url) as registry:
-        declare_racks(registry, repo_root, "production", datetime.now(UTC))
+        register_declared_racks(registry, repo_root, "production", datetime.now(UTC))
         registry.advance_node("blade03", "commissioning", "test")
     all_hosts = hosts(build_ansible_inventory(repo_root, url))
     alone = hosts(build_ansible_inventory(repo_root, url, rack="blades-1"))

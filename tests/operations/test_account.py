@@ -7,7 +7,7 @@ import pytest
 from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
 from gpufleet.nodes import ReportOutcome
 from gpufleet.nodes.node_index import IdentityContradiction
-from gpufleet.operations.node_probe import ReachReport
+from gpufleet.operations.node_probe import NodeProbeReport
 from gpufleet.operations.sync import STALE, SyncOptions, SyncResult
 
 TWICE = IdentityContradiction("serial_twice", "S1", "serial S1 is claimed by a, b", ())
@@ -23,23 +23,23 @@ def build_sync_result(**more):
 
 
 def test_summary_has_a_line_for_each_source():
-    reach = ReachReport(answered=["a", "b"], unreachable={"c": "timed out"})
-    assert list(build_sync_result(reach=reach).summary_lines()) == [
+    reach = NodeProbeReport(answered=["a", "b"], unreachable={"c": "timed out"})
+    assert list(build_sync_result(reach=reach).format_summary_lines()) == [
         "rack:r1: 3 nodes, 2 new, missing: c, d",
         "pulumi:dev: 1 nodes",
         f"address_book: {STALE}",
         "ssh: 2 answer, 1 do not",
     ]
-    assert len(list(build_sync_result().summary_lines())) == 3
+    assert len(list(build_sync_result().format_summary_lines())) == 3
 
 
 def test_warnings_are_listed_with_remedies():
-    reach = ReachReport(unreachable={"c": "timed out"}, conflicts=["c shows another serial"])
+    reach = NodeProbeReport(unreachable={"c": "timed out"}, conflicts=["c shows another serial"])
     failures = {
         "aws:x": EnvironmentFault("no credentials", hint="aws configure"),
         "rack:r2": InputError("is empty"),
     }
-    assert list(build_sync_result(reach=reach, notes=["one note"], failures=failures).warnings()) == [
+    assert list(build_sync_result(reach=reach, notes=["one note"], failures=failures).list_warnings()) == [
         "one note",
         "conflict: serial S1 is claimed by a, b",
         "left out: node x: no name",
@@ -52,7 +52,7 @@ def test_warnings_are_listed_with_remedies():
 
 def test_json_summary_is_complete():
     result = build_sync_result(
-        reach=ReachReport(unreachable={"c": "timed out"}), failures={"aws:x": InputError("is empty")}
+        reach=NodeProbeReport(unreachable={"c": "timed out"}), failures={"aws:x": InputError("is empty")}
     ).as_json()
     assert result["sources"][0] == {
         "source": "rack:r1", "nodes": 3, "created": ["a", "b"], "missing": ["c", "d"], "conflicts": [], "stale": False,
@@ -68,9 +68,9 @@ def test_json_summary_is_complete():
     ("account", "no"),
     [
         (SyncResult([ReportOutcome("a")]), None),
-        (SyncResult([ReportOutcome("a")], reach=ReachReport(unreachable={"c": "x"})), None),
+        (SyncResult([ReportOutcome("a")], reach=NodeProbeReport(unreachable={"c": "x"})), None),
         (
-            SyncResult([ReportOutcome("a")], reach=ReachReport(conflicts=["x"])),
+            SyncResult([ReportOutcome("a")], reach=NodeProbeReport(conflicts=["x"])),
             "sources contradict each other",
         ),
         (
@@ -86,10 +86,10 @@ def test_json_summary_is_complete():
 )
 def test_failed_or_contradicting_source_exits_with_1(account, no):
     if no is None:
-        account.raise_for_failures()
+        account.raise_if_incomplete()
         return
     with pytest.raises(CheckFailed, match=no):
-        account.raise_for_failures()
+        account.raise_if_incomplete()
 
 
 def test_address_book_defaults_to_the_one_of_the_rehearsal(tmp_path):

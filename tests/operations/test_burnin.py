@@ -41,7 +41,7 @@ def register_blade(registry, name, slot, agent_records):
     report = replace(
         burnin.judge_attempt(agent_records, "compute_blade", "quick", node=name), attempt=attempt
     )
-    registry.record_result(name, attempt, report.to_json(), agent_records, reason="test")
+    registry.record_burn_in_result(name, attempt, report.as_json(), agent_records, reason="test")
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_report_is_readable_without_colour(burn_in_registry):
 
 def test_unknown_attempt_is_refused(burn_in_registry):
     with pytest.raises(InputError, match="no burn-in result of attempt gone"):
-        operation.load_reports(attempt="gone")
+        operation.load_newest_reports(attempt="gone")
 
 
 def test_missing_registry_is_reported(tmp_path, monkeypatch):
@@ -92,7 +92,7 @@ def test_missing_registry_is_reported(tmp_path, monkeypatch):
     with pytest.raises(
         EnvironmentFault, match="the node registry, which stores burn-in results, does not exist yet"
     ):
-        operation.load_reports()
+        operation.load_newest_reports()
 
 
 def test_rejudging_with_the_same_thresholds_changes_nothing(burn_in_registry):
@@ -107,7 +107,7 @@ def stricter_thresholds(monkeypatch):
         replace(row, on_miss="fail") if row.metric == "undervoltage_now" else row
         for row in burnin.select_thresholds("compute_blade")
     )
-    monkeypatch.setattr(verdict, "select_thresholds", lambda kind, *, rehearsal: rows)
+    monkeypatch.setattr(verdict, "select_thresholds", lambda node_kind, *, rehearsal: rows)
 
 
 def test_new_thresholds_rejudge_stored_records(burn_in_registry, stricter_thresholds):
@@ -126,7 +126,10 @@ def test_applied_new_thresholds_move_the_node(burn_in_registry, stricter_thresho
     (change,) = operation.rejudge_results("blade02", apply_changes=True)
     assert change["applied"] == "applied"
     assert burn_in_registry.get_node("blade02").state == "quarantined"
-    assert [result.verdict for result in burn_in_registry.list_results("blade02")] == ["degraded", "faulty"]
+    assert [result.verdict for result in burn_in_registry.list_burn_in_results("blade02")] == [
+        "degraded",
+        "faulty",
+    ]
 
 
 def test_relaxed_thresholds_release_only_a_quarantine_of_burn_in(
@@ -155,7 +158,7 @@ def test_run_requests_the_burn_in_play(project, monkeypatch, arguments, request_
         "configure_hosts",
         lambda _root, request, _stream: configure.ConfigureResult(seen.append(request)),
     )
-    monkeypatch.setattr(configure, "format_result", lambda _done: "done")
+    monkeypatch.setattr(configure, "format_configure_result", lambda _done: "done")
     assert run_command("run", *arguments).exit_code == 0
     assert (seen[0].play, seen[0].limit, seen[0].burn_in) == request_fields
     assert (project / "playbooks" / f"{seen[0].play}.yml").is_file()
@@ -169,18 +172,18 @@ def test_thresholds_are_printed_with_their_sources():
 
 def test_thresholds_of_an_unknown_kind_are_refused():
     with pytest.raises(InputError, match="unknown node kind 'toaster'"):
-        operation.list_thresholds("toaster")
+        operation.list_threshold_rows("toaster")
 
 
 def test_implausible_threshold_is_reported(monkeypatch):
     bad = replace(burnin.load_thresholds()[0], source="")
     monkeypatch.setattr("gpufleet.burnin.thresholds.load_thresholds", lambda: (bad,))
     with pytest.raises(CheckFailed, match="no source"):
-        operation.check_thresholds_plausible()
+        operation.require_plausible_thresholds()
 
 
 def test_local_run_measures_this_machine():
-    rows = operation.measure_this_machine()
+    rows = operation.measure_rehearsal_floors()
     assert {row["metric"] for row in rows} == {"copy_mb_per_s", "write_mb_per_s"}
     assert all(0 < row["floor"] < row["slowest"] <= row["fastest"] for row in rows)
-    assert "rehearsal floor" in operation.format_measurements(rows)
+    assert "rehearsal floor" in operation.format_rehearsal_floors(rows)

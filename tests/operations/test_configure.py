@@ -12,10 +12,10 @@ from gpufleet.operations.configure import (
     ConfigureResult,
     HostOutcome,
     collect_host_outcomes,
-    describe_outcome,
+    describe_host_outcome,
     find_newer_attempt,
-    format_result,
-    parse_extra_vars,
+    format_configure_result,
+    read_extra_vars,
     registry_has_results,
 )
 from gpufleet.operations.playbook_run import PlaybookRequest
@@ -100,14 +100,14 @@ def test_exit_code_follows_the_outcomes(tmp_path, outcomes, code):
 
 def test_run_without_hosts_exits_with_0():
     empty = ConfigureResult(PlaybookRequest(limit="new_blades"))
-    assert (empty.exit_code, format_result(empty)) == (0, "new_blades has no hosts: nothing to do")
+    assert (empty.exit_code, format_configure_result(empty)) == (0, "new_blades has no hosts: nothing to do")
     assert empty.as_json()["hosts"] == []
 
 
 def test_interrupted_run_is_reported(tmp_path):
     stopped = build_result(tmp_path, WELL, interrupted=True)
     assert stopped.exit_code == 130
-    assert "resume with gpufleet configure --resume r1" in format_result(stopped)
+    assert "resume with gpufleet configure --resume r1" in format_configure_result(stopped)
 
 
 @pytest.mark.parametrize(
@@ -131,12 +131,12 @@ def test_interrupted_run_is_reported(tmp_path):
     ],
 )
 def test_outcome_of_a_host_is_described(outcome, text):
-    assert describe_outcome(outcome) == text
+    assert describe_host_outcome(outcome) == text
 
 
 @pytest.mark.parametrize("state", ["quarantined", "repair"])
 def test_repaired_node_is_described_with_the_command_to_leave_its_state(state):
-    description = describe_outcome(HostOutcome("b8", "ok", "", 0, node("b8", state), measured=True))
+    description = describe_host_outcome(HostOutcome("b8", "ok", "", 0, node("b8", state), measured=True))
     assert description.startswith(
         f"{state}; measured healthy now; to use it again: gpufleet nodes state b8 burn_in "
     )
@@ -144,11 +144,11 @@ def test_repaired_node_is_described_with_the_command_to_leave_its_state(state):
 
 
 def test_node_that_was_not_measured_again_gets_no_command():
-    assert describe_outcome(HostOutcome("b8", "ok", "", 0, node("b8", "quarantined"))) == "quarantined"
+    assert describe_host_outcome(HostOutcome("b8", "ok", "", 0, node("b8", "quarantined"))) == "quarantined"
 
 
 def test_healthy_hosts_share_a_line(tmp_path):
-    lines = format_result(build_result(tmp_path, WELL, ALSO_WELL, GONE)).splitlines()
+    lines = format_configure_result(build_result(tmp_path, WELL, ALSO_WELL, GONE)).splitlines()
     assert lines[0] == "  2  b[1-2]  ready"
     assert lines[1] == "  1  b6  unreachable: ssh: refused"
 
@@ -175,22 +175,24 @@ def test_hosts_unknown_to_the_registry_are_not_awaited(tmp_path):
 
 def test_extra_variables_are_parsed_as_json_where_possible():
     pairs = ["a=1", "b=text", 'c={"d": [1]}', "e=x=y", "f="]
-    assert parse_extra_vars(pairs) == {"a": 1, "b": "text", "c": {"d": [1]}, "e": "x=y", "f": ""}
+    assert read_extra_vars(pairs) == {"a": 1, "b": "text", "c": {"d": [1]}, "e": "x=y", "f": ""}
 
 
 @pytest.mark.parametrize("pair", ["a", "=1", ""])
 def test_extra_variable_without_a_value_is_refused(pair):
     with pytest.raises(InputError, match="is neither KEY=VALUE nor @FILE"):
-        parse_extra_vars([pair])
+        read_extra_vars([pair])
 
 
 def test_reason_of_the_newest_verdict_is_found(registry, tmp_path):
-    registry.set_reachable("blade01", True, NOW)
+    registry.record_reachability("blade01", True, NOW)
     registry.advance_node("blade01", "burn_in", "burn-in ran", NOW)
     report = {"verdict": "faulty", "attempt": "a1", "checks": []}
-    registry.record_result("blade01", "a1", report, [], reason="storage: full", started_at=NOW, when=NOW)
+    registry.record_burn_in_result(
+        "blade01", "a1", report, [], reason="storage: full", started_at=NOW, when=NOW
+    )
     (end,) = collect_host_outcomes(run(tmp_path, HostProgress("blade01", "ok")), registry)
-    assert describe_outcome(end) == "quarantined; faulty: storage: full"
+    assert describe_host_outcome(end) == "quarantined; faulty: storage: full"
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def plan_hosts(monkeypatch):
         run_plan = remote.RunPlan(Path(), "plan", "all", tuple(hosts), ())
         monkeypatch.setattr(remote, "plan_run", lambda *_: run_plan)
         monkeypatch.setattr(remote, "run_playbook", lambda *_, **__: outcome)
-        return driver_plans.plan_drivers(Path(), "all", {}, None)
+        return driver_plans.plan_fleet_drivers(Path(), "all", {}, None)
 
     return run
 
@@ -61,13 +61,13 @@ def test_plans_are_reported_by_host(plan_hosts):
 def test_refused_plan_exits_with_1(plan_hosts):
     plans = plan_hosts({"a": "1eb8", "b": "fffe"})
     assert plans.exit_code == 1
-    assert "unknown card: PCI id 10de:fffe" in driver_plans.format_plans(plans)
+    assert "unknown card: PCI id 10de:fffe" in driver_plans.format_fleet_driver_plans(plans)
 
 
 def test_unreachable_host_is_reported_with_its_reason(plan_hosts):
     plans = plan_hosts({"a": "1eb8", "b": None})
     assert plans.exit_code == 1
-    assert driver_plans.format_plans(plans).splitlines()[-1] == "b: unreachable: no route"
+    assert driver_plans.format_fleet_driver_plans(plans).splitlines()[-1] == "b: unreachable: no route"
     assert {host["name"]: host["plan"] is None for host in plans.as_json()["hosts"]} == {
         "a": False,
         "b": True,
@@ -77,10 +77,12 @@ def test_unreachable_host_is_reported_with_its_reason(plan_hosts):
 def test_only_unreachable_hosts_exit_with_3(plan_hosts):
     plans = plan_hosts({"a": None, "b": None})
     assert plans.exit_code == 3
-    assert driver_plans.format_plans(plans) == "a: unreachable: no route\nb: unreachable: no route"
+    assert (
+        driver_plans.format_fleet_driver_plans(plans) == "a: unreachable: no route\nb: unreachable: no route"
+    )
 
 
 def test_run_without_hosts_plans_nothing(plan_hosts):
     plans = plan_hosts({})
     assert plans.exit_code == 0
-    assert driver_plans.format_plans(plans) == "all has no hosts: nothing to plan"
+    assert driver_plans.format_fleet_driver_plans(plans) == "all has no hosts: nothing to plan"

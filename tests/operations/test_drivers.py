@@ -37,7 +37,7 @@ def record_drivers(registry, node, event, minutes=1, **facts):
 
 def build_report(registry):
     return driver_consistency.consistency.check_consistency(
-        driver_consistency.to_driver_host(node, registry) for node in registry.list_nodes()
+        driver_consistency.build_driver_host(node, registry) for node in registry.list_nodes()
     )
 
 
@@ -49,7 +49,7 @@ def test_reported_drivers_are_compared(registry):
     assert [(finding.host, finding.code) for finding in drivers_report.findings] == [
         ("gpu02", "loaded_differs")
     ]
-    assert driver_consistency.format_report_lines(drivers_report)[-2:] == [
+    assert driver_consistency.format_consistency_lines(drivers_report)[-2:] == [
         "1 of 2 nodes do not agree",
         "hint: gpufleet configure --play reboot",
     ]
@@ -60,26 +60,28 @@ def test_newest_report_is_used(registry):
         record_drivers(registry, "gpu01", "drivers", minutes, **{**WELL, "loaded": loaded})
     record_drivers(registry, "gpu02", "drivers", **WELL)
     assert not build_report(registry).has_skew
-    assert driver_consistency.format_report_lines(build_report(registry))[-1] == "all 2 nodes agree"
+    assert driver_consistency.format_consistency_lines(build_report(registry))[-1] == "all 2 nodes agree"
 
 
 def test_nodes_without_driver_facts_are_reported(registry):
-    last_line = driver_consistency.format_report_lines(build_report(registry))[-1]
+    last_line = driver_consistency.format_consistency_lines(build_report(registry))[-1]
     assert last_line == "no driver was read yet: gpufleet configure --play driver_check (2 nodes)"
     record_drivers(registry, "gpu01", "drivers", **WELL)
-    last_line = driver_consistency.format_report_lines(build_report(registry))[-1]
+    last_line = driver_consistency.format_consistency_lines(build_report(registry))[-1]
     assert last_line == "all 1 nodes agree; 1 were never read: gpufleet configure --play driver_check"
 
 
 def test_driver_failure_is_in_the_history_and_prevents_a_healthy_verdict(registry):
     record_drivers(registry, "gpu01", "drivers_failed", task="Exact versions", reason="no space left")
-    assert [line.reason for line in registry.list_history("gpu01") if line.event == "drivers_failed"] == [
+    assert [
+        line.reason for line in registry.list_node_history("gpu01") if line.event == "drivers_failed"
+    ] == [
         (
             "Exact versions: no space left; "
             "next: free space on the host (df -h; du -xhd1 /), then gpufleet configure --resume"
         )
     ]
-    observed = {value.key: value.value for value in registry.list_values("gpu01")}
+    observed = {value.key: value.value for value in registry.list_node_values("gpu01")}
     assert observed["observed.configured"] is False
 
 
@@ -89,7 +91,7 @@ def test_exit_code_reports_a_difference(registry, monkeypatch, loaded, code):
 
     for node in ("gpu01", "gpu02"):
         record_drivers(registry, node, "drivers", **{**WELL, "loaded": loaded})
-    monkeypatch.setattr(driver_consistency, "check_drivers", lambda: build_report(registry))
+    monkeypatch.setattr(driver_consistency, "check_driver_consistency", lambda: build_report(registry))
     result = CliRunner().invoke(nodes_command, ["drivers"])
     assert result.exit_code == code
     assert "gpu01" in result.output

@@ -10,7 +10,7 @@ import pytest
 from gpufleet import fleet
 from gpufleet.errors import InputError
 from gpufleet.operations import export
-from gpufleet.operations.export import ExportRequest
+from gpufleet.operations.export import FirstBootExportRequest
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def run_export(shared_project, tmp_path, monkeypatch):
     monkeypatch.setenv("GPUFLEET_HOME", str(tmp_path / "home"))
 
     def go(*nodes, rack="blades-1", **more):
-        return export.export_first_boot(ExportRequest(rack, nodes, **more), shared_project)
+        return export.export_first_boot(FirstBootExportRequest(rack, nodes, **more), shared_project)
 
     return go
 
@@ -37,8 +37,13 @@ def test_every_node_of_the_rack_has_its_files(run_export):
 
 def test_output_names_the_login_keys(run_export):
     """A key is shown by its comment, so an example key is noticed before twenty blades boot with it."""
-    assert "may log in as root: example-key-private-half-thrown-away" in run_export("blade01").text_lines()
-    assert export.key_label("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA12345678") == "ssh-ed25519 …12345678"
+    assert (
+        "may log in as root: example-key-private-half-thrown-away"
+        in run_export("blade01").format_summary_lines()
+    )
+    assert (
+        export.public_key_label("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA12345678") == "ssh-ed25519 …12345678"
+    )
 
 
 def test_files_with_private_keys_are_readable_by_their_owner_only(run_export):
@@ -79,14 +84,14 @@ def test_failed_write_keeps_the_earlier_export(run_export, tmp_path, monkeypatch
     out = tmp_path / "out"
     run_export("blade01", out=out)
     before = {path: path.read_text() for path in out.rglob("*") if path.is_file()}
-    real = export.write_private
+    real = export.write_file_atomically
 
     def full(path, text, mode):
         if path.name == "manifest.json":
             raise OSError(28, "No space left on device")
         real(path, text, mode)
 
-    monkeypatch.setattr(export, "write_private", full)
+    monkeypatch.setattr(export, "write_file_atomically", full)
     with pytest.raises(InputError, match="can't be written: no space left on device"):
         run_export("blade02", out=out)
     assert {path: path.read_text() for path in out.rglob("*") if path.is_file()} == before
@@ -119,7 +124,7 @@ def test_rack_without_login_keys_is_refused_before_writing(shared_project, tmp_p
         InputError,
         match=r"boot.ssh: no SSH key may log in to the nodes; give stack production ssh.authorized_keys",
     ):
-        export.find_login_keys(rack, shared_project)
+        export.list_login_public_keys(rack, shared_project)
 
 
 def test_unwritable_path_is_reported_in_one_line(run_export, tmp_path):

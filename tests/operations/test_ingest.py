@@ -8,7 +8,7 @@ import pytest
 
 from gpufleet.errors import CheckFailed, InputError
 from gpufleet.operations.ingest import EventIngester, ingest_events
-from gpufleet.operations.task_events import read_artifacts
+from gpufleet.operations.task_events import read_artifact_events
 
 BASE = Path(__file__).resolve().parents[1] / "cases/burnin/bases/compute_blade.json"
 RECORDS = json.loads(BASE.read_text())["records"]
@@ -16,7 +16,7 @@ PROBE = "gpufleet.fleet.probe"
 
 
 def ingest_folder(registry, folder):
-    return ingest_events(registry, read_artifacts(folder))
+    return ingest_events(registry, read_artifact_events(folder))
 
 
 @pytest.fixture
@@ -47,14 +47,17 @@ def test_complete_run_ends_in_ready_and_unreachable(registry, complete_run):
 
 def test_second_ingestion_of_a_run_changes_nothing(registry, complete_run):
     ingest_folder(registry, complete_run)
-    before = [registry.list_history(name) for name in ("blade01", "blade02")], registry.list_nodes()
+    before = [registry.list_node_history(name) for name in ("blade01", "blade02")], registry.list_nodes()
     ingest_folder(registry, complete_run)
-    assert ([registry.list_history(name) for name in ("blade01", "blade02")], registry.list_nodes()) == before
+    assert (
+        [registry.list_node_history(name) for name in ("blade01", "blade02")],
+        registry.list_nodes(),
+    ) == before
 
 
 def test_steps_of_a_node_are_in_its_history(registry, complete_run):
     ingest_folder(registry, complete_run)
-    moves = [change.new_state for change in registry.list_history("blade01") if change.new_state]
+    moves = [change.new_state for change in registry.list_node_history("blade01") if change.new_state]
     assert moves == ["expected", "discovered", "commissioning", "burn_in", "ready"]
 
 
@@ -73,7 +76,9 @@ def test_node_with_a_failed_configuration_cannot_be_healthy(registry, artifacts,
     ))  # fmt: skip
     assert registry.get_node("blade01").state != "ready"
     reasons = [
-        change.reason for change in registry.list_history("blade01") if change.event == "configure_failed"
+        change.reason
+        for change in registry.list_node_history("blade01")
+        if change.event == "configure_failed"
     ]
     assert reasons == ["Set the hostname: read-only file system"]
 
@@ -105,7 +110,7 @@ def test_burn_in_result_of_another_board_is_not_applied(registry, complete_run, 
     applied = ingest_folder(registry, artifacts(("ok", "blade01", 9, "gpufleet.fleet.burn_in", late)))
     assert applied.conflicts
     assert [hold.kind for hold in registry.get_node("blade01").holds] == ["drift"]
-    assert registry.list_results("blade01", "a2") == []
+    assert registry.list_burn_in_results("blade01", "a2") == []
 
 
 @pytest.mark.parametrize("action", ["ansible.builtin.debug", "set_fact", "gpufleet.fleet.report"])
@@ -127,7 +132,7 @@ def test_failed_task_makes_the_host_reachable(registry, artifacts):
 def test_unknown_hosts_are_reported(registry, artifacts):
     applied = ingest_folder(registry, artifacts(("ok", "stranger", 1, "ping", {})))
     with pytest.raises(CheckFailed, match="stranger"):
-        applied.raise_for_unknown()
+        applied.raise_for_unknown_hosts()
 
 
 def test_racks_are_declared_once_for_an_unknown_host(registry):
@@ -144,7 +149,7 @@ def test_reachability_of_a_responding_host_is_stored_at_intervals(registry, monk
     from gpufleet.operations.task_events import build_task_event
 
     start, noted = datetime.fromisoformat("2026-11-21T11:00:00+00:00"), []
-    monkeypatch.setattr(registry, "set_reachable", lambda *what: noted.append(what))
+    monkeypatch.setattr(registry, "record_reachability", lambda *what: noted.append(what))
     ingest = EventIngester(registry)
     for second in range(40):
         ingest.ingest_event(
@@ -157,16 +162,16 @@ def test_artifacts_folder_with_many_runs_must_be_narrowed_to_one(tmp_path):
     for name in ("run1", "run2"):
         (tmp_path / name / "job_events").mkdir(parents=True)
     with pytest.raises(InputError, match="run1, run2"):
-        list(read_artifacts(tmp_path))
+        list(read_artifact_events(tmp_path))
 
 
 def test_folder_without_events_is_refused_with_a_remedy(tmp_path):
     with pytest.raises(InputError, match="the folder has no job_events"):
-        list(read_artifacts(tmp_path))
+        list(read_artifact_events(tmp_path))
 
 
 def observed_values(registry, name):
-    return {value.key.removeprefix("observed."): value.value for value in registry.list_values(name)}
+    return {value.key.removeprefix("observed."): value.value for value in registry.list_node_values(name)}
 
 
 @pytest.mark.parametrize("part", ["drivers", "containers", "application"])
@@ -215,7 +220,7 @@ def test_malformed_fact_is_reported_and_recorded(registry, artifacts, report):
     (line,) = applied.bad
     assert "serial" in line
     assert "\u001b" not in line
-    assert [change.event for change in registry.list_history("blade01")].count("bad_report") == 1
+    assert [change.event for change in registry.list_node_history("blade01")].count("bad_report") == 1
 
 
 @pytest.mark.parametrize(("digits", "events"), [(19, 1), (20, 0)])
@@ -225,4 +230,4 @@ def test_event_files_are_numbered_by_a_64_bit_counter(tmp_path, digits, events):
     data = {"host": "blade01", "task_action": PROBE, "res": {}, "start": "2026-11-21T10:00:00+00:00"}
     event = {"event": "runner_on_ok", "created": data["start"], "event_data": data | {"end": data["start"]}}
     (folder / f"{'1' * digits}-abc.json").write_text(json.dumps(event))
-    assert len(list(read_artifacts(tmp_path))) == events
+    assert len(list(read_artifact_events(tmp_path))) == events

@@ -20,13 +20,13 @@ import os, signal, sys
 from gpufleet.nodes import Registry, journal
 from gpufleet.operations import node_change
 url, verb, names, word, moment = sys.argv[1:]
-add_history, left = journal.add_history, [int(moment)]
+add_history, left = journal.add_history_entry, [int(moment)]
 def add_and_kill(*args, **kwargs):
     add_history(*args, **kwargs)
     left[0] -= 1
     if not left[0]:
         os.kill(os.getpid(), signal.SIGKILL)
-journal.add_history = add_and_kill
+journal.add_history_entry = add_and_kill
 with Registry(url) as registry:
     getattr(node_change, verb)(registry, names, word, "test")
 """

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.operations.node_probe import find_login
+from gpufleet.operations.node_probe import find_ssh_login
 
 
 @pytest.mark.parametrize(
@@ -24,13 +24,13 @@ from gpufleet.operations.node_probe import find_login
     ],
 )
 def test_login_of_ansible_is_used_if_set(tmp_path, environment, user, key):
-    login = find_login(environment, tmp_path)
+    login = find_ssh_login(environment, tmp_path)
     assert (login.user, login.key) == (user, key)
 
 
 def test_known_hosts_of_a_rehearsal_take_precedence(tmp_path):
-    assert find_login({}, tmp_path).known_hosts == Path.home() / ".ssh/known_hosts"
+    assert find_ssh_login({}, tmp_path).known_hosts == Path.home() / ".ssh/known_hosts"
     local_known_hosts = tmp_path / "ssh/known_hosts"
     local_known_hosts.parent.mkdir()
     local_known_hosts.write_text("")
-    assert find_login({}, tmp_path).known_hosts == local_known_hosts
+    assert find_ssh_login({}, tmp_path).known_hosts == local_known_hosts

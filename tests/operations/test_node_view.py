@@ -42,10 +42,13 @@ def test_age_is_printed_in_its_largest_unit(seconds, text):
 
 
 def test_names_are_folded_and_expanded():
-    assert node_view.fold_names(["blade02", "bench01", "blade01", "blade04"]) == "bench01,blade[01-02,04]"
-    assert node_view.expand_names(["blade[01-02]", "x"]) == {"blade01", "blade02", "x"}
+    assert (
+        node_view.fold_names_to_ranges(["blade02", "bench01", "blade01", "blade04"])
+        == "bench01,blade[01-02,04]"
+    )
+    assert node_view.expand_name_ranges(["blade[01-02]", "x"]) == {"blade01", "blade02", "x"}
     with pytest.raises(InputError, match=r"NODE: .*write ranges like blade\[01-20\]"):
-        node_view.expand_names(["blade[01-"])
+        node_view.expand_name_ranges(["blade[01-"])
 
 
 def test_nodes_are_grouped_by_state_in_lifecycle_order():
@@ -176,7 +179,7 @@ def test_history_is_in_event_order():
     late = NodeHistoryEntry("n", AT + timedelta(minutes=5), "state", None, "expected", "declared", None, 1)
     early = NodeHistoryEntry("n", AT, "state", "expected", "discovered", "answered", "a1", 2)
     note = NodeHistoryEntry("n", AT, "wiped", None, None, "{}", None, 3)
-    assert node_view.sort_by_time([late, note, early]) == [early, note, late]
+    assert node_view.sort_history_by_time([late, note, early]) == [early, note, late]
     lines = [
         node_view.format_history_entry(node_view.history_entry_as_json(entry))
         for entry in (late, early, note)

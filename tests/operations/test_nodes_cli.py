@@ -155,7 +155,7 @@ def test_history_is_sorted_by_time():
 
     late = NodeHistoryEntry("n", datetime(2026, 1, 1, tzinfo=UTC), "state", None, "ready", "", None, 2)
     early = NodeHistoryEntry("n", datetime(2026, 1, 2, tzinfo=UTC), "state", None, "ready", "", None, 1)
-    assert node_view.sort_by_time([early, late]) == [late, early]
+    assert node_view.sort_history_by_time([early, late]) == [late, early]
 
 
 def test_long_value_moves_only_its_own_source_column():

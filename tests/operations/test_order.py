@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 
 from gpufleet.operations.ingest import EventIngester, ingest_events
-from gpufleet.operations.task_events import EventReader, build_task_event, find_run_name, read_artifacts
+from gpufleet.operations.task_events import (
+    TaskEventReader,
+    build_task_event,
+    extract_run_name,
+    read_artifact_events,
+)
 
 BASE = Path(__file__).resolve().parents[1] / "cases/burnin/bases/compute_blade.json"
 RECORDS = json.loads(BASE.read_text())["records"]
@@ -22,7 +27,7 @@ class Run:
     """One Ansible process: its events as the callback makes them, and as ansible-runner records them."""
 
     def __init__(self, name):
-        self.name, self.reader, self.files = name, EventReader(), []
+        self.name, self.reader, self.files = name, TaskEventReader(), []
 
     def event(self, task, at, outcome="ok", action=PROBE, host="blade01", **result):
         """Return the live event of a task, and record it."""
@@ -32,8 +37,10 @@ class Run:
             "start": at.isoformat(), "end": at.isoformat(),
         }  # fmt: skip
         self.files.append({"event": f"runner_on_{outcome}", "event_data": data, "created": at.isoformat()})
-        key = self.reader.event_key(uuid, host)
-        return build_task_event(host, outcome, result, action=action, at=at, key=key, run=find_run_name(uuid))
+        key = self.reader.next_event_key(uuid, host)
+        return build_task_event(
+            host, outcome, result, action=action, at=at, key=key, run=extract_run_name(uuid)
+        )
 
     def artifacts(self, folder):
         """Write what ansible-runner leaves; return the run's folder."""
@@ -53,7 +60,7 @@ def burn_in_event(run, task, at, attempt):
 
 
 def read_histories(registry):
-    return [registry.list_history(name) for name in ("blade01", "blade02")], registry.list_nodes()
+    return [registry.list_node_history(name) for name in ("blade01", "blade02")], registry.list_nodes()
 
 
 @JUMPS
@@ -65,7 +72,7 @@ def test_live_run_is_applied_despite_clock_jumps(registry, jump):
         run.event(3, NOON + jump + timedelta(minutes=5), "unreachable", msg="timed out"),
         run.event(4, NOON + timedelta(minutes=6)),
     ]
-    applied = EventIngester(registry, live=True).ingest_all(events)
+    applied = EventIngester(registry, live=True).ingest_stream(events)
     node = registry.get_node("blade01")
     assert (node.state, node.reachable, applied.stale) == ("ready", True, [])
 
@@ -79,9 +86,9 @@ def test_ingesting_the_artifacts_of_a_live_run_changes_nothing(registry, tmp_pat
         run.event(3, NOON + jump + timedelta(minutes=1)),
         burn_in_event(run, 4, NOON + timedelta(minutes=2), "a1"),
     ]
-    EventIngester(registry, live=True).ingest_all(events)
+    EventIngester(registry, live=True).ingest_stream(events)
     before = read_histories(registry)
-    applied = ingest_events(registry, read_artifacts(run.artifacts(tmp_path)))
+    applied = ingest_events(registry, read_artifact_events(run.artifacts(tmp_path)))
     assert read_histories(registry) == before
     assert (applied.repeated, applied.stale) == (4, [])
 
@@ -96,7 +103,7 @@ def test_missed_events_are_ingested_from_artifacts_in_order(registry, tmp_path):
     live = EventIngester(registry, live=True)
     live.ingest_event(events[0])
     live.ingest_event(events[2])
-    ingest_events(registry, read_artifacts(run.artifacts(tmp_path)))
+    ingest_events(registry, read_artifact_events(run.artifacts(tmp_path)))
     node = registry.get_node("blade01")
     assert (node.state, node.verdict, node.reachable) == ("ready", "healthy", False)
 
@@ -114,16 +121,16 @@ def test_older_run_ingested_later_is_reported_as_stale(registry, tmp_path, jump)
         ),
         new.event(2, NOON + jump, **report_result("configure_failed", "b1", facts={"reason": "no space"})),
     ]
-    EventIngester(registry, live=True).ingest_all(live)
+    EventIngester(registry, live=True).ingest_stream(live)
     before = [(node.state, node.attempt, node.verdict, node.reachable) for node in registry.list_nodes()]
-    applied = ingest_events(registry, read_artifacts(old.artifacts(tmp_path)))
+    applied = ingest_events(registry, read_artifact_events(old.artifacts(tmp_path)))
     assert [
         (node.state, node.attempt, node.verdict, node.reachable) for node in registry.list_nodes()
     ] == before
     assert applied.ignored == ["blade01: attempt a1: healthy"]
     assert any("it did not answer" in line for line in applied.stale)
     assert any("ansible reported" in line for line in applied.stale)
-    lines = list(applied.text_lines())
+    lines = list(applied.format_summary_lines())
     assert any(line.startswith("stale, changed nothing: blade01") for line in lines)
     assert applied.as_json()["stale"] == applied.stale
 
@@ -133,7 +140,7 @@ def test_run_from_before_the_first_sync_is_applied(registry, tmp_path):
     run, early = Run("aa"), datetime(2026, 11, 20, tzinfo=UTC)
     run.event(1, early, **report_result("commissioned", "a1", facts={"serial": "10000000a1b2c3d4"}))
     burn_in_event(run, 2, early + timedelta(minutes=1), "a1")
-    ingest_events(registry, read_artifacts(run.artifacts(tmp_path)))
+    ingest_events(registry, read_artifact_events(run.artifacts(tmp_path)))
     assert registry.get_node("blade01").state == "ready"
 
 
@@ -145,7 +152,7 @@ def test_run_of_a_retired_board_does_not_move_its_successor(registry, tmp_path):
     registry.move_node("blade01", "retired", "sold")
     identity = NodeIdentity(rack="r1", slot="1")
     registry.apply_observation(NodeObservation("rack:r1", "blade01", identity, observed_at=NOON))
-    applied = ingest_events(registry, read_artifacts(run.artifacts(tmp_path)))
+    applied = ingest_events(registry, read_artifact_events(run.artifacts(tmp_path)))
     assert registry.get_node("blade01").state == "expected"
     assert applied.stale
 
@@ -168,5 +175,5 @@ def test_repeated_handler_is_recorded_as_two_events(registry, tmp_path):
     for minute, answer in enumerate(["unreachable", "ok", "unreachable"]):
         live.ingest_event(run.event(7, NOON + timedelta(minutes=minute), answer))
     before = read_histories(registry)
-    assert ingest_events(registry, read_artifacts(run.artifacts(tmp_path))).repeated == 3
+    assert ingest_events(registry, read_artifact_events(run.artifacts(tmp_path))).repeated == 3
     assert read_histories(registry) == before

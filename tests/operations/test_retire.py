@@ -49,7 +49,7 @@ class RetireScenario:
         return SimpleNamespace(reports=reports, hosts=(host,), errors=(), artifacts="here")
 
     def retire(self, **options):
-        interaction = retire.Interaction(self.run, lambda _question: self.typed, self.said.append)
+        interaction = retire.RetireInteraction(self.run, lambda _question: self.typed, self.said.append)
         request = retire.RetireRequest(**{"node": "blade01", "reason": "broken fan", "wipe": True, **options})
         return retire.retire_node(self.registry, request, interaction)
 
@@ -58,7 +58,7 @@ class RetireScenario:
         return self.registry.get_node("blade01").state
 
     def events(self):
-        return [line.event for line in self.registry.list_history("blade01")]
+        return [line.event for line in self.registry.list_node_history("blade01")]
 
 
 @pytest.fixture
@@ -219,7 +219,7 @@ def test_retired_workstation_that_is_still_declared_is_reported(registry, tmp_pa
         NodeObservation("workstation:poc", "m2", declared={"kind": "workstation", "stack": "poc"})
     )
     result = retire.retire_node(
-        registry, retire.RetireRequest("m2", "sold", yes=True), retire.Interaction(None, None, print)
+        registry, retire.RetireRequest("m2", "sold", yes=True), retire.RetireInteraction(None, None, print)
     )
     assert result.lines[-1].startswith("stacks/Pulumi.poc.yaml still declares it: remove it")
 
@@ -227,12 +227,12 @@ def test_retired_workstation_that_is_still_declared_is_reported(registry, tmp_pa
 def test_history_of_a_retired_node_is_found_by_its_reused_name(make_scenario):
     one = make_scenario()
     retired_node = one.retire(confirm="S123").node
-    assert node_view.list_namesake_notes(one.registry, "blade01") == []
+    assert node_view.list_former_namesake_notes(one.registry, "blade01") == []
     identity = NodeIdentity(rack="r1", slot="1")
     one.registry.apply_observation(
         NodeObservation("rack:r1", "blade01", identity, declared={"kind": "compute_blade"})
     )
-    (line,) = node_view.list_namesake_notes(one.registry, "blade01")
+    (line,) = node_view.list_former_namesake_notes(one.registry, "blade01")
     assert line.startswith(f"another node had the name blade01: {retired_node.id}, retired since ")
     assert line.endswith(f"gpufleet nodes history {retired_node.id}")
 
@@ -250,7 +250,7 @@ def test_certificate_states_whether_a_drive_was_fake(make_scenario, registry, tm
     ]
     make_scenario()
     node, request = registry.get_node("blade01"), retire.RetireRequest("blade01", "broken fan", wipe=True)
-    path = retire.write_certificate(tmp_path, node, request, {**PROOF, "evidence": evidence})
+    path = retire.write_wipe_certificate(tmp_path, node, request, {**PROOF, "evidence": evidence})
     document = json.loads(path.read_text())
     assert document["fake"] is any(fakes)
     assert document["drives"] == evidence
@@ -261,7 +261,7 @@ def test_certificate_of_an_incomplete_wipe_is_not_complete(make_scenario, regist
     make_scenario()
     node, request = registry.get_node("blade01"), retire.RetireRequest("blade01", "broken fan", wipe=True)
     for complete in (True, False):
-        path = retire.write_certificate(tmp_path, node, request, {**PROOF, "complete": complete})
+        path = retire.write_wipe_certificate(tmp_path, node, request, {**PROOF, "complete": complete})
         assert json.loads(path.read_text())["complete"] is complete
 
 

@@ -31,7 +31,7 @@ class FreshHost:
         self.key = (lab.home / "ssh/id_ed25519.pub").read_text().strip()
         rack = self.rack()
         seed = first_boot.build_first_boot_files(
-            rack, rack.nodes, [self.key], lambda node: export.ensure_host_key(folder / "keys", node)
+            rack, rack.nodes, [self.key], lambda node: export.ensure_ssh_host_key(folder / "keys", node)
         )
         self.seed = seed.seeds[0]
         self.known_hosts.write_text("\n".join(seed.known_hosts_lines()) + "\n")

@@ -39,7 +39,7 @@ class RetireScenario:
         return SimpleNamespace(reports=reports, hosts=hosts, errors=(), artifacts="none")
 
     def retire(self, **fields):
-        interaction = retire.Interaction(self.run, lambda _question: "", self.messages.append)
+        interaction = retire.RetireInteraction(self.run, lambda _question: "", self.messages.append)
         request = retire.RetireRequest(**{"node": "old01", "reason": "test", "wipe": True, **fields})
         return retire.retire_node(self.registry, request, interaction)
 

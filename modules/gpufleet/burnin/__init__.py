@@ -1,16 +1,16 @@
 """Burn-in: judge a node's measurements; every verdict names its thresholds and sources.
 
-Input: the JSON lines that the agent (`burnin/agent/`, shipped to nodes as one file by `build_agent`)
+Input: the JSON lines that the agent (`burnin/agent/`, shipped to nodes as one file by `build_agent_zipapp`)
 collected on a node: numbers it measured and the raw output of the tools it drove. Output: a `BurninReport` with
 an outcome for every check (pass, warn, fail, not_run), the threshold that decided it with its source, and
-one verdict: healthy, degraded, faulty or incomplete. Everything here but `build_agent` is pure: the same
+one verdict: healthy, degraded, faulty or incomplete. Everything here but `build_agent_zipapp` is pure: the same
 records under new thresholds are judged again without touching the node.
 """
 
 from __future__ import annotations
 
-from gpufleet.burnin.build import build_agent
-from gpufleet.burnin.pi import decode_throttled, parse_throttled
+from gpufleet.burnin.build import build_agent_zipapp
+from gpufleet.burnin.pi import decode_throttled_flags, parse_throttled_bits
 from gpufleet.burnin.report import OUTCOMES, VERDICTS, BurninReport, CheckResult, load_report_schema
 from gpufleet.burnin.thresholds import (
     KINDS,
@@ -29,13 +29,13 @@ __all__ = [
     "BurninReport",
     "CheckResult",
     "Threshold",
-    "build_agent",
-    "decode_throttled",
+    "build_agent_zipapp",
+    "decode_throttled_flags",
     "judge_attempt",
     "lint_thresholds",
     "list_required_checks",
     "load_report_schema",
     "load_thresholds",
-    "parse_throttled",
+    "parse_throttled_bits",
     "select_thresholds",
 ]

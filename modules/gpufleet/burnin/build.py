@@ -22,7 +22,7 @@ def read_agent_files() -> dict[str, bytes]:
     return {"__main__.py": ENTRY.encode(), **dict(sorted(files.items()))}
 
 
-def build_agent(path: Path) -> Path:
+def build_agent_zipapp(path: Path) -> Path:
     """Write the agent to ``path``, executable; return the path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:

@@ -40,12 +40,12 @@ class BurninReport:
     checks: tuple[CheckResult, ...]
     required: tuple[str, ...]
 
-    def to_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """Return the report in its stable shape (schema: report.schema.json)."""
         head = {name: getattr(self, name) for name in HEADER_FIELDS}
         return {**head, "checks": [vars(check) | {} for check in self.checks]}
 
-    def list_reasons(self) -> list[str]:
+    def list_unhealthy_reasons(self) -> list[str]:
         """Return what keeps the node from being healthy, worst first, one line each."""
         failing_checks = [
             check for check in self.checks if check.name in self.required and check.outcome != "pass"

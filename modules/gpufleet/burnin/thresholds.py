@@ -36,7 +36,7 @@ class Threshold:
     source: str
     date: str
 
-    def is_met(self, measured: float) -> bool:
+    def is_met_by(self, measured: float) -> bool:
         """Return whether a measured value meets the bound."""
         if self.value is None:
             return True
@@ -45,7 +45,7 @@ class Threshold:
         return measured < self.value if self.bound == "below" else measured <= self.value
 
     @property
-    def text(self) -> str:
+    def bound_text(self) -> str:
         """Return the bound as text."""
         lead = {"floor": "at least", "ceiling": "at most", "below": "below"}.get(self.bound, "not judged")
         return f"{lead} {self.value:g} {self.unit}".rstrip() if self.value is not None else lead
@@ -55,14 +55,14 @@ class Threshold:
 def load_thresholds() -> tuple[Threshold, ...]:
     """Return every threshold we judge by."""
     return tuple(
-        Threshold(**{**row, "value": row.optional_number("value"), "peak": row.optional_number("peak")})  # type: ignore[arg-type]
+        Threshold(**{**row, "value": row.get_optional_number("value"), "peak": row.get_optional_number("peak")})  # type: ignore[arg-type]
         for row in read_packaged_rows("gpufleet.burnin", "data/thresholds.csv")
     )
 
 
-def select_thresholds(kind: str, *, rehearsal: bool = False) -> tuple[Threshold, ...]:
+def select_thresholds(node_kind: str, *, rehearsal: bool = False) -> tuple[Threshold, ...]:
     """Return what a node of a kind is judged by; in a rehearsal its own rows replace the kind's."""
-    rows = [row for row in load_thresholds() if row.applies_to in {kind, "any"}]
+    rows = [row for row in load_thresholds() if row.applies_to in {node_kind, "any"}]
     if not rehearsal:
         return tuple(rows)
     rehearsal_rows = [row for row in load_thresholds() if row.applies_to == REHEARSAL]
@@ -77,16 +77,16 @@ def load_required_checks() -> dict[str, Any]:
     return table
 
 
-def list_required_checks(kind: str, profile: str, *, gpus_declared: bool = False) -> tuple[str, ...]:
+def list_required_checks(node_kind: str, profile: str, *, gpus_declared: bool = False) -> tuple[str, ...]:
     """Return the checks that a node of a kind must pass in a profile."""
     table = load_required_checks()
-    if kind not in table:
-        raise InputError(f"unknown node kind {kind!r}", remedy=f"use one of {', '.join(KINDS)}")
-    if profile not in table[kind]:
+    if node_kind not in table:
+        raise InputError(f"unknown node kind {node_kind!r}", remedy=f"use one of {', '.join(KINDS)}")
+    if profile not in table[node_kind]:
         raise InputError(
-            f"unknown burn-in profile {profile!r}", remedy=f"use one of {', '.join(table[kind])}"
+            f"unknown burn-in profile {profile!r}", remedy=f"use one of {', '.join(table[node_kind])}"
         )
-    entry = table[kind][profile]
+    entry = table[node_kind][profile]
     return (*entry["required"], *(entry.get("where_declared", ()) if gpus_declared else ()))
 
 
@@ -105,7 +105,7 @@ def lint_threshold(row: Threshold) -> Iterator[str]:
     for name in ("source", "unit", "basis"):
         if not getattr(row, name):
             yield f"no {name}"
-    if not is_date(row.date):
+    if not is_iso_date(row.date):
         yield f"date {row.date!r} is not YYYY-MM-DD"
     if row.applies_to not in {*KINDS, "any", REHEARSAL}:
         yield f"applies to unknown kind {row.applies_to!r}"
@@ -136,7 +136,7 @@ def lint_floor(row: Threshold) -> Iterator[str]:
         yield f"floor {row.value:g} {row.unit} is {share:.0%} of the peak: no part can reach it"
 
 
-def is_date(text: str) -> bool:
+def is_iso_date(text: str) -> bool:
     """Return whether a text is an ISO date."""
     try:
         date.fromisoformat(text)

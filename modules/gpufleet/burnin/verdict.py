@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpufleet.burnin.readings import Readings, as_mapping, read_metrics
+from gpufleet.burnin.readings import CheckReadings, extract_check_metrics, mapping_or_empty
 from gpufleet.burnin.report import OUTCOMES, BurninReport, CheckResult
 from gpufleet.burnin.thresholds import Threshold, list_required_checks, select_thresholds
 
@@ -22,7 +22,7 @@ class AttemptRecords:
     end: Record | None
 
 
-def group_records(records: Iterable[Any]) -> AttemptRecords:
+def select_last_attempt(records: Iterable[Any]) -> AttemptRecords:
     """Return the last attempt in a stream of records; anything else is skipped."""
     start: Record = {}
     checks: list[Record] = []
@@ -42,7 +42,7 @@ def group_records(records: Iterable[Any]) -> AttemptRecords:
 
 def judge_attempt(
     records: Iterable[Any],
-    kind: str,
+    node_kind: str,
     profile: str,
     rehearsal: bool = False,
     *,
@@ -54,30 +54,30 @@ def judge_attempt(
     ``is_configured`` is what the registry knows of the node's configuration (None: nothing). It is used
     only if the records do not contain it.
     """
-    attempt = group_records(records)
+    attempt = select_last_attempt(records)
     declared = has_declared_gpus(attempt.start)
-    required = list_required_checks(kind, profile, gpus_declared=declared)
-    readings = [*attempt.checks, *build_configuration_record(attempt, is_configured)]
-    rules = select_thresholds(kind, rehearsal=rehearsal)
-    refused = check_rehearsal(attempt, rehearsal)
+    required = list_required_checks(node_kind, profile, gpus_declared=declared)
+    readings = [*attempt.checks, *build_configuration_if_missing(attempt, is_configured)]
+    rules = select_thresholds(node_kind, rehearsal=rehearsal)
+    refused = find_rehearsal_mismatch(attempt, rehearsal)
     judged = [judge_check(record, rules, refused, rehearsal) for record in readings]
-    checks = add_missing_checks(judged, required)
+    checks = merge_required_checks(judged, required)
     return BurninReport(
-        attempt=as_text(attempt.start.get("attempt")) or "",
+        attempt=text_or_none(attempt.start.get("attempt")) or "",
         node=node,
         profile=profile,
         verdict=decide_verdict(checks, required, has_ended=attempt.end is not None),
-        started_at=as_text(attempt.start.get("started_at")),
-        ended_at=as_text(attempt.end.get("ended_at")) if attempt.end else None,
+        started_at=text_or_none(attempt.start.get("started_at")),
+        ended_at=text_or_none(attempt.end.get("ended_at")) if attempt.end else None,
         checks=checks,
         required=required,
     )
 
 
-def has_declared_gpus(start: Record) -> bool:
+def has_declared_gpus(start_record: Record) -> bool:
     """Return whether the inventory declares GPUs (the agent's parameter ``expect_gpus``)."""
     # Parameters reach the agent as words on its command line.
-    return str(as_mapping(start.get("params")).get("expect_gpus", "0")).strip() not in {
+    return str(mapping_or_empty(start_record.get("params")).get("expect_gpus", "0")).strip() not in {
         "0",
         "0.0",
         "",
@@ -85,14 +85,14 @@ def has_declared_gpus(start: Record) -> bool:
     }
 
 
-def build_configuration_record(attempt: AttemptRecords, configured: bool | None) -> list[Record]:
+def build_configuration_if_missing(attempt: AttemptRecords, configured: bool | None) -> list[Record]:
     """Return the registry's record of the configuration, unless the records have one."""
     if configured is None or any(check.get("name") == "configuration" for check in attempt.checks):
         return []
     return [{"type": "check", "name": "configuration", "status": "ran", "raw": {"configured": configured}}]
 
 
-def check_rehearsal(attempt: AttemptRecords, rehearsal: bool) -> str:
+def find_rehearsal_mismatch(attempt: AttemptRecords, rehearsal: bool) -> str:
     """Return why an attempt can't be judged as a real one, or nothing."""
     rehearsed = attempt.start.get("rehearsal") not in (None, False)
     return (
@@ -102,23 +102,25 @@ def check_rehearsal(attempt: AttemptRecords, rehearsal: bool) -> str:
     )
 
 
-def judge_check(record: Record, rules: tuple[Threshold, ...], refused: str, rehearsal: bool) -> CheckResult:
+def judge_check(
+    record: Record, thresholds: tuple[Threshold, ...], refusal_reason: str, rehearsal: bool
+) -> CheckResult:
     """Judge one record: only one that ran, and ran on the real thing, can pass."""
-    name, status = as_text(record.get("name")) or "(unnamed)", record.get("status")
+    name, status = text_or_none(record.get("name")) or "(unnamed)", record.get("status")
     raw = record.get("raw")
-    reason = as_text(record.get("reason")) or ""
+    reason = text_or_none(record.get("reason")) or ""
     if status == "not_run":
         return CheckResult(name, "not_run", reason=reason or "not run")
     if status != "ran" or not isinstance(raw, Mapping):
         return CheckResult(name, "not_run", reason=f"error: {reason or 'the record is invalid'}")
-    unreal = refused if name != "configuration" else ""
+    unreal = refusal_reason if name != "configuration" else ""
     unreal = unreal or ("" if rehearsal else find_fake_source(raw))
     if unreal:
         return CheckResult(name, "not_run", reason=unreal)
-    readings = read_metrics(name, raw)
+    readings = extract_check_metrics(name, raw)
     if readings.unreadable:
         return CheckResult(name, "not_run", reason=readings.unreadable)
-    check_thresholds = [rule for rule in rules if rule.check == name and rule.bound != "unjudged"]
+    check_thresholds = [rule for rule in thresholds if rule.check == name and rule.bound != "unjudged"]
     return judge_readings(name, readings, check_thresholds, reason)
 
 
@@ -129,13 +131,15 @@ def find_fake_source(raw: Mapping[str, Any]) -> str:
     return "read from a fake sysfs" if raw.get("root", "/sys") != "/sys" and "devices" in raw else ""
 
 
-def judge_readings(name: str, readings: Readings, rules: list[Threshold], agent_reason: str) -> CheckResult:
+def judge_readings(
+    check_name: str, readings: CheckReadings, thresholds: list[Threshold], agent_reason: str
+) -> CheckResult:
     """Compare metrics with their thresholds; the worst one decides, all missed ones are named."""
-    outcomes = [(judge_threshold(rule, readings), rule) for rule in rules]
-    if not any(metric in readings.metrics for metric in (rule.metric for rule in rules)):
+    outcomes = [(judge_metric(rule, readings), rule) for rule in thresholds]
+    if not any(metric in readings.metrics for metric in (rule.metric for rule in thresholds)):
         # Seen, but no rule speaks of it: worth keeping, never worth a pass.
         return CheckResult(
-            name,
+            check_name,
             "not_run",
             readings.display_value,
             readings.unit,
@@ -145,10 +149,10 @@ def judge_readings(name: str, readings: Readings, rules: list[Threshold], agent_
     missed = [rule for outcome, rule in outcomes if outcome != "pass" and outcome == worst]
     # Beside a failure, what could not be measured because of it is noise.
     others = [rule for outcome, rule in outcomes if outcome not in {"pass", worst, "not_run"}]
-    deciding = missed[0] if missed else select_headline(readings, rules)
+    deciding = missed[0] if missed else find_displayed_threshold(readings, thresholds)
     value = readings.metrics.get(deciding.metric) if deciding else None
     return CheckResult(
-        name,
+        check_name,
         worst,
         measured=readings.display_value
         if isinstance(readings.display_value, str) or value is None
@@ -162,44 +166,46 @@ def judge_readings(name: str, readings: Readings, rules: list[Threshold], agent_
             dict.fromkeys(
                 [
                     *(explain_missed_threshold(rule, readings) for rule in (*missed, *others)),
-                    *format_agent_reason(agent_reason),
+                    *agent_reason_as_list(agent_reason),
                 ]
             )
         ),
     )
 
 
-def format_agent_reason(agent_reason: str) -> list[str]:
+def agent_reason_as_list(agent_reason: str) -> list[str]:
     """Return the record's own reason, where it gives one."""
     return [agent_reason] if agent_reason else []
 
 
-def judge_threshold(rule: Threshold, readings: Readings) -> str:
+def judge_metric(threshold: Threshold, readings: CheckReadings) -> str:
     """Compare one metric with one threshold."""
-    measured = readings.metrics.get(rule.metric)
+    measured = readings.metrics.get(threshold.metric)
     if measured is None:
-        return "pass" if rule.absent == "skip" else "not_run"
-    return "pass" if rule.is_met(measured) else rule.on_miss
+        return "pass" if threshold.absent == "skip" else "not_run"
+    return "pass" if threshold.is_met_by(measured) else threshold.on_miss
 
 
-def select_headline(readings: Readings, rules: list[Threshold]) -> Threshold | None:
+def find_displayed_threshold(readings: CheckReadings, thresholds: list[Threshold]) -> Threshold | None:
     """Return the threshold of the number that a report shows, if one bounds it."""
-    displayed_rules = (rule for rule in rules if readings.metrics.get(rule.metric) == readings.display_value)
+    displayed_rules = (
+        rule for rule in thresholds if readings.metrics.get(rule.metric) == readings.display_value
+    )
     return next(displayed_rules, None) if readings.display_value is not None else None
 
 
-def explain_missed_threshold(rule: Threshold, readings: Readings) -> str:
+def explain_missed_threshold(threshold: Threshold, readings: CheckReadings) -> str:
     """Return the text on a missed threshold: meaning, number and bound."""
-    measured = readings.metrics.get(rule.metric)
+    measured = readings.metrics.get(threshold.metric)
     if measured is None:
-        return f"{rule.metric} was not measured"
-    if rule.unit in {"flag", "flags"}:
-        return f"{rule.meaning} ({readings.display_value})"
-    bound = "" if rule.bound == "ceiling" and rule.value == 0 else f", {rule.text}"
-    return f"{rule.meaning} ({measured:g} {rule.unit}{bound})"
+        return f"{threshold.metric} was not measured"
+    if threshold.unit in {"flag", "flags"}:
+        return f"{threshold.meaning} ({readings.display_value})"
+    bound = "" if threshold.bound == "ceiling" and threshold.value == 0 else f", {threshold.bound_text}"
+    return f"{threshold.meaning} ({measured:g} {threshold.unit}{bound})"
 
 
-def add_missing_checks(judged: list[CheckResult], required: tuple[str, ...]) -> tuple[CheckResult, ...]:
+def merge_required_checks(judged: list[CheckResult], required: tuple[str, ...]) -> tuple[CheckResult, ...]:
     """Order checks, required ones first, and name those that have no record at all.
 
     Where a check has several records the worst stands: repeating a check does not improve it.
@@ -228,6 +234,6 @@ def decide_verdict(checks: tuple[CheckResult, ...], required: tuple[str, ...], *
     return "degraded" if "warn" in outcomes else "healthy"
 
 
-def as_text(value: Any) -> str | None:
+def text_or_none(value: Any) -> str | None:
     """Return a text, or None for anything else."""
     return value if isinstance(value, str) else None

@@ -31,7 +31,7 @@ def run(nodes: tuple[str, ...], as_json: bool) -> None:
         "burn_in", ",".join(nodes) or playbook_run.DEFAULT_LIMIT, "always" if nodes else "auto"
     )
     result = configure.configure_hosts(paths.find_project_root(), request, sys.stderr)
-    output.print_result(as_json, result, configure.ConfigureResult.as_json, configure.format_result)
+    output.print_result(as_json, result, configure.ConfigureResult.as_json, configure.format_configure_result)
     sys.exit(result.exit_code)
 
 
@@ -43,13 +43,13 @@ def report(node: str | None, attempt: str | None, as_json: bool) -> None:
     """Show each node's newest burn-in report, or one node's, or one attempt's."""
     from gpufleet.operations import burnin
 
-    reports = burnin.load_reports(node, attempt)
+    reports = burnin.load_newest_reports(node, attempt)
     # One node asked for: one document, as its schema describes it.
     if node and as_json:
         output.print_json(reports[0])
     else:
-        print_rows(reports, as_json, burnin.format_reports)
-    burnin.check_healthy(reports)
+        print_rows(reports, as_json, burnin.format_burnin_reports)
+    burnin.require_healthy_reports(reports)
 
 
 @burnin_command.command()
@@ -63,7 +63,7 @@ def rejudge(node: str | None, apply_changes: bool, as_json: bool) -> None:
     from gpufleet.operations import burnin
 
     changes = burnin.rejudge_results(node, apply_changes=apply_changes)
-    print_rows(changes, as_json, burnin.format_changes)
+    print_rows(changes, as_json, burnin.format_verdict_changes)
 
 
 @burnin_command.command()
@@ -79,11 +79,11 @@ def thresholds(kind: str | None, measure: bool, as_json: bool) -> None:
     from gpufleet.operations import burnin
 
     if measure:
-        print_rows(burnin.measure_this_machine(), as_json, burnin.format_measurements)
+        print_rows(burnin.measure_rehearsal_floors(), as_json, burnin.format_rehearsal_floors)
         return
-    rows = burnin.list_thresholds(kind)
+    rows = burnin.list_threshold_rows(kind)
     print_rows(rows, as_json, burnin.format_thresholds)
-    burnin.check_thresholds_plausible()
+    burnin.require_plausible_thresholds()
 
 
 def print_rows(

@@ -91,7 +91,7 @@ def configure_command(
         result = configure.resume_run(
             paths.find_project_root(), resume, options["extra_vars"], mode, sys.stderr
         )
-    output.print_result(as_json, result, configure.ConfigureResult.as_json, configure.format_result)
+    output.print_result(as_json, result, configure.ConfigureResult.as_json, configure.format_configure_result)
     for error in result.run.errors if result.run else ():
         output.print_lines(f"ansible: {error}", err=True)
     sys.exit(result.exit_code)
@@ -132,8 +132,8 @@ def write_run_folder(request: Any, folder: Path) -> None:
     from gpufleet import paths
     from gpufleet.operations import configure, playbook_run
 
-    extra_vars = configure.parse_extra_vars(request.extra_vars)
-    hosts = playbook_run.write_run_folder(paths.find_project_root(), request, extra_vars, folder)
+    extra_vars = configure.read_extra_vars(request.extra_vars)
+    hosts = playbook_run.pack_playbook_request(paths.find_project_root(), request, extra_vars, folder)
     if not hosts:
         output.print_lines(f"{request.limit} has no hosts: nothing to do")
         return
@@ -159,13 +159,13 @@ def print_driver_plans(limit: str, extra_vars: tuple[str, ...], *, as_json: bool
     from gpufleet import paths
     from gpufleet.operations import configure, driver_plans
 
-    extra_var_values = configure.parse_extra_vars(extra_vars)
-    plans = driver_plans.plan_drivers(paths.find_project_root(), limit, extra_var_values, sys.stderr)
+    extra_var_values = configure.read_extra_vars(extra_vars)
+    plans = driver_plans.plan_fleet_drivers(paths.find_project_root(), limit, extra_var_values, sys.stderr)
     output.print_result(
         as_json,
         plans,
         driver_plans.DriverPlans.as_json,
-        lambda plans: driver_plans.format_plans(plans, sources=sources),
+        lambda plans: driver_plans.format_fleet_driver_plans(plans, sources=sources),
     )
     for error in plans.run.errors if plans.run else ():
         output.print_lines(f"ansible: {error}", err=True)

@@ -39,11 +39,11 @@ def sync(stack: str, as_json: bool, **options: Any) -> None:
     """Read racks, workstations, Pulumi state and addresses into the registry."""
     from gpufleet.operations import sync as operation
 
-    synced = operation.sync_stack(stack, operation.SyncOptions(**options))
-    _print_data(synced.as_json(), as_json, synced.summary_lines())
-    for line in synced.warnings():
+    synced = operation.sync_registry_from_stack(stack, operation.SyncOptions(**options))
+    _print_data(synced.as_json(), as_json, synced.format_summary_lines())
+    for line in synced.list_warnings():
         output.print_lines(line, err=True)
-    synced.raise_for_failures()
+    synced.raise_if_incomplete()
 
 
 @nodes_command.command()
@@ -54,8 +54,8 @@ def ingest(artifacts: Path, as_json: bool) -> None:
     from gpufleet.operations import ingest as operation
 
     summary = operation.ingest_artifacts(artifacts)
-    _print_data(summary.as_json(), as_json, summary.text_lines())
-    summary.raise_for_unknown()
+    _print_data(summary.as_json(), as_json, summary.format_summary_lines())
+    summary.raise_for_unknown_hosts()
 
 
 @nodes_command.command("list")
@@ -69,7 +69,7 @@ def list_(as_ranges: bool, as_json: bool, **options: Any) -> None:
     """List all nodes, or some by name (blade[01-03]) or filter."""
     from gpufleet.operations import node_view as view
 
-    with view.open_registry() as registry:
+    with view.open_existing_registry() as registry:
         nodes = view.NodeFilter(**options).select_nodes(registry.list_nodes())
         conflicts = registry.list_open_conflicts()
     data = [node.as_json() for node in nodes]
@@ -87,7 +87,7 @@ def show(node: str, as_json: bool) -> None:
     """Show all values of a node with source and age."""
     from gpufleet.operations import node_view as view
 
-    with view.open_registry() as registry:
+    with view.open_existing_registry() as registry:
         details = view.build_node_details(
             registry.get_node(node), registry.list_node_values(node), registry.list_open_conflicts()
         )
@@ -101,12 +101,12 @@ def history(node: str, as_json: bool) -> None:
     """Show the history of a node, oldest first."""
     from gpufleet.operations import node_view as view
 
-    with view.open_registry() as registry:
+    with view.open_existing_registry() as registry:
         changes = [
             view.history_entry_as_json(node_change)
-            for node_change in view.sort_by_time(registry.list_node_history(node))
+            for node_change in view.sort_history_by_time(registry.list_node_history(node))
         ]
-        earlier = view.list_namesake_notes(registry, node)
+        earlier = view.list_former_namesake_notes(registry, node)
     for line in earlier:
         output.print_lines(line, err=True)
     _print_data(changes, as_json, map(view.format_history_entry, changes))
@@ -121,8 +121,8 @@ def drivers(as_json: bool) -> None:
     """
     from gpufleet.operations import driver_consistency as operation
 
-    report = operation.check_drivers()
-    _print_data(report.as_json(), as_json, operation.format_report_lines(report))
+    report = operation.check_driver_consistency()
+    _print_data(report.as_json(), as_json, operation.format_consistency_lines(report))
     sys.exit(1 if report.has_skew else 0)
 
 
@@ -166,7 +166,7 @@ def state(nodes: str, to: str, reason: str) -> None:
 def _apply_change(change_nodes: Callable[..., list[str]], nodes: str, to: str, reason: str) -> None:
     from gpufleet.operations import node_view as view
 
-    with view.open_registry() as registry:
+    with view.open_existing_registry() as registry:
         lines = change_nodes(registry, nodes, to, reason)
     for line in lines:
         output.print_lines(line, err=True)

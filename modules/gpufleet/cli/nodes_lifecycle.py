@@ -33,11 +33,11 @@ def export(kind: str, as_json: bool, **options: Any) -> None:  # noqa: ARG001 - 
     """Write the first-boot files of a rack's nodes: cloud-init, firmware settings, netboot, host keys."""
     from gpufleet.operations import export as operation
 
-    result = operation.export_first_boot(operation.ExportRequest(**options))
+    result = operation.export_first_boot(operation.FirstBootExportRequest(**options))
     if as_json:
         output.print_json({"folder": str(result.folder), "files": sorted(result.export.files_by_path())})
         return
-    output.print_lines(*result.text_lines())
+    output.print_lines(*result.format_summary_lines())
 
 
 @click.command()
@@ -74,13 +74,13 @@ def retire(as_json: bool, **options: Any) -> None:
     def print_line(line: str) -> None:
         output.print_lines(line, err=True)
 
-    interaction = operation.Interaction(
+    interaction = operation.RetireInteraction(
         operation.make_wipe_runner(paths.find_project_root(), sys.stderr),
         prompt_for_answer,
         print_line,
         can_ask=sys.stdin.isatty(),
     )
-    with view.open_registry() as registry:
+    with view.open_existing_registry() as registry:
         result = operation.retire_node(registry, operation.RetireRequest(**options), interaction)
     if as_json:
         output.print_json(result.as_json())

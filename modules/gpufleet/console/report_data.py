@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, StrictStr
 
 from gpufleet import boundary
-from gpufleet.boundary import ENGINE_DOCUMENT, NotJsonError, decode_json, read_bytes, validate_model
+from gpufleet.boundary import ENGINE_DOCUMENT, NotJsonError, decode_json, read_bytes, validate_with_pydantic
 from gpufleet.console.report import ReportData, render_page
 from gpufleet.errors import InputError
 from gpufleet.nodes import Node
@@ -30,14 +30,14 @@ def write_report(target: Path, stack: str, cost_file: Path | None) -> ReportData
 def collect_report_data(stack: str, cost_file: Path | None) -> ReportData:
     """Return nodes, holds, reachability and burn-in from the registry, and the change from its file."""
     change = read_cost_change(cost_file) if cost_file else None
-    with node_view.open_registry() as registry:
+    with node_view.open_existing_registry() as registry:
         listed = registry.list_nodes()
     check_stack_has_nodes(stack, listed)
     return ReportData(
         stack=stack,
         written_at=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         nodes=[node_as_json(node) for node in listed],
-        reports=burnin.load_reports(),
+        reports=burnin.load_newest_reports(),
         change=change,
         rehearsal=bool(os.environ.get("GPUFLEET_REHEARSAL")),
     )
@@ -71,7 +71,7 @@ def read_cost_change(path: Path) -> dict[str, Any]:
             where=str(path),
             remedy="give gpufleet cost diff --format json",
         )
-    validate_model(CostChange, change, str(path))
+    validate_with_pydantic(CostChange, change, str(path))
     return change
 
 

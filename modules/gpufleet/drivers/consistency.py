@@ -14,7 +14,7 @@ from gpufleet.drivers.version import MAX_NUMBER_DIGITS
 
 
 @dataclass(frozen=True, slots=True)
-class HostDriver:
+class HostDriverState:
     """One host: its group, whether it has cards, and its driver's state (None: never read)."""
 
     name: str
@@ -47,10 +47,10 @@ class DriverFinding:
 
 
 @dataclass(frozen=True, slots=True)
-class ConsistencyReport:
+class DriverConsistencyReport:
     """Every host with its versions, and the findings."""
 
-    hosts: tuple[HostDriver, ...]
+    hosts: tuple[HostDriverState, ...]
     findings: tuple[DriverFinding, ...]
 
     @property
@@ -66,7 +66,7 @@ class ConsistencyReport:
         }
 
 
-def _host_as_dict(host: HostDriver) -> dict[str, Any]:
+def _host_as_dict(host: HostDriverState) -> dict[str, Any]:
     versions = {key: host.read_value(key) for key in ("installed", "loaded", "user_space")}
     return {
         "name": host.name, "group": host.group, "read": host.state is not None, **versions,
@@ -75,13 +75,13 @@ def _host_as_dict(host: HostDriver) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def check_consistency(hosts: Iterable[HostDriver]) -> ConsistencyReport:
+def check_driver_consistency(hosts: Iterable[HostDriverState]) -> DriverConsistencyReport:
     """Compare the versions on each host and within each group; hosts without cards and driver are left out."""
     hosts_with_drivers = sorted(
         (host for host in hosts if host.cards or host.read_value("installed")),
         key=lambda host: (host.group, host.name),
     )
-    groups: dict[str, list[HostDriver]] = defaultdict(list)
+    groups: dict[str, list[HostDriverState]] = defaultdict(list)
     for host in hosts_with_drivers:
         groups[host.group].append(host)
     findings = [finding for host in hosts_with_drivers for rule in HOST_RULES for finding in rule(host)]
@@ -92,14 +92,17 @@ def check_consistency(hosts: Iterable[HostDriver]) -> ConsistencyReport:
         findings += _compare_group(
             members, "cuda_differs", "CUDA", lambda host: ", ".join(host.cuda_versions) or None
         )
-    return ConsistencyReport(
+    return DriverConsistencyReport(
         tuple(hosts_with_drivers),
         tuple(sorted(findings, key=lambda finding: (finding.kind != "skew", finding.host, finding.code))),
     )
 
 
 def _compare_group(
-    members: Sequence[HostDriver], code: str, subject: str, read_version: Callable[[HostDriver], str | None]
+    members: Sequence[HostDriverState],
+    code: str,
+    subject: str,
+    read_version: Callable[[HostDriverState], str | None],
 ) -> Iterator[DriverFinding]:
     """Compare hosts of a group: the most common version is expected, of equally common ones the newest."""
     counts = Counter(version for host in members if (version := read_version(host)))
@@ -120,7 +123,7 @@ def _version_numbers(version: str) -> list[int]:
     ]
 
 
-def _check_presence(host: HostDriver) -> Iterator[DriverFinding]:
+def _check_presence(host: HostDriverState) -> Iterator[DriverFinding]:
     if host.state is None:
         remedy = "gpufleet configure --play driver_check --limit " + host.name
         yield DriverFinding(
@@ -136,7 +139,7 @@ def _check_presence(host: HostDriver) -> Iterator[DriverFinding]:
         )
 
 
-def _check_half_installed(host: HostDriver) -> Iterator[DriverFinding]:
+def _check_half_installed(host: HostDriverState) -> Iterator[DriverFinding]:
     """Find partly installed packages, and a kernel module and libraries of different versions."""
     if host.read_value("unsound"):
         names = ", ".join(host.read_value("unsound"))
@@ -155,7 +158,7 @@ def _check_half_installed(host: HostDriver) -> Iterator[DriverFinding]:
         )
 
 
-def _check_loaded(host: HostDriver) -> Iterator[DriverFinding]:
+def _check_loaded(host: HostDriverState) -> Iterator[DriverFinding]:
     installed, loaded, container = (
         host.read_value("installed"),
         host.read_value("loaded"),
@@ -180,7 +183,7 @@ def _check_loaded(host: HostDriver) -> Iterator[DriverFinding]:
         yield DriverFinding(host.name, "not_loaded", "skew", message, "gpufleet configure --play reboot")
 
 
-def _check_fabric_manager(host: HostDriver) -> Iterator[DriverFinding]:
+def _check_fabric_manager(host: HostDriverState) -> Iterator[DriverFinding]:
     version, installed = host.fabric_manager.get("version"), host.read_value("installed")
     if version and installed and version != installed:
         message = f"fabric manager {version}, driver {installed}: they must be the same"
@@ -206,7 +209,7 @@ def _check_fabric_manager(host: HostDriver) -> Iterator[DriverFinding]:
         )
 
 
-def _check_holds(host: HostDriver) -> Iterator[DriverFinding]:
+def _check_holds(host: HostDriverState) -> Iterator[DriverFinding]:
     """Find missing holds: unattended upgrades would replace these packages under running jobs."""
     if not host.read_value("installed"):
         return
@@ -223,7 +226,7 @@ def _check_holds(host: HostDriver) -> Iterator[DriverFinding]:
         )
 
 
-HOST_RULES: tuple[Callable[[HostDriver], Iterator[DriverFinding]], ...] = (
+HOST_RULES: tuple[Callable[[HostDriverState], Iterator[DriverFinding]], ...] = (
     _check_presence,
     _check_half_installed,
     _check_loaded,
@@ -235,7 +238,7 @@ HOST_RULES: tuple[Callable[[HostDriver], Iterator[DriverFinding]], ...] = (
 COLUMNS = ("NODE", "GROUP", "INSTALLED", "LOADED", "LIBRARIES", "FABRIC", "CUDA", "HELD", "FINDING")
 
 
-def format_report(report: ConsistencyReport) -> list[str]:
+def format_consistency_report(report: DriverConsistencyReport) -> list[str]:
     """Return the report as aligned columns: a line for each finding, and for each host without findings."""
     by_host: dict[str, list[DriverFinding]] = defaultdict(list)
     for finding in report.findings:

@@ -10,7 +10,7 @@ from typing import Any
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.scalarint import BinaryInt, HexInt, OctalInt, ScalarInt
 
-from gpufleet.boundary import decode_yaml_lines, make_printable, read_text
+from gpufleet.boundary import decode_yaml_with_line_numbers, make_printable, read_text
 from gpufleet.errors import InputError
 
 MAX_PART_LENGTH = 300  # characters of one part of an error
@@ -69,7 +69,7 @@ class Document:
 
 def read_document(path: Path, label: str) -> Document:
     """Return a YAML file as a document; broken YAML is an InputError with its line."""
-    return Document(label, decode_yaml_lines(read_text(path, where=label), label))
+    return Document(label, decode_yaml_with_line_numbers(read_text(path, where=label), label))
 
 
 def to_plain_values(node: Any) -> Any:

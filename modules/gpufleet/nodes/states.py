@@ -130,7 +130,7 @@ VERDICT_MOVES: dict[str, tuple[str, str | None]] = {
 
 
 def check_state_change(node_name: str, old_state: str, new_state: str) -> None:
-    """Raise InputError, naming the legal moves, unless ``old`` may become ``new``."""
+    """Raise InputError, naming the legal moves, unless ``old_state`` may become ``new_state``."""
     if new_state not in STATES:
         raise InputError(
             f"unknown state {new_state!r}",

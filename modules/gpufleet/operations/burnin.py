@@ -26,12 +26,12 @@ MEASURE_ROUNDS = 3
 SOURCE_WIDTH = 60
 
 
-def is_rehearsal() -> bool:
+def is_rehearsal_active() -> bool:
     """Return True if the registry in use is a rehearsal's (`gpufleet rehearse env` sets this)."""
     return bool(os.environ.get("GPUFLEET_REHEARSAL"))
 
 
-def open_registry() -> Registry:
+def open_results_registry() -> Registry:
     """Open the registry in use; one that is not there yet holds no results."""
     url = paths.database_url()
     if not Registry.has_registry(url):
@@ -43,40 +43,40 @@ def open_registry() -> Registry:
 
 
 @dataclass(frozen=True)
-class StoredResult:
+class StoredBurninResult:
     """A stored result and the node it is of."""
 
     node: Node
     result: BurnInResult
 
 
-def load_newest_results(
+def load_newest_burnin_results(
     registry: Registry, node: str | None, attempt: str | None = None
-) -> list[StoredResult]:
+) -> list[StoredBurninResult]:
     """Return each node's newest result, in the registry's order."""
     nodes = [registry.get_node(node)] if node else list(registry.list_nodes())
     last = {result.node: result for result in registry.list_burn_in_results(node, attempt)}
-    return [StoredResult(node_row, last[node_row.id]) for node_row in nodes if node_row.id in last]
+    return [StoredBurninResult(node_row, last[node_row.id]) for node_row in nodes if node_row.id in last]
 
 
-def load_reports(node: str | None = None, attempt: str | None = None) -> list[Json]:
+def load_newest_reports(node: str | None = None, attempt: str | None = None) -> list[Json]:
     """Return the newest reports; InputError where one was asked for by name and there is none."""
-    with open_registry() as registry:
-        reports = [stored.result.report for stored in load_newest_results(registry, node, attempt)]
+    with open_results_registry() as registry:
+        reports = [stored.result.report for stored in load_newest_burnin_results(registry, node, attempt)]
     if not reports and (node or attempt):
         subject = f"of attempt {attempt}" if attempt else "yet"
         raise InputError(f"no burn-in result {subject}", where=node or "", remedy="see gpufleet nodes list")
     return reports
 
 
-def check_healthy(reports: Sequence[Json]) -> None:
+def require_healthy_reports(reports: Sequence[Json]) -> None:
     """Raise CheckFailed if a report is not healthy."""
     unhealthy = [report["node"] for report in reports if report["verdict"] != "healthy"]
     if unhealthy:
         raise CheckFailed(f"not healthy: {', '.join(unhealthy)}")
 
 
-def rejudge_result(stored_result: StoredResult) -> burnin.BurninReport:
+def rejudge_result(stored_result: StoredBurninResult) -> burnin.BurninReport:
     """Judge a stored result's records by today's thresholds; what was known of its configuration stays."""
     report = stored_result.result.report
     outcomes = {check["name"]: check["outcome"] for check in report["checks"]}
@@ -86,7 +86,7 @@ def rejudge_result(stored_result: StoredResult) -> burnin.BurninReport:
         stored_result.result.records,
         node.kind,
         profile,
-        is_rehearsal(),
+        is_rehearsal_active(),
         is_configured=configured,
         node=node.name,
     )
@@ -95,16 +95,16 @@ def rejudge_result(stored_result: StoredResult) -> burnin.BurninReport:
 
 def rejudge_results(node: str | None = None, *, apply_changes: bool = False) -> list[Json]:
     """Judge the newest results again; return what differs, and store it where asked."""
-    with open_registry() as registry:
-        pairs = [(stored, rejudge_result(stored)) for stored in load_newest_results(registry, node)]
-        changed = [pair for pair in pairs if pair[1].to_json() != pair[0].result.report]
+    with open_results_registry() as registry:
+        pairs = [(stored, rejudge_result(stored)) for stored in load_newest_burnin_results(registry, node)]
+        changed = [pair for pair in pairs if pair[1].as_json() != pair[0].result.report]
         return [
-            describe_change(*pair) | {"applied": apply_verdict(registry, *pair, apply_changes)}
+            build_verdict_change(*pair) | {"applied": apply_new_verdict(registry, *pair, apply_changes)}
             for pair in changed
         ]
 
 
-def describe_change(stored: StoredResult, new_report: burnin.BurninReport) -> Json:
+def build_verdict_change(stored: StoredBurninResult, new_report: burnin.BurninReport) -> Json:
     """Return what judging again changes in one report."""
     before = {check["name"]: check for check in stored.result.report["checks"]}
     checks = [
@@ -117,8 +117,8 @@ def describe_change(stored: StoredResult, new_report: burnin.BurninReport) -> Js
     return {"node": stored.node.name, "attempt": new_report.attempt, **verdicts, "checks": checks}
 
 
-def apply_verdict(
-    registry: Registry, stored: StoredResult, new_report: burnin.BurninReport, apply_changes: bool
+def apply_new_verdict(
+    registry: Registry, stored: StoredBurninResult, new_report: burnin.BurninReport, apply_changes: bool
 ) -> str:
     """Store a new judgement as an attempt of its own, so that the old one stays in the history."""
     if not apply_changes:
@@ -128,32 +128,38 @@ def apply_verdict(
     if node.state == "quarantined" and node.state_reason.startswith(f"{stored.result.verdict}:"):
         registry.move_node(node.id, "burn_in", f"judged again: was {stored.result.verdict}")
     attempt = registry.start_attempt(node.id, "rejudge")
-    report = replace(new_report, attempt=attempt).to_json()
-    reason = "; ".join(new_report.list_reasons()[:3]) or "every required check passed"
+    report = replace(new_report, attempt=attempt).as_json()
+    reason = "; ".join(new_report.list_unhealthy_reasons()[:3]) or "every required check passed"
     return registry.record_burn_in_result(node.id, attempt, report, stored.result.records, reason=reason)
 
 
-def list_thresholds(kind: str | None = None) -> list[Json]:
+def list_threshold_rows(node_kind: str | None = None) -> list[Json]:
     """Return the thresholds, each with its source and the linter's findings."""
     kinds = (*burnin.KINDS, "rehearsal")
-    if kind and kind not in kinds:
-        raise InputError(f"unknown node kind {kind!r}", key="--kind", remedy=f"use one of {', '.join(kinds)}")
-    rows = burnin.select_thresholds(kind, rehearsal=kind == "rehearsal") if kind else burnin.load_thresholds()
+    if node_kind and node_kind not in kinds:
+        raise InputError(
+            f"unknown node kind {node_kind!r}", key="--kind", remedy=f"use one of {', '.join(kinds)}"
+        )
+    rows = (
+        burnin.select_thresholds(node_kind, rehearsal=node_kind == "rehearsal")
+        if node_kind
+        else burnin.load_thresholds()
+    )
     return [asdict(row) | {"lint": burnin.lint_thresholds((row,))} for row in rows]
 
 
-def check_thresholds_plausible() -> None:
+def require_plausible_thresholds() -> None:
     """Raise CheckFailed if the linter rejects a threshold."""
     faults = burnin.lint_thresholds()
     if faults:
         raise CheckFailed(f"{len(faults)} implausible thresholds; first: {faults[0]}")
 
 
-def measure_this_machine() -> list[Json]:
+def measure_rehearsal_floors() -> list[Json]:
     """Run the agent on this machine at a rehearsal's pace; return its slowest results and the floors they give."""
     with create_scratch_folder("measure") as folder:
-        agent = burnin.build_agent(folder / "agent.pyz")
-        runs = [run_agent(agent, f"measure-{number}") for number in range(MEASURE_ROUNDS)]
+        agent = burnin.build_agent_zipapp(folder / "agent.pyz")
+        runs = [run_measuring_agent(agent, f"measure-{number}") for number in range(MEASURE_ROUNDS)]
     rows = []
     for check, metric in MEASURED.items():
         values = [run[check]["raw"][metric] for run in runs if metric in run.get(check, {}).get("raw", {})]
@@ -164,37 +170,37 @@ def measure_this_machine() -> list[Json]:
     return rows
 
 
-def run_agent(agent: Path, attempt: str) -> dict[str, Json]:
+def run_measuring_agent(agent_path: Path, attempt: str) -> dict[str, Json]:
     """Run the agent once; return its check records by name."""
     only = [argument for check in MEASURED for argument in ("--only", check)]
-    argv = [sys.executable, str(agent), "run", "--attempt", attempt, "--param", "rehearsal=1", *only]
+    argv = [sys.executable, str(agent_path), "run", "--attempt", attempt, "--param", "rehearsal=1", *only]
     completed = subprocess.run(argv, capture_output=True, text=True, timeout=300, check=True)
     records = [line for _, line in decode_json_lines(completed.stdout, "the burn-in agent")]
     checks = [entry for entry in records if isinstance(entry, dict) and entry.get("type") == "check"]
     return {record["name"]: record for record in checks}
 
 
-def format_reports(reports: list[Json]) -> str:
+def format_burnin_reports(reports: list[Json]) -> str:
     """Return reports as lines for people: a verdict each, and every check that is not a pass."""
     return (
-        "\n".join(line for report in reports for line in format_report_lines(report))
+        "\n".join(line for report in reports for line in format_burnin_report_lines(report))
         or "no burn-in results yet"
     )
 
 
-def format_report_lines(report: Json) -> list[str]:
+def format_burnin_report_lines(report: Json) -> list[str]:
     head = f"{report['node']}  {report['verdict']}  {report['profile']}  attempt {report['attempt']}"
-    return [head, *(f"  {format_check(check)}" for check in report["checks"])]
+    return [head, *(f"  {format_check_line(check)}" for check in report["checks"])]
 
 
-def format_check(check: Json) -> str:
+def format_check_line(check: Json) -> str:
     measured = check["measured"]
     number = f"{measured:g}" if isinstance(measured, int | float) else measured
     value = f"{number} {check['unit']}" if measured is not None else ""
     return f"{check['outcome']:<8} {check['name']:<16} {value:<16} {check['reason']}".rstrip()
 
 
-def format_changes(changes: list[Json]) -> str:
+def format_verdict_changes(changes: list[Json]) -> str:
     """Return what judging again changes, as lines."""
     lines = []
     for change in changes:
@@ -222,7 +228,7 @@ def format_threshold_lines(row: Json) -> list[str]:
     return [line, *(f"  implausible: {fault}" for fault in row["lint"])]
 
 
-def format_measurements(rows: list[Json]) -> str:
+def format_rehearsal_floors(rows: list[Json]) -> str:
     """Return what this machine reaches, and the floors that follow."""
     return "\n".join(
         f"{row['check']}.{row['metric']}: {row['slowest']:g} to {row['fastest']:g} {row['unit']}"

@@ -95,7 +95,7 @@ def configure_hosts(root: Path, request: PlaybookRequest, stream: TextIO) -> Con
     plan = remote.plan_run(root, request.play, request.limit)
     if not plan.hosts:
         return ConfigureResult(request)
-    extra_vars = parse_extra_vars(request.extra_vars)
+    extra_vars = read_extra_vars(request.extra_vars)
     started = datetime.now(UTC)
     run = playbook_run.run_playbook_request(plan, request, extra_vars, stream)
     with Registry(paths.database_url(root)) as registry:
@@ -103,17 +103,17 @@ def configure_hosts(root: Path, request: PlaybookRequest, stream: TextIO) -> Con
         if late:
             rehearsal = bool(os.environ.get("GPUFLEET_REHEARSAL"))
             for folder in playbook_run.list_event_folders(run):
-                ingest.ingest_events(registry, task_events.read_artifacts(folder), rehearsal=rehearsal)
+                ingest.ingest_events(registry, task_events.read_artifact_events(folder), rehearsal=rehearsal)
         return ConfigureResult(request, collect_host_outcomes(run, registry), run, late)
 
 
 def resume_run(
-    root: Path, name: str, extra_vars: tuple[str, ...], mode: remote.ExecutionMode | None, stream: TextIO
+    root: Path, run_name: str, extra_vars: tuple[str, ...], mode: remote.ExecutionMode | None, stream: TextIO
 ) -> ConfigureResult:
     """Resume a run (empty: the newest) on the hosts that it has not done."""
     folder = paths.state_home(root) / "artifacts"
-    record = remote.read_record(folder / (name or remote.find_newest_run(folder)))
-    extra_var_values = parse_extra_vars(extra_vars)
+    record = remote.read_record(folder / (run_name or remote.find_newest_run(folder)))
+    extra_var_values = read_extra_vars(extra_vars)
     if missing := [key for key in record.extra_vars if key not in extra_var_values]:
         remedy = f"give them again: {' '.join(f'-e {key}=...' for key in missing)}"
         raise InputError(
@@ -124,10 +124,10 @@ def resume_run(
     return configure_hosts(root, request, stream) if limit else ConfigureResult(request)
 
 
-def parse_extra_vars(pairs: Iterable[str]) -> dict[str, Any]:
+def read_extra_vars(arguments: Iterable[str]) -> dict[str, Any]:
     """Read KEY=VALUE pairs and @FILE; a value that is valid JSON is decoded, any other is text."""
     variables: dict[str, Any] = {}
-    for pair in pairs:
+    for pair in arguments:
         if pair.startswith("@"):
             variables |= read_vars_file(Path(pair[1:]))
             continue
@@ -202,13 +202,13 @@ def find_verdict_reason(registry: Registry, node: Node) -> str:
     return next((line for line in lines if line.startswith(f"{node.verdict}: ")), "")
 
 
-def format_result(result: ConfigureResult) -> str:
+def format_configure_result(result: ConfigureResult) -> str:
     """Return the outcomes as lines: hosts with the same outcome and reason share one."""
     if result.run is None:
         return f"{result.request.limit} has no hosts: nothing to do" if result.request.limit else ALL_DONE
     groups: dict[str, list[str]] = {}
     for host in result.hosts:
-        groups.setdefault(boundary.make_printable(describe_outcome(host), None), []).append(
+        groups.setdefault(boundary.make_printable(describe_host_outcome(host), None), []).append(
             boundary.make_printable(host.name)
         )
     lines = [f"{len(names):>3}  {remote.fold_names(names)}  {text}" for text, names in groups.items()]
@@ -219,7 +219,7 @@ def format_result(result: ConfigureResult) -> str:
     return "\n".join([*lines, f"run {result.run.id}: {result.run.artifacts}"])
 
 
-def describe_outcome(host: HostOutcome) -> str:
+def describe_host_outcome(host: HostOutcome) -> str:
     """Return the outcome of one host as text."""
     if host.status == "unreachable":
         return f"unreachable: {remote.append_next_step(host.reason)}"

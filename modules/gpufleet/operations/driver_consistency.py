@@ -12,15 +12,15 @@ from gpufleet.nodes import Node, Registry
 READ_COMMAND = "gpufleet configure --play driver_check"
 
 
-def check_drivers() -> consistency.ConsistencyReport:
+def check_driver_consistency() -> consistency.DriverConsistencyReport:
     """Compare the drivers of the project's nodes."""
     with Registry(paths.database_url(paths.find_project_root())) as registry:
-        return consistency.check_consistency(
-            to_driver_host(node, registry) for node in registry.list_nodes() if node.state != "retired"
+        return consistency.check_driver_consistency(
+            build_driver_host(node, registry) for node in registry.list_nodes() if node.state != "retired"
         )
 
 
-def to_driver_host(node: Node, registry: Registry) -> consistency.HostDriver:
+def build_driver_host(node: Node, registry: Registry) -> consistency.HostDriverState:
     """Return a node as the check takes it: what it should agree with is its template, its pool or its rack."""
     driver_values = [
         value.value for value in registry.list_node_values(node.id) if value.key == "observed.drivers"
@@ -29,7 +29,7 @@ def to_driver_host(node: Node, registry: Registry) -> consistency.HostDriver:
         driver_values[-1] if driver_values and isinstance(driver_values[-1], Mapping) else None
     )
     cards = any(card.get("count") for card in node.accelerators)
-    return consistency.HostDriver(
+    return consistency.HostDriverState(
         node.name, node.template or node.pool or node.rack or "(none)", cards, state
     )
 
@@ -41,7 +41,7 @@ def _summary(total: int, *, unread: int, skewed: int) -> str:
     return f"{agreement}; {unread} were never read: {READ_COMMAND}" if unread else agreement
 
 
-def format_report_lines(report: consistency.ConsistencyReport) -> list[str]:
+def format_consistency_lines(report: consistency.DriverConsistencyReport) -> list[str]:
     """Return a summary, then one line for each finding and its remedy."""
     if not report.hosts:
         return ["no node has cards or a driver"]
@@ -51,4 +51,9 @@ def format_report_lines(report: consistency.ConsistencyReport) -> list[str]:
     remedies = dict.fromkeys(
         finding.remedy for finding in report.findings if finding.kind == "skew" and finding.remedy
     )
-    return [*consistency.format_report(report), "", summary, *(f"hint: {remedy}" for remedy in remedies)]
+    return [
+        *consistency.format_consistency_report(report),
+        "",
+        summary,
+        *(f"hint: {remedy}" for remedy in remedies),
+    ]

@@ -47,7 +47,7 @@ class DriverPlans:
         return {"limit": self.limit, "hosts": [host.as_json() for host in self.hosts]}
 
 
-def plan_drivers(root: Path, limit: str, extra_vars: dict[str, Any], stream: TextIO) -> DriverPlans:
+def plan_fleet_drivers(root: Path, limit: str, extra_vars: dict[str, Any], stream: TextIO) -> DriverPlans:
     """Read the facts of the hosts and plan for each; progress goes to the stream."""
     plan = remote.plan_run(root, PLAY, limit)
     if not plan.hosts:
@@ -62,14 +62,16 @@ def plan_drivers(root: Path, limit: str, extra_vars: dict[str, Any], stream: Tex
     return DriverPlans(limit, hosts, run)
 
 
-def format_plans(plans: DriverPlans, *, sources: bool = False) -> str:
+def format_fleet_driver_plans(plans: DriverPlans, *, sources: bool = False) -> str:
     """Return the table of plans, and below it the hosts that gave none."""
     if plans.run is None:
         return f"{plans.limit} has no hosts: nothing to plan"
     driver_plans = {host.name: host.plan for host in plans.hosts if host.plan is not None}
     silent = [f"{host.name}: {host.status}: {host.reason}" for host in plans.hosts if host.plan is None]
     table = (
-        report.format_plans(driver_plans, lambda names: remote.fold_names(list(names)), sources=sources)
+        report.format_driver_plans(
+            driver_plans, lambda names: remote.fold_names(list(names)), show_sources=sources
+        )
         if driver_plans
         else ""
     )

@@ -19,13 +19,13 @@ from gpufleet import fleet, paths
 from gpufleet.errors import InputError
 from gpufleet.fleet import Rack, RackNode
 from gpufleet.nodes import first_boot
-from gpufleet.operations.node_view import expand_names
+from gpufleet.operations.node_view import expand_name_ranges
 
 MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True)
-class ExportRequest:
+class FirstBootExportRequest:
     """What to export where; ``nodes`` are names or ranges, none means all of the rack."""
 
     rack: str
@@ -35,14 +35,14 @@ class ExportRequest:
 
 
 @dataclass(frozen=True)
-class ExportResult:
+class FirstBootExportResult:
     folder: Path
     export: first_boot.RackFirstBootFiles
     known_hosts: Path | None = None
     user: str = "root"
     logins: tuple[str, ...] = ()
 
-    def text_lines(self) -> list[str]:
+    def format_summary_lines(self) -> list[str]:
         """Return what was written, and what a person does next."""
         names = ", ".join(seed.node.name for seed in self.export.seeds)
         text_lines = [f"{self.folder}: {names}", f"may log in as {self.user}: {', '.join(self.logins)}"]
@@ -59,30 +59,32 @@ class ExportResult:
         return text_lines
 
 
-def export_first_boot(request: ExportRequest, root: Path | None = None) -> ExportResult:
+def export_first_boot(request: FirstBootExportRequest, root: Path | None = None) -> FirstBootExportResult:
     """Export the first boot of a rack's nodes."""
     root = root or paths.find_project_root()
-    rack = find_rack(root, request.rack)
-    nodes = select_nodes(rack, request.nodes)
+    rack = load_project_rack(root, request.rack)
+    nodes = select_rack_nodes(rack, request.nodes)
     key_folder = paths.state_home(root) / "ssh" / "host_keys" / rack.name
     pregenerated = rack.boot is not None and rack.boot.host_keys == "pregenerated"
-    keys = find_login_keys(rack, root)
+    keys = list_login_public_keys(rack, root)
     export_files = first_boot.build_first_boot_files(
-        rack, nodes, keys, lambda node: ensure_host_key(key_folder, node) if pregenerated else None
+        rack, nodes, keys, lambda node: ensure_ssh_host_key(key_folder, node) if pregenerated else None
     )
     folder = request.out or paths.state_home(root) / "export" / rack.name
-    with report_write_errors("--out", folder):
-        replace_folder(folder, export_files.files_by_path())
+    with translate_write_errors("--out", folder):
+        replace_export_folder(folder, export_files.files_by_path())
     if request.known_hosts and export_files.known_hosts_lines():
-        with report_write_errors("--known-hosts", request.known_hosts):
+        with translate_write_errors("--known-hosts", request.known_hosts):
             update_known_hosts(request.known_hosts, export_files.known_hosts_lines())
     user = rack.boot.user if rack.boot else "root"
     written_known_hosts = request.known_hosts if export_files.known_hosts_lines() else None
-    return ExportResult(folder, export_files, written_known_hosts, user, tuple(map(key_label, keys)))
+    return FirstBootExportResult(
+        folder, export_files, written_known_hosts, user, tuple(map(public_key_label, keys))
+    )
 
 
 @contextmanager
-def report_write_errors(option: str, path: Path) -> Iterator[None]:
+def translate_write_errors(option: str, path: Path) -> Iterator[None]:
     """Raise InputError with the path and the reason if nothing could be written."""
     try:
         yield
@@ -91,27 +93,27 @@ def report_write_errors(option: str, path: Path) -> Iterator[None]:
         raise InputError(problem, where=option, remedy="choose another folder") from error
 
 
-def find_rack(root: Path, name: str) -> Rack:
+def load_project_rack(root: Path, rack_name: str) -> Rack:
     """Return a rack of the project by its name."""
-    path = root / "inventory" / f"{name}.yaml"
-    if Path(name).name != name or not path.is_file():
+    path = root / "inventory" / f"{rack_name}.yaml"
+    if Path(rack_name).name != rack_name or not path.is_file():
         rack_names = ", ".join(sorted(file.stem for file in (root / "inventory").glob("*.yaml")))
         raise InputError(
-            f"inventory/{name}.yaml not found", where="--rack", remedy=f"racks: {rack_names or 'none'}"
+            f"inventory/{rack_name}.yaml not found", where="--rack", remedy=f"racks: {rack_names or 'none'}"
         )
     return fleet.load_rack(path, root)
 
 
-def select_nodes(rack: Rack, names: Iterable[str]) -> list[RackNode]:
+def select_rack_nodes(rack: Rack, names: Iterable[str]) -> list[RackNode]:
     """Return the nodes meant; a name that the rack does not have is an InputError."""
-    selected = expand_names(names)
+    selected = expand_name_ranges(names)
     unknown_names = selected - {node.name for node in rack.nodes}
     if unknown_names:
         raise InputError(f"rack {rack.name} has no {', '.join(sorted(unknown_names))}", where="--node")
     return [node for node in rack.nodes if not selected or node.name in selected]
 
 
-def find_login_keys(rack: Rack, root: Path) -> list[str]:
+def list_login_public_keys(rack: Rack, root: Path) -> list[str]:
     """Return the keys that may log in: the rack's own and those of the stack that it names."""
     if rack.boot is None:
         return []  # the export says that the section is missing
@@ -129,13 +131,13 @@ def find_login_keys(rack: Rack, root: Path) -> list[str]:
     return keys
 
 
-def key_label(key: str) -> str:
+def public_key_label(public_key: str) -> str:
     """Return a public key as people know it: its comment, or its type and end."""
-    kind, body, *comment = key.split(None, 2)
+    kind, body, *comment = public_key.split(None, 2)
     return comment[0] if comment else f"{kind} …{body[-8:]}"
 
 
-def ensure_host_key(folder: Path, node: RackNode) -> first_boot.SshHostKey:
+def ensure_ssh_host_key(folder: Path, node: RackNode) -> first_boot.SshHostKey:
     """Return the node's host key, made once and kept."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -148,13 +150,13 @@ def ensure_host_key(folder: Path, node: RackNode) -> first_boot.SshHostKey:
         encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH
         secret = key.private_bytes(encoding, form, serialization.NoEncryption())
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_private(path, secret.decode(), 0o600)
+        write_file_atomically(path, secret.decode(), 0o600)
     encoding, public = serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
     text = key.public_key().public_bytes(encoding, public).decode()
     return first_boot.SshHostKey(path.read_text(), f"{text} {node.name}")
 
 
-def write_private(path: Path, text: str, mode: int) -> None:
+def write_file_atomically(path: Path, text: str, mode: int) -> None:
     """Write a file whole or not at all, with its mode from its first byte on."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -167,7 +169,7 @@ def write_private(path: Path, text: str, mode: int) -> None:
         raise
 
 
-def replace_folder(folder: Path, files: dict[str, str]) -> None:
+def replace_export_folder(folder: Path, files: dict[str, str]) -> None:
     """Replace an earlier export by these files, completely or not at all; a foreign folder is refused."""
     if folder.exists() and not (folder / MANIFEST).is_file() and any(folder.iterdir()):
         raise InputError(
@@ -182,7 +184,7 @@ def replace_folder(folder: Path, files: dict[str, str]) -> None:
         for name, text in files.items():
             path = fresh / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_private(path, text, 0o600 if path.name in first_boot.SECRET else 0o644)
+            write_file_atomically(path, text, 0o600 if path.name in first_boot.SECRET else 0o644)
         if folder.exists():
             folder.rename(old)
         fresh.rename(folder)
@@ -200,4 +202,4 @@ def update_known_hosts(path: Path, lines: list[str]) -> None:
     current_lines = path.read_text().splitlines() if path.is_file() else []
     remaining = [line for line in current_lines if not line.split() or line.split()[0] not in hosts]
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_private(path, "\n".join([*remaining, *lines]) + "\n", 0o600)
+    write_file_atomically(path, "\n".join([*remaining, *lines]) + "\n", 0o600)

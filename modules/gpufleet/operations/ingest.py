@@ -23,8 +23,8 @@ from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.nodes import NEW_STATES, Node, NodeIdentity, NodeObservation, Registry
 from gpufleet.nodes.model import format_utc_time
 from gpufleet.operations.ingest_summary import IngestSummary
-from gpufleet.operations.sync import declare_racks
-from gpufleet.operations.task_events import TaskEvent, read_artifacts
+from gpufleet.operations.sync import register_declared_racks
+from gpufleet.operations.task_events import TaskEvent, read_artifact_events
 from gpufleet.remote import append_next_step
 
 BASE = "base"
@@ -65,10 +65,10 @@ class EventIngester:
     def for_project(cls, registry: Registry, root: Path, *, live: bool = False) -> EventIngester:
         """Return one for a project's own runs: in a rehearsal its stack's racks are declared, else all."""
         stack = os.environ.get("GPUFLEET_REHEARSAL") or None
-        declare = partial(declare_racks, registry, root, stack)
+        declare = partial(register_declared_racks, registry, root, stack)
         return cls(registry, rehearsal=bool(stack), declare=declare, live=live)
 
-    def ingest_all(self, events: Iterable[TaskEvent]) -> IngestSummary:
+    def ingest_stream(self, events: Iterable[TaskEvent]) -> IngestSummary:
         """Apply events as a stream."""
         for event in events:
             self.ingest_event(event)
@@ -98,7 +98,7 @@ class EventIngester:
     @contextmanager
     def _transaction(self, event: TaskEvent) -> Iterator[None]:
         """Open the event's transaction; what it changed in our own account goes with it when it fails."""
-        lengths = self.summary.list_lengths()
+        lengths = self.summary.count_list_entries()
         opened = (
             self.registry.transaction(event.at)
             if self.live
@@ -109,7 +109,7 @@ class EventIngester:
                 self._began.setdefault(event.run, number)
                 yield
         except BaseException:
-            self.summary.truncate(lengths)
+            self.summary.truncate_lists(lengths)
             raise
         self._previous[event.run] = number
 
@@ -194,15 +194,15 @@ class EventIngester:
         current_node = self.registry.get_node(node)
         if current_node.reachable is not answers:
             description = "it answered" if answers else "it did not answer"
-            self.record_stale(current_node, event, description)
+            self.report_stale_event(current_node, event, description)
 
-    def record_stale(self, node: Node, event: TaskEvent, event_description: str) -> None:
+    def report_stale_event(self, node: Node, event: TaskEvent, event_description: str) -> None:
         """Report that an event is older than what the registry has since learned."""
         self.summary.stale.append(
             f"{make_printable(node.name)}: {event_description} at {format_utc_time(event.at)}"
         )
 
-    def apply_observation(self, observation: NodeObservation, event: TaskEvent) -> list[str]:
+    def apply_event_observation(self, observation: NodeObservation, event: TaskEvent) -> list[str]:
         """Apply an observation; return its conflicts, and report outdated or ill-formed values."""
         outcome = self.registry.apply_observation(observation)
         self.summary.bad += [make_printable(line) for line in outcome.bad]
@@ -212,23 +212,23 @@ class EventIngester:
             )
         if outcome.outdated:
             keys = ", ".join(key.partition(".")[2] for key in outcome.outdated[:5])
-            self.record_stale(
+            self.report_stale_event(
                 self.registry.get_node(self._known[event.host]),
                 event,
                 f"{observation.source} reported {keys}",
             )
         return [conflict.detail for conflict in outcome.conflicts]
 
-    def find_run_revision(self, event: TaskEvent) -> int:
+    def find_run_start_revision(self, event: TaskEvent) -> int:
         """Return the revision at which the event's run began, as far as this process has seen."""
         return self._began[event.run]
 
 
-def ingest_artifacts(artifacts: Path) -> IngestSummary:
+def ingest_artifacts(artifacts_folder: Path) -> IngestSummary:
     """Apply a run's artifacts to the registry of the current project."""
     root = paths.find_project_root()
     with Registry(paths.database_url(root)) as registry:
-        return EventIngester.for_project(registry, root).ingest_all(read_artifacts(artifacts))
+        return EventIngester.for_project(registry, root).ingest_stream(read_artifact_events(artifacts_folder))
 
 
 def ingest_events(
@@ -236,10 +236,10 @@ def ingest_events(
     events: Iterable[TaskEvent],
     *,
     rehearsal: bool = False,
-    declare: Callable[[datetime], object] | None = None,
+    register_racks: Callable[[datetime], object] | None = None,
 ) -> IngestSummary:
     """Apply recorded events to the registry, as a stream."""
-    return EventIngester(registry, rehearsal=rehearsal, declare=declare).ingest_all(events)
+    return EventIngester(registry, rehearsal=rehearsal, declare=register_racks).ingest_stream(events)
 
 
 def _apply_commissioned(ingest: EventIngester, node_name: str, event: TaskEvent) -> None:
@@ -249,7 +249,7 @@ def _apply_commissioned(ingest: EventIngester, node_name: str, event: TaskEvent)
     if not _matches_identity(ingest, node, "ansible", facts, event) or node.state not in NEW_STATES:
         return
     if not registry.is_transaction_newer_than_state(node_name):
-        ingest.record_stale(node, event, "it was commissioned")
+        ingest.report_stale_event(node, event, "it was commissioned")
         return
     if attempt := _attempt(event):
         registry.start_attempt(node_name, "commission", attempt, event.started_at)
@@ -268,7 +268,7 @@ def _matches_identity(
     )
     observed = {key: value for key, value in facts.items() if key != "serial"}
     observation = NodeObservation(source, node.name, identity, observed=observed, observed_at=event.at)
-    conflicts = ingest.apply_observation(observation, event)
+    conflicts = ingest.apply_event_observation(observation, event)
     ingest.summary.conflicts += conflicts
     return not conflicts
 
@@ -282,7 +282,7 @@ def _apply_configuration(ingest: EventIngester, node_name: str, event: TaskEvent
     if part == BASE or facts:
         observed |= {"configuration" if part == BASE else f"configuration_{part}": dict(facts)}
     identity = NodeIdentity(instance_id=node.instance_id, rack=node.rack, slot=node.slot)
-    ingest.apply_observation(
+    ingest.apply_event_observation(
         NodeObservation("configuration", node.name, identity, observed=observed, observed_at=event.at), event
     )
     if not is_configured:
@@ -324,7 +324,7 @@ def _apply_drivers(ingest: EventIngester, node_name: str, event: TaskEvent) -> N
     observation = NodeObservation(
         "configuration", node.name, identity, observed=observed, observed_at=event.at
     )
-    ingest.apply_observation(observation, event)
+    ingest.apply_event_observation(observation, event)
     if failed:
         ingest.registry.add_history_entry_once(node_name, "drivers_failed", _failure_reason(facts), event.at)
 
@@ -339,7 +339,7 @@ def _apply_blade(ingest: EventIngester, node_name: str, event: TaskEvent) -> Non
         "blade_reasons": reasons if isinstance(reasons, list) else [],
     }
     identity = NodeIdentity(instance_id=node.instance_id, rack=node.rack, slot=node.slot)
-    ingest.apply_observation(
+    ingest.apply_event_observation(
         NodeObservation("ansible", node.name, identity, observed=observed, observed_at=event.at), event
     )
 
@@ -371,12 +371,12 @@ def _apply_burn_in(ingest: EventIngester, node_name: str, event: TaskEvent) -> N
     outcome = registry.record_burn_in_result(
         node_name,
         attempt,
-        {**report.to_json(), "attempt": attempt},
+        {**report.as_json(), "attempt": attempt},
         records,
-        reason="; ".join(report.list_reasons()[:3]) or "every required check passed",
+        reason="; ".join(report.list_unhealthy_reasons()[:3]) or "every required check passed",
         started_at=event.started_at,
         when=event.at,
-        start_revision=ingest.find_run_revision(event),
+        start_revision=ingest.find_run_start_revision(event),
     )
     if outcome == "ignored":
         ingest.summary.ignored.append(f"{node.name}: attempt {attempt}: {report.verdict}")

@@ -26,7 +26,7 @@ class IngestSummary:
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
-    def text_lines(self) -> Iterator[str]:
+    def format_summary_lines(self) -> Iterator[str]:
         """Yield the summary as text."""
         yield f"{self.events} events"
         yield from (f"{node}: {verdict}" for node, verdict in self.verdicts.items())
@@ -36,11 +36,11 @@ class IngestSummary:
         yield from _first_lines(self.stale, "stale, changed nothing")
         yield from _first_lines(self.bad, "bad, left out")
 
-    def list_lengths(self) -> tuple[int, ...]:
+    def count_list_entries(self) -> tuple[int, ...]:
         """Return how long each list is, for ``cut``."""
         return tuple(len(lines) for lines in self._lists())
 
-    def truncate(self, lengths: tuple[int, ...]) -> None:
+    def truncate_lists(self, lengths: tuple[int, ...]) -> None:
         """Remove what was added to the lists since."""
         for lines, length in zip(self._lists(), lengths, strict=True):
             del lines[length:]
@@ -48,7 +48,7 @@ class IngestSummary:
     def _lists(self) -> tuple[list[str], ...]:
         return self.ignored, self.conflicts, self.unknown, self.stale, self.bad
 
-    def raise_for_unknown(self) -> None:
+    def raise_for_unknown_hosts(self) -> None:
         """Raise CheckFailed if the run had hosts that the registry does not know."""
         if self.unknown:
             hint = "gpufleet nodes sync -s STACK, then ingest again"

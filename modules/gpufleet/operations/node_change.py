@@ -7,44 +7,44 @@ from __future__ import annotations
 
 from gpufleet.nodes import Node, Registry
 from gpufleet.nodes.states import check_hold_kind, check_state_change
-from gpufleet.operations.node_view import expand_names
+from gpufleet.operations.node_view import expand_name_ranges
 
 
-def find_nodes(registry: Registry, names: str) -> list[Node]:
+def find_named_nodes(registry: Registry, names: str) -> list[Node]:
     """Return the nodes meant; one that the registry does not know is an InputError."""
-    return [registry.get_node(name) for name in sorted(expand_names((names,)))]
+    return [registry.get_node(name) for name in sorted(expand_name_ranges((names,)))]
 
 
-def move_nodes(registry: Registry, names: str, to: str, reason: str) -> list[str]:
+def move_nodes(registry: Registry, names: str, new_state: str, reason: str) -> list[str]:
     """Move nodes to another state, if the table allows it for all of them; return a line for each."""
     with registry.transaction():
-        nodes = find_nodes(registry, names)
+        nodes = find_named_nodes(registry, names)
         for node in nodes:
-            check_state_change(node.name, node.state, to)
+            check_state_change(node.name, node.state, new_state)
         for node in nodes:
-            registry.move_node(node.id, to, reason)
-    return [f"{node.name}: {to}" for node in nodes]
+            registry.move_node(node.id, new_state, reason)
+    return [f"{node.name}: {new_state}" for node in nodes]
 
 
-def hold_nodes(registry: Registry, names: str, kind: str, reason: str) -> list[str]:
+def hold_nodes(registry: Registry, names: str, hold_kind: str, reason: str) -> list[str]:
     """Keep nodes from use without changing their state; return a line for each."""
-    check_hold_kind(names, kind)
+    check_hold_kind(names, hold_kind)
     status_text = {True: "set", False: "stands already"}
     with registry.transaction():
-        nodes = find_nodes(registry, names)
+        nodes = find_named_nodes(registry, names)
         return [
-            f"{node.name}: {kind} hold {status_text[registry.set_node_hold(node.id, kind, reason)]}"
+            f"{node.name}: {hold_kind} hold {status_text[registry.set_node_hold(node.id, hold_kind, reason)]}"
             for node in nodes
         ]
 
 
-def release_nodes(registry: Registry, names: str, kind: str, reason: str) -> list[str]:
+def release_nodes(registry: Registry, names: str, hold_kind: str, reason: str) -> list[str]:
     """Release nodes from a hold; return a line for each."""
-    check_hold_kind(names, kind)
+    check_hold_kind(names, hold_kind)
     status_text = {True: "released", False: "was not set"}
     with registry.transaction():
-        nodes = find_nodes(registry, names)
+        nodes = find_named_nodes(registry, names)
         return [
-            f"{node.name}: {kind} hold {status_text[registry.release_node_hold(node.id, kind, reason)]}"
+            f"{node.name}: {hold_kind} hold {status_text[registry.release_node_hold(node.id, hold_kind, reason)]}"
             for node in nodes
         ]

@@ -13,7 +13,7 @@ from gpufleet.nodes.model import utc_now
 
 
 @dataclass
-class ReachReport:
+class NodeProbeReport:
     """Nodes that answered, those that did not and why, conflicting identities, and values that are not well-formed."""
 
     answered: list[str] = field(default_factory=list)
@@ -31,7 +31,7 @@ class SshLogin:
     known_hosts: Path
 
 
-def find_login(environment: Mapping[str, str] = os.environ, home: Path | None = None) -> SshLogin:
+def find_ssh_login(environment: Mapping[str, str] = os.environ, home: Path | None = None) -> SshLogin:
     """Return the login: Ansible's key and user where set, a rehearsal's own known hosts, else ssh's defaults."""
     local_known_hosts = (home or paths.state_home()) / "ssh" / "known_hosts"
     ssh_folder = Path.home() / ".ssh"
@@ -45,7 +45,7 @@ def find_login(environment: Mapping[str, str] = os.environ, home: Path | None = 
 
 def probe_nodes(
     registry: Registry, login: SshLogin, *, rehearsal: bool = False, timeout: float = 10.0
-) -> ReachReport:
+) -> NodeProbeReport:
     """Ask every live node that has an address; a new one that answers is discovered.
 
     In a rehearsal only booted hosts are asked: nothing goes out to the addresses of simulated machines.
@@ -56,7 +56,7 @@ def probe_nodes(
         for node in live_nodes
         if node.address and (is_rehearsal_address(node.address) or not rehearsal)
     }
-    report = ReachReport()
+    report = NodeProbeReport()
     for address, answer in _probe_addresses(by_address, login, timeout):
         node = by_address[address]
         if isinstance(answer, remote.Unreachable):
@@ -81,7 +81,9 @@ def _probe_addresses(
             ).items()
 
 
-def _record_reached(registry: Registry, node: Node, facts: remote.ProbedFacts, report: ReachReport) -> None:
+def _record_reached(
+    registry: Registry, node: Node, facts: remote.ProbedFacts, report: NodeProbeReport
+) -> None:
     """Record an answer; a board that is not this node's is reported as a conflict and changes nothing."""
     observed = {key: value for key, value in asdict(facts).items() if value and key != "serial"}
     identity = NodeIdentity(facts.serial or None, node.instance_id, node.rack, node.slot)

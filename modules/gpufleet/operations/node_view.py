@@ -16,7 +16,7 @@ from gpufleet.nodes import STATES, Node, NodeHistoryEntry, Registry, SourceConfl
 from gpufleet.nodes.model import format_utc_time, utc_now
 
 
-def open_registry() -> Registry:
+def open_existing_registry() -> Registry:
     """Open the registry in use; EnvironmentFault while nothing has been synced."""
     url = paths.database_url()
     if not Registry.has_registry(url):
@@ -48,10 +48,12 @@ class NodeFilter:
                     f"no node of {label} {requested!r}", where=f"--{label}", remedy=f"there is: {choices}"
                 )
         if self.names:
-            selected = expand_names(self.names)
+            selected = expand_name_ranges(self.names)
             strangers = selected - {node.name for node in candidates} - {node.id for node in candidates}
             if strangers:
-                raise InputError(f"no node {fold_names(strangers)}", remedy="see: gpufleet nodes list")
+                raise InputError(
+                    f"no node {fold_names_to_ranges(strangers)}", remedy="see: gpufleet nodes list"
+                )
             candidates = [node for node in candidates if {node.name, node.id} & selected]
         return [node for node in candidates if self._passes(node)]
 
@@ -60,7 +62,7 @@ class NodeFilter:
         return all(expected in (None, has) for expected, has in criteria)
 
 
-def expand_names(names: Iterable[str]) -> set[str]:
+def expand_name_ranges(names: Iterable[str]) -> set[str]:
     """Return the names of folded ranges: ``blade[01-03]``."""
     try:
         return {str(name) for text in names for name in NodeSet(text, resolver=RESOLVER_NOGROUP)}
@@ -68,7 +70,7 @@ def expand_names(names: Iterable[str]) -> set[str]:
         raise InputError(str(error), where="NODE", remedy="write ranges like blade[01-20]") from None
 
 
-def fold_names(names: Iterable[str]) -> str:
+def fold_names_to_ranges(names: Iterable[str]) -> str:
     """Return names as ranges: ``blade[01-03],bench01``."""
     return str(NodeSet.fromlist(sorted(names), resolver=RESOLVER_NOGROUP))
 
@@ -78,7 +80,9 @@ def format_nodes_by_state(nodes: Sequence[Node]) -> list[str]:
     by_state: dict[str, list[str]] = defaultdict(list)
     for node in nodes:
         by_state[node.state].append(node.name)
-    return [f"{s:<14}{len(by_state[s]):>5}  {fold_names(by_state[s])}" for s in STATES if s in by_state]
+    return [
+        f"{s:<14}{len(by_state[s]):>5}  {fold_names_to_ranges(by_state[s])}" for s in STATES if s in by_state
+    ]
 
 
 COLUMNS = (
@@ -188,9 +192,9 @@ def format_node_details(details: dict[str, Any]) -> list[str]:
     ]
 
 
-def list_namesake_notes(registry: Registry, reference: str) -> list[str]:
+def list_former_namesake_notes(registry: Registry, node_reference: str) -> list[str]:
     """Return a line for each other node that had the name before: its history is kept under its id."""
-    node = registry.get_node(reference)
+    node = registry.get_node(node_reference)
     namesakes = [
         other_node
         for other_node in registry.list_nodes()
@@ -203,7 +207,7 @@ def list_namesake_notes(registry: Registry, reference: str) -> list[str]:
     ]
 
 
-def sort_by_time(entries: Iterable[NodeHistoryEntry]) -> list[NodeHistoryEntry]:
+def sort_history_by_time(entries: Iterable[NodeHistoryEntry]) -> list[NodeHistoryEntry]:
     """Return changes sorted by time: a run that is ingested late is recorded after newer changes."""
     return sorted(entries, key=lambda change: (change.at, change.number))
 

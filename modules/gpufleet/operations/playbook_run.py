@@ -27,7 +27,7 @@ class PlaybookRequest:
     mode: remote.ExecutionMode | None = None
 
 
-def write_run_folder(
+def pack_playbook_request(
     root: Path, request: PlaybookRequest, extra_vars: dict[str, Any], folder: Path
 ) -> tuple[str, ...]:
     """Write the request as an ansible-runner folder; return its hosts."""
@@ -57,15 +57,15 @@ def run_playbook_request(
             options=options,
             stream=stream,
             run_id=ident,
-            on_host_finished=recorder.add_done,
+            on_host_finished=recorder.add_finished_hosts,
         )
     else:
-        with open_registry_sink(plan.root) as tell:
+        with open_registry_event_sink(plan.root) as tell:
             outcome = remote.run_sharded(
                 plan, request.mode, extra_vars=variables, options=options, stream=stream, run_id=ident,
-                on_event=tell, on_host_finished=recorder.add_done,
+                on_event=tell, on_host_finished=recorder.add_finished_hosts,
             )  # fmt: skip
-    recorder.add_done(*outcome.host_names_with_status("ok"))
+    recorder.add_finished_hosts(*outcome.host_names_with_status("ok"))
     return outcome
 
 
@@ -76,7 +76,7 @@ class _RunRecorder:
         self.artifacts, self.record = artifacts, record
         remote.write_record(artifacts, record)
 
-    def add_done(self, *names: str) -> None:
+    def add_finished_hosts(self, *names: str) -> None:
         record = self.record.with_done_hosts(list(names))
         if record != self.record:
             self.record = record
@@ -84,17 +84,17 @@ class _RunRecorder:
 
 
 @contextlib.contextmanager
-def open_registry_sink(root: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
+def open_registry_event_sink(root: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
     """Yield a function that applies a worker's event to the registry, which Ansible can't reach from there."""
     with Registry(paths.database_url(root)) as registry:
         live_ingest = ingest.EventIngester.for_project(registry, root, live=True)
-        reader = task_events.EventReader()
+        reader = task_events.TaskEventReader()
 
-        def apply_event(event: dict[str, Any]) -> None:
-            if task_event := reader.read_event(event):
+        def apply_worker_event(event: dict[str, Any]) -> None:
+            if task_event := reader.parse_runner_event(event):
                 live_ingest.ingest_event(task_event)
 
-        yield apply_event
+        yield apply_worker_event
 
 
 def list_event_folders(run: remote.RunOutcome) -> list[Path]:

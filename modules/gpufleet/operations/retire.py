@@ -26,7 +26,7 @@ Run = Callable[[Node, dict[str, Any]], remote.RunOutcome]
 
 
 @dataclass(frozen=True)
-class Interaction:
+class RetireInteraction:
     """How to run the play, prompt a person and report; ``can_ask`` is False without a terminal."""
 
     run_play: Run
@@ -69,28 +69,28 @@ class RetireResult:
         }
 
 
-def retire_node(registry: Registry, request: RetireRequest, interaction: Interaction) -> RetireResult:
+def retire_node(registry: Registry, request: RetireRequest, interaction: RetireInteraction) -> RetireResult:
     """Retire one node: refuse, drain, wipe where asked, deregister."""
-    check_request(request)
+    validate_retire_request(request)
     node = registry.get_node(request.node)
-    check_retirable(node, request)
+    check_node_is_retirable(node, request)
     if unfinished_since := find_unfinished_wipe_start(registry, node):
         interaction.report(
             f"an earlier wipe of {node.name} began at {unfinished_since} and may not have finished"
         )
     result = RetireResult(node)
-    plan = confirm_wipe(node, request, interaction) if request.wipe else None
+    plan = plan_and_confirm_wipe(node, request, interaction) if request.wipe else None
     if plan is None:
         confirm_retirement(node, request, interaction)
     # Before the first drive: no job may be placed on a node that loses its disks.
-    drain_node(registry, node, request)
+    drain_node_if_needed(registry, node, request)
     if plan is not None:
         result.evidence = wipe_drives(registry, node, request, interaction, plan)
-    deregister_node(registry, node, request, result)
+    finish_retirement(registry, node, request, result)
     return result
 
 
-def check_request(request: RetireRequest) -> None:
+def validate_retire_request(request: RetireRequest) -> None:
     """Raise InputError for a contradictory request, before any host is contacted."""
     if not request.reason.strip():
         raise InputError(
@@ -111,7 +111,7 @@ def check_request(request: RetireRequest) -> None:
             )
 
 
-def check_retirable(node: Node, request: RetireRequest) -> None:
+def check_node_is_retirable(node: Node, request: RetireRequest) -> None:
     """Raise an error for nodes that can't be retired: rented machines, busy nodes, retired nodes."""
     if node.state == "retired":
         raise InputError(
@@ -138,7 +138,7 @@ def check_retirable(node: Node, request: RetireRequest) -> None:
         raise InputError("the serial that would confirm a wipe is unknown", where=node.name, remedy=remedy)
 
 
-def confirm_retirement(node: Node, request: RetireRequest, interaction: Interaction) -> None:
+def confirm_retirement(node: Node, request: RetireRequest, interaction: RetireInteraction) -> None:
     """Ask a person to type the node's name; InputError for another name, or without a terminal."""
     if request.yes:
         return
@@ -169,15 +169,17 @@ def build_wipe_variables(request: RetireRequest) -> dict[str, Any]:
     return {"wipe_method": request.method, "wipe_force": request.force}
 
 
-def confirm_wipe(node: Node, request: RetireRequest, interaction: Interaction) -> dict[str, Any]:
+def plan_and_confirm_wipe(
+    node: Node, request: RetireRequest, interaction: RetireInteraction
+) -> dict[str, Any]:
     """Plan, report the plan and have the serial typed; return the plan. Nothing is changed on the node."""
-    planned = get_reported_event(
+    planned = get_reported_facts(
         interaction.run_play(node, build_wipe_variables(request)), "wipe_planned", node
     )
     plan: dict[str, Any] = planned["plan"]
-    for line in format_plan_lines(node, planned):
+    for line in format_wipe_plan_lines(node, planned):
         interaction.report(line)
-    check_plan(node, planned, request)
+    check_wipe_plan(node, planned, request)
     typed = (
         request.confirm
         if request.confirm is not None
@@ -195,17 +197,21 @@ def confirm_wipe(node: Node, request: RetireRequest, interaction: Interaction) -
 
 
 def wipe_drives(
-    registry: Registry, node: Node, request: RetireRequest, interaction: Interaction, plan: Mapping[str, Any]
+    registry: Registry,
+    node: Node,
+    request: RetireRequest,
+    interaction: RetireInteraction,
+    plan: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Wipe the drives of a confirmed plan; return the evidence."""
     drives = ", ".join(f"{drive['path']} {drive['serial']}" for drive in plan["drives"])
     registry.add_history_entry_once(node.id, BEGUN, f"plan {plan['id']}: {drives}; {request.reason}")
     confirmation = {"wipe_confirm": node.serial, "wipe_plan_id": plan["id"]}
     outcome = interaction.run_play(node, build_wipe_variables(request) | confirmation)
-    return record_evidence(registry, node, outcome, plan)
+    return record_wipe_evidence(registry, node, outcome, plan)
 
 
-def check_plan(node: Node, planned: Mapping[str, Any], request: RetireRequest) -> None:
+def check_wipe_plan(node: Node, planned: Mapping[str, Any], request: RetireRequest) -> None:
     """Raise CheckFailed if a job runs there, or if no drive can be wiped."""
     jobs = planned["jobs"]
     if jobs and not request.force:
@@ -216,12 +222,12 @@ def check_plan(node: Node, planned: Mapping[str, Any], request: RetireRequest) -
         raise CheckFailed(f"no drive of {node.name} can be wiped; nothing was changed", hint=hint)
 
 
-def record_evidence(
+def record_wipe_evidence(
     registry: Registry, node: Node, outcome: remote.RunOutcome, plan: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Store the evidence in the node's history; raise CheckFailed if a drive was not wiped."""
     try:
-        evidence = get_reported_event(outcome, "wiped", node)
+        evidence = get_reported_facts(outcome, "wiped", node)
         wipe_evidence.check_wipe_evidence(evidence, plan, node.name)
     except (EnvironmentFault, InputError) as error:
         hint = "run the same command again: drives that are done are not wiped twice"
@@ -238,66 +244,68 @@ def record_evidence(
     return evidence
 
 
-def get_reported_event(outcome: remote.RunOutcome, event: str, node: Node) -> dict[str, Any]:
+def get_reported_facts(outcome: remote.RunOutcome, event_name: str, node: Node) -> dict[str, Any]:
     """Return what the play reported; EnvironmentFault, with Ansible's reason, where it did not come that far."""
-    reports = [entry["facts"] for entry in outcome.reports if entry.get("event") == event]
+    reports = [entry["facts"] for entry in outcome.reports if entry.get("event") == event_name]
     if reports:
         return dict(reports[-1])
     reason = next((host.reason for host in outcome.hosts if host.reason), "") or "; ".join(outcome.errors)
     hint = f"artifacts: {outcome.artifacts}"
-    raise EnvironmentFault(f"{node.name} did not report {event}: {reason or 'no reason given'}", hint=hint)
+    raise EnvironmentFault(
+        f"{node.name} did not report {event_name}: {reason or 'no reason given'}", hint=hint
+    )
 
 
-def format_plan_lines(node: Node, planned: Mapping[str, Any]) -> list[str]:
+def format_wipe_plan_lines(node: Node, planned: Mapping[str, Any]) -> list[str]:
     """Return the plan as a person reads it before typing anything."""
     plan = planned["plan"]
-    lines = [f"{node.name}, {format_location(node)}, serial {node.serial}: plan {plan['id']}"]
+    lines = [f"{node.name}, {format_node_location(node)}, serial {node.serial}: plan {plan['id']}"]
     for drive in plan["drives"]:
         name = drive["by_id"] or drive["path"]
         lines.append(
-            f"  wipe   {name}  {drive['model']}  serial {drive['serial']}  {format_size(drive['size'])}"
+            f"  wipe   {name}  {drive['model']}  serial {drive['serial']}  {format_drive_size(drive['size'])}"
         )
-        lines.append(f"         by {drive['method']} ({drive['strength']}): {format_commands(drive)}")
+        lines.append(f"         by {drive['method']} ({drive['strength']}): {format_wipe_commands(drive)}")
         lines += [f"         first {action}" for action in ("unmount", "release") if drive[action]]
     lines += [
-        f"  leave  {drive['path']}  {format_size(drive['size'])}: {drive['reason']}"
+        f"  leave  {drive['path']}  {format_drive_size(drive['size'])}: {drive['reason']}"
         for drive in plan["refused"]
     ]
     return lines + [f"  runs   {job}" for job in planned["jobs"]]
 
 
-def format_commands(drive: Mapping[str, Any]) -> str:
+def format_wipe_commands(drive: Mapping[str, Any]) -> str:
     """Return a drive's commands on one line."""
     return "; ".join(" ".join(argv) for argv in drive["commands"])
 
 
-def format_size(count: int | None) -> str:
+def format_drive_size(size_bytes: int | None) -> str:
     """Return bytes as drives are sold."""
-    if count is None:
+    if size_bytes is None:
         return "size unknown"
     for unit, factor in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6)):
-        if count >= factor:
-            return f"{count / factor:.3g} {unit}"
-    return f"{count} bytes"
+        if size_bytes >= factor:
+            return f"{size_bytes / factor:.3g} {unit}"
+    return f"{size_bytes} bytes"
 
 
-def format_location(node: Node) -> str:
+def format_node_location(node: Node) -> str:
     """Return RACK/SLOT, or the node's kind if it is in no rack."""
     return f"{node.rack}/{node.slot}" if node.rack else node.kind
 
 
-def drain_node(registry: Registry, node: Node, request: RetireRequest) -> None:
+def drain_node_if_needed(registry: Registry, node: Node, request: RetireRequest) -> None:
     """Move a node to ``draining`` if it may not be retired from its state."""
     state = registry.get_node(node.id).state
     if "retired" not in STATES[state].next_states:
         registry.move_node(node.id, "draining", f"to be retired: {request.reason}")
 
 
-def deregister_node(registry: Registry, node: Node, request: RetireRequest, result: RetireResult) -> None:
+def finish_retirement(registry: Registry, node: Node, request: RetireRequest, result: RetireResult) -> None:
     """Write the certificate, forget keys and address, and end the node's life in the registry."""
     home = paths.state_home()
     if result.evidence:
-        result.certificate = write_certificate(home, node, request, result.evidence)
+        result.certificate = write_wipe_certificate(home, node, request, result.evidence)
         result.lines.append(f"certificate: {result.certificate}")
     forgotten = remove_host_keys(home, node)
     registry.retire_node(node.id, request.reason)
@@ -315,30 +323,37 @@ def describe_remaining_declaration(node: Node) -> str:
     return ""
 
 
-def remove_host_keys(home: Path, node: Node) -> str:
+def remove_host_keys(state_home: Path, node: Node) -> str:
     """Remove the node's host key from known_hosts, and the one that was made for it."""
-    known_hosts = node_probe.find_login(home=home).known_hosts
+    known_hosts = node_probe.find_ssh_login(home=state_home).known_hosts
     removed = []
     hosts = {name for name in (node.address, node.name) if name}
     if known_hosts.is_file():
         lines = known_hosts.read_text().splitlines()
         remaining = [line for line in lines if not line.split() or line.split()[0] not in hosts]
         if remaining != lines:
-            export.write_private(known_hosts, "".join(f"{line}\n" for line in remaining), 0o600)
+            export.write_file_atomically(known_hosts, "".join(f"{line}\n" for line in remaining), 0o600)
             removed.append(f"{len(lines) - len(remaining)} lines of {known_hosts}")
-    key_file = home / "ssh" / "host_keys" / (node.rack or "-") / node.name
+    key_file = state_home / "ssh" / "host_keys" / (node.rack or "-") / node.name
     if key_file.is_file():
         key_file.unlink()
         removed.append("its host key")
     return ", ".join(removed)
 
 
-def write_certificate(home: Path, node: Node, request: RetireRequest, evidence: Mapping[str, Any]) -> Path:
+def write_wipe_certificate(
+    state_home: Path, node: Node, request: RetireRequest, evidence: Mapping[str, Any]
+) -> Path:
     """Write what was wiped, how and with what result, as a document of its own."""
     moment = utc_now()
     text = {
         "certificate": "wiped drives",
-        "node": {"name": node.name, "id": node.id, "serial": node.serial, "place": format_location(node)},
+        "node": {
+            "name": node.name,
+            "id": node.id,
+            "serial": node.serial,
+            "place": format_node_location(node),
+        },
         "machine": node.machine,
         "reason": request.reason,
         "at": format_utc_time(moment),
@@ -348,10 +363,10 @@ def write_certificate(home: Path, node: Node, request: RetireRequest, evidence: 
         "left_alone": evidence["refused"],
         "fake": any(drive.get("fake") for drive in evidence["evidence"]),
     }
-    folder = paths.ensure_private_folder(home / "certificates")
+    folder = paths.ensure_private_folder(state_home / "certificates")
     safe = re.sub(r"[^A-Za-z0-9-]", "-", f"{node.name}-{node.serial}")
     path = folder / f"{safe}-{moment:%Y%m%dT%H%M%SZ}.json"
-    export.write_private(path, json.dumps(text, indent=2) + "\n", 0o600)
+    export.write_file_atomically(path, json.dumps(text, indent=2) + "\n", 0o600)
     return path
 
 

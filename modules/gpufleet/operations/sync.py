@@ -19,7 +19,7 @@ from gpufleet.boundary import ENGINE_DOCUMENT, check_identifier, decode_json_obj
 from gpufleet.errors import CheckFailed, GpufleetError
 from gpufleet.nodes import NodeIdentity, NodeObservation, Registry, ReportOutcome, SourceReport
 from gpufleet.nodes.model import utc_now
-from gpufleet.operations.node_probe import ReachReport, find_login, probe_nodes
+from gpufleet.operations.node_probe import NodeProbeReport, find_ssh_login, probe_nodes
 
 STALE = "stale, changed nothing: another sync read this source later and finished first"
 
@@ -50,7 +50,7 @@ class SyncResult:
     outcomes: list[ReportOutcome] = field(default_factory=list)
     failures: dict[str, GpufleetError] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    reach: ReachReport | None = None
+    reach: NodeProbeReport | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return the account for programs."""
@@ -71,7 +71,7 @@ class SyncResult:
             "unreachable": self.reach.unreachable if self.reach else {},
         }
 
-    def summary_lines(self) -> Iterator[str]:
+    def format_summary_lines(self) -> Iterator[str]:
         """Yield a line for each source that answered."""
         for outcome in self.outcomes:
             if outcome.stale:
@@ -83,7 +83,7 @@ class SyncResult:
         if self.reach:
             yield f"ssh: {len(self.reach.answered)} answer, {len(self.reach.unreachable)} do not"
 
-    def warnings(self) -> Iterator[str]:
+    def list_warnings(self) -> Iterator[str]:
         """Yield what a person should know in addition to the summary."""
         yield from self.notes
         yield from (
@@ -99,7 +99,7 @@ class SyncResult:
         for source, error in self.failures.items():
             yield f"{source} failed: {error}" + (f" ({error.hint})" if error.hint else "")
 
-    def raise_for_failures(self) -> None:
+    def raise_if_incomplete(self) -> None:
         """Raise CheckFailed if a source failed or contradicts another: the registry is not complete."""
         if self.failures:
             raise CheckFailed(f"not synced: {', '.join(self.failures)}; their last good report remains valid")
@@ -107,7 +107,7 @@ class SyncResult:
             raise CheckFailed("sources contradict each other; the nodes concerned are on hold")
 
 
-def sync_stack(stack: str, options: SyncOptions) -> SyncResult:
+def sync_registry_from_stack(stack: str, options: SyncOptions) -> SyncResult:
     """Sync a stack of the project we are in into its registry."""
     root = paths.find_project_root()
     url = paths.database_url(root)
@@ -115,13 +115,13 @@ def sync_stack(stack: str, options: SyncOptions) -> SyncResult:
         fleet.load_fleet(stack, root)  # a wrong spec is reported before a registry is made for it
     with Registry(url) as registry:
         number = registry.create_revision()  # before anything is read: what reads later is newer
-        return sync_registry(registry, root, fleet.load_fleet(stack, root), options, number)
+        return sync_registry_from_sources(registry, root, fleet.load_fleet(stack, root), options, number)
 
 
-def sync_registry(
+def sync_registry_from_sources(
     registry: Registry,
     root: Path,
-    declared: fleet.Fleet,
+    declared_fleet: fleet.Fleet,
     options: SyncOptions | None = None,
     revision: int | None = None,
 ) -> SyncResult:
@@ -133,7 +133,7 @@ def sync_registry(
     synced = SyncResult()
     revision = revision or registry.create_revision()
     reports = []
-    for source, read_report in _sources(declared, root, sync_options, synced.notes):
+    for source, read_report in _sources(declared_fleet, root, sync_options, synced.notes):
         try:
             reports.append(read_report())
         except GpufleetError as error:
@@ -145,13 +145,15 @@ def sync_registry(
     if sync_options.probe:
         try:
             rehearsal = bool(sync_options.environment.get("GPUFLEET_REHEARSAL"))
-            synced.reach = probe_nodes(registry, find_login(sync_options.environment), rehearsal=rehearsal)
+            synced.reach = probe_nodes(
+                registry, find_ssh_login(sync_options.environment), rehearsal=rehearsal
+            )
         except GpufleetError as error:
             synced.failures["ssh"] = error
     return synced
 
 
-def declare_racks(registry: Registry, root: Path, stack: str | None, at: datetime) -> None:
+def register_declared_racks(registry: Registry, root: Path, stack: str | None, at: datetime) -> None:
     """Register the slots of every rack file, or of one stack's racks: needs no engine and no network."""
     if stack:
         used = fleet.load_fleet(stack, root).racks
@@ -195,14 +197,14 @@ def _pulumi_report(
     where = str(options.state_file or "pulumi stack export")
     file = options.state_file
     text = read_text(file, ENGINE_DOCUMENT) if file else _export_state(declared.stack, root, options)
-    with engine.name_source_in_errors(where):
-        return _state_report(engine.parse_json_object(text, where), declared, options, at, notes)
+    with engine.add_source_to_errors(where):
+        return _state_report(engine.parse_engine_json(text, where), declared, options, at, notes)
 
 
 def _state_report(
     document: dict[str, Any], declared: fleet.Fleet, options: SyncOptions, at: datetime, notes: list[str]
 ) -> SourceReport:
-    resources = engine.parse_state(document)
+    resources = engine.parse_stack_state(document)
     queried_clouds = {"aws"} if options.cloud_api else set()
     groups = [name for cloud, name in nodes.list_elastic_groups(resources) if cloud not in queried_clouds]
     if groups:
@@ -215,7 +217,7 @@ def _state_report(
 def _export_state(stack: str, root: Path, options: SyncOptions) -> str:
     """Ask the engine for the stack's state, with the engine that we built where none is on PATH."""
     environment = dict(options.environment)
-    installation = engine.find_engine()
+    installation = engine.find_pulumi_engine()
     if installation is not None:
         environment["PATH"] = os.pathsep.join(
             (environment.get("PATH", os.defpath), str(installation.bin_dir))

@@ -1,6 +1,6 @@
 """What a playbook run did to its hosts, one task at a time: the gate between Ansible's results and the registry.
 
-The callback plugin makes these from live results, ``read_artifacts`` from the events that ansible-runner
+The callback plugin makes these from live results, ``read_artifact_events`` from the events that ansible-runner
 leaves behind; both are folded into the registry by ``ingest``. A result that is not what it must be becomes an event
 with a ``problem``: it is recorded as bad, and the others go on.
 """
@@ -181,7 +181,7 @@ _OUTCOMES = {
 }
 
 
-class EventReader:
+class TaskEventReader:
     """Makes events of what ansible-runner records of a run, and of live results: the same keys for the same event.
 
     A task may end several times on a host (a handler that is notified again), so a key counts its turns.
@@ -190,12 +190,12 @@ class EventReader:
     def __init__(self) -> None:
         self._turns: Counter[tuple[str, str]] = Counter()
 
-    def event_key(self, task: str, host: str) -> str:
+    def next_event_key(self, task_id: str, host: str) -> str:
         """Return the key of the next end of a task on a host."""
-        self._turns[task, host] += 1
-        return hash_event_key(task, host, self._turns[task, host])
+        self._turns[task_id, host] += 1
+        return hash_event_key(task_id, host, self._turns[task_id, host])
 
-    def read_event(self, event: Mapping[str, Any], place: str = "") -> TaskEvent | None:
+    def parse_runner_event(self, event: Mapping[str, Any], place: str = "") -> TaskEvent | None:
         """Return the event of a task on a host; None if an event of ansible-runner is not a task's result."""
         kind = event.get("event")
         outcome = _OUTCOMES.get(kind) if isinstance(kind, str) else None
@@ -203,10 +203,10 @@ class EventReader:
             return None
         data = event.get("event_data")
         if not isinstance(data, Mapping):
-            return build_bad_event(place, "event_data must be a mapping")
+            return build_bad_task_event(place, "event_data must be a mapping")
         host, result = data.get("host"), data.get("res")
         if not isinstance(host, str) or not 0 < len(host) <= _LONGEST_HOST:
-            return build_bad_event(place, f"host must be a name, got {make_printable(repr(host), 60)}")
+            return build_bad_task_event(place, f"host must be a name, got {make_printable(repr(host), 60)}")
         ended_at = _moment(data.get("end")) or _moment(event.get("created")) or datetime.now(UTC)
         task = data.get("task_uuid")
         named = isinstance(task, str) and 0 < len(task) <= _LONGEST_HOST
@@ -217,17 +217,17 @@ class EventReader:
             action=str(data.get("task_action") or "")[:_LONGEST_HOST],
             at=ended_at,
             started_at=_moment(data.get("start")) or ended_at,
-            key=self.event_key(str(task), host) if named else hash_event_key(place, host),
-            run=find_run_name(str(task)) if named else str(Path(place).parent),
+            key=self.next_event_key(str(task), host) if named else hash_event_key(place, host),
+            run=extract_run_name(str(task)) if named else str(Path(place).parent),
         )
 
 
-def find_run_name(task: str) -> str:
+def extract_run_name(task_id: str) -> str:
     """Return the Ansible process that a task's id names: all but its count."""
-    return task.rpartition("-")[0] or task
+    return task_id.rpartition("-")[0] or task_id
 
 
-def build_bad_event(place: str, problem: str, host: str = "") -> TaskEvent:
+def build_bad_task_event(place: str, problem: str, host: str = "") -> TaskEvent:
     """Return an event of which nothing counts but that it was bad."""
     moment = datetime.now(UTC)
     where = f"{make_printable(place)}: " if place else ""
@@ -236,9 +236,9 @@ def build_bad_event(place: str, problem: str, host: str = "") -> TaskEvent:
     )
 
 
-def read_artifacts(folder: Path) -> Iterator[TaskEvent]:
+def read_artifact_events(folder: Path) -> Iterator[TaskEvent]:
     """Yield the events of a run's artifacts folder in their order, without one that was not completely written."""
-    reader = EventReader()
+    reader = TaskEventReader()
     jobs = _events_folder(folder)
     for path in _event_files(jobs):
         place = f"{jobs.parent.name}/{path.name}"
@@ -246,11 +246,11 @@ def read_artifacts(folder: Path) -> Iterator[TaskEvent]:
             content = read_bytes(path, RUNNER_EVENT, place)
             event = decode_json(content, place, RUNNER_EVENT)
         except InputError as error:
-            yield build_bad_event(place, make_printable(error.problem))
+            yield build_bad_task_event(place, make_printable(error.problem))
             continue
         if not isinstance(event, Mapping):
-            yield build_bad_event(place, "is not a mapping")
-        elif task_result := reader.read_event(event, place):
+            yield build_bad_task_event(place, "is not a mapping")
+        elif task_result := reader.parse_runner_event(event, place):
             yield task_result
 
 

@@ -16,7 +16,7 @@ PACE = {
     "memory_seconds": "0.1",
     "storage_mib": "4",
 }
-BUILD = "import sys; from gpufleet import burnin; burnin.build_agent(__import__('pathlib').Path(sys.argv[1]))"
+BUILD = "import sys; from gpufleet import burnin; burnin.build_agent_zipapp(__import__('pathlib').Path(sys.argv[1]))"
 
 
 class KillAgent(Kind):

@@ -13,14 +13,14 @@ from gpufleet.drivers import consistency
 class ActionModule(ControllerAction):
     def compute(self, options: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         hosts = [
-            consistency.HostDriver(
+            consistency.HostDriverState(
                 name, entry.get("group") or "(none)", bool(entry.get("cards")), entry.get("state")
             )
             for name, entry in options["hosts"].items()
         ]
-        report = consistency.check_consistency(hosts)
+        report = consistency.check_driver_consistency(hosts)
         skews: dict[str, list[str]] = {}
         for finding in report.findings:
             if finding.kind == "skew":
                 skews.setdefault(finding.host, []).append(finding.message)
-        return {"table": consistency.format_report(report), "skews": skews, **report.as_json()}
+        return {"table": consistency.format_consistency_report(report), "skews": skews, **report.as_json()}

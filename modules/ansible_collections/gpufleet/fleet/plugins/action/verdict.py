@@ -15,4 +15,4 @@ class ActionModule(ControllerAction):
         report = burnin.judge_attempt(
             options["records"], options["kind"], options["profile"], options["rehearsal"], is_configured=True
         )
-        return {"verdict": report.verdict, "reasons": list(report.list_reasons())}
+        return {"verdict": report.verdict, "reasons": list(report.list_unhealthy_reasons())}

@@ -31,7 +31,7 @@ from gpufleet import nodes, paths  # noqa: E402
 from gpufleet.boundary import make_printable  # noqa: E402
 from gpufleet.errors import EnvironmentFault  # noqa: E402
 from gpufleet.operations import ingest  # noqa: E402
-from gpufleet.operations.task_events import EventReader, TaskEvent, build_task_event, find_run_name  # noqa: E402
+from gpufleet.operations.task_events import TaskEvent, TaskEventReader, build_task_event, extract_run_name  # noqa: E402
 
 _RETRY_SECONDS = 30
 _MAX_SHOWN = 20
@@ -48,7 +48,7 @@ class CallbackModule(CallbackBase):
         super().__init__(*args, **kwargs)
         self._ingest: ingest.EventIngester | None = None
         self._started: dict[tuple[str, str], datetime] = {}
-        self._reader = EventReader()
+        self._reader = TaskEventReader()
         self._waiting: deque[TaskEvent] = deque()
         self._lost = 0
         self._silent_until = 0.0
@@ -105,8 +105,8 @@ class CallbackModule(CallbackBase):
             result.result,
             action=result.task.action,
             started_at=began,
-            key=self._reader.event_key(task, host),
-            run=find_run_name(task),
+            key=self._reader.next_event_key(task, host),
+            run=extract_run_name(task),
         )
 
     def _write(self) -> None:

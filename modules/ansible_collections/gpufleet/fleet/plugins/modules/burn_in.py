@@ -7,7 +7,7 @@ DOCUMENTATION = """
 module: burn_in
 short_description: Run the burn-in agent on a node
 description:
-  - Runs the agent (one file, built by C(gpufleet.burnin.build_agent)) and returns the JSON lines that it
+  - Runs the agent (one file, built by C(gpufleet.burnin.build_agent_zipapp)) and returns the JSON lines that it
     streams. It neither judges nor changes anything. An interrupted attempt is continued.
   - The result's C(gpufleet) key reports the measurements to the registry. If the agent ends early, the result has
     its records so far and one that gives the reason; such an attempt is never healthy.
@@ -52,7 +52,7 @@ MAX_RESULT_BYTES = 20000
 RECORD_TYPES = ("start", "check", "end")
 
 
-def ssh_session() -> int:
+def find_ssh_session_pid() -> int:
     """Return the process id of this run's SSH session, or 0; the agent itself might look for it too late."""
     pid = os.getpid()
     while pid > 1:
@@ -66,12 +66,12 @@ def ssh_session() -> int:
     return 0
 
 
-def agent_command(params: dict[str, Any]) -> list[str]:
+def build_agent_command(params: dict[str, Any]) -> list[str]:
     """Return the agent's command line; the node's record is named by the attempt."""
     name = re.sub(r"[^A-Za-z0-9._-]", "_", params["attempt"])
     out = params["out"] or str(Path(params["agent"]).with_name(f"burn-in-{name}.jsonl"))
     argv = [sys.executable, params["agent"], "run", "--attached", "--attempt", params["attempt"]]
-    argv += ["--profile", params["profile"], "--out", out, "--session", str(ssh_session())]
+    argv += ["--profile", params["profile"], "--out", out, "--session", str(find_ssh_session_pid())]
     for check in params["only"]:
         argv += ["--only", check]
     for key, value in sorted(params["params"].items()):
@@ -92,10 +92,10 @@ def run_agent(argv: list[str], timeout: int) -> tuple[bytes, bytes, str]:
     return out, err, early_end
 
 
-def parse_records(text: bytes) -> list[dict[str, Any]]:
+def parse_agent_records(agent_output: bytes) -> list[dict[str, Any]]:
     """Return the records in the agent's output, without incomplete lines."""
     records = []
-    for line in text.decode("utf-8", "replace").splitlines():
+    for line in agent_output.decode("utf-8", "replace").splitlines():
         try:
             record = json.loads(line)
         except ValueError:
@@ -105,20 +105,20 @@ def parse_records(text: bytes) -> list[dict[str, Any]]:
     return records
 
 
-def error_record(reason: str) -> dict[str, Any]:
+def build_error_record(reason: str) -> dict[str, Any]:
     """Return the record with the reason why there are no more."""
     return {"type": "check", "name": "agent", "status": "error", "reason": reason, "raw": {}}
 
 
-def json_size(value: Any) -> int:
+def count_json_characters(value: Any) -> int:
     """Return how long a value is as JSON."""
     return len(json.dumps(value))
 
 
-def shorten_records(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def shorten_agent_records(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Remove raw outputs, the largest first, until the result is small enough; their checks become errors."""
-    while json_size(records) > MAX_RESULT_BYTES:
-        largest = max(records, key=lambda record: json_size(record.get("raw") or {}))
+    while count_json_characters(records) > MAX_RESULT_BYTES:
+        largest = max(records, key=lambda record: count_json_characters(record.get("raw") or {}))
         if not largest.get("raw"):
             break
         largest.update(
@@ -147,18 +147,18 @@ def main() -> None:
         module.fail_json(
             msg=f"there is no burn-in agent at {module.params['agent']}: copy it to the node first"
         )
-    out, err, early_end = run_agent(agent_command(module.params), module.params["timeout"])
-    records = parse_records(out)
+    out, err, early_end = run_agent(build_agent_command(module.params), module.params["timeout"])
+    records = parse_agent_records(out)
     if early_end:
         message = err.decode("utf-8", "replace").strip()[-500:]
-        records.append(error_record(f"{early_end}: {message}" if message else early_end))
+        records.append(build_error_record(f"{early_end}: {message}" if message else early_end))
     start = next((record for record in records if record["type"] == "start"), {})
     event = {
         "node": module.params["node"],
         "event": "burn_in",
         "attempt": module.params["attempt"],
         "facts": start.get("host", {}),
-        "records": shorten_records(records),
+        "records": shorten_agent_records(records),
     }
     module.exit_json(changed=False, gpufleet=event)
 
