@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatchcase
 
 import pytest
 
 from gpufleet import catalog, fleet
+from gpufleet.catalog import data_file
 from gpufleet.errors import InputError
-from gpufleet.sizing.data_file import load_rows
+from gpufleet.sizing.data_file import load_sizing_rows
 from gpufleet.sizing.hardware_resolver import resolve_hardware
-from gpufleet.sizing.host import find_default_host, find_link, find_network
-from gpufleet.sizing.node_hardware import with_link_for
+from gpufleet.sizing.host import find_default_host, find_device_link, find_machine_network
+from gpufleet.sizing.node_hardware import with_link_for_device_count
 from gpufleet.sizing.owned_hardware import list_owned_hardware
 
 
@@ -143,28 +145,35 @@ def test_unknown_hardware_is_refused_in_one_line_with_a_remedy(name, message, re
 
 def test_nvlink_bridges_connect_pairs_only(hardware):
     pcie = hardware("A100 PCIe 80GB")
-    assert with_link_for(pcie, 2).link.startswith("NVLink")
-    assert with_link_for(pcie, 4).link == "PCIe 4"
+    assert with_link_for_device_count(pcie, 2).link.startswith("NVLink")
+    assert with_link_for_device_count(pcie, 4).link == "PCIe 4"
 
 
 def test_pcie_slots_have_a_known_number_of_lanes():
     assert (
-        find_link(catalog.get_accelerator("GeForce RTX 4060 Ti 16GB"), 2)[0] == 15.5
+        find_device_link(catalog.get_accelerator("GeForce RTX 4060 Ti 16GB"), 2)[0] == 15.5
     )  # eight lanes of generation 4
+
+
+def test_every_machine_with_a_fabric_has_its_own_row_in_the_table_of_networks():
+    patterns = [row["machine"] for row in load_sizing_rows("networks.csv") if row["machine"] != "*"]
+    names = [machine.name for machine in data_file.load_machines().values() if machine.fabric]
+    assert names
+    assert [name for name in names if not any(fnmatchcase(name, pattern) for pattern in patterns)] == []
 
 
 @pytest.mark.parametrize("file", ["hosts.csv", "networks.csv", "engines.csv", "slots.csv", "sparse.csv"])
 def test_every_fact_has_a_source(file):
-    assert all(len(row["source"]) > 10 for row in load_rows(file))
+    assert all(len(row["source"]) > 10 for row in load_sizing_rows(file))
 
 
 def test_every_accelerator_has_a_host_and_every_machine_a_network():
     assert all(find_default_host(part).devices >= 1 for part in catalog.load_accelerators().values())
-    assert find_network("a machine of tomorrow")[0] > 0
+    assert find_machine_network("a machine of tomorrow")[0] > 0
 
 
 def test_p5_has_eight_times_the_network_of_p4d():
-    assert find_network("p5.48xlarge")[0] == 8 * find_network("p4d.24xlarge")[0]
+    assert find_machine_network("p5.48xlarge")[0] == 8 * find_machine_network("p4d.24xlarge")[0]
 
 
 @pytest.mark.parametrize(
