@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from gpufleet.boundary import decode_yaml_subset
 from gpufleet.errors import InputError
-from gpufleet.fleet.document import find_ambiguous_numbers, read_document, to_plain_values
+from gpufleet.fleet.document import find_ambiguous_numbers, read_yaml_document, to_plain_values
 
 
 def complete(path, text):
     """Return what the reader with line numbers makes of a text; "refused" where it or the rules for numbers refuse."""
     path.write_text(text, encoding="utf-8")
     try:
-        node = read_document(path, "x").node
+        node = read_yaml_document(path, "x").node
     except (InputError, ValueError):
         return "refused"
     return "refused" if list(find_ambiguous_numbers(node)) else to_plain_values(node)

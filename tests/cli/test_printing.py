@@ -210,10 +210,10 @@ class Terminal(io.StringIO):
 def test_progress_is_escaped(stream):
     host = HostProgress(f"{HOSTILE}[/bold][link=file:///etc/passwd]", "failed", 1, 0, HOSTILE, HOSTILE)
     progress, display_output = RunProgress({host.name: host}, ("a",), ()), stream()
-    board = display.open_display(progress, display_output)
+    board = display.open_run_display(progress, display_output)
     board.show_update(ProgressUpdate(host.name, "failed", 1, HOSTILE, HOSTILE))
     board.show_update(ProgressUpdate(host.name, "ok", 1, HOSTILE))
-    board.close()
+    board.close_display()
     rich_codes = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours and cursor moves of rich
     text = rich_codes.sub("", display_output.getvalue()).replace("\r", "\n")
     for line in text.split("\n"):

@@ -5,10 +5,10 @@ from datetime import date
 import pytest
 
 from gpufleet import cost
-from gpufleet.cost import Policy
+from gpufleet.cost import CostPolicy
 from gpufleet.cost.money import to_decimal
 from gpufleet.errors import InputError
-from gpufleet.fleet import Budget
+from gpufleet.fleet import MonthlyBudget
 
 TODAY = date(2026, 11, 21)
 
@@ -19,7 +19,7 @@ def check_growth(make_resource, book):
 
     def judge(today=TODAY, after=None, budget=None, **rules):
         before, both = [make_resource("a")], [make_resource("a"), make_resource("b")]
-        policy = Policy(
+        policy = CostPolicy(
             **{
                 name: to_decimal(limit) if isinstance(limit, float) else limit
                 for name, limit in rules.items()
@@ -48,8 +48,8 @@ def test_budget_limit_is_checked(check_growth, limit, broken):
 
 
 def test_stack_budget_applies_if_the_policy_has_none(check_growth):
-    assert violated_rules(check_growth(budget=Budget(max=100))) == ["budget_usd_per_month"]
-    assert check_growth(budget=Budget(max=100), budget_usd_per_month=99999.0).passed
+    assert violated_rules(check_growth(budget=MonthlyBudget(max=100))) == ["budget_usd_per_month"]
+    assert check_growth(budget=MonthlyBudget(max=100), budget_usd_per_month=99999.0).passed
 
 
 def test_increase_limit_is_checked(check_growth):
@@ -60,7 +60,7 @@ def test_increase_limit_is_checked(check_growth):
 
 
 def test_any_increase_from_zero_violates_a_percentage_limit(make_resource, book):
-    cost_diff = cost.diff([], [make_resource()], Policy(max_increase_percent=to_decimal(1000)), book=book)
+    cost_diff = cost.diff([], [make_resource()], CostPolicy(max_increase_percent=to_decimal(1000)), book=book)
     assert violated_rules(cost_diff.policy) == ["max_increase_percent"]
 
 
@@ -79,7 +79,7 @@ def test_limit_of_unpriced_resources_is_checked(check_growth, make_resource):
 
 def test_partial_totals_violate_limits_on_totals(make_resource, book):
     change = cost.StackChange(partial=True)
-    policy = Policy(budget_usd_per_month=to_decimal(10**9), max_increase_percent=to_decimal(10**9))
+    policy = CostPolicy(budget_usd_per_month=to_decimal(10**9), max_increase_percent=to_decimal(10**9))
     verdict = cost.diff([], [make_resource()], policy, change=change, book=book).policy
     assert violated_rules(verdict) == ["budget_usd_per_month", "max_increase_percent"]
     assert "--show-sames" in verdict.violations[0].message
@@ -95,7 +95,7 @@ def test_policy_file_is_read(tmp_path):
 def test_empty_policy_has_no_rules(tmp_path):
     path = tmp_path / "policy.yaml"
     path.write_text("# nothing\n")
-    assert cost.load_policy(path) == Policy()
+    assert cost.load_policy(path) == CostPolicy()
 
 
 @pytest.mark.parametrize(

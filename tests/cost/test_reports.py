@@ -9,10 +9,10 @@ from html.parser import HTMLParser
 import pytest
 
 from gpufleet import cost
-from gpufleet.cost import Policy
+from gpufleet.cost import CostPolicy
 from gpufleet.cost.analysis.reports import summary
 from gpufleet.engine import StateResource
-from gpufleet.fleet import Budget
+from gpufleet.fleet import MonthlyBudget
 
 
 @pytest.fixture
@@ -22,9 +22,9 @@ def grown_diff(make_resource, book):
     return cost.diff(
         [make_resource("a")],
         [make_resource("a"), make_resource("b"), strange],
-        Policy(),
+        CostPolicy(),
         change=cost.StackChange(stack="prod"),
-        budget=Budget(max=20000),
+        budget=MonthlyBudget(max=20000),
         book=book,
     )
 
@@ -110,7 +110,7 @@ def test_html_loads_no_external_resource(grown_diff, make_resource, book):
 
 def test_estimate_compares_the_month_with_the_budget(make_resource, book):
     estimate = cost.estimate([make_resource()], stack="prod", book=book)
-    assert estimate.verdict == "no budget is declared"
+    assert estimate.budget_verdict == "no budget is declared"
     text = cost.render_estimate(estimate, "table")
     assert text.startswith("prod: $16,036.38 a month, $21.97 an hour while all of it runs")
     assert json.loads(cost.render_estimate(estimate, "json"))["total"]["usd_per_month"] == 16036.38
@@ -119,9 +119,9 @@ def test_estimate_compares_the_month_with_the_budget(make_resource, book):
 def test_estimate_lists_machines_without_a_price(make_resource, book):
     strange = make_resource("b", inputs={"instanceType": "p9.huge", "region": "us-east-1"})
     bill = cost.price_resources([make_resource(), strange], book)
-    estimate = cost.Estimate("prod", bill, Budget(max=60000))
+    estimate = cost.CostEstimate("prod", bill, MonthlyBudget(max=60000))
     first, second = cost.render_estimate(estimate, "table").splitlines()[:2]
-    missing = len(bill.unpriced)
+    missing = len(bill.unpriced_resources)
     assert f", not counting {missing} item" in first
     assert second.strip() == "unknown whether it is within the budget of $60,000.00: 1 machine has no price"
     assert estimate.is_within_budget is None
@@ -129,13 +129,15 @@ def test_estimate_lists_machines_without_a_price(make_resource, book):
 
 def test_exceeded_budget_is_reported_despite_machines_without_a_price(make_resource, book):
     strange = make_resource("b", inputs={"instanceType": "p9.huge", "region": "us-east-1"})
-    estimate = cost.Estimate("prod", cost.price_resources([make_resource(), strange], book), Budget(max=1))
-    assert estimate.verdict.startswith("over the budget of $1.00")
+    estimate = cost.CostEstimate(
+        "prod", cost.price_resources([make_resource(), strange], book), MonthlyBudget(max=1)
+    )
+    assert estimate.budget_verdict.startswith("over the budget of $1.00")
     assert estimate.is_within_budget is False
 
 
 def test_violated_policy_is_in_every_report(make_resource, book):
-    cost_diff = cost.diff([], [make_resource()], Policy(max_increase_usd_per_month=Decimal(1)), book=book)
+    cost_diff = cost.diff([], [make_resource()], CostPolicy(max_increase_usd_per_month=Decimal(1)), book=book)
     for form in ("table", "markdown", "html"):
         assert "max_increase_usd_per_month" in cost.render_diff(cost_diff, form).replace("\\", "")
 
@@ -148,7 +150,7 @@ def test_machine_without_a_price_makes_the_change_unknown(make_resource, book):
         (known, unknown, "no price for 1 machine after the change"),
         (unknown, known, "no price for 1 machine before the change"),
     ]:
-        headline = summary.format_headline(cost.diff([before], [after], book=book))
+        headline = summary.format_change_headline(cost.diff([before], [after], book=book))
         assert headline.startswith("The effect of this change on the monthly cost of ")
         assert f"is not known: {message}. What has a price " in headline
         assert "does not change" not in headline
@@ -172,7 +174,7 @@ def elastic_group():
 
 def test_limit_on_the_upper_bound_uses_the_maximum_size(book):
     for limit, broken in [(35_000, True), (36_000, False)]:
-        policy = Policy(max_high_usd_per_month=Decimal(limit), budget_usd_per_month=Decimal(1000))
+        policy = CostPolicy(max_high_usd_per_month=Decimal(limit), budget_usd_per_month=Decimal(1000))
         verdict = cost.diff([], elastic_group(), policy, book=book).policy
         assert [violation.message for violation in verdict.violations] == broken * [
             "$35,682.40 a month at maximum size is over $35,000.00"
@@ -189,11 +191,11 @@ def test_limit_on_the_upper_bound_uses_the_maximum_size(book):
 )
 def test_budget_verdict_names_the_excess_at_maximum_size(book, limit, message):
     group = elastic_group()
-    cost_diff = cost.diff([], group, budget=Budget(max=limit), book=book)
-    assert message in summary.format_headline(cost_diff)
+    cost_diff = cost.diff([], group, budget=MonthlyBudget(max=limit), book=book)
+    assert message in summary.format_change_headline(cost_diff)
     estimate = cost.estimate(group, book=book)
-    with_budget = replace(estimate, budget=Budget(max=limit))
-    assert ("over it at maximum size" in with_budget.verdict) == ("over it" in message)
+    with_budget = replace(estimate, budget=MonthlyBudget(max=limit))
+    assert ("over it at maximum size" in with_budget.budget_verdict) == ("over it" in message)
 
 
 def test_missing_prices_print_one_hint_to_import_prices(make_resource, book):

@@ -8,7 +8,7 @@ import pytest
 
 from gpufleet import fleet
 from gpufleet.errors import InputError
-from gpufleet.fleet.spec import Spec
+from gpufleet.fleet.spec import FleetSpec
 
 SHOWN = [
     ("purchase: {kind: spot", "purchse: {kind: spot"),
@@ -58,6 +58,6 @@ def test_documented_error_message_is_the_printed_one(page, project, old, new):
     assert str(excinfo.value) in page.splitlines()
 
 
-@pytest.mark.parametrize("model", [Spec, fleet.Pool, fleet.Template, fleet.Workstation, fleet.Ssh])
+@pytest.mark.parametrize("model", [FleetSpec, fleet.Pool, fleet.Template, fleet.Workstation, fleet.SshAccess])
 def test_every_key_is_documented(page, model):
     assert [name for name in model.model_fields if f"`{name}`" not in page] == []

@@ -127,19 +127,19 @@ def test_cost_with_all_parts_matches_a_manual_sum():
         "network": 0.01, "colocation": 0.02, "maintenance": 0.1,
     }  # fmt: skip
     assert complete.usd_per_hour(20) == pytest.approx(0.58142, abs=1e-6)
-    assert complete.missing_parts == ()
+    assert complete.missing_cost_parts == ()
 
 
 def test_undeclared_parts_are_listed_and_not_in_the_cost():
-    assert cost().missing_parts == ("space", "staff", "network", "maintenance")
+    assert cost().missing_cost_parts == ("space", "staff", "network", "maintenance")
     assert set(cost().parts_usd_per_hour(20)) == {"capital", "power"}
 
 
 def test_number_without_a_source_is_an_assumption():
-    assert cost().assumptions == ("usd_per_eur", "life_years", "usd_per_kwh")
+    assert cost().assumed_figure_names == ("usd_per_eur", "life_years", "usd_per_kwh")
     sourced = cost(life_years={"value": 4, "source": "accounting rule"})
-    assert sourced.assumptions == ("usd_per_eur", "usd_per_kwh")
-    assert "life_years: accounting rule" in sourced.sources_text
+    assert sourced.assumed_figure_names == ("usd_per_eur", "usd_per_kwh")
+    assert "life_years: accounting rule" in sourced.figure_sources_text
 
 
 @pytest.mark.parametrize(

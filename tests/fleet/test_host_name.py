@@ -110,6 +110,6 @@ def test_invalid_rack_or_stack_elsewhere_does_not_affect_this_stack(write_projec
 
 def test_shipped_project_declares_every_name_once(repo_root):
     racks = fleet.load_racks(repo_root / "inventory", repo_root)
-    fleet.check_host_names(
-        [*fleet.list_rack_declarations(racks, repo_root), *fleet.list_stack_declarations(repo_root)]
+    fleet.check_unique_host_names(
+        [*fleet.list_rack_host_declarations(racks, repo_root), *fleet.list_stack_host_declarations(repo_root)]
     )

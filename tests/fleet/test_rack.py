@@ -168,7 +168,7 @@ def test_custom_server_may_have_any_name(tmp_path):
         (
             "8x H100 SXM5 server",
             None,
-            "brings 8 x H100 SXM5 80GBalready; accelerators would be added to them",
+            "brings 8 x H100 SXM5 80GB already; accelerators would be added to them",
         ),
     ],
 )

@@ -15,7 +15,7 @@ STACKS = ("poc", "dev", "production")
 
 @pytest.fixture(scope="module")
 def validator():
-    return jsonschema.Draft202012Validator(fleet.build_json_schema())
+    return jsonschema.Draft202012Validator(fleet.build_stack_json_schema())
 
 
 def stack(root, name):
@@ -24,7 +24,7 @@ def stack(root, name):
 
 def test_exported_schema_matches_the_models(repo_root):
     exported = json.loads((repo_root / "stacks/fleet.schema.json").read_text())
-    assert exported == fleet.build_json_schema(), (
+    assert exported == fleet.build_stack_json_schema(), (
         "run: python -m gpufleet.fleet.schema > stacks/fleet.schema.json"
     )
 
@@ -59,4 +59,4 @@ def test_schema_refuses_what_the_models_refuse(repo_root, validator, key, value)
 
 
 def test_json_schema_is_valid():
-    jsonschema.Draft202012Validator.check_schema(fleet.build_json_schema())
+    jsonschema.Draft202012Validator.check_schema(fleet.build_stack_json_schema())

@@ -14,7 +14,7 @@ def load_stack(repo_root):
 
 def monthly_cost(pool):
     """Return what a pool costs a month at desired size."""
-    return fleet.node_usd_per_hour(pool) * (pool.hours_per_month or 730) * pool.count.desired
+    return fleet.pool_node_usd_per_hour(pool) * (pool.hours_per_month or 730) * pool.count.desired
 
 
 def test_poc_has_no_cloud(load_stack):

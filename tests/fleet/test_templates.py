@@ -316,7 +316,7 @@ def test_port_forms_are_parsed():
     blueprint = fleet.Container(
         image="a", ports=(80, "81:8081", "53/udp", {"host": 9, "address": "127.0.0.1"})
     ).ports
-    assert [(port.host, port.container, port.protocol, port.is_local) for port in blueprint] == [
+    assert [(port.host, port.container, port.protocol, port.is_loopback_only) for port in blueprint] == [
         (80, 80, "tcp", False),
         (81, 8081, "tcp", False),
         (53, 53, "udp", False),
@@ -325,7 +325,7 @@ def test_port_forms_are_parsed():
 
 
 def test_notes_list_untagged_images_and_volumes_without_a_disk(declare_template):
-    containers = fleet.planning_notes(
+    containers = fleet.list_planning_notes(
         declare_template({"containers": [{"image": "x:1"}], "volumes": [{"name": "v", "size_gib": 1}]})
     )
     assert "images without a digest may differ from node to node: x:1" in containers

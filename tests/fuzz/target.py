@@ -91,7 +91,7 @@ def run_priced_preview(content: bytes) -> object:
     with engine.add_source_to_errors("preview"):
         return json.dumps(
             build_diff_document(
-                cost.diff_preview(engine.parse_engine_json(text, "preview"), None, cost.CostOptions())
+                cost.diff_from_preview(engine.parse_engine_json(text, "preview"), None, cost.CostOptions())
             )
         )
 
@@ -183,9 +183,9 @@ types:
 
 
 def run_commitments(path: Path) -> object:
-    from gpufleet.cost.pricing.commitments.file import read_commitments
+    from gpufleet.cost.pricing.commitments.file import read_commitments_file
 
-    return read_commitments(path)
+    return read_commitments_file(path)
 
 
 def commitments() -> list[bytes]:
@@ -207,7 +207,7 @@ def run_policy(path: Path) -> object:
 def run_usage(path: Path) -> object:
     from gpufleet import cost
 
-    return cost.load_usage(path)
+    return cost.load_usage_file(path)
 
 
 def run_cost_difference(path: Path) -> object:
@@ -222,7 +222,7 @@ def cost_differences() -> list[bytes]:
     from gpufleet.cost.analysis.reports.json_document import build_diff_document
 
     documents = (
-        build_diff_document(cost.diff_preview(json.loads(preview), None, cost.CostOptions()))
+        build_diff_document(cost.diff_from_preview(json.loads(preview), None, cost.CostOptions()))
         for preview in previews()[:4]
     )
     return [json.dumps(document).encode() for document in documents]
@@ -280,7 +280,7 @@ MIXTURE = LLAMA | {
 def run_config(path: Path) -> object:
     from gpufleet.catalog import huggingface_config
 
-    return huggingface_config.read_model_config(path)
+    return huggingface_config.read_huggingface_model(path)
 
 
 def run_gguf(path: Path) -> object:
@@ -322,9 +322,9 @@ def ggufs() -> list[bytes]:
 
 
 def run_price_import(path: Path) -> object:
-    from gpufleet.catalog.prices.imports import Origin, load_price_file
+    from gpufleet.catalog.prices.imports import PriceOrigin, load_price_file
 
-    return load_price_file(path, origin=Origin(cloud="aws", as_of="2026-01-01"))
+    return load_price_file(path, origin=PriceOrigin(cloud="aws", as_of="2026-01-01"))
 
 
 def price_rows(pattern: str) -> list[bytes]:
@@ -568,16 +568,16 @@ def host_facts() -> list[bytes]:
 
 def run_probe(content: bytes) -> object:
     from gpufleet.nodes.identity import normalize_serial
-    from gpufleet.remote.facts import parse_facts
+    from gpufleet.remote.facts import parse_probe_answer
 
-    facts = parse_facts(content.decode("utf-8", "replace"))
+    facts = parse_probe_answer(content.decode("utf-8", "replace"))
     return facts, normalize_serial(facts.serial)
 
 
 def run_record(path: Path) -> object:
-    from gpufleet.remote.run_record import read_record
+    from gpufleet.remote.run_record import read_run_record
 
-    return read_record(path.parent)
+    return read_run_record(path.parent)
 
 
 def run_records() -> list[bytes]:
@@ -593,9 +593,9 @@ def run_listing(content: bytes) -> object:
 
     text = content.decode("utf-8", "replace")
     entries = (
-        plan.parse_hosts(text),
-        plan.parse_tasks(text),
-        plan.parse_plays(text),
+        plan.parse_listed_hosts(text),
+        plan.parse_listed_tasks(text),
+        plan.parse_listed_plays(text),
         plan.find_unknown_patterns(text, text),
     )
     return entries, plan.find_inventory_error(text), plan.find_ansible_error(text)
@@ -604,7 +604,7 @@ def run_listing(content: bytes) -> object:
 def run_limit(content: bytes) -> object:
     from gpufleet.remote import plan
 
-    return len(plan.expand_limit(content.decode("utf-8", "replace")))
+    return len(plan.expand_limit_ranges(content.decode("utf-8", "replace")))
 
 
 def run_faults(path: Path) -> object:

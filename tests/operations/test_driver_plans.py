@@ -43,7 +43,7 @@ def plan_hosts(monkeypatch):
             "1", "plan", Path(), tuple(progress), tuple(reports), (), interrupted=False, completed=True
         )
         run_plan = remote.RunPlan(Path(), "plan", "all", tuple(hosts), ())
-        monkeypatch.setattr(remote, "plan_run", lambda *_: run_plan)
+        monkeypatch.setattr(remote, "plan_playbook_run", lambda *_: run_plan)
         monkeypatch.setattr(remote, "run_playbook", lambda *_, **__: outcome)
         return driver_plans.plan_fleet_drivers(Path(), "all", {}, None)
 

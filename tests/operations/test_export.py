@@ -118,7 +118,7 @@ def test_node_of_another_rack_is_refused(run_export):
 
 def test_rack_without_login_keys_is_refused_before_writing(shared_project, tmp_path, monkeypatch):
     rack = fleet.load_rack(shared_project / "inventory/blades-1.yaml", shared_project)
-    bare = SimpleNamespace(ssh=fleet.Ssh())
+    bare = SimpleNamespace(ssh=fleet.SshAccess())
     monkeypatch.setattr(fleet, "load_fleet", lambda _stack, _root: bare)
     with pytest.raises(
         InputError,

@@ -119,7 +119,7 @@ def test_probe_contacts_only_booted_hosts_in_a_rehearsal(
 
     def simulated_probe(addresses, **_login):
         probed.extend(addresses)
-        return {address: remote.Unreachable(address, "timeout", "timed out") for address in addresses}
+        return {address: remote.UnreachableHost(address, "timeout", "timed out") for address in addresses}
 
     monkeypatch.setattr(remote, "probe_hosts", simulated_probe)
     book = tmp_path / "addresses.json"
@@ -136,10 +136,10 @@ def test_probe_contacts_only_booted_hosts_in_a_rehearsal(
 def test_responding_node_is_discovered(empty_registry, repo_root, monkeypatch):
     from gpufleet import remote
 
-    facts = remote.parse_facts(
+    facts = remote.parse_probe_answer(
         "=== gpufleet arch\naarch64\n=== gpufleet device_tree_serial\n10000000a1b2c3d4\n"
     )
-    simulated = lambda addresses, **_: {next(iter(addresses)): remote.Reachable("10.20.3.11", facts)}  # noqa: E731 - a fake
+    simulated = lambda addresses, **_: {next(iter(addresses)): remote.ReachableHost("10.20.3.11", facts)}  # noqa: E731 - a fake
     monkeypatch.setattr(remote, "probe_hosts", simulated)
     sync_registry_from_sources(
         empty_registry,

@@ -12,8 +12,8 @@ import pytest
 
 from gpufleet.errors import InputError
 from gpufleet.fleet import Application, Container
-from gpufleet.operations.units import ContainerEngine, assign_cards, render_application
-from gpufleet.operations.units.quoting import quote_argument
+from gpufleet.operations.units import ContainerEngine, assign_gpu_cards, render_application_units
+from gpufleet.operations.units.quoting import quote_systemd_argument
 
 CASES = sorted((Path(__file__).parents[1] / "cases/operations/units").glob("*/case.json"))
 PODMAN = ContainerEngine("podman", (4, 3, 1), vendor="nvidia")
@@ -21,13 +21,13 @@ PODMAN = ContainerEngine("podman", (4, 3, 1), vendor="nvidia")
 
 def rendered(case):
     engine_fields = case["engine"]
-    engine = ContainerEngine.parse(
+    engine = ContainerEngine.from_reported_version(
         engine_fields["kind"],
         engine_fields["version"],
         cdi=engine_fields.get("cdi", True),
         vendor=engine_fields.get("vendor", "none"),
     )
-    return render_application(Application.model_validate(case["application"]), engine)
+    return render_application_units(Application.model_validate(case["application"]), engine)
 
 
 @pytest.mark.parametrize("path", CASES, ids=[path.parent.name for path in CASES])
@@ -126,7 +126,7 @@ def test_no_unit_contains_a_secret_and_secret_files_are_required():
     app = Application(
         containers=[{"image": "a", "secrets": [{"name": "tls"}, {"name": "hf", "kind": "podman"}]}]
     )
-    (unit,) = render_application(app, PODMAN).units
+    (unit,) = render_application_units(app, PODMAN).units
     assert "AssertPathExists=/etc/gpufleet/secrets/tls" in unit.content
     assert "--secret=hf,type=mount" in unit.content
 
@@ -145,14 +145,14 @@ def test_no_unit_contains_a_secret_and_secret_files_are_required():
     ],
 )
 def test_arguments_reach_the_container_engine_unchanged(text, written):
-    assert quote_argument(text) == written
+    assert quote_systemd_argument(text) == written
 
 
 def test_counted_cards_exclude_those_assigned_by_index():
     containers = [
         Container(image=name, gpus=gpus) for name, gpus in (("a", 2), ("b", (0, 3)), ("c", 1), ("d", "all"))
     ]
-    assert assign_cards(containers) == {"a": (1, 2), "b": (0, 3), "c": (4,), "d": None}
+    assert assign_gpu_cards(containers) == {"a": (1, 2), "b": (0, 3), "c": (4,), "d": None}
 
 
 @pytest.mark.parametrize(
@@ -168,18 +168,18 @@ def test_counted_cards_exclude_those_assigned_by_index():
 )
 def test_unsupported_feature_is_refused_in_one_line(engine, application, message):
     with pytest.raises(InputError, match=message):
-        render_application(Application.model_validate(application), engine)
+        render_application_units(Application.model_validate(application), engine)
 
 
 @pytest.mark.parametrize(("kind", "version"), [("none", "1"), ("podman", ""), ("lxc", "5.0")])
 def test_missing_engine_is_reported(kind, version):
     with pytest.raises(InputError):
-        ContainerEngine.parse(kind, version)
+        ContainerEngine.from_reported_version(kind, version)
 
 
 @pytest.mark.parametrize(
     ("version", "quadlet"), [("4.3.1", False), ("4.4", True), ("4.9.3", True), ("3.4.4", False)]
 )
 def test_quadlets_are_used_from_podman_4_4(version, quadlet):
-    assert ContainerEngine.parse("podman", version).has_quadlet is quadlet
-    assert not ContainerEngine.parse("docker", version).has_quadlet
+    assert ContainerEngine.from_reported_version("podman", version).has_quadlet is quadlet
+    assert not ContainerEngine.from_reported_version("docker", version).has_quadlet

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.remote.display import LineDisplay, TableDisplay, fold_names, open_display
-from gpufleet.remote.plan import parse_tasks
+from gpufleet.remote.display import LineDisplay, TableDisplay, fold_names_to_ranges, open_run_display
+from gpufleet.remote.plan import parse_listed_tasks
 from gpufleet.remote.progress import HostProgress, RunProgress
 
 CASES = Path(__file__).resolve().parents[1] / "cases/remote"
@@ -23,7 +23,7 @@ class Terminal(io.StringIO):
 def replay(make):
     """Show the recorded run on a display; return what was written."""
     stream = io.StringIO()
-    progress = RunProgress(tasks=tuple(parse_tasks((CASES / "site-list.txt").read_text())))
+    progress = RunProgress(tasks=tuple(parse_listed_tasks((CASES / "site-list.txt").read_text())))
     display = make(progress, stream)
     for line in (CASES / "site-run.jsonl").read_text().splitlines():
         display.show_update(progress.apply_event(json.loads(line)))
@@ -70,16 +70,19 @@ def test_table_shows_each_host_with_a_mark_and_its_status():
 def test_finished_host_shows_no_skipped_task():
     skipped = "wipe : Wipe the drives and read them back"
     display = TableDisplay(RunProgress(tasks=(skipped,)), io.StringIO())
-    assert display.build_row(HostProgress("b1", "ok", task=skipped, done=1))[-1] == ""
-    assert display.build_row(HostProgress("b1", "running", task=skipped, done=1))[-1] == skipped
-    assert display.build_row(HostProgress("b1", "failed", task=skipped, reason="no space"))[-1] == "no space"
-    display.close()
+    assert display.build_host_row(HostProgress("b1", "ok", task=skipped, done=1))[-1] == ""
+    assert display.build_host_row(HostProgress("b1", "running", task=skipped, done=1))[-1] == skipped
+    assert (
+        display.build_host_row(HostProgress("b1", "failed", task=skipped, reason="no space"))[-1]
+        == "no space"
+    )
+    display.close_display()
 
 
 @pytest.mark.parametrize(("stream", "kind"), [(io.StringIO(), LineDisplay), (Terminal(), TableDisplay)])
 def test_display_kind_depends_on_the_stream(stream, kind):
-    display = open_display(RunProgress(), stream)
-    display.close()
+    display = open_run_display(RunProgress(), stream)
+    display.close_display()
     assert isinstance(display, kind)
 
 
@@ -87,4 +90,4 @@ def test_display_kind_depends_on_the_stream(stream, kind):
     ("names", "text"), [(["b2", "b1", "b3"], "b[1-3]"), (["x"], "x"), (["a[", "b"], "a[,b"), ([], "")]
 )
 def test_names_are_folded_into_ranges(names, text):
-    assert fold_names(names) == text
+    assert fold_names_to_ranges(names) == text

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.remote.facts import SOURCES, find_main_mac, parse_facts, split_sections
+from gpufleet.remote.facts import SOURCES, find_main_mac_address, parse_probe_answer, split_probe_sections
 
 CASES = Path(__file__).resolve().parents[1] / "cases/remote"
 
 
 def test_serial_of_a_blade_is_read_from_the_device_tree():
-    facts = parse_facts((CASES / "probe-rehearsed-blade.txt").read_text())
+    facts = parse_probe_answer((CASES / "probe-rehearsed-blade.txt").read_text())
     assert (facts.serial, facts.serial_source) == ("10000000c8b2a3ea", "device_tree")
     assert facts.model.startswith("Raspberry Pi Compute Module 4 Rev 1.1")
     assert (facts.os, facts.os_version, facts.arch) == ("debian", "12", "x86_64")
@@ -20,32 +20,32 @@ def test_serial_of_a_blade_is_read_from_the_device_tree():
 
 
 def test_machine_without_serial_has_an_empty_one():
-    facts = parse_facts((CASES / "probe-vm.txt").read_text())
+    facts = parse_probe_answer((CASES / "probe-vm.txt").read_text())
     assert (facts.serial, facts.serial_source, facts.model) == ("", "", "")
     assert facts.mac == "02:fc:00:00:00:01", "the card with the default route, not the first by name"
 
 
 def test_every_command_has_its_own_output_section():
-    assert set(split_sections((CASES / "probe-vm.txt").read_text())) == set(SOURCES)
+    assert set(split_probe_sections((CASES / "probe-vm.txt").read_text())) == set(SOURCES)
 
 
 def test_text_before_the_first_section_is_ignored():
-    assert parse_facts("Welcome!\narch: riscv\n=== gpufleet arch\naarch64\n").arch == "aarch64"
+    assert parse_probe_answer("Welcome!\narch: riscv\n=== gpufleet arch\naarch64\n").arch == "aarch64"
 
 
 def test_dmi_is_used_without_a_device_tree():
     answer = "=== gpufleet device_tree_serial\n=== gpufleet dmi_serial\n=== gpufleet dmi_board_serial\nB-77\n"
-    facts = parse_facts(answer)
+    facts = parse_probe_answer(answer)
     assert (facts.serial, facts.serial_source) == ("B-77", "dmi")
 
 
 @pytest.mark.parametrize("text", ["", "no such shell", "=== gpufleet", "=== gpufleet arch"])
 def test_empty_output_gives_empty_facts(text):
-    assert set(vars(parse_facts(text)).values()) == {""}
+    assert set(vars(parse_probe_answer(text)).values()) == {""}
 
 
 def test_first_card_with_an_address_is_used_without_a_default_route():
     assert (
-        find_main_mac("", "lo/address:00:00:00:00:00:00\neth1/address:02:00:00:00:00:07\n")
+        find_main_mac_address("", "lo/address:00:00:00:00:00:00\neth1/address:02:00:00:00:00:07\n")
         == "02:00:00:00:00:07"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.remote.next_step import append_next_step, find_next_step
+from gpufleet.remote.next_step import append_next_step, suggest_next_step
 from gpufleet.remote.progress import find_failure_reason
 
 CHANGED = """Failed to connect to the host via ssh: @@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@
@@ -28,7 +28,7 @@ def test_changed_host_key_is_reported_in_one_line_with_key_and_file():
         "Host key verification failed: the host shows SHA256:hSO9BPeBTpkLpuoCFLxbVWyCP3sPVkbdqXbjUw2mDtA (ED25519), "
         "/home/me/.ssh/known_hosts:4 has another key"
     )
-    assert "ssh-keygen -R" in find_next_step(failure)
+    assert "ssh-keygen -R" in suggest_next_step(failure)
 
 
 @pytest.mark.parametrize(
@@ -52,8 +52,8 @@ def test_changed_host_key_is_reported_in_one_line_with_key_and_file():
     ],
 )
 def test_reason_of_a_failure_gives_its_remedy(reason, helps):
-    assert helps in find_next_step(reason)
-    assert append_next_step(reason) == f"{reason}; next: {find_next_step(reason)}"
+    assert helps in suggest_next_step(reason)
+    assert append_next_step(reason) == f"{reason}; next: {suggest_next_step(reason)}"
 
 
 @pytest.mark.parametrize(

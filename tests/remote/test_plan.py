@@ -13,12 +13,12 @@ from gpufleet.remote.plan import (
     build_ansible_environment,
     find_ansible_error,
     find_unknown_patterns,
-    parse_hosts,
+    list_playbook_names,
     parse_inventory_names,
-    parse_tasks,
-    plan_run,
-    playbook_names,
-    run_ansible,
+    parse_listed_hosts,
+    parse_listed_tasks,
+    plan_playbook_run,
+    run_ansible_command,
 )
 
 CASES = Path(__file__).resolve().parents[1] / "cases/remote"
@@ -27,8 +27,8 @@ WARNING = "[WARNING]: Could not match supplied host pattern, ignoring: "
 
 def test_hosts_and_tasks_are_read_from_the_listing():
     listing = (CASES / "site-list.txt").read_text()
-    assert sorted(parse_hosts(listing)) == [f"poc-blade0{slot}" for slot in range(1, 5)]
-    tasks = parse_tasks(listing)
+    assert sorted(parse_listed_hosts(listing)) == [f"poc-blade0{slot}" for slot in range(1, 5)]
+    tasks = parse_listed_tasks(listing)
     assert (tasks[0], tasks[-1], len(tasks)) == ("Identify the node", "burn_in : Measure", 23)
 
 
@@ -72,36 +72,36 @@ def test_host_keys_are_checked_despite_ansible_settings(tmp_path):
 
 def test_unknown_play_is_refused_with_the_known_ones(project):
     with pytest.raises(InputError, match=r"play 'sit' not found; plays: application, .*burn_in.* site"):
-        plan_run(project, "sit")
+        plan_playbook_run(project, "sit")
 
 
 def test_shipped_playbooks_are_listed(repo_root):
-    names = playbook_names(repo_root)
+    names = list_playbook_names(repo_root)
     assert names == sorted(names)
     assert {"application", "burn_in", "commission", "configure", "drivers", "site"} <= {*names}
 
 
 def test_missing_ansible_is_an_environment_fault(project):
     with pytest.raises(EnvironmentFault, match="ansible-none is not installed"):
-        run_ansible(project, ["ansible-none"])
+        run_ansible_command(project, ["ansible-none"])
 
 
 def test_slow_inventory_is_an_environment_fault(project, monkeypatch):
     monkeypatch.setattr(planning, "LIST_TIMEOUT_SECONDS", 0.01)
     with pytest.raises(EnvironmentFault, match=r"took over 0\.01 s"):
-        run_ansible(project, ["ansible-playbook", "--version"])
+        run_ansible_command(project, ["ansible-playbook", "--version"])
 
 
 def test_unparsable_inventory_stops_the_run(project):
     (project / "inventory" / "blades-1.yaml").write_text("plugin: gpufleet.fleet.rack\nnodess: 1\n")
     with pytest.raises(InputError, match="inventory"):
-        plan_run(project)
+        plan_playbook_run(project)
 
 
 def test_first_error_of_an_unparsable_inventory_is_reported(project):
     (project / "inventory" / "blades-1.yaml").write_text("plugin: gpufleet.fleet.rack\nnodess: 1\n")
     with pytest.raises(InputError) as excinfo:
-        plan_run(project)
+        plan_playbook_run(project)
     assert "unknown key 'nodess'" in str(excinfo.value)
     assert "blades-1.yaml:2" in str(excinfo.value)
 
@@ -117,7 +117,7 @@ def test_first_error_of_an_unparsable_inventory_is_reported(project):
     ],
 )
 def test_printed_ranges_are_expanded_and_ansible_patterns_kept(limit, means):
-    assert planning.expand_limit(limit) == means
+    assert planning.expand_limit_ranges(limit) == means
 
 
 @pytest.mark.parametrize(
@@ -125,13 +125,13 @@ def test_printed_ranges_are_expanded_and_ansible_patterns_kept(limit, means):
 )
 def test_range_with_too_many_names_is_refused(limit):
     with pytest.raises(InputError, match="expands to more than 20,000 names"):
-        planning.expand_limit(limit)
+        planning.expand_limit_ranges(limit)
 
 
 def test_range_of_a_complete_fleet_is_expanded():
-    assert planning.expand_limit("blade[00001-10000]").count(",") == 9999
+    assert planning.expand_limit_ranges("blade[00001-10000]").count(",") == 9999
 
 
 def test_range_of_ten_digit_numbers_is_refused():
     with pytest.raises(InputError):
-        planning.expand_limit("blade[1000000000-9999999999]")
+        planning.expand_limit_ranges("blade[1000000000-9999999999]")

@@ -14,7 +14,7 @@ import paramiko
 import pytest
 
 from gpufleet.errors import EnvironmentFault
-from gpufleet.remote.probe import Reachable, Unreachable, classify_error, probe_hosts
+from gpufleet.remote.probe import ReachableHost, UnreachableHost, classify_ssh_error, probe_hosts
 
 ANSWER = (Path(__file__).resolve().parents[1] / "cases/remote/probe-rehearsed-blade.txt").read_bytes()
 
@@ -105,7 +105,7 @@ def probe_server(keys, tmp_path):
 def test_responding_node_is_reachable_with_facts(start_server, probe_server):
     with start_server() as port:
         answer = probe_server(port)
-    assert isinstance(answer, Reachable)
+    assert isinstance(answer, ReachableHost)
     assert answer.facts.serial == "10000000c8b2a3ea"
 
 
@@ -120,7 +120,7 @@ def test_responding_node_is_reachable_with_facts(start_server, probe_server):
 def test_wrong_keys_are_classified(start_server, probe_server, key, known, reason):
     with start_server() as port:
         answer = probe_server(port, key=key, known=known)
-    assert isinstance(answer, Unreachable)
+    assert isinstance(answer, UnreachableHost)
     assert answer.reason == reason
 
 
@@ -158,7 +158,7 @@ def test_closed_port_is_classified_as_refused(probe_server):
     ],
 )
 def test_every_connection_error_has_a_reason(trouble, reason):
-    assert classify_error(trouble) == reason
+    assert classify_ssh_error(trouble) == reason
 
 
 def test_many_addresses_are_probed_in_parallel_and_once_each(keys, tmp_path):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet import paths
-from gpufleet.remote.run_record import RunRecord, write_record
+from gpufleet.remote.run_record import RunRecord, write_run_record
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 HANG_SECONDS = 120
@@ -29,10 +29,11 @@ PLAYBOOK = """
 RUN = """
 import sys
 from pathlib import Path
-from gpufleet.remote.plan import plan_run
+from gpufleet.remote.plan import plan_playbook_run
 from gpufleet.remote.run import run_playbook
 root = Path(sys.argv[1])
-done = run_playbook(plan_run(root, "wait", "all"), extra_vars={"flag": str(root / "flag"), "secret": sys.stdin.read()})
+extra_vars = {"flag": str(root / "flag"), "secret": sys.stdin.read()}
+done = run_playbook(plan_playbook_run(root, "wait", "all"), extra_vars=extra_vars)
 sys.exit(done.exit_code)
 """
 
@@ -135,7 +136,7 @@ def test_run_folders_and_records_are_private(tmp_path, mask):
     before = os.umask(mask)
     try:
         folder = tmp_path / "state" / "artifacts" / "r1"
-        write_record(folder, RunRecord("site", "all", "auto", False, (), ("a",)))
+        write_run_record(folder, RunRecord("site", "all", "auto", False, (), ("a",)))
     finally:
         os.umask(before)
     modes = {path.name: path.stat().st_mode & 0o777 for path in (folder.parent.parent, folder.parent, folder)}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.remote.plan import parse_tasks
+from gpufleet.remote.plan import parse_listed_tasks
 from gpufleet.remote.progress import RunProgress, find_failure_reason, format_task_label
 
 CASES = Path(__file__).resolve().parents[1] / "cases/remote"
@@ -20,7 +20,7 @@ def events():
 
 @pytest.fixture
 def run():
-    progress = RunProgress(tasks=tuple(parse_tasks((CASES / "site-list.txt").read_text())))
+    progress = RunProgress(tasks=tuple(parse_listed_tasks((CASES / "site-list.txt").read_text())))
     progress.updates = [update for event in events() if (update := progress.apply_event(event))]
     return progress
 

@@ -12,9 +12,14 @@ import time
 
 import pytest
 
-from gpufleet.remote.plan import plan_run
+from gpufleet.remote.plan import plan_playbook_run
 from gpufleet.remote.progress import HostProgress
-from gpufleet.remote.run import RunOutcome, is_stored_event, remove_environment_from_file, run_playbook
+from gpufleet.remote.run import (
+    RunOutcome,
+    is_stored_event,
+    remove_environment_from_command_file,
+    run_playbook,
+)
 
 PLAYBOOK = """
 - name: Try
@@ -48,12 +53,12 @@ def small_project(tmp_path, monkeypatch):
 
 
 def outcome(tiny, limit="pair", **more):
-    return run_playbook(plan_run(tiny, "try", limit), stream=io.StringIO(), **more)
+    return run_playbook(plan_playbook_run(tiny, "try", limit), stream=io.StringIO(), **more)
 
 
 def test_successful_run_exits_with_0(small_project):
     stream = io.StringIO()
-    result = run_playbook(plan_run(small_project, "try", "pair"), stream=stream)
+    result = run_playbook(plan_playbook_run(small_project, "try", "pair"), stream=stream)
     assert (result.exit_code, result.completed, result.interrupted) == (0, True, False)
     assert [(host.name, host.status, host.changed) for host in result.hosts] == [
         ("a1", "ok", 1),
@@ -115,14 +120,14 @@ def test_interrupt_stops_ansible_first(small_project):
 
 
 def test_playbook_that_cannot_run_is_an_environment_fault(small_project):
-    plan = plan_run(small_project, "try", "pair")
+    plan = plan_playbook_run(small_project, "try", "pair")
     (small_project / "playbooks/try.yml").write_text("- hosts: all\n  no_such_key: 1\n")
     result = run_playbook(plan, stream=io.StringIO())
     assert (result.completed, result.exit_code) == (False, 3)
 
 
 def test_empty_group_has_no_hosts(small_project):
-    assert plan_run(small_project, "try", "pair:!a*").hosts == ()
+    assert plan_playbook_run(small_project, "try", "pair:!a*").hosts == ()
 
 
 @pytest.mark.parametrize(
@@ -152,7 +157,7 @@ def test_events_for_the_registry_are_kept():
 
 
 def test_missing_command_file_is_accepted(tmp_path):
-    remove_environment_from_file(tmp_path / "command")
+    remove_environment_from_command_file(tmp_path / "command")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -17,10 +17,16 @@ from pathlib import Path
 import pytest
 
 from gpufleet.errors import InputError
-from gpufleet.remote import RunRecord, find_newest_run, read_record, write_record
+from gpufleet.remote import RunRecord, find_newest_run_name, read_run_record, write_run_record
 from gpufleet.remote.process_tree import SUPERVISOR
-from gpufleet.remote.sharded_run import find_shard_place
-from gpufleet.remote.shards import assign_shards, build_destinations, bundle, make_shards, private_data
+from gpufleet.remote.sharded_run import find_rack_or_pool
+from gpufleet.remote.shards import (
+    assign_shards_to_workers,
+    build_worker_connections,
+    bundle,
+    group_hosts_into_shards,
+    private_data,
+)
 
 RACKS = {f"r{rack}-{slot}": f"rack-{rack}" for rack in (1, 2) for slot in range(1, 4)}
 
@@ -30,7 +36,7 @@ def names(shards):
 
 
 def test_each_rack_is_a_shard():
-    assert names(make_shards([*reversed(RACKS), "lone"], RACKS)) == {
+    assert names(group_hosts_into_shards([*reversed(RACKS), "lone"], RACKS)) == {
         "elsewhere": ("lone",),
         "rack-1": ("r1-1", "r1-2", "r1-3"),
         "rack-2": ("r2-1", "r2-2", "r2-3"),
@@ -42,29 +48,33 @@ def test_each_rack_is_a_shard():
 )
 def test_large_racks_are_split_evenly_without_losing_hosts(at_most, sizes):
     hosts = [f"h{number}" for number in range(7)]
-    parts = make_shards(hosts, dict.fromkeys(hosts, "rack"), at_most)
+    parts = group_hosts_into_shards(hosts, dict.fromkeys(hosts, "rack"), at_most)
     assert [len(part.hosts) for part in parts] == sizes
     assert [host for part in parts for host in part.hosts] == hosts
-    assert len({part.folder for part in parts}) == len(parts)
+    assert len({part.folder_name for part in parts}) == len(parts)
 
 
 def test_largest_shards_are_assigned_first_to_the_least_loaded_worker():
     hosts = [f"a{n}" for n in range(5)] + [f"b{n}" for n in range(3)] + [f"c{n}" for n in range(2)]
-    argument = assign_shards(make_shards(hosts, {host: host[0] for host in hosts}), ["w1", "w2", "w3", "w4"])
+    argument = assign_shards_to_workers(
+        group_hosts_into_shards(hosts, {host: host[0] for host in hosts}), ["w1", "w2", "w3", "w4"]
+    )
     assert {worker: [shard.name for shard in shards] for worker, shards in argument.items()} == {
         "w1": ["a"],
         "w2": ["b"],
         "w3": ["c"],
     }
-    two = assign_shards(make_shards(hosts, {host: host[0] for host in hosts}), ["w1", "w2"])
+    two = assign_shards_to_workers(
+        group_hosts_into_shards(hosts, {host: host[0] for host in hosts}), ["w1", "w2"]
+    )
     assert [shard.name for shard in two["w2"]] == ["b", "c"]
 
 
 def test_host_without_a_rack_belongs_to_the_shard_of_its_pool():
-    assert find_shard_place({"gpufleet_rack": "r", "gpufleet_pool": "p"}, "rack") == "r"
-    assert find_shard_place({"gpufleet_rack": "r", "gpufleet_pool": "p"}, "pool") == "p"
-    assert find_shard_place({"gpufleet_pool": "p"}, "rack") == "p"
-    assert find_shard_place({}, "rack") is None
+    assert find_rack_or_pool({"gpufleet_rack": "r", "gpufleet_pool": "p"}, "rack") == "r"
+    assert find_rack_or_pool({"gpufleet_rack": "r", "gpufleet_pool": "p"}, "pool") == "p"
+    assert find_rack_or_pool({"gpufleet_pool": "p"}, "rack") == "p"
+    assert find_rack_or_pool({}, "rack") is None
 
 
 EXPORTED = {
@@ -110,7 +120,7 @@ def test_sent_folder_contains_only_what_the_run_needs(root, tmp_path, monkeypatc
     (tmp_path / "key.pub").write_text("ssh-ed25519 AAAA me")
     folder = tmp_path / "sent"
     folder.mkdir()
-    private_data.write_private_data(folder, root, EXPORTED, "host ssh-ed25519 BBBB\n", {"wait": 1})
+    private_data.write_runner_private_data(folder, root, EXPORTED, "host ssh-ed25519 BBBB\n", {"wait": 1})
     sent = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     assert sent == {
         "project/site.yml", "project/ansible.cfg", "inventory/hosts.json", "inventory/group_vars/all.yaml",
@@ -118,7 +128,7 @@ def test_sent_folder_contains_only_what_the_run_needs(root, tmp_path, monkeypatc
     }  # fmt: skip
     assert (folder / "project/ansible.cfg").read_text() == "[defaults]\nforks = 20\nnocows = True\n"
     assert not any("PRIVATE" in path.read_text() for path in folder.rglob("*") if path.is_file())
-    assert private_data.find_private_key() == "PRIVATE"
+    assert private_data.read_ansible_private_key() == "PRIVATE"
 
 
 @pytest.mark.parametrize(
@@ -138,9 +148,9 @@ def test_run_without_any_key_is_refused(monkeypatch):
     monkeypatch.delenv("ANSIBLE_PRIVATE_KEY_FILE", raising=False)
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     with pytest.raises(InputError, match="workers have no SSH key for the hosts"):
-        private_data.find_private_key()
+        private_data.read_ansible_private_key()
     monkeypatch.setenv("SSH_AUTH_SOCK", "/run/agent")
-    assert private_data.find_private_key() is None
+    assert private_data.read_ansible_private_key() is None
 
 
 def test_vault_passwords_are_not_sent(monkeypatch):
@@ -152,7 +162,7 @@ def test_vault_passwords_are_not_sent(monkeypatch):
 def test_workers_are_reached_with_ansibles_connection_settings(monkeypatch):
     monkeypatch.setenv("ANSIBLE_PRIVATE_KEY_FILE", "/keys/mine")
     monkeypatch.setenv("ANSIBLE_SSH_COMMON_ARGS", "-o 'UserKnownHostsFile=\"/a b/known\"'")
-    blade, other = build_destinations(
+    blade, other = build_worker_connections(
         ["blade01", " ops@gate "], {"blade01": {"ansible_host": "10.0.0.7", "ansible_user": "root"}}
     )
     assert blade.command[-1] == "root@10.0.0.7"
@@ -165,12 +175,12 @@ def test_workers_are_reached_with_ansibles_connection_settings(monkeypatch):
 @pytest.mark.parametrize("argument", [[""], [" ", ""], ["-oProxyCommand=evil"]])
 def test_invalid_worker_is_refused(argument):
     with pytest.raises(InputError, match="--workers"):
-        build_destinations(argument, {})
+        build_worker_connections(argument, {})
 
 
 @pytest.fixture(scope="module")
 def bundle_archive(tmp_path_factory):
-    return bundle.build_bundle(tmp_path_factory.mktemp("bundle"))
+    return bundle.build_worker_bundle(tmp_path_factory.mktemp("bundle"))
 
 
 def test_bundle_runs_without_other_packages(bundle_archive, tmp_path):
@@ -200,12 +210,12 @@ def test_bundle_is_built_once_and_again_after_a_change(tmp_path, monkeypatch):
     (package_folder / "errors.py").write_text("")
     monkeypatch.setattr(bundle, "ROOTS", ("packaging",))
     monkeypatch.setattr(bundle, "PACKAGE_FOLDER", package_folder)
-    first = bundle.build_bundle(tmp_path / "kept")
+    first = bundle.build_worker_bundle(tmp_path / "kept")
     before = first.archive.stat().st_mtime_ns
-    assert bundle.build_bundle(tmp_path / "kept") == first
+    assert bundle.build_worker_bundle(tmp_path / "kept") == first
     assert first.archive.stat().st_mtime_ns == before
     (package_folder / "errors.py").write_text("# changed\n")
-    assert bundle.build_bundle(tmp_path / "kept").name != first.name
+    assert bundle.build_worker_bundle(tmp_path / "kept").name != first.name
 
 
 def start_worker(folder, bin_folder):
@@ -268,18 +278,18 @@ def test_no_process_or_file_remains_after_a_run_on_a_worker(tmp_path, position):
 
 def test_run_record_lists_remaining_hosts(tmp_path):
     record = RunRecord("site", "new_blades", "auto", False, ("secret",), ("b1", "b2", "b3"))
-    write_record(tmp_path / "run1", record.with_done_hosts(["b2"]))
-    assert read_record(tmp_path / "run1").remaining_hosts == ("b1", "b3")
-    assert find_newest_run(tmp_path) == "run1"
-    assert read_record(tmp_path / "run1").with_done_hosts(["b1", "b3"]).remaining_hosts == ()
+    write_run_record(tmp_path / "run1", record.with_done_hosts(["b2"]))
+    assert read_run_record(tmp_path / "run1").remaining_hosts == ("b1", "b3")
+    assert find_newest_run_name(tmp_path) == "run1"
+    assert read_run_record(tmp_path / "run1").with_done_hosts(["b1", "b3"]).remaining_hosts == ()
 
 
 def test_missing_or_damaged_record_is_reported_in_one_line(tmp_path):
     with pytest.raises(InputError, match="no run to resume"):
-        find_newest_run(tmp_path)
+        find_newest_run_name(tmp_path)
     with pytest.raises(InputError, match="run 'r9' not found"):
-        read_record(tmp_path / "r9")
+        read_run_record(tmp_path / "r9")
     (tmp_path / "r9").mkdir()
     (tmp_path / "r9/run.json").write_text('{"play": "site"')
     with pytest.raises(InputError, match="is damaged"):
-        read_record(tmp_path / "r9")
+        read_run_record(tmp_path / "r9")

@@ -55,7 +55,9 @@ class Threshold:
 def load_thresholds() -> tuple[Threshold, ...]:
     """Return every threshold we judge by."""
     return tuple(
-        Threshold(**{**row, "value": row.get_optional_number("value"), "peak": row.get_optional_number("peak")})  # type: ignore[arg-type]
+        Threshold(
+            **{**row, "value": row.get_optional_number("value"), "peak": row.get_optional_number("peak")}  # type: ignore[arg-type]
+        )
         for row in read_packaged_rows("gpufleet.burnin", "data/thresholds.csv")
     )
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from gpufleet import catalog
 from gpufleet.errors import InputError
-from gpufleet.fleet import Fleet, Pool, pool_name_prefix, slugify
+from gpufleet.fleet import Fleet, Pool, pool_node_name_prefix, slugify
 
 SSH_USER = "ubuntu"  # the first user of every image that we choose
 
@@ -23,7 +23,7 @@ class PoolPlan:
     @property
     def node_name_prefix(self) -> str:
         """Return the prefix of this pool's resource names; it has the stack, as two stacks may share an account."""
-        return pool_name_prefix(self.fleet.stack, self.pool.name)
+        return pool_node_name_prefix(self.fleet.stack, self.pool.name)
 
     @property
     def node_names(self) -> list[str]:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpufleet.drivers import detection, kernel
-from gpufleet.drivers.data_file import AmdDriver, Card, RocmRelease, load_amd_drivers, load_rocm_releases
-from gpufleet.drivers.driver_plan import Action, DriverPlan, Package, Repository, Rocm
-from gpufleet.drivers.host import HostContext, describe_system
+from gpufleet.drivers.data_file import AmdDriver, GpuCard, RocmRelease, load_amd_drivers, load_rocm_releases
+from gpufleet.drivers.driver_plan import Action, DriverPlan, PackageRepository, PlannedPackage, RocmPlan
+from gpufleet.drivers.host import HostPlanContext, describe_operating_system
 from gpufleet.drivers.installed import InstalledDriver
-from gpufleet.drivers.rule import build_refusal
+from gpufleet.drivers.rule import build_refusal_error
 from gpufleet.drivers.version import (
     newest_version,
     parse_kernel_series,
@@ -21,19 +21,19 @@ from gpufleet.drivers.version import (
 PREVIOUS_ROCM = "6.3"
 
 
-def plan_amd(host: HostContext) -> DriverPlan:
+def plan_amd_driver(host: HostPlanContext) -> DriverPlan:
     """Return the plan: kernel driver, ROCm if requested, Vulkan for cards without ROCm."""
     release = _choose_release(host)
     driver = _choose_driver(host, release)
     if driver is None:
-        host.add_reason("amd.in_kernel", names=detection.format_card_names(host.detected.amd))
+        host.add_plan_reason("amd.in_kernel", names=detection.format_card_names(host.detected.amd))
     distribution_packages = _distribution_packages(host, vulkan=release is None)
     rocm = _plan_rocm(host, release) if release else None
     if release is None:
         _explain_missing_rocm(host)
     packages = (*distribution_packages, *((_dkms_package(host),) if driver else ()))
-    has_no_kernel = kernel.has_no_kernel(host)
-    headers = kernel.choose_headers(host) if driver and not has_no_kernel else ()
+    has_no_kernel = kernel.is_container_without_kernel(host)
+    headers = kernel.choose_kernel_header_packages(host) if driver and not has_no_kernel else ()
     signed = (
         "none"
         if has_no_kernel or driver is None
@@ -46,8 +46,8 @@ def plan_amd(host: HostContext) -> DriverPlan:
     return DriverPlan(
         vendor="amd",
         action=action,
-        system=describe_system(host.facts),
-        cards=detection.count_cards(host.detected.amd),
+        system=describe_operating_system(host.facts),
+        cards=detection.count_cards_by_kind(host.detected.amd),
         branch=driver.release if driver else None,
         version=version,
         installed=host.facts.packages.get("amdgpu-dkms"),
@@ -66,23 +66,23 @@ def plan_amd(host: HostContext) -> DriverPlan:
     )
 
 
-def _choose_release(host: HostContext) -> RocmRelease | None:
-    """Return the requested ROCm release; raise PlanRefused if machine, system or a card does not support it."""
+def _choose_release(host: HostPlanContext) -> RocmRelease | None:
+    """Return the requested ROCm release; raise PlanRefusedError if machine, system or a card does not support it."""
     releases = load_rocm_releases()
     requested = host.requested.rocm or (host.requested.branch if host.requested.branch != "auto" else None)
     if requested is None:
         return None
     if host.facts.arch != "x86_64":
-        raise build_refusal("rocm.arch", arch=host.facts.arch)
+        raise build_refusal_error("rocm.arch", arch=host.facts.arch)
     if requested not in releases:
-        raise build_refusal("rocm.unknown", rocm=requested, known=", ".join(releases))
+        raise build_refusal_error("rocm.unknown", rocm=requested, known=", ".join(releases))
     release = releases[requested]
     for card in host.detected.amd:
         if card.gfx not in release.gfx:
-            raise build_refusal(
+            raise build_refusal_error(
                 "rocm.gfx",
                 rocm=requested,
-                name=card.label,
+                name=card.display_name,
                 gfx=card.gfx,
                 remedy=_suggest_release(card, host.key),
             )
@@ -91,28 +91,34 @@ def _choose_release(host: HostContext) -> RocmRelease | None:
             ", ".join(other.release for other in releases.values() if host.key in other.systems) or "none"
         )
         listed_systems = ", ".join(release.systems)
-        raise build_refusal(
-            "rocm.system", rocm=requested, title=host.title, known=listed_systems, others=other_releases
+        raise build_refusal_error(
+            "rocm.system",
+            rocm=requested,
+            title=host.system_title,
+            known=listed_systems,
+            others=other_releases,
         )
     _check_support_matrix(host, release)
     return release
 
 
-def _check_support_matrix(host: HostContext, release: RocmRelease) -> None:
-    """Raise PlanRefused for cards that AMD supports on other systems only; note an untested kernel."""
+def _check_support_matrix(host: HostPlanContext, release: RocmRelease) -> None:
+    """Raise PlanRefusedError for cards that AMD supports on other systems only; note an untested kernel."""
     allowed_cards = release.only.get(host.key)
     for card in host.detected.amd:
         if allowed_cards and card.pci not in allowed_cards:
-            raise build_refusal(
-                "rocm.card_on_system", rocm=release.release, title=host.title, name=card.label
+            raise build_refusal_error(
+                "rocm.card_on_system", rocm=release.release, title=host.system_title, name=card.display_name
             )
     tested_kernels = release.kernels.get(host.key, ())
     if tested_kernels and ".".join(map(str, parse_kernel_series(host.facts.kernel))) not in tested_kernels:
         listed_kernels = ", ".join(tested_kernels)
-        host.add_reason("rocm.kernel", rocm=release.release, kernel=host.facts.kernel, listed=listed_kernels)
+        host.add_plan_reason(
+            "rocm.kernel", rocm=release.release, kernel=host.facts.kernel, listed=listed_kernels
+        )
 
 
-def _suggest_release(card: Card, system: str) -> str:
+def _suggest_release(card: GpuCard, system: str) -> str:
     releases = [
         release.release
         for release in load_rocm_releases().values()
@@ -123,7 +129,7 @@ def _suggest_release(card: Card, system: str) -> str:
     return "remove rocm from the template: only Vulkan through Mesa runs on it"
 
 
-def _choose_driver(host: HostContext, release: RocmRelease | None) -> AmdDriver | None:
+def _choose_driver(host: HostPlanContext, release: RocmRelease | None) -> AmdDriver | None:
     """Return AMD's packaged kernel driver if a datacenter card or a legacy ROCm needs it and the system has it."""
     if host.requested.origin == "distribution" or "driver" not in host.system.get("amd", {}):
         return None
@@ -135,49 +141,51 @@ def _choose_driver(host: HostContext, release: RocmRelease | None) -> AmdDriver 
     driver = load_amd_drivers()[release.driver] if release else next(iter(load_amd_drivers().values()))
     if parse_kernel_series(host.facts.kernel) >= parse_kernel_series(driver.breaks_from):
         values = {"driver": driver.release, "kernel": host.facts.kernel, "breaks": driver.breaks_from}
-        raise build_refusal("amd.kernel_breaks", driver.sources[0], **values)
-    host.add_reason("amd.dkms", driver=driver.release, names=detection.format_card_names(host.detected.amd))
+        raise build_refusal_error("amd.kernel_breaks", driver.sources[0], **values)
+    host.add_plan_reason(
+        "amd.dkms", driver=driver.release, names=detection.format_card_names(host.detected.amd)
+    )
     return driver
 
 
-def _dkms_package(host: HostContext) -> Package:
-    offered_versions = host.offered_versions("amdgpu-dkms")
+def _dkms_package(host: HostPlanContext) -> PlannedPackage:
+    offered_versions = host.offered_package_versions("amdgpu-dkms")
     if not offered_versions:
-        host.add_reason("packages.unresolved", repository="amd-gpu-driver", pin="its address")
-    return Package("amdgpu-dkms", newest_version(offered_versions))
+        host.add_plan_reason("packages.unresolved", repository="amd-gpu-driver", pin="its address")
+    return PlannedPackage("amdgpu-dkms", newest_version(offered_versions))
 
 
-def _distribution_packages(host: HostContext, *, vulkan: bool) -> tuple[Package, ...]:
+def _distribution_packages(host: HostPlanContext, *, vulkan: bool) -> tuple[PlannedPackage, ...]:
     """Return the distribution's firmware packages, and Mesa's Vulkan for cards without ROCm."""
     entry = host.system["amd"]["distribution"]
     has_display_card = any(card.market != "datacenter" for card in host.detected.amd)
     names = [*entry["packages"], *(entry["vulkan"] if vulkan and has_display_card else ())]
     recorded = entry.get("recorded", {}) if host.facts.candidates is None else {}
     if entry.get("components"):
-        host.add_reason("packages.components", components=", ".join(entry["components"]))
+        host.add_plan_reason("packages.components", components=", ".join(entry["components"]))
     return tuple(
-        Package(
+        PlannedPackage(
             name,
             host.facts.packages.get(name)
-            or newest_version(host.offered_versions(name))
+            or newest_version(host.offered_package_versions(name))
             or recorded.get(name),
         )
         for name in names
     )
 
 
-def _plan_rocm(host: HostContext, release: RocmRelease) -> Rocm:
+def _plan_rocm(host: HostPlanContext, release: RocmRelease) -> RocmPlan:
     gfx = tuple(dict.fromkeys(card.gfx for card in host.detected.amd))
-    host.add_reason("rocm.packages", rocm=release.release, stream=_stream_title(release))
+    host.add_plan_reason("rocm.packages", rocm=release.release, stream=_stream_title(release))
     if release.stream == "legacy":
         names: tuple[str, ...] = ("rocm",)
     else:
         names = tuple(f"amdrocm{release.release}-{processor}" for processor in gfx)
         if len(names) > 1:
-            host.add_reason("rocm.mixed_gfx", gfx=", ".join(gfx))
-    return Rocm(
+            host.add_plan_reason("rocm.mixed_gfx", gfx=", ".join(gfx))
+    return RocmPlan(
         release.release,
-        tuple(Package(name, newest_version(host.offered_versions(name))) for name in names),
+        tuple(PlannedPackage(name, newest_version(host.offered_package_versions(name))) for name in names),
         gfx,
     )
 
@@ -186,20 +194,20 @@ def _stream_title(release: RocmRelease) -> str:
     return "amdrocm (TheRock)" if release.stream == "core" else "legacy rocm"
 
 
-def _explain_missing_rocm(host: HostContext) -> None:
+def _explain_missing_rocm(host: HostPlanContext) -> None:
     if host.is_raspberry_pi_os:
-        host.add_reason("amd.pi_kernel")
+        host.add_plan_reason("amd.pi_kernel")
     supported_gfx = {gfx for release in load_rocm_releases().values() for gfx in release.gfx}
     for card in dict.fromkeys(host.detected.amd):
         if card.gfx not in supported_gfx:
-            host.add_reason("amd.vulkan_only", name=card.label, gfx=card.gfx)
+            host.add_plan_reason("amd.vulkan_only", name=card.display_name, gfx=card.gfx)
     if all(card.gfx in supported_gfx for card in host.detected.amd):
-        host.add_reason("rocm.container")
+        host.add_plan_reason("rocm.container")
 
 
 def _list_repositories(
-    host: HostContext, driver: AmdDriver | None, release: RocmRelease | None
-) -> tuple[Repository, ...]:
+    host: HostPlanContext, driver: AmdDriver | None, release: RocmRelease | None
+) -> tuple[PackageRepository, ...]:
     entry = host.system.get("amd", {})
     repositories = []
     if driver:
@@ -211,12 +219,14 @@ def _list_repositories(
     return tuple(repositories)
 
 
-def _build_repository(row: Mapping[str, Any], **values: str) -> Repository:
+def _build_repository(row: Mapping[str, Any], **values: str) -> PackageRepository:
     uri = str(row["uri"]).format(**values)
-    return Repository(row["name"], uri, row["suite"], tuple(row["components"]), row["key_package"])
+    return PackageRepository(row["name"], uri, row["suite"], tuple(row["components"]), row["key_package"])
 
 
-def _choose_action(host: HostContext, packages: tuple[Package, ...], rocm: Rocm | None) -> Action:
+def _choose_action(
+    host: HostPlanContext, packages: tuple[PlannedPackage, ...], rocm: RocmPlan | None
+) -> Action:
     """Return the action from a comparison of target and installed packages."""
     installed, targets = host.facts.packages, (*packages, *(rocm.packages if rocm else ()))
     pairs = [(installed[package.name], package.version) for package in targets if package.name in installed]

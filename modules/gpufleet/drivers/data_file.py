@@ -14,7 +14,7 @@ Row = CsvRow
 
 
 @dataclass(frozen=True)
-class Card:
+class GpuCard:
     """One kind of card. ``pci`` is vendor:device; ``subsystem`` distinguishes boards that share it."""
 
     pci: str
@@ -32,7 +32,7 @@ class Card:
     as_of: str
 
     @property
-    def label(self) -> str:
+    def display_name(self) -> str:
         """Return the catalogue's name if there is exactly one, else the PCI name."""
         return self.catalogue[0] if len(self.catalogue) == 1 else self.name
 
@@ -106,34 +106,34 @@ class AmdDriver:
     as_of: str
 
 
-def load_rows(name: str) -> list[Row]:
+def load_csv_rows(file_name: str) -> list[Row]:
     """Return the rows of one CSV file."""
-    return read_packaged_rows("gpufleet.drivers", f"data/{name}")
+    return read_packaged_rows("gpufleet.drivers", f"data/{file_name}")
 
 
 @cache
-def load_document(name: str) -> Mapping[str, Any]:
+def load_yaml_document(file_name: str) -> Mapping[str, Any]:
     """Return one YAML file."""
-    loaded: Mapping[str, Any] = read_packaged_yaml("gpufleet.drivers", f"data/{name}")
+    loaded: Mapping[str, Any] = read_packaged_yaml("gpufleet.drivers", f"data/{file_name}")
     return loaded
 
 
 @cache
-def load_cards() -> dict[tuple[str, str], Card]:
+def load_gpu_cards() -> dict[tuple[str, str], GpuCard]:
     """Return every card by PCI id and subsystem (empty: any)."""
-    return {(row["pci"], row["subsystem"]): _build_card(row) for row in load_rows("cards.csv")}
+    return {(row["pci"], row["subsystem"]): _build_card(row) for row in load_csv_rows("cards.csv")}
 
 
 @cache
-def load_architectures() -> dict[str, GpuArchitecture]:
+def load_gpu_architectures() -> dict[str, GpuArchitecture]:
     """Return every architecture by name."""
-    return {row["architecture"]: _build_architecture(row) for row in load_rows("architectures.csv")}
+    return {row["architecture"]: _build_architecture(row) for row in load_csv_rows("architectures.csv")}
 
 
 @cache
-def load_branches() -> dict[int, DriverBranch]:
+def load_driver_branches() -> dict[int, DriverBranch]:
     """Return NVIDIA's branches by number."""
-    return {row.integer("branch"): _build_branch(row) for row in load_rows("branches.csv")}
+    return {row.get_integer("branch"): _build_branch(row) for row in load_csv_rows("branches.csv")}
 
 
 @cache
@@ -143,11 +143,11 @@ def load_cuda_releases() -> dict[str, CudaRelease]:
         row["cuda"]: CudaRelease(
             row["cuda"],
             row["toolkit_driver"],
-            row.integer("least_driver"),
-            row.split_words("sources"),
+            row.get_integer("least_driver"),
+            row.get_words("sources"),
             row["as_of"],
         )
-        for row in load_rows("cuda.csv")
+        for row in load_csv_rows("cuda.csv")
     }
 
 
@@ -158,15 +158,15 @@ def load_rocm_releases() -> dict[str, RocmRelease]:
         row["release"]: RocmRelease(
             row["release"],
             row["stream"],
-            row.split_words("gfx"),
-            row.split_words("systems"),
+            row.get_words("gfx"),
+            row.get_words("systems"),
             _parse_by_system(row["kernels"]),
             _parse_by_system(row["only"]),
             row["driver"],
-            row.split_words("sources"),
+            row.get_words("sources"),
             row["as_of"],
         )
-        for row in load_rows("rocm.csv")
+        for row in load_csv_rows("rocm.csv")
     }
 
 
@@ -177,38 +177,38 @@ def load_amd_drivers() -> dict[str, AmdDriver]:
         row["driver"]: AmdDriver(
             row["driver"],
             row["module"],
-            row.split_words("rocm"),
-            row.split_words("systems"),
+            row.get_words("rocm"),
+            row.get_words("systems"),
             row["breaks_from"],
-            row.split_words("sources"),
+            row.get_words("sources"),
             row["as_of"],
         )
-        for row in load_rows("amdgpu.csv")
+        for row in load_csv_rows("amdgpu.csv")
     }
 
 
 @cache
-def load_sources() -> dict[str, Row]:
+def load_driver_data_sources() -> dict[str, Row]:
     """Return every source by its id."""
-    return {row["id"]: row for row in load_rows("sources.csv")}
+    return {row["id"]: row for row in load_csv_rows("sources.csv")}
 
 
-def load_systems() -> Mapping[str, Any]:
+def load_system_package_tables() -> Mapping[str, Any]:
     """Return the package names by system."""
-    return load_document("systems.yaml")
+    return load_yaml_document("systems.yaml")
 
 
 @cache
-def load_rules() -> dict[str, Rule]:
+def load_plan_rules() -> dict[str, Rule]:
     """Return every rule by its code; the source is the id of a row in ``sources.csv``."""
     return {
         code: Rule(code, entry["message"], entry["source"], entry.get("remedy", ""), "remedy" in entry)
-        for code, entry in load_document("rules.yaml").items()
+        for code, entry in load_yaml_document("rules.yaml").items()
     }
 
 
-def _build_card(row: Row) -> Card:
-    return Card(
+def _build_card(row: Row) -> GpuCard:
+    return GpuCard(
         pci=row["pci"],
         subsystem=row["subsystem"],
         name=row["name"],
@@ -218,9 +218,9 @@ def _build_card(row: Row) -> Card:
         gfx=row["gfx"],
         fabric=row["fabric"],
         mig_driver=row["mig_driver"],
-        first_branch=row.optional_integer("first_branch"),
+        first_branch=row.get_optional_integer("first_branch"),
         module=row["module"],
-        sources=row.split_words("sources"),
+        sources=row.get_words("sources"),
         as_of=row["as_of"],
     )
 
@@ -229,26 +229,26 @@ def _build_architecture(row: Row) -> GpuArchitecture:
     return GpuArchitecture(
         name=row["architecture"],
         vendor=row["vendor"],
-        first_branch=row.optional_integer("first_branch"),
-        last_branch=row.optional_integer("last_branch"),
-        open=row.flag("open"),
-        proprietary=row.flag("proprietary"),
+        first_branch=row.get_optional_integer("first_branch"),
+        last_branch=row.get_optional_integer("last_branch"),
+        open=row.get_boolean("open"),
+        proprietary=row.get_boolean("proprietary"),
         first_cuda=row["first_cuda"],
-        last_cuda=row.optional_integer("last_cuda"),
-        sources=row.split_words("sources"),
+        last_cuda=row.get_optional_integer("last_cuda"),
+        sources=row.get_words("sources"),
         as_of=row["as_of"],
     )
 
 
 def _build_branch(row: Row) -> DriverBranch:
     return DriverBranch(
-        number=row.integer("branch"),
+        number=row.get_integer("branch"),
         kind=row["kind"],
         end_of_life=row["end_of_life"],
-        max_cuda=row.integer("max_cuda"),
-        proprietary=row.flag("proprietary"),
+        max_cuda=row.get_integer("max_cuda"),
+        proprietary=row.get_boolean("proprietary"),
         default_module=row["default_module"],
-        sources=row.split_words("sources"),
+        sources=row.get_words("sources"),
         as_of=row["as_of"],
     )
 

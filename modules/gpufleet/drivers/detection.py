@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gpufleet.drivers.data_file import Card, GpuArchitecture, load_architectures, load_cards
+from gpufleet.drivers.data_file import GpuArchitecture, GpuCard, load_gpu_architectures, load_gpu_cards
 from gpufleet.drivers.driver_plan import CardCount, HostFacts, PciDevice
-from gpufleet.drivers.rule import build_refusal
+from gpufleet.drivers.rule import build_refusal_error
 
 NVIDIA, AMD = "10de", "1002"
 DISPLAY_CLASS, PROCESSING_CLASS = (
@@ -22,66 +22,70 @@ IGNORED_MARKETS = ("integrated", "switch")
 class DetectedCards:
     """The devices on the bus: cards by vendor, NVSwitches, and display devices that are not in the table."""
 
-    nvidia: tuple[Card, ...] = ()
-    amd: tuple[Card, ...] = ()
-    other: tuple[Card, ...] = ()
+    nvidia: tuple[GpuCard, ...] = ()
+    amd: tuple[GpuCard, ...] = ()
+    other: tuple[GpuCard, ...] = ()
     switches: int = 0
     unknown: tuple[PciDevice, ...] = ()
 
 
 def detect_cards(facts: HostFacts) -> DetectedCards:
     """Return the cards and switches on the bus."""
-    devices_with_cards = [(device, find_card(device)) for device in facts.pci]
+    devices_with_cards = [(device, find_card_of_device(device)) for device in facts.pci]
     cards = [card for _, card in devices_with_cards if card is not None]
     vendors = {name: _select_vendor(cards, name) for name in ("nvidia", "amd", "other")}
     return DetectedCards(
         **vendors,
         switches=sum(card.market == "switch" for card in cards),
         unknown=tuple(
-            device for device, card in devices_with_cards if card is None and is_accelerator(device)
+            device for device, card in devices_with_cards if card is None and is_possible_gpu(device)
         ),
     )
 
 
-def find_card(device: PciDevice) -> Card | None:
+def find_card_of_device(device: PciDevice) -> GpuCard | None:
     """Return the card for a PCI function, preferring the row of its subsystem; None if unknown."""
-    table = load_cards()
-    return table.get((device.id, device.subsystem)) or table.get((device.id, ""))
+    table = load_gpu_cards()
+    return table.get((device.pci_id, device.subsystem)) or table.get((device.pci_id, ""))
 
 
-def is_accelerator(device: PciDevice) -> bool:
+def is_possible_gpu(device: PciDevice) -> bool:
     """Return whether a function may be a card: a display or accelerator function of NVIDIA or AMD."""
     return device.vendor in (NVIDIA, AMD) and device.device_class[:2] in (DISPLAY_CLASS, PROCESSING_CLASS)
 
 
-def count_cards(cards: Iterable[Card]) -> tuple[CardCount, ...]:
+def count_cards_by_kind(cards: Iterable[GpuCard]) -> tuple[CardCount, ...]:
     """Return the number of cards of each kind, in the order of the bus."""
     counts = Counter(cards)
-    return tuple(CardCount(card.pci, card.label, card.architecture, count) for card, count in counts.items())
+    return tuple(
+        CardCount(card.pci, card.display_name, card.architecture, count) for card, count in counts.items()
+    )
 
 
-def format_card_names(cards: Iterable[Card]) -> str:
+def format_card_names(cards: Iterable[GpuCard]) -> str:
     """Return the name of each kind once, joined with commas."""
-    return ", ".join(dict.fromkeys(card.label for card in cards))
+    return ", ".join(dict.fromkeys(card.display_name for card in cards))
 
 
-def get_architecture(card: Card) -> GpuArchitecture:
+def get_gpu_architecture(card: GpuCard) -> GpuArchitecture:
     """Return the architecture of a card."""
-    return load_architectures()[card.architecture]
+    return load_gpu_architectures()[card.architecture]
 
 
-def refuse_unknown_cards(detected: DetectedCards) -> None:
-    """Raise PlanRefused if the host has unknown cards."""
-    if not detected.unknown:
+def refuse_unknown_cards(detected_cards: DetectedCards) -> None:
+    """Raise PlanRefusedError if the host has unknown cards."""
+    if not detected_cards.unknown:
         return
-    device = detected.unknown[0]
+    device = detected_cards.unknown[0]
     subsystem = f" (subsystem {device.subsystem})" if device.subsystem else ""
-    raise build_refusal("cards.unknown", pci=device.id, address=device.address or "?", subsystem=subsystem)
+    raise build_refusal_error(
+        "cards.unknown", pci=device.pci_id, address=device.address or "?", subsystem=subsystem
+    )
 
 
-def _select_vendor(cards: Iterable[Card], vendor: str) -> tuple[Card, ...]:
+def _select_vendor(cards: Iterable[GpuCard], vendor: str) -> tuple[GpuCard, ...]:
     return tuple(
         card
         for card in cards
-        if card.market not in IGNORED_MARKETS and load_architectures()[card.architecture].vendor == vendor
+        if card.market not in IGNORED_MARKETS and load_gpu_architectures()[card.architecture].vendor == vendor
     )

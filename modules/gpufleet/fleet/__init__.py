@@ -7,27 +7,33 @@ Combinations that a cloud refuses are refused here first, each by a rule with id
 
 from __future__ import annotations
 
-from gpufleet.fleet.application import Application, Container, PortMap, Volume
-from gpufleet.fleet.boot import Boot, BootImage, BootMode, Netboot
-from gpufleet.fleet.fleet_loader import build_json_schema, load_fleet, parse_fleet
+from gpufleet.fleet.application import Application, Container, PortMapping, Volume
+from gpufleet.fleet.boot import BootImage, BootMode, FirstBootSettings, NetbootServer
+from gpufleet.fleet.fleet_loader import build_stack_json_schema, load_fleet, parse_fleet
 from gpufleet.fleet.hardware import HardwareCost, SourcedFigure
 from gpufleet.fleet.host_name import (
     HostNameDeclaration,
-    check_host_names,
-    list_rack_declarations,
-    list_stack_declarations,
-    pool_name_prefix,
+    check_unique_host_names,
+    list_rack_host_declarations,
+    list_stack_host_declarations,
+    pool_node_name_prefix,
     slugify,
 )
 from gpufleet.fleet.image import CustomImage
-from gpufleet.fleet.planning_note import node_usd_per_hour, planning_notes
-from gpufleet.fleet.pool_request import AcceleratorRequest, Budget, NodeCount
-from gpufleet.fleet.profile import Driver, HardwareProfile, SoftwareProfile
-from gpufleet.fleet.purchase import OnDemand, Purchase, Reserved, Spot, SpotWork
+from gpufleet.fleet.planning_note import list_planning_notes, pool_node_usd_per_hour
+from gpufleet.fleet.pool_request import AcceleratorRequest, MonthlyBudget, NodeCount
+from gpufleet.fleet.profile import GpuDriverSettings, HardwareProfile, SoftwareProfile
+from gpufleet.fleet.purchase import (
+    OnDemandPurchase,
+    Purchase,
+    ReservedPurchase,
+    SpotInterruptions,
+    SpotPurchase,
+)
 from gpufleet.fleet.rack import Rack, RackNetwork, RackNode
 from gpufleet.fleet.rack_file import RACK_PLUGIN, load_rack, load_racks
 from gpufleet.fleet.rule import RULES
-from gpufleet.fleet.spec import Disk, Fleet, Pool, Ssh, StackRack, Workstation
+from gpufleet.fleet.spec import BootDisk, Fleet, Pool, SshAccess, StackRack, Workstation
 from gpufleet.fleet.template import Blueprint, Template
 
 __all__ = [
@@ -36,47 +42,47 @@ __all__ = [
     "AcceleratorRequest",
     "Application",
     "Blueprint",
-    "Boot",
+    "BootDisk",
     "BootImage",
     "BootMode",
-    "Budget",
     "Container",
     "CustomImage",
-    "Disk",
-    "Driver",
+    "FirstBootSettings",
     "Fleet",
+    "GpuDriverSettings",
     "HardwareCost",
     "HardwareProfile",
     "HostNameDeclaration",
-    "Netboot",
+    "MonthlyBudget",
+    "NetbootServer",
     "NodeCount",
-    "OnDemand",
+    "OnDemandPurchase",
     "Pool",
-    "PortMap",
+    "PortMapping",
     "Purchase",
     "Rack",
     "RackNetwork",
     "RackNode",
-    "Reserved",
+    "ReservedPurchase",
     "SoftwareProfile",
     "SourcedFigure",
-    "Spot",
-    "SpotWork",
-    "Ssh",
+    "SpotInterruptions",
+    "SpotPurchase",
+    "SshAccess",
     "StackRack",
     "Template",
     "Volume",
     "Workstation",
-    "build_json_schema",
-    "check_host_names",
-    "list_rack_declarations",
-    "list_stack_declarations",
+    "build_stack_json_schema",
+    "check_unique_host_names",
+    "list_planning_notes",
+    "list_rack_host_declarations",
+    "list_stack_host_declarations",
     "load_fleet",
     "load_rack",
     "load_racks",
-    "node_usd_per_hour",
     "parse_fleet",
-    "planning_notes",
-    "pool_name_prefix",
+    "pool_node_name_prefix",
+    "pool_node_usd_per_hour",
     "slugify",
 ]

@@ -7,7 +7,13 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
-from gpufleet.fleet.frozen_model import FrozenModel, Name, StrictInt, pattern_annotations, spec_error
+from gpufleet.fleet.frozen_model import (
+    FrozenModel,
+    Name,
+    StrictInt,
+    build_pattern_annotations,
+    build_spec_error,
+)
 from gpufleet.fleet.profile import HostPath
 
 Port = Annotated[StrictInt, Field(ge=1, le=65535)]
@@ -17,18 +23,20 @@ SECRET_NAMES = re.compile(
 )
 MAX_CARDS = 16
 
-_variable, _variable_schema = pattern_annotations(r"[A-Za-z_][A-Za-z0-9_]*", "a variable's name like HF_HOME")
+_variable, _variable_schema = build_pattern_annotations(
+    r"[A-Za-z_][A-Za-z0-9_]*", "a variable's name like HF_HOME"
+)
 # As engines read a reference: a registry in any case, a name in lower case, a tag, a digest (distribution/reference).
-_image, _image_schema = pattern_annotations(
+_image, _image_schema = build_pattern_annotations(
     r"([A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]{1,5})?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*"
     r"(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(@sha256:[0-9a-f]{64})?",
     "an image like quay.io/team/server:1.2@sha256:…, its name in lower case",
 )
-_user, _user_schema = pattern_annotations(
+_user, _user_schema = build_pattern_annotations(
     r"[a-z0-9_-]+(:[a-z0-9_-]+)?", "a user, or user:group, by name or number"
 )
 _OCTET = r"(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
-_address, _address_schema = pattern_annotations(
+_address, _address_schema = build_pattern_annotations(
     rf"{_OCTET}(\.{_OCTET}){{3}}", "an IPv4 address like 127.0.0.1"
 )
 Variable = Annotated[str, _variable, _variable_schema]
@@ -36,7 +44,7 @@ Variable = Annotated[str, _variable, _variable_schema]
 
 def _check_single_line(value: str) -> str:
     if not value.isprintable():
-        raise spec_error(f"is {value!r}", "give one line without control characters")
+        raise build_spec_error(f"is {value!r}", "give one line without control characters")
     return value
 
 
@@ -53,8 +61,10 @@ def _check_gpus(value: object) -> object:
     ):
         if len(set(value)) == len(value):
             return tuple(value)
-        raise spec_error(f"{list(value)} names a card twice", "name each card once")
-    raise spec_error(f"is {value!r}", "give all, none, a number of cards, or a list of cards like [0, 1]")
+        raise build_spec_error(f"{list(value)} names a card twice", "name each card once")
+    raise build_spec_error(
+        f"is {value!r}", "give all, none, a number of cards, or a list of cards like [0, 1]"
+    )
 
 
 Gpus = Annotated[
@@ -86,7 +96,7 @@ class Volume(FrozenModel):
     kind: Literal["nvme", "ssd"] = "ssd"
 
 
-class Mount(FrozenModel):
+class ContainerMount(FrozenModel):
     """A volume, or a folder of the node, mounted into a container."""
 
     volume: Name | None = None
@@ -97,14 +107,14 @@ class Mount(FrozenModel):
     @model_validator(mode="after")
     def _check_one_source(self) -> Self:
         if (self.volume is None) == (self.source is None):
-            raise spec_error(
+            raise build_spec_error(
                 "a mount needs exactly one of volume and source",
                 "set volume, or set source to a folder of the node",
             )
         return self
 
 
-class PortMap(FrozenModel):
+class PortMapping(FrozenModel):
     """A port of the node that leads to one of a container. Written short: 8000, or "80:8000/udp"."""
 
     host: Port
@@ -118,7 +128,7 @@ class PortMap(FrozenModel):
     ] = None
 
     @property
-    def is_local(self) -> bool:
+    def is_loopback_only(self) -> bool:
         """True if only the node itself reaches it."""
         return (self.address or "").startswith("127.")
 
@@ -133,7 +143,7 @@ class PortMap(FrozenModel):
             re.fullmatch(r"(\d{1,5})(?::(\d{1,5}))?(?:/(tcp|udp))?", data) if isinstance(data, str) else None
         )
         if match is None:
-            raise spec_error(f"is {data!r}", "give a port like 8000, or '80:8000', node first")
+            raise build_spec_error(f"is {data!r}", "give a port like 8000, or '80:8000', node first")
         host, container, protocol = match.groups()
         return {"host": int(host), "container": int(container or host), "protocol": protocol or "tcp"}
 
@@ -161,7 +171,7 @@ PORT_SCHEMA = {
 }
 
 
-class Secret(FrozenModel):
+class SecretReference(FrozenModel):
     """A secret by its name only: the value is on the node or in podman's store, never in the spec."""
 
     name: Name
@@ -183,16 +193,18 @@ class Secret(FrozenModel):
     @model_validator(mode="after")
     def _check_fields_of_kind(self) -> Self:
         if self.env is not None and self.kind != "podman":
-            raise spec_error(f"env needs kind podman, not {self.kind}", "set kind: podman, or kind: env_file")
+            raise build_spec_error(
+                f"env needs kind podman, not {self.kind}", "set kind: podman, or kind: env_file"
+            )
         if self.target is not None and (self.kind == "env_file" or self.env is not None):
-            raise spec_error(
+            raise build_spec_error(
                 "target is only for a secret that is mounted as a file; this secret is a variable",
                 "remove target",
             )
         return self
 
 
-class HealthCheck(FrozenModel):
+class ContainerHealthCheck(FrozenModel):
     """A container's health check; an unhealthy container is killed and restarted."""
 
     command: Annotated[
@@ -211,11 +223,11 @@ class Container(FrozenModel):
     image: Annotated[str, _image, _image_schema]
     name: Name | None = None
     gpus: Gpus = "none"
-    ports: Annotated[tuple[PortMap, ...], WithJsonSchema({"type": "array", "items": PORT_SCHEMA})] = ()
+    ports: Annotated[tuple[PortMapping, ...], WithJsonSchema({"type": "array", "items": PORT_SCHEMA})] = ()
     command: tuple[SingleLine, ...] = ()
     env: dict[Variable, SingleLine] = Field(default_factory=dict)
-    secrets: tuple[Secret, ...] = ()
-    mounts: tuple[Mount, ...] = ()
+    secrets: tuple[SecretReference, ...] = ()
+    mounts: tuple[ContainerMount, ...] = ()
     user: Annotated[str, _user, _user_schema] | None = None
     read_only: Annotated[bool, Field(description="the container cannot write to its own file system")] = False
     network: Literal["bridge", "host", "none"] = "bridge"
@@ -224,7 +236,7 @@ class Container(FrozenModel):
     ) = None
     restart: Literal["always", "on-failure", "never"] = "always"
     stop_seconds: Annotated[StrictInt, Field(ge=1, le=3600)] = 30
-    health: HealthCheck | None = None
+    health: ContainerHealthCheck | None = None
     depends: Annotated[tuple[Name, ...], Field(description="containers that start before this one")] = ()
 
     @property
@@ -236,7 +248,7 @@ class Container(FrozenModel):
         )
 
     @property
-    def is_pinned(self) -> bool:
+    def has_image_digest(self) -> bool:
         """True if the image has a digest, so that it never changes."""
         return "@sha256:" in self.image
 

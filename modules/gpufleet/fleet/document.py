@@ -19,7 +19,7 @@ KeyPath = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
-class Problem:
+class SpecProblem:
     """A mistake: its place in the document, the problem and the remedy."""
 
     path: KeyPath
@@ -28,7 +28,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Document:
+class YamlDocument:
     """A part of a YAML file. ``label`` names the file, ``prefix`` the key that contains the part."""
 
     label: str
@@ -40,7 +40,7 @@ class Document:
         """Return the content as plain Python values."""
         return to_plain_values(self.node)
 
-    def find_line(self, path: KeyPath) -> int | None:
+    def find_key_line(self, path: KeyPath) -> int | None:
         """Return the line of the deepest key of ``path`` that the file has."""
         node, line = self.node, None
         for step in path:
@@ -50,51 +50,51 @@ class Document:
             node, line = node[step], here
         return line if line is not None else _line_of_self(self.node)
 
-    def build_error(self, problem: Problem, other_count: int = 0) -> InputError:
+    def build_input_error(self, problem: SpecProblem, other_count: int = 0) -> InputError:
         """Return the problem as one line; ``other_count`` is the number of further problems."""
-        line = self.find_line(problem.path)
+        line = self.find_key_line(problem.path)
         return InputError(
-            to_one_line(problem.text),
+            to_printable_line(problem.text),
             where=self.label if line is None else f"{self.label}:{line}",
-            key=to_one_line(format_path(self.prefix, problem.path)),
-            remedy=to_one_line(problem.remedy) + (f" (and {other_count} more)" if other_count else ""),
+            key=to_printable_line(format_key_path(self.prefix, problem.path)),
+            remedy=to_printable_line(problem.remedy) + (f" (and {other_count} more)" if other_count else ""),
         )
 
-    def raise_first(self, problems: Sequence[Problem]) -> None:
+    def raise_first_problem(self, problems: Sequence[SpecProblem]) -> None:
         """Raise the first problem, in the order of the file, if there is one."""
         if problems:
-            first = min(problems, key=lambda problem: self.find_line(problem.path) or 0)
-            raise self.build_error(first, other_count=len(problems) - 1)
+            first = min(problems, key=lambda problem: self.find_key_line(problem.path) or 0)
+            raise self.build_input_error(first, other_count=len(problems) - 1)
 
 
-def read_document(path: Path, label: str) -> Document:
+def read_yaml_document(path: Path, label: str) -> YamlDocument:
     """Return a YAML file as a document; broken YAML is an InputError with its line."""
-    return Document(label, decode_yaml_with_line_numbers(read_text(path, where=label), label))
+    return YamlDocument(label, decode_yaml_with_line_numbers(read_text(path, where=label), label))
 
 
-def to_plain_values(node: Any) -> Any:
+def to_plain_values(yaml_node: Any) -> Any:
     """Return YAML nodes as plain Python values."""
-    if isinstance(node, Mapping):
-        return {str(key): to_plain_values(value) for key, value in node.items()}
-    if isinstance(node, list | tuple):
-        return [to_plain_values(item) for item in node]
+    if isinstance(yaml_node, Mapping):
+        return {str(key): to_plain_values(value) for key, value in yaml_node.items()}
+    if isinstance(yaml_node, list | tuple):
+        return [to_plain_values(item) for item in yaml_node]
     for kind in (bool, int, float, str):
-        if isinstance(node, kind):
-            return kind(node)
-    return node
+        if isinstance(yaml_node, kind):
+            return kind(yaml_node)
+    return yaml_node
 
 
-def find_ambiguous_numbers(node: Any, path: KeyPath = ()) -> Iterator[Problem]:
+def find_ambiguous_numbers(yaml_node: Any, path: KeyPath = ()) -> Iterator[SpecProblem]:
     """Yield a problem for each integer that the engine's YAML 1.1 parser would read differently."""
-    if isinstance(node, Mapping):
-        for key, value in node.items():
+    if isinstance(yaml_node, Mapping):
+        for key, value in yaml_node.items():
             yield from find_ambiguous_numbers(value, (*path, str(key)))
-    elif isinstance(node, list | tuple):
-        for index, value in enumerate(node):
+    elif isinstance(yaml_node, list | tuple):
+        for index, value in enumerate(yaml_node):
             yield from find_ambiguous_numbers(value, (*path, index))
-    elif isinstance(node, ScalarInt) and (ambiguity := _describe_ambiguity(node)):
-        yield Problem(
-            path, f"{ambiguity}, which YAML readers read as different numbers", f"write {int(node)}"
+    elif isinstance(yaml_node, ScalarInt) and (ambiguity := _describe_ambiguity(yaml_node)):
+        yield SpecProblem(
+            path, f"{ambiguity}, which YAML readers read as different numbers", f"write {int(yaml_node)}"
         )
 
 
@@ -110,12 +110,12 @@ def _describe_ambiguity(number: ScalarInt) -> str:
     return f"'{int(number):0{width}d}' has a leading zero" if padded else ""
 
 
-def to_one_line(text: str) -> str:
+def to_printable_line(text: str) -> str:
     """Return a text on one line: line breaks and invisible characters are escaped."""
     return make_printable(text, MAX_PART_LENGTH)
 
 
-def format_path(prefix: str, path: KeyPath) -> str:
+def format_key_path(prefix: str, path: KeyPath) -> str:
     """Return a path as text: ``gpufleet:fleet.pools[1].purchase.kind``."""
     text = prefix
     for step in path:

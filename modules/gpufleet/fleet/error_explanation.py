@@ -9,7 +9,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from gpufleet.fleet.document import KeyPath, Problem
+from gpufleet.fleet.document import KeyPath, SpecProblem
 from gpufleet.fleet.rule import find_misplaced_key_rule
 
 MISSING = "is missing"
@@ -39,7 +39,7 @@ EXPECTED_FORMS = {
 }
 
 
-def explain_errors(error: ValidationError, model: type[BaseModel], data: Any) -> list[Problem]:
+def explain_validation_errors(error: ValidationError, model: type[BaseModel], data: Any) -> list[SpecProblem]:
     """Return every problem that pydantic found, as our messages."""
     problems = [_explain_error(item, model, data) for item in error.errors(include_url=False)]
     parents_of_unknown_keys = {problem.path[:-1] for problem in problems if problem.text.startswith(UNKNOWN)}
@@ -51,22 +51,22 @@ def explain_errors(error: ValidationError, model: type[BaseModel], data: Any) ->
     ]
 
 
-def _explain_error(item: ErrorDetails, model: type[BaseModel], data: Any) -> Problem:
+def _explain_error(item: ErrorDetails, model: type[BaseModel], data: Any) -> SpecProblem:
     path = _file_path(item["loc"], data)
     kind, context = item["type"], item.get("ctx", {})
     if kind == "extra_forbidden":
         return _explain_unknown_key(path, item["loc"], model)
     if kind == "missing":
-        return Problem(path, MISSING, "add it")
+        return SpecProblem(path, MISSING, "add it")
     if kind == "gpufleet":
-        return Problem(path, context["problem"], context["remedy"])
+        return SpecProblem(path, context["problem"], context["remedy"])
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return _explain_tag(path, kind, context)
     if kind == "literal_error":
         return _explain_literal(path, item["input"], context["expected"])
     expected_form = EXPECTED_FORMS.get(kind)
     remedy = expected_form.format(**context) if expected_form else item["msg"][0].lower() + item["msg"][1:]
-    return Problem(
+    return SpecProblem(
         path, f"is {abbreviate_value(item['input'])}", f"give {remedy}" if expected_form else remedy
     )
 
@@ -90,17 +90,19 @@ def _file_path(loc: tuple[int | str, ...], data: Any) -> KeyPath:
     return tuple(path)
 
 
-def _explain_unknown_key(path: KeyPath, loc: tuple[int | str, ...], model: type[BaseModel]) -> Problem:
+def _explain_unknown_key(path: KeyPath, loc: tuple[int | str, ...], model: type[BaseModel]) -> SpecProblem:
     key = str(path[-1])
     model_of_key = _find_model(loc[:-1], model)
     rule = find_misplaced_key_rule(str(loc[-2]) if len(loc) > 1 else "", key)
     if rule is not None:
-        return Problem(path, f"{rule.reason} (rule {rule.id})", rule.remedy)
+        return SpecProblem(path, f"{rule.reason} (rule {rule.id})", rule.remedy)
     known = [field.alias or name for name, field in model_of_key.model_fields.items()] if model_of_key else []
     close = get_close_matches(key, known, n=1)
     if close:
-        return Problem(path, f"{UNKNOWN} {key!r}", f"did you mean {close[0]!r}?")
-    return Problem(path, f"{UNKNOWN} {key!r}", f"known keys: {', '.join(known)}" if known else "remove it")
+        return SpecProblem(path, f"{UNKNOWN} {key!r}", f"did you mean {close[0]!r}?")
+    return SpecProblem(
+        path, f"{UNKNOWN} {key!r}", f"known keys: {', '.join(known)}" if known else "remove it"
+    )
 
 
 def _find_model(loc: tuple[int | str, ...], model: Any) -> type[BaseModel] | None:
@@ -137,24 +139,24 @@ def _tag_of(model: type[BaseModel]) -> str | None:
     return get_args(field.annotation)[0] if field is not None and get_args(field.annotation) else None
 
 
-def _explain_tag(path: KeyPath, kind: str, context: dict[str, Any]) -> Problem:
+def _explain_tag(path: KeyPath, kind: str, context: dict[str, Any]) -> SpecProblem:
     where = (*path, str(context["discriminator"]).strip("'"))
     tags = [tag.strip(" '") for tag in str(context.get("expected_tags", "")).split(",") if tag]
     if kind == "union_tag_not_found":
-        return Problem(where, MISSING, "add it: on_demand, spot or reserved")
+        return SpecProblem(where, MISSING, "add it: on_demand, spot or reserved")
     return _explain_choice(where, context["tag"], tags)
 
 
-def _explain_literal(path: KeyPath, value: Any, expected: str) -> Problem:
+def _explain_literal(path: KeyPath, value: Any, expected: str) -> SpecProblem:
     return _explain_choice(
         path, value, [choice.strip(" '") for choice in expected.replace(" or ", ", ").split(",")]
     )
 
 
-def _explain_choice(path: KeyPath, value: Any, choices: list[str]) -> Problem:
+def _explain_choice(path: KeyPath, value: Any, choices: list[str]) -> SpecProblem:
     close = get_close_matches(str(value), choices, n=1)
     listed = choices[0] if len(choices) == 1 else f"{', '.join(choices[:-1])} or {choices[-1]}"
-    return Problem(
+    return SpecProblem(
         path, f"is {abbreviate_value(value)}", f"did you mean {close[0]!r}?" if close else f"give {listed}"
     )
 

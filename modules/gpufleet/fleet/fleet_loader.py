@@ -17,12 +17,12 @@ from gpufleet.fleet import (  # noqa: F401 - they fill the tables
     rules_purchase,
     rules_template,
 )
-from gpufleet.fleet.document import Document, Problem, find_ambiguous_numbers, read_document
-from gpufleet.fleet.error_explanation import explain_errors
+from gpufleet.fleet.document import SpecProblem, YamlDocument, find_ambiguous_numbers, read_yaml_document
+from gpufleet.fleet.error_explanation import explain_validation_errors
 from gpufleet.fleet.host_name import CONFIG_KEY, check_project_host_names
 from gpufleet.fleet.rack_file import is_rack_file_candidate, load_rack, project_relative_path
-from gpufleet.fleet.rule import check_fleet, check_spec
-from gpufleet.fleet.spec import Fleet, RackReference, Spec, StackRack
+from gpufleet.fleet.rule import find_fleet_problems, find_spec_problems
+from gpufleet.fleet.spec import Fleet, FleetSpec, RackReference, StackRack
 from gpufleet.paths import find_project_root
 
 
@@ -40,7 +40,7 @@ def load_fleet(stack: str, root: Path | None = None, config_file: Path | None = 
             where=project_relative_path(path, root),
             remedy=_suggest_stacks(root),
         )
-    document = read_document(path, project_relative_path(path, root))
+    document = read_yaml_document(path, project_relative_path(path, root))
     config = document.node.get("config") if isinstance(document.node, Mapping) else None
     if not isinstance(config, Mapping) or CONFIG_KEY not in config:
         keys = [str(key) for key in config] if isinstance(config, Mapping) else []
@@ -51,19 +51,19 @@ def load_fleet(stack: str, root: Path | None = None, config_file: Path | None = 
             else f"put the fleet under config: {CONFIG_KEY}:"
         )
         raise InputError(f"has no {CONFIG_KEY}", where=document.label, remedy=remedy)
-    return _validate_fleet(Document(document.label, config[CONFIG_KEY], CONFIG_KEY), stack, root)
+    return _validate_fleet(YamlDocument(document.label, config[CONFIG_KEY], CONFIG_KEY), stack, root)
 
 
 def parse_fleet(mapping: Any, *, stack: str = "", root: Path | None = None, where: str = "") -> Fleet:
     """Return the fleet of a config that is parsed already, as a Pulumi program has it."""
     return _validate_fleet(
-        Document(where or "config", mapping, CONFIG_KEY), stack, root or find_project_root()
+        YamlDocument(where or "config", mapping, CONFIG_KEY), stack, root or find_project_root()
     )
 
 
-def build_json_schema() -> dict[str, Any]:
+def build_stack_json_schema() -> dict[str, Any]:
     """Return the JSON Schema of a stack file: the fleet's keys, and room for what else Pulumi keeps there."""
-    spec = Spec.model_json_schema()
+    spec = FleetSpec.model_json_schema()
     definitions = spec.pop("$defs")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -77,33 +77,35 @@ def build_json_schema() -> dict[str, Any]:
     }
 
 
-def _validate_fleet(document: Document, stack: str, root: Path) -> Fleet:
+def _validate_fleet(document: YamlDocument, stack: str, root: Path) -> Fleet:
     data = document.plain_data
     if not isinstance(data, dict):
-        document.raise_first(
+        document.raise_first_problem(
             [
-                Problem(
+                SpecProblem(
                     (),
                     "is not a mapping of keys to values",
                     "write a mapping that begins with owner and pools",
                 )
             ]
         )
-    document.raise_first(list(find_ambiguous_numbers(document.node)))
+    document.raise_first_problem(list(find_ambiguous_numbers(document.node)))
     try:
-        spec = Spec.model_validate(data)
+        spec = FleetSpec.model_validate(data)
     except ValidationError as error:
-        document.raise_first(explain_errors(error, Spec, data))
+        document.raise_first_problem(explain_validation_errors(error, FleetSpec, data))
         raise
-    document.raise_first(check_spec(spec))
+    document.raise_first_problem(find_spec_problems(spec))
     racks = tuple(_load_stack_rack(ref, index, document, root) for index, ref in enumerate(spec.racks))
     fleet = Fleet.from_spec(spec, stack, racks)
-    document.raise_first(check_fleet(fleet))
+    document.raise_first_problem(find_fleet_problems(fleet))
     check_project_host_names(root, stack, spec, document.label)
     return fleet
 
 
-def _load_stack_rack(rack_reference: RackReference, index: int, document: Document, root: Path) -> StackRack:
+def _load_stack_rack(
+    rack_reference: RackReference, index: int, document: YamlDocument, root: Path
+) -> StackRack:
     path = root / rack_reference.inventory_file
     if not path.is_file():
         known = sorted(
@@ -116,7 +118,7 @@ def _load_stack_rack(rack_reference: RackReference, index: int, document: Docume
             else f"racks here: {', '.join(known) or 'none'}"
         )
         key = ("racks", index, "inventory" if rack_reference.inventory else "name")
-        document.raise_first([Problem(key, f"{rack_reference.inventory_file} not found", remedy)])
+        document.raise_first_problem([SpecProblem(key, f"{rack_reference.inventory_file} not found", remedy)])
     return StackRack(**rack_reference.model_dump(), rack=load_rack(path, root))
 
 

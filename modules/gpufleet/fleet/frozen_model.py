@@ -13,17 +13,17 @@ class FrozenModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-def spec_error(problem: str, remedy: str) -> PydanticCustomError:
+def build_spec_error(problem: str, remedy: str) -> PydanticCustomError:
     """Return an error for a validator to raise: the problem and its remedy."""
     return PydanticCustomError("gpufleet", "{problem}; {remedy}", {"problem": problem, "remedy": remedy})
 
 
-def pattern_annotations(pattern: str, meaning: str) -> tuple[AfterValidator, WithJsonSchema]:
+def build_pattern_annotations(pattern: str, meaning: str) -> tuple[AfterValidator, WithJsonSchema]:
     """Return annotations for text that matches a pattern; ``meaning`` describes it in errors."""
 
     def check_pattern(value: str) -> str:
         if not re.fullmatch(pattern, value):
-            raise spec_error(f"is {value!r}", f"give {meaning}")
+            raise build_spec_error(f"is {value!r}", f"give {meaning}")
         return value
 
     return AfterValidator(check_pattern), WithJsonSchema(
@@ -35,9 +35,9 @@ NAME = r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?"
 NAME_MEANING = "at most 40 lowercase letters, digits and hyphens, a letter first and no hyphen last"
 
 # Names become host names, cloud resource names and Ansible groups, so they obey the strictest of these.
-_name, _name_schema = pattern_annotations(NAME, NAME_MEANING)
+_name, _name_schema = build_pattern_annotations(NAME, NAME_MEANING)
 Name = Annotated[str, _name, _name_schema]
-_owner, _owner_schema = pattern_annotations(
+_owner, _owner_schema = build_pattern_annotations(
     r"[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?",
     "what every cloud takes as a label: lowercase, digits, hyphens, underscores",
 )

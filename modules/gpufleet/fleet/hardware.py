@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from gpufleet.fleet.frozen_model import FrozenModel, StrictFloat, spec_error
+from gpufleet.fleet.frozen_model import FrozenModel, StrictFloat, build_spec_error
 
 HOURS_PER_YEAR = 8760
 HOURS_PER_MONTH = HOURS_PER_YEAR / 12
@@ -26,7 +26,7 @@ class SourcedFigure(FrozenModel):
     @model_validator(mode="after")
     def _check_not_negative(self) -> Self:
         if self.value < 0:
-            raise spec_error(f"{self.value:g} is negative", "give zero or more")
+            raise build_spec_error(f"{self.value:g} is negative", "give zero or more")
         return self
 
 
@@ -58,7 +58,7 @@ class HardwareCost(FrozenModel):
     """Capital over the years of use, less what is left at the end; power at the wall; space, people, network.
 
     Every figure is a fact with its source, or a plain number, which counts as an assumption. What is left
-    out is not in the cost: ``left_out`` names it.
+    out is not in the cost: ``missing_cost_parts`` names it.
     """
 
     capital_usd: SourcedFigure | None = None
@@ -87,11 +87,13 @@ class HardwareCost(FrozenModel):
     @model_validator(mode="after")
     def _check_capital(self) -> Self:
         if (self.capital_usd is None) == (self.capital_eur is None):
-            raise spec_error(
+            raise build_spec_error(
                 "exactly one of capital_usd and capital_eur must be set", "give capital_usd or capital_eur"
             )
         if self.capital_eur is not None and self.usd_per_eur is None:
-            raise spec_error("capital_eur has no exchange rate", "add usd_per_eur with its source and date")
+            raise build_spec_error(
+                "capital_eur has no exchange rate", "add usd_per_eur with its source and date"
+            )
         return self
 
     @model_validator(mode="after")
@@ -99,10 +101,10 @@ class HardwareCost(FrozenModel):
         for name, (meaning, is_valid) in BOUNDS.items():
             value = getattr(self, name).value
             if not is_valid(value):
-                raise spec_error(f"{name} is {value:g}", f"give {meaning}")
+                raise build_spec_error(f"{name} is {value:g}", f"give {meaning}")
         for first, second in PAIRS:
             if (getattr(self, first) is None) != (getattr(self, second) is None):
-                raise spec_error(f"{first} and {second} must be given together", "give both or neither")
+                raise build_spec_error(f"{first} and {second} must be given together", "give both or neither")
         return self
 
     def usd_per_hour(self, node_count: int) -> float:
@@ -137,7 +139,7 @@ class HardwareCost(FrozenModel):
         return node_count * self.watts_per_node.value * self.utilisation.value / 1000 * self.pue.value
 
     @property
-    def missing_parts(self) -> tuple[str, ...]:
+    def missing_cost_parts(self) -> tuple[str, ...]:
         """Return the parts that are not declared and so not in the cost."""
         declared_parts = set(self.parts_usd_per_hour(1))
         return tuple(
@@ -149,7 +151,7 @@ class HardwareCost(FrozenModel):
         """Return the capital in USD, euros changed at the planning rate."""
         if self.capital_usd is not None:
             return self.capital_usd.value
-        if self.capital_eur is None or self.usd_per_eur is None:  # _one_capital rules this out
+        if self.capital_eur is None or self.usd_per_eur is None:  # _check_capital rules this out
             raise ValueError("capital without currency")
         return self.capital_eur.value * self.usd_per_eur.value
 
@@ -174,7 +176,7 @@ class HardwareCost(FrozenModel):
         return None if None in days else str(min(day for day in days if day is not None))
 
     @property
-    def sources_text(self) -> str:
+    def figure_sources_text(self) -> str:
         """Return where the figures are from, assumptions named as such, as one line."""
         return "; ".join(
             f"{name}: {'assumption, ' if fact.assumption else ''}{fact.source}"
@@ -182,7 +184,7 @@ class HardwareCost(FrozenModel):
         )
 
     @property
-    def assumptions(self) -> tuple[str, ...]:
+    def assumed_figure_names(self) -> tuple[str, ...]:
         """Return the names of figures that were not measured: flagged as assumed, or plain numbers in the file."""
         capital = {"capital": self.capital_usd or self.capital_eur, "usd_per_eur": self.usd_per_eur}
         figures = capital | {name: getattr(self, name) for name in FIGURES if name in self.model_fields_set}

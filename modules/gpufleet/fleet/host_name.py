@@ -12,11 +12,11 @@ from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
 
 from gpufleet.boundary import decode_yaml, decode_yaml_subset, make_printable, read_text
 from gpufleet.errors import InputError
-from gpufleet.fleet.document import Problem
+from gpufleet.fleet.document import SpecProblem
 from gpufleet.fleet.pool_request import MAX_NODES
 from gpufleet.fleet.rack import Rack
 from gpufleet.fleet.rack_file import load_racks, project_relative_path, read_rack_document
-from gpufleet.fleet.spec import Spec
+from gpufleet.fleet.spec import FleetSpec
 
 CONFIG_KEY = "gpufleet:fleet"
 RESERVED = frozenset(("all", "localhost", "missing", "ungrouped"))
@@ -33,7 +33,7 @@ class HostNameDeclaration:
     names: tuple[str, ...]
 
 
-def check_host_names(declarations: Iterable[HostNameDeclaration]) -> None:
+def check_unique_host_names(declarations: Iterable[HostNameDeclaration]) -> None:
     """Raise InputError, naming both places, where two declarations share a name, or where one is reserved.
 
     A workstation is known by its name alone, so that several stacks may declare the same one.
@@ -56,7 +56,7 @@ def check_host_names(declarations: Iterable[HostNameDeclaration]) -> None:
             raise _build_error(declaration, problem, "rename the nodes in one of the two files")
 
 
-def list_rack_declarations(racks: Mapping[Path, Rack], root: Path) -> Iterator[HostNameDeclaration]:
+def list_rack_host_declarations(racks: Mapping[Path, Rack], root: Path) -> Iterator[HostNameDeclaration]:
     """Yield the host names of rack files."""
     for path, rack in racks.items():
         yield HostNameDeclaration(
@@ -64,7 +64,7 @@ def list_rack_declarations(racks: Mapping[Path, Rack], root: Path) -> Iterator[H
         )
 
 
-def list_stack_declarations(root: Path) -> Iterator[HostNameDeclaration]:
+def list_stack_host_declarations(root: Path) -> Iterator[HostNameDeclaration]:
     """Yield the host names of all stack files; loading that stack reports its mistakes."""
     for path in sorted((root / "stacks").glob("Pulumi.*.yaml")):
         spec = _read_spec(path)
@@ -74,7 +74,9 @@ def list_stack_declarations(root: Path) -> Iterator[HostNameDeclaration]:
             )
 
 
-def check_project_host_names(root: Path, stack: str = "", spec: Spec | None = None, where: str = "") -> None:
+def check_project_host_names(
+    root: Path, stack: str = "", spec: FleetSpec | None = None, where: str = ""
+) -> None:
     """Check the host names of a project: its rack files that can be read, its stacks, and ``spec`` as one of them.
 
     ``spec`` stands for the stack's own file, which may be another or none at all.
@@ -83,7 +85,7 @@ def check_project_host_names(root: Path, stack: str = "", spec: Spec | None = No
     racks = load_racks(root / "inventory", root, skip_broken=True)
     stacks = [
         declaration
-        for declaration in list_stack_declarations(root)
+        for declaration in list_stack_host_declarations(root)
         if declaration.path.name != f"Pulumi.{stack}.yaml"
     ]
     if spec is not None:
@@ -92,10 +94,10 @@ def check_project_host_names(root: Path, stack: str = "", spec: Spec | None = No
         stacks += _spec_declarations(
             stack_file, where or project_relative_path(stack_file, root), stack, declared
         )
-    check_host_names([*list_rack_declarations(racks, root), *stacks])
+    check_unique_host_names([*list_rack_host_declarations(racks, root), *stacks])
 
 
-def pool_name_prefix(stack: str, pool: str) -> str:
+def pool_node_name_prefix(stack: str, pool: str) -> str:
     """Return what the names of a pool's nodes start with: two stacks may share an account."""
     return f"{slugify(stack)}-{pool}"
 
@@ -135,7 +137,7 @@ def _pool_node_names(stack: str, pool: Mapping[str, Any]) -> Iterator[str]:
     if isinstance(count, Mapping):
         count = count.get("desired") if count.get("min") == count.get("max") else None
     if isinstance(count, int) and not isinstance(count, bool) and isinstance(pool.get("name"), str):
-        prefix = pool_name_prefix(stack, pool["name"])
+        prefix = pool_node_name_prefix(stack, pool["name"])
         yield from (f"{prefix}-{number + 1}" for number in range(min(count, MAX_NODES)))
 
 
@@ -148,6 +150,6 @@ def _build_error(declaration: HostNameDeclaration, problem: str, remedy: str) ->
         return InputError(
             problem, where=declaration.label, key=f"{CONFIG_KEY}.{declaration.key}", remedy=remedy
         )
-    return read_rack_document(declaration.path, declaration.path.parent.parent).build_error(
-        Problem(("nodes",), problem, remedy)
+    return read_rack_document(declaration.path, declaration.path.parent.parent).build_input_error(
+        SpecProblem(("nodes",), problem, remedy)
     )

@@ -6,13 +6,15 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from gpufleet.fleet.frozen_model import FrozenModel, pattern_annotations, spec_error
+from gpufleet.fleet.frozen_model import FrozenModel, build_pattern_annotations, build_spec_error
 
-_id, _id_schema = pattern_annotations(r"[A-Za-z0-9/._-]{3,300}", "an image's id as its cloud writes it")
-_name, _name_schema = pattern_annotations(
+_id, _id_schema = build_pattern_annotations(r"[A-Za-z0-9/._-]{3,300}", "an image's id as its cloud writes it")
+_name, _name_schema = build_pattern_annotations(
     r"[A-Za-z0-9][A-Za-z0-9._-]{1,126}", "a name of letters, digits, dots, hyphens"
 )
-_owner, _owner_schema = pattern_annotations(r"self|[a-z0-9-]{6,30}", "self, an AWS account, or a GCP project")
+_owner, _owner_schema = build_pattern_annotations(
+    r"self|[a-z0-9-]{6,30}", "self, an AWS account, or a GCP project"
+)
 
 
 class CustomImage(FrozenModel):
@@ -28,7 +30,7 @@ class CustomImage(FrozenModel):
     @model_validator(mode="after")
     def _check_id_or_name(self) -> Self:
         if (self.id is None) == (self.name is None):
-            raise spec_error(
+            raise build_spec_error(
                 "an image needs exactly one of id and name",
                 "give an image's id, or the name that several images share",
             )

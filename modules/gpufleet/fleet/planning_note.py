@@ -11,10 +11,10 @@ PLANNED_USD_PER_MONTH = (2000, 5000)
 PART_OF_CARD = {"T4": "accelerator:nvidia-tesla-t4"}  # what GCP calls the cards that n1 machines take
 
 
-def node_usd_per_hour(pool: Pool) -> float | None:
+def pool_node_usd_per_hour(pool: Pool) -> float | None:
     """Return what one node of a pool costs per running hour, None where a price is unknown."""
     kind = pool.purchase.price_kind
-    price = catalog.find_price(pool.cloud, pool.region, pool.machine, kind)
+    price = catalog.find_machine_price(pool.cloud, pool.region, pool.machine, kind)
     if price is None or pool.accelerators is None:
         return None if price is None else price.usd_per_hour
     part = PART_OF_CARD.get(pool.accelerators.model, "")
@@ -22,7 +22,7 @@ def node_usd_per_hour(pool: Pool) -> float | None:
     return None if card is None else price.usd_per_hour + pool.accelerators.count * card.usd_per_hour
 
 
-def planning_notes(fleet: Fleet) -> tuple[str, ...]:
+def list_planning_notes(fleet: Fleet) -> tuple[str, ...]:
     """Return notes that are useful before the fleet is built."""
     sentences = (
         _note_reserved_cost(fleet),
@@ -64,7 +64,7 @@ def _note_images_without_digest(fleet: Fleet) -> str:
         container.image
         for name in sorted(_used_templates(fleet))
         for container in fleet.resolve_blueprint(name).application.containers
-        if not container.is_pinned
+        if not container.has_image_digest
     ]
     return (
         f"images without a digest may differ from node to node: {', '.join(dict.fromkeys(images))}"
@@ -115,7 +115,7 @@ def _note_spot_without_fallback(fleet: Fleet) -> str:
 
 def _sum_usd_per_hour(pools: list[Pool] | tuple[Pool, ...]) -> tuple[float, list[str]]:
     """Return what the pools cost per hour at desired size, and the names of those without a price."""
-    prices = {pool.name: node_usd_per_hour(pool) for pool in pools}
+    prices = {pool.name: pool_node_usd_per_hour(pool) for pool in pools}
     known = sum(pool.count.desired * (prices[pool.name] or 0.0) for pool in pools)
     return known, [name for name, price in prices.items() if price is None]
 

@@ -17,7 +17,7 @@ from pydantic_core import CoreSchema, PydanticKnownError
 
 from gpufleet import catalog
 from gpufleet.errors import InputError
-from gpufleet.fleet.frozen_model import FrozenModel, StrictFloat, StrictInt, spec_error
+from gpufleet.fleet.frozen_model import FrozenModel, StrictFloat, StrictInt, build_spec_error
 
 MAX_NODES = 1000
 
@@ -37,7 +37,7 @@ def _check_accelerator(name: str) -> str:
     try:
         return catalog.get_accelerator(name).name
     except InputError as error:
-        raise spec_error(error.problem, error.remedy) from error
+        raise build_spec_error(error.problem, error.remedy) from error
 
 
 class AcceleratorRequest(FrozenModel):
@@ -64,7 +64,7 @@ class NodeCount(FrozenModel):
     def _expand_short_form(cls, data: Any) -> Any:
         """Fill in a plain number, and a range without ``desired`` (which then starts at ``min``)."""
         if isinstance(data, bool) or not isinstance(data, int | dict):
-            raise spec_error(f"{data!r} is not a count", "give a whole number, or {min: 1, max: 4}")
+            raise build_spec_error(f"{data!r} is not a count", "give a whole number, or {min: 1, max: 4}")
         if isinstance(data, int):
             _check_number(data)
             return {"min": data, "desired": data, "max": data}
@@ -73,7 +73,7 @@ class NodeCount(FrozenModel):
     @model_validator(mode="after")
     def _check_order(self) -> Self:
         if not self.min <= self.desired <= self.max:
-            raise spec_error(
+            raise build_spec_error(
                 f"min {self.min}, desired {self.desired}, max {self.max} are out of order",
                 "min <= desired <= max",
             )
@@ -89,12 +89,12 @@ class NodeCount(FrozenModel):
 
 def _check_number(count: int) -> None:
     if count < 0:
-        raise spec_error(f"{count} is negative", f"give 0 to {MAX_NODES} nodes")
+        raise build_spec_error(f"{count} is negative", f"give 0 to {MAX_NODES} nodes")
     if count > MAX_NODES:
-        raise spec_error(f"{count} is more than a pool can have", f"give 0 to {MAX_NODES} nodes")
+        raise build_spec_error(f"{count} is more than a pool can have", f"give 0 to {MAX_NODES} nodes")
 
 
-class Budget(FrozenModel):
+class MonthlyBudget(FrozenModel):
     """What a month may cost: a ceiling, and a floor where less would mean that something is missing."""
 
     min: Annotated[StrictFloat, Field(ge=0)] = 0.0
@@ -104,17 +104,17 @@ class Budget(FrozenModel):
     @classmethod
     def _expand_ceiling(cls, data: Any) -> Any:
         if isinstance(data, bool) or not isinstance(data, int | float | dict):
-            raise spec_error(f"{data!r} is not a budget", "give USD a month, or {min: 200, max: 500}")
+            raise build_spec_error(f"{data!r} is not a budget", "give USD a month, or {min: 200, max: 500}")
         if not isinstance(data, dict):
             if data <= 0:
-                raise spec_error(f"{data} is not a budget", "give more than 0 USD a month")
+                raise build_spec_error(f"{data} is not a budget", "give more than 0 USD a month")
             return {"max": data}
         return data
 
     @model_validator(mode="after")
     def _check_order(self) -> Self:
         if self.min > self.max:
-            raise spec_error(f"min {self.min:g} is over max {self.max:g}", "min <= max")
+            raise build_spec_error(f"min {self.min:g} is over max {self.max:g}", "min <= max")
         return self
 
     @classmethod

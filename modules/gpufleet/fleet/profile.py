@@ -16,18 +16,18 @@ from pydantic import (
 
 from gpufleet import catalog
 from gpufleet.errors import InputError
-from gpufleet.fleet.frozen_model import FrozenModel, StrictInt, pattern_annotations, spec_error
+from gpufleet.fleet.frozen_model import FrozenModel, StrictInt, build_pattern_annotations, build_spec_error
 
-_branch, _branch_schema = pattern_annotations(
+_branch, _branch_schema = build_pattern_annotations(
     r"auto|\d{3}|\d+\.\d+", "auto, or a quoted branch like '570' or '6.4'"
 )
-_release, _release_schema = pattern_annotations(
+_release, _release_schema = build_pattern_annotations(
     r"\d{1,2}\.\d{1,2}(\.\d{1,2})?", "a quoted release like '12.8'"
 )
-_path, _path_schema = pattern_annotations(
+_path, _path_schema = build_pattern_annotations(
     r"/[A-Za-z0-9._/-]*[A-Za-z0-9._-]", "an absolute path of letters, digits, dots, hyphens, underscores"
 )
-_slice, _slice_schema = pattern_annotations(r"\d+g\.\d+gb(\+me)?", "a MIG profile like 1g.10gb")
+_slice, _slice_schema = build_pattern_annotations(r"\d+g\.\d+gb(\+me)?", "a MIG profile like 1g.10gb")
 Release = Annotated[str, _release, _release_schema]
 Engine = Literal["auto", "podman", "docker", "none"]
 IPV6_SMALLEST_MTU = 1280  # RFC 8200, section 5
@@ -36,7 +36,7 @@ LARGEST_MTU = 65520  # IP over InfiniBand, connected mode (the kernel's Document
 
 def _check_path_parts(value: str) -> str:
     if any(part in {"", ".", ".."} for part in value.split("/")[1:]):
-        raise spec_error(f"is {value!r}", "give a path without //, . and ..")
+        raise build_spec_error(f"is {value!r}", "give a path without //, . and ..")
     return value
 
 
@@ -49,14 +49,14 @@ def _check_machine(name: str) -> str:
             return catalog.get_machine(name, cloud).name
         except InputError:
             continue
-    raise spec_error(f"{name!r} is not a known machine", "give a machine of the catalogue")
+    raise build_spec_error(f"{name!r} is not a known machine", "give a machine of the catalogue")
 
 
 def _check_accelerator(name: str) -> str:
     try:
         return catalog.get_accelerator(name).name
     except InputError as error:
-        raise spec_error(error.problem, error.remedy) from error
+        raise build_spec_error(error.problem, error.remedy) from error
 
 
 class AcceleratorRequirement(FrozenModel):
@@ -67,7 +67,7 @@ class AcceleratorRequirement(FrozenModel):
     count: Annotated[StrictInt, Field(ge=1, le=16)] = 1
 
 
-class Storage(FrozenModel):
+class LocalDriveLayout(FrozenModel):
     """What becomes of a node's local drives: one file system on one of them, or on all as RAID0."""
 
     layout: Literal["none", "single", "raid0"] = "none"
@@ -90,12 +90,12 @@ class HardwareProfile(FrozenModel):
         Field(description="the machines that the profile is for; any machine if omitted"),
     ] = ()
     accelerators: AcceleratorRequirement | None = None
-    storage: Storage = Storage()
+    storage: LocalDriveLayout = LocalDriveLayout()
     hugepages: HugePages | None = None
     mtu: Annotated[StrictInt, Field(ge=IPV6_SMALLEST_MTU, le=LARGEST_MTU)] | None = None
 
 
-class Driver(FrozenModel):
+class GpuDriverSettings(FrozenModel):
     """Which GPU driver a node gets."""
 
     vendor: Literal["nvidia", "amd", "none"] = "none"
@@ -112,9 +112,9 @@ class Driver(FrozenModel):
         if (
             self.vendor == "none"
             and set_fields
-            and ("vendor" not in self.model_fields_set or self != Driver())
+            and ("vendor" not in self.model_fields_set or self != GpuDriverSettings())
         ):
-            raise spec_error(
+            raise build_spec_error(
                 f"{min(set_fields)} is set without a vendor, so no driver is installed",
                 "add vendor: nvidia or amd",
             )
@@ -125,7 +125,7 @@ MigProfile = Annotated[str, _slice, _slice_schema]
 Instances = Annotated[StrictInt, Field(ge=1, le=7)]
 
 
-class MigCards(FrozenModel):
+class MigCardProfiles(FrozenModel):
     """How some NVIDIA cards are cut: one profile as often as it fits, or how many of each."""
 
     devices: Literal["all"] | tuple[Annotated[StrictInt, Field(ge=0, le=15)], ...] = "all"
@@ -147,13 +147,13 @@ MIG_SCHEMA = {
     "description": "a MIG profile, a mapping of profiles to how many, or a list of devices with their profiles",
     "type": ["string", "object", "array"],
 }
-Mig = Annotated[tuple[MigCards, ...], BeforeValidator(_expand_short_mig), WithJsonSchema(MIG_SCHEMA)]
+Mig = Annotated[tuple[MigCardProfiles, ...], BeforeValidator(_expand_short_mig), WithJsonSchema(MIG_SCHEMA)]
 
 
 class SoftwareProfile(FrozenModel):
     """Step two: driver, CUDA or ROCm, container engine and toolkit."""
 
-    driver: Driver = Driver()
+    driver: GpuDriverSettings = GpuDriverSettings()
     cuda: Release | None = None
     rocm: Release | None = None
     container_engine: Annotated[
@@ -178,12 +178,12 @@ class SoftwareProfile(FrozenModel):
         )
         for key, value, vendor in vendor_by_key:
             if value is not None and self.driver.vendor != vendor:
-                raise spec_error(
+                raise build_spec_error(
                     f"{key} needs driver.vendor {vendor}, not {self.driver.vendor}",
                     f"set driver: {{vendor: {vendor}}}, or remove {key}",
                 )
         if self.driver.module != "auto" and self.driver.vendor != "nvidia":
-            raise spec_error(
+            raise build_spec_error(
                 f"driver.module is {self.driver.module!r}, but the driver's vendor is {self.driver.vendor}",
                 "remove driver.module: only NVIDIA's driver has a choice of kernel modules",
             )

@@ -7,21 +7,21 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from gpufleet.fleet.frozen_model import spec_error
+from gpufleet.fleet.frozen_model import build_spec_error
 
 KEY_PREFIXES = ("ssh-ed25519 ", "ssh-rsa ", "ecdsa-sha2-", "sk-ssh-ed25519@", "sk-ecdsa-sha2-")
 
 
 def _check_public_key(value: str) -> str:
     if "PRIVATE KEY" in value:
-        raise spec_error("this is a private key", "give the public half, the line of the .pub file")
+        raise build_spec_error("this is a private key", "give the public half, the line of the .pub file")
     if not value.startswith(KEY_PREFIXES) or len(value.split()) < 2:  # noqa: PLR2004 - type and key
-        raise spec_error(
+        raise build_spec_error(
             f"{value[:30]!r} is not an SSH public key", "give a line like 'ssh-ed25519 AAAA… you'"
         )
     if not _is_complete_key(*value.split()[:2]):
         problem = "the key is damaged: its body is not a complete key of its type"
-        raise spec_error(problem, "copy the .pub file's line")
+        raise build_spec_error(problem, "copy the .pub file's line")
     return value
 
 

@@ -7,12 +7,12 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from gpufleet.catalog import Purchase as PriceKind
-from gpufleet.fleet.frozen_model import FrozenModel, PositiveFloat, StrictFloat, spec_error
+from gpufleet.fleet.frozen_model import FrozenModel, PositiveFloat, StrictFloat, build_spec_error
 
 Band = Literal["<5%", "5-10%", "10-15%", "15-20%"]
 
 
-class SpotWork(FrozenModel):
+class SpotInterruptions(FrozenModel):
     """How interruptions affect the work on a pool; gives the cost of a useful hour of spot."""
 
     interruptions_per_month: Annotated[
@@ -39,14 +39,14 @@ class SpotWork(FrozenModel):
     @model_validator(mode="after")
     def _check_one_rate(self) -> Self:
         if (self.interruptions_per_month is None) == (self.band is None):
-            raise spec_error(
+            raise build_spec_error(
                 "exactly one of interruptions_per_month and band must be set",
                 "give interruptions_per_month or band",
             )
         return self
 
 
-class OnDemand(FrozenModel):
+class OnDemandPurchase(FrozenModel):
     """Pay as you go: no commitment, no eviction, capacity if there is any."""
 
     kind: Literal["on_demand"]
@@ -61,7 +61,7 @@ class OnDemand(FrozenModel):
     label: ClassVar[str] = "on_demand"
 
 
-class Spot(FrozenModel):
+class SpotPurchase(FrozenModel):
     """Spare capacity that the cloud may take back."""
 
     kind: Literal["spot"]
@@ -75,7 +75,7 @@ class Spot(FrozenModel):
         PositiveFloat | None, Field(description="highest price per node; AWS and Azure only")
     ] = None
     work: Annotated[
-        SpotWork | None,
+        SpotInterruptions | None,
         Field(description="interruptions and the work that each one loses; for the cost of a useful hour"),
     ] = None
 
@@ -85,7 +85,7 @@ class Spot(FrozenModel):
     label: ClassVar[str] = "spot"
 
 
-class Reserved(FrozenModel):
+class ReservedPurchase(FrozenModel):
     """Reserved capacity. It bills around the clock, used or not."""
 
     kind: Literal["reserved"]
@@ -116,4 +116,4 @@ class Reserved(FrozenModel):
         return "reserved" if self.term is None else f"reserved-{self.term}"
 
 
-Purchase = Annotated[OnDemand | Spot | Reserved, Field(discriminator="kind")]
+Purchase = Annotated[OnDemandPurchase | SpotPurchase | ReservedPurchase, Field(discriminator="kind")]

@@ -10,7 +10,7 @@ from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
 from pydantic import AfterValidator, Field, IPvAnyNetwork, model_validator
 
 from gpufleet.boundary import is_identifier
-from gpufleet.fleet.boot import Boot
+from gpufleet.fleet.boot import FirstBootSettings
 from gpufleet.fleet.frozen_model import (
     NAME,
     NAME_MEANING,
@@ -19,15 +19,15 @@ from gpufleet.fleet.frozen_model import (
     PositiveFloat,
     StrictFloat,
     StrictInt,
-    pattern_annotations,
-    spec_error,
+    build_pattern_annotations,
+    build_spec_error,
 )
 from gpufleet.fleet.hardware import HardwareCost
 from gpufleet.fleet.pool_request import AcceleratorRequest
 
 GIB_PER_GB = 1e9 / 2**30  # drives are sold in decimal gigabytes
 Slot = Annotated[StrictInt, Field(ge=1, le=200)]
-_mac, _mac_schema = pattern_annotations(
+_mac, _mac_schema = build_pattern_annotations(
     r"([0-9a-f]{2}:){5}[0-9a-f]{2}", "a lowercase MAC address like 2c:cf:67:00:00:07"
 )
 Mac = Annotated[str, _mac, _mac_schema]
@@ -39,15 +39,17 @@ def expand_name_range(names: str) -> tuple[str, ...]:
         # No groups: a rack file must not make ClusterShell run the group commands of its configuration.
         return tuple(NodeSet(names, resolver=RESOLVER_NOGROUP))
     except NodeSetParseError as error:
-        raise spec_error(f"{names!r} is not a range of names", "write a range like blade[01-20]") from error
+        raise build_spec_error(
+            f"{names!r} is not a range of names", "write a range like blade[01-20]"
+        ) from error
 
 
-def parse_slot_number(name: str) -> int:
+def parse_slot_from_name(node_name: str) -> int:
     """Return the slot that a name ends in: blade07 sits in slot 7."""
-    digits = re.search(r"(\d+)$", name)
+    digits = re.search(r"(\d+)$", node_name)
     if digits is None or int(digits[1]) == 0:
-        raise spec_error(
-            f"{name!r} does not end in a slot number", "set slot, or end the name with the slot's number"
+        raise build_spec_error(
+            f"{node_name!r} does not end in a slot number", "set slot, or end the name with the slot's number"
         )
     return int(digits[1])
 
@@ -55,19 +57,19 @@ def parse_slot_number(name: str) -> int:
 def _check_names(names: str) -> str:
     for name in expand_name_range(names):
         if not re.fullmatch(NAME, name):
-            raise spec_error(f"{name!r} is not a name", f"give {NAME_MEANING}")
+            raise build_spec_error(f"{name!r} is not a name", f"give {NAME_MEANING}")
     return names
 
 
 def _identifier_check(kind: str) -> AfterValidator:
     """Return a check of a value that becomes part of Ansible's inventory and of ssh's command line."""
 
-    def check_identifier(value: str) -> str:
+    def check_well_formed(value: str) -> str:
         if not is_identifier(value, kind):
-            raise spec_error(f"{value!r} is not a well-formed {kind}", f"give the node's {kind}")
+            raise build_spec_error(f"{value!r} is not a well-formed {kind}", f"give the node's {kind}")
         return value
 
-    return AfterValidator(check_identifier)
+    return AfterValidator(check_well_formed)
 
 
 class RackNetwork(FrozenModel):
@@ -80,13 +82,13 @@ class RackNetwork(FrozenModel):
         """Return the address at ``slot + slot_offset`` in the network; a validation error beyond it."""
         number = self.slot_offset + slot
         if number >= self.cidr.num_addresses - 1:  # the last is the broadcast address
-            raise spec_error(
+            raise build_spec_error(
                 f"slot {slot} has no address in {self.cidr}", "widen network.cidr, or lower slot_offset"
             )
         return str(self.cidr[number])
 
 
-class NodeEntry(FrozenModel):
+class RackNodeEntry(FrozenModel):
     """One line of ``nodes``: a name or a range of names (``blade[01-20]``) and what is known of them."""
 
     name: Annotated[str, AfterValidator(_check_names)]
@@ -99,9 +101,9 @@ class NodeEntry(FrozenModel):
     accelerators: tuple[AcceleratorRequest, ...] | None = None
 
 
-def _check_not_empty(entries: tuple[NodeEntry, ...]) -> tuple[NodeEntry, ...]:
+def _check_not_empty(entries: tuple[RackNodeEntry, ...]) -> tuple[RackNodeEntry, ...]:
     if not entries:
-        raise spec_error("is empty", "give at least one node")
+        raise build_spec_error("is empty", "give at least one node")
     return entries
 
 
@@ -137,8 +139,8 @@ class Rack(FrozenModel):
     storage_gb: PositiveFloat | None = None
     accelerators: tuple[AcceleratorRequest, ...] = ()
     cost: HardwareCost | None = None
-    boot: Boot | None = None
-    entries: Annotated[tuple[NodeEntry, ...], Field(alias="nodes"), AfterValidator(_check_not_empty)]
+    boot: FirstBootSettings | None = None
+    entries: Annotated[tuple[RackNodeEntry, ...], Field(alias="nodes"), AfterValidator(_check_not_empty)]
 
     @model_validator(mode="before")
     @classmethod
@@ -155,7 +157,7 @@ class Rack(FrozenModel):
             for node in self.nodes:
                 value = getattr(node, field)
                 if value is not None and value in seen:
-                    raise spec_error(
+                    raise build_spec_error(
                         f"{seen[value]} and {node.name} share the {field} {value}", "make it unique"
                     )
                 seen[value] = node.name
@@ -168,12 +170,12 @@ class Rack(FrozenModel):
         if gateway is None:
             return self
         if self.network is None or gateway not in self.network.cidr:
-            raise spec_error(
+            raise build_spec_error(
                 f"boot.gateway {gateway} is not in network.cidr", "give an address of the rack's network"
             )
         conflicting_node = next((node.name for node in self.nodes if node.address == str(gateway)), None)
         if conflicting_node:
-            raise spec_error(
+            raise build_spec_error(
                 f"boot.gateway {gateway} is {conflicting_node}'s address",
                 "give the router's, or move the slots",
             )
@@ -201,11 +203,13 @@ class Rack(FrozenModel):
     def usd_per_hour_source(self) -> str:
         """Return where that figure is from, or why there is none."""
         return (
-            f"inventory/{self.name}.yaml has no cost facts" if self.cost is None else self.cost.sources_text
+            f"inventory/{self.name}.yaml has no cost facts"
+            if self.cost is None
+            else self.cost.figure_sources_text
         )
 
-    def _build_node(self, entry: NodeEntry, name: str) -> RackNode:
-        slot = entry.slot or parse_slot_number(name)
+    def _build_node(self, entry: RackNodeEntry, name: str) -> RackNode:
+        slot = entry.slot or parse_slot_from_name(name)
         return RackNode(
             name=name,
             slot=slot,

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 from gpufleet import catalog
 from gpufleet.boundary import decode_yaml, decode_yaml_subset, read_text
 from gpufleet.errors import InputError
-from gpufleet.fleet.document import Document, Problem, find_ambiguous_numbers, read_document
-from gpufleet.fleet.error_explanation import explain_errors
+from gpufleet.fleet.document import SpecProblem, YamlDocument, find_ambiguous_numbers, read_yaml_document
+from gpufleet.fleet.error_explanation import explain_validation_errors
 from gpufleet.fleet.rack import Rack
 
 RACK_PLUGIN = "gpufleet.fleet.rack"
@@ -103,28 +103,28 @@ def _decode(text: str, stem: str) -> Rack | None:
 
 
 def _load_with_lines(path: Path, label: str) -> Rack:
-    document = read_document(path, label)
-    document.raise_first(list(find_ambiguous_numbers(document.node)))
+    document = read_yaml_document(path, label)
+    document.raise_first_problem(list(find_ambiguous_numbers(document.node)))
     try:
         rack = Rack.model_validate(document.plain_data)
     except ValidationError as error:
-        document.raise_first(explain_errors(error, Rack, document.plain_data))
+        document.raise_first_problem(explain_validation_errors(error, Rack, document.plain_data))
         raise
-    document.raise_first(_machine_problems(rack))
+    document.raise_first_problem(_machine_problems(rack))
     if rack.name != path.stem:
-        document.raise_first([_name_problem(rack, path)])
+        document.raise_first_problem([_name_problem(rack, path)])
     return rack
 
 
-def _name_problem(rack: Rack, path: Path) -> Problem:
-    return Problem(
+def _name_problem(rack: Rack, path: Path) -> SpecProblem:
+    return SpecProblem(
         ("name",),
         f"the rack's name is {rack.name!r}, but the file is called {path.name}",
         f"set {path.stem!r}",
     )
 
 
-def _machine_problems(rack: Rack) -> list[Problem]:
+def _machine_problems(rack: Rack) -> list[SpecProblem]:
     """Return a problem for every machine of a rack that is unknown, or has built-in cards besides the declared ones.
 
     A GPU server may be custom-built: then its accelerators must be declared.
@@ -144,19 +144,19 @@ def _machine_problems(rack: Rack) -> list[Problem]:
             if rack.kind == "servers":
                 if not has_accelerators:
                     remedy = f"{error.remedy}; for a custom server declare its accelerators"
-                    problems.append(Problem(key, error.problem, remedy))
+                    problems.append(SpecProblem(key, error.problem, remedy))
             else:
-                problems.append(Problem(key, error.problem, error.remedy))
+                problems.append(SpecProblem(key, error.problem, error.remedy))
             continue
         if rack.kind == "servers" and has_accelerators and machine.accelerators:
             built_in = ", ".join(f"{card.count} x {card.model}" for card in machine.accelerators)
-            problem = f"{name} brings {built_in}already; accelerators would be added to them"
+            problem = f"{name} brings {built_in} already; accelerators would be added to them"
             problems.append(
-                Problem(key, problem, "remove accelerators, or give your server its own machine name")
+                SpecProblem(key, problem, "remove accelerators, or give your server its own machine name")
             )
     return problems
 
 
-def read_rack_document(path: Path, root: Path) -> Document:
+def read_rack_document(path: Path, root: Path) -> YamlDocument:
     """Return a rack file with the line of every key, for errors that concern several files."""
-    return read_document(path, project_relative_path(path, root))
+    return read_yaml_document(path, project_relative_path(path, root))

@@ -4,47 +4,47 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpufleet.fleet.document import Problem
+from gpufleet.fleet.document import SpecProblem
 from gpufleet.rule import Rule, RuleTable, add_rule
 
 if TYPE_CHECKING:
-    from gpufleet.fleet.spec import Fleet, Pool, Spec
+    from gpufleet.fleet.spec import Fleet, FleetSpec, Pool
 
 RULES: dict[str, Rule] = {}
 
-POOL_RULES: RuleTable[Pool, Problem] = RuleTable(RULES)
+POOL_RULES: RuleTable[Pool, SpecProblem] = RuleTable(RULES)
 """Checks of one pool; paths of their problems start at the pool."""
 
-SPEC_RULES: RuleTable[Spec, Problem] = RuleTable(RULES)
+SPEC_RULES: RuleTable[FleetSpec, SpecProblem] = RuleTable(RULES)
 """Checks of the whole spec."""
 
-FLEET_RULES: RuleTable[Fleet, Problem] = RuleTable(RULES)
+FLEET_RULES: RuleTable[Fleet, SpecProblem] = RuleTable(RULES)
 """Checks of the spec together with its racks."""
 
 
-def check_fleet(fleet: Fleet) -> list[Problem]:
+def find_fleet_problems(fleet: Fleet) -> list[SpecProblem]:
     """Return the problems that the rules find once the racks are read."""
     return [_add_rule_id(rule, problem) for rule, problem in FLEET_RULES.find_violations(fleet)]
 
 
-def check_spec(spec: Spec) -> list[Problem]:
+def find_spec_problems(spec: FleetSpec) -> list[SpecProblem]:
     """Return the problems that the rules find in a spec, each with the rule's id."""
     problems = [_add_rule_id(rule, problem) for rule, problem in SPEC_RULES.find_violations(spec)]
     for index, pool in enumerate(spec.pools):
         problems += [
-            _add_rule_id(rule, Problem(("pools", index, *problem.path), problem.text, problem.remedy))
+            _add_rule_id(rule, SpecProblem(("pools", index, *problem.path), problem.text, problem.remedy))
             for rule, problem in POOL_RULES.find_violations(pool)
         ]
     return problems
 
 
-def _add_rule_id(rule: Rule, problem: Problem) -> Problem:
-    return Problem(problem.path, f"{problem.text} (rule {rule.id})", problem.remedy)
+def _add_rule_id(rule: Rule, problem: SpecProblem) -> SpecProblem:
+    return SpecProblem(problem.path, f"{problem.text} (rule {rule.id})", problem.remedy)
 
 
-def find_misplaced_key_rule(kind: str, key: str) -> Rule | None:
+def find_misplaced_key_rule(purchase_kind: str, key: str) -> Rule | None:
     """Return the rule that keeps a key out of a kind of purchase, where there is one."""
-    return MISPLACED_KEYS.get((kind, key))
+    return MISPLACED_KEYS.get((purchase_kind, key))
 
 
 _SPOT_RESERVATION = add_rule(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from gpufleet import catalog
 from gpufleet.errors import InputError
 from gpufleet.fleet.application import Container
-from gpufleet.fleet.document import KeyPath, Problem
+from gpufleet.fleet.document import KeyPath, SpecProblem
 from gpufleet.fleet.pool_request import AcceleratorRequest
 from gpufleet.fleet.rule import FLEET_RULES
 from gpufleet.fleet.spec import Fleet
@@ -20,7 +20,7 @@ from gpufleet.fleet.template import Blueprint
 
 
 @dataclass(frozen=True)
-class TemplateAssignment:
+class NodeTemplateAssignment:
     """A template and one node that gets it; nodes of a pool are alike, so one stands for all."""
 
     path: KeyPath
@@ -31,33 +31,35 @@ class TemplateAssignment:
     blueprint: Blueprint
 
     @property
-    def card_count(self) -> int:
+    def gpu_card_count(self) -> int:
         return sum(count for _, count in self.cards)
 
     @property
-    def card_vendors(self) -> set[str]:
-        return {find_vendor(model) for model, _ in self.cards}
+    def gpu_card_vendors(self) -> set[str]:
+        return {find_card_vendor(model) for model, _ in self.cards}
 
 
-def find_vendor(model: str) -> str:
+def find_card_vendor(card_model: str) -> str:
     """Return the vendor of a card as drivers are named after it."""
-    return catalog.get_accelerator(model).vendor.lower()
+    return catalog.get_accelerator(card_model).vendor.lower()
 
 
-def list_assignments(fleet: Fleet) -> Iterator[TemplateAssignment]:
+def list_template_assignments(fleet: Fleet) -> Iterator[NodeTemplateAssignment]:
     """Yield every template with the nodes that get it."""
     for index, pool in enumerate(fleet.pools):
         if pool.template:
             cards = _list_cards(pool.machine, pool.cloud, (pool.accelerators,) if pool.accelerators else ())
             plan = fleet.resolve_blueprint(pool.template)
-            yield TemplateAssignment(("pools", index, "template"), pool.name, pool.machine, cards, None, plan)
+            yield NodeTemplateAssignment(
+                ("pools", index, "template"), pool.name, pool.machine, cards, None, plan
+            )
     for index, workstation in enumerate(fleet.workstations):
         if workstation.template:
             cards, plan = (
                 _list_cards(workstation.machine, "onprem"),
                 fleet.resolve_blueprint(workstation.template),
             )
-            yield TemplateAssignment(
+            yield NodeTemplateAssignment(
                 ("workstations", index, "template"), workstation.name, workstation.machine, cards, None, plan
             )
     for index, rack in enumerate(fleet.racks):
@@ -65,7 +67,7 @@ def list_assignments(fleet: Fleet) -> Iterator[TemplateAssignment]:
             path, plan = ("racks", index, "template"), fleet.resolve_blueprint(rack.template)
             for node in rack.rack.nodes:
                 cards = _list_cards(node.machine, "onprem", node.accelerators)
-                yield TemplateAssignment(path, node.name, node.machine, cards, node.storage_gib, plan)
+                yield NodeTemplateAssignment(path, node.name, node.machine, cards, node.storage_gib, plan)
 
 
 def _list_cards(
@@ -75,11 +77,13 @@ def _list_cards(
         built_in = catalog.get_machine(machine, cloud).accelerators
     except InputError:
         built_in = ()  # retired: rule machine-known has said so
-    gpus = [(card.model, card.count) for card in built_in if find_vendor(card.model) in {"nvidia", "amd"}]
+    gpus = [
+        (card.model, card.count) for card in built_in if find_card_vendor(card.model) in {"nvidia", "amd"}
+    ]
     return (*gpus, *((card.model, card.count) for card in added))
 
 
-def _first_problem_per_path(problems: Iterator[Problem]) -> Iterator[Problem]:
+def _first_problem_per_path(problems: Iterator[SpecProblem]) -> Iterator[SpecProblem]:
     """Yield one problem for each place: a rack of twenty is one mistake, not twenty."""
     seen: set[KeyPath] = set()
     for problem in problems:
@@ -93,20 +97,20 @@ def _first_problem_per_path(problems: Iterator[Problem]) -> Iterator[Problem]:
     reason="a driver serves only its vendor's cards",
     source="catalog/data/accelerators.csv, column vendor",
 )
-def check_driver_for_cards(fleet: Fleet) -> Iterator[Problem]:
-    assignments: dict[KeyPath, TemplateAssignment] = {}
+def check_driver_matches_cards(fleet: Fleet) -> Iterator[SpecProblem]:
+    assignments: dict[KeyPath, NodeTemplateAssignment] = {}
     vendors: dict[KeyPath, set[str]] = {}
-    for assignment in list_assignments(fleet):
+    for assignment in list_template_assignments(fleet):
         if assignment.blueprint.software.driver.vendor != "none":
             assignments.setdefault(assignment.path, assignment)
-            vendors[assignment.path] = vendors.get(assignment.path, set()) | assignment.card_vendors
+            vendors[assignment.path] = vendors.get(assignment.path, set()) | assignment.gpu_card_vendors
     for path, first in assignments.items():
         vendor = first.blueprint.software.driver.vendor
         if vendor not in vendors[path]:
             vendor_names = " and ".join(sorted(vendors[path]))
             finding = f"has cards of {vendor_names}" if vendor_names else "has no cards"
             text = f"the template installs {vendor}'s driver, but {first.node} {finding}"
-            yield Problem(path, text, "choose another template")
+            yield SpecProblem(path, text, "choose another template")
 
 
 @FLEET_RULES.rule(
@@ -114,16 +118,16 @@ def check_driver_for_cards(fleet: Fleet) -> Iterator[Problem]:
     reason="containers can't get more cards than their node has",
     source="catalog/data/machines.csv, the rack file",
 )
-def check_gpus_fit(fleet: Fleet) -> Iterator[Problem]:
+def check_enough_gpus(fleet: Fleet) -> Iterator[SpecProblem]:
     yield from _first_problem_per_path(_find_too_few_cards(fleet))
 
 
-def _find_too_few_cards(fleet: Fleet) -> Iterator[Problem]:
-    for assignment in list_assignments(fleet):
+def _find_too_few_cards(fleet: Fleet) -> Iterator[SpecProblem]:
+    for assignment in list_template_assignments(fleet):
         required_cards = count_required_cards(assignment.blueprint.application.containers)
-        if required_cards > assignment.card_count:
-            text = f"the containers need {required_cards} cards, but {assignment.node} has {assignment.card_count}"
-            yield Problem(assignment.path, text, "request fewer cards, or choose another machine")
+        if required_cards > assignment.gpu_card_count:
+            text = f"the containers need {required_cards} cards, but {assignment.node} has {assignment.gpu_card_count}"
+            yield SpecProblem(assignment.path, text, "request fewer cards, or choose another machine")
 
 
 def count_required_cards(containers: tuple[Container, ...]) -> int:
@@ -144,16 +148,16 @@ def count_required_cards(containers: tuple[Container, ...]) -> int:
     reason="a hardware profile says what its template is for",
     source="the spec",
 )
-def check_hardware_fits(fleet: Fleet) -> Iterator[Problem]:
+def check_hardware_profile_fits(fleet: Fleet) -> Iterator[SpecProblem]:
     remedy = "choose another template, or widen its hardware profile"
     yield from _first_problem_per_path(
-        Problem(assignment.path, text, remedy)
-        for assignment in list_assignments(fleet)
+        SpecProblem(assignment.path, text, remedy)
+        for assignment in list_template_assignments(fleet)
         for text in _describe_mismatches(assignment)
     )
 
 
-def _describe_mismatches(assignment: TemplateAssignment) -> Iterator[str]:
+def _describe_mismatches(assignment: NodeTemplateAssignment) -> Iterator[str]:
     machines, requirement = assignment.blueprint.hardware.machines, assignment.blueprint.hardware.accelerators
     if machines and assignment.machine not in machines:
         yield f"the hardware profile is for {' or '.join(machines)}, but {assignment.node} is {assignment.machine}"
@@ -162,7 +166,7 @@ def _describe_mismatches(assignment: TemplateAssignment) -> Iterator[str]:
     matching_cards = sum(
         count
         for model, count in assignment.cards
-        if requirement.model in (None, model) and requirement.vendor in (None, find_vendor(model))
+        if requirement.model in (None, model) and requirement.vendor in (None, find_card_vendor(model))
     )
     if matching_cards < requirement.count:
         kind_of_card = requirement.model or (f"{requirement.vendor} cards" if requirement.vendor else "cards")
@@ -175,14 +179,14 @@ def _describe_mismatches(assignment: TemplateAssignment) -> Iterator[str]:
     reason="volumes of kind nvme share the node's own drive",
     source="the rack file, storage_gb",
 )
-def check_volumes_fit(fleet: Fleet) -> Iterator[Problem]:
+def check_volumes_fit(fleet: Fleet) -> Iterator[SpecProblem]:
     yield from _first_problem_per_path(_find_too_large_volumes(fleet))
 
 
-def _find_too_large_volumes(fleet: Fleet) -> Iterator[Problem]:
-    for assignment in list_assignments(fleet):
+def _find_too_large_volumes(fleet: Fleet) -> Iterator[SpecProblem]:
+    for assignment in list_template_assignments(fleet):
         volumes = assignment.blueprint.application.volumes
         required_gib = sum(volume.size_gib for volume in volumes if volume.kind == "nvme")
         if assignment.storage_gib is not None and required_gib > assignment.storage_gib:
             text = f"the nvme volumes take {required_gib} GiB, but {assignment.node} has {assignment.storage_gib:.0f}"
-            yield Problem(assignment.path, text, "make the volumes smaller, or set kind: ssd")
+            yield SpecProblem(assignment.path, text, "make the volumes smaller, or set kind: ssd")

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from gpufleet import catalog
 from gpufleet.errors import InputError
-from gpufleet.fleet.document import Problem
+from gpufleet.fleet.document import SpecProblem
 from gpufleet.fleet.image import CustomImage
 from gpufleet.fleet.rule import POOL_RULES
 from gpufleet.fleet.spec import Pool
@@ -16,7 +16,7 @@ from gpufleet.fleet.spec import Pool
 ATTACHABLE_COUNTS = (1, 2, 4)
 
 
-def find_machine(pool: Pool) -> catalog.Machine | None:
+def find_pool_machine(pool: Pool) -> catalog.Machine | None:
     """Return the pool's machine; an unknown one is rule ``machine-known``'s business."""
     try:
         return catalog.get_machine(pool.machine, pool.cloud)
@@ -29,11 +29,11 @@ def find_machine(pool: Pool) -> catalog.Machine | None:
     reason="a machine that is not in the catalogue cannot be priced or checked",
     source="catalog/data/machines.csv, catalog/data/retired.csv",
 )
-def check_machine_known(pool: Pool) -> Iterator[Problem]:
+def check_machine_known(pool: Pool) -> Iterator[SpecProblem]:
     try:
         catalog.get_machine(pool.machine, pool.cloud)
     except InputError as error:
-        yield Problem(("machine",), error.problem, error.remedy)
+        yield SpecProblem(("machine",), error.problem, error.remedy)
 
 
 @POOL_RULES.rule(
@@ -41,17 +41,19 @@ def check_machine_known(pool: Pool) -> Iterator[Problem]:
     reason="a region must be written as its cloud writes it",
     source="catalog/data/regions.csv",
 )
-def check_region_known(pool: Pool) -> Iterator[Problem]:
-    regions = catalog.list_regions(pool.cloud)
+def check_region_known(pool: Pool) -> Iterator[SpecProblem]:
+    regions = catalog.list_accelerator_regions(pool.cloud)
     if pool.region in regions:
         return
-    other_clouds = [cloud for cloud in catalog.CLOUDS if pool.region in catalog.list_regions(cloud)]
+    other_clouds = [
+        cloud for cloud in catalog.CLOUDS if pool.region in catalog.list_accelerator_regions(cloud)
+    ]
     close_names = get_close_matches(pool.region, regions, n=1)
     if other_clouds:
         remedy = f"it is a region of {other_clouds[0]}"
     else:
         remedy = f"did you mean {close_names[0]!r}?" if close_names else f"give a region like {regions[-1]}"
-    yield Problem(("region",), f"{pool.region!r} is not a known region of {pool.cloud}", remedy)
+    yield SpecProblem(("region",), f"{pool.region!r} is not a known region of {pool.cloud}", remedy)
 
 
 @POOL_RULES.rule(
@@ -59,12 +61,14 @@ def check_region_known(pool: Pool) -> Iterator[Problem]:
     reason="a zone must belong to its region",
     source="zone names: AWS us-east-1a, GCP us-central1-a, Azure 1, 2, 3",
 )
-def check_zone_in_region(pool: Pool) -> Iterator[Problem]:
+def check_zone_in_region(pool: Pool) -> Iterator[SpecProblem]:
     cloud = catalog.get_cloud(pool.cloud)
     for index, zone in enumerate(pool.zones):
         if not cloud.is_zone_name(zone, pool.region):
             text = f"{zone!r} is not a zone of {cloud.name} {pool.region}"
-            yield Problem(("zones", index), text, f"give a zone like {cloud.example_zone(pool.region)!r}")
+            yield SpecProblem(
+                ("zones", index), text, f"give a zone like {cloud.example_zone_name(pool.region)!r}"
+            )
 
 
 @POOL_RULES.rule(
@@ -72,19 +76,19 @@ def check_zone_in_region(pool: Pool) -> Iterator[Problem]:
     reason="only GCP's general machines (n1) take accelerators; others bring their own",
     source="catalog/data/machines.csv, column attachable; counts: SkyPilot, its catalogue of GCP (T4: 1, 2, 4)",
 )
-def check_attached_accelerators(pool: Pool) -> Iterator[Problem]:
-    machine = find_machine(pool)
+def check_attached_accelerators(pool: Pool) -> Iterator[SpecProblem]:
+    machine = find_pool_machine(pool)
     if machine is None or pool.accelerators is None:
         return
     request = pool.accelerators
     if not machine.attachable:
         text = f"accelerators cannot be attached to {machine.name}; it has its own ({_format_accelerators(machine)})"
-        yield Problem(("accelerators",), text, "remove accelerators")
+        yield SpecProblem(("accelerators",), text, "remove accelerators")
     elif request.model not in machine.attachable:
         text = f"{request.model} cannot be attached to {machine.name}"
-        yield Problem(("accelerators", "model"), text, f"give {' or '.join(machine.attachable)}")
+        yield SpecProblem(("accelerators", "model"), text, f"give {' or '.join(machine.attachable)}")
     elif request.count not in ATTACHABLE_COUNTS:
-        yield Problem(("accelerators", "count"), f"is {request.count}", "give 1, 2 or 4")
+        yield SpecProblem(("accelerators", "count"), f"is {request.count}", "give 1, 2 or 4")
 
 
 @POOL_RULES.rule(
@@ -92,11 +96,11 @@ def check_attached_accelerators(pool: Pool) -> Iterator[Problem]:
     reason="an n1 machine has no accelerator of its own; a GPU pool without one is a mistake",
     source="catalog/data/machines.csv, column attachable",
 )
-def check_accelerators_present(pool: Pool) -> Iterator[Problem]:
-    machine = find_machine(pool)
+def check_accelerators_present(pool: Pool) -> Iterator[SpecProblem]:
+    machine = find_pool_machine(pool)
     if machine and machine.attachable and not machine.accelerators and pool.accelerators is None:
         text = f"accelerators are missing, and {machine.name} has none of its own"
-        yield Problem(("accelerators",), text, f"add {{model: {machine.attachable[0]}, count: 1}}")
+        yield SpecProblem(("accelerators",), text, f"add {{model: {machine.attachable[0]}, count: 1}}")
 
 
 @POOL_RULES.rule(
@@ -104,8 +108,8 @@ def check_accelerators_present(pool: Pool) -> Iterator[Problem]:
     reason="EFA and InfiniBand exist only on the machines built with them",
     source="AWS DescribeInstanceTypes (EfaSupported) as moto 5.2.5 carries it; MicrosoftDocs nda100-v4-series.md",
 )
-def check_fabric_of_machine(pool: Pool) -> Iterator[Problem]:
-    machine = find_machine(pool)
+def check_machine_has_fabric(pool: Pool) -> Iterator[SpecProblem]:
+    machine = find_pool_machine(pool)
     if machine is None or pool.fabric in ("none", "auto") or pool.fabric == machine.fabric:
         return
     available_fabric = f"only {machine.fabric}" if machine.fabric else "no such fabric"
@@ -114,7 +118,7 @@ def check_fabric_of_machine(pool: Pool) -> Iterator[Problem]:
         if machine.fabric
         else "set fabric: none, or choose another machine"
     )
-    yield Problem(
+    yield SpecProblem(
         ("fabric",), f"fabric is {pool.fabric!r}, but {machine.name} has {available_fabric}", remedy
     )
 
@@ -124,11 +128,11 @@ def check_fabric_of_machine(pool: Pool) -> Iterator[Problem]:
     reason="EFA traffic does not leave its zone",
     source="AWS ParallelCluster guide, Elastic Fabric Adapter: not supported over different availability zones",
 )
-def check_efa_zone(pool: Pool) -> Iterator[Problem]:
-    machine = find_machine(pool)
+def check_efa_single_zone(pool: Pool) -> Iterator[SpecProblem]:
+    machine = find_pool_machine(pool)
     uses_efa = pool.fabric == "efa" or (pool.fabric == "auto" and machine and machine.fabric == "efa")
     if uses_efa and len(pool.zones) > 1:
-        yield Problem(
+        yield SpecProblem(
             ("zones",),
             f"zones is {list(pool.zones)}, but EFA traffic does not leave its zone",
             "name one zone",
@@ -140,25 +144,25 @@ def check_efa_zone(pool: Pool) -> Iterator[Problem]:
     reason="a pool boots an image that its cloud has for its machine",
     source="cloud/images.py; Azure, imageReference: no lookup by name",
 )
-def check_image_of_cloud(pool: Pool) -> Iterator[Problem]:
-    cloud, machine, image = catalog.get_cloud(pool.cloud), find_machine(pool), pool.image
+def check_image_available(pool: Pool) -> Iterator[SpecProblem]:
+    cloud, machine, image = catalog.get_cloud(pool.cloud), find_pool_machine(pool), pool.image
     if isinstance(image, CustomImage):
         yield from _check_custom_image(image, cloud)
     elif image == "vendor" and machine is not None:
         has_image = bool(machine.accelerators) and machine.arch in cloud.vendor_image_architectures
         if not has_image:
             text = f"image is vendor, but {cloud.name} has no known image with drivers for {machine.name}"
-            yield Problem(("image",), text, "set auto or base")
+            yield SpecProblem(("image",), text, "set auto or base")
 
 
-def _check_custom_image(image: CustomImage, cloud: catalog.Cloud) -> Iterator[Problem]:
+def _check_custom_image(image: CustomImage, cloud: catalog.Cloud) -> Iterator[SpecProblem]:
     if image.id is not None and not re.fullmatch(cloud.image_id_pattern, image.id):
         text = f"{image.id!r} is not an image of {cloud.name}"
-        yield Problem(("image", "id"), text, f"give an image id like {cloud.image_id_example}")
+        yield SpecProblem(("image", "id"), text, f"give an image id like {cloud.image_id_example}")
     if image.name is not None and not cloud.has_images_by_name:
-        yield Problem(("image", "name"), f"{cloud.title} cannot find images by name", "give its id")
+        yield SpecProblem(("image", "name"), f"{cloud.title} cannot find images by name", "give its id")
     if image.owner != "self" and (image.id is not None or not cloud.has_images_by_name):
-        yield Problem(("image", "owner"), "owner is only for images that are found by name", "remove it")
+        yield SpecProblem(("image", "owner"), "owner is only for images that are found by name", "remove it")
 
 
 def _format_accelerators(machine: catalog.Machine) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpufleet import catalog
-from gpufleet.fleet.document import Problem
+from gpufleet.fleet.document import SpecProblem
 from gpufleet.fleet.rule import POOL_RULES
 from gpufleet.fleet.spec import Pool
 
@@ -15,11 +15,11 @@ from gpufleet.fleet.spec import Pool
     reason="a cloud must sell the kind of purchase, and the term, that the pool uses",
     source="catalog/cloud.py, price_kinds",
 )
-def check_purchase_sold(pool: Pool) -> Iterator[Problem]:
+def check_purchase_kind_offered(pool: Pool) -> Iterator[SpecProblem]:
     cloud, kind = catalog.get_cloud(pool.cloud), pool.purchase.price_kind
     if kind not in cloud.price_kinds:
         text = f"purchase is {pool.purchase.label}, but {cloud.title} does not sell {kind}"
-        yield Problem(("purchase",), text, f"give a kind that it sells: {', '.join(cloud.price_kinds)}")
+        yield SpecProblem(("purchase",), text, f"give a kind that it sells: {', '.join(cloud.price_kinds)}")
 
 
 @POOL_RULES.rule(
@@ -27,13 +27,13 @@ def check_purchase_sold(pool: Pool) -> Iterator[Problem]:
     reason="Google sells spot at its own price; bids and price caps do not exist",
     source="pulumi-gcp compute.Instance scheduling has no price argument",
 )
-def check_spot_price_cap(pool: Pool) -> Iterator[Problem]:
+def check_spot_price_cap(pool: Pool) -> Iterator[SpecProblem]:
     cloud = catalog.get_cloud(pool.cloud)
     if pool.purchase.max_usd_per_hour is not None and not cloud.has_spot_price_cap:
         text = (
             f"max_usd_per_hour is {pool.purchase.max_usd_per_hour:g}, but {cloud.title} has no spot price cap"
         )
-        yield Problem(("purchase", "max_usd_per_hour"), text, "remove it")
+        yield SpecProblem(("purchase", "max_usd_per_hour"), text, "remove it")
 
 
 @POOL_RULES.rule(
@@ -41,11 +41,13 @@ def check_spot_price_cap(pool: Pool) -> Iterator[Problem]:
     reason="Google and Azure do not start other nodes when spot capacity is gone",
     source="pulumi-gcp and pulumi-azure-native have no alarm on a group that could set another group's size",
 )
-def check_spot_fallback(pool: Pool) -> Iterator[Problem]:
+def check_spot_fallback(pool: Pool) -> Iterator[SpecProblem]:
     cloud = catalog.get_cloud(pool.cloud)
     if pool.purchase.fallback is not None and not cloud.has_spot_fallback:
         text = f"fallback is set, but {cloud.title} does not start other nodes when spot capacity is gone"
-        yield Problem(("purchase", "fallback"), text, "remove it, or add a second pool with kind: on_demand")
+        yield SpecProblem(
+            ("purchase", "fallback"), text, "remove it, or add a second pool with kind: on_demand"
+        )
 
 
 @POOL_RULES.rule(
@@ -53,12 +55,12 @@ def check_spot_fallback(pool: Pool) -> Iterator[Problem]:
     reason="a created reservation holds a fixed number of nodes",
     source="instance_count of aws:ec2:CapacityReservation, count of gcp:compute:Reservation, sku.capacity of Azure",
 )
-def check_reservation_count(pool: Pool) -> Iterator[Problem]:
+def check_reservation_count_fixed(pool: Pool) -> Iterator[SpecProblem]:
     if pool.purchase.reservation == "create" and pool.count.is_elastic:
         text = (
             f"count is {pool.count.min} to {pool.count.max}, but a created reservation holds a fixed number"
         )
-        yield Problem(("count",), text, "give one whole number, or the id of a reservation that exists")
+        yield SpecProblem(("count",), text, "give one whole number, or the id of a reservation that exists")
 
 
 @POOL_RULES.rule(
@@ -66,12 +68,12 @@ def check_reservation_count(pool: Pool) -> Iterator[Problem]:
     reason="AWS and GCP reserve capacity in one zone",
     source="availability_zone of aws:ec2:CapacityReservation and zone of gcp:compute:Reservation are required",
 )
-def check_reservation_zone(pool: Pool) -> Iterator[Problem]:
+def check_reservation_single_zone(pool: Pool) -> Iterator[SpecProblem]:
     cloud = catalog.get_cloud(pool.cloud)
     if pool.purchase.reservation != "create" or not cloud.has_zonal_reservations or len(pool.zones) == 1:
         return
     text = f"zones is {list(pool.zones)}, but {cloud.title} reserves capacity in exactly one zone"
-    yield Problem(("zones",), text, "name the one zone")
+    yield SpecProblem(("zones",), text, "name the one zone")
 
 
 @POOL_RULES.rule(
@@ -79,7 +81,7 @@ def check_reservation_zone(pool: Pool) -> Iterator[Problem]:
     reason="reserved capacity bills around the clock, used or not",
     source="capacity reservations bill until they are cancelled, on all three clouds",
 )
-def check_reserved_hours(pool: Pool) -> Iterator[Problem]:
+def check_no_hours_if_reserved(pool: Pool) -> Iterator[SpecProblem]:
     if pool.purchase.kind == "reserved" and pool.hours_per_month is not None:
         text = f"hours_per_month is {pool.hours_per_month}, but reserved capacity bills around the clock"
-        yield Problem(("hours_per_month",), text, "remove it, or buy on_demand or spot")
+        yield SpecProblem(("hours_per_month",), text, "remove it, or buy on_demand or spot")

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 
 from gpufleet.fleet.application import SECRET_NAMES, Application, Container
-from gpufleet.fleet.document import KeyPath, Problem
+from gpufleet.fleet.document import KeyPath, SpecProblem
 from gpufleet.fleet.rule import SPEC_RULES
-from gpufleet.fleet.spec import Spec
+from gpufleet.fleet.spec import FleetSpec
 from gpufleet.fleet.template import STEPS, Blueprint, Template
 
 SSH_PORT = 22
 
 
-def list_complete_templates(spec: Spec) -> Iterator[tuple[str, Template, Blueprint]]:
+def list_complete_templates(spec: FleetSpec) -> Iterator[tuple[str, Template, Blueprint]]:
     """Yield the templates whose steps all exist; the others are rule ``profile-exists``'s business."""
     for name, template in spec.templates.items():
         step_values = ((getattr(template, step), getattr(spec, key)) for step, key in STEPS.items())
@@ -30,7 +30,7 @@ def template_step_path(name: str, template: Template, step: str) -> KeyPath:
     return ("templates", name) if value is None else ("templates", name, step)
 
 
-def list_applications(spec: Spec) -> Iterator[tuple[KeyPath, Application]]:
+def list_applications_with_paths(spec: FleetSpec) -> Iterator[tuple[KeyPath, Application]]:
     """Yield every application once, with its place."""
     seen: set[KeyPath] = set()
     for name, application in spec.applications.items():
@@ -42,9 +42,9 @@ def list_applications(spec: Spec) -> Iterator[tuple[KeyPath, Application]]:
             yield where, blueprint.application
 
 
-def list_containers(spec: Spec) -> Iterator[tuple[KeyPath, Application, Container]]:
+def list_containers_with_paths(spec: FleetSpec) -> Iterator[tuple[KeyPath, Application, Container]]:
     """Yield every container once, with its place and its application."""
-    for where, application in list_applications(spec):
+    for where, application in list_applications_with_paths(spec):
         for index, container in enumerate(application.containers):
             yield (*where, "containers", index), application, container
 
@@ -52,13 +52,13 @@ def list_containers(spec: Spec) -> Iterator[tuple[KeyPath, Application, Containe
 @SPEC_RULES.rule(
     "profile-exists", reason="a profile that a template names must be declared", source="the spec"
 )
-def check_profile_exists(spec: Spec) -> Iterator[Problem]:
+def check_profile_exists(spec: FleetSpec) -> Iterator[SpecProblem]:
     for name, template in spec.templates.items():
         for step, key in STEPS.items():
             value, declared = getattr(template, step), getattr(spec, key)
             if isinstance(value, str) and value not in declared:
                 known = f"{key}: {', '.join(sorted(declared))}" if declared else f"declare it under {key}"
-                yield Problem(("templates", name, step), f"{step} {value!r} is not declared", known)
+                yield SpecProblem(("templates", name, step), f"{step} {value!r} is not declared", known)
 
 
 @SPEC_RULES.rule(
@@ -66,16 +66,16 @@ def check_profile_exists(spec: Spec) -> Iterator[Problem]:
     reason="containers, and the toolkit that shows them the cards, need an engine",
     source="the container toolkits configure an engine; NVIDIA Container Toolkit guide, Configuration",
 )
-def check_container_engine(spec: Spec) -> Iterator[Problem]:
+def check_container_engine_chosen(spec: FleetSpec) -> Iterator[SpecProblem]:
     for name, template, blueprint in list_complete_templates(spec):
         if blueprint.container_engine != "none":
             continue
         where = (*template_step_path(name, template, "software"), "container_engine")
         if blueprint.application.containers:
             text = f"container_engine is none, but template {name} has containers"
-            yield Problem(where, text, "set podman or docker")
+            yield SpecProblem(where, text, "set podman or docker")
         elif blueprint.software.container_toolkit:
-            yield Problem(
+            yield SpecProblem(
                 where, "container_engine is none, but container_toolkit is true", "set podman or docker"
             )
 
@@ -85,7 +85,7 @@ def check_container_engine(spec: Spec) -> Iterator[Problem]:
     reason="a container sees cards through CDI, whose specification the container toolkit writes",
     source="NVIDIA Container Toolkit guide, Support for Container Device Interface; AMD Container Toolkit, CDI",
 )
-def check_container_toolkit(spec: Spec) -> Iterator[Problem]:
+def check_toolkit_for_gpu_containers(spec: FleetSpec) -> Iterator[SpecProblem]:
     for name, template, blueprint in list_complete_templates(spec):
         if blueprint.software.container_toolkit:
             continue
@@ -93,7 +93,7 @@ def check_container_toolkit(spec: Spec) -> Iterator[Problem]:
         for index, container in enumerate(blueprint.application.containers):
             if container.gpus != "none":
                 key = (*where, "containers", index, "gpus")
-                yield Problem(
+                yield SpecProblem(
                     key,
                     f"the container requests cards, but template {name} has no container toolkit",
                     "set container_toolkit: true",
@@ -105,20 +105,20 @@ def check_container_toolkit(spec: Spec) -> Iterator[Problem]:
     reason="quadlets and podman's secrets exist only with podman",
     source="podman-systemd.unit(5), podman-secret(1)",
 )
-def check_podman_only(spec: Spec) -> Iterator[Problem]:
+def check_podman_only_features(spec: FleetSpec) -> Iterator[SpecProblem]:
     for name, template, blueprint in list_complete_templates(spec):
         if blueprint.container_engine != "docker":
             continue
         where, application = template_step_path(name, template, "application"), blueprint.application
         if application.units == "quadlet":
-            yield Problem(
+            yield SpecProblem(
                 (*where, "units"), f"units is quadlet, but template {name} has docker", "set auto or plain"
             )
         for index, container in enumerate(application.containers):
             for number, secret in enumerate(container.secrets):
                 if secret.kind == "podman":
                     key = (*where, "containers", index, "secrets", number, "kind")
-                    yield Problem(
+                    yield SpecProblem(
                         key, f"kind is podman, but template {name} has docker", "set file or env_file"
                     )
 
@@ -128,15 +128,15 @@ def check_podman_only(spec: Spec) -> Iterator[Problem]:
     reason="a container's name is its service's; two services can't share one",
     source="systemd.unit(5); podman-run(1), --name",
 )
-def check_unique_containers(spec: Spec) -> Iterator[Problem]:
-    for where, application in list_applications(spec):
+def check_unique_container_names(spec: FleetSpec) -> Iterator[SpecProblem]:
+    for where, application in list_applications_with_paths(spec):
         for kind, names in (
             ("containers", [container.effective_name for container in application.containers]),
             ("volumes", [volume.name for volume in application.volumes]),
         ):
             for index, name in enumerate(names):
                 if name in names[:index]:
-                    yield Problem(
+                    yield SpecProblem(
                         (*where, kind, index),
                         f"the name {name!r} is used twice",
                         "give each container its own name",
@@ -148,8 +148,8 @@ def check_unique_containers(spec: Spec) -> Iterator[Problem]:
     reason="a port of the node leads to one container, and 22 to its SSH service",
     source="bind(2): address already in use",
 )
-def check_port_conflicts(spec: Spec) -> Iterator[Problem]:
-    for where, application in list_applications(spec):
+def check_port_conflicts(spec: FleetSpec) -> Iterator[SpecProblem]:
+    for where, application in list_applications_with_paths(spec):
         owner_by_port: dict[tuple[int, str, str | None], str] = {(SSH_PORT, "tcp", None): "SSH"}
         for index, container in enumerate(application.containers):
             for number, port in enumerate(container.ports):
@@ -158,7 +158,7 @@ def check_port_conflicts(spec: Spec) -> Iterator[Problem]:
                     shares_address = address is None or port.address is None or address == port.address
                     if (host, protocol) == (port.host, port.protocol) and shares_address:
                         text = f"port {port.host}/{port.protocol} of the node is already used by {owner}"
-                        yield Problem(key, text, "choose another port of the node")
+                        yield SpecProblem(key, text, "choose another port of the node")
                         break
                 else:
                     owner_by_port[port.host, port.protocol, port.address] = container.effective_name
@@ -169,16 +169,16 @@ def check_port_conflicts(spec: Spec) -> Iterator[Problem]:
     reason="with the node's own network a container's ports are the node's ports and cannot be mapped",
     source="podman-run(1), --publish: discarded with --network host",
 )
-def check_ports_of_network(spec: Spec) -> Iterator[Problem]:
-    for where, _, container in list_containers(spec):
+def check_ports_match_network(spec: FleetSpec) -> Iterator[SpecProblem]:
+    for where, _, container in list_containers_with_paths(spec):
         for number, port in enumerate(container.ports):
             key = (*where, "ports", number)
             if container.network == "none":
-                yield Problem(
+                yield SpecProblem(
                     key, "ports cannot be reached: network is none", "remove ports, or set network: bridge"
                 )
             elif container.network == "host" and (port.host != port.container or port.address):
-                yield Problem(
+                yield SpecProblem(
                     key,
                     "network is host, so a port cannot be mapped to another number",
                     f"say {port.container}",
@@ -186,17 +186,19 @@ def check_ports_of_network(spec: Spec) -> Iterator[Problem]:
 
 
 @SPEC_RULES.rule("mounts-exist", reason="a mount names a volume of its application", source="the spec")
-def check_mounts_exist(spec: Spec) -> Iterator[Problem]:
-    for where, application, container in list_containers(spec):
+def check_mounts_exist(spec: FleetSpec) -> Iterator[SpecProblem]:
+    for where, application, container in list_containers_with_paths(spec):
         known = [volume.name for volume in application.volumes]
         targets: list[str] = []
         for number, mount in enumerate(container.mounts):
             key = (*where, "mounts", number)
             if mount.volume is not None and mount.volume not in known:
                 listed = f"volumes: {', '.join(known)}" if known else "declare it under volumes"
-                yield Problem((*key, "volume"), f"volume {mount.volume!r} is not declared", listed)
+                yield SpecProblem((*key, "volume"), f"volume {mount.volume!r} is not declared", listed)
             if mount.target in targets:
-                yield Problem((*key, "target"), f"{mount.target} is mounted twice", "choose another target")
+                yield SpecProblem(
+                    (*key, "target"), f"{mount.target} is mounted twice", "choose another target"
+                )
             targets.append(mount.target)
 
 
@@ -205,14 +207,14 @@ def check_mounts_exist(spec: Spec) -> Iterator[Problem]:
     reason="containers start one after the other, so dependencies cannot form a cycle",
     source="systemd.unit(5)",
 )
-def check_dependency_order(spec: Spec) -> Iterator[Problem]:
-    for where, application in list_applications(spec):
+def check_dependency_order(spec: FleetSpec) -> Iterator[SpecProblem]:
+    for where, application in list_applications_with_paths(spec):
         container_by_name = {container.effective_name: container for container in application.containers}
         for index, container in enumerate(application.containers):
             for number, name in enumerate(container.depends):
                 if name not in container_by_name:
                     key = (*where, "containers", index, "depends", number)
-                    yield Problem(
+                    yield SpecProblem(
                         key,
                         f"container {name!r} is not declared",
                         f"containers: {', '.join(container_by_name)}",
@@ -223,7 +225,7 @@ def check_dependency_order(spec: Spec) -> Iterator[Problem]:
             ).prepare()
         except CycleError as error:
             cycle = " → ".join(error.args[1])
-            yield Problem(
+            yield SpecProblem(
                 (*where, "containers"),
                 f"containers depend on each other: {cycle}",
                 "remove one of these dependencies",
@@ -235,11 +237,11 @@ def check_dependency_order(spec: Spec) -> Iterator[Problem]:
     reason="the text of the spec is in Git, in units and in run artifacts, where no secret may be",
     source="our own policy",
 )
-def check_secret_references(spec: Spec) -> Iterator[Problem]:
-    for where, _, container in list_containers(spec):
+def check_secret_references(spec: FleetSpec) -> Iterator[SpecProblem]:
+    for where, _, container in list_containers_with_paths(spec):
         for name in _find_secret_names(container):
             remedy = "name it under secrets, with kind env_file or podman"
-            yield Problem((*where, "env", name), "the value looks like a secret", remedy)
+            yield SpecProblem((*where, "env", name), "the value looks like a secret", remedy)
 
 
 def _find_secret_names(container: Container) -> Iterator[str]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import sys
 
-from gpufleet.fleet.fleet_loader import build_json_schema
+from gpufleet.fleet.fleet_loader import build_stack_json_schema
 
 
 def main() -> None:
     """Write the schema to standard output."""
-    json.dump(build_json_schema(), sys.stdout, indent=2, sort_keys=True, ensure_ascii=False)
+    json.dump(build_stack_json_schema(), sys.stdout, indent=2, sort_keys=True, ensure_ascii=False)
     sys.stdout.write("\n")
 
 

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, IPvAnyNetwork
 
 from gpufleet.fleet.application import Application
-from gpufleet.fleet.frozen_model import FrozenModel, Name, Owner, StrictInt, pattern_annotations
+from gpufleet.fleet.frozen_model import FrozenModel, Name, Owner, StrictInt, build_pattern_annotations
 from gpufleet.fleet.hardware import HardwareCost
 from gpufleet.fleet.image import Image
-from gpufleet.fleet.pool_request import AcceleratorRequest, Budget, CloudName, NodeCount
+from gpufleet.fleet.pool_request import AcceleratorRequest, CloudName, MonthlyBudget, NodeCount
 from gpufleet.fleet.profile import HardwareProfile, SoftwareProfile
 from gpufleet.fleet.public_key import PublicKey
 from gpufleet.fleet.purchase import Purchase
@@ -18,17 +18,17 @@ from gpufleet.fleet.rack import Rack
 from gpufleet.fleet.template import STEPS, Blueprint, Template
 
 
-class Ssh(FrozenModel):
+class SshAccess(FrozenModel):
     """Who may log in, and from where."""
 
     authorized_keys: tuple[PublicKey, ...] = ()
     allowed_cidrs: tuple[IPvAnyNetwork, ...] = ()
 
 
-_project, _project_schema = pattern_annotations(
+_project, _project_schema = build_pattern_annotations(
     r"[a-z][a-z0-9-]{4,28}[a-z0-9]", "a project id, 6 to 30 lowercase letters, digits, hyphens"
 )
-_subscription, _subscription_schema = pattern_annotations(
+_subscription, _subscription_schema = build_pattern_annotations(
     r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "a subscription id, a lowercase UUID"
 )
 
@@ -45,7 +45,7 @@ class AzureAccount(FrozenModel):
     subscription: Annotated[str, _subscription, _subscription_schema]
 
 
-class Disk(FrozenModel):
+class BootDisk(FrozenModel):
     """The boot disk, always encrypted: gp3 on AWS, pd-balanced on GCP, Premium SSD on Azure."""
 
     size_gib: Annotated[StrictInt, Field(ge=30, le=16384)] = 100
@@ -71,7 +71,7 @@ class Pool(FrozenModel):
         StrictInt | None,
         Field(ge=1, le=730, description="planned running hours; around the clock when left out"),
     ] = None
-    disk: Disk = Disk()
+    disk: BootDisk = BootDisk()
     image: Image = "auto"
     first_boot: Annotated[
         Literal["login", "packages"],
@@ -104,7 +104,11 @@ class Workstation(FrozenModel):
     @property
     def usd_per_hour_source(self) -> str:
         """Return where that figure is from, or why there is none."""
-        return f"workstation {self.name} has no cost facts" if self.cost is None else self.cost.sources_text
+        return (
+            f"workstation {self.name} has no cost facts"
+            if self.cost is None
+            else self.cost.figure_sources_text
+        )
 
 
 class RackReference(FrozenModel):
@@ -126,12 +130,12 @@ class StackRack(RackReference):
     rack: Rack
 
 
-class Spec(FrozenModel):
+class FleetSpec(FrozenModel):
     """``gpufleet:fleet`` as written."""
 
     owner: Owner
-    budget_usd_per_month: Budget | None = None
-    ssh: Ssh = Ssh()
+    budget_usd_per_month: MonthlyBudget | None = None
+    ssh: SshAccess = SshAccess()
     gcp: GcpAccount | None = None
     azure: AzureAccount | None = None
     pools: tuple[Pool, ...] = ()
@@ -142,26 +146,28 @@ class Spec(FrozenModel):
     applications: dict[Name, Application] = Field(default_factory=dict)
     templates: dict[Name, Template] = Field(default_factory=dict)
 
-    def resolve_blueprint(self, name: str | None) -> Blueprint:
+    def resolve_blueprint(self, template_name: str | None) -> Blueprint:
         """Return a template by name with every step looked up; nodes that name none get the plain one."""
         named = {step: getattr(self, key) for step, key in STEPS.items()}
-        return self.get_template(name).resolve_profiles(named)
+        return self.get_template(template_name).resolve_steps(named)
 
-    def get_template(self, name: str | None) -> Template:
+    def get_template(self, template_name: str | None) -> Template:
         """Return a template by name; nodes that name none get the plain one."""
-        return Template() if name is None else self.templates[name]
+        return Template() if template_name is None else self.templates[template_name]
 
 
-class Fleet(Spec):
+class Fleet(FleetSpec):
     """A declared fleet: valid, legal, its racks read."""
 
     stack: str
     racks: tuple[StackRack, ...] = ()
 
     @classmethod
-    def from_spec(cls, spec: Spec, stack: str, racks: tuple[StackRack, ...]) -> Self:
+    def from_spec(cls, spec: FleetSpec, stack: str, racks: tuple[StackRack, ...]) -> Self:
         """Return the spec as a fleet of that stack with its racks."""
-        fields: dict[str, Any] = {name: getattr(spec, name) for name in Spec.model_fields if name != "racks"}
+        fields: dict[str, Any] = {
+            name: getattr(spec, name) for name in FleetSpec.model_fields if name != "racks"
+        }
         return cls(**fields, stack=stack, racks=racks)
 
     def find_pool(self, name: str) -> Pool | None:

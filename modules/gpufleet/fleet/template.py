@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Discriminator, Tag, model_validator
 
 from gpufleet.fleet.application import Application, Container, Volume
-from gpufleet.fleet.frozen_model import FrozenModel, Name, spec_error
-from gpufleet.fleet.profile import Driver, HardwareProfile, SoftwareProfile
+from gpufleet.fleet.frozen_model import FrozenModel, Name, build_spec_error
+from gpufleet.fleet.profile import GpuDriverSettings, HardwareProfile, SoftwareProfile
 
 Profile = Literal["quick", "standard", "soak"]
 STEPS = {"hardware": "hardware_profiles", "software": "software_profiles", "application": "applications"}
@@ -57,7 +57,7 @@ class Template(FrozenModel):
     hardware: NamedHardware | None = None
     software: NamedSoftware | None = None
     application: NamedApplication | None = None
-    driver: Driver | None = None
+    driver: GpuDriverSettings | None = None
     container_toolkit: bool | None = None
     volumes: tuple[Volume, ...] | None = None
     containers: tuple[Container, ...] | None = None
@@ -68,13 +68,13 @@ class Template(FrozenModel):
         for step, keys in SHORT_FORM_KEYS.items():
             short = [key for key in keys if getattr(self, key) is not None]
             if short and getattr(self, step) is not None:
-                raise spec_error(
+                raise build_spec_error(
                     f"the template has both {step} and {short[0]}", f"put {short[0]} into {step}"
                 )
         return self
 
-    def resolve_profiles(self, profiles: Mapping[str, Mapping[str, Any]]) -> Blueprint:
-        """Return it with its steps looked up in ``named``, by step and name."""
+    def resolve_steps(self, profiles: Mapping[str, Mapping[str, Any]]) -> Blueprint:
+        """Return it with its steps looked up in ``profiles``, by step and name."""
         steps = {step: self._resolve_step(step, profiles.get(step, {})) for step in STEPS}
         return Blueprint(
             **{step: profile for step, profile in steps.items() if profile is not None}, burn_in=self.burn_in

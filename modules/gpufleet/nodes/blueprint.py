@@ -61,5 +61,5 @@ def list_firewall_ports(blueprint: Blueprint) -> list[dict[str, Any]]:
         {"name": container.effective_name, "ports": [str(port.host)], "protocol": port.protocol}
         for container in blueprint.application.containers
         for port in container.ports
-        if not port.is_local
+        if not port.is_loopback_only
     ]

@@ -256,5 +256,7 @@ def _rack_uses(root: Path, rehearsal: str | None) -> list[_Use]:
     if rehearsal:
         return [(use.rack, rehearsal, use.template) for use in fleet.load_fleet(rehearsal, root).racks]
     racks = fleet.load_racks(root / "inventory", root)
-    fleet.check_host_names([*fleet.list_rack_declarations(racks, root), *fleet.list_stack_declarations(root)])
+    fleet.check_unique_host_names(
+        [*fleet.list_rack_host_declarations(racks, root), *fleet.list_stack_host_declarations(root)]
+    )
     return [(rack, None, None) for rack in racks.values()]

@@ -255,7 +255,7 @@ def find_machine_usd_per_hour(
     Disks and addresses are in ``gpufleet cost estimate``. A reservation without a term bills as on-demand.
     """
     purchase_kind = _PRICED_AS.get(purchase or "", "on_demand")
-    machine_price = catalog.find_price(cloud, region, machine, purchase_kind)
+    machine_price = catalog.find_machine_price(cloud, region, machine, purchase_kind)
     parts = [_card_price(cloud, region, card, purchase_kind) for card in cards]
     if machine_price is None or None in parts:
         return None

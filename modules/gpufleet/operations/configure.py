@@ -92,7 +92,7 @@ class ConfigureResult:
 
 def configure_hosts(root: Path, request: PlaybookRequest, stream: TextIO) -> ConfigureResult:
     """Run the request; progress goes to the stream."""
-    plan = remote.plan_run(root, request.play, request.limit)
+    plan = remote.plan_playbook_run(root, request.play, request.limit)
     if not plan.hosts:
         return ConfigureResult(request)
     extra_vars = read_extra_vars(request.extra_vars)
@@ -112,7 +112,7 @@ def resume_run(
 ) -> ConfigureResult:
     """Resume a run (empty: the newest) on the hosts that it has not done."""
     folder = paths.state_home(root) / "artifacts"
-    record = remote.read_record(folder / (run_name or remote.find_newest_run(folder)))
+    record = remote.read_run_record(folder / (run_name or remote.find_newest_run_name(folder)))
     extra_var_values = read_extra_vars(extra_vars)
     if missing := [key for key in record.extra_vars if key not in extra_var_values]:
         remedy = f"give them again: {' '.join(f'-e {key}=...' for key in missing)}"
@@ -211,7 +211,9 @@ def format_configure_result(result: ConfigureResult) -> str:
         groups.setdefault(boundary.make_printable(describe_host_outcome(host), None), []).append(
             boundary.make_printable(host.name)
         )
-    lines = [f"{len(names):>3}  {remote.fold_names(names)}  {text}" for text, names in groups.items()]
+    lines = [
+        f"{len(names):>3}  {remote.fold_names_to_ranges(names)}  {text}" for text, names in groups.items()
+    ]
     if result.run.interrupted:
         lines.append(
             f"interrupted: Ansible was stopped; resume with gpufleet configure --resume {result.run.id}"

@@ -49,7 +49,7 @@ class DriverPlans:
 
 def plan_fleet_drivers(root: Path, limit: str, extra_vars: dict[str, Any], stream: TextIO) -> DriverPlans:
     """Read the facts of the hosts and plan for each; progress goes to the stream."""
-    plan = remote.plan_run(root, PLAY, limit)
+    plan = remote.plan_playbook_run(root, PLAY, limit)
     if not plan.hosts:
         return DriverPlans(limit)
     run = remote.run_playbook(plan, extra_vars=extra_vars, stream=stream)
@@ -70,7 +70,7 @@ def format_fleet_driver_plans(plans: DriverPlans, *, sources: bool = False) -> s
     silent = [f"{host.name}: {host.status}: {host.reason}" for host in plans.hosts if host.plan is None]
     table = (
         report.format_driver_plans(
-            driver_plans, lambda names: remote.fold_names(list(names)), show_sources=sources
+            driver_plans, lambda names: remote.fold_names_to_ranges(list(names)), show_sources=sources
         )
         if driver_plans
         else ""

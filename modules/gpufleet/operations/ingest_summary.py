@@ -37,7 +37,7 @@ class IngestSummary:
         yield from _first_lines(self.bad, "bad, left out")
 
     def count_list_entries(self) -> tuple[int, ...]:
-        """Return how long each list is, for ``cut``."""
+        """Return how long each list is, for ``truncate_lists``."""
         return tuple(len(lines) for lines in self._lists())
 
     def truncate_lists(self, lengths: tuple[int, ...]) -> None:

@@ -59,7 +59,7 @@ def probe_nodes(
     report = NodeProbeReport()
     for address, answer in _probe_addresses(by_address, login, timeout):
         node = by_address[address]
-        if isinstance(answer, remote.Unreachable):
+        if isinstance(answer, remote.UnreachableHost):
             report.unreachable[node.name] = f"{answer.reason}: {answer.detail}"
             registry.record_reachability(node.id, False, detail=report.unreachable[node.name])
         else:
@@ -69,7 +69,7 @@ def probe_nodes(
 
 def _probe_addresses(
     by_address: Mapping[str, Node], login: SshLogin, timeout: float
-) -> Iterator[tuple[str, remote.Reachable | remote.Unreachable]]:
+) -> Iterator[tuple[str, remote.ReachableHost | remote.UnreachableHost]]:
     """Probe local nodes with the login's user, rented machines with the first user of their image."""
     from gpufleet.cloud.pool_plan import SSH_USER
 

@@ -31,10 +31,10 @@ def pack_playbook_request(
     root: Path, request: PlaybookRequest, extra_vars: dict[str, Any], folder: Path
 ) -> tuple[str, ...]:
     """Write the request as an ansible-runner folder; return its hosts."""
-    plan = remote.plan_run(root, request.play, request.limit)
+    plan = remote.plan_playbook_run(root, request.play, request.limit)
     if plan.hosts:
         variables = {"gpufleet_burn_in": request.burn_in, **extra_vars}
-        remote.write_run_folder(plan, folder, variables, "--check --diff" if request.check else "")
+        remote.write_runner_folder(plan, folder, variables, "--check --diff" if request.check else "")
     return plan.hosts
 
 
@@ -42,7 +42,7 @@ def run_playbook_request(
     plan: remote.RunPlan, request: PlaybookRequest, extra_vars: dict[str, Any], stream: TextIO
 ) -> remote.RunOutcome:
     """Run the request, with a record of the hosts that are done."""
-    ident = remote.new_run_id()
+    ident = remote.create_run_id()
     variables = {"gpufleet_burn_in": request.burn_in, **extra_vars}
     options = "--check --diff" if request.check else ""
     record = remote.RunRecord(
@@ -74,13 +74,13 @@ class _RunRecorder:
 
     def __init__(self, artifacts: Path, record: remote.RunRecord) -> None:
         self.artifacts, self.record = artifacts, record
-        remote.write_record(artifacts, record)
+        remote.write_run_record(artifacts, record)
 
     def add_finished_hosts(self, *names: str) -> None:
         record = self.record.with_done_hosts(list(names))
         if record != self.record:
             self.record = record
-            remote.write_record(self.artifacts, record)
+            remote.write_run_record(self.artifacts, record)
 
 
 @contextlib.contextmanager

@@ -374,7 +374,7 @@ def make_wipe_runner(root: Path, stream: TextIO) -> Run:
     """Return a function that runs the play on one node."""
 
     def run_wipe_play(node: Node, variables: dict[str, Any]) -> remote.RunOutcome:
-        plan = remote.plan_run(root, "retire", node.name)
+        plan = remote.plan_playbook_run(root, "retire", node.name)
         if not plan.hosts:
             raise InputError(
                 "the node is not in the Ansible inventory", where=node.name, remedy="gpufleet nodes sync"

@@ -127,7 +127,7 @@ def sync_registry_from_sources(
 ) -> SyncResult:
     """Read every source of a declared fleet into the registry, in one transaction.
 
-    ``number`` is the revision that was drawn before ``declared`` was read.
+    ``revision`` is the one that was drawn before ``declared_fleet`` was read.
     """
     sync_options = options or SyncOptions()
     synced = SyncResult()

@@ -20,7 +20,7 @@ from typing import Any
 from gpufleet.boundary import (
     ENGINE_DOCUMENT,
     decode_json,
-    decode_yaml_comments,
+    decode_yaml_with_comments,
     make_values_printable,
     read_bytes,
     read_text,
@@ -43,10 +43,12 @@ class DemoStep:
     allows_failure: bool = False
 
 
-def list_demo_steps(stack: str, changed_spec: Path, cost_change: Path, report_file: Path) -> list[DemoStep]:
+def list_demo_steps(
+    stack: str, changed_spec_file: Path, cost_change_file: Path, report_file: Path
+) -> list[DemoStep]:
     """Return the demo's commands; the paths are those of the changed spec, the cost difference and the report."""
     changed_spec_path, cost_path, report_path = (
-        shlex.quote(os.path.relpath(path)) for path in (changed_spec, cost_change, report_file)
+        shlex.quote(os.path.relpath(path)) for path in (changed_spec_file, cost_change_file, report_file)
     )
     return [
         DemoStep(
@@ -84,19 +86,19 @@ def run_demo(root: Path, stack: str, home: Path, env: Mapping[str, str], report:
     """Run every step in the rehearsal's environment; raise CheckFailed if the faults were not found."""
     started = time.monotonic()
     changed_spec, cost_change, report_file = home / "what-if.yaml", home / "change.json", home / "report.html"
-    write_changed_spec(root / "stacks" / f"Pulumi.{stack}.yaml", changed_spec)
+    write_spec_with_extra_node(root / "stacks" / f"Pulumi.{stack}.yaml", changed_spec)
     plan = list_demo_steps(stack, changed_spec, cost_change, report_file)
     for number, step in enumerate(plan, start=1):
         report(f"\n[{number}/{len(plan)}] {step.title}\n$ {step.command}")
-        run_step(step, root, env)
-    nodes = read_json(["gpufleet", "nodes", "list", "--json"], root, env)
-    reports = read_json(["gpufleet", "burnin", "report", "--json"], root, env)
+        run_demo_step(step, root, env)
+    nodes = run_json_command(["gpufleet", "nodes", "list", "--json"], root, env)
+    reports = run_json_command(["gpufleet", "burnin", "report", "--json"], root, env)
     report(
-        f"\n{describe_cost(decode_json(read_bytes(cost_change, ENGINE_DOCUMENT), str(cost_change), ENGINE_DOCUMENT))}"
+        f"\n{describe_cost_change(decode_json(read_bytes(cost_change, ENGINE_DOCUMENT), str(cost_change), ENGINE_DOCUMENT))}"
     )
     for line in describe_unhealthy_nodes(make_values_printable(reports)):
         report(f"  {line}")
-    report(summarize_blades(make_values_printable(nodes)))
+    report(check_and_summarize_blades(make_values_printable(nodes)))
     report(f"Report: {os.path.relpath(report_file)}   (the demo took {time.monotonic() - started:.0f} s)")
     report(
         f'Explore the rehearsal: eval "$(gpufleet rehearse env -s {stack})"'
@@ -104,20 +106,20 @@ def run_demo(root: Path, stack: str, home: Path, env: Mapping[str, str], report:
     )
 
 
-def write_changed_spec(stack_file: Path, target: Path) -> None:
+def write_spec_with_extra_node(stack_file: Path, target: Path) -> None:
     """Write a copy of the stack file with one more machine in the first pool of fixed size."""
     from ruamel.yaml import YAML
 
     yaml = YAML()
-    spec = decode_yaml_comments(read_text(stack_file), str(stack_file))
+    spec = decode_yaml_with_comments(read_text(stack_file), str(stack_file))
     pool = next(pool for pool in spec["config"]["gpufleet:fleet"]["pools"] if isinstance(pool["count"], int))
     pool["count"] += 1
     with target.open("w") as out:
         yaml.dump(spec, out)
 
 
-def run_step(step: DemoStep, root: Path, env: Mapping[str, str]) -> None:
-    exit_code = run_supervised(["bash", "-o", "pipefail", "-c", step.command], root, env)
+def run_demo_step(step: DemoStep, root: Path, env: Mapping[str, str]) -> None:
+    exit_code = run_supervised_command(["bash", "-o", "pipefail", "-c", step.command], root, env)
     if exit_code and not (step.allows_failure and exit_code == 1):
         raise EnvironmentFault(
             f"the demo stopped at: {step.command} (exit {exit_code})",
@@ -125,12 +127,12 @@ def run_step(step: DemoStep, root: Path, env: Mapping[str, str]) -> None:
         )
 
 
-def run_supervised(command: list[str], root: Path, env: Mapping[str, str]) -> int:
+def run_supervised_command(command: list[str], root: Path, env: Mapping[str, str]) -> int:
     """Run a command and return its exit code; stop its whole process tree if this process is interrupted or killed.
 
     The command first gets time to stop by itself: the engine releases its lock, a gpufleet run stops Ansible.
     """
-    supervisor = process_tree.build_supervisor_command(follow=True, grace_s=GRACE_S)
+    supervisor = process_tree.build_supervisor_command(follow_parent=True, grace_s=GRACE_S)
     with catch_interrupts() as interrupted:
         process = subprocess.Popen([*supervisor, *command], cwd=root, env=dict(env))
         while process.poll() is None:
@@ -143,7 +145,7 @@ def run_supervised(command: list[str], root: Path, env: Mapping[str, str]) -> in
     return process.returncode
 
 
-def read_json(command: list[str], root: Path, env: Mapping[str, str]) -> list[dict[str, Any]]:
+def run_json_command(command: list[str], root: Path, env: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return the JSON that a command prints; its exit code may be 1."""
     completed = subprocess.run(command, cwd=root, env=dict(env), check=False, capture_output=True, text=True)
     try:
@@ -154,23 +156,23 @@ def read_json(command: list[str], root: Path, env: Mapping[str, str]) -> list[di
     return rows
 
 
-def describe_cost(change: dict[str, Any]) -> str:
+def describe_cost_change(cost_change: dict[str, Any]) -> str:
     """Return one line with the monthly cost before and after the change."""
-    before, after = change["before"]["usd_per_month"], change["after"]["usd_per_month"]
+    before, after = cost_change["before"]["usd_per_month"], cost_change["after"]["usd_per_month"]
     return f"The fleet costs {before:,.0f} USD a month; with one machine more in its first pool {after:,.0f}"
 
 
-def describe_unhealthy_nodes(reports: list[dict[str, Any]]) -> list[str]:
+def describe_unhealthy_nodes(burn_in_reports: list[dict[str, Any]]) -> list[str]:
     """Return a line for each node that is not healthy, with its failed checks."""
     return [
         f"{report['node']} {report['verdict']}: "
         + "; ".join(check["reason"] for check in report["checks"] if check["outcome"] in ("fail", "warn"))
-        for report in reports
+        for report in burn_in_reports
         if report["verdict"] != "healthy"
     ]
 
 
-def summarize_blades(nodes: list[dict[str, Any]]) -> str:
+def check_and_summarize_blades(nodes: list[dict[str, Any]]) -> str:
     """Return the states of the blades as one line; raise CheckFailed unless exactly the planned faults were found."""
     blades = [node for node in nodes if node["kind"] == "compute_blade"]
     ready = [node["name"] for node in blades if node["state"] == "ready" and not node["holds"]]

@@ -6,38 +6,38 @@ this machine (``run_playbook``) or in shards on workers (``run_sharded``). Host 
 uses the registry: Ansible's callback plugin or a subscriber of the events updates it.
 """
 
-from gpufleet.remote.display import fold_names
-from gpufleet.remote.facts import ProbedFacts, parse_facts
+from gpufleet.remote.display import fold_names_to_ranges
+from gpufleet.remote.facts import ProbedFacts, parse_probe_answer
 from gpufleet.remote.next_step import append_next_step
-from gpufleet.remote.plan import RunPlan, plan_run, playbook_names
-from gpufleet.remote.probe import Reachable, Unreachable, probe_hosts
+from gpufleet.remote.plan import RunPlan, list_playbook_names, plan_playbook_run
+from gpufleet.remote.probe import ReachableHost, UnreachableHost, probe_hosts
 from gpufleet.remote.progress import HostProgress, RunProgress
-from gpufleet.remote.run import RunOutcome, new_run_id, run_playbook
-from gpufleet.remote.run_record import RunRecord, find_newest_run, read_record, write_record
+from gpufleet.remote.run import RunOutcome, create_run_id, run_playbook
+from gpufleet.remote.run_record import RunRecord, find_newest_run_name, read_run_record, write_run_record
 from gpufleet.remote.sharded_run import ExecutionMode, run_sharded
-from gpufleet.remote.shards import write_run_folder
+from gpufleet.remote.shards import write_runner_folder
 
 __all__ = [
     "ExecutionMode",
     "HostProgress",
     "ProbedFacts",
-    "Reachable",
+    "ReachableHost",
     "RunOutcome",
     "RunPlan",
     "RunProgress",
     "RunRecord",
-    "Unreachable",
+    "UnreachableHost",
     "append_next_step",
-    "find_newest_run",
-    "fold_names",
-    "new_run_id",
-    "parse_facts",
-    "plan_run",
-    "playbook_names",
+    "create_run_id",
+    "find_newest_run_name",
+    "fold_names_to_ranges",
+    "list_playbook_names",
+    "parse_probe_answer",
+    "plan_playbook_run",
     "probe_hosts",
-    "read_record",
+    "read_run_record",
     "run_playbook",
     "run_sharded",
-    "write_record",
-    "write_run_folder",
+    "write_run_record",
+    "write_runner_folder",
 ]

@@ -21,14 +21,14 @@ QUIET_SECONDS = 5.0
 REFRESH_PER_SECOND = 4
 
 
-class Display(Protocol):
+class RunDisplay(Protocol):
     """Shows a run: each step, and the end."""
 
     def show_update(self, update: ProgressUpdate | None) -> None: ...
-    def close(self) -> None: ...
+    def close_display(self) -> None: ...
 
 
-def fold_names(names: Iterable[str]) -> str:
+def fold_names_to_ranges(names: Iterable[str]) -> str:
     """Write many hosts as ranges: ``blade[01-12]``."""
     from ClusterShell.NodeSet import NodeSet, NodeSetException
 
@@ -39,9 +39,9 @@ def fold_names(names: Iterable[str]) -> str:
         return ",".join(listed)
 
 
-def format_line(hosts: Iterable[str], step: str, done: int, total: int, task: str) -> str:
+def format_progress_line(hosts: Iterable[str], step: str, done: int, total: int, task: str) -> str:
     """Write one line of progress."""
-    return f"{fold_names(hosts):<22}  {step:<11} {f'{done}/{total}':>6}  {task}"
+    return f"{fold_names_to_ranges(hosts):<22}  {step:<11} {f'{done}/{total}':>6}  {task}"
 
 
 class LineDisplay:
@@ -58,20 +58,22 @@ class LineDisplay:
     def show_update(self, update: ProgressUpdate | None) -> None:
         """Keep the step until its task is over, or write it now if the task takes long."""
         if self.progress.task != self.task:
-            self.flush()
+            self.flush_waiting_updates()
             self.task = self.progress.task
         if update is None:
             return
         if update.step in ("failed", "unreachable"):
-            self.write(
-                format_line([update.host], update.step, update.done, len(self.progress.tasks), update.reason)
+            self.write_line(
+                format_progress_line(
+                    [update.host], update.step, update.done, len(self.progress.tasks), update.reason
+                )
             )
         elif update.step != "skipped":
             self.waiting.append(update)
         if self.clock() - self.last >= QUIET_SECONDS:
-            self.flush()
+            self.flush_waiting_updates()
 
-    def flush(self) -> None:
+    def flush_waiting_updates(self) -> None:
         """Write what waits: one line for all hosts that did the same."""
         groups: dict[tuple[str, str], list[ProgressUpdate]] = {}
         for update in self.waiting:
@@ -79,22 +81,22 @@ class LineDisplay:
         for (step, task), updates in groups.items():
             if not task.partition(" : ")[2].startswith("Validating arguments"):
                 done = max(update.done for update in updates)
-                self.write(
-                    format_line(
+                self.write_line(
+                    format_progress_line(
                         {update.host for update in updates}, step, done, len(self.progress.tasks), task
                     )
                 )
         self.waiting = []
         self.last = self.clock()
 
-    def write(self, text: str) -> None:
+    def write_line(self, text: str) -> None:
         """Write one line at once, so that it is seen through a pipe too."""
         self.stream.write(f"{make_printable(text, None)}\n")
         self.stream.flush()
 
-    def close(self) -> None:
+    def close_display(self) -> None:
         """Write what still waits."""
-        self.flush()
+        self.flush_waiting_updates()
 
 
 MARKS = {
@@ -117,14 +119,14 @@ class TableDisplay:
 
         self.progress = progress
         console = Console(file=stream, highlight=False)
-        self.live = Live(self.build_table(), console=console, refresh_per_second=REFRESH_PER_SECOND)
+        self.live = Live(self.build_host_table(), console=console, refresh_per_second=REFRESH_PER_SECOND)
         self.live.start()
 
     def show_update(self, update: ProgressUpdate | None) -> None:  # noqa: ARG002 - the table shows states, not steps
         """Draw the present state; rich limits how often that reaches the screen."""
-        self.live.update(self.build_table())
+        self.live.update(self.build_host_table())
 
-    def build_table(self) -> Table:
+    def build_host_table(self) -> Table:
         """Draw every host with how far it is."""
         from rich.table import Table
         from rich.text import Text
@@ -135,34 +137,34 @@ class TableDisplay:
         for name in sorted(self.progress.hosts):
             # As Text: in a plain string rich would obey [markup], with which a host could draw links.
             table.add_row(
-                *(Text(make_printable(cell, None)) for cell in self.build_row(self.progress.hosts[name]))
+                *(Text(make_printable(cell, None)) for cell in self.build_host_row(self.progress.hosts[name]))
             )
         return table
 
-    def build_row(self, host: HostProgress) -> tuple[str, str, str, str, str]:
+    def build_host_row(self, host: HostProgress) -> tuple[str, str, str, str, str]:
         """Return one host's cells; the state is next to its mark, so that nothing depends on colour."""
         done = f"{host.done}/{len(self.progress.tasks)}"
         # A finished host shows no task: its last one may have been skipped, and would read as done.
         task = "" if host.status == "ok" else host.task
         return MARKS[host.status], host.name, host.status, done, host.reason or task
 
-    def close(self) -> None:
+    def close_display(self) -> None:
         """Leave the last state on the screen."""
-        self.live.update(self.build_table())
+        self.live.update(self.build_host_table())
         self.live.stop()
 
 
-def open_display(progress: RunProgress, stream: TextIO) -> Display:
+def open_run_display(progress: RunProgress, stream: TextIO) -> RunDisplay:
     """Choose the display that fits the stream."""
     return TableDisplay(progress, stream) if stream.isatty() else LineDisplay(progress, stream)
 
 
 @dataclass
 class RunEventHandler:
-    """Applies every event of a run to its progress and shows it; ``finished`` is called with each host that is done."""
+    """Applies every event of a run to its progress and shows it; calls ``on_host_finished`` for each host that is done."""
 
     progress: RunProgress
-    display: Display
+    display: RunDisplay
     on_event: Callable[[dict[str, Any]], None] | None = None
     on_host_finished: Callable[[str], None] | None = None
 

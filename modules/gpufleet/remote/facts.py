@@ -47,11 +47,11 @@ class ProbedFacts:
     mac: str
 
 
-def parse_facts(text: str) -> ProbedFacts:
+def parse_probe_answer(answer_text: str) -> ProbedFacts:
     """Read the answer to COMMAND."""
-    answers = split_sections(text)
+    answers = split_probe_sections(answer_text)
     system = parse_os_release(answers.get("os_release", ""))
-    serial, source = find_serial(answers)
+    serial, source = find_board_serial(answers)
     return ProbedFacts(
         arch=answers.get("arch", ""),
         kernel=answers.get("kernel", ""),
@@ -63,11 +63,11 @@ def parse_facts(text: str) -> ProbedFacts:
         serial=serial,
         serial_source=source,
         model=answers.get("device_tree_model") or answers.get("dmi_model", ""),
-        mac=find_main_mac(answers.get("route", ""), answers.get("interfaces", "")),
+        mac=find_main_mac_address(answers.get("route", ""), answers.get("interfaces", "")),
     )
 
 
-def split_sections(text: str) -> dict[str, str]:
+def split_probe_sections(text: str) -> dict[str, str]:
     """Split the answer at its headings. Text before the first one (a login's greeting) is ignored."""
     sections_by_name: dict[str, str] = {}
     for part in text.split(f"{MARK} ")[1:]:
@@ -82,18 +82,18 @@ def parse_os_release(text: str) -> dict[str, str]:
     return {key.strip(): value.strip().strip("\"'") for key, _, value in pairs}
 
 
-def find_serial(answers: dict[str, str]) -> tuple[str, str]:
+def find_board_serial(answers: dict[str, str]) -> tuple[str, str]:
     """Return the serial and where it comes from: a Pi's device tree before a PC's DMI."""
     places = {"device_tree_serial": "device_tree", "dmi_serial": "dmi", "dmi_board_serial": "dmi"}
     return next(((answers[key], source) for key, source in places.items() if answers.get(key)), ("", ""))
 
 
-def find_main_mac(route_json: str, interface_addresses: str) -> str:
+def find_main_mac_address(route_table: str, interface_addresses: str) -> str:
     """Return the address of the network card that has the default route, else of the first real one."""
     addresses = dict(
         line.split("/address:", 1) for line in interface_addresses.splitlines() if "/address:" in line
     )
-    rows = [line.split() for line in route_json.splitlines()[1:]]
+    rows = [line.split() for line in route_table.splitlines()[1:]]
     defaults = [row[0] for row in rows if len(row) > 1 and row[1] == "00000000"]
     routed = [row[0] for row in rows if row]
     for name in (*defaults, *routed, *sorted(addresses)):

@@ -25,12 +25,12 @@ STEPS = (
 )  # fmt: skip
 
 
-def find_next_step(reason: str) -> str:
+def suggest_next_step(failure_reason: str) -> str:
     """Return what helps against a failure, or an empty string where nothing is known."""
-    return next((step for pattern, step in STEPS if re.search(pattern, reason)), "")
+    return next((step for pattern, step in STEPS if re.search(pattern, failure_reason)), "")
 
 
-def append_next_step(reason: str) -> str:
+def append_next_step(failure_reason: str) -> str:
     """Return the reason with what helps behind it."""
-    step = find_next_step(reason)
-    return f"{reason}; next: {step}" if step else reason
+    step = suggest_next_step(failure_reason)
+    return f"{failure_reason}; next: {step}" if step else failure_reason

@@ -39,15 +39,15 @@ class RunPlan:
     plays: tuple[str, ...] = ()
 
 
-def playbook_names(root: Path) -> list[str]:
+def list_playbook_names(root: Path) -> list[str]:
     """Return the names that ``--play`` takes: the playbooks in the project's playbooks folder."""
     return sorted(path.stem for path in (root / "playbooks").glob("*.yml"))
 
 
-def plan_run(root: Path, play: str = "site", limit: str | None = None) -> RunPlan:
+def plan_playbook_run(root: Path, play: str = "site", limit: str | None = None) -> RunPlan:
     """Check the request against the project and its inventory; raise InputError for what it does not know."""
-    limit = expand_limit(limit) if limit else limit
-    known_plays = playbook_names(root)
+    limit = expand_limit_ranges(limit) if limit else limit
+    known_plays = list_playbook_names(root)
     if play not in known_plays:
         remedy = f"plays: {', '.join(known_plays) or 'none, the playbooks folder is missing'}"
         raise InputError(f"play {play!r} not found", key="--play", remedy=remedy)
@@ -59,17 +59,22 @@ def plan_run(root: Path, play: str = "site", limit: str | None = None) -> RunPla
         "--list-tasks",
         f"{play}.yml",
     ]
-    status, out, err = run_ansible(root, [*command, *(["--limit", limit] if limit else [])])
+    status, out, err = run_ansible_command(root, [*command, *(["--limit", limit] if limit else [])])
     unknown_names = find_unknown_patterns(err, limit or "")
     if unknown_names:
         raise InputError(
             f"no host or group {unknown_names[0]!r}",
             key="--limit",
-            remedy=suggest_names(root, unknown_names[0]),
+            remedy=suggest_host_names(root, unknown_names[0]),
         )
     if status == 0:
         return RunPlan(
-            root, play, limit, tuple(parse_hosts(out)), tuple(parse_tasks(out)), tuple(parse_plays(out))
+            root,
+            play,
+            limit,
+            tuple(parse_listed_hosts(out)),
+            tuple(parse_listed_tasks(out)),
+            tuple(parse_listed_plays(out)),
         )
     if "no hosts to target" in err:
         return RunPlan(root, play, limit, (), ())
@@ -77,7 +82,7 @@ def plan_run(root: Path, play: str = "site", limit: str | None = None) -> RunPla
     raise InputError(cause or find_ansible_error(err), where="" if cause else "inventory or playbook")
 
 
-def expand_limit(limit: str) -> str:
+def expand_limit_ranges(limit: str) -> str:
     """Write the ranges that we print, such as ``blade[01-03]``, as the names that Ansible knows.
 
     Ansible's own brackets, ``group[0:2]``, stay as they are: they have a colon.
@@ -115,7 +120,7 @@ def _range_size(first: str, last: str) -> int:
     return max(1, int(last) - int(first) + 1)
 
 
-def run_ansible(root: Path, command: list[str]) -> tuple[int, str, str]:
+def run_ansible_command(root: Path, command: list[str]) -> tuple[int, str, str]:
     """Run one of Ansible's programs in the playbooks folder, where its configuration is."""
     try:
         completed = subprocess.run(
@@ -131,10 +136,10 @@ def run_ansible(root: Path, command: list[str]) -> tuple[int, str, str]:
     return completed.returncode, completed.stdout, completed.stderr
 
 
-def read_inventory(root: Path) -> dict[str, Any]:
+def read_ansible_inventory(root: Path) -> dict[str, Any]:
     """Return the whole inventory as Ansible sees it; a host's own variables are apart from its groups'."""
     command = ["ansible-inventory", "-i", str(root / "inventory"), "--list", "--export"]
-    status, out, err = run_ansible(root, command)
+    status, out, err = run_ansible_command(root, command)
     if status:
         cause = find_inventory_error(err)
         raise InputError(cause or find_ansible_error(err), where="" if cause else "inventory")
@@ -162,9 +167,9 @@ def find_unknown_patterns(stderr_text: str, limit: str) -> list[str]:
     return [pattern for pattern in dict.fromkeys(ignored) if pattern in requested]
 
 
-def suggest_names(root: Path, pattern: str) -> str:
+def suggest_host_names(root: Path, pattern: str) -> str:
     """Return the groups and hosts whose names are close to the pattern."""
-    status, out, _ = run_ansible(root, ["ansible-inventory", "-i", str(root / "inventory"), "--list"])
+    status, out, _ = run_ansible_command(root, ["ansible-inventory", "-i", str(root / "inventory"), "--list"])
     names = parse_inventory_names(out) if status == 0 else []
     close = difflib.get_close_matches(pattern, names, n=3) or [name for name in names if "new" in name]
     return (
@@ -174,25 +179,25 @@ def suggest_names(root: Path, pattern: str) -> str:
     )
 
 
-def parse_inventory_names(text: str) -> list[str]:
+def parse_inventory_names(inventory_json: str) -> list[str]:
     """Return every group and host in an inventory as JSON."""
-    inventory = decode_json_object(text, "ansible-inventory", LARGE_DOCUMENT)
+    inventory = decode_json_object(inventory_json, "ansible-inventory", LARGE_DOCUMENT)
     hosts = inventory.get("_meta", {}).get("hostvars", {})
     return sorted({*inventory, *hosts} - {"_meta"})
 
 
-def parse_hosts(stdout_text: str) -> list[str]:
+def parse_listed_hosts(stdout_text: str) -> list[str]:
     """Return the hosts of all plays, in order, each once."""
     blocks = re.findall(r"^ +hosts \(\d+\):\n((?: {6}\S+\n)*)", stdout_text, re.MULTILINE)
     return list(dict.fromkeys(line.strip() for block in blocks for line in block.splitlines()))
 
 
-def parse_tasks(stdout_text: str) -> list[str]:
+def parse_listed_tasks(stdout_text: str) -> list[str]:
     """Return the names of all plays' tasks, in order."""
     return [name.strip() for name in re.findall(r"^ {6}(.*)\tTAGS: ", stdout_text, re.MULTILINE)]
 
 
-def parse_plays(stdout_text: str) -> list[str]:
+def parse_listed_plays(stdout_text: str) -> list[str]:
     """Return the names of all plays, in order."""
     return re.findall(r"^  play #\d+ \(.*\): (.*)\tTAGS: ", stdout_text, re.MULTILINE)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from gpufleet.errors import EnvironmentFault
-from gpufleet.remote.facts import COMMAND, ProbedFacts, parse_facts
+from gpufleet.remote.facts import COMMAND, ProbedFacts, parse_probe_answer
 
 if TYPE_CHECKING:
     import paramiko
@@ -32,7 +32,7 @@ Reason = Literal[
 
 
 @dataclass(frozen=True)
-class Reachable:
+class ReachableHost:
     """A node that answered."""
 
     address: str
@@ -40,7 +40,7 @@ class Reachable:
 
 
 @dataclass(frozen=True)
-class Unreachable:
+class UnreachableHost:
     """A node that did not, and why; ``detail`` is the library's own wording."""
 
     address: str
@@ -48,7 +48,7 @@ class Unreachable:
     detail: str
 
 
-Answer = Reachable | Unreachable
+Answer = ReachableHost | UnreachableHost
 
 
 def probe_hosts(
@@ -61,9 +61,9 @@ def probe_hosts(
     port: int = 22,
     max_parallel: int = MAX_PARALLEL,
 ) -> dict[str, Answer]:
-    """Ask every address, at most ``at_once`` at a time; each takes at most three times ``timeout``."""
+    """Ask every address, at most ``max_parallel`` at a time; each takes at most three times ``timeout``."""
     unique_addresses = list(dict.fromkeys(addresses))
-    login = load_key(key)
+    login = load_private_key(key)
     if not known_hosts.is_file():
         raise EnvironmentFault(f"no known hosts file at {known_hosts}", hint="host keys are always checked")
 
@@ -74,7 +74,7 @@ def probe_hosts(
         return dict(zip(unique_addresses, pool.map(probe_address, unique_addresses), strict=True))
 
 
-def load_key(path: Path) -> paramiko.PKey:
+def load_private_key(path: Path) -> paramiko.PKey:
     """Read the private key once, whatever its kind."""
     import paramiko
 
@@ -100,29 +100,29 @@ def probe_host(
             address, port, user, pkey=key, allow_agent=False, look_for_keys=False,
             timeout=timeout, banner_timeout=timeout, auth_timeout=timeout,
         )  # fmt: skip
-        return read_facts(address, client, timeout)
+        return read_host_facts(address, client, timeout)
     except (OSError, EOFError, paramiko.SSHException) as error:
-        return Unreachable(address, classify_error(error), str(error) or type(error).__name__)
+        return UnreachableHost(address, classify_ssh_error(error), str(error) or type(error).__name__)
     finally:
         client.close()
 
 
-def read_facts(address: str, client: paramiko.SSHClient, timeout: float) -> Answer:
+def read_host_facts(address: str, client: paramiko.SSHClient, timeout: float) -> Answer:
     """Run the question and read a bounded answer."""
     _, output, _ = client.exec_command(COMMAND, timeout=timeout)
     text = output.read(ANSWER_LIMIT_BYTES).decode("utf-8", "replace")
-    facts = parse_facts(text)
+    facts = parse_probe_answer(text)
     if not facts.arch:
-        return Unreachable(address, "no_answer", "the login does not accept commands")
-    return Reachable(address, facts)
+        return UnreachableHost(address, "no_answer", "the login does not accept commands")
+    return ReachableHost(address, facts)
 
 
-def classify_error(error: Exception) -> Reason:
+def classify_ssh_error(error: Exception) -> Reason:
     """Return the reason for an exception of the connection."""
     import paramiko
 
     if isinstance(error, paramiko.ssh_exception.NoValidConnectionsError):
-        return classify_error(next(iter(error.errors.values())))
+        return classify_ssh_error(next(iter(error.errors.values())))
     if isinstance(error, paramiko.BadHostKeyException):
         return "changed_host_key"
     if isinstance(error, paramiko.AuthenticationException):

@@ -25,20 +25,20 @@ MARK = "GPUFLEET_RUN"
 PATIENCE_SECONDS = 45.0
 
 
-def find_memory_folder() -> str | None:
+def find_memory_backed_folder() -> str | None:
     """Return a folder whose files never reach a disk, where the system has one."""
     shared = "/dev/shm"  # noqa: S108 - files there are made by mkstemp and mkdtemp
     return shared if os.access(shared, os.W_OK) else None
 
 
 @contextlib.contextmanager
-def create_scratch_folder() -> Iterator[Path]:
+def create_run_scratch_folder() -> Iterator[Path]:
     """Yield a folder that only this user can enter, in memory if possible; it is removed after the run.
 
     It holds the extra variables and the sockets of the run's SSH connections. Its name is short: the path of a
     socket is bounded.
     """
-    folder = Path(tempfile.mkdtemp(prefix="gpufleet-", dir=find_memory_folder()))
+    folder = Path(tempfile.mkdtemp(prefix="gpufleet-", dir=find_memory_backed_folder()))
     try:
         yield folder
     finally:
@@ -54,7 +54,7 @@ def build_run_environment(run_id: str, scratch: Path) -> dict[str, str]:
 
 
 def build_supervisor_command(
-    scratch: Path | None = None, *, follow: bool = False, grace_s: float = 0.0
+    scratch: Path | None = None, *, follow_parent: bool = False, grace_s: float = 0.0
 ) -> list[str]:
     """Return the command prefix that starts a command under supervision.
 
@@ -62,23 +62,23 @@ def build_supervisor_command(
     ``grace_s`` are the seconds that it gets to stop by itself.
     """
     options = ["--scratch", str(scratch)] if scratch else []
-    options += ["--follow-parent"] if follow else []
+    options += ["--follow-parent"] if follow_parent else []
     return [sys.executable, str(SUPERVISOR), *options, "--grace", str(grace_s), "--"]
 
 
-def stop_run(run_id: str, scratch: Path, *, stopped: bool) -> None:
+def finish_run_processes(run_id: str, scratch: Path, *, was_stopped: bool) -> None:
     """Wait until the run's supervisor has gone; after a stopped run, kill what a killed supervisor left.
 
     A supervisor that ended a stopped run removed ``scratch``. What then still runs is a package manager in the
     middle of its transaction, and stays.
     """
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while any(_is_supervisor(pid) for pid in find_run_processes(run_id)) and time.monotonic() < deadline:
+    while any(_is_supervisor(pid) for pid in find_run_pids(run_id)) and time.monotonic() < deadline:
         time.sleep(0.02)
     while (
-        stopped
+        was_stopped
         and scratch.exists()
-        and (remaining := find_run_processes(run_id))
+        and (remaining := find_run_pids(run_id))
         and time.monotonic() < deadline
     ):
         for pid in remaining:
@@ -87,7 +87,7 @@ def stop_run(run_id: str, scratch: Path, *, stopped: bool) -> None:
         time.sleep(0.02)
 
 
-def find_run_processes(run_id: str) -> list[int]:
+def find_run_pids(run_id: str) -> list[int]:
     """Return the live processes that carry a run's mark; nothing where there is no /proc."""
     mark = f"{MARK}={run_id}".encode()
     pids = []

@@ -76,9 +76,9 @@ class RunProgress:
             self._host(data["host"]).task = format_task_label(data)
         return None
 
-    def has_finished_tasks(self, name: str) -> bool:
+    def has_finished_tasks(self, host_name: str) -> bool:
         """Return True if a host has finished the plan's last task without a failure."""
-        host = self.hosts.get(name)
+        host = self.hosts.get(host_name)
         return bool(host and self.tasks and host.done == len(self.tasks) and host.status == "running")
 
     def _host(self, name: str) -> HostProgress:
@@ -147,7 +147,7 @@ def to_plain_line(text: str) -> str:
     return make_printable(" ".join(re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).split()), None)
 
 
-def explain_ssh_failure(message: str) -> str:
+def summarize_ssh_failure(message: str) -> str:
     """Return ssh's reason in one line; for a changed host key it prints several lines."""
     key = re.search(r"The fingerprint for the (\S+) key sent by the remote host is\s+(\S+?)\.?\s", message)
     known_key = re.search(r"^Offending .* in (\S+?)\r?$", message, re.MULTILINE)
@@ -157,21 +157,26 @@ def explain_ssh_failure(message: str) -> str:
     return next(iter(message.splitlines()), "")
 
 
-def find_failure_reason(result: dict[str, Any]) -> str:
+def find_failure_reason(task_result: dict[str, Any]) -> str:
     """Return why a task failed, in one bounded line: the message of ssh or the module, without Ansible's prefix."""
-    results = result.get("results")
+    results = task_result.get("results")
     items = [item for item in results if isinstance(item, dict)] if isinstance(results, list) else []
     items = [item for item in items if item.get("failed")]
     if items:  # a loop only says that one or more of its items failed
         return find_failure_reason(items[0])
-    message = str(result.get("msg") or result.get("stderr") or result.get("exception") or "no reason given")
+    message = str(
+        task_result.get("msg")
+        or task_result.get("stderr")
+        or task_result.get("exception")
+        or "no reason given"
+    )
     for frame in ("Task failed: ", "Module failed: "):
         message = message.removeprefix(frame)
     message = message.rpartition("stdout output: gpufleet: ")[2]
     for frame in ("reached over ssh:", "to the host via ssh:"):
         _, separator, tail = message.partition(frame)
         message = (
-            explain_ssh_failure(tail.strip()) or "the connection ended without a message"
+            summarize_ssh_failure(tail.strip()) or "the connection ended without a message"
             if separator
             else message
         )

@@ -17,7 +17,7 @@ from gpufleet.boundary import OWN_STATE, decode_json_object, read_bytes
 from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.paths import ensure_private_folder, ensure_state_home
 from gpufleet.remote import process_tree
-from gpufleet.remote.display import RunEventHandler, open_display
+from gpufleet.remote.display import RunEventHandler, open_run_display
 from gpufleet.remote.plan import RunPlan, build_ansible_environment
 from gpufleet.remote.progress import HostProgress, RunProgress
 
@@ -70,34 +70,35 @@ def run_playbook(
 ) -> RunOutcome:
     """Run the plan's playbook on its hosts; ``options`` go to ansible-playbook as they are.
 
-    ``finished`` is called with each host that has finished the last task.
+    ``on_host_finished`` is called with each host that has finished the last task.
     """
     progress = RunProgress({name: HostProgress(name) for name in plan.hosts}, plan.tasks, plan.plays)
-    display = open_display(progress, stream or sys.stderr)
+    display = open_run_display(progress, stream or sys.stderr)
     follower = RunEventHandler(progress, display, on_host_finished=on_host_finished)
 
-    def on_event(event: dict[str, Any]) -> bool:
-        strip_arguments(event)
+    def handle_runner_event(event: dict[str, Any]) -> bool:
+        remove_module_arguments(event)
         follower.handle_event(event)
         return is_stored_event(event)
 
     artifacts = ensure_private_folder(ensure_state_home(plan.root) / "artifacts")
-    run_id = run_id or new_run_id()
+    run_id = run_id or create_run_id()
     try:
-        with catch_interrupts() as interrupted, process_tree.create_scratch_folder() as scratch:
-            runner = make_ansible_runner(
-                plan, artifacts=artifacts, on_event=on_event, interrupted=interrupted, run_id=run_id, scratch=scratch,
-                options=" ".join(filter(None, [write_vars(extra_vars or {}, scratch), options])),
+        with catch_interrupts() as interrupted, process_tree.create_run_scratch_folder() as scratch:
+            runner = prepare_ansible_runner(
+                plan, artifacts=artifacts, on_event=handle_runner_event, interrupted=interrupted, run_id=run_id,
+                scratch=scratch,
+                options=" ".join(filter(None, [write_extra_vars_file(extra_vars or {}, scratch), options])),
             )  # fmt: skip
             try:
                 runner.run()
             finally:
                 stopped = interrupted.is_set() or runner.rc not in ANSIBLE_CODES
-                process_tree.stop_run(run_id, scratch, stopped=stopped)
+                process_tree.finish_run_processes(run_id, scratch, was_stopped=stopped)
     finally:
-        display.close()
+        display.close_display()
     folder = artifacts / runner.config.ident
-    remove_environment_from_file(folder / "command")
+    remove_environment_from_command_file(folder / "command")
     return RunOutcome(
         id=runner.config.ident,
         playbook=plan.playbook,
@@ -110,12 +111,12 @@ def run_playbook(
     )
 
 
-def new_run_id() -> str:
+def create_run_id() -> str:
     """Return a new name for a run and its artifacts."""
     return uuid.uuid4().hex[:12]
 
 
-def make_ansible_runner(
+def prepare_ansible_runner(
     plan: RunPlan,
     *,
     artifacts: Path,
@@ -154,7 +155,7 @@ def make_ansible_runner(
     return runner
 
 
-def write_vars(extra_vars: dict[str, Any], scratch: Path) -> str:
+def write_extra_vars_file(extra_vars: dict[str, Any], scratch: Path) -> str:
     """Write the variables to a file of the run's own folder; return the option that names it.
 
     On the command line they would be seen in the list of processes and kept in the run's artifacts.
@@ -193,7 +194,7 @@ def is_stored_event(event: dict[str, Any]) -> bool:
     return kind not in ("runner_on_start", "runner_item_on_ok", "runner_item_on_skipped", "verbose")
 
 
-def strip_arguments(event: dict[str, Any]) -> None:
+def remove_module_arguments(event: dict[str, Any]) -> None:
     """Remove a module's arguments from an event: they are large and may hold secrets."""
     data = event.get("event_data") or {}
     data.pop("task_args", None)
@@ -203,7 +204,7 @@ def strip_arguments(event: dict[str, Any]) -> None:
             part.pop("invocation", None)
 
 
-def remove_environment_from_file(path: Path) -> None:
+def remove_environment_from_command_file(path: Path) -> None:
     """Remove the environment from the file that ansible-runner wrote: it may hold credentials."""
     if path.is_file():
         try:

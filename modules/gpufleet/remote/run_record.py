@@ -38,13 +38,13 @@ class RunRecord:
         return replace(self, done=tuple(sorted({*self.done, *names})))
 
 
-def write_record(artifacts: Path, record: RunRecord) -> None:
+def write_run_record(artifacts: Path, record: RunRecord) -> None:
     """Write the record to a temporary file and rename it into place."""
     ensure_private_folder(artifacts)
     write_text(artifacts / FILE, json.dumps(asdict(record), indent=1) + "\n", mode=0o600)
 
 
-def read_record(artifacts: Path) -> RunRecord:
+def read_run_record(artifacts: Path) -> RunRecord:
     """Return a run's record; raise InputError where the folder has none."""
     path = artifacts / FILE
     if not path.is_file():
@@ -62,9 +62,9 @@ def read_record(artifacts: Path) -> RunRecord:
     return record
 
 
-def find_newest_run(folder: Path) -> str:
+def find_newest_run_name(artifacts_folder: Path) -> str:
     """Return the name of the newest run that has a record."""
-    records = sorted(folder.glob(f"*/{FILE}"), key=lambda path: path.stat().st_mtime)
+    records = sorted(artifacts_folder.glob(f"*/{FILE}"), key=lambda path: path.stat().st_mtime)
     if not records:
         raise InputError("no run to resume", key="--resume", remedy="run gpufleet configure first")
     return records[-1].parent.name

@@ -17,18 +17,18 @@ from gpufleet.boundary import make_printable
 from gpufleet.errors import EnvironmentFault
 from gpufleet.paths import ensure_private_folder, ensure_state_home, state_home
 from gpufleet.remote import shards
-from gpufleet.remote.display import RunEventHandler, open_display
-from gpufleet.remote.plan import RunPlan, read_inventory
-from gpufleet.remote.process_tree import find_memory_folder
+from gpufleet.remote.display import RunEventHandler, open_run_display
+from gpufleet.remote.plan import RunPlan, read_ansible_inventory
+from gpufleet.remote.process_tree import find_memory_backed_folder
 from gpufleet.remote.progress import HostProgress, RunProgress
 from gpufleet.remote.run import (
     KEEP_ARTIFACTS,
     RunOutcome,
     catch_interrupts,
+    create_run_id,
     is_stored_event,
-    new_run_id,
-    remove_environment_from_file,
-    strip_arguments,
+    remove_environment_from_command_file,
+    remove_module_arguments,
 )
 from gpufleet.remote.shards import private_data
 
@@ -58,31 +58,31 @@ def run_sharded(
 ) -> RunOutcome:
     """Run the plan's playbook by shards.
 
-    ``on_event`` is called with every event as it arrives, ``finished`` with each host that has finished the last task;
+    ``on_event`` is called with every event, ``on_host_finished`` with each host that has finished the last task;
     both in the calling thread.
     """
     stream = stream or sys.stderr
-    private_data.find_private_key()  # refuse what can't work before anything is sent
-    inventory = read_inventory(plan.root)
+    private_data.read_ansible_private_key()  # refuse what can't work before anything is sent
+    inventory = read_ansible_inventory(plan.root)
     hostvars = inventory.get("_meta", {}).get("hostvars", {})
-    bundle = shards.build_bundle()
-    workers = _prepare_workers(shards.build_destinations(mode.workers, hostvars), bundle, stream)
+    bundle = shards.build_worker_bundle()
+    workers = _prepare_workers(shards.build_worker_connections(mode.workers, hostvars), bundle, stream)
     place_by_host = {
         host: str(place)
         for host in plan.hosts
-        if (place := find_shard_place(hostvars.get(host, {}), mode.shard_by))
+        if (place := find_rack_or_pool(hostvars.get(host, {}), mode.shard_by))
     }
-    parts = shards.make_shards(plan.hosts, place_by_host, mode.max_hosts)
-    shards_by_worker = shards.assign_shards(parts, [worker.name for worker in workers])
+    parts = shards.group_hosts_into_shards(plan.hosts, place_by_host, mode.max_hosts)
+    shards_by_worker = shards.assign_shards_to_workers(parts, [worker.name for worker in workers])
     for worker in workers:
         names = ", ".join(
             f"{part.name} ({len(part.hosts)} hosts)" for part in shards_by_worker.get(worker.name, ())
         )
         stream.write(make_printable(f"worker {worker.name}: {names or 'nothing to do'}", None) + "\n")
-    run_id = run_id or new_run_id()
+    run_id = run_id or create_run_id()
     lines = [
         [
-            shards.Pipeline(worker, bundle, part, run_id, plan.playbook, options)
+            shards.ShardPipeline(worker, bundle, part, run_id, plan.playbook, options)
             for part in shards_by_worker[worker.name]
         ]
         for worker in workers
@@ -90,7 +90,9 @@ def run_sharded(
     ]
     run = _ShardedRun(run_id, plan, inventory, extra_vars or {}, lines)
     progress = RunProgress({name: HostProgress(name) for name in plan.hosts}, plan.tasks, plan.plays)
-    return run.follow(RunEventHandler(progress, open_display(progress, stream), on_event, on_host_finished))
+    return run.run_until_finished(
+        RunEventHandler(progress, open_run_display(progress, stream), on_event, on_host_finished)
+    )
 
 
 @dataclass
@@ -101,21 +103,21 @@ class _ShardedRun:
     plan: RunPlan
     inventory: Mapping[str, Any]
     extra_vars: Mapping[str, Any]
-    lines: Sequence[Sequence[shards.Pipeline]]
+    lines: Sequence[Sequence[shards.ShardPipeline]]
     events: queue.Queue[dict[str, Any]] = field(default_factory=queue.Queue)
 
     @property
-    def pipelines(self) -> list[shards.Pipeline]:
+    def shard_pipelines(self) -> list[shards.ShardPipeline]:
         return [pipeline for line in self.lines for pipeline in line]
 
     @property
-    def artifacts(self) -> Path:
+    def artifacts_folder(self) -> Path:
         return state_home(self.plan.root) / "artifacts" / self.ident
 
-    def follow(self, follower: RunEventHandler) -> RunOutcome:
+    def run_until_finished(self, event_handler: RunEventHandler) -> RunOutcome:
         """Run every worker's shards one after the other, all workers in parallel, until all have ended."""
         ensure_state_home(self.plan.root)
-        ensure_private_folder(self.artifacts)
+        ensure_private_folder(self.artifacts_folder)
         with catch_interrupts() as interrupted:
             threads = [
                 threading.Thread(target=self._run_pipelines, args=(line, interrupted), daemon=True)
@@ -125,14 +127,14 @@ class _ShardedRun:
                 thread.start()
             try:
                 while any(thread.is_alive() for thread in threads):
-                    self._drain(follower, POLL_SECONDS)
+                    self._drain(event_handler, POLL_SECONDS)
                     if interrupted.is_set():
                         self._stop()
-                self._drain(follower)
+                self._drain(event_handler)
             finally:
-                follower.display.close()
-        remove_old_artifacts(self.artifacts.parent)
-        return self._outcome(follower.progress, interrupted.is_set())
+                event_handler.display.close_display()
+        remove_old_artifacts(self.artifacts_folder.parent)
+        return self._outcome(event_handler.progress, interrupted.is_set())
 
     def _drain(self, follower: RunEventHandler, seconds: float = 0.0) -> None:
         """Apply the events that have arrived; wait at most ``seconds`` for the first."""
@@ -142,10 +144,10 @@ class _ShardedRun:
                 follower.handle_event(self.events.get_nowait())
 
     def _stop(self) -> None:
-        for pipeline in self.pipelines:
-            pipeline.stop()
+        for pipeline in self.shard_pipelines:
+            pipeline.stop_shard()
 
-    def _run_pipelines(self, line: Sequence[shards.Pipeline], interrupted: threading.Event) -> None:
+    def _run_pipelines(self, line: Sequence[shards.ShardPipeline], interrupted: threading.Event) -> None:
         for pipeline in line:
             if interrupted.is_set():
                 pipeline.failure = "interrupted"
@@ -155,27 +157,27 @@ class _ShardedRun:
             except Exception as error:  # noqa: BLE001 - one shard's end must not end the others
                 pipeline.failure = pipeline.failure or str(error) or type(error).__name__
 
-    def _run_pipeline(self, pipeline: shards.Pipeline) -> None:
+    def _run_pipeline(self, pipeline: shards.ShardPipeline) -> None:
         """Write what is sent to memory, because extra variables may be secrets, and run the shard."""
-        folder = Path(tempfile.mkdtemp(prefix="gpufleet-send-", dir=find_memory_folder()))
-        target = self.artifacts / pipeline.shard.folder
+        folder = Path(tempfile.mkdtemp(prefix="gpufleet-send-", dir=find_memory_backed_folder()))
+        target = self.artifacts_folder / pipeline.shard.folder_name
         try:
-            known_hosts = pipeline.worker.read_known_hosts()
-            private_data.write_private_data(
+            known_hosts = pipeline.worker.read_trusted_host_keys()
+            private_data.write_runner_private_data(
                 folder, self.plan.root, self.inventory, known_hosts, self.extra_vars
             )
-            pipeline.run(folder, target, self._on_event)
+            pipeline.run_shard(folder, target, self._on_event)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-            remove_environment_from_file(target / "command")
+            remove_environment_from_command_file(target / "command")
 
     def _on_event(self, event: dict[str, Any]) -> bool:
-        strip_arguments(event)
+        remove_module_arguments(event)
         self.events.put(event)
         return is_stored_event(event)
 
     def _outcome(self, progress: RunProgress, interrupted: bool) -> RunOutcome:
-        failed_pipelines = [pipeline for pipeline in self.pipelines if pipeline.failure]
+        failed_pipelines = [pipeline for pipeline in self.shard_pipelines if pipeline.failure]
         for pipeline in failed_pipelines:
             for name in pipeline.shard.hosts:
                 host = progress.hosts[name]
@@ -190,7 +192,7 @@ class _ShardedRun:
         return RunOutcome(
             id=self.ident,
             playbook=self.plan.playbook,
-            artifacts=self.artifacts,
+            artifacts=self.artifacts_folder,
             hosts=tuple(progress.hosts[name] for name in sorted(progress.hosts)),
             reports=tuple(progress.reports),
             errors=(*progress.errors, *([] if interrupted else errors)),
@@ -199,17 +201,18 @@ class _ShardedRun:
         )
 
 
-def find_shard_place(host_variables: Mapping[str, Any], shard_by: str) -> str | None:
+def find_rack_or_pool(host_variables: Mapping[str, Any], shard_by: str) -> str | None:
     """Return where a host belongs: its rack, or its pool where it is in none; the other way round by pool."""
     keys = ("gpufleet_rack", "gpufleet_pool") if shard_by == "rack" else ("gpufleet_pool", "gpufleet_rack")
     return next(
-        (str(shards.unwrap_unsafe(host_variables[key])) for key in keys if host_variables.get(key)), None
+        (str(shards.unwrap_unsafe_value(host_variables[key])) for key in keys if host_variables.get(key)),
+        None,
     )
 
 
 def _prepare_workers(
-    workers: Sequence[shards.Destination], bundle: shards.Bundle, stream: TextIO
-) -> tuple[shards.Destination, ...]:
+    workers: Sequence[shards.WorkerConnection], bundle: shards.WorkerBundle, stream: TextIO
+) -> tuple[shards.WorkerConnection, ...]:
     """Copy the bundle to every worker; those that do not answer are reported and left out."""
     ready = []
     for worker in workers:
@@ -226,8 +229,10 @@ def _prepare_workers(
     return tuple(ready)
 
 
-def remove_old_artifacts(folder: Path) -> None:
+def remove_old_artifacts(artifacts_folder: Path) -> None:
     """Keep as many runs' artifacts as a run from here does."""
-    runs = sorted((path for path in folder.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime)
+    runs = sorted(
+        (path for path in artifacts_folder.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime
+    )
     for old in runs[:-KEEP_ARTIFACTS]:
         shutil.rmtree(old, ignore_errors=True)

@@ -12,7 +12,7 @@ from gpufleet import cost
 from gpufleet.cost.analysis.reports import summary
 from gpufleet.cost.pricing.commitments.model import CommitmentFile
 from gpufleet.engine import StateResource
-from gpufleet.fleet import Budget
+from gpufleet.fleet import MonthlyBudget
 
 TODAY = date(2026, 11, 21)
 INSTANCE = "aws:ec2/instance:Instance"
@@ -55,7 +55,7 @@ def test_estimate_notes_cost_and_end_of_commitments(commitments, book):
     estimate = cost.estimate([p4d("a")], commitments=commitments, book=book, today=TODAY)
     assert "commitments cost $9,125.00 a month on top, used or not; $0.00 of it is unused" in estimate.notes
     assert any("ends in 40 days" in note for note in estimate.notes)  # 21 November to 31 December
-    assert estimate.verdict == "no budget is declared; commitments of $9,125.00 a month come on top"
+    assert estimate.budget_verdict == "no budget is declared; commitments of $9,125.00 a month come on top"
 
 
 def test_json_names_the_commitment_and_matches_the_schema(commitments, book):
@@ -93,15 +93,15 @@ def test_every_report_names_the_commitment(commitments, book):
 def test_break_even_matches_a_manual_calculation(book, term, against, hours):
     break_evens = {
         (entry.commitment, entry.against): entry
-        for entry in cost.compute_break_even("aws", "us-east-1", "p4d.24xlarge", book)
+        for entry in cost.compute_break_evens("aws", "us-east-1", "p4d.24xlarge", book)
     }
-    assert round(break_evens[(term, against)].hours_per_month, 2) == Decimal(hours)
+    assert round(break_evens[(term, against)].break_even_hours_per_month, 2) == Decimal(hours)
 
 
 def test_break_even_without_an_end_or_a_price_is_reported(book):
     g5 = {
-        (entry.commitment, entry.against): entry.verdict
-        for entry in cost.compute_break_even("aws", "us-east-1", "g5.2xlarge", book)
+        (entry.commitment, entry.against): entry.break_even_verdict
+        for entry in cost.compute_break_evens("aws", "us-east-1", "g5.2xlarge", book)
     }
     assert g5[("reserved_1y", "spot")] == "never: spot is cheaper even around the clock"  # 0.76356 > 0.43632
     assert g5[("reserved_1y", "on_demand")] == "above 460 hours a month (63 % of it)"  # 730 * 0.76356 / 1.212
@@ -175,7 +175,9 @@ def test_commitment_that_does_not_apply_is_a_warning(book, changed, message):
 
 
 def test_headline_of_a_met_budget_adds_the_cost_of_commitments(commitments, book):
-    diff = cost.diff([], [p4d("a")], commitments=commitments, budget=Budget(max=1000), book=book, today=TODAY)
-    headline = summary.format_headline(diff)
+    diff = cost.diff(
+        [], [p4d("a")], commitments=commitments, budget=MonthlyBudget(max=1000), book=book, today=TODAY
+    )
+    headline = summary.format_change_headline(diff)
     assert "within its budget of $1,000.00" in headline
     assert headline.endswith("; commitments of $9,125.00 a month come on top.")

@@ -58,7 +58,7 @@ class ProcessTableRow:
 class SupervisionPolicy:
     """How work ends.
 
-    ``grace``: seconds between SIGTERM to the work's process group and SIGKILL to all; 0 sends SIGKILL at once.
+    ``grace_s``: seconds between SIGTERM to the work's process group and SIGKILL to all; 0 sends SIGKILL at once.
     ``foreground`` keeps the work in the front's process group, so that it may use the terminal. ``spare_packages``
     leaves package managers to finish their transaction. ``after_success`` also ends what a finished work left running;
     without it only SSH masters end whose socket is in ``scratch``, a folder that goes when the work is stopped.

@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING
 
 from gpufleet.catalog import Price
 from gpufleet.cost.analysis.diff import CostDiff, compare_bills
-from gpufleet.cost.analysis.policy import Policy, check_policy
-from gpufleet.cost.analysis.price_date import PriceDates, comparable_bills, split_price_effect
+from gpufleet.cost.analysis.policy import CostPolicy, check_policy
+from gpufleet.cost.analysis.price_date import (
+    PriceDates,
+    exclude_items_priced_once,
+    split_code_and_price_effects,
+)
 from gpufleet.cost.formatting import format_usd, replace_control_characters
-from gpufleet.cost.inputs.drift import size_drift_warnings
+from gpufleet.cost.inputs.drift import ignored_size_change_warnings
 from gpufleet.cost.inputs.stack_change import StackChange
 from gpufleet.cost.inputs.usage import NO_USAGE, UsageFile
 from gpufleet.cost.money import ZERO, round_to_cents, to_decimal
@@ -26,7 +30,7 @@ from gpufleet.engine import StateResource
 
 if TYPE_CHECKING:
     from gpufleet.cost.pricing.commitments.model import Commitment
-    from gpufleet.fleet import Budget, Fleet
+    from gpufleet.fleet import Fleet, MonthlyBudget
 
 # gpufleet.fleet is imported where it is used: while it loads, the child imports the SDKs already.
 STALE_DAYS = 365  # list prices change about once a year
@@ -37,16 +41,16 @@ MISSING_PRICE_HINT = (
 
 
 @dataclass(frozen=True)
-class Estimate:
+class CostEstimate:
     """What a stack costs, compared with its budget, and notes for its planner."""
 
     stack: str
     bill: Bill
-    budget: Budget | None = None
+    budget: MonthlyBudget | None = None
     notes: tuple[str, ...] = ()
 
     @property
-    def verdict(self) -> str:
+    def budget_verdict(self) -> str:
         """Return a sentence that compares the month with the budget; commitments come on top."""
         paid = sum((use.usd_per_month for use in self.bill.commitments), ZERO)
         return (
@@ -63,7 +67,7 @@ class Estimate:
         limit = to_decimal(self.budget.max)
         if month > limit:
             return f"over the budget of {format_usd(limit)} by {format_usd(month - limit)}"
-        if missing := self.bill.machines_without_price:
+        if missing := self.bill.unpriced_machine_count:
             machines_text = "1 machine has" if missing == 1 else f"{missing} machines have"
             return f"unknown whether it is within the budget of {format_usd(limit)}: {machines_text} no price"
         if month < to_decimal(self.budget.min):
@@ -78,7 +82,7 @@ class Estimate:
         if self.budget is None:
             return None
         is_within = round_to_cents(self.bill.usd_per_month.expected) <= to_decimal(self.budget.max)
-        return None if is_within and self.bill.machines_without_price else is_within
+        return None if is_within and self.bill.unpriced_machine_count else is_within
 
 
 def estimate(
@@ -90,18 +94,20 @@ def estimate(
     usage: UsageFile = NO_USAGE,
     commitments: tuple[Commitment, ...] = (),
     today: date | None = None,
-) -> Estimate:
+) -> CostEstimate:
     """Price resources, and add notes about the fleet, its prices and commitments."""
     from gpufleet import fleet
 
     priced_resources, day = tuple(resources), today or _utc_today()
-    workloads = spot.read_fleet_workloads(declared) | spot.read_usage_workloads(priced_resources, usage)
+    workloads = spot.read_fleet_spot_workloads(declared) | spot.read_usage_spot_workloads(
+        priced_resources, usage
+    )
     bill = price_resources(priced_resources, book, usage=usage, commitments=commitments, on_date=day)
     bill = spot.add_useful_hour_rates(bill, workloads, book)
     notes = (
-        *(fleet.planning_notes(declared) if declared else ()),
-        *size_drift_warnings(priced_resources),
-        *usage.format_unmatched_notes(priced_resources),
+        *(fleet.list_planning_notes(declared) if declared else ()),
+        *ignored_size_change_warnings(priced_resources),
+        *usage.format_unmatched_pattern_notes(priced_resources),
         *spot.format_spot_warnings(bill.charges, book),
         *spot.format_spot_notes(bill, workloads),
         *committed.format_commitment_notes(bill.commitments, day),
@@ -110,7 +116,7 @@ def estimate(
         *price_age_notes(bill),
         EXCLUDED_COSTS,
     )
-    return Estimate(
+    return CostEstimate(
         declared.stack if declared else stack,
         bill,
         _declared_budget(declared),
@@ -121,10 +127,10 @@ def estimate(
 def diff(
     before: Iterable[StateResource],
     after: Iterable[StateResource],
-    policy: Policy | None = None,
+    policy: CostPolicy | None = None,
     *,
     change: StackChange | None = None,
-    budget: Budget | None = None,
+    budget: MonthlyBudget | None = None,
     book: PriceBook | None = None,
     today: date | None = None,
     usage: UsageFile = NO_USAGE,
@@ -143,22 +149,28 @@ def diff(
     old, new = tuple(before), tuple(after)
     limit, day = to_decimal(budget.max) if budget else None, today or _utc_today()
     books = (dates.book(dates.before), dates.book(dates.after)) if dates else (book, book)
-    workloads = spot.read_fleet_workloads(declared) | spot.read_usage_workloads((*old, *new), usage)
+    workloads = spot.read_fleet_spot_workloads(declared) | spot.read_usage_spot_workloads((*old, *new), usage)
 
-    def make_bill(resources: tuple[StateResource, ...], prices: PriceBook | None) -> Bill:
+    def make_bill_at_prices(resources: tuple[StateResource, ...], prices: PriceBook | None) -> Bill:
         bill = price_resources(resources, prices, usage=usage, commitments=commitments, on_date=day)
         return spot.add_useful_hour_rates(bill, workloads, prices)
 
-    old_bill, new_bill, price_effect = make_bill(old, books[0]), make_bill(new, books[1]), None
+    old_bill, new_bill, price_effect = (
+        make_bill_at_prices(old, books[0]),
+        make_bill_at_prices(new, books[1]),
+        None,
+    )
     if dates and old == new:
-        old_bill, new_bill, price_effect = comparable_bills(dates, old_bill, new_bill)
+        old_bill, new_bill, price_effect = exclude_items_priced_once(dates, old_bill, new_bill)
     elif dates:
-        price_effect = split_price_effect(dates, old_bill, make_bill(new, books[0]), new_bill)
+        price_effect = split_code_and_price_effects(
+            dates, old_bill, make_bill_at_prices(new, books[0]), new_bill
+        )
     warnings = (
         *change.warnings,
-        *usage.format_unmatched_notes((*old, *new)),
+        *usage.format_unmatched_pattern_notes((*old, *new)),
         *spot.format_spot_warnings(new_bill.charges, books[1]),
-        *committed.format_utilization_changes(old_bill.commitments, new_bill.commitments),
+        *committed.format_unused_commitment_increases(old_bill.commitments, new_bill.commitments),
     )
     cost_diff = compare_bills(
         change.stack,
@@ -183,7 +195,7 @@ def diff(
 def missing_price_hints(priced: Bill | CostDiff) -> tuple[str, ...]:
     """Return how to import a missing price, nothing if none is missing."""
     has_missing_price = any(
-        gap.reason.startswith("no ") and " price for " in gap.reason for gap in priced.unpriced
+        gap.reason.startswith("no ") and " price for " in gap.reason for gap in priced.unpriced_resources
     )
     return (MISSING_PRICE_HINT,) if has_missing_price else ()
 
@@ -202,9 +214,9 @@ def price_age_notes(bill: Bill, today: date | None = None) -> tuple[str, ...]:
 def _price_age_note(item: str, purchase: str, of: Price, today: date) -> str:
     if purchase == "owned":
         return ""
-    if of.as_of_date is None:
+    if of.earliest_price_date is None:
         return f"the {of.purchase} price of {item} in {of.region} has no date ({of.source})"
-    days = (today - of.as_of_date).days
+    days = (today - of.earliest_price_date).days
     return (
         f"the {of.purchase} price of {item} in {of.region} is {days} days old ({of.as_of}, {of.source})"
         if days > STALE_DAYS
@@ -212,11 +224,11 @@ def _price_age_note(item: str, purchase: str, of: Price, today: date) -> str:
     )
 
 
-def _with_budget(policy: Policy, limit: Decimal | None) -> Policy:
+def _with_budget(policy: CostPolicy, limit: Decimal | None) -> CostPolicy:
     return replace(policy, budget_usd_per_month=limit) if policy.budget_usd_per_month is None else policy
 
 
-def _declared_budget(declared: Fleet | None) -> Budget | None:
+def _declared_budget(declared: Fleet | None) -> MonthlyBudget | None:
     return declared.budget_usd_per_month if declared else None
 
 

@@ -27,13 +27,13 @@ from typing import TYPE_CHECKING
 
 from gpufleet.boundary import read_packaged_rows
 from gpufleet.catalog import Price
-from gpufleet.cost.formatting import format_rate, format_rate_range
+from gpufleet.cost.formatting import format_hourly_rate, format_hourly_rate_range
 from gpufleet.cost.inputs.terms import TERMS
 from gpufleet.cost.money import HOURS_PER_MONTH, ONE, ZERO, ZERO_RANGE, Range, round_hourly_rate, to_decimal
 from gpufleet.cost.pricing.rates import PriceBook
 
 if TYPE_CHECKING:
-    from gpufleet.cost.inputs.usage import Usage, UsageFile
+    from gpufleet.cost.inputs.usage import ResourceUsage, UsageFile
     from gpufleet.cost.pricing.bill import Bill, Charge
     from gpufleet.engine import StateResource
     from gpufleet.fleet import Fleet
@@ -81,7 +81,7 @@ def load_interruption_bands() -> dict[str, tuple[Decimal, Decimal]]:
     """Return the bands in which AWS publishes interruptions: the low and high share of machines per month."""
     rows = read_packaged_rows("gpufleet.cost", "data/spot_bands.csv")
     return {
-        row["band"]: (to_decimal(row.number("low_share")), to_decimal(row.number("high_share")))
+        row["band"]: (to_decimal(row.get_number("low_share")), to_decimal(row.get_number("high_share")))
         for row in rows
     }
 
@@ -113,7 +113,7 @@ def compute_useful_hour_rate(
     return Range.spanning(*rates_by_scenario)
 
 
-def read_fleet_workloads(fleet: Fleet | None) -> WorkloadByPool:
+def read_fleet_spot_workloads(fleet: Fleet | None) -> WorkloadByPool:
     """Return the workload of each spot pool of a fleet, None where the pool declares none."""
     workloads: WorkloadByPool = {}
     for pool in fleet.pools if fleet else ():
@@ -123,37 +123,37 @@ def read_fleet_workloads(fleet: Fleet | None) -> WorkloadByPool:
     return workloads
 
 
-def read_usage_workloads(resources: Iterable[StateResource], usage: UsageFile) -> WorkloadByPool:
+def read_usage_spot_workloads(resources: Iterable[StateResource], usage: UsageFile) -> WorkloadByPool:
     """Return the workload of each resource in a usage file, by URN."""
     if not (usage.resources or usage.types):
         return {}
-    usages = ((resource.urn, usage.for_resource(resource)) for resource in resources)
+    usages = ((resource.urn, usage.find_resource_usage(resource)) for resource in resources)
     return {urn: _usage_workload(each) for urn, each in usages if each.interruptions_per_month is not None}
 
 
-def _usage_workload(usage: Usage) -> SpotWorkload:
+def _usage_workload(usage: ResourceUsage) -> SpotWorkload:
     return SpotWorkload(
-        Range.of(usage.interruptions_per_month or 0),
+        Range.from_exact_value(usage.interruptions_per_month or 0),
         usage.checkpoint_minutes or ONE.expected,
         usage.restart_minutes or ZERO,
         usage.checkpoint_cost_minutes or ZERO,
-        Range.of(usage.fallback_share or 0),
+        Range.from_exact_value(usage.fallback_share or 0),
     )
 
 
 def _fleet_workload(work: object, *, has_fallback: bool) -> SpotWorkload | None:
     """Return the workload of a spec; a fallback without a share may run all of it."""
-    from gpufleet.fleet import SpotWork
+    from gpufleet.fleet import SpotInterruptions
 
-    if not isinstance(work, SpotWork):
+    if not isinstance(work, SpotInterruptions):
         return None
     if work.band:
         interruptions = band_interruptions_per_month(work.band)
     else:
-        interruptions = Range.of(work.interruptions_per_month or 0)
+        interruptions = Range.from_exact_value(work.interruptions_per_month or 0)
     fallback_share = Range(ZERO, ZERO, ONE.high if has_fallback else ZERO)
     if work.fallback_share is not None:
-        fallback_share = Range.of(work.fallback_share)
+        fallback_share = Range.from_exact_value(work.fallback_share)
     return SpotWorkload(
         interruptions,
         to_decimal(work.checkpoint_minutes),
@@ -192,7 +192,7 @@ def format_spot_notes(bill: Bill, workloads: WorkloadByPool) -> tuple[str, ...]:
     for charge in bill.charges:
         has_workload = charge.pool in workloads or charge.urn in workloads
         if has_workload and _is_spot_machine(charge) and charge.price and charge.quantity.high > 0:
-            price = format_rate(to_decimal(charge.price.usd_per_hour))
+            price = format_hourly_rate(to_decimal(charge.price.usd_per_hour))
             useful = _format_useful_rate(charge, workloads)
             notes[charge.pool] = f"{charge.pool}: spot at {price} an hour costs {useful}"
     return tuple(notes[name] for name in sorted(notes))
@@ -204,9 +204,7 @@ def _format_useful_rate(charge: Charge, workloads: WorkloadByPool) -> str:
     if charge.usd_per_useful_hour is None:
         reason = "it never completes a checkpoint interval, or its fallback has no price"
         return f"an unknown amount per useful hour: {reason}"
-    return (
-        f"{format_rate_range(charge.usd_per_useful_hour)} per useful hour, including lost work and restarts"
-    )
+    return f"{format_hourly_rate_range(charge.usd_per_useful_hour)} per useful hour, including lost work and restarts"
 
 
 @dataclass(frozen=True)
@@ -220,7 +218,7 @@ class CheaperCommitment:
     commitment: Price
 
     @property
-    def hours_per_month(self) -> Decimal:
+    def break_even_hours_per_month(self) -> Decimal:
         """Return the hours above which the commitment is cheaper although it bills around the clock."""
         return HOURS_PER_MONTH * to_decimal(self.commitment.usd_per_hour) / to_decimal(self.spot.usd_per_hour)
 
@@ -229,12 +227,12 @@ class CheaperCommitment:
         return (
             f"WARNING: spot of {self.machine} in {self.region} ({_format_dated_price(self.spot)}) costs more "
             f"than a {term} commitment ({_format_dated_price(self.commitment)}), which is cheaper above "
-            f"{self.hours_per_month:.0f} hours a month"
+            f"{self.break_even_hours_per_month:.0f} hours a month"
         )
 
 
 def _format_dated_price(price: Price) -> str:
-    return f"{format_rate(to_decimal(price.usd_per_hour))} an hour, {price.as_of or 'undated'}"
+    return f"{format_hourly_rate(to_decimal(price.usd_per_hour))} an hour, {price.as_of or 'undated'}"
 
 
 def find_cheaper_commitment(

@@ -11,7 +11,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from gpufleet.fleet import Boot, Rack, RackNode
+from gpufleet.fleet import FirstBootSettings, Rack, RackNode
 
 NODE_FILE = "/etc/gpufleet/node.json"
 SUDO = "ALL=(ALL) NOPASSWD:ALL"
@@ -35,11 +35,15 @@ class SshHostKey:
     public: str
 
     def __repr__(self) -> str:
-        return f"HostKey({self.public!r})"
+        return f"SshHostKey({self.public!r})"
 
 
 def build_user_data(
-    rack: Rack, boot: Boot, node: RackNode, authorized_keys: Sequence[str], host_key: SshHostKey | None
+    rack: Rack,
+    boot: FirstBootSettings,
+    node: RackNode,
+    authorized_keys: Sequence[str],
+    host_key: SshHostKey | None,
 ) -> dict[str, Any]:
     """Return the node's configuration at first boot: who it is, who may log in, and nothing by password."""
     place = {"rack": rack.name, "slot": node.slot, "name": node.name, "serial": node.serial}
@@ -74,7 +78,9 @@ def _user(name: str, keys: Sequence[str]) -> dict[str, Any]:
     return user
 
 
-def build_network_config(rack: Rack, boot: Boot, node: RackNode, interface: str) -> dict[str, Any]:
+def build_network_config(
+    rack: Rack, boot: FirstBootSettings, node: RackNode, interface: str
+) -> dict[str, Any]:
     """Return the network in cloud-init's version 2: the slot's own address, or DHCP where the rack has no network."""
     link: dict[str, Any] = {"dhcp4": node.address is None, "dhcp6": False}
     if node.mac:

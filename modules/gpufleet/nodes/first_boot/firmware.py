@@ -9,7 +9,7 @@ from typing import Any
 
 from gpufleet.boundary import read_packaged_rows, read_packaged_yaml
 from gpufleet.errors import InputError
-from gpufleet.fleet import Boot, BootMode, Rack, RackNode
+from gpufleet.fleet import BootMode, FirstBootSettings, Rack, RackNode
 
 LONGEST_BOOT_CONF = 2024  # bytes; rpi-eeprom-config's MAX_BOOTCONF_SIZE
 
@@ -61,7 +61,7 @@ def encode_boot_order(order: Iterable[BootMode]) -> str:
     return "0x" + "".join(load_boot_modes()[mode][0] for mode in reversed(tuple(order)))
 
 
-def build_eeprom_settings(boot: Boot, board: RaspberryPiBoard) -> dict[str, str]:
+def build_eeprom_settings(boot: FirstBootSettings, board: RaspberryPiBoard) -> dict[str, str]:
     """Return the bootloader's settings by name; what is left out keeps the bootloader's own default."""
     settings = {
         "BOOT_ORDER": encode_boot_order(boot.boot_order),
@@ -86,7 +86,7 @@ _SETTING_REASONS = {
 }
 
 
-def build_boot_conf(boot: Boot, board: RaspberryPiBoard) -> str:
+def build_boot_conf(boot: FirstBootSettings, board: RaspberryPiBoard) -> str:
     """Return the bootloader's configuration with a reason at each setting."""
     lines = ["[all]"]
     for name, value in build_eeprom_settings(boot, board).items():
@@ -98,14 +98,14 @@ def build_boot_conf(boot: Boot, board: RaspberryPiBoard) -> str:
     return text
 
 
-def _reasons(name: str, boot: Boot) -> list[str]:
+def _reasons(name: str, boot: FirstBootSettings) -> list[str]:
     if name != "BOOT_ORDER":
         return [_SETTING_REASONS[name]]
     tried = [f"{load_boot_modes()[mode][0]} {load_boot_modes()[mode][1]}" for mode in boot.boot_order]
     return ["Tried from the right to the left:", *(f"  {step}" for step in tried)]
 
 
-def build_config_txt_lines(boot: Boot, board: RaspberryPiBoard) -> str:
+def build_config_txt_lines(boot: FirstBootSettings, board: RaspberryPiBoard) -> str:
     """Return what is to be appended to config.txt. No line of it touches vfat: this very file is on a FAT disk."""
     lines = [f"[{board.filter}]"]
     if boot.medium == "nvme":
@@ -119,7 +119,7 @@ def build_config_txt_lines(boot: Boot, board: RaspberryPiBoard) -> str:
 
 
 def build_kernel_arguments(
-    rack: Rack, boot: Boot, node: RackNode, instance_id: str, *, includes_seed_id: bool
+    rack: Rack, boot: FirstBootSettings, node: RackNode, instance_id: str, *, includes_seed_id: bool
 ) -> str:
     """Return what cmdline.txt is to carry, on its one line: the seed's id, and where a netboot finds its root.
 
@@ -140,14 +140,14 @@ def build_kernel_arguments(
     return " ".join(arguments) + "\n" if arguments else ""
 
 
-def _ip_argument(rack: Rack, boot: Boot, node: RackNode) -> str:
+def _ip_argument(rack: Rack, boot: FirstBootSettings, node: RackNode) -> str:
     """Return the kernel's ip=CLIENT:SERVER:GATEWAY:NETMASK:NAME:DEVICE:AUTOCONF; no device means the one there is."""
     if node.address is None or rack.network is None:
         return "dhcp"
     return f"{node.address}::{boot.gateway or ''}:{rack.network.cidr.netmask}:{node.name}::off"
 
 
-def list_unsupported_settings(boot: Boot, board: RaspberryPiBoard) -> list[str]:
+def list_unsupported_settings(boot: FirstBootSettings, board: RaspberryPiBoard) -> list[str]:
     """Return requested settings that are not written, with the reason."""
     notes = []
     if boot.fan_unit == "smart" and not board.smart_fan_unit:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpufleet.errors import InputError
-from gpufleet.fleet import Netboot, Rack, RackNetwork, RackNode
+from gpufleet.fleet import NetbootServer, Rack, RackNetwork, RackNode
 
 
-def tftp_folder_name(netboot: Netboot, node: RackNode) -> str:
+def tftp_folder_name(netboot: NetbootServer, node: RackNode) -> str:
     """Return the folder that the node's bootloader asks for: its serial's last 8 digits, or its MAC with hyphens."""
     known = node.serial if netboot.prefix == "serial" else node.mac
     if known is None:
@@ -20,7 +20,7 @@ def tftp_folder_name(netboot: Netboot, node: RackNode) -> str:
 
 
 def build_dnsmasq_config(
-    rack: Rack, network: RackNetwork, netboot: Netboot, nodes: Sequence[RackNode]
+    rack: Rack, network: RackNetwork, netboot: NetbootServer, nodes: Sequence[RackNode]
 ) -> str:
     """Return a dnsmasq file: TFTP for these nodes, in addition to the network's DHCP server."""
     lines = [
@@ -37,7 +37,7 @@ def build_dnsmasq_config(
     return "\n".join(lines) + "\n"
 
 
-def build_nfs_exports(netboot: Netboot, nodes: Sequence[RackNode]) -> str:
+def build_nfs_exports(netboot: NetbootServer, nodes: Sequence[RackNode]) -> str:
     """Return lines for the NFS server's exports: each node's root, for that node's address alone."""
     lines = [
         f"{netboot.nfs_root.format(name=node.name)} {node.address}(rw,sync,no_subtree_check,no_root_squash)"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpufleet.errors import InputError
-from gpufleet.fleet import Boot, Netboot, Rack, RackNode
+from gpufleet.fleet import FirstBootSettings, NetbootServer, Rack, RackNode
 from gpufleet.nodes.first_boot import cloud_init, firmware, netboot
 from gpufleet.nodes.first_boot.cloud_init import SshHostKey
 
@@ -78,7 +78,10 @@ def build_first_boot_files(
     authorized_keys: Sequence[str],
     make_host_key: Callable[[RackNode], SshHostKey | None],
 ) -> RackFirstBootFiles:
-    """Return the first boot of some nodes of a rack; ``keys`` may log in, ``host_key`` gives each node its own."""
+    """Return the files of some nodes' first boot.
+
+    ``authorized_keys`` may log in, ``make_host_key`` gives each node its own host key.
+    """
     boot = _boot(rack)
     seeds = tuple(_seed(rack, boot, node, authorized_keys, make_host_key(node)) for node in nodes)
     shared: dict[str, str] = {"addresses.json": _addresses(rack, nodes)}
@@ -95,14 +98,14 @@ def build_first_boot_files(
     return RackFirstBootFiles(rack, seeds, shared, tuple(sorted(notes)))
 
 
-def _boot(rack: Rack) -> Boot:
+def _boot(rack: Rack) -> FirstBootSettings:
     if rack.boot is None:
         remedy = "declare how its nodes boot; docs/commissioning.md has an example"
         raise InputError("is missing", where=f"inventory/{rack.name}.yaml", key="boot", remedy=remedy)
     return rack.boot
 
 
-def _netboot(rack: Rack, server: Netboot, seeds: Sequence[NodeFirstBootFiles]) -> dict[str, str]:
+def _netboot(rack: Rack, server: NetbootServer, seeds: Sequence[NodeFirstBootFiles]) -> dict[str, str]:
     """Return what the network boot server is given."""
     nodes = [seed.node for seed in seeds]
     if rack.network is None or any(node.address is None for node in nodes):
@@ -121,7 +124,7 @@ def _netboot(rack: Rack, server: Netboot, seeds: Sequence[NodeFirstBootFiles]) -
 
 
 def _seed(
-    rack: Rack, boot: Boot, node: RackNode, keys: Sequence[str], host_key: SshHostKey | None
+    rack: Rack, boot: FirstBootSettings, node: RackNode, keys: Sequence[str], host_key: SshHostKey | None
 ) -> NodeFirstBootFiles:
     board = firmware.find_raspberry_pi_board(node.machine)
     family = firmware.load_data_table("families")[boot.image.family if boot.image else "raspios"]

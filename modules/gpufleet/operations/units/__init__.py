@@ -7,15 +7,15 @@ supports them, otherwise as plain services, and notes for the operator. The coll
 
 from __future__ import annotations
 
-from gpufleet.operations.units.cards import assign_cards
+from gpufleet.operations.units.cards import assign_gpu_cards
 from gpufleet.operations.units.engine import QUADLET_SINCE, ContainerEngine
-from gpufleet.operations.units.render import RenderedApplication, Unit, render_application
+from gpufleet.operations.units.render import RenderedApplication, UnitFile, render_application_units
 
 __all__ = [
     "QUADLET_SINCE",
     "ContainerEngine",
     "RenderedApplication",
-    "Unit",
-    "assign_cards",
-    "render_application",
+    "UnitFile",
+    "assign_gpu_cards",
+    "render_application_units",
 ]

@@ -10,7 +10,7 @@ from gpufleet.fleet import Container
 Cards = tuple[int, ...] | None  # None: all of them
 
 
-def assign_cards(containers: Sequence[Container]) -> dict[str, Cards]:
+def assign_gpu_cards(containers: Sequence[Container]) -> dict[str, Cards]:
     """Return the cards of each container that asks for some, by its name.
 
     Named cards come first. Counted ones are the next that no container names, in the order of the containers, so that

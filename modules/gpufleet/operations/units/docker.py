@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from gpufleet.operations.units.job import INSTALL, ContainerJob, join_unit_sections
-from gpufleet.operations.units.quoting import join_arguments
+from gpufleet.operations.units.job import INSTALL, ContainerDeployment, join_unit_sections
+from gpufleet.operations.units.quoting import join_systemd_arguments
 
 DOCKER = "/usr/bin/docker"
 
 
-def build_unit_text(job: ContainerJob) -> str:
+def build_docker_service(deployment: ContainerDeployment) -> str:
     """Return the ``.service`` file."""
-    name, after = job.container.effective_name, "docker.service network-online.target"
+    name, after = deployment.container.effective_name, "docker.service network-online.target"
     more = ["Wants=network-online.target", "Requires=docker.service", f"After={after}"]
     service = [
         "[Service]",
-        *job.build_service_lines(),
+        *deployment.build_service_lines(),
         f"ExecStartPre=-{DOCKER} rm --force {name}",
-        f"ExecStart={join_arguments(build_run_arguments(job))}",
-        f"ExecStop={DOCKER} stop --time {job.container.stop_seconds} {name}",
+        f"ExecStart={join_systemd_arguments(build_docker_run_arguments(deployment))}",
+        f"ExecStop={DOCKER} stop --time {deployment.container.stop_seconds} {name}",
         f"ExecStopPost=-{DOCKER} rm --force {name}",
     ]
-    return join_unit_sections(job.build_unit_section(*more), service, INSTALL)
+    return join_unit_sections(deployment.build_unit_section(*more), service, INSTALL)
 
 
-def build_run_arguments(job: ContainerJob) -> list[str]:
+def build_docker_run_arguments(deployment: ContainerDeployment) -> list[str]:
     """Return the arguments of ``docker run``."""
-    return [f"{DOCKER} run", "--rm", *job.build_run_options()]
+    return [f"{DOCKER} run", "--rm", *deployment.build_run_options()]

@@ -25,7 +25,9 @@ class ContainerEngine:
     vendor: str = "none"
 
     @classmethod
-    def parse(cls, kind: str, version: str, *, cdi: bool = True, vendor: str = "none") -> ContainerEngine:
+    def from_reported_version(
+        cls, kind: str, version: str, *, cdi: bool = True, vendor: str = "none"
+    ) -> ContainerEngine:
         """Read an engine from what a host answered, such as ``podman`` and ``4.3.1``."""
         if kind not in ("podman", "docker"):
             raise InputError(
@@ -45,10 +47,10 @@ class ContainerEngine:
         return self.kind == "podman" and self.version >= QUADLET_SINCE
 
     @property
-    def label(self) -> str:
+    def display_name(self) -> str:
         return f"{self.kind} {'.'.join(map(str, self.version))}"
 
-    def card_options(self, numbers: tuple[int, ...] | None) -> list[tuple[str, str]]:
+    def gpu_card_options(self, card_numbers: tuple[int, ...] | None) -> list[tuple[str, str]]:
         """Return the options that show cards to a container, each as name and value; None is all of them.
 
         Docker without CDI takes them by its vendor's runtime (NVIDIA Container Toolkit, cdi-support; AMD Container
@@ -60,7 +62,7 @@ class ContainerEngine:
                 "a container requests cards, but the node has no GPU driver",
                 remedy="give the template a driver",
             )
-        names = ["all"] if numbers is None else [str(number) for number in numbers]
+        names = ["all"] if card_numbers is None else [str(number) for number in card_numbers]
         if self.kind == "podman" or self.cdi:
             return [("device", f"{device}={name}") for name in names]
         if self.vendor == "nvidia":

@@ -11,13 +11,13 @@ from gpufleet.operations.units.engine import ContainerEngine
 from gpufleet.operations.units.options import (
     Pair,
     UnitMount,
+    common_run_options,
     container_mounts,
-    container_options,
     health_options,
     list_env_files,
     port_options,
 )
-from gpufleet.operations.units.quoting import quote_argument
+from gpufleet.operations.units.quoting import quote_systemd_argument
 
 PREFIX = "gpufleet-"
 HEADER = "# Written by gpufleet from the node's template; changes made here are overwritten.\n"
@@ -26,7 +26,7 @@ PULL_SECONDS = 1800  # an image of a model server is tens of GB, and is fetched 
 
 
 @dataclass(frozen=True)
-class ContainerJob:
+class ContainerDeployment:
     """A container together with its node's engine, its cards (None: none or all) and scratch."""
 
     container: Container
@@ -36,36 +36,38 @@ class ContainerJob:
     scratch: str
 
     @property
-    def mounts(self) -> list[UnitMount]:
+    def unit_mounts(self) -> list[UnitMount]:
         return container_mounts(self.container, self.application, self.scratch)
 
     @property
-    def card_options(self) -> list[Pair]:
+    def gpu_card_options(self) -> list[Pair]:
         """Return the engine's options for the container's cards."""
-        return [] if self.container.gpus == "none" else self.engine.card_options(self.cards)
+        return [] if self.container.gpus == "none" else self.engine.gpu_card_options(self.cards)
 
     def build_run_options(self, secrets: Sequence[str] = ()) -> list[str]:
         """Return the words behind ``run`` that podman and Docker share, image and command included."""
         container = self.container
         options = [f"--name={container.effective_name}"]
-        options += [f"--{name}={value}" for name, value in self.card_options]
+        options += [f"--{name}={value}" for name, value in self.gpu_card_options]
         options += [f"--publish={port}" for port in port_options(container)]
-        options += [f"--volume={place.option_text}" for place in self.mounts]
+        options += [f"--volume={place.volume_option}" for place in self.unit_mounts]
         options += [f"--env={name}={value}" for name, value in container.env.items()]
         options += [f"--env-file={path}" for path in list_env_files(container)]
         options += [f"--secret={secret}" for secret in secrets]
         if container.network != "bridge":
             options.append(f"--network={container.network}")
         options += [f"--{name}={value}" for name, value in health_options(container, self.engine)]
-        options += [*container_options(container), f"--stop-timeout={container.stop_seconds}"]
-        return [quote_argument(option) for option in (*options, container.image, *container.command)]
+        options += [*common_run_options(container), f"--stop-timeout={container.stop_seconds}"]
+        return [quote_systemd_argument(option) for option in (*options, container.image, *container.command)]
 
     def build_unit_section(self, *more: str) -> list[str]:
         """Return the section [Unit]: what comes before, and what must be there."""
         before = [f"{PREFIX}{name}.service" for name in self.container.depends]
-        mount_paths = [place.source for place in self.mounts if not place.source.startswith("/etc/gpufleet/")]
+        mount_paths = [
+            place.source for place in self.unit_mounts if not place.source.startswith("/etc/gpufleet/")
+        ]
         required_files = [
-            place.source for place in self.mounts if place.source not in mount_paths
+            place.source for place in self.unit_mounts if place.source not in mount_paths
         ] + list_env_files(self.container)
         lines = [f"Description=Container {self.container.effective_name}", *more]
         lines += [line for name in before for line in (f"Requires={name}", f"After={name}")]
@@ -79,8 +81,8 @@ class ContainerJob:
         Volumes are made at every start: scratch of a cloud machine comes back empty after a stop.
         """
         create_volumes = [
-            f"ExecStartPre=/usr/bin/install -d {self._owner(place)}{quote_argument(place.source)}"
-            for place in self.mounts
+            f"ExecStartPre=/usr/bin/install -d {self._owner(place)}{quote_systemd_argument(place.source)}"
+            for place in self.unit_mounts
             if place.is_managed
         ]
         return [

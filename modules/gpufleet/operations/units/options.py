@@ -22,18 +22,18 @@ class UnitMount:
     is_managed: bool = False
 
     @property
-    def option_text(self) -> str:
+    def volume_option(self) -> str:
         return f"{self.source}:{self.target}{':ro' if self.read_only else ''}"
 
 
-def volume_folder(volume: Volume, scratch: str) -> str:
+def volume_folder(volume: Volume, scratch_folder: str) -> str:
     """Return a volume's folder: on the node's scratch, or on its boot disk."""
-    return f"{scratch if volume.kind == 'nvme' else ON_BOOT_DISK}/{volume.name}"
+    return f"{scratch_folder if volume.kind == 'nvme' else ON_BOOT_DISK}/{volume.name}"
 
 
-def container_mounts(container: Container, application: Application, scratch: str) -> list[UnitMount]:
+def container_mounts(container: Container, application: Application, scratch_folder: str) -> list[UnitMount]:
     """Return what a container mounts, secrets in files included."""
-    paths = {volume.name: volume_folder(volume, scratch) for volume in application.volumes}
+    paths = {volume.name: volume_folder(volume, scratch_folder) for volume in application.volumes}
     mounts = [
         UnitMount(
             mount.source or paths[str(mount.volume)], mount.target, mount.read_only, mount.volume is not None
@@ -87,7 +87,7 @@ def health_options(container: Container, engine: ContainerEngine) -> list[Pair]:
     return [*options, ("health-on-failure", "kill")] if engine.kind == "podman" else options
 
 
-def container_options(container: Container) -> list[str]:
+def common_run_options(container: Container) -> list[str]:
     """Return the options that are the same words everywhere."""
     options = []
     if container.user:

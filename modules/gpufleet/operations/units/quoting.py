@@ -8,7 +8,7 @@ from collections.abc import Iterable
 PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 
 
-def quote_argument(text: str) -> str:
+def quote_systemd_argument(text: str) -> str:
     """Return one argument of a command line, quoted so that systemd passes it unchanged.
 
     ``%`` starts a specifier and ``$`` a variable in systemd.service(5), both also inside quotes; doubled they stand
@@ -20,6 +20,6 @@ def quote_argument(text: str) -> str:
     return '"' + safe.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def join_arguments(arguments: Iterable[str]) -> str:
+def join_systemd_arguments(arguments: Iterable[str]) -> str:
     """Return arguments as one command line, one option per line."""
     return " \\\n\t".join(arguments)

@@ -8,16 +8,16 @@ from typing import Any
 from gpufleet.errors import InputError
 from gpufleet.fleet import Application, Container
 from gpufleet.operations.units import docker, podman, quadlet
-from gpufleet.operations.units.cards import assign_cards
+from gpufleet.operations.units.cards import assign_gpu_cards
 from gpufleet.operations.units.engine import ContainerEngine
-from gpufleet.operations.units.job import PREFIX, ContainerJob
+from gpufleet.operations.units.job import PREFIX, ContainerDeployment
 from gpufleet.operations.units.options import SECRETS, volume_folder
 
 QUADLETS, SERVICES = "/etc/containers/systemd", "/etc/systemd/system"
 
 
 @dataclass(frozen=True)
-class Unit:
+class UnitFile:
     """One file, and the service that comes of it. A quadlet's service is enabled by its file alone."""
 
     path: str
@@ -30,7 +30,7 @@ class Unit:
 class RenderedApplication:
     """What a node needs to run an application, and what its operator should know."""
 
-    units: tuple[Unit, ...]
+    units: tuple[UnitFile, ...]
     volumes: tuple[str, ...]
     secret_files: tuple[str, ...]
     secrets_stored: tuple[str, ...]
@@ -42,45 +42,47 @@ class RenderedApplication:
         return plain
 
 
-def render_application(
-    application: Application, engine: ContainerEngine, scratch: str = "/scratch"
+def render_application_units(
+    application: Application, engine: ContainerEngine, scratch_folder: str = "/scratch"
 ) -> RenderedApplication:
     """Return the units of an application for an engine; ``scratch`` is where the node's fast storage is mounted."""
     by_quadlet = application.units == "quadlet" or (application.units == "auto" and engine.has_quadlet)
     if by_quadlet and not engine.has_quadlet:
         raise InputError(
-            f"units is quadlet, but {engine.label} does not support quadlets",
+            f"units is quadlet, but {engine.display_name} does not support quadlets",
             remedy="set units: auto, or install podman 4.4",
         )
-    cards = assign_cards(application.containers)
+    cards = assign_gpu_cards(application.containers)
     jobs = [
-        ContainerJob(container, application, engine, cards.get(container.effective_name), scratch)
+        ContainerDeployment(
+            container, application, engine, cards.get(container.effective_name), scratch_folder
+        )
         for container in application.containers
     ]
     secrets = [secret for container in application.containers for secret in container.secrets]
     files = {f"{SECRETS}/{secret.name}" for secret in secrets if secret.kind != "podman"}
     return RenderedApplication(
         units=tuple(_unit(job, by_quadlet=by_quadlet) for job in jobs),
-        volumes=tuple(volume_folder(volume, scratch) for volume in application.volumes),
+        volumes=tuple(volume_folder(volume, scratch_folder) for volume in application.volumes),
         secret_files=tuple(sorted(files)),
         secrets_stored=tuple(sorted({secret.name for secret in secrets if secret.kind == "podman"})),
         warnings=tuple(text for container in application.containers for text in _warnings(container, engine)),
     )
 
 
-def _unit(job: ContainerJob, *, by_quadlet: bool) -> Unit:
+def _unit(job: ContainerDeployment, *, by_quadlet: bool) -> UnitFile:
     name = f"{PREFIX}{job.container.effective_name}"
     if by_quadlet:
-        return Unit(
-            f"{QUADLETS}/{name}.container", quadlet.build_unit_text(job), f"{name}.service", quadlet=True
+        return UnitFile(
+            f"{QUADLETS}/{name}.container", quadlet.build_quadlet_file(job), f"{name}.service", quadlet=True
         )
-    write = podman.build_unit_text if job.engine.kind == "podman" else docker.build_unit_text
-    return Unit(f"{SERVICES}/{name}.service", write(job), f"{name}.service", quadlet=False)
+    write = podman.build_podman_service if job.engine.kind == "podman" else docker.build_docker_service
+    return UnitFile(f"{SERVICES}/{name}.service", write(job), f"{name}.service", quadlet=False)
 
 
 def _warnings(container: Container, engine: ContainerEngine) -> list[str]:
     warnings = []
-    if not container.is_pinned:
+    if not container.has_image_digest:
         warnings.append(
             f"{container.effective_name}: {container.image} has no digest, so nodes may run different images"
         )

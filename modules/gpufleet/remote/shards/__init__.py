@@ -6,21 +6,21 @@ a copy of this environment (``bundle``) is transferred once. A run leaves nothin
 in memory and is deleted when the run ends or the connection is lost.
 """
 
-from gpufleet.remote.shards.bundle import Bundle, build_bundle
-from gpufleet.remote.shards.destination import Destination, build_destinations, unwrap_unsafe
-from gpufleet.remote.shards.pipeline import Pipeline
-from gpufleet.remote.shards.plan import Shard, assign_shards, make_shards
-from gpufleet.remote.shards.run_folder import write_run_folder
+from gpufleet.remote.shards.bundle import WorkerBundle, build_worker_bundle
+from gpufleet.remote.shards.destination import WorkerConnection, build_worker_connections, unwrap_unsafe_value
+from gpufleet.remote.shards.pipeline import ShardPipeline
+from gpufleet.remote.shards.plan import HostShard, assign_shards_to_workers, group_hosts_into_shards
+from gpufleet.remote.shards.run_folder import write_runner_folder
 
 __all__ = [
-    "Bundle",
-    "Destination",
-    "Pipeline",
-    "Shard",
-    "assign_shards",
-    "build_bundle",
-    "build_destinations",
-    "make_shards",
-    "unwrap_unsafe",
-    "write_run_folder",
+    "HostShard",
+    "ShardPipeline",
+    "WorkerBundle",
+    "WorkerConnection",
+    "assign_shards_to_workers",
+    "build_worker_bundle",
+    "build_worker_connections",
+    "group_hosts_into_shards",
+    "unwrap_unsafe_value",
+    "write_runner_folder",
 ]

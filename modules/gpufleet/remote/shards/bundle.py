@@ -42,7 +42,7 @@ KEEP_BUNDLES = 3
 
 
 @dataclass(frozen=True)
-class Bundle:
+class WorkerBundle:
     """The archive, and what a worker must be like to use it."""
 
     archive: Path
@@ -51,9 +51,9 @@ class Bundle:
     machine: str
 
 
-def build_bundle(folder: Path | None = None) -> Bundle:
+def build_worker_bundle(folder: Path | None = None) -> WorkerBundle:
     """Return the archive of this environment, written when nothing has changed since it was last."""
-    packages = find_distributions(ROOTS)
+    packages = find_required_distributions(ROOTS)
     files = [(f"site/{name}", path) for name, path in [*_files(packages), *_project_files()]]
     digest = hashlib.sha256()
     for name, path in files:
@@ -69,10 +69,12 @@ def build_bundle(folder: Path | None = None) -> Bundle:
             :-KEEP_BUNDLES
         ]:
             old.unlink(missing_ok=True)
-    return Bundle(archive, name, f"{sys.version_info.major}.{sys.version_info.minor}", platform.machine())
+    return WorkerBundle(
+        archive, name, f"{sys.version_info.major}.{sys.version_info.minor}", platform.machine()
+    )
 
 
-def find_distributions(roots: tuple[str, ...]) -> list[metadata.Distribution]:
+def find_required_distributions(roots: tuple[str, ...]) -> list[metadata.Distribution]:
     """Return the installed distributions that the roots need, each once."""
     from packaging.requirements import Requirement
 

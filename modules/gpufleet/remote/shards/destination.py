@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet.errors import EnvironmentFault, InputError
-from gpufleet.remote.shards.bundle import Bundle
+from gpufleet.remote.shards.bundle import WorkerBundle
 
 CONNECT_SECONDS = 15
 PREPARE_SECONDS = 300
@@ -29,7 +29,7 @@ INSTALL_COMMAND = (
 
 
 @dataclass(frozen=True)
-class Destination:
+class WorkerConnection:
     """A worker and the ssh command that reaches it."""
 
     name: str
@@ -49,9 +49,9 @@ class Destination:
             raise EnvironmentFault(f"worker {self.name}: {last_line}")
         return completed.stdout
 
-    def install_bundle(self, bundle: Bundle) -> bool:
+    def install_bundle(self, bundle: WorkerBundle) -> bool:
         """Copy the bundle to the worker unless it has it; return True if it was copied."""
-        folder, python = remote_bundle_folder(bundle), f"python{bundle.python}"
+        folder, python = bundle_folder_on_worker(bundle), f"python{bundle.python}"
         answer = self.run_command(CHECK_COMMAND.format(python=python, folder=folder)).split("\n")
         if answer[0].startswith("no "):
             hint = f"install {python} there, or use a worker with the same system release as this machine"
@@ -69,7 +69,7 @@ class Destination:
             self.run_command(INSTALL_COMMAND.format(folder=folder), stdin=archive, timeout=PREPARE_SECONDS)
         return True
 
-    def read_known_hosts(self) -> str:
+    def read_trusted_host_keys(self) -> str:
         """Return the host keys that ssh trusts here, so that a worker trusts the same and no others."""
         ssh_config = subprocess.run(
             [self.command[0], "-G", *self.command[1:]], capture_output=True, text=True, check=False
@@ -80,14 +80,14 @@ class Destination:
         return "".join(file.read_text() for file in files if file.is_file())
 
 
-def remote_bundle_folder(bundle: Bundle) -> str:
+def bundle_folder_on_worker(bundle: WorkerBundle) -> str:
     """Return where a worker keeps the bundle, as its own shell writes it."""
     return f'"$HOME"/.cache/gpufleet/{bundle.name}'
 
 
-def build_destinations(
+def build_worker_connections(
     names: Iterable[str], hostvars: Mapping[str, Mapping[str, Any]]
-) -> tuple[Destination, ...]:
+) -> tuple[WorkerConnection, ...]:
     """Return how to reach workers: a host of the inventory by its name, any other as ssh knows it."""
     worker_names = list(dict.fromkeys(name.strip() for name in names if name.strip()))
     if not worker_names:
@@ -97,17 +97,17 @@ def build_destinations(
     for name in worker_names:
         if name.startswith("-"):
             raise InputError(f"{name!r} is not a host", key="--workers", remedy="give a name or user@host")
-    return tuple(Destination(name, tuple(_command(name, hostvars.get(name)))) for name in worker_names)
+    return tuple(WorkerConnection(name, tuple(_command(name, hostvars.get(name)))) for name in worker_names)
 
 
-def unwrap_unsafe(value: Any) -> Any:
+def unwrap_unsafe_value(value: Any) -> Any:
     """Return what ``ansible-inventory --list`` wraps where Ansible must not read it as a template."""
     wrapped = isinstance(value, Mapping) and value.keys() == {"__ansible_unsafe"}
     return value["__ansible_unsafe"] if wrapped else value
 
 
 def _command(name: str, host_variables: Mapping[str, Any] | None) -> list[str]:
-    facts = {key: unwrap_unsafe(value) for key, value in (host_variables or {}).items()}
+    facts = {key: unwrap_unsafe_value(value) for key, value in (host_variables or {}).items()}
     key = facts.get("ansible_ssh_private_key_file") or os.environ.get("ANSIBLE_PRIVATE_KEY_FILE")
     common = facts.get("ansible_ssh_common_args") or os.environ.get("ANSIBLE_SSH_COMMON_ARGS", "")
     user = facts.get("ansible_user") or os.environ.get("ANSIBLE_REMOTE_USER")

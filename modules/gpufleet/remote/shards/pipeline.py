@@ -12,20 +12,20 @@ from typing import Any
 
 from gpufleet.remote.progress import to_plain_line
 from gpufleet.remote.shards import private_data
-from gpufleet.remote.shards.bundle import Bundle
-from gpufleet.remote.shards.destination import Destination, remote_bundle_folder
-from gpufleet.remote.shards.plan import Shard
+from gpufleet.remote.shards.bundle import WorkerBundle
+from gpufleet.remote.shards.destination import WorkerConnection, bundle_folder_on_worker
+from gpufleet.remote.shards.plan import HostShard
 
 END_SECONDS = 20
 
 
 @dataclass
-class Pipeline:
+class ShardPipeline:
     """A shard on its way. ``stop`` may be called from another thread at any time."""
 
-    worker: Destination
-    bundle: Bundle
-    shard: Shard
+    worker: WorkerConnection
+    bundle: WorkerBundle
+    shard: HostShard
     run_id: str
     playbook: str
     options: str = ""
@@ -34,13 +34,14 @@ class Pipeline:
     _stopped: threading.Event = field(default_factory=threading.Event, repr=False)
 
     @property
-    def remote_folder(self) -> str:
+    def folder_on_worker(self) -> str:
         """Return the run's folder on the worker: in memory, so that no secret reaches a disk."""
-        return f"/dev/shm/gpufleet-{self.run_id}-{self.shard.folder}"  # noqa: S108 - the name cannot be guessed, and must not exist
+        return f"/dev/shm/gpufleet-{self.run_id}-{self.shard.folder_name}"  # noqa: S108 - the name cannot be guessed, and must not exist
 
-    def run(self, folder: Path, artifacts: Path, on_event: Callable[[dict[str, Any]], bool]) -> None:
-        """Send the folder and follow the run to its end; ``trouble`` is the reason if it does not finish."""
-        remote = f'exec "python{self.bundle.python}" {remote_bundle_folder(self.bundle)}/worker.py {self.remote_folder}'
+    def run_shard(self, folder: Path, artifacts: Path, on_event: Callable[[dict[str, Any]], bool]) -> None:
+        """Send the folder and follow the run to its end; ``failure`` is the reason if it does not finish."""
+        program = f"{bundle_folder_on_worker(self.bundle)}/worker.py"
+        remote = f'exec "python{self.bundle.python}" {program} {self.folder_on_worker}'
         self._ssh = subprocess.Popen(
             [*self.worker.command, remote],
             stdin=subprocess.PIPE,
@@ -63,7 +64,7 @@ class Pipeline:
         if self.failure and error_lines and not self._stopped.is_set():
             self.failure = error_lines[-1].decode(errors="replace").strip() or self.failure
 
-    def stop(self) -> None:
+    def stop_shard(self) -> None:
         """Cut the connection: the worker then ends the run on its side."""
         self._stopped.set()
         if self._ssh:
@@ -83,10 +84,10 @@ class Pipeline:
                 inventory="hosts.json",
                 limit=",".join(self.shard.hosts),
                 ident=self.run_id,
-                envvars=private_data.build_worker_environment(self.remote_folder),
-                ssh_key=private_data.find_private_key(),
+                envvars=private_data.build_worker_environment(self.folder_on_worker),
+                ssh_key=private_data.read_ansible_private_key(),
                 cmdline=" ".join(
-                    filter(None, [f"-e @{self.remote_folder}/{private_data.EXTRA}", self.options])
+                    filter(None, [f"-e @{self.folder_on_worker}/{private_data.EXTRA}", self.options])
                 ),
                 suppress_env_files=True,
             )

@@ -23,7 +23,7 @@ FORWARDED_VARIABLES = ("ANSIBLE_REMOTE_USER", "ANSIBLE_FORKS", "ANSIBLE_TIMEOUT"
 EXTRA = "extra.json"
 
 
-def write_private_data(
+def write_runner_private_data(
     folder: Path, root: Path, inventory: Mapping[str, Any], known_hosts: str, extra_vars: Mapping[str, Any]
 ) -> None:
     """Fill an empty folder."""
@@ -45,10 +45,10 @@ def write_private_data(
     (folder / EXTRA).write_text(json.dumps(extra_vars))
 
 
-def remove_registry_callback(config: str) -> str:
+def remove_registry_callback(config_text: str) -> str:
     """Return the text of an ansible.cfg with all enabled callbacks but the one that writes to the registry."""
     lines = []
-    for line in config.splitlines(keepends=True):
+    for line in config_text.splitlines(keepends=True):
         key, _, value = line.partition("=")
         if key.strip() != CALLBACKS:
             lines.append(line)
@@ -74,26 +74,26 @@ def build_static_inventory(exported: Mapping[str, Any]) -> dict[str, Any]:
     return {"all": {"hosts": {host: hostvars.get(host, {}) for host in sorted(everyone)}, "children": groups}}
 
 
-def build_worker_environment(remote_folder: str) -> dict[str, str]:
-    """Return the environment of the worker's Ansible; ``remote_folder`` is the folder on the worker."""
+def build_worker_environment(folder_on_worker: str) -> dict[str, str]:
+    """Return the environment of the worker's Ansible; ``folder_on_worker`` is that folder."""
     if os.environ.get("ANSIBLE_VAULT_PASSWORD_FILE"):
         remedy = "unset ANSIBLE_VAULT_PASSWORD_FILE for runs by workers"
         raise InputError("vault passwords are not sent to workers", key="--workers", remedy=remedy)
     forwarded = {name: os.environ[name] for name in FORWARDED_VARIABLES if name in os.environ}
     return {
         **forwarded,
-        "ANSIBLE_CONFIG": f"{remote_folder}/project/ansible.cfg",
+        "ANSIBLE_CONFIG": f"{folder_on_worker}/project/ansible.cfg",
         "ANSIBLE_HOST_KEY_CHECKING": "True",
         "ANSIBLE_NOCOLOR": "1",
         "ANSIBLE_SSH_COMMON_ARGS": (
-            f"-o UserKnownHostsFile={remote_folder}/ssh/known_hosts -o StrictHostKeyChecking=yes"
+            f"-o UserKnownHostsFile={folder_on_worker}/ssh/known_hosts -o StrictHostKeyChecking=yes"
         ),
         # Only its public part is there; the key itself is in the memory of an agent.
-        **({"ANSIBLE_PRIVATE_KEY_FILE": f"{remote_folder}/ssh/key"} if _public_key() else {}),
+        **({"ANSIBLE_PRIVATE_KEY_FILE": f"{folder_on_worker}/ssh/key"} if _public_key() else {}),
     }
 
 
-def find_private_key() -> str | None:
+def read_ansible_private_key() -> str | None:
     """Return the key that Ansible is configured to use, for the worker's agent; None where an agent here has it."""
     key_path = os.environ.get("ANSIBLE_PRIVATE_KEY_FILE")
     if key_path:

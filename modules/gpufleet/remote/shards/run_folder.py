@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet.errors import InputError
-from gpufleet.remote.plan import RunPlan, read_inventory
+from gpufleet.remote.plan import RunPlan, read_ansible_inventory
 from gpufleet.remote.shards import private_data
-from gpufleet.remote.shards.destination import build_destinations
+from gpufleet.remote.shards.destination import build_worker_connections
 
 # Ansible runs in the folder's project, wherever the folder comes to lie.
 PROJECT_PARENT = ".."
 
 
-def write_run_folder(plan: RunPlan, folder: Path, extra_vars: Mapping[str, Any], options: str = "") -> None:
+def write_runner_folder(
+    plan: RunPlan, folder: Path, extra_vars: Mapping[str, Any], options: str = ""
+) -> None:
     """Write an ansible-runner private data directory for the plan's hosts; the folder must not exist yet.
 
     It holds no private key: the machine that runs it provides one (ansible-runner's ``env/ssh_key``, or an agent).
@@ -25,11 +27,11 @@ def write_run_folder(plan: RunPlan, folder: Path, extra_vars: Mapping[str, Any],
         raise InputError(
             "the folder already exists", where=str(folder), key="--pack", remedy="name a new folder"
         )
-    inventory = read_inventory(plan.root)
+    inventory = read_ansible_inventory(plan.root)
     hostvars = inventory.get("_meta", {}).get("hostvars", {})
-    trusted = build_destinations(plan.hosts[:1], hostvars)[0].read_known_hosts()
+    trusted = build_worker_connections(plan.hosts[:1], hostvars)[0].read_trusted_host_keys()
     folder.mkdir(parents=True, mode=0o700)
-    private_data.write_private_data(folder, plan.root, inventory, trusted, {})
+    private_data.write_runner_private_data(folder, plan.root, inventory, trusted, {})
     (folder / private_data.EXTRA).unlink()
     environment = private_data.build_worker_environment(PROJECT_PARENT) | {"ANSIBLE_CONFIG": "ansible.cfg"}
     environment.pop("ANSIBLE_PRIVATE_KEY_FILE", None)

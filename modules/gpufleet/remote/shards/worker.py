@@ -53,17 +53,17 @@ def main(folder: Path) -> int:
                 str(folder),
             ],
             stdin=subprocess.PIPE,
-            env=build_environment(bundle, folder),
+            env=build_runner_environment(bundle, folder),
             start_new_session=True,
         )
-        threading.Thread(target=forward_input, args=(runner, folder), daemon=True).start()
+        threading.Thread(target=forward_stdin_to_runner, args=(runner, folder), daemon=True).start()
         return runner.wait()
     finally:
-        kill_run_processes(folder)
+        kill_run_pids(folder)
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def build_environment(bundle: Path, folder: Path) -> dict[str, str]:
+def build_runner_environment(bundle: Path, folder: Path) -> dict[str, str]:
     """Return the environment of the run: the bundle's programs and packages first, marked as this run's."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     path = os.pathsep.join([str(bundle / "bin"), inherited.get("PATH", os.defpath)])
@@ -80,7 +80,7 @@ def build_environment(bundle: Path, folder: Path) -> dict[str, str]:
     }
 
 
-def forward_input(runner: subprocess.Popen[bytes], folder: Path) -> None:
+def forward_stdin_to_runner(runner: subprocess.Popen[bytes], folder: Path) -> None:
     """Forward the input; when the sender is gone, stop the run."""
     target = runner.stdin
     with contextlib.suppress(OSError):
@@ -91,20 +91,20 @@ def forward_input(runner: subprocess.Popen[bytes], folder: Path) -> None:
         runner.terminate()  # ansible-runner stops Ansible first, and then itself
         with contextlib.suppress(subprocess.TimeoutExpired):
             runner.wait(PATIENCE_SECONDS)
-        kill_run_processes(folder)
+        kill_run_pids(folder)
 
 
-def kill_run_processes(folder: Path) -> None:
+def kill_run_pids(folder: Path) -> None:
     """Kill every process that carries this run's mark: Ansible, and the SSH connections that it keeps open."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while (remaining := find_run_processes(folder)) and time.monotonic() < deadline:
+    while (remaining := find_run_pids(folder)) and time.monotonic() < deadline:
         for pid in remaining:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.05)
 
 
-def find_run_processes(folder: Path) -> list[int]:
+def find_run_pids(folder: Path) -> list[int]:
     """Return the processes, other than this one, that carry the mark."""
     mark = f"{MARK}={folder}".encode()
     pids = []

@@ -6,35 +6,37 @@ from typing import Any
 
 from gpufleet.cost.analysis.reports.table import align_columns, format_titled_list
 from gpufleet.cost.analysis.tco.cloud import HOURS, CloudAlternative
-from gpufleet.cost.analysis.tco.comparison import Comparison
+from gpufleet.cost.analysis.tco.comparison import RackCloudComparison
 from gpufleet.cost.analysis.tco.rack import RackCost
 from gpufleet.cost.analysis.tco.sensitivity import build_sensitivity_cases
-from gpufleet.cost.formatting import format_rate, format_usd
+from gpufleet.cost.formatting import format_hourly_rate, format_usd
 from gpufleet.cost.money import to_decimal
 
 
-def build_document(comparison: Comparison, alternatives: list[CloudAlternative]) -> dict[str, Any]:
+def build_tco_document(
+    comparison: RackCloudComparison, alternatives: list[CloudAlternative]
+) -> dict[str, Any]:
     """Return the comparison, its figures and their sources."""
     rack, cloud = comparison.rack, comparison.cloud
     return {
         "rack": rack.name,
         "own": {
             "machine": rack.machine, "nodes": rack.nodes, "cores": rack.cores, "memory_gib": rack.memory_gib,
-            "capital_usd": round(rack.capital_usd, 2), "residual_usd": round(rack.residual_usd, 2),
-            "months": rack.months, "usd_per_hour": round(rack.usd_per_month / HOURS, 6),
-            "usd_per_month": round(rack.usd_per_month, 2),
-            "usd_per_node_month": round(rack.usd_per_month / rack.nodes, 4),
-            "usd_per_core_month": round(rack.usd_per_month / rack.cores, 4),
-            "parts_usd_per_month": {part: round(money, 4) for part, money in rack.parts_per_month.items()},
-            "left_out": list(rack.cost.missing_parts), "assumptions": list(rack.cost.assumptions),
-            "source": rack.cost.sources_text,
+            "capital_usd": round(rack.purchase_price_usd, 2), "residual_usd": round(rack.resale_value_usd, 2),
+            "months": rack.months_of_use, "usd_per_hour": round(rack.total_usd_per_month / HOURS, 6),
+            "usd_per_month": round(rack.total_usd_per_month, 2),
+            "usd_per_node_month": round(rack.total_usd_per_month / rack.nodes, 4),
+            "usd_per_core_month": round(rack.total_usd_per_month / rack.cores, 4),
+            "parts_usd_per_month": {part: round(money, 4) for part, money in rack.usd_per_month_by_part.items()},
+            "left_out": list(rack.cost.missing_cost_parts), "assumptions": list(rack.cost.assumed_figure_names),
+            "source": rack.cost.figure_sources_text,
         },
         "cloud": {
             **_alternative_document(cloud, comparison.utilisation),
             "utilisation": comparison.utilisation, "because": cloud.reason,
         },
         "break_even_month": _round_or_none(comparison.break_even_month),
-        "within_life": comparison.is_within_life,
+        "within_life": comparison.is_paid_back_within_life,
         "break_even_utilisation": _round_or_none(comparison.break_even_utilisation),
         "saved_usd_per_month": round(comparison.saved_usd_per_month, 2),
         "sensitivity": [
@@ -57,7 +59,7 @@ def _alternative_document(alternative: CloudAlternative, utilisation: float) -> 
         "region": alternative.region,
         "purchase": alternative.purchase,
         "count": alternative.count,
-        "usd_per_month": round(alternative.usd_per_month(utilisation), 2),
+        "usd_per_month": round(alternative.usd_per_month_at_utilisation(utilisation), 2),
         "storage_usd_per_month": round(alternative.storage_usd_per_month, 2),
         "price": {"usd_per_hour": price.usd_per_hour, "as_of": price.as_of, "source": price.source},
         "note": alternative.note,
@@ -72,24 +74,24 @@ def _usd(amount: float) -> str:
     return format_usd(to_decimal(repr(round(amount, 6))))
 
 
-def format_headline(comparison: Comparison) -> str:
+def format_payback_headline(comparison: RackCloudComparison) -> str:
     """Return a sentence about the month in which the rack has paid for itself."""
     rack, offer = comparison.rack, comparison.cloud
     cloud = f"{offer.count} x {offer.machine} in {offer.region} ({offer.purchase.replace('_', ' ')})"
     month = comparison.break_even_month
     if month is None:
         return f"{rack.name} never pays for itself against {cloud}: its operating costs alone are higher"
-    if not comparison.is_within_life:
-        late = f"in month {month:.1f}, after its {rack.months:g} months of use"
+    if not comparison.is_paid_back_within_life:
+        late = f"in month {month:.1f}, after its {rack.months_of_use:g} months of use"
         return f"{rack.name} would pay for itself against {cloud} {late}"
-    return f"{rack.name} has paid for itself against {cloud} in month {month:.1f} of {rack.months:g}"
+    return f"{rack.name} has paid for itself against {cloud} in month {month:.1f} of {rack.months_of_use:g}"
 
 
-def format_table(comparison: Comparison, alternatives: list[CloudAlternative]) -> str:
+def format_tco_table(comparison: RackCloudComparison, alternatives: list[CloudAlternative]) -> str:
     """Return headline, figures, other machines and sensitivity as text."""
     return "\n".join(
         [
-            format_headline(comparison),
+            format_payback_headline(comparison),
             *_answer_lines(comparison),
             "",
             *_cost_rows(comparison.rack),
@@ -104,14 +106,16 @@ def format_table(comparison: Comparison, alternatives: list[CloudAlternative]) -
             "",
             *_sensitivity_rows(comparison),
             *format_titled_list("Not in the rack's figure", _missing_part_lines(comparison)),
-            *format_titled_list("Assumptions, not measured", [", ".join(comparison.rack.cost.assumptions)]),
+            *format_titled_list(
+                "Assumptions, not measured", [", ".join(comparison.rack.cost.assumed_figure_names)]
+            ),
             *format_titled_list("Remarks", _remark_lines(comparison, alternatives)),
             *format_titled_list("Sources", _source_lines(comparison)),
         ]
     )
 
 
-def _answer_lines(comparison: Comparison) -> list[str]:
+def _answer_lines(comparison: RackCloudComparison) -> list[str]:
     share = comparison.break_even_utilisation
     utilisation_text = "the cloud bills all hours of the month"
     if share is not None:
@@ -119,8 +123,8 @@ def _answer_lines(comparison: Comparison) -> list[str]:
     if share == 0:
         disks = _usd(comparison.cloud.storage_usd_per_month)
         utilisation_text = f"cheaper at any use: disks alone cost {disks} a month to rent"
-    rack, cloud = _usd(comparison.rack.usd_per_month), _usd(comparison.cloud_usd_per_month)
-    months, cloud_total = comparison.rack.months, _usd(comparison.cloud_total_usd)
+    rack, cloud = _usd(comparison.rack.total_usd_per_month), _usd(comparison.cloud_usd_per_month)
+    months, cloud_total = comparison.rack.months_of_use, _usd(comparison.cloud_total_usd)
     return [
         f"  {rack} a month to own, {cloud} to rent at {comparison.utilisation:.0%} of the time; {utilisation_text}",
         f"  over {months:g} months {_usd(comparison.rack_total_usd)} to own, {cloud_total} to rent",
@@ -128,30 +132,30 @@ def _answer_lines(comparison: Comparison) -> list[str]:
 
 
 def _cost_rows(rack: RackCost) -> list[str]:
-    def row(name: str, month: float) -> tuple[str, ...]:
+    def format_figure_row(name: str, month: float) -> tuple[str, ...]:
         cells = (month / HOURS, month / HOURS / rack.nodes, month / HOURS / rack.cores)
-        return (name, _usd(month), *(format_rate(to_decimal(repr(cell))) for cell in cells))
+        return (name, _usd(month), *(format_hourly_rate(to_decimal(repr(cell))) for cell in cells))
 
-    rows = [row(part, month) for part, month in rack.parts_per_month.items()]
+    rows = [format_figure_row(part, month) for part, month in rack.usd_per_month_by_part.items()]
     header = ("WHAT", "USD/MONTH", "USD/HOUR", "PER NODE", "PER CORE")
-    return align_columns(header, [*rows, row("all", rack.usd_per_month)])
+    return align_columns(header, [*rows, format_figure_row("all", rack.total_usd_per_month)])
 
 
-def _alternative_rows(alternatives: list[CloudAlternative], comparison: Comparison) -> list[str]:
+def _alternative_rows(alternatives: list[CloudAlternative], comparison: RackCloudComparison) -> list[str]:
     rows = []
     for cloud in alternatives:
-        month = Comparison(comparison.rack, cloud, comparison.utilisation).break_even_month
+        month = RackCloudComparison(comparison.rack, cloud, comparison.utilisation).break_even_month
         rows.append(
             (
                 f"{cloud.count} x {cloud.machine}", cloud.region, cloud.purchase.replace("_", " "),
-                format_rate(to_decimal(cloud.price.usd_per_hour)), _usd(cloud.usd_per_month(comparison.utilisation)),
+                format_hourly_rate(to_decimal(cloud.price.usd_per_hour)), _usd(cloud.usd_per_month_at_utilisation(comparison.utilisation)),
                 "never" if month is None else f"{month:.1f}",
             )
         )  # fmt: skip
     return align_columns(("WHAT", "REGION", "PURCHASE", "USD/HOUR", "USD/MONTH", "BREAK-EVEN MONTH"), rows)
 
 
-def _sensitivity_rows(comparison: Comparison) -> list[str]:
+def _sensitivity_rows(comparison: RackCloudComparison) -> list[str]:
     rows = []
     for case in build_sensitivity_cases(comparison):
         month, utilisation = case.comparison.break_even_month, case.comparison.break_even_utilisation
@@ -164,8 +168,8 @@ def _sensitivity_rows(comparison: Comparison) -> list[str]:
     return align_columns(("WHAT", "VALUE", "BREAK-EVEN MONTH", "BREAK-EVEN USE", "SAVED/MONTH"), rows)
 
 
-def _missing_part_lines(comparison: Comparison) -> list[str]:
-    parts = comparison.rack.cost.missing_parts
+def _missing_part_lines(comparison: RackCloudComparison) -> list[str]:
+    parts = comparison.rack.cost.missing_cost_parts
     if not parts:
         return []
     saved = comparison.saved_usd_per_month
@@ -175,7 +179,7 @@ def _missing_part_lines(comparison: Comparison) -> list[str]:
     ]
 
 
-def _remark_lines(comparison: Comparison, alternatives: list[CloudAlternative]) -> list[str]:
+def _remark_lines(comparison: RackCloudComparison, alternatives: list[CloudAlternative]) -> list[str]:
     """Return how the count was determined, and the note of each machine."""
     notes = {
         cloud.machine: f"{cloud.machine}: {cloud.note}"
@@ -188,9 +192,9 @@ def _remark_lines(comparison: Comparison, alternatives: list[CloudAlternative]) 
     ]
 
 
-def _source_lines(comparison: Comparison) -> list[str]:
+def _source_lines(comparison: RackCloudComparison) -> list[str]:
     price = comparison.cloud.price
     return [
-        comparison.rack.cost.sources_text,
+        comparison.rack.cost.figure_sources_text,
         f"{comparison.cloud.machine}: as of {price.as_of or 'unknown'}, {price.source}",
     ]

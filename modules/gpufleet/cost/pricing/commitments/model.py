@@ -19,12 +19,12 @@ from gpufleet.fleet.frozen_model import (
     PositiveFloat,
     StrictFloat,
     StrictInt,
-    pattern_annotations,
-    spec_error,
+    build_pattern_annotations,
+    build_spec_error,
 )
 
 HOURS_PER_DAY = 24
-_id, _id_schema = pattern_annotations(
+_id, _id_schema = build_pattern_annotations(
     r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,79}", "up to 80 letters, digits, _ . : / or -"
 )
 Id = Annotated[str, _id, _id_schema]
@@ -49,20 +49,20 @@ class _Commitment(FrozenModel):
     @model_validator(mode="after")
     def _in_order(self) -> Self:
         if self.end <= self.start:
-            raise spec_error(
+            raise build_spec_error(
                 f"end {self.end} is not after start {self.start}", "give the first day after the commitment"
             )
         return self
 
     @property
-    def window_hours(self) -> Decimal:
+    def term_hours(self) -> Decimal:
         """Return the hours of the whole term."""
         return Decimal((self.end - self.start).days * HOURS_PER_DAY)
 
     @property
-    def month_hours(self) -> Decimal:
+    def billed_hours_per_month(self) -> Decimal:
         """Return the hours of a month in which it bills; of a window shorter than that, the window's."""
-        return min(HOURS_PER_MONTH, self.window_hours)
+        return min(HOURS_PER_MONTH, self.term_hours)
 
     def is_in_force(self, on_date: date) -> bool:
         """Return whether it is in force on a day."""
@@ -83,7 +83,7 @@ class _Machines(_Counted):
     usd_per_hour: Annotated[Paid, Field(description="per machine")]
 
     @property
-    def paid_per_hour(self) -> Decimal:
+    def paid_usd_per_hour(self) -> Decimal:
         """Return the dollars that each hour of the term costs, used or not."""
         return to_decimal(self.usd_per_hour) * self.count
 
@@ -101,18 +101,18 @@ class _Dollars(_Commitment):
     @model_validator(mode="after")
     def _one_rate(self) -> Self:
         if bool(self.rates) == (self.discount_percent is not None):
-            raise spec_error(
+            raise build_spec_error(
                 "needs either rates or discount_percent",
                 "give one of them: rates by machine, or discount_percent",
             )
         return self
 
     @property
-    def paid_per_hour(self) -> Decimal:
+    def paid_usd_per_hour(self) -> Decimal:
         """Return the dollars that each hour of the term costs, used or not."""
         return to_decimal(self.usd_per_hour)
 
-    def rate(self, machine: str, on_demand: Decimal | None) -> Decimal | None:
+    def discounted_usd_per_hour(self, machine: str, on_demand: Decimal | None) -> Decimal | None:
         """Return what a machine takes of the commitment per hour; None where it is not eligible or unpriced."""
         if self.rates:
             return to_decimal(self.rates[machine]) if machine in self.rates else None
@@ -120,7 +120,7 @@ class _Dollars(_Commitment):
             return None
         return on_demand * (1 - to_decimal(self.discount_percent) / 100)
 
-    def covers(self, machine: str, region: str) -> bool:  # noqa: ARG002 - narrower plans look at both
+    def covers_machine(self, machine: str, region: str) -> bool:  # noqa: ARG002 - narrower plans look at both
         """Return whether the plan covers a machine in a region."""
         return True
 
@@ -137,9 +137,9 @@ class CapacityBlock(_Counted):
     label = "Capacity Block"
 
     @property
-    def paid_per_hour(self) -> Decimal:
+    def paid_usd_per_hour(self) -> Decimal:
         """Return what was prepaid, spread over the window."""
-        return to_decimal(self.usd_total) / self.window_hours
+        return to_decimal(self.usd_total) / self.term_hours
 
 
 class ReservedInstance(_Machines):
@@ -172,7 +172,7 @@ class AzureReservation(_Machines):
     @model_validator(mode="after")
     def _own_ratio(self) -> Self:
         if self.ratios and self.machine not in self.ratios:
-            raise spec_error(
+            raise build_spec_error(
                 f"ratios do not include {self.machine}", "add the ratio of the size that was bought"
             )
         return self
@@ -197,19 +197,23 @@ class ResourceCommitment(_Commitment):
     @model_validator(mode="after")
     def _commits_to_resources(self) -> Self:
         if (self.accelerator is None) != (self.accelerators is None):
-            raise spec_error("accelerator and accelerators must be given together", "give both or neither")
+            raise build_spec_error(
+                "accelerator and accelerators must be given together", "give both or neither"
+            )
         if self.vcpus is None and self.accelerators is None:
-            raise spec_error(
+            raise build_spec_error(
                 "has neither vcpus nor accelerators", "give vcpus and memory_gib, accelerators, or both"
             )
         if (self.vcpus is None) != (self.memory_gib is None):
-            raise spec_error("vcpus and memory_gib must be given together", "give both or neither")
+            raise build_spec_error("vcpus and memory_gib must be given together", "give both or neither")
         if self.vcpus is not None and self.series is None:
-            raise spec_error("vcpus is given without series", "name the machine series that they are for")
+            raise build_spec_error(
+                "vcpus is given without series", "name the machine series that they are for"
+            )
         return self
 
     @property
-    def paid_per_hour(self) -> Decimal:
+    def paid_usd_per_hour(self) -> Decimal:
         """Return the dollars that each hour of the term costs, used or not."""
         return to_decimal(self.usd_per_hour)
 
@@ -225,7 +229,7 @@ class InstanceSavingsPlan(_Dollars):
     rank = 3
     label = "EC2 Instance Savings Plan"
 
-    def covers(self, machine: str, region: str) -> bool:
+    def covers_machine(self, machine: str, region: str) -> bool:
         """Return whether a machine is of the plan's family, in its region."""
         return region == self.region and machine.partition(".")[0] == self.family
 
@@ -250,7 +254,7 @@ class SpendCommitment(_Dollars):
     rank = 4
     label = "flexible committed use"
 
-    def covers(self, machine: str, region: str) -> bool:  # noqa: ARG002 - any region
+    def covers_machine(self, machine: str, region: str) -> bool:  # noqa: ARG002 - any region
         """Return whether a machine's series is eligible."""
         return any(machine.startswith(f"{series}-") for series in self.series)
 
@@ -288,6 +292,6 @@ class CommitmentFile(FrozenModel):
         seen: set[str] = set()
         for each in self.commitments:
             if each.id in seen:
-                raise spec_error(f"two commitments are called {each.id}", "give each an id of its own")
+                raise build_spec_error(f"two commitments are called {each.id}", "give each an id of its own")
             seen.add(each.id)
         return self

@@ -18,18 +18,18 @@ def is_burn_in_due(setting: str, *, is_new: bool, is_busy: bool) -> bool:
     return setting == "always" or is_new
 
 
-def may_have_cards(software: Mapping[str, Any], *, declares_cards: bool, kind: str) -> bool:
+def may_have_gpu_cards(software: Mapping[str, Any], *, declares_cards: bool, kind: str) -> bool:
     """True if the host declares cards, its template requests a driver, or its kind can have undeclared cards."""
     requested_vendor = (software.get("driver") or {}).get("vendor")
     return declares_cards or requested_vendor in CARD_VENDORS or kind not in KINDS_WITHOUT_CARDS
 
 
-def may_restart(is_busy: bool, *, is_requested: bool, restart_busy: bool, has_failed: bool) -> bool:
+def may_restart_host(is_busy: bool, *, is_requested: bool, restart_busy: bool, has_failed: bool) -> bool:
     """True if restarts are requested, the drivers did not fail, and no job runs that the restart would stop."""
     return is_requested and not has_failed and (restart_busy or not is_busy)
 
 
-def has_application(
+def may_have_application(
     application: Mapping[str, Any], *, probe: Mapping[str, Any] | None, has_template: bool
 ) -> bool:
     """True if the host has an application, or may have one left over.
@@ -47,12 +47,14 @@ def needs_container_engine(engine: str, *, vendor: str) -> bool:
     return vendor != "none" if engine == "auto" else engine != "none"
 
 
-def needs_second_plan(plan: Mapping[str, Any]) -> bool:
+def needs_second_driver_plan(driver_plan: Mapping[str, Any]) -> bool:
     """True if the plan has packages whose versions are known only once the vendor's repositories are there."""
-    return bool(plan["repositories"]) and any(not package.get("version") for package in plan["packages"])
+    return bool(driver_plan["repositories"]) and any(
+        not package.get("version") for package in driver_plan["packages"]
+    )
 
 
-def site_groups(
+def site_play_groups(
     engine: str, *, may_have_cards: bool, fabric: str, has_application: bool, is_burn_in_due: bool
 ) -> list[str]:
     """Return the groups of the plays of site.yml that the host needs."""
@@ -66,21 +68,21 @@ def site_groups(
     return [group for group, is_needed in needs.items() if is_needed]
 
 
-def failure_reason(result: Mapping[str, Any]) -> str:
+def task_failure_reason(task_result: Mapping[str, Any]) -> str:
     """Return the message of a failed task; of a loop that of the first item that failed."""
-    failed_items = [item for item in result.get("results") or [] if item.get("failed") is True]
-    return str((failed_items or [result])[0].get("msg", "no reason given"))
+    failed_items = [item for item in task_result.get("results") or [] if item.get("failed") is True]
+    return str((failed_items or [task_result])[0].get("msg", "no reason given"))
 
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         return {
             "is_burn_in_due": is_burn_in_due,
-            "may_have_cards": may_have_cards,
-            "may_restart": may_restart,
-            "has_application": has_application,
+            "may_have_cards": may_have_gpu_cards,
+            "may_restart": may_restart_host,
+            "has_application": may_have_application,
             "needs_container_engine": needs_container_engine,
-            "needs_second_plan": needs_second_plan,
-            "site_groups": site_groups,
-            "failure_reason": failure_reason,
+            "needs_second_plan": needs_second_driver_plan,
+            "site_groups": site_play_groups,
+            "failure_reason": task_failure_reason,
         }

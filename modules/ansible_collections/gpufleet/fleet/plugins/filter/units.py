@@ -41,7 +41,7 @@ from pydantic import ValidationError  # noqa: E402
 from gpufleet.errors import InputError  # noqa: E402
 
 
-def render_units(
+def render_application_units(
     application: dict[str, Any],
     *,
     engine: str,
@@ -54,13 +54,13 @@ def render_units(
     if not application.get("containers"):
         return {"units": [], "volumes": [], "secret_files": [], "secrets_stored": [], "warnings": []}
     from gpufleet.fleet import Application
-    from gpufleet.operations.units import ContainerEngine, render_application
+    from gpufleet.operations.units import ContainerEngine, render_application_units
 
     try:
-        parsed = Application.model_validate(plain_value(application))
-        return render_application(
+        parsed = Application.model_validate(strip_ansible_tags(application))
+        return render_application_units(
             parsed,
-            ContainerEngine.parse(str(engine), str(version), cdi=cdi, vendor=str(vendor)),
+            ContainerEngine.from_reported_version(str(engine), str(version), cdi=cdi, vendor=str(vendor)),
             str(scratch),
         ).as_json()
     except InputError as error:
@@ -71,12 +71,12 @@ def render_units(
         raise AnsibleFilterError(f"gpufleet_application.{where}: {first['msg']}") from None
 
 
-def plain_value(value: Any) -> Any:
+def strip_ansible_tags(value: Any) -> Any:
     """Return Ansible's tagged values as Python's own, which pydantic tells apart."""
     if isinstance(value, dict):
-        return {str(key): plain_value(item) for key, item in value.items()}
+        return {str(key): strip_ansible_tags(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain_value(item) for item in value]
+        return [strip_ansible_tags(item) for item in value]
     for kind in (bool, int, str):
         if isinstance(value, kind):
             return kind(value)
@@ -87,4 +87,4 @@ class FilterModule:
     """Show the filter to Ansible."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"units": render_units}
+        return {"units": render_application_units}

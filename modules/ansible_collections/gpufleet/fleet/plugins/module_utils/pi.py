@@ -27,7 +27,7 @@ SUPPLY_WATTS = {"poe+": 30, "poeOrUsbC": 15}
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
 
-class Drive(TypedDict):
+class NvmeDrive(TypedDict):
     """An NVMe drive with its PCIe link: lanes, and GT/s per lane."""
 
     name: str
@@ -36,7 +36,7 @@ class Drive(TypedDict):
     gigatransfers: float | None
 
 
-class Reason(TypedDict):
+class BoardFinding(TypedDict):
     """A finding; ``level`` is fault, warning or unknown."""
 
     code: str
@@ -44,13 +44,13 @@ class Reason(TypedDict):
     message: str
 
 
-def parse_throttled(text: str) -> int | None:
+def parse_throttling_bits(text: str) -> int | None:
     """Return the bits of ``throttled=0x50005``, or None where the text is something else."""
     match = re.fullmatch(r"throttled=0x([0-9a-fA-F]{1,8})", text.strip())
     return int(match[1], 16) if match else None
 
 
-def decode_flags(bits: int) -> dict[str, str]:
+def decode_throttling_flags(bits: int) -> dict[str, str]:
     """Return the flags and when they applied, ``{"undervoltage": "now"}``; now includes since boot."""
     names: dict[str, str] = {}
     for bit, (name, when) in FLAGS.items():
@@ -59,19 +59,19 @@ def decode_flags(bits: int) -> dict[str, str]:
     return names
 
 
-def parse_temperature(text: str) -> float | None:
+def parse_temperature_celsius(text: str) -> float | None:
     """Return the degrees of ``temp=52.1'C``."""
     match = re.fullmatch(r"temp=(-?\d{1,3}(?:\.\d+)?)'C", text.strip())
     return float(match[1]) if match else None
 
 
-def parse_rails(text: str) -> dict[str, float]:
+def parse_power_rails(text: str) -> dict[str, float]:
     """Return the volts and amperes of ``vcgencmd pmic_read_adc`` by rail; empty where the board has no such ADC."""
     readings = re.findall(r"^\s*(\S+_[AV]) (?:volt|current)\(\d+\)=([0-9.]+)[AV]\s*$", text, re.MULTILINE)
     return {name: float(value) for name, value in readings}
 
 
-def parse_status(text: str) -> dict[str, str]:
+def parse_bladectl_status(text: str) -> dict[str, str]:
     """Return the table of ``bladectl get status`` as heading to value; empty if it cannot be parsed."""
     rows = []
     for line in STYLE.sub("", text).splitlines():
@@ -83,7 +83,7 @@ def parse_status(text: str) -> dict[str, str]:
     return dict(zip(rows[0], rows[1], strict=True))
 
 
-def parse_settings(text: str) -> dict[str, str]:
+def parse_bootloader_settings(text: str) -> dict[str, str]:
     """Return the settings of a bootloader configuration that apply to every board: those below [all]."""
     values, here = {}, True
     for raw in text.splitlines():
@@ -96,10 +96,10 @@ def parse_settings(text: str) -> dict[str, str]:
     return values
 
 
-def replace_settings(text: str, required: dict[str, str]) -> str:
+def replace_bootloader_settings(config_text: str, required: dict[str, str]) -> str:
     """Return a configuration with the required settings below [all]; every other line is unchanged."""
     other_lines, here = [], True
-    for line in text.rstrip("\n").splitlines():
+    for line in config_text.rstrip("\n").splitlines():
         if line.strip().startswith("["):
             here = line.strip() == "[all]"
         name = line.split("=", 1)[0].strip()
@@ -109,12 +109,12 @@ def replace_settings(text: str, required: dict[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def differing_settings(now: dict[str, str], required: dict[str, str]) -> dict[str, list[str | None]]:
+def find_differing_settings(current: dict[str, str], required: dict[str, str]) -> dict[str, list[str | None]]:
     """Return each setting that differs, as name to [current, required]; numbers are compared as numbers."""
     return {
-        name: [now.get(name), value]
+        name: [current.get(name), value]
         for name, value in required.items()
-        if _number(now.get(name)) != _number(value)
+        if _number(current.get(name)) != _number(value)
     }
 
 
@@ -125,28 +125,33 @@ def _number(value: str | None) -> int | str | None:
         return value
 
 
-def power_reasons(bits: int | None, supply: str | None, watts: int) -> list[Reason]:
+def power_findings(
+    throttling_bits: int | None, supply: str | None, required_watts: int
+) -> list[BoardFinding]:
     """Return findings about throttling and about the supply."""
     reasons = []
-    if bits is None:
+    if throttling_bits is None:
         reasons.append(_reason("throttling_unknown", "unknown", "vcgencmd get_throttled does not answer"))
-    for name, when in decode_flags(bits or 0).items():
+    for name, when in decode_throttling_flags(throttling_bits or 0).items():
         level = "fault" if when == "now" else "warning"
         code = f"{name.replace(' ', '_')}_{when.replace(' ', '_')}"
-        reasons.append(_reason(code, level, f"{name} {when} (get_throttled {bits:#x})"))
+        reasons.append(_reason(code, level, f"{name} {when} (get_throttled {throttling_bits:#x})"))
     if supply is None:
         reasons.append(_reason("supply_unknown", "unknown", "bladectl does not report the blade's supply"))
     elif supply not in SUPPLY_WATTS:
         reasons.append(
             _reason("supply_unknown", "unknown", f"bladectl reports an unknown supply: {supply!r}")
         )
-    elif SUPPLY_WATTS[supply] < watts:
-        message = f"{supply} supplies {SUPPLY_WATTS[supply]} W, the blade may need {watts} W: use a PoE+ (802.3at) port"
+    elif SUPPLY_WATTS[supply] < required_watts:
+        needs = f"the blade may need {required_watts} W: use a PoE+ (802.3at) port"
+        message = f"{supply} supplies {SUPPLY_WATTS[supply]} W, {needs}"
         reasons.append(_reason("supply_too_small", "fault", message))
     return reasons
 
 
-def link_reasons(drives: list[Drive], lanes: int, gigatransfers: float) -> list[Reason]:
+def nvme_link_findings(
+    drives: list[NvmeDrive], min_lanes: int, min_gigatransfers: float
+) -> list[BoardFinding]:
     """Return findings about PCIe links of NVMe drives that are narrower or slower than required."""
     reasons = []
     for drive in drives:
@@ -155,31 +160,37 @@ def link_reasons(drives: list[Drive], lanes: int, gigatransfers: float) -> list[
             reasons.append(
                 _reason("nvme_link_unknown", "unknown", f"{drive['name']}: its PCIe link cannot be read")
             )
-        elif width < lanes:
+        elif width < min_lanes:
             reasons.append(
                 _reason(
                     "nvme_link_narrow",
                     "fault",
-                    f"{drive['name']}: the PCIe link is x{width}, expected x{lanes}",
+                    f"{drive['name']}: the PCIe link is x{width}, expected x{min_lanes}",
                 )
             )
-        elif speed < gigatransfers:
-            message = f"{drive['name']}: the PCIe link runs at {speed} GT/s, expected {gigatransfers} GT/s"
+        elif speed < min_gigatransfers:
+            message = (
+                f"{drive['name']}: the PCIe link runs at {speed} GT/s, expected {min_gigatransfers} GT/s"
+            )
             reasons.append(_reason("nvme_link_slow", "fault", message))
     return reasons
 
 
-def boot_reasons(source: str, medium: str) -> list[Reason]:
+def boot_medium_findings(root_device: str, expected_medium: str) -> list[BoardFinding]:
     """Return findings about the medium that the node booted from, compared with the rack file."""
-    begins = {"nvme": "/dev/nvme", "sd": "/dev/mmcblk", "emmc": "/dev/mmcblk"}.get(medium)
-    if not medium or (medium == "netboot" and not source.startswith("/dev/")):
+    begins = {"nvme": "/dev/nvme", "sd": "/dev/mmcblk", "emmc": "/dev/mmcblk"}.get(expected_medium)
+    if not expected_medium or (expected_medium == "netboot" and not root_device.startswith("/dev/")):
         return []
-    if not source.startswith("/dev/") and medium != "netboot":
-        return [_reason("boot_unknown", "unknown", f"the root file system is {source}: its disk is unknown")]
-    if begins is None or not source.startswith(begins):
-        return [_reason("boot_elsewhere", "warning", f"booted from {source}, expected {medium}")]
+    if not root_device.startswith("/dev/") and expected_medium != "netboot":
+        return [
+            _reason("boot_unknown", "unknown", f"the root file system is {root_device}: its disk is unknown")
+        ]
+    if begins is None or not root_device.startswith(begins):
+        return [
+            _reason("boot_elsewhere", "warning", f"booted from {root_device}, expected {expected_medium}")
+        ]
     return []
 
 
-def _reason(code: str, level: str, message: str) -> Reason:
+def _reason(code: str, level: str, message: str) -> BoardFinding:
     return {"code": code, "level": level, "message": message}

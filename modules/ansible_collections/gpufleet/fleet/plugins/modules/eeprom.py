@@ -58,7 +58,7 @@ SPEC = {
 }
 
 
-def board_model() -> str:
+def read_board_model() -> str:
     """Return the board's model from the device tree; empty if there is none."""
     for path in MODELS:
         try:
@@ -68,39 +68,41 @@ def board_model() -> str:
     return ""
 
 
-def current_config() -> str:
+def read_bootloader_config() -> str:
     """Return the bootloader's configuration."""
     code, out, err = tools.run_program([TOOL], timeout=60)
     if code:
-        raise HostError(f"{TOOL} cannot read the bootloader: {tools.first_line(err, out)}")
+        raise HostError(f"{TOOL} cannot read the bootloader: {tools.first_nonempty_line(err, out)}")
     return out
 
 
-def apply_config(text: str, board: str) -> None:
+def apply_bootloader_config(config_text: str, board_model: str) -> None:
     """Apply a configuration and record it until the next boot."""
     APPLIED.parent.mkdir(parents=True, exist_ok=True)
     candidate = APPLIED.with_suffix(".new")
-    candidate.write_text(text, encoding="utf-8")
-    allow = ALLOW if "Compute Module" in board else {}
+    candidate.write_text(config_text, encoding="utf-8")
+    allow = ALLOW if "Compute Module" in board_model else {}
     code, out, err = tools.run_program([TOOL, "--apply", str(candidate)], timeout=300, **allow)
     # The tool reports a failed update in its output only, and exits with 0.
     if code or "ERROR" in out + err or "disabled" in (out + err).lower():
-        raise HostError(f"{TOOL} did not apply the settings: {tools.first_line(err, *out.splitlines()[-1:])}")
+        raise HostError(
+            f"{TOOL} did not apply the settings: {tools.first_nonempty_line(err, *out.splitlines()[-1:])}"
+        )
     candidate.replace(APPLIED)
 
 
-def compare_and_apply(module: AnsibleModule) -> dict[str, Any]:
+def apply_bootloader_settings(module: AnsibleModule) -> dict[str, Any]:
     """Compare the settings and apply those that differ, if the board allows it; return the result."""
     requested = {name: str(value) for name, value in module.params["settings"].items()}
     result: dict[str, Any] = {"changed": False, "differing": {}, "reboot_needed": False, "not_applied": {}}
-    if not shutil.which(TOOL, path=tools.tool_environment()["PATH"]):
+    if not shutil.which(TOOL, path=tools.build_program_environment()["PATH"]):
         return {**result, "not_applied": {"eeprom": f"{TOOL} is not installed"}}
-    text, board = current_config(), board_model()
-    result["differing"] = pi.differing_settings(pi.parse_settings(text), requested)
+    text, board = read_bootloader_config(), read_board_model()
+    result["differing"] = pi.find_differing_settings(pi.parse_bootloader_settings(text), requested)
     if not result["differing"]:
         return result
     waiting = APPLIED.read_text(encoding="utf-8") if APPLIED.is_file() else ""
-    if not pi.differing_settings(pi.parse_settings(waiting), requested):
+    if not pi.find_differing_settings(pi.parse_bootloader_settings(waiting), requested):
         return {**result, "reboot_needed": True}
     if "Compute Module" in board and not module.params["compute_module"]:
         differences = ", ".join(
@@ -110,7 +112,7 @@ def compare_and_apply(module: AnsibleModule) -> dict[str, Any]:
         explanation = f"{differences}; {remedy}"
         return {**result, "not_applied": {"eeprom": explanation}}
     if not module.check_mode:
-        apply_config(pi.replace_settings(text, requested), board)
+        apply_bootloader_config(pi.replace_bootloader_settings(text, requested), board)
     return {**result, "changed": True, "reboot_needed": True}
 
 
@@ -120,7 +122,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     try:
-        module.exit_json(**compare_and_apply(module))
+        module.exit_json(**apply_bootloader_settings(module))
     except HostError as error:
         module.fail_json(msg=error.msg)
 

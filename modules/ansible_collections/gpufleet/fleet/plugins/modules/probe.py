@@ -61,7 +61,7 @@ MODEL_FILES = (
 )
 
 
-def read_text(path: Path) -> str:
+def read_text_or_empty(path: Path) -> str:
     """Return a small file's text without NULs and space at its ends, or an empty string."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip("\x00 \t\r\n")
@@ -69,10 +69,10 @@ def read_text(path: Path) -> str:
         return ""
 
 
-def read_serial(root: Path) -> dict[str, str]:
+def read_board_serial(root: Path) -> dict[str, str]:
     """Return the board's serial and its source; empty if it has none."""
     for source, path in SERIAL_FILES:
-        text = read_text(root / path)
+        text = read_text_or_empty(root / path)
         if text:
             return {"serial": text, "serial_source": source}
     return {}
@@ -85,7 +85,7 @@ def parse_os_release(text: str) -> dict[str, str]:
     return {name: pairs[theirs].strip('"') for name, theirs in names.items() if theirs in pairs}
 
 
-def default_interface(route_table: str) -> str:
+def find_default_interface(route_table: str) -> str:
     """Return the interface of the IPv4 default route in /proc/net/route, or the first one listed."""
     rows = [line.split() for line in route_table.splitlines()[1:]]
     for row in rows:
@@ -94,32 +94,34 @@ def default_interface(route_table: str) -> str:
     return rows[0][0] if rows and rows[0] else ""
 
 
-def read_facts(root: Path) -> dict[str, Any]:
+def read_node_facts(root: Path) -> dict[str, Any]:
     """Return identity and system of the node, without values that could not be read."""
     values: dict[str, Any] = {
         "arch": platform.machine(),
         "kernel": platform.release(),
         "hostname": platform.node(),
     }
-    values.update(read_serial(root))
-    values["model"] = next(filter(None, (read_text(root / path) for path in MODEL_FILES)), "")
-    values["machine_id"] = read_text(root / "etc/machine-id")
-    values.update(parse_os_release(read_text(root / "etc/os-release")))
+    values.update(read_board_serial(root))
+    values["model"] = next(filter(None, (read_text_or_empty(root / path) for path in MODEL_FILES)), "")
+    values["machine_id"] = read_text_or_empty(root / "etc/machine-id")
+    values.update(parse_os_release(read_text_or_empty(root / "etc/os-release")))
     if (
         root / "etc/rpi-issue"
     ).exists():  # 64-bit Raspberry Pi OS calls itself Debian; its image builder leaves this
         values["os_variant"] = "raspberry-pi-os"
-    interface = default_interface(read_text(root / "proc/net/route"))
-    values["mac"] = read_text(root / "sys/class/net" / interface / "address") if interface else ""
+    interface = find_default_interface(read_text_or_empty(root / "proc/net/route"))
+    values["mac"] = read_text_or_empty(root / "sys/class/net" / interface / "address") if interface else ""
     values["root_free_mib"] = shutil.disk_usage(root).free // 2**20
     return {key: value for key, value in values.items() if value != ""}
 
 
-def list_applications(root: Path) -> list[str]:
+def list_installed_applications(root: Path) -> list[str]:
     """Return the services of an application that a template installed, so that a later template can stop them."""
     unit_files = [*(root / "etc/containers/systemd").glob("gpufleet-*.container")]
     unit_files += (root / "etc/systemd/system").glob("gpufleet-*.service")
-    return sorted(path.stem for path in unit_files if "from the node's template" in read_text(path)[:120])
+    return sorted(
+        path.stem for path in unit_files if "from the node's template" in read_text_or_empty(path)[:120]
+    )
 
 
 def detect_network_managers(root: Path) -> list[str]:
@@ -128,7 +130,10 @@ def detect_network_managers(root: Path) -> list[str]:
         name for place in ("etc", "usr/lib", "run") for name in (root / place / "netplan").glob("*.yaml")
     ]
     program = any((root / "usr" / place / "netplan").exists() for place in ("sbin", "bin"))
-    up = {line.split("=")[0] for line in read_text(root / "run/network/ifstate").splitlines()} - {"lo", ""}
+    up = {line.split("=")[0] for line in read_text_or_empty(root / "run/network/ifstate").splitlines()} - {
+        "lo",
+        "",
+    }
     active = {
         "netplan": netplan and program,
         "networkmanager": any(
@@ -144,11 +149,11 @@ def detect_network_managers(root: Path) -> list[str]:
 
 def main() -> None:
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
-    identity = read_facts(Path("/"))
+    identity = read_node_facts(Path("/"))
     result = {
         "changed": False,
         "facts": identity,
-        "applications": list_applications(Path("/")),
+        "applications": list_installed_applications(Path("/")),
         "network_keepers": detect_network_managers(Path("/")),
     }
     if not module.check_mode:  # a trial run must not move the node's state
