@@ -13,7 +13,7 @@ import sys
 
 from gpufleet import catalog
 from gpufleet.catalog import lint
-from gpufleet.catalog.data_file import load_rows
+from gpufleet.catalog.data_file import load_catalog_rows
 from gpufleet.catalog.source import KINDS
 
 READ = """
@@ -51,7 +51,7 @@ def print_sources(report):
     """Print fields by source, with where it is to be found."""
     print("\nby source")
     for name, count in sorted(report.by_source.items(), key=lambda item: -item[1]):
-        source = catalog.load_sources()[name]
+        source = catalog.load_catalog_sources()[name]
         print(f"  {count:5}  {name:22} {source.as_of:10}  {source.address}")
 
 
@@ -71,12 +71,14 @@ def main():
     took = milliseconds()
     print(f"{len(catalog.load_accelerators())} accelerators read in {statistics.median(took):.1f} ms", end="")
     print(f" (best {min(took):.1f}, worst {max(took):.1f}, {RUNS} fresh processes)")
-    report = catalog.build_field_report()
+    report = catalog.build_field_source_report()
     print_kinds(report)
     print_sources(report)
     print_empty(report)
     findings = lint.lint_accelerators(
-        load_rows("accelerators.csv"), load_rows("architectures.csv"), load_rows("mistakes.csv")
+        load_catalog_rows("accelerators.csv"),
+        load_catalog_rows("architectures.csv"),
+        load_catalog_rows("mistakes.csv"),
     )
     print(f"\n{len(findings)} findings of the linter", *findings, sep="\n  ")
 

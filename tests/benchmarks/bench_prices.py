@@ -38,7 +38,7 @@ def generate_rows(folder):
     rows, regions = [], 0
     while len(rows) < ROWS:
         regions += 1
-        for (cloud, region, machine, purchase), price in data_file.load_prices().items():
+        for (cloud, region, machine, purchase), price in data_file.load_machine_prices().items():
             for day, factor in (("2026-10-01", 1.0), ("2026-11-01", 1.01)):
                 usd = price.usd_per_hour * factor
                 rows.append((cloud, f"{region}-{regions}", machine, purchase, f"{usd:.6f}", day, "generated"))
@@ -68,7 +68,7 @@ def import_rows(name, file, store):
     seconds, _ = run_query(
         store, "import", file, *(("--accept", "not-offered") if name == "generated" else ())
     )
-    rows = next(iter(PriceReader(store).query("SELECT count(*) FROM prices")))[0]
+    rows = next(iter(PriceReader(store).run_query("SELECT count(*) FROM prices")))[0]
     print(f"\n{name}: {rows:,} prices in the store, imported in {seconds:.1f} s")
 
 
@@ -85,7 +85,7 @@ def time_queries(store, runs):
 
 def print_coverage(name, types, known):
     """Print the share of machine types that have a price in some region, by cloud and way to buy."""
-    from gpufleet.catalog.prices.status import count_coverage as count
+    from gpufleet.catalog.prices.status import count_price_coverage as count
 
     coverages = list(count(types, known))
     total = sum(coverage.types for coverage in coverages)
@@ -102,13 +102,13 @@ def print_coverage(name, types, known):
 def count_coverage(full, store):
     """Print what is covered: embedded alone, and with the full file imported."""
     from gpufleet.catalog.prices import PriceReader
-    from gpufleet.catalog.prices.status import list_accelerated_machines, list_current_prices
+    from gpufleet.catalog.prices.status import list_accelerator_machine_types, list_current_price_sources
 
-    types = _accelerated_types(full) if full else list_accelerated_machines(None)
+    types = _accelerated_types(full) if full else list_accelerator_machine_types(None)
     print(f"\ncoverage of the accelerated machine types of {full or 'the embedded machines.csv'}")
-    print_coverage("embedded", types, dict(list_current_prices(None)))
+    print_coverage("embedded", types, dict(list_current_price_sources(None)))
     if full:
-        print_coverage("after import", types, dict(list_current_prices(PriceReader(store))))
+        print_coverage("after import", types, dict(list_current_price_sources(PriceReader(store))))
     else:
         print("  after import: not printed, GPUFLEET_FULL_PRICES names no price file")
 

@@ -12,7 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-from gpufleet.sizing.calibration import HeldOutPrediction, cross_validate, format_report, load_measurements
+from gpufleet.sizing.calibration import (
+    HeldOutPrediction,
+    cross_validate_speed,
+    format_calibration_report,
+    load_speed_measurements,
+)
 from gpufleet.sizing.calibration.cross_validation import quantile
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -25,16 +30,16 @@ RUNS = 5
 
 def main() -> None:
     """Print the tables."""
-    rows = [row for row in load_measurements() if row.is_predictable]
-    predictions = cross_validate(rows)
+    rows = [row for row in load_speed_measurements() if row.is_predictable]
+    predictions = cross_validate_speed(rows)
     print("speeds: each publication predicted by factors fitted without it\n")
-    print(format_report(predictions))
+    print(format_calibration_report(predictions))
     for metric, (middle, far) in GOALS.items():
         print(f"goal, {metric}: median at most {middle:.0%}{f', p90 at most {far:.0%}' if far else ''}")
     print("goal, intervals: 70 to 90 % of the measurements inside\n")
-    initial_rows = [prediction for prediction in predictions if prediction.row.id.startswith("M")]
+    initial_rows = [prediction for prediction in predictions if prediction.row.measurement_id.startswith("M")]
     print("the rows that the fit began with alone, still without their own publications\n")
-    print(format_report(initial_rows))
+    print(format_calibration_report(initial_rows))
     _print_other_formulas(predictions)
     _process()
 
@@ -43,8 +48,8 @@ def _print_other_formulas(predictions: Sequence[HeldOutPrediction]) -> None:
     print("on the same rows, median and p90 of what is off")
     print(f"{'':12}{'n':>4}{'gpufleet':>18}" + "".join(f"{name:>24}" for name in FORMULAS))
     for metric in METRICS:
-        part = [prediction for prediction in predictions if prediction.row.metric == metric]
-        cells = [_format_error_pair([prediction.relative_error for prediction in part])]
+        part = [prediction for prediction in predictions if prediction.row.metric_kind == metric]
+        cells = [_format_error_pair([prediction.absolute_relative_error for prediction in part])]
         for formula in FORMULAS.values():
             answers = [
                 (formula(prediction.row), prediction.row.published_tokens_per_s) for prediction in part

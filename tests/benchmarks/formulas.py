@@ -6,8 +6,8 @@ it is left out here as it is there. All are given the benefit of even sharding o
 
 from __future__ import annotations
 
-from gpufleet.sizing.memory import bits_per_weight, kv_bytes_per_token
-from gpufleet.sizing.memory.measurement import MeasuredMemory
+from gpufleet.sizing.memory import bits_per_weight, kv_cache_bytes_per_token
+from gpufleet.sizing.memory.measurement import MemoryMeasurement
 from gpufleet.sizing.memory.result import GIB
 
 ADAM_IN_ACCELERATE = 4.0
@@ -21,38 +21,38 @@ WIDTHS_KEPT = {
 }  # bytes per token and unit of width
 
 
-def accelerate(row: MeasuredMemory) -> float:
+def accelerate(row: MemoryMeasurement) -> float:
     """Restate accelerate estimate-memory (usage_guides/model_size_estimator): total size, times four with Adam."""
     size = _weights(row)
     return (ADAM_IN_ACCELERATE * size if row.workload.is_training else size) / row.layout.devices / GIB
 
 
-def llm_analysis(row: MeasuredMemory) -> float | None:
+def llm_analysis(row: MemoryMeasurement) -> float | None:
     """Restate llm-analysis 0.2.2: weights, states, and activations after Korthikanti et al. (arXiv 2205.05198).
 
     It knows no adapters: such rows have no answer.
     """
     workload, layout = row.workload, row.layout
-    if workload.adapter != "none":
+    if workload.adapter_kind != "none":
         return None
     model, split = workload.model, layout.tensor * layout.pipeline
     if not workload.is_training:
-        cache = kv_bytes_per_token(model) * workload.context * workload.batch
+        cache = kv_cache_bytes_per_token(model) * workload.context_tokens * workload.batch
         return (_weights(row) + cache) / layout.devices / GIB
     shards = max(1, layout.devices // split)
     states = model.parameters * (2.0 + GRADIENT_BYTES + STATES_IN_LLM_ANALYSIS) / split / shards
-    tokens = workload.batch * workload.context
+    tokens = workload.batch * workload.context_tokens
     layers = model.layers / layout.pipeline
     stored = WIDTHS_KEPT[workload.training.recompute] * tokens * model.hidden * layers / layout.tensor
     return (states + stored) / GIB
 
 
-def quick(row: MeasuredMemory) -> float:
+def quick(row: MemoryMeasurement) -> float:
     """Restate the quick formulas: parameters times bytes, and six times that for training."""
     return (6.0 if row.workload.is_training else 1.0) * _weights(row) / row.layout.devices / GIB
 
 
-def _weights(row: MeasuredMemory) -> float:
+def _weights(row: MemoryMeasurement) -> float:
     return row.workload.model.parameters * bits_per_weight(row.workload.precision) / 8
 
 

@@ -6,7 +6,7 @@ None has an answer where it has no term.
 
 from __future__ import annotations
 
-from gpufleet.sizing import active_weight_bytes, kv_bytes, weight_bytes
+from gpufleet.sizing import active_weight_bytes, kv_cache_bytes, weight_bytes
 from gpufleet.sizing.calibration import SpeedMeasurement
 from gpufleet.sizing.speed import device, operation_count
 
@@ -39,10 +39,10 @@ def llm_analysis(row: SpeedMeasurement) -> float | None:
 def quick(row: SpeedMeasurement) -> float | None:
     """Restate the quick formulas: bandwidth over file size; rate over six operations per weight."""
     work, part = row.workload, row.hardware.accelerator
-    rate = device.find_peak_flops(part, work.precision, row.engine)
+    rate = device.find_peak_flops(part, work.precision, row.calibrated_engine)
     if work.is_training:
         return rate * _combine(row) / (QUICK_OPERATIONS * work.model.parameters) if rate else None
-    if row.metric == "prefill":
+    if row.metric_kind == "prefill":
         return rate * row.layout.tensor / (2.0 * work.model.parameters) if rate else None
     if not part.bandwidth_gb_s:
         return None
@@ -54,31 +54,31 @@ def _predict_generation(
     row: SpeedMeasurement, memory: float, compute: float, *, reads_all_weights: bool = False
 ) -> float | None:
     work, part, tensor = row.workload, row.hardware.accelerator, row.layout.tensor
-    rate = device.find_peak_flops(part, work.precision, row.engine)
+    rate = device.find_peak_flops(part, work.precision, row.calibrated_engine)
     if not part.bandwidth_gb_s or not rate:
         return None
     bandwidth = part.bandwidth_gb_s * 1e9 * memory * tensor
-    operations = operation_count.forward_operations(work.model) / (rate * compute * tensor)
+    operations = operation_count.forward_operations_per_token(work.model) / (rate * compute * tensor)
     prompt = work.batch * work.input_tokens * operations
-    if row.metric == "prefill":
+    if row.metric_kind == "prefill":
         return work.batch * work.input_tokens / prompt
     context = work.input_tokens + work.output_tokens / 2
     read = weight_bytes if reads_all_weights else active_weight_bytes
-    cache = work.batch * kv_bytes(work.model, context) / bandwidth
+    cache = work.batch * kv_cache_bytes(work.model, context) / bandwidth
     step = max(read(work.model, work.precision) / bandwidth, work.batch * operations) + cache
-    if row.metric == "decode":
+    if row.metric_kind == "decode":
         return 1.0 / step
     return work.batch * work.output_tokens * row.layout.data / (work.output_tokens * step + prompt)
 
 
 def _predict_training(row: SpeedMeasurement, efficiency: float) -> float | None:
-    rate = device.find_peak_flops(row.hardware.accelerator, row.workload.precision, row.engine)
+    rate = device.find_peak_flops(row.hardware.accelerator, row.workload.precision, row.calibrated_engine)
     if not rate:
         return None
-    model, frozen = row.workload.model, row.workload.adapter != "none"
-    per_token = operation_count.forward_operations(model) + operation_count.attention_operations(
-        model, row.workload.context
-    )
+    model, frozen = row.workload.model, row.workload.adapter_kind != "none"
+    per_token = operation_count.forward_operations_per_token(
+        model
+    ) + operation_count.attention_operations_per_token(model, row.workload.context_tokens)
     passes = (2.0 if frozen else 3.0) + (1.0 if row.workload.training.recompute == "full" else 0.0)
     return rate * efficiency * _combine(row) / (per_token * passes)
 

@@ -174,7 +174,7 @@ def test_state_space_layers_are_refused(tmp_path):
 
 def test_linear_attention_layers_have_no_cache(tmp_path):
     read = catalog.get_model(str(write_config(tmp_path, QWEN35)))
-    assert (read.linear.layers, read.attention_layers) == (48, 16)
+    assert (read.linear.layers, read.attention_layer_count) == (48, 16)
     assert read.parameters == pytest.approx(27e9, rel=0.02)  # "27B" in its name
 
 

@@ -34,13 +34,13 @@ def expected_confidence(row):
 
 @pytest.mark.parametrize("name", FILES)
 def test_catalogue_keys_are_unique(name):
-    counts = Counter(tuple(row[part] for part in KEYS[name]) for row in data_file.load_rows(name))
+    counts = Counter(tuple(row[part] for part in KEYS[name]) for row in data_file.load_catalog_rows(name))
     assert [key for key, count in counts.items() if count > 1] == []
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_row_names_its_source(name):
-    rows = data_file.load_rows(name)
+    rows = data_file.load_catalog_rows(name)
     assert rows
     assert [row for row in rows if len(row["source"]) < 5] == []
 
@@ -48,28 +48,30 @@ def test_every_row_names_its_source(name):
 @pytest.mark.parametrize("name", FILES)
 def test_no_row_is_recalled_or_suspicious(name):
     bad = ("[R", "suspect", "pre-2025-06-cut")
-    assert [row for row in data_file.load_rows(name) if any(mark in str(row) for mark in bad)] == []
+    assert [row for row in data_file.load_catalog_rows(name) if any(mark in str(row) for mark in bad)] == []
 
 
 @pytest.mark.parametrize("name", ["prices.csv", "parts.csv"])
 def test_prices_are_plausible(name):
     column = "usd_per_hour" if name == "prices.csv" else "usd"
-    free = [row for row in data_file.load_rows(name) if row.get("part") == "efa"]
+    free = [row for row in data_file.load_catalog_rows(name) if row.get("part") == "efa"]
     assert [
-        row for row in data_file.load_rows(name) if row not in free and not 0 < float(row[column]) < 500
+        row
+        for row in data_file.load_catalog_rows(name)
+        if row not in free and not 0 < float(row[column]) < 500
     ] == []
     assert {row[column] for row in free} <= {"0"}
 
 
 @pytest.mark.parametrize("name", ["prices.csv", "parts.csv"])
 def test_purchases_and_dates_are_well_formed(name):
-    prices = data_file.load_prices() if name == "prices.csv" else data_file.load_part_prices()
+    prices = data_file.load_machine_prices() if name == "prices.csv" else data_file.load_part_prices()
     assert {key[3] for key in prices} <= PURCHASES
-    assert [price for price in prices.values() if price.as_of and price.as_of_date is None] == []
+    assert [price for price in prices.values() if price.as_of and price.earliest_price_date is None] == []
 
 
 def test_no_discount_costs_more_than_on_demand():
-    prices = {**data_file.load_prices(), **data_file.load_part_prices()}
+    prices = {**data_file.load_machine_prices(), **data_file.load_part_prices()}
     dear = [
         key
         for key, price in prices.items()
@@ -79,21 +81,21 @@ def test_no_discount_costs_more_than_on_demand():
 
 
 def test_spot_is_cheaper_than_on_demand_and_not_a_placeholder():
-    for key, price in data_file.load_prices().items():
-        full = data_file.load_prices().get((*key[:3], "on_demand"))
+    for key, price in data_file.load_machine_prices().items():
+        full = data_file.load_machine_prices().get((*key[:3], "on_demand"))
         if key[3] == "spot" and full:
             assert price.usd_per_hour / full.usd_per_hour < 0.95, key
             assert round(price.usd_per_hour / full.usd_per_hour, 4) != 0.1, key
 
 
 def test_confidence_matches_source_and_age():
-    rows = data_file.load_rows("prices.csv")
+    rows = data_file.load_catalog_rows("prices.csv")
     assert [row for row in rows if row["confidence"] != expected_confidence(row)] == []
 
 
 def test_confidence_of_parts_matches_purchase_and_date():
     dated = {"on_demand": "medium", "reserved_1y": "medium", "reserved_3y": "medium", "spot": "low"}
-    rows = data_file.load_rows("parts.csv")
+    rows = data_file.load_catalog_rows("parts.csv")
     assert [
         row for row in rows if row["confidence"] != (dated[row["purchase"]] if row["as_of"] else "low")
     ] == []
@@ -117,12 +119,12 @@ def test_larger_disk_tiers_cost_more():
 
 def test_every_priced_machine_is_described():
     described = set(data_file.load_machines())
-    assert {(key[0], key[2]) for key in data_file.load_prices()} <= described
+    assert {(key[0], key[2]) for key in data_file.load_machine_prices()} <= described
 
 
 def test_every_price_is_in_a_known_region():
-    for key in (*data_file.load_prices(), *data_file.load_part_prices()):
-        assert key[1] in data_file.list_regions(key[0]), key
+    for key in (*data_file.load_machine_prices(), *data_file.load_part_prices()):
+        assert key[1] in data_file.list_accelerator_regions(key[0]), key
 
 
 def test_machines_are_plausible():

@@ -87,7 +87,7 @@ def test_latent_attention_is_read(tmp_path):
         32,
         32,
     )
-    assert sizing.kv_bytes_per_token(model) == 2 * (32 + 16) * 2
+    assert sizing.kv_cache_bytes_per_token(model) == 2 * (32 + 16) * 2
 
 
 def test_sliding_windows_follow_the_architecture(tmp_path):

@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from gpufleet.catalog import lint
-from gpufleet.catalog.data_file import load_rows
+from gpufleet.catalog.data_file import load_catalog_rows
 
 CASES = Path(__file__).parents[1] / "cases" / "catalog" / "bad_rows.csv"
 BAD = list(csv.DictReader(CASES.read_text(encoding="utf-8").splitlines()))
-PARTS = load_rows("accelerators.csv")
-ARCHITECTURES, MISTAKES = load_rows("architectures.csv"), load_rows("mistakes.csv")
+PARTS = load_catalog_rows("accelerators.csv")
+ARCHITECTURES, MISTAKES = load_catalog_rows("architectures.csv"), load_catalog_rows("mistakes.csv")
 SOURCES, FIELD_SOURCES, HOSTS = (
-    load_rows("sources.csv"),
-    load_rows("accelerator_sources.csv"),
-    load_rows("hosts.csv"),
+    load_catalog_rows("sources.csv"),
+    load_catalog_rows("accelerator_sources.csv"),
+    load_catalog_rows("hosts.csv"),
 )
 RATES = (
     "fp16_tflops_dense",
@@ -65,8 +65,8 @@ WITH_DRAM = [
 
 def test_shipped_catalogue_has_no_finding():
     assert lint.lint_accelerators(PARTS, ARCHITECTURES, MISTAKES) == []
-    assert lint.lint_sources(PARTS, FIELD_SOURCES, SOURCES) == []
-    assert lint.lint_hosts(HOSTS, PARTS, SOURCES) == []
+    assert lint.lint_field_sources(PARTS, FIELD_SOURCES, SOURCES) == []
+    assert lint.lint_default_hosts(HOSTS, PARTS, SOURCES) == []
 
 
 @pytest.mark.parametrize(
@@ -110,13 +110,13 @@ def test_figure_in_a_wrong_unit_is_detected(row):
 
 def test_field_without_a_source_is_detected():
     lacking = [row for row in FIELD_SOURCES if not (row["name"] == "T4" and "memory_gib" in row["fields"])]
-    messages = [str(finding) for finding in lint.lint_sources(PARTS, lacking, SOURCES)]
+    messages = [str(finding) for finding in lint.lint_field_sources(PARTS, lacking, SOURCES)]
     assert "T4: memory_gib: no source [source]" in messages
 
 
 def test_unlisted_source_is_detected():
     field_sources = [row | {"source": "hearsay"} if row["name"] == "T4" else row for row in FIELD_SOURCES]
-    messages = [str(finding) for finding in lint.lint_sources(PARTS, field_sources, SOURCES)]
+    messages = [str(finding) for finding in lint.lint_field_sources(PARTS, field_sources, SOURCES)]
     assert any("'hearsay' is not in sources.csv" in message for message in messages)
     assert "T4: memory_gib: no source [source]" in messages
 
@@ -124,7 +124,7 @@ def test_unlisted_source_is_detected():
 def test_source_for_an_empty_field_is_detected():
     messages = [
         str(finding)
-        for finding in lint.lint_sources(replace_fields("T4", {"tdp_w": ""}), FIELD_SOURCES, SOURCES)
+        for finding in lint.lint_field_sources(replace_fields("T4", {"tdp_w": ""}), FIELD_SOURCES, SOURCES)
     ]
     assert messages == ["T4: tdp_w: has a source but is empty [source]"]
 
@@ -139,7 +139,9 @@ def test_source_for_an_empty_field_is_detected():
 )
 def test_invalid_source_is_detected(fields, message):
     spoilt = [SOURCES[0] | fields, *SOURCES[1:]]
-    assert [message in str(finding) for finding in lint.lint_sources(PARTS, FIELD_SOURCES, spoilt)] == [True]
+    assert [message in str(finding) for finding in lint.lint_field_sources(PARTS, FIELD_SOURCES, spoilt)] == [
+        True
+    ]
 
 
 @pytest.mark.parametrize(
@@ -152,7 +154,9 @@ def test_invalid_source_is_detected(fields, message):
 )
 def test_invalid_host_is_detected(fields, message):
     host = next(row for row in HOSTS if row["name"] == "MacBook Pro M2 16GB")
-    assert [message in str(finding) for finding in lint.lint_hosts([host | fields], PARTS, SOURCES)] == [True]
+    assert [
+        message in str(finding) for finding in lint.lint_default_hosts([host | fields], PARTS, SOURCES)
+    ] == [True]
 
 
 def test_known_mistakes_concern_existing_parts_and_differ_from_shipped_values():

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet import catalog
-from gpufleet.catalog.parameter_count import list_matrices
+from gpufleet.catalog.parameter_count import list_weight_matrices
 from gpufleet.errors import InputError
 
 CASES = Path(__file__).parents[1] / "cases" / "catalog" / "model_parameters.csv"
@@ -105,8 +105,8 @@ def test_active_parameter_counts_match_published_ones(name, billions, source):
 def test_matrix_sizes_of_llama_3_8b_match_a_manual_count():
     """Llama 3 8B: 4 x 4096 x 4096-ish attention with 8 of 32 heads for K and V, three 4096 x 14336 matrices."""
     sizes: dict[str, float] = {}
-    for matrix in list_matrices(catalog.get_model("Llama-3-8B")):
-        sizes[matrix.kind] = sizes.get(matrix.kind, 0) + matrix.elements
+    for matrix in list_weight_matrices(catalog.get_model("Llama-3-8B")):
+        sizes[matrix.kind] = sizes.get(matrix.kind, 0) + matrix.element_count
     assert sizes["q"] == sizes["o"] == 32 * 4096 * 4096
     assert sizes["k"] == sizes["v"] == 32 * 1024 * 4096
     assert sizes["gate"] == sizes["up"] == sizes["down"] == 32 * 4096 * 14336

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from gpufleet.catalog import find_driver_system, load_operating_systems
-from gpufleet.drivers.data_file import load_systems
+from gpufleet.catalog import find_driver_operating_system, load_operating_systems
+from gpufleet.drivers.data_file import load_system_package_tables
 
 SYSTEMS = load_operating_systems()
 
@@ -34,7 +34,7 @@ def test_an_os_release_names_one_system():
 def test_driver_planner_has_data_exactly_for_systems_with_driver_roles():
     planned = {
         (name, vendor)
-        for name, row in load_systems().items()
+        for name, row in load_system_package_tables().items()
         for vendor in ("nvidia", "amd")
         if row.get(vendor)
     }
@@ -59,5 +59,5 @@ def test_driver_planner_has_data_exactly_for_systems_with_driver_roles():
     ],
 )
 def test_system_is_found_from_os_release(os_id, version, name):
-    system = find_driver_system(os_id, version)
+    system = find_driver_operating_system(os_id, version)
     assert (system.name if system else None) == name

@@ -9,14 +9,14 @@ from gpufleet.errors import InputError
 
 
 def test_price_has_its_source_and_date():
-    price = catalog.find_price("aws", "us-east-1", "p4d.24xlarge", "on_demand")
+    price = catalog.find_machine_price("aws", "us-east-1", "p4d.24xlarge", "on_demand")
     assert (price.usd_per_hour, price.unit, price.confidence) == (21.957642, "machine", "high")
     assert (price.as_of, price.source) == ("2026-07-06", "karpenter-aws-v1.14.1")
 
 
 def test_stale_reserved_price_is_ignored():
-    assert catalog.find_price("aws", "us-east-1", "p4d.24xlarge", "reserved_1y") is None
-    assert catalog.find_price("aws", "us-east-1", "g5.2xlarge", "reserved_1y") is not None
+    assert catalog.find_machine_price("aws", "us-east-1", "p4d.24xlarge", "reserved_1y") is None
+    assert catalog.find_machine_price("aws", "us-east-1", "g5.2xlarge", "reserved_1y") is not None
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_stale_reserved_price_is_ignored():
     ],
 )
 def test_unknown_region_cloud_or_purchase_has_no_price(key):
-    assert catalog.find_price(*key) is None
+    assert catalog.find_machine_price(*key) is None
 
 
 @pytest.mark.parametrize(
@@ -42,14 +42,19 @@ def test_unknown_region_cloud_or_purchase_has_no_price(key):
     ],
 )
 def test_prices_of_the_shipped_stacks_are_known(cloud, region, machine, purchase, usd_per_hour):
-    assert catalog.find_price(cloud, region, machine, purchase).usd_per_hour == pytest.approx(
+    assert catalog.find_machine_price(cloud, region, machine, purchase).usd_per_hour == pytest.approx(
         usd_per_hour, rel=1e-5
     )
 
 
 def test_undated_card_price_has_low_confidence():
     price = catalog.find_part_price("gcp", "us-central1", "accelerator:nvidia-tesla-t4")
-    assert (price.usd_per_hour, price.as_of, price.as_of_date, price.confidence) == (0.35, None, None, "low")
+    assert (price.usd_per_hour, price.as_of, price.earliest_price_date, price.confidence) == (
+        0.35,
+        None,
+        None,
+        "low",
+    )
 
 
 def test_monthly_part_price_is_converted_to_hours():
@@ -83,8 +88,8 @@ def test_address_of_a_gcp_spot_machine_costs_half():
 
 
 def test_date_of_an_interval_is_its_start():
-    price = catalog.find_price("aws", "us-west-2", "p4d.24xlarge", "on_demand")
-    assert (price.as_of, price.as_of_date) == ("2025-11/2026-07", date(2025, 11, 1))
+    price = catalog.find_machine_price("aws", "us-west-2", "p4d.24xlarge", "on_demand")
+    assert (price.as_of, price.earliest_price_date) == ("2025-11/2026-07", date(2025, 11, 1))
 
 
 def test_machine_is_found_with_and_without_its_cloud():
@@ -108,7 +113,7 @@ def test_retired_machine_is_reported_with_date_and_substitutes():
         InputError, match=r"retired by azure on 2025-09-30; use Standard_NC4as_T4_v3, Standard_NV36"
     ):
         catalog.get_machine("Standard_NC6s_v3")
-    assert catalog.find_retirement("Standard_NC6s_v3").retired == date(2025, 9, 30)
+    assert catalog.find_machine_retirement("Standard_NC6s_v3").retired == date(2025, 9, 30)
 
 
 def test_regions_with_a_machine_are_listed():
@@ -117,4 +122,4 @@ def test_regions_with_a_machine_are_listed():
         "europe-west4",
         "us-central1",
     )
-    assert "eastus" in catalog.list_regions("azure")
+    assert "eastus" in catalog.list_accelerator_regions("azure")

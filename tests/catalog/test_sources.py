@@ -5,20 +5,20 @@ import re
 import pytest
 
 from gpufleet import catalog
-from gpufleet.catalog.data_file import load_rows
+from gpufleet.catalog.data_file import load_catalog_rows
 from gpufleet.catalog.source import KINDS, LABEL_FIELDS, count_fields_by_source
 
 ADDRESS = re.compile(r"https?://\S+\.\S+|pip package \S+==\S+|GitHub text search( for|:) .+|README\.md")
 
 
 def test_every_filled_field_has_a_source_that_is_not_recalled():
-    report = catalog.build_field_report()
+    report = catalog.build_field_source_report()
     assert report.unsourced == ()
     assert set(report.by_kind) <= set(KINDS)
     assert not [kind for kind in KINDS if "recall" in kind]
     filled = sum(
         bool(row[field])
-        for row in load_rows("accelerators.csv")
+        for row in load_catalog_rows("accelerators.csv")
         for field in row
         if field not in LABEL_FIELDS
     )
@@ -26,8 +26,8 @@ def test_every_filled_field_has_a_source_that_is_not_recalled():
 
 
 def test_every_empty_field_is_listed_with_its_reason():
-    report = catalog.build_field_report()
-    for row in load_rows("accelerators.csv"):
+    report = catalog.build_field_source_report()
+    for row in load_catalog_rows("accelerators.csv"):
         lacking, absent = set(report.empty[row["name"]]), set(report.absent[row["name"]])
         measured = set() if row["name"] not in report.shared else {"usable_gib"}
         empty = {field for field in row if field not in LABEL_FIELDS and not row[field]}
@@ -36,7 +36,7 @@ def test_every_empty_field_is_listed_with_its_reason():
 
 
 def test_absent_feature_does_not_count_as_a_missing_source():
-    report = catalog.build_field_report()
+    report = catalog.build_field_source_report()
     assert "bandwidth_gb_s" in report.empty["Instinct MI300A"]  # its only figure is a wrong one
     assert "int8_tops_dense" in report.empty["B300"]  # sources disagree
     assert "fp4_tflops_dense" in report.absent["H100 SXM5 80GB"]
@@ -54,7 +54,7 @@ def test_field_without_a_source_is_reported():
     assert report.absent == {"Nova 1": ()}
 
 
-@pytest.mark.parametrize("source", catalog.load_sources().values(), ids=lambda source: source.id)
+@pytest.mark.parametrize("source", catalog.load_catalog_sources().values(), ids=lambda source: source.id)
 def test_source_has_title_address_and_date(source):
     assert source.kind in KINDS
     assert source.title
@@ -64,10 +64,12 @@ def test_source_has_title_address_and_date(source):
 
 def test_every_source_is_used():
     used = {
-        row["source"] for name in ("accelerator_sources.csv", "usable_shares.csv") for row in load_rows(name)
+        row["source"]
+        for name in ("accelerator_sources.csv", "usable_shares.csv")
+        for row in load_catalog_rows(name)
     }
-    used |= {source for host in load_rows("hosts.csv") for source in host["source"].split()}
-    assert used == set(catalog.load_sources())
+    used |= {source for host in load_catalog_rows("hosts.csv") for source in host["source"].split()}
+    assert used == set(catalog.load_catalog_sources())
 
 
 def test_computed_field_states_its_formula():
@@ -90,7 +92,7 @@ def test_accelerator_names_its_sources():
 
 
 def test_usable_memory_shares_have_source_and_method():
-    for row in load_rows("usable_shares.csv"):
-        assert row["source"] in catalog.load_sources()
+    for row in load_catalog_rows("usable_shares.csv"):
+        assert row["source"] in catalog.load_catalog_sources()
         assert row["how"]
         assert 0.5 < float(row["share"]) <= 1

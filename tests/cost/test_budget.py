@@ -20,7 +20,7 @@ def test_affordable_hours_are_budget_divided_by_price():
     (option,) = cost.find_budget_options(
         Decimal(500), machine="g5.2xlarge", region="us-east-1", purchase="on_demand"
     )
-    price = catalog.find_price("aws", "us-east-1", "g5.2xlarge", "on_demand")
+    price = catalog.find_machine_price("aws", "us-east-1", "g5.2xlarge", "on_demand")
     assert option.hours == int(500 / Decimal(str(price.usd_per_hour)))  # 500 / 1.212 = 412
     assert (option.hours, option.machines_all_month) == (412, 0)
 

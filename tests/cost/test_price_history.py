@@ -22,7 +22,7 @@ def stored_prices(tmp_path, monkeypatch):
     with PriceStore(path) as store:
         for day, usd in DAYS.items():
             row = PriceRow("aws", "us-east-1", "p4d.24xlarge", "on_demand", usd, day, "written by hand")
-            store.commit_run(store.write_batch("one", [row], store.begin_run("test", day)))
+            store.commit_run(store.stage_batch("one", [row], store.begin_or_resume_run("test", day)))
 
 
 @pytest.mark.usefixtures("stored_prices")

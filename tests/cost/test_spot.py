@@ -24,7 +24,7 @@ HOUR = Decimal(60)
 
 def spot_workload(per_month="0", checkpoint="60", restart="0", dump="0", fallback=ZERO_RANGE):
     numbers = (Decimal(checkpoint), Decimal(restart), Decimal(dump))
-    return spot.SpotWorkload(Range.of(per_month), *numbers, fallback)
+    return spot.SpotWorkload(Range.from_exact_value(per_month), *numbers, fallback)
 
 
 def test_work_without_interruptions_pays_only_for_checkpoints():
@@ -45,7 +45,7 @@ def test_cost_of_rare_interruptions_matches_a_manual_calculation():
 
 def test_cost_with_an_on_demand_share_matches_a_manual_calculation():
     # 0.8 * 1.010054 * 0.5 + 0.2 * 1 * 2.0 = 0.404022 + 0.4
-    share = Range.of("0.2")
+    share = Range.from_exact_value("0.2")
     useful_rate = spot.compute_useful_hour_rate(
         Decimal("0.5"), Decimal(2), spot_workload("7.3", restart="30", fallback=share)
     )
@@ -89,7 +89,10 @@ def test_work_that_never_finishes_has_no_cost():
 
 
 def test_required_fallback_without_a_price_has_no_cost():
-    assert spot.compute_useful_hour_rate(Decimal(1), None, spot_workload(fallback=Range.of("0.1"))) is None
+    assert (
+        spot.compute_useful_hour_rate(Decimal(1), None, spot_workload(fallback=Range.from_exact_value("0.1")))
+        is None
+    )
 
 
 def test_interruption_bands_are_converted_to_monthly_rates():
@@ -123,7 +126,7 @@ def book(**usd):
 def test_cheapest_commitment_below_spot_is_found():
     cheaper = spot.find_cheaper_commitment("gcp", "r", "m", book(spot=2.0, reserved_1y=1.8, reserved_3y=1.5))
     assert cheaper.commitment.purchase == "reserved_3y"
-    assert cheaper.hours_per_month == Decimal("547.5")  # 730 * 1.5 / 2
+    assert cheaper.break_even_hours_per_month == Decimal("547.5")  # 730 * 1.5 / 2
     assert str(cheaper).startswith("WARNING: spot of m in r ($2.00 an hour, 2026-07-30) costs more than a 3y")
 
 
@@ -136,7 +139,9 @@ def test_catalogue_contains_commitments_cheaper_than_spot():
     cheaper = spot.find_cheaper_commitment("gcp", "us-central1", "a2-megagpu-16g")
     assert cheaper is not None
     assert cheaper.spot.usd_per_hour > cheaper.commitment.usd_per_hour
-    assert cheaper.commitment == catalog.find_price("gcp", "us-central1", "a2-megagpu-16g", "reserved_3y")
+    assert cheaper.commitment == catalog.find_machine_price(
+        "gcp", "us-central1", "a2-megagpu-16g", "reserved_3y"
+    )
 
 
 INSTANCE = "aws:ec2/instance:Instance"
@@ -227,7 +232,9 @@ def test_usage_file_declares_the_workload_of_other_programs(tmp_path):
     file.write_text(
         "resources:\n  serve-*: {interruptions_per_month: 7.3, checkpoint_minutes: 60, restart_minutes: 30}\n"
     )
-    estimate = cost.estimate([machine()], book=book(spot=0.5, on_demand=1.2), usage=cost.load_usage(file))
+    estimate = cost.estimate(
+        [machine()], book=book(spot=0.5, on_demand=1.2), usage=cost.load_usage_file(file)
+    )
     charge = next(charge for charge in estimate.bill.charges if charge.component == "machine")
     assert charge.usd_per_useful_hour.expected == Decimal("0.505027")
     assert any(note.startswith("serve: spot at $0.50 an hour costs $0.505027") for note in estimate.notes)
@@ -249,4 +256,4 @@ def test_incomplete_usage_is_refused(tmp_path, usage, message):
     file = tmp_path / "usage.yaml"
     file.write_text(f"resources:\n  serve: {usage}\n")
     with pytest.raises(ValueError, match=message):
-        cost.load_usage(file)
+        cost.load_usage_file(file)

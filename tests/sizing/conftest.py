@@ -9,7 +9,7 @@ import pytest
 from gpufleet import catalog
 from gpufleet.sizing.hardware_resolver import resolve_hardware
 from gpufleet.sizing.plans import find_plans
-from gpufleet.sizing.plans.options import PlanOptions, parse_options
+from gpufleet.sizing.plans.options import PlanOptions, parse_plan_options
 from gpufleet.sizing.workload import Workload
 
 
@@ -33,7 +33,7 @@ def hardware(repo_root):
 def answer_size(repo_root):
     """Answer what ``gpufleet size`` would be asked with these arguments."""
     return lambda model="llama-3.1-8b", **options: find_plans(
-        parse_options(PlanOptions(model, **options), root=repo_root)
+        parse_plan_options(PlanOptions(model, **options), root=repo_root)
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpufleet.sizing.compare import compare_accelerators
-from gpufleet.sizing.compare.options import build_request
+from gpufleet.sizing.compare.options import build_sizing_request
 from gpufleet.sizing.compare.plots import draw_svg
 
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
@@ -24,7 +24,7 @@ PICTURES = {
 def draw() -> dict[str, str]:
     """Return every picture of the page by its file's name."""
     return {
-        f"compare-{name}.svg": draw_svg(compare_accelerators((), build_request(**options)), name)
+        f"compare-{name}.svg": draw_svg(compare_accelerators((), build_sizing_request(**options)), name)
         for name, options in PICTURES.items()
     }
 

@@ -11,9 +11,9 @@ import pytest
 
 from gpufleet import catalog
 from gpufleet.errors import InputError
-from gpufleet.sizing.data_file import load_rows
+from gpufleet.sizing.data_file import load_sizing_rows
 from gpufleet.sizing.hardware_resolver import resolve_hardware
-from gpufleet.sizing.plans.document import build_document
+from gpufleet.sizing.plans.document import build_sizing_document
 
 
 @pytest.mark.parametrize("model", ["llama-3.1-405b", "deepseek-v3"])
@@ -27,7 +27,7 @@ def test_claim_2_precision_narrows_the_range_of_150_to_800_gb(model, answer_size
 
 def test_claim_3_quick_estimate_lists_what_it_omits(answer_size):
     answer = answer_size("llama-3.1-8b", task="full_finetune", on="A100 SXM4 80GB", devices=8)
-    document = build_document(answer)["quick_estimate"]
+    document = build_sizing_document(answer)["quick_estimate"]
     assert document["accelerators"] * 80 * 2**30 / 1e9 == pytest.approx(
         96, rel=0.02
     )  # GB, as the document says
@@ -114,7 +114,7 @@ def test_complaint_2_training_stages_and_their_multipliers_are_reported(answer_s
         answer = answer_size(
             "llama-3.2-1b", task="full_finetune", on="A100 SXM4 80GB", devices=8, batch="1", sharding=stage
         )
-        document = build_document(answer)
+        document = build_sizing_document(answer)
         assert document["workload"]["training"]["sharding"] == stage
         memory_by_task[stage] = document["plans"][0]["memory_gib"]
     assert memory_by_task["none"]["optimizer"] == pytest.approx(
@@ -144,6 +144,6 @@ def test_complaint_10_no_l4_has_179_gib():
 
 def test_published_estimates_are_not_used_in_the_fit():
     """Hugging Face's own table is estimated and inconsistent: 7.5, 4.3 and 8.0 bytes a parameter."""
-    learned = [*load_rows("measured.csv"), *load_rows("measured_memory.csv")]
+    learned = [*load_sizing_rows("measured.csv"), *load_sizing_rows("measured_memory.csv")]
     assert learned
     assert not [row for row in learned if "huggingface.co/blog/llama31" in row["source"]]

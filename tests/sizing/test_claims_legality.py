@@ -34,14 +34,16 @@ def test_claim_9_fp16_training_on_mps_depends_on_the_version(answer_size, codes)
 
 def test_claim_10_full_dpo_of_7b_does_not_fit_on_24_gb(answer_size, codes):
     full = answer_size("qwen2.5-7b", task="dpo", context="1024", on="GeForce RTX 4090", devices=1)
-    assert not full.plans[0].fits
+    assert not full.plans[0].is_feasible
     assert "does-not-fit" in codes(full)
     assert full.memory.total > 100
 
 
 def test_claim_10_qlora_dpo_of_7b_fits_on_24_gb(answer_size):
     assert (
-        answer_size("qwen2.5-7b", task="qlora", context="512", on="GeForce RTX 4090", devices=1).plans[0].fits
+        answer_size("qwen2.5-7b", task="qlora", context="512", on="GeForce RTX 4090", devices=1)
+        .plans[0]
+        .is_feasible
     )
 
 
@@ -57,7 +59,7 @@ def test_claim_13_a2_megagpu_exists(answer_size, codes):
     machine = catalog.get_machine("a2-megagpu-16g")
     assert (machine.vcpus, machine.memory_gib, machine.accelerators[0].count) == (96, 1360, 16)
     assert codes(answer) <= {"kv-heads-replicated"}
-    assert answer.plans[0].fits
+    assert answer.plans[0].is_feasible
 
 
 @pytest.mark.parametrize(("machine", "gib"), [("p4d.24xlarge", 40), ("Standard_ND96amsr_A100_v4", 80)])

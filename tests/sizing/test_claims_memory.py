@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from gpufleet import catalog, sizing
-from gpufleet.sizing import Hardware, ParallelLayout, Training, Workload
+from gpufleet.sizing import Hardware, ParallelLayout, TrainingSettings, Workload
 
 GIB = 2**30
 GB = 1e9
@@ -35,14 +35,16 @@ def estimate(
 ):
     layout, hardware = build_layout(*place, **(split or {}))
     options = {"input_tokens": 1024, "output_tokens": 0} | options
-    workload = Workload(catalog.get_model(model), task, precision, training=training or Training(), **options)
+    workload = Workload(
+        catalog.get_model(model), task, precision, training=training or TrainingSettings(), **options
+    )
     return sizing.estimate_memory(workload, layout, hardware)
 
 
 def states_gb(model, **knobs):
     """Return weights, gradients and optimiser of full training in GB, 10^9 bytes, as documents count."""
     task = knobs.pop("task", "full_finetune")
-    answer = estimate(model, task, training=Training(recompute="full", **knobs), input_tokens=128)
+    answer = estimate(model, task, training=TrainingSettings(recompute="full", **knobs), input_tokens=128)
     return (answer.weights + answer.gradients + answer.optimizer) * GIB / GB
 
 
@@ -80,7 +82,7 @@ def test_claim_3_activations_depend_on_tokens_not_on_parameters():
 
 def test_claim_3_a_low_memory_recipe_fits_where_the_formula_says_96_gb():
     """torchtune README@0031bfb: 18.9 GiB measured on one RTX 4090."""
-    recipe = Training(
+    recipe = TrainingSettings(
         optimizer="paged_adamw_8bit",
         step_in_backward=True,
         master_copy=False,
@@ -131,7 +133,7 @@ def test_claim_5_attention_memory_is_linear_with_flash():
 
 def test_claim_7_dpo_of_half_a_billion_parameters_does_not_fit_in_4_to_6_gb():
     """trl issue 5200 measured 17 GB with QLoRA at 1,000 tokens; logits over 152k entries dominate."""
-    training = Training(adapter="qlora", lora_rank=64, recompute="full")
+    training = TrainingSettings(adapter="qlora", lora_rank=64, recompute="full")
     answer = estimate("Qwen2-0.5B", "dpo", "nf4", training=training, input_tokens=1000, batch=1)
     assert answer.per_device_gib > 6
     logits = 2 * 1000 * 151936 * 26 / GIB
@@ -148,10 +150,10 @@ def test_claim_10_full_dpo_of_7b_has_137_gb_of_model_states():
 
 def test_claim_10_7b_fits_on_24_gb_only_with_an_adapter():
     place = {"place": ("GeForce RTX 4090", 1), "input_tokens": 1024}
-    adapted = Training(adapter="qlora", recompute="auto")
+    adapted = TrainingSettings(adapter="qlora", recompute="auto")
     assert not estimate("Qwen2.5-7B", "full_finetune", **place).fits
     assert estimate("Qwen2.5-7B", "dpo", "nf4", training=adapted, **place).fits
-    assert estimate("Qwen2.5-7B", "qlora", "nf4", training=Training(recompute="auto"), **place).fits
+    assert estimate("Qwen2.5-7B", "qlora", "nf4", training=TrainingSettings(recompute="auto"), **place).fits
 
 
 @pytest.mark.parametrize(
@@ -184,7 +186,7 @@ def test_complaint_2_offloaded_training_still_needs_gigabytes():
         "Llama-2-7B",
         "full_finetune",
         place=("A100 SXM4 40GB", 2),
-        training=Training(offload="all"),
+        training=TrainingSettings(offload="all"),
         input_tokens=2048,
         batch=4,
     )
@@ -195,7 +197,7 @@ def test_complaint_2_offloaded_training_still_needs_gigabytes():
 @pytest.mark.parametrize("recompute", ["none", "full"])
 def test_complaint_4_qlora_weights_never_need_more_memory_than_lora(recompute):
     """gpu_poor issue 1: 180 GB for QLoRA of a 7B where LoRA was 177."""
-    training = Training(recompute=recompute, fused_loss=True)
+    training = TrainingSettings(recompute=recompute, fused_loss=True)
     lora = estimate("Llama-2-7B", "lora", training=training, input_tokens=512)
     qlora = estimate("Llama-2-7B", "qlora", "nf4", training=training, input_tokens=512)
     assert qlora.per_device_gib < lora.per_device_gib < 30
@@ -211,9 +213,9 @@ def test_complaint_5_mixture_of_experts_is_sized_by_all_its_weights():
 def test_complaint_6_hybrid_caches_are_not_counted_as_full_attention():
     """lmstudio-bug-tracker issue 1862: overestimated by 40 to 67 %."""
     model = catalog.get_model("Gemma-3-27B")
-    full = sizing.kv_bytes_per_token(model) * 32768
-    assert sizing.kv_bytes(model, 32768) < full / 4
-    assert sizing.kv_bytes(replace(model, sliding_window=0), 32768) == full
+    full = sizing.kv_cache_bytes_per_token(model) * 32768
+    assert sizing.kv_cache_bytes(model, 32768) < full / 4
+    assert sizing.kv_cache_bytes(replace(model, sliding_window=0), 32768) == full
 
 
 def test_complaint_7_cuda_graphs_are_included():
@@ -226,10 +228,10 @@ def test_complaint_7_cuda_graphs_are_included():
 def test_complaint_9_four_cards_of_24_gb_are_not_one_of_96():
     """LlamaFactory issue 4559: what one card must hold decides, whatever the sum is."""
     place = ("GeForce RTX 3090", 4)
-    training = Training(sharding="none", recompute="full")
+    training = TrainingSettings(sharding="none", recompute="full")
     answer = estimate("Qwen2-7B", "full_finetune", place=place, training=training)
     assert answer.total > 4 * 100
     assert answer.per_device_gib > 48 > answer.usable_gib
     assert not answer.fits
-    sharded = estimate("Qwen2-7B", "full_finetune", place=place, training=Training(recompute="full"))
+    sharded = estimate("Qwen2-7B", "full_finetune", place=place, training=TrainingSettings(recompute="full"))
     assert sharded.per_device_gib > answer.usable_gib

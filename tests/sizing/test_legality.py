@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from gpufleet.sizing.hardware import ParallelLayout
-from gpufleet.sizing.parallelism import list_layouts
+from gpufleet.sizing.parallelism import list_parallel_layouts
 from gpufleet.sizing.placement_rules import RULES, check_placement
-from gpufleet.sizing.workload import Training
+from gpufleet.sizing.workload import TrainingSettings
 
 # rule: (speaks, keeps silent), each as hardware, devices and changes of the workload
 CASES = {
@@ -39,8 +39,8 @@ CASES = {
     ),
     "summed-memory": (("Compute Module 5 / Pi 5", 8, {"precision": "q4_0"}), ("M3 Ultra (80)", 1, {})),
     "memory-not-merged": (
-        ("GeForce RTX 4090", 4, {"task": "lora", "training": Training(sharding="none")}),
-        ("GeForce RTX 4090", 4, {"task": "lora", "training": Training(sharding="zero3")}),
+        ("GeForce RTX 4090", 4, {"task": "lora", "training": TrainingSettings(sharding="none")}),
+        ("GeForce RTX 4090", 4, {"task": "lora", "training": TrainingSettings(sharding="zero3")}),
     ),
     "no-rocm": (("Radeon RX 460", 1, {}), ("Radeon RX 7900 XTX", 1, {})),
     "board-without-gpu": (
@@ -98,7 +98,7 @@ def codes_for(workload, hardware):
         requested = workload(
             changes.pop("model", "llama-3.1-8b"), **{k: v for k, v in changes.items() if k != "devices"}
         )
-        _, warnings = list_layouts(requested, kind, changes.get("devices", devices))
+        _, warnings = list_parallel_layouts(requested, kind, changes.get("devices", devices))
         return {warning.code for warning in warnings}
 
     return judged
@@ -170,12 +170,12 @@ def test_real_machines_violate_no_rule(machine, workload, hardware):
 def test_engines_support_their_backends(engine, part, runs, answer_size, codes):
     answer = answer_size("llama-3.2-1b", on=part, devices=1, engine=engine, precision="f16")
     assert ("engine-backend" not in codes(answer)) is runs
-    assert runs or not answer.plans[0].fits
+    assert runs or not answer.plans[0].is_feasible
 
 
 def test_blocked_plan_has_a_reason(answer_size):
     plan = answer_size(on="M2 (10)", devices=1, engine="tensorrt-llm").plans[0]
-    assert not plan.fits
+    assert not plan.is_feasible
     assert "tensorrt-llm runs on cuda" in plan.rejection_reason
 
 

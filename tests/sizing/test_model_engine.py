@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.sizing.model_engine import choose_engine
+from gpufleet.sizing.model_engine import choose_model_engine
 
 ONE, MANY = "llama.cpp", "vllm"
 USUAL = {
@@ -21,19 +21,19 @@ USUAL = {
 def test_default_engine_depends_on_the_hardware(part, workload, hardware):
     single_stream_engine, has_concurrent_streams = USUAL[part]
     kind = hardware(part)
-    assert choose_engine(kind, workload()).name == single_stream_engine
-    assert choose_engine(kind, workload(batch=8)).name == has_concurrent_streams
-    assert choose_engine(kind, workload(has_concurrent_streams=True)).name == has_concurrent_streams
+    assert choose_model_engine(kind, workload()).name == single_stream_engine
+    assert choose_model_engine(kind, workload(batch=8)).name == has_concurrent_streams
+    assert choose_model_engine(kind, workload(has_concurrent_streams=True)).name == has_concurrent_streams
 
 
 @pytest.mark.parametrize("part", ["H100 SXM5 80GB", "GeForce RTX 4090", "M2 (10)"])
 def test_gguf_files_run_in_llama_cpp(part, workload, hardware):
-    assert choose_engine(hardware(part), workload(precision="q4_k_m", batch=8)).name == "llama.cpp"
+    assert choose_model_engine(hardware(part), workload(precision="q4_k_m", batch=8)).name == "llama.cpp"
 
 
 @pytest.mark.parametrize("options", ["tensorrt-llm", "llama.cpp", "sglang"])
 def test_requested_engine_is_used(options, workload, hardware):
-    assert choose_engine(hardware("H100 SXM5 80GB"), workload(engine=options)).name == options
+    assert choose_model_engine(hardware("H100 SXM5 80GB"), workload(engine=options)).name == options
 
 
 @pytest.mark.parametrize("options", [{"requests_per_s": 1.0}, {"batch": "max"}, {"batch": "8"}])

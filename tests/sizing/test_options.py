@@ -14,7 +14,12 @@ from hypothesis import strategies as st
 from gpufleet.errors import GpufleetError, InputError
 from gpufleet.sizing import data_file
 from gpufleet.sizing.hardware_resolver import resolve_hardware
-from gpufleet.sizing.plans.options import PlanOptions, parse_context, parse_options, parse_token_count
+from gpufleet.sizing.plans.options import (
+    PlanOptions,
+    parse_context_tokens,
+    parse_plan_options,
+    parse_token_count,
+)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +37,7 @@ from gpufleet.sizing.plans.options import PlanOptions, parse_context, parse_opti
     ],
 )
 def test_context_length_is_parsed(text, trains, expected):
-    assert parse_context(text, trains=trains) == expected
+    assert parse_context_tokens(text, trains=trains) == expected
 
 
 @pytest.mark.parametrize(
@@ -102,7 +107,7 @@ def test_token_count_is_parsed(text, tokens):
 )
 def test_invalid_option_is_refused_in_one_line_with_a_remedy(options, message):
     with pytest.raises(InputError, match=re.escape(message)) as excinfo:
-        parse_options(PlanOptions(**{"model": "llama-3.1-8b", **options}))
+        parse_plan_options(PlanOptions(**{"model": "llama-3.1-8b", **options}))
     assert "\n" not in str(excinfo.value)
 
 
@@ -121,7 +126,7 @@ def test_context_beyond_the_model_limit_is_a_warning(answer_size, codes):
 @settings(max_examples=300, deadline=None)
 def test_any_input_is_parsed_or_refused(options):
     try:
-        request = parse_options(options, now=datetime(2026, 11, 21, tzinfo=UTC))
+        request = parse_plan_options(options, now=datetime(2026, 11, 21, tzinfo=UTC))
     except GpufleetError as error:
         assert "\n" not in str(error)  # noqa: PT017 - either outcome is right, a traceback is not
     else:
@@ -144,7 +149,7 @@ def _measured():
 )
 def test_every_measured_precision_can_be_parsed(key):
     task, model, precision, engine = key
-    request = parse_options(PlanOptions(model, task=task, precision=precision, engine=engine))
+    request = parse_plan_options(PlanOptions(model, task=task, precision=precision, engine=engine))
     assert request.workload.task == task
 
 
@@ -157,13 +162,13 @@ def test_every_measured_accelerator_resolves(name):
 def test_every_measured_length_can_be_parsed(context):
     prompt, answer = (text or "0" for text in context)
     if int(prompt) + int(answer) > 0:
-        assert parse_context(f"{prompt}/{answer}", trains=False)[:2] == (int(prompt), int(answer))
+        assert parse_context_tokens(f"{prompt}/{answer}", trains=False)[:2] == (int(prompt), int(answer))
 
 
 def test_missing_key_of_a_config_is_named(tmp_path):
     (tmp_path / "config.json").write_text('{"hidden_size": 4096}')
     with pytest.raises(InputError) as error:
-        parse_options(PlanOptions(model=str(tmp_path), on=("L4",)))
+        parse_plan_options(PlanOptions(model=str(tmp_path), on=("L4",)))
     assert str(error.value).endswith(
         "config.json: num_hidden_layers: is missing; the model's size is computed from it"
     )

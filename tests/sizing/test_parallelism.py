@@ -8,9 +8,13 @@ from hypothesis import strategies as st
 
 from gpufleet import catalog
 from gpufleet.sizing.hardware_resolver import resolve_hardware
-from gpufleet.sizing.parallelism import count_nodes, inference_layouts, training_layouts
-from gpufleet.sizing.plans.placement import find_smallest_placement, list_device_counts, place_on_devices
-from gpufleet.sizing.tensor_parallel import can_split_heads, tensor_parallel_sizes
+from gpufleet.sizing.parallelism import count_nodes_for_devices, list_inference_layouts, list_training_layouts
+from gpufleet.sizing.plans.placement import (
+    find_smallest_placement,
+    list_device_counts,
+    place_workload_on_devices,
+)
+from gpufleet.sizing.tensor_parallel import can_split_heads, list_tensor_parallel_sizes
 from gpufleet.sizing.workload import Workload
 
 MODELS = ["qwen2-0.5b", "qwen2.5-7b", "llama-3.1-8b", "llama-3.1-70b", "mixtral-8x7b", "gemma-2-9b"]
@@ -30,9 +34,9 @@ cases = st.tuples(st.sampled_from(MODELS), st.sampled_from(PARTS), st.integers(1
 def test_inference_layout_sizes_are_consistent(case):
     model, part, devices = case
     workload, hardware = Workload(catalog.get_model(model), precision="f16"), resolve_hardware(part).hardware
-    for layout in inference_layouts(workload, hardware, devices):
+    for layout in list_inference_layouts(workload, hardware, devices):
         assert layout.tensor * layout.pipeline * layout.data == layout.devices <= devices
-        assert layout.nodes == count_nodes(hardware, layout.devices)
+        assert layout.nodes == count_nodes_for_devices(hardware, layout.devices)
         assert layout.split == ("none" if layout.devices == 1 else layout.split)
         assert layout.pipeline <= workload.model.layers or layout.split == "layer"
 
@@ -43,7 +47,7 @@ def test_tensor_parallel_engines_divide_heads(case):
     model, part, devices = case
     workload = Workload(catalog.get_model(model), precision="f16", engine="vllm")
     hardware = resolve_hardware(part).hardware
-    for layout in inference_layouts(workload, hardware, devices):
+    for layout in list_inference_layouts(workload, hardware, devices):
         assert can_split_heads(workload, layout.tensor)
         assert layout.tensor <= hardware.devices_per_node
 
@@ -53,7 +57,9 @@ def test_tensor_parallel_engines_divide_heads(case):
 def test_distributed_llama_uses_powers_of_two_up_to_kv_heads(case):
     model, _, devices = case
     workload = Workload(catalog.get_model(model), precision="q4_0", engine="distributed-llama")
-    (layout,) = inference_layouts(workload, resolve_hardware("Compute Module 5 / Pi 5").hardware, devices)
+    (layout,) = list_inference_layouts(
+        workload, resolve_hardware("Compute Module 5 / Pi 5").hardware, devices
+    )
     assert layout.tensor & (layout.tensor - 1) == 0
     assert layout.tensor <= min(devices, workload.model.kv_heads)
 
@@ -66,11 +72,11 @@ def test_training_layouts_are_consistent_and_start_with_data_parallelism(case):
         Workload(catalog.get_model(model), task="full_finetune"),
         resolve_hardware(part).hardware,
     )
-    layouts = list(training_layouts(workload, hardware, devices))
+    layouts = list(list_training_layouts(workload, hardware, devices))
     assert (layouts[0].data, layouts[0].devices) == (devices, devices)
     for layout in layouts:
         assert layout.tensor * layout.pipeline * layout.data == layout.devices <= devices
-        assert layout.nodes == count_nodes(hardware, layout.devices)
+        assert layout.nodes == count_nodes_for_devices(hardware, layout.devices)
         assert layout.shards == 0 or (layout.data % layout.shards == 0 and layout.shards > 1)
         assert layout.shards * layout.tensor in (0, hardware.devices_per_node)
 
@@ -85,12 +91,12 @@ def test_head_counts_limit_tensor_parallelism(model, tensor, can, workload):
 
 
 def test_tensor_parallel_sizes_of_qwen_on_eight(workload, hardware):
-    assert tensor_parallel_sizes(workload("qwen2.5-7b"), hardware("H100 SXM5 80GB"), 8) == [4, 2, 1]
+    assert list_tensor_parallel_sizes(workload("qwen2.5-7b"), hardware("H100 SXM5 80GB"), 8) == [4, 2, 1]
 
 
 def test_two_nodes_use_pipeline_parallelism_between_and_tensor_parallelism_within(workload, hardware):
     layout = next(
-        inference_layouts(workload("llama-3.1-405b", engine="vllm"), hardware("H100 SXM5 80GB"), 16)
+        list_inference_layouts(workload("llama-3.1-405b", engine="vllm"), hardware("H100 SXM5 80GB"), 16)
     )
     assert (layout.tensor, layout.pipeline, layout.nodes) == (8, 2, 2)
 
@@ -98,9 +104,9 @@ def test_two_nodes_use_pipeline_parallelism_between_and_tensor_parallelism_withi
 def test_smallest_placement_fits_and_half_of_it_does_not(workload, hardware):
     requested, kind = workload("llama-3.1-70b", precision="bf16"), hardware("H100 SXM5 80GB")
     placement = find_smallest_placement(requested, kind)
-    assert placement.fits
+    assert placement.fits_in_memory
     assert placement.layout.devices == 2
-    assert not place_on_devices(requested, kind, 1).fits
+    assert not place_workload_on_devices(requested, kind, 1).fits_in_memory
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -112,20 +118,20 @@ def test_smallest_placement_is_the_first_that_fits(model, part, task, workload, 
     tried = [
         size for size in list_device_counts(kind) if placement is None or size < placement.layout.devices
     ][:6]
-    assert not any(place_on_devices(requested, kind, size).fits for size in tried)
+    assert not any(place_workload_on_devices(requested, kind, size).fits_in_memory for size in tried)
 
 
 def test_adapters_are_replicated_while_they_fit_and_sharded_otherwise(workload, hardware):
-    small = place_on_devices(
+    small = place_workload_on_devices(
         workload("llama-3.1-8b", task="lora", training=_auto()), hardware("H100 SXM5 80GB"), 8
     )
-    large = place_on_devices(
+    large = place_workload_on_devices(
         workload("llama-3.1-70b", task="lora", training=_auto()), hardware("H100 SXM5 80GB"), 8
     )
     assert (small.workload.training.sharding, large.workload.training.sharding) == ("none", "zero3")
 
 
 def _auto():
-    from gpufleet.sizing.workload import Training
+    from gpufleet.sizing.workload import TrainingSettings
 
-    return Training(sharding="auto", recompute="auto")
+    return TrainingSettings(sharding="auto", recompute="auto")

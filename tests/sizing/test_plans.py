@@ -10,9 +10,9 @@ import pytest
 from gpufleet import catalog
 from gpufleet.errors import InputError
 from gpufleet.sizing.plans import find_plans as answer_to
-from gpufleet.sizing.plans.document import build_document
-from gpufleet.sizing.plans.options import PlanOptions, parse_options
-from gpufleet.sizing.plans.ranking import plan_sort_key
+from gpufleet.sizing.plans.document import build_sizing_document
+from gpufleet.sizing.plans.options import PlanOptions, parse_plan_options
+from gpufleet.sizing.plans.ranking import build_plan_sort_key
 from gpufleet.sizing.plans.result import MILLION, SECONDS_PER_HOUR
 
 
@@ -36,7 +36,7 @@ def test_named_hardware_and_number_give_exactly_one_plan(on, devices, task, answ
 
 def test_plan_that_does_not_fit_is_still_returned(answer_size, codes):
     answer = answer_size("llama-3.1-70b", on="GeForce RTX 4090", devices=1)
-    assert not answer.plans[0].fits
+    assert not answer.plans[0].is_feasible
     assert "does-not-fit" in codes(answer)
     assert answer.memory.per_device_gib > 24
 
@@ -50,7 +50,7 @@ def test_plan_speed_is_replicas_times_replica_speed(answer_size):
 
 def test_model_that_needs_two_nodes_gets_one_replica_on_two_nodes(answer_size):
     plan = answer_size("llama-3.1-405b", on="H100 SXM5 80GB", devices=16, engine="vllm").plans[0]
-    assert plan.fits
+    assert plan.is_feasible
     assert (plan.replicas, plan.layout.tensor, plan.layout.pipeline) == (1, 8, 2)
 
 
@@ -61,14 +61,14 @@ def test_largest_batch_is_faster_than_one_stream(answer_size):
     most = answer_size(
         "llama-2-70b", on="H100 SXM5 80GB", devices=8, precision="fp8", context="128/300", batch="max"
     ).plans[0]
-    assert most.fits
+    assert most.is_feasible
     assert most.workload.batch > 64
     assert most.tokens_per_s > 10 * single_stream.tokens_per_s
 
 
 def test_hourly_monthly_and_total_costs_of_a_plan_are_consistent(answer_size):
     plan = answer_size(on="p4d.24xlarge", devices=8).plans[0]
-    price = catalog.find_price("aws", plan.offer.region, "p4d.24xlarge", "on_demand")
+    price = catalog.find_machine_price("aws", plan.offer.region, "p4d.24xlarge", "on_demand")
     assert plan.usd_per_hour == price.usd_per_hour
     tokens = plan.tokens_per_s * SECONDS_PER_HOUR
     assert plan.usd_per_million_tokens == pytest.approx(price.usd_per_hour / tokens * MILLION)
@@ -83,8 +83,8 @@ def test_partly_used_nodes_are_paid_in_full(answer_size):
 
 def test_training_has_duration_and_cost(answer_size):
     plan = answer_size(on="p4d.24xlarge", devices=8, task="full_finetune", tokens="1B").plans[0]
-    assert plan.hours == pytest.approx(1e9 / plan.tokens_per_s / 3600)
-    assert plan.total_usd == pytest.approx(plan.hours * plan.usd_per_hour)
+    assert plan.work_hours == pytest.approx(1e9 / plan.tokens_per_s / 3600)
+    assert plan.total_usd == pytest.approx(plan.work_hours * plan.usd_per_hour)
 
 
 def test_data_set_size_is_counted_in_sequences_and_epochs(answer_size):
@@ -104,13 +104,13 @@ def test_data_set_size_is_counted_in_sequences_and_epochs(answer_size):
 @pytest.mark.parametrize("rank", ["cost", "time", "speed", "power"])
 def test_plans_are_sorted_by_the_requested_rank(rank, answer_size):
     plans = answer_size("qwen2.5-7b", rank=rank, top=40).plans
-    keys = [plan_sort_key(rank)(plan) for plan in plans]
+    keys = [build_plan_sort_key(rank)(plan) for plan in plans]
     assert len(plans) == 40
     assert keys == sorted(keys)
 
 
 def test_only_fitting_plans_are_ranked(answer_size):
-    assert all(plan.fits for plan in answer_size("llama-3.1-70b", top=0).plans)
+    assert all(plan.is_feasible for plan in answer_size("llama-3.1-70b", top=0).plans)
 
 
 def test_owned_hardware_is_ranked(answer_size):
@@ -184,14 +184,14 @@ def test_deadline_determines_the_number_of_nodes(answer_size):
     fast = answer_size(
         "llama-3.1-8b", task="pretrain", tokens="100B", on="p4d.24xlarge", deadline="7d"
     ).plans[0]
-    assert slow.hours > 168 >= fast.hours
+    assert slow.work_hours > 168 >= fast.work_hours
     assert fast.nodes > slow.nodes
 
 
 def test_deadline_may_be_a_date(repo_root):
     now = datetime(2026, 11, 21, tzinfo=UTC)
     options = PlanOptions("llama-3.1-8b", task="pretrain", tokens="1T", deadline="2026-12-01")
-    assert parse_options(options, now=now, root=repo_root).deadline_h == 240
+    assert parse_plan_options(options, now=now, root=repo_root).deadline_h == 240
 
 
 def test_empty_result_has_the_closest_plan(answer_size, codes):
@@ -218,7 +218,7 @@ def test_bare_accelerator_is_priced_as_one_cloud_device(answer_size):
 
 
 def test_owned_only_without_owned_hardware_is_refused(tmp_path):
-    options = parse_options(PlanOptions("llama-3.1-8b", owned=True), root=tmp_path)
+    options = parse_plan_options(PlanOptions("llama-3.1-8b", owned=True), root=tmp_path)
     with pytest.raises(InputError, match="no hardware matches the options"):
         answer_to(options)
 
@@ -270,5 +270,5 @@ def test_document_of_a_plan_has_the_notes_of_memory_and_speed(answer_size):
     result = answer_size("llama-3-8b", on="g6.xlarge", devices=1, precision="f16")
     plan = result.plans[0]
     assert any("few measurements" in note for note in plan.speed.notes)
-    document = build_document(result)["plans"][0]
+    document = build_sizing_document(result)["plans"][0]
     assert document["notes"] == [*plan.memory.notes, *plan.speed.notes]

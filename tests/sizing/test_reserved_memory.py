@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.sizing.plans.document import build_document
-from gpufleet.sizing.plans.report import format_report
+from gpufleet.sizing.plans.document import build_sizing_document
+from gpufleet.sizing.plans.report import format_sizing_report
 
 FULL = {"on": "H200 SXM 141GB", "devices": 1, "precision": "fp8", "context": "1000/500"}
 
@@ -23,11 +23,11 @@ def test_max_batch_is_the_largest_that_fits(model, on, precision, answer_size):
     options = {"on": on, "devices": 1, "precision": precision, "context": "1000/500"}
     most = answer_size(model, batch="max", **options).plans[0]
     streams = most.workload.batch
-    assert most.fits
+    assert most.is_feasible
     assert (
         not answer_size(model, batch=str(max(streams + 1, round(streams * 1.011) + 1)), **options)
         .plans[0]
-        .fits
+        .is_feasible
     )
 
 
@@ -53,14 +53,14 @@ def test_gpu_memory_utilization_limits_what_fits(answer_size):
 def test_engine_limit_is_named_in_the_warning(answer_size):
     most = answer_size("llama-3.1-70b", batch="max", **FULL).plans[0].workload.batch
     answer = answer_size("llama-3.1-70b", batch=str(round(most * 1.05)), **FULL)
-    assert not answer.plans[0].fits
+    assert not answer.plans[0].is_feasible
     message = next(warning.message for warning in answer.warnings if warning.code == "does-not-fit")
     assert "with its default settings" in message
 
 
 def test_chip_without_memory_for_a_runtime_is_not_applicable(answer_size):
     answer = answer_size("qwen2-0.5b", on="Groq LPU", devices=1)
-    text = format_report(answer)
+    text = format_sizing_report(answer)
     assert "not applicable" in text
     assert " -0" not in text
-    assert build_document(answer)["plans"][0]["usable_device_memory_gib"] >= 0
+    assert build_sizing_document(answer)["plans"][0]["usable_device_memory_gib"] >= 0

@@ -9,7 +9,7 @@ import sys
 import jsonschema
 import pytest
 
-from gpufleet.sizing.plans.document import build_document, load_schema
+from gpufleet.sizing.plans.document import build_sizing_document, load_sizing_schema
 
 CONTRACT = {
     "hardware", "nodes", "devices", "replicas", "parallelism", "per_device_memory_gib", "fits", "tokens_per_s",
@@ -34,20 +34,26 @@ PARTS = {"weights", "gradients", "optimizer", "activations", "kv_cache", "overhe
     ],
 )
 def test_every_json_document_matches_the_schema(model, options, answer_size):
-    document = json.loads(json.dumps(build_document(answer_size(model, **options)), allow_nan=False))
-    jsonschema.Draft202012Validator(load_schema()).validate(document)
+    document = json.loads(json.dumps(build_sizing_document(answer_size(model, **options)), allow_nan=False))
+    jsonschema.Draft202012Validator(load_sizing_schema()).validate(document)
     assert all(set(plan) >= CONTRACT for plan in document["plans"])
 
 
 def test_schema_is_valid_and_has_the_required_keys():
-    jsonschema.Draft202012Validator.check_schema(load_schema())
-    assert set(load_schema()["$defs"]["plan"]["required"]) >= CONTRACT
-    assert set(load_schema()["$defs"]["memory"]["required"]) == PARTS
-    assert set(load_schema()["required"]) == {"workload", "memory_gib", "quick_estimate", "plans", "warnings"}
+    jsonschema.Draft202012Validator.check_schema(load_sizing_schema())
+    assert set(load_sizing_schema()["$defs"]["plan"]["required"]) >= CONTRACT
+    assert set(load_sizing_schema()["$defs"]["memory"]["required"]) == PARTS
+    assert set(load_sizing_schema()["required"]) == {
+        "workload",
+        "memory_gib",
+        "quick_estimate",
+        "plans",
+        "warnings",
+    }
 
 
 def test_total_memory_is_the_sum_of_its_parts(answer_size):
-    memory_gib = build_document(answer_size(on="p4d.24xlarge", devices=8))["memory_gib"]
+    memory_gib = build_sizing_document(answer_size(on="p4d.24xlarge", devices=8))["memory_gib"]
     assert memory_gib["total"] == pytest.approx(sum(memory_gib[part] for part in PARTS - {"total"}), rel=1e-4)
 
 

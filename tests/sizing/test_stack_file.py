@@ -7,7 +7,7 @@ import pytest
 from gpufleet import fleet
 from gpufleet.errors import InputError
 from gpufleet.sizing.plans import find_plans
-from gpufleet.sizing.plans.options import PlanOptions, parse_options
+from gpufleet.sizing.plans.options import PlanOptions, parse_plan_options
 from gpufleet.sizing.stack_file import choose_plan_to_write, write_plan_to_stack
 
 
@@ -15,7 +15,7 @@ from gpufleet.sizing.stack_file import choose_plan_to_write, write_plan_to_stack
 def find_best_plan(project):
     """Return the best plan for these arguments in a project of the test's own."""
     return lambda model="llama-3.1-8b", **options: find_plans(
-        parse_options(PlanOptions(model, **options), root=project)
+        parse_plan_options(PlanOptions(model, **options), root=project)
     ).plans[0]
 
 
@@ -42,8 +42,8 @@ def test_training_pool_has_hours_and_fabric(find_best_plan, project):
     )
     write_plan_to_stack(plan, "sized", project)
     (pool,) = fleet.load_fleet("sized", project).pools
-    assert pool.hours_per_month >= plan.hours
-    assert pool.hours_per_month - plan.hours < 1
+    assert pool.hours_per_month >= plan.work_hours
+    assert pool.hours_per_month - plan.work_hours < 1
     assert (pool.fabric, pool.count.desired > 1) == ("auto", True)
 
 
@@ -149,7 +149,7 @@ SERVED = {"requests_per_s": 20.0, "context": "800/200", "clouds": ("aws",)}
 
 @pytest.mark.parametrize("top", [1, 20])
 def test_serving_pool_is_on_demand_by_default(top, project):
-    request = parse_options(PlanOptions("qwen2.5-7b", top=top, **SERVED), root=project)
+    request = parse_plan_options(PlanOptions("qwen2.5-7b", top=top, **SERVED), root=project)
     answer = find_plans(request)
     assert answer.plans[0].offer.purchase == "spot"
     plan, note = choose_plan_to_write(request, answer)
@@ -159,13 +159,13 @@ def test_serving_pool_is_on_demand_by_default(top, project):
 
 @pytest.mark.parametrize("purchase", ["spot", "reserved_3y"])
 def test_requested_purchase_is_written(purchase, project):
-    request = parse_options(PlanOptions("qwen2.5-7b", purchases=(purchase,), **SERVED), root=project)
+    request = parse_plan_options(PlanOptions("qwen2.5-7b", purchases=(purchase,), **SERVED), root=project)
     plan, note = choose_plan_to_write(request, find_plans(request))
     assert (plan.offer.purchase, note) == (purchase, "")
 
 
 def test_training_pool_may_use_spot_but_no_commitment_by_default(project):
-    request = parse_options(
+    request = parse_plan_options(
         PlanOptions("llama-3.1-8b", task="pretrain", tokens="1B", on="p4d.24xlarge", clouds=("aws",)),
         root=project,
     )

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from gpufleet.sizing.plans import find_plans
-from gpufleet.sizing.plans.options import PlanOptions, parse_options
-from gpufleet.sizing.plans.target import is_missed_target, worst_target_ratio
+from gpufleet.sizing.plans.options import PlanOptions, parse_plan_options
+from gpufleet.sizing.plans.target import is_missed_target_warning, worst_target_ratio
 
 ONE = {"on": "p4d.24xlarge", "devices": 8}
 WORK = {"task": "pretrain", "tokens": "1T", **ONE}
@@ -35,17 +35,17 @@ MET = {
 def test_missed_target_is_a_warning_with_the_plan(code, answer_size):
     answer = answer_size(**MISSED[code])
     assert len(answer.plans) == 1
-    assert [warning.code for warning in answer.warnings if is_missed_target(warning)] == [code]
+    assert [warning.code for warning in answer.warnings if is_missed_target_warning(warning)] == [code]
 
 
 @pytest.mark.parametrize("code", list(MET))
 def test_met_target_has_no_warning(code, answer_size):
-    assert not [warning for warning in answer_size(**MET[code]).warnings if is_missed_target(warning)]
+    assert not [warning for warning in answer_size(**MET[code]).warnings if is_missed_target_warning(warning)]
 
 
 def test_excess_of_a_missed_target_is_computed(answer_size):
     answer = answer_size(budget=1000.0, **ONE)
-    message = next(warning.message for warning in answer.warnings if is_missed_target(warning))
+    message = next(warning.message for warning in answer.warnings if is_missed_target_warning(warning))
     month = answer.plans[0].usd_per_month
     assert f"{month:,.2f} USD" in message
     assert f"{month / 1000:.0f}" in message
@@ -91,7 +91,7 @@ def test_plan_that_does_not_fit_exits_with_zero_without_targets(gpufleet, projec
     ],
 )
 def test_closest_plan_misses_its_worst_target_by_the_least(options, answer_size, repo_root):
-    request = parse_options(PlanOptions("llama-3.1-70b", **options), root=repo_root)
+    request = parse_plan_options(PlanOptions("llama-3.1-70b", **options), root=repo_root)
     answer = find_plans(request)
     assert not answer.plans
     nearest = worst_target_ratio(request, answer.closest_plan)

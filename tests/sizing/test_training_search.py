@@ -12,13 +12,13 @@ from gpufleet import catalog
 from gpufleet.sizing import parallelism
 from gpufleet.sizing.hardware_resolver import resolve_hardware
 from gpufleet.sizing.placement_rules import check_placement
-from gpufleet.sizing.plans.placement import list_sharding_variants, place_on_layout
-from gpufleet.sizing.plans.training_search import WORTH_IT, find_fastest_training, tune_micro_batch
-from gpufleet.sizing.workload import Training, Workload
+from gpufleet.sizing.plans.placement import list_sharded_workloads, place_workload_on_layout
+from gpufleet.sizing.plans.training_search import WORTH_IT, find_fastest_training_placement, tune_micro_batch
+from gpufleet.sizing.workload import TrainingSettings, Workload
 
 MODELS = ["qwen2-0.5b", "llama-3.1-8b", "llama-3.1-70b", "mixtral-8x7b", "gpt-oss-120b", "qwen3-235b-a22b"]
 PARTS = ["H100 SXM5 80GB", "A100 SXM4 40GB", "GeForce RTX 4090", "L40S", "TPU v5e", "Instinct MI300X"]
-OPEN = Training(sharding="auto", recompute="auto")
+OPEN = TrainingSettings(sharding="auto", recompute="auto")
 several = st.lists(st.integers(1, 600), min_size=2, max_size=5, unique=True).map(sorted)
 
 
@@ -39,10 +39,10 @@ def _work(model, task="pretrain", batch=1, context=2048):
 def test_more_devices_are_never_slower(model, part, numbers, task, can_choose_batch):
     hardware, last = resolve_hardware(part).hardware, 0.0
     for number in numbers:
-        training = find_fastest_training(
+        training = find_fastest_training_placement(
             _work(model, task), hardware, number, can_choose_batch=can_choose_batch
         )
-        if not training.fits:
+        if not training.fits_in_memory:
             assert last == 0.0, "what fits on fewer fits on more"
             continue
         rate = training.predict_speed().tokens_per_s
@@ -55,13 +55,13 @@ def test_more_devices_are_never_slower(model, part, numbers, task, can_choose_ba
 @pytest.mark.parametrize("model", MODELS)
 def test_chosen_layout_is_the_fastest_that_fits(model, part, devices):
     hardware = resolve_hardware(part).hardware
-    chosen = find_fastest_training(_work(model), hardware, devices)
-    for layout in parallelism.training_layouts(_work(model), hardware, devices):
-        for variant in list_sharding_variants(
+    chosen = find_fastest_training_placement(_work(model), hardware, devices)
+    for layout in parallelism.list_training_layouts(_work(model), hardware, devices):
+        for variant in list_sharded_workloads(
             replace(_work(model), engine=chosen.workload.engine), layout.devices
         ):
-            placed = place_on_layout(variant, hardware, layout)
-            if placed.fits:
+            placed = place_workload_on_layout(variant, hardware, layout)
+            if placed.fits_in_memory:
                 assert placed.predict_speed().tokens_per_s <= chosen.predict_speed().tokens_per_s * WORTH_IT
 
 
@@ -74,7 +74,7 @@ def test_layouts_of_235_billion_weights_on_64_128_and_256_cards_fit(answer_size)
         for devices in (64, 128, 256)
     ]
     rates = [plan.tokens_per_s for plan in plans]
-    assert all(plan.fits for plan in plans)
+    assert all(plan.is_feasible for plan in plans)
     assert rates[1] > 1.5 * rates[0]
     assert rates[2] > 1.5 * rates[1]
 
@@ -82,31 +82,37 @@ def test_layouts_of_235_billion_weights_on_64_128_and_256_cards_fit(answer_size)
 def test_slow_network_selects_hybrid_sharding():
     """Over a slower network weights are gathered within a node, and only gradients cross."""
     hardware = resolve_hardware("H100 SXM5 80GB").hardware
-    slow = find_fastest_training(_work("llama-3.1-8b", batch=4), replace(hardware, network_gb_s=12.5), 32)
-    fast = find_fastest_training(_work("llama-3.1-8b", batch=4), replace(hardware, network_gb_s=400.0), 32)
+    slow = find_fastest_training_placement(
+        _work("llama-3.1-8b", batch=4), replace(hardware, network_gb_s=12.5), 32
+    )
+    fast = find_fastest_training_placement(
+        _work("llama-3.1-8b", batch=4), replace(hardware, network_gb_s=400.0), 32
+    )
     assert (slow.layout.data, slow.layout.shards) == (32, 8)
     assert (fast.layout.data, fast.layout.shards) == (32, 0)
 
 
 def test_hybrid_sharding_needs_the_memory_of_one_node():
     work, hardware = _work("llama-3.1-8b"), resolve_hardware("H100 SXM5 80GB").hardware
-    layouts = list(parallelism.training_layouts(work, hardware, 32))
+    layouts = list(parallelism.list_training_layouts(work, hardware, 32))
     full, hybrid = layouts[0], next(layout for layout in layouts if layout.shards)
-    (variant,) = list_sharding_variants(work, 32)
-    placement = place_on_layout(variant, hardware, parallelism.ParallelLayout(1, 8, data=8))
+    (variant,) = list_sharded_workloads(work, 32)
+    placement = place_workload_on_layout(variant, hardware, parallelism.ParallelLayout(1, 8, data=8))
     assert (
-        place_on_layout(variant, hardware, full).memory.per_device_gib
-        < place_on_layout(variant, hardware, hybrid).memory.per_device_gib
+        place_workload_on_layout(variant, hardware, full).memory.per_device_gib
+        < place_workload_on_layout(variant, hardware, hybrid).memory.per_device_gib
     )
-    assert place_on_layout(variant, hardware, hybrid).memory.per_device_gib == pytest.approx(
+    assert place_workload_on_layout(variant, hardware, hybrid).memory.per_device_gib == pytest.approx(
         placement.memory.per_device_gib
     )
 
 
 def test_larger_micro_batch_is_chosen_only_if_much_faster():
-    placed = find_fastest_training(_work("llama-3.1-8b"), resolve_hardware("H100 SXM5 80GB").hardware, 8)
+    placed = find_fastest_training_placement(
+        _work("llama-3.1-8b"), resolve_hardware("H100 SXM5 80GB").hardware, 8
+    )
     best = tune_micro_batch(placed)
-    assert best.fits
+    assert best.fits_in_memory
     assert (
         best.workload.batch == 1
         or best.predict_speed().tokens_per_s > placed.predict_speed().tokens_per_s * WORTH_IT
@@ -116,7 +122,7 @@ def test_larger_micro_batch_is_chosen_only_if_much_faster():
 @pytest.mark.parametrize(("network", "idle"), [(1e-3, True), (50.0, False)])
 def test_idle_devices_are_a_warning(network, idle):
     hardware = replace(resolve_hardware("GeForce RTX 4090").hardware, network_gb_s=network)
-    training = find_fastest_training(_work("qwen2-0.5b", "full_finetune"), hardware, 16)
+    training = find_fastest_training_placement(_work("qwen2-0.5b", "full_finetune"), hardware, 16)
     assert (training.layout.devices == 8) is idle
     codes = {warning.code for warning in check_placement(training.workload, hardware, 16, training.layout)}
     assert ("devices-idle" in codes) is idle

@@ -8,81 +8,86 @@ date and its replacements.
 from __future__ import annotations
 
 from gpufleet.catalog.accelerator import load_accelerators, with_memory_size
-from gpufleet.catalog.architecture import Experts, LatentAttention, LinearAttention, ModelArchitecture
+from gpufleet.catalog.architecture import (
+    LatentAttention,
+    LinearAttention,
+    MixtureOfExperts,
+    ModelArchitecture,
+)
 from gpufleet.catalog.cloud import CLOUDS, Cloud, get_cloud, join_cloud_names
-from gpufleet.catalog.data_file import list_regions
+from gpufleet.catalog.data_file import list_accelerator_regions
 from gpufleet.catalog.entry import (
     HOURS_PER_MONTH,
     Accelerator,
-    AcceleratorCount,
     Confidence,
     Machine,
+    MachineAccelerators,
     MachineOffer,
+    MachineRetirement,
     Price,
     Purchase,
-    Retirement,
 )
 from gpufleet.catalog.language_model import get_model, load_models
 from gpufleet.catalog.offer import search_offers
 from gpufleet.catalog.operating_system import (
     OperatingSystem,
-    find_driver_system,
+    find_driver_operating_system,
     load_operating_systems,
 )
 from gpufleet.catalog.query import (
+    find_machine_price,
+    find_machine_retirement,
     find_part_price,
-    find_price,
-    find_retirement,
     get_accelerator,
     get_machine,
     list_machine_regions,
 )
 from gpufleet.catalog.source import (
-    FieldReport,
+    CatalogSource,
     FieldSource,
-    Source,
-    build_field_report,
+    FieldSourceReport,
+    build_field_source_report,
+    load_catalog_sources,
     load_field_sources,
-    load_sources,
 )
 
 __all__ = [
     "CLOUDS",
     "HOURS_PER_MONTH",
     "Accelerator",
-    "AcceleratorCount",
+    "CatalogSource",
     "Cloud",
     "Confidence",
-    "Experts",
-    "FieldReport",
     "FieldSource",
+    "FieldSourceReport",
     "LatentAttention",
     "LinearAttention",
     "Machine",
+    "MachineAccelerators",
     "MachineOffer",
+    "MachineRetirement",
+    "MixtureOfExperts",
     "ModelArchitecture",
     "OperatingSystem",
     "Price",
     "Purchase",
-    "Retirement",
-    "Source",
-    "build_field_report",
-    "find_driver_system",
+    "build_field_source_report",
+    "find_driver_operating_system",
+    "find_machine_price",
+    "find_machine_retirement",
     "find_part_price",
-    "find_price",
-    "find_retirement",
     "get_accelerator",
     "get_cloud",
     "get_machine",
     "get_model",
     "join_cloud_names",
+    "list_accelerator_regions",
     "list_machine_regions",
-    "list_regions",
     "load_accelerators",
+    "load_catalog_sources",
     "load_field_sources",
     "load_models",
     "load_operating_systems",
-    "load_sources",
     "search_offers",
     "with_memory_size",
 ]

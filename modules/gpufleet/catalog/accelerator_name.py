@@ -35,7 +35,7 @@ def normalize_name(text: str) -> str:
     return re.sub(r"[^a-z0-9]", "", text.lower())
 
 
-def find_candidates(query: str, names: Mapping[str, Iterable[str]]) -> list[str]:
+def find_matching_names(query: str, names: Mapping[str, Iterable[str]]) -> list[str]:
     """Return the catalogue names that match; ``names`` maps each name to its aliases."""
     for text in dict.fromkeys((query, _remove_vendors(query), _replace_board_names(query))):
         matches = _match_query(text, names)
@@ -61,21 +61,24 @@ def split_memory_size(text: str) -> tuple[str, float] | None:
     return name, float(match.group(1))
 
 
-def is_name_part(query: str, name: str, *, matches_full_words: bool = False) -> bool:
+def is_part_of_name(query: str, name: str, *, matches_full_words: bool = False) -> bool:
     """Return whether a name contains the query from a word boundary on.
 
-    A match never ends between two digits: "30" does not match "300". ``whole_word``: it ends at a word boundary.
+    A match never ends between two digits: "30" does not match "300". ``matches_full_words``: it ends at
+    a word boundary.
     """
-    return _words_after(normalize_name(query), split_words(name), whole_word=matches_full_words) is not None
+    return (
+        _words_after(normalize_name(query), split_name_words(name), whole_word=matches_full_words) is not None
+    )
 
 
-def split_words(text: str) -> list[str]:
+def split_name_words(text: str) -> list[str]:
     """Return the words of a name in lower case."""
     return re.findall(r"[a-z0-9]+", text.lower().replace("+", "plus"))
 
 
 def _match_query(query: str, names: Mapping[str, Iterable[str]]) -> list[str]:
-    normalized, query_words = normalize_name(query), split_words(query)
+    normalized, query_words = normalize_name(query), split_name_words(query)
     if not normalized or set(query_words) <= IGNORED_WORDS:
         return []
     return (
@@ -88,7 +91,7 @@ def _match_query(query: str, names: Mapping[str, Iterable[str]]) -> list[str]:
         or [
             name
             for name in names
-            if _is_same_product(_words_after(normalized, split_words(name), whole_word=True))
+            if _is_same_product(_words_after(normalized, split_name_words(name), whole_word=True))
         ]
         or [name for name in names if len(normalized) >= MIN_PART_LENGTH and _begins_with(query_words, name)]
         or [name for name, aliases in names.items() if _has_words(name, aliases, query_words)]
@@ -109,14 +112,14 @@ def _replace_board_names(query: str) -> str:
 
 def _ends_with(name: str, ending: list[str]) -> bool:
     """Return whether a name ends with the words ``ending``."""
-    name_words = split_words(name)
+    name_words = split_name_words(name)
     return bool(ending) and len(ending) < len(name_words) and name_words[-len(ending) :] == ending
 
 
 def _begins_with(query_words: list[str], name: str) -> bool:
     """Return whether a name contains the words; the last may be incomplete unless it is a suffix."""
     whole_word = bool(query_words) and query_words[-1] in PRODUCT_SUFFIXES
-    return _is_same_product(_words_after("".join(query_words), split_words(name), whole_word=whole_word))
+    return _is_same_product(_words_after("".join(query_words), split_name_words(name), whole_word=whole_word))
 
 
 def _words_after(query: str, name_words: list[str], *, whole_word: bool) -> list[str] | None:
@@ -155,8 +158,8 @@ def _is_same_product(words_after: list[str] | None) -> bool:
 
 def _has_words(name: str, aliases: Iterable[str], query_words: list[str]) -> bool:
     required_words = [token for token in query_words if token not in IGNORED_WORDS]
-    name_words = [token for text in (name, *aliases) for token in split_words(text)]
-    missing_suffixes = PRODUCT_SUFFIXES.intersection(split_words(name)) - set(required_words)
+    name_words = [token for text in (name, *aliases) for token in split_name_words(text)]
+    missing_suffixes = PRODUCT_SUFFIXES.intersection(split_name_words(name)) - set(required_words)
     return (
         bool(required_words)
         and not missing_suffixes

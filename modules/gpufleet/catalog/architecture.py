@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Experts:
+class MixtureOfExperts:
     """The mixture-of-experts layers of a model; its other layers are dense."""
 
     count: int
@@ -40,7 +40,7 @@ class LinearAttention:
     convolution: int = 4
 
     @property
-    def state_elements(self) -> int:
+    def state_elements_per_layer(self) -> int:
         """Return the elements that one layer stores per sequence: recurrent matrix and convolution window."""
         window = (2 * self.key_heads * self.key_dim + self.value_heads * self.value_dim) * self.convolution
         return self.value_heads * self.value_dim * self.key_dim + window
@@ -68,7 +68,7 @@ class ModelArchitecture:
     vocabulary: int
     tied_embeddings: bool
     max_context: int
-    experts: Experts | None = None
+    experts: MixtureOfExperts | None = None
     latent: LatentAttention | None = None
     sliding_window: int = 0
     sliding_layers: int = 0
@@ -85,11 +85,11 @@ class ModelArchitecture:
     stored_precision: str = ""  # the precision that the file states: q4_k_m, bf16 …
 
     @property
-    def dense_layers(self) -> int:
+    def dense_layer_count(self) -> int:
         """Return how many layers have one feed-forward block for all tokens."""
         return self.experts.dense_layers if self.experts else self.layers
 
     @property
-    def attention_layers(self) -> int:
+    def attention_layer_count(self) -> int:
         """Return how many layers keep keys and values."""
         return self.layers - (self.linear.layers if self.linear else 0)

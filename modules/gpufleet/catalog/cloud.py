@@ -13,7 +13,7 @@ from gpufleet.errors import InputError
 
 
 @dataclass(frozen=True)
-class Credentials:
+class CredentialLocation:
     """Where a cloud's provider plugin finds its credentials, and the command that creates them."""
 
     title: str
@@ -33,7 +33,7 @@ class Cloud:
     name: str
     title: str
     pulumi_package: str  # the provider plugin, and what its resource types start with
-    credentials: Credentials
+    credentials: CredentialLocation
     region_pattern: str
     zone_pattern: str
     zone_example: str
@@ -49,7 +49,7 @@ class Cloud:
     has_zonal_reservations: bool = False
 
     @property
-    def pulumi_distribution(self) -> str:
+    def pulumi_python_distribution(self) -> str:
         """Return the Python distribution of the Pulumi SDK."""
         return f"pulumi-{self.pulumi_package}"
 
@@ -61,7 +61,7 @@ class Cloud:
         """Return whether a text is spelt like a zone of that region."""
         return re.fullmatch(self.zone_pattern.format(region=re.escape(region)), text) is not None
 
-    def example_zone(self, region: str) -> str:
+    def example_zone_name(self, region: str) -> str:
         """Return the name of a region's first zone."""
         return self.zone_example.format(region=region)
 
@@ -71,7 +71,7 @@ _CLOUDS = (
         name="aws",
         title="AWS",
         pulumi_package="aws",
-        credentials=Credentials(
+        credentials=CredentialLocation(
             "AWS credentials",
             ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE"),
             (".aws/credentials", ".aws/config"),
@@ -102,7 +102,7 @@ _CLOUDS = (
         name="gcp",
         title="GCP",
         pulumi_package="gcp",
-        credentials=Credentials(
+        credentials=CredentialLocation(
             "Google Cloud credentials",
             ("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CREDENTIALS", "GOOGLE_OAUTH_ACCESS_TOKEN"),
             (".config/gcloud/application_default_credentials.json",),
@@ -125,7 +125,7 @@ _CLOUDS = (
         name="azure",
         title="Azure",
         pulumi_package="azure-native",
-        credentials=Credentials(
+        credentials=CredentialLocation(
             "Azure credentials",
             ("ARM_CLIENT_ID", "AZURE_CLIENT_ID", "ARM_USE_MSI", "ARM_USE_OIDC"),
             (".azure/azureProfile.json",),

@@ -8,43 +8,47 @@ from typing import get_args
 from gpufleet.boundary import CsvRow, read_packaged_rows
 from gpufleet.catalog.entry import (
     HOURS_PER_MONTH,
-    AcceleratorCount,
     Confidence,
     Machine,
+    MachineAccelerators,
+    MachineRetirement,
     Price,
-    Retirement,
 )
 
 Row = CsvRow
 PriceKey = tuple[str, str, str, str]  # cloud, region, machine or part, purchase
 
 
-def load_rows(name: str) -> list[Row]:
+def load_catalog_rows(file_name: str) -> list[Row]:
     """Return the rows of one data file."""
-    return read_packaged_rows("gpufleet.catalog", f"data/{name}")
+    return read_packaged_rows("gpufleet.catalog", f"data/{file_name}")
 
 
 @cache
 def load_machines() -> dict[tuple[str, str], Machine]:
     """Return every machine by cloud and name."""
-    rented = {(row["cloud"], row["name"]): _build_machine(row) for row in load_rows("machines.csv")}
-    return rented | {("onprem", row["name"]): _build_onprem_machine(row) for row in load_rows("hosts.csv")}
+    rented = {(row["cloud"], row["name"]): _build_machine(row) for row in load_catalog_rows("machines.csv")}
+    return rented | {
+        ("onprem", row["name"]): _build_onprem_machine(row) for row in load_catalog_rows("hosts.csv")
+    }
 
 
 @cache
-def load_retirements() -> dict[tuple[str, str], Retirement]:
+def load_retirements() -> dict[tuple[str, str], MachineRetirement]:
     """Return every retired machine by cloud and name."""
-    return {(row["cloud"], row["machine"]): _build_retirement(row) for row in load_rows("retired.csv")}
+    return {
+        (row["cloud"], row["machine"]): _build_retirement(row) for row in load_catalog_rows("retired.csv")
+    }
 
 
 @cache
-def load_prices() -> dict[PriceKey, Price]:
+def load_machine_prices() -> dict[PriceKey, Price]:
     """Return every machine price by cloud, region, machine and purchase."""
     return {
         (row["cloud"], row["region"], row["machine"], row["purchase"]): _build_price(
-            row, unit="machine", usd_per_hour=row.number("usd_per_hour")
+            row, unit="machine", usd_per_hour=row.get_number("usd_per_hour")
         )
-        for row in load_rows("prices.csv")
+        for row in load_catalog_rows("prices.csv")
     }
 
 
@@ -54,29 +58,31 @@ def load_part_prices() -> dict[PriceKey, Price]:
     hours = {"hour": 1, "month": HOURS_PER_MONTH, "use": 1}  # of what is used up: the price of one each hour
     return {
         (row["cloud"], row["region"], row["part"], row["purchase"]): _build_price(
-            row, unit=row["unit"], usd_per_hour=row.number("usd") / hours[row.choice("per", tuple(hours))]
+            row,
+            unit=row["unit"],
+            usd_per_hour=row.get_number("usd") / hours[row.get_choice("per", tuple(hours))],
         )
-        for row in load_rows("parts.csv")
+        for row in load_catalog_rows("parts.csv")
     }
 
 
 @cache
-def list_regions(cloud: str) -> tuple[str, ...]:
+def list_accelerator_regions(cloud: str) -> tuple[str, ...]:
     """Return the regions of a cloud in which the price sources list accelerated machines."""
-    return tuple(row["region"] for row in load_rows("regions.csv") if row["cloud"] == cloud)
+    return tuple(row["region"] for row in load_catalog_rows("regions.csv") if row["cloud"] == cloud)
 
 
 def _build_machine(row: Row) -> Machine:
     return Machine(
         name=row["name"],
         cloud=row["cloud"],
-        vcpus=row.integer("vcpus"),
-        memory_gib=row.number("memory_gib"),
+        vcpus=row.get_integer("vcpus"),
+        memory_gib=row.get_number("memory_gib"),
         arch=row["arch"],
-        accelerators=_build_accelerator_counts(row, share=row.number("accelerator_share", default=1.0)),
-        fabric=row.choice("fabric", ("efa", "infiniband", "")) or None,
-        fabric_interfaces=row.integer("fabric_interfaces", default=0),
-        attachable=row.split_words("attachable"),
+        accelerators=_build_accelerator_counts(row, share=row.get_number("accelerator_share", default=1.0)),
+        fabric=row.get_choice("fabric", ("efa", "infiniband", "")) or None,
+        fabric_interfaces=row.get_integer("fabric_interfaces", default=0),
+        attachable=row.get_words("attachable"),
         source=row["source"],
         as_of=row["as_of"],
     )
@@ -86,8 +92,8 @@ def _build_onprem_machine(row: Row) -> Machine:
     return Machine(
         name=row["name"],
         cloud="onprem",
-        vcpus=row.integer("vcpus"),
-        memory_gib=row.number("memory_gib"),
+        vcpus=row.get_integer("vcpus"),
+        memory_gib=row.get_number("memory_gib"),
         arch=row["arch"],
         accelerators=_build_accelerator_counts(row, share=1.0),
         fabric=None,
@@ -96,30 +102,30 @@ def _build_onprem_machine(row: Row) -> Machine:
         source=row["source"],
         as_of=row["as_of"],
         board=row["board"],
-        idle_watts=row.optional_number("idle_watts"),
-        network_gb_s=row.optional_number("network_gb_s"),
+        idle_watts=row.get_optional_number("idle_watts"),
+        network_gb_s=row.get_optional_number("network_gb_s"),
     )
 
 
-def _build_accelerator_counts(row: Row, share: float) -> tuple[AcceleratorCount, ...]:
+def _build_accelerator_counts(row: Row, share: float) -> tuple[MachineAccelerators, ...]:
     if not row["accelerator"]:
         return ()
     return (
-        AcceleratorCount(
+        MachineAccelerators(
             model=row["accelerator"],
-            count=row.integer("accelerator_count"),
-            memory_gib=row.number("accelerator_memory_gib"),
+            count=row.get_integer("accelerator_count"),
+            memory_gib=row.get_number("accelerator_memory_gib"),
             share=share,
         ),
     )
 
 
-def _build_retirement(row: Row) -> Retirement:
-    return Retirement(
+def _build_retirement(row: Row) -> MachineRetirement:
+    return MachineRetirement(
         machine=row["machine"],
         cloud=row["cloud"],
-        retired=row.day("retired"),
-        substitutes=row.split_words("substitutes"),
+        retired=row.get_date("retired"),
+        substitutes=row.get_words("substitutes"),
         source=row["source"],
     )
 
@@ -130,7 +136,7 @@ def _build_price(row: Row, *, unit: str, usd_per_hour: float) -> Price:
         unit=unit,
         as_of=row["as_of"] or None,
         source=row["source"],
-        confidence=row.choice("confidence", get_args(Confidence)),
+        confidence=row.get_choice("confidence", get_args(Confidence)),
         region=row["region"],
         purchase=row["purchase"],
     )

@@ -61,7 +61,7 @@ class Accelerator:
 
 
 @dataclass(frozen=True)
-class AcceleratorCount:
+class MachineAccelerators:
     """What a machine carries: devices the system sees, memory of each, and the share of a card it is."""
 
     model: str
@@ -79,7 +79,7 @@ class Machine:
     vcpus: int
     memory_gib: float
     arch: str
-    accelerators: tuple[AcceleratorCount, ...]
+    accelerators: tuple[MachineAccelerators, ...]
     fabric: Literal["efa", "infiniband"] | None
     fabric_interfaces: int
     attachable: tuple[str, ...]  # accelerators one may add (GCP n1); empty: what it has is what it has
@@ -90,7 +90,7 @@ class Machine:
     network_gb_s: float | None = None  # of the whole machine, in each direction
 
     @property
-    def cards(self) -> float:
+    def accelerator_count(self) -> float:
         """Return how many whole accelerators it carries; a share of one is less than one."""
         return sum(card.count * card.share for card in self.accelerators)
 
@@ -108,7 +108,7 @@ class Price:
     purchase: str
 
     @property
-    def as_of_date(self) -> date | None:
+    def earliest_price_date(self) -> date | None:
         """Return the earliest day the price may date from: of an interval, its start."""
         if self.as_of is None:
             return None
@@ -128,7 +128,7 @@ class MachineOffer:
     @property
     def accelerator_count(self) -> float:
         """Return how many cards it carries; a share of a card is less than one."""
-        return self.machine.cards
+        return self.machine.accelerator_count
 
     @property
     def usd_per_accelerator_hour(self) -> float | None:
@@ -137,7 +137,7 @@ class MachineOffer:
 
 
 @dataclass(frozen=True)
-class Retirement:
+class MachineRetirement:
     """A machine that can no longer be had, since when, and what takes its place."""
 
     machine: str

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet.boundary import shorten_repr
-from gpufleet.catalog.architecture import Experts, LatentAttention, ModelArchitecture
-from gpufleet.catalog.gguf_file import MAGIC, GgufArray, GgufFile, read_gguf
+from gpufleet.catalog.architecture import LatentAttention, MixtureOfExperts, ModelArchitecture
+from gpufleet.catalog.gguf_file import MAGIC, GgufArray, GgufFileHeader, read_gguf_header
 from gpufleet.errors import InputError
 
 FULL_ATTENTION_INTERVALS = {
@@ -26,7 +26,7 @@ SPLIT_FILE_SUFFIX = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
 READ_ERRORS = (ValueError, KeyError, OSError)  # an unknown tensor type, text that is not UTF-8
 
 
-class GgufHeader:
+class GgufModelHeader:
     """The keys and tensors of one model, collected from all parts of a split file."""
 
     def __init__(self, path: Path) -> None:
@@ -44,7 +44,7 @@ class GgufHeader:
         """Return the value of a key as named in the file, None if it is missing."""
         return self.fields.get(key)
 
-    def get_number(self, key: str, default: int | None = None) -> int:
+    def get_architecture_number(self, key: str, default: int | None = None) -> int:
         """Return a number of the model's architecture; of a list, its largest."""
         value = self.get_field(f"{self.kind}.{key}")
         if isinstance(value, GgufArray):
@@ -61,21 +61,24 @@ class GgufHeader:
             )
         return int(value)
 
-    def count_rows(self, tensor: str) -> int:
+    def count_tensor_rows(self, tensor_name: str) -> int:
         """Return the number of rows of a tensor, 0 if it does not exist."""
-        return next((t.shape[-1] if t.shape else 1 for t in self.tensors if t.name == tensor), 0)
+        return next((t.shape[-1] if t.shape else 1 for t in self.tensors if t.name == tensor_name), 0)
 
 
 def read_gguf_model(path: Path) -> ModelArchitecture:
     """Return the model of a GGUF file with the exact bytes of its weights by tensor type."""
-    header = GgufHeader(path)
-    heads, hidden = header.get_number("attention.head_count"), header.get_number("embedding_length")
-    layers = header.get_number("block_count")
+    header = GgufModelHeader(path)
+    heads, hidden = (
+        header.get_architecture_number("attention.head_count"),
+        header.get_architecture_number("embedding_length"),
+    )
+    layers = header.get_architecture_number("block_count")
     if not heads or not hidden or not layers:
         raise InputError("contains a model without layers or heads", where=header.where)
     experts, latent = _build_experts(header), _build_latent_attention(header, heads)
-    window = header.get_number("attention.sliding_window", 0)
-    vocabulary = header.count_rows("token_embd.weight") or _array_length(
+    window = header.get_architecture_number("attention.sliding_window", 0)
+    vocabulary = header.count_tensor_rows("token_embd.weight") or _array_length(
         header.get_field("tokenizer.ggml.tokens")
     )
     total, active = _count_parameters(header, experts)
@@ -90,12 +93,12 @@ def read_gguf_model(path: Path) -> ModelArchitecture:
         layers=layers,
         hidden=hidden,
         heads=heads,
-        kv_heads=header.get_number("attention.head_count_kv", heads),
-        head_dim=header.get_number("attention.key_length", hidden // heads),
-        intermediate=header.get_number("feed_forward_length", 0),
+        kv_heads=header.get_architecture_number("attention.head_count_kv", heads),
+        head_dim=header.get_architecture_number("attention.key_length", hidden // heads),
+        intermediate=header.get_architecture_number("feed_forward_length", 0),
         vocabulary=vocabulary,
-        tied_embeddings=not header.count_rows("output.weight"),
-        max_context=header.get_number("context_length"),
+        tied_embeddings=not header.count_tensor_rows("output.weight"),
+        max_context=header.get_architecture_number("context_length"),
         experts=experts,
         latent=latent,
         sliding_window=window,
@@ -107,9 +110,9 @@ def read_gguf_model(path: Path) -> ModelArchitecture:
     )
 
 
-def _read_file(path: Path) -> GgufFile:
+def _read_file(path: Path) -> GgufFileHeader:
     try:
-        return read_gguf(path)
+        return read_gguf_header(path)
     except READ_ERRORS as error:
         raise InputError(
             f"is not a complete GGUF file: {_describe_failure(path)}",
@@ -144,39 +147,45 @@ def _find_parts(path: Path) -> list[Path]:
     return parts
 
 
-def _build_experts(header: GgufHeader) -> Experts | None:
-    count = header.get_number("expert_count", 0)
+def _build_experts(header: GgufModelHeader) -> MixtureOfExperts | None:
+    count = header.get_architecture_number("expert_count", 0)
     if not count:
         return None
-    width = header.get_number("expert_feed_forward_length", header.get_number("feed_forward_length", 0))
-    shared_width = header.get_number("expert_shared_feed_forward_length", 0)
-    return Experts(
+    width = header.get_architecture_number(
+        "expert_feed_forward_length", header.get_architecture_number("feed_forward_length", 0)
+    )
+    shared_width = header.get_architecture_number("expert_shared_feed_forward_length", 0)
+    return MixtureOfExperts(
         count=count,
-        per_token=header.get_number("expert_used_count"),
-        shared=header.get_number("expert_shared_count", 1 if shared_width else 0),
+        per_token=header.get_architecture_number("expert_used_count"),
+        shared=header.get_architecture_number("expert_shared_count", 1 if shared_width else 0),
         intermediate=width,
-        dense_layers=header.get_number("leading_dense_block_count", 0),
+        dense_layers=header.get_architecture_number("leading_dense_block_count", 0),
         shared_intermediate=shared_width,
     )
 
 
-def _build_latent_attention(header: GgufHeader, heads: int) -> LatentAttention | None:
-    rank = header.get_number("attention.kv_lora_rank", 0)
+def _build_latent_attention(header: GgufModelHeader, heads: int) -> LatentAttention | None:
+    rank = header.get_architecture_number("attention.kv_lora_rank", 0)
     if not rank:
         return None
-    rope = header.get_number("rope.dimension_count")
-    key = header.get_number("attention.key_length_mla", header.get_number("attention.key_length"))
-    value = header.get_number("attention.value_length_mla", header.get_number("attention.value_length"))
+    rope = header.get_architecture_number("rope.dimension_count")
+    key = header.get_architecture_number(
+        "attention.key_length_mla", header.get_architecture_number("attention.key_length")
+    )
+    value = header.get_architecture_number(
+        "attention.value_length_mla", header.get_architecture_number("attention.value_length")
+    )
     return LatentAttention(
         kv_rank=rank,
         rope_dim=rope,
-        q_rank=header.get_number("attention.q_lora_rank", 0),
+        q_rank=header.get_architecture_number("attention.q_lora_rank", 0),
         value_dim=value,
         nope_dim=max(0, key - rope) if heads else 0,
     )
 
 
-def _count_parameters(header: GgufHeader, experts: Experts | None) -> tuple[float, float]:
+def _count_parameters(header: GgufModelHeader, experts: MixtureOfExperts | None) -> tuple[float, float]:
     total = active = 0.0
     for tensor in header.tensors:
         elements = float(tensor.elements)
@@ -196,7 +205,7 @@ def _sliding_layer_count(kind: str, layers: int) -> int:
     return layers if kind in SLIDING_WINDOW_FAMILIES else 0
 
 
-def _stored_precision(header: GgufHeader, sizes: Counter[str]) -> str:
+def _stored_precision(header: GgufModelHeader, sizes: Counter[str]) -> str:
     """Return the quantisation mixture that the file states, or the type of most of its bytes."""
     from gguf.constants import LlamaFileType
 

@@ -55,19 +55,19 @@ class GgufTensor:
 
 
 @dataclass(frozen=True)
-class GgufFile:
+class GgufFileHeader:
     """The keys with their values and the tensors of one file."""
 
     fields: dict[str, Any]
     tensors: tuple[GgufTensor, ...]
 
 
-def read_gguf(path: Path) -> GgufFile:
+def read_gguf_header(path: Path) -> GgufFileHeader:
     """Return a file's header; raise DamagedError where it is not a whole GGUF file, OSError where it cannot be read."""
     if not path.is_file():
         raise InvalidGgufError("not a regular file")
     with path.open("rb", buffering=BUFFER_BYTES) as file:
-        return _Reader(file, path.stat().st_size).read()
+        return _Reader(file, path.stat().st_size).read_header()
 
 
 class _Reader:
@@ -79,7 +79,7 @@ class _Reader:
         self.elements = 0
         self.kept = 0
 
-    def read(self) -> GgufFile:
+    def read_header(self) -> GgufFileHeader:
         if self._read_bytes(4) != MAGIC:
             raise InvalidGgufError("no GGUF magic number")
         version = self._read_bytes(4)
@@ -98,7 +98,7 @@ class _Reader:
             fields[name] = self._read_value(self._read_number("I"))
         tensors_with_offsets = [self._read_tensor() for _ in range(tensors)]
         self._check_data(fields, tensors_with_offsets)
-        return GgufFile(fields, tuple(tensor for tensor, _ in tensors_with_offsets))
+        return GgufFileHeader(fields, tuple(tensor for tensor, _ in tensors_with_offsets))
 
     def _check_count(self, count: int, min_bytes: int) -> None:
         if count * min_bytes > self.left or count > MAX_ENTRIES:

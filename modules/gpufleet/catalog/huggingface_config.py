@@ -7,7 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet.boundary import decode_json_object, read_bytes
-from gpufleet.catalog.architecture import Experts, LatentAttention, LinearAttention, ModelArchitecture
+from gpufleet.catalog.architecture import (
+    LatentAttention,
+    LinearAttention,
+    MixtureOfExperts,
+    ModelArchitecture,
+)
 from gpufleet.catalog.parameter_count import with_parameter_counts
 from gpufleet.errors import InputError
 
@@ -64,17 +69,17 @@ DEFAULT_CONTEXT = {"falcon": 2048, "RefinedWebModel": 2048, "RefinedWeb": 2048}
 
 
 @dataclass(frozen=True)
-class ModelConfig:
+class HuggingFaceConfig:
     """The keys of a config.json, with its path for messages."""
 
     where: str
     keys: dict[str, Any]
 
-    def get(self, *names: str) -> Any:
+    def get_first_value(self, *names: str) -> Any:
         """Return the first of these keys that has a value, else None."""
         return next((self.keys[name] for name in names if self.keys.get(name) is not None), None)
 
-    def get_number(self, *names: str, default: int | None = None) -> int:
+    def get_integer(self, *names: str, default: int | None = None) -> int:
         """Return a non-negative integer; raise InputError if it is missing and has no default."""
         key = next((name for name in names if self.keys.get(name) is not None), names[0])
         value = self.keys.get(key)
@@ -96,12 +101,12 @@ class ModelConfig:
         return str(self.keys.get("model_type") or "")
 
 
-def read_model_config(path: Path) -> ModelArchitecture:
+def read_huggingface_model(path: Path) -> ModelArchitecture:
     """Return the model that a config.json describes."""
-    return parse_model_config(_load_document(path), where=str(path), name=_model_name(path))
+    return parse_huggingface_config(_load_document(path), where=str(path), name=_model_name(path))
 
 
-def parse_model_config(document: dict[str, Any], *, where: str, name: str) -> ModelArchitecture:
+def parse_huggingface_config(document: dict[str, Any], *, where: str, name: str) -> ModelArchitecture:
     """Return the model of a parsed config.json; of a multimodal model, the language part."""
     try:
         return _build_architecture(document, where=where, name=name)
@@ -113,17 +118,17 @@ def parse_model_config(document: dict[str, Any], *, where: str, name: str) -> Mo
 
 def _build_architecture(document: dict[str, Any], *, where: str, name: str) -> ModelArchitecture:
     keys = {**document, **_language_config(document)}
-    config = ModelConfig(where, keys)
-    if config.get(*STATE_SPACE_KEYS) is not None:
+    config = HuggingFaceConfig(where, keys)
+    if config.get_first_value(*STATE_SPACE_KEYS) is not None:
         raise InputError("has state-space layers, which are not supported", where=where)
     layers, hidden = (
-        config.get_number("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
+        config.get_integer("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
         _hidden_size(config),
     )
     heads = _positive_number(config, "num_attention_heads", "n_head", "n_heads")
     latent = _build_latent_attention(config)
     linear = _build_linear_attention(config, layers)
-    head_dim = config.get_number("head_dim", "kv_channels", default=hidden // heads)
+    head_dim = config.get_integer("head_dim", "kv_channels", default=hidden // heads)
     experts = _build_experts(config, layers)
     window, window_layers = _sliding_window(config, layers, linear.layers if linear else 0)
     return with_parameter_counts(
@@ -138,9 +143,9 @@ def _build_architecture(document: dict[str, Any], *, where: str, name: str) -> M
             kv_heads=_kv_head_count(config, heads),
             head_dim=head_dim,
             intermediate=_intermediate_size(config, hidden, experts),
-            vocabulary=config.get_number("vocab_size", "padded_vocab_size"),
+            vocabulary=config.get_integer("vocab_size", "padded_vocab_size"),
             tied_embeddings=bool(keys.get("tie_word_embeddings", config.model_type in TIED_EMBEDDINGS)),
-            max_context=config.get_number(
+            max_context=config.get_integer(
                 "max_position_embeddings",
                 "n_positions",
                 "max_sequence_length",
@@ -161,8 +166,8 @@ def _build_architecture(document: dict[str, Any], *, where: str, name: str) -> M
             if config.model_type in ONE_NORM_FAMILIES
             else 2,
             qk_norm=head_dim if config.model_type in QK_NORM_FAMILIES else 0,
-            positions=config.get_number("n_positions", default=0) if config.model_type == "gpt2" else 0,
-            query_gate=bool(config.get("attn_output_gate")) or config.model_type == "qwen3_next",
+            positions=config.get_integer("n_positions", default=0) if config.model_type == "gpt2" else 0,
+            query_gate=bool(config.get_first_value("attn_output_gate")) or config.model_type == "qwen3_next",
             source=where,
             stored_precision=_stored_precision(config),
         )
@@ -189,50 +194,54 @@ def _language_config(document: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _hidden_size(config: ModelConfig) -> int:
+def _hidden_size(config: HuggingFaceConfig) -> int:
     return _positive_number(config, "hidden_size", "n_embd", "d_model", "model_dim")
 
 
-def _positive_number(config: ModelConfig, *names: str) -> int:
-    value = config.get_number(*names)
+def _positive_number(config: HuggingFaceConfig, *names: str) -> int:
+    value = config.get_integer(*names)
     if not value:
         raise InputError("must be above zero", where=config.where, key=names[0])
     return value
 
 
-def _kv_head_count(config: ModelConfig, heads: int) -> int:
-    attention_config = config.get("attn_config")
+def _kv_head_count(config: HuggingFaceConfig, heads: int) -> int:
+    attention_config = config.get_first_value("attn_config")
     if isinstance(attention_config, dict) and attention_config.get("kv_n_heads"):
         return int(attention_config["kv_n_heads"])
-    if config.get("multi_query") and not config.get("new_decoder_architecture"):
+    if config.get_first_value("multi_query") and not config.get_first_value("new_decoder_architecture"):
         return 1
-    return config.get_number(
+    return config.get_integer(
         "num_key_value_heads", "num_kv_heads", "n_head_kv", "num_query_groups", default=heads
     )
 
 
-def _intermediate_size(config: ModelConfig, hidden: int, experts: Experts | None) -> int:
+def _intermediate_size(config: HuggingFaceConfig, hidden: int, experts: MixtureOfExperts | None) -> int:
     if config.model_type in LLAMA4_FAMILIES:
-        return config.get_number("intermediate_size_mlp", "intermediate_size")
-    width = config.get("intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size", "feed_forward_proj")
+        return config.get_integer("intermediate_size_mlp", "intermediate_size")
+    width = config.get_first_value(
+        "intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size", "feed_forward_proj"
+    )
     if width is not None or config.model_type not in UNGATED_FAMILIES:
         default = 0 if experts else None
-        return config.get_number(
+        return config.get_integer(
             "intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size", default=default
         )
-    return int((config.get("expansion_ratio") or 4) * hidden)
+    return int((config.get_first_value("expansion_ratio") or 4) * hidden)
 
 
-def _build_experts(config: ModelConfig, layers: int) -> Experts | None:
-    count = config.get_number(
+def _build_experts(config: HuggingFaceConfig, layers: int) -> MixtureOfExperts | None:
+    count = config.get_integer(
         "num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts", default=0
     )
     if not count:
         return None
-    width = config.get_number("moe_intermediate_size", "expert_ffn_hidden_size", "intermediate_size")
-    shared_width = config.get_number("shared_expert_intermediate_size", "shared_intermediate_size", default=0)
-    shared = config.get_number("n_shared_experts", "num_shared_experts", default=1 if shared_width else 0)
-    return Experts(
+    width = config.get_integer("moe_intermediate_size", "expert_ffn_hidden_size", "intermediate_size")
+    shared_width = config.get_integer(
+        "shared_expert_intermediate_size", "shared_intermediate_size", default=0
+    )
+    shared = config.get_integer("n_shared_experts", "num_shared_experts", default=1 if shared_width else 0)
+    return MixtureOfExperts(
         count=count,
         per_token=_positive_number(
             config, "num_experts_per_tok", "experts_per_token", "moe_topk", "top_k_experts"
@@ -244,30 +253,30 @@ def _build_experts(config: ModelConfig, layers: int) -> Experts | None:
     )
 
 
-def _dense_layer_count(config: ModelConfig, layers: int) -> int:
-    if config.get("mlp_only_layers"):
-        return len(config.get("mlp_only_layers"))
-    step = config.get_number("interleave_moe_layer_step", "decoder_sparse_step", default=1)
+def _dense_layer_count(config: HuggingFaceConfig, layers: int) -> int:
+    if config.get_first_value("mlp_only_layers"):
+        return len(config.get_first_value("mlp_only_layers"))
+    step = config.get_integer("interleave_moe_layer_step", "decoder_sparse_step", default=1)
     if step > 1:
         return layers - layers // step
-    return config.get_number("first_k_dense_replace", default=0)
+    return config.get_integer("first_k_dense_replace", default=0)
 
 
-def _build_latent_attention(config: ModelConfig) -> LatentAttention | None:
-    if not config.get("kv_lora_rank"):
+def _build_latent_attention(config: HuggingFaceConfig) -> LatentAttention | None:
+    if not config.get_first_value("kv_lora_rank"):
         return None
     return LatentAttention(
-        kv_rank=config.get_number("kv_lora_rank"),
-        rope_dim=config.get_number("qk_rope_head_dim"),
-        q_rank=config.get_number("q_lora_rank", default=0),
-        value_dim=config.get_number("v_head_dim"),
-        nope_dim=config.get_number("qk_nope_head_dim"),
+        kv_rank=config.get_integer("kv_lora_rank"),
+        rope_dim=config.get_integer("qk_rope_head_dim"),
+        q_rank=config.get_integer("q_lora_rank", default=0),
+        value_dim=config.get_integer("v_head_dim"),
+        nope_dim=config.get_integer("qk_nope_head_dim"),
     )
 
 
-def _build_linear_attention(config: ModelConfig, layers: int) -> LinearAttention | None:
-    layer_types = config.get("layer_types") or []
-    interval = config.get_number("full_attention_interval", default=0)
+def _build_linear_attention(config: HuggingFaceConfig, layers: int) -> LinearAttention | None:
+    layer_types = config.get_first_value("layer_types") or []
+    interval = config.get_integer("full_attention_interval", default=0)
     count = layer_types.count("linear_attention") or (
         layers - layers // interval if interval and not layer_types else 0
     )
@@ -275,25 +284,25 @@ def _build_linear_attention(config: ModelConfig, layers: int) -> LinearAttention
         return None
     return LinearAttention(
         layers=count,
-        key_heads=config.get_number("linear_num_key_heads"),
-        key_dim=config.get_number("linear_key_head_dim"),
-        value_heads=config.get_number("linear_num_value_heads"),
-        value_dim=config.get_number("linear_value_head_dim"),
-        convolution=config.get_number("linear_conv_kernel_dim", default=4),
+        key_heads=config.get_integer("linear_num_key_heads"),
+        key_dim=config.get_integer("linear_key_head_dim"),
+        value_heads=config.get_integer("linear_num_value_heads"),
+        value_dim=config.get_integer("linear_value_head_dim"),
+        convolution=config.get_integer("linear_conv_kernel_dim", default=4),
     )
 
 
-def _sliding_window(config: ModelConfig, layers: int, linear_layers: int) -> tuple[int, int]:
+def _sliding_window(config: HuggingFaceConfig, layers: int, linear_layers: int) -> tuple[int, int]:
     """Return the window and how many layers have it."""
-    window = config.get_number("sliding_window", "sliding_window_size", "attention_chunk_size", default=0)
-    if not window or config.get("use_sliding_window") is False:
+    window = config.get_integer("sliding_window", "sliding_window_size", "attention_chunk_size", default=0)
+    if not window or config.get_first_value("use_sliding_window") is False:
         return 0, 0
-    layer_types = config.get("layer_types")
+    layer_types = config.get_first_value("layer_types")
     if isinstance(layer_types, list):
         return window, sum(kind in {"sliding_attention", "chunked_attention"} for kind in layer_types)
     if config.model_type in LLAMA4_FAMILIES:
         return window, layers - layers // 4
-    interval = config.get_number(
+    interval = config.get_integer(
         "sliding_window_pattern",
         "_sliding_window_pattern",
         default=FULL_ATTENTION_INTERVALS.get(config.model_type, 0),
@@ -301,15 +310,15 @@ def _sliding_window(config: ModelConfig, layers: int, linear_layers: int) -> tup
     if interval:
         return window, layers - layers // interval
     if config.model_type in QKV_BIAS_FAMILIES | {"qwen3", "qwen3_moe"}:
-        return window, max(0, layers - config.get_number("max_window_layers", default=layers))
+        return window, max(0, layers - config.get_integer("max_window_layers", default=layers))
     return window, layers - linear_layers
 
 
-def _bias_names(config: ModelConfig) -> tuple[str, ...]:
+def _bias_names(config: HuggingFaceConfig) -> tuple[str, ...]:
     biases = {"qkv"} if config.model_type in QKV_BIAS_FAMILIES else set()
-    if config.get("attention_bias") and config.model_type not in {"deepseek_v2", "deepseek_v3"}:
+    if config.get_first_value("attention_bias") and config.model_type not in {"deepseek_v2", "deepseek_v3"}:
         biases |= {"qkv", "o"}
-    if config.get("mlp_bias"):
+    if config.get_first_value("mlp_bias"):
         biases.add("mlp")
     if config.model_type == "gpt_oss":
         biases |= {"qkv", "o", "experts"}
@@ -322,9 +331,9 @@ def _bias_names(config: ModelConfig) -> tuple[str, ...]:
     return tuple(sorted(biases))
 
 
-def _stored_precision(config: ModelConfig) -> str:
+def _stored_precision(config: HuggingFaceConfig) -> str:
     """Return the precision that the file states for quantised weights, or an empty text."""
-    quantization = config.get("quantization_config")
+    quantization = config.get_first_value("quantization_config")
     if not isinstance(quantization, dict):
         return ""
     method = str(quantization.get("quant_method") or "").lower()

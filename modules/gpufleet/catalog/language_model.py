@@ -7,9 +7,9 @@ from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 
-from gpufleet.catalog.accelerator_name import is_name_part
-from gpufleet.catalog.architecture import Experts, LatentAttention, ModelArchitecture
-from gpufleet.catalog.data_file import Row, load_rows
+from gpufleet.catalog.accelerator_name import is_part_of_name
+from gpufleet.catalog.architecture import LatentAttention, MixtureOfExperts, ModelArchitecture
+from gpufleet.catalog.data_file import Row, load_catalog_rows
 from gpufleet.catalog.parameter_count import with_parameter_counts
 from gpufleet.errors import InputError
 
@@ -73,7 +73,7 @@ def _find_matches(query: str) -> list[str]:
 def _is_part(query: str, name: str, row: Row) -> bool:
     """Return whether the name or an alias contains the query; "llama-3" does not match LLaMA-30B."""
     return any(
-        is_name_part(query, " ".join(_split_words(alias))) for alias in (name, *row["aliases"].split())
+        is_part_of_name(query, " ".join(_split_words(alias))) for alias in (name, *row["aliases"].split())
     )
 
 
@@ -99,7 +99,7 @@ def _read_path(path: Path) -> ModelArchitecture:
     return (
         gguf_architecture.read_gguf_model(path)
         if path.suffix == ".gguf"
-        else huggingface_config.read_model_config(path)
+        else huggingface_config.read_huggingface_model(path)
     )
 
 
@@ -115,7 +115,7 @@ def _find_model_file(folder: Path) -> Path:
 
 @cache
 def _load_rows() -> dict[str, Row]:
-    return {row["name"]: row for row in load_rows("models.csv")}
+    return {row["name"]: row for row in load_catalog_rows("models.csv")}
 
 
 @cache
@@ -130,40 +130,40 @@ def _build_architecture(row: Row) -> ModelArchitecture:
             family=row["family"],
             parameters=0.0,
             active_parameters=0.0,
-            layers=row.integer("layers"),
-            hidden=row.integer("hidden"),
-            heads=row.integer("heads"),
-            kv_heads=row.integer("kv_heads"),
-            head_dim=row.integer("head_dim"),
-            intermediate=row.integer("intermediate", default=0),
-            vocabulary=row.integer("vocabulary"),
-            tied_embeddings=row.flag("tied"),
-            max_context=row.integer("max_context"),
+            layers=row.get_integer("layers"),
+            hidden=row.get_integer("hidden"),
+            heads=row.get_integer("heads"),
+            kv_heads=row.get_integer("kv_heads"),
+            head_dim=row.get_integer("head_dim"),
+            intermediate=row.get_integer("intermediate", default=0),
+            vocabulary=row.get_integer("vocabulary"),
+            tied_embeddings=row.get_boolean("tied"),
+            max_context=row.get_integer("max_context"),
             experts=_build_experts(row),
             latent=_build_latent_attention(row),
-            sliding_window=row.integer("sliding_window", default=0),
-            sliding_layers=row.integer("sliding_layers", default=0),
-            gated=row.flag("gated"),
-            biases=row.split_words("biases"),
-            norms=row.integer("norms"),
-            qk_norm=row.integer("qk_norm", default=0),
-            positions=row.integer("positions", default=0),
+            sliding_window=row.get_integer("sliding_window", default=0),
+            sliding_layers=row.get_integer("sliding_layers", default=0),
+            gated=row.get_boolean("gated"),
+            biases=row.get_words("biases"),
+            norms=row.get_integer("norms"),
+            qk_norm=row.get_integer("qk_norm", default=0),
+            positions=row.get_integer("positions", default=0),
             source=row["source"],
             as_of=row["as_of"],
         )
     )
 
 
-def _build_experts(row: Row) -> Experts | None:
+def _build_experts(row: Row) -> MixtureOfExperts | None:
     if not row["experts"]:
         return None
-    return Experts(
-        count=row.integer("experts"),
-        per_token=row.integer("experts_per_token"),
-        shared=row.integer("shared_experts", default=0),
-        intermediate=row.integer("expert_intermediate"),
-        dense_layers=row.integer("dense_layers", default=0),
-        shared_intermediate=row.integer("shared_intermediate", default=0),
+    return MixtureOfExperts(
+        count=row.get_integer("experts"),
+        per_token=row.get_integer("experts_per_token"),
+        shared=row.get_integer("shared_experts", default=0),
+        intermediate=row.get_integer("expert_intermediate"),
+        dense_layers=row.get_integer("dense_layers", default=0),
+        shared_intermediate=row.get_integer("shared_intermediate", default=0),
     )
 
 
@@ -171,11 +171,11 @@ def _build_latent_attention(row: Row) -> LatentAttention | None:
     if not row["kv_rank"]:
         return None
     return LatentAttention(
-        kv_rank=row.integer("kv_rank"),
-        rope_dim=row.integer("rope_dim"),
-        q_rank=row.integer("q_rank", default=0),
-        value_dim=row.integer("value_dim"),
-        nope_dim=row.integer("nope_dim"),
+        kv_rank=row.get_integer("kv_rank"),
+        rope_dim=row.get_integer("rope_dim"),
+        q_rank=row.get_integer("q_rank", default=0),
+        value_dim=row.get_integer("value_dim"),
+        nope_dim=row.get_integer("nope_dim"),
     )
 
 

@@ -15,7 +15,7 @@ from functools import cache
 
 from gpufleet.catalog.accelerator_name import normalize_name
 from gpufleet.catalog.data_file import Row
-from gpufleet.catalog.source import KINDS, LABEL_FIELDS, UNIT_COLUMNS, find_architecture_row
+from gpufleet.catalog.source import KINDS, LABEL_FIELDS, UNIT_COLUMNS, find_gpu_architecture_row
 
 RATIO_TOLERANCE = 1.35  # clocks and disabled units change a ratio by this much; sparsity changes it by 2 or 4
 MAX_VECTOR_SHARE = (
@@ -70,7 +70,7 @@ def lint_accelerators(
     return findings + list(_lint_names(parts))
 
 
-def lint_sources(
+def lint_field_sources(
     parts: Sequence[Row], field_sources: Sequence[Row], sources: Sequence[Row]
 ) -> list[LintFinding]:
     """Return fields without a source, unknown sources and sources of empty fields."""
@@ -96,7 +96,9 @@ def lint_sources(
     return [*missing, *unused, *unknown, *(finding for row in sources for finding in _lint_source(row))]
 
 
-def lint_hosts(hosts: Iterable[Row], parts: Sequence[Row], sources: Sequence[Row]) -> list[LintFinding]:
+def lint_default_hosts(
+    hosts: Iterable[Row], parts: Sequence[Row], sources: Sequence[Row]
+) -> list[LintFinding]:
     """Return hosts with a card, board, memory or source that the other files do not have."""
     memory_sizes = {row["name"]: _parse_memory_sizes(row) for row in parts}
     source_ids = {row["id"] for row in sources}
@@ -197,7 +199,7 @@ def _lint_power(row: Row) -> Iterator[LintFinding]:
 
 
 def _lint_architecture(row: Row, architectures: Iterable[Row]) -> Iterator[LintFinding]:
-    architecture = find_architecture_row(row, architectures)
+    architecture = find_gpu_architecture_row(row, architectures)
     if architecture is None:
         if row["kind"] in KINDS_WITH_RATIOS:
             yield LintFinding(

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any, Literal
 
 from gpufleet.catalog import data_file
-from gpufleet.catalog.entry import AcceleratorCount, Machine, MachineOffer, Price
+from gpufleet.catalog.entry import Machine, MachineAccelerators, MachineOffer, Price
 from gpufleet.catalog.prices import reader, schema
 
 ComparisonUnit = Literal["machine", "accelerator"]
@@ -35,7 +35,7 @@ class OfferFilter:
     on_date: date | None = None
     compare_by: ComparisonUnit = "machine"
 
-    def comparison_cost(self, offer: MachineOffer) -> float:
+    def comparison_usd_per_hour(self, offer: MachineOffer) -> float:
         """Return the USD per hour by which offers are compared."""
         usd = offer.price.usd_per_hour
         if self.count:
@@ -47,7 +47,7 @@ class OfferFilter:
         """True if only machines with accelerators can be compared."""
         return bool(self.count) or self.compare_by == "accelerator"
 
-    def matches(self, offer: MachineOffer) -> bool:
+    def matches_offer(self, offer: MachineOffer) -> bool:
         """Return whether an offer fits the filter."""
         machine = offer.machine
         criteria = (
@@ -59,12 +59,13 @@ class OfferFilter:
         if any(expected is not None and expected != actual for expected, actual in criteria):
             return False
         if self.accelerator and not any(
-            matches_accelerator(self.accelerator, accelerator.model) for accelerator in machine.accelerators
+            matches_accelerator_name(self.accelerator, accelerator.model)
+            for accelerator in machine.accelerators
         ):
             return False
         if self.needs_accelerators and not offer.accelerator_count:
             return False
-        return self.max_usd_per_hour is None or self.comparison_cost(offer) <= self.max_usd_per_hour
+        return self.max_usd_per_hour is None or self.comparison_usd_per_hour(offer) <= self.max_usd_per_hour
 
 
 def search_offers(
@@ -88,12 +89,14 @@ def search_offers(
     offer_filter = OfferFilter(
         cloud, region, machine, purchase, accelerator, count, max_usd_per_hour, on_date, compare_by
     )
-    return islice(merge_offers(offer_filter), limit)
+    return islice(iterate_matching_offers(offer_filter), limit)
 
 
-def merge_offers(offer_filter: OfferFilter) -> Iterator[MachineOffer]:
+def iterate_matching_offers(offer_filter: OfferFilter) -> Iterator[MachineOffer]:
     """Merge both lists lazily: the store is read only as far as the caller iterates."""
-    embedded = [offer for offer in _list_embedded_offers(offer_filter.on_date) if offer_filter.matches(offer)]
+    embedded = [
+        offer for offer in _list_embedded_offers(offer_filter.on_date) if offer_filter.matches_offer(offer)
+    ]
     embedded.sort(key=_sort_key(offer_filter))
     store = reader.open_price_reader()
     if store is None:
@@ -102,7 +105,7 @@ def merge_offers(offer_filter: OfferFilter) -> Iterator[MachineOffer]:
     newer_embedded = (
         offer
         for offer in embedded
-        if _is_newer(offer, store.find_newest(*_offer_key(offer), offer_filter.on_date))
+        if _is_newer(offer, store.find_newest_price(*_offer_key(offer), offer_filter.on_date))
     )
     newer_stored = (
         offer
@@ -121,15 +124,15 @@ def check_accelerator_name(query: str) -> None:
     store = reader.open_price_reader()
     models = {card.model for machine in data_file.load_machines().values() for card in machine.accelerators}
     models |= set(_list_stored_accelerators(store)) if store else set()
-    if not any(matches_accelerator(query, model) for model in models):
+    if not any(matches_accelerator_name(query, model) for model in models):
         from gpufleet.catalog.query import get_accelerator
 
         get_accelerator(query)  # raises with suggestions; a known card that no cloud rents has no offers
 
 
-def matches_accelerator(query: str, model: str) -> bool:
+def matches_accelerator_name(query: str, accelerator_name: str) -> bool:
     """Return whether the query matches an accelerator: L4 does not match L40S, A100 matches every A100."""
-    model_words = _split_words(model)
+    model_words = _split_words(accelerator_name)
     if set(_split_words(query)) <= set(model_words):
         return True
     joined_query = "".join(_split_words(query))
@@ -146,7 +149,7 @@ def _split_words(text: str) -> list[str]:
 
 def _list_embedded_offers(on_date: date | None) -> Iterator[MachineOffer]:
     machines = data_file.load_machines()
-    for (cloud, region, name, purchase), price in data_file.load_prices().items():
+    for (cloud, region, name, purchase), price in data_file.load_machine_prices().items():
         if on_date is None or _price_day(price) <= on_date.isoformat():
             yield MachineOffer(machines[cloud, name], region, purchase, price)
 
@@ -155,11 +158,11 @@ def _query_stored_offers(
     store: reader.PriceReader, offer_filter: OfferFilter
 ) -> Iterator[tuple[MachineOffer, str]]:
     query, values = _build_query(store, offer_filter)
-    build_machine_from_facts = _machine_factory()
-    for cloud, item, day, *columns in store.query(query, *values):
-        price, facts = reader.build_price(tuple(columns[:7])), tuple(columns[7:])
+    build_machine_once = _machine_factory()
+    for cloud, item, day, *columns in store.run_query(query, *values):
+        price, facts = reader.build_price_from_columns(tuple(columns[:7])), tuple(columns[7:])
         yield (
-            MachineOffer(build_machine_from_facts(cloud, item, facts), price.region, price.purchase, price),
+            MachineOffer(build_machine_once(cloud, item, facts), price.region, price.purchase, price),
             day,
         )
 
@@ -201,7 +204,7 @@ def _build_conditions(store: reader.PriceReader, offer_filter: OfferFilter) -> t
         models = [
             model
             for model in _list_stored_accelerators(store)
-            if matches_accelerator(offer_filter.accelerator, model)
+            if matches_accelerator_name(offer_filter.accelerator, model)
         ]
         conditions.append(f"c.accelerator IN ({', '.join('?' * len(models))})")
         values += models
@@ -211,7 +214,7 @@ def _build_conditions(store: reader.PriceReader, offer_filter: OfferFilter) -> t
 
 
 def _list_stored_accelerators(store: reader.PriceReader) -> Iterator[str]:
-    for (model,) in store.query("SELECT DISTINCT accelerator FROM machines WHERE accelerator <> ''"):
+    for (model,) in store.run_query("SELECT DISTINCT accelerator FROM machines WHERE accelerator <> ''"):
         yield model
 
 
@@ -219,19 +222,19 @@ def _machine_factory() -> Callable[[str, str, tuple[Any, ...]], Machine]:
     """Return a function that builds each machine once: from the catalogue, else from the price list's columns."""
     machines = dict(data_file.load_machines())
 
-    def make_machine(cloud: str, name: str, facts: tuple[Any, ...]) -> Machine:
+    def build_machine_once(cloud: str, name: str, facts: tuple[Any, ...]) -> Machine:
         if (cloud, name) not in machines:
             machines[cloud, name] = _build_machine(cloud, name, *facts)
         return machines[cloud, name]
 
-    return make_machine
+    return build_machine_once
 
 
 def _build_machine(cloud: str, name: str, *facts: Any) -> Machine:
     vcpus, memory, arch, model, card_count, card_memory, source, as_of = facts
     count = max(1, round(card_count or 0))
     accelerators = (
-        (AcceleratorCount(model, count, card_memory or 0.0, card_count / count),)
+        (MachineAccelerators(model, count, card_memory or 0.0, card_count / count),)
         if model and card_count
         else ()
     )
@@ -252,7 +255,7 @@ def _build_machine(cloud: str, name: str, *facts: Any) -> Machine:
 
 def _sort_key(offer_filter: OfferFilter) -> Callable[[MachineOffer], tuple[Any, ...]]:
     return lambda offer: (
-        offer_filter.comparison_cost(offer),
+        offer_filter.comparison_usd_per_hour(offer),
         offer.machine.name,
         offer.region,
         offer.purchase,
@@ -264,7 +267,7 @@ def _offer_key(offer: MachineOffer) -> tuple[str, str, str, str]:
 
 
 def _price_day(price: Price) -> str:
-    return price.as_of_date.isoformat() if price.as_of_date else ""
+    return price.earliest_price_date.isoformat() if price.earliest_price_date else ""
 
 
 def find_cheapest_commitments(
@@ -272,7 +275,7 @@ def find_cheapest_commitments(
 ) -> dict[tuple[str, ...], Price]:
     """Return the cheapest commitment for the machine and region of each spot offer."""
     from gpufleet.catalog.prices.row import COMMITMENTS
-    from gpufleet.catalog.query import find_price
+    from gpufleet.catalog.query import find_machine_price
 
     keys = {_offer_key(offer)[:3] for offer in offers if offer.purchase == "spot"}
     cheapest: dict[tuple[str, ...], Price] = {}
@@ -280,7 +283,7 @@ def find_cheapest_commitments(
         commitments = [
             commitment
             for kind in COMMITMENTS
-            if (commitment := find_price(cloud, region, name, kind, on_date))
+            if (commitment := find_machine_price(cloud, region, name, kind, on_date))
         ]
         if commitments:
             cheapest[cloud, region, name] = min(commitments, key=lambda commitment: commitment.usd_per_hour)

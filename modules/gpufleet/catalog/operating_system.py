@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from gpufleet.boundary import CsvRow
-from gpufleet.catalog.data_file import load_rows
+from gpufleet.catalog.data_file import load_catalog_rows
 
 
 @dataclass(frozen=True)
@@ -37,15 +37,15 @@ class OperatingSystem:
 @cache
 def load_operating_systems() -> dict[str, OperatingSystem]:
     """Return every operating system by name."""
-    return {row["system"]: _build_operating_system(row) for row in load_rows("operating_systems.csv")}
+    return {row["system"]: _build_operating_system(row) for row in load_catalog_rows("operating_systems.csv")}
 
 
-def find_driver_system(os_id: str, version: str) -> OperatingSystem | None:
+def find_driver_operating_system(os_id: str, os_version: str) -> OperatingSystem | None:
     """Return the system that a driver can be planned for, from ID and VERSION_ID of /etc/os-release.
 
     None if the table does not have it. A Raspberry Pi OS that calls itself Debian is ``raspberry-pi-os`` here.
     """
-    keys = {f"{os_id}-{version}", f"{os_id}-{version.partition('.')[0]}"}
+    keys = {f"{os_id}-{os_version}", f"{os_id}-{os_version.partition('.')[0]}"}
     for system in load_operating_systems().values():
         if keys & {*system.os_release, *system.driver_os_release}:
             return system
@@ -59,9 +59,9 @@ def _build_operating_system(row: CsvRow) -> OperatingSystem:
         family=row["family"],
         distribution=row["distribution"],
         codename=row["codename"],
-        os_release=row.split_words("os_release"),
-        driver_os_release=row.split_words("driver_os_release"),
+        os_release=row.get_words("os_release"),
+        driver_os_release=row.get_words("driver_os_release"),
         platform=row["platform"],
         platform_version=row["platform_version"],
-        role_groups=frozenset(row.split_words("role_groups")),
+        role_groups=frozenset(row.get_words("role_groups")),
     )

@@ -8,7 +8,7 @@ from gpufleet.catalog.architecture import ModelArchitecture
 
 
 @dataclass(frozen=True)
-class WeightMatrix:
+class WeightMatrixGroup:
     """Tensors of one kind and shape: ``rows`` outputs by ``columns`` inputs, ``count`` of them per layer."""
 
     kind: str  # embedding, output, q, k, v, o, gate, up, down, router, latent, linear, or small
@@ -19,18 +19,18 @@ class WeightMatrix:
     routed: bool = False  # one expert of several: a token uses some of them
 
     @property
-    def elements(self) -> float:
+    def element_count(self) -> float:
         """Return the number of weights in all of them."""
         return float(self.rows) * self.columns * self.count * self.layers
 
 
-def list_matrices(model: ModelArchitecture) -> list[WeightMatrix]:
+def list_weight_matrices(model: ModelArchitecture) -> list[WeightMatrixGroup]:
     """Return all weights of the model as groups of equal tensors."""
-    embeddings = [WeightMatrix("embedding", model.vocabulary, model.hidden)]
+    embeddings = [WeightMatrixGroup("embedding", model.vocabulary, model.hidden)]
     if not model.tied_embeddings:
-        embeddings.append(WeightMatrix("output", model.vocabulary, model.hidden))
+        embeddings.append(WeightMatrixGroup("output", model.vocabulary, model.hidden))
     if model.positions:
-        embeddings.append(WeightMatrix("embedding", model.positions, model.hidden))
+        embeddings.append(WeightMatrixGroup("embedding", model.positions, model.hidden))
     return [
         *embeddings,
         *_attention_matrices(model),
@@ -49,65 +49,65 @@ def with_parameter_counts(model: ModelArchitecture) -> ModelArchitecture:
 
 def count_parameters(model: ModelArchitecture) -> float:
     """Return the number of all weights of the model."""
-    return sum(matrix.elements for matrix in list_matrices(model))
+    return sum(matrix.element_count for matrix in list_weight_matrices(model))
 
 
 def count_active_parameters(model: ModelArchitecture) -> float:
     """Return the number of weights that one token uses: only the experts that it is routed to."""
     share = model.experts.per_token / model.experts.count if model.experts else 1.0
-    return sum(m.elements * (share if m.routed else 1.0) for m in list_matrices(model))
+    return sum(m.element_count * (share if m.routed else 1.0) for m in list_weight_matrices(model))
 
 
-def _attention_matrices(model: ModelArchitecture) -> list[WeightMatrix]:
+def _attention_matrices(model: ModelArchitecture) -> list[WeightMatrixGroup]:
     if model.latent:
         return _latent_matrices(model)
-    layers = model.attention_layers
+    layers = model.attention_layer_count
     queries = model.heads * model.head_dim
     keys = model.kv_heads * model.head_dim
     return [
-        WeightMatrix("q", queries * (2 if model.query_gate else 1), model.hidden, layers=layers),
-        WeightMatrix("k", keys, model.hidden, layers=layers),
-        WeightMatrix("v", keys, model.hidden, layers=layers),
-        WeightMatrix("o", model.hidden, queries, layers=layers),
+        WeightMatrixGroup("q", queries * (2 if model.query_gate else 1), model.hidden, layers=layers),
+        WeightMatrixGroup("k", keys, model.hidden, layers=layers),
+        WeightMatrixGroup("v", keys, model.hidden, layers=layers),
+        WeightMatrixGroup("o", model.hidden, queries, layers=layers),
     ]
 
 
-def _latent_matrices(model: ModelArchitecture) -> list[WeightMatrix]:
+def _latent_matrices(model: ModelArchitecture) -> list[WeightMatrixGroup]:
     assert model.latent is not None  # noqa: S101 - the caller looked; mypy cannot
     attention, layers = model.latent, model.layers
     width = model.heads * (attention.nope_dim + attention.rope_dim)
     queries = (
         [
-            WeightMatrix("q", attention.q_rank, model.hidden, layers=layers),
-            WeightMatrix("q", width, attention.q_rank, layers=layers),
+            WeightMatrixGroup("q", attention.q_rank, model.hidden, layers=layers),
+            WeightMatrixGroup("q", width, attention.q_rank, layers=layers),
         ]
         if attention.q_rank
-        else [WeightMatrix("q", width, model.hidden, layers=layers)]
+        else [WeightMatrixGroup("q", width, model.hidden, layers=layers)]
     )
     return [
         *queries,
-        WeightMatrix("latent", attention.kv_rank + attention.rope_dim, model.hidden, layers=layers),
-        WeightMatrix("latent", model.heads * attention.nope_dim, attention.kv_rank, layers=layers),
-        WeightMatrix("v", model.heads * attention.value_dim, attention.kv_rank, layers=layers),
-        WeightMatrix("o", model.hidden, model.heads * attention.value_dim, layers=layers),
+        WeightMatrixGroup("latent", attention.kv_rank + attention.rope_dim, model.hidden, layers=layers),
+        WeightMatrixGroup("latent", model.heads * attention.nope_dim, attention.kv_rank, layers=layers),
+        WeightMatrixGroup("v", model.heads * attention.value_dim, attention.kv_rank, layers=layers),
+        WeightMatrixGroup("o", model.hidden, model.heads * attention.value_dim, layers=layers),
     ]
 
 
-def _linear_matrices(model: ModelArchitecture) -> list[WeightMatrix]:
+def _linear_matrices(model: ModelArchitecture) -> list[WeightMatrixGroup]:
     if not model.linear:
         return []
     attention, layers = model.linear, model.linear.layers
     keys, values = attention.key_heads * attention.key_dim, attention.value_heads * attention.value_dim
     return [
-        WeightMatrix("linear", 2 * keys + 2 * values, model.hidden, layers=layers),
-        WeightMatrix("linear", 2 * attention.value_heads, model.hidden, layers=layers),
-        WeightMatrix("small", 2 * keys + values, attention.convolution, layers=layers),
-        WeightMatrix("o", model.hidden, values, layers=layers),
+        WeightMatrixGroup("linear", 2 * keys + 2 * values, model.hidden, layers=layers),
+        WeightMatrixGroup("linear", 2 * attention.value_heads, model.hidden, layers=layers),
+        WeightMatrixGroup("small", 2 * keys + values, attention.convolution, layers=layers),
+        WeightMatrixGroup("o", model.hidden, values, layers=layers),
     ]
 
 
-def _feed_forward_matrices(model: ModelArchitecture) -> list[WeightMatrix]:
-    groups = _block_matrices(model, model.intermediate, 1, model.dense_layers)
+def _feed_forward_matrices(model: ModelArchitecture) -> list[WeightMatrixGroup]:
+    groups = _block_matrices(model, model.intermediate, 1, model.dense_layer_count)
     experts = model.experts
     if experts is None:
         return groups
@@ -116,34 +116,34 @@ def _feed_forward_matrices(model: ModelArchitecture) -> list[WeightMatrix]:
     if experts.shared:
         width = experts.shared_intermediate or experts.intermediate
         groups += _block_matrices(model, width, experts.shared, layers)
-    return [*groups, WeightMatrix("router", experts.count, model.hidden, layers=layers)]
+    return [*groups, WeightMatrixGroup("router", experts.count, model.hidden, layers=layers)]
 
 
 def _block_matrices(
     model: ModelArchitecture, width: int, count: int, layers: int, *, routed: bool = False
-) -> list[WeightMatrix]:
+) -> list[WeightMatrixGroup]:
     if not layers or not width:
         return []
     kinds = ["gate", "up"] if model.gated else ["up"]
-    inputs = [WeightMatrix(kind, width, model.hidden, count, layers, routed) for kind in kinds]
-    return [*inputs, WeightMatrix("down", model.hidden, width, count, layers, routed)]
+    inputs = [WeightMatrixGroup(kind, width, model.hidden, count, layers, routed) for kind in kinds]
+    return [*inputs, WeightMatrixGroup("down", model.hidden, width, count, layers, routed)]
 
 
-def _small_matrices(model: ModelArchitecture) -> list[WeightMatrix]:
+def _small_matrices(model: ModelArchitecture) -> list[WeightMatrixGroup]:
     """Return norms and biases: always stored in 16 or 32 bits, less than 0.1 % of all weights."""
     norm = 2 if "norm" in model.biases else 1
     norms = [
-        WeightMatrix("small", model.hidden, norm, model.norms, model.layers),
-        WeightMatrix("small", model.hidden, norm),
+        WeightMatrixGroup("small", model.hidden, norm, model.norms, model.layers),
+        WeightMatrixGroup("small", model.hidden, norm),
     ]
     if model.qk_norm:
-        norms.append(WeightMatrix("small", model.qk_norm, 2, layers=model.attention_layers))
+        norms.append(WeightMatrixGroup("small", model.qk_norm, 2, layers=model.attention_layer_count))
     if model.latent:
         norms.append(
-            WeightMatrix("small", model.latent.kv_rank + model.latent.q_rank, 1, layers=model.layers)
+            WeightMatrixGroup("small", model.latent.kv_rank + model.latent.q_rank, 1, layers=model.layers)
         )
     return norms + [
-        WeightMatrix("small", rows, 1, count, layers, routed)
+        WeightMatrixGroup("small", rows, 1, count, layers, routed)
         for rows, count, layers, routed in _bias_shapes(model)
     ]
 
@@ -152,11 +152,13 @@ def _bias_shapes(model: ModelArchitecture) -> list[tuple[int, int, int, bool]]:
     shapes: list[tuple[int, int, int, bool]] = []
     widths = 2 if model.gated else 1
     if "qkv" in model.biases:
-        shapes.append(((model.heads + 2 * model.kv_heads) * model.head_dim, 1, model.attention_layers, False))
+        shapes.append(
+            ((model.heads + 2 * model.kv_heads) * model.head_dim, 1, model.attention_layer_count, False)
+        )
     if "o" in model.biases:
-        shapes.append((model.hidden, 1, model.attention_layers, False))
+        shapes.append((model.hidden, 1, model.attention_layer_count, False))
     if "mlp" in model.biases:
-        shapes.append((model.hidden + widths * model.intermediate, 1, model.dense_layers, False))
+        shapes.append((model.hidden + widths * model.intermediate, 1, model.dense_layer_count, False))
     if "experts" in model.biases and model.experts:
         layers = model.layers - model.experts.dense_layers
         shapes.append((model.hidden + widths * model.experts.intermediate, model.experts.count, layers, True))

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 
 from gpufleet.catalog import accelerator_name, data_file
 from gpufleet.catalog.accelerator import load_accelerators, with_memory_size
-from gpufleet.catalog.entry import Accelerator, Machine, Price, Retirement
+from gpufleet.catalog.entry import Accelerator, Machine, MachineRetirement, Price
 from gpufleet.catalog.prices import reader
 from gpufleet.errors import InputError
 
@@ -21,7 +21,7 @@ def get_machine(name: str, cloud: str | None = None) -> Machine:
     ]
     if matches:
         return matches[0]
-    retirement = find_retirement(name, cloud)
+    retirement = find_machine_retirement(name, cloud)
     if retirement:
         raise InputError(
             f"{name} was retired by {retirement.cloud} on {retirement.retired}",
@@ -32,7 +32,7 @@ def get_machine(name: str, cloud: str | None = None) -> Machine:
     )
 
 
-def find_retirement(name: str, cloud: str | None = None) -> Retirement | None:
+def find_machine_retirement(name: str, cloud: str | None = None) -> MachineRetirement | None:
     """Return the retirement of that machine, None if it is not retired."""
     for (machine_cloud, machine_name), retirement in data_file.load_retirements().items():
         if machine_name == name and cloud in (None, machine_cloud):
@@ -50,10 +50,10 @@ def get_accelerator(name: str) -> Accelerator:
     if name in accelerators:
         return accelerators[name]
     aliases = {known_name: part.aliases for known_name, part in accelerators.items()}
-    candidates = [accelerators[item] for item in accelerator_name.find_candidates(name, aliases)]
+    candidates = [accelerators[item] for item in accelerator_name.find_matching_names(name, aliases)]
     if not candidates and (sized_query := accelerator_name.split_memory_size(name)):
         candidates = _filter_by_memory(
-            [accelerators[item] for item in accelerator_name.find_candidates(sized_query[0], aliases)],
+            [accelerators[item] for item in accelerator_name.find_matching_names(sized_query[0], aliases)],
             name,
             sized_query[1],
         )
@@ -89,11 +89,11 @@ def _filter_by_memory(parts: list[Accelerator], name: str, gib: float) -> list[A
     return versions
 
 
-def find_price(
+def find_machine_price(
     cloud: str, region: str, machine: str, purchase: str, on_date: date | None = None
 ) -> Price | None:
     """Return the newest list price of a machine dated ``on_date`` or earlier; None if no reliable price is known."""
-    return _find_newest_price(data_file.load_prices(), (cloud, region, machine, purchase), on_date)
+    return _find_newest_price(data_file.load_machine_prices(), (cloud, region, machine, purchase), on_date)
 
 
 def find_part_price(
@@ -109,12 +109,14 @@ def _find_newest_price(
     """Return the newer of embedded and stored price; of the same day, the stored one. Undated prices are oldest."""
     embedded_price = embedded_prices.get(key)
     embedded_day = (
-        embedded_price.as_of_date.isoformat() if embedded_price and embedded_price.as_of_date else ""
+        embedded_price.earliest_price_date.isoformat()
+        if embedded_price and embedded_price.earliest_price_date
+        else ""
     )
     if on_date is not None and embedded_day > on_date.isoformat():
         embedded_price, embedded_day = None, ""
     store = reader.open_price_reader()
-    stored_price = store.find_newest(*key, on_date) if store else None
+    stored_price = store.find_newest_price(*key, on_date) if store else None
     if stored_price is None or (embedded_price is not None and stored_price[1] < embedded_day):
         return embedded_price
     return stored_price[0]
@@ -122,11 +124,11 @@ def _find_newest_price(
 
 def list_machine_regions(cloud: str, machine: str) -> tuple[str, ...]:
     """Return the regions in which the catalogue has a price for that machine."""
-    regions = {key[1] for key in data_file.load_prices() if (key[0], key[2]) == (cloud, machine)}
+    regions = {key[1] for key in data_file.load_machine_prices() if (key[0], key[2]) == (cloud, machine)}
     store = reader.open_price_reader()
     if store:
         query = "SELECT DISTINCT region FROM current WHERE cloud = ? AND item = ?"
-        regions |= {region for (region,) in store.query(query, cloud, machine)}
+        regions |= {region for (region,) in store.run_query(query, cloud, machine)}
     return tuple(sorted(regions))
 
 

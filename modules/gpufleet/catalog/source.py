@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from gpufleet.catalog.data_file import Row, load_rows
+from gpufleet.catalog.data_file import Row, load_catalog_rows
 
 LABEL_FIELDS = (
     "name",
@@ -27,7 +27,7 @@ UNIT_COLUMNS = (  # a rate, and the column of architectures.csv that is "none" i
 
 
 @dataclass(frozen=True)
-class Source:
+class CatalogSource:
     """One source: ``kind`` is one of KINDS, ``as_of`` its own date or the day it was read."""
 
     id: str
@@ -41,12 +41,12 @@ class Source:
 class FieldSource:
     """The source of one field of one accelerator; ``how`` is the formula or the place in the source."""
 
-    source: Source
+    source: CatalogSource
     how: str
 
 
 @dataclass(frozen=True)
-class FieldReport:
+class FieldSourceReport:
     """Every filled field by kind of source and by source, and every empty one by name and reason."""
 
     by_kind: dict[str, int]
@@ -69,17 +69,17 @@ KINDS = {
 
 
 @cache
-def load_sources() -> dict[str, Source]:
+def load_catalog_sources() -> dict[str, CatalogSource]:
     """Return every source by its id."""
-    return {row["id"]: Source(**row) for row in load_rows("sources.csv")}
+    return {row["id"]: CatalogSource(**row) for row in load_catalog_rows("sources.csv")}
 
 
 @cache
 def load_field_sources() -> dict[str, dict[str, FieldSource]]:
     """Return the source of each field by accelerator and field."""
-    sources_by_id = load_sources()
+    sources_by_id = load_catalog_sources()
     sources_by_field: dict[str, dict[str, FieldSource]] = {}
-    for row in load_rows("accelerator_sources.csv"):
+    for row in load_catalog_rows("accelerator_sources.csv"):
         field_source = FieldSource(sources_by_id[row["source"]], row["how"])
         sources_by_field.setdefault(row["name"], {}).update(
             dict.fromkeys(row["fields"].split(), field_source)
@@ -87,7 +87,7 @@ def load_field_sources() -> dict[str, dict[str, FieldSource]]:
     return sources_by_field
 
 
-def summarize_sources(name: str) -> tuple[str, str]:
+def summarize_accelerator_sources(name: str) -> tuple[str, str]:
     """Return the titles of an accelerator's sources and the newest of their dates."""
     sources_by_id = {
         field_source.source.id: field_source.source
@@ -97,16 +97,16 @@ def summarize_sources(name: str) -> tuple[str, str]:
     return "; ".join(titles), max((source.as_of for source in sources_by_id.values()), default="")
 
 
-def build_field_report() -> FieldReport:
+def build_field_source_report() -> FieldSourceReport:
     """Return the shipped catalogue's fields by kind of source, and the empty fields."""
     return count_fields_by_source(
-        load_rows("accelerators.csv"), load_field_sources(), load_rows("architectures.csv")
+        load_catalog_rows("accelerators.csv"), load_field_sources(), load_catalog_rows("architectures.csv")
     )
 
 
 def count_fields_by_source(
     parts: Sequence[Row], sources_by_field: dict[str, dict[str, FieldSource]], architectures: Sequence[Row]
-) -> FieldReport:
+) -> FieldSourceReport:
     """Count the fields of these rows by source."""
     kinds: Counter[str] = Counter()
     ids: Counter[str] = Counter()
@@ -115,7 +115,7 @@ def count_fields_by_source(
     absent: dict[str, tuple[str, ...]] = {}
     for row in parts:
         inapplicable_fields, empty_fields = (
-            _absent_fields(row, find_architecture_row(row, architectures)),
+            _absent_fields(row, find_gpu_architecture_row(row, architectures)),
             [field for field in _fact_fields(row) if not row[field]],
         )
         empty[row["name"]] = tuple(
@@ -133,10 +133,10 @@ def count_fields_by_source(
                 " x " in field_source.how or " / " in field_source.how or field_source.how.startswith("half")
             )
     shared = tuple(row["name"] for row in parts if not row.get("usable_gib", "-"))
-    return FieldReport(dict(kinds), dict(ids), computed, tuple(unsourced), empty, absent, shared)
+    return FieldSourceReport(dict(kinds), dict(ids), computed, tuple(unsourced), empty, absent, shared)
 
 
-def find_architecture_row(row: Row, architectures: Iterable[Row]) -> Row | None:
+def find_gpu_architecture_row(row: Row, architectures: Iterable[Row]) -> Row | None:
     """Return the first row of ``architectures.csv`` that describes a part."""
     candidates = (
         architecture

@@ -53,13 +53,17 @@ def compare_command(
     gpufleet compare --model llama-3.1-8b --plot tokens --svg tokens.svg
     """  # noqa: D301 - the escape is click's mark for lines that stay as they are
     gc.disable()  # a short process, as in size
-    from gpufleet.sizing.compare import build_document, compare_accelerators, format_report
-    from gpufleet.sizing.compare.options import build_request, check_plot_options
+    from gpufleet.sizing.compare import (
+        build_comparison_document,
+        compare_accelerators,
+        format_comparison_report,
+    )
+    from gpufleet.sizing.compare.options import build_sizing_request, check_plot_options
 
     check_plot_options(plots, svg=svg_file is not None, html=html_file is not None)
-    comparison = compare_accelerators(accelerators, build_request(**options))
+    comparison = compare_accelerators(accelerators, build_sizing_request(**options))
     if svg_file or html_file:
         from gpufleet.sizing.compare.file_output import write_plot_files
 
         write_plot_files(comparison, plots, svg_file, html_file)
-    output.print_result(as_json, comparison, build_document, format_report)
+    output.print_result(as_json, comparison, build_comparison_document, format_comparison_report)

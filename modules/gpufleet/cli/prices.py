@@ -102,7 +102,8 @@ def prices_command(  # noqa: PLR0917 - click hands each option over by name
         return
     if as_json:
         output.print_rendered(
-            report.dump_json({"currency": "USD", "more": more, "offers": offer_dicts}), as_json=True
+            report.format_indented_json({"currency": "USD", "more": more, "offers": offer_dicts}),
+            as_json=True,
         )
     elif offer_dicts:
         output.print_block(report.format_offers_table(make_values_printable(offer_dicts), count, more=more))
@@ -126,28 +127,28 @@ def _print_part_prices(
     from gpufleet.catalog.prices.part_offer import search_part_offers
 
     day = price_date.date() if price_date else None
-    parts = report.parts_as_dicts(
+    parts = report.part_offers_as_dicts(
         search_part_offers(name, cloud=cloud, region=region, purchase=purchase, on_date=day)
     )
     if parts:
         output.print_result(
-            as_json, parts, lambda rows: {"currency": "USD", "parts": rows}, report.format_parts_table
+            as_json, parts, lambda rows: {"currency": "USD", "parts": rows}, report.format_part_offers_table
         )
     return bool(parts)
 
 
-@prices_command.command()
+@prices_command.command("status")
 @output.json_option
 def status(as_json: bool) -> None:
     """Show age, coverage and sources of the prices, and the excluded rows."""
     from gpufleet.catalog.prices import report
-    from gpufleet.catalog.prices.status import read_store_status as look
+    from gpufleet.catalog.prices.status import read_price_store_status as look
 
-    render = report.format_status_json if as_json else report.format_status
+    render = report.format_store_status_json if as_json else report.format_store_status
     output.print_rendered(render(make_values_printable(look()), date.today()), as_json=as_json)  # noqa: DTZ011 - a day
 
 
-@prices_command.command()
+@prices_command.command("refresh")
 @click.option("--cloud", type=click.Choice(CLOUDS), help="Only this cloud's sources.")
 @click.option("--region", "regions", multiple=True, help="Only this region; may be given several times.")
 @click.option(
@@ -159,7 +160,9 @@ def status(as_json: bool) -> None:
     help="Only this source; may be given several times.",
 )
 @click.option("--force", is_flag=True, help="Read sources again even if they were read today.")
-@click.option("--accept", multiple=True, metavar="CODE", help="Import rows despite the finding with this code.")
+@click.option(
+    "--accept", multiple=True, metavar="CODE", help="Import rows despite the finding with this code."
+)
 @output.json_option
 def refresh(  # noqa: PLR0917 - click hands each option over by name
     cloud: str | None,
@@ -189,7 +192,9 @@ def refresh(  # noqa: PLR0917 - click hands each option over by name
         )
     printed_outcomes = outcomes if as_json else make_values_printable(outcomes)
     output.print_rendered(
-        (report.format_outcomes_json if as_json else report.format_outcomes)(printed_outcomes),
+        (report.format_refresh_outcomes_json if as_json else report.format_refresh_outcomes)(
+            printed_outcomes
+        ),
         as_json=as_json,
     )
     fault = fresh.find_refresh_failure(outcomes, sources_named=bool(names or cloud))
@@ -203,7 +208,9 @@ def refresh(  # noqa: PLR0917 - click hands each option over by name
 @ORIGIN[1]
 @ORIGIN[2]
 @ORIGIN[3]
-@click.option("--accept", multiple=True, metavar="CODE", help="Import rows despite the finding with this code.")
+@click.option(
+    "--accept", multiple=True, metavar="CODE", help="Import rows despite the finding with this code."
+)
 @output.json_option
 def import_(  # noqa: PLR0917 - click hands each option over by name
     file: Path,
@@ -221,15 +228,15 @@ def import_(  # noqa: PLR0917 - click hands each option over by name
     from gpufleet.catalog.prices import PriceStore, imports, report
 
     imports.check_finding_codes(accept)
-    loaded = imports.load_price_file(file, form, imports.Origin(cloud, _format_day(as_of), source))
+    loaded = imports.load_price_file(file, form, imports.PriceOrigin(cloud, _format_day(as_of), source))
     with PriceStore(_find_price_store()) as store:
         summary = imports.import_prices(store, loaded, accept)
-    render = report.format_summary_json if as_json else report.format_summary
+    render = report.format_import_summary_json if as_json else report.format_import_summary
     printed_summary = summary if as_json else make_values_printable(summary)
     output.print_rendered(render(printed_summary, make_printable(loaded.name)), as_json=as_json)
 
 
-@prices_command.command()
+@prices_command.command("check")
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @ORIGIN[0]
 @ORIGIN[1]
@@ -242,12 +249,12 @@ def check(  # noqa: PLR0917 - click hands each option over by name
     """Search for suspicious prices in a file, without importing it, or in all current prices."""
     from gpufleet.catalog.prices import audit, imports, report
 
-    origin = imports.Origin(cloud, _format_day(as_of), source)
+    origin = imports.PriceOrigin(cloud, _format_day(as_of), source)
     findings = audit.check_price_file(file, form, origin) if file else audit.check_current_prices()
     if as_json:
-        output.print_rendered(report.format_findings_json(findings), as_json=True)
+        output.print_rendered(report.format_price_findings_json(findings), as_json=True)
     else:
-        output.print_lines(*report.format_findings(findings) or ["nothing found"])
+        output.print_lines(*report.format_price_findings(findings) or ["nothing found"])
     if findings:
         raise CheckFailed(f"{len({finding.row for finding in findings})} suspicious prices")
 

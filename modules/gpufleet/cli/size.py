@@ -157,17 +157,17 @@ def size_command(emit: str | None, merge: bool, as_json: bool, **options: Any) -
     _check_empty_options(click.get_current_context(), merge=merge and not emit)
     gc.disable()  # a short process: garbage collection would take a tenth of its time
     from gpufleet.sizing.plans import find_plans
-    from gpufleet.sizing.plans.document import build_document
-    from gpufleet.sizing.plans.options import PlanOptions, parse_options
-    from gpufleet.sizing.plans.report import format_report
-    from gpufleet.sizing.plans.target import is_missed_target
+    from gpufleet.sizing.plans.document import build_sizing_document
+    from gpufleet.sizing.plans.options import PlanOptions, parse_plan_options
+    from gpufleet.sizing.plans.report import format_sizing_report
+    from gpufleet.sizing.plans.target import is_missed_target_warning
 
-    request = parse_options(PlanOptions(**options))
+    request = parse_plan_options(PlanOptions(**options))
     result = find_plans(request)
-    output.print_result(as_json, result, build_document, format_report)
+    output.print_result(as_json, result, build_sizing_document, format_sizing_report)
     if not result.plans:
         raise CheckFailed(result.warnings[-1].message if result.warnings else "no plan")
-    misses = [warning.message for warning in result.warnings if is_missed_target(warning)]
+    misses = [warning.message for warning in result.warnings if is_missed_target_warning(warning)]
     if misses:
         raise CheckFailed("; ".join(misses))
     if emit:

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpufleet.catalog import find_driver_system, load_operating_systems
-from gpufleet.drivers.data_file import load_systems
+from gpufleet.catalog import find_driver_operating_system, load_operating_systems
+from gpufleet.drivers.data_file import load_system_package_tables
 from gpufleet.drivers.detection import DetectedCards
-from gpufleet.drivers.driver_plan import HostFacts, Reason, RequestedSoftware
-from gpufleet.drivers.rule import build_reason, build_refusal
+from gpufleet.drivers.driver_plan import HostFacts, PlanReason, RequestedSoftware
+from gpufleet.drivers.rule import build_plan_reason, build_refusal_error
 
 
 @dataclass
-class HostContext:
+class HostPlanContext:
     """Input of a plan for one host; ``reasons`` collects the reasons while planning."""
 
     facts: HostFacts
@@ -22,10 +22,10 @@ class HostContext:
     detected: DetectedCards
     key: str
     system: Mapping[str, Any]
-    reasons: list[Reason] = field(default_factory=list)
+    reasons: list[PlanReason] = field(default_factory=list)
 
     @property
-    def title(self) -> str:
+    def system_title(self) -> str:
         """Return the title of the system."""
         return load_operating_systems()[self.key].title
 
@@ -34,29 +34,29 @@ class HostContext:
         """True if the host runs Raspberry Pi OS."""
         return load_operating_systems()[self.key].distribution == "raspberry-pi-os"
 
-    def add_reason(self, code: str, **values: object) -> None:
+    def add_plan_reason(self, code: str, **values: object) -> None:
         """Add the reason of this code."""
-        self.reasons.append(build_reason(code, "", **values))
+        self.reasons.append(build_plan_reason(code, "", **values))
 
-    def offered_versions(self, name: str) -> tuple[str, ...]:
+    def offered_package_versions(self, package_name: str) -> tuple[str, ...]:
         """Return the versions of a package that the host's repositories offer."""
-        return (self.facts.candidates or {}).get(name, ())
+        return (self.facts.candidates or {}).get(package_name, ())
 
 
-def find_system(facts: HostFacts) -> tuple[str, Mapping[str, Any]]:
-    """Return key and package table of a host's system; raise PlanRefused if it is unknown."""
-    operating_system = find_driver_system(
+def find_system_package_table(facts: HostFacts) -> tuple[str, Mapping[str, Any]]:
+    """Return key and package table of a host's system; raise PlanRefusedError if it is unknown."""
+    operating_system = find_driver_operating_system(
         "raspberry-pi-os" if facts.raspberry else facts.os_id, facts.os_version
     )
-    systems = load_systems()
+    systems = load_system_package_tables()
     if operating_system is None or operating_system.name not in systems:
-        raise build_refusal(
+        raise build_refusal_error(
             "system.unknown", system=f"{facts.os_id} {facts.os_version}", known=", ".join(systems)
         )
     return operating_system.name, systems[operating_system.name]
 
 
-def describe_system(facts: HostFacts) -> dict[str, object]:
+def describe_operating_system(facts: HostFacts) -> dict[str, object]:
     """Return the system as part of the plan's JSON."""
     return {
         "id": facts.os_id,

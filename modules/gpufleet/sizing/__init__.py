@@ -6,72 +6,72 @@ speed with an interval fitted to published measurements, and ranked plans that t
 
 from __future__ import annotations
 
-from gpufleet.sizing.hardware import Hardware, Offer, ParallelLayout
+from gpufleet.sizing.hardware import Hardware, HardwareOffer, ParallelLayout
 from gpufleet.sizing.hardware_resolver import resolve_hardware
 from gpufleet.sizing.memory import (
     MemoryEstimate,
-    QuickEstimate,
+    QuickDeviceEstimate,
     active_weight_bytes,
     bits_per_weight,
     choose_recompute,
     estimate_device_count,
     estimate_memory,
     expected_active_experts,
-    find_recipe,
-    kv_bytes,
-    kv_bytes_per_token,
+    find_training_recipe,
+    kv_cache_bytes,
+    kv_cache_bytes_per_token,
     stored_precision,
-    usable_gib,
+    usable_memory_gib,
     weight_bytes,
 )
-from gpufleet.sizing.parallelism import list_layouts
+from gpufleet.sizing.parallelism import list_parallel_layouts
 from gpufleet.sizing.plan_warning import PlanWarning
 from gpufleet.sizing.plans import (
-    Plan,
     PlanOptions,
+    SizingPlan,
     SizingRequest,
     SizingResult,
-    build_document,
+    build_sizing_document,
     find_plans,
-    format_report,
-    load_schema,
-    parse_options,
+    format_sizing_report,
+    load_sizing_schema,
+    parse_plan_options,
 )
-from gpufleet.sizing.speed import Speed, estimate_speed
-from gpufleet.sizing.workload import Training, Workload
+from gpufleet.sizing.speed import SpeedEstimate, estimate_speed
+from gpufleet.sizing.workload import TrainingSettings, Workload
 
 __all__ = [
     "Hardware",
+    "HardwareOffer",
     "MemoryEstimate",
-    "Offer",
     "ParallelLayout",
-    "Plan",
     "PlanOptions",
     "PlanWarning",
-    "QuickEstimate",
+    "QuickDeviceEstimate",
+    "SizingPlan",
     "SizingRequest",
     "SizingResult",
-    "Speed",
-    "Training",
+    "SpeedEstimate",
+    "TrainingSettings",
     "Workload",
     "active_weight_bytes",
     "bits_per_weight",
-    "build_document",
+    "build_sizing_document",
     "choose_recompute",
     "estimate_device_count",
     "estimate_memory",
     "estimate_speed",
     "expected_active_experts",
     "find_plans",
-    "find_recipe",
-    "format_report",
-    "kv_bytes",
-    "kv_bytes_per_token",
-    "list_layouts",
-    "load_schema",
-    "parse_options",
+    "find_training_recipe",
+    "format_sizing_report",
+    "kv_cache_bytes",
+    "kv_cache_bytes_per_token",
+    "list_parallel_layouts",
+    "load_sizing_schema",
+    "parse_plan_options",
     "resolve_hardware",
     "stored_precision",
-    "usable_gib",
+    "usable_memory_gib",
     "weight_bytes",
 ]

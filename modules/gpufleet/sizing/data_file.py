@@ -12,6 +12,6 @@ DATA_DIR = Path(__file__).parent / "data"
 
 
 @cache
-def load_rows(name: str) -> tuple[Row, ...]:
+def load_sizing_rows(file_name: str) -> tuple[Row, ...]:
     """Return the rows of one file in ``data/``."""
-    return tuple(read_packaged_rows("gpufleet.sizing", f"data/{name}"))
+    return tuple(read_packaged_rows("gpufleet.sizing", f"data/{file_name}"))

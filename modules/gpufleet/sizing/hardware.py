@@ -12,7 +12,7 @@ Origin = Literal["cloud", "rack", "workstation", "accelerator"]
 
 
 @dataclass(frozen=True)
-class Offer:
+class HardwareOffer:
     """A way to buy the hardware, and the price of one node per hour."""
 
     cloud: str  # aws, gcp, azure, onprem; "" for a bare accelerator
@@ -44,7 +44,7 @@ class Hardware:
     unified: bool = False  # one memory for host and accelerator (Apple, GB10, boards)
     host_memory_gib: float | None = None
     host_watts: float = 0.0  # of one node without its devices
-    offers: tuple[Offer, ...] = ()
+    offers: tuple[HardwareOffer, ...] = ()
     origin: Origin = "accelerator"
     machine: str = ""  # the machine's name in its cloud or, if owned, in the catalogue
     share: float = 1.0  # fraction of a card that the machine has (vGPU sizes)

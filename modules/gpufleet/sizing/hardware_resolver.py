@@ -17,7 +17,7 @@ from gpufleet.sizing.node_hardware import (
     build_machine_hardware,
     scale_accelerator,
 )
-from gpufleet.sizing.owned_hardware import find_owned_hardware, list_owned_names
+from gpufleet.sizing.owned_hardware import find_owned_hardware, list_owned_hardware_names
 from gpufleet.sizing.plan_warning import PlanWarning
 
 NAME_AND_MEMORY = re.compile(r"^(?P<name>.*?)[\s(]*(?P<gib>\d+)\s*gi?b\)?$", re.IGNORECASE)
@@ -34,10 +34,10 @@ class ResolvedHardware:
 
 def resolve_hardware(name: str, root: Path | None = None) -> ResolvedHardware:
     """Return the hardware of that name; raise InputError with similar names for an unknown one."""
-    return resolve_alternatives(name, root)[0]
+    return resolve_hardware_alternatives(name, root)[0]
 
 
-def resolve_alternatives(name: str, root: Path | None = None) -> list[ResolvedHardware]:
+def resolve_hardware_alternatives(name: str, root: Path | None = None) -> list[ResolvedHardware]:
     """Return the hardware of that name; for a retired machine all its substitutes, best first."""
     query = " ".join(name.split())
     if not query:
@@ -121,7 +121,7 @@ def _find_accelerator_by_memory(name: str, gib: float, query: str) -> Iterator[R
         if "does not exist" in error.problem:
             raise
         accelerators = catalog.load_accelerators()
-        candidates = accelerator_name.find_candidates(
+        candidates = accelerator_name.find_matching_names(
             name, {candidate: accelerator.aliases for candidate, accelerator in accelerators.items()}
         )
         fitting = [
@@ -161,7 +161,7 @@ def _join_sizes(sizes: tuple[float, ...]) -> str:
 def _suggest_names(query: str, root: Path | None) -> str:
     names = {name.lower(): name for _, name in data_file.load_machines()}
     names |= {name.lower(): name for name in catalog.load_accelerators()}
-    names |= {name.lower(): name for name in list_owned_names(root)}
+    names |= {name.lower(): name for name in list_owned_hardware_names(root)}
     lowercase_query = query.lower()
     similar = accelerator_name.find_similar_names(query, catalog.load_accelerators())[:4]
     if similar:

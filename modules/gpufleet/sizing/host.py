@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 
 from gpufleet.catalog import Accelerator
-from gpufleet.sizing.data_file import load_rows
+from gpufleet.sizing.data_file import load_sizing_rows
 
 GBIT_PER_GB = 8.0
 LANES_OF_A_FULL_SLOT = 16
@@ -29,25 +29,25 @@ class DefaultHost:
 @cache
 def find_default_host(accelerator: Accelerator) -> DefaultHost:
     """Return the host in which parts of this kind are sold or commonly installed."""
-    row = next(row for row in load_rows("hosts.csv") if _matches(row["match"], accelerator))
-    devices = row.integer("devices_per_node")
+    row = next(row for row in load_sizing_rows("hosts.csv") if _matches(row["match"], accelerator))
+    devices = row.get_integer("devices_per_node")
     per_device = (
-        row.number("network_gbit_s")
+        row.get_number("network_gbit_s")
         / GBIT_PER_GB
         / min(devices, _devices_per_network_figure(accelerator, devices))
     )
     return DefaultHost(
-        devices, per_device, row["network"], row.optional_number("host_memory_gib"), row["source"]
+        devices, per_device, row["network"], row.get_optional_number("host_memory_gib"), row["source"]
     )
 
 
-def find_network(machine: str) -> tuple[float, str, str]:
+def find_machine_network(machine: str) -> tuple[float, str, str]:
     """Return GB/s of a cloud machine's network, its kind and its source."""
-    row = next(row for row in load_rows("networks.csv") if fnmatchcase(machine, row["machine"]))
-    return row.number("gbit_s") / GBIT_PER_GB, row["network"], row["source"]
+    row = next(row for row in load_sizing_rows("networks.csv") if fnmatchcase(machine, row["machine"]))
+    return row.get_number("gbit_s") / GBIT_PER_GB, row["network"], row["source"]
 
 
-def find_link(accelerator: Accelerator, devices: int) -> tuple[float, str]:
+def find_device_link(accelerator: Accelerator, devices: int) -> tuple[float, str]:
     """Return GB/s per device and direction between so many devices of one node, and the link's name.
 
     NVLink bridges join pairs only: three or more cards with bridges communicate over PCIe.
@@ -65,7 +65,9 @@ def pcie_slot_gb_s(accelerator: Accelerator) -> float:
         return 0.0
     lanes = re.search(r"PCIe x(\d+)", accelerator.form_factor)
     share = int(lanes[1]) / LANES_OF_A_FULL_SLOT if lanes else 1.0
-    speeds = {row.integer("pcie_gen"): row.number("gb_s_x16") for row in load_rows("slots.csv")}
+    speeds = {
+        row.get_integer("pcie_gen"): row.get_number("gb_s_x16") for row in load_sizing_rows("slots.csv")
+    }
     return speeds.get(accelerator.pcie_gen, 0.0) * share
 
 

@@ -9,9 +9,9 @@ from functools import cache
 
 from gpufleet.catalog import Accelerator
 from gpufleet.errors import InputError
-from gpufleet.sizing.data_file import load_rows
+from gpufleet.sizing.data_file import load_sizing_rows
 from gpufleet.sizing.hardware import Hardware, Split
-from gpufleet.sizing.memory.quantization import is_gguf
+from gpufleet.sizing.memory.quantization import is_gguf_precision
 from gpufleet.sizing.speed.device import find_calibrated_engine
 from gpufleet.sizing.workload import Workload
 
@@ -35,21 +35,21 @@ class ModelEngine:
 
 
 @cache
-def load_engines() -> dict[str, ModelEngine]:
+def load_model_engines() -> dict[str, ModelEngine]:
     """Return every engine by name and alias."""
     engines_by_name: dict[str, ModelEngine] = {}
-    for row in load_rows("engines.csv"):
+    for row in load_sizing_rows("engines.csv"):
         split: Split = "tensor" if row["split"] == "tensor" else "layer"
-        stacks_and_tasks = frozenset(row.split_words("stacks")), frozenset(row.split_words("tasks"))
+        stacks_and_tasks = frozenset(row.get_words("stacks")), frozenset(row.get_words("tasks"))
         engine = ModelEngine(row["name"], *stacks_and_tasks, split, row["rule"], row["source"])
-        engines_by_name |= dict.fromkeys((row["name"], *row.split_words("aliases")), engine)
+        engines_by_name |= dict.fromkeys((row["name"], *row.get_words("aliases")), engine)
     return engines_by_name
 
 
-def find_engine(name: str) -> ModelEngine:
+def find_model_engine(name: str) -> ModelEngine:
     """Return the engine of that name or alias; raise InputError with suggestions for an unknown one."""
     normalized = name.strip().lower().replace("_", "-").replace(" ", "-")
-    engines = load_engines()
+    engines = load_model_engines()
     if normalized in engines:
         return engines[normalized]
     close = get_close_matches(normalized, engines, n=3)
@@ -57,13 +57,13 @@ def find_engine(name: str) -> ModelEngine:
     raise InputError(f"unknown engine {name!r}", where="--engine", remedy=remedy)
 
 
-def choose_engine(hardware: Hardware, workload: Workload, nodes: int = 1) -> ModelEngine:
+def choose_model_engine(hardware: Hardware, workload: Workload, nodes: int = 1) -> ModelEngine:
     """Return the requested engine, or the default one for the hardware and the precision.
 
     The table of defaults is in docs/sizing.md, "Which engine".
     """
     if workload.engine:
-        return find_engine(workload.engine)
+        return find_model_engine(workload.engine)
     accelerator = hardware.accelerator
     if (
         not workload.is_training
@@ -71,13 +71,13 @@ def choose_engine(hardware: Hardware, workload: Workload, nodes: int = 1) -> Mod
         and "cuda" not in accelerator.stacks
         and nodes > 1
     ):
-        return load_engines()["distributed-llama"]
-    if not workload.is_training and is_gguf(workload.precision) and accelerator.kind != "npu":
-        return load_engines()["llama.cpp"]
+        return load_model_engines()["distributed-llama"]
+    if not workload.is_training and is_gguf_precision(workload.precision) and accelerator.kind != "npu":
+        return load_model_engines()["llama.cpp"]
     if not workload.is_training and _is_vllm_card(accelerator):
         served = accelerator.kind == "gpu_datacenter" or workload.has_concurrent_streams or workload.batch > 1
-        return load_engines()["vllm" if served else "llama.cpp"]
-    default = load_engines().get(
+        return load_model_engines()["vllm" if served else "llama.cpp"]
+    default = load_model_engines().get(
         find_calibrated_engine(None, accelerator, training=workload.is_training, nodes=nodes)
     )
     return (
@@ -97,22 +97,23 @@ def _is_vllm_card(accelerator: Accelerator) -> bool:
 
 def _first_supported_engine(accelerator: Accelerator, workload: Workload) -> ModelEngine:
     """Return the first engine in engines.csv that runs on the accelerator, else llama.cpp."""
-    engines = dict.fromkeys(load_engines().values())
+    engines = dict.fromkeys(load_model_engines().values())
     return next(
-        (engine for engine in engines if _can_run(engine, accelerator, workload)), load_engines()["llama.cpp"]
+        (engine for engine in engines if _can_run(engine, accelerator, workload)),
+        load_model_engines()["llama.cpp"],
     )
 
 
 def _can_run(engine: ModelEngine, accelerator: Accelerator, workload: Workload) -> bool:
     kind = "training" if workload.is_training else "inference"
-    return kind in engine.tasks and is_supported_on(engine, accelerator)
+    return kind in engine.tasks and is_engine_supported_on(engine, accelerator)
 
 
-def is_supported_on(engine: ModelEngine, accelerator: Accelerator) -> bool:
+def is_engine_supported_on(engine: ModelEngine, accelerator: Accelerator) -> bool:
     """Return whether an engine runs on the accelerator itself, not only on its host's CPU."""
     device_stacks = set(accelerator.stacks) - (set() if accelerator.kind in KINDS_RUN_ON_CPU else {"cpu"})
     return not accelerator.stacks or bool(engine.stacks & device_stacks)
 
 
 def _engine_names() -> list[str]:
-    return sorted({engine.name for engine in load_engines().values()})
+    return sorted({engine.name for engine in load_model_engines().values()})

@@ -16,7 +16,7 @@ from typing import Any
 from gpufleet import catalog, paths
 from gpufleet.boundary import decode_yaml, read_text
 from gpufleet.errors import InputError
-from gpufleet.sizing.hardware import Hardware, Offer, Origin
+from gpufleet.sizing.hardware import Hardware, HardwareOffer, Origin
 from gpufleet.sizing.node_hardware import build_accelerator_hardware, build_machine_hardware
 
 RACK_MARK = "plugin: gpufleet.fleet.rack"
@@ -73,7 +73,7 @@ def find_owned_hardware(name: str, root: Path | None = None) -> Hardware | None:
     return None
 
 
-def list_owned_names(root: Path | None = None) -> list[str]:
+def list_owned_hardware_names(root: Path | None = None) -> list[str]:
     """Return the names of the racks and workstations of this project."""
     return [owned.name for owned in _load_owned(_project_root(root))]
 
@@ -217,7 +217,7 @@ def _to_hardware(owned: OwnedMachine) -> Hardware | None:
     base = _machine_hardware(owned)
     if base is None:
         return None
-    offer = Offer("onprem", "", "owned", owned.usd_per_hour, owned.as_of, owned.source)
+    offer = HardwareOffer("onprem", "", "owned", owned.usd_per_hour, owned.as_of, owned.source)
     origin: Origin = "rack" if owned.rack else "workstation"
     return replace(base, name=owned.name, node_limit=owned.nodes, offers=(offer,), origin=origin)
 

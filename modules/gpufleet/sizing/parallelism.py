@@ -6,31 +6,31 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gpufleet.sizing.hardware import Hardware, ParallelLayout, Split
-from gpufleet.sizing.model_engine import choose_engine
+from gpufleet.sizing.model_engine import choose_model_engine
 from gpufleet.sizing.placement_rules import check_placement
 from gpufleet.sizing.plan_warning import PlanWarning
-from gpufleet.sizing.tensor_parallel import can_split_heads, tensor_parallel_sizes
+from gpufleet.sizing.tensor_parallel import can_split_heads, list_tensor_parallel_sizes
 from gpufleet.sizing.workload import Workload
 
 PIPELINE_SIZES = (1, 2, 4, 8, 16)
 
 
-def list_layouts(
+def list_parallel_layouts(
     workload: Workload, hardware: Hardware, devices: int
 ) -> tuple[list[ParallelLayout], list[PlanWarning]]:
     """Return the legal layouts of one replica on so many devices, best first, and warnings about the first."""
     layouts = list(
-        training_layouts(workload, hardware, devices)
+        list_training_layouts(workload, hardware, devices)
         if workload.is_training
-        else inference_layouts(workload, hardware, devices)
+        else list_inference_layouts(workload, hardware, devices)
     )
     return layouts, check_placement(workload, hardware, devices, layouts[0])
 
 
-def inference_layouts(workload: Workload, hardware: Hardware, devices: int) -> Iterator[ParallelLayout]:
+def list_inference_layouts(workload: Workload, hardware: Hardware, devices: int) -> Iterator[ParallelLayout]:
     """Yield layouts of one inference replica on at most so many devices; some engines can't use every number."""
-    nodes = count_nodes(hardware, devices)
-    runs_on = choose_engine(hardware, workload, nodes)
+    nodes = count_nodes_for_devices(hardware, devices)
+    runs_on = choose_model_engine(hardware, workload, nodes)
     if devices == 1:
         yield ParallelLayout()
     elif runs_on.rule == "powers":
@@ -41,7 +41,7 @@ def inference_layouts(workload: Workload, hardware: Hardware, devices: int) -> I
         yield from _tensor_parallel_layouts(workload, hardware, devices)
 
 
-def training_layouts(
+def list_training_layouts(
     workload: Workload, hardware: Hardware, devices: int, *, quick: bool = False
 ) -> Iterator[ParallelLayout]:
     """Yield layouts of a training run on at most so many devices, simplest first.
@@ -82,11 +82,11 @@ def _data_parallel_layouts(
 def _build_layout(hardware: Hardware, tensor: int, pipeline: int, data: int) -> ParallelLayout:
     devices = tensor * pipeline * data
     return ParallelLayout(
-        count_nodes(hardware, devices), devices, tensor=tensor, pipeline=pipeline, data=data
+        count_nodes_for_devices(hardware, devices), devices, tensor=tensor, pipeline=pipeline, data=data
     )
 
 
-def count_nodes(hardware: Hardware, devices: int) -> int:
+def count_nodes_for_devices(hardware: Hardware, devices: int) -> int:
     """Return how many nodes have so many devices, rounded up."""
     return -(-devices // hardware.devices_per_node)
 
@@ -97,16 +97,18 @@ def _power_of_two_layout(workload: Workload, hardware: Hardware, devices: int) -
     node_count = 1 << (limit.bit_length() - 1)
     if node_count == 1:
         return ParallelLayout()
-    return ParallelLayout(count_nodes(hardware, node_count), node_count, tensor=node_count, split="tensor")
+    return ParallelLayout(
+        count_nodes_for_devices(hardware, node_count), node_count, tensor=node_count, split="tensor"
+    )
 
 
 def _tensor_parallel_layouts(
     workload: Workload, hardware: Hardware, devices: int
 ) -> Iterator[ParallelLayout]:
     """Yield tensor parallelism within a node and pipeline stages between nodes, as engines document it."""
-    nodes = count_nodes(hardware, devices)
+    nodes = count_nodes_for_devices(hardware, devices)
     has_layout = False
-    for tensor in tensor_parallel_sizes(workload, hardware, devices):
+    for tensor in list_tensor_parallel_sizes(workload, hardware, devices):
         pipeline = devices // tensor
         if devices % tensor or pipeline > workload.model.layers:
             continue

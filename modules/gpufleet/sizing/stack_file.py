@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet import catalog
-from gpufleet.boundary import decode_yaml_comments, read_text
+from gpufleet.boundary import decode_yaml_with_comments, read_text
 from gpufleet.catalog import HOURS_PER_MONTH
 from gpufleet.errors import InputError
 from gpufleet.sizing.plans.request import SizingRequest
-from gpufleet.sizing.plans.result import Plan, SizingResult
+from gpufleet.sizing.plans.result import SizingPlan, SizingResult
 from gpufleet.sizing.plans.search import find_plans
 
 KEY = "gpufleet:fleet"
@@ -34,7 +34,7 @@ TEMPLATES = {True: "trainer", False: "llm-server"}
 Node = dict[str, Any]
 
 
-def choose_plan_to_write(request: SizingRequest, result: SizingResult) -> tuple[Plan, str]:
+def choose_plan_to_write(request: SizingRequest, result: SizingResult) -> tuple[SizingPlan, str]:
     """Return the plan to write, and a note if it is not the first plan.
 
     Without ``--purchase``, serving uses on-demand capacity and training uses on-demand or spot: no spot eviction
@@ -59,7 +59,7 @@ def choose_plan_to_write(request: SizingRequest, result: SizingResult) -> tuple[
     )
 
 
-def write_plan_to_stack(plan: Plan, stack: str, root: Path, *, merge: bool = False) -> str:
+def write_plan_to_stack(plan: SizingPlan, stack: str, root: Path, *, merge: bool = False) -> str:
     """Write a plan into ``stacks/Pulumi.<stack>.yaml``; return a message with the entry and the next command."""
     if not STACK_NAME.fullmatch(stack):
         raise InputError(
@@ -67,7 +67,7 @@ def write_plan_to_stack(plan: Plan, stack: str, root: Path, *, merge: bool = Fal
             where="--emit",
             remedy="use lowercase letters, digits and hyphens",
         )
-    if not plan.fits:
+    if not plan.is_feasible:
         raise InputError("the plan cannot run", where="--emit", remedy="see the reason printed above")
     path = root / "stacks" / f"Pulumi.{stack}.yaml"
     label = path.relative_to(root)
@@ -82,7 +82,7 @@ def write_plan_to_stack(plan: Plan, stack: str, root: Path, *, merge: bool = Fal
     return f"wrote {label}: {kind[:-1]} {item['name']}; next: gpufleet cost estimate -s {stack}"
 
 
-def _build_entry(plan: Plan) -> tuple[str, Node]:
+def _build_entry(plan: SizingPlan) -> tuple[str, Node]:
     """Return the fleet key (pools, racks, workstations) and the plan's entry."""
     hardware = plan.hardware
     if hardware.origin == "cloud" and plan.offer is not None:
@@ -97,7 +97,7 @@ def _build_entry(plan: Plan) -> tuple[str, Node]:
     )
 
 
-def _build_pool(plan: Plan) -> Node:
+def _build_pool(plan: SizingPlan) -> Node:
     offer = plan.offer
     if offer is None:
         raise ValueError("a pool without an offer")
@@ -105,17 +105,17 @@ def _build_pool(plan: Plan) -> Node:
     pool: Node = {"name": _pool_name(plan), "cloud": offer.cloud, "region": offer.region}
     cloud = catalog.get_cloud(offer.cloud)
     if purchase["kind"] == "reserved" and cloud.has_zonal_reservations:
-        pool["zones"] = [cloud.example_zone(offer.region)]
+        pool["zones"] = [cloud.example_zone_name(offer.region)]
     pool |= {"machine": plan.hardware.machine, "count": plan.nodes, "purchase": purchase}
     if plan.nodes > 1 and catalog.get_machine(plan.hardware.machine, offer.cloud).fabric:
         pool["fabric"] = "auto"
-    if plan.hours is not None and purchase["kind"] != "reserved" and plan.hours < HOURS_PER_MONTH:
-        pool["hours_per_month"] = max(1, ceil(plan.hours))
+    if plan.work_hours is not None and purchase["kind"] != "reserved" and plan.work_hours < HOURS_PER_MONTH:
+        pool["hours_per_month"] = max(1, ceil(plan.work_hours))
     pool["template"] = TEMPLATES[plan.workload.is_training]
     return pool
 
 
-def _pool_name(plan: Plan) -> str:
+def _pool_name(plan: SizingPlan) -> str:
     """Return a name that depends on model and task only, so that writing again replaces the same entry."""
     slug = re.sub(r"[^a-z0-9]+", "-", plan.workload.model.name.lower()).strip("-")[:30].strip("-")
     use = "train" if plan.workload.is_training else "serve"
@@ -128,7 +128,7 @@ def _build_purchase(kind: str) -> Node:
     return {"kind": kind}
 
 
-def _new_stack(root: Path, plan: Plan, stack: str) -> Node:
+def _new_stack(root: Path, plan: SizingPlan, stack: str) -> Node:
     """Return a new stack document; owner and ssh are copied from an existing stack."""
     template_fleet = _find_template_fleet(root)
     pools = plan.hardware.origin == "cloud"
@@ -152,7 +152,7 @@ def _find_template_fleet(root: Path) -> Mapping[str, Any]:
     return next((fleet for fleet in fleets if fleet.get("ssh")), fleets[0] if fleets else {})
 
 
-def _insert_entry(document: Any, kind: str, item: Node, plan: Plan) -> None:
+def _insert_entry(document: Any, kind: str, item: Node, plan: SizingPlan) -> None:
     """Replace the entry of the same name, else append the entry."""
     fleet = (document.get("config") or {}).get(KEY) if isinstance(document, Mapping) else None
     if not isinstance(fleet, dict):
@@ -188,14 +188,14 @@ def _validate_and_save(path: Path, document: Any, stack: str, root: Path, *, fre
         draft.unlink(missing_ok=True)
 
 
-def _describe_plan(plan: Plan) -> str:
+def _describe_plan(plan: SizingPlan) -> str:
     work = plan.workload
     what = f"{work.model.name}, {work.task}, {work.precision}"
     return f"Sized by gpufleet: {what}, on {plan.nodes} {plan.hardware.name}."
 
 
 def _read_stack(path: Path) -> Any:
-    return decode_yaml_comments(read_text(path, where=path.name), path.name)
+    return decode_yaml_with_comments(read_text(path, where=path.name), path.name)
 
 
 def _dump_yaml(document: Any) -> str:

@@ -10,14 +10,16 @@ from gpufleet.catalog.architecture import ModelArchitecture
 Task = Literal["inference", "full_finetune", "lora", "qlora", "dpo", "pretrain"]
 Optimizer = Literal["adamw", "adamw_8bit", "paged_adamw_8bit", "sgd"]
 Sharding = Literal["auto", "none", "zero1", "zero2", "zero3"]  # PyTorch FSDP's full sharding is zero3
-Recompute = Literal["auto", "none", "selective", "full"]  # auto: the least that fits (sizing.settled)
+Recompute = Literal[
+    "auto", "none", "selective", "full"
+]  # auto: the least that fits (sizing.choose_recompute)
 Adapter = Literal["none", "lora", "qlora"]
 Offload = Literal["none", "optimizer", "all"]
 LoraTargets = Literal["attention", "all"]
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingSettings:
     """How weights are trained; ignored for inference.
 
     ``adapter`` follows from the task for lora and qlora; full fine-tuning has none; DPO may have any.
@@ -67,11 +69,11 @@ class Workload:
     batch: int = 1
     kv_precision: str = "f16"
     engine: str | None = None
-    training: Training = field(default_factory=Training)
+    training: TrainingSettings = field(default_factory=TrainingSettings)
     has_concurrent_streams: bool = False  # many streams are requested, their number is searched
 
     @property
-    def context(self) -> int:
+    def context_tokens(self) -> int:
         """Return the tokens of one sequence: input and output."""
         return self.input_tokens + self.output_tokens
 
@@ -81,7 +83,7 @@ class Workload:
         return self.task != "inference"
 
     @property
-    def adapter(self) -> Adapter:
+    def adapter_kind(self) -> Adapter:
         """Return the adapter that is trained instead of the weights: given by the task, or chosen for DPO.
 
         Weights in four bits cannot be trained: DPO of such a model trains an adapter on them.

@@ -23,7 +23,7 @@ def future_today(monkeypatch):
 def store_path(tmp_path, monkeypatch):
     path = tmp_path / "prices.db"
     monkeypatch.setenv("GPUFLEET_PRICES", str(path))
-    PriceStore(path).close()  # a store that is named and not there is an error
+    PriceStore(path).close_connection()  # a store that is named and not there is an error
     return path
 
 
@@ -43,5 +43,5 @@ def build_row(usd=1.3, as_of="2026-11-01", key=KEY, source="a test", **more):
 
 
 def store_rows(store, *rows, key="1", accept=("unknown-region", "unknown-machine")):
-    run = store.begin_run("test", key)
-    return store.commit_run(store.write_batch("all", rows, run), accept)
+    run = store.begin_or_resume_run("test", key)
+    return store.commit_run(store.stage_batch("all", rows, run), accept)

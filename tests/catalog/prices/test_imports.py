@@ -10,7 +10,7 @@ from gpufleet.boundary import read_packaged_text
 from gpufleet.catalog.prices import MachineFacts, PriceStore
 from gpufleet.catalog.prices.imports import (
     FORMATS,
-    Origin,
+    PriceOrigin,
     check_finding_codes,
     import_prices,
     load_price_file,
@@ -74,7 +74,7 @@ def test_skypilot_gcp_prices_without_cards_and_placeholders_are_set_apart(store,
         ("sentinel", "tpu-v6e-8", "on_demand"),
         ("sentinel", "tpu-v6e-8", "spot"),
     } <= findings
-    assert catalog.find_price("gcp", "us-central1", "a2-highgpu-1g", "on_demand").usd_per_hour > 3
+    assert catalog.find_machine_price("gcp", "us-central1", "a2-highgpu-1g", "on_demand").usd_per_hour > 3
 
 
 def test_skypilot_azure_file_is_recognised_by_its_regions(cases_folder):
@@ -90,14 +90,16 @@ def test_skypilot_file_without_a_recognisable_cloud_asks_for_it(tmp_path):
     file.write_text(f"{head}\nbox,,,1,1,0.1,,EU WEST 1\n")
     with pytest.raises(InputError, match=r"does not state its cloud.*give --cloud"):
         load_price_file(file)
-    assert load_price_file(file, origin=Origin(cloud="lambda")).rows[0].cloud == "lambda"
+    assert load_price_file(file, origin=PriceOrigin(cloud="lambda")).rows[0].cloud == "lambda"
     (tmp_path / "aws").mkdir()
     file.rename(tmp_path / "aws/vms.csv")
     assert load_price_file(tmp_path / "aws/vms.csv").rows[0].cloud == "aws"
 
 
 def test_gpuhunt_csv_needs_a_cloud_unless_the_file_name_has_it(cases_folder, tmp_path):
-    rows_by_key = load_rows(cases_folder / "gpuhunt-aws.csv", origin=Origin(cloud="aws", as_of="2026-11-01"))
+    rows_by_key = load_rows(
+        cases_folder / "gpuhunt-aws.csv", origin=PriceOrigin(cloud="aws", as_of="2026-11-01")
+    )
     assert rows_by_key["us-east-1", "g5.2xlarge", "spot", "none"].usd_per_hour == 0.51
     assert rows_by_key["us-east-1", "c6g.large", "on_demand", "none"].facts == MachineFacts(2, 4.0, "arm64")
     assert {row.as_of for row in rows_by_key.values()} == {"2026-11-01"}
@@ -138,7 +140,7 @@ def test_files_written_by_gpuhunt_are_read(tmp_path):
     )  # fmt: skip
     storage.dump([item], str(tmp_path / "aws.csv"))
     row = load_price_file(tmp_path / "aws.csv").rows[0]
-    assert (row.key, row.usd_per_hour) == (("aws", "us-east-1", "p5.48xlarge", "on_demand"), 55.04)
+    assert (row.price_key, row.usd_per_hour) == (("aws", "us-east-1", "p5.48xlarge", "on_demand"), 55.04)
     assert row.facts == MachineFacts(192, 2048.0, "x86_64", "H100 SXM5 80GB", 8, 80.0)
 
 
@@ -154,7 +156,7 @@ def test_plain_csv_supports_months_parts_and_purchase_kinds(cases_folder, store)
     )
     assert import_prices(store, load_price_file(cases_folder / "plain.csv")).imported == 7
     assert catalog.find_part_price("aws", "us-east-1", "ebs:gp3").usd_per_hour * 730 == pytest.approx(0.07)
-    assert catalog.find_price("aws", "us-east-1", "g5.2xlarge", "reserved_1y").usd_per_hour == 0.75
+    assert catalog.find_machine_price("aws", "us-east-1", "g5.2xlarge", "reserved_1y").usd_per_hour == 0.75
 
 
 def test_packaged_price_files_can_be_imported(store_path):
@@ -163,8 +165,8 @@ def test_packaged_price_files_can_be_imported(store_path):
         file.write_text(read_packaged_text("gpufleet.catalog", f"data/{name}"))
         with PriceStore(store_path) as store:
             summary = import_prices(store, load_price_file(file))
-        assert (summary.set_apart, summary.imported) == (0, len(catalog.data_file.load_rows(name)))
-    assert catalog.find_price("aws", "us-east-1", "g5.2xlarge", "on_demand").usd_per_hour == 1.212
+        assert (summary.set_apart, summary.imported) == (0, len(catalog.data_file.load_catalog_rows(name)))
+    assert catalog.find_machine_price("aws", "us-east-1", "g5.2xlarge", "on_demand").usd_per_hour == 1.212
 
 
 HEAD = "cloud,region,machine,purchase,usd_per_hour,as_of,source\n"
@@ -226,8 +228,8 @@ def test_formats_are_listed_and_unknown_finding_codes_refused():
 def test_windows_line_endings_and_byte_order_mark_are_accepted(tmp_path):
     (tmp_path / "unix.csv").write_text(HEAD + GOOD)
     (tmp_path / "windows.csv").write_bytes(b"\xef\xbb\xbf" + (HEAD + GOOD).replace("\n", "\r\n").encode())
-    assert [row.key for row in load_price_file(tmp_path / "unix.csv").rows] == [
-        row.key for row in load_price_file(tmp_path / "windows.csv").rows
+    assert [row.price_key for row in load_price_file(tmp_path / "unix.csv").rows] == [
+        row.price_key for row in load_price_file(tmp_path / "windows.csv").rows
     ]
 
 

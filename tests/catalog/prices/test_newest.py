@@ -7,7 +7,7 @@ from datetime import date
 import pytest
 
 from gpufleet.catalog import query
-from gpufleet.catalog.entry import AcceleratorCount, Machine, MachineOffer, Price
+from gpufleet.catalog.entry import Machine, MachineAccelerators, MachineOffer, Price
 from gpufleet.catalog.offer import OfferFilter
 
 KEY = ("aws", "us-east-1", "zz.large", "on_demand")
@@ -22,7 +22,7 @@ class Store:
         self.price_and_day = price_and_day
         self.queries = []
 
-    def find_newest(self, *key_and_day):
+    def find_newest_price(self, *key_and_day):
         self.queries.append(key_and_day)
         return self.price_and_day
 
@@ -46,15 +46,15 @@ class Store:
 def test_newest_price_before_the_date_is_used(monkeypatch, embedded_day, stored_day, on_date, usd):
     embedded = {} if embedded_day is None else {KEY: build_price(1.0, embedded_day or None)}
     store = Store(None if stored_day is None else (build_price(2.0, stored_day), stored_day))
-    monkeypatch.setattr(query.data_file, "load_prices", lambda: embedded)
+    monkeypatch.setattr(query.data_file, "load_machine_prices", lambda: embedded)
     monkeypatch.setattr(query.reader, "open_price_reader", lambda: store)
-    price = query.find_price(*KEY, on_date)
+    price = query.find_machine_price(*KEY, on_date)
     assert (price.usd_per_hour if price else None) == usd
     assert store.queries == [(*KEY, on_date)]
 
 
 def build_offer(usd, cards=0, **where):
-    accelerators = (AcceleratorCount("H100 SXM5 80GB", cards, 80.0, 1.0),) if cards else ()
+    accelerators = (MachineAccelerators("H100 SXM5 80GB", cards, 80.0, 1.0),) if cards else ()
     name, cloud = where.get("machine", "m"), where.get("cloud", "aws")
     machine = Machine(name, cloud, 8, 64.0, "x86_64", accelerators, None, 0, (), "", "")
     return MachineOffer(
@@ -74,7 +74,7 @@ def build_offer(usd, cards=0, **where):
     ],
 )
 def test_offer_is_compared_by_hour_or_by_accelerator(options, cards, usd):
-    assert OfferFilter(**options).comparison_cost(build_offer(80.0, cards)) == usd
+    assert OfferFilter(**options).comparison_usd_per_hour(build_offer(80.0, cards)) == usd
 
 
 @pytest.mark.parametrize(
@@ -89,13 +89,13 @@ def test_offer_is_compared_by_hour_or_by_accelerator(options, cards, usd):
     ],
 )  # fmt: skip
 def test_offer_filter_matches_each_field(options, expected):
-    assert OfferFilter(**options).matches(build_offer(80.0, 8)) is expected
+    assert OfferFilter(**options).matches_offer(build_offer(80.0, 8)) is expected
 
 
 def test_machine_without_cards_cannot_be_compared_by_accelerator():
     cardless = build_offer(1.0)
     assert [
-        OfferFilter(**options).matches(cardless)
+        OfferFilter(**options).matches_offer(cardless)
         for options in ({}, {"count": 1}, {"compare_by": "accelerator"})
     ] == [
         True,

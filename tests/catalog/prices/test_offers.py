@@ -5,7 +5,7 @@ from datetime import date
 import pytest
 
 from gpufleet import catalog
-from gpufleet.catalog.offer import check_accelerator_name, find_cheapest_commitments, matches_accelerator
+from gpufleet.catalog.offer import check_accelerator_name, find_cheapest_commitments, matches_accelerator_name
 from gpufleet.catalog.prices import MachineFacts
 from gpufleet.errors import InputError
 
@@ -47,7 +47,11 @@ def test_stored_and_embedded_offers_make_one_sorted_list(store):
     assert len(keys) == len(set(keys))
     assert ("g5.2xlarge", "us-east-1", 1.3) in list_offers(machine="g5.2xlarge")
     machine = next(offer.machine for offer in offers if offer.region == "mars-1")
-    assert (machine.vcpus, machine.accelerators[0].model, machine.cards) == (8, "H100 SXM5 80GB", 2)
+    assert (machine.vcpus, machine.accelerators[0].model, machine.accelerator_count) == (
+        8,
+        "H100 SXM5 80GB",
+        2,
+    )
 
 
 def test_limit_gives_the_same_first_offers(store):
@@ -103,7 +107,7 @@ def test_offers_of_a_date_exclude_later_prices(store):
     ],
 )
 def test_accelerator_is_matched_by_the_words_of_its_name(query, model, expected):
-    assert matches_accelerator(query, model) is expected
+    assert matches_accelerator_name(query, model) is expected
 
 
 def test_unknown_accelerator_is_refused_and_known_one_without_offers_is_not(store_path):

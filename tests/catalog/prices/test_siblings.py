@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from gpufleet.catalog.prices.imports import Origin, load_price_file, translation
+from gpufleet.catalog.prices.imports import PriceOrigin, load_price_file, translation
 
 HEAD = "InstanceType,vCPUs,MemoryGiB,AcceleratorName,AcceleratorCount,GpuInfo,Region,AvailabilityZone,Price,SpotPrice"
 # (host, its price alone, the card's name, how many, what all the cards cost): Google's machines with their own cards.
@@ -25,7 +25,9 @@ def import_skypilot(path, order, region="us-central1"):
         lines.append(f"{host},96,1360,,,,{region},{region}-a,{price},{price / 4}")
         lines.append(f",,,{card},{count},,{region},{region}-a,{cards},{cards / 5}")
     path.write_text("\n".join(lines) + "\n")
-    return {(row.item, row.purchase): row for row in load_price_file(path, origin=Origin(cloud="gcp")).rows}
+    return {
+        (row.item, row.purchase): row for row in load_price_file(path, origin=PriceOrigin(cloud="gcp")).rows
+    }
 
 
 @pytest.mark.parametrize(
@@ -53,7 +55,7 @@ def test_card_price_of_another_region_is_not_used(tmp_path):
     path.write_text(
         f"{HEAD}\n{host},208,1872,,,,us-central1,us-central1-a,{price},\n,,,{card},{count},,europe-west4,europe-west4-b,{cards},\n"
     )
-    (row,) = [row for row in load_price_file(path, origin=Origin(cloud="gcp")).rows if row.item == host]
+    (row,) = [row for row in load_price_file(path, origin=PriceOrigin(cloud="gcp")).rows if row.item == host]
     assert row.usd_per_hour == price
 
 
@@ -70,11 +72,11 @@ CARDS = [
 
 @pytest.mark.parametrize(("raw", "memory", "catalog_name"), CARDS)
 def test_accelerator_name_is_translated_to_the_catalogue_name(raw, memory, catalog_name):
-    assert translation.translate_accelerator(raw, memory) == catalog_name
+    assert translation.translate_accelerator_name(raw, memory) == catalog_name
 
 
 def test_unknown_accelerator_keeps_its_name():
-    assert translation.translate_accelerator("Z9-Turbo", 7) == "Z9-Turbo"
+    assert translation.translate_accelerator_name("Z9-Turbo", 7) == "Z9-Turbo"
 
 
 @pytest.mark.parametrize(
@@ -89,7 +91,7 @@ def test_unknown_accelerator_keeps_its_name():
     ],
 )
 def test_zone_is_shortened_to_its_region_for_google_only(location, cloud, region):
-    assert translation.translate_region(location, cloud) == region
+    assert translation.extract_region_of_location(location, cloud) == region
 
 
 @pytest.mark.parametrize(
@@ -101,7 +103,7 @@ def test_zone_is_shortened_to_its_region_for_google_only(location, cloud, region
     ],
 )
 def test_cloud_is_detected_from_region_names(regions, cloud):
-    assert translation.detect_cloud("prices", regions, "f.csv") == cloud
+    assert translation.detect_price_file_cloud("prices", regions, "f.csv") == cloud
 
 
 def test_prices_of_the_test_pairs_are_distinct():

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from gpufleet import catalog
 from gpufleet.catalog.prices import PriceStore, schema
 from gpufleet.catalog.prices.imports import import_prices, load_price_file
-from gpufleet.catalog.prices.report import format_status
-from gpufleet.catalog.prices.status import read_store_status
+from gpufleet.catalog.prices.report import format_store_status
+from gpufleet.catalog.prices.status import read_price_store_status
 from gpufleet.errors import EnvironmentFault, InputError
 
 from .conftest import KEY, build_row, store_rows
@@ -28,20 +28,20 @@ NUMBERS = count()
 def test_embedded_price_is_used_without_a_store(store_path, monkeypatch):
     store_path.unlink()
     with pytest.raises(InputError, match="the price store does not exist; gpufleet prices import creates it"):
-        catalog.find_price(*KEY)  # a mistyped path must not fall back to old prices
+        catalog.find_machine_price(*KEY)  # a mistyped path must not fall back to old prices
     monkeypatch.setenv("GPUFLEET_PRICES", "embedded")
-    assert catalog.find_price(*KEY).usd_per_hour == EMBEDDED
+    assert catalog.find_machine_price(*KEY).usd_per_hour == EMBEDDED
     assert not store_path.exists()
 
 
 def test_damaged_store_is_reported_in_one_line(store, store_path):
     store_rows(store, build_row(1.3))
-    store.close()
+    store.close_connection()
     content = bytearray(store_path.read_bytes())
     content[4096:] = b"\xff" * (len(content) - 4096)  # its first page, with the tables' names, is whole
     store_path.write_bytes(content)
     with pytest.raises(EnvironmentFault, match=r"prices.db is damaged: .*malformed"):
-        catalog.find_price(*KEY)
+        catalog.find_machine_price(*KEY)
     with PriceStore(store_path) as broken, pytest.raises(EnvironmentFault, match="is damaged"):
         store_rows(broken, build_row(1.4), key="2")
 
@@ -56,9 +56,9 @@ def test_price_of_a_future_date_is_set_apart_and_not_used_for_comparison(store):
 
 def test_status_never_reports_a_negative_age(store):
     store_rows(store, build_row(1.3, "2031-01-01"), accept=["future"])
-    status = read_store_status()
-    assert status.age_days(date(2026, 11, 21)) >= 0
-    assert "WARNING   prices dated in the future (up to 2031-01-01)" in format_status(
+    status = read_price_store_status()
+    assert status.newest_price_age_days(date(2026, 11, 21)) >= 0
+    assert "WARNING   prices dated in the future (up to 2031-01-01)" in format_store_status(
         status, date(2026, 11, 21)
     )
 
@@ -99,15 +99,15 @@ def test_part_with_an_unexpected_unit_is_set_apart(store, item, unit):
 
 def test_newer_price_takes_precedence_over_the_embedded_one_and_history_is_kept(store):
     store_rows(store, build_row(1.3, "2026-11-01"), build_row(1.1, "2026-09-01", source="older"))
-    assert catalog.find_price(*KEY).usd_per_hour == 1.3
-    assert catalog.find_price(*KEY, on_date=date(2026, 10, 31)).usd_per_hour == 1.1
-    assert catalog.find_price(*KEY, on_date=date(2026, 8, 1)).usd_per_hour == EMBEDDED
-    assert catalog.find_price(*KEY, on_date=date(2020, 1, 1)) is None
+    assert catalog.find_machine_price(*KEY).usd_per_hour == 1.3
+    assert catalog.find_machine_price(*KEY, on_date=date(2026, 10, 31)).usd_per_hour == 1.1
+    assert catalog.find_machine_price(*KEY, on_date=date(2026, 8, 1)).usd_per_hour == EMBEDDED
+    assert catalog.find_machine_price(*KEY, on_date=date(2020, 1, 1)) is None
 
 
 def test_older_price_does_not_replace_the_embedded_one(store):
     store_rows(store, build_row(1.5, "2026-07-05"))
-    assert catalog.find_price(*KEY).usd_per_hour == EMBEDDED
+    assert catalog.find_machine_price(*KEY).usd_per_hour == EMBEDDED
     assert (
         next(catalog.search_offers(machine=KEY[2], region=KEY[1], purchase=KEY[3])).price.usd_per_hour
         == EMBEDDED
@@ -116,14 +116,14 @@ def test_older_price_does_not_replace_the_embedded_one(store):
 
 def test_imported_price_takes_precedence_on_the_same_day(store):
     store_rows(store, build_row(1.25, "2026-07-06"))
-    assert catalog.find_price(*KEY).usd_per_hour == 1.25
+    assert catalog.find_machine_price(*KEY).usd_per_hour == 1.25
 
 
 def test_undated_price_counts_as_oldest_with_low_confidence(store):
     other = ("aws", "us-east-1", "zz.large", "on_demand")
     store_rows(store, build_row(9.0, ""), build_row(2.0, "", key=other))
-    assert catalog.find_price(*KEY).usd_per_hour == EMBEDDED
-    price = catalog.find_price(*other, on_date=date(2021, 1, 1))
+    assert catalog.find_machine_price(*KEY).usd_per_hour == EMBEDDED
+    price = catalog.find_machine_price(*other, on_date=date(2021, 1, 1))
     assert (price.usd_per_hour, price.as_of, price.confidence) == (2.0, None, "low")
 
 
@@ -139,14 +139,14 @@ def test_commitment_without_upfront_payment_is_preferred(store):
     reserved = (*KEY[:3], "reserved_1y")
     rows = [build_row(0.7, key=reserved, upfront="all", upfront_usd=6132.0), build_row(0.75, key=reserved)]
     store_rows(store, *rows)
-    assert catalog.find_price(*reserved).usd_per_hour == 0.75
+    assert catalog.find_machine_price(*reserved).usd_per_hour == 0.75
 
 
 def test_uncommitted_prices_are_invisible(store):
-    run = store.write_batch("first", [build_row()], store.begin_run("test", "1"))
-    assert catalog.find_price(*KEY).usd_per_hour == EMBEDDED
+    run = store.stage_batch("first", [build_row()], store.begin_or_resume_run("test", "1"))
+    assert catalog.find_machine_price(*KEY).usd_per_hour == EMBEDDED
     assert store.find_unfinished_run("test") == run
-    store.abandon_run(run)
+    store.delete_unfinished_run(run)
     assert store.find_unfinished_run("test") is None
     with pytest.raises(InputError, match="not in the price store"):
         store.commit_run(run)
@@ -154,9 +154,9 @@ def test_uncommitted_prices_are_invisible(store):
 
 def test_committed_run_cannot_be_abandoned(store):
     run = store_rows(store, build_row()).run
-    store.abandon_run(run)
-    assert catalog.find_price(*KEY).usd_per_hour == 1.3
-    assert store.begin_run("test", "1").finished_at
+    store.delete_unfinished_run(run)
+    assert catalog.find_machine_price(*KEY).usd_per_hour == 1.3
+    assert store.begin_or_resume_run("test", "1").finished_at
 
 
 def test_repeated_import_stores_nothing(store):
@@ -168,15 +168,15 @@ def test_repeated_import_stores_nothing(store):
         1,
         True,
     )
-    assert catalog.find_price(*KEY).usd_per_hour == 1.3
+    assert catalog.find_machine_price(*KEY).usd_per_hour == 1.3
 
 
 def test_rewritten_batch_replaces_the_earlier_one(store):
-    run = store.begin_run("test", "1")
-    run = store.write_batch("page", [build_row(1.3)], run)
-    run = store.write_batch("page", [build_row(1.4)], run)
+    run = store.begin_or_resume_run("test", "1")
+    run = store.stage_batch("page", [build_row(1.3)], run)
+    run = store.stage_batch("page", [build_row(1.4)], run)
     assert store.commit_run(run).imported == 1
-    assert catalog.find_price(*KEY).usd_per_hour == 1.4
+    assert catalog.find_machine_price(*KEY).usd_per_hour == 1.4
 
 
 def test_unchanged_prices_are_counted(store):
@@ -189,13 +189,13 @@ def test_suspicious_rows_are_set_apart_until_accepted(store):
     rows = [build_row(), build_row(1.3, key=spot)]
     summary = store_rows(store, *rows)
     assert (summary.imported, summary.set_apart, summary.findings[0].code) == (1, 1, "spot-not-cheaper")
-    before = catalog.find_price(*spot)
+    before = catalog.find_machine_price(*spot)
     assert before.as_of < "2026"
     store_rows(store, *rows, key="2", accept=["spot-not-cheaper"])
-    assert catalog.find_price(*spot).usd_per_hour == 1.3
+    assert catalog.find_machine_price(*spot).usd_per_hour == 1.3
     assert store.connection.execute("SELECT count(*) FROM apart").fetchone() == (0,)
     store_rows(store, *rows, key="3")
-    assert catalog.find_price(*spot) == before
+    assert catalog.find_machine_price(*spot) == before
 
 
 @pytest.mark.parametrize(
@@ -213,9 +213,9 @@ def test_suspicious_rows_are_set_apart_until_accepted(store):
     ],
 )
 def test_invalid_price_is_refused_and_nothing_is_staged(store, invalid, message):
-    run = store.begin_run("test", "1")
+    run = store.begin_or_resume_run("test", "1")
     with pytest.raises(InputError, match=message):
-        store.write_batch("all", [build_row(), build_row(**invalid)], run)
+        store.stage_batch("all", [build_row(), build_row(**invalid)], run)
     assert store.connection.execute("SELECT count(*) FROM staged").fetchone() == (0,)
 
 
@@ -247,7 +247,7 @@ from gpufleet.catalog.prices import PriceStore
 from gpufleet.catalog.prices import imports
 imports.BATCH_ROWS = 50
 batches, kill_at = 0, int(sys.argv[3])
-write = PriceStore.write_batch
+write = PriceStore.stage_batch
 def written(self, name, rows, run):
     global batches
     if batches == kill_at:
@@ -256,7 +256,7 @@ def written(self, name, rows, run):
         os.kill(os.getpid(), signal.SIGKILL)
     batches += 1
     return write(self, name, rows, run)
-PriceStore.write_batch = written
+PriceStore.stage_batch = written
 publish = PriceStore._publish_rows
 def published(self, run, rows):
     found = publish(self, run, rows)
@@ -319,20 +319,20 @@ def test_two_concurrent_imports_succeed(store_path, tmp_path):
 def test_reader_is_not_blocked_by_a_writer(store_path, store):
     store_rows(store, build_row())
     with PriceStore(store_path) as other:
-        run = other.begin_run("slow", "1")
+        run = other.begin_or_resume_run("slow", "1")
         other.connection.execute("BEGIN IMMEDIATE")
-        assert catalog.find_price(*KEY).usd_per_hour == 1.3
+        assert catalog.find_machine_price(*KEY).usd_per_hour == 1.3
         other.connection.execute("ROLLBACK")
         store_rows(other, build_row(1.35, "2026-11-02"), key="2")
         assert other.find_unfinished_run("slow") == run
-    assert catalog.find_price(*KEY).usd_per_hour == 1.35
+    assert catalog.find_machine_price(*KEY).usd_per_hour == 1.35
 
 
 def test_locked_store_is_an_environment_fault(store_path, store, monkeypatch):
     monkeypatch.setattr("gpufleet.catalog.prices.store.BUSY_TIMEOUT_S", 0.05)
     store.connection.execute("BEGIN IMMEDIATE")
     with PriceStore(store_path) as other, pytest.raises(EnvironmentFault, match="cannot be written"):
-        other.begin_run("test", "1")
+        other.begin_or_resume_run("test", "1")
 
 
 PRICES = st.lists(
@@ -360,11 +360,11 @@ def test_newest_price_before_the_date_is_used_for_any_import_order(tmp_path, mon
         if on is None or on.year > 2025
         else None
     )
-    price = catalog.find_price(*KEY, on_date=on)
+    price = catalog.find_machine_price(*KEY, on_date=on)
     if newest is None:
         assert price is None or price.as_of is None
     else:
-        assert price.as_of_date.isoformat() == newest
+        assert price.earliest_price_date.isoformat() == newest
     offers = {
         offer.price
         for offer in catalog.search_offers(machine=KEY[2], region=KEY[1], purchase=KEY[3], on_date=on)
@@ -377,7 +377,7 @@ def test_full_disk_is_reported_in_one_line_and_changes_nothing(store):
     pages = store.connection.execute("PRAGMA page_count").fetchone()[0]
     store.connection.execute(f"PRAGMA max_page_count = {pages}")  # SQLite answers as on a full disk
     many = [build_row(key=(KEY[0], f"region-{number}", *KEY[2:])) for number in range(500)]
-    run = store.begin_run("test", "full")
+    run = store.begin_or_resume_run("test", "full")
     with pytest.raises(EnvironmentFault, match=r"prices.db cannot be written: database or disk is full"):
-        store.write_batch("all", many, run)
+        store.stage_batch("all", many, run)
     assert store.connection.execute("SELECT count(*) FROM staged").fetchone() == (0,)

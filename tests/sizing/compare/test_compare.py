@@ -15,17 +15,17 @@ from gpufleet.cli import gpufleet as command_line
 from gpufleet.errors import InputError
 from gpufleet.sizing.compare import (
     DEFAULT_ACCELERATORS,
-    build_document,
+    build_comparison_document,
     compare_accelerators,
-    format_report,
-    load_schema,
+    format_comparison_report,
+    load_comparison_schema,
 )
-from gpufleet.sizing.compare.comparison import peak_tflops, roofline_ridge_point
-from gpufleet.sizing.compare.options import build_request
+from gpufleet.sizing.compare.comparison import peak_tflops_and_format, roofline_ridge_point
+from gpufleet.sizing.compare.options import build_sizing_request
 
 
 def compare(*names, **options):
-    return compare_accelerators(names, build_request(**{"model": "", **options}))
+    return compare_accelerators(names, build_sizing_request(**{"model": "", **options}))
 
 
 def compare_one(name, **options):
@@ -60,7 +60,7 @@ def test_price_is_for_one_device_and_the_cheapest_of_its_kind():
     subject = compare_one("H100 SXM5 80GB")
     kinds = [price.purchase for price in subject.prices]
     assert len(kinds) == len(set(kinds))
-    assert subject.cheapest_price == min(subject.prices, key=lambda price: price.usd_per_hour)
+    assert subject.cheapest_device_price == min(subject.prices, key=lambda price: price.usd_per_hour)
     demand = next(price for price in subject.prices if price.purchase == "on_demand")
     cheapest = [
         offer.price.usd_per_hour / offer.machine.accelerators[0].count
@@ -78,24 +78,28 @@ def test_shared_card_is_priced_below_the_complete_card():
 
 def test_accelerator_that_nobody_rents_out_has_no_price():
     subject = compare_one("M4 Max (40)", model="llama-3.1-8b")
-    assert (subject.cheapest_price, subject.usd_per_hour, subject.tokens_per_usd) == (None, None, None)
+    assert (subject.cheapest_device_price, subject.replica_usd_per_hour, subject.tokens_per_usd) == (
+        None,
+        None,
+        None,
+    )
 
 
 def test_speed_per_watt_and_per_dollar_are_computed_from_the_plan():
     subject = compare_one("L4", model="llama-3.1-8b", precision="q4_k_m")
     plan = subject.plan
     assert plan.tokens_per_s_low < plan.tokens_per_s < plan.tokens_per_s_high
-    assert subject.tokens_per_joule == pytest.approx(plan.tokens_per_s / plan.watts)
+    assert subject.tokens_per_joule == pytest.approx(plan.tokens_per_s / plan.total_watts)
     assert subject.tokens_per_usd == pytest.approx(
-        plan.tokens_per_s * 3600 / subject.cheapest_price.usd_per_hour
+        plan.tokens_per_s * 3600 / subject.cheapest_device_price.usd_per_hour
     )
 
 
 def test_large_model_is_placed_on_the_fewest_devices():
     subject = compare_one("A100 SXM4 80GB", model="llama-3.1-70b")
     assert subject.plan.devices == 2
-    assert subject.label == "2 x A100 SXM4 80GB"
-    assert subject.usd_per_hour == pytest.approx(2 * subject.cheapest_price.usd_per_hour)
+    assert subject.name_with_count == "2 x A100 SXM4 80GB"
+    assert subject.replica_usd_per_hour == pytest.approx(2 * subject.cheapest_device_price.usd_per_hour)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +114,7 @@ def test_unplaced_accelerator_has_a_reason(name, options, message):
     subject = compare_one(name, **options)
     assert subject.plan is None
     assert message in subject.rejection_reason
-    assert message in format_report(compare(name, **options))
+    assert message in format_comparison_report(compare(name, **options))
 
 
 def test_training_is_compared():
@@ -132,7 +136,7 @@ def test_training_is_compared():
     ],
 )
 def test_peak_rate_is_dense_and_in_a_supported_format(name, precision, rate, computed_in):
-    peak, used = peak_tflops(catalog.get_accelerator(name), precision)
+    peak, used = peak_tflops_and_format(catalog.get_accelerator(name), precision)
     assert (peak, used) == (pytest.approx(rate, rel=0.01), computed_in)
 
 
@@ -151,9 +155,11 @@ def test_ridge_point_is_peak_rate_divided_by_bandwidth():
     ],
 )
 def test_complete_json_matches_the_schema(options):
-    document = build_document(compare(*catalog.load_accelerators(), **options))
-    jsonschema.Draft202012Validator.check_schema(load_schema())
-    jsonschema.Draft202012Validator(load_schema()).validate(json.loads(json.dumps(document, allow_nan=False)))
+    document = build_comparison_document(compare(*catalog.load_accelerators(), **options))
+    jsonschema.Draft202012Validator.check_schema(load_comparison_schema())
+    jsonschema.Draft202012Validator(load_comparison_schema()).validate(
+        json.loads(json.dumps(document, allow_nan=False))
+    )
     assert len(document["accelerators"]) == len(catalog.load_accelerators())
     assert (
         all(
@@ -165,7 +171,7 @@ def test_complete_json_matches_the_schema(options):
 
 
 def test_json_has_sources_of_facts_and_prices():
-    document = build_document(compare("H100 SXM5 80GB"))["accelerators"][0]
+    document = build_comparison_document(compare("H100 SXM5 80GB"))["accelerators"][0]
     assert document["source"]
     assert document["dense_tera_per_s"]["fp8"] == 1979
     assert document["prices"][0]["source"]
@@ -245,9 +251,9 @@ def test_table_does_not_import_the_plotting_library(project, clean_env):
 
 
 def test_options_without_a_model_are_refused():
-    assert build_request(model="") is None
+    assert build_sizing_request(model="") is None
     with pytest.raises(InputError, match="--batch: needs a model"):
-        build_request(model="", batch="4")
+        build_sizing_request(model="", batch="4")
 
 
 def test_command_compares_several_accelerators():

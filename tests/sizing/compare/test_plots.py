@@ -12,7 +12,7 @@ import pytest
 from gpufleet import catalog
 from gpufleet.errors import InputError
 from gpufleet.sizing.compare import compare_accelerators, file_output, plots
-from gpufleet.sizing.compare.options import build_request
+from gpufleet.sizing.compare.options import build_sizing_request
 from gpufleet.sizing.compare.plots import labels, style
 
 TRAINED = {"model": "llama-3.1-8b", "task": "lora"}
@@ -20,7 +20,7 @@ SERVED = {"model": "llama-3.1-8b", "precision": "q4_k_m"}
 
 
 def compare(*names, **options):
-    return compare_accelerators(names, build_request(**{"model": "", **options}))
+    return compare_accelerators(names, build_sizing_request(**{"model": "", **options}))
 
 
 def asked_for(name):
@@ -74,7 +74,7 @@ def test_drawn_intervals_match_the_plan():
     }
     rows = rows or {row["name"]: row for row in chart["data"]["values"]}
     for subject in comparison.accelerators:
-        row = rows[subject.label]
+        row = rows[subject.name_with_count]
         assert row["low"] == pytest.approx(subject.plan.tokens_per_s_low)
         assert row["high"] == pytest.approx(subject.plan.tokens_per_s_high)
 
@@ -139,7 +139,7 @@ def overlap(box, other_box):
 
 def test_labels_overlap_neither_each_other_nor_points():
     points = [(100 + 40 * (n % 3), 100 + 17 * n) for n in range(12)]
-    boxes = labels.place_labels(points, [f"accelerator {n}" for n in range(12)], 620, 400)
+    boxes = labels.place_point_labels(points, [f"accelerator {n}" for n in range(12)], 620, 400)
     assert not [pair for pair in itertools.combinations(boxes, 2) if overlap(*pair)]
     for box, (at, point) in itertools.product(boxes, enumerate(points)):
         if boxes.index(box) != at:
@@ -149,7 +149,7 @@ def test_labels_overlap_neither_each_other_nor_points():
 def test_labels_stay_inside_and_avoid_fixed_boxes():
     points = [(600, 10), (610, 390), (5, 200)]
     fixed = [(14.0, 190.0, 120.0, 210.0)]
-    boxes = labels.place_labels(points, ["a long name of a part"] * 3, 620, 400, fixed)
+    boxes = labels.place_point_labels(points, ["a long name of a part"] * 3, 620, 400, fixed)
     assert all(box[0] >= 0 and box[2] <= 620 and box[1] >= 0 and box[3] <= 400 for box in boxes)
     assert not overlap(boxes[2], fixed[0])
 
@@ -174,7 +174,7 @@ def test_logarithmic_axis_maps_values_by_their_logarithm():
 
 
 def test_bar_labels_fit_on_the_axis():
-    end = labels.axis_end_with_labels([(100.0, "100"), (50.0, "x" * 30)], 480)
+    end = labels.axis_end_that_fits_labels([(100.0, "100"), (50.0, "x" * 30)], 480)
     assert 50.0 / end * 480 + 30 * labels.CHARACTER_WIDTH <= 480
     assert 100.0 / end * 480 + 3 * labels.CHARACTER_WIDTH <= 480
 
@@ -187,6 +187,6 @@ def test_kinds_differ_by_colour_and_by_shape():
 
 
 def test_long_lists_of_names_are_cut_and_counted():
-    assert style.join_names([str(n) for n in range(12)]) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more"
-    assert style.join_names(["a", "b"]) == "a, b"
+    assert style.join_names_up_to([str(n) for n in range(12)]) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more"
+    assert style.join_names_up_to(["a", "b"]) == "a, b"
     assert style.wrap_lines("aa bb cc", 5) == ["aa bb", "cc"]

@@ -24,7 +24,7 @@ NAMES = sorted(catalog.load_models())
     ],
 )
 def test_bytes_per_token_match_a_manual_calculation(name, size):
-    assert sizing.kv_bytes_per_token(catalog.get_model(name)) == size
+    assert sizing.kv_cache_bytes_per_token(catalog.get_model(name)) == size
 
 
 def test_405b_cache_at_128k_is_half_of_the_commonly_quoted_size():
@@ -34,8 +34,10 @@ def test_405b_cache_at_128k_is_half_of_the_commonly_quoted_size():
     keeps the 16 for the variant with 16-way model parallelism (llama-models 0.3.0 sku_list.py).
     """
     model = catalog.get_model("Llama-3.1-405B")
-    assert sizing.kv_bytes(model, 125 * 1024) / 2**30 == pytest.approx(61.52, abs=0.01)
-    assert sizing.kv_bytes(replace(model, kv_heads=16), 125 * 1024) / 2**30 == pytest.approx(123.05, abs=0.01)
+    assert sizing.kv_cache_bytes(model, 125 * 1024) / 2**30 == pytest.approx(61.52, abs=0.01)
+    assert sizing.kv_cache_bytes(replace(model, kv_heads=16), 125 * 1024) / 2**30 == pytest.approx(
+        123.05, abs=0.01
+    )
 
 
 @pytest.mark.parametrize(
@@ -43,33 +45,35 @@ def test_405b_cache_at_128k_is_half_of_the_commonly_quoted_size():
 )
 def test_quantised_caches_are_smaller(precision, share):
     model = catalog.get_model("Llama-3-8B")
-    assert sizing.kv_bytes_per_token(model, precision) == pytest.approx(
-        share * sizing.kv_bytes_per_token(model)
+    assert sizing.kv_cache_bytes_per_token(model, precision) == pytest.approx(
+        share * sizing.kv_cache_bytes_per_token(model)
     )
 
 
 def test_windowed_layers_stop_growing_at_their_window():
     """GPT-OSS 20B: 12 layers keep everything, 12 the last 128 tokens."""
     model, bytes_per_token = catalog.get_model("GPT-OSS-20B"), 2 * 8 * 64 * 2
-    assert sizing.kv_bytes(model, 100) == 24 * bytes_per_token * 100
-    assert sizing.kv_bytes(model, 10_000) == bytes_per_token * (12 * 10_000 + 12 * 128)
+    assert sizing.kv_cache_bytes(model, 100) == 24 * bytes_per_token * 100
+    assert sizing.kv_cache_bytes(model, 10_000) == bytes_per_token * (12 * 10_000 + 12 * 128)
 
 
 def test_linear_attention_stores_one_state():
     linear = LinearAttention(layers=24, key_heads=16, key_dim=128, value_heads=32, value_dim=128)
     hybrid = replace(catalog.get_model("Llama-3-8B"), linear=linear)
     state = 24 * (32 * 128 * 128 + 4 * (2 * 16 * 128 + 32 * 128)) * 2
-    assert sizing.kv_bytes(hybrid, 1000) == 8 * 4096 * 1000 + state
+    assert sizing.kv_cache_bytes(hybrid, 1000) == 8 * 4096 * 1000 + state
 
 
 @given(st.sampled_from(NAMES), st.integers(1, 200_000), st.integers(1, 200_000))
 def test_longer_context_never_needs_less_cache(name, one, other):
     short, long = sorted((one, other))
     model = catalog.get_model(name)
-    assert sizing.kv_bytes(model, short) <= sizing.kv_bytes(model, long)
+    assert sizing.kv_cache_bytes(model, short) <= sizing.kv_cache_bytes(model, long)
 
 
 @given(st.sampled_from(NAMES), st.integers(1, 200_000))
 def test_sliding_windows_never_need_more_cache(name, tokens):
     model = catalog.get_model(name)
-    assert sizing.kv_bytes(model, tokens) <= sizing.kv_bytes_per_token(model) * tokens * (1 + 1e-9)
+    assert sizing.kv_cache_bytes(model, tokens) <= sizing.kv_cache_bytes_per_token(model) * tokens * (
+        1 + 1e-9
+    )

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gpufleet import catalog, sizing
 from gpufleet.sizing import Hardware, ParallelLayout, Workload
-from gpufleet.sizing.memory.inference import engine_memory
+from gpufleet.sizing.memory.inference import choose_engine_memory_profile
 
 GIB = 2**30
 EIGHT = catalog.get_model("Llama-3-8B")
@@ -100,7 +100,7 @@ def test_kv_heads_are_replicated_on_more_devices_than_heads():
 def test_latent_caches_are_replicated_on_every_device():
     model = catalog.get_model("DeepSeek-V3")
     answer = estimate(model, ParallelLayout(devices=8, tensor=8, split="tensor"), precision="fp8", batch=4)
-    assert answer.kv_cache == pytest.approx(8 * 4 * sizing.kv_bytes(model, 1280) / GIB)
+    assert answer.kv_cache == pytest.approx(8 * 4 * sizing.kv_cache_bytes(model, 1280) / GIB)
 
 
 def test_layer_split_puts_embedding_or_output_on_one_device():
@@ -130,13 +130,13 @@ def test_experts_are_spread_over_more_devices_than_other_weights():
 )
 def test_default_engine_depends_on_the_hardware(part, precision, engine, expected):
     workload = Workload(EIGHT, precision=precision, engine=engine)
-    assert engine_memory(workload, catalog.get_accelerator(part)).name == expected
+    assert choose_engine_memory_profile(workload, catalog.get_accelerator(part)).name == expected
 
 
 def test_gpu_of_apple_cannot_use_all_memory():
     mac = Hardware("a Mac", catalog.get_accelerator("M4 (10)"), unified=True)
-    assert engine_memory(Workload(EIGHT), mac.accelerator).name == "llama.cpp"
-    assert sizing.usable_gib(mac.accelerator) <= mac.accelerator.memory_gib
+    assert choose_engine_memory_profile(Workload(EIGHT), mac.accelerator).name == "llama.cpp"
+    assert sizing.usable_memory_gib(mac.accelerator) <= mac.accelerator.memory_gib
 
 
 @settings(max_examples=60, deadline=None)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gpufleet import catalog, sizing
-from gpufleet.sizing import Hardware, ParallelLayout, Training, Workload
+from gpufleet.sizing import Hardware, ParallelLayout, TrainingSettings, Workload
 from gpufleet.sizing.memory.training_recipe import DEFAULT_TRAINING
 
 
@@ -11,12 +11,12 @@ from gpufleet.sizing.memory.training_recipe import DEFAULT_TRAINING
     ("engine", "pure"), [("torchtune", True), ("lit-gpt", True), ("litgpt", True), (None, False)]
 )
 def test_bf16_recipes_have_no_master_weights(engine, pure):
-    assert sizing.find_recipe(engine).master_copy is not pure
+    assert sizing.find_training_recipe(engine).master_copy is not pure
 
 
 @pytest.mark.parametrize("engine", [None, "", "deepspeed", "of-tomorrow"])
 def test_unknown_library_has_the_default_recipe(engine):
-    assert sizing.find_recipe(engine) == DEFAULT_TRAINING
+    assert sizing.find_training_recipe(engine) == DEFAULT_TRAINING
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,13 @@ def test_unknown_library_has_the_default_recipe(engine):
 def test_each_recomputation_level_saves_memory(task, tokens, batch, recompute, fused):
     card = Hardware("cards", catalog.get_accelerator("H100 SXM5 80GB"), devices_per_node=8)
     workload = Workload(
-        catalog.get_model("Llama-3.1-8B"), task, "bf16", tokens, 0, batch, training=Training(recompute="auto")
+        catalog.get_model("Llama-3.1-8B"),
+        task,
+        "bf16",
+        tokens,
+        0,
+        batch,
+        training=TrainingSettings(recompute="auto"),
     )
     chosen = sizing.choose_recompute(workload, ParallelLayout(devices=8, data=8), card).training
     assert (chosen.recompute, chosen.fused_loss) == (recompute, fused)
@@ -40,7 +46,9 @@ def test_each_recomputation_level_saves_memory(task, tokens, batch, recompute, f
 
 def test_requested_recomputation_is_not_changed():
     card = Hardware("a card", catalog.get_accelerator("A10G"))
-    workload = Workload(catalog.get_model("Llama-3.1-8B"), "lora", training=Training(recompute="none"))
+    workload = Workload(
+        catalog.get_model("Llama-3.1-8B"), "lora", training=TrainingSettings(recompute="none")
+    )
     assert sizing.choose_recompute(workload, ParallelLayout(), card) == workload
     assert (
         sizing.choose_recompute(
@@ -59,7 +67,7 @@ def test_training_that_does_not_fit_gets_a_hint_for_less_memory():
         2048,
         0,
         2,
-        training=Training(recompute="auto"),
+        training=TrainingSettings(recompute="auto"),
     )
     estimate = sizing.estimate_memory(workload, ParallelLayout(), card)
     assert not estimate.fits
@@ -68,5 +76,5 @@ def test_training_that_does_not_fit_gets_a_hint_for_less_memory():
 
 @pytest.mark.parametrize("precision", ["nf4", "int4", "int4-g32", "nf4-single"])
 def test_dpo_with_four_bit_weights_trains_an_adapter(precision):
-    assert Workload(catalog.get_model("Qwen2.5-7B"), "dpo", precision).adapter == "qlora"
-    assert Workload(catalog.get_model("Qwen2.5-7B"), "dpo", "bf16").adapter == "none"
+    assert Workload(catalog.get_model("Qwen2.5-7B"), "dpo", precision).adapter_kind == "qlora"
+    assert Workload(catalog.get_model("Qwen2.5-7B"), "dpo", "bf16").adapter_kind == "none"

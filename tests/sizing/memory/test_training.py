@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpufleet import catalog, sizing
-from gpufleet.sizing import Hardware, ParallelLayout, Training, Workload
-from gpufleet.sizing.memory.model_state import adapter_parameters, model_states
+from gpufleet.sizing import Hardware, ParallelLayout, TrainingSettings, Workload
+from gpufleet.sizing.memory.model_state import count_adapter_parameters, estimate_model_state_memory
 
 GIB = 2**30
 SEVEN = catalog.get_model("Qwen2.5-7B")
@@ -18,7 +18,7 @@ SMALL = sorted(name for name, model in catalog.load_models().items() if model.pa
 
 
 def training_workload(model=SEVEN, task="full_finetune", *, precision="bf16", tokens=512, batch=1, **knobs):
-    return Workload(model, task, precision, tokens, 0, batch, training=Training(**knobs))
+    return Workload(model, task, precision, tokens, 0, batch, training=TrainingSettings(**knobs))
 
 
 def sharded_layout(devices, **split):
@@ -31,7 +31,7 @@ def peak(workload, layout=None):
 
 
 def bytes_per_parameter(workload, layout=None):
-    share = model_states(workload, layout or ParallelLayout())
+    share = estimate_model_state_memory(workload, layout or ParallelLayout())
     return (share.weights + share.gradients + share.optimizer) / workload.model.parameters
 
 
@@ -59,7 +59,7 @@ def test_dpo_memory_includes_a_reference_model():
 
 
 def test_megatron_training_needs_18_bytes_per_parameter():
-    share = model_states(training_workload(sharding="none"), sharded_layout(8, pipeline=8))
+    share = estimate_model_state_memory(training_workload(sharding="none"), sharded_layout(8, pipeline=8))
     assert (share.weights + share.gradients + share.optimizer) * 8 == pytest.approx(18 * SEVEN.parameters)
 
 
@@ -84,7 +84,7 @@ def test_adapter_parameters_match_a_manual_count():
     """Llama 2 7B, rank 8 on Q and V: 32 layers x 2 matrices x 8 x (4096 + 4096)."""
     model = catalog.get_model("Llama-2-7B")
     assert (
-        adapter_parameters(training_workload(model, "lora", lora_rank=8, lora_targets="attention"))
+        count_adapter_parameters(training_workload(model, "lora", lora_rank=8, lora_targets="attention"))
         == 4_194_304
     )
 
@@ -155,8 +155,10 @@ def test_accumulation_without_synchronisation_keeps_unsharded_gradients():
 
 def test_expert_parallelism_spreads_the_experts():
     model = catalog.get_model("Mixtral-8x7B")
-    together = model_states(training_workload(model, sharding="none"), sharded_layout(8)).weights
-    spread = model_states(
+    together = estimate_model_state_memory(
+        training_workload(model, sharding="none"), sharded_layout(8)
+    ).weights
+    spread = estimate_model_state_memory(
         training_workload(model, sharding="none"), replace(sharded_layout(8), expert=8)
     ).weights
     routed = 32 * 8 * 3 * 4096 * 14336 * 2
@@ -188,12 +190,12 @@ def test_more_sharding_and_smaller_batches_never_need_more_memory(name, task, re
     model = catalog.get_model(name)
     workload = training_workload(model, task, tokens=tokens, batch=batch, recompute=recompute)
     staged = [
-        model_states(
+        estimate_model_state_memory(
             replace(workload, training=replace(workload.training, sharding=stage)), sharded_layout(8)
         )
         for stage in ("none", "zero1", "zero2", "zero3")
     ]
-    totals = [share.total for share in staged]
+    totals = [share.total_bytes for share in staged]
     assert all(more >= less for more, less in pairwise(totals))
     peak_bytes = peak(workload, sharded_layout(8))
     assert peak_bytes <= peak(replace(workload, batch=batch + 1), sharded_layout(8))
@@ -208,7 +210,7 @@ def test_splitting_a_model_never_needs_more_memory_per_device(name, tensor, pipe
     model = catalog.get_model(name)
     workload = training_workload(model, sharding="none", recompute="full", tokens=1024)
     devices = tensor * pipeline
-    unsharded = model_states(workload, ParallelLayout()).total
-    assert model_states(
+    unsharded = estimate_model_state_memory(workload, ParallelLayout()).total_bytes
+    assert estimate_model_state_memory(
         workload, sharded_layout(devices, tensor=tensor, pipeline=pipeline)
-    ).total <= unsharded * (1 + 2 / 16)  # 32-bit gradients
+    ).total_bytes <= unsharded * (1 + 2 / 16)  # 32-bit gradients

@@ -8,7 +8,7 @@ import pytest
 
 from gpufleet import catalog
 from gpufleet.sizing import ParallelLayout, Workload
-from gpufleet.sizing.node_hardware import build_accelerator_hardware, with_link_for
+from gpufleet.sizing.node_hardware import build_accelerator_hardware, with_link_for_device_count
 from gpufleet.sizing.speed import estimate_speed
 
 
@@ -18,7 +18,7 @@ def predict():
 
     def answer(model="Llama-3.1-8B", part="A100 SXM4 80GB", devices=1, split="tensor", nodes=1, **changes):
         named = catalog.get_accelerator(part) if isinstance(part, str) else part
-        hardware = with_link_for(build_accelerator_hardware(named), devices // nodes)
+        hardware = with_link_for_device_count(build_accelerator_hardware(named), devices // nodes)
         workload = replace(Workload(catalog.get_model(model)), **changes)
         sizes = (
             {"data": devices}

@@ -7,20 +7,29 @@ from math import exp
 
 import pytest
 
-from gpufleet.sizing.calibration import fit_factors, format_report, load_measurements
+from gpufleet.sizing.calibration import (
+    fit_efficiency_factors,
+    format_calibration_report,
+    load_speed_measurements,
+)
 from gpufleet.sizing.calibration.cross_validation import (
     MIN_PUBLICATIONS,
     HeldOutPrediction,
-    find_covered_rows,
-    fit_intervals,
+    check_interval_coverage,
+    fit_speed_intervals,
     quantile,
     weighted_quantile,
 )
-from gpufleet.sizing.calibration.fit import compute_slopes, prior_factors
+from gpufleet.sizing.calibration.fit import compute_error_slopes, prior_efficiency_factors
 from gpufleet.sizing.calibration.prior import PRIORS
-from gpufleet.sizing.data_file import load_rows as table
-from gpufleet.sizing.speed.efficiency import ANY, Efficiency, group_engine, load_efficiency
-from gpufleet.sizing.speed.interval import Interval, find_interval, load_intervals
+from gpufleet.sizing.data_file import load_sizing_rows as table
+from gpufleet.sizing.speed.efficiency import (
+    ANY,
+    EfficiencyFactors,
+    find_engine_group,
+    load_efficiency_factors,
+)
+from gpufleet.sizing.speed.interval import SpeedInterval, find_speed_interval, load_speed_intervals
 
 BOUNDS = {
     "decode": (0.09, 0.25),
@@ -32,19 +41,21 @@ BOUNDS = {
 
 @pytest.fixture(scope="module")
 def measurements():
-    return [row for row in load_measurements() if row.is_predictable]
+    return [row for row in load_speed_measurements() if row.is_predictable]
 
 
 @pytest.fixture(scope="module")
 def predictions(measurements):
     """Return errors of the shipped factors: they have seen every row, so that these are smaller than honest ones."""
-    return [HeldOutPrediction(row, row.log_error()) for row in measurements]
+    return [HeldOutPrediction(row, row.log_prediction_error()) for row in measurements]
 
 
 @pytest.mark.parametrize("metric", BOUNDS)
 def test_stored_factors_predict_the_measurements(predictions, metric):
     errors = sorted(
-        prediction.relative_error for prediction in predictions if prediction.row.metric == metric
+        prediction.absolute_relative_error
+        for prediction in predictions
+        if prediction.row.metric_kind == metric
     )
     middle, far = BOUNDS[metric]
     assert len(errors) >= 25
@@ -54,19 +65,23 @@ def test_stored_factors_predict_the_measurements(predictions, metric):
 
 @pytest.mark.parametrize("metric", BOUNDS)
 def test_stored_intervals_cover_most_measurements(predictions, metric):
-    part = [prediction for prediction in predictions if prediction.row.metric == metric]
+    part = [prediction for prediction in predictions if prediction.row.metric_kind == metric]
     inside = [
         bounds.low <= exp(-prediction.log_error) <= bounds.high
         for prediction in part
-        for bounds in [find_interval(metric, prediction.row.device_class)]
+        for bounds in [find_speed_interval(metric, prediction.row.device_class)]
     ]
     assert sum(inside) >= 0.7 * len(inside)
 
 
 def test_held_out_publication_is_predicted_from_the_others(measurements):
     held_out = "lmdeploy-a100"
-    factors = fit_factors([row for row in measurements if row.group != held_out], load_efficiency())
-    errors = sorted(abs(exp(row.log_error(factors)) - 1) for row in measurements if row.group == held_out)
+    factors = fit_efficiency_factors(
+        [row for row in measurements if row.publication != held_out], load_efficiency_factors()
+    )
+    errors = sorted(
+        abs(exp(row.log_prediction_error(factors)) - 1) for row in measurements if row.publication == held_out
+    )
     assert len(errors) == 24
     assert quantile(errors, 0.5) <= 0.2
 
@@ -81,7 +96,7 @@ def test_every_row_is_used_or_excluded_with_a_reason():
 
 def test_every_used_row_is_known_to_the_catalogue(measurements):
     expected_ids = {row["id"] for row in table("measured.csv") if row["use"] == "yes"}
-    missing = expected_ids - {row.id for row in measurements}
+    missing = expected_ids - {row.measurement_id for row in measurements}
     assert len(missing) <= 0.05 * len(expected_ids), sorted(missing)
 
 
@@ -95,9 +110,9 @@ def test_no_factor_applies_to_a_single_row(measurements):
     """Factors speak for classes, engines and links; a name of a model or a part would be a look-up."""
     kinds, engines = (
         {row.device_class for row in measurements},
-        {row.engine for row in measurements} | {"server"},
+        {row.calibrated_engine for row in measurements} | {"server"},
     )
-    for parameter, device, engine in load_efficiency().factors:
+    for parameter, device, engine in load_efficiency_factors().factors:
         prior = PRIORS[parameter]
         assert device in kinds | {ANY} | set(prior.links)
         assert engine in engines | {ANY}
@@ -105,13 +120,13 @@ def test_no_factor_applies_to_a_single_row(measurements):
 
 
 def test_stored_factors_match_the_fit():
-    shipped = load_efficiency().factors
-    assert set(prior_factors()) <= set(shipped)
+    shipped = load_efficiency_factors().factors
+    assert set(prior_efficiency_factors()) <= set(shipped)
     assert all(0 < value < 1e3 for value in shipped.values())
 
 
 def test_common_factor_is_multiplied_by_specific_ones():
-    factors = Efficiency({("p", ANY, ANY): 0.5, ("p", "gpu", ANY): 0.8, ("p", "gpu", "e"): 0.5})
+    factors = EfficiencyFactors({("p", ANY, ANY): 0.5, ("p", "gpu", ANY): 0.8, ("p", "gpu", "e"): 0.5})
     assert factors.get_factor("p", "gpu", "e") == pytest.approx(0.2)
     assert factors.get_factor("p", "other", "e") == 0.5
     assert factors.get_factor("p", "gpu", "other") == pytest.approx(0.4)
@@ -119,12 +134,16 @@ def test_common_factor_is_multiplied_by_specific_ones():
 
 def test_fit_recovers_a_known_factor():
     """Rows made of known factors give those factors back."""
-    rows = [row for row in load_measurements() if row.is_predictable and row.metric == "training"][:12]
-    truth = Efficiency({**prior_factors(), ("train_compute", ANY, ANY): 0.5})
-    changed = [_published(row, row.predict(truth)) for row in rows]
-    fitted = fit_factors(changed)
-    assert all(abs(row.log_error(Efficiency(prior_factors()))) > 0.2 for row in changed)
-    assert all(abs(row.log_error(fitted)) < 0.1 for row in changed)
+    rows = [row for row in load_speed_measurements() if row.is_predictable and row.metric_kind == "training"][
+        :12
+    ]
+    truth = EfficiencyFactors({**prior_efficiency_factors(), ("train_compute", ANY, ANY): 0.5})
+    changed = [_published(row, row.predict_tokens_per_s(truth)) for row in rows]
+    fitted = fit_efficiency_factors(changed)
+    assert all(
+        abs(row.log_prediction_error(EfficiencyFactors(prior_efficiency_factors()))) > 0.2 for row in changed
+    )
+    assert all(abs(row.log_prediction_error(fitted)) < 0.1 for row in changed)
 
 
 def _published(row, value):
@@ -138,19 +157,19 @@ def _published(row, value):
 
 
 def test_intervals_cover_most_held_out_publications(predictions):
-    inside = find_covered_rows(predictions)
+    inside = check_interval_coverage(predictions)
     share = sum(inside.values()) / len(inside)
     assert 0.7 <= share <= 0.95
 
 
 def test_intervals_of_a_class_need_ten_measurements(predictions):
-    fitted = fit_intervals(predictions)
+    fitted = fit_speed_intervals(predictions)
     assert all(count >= 10 for (_, kind), (_, count) in fitted.items() if kind != ANY)
     assert {kind for _, kind in fitted} > {ANY}
 
 
 def test_unknown_class_has_a_widened_pooled_interval():
-    pooled, wide = load_intervals()["decode", ANY], find_interval("decode", "a class of tomorrow")
+    pooled, wide = load_speed_intervals()["decode", ANY], find_speed_interval("decode", "a class of tomorrow")
     assert wide.low < pooled.low
     assert wide.high > pooled.high
     assert not wide.is_measured
@@ -166,37 +185,44 @@ def test_weight_of_a_publication_grows_slowly_with_its_rows():
 
 
 def test_prediction_is_inside_its_own_interval():
-    assert all(bounds.low <= 0.95 and bounds.high >= 1.05 for bounds in load_intervals().values())
+    assert all(bounds.low <= 0.95 and bounds.high >= 1.05 for bounds in load_speed_intervals().values())
 
 
 def test_class_with_few_publications_gets_the_pooled_interval(predictions):
-    class_intervals = {(metric, kind) for metric, kind in fit_intervals(predictions) if kind != ANY}
+    class_intervals = {(metric, kind) for metric, kind in fit_speed_intervals(predictions) if kind != ANY}
     for metric, kind in class_intervals:
         part = {
-            prediction.row.group
+            prediction.row.publication
             for prediction in predictions
-            if (prediction.row.metric, prediction.row.device_class) == (metric, kind)
+            if (prediction.row.metric_kind, prediction.row.device_class) == (metric, kind)
         }
         assert len(part) >= MIN_PUBLICATIONS, (metric, kind)
 
 
 def test_servers_share_single_stream_factors():
-    assert group_engine("layer_seconds", "tensorrt-llm") == group_engine("layer_seconds", "vllm") == "server"
-    assert group_engine("stream_seconds", "tensorrt-llm") == "tensorrt-llm"
-    assert group_engine("layer_seconds", "llama.cpp") == "llama.cpp"
+    assert (
+        find_engine_group("layer_seconds", "tensorrt-llm")
+        == find_engine_group("layer_seconds", "vllm")
+        == "server"
+    )
+    assert find_engine_group("stream_seconds", "tensorrt-llm") == "tensorrt-llm"
+    assert find_engine_group("layer_seconds", "llama.cpp") == "llama.cpp"
 
 
 def test_fit_with_given_slopes_converges_to_the_same_errors(measurements):
     """What a publication left out changes is found with the slopes of the fit on all, an order faster."""
-    near = fit_factors(measurements[:60])
-    rest = [row for row in measurements[:60] if row.group != measurements[0].group]
-    quick, slow = fit_factors(rest, near, compute_slopes(measurements[:60], near)), fit_factors(rest, near)
+    near = fit_efficiency_factors(measurements[:60])
+    rest = [row for row in measurements[:60] if row.publication != measurements[0].publication]
+    quick, slow = (
+        fit_efficiency_factors(rest, near, compute_error_slopes(measurements[:60], near)),
+        fit_efficiency_factors(rest, near),
+    )
     for row in measurements[:60:7]:
-        assert row.log_error(quick) == pytest.approx(row.log_error(slow), abs=0.03)
+        assert row.log_prediction_error(quick) == pytest.approx(row.log_prediction_error(slow), abs=0.03)
 
 
 def test_widening_an_interval_squares_its_bounds():
-    bounds = Interval(0.8, 1.25).widen(2)
+    bounds = SpeedInterval(0.8, 1.25).widen(2)
     assert (bounds.low, bounds.high) == pytest.approx((0.64, 1.5625))
 
 
@@ -207,7 +233,7 @@ def test_quantiles_lie_between_their_neighbours():
 
 
 def test_report_pools_classes_with_few_rows(predictions):
-    text = format_report(predictions)
+    text = format_calibration_report(predictions)
     assert "fewer than 10 each" in text
     assert "neuron" not in text
     assert text.count("all") == len(BOUNDS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.sizing.calibration import fit_factors, load_measurements
+from gpufleet.sizing.calibration import fit_efficiency_factors, load_speed_measurements
 
 
 def is_within(speed, published, share):
@@ -106,9 +106,11 @@ def test_memory_of_several_boards_is_not_unified(predict):
 
 def test_tensorrt_prediction_on_an_a100_is_closer_than_that_of_llm_viewer():
     """LLM-Viewer issue 4: 8,935 predicted, 5,353 measured. Ours never saw that publication."""
-    rows = [row for row in load_measurements() if row.is_predictable and not row.workload.is_training]
-    held_out = next(row for row in rows if row.id == "M197")
-    speed = held_out.predict(fit_factors([row for row in rows if row.group != held_out.group]))
+    rows = [row for row in load_speed_measurements() if row.is_predictable and not row.workload.is_training]
+    held_out = next(row for row in rows if row.measurement_id == "M197")
+    speed = held_out.predict_tokens_per_s(
+        fit_efficiency_factors([row for row in rows if row.publication != held_out.publication])
+    )
     assert abs(speed / held_out.published_tokens_per_s - 1) < abs(8935 / 5353 - 1) / 2
 
 

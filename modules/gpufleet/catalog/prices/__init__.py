@@ -7,15 +7,15 @@ file, ``paths.find_price_store()``; without it, only the embedded prices are use
 To write prices::
 
     with PriceStore(path) as store:
-        run = store.begin_run("aws-pricing", key="2026-11-21")     # the same key again resumes the run
+        run = store.begin_or_resume_run("aws-pricing", key="2026-11-21")  # the same key again resumes the run
         for region in regions:
             if region not in run.batches:
-                run = store.write_batch(region, rows_of(region), run)   # one transaction
+                run = store.stage_batch(region, rows_of(region), run)   # one transaction
         summary = store.commit_run(run)                             # checks the rows and makes them visible
 
-Rows of a run are invisible before ``commit_run``; ``abandon_run`` deletes them.
+Rows of a run are invisible before ``commit_run``; ``delete_unfinished_run`` deletes them.
 ``find_unfinished_run(source)`` returns the run that an earlier process left open. The store keeps history:
-``find_newest(..., on_date=day)`` returns the price of a past day.
+``find_newest_price(..., on_date=day)`` returns the price of a past day.
 Undated prices are older than all others.
 """
 
@@ -28,28 +28,28 @@ from gpufleet.catalog.prices.reader import PriceReader, open_price_reader
 from gpufleet.catalog.prices.row import COMMITMENTS, PURCHASES, MachineFacts, PriceRow
 
 if TYPE_CHECKING:
-    from gpufleet.catalog.prices.check import CODES, CheckContext, PriceFinding, check_prices
-    from gpufleet.catalog.prices.store import ImportRun, PriceStore, RunSummary
+    from gpufleet.catalog.prices.check import CODES, PriceCheckContext, PriceFinding, check_prices
+    from gpufleet.catalog.prices.store import ImportRun, ImportRunSummary, PriceStore
 
 __all__ = [
     "CODES",
     "COMMITMENTS",
     "PURCHASES",
-    "CheckContext",
     "ImportRun",
+    "ImportRunSummary",
     "MachineFacts",
+    "PriceCheckContext",
     "PriceFinding",
     "PriceReader",
     "PriceRow",
     "PriceStore",
-    "RunSummary",
     "check_prices",
     "open_price_reader",
 ]
 
 LAZY_NAMES = dict.fromkeys(
-    ("CODES", "CheckContext", "PriceFinding", "check_prices"), "check"
-) | dict.fromkeys(("ImportRun", "RunSummary", "PriceStore"), "store")
+    ("CODES", "PriceCheckContext", "PriceFinding", "check_prices"), "check"
+) | dict.fromkeys(("ImportRun", "ImportRunSummary", "PriceStore"), "store")
 
 
 def __getattr__(name: str) -> Any:

@@ -57,7 +57,7 @@ PriceKey = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True)
-class InstanceOffering:
+class MachineAvailability:
     """The regions that offer a machine, and the day and source of that list."""
 
     regions: frozenset[str]
@@ -66,13 +66,13 @@ class InstanceOffering:
 
 
 @dataclass(frozen=True)
-class CheckContext:
+class PriceCheckContext:
     """What rows are compared with: newest price and its day, accelerators, retirements and regions of machines."""
 
     prices: Mapping[PriceKey, tuple[float, str]] = field(default_factory=dict)
     accelerators: Mapping[tuple[str, str], float] = field(default_factory=dict)
     retired: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    offered: Mapping[tuple[str, str], InstanceOffering] = field(default_factory=dict)
+    offered: Mapping[tuple[str, str], MachineAvailability] = field(default_factory=dict)
     names: KnownNames = field(default=KnownNames())
     today: date = field(default_factory=lambda: name_check.utc_today())  # noqa: PLW0108 - tests set the day
 
@@ -89,37 +89,40 @@ class PriceFinding:
 class PriceBatch:
     """The rows that are checked together, with their context."""
 
-    def __init__(self, rows: Iterable[PriceRow], context: CheckContext) -> None:
+    def __init__(self, rows: Iterable[PriceRow], context: PriceCheckContext) -> None:
         self.rows = list(rows)
         self.context = context
 
     @cached_property
-    def newest_by_key(self) -> dict[PriceKey, PriceRow]:
+    def newest_rows_by_key(self) -> dict[PriceKey, PriceRow]:
         """Return the newest row of each key."""
-        return {row.key: row for row in sorted(self.rows, key=lambda row: (row.dated, row.upfront == "none"))}
+        return {
+            row.price_key: row
+            for row in sorted(self.rows, key=lambda row: (row.earliest_date_text, row.upfront == "none"))
+        }
 
     @cached_property
     def prices_by_region(self) -> dict[tuple[str, str, str, str], dict[str, float]]:
         """Return prices by cloud, item, purchase and upfront, then by region."""
         regions_by_offer: dict[tuple[str, str, str, str], dict[str, float]] = defaultdict(dict)
-        for row in sorted(self.rows, key=lambda row: row.dated):
+        for row in sorted(self.rows, key=lambda row: row.earliest_date_text):
             if row.usd_per_hour not in SENTINELS and row.usd_per_hour > 0:
                 regions_by_offer[row.cloud, row.item, row.purchase, row.upfront][row.region] = (
                     row.usd_per_hour
                 )
         return regions_by_offer
 
-    def on_demand_price(self, row: PriceRow) -> float | None:
+    def find_on_demand_price(self, row: PriceRow) -> float | None:
         """Return the on-demand price for a row: from the same batch, else the last known."""
-        key = (*row.key[:3], "on_demand")
-        batch_row = self.newest_by_key.get(key)
+        key = (*row.price_key[:3], "on_demand")
+        batch_row = self.newest_rows_by_key.get(key)
         if batch_row is not None:
             return batch_row.usd_per_hour or None
         last_price = self.context.prices.get(key)
         return last_price[0] if last_price else None
 
 
-def check_prices(rows: Iterable[PriceRow], context: CheckContext) -> Iterator[PriceFinding]:
+def check_prices(rows: Iterable[PriceRow], context: PriceCheckContext) -> Iterator[PriceFinding]:
     """Yield every finding, row by row; a row may have several."""
     batch = PriceBatch(rows, context)
     for row in batch.rows:
@@ -153,14 +156,14 @@ def _check_sentinel(row: PriceRow, batch: PriceBatch) -> str | None:
 
 
 def _check_spot_below_on_demand(row: PriceRow, batch: PriceBatch) -> str | None:
-    on_demand = batch.on_demand_price(row)
+    on_demand = batch.find_on_demand_price(row)
     if row.purchase != "spot" or not on_demand or row.usd_per_hour < on_demand:
         return None
     return f"spot {row.usd_per_hour:g} is not below on-demand {on_demand:g}"
 
 
 def _check_spot_placeholder(row: PriceRow, batch: PriceBatch) -> str | None:
-    on_demand = batch.on_demand_price(row)
+    on_demand = batch.find_on_demand_price(row)
     if row.purchase != "spot" or not on_demand or row.usd_per_hour >= on_demand:
         return None
     share = row.usd_per_hour / on_demand
@@ -170,7 +173,7 @@ def _check_spot_placeholder(row: PriceRow, batch: PriceBatch) -> str | None:
 
 
 def _check_commitment_below_on_demand(row: PriceRow, batch: PriceBatch) -> str | None:
-    on_demand = batch.on_demand_price(row)
+    on_demand = batch.find_on_demand_price(row)
     if (
         row.purchase not in COMMITMENTS
         or not on_demand
@@ -183,7 +186,7 @@ def _check_commitment_below_on_demand(row: PriceRow, batch: PriceBatch) -> str |
 def _check_term_price(row: PriceRow, batch: PriceBatch) -> str | None:
     if row.purchase not in COMMITMENTS or row.kind == "part":
         return None
-    on_demand = batch.on_demand_price(row)
+    on_demand = batch.find_on_demand_price(row)
     if row.usd_per_hour < (on_demand * TERM_PRICE_FACTOR if on_demand else MIN_TERM_PRICE_USD):
         return None
     return f"{row.usd_per_hour:g} an hour looks like the price of the whole term"
@@ -217,12 +220,12 @@ def _check_region_outlier(row: PriceRow, batch: PriceBatch) -> str | None:
 
 
 def _check_price_jump(row: PriceRow, batch: PriceBatch) -> str | None:
-    last_price = batch.context.prices.get(row.key)
+    last_price = batch.context.prices.get(row.price_key)
     if (
         last_price is None
         or not last_price[0]
         or not row.usd_per_hour
-        or not last_price[1] <= row.dated
+        or not last_price[1] <= row.earliest_date_text
         or row.upfront != "none"
     ):
         return None
@@ -236,12 +239,16 @@ def _check_offering(row: PriceRow, batch: PriceBatch) -> str | None:
     if row.offered is False:
         return f"its source does not list {row.item} in {row.region}"
     retired_on = batch.context.retired.get((row.cloud, row.item))
-    if retired_on and (not row.dated or row.dated >= retired_on):
+    if retired_on and (not row.earliest_date_text or row.earliest_date_text >= retired_on):
         return f"{row.item} was retired on {retired_on}"
     offering = batch.context.offered.get((row.cloud, row.item))
     if offering is None or row.region in offering.regions or row.offered:
         return None
-    if row.dated and date.fromisoformat(row.dated) > date.fromisoformat(offering.as_of) + OFFERING_VALIDITY:
+    if (
+        row.earliest_date_text
+        and date.fromisoformat(row.earliest_date_text)
+        > date.fromisoformat(offering.as_of) + OFFERING_VALIDITY
+    ):
         return None
     return f"{row.item} is not offered in {row.region} ({offering.source}, {offering.as_of})"
 

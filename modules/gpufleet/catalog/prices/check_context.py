@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from gpufleet.catalog import data_file
 from gpufleet.catalog.prices import name_check, schema
-from gpufleet.catalog.prices.check import CheckContext, InstanceOffering
+from gpufleet.catalog.prices.check import MachineAvailability, PriceCheckContext
 from gpufleet.catalog.prices.name_check import ONE_DAY, KnownNames
 
 SELECT_LAST_PRICES = f"""
@@ -24,19 +24,19 @@ SELECT_LAST_PRICES = f"""
 """  # noqa: S608 - our own column names
 
 
-def load_check_context(
+def load_price_check_context(
     connection: sqlite3.Connection | None, machines_and_parts: Iterable[tuple[str, str]]
-) -> CheckContext:
+) -> PriceCheckContext:
     """Load the context for these machines and parts from the store and the catalogue."""
     price_items = set(machines_and_parts)
     prices = {
-        key: (price.usd_per_hour, price.as_of_date.isoformat() if price.as_of_date else "")
-        for source in (data_file.load_prices(), data_file.load_part_prices())
+        key: (price.usd_per_hour, price.earliest_price_date.isoformat() if price.earliest_price_date else "")
+        for source in (data_file.load_machine_prices(), data_file.load_part_prices())
         for key, price in source.items()
         if (key[0], key[2]) in price_items
     }
     if connection is None:
-        return replace(load_context_without_prices(), prices=prices)
+        return replace(load_check_context_without_prices(), prices=prices)
     for cloud, item in price_items:
         rows = connection.execute(
             SELECT_LAST_PRICES, (cloud, item, (name_check.utc_today() + ONE_DAY).isoformat())
@@ -45,12 +45,12 @@ def load_check_context(
             key = (cloud, region, item, purchase)
             if key not in prices or dated >= prices[key][1]:
                 prices[key] = (usd, dated)
-    return replace(load_context_without_prices(), prices=prices, names=_load_known_names(connection))
+    return replace(load_check_context_without_prices(), prices=prices, names=_load_known_names(connection))
 
 
-def load_context_without_prices() -> CheckContext:
+def load_check_context_without_prices() -> PriceCheckContext:
     """Load the context without prices."""
-    return CheckContext(
+    return PriceCheckContext(
         {}, _load_accelerator_counts(), _load_retirement_days(), _load_offerings(), _load_known_names(None)
     )
 
@@ -60,7 +60,7 @@ def _load_known_names(connection: sqlite3.Connection | None) -> KnownNames:
     units: dict[str, set[str]] = defaultdict(set)
     for key, price in data_file.load_part_prices().items():
         units[key[2]].add(price.unit)
-    regions = ((row["cloud"], row["region"]) for row in data_file.load_rows("regions.csv"))
+    regions = ((row["cloud"], row["region"]) for row in data_file.load_catalog_rows("regions.csv"))
     items = {
         *data_file.load_machines(),
         *data_file.load_retirements(),
@@ -92,18 +92,22 @@ def _group_by_cloud(pairs: Iterable[tuple[str, str]]) -> dict[str, frozenset[str
 
 
 def _load_accelerator_counts() -> dict[tuple[str, str], float]:
-    return {key: machine.cards for key, machine in data_file.load_machines().items() if machine.accelerators}
+    return {
+        key: machine.accelerator_count
+        for key, machine in data_file.load_machines().items()
+        if machine.accelerators
+    }
 
 
 def _load_retirement_days() -> dict[tuple[str, str], str]:
     return {key: retirement.retired.isoformat() for key, retirement in data_file.load_retirements().items()}
 
 
-def _load_offerings() -> dict[tuple[str, str], InstanceOffering]:
+def _load_offerings() -> dict[tuple[str, str], MachineAvailability]:
     return {
-        (row["cloud"], machine): InstanceOffering(
+        (row["cloud"], machine): MachineAvailability(
             frozenset(row["regions"].split()), row["as_of"], row["source"]
         )
-        for row in data_file.load_rows("offered.csv")
+        for row in data_file.load_catalog_rows("offered.csv")
         for machine in row["machines"].split()
     }

@@ -33,10 +33,14 @@ def utc_today() -> date:
 
 def check_price_date(row: PriceRow, now: date) -> str | None:
     """Return a message if a price is dated in the future: it would outrank every later one."""
-    return f"dated {row.dated}, in the future" if is_future(row.dated, now) else None
+    return (
+        f"dated {row.earliest_date_text}, in the future"
+        if is_future_day(row.earliest_date_text, now)
+        else None
+    )
 
 
-def is_future(day: str, now: date) -> bool:
+def is_future_day(day: str, now: date) -> bool:
     """Return whether a day is in the future in every time zone."""
     return day > (now + ONE_DAY).isoformat()
 

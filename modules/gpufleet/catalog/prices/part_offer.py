@@ -25,7 +25,7 @@ def search_part_offers(
     store = open_price_reader()
     keys = {key for key in data_file.load_part_prices() if key[2] == part}
     keys |= {
-        (row[0], row[1], row[2], row[3]) for row in (store.query(STORED_PART_KEYS, part) if store else ())
+        (row[0], row[1], row[2], row[3]) for row in (store.run_query(STORED_PART_KEYS, part) if store else ())
     }
     criteria = (cloud, region, None, purchase)
     for key in sorted(keys):

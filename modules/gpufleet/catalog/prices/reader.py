@@ -27,11 +27,11 @@ class PriceReader:
             self.connection = sqlite3.connect(
                 f"{path.absolute().as_uri()}?mode=rw", timeout=10, uri=True, check_same_thread=False
             )
-            schema.migrate_schema(self.connection, str(path))
+            schema.migrate_store_schema(self.connection, str(path))
         except sqlite3.OperationalError as error:
             raise EnvironmentFault(f"{path} cannot be opened: {error}", hint="see GPUFLEET_PRICES") from None
 
-    def find_newest(
+    def find_newest_price(
         self, cloud: str, region: str, item: str, purchase: str, on_date: date | None = None
     ) -> tuple[Price, str] | None:
         """Return the newest price dated ``on_date`` or earlier, and its day."""
@@ -39,29 +39,29 @@ class PriceReader:
         condition = "cloud = ? AND region = ? AND item = ? AND purchase = ?"
         if on_date is None:
             query = f"SELECT {PRICE_COLUMNS}, dated FROM current WHERE {condition}"  # noqa: S608 - our own column names
-            row = next(self.query(query, *key), None)
+            row = next(self.run_query(query, *key), None)
         else:
             query = (
                 f"SELECT {PRICE_COLUMNS}, dated FROM prices WHERE {condition} AND dated <= ? "  # noqa: S608
                 f"ORDER BY {schema.PREFERENCE_ORDER} LIMIT 1"
             )
-            row = next(self.query(query, *key, on_date.isoformat()), None)
-        return (build_price(row[:-1]), row[-1]) if row else None
+            row = next(self.run_query(query, *key, on_date.isoformat()), None)
+        return (build_price_from_columns(row[:-1]), row[-1]) if row else None
 
-    def query(self, query: str, *values: Any) -> Iterator[tuple[Any, ...]]:
+    def run_query(self, query: str, *values: Any) -> Iterator[tuple[Any, ...]]:
         """Run a query; raise EnvironmentFault if the file is damaged."""
         try:
             yield from self.connection.execute(query, values)
         except sqlite3.DatabaseError as error:
-            raise damaged_store_error(self.path, error) from None
+            raise build_damaged_store_error(self.path, error) from None
 
 
-def damaged_store_error(path: Path, error: sqlite3.DatabaseError) -> EnvironmentFault:
+def build_damaged_store_error(path: Path, error: sqlite3.DatabaseError) -> EnvironmentFault:
     """Return the error for a store that cannot be read."""
     return EnvironmentFault(f"{path} is damaged: {error}", hint="move it away and import the prices again")
 
 
-def build_price(columns: tuple[Any, ...]) -> Price:
+def build_price_from_columns(columns: tuple[Any, ...]) -> Price:
     """Return a price from the columns PRICE_COLUMNS."""
     usd, unit, as_of, source, confidence, region, purchase = columns
     return Price(usd, unit, as_of or None, source, confidence, region, purchase)

@@ -15,8 +15,8 @@ from gpufleet.catalog.offer import find_cheapest_commitments
 
 if TYPE_CHECKING:
     from gpufleet.catalog.prices.check import PriceFinding
-    from gpufleet.catalog.prices.status import StoreStatus
-    from gpufleet.catalog.prices.store import RunSummary
+    from gpufleet.catalog.prices.status import PriceStoreStatus
+    from gpufleet.catalog.prices.store import ImportRunSummary
 
 MAX_SHOWN_FINDINGS = 10  # findings shown of each code
 
@@ -49,7 +49,7 @@ def _offer_as_dict(
         "machines": machine_count,
         "usd_per_hour_of_all": round(price.usd_per_hour * machine_count, 6),
         "as_of": price.as_of,
-        "age_days": (today - price.as_of_date).days if price.as_of_date else None,
+        "age_days": (today - price.earliest_price_date).days if price.earliest_price_date else None,
         "confidence": price.confidence,
         "source": price.source,
         "dearer_than": {
@@ -61,7 +61,7 @@ def _offer_as_dict(
     }
 
 
-def parts_as_dicts(offers: Iterable[tuple[str, str, str, Price]]) -> list[dict[str, Any]]:
+def part_offers_as_dicts(offers: Iterable[tuple[str, str, str, Price]]) -> list[dict[str, Any]]:
     """Return the prices of parts as plain values."""
     return [
         {
@@ -73,7 +73,7 @@ def parts_as_dicts(offers: Iterable[tuple[str, str, str, Price]]) -> list[dict[s
     ]  # fmt: skip
 
 
-def format_parts_table(offers: Sequence[dict[str, Any]]) -> str:
+def format_part_offers_table(offers: Sequence[dict[str, Any]]) -> str:
     """Return the prices of parts as a table; prices per use are in the same column."""
     head = ("part", "unit", "cloud", "region", "purchase", "$/h per unit", "as of", "source")
     rows = [
@@ -81,7 +81,7 @@ def format_parts_table(offers: Sequence[dict[str, Any]]) -> str:
          f"{offer['usd_per_hour']:.6g}", offer["as_of"] or "undated", _shorten_source(offer["source"]))
         for offer in offers
     ]  # fmt: skip
-    return "\n".join(format_columns(head, rows, right_aligned={5}))
+    return "\n".join(format_aligned_columns(head, rows, right_aligned={5}))
 
 
 def format_offers_table(offers: Sequence[dict[str, Any]], count: int | None, *, more: bool) -> str:
@@ -100,7 +100,7 @@ def format_offers_table(offers: Sequence[dict[str, Any]], count: int | None, *, 
         "source",
     )
     rows = [_format_cells(offer, count) for offer in offers]
-    lines = format_columns(head, rows, right_aligned={5, 6, 7} if count else {5, 6})
+    lines = format_aligned_columns(head, rows, right_aligned={5, 6, 7} if count else {5, 6})
     if any(offer["dearer_than"] for offer in offers):
         lines.append("! spot costs more than the commitment at the end of the line")
     if more:
@@ -126,10 +126,10 @@ def _format_cells(offer: dict[str, Any], count: int | None) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def format_status(status: StoreStatus, today: date) -> str:
+def format_store_status(status: PriceStoreStatus, today: date) -> str:
     """Return the numbers, age and sources of prices, and the rows that were set apart."""
     age_days, future_days = (
-        status.age_days(today),
+        status.newest_price_age_days(today),
         [purchase.newest for purchase in status.slices if purchase.newest > today.isoformat()],
     )
     newest_age = "all are dated in the future" if age_days is None else f"the newest is {age_days} days old"
@@ -138,7 +138,7 @@ def format_status(status: StoreStatus, today: date) -> str:
         f"prices    {status.embedded} embedded, {status.stored} stored; {newest_age}",
         *(future_days and [f"WARNING   prices dated in the future (up to {max(future_days)}) outrank real ones"]),
         "",
-        *format_columns(
+        *format_aligned_columns(
             ("cloud", "purchase", "prices", "machines", "oldest", "middle", "newest", "undated"),
             [(row.cloud, row.purchase, str(row.prices), str(row.machines), row.oldest, row.middle, row.newest,
               str(row.undated)) for row in status.slices],
@@ -146,7 +146,7 @@ def format_status(status: StoreStatus, today: date) -> str:
         ),
         "",
         "machine types with accelerators that have a price in some region:",
-        *format_columns(
+        *format_aligned_columns(
             ("cloud", "types", "on-demand", "spot", "commitment"),
             [(row.cloud, str(row.types), str(row.on_demand), str(row.spot), str(row.commitment))
              for row in status.coverage],
@@ -168,12 +168,12 @@ def format_status(status: StoreStatus, today: date) -> str:
     return "\n".join(lines)
 
 
-def format_status_json(status: StoreStatus, today: date) -> str:
+def format_store_status_json(status: PriceStoreStatus, today: date) -> str:
     """Return the status as JSON."""
-    return dump_json(asdict(status) | {"age_days": status.age_days(today)})
+    return format_indented_json(asdict(status) | {"age_days": status.newest_price_age_days(today)})
 
 
-def format_summary(summary: RunSummary, name: str) -> str:
+def format_import_summary(summary: ImportRunSummary, name: str) -> str:
     """Return the numbers of an import and its findings by check."""
     if summary.repeated:
         head = f"{name} was imported on {summary.run.finished_at}: nothing changed"
@@ -186,24 +186,24 @@ def format_summary(summary: RunSummary, name: str) -> str:
             f"--accept {code}" for code in sorted({finding.code for finding in summary.findings})
         )
         lines[0] += f"; to import them anyway: {codes}"
-    return "\n".join([*lines, *format_findings(summary.findings)])
+    return "\n".join([*lines, *format_price_findings(summary.findings)])
 
 
-def format_summary_json(summary: RunSummary, name: str) -> str:
+def format_import_summary_json(summary: ImportRunSummary, name: str) -> str:
     """Return the numbers of an import and its findings as JSON."""
-    return dump_json(
+    return format_indented_json(
         {
             "file": name,
             "imported": summary.imported,
             "unchanged": summary.unchanged,
             "set_apart": summary.set_apart,
             "repeated": summary.repeated,
-            "findings": [finding_as_dict(finding) for finding in summary.findings],
+            "findings": [price_finding_as_dict(finding) for finding in summary.findings],
         }
     )
 
 
-def format_findings(findings: Iterable[PriceFinding]) -> list[str]:
+def format_price_findings(findings: Iterable[PriceFinding]) -> list[str]:
     """Return findings by check, at most MAX_SHOWN_FINDINGS of each."""
     from gpufleet.catalog.prices.check import CODES
 
@@ -214,7 +214,8 @@ def format_findings(findings: Iterable[PriceFinding]) -> list[str]:
     for code, same_code in sorted(by_code.items()):
         lines.append(f"  {code} ({CODES[code]}): {len(same_code)}")
         lines += [
-            f"    {' '.join(finding.row.key)}: {finding.reason}" for finding in same_code[:MAX_SHOWN_FINDINGS]
+            f"    {' '.join(finding.row.price_key)}: {finding.reason}"
+            for finding in same_code[:MAX_SHOWN_FINDINGS]
         ]
         lines += (
             [f"    and {len(same_code) - MAX_SHOWN_FINDINGS} more"]
@@ -224,16 +225,19 @@ def format_findings(findings: Iterable[PriceFinding]) -> list[str]:
     return lines
 
 
-def format_findings_json(findings: Iterable[PriceFinding]) -> str:
+def format_price_findings_json(findings: Iterable[PriceFinding]) -> str:
     """Return findings as JSON."""
     listed = list(findings)
     counts = Counter(finding.code for finding in listed)
-    return dump_json(
-        {"counts": dict(sorted(counts.items())), "findings": [finding_as_dict(finding) for finding in listed]}
+    return format_indented_json(
+        {
+            "counts": dict(sorted(counts.items())),
+            "findings": [price_finding_as_dict(finding) for finding in listed],
+        }
     )
 
 
-def finding_as_dict(finding: PriceFinding) -> dict[str, Any]:
+def price_finding_as_dict(finding: PriceFinding) -> dict[str, Any]:
     """Return a finding as plain values."""
     row = finding.row
     return {
@@ -243,12 +247,12 @@ def finding_as_dict(finding: PriceFinding) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def dump_json(value: Any) -> str:
+def format_indented_json(value: Any) -> str:
     """Return indented JSON."""
     return json.dumps(value, indent=2)
 
 
-def format_columns(
+def format_aligned_columns(
     head: Sequence[str], rows: Sequence[Sequence[str]], right_aligned: Iterable[int] = ()
 ) -> list[str]:
     """Return rows as lines with aligned columns."""

@@ -73,27 +73,27 @@ class PriceRow:
     where: str = ""
 
     @property
-    def key(self) -> tuple[str, str, str, str]:
+    def price_key(self) -> tuple[str, str, str, str]:
         """Return cloud, region, item and purchase."""
         return (self.cloud, self.region, self.item, self.purchase)
 
     @property
-    def dated(self) -> str:
+    def earliest_date_text(self) -> str:
         """Return the earliest possible day as sortable text; empty if undated."""
-        return earliest_day(self.as_of)
+        return earliest_day_of_interval(self.as_of)
 
     def effective_confidence(self) -> Confidence:
         """Return the stated confidence, else the one that follows from the rule in data/README.md."""
-        return self.confidence or default_confidence(self.purchase, self.as_of)
+        return self.confidence or default_price_confidence(self.purchase, self.as_of)
 
 
-def earliest_day(as_of: str) -> str:
+def earliest_day_of_interval(as_of: str) -> str:
     """Return the first day of a date, month or interval."""
     first = as_of.partition("/")[0]
     return f"{first}-01" if len(first) == len("2025-11") else first
 
 
-def default_confidence(purchase: str, as_of: str) -> Confidence:
+def default_price_confidence(purchase: str, as_of: str) -> Confidence:
     """Return the confidence of a price: low if undated, lower for spot than for list prices."""
     if not as_of:
         return "low"
@@ -132,7 +132,7 @@ def _check_date(row: PriceRow) -> None:
     try:
         if not _DAY.match(row.as_of):
             raise ValueError  # noqa: TRY301 - one message for both
-        date.fromisoformat(earliest_day(row.as_of))
+        date.fromisoformat(earliest_day_of_interval(row.as_of))
     except ValueError:
         raise InputError(
             f"{row.as_of!r} is not a date", where=row.where, key="as_of", remedy="write it like 2026-07-06"

@@ -68,15 +68,15 @@ REBUILD_CURRENT = f"INSERT INTO current {SELECT_NEWEST.format(day=repr('9999'))}
 SELECT_AS_OF = SELECT_NEWEST.format(day="?")
 
 
-def migrate_schema(connection: sqlite3.Connection, path: str) -> None:
+def migrate_store_schema(connection: sqlite3.Connection, path: str) -> None:
     """Migrate a store to this version in one transaction; refuse a newer or foreign file."""
-    version = read_schema_version(connection, path)
+    version = read_store_schema_version(connection, path)
     if version == VERSION:
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
         for migration in MIGRATIONS[
-            read_schema_version(connection, path) :
+            read_store_schema_version(connection, path) :
         ]:  # read again: another process may have migrated it
             for statement in filter(str.strip, migration.split(";")):
                 connection.execute(statement)
@@ -87,7 +87,7 @@ def migrate_schema(connection: sqlite3.Connection, path: str) -> None:
         raise
 
 
-def read_schema_version(connection: sqlite3.Connection, path: str) -> int:
+def read_store_schema_version(connection: sqlite3.Connection, path: str) -> int:
     """Return the version of a store's tables, 0 for an empty file."""
     try:
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])

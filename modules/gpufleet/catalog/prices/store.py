@@ -17,11 +17,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from gpufleet.catalog import data_file
-from gpufleet.catalog.entry import AcceleratorCount, Machine
+from gpufleet.catalog.entry import Machine, MachineAccelerators
 from gpufleet.catalog.prices import schema
-from gpufleet.catalog.prices.check import CheckContext, PriceFinding, check_prices
-from gpufleet.catalog.prices.check_context import load_check_context
-from gpufleet.catalog.prices.reader import damaged_store_error
+from gpufleet.catalog.prices.check import PriceCheckContext, PriceFinding, check_prices
+from gpufleet.catalog.prices.check_context import load_price_check_context
+from gpufleet.catalog.prices.reader import build_damaged_store_error
 from gpufleet.catalog.prices.row import MachineFacts, PriceRow, validate_price_row
 from gpufleet.errors import EnvironmentFault, InputError
 
@@ -48,7 +48,7 @@ class ImportRun:
 
 
 @dataclass(frozen=True)
-class RunSummary:
+class ImportRunSummary:
     """The result of a committed run: rows ``imported``, of them ``unchanged``, rows set apart, findings."""
 
     run: ImportRun
@@ -60,11 +60,11 @@ class RunSummary:
 
 
 class PriceStore:
-    """The prices of one file. Use it as a context manager, or call ``close``."""
+    """The prices of one file. Use it as a context manager, or call ``close_connection``."""
 
     def __init__(self, path: Path, *, create: bool = True) -> None:
         self.path = path
-        self.connection = open_connection(path, create=create)
+        self.connection = open_store_connection(path, create=create)
 
     def __enter__(self) -> Self:
         return self
@@ -72,13 +72,13 @@ class PriceStore:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        self.close_connection()
 
-    def close(self) -> None:
+    def close_connection(self) -> None:
         """Close the file."""
         self.connection.close()
 
-    def begin_run(self, source: str, key: str) -> ImportRun:
+    def begin_or_resume_run(self, source: str, key: str) -> ImportRun:
         """Start the run of that key, or return the one that was started before, finished or open.
 
         ``key`` identifies the input: a file's digest, the day of a refresh. Skip the batches that the run already has.
@@ -96,7 +96,7 @@ class PriceStore:
         row = self.connection.execute(f"SELECT id FROM runs WHERE {where}", (source,)).fetchone()  # noqa: S608
         return self._read_run("id = ?", row[0]) if row else None
 
-    def write_batch(self, name: str, rows: Iterable[PriceRow], run: ImportRun) -> ImportRun:
+    def stage_batch(self, name: str, rows: Iterable[PriceRow], run: ImportRun) -> ImportRun:
         """Stage the rows of one batch (a page, a region) in one transaction; a repeated batch is replaced."""
         staged_rows = [(run.id, *_staged_values(validate_price_row(row))) for row in rows]
         marks = ", ".join("?" * (len(STAGED_COLUMNS) + 1))
@@ -112,7 +112,7 @@ class PriceStore:
             )
         return replace(run, batches=run.batches | {name})
 
-    def commit_run(self, run: ImportRun, accept: Iterable[str] = ()) -> RunSummary:
+    def commit_run(self, run: ImportRun, accept: Iterable[str] = ()) -> ImportRunSummary:
         """Check the run's rows and make those without findings visible, in one transaction.
 
         Rows with a finding are set apart and never used as prices, unless its code is in ``accept``.
@@ -131,7 +131,7 @@ class PriceStore:
             self._mark_finished(run, len(accepted_rows), unchanged, len(rows_set_apart))
         return self._read_summary(run, findings=findings)
 
-    def abandon_run(self, run: ImportRun) -> None:
+    def delete_unfinished_run(self, run: ImportRun) -> None:
         """Delete an open run and its staged rows."""
         with self._transaction():
             if self._is_finished(run):
@@ -150,16 +150,16 @@ class PriceStore:
             if self.connection.in_transaction:
                 self.connection.execute("ROLLBACK")
             if type(error) is sqlite3.DatabaseError:
-                raise damaged_store_error(self.path, error) from None
+                raise build_damaged_store_error(self.path, error) from None
             if isinstance(error, sqlite3.OperationalError):
-                raise store_write_error(self.path, error) from None
+                raise build_store_write_error(self.path, error) from None
             raise
 
     def _execute(self, statement: str) -> None:
         try:
             self.connection.execute(statement)
         except sqlite3.OperationalError as error:
-            raise store_write_error(self.path, error) from None
+            raise build_store_write_error(self.path, error) from None
 
     def _read_run(self, where: str, *values: Any) -> ImportRun:
         row = self.connection.execute(
@@ -168,7 +168,9 @@ class PriceStore:
         ).fetchone()
         if row is None:
             raise InputError(
-                "the run is not in the price store", where=str(self.path), remedy="start it with begin_run"
+                "the run is not in the price store",
+                where=str(self.path),
+                remedy="start it with begin_or_resume_run",
             )
         names = self.connection.execute("SELECT name FROM batches WHERE run = ?", (row[0],))
         number, source, key, started, finished = row
@@ -182,8 +184,8 @@ class PriceStore:
         query = f"SELECT {', '.join(STAGED_COLUMNS)} FROM staged WHERE run = ?"  # noqa: S608 - our own column names
         return map(_row_from_columns, self.connection.execute(query, (run.id,)))
 
-    def _load_context(self, rows: list[PriceRow]) -> CheckContext:
-        return load_check_context(self.connection, {(row.cloud, row.item) for row in rows})
+    def _load_context(self, rows: list[PriceRow]) -> PriceCheckContext:
+        return load_price_check_context(self.connection, {(row.cloud, row.item) for row in rows})
 
     def _publish_rows(self, run: ImportRun, rows: list[PriceRow]) -> int:
         before = self.connection.total_changes
@@ -238,15 +240,15 @@ class PriceStore:
 
     def _read_summary(
         self, run: ImportRun, findings: tuple[PriceFinding, ...] = (), *, repeated: bool = False
-    ) -> RunSummary:
+    ) -> ImportRunSummary:
         counts = "SELECT taken, unchanged, set_apart FROM runs WHERE id = ?"
         imported, unchanged, set_apart = self.connection.execute(counts, (run.id,)).fetchone()
-        return RunSummary(
+        return ImportRunSummary(
             self._read_run("id = ?", run.id), imported, unchanged, set_apart, findings, repeated
         )
 
 
-def open_connection(path: Path, *, create: bool) -> sqlite3.Connection:
+def open_store_connection(path: Path, *, create: bool) -> sqlite3.Connection:
     """Open a store; create a missing one if ``create``."""
     if create:
         try:
@@ -258,13 +260,13 @@ def open_connection(path: Path, *, create: bool) -> sqlite3.Connection:
         connection = sqlite3.connect(
             f"{path.absolute().as_uri()}?mode={mode}", timeout=BUSY_TIMEOUT_S, isolation_level=None, uri=True
         )
-        schema.migrate_schema(connection, str(path))
+        schema.migrate_store_schema(connection, str(path))
     except sqlite3.OperationalError as error:
         raise EnvironmentFault(f"{path} cannot be opened: {error}", hint="see GPUFLEET_PRICES") from None
     return connection
 
 
-def store_write_error(path: Path, error: sqlite3.OperationalError) -> EnvironmentFault:
+def build_store_write_error(path: Path, error: sqlite3.OperationalError) -> EnvironmentFault:
     hint = "check that no other import is running and that the disk is not full"
     return EnvironmentFault(f"{path} cannot be written: {error}", hint=hint)
 
@@ -274,14 +276,14 @@ def _timestamp() -> str:
 
 
 def _row_key(row: PriceRow) -> tuple[str, ...]:
-    return (row.cloud, row.item, row.region, row.purchase, row.upfront, row.dated, row.source)
+    return (row.cloud, row.item, row.region, row.purchase, row.upfront, row.earliest_date_text, row.source)
 
 
 def _machine_values(machine: Machine) -> tuple[Any, ...]:
-    accelerator = machine.accelerators[0] if machine.accelerators else AcceleratorCount("", 0, 0.0)
+    accelerator = machine.accelerators[0] if machine.accelerators else MachineAccelerators("", 0, 0.0)
     return (
-        machine.cloud, machine.name, machine.vcpus, machine.memory_gib, machine.arch, accelerator.model, machine.cards,
-        accelerator.memory_gib, machine.source, machine.as_of,
+        machine.cloud, machine.name, machine.vcpus, machine.memory_gib, machine.arch, accelerator.model,
+        machine.accelerator_count, accelerator.memory_gib, machine.source, machine.as_of,
     )  # fmt: skip
 
 
@@ -292,8 +294,8 @@ def _fact_values(facts: MachineFacts | None) -> tuple[Any, ...]:
 
 def _staged_values(row: PriceRow) -> tuple[Any, ...]:
     return (
-        row.cloud, row.region, row.item, row.purchase, row.upfront, row.dated, row.source, row.kind, row.unit,
-        row.as_of, row.usd_per_hour, row.upfront_usd, row.effective_confidence(), row.offered,
+        row.cloud, row.region, row.item, row.purchase, row.upfront, row.earliest_date_text, row.source, row.kind,
+        row.unit, row.as_of, row.usd_per_hour, row.upfront_usd, row.effective_confidence(), row.offered,
         *(_fact_values(row.facts) if row.facts else (None,) * 6), row.where,
     )  # fmt: skip
 

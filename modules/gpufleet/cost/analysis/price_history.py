@@ -36,9 +36,9 @@ def _item_points(key: tuple[str, str, str, str], charge: Charge) -> list[Point]:
     """Return one item's prices by day: those of the store, and the bill's own."""
     days: dict[date, Decimal] = {}
     store = open_price_reader()
-    for dated, usd in store.query(STORED, *key) if store else ():
+    for dated, usd in store.run_query(STORED, *key) if store else ():
         days[date.fromisoformat(dated)] = to_decimal(usd)
-    if charge.price and charge.price.as_of_date:
-        days[charge.price.as_of_date] = to_decimal(charge.price.usd_per_hour)
+    if charge.price and charge.price.earliest_price_date:
+        days[charge.price.earliest_price_date] = to_decimal(charge.price.usd_per_hour)
     name = f"{key[2]} in {key[1]}, {key[3].replace('_', ' ')}"
     return [(name, day, usd) for day, usd in sorted(days.items())]

@@ -24,7 +24,7 @@ from gpufleet.catalog import Price
 from gpufleet.cost.inputs.terms import TERMS
 from gpufleet.cost.money import ZERO, Range, to_decimal
 from gpufleet.cost.pricing.component import CostComponent, UnpricedComponent
-from gpufleet.cost.pricing.weighted_capacity import weighted_cost
+from gpufleet.cost.pricing.weighted_capacity import weighted_capacity_cost
 
 Lookup = Callable[[str, str, str, str], Price | None]  # cloud, region, item, purchase
 
@@ -33,26 +33,26 @@ Lookup = Callable[[str, str, str, str], Price | None]  # cloud, region, item, pu
 class PriceBook:
     """Where prices are looked up: the catalogue, as it is or as it was ``on`` a day; tests pass their own."""
 
-    find_machine_price: Lookup = catalog.find_price
+    find_machine_price: Lookup = catalog.find_machine_price
     find_part_price: Lookup = catalog.find_part_price
     on_date: date | None = None
 
     def __post_init__(self) -> None:
         if self.on_date is not None:
             for name, lookup in (
-                ("find_machine_price", catalog.find_price),
+                ("find_machine_price", catalog.find_machine_price),
                 ("find_part_price", catalog.find_part_price),
             ):
                 object.__setattr__(self, name, partial(lookup, on_date=self.on_date))
 
 
-def with_cache(book: PriceBook) -> PriceBook:
+def with_price_cache(book: PriceBook) -> PriceBook:
     """Return the same book for one bill, with each price looked up once."""
     return PriceBook(cache(book.find_machine_price), cache(book.find_part_price))
 
 
 @dataclass(frozen=True)
-class Rate:
+class ComponentRate:
     """Dollars per unit and hour, the price it is based on, and what has no price.
 
     ``total_usd_per_hour`` is the cost of the entire component where that is not its count times the rate.
@@ -64,15 +64,17 @@ class Rate:
     total_usd_per_hour: Range | None = None
 
 
-def find_component_rate(component: CostComponent, book: PriceBook) -> Rate:
+def find_component_rate(component: CostComponent, book: PriceBook) -> ComponentRate:
     """Return the rate of one unit of a component."""
     if component.declared_price:
-        return Rate(Range.of(component.declared_price.usd_per_hour), component.declared_price)
+        return ComponentRate(
+            Range.from_exact_value(component.declared_price.usd_per_hour), component.declared_price
+        )
     item_rates = [_rate_item(component, item, book) for item in component.items]
     total = None
     if component.capacity_units and all(each.usd_per_hour for each in item_rates):
         unit_rates = [each.usd_per_hour for each in item_rates if each.usd_per_hour]
-        total = weighted_cost(component.capacity_units, component.weights, unit_rates)
+        total = weighted_capacity_cost(component.capacity_units, component.weights, unit_rates)
     if component.count_ratios:
         pairs = zip(item_rates, component.count_ratios, strict=True)
         item_rates = [_scale_rate(each, ratio) for each, ratio in pairs]
@@ -82,10 +84,10 @@ def find_component_rate(component: CostComponent, book: PriceBook) -> Rate:
     unpriced = next((each.unpriced for each in item_rates if each.unpriced), None)
     ranges = [each.usd_per_hour for each in item_rates if each.usd_per_hour]
     low, high = min(each.low for each in ranges), max(each.high for each in ranges)
-    return Rate(Range.spanning(low, first.usd_per_hour.expected, high), first.price, unpriced, total)
+    return ComponentRate(Range.spanning(low, first.usd_per_hour.expected, high), first.price, unpriced, total)
 
 
-def _rate_item(component: CostComponent, item: str, book: PriceBook) -> Rate:
+def _rate_item(component: CostComponent, item: str, book: PriceBook) -> ComponentRate:
     look_up = book.find_part_price if component.is_part else book.find_machine_price
     on_demand = look_up(component.cloud, component.region, item, "on_demand")
     purchase = component.terms.purchase
@@ -94,57 +96,63 @@ def _rate_item(component: CostComponent, item: str, book: PriceBook) -> Rate:
         return _cap_spot_rate(component, item, _discounted_rate(component, item, discounted, on_demand))
     if on_demand is None:
         reason = _missing_price(component, item, "on_demand")
-        return Rate(None, None, UnpricedComponent(reason, component.component))
+        return ComponentRate(None, None, UnpricedComponent(reason, component.component))
     if component.terms.is_spot_unknown and purchase == "on_demand":
         spot = look_up(component.cloud, component.region, item, "spot")
         return _possible_spot_rate(component, item, on_demand, spot)
-    return Rate(Range.of(on_demand.usd_per_hour), on_demand)
+    return ComponentRate(Range.from_exact_value(on_demand.usd_per_hour), on_demand)
 
 
-def _possible_spot_rate(component: CostComponent, item: str, on_demand: Price, spot: Price | None) -> Rate:
+def _possible_spot_rate(
+    component: CostComponent, item: str, on_demand: Price, spot: Price | None
+) -> ComponentRate:
     """Bound what may be spot by both prices; without a spot price the lower bound is zero."""
     expected = to_decimal(on_demand.usd_per_hour)
     low = to_decimal(spot.usd_per_hour) if spot else ZERO
     reason = f"whether {item} is bought on spot is not known until deployment"
     unpriced = UnpricedComponent(reason, component.component)
-    return Rate(Range.spanning(low, expected, expected), on_demand, unpriced)
+    return ComponentRate(Range.spanning(low, expected, expected), on_demand, unpriced)
 
 
 def _discounted_rate(
     component: CostComponent, item: str, discounted: Price | None, on_demand: Price | None
-) -> Rate:
+) -> ComponentRate:
     """Return the rate of spot or of a commitment term, or its bounds where it has no price."""
     reason = _missing_price(component, item, component.terms.purchase)
     if discounted is None and on_demand is None:
-        return Rate(None, None, UnpricedComponent(reason, component.component))
+        return ComponentRate(None, None, UnpricedComponent(reason, component.component))
     if discounted is None and on_demand is not None:
         bound = to_decimal(on_demand.usd_per_hour)
         reason = f"{reason}; counted at on-demand, its upper bound"
-        return Rate(Range(ZERO, bound, bound), on_demand, UnpricedComponent(reason, component.component))
+        return ComponentRate(
+            Range(ZERO, bound, bound), on_demand, UnpricedComponent(reason, component.component)
+        )
     assert discounted is not None  # noqa: S101 - the two cases above leave only this
     expected = to_decimal(discounted.usd_per_hour)
     if not component.terms.has_fallback:
-        return Rate(Range.of(expected), discounted)
+        return ComponentRate(Range.from_exact_value(expected), discounted)
     if on_demand is None:
         reason = _missing_price(component, item, "on_demand") + ", to which it falls back"
-        return Rate(Range.of(expected), discounted, UnpricedComponent(reason, component.component))
-    return Rate(Range.spanning(expected, expected, to_decimal(on_demand.usd_per_hour)), discounted)
+        return ComponentRate(
+            Range.from_exact_value(expected), discounted, UnpricedComponent(reason, component.component)
+        )
+    return ComponentRate(Range.spanning(expected, expected, to_decimal(on_demand.usd_per_hour)), discounted)
 
 
-def _cap_spot_rate(component: CostComponent, item: str, rate: Rate) -> Rate:
+def _cap_spot_rate(component: CostComponent, item: str, rate: ComponentRate) -> ComponentRate:
     """Bound spot by the maximum price offered; if the market asks more, the machine may not run at all."""
     max_price, market = component.terms.max_price, rate.usd_per_hour
     if max_price is None or market is None or component.terms.purchase != "spot" or max_price >= market.high:
         return rate
     if max_price >= market.expected:
-        return Rate(Range(market.low, market.expected, max_price), rate.price, rate.unpriced)
+        return ComponentRate(Range(market.low, market.expected, max_price), rate.price, rate.unpriced)
     reason = f"the maximum spot price, {max_price} USD an hour, is below the price of {item}"
     unpriced = UnpricedComponent(reason, component.component)
-    return Rate(Range(ZERO, max_price, max_price), rate.price, unpriced)
+    return ComponentRate(Range(ZERO, max_price, max_price), rate.price, unpriced)
 
 
-def _scale_rate(rate: Rate, ratio: Decimal) -> Rate:
-    return Rate(rate.usd_per_hour * ratio if rate.usd_per_hour else None, rate.price, rate.unpriced)
+def _scale_rate(rate: ComponentRate, ratio: Decimal) -> ComponentRate:
+    return ComponentRate(rate.usd_per_hour * ratio if rate.usd_per_hour else None, rate.price, rate.unpriced)
 
 
 def _missing_price(component: CostComponent, item: str, purchase: str) -> str:

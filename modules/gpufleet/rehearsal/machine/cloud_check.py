@@ -8,15 +8,15 @@ from pathlib import Path
 
 from gpufleet.boundary import decode_json_object, read_bytes
 from gpufleet.catalog import CLOUDS
-from gpufleet.catalog.cloud import Credentials
+from gpufleet.catalog.cloud import CredentialLocation
 from gpufleet.errors import InputError
 from gpufleet.rehearsal.machine.check import MachineCheck
 
 
-def check_clouds(home: Path, environment: Mapping[str, str]) -> Iterator[MachineCheck]:
+def check_cloud_prerequisites(home: Path, environment: Mapping[str, str]) -> Iterator[MachineCheck]:
     """Return the checks for a real deployment; all are optional because rehearsals need none."""
     for cloud in CLOUDS.values():
-        yield _check_plugin(home, environment, cloud.pulumi_package, cloud.pulumi_distribution)
+        yield _check_plugin(home, environment, cloud.pulumi_package, cloud.pulumi_python_distribution)
     for cloud in CLOUDS.values():
         yield _check_credentials(home, environment, cloud.credentials)
     yield _check_backend(home, environment)
@@ -41,7 +41,9 @@ def _package_version(package: str) -> str:
         return ""
 
 
-def _check_credentials(home: Path, environment: Mapping[str, str], credentials: Credentials) -> MachineCheck:
+def _check_credentials(
+    home: Path, environment: Mapping[str, str], credentials: CredentialLocation
+) -> MachineCheck:
     present = [variable for variable in credentials.variables if environment.get(variable)]
     present += [f"~/{file}" for file in credentials.files if (home / file).is_file()]
     detail = f"present: {', '.join(present)}" if present else "none (a rehearsal needs none)"

@@ -6,16 +6,16 @@ and a report of cross-validation errors. Sizing itself does not run this package
 
 from __future__ import annotations
 
-from gpufleet.sizing.calibration.cross_validation import HeldOutPrediction, cross_validate
-from gpufleet.sizing.calibration.fit import fit_factors
-from gpufleet.sizing.calibration.measurement import SpeedMeasurement, load_measurements
-from gpufleet.sizing.calibration.report import format_report
+from gpufleet.sizing.calibration.cross_validation import HeldOutPrediction, cross_validate_speed
+from gpufleet.sizing.calibration.fit import fit_efficiency_factors
+from gpufleet.sizing.calibration.measurement import SpeedMeasurement, load_speed_measurements
+from gpufleet.sizing.calibration.report import format_calibration_report
 
 __all__ = [
     "HeldOutPrediction",
     "SpeedMeasurement",
-    "cross_validate",
-    "fit_factors",
-    "format_report",
-    "load_measurements",
+    "cross_validate_speed",
+    "fit_efficiency_factors",
+    "format_calibration_report",
+    "load_speed_measurements",
 ]

@@ -6,10 +6,10 @@ import csv
 import sys
 from datetime import UTC, datetime
 
-from gpufleet.sizing.calibration.cross_validation import cross_validate, fit_intervals
-from gpufleet.sizing.calibration.fit import fit_factors, group_rows_by_factor
-from gpufleet.sizing.calibration.measurement import load_measurements
-from gpufleet.sizing.calibration.report import format_report
+from gpufleet.sizing.calibration.cross_validation import cross_validate_speed, fit_speed_intervals
+from gpufleet.sizing.calibration.fit import fit_efficiency_factors, group_measurement_indexes_by_factor
+from gpufleet.sizing.calibration.measurement import load_speed_measurements
+from gpufleet.sizing.calibration.report import format_calibration_report
 from gpufleet.sizing.data_file import DATA_DIR
 
 MIN_DEPARTURE = 0.005  # factors closer to one are dropped
@@ -17,9 +17,9 @@ MIN_DEPARTURE = 0.005  # factors closer to one are dropped
 
 def main() -> None:
     """Write efficiency.csv and intervals.csv, and print the cross-validation errors."""
-    rows = [row for row in load_measurements() if row.is_predictable]
+    rows = [row for row in load_speed_measurements() if row.is_predictable]
     today = datetime.now(UTC).date().isoformat()
-    factors, counts = fit_factors(rows).factors, group_rows_by_factor(rows)
+    factors, counts = fit_efficiency_factors(rows).factors, group_measurement_indexes_by_factor(rows)
     significant = {
         key: value
         for key, value in factors.items()
@@ -30,14 +30,14 @@ def main() -> None:
         for key, value in sorted(significant.items())
     ]
     _write_csv("efficiency.csv", ["parameter", "device", "engine", "value", "measurements", "fitted"], lines)
-    predictions = cross_validate(rows)
-    intervals = fit_intervals(predictions)
+    predictions = cross_validate_speed(rows)
+    intervals = fit_speed_intervals(predictions)
     bounds = [
         [*key, f"{interval.low:.4f}", f"{interval.high:.4f}", str(n), today]
         for key, (interval, n) in sorted(intervals.items())
     ]
     _write_csv("intervals.csv", ["metric", "device", "low", "high", "measurements", "fitted"], bounds)
-    sys.stdout.write(format_report(predictions))
+    sys.stdout.write(format_calibration_report(predictions))
 
 
 def _write_csv(name: str, header: list[str], lines: list[list[str]]) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp
 
-from gpufleet.sizing.calibration.fit import compute_slopes, fit_factors
+from gpufleet.sizing.calibration.fit import compute_error_slopes, fit_efficiency_factors
 from gpufleet.sizing.calibration.measurement import SpeedMeasurement
 from gpufleet.sizing.speed.efficiency import ANY
-from gpufleet.sizing.speed.interval import UNMEASURED_WIDENING, Interval
+from gpufleet.sizing.speed.interval import UNMEASURED_WIDENING, SpeedInterval
 
 MIN_ROWS = 10  # fewest measurements of a class for its own interval
 MIN_PUBLICATIONS = 6  # fewest publications of those measurements
@@ -27,51 +27,53 @@ class HeldOutPrediction:
     log_error: float
 
     @property
-    def relative_error(self) -> float:
+    def absolute_relative_error(self) -> float:
         """Return the absolute relative error."""
         return abs(exp(self.log_error) - 1.0)
 
 
-def cross_validate(rows: Sequence[SpeedMeasurement]) -> list[HeldOutPrediction]:
+def cross_validate_speed(rows: Sequence[SpeedMeasurement]) -> list[HeldOutPrediction]:
     """Return every measurement's prediction with its publication left out."""
     predictions = []
-    initial = fit_factors(rows)
-    slopes = compute_slopes(rows, initial)
-    for group in sorted({row.group for row in rows}):
-        factors = fit_factors([row for row in rows if row.group != group], initial, slopes)
-        errors = [(row, row.log_error(factors)) for row in rows if row.group == group]
+    initial = fit_efficiency_factors(rows)
+    slopes = compute_error_slopes(rows, initial)
+    for group in sorted({row.publication for row in rows}):
+        factors = fit_efficiency_factors([row for row in rows if row.publication != group], initial, slopes)
+        errors = [(row, row.log_prediction_error(factors)) for row in rows if row.publication == group]
         predictions += [HeldOutPrediction(row, error) for row, error in errors if error is not None]
     return predictions
 
 
-def fit_intervals(predictions: Sequence[HeldOutPrediction]) -> dict[tuple[str, str], tuple[Interval, int]]:
+def fit_speed_intervals(
+    predictions: Sequence[HeldOutPrediction],
+) -> dict[tuple[str, str], tuple[SpeedInterval, int]]:
     """Return intervals by metric and device class, with their number of measurements.
 
     Publications differ more than the rows of one publication. So a publication's weight grows with the root of its
     rows, and intervals are widened until those fitted without a publication cover the target share of its rows.
     """
-    intervals: dict[tuple[str, str], tuple[Interval, int]] = {}
-    for metric in sorted({prediction.row.metric for prediction in predictions}):
-        subset = [prediction for prediction in predictions if prediction.row.metric == metric]
+    intervals: dict[tuple[str, str], tuple[SpeedInterval, int]] = {}
+    for metric in sorted({prediction.row.metric_kind for prediction in predictions}):
+        subset = [prediction for prediction in predictions if prediction.row.metric_kind == metric]
         widening = _widening_by_class(subset)
         for kind, (bounds, n) in _class_intervals(subset).items():
             intervals[metric, kind] = (_include_prediction(bounds.widen(widening[kind])), n)
     return intervals
 
 
-def find_covered_rows(predictions: Sequence[HeldOutPrediction]) -> dict[str, bool]:
+def check_interval_coverage(predictions: Sequence[HeldOutPrediction]) -> dict[str, bool]:
     """Return by measurement id whether the interval fitted to the other publications covers it."""
     covered: dict[str, bool] = {}
-    for metric in {prediction.row.metric for prediction in predictions}:
-        subset = [prediction for prediction in predictions if prediction.row.metric == metric]
+    for metric in {prediction.row.metric_kind for prediction in predictions}:
+        subset = [prediction for prediction in predictions if prediction.row.metric_kind == metric]
         intervals, widening = _intervals_without_group(subset), _widening_by_class(subset)
         for prediction in subset:
-            bounds, kind = intervals[prediction.row.group], prediction.row.device_class
+            bounds, kind = intervals[prediction.row.publication], prediction.row.device_class
             class_interval = bounds[kind].widen(widening[kind]) if kind in bounds else None
             pooled = bounds[ANY].widen(widening[ANY])
-            covered[prediction.row.id] = _contains(
+            covered[prediction.row.measurement_id] = _contains(
                 class_interval
-                or Interval(pooled.low / UNMEASURED_WIDENING, pooled.high * UNMEASURED_WIDENING),
+                or SpeedInterval(pooled.low / UNMEASURED_WIDENING, pooled.high * UNMEASURED_WIDENING),
                 prediction,
             )
     return covered
@@ -86,11 +88,11 @@ def _widening_by_class(predictions: Sequence[HeldOutPrediction]) -> dict[str, fl
     }
 
 
-def _intervals_without_group(predictions: Sequence[HeldOutPrediction]) -> dict[str, dict[str, Interval]]:
+def _intervals_without_group(predictions: Sequence[HeldOutPrediction]) -> dict[str, dict[str, SpeedInterval]]:
     """Return by publication the intervals fitted to the other publications."""
     intervals = {}
-    for group in {prediction.row.group for prediction in predictions}:
-        other_predictions = [prediction for prediction in predictions if prediction.row.group != group]
+    for group in {prediction.row.publication for prediction in predictions}:
+        other_predictions = [prediction for prediction in predictions if prediction.row.publication != group]
         intervals[group] = {
             kind: _error_interval(_select_class(other_predictions, kind))
             for kind in _class_intervals(predictions)
@@ -99,14 +101,14 @@ def _intervals_without_group(predictions: Sequence[HeldOutPrediction]) -> dict[s
 
 
 def _find_widening(
-    predictions: Sequence[HeldOutPrediction], intervals: dict[str, dict[str, Interval]], kind: str
+    predictions: Sequence[HeldOutPrediction], intervals: dict[str, dict[str, SpeedInterval]], kind: str
 ) -> float:
     for step in range(WIDENING_STEPS):
         widening = MIN_WIDENING + step / 20
         inside: dict[str, list[bool]] = {}
         for prediction in predictions:
-            bounds = intervals[prediction.row.group]
-            inside.setdefault(prediction.row.group, []).append(
+            bounds = intervals[prediction.row.publication]
+            inside.setdefault(prediction.row.publication, []).append(
                 _contains(bounds[kind].widen(widening), prediction)
             )
         rows = sum(map(sum, inside.values())) / len(predictions)
@@ -116,21 +118,21 @@ def _find_widening(
     return MIN_WIDENING + WIDENING_STEPS / 20
 
 
-def _contains(bounds: Interval, prediction: HeldOutPrediction) -> bool:
+def _contains(bounds: SpeedInterval, prediction: HeldOutPrediction) -> bool:
     interval = _include_prediction(bounds)
     return interval.low <= exp(-prediction.log_error) <= interval.high
 
 
-def _include_prediction(bounds: Interval) -> Interval:
+def _include_prediction(bounds: SpeedInterval) -> SpeedInterval:
     """Return an interval that includes the prediction itself with a margin."""
-    return Interval(min(bounds.low, 1.0 - MIN_HALF_WIDTH), max(bounds.high, 1.0 + MIN_HALF_WIDTH))
+    return SpeedInterval(min(bounds.low, 1.0 - MIN_HALF_WIDTH), max(bounds.high, 1.0 + MIN_HALF_WIDTH))
 
 
-def _class_intervals(predictions: Sequence[HeldOutPrediction]) -> dict[str, tuple[Interval, int]]:
+def _class_intervals(predictions: Sequence[HeldOutPrediction]) -> dict[str, tuple[SpeedInterval, int]]:
     intervals = {}
     for kind in [ANY, *sorted({prediction.row.device_class for prediction in predictions})]:
         subset = _select_class(predictions, kind)
-        publications = {prediction.row.group for prediction in subset}
+        publications = {prediction.row.publication for prediction in subset}
         if kind == ANY or (len(subset) >= MIN_ROWS and len(publications) >= MIN_PUBLICATIONS):
             intervals[kind] = (_error_interval(subset), len(subset))
     return intervals
@@ -140,13 +142,13 @@ def _select_class(predictions: Sequence[HeldOutPrediction], kind: str) -> list[H
     return [prediction for prediction in predictions if kind in (ANY, prediction.row.device_class)]
 
 
-def _error_interval(predictions: Sequence[HeldOutPrediction]) -> Interval:
-    rows = Counter(prediction.row.group for prediction in predictions)
+def _error_interval(predictions: Sequence[HeldOutPrediction]) -> SpeedInterval:
+    rows = Counter(prediction.row.publication for prediction in predictions)
     weighted_errors = sorted(
-        (-prediction.log_error, rows[prediction.row.group] ** -0.5) for prediction in predictions
+        (-prediction.log_error, rows[prediction.row.publication] ** -0.5) for prediction in predictions
     )
     tail = (1.0 - TARGET_COVERAGE) / 2
-    return Interval(
+    return SpeedInterval(
         exp(weighted_quantile(weighted_errors, tail)), exp(weighted_quantile(weighted_errors, 1.0 - tail))
     )
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import cache
 from math import exp, log
 
-from gpufleet.sizing.calibration.least_squares import solve_damped
+from gpufleet.sizing.calibration.least_squares import solve_damped_least_squares
 from gpufleet.sizing.calibration.measurement import SpeedMeasurement
 from gpufleet.sizing.calibration.prior import LINK_SECONDS, LINK_SHARES, PRIORS
-from gpufleet.sizing.speed.efficiency import ANY, Efficiency, Key, group_engine
+from gpufleet.sizing.speed.efficiency import ANY, EfficiencyFactors, Key, find_engine_group
 
 NOISE = 0.12  # assumption: relative noise of a published figure from unstated settings
 OUTLIER_ERROR = 3 * NOISE  # larger errors count less: probably another setting was measured
@@ -27,7 +27,7 @@ Slopes = dict[
 
 
 @dataclass(frozen=True)
-class FitProblem:
+class EfficiencyFitProblem:
     """The fit: measurements, prior factors, and the rows that each factor affects."""
 
     rows: Sequence[SpeedMeasurement]
@@ -35,49 +35,51 @@ class FitProblem:
     rows_by_factor: dict[Key, list[int]]
     base_factors: list[list[Key]]
 
-    def efficiency_at(self, point: dict[Key, float]) -> Efficiency:
+    def efficiency_factors_at(self, point: dict[Key, float]) -> EfficiencyFactors:
         """Return the factors at a point (logarithms of departures from the prior)."""
         factors = dict(self.start)
         for key, value in point.items():
             factors[key] = factors.get(key, 1.0) * exp(value)
-        return Efficiency(factors)
+        return EfficiencyFactors(factors)
 
-    def log_errors_at(self, point: dict[Key, float]) -> list[float]:
+    def log_prediction_errors_at(self, point: dict[Key, float]) -> list[float]:
         """Return the logarithm of predicted over published, by measurement."""
-        efficiency = self.efficiency_at(point)
-        return [row.log_error(efficiency) or 0.0 for row in self.rows]
+        efficiency = self.efficiency_factors_at(point)
+        return [row.log_prediction_error(efficiency) or 0.0 for row in self.rows]
 
 
-def fit_factors(
-    rows: Sequence[SpeedMeasurement], initial: Efficiency | None = None, slopes: Slopes | None = None
-) -> Efficiency:
+def fit_efficiency_factors(
+    rows: Sequence[SpeedMeasurement], initial: EfficiencyFactors | None = None, slopes: Slopes | None = None
+) -> EfficiencyFactors:
     """Return the factors with the least squared errors and prior penalties.
 
     ``initial`` is the starting point and does not change the solution. ``slopes`` are the derivatives there; if given,
     they are used for the complete search.
     """
     base_factors = _base_factors(rows)
-    problem = FitProblem(rows, prior_factors(), _rows_by_factor(rows, base_factors), base_factors)
+    problem = EfficiencyFitProblem(
+        rows, prior_efficiency_factors(), _rows_by_factor(rows, base_factors), base_factors
+    )
     point = {key: _log_departure(initial, problem.start, key) for key in problem.rows_by_factor}
-    errors = problem.log_errors_at(point)
+    errors = problem.log_prediction_errors_at(point)
     loss, damping = _total_loss(errors, point), 1.0
-    current_slopes = slopes or compute_slopes(rows, problem.efficiency_at(point))
+    current_slopes = slopes or compute_error_slopes(rows, problem.efficiency_factors_at(point))
     for _ in range(MAX_ROUNDS):
         step = _solve_step(problem, point, errors, current_slopes, damping)
         next_point = {key: point[key] + step[key] for key in point}
-        next_errors = problem.log_errors_at(next_point)
+        next_errors = problem.log_prediction_errors_at(next_point)
         gain = loss - _total_loss(next_errors, next_point)
         if gain > 0:
             point, errors, loss, damping = next_point, next_errors, loss - gain, damping / 4
-            current_slopes = slopes or compute_slopes(rows, problem.efficiency_at(point))
+            current_slopes = slopes or compute_error_slopes(rows, problem.efficiency_factors_at(point))
         else:
             damping *= 4
         if 0 <= gain < CONVERGED_GAIN * loss:
             break
-    return problem.efficiency_at(point)
+    return problem.efficiency_factors_at(point)
 
 
-def prior_factors() -> dict[Key, float]:
+def prior_efficiency_factors() -> dict[Key, float]:
     """Return the prior value of each parameter."""
     start: dict[Key, float] = {(p, ANY, ANY): prior.value for p, prior in PRIORS.items()}
     link_parameters = [p for p, prior in PRIORS.items() if prior.links]
@@ -85,7 +87,7 @@ def prior_factors() -> dict[Key, float]:
     return start | {(p, link, ANY): value for p in link_parameters for link, value in of_links[p].items()}
 
 
-def group_rows_by_factor(rows: Sequence[SpeedMeasurement]) -> dict[Key, list[int]]:
+def group_measurement_indexes_by_factor(rows: Sequence[SpeedMeasurement]) -> dict[Key, list[int]]:
     """Return the rows that each factor affects; a factor with the same rows as a wider one is left out."""
     return _rows_by_factor(rows, _base_factors(rows))
 
@@ -113,9 +115,11 @@ def _base_factors(rows: Sequence[SpeedMeasurement]) -> list[list[Key]]:
 
 @cache
 def _base_factors_of_row(row: SpeedMeasurement) -> tuple[Key, ...]:
-    efficiency = Efficiency(prior_factors())
-    error = row.log_error(efficiency) or 0.0
-    parameters = [p for p, prior in PRIORS.items() if prior.metrics is None or row.metric in prior.metrics]
+    efficiency = EfficiencyFactors(prior_efficiency_factors())
+    error = row.log_prediction_error(efficiency) or 0.0
+    parameters = [
+        p for p, prior in PRIORS.items() if prior.metrics is None or row.metric_kind in prior.metrics
+    ]
     base_factors = [
         base_factor
         for p in parameters
@@ -124,12 +128,12 @@ def _base_factors_of_row(row: SpeedMeasurement) -> tuple[Key, ...]:
     return tuple(
         base_factor
         for base_factor in base_factors
-        if (row.log_error(_perturb(efficiency, base_factor)) or 0.0) != error
+        if (row.log_prediction_error(_perturb(efficiency, base_factor)) or 0.0) != error
     )
 
 
-def _perturb(efficiency: Efficiency, base_factor: Key) -> Efficiency:
-    return Efficiency(
+def _perturb(efficiency: EfficiencyFactors, base_factor: Key) -> EfficiencyFactors:
+    return EfficiencyFactors(
         {**efficiency.factors, base_factor: efficiency.factors[base_factor] * exp(PERTURBATION)}
     )
 
@@ -138,7 +142,7 @@ def _candidate_factors(
     rows: Sequence[SpeedMeasurement], parameter: str, *, links: tuple[str, ...], common_only: bool
 ) -> list[Key]:
     if links:
-        engines = sorted({group_engine(parameter, row.engine) for row in rows})
+        engines = sorted({find_engine_group(parameter, row.calibrated_engine) for row in rows})
         return [(parameter, link, ANY) for link in links] + [
             (parameter, k, e) for k in links for e in engines
         ]
@@ -146,16 +150,18 @@ def _candidate_factors(
     if common_only:
         return wide
     kinds = sorted({row.device_class for row in rows})
-    engines = sorted({group_engine(parameter, row.engine) for row in rows})
+    engines = sorted({find_engine_group(parameter, row.calibrated_engine) for row in rows})
     wide += [(parameter, kind, ANY) for kind in kinds] + [(parameter, ANY, engine) for engine in engines]
     return wide + [
         (parameter, kind, engine)
-        for kind, engine in sorted({(row.device_class, group_engine(parameter, row.engine)) for row in rows})
+        for kind, engine in sorted(
+            {(row.device_class, find_engine_group(parameter, row.calibrated_engine)) for row in rows}
+        )
     ]
 
 
 def _applies_to(key: Key, row: SpeedMeasurement) -> bool:
-    is_same_engine = key[2] in (ANY, group_engine(key[0], row.engine))
+    is_same_engine = key[2] in (ANY, find_engine_group(key[0], row.calibrated_engine))
     return is_same_engine and (bool(PRIORS[key[0]].links) or key[1] in (ANY, row.device_class))
 
 
@@ -164,7 +170,7 @@ def _base_factor(key: Key) -> Key:
     return (key[0], key[1], ANY) if PRIORS[key[0]].links else (key[0], ANY, ANY)
 
 
-def _log_departure(initial: Efficiency | None, start: dict[Key, float], key: Key) -> float:
+def _log_departure(initial: EfficiencyFactors | None, start: dict[Key, float], key: Key) -> float:
     return (
         0.0 if initial is None else log(initial.factors.get(key, start.get(key, 1.0)) / start.get(key, 1.0))
     )
@@ -188,7 +194,11 @@ def _prior_spread(key: Key) -> float:
 
 
 def _solve_step(
-    problem: FitProblem, point: dict[Key, float], errors: Sequence[float], slopes: Slopes, damping: float
+    problem: EfficiencyFitProblem,
+    point: dict[Key, float],
+    errors: Sequence[float],
+    slopes: Slopes,
+    damping: float,
 ) -> dict[Key, float]:
     keys = list(point)
     entries = [
@@ -201,13 +211,13 @@ def _solve_step(
     return dict(
         zip(
             keys,
-            solve_damped(entries, weights, errors, penalties, list(point.values()), damping),
+            solve_damped_least_squares(entries, weights, errors, penalties, list(point.values()), damping),
             strict=True,
         )
     )
 
 
-def compute_slopes(rows: Sequence[SpeedMeasurement], efficiency: Efficiency) -> Slopes:
+def compute_error_slopes(rows: Sequence[SpeedMeasurement], efficiency: EfficiencyFactors) -> Slopes:
     """Return by measurement the derivative of its error by the logarithm of each parameter."""
     perturbed = {
         base_factor: _perturb(efficiency, base_factor)
@@ -216,9 +226,9 @@ def compute_slopes(rows: Sequence[SpeedMeasurement], efficiency: Efficiency) -> 
     }
     slopes = {}
     for row in rows:
-        error = row.log_error(efficiency) or 0.0
+        error = row.log_prediction_error(efficiency) or 0.0
         slopes[row] = {
-            base_factor: ((row.log_error(perturbed[base_factor]) or 0.0) - error) / PERTURBATION
+            base_factor: ((row.log_prediction_error(perturbed[base_factor]) or 0.0) - error) / PERTURBATION
             for base_factor in _base_factors_of_row(row)
         }
     return slopes

@@ -9,7 +9,7 @@ DAMPING_SCALE = 0.02  # share of the diagonal per unit of damping (Levenberg-Mar
 Entry = tuple[int, int, float]  # measurement, factor, slope
 
 
-def solve_damped(  # noqa: PLR0917 - the parts of one system of equations
+def solve_damped_least_squares(  # noqa: PLR0917 - the parts of one system of equations
     entries: Sequence[Entry],
     weights: Sequence[float],
     errors: Sequence[float],

@@ -12,14 +12,14 @@ from typing import cast
 from gpufleet import catalog
 from gpufleet.catalog import Accelerator, ModelArchitecture
 from gpufleet.errors import InputError
-from gpufleet.sizing.data_file import Row, load_rows
+from gpufleet.sizing.data_file import Row, load_sizing_rows
 from gpufleet.sizing.hardware import Hardware, ParallelLayout, Split
-from gpufleet.sizing.node_hardware import build_accelerator_hardware, with_link_for
+from gpufleet.sizing.node_hardware import build_accelerator_hardware, with_link_for_device_count
 from gpufleet.sizing.speed import device, prefill
-from gpufleet.sizing.speed.efficiency import Efficiency
-from gpufleet.sizing.speed.prediction import build_replica, estimate_generation, training_tokens_per_s
+from gpufleet.sizing.speed.efficiency import EfficiencyFactors
+from gpufleet.sizing.speed.prediction import build_replica, estimate_generation_rates, training_tokens_per_s
 from gpufleet.sizing.speed.replica import Replica
-from gpufleet.sizing.workload import Recompute, Task, Training, Workload
+from gpufleet.sizing.workload import Recompute, Task, TrainingSettings, Workload
 
 MANY_STREAMS = 2048  # streams for a batch of "max"
 METRIC_KINDS = {
@@ -40,17 +40,17 @@ class SpeedMeasurement:
     hardware: Hardware
 
     @property
-    def id(self) -> str:
+    def measurement_id(self) -> str:
         """Return the id of the row in measured.csv."""
         return self.row["id"]
 
     @property
-    def group(self) -> str:
+    def publication(self) -> str:
         """Return the publication, which is left out as one group in cross-validation."""
         return self.row["group"]
 
     @property
-    def metric(self) -> str:
+    def metric_kind(self) -> str:
         """Return decode, throughput, prefill or training."""
         return METRIC_KINDS[self.row["metric"]]
 
@@ -60,7 +60,7 @@ class SpeedMeasurement:
         return device.classify_device(self.hardware.accelerator)
 
     @cached_property
-    def engine(self) -> str:
+    def calibrated_engine(self) -> str:
         """Return the calibrated engine."""
         accelerator = self.hardware.accelerator
         return device.find_calibrated_engine(
@@ -70,41 +70,43 @@ class SpeedMeasurement:
     @cached_property
     def published_tokens_per_s(self) -> float:
         """Return the published figure in tokens per second of all devices."""
-        return _SPEEDS[self.row["metric"]](self, self.row.number("value"))
+        return _SPEEDS[self.row["metric"]](self, self.row.get_number("value"))
 
     @property
     def is_predictable(self) -> bool:
         """True if the catalogue has the rates that a prediction needs."""
         accelerator = self.hardware.accelerator
-        computes = device.find_peak_flops(accelerator, self.workload.precision, self.engine) is not None
+        computes = (
+            device.find_peak_flops(accelerator, self.workload.precision, self.calibrated_engine) is not None
+        )
         return (
             computes
             if self.workload.is_training
-            else accelerator.bandwidth_gb_s is not None and (computes or self.metric == "decode")
+            else accelerator.bandwidth_gb_s is not None and (computes or self.metric_kind == "decode")
         )
 
-    def predict(self, efficiency: Efficiency | None = None) -> float | None:
+    def predict_tokens_per_s(self, efficiency: EfficiencyFactors | None = None) -> float | None:
         """Return the predicted tokens per second, None if the catalogue has no rates for it."""
         replica = build_replica(self.workload, self.layout, self.hardware, efficiency)
         if self.workload.is_training:
             return training_tokens_per_s(replica)
-        if self.metric == "prefill":
+        if self.metric_kind == "prefill":
             return _prompt_tokens_per_s(replica)
-        answer = estimate_generation(replica)
+        answer = estimate_generation_rates(replica)
         if answer is None:
             return None
-        return answer.per_stream if self.metric == "decode" else answer.tokens_per_s * self.layout.data
+        return answer.per_stream if self.metric_kind == "decode" else answer.tokens_per_s * self.layout.data
 
-    def log_error(self, efficiency: Efficiency | None = None) -> float | None:
+    def log_prediction_error(self, efficiency: EfficiencyFactors | None = None) -> float | None:
         """Return the logarithm of predicted over published."""
-        predicted = self.predict(efficiency)
+        predicted = self.predict_tokens_per_s(efficiency)
         return log(predicted / self.published_tokens_per_s) if predicted else None
 
 
-def load_measurements() -> list[SpeedMeasurement]:
+def load_speed_measurements() -> list[SpeedMeasurement]:
     """Return the usable published speeds whose accelerator and model are in the catalogue."""
     measurements = []
-    for row in load_rows("measured.csv"):
+    for row in load_sizing_rows("measured.csv"):
         if row["use"] == "yes" and row["metric"] in METRIC_KINDS:
             measurement = _build_measurement(row)
             measurements += [measurement] if measurement else []
@@ -125,11 +127,11 @@ def _workload(row: Row, model: ModelArchitecture) -> Workload:
         model=model,
         task=cast("Task", row["task"]),
         precision=row["precision"],
-        input_tokens=row.integer("input_tokens", default=0),
-        output_tokens=row.integer("output_tokens", default=0),
+        input_tokens=row.get_integer("input_tokens", default=0),
+        output_tokens=row.get_integer("output_tokens", default=0),
         batch=MANY_STREAMS if batch == "max" else int(batch),
         engine=row["engine"],
-        training=Training(
+        training=TrainingSettings(
             recompute=cast("Recompute", row["recompute"] or "full"),
             offload="all" if "offload" in row["notes"] else "none",
         ),
@@ -141,16 +143,18 @@ def _layout(row: Row) -> ParallelLayout:
     data = sizes.get("fsdp", sizes.get("dp", 1))
     tensor, pipeline = sizes.get("tp", 1), sizes.get("pp", 1)
     if row["task"] != "inference" and not sizes:
-        data = row.integer("devices", default=1)
+        data = row.get_integer("devices", default=1)
     split = cast("Split", row["split"] or "none")
-    devices = max(1, row.integer("devices", default=1) // max(1, row.integer("nodes", default=1)))
-    return ParallelLayout(row.integer("nodes", default=1), devices, tensor, pipeline, data, split=split)
+    devices = max(1, row.get_integer("devices", default=1) // max(1, row.get_integer("nodes", default=1)))
+    return ParallelLayout(row.get_integer("nodes", default=1), devices, tensor, pipeline, data, split=split)
 
 
 def _hardware(row: Row, accelerator: Accelerator) -> Hardware:
-    accelerator = _scale_rates(accelerator, row.number("share", default=1))
-    devices, nodes = row.integer("devices", default=1), row.integer("nodes", default=1)
-    hardware = with_link_for(build_accelerator_hardware(accelerator), max(1, devices // max(1, nodes)))
+    accelerator = _scale_rates(accelerator, row.get_number("share", default=1))
+    devices, nodes = row.get_integer("devices", default=1), row.get_integer("nodes", default=1)
+    hardware = with_link_for_device_count(
+        build_accelerator_hardware(accelerator), max(1, devices // max(1, nodes))
+    )
     return replace(hardware, devices_per_node=1) if nodes == devices else hardware
 
 
@@ -169,7 +173,7 @@ def _scale_rates(accelerator: Accelerator, share: float) -> Accelerator:
 
 def _prompt_tokens_per_s(replica: Replica) -> float | None:
     work = replica.workload
-    seconds = prefill.prefill_seconds(replica, work.batch, work.input_tokens)
+    seconds = prefill.estimate_prefill_seconds(replica, work.batch, work.input_tokens)
     return work.batch * work.input_tokens / seconds if seconds else None
 
 
@@ -178,20 +182,20 @@ def _tokens_from_flops(measurement: SpeedMeasurement, operations: float) -> floa
 
     Source: PaLM (arXiv 2204.02311), appendix B, model FLOPs utilization.
     """
-    model, length = measurement.workload.model, measurement.workload.context
+    model, length = measurement.workload.model, measurement.workload.context_tokens
     per_token = 6.0 * model.parameters + 12.0 * model.layers * model.hidden * length
     return operations / per_token * count_training_devices(measurement)
 
 
 def count_training_devices(measurement: SpeedMeasurement) -> int:
     """Return the devices of the run."""
-    return measurement.row.integer("devices")
+    return measurement.row.get_integer("devices")
 
 
 def _peak_flops(measurement: SpeedMeasurement) -> float:
     return (
         device.find_peak_flops(
-            measurement.hardware.accelerator, measurement.workload.precision, measurement.engine
+            measurement.hardware.accelerator, measurement.workload.precision, measurement.calibrated_engine
         )
         or 0.0
     )
@@ -211,7 +215,7 @@ _SPEEDS: dict[str, Callable[[SpeedMeasurement, float], float]] = {
     "ttft_ms": lambda measurement, value: measurement.workload.input_tokens / value * 1000,
     "train_tok_s_total": _unchanged,
     "train_tok_s_per_device": lambda measurement, value: value * count_training_devices(measurement),
-    "seq_s_total": lambda measurement, value: value * measurement.workload.context,
+    "seq_s_total": lambda measurement, value: value * measurement.workload.context_tokens,
     "mfu_pct": lambda measurement, value: _tokens_from_flops(
         measurement, value / 100 * _peak_flops(measurement)
     ),

@@ -16,7 +16,7 @@ LINKS = ("switched", "pcie", "adapter", "ethernet")
 
 
 @dataclass(frozen=True)
-class Prior:
+class EfficiencyPrior:
     """Standard deviations of logarithms: ``spread`` of the common value, ``class_spread`` of a class or engine."""
 
     value: float
@@ -27,45 +27,45 @@ class Prior:
     is_shared: bool = False  # one value for all
 
 
-PRIORS: dict[str, Prior] = {
-    "weight_bandwidth": Prior(0.88, 0.15, 0.20, INFERENCE_METRICS),
-    "weight_bandwidth_byte": Prior(0.95, 0.10, 0.05, INFERENCE_METRICS),
-    "weight_bandwidth_nibble": Prior(0.90, 0.15, 0.10, INFERENCE_METRICS),
-    "weight_bandwidth_fp8": Prior(0.95, 0.10, 0.05, INFERENCE_METRICS),
-    "weight_bandwidth_fp4": Prior(0.90, 0.10, 0.05, INFERENCE_METRICS),
-    "bandwidth_law": Prior(0.20, 0.5, 0.2, INFERENCE_METRICS, is_shared=True),
-    "cache_bandwidth": Prior(0.50, 0.40, 0.40, DECODE_METRICS),
-    "layer_seconds": Prior(40e-6, 0.8, 0.4, INFERENCE_METRICS),
-    "eager_seconds": Prior(8e-4, 0.4, 0.2, DECODE_METRICS, is_shared=True),
-    "expert_seconds": Prior(2e-5, 0.8, 0.6, DECODE_METRICS),
-    "expert_bandwidth": Prior(0.85, 0.2, 0.2, DECODE_METRICS),
-    "step_seconds": Prior(3e-4, 0.6, 0.8, INFERENCE_METRICS),
-    "stream_seconds": Prior(5e-6, 1.0, 0.7, SERVER_METRICS),
-    "decode_compute": Prior(0.45, 0.3, 0.35, DECODE_METRICS),
-    "prefill_compute": Prior(0.60, 0.3, 0.3, PREFILL_METRICS),
-    "prefill_compute_byte": Prior(0.9, 0.2, 0.1, PREFILL_METRICS),
-    "prefill_compute_nibble": Prior(0.8, 0.3, 0.15, PREFILL_METRICS),
-    "prefill_compute_fp8": Prior(0.95, 0.2, 0.1, PREFILL_METRICS),
-    "prefill_compute_fp4": Prior(0.9, 0.2, 0.1, PREFILL_METRICS),
-    "prefill_experts": Prior(0.7, 0.4, 0.3, PREFILL_METRICS),
-    "prefill_stages": Prior(0.7, 0.4, 0.2, frozenset({"prefill"}), is_shared=True),
-    "prefill_attention": Prior(0.5, 0.4, 0.4, PREFILL_METRICS),
-    "compute_law": Prior(0.30, 0.5, 0.2, PREFILL_METRICS, is_shared=True),
-    "link_latency": Prior(1.0, 1e-3, 0.6, INFERENCE_METRICS, LINKS),
-    "link_share": Prior(1.0, 1e-3, 0.3, INFERENCE_METRICS, LINKS),
-    "hop_latency": Prior(1.0, 1e-3, 0.6, INFERENCE_METRICS, LINKS),
-    "train_compute": Prior(0.80, 0.2, 0.15, TRAINING_METRICS),
-    "train_adapter": Prior(0.8, 0.3, 0.1, TRAINING_METRICS, is_shared=True),
-    "train_experts": Prior(0.6, 0.4, 0.2, TRAINING_METRICS),
-    "train_attention": Prior(0.6, 0.3, 0.2, TRAINING_METRICS, is_shared=True),
-    "train_unpack": Prior(0.3, 0.5, 0.2, TRAINING_METRICS, is_shared=True),
-    "train_compute_nf4": Prior(0.85, 0.2, 0.05, TRAINING_METRICS),
-    "train_compute_fp8": Prior(0.95, 0.2, 0.05, TRAINING_METRICS),
-    "train_recompute": Prior(0.5, 0.6, 0.05, TRAINING_METRICS, is_shared=True),
-    "train_law": Prior(0.20, 0.5, 0.2, TRAINING_METRICS, is_shared=True),
-    "train_spread": Prior(0.03, 0.7, 0.1, TRAINING_METRICS, is_shared=True),
-    "train_stages": Prior(0.05, 0.7, 0.1, TRAINING_METRICS, is_shared=True),
-    "train_layer_seconds": Prior(2e-4, 0.7, 0.3, TRAINING_METRICS, is_shared=True),
+PRIORS: dict[str, EfficiencyPrior] = {
+    "weight_bandwidth": EfficiencyPrior(0.88, 0.15, 0.20, INFERENCE_METRICS),
+    "weight_bandwidth_byte": EfficiencyPrior(0.95, 0.10, 0.05, INFERENCE_METRICS),
+    "weight_bandwidth_nibble": EfficiencyPrior(0.90, 0.15, 0.10, INFERENCE_METRICS),
+    "weight_bandwidth_fp8": EfficiencyPrior(0.95, 0.10, 0.05, INFERENCE_METRICS),
+    "weight_bandwidth_fp4": EfficiencyPrior(0.90, 0.10, 0.05, INFERENCE_METRICS),
+    "bandwidth_law": EfficiencyPrior(0.20, 0.5, 0.2, INFERENCE_METRICS, is_shared=True),
+    "cache_bandwidth": EfficiencyPrior(0.50, 0.40, 0.40, DECODE_METRICS),
+    "layer_seconds": EfficiencyPrior(40e-6, 0.8, 0.4, INFERENCE_METRICS),
+    "eager_seconds": EfficiencyPrior(8e-4, 0.4, 0.2, DECODE_METRICS, is_shared=True),
+    "expert_seconds": EfficiencyPrior(2e-5, 0.8, 0.6, DECODE_METRICS),
+    "expert_bandwidth": EfficiencyPrior(0.85, 0.2, 0.2, DECODE_METRICS),
+    "step_seconds": EfficiencyPrior(3e-4, 0.6, 0.8, INFERENCE_METRICS),
+    "stream_seconds": EfficiencyPrior(5e-6, 1.0, 0.7, SERVER_METRICS),
+    "decode_compute": EfficiencyPrior(0.45, 0.3, 0.35, DECODE_METRICS),
+    "prefill_compute": EfficiencyPrior(0.60, 0.3, 0.3, PREFILL_METRICS),
+    "prefill_compute_byte": EfficiencyPrior(0.9, 0.2, 0.1, PREFILL_METRICS),
+    "prefill_compute_nibble": EfficiencyPrior(0.8, 0.3, 0.15, PREFILL_METRICS),
+    "prefill_compute_fp8": EfficiencyPrior(0.95, 0.2, 0.1, PREFILL_METRICS),
+    "prefill_compute_fp4": EfficiencyPrior(0.9, 0.2, 0.1, PREFILL_METRICS),
+    "prefill_experts": EfficiencyPrior(0.7, 0.4, 0.3, PREFILL_METRICS),
+    "prefill_stages": EfficiencyPrior(0.7, 0.4, 0.2, frozenset({"prefill"}), is_shared=True),
+    "prefill_attention": EfficiencyPrior(0.5, 0.4, 0.4, PREFILL_METRICS),
+    "compute_law": EfficiencyPrior(0.30, 0.5, 0.2, PREFILL_METRICS, is_shared=True),
+    "link_latency": EfficiencyPrior(1.0, 1e-3, 0.6, INFERENCE_METRICS, LINKS),
+    "link_share": EfficiencyPrior(1.0, 1e-3, 0.3, INFERENCE_METRICS, LINKS),
+    "hop_latency": EfficiencyPrior(1.0, 1e-3, 0.6, INFERENCE_METRICS, LINKS),
+    "train_compute": EfficiencyPrior(0.80, 0.2, 0.15, TRAINING_METRICS),
+    "train_adapter": EfficiencyPrior(0.8, 0.3, 0.1, TRAINING_METRICS, is_shared=True),
+    "train_experts": EfficiencyPrior(0.6, 0.4, 0.2, TRAINING_METRICS),
+    "train_attention": EfficiencyPrior(0.6, 0.3, 0.2, TRAINING_METRICS, is_shared=True),
+    "train_unpack": EfficiencyPrior(0.3, 0.5, 0.2, TRAINING_METRICS, is_shared=True),
+    "train_compute_nf4": EfficiencyPrior(0.85, 0.2, 0.05, TRAINING_METRICS),
+    "train_compute_fp8": EfficiencyPrior(0.95, 0.2, 0.05, TRAINING_METRICS),
+    "train_recompute": EfficiencyPrior(0.5, 0.6, 0.05, TRAINING_METRICS, is_shared=True),
+    "train_law": EfficiencyPrior(0.20, 0.5, 0.2, TRAINING_METRICS, is_shared=True),
+    "train_spread": EfficiencyPrior(0.03, 0.7, 0.1, TRAINING_METRICS, is_shared=True),
+    "train_stages": EfficiencyPrior(0.05, 0.7, 0.1, TRAINING_METRICS, is_shared=True),
+    "train_layer_seconds": EfficiencyPrior(2e-4, 0.7, 0.3, TRAINING_METRICS, is_shared=True),
 }
 LINK_SHARES: dict[str, float] = {"switched": 0.7, "pcie": 0.8, "adapter": 0.6, "ethernet": 0.9}
 LINK_SECONDS: dict[str, float] = {"switched": 8e-6, "pcie": 30e-6, "adapter": 40e-6, "ethernet": 400e-6}

@@ -7,23 +7,23 @@ from collections.abc import Iterator, Sequence
 from gpufleet.sizing.calibration.cross_validation import (
     MIN_ROWS,
     HeldOutPrediction,
-    find_covered_rows,
+    check_interval_coverage,
     quantile,
 )
 
 POOLED_LABEL = "fewer than 10 each"
 
 
-def format_report(predictions: Sequence[HeldOutPrediction]) -> str:
+def format_calibration_report(predictions: Sequence[HeldOutPrediction]) -> str:
     """Return the table: n, median, 90th percentile, and the share that intervals of other publications cover."""
-    covered = find_covered_rows(predictions)
+    covered = check_interval_coverage(predictions)
     lines = [f"{'':12}{'devices':22}{'n':>4}{'median':>9}{'p90':>9}{'in 80 %':>9}"]
     for metric in ("decode", "throughput", "prefill", "training"):
         for name, subset in _group_by_class(
-            [prediction for prediction in predictions if prediction.row.metric == metric]
+            [prediction for prediction in predictions if prediction.row.metric_kind == metric]
         ):
-            errors = sorted(prediction.relative_error for prediction in subset)
-            share = sum(covered[prediction.row.id] for prediction in subset) / len(subset)
+            errors = sorted(prediction.absolute_relative_error for prediction in subset)
+            share = sum(covered[prediction.row.measurement_id] for prediction in subset) / len(subset)
             figures = f"{len(subset):4}{quantile(errors, 0.5):9.1%}{quantile(errors, 0.9):9.1%}{share:9.0%}"
             lines.append(f"{metric:12}{name:22}{figures}")
     return "\n".join(lines) + "\n"

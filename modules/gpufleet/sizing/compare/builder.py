@@ -6,17 +6,19 @@ from collections.abc import Iterable
 
 from gpufleet import catalog
 from gpufleet.catalog import Accelerator
-from gpufleet.sizing.compare.comparison import ComparedAccelerator, Comparison, DevicePrice
+from gpufleet.sizing.compare.comparison import AcceleratorComparison, ComparedAccelerator, DevicePrice
 from gpufleet.sizing.compare.selection import select_accelerators
 from gpufleet.sizing.hardware import Hardware, ParallelLayout
 from gpufleet.sizing.node_hardware import build_accelerator_hardware
 from gpufleet.sizing.placement_rules import check_placement
-from gpufleet.sizing.plans import Plan, SizingRequest
+from gpufleet.sizing.plans import SizingPlan, SizingRequest
 from gpufleet.sizing.plans.candidate import list_candidate_plans as plans_on
-from gpufleet.sizing.plans.placement import place_on_devices
+from gpufleet.sizing.plans.placement import place_workload_on_devices
 
 
-def compare_accelerators(names: Iterable[str] = (), request: SizingRequest | None = None) -> Comparison:
+def compare_accelerators(
+    names: Iterable[str] = (), request: SizingRequest | None = None
+) -> AcceleratorComparison:
     """Compare those accelerators, or the default ones; with a request also their speed."""
     accelerators = select_accelerators(names)
     prices = _cheapest_prices({accelerator.name for accelerator in accelerators})
@@ -24,7 +26,7 @@ def compare_accelerators(names: Iterable[str] = (), request: SizingRequest | Non
         _compare_one(accelerator, tuple(prices.get(accelerator.name, ())), request)
         for accelerator in accelerators
     )
-    return Comparison(compared, request.workload if request else None)
+    return AcceleratorComparison(compared, request.workload if request else None)
 
 
 def _compare_one(
@@ -43,9 +45,9 @@ def _compare_one(
     return ComparedAccelerator(accelerator, prices, None if rejection_reason else plan, rejection_reason)
 
 
-def _find_rejection_reason(request: SizingRequest, hardware: Hardware, plan: Plan | None) -> str:
+def _find_rejection_reason(request: SizingRequest, hardware: Hardware, plan: SizingPlan | None) -> str:
     if plan is None:
-        memory = place_on_devices(request.workload, hardware, 1).memory
+        memory = place_workload_on_devices(request.workload, hardware, 1).memory
         return (
             f"does not fit on any number of devices that an engine can use: it needs {memory.total:.0f} GiB, each has "
             f"{max(memory.usable_gib, 0.0):.1f} GiB"

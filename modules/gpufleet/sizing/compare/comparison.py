@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpufleet.catalog import Accelerator
-from gpufleet.sizing.plans import Plan
+from gpufleet.sizing.plans import SizingPlan
 from gpufleet.sizing.workload import Workload
 
 SECONDS_PER_HOUR = 3600
@@ -34,54 +34,54 @@ class ComparedAccelerator:
 
     accelerator: Accelerator
     prices: tuple[DevicePrice, ...] = ()
-    plan: Plan | None = None
+    plan: SizingPlan | None = None
     rejection_reason: str = ""
 
     @property
-    def label(self) -> str:
+    def name_with_count(self) -> str:
         """Return the name, with the device count if it is above one."""
         count = self.plan.devices if self.plan else 1
         return f"{count} x {self.accelerator.name}" if count > 1 else self.accelerator.name
 
     @property
-    def cheapest_price(self) -> DevicePrice | None:
+    def cheapest_device_price(self) -> DevicePrice | None:
         """Return the cheapest known price."""
         return self.prices[0] if self.prices else None
 
     @property
-    def usd_per_hour(self) -> float | None:
+    def replica_usd_per_hour(self) -> float | None:
         """Return the cost of the replica per hour at that price."""
         return (
-            self.cheapest_price.usd_per_hour * self.plan.devices
-            if self.cheapest_price and self.plan
+            self.cheapest_device_price.usd_per_hour * self.plan.devices
+            if self.cheapest_device_price and self.plan
             else None
         )
 
     @property
     def tokens_per_joule(self) -> float | None:
         """Return tokens per joule: tokens per second and watt."""
-        if self.plan is None or not self.plan.watts or self.plan.tokens_per_s is None:
+        if self.plan is None or not self.plan.total_watts or self.plan.tokens_per_s is None:
             return None
-        return self.plan.tokens_per_s / self.plan.watts
+        return self.plan.tokens_per_s / self.plan.total_watts
 
     @property
     def tokens_per_usd(self) -> float | None:
         """Return tokens per US dollar."""
-        usd = self.usd_per_hour
+        usd = self.replica_usd_per_hour
         if self.plan is None or not usd or self.plan.tokens_per_s is None:
             return None
         return self.plan.tokens_per_s * SECONDS_PER_HOUR / usd
 
 
 @dataclass(frozen=True)
-class Comparison:
+class AcceleratorComparison:
     """Accelerators in the requested order, and their workload."""
 
     accelerators: tuple[ComparedAccelerator, ...]
     workload: Workload | None = None
 
 
-def peak_tflops(accelerator: Accelerator, precision: str) -> tuple[float | None, str]:
+def peak_tflops_and_format(accelerator: Accelerator, precision: str) -> tuple[float | None, str]:
     """Return the dense peak rate for weights of that precision, and the number format of that rate.
 
     Accelerators without the format use their fastest wider format.
@@ -91,7 +91,9 @@ def peak_tflops(accelerator: Accelerator, precision: str) -> tuple[float | None,
         "fp4": ("fp4", "fp8"),
         "int8": ("int8",),
     }.get(precision, ())
-    known_rates = {name: rate for name, rate in list_dense_rates(accelerator).items() if rate is not None}
+    known_rates = {
+        name: rate for name, rate in dense_tera_ops_by_format(accelerator).items() if rate is not None
+    }
     for name in (*ladder, "bf16"):
         if name in known_rates and precision != "f32":
             return known_rates[name], name
@@ -102,7 +104,7 @@ def peak_tflops(accelerator: Accelerator, precision: str) -> tuple[float | None,
     return known_rates.get(best), best
 
 
-def list_dense_rates(accelerator: Accelerator) -> dict[str, float | None]:
+def dense_tera_ops_by_format(accelerator: Accelerator) -> dict[str, float | None]:
     """Return the dense rates by format, in 10^12 operations per second."""
     return {
         "fp32": accelerator.fp32_tflops,
@@ -116,5 +118,5 @@ def list_dense_rates(accelerator: Accelerator) -> dict[str, float | None]:
 
 def roofline_ridge_point(accelerator: Accelerator, precision: str = "bf16") -> float | None:
     """Return the ridge point of the roofline in operations per byte."""
-    peak, _ = peak_tflops(accelerator, precision)
+    peak, _ = peak_tflops_and_format(accelerator, precision)
     return peak * 1e12 / (accelerator.bandwidth_gb_s * 1e9) if peak and accelerator.bandwidth_gb_s else None

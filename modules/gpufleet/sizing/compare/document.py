@@ -7,26 +7,26 @@ from typing import Any
 
 from gpufleet.boundary import read_packaged_json
 from gpufleet.sizing.compare.comparison import (
+    AcceleratorComparison,
     ComparedAccelerator,
-    Comparison,
-    list_dense_rates,
-    peak_tflops,
+    dense_tera_ops_by_format,
+    peak_tflops_and_format,
     roofline_ridge_point,
 )
-from gpufleet.sizing.plans import Plan
+from gpufleet.sizing.plans import SizingPlan
 from gpufleet.sizing.workload import Workload
 
 Json = dict[str, Any]
 SCHEMA = "compare.schema.json"
 
 
-def load_schema() -> Json:
+def load_comparison_schema() -> Json:
     """Return the JSON Schema of a comparison."""
     schema: Json = read_packaged_json("gpufleet.sizing", f"data/{SCHEMA}")
     return schema
 
 
-def build_document(comparison: Comparison) -> Json:
+def build_comparison_document(comparison: AcceleratorComparison) -> Json:
     """Return the JSON document of a comparison."""
     work = comparison.workload
     precision = work.precision if work else "bf16"
@@ -47,10 +47,10 @@ def _accelerator_document(compared: ComparedAccelerator, precision: str) -> Json
         "name", "vendor", "kind", "architecture", "form_factor", "launch_year", "memory_gib", "usable_gib",
         "bandwidth_gb_s", "link", "link_gb_s", "pcie_gen", "peer_access", "unified", "tdp_w", "source", "as_of",
     )  # fmt: skip
-    _, computed_in = peak_tflops(accelerator, precision)
+    _, computed_in = peak_tflops_and_format(accelerator, precision)
     return {name: getattr(accelerator, name) for name in names} | {
         "stacks": list(accelerator.stacks),
-        "dense_tera_per_s": list_dense_rates(accelerator),
+        "dense_tera_per_s": dense_tera_ops_by_format(accelerator),
         "ridge": {
             "operations_per_byte": _round_significant(roofline_ridge_point(accelerator, precision)),
             "computed_in": computed_in,
@@ -61,14 +61,14 @@ def _accelerator_document(compared: ComparedAccelerator, precision: str) -> Json
     }
 
 
-def _result_document(compared: ComparedAccelerator, plan: Plan) -> Json:
+def _result_document(compared: ComparedAccelerator, plan: SizingPlan) -> Json:
     usd = compared.tokens_per_usd
     return {
         "devices": plan.devices,
         "nodes": plan.nodes,
         "engine": plan.engine,
         "batch": plan.workload.batch,
-        "fits": plan.fits,
+        "fits": plan.is_feasible,
         "per_device_memory_gib": _round_significant(plan.memory.per_device_gib),
         "tokens_per_s": _round_significant(plan.tokens_per_s),
         "tokens_per_s_low": _round_significant(plan.tokens_per_s_low),
@@ -76,9 +76,9 @@ def _result_document(compared: ComparedAccelerator, plan: Plan) -> Json:
         "tokens_per_s_per_stream": _round_significant(plan.tokens_per_s_per_stream),
         "prompt_tokens_per_s": _round_significant(plan.prompt_tokens_per_s),
         "limit": plan.speed.limit if plan.speed else None,
-        "watts": _round_significant(plan.watts),
+        "watts": _round_significant(plan.total_watts),
         "tokens_per_joule": _round_significant(compared.tokens_per_joule),
-        "usd_per_hour": _round_significant(compared.usd_per_hour),
+        "usd_per_hour": _round_significant(compared.replica_usd_per_hour),
         "tokens_per_usd": _round_significant(usd),
         "usd_per_million_tokens": _round_significant(None if usd is None else 1e6 / usd),
         "notes": [*plan.memory.notes, *(plan.speed.notes if plan.speed else ())],

@@ -6,15 +6,15 @@ from pathlib import Path
 
 from gpufleet import boundary
 from gpufleet.sizing.compare import plots
-from gpufleet.sizing.compare.comparison import Comparison
-from gpufleet.sizing.compare.report import format_report
+from gpufleet.sizing.compare.comparison import AcceleratorComparison
+from gpufleet.sizing.compare.report import format_comparison_report
 from gpufleet.sizing.data_file import DATA_DIR
 
 PAGE = "compare.html.j2"
 
 
 def write_plot_files(
-    comparison: Comparison, plot_names: tuple[str, ...], svg: Path | None, html: Path | None
+    comparison: AcceleratorComparison, plot_names: tuple[str, ...], svg: Path | None, html: Path | None
 ) -> None:
     """Write one plot, a page, or both; write nothing if one of them cannot be drawn."""
     texts = {}
@@ -26,7 +26,7 @@ def write_plot_files(
         boundary.write_text(path, text)
 
 
-def render_html_page(comparison: Comparison, plot_names: tuple[str, ...] = ()) -> str:
+def render_html_page(comparison: AcceleratorComparison, plot_names: tuple[str, ...] = ()) -> str:
     """Return a self-contained HTML page with the requested plots, or all possible ones, and the table."""
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
@@ -41,18 +41,18 @@ def render_html_page(comparison: Comparison, plot_names: tuple[str, ...] = ()) -
     return template.render(
         headline="Accelerators compared" + (f": {work.model.name}" if work else ""),
         plots={name: Markup(text) for name, text in drawn.items()},  # noqa: S704 - drawn by the line above
-        figures=format_report(comparison),
+        figures=format_comparison_report(comparison),
         sources=[
             (compared.accelerator.name, compared.accelerator.source, compared.accelerator.as_of)
             for compared in comparison.accelerators
         ],
         prices=[
-            (compared.accelerator.name, compared.cheapest_price)
+            (compared.accelerator.name, compared.cheapest_device_price)
             for compared in comparison.accelerators
-            if compared.cheapest_price
+            if compared.cheapest_device_price
         ],
     )
 
 
-def _default_plot(comparison: Comparison) -> str:
+def _default_plot(comparison: AcceleratorComparison) -> str:
     return "tokens" if comparison.workload else "roofline"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from gpufleet.errors import InputError
 from gpufleet.sizing.plans import SizingRequest
 from gpufleet.sizing.plans.options import PlanOptions
-from gpufleet.sizing.plans.options import parse_options as sized
+from gpufleet.sizing.plans.options import parse_plan_options as sized
 
 
-def build_request(*, model: str, **options: str) -> SizingRequest | None:
+def build_sizing_request(*, model: str, **options: str) -> SizingRequest | None:
     """Return the request for each accelerator, None without a model."""
     given_options = {name: value for name, value in options.items() if value}
     if not model:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.sizing.compare.comparison import ComparedAccelerator, Comparison, list_dense_rates
-from gpufleet.sizing.plans.report import format_figure, format_table
+from gpufleet.sizing.compare.comparison import (
+    AcceleratorComparison,
+    ComparedAccelerator,
+    dense_tera_ops_by_format,
+)
+from gpufleet.sizing.plans.report import format_table_lines, format_three_digits
 
 FACT_COLUMNS = (
     "ACCELERATOR", "GIB", "USABLE", "GB/S", "FP32", "FP16", "BF16", "FP8", "FP4", "INT8", "LINK", "LINK GB/S",
@@ -18,7 +22,7 @@ WORKLOAD_COLUMNS = (
 LEFT_ALIGNED = {"ACCELERATOR", "LINK", "STACKS", "PURCHASE", "ENGINE", "LIMIT", "AS OF"}
 
 
-def format_report(comparison: Comparison) -> str:
+def format_comparison_report(comparison: AcceleratorComparison) -> str:
     """Return facts and speeds as text tables."""
     sections = [
         list(_fact_lines(comparison)),
@@ -28,8 +32,8 @@ def format_report(comparison: Comparison) -> str:
     return "\n\n".join("\n".join(lines) for lines in sections if lines)
 
 
-def _fact_lines(comparison: Comparison) -> Iterator[str]:
-    yield from format_table(
+def _fact_lines(comparison: AcceleratorComparison) -> Iterator[str]:
+    yield from format_table_lines(
         FACT_COLUMNS, [_fact_row(compared) for compared in comparison.accelerators], LEFT_ALIGNED
     )
     yield ""
@@ -38,34 +42,34 @@ def _fact_lines(comparison: Comparison) -> Iterator[str]:
 
 
 def _fact_row(compared: ComparedAccelerator) -> tuple[str, ...]:
-    accelerator, price = compared.accelerator, compared.cheapest_price
+    accelerator, price = compared.accelerator, compared.cheapest_device_price
     return (
         accelerator.name,
         f"{accelerator.memory_gib:g}",
-        format_figure(accelerator.usable_gib),
-        format_figure(accelerator.bandwidth_gb_s),
-        *(format_figure(rate) for rate in list_dense_rates(accelerator).values()),
+        format_three_digits(accelerator.usable_gib),
+        format_three_digits(accelerator.bandwidth_gb_s),
+        *(format_three_digits(rate) for rate in dense_tera_ops_by_format(accelerator).values()),
         accelerator.link or (f"PCIe {accelerator.pcie_gen}" if accelerator.pcie_gen else "-"),
-        format_figure(accelerator.link_gb_s),
-        format_figure(accelerator.tdp_w),
+        format_three_digits(accelerator.link_gb_s),
+        format_three_digits(accelerator.tdp_w),
         str(accelerator.launch_year or "-"),
         " ".join(accelerator.stacks) or "-",
-        format_figure(price.usd_per_hour if price else None),
+        format_three_digits(price.usd_per_hour if price else None),
         f"{price.purchase} {price.cloud} {price.region}" if price else "-",
         (price.as_of or "undated") if price else "-",
     )
 
 
-def _workload_lines(comparison: Comparison) -> Iterator[str]:
+def _workload_lines(comparison: AcceleratorComparison) -> Iterator[str]:
     work = comparison.workload
     if work is None:
         return
-    length = f"{work.context:,}" if work.is_training else f"{work.input_tokens}/{work.output_tokens}"
+    length = f"{work.context_tokens:,}" if work.is_training else f"{work.input_tokens}/{work.output_tokens}"
     yield (
         f"{work.model.name}: {work.task}, {work.precision}, {length} tokens, "
         "on the smallest number of devices that fits the model"
     )
-    yield from format_table(
+    yield from format_table_lines(
         WORKLOAD_COLUMNS,
         [_workload_row(compared) for compared in comparison.accelerators if compared.plan],
         LEFT_ALIGNED,
@@ -81,17 +85,17 @@ def _workload_row(compared: ComparedAccelerator) -> tuple[str, ...]:
         str(plan.devices),
         plan.engine,
         str(plan.workload.batch),
-        format_figure(plan.tokens_per_s),
-        f"{format_figure(plan.tokens_per_s_low)}-{format_figure(plan.tokens_per_s_high)}",
+        format_three_digits(plan.tokens_per_s),
+        f"{format_three_digits(plan.tokens_per_s_low)}-{format_three_digits(plan.tokens_per_s_high)}",
         (plan.speed.limit if plan.speed else None) or "-",
-        format_figure(plan.watts),
-        format_figure(compared.tokens_per_joule),
-        format_figure(compared.usd_per_hour),
-        format_figure(None if usd is None else 1e6 / usd),
+        format_three_digits(plan.total_watts),
+        format_three_digits(compared.tokens_per_joule),
+        format_three_digits(compared.replica_usd_per_hour),
+        format_three_digits(None if usd is None else 1e6 / usd),
     )
 
 
-def _unplaced_lines(comparison: Comparison) -> Iterator[str]:
+def _unplaced_lines(comparison: AcceleratorComparison) -> Iterator[str]:
     unplaced = [compared for compared in comparison.accelerators if compared.rejection_reason]
     if unplaced:
         yield "Not placed"

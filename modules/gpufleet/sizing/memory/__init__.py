@@ -6,11 +6,11 @@ optimizer states and overhead, whether they fit, and what rules of thumb would g
 
 from __future__ import annotations
 
-from gpufleet.sizing.memory.estimate import choose_recompute, estimate_memory, usable_gib
-from gpufleet.sizing.memory.kv_cache import kv_bytes, kv_bytes_per_token
-from gpufleet.sizing.memory.result import MemoryEstimate, QuickEstimate
+from gpufleet.sizing.memory.estimate import choose_recompute, estimate_memory, usable_memory_gib
+from gpufleet.sizing.memory.kv_cache import kv_cache_bytes, kv_cache_bytes_per_token
+from gpufleet.sizing.memory.result import MemoryEstimate, QuickDeviceEstimate
 from gpufleet.sizing.memory.rule_of_thumb import estimate_device_count
-from gpufleet.sizing.memory.training_recipe import find_recipe
+from gpufleet.sizing.memory.training_recipe import find_training_recipe
 from gpufleet.sizing.memory.weights import (
     active_weight_bytes,
     bits_per_weight,
@@ -21,17 +21,17 @@ from gpufleet.sizing.memory.weights import (
 
 __all__ = [
     "MemoryEstimate",
-    "QuickEstimate",
+    "QuickDeviceEstimate",
     "active_weight_bytes",
     "bits_per_weight",
     "choose_recompute",
     "estimate_device_count",
     "estimate_memory",
     "expected_active_experts",
-    "find_recipe",
-    "kv_bytes",
-    "kv_bytes_per_token",
+    "find_training_recipe",
+    "kv_cache_bytes",
+    "kv_cache_bytes_per_token",
     "stored_precision",
-    "usable_gib",
+    "usable_memory_gib",
     "weight_bytes",
 ]

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from math import ceil
 from statistics import median
 
-from gpufleet.sizing.memory.calibration import MemoryPrediction, cross_validate
+from gpufleet.sizing.memory.calibration import MemoryPrediction, cross_validate_memory
 from gpufleet.sizing.memory.estimate import estimate_memory
-from gpufleet.sizing.memory.measurement import MeasuredMemory, load_measurements
+from gpufleet.sizing.memory.measurement import MemoryMeasurement, load_memory_measurements
 
 MIN_CLASS_ROWS = 10  # classes with fewer rows are pooled
-Formula = Callable[[MeasuredMemory], float | None]  # GiB on one device, None where the formula has no answer
+Formula = Callable[
+    [MemoryMeasurement], float | None
+]  # GiB on one device, None where the formula has no answer
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class ErrorSummary:
 
 
 @dataclass(frozen=True)
-class FitComparison:
+class OutOfMemoryComparison:
     """A published report that a run fitted or ran out of memory, and the estimate for its settings."""
 
     id: str
@@ -37,20 +39,21 @@ class FitComparison:
     source: str
 
     @property
-    def is_correct(self) -> bool:
+    def is_prediction_correct(self) -> bool:
         """True if the estimate agrees with the report."""
         return self.reported == self.predicted
 
 
-def build_memory_report(
+def build_memory_accuracy_report(
     formulas: dict[str, Formula] | None = None,
-) -> tuple[list[ErrorSummary], list[FitComparison]]:
+) -> tuple[list[ErrorSummary], list[OutOfMemoryComparison]]:
     """Return errors by device class and in total, errors of other formulas on the same rows, and fit reports."""
-    predictions = cross_validate()
+    predictions = cross_validate_memory()
     lines = [
-        _error_line(name, [p.error for p in group]) for name, group in _group_by_class(predictions).items()
+        _error_line(name, [p.relative_error for p in group])
+        for name, group in _group_by_class(predictions).items()
     ]
-    lines.append(_error_line("all", [p.error for p in predictions]))
+    lines.append(_error_line("all", [p.relative_error for p in predictions]))
     for name, formula in (formulas or {}).items():
         answers = [(formula(p.row), p.row.gib) for p in predictions]
         lines.append(
@@ -58,18 +61,18 @@ def build_memory_report(
                 name, [predicted / measured - 1.0 for predicted, measured in answers if predicted is not None]
             )
         )
-    return lines, compare_fit_reports()
+    return lines, compare_out_of_memory_reports()
 
 
-def compare_fit_reports() -> list[FitComparison]:
+def compare_out_of_memory_reports() -> list[OutOfMemoryComparison]:
     """Return every published report with its estimate; a published peak means that the run fitted."""
     lines = []
-    for row in load_measurements():
+    for row in load_memory_measurements():
         if row.metric != "weight_file_gib":
             estimate = estimate_memory(row.workload, row.layout, row.hardware)
             reported_fit = row.fits is None or row.fits
             lines.append(
-                FitComparison(
+                OutOfMemoryComparison(
                     row.id,
                     reported_fit,
                     estimate.fits,
@@ -81,7 +84,7 @@ def compare_fit_reports() -> list[FitComparison]:
     return lines
 
 
-def percentile(values: Sequence[float], share: float) -> float:
+def nearest_rank_quantile(values: Sequence[float], share: float) -> float:
     """Return the smallest value that at least this share of the values does not exceed."""
     ordered = sorted(values)
     return ordered[max(0, ceil(share * len(ordered)) - 1)]
@@ -100,4 +103,4 @@ def _error_line(name: str, errors: Sequence[float]) -> ErrorSummary:
     absolute = [abs(error) for error in errors]
     if not absolute:
         return ErrorSummary(name, 0, float("nan"), float("nan"))
-    return ErrorSummary(name, len(absolute), median(absolute), percentile(absolute, 0.9))
+    return ErrorSummary(name, len(absolute), median(absolute), nearest_rank_quantile(absolute, 0.9))

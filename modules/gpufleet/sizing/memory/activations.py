@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpufleet.catalog.architecture import ModelArchitecture
-from gpufleet.sizing.memory.constants import load_constants
+from gpufleet.sizing.memory.constants import load_memory_constants
 from gpufleet.sizing.workload import Workload
 
 BF16_BYTES = 2.0  # bytes of a 16-bit value
@@ -18,20 +18,20 @@ SELECTIVE_KEPT_PER = (
 )
 
 
-def layer_bytes(workload: Workload, tokens: float) -> float:
+def layer_activation_bytes(workload: Workload, tokens: float) -> float:
     """Return the bytes that one layer stores for that many tokens without recomputation."""
-    model, training, values = workload.model, workload.training, load_constants()
-    state = "frozen" if workload.adapter != "none" else "compiled" if training.compiled else "trained"
+    model, training, values = workload.model, workload.training, load_memory_constants()
+    state = "frozen" if workload.adapter_kind != "none" else "compiled" if training.compiled else "trained"
     per_token = values[f"norm_{state}"] * model.norms / 2 * model.hidden
     per_token += BF16_BYTES * (2 * _query_width(model) + 2 * _key_width(model))
     per_token += BF16_BYTES * _feed_forward_bytes(model, state, compiled=training.compiled)
     if not training.flash_attention:
-        per_token += SCORE_BYTES * model.heads * workload.context
+        per_token += SCORE_BYTES * model.heads * workload.context_tokens
     per_token += _adapter_bytes(workload) + _quantized_bytes(workload)
     return tokens * per_token * values["activation_scale"]
 
 
-def recomputed_layer_bytes(workload: Workload, tokens: float) -> float:
+def recomputed_layer_activation_bytes(workload: Workload, tokens: float) -> float:
     """Return the bytes that a recomputed layer stores: its input, with "selective" also its expensive products."""
     model = workload.model
     stored = BF16_BYTES * model.hidden
@@ -42,7 +42,7 @@ def recomputed_layer_bytes(workload: Workload, tokens: float) -> float:
     return tokens * stored
 
 
-def logits_bytes(workload: Workload, tokens: float, *, split: bool = False) -> float:
+def peak_logits_bytes(workload: Workload, tokens: float, *, split: bool = False) -> float:
     """Return the bytes of the logits and their copies at the loss: the peak for large vocabularies."""
     training = workload.training
     bytes_per_logit = training.logits_bytes + (DPO_COPIES if workload.task == "dpo" else 0.0)
@@ -55,7 +55,7 @@ def logits_bytes(workload: Workload, tokens: float, *, split: bool = False) -> f
 
 def _adapter_bytes(workload: Workload) -> float:
     """Return bytes per token that adapters store: the input of every adapted matrix, or its copy after dropout."""
-    if workload.adapter == "none":
+    if workload.adapter_kind == "none":
         return 0.0
     model = workload.model
     inputs = float(model.hidden)
@@ -66,7 +66,7 @@ def _adapter_bytes(workload: Workload) -> float:
 
 def _quantized_bytes(workload: Workload) -> float:
     """Return extra bytes per token of 4-bit matrices: bitsandbytes' autograd function saves input and output."""
-    if workload.adapter != "qlora":
+    if workload.adapter_kind != "qlora":
         return 0.0
     model = workload.model
     outputs = (
@@ -75,7 +75,7 @@ def _quantized_bytes(workload: Workload) -> float:
         + 2 * model.hidden
         + (2 if model.gated else 1) * _feed_forward_width(model)
     )
-    return load_constants()["quant_copies"] * BF16_BYTES * (_input_width(model) + outputs)
+    return load_memory_constants()["quant_copies"] * BF16_BYTES * (_input_width(model) + outputs)
 
 
 def _input_width(model: ModelArchitecture) -> float:
@@ -88,7 +88,7 @@ def _input_width(model: ModelArchitecture) -> float:
 
 
 def _feed_forward_bytes(model: ModelArchitecture, state: str, *, compiled: bool) -> float:
-    values = load_constants()
+    values = load_memory_constants()
     if not model.gated:
         return values["plain_frozen" if state == "frozen" else "plain_trained"] * _feed_forward_width(model)
     stored_widths = values[f"gated_{state}"] - (1 if state == "frozen" and compiled else 0)

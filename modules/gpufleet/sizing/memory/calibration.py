@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from math import log
 from statistics import median
 
-from gpufleet.sizing.memory.constants import override_constants
+from gpufleet.sizing.memory.constants import override_memory_constants
 from gpufleet.sizing.memory.estimate import estimate_memory
-from gpufleet.sizing.memory.measurement import MeasuredMemory, load_measurements
+from gpufleet.sizing.memory.measurement import MemoryMeasurement, load_memory_measurements
 from gpufleet.sizing.memory.result import GIB
 from gpufleet.sizing.memory.weights import weight_bytes
 
@@ -37,23 +37,23 @@ SINGLE_SOURCE_CONSTANTS = {
 class MemoryPrediction:
     """One measurement and its prediction by constants fitted without its source."""
 
-    row: MeasuredMemory
+    row: MemoryMeasurement
     gib: float
 
     @property
-    def error(self) -> float:
+    def relative_error(self) -> float:
         """Return the relative error."""
         return self.gib / self.row.gib - 1.0
 
 
-def predict_gib(row: MeasuredMemory) -> float:
+def predict_memory_gib(row: MemoryMeasurement) -> float:
     """Return the predicted GiB of a measurement with the current constants."""
     if row.metric == "weight_file_gib":
         return weight_bytes(row.workload.model, row.workload.precision) / GIB
     return estimate_memory(row.workload, row.layout, row.hardware).per_device_gib
 
 
-def fit_constants(rows: Sequence[MeasuredMemory]) -> dict[str, float]:
+def fit_memory_constants(rows: Sequence[MemoryMeasurement]) -> dict[str, float]:
     """Return the values of the fitted constants with the least median error on these rows, one at a time."""
     best = dict(INITIAL_VALUES)
     for _ in range(FIT_ROUNDS):
@@ -62,31 +62,35 @@ def fit_constants(rows: Sequence[MeasuredMemory]) -> dict[str, float]:
     return best
 
 
-def cross_validate() -> list[MemoryPrediction]:
+def cross_validate_memory() -> list[MemoryPrediction]:
     """Return every memory measurement predicted with constants fitted without its source."""
-    rows = [row for row in load_measurements() if row.fits is None and not _unusable(row)]
+    rows = [row for row in load_memory_measurements() if row.fits is None and not _unusable(row)]
     predictions = []
     for group in sorted({row.group for row in rows}):
         others = [row for row in rows if row.group != group and row.metric != "weight_file_gib"]
-        with override_constants(**fit_constants(others), **SINGLE_SOURCE_CONSTANTS.get(group, {})):
-            predictions += [MemoryPrediction(row, predict_gib(row)) for row in rows if row.group == group]
+        with override_memory_constants(
+            **fit_memory_constants(others), **SINGLE_SOURCE_CONSTANTS.get(group, {})
+        ):
+            predictions += [
+                MemoryPrediction(row, predict_memory_gib(row)) for row in rows if row.group == group
+            ]
     return predictions
 
 
-def predict_unusable_rows() -> list[MemoryPrediction]:
+def predict_unusable_measurements() -> list[MemoryPrediction]:
     """Return predictions for measurements whose source omits decisive settings: shown, not counted."""
     return [
-        MemoryPrediction(row, predict_gib(row))
-        for row in load_measurements()
+        MemoryPrediction(row, predict_memory_gib(row))
+        for row in load_memory_measurements()
         if row.fits is None and _unusable(row)
     ]
 
 
-def _unusable(row: MeasuredMemory) -> bool:
+def _unusable(row: MemoryMeasurement) -> bool:
     return "unusable" in row.notes
 
 
-def _loss(rows: Iterable[MeasuredMemory], values: dict[str, float]) -> float:
-    with override_constants(**values):
-        errors = [abs(log(predict_gib(row) / row.gib)) for row in rows if row.workload.is_training]
+def _loss(rows: Iterable[MemoryMeasurement], values: dict[str, float]) -> float:
+    with override_memory_constants(**values):
+        errors = [abs(log(predict_memory_gib(row) / row.gib)) for row in rows if row.workload.is_training]
     return sum(errors) / len(errors) + median(errors) if errors else 0.0

@@ -11,15 +11,15 @@ from gpufleet.boundary import read_packaged_rows
 _overrides: list[dict[str, float]] = []  # overriding values while constants are fitted
 
 
-def load_constants() -> dict[str, float]:
+def load_memory_constants() -> dict[str, float]:
     """Return every constant by its name."""
     return _overrides[-1] if _overrides else _load_stored()
 
 
 @contextmanager
-def override_constants(**values: float) -> Iterator[None]:
+def override_memory_constants(**values: float) -> Iterator[None]:
     """Override some constants inside the block, to fit them."""
-    _overrides.append(load_constants() | values)
+    _overrides.append(load_memory_constants() | values)
     try:
         yield
     finally:
@@ -29,6 +29,6 @@ def override_constants(**values: float) -> Iterator[None]:
 @cache
 def _load_stored() -> dict[str, float]:
     return {
-        row["name"]: row.number("value")
+        row["name"]: row.get_number("value")
         for row in read_packaged_rows("gpufleet.sizing", "data/memory_constants.csv")
     }

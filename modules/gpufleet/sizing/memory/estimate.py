@@ -7,11 +7,11 @@ from functools import lru_cache
 
 from gpufleet.catalog import Accelerator
 from gpufleet.sizing.hardware import Hardware, ParallelLayout
-from gpufleet.sizing.memory.constants import load_constants
-from gpufleet.sizing.memory.inference import engine_memory, inference_memory
-from gpufleet.sizing.memory.result import GIB, DeviceMemory, MemoryEstimate
-from gpufleet.sizing.memory.training import training_memory
-from gpufleet.sizing.workload import Recompute, Training, Workload
+from gpufleet.sizing.memory.constants import load_memory_constants
+from gpufleet.sizing.memory.inference import choose_engine_memory_profile, estimate_inference_memory
+from gpufleet.sizing.memory.result import GIB, DeviceMemoryUse, MemoryEstimate
+from gpufleet.sizing.memory.training import estimate_training_memory
+from gpufleet.sizing.workload import Recompute, TrainingSettings, Workload
 
 RecomputeStep = tuple[Recompute, bool]  # activation recomputation, and whether the loss is chunked
 FINE_TUNING_STEPS: tuple[RecomputeStep, ...] = (("none", False), ("full", True))
@@ -20,10 +20,10 @@ PRETRAINING_STEPS: tuple[RecomputeStep, ...] = (("selective", False), ("full", F
 
 def estimate_memory(workload: Workload, layout: ParallelLayout, hardware: Hardware) -> MemoryEstimate:
     """Return the memory estimate; automatic recomputation is the least that fits."""
-    return estimate_with_recompute(workload, layout, hardware)[1]
+    return choose_recompute_and_estimate_memory(workload, layout, hardware)[1]
 
 
-def estimate_with_recompute(
+def choose_recompute_and_estimate_memory(
     workload: Workload, layout: ParallelLayout, hardware: Hardware
 ) -> tuple[Workload, MemoryEstimate]:
     """Return the workload with its recomputation chosen, and its memory estimate."""
@@ -44,7 +44,7 @@ def choose_recompute(workload: Workload, layout: ParallelLayout, hardware: Hardw
 
 def _choose_recompute(
     workload: Workload, layout: ParallelLayout, hardware: Hardware
-) -> tuple[Workload, DeviceMemory]:
+) -> tuple[Workload, DeviceMemoryUse]:
     if not workload.is_training or workload.training.recompute != "auto":
         return workload, _device_memory(workload, layout, hardware)
     available = _available_bytes(hardware, layout)
@@ -53,28 +53,32 @@ def _choose_recompute(
         training = with_recompute(workload.training, recompute, chunked=chunked)
         variant = replace(workload, training=training)
         share = _device_memory(variant, layout, hardware)
-        if share.total <= available:
+        if share.total_bytes <= available:
             break
     return variant, share
 
 
 @lru_cache(maxsize=256)
-def with_recompute(training: Training, recompute: Recompute, *, chunked: bool = False) -> Training:
-    """Return the training with that recomputation, and with a chunked loss if ``chunked``."""
-    return replace(training, recompute=recompute, fused_loss=training.fused_loss or chunked)
+def with_recompute(
+    training: TrainingSettings, recompute: Recompute, *, has_chunked_loss: bool = False
+) -> TrainingSettings:
+    """Return the training with that recomputation, and with a chunked loss if ``has_chunked_loss``."""
+    return replace(training, recompute=recompute, fused_loss=training.fused_loss or has_chunked_loss)
 
 
-def usable_gib(accelerator: Accelerator) -> float:
+def usable_memory_gib(accelerator: Accelerator) -> float:
     """Return the GiB of one device that an allocator can use: without the driver's context."""
     usable = accelerator.usable_gib or accelerator.memory_gib
     has_no_driver_context = accelerator.unified or accelerator.kind in {"sbc", "npu", "apple"}
-    return usable if has_no_driver_context else usable - load_constants()["context_gib"]
+    return usable if has_no_driver_context else usable - load_memory_constants()["context_gib"]
 
 
 def _available_bytes(hardware: Hardware, layout: ParallelLayout) -> float:
     """Return the bytes of one device that a workload may fill, without communication buffers (NCCL)."""
-    buffers = load_constants()["collective_gib"] if layout.devices > 1 and not hardware.unified else 0.0
-    return (usable_gib(hardware.accelerator) - buffers) * GIB
+    buffers = (
+        load_memory_constants()["collective_gib"] if layout.devices > 1 and not hardware.unified else 0.0
+    )
+    return (usable_memory_gib(hardware.accelerator) - buffers) * GIB
 
 
 def _engine_limit_bytes(workload: Workload, hardware: Hardware, layout: ParallelLayout) -> float:
@@ -86,21 +90,24 @@ def _engine_limit_bytes(workload: Workload, hardware: Hardware, layout: Parallel
     engine_share = _engine_reserved_gib(workload, hardware) * GIB
     if not engine_share:
         return available
-    return min(available, engine_share + engine_memory(workload, hardware.accelerator).graphs_gib * GIB)
+    return min(
+        available,
+        engine_share + choose_engine_memory_profile(workload, hardware.accelerator).graphs_gib * GIB,
+    )
 
 
-def _device_memory(workload: Workload, layout: ParallelLayout, hardware: Hardware) -> DeviceMemory:
+def _device_memory(workload: Workload, layout: ParallelLayout, hardware: Hardware) -> DeviceMemoryUse:
     if workload.is_training:
-        return training_memory(workload, layout)
-    return inference_memory(workload, layout, hardware)
+        return estimate_training_memory(workload, layout)
+    return estimate_inference_memory(workload, layout, hardware)
 
 
 def _summarize(
-    workload: Workload, share: DeviceMemory, layout: ParallelLayout, hardware: Hardware
+    workload: Workload, share: DeviceMemoryUse, layout: ParallelLayout, hardware: Hardware
 ) -> MemoryEstimate:
     devices = max(1, layout.devices)
-    usable = usable_gib(hardware.accelerator)
-    peak, engine_limit = share.total / GIB, _engine_limit_bytes(workload, hardware, layout)
+    usable = usable_memory_gib(hardware.accelerator)
+    peak, engine_limit = share.total_bytes / GIB, _engine_limit_bytes(workload, hardware, layout)
     parts = {
         "weights": share.weights,
         "gradients": share.gradients,
@@ -115,7 +122,7 @@ def _summarize(
         total=sum(summed.values()),
         per_device_gib=peak,
         usable_gib=usable,
-        fits=share.total <= engine_limit,
+        fits=share.total_bytes <= engine_limit,
         reserved_gib=max(peak, _engine_reserved_gib(workload, hardware)),
         host_gib=share.host_offload * devices / GIB,
         available_gib=engine_limit / GIB,
@@ -127,13 +134,13 @@ def _engine_reserved_gib(workload: Workload, hardware: Hardware) -> float:
     if workload.is_training:
         return 0.0
     accelerator = hardware.accelerator
-    return engine_memory(workload, accelerator).gpu_memory_utilization * (
+    return choose_engine_memory_profile(workload, accelerator).gpu_memory_utilization * (
         accelerator.usable_gib or accelerator.memory_gib
     )
 
 
 def _memory_notes(
-    workload: Workload, share: DeviceMemory, layout: ParallelLayout, hardware: Hardware
+    workload: Workload, share: DeviceMemoryUse, layout: ParallelLayout, hardware: Hardware
 ) -> list[str]:
     notes = []
     if workload.is_training:
@@ -144,8 +151,8 @@ def _memory_notes(
             f"{share.host_offload * layout.devices / GIB:.1f} GiB of states are in host memory and not included"
         )
     available = _available_bytes(hardware, layout)
-    if workload.task == "full_finetune" and share.total > available:
-        low = _device_memory(_low_memory_variant(workload), layout, hardware).total
+    if workload.task == "full_finetune" and share.total_bytes > available:
+        low = _device_memory(_low_memory_variant(workload), layout, hardware).total_bytes
         if low <= available:
             notes.append(
                 f"fits in {low / GIB:.1f} GiB with paged 8-bit AdamW that steps in the backward pass"

@@ -8,7 +8,7 @@ third layer between them get more bits.
 from __future__ import annotations
 
 from gpufleet.catalog.architecture import ModelArchitecture
-from gpufleet.catalog.parameter_count import WeightMatrix
+from gpufleet.catalog.parameter_count import WeightMatrixGroup
 from gpufleet.sizing.memory.quantization import GGUF_BLOCKS, GGUF_FILE_TYPES, bits_per_element
 
 GQA_RATIO_FOR_MORE_BITS = 4  # from this ratio of query to KV heads V gets more bits
@@ -27,7 +27,7 @@ FALLBACK_TYPES = {
 FUSED_QKV_FAMILIES = {"falcon", "mpt", "phi2", "phi3"}  # families with one fused Q, K and V tensor
 
 
-def mixture_bits_per_weight(matrix: WeightMatrix, model: ModelArchitecture, mixture: str) -> float:
+def gguf_mixture_bits_per_weight(matrix: WeightMatrixGroup, model: ModelArchitecture, mixture: str) -> float:
     """Return the average bits per weight of these tensors in a file of that mixture."""
     if matrix.kind in {"small", "router"}:
         return 32.0
@@ -47,7 +47,7 @@ def _fallback_type(kind: str, columns: int) -> str:
     return smaller if columns % GGUF_BLOCKS[smaller][0] == 0 else "f16"
 
 
-def _tensor_type(matrix: WeightMatrix, model: ModelArchitecture, mixture: str, layer: int) -> str:
+def _tensor_type(matrix: WeightMatrixGroup, model: ModelArchitecture, mixture: str, layer: int) -> str:
     base = GGUF_FILE_TYPES[mixture]
     kind = matrix.kind
     if mixture in {"mxfp4", "mxfp4_moe"}:

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 
 from gpufleet.catalog import Accelerator
 from gpufleet.catalog.architecture import ModelArchitecture
-from gpufleet.catalog.parameter_count import list_matrices
+from gpufleet.catalog.parameter_count import list_weight_matrices
 from gpufleet.sizing.hardware import Hardware, ParallelLayout
-from gpufleet.sizing.memory.constants import load_constants
-from gpufleet.sizing.memory.kv_cache import kv_bytes
-from gpufleet.sizing.memory.quantization import is_gguf, normalize_precision
-from gpufleet.sizing.memory.result import GIB, DeviceMemory
-from gpufleet.sizing.memory.weights import matrix_bits, weight_bytes
+from gpufleet.sizing.memory.constants import load_memory_constants
+from gpufleet.sizing.memory.kv_cache import kv_cache_bytes
+from gpufleet.sizing.memory.quantization import is_gguf_precision, normalize_precision
+from gpufleet.sizing.memory.result import GIB, DeviceMemoryUse
+from gpufleet.sizing.memory.weights import matrix_bits_per_weight, weight_bytes
 from gpufleet.sizing.workload import Workload
 
 WHOLE_PROMPT = 1 << 30
@@ -20,7 +20,7 @@ EMBEDDING_AND_OUTPUT = {"embedding", "output"}
 
 
 @dataclass(frozen=True)
-class EngineMemory:
+class EngineMemoryProfile:
     """How an engine uses memory. ``gpu_memory_utilization`` (vLLM's option) is the share of the card it allocates.
 
     ``logit_rows`` are the rows of logits that it always reserves; ``prefill_chunk_tokens`` the tokens of a prompt step.
@@ -46,7 +46,7 @@ class EngineMemory:
 # llama.cpp looks the embedding up in host memory; its 0.25 GiB lie between the 4,096 tokens that ran and the 8,192
 # that did not for Llama 3 8B in 16 bits on an RTX 4080 (XiongjieDai's benchmarks, 2024).
 ENGINE_MEMORY = {
-    "llama.cpp": EngineMemory(
+    "llama.cpp": EngineMemoryProfile(
         "llama.cpp",
         prefill_chunk_tokens=512,
         logit_rows=512,
@@ -55,9 +55,13 @@ ENGINE_MEMORY = {
         reserves_full_chunk=True,
         has_host_embedding=True,
     ),
-    "mlx": EngineMemory("mlx", prefill_chunk_tokens=512, logit_rows=1, graphs_gib=0.0, runtime_gib=0.2),
-    "rknn": EngineMemory("rknn", prefill_chunk_tokens=128, logit_rows=1, graphs_gib=0.0, runtime_gib=0.0),
-    "vllm": EngineMemory(
+    "mlx": EngineMemoryProfile(
+        "mlx", prefill_chunk_tokens=512, logit_rows=1, graphs_gib=0.0, runtime_gib=0.2
+    ),
+    "rknn": EngineMemoryProfile(
+        "rknn", prefill_chunk_tokens=128, logit_rows=1, graphs_gib=0.0, runtime_gib=0.0
+    ),
+    "vllm": EngineMemoryProfile(
         "vllm",
         prefill_chunk_tokens=8192,
         logit_rows=256,
@@ -66,7 +70,7 @@ ENGINE_MEMORY = {
         gpu_memory_utilization=0.9,
         hidden_bytes=28.0,
     ),
-    "sglang": EngineMemory(
+    "sglang": EngineMemoryProfile(
         "sglang",
         prefill_chunk_tokens=8192,
         logit_rows=256,
@@ -75,7 +79,7 @@ ENGINE_MEMORY = {
         gpu_memory_utilization=0.88,
         hidden_bytes=28.0,
     ),
-    "tensorrt-llm": EngineMemory(
+    "tensorrt-llm": EngineMemoryProfile(
         "tensorrt-llm",
         prefill_chunk_tokens=8192,
         logit_rows=256,
@@ -84,10 +88,10 @@ ENGINE_MEMORY = {
         gpu_memory_utilization=0.9,
         hidden_bytes=28.0,
     ),
-    "pytorch": EngineMemory(
+    "pytorch": EngineMemoryProfile(
         "pytorch", prefill_chunk_tokens=2048, logit_rows=1, graphs_gib=0.0, runtime_gib=0.3
     ),
-    "transformers": EngineMemory(
+    "transformers": EngineMemoryProfile(
         "transformers", prefill_chunk_tokens=WHOLE_PROMPT, logit_rows=1, graphs_gib=0.0, runtime_gib=0.0
     ),
 }
@@ -100,7 +104,7 @@ ENGINE_ALIASES = {
 }
 
 
-def engine_memory(workload: Workload, accelerator: Accelerator) -> EngineMemory:
+def choose_engine_memory_profile(workload: Workload, accelerator: Accelerator) -> EngineMemoryProfile:
     """Return how the named engine uses memory, or the default engine of that hardware."""
     engine_name = "".join(letter for letter in (workload.engine or "").lower() if letter.isalnum())
     names_by_spelling = {
@@ -111,7 +115,7 @@ def engine_memory(workload: Workload, accelerator: Accelerator) -> EngineMemory:
             return _with_measured_constants(ENGINE_MEMORY[name])
     if accelerator.kind == "npu" and "rknn" in accelerator.stacks:
         return ENGINE_MEMORY["rknn"]
-    runs_in_llama_cpp = is_gguf(normalize_precision(workload.precision)) or accelerator.kind in {
+    runs_in_llama_cpp = is_gguf_precision(normalize_precision(workload.precision)) or accelerator.kind in {
         "sbc",
         "apple",
         "apu",
@@ -119,45 +123,47 @@ def engine_memory(workload: Workload, accelerator: Accelerator) -> EngineMemory:
     return ENGINE_MEMORY["llama.cpp" if runs_in_llama_cpp or accelerator.unified else "vllm"]
 
 
-def _with_measured_constants(engine: EngineMemory) -> EngineMemory:
+def _with_measured_constants(engine: EngineMemoryProfile) -> EngineMemoryProfile:
     if engine.name != "transformers":
         return engine
-    values = load_constants()
+    values = load_memory_constants()
     width, block = values["transformers_width"], values["transformers_block"]
     return replace(
         engine, runtime_gib=values["transformers_gib"], hidden_bytes=width, intermediate_bytes=block
     )
 
 
-def inference_memory(workload: Workload, layout: ParallelLayout, hardware: Hardware) -> DeviceMemory:
+def estimate_inference_memory(
+    workload: Workload, layout: ParallelLayout, hardware: Hardware
+) -> DeviceMemoryUse:
     """Return the memory of inference on the fullest device of that layout."""
-    model, engine = workload.model, engine_memory(workload, hardware.accelerator)
-    workload = replace(workload, precision=runtime_precision(workload, hardware.accelerator))
-    share = DeviceMemory(
+    model, engine = workload.model, choose_engine_memory_profile(workload, hardware.accelerator)
+    workload = replace(workload, precision=runtime_weight_precision(workload, hardware.accelerator))
+    share = DeviceMemoryUse(
         weights=weight_bytes_on_fullest_device(workload, layout)
         - _host_embedding_bytes(workload, engine, layout, hardware)
     )
     if engine.name == "rknn":
         return _rknn_memory(workload, share)
-    cache = workload.batch * kv_bytes(model, workload.context, workload.kv_precision)
+    cache = workload.batch * kv_cache_bytes(model, workload.context_tokens, workload.kv_precision)
     share.kv_cache = cache / _cache_devices(model, layout)
     share.activations = _activation_bytes(workload, engine, layout)
     share.overhead = (engine.graphs_gib + engine.runtime_gib) * GIB
     return share
 
 
-def runtime_precision(workload: Workload, accelerator: Accelerator) -> str:
+def runtime_weight_precision(workload: Workload, accelerator: Accelerator) -> str:
     """Return the precision that the engine loads: llama.cpp's MXFP4 files store all but the experts in 8 bits."""
     if (
         normalize_precision(workload.precision) == "mxfp4"
-        and engine_memory(workload, accelerator).name == "llama.cpp"
+        and choose_engine_memory_profile(workload, accelerator).name == "llama.cpp"
     ):
         return "mxfp4_moe"
     return workload.precision
 
 
 def _host_embedding_bytes(
-    workload: Workload, engine: EngineMemory, layout: ParallelLayout, hardware: Hardware
+    workload: Workload, engine: EngineMemoryProfile, layout: ParallelLayout, hardware: Hardware
 ) -> float:
     """Return the bytes of an embedding that stays in host memory; a tied one is on the card as the output matrix."""
     model, accelerator = workload.model, hardware.accelerator
@@ -171,7 +177,9 @@ def _host_embedding_bytes(
         return 0.0
     name = normalize_precision(workload.precision)
     sizes = [
-        m.elements * matrix_bits(m, model, name) / 8 for m in list_matrices(model) if m.kind == "embedding"
+        m.element_count * matrix_bits_per_weight(m, model, name) / 8
+        for m in list_weight_matrices(model)
+        if m.kind == "embedding"
     ]
     return sum(sizes) / layout.tensor
 
@@ -191,17 +199,17 @@ def weight_bytes_on_fullest_device(workload: Workload, layout: ParallelLayout) -
     )
 
 
-def _rknn_memory(workload: Workload, share: DeviceMemory) -> DeviceMemory:
+def _rknn_memory(workload: Workload, share: DeviceMemoryUse) -> DeviceMemoryUse:
     """Return RKNN's memory: the embedding stays in the file unless it is also the output matrix."""
-    model, known = workload.model, load_constants()
+    model, known = workload.model, load_memory_constants()
     if not model.tied_embeddings:
         share.weights -= model.vocabulary * model.hidden
     share.overhead = known["rknn_runtime_mb"] * 1e6 + known["rknn_token_kb"] * 1e3 * model.vocabulary
-    share.kv_cache = workload.batch * kv_bytes(model, workload.context, workload.kv_precision)
+    share.kv_cache = workload.batch * kv_cache_bytes(model, workload.context_tokens, workload.kv_precision)
     return share
 
 
-def _activation_bytes(workload: Workload, engine: EngineMemory, layout: ParallelLayout) -> float:
+def _activation_bytes(workload: Workload, engine: EngineMemoryProfile, layout: ParallelLayout) -> float:
     """Return the bytes of one prompt step's activations and of the reserved logits."""
     model = workload.model
     prompt_tokens = max(workload.batch * workload.input_tokens, workload.batch)
@@ -226,15 +234,17 @@ def _pipeline_stages(layout: ParallelLayout) -> int:
 
 def _matrix_bytes(model: ModelArchitecture, name: str, *, routed: bool) -> float:
     return sum(
-        m.elements * matrix_bits(m, model, name) / 8 for m in list_matrices(model) if m.routed is routed
+        m.element_count * matrix_bits_per_weight(m, model, name) / 8
+        for m in list_weight_matrices(model)
+        if m.routed is routed
     )
 
 
 def _embedding_and_output_bytes(model: ModelArchitecture, name: str) -> tuple[float, float]:
     """Return the bytes of embedding and output together, and of the larger one."""
     sizes = [
-        m.elements * matrix_bits(m, model, name) / 8
-        for m in list_matrices(model)
+        m.element_count * matrix_bits_per_weight(m, model, name) / 8
+        for m in list_weight_matrices(model)
         if m.kind in EMBEDDING_AND_OUTPUT
     ]
     return sum(sizes), max(sizes)

@@ -10,7 +10,7 @@ from gpufleet import catalog
 from gpufleet.boundary import CsvRow, read_packaged_rows
 from gpufleet.sizing.hardware import Hardware, ParallelLayout
 from gpufleet.sizing.memory.result import GIB
-from gpufleet.sizing.workload import Task, Training, Workload
+from gpufleet.sizing.workload import Task, TrainingSettings, Workload
 
 UNITS = {"GiB": 1.0, "GB": 1e9 / GIB, "MB": 1e6 / GIB}
 TEXT_FIELDS = ("optimizer", "sharding", "recompute", "offload", "adapter", "lora_targets")
@@ -29,7 +29,7 @@ DEFAULT_ACCELERATOR = "A100 SXM4 80GB"  # files have a size on any device
 
 
 @dataclass(frozen=True)
-class MeasuredMemory:
+class MemoryMeasurement:
     """One published figure. ``group`` is the source, which is left out of a fit as one group."""
 
     id: str
@@ -50,23 +50,23 @@ class MeasuredMemory:
 
 
 @cache
-def load_measurements() -> tuple[MeasuredMemory, ...]:
+def load_memory_measurements() -> tuple[MemoryMeasurement, ...]:
     """Return every row of the measured set."""
     return tuple(
         _build_measurement(row) for row in read_packaged_rows("gpufleet.sizing", "data/measured_memory.csv")
     )
 
 
-def _build_measurement(row: CsvRow) -> MeasuredMemory:
+def _build_measurement(row: CsvRow) -> MemoryMeasurement:
     fits = row["metric"] == "fits"
     accelerator = catalog.get_accelerator(row["accelerator"] or DEFAULT_ACCELERATOR)
     if row["memory_gib"]:  # a card sold in another size than the catalogue's
-        accelerator = replace(accelerator, memory_gib=row.number("memory_gib"), usable_gib=None)
-    return MeasuredMemory(
+        accelerator = replace(accelerator, memory_gib=row.get_number("memory_gib"), usable_gib=None)
+    return MemoryMeasurement(
         id=row["id"],
         group=row["group"],
         metric=row["metric"],
-        gib=0.0 if fits else row.number("value") * UNITS[row["unit"]],
+        gib=0.0 if fits else row.get_number("value") * UNITS[row["unit"]],
         fits=row["value"] == "1" if fits else None,
         workload=_workload(row),
         layout=_layout(row),
@@ -82,31 +82,31 @@ def _workload(row: CsvRow) -> Workload:
         model=catalog.get_model(row["model"]),
         task=cast("Task", task),
         precision=row["precision"],
-        input_tokens=row.integer("input_tokens", default=1),
-        output_tokens=row.integer("output_tokens", default=0),
-        batch=row.integer("batch", default=1),
+        input_tokens=row.get_integer("input_tokens", default=1),
+        output_tokens=row.get_integer("output_tokens", default=0),
+        batch=row.get_integer("batch", default=1),
         engine=row["engine"] or None,
         training=_training(row),
     )
 
 
-def _training(row: CsvRow) -> Training:
+def _training(row: CsvRow) -> TrainingSettings:
     knobs: dict[str, Any] = {name: row[name] for name in TEXT_FIELDS if row[name]}
-    knobs |= {name: row.integer(name) for name in INTEGER_FIELDS if row[name]}
-    knobs |= {name: row.flag(name) for name in BOOLEAN_FIELDS if row[name]}
+    knobs |= {name: row.get_integer(name) for name in INTEGER_FIELDS if row[name]}
+    knobs |= {name: row.get_boolean(name) for name in BOOLEAN_FIELDS if row[name]}
     if row["logits_bytes"]:
-        knobs["logits_bytes"] = row.number("logits_bytes")
-    return Training(**knobs)
+        knobs["logits_bytes"] = row.get_number("logits_bytes")
+    return TrainingSettings(**knobs)
 
 
 def _layout(row: CsvRow) -> ParallelLayout:
     devices, tensor, pipeline = (
-        row.integer("devices"),
-        row.integer("tensor", default=1),
-        row.integer("pipeline", default=1),
+        row.get_integer("devices"),
+        row.get_integer("tensor", default=1),
+        row.get_integer("pipeline", default=1),
     )
     return ParallelLayout(
-        nodes=row.integer("nodes"),
+        nodes=row.get_integer("nodes"),
         devices=devices,
         tensor=tensor,
         pipeline=pipeline,

@@ -6,10 +6,10 @@ from dataclasses import replace
 from functools import lru_cache
 
 from gpufleet.catalog.architecture import ModelArchitecture
-from gpufleet.catalog.parameter_count import list_matrices
+from gpufleet.catalog.parameter_count import list_weight_matrices
 from gpufleet.sizing.hardware import ParallelLayout
 from gpufleet.sizing.memory.quantization import normalize_precision
-from gpufleet.sizing.memory.result import DeviceMemory
+from gpufleet.sizing.memory.result import DeviceMemoryUse
 from gpufleet.sizing.memory.weights import UNQUANTIZED_FORMATS, weight_bytes
 from gpufleet.sizing.workload import LoraTargets, Workload
 
@@ -21,19 +21,21 @@ ADAPTED_MATRICES = {"attention": ("q", "v"), "all": (*ATTENTION, "gate", "up", "
 ZERO_STAGES = {"none": 0, "zero1": 1, "zero2": 2, "zero3": 3}
 
 
-def model_states(workload: Workload, layout: ParallelLayout) -> DeviceMemory:
+def estimate_model_state_memory(workload: Workload, layout: ParallelLayout) -> DeviceMemoryUse:
     """Return the bytes that persist between steps on one device."""
     training, split = workload.training, layout.tensor * layout.pipeline
-    shards = count_shards(layout)
+    shards = count_state_shards(layout)
     stage = ZERO_STAGES[training.sharding] if shards > 1 else 0
     weights = (
-        base_weight_bytes(workload) + reference_model_bytes(workload) + 2.0 * adapter_parameters(workload)
+        base_model_weight_bytes(workload)
+        + dpo_reference_model_bytes(workload)
+        + 2.0 * count_adapter_parameters(workload)
     )
     gradients, optimizer = _gradient_bytes(workload, layout), _optimizer_bytes(workload)
     has_unsharded_gradients = training.accumulation > 1 and not training.sync_each
     expert_share = _expert_share(workload, layout) if stage < ZERO_STAGES["zero3"] else 1.0
     weights, gradients, optimizer = weights * expert_share, gradients * expert_share, optimizer * expert_share
-    share = DeviceMemory(
+    share = DeviceMemoryUse(
         weights=weights / split / (shards if stage == ZERO_STAGES["zero3"] else 1),
         gradients=gradients
         / split
@@ -48,16 +50,16 @@ def _expert_share(workload: Workload, layout: ParallelLayout) -> float:
     """Return the fraction of the weights on one device with expert parallelism."""
     if layout.expert <= 1:
         return 1.0
-    routed = sum(m.elements for m in list_matrices(workload.model) if m.routed)
+    routed = sum(m.element_count for m in list_weight_matrices(workload.model) if m.routed)
     return 1.0 - routed / workload.model.parameters * (1.0 - 1.0 / max(1, layout.expert))
 
 
-def count_shards(layout: ParallelLayout) -> int:
+def count_state_shards(layout: ParallelLayout) -> int:
     """Return over how many devices data parallelism shards the states."""
     return layout.shards or max(1, layout.devices // (layout.tensor * layout.pipeline))
 
 
-def model_as_stored(workload: Workload) -> ModelArchitecture:
+def model_with_stored_embeddings(workload: Workload) -> ModelArchitecture:
     """Return the model as the library stores it: some keep two copies of a tied embedding."""
     model = workload.model
     if workload.training.untied and model.tied_embeddings:
@@ -66,9 +68,9 @@ def model_as_stored(workload: Workload) -> ModelArchitecture:
     return model
 
 
-def adapter_parameters(workload: Workload) -> float:
+def count_adapter_parameters(workload: Workload) -> float:
     """Return the number of LoRA adapter weights."""
-    if workload.adapter == "none":
+    if workload.adapter_kind == "none":
         return 0.0
     return workload.training.lora_rank * _adapted_dimensions(workload.model, workload.training.lora_targets)
 
@@ -78,30 +80,32 @@ def _adapted_dimensions(model: ModelArchitecture, targets: LoraTargets) -> float
     """Return rows plus columns of all adapted matrices: the adapter weights per rank."""
     kinds = ADAPTED_MATRICES[targets]
     return float(
-        sum((m.rows + m.columns) * m.count * m.layers for m in list_matrices(model) if m.kind in kinds)
+        sum((m.rows + m.columns) * m.count * m.layers for m in list_weight_matrices(model) if m.kind in kinds)
     )
 
 
-def base_weight_bytes(workload: Workload) -> float:
+def base_model_weight_bytes(workload: Workload) -> float:
     """Return the bytes of the weights that the forward pass reads."""
-    model, name = model_as_stored(workload), normalize_precision(workload.precision)
-    if workload.adapter == "qlora":
+    model, name = model_with_stored_embeddings(workload), normalize_precision(workload.precision)
+    if workload.adapter_kind == "qlora":
         return weight_bytes(model, "nf4" if name in UNQUANTIZED_FORMATS else name)
-    if workload.adapter == "lora":
+    if workload.adapter_kind == "lora":
         return weight_bytes(model, name)
     return weight_bytes(model, "f32" if name == "f32" else "bf16")  # FP8 training keeps 16-bit weights too
 
 
-def reference_model_bytes(workload: Workload) -> float:
+def dpo_reference_model_bytes(workload: Workload) -> float:
     """Return the second copy of the weights that DPO compares with; an adapter is simply switched off."""
-    if workload.task != "dpo" or workload.adapter != "none":
+    if workload.task != "dpo" or workload.adapter_kind != "none":
         return 0.0
     return weight_bytes(workload.model, "bf16")
 
 
 def _trained_parameters(workload: Workload) -> float:
     return (
-        adapter_parameters(workload) if workload.adapter != "none" else model_as_stored(workload).parameters
+        count_adapter_parameters(workload)
+        if workload.adapter_kind != "none"
+        else model_with_stored_embeddings(workload).parameters
     )
 
 
@@ -109,19 +113,19 @@ def _gradient_bytes(workload: Workload, layout: ParallelLayout) -> float:
     """Return the bytes of the gradients; pipeline-parallel training (Megatron) accumulates them in 32 bits."""
     training = workload.training
     if training.step_in_backward:
-        return max((m.rows * m.columns * 2.0 for m in list_matrices(workload.model)), default=0.0)
+        return max((m.rows * m.columns * 2.0 for m in list_weight_matrices(workload.model)), default=0.0)
     has_32_bit_gradients = layout.pipeline > 1 or normalize_precision(workload.precision) == "f32"
-    has_master_copy = training.master_copy and workload.adapter == "none"
+    has_master_copy = training.master_copy and workload.adapter_kind == "none"
     return _trained_parameters(workload) * (4.0 if has_32_bit_gradients and has_master_copy else 2.0)
 
 
 def _optimizer_bytes(workload: Workload) -> float:
     training = workload.training
     bytes_per_weight = OPTIMIZER_BYTES[training.optimizer]
-    if workload.adapter == "none" and not training.master_copy and training.optimizer == "adamw":
+    if workload.adapter_kind == "none" and not training.master_copy and training.optimizer == "adamw":
         bytes_per_weight /= 2.0  # pure 16-bit recipes keep 16-bit moments
     if (
-        workload.adapter == "none"
+        workload.adapter_kind == "none"
         and training.master_copy
         and normalize_precision(workload.precision) != "f32"
     ):
@@ -129,7 +133,7 @@ def _optimizer_bytes(workload: Workload) -> float:
     return _trained_parameters(workload) * bytes_per_weight
 
 
-def _move_offloaded(workload: Workload, share: DeviceMemory) -> None:
+def _move_offloaded(workload: Workload, share: DeviceMemoryUse) -> None:
     offload = workload.training.offload
     if offload in {"optimizer", "all"} or workload.training.optimizer.startswith("paged"):
         share.host_offload, share.optimizer = share.optimizer, 0.0

@@ -129,20 +129,20 @@ def normalize_precision(text: str) -> str:
     )
 
 
-def is_gguf(name: str) -> bool:
+def is_gguf_precision(precision: str) -> bool:
     """Return whether the format is a quantized GGUF type."""
-    return name in GGUF_FILE_TYPES and name != "mxfp4"
+    return precision in GGUF_FILE_TYPES and precision != "mxfp4"
 
 
-def bits_per_element(name: str) -> float:
+def bits_per_element(precision: str) -> float:
     """Return the bits per element of a tensor in that format, block scales included."""
-    if name in GGUF_BLOCKS:
-        weights, size = GGUF_BLOCKS[name]
+    if precision in GGUF_BLOCKS:
+        weights, size = GGUF_BLOCKS[precision]
         return size * 8 / weights
-    grouped = GROUPED_FORMAT.match(name)
+    grouped = GROUPED_FORMAT.match(precision)
     if grouped:
         kind, group = grouped.groups()
         return 8 + 16 / int(group) if kind == "int8" else 4 + 20 / int(group)
-    if name in BITS_PER_WEIGHT:
-        return BITS_PER_WEIGHT[name]
-    return bits_per_element(GGUF_FILE_TYPES[name])
+    if precision in BITS_PER_WEIGHT:
+        return BITS_PER_WEIGHT[precision]
+    return bits_per_element(GGUF_FILE_TYPES[precision])

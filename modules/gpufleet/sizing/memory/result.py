@@ -33,7 +33,7 @@ class MemoryEstimate:
 
 
 @dataclass(frozen=True)
-class QuickEstimate:
+class QuickDeviceEstimate:
     """A rule of thumb's accelerator count, its formula and what it leaves out."""
 
     accelerators: float
@@ -42,7 +42,7 @@ class QuickEstimate:
 
 
 @dataclass
-class DeviceMemory:
+class DeviceMemoryUse:
     """Bytes on one device by component; ``host_offload`` are the bytes moved to host memory."""
 
     weights: float = 0.0
@@ -54,7 +54,7 @@ class DeviceMemory:
     host_offload: float = 0.0
 
     @property
-    def total(self) -> float:
+    def total_bytes(self) -> float:
         """Return the bytes on the device."""
         return (
             self.weights + self.gradients + self.optimizer + self.activations + self.kv_cache + self.overhead

@@ -10,20 +10,20 @@ from dataclasses import dataclass
 
 from gpufleet.sizing.hardware import ParallelLayout
 from gpufleet.sizing.memory import activations
-from gpufleet.sizing.memory.constants import load_constants
+from gpufleet.sizing.memory.constants import load_memory_constants
 from gpufleet.sizing.memory.model_state import (
     ZERO_STAGES,
-    base_weight_bytes,
-    count_shards,
-    model_as_stored,
-    model_states,
+    base_model_weight_bytes,
+    count_state_shards,
+    estimate_model_state_memory,
+    model_with_stored_embeddings,
 )
-from gpufleet.sizing.memory.result import GIB, DeviceMemory
+from gpufleet.sizing.memory.result import GIB, DeviceMemoryUse
 from gpufleet.sizing.workload import Workload
 
 
 @dataclass(frozen=True)
-class GatheredWeights:
+class Zero3GatheredBytes:
     """Bytes that ZeRO-3 gathers temporarily: embedding or output matrix, and the layers in use."""
 
     embeddings: float = 0.0
@@ -32,16 +32,16 @@ class GatheredWeights:
     layer_gradient: float = 0.0
 
 
-def training_memory(workload: Workload, layout: ParallelLayout) -> DeviceMemory:
+def estimate_training_memory(workload: Workload, layout: ParallelLayout) -> DeviceMemoryUse:
     """Return the memory of training on the fullest device of that layout."""
-    share = model_states(workload, layout)
+    share = estimate_model_state_memory(workload, layout)
     _add_unsharded_stage(workload, layout, share)
     stored, working, logits = _activation_bytes(workload, layout)
     gathered = _gathered_weights(workload, layout)
     at_loss = logits + gathered.embedding_gradient
     in_layer = working + gathered.layers + gathered.layer_gradient
     share.activations = stored + gathered.embeddings + max(at_loss, in_layer)
-    values = load_constants()
+    values = load_memory_constants()
     share.overhead = values["workspace_gib"] * GIB + values["fragment"] * share.activations
     return share
 
@@ -51,8 +51,8 @@ def _activation_bytes(workload: Workload, layout: ParallelLayout) -> tuple[float
     training, model = workload.training, workload.model
     tokens = _micro_batch_tokens(workload, layout)
     layers = -(-model.layers // layout.pipeline) * (training.micro_batches_in_flight or layout.pipeline)
-    layer_bytes = activations.layer_bytes(workload, tokens) / layout.tensor
-    logits = activations.logits_bytes(workload, tokens, split=layout.tensor > 1) / layout.tensor
+    layer_bytes = activations.layer_activation_bytes(workload, tokens) / layout.tensor
+    logits = activations.peak_logits_bytes(workload, tokens, split=layout.tensor > 1) / layout.tensor
     if layout.tensor > 1:
         gathered = (
             3 * activations.BF16_BYTES * tokens * model.hidden
@@ -61,27 +61,33 @@ def _activation_bytes(workload: Workload, layout: ParallelLayout) -> tuple[float
     if training.recompute in {"none", "auto"}:
         return layers * layer_bytes, 0.0, logits
     spread = layout.tensor if training.sequence_parallel else 1
-    return layers * activations.recomputed_layer_bytes(workload, tokens) / spread, layer_bytes, logits
+    return (
+        layers * activations.recomputed_layer_activation_bytes(workload, tokens) / spread,
+        layer_bytes,
+        logits,
+    )
 
 
 def _micro_batch_tokens(workload: Workload, layout: ParallelLayout) -> float:
     """Return the tokens of one micro-batch on one device; a pipeline splits the batch by its stages."""
     sequences = workload.batch * (2 if workload.task == "dpo" else 1)
-    return max(1.0, sequences / layout.pipeline) * workload.context / workload.training.context_parallel
+    return (
+        max(1.0, sequences / layout.pipeline) * workload.context_tokens / workload.training.context_parallel
+    )
 
 
-def _gathered_weights(workload: Workload, layout: ParallelLayout) -> GatheredWeights:
-    sharded = workload.training.sharding == "zero3" and count_shards(layout) > 1
+def _gathered_weights(workload: Workload, layout: ParallelLayout) -> Zero3GatheredBytes:
+    sharded = workload.training.sharding == "zero3" and count_state_shards(layout) > 1
     if not sharded or layout.pipeline > 1:
-        return GatheredWeights()
-    model = model_as_stored(workload)
+        return Zero3GatheredBytes()
+    model = model_with_stored_embeddings(workload)
     embedding_weights = model.vocabulary * model.hidden * (1 if model.tied_embeddings else 2)
     layer = (model.parameters - embedding_weights) / model.layers
-    bytes_per_weight = (base_weight_bytes(workload) - 2.0 * embedding_weights) / (
+    bytes_per_weight = (base_model_weight_bytes(workload) - 2.0 * embedding_weights) / (
         model.parameters - embedding_weights
     )
-    gradient_bytes = 2.0 if workload.adapter == "none" else 0.0
-    return GatheredWeights(
+    gradient_bytes = 2.0 if workload.adapter_kind == "none" else 0.0
+    return Zero3GatheredBytes(
         embeddings=2.0 * embedding_weights / layout.tensor,
         layers=2 * layer * bytes_per_weight / layout.tensor,
         embedding_gradient=gradient_bytes * model.vocabulary * model.hidden / layout.tensor,
@@ -89,12 +95,12 @@ def _gathered_weights(workload: Workload, layout: ParallelLayout) -> GatheredWei
     )
 
 
-def _add_unsharded_stage(workload: Workload, layout: ParallelLayout, share: DeviceMemory) -> None:
+def _add_unsharded_stage(workload: Workload, layout: ParallelLayout, share: DeviceMemoryUse) -> None:
     """Add weights and gradients that a pipeline stage keeps unsharded between micro-batches."""
-    shards = count_shards(layout)
+    shards = count_state_shards(layout)
     if layout.pipeline == 1 or shards == 1 or ZERO_STAGES[workload.training.sharding] < ZERO_STAGES["zero3"]:
         return
     unsharded = workload.model.parameters / (layout.tensor * layout.pipeline) * (1 - 1 / shards)
     share.weights += 2.0 * unsharded
-    if workload.adapter == "none":
+    if workload.adapter_kind == "none":
         share.gradients += 4.0 * unsharded

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpufleet.sizing.workload import Training
+from gpufleet.sizing.workload import TrainingSettings
 
-DEFAULT_TRAINING = Training(recompute="auto", lora_dropout=False)
-RECIPES: dict[str, Training] = {
+DEFAULT_TRAINING = TrainingSettings(recompute="auto", lora_dropout=False)
+RECIPES: dict[str, TrainingSettings] = {
     # torchtune README and recipes/configs/llama3_1 (2024-09): pure bf16, chunked loss, compiled
     "torchtune": replace(DEFAULT_TRAINING, master_copy=False, compiled=True, fused_loss=True),
     # litgpt config_hub and finetune/*.py (0.5.13): bf16-true, its own output matrix, 16-bit chunks at the loss
@@ -28,7 +28,7 @@ RECIPES: dict[str, Training] = {
 }
 
 
-def find_recipe(engine: str | None = None) -> Training:
+def find_training_recipe(engine: str | None = None) -> TrainingSettings:
     """Return the default settings of a library, the generic defaults for an unknown one."""
     engine_name = (engine or "").lower().replace("-", "")
     return next((training for name, training in RECIPES.items() if name in engine_name), DEFAULT_TRAINING)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 
 from gpufleet.catalog.architecture import ModelArchitecture
-from gpufleet.catalog.parameter_count import WeightMatrix, list_matrices
+from gpufleet.catalog.parameter_count import WeightMatrixGroup, list_weight_matrices
 from gpufleet.errors import InputError
-from gpufleet.sizing.memory.gguf_mixture import mixture_bits_per_weight
-from gpufleet.sizing.memory.quantization import bits_per_element, is_gguf, normalize_precision
+from gpufleet.sizing.memory.gguf_mixture import gguf_mixture_bits_per_weight
+from gpufleet.sizing.memory.quantization import bits_per_element, is_gguf_precision, normalize_precision
 
 UNQUANTIZED_FORMATS = {"f32", "f16", "bf16", "f64", "tf32"}
 UNQUANTIZED_KINDS = {
@@ -49,11 +49,14 @@ def active_weight_bytes(model: ModelArchitecture, precision: str, tokens: float 
     name = normalize_precision(precision)
     active_share = expected_active_experts(model, tokens) / model.experts.count if model.experts else 1.0
     total = 0.0
-    for matrix in list_matrices(model):
+    for matrix in list_weight_matrices(model):
         if matrix.kind == "embedding" and not model.tied_embeddings:
             continue
         total += (
-            matrix.elements * matrix_bits(matrix, model, name) / 8 * (active_share if matrix.routed else 1.0)
+            matrix.element_count
+            * matrix_bits_per_weight(matrix, model, name)
+            / 8
+            * (active_share if matrix.routed else 1.0)
         )
     return total
 
@@ -67,19 +70,22 @@ def expected_active_experts(model: ModelArchitecture, tokens: float) -> float:
     return count * (1.0 - missed)
 
 
-def matrix_bits(matrix: WeightMatrix, model: ModelArchitecture, name: str) -> float:
-    """Return the bits per weight of these tensors in that format (its name as precision_name gives it)."""
-    if name in UNQUANTIZED_FORMATS:
-        return bits_per_element(name)
-    if is_gguf(name):
-        return mixture_bits_per_weight(matrix, model, name)
-    if name == "w8a8" and matrix.kind in {"embedding", "output"}:
+def matrix_bits_per_weight(matrix: WeightMatrixGroup, model: ModelArchitecture, precision: str) -> float:
+    """Return the bits per weight of these tensors in that format (its name as normalize_precision returns it)."""
+    if precision in UNQUANTIZED_FORMATS:
+        return bits_per_element(precision)
+    if is_gguf_precision(precision):
+        return gguf_mixture_bits_per_weight(matrix, model, precision)
+    if precision == "w8a8" and matrix.kind in {"embedding", "output"}:
         return 8.0  # RKNN converts the whole graph
-    if matrix.kind in UNQUANTIZED_KINDS or (name == "mxfp4" and not matrix.routed):
+    if matrix.kind in UNQUANTIZED_KINDS or (precision == "mxfp4" and not matrix.routed):
         return 16.0
-    return bits_per_element(name)
+    return bits_per_element(precision)
 
 
 @lru_cache(maxsize=512)
 def _computed_weight_bytes(model: ModelArchitecture, name: str) -> float:
-    return sum(matrix.elements * matrix_bits(matrix, model, name) / 8 for matrix in list_matrices(model))
+    return sum(
+        matrix.element_count * matrix_bits_per_weight(matrix, model, name) / 8
+        for matrix in list_weight_matrices(model)
+    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpufleet.sizing.hardware import Hardware, ParallelLayout
-from gpufleet.sizing.model_engine import choose_engine
+from gpufleet.sizing.model_engine import choose_model_engine
 from gpufleet.sizing.placement_rules import (  # noqa: F401 - importing a module registers its rules in RULES
     attention_heads,
     backend,
@@ -27,7 +27,7 @@ from gpufleet.sizing.placement_rules.rule import PLACEMENT_RULES, RULES, Placeme
 from gpufleet.sizing.plan_warning import PlanWarning
 from gpufleet.sizing.workload import Workload
 
-__all__ = ["RULES", "PlacementCase", "check_placement", "is_blocked"]
+__all__ = ["RULES", "PlacementCase", "check_placement", "is_placement_blocked"]
 
 
 def check_placement(
@@ -51,7 +51,9 @@ def check_placement(
     ]
 
 
-def is_blocked(workload: Workload, hardware: Hardware, devices: int, layout: ParallelLayout) -> bool:
+def is_placement_blocked(
+    workload: Workload, hardware: Hardware, devices: int, layout: ParallelLayout
+) -> bool:
     """Return whether a blocking rule forbids the placement."""
     case = _build_case(workload, hardware, devices, layout)
     return any(True for _ in PLACEMENT_RULES.find_violations(case, only_blocking=True))
@@ -60,5 +62,5 @@ def is_blocked(workload: Workload, hardware: Hardware, devices: int, layout: Par
 def _build_case(
     workload: Workload, hardware: Hardware, devices: int, layout: ParallelLayout
 ) -> PlacementCase:
-    runs_on = choose_engine(hardware, workload, layout.nodes)
+    runs_on = choose_model_engine(hardware, workload, layout.nodes)
     return PlacementCase(workload, hardware, devices, layout, runs_on)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpufleet.sizing.placement_rules.rule import PLACEMENT_RULES, PlacementCase
-from gpufleet.sizing.tensor_parallel import can_split_heads, tensor_parallel_sizes
+from gpufleet.sizing.tensor_parallel import can_split_heads, list_tensor_parallel_sizes
 
 
 @PLACEMENT_RULES.rule(
@@ -24,7 +24,9 @@ def check_head_divisibility(case: PlacementCase) -> Iterator[str]:
     ):
         return
     model = case.workload.model
-    allowed = [str(size) for size in reversed(tensor_parallel_sizes(case.workload, case.hardware, devices))]
+    allowed = [
+        str(size) for size in reversed(list_tensor_parallel_sizes(case.workload, case.hardware, devices))
+    ]
     yield (
         f"{model.heads} attention heads and {model.kv_heads} KV heads of {model.name} do not divide over {devices} "
         f"devices: tensor-parallel degrees here are {', '.join(allowed)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.sizing.model_engine import is_supported_on
+from gpufleet.sizing.model_engine import is_engine_supported_on
 from gpufleet.sizing.placement_rules.rule import PLACEMENT_RULES, PlacementCase
 
 
@@ -15,7 +15,7 @@ from gpufleet.sizing.placement_rules.rule import PLACEMENT_RULES, PlacementCase
 )
 def check_engine_backend(case: PlacementCase) -> Iterator[str]:
     accelerator = case.hardware.accelerator
-    if is_supported_on(case.engine, accelerator):
+    if is_engine_supported_on(case.engine, accelerator):
         return
     runs, has = ", ".join(sorted(case.engine.stacks)), ", ".join(accelerator.stacks)
     extra = (
@@ -43,7 +43,7 @@ def check_engine_task(case: PlacementCase) -> Iterator[str]:
     source="docs.vllm.ai supported hardware for quantization (v0.9.2): GGUF on NVIDIA and AMD only",
     is_blocking=False,
 )
-def check_engine_format(case: PlacementCase) -> Iterator[str]:
+def check_engine_weight_format(case: PlacementCase) -> Iterator[str]:
     gguf = case.workload.precision.startswith(("q2_", "q3_", "q4_", "q5_", "q6_", "q8_", "iq"))
     readers = ("llama.cpp", "distributed-llama", "vllm", "mlx", "transformers")
     if gguf and case.engine.name not in readers:

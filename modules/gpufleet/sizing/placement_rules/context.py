@@ -13,7 +13,7 @@ from gpufleet.sizing.placement_rules.rule import PLACEMENT_RULES, PlacementCase
     source="max_position_embeddings of the model's config.json",
     is_blocking=False,
 )
-def check_model_context(case: PlacementCase) -> Iterator[str]:
+def check_context_length(case: PlacementCase) -> Iterator[str]:
     model = case.workload.model
-    if model.max_context and case.workload.context > model.max_context:
-        yield f"{case.workload.context} tokens exceed the {model.max_context} that {model.name} was trained for"
+    if model.max_context and case.workload.context_tokens > model.max_context:
+        yield f"{case.workload.context_tokens} tokens exceed the {model.max_context} that {model.name} was trained for"

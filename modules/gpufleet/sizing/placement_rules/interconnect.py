@@ -30,7 +30,7 @@ def check_peer_access(case: PlacementCase) -> Iterator[str]:
     source="tweaktown.com, 2022-09-25, on Ada without NVLink; accelerators.csv, column link",
     is_blocking=False,
 )
-def check_nvlink(case: PlacementCase) -> Iterator[str]:
+def check_missing_nvlink(case: PlacementCase) -> Iterator[str]:
     accelerator = case.hardware.accelerator
     cards = accelerator.vendor == "NVIDIA" and accelerator.kind in ("gpu_gaming", "gpu_workstation")
     if cards and not accelerator.link and _has_several_devices_per_node(case):
@@ -44,7 +44,7 @@ def check_nvlink(case: PlacementCase) -> Iterator[str]:
     source="docs.vllm.ai distributed serving (v0.8.3): tensor parallel within a node, pipeline parallel between nodes",
     is_blocking=False,
 )
-def check_tensor_parallel_network(case: PlacementCase) -> Iterator[str]:
+def check_tensor_parallel_network_speed(case: PlacementCase) -> Iterator[str]:
     spans_nodes = case.layout.tensor > case.hardware.devices_per_node
     if spans_nodes and case.hardware.network_gb_s < SLOW_GB_S:
         gbit = case.hardware.network_gb_s * 8
@@ -57,7 +57,7 @@ def check_tensor_parallel_network(case: PlacementCase) -> Iterator[str]:
     source="stas00/ml-engineering network/README.md, why inter-node network speed is of importance",
     is_blocking=False,
 )
-def check_training_network(case: PlacementCase) -> Iterator[str]:
+def check_training_network_speed(case: PlacementCase) -> Iterator[str]:
     is_slow = case.hardware.network_gb_s * case.hardware.devices_per_node < SLOW_GB_S
     if case.workload.is_training and case.layout.nodes > 1 and is_slow:
         gbit = case.hardware.network_gb_s * case.hardware.devices_per_node * 8

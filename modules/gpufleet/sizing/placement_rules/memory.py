@@ -13,7 +13,7 @@ from gpufleet.sizing.placement_rules.rule import PLACEMENT_RULES, PlacementCase
     source="10 CM5 (160 GB) ran Llama 70B at 0.85 tok/s, one M3 Ultra at 14.1 (geerlingguy, sizing/data/measured.csv)",
     is_blocking=False,
 )
-def check_summed_memory(case: PlacementCase) -> Iterator[str]:
+def check_memory_over_several_nodes(case: PlacementCase) -> Iterator[str]:
     accelerator, nodes = case.hardware.accelerator, case.layout.nodes
     if nodes > 1 and case.hardware.unified:
         total = accelerator.memory_gib * case.layout.devices
@@ -30,7 +30,7 @@ def check_summed_memory(case: PlacementCase) -> Iterator[str]:
     source="hiyouga/LLaMA-Factory issue 4559 (4 x 24 GB taken for 96 GB)",
     is_blocking=False,
 )
-def check_unsharded_copies(case: PlacementCase) -> Iterator[str]:
+def check_unsharded_model_copies(case: PlacementCase) -> Iterator[str]:
     training = case.workload.training
     copies = case.workload.is_training and training.sharding == "none" and case.layout.data > 1
     if copies:

@@ -25,7 +25,7 @@ def _compute_capability(case: PlacementCase) -> float | None:
     source="vllm-project/vllm issues 1157 and 946",
     is_blocking=False,
 )
-def check_bf16(case: PlacementCase) -> Iterator[str]:
+def check_bf16_support(case: PlacementCase) -> Iterator[str]:
     capability = _compute_capability(case)
     if case.workload.precision == "bf16" and capability is not None and capability < BF16_FROM:
         yield f"{case.hardware.accelerator.name} (compute capability {capability:g}) has no bf16: use f16 instead"
@@ -37,7 +37,7 @@ def check_bf16(case: PlacementCase) -> Iterator[str]:
     source="vLLM documentation, FP8 W8A8 (v0.32.0): W8A16 with Marlin kernels from compute capability 7.5 on",
     is_blocking=False,
 )
-def check_fp8_arithmetic(case: PlacementCase) -> Iterator[str]:
+def check_fp8_support(case: PlacementCase) -> Iterator[str]:
     capability = _compute_capability(case)
     if case.workload.precision != "fp8" or capability is None or capability >= FP8_FROM:
         return
@@ -54,7 +54,7 @@ def check_fp8_arithmetic(case: PlacementCase) -> Iterator[str]:
     source="accelerators.csv, column fp8_tflops_dense",
     is_blocking=False,
 )
-def check_fp8_rate(case: PlacementCase) -> Iterator[str]:
+def check_known_fp8_rate(case: PlacementCase) -> Iterator[str]:
     accelerator = case.hardware.accelerator
     if (
         case.workload.precision == "fp8"
@@ -70,7 +70,7 @@ def check_fp8_rate(case: PlacementCase) -> Iterator[str]:
     source="accelerators.csv, column fp4_tflops_dense",
     is_blocking=False,
 )
-def check_fp4(case: PlacementCase) -> Iterator[str]:
+def check_fp4_support(case: PlacementCase) -> Iterator[str]:
     capability = _compute_capability(case)
     accelerator = case.hardware.accelerator
     has_no_fp4 = accelerator.fp4_tflops_dense is None and (capability is None or capability < FP4_FROM)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.sizing.data_file import load_rows
+from gpufleet.sizing.data_file import load_sizing_rows
 from gpufleet.sizing.placement_rules.rule import PLACEMENT_RULES, PlacementCase
 
 
@@ -14,11 +14,9 @@ from gpufleet.sizing.placement_rules.rule import PLACEMENT_RULES, PlacementCase
     source="sizing/data/sparse.csv",
     is_blocking=False,
 )
-def check_sparse_headline(case: PlacementCase) -> Iterator[str]:
+def check_sparse_headline_rate(case: PlacementCase) -> Iterator[str]:
     accelerator = case.hardware.accelerator
-    for row in load_rows("sparse.csv"):
-        if row["accelerator"] == accelerator.name and case.workload.precision in row.split_words(
-            "precisions"
-        ):
+    for row in load_sizing_rows("sparse.csv"):
+        if row["accelerator"] == accelerator.name and case.workload.precision in row.get_words("precisions"):
             rates = f"its vendor's {row['headline']} is sparse, dense is {row['dense']}"
             yield f"{accelerator.name}: {rates} ({row['source']})"

@@ -28,15 +28,15 @@ def check_idle_devices(case: PlacementCase) -> Iterator[str]:
     "glennklockwood.com/garden/llama-3.1, read 2026-11-21)",
     is_blocking=False,
 )
-def check_global_batch(case: PlacementCase) -> Iterator[str]:
+def check_global_batch_size(case: PlacementCase) -> Iterator[str]:
     work, layout = case.workload, case.layout
     if work.task != "pretrain":
         return
     sequences = max(work.batch, layout.pipeline)  # every pipeline stage needs a micro-batch
-    tokens = sequences * work.context * layout.data
+    tokens = sequences * work.context_tokens * layout.data
     if tokens > MAX_STEP_TOKENS:
         yield (
-            f"{layout.data:,} data-parallel devices x {sequences} x {work.context:,} tokens are "
+            f"{layout.data:,} data-parallel devices x {sequences} x {work.context_tokens:,} tokens are "
             f"{tokens / 1e6:,.0f} M tokens a step: more than the 16 M that Llama 3.1 405B was trained with; "
             "take fewer devices, or a smaller --batch"
         )

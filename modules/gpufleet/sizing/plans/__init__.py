@@ -7,22 +7,22 @@ number of devices: that plan is always in the result, with the reason why it can
 
 from __future__ import annotations
 
-from gpufleet.sizing.plans.document import build_document, load_schema
-from gpufleet.sizing.plans.options import PlanOptions, parse_options
-from gpufleet.sizing.plans.report import format_report
+from gpufleet.sizing.plans.document import build_sizing_document, load_sizing_schema
+from gpufleet.sizing.plans.options import PlanOptions, parse_plan_options
+from gpufleet.sizing.plans.report import format_sizing_report
 from gpufleet.sizing.plans.request import RANKS, SizingRequest
-from gpufleet.sizing.plans.result import Plan, SizingResult
+from gpufleet.sizing.plans.result import SizingPlan, SizingResult
 from gpufleet.sizing.plans.search import find_plans
 
 __all__ = [
     "RANKS",
-    "Plan",
     "PlanOptions",
+    "SizingPlan",
     "SizingRequest",
     "SizingResult",
-    "build_document",
+    "build_sizing_document",
     "find_plans",
-    "format_report",
-    "load_schema",
-    "parse_options",
+    "format_sizing_report",
+    "load_sizing_schema",
+    "parse_plan_options",
 ]

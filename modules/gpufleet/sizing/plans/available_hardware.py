@@ -9,22 +9,22 @@ from math import ceil
 
 from gpufleet import catalog
 from gpufleet.catalog import Accelerator, Machine
-from gpufleet.sizing.hardware import Hardware, Offer
+from gpufleet.sizing.hardware import Hardware, HardwareOffer
 from gpufleet.sizing.node_hardware import build_accelerator_hardware, build_machine_hardware
 from gpufleet.sizing.owned_hardware import list_owned_hardware
 from gpufleet.sizing.plans.request import SizingRequest
-from gpufleet.sizing.plans.result import Plan
+from gpufleet.sizing.plans.result import SizingPlan
 
 Shape = tuple[str, str, int, float, str]
 
 
-def list_hardware(request: SizingRequest) -> Iterator[Hardware]:
+def list_permitted_hardware(request: SizingRequest) -> Iterator[Hardware]:
     """Yield every kind of hardware that the request permits, each with its cheapest offers."""
     yield from (hardware for hardware in list_owned_hardware(request.project_root) if _allows_owned(request))
     if request.owned_only:
         return
-    yield from list_cloud_machines(request)
-    if not request.is_constrained:
+    yield from list_permitted_cloud_machines(request)
+    if not request.has_offer_constraints:
         yield from (
             build_accelerator_hardware(accelerator)
             for accelerator in catalog.load_accelerators().values()
@@ -32,9 +32,9 @@ def list_hardware(request: SizingRequest) -> Iterator[Hardware]:
         )
 
 
-def list_cloud_machines(request: SizingRequest) -> Iterator[Hardware]:
+def list_permitted_cloud_machines(request: SizingRequest) -> Iterator[Hardware]:
     """Yield cloud machines: for each cloud, shape and purchase kind the one with the cheapest offer."""
-    best: dict[tuple[Shape, str], tuple[Machine, Offer]] = {}
+    best: dict[tuple[Shape, str], tuple[Machine, HardwareOffer]] = {}
     for machine_offer in catalog.search_offers(compare_by="machine"):
         machine = machine_offer.machine
         if not _has_known_accelerator(machine) or not _matches_request(
@@ -42,7 +42,7 @@ def list_cloud_machines(request: SizingRequest) -> Iterator[Hardware]:
         ):
             continue
         best.setdefault((_shape(machine), machine_offer.purchase), (machine, _offer(machine_offer)))
-    groups: dict[str, tuple[Machine, list[Offer]]] = {}
+    groups: dict[str, tuple[Machine, list[HardwareOffer]]] = {}
     for machine, offer in best.values():
         groups.setdefault(machine.name, (machine, []))[1].append(offer)
     for machine, offers in groups.values():
@@ -51,7 +51,7 @@ def list_cloud_machines(request: SizingRequest) -> Iterator[Hardware]:
             yield replace(hardware, offers=tuple(offers))
 
 
-def add_offers(request: SizingRequest, hardware: Hardware) -> Hardware:
+def with_permitted_offers(request: SizingRequest, hardware: Hardware) -> Hardware:
     """Return the hardware with its offers; a bare accelerator is priced as a device of cloud machines."""
     if hardware.offers or hardware.origin in ("rack", "workstation"):
         return hardware
@@ -70,13 +70,13 @@ def add_offers(request: SizingRequest, hardware: Hardware) -> Hardware:
     )
 
 
-def list_plan_offers(request: SizingRequest, plan: Plan) -> tuple[Offer, ...]:
+def list_plan_offers(request: SizingRequest, plan: SizingPlan) -> tuple[HardwareOffer, ...]:
     """Return the offers for a plan; a bare accelerator is priced as the cheapest machines on which the plan fits."""
     hardware = plan.hardware
     if hardware.origin != "accelerator" or not hardware.offers:
         return hardware.offers
     devices_per_node = min(plan.layout.devices, hardware.devices_per_node)
-    best: dict[str, Offer] = {}
+    best: dict[str, HardwareOffer] = {}
     for machine_offer in _offers_with_accelerator(request, hardware.accelerator):
         device_count = machine_offer.machine.accelerators[0].count
         if device_count < devices_per_node:
@@ -91,7 +91,9 @@ def list_plan_offers(request: SizingRequest, plan: Plan) -> tuple[Offer, ...]:
     return tuple(best.values()) or hardware.offers
 
 
-def _offers_per_device(request: SizingRequest, accelerator: Accelerator, per_node: int) -> Iterator[Offer]:
+def _offers_per_device(
+    request: SizingRequest, accelerator: Accelerator, per_node: int
+) -> Iterator[HardwareOffer]:
     """Yield offers for a node of bare accelerators at a cloud's cheapest price per device."""
     seen = set()
     for machine_offer in _offers_with_accelerator(request, accelerator):
@@ -114,9 +116,9 @@ def _offers_with_accelerator(
             yield machine_offer
 
 
-def _accelerator_offer(machine_offer: catalog.MachineOffer, usd: float, what: str) -> Offer:
+def _accelerator_offer(machine_offer: catalog.MachineOffer, usd: float, what: str) -> HardwareOffer:
     source = f"as {what} ({machine_offer.machine.cloud} {machine_offer.region}): {machine_offer.price.source}"
-    return Offer(
+    return HardwareOffer(
         machine_offer.machine.cloud,
         machine_offer.region,
         machine_offer.purchase,
@@ -131,9 +133,9 @@ def _has_known_accelerator(machine: Machine) -> bool:
     return bool(machine.accelerators) and machine.accelerators[0].model in catalog.load_accelerators()
 
 
-def _offer(machine_offer: catalog.MachineOffer) -> Offer:
+def _offer(machine_offer: catalog.MachineOffer) -> HardwareOffer:
     price = machine_offer.price
-    return Offer(
+    return HardwareOffer(
         machine_offer.machine.cloud,
         machine_offer.region,
         machine_offer.purchase,
@@ -143,7 +145,7 @@ def _offer(machine_offer: catalog.MachineOffer) -> Offer:
     )
 
 
-def _cheapest(offers: list[Offer]) -> Iterator[Offer]:
+def _cheapest(offers: list[HardwareOffer]) -> Iterator[HardwareOffer]:
     """Yield the cheapest offer of each purchase kind."""
     kinds = dict.fromkeys(offer.purchase for offer in offers)
     for kind in kinds:

@@ -7,19 +7,24 @@ from dataclasses import replace
 from math import ceil
 
 from gpufleet.sizing.hardware import Hardware, ParallelLayout
-from gpufleet.sizing.model_engine import choose_engine
-from gpufleet.sizing.parallelism import count_nodes
-from gpufleet.sizing.plans.placement import MAX_NODES, Placement, find_smallest_placement, place_on_devices
+from gpufleet.sizing.model_engine import choose_model_engine
+from gpufleet.sizing.parallelism import count_nodes_for_devices
+from gpufleet.sizing.plans.placement import (
+    MAX_NODES,
+    Placement,
+    find_smallest_placement,
+    place_workload_on_devices,
+)
 from gpufleet.sizing.plans.request import SizingRequest
-from gpufleet.sizing.plans.result import SECONDS_PER_HOUR, Plan
+from gpufleet.sizing.plans.result import SECONDS_PER_HOUR, SizingPlan
 from gpufleet.sizing.plans.traffic import meets_latency_targets, replica_requests_per_s, with_most_streams
-from gpufleet.sizing.plans.training_search import find_fastest_training, max_tokens_per_s
+from gpufleet.sizing.plans.training_search import find_fastest_training_placement, max_training_tokens_per_s
 from gpufleet.sizing.speed import estimate_speed
 
 MAX_SCALING_STEPS = 6
 
 
-def list_candidate_plans(request: SizingRequest, hardware: Hardware) -> Iterator[Plan]:
+def list_candidate_plans(request: SizingRequest, hardware: Hardware) -> Iterator[SizingPlan]:
     """Yield candidate plans on that hardware; none if the model does not fit or targets cannot be met."""
     if request.requests_per_s:
         yield from _traffic_plans(request, hardware)
@@ -36,38 +41,42 @@ def list_candidate_plans(request: SizingRequest, hardware: Hardware) -> Iterator
             yield plan
 
 
-def plan_on_devices(request: SizingRequest, hardware: Hardware, devices: int) -> Plan:
+def build_plan_on_devices(request: SizingRequest, hardware: Hardware, devices: int) -> SizingPlan:
     """Return the plan on exactly so many devices, even if it does not fit."""
     workload = request.workload
     if workload.is_training:
-        best = find_fastest_training(workload, hardware, devices, can_choose_batch=request.can_choose_batch)
+        best = find_fastest_training_placement(
+            workload, hardware, devices, can_choose_batch=request.can_choose_batch
+        )
         return _build_plan(request, best, devices=devices)
     candidates = [
         _plan_replicas(request, placement, devices)
         for placement in _replica_placements(request, hardware, devices)
     ]
     if request.needs_max_streams or request.requests_per_s:
-        return max(candidates, key=lambda plan: (plan.fits, plan.tokens_per_s or 0.0))
-    return next((plan for plan in candidates if plan.fits), candidates[0])
+        return max(candidates, key=lambda plan: (plan.is_feasible, plan.tokens_per_s or 0.0))
+    return next((plan for plan in candidates if plan.is_feasible), candidates[0])
 
 
 def _replica_placements(request: SizingRequest, hardware: Hardware, devices: int) -> Iterator[Placement]:
     """Yield replica placements that divide the devices: within a node first, over several nodes only if needed."""
     per_node = hardware.devices_per_node
-    runs_on = choose_engine(hardware, request.workload, count_nodes(hardware, devices))
-    placement = place_on_devices(request.workload, hardware, devices)
+    runs_on = choose_model_engine(hardware, request.workload, count_nodes_for_devices(hardware, devices))
+    placement = place_workload_on_devices(request.workload, hardware, devices)
     if devices <= per_node or runs_on.rule != "heads":
         yield _fill_streams(request, placement)
     else:
         for nodes in range(1, devices // per_node + 1):
             if devices % (nodes * per_node) == 0:
-                yield _fill_streams(request, place_on_devices(request.workload, hardware, nodes * per_node))
+                yield _fill_streams(
+                    request, place_workload_on_devices(request.workload, hardware, nodes * per_node)
+                )
         yield _fill_streams(request, placement)
     if request.needs_max_streams and runs_on.rule == "heads":
         smaller = (size for size in (1, 2, 4) if size < min(devices, per_node) and devices % size == 0)
         for size in smaller:
-            placement = place_on_devices(request.workload, hardware, size)
-            if placement.fits:
+            placement = place_workload_on_devices(request.workload, hardware, size)
+            if placement.fits_in_memory:
                 yield _fill_streams(request, placement)
 
 
@@ -79,17 +88,17 @@ def _fill_streams(request: SizingRequest, placement: Placement) -> Placement:
     )
 
 
-def _plan_replicas(request: SizingRequest, placement: Placement, devices: int) -> Plan:
+def _plan_replicas(request: SizingRequest, placement: Placement, devices: int) -> SizingPlan:
     replicas = max(1, devices // placement.layout.devices) if placement.layout.devices * 2 <= devices else 1
-    if get_device_count_rule(request, placement) == "powers":
+    if get_engine_device_count_rule(request, placement) == "powers":
         replicas = 1
     return _build_plan(request, placement, replicas=replicas, devices=devices)
 
 
-def get_device_count_rule(request: SizingRequest, placement: Placement) -> str:
+def get_engine_device_count_rule(request: SizingRequest, placement: Placement) -> str:
     """Return the device-count rule of the placement's engine."""
     nodes = placement.layout.nodes
-    return choose_engine(placement.hardware, request.workload, nodes).rule
+    return choose_model_engine(placement.hardware, request.workload, nodes).rule
 
 
 def _replica_variants(request: SizingRequest, hardware: Hardware, least: Placement) -> Iterator[Placement]:
@@ -97,35 +106,39 @@ def _replica_variants(request: SizingRequest, hardware: Hardware, least: Placeme
     yield _fill_streams(request, least)
     per_node = hardware.devices_per_node
     if hardware.origin != "accelerator" and least.layout.devices < per_node:
-        full_node = place_on_devices(request.workload, hardware, per_node)
-        if full_node.fits and full_node.layout.tensor > 1:
+        full_node = place_workload_on_devices(request.workload, hardware, per_node)
+        if full_node.fits_in_memory and full_node.layout.tensor > 1:
             yield _fill_streams(request, full_node)
 
 
-def _fill_paid_nodes(request: SizingRequest, hardware: Hardware, placement: Placement) -> Plan:
+def _fill_paid_nodes(request: SizingRequest, hardware: Hardware, placement: Placement) -> SizingPlan:
     """Return the plan with as many replicas as fit on the paid nodes."""
     size, per_node = placement.layout.devices, hardware.devices_per_node
     replicas = per_node // size if hardware.origin != "accelerator" and size < per_node else 1
     return _build_plan(request, placement, replicas=replicas)
 
 
-def _traffic_plans(request: SizingRequest, hardware: Hardware) -> Iterator[Plan]:
+def _traffic_plans(request: SizingRequest, hardware: Hardware) -> Iterator[SizingPlan]:
     least = find_smallest_placement(request.workload, hardware)
     if least is None:
         return
     size = least.layout.devices
     while size <= max(hardware.devices_per_node, least.layout.devices):
         placement = (
-            least if size == least.layout.devices else place_on_devices(request.workload, hardware, size)
+            least
+            if size == least.layout.devices
+            else place_workload_on_devices(request.workload, hardware, size)
         )
-        plan = _build_plan(request, with_most_streams(request, placement)) if placement.fits else None
+        plan = (
+            _build_plan(request, with_most_streams(request, placement)) if placement.fits_in_memory else None
+        )
         if plan is not None and meets_latency_targets(request, plan) and plan.requests_per_s:
             yield from _scale_to_traffic(request, plan)
             return
         size *= 2
 
 
-def _scale_to_traffic(request: SizingRequest, plan: Plan) -> Iterator[Plan]:
+def _scale_to_traffic(request: SizingRequest, plan: SizingPlan) -> Iterator[SizingPlan]:
     """Yield the plan with enough replicas for the traffic, if there are enough nodes."""
     target_rate, hardware = request.requests_per_s or 0.0, plan.hardware
     replicas = ceil(target_rate / (plan.requests_per_s or 1.0) - 1e-9)
@@ -138,24 +151,24 @@ def _scale_to_traffic(request: SizingRequest, plan: Plan) -> Iterator[Plan]:
         )
 
 
-def _plan_training(request: SizingRequest, hardware: Hardware, least: Placement) -> Plan:
+def _plan_training(request: SizingRequest, hardware: Hardware, least: Placement) -> SizingPlan:
     """Return the training plan on the fewest nodes that meet the deadline, or that fit without a deadline.
 
     More nodes leave memory for a larger micro-batch, with which fewer nodes may suffice: the search approaches the
     number from both sides.
     """
-    fewest, most = count_nodes(hardware, least.layout.devices), hardware.node_limit or MAX_NODES
+    fewest, most = count_nodes_for_devices(hardware, least.layout.devices), hardware.node_limit or MAX_NODES
     first = min(max(fewest, _min_nodes_for_deadline(request, hardware)), most)
     plan = _plan_fastest_training(
         request, hardware, least.layout.devices if first == fewest else first * hardware.devices_per_node
     )
     tried, best = {first, plan.nodes}, None
     for _ in range(MAX_SCALING_STEPS):
-        hours, deadline = plan.hours, request.deadline_h
+        hours, deadline = plan.work_hours, request.deadline_h
         if not hours or not deadline:
             break
         late = hours > deadline
-        if plan.fits and not late and (best is None or plan.nodes < best.nodes):
+        if plan.is_feasible and not late and (best is None or plan.nodes < best.nodes):
             best = plan
         needed_nodes = max(ceil(plan.nodes * hours / deadline), plan.nodes + 1 if late else fewest)
         nodes = min(needed_nodes, most)
@@ -170,7 +183,7 @@ def _min_nodes_for_deadline(request: SizingRequest, hardware: Hardware) -> int:
     """Return a lower bound of nodes for the deadline: devices that only compute, without communication."""
     if not request.tokens or not request.deadline_h:
         return 1
-    tokens_per_s = max_tokens_per_s(
+    tokens_per_s = max_training_tokens_per_s(
         request.workload, hardware, ParallelLayout(), can_choose_batch=request.can_choose_batch
     )
     if not tokens_per_s:
@@ -179,9 +192,9 @@ def _min_nodes_for_deadline(request: SizingRequest, hardware: Hardware) -> int:
     return max(1, ceil(request.tokens / per_node))
 
 
-def _plan_fastest_training(request: SizingRequest, hardware: Hardware, devices: int) -> Plan:
+def _plan_fastest_training(request: SizingRequest, hardware: Hardware, devices: int) -> SizingPlan:
     """Return the plan of the fastest training on so many devices."""
-    placement = find_fastest_training(
+    placement = find_fastest_training_placement(
         request.workload, hardware, devices, can_choose_batch=request.can_choose_batch, quick=True
     )
     return _build_plan(request, placement)
@@ -189,23 +202,23 @@ def _plan_fastest_training(request: SizingRequest, hardware: Hardware, devices: 
 
 def _build_plan(
     request: SizingRequest, placement: Placement, *, replicas: int = 1, devices: int | None = None
-) -> Plan:
+) -> SizingPlan:
     hardware, layout = placement.hardware, placement.layout
     device_count = devices or layout.devices * replicas
     has_total_context_only = request.has_total_context_only and not placement.workload.is_training
     prompt = (
-        replace(placement.workload, input_tokens=placement.workload.context, output_tokens=0)
+        replace(placement.workload, input_tokens=placement.workload.context_tokens, output_tokens=0)
         if has_total_context_only
         else None
     )
     speed = placement.predict_speed()
-    plan = Plan(
+    plan = SizingPlan(
         hardware=hardware,
         workload=placement.workload,
         layout=layout,
         replicas=replicas,
         devices=device_count,
-        nodes=count_nodes(hardware, device_count),
+        nodes=count_nodes_for_devices(hardware, device_count),
         memory=placement.memory,
         speed=speed,
         engine=placement.workload.engine or "",

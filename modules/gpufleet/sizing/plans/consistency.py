@@ -11,7 +11,7 @@ from gpufleet.sizing.plans.request import SizingRequest
 OWNED_ORIGINS = ("rack", "workstation")
 
 
-def check_request_fits_hardware(request: SizingRequest, hardware: Hardware) -> None:
+def check_request_allows_hardware(request: SizingRequest, hardware: Hardware) -> None:
     """Raise InputError if --cloud, --region, --purchase or --owned exclude the named hardware."""
     if hardware.origin == "cloud":
         _check_cloud(request, hardware)
@@ -39,7 +39,7 @@ def _check_cloud(request: SizingRequest, hardware: Hardware) -> None:
             "--cloud",
             "name its cloud, or leave it out",
         )
-    known_regions = {region for cloud in clouds for region in catalog.list_regions(cloud)}
+    known_regions = {region for cloud in clouds for region in catalog.list_accelerator_regions(cloud)}
     if request.regions and not known_regions & set(request.regions):
         raise _conflict(
             f"{request.regions[0]} is not a region of {' or '.join(sorted(clouds))}, which offers {hardware.name}",

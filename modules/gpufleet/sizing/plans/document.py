@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from gpufleet.boundary import read_packaged_json
-from gpufleet.sizing.hardware import Offer, ParallelLayout
+from gpufleet.sizing.hardware import HardwareOffer, ParallelLayout
 from gpufleet.sizing.memory import MemoryEstimate
 from gpufleet.sizing.plan_warning import PlanWarning
-from gpufleet.sizing.plans.result import Plan, SizingResult
+from gpufleet.sizing.plans.result import SizingPlan, SizingResult
 from gpufleet.sizing.workload import Workload
 
 Json = dict[str, Any]
@@ -17,13 +17,13 @@ SCHEMA = "size.schema.json"
 DIGITS = 6  # significant digits of estimates
 
 
-def load_schema() -> Json:
+def load_sizing_schema() -> Json:
     """Return the JSON Schema of a sizing result."""
     schema: Json = read_packaged_json("gpufleet.sizing", f"data/{SCHEMA}")
     return schema
 
 
-def build_document(result: SizingResult) -> Json:
+def build_sizing_document(result: SizingResult) -> Json:
     """Return the JSON document of a sizing result."""
     quick_estimate = result.quick_estimate
     return {
@@ -59,7 +59,7 @@ def _workload_document(workload: Workload) -> Json:
         training = workload.training
         names = ("optimizer", "sharding", "recompute", "offload", "lora_rank")
         document["training"] = {name: getattr(training, name) for name in names} | {
-            "adapter": workload.adapter
+            "adapter": workload.adapter_kind
         }
     return document
 
@@ -68,7 +68,7 @@ def _memory_document(memory: MemoryEstimate) -> Json:
     return {name: _round_significant(getattr(memory, name)) for name in PARTS}
 
 
-def _plan_document(plan: Plan) -> Json:
+def _plan_document(plan: SizingPlan) -> Json:
     return {
         "hardware": plan.hardware.name,
         "accelerator": plan.hardware.accelerator.name,
@@ -81,7 +81,7 @@ def _plan_document(plan: Plan) -> Json:
         "memory_gib": _memory_document(plan.memory),
         "per_device_memory_gib": _round_significant(plan.memory.per_device_gib),
         "usable_device_memory_gib": _round_significant(max(0.0, plan.memory.usable_gib)),
-        "fits": plan.fits,
+        "fits": plan.is_feasible,
         "rejection_reason": plan.rejection_reason or None,
         "tokens_per_s": _round_significant(plan.tokens_per_s),
         "tokens_per_s_low": _round_significant(plan.tokens_per_s_low),
@@ -93,11 +93,11 @@ def _plan_document(plan: Plan) -> Json:
             None if plan.requests_per_s is None else plan.requests_per_s * plan.replicas
         ),
         "limit": plan.speed.limit if plan.speed else None,
-        "hours": _round_significant(plan.hours),
+        "hours": _round_significant(plan.work_hours),
         "usd": _round_price(plan.total_usd),
         "usd_per_hour": _round_price(plan.usd_per_hour),
         "usd_per_million_tokens": _round_significant(plan.usd_per_million_tokens),
-        "watts": _round_significant(plan.watts),
+        "watts": _round_significant(plan.total_watts),
         "offer": None if plan.offer is None else _offer_document(plan.offer),
         "notes": [*plan.memory.notes, *(plan.speed.notes if plan.speed else ())],
     }
@@ -109,7 +109,7 @@ def _parallelism_document(layout: ParallelLayout) -> Json:
     return document | ({"shards": layout.shards} if layout.shards else {})
 
 
-def _offer_document(offer: Offer) -> Json:
+def _offer_document(offer: HardwareOffer) -> Json:
     return {
         "cloud": offer.cloud,
         "region": offer.region,

@@ -13,10 +13,10 @@ from typing import TypeVar, get_args
 from gpufleet import catalog
 from gpufleet.catalog import ModelArchitecture
 from gpufleet.errors import InputError
-from gpufleet.sizing.memory.quantization import is_gguf, normalize_precision
-from gpufleet.sizing.memory.training_recipe import find_recipe
+from gpufleet.sizing.memory.quantization import is_gguf_precision, normalize_precision
+from gpufleet.sizing.memory.training_recipe import find_training_recipe
 from gpufleet.sizing.memory.weights import stored_precision
-from gpufleet.sizing.model_engine import find_engine
+from gpufleet.sizing.model_engine import find_model_engine
 from gpufleet.sizing.plans.request import RANKS, Rank, SizingRequest
 from gpufleet.sizing.speed.device import default_kv_precision
 from gpufleet.sizing.workload import (
@@ -26,7 +26,7 @@ from gpufleet.sizing.workload import (
     Recompute,
     Sharding,
     Task,
-    Training,
+    TrainingSettings,
     Workload,
 )
 
@@ -85,7 +85,7 @@ class PlanOptions:
     offload: str = ""
 
 
-def parse_options(
+def parse_plan_options(
     options: PlanOptions, *, now: datetime | None = None, root: Path | None = None
 ) -> SizingRequest:
     """Return the request for these options; raise InputError with a remedy for a wrong one."""
@@ -131,7 +131,7 @@ def parse_token_count(text: str, where: str) -> float:
     return value
 
 
-def parse_context(text: str, *, trains: bool) -> tuple[int, int, bool]:
+def parse_context_tokens(text: str, *, trains: bool) -> tuple[int, int, bool]:
     """Return input and output tokens of ``IN/OUT`` or of a total, and whether only a total was given."""
     if not text:
         return (DEFAULT_TRAINING_LENGTH, 0, False) if trains else (DEFAULT_INPUT, DEFAULT_OUTPUT, False)
@@ -171,7 +171,7 @@ def _parse_length(length: str, text: str) -> int:
 def _build_workload(options: PlanOptions) -> tuple[Workload, bool, bool]:
     task = _require_choice(options.task, TASKS, "--task")
     trains = task != "inference"
-    prompt, answer, is_total = parse_context(options.context, trains=trains)
+    prompt, answer, is_total = parse_context_tokens(options.context, trains=trains)
     needs_max_streams = options.batch.strip().lower() == "max"
     if needs_max_streams and trains:
         raise InputError(
@@ -193,7 +193,7 @@ def _build_workload(options: PlanOptions) -> tuple[Workload, bool, bool]:
             kv_precision=_parse_format(
                 options.kv_precision or _default_kv_precision(options), "--kv-precision"
             ),
-            engine=find_engine(options.engine).name if options.engine else None,
+            engine=find_model_engine(options.engine).name if options.engine else None,
             training=_training_options(options, task),
             has_concurrent_streams=needs_max_streams or options.requests_per_s is not None,
         ),
@@ -204,14 +204,14 @@ def _build_workload(options: PlanOptions) -> tuple[Workload, bool, bool]:
 
 def _default_kv_precision(options: PlanOptions) -> str:
     return default_kv_precision(
-        find_engine(options.engine).name if options.engine else "", options.precision or ""
+        find_model_engine(options.engine).name if options.engine else "", options.precision or ""
     )
 
 
 def _parse_precision(options: PlanOptions, task: Task, model: ModelArchitecture) -> str:
     stored = stored_precision(model) if task == "inference" else ""  # a model file runs in its own precision
     name = _parse_format(options.precision or stored or DEFAULT_PRECISION.get(task, "bf16"), "--precision")
-    if task not in ("inference", "qlora", "dpo") and (is_gguf(name) or name in ("int4", "nf4")):
+    if task not in ("inference", "qlora", "dpo") and (is_gguf_precision(name) or name in ("int4", "nf4")):
         raise InputError(
             f"full training in {name} is not supported",
             where="--precision",
@@ -227,8 +227,8 @@ def _parse_format(text: str, where: str) -> str:
         raise InputError(error.problem, where=where, remedy=error.remedy) from None
 
 
-def _training_options(options: PlanOptions, task: Task) -> Training:
-    defaults = find_recipe(options.engine)
+def _training_options(options: PlanOptions, task: Task) -> TrainingSettings:
+    defaults = find_training_recipe(options.engine)
     return replace(
         defaults,
         optimizer=_require_choice(options.optimizer or "adamw", get_args(Optimizer), "--optimizer"),
@@ -289,7 +289,10 @@ def _total_tokens(options: PlanOptions, workload: Workload) -> float | None:
     sequences = _require_count(options.dataset, "--dataset", 10**15) or 0
     pairs = 2 if workload.task == "dpo" else 1  # each example has a chosen and a rejected sequence
     return (
-        float(sequences) * (_require_positive(options.epochs, "--epochs") or 1.0) * workload.context * pairs
+        float(sequences)
+        * (_require_positive(options.epochs, "--epochs") or 1.0)
+        * workload.context_tokens
+        * pairs
     )
 
 
@@ -352,7 +355,7 @@ def _parse_rank(text: str) -> Rank:
 
 
 def _parse_regions(names: tuple[str, ...]) -> tuple[str, ...]:
-    known_regions = {region for cloud in CLOUDS for region in catalog.list_regions(cloud)}
+    known_regions = {region for cloud in CLOUDS for region in catalog.list_accelerator_regions(cloud)}
     for name in names:
         if name not in known_regions:
             close = get_close_matches(name, sorted(known_regions), n=3)

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from gpufleet.sizing import parallelism
 from gpufleet.sizing.hardware import Hardware, ParallelLayout
 from gpufleet.sizing.memory import MemoryEstimate
-from gpufleet.sizing.memory.estimate import estimate_with_recompute, with_recompute
-from gpufleet.sizing.model_engine import choose_engine
-from gpufleet.sizing.node_hardware import with_link_for
-from gpufleet.sizing.speed import Speed, estimate_speed
+from gpufleet.sizing.memory.estimate import choose_recompute_and_estimate_memory, with_recompute
+from gpufleet.sizing.model_engine import choose_model_engine
+from gpufleet.sizing.node_hardware import with_link_for_device_count
+from gpufleet.sizing.speed import SpeedEstimate, estimate_speed
 from gpufleet.sizing.workload import Workload
 
 MAX_NODES = 1024
@@ -32,49 +32,51 @@ class Placement:
     can_choose_recompute: bool = False  # recomputation is automatic and chosen again for another batch
 
     @property
-    def fits(self) -> bool:
+    def fits_in_memory(self) -> bool:
         """True if memory suffices."""
         return self.memory.fits
 
-    def predict_speed(self) -> Speed:
+    def predict_speed(self) -> SpeedEstimate:
         """Return the speed of the replica."""
-        return estimate_speed(self.workload, self.layout, with_link_for(self.hardware, self.layout.devices))
+        return estimate_speed(
+            self.workload, self.layout, with_link_for_device_count(self.hardware, self.layout.devices)
+        )
 
     def with_batch(self, batch: int) -> Placement:
         """Return the placement with another number of streams or another micro-batch."""
         training = self.workload.training
         if self.can_choose_recompute:
             training = with_recompute(training, "auto")
-        return place_on_layout(
+        return place_workload_on_layout(
             replace(self.workload, batch=batch, training=training), self.hardware, self.layout
         )
 
 
-def place_on_layout(workload: Workload, hardware: Hardware, layout: ParallelLayout) -> Placement:
+def place_workload_on_layout(workload: Workload, hardware: Hardware, layout: ParallelLayout) -> Placement:
     """Return the workload on that layout, with automatic recomputation chosen."""
     is_open = workload.is_training and workload.training.recompute == "auto"
-    chosen_workload, memory = estimate_with_recompute(workload, layout, hardware)
+    chosen_workload, memory = choose_recompute_and_estimate_memory(workload, layout, hardware)
     return Placement(chosen_workload, hardware, layout, memory, is_open)
 
 
-def place_on_devices(
+def place_workload_on_devices(
     workload: Workload, hardware: Hardware, devices: int, *, quick: bool = False
 ) -> Placement:
     """Return the first layout on so many devices that fits; if none fits, the first layout.
 
-    For training it is the simplest one; ``find_fastest_training`` searches for the fastest.
+    For training it is the simplest one; ``find_fastest_training_placement`` searches for the fastest.
     """
-    runs_on = choose_engine(hardware, workload, parallelism.count_nodes(hardware, devices))
+    runs_on = choose_model_engine(hardware, workload, parallelism.count_nodes_for_devices(hardware, devices))
     workload = replace(workload, engine=runs_on.name)
     first: Placement | None = None
     if workload.is_training:
-        layouts = parallelism.training_layouts(workload, hardware, devices, quick=quick)
+        layouts = parallelism.list_training_layouts(workload, hardware, devices, quick=quick)
     else:
-        layouts = parallelism.inference_layouts(workload, hardware, devices)
+        layouts = parallelism.list_inference_layouts(workload, hardware, devices)
     for layout in layouts:
-        for variant in list_sharding_variants(workload, devices):
-            placement = place_on_layout(variant, hardware, layout)
-            if placement.fits:
+        for variant in list_sharded_workloads(workload, devices):
+            placement = place_workload_on_layout(variant, hardware, layout)
+            if placement.fits_in_memory:
                 return placement
             first = first or placement
     if first is None:
@@ -82,10 +84,15 @@ def place_on_devices(
     return first
 
 
-def list_sharding_variants(workload: Workload, devices: int) -> Iterator[Workload]:
+def list_sharded_workloads(workload: Workload, devices: int) -> Iterator[Workload]:
     """Yield shardings of a training: adapters are replicated on every device if that fits, else sharded."""
     training = workload.training
-    if workload.is_training and workload.adapter != "none" and devices > 1 and training.sharding == "auto":
+    if (
+        workload.is_training
+        and workload.adapter_kind != "none"
+        and devices > 1
+        and training.sharding == "auto"
+    ):
         yield replace(workload, training=replace(training, sharding="none"))
     sharding = "zero3" if training.sharding == "auto" else training.sharding
     yield replace(workload, training=replace(training, sharding=sharding))
@@ -93,9 +100,9 @@ def list_sharding_variants(workload: Workload, devices: int) -> Iterator[Workloa
 
 def find_smallest_placement(workload: Workload, hardware: Hardware) -> Placement | None:
     """Return the smallest replica that fits, None if none fits."""
-    single_device = place_on_devices(workload, hardware, 1, quick=True)
+    single_device = place_workload_on_devices(workload, hardware, 1, quick=True)
     needs_full_nodes = hardware.origin != "accelerator" and workload.is_training
-    if single_device.fits and not needs_full_nodes:
+    if single_device.fits_in_memory and not needs_full_nodes:
         return single_device
     least = _min_devices(single_device)
     attempts = 0
@@ -104,8 +111,8 @@ def find_smallest_placement(workload: Workload, hardware: Hardware) -> Placement
     ):
         if devices < least:
             continue
-        placement = place_on_devices(workload, hardware, devices, quick=True)
-        if placement.fits:
+        placement = place_workload_on_devices(workload, hardware, devices, quick=True)
+        if placement.fits_in_memory:
             return placement
         attempts += 1
         if (
@@ -120,7 +127,7 @@ def list_device_counts(
 ) -> Iterator[int]:
     """Yield device counts to try: powers of two within a node, then doubled nodes, then all nodes."""
     per_node = hardware.devices_per_node
-    max_nodes = hardware.node_limit or (MAX_NODES if is_training else max_nodes_of_replica(hardware))
+    max_nodes = hardware.node_limit or (MAX_NODES if is_training else max_nodes_per_replica(hardware))
     if not whole_nodes:
         yield from (1 << power for power in range(per_node.bit_length()) if 1 << power < per_node)
     nodes = 1
@@ -130,7 +137,7 @@ def list_device_counts(
     yield max_nodes * per_node
 
 
-def max_nodes_of_replica(hardware: Hardware) -> int:
+def max_nodes_per_replica(hardware: Hardware) -> int:
     """Return over how many nodes an inference replica may span: few if they are connected by Ethernet only."""
     if hardware.origin == "cloud":
         return NODES_ON_A_FABRIC if hardware.network in FABRICS else NODES_ON_ETHERNET

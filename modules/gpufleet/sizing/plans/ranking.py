@@ -6,21 +6,21 @@ from collections.abc import Callable
 from math import inf
 
 from gpufleet.sizing.plans.request import Rank
-from gpufleet.sizing.plans.result import Plan
+from gpufleet.sizing.plans.result import SizingPlan
 
 Key = tuple[float, ...]
 
 
-def plan_sort_key(rank: Rank) -> Callable[[Plan], Key]:
+def build_plan_sort_key(ranking: Rank) -> Callable[[SizingPlan], Key]:
     """Return the sort key of a ranking: smaller is better; unknown values come last."""
-    order = {"cost": _cost_key, "time": _time_key, "speed": _speed_key, "power": _power_key}[rank]
+    order = {"cost": _cost_key, "time": _time_key, "speed": _speed_key, "power": _power_key}[ranking]
     return lambda plan: (
         float(not plan.tokens_per_s),
         *order(plan),
     )  # plans with unknown speed come last
 
 
-def _cost_key(plan: Plan) -> Key:
+def _cost_key(plan: SizingPlan) -> Key:
     """Order by the cost of the work, without work by the cost per hour."""
     main = plan.total_usd if plan.tokens else plan.usd_per_hour
     return (
@@ -31,19 +31,19 @@ def _cost_key(plan: Plan) -> Key:
     )
 
 
-def _time_key(plan: Plan) -> Key:
+def _time_key(plan: SizingPlan) -> Key:
     """Order by the hours of the work, without work by the seconds of one request."""
-    main = plan.hours if plan.tokens else plan.request_duration_s
+    main = plan.work_hours if plan.tokens else plan.request_duration_s
     return (_unknown_last(main), _unknown_last(plan.usd_per_hour))
 
 
-def _speed_key(plan: Plan) -> Key:
+def _speed_key(plan: SizingPlan) -> Key:
     return (-(plan.tokens_per_s or 0.0), _unknown_last(plan.usd_per_hour))
 
 
-def _power_key(plan: Plan) -> Key:
+def _power_key(plan: SizingPlan) -> Key:
     """Order by energy per token."""
-    watts, speed = plan.watts, plan.tokens_per_s
+    watts, speed = plan.total_watts, plan.tokens_per_s
     energy = watts / speed if watts and speed else None
     return (_unknown_last(energy), _unknown_last(plan.usd_per_hour))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from gpufleet.sizing.memory import MemoryEstimate
-from gpufleet.sizing.plans.result import Plan, SizingResult
+from gpufleet.sizing.plans.result import SizingPlan, SizingResult
 from gpufleet.sizing.workload import Workload
 
 Row = Sequence[str]
@@ -14,7 +14,7 @@ NOTABLE_SHARE = 0.98  # of the usable memory: below this share the default limit
 LEFT_ALIGNED = {"HARDWARE", "PURCHASE", "LIMIT", "SPLIT"}
 
 
-def format_report(result: SizingResult) -> str:
+def format_sizing_report(result: SizingResult) -> str:
     """Return workload, memory, plans, warnings and prices as text."""
     sections = [
         [_headline(result.workload)],
@@ -36,7 +36,7 @@ def _headline(workload: Workload) -> str:
         f"micro-batch {workload.batch} per device" if workload.is_training else f"{workload.batch} streams"
     )
     length = (
-        f"{workload.context:,} tokens"
+        f"{workload.context_tokens:,} tokens"
         if workload.is_training
         else f"{workload.input_tokens}/{workload.output_tokens} tokens"
     )
@@ -76,12 +76,12 @@ def _plan_lines(result: SizingResult) -> Iterator[str]:
     if not result.plans:
         yield f"No plan among {result.considered_count} kinds of hardware."
         return
-    yield from format_table(_table_header(result.plans[0]), [_table_row(plan) for plan in result.plans])
+    yield from format_table_lines(_table_header(result.plans[0]), [_table_row(plan) for plan in result.plans])
     if len(result.plans) == 1:
         yield from _detail_lines(result.plans[0])
 
 
-def _table_header(plan: Plan) -> Row:
+def _table_header(plan: SizingPlan) -> Row:
     money = ("HOURS", "USD") if plan.tokens else ("USD/HOUR", "USD/M TOKENS")
     return (
         "HARDWARE",
@@ -99,9 +99,11 @@ def _table_header(plan: Plan) -> Row:
     )
 
 
-def _table_row(plan: Plan) -> Row:
-    money = (plan.hours, plan.total_usd) if plan.tokens else (plan.usd_per_hour, plan.usd_per_million_tokens)
-    speeds = f"{format_figure(plan.tokens_per_s_low)}-{format_figure(plan.tokens_per_s_high)}"
+def _table_row(plan: SizingPlan) -> Row:
+    money = (
+        (plan.work_hours, plan.total_usd) if plan.tokens else (plan.usd_per_hour, plan.usd_per_million_tokens)
+    )
+    speeds = f"{format_three_digits(plan.tokens_per_s_low)}-{format_three_digits(plan.tokens_per_s_high)}"
     offer = plan.offer
     purchase = (
         " ".join(text for text in (offer.purchase, offer.cloud, offer.region) if text)
@@ -114,17 +116,17 @@ def _table_row(plan: Plan) -> Row:
         str(plan.devices),
         str(plan.replicas),
         _split_text(plan),
-        "yes" if plan.fits else "NO",
-        format_figure(plan.tokens_per_s),
+        "yes" if plan.is_feasible else "NO",
+        format_three_digits(plan.tokens_per_s),
         speeds,
         (plan.speed.limit if plan.speed else None) or "-",
-        *(format_figure(value) for value in money),
-        format_figure(plan.watts),
+        *(format_three_digits(value) for value in money),
+        format_three_digits(plan.total_watts),
         purchase,
     )
 
 
-def _split_text(plan: Plan) -> str:
+def _split_text(plan: SizingPlan) -> str:
     layout = plan.layout
     named_sizes = (("tensor", layout.tensor), ("layers", layout.pipeline), ("data", layout.data))
     shard_text = (
@@ -133,14 +135,14 @@ def _split_text(plan: Plan) -> str:
     return (" x ".join(f"{name} {size}" for name, size in named_sizes if size > 1) or "-") + shard_text
 
 
-def _detail_lines(plan: Plan) -> Iterator[str]:
+def _detail_lines(plan: SizingPlan) -> Iterator[str]:
     yield ""
     if not plan.workload.is_training:
         first, prompt = plan.time_to_first_token_s, plan.prompt_tokens_per_s
         yield (
-            f"  one stream: {format_figure(plan.tokens_per_s_per_stream)} tokens/s; "
-            f"prompts: {format_figure(prompt)} tokens/s; "
-            f"first token after {format_figure(first)} s; engine {plan.engine}"
+            f"  one stream: {format_three_digits(plan.tokens_per_s_per_stream)} tokens/s; "
+            f"prompts: {format_three_digits(prompt)} tokens/s; "
+            f"first token after {format_three_digits(first)} s; engine {plan.engine}"
         )
     if plan.rejection_reason:
         yield f"  cannot run: {plan.rejection_reason}"
@@ -167,7 +169,7 @@ def _price_lines(result: SizingResult) -> Iterator[str]:
         yield f"  {offer.as_of or 'undated'}: {offer.source}"
 
 
-def format_figure(value: float | None) -> str:
+def format_three_digits(value: float | None) -> str:
     """Return a figure with three significant digits, "-" for None."""
     if value is None:
         return "-"
@@ -176,13 +178,15 @@ def format_figure(value: float | None) -> str:
     return f"{value:.3g}"
 
 
-def format_table(header: Row, rows: list[Row], left: Collection[str] = LEFT_ALIGNED) -> Iterator[str]:
+def format_table_lines(
+    header: Row, rows: list[Row], left_aligned: Collection[str] = LEFT_ALIGNED
+) -> Iterator[str]:
     """Yield lines of a table: text columns left-aligned, figures right-aligned."""
     cells = [list(header), *(list(row) for row in rows)]
     widths = [max(len(row[at]) for row in cells) for at in range(len(header))]
     for row in cells:
         padded = [
-            text.ljust(width) if name in left else text.rjust(width)
+            text.ljust(width) if name in left_aligned else text.rjust(width)
             for text, width, name in zip(row, widths, header, strict=True)
         ]
         yield "  ".join(padded).rstrip()

@@ -44,6 +44,6 @@ class SizingRequest:
     reserve_gib: float = 0.0
 
     @property
-    def is_constrained(self) -> bool:
+    def has_offer_constraints(self) -> bool:
         """True if budget, region, cloud or purchase limit the choice; hardware without a price is then left out."""
         return bool(self.budget_usd or self.regions or self.clouds or self.purchases)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gpufleet.sizing.hardware import Hardware
-from gpufleet.sizing.memory.constants import load_constants
+from gpufleet.sizing.memory.constants import load_memory_constants
 from gpufleet.sizing.plan_warning import PlanWarning
 from gpufleet.sizing.plans.request import SizingRequest
 
@@ -25,7 +25,7 @@ def reserved_memory_warnings(request: SizingRequest) -> Iterator[PlanWarning]:
     if request.reserve_gib:
         text = (
             f"{request.reserve_gib:g} GiB of each device are reserved for other processes, and on a card "
-            f"{load_constants()['context_gib']:g} GiB for their driver context; their effect on "
+            f"{load_memory_constants()['context_gib']:g} GiB for their driver context; their effect on "
             "speed is not known"
         )
         yield PlanWarning("memory-reserved", text, "--reserve-gib")
@@ -33,5 +33,5 @@ def reserved_memory_warnings(request: SizingRequest) -> Iterator[PlanWarning]:
 
 def _reserved_gib(hardware: Hardware, request: SizingRequest) -> float:
     """Return the reserved GiB; on a card with one more driver context."""
-    context = 0.0 if hardware.unified else load_constants()["context_gib"]
+    context = 0.0 if hardware.unified else load_memory_constants()["context_gib"]
     return request.reserve_gib + context

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gpufleet.catalog import HOURS_PER_MONTH
-from gpufleet.sizing.hardware import Hardware, Offer, ParallelLayout
-from gpufleet.sizing.memory import MemoryEstimate, QuickEstimate
+from gpufleet.sizing.hardware import Hardware, HardwareOffer, ParallelLayout
+from gpufleet.sizing.memory import MemoryEstimate, QuickDeviceEstimate
 from gpufleet.sizing.plan_warning import PlanWarning
-from gpufleet.sizing.speed import Speed
+from gpufleet.sizing.speed import SpeedEstimate
 from gpufleet.sizing.workload import Workload
 
 SECONDS_PER_HOUR = 3600
@@ -16,7 +16,7 @@ MILLION = 1_000_000
 
 
 @dataclass(frozen=True)
-class Plan:
+class SizingPlan:
     """One way to run the workload.
 
     ``devices`` are those in use; all ``nodes`` are paid in full. ``served_tokens_per_s`` is the rate that the requested
@@ -30,9 +30,9 @@ class Plan:
     devices: int
     nodes: int
     memory: MemoryEstimate
-    speed: Speed | None
+    speed: SpeedEstimate | None
     engine: str
-    offer: Offer | None = None
+    offer: HardwareOffer | None = None
     tokens: float | None = None
     served_tokens_per_s: float | None = None
     requests_per_s: float | None = None  # capacity of one replica
@@ -40,7 +40,7 @@ class Plan:
     rejection_reason: str = ""
 
     @property
-    def fits(self) -> bool:
+    def is_feasible(self) -> bool:
         """True if memory suffices and no rule blocks the plan."""
         return self.memory.fits and not self.rejection_reason
 
@@ -85,7 +85,7 @@ class Plan:
         return None if not stream else (first or 0.0) + self.workload.output_tokens / stream
 
     @property
-    def hours(self) -> float | None:
+    def work_hours(self) -> float | None:
         """Return the hours of the work, None without work or with unknown speed."""
         speed = self.tokens_per_s
         return self.tokens / speed / SECONDS_PER_HOUR if self.tokens and speed else None
@@ -104,7 +104,7 @@ class Plan:
     @property
     def total_usd(self) -> float | None:
         """Return the cost of the work."""
-        hours, usd = self.hours, self.usd_per_hour
+        hours, usd = self.work_hours, self.usd_per_hour
         return None if hours is None or usd is None else hours * usd
 
     @property
@@ -114,12 +114,12 @@ class Plan:
         return None if not tokens or usd is None else usd / (tokens * SECONDS_PER_HOUR) * MILLION
 
     @property
-    def watts(self) -> float | None:
+    def total_watts(self) -> float | None:
         """Return the estimated power of all devices and hosts under that load."""
         devices = self._speed_figure("watts", self.replicas)
         return None if devices is None else devices + self.hardware.host_watts * self.nodes
 
-    def with_offer(self, offer: Offer | None) -> Plan:
+    def with_offer(self, offer: HardwareOffer | None) -> SizingPlan:
         """Return the plan with that offer."""
         return replace(self, offer=offer)
 
@@ -134,8 +134,8 @@ class SizingResult:
 
     workload: Workload
     memory: MemoryEstimate
-    quick_estimate: QuickEstimate
-    plans: tuple[Plan, ...]
+    quick_estimate: QuickDeviceEstimate
+    plans: tuple[SizingPlan, ...]
     warnings: tuple[PlanWarning, ...]
     considered_count: int
-    closest_plan: Plan | None = None  # the nearest plan if none meets the request
+    closest_plan: SizingPlan | None = None  # the nearest plan if none meets the request

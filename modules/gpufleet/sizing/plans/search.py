@@ -6,19 +6,19 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from gpufleet.errors import InputError
-from gpufleet.sizing.hardware import Hardware, Offer, ParallelLayout
-from gpufleet.sizing.hardware_resolver import ResolvedHardware, resolve_alternatives
+from gpufleet.sizing.hardware import Hardware, HardwareOffer, ParallelLayout
+from gpufleet.sizing.hardware_resolver import ResolvedHardware, resolve_hardware_alternatives
 from gpufleet.sizing.memory import estimate_device_count
-from gpufleet.sizing.memory.quantization import is_gguf
-from gpufleet.sizing.placement_rules import check_placement, is_blocked
+from gpufleet.sizing.memory.quantization import is_gguf_precision
+from gpufleet.sizing.placement_rules import check_placement, is_placement_blocked
 from gpufleet.sizing.plan_warning import PlanWarning
 from gpufleet.sizing.plans import available_hardware
-from gpufleet.sizing.plans.candidate import list_candidate_plans, plan_on_devices
-from gpufleet.sizing.plans.consistency import check_request_fits_hardware
-from gpufleet.sizing.plans.ranking import plan_sort_key
+from gpufleet.sizing.plans.candidate import build_plan_on_devices, list_candidate_plans
+from gpufleet.sizing.plans.consistency import check_request_allows_hardware
+from gpufleet.sizing.plans.ranking import build_plan_sort_key
 from gpufleet.sizing.plans.request import SizingRequest
 from gpufleet.sizing.plans.reserved_memory import reserved_memory_warnings, subtract_reserved_memory
-from gpufleet.sizing.plans.result import Plan, SizingResult
+from gpufleet.sizing.plans.result import SizingPlan, SizingResult
 from gpufleet.sizing.plans.target import missed_target_warnings, worst_target_ratio
 
 PLANS_WITH_WARNINGS = 5
@@ -32,13 +32,13 @@ def find_plans(request: SizingRequest) -> SizingResult:
     if not request.hardware_name:
         hardware = [
             subtract_reserved_memory(hardware, request)
-            for hardware in available_hardware.list_hardware(request)
+            for hardware in available_hardware.list_permitted_hardware(request)
         ]
         return _rank_plans(request, hardware, tuple(reserved_memory_warnings(request)))
     first: SizingResult | None = None
-    for resolved in resolve_alternatives(request.hardware_name, request.project_root):
+    for resolved in resolve_hardware_alternatives(request.hardware_name, request.project_root):
         result = _plan_named_hardware(request, resolved)
-        if any(plan.fits for plan in result.plans):
+        if any(plan.is_feasible for plan in result.plans):
             return result
         first = first or result
     if first is None:
@@ -47,8 +47,10 @@ def find_plans(request: SizingRequest) -> SizingResult:
 
 
 def _plan_named_hardware(request: SizingRequest, resolved: ResolvedHardware) -> SizingResult:
-    check_request_fits_hardware(request, resolved.hardware)
-    hardware = subtract_reserved_memory(available_hardware.add_offers(request, resolved.hardware), request)
+    check_request_allows_hardware(request, resolved.hardware)
+    hardware = subtract_reserved_memory(
+        available_hardware.with_permitted_offers(request, resolved.hardware), request
+    )
     warnings = (*resolved.warnings, *reserved_memory_warnings(request))
     if request.devices is not None:
         return _plan_exact_devices(request, hardware, request.devices, warnings)
@@ -58,7 +60,7 @@ def _plan_named_hardware(request: SizingRequest, resolved: ResolvedHardware) -> 
 def _plan_exact_devices(
     request: SizingRequest, hardware: Hardware, devices: int, warnings: tuple[PlanWarning, ...]
 ) -> SizingResult:
-    plan = plan_on_devices(request, hardware, devices)
+    plan = build_plan_on_devices(request, hardware, devices)
     placement_warnings = (
         *warnings,
         *check_placement(plan.workload, hardware, devices, plan.layout, hardware_name=request.hardware_name),
@@ -82,7 +84,7 @@ def _rank_plans(
     possible = [hardware for hardware in kinds if not _is_hardware_blocked(request, hardware)]
     plans = [plan for hardware in possible for plan in _best_plan_per_purchase(request, hardware)]
     affordable = [plan for plan in plans if _is_within_deadline_and_budget(request, plan)]
-    order = plan_sort_key(request.rank)
+    order = build_plan_sort_key(request.rank)
     best = sorted(affordable, key=order)
     top_plans = tuple(_drop_duplicates(best)[: request.max_plans or None])
     if top_plans:
@@ -100,12 +102,14 @@ def _rank_plans(
     return _build_empty_result(request, kinds, sorted(plans, key=order), warnings)
 
 
-def _best_plan_per_purchase(request: SizingRequest, hardware: Hardware) -> list[Plan]:
+def _best_plan_per_purchase(request: SizingRequest, hardware: Hardware) -> list[SizingPlan]:
     """Return the best plan on that hardware for each purchase kind."""
-    order = plan_sort_key(request.rank)
-    best: dict[str, Plan] = {}
+    order = build_plan_sort_key(request.rank)
+    best: dict[str, SizingPlan] = {}
     for plan in list_candidate_plans(request, hardware):
-        offers: tuple[Offer | None, ...] = available_hardware.list_plan_offers(request, plan) or (None,)
+        offers: tuple[HardwareOffer | None, ...] = available_hardware.list_plan_offers(request, plan) or (
+            None,
+        )
         for priced in (plan.with_offer(offer) for offer in offers):
             kind = priced.offer.purchase if priced.offer else ""
             if kind not in best or order(priced) < order(best[kind]):
@@ -113,7 +117,7 @@ def _best_plan_per_purchase(request: SizingRequest, hardware: Hardware) -> list[
     return list(best.values())
 
 
-def _drop_duplicates(plans: list[Plan]) -> list[Plan]:
+def _drop_duplicates(plans: list[SizingPlan]) -> list[SizingPlan]:
     seen: set[tuple[object, ...]] = set()
     unique = []
     for plan in plans:
@@ -125,8 +129,10 @@ def _drop_duplicates(plans: list[Plan]) -> list[Plan]:
     return unique
 
 
-def _is_within_deadline_and_budget(request: SizingRequest, plan: Plan) -> bool:
-    late = request.deadline_h is not None and (plan.hours is None or plan.hours > request.deadline_h)
+def _is_within_deadline_and_budget(request: SizingRequest, plan: SizingPlan) -> bool:
+    late = request.deadline_h is not None and (
+        plan.work_hours is None or plan.work_hours > request.deadline_h
+    )
     if request.budget_usd is None:
         return not late
     usd = plan.total_usd if plan.tokens else plan.usd_per_month
@@ -134,11 +140,11 @@ def _is_within_deadline_and_budget(request: SizingRequest, plan: Plan) -> bool:
 
 
 def _is_hardware_blocked(request: SizingRequest, hardware: Hardware) -> bool:
-    return is_blocked(request.workload, hardware, 1, ParallelLayout())
+    return is_placement_blocked(request.workload, hardware, 1, ParallelLayout())
 
 
 def _build_empty_result(
-    request: SizingRequest, kinds: list[Hardware], plans: list[Plan], warnings: tuple[PlanWarning, ...]
+    request: SizingRequest, kinds: list[Hardware], plans: list[SizingPlan], warnings: tuple[PlanWarning, ...]
 ) -> SizingResult:
     """Return a result without plans, with the closest plan."""
     if not kinds:
@@ -173,7 +179,7 @@ def _build_empty_result(
     return replace(result, plans=(), closest_plan=closest)
 
 
-def _find_closest_plan(request: SizingRequest, kinds: list[Hardware]) -> tuple[Plan, str]:
+def _find_closest_plan(request: SizingRequest, kinds: list[Hardware]) -> tuple[SizingPlan, str]:
     """Return the closest plan if all miss the targets or memory does not suffice, and a text that says which."""
     relaxed = replace(request, ttft_s=None, tpot_s=None, latency_s=None, requests_per_s=None)
     possible = [hardware for hardware in kinds if not _is_hardware_blocked(request, hardware)]
@@ -195,11 +201,11 @@ def _find_closest_plan(request: SizingRequest, kinds: list[Hardware]) -> tuple[P
         possible or kinds, key=lambda hardware: hardware.accelerator.memory_gib * hardware.devices_per_node
     )
     devices = largest.devices_per_node * min(largest.node_limit or 1, MAX_CLOSEST_NODES)
-    best = plan_on_devices(relaxed, largest, devices).with_offer(_default_offer(largest.offers))
+    best = build_plan_on_devices(relaxed, largest, devices).with_offer(_default_offer(largest.offers))
     return best, f"it does not fit on any of {len(kinds)} kinds of hardware"
 
 
-def _find_nearest_miss(request: SizingRequest, plans: list[Plan]) -> tuple[Plan, str]:
+def _find_nearest_miss(request: SizingRequest, plans: list[SizingPlan]) -> tuple[SizingPlan, str]:
     """Return the plan whose worst target is missed by the least, and a text with the missed targets."""
     best = min(plans, key=lambda plan: worst_target_ratio(request, plan))
     misses = "; ".join(warning.message for warning in missed_target_warnings(request, best))
@@ -210,21 +216,21 @@ def _find_nearest_miss(request: SizingRequest, plans: list[Plan]) -> tuple[Plan,
 
 
 def _gguf_advice(request: SizingRequest) -> str:
-    gguf = is_gguf(request.workload.precision) and request.workload.engine is None
+    gguf = is_gguf_precision(request.workload.precision) and request.workload.engine is None
     return (
         "; GGUF files are split by layers, which adds memory, not speed: try --precision int4" if gguf else ""
     )
 
 
 def _build_result(
-    request: SizingRequest, plans: tuple[Plan, ...], warnings: Iterable[PlanWarning], considered: int
+    request: SizingRequest, plans: tuple[SizingPlan, ...], warnings: Iterable[PlanWarning], considered: int
 ) -> SizingResult:
     best = plans[0]
     quick = estimate_device_count(request.workload, best.hardware)
     return SizingResult(best.workload, best.memory, quick, plans, tuple(dict.fromkeys(warnings)), considered)
 
 
-def _placement_warnings(request: SizingRequest, plans: tuple[Plan, ...]) -> list[PlanWarning]:
+def _placement_warnings(request: SizingRequest, plans: tuple[SizingPlan, ...]) -> list[PlanWarning]:
     """Return the placement warnings of the first plans."""
     return [
         warning
@@ -240,23 +246,23 @@ def _placement_warnings(request: SizingRequest, plans: tuple[Plan, ...]) -> list
     ]
 
 
-def _commitment_warnings(plans: tuple[Plan, ...]) -> Iterator[PlanWarning]:
+def _commitment_warnings(plans: tuple[SizingPlan, ...]) -> Iterator[PlanWarning]:
     """Yield a warning for each commitment that is longer than the work."""
     for plan in plans:
         term = TERM_HOURS.get(plan.offer.purchase) if plan.offer else None
-        if term and plan.hours is not None and plan.hours < term:
+        if term and plan.work_hours is not None and plan.work_hours < term:
             text = (
                 f"{plan.hardware.name}: a commitment bills {term:,} hours, used or not; "
-                f"USD here covers only the work's {plan.hours:,.0f} hours"
+                f"USD here covers only the work's {plan.work_hours:,.0f} hours"
             )
             yield PlanWarning(
                 "commitment-outlasts-work", text, "reserved capacity bills around the clock (docs/cost.md)"
             )
 
 
-def _missing_price_warnings(request: SizingRequest, plans: tuple[Plan, ...]) -> Iterator[PlanWarning]:
+def _missing_price_warnings(request: SizingRequest, plans: tuple[SizingPlan, ...]) -> Iterator[PlanWarning]:
     """Yield a warning if no price is known for the requested cloud, region or purchase."""
-    if request.is_constrained and any(plan.offer is None for plan in plans):
+    if request.has_offer_constraints and any(plan.offer is None for plan in plans):
         filters = (*request.clouds, *request.regions, *request.purchases)
         name = next(plan.hardware.name for plan in plans if plan.offer is None)
         yield PlanWarning(
@@ -264,7 +270,7 @@ def _missing_price_warnings(request: SizingRequest, plans: tuple[Plan, ...]) -> 
         )
 
 
-def _memory_warnings(plan: Plan) -> list[PlanWarning]:
+def _memory_warnings(plan: SizingPlan) -> list[PlanWarning]:
     if plan.memory.fits:
         return []
     needed, usable, available = plan.memory.per_device_gib, plan.memory.usable_gib, plan.memory.available_gib
@@ -278,6 +284,6 @@ def _memory_warnings(plan: Plan) -> list[PlanWarning]:
     return [PlanWarning("does-not-fit", text, "gpufleet's own memory estimate", is_blocking=True)]
 
 
-def _default_offer(offers: tuple[Offer, ...]) -> Offer | None:
+def _default_offer(offers: tuple[HardwareOffer, ...]) -> HardwareOffer | None:
     """Return the default offer if no purchase kind was requested."""
     return min(offers, key=lambda offer: PURCHASE_PREFERENCE.index(offer.purchase), default=None)

@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from math import inf
 
 from gpufleet.sizing.plan_warning import PlanWarning
-from gpufleet.sizing.plans.report import format_figure
+from gpufleet.sizing.plans.report import format_three_digits
 from gpufleet.sizing.plans.request import SizingRequest
-from gpufleet.sizing.plans.result import Plan
-from gpufleet.sizing.plans.traffic import first_token_s_without_queue
+from gpufleet.sizing.plans.result import SizingPlan
+from gpufleet.sizing.plans.traffic import time_to_first_token_s_without_queue
 
 MILLISECONDS = 1000
 PREFIX = "misses-"
 SLACK = 1e-6  # relative tolerance for rounding
 
 
-def missed_target_warnings(request: SizingRequest, plan: Plan) -> Iterator[PlanWarning]:
+def missed_target_warnings(request: SizingRequest, plan: SizingPlan) -> Iterator[PlanWarning]:
     """Yield a warning for each missed target with the reached value."""
     yield from _latency_warnings(request, plan)
     yield from _traffic_warnings(request, plan)
@@ -24,12 +24,12 @@ def missed_target_warnings(request: SizingRequest, plan: Plan) -> Iterator[PlanW
     yield from _budget_warnings(request, plan)
 
 
-def is_missed_target(warning: PlanWarning) -> bool:
+def is_missed_target_warning(warning: PlanWarning) -> bool:
     """Return whether a warning reports a missed target."""
     return warning.code.startswith(PREFIX)
 
 
-def worst_target_ratio(request: SizingRequest, plan: Plan) -> float:
+def worst_target_ratio(request: SizingRequest, plan: SizingPlan) -> float:
     """Return value over limit of the worst target: 1 or less if all are met, infinite if unknown."""
     ratios = [_ratio(value, limit) for value, limit in _values_and_limits(request, plan) if limit is not None]
     if request.requests_per_s is not None:
@@ -37,11 +37,13 @@ def worst_target_ratio(request: SizingRequest, plan: Plan) -> float:
     return max(ratios, default=1.0)
 
 
-def _values_and_limits(request: SizingRequest, plan: Plan) -> Iterator[tuple[float | None, float | None]]:
-    yield first_token_s_without_queue(plan) or plan.time_to_first_token_s, request.ttft_s
+def _values_and_limits(
+    request: SizingRequest, plan: SizingPlan
+) -> Iterator[tuple[float | None, float | None]]:
+    yield time_to_first_token_s_without_queue(plan) or plan.time_to_first_token_s, request.ttft_s
     yield (1 / plan.tokens_per_s_per_stream if plan.tokens_per_s_per_stream else None), request.tpot_s
     yield plan.request_duration_s, request.latency_s
-    yield plan.hours, request.deadline_h
+    yield plan.work_hours, request.deadline_h
     yield (plan.total_usd if plan.tokens else plan.usd_per_month), request.budget_usd
 
 
@@ -49,8 +51,8 @@ def _ratio(value: float | None, limit: float) -> float:
     return inf if value is None or not limit else value / limit
 
 
-def _latency_warnings(request: SizingRequest, plan: Plan) -> Iterator[PlanWarning]:
-    first = first_token_s_without_queue(plan) or plan.time_to_first_token_s
+def _latency_warnings(request: SizingRequest, plan: SizingPlan) -> Iterator[PlanWarning]:
+    first = time_to_first_token_s_without_queue(plan) or plan.time_to_first_token_s
     seconds_per_token = 1 / plan.tokens_per_s_per_stream if plan.tokens_per_s_per_stream else None
     targets = (
         ("ttft", "--ttft-ms", "the first token takes", first, request.ttft_s),
@@ -71,32 +73,30 @@ def _latency_warnings(request: SizingRequest, plan: Plan) -> Iterator[PlanWarnin
             )
 
 
-def _traffic_warnings(request: SizingRequest, plan: Plan) -> Iterator[PlanWarning]:
+def _traffic_warnings(request: SizingRequest, plan: SizingPlan) -> Iterator[PlanWarning]:
     target_rate = request.requests_per_s
     if target_rate is None:
         return
-    served_rate = (plan.requests_per_s or 0.0) * plan.replicas if plan.fits else 0.0
+    served_rate = (plan.requests_per_s or 0.0) * plan.replicas if plan.is_feasible else 0.0
     if served_rate < target_rate * (1 - SLACK):
         missing = f"{1 - served_rate / target_rate:.0%} short"
-        text = (
-            f"{format_figure(served_rate)} requests/s can be served, the target is {target_rate:g}: {missing}"
-        )
+        text = f"{format_three_digits(served_rate)} requests/s can be served, the target is {target_rate:g}: {missing}"
         yield _target_warning("requests", text, "--requests-per-s")
 
 
-def _deadline_warnings(request: SizingRequest, plan: Plan) -> Iterator[PlanWarning]:
+def _deadline_warnings(request: SizingRequest, plan: SizingPlan) -> Iterator[PlanWarning]:
     limit = request.deadline_h
     if limit is None:
         return
-    if plan.hours is None:
+    if plan.work_hours is None:
         yield _target_warning("deadline", "the duration of the work is not known", "--deadline")
-    elif plan.hours > limit * (1 + SLACK):
-        allowed = f"the deadline allows {format_figure(limit)}{_excess_text(plan.hours, limit)}"
-        text = f"the work takes {format_figure(plan.hours)} hours, {allowed}"
+    elif plan.work_hours > limit * (1 + SLACK):
+        allowed = f"the deadline allows {format_three_digits(limit)}{_excess_text(plan.work_hours, limit)}"
+        text = f"the work takes {format_three_digits(plan.work_hours)} hours, {allowed}"
         yield _target_warning("deadline", text, "--deadline")
 
 
-def _budget_warnings(request: SizingRequest, plan: Plan) -> Iterator[PlanWarning]:
+def _budget_warnings(request: SizingRequest, plan: SizingPlan) -> Iterator[PlanWarning]:
     limit = request.budget_usd
     if limit is None:
         return
@@ -113,7 +113,7 @@ def _budget_warnings(request: SizingRequest, plan: Plan) -> Iterator[PlanWarning
 
 def _excess_text(value: float, limit: float) -> str:
     ratio = value / limit
-    return f": {format_figure(ratio)} times as much" if ratio >= 2 else f": {ratio - 1:.1%} more"  # noqa: PLR2004 - twice
+    return f": {format_three_digits(ratio)} times as much" if ratio >= 2 else f": {ratio - 1:.1%} more"  # noqa: PLR2004 - twice
 
 
 def _target_warning(code: str, text: str, source: str) -> PlanWarning:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpufleet.sizing.plans.placement import Placement
 from gpufleet.sizing.plans.request import SizingRequest
-from gpufleet.sizing.plans.result import Plan
+from gpufleet.sizing.plans.result import SizingPlan
 from gpufleet.sizing.speed.device import find_calibrated_engine, is_server_engine
 
 MAX_STREAMS = 1024
@@ -35,7 +35,7 @@ def with_most_streams(request: SizingRequest, placement: Placement) -> Placement
 def _remaining_share(request: SizingRequest, placement: Placement) -> float:
     """Return the remaining share of the tightest bound, negative if it is exceeded."""
     available, needed = placement.memory.available_gib, placement.memory.per_device_gib
-    if not placement.fits:
+    if not placement.fits_in_memory:
         return min(-1e-9, (available - needed) / max(available, 1e-9))
     speed = placement.predict_speed()
     if not speed.per_stream:
@@ -51,7 +51,7 @@ def _search_tolerance(streams: int) -> int:
     return max(1, streams // 100)
 
 
-def meets_latency_targets(request: SizingRequest, plan: Plan) -> bool:
+def meets_latency_targets(request: SizingRequest, plan: SizingPlan) -> bool:
     """Return whether a plan reaches the requested latency targets."""
     first, stream, request_s = (
         plan.time_to_first_token_s,
@@ -60,7 +60,7 @@ def meets_latency_targets(request: SizingRequest, plan: Plan) -> bool:
     )
     if (
         request.ttft_s is not None
-        and (first_token_s_without_queue(plan) or first or float("inf")) > request.ttft_s
+        and (time_to_first_token_s_without_queue(plan) or first or float("inf")) > request.ttft_s
     ):
         return False
     if request.tpot_s is not None and (not stream or 1 / stream > request.tpot_s):
@@ -68,13 +68,13 @@ def meets_latency_targets(request: SizingRequest, plan: Plan) -> bool:
     return request.latency_s is None or (request_s is not None and request_s <= request.latency_s)
 
 
-def first_token_s_without_queue(plan: Plan) -> float | None:
+def time_to_first_token_s_without_queue(plan: SizingPlan) -> float | None:
     """Return seconds to the first token of a prompt without a queue."""
     rate, stream = plan.prompt_tokens_per_s, plan.tokens_per_s_per_stream
     return plan.workload.input_tokens / rate + 1 / stream if rate and stream else None
 
 
-def replica_requests_per_s(plan: Plan) -> float | None:
+def replica_requests_per_s(plan: SizingPlan) -> float | None:
     """Return the requests per second that one replica can complete, None for training or unknown speed."""
     if plan.workload.is_training or plan.speed is None or not plan.speed.tokens_per_s:
         return None

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from gpufleet.sizing.speed.device import classify_device, find_calibrated_engine, is_server_engine
 from gpufleet.sizing.speed.prediction import estimate_speed
-from gpufleet.sizing.speed.result import Limit, Speed
+from gpufleet.sizing.speed.result import Limit, SpeedEstimate
 
 __all__ = [
     "Limit",
-    "Speed",
+    "SpeedEstimate",
     "classify_device",
     "estimate_speed",
     "find_calibrated_engine",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpufleet.sizing.memory import usable_gib, weight_bytes
-from gpufleet.sizing.speed import device, operation_count
+from gpufleet.sizing.memory import kv_cache_bytes, usable_memory_gib, weight_bytes
+from gpufleet.sizing.speed import device
 from gpufleet.sizing.speed.replica import Replica
 
 RUNTIME_RESERVE = (
@@ -11,14 +11,16 @@ RUNTIME_RESERVE = (
 )
 
 
-def max_streams(replica: Replica) -> float:
+def max_concurrent_streams(replica: Replica) -> float:
     """Return how many sequences fit at once; 0 if none fits.
 
     With continuous batching the average sequence is half generated.
     """
     accelerator, layout, work = replica.hardware.accelerator, replica.layout, replica.workload
-    memory = usable_gib(accelerator) * 2**30 * (1 - RUNTIME_RESERVE) * layout.tensor * layout.pipeline
-    weights = weight_bytes(work.model, replica.precision)
-    length = work.input_tokens + work.output_tokens / (2 if device.is_server_engine(replica.engine) else 1)
-    cache_per_stream = operation_count.kv_cache_bytes(work.model, replica.kv_precision, max(length, 1))
+    memory = usable_memory_gib(accelerator) * 2**30 * (1 - RUNTIME_RESERVE) * layout.tensor * layout.pipeline
+    weights = weight_bytes(work.model, replica.weight_precision)
+    length = work.input_tokens + work.output_tokens / (
+        2 if device.is_server_engine(replica.calibrated_engine) else 1
+    )
+    cache_per_stream = kv_cache_bytes(work.model, max(length, 1), replica.kv_precision)
     return max(0.0, (memory - weights) / cache_per_stream)

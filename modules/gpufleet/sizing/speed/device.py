@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gpufleet.catalog import Accelerator
-from gpufleet.sizing.speed.operation_count import kernel_format
+from gpufleet.sizing.speed.operation_count import kernel_weight_format
 
 HBM_ARCHITECTURES = re.compile(r"cc(6\.0|7\.0|8\.0|9\.0|10\.)|gfx9")  # architectures with HBM
 LOCAL_ENGINES = frozenset({"llama.cpp", "mlx", "mlc", "distributed-llama", "rknn", "pytorch", "transformers"})
@@ -76,7 +76,7 @@ def default_kv_precision(engine: str, precision: str, kind: str = "") -> str:
     eight = (
         (engine == "tensorrt-llm" or kind == "gaudi")
         and bool(precision)
-        and kernel_format(precision) in ("fp8", "fp4")
+        and kernel_weight_format(precision) in ("fp8", "fp4")
     )
     return "fp8" if eight else "f16"
 
@@ -88,7 +88,7 @@ def find_peak_flops(accelerator: Accelerator, precision: str, engine: str) -> fl
         # kernels that accumulate in 16 bits run at the full rate of the cores, half of the one for 8-bit integers
         half = max(half or 0.0, (accelerator.int8_tops_dense or 0.0) / 2)
     tflops = {"fp8": accelerator.fp8_tflops_dense, "fp4": accelerator.fp4_tflops_dense}.get(
-        kernel_format(precision)
+        kernel_weight_format(precision)
     ) or half
     tflops = tflops or accelerator.fp32_tflops
     return tflops * 1e12 if tflops else None

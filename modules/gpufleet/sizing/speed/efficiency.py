@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from gpufleet.sizing.data_file import load_rows
+from gpufleet.sizing.data_file import load_sizing_rows
 
 ANY = "*"
 Key = tuple[str, str, str]  # parameter, device class, engine; ANY for a factor of all
@@ -19,7 +19,7 @@ SERVER_SHARED_PARAMETERS = (
 )  # measurable with one stream
 
 
-def group_engine(parameter: str, engine: str) -> str:
+def find_engine_group(parameter: str, engine: str) -> str:
     """Return the engine group of a factor: servers share factors, because they replay CUDA graphs of similar kernels.
 
     Single-stream factors of one server apply to the others; measurements of many streams cannot separate them.
@@ -28,7 +28,7 @@ def group_engine(parameter: str, engine: str) -> str:
 
 
 @dataclass(frozen=True)
-class Efficiency:
+class EfficiencyFactors:
     """Factors by parameter, device class and engine; a common factor times corrections.
 
     A class or engine without measurements has the common factor only.
@@ -38,7 +38,7 @@ class Efficiency:
 
     def get_factor(self, parameter: str, device: str, engine: str) -> float:
         """Return the parameter's factor for that device class and engine."""
-        get, engine = self.factors.get, group_engine(parameter, engine)
+        get, engine = self.factors.get, find_engine_group(parameter, engine)
         return (
             get((parameter, ANY, ANY), 1.0)
             * get((parameter, device, ANY), 1.0)
@@ -48,8 +48,11 @@ class Efficiency:
 
 
 @cache
-def load_efficiency() -> Efficiency:
+def load_efficiency_factors() -> EfficiencyFactors:
     """Return the factors of efficiency.csv."""
-    return Efficiency(
-        {(r["parameter"], r["device"], r["engine"]): r.number("value") for r in load_rows("efficiency.csv")}
+    return EfficiencyFactors(
+        {
+            (r["parameter"], r["device"], r["engine"]): r.get_number("value")
+            for r in load_sizing_rows("efficiency.csv")
+        }
     )

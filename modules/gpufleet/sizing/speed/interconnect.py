@@ -15,7 +15,7 @@ ADAPTER_YEAR = 2022  # assumption: half of that before
 
 
 @dataclass(frozen=True)
-class Link:
+class InterconnectLink:
     """``kind`` chooses the fitted latency; ``gb_s`` is per device and direction."""
 
     kind: str  # switched, pcie, adapter, ethernet
@@ -24,7 +24,7 @@ class Link:
     def all_reduce_seconds(
         self, device_count: int, payload_bytes: float, latency_s: float, bandwidth_share: float
     ) -> float:
-        """Return seconds of an all-reduce of ``payload`` bytes at a share of the nominal bandwidth.
+        """Return seconds of an all-reduce of ``payload_bytes`` bytes at a share of the nominal bandwidth.
 
         A ring moves 2 (n - 1) / n of the payload per member (Patarasuk and Yuan, 2009); latency grows with log2(n).
         """
@@ -34,17 +34,17 @@ class Link:
         return latency_s * (1.0 + log2(device_count)) + moved_bytes / (self.gb_s * bandwidth_share * 1e9)
 
 
-def intra_node_link(hardware: Hardware) -> Link:
+def intra_node_link(hardware: Hardware) -> InterconnectLink:
     """Return the link between devices of one node."""
     if hardware.link and not hardware.link.startswith("PCIe"):
-        return Link("switched", hardware.link_gb_s)
-    return Link("pcie", hardware.link_gb_s or PCIE_GB_S)
+        return InterconnectLink("switched", hardware.link_gb_s)
+    return InterconnectLink("pcie", hardware.link_gb_s or PCIE_GB_S)
 
 
-def inter_node_link(hardware: Hardware) -> Link:
+def inter_node_link(hardware: Hardware) -> InterconnectLink:
     """Return the link between nodes; a typical one if the hardware states none."""
     speed = hardware.network_gb_s or _default_network_gb_s(hardware.accelerator)
-    return Link("adapter" if speed >= 10 else "ethernet", speed)  # noqa: PLR2004 - 100 Gbit/s cards bypass the kernel
+    return InterconnectLink("adapter" if speed >= 10 else "ethernet", speed)  # noqa: PLR2004 - 100 Gbit/s cards bypass the kernel
 
 
 def _default_network_gb_s(accelerator: Accelerator) -> float:
@@ -56,7 +56,7 @@ def _default_network_gb_s(accelerator: Accelerator) -> float:
     return ADAPTER_GB_S if (accelerator.launch_year or 0) >= ADAPTER_YEAR else ADAPTER_GB_S / 2
 
 
-def tensor_parallel_link(hardware: Hardware, layout: ParallelLayout) -> Link:
+def tensor_parallel_link(hardware: Hardware, layout: ParallelLayout) -> InterconnectLink:
     """Return the slowest link within a tensor-parallel group."""
     spans_nodes = (
         layout.nodes > 1 and layout.tensor * layout.pipeline * layout.data > hardware.devices_per_node
@@ -65,6 +65,6 @@ def tensor_parallel_link(hardware: Hardware, layout: ParallelLayout) -> Link:
     return inter_node_link(hardware) if spans_nodes and exceeds_node else intra_node_link(hardware)
 
 
-def pipeline_link(hardware: Hardware, layout: ParallelLayout) -> Link:
+def pipeline_link(hardware: Hardware, layout: ParallelLayout) -> InterconnectLink:
     """Return the link between pipeline stages."""
     return inter_node_link(hardware) if layout.nodes > 1 else intra_node_link(hardware)

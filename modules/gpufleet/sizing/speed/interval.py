@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from gpufleet.sizing.data_file import load_rows
+from gpufleet.sizing.data_file import load_sizing_rows
 from gpufleet.sizing.speed.efficiency import ANY
 
 UNMEASURED_WIDENING = (
@@ -14,32 +14,34 @@ UNMEASURED_WIDENING = (
 
 
 @dataclass(frozen=True)
-class Interval:
+class SpeedInterval:
     """Bounds of published over predicted speed; ``is_measured``: the class has its own interval."""
 
     low: float
     high: float
     is_measured: bool = True
 
-    def widen(self, factor: float) -> Interval:
-        """Return both bounds raised to the power ``factor``."""
-        return Interval(self.low**factor, self.high**factor, self.is_measured)
+    def widen(self, exponent: float) -> SpeedInterval:
+        """Return both bounds raised to the power ``exponent``."""
+        return SpeedInterval(self.low**exponent, self.high**exponent, self.is_measured)
 
 
 @cache
-def load_intervals() -> dict[tuple[str, str], Interval]:
+def load_speed_intervals() -> dict[tuple[str, str], SpeedInterval]:
     """Return the bounds by metric and device class."""
     return {
-        (r["metric"], r["device"]): Interval(r.number("low"), r.number("high"))
-        for r in load_rows("intervals.csv")
+        (r["metric"], r["device"]): SpeedInterval(r.get_number("low"), r.get_number("high"))
+        for r in load_sizing_rows("intervals.csv")
     }
 
 
-def find_interval(metric: str, device: str) -> Interval:
+def find_speed_interval(metric: str, device_class: str) -> SpeedInterval:
     """Return the interval of the class if it has enough measurements, else a widened one of all classes."""
-    intervals = load_intervals()
-    class_interval = intervals.get((metric, device))
+    intervals = load_speed_intervals()
+    class_interval = intervals.get((metric, device_class))
     if class_interval:
         return class_interval
     pooled = intervals[metric, ANY]
-    return Interval(pooled.low / UNMEASURED_WIDENING, pooled.high * UNMEASURED_WIDENING, is_measured=False)
+    return SpeedInterval(
+        pooled.low / UNMEASURED_WIDENING, pooled.high * UNMEASURED_WIDENING, is_measured=False
+    )

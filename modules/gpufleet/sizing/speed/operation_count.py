@@ -5,47 +5,47 @@ from __future__ import annotations
 from functools import lru_cache
 
 from gpufleet.catalog import ModelArchitecture
-from gpufleet.sizing.memory import active_weight_bytes, kv_bytes
+from gpufleet.sizing.memory import active_weight_bytes
 from gpufleet.sizing.memory.quantization import bits_per_element, normalize_precision
 
 MATRIX_UNIT_FORMATS = {"fp8": "fp8", "fp4": "fp4", "nvfp4": "fp4"}
 MIN_HALF_BITS, MIN_BYTE_BITS = 16, 6
 
 
-def embedding_lookup_weights(model: ModelArchitecture) -> float:
+def count_lookup_only_weights(model: ModelArchitecture) -> float:
     """Return the embedding weights that are only looked up; 0 if they are tied to the output matrix."""
     return 0.0 if model.tied_embeddings else float(model.vocabulary) * model.hidden
 
 
-def output_weights(model: ModelArchitecture) -> float:
+def count_output_weights(model: ModelArchitecture) -> float:
     """Return the number of weights of the output matrix (lm_head)."""
     return float(model.vocabulary) * model.hidden
 
 
-def forward_operations(model: ModelArchitecture) -> float:
+def forward_operations_per_token(model: ModelArchitecture) -> float:
     """Return operations per token of a forward pass without attention scores: two per active weight.
 
     Source: Kaplan et al., Scaling Laws for Neural Language Models (arXiv 2001.08361), section 2.1.
     """
-    return 2.0 * (model.active_parameters - embedding_lookup_weights(model))
+    return 2.0 * (model.active_parameters - count_lookup_only_weights(model))
 
 
-def attention_width(model: ModelArchitecture) -> float:
+def query_heads_width(model: ModelArchitecture) -> float:
     """Return the total width of the query heads."""
     if model.latent:
         return float(model.heads) * (model.latent.nope_dim + model.latent.rope_dim)
     return float(model.heads) * model.head_dim
 
 
-def attention_operations(model: ModelArchitecture, tokens: float) -> float:
+def attention_operations_per_token(model: ModelArchitecture, tokens: float) -> float:
     """Return forward operations per token of causal attention over ``tokens`` tokens."""
     attended_tokens = _mean_attended_tokens(model, tokens)
-    return 4.0 * attention_width(model) * attended_tokens
+    return 4.0 * query_heads_width(model) * attended_tokens
 
 
 def _mean_attended_tokens(model: ModelArchitecture, tokens: float) -> float:
     """Return how many earlier tokens the average token attends to, summed over layers."""
-    full = float(model.attention_layers - model.sliding_layers)
+    full = float(model.attention_layer_count - model.sliding_layers)
     near = min(tokens / 2, model.sliding_window or tokens / 2)
     return full * tokens / 2 + model.sliding_layers * near
 
@@ -56,13 +56,8 @@ def weight_bytes_read(model: ModelArchitecture, precision: str, tokens: float) -
     return active_weight_bytes(model, precision, tokens)
 
 
-def kv_cache_bytes(model: ModelArchitecture, precision: str, context: float) -> float:
-    """Return the KV cache bytes of one sequence."""
-    return kv_bytes(model, context, precision)
-
-
 @lru_cache(maxsize=256)
-def kernel_format(precision: str) -> str:
+def kernel_weight_format(precision: str) -> str:
     """Return the weight format of the kernels: half, byte or nibble, or fp8 and fp4 for matrix units."""
     name = normalize_precision(precision)
     if name in MATRIX_UNIT_FORMATS:

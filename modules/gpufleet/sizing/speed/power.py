@@ -14,7 +14,7 @@ COMPUTE_BOUND_SHARE = 0.95  # assumption: close to the rating when compute-bound
 def estimate_watts(
     accelerator: Accelerator, devices: int, busy_share: float, bottleneck: str
 ) -> float | None:
-    """Return the watts of devices that are busy for the share ``busy`` of the time, None without a rating."""
+    """Return the watts of devices that are busy for the share ``busy_share`` of the time, None without a rating."""
     if accelerator.tdp_w is None:
         return None
     working = COMPUTE_BOUND_SHARE if bottleneck == "compute" else MEMORY_BOUND_SHARE

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from gpufleet.sizing.hardware import Hardware, ParallelLayout
 from gpufleet.sizing.memory import choose_recompute
 from gpufleet.sizing.speed import capacity, decode, device, prefill, training
-from gpufleet.sizing.speed.efficiency import Efficiency, load_efficiency
-from gpufleet.sizing.speed.interval import find_interval
+from gpufleet.sizing.speed.efficiency import EfficiencyFactors, load_efficiency_factors
+from gpufleet.sizing.speed.interval import find_speed_interval
 from gpufleet.sizing.speed.power import estimate_watts
 from gpufleet.sizing.speed.replica import Replica
-from gpufleet.sizing.speed.result import Limit, Speed
+from gpufleet.sizing.speed.result import Limit, SpeedEstimate
 from gpufleet.sizing.workload import Workload
 
 
@@ -25,42 +25,45 @@ class GenerationRates:
     time_to_first_token_s: float | None
     streams: float
     prompt_share: float  # of the time
-    step: decode.DecodeStep
+    step: decode.DecodeStepTime
 
 
-def estimate_speed(workload: Workload, layout: ParallelLayout, hardware: Hardware) -> Speed:
+def estimate_speed(workload: Workload, layout: ParallelLayout, hardware: Hardware) -> SpeedEstimate:
     """Return the predicted speed of one replica with its 80 % interval."""
     replica = build_replica(workload, layout, hardware)
     return _training_speed(replica) if workload.is_training else _inference_speed(replica)
 
 
 def build_replica(
-    workload: Workload, layout: ParallelLayout, hardware: Hardware, efficiency: Efficiency | None = None
+    workload: Workload,
+    layout: ParallelLayout,
+    hardware: Hardware,
+    efficiency: EfficiencyFactors | None = None,
 ) -> Replica:
     """Return the replica with its efficiency factors; data-parallel inference counts one of the replicas."""
     if workload.is_training:
         workload = choose_recompute(workload, layout, hardware)
     else:
         layout = replace(layout, data=1)
-    return Replica(workload, layout, hardware, efficiency or load_efficiency())
+    return Replica(workload, layout, hardware, efficiency or load_efficiency_factors())
 
 
-def estimate_generation(replica: Replica) -> GenerationRates | None:
+def estimate_generation_rates(replica: Replica) -> GenerationRates | None:
     """Return the generation rates of one replica, None without a known bandwidth."""
     work = replica.workload
-    streams = min(float(work.batch), max(capacity.max_streams(replica), 1.0))
-    step = decode.estimate_decode_step(replica, streams, work.input_tokens + work.output_tokens / 2)
+    streams = min(float(work.batch), max(capacity.max_concurrent_streams(replica), 1.0))
+    step = decode.estimate_decode_step_time(replica, streams, work.input_tokens + work.output_tokens / 2)
     if step is None:
         return None
-    prompts = prefill.prefill_seconds(replica, streams, work.input_tokens)
-    single = prefill.prefill_seconds(replica, 1.0, work.input_tokens) if work.input_tokens else None
-    prompt_seconds = (prompts or 0.0) if device.is_server_engine(replica.engine) else 0.0
-    decode_seconds = max(work.output_tokens, 1) * step.seconds
+    prompts = prefill.estimate_prefill_seconds(replica, streams, work.input_tokens)
+    single = prefill.estimate_prefill_seconds(replica, 1.0, work.input_tokens) if work.input_tokens else None
+    prompt_seconds = (prompts or 0.0) if device.is_server_engine(replica.calibrated_engine) else 0.0
+    decode_seconds = max(work.output_tokens, 1) * step.total_seconds
     return GenerationRates(
         tokens_per_s=streams * max(work.output_tokens, 1) / (decode_seconds + prompt_seconds),
-        per_stream=1.0 / step.seconds,
+        per_stream=1.0 / step.total_seconds,
         prompt_tokens_per_s=work.input_tokens / single if single else None,
-        time_to_first_token_s=prompts + step.seconds if prompts is not None else None,
+        time_to_first_token_s=prompts + step.total_seconds if prompts is not None else None,
         streams=streams,
         prompt_share=prompt_seconds / (decode_seconds + prompt_seconds),
         step=step,
@@ -69,23 +72,25 @@ def estimate_generation(replica: Replica) -> GenerationRates | None:
 
 def training_tokens_per_s(replica: Replica) -> float | None:
     """Return the tokens per second that the replica trains on."""
-    parts = training.estimate_training_step(replica)
-    return training.tokens_per_step(replica) / parts.seconds if parts else None
+    parts = training.estimate_training_step_time(replica)
+    return training.training_tokens_per_step(replica) / parts.total_seconds if parts else None
 
 
-def _inference_speed(replica: Replica) -> Speed:
-    generation = estimate_generation(replica)
+def _inference_speed(replica: Replica) -> SpeedEstimate:
+    generation = estimate_generation_rates(replica)
     if generation is None:
         part = replica.hardware.accelerator.name
-        return Speed(
+        return SpeedEstimate(
             None, None, None, None, None, None, None, None, (f"the memory bandwidth of {part} is not known",)
         )
     metric = (
-        "throughput" if replica.workload.batch > 1 or device.is_server_engine(replica.engine) else "decode"
+        "throughput"
+        if replica.workload.batch > 1 or device.is_server_engine(replica.calibrated_engine)
+        else "decode"
     )
-    bounds = find_interval(metric, replica.device_class)
+    bounds = find_speed_interval(metric, replica.device_class)
     limit = _find_limit(replica, generation)
-    return Speed(
+    return SpeedEstimate(
         tokens_per_s=generation.tokens_per_s,
         low=generation.tokens_per_s * bounds.low,
         high=generation.tokens_per_s * bounds.high,
@@ -93,7 +98,9 @@ def _inference_speed(replica: Replica) -> Speed:
         prompt_tokens_per_s=generation.prompt_tokens_per_s,
         time_to_first_token_s=generation.time_to_first_token_s,
         limit=limit,
-        watts=_replica_watts(replica, 1.0 - generation.step.all_reduce / generation.step.seconds, limit),
+        watts=_replica_watts(
+            replica, 1.0 - generation.step.all_reduce / generation.step.total_seconds, limit
+        ),
         notes=tuple(_speed_notes(replica, generation, known=bounds.is_measured)),
     )
 
@@ -106,7 +113,7 @@ def _find_limit(replica: Replica, generation: GenerationRates) -> Limit:
         "memory bandwidth": step.memory,
         "compute": step.compute,
         "launch overhead": step.launch,
-        replica.link_limit: step.all_reduce,
+        replica.link_limit_name: step.all_reduce,
     }
     return max(parts, key=lambda name: parts[name])
 
@@ -116,7 +123,7 @@ def _replica_watts(replica: Replica, busy: float, limit: str) -> float | None:
     devices = layout.tensor * layout.pipeline * (layout.data if replica.workload.is_training else 1)
     busy_stages = (
         1.0
-        if device.is_server_engine(replica.engine) or replica.workload.is_training
+        if device.is_server_engine(replica.calibrated_engine) or replica.workload.is_training
         else 1.0 / layout.pipeline
     )
     return estimate_watts(replica.hardware.accelerator, devices, busy * busy_stages, limit)
@@ -128,7 +135,7 @@ def _speed_notes(replica: Replica, generation: GenerationRates, *, known: bool) 
         notes.append(
             f"memory holds {generation.streams:.0f} of {replica.workload.batch} streams at once; the others wait"
         )
-    if replica.peak_flops is None:
+    if replica.device_peak_flops is None:
         notes.append("the compute rate is not known: prompt time is left out")
     return notes + _interval_note(replica, known=known)
 
@@ -143,17 +150,17 @@ def _interval_note(replica: Replica, *, known: bool) -> list[str]:
     )
 
 
-def _training_speed(replica: Replica) -> Speed:
-    parts = training.estimate_training_step(replica)
+def _training_speed(replica: Replica) -> SpeedEstimate:
+    parts = training.estimate_training_step_time(replica)
     if parts is None:
         part = replica.hardware.accelerator.name
-        return Speed(
+        return SpeedEstimate(
             None, None, None, None, None, None, None, None, (f"the compute rate of {part} is not known",)
         )
-    total = training.tokens_per_step(replica) / parts.seconds
-    bounds = find_interval("training", replica.device_class)
+    total = training.training_tokens_per_step(replica) / parts.total_seconds
+    bounds = find_speed_interval("training", replica.device_class)
     limit = parts.find_bottleneck(replica)
-    return Speed(
+    return SpeedEstimate(
         tokens_per_s=total,
         low=total * bounds.low,
         high=total * bounds.high,
@@ -161,6 +168,6 @@ def _training_speed(replica: Replica) -> Speed:
         prompt_tokens_per_s=None,
         time_to_first_token_s=None,
         limit=limit,
-        watts=_replica_watts(replica, parts.compute / parts.seconds, limit),
+        watts=_replica_watts(replica, parts.compute / parts.total_seconds, limit),
         notes=tuple(_interval_note(replica, known=bounds.is_measured)),
     )

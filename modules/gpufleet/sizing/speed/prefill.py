@@ -12,16 +12,16 @@ CHUNK_LOCAL = 512  # llama.cpp's physical batch
 CHUNK_SERVED = 8192  # tokens per prefill step of a server, as in memory.inference.ENGINE_MEMORY
 
 
-def prefill_seconds(replica: Replica, prompts: float, length: float) -> float | None:
+def estimate_prefill_seconds(replica: Replica, prompt_count: float, prompt_tokens: float) -> float | None:
     """Return the seconds of prefill for so many prompts, None if the catalogue has no rate."""
-    if replica.peak_flops is None or replica.peak_bandwidth is None:
+    if replica.device_peak_flops is None or replica.peak_bandwidth_bytes_per_s is None:
         return None
-    tokens = prompts * length
+    tokens = prompt_count * prompt_tokens
     if tokens <= 0:
         return 0.0
-    chunks = ceil(tokens / (CHUNK_SERVED if is_server_engine(replica.engine) else CHUNK_LOCAL))
+    chunks = ceil(tokens / (CHUNK_SERVED if is_server_engine(replica.calibrated_engine) else CHUNK_LOCAL))
     tensor = replica.layout.tensor
-    compute = _compute_seconds(replica, tokens, length) / tensor
+    compute = _compute_seconds(replica, tokens, prompt_tokens) / tensor
     reading = chunks * _weight_read_seconds(replica, tokens / chunks) / tensor
     passes = chunks * replica.model.layers * replica.efficiency_factor(
         "layer_seconds"
@@ -33,22 +33,25 @@ def prefill_seconds(replica: Replica, prompts: float, length: float) -> float | 
 
 
 def _compute_seconds(replica: Replica, tokens: float, length: float) -> float:
-    nominal = replica.peak_flops or 1.0
+    nominal = replica.device_peak_flops or 1.0
     share = replica.efficiency_factor("prefill_compute") * replica.saturation_factor(
         "compute_law", nominal, REFERENCE_FLOPS
     )
-    share *= replica.efficiency_factor("prefill_experts") if replica.expert_layers else 1.0
-    dense = operation_count.forward_operations(replica.model) / min(
-        share * replica.efficiency_factor(f"prefill_compute_{replica.kernel_format}"), MAX_SHARE
+    share *= replica.efficiency_factor("prefill_experts") if replica.expert_layer_count else 1.0
+    dense = operation_count.forward_operations_per_token(replica.model) / min(
+        share * replica.efficiency_factor(f"prefill_compute_{replica.kernel_weight_format}"), MAX_SHARE
     )
-    attention = operation_count.attention_operations(replica.model, length) / min(
+    attention = operation_count.attention_operations_per_token(replica.model, length) / min(
         share * replica.efficiency_factor("prefill_attention"), MAX_SHARE
     )
     return tokens * (dense + attention) / nominal
 
 
 def _weight_read_seconds(replica: Replica, tokens: float) -> float:
-    return operation_count.weight_bytes_read(replica.model, replica.precision, tokens) / replica.weight_rate
+    return (
+        operation_count.weight_bytes_read(replica.model, replica.weight_precision, tokens)
+        / replica.effective_weight_bytes_per_s
+    )
 
 
 def _pipeline_share(replica: Replica, chunks: int) -> float:

@@ -8,7 +8,7 @@ from functools import cached_property
 from gpufleet.catalog import ModelArchitecture
 from gpufleet.sizing.hardware import Hardware, ParallelLayout
 from gpufleet.sizing.speed import device, interconnect, operation_count
-from gpufleet.sizing.speed.efficiency import ANY, Efficiency
+from gpufleet.sizing.speed.efficiency import ANY, EfficiencyFactors
 from gpufleet.sizing.speed.result import Limit
 from gpufleet.sizing.workload import Workload
 
@@ -25,7 +25,7 @@ class Replica:
     workload: Workload
     layout: ParallelLayout
     hardware: Hardware
-    efficiency: Efficiency
+    efficiency: EfficiencyFactors
 
     @property
     def model(self) -> ModelArchitecture:
@@ -38,7 +38,7 @@ class Replica:
         return device.classify_device(self.hardware.accelerator)
 
     @cached_property
-    def engine(self) -> str:
+    def calibrated_engine(self) -> str:
         """Return the calibrated engine."""
         nodes = self.layout.nodes
         return device.find_calibrated_engine(
@@ -46,12 +46,14 @@ class Replica:
         )
 
     @cached_property
-    def peak_flops(self) -> float | None:
+    def device_peak_flops(self) -> float | None:
         """Return peak FLOP/s of one device."""
-        return device.find_peak_flops(self.hardware.accelerator, self.workload.precision, self.engine)
+        return device.find_peak_flops(
+            self.hardware.accelerator, self.workload.precision, self.calibrated_engine
+        )
 
     @cached_property
-    def peak_bandwidth(self) -> float | None:
+    def peak_bandwidth_bytes_per_s(self) -> float | None:
         """Return peak memory bandwidth of one device in bytes per second."""
         nominal = self.hardware.accelerator.bandwidth_gb_s
         return nominal * 1e9 if nominal else None
@@ -61,14 +63,14 @@ class Replica:
         """Return the precision of the KV cache."""
         requested = self.workload.kv_precision
         return (
-            device.default_kv_precision(self.engine, self.workload.precision, self.device_class)
+            device.default_kv_precision(self.calibrated_engine, self.workload.precision, self.device_class)
             if requested == "f16"
             else requested
         )
 
     def efficiency_factor(self, parameter: str) -> float:
         """Return the fitted factor of that parameter for this device class and engine."""
-        return self.efficiency.get_factor(parameter, self.device_class, self.engine)
+        return self.efficiency.get_factor(parameter, self.device_class, self.calibrated_engine)
 
     def capped_efficiency_factor(self, parameter: str) -> float:
         """Return a factor that is a share of a nominal rate, at most one."""
@@ -79,43 +81,47 @@ class Replica:
         return float((1.0 + nominal / reference) ** -self.efficiency.get_factor(parameter, ANY, ANY))
 
     @cached_property
-    def weight_rate(self) -> float:
+    def effective_weight_bytes_per_s(self) -> float:
         """Return the effective weight bandwidth of one device in bytes per second."""
         share = self.efficiency_factor("weight_bandwidth") * self.efficiency_factor(
-            f"weight_bandwidth_{self.kernel_format}"
+            f"weight_bandwidth_{self.kernel_weight_format}"
         )
-        nominal = self.peak_bandwidth or 1.0
+        nominal = self.peak_bandwidth_bytes_per_s or 1.0
         return nominal * min(
             share * self.saturation_factor("bandwidth_law", nominal, REFERENCE_BANDWIDTH), MAX_SHARE
         )
 
     @cached_property
-    def expert_layers(self) -> int:
+    def expert_layer_count(self) -> int:
         """Return the number of mixture-of-experts layers."""
         return self.model.layers - self.model.experts.dense_layers if self.model.experts else 0
 
     @cached_property
-    def precision(self) -> str:
+    def weight_precision(self) -> str:
         """Return the precision of the weights: llama.cpp's MXFP4 files store all but the experts in 8 bits."""
         requested = self.workload.precision
-        return "mxfp4_moe" if self.engine == "llama.cpp" and requested.lower() == "mxfp4" else requested
+        return (
+            "mxfp4_moe"
+            if self.calibrated_engine == "llama.cpp" and requested.lower() == "mxfp4"
+            else requested
+        )
 
     @cached_property
-    def kernel_format(self) -> str:
+    def kernel_weight_format(self) -> str:
         """Return the weight format of the kernels."""
-        return operation_count.kernel_format(self.workload.precision)
+        return operation_count.kernel_weight_format(self.workload.precision)
 
     @cached_property
-    def link(self) -> interconnect.Link:
+    def tensor_parallel_link(self) -> interconnect.InterconnectLink:
         """Return the link of the tensor-parallel group."""
         return interconnect.tensor_parallel_link(self.hardware, self.layout)
 
     @property
-    def link_limit(self) -> Limit:
+    def link_limit_name(self) -> Limit:
         """Return the name of the link as limit."""
         if self.layout.nodes > 1 and self.layout.tensor > self.hardware.devices_per_node:
             return "network"
-        return "interconnect" if self.link.kind == "switched" else "host link"
+        return "interconnect" if self.tensor_parallel_link.kind == "switched" else "host link"
 
     def all_reduce_seconds(self, tokens: float) -> float:
         """Return seconds of the all-reduces of one pass over so many tokens: two per layer."""
@@ -123,16 +129,25 @@ class Replica:
         if members <= 1:
             return 0.0
         payload = tokens * self.model.hidden * 2.0
-        latency = self.efficiency.get_factor("link_latency", self.link.kind, self.engine)
-        share = min(self.efficiency.get_factor("link_share", self.link.kind, self.engine), 1.0)
-        return 2.0 * self.model.layers * self.link.all_reduce_seconds(members, payload, latency, share)
+        latency = self.efficiency.get_factor(
+            "link_latency", self.tensor_parallel_link.kind, self.calibrated_engine
+        )
+        share = min(
+            self.efficiency.get_factor("link_share", self.tensor_parallel_link.kind, self.calibrated_engine),
+            1.0,
+        )
+        return (
+            2.0
+            * self.model.layers
+            * self.tensor_parallel_link.all_reduce_seconds(members, payload, latency, share)
+        )
 
     def pipeline_hop_seconds(self, tokens: float) -> float:
         """Return seconds in which activations pass between pipeline stages."""
         if self.layout.pipeline <= 1:
             return 0.0
         link = interconnect.pipeline_link(self.hardware, self.layout)
-        latency = self.efficiency.get_factor("hop_latency", link.kind, self.engine)
+        latency = self.efficiency.get_factor("hop_latency", link.kind, self.calibrated_engine)
         return (self.layout.pipeline - 1) * (latency + tokens * self.model.hidden * 2.0 / (link.gb_s * 1e9))
 
 

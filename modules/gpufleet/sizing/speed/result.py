@@ -9,7 +9,7 @@ Limit = Literal["memory bandwidth", "compute", "interconnect", "network", "host 
 
 
 @dataclass(frozen=True)
-class Speed:
+class SpeedEstimate:
     """Tokens per second of one replica: generated (inference) or trained on. None where the catalogue lacks a rate.
 
     ``low`` and ``high`` bound 80 % of expected measurements. The rate of servers includes prompt time, because they

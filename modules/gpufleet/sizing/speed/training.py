@@ -28,7 +28,7 @@ EXTRA_FORWARD_PASSES = {
 
 
 @dataclass(frozen=True)
-class TrainingStep:
+class TrainingStepTime:
     """Seconds of one optimizer step by component."""
 
     compute: float
@@ -38,7 +38,7 @@ class TrainingStep:
     offload: float
 
     @property
-    def seconds(self) -> float:
+    def total_seconds(self) -> float:
         """Return the seconds of the step: sharding overlaps with compute, tensor-parallel all-reduces do not."""
         return (
             combine_overlapping_seconds(self.compute, self.sharding)
@@ -49,24 +49,24 @@ class TrainingStep:
 
     def find_bottleneck(self, replica: Replica) -> Limit:
         """Return the component that takes most of the step."""
-        is_one_node = count_devices(replica) <= replica.hardware.devices_per_node
+        is_one_node = count_replica_devices(replica) <= replica.hardware.devices_per_node
         link: Limit = "interconnect" if is_one_node else "network"
         shares: list[tuple[float, Limit]] = [
             (self.compute, "compute"),
             (self.sharding, link),
-            (self.tensor, replica.link_limit),
+            (self.tensor, replica.link_limit_name),
             (self.offload, "host link"),
         ]
         return max(shares)[1]
 
 
-def estimate_training_step(replica: Replica) -> TrainingStep | None:
+def estimate_training_step_time(replica: Replica) -> TrainingStepTime | None:
     """Return the time of one step over every device's micro-batch, None without a known rate."""
     rate = _effective_flops(replica)
     if rate is None:
         return None
-    compute = tokens_per_step(replica) / replica.layout.data * _operations_per_token(replica) / rate
-    return TrainingStep(
+    compute = training_tokens_per_step(replica) / replica.layout.data * _operations_per_token(replica) / rate
+    return TrainingStepTime(
         compute=compute / (replica.layout.tensor * replica.layout.pipeline),
         sharding=_sharding_seconds(replica),
         tensor=_tensor_parallel_seconds(replica),
@@ -80,7 +80,7 @@ def estimate_training_step(replica: Replica) -> TrainingStep | None:
 
 def _dequantize_seconds(replica: Replica) -> float:
     """Return seconds of dequantizing 4-bit weights to 16 bits, once per pass."""
-    if replica.workload.adapter != "qlora" or not replica.peak_bandwidth:
+    if replica.workload.adapter_kind != "qlora" or not replica.peak_bandwidth_bytes_per_s:
         return 0.0
     passes = 2.0 + EXTRA_FORWARD_PASSES[replica.workload.training.recompute]
     moved_bytes = (
@@ -89,20 +89,22 @@ def _dequantize_seconds(replica: Replica) -> float:
         * replica.model.parameters
         / (replica.layout.tensor * replica.layout.pipeline)
     )
-    return moved_bytes / (replica.peak_bandwidth * replica.capped_efficiency_factor("train_unpack"))
+    return moved_bytes / (
+        replica.peak_bandwidth_bytes_per_s * replica.capped_efficiency_factor("train_unpack")
+    )
 
 
-def tokens_per_step(replica: Replica) -> float:
+def training_tokens_per_step(replica: Replica) -> float:
     """Return the tokens that all devices of the replica train on in one step."""
-    return float(replica.workload.batch * replica.workload.context * replica.layout.data)
+    return float(replica.workload.batch * replica.workload.context_tokens * replica.layout.data)
 
 
 def _operations_per_token(replica: Replica) -> float:
     """Return operations per token: forward, backward and recomputation."""
     model, training = replica.model, replica.workload.training
-    dense = operation_count.forward_operations(model)
-    attention = operation_count.attention_operations(
-        model, replica.workload.context
+    dense = operation_count.forward_operations_per_token(model)
+    attention = operation_count.attention_operations_per_token(
+        model, replica.workload.context_tokens
     ) / replica.capped_efficiency_factor("train_attention")
     backward = 1.0 if is_adapter_training(replica) else 2.0  # frozen weights need no weight gradient
     extra_passes = EXTRA_FORWARD_PASSES[training.recompute] * replica.efficiency_factor("train_recompute")
@@ -111,22 +113,22 @@ def _operations_per_token(replica: Replica) -> float:
 
 def is_adapter_training(replica: Replica) -> bool:
     """Return whether only an adapter is trained (LoRA, QLoRA)."""
-    return replica.workload.adapter != "none"
+    return replica.workload.adapter_kind != "none"
 
 
 def _effective_flops(replica: Replica) -> float | None:
-    if replica.peak_flops is None:
+    if replica.device_peak_flops is None:
         return None
     share = replica.efficiency_factor("train_compute") * replica.efficiency_factor(
         f"train_compute_{_training_format(replica)}"
     )
-    share *= replica.saturation_factor("train_law", replica.peak_flops, REFERENCE_FLOPS)
+    share *= replica.saturation_factor("train_law", replica.device_peak_flops, REFERENCE_FLOPS)
     share *= replica.efficiency_factor("train_adapter") if is_adapter_training(replica) else 1.0
-    share *= replica.efficiency_factor("train_experts") if replica.expert_layers else 1.0
-    spread = max(1.0, log2(max(1.0, count_devices(replica))))
+    share *= replica.efficiency_factor("train_experts") if replica.expert_layer_count else 1.0
+    spread = max(1.0, log2(max(1.0, count_replica_devices(replica))))
     stages = 1.0 + replica.efficiency_factor("train_stages") * log2(replica.layout.pipeline)
     return (
-        replica.peak_flops
+        replica.device_peak_flops
         * min(share, MAX_SHARE)
         * float(spread ** -replica.efficiency_factor("train_spread"))
         / stages
@@ -136,10 +138,10 @@ def _effective_flops(replica: Replica) -> float | None:
 def _training_format(replica: Replica) -> str:
     if replica.workload.task == "qlora":
         return "nf4"
-    return operation_count.kernel_format(replica.workload.precision)
+    return operation_count.kernel_weight_format(replica.workload.precision)
 
 
-def count_devices(replica: Replica) -> int:
+def count_replica_devices(replica: Replica) -> int:
     """Return the number of devices of the replica."""
     return replica.layout.tensor * replica.layout.pipeline * replica.layout.data
 
@@ -149,7 +151,7 @@ def _sharding_seconds(replica: Replica) -> float:
     layout, members = replica.layout, replica.layout.data
     if layout.pipeline > 1:
         return _pipeline_seconds(replica)
-    if members <= 1 or replica.engine == "megatron":
+    if members <= 1 or replica.calibrated_engine == "megatron":
         return 0.0  # included in Megatron's measured compute factor
     weight_bytes = WEIGHT_BYTES * (replica.model.parameters - _expert_weights(replica)) / layout.tensor
     expert_bytes = WEIGHT_BYTES * _expert_weights(replica) / layout.tensor
@@ -166,7 +168,7 @@ def _expert_weights(replica: Replica) -> float:
     """Return the number of routed expert weights."""
     experts = replica.model.experts
     return (
-        3.0 * replica.expert_layers * experts.count * replica.model.hidden * experts.intermediate
+        3.0 * replica.expert_layer_count * experts.count * replica.model.hidden * experts.intermediate
         if experts
         else 0.0
     )
@@ -177,9 +179,9 @@ def _expert_all_to_all_seconds(replica: Replica) -> float:
     experts, layout = replica.model.experts, replica.layout
     if experts is None:
         return 0.0
-    tokens = float(replica.workload.batch * replica.workload.context)
+    tokens = float(replica.workload.batch * replica.workload.context_tokens)
     bytes_per_device = (
-        tokens * experts.per_token * replica.model.hidden * WEIGHT_BYTES * replica.expert_layers
+        tokens * experts.per_token * replica.model.hidden * WEIGHT_BYTES * replica.expert_layer_count
     )
     members = min(layout.data, experts.count)
     link = (
@@ -216,7 +218,7 @@ def _pipeline_seconds(replica: Replica) -> float:
     )
     span = layout.data * layout.pipeline  # distance between data-parallel copies of one stage
     reduce_seconds = _ring_seconds(replica, gradients, layout.data, span) / (MICRO_BATCHES * layout.pipeline)
-    states = 2.0 * WEIGHT_BYTES * work.batch * work.context * replica.model.hidden / layout.tensor
+    states = 2.0 * WEIGHT_BYTES * work.batch * work.context_tokens * replica.model.hidden / layout.tensor
     link = (
         interconnect.intra_node_link(replica.hardware) if split <= replica.hardware.devices_per_node else None
     )
@@ -247,7 +249,7 @@ def _tensor_parallel_seconds(replica: Replica) -> float:
     """Return seconds of tensor-parallel all-reduces: two forward and two backward per layer of the stage."""
     return (
         2.0
-        * replica.all_reduce_seconds(replica.workload.batch * replica.workload.context)
+        * replica.all_reduce_seconds(replica.workload.batch * replica.workload.context_tokens)
         / replica.layout.pipeline
     )
 
@@ -262,7 +264,7 @@ def _offload_seconds(replica: Replica) -> float:
         weight_bytes
         * 2.0
         * (2.0 if kind == "optimizer" else 3.0)
-        / count_devices(replica)
+        / count_replica_devices(replica)
         / (interconnect.PCIE_GB_S * 1e9)
     )
     return crossing + weight_bytes * OPTIMIZER_UPDATE_BYTES / replica.layout.nodes / (HOST_GB_S * 1e9)

@@ -14,16 +14,16 @@ from moto import mock_aws
 
 from gpufleet import catalog
 from gpufleet.catalog.prices.refresh import MissingCredentials, RequestRejected, SourceUnavailable
-from gpufleet.catalog.prices.refresh.aws import RegionOfferings, create_client
-from gpufleet.catalog.prices.refresh.aws_capacity_blocks import AwsCapacityBlocks
-from gpufleet.catalog.prices.refresh.aws_capacity_blocks import median_price as block_price
-from gpufleet.catalog.prices.refresh.aws_price_list import AwsPriceList, ProductReader
-from gpufleet.catalog.prices.refresh.aws_reserved import AwsReservedOfferings
-from gpufleet.catalog.prices.refresh.aws_reserved import build_rows as reserved_rows
-from gpufleet.catalog.prices.refresh.aws_savings import AwsSavingsPlans
-from gpufleet.catalog.prices.refresh.aws_savings import build_rows as savings_rows
-from gpufleet.catalog.prices.refresh.aws_spot import AwsSpotHistory, list_aws_machines
-from gpufleet.catalog.prices.refresh.aws_spot import build_rows as spot_rows
+from gpufleet.catalog.prices.refresh.aws import RegionMachineTypes, create_aws_client
+from gpufleet.catalog.prices.refresh.aws_capacity_blocks import AwsCapacityBlockSource
+from gpufleet.catalog.prices.refresh.aws_capacity_blocks import median_usd_per_hour as block_price
+from gpufleet.catalog.prices.refresh.aws_price_list import AwsPriceListSource, AwsProductReader
+from gpufleet.catalog.prices.refresh.aws_reserved import AwsReservedSource
+from gpufleet.catalog.prices.refresh.aws_reserved import build_reserved_price_rows as reserved_rows
+from gpufleet.catalog.prices.refresh.aws_savings import AwsSavingsPlanSource
+from gpufleet.catalog.prices.refresh.aws_savings import build_savings_plan_price_rows as savings_rows
+from gpufleet.catalog.prices.refresh.aws_spot import AwsSpotSource, list_aws_machine_types
+from gpufleet.catalog.prices.refresh.aws_spot import build_spot_price_rows as spot_rows
 
 from .conftest import DAY, TODAY, FakeResponse, read_case
 
@@ -106,7 +106,7 @@ def rows_by_item(batch):
 def test_price_list_gives_on_demand_and_reserved_prices(stubbed_aws):
     stub_price_list(stubbed_aws, PRODUCTS[:3], PRODUCTS[3:])
     stub_offerings(stubbed_aws, "p5.48xlarge", "g5.2xlarge")
-    batch = AwsPriceList(stubbed_aws, RegionOfferings(stubbed_aws)).read(HOME, TODAY)
+    batch = AwsPriceListSource(stubbed_aws, RegionMachineTypes(stubbed_aws)).fetch_region_prices(HOME, TODAY)
     rows = rows_by_item(batch)
     assert rows["p5.48xlarge", "on_demand", "none"].usd_per_hour == 55.04
     assert rows["p5.48xlarge", "reserved_1y", "none"].usd_per_hour == 43.15
@@ -126,7 +126,12 @@ def test_price_list_request_has_the_expected_filters(stubbed_aws):
         "provide-client-params.pricing.GetProducts", lambda params, **_: calls.append(copy.deepcopy(params))
     )
     stub_price_list(stubbed_aws, [])
-    assert AwsPriceList(stubbed_aws, RegionOfferings(stubbed_aws)).read("eu-west-1", TODAY).rows == ()
+    assert (
+        AwsPriceListSource(stubbed_aws, RegionMachineTypes(stubbed_aws))
+        .fetch_region_prices("eu-west-1", TODAY)
+        .rows
+        == ()
+    )
     request = {condition["Field"]: condition["Value"] for condition in calls[0]["Filters"]}
     assert request == {
         "operatingSystem": "Linux", "tenancy": "Shared", "capacitystatus": "Used", "preInstalledSw": "NA",
@@ -139,14 +144,16 @@ def test_capacity_block_price_of_zero_is_not_an_on_demand_price(stubbed_aws):
     """Without ``marketoption`` p5.48xlarge also stands at 0.00: checked again, should the filter not hold."""
     stub_price_list(stubbed_aws, [PRODUCTS[1], PRODUCTS[2]])
     stub_offerings(stubbed_aws)
-    batch = AwsPriceList(stubbed_aws, RegionOfferings(stubbed_aws)).read(HOME, TODAY)
+    batch = AwsPriceListSource(stubbed_aws, RegionMachineTypes(stubbed_aws)).fetch_region_prices(HOME, TODAY)
     assert batch.rows == ()
 
 
 def test_priced_but_not_offered_machine_is_reported(stubbed_aws):
     stub_price_list(stubbed_aws, PRODUCTS)
     stub_offerings(stubbed_aws, "p5.48xlarge")
-    rows = rows_by_item(AwsPriceList(stubbed_aws, RegionOfferings(stubbed_aws)).read(HOME, TODAY))
+    rows = rows_by_item(
+        AwsPriceListSource(stubbed_aws, RegionMachineTypes(stubbed_aws)).fetch_region_prices(HOME, TODAY)
+    )
     assert rows["p5.48xlarge", "on_demand", "none"].offered is True
     assert rows["p4d.24xlarge", "on_demand", "none"].offered is False
 
@@ -154,13 +161,15 @@ def test_priced_but_not_offered_machine_is_reported(stubbed_aws):
 def test_prices_are_read_without_permission_to_list_offerings(stubbed_aws):
     stub_price_list(stubbed_aws, PRODUCTS)
     stubbed_aws.refuse("ec2", "describe_instance_type_offerings", "UnauthorizedOperation", 403)
-    rows = rows_by_item(AwsPriceList(stubbed_aws, RegionOfferings(stubbed_aws)).read(HOME, TODAY))
+    rows = rows_by_item(
+        AwsPriceListSource(stubbed_aws, RegionMachineTypes(stubbed_aws)).fetch_region_prices(HOME, TODAY)
+    )
     assert rows["p5.48xlarge", "on_demand", "none"].offered is None
 
 
 def test_machine_with_two_prices_is_left_out():
-    reader = ProductReader(HOME, DAY.isoformat(), "a test")
-    assert "g6.2xlarge" not in {row.item for row in reader.build_rows(PRODUCTS, None)}
+    reader = AwsProductReader(HOME, DAY.isoformat(), "a test")
+    assert "g6.2xlarge" not in {row.item for row in reader.build_price_rows(PRODUCTS, None)}
     assert reader.left_out == ["aws us-east-1 g6.2xlarge on_demand: 2 prices for one purchase option"]
 
 
@@ -168,7 +177,7 @@ def test_machine_with_two_prices_is_left_out():
 def test_invalid_entry_of_the_price_list_makes_the_source_unavailable(stubbed_aws, text):
     stubbed_aws.answer("pricing", "get_products", {"PriceList": [text]})
     with pytest.raises(SourceUnavailable):
-        AwsPriceList(stubbed_aws, RegionOfferings(stubbed_aws)).read(HOME, TODAY)
+        AwsPriceListSource(stubbed_aws, RegionMachineTypes(stubbed_aws)).fetch_region_prices(HOME, TODAY)
 
 
 def spot_price_change(name, zone, usd, hour, product="Linux/UNIX"):
@@ -194,12 +203,12 @@ def test_spot_price_is_the_median_of_the_latest_zone_prices(stubbed_aws):
         {"SpotPriceHistory": history[:3]},
         {"SpotPriceHistory": history[3:]},
         expected_request={
-            "InstanceTypes": list_aws_machines(), "ProductDescriptions": ["Linux/UNIX"],
+            "InstanceTypes": list_aws_machine_types(), "ProductDescriptions": ["Linux/UNIX"],
             "StartTime": ANY, "EndTime": ANY,
             "MaxResults": 1000,
         },
     )  # fmt: skip
-    rows = {row.item: row for row in AwsSpotHistory(stubbed_aws).read(HOME, TODAY).rows}
+    rows = {row.item: row for row in AwsSpotSource(stubbed_aws).fetch_region_prices(HOME, TODAY).rows}
     assert rows["g5.2xlarge"].usd_per_hour == 0.6
     assert rows["g5.2xlarge"].source == "aws-spot-history;median-of-3-AZ"
     assert rows["p5.48xlarge"].source.endswith("median-of-1-AZ")
@@ -229,11 +238,12 @@ def test_reservation_price_is_split_into_upfront_and_recurring(stubbed_aws):
         "ec2", "describe_reserved_instances_offerings",
         {"ReservedInstancesOfferings": page[:2]}, {"ReservedInstancesOfferings": page[2:]},
         expected_request={
-            "Filters": [{"Name": "instance-type", "Values": list_aws_machines()}], "ProductDescription": "Linux/UNIX",
-            "InstanceTenancy": "default", "OfferingClass": "standard", "IncludeMarketplace": False, "MaxResults": 100,
+            "Filters": [{"Name": "instance-type", "Values": list_aws_machine_types()}],
+            "ProductDescription": "Linux/UNIX", "InstanceTenancy": "default", "OfferingClass": "standard",
+            "IncludeMarketplace": False, "MaxResults": 100,
         },
     )  # fmt: skip
-    rows = rows_by_item(AwsReservedOfferings(stubbed_aws).read(HOME, TODAY))
+    rows = rows_by_item(AwsReservedSource(stubbed_aws).fetch_region_prices(HOME, TODAY))
     assert {key[1:]: row.usd_per_hour for key, row in rows.items()} == {
         ("reserved_1y", "none"): 43.15, ("reserved_1y", "partial"): 41.0, ("reserved_3y", "all"): 40.0
     }  # fmt: skip
@@ -299,7 +309,7 @@ def test_savings_plan_price_is_the_compute_rate(stubbed_aws):
         "savingsplans", "describe_savings_plans_offering_rates",
         {"searchResults": price_rows[:3]}, {"searchResults": price_rows[3:]}, token="nextToken",
     )  # fmt: skip
-    rows = rows_by_item(AwsSavingsPlans(stubbed_aws).read(HOME, TODAY))
+    rows = rows_by_item(AwsSavingsPlanSource(stubbed_aws).fetch_region_prices(HOME, TODAY))
     assert {key[1:]: row.usd_per_hour for key, row in rows.items()} == {
         ("savings_plan_1y", "none"): 0.7, ("savings_plan_1y", "all"): 0.65, ("savings_plan_3y", "none"): 0.5
     }  # fmt: skip
@@ -328,7 +338,7 @@ def capacity_block(fee, hours=24, count=1, **more):
 
 
 def test_capacity_blocks_are_priced_by_machine_and_hour(stubbed_aws):
-    for name in [name for name in list_aws_machines() if name.startswith(("p4", "p5", "p6", "trn"))]:
+    for name in [name for name in list_aws_machine_types() if name.startswith(("p4", "p5", "p6", "trn"))]:
         if name == "p5.48xlarge":
             parameters = {
                 "InstanceType": name,
@@ -346,7 +356,7 @@ def test_capacity_blocks_are_priced_by_machine_and_hour(stubbed_aws):
             stubbed_aws.answer("ec2", "describe_capacity_block_offerings", page, expected_request=parameters)
         else:
             stubbed_aws.refuse("ec2", "describe_capacity_block_offerings", "InvalidParameterValue")
-    (row,) = AwsCapacityBlocks(stubbed_aws).read(HOME, TODAY).rows
+    (row,) = AwsCapacityBlockSource(stubbed_aws).fetch_region_prices(HOME, TODAY).rows
     assert (row.item, row.purchase, row.usd_per_hour) == ("p5.48xlarge", "capacity_block", 31.46)
 
 
@@ -357,11 +367,11 @@ def test_machine_without_an_offer_has_no_price():
 
 
 def test_region_that_rejects_every_machine_type_is_rejected(stubbed_aws):
-    for name in list_aws_machines():
+    for name in list_aws_machine_types():
         if name.startswith(("p4", "p5", "p6", "trn")):
             stubbed_aws.refuse("ec2", "describe_capacity_block_offerings", "UnsupportedOperation")
     with pytest.raises(RequestRejected, match="UnsupportedOperation"):
-        AwsCapacityBlocks(stubbed_aws).read(HOME, TODAY)
+        AwsCapacityBlockSource(stubbed_aws).fetch_region_prices(HOME, TODAY)
 
 
 @pytest.mark.parametrize(
@@ -377,15 +387,16 @@ def test_region_that_rejects_every_machine_type_is_rejected(stubbed_aws):
 def test_aws_error_codes_map_to_failures(stubbed_aws, code, fault):
     stubbed_aws.refuse("ec2", "describe_spot_price_history", code)
     with pytest.raises(fault):
-        AwsSpotHistory(stubbed_aws).read(HOME, TODAY)
+        AwsSpotSource(stubbed_aws).fetch_region_prices(HOME, TODAY)
 
 
 @pytest.mark.parametrize(
-    "source", [AwsPriceList, AwsSpotHistory, AwsReservedOfferings, AwsSavingsPlans, AwsCapacityBlocks]
+    "source",
+    [AwsPriceListSource, AwsSpotSource, AwsReservedSource, AwsSavingsPlanSource, AwsCapacityBlockSource],
 )
 def test_missing_credentials_name_the_required_permission(source):
     with pytest.raises(MissingCredentials) as excinfo:
-        source().read(HOME, TODAY)
+        source().fetch_region_prices(HOME, TODAY)
     assert "AWS_PROFILE" in excinfo.value.hint
     assert ":" in excinfo.value.hint.rpartition(" ")[2]
 
@@ -396,7 +407,7 @@ def test_repeated_pages_end_the_reading(stubbed_aws):
             "describe_spot_price_history", {"SpotPriceHistory": [], "NextToken": "again"}
         )
     with pytest.raises(SourceUnavailable, match="repeats a page"):
-        AwsSpotHistory(stubbed_aws).read(HOME, TODAY)
+        AwsSpotSource(stubbed_aws).fetch_region_prices(HOME, TODAY)
 
 
 @pytest.fixture
@@ -409,26 +420,26 @@ def moto(monkeypatch):
 
 @pytest.mark.usefixtures("moto")
 def test_spot_history_is_read_from_moto():
-    rows = {row.item: row for row in AwsSpotHistory().read(HOME, TODAY).rows}
+    rows = {row.item: row for row in AwsSpotSource().fetch_region_prices(HOME, TODAY).rows}
     assert rows["g5.2xlarge"].usd_per_hour == pytest.approx(0.00001)
     assert ";median-of-" in rows["g5.2xlarge"].source
 
 
 @pytest.mark.usefixtures("moto")
 def test_offerings_are_read_from_moto():
-    machine_types = RegionOfferings().machine_types(HOME)
+    machine_types = RegionMachineTypes().fetch_machine_types(HOME)
     assert "g5.2xlarge" in machine_types
-    assert RegionOfferings().machine_types("eu-north-1") != machine_types
+    assert RegionMachineTypes().fetch_machine_types("eu-north-1") != machine_types
 
 
 @pytest.mark.usefixtures("moto")
 def test_reserved_offerings_of_moto_contain_no_accelerator_machine():
     """moto sells t3 and the like only: the filter, the pages and an empty answer are what is tried here."""
-    offerings = create_client("ec2", HOME).describe_reserved_instances_offerings()[
+    offerings = create_aws_client("ec2", HOME).describe_reserved_instances_offerings()[
         "ReservedInstancesOfferings"
     ]
     assert offerings
-    assert AwsReservedOfferings().read(HOME, TODAY).rows == ()
+    assert AwsReservedSource().fetch_region_prices(HOME, TODAY).rows == ()
 
 
 def test_client_retries_after_throttling_and_a_truncated_page(start_fake_server, monkeypatch):
@@ -443,11 +454,11 @@ def test_client_retries_after_throttling_and_a_truncated_page(start_fake_server,
         [FakeResponse(throttled, 400), FakeResponse(b"", 503), FakeResponse(products, cut=40)],
     )
     monkeypatch.setenv("AWS_ENDPOINT_URL_PRICING", fake_server.base)
-    known = RegionOfferings(_types_by_region={HOME: frozenset({"p5.48xlarge"})})
-    rows = rows_by_item(AwsPriceList(offerings=known).read(HOME, TODAY))
+    known = RegionMachineTypes(_types_by_region={HOME: frozenset({"p5.48xlarge"})})
+    rows = rows_by_item(AwsPriceListSource(offerings=known).fetch_region_prices(HOME, TODAY))
     assert (
         rows["p5.48xlarge", "on_demand", "none"].usd_per_hour
-        == catalog.find_price("aws", HOME, "p5.48xlarge", "on_demand").usd_per_hour
+        == catalog.find_machine_price("aws", HOME, "p5.48xlarge", "on_demand").usd_per_hour
     )
     assert len(fake_server.requests) == 5  # three bad ones, and a page for each of two families
     assert all("AWSPriceListService.GetProducts" in target for target in fake_server.requests)
@@ -460,7 +471,7 @@ def test_page_that_stays_invalid_makes_the_source_unavailable(start_fake_server,
     fake_server = start_fake_server(lambda *_: body)
     monkeypatch.setenv("AWS_ENDPOINT_URL_PRICING", fake_server.base)
     with pytest.raises(SourceUnavailable):
-        AwsPriceList(offerings=RegionOfferings(_types_by_region={})).read(HOME, TODAY)
+        AwsPriceListSource(offerings=RegionMachineTypes(_types_by_region={})).fetch_region_prices(HOME, TODAY)
 
 
 def test_zones_without_a_spot_history_give_no_price():

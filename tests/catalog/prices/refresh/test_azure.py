@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from gpufleet import catalog
 from gpufleet.catalog.prices.refresh import RequestRejected, SourceUnavailable
 from gpufleet.catalog.prices.refresh.azure import (
-    AzureRetailPrices,
-    ItemReader,
-    build_region_filter,
-    classify_purchase,
+    AzureItemReader,
+    AzureRetailPriceSource,
+    build_region_query_filter,
+    find_purchase_kind,
 )
 
 from .conftest import DAY, TODAY, read_case
@@ -39,31 +39,31 @@ def start_api(start_fake_server, http_client):
     def start(pages):
         fake_server = start_fake_server(lambda *_: {})
         fake_server.serve = build_retail_api(pages, fake_server.base.rpartition(":")[2])
-        return fake_server, AzureRetailPrices(http_client, f"{fake_server.base}/api/retail/prices")
+        return fake_server, AzureRetailPriceSource(http_client, f"{fake_server.base}/api/retail/prices")
 
     return start
 
 
 def build_rows(items=ITEMS):
-    reader = ItemReader("eastus", DAY.isoformat(), "a test")
-    return {(row.item, row.purchase): row for row in reader.build_rows(items)}, reader.left_out
+    reader = AzureItemReader("eastus", DAY.isoformat(), "a test")
+    return {(row.item, row.purchase): row for row in reader.build_price_rows(items)}, reader.left_out
 
 
 def test_pages_are_followed_with_the_documented_filter(start_api):
     fake_server, source = start_api(PAGES)
-    batch = source.read("eastus", TODAY)
+    batch = source.fetch_region_prices("eastus", TODAY)
     assert {row.item for row in batch.rows} == {H100, "Standard_NC24ads_A100_v4"}
     assert len(fake_server.requests) == 2
     assert "api-version=2023-01-01-preview" in fake_server.requests[0]
-    assert "serviceName eq 'Virtual Machines'" in build_region_filter("eastus")
-    assert "armRegionName eq 'eastus'" in build_region_filter("eastus")
+    assert "serviceName eq 'Virtual Machines'" in build_region_query_filter("eastus")
+    assert "armRegionName eq 'eastus'" in build_region_query_filter("eastus")
 
 
 @pytest.mark.parametrize("purchase", ["on_demand", "spot", "reserved_1y", "reserved_3y"])
 def test_prices_match_the_embedded_catalogue(purchase):
     rows_by_key, _ = build_rows()
     assert rows_by_key[H100, purchase].usd_per_hour == pytest.approx(
-        catalog.find_price("azure", "eastus", H100, purchase).usd_per_hour, rel=1e-5
+        catalog.find_machine_price("azure", "eastus", H100, purchase).usd_per_hour, rel=1e-5
     )
 
 
@@ -108,7 +108,7 @@ def test_savings_plans_are_read_from_on_demand_items():
     ],
 )
 def test_item_is_classified_by_purchase_kind(changed, purchase):
-    assert classify_purchase({**ITEMS[0], **changed}) == purchase
+    assert find_purchase_kind({**ITEMS[0], **changed}) == purchase
 
 
 def test_latest_effective_primary_meter_is_used():
@@ -131,7 +131,9 @@ def test_link_to_another_host_is_not_followed(start_fake_server, http_client):
         lambda *_: {"Items": [], "NextPageLink": "http://elsewhere.example/api?secret=1"}
     )
     with pytest.raises(SourceUnavailable, match=r"elsewhere\.example/api is repeated or on another host"):
-        AzureRetailPrices(http_client, f"{fake_server.base}/api/retail/prices").read("eastus", TODAY)
+        AzureRetailPriceSource(http_client, f"{fake_server.base}/api/retail/prices").fetch_region_prices(
+            "eastus", TODAY
+        )
     assert len(fake_server.requests) == 1
 
 
@@ -140,7 +142,9 @@ def test_link_to_the_same_page_ends_the_reading(start_fake_server, http_client):
         lambda path, _: {"Items": [], "NextPageLink": f"{fake_server.base}{path}?$skip=1"}
     )
     with pytest.raises(SourceUnavailable, match="is repeated or on another host"):
-        AzureRetailPrices(http_client, f"{fake_server.base}/api/retail/prices").read("eastus", TODAY)
+        AzureRetailPriceSource(http_client, f"{fake_server.base}/api/retail/prices").fetch_region_prices(
+            "eastus", TODAY
+        )
     assert len(fake_server.requests) == 2
 
 
@@ -150,7 +154,9 @@ def test_number_of_pages_is_bounded(start_fake_server, http_client):
         lambda path, _: {"Items": [], "NextPageLink": f"{fake_server.base}{path}?$skip={next(numbers)}"}
     )
     with pytest.raises(SourceUnavailable, match="more than 50 pages"):
-        AzureRetailPrices(http_client, f"{fake_server.base}/api/retail/prices").read("eastus", TODAY)
+        AzureRetailPriceSource(http_client, f"{fake_server.base}/api/retail/prices").fetch_region_prices(
+            "eastus", TODAY
+        )
     assert len(fake_server.requests) == 50
 
 
@@ -158,13 +164,13 @@ def test_number_of_pages_is_bounded(start_fake_server, http_client):
 def test_page_without_items_makes_the_source_unavailable(start_fake_server, http_client, page):
     fake_server = start_fake_server(lambda *_: page)
     with pytest.raises(SourceUnavailable, match="without Items"):
-        AzureRetailPrices(http_client, fake_server.base).read("eastus", TODAY)
+        AzureRetailPriceSource(http_client, fake_server.base).fetch_region_prices("eastus", TODAY)
 
 
 @pytest.mark.parametrize("region", ["us-east-1", "eastus' or 1 eq 1 or 'x", "EastUS", ""])
 def test_region_cannot_inject_into_the_filter(region):
     with pytest.raises(RequestRejected, match="not a region"):
-        AzureRetailPrices().read(region, TODAY)
+        AzureRetailPriceSource().fetch_region_prices(region, TODAY)
 
 
 JUNK = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8))
@@ -172,7 +178,7 @@ JUNK = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(m
 
 @given(st.dictionaries(st.sampled_from(sorted({*ITEMS[0], "reservationTerm"})), JUNK))
 def test_items_with_any_values_give_valid_prices_or_none(changed):
-    reader = ItemReader("eastus", DAY.isoformat(), "a test")
-    for row in reader.build_rows([{**ITEMS[0], **changed}]):
+    reader = AzureItemReader("eastus", DAY.isoformat(), "a test")
+    for row in reader.build_price_rows([{**ITEMS[0], **changed}]):
         assert isinstance(row.usd_per_hour, float)
         assert row.item.startswith("Standard_N")

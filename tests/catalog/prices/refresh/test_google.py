@@ -7,11 +7,15 @@ from hypothesis import strategies as st
 from gpufleet import catalog
 from gpufleet.catalog import data_file
 from gpufleet.catalog.prices.refresh import MissingCredentials, SourceUnavailable
-from gpufleet.catalog.prices.refresh.google import MACHINE_SERIES, GoogleBilling, list_machine_components
+from gpufleet.catalog.prices.refresh.google import (
+    MACHINE_SERIES,
+    GoogleBillingSource,
+    machine_component_amounts,
+)
 from gpufleet.catalog.prices.refresh.google_sku import (
     parse_sku_components,
     parse_sku_description,
-    parse_unit_price,
+    parse_unit_usd_per_hour,
 )
 
 from .conftest import TODAY, FakeResponse, read_case
@@ -39,7 +43,7 @@ def catalogue(skus, size=7):
 
 def read_region(serve, web, skus, region="us-central1"):
     fake_server = serve(catalogue(skus))
-    return GoogleBilling(web, fake_server.base).read(region, TODAY)
+    return GoogleBillingSource(web, fake_server.base).fetch_region_prices(region, TODAY)
 
 
 def find_usd_per_hour(batch, item, purchase="on_demand"):
@@ -51,7 +55,7 @@ def test_machine_price_is_the_sum_of_its_components(start_fake_server, http_clie
     batch = read_region(start_fake_server, http_client, SKUS)
     assert find_usd_per_hour(batch, "a2-highgpu-1g") == pytest.approx(12 * 0.03161 + 85 * 0.00424 + 2.933908)
     for machine in ("a2-highgpu-1g", "a3-highgpu-1g", "a3-highgpu-8g"):
-        embedded = catalog.find_price("gcp", "us-central1", machine, "on_demand").usd_per_hour
+        embedded = catalog.find_machine_price("gcp", "us-central1", machine, "on_demand").usd_per_hour
         assert find_usd_per_hour(batch, machine) == pytest.approx(embedded, rel=2e-4), machine
     assert find_usd_per_hour(batch, "a3-megagpu-8g") == pytest.approx(
         93.400712807, rel=2e-4
@@ -167,7 +171,9 @@ def test_local_ssd_is_a_part_priced_per_hour(start_fake_server, http_client):
 )
 def test_price_in_another_unit_or_currency_is_ignored(change):
     expression = {**SKUS[0]["pricingInfo"][0]["pricingExpression"], **change}
-    assert parse_unit_price({**SKUS[0], "pricingInfo": [{"pricingExpression": expression}]}, "h") is None
+    assert (
+        parse_unit_usd_per_hour({**SKUS[0], "pricingInfo": [{"pricingExpression": expression}]}, "h") is None
+    )
     assert list(parse_sku_components({**SKUS[0], "pricingInfo": [{"pricingExpression": expression}]})) == []
 
 
@@ -194,7 +200,7 @@ def test_any_description_is_parsed_or_ignored(description):
 
 def test_newest_price_is_used():
     sku = {**SKUS[0], "pricingInfo": [*SKUS[3]["pricingInfo"], *SKUS[0]["pricingInfo"]]}
-    assert parse_unit_price(sku, "h") == pytest.approx(0.03161)
+    assert parse_unit_usd_per_hour(sku, "h") == pytest.approx(0.03161)
 
 
 def test_every_google_machine_of_the_catalogue_has_known_components():
@@ -205,17 +211,17 @@ def test_every_google_machine_of_the_catalogue_has_known_components():
     assert set(series.values()) - set(MACHINE_SERIES) == {"a3-ultragpu"}  # left out and said so
     for name, machine in gcp_machines.items():
         if series[name] not in MACHINE_SERIES:
-            assert list_machine_components(name, machine) == {}
+            assert machine_component_amounts(name, machine) == {}
             continue
-        kinds = {kind for kind, _ in list_machine_components(name, machine)}
+        kinds = {kind for kind, _ in machine_component_amounts(name, machine)}
         assert {"core", "ram"} <= kinds, name
-        assert ("card" in kinds) == bool(machine.cards), name
+        assert ("card" in kinds) == bool(machine.accelerator_count), name
 
 
 def test_missing_key_is_reported_with_the_variable_to_set(monkeypatch):
     monkeypatch.delenv("GOOGLE_API_KEY")
     with pytest.raises(MissingCredentials) as excinfo:
-        GoogleBilling().read("us-central1", TODAY)
+        GoogleBillingSource().fetch_region_prices("us-central1", TODAY)
     assert "GOOGLE_API_KEY" in excinfo.value.hint
 
 
@@ -223,7 +229,7 @@ def test_refused_key_raises_missing_credentials_and_is_never_shown(start_fake_se
     body = b'{"error": {"code": 403, "message": "API key not valid. Please pass a valid API key."}}'
     fake_server = start_fake_server(catalogue(SKUS), [FakeResponse(body, 403)])
     with pytest.raises(MissingCredentials, match="API key not valid") as excinfo:
-        GoogleBilling(http_client, fake_server.base).read("us-central1", TODAY)
+        GoogleBillingSource(http_client, fake_server.base).fetch_region_prices("us-central1", TODAY)
     assert "a-secret-key" not in excinfo.value.message
     assert fake_server.headers[0]["X-Goog-Api-Key"] == "a-secret-key"
     assert all("a-secret-key" not in target for target in fake_server.requests)
@@ -232,24 +238,24 @@ def test_refused_key_raises_missing_credentials_and_is_never_shown(start_fake_se
 def test_token_is_preferred_to_a_key(start_fake_server, http_client, monkeypatch):
     monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", "a-token")
     fake_server = start_fake_server(catalogue(SKUS))
-    GoogleBilling(http_client, fake_server.base).read("us-central1", TODAY)
+    GoogleBillingSource(http_client, fake_server.base).fetch_region_prices("us-central1", TODAY)
     assert fake_server.headers[0]["Authorization"] == "Bearer a-token"
     assert "X-Goog-Api-Key" not in fake_server.headers[0]
 
 
 def test_sku_list_is_downloaded_once_for_all_regions(start_fake_server, http_client):
     fake_server = start_fake_server(catalogue(SKUS))
-    source = GoogleBilling(http_client, fake_server.base)
-    source.read("us-central1", TODAY)
+    source = GoogleBillingSource(http_client, fake_server.base)
+    source.fetch_region_prices("us-central1", TODAY)
     requests = len(fake_server.requests)
-    source.read("us-east4", TODAY)
+    source.fetch_region_prices("us-east4", TODAY)
     assert len(fake_server.requests) == requests == 4
 
 
 def test_repeated_pages_end_the_reading(start_fake_server, http_client):
     fake_server = start_fake_server(lambda *_: {"skus": SKUS[:1], "nextPageToken": "again"})
     with pytest.raises(SourceUnavailable, match="repeats a page"):
-        GoogleBilling(http_client, fake_server.base).read("us-central1", TODAY)
+        GoogleBillingSource(http_client, fake_server.base).fetch_region_prices("us-central1", TODAY)
     assert len(fake_server.requests) == 2
 
 
@@ -258,4 +264,4 @@ def test_number_of_pages_is_bounded(start_fake_server, http_client, monkeypatch)
     numbers = iter(range(10**6))
     fake_server = start_fake_server(lambda *_: {"skus": [], "nextPageToken": str(next(numbers))})
     with pytest.raises(SourceUnavailable, match="more than 9 pages"):
-        GoogleBilling(http_client, fake_server.base).read("us-central1", TODAY)
+        GoogleBillingSource(http_client, fake_server.base).fetch_region_prices("us-central1", TODAY)

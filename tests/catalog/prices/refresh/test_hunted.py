@@ -6,7 +6,7 @@ import zipfile
 import pytest
 
 from gpufleet.catalog.prices.refresh import SourceUnavailable
-from gpufleet.catalog.prices.refresh.gpuhunt_archive import GpuhuntArchive
+from gpufleet.catalog.prices.refresh.gpuhunt_archive import GpuhuntArchiveSource
 
 from .conftest import TODAY
 
@@ -38,20 +38,23 @@ def build_archive_server(content, version=b"20261120\n"):
 
 def test_archive_of_a_cloud_gives_the_prices_of_a_region(start_fake_server, http_client):
     fake_server = start_fake_server(build_archive_server(build_archive()))
-    source = GpuhuntArchive("gcp", http_client, fake_server.base)
-    rows = {(row.item, row.purchase): row for row in source.read("us-central1", TODAY).rows}
+    source = GpuhuntArchiveSource("gcp", http_client, fake_server.base)
+    rows = {(row.item, row.purchase): row for row in source.fetch_region_prices("us-central1", TODAY).rows}
     assert rows["a2-highgpu-1g", "on_demand"].usd_per_hour == 3.67
     assert rows["a2-highgpu-1g", "spot"].usd_per_hour == 1.9
     assert rows["a2-highgpu-1g", "spot"].as_of == "2026-11-20"
-    assert len(source.read("europe-west4", TODAY).rows) == 1
+    assert len(source.fetch_region_prices("europe-west4", TODAY).rows) == 1
     assert fake_server.requests == ["/gcp/version", "/gcp/20261120/catalog.zip"]
 
 
 def test_calendar_mode_offer_is_not_an_on_demand_price(start_fake_server, http_client):
     """gpuhunt marks them by a flag and gives them as not spot: half of on-demand, the mismatch that circulates."""
-    source = GpuhuntArchive("gcp", http_client, start_fake_server(build_archive_server(build_archive())).base)
+    source = GpuhuntArchiveSource(
+        "gcp", http_client, start_fake_server(build_archive_server(build_archive())).base
+    )
     usd_by_key = {
-        (row.item, row.purchase): row.usd_per_hour for row in source.read("us-central1", TODAY).rows
+        (row.item, row.purchase): row.usd_per_hour
+        for row in source.fetch_region_prices("us-central1", TODAY).rows
     }
     assert usd_by_key["a3-highgpu-8g", "on_demand"] == 88.49
 
@@ -74,13 +77,13 @@ def test_invalid_archive_or_version_makes_the_source_unavailable(
     start_fake_server, http_client, content, version, reason
 ):
     with pytest.raises(SourceUnavailable, match=reason):
-        GpuhuntArchive(
+        GpuhuntArchiveSource(
             "gcp", http_client, start_fake_server(build_archive_server(content, version)).base
-        ).read("us-central1", TODAY)
+        ).fetch_region_prices("us-central1", TODAY)
 
 
 def test_version_that_is_not_a_date_gives_undated_prices(start_fake_server, http_client):
-    source = GpuhuntArchive(
+    source = GpuhuntArchiveSource(
         "gcp", http_client, start_fake_server(build_archive_server(build_archive(), b"v7-rc1")).base
     )
-    assert {row.as_of for row in source.read("us-central1", TODAY).rows} == {""}
+    assert {row.as_of for row in source.fetch_region_prices("us-central1", TODAY).rows} == {""}

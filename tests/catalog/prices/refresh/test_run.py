@@ -27,8 +27,8 @@ from gpufleet.catalog.prices.refresh import (
     find_refresh_failure,
     refresh_prices,
 )
-from gpufleet.catalog.prices.refresh.azure import AzureRetailPrices
-from gpufleet.catalog.prices.refresh.google import GoogleBilling
+from gpufleet.catalog.prices.refresh.azure import AzureRetailPriceSource
+from gpufleet.catalog.prices.refresh.google import GoogleBillingSource
 from gpufleet.catalog.prices.refresh.source import build_region_prices
 from gpufleet.errors import EnvironmentFault, InputError
 
@@ -57,7 +57,7 @@ class ScriptedSource:
     cloud: str = "aws"
     regions_read: list[str] = field(default_factory=list)
 
-    def read(self, region, scope):
+    def fetch_region_prices(self, region, scope):
         self.regions_read.append(region)
         if region in self.faults:
             raise self.faults[region]
@@ -89,7 +89,7 @@ def test_changed_prices_are_counted_with_their_relative_change(store):
     tomorrow = RefreshScope(date(2026, 11, 22), REGIONS)
     outcome = refresh_one(store, ScriptedSource(usd=1.43), tomorrow)
     assert (outcome.new, outcome.unchanged, len(outcome.changes)) == (0, 0, 5)
-    assert outcome.changes[0].relative_change == pytest.approx(0.1)
+    assert outcome.changes[0].relative_price_change == pytest.approx(0.1)
     assert (
         refresh_one(store, ScriptedSource(usd=1.43), RefreshScope(date(2026, 11, 23), REGIONS)).unchanged == 5
     )
@@ -100,7 +100,7 @@ def test_suspicious_prices_are_set_apart_and_not_counted_as_changes(store):
     outcome = refresh_one(store, ScriptedSource(usd=13.0), RefreshScope(date(2026, 11, 22), REGIONS))
     assert {finding.code for finding in outcome.summary.findings} == {"jump"}
     assert (outcome.summary.imported, outcome.summary.set_apart, outcome.changes) == (0, 5, ())
-    assert catalog.find_price("aws", "us-east-1", "g5.2xlarge", "on_demand").usd_per_hour == 1.3
+    assert catalog.find_machine_price("aws", "us-east-1", "g5.2xlarge", "on_demand").usd_per_hour == 1.3
     outcome_accepted = refresh_one(
         store, ScriptedSource(usd=13.0), RefreshScope(date(2026, 11, 23), REGIONS), accept=["jump"]
     )
@@ -197,11 +197,11 @@ def test_malformed_response_marks_the_region_as_failed(store, error):
 
 def test_two_concurrent_refreshes_store_one_result(store, store_path):
     class Overtaken(ScriptedSource):
-        def read(self, region, scope):
+        def fetch_region_prices(self, region, scope):
             if region == REGIONS[-1]:
                 with PriceStore(store_path) as other:
                     assert refresh_one(other, ScriptedSource()).state == "stored"
-            return super().read(region, scope)
+            return super().fetch_region_prices(region, scope)
 
     assert refresh_one(store, Overtaken()).state == "known"
     assert len(list_visible_usd(store)) == 5
@@ -220,7 +220,7 @@ def test_unfinished_refresh_of_an_earlier_day_is_discarded(store):
 
 def test_response_without_any_price_skips_the_source(store):
     class Empty(ScriptedSource):
-        def read(self, region, scope):
+        def fetch_region_prices(self, region, scope):
             return RegionPrices(())
 
     outcome = refresh_one(store, Empty())
@@ -269,7 +269,7 @@ def azure(start_fake_server):
 )
 def test_network_errors_end_with_the_same_store(azure, http_client, store, what, fault_count):
     """Twice is ridden out; for longer than all tries, and then called again: the prices are the same."""
-    source = AzureRetailPrices(http_client, f"{azure.base}/api/retail/prices")
+    source = AzureRetailPriceSource(http_client, f"{azure.base}/api/retail/prices")
     scope = RefreshScope(DAY, ("eastus",))
     with PriceStore(store.path.with_name("calm.db")) as calm:
         refresh_one(calm, source, scope)
@@ -294,10 +294,10 @@ def test_google_refresh_interrupted_between_pages_stores_nothing_until_it_is_com
         lambda path, query: b"<html>" if query.get("pageToken") else proper(path, query),
     )
     scope = RefreshScope(DAY, ("us-central1", "us-east1"))
-    outcome = refresh_one(store, GoogleBilling(http_client, google.base), scope)
+    outcome = refresh_one(store, GoogleBillingSource(http_client, google.base), scope)
     assert (outcome.state, list_visible_prices(store)) == ("unfinished", [])
     google.serve = proper
-    assert refresh_one(store, GoogleBilling(http_client, google.base), scope).state == "stored"
+    assert refresh_one(store, GoogleBillingSource(http_client, google.base), scope).state == "stored"
     assert {row[1] for row in list_visible_prices(store)} == {"us-central1"}
 
 
@@ -307,7 +307,7 @@ from datetime import date
 from pathlib import Path
 from gpufleet.catalog.prices import PriceStore
 from gpufleet.catalog.prices.refresh import HttpClient, RefreshScope, refresh_prices
-from gpufleet.catalog.prices.refresh.azure import AzureRetailPrices
+from gpufleet.catalog.prices.refresh.azure import AzureRetailPriceSource
 base, path, last = sys.argv[1:4]
 left = int(last)
 
@@ -320,7 +320,7 @@ def count(_):
 with PriceStore(Path(path)) as store:
     store.connection.set_trace_callback(count)
     scope = RefreshScope(date(2026, 11, 21), tuple(sys.argv[4:]))
-    refresh_prices(store, [AzureRetailPrices(HttpClient(), base)], scope, report=print)
+    refresh_prices(store, [AzureRetailPriceSource(HttpClient(), base)], scope, report=print)
     print("statements:", int(last) - left)
 """
 TOWNS = ("eastus", "westus2", "northeurope")
@@ -379,7 +379,7 @@ def calm(slow_azure, tmp_path):
     with PriceStore(tmp_path / "calm.db") as store:
         refresh_prices(
             store,
-            [AzureRetailPrices(base_url=f"{slow_azure.base}/api/retail/prices")],
+            [AzureRetailPriceSource(base_url=f"{slow_azure.base}/api/retail/prices")],
             RefreshScope(DAY, TOWNS),
         )
         return list_visible_prices(store)

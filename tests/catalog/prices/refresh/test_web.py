@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpufleet.catalog.prices.refresh import HttpClient, RequestRejected, SourceUnavailable
-from gpufleet.catalog.prices.refresh.http_client import MAX_WAIT_S, TOTAL_TIMEOUT_S, parse_retry_after
+from gpufleet.catalog.prices.refresh.http_client import MAX_WAIT_S, TOTAL_TIMEOUT_S, parse_retry_after_seconds
 
 from .conftest import FakeResponse
 
@@ -122,12 +122,12 @@ def test_waiting_is_reported(start_fake_server, clock):
     ],
 )
 def test_retry_after_is_read_as_seconds_or_date(header, seconds):
-    assert parse_retry_after(header, datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)) == seconds
+    assert parse_retry_after_seconds(header, datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)) == seconds
 
 
 @given(st.text())
 def test_any_retry_after_header_gives_seconds_or_none(header):
-    seconds = parse_retry_after(header)
+    seconds = parse_retry_after_seconds(header)
     assert seconds is None or seconds >= 0
 
 

@@ -13,7 +13,7 @@ from typing import cast
 
 from gpufleet.catalog.entry import HOURS_PER_MONTH, Confidence
 from gpufleet.catalog.prices.imports import translation
-from gpufleet.catalog.prices.imports.sheet import Origin, Record, Sheet
+from gpufleet.catalog.prices.imports.sheet import PriceOrigin, PriceSheet, SheetRecord
 from gpufleet.catalog.prices.row import Kind, MachineFacts, PriceRow, Upfront
 from gpufleet.errors import InputError
 
@@ -23,12 +23,12 @@ CONFIDENCES = ("high", "medium", "low")
 MACHINE_UNITS = ("machine", "hour", "")
 
 
-def matches_columns(sheet: Sheet) -> bool:
+def can_read_sheet(sheet: PriceSheet) -> bool:
     """Return whether a sheet has these columns."""
     return {"region", "purchase"} <= sheet.columns and bool(sheet.columns & set(ITEM_COLUMNS))
 
 
-def read_prices(sheet: Sheet, origin: Origin) -> Iterator[PriceRow]:
+def read_price_rows(sheet: PriceSheet, origin: PriceOrigin) -> Iterator[PriceRow]:
     """Yield the prices of a sheet with these columns."""
     sheet.require_columns("region", "purchase", *(() if origin.cloud else ("cloud",)))
     sheet.require_columns(*(("usd", "per") if "usd" in sheet.columns else ("usd_per_hour",)))
@@ -36,7 +36,7 @@ def read_prices(sheet: Sheet, origin: Origin) -> Iterator[PriceRow]:
         yield _build_row(record, origin)
 
 
-def _build_row(record: Record, origin: Origin) -> PriceRow:
+def _build_row(record: SheetRecord, origin: PriceOrigin) -> PriceRow:
     column = next((name for name in ITEM_COLUMNS if record.get_text(name)), "machine")
     item = record.require_text(column)
     kind: Kind = "part" if column == "part" or item.startswith("accelerator:") else "machine"
@@ -59,7 +59,7 @@ def _build_row(record: Record, origin: Origin) -> PriceRow:
     )
 
 
-def _usd_per_hour(record: Record) -> float:
+def _usd_per_hour(record: SheetRecord) -> float:
     if "usd" not in record.values:
         amount, per = record.parse_number("usd_per_hour"), "hour"
         if amount is None:
@@ -78,7 +78,7 @@ def _usd_per_hour(record: Record) -> float:
     return amount / HOURS_PER_UNIT[per]
 
 
-def _price_unit(record: Record, kind: Kind, item: str) -> str:
+def _price_unit(record: SheetRecord, kind: Kind, item: str) -> str:
     unit = record.get_text("unit")
     if kind == "machine":
         if unit.lower() not in MACHINE_UNITS:
@@ -92,7 +92,7 @@ def _price_unit(record: Record, kind: Kind, item: str) -> str:
     return unit or ("accelerator" if item.startswith("accelerator:") else record.require_text("unit"))
 
 
-def _parse_confidence(record: Record) -> Confidence | None:
+def _parse_confidence(record: SheetRecord) -> Confidence | None:
     text = record.get_text("confidence")
     if text and text not in CONFIDENCES:
         raise InputError(
@@ -104,21 +104,21 @@ def _parse_confidence(record: Record) -> Confidence | None:
     return cast("Confidence | None", text or None)
 
 
-def _parse_offered(record: Record) -> bool | None:
+def _parse_offered(record: SheetRecord) -> bool | None:
     text = record.get_text("offered").lower()
     if text not in {"", "true", "false"}:
         raise InputError(f"unknown {text!r}", where=record.where, key="offered", remedy="true or false")
     return None if not text else text == "true"
 
 
-def _choose_source(record: Record, origin: Origin) -> str:
+def _choose_source(record: SheetRecord, origin: PriceOrigin) -> str:
     """Return the source of a row, else that of the file; only a caller's source makes the column optional."""
     if "source" in record.values and not origin.is_source_given:
         return record.require_text("source")
     return record.get_text("source") or origin.source
 
 
-def _machine_facts(record: Record) -> MachineFacts | None:
+def _machine_facts(record: SheetRecord) -> MachineFacts | None:
     """Return the machine's facts, None if the row does not state its accelerators."""
     model, count, memory = (
         record.get_text("gpu_model"),
@@ -132,7 +132,7 @@ def _machine_facts(record: Record) -> MachineFacts | None:
         vcpus=round(record.parse_number("vcpus") or 0),
         memory_gib=record.parse_number("memory_gib") or 0.0,
         arch=record.get_text("arch") or "x86_64",
-        accelerator="" if has_no_accelerator else translation.translate_accelerator(model, memory),
+        accelerator="" if has_no_accelerator else translation.translate_accelerator_name(model, memory),
         accelerators=0 if has_no_accelerator else (count or 0),
         accelerator_memory_gib=memory or 0.0,
     )

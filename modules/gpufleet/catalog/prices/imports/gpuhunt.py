@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from gpufleet.catalog.prices.imports import translation
-from gpufleet.catalog.prices.imports.sheet import Origin, Record, Sheet
+from gpufleet.catalog.prices.imports.sheet import PriceOrigin, PriceSheet, SheetRecord
 from gpufleet.catalog.prices.row import MachineFacts, PriceRow
 from gpufleet.errors import InputError
 
@@ -32,15 +32,15 @@ CALENDAR_FLAG = (
 )
 
 
-def matches_columns(sheet: Sheet) -> bool:
+def can_read_sheet(sheet: PriceSheet) -> bool:
     """Return whether a sheet has gpuhunt's columns."""
     return {"instance_name", "location", "price", "spot"} <= sheet.columns
 
 
-def read_prices(sheet: Sheet, origin: Origin) -> Iterator[PriceRow]:
+def read_price_rows(sheet: PriceSheet, origin: PriceOrigin) -> Iterator[PriceRow]:
     """Yield one price for each machine, region and purchase: the median of its zones."""
     sheet.require_columns(*REQUIRED_COLUMNS)
-    zones_by_offer: dict[tuple[str, ...], list[tuple[float, Record]]] = {}
+    zones_by_offer: dict[tuple[str, ...], list[tuple[float, SheetRecord]]] = {}
     for record in sheet.records:
         if CALENDAR_FLAG in record.get_text("flags").split():
             continue
@@ -48,7 +48,7 @@ def read_prices(sheet: Sheet, origin: Origin) -> Iterator[PriceRow]:
         price = record.parse_number("price")
         if price is None:
             raise InputError("is empty", where=record.where, key="price")
-        region = translation.translate_region(record.require_text("location"), cloud)
+        region = translation.extract_region_of_location(record.require_text("location"), cloud)
         purchase = "spot" if _is_spot(record) else "on_demand"
         zones_by_offer.setdefault((cloud, region, _offer_name(record), purchase), []).append((price, record))
     for (cloud, region, item, purchase), zones in zones_by_offer.items():
@@ -65,21 +65,21 @@ def read_prices(sheet: Sheet, origin: Origin) -> Iterator[PriceRow]:
         )
 
 
-def _cloud_name(record: Record, sheet: Sheet, origin: Origin) -> str:
+def _cloud_name(record: SheetRecord, sheet: PriceSheet, origin: PriceOrigin) -> str:
     cloud = origin.cloud or record.get_text("provider").lower() or sheet.stem.lower()
     if not cloud.isidentifier():
         raise InputError("does not state its cloud", where=sheet.name, remedy="give --cloud")
     return cloud
 
 
-def _is_spot(record: Record) -> bool:
+def _is_spot(record: SheetRecord) -> bool:
     text = record.get_text("spot").lower()
     if text not in {"true", "false"}:
         raise InputError(f"{text!r} is neither True nor False", where=record.where, key="spot")
     return text == "true"
 
 
-def _offer_name(record: Record) -> str:
+def _offer_name(record: SheetRecord) -> str:
     """Return the name of an offer; a machine with attached cards has its own name."""
     name, count = record.require_text("instance_name"), int(record.parse_number("gpu_count") or 0)
     return (
@@ -89,13 +89,15 @@ def _offer_name(record: Record) -> str:
     )
 
 
-def _machine_facts(record: Record) -> MachineFacts:
+def _machine_facts(record: SheetRecord) -> MachineFacts:
     count, memory = record.parse_number("gpu_count") or 0, record.parse_number("gpu_memory")
     return MachineFacts(
         vcpus=round(record.parse_number("cpu") or 0),
         memory_gib=record.parse_number("memory") or 0.0,
         arch=ARCH.get(record.get_text("cpu_arch"), record.get_text("cpu_arch")),
-        accelerator=translation.translate_accelerator(record.get_text("gpu_name"), memory) if count else "",
+        accelerator=translation.translate_accelerator_name(record.get_text("gpu_name"), memory)
+        if count
+        else "",
         accelerators=count,
         accelerator_memory_gib=memory or 0.0,
     )

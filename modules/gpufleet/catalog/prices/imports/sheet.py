@@ -16,7 +16,7 @@ from typing import Any
 
 from gpufleet.boundary import (
     LARGE_DOCUMENT,
-    check_cell,
+    check_cell_safety,
     decode_csv,
     decode_json,
     decode_text,
@@ -33,7 +33,7 @@ ARCHIVE_ERRORS = (
 
 
 @dataclass(frozen=True)
-class Origin:
+class PriceOrigin:
     """What the caller states about a file."""
 
     cloud: str = ""
@@ -43,7 +43,7 @@ class Origin:
 
 
 @dataclass(frozen=True)
-class Record:
+class SheetRecord:
     """One record and its place."""
 
     where: str
@@ -52,7 +52,7 @@ class Record:
     def get_text(self, column: str) -> str:
         """Return a value as text, empty if missing."""
         value = self.values.get(column)
-        return "" if value is None else check_cell(str(value).strip(), self.where, column)
+        return "" if value is None else check_cell_safety(str(value).strip(), self.where, column)
 
     def parse_number(self, column: str) -> float | None:
         """Return a non-negative amount, None if missing."""
@@ -78,14 +78,14 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Sheet:
+class PriceSheet:
     """The records and columns of one file."""
 
     name: str
     stem: str
     folder: str
     columns: frozenset[str]
-    records: list[Record]
+    records: list[SheetRecord]
 
     def require_columns(self, *columns: str) -> None:
         """Raise InputError if a column is missing."""
@@ -104,31 +104,31 @@ def read_file_or_stdin(path: Path) -> bytes:
         return read_bytes(path, LARGE_DOCUMENT)
     content = sys.stdin.buffer.read(LARGE_DOCUMENT.bytes + 1)
     if len(content) > LARGE_DOCUMENT.bytes:
-        raise InputError("is too large for a price catalogue", where=format_source_name(path))
+        raise InputError("is too large for a price catalogue", where=format_input_file_name(path))
     return content
 
 
-def format_source_name(path: Path) -> str:
+def format_input_file_name(path: Path) -> str:
     """Return the name of a file for messages."""
     return "standard input" if str(path) == "-" else make_printable(path)
 
 
-def read_sheets(path: Path, content: bytes) -> Iterator[Sheet]:
+def read_price_sheets(path: Path, content: bytes) -> Iterator[PriceSheet]:
     """Yield the sheets of a file: one, or those of a zip."""
     if zipfile.is_zipfile(io.BytesIO(content)):
         for name, member in _read_zip_members(path, content):
             yield _read_sheet(
-                f"{format_source_name(path)}!{make_printable(name)}",
+                f"{format_input_file_name(path)}!{make_printable(name)}",
                 Path(name).stem,
                 Path(name).parent.name,
                 member,
             )
     else:
-        yield _read_sheet(format_source_name(path), path.stem, path.resolve().parent.name, content)
+        yield _read_sheet(format_input_file_name(path), path.stem, path.resolve().parent.name, content)
 
 
 def _read_zip_members(path: Path, content: bytes) -> Iterator[tuple[str, bytes]]:
-    where = format_source_name(path)
+    where = format_input_file_name(path)
     with _archive_errors(where), zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = [member for member in archive.infolist() if member.filename.endswith((".csv", ".json"))]
         # No member is read beyond its declared size.
@@ -150,23 +150,23 @@ def _archive_errors(where: str) -> Iterator[None]:
         raise InputError(f"is a damaged archive: {make_printable(error, 80)}", where=where) from None
 
 
-def _read_sheet(name: str, stem: str, folder: str, content: bytes) -> Sheet:
+def _read_sheet(name: str, stem: str, folder: str, content: bytes) -> PriceSheet:
     text = decode_text(content, name, LARGE_DOCUMENT)
     records = _read_json(name, text) if text.lstrip()[:1] in ("[", "{") else _read_csv(name, text)
     if not records:
         raise InputError("contains no rows", where=name)
     columns = frozenset(column for column in records[0].values if column)
-    return Sheet(name, stem, folder, columns, records)
+    return PriceSheet(name, stem, folder, columns, records)
 
 
-def _read_csv(name: str, text: str) -> list[Record]:
+def _read_csv(name: str, text: str) -> list[SheetRecord]:
     rows = decode_csv(text, name, limits=LARGE_DOCUMENT, min_columns=2)
-    return [Record(row.where, row) for row in rows]
+    return [SheetRecord(row.where, row) for row in rows]
 
 
-def _read_json(name: str, text: str) -> list[Record]:
+def _read_json(name: str, text: str) -> list[SheetRecord]:
     document = decode_json(text, name, LARGE_DOCUMENT)
     items = document.get("items", document.get("offers")) if isinstance(document, dict) else document
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise InputError("is not a list of offers", where=name)
-    return [Record(f"{name}[{index}]", item) for index, item in enumerate(items)]
+    return [SheetRecord(f"{name}[{index}]", item) for index, item in enumerate(items)]

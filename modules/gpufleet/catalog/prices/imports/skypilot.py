@@ -16,7 +16,7 @@ from gpufleet.catalog import data_file
 from gpufleet.catalog.entry import Machine
 from gpufleet.catalog.prices.check import NEAR_ON_DEMAND_SHARE
 from gpufleet.catalog.prices.imports import translation
-from gpufleet.catalog.prices.imports.sheet import Origin, Record, Sheet
+from gpufleet.catalog.prices.imports.sheet import PriceOrigin, PriceSheet, SheetRecord
 from gpufleet.catalog.prices.row import Kind, MachineFacts, PriceRow
 
 REQUIRED_COLUMNS = ("InstanceType", "AcceleratorName", "AcceleratorCount", "Region", "Price", "SpotPrice")
@@ -34,23 +34,23 @@ TPU_SLICE = re.compile(r"(tpu-v\d\w*?)-(\d+)$")  # tpu-v6e-8: eight chips
 class ZonePrice:
     """One row with its prices per hour, None if missing."""
 
-    record: Record
+    record: SheetRecord
     region: str
     zone: str
     price: float | None
     spot: float | None
 
 
-def matches_columns(sheet: Sheet) -> bool:
+def can_read_sheet(sheet: PriceSheet) -> bool:
     """Return whether a sheet has SkyPilot's columns."""
     return {"InstanceType", "Price", "SpotPrice", "Region"} <= sheet.columns
 
 
-def read_prices(sheet: Sheet, origin: Origin) -> Iterator[PriceRow]:
+def read_price_rows(sheet: PriceSheet, origin: PriceOrigin) -> Iterator[PriceRow]:
     """Yield one price for each machine, region and purchase: of spot, the median of the zones with market prices."""
     sheet.require_columns(*REQUIRED_COLUMNS)
     regions = {record.require_text("Region") for record in sheet.records}
-    cloud = origin.cloud or translation.detect_cloud(sheet.folder.lower(), regions, sheet.name)
+    cloud = origin.cloud or translation.detect_price_file_cloud(sheet.folder.lower(), regions, sheet.name)
     machines: dict[tuple[str, str], list[ZonePrice]] = {}
     accelerator_zones: dict[tuple[str, int, str], list[ZonePrice]] = {}
     for record in sheet.records:
@@ -64,22 +64,22 @@ def read_prices(sheet: Sheet, origin: Origin) -> Iterator[PriceRow]:
                 int(record.parse_number("AcceleratorCount") or 0),
             )
             accelerator_zones.setdefault((model, count, zone.region), []).append(zone)
-    builder = RowBuilder(cloud, origin, accelerator_zones)
+    builder = SkyPilotRowBuilder(cloud, origin, accelerator_zones)
     for (name, region), zones in machines.items():
-        yield from builder.machine_rows(name, region, zones)
+        yield from builder.build_machine_rows(name, region, zones)
     for (model, count, region), zones in accelerator_zones.items():
-        yield from builder.accelerator_rows(model, count, region, zones)
+        yield from builder.build_accelerator_rows(model, count, region, zones)
 
 
 @dataclass(frozen=True)
-class RowBuilder:
+class SkyPilotRowBuilder:
     """Builds the price rows of one file."""
 
     cloud: str
-    origin: Origin
+    origin: PriceOrigin
     cards: dict[tuple[str, int, str], list[ZonePrice]]
 
-    def machine_rows(self, name: str, region: str, zones: list[ZonePrice]) -> Iterator[PriceRow]:
+    def build_machine_rows(self, name: str, region: str, zones: list[ZonePrice]) -> Iterator[PriceRow]:
         """Yield the prices of a machine in a region, including its cards if these have their own rows."""
         facts = _machine_facts(zones[0].record)
         price, spot = _median_price(zones), _median_spot(zones)
@@ -102,12 +102,12 @@ class RowBuilder:
                     facts.memory_gib,
                     facts.arch,
                     accelerator.model,
-                    catalog_machine.cards,
+                    catalog_machine.accelerator_count,
                     accelerator.memory_gib,
                 )
         yield from self._price_rows(name, region, zones[0].record, (price, spot), facts)
 
-    def accelerator_rows(
+    def build_accelerator_rows(
         self, model: str, count: int, region: str, zones: list[ZonePrice]
     ) -> Iterator[PriceRow]:
         """Yield the prices of attachable cards, and of TPU slices, which need no host."""
@@ -115,7 +115,7 @@ class RowBuilder:
         if slice_match:
             chips = int(slice_match[2])
             facts = MachineFacts(
-                accelerator=translation.translate_accelerator(slice_match[1]), accelerators=chips
+                accelerator=translation.translate_accelerator_name(slice_match[1]), accelerators=chips
             )
             yield from self._price_rows(model, region, zones[0].record, usd, facts)
         elif model in ATTACHABLE_ACCELERATORS and count == 1:
@@ -130,7 +130,7 @@ class RowBuilder:
             for (model, count, zone_region), zones in self.cards.items()
             if zone_region == region
             and count == accelerator.count
-            and translation.translate_accelerator(model) == accelerator.model
+            and translation.translate_accelerator_name(model) == accelerator.model
             if (model == H100_MEGA) == ("mega" in machine.name and "a3" in machine.name)
             or "H100" not in model
         ]
@@ -140,7 +140,7 @@ class RowBuilder:
         self,
         item: str,
         region: str,
-        record: Record,
+        record: SheetRecord,
         usd: tuple[float | None, float | None],
         facts: MachineFacts | None,
     ) -> Iterator[PriceRow]:
@@ -153,7 +153,7 @@ class RowBuilder:
                 )  # fmt: skip
 
 
-def _build_zone(record: Record) -> ZonePrice:
+def _build_zone(record: SheetRecord) -> ZonePrice:
     region = record.require_text("Region")
     return ZonePrice(
         record,
@@ -184,12 +184,12 @@ def _add_prices(price: float | None, other_price: float | None) -> float | None:
     return None if price is None or other_price is None else price + other_price
 
 
-def _machine_facts(record: Record) -> MachineFacts:
+def _machine_facts(record: SheetRecord) -> MachineFacts:
     model, count = record.get_text("AcceleratorName"), record.parse_number("AcceleratorCount") or 0
     return MachineFacts(
         vcpus=round(record.parse_number("vCPUs") or 0),
         memory_gib=record.parse_number("MemoryGiB") or 0.0,
         arch=record.get_text("Arch") or "x86_64",
-        accelerator=translation.translate_accelerator(model) if model else "",
+        accelerator=translation.translate_accelerator_name(model) if model else "",
         accelerators=count if model else 0,
     )

@@ -40,7 +40,7 @@ CATALOG_NAMES_BY_MEMORY = {
 }
 
 
-def translate_accelerator(vendor_name: str, memory_gib: float | None = None) -> str:
+def translate_accelerator_name(vendor_name: str, memory_gib: float | None = None) -> str:
     """Return the catalogue name of an accelerator, or the given name if the catalogue has none."""
     normalized = re.sub(r"[^a-z0-9]", "", vendor_name.lower())
     return CATALOG_NAMES_BY_MEMORY.get((normalized, round(memory_gib or 0))) or CATALOG_NAMES.get(
@@ -48,14 +48,14 @@ def translate_accelerator(vendor_name: str, memory_gib: float | None = None) -> 
     )
 
 
-def translate_region(location: str, cloud: str) -> str:
+def extract_region_of_location(location: str, cloud: str) -> str:
     """Return the region of a location that may be a zone (Google's zones end in a letter)."""
     return (
         re.sub(r"-[a-z][a-z0-9]*$", "", location) if cloud == "gcp" and location.count("-") > 1 else location
     )
 
 
-def detect_cloud(name: str, regions: set[str], where: str) -> str:
+def detect_price_file_cloud(name: str, regions: set[str], where: str) -> str:
     """Return the cloud of a file by its name or folder, else by the spelling of its regions."""
     if name in CLOUDS:
         return name

@@ -11,19 +11,19 @@ from collections.abc import Callable, Sequence
 from datetime import date
 from functools import partial
 
-from gpufleet.catalog.prices.refresh.aws import RegionOfferings
-from gpufleet.catalog.prices.refresh.aws_capacity_blocks import AwsCapacityBlocks
-from gpufleet.catalog.prices.refresh.aws_price_list import AwsPriceList
-from gpufleet.catalog.prices.refresh.aws_reserved import AwsReservedOfferings
-from gpufleet.catalog.prices.refresh.aws_savings import AwsSavingsPlans
-from gpufleet.catalog.prices.refresh.aws_spot import AwsSpotHistory
-from gpufleet.catalog.prices.refresh.azure import AzureRetailPrices
-from gpufleet.catalog.prices.refresh.google import GoogleBilling
-from gpufleet.catalog.prices.refresh.gpuhunt_archive import GpuhuntArchive
+from gpufleet.catalog.prices.refresh.aws import RegionMachineTypes
+from gpufleet.catalog.prices.refresh.aws_capacity_blocks import AwsCapacityBlockSource
+from gpufleet.catalog.prices.refresh.aws_price_list import AwsPriceListSource
+from gpufleet.catalog.prices.refresh.aws_reserved import AwsReservedSource
+from gpufleet.catalog.prices.refresh.aws_savings import AwsSavingsPlanSource
+from gpufleet.catalog.prices.refresh.aws_spot import AwsSpotSource
+from gpufleet.catalog.prices.refresh.azure import AzureRetailPriceSource
+from gpufleet.catalog.prices.refresh.google import GoogleBillingSource
+from gpufleet.catalog.prices.refresh.gpuhunt_archive import GpuhuntArchiveSource
 from gpufleet.catalog.prices.refresh.http_client import HttpClient
 from gpufleet.catalog.prices.refresh.run import (
     PriceChange,
-    SourceOutcome,
+    SourceRefreshOutcome,
     find_refresh_failure,
     refresh_prices,
 )
@@ -44,13 +44,13 @@ __all__ = [
     "PriceChange",
     "PriceSource",
     "RefreshScope",
-    "RegionOfferings",
+    "RegionMachineTypes",
     "RegionPrices",
     "RequestRejected",
-    "SourceOutcome",
+    "SourceRefreshOutcome",
     "SourceUnavailable",
-    "build_scope",
-    "build_sources",
+    "build_price_sources",
+    "build_refresh_scope",
     "find_refresh_failure",
     "refresh_prices",
 ]
@@ -61,7 +61,7 @@ def build_refresh_scope(day: date, regions: Sequence[str] = (), cloud: str | Non
     clouds = (cloud,) if cloud else CLOUDS
     scope = RefreshScope(day, tuple(dict.fromkeys(regions)))
     for region in scope.regions:
-        if not any(region in scope.regions_of(known_cloud) for known_cloud in clouds):
+        if not any(region in scope.list_cloud_regions(known_cloud) for known_cloud in clouds):
             raise InputError(
                 f"{region!r} is not a region of {' or '.join(clouds)}",
                 where="--region",
@@ -80,17 +80,17 @@ def build_price_sources(
 
     Sources of other clouds than ``cloud`` are omitted, and sources without a region in the scope.
     """
-    http, offerings = HttpClient(report=report), RegionOfferings()
+    http, offerings = HttpClient(report=report), RegionMachineTypes()
     factories: dict[str, Callable[[], PriceSource]] = {
-        "aws-price-list": lambda: AwsPriceList(offerings=offerings),
-        "aws-spot-history": AwsSpotHistory,
-        "aws-reserved-offerings": AwsReservedOfferings,
-        "aws-savings-plans": AwsSavingsPlans,
-        "aws-capacity-blocks": AwsCapacityBlocks,
-        "gcp-billing-catalog": lambda: GoogleBilling(http),
-        "azure-retail-prices": lambda: AzureRetailPrices(http),
+        "aws-price-list": lambda: AwsPriceListSource(offerings=offerings),
+        "aws-spot-history": AwsSpotSource,
+        "aws-reserved-offerings": AwsReservedSource,
+        "aws-savings-plans": AwsSavingsPlanSource,
+        "aws-capacity-blocks": AwsCapacityBlockSource,
+        "gcp-billing-catalog": lambda: GoogleBillingSource(http),
+        "azure-retail-prices": lambda: AzureRetailPriceSource(http),
         **{
-            f"gpuhunt-{known_cloud}": partial(GpuhuntArchive, known_cloud, http)
+            f"gpuhunt-{known_cloud}": partial(GpuhuntArchiveSource, known_cloud, http)
             for known_cloud in GPUHUNT_CLOUDS
         },
     }
@@ -99,4 +99,8 @@ def build_price_sources(
         for name in SOURCE_NAMES
         if name in names or (not names and name not in OPT_IN_SOURCES)
     ]
-    return [source for source in chosen if cloud in {None, source.cloud} and scope.regions_of(source.cloud)]
+    return [
+        source
+        for source in chosen
+        if cloud in {None, source.cloud} and scope.list_cloud_regions(source.cloud)
+    ]

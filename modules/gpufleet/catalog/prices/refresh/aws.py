@@ -44,14 +44,14 @@ REJECTION_CODES = frozenset({
 ClientFactory = Callable[[str, str], Any]
 
 
-def create_client(service: str, region: str) -> Any:
+def create_aws_client(service: str, region: str) -> Any:
     """Return a client of a service in a region, with the caller's own credentials."""
     make_client: Any = boto3.client  # one overload per service in the stubs; the name is only known here
     return make_client(service, region_name=region, config=CLIENT_CONFIG)
 
 
 @contextmanager
-def translate_errors(permission: str, name: str) -> Iterator[None]:
+def translate_boto_errors(permission: str, name: str) -> Iterator[None]:
     """Translate botocore's errors into those of a refresh. ``permission`` is the IAM action for the hint."""
     hint = f"give AWS credentials (AWS_PROFILE, AWS_ACCESS_KEY_ID ...) that allow {permission}"
     try:
@@ -72,7 +72,7 @@ def translate_errors(permission: str, name: str) -> Iterator[None]:
 def iterate_page_items(
     call: Callable[..., Any], token_parameter: str, items_key: str, name: str, **parameters: Any
 ) -> Iterator[dict[str, Any]]:
-    """Yield the items under ``key`` on all pages; ``token`` names the parameter for the next page."""
+    """Yield the items under ``items_key`` on all pages; ``token_parameter`` names the parameter for the next page."""
     seen_tokens = set[str]()
     for _ in range(MAX_PAGES):
         page = _fetch_page(call, items_key, name, parameters)
@@ -104,17 +104,17 @@ def _fetch_page(call: Callable[..., Any], key: str, name: str, parameters: dict[
 
 
 @dataclass
-class RegionOfferings:
+class RegionMachineTypes:
     """The machine types of each region, requested once; None if the account lacks the permission."""
 
-    create_client: ClientFactory = create_client
+    create_client: ClientFactory = create_aws_client
     _types_by_region: dict[str, frozenset[str] | None] = field(default_factory=dict)
 
-    def machine_types(self, region: str) -> frozenset[str] | None:
+    def fetch_machine_types(self, region: str) -> frozenset[str] | None:
         """Return the machine types that a region offers."""
         if region not in self._types_by_region:
             try:
-                with translate_errors("ec2:DescribeInstanceTypeOfferings", "ec2"):
+                with translate_boto_errors("ec2:DescribeInstanceTypeOfferings", "ec2"):
                     self._types_by_region[region] = self._fetch_types(region)
             except (RequestRejected, MissingCredentials):
                 self._types_by_region[region] = None

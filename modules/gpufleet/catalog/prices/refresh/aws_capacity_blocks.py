@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 from gpufleet.catalog.prices.refresh import aws
-from gpufleet.catalog.prices.refresh.aws_spot import list_aws_machines
+from gpufleet.catalog.prices.refresh.aws_spot import list_aws_machine_types
 from gpufleet.catalog.prices.refresh.source import (
     RefreshScope,
     RegionPrices,
@@ -22,17 +22,17 @@ MACHINE_SERIES = ("p4", "p5", "p6", "trn")
 
 
 @dataclass
-class AwsCapacityBlocks:
+class AwsCapacityBlockSource:
     """The source: ``ec2.describe_capacity_block_offerings``. It never buys."""
 
-    clients: aws.ClientFactory = aws.create_client
+    clients: aws.ClientFactory = aws.create_aws_client
     name: str = "aws-capacity-blocks"
     cloud: str = "aws"
 
-    def read(self, region: str, scope: RefreshScope) -> RegionPrices:
+    def fetch_region_prices(self, region: str, scope: RefreshScope) -> RegionPrices:
         """Return the block prices of a region; a machine without an offering has no price."""
         offers, rejections = [], []
-        names = [name for name in list_aws_machines() if name.startswith(MACHINE_SERIES)]
+        names = [name for name in list_aws_machine_types() if name.startswith(MACHINE_SERIES)]
         for name in names:
             try:
                 offers += self._fetch_offers(region, name)
@@ -41,7 +41,7 @@ class AwsCapacityBlocks:
         if len(rejections) == len(names):
             raise rejections[0]
         day = scope.day.isoformat()
-        prices = ((name, median_price(offers, name)) for name in names)
+        prices = ((name, median_usd_per_hour(offers, name)) for name in names)
         return build_region_prices(
             PriceRow("aws", region, name, "capacity_block", usd, day, f"{self.name};24h")
             for name, usd in prices
@@ -56,13 +56,13 @@ class AwsCapacityBlocks:
             "CapacityDurationHours": BLOCK_HOURS,
             "MaxResults": 100,
         }
-        with aws.translate_errors("ec2:DescribeCapacityBlockOfferings", self.name):
+        with aws.translate_boto_errors("ec2:DescribeCapacityBlockOfferings", self.name):
             return list(
                 aws.iterate_page_items(call, "NextToken", "CapacityBlockOfferings", self.name, **parameters)
             )
 
 
-def median_price(offers: Iterable[dict[str, Any]], name: str) -> float | None:
+def median_usd_per_hour(offers: Iterable[dict[str, Any]], name: str) -> float | None:
     """Return the median offered price per machine and hour; None without offerings."""
     hourly_prices = []
     for offer in offers:

@@ -34,21 +34,21 @@ Product = dict[str, Any]
 
 
 @dataclass
-class AwsPriceList:
+class AwsPriceListSource:
     """The source: ``pricing.get_products``."""
 
-    clients: aws.ClientFactory = aws.create_client
-    offerings: aws.RegionOfferings = field(default_factory=aws.RegionOfferings)
+    clients: aws.ClientFactory = aws.create_aws_client
+    offerings: aws.RegionMachineTypes = field(default_factory=aws.RegionMachineTypes)
     name: str = "aws-price-list"
     cloud: str = "aws"
 
-    def read(self, region: str, scope: RefreshScope) -> RegionPrices:
+    def fetch_region_prices(self, region: str, scope: RefreshScope) -> RegionPrices:
         """Return the list prices of a region's machines with accelerators."""
-        reader = ProductReader(region, scope.day.isoformat(), self.name)
-        with aws.translate_errors("pricing:GetProducts", self.name):
+        reader = AwsProductReader(region, scope.day.isoformat(), self.name)
+        with aws.translate_boto_errors("pricing:GetProducts", self.name):
             products = [product for family in FAMILIES for product in self._fetch_products(region, family)]
-            offered_types = self.offerings.machine_types(region) if products else None
-        return build_region_prices(list(reader.build_rows(products, offered_types)), reader.left_out)
+            offered_types = self.offerings.fetch_machine_types(region) if products else None
+        return build_region_prices(list(reader.build_price_rows(products, offered_types)), reader.left_out)
 
     def _fetch_products(self, region: str, family: str) -> Iterator[Product]:
         field_values = {**PRODUCT_FILTERS, "regionCode": region, "instanceFamily": family}
@@ -69,7 +69,7 @@ class AwsPriceList:
             yield product
 
 
-class ProductReader:
+class AwsProductReader:
     """Builds price rows from a region's products. ``left_out`` lists the others with reasons."""
 
     def __init__(self, region: str, day: str, source: str) -> None:
@@ -78,7 +78,9 @@ class ProductReader:
         self.source = source
         self.left_out: list[str] = []
 
-    def build_rows(self, products: list[Product], offered_types: frozenset[str] | None) -> Iterator[PriceRow]:
+    def build_price_rows(
+        self, products: list[Product], offered_types: frozenset[str] | None
+    ) -> Iterator[PriceRow]:
         """Yield the prices of each machine; a machine with two list prices is left out."""
         machines: dict[str, list[Product]] = {}
         for product in products:
@@ -91,7 +93,7 @@ class ProductReader:
                 None if offered_types is None else name in offered_types,
             )
             prices = list(
-                dict.fromkeys(price for product in machine_products for price in parse_terms(product))
+                dict.fromkeys(price for product in machine_products for price in parse_product_terms(product))
             )
             for purchase, upfront in dict.fromkeys((price[0], price[1]) for price in prices):
                 same_kind = [price for price in prices if price[:2] == (purchase, upfront)]
@@ -116,7 +118,7 @@ def is_matching_product(attributes: dict[str, Any], region: str) -> bool:
     )
 
 
-def parse_terms(product: Product) -> Iterator[tuple[str, Any, float, float]]:
+def parse_product_terms(product: Product) -> Iterator[tuple[str, Any, float, float]]:
     """Yield purchase, payment option, upfront and hourly amount of each term."""
     product_terms = product.get("terms", {})
     for term in product_terms.get("OnDemand", {}).values():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpufleet.catalog.prices.refresh import aws
-from gpufleet.catalog.prices.refresh.aws_spot import LINUX_PRODUCTS, list_aws_machines
+from gpufleet.catalog.prices.refresh.aws_spot import LINUX_PRODUCTS, list_aws_machine_types
 from gpufleet.catalog.prices.refresh.source import RefreshScope, RegionPrices, build_region_prices
 from gpufleet.catalog.prices.row import PriceRow
 
@@ -15,25 +15,25 @@ REGIONAL_SCOPES = (None, "Region")  # zonal offerings have the same price
 
 
 @dataclass
-class AwsReservedOfferings:
+class AwsReservedSource:
     """The source: ``ec2.describe_reserved_instances_offerings``; only Amazon's own, not the marketplace's."""
 
-    clients: aws.ClientFactory = aws.create_client
+    clients: aws.ClientFactory = aws.create_aws_client
     name: str = "aws-reserved-offerings"
     cloud: str = "aws"
 
-    def read(self, region: str, scope: RefreshScope) -> RegionPrices:
+    def fetch_region_prices(self, region: str, scope: RefreshScope) -> RegionPrices:
         """Return the offerings of a region for one and three years."""
         call = self.clients("ec2", region).describe_reserved_instances_offerings
         parameters = {
-            "Filters": [{"Name": "instance-type", "Values": list_aws_machines()}],
+            "Filters": [{"Name": "instance-type", "Values": list_aws_machine_types()}],
             "ProductDescription": aws.LINUX_PRODUCT,
             "InstanceTenancy": "default",
             "OfferingClass": "standard",
             "IncludeMarketplace": False,
             "MaxResults": 100,
         }
-        with aws.translate_errors("ec2:DescribeReservedInstancesOfferings", self.name):
+        with aws.translate_boto_errors("ec2:DescribeReservedInstancesOfferings", self.name):
             offerings = list(
                 aws.iterate_page_items(
                     call, "NextToken", "ReservedInstancesOfferings", self.name, **parameters
@@ -41,11 +41,12 @@ class AwsReservedOfferings:
             )
         left_out: list[str] = []
         return build_region_prices(
-            list(build_rows(offerings, region, scope.day.isoformat(), self.name, left_out)), left_out
+            list(build_reserved_price_rows(offerings, region, scope.day.isoformat(), self.name, left_out)),
+            left_out,
         )
 
 
-def build_rows(
+def build_reserved_price_rows(
     offerings: Iterable[dict[str, Any]], region: str, day: str, source: str, left_out: list[str]
 ) -> Iterator[PriceRow]:
     """Yield one price for each machine, term and payment option."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpufleet.catalog.prices.refresh import aws
-from gpufleet.catalog.prices.refresh.aws_spot import list_aws_machines
+from gpufleet.catalog.prices.refresh.aws_spot import list_aws_machine_types
 from gpufleet.catalog.prices.refresh.source import RefreshScope, RegionPrices, build_region_prices
 from gpufleet.catalog.prices.row import PriceRow
 
@@ -20,17 +20,17 @@ RATE_FILTERS = {"productDescription": aws.LINUX_PRODUCT, "tenancy": "shared"}
 
 
 @dataclass
-class AwsSavingsPlans:
+class AwsSavingsPlanSource:
     """The source: ``savingsplans.describe_savings_plans_offering_rates``."""
 
-    clients: aws.ClientFactory = aws.create_client
+    clients: aws.ClientFactory = aws.create_aws_client
     name: str = "aws-savings-plans"
     cloud: str = "aws"
 
-    def read(self, region: str, scope: RefreshScope) -> RegionPrices:
+    def fetch_region_prices(self, region: str, scope: RefreshScope) -> RegionPrices:
         """Return the rates of a region."""
         call = self.clients("savingsplans", aws.PRICING_REGION).describe_savings_plans_offering_rates
-        filters = {"region": [region], "instanceType": list_aws_machines()} | {
+        filters = {"region": [region], "instanceType": list_aws_machine_types()} | {
             key: [value] for key, value in RATE_FILTERS.items()
         }
         parameters = {
@@ -41,15 +41,16 @@ class AwsSavingsPlans:
             "filters": [{"name": name, "values": values} for name, values in filters.items()],
             "maxResults": 1000,
         }
-        with aws.translate_errors("savingsplans:DescribeSavingsPlansOfferingRates", self.name):
+        with aws.translate_boto_errors("savingsplans:DescribeSavingsPlansOfferingRates", self.name):
             rates = list(aws.iterate_page_items(call, "nextToken", "searchResults", self.name, **parameters))
         left_out: list[str] = []
         return build_region_prices(
-            list(build_rows(rates, region, scope.day.isoformat(), self.name, left_out)), left_out
+            list(build_savings_plan_price_rows(rates, region, scope.day.isoformat(), self.name, left_out)),
+            left_out,
         )
 
 
-def build_rows(
+def build_savings_plan_price_rows(
     rates: Iterable[dict[str, Any]], region: str, day: str, source: str, left_out: list[str]
 ) -> Iterator[PriceRow]:
     """Yield one rate for each machine, term and payment option."""

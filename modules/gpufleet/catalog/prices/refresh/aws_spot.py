@@ -18,32 +18,36 @@ LINUX_PRODUCTS = frozenset({aws.LINUX_PRODUCT, "Linux/UNIX (Amazon VPC)"})
 
 
 @dataclass
-class AwsSpotHistory:
+class AwsSpotSource:
     """The source: ``ec2.describe_spot_price_history``."""
 
-    clients: aws.ClientFactory = aws.create_client
+    clients: aws.ClientFactory = aws.create_aws_client
     name: str = "aws-spot-history"
     cloud: str = "aws"
 
-    def read(self, region: str, scope: RefreshScope) -> RegionPrices:
+    def fetch_region_prices(self, region: str, scope: RefreshScope) -> RegionPrices:
         """Return the spot prices of a region at the end of the day, or now."""
         end = min(datetime.now(UTC), datetime.combine(scope.day, time.max, UTC))
         call = self.clients("ec2", region).describe_spot_price_history
         parameters = {
-            "InstanceTypes": list_aws_machines(),
+            "InstanceTypes": list_aws_machine_types(),
             "ProductDescriptions": [aws.LINUX_PRODUCT],
             "StartTime": end - HISTORY_WINDOW,
             "EndTime": end,
             "MaxResults": 1000,
         }
-        with aws.translate_errors("ec2:DescribeSpotPriceHistory", self.name):
+        with aws.translate_boto_errors("ec2:DescribeSpotPriceHistory", self.name):
             history = list(
                 aws.iterate_page_items(call, "NextToken", "SpotPriceHistory", self.name, **parameters)
             )
-        return build_region_prices(list(build_rows(history, region, scope.day.isoformat(), self.name)))
+        return build_region_prices(
+            list(build_spot_price_rows(history, region, scope.day.isoformat(), self.name))
+        )
 
 
-def build_rows(history: Iterable[dict[str, Any]], region: str, day: str, source: str) -> Iterator[PriceRow]:
+def build_spot_price_rows(
+    history: Iterable[dict[str, Any]], region: str, day: str, source: str
+) -> Iterator[PriceRow]:
     """Yield one price per machine. The source states the number of zones."""
     newest: dict[tuple[str, str], dict[str, Any]] = {}
     for change in history:
@@ -58,6 +62,6 @@ def build_rows(history: Iterable[dict[str, Any]], region: str, day: str, source:
         yield PriceRow("aws", region, name, "spot", round(median(prices), 6), day, source_with_zones)
 
 
-def list_aws_machines() -> list[str]:
+def list_aws_machine_types() -> list[str]:
     """Return Amazon's machine types in the catalogue."""
     return sorted(name for cloud, name in data_file.load_machines() if cloud == "aws")

@@ -35,25 +35,28 @@ Item = dict[str, Any]
 
 
 @dataclass
-class AzureRetailPrices:
-    """The source. ``base`` is Microsoft's address, except in tests."""
+class AzureRetailPriceSource:
+    """The source. ``base_url`` is Microsoft's address, except in tests."""
 
     http: HttpClient = field(default_factory=HttpClient)
     base_url: str = BASE_URL
     name: str = "azure-retail-prices"
     cloud: str = "azure"
 
-    def read(self, region: str, scope: RefreshScope) -> RegionPrices:
+    def fetch_region_prices(self, region: str, scope: RefreshScope) -> RegionPrices:
         """Return the prices of a region's N series: the machines with accelerators."""
         if not REGION_PATTERN.match(region):
             raise RequestRejected(f"{region!r} is not a region of Azure")
-        reader = ItemReader(region, scope.day.isoformat(), self.name)
-        rows = list(reader.build_rows(self.fetch_items(region)))
+        reader = AzureItemReader(region, scope.day.isoformat(), self.name)
+        rows = list(reader.build_price_rows(self.fetch_price_items(region)))
         return build_region_prices(rows, reader.left_out)
 
-    def fetch_items(self, region: str) -> Iterator[Item]:
+    def fetch_price_items(self, region: str) -> Iterator[Item]:
         """Yield the items page by page; raise SourceUnavailable if pages repeat."""
-        query: dict[str, str] | None = {"api-version": API_VERSION, "$filter": build_region_filter(region)}
+        query: dict[str, str] | None = {
+            "api-version": API_VERSION,
+            "$filter": build_region_query_filter(region),
+        }
         url, seen_links = self.base_url, set[str]()
         for _ in range(MAX_PAGES):
             page = self.http.get_json(url, query)
@@ -78,7 +81,7 @@ class AzureRetailPrices:
         return (link_parts.scheme, link_parts.hostname) == (base_parts.scheme, base_parts.hostname)
 
 
-def build_region_filter(region: str) -> str:
+def build_region_query_filter(region: str) -> str:
     """Return the filter for a region's N series. Its values are case-sensitive."""
     return (
         f"serviceName eq 'Virtual Machines' and armRegionName eq '{region}'"
@@ -86,7 +89,7 @@ def build_region_filter(region: str) -> str:
     )
 
 
-class ItemReader:
+class AzureItemReader:
     """Builds price rows from a region's items. ``left_out`` lists the others with reasons."""
 
     def __init__(self, region: str, day: str, source: str) -> None:
@@ -95,11 +98,11 @@ class ItemReader:
         self.source = source
         self.left_out: list[str] = []
 
-    def build_rows(self, items: Iterable[Item]) -> Iterator[PriceRow]:
+    def build_price_rows(self, items: Iterable[Item]) -> Iterator[PriceRow]:
         """Yield one price for each machine and purchase."""
         chosen: dict[tuple[str, str], Item] = {}
         for item in items:
-            purchase = classify_purchase(item)
+            purchase = find_purchase_kind(item)
             if purchase and item.get("armRegionName") == self.region and self._is_in_force(item):
                 key = (str(item["armSkuName"]), purchase)
                 chosen[key] = max(chosen.get(key, item), item, key=_preference)
@@ -145,7 +148,7 @@ class ItemReader:
         return PriceRow("azure", self.region, machine, purchase, usd, self.day, self.source)
 
 
-def classify_purchase(item: Item) -> str | None:
+def find_purchase_kind(item: Item) -> str | None:
     """Return the purchase of an item for a Linux machine; None for other items."""
     names = " ".join(str(item.get(key) or "") for key in ("productName", "skuName", "meterName"))
     if NOT_LINUX.search(names) or item.get("unitOfMeasure") != "1 Hour" or item.get("tierMinimumUnits"):

@@ -48,7 +48,7 @@ ComponentPrices = dict[tuple[str, str, str], set[float]]  # (kind, family, purch
 
 
 @dataclass
-class GoogleBilling:
+class GoogleBillingSource:
     """The source. It needs an API key or a token of any project; it buys nothing and reads no bill."""
 
     http: HttpClient = field(default_factory=HttpClient)
@@ -57,16 +57,16 @@ class GoogleBilling:
     cloud: str = "gcp"
     _regions: dict[str, ComponentPrices] | None = None
 
-    def read(self, region: str, scope: RefreshScope) -> RegionPrices:
+    def fetch_region_prices(self, region: str, scope: RefreshScope) -> RegionPrices:
         """Return the prices of a region's machines."""
         if self._regions is None:
             self._regions = collect_component_prices(self.fetch_skus())
-        pricer = MachinePricer(region, self._regions.get(region, {}), scope.day.isoformat(), self.name)
-        return build_region_prices(list(pricer.build_rows()), pricer.left_out)
+        pricer = GoogleMachinePricer(region, self._regions.get(region, {}), scope.day.isoformat(), self.name)
+        return build_region_prices(list(pricer.build_price_rows()), pricer.left_out)
 
     def fetch_skus(self) -> Iterator[Sku]:
         """Yield every SKU of Compute Engine, page by page."""
-        headers, token, seen_tokens = read_credentials(), "", set[str]()
+        headers, token, seen_tokens = read_auth_headers(), "", set[str]()
         for _ in range(MAX_PAGES):
             page = self._fetch_page(token, headers)
             skus = page.get("skus", [])
@@ -94,7 +94,7 @@ CREDENTIALS_HINT = (
 )
 
 
-def read_credentials() -> dict[str, str]:
+def read_auth_headers() -> dict[str, str]:
     """Return the header with the credentials: never part of a URL, so never in a log."""
     token, key = os.environ.get("GOOGLE_OAUTH_ACCESS_TOKEN"), os.environ.get("GOOGLE_API_KEY")
     if token:
@@ -113,7 +113,7 @@ def collect_component_prices(skus: Iterator[Sku]) -> dict[str, ComponentPrices]:
     return {region: dict(prices) for region, prices in prices_by_region.items()}
 
 
-class MachinePricer:
+class GoogleMachinePricer:
     """Combines components into a region's machines. ``left_out`` lists machines without a price, with reasons."""
 
     def __init__(self, region: str, prices: ComponentPrices, day: str, source: str) -> None:
@@ -123,7 +123,7 @@ class MachinePricer:
         self.source = source
         self.left_out: list[str] = []
 
-    def build_rows(self) -> Iterator[PriceRow]:
+    def build_price_rows(self) -> Iterator[PriceRow]:
         """Yield machines, then the parts that are sold separately."""
         for (cloud, name), machine in sorted(data_file.load_machines().items()):
             if cloud == "gcp":
@@ -135,7 +135,7 @@ class MachinePricer:
                 yield from self._build_part_row(item, ("card", card, purchase), "accelerator")
 
     def _build_machine_row(self, name: str, machine: Machine, purchase: str) -> Iterator[PriceRow]:
-        components = list_machine_components(name, machine)
+        components = machine_component_amounts(name, machine)
         if not components and purchase == "on_demand":
             self.left_out.append(f"gcp {self.region} {name}: its components are unknown")
         missing = [key for key in components if (*key, purchase) not in self.prices]
@@ -174,7 +174,7 @@ class MachinePricer:
         return PriceRow("gcp", self.region, name, purchase, round(usd, 6), self.day, self.source)
 
 
-def list_machine_components(name: str, machine: Machine) -> dict[tuple[str, str], float]:
+def machine_component_amounts(name: str, machine: Machine) -> dict[tuple[str, str], float]:
     """Return the components of a machine with amounts; empty for an unknown series."""
     series = MACHINE_SERIES.get("-".join(name.split("-")[:2]))
     if series is None:
@@ -183,8 +183,8 @@ def list_machine_components(name: str, machine: Machine) -> dict[tuple[str, str]
     components = {
         ("core", family): float(machine.vcpus),
         ("ram", family): machine.memory_gib,
-        ("card", card): machine.cards,
-        ("ssd", ""): ssd * machine.cards,
+        ("card", card): machine.accelerator_count,
+        ("ssd", ""): ssd * machine.accelerator_count,
     }
     return {key: amount for key, amount in components.items() if amount}
 

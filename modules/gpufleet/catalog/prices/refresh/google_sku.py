@@ -64,7 +64,7 @@ RESOURCE_GROUPS = {"core": ("CPU", "N1Standard"), "ram": ("RAM", "N1Standard"), 
 
 
 @dataclass(frozen=True)
-class SkuComponent:
+class PricedSkuComponent:
     """A component of a machine with its purchase: USD per hour and core, GiB or card."""
 
     kind: str  # core, ram, card, ssd
@@ -73,7 +73,7 @@ class SkuComponent:
     usd: float
 
 
-def parse_sku_components(sku: Sku) -> Iterator[tuple[str, SkuComponent]]:
+def parse_sku_components(sku: Sku) -> Iterator[tuple[str, PricedSkuComponent]]:
     """Yield region and component of a SKU; nothing if it is unknown."""
     category = sku.get("category")
     if not isinstance(category, dict):
@@ -82,7 +82,7 @@ def parse_sku_components(sku: Sku) -> Iterator[tuple[str, SkuComponent]]:
     if parsed is None:
         return
     kind, family, purchase = parsed
-    usd = parse_unit_price(sku, USAGE_UNITS[kind])
+    usd = parse_unit_usd_per_hour(sku, USAGE_UNITS[kind])
     is_expected_family = category.get("resourceFamily") in RESOURCE_FAMILIES[kind]
     if (
         usd is None
@@ -92,7 +92,7 @@ def parse_sku_components(sku: Sku) -> Iterator[tuple[str, SkuComponent]]:
         return
     regions = sku.get("serviceRegions")
     for region in regions if isinstance(regions, list) else ():
-        yield str(region), SkuComponent(kind, family, purchase, usd)
+        yield str(region), PricedSkuComponent(kind, family, purchase, usd)
 
 
 def parse_sku_description(description: str, usage: str) -> tuple[str, str, str] | None:
@@ -128,7 +128,7 @@ def _split_purchase(description: str) -> tuple[str, str]:
     return description, "on_demand"
 
 
-def parse_unit_price(sku: Sku, unit: str) -> float | None:
+def parse_unit_usd_per_hour(sku: Sku, unit: str) -> float | None:
     """Return the newest price in USD per hour; None for another currency or unit."""
     try:
         expression = sku["pricingInfo"][-1][

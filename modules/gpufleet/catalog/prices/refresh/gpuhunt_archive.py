@@ -15,7 +15,7 @@ from pathlib import Path
 
 from gpufleet.boundary import LARGE_DOCUMENT
 from gpufleet.catalog.prices.imports import gpuhunt
-from gpufleet.catalog.prices.imports.sheet import ARCHIVE_ERRORS, Origin, read_sheets
+from gpufleet.catalog.prices.imports.sheet import ARCHIVE_ERRORS, PriceOrigin, read_price_sheets
 from gpufleet.catalog.prices.refresh.http_client import HttpClient
 from gpufleet.catalog.prices.refresh.source import (
     RefreshScope,
@@ -33,7 +33,7 @@ MAX_MEMBER_BYTES = LARGE_DOCUMENT.bytes
 
 
 @dataclass
-class GpuhuntArchive:
+class GpuhuntArchiveSource:
     """The source, one for each cloud."""
 
     cloud: str
@@ -46,7 +46,7 @@ class GpuhuntArchive:
         """Return the source's name."""
         return f"gpuhunt-{self.cloud}"
 
-    def read(self, region: str, scope: RefreshScope) -> RegionPrices:  # noqa: ARG002 - the archive states its own day
+    def fetch_region_prices(self, region: str, scope: RefreshScope) -> RegionPrices:  # noqa: ARG002 - the archive states its own day
         """Return on-demand and spot prices of a region."""
         if self._rows is None:
             self._rows = self._read_archive()
@@ -60,11 +60,11 @@ class GpuhuntArchive:
             raise SourceUnavailable(f"{self.name}: {version[:40]!r} is not a version")
         archive = self.http.get_bytes(f"{self.base_url}/{self.cloud}/{version}/catalog.zip")
         day = DAY_PATTERN.match(version)
-        origin = Origin(self.cloud, "-".join(day.groups()) if day else "", f"gpuhunt;{version}")
+        origin = PriceOrigin(self.cloud, "-".join(day.groups()) if day else "", f"gpuhunt;{version}")
         try:
             content = _read_member(archive, f"{self.cloud}.csv")
-            (sheet,) = read_sheets(Path(f"{self.cloud}.csv"), content)
-            return list(gpuhunt.read_prices(sheet, origin))
+            (sheet,) = read_price_sheets(Path(f"{self.cloud}.csv"), content)
+            return list(gpuhunt.read_price_rows(sheet, origin))
         except (InputError, *ARCHIVE_ERRORS) as error:
             raise SourceUnavailable(f"{self.name}: its archive cannot be read: {error}") from None
 

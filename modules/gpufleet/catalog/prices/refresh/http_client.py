@@ -107,7 +107,7 @@ class HttpClient:
             raise _RetryableError(_describe_error(error)) from None
         if response.status in RETRYABLE_STATUSES:
             raise _RetryableError(
-                f"HTTP {response.status}", parse_retry_after(response.headers.get("Retry-After"))
+                f"HTTP {response.status}", parse_retry_after_seconds(response.headers.get("Retry-After"))
             )
         if response.status != HTTP_OK:
             raise RequestRejected(f"{endpoint}: HTTP {response.status}{_read_error_message(content)}")
@@ -136,7 +136,7 @@ class HttpClient:
         return self._pools[proxy]
 
 
-def parse_retry_after(header: str | None, now: datetime | None = None) -> float | None:
+def parse_retry_after_seconds(header: str | None, now: datetime | None = None) -> float | None:
     """Return the seconds in ``Retry-After`` (a number or a date), None if missing or unreadable."""
     if not header:
         return None

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpufleet.catalog.prices.refresh.run import PriceChange, SourceOutcome
-from gpufleet.catalog.prices.report import dump_json, finding_as_dict, format_findings
+from gpufleet.catalog.prices.refresh.run import PriceChange, SourceRefreshOutcome
+from gpufleet.catalog.prices.report import format_indented_json, format_price_findings, price_finding_as_dict
 
 MAX_SHOWN_LINES = 5  # of changes and of left-out items
 
 
 @dataclass(frozen=True)
-class RefreshCounts:
+class RefreshPriceCounts:
     """The numbers of one source."""
 
     imported: int
@@ -23,19 +23,19 @@ class RefreshCounts:
     unchanged: int
 
 
-def count_refreshed_prices(outcome: SourceOutcome) -> RefreshCounts:
+def count_refreshed_prices(outcome: SourceRefreshOutcome) -> RefreshPriceCounts:
     """Return the numbers of a source; zero if nothing became visible."""
     summary = outcome.summary
     imported, set_apart = (summary.imported, summary.set_apart) if summary else (0, 0)
-    return RefreshCounts(imported, set_apart, outcome.new, len(outcome.changes), outcome.unchanged)
+    return RefreshPriceCounts(imported, set_apart, outcome.new, len(outcome.changes), outcome.unchanged)
 
 
-def format_outcomes(outcomes: Sequence[SourceOutcome]) -> str:
+def format_refresh_outcomes(outcomes: Sequence[SourceRefreshOutcome]) -> str:
     """Return the new, changed and missing prices of every source as text."""
     return "\n".join(line for outcome in outcomes for line in _format_outcome(outcome))
 
 
-def _format_outcome(outcome: SourceOutcome) -> list[str]:
+def _format_outcome(outcome: SourceRefreshOutcome) -> list[str]:
     lines = [f"{outcome.source}: {_format_heading(outcome)}"]
     lines += [f"  {_format_change(change)}" for change in outcome.changes[:MAX_SHOWN_LINES]]
     lines += _limit_lines([f"left out: {entry}" for entry in outcome.left_out])
@@ -45,10 +45,10 @@ def _format_outcome(outcome: SourceOutcome) -> list[str]:
     lines += _limit_lines(
         [f"not read: {region}: {reason}" for region, reason in sorted(outcome.failed.items())]
     )
-    return lines + (format_findings(outcome.summary.findings) if outcome.summary else [])
+    return lines + (format_price_findings(outcome.summary.findings) if outcome.summary else [])
 
 
-def _format_heading(outcome: SourceOutcome) -> str:
+def _format_heading(outcome: SourceRefreshOutcome) -> str:
     if outcome.state == "stored":
         counts = count_refreshed_prices(outcome)
         return (
@@ -65,15 +65,14 @@ def _format_heading(outcome: SourceOutcome) -> str:
 def _format_change_range(changes: Sequence[PriceChange]) -> str:
     if not changes:
         return ""
-    shares = sorted(change.relative_change for change in changes)
+    shares = sorted(change.relative_price_change for change in changes)
     return f" ({shares[0]:+.1%} to {shares[-1]:+.1%}, median {shares[len(shares) // 2]:+.1%})"
 
 
 def _format_change(change: PriceChange) -> str:
     row = change.row
-    return (
-        f"{' '.join(row.key)}: {change.usd_before:g} -> {row.usd_per_hour:g} ({change.relative_change:+.1%})"
-    )
+    key = " ".join(row.price_key)
+    return f"{key}: {change.usd_before:g} -> {row.usd_per_hour:g} ({change.relative_price_change:+.1%})"
 
 
 def _limit_lines(lines: list[str]) -> list[str]:
@@ -81,12 +80,12 @@ def _limit_lines(lines: list[str]) -> list[str]:
     return [f"  {line}" for line in lines[:MAX_SHOWN_LINES]] + overflow
 
 
-def format_outcomes_json(outcomes: Sequence[SourceOutcome]) -> str:
+def format_refresh_outcomes_json(outcomes: Sequence[SourceRefreshOutcome]) -> str:
     """Return the complete result as JSON."""
-    return dump_json({"sources": [_outcome_as_dict(outcome) for outcome in outcomes]})
+    return format_indented_json({"sources": [_outcome_as_dict(outcome) for outcome in outcomes]})
 
 
-def _outcome_as_dict(outcome: SourceOutcome) -> dict[str, Any]:
+def _outcome_as_dict(outcome: SourceRefreshOutcome) -> dict[str, Any]:
     counts = count_refreshed_prices(outcome)
     return {
         "source": outcome.source,
@@ -101,7 +100,8 @@ def _outcome_as_dict(outcome: SourceOutcome) -> dict[str, Any]:
         "same": counts.unchanged,
         "set_apart": counts.set_apart,
         "findings": [
-            finding_as_dict(finding) for finding in (outcome.summary.findings if outcome.summary else ())
+            price_finding_as_dict(finding)
+            for finding in (outcome.summary.findings if outcome.summary else ())
         ],
         "left_out": outcome.left_out,
         "not_offered": outcome.rejected,
@@ -110,8 +110,8 @@ def _outcome_as_dict(outcome: SourceOutcome) -> dict[str, Any]:
 
 
 def _change_as_dict(change: PriceChange) -> dict[str, Any]:
-    cloud, region, item, purchase = change.row.key
+    cloud, region, item, purchase = change.row.price_key
     return {
         "cloud": cloud, "region": region, "item": item, "purchase": purchase, "before": change.usd_before,
-        "after": change.row.usd_per_hour, "change": round(change.relative_change, 6),
+        "after": change.row.usd_per_hour, "change": round(change.relative_price_change, 6),
     }  # fmt: skip

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Literal
 
-from gpufleet.catalog.prices.check_context import load_check_context
+from gpufleet.catalog.prices.check_context import load_price_check_context
 from gpufleet.catalog.prices.refresh.source import (
     MissingCredentials,
     PriceSource,
@@ -22,7 +22,7 @@ from gpufleet.catalog.prices.refresh.source import (
     SourceUnavailable,
 )
 from gpufleet.catalog.prices.row import PriceRow
-from gpufleet.catalog.prices.store import ImportRun, PriceStore, RunSummary
+from gpufleet.catalog.prices.store import ImportRun, ImportRunSummary, PriceStore
 from gpufleet.errors import EnvironmentFault, InputError
 
 MAX_CONSECUTIVE_FAILURES = 3  # after this many regions without a response, the network or the service is down
@@ -39,13 +39,13 @@ class PriceChange:
     usd_before: float
 
     @property
-    def relative_change(self) -> float:
+    def relative_price_change(self) -> float:
         """Return the relative change: 0.1 is ten percent more."""
         return self.row.usd_per_hour / self.usd_before - 1 if self.usd_before else 0.0
 
 
 @dataclass
-class SourceOutcome:
+class SourceRefreshOutcome:
     """The result of one source. ``failed`` regions may succeed later, ``rejected`` ones will not."""
 
     source: str
@@ -60,7 +60,7 @@ class SourceOutcome:
     new: int = 0
     unchanged: int = 0
     changes: tuple[PriceChange, ...] = ()
-    summary: RunSummary | None = None
+    summary: ImportRunSummary | None = None
 
 
 def refresh_prices(
@@ -71,7 +71,7 @@ def refresh_prices(
     force: bool = False,
     accept: Sequence[str] = (),
     report: Report = lambda _: None,
-) -> list[SourceOutcome]:
+) -> list[SourceRefreshOutcome]:
     """Read every source into the store; a failing source does not stop the others."""
     return [
         _refresh_source(store, source, scope, again=force, accept=accept, report=report) for source in sources
@@ -86,22 +86,24 @@ def _refresh_source(
     again: bool,
     accept: Sequence[str],
     report: Report,
-) -> SourceOutcome:
+) -> SourceRefreshOutcome:
     run, finished_regions = _open_run(store, source.name, scope, again=again)
-    outcome = SourceOutcome(source.name, source.cloud)
+    outcome = SourceRefreshOutcome(source.name, source.cloud)
     missing_regions = [
-        region for region in scope.regions_of(source.cloud) if region not in finished_regions | run.batches
+        region
+        for region in scope.list_cloud_regions(source.cloud)
+        if region not in finished_regions | run.batches
     ]
     if not missing_regions and not run.batches:
-        store.abandon_run(run)
+        store.delete_unfinished_run(run)
         return replace(outcome, state="known", reason="already read on this day")
     if run.batches:
         report(f"{source.name}: resumed, {len(run.batches)} regions are stored")
     for region, fault_recorder in _iterate_regions(missing_regions, outcome):
         report(f"{source.name}: {region} ({missing_regions.index(region) + 1} of {len(missing_regions)})")
         with fault_recorder:
-            batch = source.read(region, scope)
-            run = store.write_batch(region, batch.rows, run)
+            batch = source.fetch_region_prices(region, scope)
+            run = store.stage_batch(region, batch.rows, run)
             outcome.left_out += batch.left_out
             outcome.regions += (region,)
     if outcome.state == "skipped" and run.batches:  # the token expired during the run: staged rows remain
@@ -109,7 +111,7 @@ def _refresh_source(
     if outcome.state == "unfinished":
         return outcome
     if not run.batches:
-        store.abandon_run(run)
+        store.delete_unfinished_run(run)
         return outcome if outcome.state == "skipped" else _skip_source(outcome)
     return _commit_run(store, run, outcome, accept)
 
@@ -120,9 +122,9 @@ def _open_run(
     """Return the run to write to, and the regions that finished runs of the day have read."""
     day, finished_regions = scope.day.isoformat(), frozenset[str]()
     while (open_run := store.find_unfinished_run(name)) and not open_run.key.startswith(f"{day}#"):
-        store.abandon_run(open_run)
+        store.delete_unfinished_run(open_run)
     for number in count(1):
-        run = store.begin_run(name, f"{day}#{number}")
+        run = store.begin_or_resume_run(name, f"{day}#{number}")
         if run.finished_at is None:
             return run, finished_regions
         finished_regions = frozenset() if again else finished_regions | run.batches
@@ -130,7 +132,7 @@ def _open_run(
 
 
 def _iterate_regions(
-    missing_regions: list[str], outcome: SourceOutcome
+    missing_regions: list[str], outcome: SourceRefreshOutcome
 ) -> Iterator[tuple[str, AbstractContextManager[None]]]:
     """Yield each region with a context that records its faults; stop when the source is down."""
     consecutive_failures = 0
@@ -146,7 +148,7 @@ def _iterate_regions(
 
 
 @contextmanager
-def _record_faults(region: str, outcome: SourceOutcome) -> Iterator[None]:
+def _record_faults(region: str, outcome: SourceRefreshOutcome) -> Iterator[None]:
     """Record a region's fault in the outcome and continue."""
     try:
         yield
@@ -162,28 +164,28 @@ def _record_faults(region: str, outcome: SourceOutcome) -> Iterator[None]:
         outcome.failed[region] = f"a response of unexpected structure ({type(error).__name__}: {error})"
 
 
-def _skip_source(outcome: SourceOutcome) -> SourceOutcome:
+def _skip_source(outcome: SourceRefreshOutcome) -> SourceRefreshOutcome:
     reasons = list((outcome.failed | outcome.rejected).values())
     return replace(outcome, state="skipped", reason=reasons[0] if reasons else "no region to read")
 
 
 def _commit_run(
-    store: PriceStore, run: ImportRun, outcome: SourceOutcome, accept: Sequence[str]
-) -> SourceOutcome:
-    if store.begin_run(run.source, run.key).finished_at:
+    store: PriceStore, run: ImportRun, outcome: SourceRefreshOutcome, accept: Sequence[str]
+) -> SourceRefreshOutcome:
+    if store.begin_or_resume_run(run.source, run.key).finished_at:
         return replace(outcome, state="known", reason="another process committed this run first")
     rows = list(store.read_staged_rows(run))
     if not rows:
-        store.abandon_run(run)
+        store.delete_unfinished_run(run)
         return replace(outcome, state="skipped", reason="the response has no usable price")
-    prices_before = load_check_context(store.connection, {(row.cloud, row.item) for row in rows}).prices
+    prices_before = load_price_check_context(store.connection, {(row.cloud, row.item) for row in rows}).prices
     summary = store.commit_run(run, accept)
-    keys_set_apart = {finding.row.key for finding in summary.findings if finding.code not in accept}
+    keys_set_apart = {finding.row.price_key for finding in summary.findings if finding.code not in accept}
     new_prices, unchanged, changes = 0, 0, []
     for row in rows:
-        if row.upfront != "none" or row.key in keys_set_apart:
+        if row.upfront != "none" or row.price_key in keys_set_apart:
             continue
-        price_before = prices_before.get(row.key)
+        price_before = prices_before.get(row.price_key)
         if price_before is None:
             new_prices += 1
         elif abs(price_before[0] - row.usd_per_hour) <= RELATIVE_TOLERANCE * max(
@@ -192,12 +194,12 @@ def _commit_run(
             unchanged += 1
         else:
             changes.append(PriceChange(row, price_before[0]))
-    changes.sort(key=lambda change: -abs(change.relative_change))
+    changes.sort(key=lambda change: -abs(change.relative_price_change))
     return replace(outcome, new=new_prices, unchanged=unchanged, changes=tuple(changes), summary=summary)
 
 
 def find_refresh_failure(
-    outcomes: Sequence[SourceOutcome], *, sources_named: bool
+    outcomes: Sequence[SourceRefreshOutcome], *, sources_named: bool
 ) -> EnvironmentFault | None:
     """Return the fault to exit with if a requested source could not be read.
 

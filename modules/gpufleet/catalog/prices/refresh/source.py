@@ -32,10 +32,10 @@ class RefreshScope:
     day: date
     regions: tuple[str, ...] = ()
 
-    def regions_of(self, cloud: str) -> tuple[str, ...]:
+    def list_cloud_regions(self, cloud: str) -> tuple[str, ...]:
         """Return the regions to read of a cloud."""
         matches = tuple(filter(CLOUDS[cloud].is_region_name, self.regions))
-        return matches if self.regions else tuple(sorted(data_file.list_regions(cloud)))
+        return matches if self.regions else tuple(sorted(data_file.list_accelerator_regions(cloud)))
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class RegionPrices:
 
 
 class PriceSource(Protocol):
-    """One API of one cloud. ``read`` returns a complete region or raises one of the exceptions above."""
+    """One API of one cloud. ``fetch_region_prices`` returns a complete region or raises one of the exceptions above."""
 
     @property
     def name(self) -> str:
@@ -59,7 +59,7 @@ class PriceSource(Protocol):
         """Return the cloud."""
         ...
 
-    def read(self, region: str, scope: RefreshScope) -> RegionPrices:
+    def fetch_region_prices(self, region: str, scope: RefreshScope) -> RegionPrices:
         """Return every price of a region."""
         ...
 
@@ -71,5 +71,5 @@ def build_region_prices(candidate_rows: Iterable[PriceRow], left_out: Iterable[s
         try:
             rows.append(validate_price_row(row))
         except InputError as error:
-            rejected.append(f"{' '.join(row.key)}: {error.problem}")
+            rejected.append(f"{' '.join(row.price_key)}: {error.problem}")
     return RegionPrices(tuple(rows), tuple(rejected))

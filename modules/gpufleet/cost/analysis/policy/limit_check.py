@@ -8,7 +8,7 @@ from decimal import Decimal
 from fnmatch import fnmatchcase
 
 from gpufleet.cost.analysis.diff import CostDiff
-from gpufleet.cost.analysis.policy.model import Limits
+from gpufleet.cost.analysis.policy.model import CostLimits
 from gpufleet.cost.formatting import format_usd
 from gpufleet.cost.money import ZERO, round_to_cents
 from gpufleet.cost.pricing.bill import Charge, UnpricedResource
@@ -20,7 +20,7 @@ NOT_BOUGHT = (
 )  # owned, or paid by a counted reservation
 
 
-def check_budget(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
+def check_budget(diff: CostDiff, limits: CostLimits, _: date) -> Iterator[str]:
     limit, month = limits.budget_usd_per_month, round_to_cents(diff.after.usd_per_month.expected)
     if diff.partial:
         yield PARTIAL_TOTALS
@@ -28,7 +28,7 @@ def check_budget(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
         yield f"{format_usd(month)} a month is over the budget of {format_usd(limit)}"
 
 
-def check_maximum_cost(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
+def check_maximum_cost(diff: CostDiff, limits: CostLimits, _: date) -> Iterator[str]:
     """Check the upper bound: every group at its maximum size, uncertain spot as on-demand."""
     limit, month = limits.max_high_usd_per_month, round_to_cents(diff.after.usd_per_month.high)
     if diff.partial:
@@ -37,13 +37,13 @@ def check_maximum_cost(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]
         yield f"{format_usd(month)} a month at maximum size is over {format_usd(limit)}"
 
 
-def check_cost_increase(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
+def check_cost_increase(diff: CostDiff, limits: CostLimits, _: date) -> Iterator[str]:
     change, limit = diff.change_usd_per_month, limits.max_increase_usd_per_month
     if limit is not None and change > limit:
         yield f"an increase of {format_usd(change)} a month is over {format_usd(limit)}"
 
 
-def check_increase_percent(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
+def check_increase_percent(diff: CostDiff, limits: CostLimits, _: date) -> Iterator[str]:
     change, share, limit = diff.change_usd_per_month, diff.change_percent, limits.max_increase_percent
     if change <= 0 or limit is None:
         return
@@ -54,7 +54,7 @@ def check_increase_percent(diff: CostDiff, limits: Limits, _: date) -> Iterator[
         yield f"{grown} is over {limit} %"
 
 
-def check_resource_cost(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
+def check_resource_cost(diff: CostDiff, limits: CostLimits, _: date) -> Iterator[str]:
     """Check the cost of each resource with its machine, disks and addresses."""
     months: dict[str, tuple[str, Decimal]] = {}
     for charge in diff.after.charges:
@@ -66,7 +66,7 @@ def check_resource_cost(diff: CostDiff, limits: Limits, _: date) -> Iterator[str
             yield f"{name} costs {format_usd(month)} a month, over {format_usd(limit)} for one resource"
 
 
-def check_purchases(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
+def check_purchase_kinds(diff: CostDiff, limits: CostLimits, _: date) -> Iterator[str]:
     """Check machines only: disks and addresses have one purchase kind."""
     allowed = limits.purchases or ()
     disallowed = {
@@ -88,42 +88,42 @@ def _is_allowed(purchase: str, allowed: tuple[str, ...]) -> bool:
     return purchase in allowed or ("reserved" in allowed and purchase.startswith("reserved"))
 
 
-def check_price_age(diff: CostDiff, limits: Limits, today: date) -> Iterator[str]:
+def check_price_age(diff: CostDiff, limits: CostLimits, today: date) -> Iterator[str]:
     charges = [
         charge for charge in diff.after.charges if charge.purchase != "owned"
     ]  # the fleet declares those
     prices = {(charge.item, charge.region): charge.price for charge in charges if charge.price}
     limit = limits.max_price_age_days or 0
     for (item, region), price in sorted(prices.items(), key=lambda entry: entry[0]):
-        dated = price.as_of_date
+        dated = price.earliest_price_date
         if dated is None:
             yield f"the price of {item} in {region} has no date"
         elif (today - dated).days > limit:
             yield f"the price of {item} in {region} is {(today - dated).days} days old, over {limit}"
 
 
-def check_unpriced(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
+def check_unpriced_resources(diff: CostDiff, limits: CostLimits, _: date) -> Iterator[str]:
     by_type: dict[str, list[UnpricedResource]] = {}
-    for gap in diff.after.unpriced:
+    for gap in diff.after.unpriced_resources:
         if not any(fnmatchcase(gap.type, allowed) for allowed in limits.unpriced):
             by_type.setdefault(gap.type, []).append(gap)
     for kind, gaps in sorted(by_type.items()):
         yield f"{len(gaps)} of {kind} have no price: {gaps[0].reason}"
 
 
-LIMIT_CHECKS: dict[str, Callable[[CostDiff, Limits, date], Iterator[str]]] = {
+LIMIT_CHECKS: dict[str, Callable[[CostDiff, CostLimits, date], Iterator[str]]] = {
     "budget_usd_per_month": check_budget,
     "max_high_usd_per_month": check_maximum_cost,
     "max_increase_usd_per_month": check_cost_increase,
     "max_increase_percent": check_increase_percent,
     "max_resource_usd_per_month": check_resource_cost,
-    "purchases": check_purchases,
+    "purchases": check_purchase_kinds,
     "max_price_age_days": check_price_age,
-    "unpriced": check_unpriced,
+    "unpriced": check_unpriced_resources,
 }
 
 
-def describe_limit(key: str, limits: Limits) -> str:
+def describe_limit(key: str, limits: CostLimits) -> str:
     """Return a limit as a short requirement."""
     value = getattr(limits, key)
     texts = {

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from gpufleet import catalog
 from gpufleet.boundary import CsvRow, read_packaged_rows
-from gpufleet.catalog import AcceleratorCount, Machine, Price
+from gpufleet.catalog import Machine, MachineAccelerators, Price
 from gpufleet.cost.inputs.terms import TERMS
 from gpufleet.cost.money import HOURS_PER_MONTH
 from gpufleet.cost.pricing.rates import PriceBook
@@ -26,7 +26,7 @@ HOURS = float(HOURS_PER_MONTH)
 
 
 @dataclass(frozen=True)
-class CloudRequest:
+class CloudMachineRequest:
     """The requested machine, region and purchase; missing fields are chosen."""
 
     machine: str | None = None
@@ -51,7 +51,7 @@ class CloudAlternative:
     storage_usd_per_month: float
     note: str = ""
 
-    def usd_per_month(self, utilisation: float) -> float:
+    def usd_per_month_at_utilisation(self, utilisation: float) -> float:
         """Return the monthly cost at a utilisation; commitments and disks bill the full month."""
         hours = HOURS if self.purchase in TERMS else HOURS * utilisation
         return self.count * self.price.usd_per_hour * hours + self.storage_usd_per_month
@@ -77,12 +77,12 @@ def _load_comparables() -> dict[str, _Comparable]:
 
 def _read_comparable(row: CsvRow) -> _Comparable:
     machine = Machine(
-        name=row["machine"], cloud=row["cloud"], vcpus=row.integer("vcpus"), memory_gib=row.number("memory_gib"),
+        name=row["machine"], cloud=row["cloud"], vcpus=row.get_integer("vcpus"), memory_gib=row.get_number("memory_gib"),
         arch=row["arch"], accelerators=(), fabric=None, fabric_interfaces=0, attachable=(),
         source=row["source"], as_of=row["as_of"],
     )  # fmt: skip
     price = Price(
-        row.number("usd_per_hour"),
+        row.get_number("usd_per_hour"),
         "machine",
         row["as_of"],
         row["source"],
@@ -98,7 +98,7 @@ def _find_comparable(name: str) -> _Comparable:
     return comparable or _Comparable(catalog.get_machine(name), {})
 
 
-def _find_price(comparable: _Comparable, request: CloudRequest, book: PriceBook) -> Price | None:
+def _find_price(comparable: _Comparable, request: CloudMachineRequest, book: PriceBook) -> Price | None:
     if request.usd_per_hour is not None:
         source = "--cloud-usd-per-hour"
         return Price(request.usd_per_hour, "machine", None, source, "low", request.region, request.purchase)
@@ -108,8 +108,8 @@ def _find_price(comparable: _Comparable, request: CloudRequest, book: PriceBook)
     return catalogue_price or comparable.prices.get((request.region, request.purchase))
 
 
-def find_alternatives(
-    rack: RackCost, request: CloudRequest, book: PriceBook | None = None
+def find_cloud_alternatives(
+    rack: RackCost, request: CloudMachineRequest, book: PriceBook | None = None
 ) -> list[CloudAlternative]:
     """Return the equivalent machines with a price in the region, the cheapest first."""
     prices = book or PriceBook()
@@ -117,7 +117,8 @@ def find_alternatives(
     alternatives = [_make_alternative(rack, _find_comparable(name), request, prices) for name in names]
     priced_alternatives = [alternative for alternative in alternatives if alternative is not None]
     return sorted(
-        priced_alternatives, key=lambda alternative: (alternative.usd_per_month(1.0), alternative.machine)
+        priced_alternatives,
+        key=lambda alternative: (alternative.usd_per_month_at_utilisation(1.0), alternative.machine),
     )
 
 
@@ -132,12 +133,12 @@ def _machines_with_cards(rack: RackCost) -> list[str]:
     )
 
 
-def _is_same_card(rack: RackCost, card: AcceleratorCount) -> bool:
+def _is_same_card(rack: RackCost, card: MachineAccelerators) -> bool:
     return card.model in rack.cards and card.share == 1
 
 
-def choose_alternative(
-    rack: RackCost, request: CloudRequest, book: PriceBook | None = None
+def choose_cloud_alternative(
+    rack: RackCost, request: CloudMachineRequest, book: PriceBook | None = None
 ) -> CloudAlternative:
     """Return the requested machine, else the cheapest equivalent one."""
     prices = book or PriceBook()
@@ -149,7 +150,7 @@ def choose_alternative(
                 problem, where="--against", remedy="give --cloud-usd-per-hour, or another region"
             )
         return alternative
-    alternatives = find_alternatives(rack, request, prices)
+    alternatives = find_cloud_alternatives(rack, request, prices)
     if not alternatives:
         problem = (
             f"no {request.purchase} price in {request.region} of a machine that does what {rack.name} does"
@@ -159,7 +160,7 @@ def choose_alternative(
 
 
 def _make_alternative(
-    rack: RackCost, comparable: _Comparable, request: CloudRequest, book: PriceBook
+    rack: RackCost, comparable: _Comparable, request: CloudMachineRequest, book: PriceBook
 ) -> CloudAlternative | None:
     price = _find_price(comparable, request, book)
     if price is None:

@@ -1,6 +1,6 @@
 """Plots of a comparison, drawn by Vega-Lite without a browser.
 
-Input: a ``Comparison``. Output: a chart specification or SVG text. The colours are Okabe and Ito's, which
+Input: an ``AcceleratorComparison``. Output: a chart specification or SVG text. The colours are Okabe and Ito's, which
 colour-blind readers can distinguish; shapes, dashes or text repeat what a colour shows.
 """
 
@@ -10,27 +10,27 @@ from collections.abc import Callable
 from typing import Any
 
 from gpufleet.errors import InputError
-from gpufleet.sizing.compare.comparison import Comparison
+from gpufleet.sizing.compare.comparison import AcceleratorComparison
 from gpufleet.sizing.compare.plots import bars, power, roofline, scatter
 from gpufleet.sizing.compare.plots.style import render_svg
 
-PLOTS: dict[str, Callable[[Comparison], Any]] = {
+PLOTS: dict[str, Callable[[AcceleratorComparison], Any]] = {
     "roofline": roofline.roofline_chart,
-    "memory-bandwidth": scatter.memory_bandwidth_chart,
-    "tokens": bars.tokens_chart,
-    "per-watt": bars.per_watt_chart,
-    "per-dollar": bars.per_dollar_chart,
-    "training": bars.training_chart,
+    "memory-bandwidth": scatter.memory_size_and_bandwidth_chart,
+    "tokens": bars.tokens_per_s_chart,
+    "per-watt": bars.tokens_per_joule_chart,
+    "per-dollar": bars.tokens_per_dollar_chart,
+    "training": bars.training_speed_chart,
     "power": power.power_chart,
 }
 
 
-def draw_svg(comparison: Comparison, plot_name: str) -> str:
+def draw_svg(comparison: AcceleratorComparison, plot_name: str) -> str:
     """Return one plot as SVG; raise InputError if the comparison has no data for it."""
     return render_svg(PLOTS[plot_name](comparison))
 
 
-def draw_possible_plots(comparison: Comparison) -> dict[str, str]:
+def draw_possible_plots(comparison: AcceleratorComparison) -> dict[str, str]:
     """Return every plot for which the comparison has data, as SVG."""
     drawn = {}
     for name in PLOTS:

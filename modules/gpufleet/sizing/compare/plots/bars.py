@@ -6,19 +6,19 @@ from collections.abc import Callable
 from typing import Any
 
 from gpufleet.errors import InputError
-from gpufleet.sizing.compare.comparison import ComparedAccelerator, Comparison
-from gpufleet.sizing.compare.plots.labels import axis_end_with_labels
+from gpufleet.sizing.compare.comparison import AcceleratorComparison, ComparedAccelerator
+from gpufleet.sizing.compare.plots.labels import axis_end_that_fits_labels
 from gpufleet.sizing.compare.plots.style import (
     WIDTH,
     Row,
-    build_title,
-    color_encoding,
-    join_names,
-    kind_label,
+    accelerator_kind_label,
+    build_chart_title,
+    join_names_up_to,
+    kind_color_encoding,
     wrap_lines,
 )
-from gpufleet.sizing.plans import Plan
-from gpufleet.sizing.plans.report import format_figure
+from gpufleet.sizing.plans import SizingPlan
+from gpufleet.sizing.plans.report import format_three_digits
 
 Measure = Callable[[ComparedAccelerator], tuple[float, float, float] | None]
 STEP = 24
@@ -26,14 +26,14 @@ BAR_AREA_WIDTH = WIDTH - 140  # pixels; names are left of the bars
 NAME_AXIS = {"labelLimit": 300, "ticks": False, "domain": False, "labelPadding": 6}
 
 
-def tokens_chart(comparison: Comparison) -> Any:
+def tokens_per_s_chart(comparison: AcceleratorComparison) -> Any:
     """Draw tokens per second, generated or trained on, with the 80 % interval."""
     trains = comparison.workload is not None and comparison.workload.is_training
     axis = f"tokens/s {'trained on' if trains else 'generated'} by the replica, with 80 % interval"
     return _bar_chart(comparison, "Tokens per second", axis, lambda compared: _scale_speed(compared, 1.0))
 
 
-def training_chart(comparison: Comparison) -> Any:
+def training_speed_chart(comparison: AcceleratorComparison) -> Any:
     """Draw tokens per second that one device trains on."""
     if comparison.workload is None or not comparison.workload.is_training:
         raise InputError("needs a training task", where="--plot training", remedy="give --task full_finetune")
@@ -46,13 +46,13 @@ def training_chart(comparison: Comparison) -> Any:
     )
 
 
-def per_watt_chart(comparison: Comparison) -> Any:
+def tokens_per_joule_chart(comparison: AcceleratorComparison) -> Any:
     """Draw tokens per joule: tokens per second and watt."""
     axis = "tokens per joule (tokens/s per watt of the devices), with the interval of the speed"
     return _bar_chart(comparison, "Tokens per joule", axis, _per_joule)
 
 
-def per_dollar_chart(comparison: Comparison) -> Any:
+def tokens_per_dollar_chart(comparison: AcceleratorComparison) -> Any:
     """Draw a million tokens for a dollar at the cheapest known price."""
     axis = "million tokens per USD, cheapest known price, with the interval of the speed"
     return _bar_chart(comparison, "Tokens per dollar", axis, _per_dollar, priced=True)
@@ -67,17 +67,17 @@ def _scale_speed(compared: ComparedAccelerator, factor: float | None) -> tuple[f
 
 
 def _per_joule(compared: ComparedAccelerator) -> tuple[float, float, float] | None:
-    plan: Plan | None = compared.plan
-    return _scale_speed(compared, 1 / plan.watts if plan and plan.watts else None)
+    plan: SizingPlan | None = compared.plan
+    return _scale_speed(compared, 1 / plan.total_watts if plan and plan.total_watts else None)
 
 
 def _per_dollar(compared: ComparedAccelerator) -> tuple[float, float, float] | None:
-    usd = compared.usd_per_hour
+    usd = compared.replica_usd_per_hour
     return _scale_speed(compared, 3600 / 1e6 / usd if usd else None)
 
 
 def _bar_chart(
-    comparison: Comparison, title: str, axis: str, measure: Measure, *, priced: bool = False
+    comparison: AcceleratorComparison, title: str, axis: str, measure: Measure, *, priced: bool = False
 ) -> Any:
     import altair as alt
 
@@ -85,13 +85,15 @@ def _bar_chart(
     rows.sort(key=lambda row: -row["value"])
     names = [row["name"] for row in rows]
     scale = alt.Scale(
-        domain=[0, axis_end_with_labels([(row["high"], row["label"]) for row in rows], BAR_AREA_WIDTH)],
+        domain=[0, axis_end_that_fits_labels([(row["high"], row["label"]) for row in rows], BAR_AREA_WIDTH)],
         nice=False,
     )
     x = alt.X("value:Q", title=axis, scale=scale, axis=alt.Axis(tickCount=6))
     y = alt.Y("name:N", title=None, sort=names, axis=alt.Axis(**NAME_AXIS))
     base = alt.Chart(alt.Data(values=rows))
-    bars = base.mark_bar(height=14).encode(x=x, y=y, color=color_encoding(alt, {row["kind"] for row in rows}))
+    bars = base.mark_bar(height=14).encode(
+        x=x, y=y, color=kind_color_encoding(alt, {row["kind"] for row in rows})
+    )
     interval_rules = base.mark_rule(strokeWidth=2, color="#222222").encode(
         x=alt.X("low:Q", scale=scale), x2="high:Q", y=y
     )
@@ -104,11 +106,13 @@ def _bar_chart(
     )
     plot = alt.layer(bars, interval_rules, *interval_ticks, value_labels)
     unknown = "No known price, or no plan" if priced else "No plan, or unknown speed"
-    heading = build_title(alt, f"{title}: {_workload_text(comparison)}", _subtitle(comparison, rows, unknown))
+    heading = build_chart_title(
+        alt, f"{title}: {_workload_text(comparison)}", _subtitle(comparison, rows, unknown)
+    )
     return plot.properties(width=BAR_AREA_WIDTH, height=STEP * len(rows), title=heading)
 
 
-def _rows(comparison: Comparison, title: str, measure: Measure, *, priced: bool) -> list[Row]:
+def _rows(comparison: AcceleratorComparison, title: str, measure: Measure, *, priced: bool) -> list[Row]:
     if comparison.workload is None:
         raise InputError("needs a model", where="--plot", remedy="give --model")
     rows = []
@@ -116,8 +120,12 @@ def _rows(comparison: Comparison, title: str, measure: Measure, *, priced: bool)
         speed_range = measure(compared)
         if speed_range is not None:
             value, low, high = speed_range
-            label = format_figure(value) + (_price_label(compared) if priced else "")
-            row = {"name": compared.label, "kind": kind_label(compared.accelerator), "value": value}
+            label = format_three_digits(value) + (_price_label(compared) if priced else "")
+            row = {
+                "name": compared.name_with_count,
+                "kind": accelerator_kind_label(compared.accelerator),
+                "value": value,
+            }
             rows.append(row | {"low": low, "high": high, "label": label})
     if not rows:
         raise InputError(f"{title.lower()}: not known for any of these accelerators", where="--plot")
@@ -126,24 +134,26 @@ def _rows(comparison: Comparison, title: str, measure: Measure, *, priced: bool)
 
 def _price_label(compared: ComparedAccelerator) -> str:
     """Return purchase kind and month of the price."""
-    price = compared.cheapest_price
+    price = compared.cheapest_device_price
     day = (price.as_of or "undated").split("/")[-1][:7] if price else ""
     return f"  ({price.purchase.replace('_', ' ')}, {day})" if price else ""
 
 
-def _workload_text(comparison: Comparison) -> str:
+def _workload_text(comparison: AcceleratorComparison) -> str:
     work = comparison.workload
     if work is None:
         return ""
     if work.is_training:
-        return f"{work.model.name}, {work.task.replace('_', ' ')}, {work.precision}, {work.context:,} tokens"
+        return f"{work.model.name}, {work.task.replace('_', ' ')}, {work.precision}, {work.context_tokens:,} tokens"
     return f"{work.model.name}, {work.precision}, {work.batch} stream{'s' if work.batch > 1 else ''}"
 
 
-def _subtitle(comparison: Comparison, rows: list[Row], unknown: str) -> list[str]:
+def _subtitle(comparison: AcceleratorComparison, rows: list[Row], unknown: str) -> list[str]:
     drawn = {row["name"] for row in rows}
     missing = [
-        compared.accelerator.name for compared in comparison.accelerators if compared.label not in drawn
+        compared.accelerator.name
+        for compared in comparison.accelerators
+        if compared.name_with_count not in drawn
     ]
     text = "Each on the smallest number of devices that fits the model, with the default engine of that hardware."
-    return wrap_lines(text) + (wrap_lines(f"{unknown}: {join_names(missing)}.") if missing else [])
+    return wrap_lines(text) + (wrap_lines(f"{unknown}: {join_names_up_to(missing)}.") if missing else [])

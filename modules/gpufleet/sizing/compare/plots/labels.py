@@ -25,7 +25,7 @@ def spread_label_positions(preferred: Sequence[float], gap: float, low: float, h
     return positions
 
 
-def place_labels(
+def place_point_labels(
     points: Sequence[tuple[float, float]],
     names: Sequence[str],
     width: float,
@@ -49,7 +49,7 @@ def place_labels(
     return boxes
 
 
-def axis_end_with_labels(rows: Sequence[tuple[float, str]], width: float) -> float:
+def axis_end_that_fits_labels(rows: Sequence[tuple[float, str]], width: float) -> float:
     """Return the end of a linear axis of ``width`` pixels from 0 on which each value's label fits."""
     return max(
         value * width / max(width - 14 - len(label) * CHARACTER_WIDTH, width / 4) for value, label in rows

@@ -5,31 +5,34 @@ from __future__ import annotations
 from typing import Any
 
 from gpufleet.errors import InputError
-from gpufleet.sizing.compare.comparison import Comparison
-from gpufleet.sizing.compare.plots.labels import axis_end_with_labels
+from gpufleet.sizing.compare.comparison import AcceleratorComparison
+from gpufleet.sizing.compare.plots.labels import axis_end_that_fits_labels
 from gpufleet.sizing.compare.plots.style import (
     WIDTH,
     Row,
-    build_title,
-    color_encoding,
-    join_names,
-    kind_label,
+    accelerator_kind_label,
+    build_chart_title,
+    join_names_up_to,
+    kind_color_encoding,
     wrap_lines,
 )
-from gpufleet.sizing.plans.report import format_figure
+from gpufleet.sizing.plans.report import format_three_digits
 
 STEP = 24
 BAR_AREA_WIDTH = WIDTH - 140
 
 
-def power_chart(comparison: Comparison) -> Any:
+def power_chart(comparison: AcceleratorComparison) -> Any:
     """Draw the rated power of one device as bars and the estimate under the workload as marks."""
     import altair as alt
 
     rows = _rows(comparison)
     names = [row["name"] for row in rows]
     scale = alt.Scale(
-        domain=[0, axis_end_with_labels([(row["stated"], row["label"]) for row in rows], BAR_AREA_WIDTH)],
+        domain=[
+            0,
+            axis_end_that_fits_labels([(row["stated"], row["label"]) for row in rows], BAR_AREA_WIDTH),
+        ],
         nice=False,
     )
     x = alt.X("stated:Q", title="power of one device (W)", scale=scale, axis=alt.Axis(tickCount=6))
@@ -41,28 +44,28 @@ def power_chart(comparison: Comparison) -> Any:
     )
     base = alt.Chart(alt.Data(values=rows))
     bars = base.mark_bar(height=14, opacity=0.85).encode(
-        x=x, y=y, color=color_encoding(alt, {row["kind"] for row in rows})
+        x=x, y=y, color=kind_color_encoding(alt, {row["kind"] for row in rows})
     )
     texts = base.mark_text(align="left", dx=6, fontSize=12).encode(x=x, y=y, text="label:N")
     drawn = [row for row in rows if row["drawn"] is not None]
     marks = alt.Chart(alt.Data(values=drawn)).mark_tick(thickness=3, size=18, color="#222222")
     layers = [bars, texts] + ([marks.encode(x=alt.X("drawn:Q", scale=scale), y=y)] if drawn else [])
-    title = build_title(alt, "Power of one device", _subtitle(comparison, rows))
+    title = build_chart_title(alt, "Power of one device", _subtitle(comparison, rows))
     return alt.layer(*layers).properties(width=BAR_AREA_WIDTH, height=STEP * len(rows), title=title)
 
 
-def _rows(comparison: Comparison) -> list[Row]:
+def _rows(comparison: AcceleratorComparison) -> list[Row]:
     rows = []
     for compared in comparison.accelerators:
         accelerator, plan = compared.accelerator, compared.plan
         if accelerator.tdp_w:
-            drawn = plan.watts / plan.devices if plan and plan.watts else None
-            label = format_figure(accelerator.tdp_w) + (
-                f"  ({format_figure(drawn)} at work)" if drawn is not None else ""
+            drawn = plan.total_watts / plan.devices if plan and plan.total_watts else None
+            label = format_three_digits(accelerator.tdp_w) + (
+                f"  ({format_three_digits(drawn)} at work)" if drawn is not None else ""
             )
             row = {
                 "name": accelerator.name,
-                "kind": kind_label(accelerator),
+                "kind": accelerator_kind_label(accelerator),
                 "stated": accelerator.tdp_w,
                 "label": label,
             }
@@ -72,7 +75,7 @@ def _rows(comparison: Comparison) -> list[Row]:
     return sorted(rows, key=lambda row: -float(row["stated"]))
 
 
-def _subtitle(comparison: Comparison, rows: list[Row]) -> list[str]:
+def _subtitle(comparison: AcceleratorComparison, rows: list[Row]) -> list[str]:
     work = comparison.workload
     text = "Bars: rated power as vendors state it."
     if work is not None:
@@ -85,4 +88,4 @@ def _subtitle(comparison: Comparison, rows: list[Row]) -> list[str]:
         for compared in comparison.accelerators
         if compared.accelerator.name not in drawn_names
     ]
-    return wrap_lines(text) + (wrap_lines(f"Not stated: {join_names(missing)}.") if missing else [])
+    return wrap_lines(text) + (wrap_lines(f"Not stated: {join_names_up_to(missing)}.") if missing else [])

@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from gpufleet.errors import InputError
-from gpufleet.sizing.compare.comparison import Comparison, peak_tflops, roofline_ridge_point
+from gpufleet.sizing.compare.comparison import (
+    AcceleratorComparison,
+    peak_tflops_and_format,
+    roofline_ridge_point,
+)
 from gpufleet.sizing.compare.plots.labels import (
     LINE_HEIGHT,
     log_axis_domain,
@@ -18,8 +22,8 @@ from gpufleet.sizing.compare.plots.style import (
     LINES,
     WIDTH,
     Row,
-    build_title,
-    join_names,
+    build_chart_title,
+    join_names_up_to,
     wrap_lines,
 )
 from gpufleet.sizing.memory import bits_per_weight
@@ -29,7 +33,7 @@ PLOT_WIDTH = WIDTH - 150  # names are right of the plot area
 MIN_INTENSITY = 0.3  # operations per byte
 
 
-def roofline_chart(comparison: Comparison) -> Any:
+def roofline_chart(comparison: AcceleratorComparison) -> Any:
     """Draw attainable rates over arithmetic intensity on logarithmic axes."""
     import altair as alt
 
@@ -58,14 +62,14 @@ def roofline_chart(comparison: Comparison) -> Any:
         ridges.encode(x=x, y=y, color=colour),
         *_label_layers(alt, rows, y_domain, height, colour),
     ]
-    title = build_title(alt, "Rooflines of one device", _subtitle(comparison, rows, precision))
+    title = build_chart_title(alt, "Rooflines of one device", _subtitle(comparison, rows, precision))
     return alt.layer(*layers).properties(width=PLOT_WIDTH, height=height, title=title)
 
 
-def _roofline_rows(comparison: Comparison, precision: str) -> list[Row]:
+def _roofline_rows(comparison: AcceleratorComparison, precision: str) -> list[Row]:
     rows = []
     for accelerator in (compared.accelerator for compared in comparison.accelerators):
-        peak, computed_in = peak_tflops(accelerator, precision)
+        peak, computed_in = peak_tflops_and_format(accelerator, precision)
         if peak and accelerator.bandwidth_gb_s:
             rows.append(
                 {
@@ -78,7 +82,7 @@ def _roofline_rows(comparison: Comparison, precision: str) -> list[Row]:
     return rows
 
 
-def _subtitle(comparison: Comparison, rows: list[Row], precision: str) -> list[str]:
+def _subtitle(comparison: AcceleratorComparison, rows: list[Row], precision: str) -> list[str]:
     drawn = {row["name"] for row in rows}
     missing = [
         compared.accelerator.name
@@ -86,16 +90,16 @@ def _subtitle(comparison: Comparison, rows: list[Row], precision: str) -> list[s
         if compared.accelerator.name not in drawn
     ]
     others: dict[str, list[str]] = {}
-    common_format = most_common_format(rows)
+    common_format = most_common_number_format(rows)
     for row in rows:
         if row["format"] != common_format:
             others.setdefault(row["format"], []).append(row["name"])
     text = f"Weights in {precision}: rates in {common_format}, peaks that vendors state. Dots: the ridge."
-    text += "".join(f" In {name}: {join_names(parts, 6)}." for name, parts in others.items())
-    return wrap_lines(text) + (wrap_lines(f"Not known: {join_names(missing)}.") if missing else [])
+    text += "".join(f" In {name}: {join_names_up_to(parts, 6)}." for name, parts in others.items())
+    return wrap_lines(text) + (wrap_lines(f"Not known: {join_names_up_to(missing)}.") if missing else [])
 
 
-def most_common_format(rows: list[Row]) -> str:
+def most_common_number_format(rows: list[Row]) -> str:
     """Return the number format of most rates."""
     formats = [row["format"] for row in rows]
     usual: str = max(dict.fromkeys(formats), key=formats.count)
@@ -136,7 +140,7 @@ def _label_layers(
 
 
 def _decode_guides(
-    alt: Any, comparison: Comparison, precision: str, x_domain: tuple[float, float], height: int
+    alt: Any, comparison: AcceleratorComparison, precision: str, x_domain: tuple[float, float], height: int
 ) -> list[Any]:
     """Mark the intensity of decoding: two operations per weight read, times the streams."""
     operations_per_byte = 16.0 / bits_per_weight(precision)  # two operations a weight of so many bits

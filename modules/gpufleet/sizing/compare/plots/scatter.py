@@ -5,23 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from gpufleet.errors import InputError
-from gpufleet.sizing.compare.comparison import Comparison
+from gpufleet.sizing.compare.comparison import AcceleratorComparison
 from gpufleet.sizing.compare.plots.labels import (
     LINE_HEIGHT,
     Box,
     log_axis_domain,
     log_axis_pixel,
-    place_labels,
+    place_point_labels,
 )
 from gpufleet.sizing.compare.plots.style import (
     GREY,
     WIDTH,
     Row,
-    build_title,
-    color_encoding,
-    join_names,
-    kind_label,
-    shape_encoding,
+    accelerator_kind_label,
+    build_chart_title,
+    join_names_up_to,
+    kind_color_encoding,
+    kind_shape_encoding,
     wrap_lines,
 )
 
@@ -31,7 +31,7 @@ LABEL_POSITION = 0.15  # of a line's length
 Domain = tuple[float, float]
 
 
-def memory_bandwidth_chart(comparison: Comparison) -> Any:
+def memory_size_and_bandwidth_chart(comparison: AcceleratorComparison) -> Any:
     """Draw one mark per accelerator on logarithmic axes, with lines of equal time to read all memory."""
     import altair as alt
 
@@ -50,8 +50,10 @@ def memory_bandwidth_chart(comparison: Comparison) -> Any:
         axis=alt.Axis(format=","),
     )
     marks = alt.Chart(alt.Data(values=rows)).mark_point(size=90, filled=True, opacity=1)
-    marks = marks.encode(x=x, y=y, color=color_encoding(alt, kinds), shape=shape_encoding(alt, kinds))
-    title = build_title(alt, "Memory and bandwidth of one device", _subtitle(comparison))
+    marks = marks.encode(
+        x=x, y=y, color=kind_color_encoding(alt, kinds), shape=kind_shape_encoding(alt, kinds)
+    )
+    title = build_chart_title(alt, "Memory and bandwidth of one device", _subtitle(comparison))
     lines, times = _read_time_lines(x_domain, y_domain)
     layers = [
         *_read_time_layers(alt, lines, times, x, y),
@@ -61,7 +63,7 @@ def memory_bandwidth_chart(comparison: Comparison) -> Any:
     return alt.layer(*layers).properties(width=WIDTH, height=height, title=title)
 
 
-def _rows(comparison: Comparison) -> list[Row]:
+def _rows(comparison: AcceleratorComparison) -> list[Row]:
     accelerators = [
         compared.accelerator for compared in comparison.accelerators if compared.accelerator.bandwidth_gb_s
     ]
@@ -70,7 +72,7 @@ def _rows(comparison: Comparison) -> list[Row]:
     return [
         {
             "name": accelerator.name,
-            "kind": kind_label(accelerator),
+            "kind": accelerator_kind_label(accelerator),
             "memory": accelerator.usable_gib or accelerator.memory_gib,
             "bandwidth": accelerator.bandwidth_gb_s,
         }
@@ -78,14 +80,16 @@ def _rows(comparison: Comparison) -> list[Row]:
     ]
 
 
-def _subtitle(comparison: Comparison) -> list[str]:
+def _subtitle(comparison: AcceleratorComparison) -> list[str]:
     unknown = [
         compared.accelerator.name
         for compared in comparison.accelerators
         if not compared.accelerator.bandwidth_gb_s
     ]
     text = "Dotted: time to read the full memory once, the minimum time per token of a model that fills it."
-    return wrap_lines(text) + (wrap_lines(f"Bandwidth not known: {join_names(unknown)}.") if unknown else [])
+    return wrap_lines(text) + (
+        wrap_lines(f"Bandwidth not known: {join_names_up_to(unknown)}.") if unknown else []
+    )
 
 
 def _log_scale(alt: Any, domain: tuple[float, float]) -> Any:
@@ -105,7 +109,7 @@ def _label_layers(
         for r in rows
     ]
     fixed = [_label_box(time, x_domain, y_domain, height) for time in times]
-    boxes = place_labels(points, [row["name"] for row in rows], WIDTH, height, fixed)
+    boxes = place_point_labels(points, [row["name"] for row in rows], WIDTH, height, fixed)
     place = {"x": alt.X("x:Q", scale=None, axis=None), "y": alt.Y("y:Q", scale=None, axis=None)}
     layers = []
     for side in ("left", "right", "center"):

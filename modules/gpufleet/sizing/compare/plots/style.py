@@ -27,12 +27,12 @@ DASHES = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3])
 GREY = "#555555"
 
 
-def kind_label(accelerator: Accelerator) -> str:
+def accelerator_kind_label(accelerator: Accelerator) -> str:
     """Return the label of an accelerator's kind."""
     return NAMES[accelerator.kind]
 
 
-def color_encoding(alt: Any, kinds: set[str]) -> Any:
+def kind_color_encoding(alt: Any, kinds: set[str]) -> Any:
     """Return the colour encoding of the drawn kinds, with its legend."""
     used_kinds = [kind for kind in KINDS if kind in kinds]
     scale = alt.Scale(domain=used_kinds, range=[KINDS[kind][0] for kind in used_kinds])
@@ -40,7 +40,7 @@ def color_encoding(alt: Any, kinds: set[str]) -> Any:
     return alt.Color("kind:N", title=None, scale=scale, legend=legend)
 
 
-def shape_encoding(alt: Any, kinds: set[str]) -> Any:
+def kind_shape_encoding(alt: Any, kinds: set[str]) -> Any:
     """Return the shape encoding of the drawn kinds; it shares the colour legend."""
     used_kinds = [kind for kind in KINDS if kind in kinds]
     return alt.Shape(
@@ -48,7 +48,7 @@ def shape_encoding(alt: Any, kinds: set[str]) -> Any:
     )
 
 
-def build_title(alt: Any, title: str, subtitle: list[str]) -> Any:
+def build_chart_title(alt: Any, title: str, subtitle: list[str]) -> Any:
     """Return a left-aligned title with a grey subtitle."""
     return alt.TitleParams(
         title,
@@ -72,7 +72,7 @@ def render_svg(chart: Any) -> str:
     return svg
 
 
-def join_names(names: list[str], max_names: int = 10) -> str:
+def join_names_up_to(names: list[str], max_names: int = 10) -> str:
     """Return names separated by commas; those beyond ``max_names`` are counted."""
     more = f" and {len(names) - max_names} more" if len(names) > max_names else ""
     return ", ".join(names[:max_names]) + more
