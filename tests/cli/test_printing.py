@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from gpufleet import boundary, cli
 from gpufleet.cli import output
-from gpufleet.console.report import ReportData, render_page
+from gpufleet.console.report import FleetReportData, render_report_page
 from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.nodes import NodeIdentity, NodeObservation, Registry
 from gpufleet.operations import configure, playbook_run
@@ -72,7 +72,7 @@ def assert_harmless(text):
 @pytest.mark.parametrize("err", [False, True])
 def test_output_escapes_control_characters_and_workflow_commands(capsys, err):
     output.print_lines(HOSTILE, "::set-output name=a::b", "  ::add-mask::x", err=err)
-    output.print_block(HOSTILE + "\n\t::group::x", err=err)
+    output.print_text_block(HOSTILE + "\n\t::group::x", err=err)
     printed = capsys.readouterr()
     assert_harmless(printed.err if err else printed.out)
     assert "owned" in (printed.err if err else printed.out)
@@ -228,7 +228,7 @@ def test_html_page_is_escaped():
         "region": None, "pool": None, "template": None, "address": HOSTILE, "accelerators": [],
         "usd_per_hour": None, "id": "n1", "sources": [],
     }  # fmt: skip
-    page = render_page(ReportData(HOSTILE, "2026-01-01", [node]))
+    page = render_report_page(FleetReportData(HOSTILE, "2026-01-01", [node]))
     assert "<script>alert(1)" not in page
     for line in page.split("\n"):
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2066-\u2069]", line)
@@ -237,8 +237,8 @@ def test_html_page_is_escaped():
 def test_prompts_are_escaped():
     @click.command()
     def asks():
-        output.prompt(HOSTILE)
-        output.confirm(HOSTILE)
+        output.prompt_for_text(HOSTILE)
+        output.ask_for_confirmation(HOSTILE)
 
     result = CliRunner().invoke(asks, input="a\ny\n")
     assert result.exit_code == 0

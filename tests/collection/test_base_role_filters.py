@@ -4,14 +4,16 @@ import pytest
 
 from ansible_collections.gpufleet.fleet.plugins.filter.hardening import (
     hardening_resources,
-    hardening_topics,
-    rack_addresses,
-    rack_group,
+    other_rack_node_addresses,
+    rack_group_name,
+    select_hardening_topics,
 )
-from ansible_collections.gpufleet.fleet.plugins.filter.hugepages_and_limits import limits_not_applied
-from ansible_collections.gpufleet.fleet.plugins.filter.network import WRITERS, mtu_plan
-from ansible_collections.gpufleet.fleet.plugins.filter.time import time_resources
-from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import merge_not_applied
+from ansible_collections.gpufleet.fleet.plugins.filter.hugepages_and_limits import (
+    hugepages_not_applied_reasons,
+)
+from ansible_collections.gpufleet.fleet.plugins.filter.network import WRITERS, plan_persistent_mtu
+from ansible_collections.gpufleet.fleet.plugins.filter.time import time_sync_resources
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import merge_not_applied_reasons
 from gpufleet.boundary import decode_yaml
 from gpufleet.nodes.host import ansible_group_name
 
@@ -41,7 +43,7 @@ DEBIAN_TIME = {
 
 @pytest.mark.parametrize("rack", ["a-1", "Rack  B/7", "(c)", "_d_", "blades-1"])
 def test_a_rack_has_the_group_that_the_inventory_gives_it(rack):
-    assert rack_group(rack) == ansible_group_name("rack", rack)
+    assert rack_group_name(rack) == ansible_group_name("rack", rack)
 
 
 def test_only_addresses_of_other_nodes_of_the_rack_are_peers():
@@ -52,14 +54,14 @@ def test_only_addresses_of_other_nodes_of_the_rack_are_peers():
         "n3": {"ansible_host": "10.0.0.3; drop"},
         "n4": {},
     }
-    assert rack_addresses(groups, hostvars=hostvars, rack="(a)", node="n1") == ["fd00::2"]
-    assert rack_addresses(groups, hostvars=hostvars, rack="", node="n1") == []
-    assert rack_addresses(groups, hostvars=hostvars, rack="b", node="n1") == []
+    assert other_rack_node_addresses(groups, hostvars=hostvars, rack="(a)", node="n1") == ["fd00::2"]
+    assert other_rack_node_addresses(groups, hostvars=hostvars, rack="", node="n1") == []
+    assert other_rack_node_addresses(groups, hostvars=hostvars, rack="b", node="n1") == []
 
 
 def test_topics_without_settings_are_not_done():
-    assert hardening_topics(SETTINGS, run_tags=["all"], skip_tags=[]) == ["filesystems"]
-    assert hardening_topics(SETTINGS, run_tags=["sshd"], skip_tags=[]) == []
+    assert select_hardening_topics(SETTINGS, run_tags=["all"], skip_tags=[]) == ["filesystems"]
+    assert select_hardening_topics(SETTINGS, run_tags=["sshd"], skip_tags=[]) == []
 
 
 def test_a_held_back_pattern_becomes_an_expression_for_apt():
@@ -92,10 +94,10 @@ def test_a_cloud_with_a_clock_of_its_own_gets_chrony_unless_servers_are_given():
         "makestep_seconds": 1,
         "makestep_updates": 3,
     }
-    by_clock = time_resources(settings, cloud_sources={"ptp": clock}, system=DEBIAN_TIME)
+    by_clock = time_sync_resources(settings, cloud_sources={"ptp": clock}, system=DEBIAN_TIME)
     assert by_clock["packages"] == ["chrony"]
     assert "refclock PHC /dev/ptp\n" in by_clock["files"][0]["content"]
-    by_servers = time_resources(
+    by_servers = time_sync_resources(
         {**settings, "servers": ["ntp.example"]}, cloud_sources={"ptp": clock}, system=DEBIAN_TIME
     )
     assert by_servers["packages"] == ["systemd-timesyncd"]
@@ -109,7 +111,9 @@ def test_netplan_reads_the_mtu_of_every_interface():
 
 
 def test_an_mtu_that_no_service_of_the_host_keeps_is_reported():
-    plan = mtu_plan({"eth1": 9000}, keeper="distribution", system_keepers=["netplan"], host_keepers=[])
+    plan = plan_persistent_mtu(
+        {"eth1": 9000}, keeper="distribution", system_keepers=["netplan"], host_keepers=[]
+    )
     assert [file["path"] for file in plan["files"]] == ["/etc/systemd/network/60-gpufleet-eth1.link"]
     assert plan["problem"].startswith("networkd brings up no interface of this host")
 
@@ -123,7 +127,7 @@ def test_gigantic_pages_are_reported_until_the_next_start():
         "transparent": "unmanaged",
     }
     applied = {"not_applied": {"sysctl": {"a": "refused"}}}
-    assert limits_not_applied(settings, applied=applied, boot_hint="restart") == {
+    assert hugepages_not_applied_reasons(settings, applied=applied, boot_hint="restart") == {
         "sysctl": {"a": "refused"},
         "gigantic_pages": "hugepagesz=1G hugepages=4: restart",
     }
@@ -131,4 +135,4 @@ def test_gigantic_pages_are_reported_until_the_next_start():
 
 def test_reasons_of_several_tasks_are_merged():
     results = [{}, {"skipped": True}, {"not_applied": {"a": "1", "b": "2"}}, {"not_applied": {"b": "3"}}]
-    assert merge_not_applied(results) == {"a": "1", "b": "3"}
+    assert merge_not_applied_reasons(results) == {"a": "1", "b": "3"}

@@ -104,4 +104,6 @@ def test_event_of_an_unauthorised_module_is_ignored(run_play, registry, tmp_path
     assert result.returncode == 0, result.stdout + result.stderr
     with registry() as open_registry:
         assert open_registry.get_node("blade01").state == "commissioning"
-        assert not {"bad_report", "verdict"} & {line.event for line in open_registry.list_history("blade01")}
+        assert not {"bad_report", "verdict"} & {
+            line.event for line in open_registry.list_node_history("blade01")
+        }

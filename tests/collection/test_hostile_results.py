@@ -128,7 +128,7 @@ def test_host_cannot_report_for_another(run_play, hostile_task, registry):
     with registry() as open_registry:
         other = open_registry.get_node("blade02")
         assert (other.state, other.serial, other.attempt) == ("expected", None, None)
-        assert open_registry.list_results("blade02") == []
+        assert open_registry.list_burn_in_results("blade02") == []
 
 
 def test_module_reports_only_its_own_event(run_play, hostile_task, registry):
@@ -138,9 +138,9 @@ def test_module_reports_only_its_own_event(run_play, hostile_task, registry):
     )
     assert result.returncode == 0, result.stdout + result.stderr
     with registry() as open_registry:
-        assert {change.event for change in open_registry.list_history("blade01")} & set(events) == set()
-        assert open_registry.list_results("blade01") == []
-        assert "observed.configured" not in {value.key for value in open_registry.list_values("blade01")}
+        assert {change.event for change in open_registry.list_node_history("blade01")} & set(events) == set()
+        assert open_registry.list_burn_in_results("blade01") == []
+        assert "observed.configured" not in {value.key for value in open_registry.list_node_values("blade01")}
 
 
 def test_delegated_module_does_not_report_for_the_host_of_the_play(run_play, hostile_task, registry):

@@ -67,7 +67,7 @@ def counts(monkeypatch, many_racks, _collections_by_ansible):
     with warnings.catch_warnings():  # it says so where an earlier test has done it
         warnings.simplefilter("ignore")
         init_plugin_loader()
-    count(nodes, "build_inventory", "models")
+    count(nodes, "build_ansible_inventory", "models")
     count(rack_file, "read_text", "files")
     count(DataLoader, "load_from_file", "parses")
     return call_counts

@@ -115,7 +115,7 @@ def test_unexpected_exception_stops_ansible(path, rack_project, clean_env, tmp_p
     (tmp_path / "sitecustomize.py").write_text(
         "import gpufleet.nodes.inventory as inventory\n"
         "def broken(*given, **more): raise ZeroDivisionError('by chance')\n"
-        "inventory.assemble_inventory = broken\n"
+        "inventory.assemble_ansible_inventory = broken\n"
     )
     env = clean_env | {"PYTHONPATH": os.pathsep.join((str(tmp_path), clean_env.get("PYTHONPATH", "")))}
     result = run("ansible-inventory", "--list", cwd=tmp_path, env=env, small=rack_project)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.console import collect_report_data, write_report
+from gpufleet.console import collect_report_data, write_fleet_report
 from gpufleet.errors import EnvironmentFault, InputError
 
 
@@ -26,7 +26,7 @@ def test_missing_file_is_refused_by_name(tmp_path):
 def test_report_without_a_registry_names_the_next_step(tmp_path, monkeypatch):
     monkeypatch.setenv("GPUFLEET_DATABASE_URL", f"sqlite:///{tmp_path / 'none.db'}")
     with pytest.raises(EnvironmentFault, match="the registry does not exist yet"):
-        write_report(tmp_path / "r.html", "x", None)
+        write_fleet_report(tmp_path / "r.html", "x", None)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -6,13 +6,13 @@ import re
 
 import pytest
 
-from gpufleet.console import ReportData, format_headline, plot, render_page
+from gpufleet.console import FleetReportData, format_report_headline, plot, render_report_page
 from gpufleet.console.report import (
     build_rack_grids,
-    list_node_reasons,
-    list_nodes_with_reasons,
-    list_priced_lines,
-    node_status,
+    list_attention_reasons,
+    list_nodes_needing_attention,
+    list_priced_resources,
+    describe_node_status,
 )
 
 
@@ -62,7 +62,7 @@ CHANGE = {
     "policy": {"passed": True, "violations": []},
 }  # fmt: skip
 
-FLEET = ReportData(
+FLEET = FleetReportData(
     stack="production",
     written_at="2026-11-21 12:00 UTC",
     nodes=[
@@ -81,11 +81,11 @@ FLEET = ReportData(
 
 
 def test_headline_counts_each_status():
-    assert format_headline(FLEET) == "4 nodes: 1 quarantined, 1 ready, 1 ready (held), 1 unreachable"
+    assert format_report_headline(FLEET) == "4 nodes: 1 quarantined, 1 ready, 1 ready (held), 1 unreachable"
 
 
 def test_every_node_that_needs_attention_is_listed_with_its_reason():
-    reasons = {row["node"]["name"]: " ".join(row["reasons"]) for row in list_nodes_with_reasons(FLEET)}
+    reasons = {row["node"]["name"]: " ".join(row["reasons"]) for row in list_nodes_needing_attention(FLEET)}
     assert set(reasons) == {"blade02", "blade03", "blade04"}
     assert (
         reasons["blade02"]
@@ -97,7 +97,7 @@ def test_every_node_that_needs_attention_is_listed_with_its_reason():
 
 def test_hold_without_failed_checks_shows_its_reason():
     node_on_hold = node("blade01", holds=[{"kind": "security", "reason": "key leaked"}])
-    (row,) = list_nodes_with_reasons(ReportData("x", "now", [node_on_hold]))
+    (row,) = list_nodes_needing_attention(FleetReportData("x", "now", [node_on_hold]))
     assert row["reasons"] == ["held (security): key leaked"]
 
 
@@ -107,11 +107,11 @@ def test_racks_are_sorted_by_slot():
 
 
 def test_cost_lines_are_sorted_by_cost_and_free_ones_left_out():
-    assert [entry["name"] for entry in list_priced_lines(CHANGE)] == ["dear", "cheap"]
+    assert [entry["name"] for entry in list_priced_resources(CHANGE)] == ["dear", "cheap"]
 
 
 def test_page_loads_no_external_resource():
-    page = render_page(FLEET)
+    page = render_report_page(FLEET)
     assert page.count("<svg") == 2
     assert not re.findall(r'(?:src|href)="(?!#)[^"]*"', page.replace("xlink:", ""))
     assert "undated" not in page
@@ -119,23 +119,23 @@ def test_page_loads_no_external_resource():
 
 
 def test_names_cannot_inject_markup():
-    page = render_page(ReportData(stack="<script>x</script>", written_at="", nodes=[]))
+    page = render_report_page(FleetReportData(stack="<script>x</script>", written_at="", nodes=[]))
     assert "<script>x" not in page
 
 
 @pytest.mark.parametrize("part", ["Nodes to look at", "Money", "Burn-in, measured", "All nodes", "blade03"])
 def test_page_has_all_sections(part):
-    assert part in render_page(FLEET)
+    assert part in render_report_page(FLEET)
 
 
 def test_page_renders_without_cost_and_burn_in_data():
-    page = render_page(ReportData(stack="dev", written_at="now", nodes=[node("blade01")]))
+    page = render_report_page(FleetReportData(stack="dev", written_at="now", nodes=[node("blade01")]))
     assert "None: nothing failed" in page
 
 
 def test_page_matches_the_golden_file(repo_root, golden):
     """Drawings are left out: their own tests look at what they draw from."""
-    page = re.sub(r"<svg.*?</svg>", "<svg/>", render_page(FLEET), flags=re.DOTALL)
+    page = re.sub(r"<svg.*?</svg>", "<svg/>", render_report_page(FLEET), flags=re.DOTALL)
     golden(
         repo_root / "tests/cases/console/report.html", "\n".join(line.rstrip() for line in page.splitlines())
     )
@@ -153,7 +153,7 @@ def test_page_matches_the_golden_file(repo_root, golden):
     ],
 )
 def test_status_of_a_node_follows_its_state_and_holds(changed, expected):
-    assert node_status(node("a", **changed)) == expected
+    assert describe_node_status(node("a", **changed)) == expected
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_status_of_a_node_follows_its_state_and_holds(changed, expected):
     ],
 )  # fmt: skip
 def test_reasons_why_a_node_needs_attention_are_listed(changed, burn_in_report, reasons):
-    assert list_node_reasons(node("a", **changed), burn_in_report) == reasons
+    assert list_attention_reasons(node("a", **changed), burn_in_report) == reasons
 
 
 def test_largest_rack_comes_first_and_a_held_blade_has_its_own_colour():
@@ -182,7 +182,7 @@ def test_largest_rack_comes_first_and_a_held_blade_has_its_own_colour():
         node("z1", rack="z"), node("z2", rack="z", slot=None), node("b1", rack="b"), node("a1", rack="a"),
         node("free", rack=None), node("held", rack="z", slot=3, holds=[{"kind": "k", "reason": "r"}]),
     ]  # fmt: skip
-    grids = build_rack_grids(ReportData("x", "now", nodes))
+    grids = build_rack_grids(FleetReportData("x", "now", nodes))
     assert [grid["name"] for grid in grids] == ["z", "a", "b"]
     assert [cell["name"] for cell in grids[0]["cells"]] == ["z2", "z1", "held"]
     assert grids[0]["cells"][2] == {
@@ -195,13 +195,13 @@ def test_largest_rack_comes_first_and_a_held_blade_has_its_own_colour():
 
 def test_states_are_sorted_by_count_and_name():
     nodes = [node("a", "repair"), node("b", "expected"), node("c", "expected"), node("d", "burn_in")]
-    assert format_headline(ReportData("x", "now", nodes)) == "4 nodes: 2 expected, 1 burn_in, 1 repair"
+    assert format_report_headline(FleetReportData("x", "now", nodes)) == "4 nodes: 2 expected, 1 burn_in, 1 repair"
 
 
 def test_removed_resource_is_ranked_by_its_former_cost():
     change = {**CHANGE, "resources": [line("a", 0.0, 1.0), line("gone", 3.0, 0.0), line("b", 9.0, 2.0)]}
-    assert [entry["name"] for entry in list_priced_lines(change)] == ["gone", "b", "a"]
-    assert list_priced_lines(None) == []
+    assert [entry["name"] for entry in list_priced_resources(change)] == ["gone", "b", "a"]
+    assert list_priced_resources(None) == []
 
 
 @pytest.fixture

@@ -48,7 +48,7 @@ def events(registry, node, *kinds):
     """Return the events of a node's history, of some kinds or all: a move reads ``old>new``."""
     entries = [
         (c.event, f"{c.old_state}>{c.new_state}" if c.event == "state" else c.event)
-        for c in registry.list_history(node)
+        for c in registry.list_node_history(node)
     ]
     return [report for event, report in entries if not kinds or event in kinds]
 

@@ -99,7 +99,7 @@ def test_only_declared_choices_become_variables():
 
 
 def test_stack_slug_of_a_cloud_node_finds_its_template(project, registry, lab):
-    registry.apply_report(lab.rack(lab.blade(1)))
+    registry.apply_source_report(lab.rack(lab.blade(1)))
     (node,) = registry.list_nodes()
     cloud = replace(node, stack="LAB", template="serve")
     assert (
@@ -111,7 +111,7 @@ def test_stack_slug_of_a_cloud_node_finds_its_template(project, registry, lab):
 
 
 def test_undeclared_template_is_reported_by_name(project, registry, lab):
-    registry.apply_report(lab.rack(lab.blade(1)))
+    registry.apply_source_report(lab.rack(lab.blade(1)))
     (node,) = registry.list_nodes()
     for stack, template in (("lab", "gone"), ("other", "serve")):
         inventory = assemble_ansible_inventory(

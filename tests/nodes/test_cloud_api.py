@@ -67,10 +67,10 @@ def test_api_and_state_report_the_same_node(lab, tmp_path):
     import json
     from pathlib import Path
 
-    from gpufleet.engine import parse_state
+    from gpufleet.engine import parse_stack_state
 
     case = Path(__file__).parents[1] / "cases/nodes/state-dev.json"
-    state = build_pulumi_state_report(parse_state(json.loads(case.read_text())), "dev", lab.minutes(0))
+    state = build_pulumi_state_report(parse_stack_state(json.loads(case.read_text())), "dev", lab.minutes(0))
     member = next(seen for seen in state.observations if seen.declared["cloud"] == "aws")
     tags = [
         {"Key": f"gpufleet-{key}", "Value": value} for key, value in (("stack", "dev"), ("pool", "train"))

@@ -14,13 +14,13 @@ from gpufleet.nodes.schema import metadata
 
 WRITER = """
 import sys
-from gpufleet.nodes import Identity, Observation, Registry
+from gpufleet.nodes import NodeIdentity, NodeObservation, Registry
 url, me = sys.argv[1:]
 with Registry(url) as registry:
     for n in range(5):
-        who = Identity(serial=f"SERIAL{n:04}")
-        registry.apply_observation(Observation(f"writer:{me}", f"blade{n:02}", who, observed={"by": me}))
-        registry.hold_node(f"blade{n:02}", "cost", f"{me} {n}")
+        who = NodeIdentity(serial=f"SERIAL{n:04}")
+        registry.apply_observation(NodeObservation(f"writer:{me}", f"blade{n:02}", who, observed={"by": me}))
+        registry.set_node_hold(f"blade{n:02}", "cost", f"{me} {n}")
 """
 
 
@@ -53,7 +53,7 @@ def test_concurrent_writers_of_a_new_registry_lose_nothing(empty_url):
 
 
 def test_concurrent_moves_of_one_node_cannot_both_succeed(registry, lab, url):
-    registry.apply_report(lab.rack(lab.blade(1)))
+    registry.apply_source_report(lab.rack(lab.blade(1)))
     code = (
         "import sys; from gpufleet.nodes import Registry\n"
         "from gpufleet.errors import InputError\n"

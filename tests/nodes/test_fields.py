@@ -18,7 +18,7 @@ REVISIONS = {"state_revision", "reachable_revision"}
 
 @pytest.fixture
 def node(registry, lab):
-    registry.apply_report(lab.rack(lab.blade(1)))
+    registry.apply_source_report(lab.rack(lab.blade(1)))
     return registry.get_node("blade01")
 
 

@@ -109,7 +109,12 @@ def test_host_key_is_generated_before_the_first_boot_and_its_copy_removed():
         "10.9.0.11 ssh-ed25519 AAAAHOST",
         "blade01 ssh-ed25519 AAAAHOST",
     ]
-    assert "PRIVATE" not in repr(HOST) + exported.files()["manifest.json"] + exported.files()["known_hosts"]
+    assert (
+        "PRIVATE"
+        not in repr(HOST)
+        + exported.files_by_path()["manifest.json"]
+        + exported.files_by_path()["known_hosts"]
+    )
 
 
 def test_host_key_generated_on_the_node_is_printed_on_its_console_only():
@@ -117,7 +122,7 @@ def test_host_key_generated_on_the_node_is_printed_on_its_console_only():
     user = read(exported.seeds[0].files["user-data"])
     assert user["ssh"] == {"emit_keys_to_console": True}
     assert "ssh_keys" not in user
-    assert "known_hosts" not in exported.files()
+    assert "known_hosts" not in exported.files_by_path()
 
 
 def test_any_change_gives_a_new_instance_id():
@@ -156,7 +161,7 @@ def test_boot_conf_states_reasons_and_respects_its_size_limit():
          ["[pi5]", "dtparam=pciex1", "dtparam=pciex1_gen=3", "[all]"], None),
         ("Compute Blade CM4 8GB", {"radio": "as_is", "pcie_generation": 3}, ["[cm4]", "[all]"], "has PCIe 2.0"),
         ("Compute Blade CM5 8GB", {"radio": "as_is", "medium": "sd", "fan_unit": "smart"}, ["[cm5]", "[all]"],
-         "no document of the maker"),
+         "documents name no overlay"),
     ],
 )  # fmt: skip
 def test_config_txt_has_supported_settings_and_notes_the_others(machine, boot, lines, note):
@@ -166,7 +171,7 @@ def test_config_txt_has_supported_settings_and_notes_the_others(machine, boot, l
 
 
 def test_no_exported_file_mentions_vfat():
-    assert not [path for path, text in export(rack()).files().items() if "vfat" in text]
+    assert not [path for path, text in export(rack()).files_by_path().items() if "vfat" in text]
 
 
 NETBOOT = {"medium": "netboot", "netboot": {"server": "10.9.0.2"}}
@@ -178,7 +183,7 @@ KNOWN = [{"name": "blade01", "serial": "10000000ABCD1234", "mac": "2c:cf:67:00:0
 )
 def test_netboot_files_name_boot_folder_and_root(prefix, folder, digit):
     boot = {**NETBOOT, "netboot": {"server": "10.9.0.2", "prefix": prefix}, "gateway": "10.9.0.1"}
-    files = export(rack(nodes=KNOWN, **boot)).files()
+    files = export(rack(nodes=KNOWN, **boot)).files_by_path()
     assert f"TFTP_PREFIX={digit}\n" in files["blade01/boot.conf"]
     cmdline = files[f"netboot/tftp/{folder}/cmdline.append.txt"]
     assert cmdline.startswith(

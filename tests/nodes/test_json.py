@@ -17,8 +17,8 @@ KEYS = [*PLACE, "reachable", "state", "holds", "accelerators", "usd_per_hour", "
 
 @pytest.fixture
 def listed_nodes(registry, lab):
-    registry.apply_report(lab.rack(lab.blade(1)))
-    registry.hold_node("blade01", "cost", "test")
+    registry.apply_source_report(lab.rack(lab.blade(1)))
+    registry.set_node_hold("blade01", "cost", "test")
     card = {"model": "A10G", "memory_gib": 24.0, "count": 1}
     values = {"kind": "cloud_vm", "cloud": "aws", "accelerators": [card], "usd_per_hour": 1.212}
     registry.apply_observation(

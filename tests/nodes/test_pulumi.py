@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.engine import parse_state
+from gpufleet.engine import parse_stack_state
 from gpufleet.nodes import build_pulumi_state_report, list_elastic_groups
 from gpufleet.nodes.pulumi_state import find_machine_usd_per_hour
 
@@ -13,7 +13,7 @@ CASES = Path(__file__).parents[1] / "cases" / "nodes"
 
 
 def resources(stack):
-    return parse_state(json.loads((CASES / f"state-{stack}.json").read_text()))
+    return parse_stack_state(json.loads((CASES / f"state-{stack}.json").read_text()))
 
 
 def nodes(stack, lab, change=lambda unchanged: unchanged):

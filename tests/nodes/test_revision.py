@@ -18,9 +18,9 @@ JUMPS = pytest.mark.parametrize("jump", [-DAY, YEAR], ids=["a_day_back", "a_year
 
 @JUMPS
 def test_live_report_is_applied_despite_clock_jumps(registry, lab, jump):
-    registry.apply_report(lab.rack(lab.blade(1), lab.blade(2), at=0))
-    registry.apply_report(lab.rack(lab.blade(1), at=jump))
-    last = registry.apply_report(lab.rack(lab.blade(1), lab.blade(3), at=5))
+    registry.apply_source_report(lab.rack(lab.blade(1), lab.blade(2), at=0))
+    registry.apply_source_report(lab.rack(lab.blade(1), at=jump))
+    last = registry.apply_source_report(lab.rack(lab.blade(1), lab.blade(3), at=5))
     assert not last.stale
     assert {node.name: node.is_missing for node in registry.list_nodes()} == {
         "blade01": False, "blade02": True, "blade03": False,
@@ -29,23 +29,28 @@ def test_live_report_is_applied_despite_clock_jumps(registry, lab, jump):
 
 @JUMPS
 def test_reachability_follows_the_last_report_despite_clock_jumps(registry, lab, jump):
-    registry.apply_report(lab.rack(lab.blade(1)))
-    registry.set_reachable("blade01", True, lab.minutes(jump))
-    registry.set_reachable("blade01", False, lab.minutes(1), "timed out")
+    registry.apply_source_report(lab.rack(lab.blade(1)))
+    registry.record_reachability("blade01", True, lab.minutes(jump))
+    registry.record_reachability("blade01", False, lab.minutes(1), "timed out")
     assert registry.get_node("blade01").reachable is False
-    registry.set_reachable("blade01", True, lab.minutes(-jump))
+    registry.record_reachability("blade01", True, lab.minutes(-jump))
     assert registry.get_node("blade01").reachable is True
     assert lab.events(registry, "blade01")[1:] == ["reachable", "unreachable", "reachable"]
 
 
 @JUMPS
 def test_verdict_is_applied_despite_clock_jumps(registry, lab, jump):
-    registry.apply_report(lab.rack(lab.blade(1)))
+    registry.apply_source_report(lab.rack(lab.blade(1)))
     registry.start_attempt("blade01", "burn_in", "first", lab.minutes(jump))
     begun = {"started_at": lab.minutes(1), "when": lab.minutes(2)}
-    assert registry.record_result("blade01", "second", {"verdict": "healthy"}, [{}], **begun) == "applied"
+    assert (
+        registry.record_burn_in_result("blade01", "second", {"verdict": "healthy"}, [{}], **begun)
+        == "applied"
+    )
     late = {"started_at": lab.minutes(YEAR), "when": lab.minutes(YEAR)}
-    assert registry.record_result("blade01", "first", {"verdict": "faulty"}, [{}], **late) == "ignored"
+    assert (
+        registry.record_burn_in_result("blade01", "first", {"verdict": "faulty"}, [{}], **late) == "ignored"
+    )
     assert (registry.get_node("blade01").state, registry.get_node("blade01").attempt) == ("ready", "second")
 
 
@@ -63,48 +68,48 @@ def test_newest_value_is_used_despite_clock_jumps(registry, lab, jump):
 def test_slow_reader_does_not_overwrite_a_later_faster_one(registry, lab):
     slow = registry.create_revision()
     fast = registry.create_revision()
-    with registry.transaction(number=fast):
-        registry.apply_report(lab.rack(lab.blade(1)))
-    with registry.transaction(number=slow):
-        assert registry.apply_report(lab.rack(lab.blade(2))).stale
+    with registry.transaction(revision_number=fast):
+        registry.apply_source_report(lab.rack(lab.blade(1)))
+    with registry.transaction(revision_number=slow):
+        assert registry.apply_source_report(lab.rack(lab.blade(2))).stale
     assert [node.name for node in registry.list_nodes()] == ["blade01"]
 
 
 def test_healthy_result_from_before_a_repair_releases_no_node(registry, lab):
-    registry.apply_report(lab.rack(lab.blade(1)))
+    registry.apply_source_report(lab.rack(lab.blade(1)))
     registry.advance_node("blade01", "burn_in", "test")
     before = registry.create_revision()
     registry.move_node("blade01", "repair", "board is out")
     registry.move_node("blade01", "burn_in", "board is back")
-    with registry.transaction(number=before):
-        assert registry.record_result("blade01", "old", {"verdict": "healthy"}, [{}]) == "ignored"
+    with registry.transaction(revision_number=before):
+        assert registry.record_burn_in_result("blade01", "old", {"verdict": "healthy"}, [{}]) == "ignored"
     assert registry.get_node("blade01").state == "burn_in"
 
 
 def test_events_of_a_run_have_increasing_revisions(registry, lab):
-    registry.apply_report(lab.rack(lab.blade(1), at=0))
-    registry.apply_report(lab.rack(lab.blade(1), at=60))
+    registry.apply_source_report(lab.rack(lab.blade(1), at=0))
+    registry.apply_source_report(lab.rack(lab.blade(1), at=60))
     numbers = []
     for minute in (10, 11, 12):
         with registry.transaction_of_past_event(
             "run", lab.minutes(minute), numbers[-1] if numbers else None
         ) as number:
-            registry.record_event(hash_event_key("run", minute), "run")
+            registry.record_applied_event(hash_event_key("run", minute), "run")
             numbers.append(number)
     assert STEP < numbers[0] < numbers[1] < numbers[2] < 2 * STEP
     with registry.transaction_of_past_event("run", lab.minutes(9), None) as earlier:
         assert STEP <= earlier <= numbers[0]
-    assert registry.find_event(hash_event_key("run", 11)) == numbers[1]
+    assert registry.find_event_revision(hash_event_key("run", 11)) == numbers[1]
 
 
 def test_unchanged_report_writes_no_node(registry, lab):
     blades = [lab.blade(n) for n in range(1, 200)]
-    registry.apply_report(lab.rack(*blades))
-    statements = _statements(registry, lambda: registry.apply_report(lab.rack(*blades, at=1)))
+    registry.apply_source_report(lab.rack(*blades))
+    statements = _statements(registry, lambda: registry.apply_source_report(lab.rack(*blades, at=1)))
     written = [statement for statement in statements if statement.startswith(("INSERT", "UPDATE", "DELETE"))]
     assert [statement.split()[2].strip('"') for statement in written] == ["revision", "source"]
     assert registry.get_node("blade07").sources[0].observed_at == lab.minutes(1)
-    assert {value.observed_at for value in registry.list_values("blade07")} == {lab.minutes(1)}
+    assert {value.observed_at for value in registry.list_node_values("blade07")} == {lab.minutes(1)}
 
 
 def test_number_of_statements_does_not_grow_with_nodes_or_sources(registry, lab):
@@ -121,8 +126,8 @@ def test_number_of_statements_does_not_grow_with_nodes_or_sources(registry, lab)
             ]
             yield SourceReport(f"rack:r{rack}", lab.minutes(at), seen)
 
-    first = _statements(registry, lambda: registry.apply_reports(list(reports(90, 0))))
-    second_count = _statements(registry, lambda: registry.apply_reports(list(reports(90, 1))))
+    first = _statements(registry, lambda: registry.apply_source_reports(list(reports(90, 0))))
+    second_count = _statements(registry, lambda: registry.apply_source_reports(list(reports(90, 1))))
     assert len(first) < 25
     assert len(second_count) < 25
 
@@ -185,7 +190,7 @@ def _first_version(url, lab):
 
 
 def test_unknown_run_is_placed_by_time_only(registry, lab):
-    registry.apply_report(lab.rack(lab.blade(1), at=0))
-    registry.apply_report(lab.rack(lab.blade(1), at=YEAR))
+    registry.apply_source_report(lab.rack(lab.blade(1), at=0))
+    registry.apply_source_report(lab.rack(lab.blade(1), at=YEAR))
     with registry.transaction_of_past_event("unknown", lab.minutes(0) + timedelta(hours=1), None) as number:
         assert STEP < number < 2 * STEP

@@ -76,7 +76,7 @@ def test_state_names_fit_their_database_column():
 
 @pytest.mark.parametrize("state", STATES.values(), ids=lambda state: state.name)
 def test_ansible_gets_the_properties_of_a_state(registry, lab, state):
-    registry.apply_report(lab.rack(lab.blade(1)))
+    registry.apply_source_report(lab.rack(lab.blade(1)))
     node = replace(registry.get_node("blade01"), state=state.name)
     variables = build_node_variables(node)
     assert (variables["gpufleet_is_new"], variables["gpufleet_is_busy"]) == (state.is_new, state.is_busy)
@@ -85,7 +85,7 @@ def test_ansible_gets_the_properties_of_a_state(registry, lab, state):
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("hold_kinds", [[], [{"kind": "cost", "reason": "test"}]])
 def test_html_report_has_a_style_for_every_state(state, hold_kinds):
-    tone = report.choose_cell_class({"state": state, "holds": hold_kinds})
+    tone = report.choose_rack_cell_css_class({"state": state, "holds": hold_kinds})
     page = (Path(report.__file__).parent / "templates/report.html.j2").read_text()
     assert tone in report.TONES
     assert f".blade.{tone} {{" in page

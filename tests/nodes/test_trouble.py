@@ -71,7 +71,7 @@ def test_registry_of_a_newer_version_asks_for_an_upgrade(url):
 
 def test_locked_registry_reports_the_other_writer(url, registry, lab, monkeypatch):
     monkeypatch.setenv(TIMEOUT, "0.2")
-    registry.apply_report(lab.rack(lab.blade(1)))
+    registry.apply_source_report(lab.rack(lab.blade(1)))
     with registry.transaction(), Registry(url) as other:
         with pytest.raises(EnvironmentFault) as excinfo:
             other.set_node_hold("blade01", "cost", "test")

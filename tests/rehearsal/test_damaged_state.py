@@ -18,14 +18,14 @@ def test_damaged_rehearsal_record_is_reported_with_its_remedy(tmp_path, text):
     rehearsal.facts_file.parent.mkdir(parents=True)
     rehearsal.facts_file.write_text(text)
     with pytest.raises(InputError, match=r"gpufleet rehearse down -s poc, then up again$") as excinfo:
-        rehearsal.read_facts()
+        rehearsal.read_rehearsal_facts()
     assert str(excinfo.value).startswith(str(rehearsal.facts_file))
 
 
 @DAMAGED
 def test_damaged_host_record_is_reported_with_its_remedy(tmp_path, text):
     (tmp_path / "r-1.json").write_text(text)
-    for read in (lambda: hosts.read_record(tmp_path / "r-1"), lambda: hosts.read_records(tmp_path)):
+    for read in (lambda: hosts.read_host_record(tmp_path / "r-1"), lambda: hosts.read_host_records(tmp_path)):
         with pytest.raises(
             InputError, match=r"r-1\.json: is damaged; gpufleet rehearse down, then up again$"
         ):

@@ -34,7 +34,7 @@ FINAL_NODES = [
 
 
 def test_demo_summary_lists_each_fault():
-    summary = demo.summarize_blades(FINAL_NODES)
+    summary = demo.check_and_summarize_blades(FINAL_NODES)
     assert summary == "1 of 4 blades are ready; degraded: blade13; faulty: blade09; unreachable: blade04"
 
 
@@ -42,7 +42,7 @@ def test_demo_summary_lists_each_fault():
 def test_undetected_fault_fails_the_demo(missing):
     nodes = [node if i != missing else blade(node["name"]) for i, node in enumerate(FINAL_NODES)]
     with pytest.raises(CheckFailed, match="three faults"):
-        demo.summarize_blades(nodes)
+        demo.check_and_summarize_blades(nodes)
 
 
 def test_what_if_adds_one_machine_and_leaves_the_stack_file_alone(tmp_path):
@@ -51,7 +51,7 @@ def test_what_if_adds_one_machine_and_leaves_the_stack_file_alone(tmp_path):
         "config:\n  gpufleet:fleet:\n    pools:\n      - {name: a, count: {min: 1}}\n      - {count: 2}\n"
     )
     before = source.read_text()
-    demo.write_changed_spec(source, target)
+    demo.write_spec_with_extra_node(source, target)
     pools = YAML().load(target.read_text())["config"]["gpufleet:fleet"]["pools"]
     assert [pool["count"] for pool in pools] == [{"min": 1}, 3]
     assert source.read_text() == before
@@ -59,13 +59,15 @@ def test_what_if_adds_one_machine_and_leaves_the_stack_file_alone(tmp_path):
 
 def test_failing_step_stops_the_demo_and_names_its_command(tmp_path):
     with pytest.raises(EnvironmentFault, match="exit 3"):
-        demo.run_step(demo.DemoStep("t", "exit 3", allows_failure=True), tmp_path, {"PATH": "/usr/bin:/bin"})
+        demo.run_demo_step(
+            demo.DemoStep("t", "exit 3", allows_failure=True), tmp_path, {"PATH": "/usr/bin:/bin"}
+        )
 
 
 def test_demo_step_may_be_allowed_to_exit_with_1(tmp_path):
-    demo.run_step(demo.DemoStep("t", "exit 1", allows_failure=True), tmp_path, {"PATH": "/usr/bin:/bin"})
+    demo.run_demo_step(demo.DemoStep("t", "exit 1", allows_failure=True), tmp_path, {"PATH": "/usr/bin:/bin"})
     with pytest.raises(EnvironmentFault):
-        demo.run_step(demo.DemoStep("t", "exit 1"), tmp_path, {"PATH": "/usr/bin:/bin"})
+        demo.run_demo_step(demo.DemoStep("t", "exit 1"), tmp_path, {"PATH": "/usr/bin:/bin"})
 
 
 def test_unhealthy_nodes_are_listed_with_their_failed_checks():
@@ -80,14 +82,14 @@ def test_unhealthy_nodes_are_listed_with_their_failed_checks():
 
 def test_cost_summary_has_the_monthly_cost_before_and_after():
     change = {"before": {"usd_per_month": 1000.4}, "after": {"usd_per_month": 2000.0}}
-    assert "1,000 USD a month" in demo.describe_cost(change)
-    assert demo.describe_cost(change).endswith("2,000")
+    assert "1,000 USD a month" in demo.describe_cost_change(change)
+    assert demo.describe_cost_change(change).endswith("2,000")
 
 
 def test_invalid_json_output_is_reported_with_its_error(tmp_path):
     with pytest.raises(EnvironmentFault, match="did not print JSON but: broken"):
-        demo.read_json(["sh", "-c", "echo broken >&2; exit 3"], tmp_path, {"PATH": "/usr/bin:/bin"})
-    assert demo.read_json(["sh", "-c", "echo [1]; exit 1"], tmp_path, {"PATH": "/usr/bin:/bin"}) == [1]
+        demo.run_json_command(["sh", "-c", "echo broken >&2; exit 3"], tmp_path, {"PATH": "/usr/bin:/bin"})
+    assert demo.run_json_command(["sh", "-c", "echo [1]; exit 1"], tmp_path, {"PATH": "/usr/bin:/bin"}) == [1]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
@@ -110,7 +112,7 @@ def test_interrupted_demo_stops_its_running_step(tmp_path, number):
     run = (
         "import os, sys\nfrom pathlib import Path\nfrom gpufleet.rehearsal import demo\n"
         f"step = demo.DemoStep('t', {f'true | {sys.executable} {program}'!r})\n"
-        f"demo.run_step(step, Path({str(tmp_path)!r}), os.environ)\n"
+        f"demo.run_demo_step(step, Path({str(tmp_path)!r}), os.environ)\n"
     )
     process = subprocess.Popen([sys.executable, "-c", run], start_new_session=True, stderr=subprocess.DEVNULL)
     wait_until((tmp_path / "child").exists)

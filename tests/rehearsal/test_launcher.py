@@ -47,7 +47,7 @@ def write(path, text):
 
 
 def test_engine_reads_a_copy_with_the_rehearsals_salt(facts):
-    ready = launcher.prepare_command(facts, ["up", "-s", "dev"], {"A": "b"})
+    ready = launcher.prepare_pulumi_command(facts, ["up", "-s", "dev"], {"A": "b"})
     assert ready["PULUMI_OPTION_CONFIG_FILE"] == facts["settings_copy"]
     assert ready["A"] == "b"
     assert read_copy(facts) == f"{SPEC}encryptionsalt: {SALT}\n"
@@ -58,46 +58,46 @@ def test_engine_reads_a_copy_with_the_rehearsals_salt(facts):
 )
 def test_users_secrets_settings_are_removed(facts, tmp_path, user_settings):
     tracked = write(tmp_path / "own.yaml", user_settings + SPEC)
-    assert launcher.replace_salt(tracked, SALT) == f"{SPEC}encryptionsalt: {SALT}\n"
+    assert launcher.read_settings_with_salt(tracked, SALT) == f"{SPEC}encryptionsalt: {SALT}\n"
 
 
 def test_settings_file_without_final_newline_is_read(tmp_path):
     tracked = write(tmp_path / "own.yaml", "config: {}")
-    assert launcher.replace_salt(tracked, SALT) == f"config: {{}}\nencryptionsalt: {SALT}\n"
+    assert launcher.read_settings_with_salt(tracked, SALT) == f"config: {{}}\nencryptionsalt: {SALT}\n"
 
 
 @pytest.mark.parametrize("value", ["  aws:token:\n    secure: v1:x\n", "  aws:token: {secure: v1:x}\n"])
 def test_encrypted_values_are_refused(tmp_path, value):
     tracked = write(tmp_path / "own.yaml", f"config:\n{value}")
     with pytest.raises(launcher.UnsafeCommandError, match="encrypted value"):
-        launcher.replace_salt(tracked, SALT)
+        launcher.read_settings_with_salt(tracked, SALT)
 
 
 def test_word_secure_in_a_comment_is_not_an_encrypted_value(tmp_path):
     tracked = write(tmp_path / "own.yaml", "config: {}  # secure: no\n")
-    assert "config" in launcher.replace_salt(tracked, SALT)
+    assert "config" in launcher.read_settings_with_salt(tracked, SALT)
 
 
 @pytest.mark.parametrize(
     "arguments", [["config", "set", "a", "b"], ["config"], ["-s", "dev", "--color", "never", "config"]]
 )
 def test_commands_about_the_settings_get_the_tracked_file(facts, arguments):
-    assert "PULUMI_OPTION_CONFIG_FILE" not in launcher.prepare_command(facts, arguments, {})
+    assert "PULUMI_OPTION_CONFIG_FILE" not in launcher.prepare_pulumi_command(facts, arguments, {})
 
 
 def test_stack_may_be_named_config(facts):
-    assert "PULUMI_OPTION_CONFIG_FILE" in launcher.prepare_command(facts, ["up", "-s", "config"], {})
+    assert "PULUMI_OPTION_CONFIG_FILE" in launcher.prepare_pulumi_command(facts, ["up", "-s", "config"], {})
 
 
 def test_launcher_makes_no_settings_copy_for_another_project(facts, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert "PULUMI_OPTION_CONFIG_FILE" not in launcher.prepare_command(facts, ["up"], {})
+    assert "PULUMI_OPTION_CONFIG_FILE" not in launcher.prepare_pulumi_command(facts, ["up"], {})
 
 
 @pytest.mark.parametrize("flag", ["--remove", "--remove=true"])
 def test_command_that_would_delete_the_tracked_settings_is_refused(facts, flag):
     with pytest.raises(launcher.UnsafeCommandError, match="gpufleet rehearse down -s dev"):
-        launcher.prepare_command(facts, ["destroy", "-s", "dev", flag], {})
+        launcher.prepare_pulumi_command(facts, ["destroy", "-s", "dev", flag], {})
 
 
 def test_launcher_passes_the_users_arguments_to_the_engine(facts, tmp_path):
@@ -146,8 +146,8 @@ def test_locks_of_engines_that_ended_are_removed(tmp_path):
         lock(tmp_path, "half", 0),
         lock(tmp_path, "reused", os.getpid()),
     ]
-    assert sorted(launcher.remove_stale_locks(tmp_path)) == sorted(stale)
-    assert launcher.remove_stale_locks(tmp_path) == []
+    assert sorted(launcher.remove_stale_pulumi_locks(tmp_path)) == sorted(stale)
+    assert launcher.remove_stale_pulumi_locks(tmp_path) == []
 
 
 def test_lock_of_a_running_engine_stays(tmp_path):
@@ -155,10 +155,10 @@ def test_lock_of_a_running_engine_stays(tmp_path):
     engine.symlink_to("/bin/sleep")
     running = subprocess.Popen([str(engine), "30"])
     try:
-        while not launcher.is_engine(running.pid):  # it takes its name a moment after it has started
+        while not launcher.is_pulumi_process(running.pid):  # it takes its name a moment after it has started
             time.sleep(0.01)
         lock_file = lock(tmp_path, "held", running.pid)
-        assert launcher.remove_stale_locks(tmp_path) == []
+        assert launcher.remove_stale_pulumi_locks(tmp_path) == []
         assert lock_file.exists()
     finally:
         running.kill()
@@ -166,4 +166,4 @@ def test_lock_of_a_running_engine_stays(tmp_path):
 
 
 def test_backend_without_locks_is_accepted(tmp_path):
-    assert launcher.remove_stale_locks(tmp_path) == []
+    assert launcher.remove_stale_pulumi_locks(tmp_path) == []

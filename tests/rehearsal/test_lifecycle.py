@@ -77,7 +77,7 @@ def test_down_stops_hosts_before_it_removes_their_records(rehearsal, monkeypatch
 
 
 def test_rehearsal_status_is_printed_as_text(rehearsal):
-    text = lifecycle.format_status(lifecycle.collect_status(rehearsal))
+    text = lifecycle.format_rehearsal_status(lifecycle.collect_rehearsal_status(rehearsal))
     assert "state       not up" in text
     assert "hosts       none" in text
 
@@ -94,8 +94,8 @@ def test_unresponsive_hosts_are_listed():
         "stack": "production", "up": True, "home": "h", "engine": "3.258.0", "resources": 34,
         "pending_operations": 0, "processes": [7], "hosts": [host], "declared_hosts": 1,
     }  # fmt: skip
-    text = lifecycle.format_status(report)
+    text = lifecycle.format_rehearsal_status(report)
     assert "1 running of 1, 0 answer SSH" in text
     assert "no SSH    blade04 (blades-1/4, 198.18.1.14)" in text
-    none = lifecycle.format_status(report | {"hosts": [], "declared_hosts": 21})
+    none = lifecycle.format_rehearsal_status(report | {"hosts": [], "declared_hosts": 21})
     assert "hosts       none of 21: `gpufleet rehearse up` boots them" in none

@@ -11,7 +11,7 @@ import pytest
 from gpufleet.errors import EnvironmentFault
 from gpufleet.rehearsal import machine
 from gpufleet.rehearsal.machine import cloud_check, repair
-from gpufleet.rehearsal.machine.check import MachineCheck, format_table, select_missing
+from gpufleet.rehearsal.machine.check import MachineCheck, format_check_table, select_failed_checks
 
 GIT = MachineCheck(
     "git", "required", ok=False, detail="not installed", remedy="apt-get install git", packages=("git",)
@@ -27,7 +27,7 @@ FINE = MachineCheck("ssh", "required", ok=True, detail="/usr/bin/ssh", packages=
 def apt(monkeypatch):
     """Replace apt-get by a fake that records every command; the engine is already installed."""
     commands = []
-    monkeypatch.setattr(repair.engine, "ensure_engine", lambda _report: commands.append("engine"))
+    monkeypatch.setattr(repair.engine, "ensure_pulumi_engine", lambda _report: commands.append("engine"))
     monkeypatch.setattr(repair, "_privilege_command", list)
     monkeypatch.setattr(
         repair, "_run_apt", lambda command_line, _report, _command: commands.append(" ".join(command_line))
@@ -36,12 +36,12 @@ def apt(monkeypatch):
 
 
 def test_missing_requirements_are_filtered_by_need():
-    assert select_missing([GIT, RACK, FINE], "required") == [GIT]
-    assert select_missing([GIT, RACK, FINE], "required", "racks") == [GIT, RACK]
+    assert select_failed_checks([GIT, RACK, FINE], "required") == [GIT]
+    assert select_failed_checks([GIT, RACK, FINE], "required", "racks") == [GIT, RACK]
 
 
 def test_doctor_table_shows_missing_requirements_and_their_remedies():
-    table = format_table([FINE, GIT, RACK])
+    table = format_check_table([FINE, GIT, RACK])
     assert "ok      ssh" in table
     assert "MISSING git" in table
     assert "missing nspawn" in table
@@ -51,7 +51,7 @@ def test_doctor_table_shows_missing_requirements_and_their_remedies():
 
 def test_packages_are_named_before_they_are_installed(apt):
     messages = []
-    repair.install_missing([GIT, RACK, TESTS, FINE], messages.append)
+    repair.install_missing_requirements([GIT, RACK, TESTS, FINE], messages.append)
     assert messages[0] == "installing Debian packages: git x"
     assert apt == [
         "apt-get update -qq",
@@ -61,23 +61,23 @@ def test_packages_are_named_before_they_are_installed(apt):
 
 
 def test_packages_for_tests_are_installed_only_on_request(apt):
-    repair.install_missing([TESTS], lambda _line: None)
+    repair.install_missing_requirements([TESTS], lambda _line: None)
     assert apt == ["engine"]
-    repair.install_missing([TESTS], lambda _line: None, tests=True)
+    repair.install_missing_requirements([TESTS], lambda _line: None, include_tests=True)
     assert apt[2].endswith("chromium")
 
 
 def test_without_root_a_missing_required_package_is_an_error_with_the_command(apt, monkeypatch):
     monkeypatch.setattr(repair, "_privilege_command", lambda: None)
     with pytest.raises(EnvironmentFault, match="packages are missing: git") as excinfo:
-        repair.install_missing([GIT], lambda _line: None)
+        repair.install_missing_requirements([GIT], lambda _line: None)
     assert excinfo.value.hint.startswith("as root: apt-get install git")
 
 
 def test_without_root_a_missing_rack_package_is_only_reported(apt, monkeypatch):
     monkeypatch.setattr(repair, "_privilege_command", lambda: None)
     messages = []
-    repair.install_missing([RACK], messages.append)
+    repair.install_missing_requirements([RACK], messages.append)
     assert "as root: apt-get install x" in messages[0]
     assert apt == ["engine"]
 
@@ -103,7 +103,7 @@ def test_privilege_command_depends_on_user_and_sudo(monkeypatch, uid, sudo, expe
 
 
 def checks_by_name(home, environment):
-    return {check.name: check for check in cloud_check.check_clouds(home, environment)}
+    return {check.name: check for check in cloud_check.check_cloud_prerequisites(home, environment)}
 
 
 def test_missing_credentials_are_reported_with_the_login_command(tmp_path):

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from gpufleet.errors import InputError
-from gpufleet.rehearsal.packages.repository import ensure_repository
+from gpufleet.rehearsal.packages.repository import ensure_fake_repository
 
 ENTRY = """
   - name: card-driver
@@ -28,7 +28,7 @@ DATA = f"packages:{ENTRY}"
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory):
-    return ensure_repository(DATA, tmp_path_factory.mktemp("cache"))
+    return ensure_fake_repository(DATA, tmp_path_factory.mktemp("cache"))
 
 
 def field(deb, *names):
@@ -71,22 +71,22 @@ def test_repository_index_describes_the_packages(repository):
 
 def test_repository_is_built_once_for_the_same_data(repository):
     cache = repository.parents[1]
-    assert ensure_repository(DATA, cache) == repository
-    assert ensure_repository(DATA.replace("3.0-1", "4.0-1"), cache) != repository
+    assert ensure_fake_repository(DATA, cache) == repository
+    assert ensure_fake_repository(DATA.replace("3.0-1", "4.0-1"), cache) != repository
 
 
 def test_unused_repositories_expire(tmp_path):
-    first, second = (ensure_repository("packages: []\n" + "#" * n, tmp_path) for n in (1, 2))
+    first, second = (ensure_fake_repository("packages: []\n" + "#" * n, tmp_path) for n in (1, 2))
     for folder in (first, second):
         os.utime(folder, (0, 0))
-    ensure_repository("packages: []\n##", tmp_path)  # used again
-    third = ensure_repository("packages: []\n###", tmp_path)
+    ensure_fake_repository("packages: []\n##", tmp_path)  # used again
+    third = ensure_fake_repository("packages: []\n###", tmp_path)
     assert set((tmp_path / "fake").glob("[!.]*")) == {second, third}
 
 
 def test_filler_package_has_its_size_only_when_installed(tmp_path):
     data = "packages: [{name: big, versions: ['1'], summary: x, source: x, fill_mib: 3}]"
-    deb = next(ensure_repository(data, tmp_path).glob("*.deb"))
+    deb = next(ensure_fake_repository(data, tmp_path).glob("*.deb"))
     assert deb.stat().st_size < 100_000
     assert (
         "3145728"
@@ -105,12 +105,12 @@ def test_filler_package_has_its_size_only_when_installed(tmp_path):
 )
 def test_invalid_package_data_is_refused(tmp_path, data, problem):
     with pytest.raises(InputError, match=problem):
-        ensure_repository(data, tmp_path)
+        ensure_fake_repository(data, tmp_path)
     assert not list(tmp_path.rglob("*.deb"))
 
 
 def test_shipped_package_data_can_be_built():
-    built = ensure_repository()
+    built = ensure_fake_repository()
     index = (built / "Packages").read_text()
     assert index.count("\nDescription: FAKE ") == index.count("Package: ") > 10
     assert {"nvidia-open", "nvidia-container-toolkit", "amdgpu-dkms", "cuda-keyring"} <= {

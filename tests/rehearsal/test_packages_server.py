@@ -176,10 +176,10 @@ def test_unused_files_expire(tmp_path):
 
 
 def test_apt_on_a_host_uses_the_package_server(monkeypatch):
-    sources = apt_config.apt_sources.parse_sources(
+    sources = apt_config.apt_sources.parse_apt_sources(
         "deb http://deb.example/debian bookworm main\ndeb http://sec.example/debian-security bookworm-security main\n"
     )
-    monkeypatch.setattr(apt_config.apt_sources, "read_system_sources", lambda: sources)
+    monkeypatch.setattr(apt_config.apt_sources, "read_system_apt_sources", lambda: sources)
     files = apt_config.build_apt_config_files("198.18.7.1", "bookworm")
     sources_text = files["etc/apt/sources.list.d/rehearsal.sources"]
     assert (

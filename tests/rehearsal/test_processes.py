@@ -45,7 +45,7 @@ def test_only_processes_of_this_rehearsal_are_found(start_process, tmp_path):
     expected = start_process("pulumi-resource-aws", tmp_path / "a")
     start_process("pulumi-resource-aws", tmp_path / "b")
     start_process("bash-of-the-user", tmp_path / "a")
-    assert processes.find_processes(tmp_path / "a") == [expected.pid]
+    assert processes.find_rehearsal_processes(tmp_path / "a") == [expected.pid]
 
 
 def test_only_own_processes_are_stopped(start_process, tmp_path):
@@ -64,7 +64,7 @@ def stop_and_reap(home, process):
 
     reaper = threading.Thread(target=process.wait)
     reaper.start()
-    stopped = processes.stop_processes(home)
+    stopped = processes.stop_rehearsal_processes(home)
     reaper.join(10)
     return stopped
 
@@ -72,22 +72,22 @@ def stop_and_reap(home, process):
 def test_helper_without_its_engine_is_an_orphan(start_process, tmp_path):
     orphan = start_process("pulumi-language-python", tmp_path / "a")
     engine = start_process("pulumi", tmp_path / "a")
-    assert processes.find_orphans(tmp_path / "a") == [orphan.pid]
-    assert engine.pid in processes.find_processes(tmp_path / "a")
+    assert processes.find_orphaned_processes(tmp_path / "a") == [orphan.pid]
+    assert engine.pid in processes.find_rehearsal_processes(tmp_path / "a")
 
 
 def test_without_proc_no_processes_are_found(tmp_path):
-    assert processes.find_processes(tmp_path, proc=tmp_path / "none") == []
+    assert processes.find_rehearsal_processes(tmp_path, proc_folder=tmp_path / "none") == []
 
 
 def test_stopping_without_processes_returns_0(tmp_path):
-    assert processes.stop_processes(tmp_path) == 0
+    assert processes.stop_rehearsal_processes(tmp_path) == 0
 
 
 def test_ansible_run_is_found_but_is_not_an_orphan(start_process, tmp_path):
     run = start_process("ansible-playbook", tmp_path / "a")
-    assert processes.find_processes(tmp_path / "a") == [run.pid]
-    assert processes.find_orphans(tmp_path / "a") == []
+    assert processes.find_rehearsal_processes(tmp_path / "a") == [run.pid]
+    assert processes.find_orphaned_processes(tmp_path / "a") == []
 
 
 def test_ssh_master_is_found_by_its_socket(tmp_path):
@@ -95,8 +95,8 @@ def test_ssh_master_is_found_by_its_socket(tmp_path):
     master = subprocess.Popen([title, "60"], executable="/bin/sleep", env={})
     try:
         wait_for_exec(master.pid, "[mux]")
-        assert processes.find_processes(tmp_path) == [master.pid]
-        assert processes.find_processes(tmp_path / "other") == []
+        assert processes.find_rehearsal_processes(tmp_path) == [master.pid]
+        assert processes.find_rehearsal_processes(tmp_path / "other") == []
     finally:
         master.kill()
         master.wait()
@@ -104,7 +104,10 @@ def test_ssh_master_is_found_by_its_socket(tmp_path):
 
 def test_stopping_a_rehearsal_does_not_stop_its_caller(tmp_path, clean_env):
     env = clean_env | {"GPUFLEET_HOME": str(tmp_path)}
-    code = "from gpufleet.rehearsal import processes as p; import pathlib; print(p.stop_processes(pathlib.Path.cwd()))"
+    code = (
+        "from gpufleet.rehearsal import processes as p; import pathlib; "
+        "print(p.stop_rehearsal_processes(pathlib.Path.cwd()))"
+    )
     command_line = ["bash", "-c", f'python -c "{code}" gpufleet; true']
     result = subprocess.run(command_line, env=env, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "0"

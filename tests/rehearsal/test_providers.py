@@ -13,7 +13,7 @@ from pulumi.provider.experimental import provider as api
 from gpufleet.rehearsal import providers
 from gpufleet.rehearsal.providers.property_values import SECRET, UNKNOWN, to_plain_values, to_property_values
 from gpufleet.rehearsal.providers.provider import SimulatedProvider
-from gpufleet.rehearsal.providers.schema import load_schema
+from gpufleet.rehearsal.providers.schema import load_cloud_schema
 from gpufleet.rehearsal.providers.store import ResourceStore
 
 VPC = "aws:ec2/vpc:Vpc"
@@ -26,7 +26,7 @@ class ProviderClient:
     """A provider with plain values in and out."""
 
     def __init__(self, cloud, path):
-        self.provider = SimulatedProvider(load_schema(cloud), ResourceStore(path))
+        self.provider = SimulatedProvider(load_cloud_schema(cloud), ResourceStore(path))
 
     def urn(self, kind, name):
         return f"urn:pulumi:test::gpufleet::gpufleet:cloud:Pool${kind}::{name}"
@@ -154,7 +154,7 @@ def test_preview_stores_nothing_and_leaves_future_values_unknown(aws, subnet):
     assert identity == ""
     assert planned["privateIp"] == planned["arn"] == UNKNOWN
     assert planned["instanceState"] == "running"
-    assert aws.provider.store.find_by_type(NODE) == []
+    assert aws.provider.store.find_resources_by_type(NODE) == []
 
 
 def test_repeated_creation_after_a_kill_creates_no_duplicate(aws, subnet):
@@ -163,7 +163,7 @@ def test_repeated_creation_after_a_kill_creates_no_duplicate(aws, subnet):
     again, outputs = aws.create(NODE, "one", node(subnet, ami="ami-2"))
     assert again == first
     assert outputs["ami"] == "ami-2"
-    assert len(aws.provider.store.find_by_type(NODE)) == 1
+    assert len(aws.provider.store.find_resources_by_type(NODE)) == 1
 
 
 def test_replacement_exists_next_to_the_old_resource(aws, subnet):
@@ -172,7 +172,7 @@ def test_replacement_exists_next_to_the_old_resource(aws, subnet):
     new, _ = aws.create(NODE, "one", node(subnet, ami="ami-2"))
     assert new != old
     aws.delete(NODE, "one", old)
-    assert [row.id for row in aws.provider.store.find_by_type(NODE)] == [new]
+    assert [row.id for row in aws.provider.store.find_resources_by_type(NODE)] == [new]
 
 
 def test_forced_replacement_exists_next_to_the_old_resource(aws, subnet):
@@ -238,7 +238,7 @@ def test_update_keeps_the_resource_id(aws, subnet):
     identity, state = aws.create(NODE, "one", node(subnet))
     bigger = aws.update(NODE, "one", identity, state, node(subnet, instanceType="g5.4xlarge"))
     assert bigger == {**state, "instanceType": "g5.4xlarge"}
-    assert aws.provider.store.get(NODE, identity).acknowledged, "the engine has named it"
+    assert aws.provider.store.get_resource(NODE, identity).acknowledged, "the engine has named it"
 
 
 def test_launch_template_counts_its_versions(aws):
@@ -360,18 +360,20 @@ def test_images_differ_by_region(aws):
 
 def test_launchers_serve_from_a_folder_whose_name_needs_quoting(tmp_path):
     folder = tmp_path / "it's a folder"
-    paths = providers.install_launchers(folder, sys.executable)
+    paths = providers.install_provider_launchers(folder, sys.executable)
     assert [path.name for path in paths] == [f"pulumi-resource-{cloud}" for cloud in providers.CLOUDS]
     for path, cloud in zip(paths, providers.CLOUDS, strict=True):
         version = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout
-        assert version.startswith(load_schema(cloud).version)
+        assert version.startswith(load_cloud_schema(cloud).version)
         assert "simulated" in version
 
 
 def test_second_installation_of_the_providers_changes_nothing(tmp_path):
-    before = [path.stat().st_mtime_ns for path in providers.install_launchers(tmp_path, sys.executable)]
+    before = [
+        path.stat().st_mtime_ns for path in providers.install_provider_launchers(tmp_path, sys.executable)
+    ]
     assert [
-        path.stat().st_mtime_ns for path in providers.install_launchers(tmp_path, sys.executable)
+        path.stat().st_mtime_ns for path in providers.install_provider_launchers(tmp_path, sys.executable)
     ] == before
 
 

@@ -9,10 +9,10 @@ import re
 import pytest
 
 from gpufleet.rehearsal.providers import CLOUDS
-from gpufleet.rehearsal.providers.schema import load_schema
+from gpufleet.rehearsal.providers.schema import load_cloud_schema
 
 SDKS = {"aws": "pulumi_aws", "gcp": "pulumi_gcp", "azure-native": "pulumi_azure_native"}
-TYPES = [(cloud, token) for cloud in CLOUDS for token in load_schema(cloud).types]
+TYPES = [(cloud, token) for cloud in CLOUDS for token in load_cloud_schema(cloud).types]
 
 
 class Real:
@@ -39,7 +39,7 @@ def camel(name, names):
 @pytest.fixture(params=TYPES, ids=[token for _, token in TYPES])
 def pair(request):
     cloud, token = request.param
-    return load_schema(cloud).types[token], Real(token)
+    return load_cloud_schema(cloud).types[token], Real(token)
 
 
 def test_resource_types_have_the_token_and_required_inputs_of_the_sdk(pair):
@@ -66,4 +66,7 @@ def test_declared_computed_outputs_exist_in_the_sdk(pair):
 @pytest.mark.parametrize("cloud", CLOUDS)
 def test_provider_versions_match_the_sdks(cloud):
     sdk = importlib.import_module(SDKS[cloud])
-    assert load_schema(cloud).version == importlib.import_module(f"{sdk.__name__}._utilities").get_version()
+    assert (
+        load_cloud_schema(cloud).version
+        == importlib.import_module(f"{sdk.__name__}._utilities").get_version()
+    )

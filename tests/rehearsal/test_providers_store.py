@@ -19,8 +19,8 @@ store = ResourceStore(Path(sys.argv[1]))
 for number in range(int(sys.argv[3])):
     with store.transaction():
         name = f"{sys.argv[2]}-{number}"
-        address = store.lease_address("10.0.0.0/16", "t", name, "private")
-        store.put(ResourceRow(name, "t", f"urn-{name}", {}, {"address": address}))
+        address = store.lease_ip_address("10.0.0.0/16", "t", name, "private")
+        store.put_resource(ResourceRow(name, "t", f"urn-{name}", {}, {"address": address}))
     print(name, flush=True)
 """
 
@@ -42,7 +42,7 @@ def test_concurrent_writers_lose_nothing_and_share_no_address(store, tmp_path):
     for child in children:
         child.communicate(timeout=120)
         assert child.returncode == 0
-    rows = store.find_by_type("t")
+    rows = store.find_resources_by_type("t")
     assert len(rows) == 120
     assert len({row.outputs["address"] for row in rows}) == 120
 
@@ -55,9 +55,9 @@ def test_killed_writer_leaves_complete_rows_and_no_lock(store, tmp_path):
     child.wait(timeout=30)
     started = time.monotonic()
     with store.transaction():
-        store.put(ResourceRow("after", "t", "urn-after", {}, {"address": "none"}))
+        store.put_resource(ResourceRow("after", "t", "urn-after", {}, {"address": "none"}))
     assert time.monotonic() - started < 5
-    rows = store.find_by_type("t")
+    rows = store.find_resources_by_type("t")
     assert len(rows) > 30
     assert all(row.outputs["address"] for row in rows)
 
@@ -65,19 +65,19 @@ def test_killed_writer_leaves_complete_rows_and_no_lock(store, tmp_path):
 def test_failed_transaction_stores_nothing(store):
     def fail():
         with store.transaction():
-            store.put(ResourceRow("one", "t", "urn", {}, {}))
+            store.put_resource(ResourceRow("one", "t", "urn", {}, {}))
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
         fail()
-    assert store.get("t", "one") is None
+    assert store.get_resource("t", "one") is None
 
 
 def test_network_without_free_address_is_reported(store):
     for number in range(3):
-        store.lease_address("10.0.0.0/29", "t", str(number), "private")
+        store.lease_ip_address("10.0.0.0/29", "t", str(number), "private")
     with pytest.raises(LookupError, match=r"10\.0\.0\.0/29 has no free address left"):
-        store.lease_address("10.0.0.0/29", "t", "one more", "private")
+        store.lease_ip_address("10.0.0.0/29", "t", "one more", "private")
 
 
 def test_store_file_is_readable_by_its_owner_only(store, tmp_path):

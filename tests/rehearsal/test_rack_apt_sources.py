@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.rehearsal.rack.apt_sources import AptSource, find_mirror, parse_sources
+from gpufleet.rehearsal.rack.apt_sources import AptSource, find_suite_mirror, parse_apt_sources
 
 CASES = Path(__file__).parents[1] / "cases/rehearsal/apt_sources"
 
 
 def sources(name):
-    return parse_sources((CASES / name).read_text())
+    return parse_apt_sources((CASES / name).read_text())
 
 
 @pytest.mark.parametrize(
@@ -25,12 +25,12 @@ def sources(name):
     ],
 )
 def test_archive_of_a_suite_is_found(file, suite, uri):
-    assert find_mirror(suite, sources(file)).uri == uri
+    assert find_suite_mirror(suite, sources(file)).uri == uri
 
 
 @pytest.mark.parametrize("file", ["debian-12.sources", "one-line.list", "other-archives.sources"])
 def test_suite_unknown_to_apt_has_no_archive(file):
-    assert find_mirror("trixie", sources(file)) is None
+    assert find_suite_mirror("trixie", sources(file)) is None
 
 
 def test_one_line_sources_with_options_and_components_are_read():
@@ -50,4 +50,4 @@ def test_disabled_and_source_archives_are_omitted():
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "deb\n", "deb [arch=amd64]\n", "Types: deb\n"])
 def test_malformed_sources_files_give_no_mirror(text):
-    assert find_mirror("bookworm", parse_sources(text)) is None
+    assert find_suite_mirror("bookworm", parse_apt_sources(text)) is None

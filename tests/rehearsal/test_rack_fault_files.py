@@ -36,8 +36,8 @@ def test_invalid_amount_is_refused_with_its_line(fault):
 
 def test_amounts_are_read_from_a_file():
     loaded = faults.parse_faults("faults: {r/1: [dies=2, apt_locked], r/2: disk_small=30}", "f")
-    assert loaded.faults_at("r/1") == {"dies=2", "apt_locked"}
-    assert loaded.faults_at("r/2") == {"disk_small=30"}
+    assert loaded.get_host_faults("r/1") == {"dies=2", "apt_locked"}
+    assert loaded.get_host_faults("r/2") == {"disk_small=30"}
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_amounts_are_read_from_a_file():
     [([], (0, 0)), (["disk_full"], (48, 0)), (["disk_small"], (356, 100)), (["disk_small=30"], (286, 30))],
 )
 def test_size_of_a_memory_disk_is_parsed(host_faults, size):
-    assert hosts.memory_disk_size(frozenset(host_faults)) == size
+    assert hosts.memory_disk_size_mib(frozenset(host_faults)) == size
 
 
 def test_host_without_faults_gets_no_files():

@@ -18,14 +18,14 @@ def test_demo_fault_set_is_loaded():
 
 
 def test_fault_set_none_loads_no_faults():
-    assert load_faults(None).faults_at("blades-1/4") == frozenset()
+    assert load_faults(None).get_host_faults("blades-1/4") == frozenset()
 
 
 def test_users_file_is_loaded(tmp_path):
     file = tmp_path / "mine.yaml"
     file.write_text("arm64: [r/1]\nfaults:\n  r/2: [disk_full, link_down]\n")
     faults = load_faults(file)
-    assert faults.faults_at("r/2") == {"disk_full", "link_down"}
+    assert faults.get_host_faults("r/2") == {"disk_full", "link_down"}
     assert faults.arm64 == {"r/1"}
 
 
@@ -64,7 +64,7 @@ def test_missing_file_is_refused():
 def test_fault_on_a_place_outside_all_racks_is_refused_with_its_line():
     faults = parse_faults("faults:\n  r/1: disk_full\n  r/9: disk_full\n", "f.yaml")
     with pytest.raises(InputError, match=r"f\.yaml:3: r/9: no such node; write nodes as rack/slot: r/1, r/2"):
-        faults.check_places({"r/1", "r/2"})
+        faults.check_places_exist({"r/1", "r/2"})
 
 
 def test_every_fault_kind_has_a_description():

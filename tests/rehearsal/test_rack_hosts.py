@@ -37,51 +37,51 @@ def server(monkeypatch):
 )
 def test_only_an_ssh_greeting_counts_as_an_answer(server, greeting, answers):
     server(greeting)
-    assert hosts.check_ssh(["127.0.0.1"]) == {"127.0.0.1": answers}
+    assert hosts.check_ssh_servers(["127.0.0.1"]) == {"127.0.0.1": answers}
 
 
 def test_server_without_greeting_does_not_count(server):
-    assert hosts.check_ssh(["127.0.0.1"], limit_s=0.2) == {"127.0.0.1": False}
+    assert hosts.check_ssh_servers(["127.0.0.1"], timeout_s=0.2) == {"127.0.0.1": False}
 
 
 def test_closed_port_does_not_count(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as closed:
         monkeypatch.setattr(hosts, "SSH_PORT", closed.getsockname()[1])
-    assert hosts.check_ssh(["127.0.0.1"]) == {"127.0.0.1": False}
+    assert hosts.check_ssh_servers(["127.0.0.1"]) == {"127.0.0.1": False}
 
 
 def test_records_are_read_in_order_of_slot(tmp_path):
     for slot in (10, 2):
-        hosts.write_record(tmp_path / f"r-{slot}", replace(RECORD, place=f"r/{slot}"))
-    assert [r.place for r in hosts.read_records(tmp_path)] == ["r/2", "r/10"]
-    assert hosts.read_record(tmp_path / "r-2") == replace(RECORD, place="r/2")
-    assert hosts.read_record(tmp_path / "r-3") is None
+        hosts.write_host_record(tmp_path / f"r-{slot}", replace(RECORD, place=f"r/{slot}"))
+    assert [r.place for r in hosts.read_host_records(tmp_path)] == ["r/2", "r/10"]
+    assert hosts.read_host_record(tmp_path / "r-2") == replace(RECORD, place="r/2")
+    assert hosts.read_host_record(tmp_path / "r-3") is None
 
 
 @pytest.mark.parametrize(("process_ids", "running"), [({RECORD.label: [7]}, True), ({}, False)])
 def test_host_is_running_if_its_namespace_has_processes(monkeypatch, process_ids, running):
-    monkeypatch.setattr(hosts, "check_ssh", lambda addresses: dict.fromkeys(addresses, False))
+    monkeypatch.setattr(hosts, "check_ssh_servers", lambda addresses: dict.fromkeys(addresses, False))
     monkeypatch.setattr(
-        host_processes, "find_processes", lambda labels: process_ids if list(labels) else None
+        host_processes, "find_host_processes", lambda labels: process_ids if list(labels) else None
     )
-    monkeypatch.setattr(host_processes, "find_init", lambda pids: next(iter(pids), None))
-    status = hosts.collect_statuses([RECORD])[0]
+    monkeypatch.setattr(host_processes, "find_init_pid", lambda pids: next(iter(pids), None))
+    status = hosts.collect_recorded_host_statuses([RECORD])[0]
     assert (status.running, status.pid) == (running, 7 if running else None)
 
 
 def test_unknown_fields_of_a_record_are_ignored(tmp_path):
-    hosts.write_record(tmp_path / "r-1", RECORD)
+    hosts.write_host_record(tmp_path / "r-1", RECORD)
     file = tmp_path / "r-1.json"
     file.write_text(file.read_text().replace("{", '{"pid": 7,', 1))
-    assert hosts.read_record(tmp_path / "r-1") == RECORD
+    assert hosts.read_host_record(tmp_path / "r-1") == RECORD
 
 
 def test_ordinary_process_is_not_an_init():
-    assert host_processes.find_init([os.getpid(), 0]) is None
+    assert host_processes.find_init_pid([os.getpid(), 0]) is None
 
 
 def test_unknown_namespaces_have_no_processes():
-    assert host_processes.find_processes(["gf-none-9-9"]) == {}
+    assert host_processes.find_host_processes(["gf-none-9-9"]) == {}
     assert host_processes.stop_hosts(["gf-none-9-9"], terminate_timeout_s=0, kill_timeout_s=0) == []
 
 
@@ -123,6 +123,6 @@ def test_inotify_limit_is_raised_only_if_too_low(monkeypatch, tmp_path, allowed,
     setting, messages = tmp_path / "max_user_instances", []
     setting.write_text(f"{allowed}\n")
     monkeypatch.setattr(inotify, "INSTANCES", setting)
-    inotify.ensure_inotify_instances(21, messages.append)
+    inotify.raise_inotify_limit(21, messages.append)
     assert setting.read_text().strip() == after
     assert len(messages) == (allowed != after)

@@ -15,15 +15,15 @@ RECIPE = images.ImageRecipe("bookworm", "amd64")
 
 
 def test_image_name_contains_suite_architecture_and_hash():
-    assert re.fullmatch(r"bookworm-amd64-[0-9a-f]{12}", RECIPE.name)
-    assert RECIPE.name == images.ImageRecipe("bookworm", "amd64").name
+    assert re.fullmatch(r"bookworm-amd64-[0-9a-f]{12}", RECIPE.image_name)
+    assert RECIPE.image_name == images.ImageRecipe("bookworm", "amd64").image_name
 
 
 @pytest.mark.parametrize(
     "change", [{"arch": "arm64"}, {"packages": ("systemd",)}, {"masked": ()}, {"version": 99}]
 )
 def test_any_change_of_the_recipe_changes_the_image_name(change):
-    assert replace(RECIPE, **change).name != RECIPE.name
+    assert replace(RECIPE, **change).image_name != RECIPE.image_name
 
 
 def test_hosts_have_the_complete_python_package():
@@ -82,8 +82,8 @@ def test_arm64_hosts_need_additional_packages(monkeypatch):
     monkeypatch.setattr(
         requirements, "_find_program", lambda program: None if "qemu" in program else "/bin/x"
     )
-    assert requirements.list_missing_packages() == []
-    assert requirements.list_missing_packages(arm64=True) == ["qemu-user-static"]
+    assert requirements.list_missing_debian_packages() == []
+    assert requirements.list_missing_debian_packages(include_arm64=True) == ["qemu-user-static"]
 
 
 @pytest.mark.parametrize(
@@ -104,4 +104,4 @@ def test_binfmt_emulator_must_be_opened_by_the_kernel_at_registration(monkeypatc
 
 def test_architecture_without_emulator_is_refused():
     with pytest.raises(EnvironmentFault, match="hosts of architecture riscv64 can't be booted"):
-        emulation.ensure_emulation("riscv64")
+        emulation.ensure_cpu_emulation("riscv64")

@@ -41,7 +41,7 @@ def test_host_files_contain_its_identity(plan):
     assert text(plan, "etc/hostname") == "blade07\n"
     assert text(plan, "etc/machine-id") == f"{plan.machine_id}\n"
     assert text(plan, "root/.ssh/authorized_keys") == f"{KEY}\n"
-    assert text(plan, "etc/ssh/ssh_host_ed25519_key.pub") == layout.read_host_key(plan)
+    assert text(plan, "etc/ssh/ssh_host_ed25519_key.pub") == layout.read_public_host_key(plan)
     assert (plan.folder / "devicetree/base/serial-number").read_text() == f"{plan.serial}\0"
 
 
@@ -63,10 +63,10 @@ def test_file_modes_satisfy_sshd(plan, name, mode):
 
 def test_changes_on_a_host_survive_its_next_start(plan):
     layout.write_host_files(plan, IMAGE, KEY, {})
-    before = layout.read_host_key(plan)
+    before = layout.read_public_host_key(plan)
     (plan.folder / "root/etc/hostname").write_text("renamed\n")
     layout.write_host_files(plan, IMAGE, KEY, {})
-    assert (text(plan, "etc/hostname"), layout.read_host_key(plan)) == ("renamed\n", before)
+    assert (text(plan, "etc/hostname"), layout.read_public_host_key(plan)) == ("renamed\n", before)
 
 
 def test_changed_image_resets_the_host(plan):

@@ -18,7 +18,7 @@ from gpufleet.rehearsal.rack import pci
     ],
 )
 def test_card_has_its_ids_and_class(model, ids):
-    files = pci.build_sysfs_files([(model, 1)])
+    files = pci.build_pci_sysfs_files([(model, 1)])
     assert tuple(files[f"0000:11:00.0/{name}"] for name in ("vendor", "device", "class")) == tuple(
         f"{value}\n" for value in ids
     )
@@ -26,18 +26,19 @@ def test_card_has_its_ids_and_class(model, ids):
 
 
 def test_every_card_has_its_own_address():
-    files = pci.build_sysfs_files([("H100 SXM5 80GB", 8), ("T4", 2)])
+    files = pci.build_pci_sysfs_files([("H100 SXM5 80GB", 8), ("T4", 2)])
     assert len({name.split("/")[0] for name in files}) == 10
     assert files["0000:19:00.0/device"] == "0x1eb8\n"
 
 
 def test_model_without_an_id_has_no_device():
-    assert pci.list_models_without_id([("T4", 1), ("Abacus", 2)]) == ["Abacus"]
-    assert pci.build_sysfs_files([("Abacus", 2)]) == {}
+    assert pci.list_models_without_pci_id([("T4", 1), ("Abacus", 2)]) == ["Abacus"]
+    assert pci.build_pci_sysfs_files([("Abacus", 2)]) == {}
 
 
 def test_data_centre_models_have_ids():
     models = {"A100 SXM4 80GB", "H200 SXM 141GB", "B200", "L40S", "Instinct MI210", "Instinct MI300X"}
     assert (
-        pci.list_models_without_id([(catalog.get_accelerator(name).name, 1) for name in sorted(models)]) == []
+        pci.list_models_without_pci_id([(catalog.get_accelerator(name).name, 1) for name in sorted(models)])
+        == []
     )

@@ -10,7 +10,7 @@ import pytest
 
 from gpufleet.errors import InputError
 from gpufleet.rehearsal.rack.faults import NO_FAULTS, parse_faults
-from gpufleet.rehearsal.rack.plan import choose_blocks, name_prefix, plan_hosts
+from gpufleet.rehearsal.rack.plan import choose_rack_networks, plan_hosts, rehearsal_name_prefix
 
 HOME = Path("/project/.gpufleet/rehearsal/production")
 
@@ -34,29 +34,29 @@ def plans(*racks, faults=NO_FAULTS, home=HOME, blocks=None):
 
 def test_addresses_follow_rack_and_slot():
     by_place = plans(rack("blades-1", 1, 7, 20), rack("bench-1", 1, kind="bench"))
-    assert {place: p.address for place, p in by_place.items()} == {
+    assert {place: p.ip_address for place, p in by_place.items()} == {
         "blades-1/1": "198.18.1.11",
         "blades-1/7": "198.18.1.17",
         "blades-1/20": "198.18.1.30",
         "bench-1/1": "198.18.2.11",
     }
-    assert by_place["bench-1/1"].gateway == "198.18.2.1"
+    assert by_place["bench-1/1"].gateway_address == "198.18.2.1"
 
 
 def test_networks_continue_in_the_second_half_of_the_range():
-    assert plans(rack("r", 1), blocks={"r": 300})["r/1"].address == "198.19.44.11"
+    assert plans(rack("r", 1), blocks={"r": 300})["r/1"].ip_address == "198.19.44.11"
 
 
 @pytest.mark.parametrize("slot", [1, 20, 200])
 def test_names_fit_the_kernels_15_characters_and_carry_the_rehearsals_prefix(slot):
     racks = [rack(f"r{number}", slot) for number in range(1, 13)]
     labels = [p.label for p in plans(*racks).values()]
-    assert all(len(label) <= 15 and label.startswith(f"{name_prefix(HOME)}-") for label in labels)
+    assert all(len(label) <= 15 and label.startswith(f"{rehearsal_name_prefix(HOME)}-") for label in labels)
     assert len(set(labels)) == len(racks)
 
 
 def test_rehearsals_in_different_folders_have_different_names():
-    assert name_prefix(HOME) != name_prefix(HOME.with_name("dev"))
+    assert rehearsal_name_prefix(HOME) != rehearsal_name_prefix(HOME.with_name("dev"))
 
 
 def test_identities_are_unique_and_stable():
@@ -107,9 +107,9 @@ def test_arm64_on_an_unknown_place_is_refused():
     ],
 )
 def test_networks_are_reused_or_numbered_in_order_or_the_first_free(previous, used, chosen):
-    assert choose_blocks(["a", "b"], previous, used) == chosen
+    assert choose_rack_networks(["a", "b"], previous, used) == chosen
 
 
 def test_network_range_without_free_network_is_refused():
     with pytest.raises(InputError, match="no free /24 network is left for rack a"):
-        choose_blocks(["a"], {}, range(1, 512))
+        choose_rack_networks(["a"], {}, range(1, 512))

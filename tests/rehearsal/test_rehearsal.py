@@ -31,7 +31,7 @@ def project(tmp_path):
 def rehearsal(project, tmp_path, monkeypatch):
     """Return a rehearsal that comes up with a fake engine."""
     fake_engine = engine.PulumiEngine(tmp_path / "engine" / "pulumi", "3.258.0", tmp_path / "engine", "built")
-    monkeypatch.setattr("gpufleet.engine.ensure_engine", lambda _report: fake_engine)
+    monkeypatch.setattr("gpufleet.engine.ensure_pulumi_engine", lambda _report: fake_engine)
     monkeypatch.setattr(backend, "ensure_stack", lambda _rehearsal, _engine: SALT)
     return Rehearsal(project, "dev")
 
@@ -50,7 +50,7 @@ def shell(rehearsal, command):
 
 
 def test_rehearsal_is_not_up_initially(rehearsal):
-    assert not rehearsal.is_up
+    assert not rehearsal.is_set_up
     with pytest.raises(EnvironmentFault, match="no rehearsal of dev") as excinfo:
         rehearsal.build_environment()
     assert excinfo.value.hint == "run `gpufleet rehearse up -s dev` first"
@@ -68,7 +68,7 @@ def test_second_up_of_a_rehearsal_changes_nothing(rehearsal):
     }
     rehearsal.set_up(ignore_message)
     assert first == {path: path.stat().st_mtime_ns for path in first}
-    assert rehearsal.is_up
+    assert rehearsal.is_set_up
 
 
 def test_all_paths_of_the_environment_are_in_the_rehearsal(rehearsal):
@@ -128,7 +128,7 @@ def test_status_before_up_reports_no_rehearsal(rehearsal):
 
 def test_all_rehearsals_of_a_project_are_found(rehearsal, project):
     (rehearsal.home.parent / "gone").mkdir(parents=True)
-    assert [rehearsal.stack for rehearsal in Rehearsal.find_all(project)] == ["dev", "gone", "poc"]
+    assert [rehearsal.stack for rehearsal in Rehearsal.find_all_rehearsals(project)] == ["dev", "gone", "poc"]
 
 
 def test_rehearsal_folder_is_readable_by_its_owner_only(rehearsal):
@@ -142,13 +142,13 @@ def test_rehearsal_folder_is_readable_by_its_owner_only(rehearsal):
 )
 def test_project_name_is_read_from_pulumi_yaml(tmp_path, text, name):
     (tmp_path / "Pulumi.yaml").write_text(f"# name: other\n{text}\nruntime: python\n")
-    assert backend.project_name(tmp_path) == name
+    assert backend.read_project_name(tmp_path) == name
 
 
 def test_project_without_a_name_is_refused(tmp_path):
     (tmp_path / "Pulumi.yaml").write_text("runtime: python\n")
     with pytest.raises(InputError, match="no name"):
-        backend.project_name(tmp_path)
+        backend.read_project_name(tmp_path)
 
 
 def test_resources_are_counted_without_stack_and_providers(rehearsal):
@@ -157,7 +157,7 @@ def test_resources_are_counted_without_stack_and_providers(rehearsal):
     state = backend.stack_state_file(rehearsal)
     state.parent.mkdir(parents=True)
     state.write_text(json.dumps({"checkpoint": {"latest": latest}}))
-    assert backend.count_resources(rehearsal) == (1, 1)
+    assert backend.count_resources_and_pending(rehearsal) == (1, 1)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"checkpoint": {}}'])
@@ -165,7 +165,7 @@ def test_state_that_cannot_be_read_counts_as_empty(rehearsal, text):
     state = backend.stack_state_file(rehearsal)
     state.parent.mkdir(parents=True)
     state.write_text(text)
-    assert backend.count_resources(rehearsal) == (0, 0)
+    assert backend.count_resources_and_pending(rehearsal) == (0, 0)
 
 
 def test_environment_contains_no_user_credentials(rehearsal):

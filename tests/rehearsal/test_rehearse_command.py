@@ -61,8 +61,8 @@ def test_down_all_keeps_rehearsals_of_other_projects(tmp_path, monkeypatch):
     own_project, other_project = tmp_path / "mine", tmp_path / "other"
     homes = [rack.DeletedRehearsal(root / ".gpufleet/rehearsal/poc") for root in (own_project, other_project)]
     monkeypatch.setattr(rack, "find_deleted_rehearsals", lambda: homes)
-    assert lifecycle.find_deleted_homes(own_project) == [homes[0].home]
-    assert lifecycle.find_deleted_homes() == [home.home for home in homes]
+    assert lifecycle.find_deleted_rehearsal_homes(own_project) == [homes[0].home]
+    assert lifecycle.find_deleted_rehearsal_homes() == [home.home for home in homes]
 
 
 def test_hosts_of_other_projects_are_stopped_only_with_consent(monkeypatch):

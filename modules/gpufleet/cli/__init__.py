@@ -77,7 +77,7 @@ def main() -> None:
     except click.ClickException as error:
         usage = io.StringIO()
         error.show(file=usage)
-        output.print_block(usage.getvalue().rstrip("\n"), err=True)
+        output.print_text_block(usage.getvalue().rstrip("\n"), err=True)
         sys.exit(error.exit_code)
     except GpufleetError as error:
         output.print_lines(f"error: {error}", err=True)

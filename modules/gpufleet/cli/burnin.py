@@ -16,7 +16,7 @@ def burnin_command() -> None:
     """Run burn-in, show results and thresholds, judge again."""
 
 
-@burnin_command.command()
+@burnin_command.command("run")
 @click.argument("nodes", nargs=-1)
 @output.json_option
 def run(nodes: tuple[str, ...], as_json: bool) -> None:
@@ -35,7 +35,7 @@ def run(nodes: tuple[str, ...], as_json: bool) -> None:
     sys.exit(result.exit_code)
 
 
-@burnin_command.command()
+@burnin_command.command("report")
 @click.argument("node", required=False)
 @click.option("--attempt", help="Only this attempt; by default each node's newest.")
 @output.json_option
@@ -48,11 +48,11 @@ def report(node: str | None, attempt: str | None, as_json: bool) -> None:
     if node and as_json:
         output.print_json(reports[0])
     else:
-        print_rows(reports, as_json, burnin.format_burnin_reports)
+        print_report_rows(reports, as_json, burnin.format_burnin_reports)
     burnin.require_healthy_reports(reports)
 
 
-@burnin_command.command()
+@burnin_command.command("rejudge")
 @click.argument("node", required=False)
 @click.option(
     "--apply", "apply_changes", is_flag=True, help="Store the new verdicts, which change the nodes' states."
@@ -63,10 +63,10 @@ def rejudge(node: str | None, apply_changes: bool, as_json: bool) -> None:
     from gpufleet.operations import burnin
 
     changes = burnin.rejudge_results(node, apply_changes=apply_changes)
-    print_rows(changes, as_json, burnin.format_verdict_changes)
+    print_report_rows(changes, as_json, burnin.format_verdict_changes)
 
 
-@burnin_command.command()
+@burnin_command.command("thresholds")
 @click.option("--kind", help="Only thresholds for nodes of this kind.")
 @click.option(
     "--measure",
@@ -79,15 +79,15 @@ def thresholds(kind: str | None, measure: bool, as_json: bool) -> None:
     from gpufleet.operations import burnin
 
     if measure:
-        print_rows(burnin.measure_rehearsal_floors(), as_json, burnin.format_rehearsal_floors)
+        print_report_rows(burnin.measure_rehearsal_floors(), as_json, burnin.format_rehearsal_floors)
         return
     rows = burnin.list_threshold_rows(kind)
-    print_rows(rows, as_json, burnin.format_thresholds)
+    print_report_rows(rows, as_json, burnin.format_thresholds)
     burnin.require_plausible_thresholds()
 
 
-def print_rows(
-    data: list[dict[str, Any]], as_json: bool, text: Callable[[list[dict[str, Any]]], str]
+def print_report_rows(
+    rows: list[dict[str, Any]], as_json: bool, format_rows: Callable[[list[dict[str, Any]]], str]
 ) -> None:
     """Print data as JSON or as text."""
-    output.print_result(as_json, data, lambda reports: reports, text)
+    output.print_result(as_json, rows, lambda reports: reports, format_rows)

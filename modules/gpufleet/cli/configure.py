@@ -76,7 +76,7 @@ def configure_command(
     check_option_combinations()
     if plan:
         check_plan_options(options, workers=workers, resume=resume)
-        print_driver_plans(options["limit"], options["extra_vars"], as_json=as_json, sources=sources)
+        print_driver_plans(options["limit"], options["extra_vars"], as_json=as_json, show_sources=sources)
     if pack is not None:
         write_run_folder(playbook_run.PlaybookRequest(**options), pack)
         return
@@ -154,7 +154,7 @@ def check_plan_options(options: dict[str, Any], **conflicting: str | None) -> No
         raise InputError(f"cannot be combined with {flag}", key="--plan", remedy=f"remove {flag}")
 
 
-def print_driver_plans(limit: str, extra_vars: tuple[str, ...], *, as_json: bool, sources: bool) -> None:
+def print_driver_plans(limit: str, extra_vars: tuple[str, ...], *, as_json: bool, show_sources: bool) -> None:
     """Print the driver plan of every host and leave."""
     from gpufleet import paths
     from gpufleet.operations import configure, driver_plans
@@ -165,7 +165,7 @@ def print_driver_plans(limit: str, extra_vars: tuple[str, ...], *, as_json: bool
         as_json,
         plans,
         driver_plans.DriverPlans.as_json,
-        lambda plans: driver_plans.format_fleet_driver_plans(plans, sources=sources),
+        lambda plans: driver_plans.format_fleet_driver_plans(plans, sources=show_sources),
     )
     for error in plans.run.errors if plans.run else ():
         output.print_lines(f"ansible: {error}", err=True)

@@ -24,6 +24,6 @@ def console_command(stack: str, target: Path, cost_file: Path | None) -> None:
     """Write one self-contained page: nodes by state, reasons, cost difference, burn-in with plots."""
     from gpufleet import console
 
-    data = console.write_report(target, stack, cost_file)
-    output.print_lines(console.format_headline(data), err=True)
+    data = console.write_fleet_report(target, stack, cost_file)
+    output.print_lines(console.format_report_headline(data), err=True)
     output.print_lines(target)

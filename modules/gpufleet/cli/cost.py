@@ -15,12 +15,12 @@ from gpufleet.boundary import ENGINE_DOCUMENT, read_stream, read_text
 from gpufleet.cli import output
 from gpufleet.cli.cost_budget import budget_command
 from gpufleet.cli.cost_comment import comment
-from gpufleet.cli.cost_output import add_output_options, json_format_option, parse_price_dates, write_diff
+from gpufleet.cli.cost_output import add_diff_output_options, json_format_option, parse_price_dates, write_cost_diff
 from gpufleet.cli.cost_pack import policy_pack
 from gpufleet.cli.cost_purchase import breakeven, what_if
 from gpufleet.cli.cost_tco import tco_command
-from gpufleet.cost import CostDiff, CostOptions, Estimate
-from gpufleet.engine import name_source_in_errors, parse_event_log, parse_json_object
+from gpufleet.cost import CostDiff, CostEstimate, CostOptions
+from gpufleet.engine import add_source_to_errors, parse_engine_json, parse_last_phase_of_log
 from gpufleet.errors import CheckFailed, InputError
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
@@ -28,7 +28,9 @@ STACK = click.option("-s", "--stack", help="The stack, as in stacks/Pulumi.STACK
 CONFIG_FILE = click.option(
     "--config-file", type=click.Path(path_type=Path), help="Use this file instead of the stack's."
 )
-STATE = click.option("--state", metavar="FILE", help="Read the output of `pulumi stack export`; - is standard input.")
+STATE = click.option(
+    "--state", metavar="FILE", help="Read the output of `pulumi stack export`; - is standard input."
+)
 PROJECT = click.option(
     "--project",
     type=click.Path(path_type=Path),
@@ -65,11 +67,11 @@ TRUST = click.option(
 )
 
 
-def add_program_options(verb: Verb) -> Verb:
+def add_program_options(command: Verb) -> Verb:
     """Add the options for the evaluation of a program."""
     for option in (TRUST, TIME_LIMIT, COMMITMENTS, USAGE, PROJECT, CONFIG_FILE, STATE):
-        verb = option(verb)
-    return verb
+        command = option(command)
+    return command
 
 
 @click.group()
@@ -85,7 +87,7 @@ cost_command.add_command(policy_pack)
 cost_command.add_command(what_if)
 
 
-@cost_command.command()
+@cost_command.command("estimate")
 @STACK
 @add_program_options
 @click.option(
@@ -111,7 +113,7 @@ def estimate(
     output.print_rendered(cost.render_estimate(result, selected_format), as_json=selected_format == "json")
 
 
-@cost_command.command()
+@cost_command.command("diff")
 @STACK
 @click.option("--base", metavar="GITREF", help="Compare the working tree with this commit, branch or tag.")
 @click.option(
@@ -123,7 +125,7 @@ def estimate(
     help="Read the output of `pulumi preview --event-log FILE`; - is standard input.",
 )
 @add_program_options
-@add_output_options
+@add_diff_output_options
 @click.option(
     "--policy",
     "policy_file",
@@ -151,7 +153,7 @@ def diff(
     cost_diff = _diff_source(
         CostOptions(policy, _usage(usage_file), limit_s, commitments, days, trusted), **source_options
     )
-    write_diff(cost_diff, output_format, as_json, outputs)
+    write_cost_diff(cost_diff, output_format, as_json, outputs)
     if not cost_diff.policy.passed:
         first = cost_diff.policy.violations[0]
         more = (
@@ -169,14 +171,14 @@ def _estimate(
     state: str | None,
     config_file: Path | None,
     project: Path | None,
-) -> Estimate:
+) -> CostEstimate:
     if state is None:
         return cost.estimate_stack(_project(project), _require_stack(stack), config_file, options)
     if stack is not None or config_file is not None or project is not None:
         raise InputError("cannot be combined with --stack, --project or --config-file", where="--state")
     text, name = _read(state)
-    with name_source_in_errors(name):
-        return cost.estimate_state(parse_json_object(text, name), options)
+    with add_source_to_errors(name):
+        return cost.estimate_exported_state(parse_engine_json(text, name), options)
 
 
 def _diff_source(  # noqa: PLR0917 - click hands each option over by name
@@ -191,7 +193,9 @@ def _diff_source(  # noqa: PLR0917 - click hands each option over by name
 ) -> CostDiff:
     sources = [source for source in (base, preview, event_log, state) if source is not None]
     if options.dates and not sources:
-        return cost.diff_prices(_project(project), _require_stack(stack), config_file, options)
+        return cost.diff_stack_between_price_dates(
+            _project(project), _require_stack(stack), config_file, options
+        )
     if len(sources) != 1:
         raise InputError(
             "give one of --base, --preview, --event-log and --state",
@@ -199,12 +203,16 @@ def _diff_source(  # noqa: PLR0917 - click hands each option over by name
             remedy="for example --base HEAD; or --prices-before and --prices-after to compare prices alone",
         )
     if base is not None:
-        return cost.diff_git_ref(_project(project), _require_stack(stack), base, config_file, options)
+        return cost.diff_stack_against_git_ref(
+            _project(project), _require_stack(stack), base, config_file, options
+        )
     if state is not None:
         text, name = _read(state)
-        document = parse_json_object(text, name)
-        with name_source_in_errors(name):
-            return cost.diff_state(document, _project(project), _require_stack(stack), config_file, options)
+        document = parse_engine_json(text, name)
+        with add_source_to_errors(name):
+            return cost.diff_stack_against_state(
+                document, _project(project), _require_stack(stack), config_file, options
+            )
     if config_file is not None:
         raise InputError(
             "needs --base or --state",
@@ -213,9 +221,9 @@ def _diff_source(  # noqa: PLR0917 - click hands each option over by name
         )
     if preview is not None:
         text, name = _read(preview)
-        with name_source_in_errors(name):
-            return cost.diff_preview(parse_json_object(text, name), _root(project), options)
-    return cost.diff_events(parse_event_log(*_read(str(event_log))), _root(project), options)
+        with add_source_to_errors(name):
+            return cost.diff_from_preview(parse_engine_json(text, name), _root(project), options)
+    return cost.diff_from_event_log(parse_last_phase_of_log(*_read(str(event_log))), _root(project), options)
 
 
 def _read(file: str) -> tuple[str, str]:
@@ -226,7 +234,7 @@ def _read(file: str) -> tuple[str, str]:
 
 
 def _usage(file: Path | None) -> cost.UsageFile:
-    return cost.load_usage(file) if file else cost.UsageFile()
+    return cost.load_usage_file(file) if file else cost.UsageFile()
 
 
 def _commitments(file: Path | None, project: Path | None) -> tuple[Any, ...]:

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import click
 
-from gpufleet.boundary import Limits, read_stream, read_text, refuse_symlinks
+from gpufleet.boundary import DocumentLimits, read_stream, read_text, refuse_symlinks
 from gpufleet.cli import output
 from gpufleet.errors import InputError
 
-COMMENT = Limits(bytes=1 << 20)
+COMMENT = DocumentLimits(bytes=1 << 20)
 
 
-@click.command()
+@click.command("comment")
 @click.option(
     "--provider",
     type=click.Choice(["github", "gitlab"]),
@@ -57,7 +57,9 @@ def comment(
         _show(comments.prepare_comment_body(text), "no token that may write comments")
         return
     thread = (
-        comments.GitHubCommentThread.from_comment_target(target) if target.provider == "github" else comments.GitLabCommentThread.from_comment_target(target)
+        comments.GitHubCommentThread.from_comment_target(target)
+        if target.provider == "github"
+        else comments.GitLabCommentThread.from_comment_target(target)
     )
     if is_unknown:
         if not isinstance(thread, comments.GitHubCommentThread) or not head_sha:
@@ -88,5 +90,5 @@ def _show(text: str, reason: str) -> None:
             page.write(f"{text}\n")
         output.print_lines(f"{reason}: the comment is in the job's summary", err=True)
         return
-    output.print_block(text)
+    output.print_text_block(text)
     output.print_lines(f"{reason}: the comment is above", err=True)

@@ -20,7 +20,7 @@ DAY = click.DateTime(["%Y-%m-%d"])
 json_format_option = click.option("--json", "as_json", is_flag=True, help="Short for --format json.")
 
 
-def add_output_options(verb: Verb) -> Verb:
+def add_diff_output_options(command: Verb) -> Verb:
     """Add the options for the format, the output files and the price dates."""
     options = (
         click.option(
@@ -49,8 +49,8 @@ def add_output_options(verb: Verb) -> Verb:
         ),
     )
     for option in reversed(options):
-        verb = option(verb)
-    return verb
+        command = option(command)
+    return command
 
 
 def parse_price_dates(before: datetime | None, after: datetime | None) -> PriceDates | None:
@@ -72,7 +72,7 @@ def _newest(day: date | None) -> date:
     return day or date.max
 
 
-def write_diff(
+def write_cost_diff(
     cost_diff: CostDiff, output_format: str | None, as_json: bool, outputs: Sequence[Path]
 ) -> None:
     """Write a difference to every requested file, else to standard output."""

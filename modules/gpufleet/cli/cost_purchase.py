@@ -12,7 +12,7 @@ from gpufleet.cli import output
 from gpufleet.errors import InputError
 
 
-@click.command()
+@click.command("breakeven")
 @click.option("--machine", required=True, help="The cloud's machine name: g5.2xlarge.")
 @click.option("--region", required=True)
 @click.option(
@@ -29,7 +29,9 @@ def breakeven(*, machine: str, region: str, committed_usd: float | None, as_json
     offer = (
         Price(committed_usd, "machine", None, "--committed", "low", region, "own") if committed_usd else None
     )
-    result = cost.compute_break_even(cloud, region, machine, committed={"own": offer} if offer else None)
+    result = cost.compute_break_evens(
+        cloud, region, machine, negotiated_prices={"own": offer} if offer else None
+    )
     if all(each.hourly is None for each in result):
         regions = ", ".join(catalog.list_machine_regions(cloud, machine)) or "none"
         raise InputError(

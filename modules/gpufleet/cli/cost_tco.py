@@ -59,8 +59,8 @@ def tco_command(
     from gpufleet.cost.analysis import tco
 
     rack_cost = tco.compute_rack_cost(fleet.load_rack(_find_rack_file(rack)))
-    rack_cost = rack_cost.with_figures(life_years=years) if years else rack_cost
-    request = tco.CloudRequest(
+    rack_cost = rack_cost.with_changed_figures(life_years=years) if years else rack_cost
+    request = tco.CloudMachineRequest(
         options["machine"],
         options["region"],
         options["purchase"],
@@ -68,17 +68,19 @@ def tco_command(
         options["cloud_usd_per_hour"],
         options["storage"],
     )
-    comparison = tco.Comparison(rack_cost, tco.choose_alternative(rack_cost, request), utilisation)
-    alternatives = tco.find_alternatives(rack_cost, replace(request, usd_per_hour=None, count=None))
+    comparison = tco.RackCloudComparison(
+        rack_cost, tco.choose_cloud_alternative(rack_cost, request), utilisation
+    )
+    alternatives = tco.find_cloud_alternatives(rack_cost, replace(request, usd_per_hour=None, count=None))
     if svg_file:
-        _write(svg_file, tco.draw_svg(comparison))
+        _write(svg_file, tco.draw_cumulative_cost_svg(comparison))
     if html_file:
-        _write(html_file, tco.render_page(comparison, alternatives))
+        _write(html_file, tco.render_tco_html(comparison, alternatives))
     output.print_result(
         as_json,
         (comparison, alternatives),
-        lambda answer: tco.build_document(*answer),
-        lambda answer: tco.format_table(*answer),
+        lambda answer: tco.build_tco_document(*answer),
+        lambda answer: tco.format_tco_table(*answer),
     )
 
 

@@ -23,13 +23,15 @@ def doctor_command(fix: bool, tests: bool, as_json: bool) -> None:
 
     checks = machine.survey_machine()
     if fix:
-        machine.install_missing(checks, lambda text: output.print_block(text, err=True), tests=tests)
+        machine.install_missing_requirements(
+            checks, lambda text: output.print_text_block(text, err=True), include_tests=tests
+        )
         checks = machine.survey_machine()
     missing = [check.name for check in checks if check.need == "required" and not check.ok]
     report = {"ok": not missing, "checks": [asdict(check) for check in checks]}
     if as_json:
         output.print_json(report)
     else:
-        output.print_block(machine.format_table(make_values_printable(checks)))
+        output.print_text_block(machine.format_check_table(make_values_printable(checks)))
     if missing:
         raise EnvironmentFault(f"missing: {', '.join(missing)}", hint="gpufleet doctor --fix")

@@ -26,7 +26,7 @@ def nodes_command() -> None:
     """Show and change the registry: identity, state, and the source of each value."""
 
 
-@nodes_command.command()
+@nodes_command.command("sync")
 @click.option("-s", "--stack", required=True, help="The stack to read nodes from.")
 @click.option(
     "--state", "state_file", type=click.Path(path_type=Path), help="A `pulumi stack export` to read."
@@ -46,7 +46,7 @@ def sync(stack: str, as_json: bool, **options: Any) -> None:
     synced.raise_if_incomplete()
 
 
-@nodes_command.command()
+@nodes_command.command("ingest")
 @click.argument("artifacts", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @output.json_option
 def ingest(artifacts: Path, as_json: bool) -> None:
@@ -80,7 +80,7 @@ def list_(as_ranges: bool, as_json: bool, **options: Any) -> None:
         output.print_lines(f"conflict: {conflict.detail} (from {conflict.source})", err=True)
 
 
-@nodes_command.command()
+@nodes_command.command("show")
 @click.argument("node")
 @output.json_option
 def show(node: str, as_json: bool) -> None:
@@ -94,7 +94,7 @@ def show(node: str, as_json: bool) -> None:
     _print_data(details, as_json, view.format_node_details(details))
 
 
-@nodes_command.command()
+@nodes_command.command("history")
 @click.argument("node")
 @output.json_option
 def history(node: str, as_json: bool) -> None:
@@ -112,7 +112,7 @@ def history(node: str, as_json: bool) -> None:
     _print_data(changes, as_json, map(view.format_history_entry, changes))
 
 
-@nodes_command.command()
+@nodes_command.command("drivers")
 @output.json_option
 def drivers(as_json: bool) -> None:
     """Compare drivers, libraries, fabric managers, CUDA and package holds; exit code 1 if nodes differ.
@@ -123,14 +123,14 @@ def drivers(as_json: bool) -> None:
 
     report = operation.check_driver_consistency()
     _print_data(report.as_json(), as_json, operation.format_consistency_lines(report))
-    sys.exit(1 if report.has_skew else 0)
+    sys.exit(1 if report.has_skew_finding else 0)
 
 
 nodes_argument = click.argument("nodes", metavar="NODE|RANGE")
 hold_argument = click.argument("kind", metavar="drift|cost|security|operator")
 
 
-@nodes_command.command()
+@nodes_command.command("hold")
 @nodes_argument
 @hold_argument
 @reason_option
@@ -141,7 +141,7 @@ def hold(nodes: str, kind: str, reason: str) -> None:
     _apply_change(node_change.hold_nodes, nodes, kind, reason)
 
 
-@nodes_command.command()
+@nodes_command.command("release")
 @nodes_argument
 @hold_argument
 @reason_option
@@ -152,7 +152,7 @@ def release(nodes: str, kind: str, reason: str) -> None:
     _apply_change(node_change.release_nodes, nodes, kind, reason)
 
 
-@nodes_command.command()
+@nodes_command.command("state")
 @nodes_argument
 @click.argument("to", metavar="STATE")
 @reason_option

@@ -11,7 +11,7 @@ import click
 from gpufleet.cli import output
 
 
-@click.command()
+@click.command("export")
 @click.option(
     "--format", "kind", type=click.Choice(["cloud-init"]), default="cloud-init", show_default=True,
     help="Format of the first-boot files.",
@@ -40,7 +40,7 @@ def export(kind: str, as_json: bool, **options: Any) -> None:  # noqa: ARG001 - 
     output.print_lines(*result.format_summary_lines())
 
 
-@click.command()
+@click.command("retire")
 @click.argument("node")
 @click.option("--reason", required=True, help="The reason, for the node's history and the certificate.")
 @click.option("--wipe", is_flag=True, help="Wipe its drives first, with a plan, a confirmation and evidence.")
@@ -69,15 +69,15 @@ def retire(as_json: bool, **options: Any) -> None:
     def prompt_for_answer(question: str) -> str:
         if not sys.stdin.isatty():
             return ""
-        return output.prompt(question)
+        return output.prompt_for_text(question)
 
-    def print_line(line: str) -> None:
+    def print_progress_line(line: str) -> None:
         output.print_lines(line, err=True)
 
     interaction = operation.RetireInteraction(
         operation.make_wipe_runner(paths.find_project_root(), sys.stderr),
         prompt_for_answer,
-        print_line,
+        print_progress_line,
         can_ask=sys.stdin.isatty(),
     )
     with view.open_existing_registry() as registry:

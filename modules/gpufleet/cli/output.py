@@ -27,12 +27,12 @@ WORKFLOW_COMMAND = re.compile(r"^(\s*)::|##\[", re.MULTILINE)
 def print_lines(*lines: object, err: bool = False) -> None:
     """Print each value as one line."""
     for line in lines:
-        click.echo(neutralize_commands(make_printable(line, None)), err=err)
+        click.echo(neutralize_ci_commands(make_printable(line, None)), err=err)
 
 
-def print_block(text: object, *, err: bool = False) -> None:
+def print_text_block(text: object, *, err: bool = False) -> None:
     """Print a text of several lines, whose values are printable already (``boundary.make_values_printable``)."""
-    click.echo(neutralize_commands(make_block_printable(text)), err=err)
+    click.echo(neutralize_ci_commands(make_block_printable(text)), err=err)
 
 
 def print_json(data: Any) -> None:
@@ -43,7 +43,7 @@ def print_json(data: Any) -> None:
 def print_rendered(text: str, *, as_json: bool) -> None:
     """Print what another room wrote: JSON that decodes to the same values, or a text of several lines."""
     if not as_json:
-        print_block(text)
+        print_text_block(text)
         return
     ascii_text = text if text.isascii() else "".join(map(_escaped, text))
     click.echo(ascii_text.replace("\x7f", "\\u007f").replace("##[", "#\\u0023["))
@@ -54,26 +54,26 @@ def _escaped(character: str) -> str:
 
 
 def print_result(
-    as_json: bool, value: Answer, data: Callable[[Answer], Any], text: Callable[[Answer], str]
+    as_json: bool, value: Answer, to_json_data: Callable[[Answer], Any], format_text: Callable[[Answer], str]
 ) -> None:
     """Print a verb's answer as JSON, or as text with every string in the answer printable."""
     if as_json:
-        print_json(data(value))
+        print_json(to_json_data(value))
     else:
-        print_block(text(make_values_printable(value)))
+        print_text_block(format_text(make_values_printable(value)))
 
 
-def neutralize_commands(text: str) -> str:
+def neutralize_ci_commands(text: str) -> str:
     """Return text that no CI system takes for a command."""
     return WORKFLOW_COMMAND.sub(lambda match: f"{match[1]}: :" if match[1] is not None else "# #[", text)
 
 
-def prompt(question: str) -> str:
+def prompt_for_text(question: str) -> str:
     """Return what a person types."""
-    safe_question = neutralize_commands(make_printable(question, None))
+    safe_question = neutralize_ci_commands(make_printable(question, None))
     return str(click.prompt(safe_question, prompt_suffix="", default="", show_default=False, err=True))
 
 
-def confirm(question: str) -> bool:
+def ask_for_confirmation(question: str) -> bool:
     """Return whether a person agrees."""
-    return click.confirm(neutralize_commands(make_printable(question, None)), err=True)
+    return click.confirm(neutralize_ci_commands(make_printable(question, None)), err=True)

@@ -106,7 +106,7 @@ def prices_command(  # noqa: PLR0917 - click hands each option over by name
             as_json=True,
         )
     elif offer_dicts:
-        output.print_block(report.format_offers_table(make_values_printable(offer_dicts), count, more=more))
+        output.print_text_block(report.format_offers_table(make_values_printable(offer_dicts), count, more=more))
     if not offer_dicts:
         raise CheckFailed(
             "no machine with a price matches", hint="gpufleet prices status lists the stored prices"

@@ -30,7 +30,7 @@ def rehearse_command() -> None:
     """  # noqa: D301 - the escape is click's mark for lines that stay as they are
 
 
-@rehearse_command.command()
+@rehearse_command.command("up")
 @stack_option
 @click.option(
     "--faults", metavar="demo|FILE", help="Faults to put on the rack's hosts: a set's name or a file."
@@ -45,10 +45,10 @@ def up(stack: str, faults: str | None, no_rack: bool, as_json: bool) -> None:
     lifecycle.start_rehearsal(rehearsal, _report, faults=faults, with_racks=not no_rack)
     _report(f'next: eval "$(gpufleet rehearse env -s {stack})"; pulumi up -s {stack} --yes')
     if as_json:
-        output.print_json(lifecycle.collect_status(rehearsal))
+        output.print_json(lifecycle.collect_rehearsal_status(rehearsal))
 
 
-@rehearse_command.command()
+@rehearse_command.command("status")
 @stack_option
 @output.json_option
 def status(stack: str, as_json: bool) -> None:
@@ -56,13 +56,15 @@ def status(stack: str, as_json: bool) -> None:
     from gpufleet.errors import CheckFailed
     from gpufleet.rehearsal import lifecycle
 
-    report = lifecycle.collect_status(_rehearsal(stack))
-    output.print_result(as_json, report, lambda status_report: status_report, lifecycle.format_status)
+    report = lifecycle.collect_rehearsal_status(_rehearsal(stack))
+    output.print_result(
+        as_json, report, lambda status_report: status_report, lifecycle.format_rehearsal_status
+    )
     if not report["up"]:
         raise CheckFailed(f"the rehearsal of {stack} is not up", hint=f"gpufleet rehearse up -s {stack}")
 
 
-@rehearse_command.command()
+@rehearse_command.command("env")
 @stack_option
 @output.json_option
 def env(stack: str, as_json: bool) -> None:
@@ -72,10 +74,10 @@ def env(stack: str, as_json: bool) -> None:
     if as_json:
         output.print_json(variables)
     else:
-        output.print_block("\n".join(lines))
+        output.print_text_block("\n".join(lines))
 
 
-@rehearse_command.command()
+@rehearse_command.command("down")
 @click.option("-s", "--stack", help="The stack whose rehearsal to remove.")
 @click.option("--all", "all_rehearsals", is_flag=True, help="Remove every rehearsal of this project.")
 @click.option(
@@ -95,19 +97,19 @@ def down(stack: str | None, all_rehearsals: bool, deleted: bool, yes: bool, as_j
         _stop_deleted(yes)
         return
     root = paths.find_project_root()
-    rehearsals = [_rehearsal(stack)] if stack else Rehearsal.find_all(root)
+    rehearsals = [_rehearsal(stack)] if stack else Rehearsal.find_all_rehearsals(root)
     for rehearsal in rehearsals:
-        rehearsal.check_known()
+        rehearsal.check_stack_or_rehearsal_exists()
     for rehearsal in rehearsals:
         lifecycle.remove_rehearsal(rehearsal, _report)
     if all_rehearsals:
-        lifecycle.stop_deleted_rehearsals(lifecycle.find_deleted_homes(root), _report)
-        if remaining_homes := lifecycle.find_deleted_homes():
+        lifecycle.stop_deleted_rehearsals(lifecycle.find_deleted_rehearsal_homes(root), _report)
+        if remaining_homes := lifecycle.find_deleted_rehearsal_homes():
             _report(
                 f"left {len(remaining_homes)} deleted rehearsals of other projects: gpufleet rehearse down --deleted"
             )
     if as_json:
-        output.print_json([lifecycle.collect_status(rehearsal) for rehearsal in rehearsals])
+        output.print_json([lifecycle.collect_rehearsal_status(rehearsal) for rehearsal in rehearsals])
 
 
 def _stop_deleted(yes: bool) -> None:
@@ -115,7 +117,7 @@ def _stop_deleted(yes: bool) -> None:
     from gpufleet.errors import InputError
     from gpufleet.rehearsal import lifecycle
 
-    homes = lifecycle.find_deleted_homes()
+    homes = lifecycle.find_deleted_rehearsal_homes()
     if not homes:
         _report("no deleted rehearsal has hosts")
         return
@@ -123,11 +125,11 @@ def _stop_deleted(yes: bool) -> None:
         _report(f"deleted while its hosts ran: {home}")
     if not yes and not sys.stdin.isatty():
         raise InputError("--deleted stops hosts of other projects", where="--deleted", remedy="add --yes")
-    if yes or output.confirm(f"stop the hosts of these {len(homes)} rehearsals?"):
+    if yes or output.ask_for_confirmation(f"stop the hosts of these {len(homes)} rehearsals?"):
         lifecycle.stop_deleted_rehearsals(homes, _report)
 
 
-@rehearse_command.command()
+@rehearse_command.command("demo")
 @stack_option
 def demo(stack: str) -> None:
     """Run the main job end to end in a new rehearsal, with three faulty blades."""
@@ -147,4 +149,4 @@ def _rehearsal(stack: str) -> Rehearsal:
 
 
 def _report(text: str) -> None:
-    output.print_block(text, err=True)
+    output.print_text_block(text, err=True)

@@ -175,6 +175,6 @@ def size_command(emit: str | None, merge: bool, as_json: bool, **options: Any) -
         from gpufleet.sizing.stack_file import choose_plan_to_write, write_plan_to_stack
 
         plan, note = choose_plan_to_write(request, result)
-        output.print_block(write_plan_to_stack(plan, emit, paths.find_project_root(), merge=merge), err=True)
+        output.print_text_block(write_plan_to_stack(plan, emit, paths.find_project_root(), merge=merge), err=True)
         if note:
             output.print_lines(note, err=True)

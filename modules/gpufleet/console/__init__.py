@@ -4,7 +4,7 @@ Input: the registry (nodes, holds, burn-in reports) and the JSON of ``cost diff`
 its styles and plots. Nothing here contacts a cloud, a node or the engine.
 """
 
-from gpufleet.console.report import ReportData, format_headline, render_page
-from gpufleet.console.report_data import collect_report_data, write_report
+from gpufleet.console.report import FleetReportData, format_report_headline, render_report_page
+from gpufleet.console.report_data import collect_report_data, write_fleet_report
 
 __all__ = ["ReportData", "collect_report_data", "format_headline", "render_page", "write_report"]

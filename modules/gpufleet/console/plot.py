@@ -12,17 +12,17 @@ OUTCOME_COLOURS = {"pass": "#0072B2", "warn": "#E69F00", "fail": "#D55E00", "not
 OUTCOME_SHAPES = {"pass": "circle", "warn": "triangle-up", "fail": "cross", "not_run": "square"}
 
 
-def draw_plots(nodes: list[JsonDict], reports: list[JsonDict], change: JsonDict | None) -> dict[str, str]:
+def draw_plots(nodes: list[JsonDict], burn_in_reports: list[JsonDict], cost_change: JsonDict | None) -> dict[str, str]:
     """Draw what the data allows: ``money`` needs a change, ``measured`` needs burn-in reports."""
     drawn = {}
-    if change is not None:
-        drawn["money"] = plot_cost_by_resource(change)
-    if list_measurements(reports):
-        drawn["measured"] = plot_measurements_by_node(reports, [node["name"] for node in nodes])
+    if cost_change is not None:
+        drawn["money"] = plot_cost_by_resource(cost_change)
+    if list_burn_in_measurements(burn_in_reports):
+        drawn["measured"] = plot_measurements_by_node(burn_in_reports, [node["name"] for node in nodes])
     return drawn
 
 
-def plot_cost_by_resource(change: JsonDict) -> str:
+def plot_cost_by_resource(cost_change: JsonDict) -> str:
     """Draw USD per month of the resources that can be seen at this scale, before and after, side by side."""
     import altair as alt
 
@@ -32,7 +32,7 @@ def plot_cost_by_resource(change: JsonDict) -> str:
             "when": when,
             "usd_per_month": hourly * line["hours_per_month"],
         }
-        for line in change["resources"]
+        for line in cost_change["resources"]
         for when, hourly in (("before", line["before_usd_per_hour"]), ("after", line["after_usd_per_hour"]))
         if hourly
     ]
@@ -51,23 +51,23 @@ def plot_cost_by_resource(change: JsonDict) -> str:
         )
         .properties(width=560, height={"step": 11})
     )
-    return to_svg(chart)
+    return render_chart_as_svg(chart)
 
 
-def plot_measurements_by_node(reports: list[JsonDict], names: list[str]) -> str:
+def plot_measurements_by_node(burn_in_reports: list[JsonDict], node_names: list[str]) -> str:
     """Draw every measured check as its own strip: one mark a node, thresholds as lines."""
     import altair as alt
 
-    points = list_measurements(reports)
+    points = list_burn_in_measurements(burn_in_reports)
     panels = []
     for check in sorted({point["check"] for point in points}):
         rows = [point for point in points if point["check"] == check]
-        if 2 * len(rows) >= len(reports):  # few nodes measured it: the table is enough
-            panels.append(build_strip_chart(alt, check, rows, names))
-    return to_svg(alt.vconcat(*panels, spacing=14))
+        if 2 * len(rows) >= len(burn_in_reports):  # few nodes measured it: the table is enough
+            panels.append(build_strip_chart(alt, check, rows, node_names))
+    return render_chart_as_svg(alt.vconcat(*panels, spacing=14))
 
 
-def list_measurements(reports: list[JsonDict]) -> list[JsonDict]:
+def list_burn_in_measurements(burn_in_reports: list[JsonDict]) -> list[JsonDict]:
     """Flatten reports to one row for each check that measured a number."""
     return [
         {
@@ -78,17 +78,17 @@ def list_measurements(reports: list[JsonDict]) -> list[JsonDict]:
             "threshold": check["threshold"],
             "outcome": check["outcome"],
         }
-        for report in reports
+        for report in burn_in_reports
         for check in report["checks"]
         if isinstance(check["measured"], int | float) and not isinstance(check["measured"], bool)
     ]
 
 
-def build_strip_chart(alt: Any, check: str, rows: list[JsonDict], names: list[str]) -> Any:
+def build_strip_chart(alt: Any, check_name: str, rows: list[JsonDict], node_names: list[str]) -> Any:
     outcomes, shapes = list(OUTCOME_COLOURS), list(OUTCOME_SHAPES.values())
     measured = {row["node"] for row in rows}
-    order = [name for name in names if name in measured]
-    title = f"{check} [{rows[0]['unit']}]" if rows[0]["unit"] else check
+    order = [name for name in node_names if name in measured]
+    title = f"{check_name} [{rows[0]['unit']}]" if rows[0]["unit"] else check_name
     marks = (
         alt.Chart(alt.Data(values=rows))
         .mark_point(size=55, filled=True, opacity=0.9)
@@ -118,7 +118,7 @@ def build_strip_chart(alt: Any, check: str, rows: list[JsonDict], names: list[st
     return marks + rule.mark_rule(strokeDash=[4, 3], color="#444444").encode(y="limit:Q")
 
 
-def to_svg(chart: Any) -> str:
+def render_chart_as_svg(chart: Any) -> str:
     """Render a chart to SVG text, fit to be put inside a page."""
     import vl_convert
 

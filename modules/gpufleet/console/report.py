@@ -17,7 +17,7 @@ TONES = ("good", "warn", "bad", "idle")
 
 
 @dataclass(frozen=True)
-class ReportData:
+class FleetReportData:
     """What a report is made of: documents as the command line prints them.
 
     ``nodes`` is ``nodes list --json``, ``reports`` are ``burnin report --json`` documents, ``change`` is
@@ -32,16 +32,16 @@ class ReportData:
     rehearsal: bool = False
 
 
-def format_headline(data: ReportData) -> str:
+def format_report_headline(data: FleetReportData) -> str:
     """Return one sentence with the number of nodes in each status."""
-    states = Counter(node_status(node) for node in data.nodes)
+    states = Counter(describe_node_status(node) for node in data.nodes)
     parts = [
         f"{count} {name}" for name, count in sorted(states.items(), key=lambda item: (-item[1], item[0]))
     ]
     return f"{len(data.nodes)} nodes: " + ", ".join(parts)
 
 
-def node_status(node: JsonDict) -> str:
+def describe_node_status(node: JsonDict) -> str:
     """Return a node's state for a reader, with reachability and holds folded in."""
     if node.get("reachable") is False and node["state"] != "retired":
         return "unreachable"
@@ -50,42 +50,42 @@ def node_status(node: JsonDict) -> str:
     return str(node["state"])
 
 
-def list_nodes_with_reasons(data: ReportData) -> list[JsonDict]:
+def list_nodes_needing_attention(data: FleetReportData) -> list[JsonDict]:
     """Return the nodes that a person must look at, each with its reasons."""
     by_node = {report["node"]: report for report in data.reports}
     rows = []
     for node in data.nodes:
         report = by_node.get(node["name"])
-        reasons = list_node_reasons(node, report)
+        reasons = list_attention_reasons(node, report)
         if reasons:
             verdict = report["verdict"] if report else ""
-            rows.append({"node": node, "status": node_status(node), "verdict": verdict, "reasons": reasons})
+            rows.append({"node": node, "status": describe_node_status(node), "verdict": verdict, "reasons": reasons})
     return rows
 
 
-def list_node_reasons(node: JsonDict, report: JsonDict | None) -> list[str]:
+def list_attention_reasons(node: JsonDict, burn_in_report: JsonDict | None) -> list[str]:
     """Return why a node needs attention; empty if it does not."""
     reasons = []
-    if node_status(node) == "unreachable":
+    if describe_node_status(node) == "unreachable":
         reasons.append(node.get("reachable_detail") or "does not answer over SSH")
     failed_checks = [
-        check for check in (report or {}).get("checks", []) if check["outcome"] in ("fail", "warn")
+        check for check in (burn_in_report or {}).get("checks", []) if check["outcome"] in ("fail", "warn")
     ]
     reasons += [f"{check['name']} {check['outcome']}: {check['reason']}" for check in failed_checks]
-    reasons += [format_hold(hold, explained=bool(failed_checks)) for hold in node.get("holds", [])]
+    reasons += [format_node_hold(hold, has_failed_checks=bool(failed_checks)) for hold in node.get("holds", [])]
     if node["state"] in ATTENTION_STATES and not reasons:
         reasons.append(node["state"])
     return reasons
 
 
-def format_hold(hold: JsonDict, *, explained: bool) -> str:
+def format_node_hold(hold: JsonDict, *, has_failed_checks: bool) -> str:
     """Return a hold as text; the reason of a burn-in is left out if its checks are listed already."""
-    if explained and hold["reason"].startswith("burn-in"):
+    if has_failed_checks and hold["reason"].startswith("burn-in"):
         return f"held ({hold['kind']}) until a person has looked at it"
     return f"held ({hold['kind']}): {hold['reason']}"
 
 
-def build_rack_grids(data: ReportData) -> list[JsonDict]:
+def build_rack_grids(data: FleetReportData) -> list[JsonDict]:
     """Return each rack with its cells by slot."""
     racks: dict[str, list[JsonDict]] = {}
     for node in data.nodes:
@@ -106,29 +106,29 @@ def build_rack_cell(node: JsonDict) -> JsonDict:
     return {
         "name": node["name"],
         "slot": node.get("slot"),
-        "status": node_status(node),
-        "tone": choose_cell_class(node),
+        "status": describe_node_status(node),
+        "tone": choose_rack_cell_css_class(node),
     }
 
 
-def choose_cell_class(node: JsonDict) -> str:
+def choose_rack_cell_css_class(node: JsonDict) -> str:
     """Return the CSS class of a node's cell, one of ``TONES``."""
-    if node_status(node) == "unreachable" or node["state"] in ATTENTION_STATES:
+    if describe_node_status(node) == "unreachable" or node["state"] in ATTENTION_STATES:
         return "bad"
     if node["state"] not in USABLE_STATES:
         return "idle"
     return "warn" if node.get("holds") else "good"
 
 
-def list_priced_lines(change: JsonDict | None) -> list[JsonDict]:
+def list_priced_resources(cost_change: JsonDict | None) -> list[JsonDict]:
     """Return the priced lines of a change, dearest first, free ones left out."""
-    if change is None:
+    if cost_change is None:
         return []
-    paid = [line for line in change["resources"] if line["before_usd_per_hour"] or line["after_usd_per_hour"]]
+    paid = [line for line in cost_change["resources"] if line["before_usd_per_hour"] or line["after_usd_per_hour"]]
     return sorted(paid, key=lambda line: -(line["after_usd_per_hour"] or line["before_usd_per_hour"] or 0))
 
 
-def render_page(data: ReportData) -> str:
+def render_report_page(data: FleetReportData) -> str:
     """Return the report as one self-contained HTML page."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -142,10 +142,10 @@ def render_page(data: ReportData) -> str:
     environment.filters["whole_usd"] = lambda amount: "unknown" if amount is None else f"{amount:,.0f}"
     return environment.get_template("report.html.j2").render(
         data=data,
-        headline=format_headline(data),
-        concerns=list_nodes_with_reasons(data),
+        headline=format_report_headline(data),
+        concerns=list_nodes_needing_attention(data),
         racks=build_rack_grids(data),
-        lines=list_priced_lines(data.change),
+        lines=list_priced_resources(data.change),
         plots=plot.draw_plots(data.nodes, data.reports, data.change),
-        status=node_status,
+        status=describe_node_status,
     )

@@ -12,31 +12,31 @@ from pydantic import BaseModel, ConfigDict, Field, StrictStr
 
 from gpufleet import boundary
 from gpufleet.boundary import ENGINE_DOCUMENT, NotJsonError, decode_json, read_bytes, validate_with_pydantic
-from gpufleet.console.report import ReportData, render_page
+from gpufleet.console.report import FleetReportData, render_report_page
 from gpufleet.errors import InputError
 from gpufleet.nodes import Node
 from gpufleet.operations import burnin, node_view
 
 
-def write_report(target: Path, stack: str, cost_file: Path | None) -> ReportData:
+def write_fleet_report(target: Path, stack: str, cost_diff_file: Path | None) -> FleetReportData:
     """Write the report page to ``target`` in one go and return what it was made of."""
-    data = collect_report_data(stack, cost_file)
+    data = collect_report_data(stack, cost_diff_file)
     if not target.parent.is_dir():
         raise InputError("no such folder", where=str(target), remedy="name a file in a folder that exists")
-    boundary.write_text(target, render_page(data))
+    boundary.write_text(target, render_report_page(data))
     return data
 
 
-def collect_report_data(stack: str, cost_file: Path | None) -> ReportData:
+def collect_report_data(stack: str, cost_diff_file: Path | None) -> FleetReportData:
     """Return nodes, holds, reachability and burn-in from the registry, and the change from its file."""
-    change = read_cost_change(cost_file) if cost_file else None
+    change = read_cost_diff(cost_diff_file) if cost_diff_file else None
     with node_view.open_existing_registry() as registry:
         listed = registry.list_nodes()
     check_stack_has_nodes(stack, listed)
-    return ReportData(
+    return FleetReportData(
         stack=stack,
         written_at=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-        nodes=[node_as_json(node) for node in listed],
+        nodes=[build_node_json(node) for node in listed],
         reports=burnin.load_newest_reports(),
         change=change,
         rehearsal=bool(os.environ.get("GPUFLEET_REHEARSAL")),
@@ -51,13 +51,13 @@ def check_stack_has_nodes(stack: str, nodes: Iterable[Node]) -> None:
         raise InputError(f"no node of stack {stack!r}", where="--stack", remedy=remedy)
 
 
-def node_as_json(node: Node) -> dict[str, Any]:
+def build_node_json(node: Node) -> dict[str, Any]:
     """Return the node's JSON with the reasons of its holds and of its unreachability."""
     holds = [{"kind": hold.kind, "reason": hold.reason} for hold in node.holds]
     return node.as_json() | {"holds": holds, "reachable_detail": node.reachable_detail}
 
 
-def read_cost_change(path: Path) -> dict[str, Any]:
+def read_cost_diff(path: Path) -> dict[str, Any]:
     """Read a ``cost diff --format json`` file; InputError where it is something else."""
     try:
         change = decode_json(read_bytes(path, ENGINE_DOCUMENT), str(path), ENGINE_DOCUMENT)

@@ -74,7 +74,7 @@ def build_new_node_row(
     """Return a new node's row: what has a cloud instance exists, a declared slot is only expected.
 
     Its state has revision 0, so that a run from before its first sync still counts, unless a retired node had its
-    name or place (``previous``): reports of that one must not count.
+    name or place (``retired_identities``): reports of that one must not count.
     """
     exists = merged_fields["instance_id"] is not None
     columns = convert_to_node_columns(merged_fields)

@@ -47,7 +47,7 @@ class RegistryDatabase:
         _migrate(self.engine, self.url, self.timeout)
 
     def __repr__(self) -> str:
-        return f"Database({self.url.render_as_string(hide_password=True)})"
+        return f"RegistryDatabase({self.url.render_as_string(hide_password=True)})"
 
     @contextmanager
     def read_transaction(self) -> Iterator[Connection]:

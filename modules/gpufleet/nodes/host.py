@@ -62,9 +62,9 @@ def make_inventory_host(
     declared_node: Node | None = None,
     blueprint_variables: Mapping[str, Any] | None = None,
 ) -> InventoryHost:
-    """Return a node as a host; ``declared`` is the same slot as a rack file that was just read declares it.
+    """Return a node as a host; ``declared_node`` is the same slot as a rack file that was just read declares it.
 
-    ``planned`` are the variables that the node's template gives, from the operator's stack. Any other value is the
+    ``blueprint_variables`` are those that the node's template gives, from the operator's stack. Any other value is the
     operator's only if that file holds the very same one; that the registry has it is not enough.
     """
     variables = build_node_variables(node)

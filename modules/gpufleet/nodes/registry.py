@@ -83,7 +83,8 @@ class Registry:
     def transaction(self, at: datetime | None = None, revision_number: int | None = None) -> Iterator[int]:
         """Join what is called inside into one transaction: all of it happens, or nothing. Give its revision.
 
-        The revision is newer than everything stored; ``number`` is one that ``draw_revision`` returned earlier.
+        The revision is newer than everything stored; ``revision_number`` is one
+        that ``create_revision`` returned earlier.
         """
         with self._transaction(
             lambda connection: revision_number or revision.create_revision(connection, at or utc_now())
@@ -94,10 +95,10 @@ class Registry:
     def transaction_of_past_event(
         self, run_id: str, at: datetime, previous_revision: int | None
     ) -> Iterator[int]:
-        """Join calls as ``transaction`` does, for an event of ``run`` that is recorded later.
+        """Join calls as ``transaction`` does, for an event of ``run_id`` that is recorded later.
 
-        Its revision follows ``previous``, the run's event before it; else it comes before what the registry has of
-        the run; else, for a run that the registry has never met, ``at`` decides.
+        Its revision follows ``previous_revision``, the run's event before it; else it comes before what the
+        registry has of the run; else, for a run that the registry has never met, ``at`` decides.
         """
 
         def choose_revision(connection: Connection) -> int:
@@ -130,7 +131,7 @@ class Registry:
             return number
 
     def find_event_revision(self, event_key: str) -> int | None:
-        """Return the revision at which an event (``revision.event_key``) was applied, None where it was not."""
+        """Return the revision at which an event (``revision.hash_event_key``) was applied, None where it was not."""
         with self._reading() as connection:
             return revision.find_event_revision(connection, event_key)
 
@@ -220,7 +221,7 @@ class Registry:
         when: datetime | None = None,
         attempt: str | None = None,
     ) -> bool:
-        """Move a new node forward to ``to`` (at most ``burn_in``); return True if it moved."""
+        """Move a new node forward to ``target_state`` (at most ``burn_in``); return True if it moved."""
         with self._writing(when) as connection:
             row = query.find_node_row(connection, node)
             after = attempts.advance_node(

@@ -184,8 +184,8 @@ class RegistryUpdate:
     def write_changes(self, retired_identities: set[tuple[str, ...]]) -> dict[str, set[str]]:
         """Write what differs; return the names that each source's nodes carry now.
 
-        ``previous`` are the names and places of retired nodes: a new node there begins a life of its own, so that
-        reports of the earlier one are stale.
+        ``retired_identities`` are the names and places of retired nodes: a new node there begins a life of its
+        own, so that reports of the earlier one are stale.
         """
         merged = {i: self._merge_values(i) for i in self._values}
         changed_rows = {

@@ -39,7 +39,7 @@ def create_revision(connection: Connection, at: datetime) -> int:
 
 
 def insert_revision_after(connection: Connection, previous_revision: int, at: datetime) -> int:
-    """Record and return a revision right after ``previous``; it equals ``previous`` if no number is free."""
+    """Record and return a revision right after the previous one; it equals that one if no number is free."""
     table = schema.revision.c
     following = connection.execute(
         select(func.min(table.number)).where(table.number > previous_revision)
@@ -51,7 +51,7 @@ def insert_revision_after(connection: Connection, previous_revision: int, at: da
 
 
 def insert_revision_before(connection: Connection, next_revision: int, at: datetime) -> int:
-    """Record and return a revision before ``following``, after whatever comes before that."""
+    """Record and return a revision before the next one, after whatever comes before that."""
     table = schema.revision.c
     previous = connection.execute(select(func.max(table.number)).where(table.number < next_revision)).scalar()
     return insert_revision_after(connection, previous or 0, at)

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr
 
-from gpufleet.boundary import check_value_limits, make_printable, validate_model
+from gpufleet.boundary import check_value_limits, make_printable, validate_with_pydantic
 from gpufleet.errors import InputError
 
 Flag = bool | int | str | None  # lsblk wrote "0" and "1" before version 2.33
@@ -87,14 +87,14 @@ class WipeEvidence(BaseModel):
 
 def check_drive_report(report: Any) -> None:
     """Raise InputError where a node's account of its drives has another shape than its tools give."""
-    validate_model(DriveReport, report, "the node's drives")
+    validate_with_pydantic(DriveReport, report, "the node's drives")
 
 
 def check_wipe_evidence(reported_evidence: Any, plan: Mapping[str, Any], node_name: str) -> None:
     """Raise InputError unless the evidence is of this plan and speaks of each of its drives once."""
     where = f"{node_name}: evidence of wiping"
     check_value_limits(reported_evidence, where)
-    evidence = validate_model(WipeEvidence, reported_evidence, where)
+    evidence = validate_with_pydantic(WipeEvidence, reported_evidence, where)
     if evidence.plan != plan["id"]:
         raise InputError(
             f"the evidence is of plan {make_printable(evidence.plan, 40)}, not of {plan['id']}", where=where

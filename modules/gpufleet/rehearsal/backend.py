@@ -40,18 +40,18 @@ def build_engine_environment(paths: RehearsalPaths) -> dict[str, str]:
     }
 
 
-def ensure_stack(paths: RehearsalPaths, installed: engine.PulumiEngine) -> str:
+def ensure_stack(paths: RehearsalPaths, installed_engine: engine.PulumiEngine) -> str:
     """Create the stack in the backend if it does not exist; return its salt."""
     existing_salt = _read_salt(stack_state_file(paths))
     if existing_salt:
         return existing_salt
-    processes.stop_processes(
+    processes.stop_rehearsal_processes(
         paths.home
     )  # a killed `up` may have left its `stack init` running: it would come in between
     stack_state_file(paths).unlink(
         missing_ok=True
     )  # a `stack init` that was killed leaves a stack without a salt
-    path = os.pathsep.join((str(installed.bin_dir), os.environ.get("PATH", os.defpath)))
+    path = os.pathsep.join((str(installed_engine.bin_dir), os.environ.get("PATH", os.defpath)))
     # `down` finds the engine by GPUFLEET_HOME if this process is killed.
     variables = {
         **os.environ,
@@ -61,7 +61,7 @@ def ensure_stack(paths: RehearsalPaths, installed: engine.PulumiEngine) -> str:
     }
     with tempfile.TemporaryDirectory(dir=paths.home) as scratch:
         project = Path(scratch)
-        (project / "Pulumi.yaml").write_text(f"name: {project_name(paths.root)}\nruntime: python\n")
+        (project / "Pulumi.yaml").write_text(f"name: {read_project_name(paths.root)}\nruntime: python\n")
         engine.run_pulumi(["stack", "init", paths.stack, "--no-select"], project, variables)
     salt = _read_salt(stack_state_file(paths))
     if salt is None:
@@ -71,10 +71,10 @@ def ensure_stack(paths: RehearsalPaths, installed: engine.PulumiEngine) -> str:
 
 def stack_state_file(paths: RehearsalPaths) -> Path:
     """Return the state file of this stack in the engine's file backend."""
-    return paths.backend / ".pulumi" / "stacks" / project_name(paths.root) / f"{paths.stack}.json"
+    return paths.backend / ".pulumi" / "stacks" / read_project_name(paths.root) / f"{paths.stack}.json"
 
 
-def project_name(root: Path) -> str:
+def read_project_name(root: Path) -> str:
     """Return the project's name from its Pulumi.yaml."""
     match = re.search(
         r"^name:\s*(['\"]?)([\w.-]+)\1\s*(?:#.*)?$", (root / "Pulumi.yaml").read_text(), re.MULTILINE
@@ -90,18 +90,18 @@ def clear_interrupted_run(
     paths: RehearsalPaths, variables: Mapping[str, str], report: Callable[[str], None]
 ) -> str:
     """Remove what a killed run left: helper processes, its lock and pending creations. Return the resource count."""
-    processes.stop_orphans(paths.home)
-    launcher.remove_stale_locks(paths.backend)
-    resources, pending = count_resources(paths)
+    processes.stop_orphaned_processes(paths.home)
+    launcher.remove_stale_pulumi_locks(paths.backend)
+    resources, pending = count_resources_and_pending(paths)
     if not pending:
         return f"{resources} resources"
     report(f"a run was interrupted: clearing {pending} pending operations")
     arguments = ["refresh", "-s", paths.stack, "--yes", "--skip-preview", "--clear-pending-creates"]
     engine.run_pulumi(arguments, paths.root, variables)
-    return f"{count_resources(paths)[0]} resources"
+    return f"{count_resources_and_pending(paths)[0]} resources"
 
 
-def count_resources(paths: RehearsalPaths) -> tuple[int, int]:
+def count_resources_and_pending(paths: RehearsalPaths) -> tuple[int, int]:
     """Return how many resources the stack has and how many operations are pending."""
     latest = _read_latest(stack_state_file(paths))
     resources = [item for item in latest.get("resources") or [] if not _is_engine_resource(item["type"])]

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 
-def build_host_environment(home: Path, stack: str) -> dict[str, str]:
+def build_registry_and_ssh_environment(home: Path, stack: str) -> dict[str, str]:
     """Return the variables for the registry, the address book and SSH of the rehearsal in ``home``."""
     # Ansible splits the option by shell rules, ssh by its own rules, and ssh expands percent signs.
     known_hosts = str(home / "ssh" / "known_hosts").replace("%", "%%")

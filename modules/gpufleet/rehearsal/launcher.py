@@ -31,36 +31,38 @@ def main(arguments: Sequence[str]) -> int:
     """Prepare the files and exec the engine; the first argument is ``env.json``, the others are the user's."""
     facts = json.loads(Path(arguments[0]).read_text())
     try:
-        environment = prepare_command(facts, arguments[1:], os.environ)
+        environment = prepare_pulumi_command(facts, arguments[1:], os.environ)
     except (UnsafeCommandError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    return exec_engine(facts["pulumi"], arguments[1:], environment)
+    return exec_pulumi(facts["pulumi"], arguments[1:], environment)
 
 
-def exec_engine(program: str, arguments: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
+def exec_pulumi(program: str, arguments: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
     """Replace this process by the engine: signals and the exit code stay those of the user's process."""
     os.execve(program, ["pulumi", *arguments], dict(environment))  # noqa: S606 - no shell is the point
 
 
-def prepare_command(
-    facts: Mapping[str, Any], arguments: Sequence[str], environment: Mapping[str, str]
+def prepare_pulumi_command(
+    rehearsal_facts: Mapping[str, Any], arguments: Sequence[str], environment: Mapping[str, str]
 ) -> dict[str, str]:
     """Prepare the files for one command and return its environment."""
     if "destroy" in arguments and any(argument.split("=")[0] == "--remove" for argument in arguments):
         raise UnsafeCommandError(
-            f"--remove would delete {facts['settings']}; remedy: `gpufleet rehearse down -s {facts['stack']}`"
+            f"--remove would delete {rehearsal_facts['settings']}; remedy: `gpufleet rehearse down -s {rehearsal_facts['stack']}`"
         )
-    remove_stale_locks(Path(facts["backend"]))
+    remove_stale_pulumi_locks(Path(rehearsal_facts["backend"]))
     prepared = {**environment, "PULUMI_OPTION_PRESERVE_CONFIG": "true"}  # `stack rm` keeps the settings file
-    if is_settings_edit(arguments) or not Path.cwd().is_relative_to(facts["root"]):
+    if is_pulumi_config_command(arguments) or not Path.cwd().is_relative_to(rehearsal_facts["root"]):
         return prepared
-    settings_copy = Path(facts["settings_copy"])
-    _write_atomically(settings_copy, replace_salt(Path(facts["settings"]), facts["salt"]))
+    settings_copy = Path(rehearsal_facts["settings_copy"])
+    _write_atomically(
+        settings_copy, read_settings_with_salt(Path(rehearsal_facts["settings"]), rehearsal_facts["salt"])
+    )
     return {**prepared, "PULUMI_OPTION_CONFIG_FILE": str(settings_copy)}
 
 
-def is_settings_edit(arguments: Sequence[str]) -> bool:
+def is_pulumi_config_command(arguments: Sequence[str]) -> bool:
     """Return whether the command edits the settings file, e.g. `pulumi config set`, also with flags before it."""
     previous_arguments = ("", *arguments)
     arguments_without_stack = [
@@ -71,12 +73,12 @@ def is_settings_edit(arguments: Sequence[str]) -> bool:
     return "config" in [argument for argument in arguments_without_stack if not argument.startswith("-")][:2]
 
 
-def replace_salt(tracked: Path, salt: str) -> str:
+def read_settings_with_salt(settings_file: Path, salt: str) -> str:
     """Return the text of the settings file with the rehearsal's salt instead of its own."""
-    text = tracked.read_text()
+    text = settings_file.read_text()
     if SECURE_VALUE.search(text):
         raise UnsafeCommandError(
-            f"{tracked}: it has an encrypted value (secure:), which a rehearsal cannot read; store it elsewhere"
+            f"{settings_file}: it has an encrypted value (secure:), which a rehearsal cannot read; store it elsewhere"
         )
     retained = SECRETS_LINE.sub("", text)
     return (
@@ -84,7 +86,7 @@ def replace_salt(tracked: Path, salt: str) -> str:
     )
 
 
-def remove_stale_locks(backend: Path) -> list[Path]:
+def remove_stale_pulumi_locks(backend: Path) -> list[Path]:
     """Remove locks whose engine has ended; return them."""
     stale = [lock for lock in (backend / ".pulumi" / "locks").rglob("*.json") if not _is_held(lock)]
     for lock in stale:
@@ -98,10 +100,10 @@ def _is_held(lock: Path) -> bool:
         pid = int(json.loads(lock.read_text())["pid"])
     except (OSError, ValueError, KeyError, TypeError):
         return False  # incomplete after a killed engine, or already removed
-    return is_engine(pid)
+    return is_pulumi_process(pid)
 
 
-def is_engine(pid: int) -> bool:
+def is_pulumi_process(pid: int) -> bool:
     """Return whether the process runs and, where /proc shows it, is a Pulumi engine: ids are reused."""
     try:
         os.kill(pid, 0)

@@ -21,7 +21,7 @@ def start_rehearsal(
     rehearsal: Rehearsal, report: Reporter, *, faults: str | None = None, with_racks: bool = True
 ) -> None:
     """Start the rehearsal, then its racks if hosts can be booted here. Check all input before any change."""
-    rehearsal.check_stack()
+    rehearsal.check_stack_exists()
     if not with_racks:
         if faults:
             raise InputError(
@@ -31,7 +31,7 @@ def start_rehearsal(
         return
     stack = fleet.load_fleet(rehearsal.stack, rehearsal.root)
     chosen_faults = rack.load_faults(faults)
-    chosen_faults.check_places(
+    chosen_faults.check_places_exist(
         {f"{rack_use.name}/{node.slot}" for rack_use in stack.racks for node in rack_use.rack.nodes}
     )
     rehearsal.set_up(report)
@@ -40,7 +40,7 @@ def start_rehearsal(
 
 
 def _boot_racks(
-    rehearsal: Rehearsal, racks: Sequence[fleet.StackRack], faults: rack.Faults, report: Reporter
+    rehearsal: Rehearsal, racks: Sequence[fleet.StackRack], faults: rack.FaultPlan, report: Reporter
 ) -> None:
     reason = rack.find_missing_requirement()
     if reason:
@@ -53,7 +53,7 @@ def _boot_racks(
 
 def remove_rehearsal(rehearsal: Rehearsal, report: Reporter) -> None:
     """Stop the runs that use the rehearsal, then the racks' hosts (their records are in its folder), then the rest."""
-    stopped = processes.stop_processes(rehearsal.home)
+    stopped = processes.stop_rehearsal_processes(rehearsal.home)
     if stopped:
         report(f"rehearsal of {rehearsal.stack}: stopped {stopped} processes that were using it")
     if sys.platform == "linux":
@@ -61,10 +61,10 @@ def remove_rehearsal(rehearsal: Rehearsal, report: Reporter) -> None:
     rehearsal.tear_down(report)
 
 
-def find_deleted_homes(root: Path | None = None) -> list[Path]:
-    """Return the homes of rehearsals that were deleted while their hosts ran; with ``root`` those of one project."""
+def find_deleted_rehearsal_homes(project_root: Path | None = None) -> list[Path]:
+    """Return the homes of rehearsals that were deleted while their hosts ran; with ``project_root`` those of one project."""
     homes = [deleted.home for deleted in rack.find_deleted_rehearsals()] if sys.platform == "linux" else []
-    return [home for home in homes if root is None or home.is_relative_to(root.resolve())]
+    return [home for home in homes if project_root is None or home.is_relative_to(project_root.resolve())]
 
 
 def stop_deleted_rehearsals(homes: Iterable[Path], report: Reporter) -> None:
@@ -74,7 +74,7 @@ def stop_deleted_rehearsals(homes: Iterable[Path], report: Reporter) -> None:
         rack.stop_racks(rack.DeletedRehearsal(home), report)
 
 
-def collect_status(rehearsal: Rehearsal) -> dict[str, Any]:
+def collect_rehearsal_status(rehearsal: Rehearsal) -> dict[str, Any]:
     """Return the status of the rehearsal and its hosts as JSON data."""
     status = rehearsal.read_status()
     hosts = [asdict(host) for host in rack.collect_host_statuses(rehearsal)]
@@ -95,7 +95,7 @@ def _count_declared_hosts(rehearsal: Rehearsal) -> int:
     return 0
 
 
-def format_status(status: dict[str, Any]) -> str:
+def format_rehearsal_status(status: dict[str, Any]) -> str:
     lines = [
         f"stack       {status['stack']}",
         f"state       {'up' if status['up'] else 'not up'}",

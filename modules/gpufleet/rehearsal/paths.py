@@ -34,23 +34,23 @@ class RehearsalPaths:
         return self.home.with_name(f".{self.stack}.lock")
 
     @property
-    def is_up(self) -> bool:
+    def is_set_up(self) -> bool:
         """True if ``up`` completed: ``env.json`` is the last file that it writes."""
         return self.facts_file.is_file()
 
-    def check_stack(self) -> None:
+    def check_stack_exists(self) -> None:
         """Raise InputError if the project does not have this stack."""
         if self.settings_file.is_file():
             return
-        names = ", ".join(stack_names(self.root)) or "none"
+        names = ", ".join(list_stack_names(self.root)) or "none"
         raise InputError(f"stack {self.stack!r} not found", where="-s", remedy=f"stacks here are {names}")
 
-    def check_known(self) -> None:
+    def check_stack_or_rehearsal_exists(self) -> None:
         """Raise InputError if the project has neither the stack nor a rehearsal of it, e.g. a misspelt name."""
         if not self.home.exists():
-            self.check_stack()
+            self.check_stack_exists()
 
-    def read_facts(self) -> dict[str, Any]:
+    def read_rehearsal_facts(self) -> dict[str, Any]:
         """Return the content of ``env.json``."""
         try:
             return decode_json_object(read_bytes(self.facts_file, OWN_STATE), str(self.facts_file), OWN_STATE)
@@ -59,7 +59,7 @@ class RehearsalPaths:
             raise InputError(error.problem, where=error.where, remedy=remedy) from None
 
 
-def stack_names(root: Path) -> list[str]:
+def list_stack_names(root: Path) -> list[str]:
     """Return the stacks that the project declares."""
     files = (root / "stacks").glob("Pulumi.*.yaml")
     return sorted(path.name.removeprefix("Pulumi.").removesuffix(".yaml") for path in files)

@@ -31,14 +31,14 @@ def ssh_control_folder(home: Path) -> Path:
     return Path(tempfile.gettempdir()) / f"gpufleet-{name}"
 
 
-def find_processes(
-    home: Path, proc: Path = Path("/proc"), programs: tuple[str, ...] = (*PULUMI, *RUNS)
+def find_rehearsal_processes(
+    home: Path, proc_folder: Path = Path("/proc"), programs: tuple[str, ...] = (*PULUMI, *RUNS)
 ) -> list[int]:
     """Return the ids of this rehearsal's processes, without this process and its parents; empty without /proc."""
     mark = b"GPUFLEET_HOME=" + os.fsencode(home)
     sockets = b"ssh: " + os.fsencode(ssh_control_folder(home)) + b"/"
     process_ids = []
-    for folder in proc.glob("[0-9]*"):
+    for folder in proc_folder.glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended, or belongs to another user
             arguments = (folder / "cmdline").read_bytes().split(b"\0")
             has_marks = _is_one_of(programs, arguments) and mark in (folder / "environ").read_bytes().split(
@@ -57,9 +57,9 @@ def _own_process_ids() -> set[int]:
     return set(ancestors)
 
 
-def find_orphans(home: Path) -> list[int]:
+def find_orphaned_processes(home: Path) -> list[int]:
     """Return the processes without a running engine: language hosts survive when their engine is killed."""
-    process_ids = find_processes(home, programs=PULUMI)
+    process_ids = find_rehearsal_processes(home, programs=PULUMI)
     parents = {pid: read_parent_pid(pid) for pid in process_ids}
     engines = {pid for pid in process_ids if _is_engine(pid)}
     return [pid for pid in process_ids if not engines.intersection(_ancestors(pid, parents))]
@@ -85,16 +85,16 @@ def _is_one_of(programs: tuple[str, ...], arguments: list[bytes]) -> bool:
     return any(name.startswith(programs) for name in names)
 
 
-def stop_processes(home: Path) -> int:
+def stop_rehearsal_processes(home: Path) -> int:
     """Stop this rehearsal's processes with SIGTERM, then SIGKILL; return how many there were."""
-    stopped = _stop(lambda: find_processes(home))
+    stopped = _stop(lambda: find_rehearsal_processes(home))
     shutil.rmtree(ssh_control_folder(home), ignore_errors=True)
     return stopped
 
 
-def stop_orphans(home: Path) -> int:
+def stop_orphaned_processes(home: Path) -> int:
     """Stop the helper processes of killed engines; return how many there were."""
-    return _stop(lambda: find_orphans(home))
+    return _stop(lambda: find_orphaned_processes(home))
 
 
 def _stop(find: Callable[[], list[int]]) -> int:

@@ -14,8 +14,8 @@ from pathlib import Path
 from gpufleet import engine, paths
 from gpufleet.errors import EnvironmentFault
 from gpufleet.rehearsal import backend, processes
-from gpufleet.rehearsal.environment import build_host_environment
-from gpufleet.rehearsal.paths import RehearsalPaths, stack_names
+from gpufleet.rehearsal.environment import build_registry_and_ssh_environment
+from gpufleet.rehearsal.paths import RehearsalPaths, list_stack_names
 
 Reporter = Callable[[str], None]
 
@@ -41,16 +41,16 @@ class Rehearsal(RehearsalPaths):
     """
 
     @staticmethod
-    def find_all(root: Path) -> list[Rehearsal]:
+    def find_all_rehearsals(root: Path) -> list[Rehearsal]:
         """Return a rehearsal, up or not, for every stack of the project and every existing rehearsal folder."""
         homes = (home.name for home in (root / ".gpufleet" / "rehearsal").glob("[!.]*") if home.is_dir())
-        return [Rehearsal(root, name) for name in sorted({*homes, *stack_names(root)})]
+        return [Rehearsal(root, name) for name in sorted({*homes, *list_stack_names(root)})]
 
     def set_up(self, report: Reporter) -> None:
         """Create everything that plain `pulumi` needs; keep what exists."""
-        self.check_stack()
-        installed = engine.ensure_engine(report)
-        with engine.exclusive_lock(self.lock_file, report, f"changing the rehearsal of {self.stack}"):
+        self.check_stack_exists()
+        installed = engine.ensure_pulumi_engine(report)
+        with engine.exclusive_file_lock(self.lock_file, report, f"changing the rehearsal of {self.stack}"):
             for folder in (
                 self.bin,
                 self.backend,
@@ -71,13 +71,13 @@ class Rehearsal(RehearsalPaths):
 
     def build_environment(self) -> dict[str, str]:
         """Return the environment in which pulumi, ansible and gpufleet use this rehearsal."""
-        self.check_stack()
-        if not self.is_up:
+        self.check_stack_exists()
+        if not self.is_set_up:
             raise EnvironmentFault(
                 f"the rehearsal of {self.stack} does not exist",
                 hint=f"run `gpufleet rehearse up -s {self.stack}` first",
             )
-        facts = self.read_facts()
+        facts = self.read_rehearsal_facts()
         current = os.environ.get("PATH", os.defpath).split(os.pathsep)
         path = facts["path"] + [entry for entry in current if entry not in facts["path"]]
         return {**facts["environment"], "PATH": os.pathsep.join(path)}
@@ -88,27 +88,29 @@ class Rehearsal(RehearsalPaths):
 
     def read_status(self) -> RehearsalStatus:
         """Return what exists of the rehearsal; nothing is changed."""
-        resources, pending = backend.count_resources(self)
-        version = self.read_facts()["version"] if self.is_up else None
-        process_ids = tuple(processes.find_processes(self.home))
-        return RehearsalStatus(self.stack, self.home, self.is_up, version, resources, pending, process_ids)
+        resources, pending = backend.count_resources_and_pending(self)
+        version = self.read_rehearsal_facts()["version"] if self.is_set_up else None
+        process_ids = tuple(processes.find_rehearsal_processes(self.home))
+        return RehearsalStatus(
+            self.stack, self.home, self.is_set_up, version, resources, pending, process_ids
+        )
 
     def tear_down(self, report: Reporter) -> None:
         """Stop every process of the rehearsal and remove its folder."""
         if not self.home.exists():
             report(f"rehearsal of {self.stack}: nothing to remove")
             return
-        with engine.exclusive_lock(self.lock_file, report, f"changing the rehearsal of {self.stack}"):
-            stopped = processes.stop_processes(self.home)
+        with engine.exclusive_file_lock(self.lock_file, report, f"changing the rehearsal of {self.stack}"):
+            stopped = processes.stop_rehearsal_processes(self.home)
             self.facts_file.unlink(missing_ok=True)  # first: an interrupted `down` must not look like `up`
             shutil.rmtree(self.home)
             self.lock_file.unlink(missing_ok=True)
         report(f"rehearsal of {self.stack}: removed, {stopped} processes stopped")
 
     def _install_providers(self) -> None:
-        from gpufleet.rehearsal.providers import install_launchers
+        from gpufleet.rehearsal.providers import install_provider_launchers
 
-        install_launchers(self.bin, Path(sys.executable))
+        install_provider_launchers(self.bin, Path(sys.executable))
 
     def _install_launcher(self) -> None:
         program = Path(__file__).with_name("launcher.py")
@@ -141,7 +143,7 @@ class Rehearsal(RehearsalPaths):
 
     def _variables(self) -> dict[str, str]:
         variables = {
-            **build_host_environment(self.home, self.stack),
+            **build_registry_and_ssh_environment(self.home, self.stack),
             **backend.build_engine_environment(self),
             "ANSIBLE_SSH_CONTROL_PATH_DIR": str(processes.ssh_control_folder(self.home)),
         }

@@ -19,12 +19,12 @@ from gpufleet.nodes.first_boot.seed import (
 
 __all__ = [
     "SECRET",
-    "FirstBootFiles",
-    "HostKey",
-    "Seed",
+    "NodeFirstBootFiles",
+    "RackFirstBootFiles",
+    "SshHostKey",
     "build_boot_conf",
     "build_eeprom_settings",
     "build_first_boot_files",
     "encode_boot_order",
-    "find_board",
+    "find_raspberry_pi_board",
 ]

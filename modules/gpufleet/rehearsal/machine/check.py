@@ -30,12 +30,12 @@ class MachineCheck:
     packages: tuple[str, ...] = ()
 
 
-def select_missing(checks: Iterable[MachineCheck], *needs: Requirement) -> list[MachineCheck]:
+def select_failed_checks(checks: Iterable[MachineCheck], *needs: Requirement) -> list[MachineCheck]:
     """Return the failed checks with these needs."""
     return [check for check in checks if not check.ok and check.need in needs]
 
 
-def format_table(checks: Sequence[MachineCheck]) -> str:
+def format_check_table(checks: Sequence[MachineCheck]) -> str:
     """Return the checks grouped by need, one line each, readable without colour."""
     width = max(len(check.name) for check in checks)
     lines: list[str] = []

@@ -10,22 +10,28 @@ from collections.abc import Callable, Sequence
 
 from gpufleet import engine
 from gpufleet.errors import EnvironmentFault
-from gpufleet.rehearsal.machine.check import MachineCheck, Requirement, select_missing
+from gpufleet.rehearsal.machine.check import MachineCheck, Requirement, select_failed_checks
 
 Reporter = Callable[[str], None]
 
 
-def install_missing(checks: Sequence[MachineCheck], report: Reporter, *, tests: bool = False) -> None:
-    """Install the missing packages for required and rack checks (``tests``: also of the test suite) and the engine."""
-    requirements: tuple[Requirement, ...] = ("required", "racks", "tests") if tests else ("required", "racks")
+def install_missing_requirements(
+    checks: Sequence[MachineCheck], report: Reporter, *, include_tests: bool = False
+) -> None:
+    """Install the missing packages for required and rack checks (``include_tests``: also of the test suite) and the engine."""
+    requirements: tuple[Requirement, ...] = (
+        ("required", "racks", "tests") if include_tests else ("required", "racks")
+    )
     packages = sorted(
-        {package for check in select_missing(checks, *requirements) for package in check.packages}
+        {package for check in select_failed_checks(checks, *requirements) for package in check.packages}
     )
     if packages:
         _install(
-            packages, report, required=any(check.packages for check in select_missing(checks, "required"))
+            packages,
+            report,
+            required=any(check.packages for check in select_failed_checks(checks, "required")),
         )
-    engine.ensure_engine(report)
+    engine.ensure_pulumi_engine(report)
 
 
 def _install(packages: Sequence[str], report: Reporter, *, required: bool) -> None:

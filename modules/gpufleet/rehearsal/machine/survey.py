@@ -56,7 +56,7 @@ def survey_machine(home: Path | None = None) -> list[MachineCheck]:
         *(_check_program(program, package, "tests") for program, package in TEST_PROGRAMS.items()),
         _check_packer(),
         _check_postgres(),
-        *cloud_check.check_clouds(user_home, os.environ),
+        *cloud_check.check_cloud_prerequisites(user_home, os.environ),
     ]
 
 
@@ -87,13 +87,13 @@ def _check_python_package(name: str) -> MachineCheck:
 
 
 def _check_engine() -> MachineCheck:
-    installed = engine.find_engine()
+    installed = engine.find_pulumi_engine()
     if installed:
         detail = f"{installed.version}, {installed.origin}, {installed.pulumi}, with its Python language host"
         if shutil.which("pulumi") is None:
             detail += f'; outside a rehearsal put it on PATH: export PATH="{installed.bin_dir}:$PATH"'
         return MachineCheck("Pulumi engine", "required", ok=True, detail=detail)
-    unusable = engine.find_installed_engine()
+    unusable = engine.find_installed_pulumi_engine()
     detail_when_missing = (
         f"{unusable.pulumi}: {unusable.defect}" if unusable else "neither installed nor built"
     )
@@ -116,7 +116,7 @@ def _check_disk() -> MachineCheck:
         path for path in (paths.user_cache_folder(), *paths.user_cache_folder().parents) if path.exists()
     )
     free_gib = shutil.disk_usage(folder).free / 2**30
-    needed_gib = WORK_GIB if engine.find_engine() else BUILD_GIB
+    needed_gib = WORK_GIB if engine.find_pulumi_engine() else BUILD_GIB
     return MachineCheck(
         "disk space", "required", free_gib >= needed_gib,
         f"{free_gib:.1f} GiB free at {folder} (needs {needed_gib:.0f})",
@@ -136,7 +136,7 @@ def _check_racks() -> Iterator[MachineCheck]:
         "yes" if is_root else "no",
         "sudo -E env PATH=$PATH gpufleet rehearse up -s STACK",
     )
-    packages = tuple(rack.list_missing_packages()) if is_linux else ()
+    packages = tuple(rack.list_missing_debian_packages()) if is_linux else ()
     yield MachineCheck(
         "namespaces, nspawn, debootstrap", "racks", is_linux and not packages,
         f"missing: {' '.join(packages)}" if packages else "installed" if is_linux else "Linux only",

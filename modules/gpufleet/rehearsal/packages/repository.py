@@ -37,15 +37,19 @@ REQUIRED = ("name", "versions", "summary", "source")
 EXPIRE_AFTER_DAYS = 7
 
 
-def ensure_repository(text: str | None = None, cache: Path | None = None) -> Path:
-    """Return the folder of the built repository; ``text`` is the data (default: the shipped data)."""
-    text = (resources.files("gpufleet.rehearsal") / "data" / DATA).read_text() if text is None else text
-    folder = (cache or user_cache_folder() / "packages") / MARKER.lower()
-    repository = folder / hashlib.sha256(f"{FORMAT}\n{text}".encode()).hexdigest()[:16]
+def ensure_fake_repository(package_data: str | None = None, cache_folder: Path | None = None) -> Path:
+    """Return the folder of the built repository; ``package_data`` is the text of the data (default: the shipped data)."""
+    package_data = (
+        (resources.files("gpufleet.rehearsal") / "data" / DATA).read_text()
+        if package_data is None
+        else package_data
+    )
+    folder = (cache_folder or user_cache_folder() / "packages") / MARKER.lower()
+    repository = folder / hashlib.sha256(f"{FORMAT}\n{package_data}".encode()).hexdigest()[:16]
     if repository.is_dir():
         os.utime(repository)
         return repository
-    entries = parse_packages(text)
+    entries = parse_fake_packages(package_data)
     if not shutil.which("dpkg-deb"):
         raise EnvironmentFault("dpkg-deb is not installed", hint="apt install dpkg")
     with exclusive_lock(folder / ".lock", lambda _line: None, "builds fake packages"):
@@ -55,9 +59,9 @@ def ensure_repository(text: str | None = None, cache: Path | None = None) -> Pat
     return repository
 
 
-def parse_packages(text: str, where: str = DATA) -> list[dict[str, Any]]:
+def parse_fake_packages(package_data: str, where: str = DATA) -> list[dict[str, Any]]:
     """Parse the data; raise InputError with the entry if no package can be built from it."""
-    entries = (decode_yaml(text, where) or {}).get("packages", [])
+    entries = (decode_yaml(package_data, where) or {}).get("packages", [])
     for entry in entries:
         name = str(entry.get("name"))
         if missing := [key for key in REQUIRED if not entry.get(key)]:
@@ -77,33 +81,37 @@ def parse_packages(text: str, where: str = DATA) -> list[dict[str, Any]]:
     return list(entries)
 
 
-def build_control_file(entry: dict[str, Any], version: str, arch: str) -> str:
+def build_control_file(package_entry: dict[str, Any], version: str, arch: str) -> str:
     """Return the control file of one package; ``{version}`` in a relation means the package's own."""
     fields = {
-        "Package": entry["name"],
+        "Package": package_entry["name"],
         "Version": version,
         "Architecture": arch,
         "Maintainer": "gpufleet rehearsal <root@localhost>",
-        "Section": entry.get("section", "misc"),
+        "Section": package_entry.get("section", "misc"),
         "Priority": "optional",
-        "Installed-Size": str(1 + 1024 * entry.get("fill_mib", 0)),
-        **{r.title(): ", ".join(entry[r]).replace("{version}", version) for r in RELATIONS if entry.get(r)},
-        "Description": f"{MARKER} {entry['summary']}\n Made for rehearsed hosts; the vendor's software is not in it.",
+        "Installed-Size": str(1 + 1024 * package_entry.get("fill_mib", 0)),
+        **{
+            r.title(): ", ".join(package_entry[r]).replace("{version}", version)
+            for r in RELATIONS
+            if package_entry.get(r)
+        },
+        "Description": f"{MARKER} {package_entry['summary']}\n Made for rehearsed hosts; the vendor's software is not in it.",
     }
     return "".join(f"{name}: {value}\n" for name, value in fields.items())
 
 
-def list_package_files(entry: dict[str, Any], version: str) -> Iterator[tuple[str, str, int]]:
+def list_package_files(package_entry: dict[str, Any], version: str) -> Iterator[tuple[str, str, int]]:
     """Yield the files of the package: path, text, mode."""
-    name = entry["name"]
-    for path, text in entry.get("files", {}).items():
+    name = package_entry["name"]
+    for path, text in package_entry.get("files", {}).items():
         yield path.lstrip("/"), text.replace("{version}", version), 0o644
-    for path, text in entry.get("commands", {}).items():
+    for path, text in package_entry.get("commands", {}).items():
         target = path.lstrip("/") if "/" in path else f"usr/bin/{path}"
         program = target.rpartition("/")[2]
         header = f"#!/bin/sh\n# {MARKER} {program} of {name}: a shell script, not the vendor's program.\n"
         yield target, header + text.replace("{version}", version), 0o755
-    for unit, text in entry.get("units", {}).items():
+    for unit, text in package_entry.get("units", {}).items():
         yield f"lib/systemd/system/{unit}", f"# {MARKER}\n" + text.replace("{version}", version), 0o644
 
 

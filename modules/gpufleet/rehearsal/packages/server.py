@@ -51,7 +51,7 @@ class ArchiveStatusError(Exception):
         self.status = status
 
 
-class ArchiveCache:
+class PackageArchiveCache:
     """One upstream archive and its cache."""
 
     def __init__(self, uri: str, cache: Path, proxy: str) -> None:
@@ -137,7 +137,7 @@ class PackageRequestHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version = "gpufleet-rehearsal"
     timeout = IDLE_S
-    archives: dict[str, ArchiveCache]
+    archives: dict[str, PackageArchiveCache]
     folders: dict[str, Path]
 
     def do_GET(self) -> None:
@@ -197,9 +197,9 @@ class PackageRequestHandler(BaseHTTPRequestHandler):
         """Do not log successful requests: the log is for errors."""
 
 
-def remove_expired_files(cache: Path, now: float) -> None:
+def remove_expired_files(cache_folder: Path, now: float) -> None:
     """Remove files that were not requested for a long time, and partial files of a killed server."""
-    for file in cache.rglob("*"):
+    for file in cache_folder.rglob("*"):
         with contextlib.suppress(OSError):
             age_days = (now - file.stat().st_atime) / 86400
             limit = 1 if file.suffix == ".part" else EXPIRE_AFTER_DAYS
@@ -207,14 +207,14 @@ def remove_expired_files(cache: Path, now: float) -> None:
                 file.unlink()
 
 
-def serve_packages(config: Path) -> None:
+def serve_packages(config_file: Path) -> None:
     """Serve on every address until the config file is removed or replaced."""
-    settings = json.loads(config.read_text())
-    identity = _file_identity(config)
+    settings = json.loads(config_file.read_text())
+    identity = _file_identity(config_file)
     cache = Path(settings["cache"])
     remove_expired_files(cache, time.time())
     PackageRequestHandler.archives = {
-        name: ArchiveCache(uri, cache / re.sub(r"[^A-Za-z0-9.-]+", "_", uri), settings["proxy"])
+        name: PackageArchiveCache(uri, cache / re.sub(r"[^A-Za-z0-9.-]+", "_", uri), settings["proxy"])
         for name, uri in settings["archives"].items()
     }
     PackageRequestHandler.folders = {name: Path(folder) for name, folder in settings["folders"].items()}
@@ -224,7 +224,7 @@ def serve_packages(config: Path) -> None:
     for server in servers:
         threading.Thread(target=server.serve_forever, daemon=True).start()
     print(f"serving on {' '.join(settings['addresses'])} port {settings['port']}", flush=True)
-    while _file_identity(config) == identity:
+    while _file_identity(config_file) == identity:
         time.sleep(CONFIG_POLL_S)
 
 

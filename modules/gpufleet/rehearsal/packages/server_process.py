@@ -20,9 +20,14 @@ from typing import Any
 from gpufleet.paths import user_cache_folder
 from gpufleet.rehearsal.packages import server
 from gpufleet.rehearsal.packages.apt_config import FAKE_REPOSITORY, PORT
-from gpufleet.rehearsal.packages.repository import ensure_repository
+from gpufleet.rehearsal.packages.repository import ensure_fake_repository
 from gpufleet.rehearsal.rack import apt_sources, cgroups
-from gpufleet.rehearsal.rack.shell import Reporter, find_last_line, run_command, write_atomically
+from gpufleet.rehearsal.rack.shell import (
+    Reporter,
+    find_last_nonblank_line,
+    run_command,
+    write_file_atomically,
+)
 
 GROUP = "packages"
 START_TIMEOUT_S = 60.0
@@ -38,7 +43,7 @@ exec setsid --fork env -i PATH="$PATH" LC_ALL=C "$PYTHON" -I -S "$PROGRAM" "$CON
 """
 
 
-def start_server(
+def start_package_server(
     home: Path, bridge: str, addresses: Iterable[str], suites: Iterable[str], report: Reporter
 ) -> bool:
     """Run a server on these addresses; if it does not start, report why and return False: hosts boot without it."""
@@ -46,10 +51,10 @@ def start_server(
     settings = _server_settings(sorted(addresses), sorted(suites))
     text = json.dumps(settings, indent=1) + "\n"
     config = folder / "config.json"
-    if find_server_processes(bridge) and config.is_file() and config.read_text() == text:
+    if find_package_server_processes(bridge) and config.is_file() and config.read_text() == text:
         return True
-    stop_server(home, bridge)
-    write_atomically(config, text)
+    stop_package_server(home, bridge)
+    write_file_atomically(config, text)
     log = folder / "server.log"
     variables = {
         "GROUP": f"{bridge}/{GROUP}",
@@ -61,12 +66,12 @@ def start_server(
     run_command(["env", *assignments, "sh", "-c", START, "start", *map(str, cgroups.TREES)])
     if _wait_until_listening(settings["addresses"], bridge):
         return True
-    last_output = find_last_line(log.read_text(errors="replace")) if log.exists() else "nothing"
+    last_output = find_last_nonblank_line(log.read_text(errors="replace")) if log.exists() else "nothing"
     report(f"the package server did not start, so hosts cannot install packages: {last_output}")
     return False
 
 
-def find_server_processes(bridge: str) -> list[int]:
+def find_package_server_processes(bridge: str) -> list[int]:
     """Return the ids of the server's processes."""
     pids: set[int] = set()
     for tree in cgroups.TREES:
@@ -75,11 +80,11 @@ def find_server_processes(bridge: str) -> list[int]:
     return sorted(pids)
 
 
-def stop_server(home: Path, bridge: str) -> None:
+def stop_package_server(home: Path, bridge: str) -> None:
     """Stop the server and remove its files; its downloads stay in the user's cache. Can be repeated."""
     shutil.rmtree(home / GROUP, ignore_errors=True)  # a starting server ends when its config is missing
     deadline = time.monotonic() + STOP_TIMEOUT_S
-    while (pids := find_server_processes(bridge)) and time.monotonic() < deadline:
+    while (pids := find_package_server_processes(bridge)) and time.monotonic() < deadline:
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)  # it writes every file atomically
@@ -91,7 +96,7 @@ def _server_settings(addresses: list[str], suites: list[str]) -> dict[str, Any]:
     archives = [
         archive
         for suite in suites
-        for archive in apt_sources.list_suite_archives(suite, apt_sources.read_system_sources())
+        for archive in apt_sources.list_suite_archives(suite, apt_sources.read_system_apt_sources())
     ]
     return {
         "addresses": addresses,
@@ -99,7 +104,7 @@ def _server_settings(addresses: list[str], suites: list[str]) -> dict[str, Any]:
         "cache": str(user_cache_folder() / GROUP / "archives"),
         "proxy": apt_sources.find_apt_proxy(),
         "archives": {archive.name: archive.uri for archive in archives},
-        "folders": {FAKE_REPOSITORY: str(ensure_repository())},
+        "folders": {FAKE_REPOSITORY: str(ensure_fake_repository())},
         "program": Path(server.__file__).stat().st_mtime_ns,  # a changed program restarts the server
     }
 
@@ -112,7 +117,7 @@ def _wait_until_listening(addresses: list[str], bridge: str) -> bool:
         with contextlib.suppress(OSError), socket.create_connection((pending[0], PORT), timeout=1):
             pending.pop(0)
             continue
-        if not find_server_processes(bridge):
+        if not find_package_server_processes(bridge):
             break
         time.sleep(POLL_S)
-    return not pending and bool(find_server_processes(bridge))
+    return not pending and bool(find_package_server_processes(bridge))

@@ -13,19 +13,19 @@ def main(arguments: list[str]) -> int:
     if cloud not in CLOUDS:
         print(f"usage: python -m gpufleet.rehearsal.providers {'|'.join(CLOUDS)} ENGINE", file=sys.stderr)
         return 2
-    from gpufleet.rehearsal.providers.schema import load_schema
+    from gpufleet.rehearsal.providers.schema import load_cloud_schema
 
-    schema = load_schema(cloud)
+    schema = load_cloud_schema(cloud)
     if "--version" in arguments:
         print(f"{schema.version} (simulated {cloud} of gpufleet: a fake that never calls a cloud)")
         return 0
     from pulumi.provider.experimental import server
 
     from gpufleet.rehearsal.providers.provider import SimulatedProvider
-    from gpufleet.rehearsal.providers.store import open_store
+    from gpufleet.rehearsal.providers.store import open_resource_store
 
     sys.argv = [f"pulumi-resource-{cloud}", *arguments[1:]]  # where the server looks for the engine's address
-    server.main(sys.argv[1:], schema.version, SimulatedProvider(schema, open_store(cloud)))
+    server.main(sys.argv[1:], schema.version, SimulatedProvider(schema, open_resource_store(cloud)))
     return 0
 
 

@@ -22,16 +22,18 @@ class PropertyChange:
     replaces: bool
 
 
-def diff_inputs(old: PlainValues, new: PlainValues, replace: tuple[str, ...]) -> list[PropertyChange]:
-    """Compare inputs leaf by leaf; a path at or below one of ``replace`` forces a replacement."""
+def diff_resource_inputs(
+    old_inputs: PlainValues, new_inputs: PlainValues, replacement_paths: tuple[str, ...]
+) -> list[PropertyChange]:
+    """Compare inputs leaf by leaf; a path at or below one of ``replacement_paths`` forces a replacement."""
     return [
-        PropertyChange(path, kind, _forces_replacement(path, replace))
-        for path, kind in _changed_leaves(old, new, "")
+        PropertyChange(path, kind, _forces_replacement(path, replacement_paths))
+        for path, kind in _changed_leaves(old_inputs, new_inputs, "")
     ]
 
 
 def keep_reported_properties(old: Any, reported: Any) -> Any:
-    """Return the parts of ``old`` that ``reference`` has, so that outputs added by a cloud are not changes."""
+    """Return the parts of ``old`` that ``reported`` has, so that outputs added by a cloud are not changes."""
     if isinstance(old, dict) and isinstance(reported, dict):
         return {
             key: keep_reported_properties(value, reported[key])

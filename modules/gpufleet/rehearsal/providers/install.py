@@ -15,7 +15,7 @@ exec {python} -m gpufleet.rehearsal.providers {cloud} "$@"
 """
 
 
-def install_launchers(folder: Path, python: Path | str) -> list[Path]:
+def install_provider_launchers(folder: Path, python: Path | str) -> list[Path]:
     """Write ``pulumi-resource-CLOUD`` for each simulated cloud into ``folder``; return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     return [_write_launcher(folder / f"pulumi-resource-{cloud}", cloud, str(python)) for cloud in CLOUDS]

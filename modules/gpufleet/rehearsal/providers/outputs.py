@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpufleet.rehearsal.providers.property_values import UNKNOWN, PlainValues, unwrap_secrets
-from gpufleet.rehearsal.providers.schema import CloudSchema, ResourceType
+from gpufleet.rehearsal.providers.schema import CloudSchema, SimulatedResourceType
 from gpufleet.rehearsal.providers.store import ResourceStore
 
 _API = "https://www.googleapis.com/compute/v1"
@@ -21,7 +21,7 @@ class ResourceContext:
     """The inputs of computed values; in a preview, future values are unknown."""
 
     schema: CloudSchema
-    kind: ResourceType
+    kind: SimulatedResourceType
     store: ResourceStore
     inputs: PlainValues
     seed: str
@@ -29,7 +29,7 @@ class ResourceContext:
     old_outputs: PlainValues = field(default_factory=dict)
     preview: bool = False
 
-    def template_values(self) -> dict[str, str]:
+    def build_template_placeholders(self) -> dict[str, str]:
         """Return the placeholders of templates: top-level inputs, the account's facts and digests of the seed."""
         digest = hashlib.sha256(self.seed.encode()).hexdigest()
         texts = {
@@ -48,20 +48,22 @@ class ResourceContext:
         )
         return values
 
-    def lease_address(self, network: str, purpose: str) -> str:
+    def lease_ip_address(self, network: str, purpose: str) -> str:
         return (
-            UNKNOWN if self.preview else self.store.lease_address(network, self.kind.token, self.id, purpose)
+            UNKNOWN
+            if self.preview
+            else self.store.lease_ip_address(network, self.kind.token, self.id, purpose)
         )
 
 
-def generate_id(context: ResourceContext) -> str:
+def generate_resource_id(context: ResourceContext) -> str:
     """Return the id that the cloud assigns."""
-    return context.kind.id.format_map(context.template_values())
+    return context.kind.id.format_map(context.build_template_placeholders())
 
 
-def compute_outputs(context: ResourceContext) -> PlainValues:
+def compute_resource_outputs(context: ResourceContext) -> PlainValues:
     """Return the inputs with the computed outputs."""
-    values = context.template_values()
+    values = context.build_template_placeholders()
     computed = {key: _compute(context, values, rule) for key, rule in context.kind.computed.items()}
     return {**context.inputs, **{key: value for key, value in computed.items() if value is not None}}
 
@@ -80,7 +82,7 @@ def _subnet_range(context: ResourceContext, kind: str, reference: Any, key: str)
     """Return the address range of the subnet of a resource; raise LookupError if it does not exist."""
     if context.preview or not isinstance(reference, str):
         return "10.255.0.0/16"
-    row = context.store.get(kind, reference.removeprefix(f"{_API}/"))
+    row = context.store.get_resource(kind, reference.removeprefix(f"{_API}/"))
     if row is None:
         raise LookupError(f"the subnet {reference} does not exist in the simulated {context.schema.cloud}")
     return str(row.inputs[key])
@@ -90,7 +92,7 @@ def _aws_subnet(context: ResourceContext) -> Any:
     """Return the subnet of an instance or of its launch template; None for the default network."""
     if "subnetId" in context.inputs or "launchTemplate" not in context.inputs or context.preview:
         return context.inputs.get("subnetId")
-    template = context.store.get(
+    template = context.store.get_resource(
         "aws:ec2/launchTemplate:LaunchTemplate", context.inputs["launchTemplate"]["id"]
     )
     return _first(template.inputs.get("networkInterfaces")).get("subnetId") if template else None
@@ -99,7 +101,7 @@ def _aws_subnet(context: ResourceContext) -> Any:
 def _private_ip(context: ResourceContext) -> Any:
     if "privateIp" in context.inputs:
         return context.inputs["privateIp"]
-    return context.lease_address(
+    return context.lease_ip_address(
         _subnet_range(context, "aws:ec2/subnet:Subnet", _aws_subnet(context), "cidrBlock"), "private"
     )
 
@@ -109,12 +111,16 @@ def _zone(context: ResourceContext) -> Any:
         return context.inputs["availabilityZone"]
     if context.preview:
         return UNKNOWN
-    subnet = context.store.get("aws:ec2/subnet:Subnet", str(context.inputs.get("subnetId")))
-    return subnet.outputs["availabilityZone"] if subnet else f"{context.template_values()['region']}a"
+    subnet = context.store.get_resource("aws:ec2/subnet:Subnet", str(context.inputs.get("subnetId")))
+    return (
+        subnet.outputs["availabilityZone"]
+        if subnet
+        else f"{context.build_template_placeholders()['region']}a"
+    )
 
 
 def _public_ip(context: ResourceContext) -> str:
-    return context.lease_address(context.schema.public_network, "public")
+    return context.lease_ip_address(context.schema.public_network, "public")
 
 
 def _aws_public_ip(context: ResourceContext) -> str:
@@ -146,7 +152,7 @@ def _gcp_interface(context: ResourceContext, nic: PlainValues, number: int) -> P
     return {
         **nic,
         "name": f"nic{number}",
-        "networkIp": context.lease_address(network, f"nic{number}"),
+        "networkIp": context.lease_ip_address(network, f"nic{number}"),
         "accessConfigs": access,
     }
 
@@ -160,7 +166,7 @@ def _azure_ip(context: ResourceContext, entry: PlainValues) -> PlainValues:
     network = _subnet_range(context, "azure-native:network:Subnet", subnet, "addressPrefix")
     return {
         **entry,
-        "privateIPAddress": context.lease_address(network, str(entry.get("name"))),
+        "privateIPAddress": context.lease_ip_address(network, str(entry.get("name"))),
         "provisioningState": "Succeeded",
     }
 

@@ -15,7 +15,7 @@ __all__ = [
     "SECRET",
     "UNKNOWN",
     "PlainValues",
-    "has_unknown",
+    "has_unknown_value",
     "to_plain_values",
     "to_property_values",
     "unwrap_secrets",
@@ -42,12 +42,12 @@ def unwrap_secrets(value: Any) -> Any:
     return [unwrap_secrets(item) for item in value] if isinstance(value, list) else value
 
 
-def has_unknown(value: Any) -> bool:
+def has_unknown_value(value: Any) -> bool:
     """Return whether ``value`` contains an output that is unknown in a preview."""
     if isinstance(value, dict):
-        return any(has_unknown(item) for item in value.values())
+        return any(has_unknown_value(item) for item in value.values())
     if isinstance(value, list):
-        return any(has_unknown(item) for item in value)
+        return any(has_unknown_value(item) for item in value)
     return bool(value == UNKNOWN)
 
 

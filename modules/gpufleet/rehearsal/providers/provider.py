@@ -8,18 +8,22 @@ from typing import NoReturn
 
 from pulumi.provider.experimental import provider as api
 
-from gpufleet.rehearsal.providers.diff import PropertyChange, diff_inputs, keep_reported_properties
-from gpufleet.rehearsal.providers.lookups import LOOKUPS, Lookup
-from gpufleet.rehearsal.providers.outputs import ResourceContext, compute_outputs, generate_id
+from gpufleet.rehearsal.providers.diff import PropertyChange, diff_resource_inputs, keep_reported_properties
+from gpufleet.rehearsal.providers.lookups import LOOKUPS, CloudLookup
+from gpufleet.rehearsal.providers.outputs import (
+    ResourceContext,
+    compute_resource_outputs,
+    generate_resource_id,
+)
 from gpufleet.rehearsal.providers.property_values import (
     PlainValues,
     to_plain_values,
     to_property_values,
     unwrap_secrets,
 )
-from gpufleet.rehearsal.providers.schema import CloudSchema, ResourceType
+from gpufleet.rehearsal.providers.schema import CloudSchema, SimulatedResourceType
 from gpufleet.rehearsal.providers.store import ResourceRow, ResourceStore
-from gpufleet.rehearsal.providers.validation import validate_inputs
+from gpufleet.rehearsal.providers.validation import find_input_problems
 
 _KINDS = {
     ("add", False): api.PropertyDiffKind.ADD,
@@ -79,22 +83,22 @@ class SimulatedProvider(api.Provider):
                 request.new_inputs, [api.CheckFailure("", self._unknown_type(_token(request.urn)))]
             )
         olds, news = to_plain_values(request.old_inputs), to_plain_values(request.new_inputs)
-        for row in self.store.find_by_urn(request.urn):
+        for row in self.store.find_resources_by_urn(request.urn):
             if olds and row.inputs == olds:
-                self.store.acknowledge(row.type, row.id)
+                self.store.mark_known_to_engine(row.type, row.id)
         if kind.name and kind.name not in news:
             news[kind.name] = olds.get(kind.name) or self._free_name(kind, request.name, request.urn)
-        failures = [api.CheckFailure(place, reason) for place, reason in validate_inputs(kind, news)]
+        failures = [api.CheckFailure(place, reason) for place, reason in find_input_problems(kind, news)]
         return api.CheckResponse(to_property_values(news), failures)
 
     async def diff(self, request: api.DiffRequest) -> api.DiffResponse:
         """Return the changed properties, and which of them force a replacement."""
         kind = self._kind(_token(request.urn))
         news = to_plain_values(request.new_inputs)
-        self.store.acknowledge(kind.token, request.resource_id)
-        row = self.store.get(kind.token, request.resource_id)
+        self.store.mark_known_to_engine(kind.token, request.resource_id)
+        row = self.store.get_resource(kind.token, request.resource_id)
         olds = row.inputs if row else keep_reported_properties(to_plain_values(request.old_state), news)
-        changes = diff_inputs(olds, news, kind.replace)
+        changes = diff_resource_inputs(olds, news, kind.replace)
         # A name that is unique in the cloud is free only once the old resource is gone.
         keeps_name = kind.has_unique_name and olds.get(kind.name or "") == news.get(kind.name or "")
         return _diff_response(changes, delete_first=keeps_name)
@@ -104,20 +108,22 @@ class SimulatedProvider(api.Provider):
         context = self._context(request.urn, to_plain_values(request.properties))
         if request.preview:
             context.preview = True
-            return api.CreateResponse("", to_property_values(compute_outputs(context)))
+            return api.CreateResponse("", to_property_values(compute_resource_outputs(context)))
         with self.store.transaction():
             self._choose_id(context, request.urn)
-            created = compute_outputs(context)
-            self.store.put(ResourceRow(context.id, context.kind.token, request.urn, context.inputs, created))
+            created = compute_resource_outputs(context)
+            self.store.put_resource(
+                ResourceRow(context.id, context.kind.token, request.urn, context.inputs, created)
+            )
         return api.CreateResponse(context.id, to_property_values(created))
 
     async def read(self, request: api.ReadRequest) -> api.ReadResponse:
         """Return the current resource; a missing one has no id."""
         kind = self._kind(_token(request.urn))
-        row = self.store.get(kind.token, request.resource_id)
+        row = self.store.get_resource(kind.token, request.resource_id)
         if row is None:
             return api.ReadResponse("")
-        self.store.acknowledge(kind.token, row.id)
+        self.store.mark_known_to_engine(kind.token, row.id)
         return api.ReadResponse(row.id, to_property_values(row.outputs), to_property_values(row.inputs))
 
     async def update(self, request: api.UpdateRequest) -> api.UpdateResponse:
@@ -126,14 +132,14 @@ class SimulatedProvider(api.Provider):
         context.id, context.seed = request.resource_id, request.resource_id
         context.old_outputs, context.preview = to_plain_values(request.olds), request.preview
         if request.preview:
-            return api.UpdateResponse(to_property_values(compute_outputs(context)))
+            return api.UpdateResponse(to_property_values(compute_resource_outputs(context)))
         with self.store.transaction():
-            if self.store.get(context.kind.token, context.id) is None:
+            if self.store.get_resource(context.kind.token, context.id) is None:
                 raise LookupError(
                     f"{context.id} does not exist in the simulated {self.schema.cloud}; run a refresh"
                 )
-            updated = compute_outputs(context)
-            self.store.put(
+            updated = compute_resource_outputs(context)
+            self.store.put_resource(
                 ResourceRow(context.id, context.kind.token, request.urn, context.inputs, updated, True)
             )
         return api.UpdateResponse(to_property_values(updated))
@@ -141,7 +147,7 @@ class SimulatedProvider(api.Provider):
     async def delete(self, request: api.DeleteRequest) -> None:
         """Delete a resource; ignore a missing one."""
         with self.store.transaction():
-            self.store.delete(self._kind(_token(request.urn)).token, request.resource_id)
+            self.store.delete_resource(self._kind(_token(request.urn)).token, request.resource_id)
 
     async def invoke(self, request: api.InvokeRequest) -> api.InvokeResponse:
         """Answer a lookup."""
@@ -152,14 +158,14 @@ class SimulatedProvider(api.Provider):
                 f"the simulated {self.schema.cloud} does not know {request.tok}; it knows: {known or 'none'}"
             )
             return api.InvokeResponse(None, [api.CheckFailure("", reason)])
-        result = lookup(Lookup(self.schema, self.store, unwrap_secrets(to_plain_values(request.args))))
+        result = lookup(CloudLookup(self.schema, self.store, unwrap_secrets(to_plain_values(request.args))))
         return api.InvokeResponse(to_property_values(result))
 
     def _unknown_type(self, token: str) -> str:
         known = ", ".join(sorted(self.schema.types))
         return f"the simulated {self.schema.cloud} does not know {token}; it knows: {known}"
 
-    def _kind(self, token: str) -> ResourceType:
+    def _kind(self, token: str) -> SimulatedResourceType:
         return self.schema.types.get(token) or _refuse(self._unknown_type(token))
 
     def _context(self, urn: str, inputs: PlainValues) -> ResourceContext:
@@ -167,26 +173,28 @@ class SimulatedProvider(api.Provider):
 
     def _choose_id(self, context: ResourceContext, urn: str) -> None:
         """Choose the id: that of an unfinished creation of this URN, else the first free one."""
-        for row in self.store.find_by_urn(urn):
+        for row in self.store.find_resources_by_urn(urn):
             if not row.acknowledged and row.type == context.kind.token:
                 context.id = row.id
                 context.seed = row.id
                 return
         for generation in range(_MAX_GENERATIONS):
             context.seed = f"{urn}#{generation}" if generation else urn
-            context.id = generate_id(context)
-            if self.store.get(context.kind.token, context.id) is None:
+            context.id = generate_resource_id(context)
+            if self.store.get_resource(context.kind.token, context.id) is None:
                 context.seed = context.id
                 return
             if context.kind.has_unique_name:
                 break
         raise FileExistsError(f"{context.id} exists already in the simulated {self.schema.cloud}")
 
-    def _free_name(self, kind: ResourceType, logical: str, urn: str) -> str:
+    def _free_name(self, kind: SimulatedResourceType, logical: str, urn: str) -> str:
         from hashlib import sha256
 
         suffix = sha256(urn.encode()).hexdigest()
-        used_names = {row.inputs.get(kind.name or "") for row in self.store.find_by_type(kind.token)}
+        used_names = {
+            row.inputs.get(kind.name or "") for row in self.store.find_resources_by_type(kind.token)
+        }
         names = (f"{logical}-{suffix[at : at + 7]}" for at in range(50))
         return next(name for name in names if name not in used_names)
 

@@ -13,7 +13,7 @@ _DATA = Path(__file__).parent / "data"
 
 
 @dataclass(frozen=True)
-class ResourceType:
+class SimulatedResourceType:
     """One resource type: required inputs, inputs that force a replacement, computed outputs."""
 
     token: str
@@ -43,10 +43,10 @@ class CloudSchema:
     public_network: str
     defaults: dict[str, str]
     required_config: dict[str, str]
-    types: dict[str, ResourceType]
+    types: dict[str, SimulatedResourceType]
 
 
-def load_schema(cloud: str) -> CloudSchema:
+def load_cloud_schema(cloud: str) -> CloudSchema:
     """Load the cloud's data file; its version is that of the SDK, as with the real plugin."""
     data = read_packaged_json("gpufleet.rehearsal.providers", f"data/{cloud}.json")
     types = {token: _resource_type(token, fields) for token, fields in data["types"].items()}
@@ -55,8 +55,8 @@ def load_schema(cloud: str) -> CloudSchema:
     return CloudSchema(cloud, version, data["public_network"], data["defaults"], required_config, types)
 
 
-def _resource_type(token: str, fields: dict[str, Any]) -> ResourceType:
-    return ResourceType(
+def _resource_type(token: str, fields: dict[str, Any]) -> SimulatedResourceType:
+    return SimulatedResourceType(
         token,
         fields["id"],
         tuple(fields.get("required", ())),

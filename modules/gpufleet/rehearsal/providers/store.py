@@ -41,7 +41,7 @@ class ResourceRow:
     acknowledged: bool = False
 
 
-def open_store(cloud: str) -> ResourceStore:
+def open_resource_store(cloud: str) -> ResourceStore:
     """Open or create the store of ``cloud`` in the state home."""
     folder = state_home() / "providers"
     folder.mkdir(parents=True, exist_ok=True)
@@ -68,45 +68,47 @@ class ResourceStore:
             raise
         self._db.execute("commit")
 
-    def get(self, kind: str, identity: str) -> ResourceRow | None:
-        return next(self._select("type = ? and id = ?", kind, identity), None)
+    def get_resource(self, resource_type: str, resource_id: str) -> ResourceRow | None:
+        return next(self._select("type = ? and id = ?", resource_type, resource_id), None)
 
-    def find_by_type(self, *kinds: str) -> list[ResourceRow]:
+    def find_resources_by_type(self, *kinds: str) -> list[ResourceRow]:
         return list(self._select(f"type in ({','.join('?' * len(kinds))})", *kinds))
 
-    def find_by_urn(self, urn: str) -> list[ResourceRow]:
+    def find_resources_by_urn(self, urn: str) -> list[ResourceRow]:
         return list(self._select("urn = ?", urn))
 
-    def put(self, row: ResourceRow) -> None:
+    def put_resource(self, row: ResourceRow) -> None:
         self._db.execute(
             "insert or replace into resources (id, type, urn, inputs, outputs, acknowledged) values (?,?,?,?,?,?)",
             (row.id, row.type, row.urn, json.dumps(row.inputs), json.dumps(row.outputs), row.acknowledged),
         )
 
-    def acknowledge(self, kind: str, identity: str) -> None:
+    def mark_known_to_engine(self, resource_type: str, resource_id: str) -> None:
         """Record that the engine knows this resource: it never names an unfinished creation."""
         self._db.execute(
             "update resources set acknowledged = 1 where type = ? and id = ? and acknowledged = 0",
-            (kind, identity),
+            (resource_type, resource_id),
         )
 
-    def lease_address(self, network: str, kind: str, identity: str, purpose: str) -> str:
+    def lease_ip_address(self, network: str, resource_type: str, resource_id: str, purpose: str) -> str:
         """Return the resource's address for a purpose; a new holder gets a free one."""
-        holder = f"{kind} {identity} {purpose}"
+        holder = f"{resource_type} {resource_id} {purpose}"
         existing = self._db.execute("select address from leases where holder = ?", (holder,)).fetchone()
         if existing is not None:
             return str(existing[0])
         for address in iterate_host_addresses(network, holder):
             is_used = self._db.execute("select 1 from leases where address = ?", (address,)).fetchone()
             if is_used is None:
-                self._db.execute("insert into leases values (?, ?, ?, ?)", (holder, kind, identity, address))
+                self._db.execute(
+                    "insert into leases values (?, ?, ?, ?)", (holder, resource_type, resource_id, address)
+                )
                 return address
         raise LookupError(f"{network} has no free address left")
 
-    def delete(self, kind: str, identity: str) -> None:
+    def delete_resource(self, resource_type: str, resource_id: str) -> None:
         """Delete a resource and release its addresses."""
-        self._db.execute("delete from leases where kind = ? and id = ?", (kind, identity))
-        self._db.execute("delete from resources where type = ? and id = ?", (kind, identity))
+        self._db.execute("delete from leases where kind = ? and id = ?", (resource_type, resource_id))
+        self._db.execute("delete from resources where type = ? and id = ?", (resource_type, resource_id))
 
     def close(self) -> None:
         self._db.close()

@@ -9,19 +9,19 @@ import re
 from collections.abc import Callable, Iterator
 
 from gpufleet.rehearsal.providers.property_values import UNKNOWN, PlainValues, unwrap_secrets
-from gpufleet.rehearsal.providers.schema import ResourceType
+from gpufleet.rehearsal.providers.schema import SimulatedResourceType
 
 Problem = tuple[str, str]  # property, reason
 _LABEL = re.compile(r"[a-z0-9_-]{0,63}")
 _GPU_FAMILIES = ("a2-", "a3-", "a4-", "g2-", "g4-")
 
 
-def validate_inputs(kind: ResourceType, inputs: PlainValues) -> Iterator[Problem]:
+def find_input_problems(resource_type: SimulatedResourceType, inputs: PlainValues) -> Iterator[Problem]:
     """Yield (property, reason) for every problem with these inputs."""
-    for key in kind.required:
+    for key in resource_type.required:
         if key not in inputs:
             yield key, f"missing required property {key!r}"
-    check = _CHECKS.get(kind.token)
+    check = _CHECKS.get(resource_type.token)
     if check:
         yield from check(unwrap_secrets(inputs))
 

@@ -8,7 +8,7 @@ and a known-hosts file for strict host key checks.
 from __future__ import annotations
 
 from gpufleet.rehearsal.rack.faults import KINDS as FAULT_KINDS
-from gpufleet.rehearsal.rack.faults import Faults, load_faults
+from gpufleet.rehearsal.rack.faults import FaultPlan, load_faults
 from gpufleet.rehearsal.rack.hosts import HostStatus
 from gpufleet.rehearsal.rack.images import ensure_base_image
 from gpufleet.rehearsal.rack.lifecycle import (
@@ -18,18 +18,18 @@ from gpufleet.rehearsal.rack.lifecycle import (
     start_racks,
     stop_racks,
 )
-from gpufleet.rehearsal.rack.requirements import find_missing_requirement, list_missing_packages
+from gpufleet.rehearsal.rack.requirements import find_missing_requirement, list_missing_debian_packages
 
 __all__ = [
     "FAULT_KINDS",
     "DeletedRehearsal",
-    "Faults",
+    "FaultPlan",
     "HostStatus",
     "collect_host_statuses",
     "ensure_base_image",
     "find_deleted_rehearsals",
     "find_missing_requirement",
-    "list_missing_packages",
+    "list_missing_debian_packages",
     "load_faults",
     "start_racks",
     "stop_racks",

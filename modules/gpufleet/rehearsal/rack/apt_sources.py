@@ -43,11 +43,11 @@ class AptArchive:
 def list_suite_archives(suite: str, sources: Iterable[AptSource]) -> list[AptArchive]:
     """Return the archives of a suite, and of its updates and security fixes if this machine's apt has them."""
     sources = list(sources)
-    main_source = find_mirror(suite, sources) or AptSource(DEBIAN_MIRROR, (suite,), ("main",))
+    main_source = find_suite_mirror(suite, sources) or AptSource(DEBIAN_MIRROR, (suite,), ("main",))
     components = COMPONENTS["universe" if "universe" in main_source.components else "main"]
     suites: dict[str, list[str]] = {main_source.uri: [suite]}
     for pocket in ("updates", "security"):
-        if source := find_mirror(f"{suite}-{pocket}", sources):
+        if source := find_suite_mirror(f"{suite}-{pocket}", sources):
             suites.setdefault(source.uri, []).append(f"{suite}-{pocket}")
     names = {uri: uri.rstrip("/").rpartition("/")[2] for uri in suites}
     return [
@@ -55,12 +55,12 @@ def list_suite_archives(suite: str, sources: Iterable[AptSource]) -> list[AptArc
     ]
 
 
-def read_system_sources() -> list[AptSource]:
+def read_system_apt_sources() -> list[AptSource]:
     """Return the sources of this machine's apt; empty without apt."""
     etc = Path("/etc/apt")
     files = [etc / "sources.list", *sorted((etc / "sources.list.d").glob("*"))]
     readable = (f for f in files if f.is_file() and f.suffix in {".list", ".sources"})
-    return [source for f in readable for source in parse_sources(f.read_text(errors="replace"))]
+    return [source for f in readable for source in parse_apt_sources(f.read_text(errors="replace"))]
 
 
 def find_apt_proxy() -> str:
@@ -72,13 +72,13 @@ def find_apt_proxy() -> str:
     return "" if proxy_url == "DIRECT" else proxy_url
 
 
-def parse_sources(text: str) -> list[AptSource]:
+def parse_apt_sources(text: str) -> list[AptSource]:
     """Parse a sources file in either format: ``deb …`` lines or blocks of fields."""
     one_line = [line.split() for line in text.splitlines() if line.startswith(("deb ", "deb\t", "deb["))]
     return [_parse_one_line(fields) for fields in one_line] if one_line else list(_parse_blocks(text))
 
 
-def find_mirror(suite: str, sources: Iterable[AptSource]) -> AptSource | None:
+def find_suite_mirror(suite: str, sources: Iterable[AptSource]) -> AptSource | None:
     """Return the archive that serves a suite's main packages."""
     matches = (s for s in sources if suite in s.suites and "main" in s.components and "://" in s.uri)
     return next((s for s in matches if s.uri.startswith(("http://", "https://", "file://"))), None)

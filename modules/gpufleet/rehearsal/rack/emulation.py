@@ -5,19 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpufleet.errors import EnvironmentFault
-from gpufleet.rehearsal.rack.requirements import list_missing_packages
+from gpufleet.rehearsal.rack.requirements import list_missing_debian_packages
 from gpufleet.rehearsal.rack.shell import run_command
 
 BINFMT = Path("/proc/sys/fs/binfmt_misc")
 QEMU = {"arm64": "qemu-aarch64"}
 
 
-def ensure_emulation(arch: str) -> None:
+def ensure_cpu_emulation(arch: str) -> None:
     """Enable the kernel to run programs of a foreign architecture."""
     handler = QEMU.get(arch)
     if handler is None:
         raise EnvironmentFault(f"hosts of architecture {arch} can't be booted on this machine")
-    if missing := list_missing_packages(arm64=True):
+    if missing := list_missing_debian_packages(include_arm64=True):
         raise EnvironmentFault(
             f"{arch} hosts need {' '.join(missing)}", hint=f"apt install {' '.join(missing)}"
         )

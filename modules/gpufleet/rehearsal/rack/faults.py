@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from gpufleet.boundary import decode_yaml_lines, read_text
+from gpufleet.boundary import decode_yaml_with_line_numbers, read_text
 from gpufleet.errors import InputError
 
 KINDS = {
@@ -34,7 +34,7 @@ MAX_DISKS = 16
 
 
 @dataclass(frozen=True)
-class Faults:
+class FaultPlan:
     """The faults of hosts, and which are real arm64 or have drives; keys are ``rack/slot``."""
 
     by_place: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -43,15 +43,15 @@ class Faults:
     source: str = ""
     lines: Mapping[str, int] = field(default_factory=dict)
 
-    def faults_at(self, place: str) -> frozenset[str]:
+    def get_host_faults(self, place: str) -> frozenset[str]:
         """Return the faults of the host at ``rack/slot``."""
         return self.by_place.get(place, frozenset())
 
-    def check_places(self, known: set[str]) -> None:
+    def check_places_exist(self, known_places: set[str]) -> None:
         """Raise InputError for a place that is in no rack."""
         for place in (*self.by_place, *sorted(self.arm64), *self.disks):
-            if place not in known:
-                examples = ", ".join(sorted(known)[:3]) or "none: the stack has no rack"
+            if place not in known_places:
+                examples = ", ".join(sorted(known_places)[:3]) or "none: the stack has no rack"
                 raise InputError(
                     "no such node",
                     where=self._location(place),
@@ -63,7 +63,7 @@ class Faults:
         return f"{self.source}:{self.lines[place]}" if place in self.lines else self.source
 
 
-NO_FAULTS = Faults()
+NO_FAULTS = FaultPlan()
 
 
 def find_fault_amount(faults: Collection[str], kind: str) -> int | None:
@@ -72,24 +72,26 @@ def find_fault_amount(faults: Collection[str], kind: str) -> int | None:
     return None if match is None else int(match.partition("=")[2] or DEFAULT_AMOUNTS[kind])
 
 
-def load_faults(choice: str | Path | None) -> Faults:
+def load_faults(file_or_set_name: str | Path | None) -> FaultPlan:
     """Load a faults file, or a built-in set by its name (``demo``); None means no faults."""
-    if choice is None:
+    if file_or_set_name is None:
         return NO_FAULTS
-    built_in = resources.files("gpufleet.rehearsal") / "data" / f"faults-{choice}.yaml"
+    built_in = resources.files("gpufleet.rehearsal") / "data" / f"faults-{file_or_set_name}.yaml"
     if built_in.is_file():
-        return parse_faults(built_in.read_text(), f"faults-{choice}.yaml")
-    path = Path(choice)
+        return parse_faults(built_in.read_text(), f"faults-{file_or_set_name}.yaml")
+    path = Path(file_or_set_name)
     if not path.is_file():
-        raise InputError(f"no faults file or set {str(choice)!r}", remedy="give a file, or the set 'demo'")
+        raise InputError(
+            f"no faults file or set {str(file_or_set_name)!r}", remedy="give a file, or the set 'demo'"
+        )
     return parse_faults(read_text(path), str(path))
 
 
-def parse_faults(text: str, source: str) -> Faults:
+def parse_faults(text: str, source: str) -> FaultPlan:
     """Parse a faults file: ``faults`` maps places to faults, ``arm64`` lists places, ``disks`` counts their drives."""
     from ruamel.yaml.comments import CommentedMap
 
-    document = decode_yaml_lines(text, source) or {}
+    document = decode_yaml_with_line_numbers(text, source) or {}
     if not isinstance(document, dict) or set(document) - set(SECTIONS):
         raise InputError("unknown section", where=source, remedy=f"sections are {', '.join(SECTIONS)}")
     faults, arm64 = document.get("faults") or CommentedMap(), document.get("arm64") or []
@@ -100,7 +102,7 @@ def parse_faults(text: str, source: str) -> Faults:
     by_place = {
         str(p): _parse_kinds(value, f"{source}:{lines[str(p)]}", str(p)) for p, value in faults.items()
     }
-    return Faults(by_place, frozenset(map(str, arm64)), disks, source, lines)
+    return FaultPlan(by_place, frozenset(map(str, arm64)), disks, source, lines)
 
 
 def _parse_disks(counts: Any, source: str) -> dict[str, int]:

@@ -18,7 +18,7 @@ NAMESPACES = Path("/run/netns")
 POLL_S = 0.05
 
 
-def find_processes(labels: Iterable[str]) -> dict[str, list[int]]:
+def find_host_processes(labels: Iterable[str]) -> dict[str, list[int]]:
     """Return label -> process ids inside the network namespace of that name."""
     labels_by_identity = {
         _file_identity(NAMESPACES / label): label for label in labels if (NAMESPACES / label).exists()
@@ -31,7 +31,7 @@ def find_processes(labels: Iterable[str]) -> dict[str, list[int]]:
     return dict(process_ids)
 
 
-def find_init(pids: Iterable[int]) -> int | None:
+def find_init_pid(pids: Iterable[int]) -> int | None:
     """Return the host's init: the process with id 1 in its own process namespace."""
     for pid in pids:
         namespace_pids = _read_status(pid).get("NSpid", "").split()
@@ -40,7 +40,7 @@ def find_init(pids: Iterable[int]) -> int | None:
     return None
 
 
-def find_nspawn(pids: Iterable[int]) -> int | None:
+def find_nspawn_pid(pids: Iterable[int]) -> int | None:
     """Return the process id of the systemd-nspawn that runs the host."""
     return next((pid for pid in pids if _read_status(pid).get("Name") == "systemd-nspawn"), None)
 
@@ -50,14 +50,14 @@ def stop_hosts(
 ) -> list[str]:
     """Stop all processes inside the namespaces, first with SIGTERM; return the labels with remaining processes."""
     labels = list(labels)
-    for label, pids in find_processes(labels).items():
-        nspawn_pid = find_nspawn(pids)
+    for label, pids in find_host_processes(labels).items():
+        nspawn_pid = find_nspawn_pid(pids)
         _send_signal(
             label, [nspawn_pid] if nspawn_pid else pids, signal.SIGTERM if nspawn_pid else signal.SIGKILL
         )
     _wait_until_empty(labels, terminate_timeout_s)
     deadline = time.monotonic() + kill_timeout_s
-    while (remaining := find_processes(labels)) and time.monotonic() < deadline:
+    while (remaining := find_host_processes(labels)) and time.monotonic() < deadline:
         _kill_hosts(remaining)
         time.sleep(POLL_S)
     return sorted(remaining)
@@ -65,14 +65,14 @@ def stop_hosts(
 
 def _kill_hosts(process_ids: Mapping[str, list[int]]) -> None:
     for label, pids in process_ids.items():
-        init_pid = find_init(pids)
+        init_pid = find_init_pid(pids)
         # The kernel kills all processes of a process namespace together with its init.
         _send_signal(label, [init_pid, *pids] if init_pid else pids, signal.SIGKILL)
 
 
 def _wait_until_empty(labels: list[str], timeout_s: float) -> None:
     deadline = time.monotonic() + timeout_s
-    while find_processes(labels) and time.monotonic() < deadline:
+    while find_host_processes(labels) and time.monotonic() < deadline:
         time.sleep(POLL_S)
 
 

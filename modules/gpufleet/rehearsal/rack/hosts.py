@@ -19,10 +19,10 @@ from gpufleet.rehearsal.rack.layout import DEVICE_TREE
 from gpufleet.rehearsal.rack.plan import HostPlan
 from gpufleet.rehearsal.rack.shell import (
     Reporter,
-    find_last_line,
+    build_system_environment,
+    find_last_nonblank_line,
     run_command,
-    system_environment,
-    write_atomically,
+    write_file_atomically,
 )
 
 SSH_PORT = 22
@@ -51,7 +51,7 @@ class HostRecord:
     def from_plan(cls, plan: HostPlan, image: Path) -> HostRecord:
         """Describe a host that is about to be started."""
         return cls(
-            plan.place, plan.name, plan.label, plan.address, plan.arch, image.name, tuple(sorted(plan.faults)),
+            plan.place, plan.name, plan.label, plan.ip_address, plan.arch, image.name, tuple(sorted(plan.faults)),
             plan.disks,
         )  # fmt: skip
 
@@ -72,14 +72,14 @@ class HostStatus:
 
 def start_host(plan: HostPlan, image: Path, drives: Sequence[str]) -> None:
     """Start a prepared and connected host with these block devices; it keeps running after this process ends."""
-    write_record(plan.folder, HostRecord.from_plan(plan, image))
+    write_host_record(plan.folder, HostRecord.from_plan(plan, image))
     script = resources.files("gpufleet.rehearsal") / "data" / "boot-host.sh"
     lower = str(image).replace("\\", "\\\\").replace(":", "\\:").replace(",", "\\,")
     bridge = plan.label.rsplit("-", 2)[0]
     command = [
         *("setsid", "--fork", "nsenter", f"--net={host_processes.NAMESPACES / plan.label}"),
         *("unshare", "--mount", "--propagation", "slave", "sh", str(script)),
-        *(lower, str(plan.folder), f"{bridge}/{plan.label}", *map(str, memory_disk_size(plan.faults))),
+        *(lower, str(plan.folder), f"{bridge}/{plan.label}", *map(str, memory_disk_size_mib(plan.faults))),
         *("--boot", f"--machine={plan.label}", f"--hostname={plan.name}", f"--uuid={plan.machine_id}"),
         *(
             f"--network-namespace-path={host_processes.NAMESPACES / plan.label}",
@@ -94,12 +94,12 @@ def start_host(plan: HostPlan, image: Path, drives: Sequence[str]) -> None:
     log = plan.folder / "console.log"
     # The host must not inherit the credentials in the environment of the shell that boots it.
     # API_VFS_WRITABLE opens the sysctls under net.*, which belong to the host's namespace.
-    path = system_environment()["PATH"]
+    path = build_system_environment()["PATH"]
     command = ["env", "-i", f"PATH={path}", "LC_ALL=C", "SYSTEMD_NSPAWN_API_VFS_WRITABLE=network", *command]
     run_command(["sh", "-c", 'exec "$@" </dev/null >"$0" 2>&1', str(log), *command])
 
 
-def memory_disk_size(faults: Collection[str]) -> tuple[int, int]:
+def memory_disk_size_mib(faults: Collection[str]) -> tuple[int, int]:
     """Return (size beyond the content, free space) in MiB of the root's memory disk; (0, 0) without one."""
     if "disk_full" in faults:
         return SMALL_DISK_MIB, 0
@@ -107,10 +107,10 @@ def memory_disk_size(faults: Collection[str]) -> tuple[int, int]:
     return (0, 0) if free_mib is None else (free_mib + RUNAWAY_LOG_MIB, free_mib)
 
 
-def wait_until_up(plans: Sequence[HostPlan], native: str, report: Reporter) -> None:
+def wait_until_hosts_up(plans: Sequence[HostPlan], native_arch: str, report: Reporter) -> None:
     """Wait until every host runs and, if its faults permit it, answers SSH."""
     pending = {plan.label: plan for plan in plans}
-    limit_s = BOOT_LIMIT_S if all(plan.arch == native for plan in plans) else BOOT_LIMIT_EMULATED_S
+    limit_s = BOOT_LIMIT_S if all(plan.arch == native_arch for plan in plans) else BOOT_LIMIT_EMULATED_S
     deadline = time.monotonic() + limit_s
     while pending and time.monotonic() < deadline:
         booted = _find_booted(list(pending.values()))
@@ -122,7 +122,7 @@ def wait_until_up(plans: Sequence[HostPlan], native: str, report: Reporter) -> N
     if pending:
         slow = next(iter(pending.values()))
         log = slow.folder / "console.log"
-        last_output = find_last_line(log.read_text(errors="replace")) if log.exists() else "nothing"
+        last_output = find_last_nonblank_line(log.read_text(errors="replace")) if log.exists() else "nothing"
         raise EnvironmentFault(
             f"{len(pending)} of {len(plans)} hosts are not up after {limit_s:.0f} s; "
             f"{slow.place} printed last: {last_output}",
@@ -132,26 +132,26 @@ def wait_until_up(plans: Sequence[HostPlan], native: str, report: Reporter) -> N
 
 def _find_booted(plans: Sequence[HostPlan]) -> list[HostPlan]:
     """Return the plans with a running host that answers SSH if expected."""
-    process_ids = host_processes.find_processes(plan.label for plan in plans)
-    ssh_by_address = check_ssh([plan.address for plan in plans if plan.should_answer_ssh])
+    process_ids = host_processes.find_host_processes(plan.label for plan in plans)
+    ssh_by_address = check_ssh_servers([plan.ip_address for plan in plans if plan.should_answer_ssh])
     booted = []
     for plan in plans:
-        pid = host_processes.find_init(process_ids.get(plan.label, []))
-        if pid is not None and ssh_by_address.get(plan.address, True):
+        pid = host_processes.find_init_pid(process_ids.get(plan.label, []))
+        if pid is not None and ssh_by_address.get(plan.ip_address, True):
             booted.append(plan)
     return booted
 
 
-def collect_statuses(records: Iterable[HostRecord]) -> tuple[HostStatus, ...]:
+def collect_recorded_host_statuses(records: Iterable[HostRecord]) -> tuple[HostStatus, ...]:
     """Return the current status of recorded hosts."""
     records = list(records)
-    ssh_by_address = check_ssh([record.address for record in records])
-    process_ids = host_processes.find_processes(record.label for record in records)
+    ssh_by_address = check_ssh_servers([record.address for record in records])
+    process_ids = host_processes.find_host_processes(record.label for record in records)
     return tuple(
         _host_status(
             record,
             ssh_by_address[record.address],
-            host_processes.find_init(process_ids.get(record.label, [])),
+            host_processes.find_init_pid(process_ids.get(record.label, [])),
         )
         for record in records
     )
@@ -170,24 +170,24 @@ def _host_status(record: HostRecord, ssh_answers: bool, pid: int | None) -> Host
     )
 
 
-def write_record(folder: Path, record: HostRecord) -> None:
+def write_host_record(folder: Path, record: HostRecord) -> None:
     """Write a host's record atomically."""
-    write_atomically(_record_path(folder), json.dumps(asdict(record), indent=1) + "\n")
+    write_file_atomically(_record_path(folder), json.dumps(asdict(record), indent=1) + "\n")
 
 
-def read_record(folder: Path) -> HostRecord | None:
+def read_host_record(folder: Path) -> HostRecord | None:
     """Return a host's record, or None if it was never started."""
     path = _record_path(folder)
     return _read_record(path) if path.is_file() else None
 
 
-def read_records(rack_folder: Path) -> list[HostRecord]:
+def read_host_records(rack_folder: Path) -> list[HostRecord]:
     """Return the records of all hosts, in order of rack and slot."""
     records = [_read_record(path) for path in rack_folder.glob("*.json")]
     return sorted(records, key=lambda r: (r.place.rpartition("/")[0], int(r.place.rpartition("/")[2])))
 
 
-def remove_unplanned(rack_folder: Path, plans: Sequence[HostPlan]) -> None:
+def remove_unplanned_host_files(rack_folder: Path, plans: Sequence[HostPlan]) -> None:
     """Remove records and files of hosts that are no longer planned."""
     planned = {plan.folder.name for plan in plans}
     for path in rack_folder.glob("*.json"):
@@ -198,11 +198,11 @@ def remove_unplanned(rack_folder: Path, plans: Sequence[HostPlan]) -> None:
             shutil.rmtree(folder)
 
 
-def check_ssh(addresses: Sequence[str], limit_s: float = SSH_TIMEOUT_S) -> dict[str, bool]:
+def check_ssh_servers(addresses: Sequence[str], timeout_s: float = SSH_TIMEOUT_S) -> dict[str, bool]:
     """Return for each address whether an SSH server answers."""
 
     async def check_all() -> list[bool]:
-        return list(await asyncio.gather(*(has_ssh_greeting(address, limit_s) for address in addresses)))
+        return list(await asyncio.gather(*(has_ssh_greeting(address, timeout_s) for address in addresses)))
 
     return dict(zip(addresses, asyncio.run(check_all()), strict=True))
 

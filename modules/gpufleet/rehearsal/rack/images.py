@@ -18,7 +18,12 @@ from pathlib import Path
 from gpufleet.errors import EnvironmentFault
 from gpufleet.paths import user_cache_folder
 from gpufleet.rehearsal.rack import apt_sources, emulation
-from gpufleet.rehearsal.rack.shell import Reporter, exclusive_lock, find_last_line, system_environment
+from gpufleet.rehearsal.rack.shell import (
+    Reporter,
+    build_system_environment,
+    exclusive_lock,
+    find_last_nonblank_line,
+)
 
 # Everything that the base roles and the burn-in agent use on a host, so that site.yml on a rack downloads nothing.
 PACKAGES = (
@@ -53,15 +58,15 @@ class ImageRecipe:
     version: int = RECIPE_VERSION
 
     @property
-    def family(self) -> str:
+    def suite_and_arch(self) -> str:
         """Return the common name of all recipes of this suite and architecture."""
         return f"{self.suite}-{self.arch}"
 
     @property
-    def name(self) -> str:
+    def image_name(self) -> str:
         """Return the image's name: suite, architecture, hash of the recipe."""
         digest = hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
-        return f"{self.family}-{digest[:12]}"
+        return f"{self.suite_and_arch}-{digest[:12]}"
 
 
 def native_arch() -> str:
@@ -69,22 +74,22 @@ def native_arch() -> str:
     return DEBIAN_NAMES.get(platform.machine(), platform.machine())
 
 
-def image_suite(image: Path) -> str:
+def image_suite(image_folder: Path) -> str:
     """Return the suite of an image, from its name."""
-    return image.name.split("-", 1)[0]
+    return image_folder.name.split("-", 1)[0]
 
 
 def ensure_base_image(arch: str, report: Reporter) -> Path:
     """Return the base image for an architecture (``amd64``, ``arm64``), and build it if it does not exist."""
     recipe, mirror = _choose_recipe(arch)
     folder = user_cache_folder() / "hosts"
-    image = folder / recipe.name
+    image = folder / recipe.image_name
     if arch != native_arch():
-        emulation.ensure_emulation(arch)
+        emulation.ensure_cpu_emulation(arch)
     if image.is_dir():
         return image
     folder.mkdir(parents=True, exist_ok=True)
-    with exclusive_lock(folder / f"{recipe.family}.lock", report, "builds this base image"):
+    with exclusive_lock(folder / f"{recipe.suite_and_arch}.lock", report, "builds this base image"):
         if not image.is_dir():
             _build_image(recipe, mirror, image, report)
     return image
@@ -94,7 +99,7 @@ def _choose_recipe(arch: str) -> tuple[ImageRecipe, str | None]:
     """Choose the recipe and its mirror: this machine's own suite from its own mirror, else the fallback."""
     codename = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
     source = (
-        apt_sources.find_mirror(codename, apt_sources.read_system_sources())
+        apt_sources.find_suite_mirror(codename, apt_sources.read_system_apt_sources())
         if (SCRIPTS / codename).is_file()
         else None
     )
@@ -109,8 +114,8 @@ def _choose_recipe(arch: str) -> tuple[ImageRecipe, str | None]:
 def _build_image(recipe: ImageRecipe, mirror: str | None, image: Path, report: Reporter) -> None:
     report(f"base image {image.name}: building once, about one minute (three for a foreign architecture)")
     partial_image = image.with_name(f".{image.name}.building")
-    package_cache = image.with_name(f".{recipe.family}.packages")
-    for interrupted in image.parent.glob(f".{recipe.family}-*.building"):
+    package_cache = image.with_name(f".{recipe.suite_and_arch}.packages")
+    for interrupted in image.parent.glob(f".{recipe.suite_and_arch}-*.building"):
         shutil.rmtree(interrupted)  # its processes and mounts ended with its build
     package_cache.mkdir(exist_ok=True)  # downloads survive an interrupted build
     _run_debootstrap(recipe, mirror, partial_image, package_cache, report)
@@ -143,7 +148,7 @@ def _run_debootstrap(
 def _debootstrap_environment() -> dict[str, str]:
     """Return debootstrap's environment: the C locale and apt's proxy."""
     proxy = apt_sources.find_apt_proxy()
-    return system_environment() | ({"http_proxy": proxy} if proxy else {})
+    return build_system_environment() | ({"http_proxy": proxy} if proxy else {})
 
 
 def _report_progress(build: subprocess.Popen[str], report: Reporter) -> str:
@@ -159,7 +164,7 @@ def _report_progress(build: subprocess.Popen[str], report: Reporter) -> str:
             if counts[verb] % 30 == 0:
                 total = f" of {counts['Retrieving']}" if verb != "Retrieving" else ""
                 report(f"base image: {verb.lower()} packages, {counts[verb]}{total}")
-    return find_last_line(last_output)
+    return find_last_nonblank_line(last_output)
 
 
 def _remove_host_specific_files(recipe: ImageRecipe, root: Path) -> None:

@@ -15,11 +15,11 @@ PER_HOST = 8  # 7 were counted on a Debian 12 host, all users together
 RESERVED = 128  # for the machine itself
 
 
-def ensure_inotify_instances(hosts: int, report: Reporter) -> None:
+def raise_inotify_limit(host_count: int, report: Reporter) -> None:
     """Raise the limit if it is too low for this many hosts; it stays raised until the machine restarts."""
-    allowed, needed = int(INSTANCES.read_text()), RESERVED + PER_HOST * hosts
+    allowed, needed = int(INSTANCES.read_text()), RESERVED + PER_HOST * host_count
     if allowed < needed:
         report(
-            f"kernel setting fs.inotify.max_user_instances: {allowed} raised to {needed} for {hosts} hosts"
+            f"kernel setting fs.inotify.max_user_instances: {allowed} raised to {needed} for {host_count} hosts"
         )
         INSTANCES.write_text(str(needed))

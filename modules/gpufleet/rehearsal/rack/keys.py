@@ -21,9 +21,9 @@ def ensure_ssh_key(path: Path, comment: str) -> str:
     return public.read_text().strip()
 
 
-def format_known_hosts(keys: Mapping[str, str]) -> str:
+def format_known_hosts(keys_by_address: Mapping[str, str]) -> str:
     """Return the text of a known-hosts file from address -> public key."""
-    return "".join(f"{address} {' '.join(key.split()[:2])}\n" for address, key in keys.items())
+    return "".join(f"{address} {' '.join(key.split()[:2])}\n" for address, key in keys_by_address.items())
 
 
 def _generate_key(comment: str) -> tuple[bytes, str]:

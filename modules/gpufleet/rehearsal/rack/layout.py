@@ -59,14 +59,14 @@ def write_host_files(plan: HostPlan, image: Path, operator_key: str, apt_files: 
     _write_faults(plan, root)
 
 
-def write_drive_records(plan: HostPlan, records: str) -> None:
+def write_udev_records(plan: HostPlan, udev_records: str) -> None:
     """Write the udev records of the host's drives."""
     (plan.folder / "root" / DRIVE_RECORDS).unlink(missing_ok=True)
-    if records:
-        _write_file(plan.folder / "root" / DRIVE_RECORDS, records)
+    if udev_records:
+        _write_file(plan.folder / "root" / DRIVE_RECORDS, udev_records)
 
 
-def read_host_key(plan: HostPlan) -> str:
+def read_public_host_key(plan: HostPlan) -> str:
     """Return the public key for the known-hosts file; with the fault changed_host_key the host uses another."""
     return (plan.folder / f"{HOST_KEY}.pub").read_text()
 
@@ -89,7 +89,7 @@ def _write_fake_hardware(plan: HostPlan, root: Path) -> None:
     fake_drive.write_fake_drive(root / FAKE_HARDWARE / "disks", plan.serial)
     if plan.kind == "blades" and plan.storage_gb:
         _write_fake_nvme(root / FAKE_HARDWARE / "sys/class/nvme/nvme0", plan.storage_gb)
-    for name, text in pci.build_sysfs_files(plan.accelerators).items():
+    for name, text in pci.build_pci_sysfs_files(plan.accelerators).items():
         _write_file(root / FAKE_HARDWARE / "sys/bus/pci/devices" / name, text)
 
 

@@ -28,12 +28,18 @@ from gpufleet.rehearsal.rack import (
     network,
     pci,
 )
-from gpufleet.rehearsal.rack.faults import Faults
+from gpufleet.rehearsal.rack.faults import FaultPlan
 from gpufleet.rehearsal.rack.hosts import HostRecord, HostStatus
 from gpufleet.rehearsal.rack.keys import KEY_NAME, ensure_ssh_key, format_known_hosts
-from gpufleet.rehearsal.rack.plan import HostPlan, RehearsalHome, choose_blocks, name_prefix, plan_hosts
+from gpufleet.rehearsal.rack.plan import (
+    HostPlan,
+    RehearsalHome,
+    choose_rack_networks,
+    plan_hosts,
+    rehearsal_name_prefix,
+)
 from gpufleet.rehearsal.rack.requirements import find_missing_requirement
-from gpufleet.rehearsal.rack.shell import Reporter, exclusive_lock, write_atomically
+from gpufleet.rehearsal.rack.shell import Reporter, exclusive_lock, write_file_atomically
 
 if TYPE_CHECKING:
     from gpufleet.fleet import StackRack
@@ -44,43 +50,43 @@ SSH_TIMEOUT_S = 10.0  # generous: a slow host must not be restarted
 
 
 def start_racks(
-    rehearsal: RehearsalHome, racks: Sequence[StackRack], faults: Faults, report: Reporter
+    rehearsal: RehearsalHome, racks: Sequence[StackRack], faults: FaultPlan, report: Reporter
 ) -> tuple[HostStatus, ...]:
     """Boot a host with its faults for every node of the racks; return their status."""
     if reason := find_missing_requirement():
         raise EnvironmentFault(f"rehearsed hosts cannot be booted here: {reason}")
     with _rack_lock(rehearsal, report):
-        write_atomically(_home_record(rehearsal.home), f"{rehearsal.home.resolve()}\n")
+        write_file_atomically(_home_record(rehearsal.home), f"{rehearsal.home.resolve()}\n")
         plans = _plan_hosts(rehearsal, racks, faults)
         for model in sorted(
-            {model for plan in plans for model in pci.list_models_without_id(plan.accelerators)}
+            {model for plan in plans for model in pci.list_models_without_pci_id(plan.accelerators)}
         ):
             report(f"no PCI id is known for {model}: hosts with it have no PCI device")
         images_by_arch = {
             arch: images.ensure_base_image(arch, report) for arch in sorted({plan.arch for plan in plans})
         }
-        bridge = name_prefix(rehearsal.home)
+        bridge = rehearsal_name_prefix(rehearsal.home)
         _remove_hosts(
             rehearsal, set(network.list_host_labels(bridge)) - {plan.label for plan in plans}, report
         )
-        hosts.remove_unplanned(rehearsal.home / "rack", plans)
+        hosts.remove_unplanned_host_files(rehearsal.home / "rack", plans)
         _serve_packages(rehearsal, plans, images_by_arch, report)
         outdated = _find_outdated(bridge, plans, images_by_arch)
         _remove_hosts(rehearsal, {plan.label for plan in outdated}, report)
-        loop_devices.detach_devices(
+        loop_devices.detach_loop_devices(
             rehearsal.home / "rack",
-            [file for plan in plans for file in loop_devices.list_backing_files(plan)],
+            [file for plan in plans for file in loop_devices.list_drive_files(plan)],
         )
         _boot_hosts(rehearsal, bridge, outdated, images_by_arch, report)
         network.apply_link_faults(plans)
         _write_address_files(rehearsal, plans)
-        hosts.wait_until_up(plans, images.native_arch(), report)
+        hosts.wait_until_hosts_up(plans, images.native_arch(), report)
         return collect_host_statuses(rehearsal)
 
 
 def collect_host_statuses(rehearsal: RehearsalHome) -> tuple[HostStatus, ...]:
     """Return the status of each host of the rehearsal."""
-    return hosts.collect_statuses(hosts.read_records(rehearsal.home / "rack"))
+    return hosts.collect_recorded_host_statuses(hosts.read_host_records(rehearsal.home / "rack"))
 
 
 def stop_racks(rehearsal: RehearsalHome, report: Reporter = lambda _line: None) -> None:
@@ -89,11 +95,11 @@ def stop_racks(rehearsal: RehearsalHome, report: Reporter = lambda _line: None) 
         if (rehearsal.home / "rack").exists():
             raise EnvironmentFault(f"rehearsed hosts cannot be stopped from here: {reason}")
         return
-    bridge = name_prefix(rehearsal.home)
+    bridge = rehearsal_name_prefix(rehearsal.home)
     with _rack_lock(rehearsal, report):
         _remove_hosts(rehearsal, set(network.list_host_labels(bridge)), report)
-        loop_devices.detach_devices(rehearsal.home / "rack")
-        packages.stop_server(rehearsal.home, bridge)
+        loop_devices.detach_loop_devices(rehearsal.home / "rack")
+        packages.stop_package_server(rehearsal.home, bridge)
         network.remove_bridge(bridge)
         cgroups.remove_cgroup(bridge)
         for file in _address_files(rehearsal):
@@ -115,25 +121,25 @@ def find_deleted_rehearsals() -> tuple[DeletedRehearsal, ...]:
     return tuple(
         DeletedRehearsal(home)
         for home in homes
-        if not home.exists() and network.list_host_labels(name_prefix(home))
+        if not home.exists() and network.list_host_labels(rehearsal_name_prefix(home))
     )
 
 
 def _home_record(home: Path) -> Path:
     """Return the file that maps this rehearsal's name prefix to its home; it is outside the project's folder."""
-    return LOCKS / f"gpufleet-{name_prefix(home)}.home"
+    return LOCKS / f"gpufleet-{rehearsal_name_prefix(home)}.home"
 
 
-def _plan_hosts(rehearsal: RehearsalHome, racks: Sequence[StackRack], faults: Faults) -> list[HostPlan]:
+def _plan_hosts(rehearsal: RehearsalHome, racks: Sequence[StackRack], faults: FaultPlan) -> list[HostPlan]:
     """Plan the hosts; each rack keeps its network, so that addresses stay the same."""
-    bridge, networks_file = name_prefix(rehearsal.home), rehearsal.home / "rack" / ".networks"
+    bridge, networks_file = rehearsal_name_prefix(rehearsal.home), rehearsal.home / "rack" / ".networks"
     with exclusive_lock(LOCKS / "gpufleet-networks.lock", lambda _line: None, "chooses networks"):
         previous = _read_networks(networks_file)
-        blocks = choose_blocks(
-            [rack_use.name for rack_use in racks], previous, network.find_used_blocks(bridge)
+        blocks = choose_rack_networks(
+            [rack_use.name for rack_use in racks], previous, network.find_used_network_numbers(bridge)
         )
         plans = plan_hosts(rehearsal.home.resolve(), racks, blocks, faults, images.native_arch())
-        write_atomically(networks_file, json.dumps(blocks))
+        write_file_atomically(networks_file, json.dumps(blocks))
         network.ensure_bridge(bridge, blocks.values())
     return plans
 
@@ -152,8 +158,12 @@ def _serve_packages(
 ) -> None:
     """Start the package server on every gateway; hosts boot without it too."""
     suites = {images.image_suite(image) for image in images_by_arch.values()}
-    packages.start_server(
-        rehearsal.home, name_prefix(rehearsal.home), {plan.gateway for plan in plans}, suites, report
+    packages.start_package_server(
+        rehearsal.home,
+        rehearsal_name_prefix(rehearsal.home),
+        {plan.gateway_address for plan in plans},
+        suites,
+        report,
     )
 
 
@@ -161,19 +171,23 @@ def _find_outdated(
     bridge: str, plans: Sequence[HostPlan], images_by_arch: Mapping[str, Path]
 ) -> list[HostPlan]:
     """Return the hosts that do not run, do not answer, or were started with other parameters."""
-    broken = {plan.label for plan in network.find_unconnected(bridge, plans)}
-    process_ids = host_processes.find_processes(plan.label for plan in plans)
+    broken = {plan.label for plan in network.find_unconnected_hosts(bridge, plans)}
+    process_ids = host_processes.find_host_processes(plan.label for plan in plans)
     running = [
-        p for p in plans if p.label not in broken and host_processes.find_init(process_ids.get(p.label, []))
+        p
+        for p in plans
+        if p.label not in broken and host_processes.find_init_pid(process_ids.get(p.label, []))
     ]
     up_to_date = [p for p in running if _matches_record(p, images_by_arch[p.arch])]
-    ssh_by_address = hosts.check_ssh([p.address for p in up_to_date if p.should_answer_ssh], SSH_TIMEOUT_S)
-    healthy = {plan.label for plan in up_to_date if ssh_by_address.get(plan.address, True)}
+    ssh_by_address = hosts.check_ssh_servers(
+        [p.ip_address for p in up_to_date if p.should_answer_ssh], SSH_TIMEOUT_S
+    )
+    healthy = {plan.label for plan in up_to_date if ssh_by_address.get(plan.ip_address, True)}
     return [plan for plan in plans if plan.label not in healthy]
 
 
 def _matches_record(plan: HostPlan, image: Path) -> bool:
-    record = hosts.read_record(plan.folder)
+    record = hosts.read_host_record(plan.folder)
     return record == HostRecord.from_plan(plan, image)
 
 
@@ -189,27 +203,27 @@ def _boot_hosts(
     operator_key = ensure_ssh_key(rehearsal.home / "ssh" / KEY_NAME, "gpufleet-rehearsal")
     for plan in plans:
         apt_files = packages.build_apt_config_files(
-            plan.gateway, images.image_suite(images_by_arch[plan.arch])
+            plan.gateway_address, images.image_suite(images_by_arch[plan.arch])
         )
         layout.write_host_files(plan, images_by_arch[plan.arch], operator_key, apt_files)
         _write_drive_records(plan)
     network.connect_hosts(bridge, plans)
-    inotify.ensure_inotify_instances(
+    inotify.raise_inotify_limit(
         len(network.list_host_labels("gf")), report
     )  # hosts of other rehearsals count too
     for plan in plans:
-        hosts.start_host(plan, images_by_arch[plan.arch], loop_devices.attach_devices(plan))
+        hosts.start_host(plan, images_by_arch[plan.arch], loop_devices.attach_loop_devices(plan))
 
 
 def _write_drive_records(plan: HostPlan) -> None:
-    layout.write_drive_records(
-        plan, loop_devices.build_udev_tmpfiles(plan, loop_devices.attach_devices(plan))
+    layout.write_udev_records(
+        plan, loop_devices.build_udev_tmpfiles(plan, loop_devices.attach_loop_devices(plan))
     )
 
 
 def _remove_hosts(rehearsal: RehearsalHome, labels: set[str], report: Reporter) -> None:
     """Stop the hosts with these labels, then remove their links, namespaces and cgroups."""
-    if running := host_processes.find_processes(labels):
+    if running := host_processes.find_host_processes(labels):
         report(f"hosts: stopping {len(running)}")
     if remaining := host_processes.stop_hosts(labels):
         raise EnvironmentFault(
@@ -217,7 +231,7 @@ def _remove_hosts(rehearsal: RehearsalHome, labels: set[str], report: Reporter) 
         )
     network.disconnect_hosts(labels)
     for label in labels:
-        cgroups.remove_cgroup(f"{name_prefix(rehearsal.home)}/{label}")
+        cgroups.remove_cgroup(f"{rehearsal_name_prefix(rehearsal.home)}/{label}")
         shutil.rmtree(NSPAWN_PROPAGATE / label, ignore_errors=True)
 
 
@@ -228,11 +242,16 @@ def _address_files(rehearsal: RehearsalHome) -> tuple[Path, Path]:
 
 def _write_address_files(rehearsal: RehearsalHome, plans: Sequence[HostPlan]) -> None:
     addresses, known_hosts_file = _address_files(rehearsal)
-    write_atomically(addresses, json.dumps({plan.place: plan.address for plan in plans}, indent=1) + "\n")
-    write_atomically(
-        known_hosts_file, format_known_hosts({plan.address: layout.read_host_key(plan) for plan in plans})
+    write_file_atomically(
+        addresses, json.dumps({plan.place: plan.ip_address for plan in plans}, indent=1) + "\n"
+    )
+    write_file_atomically(
+        known_hosts_file,
+        format_known_hosts({plan.ip_address: layout.read_public_host_key(plan) for plan in plans}),
     )
 
 
 def _rack_lock(rehearsal: RehearsalHome, report: Reporter) -> AbstractContextManager[None]:
-    return exclusive_lock(LOCKS / f"gpufleet-{name_prefix(rehearsal.home)}.lock", report, "uses this rack")
+    return exclusive_lock(
+        LOCKS / f"gpufleet-{rehearsal_name_prefix(rehearsal.home)}.lock", report, "uses this rack"
+    )

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from gpufleet.errors import EnvironmentFault
 from gpufleet.rehearsal.rack.plan import HostPlan
-from gpufleet.rehearsal.rack.shell import run_command, system_environment
+from gpufleet.rehearsal.rack.shell import build_system_environment, run_command
 
 BLOCK_DEVICES = Path("/sys/block")
 LOOP_CONTROL = Path("/dev/loop-control")
@@ -30,11 +30,11 @@ POLL_S = 0.05
 MODEL = "FAKE drive (a file)"
 
 
-def find_missing_loop_support() -> str | None:
+def find_loop_device_problem() -> str | None:
     """Return why this machine cannot attach loop devices, or None; the check attaches one and detaches it."""
     if not LOOP_CONTROL.exists():
         return "this kernel, or this container, has no loop devices (/dev/loop-control)"
-    if not shutil.which("losetup", path=system_environment()["PATH"]):
+    if not shutil.which("losetup", path=build_system_environment()["PATH"]):
         return "losetup is not installed (package mount)"
     with tempfile.TemporaryDirectory() as folder:
         try:
@@ -42,24 +42,24 @@ def find_missing_loop_support() -> str | None:
         except EnvironmentFault as fault:
             return str(fault)
         finally:
-            detach_devices(Path(folder))
+            detach_loop_devices(Path(folder))
     return None
 
 
-def list_backing_files(plan: HostPlan) -> list[Path]:
+def list_drive_files(plan: HostPlan) -> list[Path]:
     """Return the backing files of a host's drives."""
     return [plan.folder / FOLDER / str(number) for number in range(1, plan.disks + 1)]
 
 
-def attach_devices(plan: HostPlan) -> list[str]:
+def attach_loop_devices(plan: HostPlan) -> list[str]:
     """Attach a device for each drive of a host and return their paths; keep existing ones."""
-    files = list_backing_files(plan)
-    detach_devices(plan.folder, files_to_keep=files)
+    files = list_drive_files(plan)
+    detach_loop_devices(plan.folder, files_to_keep=files)
     attached = {file: device for device, file in _attached_devices(plan.folder)}
     return [attached.get(str(file.resolve())) or _attach_file(file) for file in files]
 
 
-def detach_devices(folder: Path, files_to_keep: Collection[Path] = ()) -> None:
+def detach_loop_devices(folder: Path, files_to_keep: Collection[Path] = ()) -> None:
     """Detach every device with a backing file under a folder, removed files included, except those to keep."""
     kept_paths = {str(path.resolve()) for path in files_to_keep}
     deadline = time.monotonic() + DETACH_TIMEOUT_S
@@ -92,9 +92,9 @@ def build_udev_tmpfiles(plan: HostPlan, devices: Iterable[str]) -> str:
     return "".join([title, *lines]) if lines else ""
 
 
-def make_drive_serial(plan: HostPlan, number: int) -> str:
+def make_drive_serial(plan: HostPlan, drive_number: int) -> str:
     """Return the serial of a host's n-th drive."""
-    return f"FAKE{plan.serial[-8:].upper()}-{number}"
+    return f"FAKE{plan.serial[-8:].upper()}-{drive_number}"
 
 
 def _attach_file(file: Path) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from gpufleet.boundary import ENGINE_DOCUMENT, decode_json
 from gpufleet.rehearsal.rack.host_processes import NAMESPACES
-from gpufleet.rehearsal.rack.plan import HostPlan, address_in_block
+from gpufleet.rehearsal.rack.plan import HostPlan, address_in_network
 from gpufleet.rehearsal.rack.shell import run_command
 
 SLOW_LINK = ("tbf", "rate", "10mbit", "burst", "32kbit", "latency", "50ms")
@@ -18,7 +18,7 @@ def list_host_labels(prefix: str) -> list[str]:
     return sorted(path.name for path in NAMESPACES.glob(f"{prefix}-*")) if NAMESPACES.is_dir() else []
 
 
-def find_used_blocks(excluded_bridge: str) -> set[int]:
+def find_used_network_numbers(excluded_bridge: str) -> set[int]:
     """Return the numbers of the /24 networks of the test range that other bridges of this machine use."""
     blocks: set[int] = set()
     for link in _query("ip", "address"):
@@ -29,17 +29,17 @@ def find_used_blocks(excluded_bridge: str) -> set[int]:
     return blocks
 
 
-def ensure_bridge(name: str, blocks: Iterable[int]) -> None:
+def ensure_bridge(name: str, network_numbers: Iterable[int]) -> None:
     """Create the rehearsal's bridge with the controller's address in every rack's network."""
     links = {link["ifname"]: link for link in _query("ip", "address")}
     lines = [] if name in links else [f"link add {name} type bridge"]
     present = {info["local"] for info in links.get(name, {}).get("addr_info", [])}
-    gateways = [address_in_block(block, 1) for block in blocks]
+    gateways = [address_in_network(block, 1) for block in network_numbers]
     lines += [f"address add {address}/24 dev {name}" for address in gateways if address not in present]
     _run_batch([*lines, f"link set {name} up"])
 
 
-def find_unconnected(bridge: str, plans: Sequence[HostPlan]) -> list[HostPlan]:
+def find_unconnected_hosts(bridge: str, plans: Sequence[HostPlan]) -> list[HostPlan]:
     """Return the hosts with a missing or incomplete link: joining the bridge is the last step of its creation."""
     links = _query("ip", "link")
     joined = {link["ifname"] for link in links if link.get("master") == bridge}
@@ -54,11 +54,11 @@ def connect_hosts(bridge: str, plans: Sequence[HostPlan]) -> None:
     for plan in plans:
         commands = [
             "link set lo up",
-            f"address add {plan.address}/24 dev eth0",
+            f"address add {plan.ip_address}/24 dev eth0",
             "link set eth0 up",
-            f"route add default via {plan.gateway}",
+            f"route add default via {plan.gateway_address}",
         ]
-        run_command(["ip", "-n", plan.label, "-batch", "-"], text="\n".join(commands) + "\n")
+        run_command(["ip", "-n", plan.label, "-batch", "-"], stdin_text="\n".join(commands) + "\n")
     _run_batch(f"link set {p.label} master {bridge} up" for p in plans)
 
 
@@ -96,4 +96,4 @@ def _query(tool: str, kind: str) -> Any:
 def _run_batch(lines: Iterable[str]) -> None:
     text = "".join(f"{line}\n" for line in lines)
     if text:
-        run_command(["ip", "-batch", "-"], text=text)
+        run_command(["ip", "-batch", "-"], stdin_text=text)

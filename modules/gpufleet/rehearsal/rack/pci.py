@@ -17,7 +17,7 @@ WITH_SCREEN = "0x030000"
 FIRST_BUS = 0x11
 
 
-def build_sysfs_files(accelerators: Sequence[tuple[str, int]]) -> dict[str, str]:
+def build_pci_sysfs_files(accelerators: Sequence[tuple[str, int]]) -> dict[str, str]:
     """Return path below ``sys/bus/pci/devices`` -> text, one device for each card; unknown models have no device."""
     files: dict[str, str] = {}
     for bus, card in enumerate(_card_rows(accelerators), start=FIRST_BUS):
@@ -35,7 +35,7 @@ def build_sysfs_files(accelerators: Sequence[tuple[str, int]]) -> dict[str, str]
     return files
 
 
-def list_models_without_id(accelerators: Sequence[tuple[str, int]]) -> list[str]:
+def list_models_without_pci_id(accelerators: Sequence[tuple[str, int]]) -> list[str]:
     """Return the models without a known PCI id."""
     return [model for model, _ in accelerators if model not in _rows_by_model()]
 

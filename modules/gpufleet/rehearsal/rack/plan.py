@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from gpufleet.errors import InputError
 from gpufleet.nodes.declaration import list_machine_accelerators
-from gpufleet.rehearsal.rack.faults import NO_SSH_FAULTS, Faults
+from gpufleet.rehearsal.rack.faults import NO_SSH_FAULTS, FaultPlan
 
 if TYPE_CHECKING:
     from gpufleet.fleet import RackNode, StackRack
@@ -53,9 +53,9 @@ class HostPlan:
     disks: int = 0
 
     @property
-    def address(self) -> str:
+    def ip_address(self) -> str:
         """The host's address: slot n is at .(10+n) of its rack's network."""
-        return address_in_block(self.block, 10 + self.slot)
+        return address_in_network(self.block, 10 + self.slot)
 
     @property
     def should_answer_ssh(self) -> bool:
@@ -63,29 +63,29 @@ class HostPlan:
         return not self.faults & NO_SSH_FAULTS
 
     @property
-    def gateway(self) -> str:
+    def gateway_address(self) -> str:
         """The controller's address on the rack's network."""
-        return address_in_block(self.block, 1)
+        return address_in_network(self.block, 1)
 
 
-def name_prefix(home: Path) -> str:
+def rehearsal_name_prefix(home: Path) -> str:
     """Return the prefix of every name of this rehearsal on the machine; it is also the name of its bridge."""
     return "gf-" + hashlib.sha256(str(home.resolve()).encode()).hexdigest()[:5]
 
 
-def address_in_block(block: int, host: int) -> str:
+def address_in_network(network_number: int, host_number: int) -> str:
     """Return an address in a rack's network."""
-    return f"198.{18 + block // 256}.{block % 256}.{host}"
+    return f"198.{18 + network_number // 256}.{network_number % 256}.{host_number}"
 
 
-def choose_blocks(
-    names: Sequence[str], previous: Mapping[str, int], used_elsewhere: Iterable[int]
+def choose_rack_networks(
+    rack_names: Sequence[str], previous_networks: Mapping[str, int], used_elsewhere: Iterable[int]
 ) -> dict[str, int]:
     """Choose a /24 network for each rack: its previous one, else that of its order, else the first free one."""
     used = set(used_elsewhere)
     chosen: dict[str, int] = {}
-    for order, name in enumerate(names, start=1):
-        candidates = (previous.get(name, order), order, *range(FIRST_SPARE_BLOCK, BLOCKS.stop))
+    for order, name in enumerate(rack_names, start=1):
+        candidates = (previous_networks.get(name, order), order, *range(FIRST_SPARE_BLOCK, BLOCKS.stop))
         block = next((b for b in candidates if b in BLOCKS and b not in used), None)
         if block is None:
             raise InputError(f"no free /24 network is left for rack {name}", remedy="remove other rehearsals")
@@ -95,21 +95,27 @@ def choose_blocks(
 
 
 def plan_hosts(
-    home: Path, racks: Sequence[StackRack], blocks: Mapping[str, int], faults: Faults, native: str
+    home: Path,
+    racks: Sequence[StackRack],
+    rack_networks: Mapping[str, int],
+    faults: FaultPlan,
+    native_arch: str,
 ) -> list[HostPlan]:
     """Plan a host for every node of the racks."""
-    faults.check_places(
+    faults.check_places_exist(
         {f"{rack_use.name}/{node.slot}" for rack_use in racks for node in rack_use.rack.nodes}
     )
     return [
-        _plan_host(home, use, node, order=order, block=blocks[use.name], faults=faults, native=native)
+        _plan_host(
+            home, use, node, order=order, block=rack_networks[use.name], faults=faults, native=native_arch
+        )
         for order, use in enumerate(racks, start=1)
         for node in use.rack.nodes
     ]
 
 
 def _plan_host(
-    home: Path, rack_use: StackRack, node: RackNode, *, order: int, block: int, faults: Faults, native: str
+    home: Path, rack_use: StackRack, node: RackNode, *, order: int, block: int, faults: FaultPlan, native: str
 ) -> HostPlan:
     place = f"{rack_use.name}/{node.slot}"
     identity = uuid.uuid5(ID_NAMESPACE, f"{home.name}/{place}").hex
@@ -119,7 +125,7 @@ def _plan_host(
         slot=node.slot,
         kind=rack_use.rack.kind,
         arch="arm64" if place in faults.arm64 else native,
-        label=f"{name_prefix(home)}-{order}-{node.slot}",
+        label=f"{rehearsal_name_prefix(home)}-{order}-{node.slot}",
         block=block,
         mac=node.mac or "02:" + ":".join(identity[i : i + 2] for i in range(0, 10, 2)),
         machine_id=identity,
@@ -128,7 +134,7 @@ def _plan_host(
         accelerators=tuple(
             (a["model"], a["count"]) for a in list_machine_accelerators(node.machine, node.accelerators)
         ),
-        faults=faults.faults_at(place),
+        faults=faults.get_host_faults(place),
         folder=home / "rack" / place.replace("/", "-"),
         disks=faults.disks.get(place, 0),
     )

@@ -22,9 +22,9 @@ PROGRAMS = {
 PROGRAMS_FOR_ARM64 = {"qemu-aarch64-static": "qemu-user-static", "update-binfmts": "binfmt-support"}
 
 
-def list_missing_packages(*, arm64: bool = False) -> list[str]:
+def list_missing_debian_packages(*, include_arm64: bool = False) -> list[str]:
     """Return the Debian packages that are missing on this machine."""
-    programs = PROGRAMS | (PROGRAMS_FOR_ARM64 if arm64 else {})
+    programs = PROGRAMS | (PROGRAMS_FOR_ARM64 if include_arm64 else {})
     return sorted({package for program, package in programs.items() if not _find_program(program)})
 
 
@@ -34,7 +34,7 @@ def find_missing_requirement() -> str | None:
         return f"hosts need Linux namespaces, and this is {sys.platform}"
     if os.geteuid() != 0:
         return "hosts need root: namespaces, mounts and systemd-nspawn"
-    if missing := list_missing_packages():
+    if missing := list_missing_debian_packages():
         return f"missing packages: {' '.join(missing)}"
     return None
 

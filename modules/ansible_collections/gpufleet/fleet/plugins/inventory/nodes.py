@@ -73,10 +73,10 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         with fail_whole_inventory():
             self._read_config_data(path)
             reading = self._read(inventory, path, use=cache)
-            for warning in reading.warnings():
+            for warning in reading.list_warnings():
                 self.display.warning(make_printable(warning, None))
             add_hosts(inventory, reading)
-            self._construct(reading.hosts())
+            self._construct(reading.list_hosts())
 
     def get_cache_key(self, path: str) -> str:
         """Return a key from everything that the hosts depend on, so that another registry's cache is never used."""
@@ -85,13 +85,16 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         return f"gpufleet_{hashlib.sha256(json.dumps(facts).encode()).hexdigest()}"
 
     def _read(self, inventory: InventoryData, path: str, *, use: bool) -> InventoryReading:
-        options = {"url": self.get_option("database_url"), "missing": self.get_option("include_missing")}
+        options = {
+            "database_url": self.get_option("database_url"),
+            "include_missing": self.get_option("include_missing"),
+        }
         if not self.get_option("cache"):
             return read_inventory(inventory, path, **options)
         key = self.get_cache_key(path)
         if use and key in self._cache:
             return read_inventory(
-                inventory, path, **options, model=nodes.AnsibleInventory.from_json(self._cache[key])
+                inventory, path, **options, cached_model=nodes.AnsibleInventory.from_json(self._cache[key])
             )
         reading = read_inventory(inventory, path, **options)
         self._cache[key] = asdict(reading.model)

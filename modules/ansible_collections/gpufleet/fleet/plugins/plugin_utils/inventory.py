@@ -53,16 +53,16 @@ def fail_whole_inventory() -> Iterator[None]:
         raise AnsibleParserError(f"{name}{make_printable(error, 1000)}{hint}") from None
 
 
-def build_model(
-    path: str, *, url: str | None = None, missing: bool = False, rack: str | None = None
+def build_project_inventory(
+    path: str, *, database_url: str | None = None, include_missing: bool = False, rack: str | None = None
 ) -> nodes.AnsibleInventory:
     """Return the inventory of the project that has ``path``."""
     root = paths.find_project_root(Path(path).parent)
     return nodes.build_ansible_inventory(
         root,
-        url or paths.database_url(root),
+        database_url or paths.database_url(root),
         rehearsal=os.environ.get("GPUFLEET_REHEARSAL") or None,
-        include_missing=missing,
+        include_missing=include_missing,
         rack=rack,
     )
 
@@ -84,11 +84,11 @@ class InventoryReading:
         for node in model.excluded:
             self._excluded_lines.setdefault(node.rack, []).append(node.line)
 
-    def hosts(self, rack: str | None = None) -> Sequence[nodes.InventoryHost]:
+    def list_hosts(self, rack: str | None = None) -> Sequence[nodes.InventoryHost]:
         """Return all hosts, or one rack's."""
         return self.model.hosts if rack is None else self._by_rack.get(rack, [])
 
-    def warnings(self, rack: str | None = None) -> list[str]:
+    def list_warnings(self, rack: str | None = None) -> list[str]:
         """Return the warnings for an operator about the whole model, or about one rack."""
         lines = (
             [node.line for node in self.model.excluded]
@@ -99,27 +99,30 @@ class InventoryReading:
 
 
 def read_inventory(
-    inventory: InventoryData,
+    ansible_inventory: InventoryData,
     path: str,
     *,
-    url: str | None = None,
-    missing: bool = False,
-    model: nodes.AnsibleInventory | None = None,
+    database_url: str | None = None,
+    include_missing: bool = False,
+    cached_model: nodes.AnsibleInventory | None = None,
 ) -> InventoryReading:
     """Return the reading of the project that has ``path``; its first file builds it, and the others share it.
 
     ``model`` comes from the plugin's cache and replaces a new one.
     """
-    data = getattr(inventory, "__wrapped__", inventory)
+    data = getattr(ansible_inventory, "__wrapped__", ansible_inventory)
     key = (
         str(Path(path).parent),
-        url,
-        missing,
+        database_url,
+        include_missing,
         *map(os.environ.get, ("GPUFLEET_REHEARSAL", "GPUFLEET_HOME")),
     )
     readings = _READINGS.setdefault(data, {})
     if key not in readings:
-        readings[key] = InventoryReading(model or build_model(path, url=url, missing=missing))
+        readings[key] = InventoryReading(
+            cached_model
+            or build_project_inventory(path, database_url=database_url, include_missing=include_missing)
+        )
         _register_known_racks(Path(path).parent, readings[key].model.racks)
     return readings[key]
 
@@ -135,16 +138,16 @@ def _register_known_racks(folder: Path, racks: Iterable[str]) -> None:
         constants.INVENTORY_ENABLED = [KNOWN_RACK_PLUGIN, *constants.INVENTORY_ENABLED]
 
 
-def is_known_rack(path: str) -> bool:
+def is_known_rack_file(path: str) -> bool:
     """Return True for a rack file that this process has read, at this or an earlier reading of the inventory."""
     file = Path(path)
     return file.suffix in (".yaml", ".yml") and (str(file.parent), file.stem) in _KNOWN_RACKS
 
 
-def add_rack(plugin: BaseInventoryPlugin, inventory: InventoryData, path: str) -> InventoryReading:
+def add_rack_hosts(plugin: BaseInventoryPlugin, inventory: InventoryData, path: str) -> InventoryReading:
     """Add the hosts of one rack file; the plugin shows the warnings."""
     reading, rack = read_inventory(inventory, path), Path(path).stem
-    for warning in reading.warnings(rack):
+    for warning in reading.list_warnings(rack):
         plugin.display.warning(warning)
     add_hosts(inventory, reading, rack)
     return reading
@@ -158,7 +161,7 @@ def add_hosts(inventory: InventoryData, reading: InventoryReading, rack: str | N
     """
     for group in reading.model.groups if rack is None else ("new_blades", "new_nodes"):
         inventory.add_group(group)
-    for host in reading.hosts(rack):
+    for host in reading.list_hosts(rack):
         if host.name in reading.added:
             continue
         if host.name in inventory.groups:
@@ -180,21 +183,21 @@ def _set_variables(inventory: InventoryData, reading: InventoryReading, host: no
             if mark in reading.tagged:
                 inventory.set_variable(host.name, key, reading.tagged[mark])
                 continue
-            inventory.set_variable(host.name, key, trust_literal(value) if trusted else value)
+            inventory.set_variable(host.name, key, trust_non_template_text(value) if trusted else value)
             if key not in UNIQUE_VARIABLES:
                 reading.tagged[mark] = inventory.get_host(host.name).vars[key]
 
 
-def trust_literal(value: Any) -> Any:
+def trust_non_template_text(value: Any) -> Any:
     """Return an operator's value with its texts trusted by Ansible, except those that look like a template.
 
     A stack is not a template: an application's own templates (``{{.Name}}``) are never evaluated. So those texts stay
     untrusted, like every observed value.
     """
     if isinstance(value, list | tuple):
-        return [trust_literal(item) for item in value]
+        return [trust_non_template_text(item) for item in value]
     if isinstance(value, dict):
-        return {key: trust_literal(item) for key, item in value.items()}
+        return {key: trust_non_template_text(item) for key, item in value.items()}
     if not isinstance(value, str) or "{" in value or value.startswith("#"):
         return value
     return trust_as_template(value)
