@@ -38,7 +38,7 @@ ORIGIN = (
     type=click.IntRange(1),
     help="Total number of accelerators: prices are for all machines that provide them.",
 )
-@click.option("--cloud", help="aws, gcp or azure.")
+@click.option("--cloud", help="Only this cloud, such as aws.")
 @click.option("--region")
 @click.option("--machine", help="One machine type, or a part: ebs:gp3.")
 @click.option("--purchase", type=click.Choice(PURCHASES))
@@ -106,7 +106,9 @@ def prices_command(  # noqa: PLR0917 - click hands each option over by name
             as_json=True,
         )
     elif offer_dicts:
-        output.print_text_block(report.format_offers_table(make_values_printable(offer_dicts), count, more=more))
+        output.print_text_block(
+            report.format_offers_table(make_values_printable(offer_dicts), count, more=more)
+        )
     if not offer_dicts:
         raise CheckFailed(
             "no machine with a price matches", hint="gpufleet prices status lists the stored prices"
@@ -264,7 +266,7 @@ def _format_day(moment: datetime | None) -> str:
 
 
 def _find_price_store() -> Path:
-    path = paths.find_price_store()
+    path = paths.find_price_store_file()
     if path is None:
         raise EnvironmentFault(
             "the price store has no location: this is not a project, or GPUFLEET_PRICES is 'embedded'",

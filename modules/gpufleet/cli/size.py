@@ -91,7 +91,9 @@ def _choice_options(command: Command) -> Command:
                 help="Maximum USD for the work, or per month without an amount of work.",
             ),
             click.option("--region", "regions", multiple=True, help="Only this region (may be repeated)."),
-            click.option("--cloud", "clouds", multiple=True, help="aws, gcp or azure (may be repeated)."),
+            click.option(
+                "--cloud", "clouds", multiple=True, help="Only this cloud, such as aws (may be repeated)."
+            ),
             click.option(
                 "--purchase",
                 "purchases",
@@ -175,6 +177,8 @@ def size_command(emit: str | None, merge: bool, as_json: bool, **options: Any) -
         from gpufleet.sizing.stack_file import choose_plan_to_write, write_plan_to_stack
 
         plan, note = choose_plan_to_write(request, result)
-        output.print_text_block(write_plan_to_stack(plan, emit, paths.find_project_root(), merge=merge), err=True)
+        output.print_text_block(
+            write_plan_to_stack(plan, emit, paths.find_project_root(), merge=merge), err=True
+        )
         if note:
             output.print_lines(note, err=True)
