@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 PLAYBOOKS = Path(__file__).resolve().parents[2] / "playbooks"
 FILES = sorted(
@@ -34,3 +35,29 @@ def test_roles_select_no_items_of_lists_in_templates(role):
     files = [path for path in FILES if PLAYBOOKS / "roles" / role in path.parents]
     selecting = [text for path in files for text in list_expressions(path) if LIST_LOGIC.search(text)]
     assert selecting == []
+
+
+def list_role_variables():
+    """Return the text of every variable of the roles by its name."""
+    variables = {}
+    for path in PLAYBOOKS.glob("roles/*/vars/main.yml"):
+        variables |= {name: str(value) for name, value in YAML(typ="safe").load(path).items()}
+    return variables
+
+
+def find_used_variables(text, variables):
+    """Return the variables that a text uses, also through others."""
+    used, waiting = set(), [text]
+    while waiting:
+        names = variables.keys() & set(re.findall(r"\w+", waiting.pop())) - used
+        used |= names
+        waiting += [variables[name] for name in names]
+    return used
+
+
+def test_plays_use_no_variable_that_needs_the_folder_of_a_role():
+    variables = list_role_variables()
+    plays = "".join(path.read_text() for path in FILES if "roles" not in path.relative_to(PLAYBOOKS).parts)
+    used = find_used_variables(plays, variables)
+    assert "network_not_applied" in used
+    assert [name for name in sorted(used) if re.search(r"\brole_path\b|lookup\(", variables[name])] == []
