@@ -11,12 +11,12 @@ from gpufleet.rule import Rule, RuleTable, add_rule
 def numbers():
     table = RuleTable({})
 
-    @table.rule("small", reason="a number is below ten", source="the test")
+    @table.register_rule("small", reason="a number is below ten", source="the test")
     def check_small(number):
         if number >= 10:
             yield f"{number} is not below ten"
 
-    @table.rule("even", reason="a number is even", source="the test", is_blocking=False)
+    @table.register_rule("even", reason="a number is even", source="the test", is_blocking=False)
     def check_even(number):
         if number % 2:
             yield f"{number} is odd"
@@ -41,4 +41,4 @@ def test_rule_ids_are_unique_over_the_tables_of_a_package():
     rules: dict[str, Rule] = {}
     add_rule(rules, Rule("taken", "a reason", "a source"))
     with pytest.raises(ValueError, match="rule taken is registered twice"):
-        RuleTable(rules).rule("taken", reason="another", source="another")(lambda number: iter(()))
+        RuleTable(rules).register_rule("taken", reason="another", source="another")(lambda number: iter(()))

@@ -49,12 +49,12 @@ def ensure_private_folder(folder: Path, *, restrict_existing: bool = True) -> Pa
     return folder
 
 
-def database_url(root: Path | None = None) -> str:
+def registry_database_url(root: Path | None = None) -> str:
     """Return the registry's SQLAlchemy URL: ``GPUFLEET_DATABASE_URL``, else SQLite in the state home."""
     return os.environ.get("GPUFLEET_DATABASE_URL") or f"sqlite:///{state_home(root) / 'registry.db'}"
 
 
-def find_price_store(root: Path | None = None) -> Path | None:
+def find_price_store_file(root: Path | None = None) -> Path | None:
     """Return the price store's file: ``GPUFLEET_PRICES``, else in the state home.
 
     None outside a project, and if only the embedded prices are selected.

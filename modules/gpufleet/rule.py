@@ -40,7 +40,7 @@ class RuleTable(Generic[Case, Violation]):
         self._rules = rules
         self._checks: list[tuple[Rule, Callable[[Case], Iterator[Violation]]]] = []
 
-    def rule(
+    def register_rule(
         self, id_: str, *, reason: str, source: str, is_blocking: bool = True
     ) -> Callable[[Callable[[Case], Iterator[Violation]]], Callable[[Case], Iterator[Violation]]]:
         """Register the decorated check, which yields one violation for each place where the rule is broken."""

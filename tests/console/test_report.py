@@ -9,10 +9,10 @@ import pytest
 from gpufleet.console import FleetReportData, format_report_headline, plot, render_report_page
 from gpufleet.console.report import (
     build_rack_grids,
+    describe_node_status,
     list_attention_reasons,
     list_nodes_needing_attention,
     list_priced_resources,
-    describe_node_status,
 )
 
 
@@ -195,7 +195,10 @@ def test_largest_rack_comes_first_and_a_held_blade_has_its_own_colour():
 
 def test_states_are_sorted_by_count_and_name():
     nodes = [node("a", "repair"), node("b", "expected"), node("c", "expected"), node("d", "burn_in")]
-    assert format_report_headline(FleetReportData("x", "now", nodes)) == "4 nodes: 2 expected, 1 burn_in, 1 repair"
+    assert (
+        format_report_headline(FleetReportData("x", "now", nodes))
+        == "4 nodes: 2 expected, 1 burn_in, 1 repair"
+    )
 
 
 def test_removed_resource_is_ranked_by_its_former_cost():
@@ -208,7 +211,7 @@ def test_removed_resource_is_ranked_by_its_former_cost():
 def drawn_charts(monkeypatch):
     """Collect the charts instead of drawing them, as the specification that Vega-Lite is given."""
     charts = []
-    monkeypatch.setattr(plot, "to_svg", lambda chart: charts.append(chart.to_dict()) or "<svg/>")
+    monkeypatch.setattr(plot, "render_chart_as_svg", lambda chart: charts.append(chart.to_dict()) or "<svg/>")
     return charts
 
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from gpufleet import cost
-from gpufleet.cost.inputs.program.evaluation import Program, start_evaluation
+from gpufleet.cost.inputs.program.evaluation import StackProgram, start_program_evaluation
 from gpufleet.errors import EnvironmentFault, InputError
 
 
@@ -41,7 +41,7 @@ def test_second_machine_in_production_has_the_manually_calculated_cost(project):
     changed_stack.write_text(
         text.replace("count: 1", "count: 2", 1)
     )  # the first pool: p4d.24xlarge, reserved
-    cost_diff = cost.diff_git_ref(project, "production", "HEAD")
+    cost_diff = cost.diff_stack_against_git_ref(project, "production", "HEAD")
     reserved = Decimal("21.957642") * 730
     line = next(
         line
@@ -87,11 +87,11 @@ def test_dev_stays_within_its_budget_and_has_an_attached_card(project):
 def test_shipped_stacks_have_the_manually_calculated_cost_and_nothing_unpriced(project, stack, usd_per_month):
     bill = cost.estimate_stack(project, stack).bill
     assert float(bill.usd_per_month.expected) == pytest.approx(usd_per_month, abs=0.01)
-    assert [gap.reason for gap in bill.unpriced if "bills by use" not in gap.reason] == []
+    assert [gap.reason for gap in bill.unpriced_resources if "bills by use" not in gap.reason] == []
 
 
 def test_unchanged_project_has_no_difference(project, poc):
-    cost_diff = cost.diff_git_ref(project, "poc", "HEAD")
+    cost_diff = cost.diff_stack_against_git_ref(project, "poc", "HEAD")
     assert cost_diff.change_usd_per_month == 0
     assert {line.shown_charge.name: line.op for line in cost_diff.lines} == {"blades-1": "same", "m2": "same"}
 
@@ -101,13 +101,13 @@ def test_git_index_and_untracked_files_are_not_changed(project, poc):
     git(project, "add", "-A")
     (project / "stray.txt").write_text("stray")
     before = git(project, "status", "--porcelain=v2"), (project / ".git/index").read_bytes()
-    assert cost.diff_git_ref(project, "poc", "HEAD").change_usd_per_month < 0
+    assert cost.diff_stack_against_git_ref(project, "poc", "HEAD").change_usd_per_month < 0
     assert (git(project, "status", "--porcelain=v2"), (project / ".git/index").read_bytes()) == before
 
 
 def test_stack_that_is_missing_at_the_base_starts_at_zero(project, poc):
     git(project, "mv", "stacks/Pulumi.poc.yaml", "stacks/Pulumi.lab.yaml")
-    cost_diff = cost.diff_git_ref(project, "lab", "HEAD")
+    cost_diff = cost.diff_stack_against_git_ref(project, "lab", "HEAD")
     assert not cost_diff.before.charges
     assert cost_diff.after.charges
 
@@ -116,7 +116,7 @@ def test_renamed_rack_is_removed_and_added(project, poc):
     git(project, "mv", "inventory/blades-1.yaml", "inventory/shelf.yaml")
     rewrite(project / "inventory/shelf.yaml", "name: blades-1", "name: shelf")
     rewrite(poc, "name: blades-1 ", "name: shelf ")
-    cost_diff = cost.diff_git_ref(project, "poc", "HEAD")
+    cost_diff = cost.diff_stack_against_git_ref(project, "poc", "HEAD")
     assert sorted((line.op, line.shown_charge.name) for line in cost_diff.lines if line.is_changed) == [
         ("create", "shelf"),
         ("delete", "blades-1"),
@@ -131,41 +131,41 @@ def test_each_version_runs_its_own_package(project, poc):
         "raise OSError('no')",
     )
     with pytest.raises(InputError, match=r"modules/gpufleet/cloud/__init__.py:\d+: .*OSError: no") as excinfo:
-        cost.diff_git_ref(project, "poc", "HEAD")
+        cost.diff_stack_against_git_ref(project, "poc", "HEAD")
     assert "at HEAD" not in str(excinfo.value)
     git(project, "commit", "-qam", "broken")
     git(project, "checkout", "-q", "HEAD~1", "--", ".")
     with pytest.raises(InputError, match=r"at HEAD: modules/gpufleet/cloud/__init__\.py"):
-        cost.diff_git_ref(project, "poc", "HEAD")
+        cost.diff_stack_against_git_ref(project, "poc", "HEAD")
 
 
 def test_mistake_in_the_spec_names_its_line_and_the_version(project, poc):
     rewrite(poc, "    racks:", "    rakcs:")
     with pytest.raises(InputError, match=r"^stacks/Pulumi.poc.yaml:\d+: gpufleet:fleet.rakcs"):
-        cost.diff_git_ref(project, "poc", "HEAD")
+        cost.diff_stack_against_git_ref(project, "poc", "HEAD")
     git(project, "commit", "-qam", "misspelt")
     rewrite(poc, "    rakcs:", "    racks:")
     with pytest.raises(InputError, match=r"^at HEAD: stacks/Pulumi.poc.yaml:\d+: gpufleet:fleet.rakcs"):
-        cost.diff_git_ref(project, "poc", "HEAD")
+        cost.diff_stack_against_git_ref(project, "poc", "HEAD")
 
 
 def test_another_file_can_replace_the_stack_file(project, poc, tmp_path):
     changed_stack = tmp_path / "whatif.yaml"
     changed_stack.write_text(poc.read_text().replace("name: blades-1 ", "name: blades-poc "))
-    cost_diff = cost.diff_git_ref(project, "poc", "HEAD", config_file=changed_stack)
+    cost_diff = cost.diff_stack_against_git_ref(project, "poc", "HEAD", config_file=changed_stack)
     assert cost_diff.change_usd_per_month < 0
 
 
 @pytest.mark.parametrize("ref", ["nosuch", "HEAD~99", "--help", "HEAD:stacks"])
 def test_unknown_ref_is_refused_in_one_line(project, ref):
     with pytest.raises(InputError, match="--base: no commit named"):
-        cost.diff_git_ref(project, "poc", ref)
+        cost.diff_stack_against_git_ref(project, "poc", ref)
 
 
 def test_folder_outside_a_repository_is_refused(project, tmp_path):
     (project / ".git").rename(tmp_path / "elsewhere")
     with pytest.raises(InputError, match="not in a git repository"):
-        cost.diff_git_ref(project, "poc", "HEAD")
+        cost.diff_stack_against_git_ref(project, "poc", "HEAD")
 
 
 def test_project_in_a_subfolder_of_its_repository_is_evaluated(project, poc, tmp_path):
@@ -177,14 +177,14 @@ def test_project_in_a_subfolder_of_its_repository_is_evaluated(project, poc, tmp
     git(repository, "add", "-A")
     git(repository, "commit", "-qm", "in a folder")
     rewrite(repository / "fleet/stacks/Pulumi.poc.yaml", "name: blades-1 ", "name: blades-poc ")
-    cost_diff = cost.diff_git_ref(repository / "fleet", "poc", "HEAD")
+    cost_diff = cost.diff_stack_against_git_ref(repository / "fleet", "poc", "HEAD")
     assert cost_diff.change_usd_per_month < 0
 
 
 def test_endless_program_is_stopped(project):
     (project / "stacks/__main__.py").write_text("import time\ntime.sleep(600)\n")
     with (
-        start_evaluation([Program(project, "poc")], limit_s=4) as run,
+        start_program_evaluation([StackProgram(project, "poc")], limit_s=4) as run,
         pytest.raises(EnvironmentFault, match="within 4 s"),
     ):
         run()
@@ -205,7 +205,7 @@ def test_encrypted_settings_are_not_decrypted(project):
         "pulumi.ComponentResource('gpufleet:onprem:Rack', 'r', {'usd_per_hour': token})\n"
     )
     bill = cost.price_resources(cost.evaluate_program(project, "poc"))
-    assert [gap.reason for gap in bill.unpriced] == ["hourly cost is a secret"]
+    assert [gap.reason for gap in bill.unpriced_resources] == ["hourly cost is a secret"]
 
 
 def test_urns_match_those_of_the_engine(project):

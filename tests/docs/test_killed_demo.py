@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.rehearsal import processes
-from gpufleet.rehearsal.rack.plan import name_prefix
+from gpufleet.rehearsal.rack.plan import rehearsal_name_prefix
 
 pytestmark = [pytest.mark.engine, pytest.mark.hosts, pytest.mark.slow]
 
@@ -36,7 +36,7 @@ def wait_for(log, pattern, demo, patience_s=300):
 
 def find_leftovers(home):
     """Name what of a rehearsal the machine still has: links, namespaces, mounts, processes in and around it."""
-    mark = name_prefix(home)
+    mark = rehearsal_name_prefix(home)
     rows = [
         subprocess.run(command, capture_output=True, text=True, check=True).stdout for command in LISTINGS
     ]
@@ -44,7 +44,7 @@ def find_leftovers(home):
     leftovers += [
         str(path) for path in Path("/proc").glob("[0-9]*/cgroup") if mark in read(path) and is_alive(path)
     ]
-    return leftovers + [f"process {pid}" for pid in processes.find_processes(home)]
+    return leftovers + [f"process {pid}" for pid in processes.find_rehearsal_processes(home)]
 
 
 def is_alive(path):

@@ -35,7 +35,7 @@ def fold(names):
 
 def test_hosts_with_the_same_plan_share_a_line_and_hosts_without_cards_come_last():
     plans = {"a": build_plan(T4), "b": build_plan(), "c": build_plan(T4), "d": build_plan()}
-    lines = report.format_plans(plans, fold).splitlines()
+    lines = report.format_driver_plans(plans, fold).splitlines()
     assert lines[0].split()[:2] == ["HOST", "CARDS"]
     assert lines[1].startswith("a,c   1 x T4  install 535.261.03  proprietary (distribution)")
     assert lines[-1] == "b,d: no GPU that needs a driver"
@@ -43,20 +43,21 @@ def test_hosts_with_the_same_plan_share_a_line_and_hosts_without_cards_come_last
 
 def test_hosts_without_cards_are_listed_without_a_table():
     assert (
-        report.format_plans({"a": build_plan(), "b": build_plan()}, fold) == "a,b: no GPU that needs a driver"
+        report.format_driver_plans({"a": build_plan(), "b": build_plan()}, fold)
+        == "a,b: no GPU that needs a driver"
     )
 
 
 def test_refusal_is_printed_with_its_remedy():
-    text = report.format_plans({"a": build_plan(STRANGE)}, fold)
+    text = report.format_driver_plans({"a": build_plan(STRANGE)}, fold)
     assert "refused: unknown card: PCI id 10de:fffe at 0000:01:00.0" in text
     assert "remedy: look it up in the PCI ID Repository" in text
 
 
 def test_sources_are_printed_on_request():
     plans = {"a": build_plan(T4)}
-    assert "[NVIDIA Data Center Drivers" not in report.format_plans(plans, fold)
-    assert "[NVIDIA Data Center Drivers" in report.format_plans(plans, fold, sources=True)
+    assert "[NVIDIA Data Center Drivers" not in report.format_driver_plans(plans, fold)
+    assert "[NVIDIA Data Center Drivers" in report.format_driver_plans(plans, fold, show_sources=True)
 
 
 @pytest.mark.parametrize(
@@ -70,12 +71,12 @@ def test_sources_are_printed_on_request():
 )
 def test_version_change_is_formatted(packages, branch, expected):
     requested = {"driver": {"branch": branch}, "origin": "distribution" if branch else None}
-    assert report.format_version_change(build_plan(T4, requested=requested, packages=packages)) == expected
+    assert report.format_driver_change(build_plan(T4, requested=requested, packages=packages)) == expected
 
 
 def test_amd_driver_of_the_kernel_has_no_version():
     radeon = {"vendor": "1002", "device": "67ef", "class": "030000"}
-    assert report.format_version_change(build_plan(radeon)) == "install: the kernel's own"
+    assert report.format_driver_change(build_plan(radeon)) == "install: the kernel's own"
 
 
 def test_every_plan_matches_the_schema():
@@ -94,9 +95,11 @@ def test_every_plan_matches_the_schema():
 
 def test_documentation_has_the_current_tables(repo_root):
     page = (repo_root / "docs" / "drivers.md").read_text()
-    assert docs_page.update_tables(page) == page, "run: python -m gpufleet.drivers.docs_page docs/drivers.md"
+    assert docs_page.update_docs_tables(page) == page, (
+        "run: python -m gpufleet.drivers.docs_page docs/drivers.md"
+    )
 
 
 def test_page_without_a_marker_for_a_table_is_refused():
     with pytest.raises(InputError, match="no place for the table 'generations'"):
-        docs_page.update_tables("# Drivers\n")
+        docs_page.update_docs_tables("# Drivers\n")

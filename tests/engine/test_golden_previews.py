@@ -23,7 +23,7 @@ if not hasattr(golden, "load_cases"):
     spec.loader.exec_module(golden)
 
 SETTINGS = "--non-interactive -s dev"
-SOLD = {token for cloud in ("aws", "gcp", "azure-native") for token in schema.load_schema(cloud).types}
+SOLD = {token for cloud in ("aws", "gcp", "azure-native") for token in schema.load_cloud_schema(cloud).types}
 CASES = {
     case.slug: case
     for case in golden.load_cases()
@@ -49,7 +49,7 @@ def engine_reports(rehearse_stack, tmp_path_factory):
     both = "--json --show-sames --event-log events.jsonl 2>err.txt"
     result = shell.run(f"{change_folder} PULUMI_DEBUG_COMMANDS=true pulumi preview {SETTINGS} {both}")
     document = json.loads(result.stdout)
-    log = engine.parse_event_log((folder / "events.jsonl").read_text(), "events.jsonl")
+    log = engine.parse_last_phase_of_log((folder / "events.jsonl").read_text(), "events.jsonl")
     yield (
         cost.change_from_preview(document),
         cost.change_from_events(log),

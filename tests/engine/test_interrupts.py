@@ -25,12 +25,15 @@ def kill_pulumi_up(shell, at_least):
     deadline = time.monotonic() + 60
     locks = shell.rehearsal.backend / ".pulumi" / "locks"
     while time.monotonic() < deadline and up.poll() is None:
-        if list(locks.rglob("*.json")) and backend.count_resources(shell.rehearsal)[0] >= at_least:
+        if (
+            list(locks.rglob("*.json"))
+            and backend.count_resources_and_pending(shell.rehearsal)[0] >= at_least
+        ):
             break
         time.sleep(0.01)
     up.kill()
     assert up.wait() == -signal.SIGKILL, "it ended before it could be killed"
-    return backend.count_resources(shell.rehearsal)[0]
+    return backend.count_resources_and_pending(shell.rehearsal)[0]
 
 
 def test_pulumi_up_resumes_after_two_kills(build_stack):
@@ -55,7 +58,7 @@ def test_next_up_removes_files_of_a_killed_run(build_stack):
     state.write_text(json.dumps(document))
     output = []
     shell.rehearsal.set_up(output.append)
-    assert backend.count_resources(shell.rehearsal)[1] == 0
+    assert backend.count_resources_and_pending(shell.rehearsal)[1] == 0
     assert any("clearing 1 pending" in line for line in output)
 
 
@@ -72,7 +75,7 @@ def rehearsal_without_salt(engine_project, tmp_path):
 
 
 def test_killed_stack_init_is_repeated(rehearsal_without_salt):
-    assert backend.ensure_stack(rehearsal_without_salt, engine.find_engine()).startswith("v1:")
+    assert backend.ensure_stack(rehearsal_without_salt, engine.find_pulumi_engine()).startswith("v1:")
 
 
 def test_running_stack_init_without_its_caller_is_stopped_first(rehearsal_without_salt, tmp_path):
@@ -80,8 +83,8 @@ def test_running_stack_init_without_its_caller_is_stopped_first(rehearsal_withou
     env = {"GPUFLEET_HOME": str(rehearsal_without_salt.home)}
     with subprocess.Popen([tmp_path / "pulumi", "60"], env=env) as stray:
         # Popen returns before the kernel has laid out the new program's command line and environment.
-        wait_until(lambda: stray.pid in processes.find_processes(rehearsal_without_salt.home))
-        backend.ensure_stack(rehearsal_without_salt, engine.find_engine())
+        wait_until(lambda: stray.pid in processes.find_rehearsal_processes(rehearsal_without_salt.home))
+        backend.ensure_stack(rehearsal_without_salt, engine.find_pulumi_engine())
         assert stray.wait(10) == -signal.SIGTERM
 
 
@@ -98,7 +101,7 @@ def test_processes_of_a_killed_engine_are_stopped(build_stack):
     shell.run("pulumi destroy -s dev --yes --skip-preview")
     kill_pulumi_up(shell, 0)
     shell.rehearsal.set_up(lambda _line: None)
-    assert processes.find_processes(shell.rehearsal.home) == []
+    assert processes.find_rehearsal_processes(shell.rehearsal.home) == []
     shell.up()
 
 

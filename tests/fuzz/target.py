@@ -211,10 +211,10 @@ def run_usage(path: Path) -> object:
 
 
 def run_cost_difference(path: Path) -> object:
-    from gpufleet.console.report import list_priced_lines
-    from gpufleet.console.report_data import read_cost_change
+    from gpufleet.console.report import list_priced_resources
+    from gpufleet.console.report_data import read_cost_diff
 
-    return list_priced_lines(read_cost_change(path))
+    return list_priced_resources(read_cost_diff(path))
 
 
 def cost_differences() -> list[bytes]:

@@ -13,9 +13,9 @@ import pytest
 
 from gpufleet import fleet
 from gpufleet.rehearsal import rack
-from gpufleet.rehearsal.environment import build_host_environment
+from gpufleet.rehearsal.environment import build_registry_and_ssh_environment
 from gpufleet.rehearsal.rack.faults import parse_faults
-from gpufleet.rehearsal.rack.plan import name_prefix
+from gpufleet.rehearsal.rack.plan import rehearsal_name_prefix
 
 INVENTORY = Path(__file__).resolve().parents[2] / "inventory"
 
@@ -62,7 +62,7 @@ class RackHome:
 
     def rehearsal_environment(self, base):
         """Return ``base`` with the variables of `rehearse env` for this home."""
-        return base | build_host_environment(self.home, "poc")
+        return base | build_registry_and_ssh_environment(self.home, "poc")
 
     def address(self, place):
         return json.loads((self.home / "addresses.json").read_text())[place]
@@ -86,7 +86,7 @@ class RackHome:
         labels = [
             line.split()[0]
             for line in _run("ip", "netns").splitlines()
-            if line.startswith(name_prefix(self.home))
+            if line.startswith(rehearsal_name_prefix(self.home))
         ]
         return {p for label in labels for p in map(is_alive, _run("ip", "netns", "pids", label).split()) if p}
 
@@ -99,7 +99,7 @@ class RackHome:
 
     def leftovers(self):
         """Return everything of this home that still exists on the machine."""
-        mark = name_prefix(self.home)
+        mark = rehearsal_name_prefix(self.home)
         rows = [*_run("ip", "netns").splitlines(), *_run("ip", "-brief", "link").splitlines()]
         leftovers = [row.split()[0] for row in rows if row.startswith(mark)]
         leftovers += [f"mount {line}" for line in _run("mount").splitlines() if str(self.home) in line]

@@ -18,14 +18,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from gpufleet.rehearsal.rack import loop_devices
 plan = SimpleNamespace(folder=Path(sys.argv[1]), disks=3)
-print(*loop_devices.attach_devices(plan), flush=True)
+print(*loop_devices.attach_loop_devices(plan), flush=True)
 sys.stdin.read()
 """
 
 
 @pytest.fixture(scope="module", autouse=True)
 def skip_without_loop_devices():
-    if reason := loop_devices.find_missing_loop_support():
+    if reason := loop_devices.find_loop_device_problem():
         pytest.skip(reason)
 
 
@@ -69,22 +69,22 @@ def test_only_devices_of_the_killed_run_are_found(tmp_path):
                 run.kill()
         assert len(devices(host_folder)) == 3
         kept_file = host_folder / "drives/2"
-        loop_devices.detach_devices(host_folder.parent, files_to_keep=[kept_file])
+        loop_devices.detach_loop_devices(host_folder.parent, files_to_keep=[kept_file])
         assert list(devices(host_folder).values()) == [str(kept_file)]
         shutil.rmtree(host_folder)
-        loop_devices.detach_devices(host_folder.parent)
+        loop_devices.detach_loop_devices(host_folder.parent)
         assert devices(host_folder) == {}
         assert len(devices(others)) == 3
     finally:
-        loop_devices.detach_devices(tmp_path)
+        loop_devices.detach_loop_devices(tmp_path)
     assert devices(tmp_path) == {}
 
 
 def test_missing_loop_devices_are_reported_with_the_reason(monkeypatch, tmp_path):
     monkeypatch.setattr(loop_devices, "LOOP_CONTROL", tmp_path / "loop-control")
-    assert loop_devices.find_missing_loop_support().startswith(
+    assert loop_devices.find_loop_device_problem().startswith(
         "this kernel, or this container, has no loop devices"
     )
     monkeypatch.undo()
     monkeypatch.setattr(loop_devices.shutil, "which", lambda *_, **__: None)
-    assert loop_devices.find_missing_loop_support() == "losetup is not installed (package mount)"
+    assert loop_devices.find_loop_device_problem() == "losetup is not installed (package mount)"

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from gpufleet.rehearsal import packages
-from gpufleet.rehearsal.rack.plan import name_prefix
+from gpufleet.rehearsal.rack.plan import rehearsal_name_prefix
 
 ONE = "blades-poc/1"
 INSTALL = "apt-get update -qq && apt-get install -qq -y --no-install-recommends {} >/dev/null"
@@ -32,7 +32,7 @@ def test_two_rehearsals_install_packages_concurrently_and_leave_no_files(box, se
     assert box.read(ONE, "rehearsal-example") == "2.0-1"
     box.down()
     assert box.leftovers() == []
-    assert packages.find_server_processes(name_prefix(box.home)) == []
+    assert packages.find_package_server_processes(rehearsal_name_prefix(box.home)) == []
     second_rehearsal.read(ONE, INSTALL.format("hello"))
     second_rehearsal.down()
     assert second_rehearsal.leftovers() == []
@@ -41,13 +41,13 @@ def test_two_rehearsals_install_packages_concurrently_and_leave_no_files(box, se
 def test_killed_package_server_is_restarted_and_hosts_keep_running(box):
     box.slots = 1
     before = box.up()
-    killed = packages.find_server_processes(name_prefix(box.home))
+    killed = packages.find_package_server_processes(rehearsal_name_prefix(box.home))
     subprocess.run(["kill", "-KILL", *map(str, killed)], check=True)
     refused = box.ssh(ONE, "apt-get update 2>&1")
     assert "Could not connect to" in refused.stdout
     after = box.up()
     assert before[ONE].pid == after[ONE].pid
-    assert set(packages.find_server_processes(name_prefix(box.home))) & set(killed) == set()
+    assert set(packages.find_package_server_processes(rehearsal_name_prefix(box.home))) & set(killed) == set()
     box.read(ONE, "apt-get update -qq")
 
 
@@ -59,6 +59,6 @@ def test_package_server_responds_to_hosts_only(box):
     own_addresses = [
         line.split()[3]
         for line in listening.splitlines()
-        if f"pid={packages.find_server_processes(name_prefix(box.home))[0]}," in line
+        if f"pid={packages.find_package_server_processes(rehearsal_name_prefix(box.home))[0]}," in line
     ]
     assert own_addresses == [f"{gateway}:3180"]

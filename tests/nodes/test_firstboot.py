@@ -209,7 +209,9 @@ def test_machine_without_known_firmware_is_refused():
 
 def test_rack_without_boot_section_is_refused_with_a_link_to_the_documentation():
     bare = rack().model_copy(update={"boot": None})
-    with pytest.raises(InputError, match=r"inventory/r1.yaml: boot: is missing; say how .*commissioning.md"):
+    with pytest.raises(
+        InputError, match=r"inventory/r1.yaml: boot: is missing; declare how .*commissioning.md"
+    ):
         export(bare)
 
 

@@ -137,7 +137,7 @@ def test_relaxed_thresholds_release_only_a_quarantine_of_burn_in(
 ):
     operation.rejudge_results("blade02", apply_changes=True)
     monkeypatch.undo()
-    monkeypatch.setattr(operation.paths, "database_url", lambda: str(burn_in_registry._database.engine.url))
+    monkeypatch.setattr(operation.paths, "registry_database_url", lambda: str(burn_in_registry._database.engine.url))
     operation.rejudge_results("blade02", apply_changes=True)
     assert burn_in_registry.get_node("blade02").state == "ready"
     assert [hold.kind for hold in burn_in_registry.get_node("blade02").holds] == ["operator"]

@@ -62,7 +62,7 @@ def test_rehearsals_in_different_folders_have_different_names():
 def test_identities_are_unique_and_stable():
     first, second = plans(rack("r", 1, 2)), plans(rack("r", 1, 2))
     assert first == second
-    for field in ("machine_id", "serial", "mac", "label", "address"):
+    for field in ("machine_id", "serial", "mac", "label", "ip_address"):
         assert len({getattr(p, field) for p in first.values()}) == 2
 
 

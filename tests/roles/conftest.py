@@ -62,7 +62,7 @@ def emulation_missing():
     from gpufleet.rehearsal import rack
     from gpufleet.rehearsal.rack import images
 
-    missing = [] if images.native_arch() == "arm64" else rack.list_missing_packages(arm64=True)
+    missing = [] if images.native_arch() == "arm64" else rack.list_missing_debian_packages(include_arm64=True)
     return f"arm64 hosts need {' '.join(missing)}" if missing else None
 
 

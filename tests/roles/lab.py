@@ -27,7 +27,7 @@ from gpufleet.errors import GpufleetError
 from gpufleet.nodes.declaration import RACK_KINDS
 from gpufleet.nodes.host import ansible_group_name
 from gpufleet.rehearsal import processes, rack
-from gpufleet.rehearsal.environment import build_host_environment
+from gpufleet.rehearsal.environment import build_registry_and_ssh_environment
 from gpufleet.rehearsal.rack.faults import parse_faults
 from gpufleet.rehearsal.rack.images import native_arch
 from gpufleet.remote.plan import build_ansible_environment
@@ -148,7 +148,7 @@ class Lab:
 
     def down(self) -> None:
         """Stop everything: runs, SSH connections, hosts."""
-        processes.stop_processes(self.home)
+        processes.stop_rehearsal_processes(self.home)
         rack.stop_racks(self, self.report)
         self._book.unlink(missing_ok=True)
         self.hosts = {}
@@ -217,7 +217,7 @@ class Lab:
     def env(self) -> dict[str, str]:
         """Return the environment for Ansible, as a rehearsal has it."""
         base = {name: os.environ[name] for name in ("HOME", "LANG", "PATH", "TMPDIR") if name in os.environ}
-        variables = build_host_environment(self.home, "poc")
+        variables = build_registry_and_ssh_environment(self.home, "poc")
         variables["ANSIBLE_SSH_CONTROL_PATH_DIR"] = str(processes.ssh_control_folder(self.home))
         return build_ansible_environment(ROOT, base | variables)
 

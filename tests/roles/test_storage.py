@@ -45,7 +45,7 @@ def octal(data):
 @pytest.fixture(scope="module")
 def storage_host(make_lab):
     """Give a host with four drives: two empty ones, one with somebody's file system, one with a partition table."""
-    if reason := loop_devices.find_missing_loop_support():
+    if reason := loop_devices.find_loop_device_problem():
         pytest.skip(reason)
     lab = make_lab("storage")
     lab.up({"disk01": {"disks": 4}})

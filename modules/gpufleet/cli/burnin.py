@@ -19,7 +19,7 @@ def burnin_command() -> None:
 @burnin_command.command("run")
 @click.argument("nodes", nargs=-1)
 @output.json_option
-def run(nodes: tuple[str, ...], as_json: bool) -> None:
+def run_burnin(nodes: tuple[str, ...], as_json: bool) -> None:
     """Run burn-in on these nodes, including ready ones; without names, on every new node.
 
     Progress goes to standard error.
@@ -39,7 +39,7 @@ def run(nodes: tuple[str, ...], as_json: bool) -> None:
 @click.argument("node", required=False)
 @click.option("--attempt", help="Only this attempt; by default each node's newest.")
 @output.json_option
-def report(node: str | None, attempt: str | None, as_json: bool) -> None:
+def show_burnin_reports(node: str | None, attempt: str | None, as_json: bool) -> None:
     """Show each node's newest burn-in report, or one node's, or one attempt's."""
     from gpufleet.operations import burnin
 
@@ -58,7 +58,7 @@ def report(node: str | None, attempt: str | None, as_json: bool) -> None:
     "--apply", "apply_changes", is_flag=True, help="Store the new verdicts, which change the nodes' states."
 )
 @output.json_option
-def rejudge(node: str | None, apply_changes: bool, as_json: bool) -> None:
+def rejudge_burnin_records(node: str | None, apply_changes: bool, as_json: bool) -> None:
     """Apply today's thresholds to the newest stored records; print what would change."""
     from gpufleet.operations import burnin
 
@@ -74,7 +74,7 @@ def rejudge(node: str | None, apply_changes: bool, as_json: bool) -> None:
     help="Measure this machine with the rehearsal's parameters and print the results.",
 )
 @output.json_option
-def thresholds(kind: str | None, measure: bool, as_json: bool) -> None:
+def show_burnin_thresholds(kind: str | None, measure: bool, as_json: bool) -> None:
     """Show all thresholds with their sources, and check that they are plausible."""
     from gpufleet.operations import burnin
 

@@ -14,10 +14,15 @@ from gpufleet import cost, paths
 from gpufleet.boundary import ENGINE_DOCUMENT, read_stream, read_text
 from gpufleet.cli import output
 from gpufleet.cli.cost_budget import budget_command
-from gpufleet.cli.cost_comment import comment
-from gpufleet.cli.cost_output import add_diff_output_options, json_format_option, parse_price_dates, write_cost_diff
-from gpufleet.cli.cost_pack import policy_pack
-from gpufleet.cli.cost_purchase import breakeven, what_if
+from gpufleet.cli.cost_comment import post_cost_comment
+from gpufleet.cli.cost_output import (
+    add_diff_output_options,
+    json_format_option,
+    parse_price_dates,
+    write_cost_diff,
+)
+from gpufleet.cli.cost_pack import export_policy_pack
+from gpufleet.cli.cost_purchase import show_break_even_hours, show_what_if_prices
 from gpufleet.cli.cost_tco import tco_command
 from gpufleet.cost import CostDiff, CostEstimate, CostOptions
 from gpufleet.engine import add_source_to_errors, parse_engine_json, parse_last_phase_of_log
@@ -80,11 +85,11 @@ def cost_command() -> None:
 
 
 cost_command.add_command(budget_command)
-cost_command.add_command(comment)
-cost_command.add_command(breakeven)
+cost_command.add_command(post_cost_comment)
+cost_command.add_command(show_break_even_hours)
 cost_command.add_command(tco_command)
-cost_command.add_command(policy_pack)
-cost_command.add_command(what_if)
+cost_command.add_command(export_policy_pack)
+cost_command.add_command(show_what_if_prices)
 
 
 @cost_command.command("estimate")
@@ -94,7 +99,7 @@ cost_command.add_command(what_if)
     "--format", "output_format", type=click.Choice(["table", "json"]), default="table", show_default=True
 )
 @json_format_option
-def estimate(
+def estimate_cost(
     *,
     output_format: str,
     as_json: bool,
@@ -132,7 +137,7 @@ def estimate(
     type=click.Path(path_type=Path),
     help="File with limits; exit code 1 if the change violates one.",
 )
-def diff(
+def diff_cost(
     *,
     output_format: str | None,
     as_json: bool,

@@ -30,7 +30,7 @@ COMMENT = DocumentLimits(bytes=1 << 20)
 @click.option(
     "--head", default="", help="OWNER:BRANCH on GitHub: find the pull request by it and --head-sha."
 )
-def comment(
+def post_cost_comment(
     *,
     provider: str | None,
     repo: str | None,

@@ -15,7 +15,7 @@ from gpufleet.cli import output
 @click.option(
     "--policy", "policy_file", type=click.Path(path_type=Path), help="File with the limits to include."
 )
-def policy_pack(*, folder: Path, policy_file: Path | None) -> None:
+def export_policy_pack(*, folder: Path, policy_file: Path | None) -> None:
     """Write a policy pack with these limits for `pulumi preview --policy-pack FOLDER/gpufleet-cost.sh`."""
     from gpufleet.cost.analysis.policy import load_policy
     from gpufleet.cost.analysis.policy.pack import PROGRAM, write_policy_pack

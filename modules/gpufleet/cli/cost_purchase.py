@@ -23,7 +23,7 @@ from gpufleet.errors import InputError
     help="Your own commitment price per hour, if the catalogue has none.",
 )
 @output.json_option
-def breakeven(*, machine: str, region: str, committed_usd: float | None, as_json: bool) -> None:
+def show_break_even_hours(*, machine: str, region: str, committed_usd: float | None, as_json: bool) -> None:
     """Show above how many hours a month a commitment is cheaper than on-demand and spot."""
     cloud = catalog.get_machine(machine).cloud
     offer = (
@@ -44,7 +44,7 @@ def breakeven(*, machine: str, region: str, committed_usd: float | None, as_json
 @click.option("-s", "--stack", required=True, help="The stack, as in stacks/Pulumi.STACK.yaml.")
 @click.option("--config-file", type=click.Path(path_type=Path), help="Use this file instead of the stack's.")
 @output.json_option
-def what_if(*, stack: str, config_file: Path | None, as_json: bool) -> None:
+def show_what_if_prices(*, stack: str, config_file: Path | None, as_json: bool) -> None:
     """Price each pool of a stack with every purchase kind that has a price."""
     rows = cost.compare_purchase_kinds(
         cost.estimate_stack(paths.find_project_root(), stack, config_file).bill

@@ -35,7 +35,7 @@ def nodes_command() -> None:
 @click.option("--cloud-api", is_flag=True, help="Also query AWS for instances (needs credentials).")
 @click.option("--probe", is_flag=True, help="Also query every node over SSH for its identity.")
 @output.json_option
-def sync(stack: str, as_json: bool, **options: Any) -> None:
+def sync_stack_into_registry(stack: str, as_json: bool, **options: Any) -> None:
     """Read racks, workstations, Pulumi state and addresses into the registry."""
     from gpufleet.operations import sync as operation
 
@@ -49,7 +49,7 @@ def sync(stack: str, as_json: bool, **options: Any) -> None:
 @nodes_command.command("ingest")
 @click.argument("artifacts", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @output.json_option
-def ingest(artifacts: Path, as_json: bool) -> None:
+def ingest_run_events(artifacts: Path, as_json: bool) -> None:
     """Apply the events of an ansible-runner run to the registry; applying them twice changes nothing."""
     from gpufleet.operations import ingest as operation
 
@@ -65,7 +65,7 @@ def ingest(artifacts: Path, as_json: bool) -> None:
 @click.option("--pool", help="Only nodes of this pool.")
 @click.option("--fold", "as_ranges", is_flag=True, help="One line per state, with node ranges.")
 @output.json_option
-def list_(as_ranges: bool, as_json: bool, **options: Any) -> None:
+def list_nodes(as_ranges: bool, as_json: bool, **options: Any) -> None:
     """List all nodes, or some by name (blade[01-03]) or filter."""
     from gpufleet.operations import node_view as view
 
@@ -83,7 +83,7 @@ def list_(as_ranges: bool, as_json: bool, **options: Any) -> None:
 @nodes_command.command("show")
 @click.argument("node")
 @output.json_option
-def show(node: str, as_json: bool) -> None:
+def show_node_values(node: str, as_json: bool) -> None:
     """Show all values of a node with source and age."""
     from gpufleet.operations import node_view as view
 
@@ -97,7 +97,7 @@ def show(node: str, as_json: bool) -> None:
 @nodes_command.command("history")
 @click.argument("node")
 @output.json_option
-def history(node: str, as_json: bool) -> None:
+def show_node_history(node: str, as_json: bool) -> None:
     """Show the history of a node, oldest first."""
     from gpufleet.operations import node_view as view
 
@@ -114,7 +114,7 @@ def history(node: str, as_json: bool) -> None:
 
 @nodes_command.command("drivers")
 @output.json_option
-def drivers(as_json: bool) -> None:
+def compare_node_drivers(as_json: bool) -> None:
     """Compare drivers, libraries, fabric managers, CUDA and package holds; exit code 1 if nodes differ.
 
     Uses the reports of the plays drivers, reboot and driver_check in the registry.
@@ -134,7 +134,7 @@ hold_argument = click.argument("kind", metavar="drift|cost|security|operator")
 @nodes_argument
 @hold_argument
 @reason_option
-def hold(nodes: str, kind: str, reason: str) -> None:
+def set_node_holds(nodes: str, kind: str, reason: str) -> None:
     """Put a hold on nodes: no jobs there, same state. Nodes are names or ranges such as blade[01-03]."""
     from gpufleet.operations import node_change
 
@@ -145,7 +145,7 @@ def hold(nodes: str, kind: str, reason: str) -> None:
 @nodes_argument
 @hold_argument
 @reason_option
-def release(nodes: str, kind: str, reason: str) -> None:
+def release_node_holds(nodes: str, kind: str, reason: str) -> None:
     """Remove a hold from nodes."""
     from gpufleet.operations import node_change
 
@@ -154,13 +154,13 @@ def release(nodes: str, kind: str, reason: str) -> None:
 
 @nodes_command.command("state")
 @nodes_argument
-@click.argument("to", metavar="STATE")
+@click.argument("new_state", metavar="STATE")
 @reason_option
-def state(nodes: str, to: str, reason: str) -> None:
+def change_node_states(nodes: str, new_state: str, reason: str) -> None:
     """Move nodes to another state, all or none; illegal moves are refused."""
     from gpufleet.operations import node_change
 
-    _apply_change(node_change.move_nodes, nodes, to, reason)
+    _apply_change(node_change.move_nodes, nodes, new_state, reason)
 
 
 def _apply_change(change_nodes: Callable[..., list[str]], nodes: str, to: str, reason: str) -> None:
@@ -172,5 +172,5 @@ def _apply_change(change_nodes: Callable[..., list[str]], nodes: str, to: str, r
         output.print_lines(line, err=True)
 
 
-nodes_command.add_command(nodes_lifecycle.export)
-nodes_command.add_command(nodes_lifecycle.retire)
+nodes_command.add_command(nodes_lifecycle.export_first_boot_files)
+nodes_command.add_command(nodes_lifecycle.retire_node)

@@ -29,7 +29,7 @@ from gpufleet.cli import output
     help="Also add the host keys to this file.",
 )
 @output.json_option
-def export(kind: str, as_json: bool, **options: Any) -> None:  # noqa: ARG001 - one format so far
+def export_first_boot_files(kind: str, as_json: bool, **options: Any) -> None:  # noqa: ARG001 - one format so far
     """Write the first-boot files of a rack's nodes: cloud-init, firmware settings, netboot, host keys."""
     from gpufleet.operations import export as operation
 
@@ -54,7 +54,7 @@ def export(kind: str, as_json: bool, **options: Any) -> None:  # noqa: ARG001 - 
 @click.option("--force", is_flag=True, help="Retire it even if a job runs there.")
 @click.option("--yes", is_flag=True, help="Do not ask for the node's name; not with --wipe.")
 @output.json_option
-def retire(as_json: bool, **options: Any) -> None:
+def retire_node(as_json: bool, **options: Any) -> None:
     """Retire a node: drain it, optionally wipe it, remove its keys and address.
 
     Asks for the node's name; without a terminal it needs --yes.

@@ -20,7 +20,7 @@ FILE = click.argument("file", type=click.Path(path_type=Path))
 ORIGIN = (
     click.option(
         "--format",
-        "form",
+        "file_format",
         type=click.Choice(["auto", "skypilot", "gpuhunt", "plain"]),
         default="auto",
         show_default=True,
@@ -50,6 +50,7 @@ ORIGIN = (
 )
 @click.option(
     "--by",
+    "compare_by",
     type=click.Choice(["machine", "accelerator"]),
     help="Sort by price per machine or per accelerator.",
 )
@@ -72,7 +73,7 @@ def prices_command(  # noqa: PLR0917 - click hands each option over by name
     machine: str | None,
     purchase: str | None,
     max_usd_per_hour: float | None,
-    by: str | None,
+    compare_by: str | None,
     price_date: datetime | None,
     limit: int,
     as_json: bool,
@@ -89,7 +90,7 @@ def prices_command(  # noqa: PLR0917 - click hands each option over by name
         cloud=cloud, region=region, machine=machine, purchase=purchase, accelerator=gpu, count=count,
         max_usd_per_hour=max_usd_per_hour,
         on_date=price_date.date() if price_date else None,
-        compare_by="accelerator" if by == "accelerator" or (gpu and not by) else "machine",
+        compare_by="accelerator" if compare_by == "accelerator" or (gpu and not compare_by) else "machine",
         limit=limit + 1 if limit else None,
     )  # fmt: skip
     offer_dicts = report.offers_as_dicts(list(islice(offers, limit or None)), count, date.today())  # noqa: DTZ011 - a day
@@ -141,7 +142,7 @@ def _print_part_prices(
 
 @prices_command.command("status")
 @output.json_option
-def status(as_json: bool) -> None:
+def show_price_store_status(as_json: bool) -> None:
     """Show age, coverage and sources of the prices, and the excluded rows."""
     from gpufleet.catalog.prices import report
     from gpufleet.catalog.prices.status import read_price_store_status as look
@@ -155,7 +156,7 @@ def status(as_json: bool) -> None:
 @click.option("--region", "regions", multiple=True, help="Only this region; may be given several times.")
 @click.option(
     "--source",
-    "names",
+    "source_names",
     multiple=True,
     type=click.Choice(SOURCE_NAMES),
     metavar="NAME",
@@ -166,10 +167,10 @@ def status(as_json: bool) -> None:
     "--accept", multiple=True, metavar="CODE", help="Import rows despite the finding with this code."
 )
 @output.json_option
-def refresh(  # noqa: PLR0917 - click hands each option over by name
+def refresh_stored_prices(  # noqa: PLR0917 - click hands each option over by name
     cloud: str | None,
     regions: tuple[str, ...],
-    names: tuple[str, ...],
+    source_names: tuple[str, ...],
     force: bool,
     accept: tuple[str, ...],
     as_json: bool,
@@ -187,7 +188,7 @@ def refresh(  # noqa: PLR0917 - click hands each option over by name
         output.print_lines(line, err=True)
 
     scope = fresh.build_refresh_scope(datetime.now(UTC).date(), regions, cloud)
-    sources = fresh.build_price_sources(names, cloud, scope, report_progress)
+    sources = fresh.build_price_sources(source_names, cloud, scope, report_progress)
     with PriceStore(_find_price_store()) as store:
         outcomes = fresh.refresh_prices(
             store, sources, scope, force=force, accept=accept, report=report_progress
@@ -199,7 +200,7 @@ def refresh(  # noqa: PLR0917 - click hands each option over by name
         ),
         as_json=as_json,
     )
-    fault = fresh.find_refresh_failure(outcomes, sources_named=bool(names or cloud))
+    fault = fresh.find_refresh_failure(outcomes, sources_named=bool(source_names or cloud))
     if fault:
         raise fault
 
@@ -214,9 +215,9 @@ def refresh(  # noqa: PLR0917 - click hands each option over by name
     "--accept", multiple=True, metavar="CODE", help="Import rows despite the finding with this code."
 )
 @output.json_option
-def import_(  # noqa: PLR0917 - click hands each option over by name
+def import_price_file(  # noqa: PLR0917 - click hands each option over by name
     file: Path,
-    form: str,
+    file_format: str,
     cloud: str,
     as_of: datetime | None,
     source: str,
@@ -230,7 +231,9 @@ def import_(  # noqa: PLR0917 - click hands each option over by name
     from gpufleet.catalog.prices import PriceStore, imports, report
 
     imports.check_finding_codes(accept)
-    loaded = imports.load_price_file(file, form, imports.PriceOrigin(cloud, _format_day(as_of), source))
+    loaded = imports.load_price_file(
+        file, file_format, imports.PriceOrigin(cloud, _format_day(as_of), source)
+    )
     with PriceStore(_find_price_store()) as store:
         summary = imports.import_prices(store, loaded, accept)
     render = report.format_import_summary_json if as_json else report.format_import_summary
@@ -245,14 +248,14 @@ def import_(  # noqa: PLR0917 - click hands each option over by name
 @ORIGIN[2]
 @ORIGIN[3]
 @output.json_option
-def check(  # noqa: PLR0917 - click hands each option over by name
-    file: Path | None, form: str, cloud: str, as_of: datetime | None, source: str, as_json: bool
+def check_price_file(  # noqa: PLR0917 - click hands each option over by name
+    file: Path | None, file_format: str, cloud: str, as_of: datetime | None, source: str, as_json: bool
 ) -> None:
     """Search for suspicious prices in a file, without importing it, or in all current prices."""
     from gpufleet.catalog.prices import audit, imports, report
 
     origin = imports.PriceOrigin(cloud, _format_day(as_of), source)
-    findings = audit.check_price_file(file, form, origin) if file else audit.check_current_prices()
+    findings = audit.check_price_file(file, file_format, origin) if file else audit.check_current_prices()
     if as_json:
         output.print_rendered(report.format_price_findings_json(findings), as_json=True)
     else:

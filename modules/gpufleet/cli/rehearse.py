@@ -37,7 +37,7 @@ def rehearse_command() -> None:
 )
 @click.option("--no-rack", is_flag=True, help="Do not boot the racks.")
 @output.json_option
-def up(stack: str, faults: str | None, no_rack: bool, as_json: bool) -> None:
+def start_stack_rehearsal(stack: str, faults: str | None, no_rack: bool, as_json: bool) -> None:
     """Start the rehearsal; running parts stay."""
     from gpufleet.rehearsal import lifecycle
 
@@ -51,7 +51,7 @@ def up(stack: str, faults: str | None, no_rack: bool, as_json: bool) -> None:
 @rehearse_command.command("status")
 @stack_option
 @output.json_option
-def status(stack: str, as_json: bool) -> None:
+def show_rehearsal_status(stack: str, as_json: bool) -> None:
     """Show which parts of the rehearsal are running; exit code 1 if it is not up."""
     from gpufleet.errors import CheckFailed
     from gpufleet.rehearsal import lifecycle
@@ -67,7 +67,7 @@ def status(stack: str, as_json: bool) -> None:
 @rehearse_command.command("env")
 @stack_option
 @output.json_option
-def env(stack: str, as_json: bool) -> None:
+def print_rehearsal_environment(stack: str, as_json: bool) -> None:
     """Print what a shell needs to use the rehearsal: eval "$(gpufleet rehearse env -s STACK)"."""
     variables = _rehearsal(stack).build_environment()
     lines = (f"export {name}={shlex.quote(value)}" for name, value in variables.items())
@@ -85,7 +85,9 @@ def env(stack: str, as_json: bool) -> None:
 )
 @click.option("--yes", is_flag=True, help="With --deleted: do not ask.")
 @output.json_option
-def down(stack: str | None, all_rehearsals: bool, deleted: bool, yes: bool, as_json: bool) -> None:
+def remove_rehearsals(
+    stack: str | None, all_rehearsals: bool, deleted: bool, yes: bool, as_json: bool
+) -> None:
     """Remove the rehearsal: hosts, namespaces, processes and files."""
     from gpufleet.rehearsal import Rehearsal, lifecycle
 
@@ -131,7 +133,7 @@ def _stop_deleted(yes: bool) -> None:
 
 @rehearse_command.command("demo")
 @stack_option
-def demo(stack: str) -> None:
+def run_rehearsal_demo(stack: str) -> None:
     """Run the main job end to end in a new rehearsal, with three faulty blades."""
     from gpufleet.rehearsal import demo as job
     from gpufleet.rehearsal import lifecycle

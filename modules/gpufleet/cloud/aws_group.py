@@ -25,7 +25,7 @@ STANDBY = "standby"
 PUBLIC_ADDRESS = {"associate_public_ip_address": "true", "delete_on_termination": "true"}
 
 
-class AwsGroups:
+class AwsAutoScalingGroups:
     """The groups of one pool; ``nodes`` are the members that AWS reports at the time of the deployment."""
 
     def __init__(self, parts: AwsPoolParts) -> None:
@@ -36,7 +36,7 @@ class AwsGroups:
         self.template = self._declare_template()
         count, spot = self.plan.pool.count, self.plan.pool.purchase.kind == "spot"
         main = self._declare_group(
-            self.name, (count.min, count.desired, count.max), self.plan.tags(), spot=spot
+            self.name, (count.min, count.desired, count.max), self.plan.build_tags(), spot=spot
         )
         members = [self._find_members(main, self.plan.pool.purchase.label)]
         if self.plan.pool.purchase.fallback == "on_demand":
@@ -66,7 +66,7 @@ class AwsGroups:
             network_interfaces=self._interfaces(),
             capacity_reservation_specification=self.parts.reservation_target(),
             region=plan.pool.region,
-            tags=plan.tags(),
+            tags=plan.build_tags(),
             opts=self.parts.child_options(delete_before_replace=True, ignore_changes=["imageId", "userData"]),
         )
 
@@ -79,7 +79,7 @@ class AwsGroups:
             problem = (
                 f"{plan.machine.name} has several EFA cards, and a group gives such nodes no public address"
             )
-            raise plan.input_error("fabric", problem, "give a fixed count, or set fabric: none")
+            raise plan.build_input_error("fabric", problem, "give a fixed count, or set fabric: none")
         return [{**build_efa_interfaces(plan.machine, None, groups)[0], **PUBLIC_ADDRESS}]
 
     def _check_eviction(self) -> None:
@@ -87,7 +87,9 @@ class AwsGroups:
             problem = (
                 "on_eviction is stop, but an Auto Scaling group terminates and replaces interrupted instances"
             )
-            raise self.plan.input_error("purchase.on_eviction", problem, "set delete, or give a fixed count")
+            raise self.plan.build_input_error(
+                "purchase.on_eviction", problem, "set delete, or give a fixed count"
+            )
 
     def _declare_group(
         self, name: str, bounds: tuple[int, int, int], tags: dict[str, str], *, spot: bool
@@ -142,7 +144,7 @@ class AwsGroups:
 
     def _declare_fallback(self, main: Any, desired: int, maximum: int) -> Any:
         """Declare the standby group, and the alarm that scales it up."""
-        tags = {**self.plan.tags(fallback=STANDBY), "gpufleet-purchase": "on_demand"}
+        tags = {**self.plan.build_tags(fallback=STANDBY), "gpufleet-purchase": "on_demand"}
         standby = self._declare_group(f"{self.name}-{STANDBY}", (0, 0, maximum), tags, spot=False)
         region = self.plan.pool.region
         start = aws.autoscaling.Policy(
@@ -180,7 +182,7 @@ class AwsGroups:
             alarm_actions=[start.arn],
             ok_actions=[stop.arn],
             region=region,
-            tags=self.plan.tags(),
+            tags=self.plan.build_tags(),
             opts=self.parts.child_options(),
         )
         return standby
@@ -200,7 +202,7 @@ class AwsGroups:
         are_complete = len(instances.public_ips or []) == len(instance_ids)
         public_ips = instances.public_ips if are_complete else [None] * len(instance_ids)
         return [
-            self.plan.node_facts(
+            self.plan.build_node_facts(
                 _member_name(self.plan.node_name_prefix, instance_id),
                 id=instance_id,
                 private=private_ip,
@@ -217,16 +219,16 @@ def _member_name(prefix: str, instance_id: str) -> str:
     return f"{prefix}-{instance_id.removeprefix('i-')[:8]}"
 
 
-def build_scaling_steps(desired: int) -> list[dict[str, Any]]:
+def build_scaling_steps(desired_count: int) -> list[dict[str, Any]]:
     """Return one step per number of missing nodes: 1 missing starts 1, 2 missing start 2.
 
     Bounds are relative to the alarm's threshold, which is the desired number. Metric values are integers, so a
     step from -1.5 to -0.5 is "one missing". Past AWS's limit of steps the last one covers all the rest.
     """
-    last = min(desired, MAX_STEPS)
+    last = min(desired_count, MAX_STEPS)
     steps = []
     for missing in range(1, last + 1):
-        step: dict[str, Any] = {"scaling_adjustment": desired if missing == last else missing}
+        step: dict[str, Any] = {"scaling_adjustment": desired_count if missing == last else missing}
         if missing > 1:
             step["metric_interval_upper_bound"] = str(0.5 - missing)
         else:

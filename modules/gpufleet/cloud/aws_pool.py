@@ -10,7 +10,7 @@ import pulumi
 import pulumi_aws as aws
 
 from gpufleet.cloud.aws_fabric import build_efa_interfaces
-from gpufleet.cloud.aws_group import AwsGroups
+from gpufleet.cloud.aws_group import AwsAutoScalingGroups
 from gpufleet.cloud.aws_network import AwsNetwork, AwsNetworkArgs
 from gpufleet.cloud.aws_parts import METADATA_OPTIONS, AwsPoolParts
 from gpufleet.cloud.aws_security import declare_security_group
@@ -31,9 +31,13 @@ class AwsPool(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: AwsPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Declare the pool and, as ``nodes``, the facts of its nodes."""
-        super().__init__("gpufleet:cloud:AwsPool", name, args.plan.component_inputs(), opts)
+        super().__init__("gpufleet:cloud:AwsPool", name, args.plan.build_component_inputs(), opts)
         self.parts = self._declare_parts(args.plan, args.network)
-        self.nodes = AwsGroups(self.parts).nodes if args.plan.is_grouped else declare_nodes(self.parts)
+        self.nodes = (
+            AwsAutoScalingGroups(self.parts).nodes
+            if args.plan.needs_instance_group
+            else declare_instances(self.parts)
+        )
         self.register_outputs({"nodes": self.nodes})
 
     def _declare_parts(self, plan: PoolPlan, network: AwsNetwork) -> AwsPoolParts:
@@ -62,7 +66,7 @@ class AwsPool(pulumi.ComponentResource):
             name=plan.node_name_prefix,
             strategy="cluster",
             region=plan.pool.region,
-            tags=plan.tags(),
+            tags=plan.build_tags(),
             opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True),
         )
 
@@ -82,7 +86,7 @@ class AwsPool(pulumi.ComponentResource):
             # Capacity inside a placement group must be reserved inside the same one.
             placement_group_arn=placement_group.arn if placement_group else None,
             region=pool.region,
-            tags=plan.tags(),
+            tags=plan.build_tags(),
             opts=pulumi.ResourceOptions(parent=self),
         )
 
@@ -94,7 +98,7 @@ def declare_pools(fleet: Fleet, plans: Sequence[PoolPlan]) -> list[pulumi.Output
     return [AwsPool(plan.pool.name, AwsPoolArgs(plan, networks[plan.pool.region])).nodes for plan in plans]
 
 
-def declare_nodes(parts: AwsPoolParts) -> pulumi.Output[list[dict[str, Any]]]:
+def declare_instances(parts: AwsPoolParts) -> pulumi.Output[list[dict[str, Any]]]:
     """Declare one instance per node of a fixed count; return the nodes' facts."""
     template = _declare_card_template(parts) if parts.plan.fabric == "efa" else None
     names = parts.plan.node_names
@@ -115,7 +119,7 @@ def _declare_card_template(parts: AwsPoolParts) -> Any:
         name=f"{plan.node_name_prefix}-cards",
         network_interfaces=build_efa_interfaces(plan.machine, subnet.id, [parts.security_group.id]),
         region=plan.pool.region,
-        tags=plan.tags(),
+        tags=plan.build_tags(),
         opts=parts.child_options(delete_before_replace=True),
     )
 
@@ -131,11 +135,11 @@ def _declare_node(parts: AwsPoolParts, index: int, node: str, template: Any) -> 
             domain="vpc",
             network_interface=instance.primary_network_interface_id,
             region=plan.pool.region,
-            tags={**plan.tags(node), "Name": node},
+            tags={**plan.build_tags(node), "Name": node},
             opts=parts.child_options(),
         )
         public_address = elastic_ip.public_ip
-    return plan.node_facts(
+    return plan.build_node_facts(
         node,
         id=instance.id,
         zone=instance.availability_zone,
@@ -159,7 +163,7 @@ def _declare_instance(parts: AwsPoolParts, index: int, node: str, template: Any)
         placement_group=parts.placement_group.name if parts.placement_group else None,
         **_network_arguments(parts, index, template),
         region=pool.region,
-        tags={**plan.tags(node), "Name": node},
+        tags={**plan.build_tags(node), "Name": node},
         opts=parts.child_options(
             # A newer image or another key is for new nodes; Ansible changes running ones.
             ignore_changes=["ami", "userData"],
@@ -171,7 +175,7 @@ def _declare_instance(parts: AwsPoolParts, index: int, node: str, template: Any)
 
 def _root_disk(plan: PoolPlan, node: str) -> dict[str, Any]:
     disk = {"volume_type": "gp3", "volume_size": plan.pool.disk.size_gib, "encrypted": True}
-    return {**disk, "delete_on_termination": True, "tags": {**plan.tags(node), "Name": node}}
+    return {**disk, "delete_on_termination": True, "tags": {**plan.build_tags(node), "Name": node}}
 
 
 def _market_options(plan: PoolPlan) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ _ANY_ADDRESS = {"ipv4": "0.0.0.0/0", "ipv6": "::/0"}
 
 def declare_security_group(plan: PoolPlan, network: Any, opts: pulumi.ResourceOptions) -> Any:
     """Declare the pool's group: SSH from the spec's networks, all egress, and traffic between its nodes."""
-    name, region, tags = plan.pool.name, plan.pool.region, plan.tags()
+    name, region, tags = plan.pool.name, plan.pool.region, plan.build_tags()
     group = aws.ec2.SecurityGroup(
         name,
         description=f"gpufleet pool {name}",
@@ -51,7 +51,7 @@ def _declare_egress(plan: PoolPlan, group: Any, opts: pulumi.ResourceOptions) ->
             ip_protocol="-1",
             **{f"cidr_{version}": block},
             region=plan.pool.region,
-            tags=plan.tags(),
+            tags=plan.build_tags(),
             opts=opts,
         )
 
@@ -66,6 +66,6 @@ def _declare_internal_rules(plan: PoolPlan, group: Any, opts: pulumi.ResourceOpt
             description="The pool's nodes among each other",
             ip_protocol="-1",
             region=plan.pool.region,
-            tags=plan.tags(),
+            tags=plan.build_tags(),
             opts=opts,
         )

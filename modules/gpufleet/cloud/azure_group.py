@@ -30,8 +30,8 @@ def declare_scale_set(parts: AzurePoolParts) -> None:
         upgrade_policy={"mode": "Manual"},  # a new model is for new machines, it replaces no running one
         virtual_machine_profile=_machine_profile(parts),
         zones=parts.zones,
-        tags=plan.tags(),
-        **parts.location,
+        tags=plan.build_tags(),
+        **parts.location_arguments,
         opts=parts.child_options(
             depends_on=[parts.reservation] if parts.reservation else None,
             ignore_changes=["sku.capacity"] if count.is_elastic else None,
@@ -61,7 +61,7 @@ def _machine_profile(parts: AzurePoolParts) -> dict[str, Any]:
             "computer_name_prefix": f"{plan.node_name_prefix[:MAX_PREFIX_LENGTH]}-",
             "admin_username": SSH_USER,
             "linux_configuration": parts.linux_configuration(),
-            **parts.custom_data(),
+            **parts.custom_data_arguments(),
         },
         "storage_profile": parts.storage_profile(),
         "network_profile": {"network_interface_configurations": [card]},
@@ -79,7 +79,7 @@ def _declare_bounds(parts: AzurePoolParts, scale_set: Any) -> None:
         enabled=True,
         profiles=[{"name": "bounds", "capacity": capacity, "rules": []}],
         target_resource_uri=scale_set.id,
-        tags=plan.tags(),
-        **parts.location,
+        tags=plan.build_tags(),
+        **parts.location_arguments,
         opts=parts.child_options(),
     )

@@ -39,7 +39,7 @@ class AzurePoolParts:
         return list(self.plan.pool.zones) or None
 
     @property
-    def location(self) -> dict[str, Any]:
+    def location_arguments(self) -> dict[str, Any]:
         """Return the resource group and the region of everything in the pool."""
         return {"resource_group_name": self.network.group.name, "location": self.plan.pool.region}
 
@@ -65,14 +65,14 @@ class AzurePoolParts:
             if not key.startswith(KEY_TYPES):
                 problem = f"{key.split()[0]} keys do not work on Azure"
                 remedy = f"give {' or '.join(KEY_TYPES)} keys under ssh.authorized_keys"
-                raise self.plan.input_error("cloud", problem, remedy)
+                raise self.plan.build_input_error("cloud", problem, remedy)
         path = f"/home/{SSH_USER}/.ssh/authorized_keys"
         return {
             "disable_password_authentication": True,
             "ssh": {"public_keys": [{"path": path, "key_data": key} for key in keys]},
         }
 
-    def custom_data(self) -> dict[str, str]:
+    def custom_data_arguments(self) -> dict[str, str]:
         """Return what cloud-init does besides the SSH keys, which Azure sets up itself."""
         user_data = build_cloud_init_without_keys(self.plan.fleet, self.plan.pool)
         return {} if user_data is None else {"custom_data": base64.b64encode(user_data.encode()).decode()}

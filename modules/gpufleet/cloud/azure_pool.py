@@ -27,11 +27,11 @@ class AzurePool(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: AzurePoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Declare the pool and, as ``nodes``, the facts of its nodes."""
-        super().__init__("gpufleet:cloud:AzurePool", name, args.plan.component_inputs(), opts)
+        super().__init__("gpufleet:cloud:AzurePool", name, args.plan.build_component_inputs(), opts)
         plan = args.plan
         self.parts = _declare_reservation(AzurePoolParts(self, plan, args.network))
         facts: list[dict[str, Any]] = []  # only Azure knows the members of a scale set
-        if plan.is_grouped or (plan.fabric == "infiniband" and plan.has_several_nodes):
+        if plan.needs_instance_group or (plan.fabric == "infiniband" and plan.has_several_nodes):
             declare_scale_set(self.parts)
         else:
             facts = [_declare_node(self.parts, index, node) for index, node in enumerate(plan.node_names)]
@@ -54,13 +54,13 @@ def _declare_reservation(parts: AzurePoolParts) -> AzurePoolParts:
     """Declare the capacity reservation and its group if the pool has one; return the parts with both."""
     if not parts.plan.needs_reservation:
         return parts
-    pool, tags = parts.plan.pool, parts.plan.tags()
+    pool, tags = parts.plan.pool, parts.plan.build_tags()
     group = compute.CapacityReservationGroup(
         pool.name,
         capacity_reservation_group_name=parts.plan.node_name_prefix,
         zones=parts.zones,
         tags=tags,
-        **parts.location,
+        **parts.location_arguments,
         opts=parts.child_options(),
     )
     reservation = compute.CapacityReservation(
@@ -70,16 +70,16 @@ def _declare_reservation(parts: AzurePoolParts) -> AzurePoolParts:
         sku={"name": pool.machine, "capacity": pool.count.max},
         zones=parts.zones,
         tags=tags,
-        **parts.location,
+        **parts.location_arguments,
         opts=parts.child_options(),
     )
     return replace(parts, reservation_group=group, reservation=reservation)
 
 
 def _declare_node(parts: AzurePoolParts, index: int, node: str) -> dict[str, Any]:
-    pool, tags = parts.plan.pool, parts.plan.tags(node)
+    pool, tags = parts.plan.pool, parts.plan.build_tags(node)
     name = f"{pool.name}-{index + 1}"
-    zone = parts.plan.zone_of(index)
+    zone = parts.plan.zone_of_node(index)
     zones = [zone] if zone else None
     # The way out: new Azure networks have none by default. The security group still blocks all other access.
     public_address = network.PublicIPAddress(
@@ -89,7 +89,7 @@ def _declare_node(parts: AzurePoolParts, index: int, node: str) -> dict[str, Any
         sku={"name": "Standard"},
         zones=zones,
         tags=tags,
-        **parts.location,
+        **parts.location_arguments,
         opts=parts.child_options(),
     )
     interface = network.NetworkInterface(
@@ -106,7 +106,7 @@ def _declare_node(parts: AzurePoolParts, index: int, node: str) -> dict[str, Any
             }
         ],
         tags=tags,
-        **parts.location,
+        **parts.location_arguments,
         opts=parts.child_options(),
     )
     machine = compute.VirtualMachine(
@@ -118,13 +118,13 @@ def _declare_node(parts: AzurePoolParts, index: int, node: str) -> dict[str, Any
             "computer_name": node,
             "admin_username": SSH_USER,
             "linux_configuration": parts.linux_configuration(),
-            **parts.custom_data(),
+            **parts.custom_data_arguments(),
         },
         storage_profile=parts.storage_profile(),
         zones=zones,
         tags=tags,
         **parts.purchase_arguments(),
-        **parts.location,
+        **parts.location_arguments,
         # The machine names the reservation's group, not the reservation: Pulumi cannot see that it needs it.
         opts=parts.child_options(
             depends_on=[parts.reservation] if parts.reservation else None,
@@ -132,7 +132,7 @@ def _declare_node(parts: AzurePoolParts, index: int, node: str) -> dict[str, Any
             ignore_changes=["osProfile.linuxConfiguration.ssh"],
         ),
     )
-    return parts.plan.node_facts(
+    return parts.plan.build_node_facts(
         node,
         id=machine.vm_id,
         zone=zone,

@@ -12,7 +12,7 @@ DEFAULT_ZONE_COUNT = 3  # over which a regional group spreads when none are name
 CPU_TARGET = 0.6  # Google's own default; an autoscaler must have some signal
 
 
-def declare_group(parts: GcpPoolParts) -> None:
+def declare_instance_group(parts: GcpPoolParts) -> None:
     """Declare template, group and autoscaler of an elastic pool."""
     plan = parts.plan
     manager = gcp.compute.RegionInstanceGroupManager(
@@ -75,7 +75,7 @@ def _declare_template(parts: GcpPoolParts) -> Any:
             }
         ],
         network_interfaces=[parts.network_interface()],
-        labels=plan.tags(),
+        labels=plan.build_tags(),
         **parts.instance_arguments(),
         opts=parts.child_options(ignore_changes=["disks[0].sourceImage"]),
     )

@@ -41,7 +41,7 @@ class GcpPoolParts:
             "machine_type": self.plan.pool.machine,
             "guest_accelerators": build_guest_accelerators(self.plan) or None,
             "scheduling": build_scheduling(self.plan),
-            "metadata": build_metadata(self.plan),
+            "metadata": build_instance_metadata(self.plan),
             "shielded_instance_config": _shielded_instance_config(self.plan),
             "reservation_affinity": self._reservation_affinity(),
             # The stack's network tag opens SSH, the pool's lets its nodes reach each other.
@@ -70,7 +70,9 @@ def build_guest_accelerators(plan: PoolPlan) -> list[dict[str, Any]]:
     if request is None:
         return []
     if request.model not in ATTACHABLE:
-        raise plan.input_error("accelerators.model", f"is {request.model}", f"give {' or '.join(ATTACHABLE)}")
+        raise plan.build_input_error(
+            "accelerators.model", f"is {request.model}", f"give {' or '.join(ATTACHABLE)}"
+        )
     return [{"type": ATTACHABLE[request.model], "count": request.count}]
 
 
@@ -89,7 +91,7 @@ def build_scheduling(plan: PoolPlan) -> dict[str, Any]:
     }
 
 
-def build_metadata(plan: PoolPlan) -> dict[str, str]:
+def build_instance_metadata(plan: PoolPlan) -> dict[str, str]:
     """Return the metadata that lets the spec's keys in, and only those."""
     keys = "\n".join(f"{SSH_USER}:{key}" for key in plan.fleet.ssh.authorized_keys)
     entries = {"ssh-keys": keys, "block-project-ssh-keys": "true", "enable-oslogin": "false"}

@@ -9,7 +9,7 @@ from typing import Any
 import pulumi
 import pulumi_gcp as gcp
 
-from gpufleet.cloud.gcp_group import declare_group
+from gpufleet.cloud.gcp_group import declare_instance_group
 from gpufleet.cloud.gcp_network import GcpNetwork, GcpNetworkArgs
 from gpufleet.cloud.gcp_parts import GcpPoolParts, build_guest_accelerators
 from gpufleet.cloud.images import build_gcp_image_query
@@ -28,7 +28,7 @@ class GcpPool(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: GcpPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Declare the pool and, as ``nodes``, the facts of its nodes."""
-        super().__init__("gpufleet:cloud:GcpPool", name, args.plan.component_inputs(), opts)
+        super().__init__("gpufleet:cloud:GcpPool", name, args.plan.build_component_inputs(), opts)
         plan = args.plan
         image = gcp.compute.get_image_output(
             **build_gcp_image_query(plan.pool, plan.machine), opts=pulumi.InvokeOutputOptions(parent=self)
@@ -38,8 +38,8 @@ class GcpPool(pulumi.ComponentResource):
             self._declare_node_firewall(plan, args.network)
         self.parts = GcpPoolParts(self, plan, args.network, image, reservation)
         facts: list[dict[str, Any]] = []  # only Google knows the members of a group
-        if plan.is_grouped:
-            declare_group(self.parts)
+        if plan.needs_instance_group:
+            declare_instance_group(self.parts)
         else:
             facts = [_declare_node(self.parts, index, node) for index, node in enumerate(plan.node_names)]
         self.nodes = pulumi.Output.from_input(facts)
@@ -92,10 +92,10 @@ def _reserved_cards(plan: PoolPlan) -> list[dict[str, Any]]:
 
 
 def _required_zone(plan: PoolPlan, index: int) -> str:
-    zone = plan.zone_of(index)
+    zone = plan.zone_of_node(index)
     if zone is None:
         example = f"zones: [{plan.pool.region}-a]"
-        raise plan.input_error(
+        raise plan.build_input_error(
             "zones", "the zone is missing, but a GCP node needs exactly one", f"give {example}"
         )
     return zone
@@ -117,7 +117,7 @@ def _declare_node(parts: GcpPoolParts, index: int, node: str) -> dict[str, Any]:
             },
         },
         network_interfaces=[parts.network_interface()],
-        labels=plan.tags(node),
+        labels=plan.build_tags(node),
         allow_stopping_for_update=True,
         **parts.instance_arguments(),
         opts=parts.child_options(
@@ -127,7 +127,7 @@ def _declare_node(parts: GcpPoolParts, index: int, node: str) -> dict[str, Any]:
         ),
     )
     interface = instance.network_interfaces[0]
-    return plan.node_facts(
+    return plan.build_node_facts(
         node,
         id=instance.instance_id,
         zone=instance.zone,

@@ -38,9 +38,9 @@ class AzureImage:
     version: str = "latest"
 
 
-def choose_aws_image(machine: Machine, choice: Literal["auto", "vendor", "base"] = "auto") -> AwsImage:
+def choose_aws_image(machine: Machine, image_choice: Literal["auto", "vendor", "base"] = "auto") -> AwsImage:
     """Return AWS's own GPU base image for NVIDIA machines, Canonical's for the rest."""
-    if choice != "base" and machine.accelerators and machine.arch == "x86_64":
+    if image_choice != "base" and machine.accelerators and machine.arch == "x86_64":
         name = "Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04) *"
         return AwsImage("amazon", name, "x86_64")
     architecture = "arm64" if machine.arch == "arm64" else "amd64"
@@ -78,9 +78,11 @@ def build_gcp_image_query(pool: Pool, machine: Machine) -> dict[str, str]:
     return asdict(choose_gcp_image(machine))
 
 
-def choose_azure_image(machine: Machine, choice: Literal["auto", "vendor", "base"] = "auto") -> AzureImage:
+def choose_azure_image(
+    machine: Machine, image_choice: Literal["auto", "vendor", "base"] = "auto"
+) -> AzureImage:
     """Return the HPC image, which has drivers, for InfiniBand machines; Canonical's Gen2 image for the rest."""
-    if choice == "vendor" or (choice == "auto" and machine.fabric == "infiniband"):
+    if image_choice == "vendor" or (image_choice == "auto" and machine.fabric == "infiniband"):
         return AzureImage("microsoft-dsvm", "ubuntu-hpc", "2204")
     return AzureImage("Canonical", "0001-com-ubuntu-server-jammy", "22_04-lts-gen2")
 

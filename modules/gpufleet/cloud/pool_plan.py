@@ -62,23 +62,23 @@ class PoolPlan:
         return None if reservation == "create" else reservation
 
     @property
-    def is_grouped(self) -> bool:
+    def needs_instance_group(self) -> bool:
         """True if the nodes belong to a cloud's group instead of being resources one by one."""
         return self.pool.count.is_elastic or self.pool.purchase.fallback is not None
 
-    def zone_of(self, index: int) -> str | None:
+    def zone_of_node(self, node_index: int) -> str | None:
         """Return the zone of a node: the spec's zones in turn, None if it names none."""
         zones = self.pool.zones
-        return zones[index % len(zones)] if zones else None
+        return zones[node_index % len(zones)] if zones else None
 
-    def tags(self, node: str | None = None, **extra: str) -> dict[str, str]:
+    def build_tags(self, node_name: str | None = None, **extra: str) -> dict[str, str]:
         """Return the tags (on GCP: labels) that cost, inventory and sweeps read."""
         pool = self.pool
         values = {
             "stack": slugify(self.fleet.stack),
             "pool": pool.name,
             "owner": self.fleet.owner,
-            "node": node,
+            "node": node_name,
             "purchase": pool.purchase.label,
             "hours-per-month": None if pool.hours_per_month is None else str(pool.hours_per_month),
             "template": pool.template,
@@ -87,7 +87,7 @@ class PoolPlan:
         }
         return {f"gpufleet-{key}": value for key, value in values.items() if value is not None}
 
-    def component_inputs(self) -> dict[str, Any]:
+    def build_component_inputs(self) -> dict[str, Any]:
         """Return the facts that the pool's component has in the state."""
         pool = self.pool
         count = {"min": pool.count.min, "desired": pool.count.desired, "max": pool.count.max}
@@ -105,7 +105,9 @@ class PoolPlan:
         """True if SSH is allowed from public addresses; private networks come by VPN or peering."""
         return any(block.is_global for block in self.fleet.ssh.allowed_cidrs)
 
-    def node_facts(self, name: str, *, private: Any, public: Any = None, **observed: Any) -> dict[str, Any]:
+    def build_node_facts(
+        self, name: str, *, private: Any, public: Any = None, **observed: Any
+    ) -> dict[str, Any]:
         """Return one entry of the stack output ``nodes``; values may be outputs. ``address`` is the one for SSH."""
         pool = self.pool
         declared = {
@@ -123,7 +125,7 @@ class PoolPlan:
         }
         return {**declared, **observed}
 
-    def input_error(self, key: str, problem: str, remedy: str) -> InputError:
+    def build_input_error(self, key: str, problem: str, remedy: str) -> InputError:
         """Return an error with the place in the stack's file."""
         where = f"stacks/Pulumi.{self.fleet.stack}.yaml"
         return InputError(problem, where=where, key=f"pools[{self.pool.name}].{key}", remedy=remedy)

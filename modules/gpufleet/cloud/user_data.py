@@ -14,10 +14,10 @@ ENGINE_PACKAGES = {"podman": ["podman"], "docker": ["docker.io"], "none": []}
 def build_cloud_init_with_keys(fleet: Fleet, pool: Pool) -> str:
     """Return cloud-init data that authorizes every key of the spec; Ansible makes later changes of keys."""
     settings: dict[str, Any] = {"ssh_authorized_keys": list(fleet.ssh.authorized_keys)}
-    return "#cloud-config\n" + json.dumps(settings | list_first_boot_packages(fleet, pool)) + "\n"
+    return "#cloud-config\n" + json.dumps(settings | build_package_settings(fleet, pool)) + "\n"
 
 
-def list_first_boot_packages(fleet: Fleet, pool: Pool) -> dict[str, Any]:
+def build_package_settings(fleet: Fleet, pool: Pool) -> dict[str, Any]:
     """Return the packages that cloud-init installs before Ansible configures the node."""
     if pool.first_boot == "login":
         return {}
@@ -30,5 +30,5 @@ def list_first_boot_packages(fleet: Fleet, pool: Pool) -> dict[str, Any]:
 
 def build_cloud_init_without_keys(fleet: Fleet, pool: Pool) -> str | None:
     """Return cloud-init data for clouds that set up the keys themselves; None if there is nothing to do."""
-    packages = list_first_boot_packages(fleet, pool)
+    packages = build_package_settings(fleet, pool)
     return "#cloud-config\n" + json.dumps(packages) + "\n" if packages else None

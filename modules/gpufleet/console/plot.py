@@ -12,7 +12,9 @@ OUTCOME_COLOURS = {"pass": "#0072B2", "warn": "#E69F00", "fail": "#D55E00", "not
 OUTCOME_SHAPES = {"pass": "circle", "warn": "triangle-up", "fail": "cross", "not_run": "square"}
 
 
-def draw_plots(nodes: list[JsonDict], burn_in_reports: list[JsonDict], cost_change: JsonDict | None) -> dict[str, str]:
+def draw_plots(
+    nodes: list[JsonDict], burn_in_reports: list[JsonDict], cost_change: JsonDict | None
+) -> dict[str, str]:
     """Draw what the data allows: ``money`` needs a change, ``measured`` needs burn-in reports."""
     drawn = {}
     if cost_change is not None:

@@ -59,7 +59,9 @@ def list_nodes_needing_attention(data: FleetReportData) -> list[JsonDict]:
         reasons = list_attention_reasons(node, report)
         if reasons:
             verdict = report["verdict"] if report else ""
-            rows.append({"node": node, "status": describe_node_status(node), "verdict": verdict, "reasons": reasons})
+            rows.append(
+                {"node": node, "status": describe_node_status(node), "verdict": verdict, "reasons": reasons}
+            )
     return rows
 
 
@@ -72,7 +74,9 @@ def list_attention_reasons(node: JsonDict, burn_in_report: JsonDict | None) -> l
         check for check in (burn_in_report or {}).get("checks", []) if check["outcome"] in ("fail", "warn")
     ]
     reasons += [f"{check['name']} {check['outcome']}: {check['reason']}" for check in failed_checks]
-    reasons += [format_node_hold(hold, has_failed_checks=bool(failed_checks)) for hold in node.get("holds", [])]
+    reasons += [
+        format_node_hold(hold, has_failed_checks=bool(failed_checks)) for hold in node.get("holds", [])
+    ]
     if node["state"] in ATTENTION_STATES and not reasons:
         reasons.append(node["state"])
     return reasons
@@ -124,7 +128,9 @@ def list_priced_resources(cost_change: JsonDict | None) -> list[JsonDict]:
     """Return the priced lines of a change, dearest first, free ones left out."""
     if cost_change is None:
         return []
-    paid = [line for line in cost_change["resources"] if line["before_usd_per_hour"] or line["after_usd_per_hour"]]
+    paid = [
+        line for line in cost_change["resources"] if line["before_usd_per_hour"] or line["after_usd_per_hour"]
+    ]
     return sorted(paid, key=lambda line: -(line["after_usd_per_hour"] or line["before_usd_per_hour"] or 0))
 
 

@@ -11,11 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from gpufleet.boundary import read_text
 from gpufleet.cost.analysis.diff import CostDiff
-from gpufleet.cost.analysis.estimate import Estimate, diff, estimate
-from gpufleet.cost.analysis.policy import Policy
+from gpufleet.cost.analysis.estimate import CostEstimate, diff, estimate
+from gpufleet.cost.analysis.policy import CostPolicy
 from gpufleet.cost.analysis.price_date import PriceDates
 from gpufleet.cost.inputs.automation import change_from_automation
-from gpufleet.cost.inputs.program.evaluation import TIME_LIMIT_S, Program, start_comparison, start_evaluation
+from gpufleet.cost.inputs.program.evaluation import (
+    TIME_LIMIT_S,
+    StackProgram,
+    start_git_ref_comparison,
+    start_program_evaluation,
+)
 from gpufleet.cost.inputs.stack_change import (
     StackChange,
     change_from_events,
@@ -23,7 +28,7 @@ from gpufleet.cost.inputs.stack_change import (
     resources_from_state,
 )
 from gpufleet.cost.inputs.usage import NO_USAGE, UsageFile
-from gpufleet.engine import EventLog
+from gpufleet.engine import EventLogPhase
 from gpufleet.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,7 +44,7 @@ class CostOptions:
     A ``trusted`` program gets the whole environment, the network and every file.
     """
 
-    policy: Policy | None = None
+    policy: CostPolicy | None = None
     usage: UsageFile = field(default=NO_USAGE)
     limit_s: float = TIME_LIMIT_S
     commitments: tuple[Commitment, ...] = ()
@@ -52,41 +57,45 @@ DEFAULT_OPTIONS = CostOptions()
 
 def estimate_stack(
     root: Path, stack: str, config_file: Path | None = None, options: CostOptions = DEFAULT_OPTIONS
-) -> Estimate:
+) -> CostEstimate:
     """Evaluate a stack of any project in the working tree, and price it."""
-    with start_evaluation([_make_program(root, stack, config_file, options)], options.limit_s) as run:
+    with start_program_evaluation([_make_program(root, stack, config_file, options)], options.limit_s) as run:
         fleet = _load_fleet(root, stack, config_file)
         return estimate(run()[0], fleet, stack=stack, usage=options.usage, commitments=options.commitments)
 
 
-def estimate_state(document: Mapping[str, Any], options: CostOptions = DEFAULT_OPTIONS) -> Estimate:
+def estimate_exported_state(
+    document: Mapping[str, Any], options: CostOptions = DEFAULT_OPTIONS
+) -> CostEstimate:
     """Price the deployed resources of a ``pulumi stack export``."""
     resources = resources_from_state(document)
     stack = _stack_name(r.urn for r in resources)
     return estimate(resources, stack=stack, usage=options.usage, commitments=options.commitments)
 
 
-def diff_git_ref(
+def diff_stack_against_git_ref(
     root: Path, stack: str, base: str, config_file: Path | None = None, options: CostOptions = DEFAULT_OPTIONS
 ) -> CostDiff:
     """Compare a stack in the working tree with itself at a git ref."""
-    with start_comparison(root, stack, base, config_file, options.limit_s, trusted=options.trusted) as run:
+    with start_git_ref_comparison(
+        root, stack, base, config_file, options.limit_s, trusted=options.trusted
+    ) as run:
         fleet = _load_fleet(root, stack, config_file)
         before, after = run()
     return _diff_change(before, after, StackChange(stack=stack), fleet, options)
 
 
-def diff_prices(
+def diff_stack_between_price_dates(
     root: Path, stack: str, config_file: Path | None = None, options: CostOptions = DEFAULT_OPTIONS
 ) -> CostDiff:
     """Compare a stack at the prices of two days; the code is the same."""
-    with start_evaluation([_make_program(root, stack, config_file, options)], options.limit_s) as run:
+    with start_program_evaluation([_make_program(root, stack, config_file, options)], options.limit_s) as run:
         fleet = _load_fleet(root, stack, config_file)
         resources = run()[0]
     return _diff_change(resources, resources, StackChange(stack=stack), fleet, options)
 
 
-def diff_state(
+def diff_stack_against_state(
     document: Mapping[str, Any],
     root: Path,
     stack: str,
@@ -94,7 +103,7 @@ def diff_state(
     options: CostOptions = DEFAULT_OPTIONS,
 ) -> CostDiff:
     """Compare the deployed resources with those that the program in the working tree declares."""
-    with start_evaluation([_make_program(root, stack, config_file, options)], options.limit_s) as run:
+    with start_program_evaluation([_make_program(root, stack, config_file, options)], options.limit_s) as run:
         fleet = _load_fleet(root, stack, config_file)
         before, after = resources_from_state(document), run()[0]
     deployed = _stack_name(r.urn for r in before)
@@ -103,7 +112,7 @@ def diff_state(
     return _diff_change(before, after, StackChange(stack=stack), fleet, options)
 
 
-def diff_preview(
+def diff_from_preview(
     document: Mapping[str, Any], root: Path | None = None, options: CostOptions = DEFAULT_OPTIONS
 ) -> CostDiff:
     """Compare before and after of an engine's preview, with the budget of the previewed stack."""
@@ -114,8 +123,8 @@ def diff_preview(
         )
 
 
-def diff_events(
-    events: EventLog, root: Path | None = None, options: CostOptions = DEFAULT_OPTIONS
+def diff_from_event_log(
+    events: EventLogPhase, root: Path | None = None, options: CostOptions = DEFAULT_OPTIONS
 ) -> CostDiff:
     """Compare before and after of an engine's event log."""
     with pause_garbage_collection():
@@ -125,7 +134,7 @@ def diff_events(
         )
 
 
-def diff_automation(
+def diff_from_automation(
     events: Iterable[Any], result: Any = None, options: CostOptions = DEFAULT_OPTIONS
 ) -> CostDiff:
     """Compare before and after of an Automation API run: the events of ``on_event``, and its result."""
@@ -145,8 +154,8 @@ def pause_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _make_program(root: Path, stack: str, config_file: Path | None, options: CostOptions) -> Program:
-    return Program(root, stack, config_file, trusted=options.trusted)
+def _make_program(root: Path, stack: str, config_file: Path | None, options: CostOptions) -> StackProgram:
+    return StackProgram(root, stack, config_file, trusted=options.trusted)
 
 
 def _diff_change(

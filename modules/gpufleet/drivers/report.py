@@ -11,7 +11,9 @@ PlanJson = Mapping[str, Any]
 FoldNames = Callable[[Sequence[str]], str]
 
 
-def format_plans(plans: Mapping[str, PlanJson], fold_names: FoldNames, *, sources: bool = False) -> str:
+def format_driver_plans(
+    plans: Mapping[str, PlanJson], fold_names: FoldNames, *, show_sources: bool = False
+) -> str:
     """Return the table with the reasons below each row; hosts without a GPU are one line at the end."""
     groups: dict[str, list[str]] = {}
     for name, plan in plans.items():
@@ -23,7 +25,7 @@ def format_plans(plans: Mapping[str, PlanJson], fold_names: FoldNames, *, source
     ]
     lines = _format_table([(names, *_format_cells(plan)) for names, plan in with_cards]) if with_cards else []
     blocks = [
-        [line, *_format_details(plan, sources=sources)]
+        [line, *_format_details(plan, sources=show_sources)]
         for line, (_, plan) in zip(lines[1:], with_cards, strict=True)
     ]
     text = [*lines[:1], *(line for block in blocks for line in block)]
@@ -32,7 +34,7 @@ def format_plans(plans: Mapping[str, PlanJson], fold_names: FoldNames, *, source
     )
 
 
-def format_version_change(plan: PlanJson) -> str:
+def format_driver_change(plan: PlanJson) -> str:
     """Return the action on the driver with the versions before and after."""
     action, installed, target = plan["action"], plan["installed"], plan["version"] or plan["branch"]
     if action in ("refuse", "none"):
@@ -54,7 +56,7 @@ def _format_cells(plan: PlanJson) -> tuple[str, ...]:
     reboot = plan["reboot"]
     return (
         cards,
-        format_version_change(plan),
+        format_driver_change(plan),
         module,
         manager,
         _format_toolkits(plan),

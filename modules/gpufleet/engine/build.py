@@ -22,14 +22,14 @@ from gpufleet.engine.installation import (
     LANGUAGE_HOST,
     VERSION,
     PulumiEngine,
-    compute_build_digest,
-    engine_cache_folder,
-    find_built_engine,
-    find_engine,
-    find_installed_engine,
-    go_module_folder,
+    compute_engine_build_digest,
+    engine_go_modules_folder,
+    find_built_pulumi_engine,
+    find_installed_pulumi_engine,
+    find_pulumi_engine,
+    pulumi_engine_cache_folder,
 )
-from gpufleet.engine.lock import exclusive_lock
+from gpufleet.engine.lock import exclusive_file_lock
 from gpufleet.errors import EnvironmentFault
 
 ReportLine = Callable[[str], None]
@@ -54,17 +54,17 @@ LANGUAGE_HOST_PROGRAM = GoProgram(
 )
 
 
-def ensure_engine(report: ReportLine) -> PulumiEngine:
+def ensure_pulumi_engine(report: ReportLine) -> PulumiEngine:
     """Return an engine, building it first where none is installed or built."""
-    engine = find_engine()
+    engine = find_pulumi_engine()
     if engine:
         return engine
-    installed_engine = find_installed_engine()
+    installed_engine = find_installed_pulumi_engine()
     if installed_engine:
         report(f"{installed_engine.pulumi} cannot be used: {installed_engine.defect}")
-    target = engine_cache_folder()
-    with exclusive_lock(target.parent / ".lock", report, "building the Pulumi engine"):
-        return find_built_engine() or _build_engine(target, report)
+    target = pulumi_engine_cache_folder()
+    with exclusive_file_lock(target.parent / ".lock", report, "building the Pulumi engine"):
+        return find_built_pulumi_engine() or _build_engine(target, report)
 
 
 def _build_engine(target: Path, report: ReportLine) -> PulumiEngine:
@@ -81,7 +81,7 @@ def _build_engine(target: Path, report: ReportLine) -> PulumiEngine:
     finally:
         shutil.rmtree(work, ignore_errors=True)
     report(f"Pulumi engine {VERSION} built in {time.monotonic() - started:.0f} s: {target}")
-    engine = find_built_engine()
+    engine = find_built_pulumi_engine()
     if engine is None:
         raise EnvironmentFault(
             f"the engine was built but was not found in {target}", hint="check the disk and its permissions"
@@ -101,15 +101,17 @@ def _remove_leftovers(target: Path) -> None:
 
 def _build_program(program: GoProgram, command: Path, work: Path, report: ReportLine) -> None:
     module = work / program.module
-    shutil.copytree(go_module_folder() / program.module, module)
+    shutil.copytree(engine_go_modules_folder() / program.module, module)
     flags = f"-s -w -X {VERSION_SYMBOL}=v{program.version}"
-    GoBuild(command, module, program.name, report).run(program.package, work / "bin" / program.name, flags)
+    GoBuild(command, module, program.name, report).build_package(
+        program.package, work / "bin" / program.name, flags
+    )
 
 
 def _copy_exec(command: Path, work: Path) -> None:
     """Take the script that runs a Python program from the engine's own SDK module, of the same version."""
     build = GoBuild(command, work / ENGINE_PROGRAM.module, LANGUAGE_EXEC, lambda _: None)
-    source = build.find_module_folder("github.com/pulumi/pulumi/sdk/v3") / "python" / "cmd" / LANGUAGE_EXEC
+    source = build.find_go_module_folder("github.com/pulumi/pulumi/sdk/v3") / "python" / "cmd" / LANGUAGE_EXEC
     target = work / "bin" / LANGUAGE_EXEC
     shutil.copyfile(source, target)
     target.chmod(0o755)
@@ -122,7 +124,7 @@ def _publish_build(work: Path, target: Path, command: Path) -> None:
     record = {
         "version": VERSION,
         "language_host": LANGUAGE_HOST_PROGRAM.version,
-        "recipe": compute_build_digest(),
+        "recipe": compute_engine_build_digest(),
         "go": ".".join(str(part) for part in read_go_version(command)),
     }
     (work / "built.json").write_text(json.dumps(record, indent=2) + "\n")

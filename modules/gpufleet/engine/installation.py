@@ -33,7 +33,7 @@ class PulumiEngine:
 
 
 @dataclass(frozen=True)
-class InstalledEngine:
+class InstalledPulumiEngine:
     """An engine on PATH, good enough or not; ``defect`` is the reason if it is not."""
 
     pulumi: Path
@@ -41,49 +41,53 @@ class InstalledEngine:
     defect: str | None
 
 
-def engine_cache_folder() -> Path:
+def pulumi_engine_cache_folder() -> Path:
     """Return where the engine of ``VERSION`` is built."""
     return paths.user_cache_folder() / "engine" / VERSION
 
 
-def find_engine(search_path: str | None = None) -> PulumiEngine | None:
+def find_pulumi_engine(search_path: str | None = None) -> PulumiEngine | None:
     """Return the installed engine when it is good enough, else the built one, else nothing."""
-    installed_engine = find_installed_engine(search_path)
+    installed_engine = find_installed_pulumi_engine(search_path)
     if installed_engine and not installed_engine.defect:
         return PulumiEngine(
             installed_engine.pulumi, installed_engine.version, installed_engine.pulumi.parent, "installed"
         )
-    return find_built_engine()
+    return find_built_pulumi_engine()
 
 
-def find_built_engine() -> PulumiEngine | None:
+def find_built_pulumi_engine() -> PulumiEngine | None:
     """Return the engine built by this version's recipe, when its build was finished."""
-    folder = engine_cache_folder()
+    folder = pulumi_engine_cache_folder()
     try:
         record = decode_json_object(read_bytes(folder / "built.json"), "built.json")
     except InputError:
         return None
     bin_dir = folder / "bin"
     has_all_programs = all((bin_dir / name).is_file() for name in ("pulumi", LANGUAGE_HOST, LANGUAGE_EXEC))
-    if not has_all_programs or not isinstance(record, dict) or record.get("recipe") != compute_build_digest():
+    if (
+        not has_all_programs
+        or not isinstance(record, dict)
+        or record.get("recipe") != compute_engine_build_digest()
+    ):
         return None
     return PulumiEngine(bin_dir / "pulumi", str(record["version"]), bin_dir, "built")
 
 
-def find_installed_engine(search_path: str | None = None) -> InstalledEngine | None:
+def find_installed_pulumi_engine(search_path: str | None = None) -> InstalledPulumiEngine | None:
     """Return the first `pulumi` on PATH that is an engine itself: no launcher and no build of ours."""
     folders = _remove_project_folders(os.environ.get("PATH", "") if search_path is None else search_path)
     executable = shutil.which("pulumi", path=folders) if folders else None
     if executable is None:
         return None
     version = read_pulumi_version(Path(executable))
-    return InstalledEngine(
+    return InstalledPulumiEngine(
         Path(executable), version or "unknown", _describe_defect(Path(executable), version, folders)
     )
 
 
 def _remove_project_folders(search: str) -> str:
-    built = engine_cache_folder() / "bin"
+    built = pulumi_engine_cache_folder() / "bin"
     folders = (Path(entry) for entry in search.split(os.pathsep) if entry)
     return os.pathsep.join(str(at) for at in folders if at != built and not (at / LAUNCHER_MARK).exists())
 
@@ -116,16 +120,16 @@ def _parse_version(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
 
 
-def go_module_folder() -> Path:
+def engine_go_modules_folder() -> Path:
     """Return the folder with the modules' requirements and checksums."""
     return Path(__file__).with_name("data")
 
 
-def compute_build_digest() -> str:
+def compute_engine_build_digest() -> str:
     """Return a digest of everything a build is made from; another digest means: build again."""
     import hashlib
 
     digest = hashlib.sha256(VERSION.encode())
     for name in ("pulumi/go.mod", "pulumi/go.sum", "language/go.mod", "language/go.sum"):
-        digest.update((go_module_folder() / name).read_bytes())
+        digest.update((engine_go_modules_folder() / name).read_bytes())
     return digest.hexdigest()[:16]

@@ -12,7 +12,7 @@ from gpufleet.fleet.rule import SPEC_RULES
 from gpufleet.fleet.spec import FleetSpec
 
 
-@SPEC_RULES.rule(
+@SPEC_RULES.register_rule(
     "unique-names",
     reason="pools, workstations and racks share one name space: groups and hosts are named after them",
     source="Ansible group and host names, tag gpufleet-pool",
@@ -27,7 +27,7 @@ def check_unique_names(spec: FleetSpec) -> Iterator[SpecProblem]:
             seen[item.name] = f"{kind}[{index}]"
 
 
-@SPEC_RULES.rule(
+@SPEC_RULES.register_rule(
     "template-exists",
     reason="a template must be declared under templates",
     source="the spec",
@@ -44,7 +44,7 @@ def check_template_exists(spec: FleetSpec) -> Iterator[SpecProblem]:
                 )
 
 
-@SPEC_RULES.rule(
+@SPEC_RULES.register_rule(
     "ssh-not-public",
     reason="SSH must not be open to every address",
     source="our own policy",
@@ -68,7 +68,7 @@ def check_ssh_not_public(spec: FleetSpec) -> Iterator[SpecProblem]:
             yield SpecProblem(key, f"together the networks cover {covered_range}, every address", remedy)
 
 
-@SPEC_RULES.rule(
+@SPEC_RULES.register_rule(
     "key-for-nodes",
     reason="a cloud node without an SSH key cannot be reached",
     source="our own policy: password logins are off",
@@ -82,7 +82,7 @@ def check_ssh_key_present(spec: FleetSpec) -> Iterator[SpecProblem]:
         )
 
 
-@SPEC_RULES.rule(
+@SPEC_RULES.register_rule(
     "workstation-known",
     reason="a machine that is not in the catalogue cannot be checked",
     source="catalog/data/machines.csv",

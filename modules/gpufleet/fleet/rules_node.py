@@ -92,7 +92,7 @@ def _first_problem_per_path(problems: Iterator[SpecProblem]) -> Iterator[SpecPro
             yield problem
 
 
-@FLEET_RULES.rule(
+@FLEET_RULES.register_rule(
     "driver-for-cards",
     reason="a driver serves only its vendor's cards",
     source="catalog/data/accelerators.csv, column vendor",
@@ -113,7 +113,7 @@ def check_driver_matches_cards(fleet: Fleet) -> Iterator[SpecProblem]:
             yield SpecProblem(path, text, "choose another template")
 
 
-@FLEET_RULES.rule(
+@FLEET_RULES.register_rule(
     "gpus-fit",
     reason="containers can't get more cards than their node has",
     source="catalog/data/machines.csv, the rack file",
@@ -143,7 +143,7 @@ def count_required_cards(containers: tuple[Container, ...]) -> int:
     return max(counted + len(numbers), max(numbers, default=-1) + 1, int(shares_all))
 
 
-@FLEET_RULES.rule(
+@FLEET_RULES.register_rule(
     "hardware-fits",
     reason="a hardware profile says what its template is for",
     source="the spec",
@@ -174,7 +174,7 @@ def _describe_mismatches(assignment: NodeTemplateAssignment) -> Iterator[str]:
         yield f"the hardware profile needs {required_cards}, but {assignment.node} has {matching_cards}"
 
 
-@FLEET_RULES.rule(
+@FLEET_RULES.register_rule(
     "volumes-fit",
     reason="volumes of kind nvme share the node's own drive",
     source="the rack file, storage_gb",

@@ -24,7 +24,7 @@ def find_pool_machine(pool: Pool) -> catalog.Machine | None:
         return None
 
 
-@POOL_RULES.rule(
+@POOL_RULES.register_rule(
     "machine-known",
     reason="a machine that is not in the catalogue cannot be priced or checked",
     source="catalog/data/machines.csv, catalog/data/retired.csv",
@@ -36,7 +36,7 @@ def check_machine_known(pool: Pool) -> Iterator[SpecProblem]:
         yield SpecProblem(("machine",), error.problem, error.remedy)
 
 
-@POOL_RULES.rule(
+@POOL_RULES.register_rule(
     "region-known",
     reason="a region must be written as its cloud writes it",
     source="catalog/data/regions.csv",
@@ -56,7 +56,7 @@ def check_region_known(pool: Pool) -> Iterator[SpecProblem]:
     yield SpecProblem(("region",), f"{pool.region!r} is not a known region of {pool.cloud}", remedy)
 
 
-@POOL_RULES.rule(
+@POOL_RULES.register_rule(
     "zone-in-region",
     reason="a zone must belong to its region",
     source="zone names: AWS us-east-1a, GCP us-central1-a, Azure 1, 2, 3",
@@ -71,7 +71,7 @@ def check_zone_in_region(pool: Pool) -> Iterator[SpecProblem]:
             )
 
 
-@POOL_RULES.rule(
+@POOL_RULES.register_rule(
     "accelerators-attach",
     reason="only GCP's general machines (n1) take accelerators; others bring their own",
     source="catalog/data/machines.csv, column attachable; counts: SkyPilot, its catalogue of GCP (T4: 1, 2, 4)",
@@ -91,7 +91,7 @@ def check_attached_accelerators(pool: Pool) -> Iterator[SpecProblem]:
         yield SpecProblem(("accelerators", "count"), f"is {request.count}", "give 1, 2 or 4")
 
 
-@POOL_RULES.rule(
+@POOL_RULES.register_rule(
     "accelerators-missing",
     reason="an n1 machine has no accelerator of its own; a GPU pool without one is a mistake",
     source="catalog/data/machines.csv, column attachable",
@@ -103,7 +103,7 @@ def check_accelerators_present(pool: Pool) -> Iterator[SpecProblem]:
         yield SpecProblem(("accelerators",), text, f"add {{model: {machine.attachable[0]}, count: 1}}")
 
 
-@POOL_RULES.rule(
+@POOL_RULES.register_rule(
     "fabric-of-machine",
     reason="EFA and InfiniBand exist only on the machines built with them",
     source="AWS DescribeInstanceTypes (EfaSupported) as moto 5.2.5 carries it; MicrosoftDocs nda100-v4-series.md",
@@ -123,7 +123,7 @@ def check_machine_has_fabric(pool: Pool) -> Iterator[SpecProblem]:
     )
 
 
-@POOL_RULES.rule(
+@POOL_RULES.register_rule(
     "efa-one-zone",
     reason="EFA traffic does not leave its zone",
     source="AWS ParallelCluster guide, Elastic Fabric Adapter: not supported over different availability zones",
@@ -139,7 +139,7 @@ def check_efa_single_zone(pool: Pool) -> Iterator[SpecProblem]:
         )
 
 
-@POOL_RULES.rule(
+@POOL_RULES.register_rule(
     "image-of-cloud",
     reason="a pool boots an image that its cloud has for its machine",
     source="cloud/images.py; Azure, imageReference: no lookup by name",

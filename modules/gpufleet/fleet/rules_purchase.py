@@ -10,7 +10,7 @@ from gpufleet.fleet.rule import POOL_RULES
 from gpufleet.fleet.spec import Pool
 
 
-@POOL_RULES.rule(
+@POOL_RULES.register_rule(
     "purchase-sold",
     reason="a cloud must sell the kind of purchase, and the term, that the pool uses",
     source="catalog/cloud.py, price_kinds",
@@ -22,7 +22,7 @@ def check_purchase_kind_offered(pool: Pool) -> Iterator[SpecProblem]:
         yield SpecProblem(("purchase",), text, f"give a kind that it sells: {', '.join(cloud.price_kinds)}")
 
 
-@POOL_RULES.rule(
+@POOL_RULES.register_rule(
     "spot-price-cap",
     reason="Google sells spot at its own price; bids and price caps do not exist",
     source="pulumi-gcp compute.Instance scheduling has no price argument",
@@ -36,7 +36,7 @@ def check_spot_price_cap(pool: Pool) -> Iterator[SpecProblem]:
         yield SpecProblem(("purchase", "max_usd_per_hour"), text, "remove it")
 
 
-@POOL_RULES.rule(
+@POOL_RULES.register_rule(
     "spot-fallback",
     reason="Google and Azure do not start other nodes when spot capacity is gone",
     source="pulumi-gcp and pulumi-azure-native have no alarm on a group that could set another group's size",
@@ -50,7 +50,7 @@ def check_spot_fallback(pool: Pool) -> Iterator[SpecProblem]:
         )
 
 
-@POOL_RULES.rule(
+@POOL_RULES.register_rule(
     "reservation-fixed-count",
     reason="a created reservation holds a fixed number of nodes",
     source="instance_count of aws:ec2:CapacityReservation, count of gcp:compute:Reservation, sku.capacity of Azure",
@@ -63,7 +63,7 @@ def check_reservation_count_fixed(pool: Pool) -> Iterator[SpecProblem]:
         yield SpecProblem(("count",), text, "give one whole number, or the id of a reservation that exists")
 
 
-@POOL_RULES.rule(
+@POOL_RULES.register_rule(
     "reservation-zone",
     reason="AWS and GCP reserve capacity in one zone",
     source="availability_zone of aws:ec2:CapacityReservation and zone of gcp:compute:Reservation are required",
@@ -76,7 +76,7 @@ def check_reservation_single_zone(pool: Pool) -> Iterator[SpecProblem]:
     yield SpecProblem(("zones",), text, "name the one zone")
 
 
-@POOL_RULES.rule(
+@POOL_RULES.register_rule(
     "reserved-hours",
     reason="reserved capacity bills around the clock, used or not",
     source="capacity reservations bill until they are cancelled, on all three clouds",

@@ -49,7 +49,7 @@ def list_containers_with_paths(spec: FleetSpec) -> Iterator[tuple[KeyPath, Appli
             yield (*where, "containers", index), application, container
 
 
-@SPEC_RULES.rule(
+@SPEC_RULES.register_rule(
     "profile-exists", reason="a profile that a template names must be declared", source="the spec"
 )
 def check_profile_exists(spec: FleetSpec) -> Iterator[SpecProblem]:
@@ -61,7 +61,7 @@ def check_profile_exists(spec: FleetSpec) -> Iterator[SpecProblem]:
                 yield SpecProblem(("templates", name, step), f"{step} {value!r} is not declared", known)
 
 
-@SPEC_RULES.rule(
+@SPEC_RULES.register_rule(
     "engine-for-containers",
     reason="containers, and the toolkit that shows them the cards, need an engine",
     source="the container toolkits configure an engine; NVIDIA Container Toolkit guide, Configuration",
@@ -80,7 +80,7 @@ def check_container_engine_chosen(spec: FleetSpec) -> Iterator[SpecProblem]:
             )
 
 
-@SPEC_RULES.rule(
+@SPEC_RULES.register_rule(
     "gpus-need-toolkit",
     reason="a container sees cards through CDI, whose specification the container toolkit writes",
     source="NVIDIA Container Toolkit guide, Support for Container Device Interface; AMD Container Toolkit, CDI",
@@ -100,7 +100,7 @@ def check_toolkit_for_gpu_containers(spec: FleetSpec) -> Iterator[SpecProblem]:
                 )
 
 
-@SPEC_RULES.rule(
+@SPEC_RULES.register_rule(
     "podman-only",
     reason="quadlets and podman's secrets exist only with podman",
     source="podman-systemd.unit(5), podman-secret(1)",
@@ -123,7 +123,7 @@ def check_podman_only_features(spec: FleetSpec) -> Iterator[SpecProblem]:
                     )
 
 
-@SPEC_RULES.rule(
+@SPEC_RULES.register_rule(
     "unique-containers",
     reason="a container's name is its service's; two services can't share one",
     source="systemd.unit(5); podman-run(1), --name",
@@ -143,7 +143,7 @@ def check_unique_container_names(spec: FleetSpec) -> Iterator[SpecProblem]:
                     )
 
 
-@SPEC_RULES.rule(
+@SPEC_RULES.register_rule(
     "ports-clash",
     reason="a port of the node leads to one container, and 22 to its SSH service",
     source="bind(2): address already in use",
@@ -164,7 +164,7 @@ def check_port_conflicts(spec: FleetSpec) -> Iterator[SpecProblem]:
                     owner_by_port[port.host, port.protocol, port.address] = container.effective_name
 
 
-@SPEC_RULES.rule(
+@SPEC_RULES.register_rule(
     "ports-by-host-network",
     reason="with the node's own network a container's ports are the node's ports and cannot be mapped",
     source="podman-run(1), --publish: discarded with --network host",
@@ -185,7 +185,9 @@ def check_ports_match_network(spec: FleetSpec) -> Iterator[SpecProblem]:
                 )
 
 
-@SPEC_RULES.rule("mounts-exist", reason="a mount names a volume of its application", source="the spec")
+@SPEC_RULES.register_rule(
+    "mounts-exist", reason="a mount names a volume of its application", source="the spec"
+)
 def check_mounts_exist(spec: FleetSpec) -> Iterator[SpecProblem]:
     for where, application, container in list_containers_with_paths(spec):
         known = [volume.name for volume in application.volumes]
@@ -202,7 +204,7 @@ def check_mounts_exist(spec: FleetSpec) -> Iterator[SpecProblem]:
             targets.append(mount.target)
 
 
-@SPEC_RULES.rule(
+@SPEC_RULES.register_rule(
     "depends-in-order",
     reason="containers start one after the other, so dependencies cannot form a cycle",
     source="systemd.unit(5)",
@@ -232,7 +234,7 @@ def check_dependency_order(spec: FleetSpec) -> Iterator[SpecProblem]:
             )
 
 
-@SPEC_RULES.rule(
+@SPEC_RULES.register_rule(
     "secrets-by-reference",
     reason="the text of the spec is in Git, in units and in run artifacts, where no secret may be",
     source="our own policy",

@@ -19,7 +19,7 @@ _OWN_HOLD = "burn-in: "
 def advance_node(
     connection: Connection, node: Any, target_state: str, reason: str, *, at: datetime, attempt: str | None
 ) -> Any:
-    """Move a new node through the new states up to ``target_state``, with a line of history for each; return its row."""
+    """Move a new node through the new states up to ``target_state``, with a history entry for each; return its row."""
     if node.state not in NEW_STATES:
         return node
     for state in NEW_STATES[NEW_STATES.index(node.state) + 1 : NEW_STATES.index(target_state) + 1]:

@@ -33,7 +33,7 @@ from gpufleet.nodes.source_report import ReportOutcome, SourceReport
 
 
 class Registry:
-    """Open the registry at a SQLAlchemy URL (``paths.database_url()``), creating or migrating it first.
+    """Open the registry at a SQLAlchemy URL (``paths.registry_database_url()``), creating or migrating it first.
 
     >>> with Registry("sqlite:///registry.db") as registry:
     ...     registry.move_node("blade01", "retired", "sold")

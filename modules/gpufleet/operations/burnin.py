@@ -33,7 +33,7 @@ def is_rehearsal_active() -> bool:
 
 def open_results_registry() -> Registry:
     """Open the registry in use; one that is not there yet holds no results."""
-    url = paths.database_url()
+    url = paths.registry_database_url()
     if not Registry.has_registry(url):
         raise EnvironmentFault(
             "the node registry, which stores burn-in results, does not exist yet",

@@ -98,7 +98,7 @@ def configure_hosts(root: Path, request: PlaybookRequest, stream: TextIO) -> Con
     extra_vars = read_extra_vars(request.extra_vars)
     started = datetime.now(UTC)
     run = playbook_run.run_playbook_request(plan, request, extra_vars, stream)
-    with Registry(paths.database_url(root)) as registry:
+    with Registry(paths.registry_database_url(root)) as registry:
         late = not registry_has_results(registry.list_nodes(), run, started)
         if late:
             rehearsal = bool(os.environ.get("GPUFLEET_REHEARSAL"))

@@ -14,7 +14,7 @@ READ_COMMAND = "gpufleet configure --play driver_check"
 
 def check_driver_consistency() -> consistency.DriverConsistencyReport:
     """Compare the drivers of the project's nodes."""
-    with Registry(paths.database_url(paths.find_project_root())) as registry:
+    with Registry(paths.registry_database_url(paths.find_project_root())) as registry:
         return consistency.check_driver_consistency(
             build_driver_host(node, registry) for node in registry.list_nodes() if node.state != "retired"
         )

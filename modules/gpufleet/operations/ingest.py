@@ -227,7 +227,7 @@ class EventIngester:
 def ingest_artifacts(artifacts_folder: Path) -> IngestSummary:
     """Apply a run's artifacts to the registry of the current project."""
     root = paths.find_project_root()
-    with Registry(paths.database_url(root)) as registry:
+    with Registry(paths.registry_database_url(root)) as registry:
         return EventIngester.for_project(registry, root).ingest_stream(read_artifact_events(artifacts_folder))
 
 

@@ -18,7 +18,7 @@ from gpufleet.nodes.model import format_utc_time, utc_now
 
 def open_existing_registry() -> Registry:
     """Open the registry in use; EnvironmentFault while nothing has been synced."""
-    url = paths.database_url()
+    url = paths.registry_database_url()
     if not Registry.has_registry(url):
         raise EnvironmentFault("the registry does not exist yet", hint="gpufleet nodes sync -s STACK")
     return Registry(url)

@@ -86,7 +86,7 @@ class _RunRecorder:
 @contextlib.contextmanager
 def open_registry_event_sink(root: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
     """Yield a function that applies a worker's event to the registry, which Ansible can't reach from there."""
-    with Registry(paths.database_url(root)) as registry:
+    with Registry(paths.registry_database_url(root)) as registry:
         live_ingest = ingest.EventIngester.for_project(registry, root, live=True)
         reader = task_events.TaskEventReader()
 

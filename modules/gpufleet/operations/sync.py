@@ -110,7 +110,7 @@ class SyncResult:
 def sync_registry_from_stack(stack: str, options: SyncOptions) -> SyncResult:
     """Sync a stack of the project we are in into its registry."""
     root = paths.find_project_root()
-    url = paths.database_url(root)
+    url = paths.registry_database_url(root)
     if not Registry.has_registry(url):
         fleet.load_fleet(stack, root)  # a wrong spec is reported before a registry is made for it
     with Registry(url) as registry:

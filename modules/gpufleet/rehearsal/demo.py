@@ -93,9 +93,8 @@ def run_demo(root: Path, stack: str, home: Path, env: Mapping[str, str], report:
         run_demo_step(step, root, env)
     nodes = run_json_command(["gpufleet", "nodes", "list", "--json"], root, env)
     reports = run_json_command(["gpufleet", "burnin", "report", "--json"], root, env)
-    report(
-        f"\n{describe_cost_change(decode_json(read_bytes(cost_change, ENGINE_DOCUMENT), str(cost_change), ENGINE_DOCUMENT))}"
-    )
+    change = decode_json(read_bytes(cost_change, ENGINE_DOCUMENT), str(cost_change), ENGINE_DOCUMENT)
+    report(f"\n{describe_cost_change(change)}")
     for line in describe_unhealthy_nodes(make_values_printable(reports)):
         report(f"  {line}")
     report(check_and_summarize_blades(make_values_printable(nodes)))

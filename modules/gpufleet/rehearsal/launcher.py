@@ -49,7 +49,8 @@ def prepare_pulumi_command(
     """Prepare the files for one command and return its environment."""
     if "destroy" in arguments and any(argument.split("=")[0] == "--remove" for argument in arguments):
         raise UnsafeCommandError(
-            f"--remove would delete {rehearsal_facts['settings']}; remedy: `gpufleet rehearse down -s {rehearsal_facts['stack']}`"
+            f"--remove would delete {rehearsal_facts['settings']}; "
+            f"remedy: `gpufleet rehearse down -s {rehearsal_facts['stack']}`"
         )
     remove_stale_pulumi_locks(Path(rehearsal_facts["backend"]))
     prepared = {**environment, "PULUMI_OPTION_PRESERVE_CONFIG": "true"}  # `stack rm` keeps the settings file

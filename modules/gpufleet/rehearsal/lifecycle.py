@@ -62,7 +62,10 @@ def remove_rehearsal(rehearsal: Rehearsal, report: Reporter) -> None:
 
 
 def find_deleted_rehearsal_homes(project_root: Path | None = None) -> list[Path]:
-    """Return the homes of rehearsals that were deleted while their hosts ran; with ``project_root`` those of one project."""
+    """Return the homes of rehearsals that were deleted while their hosts ran.
+
+    With ``project_root`` only those of that project.
+    """
     homes = [deleted.home for deleted in rack.find_deleted_rehearsals()] if sys.platform == "linux" else []
     return [home for home in homes if project_root is None or home.is_relative_to(project_root.resolve())]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
-from gpufleet.cli.cost_comment import comment
-from gpufleet.cost.analysis.reports.markdown import comment_mark
+from gpufleet.cli.cost_comment import post_cost_comment
+from gpufleet.cost.analysis.reports.markdown import stack_comment_marker
 
-TEXT = f"**It costs more.**\n\n{comment_mark('prod')}\n"
+TEXT = f"**It costs more.**\n\n{stack_comment_marker('prod')}\n"
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def run_command(tmp_path, monkeypatch):
     file.write_text(TEXT)
 
     def run(environment, *arguments):
-        return CliRunner().invoke(comment, ["--file", str(file), *arguments], env=environment)
+        return CliRunner().invoke(post_cost_comment, ["--file", str(file), *arguments], env=environment)
 
     return run
 

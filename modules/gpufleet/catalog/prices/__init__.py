@@ -2,7 +2,7 @@
 
 Input: rows (``PriceRow``) from published catalogues and the clouds' APIs. Output: the newest reliable price of each
 machine, region and purchase, never older than the embedded one and never a row with a finding. The store is one SQLite
-file, ``paths.find_price_store()``; without it, only the embedded prices are used.
+file, ``paths.find_price_store_file()``; without it, only the embedded prices are used.
 
 To write prices::
 

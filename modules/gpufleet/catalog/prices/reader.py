@@ -88,7 +88,7 @@ def open_price_reader() -> PriceReader | None:
 
 @lru_cache(maxsize=8)
 def _store_location(*_environment: str | None) -> str | None:
-    path = paths.find_price_store()
+    path = paths.find_price_store_file()
     return str(path) if path else None
 
 

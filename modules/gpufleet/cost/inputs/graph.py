@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TypeVar
 
-from gpufleet.cost.inputs.terms import Terms, read_tags, read_terms
-from gpufleet.cost.inputs.usage import NO_USAGE, Usage, UsageFile
-from gpufleet.cost.inputs.values import read_text
+from gpufleet.cost.inputs.terms import PurchaseTerms, read_purchase_terms, read_resource_tags
+from gpufleet.cost.inputs.usage import NO_USAGE, ResourceUsage, UsageFile
+from gpufleet.cost.inputs.values import read_input_text
 from gpufleet.cost.money import Range
-from gpufleet.engine import StateResource, ValueMarker
+from gpufleet.engine import StateResource, UnreadableValue
 
 Key = TypeVar("Key")
 
@@ -23,7 +23,7 @@ NAME_KEYS = {
 }
 
 
-def unversioned_type(type_token: str) -> str:
+def strip_api_version(type_token: str) -> str:
     """Return a type without the API version that azure-native may include."""
     package, _, rest = type_token.partition(":")
     module, _, name = rest.partition(":")
@@ -31,7 +31,7 @@ def unversioned_type(type_token: str) -> str:
     return f"{package}:{family}:{name}" if package == "azure-native" and version else type_token
 
 
-class Graph:
+class ResourceGraph:
     """Look-ups over the resources of one program, with their usage."""
 
     def __init__(self, resources: Iterable[StateResource], usage: UsageFile = NO_USAGE) -> None:
@@ -40,14 +40,14 @@ class Graph:
         self._by_urn = {resource.urn: resource for resource in self.resources if not resource.delete}
         self._by_type: dict[str, list[StateResource]] = {}
         for resource in self._by_urn.values():
-            self._by_type.setdefault(unversioned_type(resource.type), []).append(resource)
+            self._by_type.setdefault(strip_api_version(resource.type), []).append(resource)
         # Indices by type, made at first use: resources by name or id, and by parent component.
         self._by_name: dict[str, dict[str, list[StateResource]]] = {}
         self._by_parent: dict[str, dict[str | None, list[StateResource]]] = {}
         self._tags: dict[tuple[str, bool], dict[str, str]] = {}
         self._referrers: dict[tuple[object, ...], dict[str, list[StateResource]]] = {}
 
-    def get(self, urn: str | None) -> StateResource | None:
+    def get_resource(self, urn: str | None) -> StateResource | None:
         """Return the live resource of that URN."""
         return self._by_urn.get(urn) if urn else None
 
@@ -55,37 +55,37 @@ class Graph:
         """Return the live resources of these types."""
         return [resource for type_ in types for resource in self._by_type.get(type_, [])]
 
-    def find_provider(self, resource: StateResource) -> StateResource | None:
+    def find_provider_resource(self, resource: StateResource) -> StateResource | None:
         """Return the explicit provider resource (``urn::id``) that manages this one."""
-        return self.get(resource.provider.rpartition("::")[0]) if resource.provider else None
+        return self.get_resource(resource.provider.rpartition("::")[0]) if resource.provider else None
 
-    def tags_of(self, resource: StateResource) -> dict[str, str]:
+    def tags_of_resource(self, resource: StateResource) -> dict[str, str]:
         """Return a resource's own tags or labels."""
         key = (resource.urn, resource.delete)  # a pending deletion has the URN of its replacement
         if key not in self._tags:
-            self._tags[key] = read_tags(resource.inputs)
+            self._tags[key] = read_resource_tags(resource.inputs)
         return self._tags[key]
 
-    def usage_of(self, resource: StateResource) -> Usage:
+    def usage_of_resource(self, resource: StateResource) -> ResourceUsage:
         """Return the usage of a resource from the usage file."""
-        return self._usage.for_resource(resource)
+        return self._usage.find_resource_usage(resource)
 
-    def terms_of(
+    def purchase_terms_of(
         self,
         resource: StateResource,
         *templates: StateResource | None,
-        spot: bool | ValueMarker | None = None,
-    ) -> Terms:
+        spot: bool | UnreadableValue | None = None,
+    ) -> PurchaseTerms:
         """Return how a resource is bought: its tags, its own market setting, and the hours it is used."""
-        terms = read_terms(resource, *templates, spot=spot)
-        hours = self.usage_of(resource).hours_per_month
+        terms = read_purchase_terms(resource, *templates, spot=spot)
+        hours = self.usage_of_resource(resource).hours_per_month
         return terms if hours is None else replace(terms, hours=hours)
 
-    def resolve_size(self, resource: StateResource, declared: Range | None) -> Range | None:
+    def resolve_group_size(self, resource: StateResource, declared_size: Range | None) -> Range | None:
         """Return a group's size: as the usage file has it, else as declared."""
-        return self.usage_of(resource).resolve_size(declared)
+        return self.usage_of_resource(resource).resolve_group_size(declared_size)
 
-    def find_target(
+    def find_referenced_resource(
         self, resource: StateResource, path: tuple[str | int, ...], *types: str
     ) -> StateResource | None:
         """Return the resource of these types that an input refers to.
@@ -93,27 +93,27 @@ class Graph:
         A known id or name is looked up. An id that is not known yet is resolved by the engine's property
         dependencies, and without those by the only candidate in the same component.
         """
-        reference = read_text(resource.inputs, *path)
+        reference = read_input_text(resource.inputs, *path)
         if reference is None:
             return None
         candidates = self._find_by_name(reference, types) if isinstance(reference, str) else []
         if not candidates:
-            dependencies = map(self.get, resource.property_dependencies.get(str(path[0]), ()))
-            candidates = [each for each in dependencies if each and unversioned_type(each.type) in types]
+            dependencies = map(self.get_resource, resource.property_dependencies.get(str(path[0]), ()))
+            candidates = [each for each in dependencies if each and strip_api_version(each.type) in types]
         if not candidates and not isinstance(reference, str):
             candidates = [each for type_ in types for each in self._siblings(resource, type_)]
         return candidates[0] if len(candidates) == 1 else None
 
-    def find_referrers(
+    def find_referring_resources(
         self, resource: StateResource, path: tuple[str | int, ...], *types: str
     ) -> list[StateResource]:
         """Return the resources of these types whose input refers to this one, such as its autoscalers."""
-        target_type = unversioned_type(resource.type)
+        target_type = strip_api_version(resource.type)
         key = (path, types, target_type)
         if key not in self._referrers:
             index: dict[str, list[StateResource]] = {}
             for referrer in self.resources_of_type(*types):
-                if target := self.find_target(referrer, path, target_type):
+                if target := self.find_referenced_resource(referrer, path, target_type):
                     index.setdefault(target.urn, []).append(referrer)
             self._referrers[key] = index
         return self._referrers[key].get(resource.urn, [])
@@ -134,9 +134,9 @@ class Graph:
             self._by_parent[type_] = _index(self._by_type.get(type_, ()), lambda each: {each.parent})
         return self._by_parent[type_].get(resource.parent, [])
 
-    def pool_name(self, resource: StateResource) -> str:
+    def pool_name_of(self, resource: StateResource) -> str:
         """Return the name of the component that a resource is in, else its own."""
-        parent = self.get(resource.parent)
+        parent = self.get_resource(resource.parent)
         return parent.name if parent and not parent.custom and ":Stack" not in parent.type else resource.name
 
 
@@ -153,7 +153,7 @@ def _index(
 
 def _names(resource: StateResource) -> set[str]:
     """Return the names and ids by which others may refer to a resource."""
-    own_name = NAME_KEYS.get(unversioned_type(resource.type), "name")
-    names = {resource.id, read_text(resource.inputs, own_name), read_text(resource.inputs, "id")}
-    names |= {read_text(resource.outputs, key) for key in ("id", "name", "selfLink", "arn")}
+    own_name = NAME_KEYS.get(strip_api_version(resource.type), "name")
+    names = {resource.id, read_input_text(resource.inputs, own_name), read_input_text(resource.inputs, "id")}
+    names |= {read_input_text(resource.outputs, key) for key in ("id", "name", "selfLink", "arn")}
     return {name for name in names if isinstance(name, str) and name}

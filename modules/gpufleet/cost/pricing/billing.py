@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 from gpufleet.boundary import read_packaged_rows
 from gpufleet.catalog import Price
 from gpufleet.cost.formatting import replace_control_characters
-from gpufleet.cost.inputs.graph import Graph, unversioned_type
-from gpufleet.cost.inputs.terms import find_owner
+from gpufleet.cost.inputs.graph import ResourceGraph, strip_api_version
+from gpufleet.cost.inputs.terms import find_owner_tag
 from gpufleet.cost.inputs.usage import NO_USAGE, UsageFile
 from gpufleet.cost.money import ZERO_RANGE, Range, to_decimal
 from gpufleet.cost.pricing.bill import Bill, Charge, CommitmentUse, UnpricedResource
 from gpufleet.cost.pricing.component import Components, CostComponent, UnpricedComponent
 from gpufleet.cost.pricing.coverage import ReservationShare, allocate_reservations
 from gpufleet.cost.pricing.pricers import load_pricers
-from gpufleet.cost.pricing.rates import PriceBook, find_component_rate, with_cache
+from gpufleet.cost.pricing.rates import PriceBook, find_component_rate, with_price_cache
 from gpufleet.engine import StateResource
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def price_resources(
 
     What ``commitments`` in force on that day (today) pay for already costs nothing more.
     """
-    prices = with_cache(book or PriceBook())
-    graph = Graph(resources, usage)
+    prices = with_price_cache(book or PriceBook())
+    graph = ResourceGraph(resources, usage)
     entries = [(resource, entry) for resource in graph.resources for entry in _components(resource, graph)]
     components = [(resource, entry) for resource, entry in entries if isinstance(entry, CostComponent)]
     unpriced = [
@@ -89,10 +89,10 @@ def _allocate_commitments(
     if not commitments:
         return {}, ()
     from gpufleet.cost.pricing.commitments.allocate import allocate_commitments
-    from gpufleet.cost.pricing.commitments.scope import AllocationContext
+    from gpufleet.cost.pricing.commitments.scope import AllocationLookups
 
     @cache
-    def on_demand_rate(cloud: str, region: str, machine: str) -> Decimal | None:
+    def on_demand_usd_per_hour(cloud: str, region: str, machine: str) -> Decimal | None:
         price = book.find_machine_price(cloud, region, machine, "on_demand")
         return None if price is None else to_decimal(price.usd_per_hour)
 
@@ -106,21 +106,21 @@ def _allocate_commitments(
         for key, component in by_key
     ]
     today = on or datetime.now(UTC).date()
-    return allocate_commitments(uncovered, commitments, today, AllocationContext(on_demand_rate))
+    return allocate_commitments(uncovered, commitments, today, AllocationLookups(on_demand_usd_per_hour))
 
 
-def _components(resource: StateResource, graph: Graph) -> Components:
+def _components(resource: StateResource, graph: ResourceGraph) -> Components:
     if resource.external:
         return []
     if resource.remote:
         reason = f"{resource.type} is a remote component: only a preview lists its resources"
         return [UnpricedComponent(reason)]
-    pricer = load_pricers().get(unversioned_type(resource.type))
+    pricer = load_pricers().get(strip_api_version(resource.type))
     if pricer:
         return pricer(resource, graph)
     if is_free_resource(resource):
         return []
-    patterns = load_usage_billed_types().items()
+    patterns = load_usage_billed_resource_types().items()
     if unit := next((unit for pattern, unit in patterns if fnmatchcase(resource.type, pattern)), ""):
         return [UnpricedComponent(f"bills by use ({unit}), which the program does not declare")]
     return [UnpricedComponent(f"unknown type {resource.type}: no pricer and not known to be free")]
@@ -128,22 +128,22 @@ def _components(resource: StateResource, graph: Graph) -> Components:
 
 def is_free_resource(resource: StateResource) -> bool:
     """Return whether a resource costs nothing itself: a component, or a type in the table of free ones."""
-    return not resource.custom or _is_free_type(unversioned_type(resource.type))
+    return not resource.custom or _is_free_type(strip_api_version(resource.type))
 
 
 @cache
 def _is_free_type(type_token: str) -> bool:
-    return any(fnmatchcase(type_token, pattern) for pattern in load_free_types())
+    return any(fnmatchcase(type_token, pattern) for pattern in load_free_resource_types())
 
 
 @cache
-def load_free_types() -> dict[str, str]:
+def load_free_resource_types() -> dict[str, str]:
     """Return the type patterns that bill nothing by themselves, each with the reason."""
     return _load_type_table("free_types.csv", "why")
 
 
 @cache
-def load_usage_billed_types() -> dict[str, str]:
+def load_usage_billed_resource_types() -> dict[str, str]:
     """Return the type patterns that bill by use alone, each with what is counted."""
     return _load_type_table("usage_types.csv", "by")
 
@@ -154,7 +154,7 @@ def _load_type_table(file_name: str, column: str) -> dict[str, str]:
 
 
 def _price_component(
-    resource: StateResource, component: CostComponent, book: PriceBook, graph: Graph
+    resource: StateResource, component: CostComponent, book: PriceBook, graph: ResourceGraph
 ) -> tuple[Charge | None, UnpricedResource | None]:
     """Return the charge of a component as far as it has a price, and what has none."""
     rate = find_component_rate(component, book)
@@ -178,7 +178,7 @@ def _covered_charges(
     component: CostComponent,
     reservation: ReservationShare | None,
     commitment: CommittedComponent | None,
-    graph: Graph,
+    graph: ResourceGraph,
 ) -> tuple[list[Charge], Range]:
     """Return the charges of zero that a reservation and commitments already pay, and the count that remains."""
     charges, remaining = [], component.count
@@ -192,10 +192,10 @@ def _covered_charges(
 
 
 def _reservation_charge(
-    resource: StateResource, component: CostComponent, share: ReservationShare, graph: Graph
+    resource: StateResource, component: CostComponent, share: ReservationShare, graph: ResourceGraph
 ) -> Charge:
     """Return a charge of zero with a note of the reservation that pays already."""
-    reservation = graph.get(share.reservation_urn)
+    reservation = graph.get_resource(share.reservation_urn)
     name = reservation.name if reservation else share.reservation_urn
     note = f"covered by {name}" if share.is_certain else f"may be covered by {name}: its zone is not known"
     charge = _charge(resource, component, graph, share.covered * component.size, "covered")
@@ -203,7 +203,7 @@ def _reservation_charge(
 
 
 def _commitment_charge(
-    resource: StateResource, component: CostComponent, share: CommitmentShare, graph: Graph
+    resource: StateResource, component: CostComponent, share: CommitmentShare, graph: ResourceGraph
 ) -> Charge:
     """Return a charge of zero with a note of the commitment that pays already, and until when."""
     charge = _charge(resource, component, graph, share.count * component.size, "covered")
@@ -214,7 +214,7 @@ def _commitment_charge(
 def _charge(  # noqa: PLR0917 - in the order of a charge's own fields
     resource: StateResource,
     component: CostComponent,
-    graph: Graph,
+    graph: ResourceGraph,
     quantity: Range,
     purchase: str,
     usd_per_hour: Range = ZERO_RANGE,
@@ -224,7 +224,7 @@ def _charge(  # noqa: PLR0917 - in the order of a charge's own fields
         urn=resource.urn,
         type=resource.type,
         name=replace_control_characters(resource.name),
-        pool=replace_control_characters(component.terms.pool or graph.pool_name(resource)),
+        pool=replace_control_characters(component.terms.pool or graph.pool_name_of(resource)),
         component=replace_control_characters(component.component),
         item=replace_control_characters(component.items[0]),
         cloud=component.cloud,
@@ -235,28 +235,30 @@ def _charge(  # noqa: PLR0917 - in the order of a charge's own fields
         hours_per_month=component.hours_per_month,
         price=price,
         note=component.note,
-        owner=replace_control_characters(component.terms.owner or find_owner(graph.tags_of(resource))),
+        owner=replace_control_characters(
+            component.terms.owner or find_owner_tag(graph.tags_of_resource(resource))
+        ),
     )
 
 
 def _unpriced_resource(
-    resource: StateResource, unpriced: UnpricedComponent, graph: Graph
+    resource: StateResource, unpriced: UnpricedComponent, graph: ResourceGraph
 ) -> UnpricedResource:
-    tags = graph.tags_of(resource)
+    tags = graph.tags_of_resource(resource)
     return UnpricedResource(
         urn=resource.urn,
         type=resource.type,
         name=replace_control_characters(resource.name),
         reason=replace_control_characters(unpriced.reason),
         component=replace_control_characters(unpriced.component),
-        pool=replace_control_characters(tags.get("gpufleet-pool", "") or graph.pool_name(resource)),
-        owner=replace_control_characters(find_owner(tags)),
+        pool=replace_control_characters(tags.get("gpufleet-pool", "") or graph.pool_name_of(resource)),
+        owner=replace_control_characters(find_owner_tag(tags)),
     )
 
 
 def _with_distinct_keys(charges: list[Charge]) -> Iterator[Charge]:
     """Return the charges, numbered where several share a key: a record pending deletion, a surplus."""
     counts: dict[tuple[str, str], int] = {}
-    for charge in sorted(charges, key=lambda c: (*c.key, c.purchase, c.item, c.quantity.expected)):
-        counts[charge.key] = number = counts.get(charge.key, 0) + 1
+    for charge in sorted(charges, key=lambda c: (*c.comparison_key, c.purchase, c.item, c.quantity.expected)):
+        counts[charge.comparison_key] = number = counts.get(charge.comparison_key, 0) + 1
         yield charge if number == 1 else replace(charge, component=f"{charge.component} ({number})")

@@ -18,7 +18,10 @@ Reporter = Callable[[str], None]
 def install_missing_requirements(
     checks: Sequence[MachineCheck], report: Reporter, *, include_tests: bool = False
 ) -> None:
-    """Install the missing packages for required and rack checks (``include_tests``: also of the test suite) and the engine."""
+    """Install the missing packages for required and rack checks, and the engine.
+
+    With ``include_tests`` also the packages for the test suite.
+    """
     requirements: tuple[Requirement, ...] = (
         ("required", "racks", "tests") if include_tests else ("required", "racks")
     )

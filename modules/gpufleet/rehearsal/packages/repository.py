@@ -38,7 +38,7 @@ EXPIRE_AFTER_DAYS = 7
 
 
 def ensure_fake_repository(package_data: str | None = None, cache_folder: Path | None = None) -> Path:
-    """Return the folder of the built repository; ``package_data`` is the text of the data (default: the shipped data)."""
+    """Return the folder of the built repository; ``package_data`` is YAML text (default: the shipped data)."""
     package_data = (
         (resources.files("gpufleet.rehearsal") / "data" / DATA).read_text()
         if package_data is None
@@ -96,7 +96,8 @@ def build_control_file(package_entry: dict[str, Any], version: str, arch: str) -
             for r in RELATIONS
             if package_entry.get(r)
         },
-        "Description": f"{MARKER} {package_entry['summary']}\n Made for rehearsed hosts; the vendor's software is not in it.",
+        "Description": f"{MARKER} {package_entry['summary']}\n"
+        " Made for rehearsed hosts; the vendor's software is not in it.",
     }
     return "".join(f"{name}: {value}\n" for name, value in fields.items())
 

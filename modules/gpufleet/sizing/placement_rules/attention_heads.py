@@ -8,7 +8,7 @@ from gpufleet.sizing.placement_rules.rule import PLACEMENT_RULES, PlacementCase
 from gpufleet.sizing.tensor_parallel import can_split_heads, list_tensor_parallel_sizes
 
 
-@PLACEMENT_RULES.rule(
+@PLACEMENT_RULES.register_rule(
     "heads-divide",
     reason="tensor parallelism divides the model by complete attention heads",
     source="vllm-project/vllm issues 2652, 596, 11797: heads must be divisible by the tensor-parallel size",
@@ -33,7 +33,7 @@ def check_head_divisibility(case: PlacementCase) -> Iterator[str]:
     )
 
 
-@PLACEMENT_RULES.rule(
+@PLACEMENT_RULES.register_rule(
     "kv-heads-replicated",
     reason="with more tensor-parallel devices than KV heads, each device stores a full copy of a head",
     source="vllm/config/model.py, get_num_kv_heads: KV heads are replicated so that each GPU has at least one",

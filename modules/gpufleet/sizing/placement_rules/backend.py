@@ -8,7 +8,7 @@ from gpufleet.sizing.model_engine import is_engine_supported_on
 from gpufleet.sizing.placement_rules.rule import PLACEMENT_RULES, PlacementCase
 
 
-@PLACEMENT_RULES.rule(
+@PLACEMENT_RULES.register_rule(
     "engine-backend",
     reason="an engine runs on the software stacks that it is written for",
     source="sizing/data/engines.csv and catalog/data/accelerators.csv, columns stacks",
@@ -26,7 +26,7 @@ def check_engine_backend(case: PlacementCase) -> Iterator[str]:
     yield f"{case.engine.name} runs on {runs}; {accelerator.name} has {has}{extra} ({case.engine.source})"
 
 
-@PLACEMENT_RULES.rule(
+@PLACEMENT_RULES.register_rule(
     "engine-task",
     reason="inference engines cannot train, and training frameworks do not serve",
     source="sizing/data/engines.csv, column tasks",
@@ -37,7 +37,7 @@ def check_engine_task(case: PlacementCase) -> Iterator[str]:
         yield f"{case.engine.name} is for {', '.join(sorted(case.engine.tasks))}, not for {kind}"
 
 
-@PLACEMENT_RULES.rule(
+@PLACEMENT_RULES.register_rule(
     "engine-format",
     reason="GGUF is llama.cpp's format; few other engines read it",
     source="docs.vllm.ai supported hardware for quantization (v0.9.2): GGUF on NVIDIA and AMD only",

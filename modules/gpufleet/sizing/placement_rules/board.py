@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpufleet.sizing.placement_rules.rule import PLACEMENT_RULES, PlacementCase
 
 
-@PLACEMENT_RULES.rule(
+@PLACEMENT_RULES.register_rule(
     "no-rocm",
     reason="gfx803 (Polaris) is in no current ROCm table: Vulkan is what still runs on it",
     source="rocm.docs.amd.com gpu-specs: architectures listed; accelerators.csv row Radeon RX 460",
@@ -20,7 +20,7 @@ def check_unsupported_gfx803(case: PlacementCase) -> Iterator[str]:
         yield f"{name} is no longer supported by ROCm: only engines with Vulkan run on it"
 
 
-@PLACEMENT_RULES.rule(
+@PLACEMENT_RULES.register_rule(
     "board-without-gpu",
     reason="the GPU of a Raspberry Pi cannot run language models: its CPU computes",
     source="accelerators.csv row Compute Module 5 / Pi 5",

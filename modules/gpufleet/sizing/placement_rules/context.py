@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpufleet.sizing.placement_rules.rule import PLACEMENT_RULES, PlacementCase
 
 
-@PLACEMENT_RULES.rule(
+@PLACEMENT_RULES.register_rule(
     "context-beyond-model",
     reason="positions beyond the trained maximum produce noise unless the model is extended",
     source="max_position_embeddings of the model's config.json",

@@ -13,7 +13,7 @@ def _has_several_devices_per_node(case: PlacementCase) -> bool:
     return min(case.layout.devices, case.hardware.devices_per_node) > 1
 
 
-@PLACEMENT_RULES.rule(
+@PLACEMENT_RULES.register_rule(
     "no-peer-access",
     reason="stock GeForce drivers do not let cards read each other's memory: traffic goes through the host",
     source="NVIDIA/nccl issue 1127; tinygrad/open-gpu-kernel-modules issues 17 and 28",
@@ -24,7 +24,7 @@ def check_peer_access(case: PlacementCase) -> Iterator[str]:
         yield f"{case.hardware.accelerator.name} cards have no peer access: their traffic goes through the host"
 
 
-@PLACEMENT_RULES.rule(
+@PLACEMENT_RULES.register_rule(
     "no-nvlink",
     reason="Ada and later GeForce and workstation cards have no NVLink; NVLink never merges memories",
     source="tweaktown.com, 2022-09-25, on Ada without NVLink; accelerators.csv, column link",
@@ -38,7 +38,7 @@ def check_missing_nvlink(case: PlacementCase) -> Iterator[str]:
         yield f"{accelerator.name} has no NVLink: {case.layout.devices} cards communicate over {link}"
 
 
-@PLACEMENT_RULES.rule(
+@PLACEMENT_RULES.register_rule(
     "slow-link-tensor",
     reason="tensor parallelism exchanges every layer's result twice: a slow link then is the limit",
     source="docs.vllm.ai distributed serving (v0.8.3): tensor parallel within a node, pipeline parallel between nodes",
@@ -51,7 +51,7 @@ def check_tensor_parallel_network_speed(case: PlacementCase) -> Iterator[str]:
         yield f"tensor parallelism over {case.layout.nodes} nodes joined with {gbit:g} Gbit/s: the network is the limit"
 
 
-@PLACEMENT_RULES.rule(
+@PLACEMENT_RULES.register_rule(
     "slow-link-training",
     reason="training sums gradients over all nodes at every step",
     source="stas00/ml-engineering network/README.md, why inter-node network speed is of importance",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpufleet.sizing.placement_rules.rule import PLACEMENT_RULES, PlacementCase
 
 
-@PLACEMENT_RULES.rule(
+@PLACEMENT_RULES.register_rule(
     "summed-memory",
     reason="memory of several nodes is a sum of parts: no device reads another's at memory speed",
     source="10 CM5 (160 GB) ran Llama 70B at 0.85 tok/s, one M3 Ultra at 14.1 (geerlingguy, sizing/data/measured.csv)",
@@ -24,7 +24,7 @@ def check_memory_over_several_nodes(case: PlacementCase) -> Iterator[str]:
         )
 
 
-@PLACEMENT_RULES.rule(
+@PLACEMENT_RULES.register_rule(
     "memory-not-merged",
     reason="the memories of several cards are not merged, even with NVLink: what is not sharded is stored on each",
     source="hiyouga/LLaMA-Factory issue 4559 (4 x 24 GB taken for 96 GB)",

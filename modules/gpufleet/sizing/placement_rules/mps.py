@@ -11,7 +11,7 @@ def _is_apple(case: PlacementCase) -> bool:
     return case.hardware.accelerator.kind == "apple"
 
 
-@PLACEMENT_RULES.rule(
+@PLACEMENT_RULES.register_rule(
     "mps-fp16-trainer",
     reason="fp16: True was refused on MPS by Transformers 4; version 5 takes it, and bf16 from macOS 14 on",
     source="huggingface/transformers issue 32648, accelerate 3718; transformers v5.10.2 docs, Apple Silicon",
@@ -22,7 +22,7 @@ def check_mps_fp16(case: PlacementCase) -> Iterator[str]:
         yield "fp16 mixed precision on MPS raises ValueError in Transformers 4: use version 5, or bf16 on macOS 14"
 
 
-@PLACEMENT_RULES.rule(
+@PLACEMENT_RULES.register_rule(
     "mps-bitsandbytes",
     reason="QLoRA's NF4 and 8-bit optimisers come from bitsandbytes, which had no backend for Apple before 0.50",
     source="bitsandbytes documentation, installation: v0.48.1 (no Apple), v0.50.0 (Apple Silicon)",
@@ -35,7 +35,7 @@ def check_mps_bitsandbytes(case: PlacementCase) -> Iterator[str]:
         yield "bitsandbytes (NF4, 8-bit optimisers) runs on Apple silicon from 0.50 on only; older ones need CUDA"
 
 
-@PLACEMENT_RULES.rule(
+@PLACEMENT_RULES.register_rule(
     "mps-one-device",
     reason="the MPS backend has no distributed training",
     source="huggingface transformers documentation, Apple Silicon (v4.49): mps doesn't support distributed training",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpufleet.sizing.placement_rules.rule import PLACEMENT_RULES, PlacementCase
 
 
-@PLACEMENT_RULES.rule(
+@PLACEMENT_RULES.register_rule(
     "nodes-power-of-two",
     reason="distributed-llama runs on 1, 2, 4 ... 2^n nodes, at most as many as the model has KV heads",
     source="b4rtaz/distributed-llama README, known limitations; issue 70",
@@ -22,7 +22,7 @@ def check_power_of_two_nodes(case: PlacementCase) -> Iterator[str]:
         )
 
 
-@PLACEMENT_RULES.rule(
+@PLACEMENT_RULES.register_rule(
     "partly-used-nodes",
     reason="a cloud's machine is rented with all its devices",
     source="catalog/data/machines.csv, column accelerator_count",
@@ -36,7 +36,7 @@ def check_partly_used_nodes(case: PlacementCase) -> Iterator[str]:
         yield f"{used} devices take {nodes} {case.hardware.name} of {per_node} devices each: all of them are paid for"
 
 
-@PLACEMENT_RULES.rule(
+@PLACEMENT_RULES.register_rule(
     "too-many-devices",
     reason="a rack or a stack's workstations have a fixed number of devices",
     source="the rack's file in inventory/, or the stack's workstations",

@@ -19,7 +19,7 @@ def _compute_capability(case: PlacementCase) -> float | None:
     return float(match[1]) if match else None
 
 
-@PLACEMENT_RULES.rule(
+@PLACEMENT_RULES.register_rule(
     "no-bf16",
     reason="bfloat16 needs compute capability 8.0 (Ampere): T4 and V100 have fp16 only",
     source="vllm-project/vllm issues 1157 and 946",
@@ -31,7 +31,7 @@ def check_bf16_support(case: PlacementCase) -> Iterator[str]:
         yield f"{case.hardware.accelerator.name} (compute capability {capability:g}) has no bf16: use f16 instead"
 
 
-@PLACEMENT_RULES.rule(
+@PLACEMENT_RULES.register_rule(
     "fp8-weights-only",
     reason="fp8 arithmetic needs compute capability 8.9 (Ada, Hopper): older cards unpack fp8 weights to 16 bits",
     source="vLLM documentation, FP8 W8A8 (v0.32.0): W8A16 with Marlin kernels from compute capability 7.5 on",
@@ -48,7 +48,7 @@ def check_fp8_support(case: PlacementCase) -> Iterator[str]:
         yield f"{name} (compute capability {capability:g}) has no fp8, not for weights either"
 
 
-@PLACEMENT_RULES.rule(
+@PLACEMENT_RULES.register_rule(
     "no-fp8",
     reason="without an fp8 rate the accelerator computes in another format",
     source="accelerators.csv, column fp8_tflops_dense",
@@ -64,7 +64,7 @@ def check_known_fp8_rate(case: PlacementCase) -> Iterator[str]:
         yield f"no fp8 rate of {accelerator.name} is known: its 16-bit rate is used"
 
 
-@PLACEMENT_RULES.rule(
+@PLACEMENT_RULES.register_rule(
     "no-fp4",
     reason="4-bit floats are arithmetic on Blackwell and MI350 only: elsewhere weights are unpacked",
     source="accelerators.csv, column fp4_tflops_dense",

@@ -8,7 +8,7 @@ from gpufleet.sizing.data_file import load_sizing_rows
 from gpufleet.sizing.placement_rules.rule import PLACEMENT_RULES, PlacementCase
 
 
-@PLACEMENT_RULES.rule(
+@PLACEMENT_RULES.register_rule(
     "sparse-headline",
     reason="vendors print rates with structured sparsity, which models do not have: dense rates are counted",
     source="sizing/data/sparse.csv",

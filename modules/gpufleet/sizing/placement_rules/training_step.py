@@ -9,7 +9,7 @@ from gpufleet.sizing.placement_rules.rule import PLACEMENT_RULES, PlacementCase
 MAX_STEP_TOKENS = 16 * 1024**2  # tokens
 
 
-@PLACEMENT_RULES.rule(
+@PLACEMENT_RULES.register_rule(
     "devices-idle",
     reason="a slow network or an indivisible number can make more devices slower than fewer",
     source="sizing's estimate of the communication of layouts",
@@ -21,7 +21,7 @@ def check_idle_devices(case: PlacementCase) -> Iterator[str]:
         yield f"the fastest layout uses {used} of {case.devices} devices; {case.devices - used} are idle"
 
 
-@PLACEMENT_RULES.rule(
+@PLACEMENT_RULES.register_rule(
     "global-batch-large",
     reason="beyond some batch size, more tokens per step help less: large pre-training runs limit the batch",
     source="Llama 3.1 405B: 16 M tokens a step on 8,192 and 16,384 GPUs (P. Balaji, SC24 slide, as noted at "

@@ -26,7 +26,7 @@ class ToyPool(pulumi.ComponentResource):
 
     def __init__(self, plan: PoolPlan) -> None:
         """Declare the pool and, as ``nodes``, the facts of its nodes."""
-        super().__init__("gpufleet:cloud:ToyPool", plan.pool.name, plan.component_inputs())
+        super().__init__("gpufleet:cloud:ToyPool", plan.pool.name, plan.build_component_inputs())
         self.nodes = pulumi.Output.from_input(
             [self._declare_node(plan, index, node) for index, node in enumerate(plan.node_names)]
         )
@@ -37,11 +37,11 @@ class ToyPool(pulumi.ComponentResource):
             "name": node,
             "size": plan.pool.machine,
             "region": plan.pool.region,
-            "zone": plan.zone_of(index),
-            "tags": plan.tags(node),
+            "zone": plan.zone_of_node(index),
+            "tags": plan.build_tags(node),
         }
         server = ToyServer(f"{plan.pool.name}-{index + 1}", inputs, pulumi.ResourceOptions(parent=self))
-        return plan.node_facts(node, id=server.id, private=server.address)
+        return plan.build_node_facts(node, id=server.id, private=server.address)
 
 
 def declare_pools(fleet: Fleet, plans: Sequence[PoolPlan]) -> list[pulumi.Output[list[dict[str, Any]]]]:

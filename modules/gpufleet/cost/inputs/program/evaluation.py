@@ -24,8 +24,8 @@ from typing import Any
 from gpufleet import engine
 from gpufleet.boundary import decode_json_lines, make_printable
 from gpufleet.cost.inputs.program import allowlist
-from gpufleet.cost.inputs.program.gitref import unpack_ref
-from gpufleet.cost.inputs.program.stream import KIB, MIB, BoundedPipeReader, read_streams
+from gpufleet.cost.inputs.program.gitref import unpack_git_ref
+from gpufleet.cost.inputs.program.stream import KIB, MIB, BoundedPipeReader, read_pipes_with_time_limit
 from gpufleet.cost.inputs.stack_change import is_billable
 from gpufleet.engine import StateResource
 from gpufleet.errors import EnvironmentFault
@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Program:
+class StackProgram:
     """A program: the project ``root`` to run in, and its ``label`` in errors ("" is the working tree).
 
     A ``trusted`` program gets the user's environment, network and files.
@@ -66,17 +66,19 @@ def evaluate_program(
 ) -> tuple[StateResource, ...]:
     """Return the resources that ``stack`` declares in the working tree, or at a git ref."""
     if ref is None:
-        with start_evaluation([Program(root, stack, config_file, trusted=trusted)], limit_s) as run:
+        with start_program_evaluation(
+            [StackProgram(root, stack, config_file, trusted=trusted)], limit_s
+        ) as run:
             return run()[0]
     with create_scratch_folder("base") as folder:
-        unpack_ref(root, ref, folder)
-        program = Program(folder, stack, config_file, label=f"at {ref}", trusted=trusted)
-        with start_evaluation([program], limit_s) as run:
+        unpack_git_ref(root, ref, folder)
+        program = StackProgram(folder, stack, config_file, label=f"at {ref}", trusted=trusted)
+        with start_program_evaluation([program], limit_s) as run:
             return run()[0]
 
 
 @contextmanager
-def start_comparison(
+def start_git_ref_comparison(
     root: Path,
     stack: str,
     base: str,
@@ -87,15 +89,17 @@ def start_comparison(
 ) -> Iterator[Run]:
     """Evaluate a stack at ``base`` and in the working tree; ``config_file`` applies to the working tree."""
     with create_scratch_folder("base") as folder:
-        before = Program(folder, stack, label=f"at {base}", trusted=trusted)
-        after = Program(root, stack, config_file, trusted=trusted)
-        with start_evaluation([before, after], limit_s) as run:
-            unpack_ref(root, base, folder)  # while the child imports
+        before = StackProgram(folder, stack, label=f"at {base}", trusted=trusted)
+        after = StackProgram(root, stack, config_file, trusted=trusted)
+        with start_program_evaluation([before, after], limit_s) as run:
+            unpack_git_ref(root, base, folder)  # while the child imports
             yield run
 
 
 @contextmanager
-def start_evaluation(programs: Sequence[Program], limit_s: float = TIME_LIMIT_S) -> Iterator[Run]:
+def start_program_evaluation(
+    programs: Sequence[StackProgram], limit_s: float = TIME_LIMIT_S
+) -> Iterator[Run]:
     """Start the child, which imports SDKs while the block runs; call the yielded function to run the programs.
 
     A labelled program may have no such stack yet: it then has no resources.
@@ -105,30 +109,30 @@ def start_evaluation(programs: Sequence[Program], limit_s: float = TIME_LIMIT_S)
         evaluations = []
         for index, program in enumerate(programs):
             resolved = replace(program, root=program.root.resolve())
-            evaluations.append(_Evaluation.open(resolved, folder / str(index)))
-            cleanup.callback(evaluations[-1].close)
+            evaluations.append(_Evaluation.open_folder_and_pipes(resolved, folder / str(index)))
+            cleanup.callback(evaluations[-1].close_pipes)
         child = _start_child(evaluations, folder, limit_s)
         cleanup.callback(_stop_child, child)
 
-        def run() -> list[tuple[StateResource, ...]]:
+        def run_programs() -> list[tuple[StateResource, ...]]:
             printed = _run_programs(child, evaluations, limit_s)
-            return [each.resources(printed) for each in evaluations]
+            return [each.decode_registered_resources(printed) for each in evaluations]
 
-        yield run
+        yield run_programs
 
 
 @dataclass
 class _Evaluation:
     """One program, its writable folder, and the pipes for its output and its result."""
 
-    program: Program
+    program: StackProgram
     folder: Path
     output: BoundedPipeReader
     result: BoundedPipeReader
     write_ends: tuple[int, ...]
 
     @classmethod
-    def open(cls, program: Program, folder: Path) -> _Evaluation:
+    def open_folder_and_pipes(cls, program: StackProgram, folder: Path) -> _Evaluation:
         for name in ("root", "home", "tmp"):
             (folder / name).mkdir(parents=True, mode=0o700)
         output, output_end = os.pipe()
@@ -141,7 +145,7 @@ class _Evaluation:
             (output_end, result_end),
         )
 
-    def job(self, python: Path | None, limit_s: float) -> dict[str, Any]:
+    def build_child_job(self, python: Path | None, limit_s: float) -> dict[str, Any]:
         """Return the job for ``child.py``."""
         program = self.program
         config_file = program.config_file.resolve() if program.config_file else None
@@ -159,17 +163,17 @@ class _Evaluation:
             ),
         }
 
-    def close_write_ends(self) -> None:
+    def close_pipe_write_ends(self) -> None:
         for descriptor in self.write_ends:
             os.close(descriptor)
         self.write_ends = ()
 
-    def close(self) -> None:
-        self.close_write_ends()
+    def close_pipes(self) -> None:
+        self.close_pipe_write_ends()
         os.close(self.output.descriptor)
         os.close(self.result.descriptor)
 
-    def resources(self, parent_output: str) -> tuple[StateResource, ...]:
+    def decode_registered_resources(self, parent_output: str) -> tuple[StateResource, ...]:
         """Return the registered resources; ``parent_output`` explains a missing result."""
         from gpufleet.cost.inputs.program.registration import (
             decode_program_output,
@@ -178,7 +182,9 @@ class _Evaluation:
 
         location = f" {self.program.label}" if self.program.label else ""
         if not self.result.content:
-            lines = f"{parent_output}\n{self.output.text()}".strip().splitlines() or ["it printed nothing"]
+            lines = f"{parent_output}\n{self.output.decode_stored_text()}".strip().splitlines() or [
+                "it printed nothing"
+            ]
             raise EnvironmentFault(f"the Pulumi program ended early{location}: {make_printable(lines[-1])}")
         program_output = decode_program_output(
             bytes(self.result.content), f"what the Pulumi program registers{location}"
@@ -186,7 +192,7 @@ class _Evaluation:
         if program_output.error is not None:
             raise make_input_error(program_output.error, f"{self.program.root}{os.sep}", self.program.label)
         records = [each.model_dump() for each in program_output.resources]
-        resources = engine.parse_state({"deployment": {"resources": records}})
+        resources = engine.parse_stack_state({"deployment": {"resources": records}})
         return tuple(resource for resource in resources if is_billable(resource))
 
 
@@ -199,7 +205,7 @@ def _start_child(evaluations: Sequence[_Evaluation], folder: Path, limit_s: floa
         for each in evaluations
         for cloud in allowlist.guess_clouds(each.program.root, each.program.stack, each.program.config_file)
     }
-    jobs = [each.job(python, limit_s) for each in evaluations]
+    jobs = [each.build_child_job(python, limit_s) for each in evaluations]
     with as_file(files("gpufleet.cost.inputs.program") / "child.py") as script:
         child = subprocess.Popen(
             [sys.executable, str(script)],
@@ -211,7 +217,7 @@ def _start_child(evaluations: Sequence[_Evaluation], folder: Path, limit_s: floa
             start_new_session=True,  # so that an interrupt reaches us alone, and we stop it
         )
     for each in evaluations:
-        each.close_write_ends()
+        each.close_pipe_write_ends()
     order = {"clouds": None if python else sorted(clouds), "jobs": jobs}
     _send_line(child, json.dumps(order))
     return child
@@ -232,14 +238,14 @@ def _run_programs(child: subprocess.Popen[bytes], evaluations: Sequence[_Evaluat
     reports = BoundedPipeReader(child.stdout.fileno(), "its report", REPORT_BYTES, REPORT_BYTES)
     printed = BoundedPipeReader(child.stderr.fileno(), "its output", OUTPUT_BYTES, OUTPUT_TAIL_BYTES)
     pipes = [stream for each in evaluations for stream in (each.output, each.result)]
-    read_streams(reports, [printed, *pipes], limit_s)
+    read_pipes_with_time_limit(reports, [printed, *pipes], limit_s)
     _warn_unconfined(reports)
-    return printed.text()
+    return printed.decode_stored_text()
 
 
 def _warn_unconfined(reports: BoundedPipeReader) -> None:
     """Log one warning about what this machine cannot confine."""
-    lines = [value for _, value in decode_json_lines(reports.text(), "the sandbox")]
+    lines = [value for _, value in decode_json_lines(reports.decode_stored_text(), "the sandbox")]
     missing = list(dict.fromkeys(name for line in lines if isinstance(line, list) for name in line))
     if missing:
         _log.warning(

@@ -130,7 +130,7 @@ class CallbackModule(CallbackBase):
             return self._ingest
         try:
             root = paths.find_project_root()
-            registry = nodes.Registry(paths.database_url(root))
+            registry = nodes.Registry(paths.registry_database_url(root))
         except Exception as error:  # noqa: BLE001 - as above
             self._pause_after(error)
             return None

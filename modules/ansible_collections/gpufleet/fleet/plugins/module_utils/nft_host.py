@@ -13,9 +13,9 @@ from typing import Any
 from ansible_collections.gpufleet.fleet.plugins.module_utils.nft import CLEAR_TABLE, TABLE
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (
     HostError,
-    diff_entry,
-    first_line,
-    replace_file,
+    build_diff_entry,
+    first_nonempty_line,
+    replace_file_atomically,
     run_program,
 )
 
@@ -28,13 +28,13 @@ CANDIDATE, PREVIOUS = FOLDER / "candidate.nft", FOLDER / "before.nft"
 LIST_COMMAND = f"nft --stateless list table {TABLE}"
 
 
-def ssh_connection(root: Path = Path("/proc")) -> str:
+def read_ssh_connection(proc_folder: Path = Path("/proc")) -> str:
     """Return SSH_CONNECTION of this run's session, from the parent processes: sudo removes it from our environment."""
     pid = os.getpid()
     while pid > 1:
         try:
-            variables = (root / str(pid) / "environ").read_bytes().split(b"\0")
-            stat = (root / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+            variables = (proc_folder / str(pid) / "environ").read_bytes().split(b"\0")
+            stat = (proc_folder / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
         except OSError:
             return ""
         entries = [entry for entry in variables if entry.startswith(b"SSH_CONNECTION=")]
@@ -44,25 +44,25 @@ def ssh_connection(root: Path = Path("/proc")) -> str:
     return ""
 
 
-def operator_address() -> tuple[str, int] | None:
+def find_operator_address() -> tuple[str, int] | None:
     """Return the address that this run comes from and the port of sshd, or None for a run without SSH."""
-    parts = ssh_connection().split()
+    parts = read_ssh_connection().split()
     if not parts:
         return None
     address, _, _, port = parts
     return address, int(port)
 
 
-def list_rules() -> tuple[str | None, str]:
+def read_active_rules() -> tuple[str | None, str]:
     """Return the rules in force (None: no such table), and why they cannot be read (empty: they can)."""
     status, out, err = run_program(LIST_COMMAND.split())
     if status == 0:
         return out, ""
     missing = "No such file or directory" in err
-    return None, "" if missing else first_line(err, out)
+    return None, "" if missing else first_nonempty_line(err, out)
 
 
-def kernel_listing(path: Path) -> str | None:
+def list_rules_of_file(path: Path) -> str | None:
     """Return the kernel's listing of a rules file, loaded in a separate network namespace; None if that fails."""
     status, out, _ = run_program(
         ["unshare", "--net", "sh", "-c", f'nft -f "$0" && {LIST_COMMAND}', str(path)]
@@ -70,17 +70,17 @@ def kernel_listing(path: Path) -> str | None:
     return out if status == 0 else None
 
 
-def apply_rules(text: str, seconds: int, check_mode: bool) -> dict[str, Any]:
+def apply_firewall_rules(rules_text: str, confirm_seconds: int, check_mode: bool) -> dict[str, Any]:
     """Load new rules, to be confirmed within that many seconds; change nothing if the rules are the same."""
     if not shutil.which("nft", path="/usr/sbin:/sbin:/usr/bin"):
         if check_mode:
-            return {"changed": True, "diff": diff_entry(str(RULES_FILE), "", text)}
+            return {"changed": True, "diff": build_diff_entry(str(RULES_FILE), "", rules_text)}
         raise HostError("nft is not installed")
-    now, failure = list_rules()
+    now, failure = read_active_rules()
     if failure:
         return {"not_applied": {"firewall": failure}}
     try:
-        return _apply_if_different(text, now, seconds, check_mode)
+        return _apply_if_different(rules_text, now, confirm_seconds, check_mode)
     finally:
         if not PREVIOUS.exists():  # no rules wait for confirmation
             CANDIDATE.unlink(missing_ok=True)
@@ -92,13 +92,13 @@ def _apply_if_different(text: str, now: str | None, seconds: int, check_mode: bo
     status, _, err = run_program(["nft", "--check", "--file", str(CANDIDATE)])
     if status != 0:
         raise HostError(
-            f"{RULES_FILE} was not changed: {first_line(err).replace(str(CANDIDATE), str(RULES_FILE))}"
+            f"{RULES_FILE} was not changed: {first_nonempty_line(err).replace(str(CANDIDATE), str(RULES_FILE))}"
         )
     before = RULES_FILE.read_text(encoding="utf-8", errors="replace") if RULES_FILE.exists() else ""
     enabled = run_program(["systemctl", "is-enabled", "--quiet", UNIT])[0] == 0
-    if before == text and enabled and now is not None and kernel_listing(CANDIDATE) in (now, None):
+    if before == text and enabled and now is not None and list_rules_of_file(CANDIDATE) in (now, None):
         return {}
-    result = {"changed": True, "diff": diff_entry(str(RULES_FILE), before, text)}
+    result = {"changed": True, "diff": build_diff_entry(str(RULES_FILE), before, text)}
     return result if check_mode else {**result, **_apply_until_confirmed(text, now, seconds)}
 
 
@@ -113,17 +113,17 @@ def _apply_until_confirmed(text: str, now: str | None, seconds: int) -> dict[str
     status, _, err = run_program(timer)
     if status != 0:
         raise HostError(
-            f"the rules were not changed: the rollback timer cannot be started: {first_line(err)}"
+            f"the rules were not changed: the rollback timer cannot be started: {first_nonempty_line(err)}"
         )
     status, _, err = run_program(["nft", "--file", str(CANDIDATE)])
     if status != 0:
-        raise HostError(f"the kernel rejected the rules: {first_line(err)}")
-    return {"pending": _digest(text), "connection": ssh_connection()}
+        raise HostError(f"the kernel rejected the rules: {first_nonempty_line(err)}")
+    return {"pending": _digest(text), "connection": read_ssh_connection()}
 
 
-def confirm_rules(digest: str, applied_from: str) -> dict[str, Any]:
+def confirm_firewall_rules(rules_digest: str, applied_from: str) -> dict[str, Any]:
     """Keep the rules, because a new connection has come in through them."""
-    current = ssh_connection()
+    current = read_ssh_connection()
     if current and current == applied_from:
         raise HostError(
             "the firewall was not confirmed: this is still the connection that applied it; the old rules return"
@@ -131,7 +131,7 @@ def confirm_rules(digest: str, applied_from: str) -> dict[str, Any]:
     text = CANDIDATE.read_text(encoding="utf-8") if CANDIDATE.exists() else ""
     armed = run_program(["systemctl", "is-active", "--quiet", f"{ROLLBACK_UNIT}.timer"])[0] == 0
     run_program(["systemctl", "stop", f"{ROLLBACK_UNIT}.timer"])
-    if not armed or not PREVIOUS.exists() or _digest(text) != digest:
+    if not armed or not PREVIOUS.exists() or _digest(text) != rules_digest:
         raise HostError(
             "rolled back: no new connection got through the new firewall, so the host restored the old rules"
         )
@@ -139,15 +139,15 @@ def confirm_rules(digest: str, applied_from: str) -> dict[str, Any]:
     status, _, err = run_program(["systemctl", "enable", "--now", UNIT])
     if status != 0:
         run_program(["nft", "--file", str(PREVIOUS)])
-        raise HostError(f"rolled back: the firewall cannot be started at boot: {first_line(err)}")
+        raise HostError(f"rolled back: the firewall cannot be started at boot: {first_nonempty_line(err)}")
     PREVIOUS.unlink()
     CANDIDATE.unlink()
     return {"changed": True}
 
 
-def remove_rules(check_mode: bool) -> dict[str, Any]:
+def remove_firewall_rules(check_mode: bool) -> dict[str, Any]:
     """Remove gpufleet's table, its file and its unit."""
-    now, failure = list_rules() if shutil.which("nft", path="/usr/sbin:/sbin:/usr/bin") else (None, "")
+    now, failure = read_active_rules() if shutil.which("nft", path="/usr/sbin:/sbin:/usr/bin") else (None, "")
     if failure:
         return {"not_applied": {"firewall": failure}}
     enabled = run_program(["systemctl", "is-enabled", "--quiet", UNIT])[0] == 0
@@ -155,7 +155,7 @@ def remove_rules(check_mode: bool) -> dict[str, Any]:
         return {}
     if not check_mode:
         run_program(["systemctl", "disable", "--now", UNIT])
-        if list_rules()[0] is not None:
+        if read_active_rules()[0] is not None:
             run_program(["nft", "delete", "table", *TABLE.split()])
         RULES_FILE.unlink(missing_ok=True)
     return {"changed": True}
@@ -163,7 +163,7 @@ def remove_rules(check_mode: bool) -> dict[str, Any]:
 
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(mode=0o700 if path.parent == FOLDER else 0o755, parents=True, exist_ok=True)
-    replace_file(path, text, (0o600, 0, 0))
+    replace_file_atomically(path, text, (0o600, 0, 0))
 
 
 def _digest(text: str) -> str:

@@ -60,7 +60,7 @@ def build_project_inventory(
     root = paths.find_project_root(Path(path).parent)
     return nodes.build_ansible_inventory(
         root,
-        database_url or paths.database_url(root),
+        database_url or paths.registry_database_url(root),
         rehearsal=os.environ.get("GPUFLEET_REHEARSAL") or None,
         include_missing=include_missing,
         rack=rack,

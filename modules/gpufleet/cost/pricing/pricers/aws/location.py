@@ -5,9 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from gpufleet.cost.inputs.graph import Graph, unversioned_type
-from gpufleet.cost.inputs.values import is_true, known_text, read_list, read_text, read_value
-from gpufleet.cost.pricing.region import aws_region
+from gpufleet.cost.inputs.graph import ResourceGraph, strip_api_version
+from gpufleet.cost.inputs.values import (
+    is_input_true,
+    read_input,
+    read_input_list,
+    read_input_text,
+    text_if_known,
+)
+from gpufleet.cost.pricing.region import aws_region_of_zone
 from gpufleet.engine import StateResource
 
 SUBNETS = (
@@ -39,49 +45,53 @@ class SubnetInputs:
     gives_public_address: bool
 
 
-def parse_subnet(inputs: Any) -> SubnetInputs:
+def parse_subnet_inputs(inputs: Any) -> SubnetInputs:
     """Parse a subnet."""
     return SubnetInputs(
-        zone=known_text(read_text(inputs, "availabilityZone")),
-        gives_public_address=is_true(inputs, "mapPublicIpOnLaunch"),
+        zone=text_if_known(read_input_text(inputs, "availabilityZone")),
+        gives_public_address=is_input_true(inputs, "mapPublicIpOnLaunch"),
     )
 
 
-def parse_placement(inputs: Any) -> PlacementInputs:
+def parse_placement_inputs(inputs: Any) -> PlacementInputs:
     """Parse the placement of an instance, a group or a template."""
-    zone = known_text(read_text(inputs, "availabilityZone"))
-    zone = zone if zone is not None else known_text(read_text(inputs, "placement", "availabilityZone"))
-    zones = read_list(inputs, "availabilityZones")
+    zone = text_if_known(read_input_text(inputs, "availabilityZone"))
+    zone = (
+        zone if zone is not None else text_if_known(read_input_text(inputs, "placement", "availabilityZone"))
+    )
+    zones = read_input_list(inputs, "availabilityZones")
     keys = (ONE_SUBNET, *SUBNET_LISTS)
-    subnet_key = next((key for key in keys if read_value(inputs, key) is not None), None)
+    subnet_key = next((key for key in keys if read_input(inputs, key) is not None), None)
     return PlacementInputs(
         zone=zone,
         zones=frozenset(zones) if all(isinstance(each, str) for each in zones) else frozenset(),
         subnet_key=subnet_key,
-        subnet_count=len(read_list(inputs, subnet_key)) if subnet_key in SUBNET_LISTS else 0,
+        subnet_count=len(read_input_list(inputs, subnet_key)) if subnet_key in SUBNET_LISTS else 0,
     )
 
 
-def parse_locations(resource: StateResource) -> tuple[str, ...]:
+def parse_regions_and_zones(resource: StateResource) -> tuple[str, ...]:
     """Parse the regions and zones that a resource or a provider gives, the region of its own inputs first."""
     names = (
-        read_text(resource.inputs, "region"),
-        read_text(resource.inputs, "availabilityZone"),
-        read_text(resource.inputs, "availabilityZones", 0),
-        read_text(resource.outputs, "region"),
-        read_text(resource.outputs, "availabilityZone"),
+        read_input_text(resource.inputs, "region"),
+        read_input_text(resource.inputs, "availabilityZone"),
+        read_input_text(resource.inputs, "availabilityZones", 0),
+        read_input_text(resource.outputs, "region"),
+        read_input_text(resource.outputs, "availabilityZone"),
     )
     return tuple(name for name in names if isinstance(name, str))
 
 
-def find_region(resource: StateResource, graph: Graph) -> str:
+def find_region(resource: StateResource, graph: ResourceGraph) -> str:
     """Return the region: the resource's own, its zone's, or its provider's; empty if unknown."""
-    provider = graph.find_provider(resource)
-    locations = parse_locations(resource) or (parse_locations(provider) if provider else ())
-    return aws_region(locations[0]) if locations else ""
+    provider = graph.find_provider_resource(resource)
+    locations = parse_regions_and_zones(resource) or (parse_regions_and_zones(provider) if provider else ())
+    return aws_region_of_zone(locations[0]) if locations else ""
 
 
-def find_zones(resource: StateResource, placement: PlacementInputs, graph: Graph) -> frozenset[str]:
+def find_possible_zones(
+    resource: StateResource, placement: PlacementInputs, graph: ResourceGraph
+) -> frozenset[str]:
     """Return the zones that machines of a resource may be in; empty if they are not known."""
     if placement.zone is not None:
         return frozenset({placement.zone})
@@ -92,25 +102,27 @@ def find_zones(resource: StateResource, placement: PlacementInputs, graph: Graph
     return frozenset() if None in zones else known_zones
 
 
-def find_subnets(resource: StateResource, placement: PlacementInputs, graph: Graph) -> list[SubnetInputs]:
+def find_subnets(
+    resource: StateResource, placement: PlacementInputs, graph: ResourceGraph
+) -> list[SubnetInputs]:
     """Return the subnets that a resource is in; empty if one of them is not in this stack."""
-    return [parse_subnet(subnet.inputs) for subnet in _subnet_resources(resource, placement, graph)]
+    return [parse_subnet_inputs(subnet.inputs) for subnet in _subnet_resources(resource, placement, graph)]
 
 
 def _subnet_resources(
-    resource: StateResource, placement: PlacementInputs, graph: Graph
+    resource: StateResource, placement: PlacementInputs, graph: ResourceGraph
 ) -> list[StateResource]:
     key = placement.subnet_key
     if key is None:
         return []
     if key == ONE_SUBNET:
-        subnet = graph.find_target(resource, (ONE_SUBNET,), *SUBNETS)
+        subnet = graph.find_referenced_resource(resource, (ONE_SUBNET,), *SUBNETS)
         return [subnet] if subnet else []
     indices = range(placement.subnet_count)
-    targets = [graph.find_target(resource, (key, index), *SUBNETS) for index in indices]
+    targets = [graph.find_referenced_resource(resource, (key, index), *SUBNETS) for index in indices]
     subnets = [subnet for subnet in targets if subnet]
     if subnets and len(subnets) == len(targets):
         return subnets
-    dependencies = map(graph.get, resource.property_dependencies.get(key, ()))
-    known_subnets = [each for each in dependencies if each and unversioned_type(each.type) in SUBNETS]
+    dependencies = map(graph.get_resource, resource.property_dependencies.get(key, ()))
+    known_subnets = [each for each in dependencies if each and strip_api_version(each.type) in SUBNETS]
     return known_subnets if len(known_subnets) >= max(1, placement.subnet_count) else []
