@@ -88,7 +88,7 @@ def price_preview(path):
     reading = time.process_time() - reading
     before = resource.getrusage(resource.RUSAGE_SELF)
     started = time.perf_counter()
-    difference = cost.diff_preview(document)
+    difference = cost.diff_from_preview(document)
     wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF)
     print(json.dumps({
         "wall": wall,
@@ -96,7 +96,7 @@ def price_preview(path):
         "reading": reading,
         "peak_mb": after.ru_maxrss / 1024,
         "lines": len(difference.lines),
-        "unpriced": len(difference.unpriced),
+        "unpriced": len(difference.unpriced_resources),
         "change": float(difference.change_usd_per_month),
     }))  # fmt: skip
 

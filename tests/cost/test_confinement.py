@@ -225,7 +225,7 @@ def test_grandchild_is_stopped_when_the_evaluation_times_out(write_hostile_progr
 def test_grandchild_is_stopped_when_gpufleet_is_killed(write_hostile_program, tmp_path, signum):
     """The program says which namespace it is in through what it prints; then gpufleet gets the signal."""
     root = write_hostile_program(GRANDCHILD.format(seconds=600, then="time.sleep(600)"))
-    code = f"from pathlib import Path; from gpufleet import cost; cost.evaluate(Path({str(root)!r}), 'dev')"
+    code = f"from pathlib import Path; from gpufleet import cost; cost.evaluate_program(Path({str(root)!r}), 'dev')"
     process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
     namespaces, deadline = set(), time.monotonic() + HANG_GUARD_S
     while len(in_namespaces(namespaces)) < 3:  # init, the program and its grandchild
@@ -310,7 +310,7 @@ def test_program_cannot_change_the_evaluation_of_the_other_version(project):
     look = "[p for p in os.listdir('/proc') if p.isdigit()]"
     places = "[n for n in os.listdir('/tmp') if n.startswith('gpufleet-base')]"
     main.write_text("import os\n" + COMPONENT.format(name="'head'", said=f"str(({look}, {places}))"))
-    with evaluation.start_comparison(project, "poc", "HEAD") as run:
+    with evaluation.start_git_ref_comparison(project, "poc", "HEAD") as run:
         base, head = run()
     assert [resource.name for resource in base] == ["base"]
     assert head[0].name == "head"
@@ -404,7 +404,7 @@ def test_git_settings_of_a_bare_repository_are_not_executed(write_hostile_progra
     with (root / "config").open("a") as settings:
         settings.write(f"[core]\n\tfsmonitor = touch {tmp_path}/owned\n")
     with pytest.raises(InputError, match="not in a git repository"):
-        cost.diff_git_ref(root, "dev", "HEAD")
+        cost.diff_stack_against_git_ref(root, "dev", "HEAD")
     assert not (tmp_path / "owned").exists()
 
 
@@ -451,7 +451,7 @@ def test_missing_namespaces_are_reported_and_the_remaining_confinement_applies(
     )
     code = (
         "from pathlib import Path; from gpufleet import cost;"
-        f"print(cost.evaluate(Path({str(root)!r}), 'dev')[0].inputs['said'])"
+        f"print(cost.evaluate_program(Path({str(root)!r}), 'dev')[0].inputs['said'])"
     )
     result = run_without_namespaces(code)
     assert result.returncode == 0, result.stderr

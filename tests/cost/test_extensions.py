@@ -13,11 +13,11 @@ from gpufleet.errors import EnvironmentFault
 CODE = """
 from decimal import Decimal
 
-from gpufleet.cost import CostComponent, Terms, UnpricedComponent
+from gpufleet.cost import CostComponent, PurchaseTerms, UnpricedComponent
 
 PRICERS = {
     "acme:index:Box": lambda resource, graph: [
-        CostComponent("machine", ("g5.2xlarge",), "aws", "us-east-1", terms=graph.terms_of(resource))
+        CostComponent("machine", ("g5.2xlarge",), "aws", "us-east-1", terms=graph.purchase_terms_of(resource))
     ],
     "acme:index:Bad": lambda resource, graph: 1 / 0,
     "aws:ebs/volume:Volume": lambda resource, graph: [UnpricedComponent("ours gives way")],
@@ -56,7 +56,7 @@ def test_failing_extension_leaves_only_its_resource_unpriced(install_extension, 
     bill = cost.price_resources(
         [make_resource("bad", type_="acme:index:Bad", inputs={}), make_resource("a")], book
     )
-    assert [gap.reason for gap in bill.unpriced] == [
+    assert [gap.reason for gap in bill.unpriced_resources] == [
         "the pricer acme failed: ZeroDivisionError: division by zero"
     ]
     assert any(charge.name == "a" for charge in bill.charges)
@@ -65,7 +65,7 @@ def test_failing_extension_leaves_only_its_resource_unpriced(install_extension, 
 def test_extension_overrides_a_built_in_pricer(install_extension, make_resource, book):
     install_extension()
     bill = cost.price_resources([make_resource("v", type_="aws:ebs/volume:Volume", inputs={"size": 1})], book)
-    assert [gap.reason for gap in bill.unpriced] == ["ours gives way"]
+    assert [gap.reason for gap in bill.unpriced_resources] == ["ours gives way"]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.cost.inputs.drift import size_drift_warnings
+from gpufleet.cost.inputs.drift import ignored_size_change_warnings
 from gpufleet.engine import StateResource
 
 GROUP = "aws:autoscaling/group:Group"
@@ -22,9 +22,12 @@ def group(*ignored, custom=True):
      "sku.capacity", "nodeCount", "initialNodeCount", "count", "targetCapacity", "*"],
 )  # fmt: skip
 def test_ignored_size_of_each_cloud_is_recognised(name):
-    (line,) = size_drift_warnings([group("tags", name)])
+    (line,) = ignored_size_change_warnings([group("tags", name)])
     assert line.startswith(f"workers ignores changes to {name}: ")
 
 
 def test_other_ignored_inputs_are_not_sizes():
-    assert size_drift_warnings([group("tags", "minSize"), group(), group("targetSize", custom=False)]) == []
+    assert (
+        ignored_size_change_warnings([group("tags", "minSize"), group(), group("targetSize", custom=False)])
+        == []
+    )

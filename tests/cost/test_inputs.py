@@ -69,7 +69,7 @@ def test_mistakes_are_reported_in_one_line(gpufleet, tmp_path, arguments, messag
 
 def test_truncated_log_is_partial():
     text = "\n".join((LOGS / "events-preview.jsonl").read_text().splitlines()[:-3])
-    cost_diff = cost.diff_events(engine.parse_event_log(text, "log"))
+    cost_diff = cost.diff_from_event_log(engine.parse_last_phase_of_log(text, "log"))
     assert cost_diff.partial
     assert "is cut off before the engine's summary" in cost_diff.warnings[-1]
 
@@ -103,7 +103,7 @@ def test_automation_api_summary_replaces_a_missing_summary_event():
     assert cost.change_from_automation(events).partial
     assert len(complete_change.after) == len(
         cost.change_from_events(
-            engine.parse_event_log((LOGS / "events-preview.jsonl").read_text(), "log")
+            engine.parse_last_phase_of_log((LOGS / "events-preview.jsonl").read_text(), "log")
         ).after
     )
 

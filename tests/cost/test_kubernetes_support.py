@@ -8,7 +8,7 @@ import pytest
 
 from gpufleet.cost.pricing.pricers.aws.kubernetes_support import (
     extended_support_components,
-    load_support_end_dates,
+    load_eks_support_end_dates,
 )
 
 
@@ -28,6 +28,6 @@ def test_version_is_reported_from_the_day_after_its_support_ends(version, on, na
 
 
 def test_support_of_versions_ends_in_order():
-    days = [load_support_end_dates()[version] for version in sorted(load_support_end_dates())]
+    days = [load_eks_support_end_dates()[version] for version in sorted(load_eks_support_end_dates())]
     assert days == sorted(days)
     assert len(days) == 7

@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from gpufleet.cost.formatting import format_count, format_usd, format_usd_range
+from gpufleet.cost.formatting import format_quantity_range, format_usd, format_usd_range
 from gpufleet.cost.money import HOURS_PER_MONTH, Range, round_hourly_rate, round_to_cents, to_decimal
 
 
@@ -27,8 +27,10 @@ def test_hourly_rate_keeps_six_decimals():
 
 
 def test_subtraction_never_goes_below_zero():
-    assert Range.of(1).minus(Range.of(3)) == Range.of(0)
-    difference = Range(Decimal(1), Decimal(2), Decimal(4)).minus(Range.of(1))
+    assert Range.from_exact_value(1).subtract_down_to_zero(
+        Range.from_exact_value(3)
+    ) == Range.from_exact_value(0)
+    difference = Range(Decimal(1), Decimal(2), Decimal(4)).subtract_down_to_zero(Range.from_exact_value(1))
     assert difference == Range(Decimal(0), Decimal(1), Decimal(3))
 
 
@@ -37,11 +39,11 @@ def test_subtraction_never_goes_below_zero():
     [("1234.5", False, "$1,234.50"), ("-3", False, "-$3.00"), ("3", True, "+$3.00"), ("0", True, "$0.00")],
 )
 def test_dollars_are_formatted_with_sign(amount, sign, text):
-    assert format_usd(Decimal(amount), sign=sign) == text
+    assert format_usd(Decimal(amount), show_sign=sign) == text
 
 
 def test_ranges_are_formatted_as_text():
     both = Range(Decimal(1), Decimal(2), Decimal(4))
     assert format_usd_range(both) == "$1.00 to $4.00"
-    assert format_count(both) == "2 (1-4)"
-    assert format_count(Range.of(100)) == "100"
+    assert format_quantity_range(both) == "2 (1-4)"
+    assert format_quantity_range(Range.from_exact_value(100)) == "100"

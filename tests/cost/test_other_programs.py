@@ -36,7 +36,7 @@ def write_program(tmp_path):
 
 
 def machines(root, stack="dev", **limits):
-    return {r.name: r for r in cost.evaluate_program(root, stack, **limits) if not r.is_provider}
+    return {r.name: r for r in cost.evaluate_program(root, stack, **limits) if not r.is_provider_resource}
 
 
 def test_stack_without_a_file_is_evaluated_if_no_stack_has_one(write_program):

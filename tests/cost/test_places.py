@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.cost.pricing.pricers.azure.disk import disk_tier
-from gpufleet.cost.pricing.region import aws_region, azure_region, gcp_region
+from gpufleet.cost.pricing.pricers.azure.disk import managed_disk_tier_number
+from gpufleet.cost.pricing.region import aws_region_of_zone, gcp_region_of_zone, normalize_azure_location
 
 
 @pytest.mark.parametrize(
@@ -11,7 +11,7 @@ from gpufleet.cost.pricing.region import aws_region, azure_region, gcp_region
     [("us-east-1a", "us-east-1"), ("us-gov-west-1b", "us-gov-west-1"), ("us-east-1", "us-east-1")],
 )
 def test_aws_zone_gives_its_region(zone, region):
-    assert aws_region(zone) == region
+    assert aws_region_of_zone(zone) == region
 
 
 @pytest.mark.parametrize(
@@ -23,14 +23,14 @@ def test_aws_zone_gives_its_region(zone, region):
     ],
 )
 def test_gcp_zone_gives_its_region(zone, region):
-    assert gcp_region(zone) == region
+    assert gcp_region_of_zone(zone) == region
 
 
 @pytest.mark.parametrize("location", ["East US 2", "eastus2", "EastUS2"])
 def test_azure_location_is_normalized(location):
-    assert azure_region(location) == "eastus2"
+    assert normalize_azure_location(location) == "eastus2"
 
 
 @pytest.mark.parametrize(("gib", "number"), [(1, "1"), (128, "10"), (129, "15"), (40000, "80")])
 def test_azure_disk_size_gives_its_tier(gib, number):
-    assert disk_tier(gib) == number
+    assert managed_disk_tier_number(gib) == number

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from gpufleet.cost import PriceBook, price_resources
-from gpufleet.cost.analysis.pool import group_by_pool
+from gpufleet.cost.analysis.pool import group_charges_by_pool
 from gpufleet.engine import StateResource
 
 INSTANCE = "aws:ec2/instance:Instance"
@@ -23,7 +23,9 @@ def test_charges_of_a_pool_are_summed(book: PriceBook):
         instance("train-0", "train", "g5.2xlarge"),
         instance("train-1", "train", "g5.2xlarge"),
     ]
-    machines = [pool for pool in group_by_pool(price_resources(fleet, book)) if pool.component == "machine"]
+    machines = [
+        pool for pool in group_charges_by_pool(price_resources(fleet, book)) if pool.component == "machine"
+    ]
     assert [(pool.name, pool.machine, pool.count.expected) for pool in machines] == [
         ("train", "g5.2xlarge", 2),
         ("serve", "g5.xlarge", 1),

@@ -63,12 +63,15 @@ def test_every_region_is_known(program):
 
 
 def test_machines_without_accelerators_are_priced_or_reported():
-    reasons = [gap.reason for gap in cost.estimate_stack(PROGRAMS / "eks-gpu", "dev").bill.unpriced]
+    reasons = [gap.reason for gap in cost.estimate_stack(PROGRAMS / "eks-gpu", "dev").bill.unpriced_resources]
     assert any("m5.large in us-west-2" in reason for reason in reasons)
 
 
 def test_remote_components_are_reported():
-    gaps = {gap.name: gap.reason for gap in cost.estimate_stack(PROGRAMS / "remote-eks", "dev").bill.unpriced}
+    gaps = {
+        gap.name: gap.reason
+        for gap in cost.estimate_stack(PROGRAMS / "remote-eks", "dev").bill.unpriced_resources
+    }
     assert gaps["jobs"].startswith("eks:index:Cluster is a remote component")
     assert gaps["shared"].startswith("awsx:ec2:Vpc is a remote component")
 

@@ -85,7 +85,7 @@ def test_low_bound_expected_cost_and_high_bound_are_ordered(resources, book):
 @given(resources=side)
 def test_every_resource_is_priced_or_listed_as_unpriced(resources, book):
     bill = cost.price_resources(resources, book)
-    urns = {charge.urn for charge in bill.charges} | {gap.urn for gap in bill.unpriced}
+    urns = {charge.urn for charge in bill.charges} | {gap.urn for gap in bill.unpriced_resources}
     assert urns == {resource.urn for resource in resources}
 
 

@@ -49,8 +49,8 @@ def billed_components(bill):
 @pytest.mark.parametrize("name", CLOUDS)
 def test_preview_event_log_and_evaluation_without_engine_cost_the_same(preview_program, name):
     document, log, *_ = preview_program(name)
-    preview_diff = cost.diff_preview(document)
-    logged = cost.diff_events(engine.parse_event_log(log, "events.jsonl"))
+    preview_diff = cost.diff_from_preview(document)
+    logged = cost.diff_from_event_log(engine.parse_last_phase_of_log(log, "events.jsonl"))
     plain = cost.estimate_stack(PROGRAMS / name, "dev").bill
     assert preview_diff.after.usd_per_month == logged.after.usd_per_month == plain.usd_per_month
     assert (
@@ -66,11 +66,13 @@ def test_deployed_cost_equals_previewed_cost(preview_program, name):
     document, _, shell, folder = preview_program(name)
     shell.run(f"cd '{folder}' && {LOGGED} up {SETTINGS} --yes --skip-preview --event-log up.jsonl")
     state = json.loads(shell.run(f"cd '{folder}' && pulumi stack export {SETTINGS}").stdout)
-    previewed_month = cost.diff_preview(document).after.usd_per_month
-    assert cost.estimate_state(state).bill.usd_per_month == previewed_month
-    carried_out = cost.diff_events(engine.parse_event_log((folder / "up.jsonl").read_text(), "up.jsonl"))
+    previewed_month = cost.diff_from_preview(document).after.usd_per_month
+    assert cost.estimate_exported_state(state).bill.usd_per_month == previewed_month
+    carried_out = cost.diff_from_event_log(
+        engine.parse_last_phase_of_log((folder / "up.jsonl").read_text(), "up.jsonl")
+    )
     assert carried_out.after.usd_per_month == previewed_month
-    assert cost.diff_state(state, folder, "dev").change_usd_per_month == 0
+    assert cost.diff_stack_against_state(state, folder, "dev").change_usd_per_month == 0
 
 
 def test_automation_api_events_match_the_preview(preview_program):
@@ -78,6 +80,6 @@ def test_automation_api_events_match_the_preview(preview_program):
 
     document, log, *_ = preview_program("spot-fleet")
     events = [EngineEvent.from_json(json.loads(line)) for line in log.splitlines()]
-    steps = cost.diff_automation(events)
-    assert steps.after.usd_per_month == cost.diff_preview(document).after.usd_per_month
+    steps = cost.diff_from_automation(events)
+    assert steps.after.usd_per_month == cost.diff_from_preview(document).after.usd_per_month
     assert steps.stack == "dev"

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from gpufleet.cost.analysis.budget import BudgetOption, build_budget_document, find_budget_options
 from gpufleet.cost.analysis.diff import CostDiff, CostDiffLine, PolicyResult, PolicyViolation, compare_bills
-from gpufleet.cost.analysis.estimate import Estimate, diff, estimate, price_age_notes
-from gpufleet.cost.analysis.policy import Policy, check_policy, load_policy
-from gpufleet.cost.analysis.pool import PoolCost, group_by_pool
+from gpufleet.cost.analysis.estimate import CostEstimate, diff, estimate, price_age_notes
+from gpufleet.cost.analysis.policy import CostPolicy, check_policy, load_policy
+from gpufleet.cost.analysis.pool import PoolCost, group_charges_by_pool
 from gpufleet.cost.analysis.price_date import PriceDates
 from gpufleet.cost.analysis.reports import DIFF_FORMATS, render_diff, render_estimate
 from gpufleet.cost.analysis.reports.budget import format_budget_table
@@ -24,17 +24,17 @@ from gpufleet.cost.analysis.reports.purchase import format_break_even_table, for
 from gpufleet.cost.analysis.what_if import WhatIfRow, build_what_if_document, compare_purchase_kinds
 from gpufleet.cost.api import (
     CostOptions,
-    diff_automation,
-    diff_events,
-    diff_git_ref,
-    diff_preview,
-    diff_prices,
-    diff_state,
+    diff_from_automation,
+    diff_from_event_log,
+    diff_from_preview,
+    diff_stack_against_git_ref,
+    diff_stack_against_state,
+    diff_stack_between_price_dates,
+    estimate_exported_state,
     estimate_stack,
-    estimate_state,
 )
 from gpufleet.cost.inputs.automation import change_from_automation
-from gpufleet.cost.inputs.graph import Graph
+from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.program.evaluation import TIME_LIMIT_S, evaluate_program
 from gpufleet.cost.inputs.stack_change import (
     StackChange,
@@ -42,14 +42,18 @@ from gpufleet.cost.inputs.stack_change import (
     change_from_preview,
     resources_from_state,
 )
-from gpufleet.cost.inputs.terms import Terms
-from gpufleet.cost.inputs.usage import Usage, UsageFile, load_usage
+from gpufleet.cost.inputs.terms import PurchaseTerms
+from gpufleet.cost.inputs.usage import ResourceUsage, UsageFile, load_usage_file
 from gpufleet.cost.money import HOURS_PER_MONTH, Range
 from gpufleet.cost.pricing.bill import Bill, Charge, UnpricedResource
 from gpufleet.cost.pricing.billing import price_resources
-from gpufleet.cost.pricing.commitments import BreakEven, build_break_even_document, compute_break_even
+from gpufleet.cost.pricing.commitments import (
+    CommitmentBreakEven,
+    build_break_even_document,
+    compute_break_evens,
+)
 from gpufleet.cost.pricing.commitments import load_commitments as load_commitments
-from gpufleet.cost.pricing.component import CostComponent, PartContext, UnpricedComponent
+from gpufleet.cost.pricing.component import CostComponent, MachinePartContext, UnpricedComponent
 from gpufleet.cost.pricing.rates import PriceBook
 
 __all__ = [
@@ -57,29 +61,29 @@ __all__ = [
     "HOURS_PER_MONTH",
     "TIME_LIMIT_S",
     "Bill",
-    "BreakEven",
     "BudgetOption",
     "Charge",
+    "CommitmentBreakEven",
     "CostComponent",
     "CostDiff",
+    "CostDiffLine",
+    "CostEstimate",
     "CostOptions",
-    "DiffLine",
-    "Estimate",
-    "Graph",
-    "PartContext",
-    "Policy",
+    "CostPolicy",
+    "MachinePartContext",
     "PolicyResult",
+    "PolicyViolation",
     "PoolCost",
     "PriceBook",
     "PriceDates",
+    "PurchaseTerms",
     "Range",
+    "ResourceGraph",
+    "ResourceUsage",
     "StackChange",
-    "Terms",
     "UnpricedComponent",
     "UnpricedResource",
-    "Usage",
     "UsageFile",
-    "Violation",
     "WhatIfRow",
     "build_break_even_document",
     "build_budget_document",
@@ -92,27 +96,27 @@ __all__ = [
     "check_policy",
     "compare_bills",
     "compare_purchase_kinds",
-    "compute_break_even",
+    "compute_break_evens",
     "diff",
-    "diff_automation",
-    "diff_events",
-    "diff_git_ref",
-    "diff_preview",
-    "diff_prices",
-    "diff_state",
+    "diff_from_automation",
+    "diff_from_event_log",
+    "diff_from_preview",
+    "diff_stack_against_git_ref",
+    "diff_stack_against_state",
+    "diff_stack_between_price_dates",
     "estimate",
+    "estimate_exported_state",
     "estimate_stack",
-    "estimate_state",
     "evaluate_program",
     "find_budget_options",
     "format_break_even_table",
     "format_budget_table",
     "format_what_if_table",
-    "group_by_pool",
+    "group_charges_by_pool",
     "load_commitments",
     "load_diff_schema",
     "load_policy",
-    "load_usage",
+    "load_usage_file",
     "price_age_notes",
     "price_resources",
     "render_diff",

@@ -7,25 +7,26 @@ from decimal import Decimal
 from gpufleet.cost.money import Range, round_hourly_rate, round_to_cents
 
 
-def format_usd(amount: Decimal, *, sign: bool = False) -> str:
-    """Return dollars and cents: $1,234.50; with ``sign`` +$1,234.50 or -$1,234.50."""
+def format_usd(amount: Decimal, *, show_sign: bool = False) -> str:
+    """Return dollars and cents: $1,234.50; with ``show_sign`` +$1,234.50 or -$1,234.50."""
     rounded = round_to_cents(amount)
-    mark = "-" if rounded < 0 else "+" if sign and rounded > 0 else ""
+    mark = "-" if rounded < 0 else "+" if show_sign and rounded > 0 else ""
     return f"{mark}${abs(rounded):,.2f}"
 
 
-def format_rate(amount: Decimal) -> str:
+def format_hourly_rate(amount: Decimal) -> str:
     """Return an hourly rate with up to six decimals: $0.43632."""
     digits = f"{round_hourly_rate(amount):f}".rstrip("0")
     integer_part, _, fraction = digits.partition(".")
     return f"${int(integer_part):,}.{fraction.ljust(2, '0')}"
 
 
-def format_rate_range(amounts: Range) -> str:
+def format_hourly_rate_range(amounts: Range) -> str:
     """Return a range of hourly rates, the expected one first: $0.45 ($0.44 to $0.47)."""
     if amounts.is_exact:
-        return format_rate(amounts.expected)
-    return f"{format_rate(amounts.expected)} ({format_rate(amounts.low)} to {format_rate(amounts.high)})"
+        return format_hourly_rate(amounts.expected)
+    low, expected, high = map(format_hourly_rate, (amounts.low, amounts.expected, amounts.high))
+    return f"{expected} ({low} to {high})"
 
 
 def format_usd_range(amounts: Range, separator: str = " to ") -> str:
@@ -35,7 +36,7 @@ def format_usd_range(amounts: Range, separator: str = " to ") -> str:
     return f"{format_usd(amounts.low)}{separator}{format_usd(amounts.high)}"
 
 
-def format_count(amounts: Range) -> str:
+def format_quantity_range(amounts: Range) -> str:
     """Return a quantity: 4, or 1 (0-4) if it may vary."""
     if amounts.is_exact:
         return format_number(amounts.expected)

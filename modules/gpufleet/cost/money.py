@@ -47,7 +47,7 @@ class Range:
             raise ValueError(f"not a range: {self.low} .. {self.expected} .. {self.high}")
 
     @classmethod
-    def of(cls, value: float | str | Decimal) -> Range:
+    def from_exact_value(cls, value: float | str | Decimal) -> Range:
         """Return the range that is one value."""
         amount = to_decimal(value)
         return cls(amount, amount, amount)
@@ -58,7 +58,7 @@ class Range:
         return cls(min(low, expected), expected, max(high, expected))
 
     @classmethod
-    def total(cls, parts: Iterable[Range]) -> Range:
+    def sum_ranges(cls, parts: Iterable[Range]) -> Range:
         """Sum ranges; of none the sum is zero."""
         result = ZERO_RANGE
         for part in parts:
@@ -74,10 +74,10 @@ class Range:
         return Range(self.low + other.low, self.expected + other.expected, self.high + other.high)
 
     def __mul__(self, other: Range | Decimal | int) -> Range:
-        by = other if isinstance(other, Range) else Range.of(other)
+        by = other if isinstance(other, Range) else Range.from_exact_value(other)
         return Range(self.low * by.low, self.expected * by.expected, self.high * by.high)
 
-    def minus(self, other: Range) -> Range:
+    def subtract_down_to_zero(self, other: Range) -> Range:
         """Return the difference per scenario, never below zero."""
         low, expected, high = (
             max(ZERO, left - right)
@@ -91,4 +91,4 @@ class Range:
 
 
 ZERO_RANGE = Range(ZERO, ZERO, ZERO)
-ONE = Range.of(1)
+ONE = Range.from_exact_value(1)

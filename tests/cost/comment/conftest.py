@@ -69,7 +69,9 @@ def open_thread(make_environment):
     def build(server):
         place = comment.read_comment_target(make_environment(server))
         host_thread = (
-            comment.GitHubCommentThread.from_comment_target(place) if server.provider == "github" else comment.GitLabCommentThread.from_comment_target(place)
+            comment.GitHubCommentThread.from_comment_target(place)
+            if server.provider == "github"
+            else comment.GitLabCommentThread.from_comment_target(place)
         )
         host_thread.waits = []
         host_thread.client.sleep = host_thread.waits.append

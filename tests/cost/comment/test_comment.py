@@ -7,10 +7,10 @@ import time
 import pytest
 
 from gpufleet.cost.analysis import comment
-from gpufleet.cost.analysis.reports.markdown import MAX_CHARACTERS, comment_mark, escape_cell
+from gpufleet.cost.analysis.reports.markdown import MAX_CHARACTERS, escape_table_cell, stack_comment_marker
 from gpufleet.errors import EnvironmentFault, InputError
 
-MARK = comment_mark("prod")
+MARK = stack_comment_marker("prod")
 TEXT = f"**It costs more.**\n\n{MARK}\n"
 
 
@@ -52,7 +52,7 @@ def test_comment_of_another_user_with_the_same_mark_is_not_changed(fake_host, op
 
 
 def test_each_stack_has_its_own_comment(fake_host, open_thread):
-    fake_host.add(fake_host.login, f"dev\n\n{comment_mark('dev')}")
+    fake_host.add(fake_host.login, f"dev\n\n{stack_comment_marker('dev')}")
     assert comment.upsert_comment(open_thread(fake_host), TEXT).action == "created"
     assert len(fake_host.comments) == 2
 
@@ -153,7 +153,7 @@ def test_mentions_are_neutralized():
 
 
 def test_neutralized_mentions_are_not_changed_again():
-    text = escape_cell("@team #12 www.example.org https://example.org") + "\n\n" + MARK
+    text = escape_table_cell("@team #12 www.example.org https://example.org") + "\n\n" + MARK
     assert comment.prepare_comment_body(text) == text
     assert "&#8203;8203;" not in comment.prepare_comment_body(comment.prepare_comment_body(text))
 

@@ -30,7 +30,7 @@ def test_commitments_file_is_read(write_commitments):
         write_commitments(f"{RI}, {TERM}", f"{SP}, discount_percent: 20, {TERM}")
     ).commitments
     assert [commitment.id for commitment in commitments] == ["ri", "sp"]
-    assert [float(commitment.paid_per_hour) for commitment in commitments] == [1.4, 3.0]
+    assert [float(commitment.paid_usd_per_hour) for commitment in commitments] == [1.4, 3.0]
     assert commitments[0].is_in_force(date(2026, 1, 1))
     assert not commitments[0].is_in_force(date(2027, 1, 1))
 

@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from gpufleet.cost.pricing.commitments.sizes import normalized_share
+from gpufleet.cost.pricing.commitments.sizes import share_of_reserved_machine
 
 
 @pytest.mark.parametrize(
@@ -23,4 +23,4 @@ from gpufleet.cost.pricing.commitments.sizes import normalized_share
     ],
 )
 def test_share_of_a_reservation_used_by_a_machine_is_computed(reserved, machine, share):
-    assert normalized_share(reserved, machine) == (None if share is None else Decimal(share))
+    assert share_of_reserved_machine(reserved, machine) == (None if share is None else Decimal(share))

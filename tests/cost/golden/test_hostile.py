@@ -98,7 +98,7 @@ HIDDEN = {
 @pytest.mark.parametrize("what", HIDDEN)
 def test_unknown_values_are_listed_as_unpriced(what, golden_book):
     resource, reason = HIDDEN[what]
-    reasons = [gap.reason for gap in cost.price_resources([resource], golden_book).unpriced]
+    reasons = [gap.reason for gap in cost.price_resources([resource], golden_book).unpriced_resources]
     assert any(reason in text for text in reasons), reasons
 
 
@@ -122,7 +122,9 @@ def test_possible_spot_machine_is_priced_from_spot_to_on_demand(resource, least,
     bill = cost.price_resources([resource], golden_book)
     rate = next(charge for charge in bill.charges if charge.component == "machine").usd_per_hour
     assert (rate.low, rate.expected, rate.high) == (Decimal(least), Decimal(maximum), Decimal(maximum))
-    assert any("bought on spot is not known" in gap.reason and gap.is_bounded for gap in bill.unpriced)
+    assert any(
+        "bought on spot is not known" in gap.reason and gap.is_bounded for gap in bill.unpriced_resources
+    )
 
 
 def test_two_reservations_cover_two_machines(golden_book):
@@ -177,7 +179,7 @@ def test_zero_accelerators_are_not_unpriced(golden_book):
     bill = cost.price_resources(
         [gcp(guestAccelerators=[{"type": "nvidia-tesla-t4", "count": 0}])], golden_book
     )
-    assert [gap.component for gap in bill.unpriced] == []
+    assert [gap.component for gap in bill.unpriced_resources] == []
     assert {charge.component for charge in bill.charges} == {"machine", "disk:boot"}
 
 
@@ -200,7 +202,7 @@ def test_group_with_two_template_versions_has_a_warning(golden_book):
         "gcp:compute/instanceGroupManager:InstanceGroupManager", "m", zone="us-central1-a", targetSize=4,
         targetStoppedSize=1, versions=versions,
     )  # fmt: skip
-    reasons = [gap.reason for gap in cost.price_resources([reserved, group], golden_book).unpriced]
+    reasons = [gap.reason for gap in cost.price_resources([reserved, group], golden_book).unpriced_resources]
     assert any("2 versions" in reason for reason in reasons)
     assert any("stopped machines" in reason for reason in reasons)
 

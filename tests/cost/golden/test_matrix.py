@@ -8,7 +8,7 @@ from pathlib import Path
 import golden
 import pytest
 
-from gpufleet.cost.inputs.graph import unversioned_type
+from gpufleet.cost.inputs.graph import strip_api_version
 from gpufleet.cost.pricing.pricers import PRICERS
 
 CASES = golden.load_cases()
@@ -67,7 +67,7 @@ TRAPS = {
 
 def test_every_pricer_has_a_golden_program():
     used = {
-        unversioned_type(resource["type"])
+        strip_api_version(resource["type"])
         for case in CASES
         for side in (case.old, case.new)
         for resource in side.program.values()

@@ -9,7 +9,7 @@ import golden
 import pytest
 
 from gpufleet import cost
-from gpufleet.cost.inputs.program.evaluation import start_comparison
+from gpufleet.cost.inputs.program.evaluation import start_git_ref_comparison
 from gpufleet.cost.money import round_to_cents
 
 SERVE = "        machine: n1-standard-8\n        accelerators: {model: T4, count: 1}\n        count: "
@@ -110,7 +110,7 @@ def test_commit_has_the_manually_calculated_cost(stack, clone, golden_book):
             expected |= differences
     path.write_text(text)
     git(clone, "commit", "-qam", f"what changes in {stack}")
-    with start_comparison(clone, stack, "HEAD~1") as run:
+    with start_git_ref_comparison(clone, stack, "HEAD~1") as run:
         before, after = run()
     cost_diff = cost.diff(before, after, book=golden_book)
     git(clone, "reset", "-q", "--hard", "HEAD~1")
@@ -134,7 +134,7 @@ def test_removed_spot_purchase_removes_the_standby_group(clone, golden_book):
     assert spot in text
     path.write_text(text.replace(spot, "purchase: {kind: on_demand}"))
     git(clone, "commit", "-qam", "no spot")
-    with start_comparison(clone, "dev", "HEAD~1") as run:
+    with start_git_ref_comparison(clone, "dev", "HEAD~1") as run:
         before, after = run()
     git(clone, "reset", "-q", "--hard", "HEAD~1")
     cost_diff = cost.diff(before, after, book=golden_book)

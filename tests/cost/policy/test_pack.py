@@ -8,9 +8,13 @@ from types import SimpleNamespace
 import pytest
 from pulumi_policy.proxy import UNKNOWN_NUMBER_VALUE, UnknownValueError, unknown_checking_proxy
 
-from gpufleet.cost import Policy
-from gpufleet.cost.analysis.policy import Limits, Rule
-from gpufleet.cost.analysis.policy.pack import find_violations, remove_increase_limits, write_policy_pack
+from gpufleet.cost import CostPolicy
+from gpufleet.cost.analysis.policy import CostLimits, PolicyRule
+from gpufleet.cost.analysis.policy.pack import (
+    find_policy_violations,
+    remove_increase_limits,
+    write_policy_pack,
+)
 from gpufleet.cost.money import to_decimal
 from gpufleet.errors import InputError
 
@@ -35,31 +39,36 @@ def pulumi_resource(name="a", type_=INSTANCE, provider=True, **props):
 
 
 def test_policy_pack_checks_the_same_rules(book):
-    (violation,) = find_violations([pulumi_resource()], Policy(budget_usd_per_month=to_decimal(16000)), book)
+    (violation,) = find_policy_violations(
+        [pulumi_resource()], CostPolicy(budget_usd_per_month=to_decimal(16000)), book
+    )
     assert (violation.rule, "is over the budget of $16,000.00" in violation.message) == (
         "budget_usd_per_month",
         True,
     )
-    assert find_violations([pulumi_resource()], Policy(budget_usd_per_month=to_decimal(17000)), book) == ()
+    assert (
+        find_policy_violations([pulumi_resource()], CostPolicy(budget_usd_per_month=to_decimal(17000)), book)
+        == ()
+    )
 
 
 def test_unknown_value_in_a_policy_pack_is_unpriced(book):
     disk = pulumi_resource(rootBlockDevice={"volumeSize": UNKNOWN_NUMBER_VALUE, "volumeType": "gp3"})
     with pytest.raises(UnknownValueError):
         disk.props["rootBlockDevice"]["volumeSize"]
-    (violation,) = find_violations([disk], Policy(unpriced=()), book)
+    (violation,) = find_policy_violations([disk], CostPolicy(unpriced=()), book)
     assert violation.rule == "unpriced"
 
 
 def test_component_resources_have_no_cost(book):
     component = pulumi_resource("pool", "acme:index:Pool", provider=False)
-    assert find_violations([component], Policy(unpriced=()), book) == ()
+    assert find_policy_violations([component], CostPolicy(unpriced=()), book) == ()
 
 
 def test_increase_limits_are_removed_from_the_policy_of_the_pack():
-    grown = Limits(max_increase_percent=to_decimal(1))
-    policy = Policy(max_increase_usd_per_month=to_decimal(1), rules=(Rule("grown", limits=grown),))
-    assert remove_increase_limits(policy) == Policy()
+    grown = CostLimits(max_increase_percent=to_decimal(1))
+    policy = CostPolicy(max_increase_usd_per_month=to_decimal(1), rules=(PolicyRule("grown", limits=grown),))
+    assert remove_increase_limits(policy) == CostPolicy()
 
 
 def test_policy_pack_is_written_once(tmp_path):

@@ -7,8 +7,8 @@ from decimal import Decimal
 import pytest
 
 from gpufleet import cost
-from gpufleet.cost import Policy, load_policy
-from gpufleet.cost.analysis.policy import Limits, Rule, Scope
+from gpufleet.cost import CostPolicy, load_policy
+from gpufleet.cost.analysis.policy import CostLimits, PolicyRule, PolicyScope
 from gpufleet.errors import InputError
 
 DISK = {"volumeSize": 100, "volumeType": "gp3"}
@@ -34,7 +34,7 @@ def check_two_pools(make_resource, book):
 
 
 def make_rule_policy(when=None, name="rule", **limits):
-    return Policy(rules=(Rule(name, Scope(**(when or {})), Limits(**limits)),))
+    return CostPolicy(rules=(PolicyRule(name, PolicyScope(**(when or {})), CostLimits(**limits)),))
 
 
 @pytest.mark.parametrize(
@@ -64,8 +64,8 @@ def test_increase_limit_applies_to_matching_resources(check_two_pools):
 
 def test_largest_resource_includes_its_disks(check_two_pools):
     # 21.957642 * 730 + 100 * 0.0001 * 730 = 16,029.08 + 7.30
-    assert check_two_pools(Policy(max_resource_usd_per_month=Decimal("16036.38"))).passed
-    (broken,) = check_two_pools(Policy(max_resource_usd_per_month=Decimal("16036.37"))).violations
+    assert check_two_pools(CostPolicy(max_resource_usd_per_month=Decimal("16036.38"))).passed
+    (broken,) = check_two_pools(CostPolicy(max_resource_usd_per_month=Decimal("16036.37"))).violations
     assert broken.rule == "max_resource_usd_per_month"
     assert broken.message == "train-1 costs $16,036.38 a month, over $16,036.37 for one resource"
 
@@ -81,7 +81,7 @@ def test_largest_resource_includes_its_disks(check_two_pools):
 def test_purchase_limits_apply_to_machines_only(check_two_pools, allowed, broken):
     check_rows = [
         violation.message.replace(", on", " or on")
-        for violation in check_two_pools(Policy(purchases=allowed)).violations
+        for violation in check_two_pools(CostPolicy(purchases=allowed)).violations
     ]
     assert check_rows == broken
 
@@ -92,7 +92,7 @@ def test_reserved_allows_every_term(make_resource, book):
         "region": "us-east-1",
         "tags": {"gpufleet-purchase": "reserved-3y"},
     }
-    allowed, only_one_year = Policy(purchases=("reserved",)), Policy(purchases=("reserved_1y",))
+    allowed, only_one_year = CostPolicy(purchases=("reserved",)), CostPolicy(purchases=("reserved_1y",))
     assert cost.diff([], [make_resource(inputs=inputs)], allowed, book=book).policy.passed
     assert not cost.diff([], [make_resource(inputs=inputs)], only_one_year, book=book).policy.passed
 
@@ -111,10 +111,12 @@ def test_unpriced_limit_applies_to_matching_resources(make_resource, book):
 
 def test_each_limit_gives_one_check(check_two_pools):
     verdict = check_two_pools(
-        Policy(
+        CostPolicy(
             budget_usd_per_month=Decimal(1),
             max_price_age_days=9999,
-            rules=(Rule("cap", Scope(pool="serve"), Limits(budget_usd_per_month=Decimal(9999))),),
+            rules=(
+                PolicyRule("cap", PolicyScope(pool="serve"), CostLimits(budget_usd_per_month=Decimal(9999))),
+            ),
         )
     )
     check_rows = [
@@ -137,9 +139,9 @@ def test_policy_file_with_rules_is_read(tmp_path):
         "  max_usd_per_month: 100\n"
         "  purchases: [spot, reserved]\n"
     )
-    limits = Limits(budget_usd_per_month=Decimal(100), purchases=("spot", "reserved"))
-    rule = Rule("spot in training", Scope("dev*", "train", "research"), limits)
-    assert load_policy(path) == Policy(budget_usd_per_month=Decimal(500), rules=(rule,))
+    limits = CostLimits(budget_usd_per_month=Decimal(100), purchases=("spot", "reserved"))
+    rule = PolicyRule("spot in training", PolicyScope("dev*", "train", "research"), limits)
+    assert load_policy(path) == CostPolicy(budget_usd_per_month=Decimal(500), rules=(rule,))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from gpufleet.catalog import Price
 from gpufleet.cost import PriceBook, price_resources
-from gpufleet.cost.pricing.pricers.azure.disk import disk_tier
+from gpufleet.cost.pricing.pricers.azure.disk import managed_disk_tier_number
 from gpufleet.engine import StateResource
 
 PUBLISHED = {
@@ -23,13 +23,13 @@ ORDER = list(PUBLISHED)
 
 @pytest.mark.parametrize("number", ORDER)
 def test_disk_tier_is_chosen_exactly_by_its_size_limit(number):
-    assert disk_tier(Decimal(PUBLISHED[number])) == number
+    assert managed_disk_tier_number(Decimal(PUBLISHED[number])) == number
     larger = ORDER[min(ORDER.index(number) + 1, len(ORDER) - 1)]
-    assert disk_tier(Decimal(PUBLISHED[number] + 1)) == larger
+    assert managed_disk_tier_number(Decimal(PUBLISHED[number] + 1)) == larger
 
 
 def test_smallest_disk_has_the_smallest_tier():
-    assert disk_tier(Decimal(1)) == "1"
+    assert managed_disk_tier_number(Decimal(1)) == "1"
 
 
 @pytest.mark.parametrize(

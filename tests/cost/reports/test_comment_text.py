@@ -8,7 +8,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from gpufleet import cost
-from gpufleet.cost.analysis.reports.markdown import MAX_CHARACTERS, comment_mark, escape_cell
+from gpufleet.cost.analysis.reports.markdown import MAX_CHARACTERS, escape_table_cell, stack_comment_marker
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_resource_name_is_never_rendered_as_markup(make_resource, book, rendered
         len(re.findall(r"<tr>\n<td[^>]*>create</td>", html)) == 2
     )  # machine and disk, each one row of seven cells
     assert html.count("<td") == 2 * 3 + 2 * 7
-    assert text.count(comment_mark("prod")) == 1
+    assert text.count(stack_comment_marker("prod")) == 1
     assert not any(line.startswith("/") for line in text.splitlines())
 
 
@@ -59,14 +59,14 @@ def test_comment_ends_with_the_invisible_mark_of_its_stack(make_resource, book, 
         text = cost.render_diff(
             cost.diff([], [make_resource()], book=book, change=cost.StackChange(stack=stack)), "markdown"
         )
-        assert text.endswith(comment_mark(stack))
+        assert text.endswith(stack_comment_marker(stack))
         assert "gpufleet-cost" not in re.sub("<!--.*?-->", "", rendered(text))
-    assert comment_mark("dev") != comment_mark("prod")
+    assert stack_comment_marker("dev") != stack_comment_marker("prod")
 
 
 def test_cell_is_truncated_before_it_is_escaped():
-    assert escape_cell("@" * 500).count("@") == 199
-    assert len(escape_cell("x" * 500)) == 200
+    assert escape_table_cell("@" * 500).count("@") == 199
+    assert len(escape_table_cell("x" * 500)) == 200
 
 
 @pytest.mark.parametrize("name_length", [10, 3000])
@@ -78,7 +78,7 @@ def test_long_comment_is_truncated_with_a_note_of_the_omitted_rows(make_resource
     assert len(text) <= MAX_CHARACTERS
     assert "more omitted: a comment has 65,536 characters at most" in text
     assert text.startswith("**This change raises the monthly cost")
-    assert text.endswith(comment_mark(""))
+    assert text.endswith(stack_comment_marker(""))
     assert text.count("<details>") == text.count("</details>")
 
 

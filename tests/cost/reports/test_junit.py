@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 
 from gpufleet import cost
-from gpufleet.cost import Policy
+from gpufleet.cost import CostPolicy
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def suite(make_resource, book):
         cost_diff = cost.diff(
             [],
             [make_resource(name), strange],
-            Policy(**limits),
+            CostPolicy(**limits),
             book=book,
             change=cost.StackChange(stack="prod"),
         )

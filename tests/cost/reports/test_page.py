@@ -71,5 +71,5 @@ def test_only_changed_prices_are_plotted():
 
 
 def test_missing_data_gives_no_plot(book):
-    assert plot.plot_before_and_after(cost.diff([], [], book=book), "pool") is None
-    assert plot.plot_what_if(()) is None
+    assert plot.plot_cost_before_and_after(cost.diff([], [], book=book), "pool") is None
+    assert plot.plot_what_if_costs(()) is None

@@ -47,44 +47,44 @@ def test_monthly_rack_cost_matches_a_manual_calculation(blades):
 
 
 def test_break_even_matches_a_manual_calculation(blades):
-    comparison = tco.Comparison(blades, rented_alternative())
+    comparison = tco.RackCloudComparison(blades, rented_alternative())
     # rented: 20 * 0.10 * 730 = 1,460; 4,202 / (1,460 - 30.66) = 2.9398 months
     assert comparison.cloud_usd_per_month == pytest.approx(1460)
     assert comparison.break_even_month == pytest.approx(2.939818, abs=1e-5)
     assert comparison.break_even_utilisation == pytest.approx(118.201667 / 1460)
-    assert comparison.is_within_life
+    assert comparison.is_paid_back_within_life
     assert comparison.rack_total_usd == pytest.approx(4202 + 48 * 30.66)
     assert comparison.cloud_total_usd == pytest.approx(48 * 1460)
 
 
 def test_disks_cost_the_full_month_and_machines_only_their_utilisation(blades):
-    comparison = tco.Comparison(blades, rented_alternative(disks=50.0), utilisation=0.25)
+    comparison = tco.RackCloudComparison(blades, rented_alternative(disks=50.0), utilisation=0.25)
     assert comparison.cloud_usd_per_month == pytest.approx(50 + 1460 / 4)
     assert comparison.break_even_utilisation == pytest.approx((118.201667 - 50) / 1460)
 
 
 def test_commitment_costs_the_full_month(blades):
-    comparison = tco.Comparison(blades, rented_alternative(purchase="reserved_3y"), utilisation=0.25)
+    comparison = tco.RackCloudComparison(blades, rented_alternative(purchase="reserved_3y"), utilisation=0.25)
     assert comparison.cloud_usd_per_month == pytest.approx(1460)
     assert comparison.break_even_utilisation is None
 
 
 def test_rack_never_breaks_even_with_a_cloud_below_its_running_cost(blades):
-    comparison = tco.Comparison(blades, rented_alternative(count=1, usd=0.01))
+    comparison = tco.RackCloudComparison(blades, rented_alternative(count=1, usd=0.01))
     assert comparison.break_even_month is None
-    assert "never pays for itself" in tco.format_table(comparison, [])
+    assert "never pays for itself" in tco.format_tco_table(comparison, [])
 
 
 def test_break_even_after_the_end_of_life_is_reported(blades):
     # 20 * 0.005 * 730 = 73: 4,202 / (73 - 30.66) = 99.2 months, of 48
-    comparison = tco.Comparison(blades, rented_alternative(usd=0.005))
+    comparison = tco.RackCloudComparison(blades, rented_alternative(usd=0.005))
     assert comparison.break_even_month == pytest.approx(99.24, abs=0.01)
-    assert not comparison.is_within_life
-    assert "in month 99.2, after its 48" in tco.format_table(comparison, [])
+    assert not comparison.is_paid_back_within_life
+    assert "in month 99.2, after its 48" in tco.format_tco_table(comparison, [])
 
 
 def test_residual_value_counts_only_at_the_end(server):
-    rows = tco.Comparison(server, rented_alternative(count=1, usd=55.04)).cumulative_costs()
+    rows = tco.RackCloudComparison(server, rented_alternative(count=1, usd=55.04)).cumulative_usd_by_month()
     assert rows[0] == (0, 270000, 0)
     assert rows[-1][1] == pytest.approx(rows[-2][1] - 27000)  # a tenth of 270,000
     assert [month for month, _, _ in rows] == [*range(49), 48]
@@ -96,38 +96,45 @@ def test_gpu_server_cost_matches_a_manual_calculation(server):
     assert server.parts_per_month == pytest.approx(
         {"capital": 5062.5, "power": 2823.5232, "space": 380.8, "staff": 320.0, "maintenance": 3316.666667}
     )
-    cloud = tco.choose_alternative(server, tco.CloudRequest("p5.48xlarge"))
-    comparison = tco.Comparison(server, cloud)
+    cloud = tco.choose_cloud_alternative(server, tco.CloudMachineRequest("p5.48xlarge"))
+    comparison = tco.RackCloudComparison(server, cloud)
     # 55.04 * 730 = 40,179.20; 270,000 / (40,179.20 - 6,840.989867) = 8.0988
     assert (cloud.count, cloud.reason) == (1, "8 x H100 SXM5 80GB")
     assert comparison.break_even_month == pytest.approx(8.0988, abs=1e-4)
 
 
 def test_cheapest_equivalent_machine_is_chosen(blades):
-    alternative = tco.choose_alternative(blades, tco.CloudRequest(storage=False))
+    alternative = tco.choose_cloud_alternative(blades, tco.CloudMachineRequest(storage=False))
     assert (alternative.machine, alternative.count, alternative.price.usd_per_hour) == (
         "a1.xlarge",
         20,
         0.102,
     )
-    priced = tco.find_alternatives(blades, tco.CloudRequest())
-    assert [cloud.usd_per_month(1) for cloud in priced] == sorted(cloud.usd_per_month(1) for cloud in priced)
+    priced = tco.find_cloud_alternatives(blades, tco.CloudMachineRequest())
+    assert [cloud.usd_per_month_at_utilisation(1) for cloud in priced] == sorted(
+        cloud.usd_per_month_at_utilisation(1) for cloud in priced
+    )
 
 
 @pytest.mark.parametrize(("machine", "count"), [("a1.xlarge", 20), ("m7g.xlarge", 20), ("g5.xlarge", 20)])
 def test_cores_and_memory_determine_the_number_of_machines(blades, machine, count):
-    assert tco.choose_alternative(blades, tco.CloudRequest(machine, usd_per_hour=1.0)).count == count
+    assert (
+        tco.choose_cloud_alternative(blades, tco.CloudMachineRequest(machine, usd_per_hour=1.0)).count
+        == count
+    )
 
 
 def test_disks_are_rented_if_they_have_a_price(blades):
     def no_price(cloud, region, item, purchase):
         return None
 
-    with_price = tco.choose_alternative(blades, tco.CloudRequest("a1.xlarge"))
+    with_price = tco.choose_cloud_alternative(blades, tco.CloudMachineRequest("a1.xlarge"))
     assert with_price.storage_usd_per_month == pytest.approx(
         10e12 / 2**30 * 0.08, rel=1e-4
     )  # gp3, a GiB a month
-    without = tco.choose_alternative(blades, tco.CloudRequest("a1.xlarge"), PriceBook(no_price, no_price))
+    without = tco.choose_cloud_alternative(
+        blades, tco.CloudMachineRequest("a1.xlarge"), PriceBook(no_price, no_price)
+    )
     assert without.storage_usd_per_month == 0
     assert "are not in the cloud's figure: no price" in without.note
 
@@ -135,17 +142,17 @@ def test_disks_are_rented_if_they_have_a_price(blades):
 @pytest.mark.parametrize(
     ("cloud_request", "message"),
     [
-        (tco.CloudRequest("a1.xlarge", region="mars-1"), "no on_demand price of a1.xlarge in mars-1"),
+        (tco.CloudMachineRequest("a1.xlarge", region="mars-1"), "no on_demand price of a1.xlarge in mars-1"),
         (
-            tco.CloudRequest(region="mars-1"),
+            tco.CloudMachineRequest(region="mars-1"),
             "no on_demand price in mars-1 of a machine that does what blades-1 does",
         ),
-        (tco.CloudRequest("nosuch.large"), "unknown machine 'nosuch.large'"),
+        (tco.CloudMachineRequest("nosuch.large"), "unknown machine 'nosuch.large'"),
     ],
 )
 def test_impossible_comparison_is_refused(blades, cloud_request, message):
     with pytest.raises(InputError, match=message):
-        tco.choose_alternative(blades, cloud_request)
+        tco.choose_cloud_alternative(blades, cloud_request)
 
 
 def test_rack_without_cost_facts_is_refused(repo_root):
@@ -157,25 +164,27 @@ def test_rack_without_cost_facts_is_refused(repo_root):
 def test_sensitivity_analysis_changes_one_figure_at_a_time(blades):
     cases = {
         (case.figure, case.value): case.comparison
-        for case in tco.build_sensitivity_cases(tco.Comparison(blades, rented_alternative()))
+        for case in tco.build_sensitivity_cases(tco.RackCloudComparison(blades, rented_alternative()))
     }
     dear = cases[("tariff", "0.60 USD/kWh")]
-    assert dear.rack.running_usd_per_month == pytest.approx(2 * 30.66)
-    assert dear.rack.capital_usd == pytest.approx(4202)
-    assert cases[("life", "6 years")].rack.parts_per_month["capital"] == pytest.approx(4202 / 72)
+    assert dear.rack.running_cost_usd_per_month == pytest.approx(2 * 30.66)
+    assert dear.rack.purchase_price_usd == pytest.approx(4202)
+    assert cases[("life", "6 years")].rack.usd_per_month_by_part["capital"] == pytest.approx(4202 / 72)
     assert cases[("utilisation", "25%")].cloud_usd_per_month == pytest.approx(365)
     assert cases[("cloud price", "-50%")].break_even_month == pytest.approx(4202 / (730 - 30.66))
 
 
 def test_report_lists_omitted_and_assumed_figures(blades):
-    text = tco.format_table(tco.Comparison(blades, rented_alternative()), [])
+    text = tco.format_tco_table(tco.RackCloudComparison(blades, rented_alternative()), [])
     missing_parts = "space, staff, network, maintenance: not declared in the rack file"
     assert f"{missing_parts}; the rack stays cheaper if they cost at most $1,341.80 a month" in text
     assert "usd_per_eur, life_years, usd_per_kwh, pue" in text
 
 
 def test_json_document_has_figures_and_sources(blades):
-    document = tco.build_document(tco.Comparison(blades, rented_alternative()), [rented_alternative(usd=0.2)])
+    document = tco.build_tco_document(
+        tco.RackCloudComparison(blades, rented_alternative()), [rented_alternative(usd=0.2)]
+    )
     jsonschema.validate(
         document,
         {
@@ -197,32 +206,36 @@ def test_json_document_has_figures_and_sources(blades):
 
 
 def test_plot_and_page_are_complete(blades):
-    comparison = tco.Comparison(blades, rented_alternative())
-    drawn = tco.draw_svg(comparison)
+    comparison = tco.RackCloudComparison(blades, rented_alternative())
+    drawn = tco.draw_cumulative_cost_svg(comparison)
     for texts in ("months since purchase", "cumulated cost (USD)", "own blades-1", "paid for in month 2.9"):
         assert texts in drawn
-    html = tco.render_page(comparison, [])
+    html = tco.render_tco_html(comparison, [])
     assert drawn.split(">")[0] in html
     assert "http://" not in html.replace("http://www.w3.org", "")
     assert "<script" not in html
 
 
 def test_plot_without_break_even_marks_no_month(blades):
-    assert "paid for in month" not in tco.draw_svg(tco.Comparison(blades, rented_alternative(usd=0.005)))
+    assert "paid for in month" not in tco.draw_cumulative_cost_svg(
+        tco.RackCloudComparison(blades, rented_alternative(usd=0.005))
+    )
 
 
 @given(usd=st.floats(0.001, 10), share=st.floats(0.01, 1), years=st.integers(1, 10))
 def test_both_alternatives_have_the_same_total_in_the_break_even_month(blades, usd, share, years):
-    comparison = tco.Comparison(blades.with_figures(life_years=years), rented_alternative(usd=usd), share)
+    comparison = tco.RackCloudComparison(
+        blades.with_figures(life_years=years), rented_alternative(usd=usd), share
+    )
     month = comparison.break_even_month
     if month is not None:
-        bought = comparison.rack.capital_usd + month * comparison.rack.running_usd_per_month
+        bought = comparison.rack.purchase_price_usd + month * comparison.rack.running_cost_usd_per_month
         assert bought == pytest.approx(month * comparison.cloud_usd_per_month)
 
 
 @given(usd=st.floats(0.001, 10), disks=st.floats(0, 100))
 def test_both_alternatives_have_the_same_monthly_cost_at_break_even_utilisation(blades, usd, disks):
-    comparison = tco.Comparison(blades, rented_alternative(usd=usd, disks=disks))
+    comparison = tco.RackCloudComparison(blades, rented_alternative(usd=usd, disks=disks))
     share = comparison.break_even_utilisation
     if share > 0:
         at_break_even = replace(comparison, utilisation=share)

@@ -7,10 +7,10 @@ from decimal import Decimal
 import pytest
 
 from gpufleet.cost.inputs.usage import (
-    parse_cron,
-    parse_monthly_hours,
-    weekly_average_size,
-    weekly_average_size_with_minimums,
+    parse_schedule_hours_per_month,
+    parse_weekly_cron,
+    weekly_average_group_size,
+    weekly_average_group_size_with_minimums,
 )
 
 WEEK = Decimal(168)
@@ -31,7 +31,9 @@ WEEK = Decimal(168)
     ],
 )
 def test_hours_of_a_month_are_computed(text, hours_a_week):
-    assert parse_monthly_hours(text) == (hours_a_week * Decimal(730) / WEEK).quantize(Decimal("0.01"))
+    assert parse_schedule_hours_per_month(text) == (hours_a_week * Decimal(730) / WEEK).quantize(
+        Decimal("0.01")
+    )
 
 
 @pytest.mark.parametrize(
@@ -39,7 +41,7 @@ def test_hours_of_a_month_are_computed(text, hours_a_week):
 )
 def test_invalid_schedule_is_refused(text):
     with pytest.raises(ValueError, match="days and hours"):
-        parse_monthly_hours(text)
+        parse_schedule_hours_per_month(text)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +56,7 @@ def test_invalid_schedule_is_refused(text):
     ],
 )
 def test_cron_occurrences_are_counted_over_a_week(text, times_a_week):
-    assert len(parse_cron(text).minutes) == times_a_week
+    assert len(parse_weekly_cron(text).minutes) == times_a_week
 
 
 @pytest.mark.parametrize(
@@ -63,21 +65,23 @@ def test_cron_occurrences_are_counted_over_a_week(text, times_a_week):
 )
 def test_cron_expression_that_is_not_weekly_is_refused(text):
     with pytest.raises(ValueError):
-        parse_cron(text)
+        parse_weekly_cron(text)
 
 
 def test_weekly_average_of_two_daily_sizes_is_computed():
     assert (
-        weekly_average_size([(parse_cron("0 6 * * *"), Decimal(4)), (parse_cron("0 18 * * *"), Decimal(2))])
+        weekly_average_group_size(
+            [(parse_weekly_cron("0 6 * * *"), Decimal(4)), (parse_weekly_cron("0 18 * * *"), Decimal(2))]
+        )
         == 3
     )
 
 
 def test_schedule_without_actions_has_no_average():
-    assert weekly_average_size([]) is None
+    assert weekly_average_group_size([]) is None
 
 
 def test_window_raises_the_average_and_never_lowers_it():
-    window = (parse_cron("0 0 * * *"), 360, Decimal(4))
-    assert weekly_average_size_with_minimums([window], Decimal(0)) == 1
-    assert weekly_average_size_with_minimums([window], Decimal(8)) == 8
+    window = (parse_weekly_cron("0 0 * * *"), 360, Decimal(4))
+    assert weekly_average_group_size_with_minimums([window], Decimal(0)) == 1
+    assert weekly_average_group_size_with_minimums([window], Decimal(8)) == 8

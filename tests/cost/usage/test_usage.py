@@ -18,7 +18,7 @@ NAT = "aws:ec2/natGateway:NatGateway"
 def read_usage(tmp_path):
     def write(text):
         (tmp_path / "usage.yaml").write_text(text)
-        return cost.load_usage(tmp_path / "usage.yaml")
+        return cost.load_usage_file(tmp_path / "usage.yaml")
 
     return write
 
@@ -67,7 +67,9 @@ def test_usage_file_can_give_an_unknown_size(read_usage, make_resource, book):
         GROUP,
         {"minSize": UNKNOWN, "maxSize": UNKNOWN, "region": "us-east-1", "launchTemplate": {"id": "lt-1"}},
     )
-    assert any("group size" in gap.reason for gap in cost.price_resources([template, group], book).unpriced)
+    assert any(
+        "group size" in gap.reason for gap in cost.price_resources([template, group], book).unpriced_resources
+    )
     bill_with_usage = cost.price_resources(
         [template, group], book, usage=read_usage("resources:\n  g: {desired: 2}\n")
     )
@@ -77,8 +79,8 @@ def test_usage_file_can_give_an_unknown_size(read_usage, make_resource, book):
 def test_traffic_without_a_price_is_reported(read_usage, make_resource, book):
     nat = make_resource("n", NAT, {"region": "us-east-1"})
     bill = cost.price_resources([nat], book, usage=read_usage(f"types:\n  {NAT}: {{processed_gib: 500}}\n"))
-    assert [gap.component for gap in bill.unpriced] == ["processed"]
-    assert not cost.price_resources([nat], book).unpriced
+    assert [gap.component for gap in bill.unpriced_resources] == ["processed"]
+    assert not cost.price_resources([nat], book).unpriced_resources
 
 
 def test_exact_name_takes_precedence_over_wildcard_and_type(read_usage, make_resource):
@@ -123,7 +125,7 @@ def test_overlap_hours_scale_the_one_off_cost_of_a_replacement(read_usage, make_
 
 
 def test_empty_file_changes_no_usage(read_usage, make_resource):
-    assert read_usage("").for_resource(make_resource("a")) == cost.Usage()
+    assert read_usage("").for_resource(make_resource("a")) == cost.ResourceUsage()
 
 
 @pytest.mark.parametrize(
@@ -161,4 +163,4 @@ def test_mistakes_are_reported_in_one_line_with_their_place(read_usage, text, li
 
 def test_missing_file_is_refused(tmp_path):
     with pytest.raises(InputError, match="No such file"):
-        cost.load_usage(tmp_path / "none.yaml")
+        cost.load_usage_file(tmp_path / "none.yaml")

@@ -63,11 +63,11 @@ class CostDiffLine:
     @property
     def is_changed(self) -> bool:
         """True if cost, quantity or terms differ between before and after."""
-        return not is_same_charge(self.before, self.after)
+        return not has_same_charge(self.before, self.after)
 
 
 @dataclass(frozen=True)
-class PriceEffect:
+class CodeAndPriceEffects:
     """A change split into the effects of code and prices, where before and after have prices of different days.
 
     The three amounts are cents and add up to the change. ``unexplained`` has a price on one date only.
@@ -93,7 +93,7 @@ class CostDiff:
     budget_usd_per_month: Decimal | None = None
     partial: bool = False  # totals cover only the resources that the preview lists
     policy: PolicyResult = field(default=PolicyResult())
-    prices: PriceEffect | None = None
+    prices: CodeAndPriceEffects | None = None
     notes: tuple[str, ...] = ()  # independent of the change: commitments, their cost and end
 
     @property
@@ -115,11 +115,11 @@ class CostDiff:
         return round_to_cents(self.change_usd_per_month * 100 / base) if base and not self.partial else None
 
     @property
-    def unpriced(self) -> tuple[UnpricedResource, ...]:
+    def unpriced_resources(self) -> tuple[UnpricedResource, ...]:
         """Return resources without a price: those after the change, then those that it deletes."""
-        after = {(gap.urn, gap.component) for gap in self.after.unpriced}
-        deleted = (gap for gap in self.before.unpriced if (gap.urn, gap.component) not in after)
-        return (*self.after.unpriced, *deleted)
+        after = {(gap.urn, gap.component) for gap in self.after.unpriced_resources}
+        deleted = (gap for gap in self.before.unpriced_resources if (gap.urn, gap.component) not in after)
+        return (*self.after.unpriced_resources, *deleted)
 
 
 def compare_bills(
@@ -138,8 +138,8 @@ def compare_bills(
 
     The resources in ``overlaps`` run for ``overlap_hours`` together with their replacements.
     """
-    old = {charge.key: charge for charge in before.charges}
-    new = {charge.key: charge for charge in after.charges}
+    old = {charge.comparison_key: charge for charge in before.charges}
+    new = {charge.comparison_key: charge for charge in after.charges}
     lines = [
         _make_line(old.get(key), new.get(key), (operations or {}).get(key[0])) for key in sorted({*old, *new})
     ]
@@ -150,7 +150,7 @@ def compare_bills(
     return CostDiff(stack, before, after, tuple(lines), warnings, budget_usd_per_month, partial)
 
 
-def is_same_charge(before: Charge | None, after: Charge | None) -> bool:
+def has_same_charge(before: Charge | None, after: Charge | None) -> bool:
     """Return whether two charges bill the same."""
     if before is None or after is None:
         return before is after
@@ -166,13 +166,13 @@ def monthly_cost(charge: Charge | None) -> Range:
 
 
 def _make_line(before: Charge | None, after: Charge | None, operation: str | None) -> CostDiffLine:
-    if operation and not (operation == "same" and not is_same_charge(before, after)):
+    if operation and not (operation == "same" and not has_same_charge(before, after)):
         return CostDiffLine(operation, before, after)
     if before is None:
         return CostDiffLine("create", before, after)
     if after is None:
         return CostDiffLine("delete", before, after)
-    return CostDiffLine("same" if is_same_charge(before, after) else "update", before, after)
+    return CostDiffLine("same" if has_same_charge(before, after) else "update", before, after)
 
 
 def _with_overlap_cost(line: CostDiffLine, hours: Decimal) -> CostDiffLine:

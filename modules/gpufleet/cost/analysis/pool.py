@@ -25,7 +25,7 @@ class PoolCost:
     usd_per_month: Range
 
 
-def group_by_pool(bill: Bill) -> list[PoolCost]:
+def group_charges_by_pool(bill: Bill) -> list[PoolCost]:
     """Group charges for the same item on the same terms; the most expensive pool first."""
     groups: dict[tuple[str, str, str, str, Decimal], list[Charge]] = {}
     for charge in bill.charges:
@@ -47,10 +47,10 @@ def _sum_pool(charges: Iterable[Charge]) -> PoolCost:
         machine=first.item,
         region=first.region,
         purchase=first.purchase,
-        count=Range.total(charge.quantity for charge in pool_charges),
+        count=Range.sum_ranges(charge.quantity for charge in pool_charges),
         hours=first.hours_per_month,
-        usd_per_hour=Range.total(charge.usd_per_hour for charge in pool_charges),
-        usd_per_month=Range.total(charge.usd_per_month for charge in pool_charges),
+        usd_per_hour=Range.sum_ranges(charge.usd_per_hour for charge in pool_charges),
+        usd_per_month=Range.sum_ranges(charge.usd_per_month for charge in pool_charges),
     )
 
 

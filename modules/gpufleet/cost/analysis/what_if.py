@@ -41,7 +41,7 @@ class WhatIfRow:
     options: tuple[PurchaseOption, ...]
 
     @property
-    def cheapest(self) -> PurchaseOption | None:
+    def cheapest_option(self) -> PurchaseOption | None:
         """Return the cheapest option, None if no option has a price."""
         priced = [option for option in self.options if option.usd_per_month is not None]
         return min(priced, key=lambda option: option.usd_per_month or ZERO, default=None)
@@ -102,7 +102,7 @@ def build_what_if_document(rows: tuple[WhatIfRow, ...]) -> list[dict[str, Any]]:
             "count": float(row.count),
             "hours_per_month": float(row.hours),
             "usd_per_month": float(round_to_cents(row.usd_per_month)),
-            "cheapest": row.cheapest.kind if row.cheapest else None,
+            "cheapest": row.cheapest_option.kind if row.cheapest_option else None,
             "options": {option.kind: _option_document(option) for option in row.options},
         }
         for row in rows

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gpufleet.cost.inputs.stack_change import StackChange, change_from_events
-from gpufleet.engine import parse_last_phase
+from gpufleet.engine import parse_last_phase_of_events
 from gpufleet.errors import InputError
 
 STATE_ATTRIBUTES = {
@@ -27,7 +27,7 @@ STATE_ATTRIBUTES = {
 def change_from_automation(events: Iterable[Any], result: Any = None) -> StackChange:
     """Return the change of a preview or an update; ``result`` gives the counts if no event does."""
     documents = [event if isinstance(event, Mapping) else _event_document(event) for event in events]
-    parsed = parse_last_phase(documents)
+    parsed = parse_last_phase_of_events(documents)
     if not parsed.steps and parsed.summary is None:
         raise InputError(
             "no event has a resource",

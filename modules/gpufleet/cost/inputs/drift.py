@@ -15,7 +15,7 @@ SIZE_INPUTS = frozenset(
 )  # fmt: skip
 
 
-def size_drift_warnings(resources: Iterable[StateResource]) -> list[str]:
+def ignored_size_change_warnings(resources: Iterable[StateResource]) -> list[str]:
     """Return a warning for each group with ignored size changes: its recorded size may be stale."""
     warnings = []
     for resource in resources:

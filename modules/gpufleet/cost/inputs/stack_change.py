@@ -18,8 +18,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpufleet import engine
-from gpufleet.cost.inputs.drift import size_drift_warnings
-from gpufleet.engine import EventLog, PreviewStep, StateResource
+from gpufleet.cost.inputs.drift import ignored_size_change_warnings
+from gpufleet.engine import EventLogPhase, PreviewStep, StateResource
 from gpufleet.errors import InputError
 
 READ_OPERATIONS = frozenset({"read", "read-replacement", "discard", "discard-replaced", "read-discard"})
@@ -59,17 +59,17 @@ class _StackChangeDraft:
 
 def change_from_preview(document: Mapping[str, Any]) -> StackChange:
     """Return the change in a ``pulumi preview --json``."""
-    steps = engine.parse_preview(document)
+    steps = engine.parse_pulumi_preview(document)
     _check_counts(document.get("changeSummary"))
     if not steps and not document.get("changeSummary"):  # the engine counts omitted steps too
         raise InputError("the preview has no steps", where="--preview", remedy="add --show-sames")
     change = _build_change(steps, _missing_steps_text(document.get("changeSummary") or {}, steps))
-    config = engine.decode_object(document.get("config"))
+    config = engine.decode_properties(document.get("config"))
     before, after = (_with_default_providers(side, config) for side in (change.before, change.after))
     return replace(change, before=before, after=after)
 
 
-def change_from_events(events: EventLog) -> StackChange:
+def change_from_events(events: EventLogPhase) -> StackChange:
     """Return the change in an event log of a preview or an update."""
     if not events.steps and not events.summary:
         raise InputError("the event log has no resource in it", where="--event-log", remedy=LOG_REMEDY)
@@ -89,7 +89,9 @@ def _with_default_providers(
     provider_urns = {resource.provider.rpartition("::")[0] for resource in resources if resource.provider}
     default_providers = []
     for urn in sorted(provider_urns - known_urns):
-        package = engine.parse_urn_type(urn).removeprefix("pulumi:providers:") if urn.count("::") > 2 else ""  # noqa: PLR2004
+        package = (
+            engine.parse_type_from_urn(urn).removeprefix("pulumi:providers:") if urn.count("::") > 2 else ""  # noqa: PLR2004
+        )
         settings = {
             key.partition(":")[2]: value for key, value in config.items() if key.startswith(f"{package}:")
         }
@@ -105,7 +107,7 @@ def _build_change(steps: Sequence[PreviewStep], left_out: str) -> StackChange:
         _apply_step(step, draft)
     _settle_deletions(draft)
     after = (*draft.after.values(), *draft.retained)
-    draft.warnings += size_drift_warnings(after)
+    draft.warnings += ignored_size_change_warnings(after)
     draft.warnings += _repeated_step_warnings((step.urn, step.op) for step in steps)
     draft.warnings += [f"totals are partial: {left_out}"] if left_out else []
     return StackChange(
@@ -121,7 +123,7 @@ def _build_change(steps: Sequence[PreviewStep], left_out: str) -> StackChange:
 
 def resources_from_state(document: Mapping[str, Any]) -> list[StateResource]:
     """Return the billable resources of a ``pulumi stack export``, including those pending deletion."""
-    return [resource for resource in engine.parse_state(document) if is_billable(resource)]
+    return [resource for resource in engine.parse_stack_state(document) if is_billable(resource)]
 
 
 def is_billable(resource: StateResource) -> bool:

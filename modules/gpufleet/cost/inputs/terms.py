@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from gpufleet.cost.inputs.values import read_list, read_number, read_text, read_value
+from gpufleet.cost.inputs.values import read_input, read_input_list, read_input_number, read_input_text
 from gpufleet.cost.money import HOURS_PER_MONTH
-from gpufleet.engine import StateResource, ValueMarker
+from gpufleet.engine import StateResource, UnreadableValue
 
 TERMS = ("reserved_1y", "reserved_3y")
 OWNER_TAGS = ("gpufleet-owner", "owner", "Owner")  # ours first, then common ones
 
 
 @dataclass(frozen=True)
-class Terms:
+class PurchaseTerms:
     """``purchase`` is on_demand, spot, reserved, reserved_1y or reserved_3y; ``hours`` the planned hours a month.
 
     ``max_price`` is the highest price for an hour of spot: above it nothing runs.
@@ -39,61 +39,61 @@ class Terms:
         return self.purchase.startswith("reserved")
 
     @property
-    def billed_hours(self) -> Decimal:
+    def billed_hours_per_month(self) -> Decimal:
         """Return the billed hours a month."""
         return HOURS_PER_MONTH if self.is_reserved else self.hours
 
 
-DEFAULT_TERMS = Terms()
+DEFAULT_TERMS = PurchaseTerms()
 
 
-def read_tags(inputs: Mapping[str, Any]) -> dict[str, str]:
+def read_resource_tags(inputs: Mapping[str, Any]) -> dict[str, str]:
     """Return a resource's tags or labels, in any of the three clouds' formats."""
     merged_tags: dict[str, str] = {}
     for field in ("tags", "labels"):
-        mapping = read_value(inputs, field)
+        mapping = read_input(inputs, field)
         if isinstance(mapping, Mapping):
             known_pairs = (
                 pair
                 for pair in mapping.items()
-                if pair[1] is not None and not isinstance(pair[1], ValueMarker)
+                if pair[1] is not None and not isinstance(pair[1], UnreadableValue)
             )
             merged_tags |= {str(key): str(value) for key, value in known_pairs}
-        for pair in read_list(inputs, field):
-            key, value = read_text(pair, "key"), read_text(pair, "value")
+        for pair in read_input_list(inputs, field):
+            key, value = read_input_text(pair, "key"), read_input_text(pair, "value")
             if isinstance(key, str) and isinstance(value, str):
                 merged_tags[key] = value
     return merged_tags
 
 
-def read_terms(
-    resource: StateResource, *templates: StateResource | None, spot: bool | ValueMarker | None = None
-) -> Terms:
+def read_purchase_terms(
+    resource: StateResource, *templates: StateResource | None, spot: bool | UnreadableValue | None = None
+) -> PurchaseTerms:
     """Return the terms of a resource; missing tags come from its templates.
 
     ``spot`` is the resource's own market setting, which has priority over a tag.
     """
     all_tags: dict[str, str] = {}
     for source in (*reversed(templates), resource):
-        all_tags |= read_tags(source.inputs) if source else {}
+        all_tags |= read_resource_tags(source.inputs) if source else {}
     purchase = all_tags.get("gpufleet-purchase", "on_demand").replace("-", "_")
-    hours = read_number(all_tags, "gpufleet-hours-per-month")
-    return Terms(
+    hours = read_input_number(all_tags, "gpufleet-hours-per-month")
+    return PurchaseTerms(
         purchase=_resolve_purchase(purchase, spot),
         has_fallback=all_tags.get("gpufleet-fallback", "") in ("on_demand", "on-demand", "true"),
         hours=min(hours, HOURS_PER_MONTH) if isinstance(hours, Decimal) else HOURS_PER_MONTH,
         pool=all_tags.get("gpufleet-pool", ""),
-        owner=find_owner(all_tags),
-        is_spot_unknown=isinstance(spot, ValueMarker),
+        owner=find_owner_tag(all_tags),
+        is_spot_unknown=isinstance(spot, UnreadableValue),
     )
 
 
-def find_owner(all_tags: Mapping[str, str]) -> str:
+def find_owner_tag(all_tags: Mapping[str, str]) -> str:
     """Return the owner in a resource's tags, empty if there is none."""
     return next((all_tags[key] for key in OWNER_TAGS if all_tags.get(key)), "")
 
 
-def _resolve_purchase(purchase: str, spot: bool | ValueMarker | None) -> str:
+def _resolve_purchase(purchase: str, spot: bool | UnreadableValue | None) -> str:
     if spot is True:
         return "spot"
     if spot is False and purchase == "spot":

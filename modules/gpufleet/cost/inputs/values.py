@@ -7,22 +7,22 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from gpufleet.cost.money import to_decimal
-from gpufleet.engine import ValueMarker
+from gpufleet.engine import UnreadableValue
 
-Text = str | ValueMarker | None  # an input: known, unknown or secret, or absent
-Number = Decimal | ValueMarker | None
+Text = str | UnreadableValue | None  # an input: known, unknown or secret, or absent
+Number = Decimal | UnreadableValue | None
 MAPPING_TYPES, LIST_TYPES = (dict, Mapping), (list, Sequence)  # the concrete type first: it is checked faster
 MAX_NUMBER = Decimal(10) ** 9  # a greater count or size is a mistake, and products would not be exact
-MARKER_REASONS = {ValueMarker.UNKNOWN: "not known until deployment", ValueMarker.SECRET: "a secret"}
+MARKER_REASONS = {UnreadableValue.UNKNOWN: "not known until deployment", UnreadableValue.SECRET: "a secret"}
 
 
-def read_value(value: Any, *path: str | int) -> Any:
+def read_input(inputs: Any, *path: str | int) -> Any:
     """Return what is at ``path`` in nested inputs: a value, None if there is nothing, or a ``Marker``."""
-    current = value
+    current = inputs
     for step in path:
         if type(current) is dict:  # nearly always: inputs are JSON
             current = current.get(step)
-        elif current is None or isinstance(current, ValueMarker):
+        elif current is None or isinstance(current, UnreadableValue):
             return current
         else:
             current = _step(current, step)
@@ -36,48 +36,48 @@ def _step(value: Any, step: str | int) -> Any:
     return value.get(step) if isinstance(value, MAPPING_TYPES) else None
 
 
-def read_marker(value: Any, *path: str | int) -> ValueMarker | None:
+def read_input_marker(inputs: Any, *path: str | int) -> UnreadableValue | None:
     """Return the marker at ``path`` if the input is unknown or secret."""
-    current = read_value(value, *path)
-    return current if isinstance(current, ValueMarker) else None
+    current = read_input(inputs, *path)
+    return current if isinstance(current, UnreadableValue) else None
 
 
-def is_true(value: Any, *path: str | int) -> bool:
+def is_input_true(inputs: Any, *path: str | int) -> bool:
     """Return whether the input at ``path`` is known to be true."""
-    return read_value(value, *path) is True
+    return read_input(inputs, *path) is True
 
 
-def read_list(value: Any, *path: str | int) -> list[Any]:
+def read_input_list(inputs: Any, *path: str | int) -> list[Any]:
     """Return the list at ``path``; empty if it is absent or unknown."""
-    current = read_value(value, *path)
+    current = read_input(inputs, *path)
     if isinstance(current, MAPPING_TYPES):
         return [current]
     return list(current) if isinstance(current, LIST_TYPES) and not isinstance(current, str) else []
 
 
-def read_number(value: Any, *path: str | int) -> Number:
+def read_input_number(inputs: Any, *path: str | int) -> Number:
     """Return the number at ``path``; a negative, absurd or malformed one counts as unknown."""
-    current = read_value(value, *path)
-    if current is None or isinstance(current, ValueMarker):
+    current = read_input(inputs, *path)
+    if current is None or isinstance(current, UnreadableValue):
         return current
     try:
         number = to_decimal(current)
     except (InvalidOperation, ValueError):
-        return ValueMarker.UNKNOWN
-    return number if number.is_finite() and 0 <= number <= MAX_NUMBER else ValueMarker.UNKNOWN
+        return UnreadableValue.UNKNOWN
+    return number if number.is_finite() and 0 <= number <= MAX_NUMBER else UnreadableValue.UNKNOWN
 
 
-def read_text(value: Any, *path: str | int) -> Text:
+def read_input_text(inputs: Any, *path: str | int) -> Text:
     """Return the text at ``path``."""
-    current = read_value(value, *path)
-    return current if current is None or isinstance(current, ValueMarker) else str(current)
+    current = read_input(inputs, *path)
+    return current if current is None or isinstance(current, UnreadableValue) else str(current)
 
 
-def known_number(number: Number) -> Decimal | None:
+def number_if_known(number: Number) -> Decimal | None:
     """Return a number if it is known."""
     return number if isinstance(number, Decimal) else None
 
 
-def known_text(text: Text) -> str | None:
+def text_if_known(text: Text) -> str | None:
     """Return a text if it is known."""
     return text if isinstance(text, str) else None

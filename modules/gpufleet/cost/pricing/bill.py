@@ -33,7 +33,7 @@ class Charge:
     owner: str = ""  # of the tag gpufleet-owner, or owner
 
     @property
-    def key(self) -> tuple[str, str]:
+    def comparison_key(self) -> tuple[str, str]:
         """Return what identifies this charge before and after a change."""
         return (self.urn, self.component)
 
@@ -80,21 +80,23 @@ class Bill:
     """The priced resources of one program, state or preview."""
 
     charges: tuple[Charge, ...] = ()
-    unpriced: tuple[UnpricedResource, ...] = ()
+    unpriced_resources: tuple[UnpricedResource, ...] = ()
     commitments: tuple[CommitmentUse, ...] = ()  # what is paid already, on top of the charges
 
     @property
-    def machines_without_price(self) -> int:
+    def unpriced_machine_count(self) -> int:
         """Return how many machines the totals leave out."""
-        omitted = (each for each in self.unpriced if each.component == "machine" and not each.is_bounded)
+        omitted = (
+            each for each in self.unpriced_resources if each.component == "machine" and not each.is_bounded
+        )
         return int(sum(each.count for each in omitted))
 
     @property
     def usd_per_hour(self) -> Range:
         """Return the rate while everything declared runs."""
-        return Range.total(charge.usd_per_hour for charge in self.charges)
+        return Range.sum_ranges(charge.usd_per_hour for charge in self.charges)
 
     @property
     def usd_per_month(self) -> Range:
         """Return the month: each charge at the hours that it bills."""
-        return Range.total(charge.usd_per_month for charge in self.charges)
+        return Range.sum_ranges(charge.usd_per_month for charge in self.charges)

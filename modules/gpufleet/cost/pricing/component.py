@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from gpufleet.catalog import Price
-from gpufleet.cost.inputs.terms import DEFAULT_TERMS, Terms
+from gpufleet.cost.inputs.terms import DEFAULT_TERMS, PurchaseTerms
 from gpufleet.cost.money import HOURS_PER_MONTH, ONE, Range
 
 
@@ -58,7 +58,7 @@ class CostComponent:
     region: str
     count: Range = ONE
     size: Decimal = Decimal(1)
-    terms: Terms = DEFAULT_TERMS
+    terms: PurchaseTerms = DEFAULT_TERMS
     hours_per_month: Decimal = HOURS_PER_MONTH
     is_part: bool = False
     claim: ReservationClaim | None = None
@@ -79,7 +79,7 @@ class UnpricedComponent:
 
 
 @dataclass(frozen=True)
-class PartContext:
+class MachinePartContext:
     """What the parts of a machine share with it. Parts bill on demand, however the machine is bought."""
 
     cloud: str
@@ -88,7 +88,7 @@ class PartContext:
     count: Range = ONE
     hours_per_month: Decimal = HOURS_PER_MONTH
 
-    def part_component(self, component: str, item: str, size: Decimal = Decimal(1)) -> CostComponent:
+    def make_part_component(self, component: str, item: str, size: Decimal = Decimal(1)) -> CostComponent:
         """Return the cost component of one such part per machine."""
         return CostComponent(
             component,
@@ -97,12 +97,12 @@ class PartContext:
             self.region,
             self.count,
             size,
-            Terms(pool=self.pool),
+            PurchaseTerms(pool=self.pool),
             self.hours_per_month,
             is_part=True,
         )
 
-    def with_hours(self, hours_per_month: Decimal) -> PartContext:
+    def with_billed_hours(self, hours_per_month: Decimal) -> MachinePartContext:
         """Return the same context, billed for other hours."""
         return replace(self, hours_per_month=hours_per_month)
 

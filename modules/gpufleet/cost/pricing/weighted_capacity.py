@@ -15,7 +15,7 @@ MAX_UNITS = 2000  # beyond these, rounding to whole machines hardly matters
 WeightedPrices = list[tuple[int, Decimal]]  # of each type: its weight, and the price of one machine
 
 
-def weighted_cost(units: Range, weights: tuple[Decimal, ...], prices: list[Range]) -> Range | None:
+def weighted_capacity_cost(units: Range, weights: tuple[Decimal, ...], prices: list[Range]) -> Range | None:
     """Return what so many units cost; None if weights are not whole numbers, or there are too many units."""
     whole_weights = [int(weight) for weight in weights]
     if any(whole != weight or whole < 1 for whole, weight in zip(whole_weights, weights, strict=True)):
@@ -26,10 +26,12 @@ def weighted_cost(units: Range, weights: tuple[Decimal, ...], prices: list[Range
     low_prices = [(weight, price.low) for weight, price in zip(whole_weights, prices, strict=True)]
     high_prices = [(weight, price.high) for weight, price in zip(whole_weights, prices, strict=True)]
     expected = _round_up(units.expected / weights[0]) * prices[0].expected
-    return Range.spanning(minimum_cost(low_prices, least), expected, maximum_cost(high_prices, most))
+    return Range.spanning(
+        minimum_capacity_cost(low_prices, least), expected, maximum_capacity_cost(high_prices, most)
+    )
 
 
-def minimum_cost(prices: WeightedPrices, units: int) -> Decimal:
+def minimum_capacity_cost(prices: WeightedPrices, units: int) -> Decimal:
     """Return the lowest cost of machines with at least so many units."""
     cost_by_units = [ZERO]
     for total in range(1, units + 1):
@@ -37,7 +39,7 @@ def minimum_cost(prices: WeightedPrices, units: int) -> Decimal:
     return cost_by_units[units]
 
 
-def maximum_cost(prices: WeightedPrices, units: int) -> Decimal:
+def maximum_capacity_cost(prices: WeightedPrices, units: int) -> Decimal:
     """Return the highest cost of machines that are all needed: without the smallest, units are missing."""
     if units <= 0:
         return ZERO

@@ -59,7 +59,9 @@ class GitHubCommentThread:
 
     def update_comment(self, comment: PostedComment, body: str) -> None:
         """Replace a comment's text."""
-        self.client.send_request("PATCH", f"/repos/{self.target.repo}/issues/comments/{comment.id}", {"body": body})
+        self.client.send_request(
+            "PATCH", f"/repos/{self.target.repo}/issues/comments/{comment.id}", {"body": body}
+        )
 
     def delete_comment(self, comment: PostedComment) -> None:
         """Remove a comment."""
@@ -82,7 +84,9 @@ class GitHubCommentThread:
 
     def fetch_head_commit_sha(self) -> str:
         """Return the pull request's head commit."""
-        document = self.client.send_request("GET", f"/repos/{self.target.repo}/pulls/{self.target.number}").body
+        document = self.client.send_request(
+            "GET", f"/repos/{self.target.repo}/pulls/{self.target.number}"
+        ).body
         return str(document["head"]["sha"])
 
 

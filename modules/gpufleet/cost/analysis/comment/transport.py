@@ -14,13 +14,13 @@ from http.client import HTTPException
 from typing import Any
 
 from gpufleet import __version__
-from gpufleet.boundary import Limits, decode_json, make_printable
+from gpufleet.boundary import DocumentLimits, decode_json, make_printable
 from gpufleet.errors import EnvironmentFault, GpufleetError, InputError
 
 TRIES = 5
 MAX_WAIT_S = 120.0  # total of all waits: a CI job is billed by the minute
 TIMEOUT_S = 30.0
-RESPONSE_LIMITS = Limits(bytes=8 << 20)  # a page of a hundred comments has some 200 KB
+RESPONSE_LIMITS = DocumentLimits(bytes=8 << 20)  # a page of a hundred comments has some 200 KB
 READ_BYTES = RESPONSE_LIMITS.bytes + 1
 TRANSIENT_STATUSES = frozenset({429, 500, 502, 503, 504})
 

@@ -22,14 +22,14 @@ with CrossGuard (``pack``).
 from __future__ import annotations
 
 from gpufleet.cost.analysis.policy.file import load_policy
-from gpufleet.cost.analysis.policy.model import Limits, Policy, Rule, Scope
+from gpufleet.cost.analysis.policy.model import CostLimits, CostPolicy, PolicyRule, PolicyScope
 from gpufleet.cost.analysis.policy.verdict import check_policy
 
 __all__ = [
-    "Limits",
-    "Policy",
-    "Rule",
-    "Scope",
+    "CostLimits",
+    "CostPolicy",
+    "PolicyRule",
+    "PolicyScope",
     "check_policy",
     "load_policy",
 ]

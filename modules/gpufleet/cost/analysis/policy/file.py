@@ -7,8 +7,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from gpufleet.boundary import decode_yaml_lines, read_text, shorten_repr
-from gpufleet.cost.analysis.policy.model import LIMITS, Limits, Policy, Rule, Scope
+from gpufleet.boundary import decode_yaml_with_line_numbers, read_text, shorten_repr
+from gpufleet.cost.analysis.policy.model import LIMITS, CostLimits, CostPolicy, PolicyRule, PolicyScope
 from gpufleet.cost.money import to_decimal
 from gpufleet.errors import InputError
 
@@ -16,23 +16,23 @@ PURCHASES = ("on_demand", "spot", "reserved", "reserved_1y", "reserved_3y")
 SCOPES = ("stack", "pool", "owner")
 
 
-def load_policy(path: Path) -> Policy:
+def load_policy(path: Path) -> CostPolicy:
     """Read a policy file."""
-    data = decode_yaml_lines(read_text(path), str(path))
+    data = decode_yaml_with_line_numbers(read_text(path), str(path))
     return _parse_policy(data, path)
 
 
-def _parse_policy(data: Any, path: Path) -> Policy:
+def _parse_policy(data: Any, path: Path) -> CostPolicy:
     if data is None:
-        return Policy()
+        return CostPolicy()
     known = (*LIMITS, "rules")
     if not isinstance(data, dict):
         raise InputError("not a mapping of rules", where=f"{path}:1", remedy=f"rules: {', '.join(known)}")
     rules = _parse_rules(data["rules"], path, _location(data, "rules", path)) if "rules" in data else ()
-    return Policy(**_parse_limits(data, path, known, other_keys=("rules",)), rules=rules)
+    return CostPolicy(**_parse_limits(data, path, known, other_keys=("rules",)), rules=rules)
 
 
-def _parse_rules(value: Any, path: Path, where: str) -> tuple[Rule, ...]:
+def _parse_rules(value: Any, path: Path, where: str) -> tuple[PolicyRule, ...]:
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         raise InputError("not a list of rules", where=where, key="rules", remedy="- name: … in each item")
     rules = tuple(_parse_rule(item, path) for item in value)
@@ -47,7 +47,7 @@ def _parse_rules(value: Any, path: Path, where: str) -> tuple[Rule, ...]:
     return rules
 
 
-def _parse_rule(item: Mapping[str, Any], path: Path) -> Rule:
+def _parse_rule(item: Mapping[str, Any], path: Path) -> PolicyRule:
     where = f"{path}:{getattr(item, 'lc').line + 1}"  # noqa: B009 - ruamel's mappings know their line
     name = item.get("name")
     if not isinstance(name, str) or not name.strip():
@@ -56,11 +56,11 @@ def _parse_rule(item: Mapping[str, Any], path: Path) -> Rule:
     limits = _parse_limits(item, path, known, other_keys=("name", "when"))
     if not limits:
         raise InputError("has no limit", where=where, key=name, remedy=f"limits: {', '.join(LIMITS)}")
-    when = _parse_scope(item["when"], _location(item, "when", path)) if "when" in item else Scope()
-    return Rule(name.strip(), when, Limits(**limits))
+    when = _parse_scope(item["when"], _location(item, "when", path)) if "when" in item else PolicyScope()
+    return PolicyRule(name.strip(), when, CostLimits(**limits))
 
 
-def _parse_scope(value: Any, where: str) -> Scope:
+def _parse_scope(value: Any, where: str) -> PolicyScope:
     if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
         raise InputError(
             "is not a mapping of scopes to patterns", where=where, key="when", remedy="{pool: train*}"
@@ -70,7 +70,7 @@ def _parse_scope(value: Any, where: str) -> Scope:
             raise InputError(
                 "unknown scope", where=where, key=str(key), remedy=_suggest_key(str(key), SCOPES)
             )
-    return Scope(**value)
+    return PolicyScope(**value)
 
 
 def _parse_limits(

@@ -10,7 +10,7 @@ from gpufleet.cost.pricing.bill import Charge, UnpricedResource
 
 
 @dataclass(frozen=True)
-class Limits:
+class CostLimits:
     """Limits; None means no limit. ``unpriced`` lists the types that may be without a price."""
 
     budget_usd_per_month: Decimal | None = None
@@ -23,24 +23,24 @@ class Limits:
     purchases: tuple[str, ...] | None = None
 
 
-LIMITS = tuple(field.name for field in fields(Limits))
-ANYTHING = Limits()
+LIMITS = tuple(field.name for field in fields(CostLimits))
+ANYTHING = CostLimits()
 
 
 @dataclass(frozen=True)
-class Scope:
+class PolicyScope:
     """The part of a change that a rule applies to, by patterns (``prod*``)."""
 
     stack: str = "*"
     pool: str = "*"
     owner: str = "*"
 
-    def matches(self, item: Charge | UnpricedResource) -> bool:
+    def is_in_scope(self, item: Charge | UnpricedResource) -> bool:
         """Return whether a charge or an unpriced resource is in scope."""
         return fnmatchcase(item.pool, self.pool) and fnmatchcase(item.owner, self.owner)
 
     @property
-    def covers_stack(self) -> bool:
+    def is_complete_stack(self) -> bool:
         """True if the scope is the complete stack."""
         return self.pool == "*" and self.owner == "*"
 
@@ -51,21 +51,21 @@ class Scope:
 
 
 @dataclass(frozen=True)
-class Rule:
+class PolicyRule:
     """Named limits for a scope."""
 
     name: str
-    when: Scope = Scope()
-    limits: Limits = ANYTHING
+    when: PolicyScope = PolicyScope()
+    limits: CostLimits = ANYTHING
 
 
 @dataclass(frozen=True)
-class Policy(Limits):
+class CostPolicy(CostLimits):
     """Limits for the complete stack, each named by its key, and named rules."""
 
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[PolicyRule, ...] = ()
 
     @property
-    def limits(self) -> Limits:
+    def stack_limits(self) -> CostLimits:
         """Return the limits of the complete stack."""
-        return Limits(**{name: getattr(self, name) for name in LIMITS})
+        return CostLimits(**{name: getattr(self, name) for name in LIMITS})

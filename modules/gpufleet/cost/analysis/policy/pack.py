@@ -17,7 +17,7 @@ from typing import Any
 
 from gpufleet.cost.analysis.diff import PolicyViolation, compare_bills
 from gpufleet.cost.analysis.policy.file import load_policy
-from gpufleet.cost.analysis.policy.model import Limits, Policy
+from gpufleet.cost.analysis.policy.model import CostLimits, CostPolicy
 from gpufleet.cost.analysis.policy.verdict import check_policy
 from gpufleet.cost.pricing.billing import price_resources
 from gpufleet.cost.pricing.rates import PriceBook
@@ -37,16 +37,16 @@ def run_policy_pack(file: Path) -> None:
         raise EnvironmentFault("pulumi-policy is not installed", hint="install gpufleet[policy]") from None
     policy = load_policy(file)
 
-    def validate(args: Any, report: Report) -> None:
-        for broken in find_violations(args.resources, policy):
+    def report_stack_violations(args: Any, report: Report) -> None:
+        for broken in find_policy_violations(args.resources, policy):
             report(f"{broken.rule}: {broken.message}", None)
 
-    cost = StackValidationPolicy("cost", "The stack keeps gpufleet's cost policy.", validate)
+    cost = StackValidationPolicy("cost", "The stack keeps gpufleet's cost policy.", report_stack_violations)
     PolicyPack("gpufleet-cost", [cost], EnforcementLevel.MANDATORY)
 
 
-def find_violations(
-    resources: Iterable[Any], policy: Policy, book: PriceBook | None = None
+def find_policy_violations(
+    resources: Iterable[Any], policy: CostPolicy, book: PriceBook | None = None
 ) -> tuple[PolicyViolation, ...]:
     """Price CrossGuard's resources, and check the policy."""
     resource_list = [_convert_resource(resource) for resource in resources]
@@ -56,10 +56,10 @@ def find_violations(
     return check_policy(diff, remove_increase_limits(policy), datetime.now(UTC).date()).policy.violations
 
 
-def remove_increase_limits(policy: Policy) -> Policy:
+def remove_increase_limits(policy: CostPolicy) -> CostPolicy:
     """Return the policy without limits that need the previous cost."""
     rules = tuple(replace(rule, limits=replace(rule.limits, **INCREASES)) for rule in policy.rules)
-    remaining_rules = tuple(rule for rule in rules if rule.limits != Limits())
+    remaining_rules = tuple(rule for rule in rules if rule.limits != CostLimits())
     return replace(policy, rules=remaining_rules, **INCREASES)
 
 

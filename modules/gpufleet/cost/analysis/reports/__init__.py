@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from gpufleet.boundary import make_values_printable
 from gpufleet.cost.analysis.diff import CostDiff
-from gpufleet.cost.analysis.estimate import Estimate
+from gpufleet.cost.analysis.estimate import CostEstimate
 from gpufleet.cost.analysis.reports import html_page, junit, markdown, table
 from gpufleet.cost.analysis.reports.json_document import build_diff_document, build_estimate_document
 
@@ -15,20 +15,22 @@ DIFF_FORMATS: dict[str, Callable[[CostDiff], str]] = {
     "table": table.render_diff_table,
     "markdown": markdown.render_markdown,
     "json": lambda diff: json.dumps(build_diff_document(diff), indent=2),
-    "html": html_page.render_page,
-    "junit": junit.render_junit,
+    "html": html_page.render_diff_html,
+    "junit": junit.render_junit_xml,
 }
-ESTIMATE_FORMATS: dict[str, Callable[[Estimate], str]] = {
+ESTIMATE_FORMATS: dict[str, Callable[[CostEstimate], str]] = {
     "table": table.render_estimate_table,
     "json": lambda estimate: json.dumps(build_estimate_document(estimate), indent=2),
 }
 
 
-def render_diff(diff: CostDiff, form: str) -> str:
+def render_diff(diff: CostDiff, format_name: str) -> str:
     """Return a difference in one of ``DIFF_FORMATS``; text for people has only printable names."""
-    return DIFF_FORMATS[form](diff if form == "json" else make_values_printable(diff))
+    return DIFF_FORMATS[format_name](diff if format_name == "json" else make_values_printable(diff))
 
 
-def render_estimate(estimate: Estimate, form: str) -> str:
+def render_estimate(estimate: CostEstimate, format_name: str) -> str:
     """Return an estimate in one of ``ESTIMATE_FORMATS``."""
-    return ESTIMATE_FORMATS[form](estimate if form == "json" else make_values_printable(estimate))
+    return ESTIMATE_FORMATS[format_name](
+        estimate if format_name == "json" else make_values_printable(estimate)
+    )

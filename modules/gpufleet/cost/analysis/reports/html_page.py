@@ -15,7 +15,7 @@ from gpufleet.cost.formatting import format_number, format_percent_change, forma
 TITLES = {"pool": "By pool", "purchase": "By purchase", "cloud": "By cloud"}
 
 
-def render_page(diff: CostDiff) -> str:
+def render_diff_html(diff: CostDiff) -> str:
     """Return the page."""
     from jinja2 import Environment, StrictUndefined
 
@@ -31,15 +31,15 @@ def render_page(diff: CostDiff) -> str:
     source = (files("gpufleet.cost") / "data" / "diff.html.j2").read_text(encoding="utf-8")
     return environment.from_string(source).render(
         diff=diff,
-        headline=summary.format_headline(diff),
-        notes=summary.format_notes(diff),
-        changed=summary.sort_by_cost(line for line in diff.lines if line.is_changed),
-        same=summary.sort_by_cost(line for line in diff.lines if not line.is_changed),
-        gaps=summary.format_unpriced(diff.unpriced),
+        headline=summary.format_change_headline(diff),
+        notes=summary.format_headline_notes(diff),
+        changed=summary.sort_lines_by_cost_change(line for line in diff.lines if line.is_changed),
+        same=summary.sort_lines_by_cost_change(line for line in diff.lines if not line.is_changed),
+        gaps=summary.format_unpriced_reasons(diff.unpriced_resources),
         kept=summary.format_met_limits(diff.policy),
         sources=summary.format_price_sources(line.shown_charge for line in diff.lines),
-        what=summary.format_quantity,
-        warnings=summary.format_warnings(diff),
+        what=summary.format_quantity_and_item,
+        warnings=summary.format_diff_warnings(diff),
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         **_draw_plots(diff),
     )
@@ -48,10 +48,10 @@ def render_page(diff: CostDiff) -> str:
 def _draw_plots(diff: CostDiff) -> dict[str, Any]:
     """Return the plots that the difference has data for."""
     rows = compare_purchase_kinds(diff.after)
-    month_plots = {title: plot.plot_before_and_after(diff, group) for group, title in TITLES.items()}
+    month_plots = {title: plot.plot_cost_before_and_after(diff, group) for group, title in TITLES.items()}
     return {
         "money": {title: svg for title, svg in month_plots.items() if svg},
-        "what_if": plot.plot_what_if(rows),
-        "cannot": sorted({f"{row.machine} in {row.region}" for row in rows if row.cheapest is None}),
+        "what_if": plot.plot_what_if_costs(rows),
+        "cannot": sorted({f"{row.machine} in {row.region}" for row in rows if row.cheapest_option is None}),
         "history": plot.plot_price_history(load_price_history(diff.after.charges)),
     }

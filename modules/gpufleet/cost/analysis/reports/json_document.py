@@ -6,9 +6,9 @@ from decimal import Decimal
 from typing import Any
 
 from gpufleet.boundary import read_packaged_json
-from gpufleet.cost.analysis.diff import CostDiff, CostDiffLine, PolicyLimitCheck, PriceEffect
-from gpufleet.cost.analysis.estimate import Estimate
-from gpufleet.cost.analysis.pool import PoolCost, group_by_pool
+from gpufleet.cost.analysis.diff import CodeAndPriceEffects, CostDiff, CostDiffLine, PolicyLimitCheck
+from gpufleet.cost.analysis.estimate import CostEstimate
+from gpufleet.cost.analysis.pool import PoolCost, group_charges_by_pool
 from gpufleet.cost.money import ZERO, ZERO_RANGE, Range, round_hourly_rate, round_to_cents
 from gpufleet.cost.pricing.bill import Bill, Charge, CommitmentUse, UnpricedResource
 
@@ -28,7 +28,7 @@ def build_diff_document(diff: CostDiff) -> dict[str, Any]:
         "one_off_usd": float(diff.one_off_usd),
         "budget_usd_per_month": _number_or_none(diff.budget_usd_per_month),
         "resources": [_line_document(line) for line in diff.lines],
-        "unpriced": [_unpriced_document(unpriced) for unpriced in diff.unpriced],
+        "unpriced": [_unpriced_document(unpriced) for unpriced in diff.unpriced_resources],
         "warnings": list(diff.warnings),
         "notes": list(diff.notes),
         "commitments": [_commitment_document(use) for use in diff.after.commitments],
@@ -42,7 +42,7 @@ def build_diff_document(diff: CostDiff) -> dict[str, Any]:
     }
 
 
-def build_estimate_document(estimate: Estimate) -> dict[str, Any]:
+def build_estimate_document(estimate: CostEstimate) -> dict[str, Any]:
     """Return an estimate: totals, pools, charges, unpriced resources and notes."""
     return {
         "stack": estimate.stack,
@@ -51,11 +51,11 @@ def build_estimate_document(estimate: Estimate) -> dict[str, Any]:
         "budget": {
             "usd_per_month": None if estimate.budget is None else estimate.budget.max,
             "within": estimate.is_within_budget,
-            "verdict": estimate.verdict,
+            "verdict": estimate.budget_verdict,
         },
-        "pools": [_pool_document(pool) for pool in group_by_pool(estimate.bill)],
+        "pools": [_pool_document(pool) for pool in group_charges_by_pool(estimate.bill)],
         "resources": [_charge_document(charge) for charge in estimate.bill.charges],
-        "unpriced": [_unpriced_document(unpriced) for unpriced in estimate.bill.unpriced],
+        "unpriced": [_unpriced_document(unpriced) for unpriced in estimate.bill.unpriced_resources],
         "notes": list(estimate.notes),
         "commitments": [_commitment_document(use) for use in estimate.bill.commitments],
     }
@@ -182,7 +182,7 @@ def _check_document(check: PolicyLimitCheck) -> dict[str, Any]:
     }
 
 
-def _price_effect_document(move: PriceEffect) -> dict[str, Any]:
+def _price_effect_document(move: CodeAndPriceEffects) -> dict[str, Any]:
     return {
         "before": move.before and move.before.isoformat(),
         "after": move.after and move.after.isoformat(),

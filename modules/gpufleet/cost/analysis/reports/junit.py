@@ -14,15 +14,15 @@ from gpufleet.cost.pricing.bill import UnpricedResource
 ILLEGAL_CHARACTERS = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def render_junit(diff: CostDiff) -> str:
+def render_junit_xml(diff: CostDiff) -> str:
     """Return the verdict: a violated limit fails, an unpriced resource is skipped with its reason."""
-    name = xml_text(f"gpufleet cost {diff.stack}".strip())
+    name = replace_illegal_xml_characters(f"gpufleet cost {diff.stack}".strip())
     checks = diff.policy.checks
     counts = {
-        "tests": str(1 + len(checks) + len(diff.unpriced)),
+        "tests": str(1 + len(checks) + len(diff.unpriced_resources)),
         "failures": str(sum(bool(check.violations) for check in checks)),
         "errors": "0",
-        "skipped": str(len(diff.unpriced)),
+        "skipped": str(len(diff.unpriced_resources)),
     }
     suites = ET.Element("testsuites", {"name": name, **counts})
     suite = ET.SubElement(suites, "testsuite", {"name": name, **counts})
@@ -30,13 +30,13 @@ def render_junit(diff: CostDiff) -> str:
     _add_priced_case(suite, diff)
     for check in checks:
         _add_limit_case(suite, check)
-    for unpriced in diff.unpriced:
+    for unpriced in diff.unpriced_resources:
         _add_unpriced_case(suite, unpriced)
     ET.indent(suites)
     return ET.tostring(suites, encoding="unicode", xml_declaration=True)
 
 
-def xml_text(text: str) -> str:
+def replace_illegal_xml_characters(text: str) -> str:
     """Replace characters that XML cannot contain; the writer escapes the rest."""
     return ILLEGAL_CHARACTERS.sub("�", text)
 
@@ -57,24 +57,28 @@ def _add_priced_case(suite: ET.Element, diff: CostDiff) -> None:
     """Add the case that always passes: the change was priced, with the headline as its output."""
     case = ET.SubElement(suite, "testcase", classname="gpufleet.cost", name="change priced", time="0")
     lines = [
-        summary.format_headline(diff),
-        *summary.format_notes(diff),
-        *summary.format_warnings(diff),
+        summary.format_change_headline(diff),
+        *summary.format_headline_notes(diff),
+        *summary.format_diff_warnings(diff),
         *diff.notes,
     ]
-    ET.SubElement(case, "system-out").text = xml_text("\n".join(lines))
+    ET.SubElement(case, "system-out").text = replace_illegal_xml_characters("\n".join(lines))
 
 
 def _add_limit_case(suite: ET.Element, check: PolicyLimitCheck) -> None:
     where = f" ({check.scope})" if check.scope else ""
-    name = xml_text(f"{check.rule}: {check.requirement}{where}")
+    name = replace_illegal_xml_characters(f"{check.rule}: {check.requirement}{where}")
     case = ET.SubElement(suite, "testcase", classname="gpufleet.cost.analysis.policy", name=name, time="0")
     if check.violations:
-        failure = ET.SubElement(case, "failure", message=xml_text(check.violations[0]), type=check.limit)
-        failure.text = xml_text("\n".join(check.violations))
+        failure = ET.SubElement(
+            case, "failure", message=replace_illegal_xml_characters(check.violations[0]), type=check.limit
+        )
+        failure.text = replace_illegal_xml_characters("\n".join(check.violations))
 
 
 def _add_unpriced_case(suite: ET.Element, unpriced: UnpricedResource) -> None:
-    name = xml_text(f"{unpriced.name} {unpriced.component} ({unpriced.type})".replace("  ", " "))
+    name = replace_illegal_xml_characters(
+        f"{unpriced.name} {unpriced.component} ({unpriced.type})".replace("  ", " ")
+    )
     case = ET.SubElement(suite, "testcase", classname="gpufleet.cost.unpriced", name=name, time="0")
-    ET.SubElement(case, "skipped", message=xml_text(unpriced.reason))
+    ET.SubElement(case, "skipped", message=replace_illegal_xml_characters(unpriced.reason))

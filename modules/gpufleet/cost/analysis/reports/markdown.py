@@ -26,7 +26,7 @@ ZERO_WIDTH_SPACE = "&#8203;"
 
 @dataclass(frozen=True)
 class ReportSection:
-    """Rows under a title; sections with a low ``weight`` are shortened first."""
+    """Rows under a title; sections with a low ``priority`` are shortened first."""
 
     rows: tuple[str, ...]
     priority: int
@@ -34,7 +34,7 @@ class ReportSection:
     head: tuple[str, ...] = ()
     is_collapsed: bool = False
 
-    def render(self, max_rows: int) -> str:
+    def render_section(self, max_rows: int) -> str:
         """Return the section with at most ``max_rows`` rows, and the number of omitted ones."""
         if not self.rows:
             return ""
@@ -53,19 +53,21 @@ def render_markdown(diff: CostDiff) -> str:
     sections, lead_lines = _sections(diff), _headline_parts(diff)
     text = ""
     for row_limits in _shrinking_row_limits(max(len(section.rows) for section in sections)):
-        parts = [part for section in sections if (part := section.render(row_limits[section.priority]))]
-        text = "\n\n".join([*lead_lines, *parts, comment_mark(diff.stack)])
+        parts = [
+            part for section in sections if (part := section.render_section(row_limits[section.priority]))
+        ]
+        text = "\n\n".join([*lead_lines, *parts, stack_comment_marker(diff.stack)])
         if len(text) <= MAX_CHARACTERS:
             break
     return text
 
 
-def comment_mark(stack: str) -> str:
+def stack_comment_marker(stack: str) -> str:
     """Return the invisible line that identifies a stack's comment."""
     return f"<!-- gpufleet-cost:{quote(stack, safe='')} -->"
 
 
-def escape_cell(text: str, max_length: int = MAX_CELL_CHARACTERS) -> str:
+def escape_table_cell(text: str, max_length: int = MAX_CELL_CHARACTERS) -> str:
     """Escape a name: no markup, end of a table cell, mention or link."""
     printable = "".join(" " if unicodedata.category(letter).startswith("C") else letter for letter in text)
     shortened = printable if len(printable) <= max_length else f"{printable[: max_length - 1]}…"
@@ -73,9 +75,9 @@ def escape_cell(text: str, max_length: int = MAX_CELL_CHARACTERS) -> str:
     return disable_mentions_and_links(escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
 
 
-def escape_sentence(text: str) -> str:
+def escape_markdown_sentence(text: str) -> str:
     """Escape a sentence, which may be longer than a cell."""
-    return escape_cell(text, MAX_SENTENCE_CHARACTERS)
+    return escape_table_cell(text, MAX_SENTENCE_CHARACTERS)
 
 
 def disable_mentions_and_links(text: str) -> str:
@@ -98,10 +100,10 @@ def _shrinking_row_limits(max_rows: int) -> Iterator[dict[int, int]]:
 
 def _headline_parts(diff: CostDiff) -> list[str]:
     """Return the headline, its notes and the totals."""
-    lines = [*summary.format_notes(diff), _kept_policy_text(diff)]
+    lines = [*summary.format_headline_notes(diff), _kept_policy_text(diff)]
     parts = [
-        f"**{escape_sentence(summary.format_headline(diff))}**",
-        *map(escape_sentence, lines),
+        f"**{escape_markdown_sentence(summary.format_change_headline(diff))}**",
+        *map(escape_markdown_sentence, lines),
         _totals_table(diff),
     ]
     return [part for part in parts if part]
@@ -118,19 +120,19 @@ def _kept_policy_text(diff: CostDiff) -> str:
 
 def _sections(diff: CostDiff) -> list[ReportSection]:
     """Return the sections in the order of the comment."""
-    changed = summary.sort_by_cost(line for line in diff.lines if line.is_changed)
-    unchanged = summary.sort_by_cost(line for line in diff.lines if not line.is_changed)
+    changed = summary.sort_lines_by_cost_change(line for line in diff.lines if line.is_changed)
+    unchanged = summary.sort_lines_by_cost_change(line for line in diff.lines if not line.is_changed)
     prices = summary.format_price_sources(line.shown_charge for line in diff.lines)
     same_title, unpriced = (
         summary.pluralize(len(unchanged), "unchanged line"),
-        summary.format_unpriced(diff.unpriced),
+        summary.format_unpriced_reasons(diff.unpriced_resources),
     )
     violations = (f"{each.rule}: {each.message}" for each in diff.policy.violations)
     return [
         ReportSection(_bullet_lines(violations), 3, "Policy violated"),
         ReportSection(tuple(_line_row(line) for line in changed), 2, head=HEAD),
         ReportSection(_bullet_lines(unpriced), 1, "Without price"),
-        ReportSection(_bullet_lines(summary.format_warnings(diff)), 1, "Warnings"),
+        ReportSection(_bullet_lines(summary.format_diff_warnings(diff)), 1, "Warnings"),
         ReportSection(_bullet_lines(diff.notes), 1, "Notes"),
         ReportSection(tuple(_line_row(line) for line in unchanged), 0, same_title, HEAD, is_collapsed=True),
         ReportSection(_bullet_lines(prices), 0, "Prices used, with date and source", is_collapsed=True),
@@ -138,7 +140,7 @@ def _sections(diff: CostDiff) -> list[ReportSection]:
 
 
 def _bullet_lines(lines: Iterable[str]) -> tuple[str, ...]:
-    return tuple(f"- {escape_sentence(line)}" for line in lines)
+    return tuple(f"- {escape_markdown_sentence(line)}" for line in lines)
 
 
 def _totals_table(diff: CostDiff) -> str:
@@ -156,7 +158,7 @@ def _totals_table(diff: CostDiff) -> str:
     ]
     table = [("", "USD per hour", "USD per month", "Range"), (":-", "-:", "-:", "-:"), *rows]
     columns = 3 if is_exact else 4
-    return "\n".join(f"| {' | '.join(map(escape_cell, row[:columns]))} |" for row in table)
+    return "\n".join(f"| {' | '.join(map(escape_table_cell, row[:columns]))} |" for row in table)
 
 
 def _line_row(line: CostDiffLine) -> str:
@@ -164,10 +166,10 @@ def _line_row(line: CostDiffLine) -> str:
     cells = (
         line.op,
         f"{shown.name} {shown.component}",
-        summary.format_quantity(shown) + (f" ({shown.note})" if shown.note else ""),
-        summary.format_terms(shown),
+        summary.format_quantity_and_item(shown) + (f" ({shown.note})" if shown.note else ""),
+        summary.format_purchase_terms(shown),
         format_usd(line.before.usd_per_month.expected) if line.before else "-",
         format_usd(line.after.usd_per_month.expected) if line.after else "-",
-        format_usd(line.change_usd_per_month, sign=True),
+        format_usd(line.change_usd_per_month, show_sign=True),
     )
-    return f"| {' | '.join(escape_cell(cell) for cell in cells)} |"
+    return f"| {' | '.join(escape_table_cell(cell) for cell in cells)} |"

@@ -34,9 +34,9 @@ GROUPS: dict[str, Callable[[Charge], str]] = {
 }
 
 
-def plot_before_and_after(diff: CostDiff, group: str) -> str | None:
+def plot_cost_before_and_after(diff: CostDiff, grouping: str) -> str | None:
     """Draw the monthly cost before and after by pool, purchase or cloud; None without data."""
-    key = GROUPS[group]
+    key = GROUPS[grouping]
     sums_by_time = {"before": _sum_by_group(diff.before, key), "after": _sum_by_group(diff.after, key)}
     names = sorted(
         {*sums_by_time["before"], *sums_by_time["after"]}, key=lambda name: -_larger_sum(sums_by_time, name)
@@ -50,7 +50,7 @@ def plot_before_and_after(diff: CostDiff, group: str) -> str | None:
     return _draw_bars(rows, shown_names) if rows else None
 
 
-def plot_what_if(rows: Sequence[WhatIfRow]) -> str | None:
+def plot_what_if_costs(rows: Sequence[WhatIfRow]) -> str | None:
     """Draw the cost of each pool's machines by purchase kind; a tick marks the present cost."""
     shown_rows = sorted(rows, key=lambda row: -row.usd_per_month)[:MOST_BARS]
     bars = [

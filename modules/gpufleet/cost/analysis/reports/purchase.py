@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from gpufleet.cost.analysis.reports.table import align_columns
 from gpufleet.cost.analysis.what_if import KINDS, WhatIfRow
-from gpufleet.cost.formatting import format_number, format_rate, format_usd
+from gpufleet.cost.formatting import format_hourly_rate, format_number, format_usd
 from gpufleet.cost.money import to_decimal
-from gpufleet.cost.pricing.commitments import BreakEven
+from gpufleet.cost.pricing.commitments import CommitmentBreakEven
 
 
-def format_break_even_table(comparisons: tuple[BreakEven, ...]) -> str:
+def format_break_even_table(comparisons: tuple[CommitmentBreakEven, ...]) -> str:
     """Return the break-even comparison with the date and source of each price."""
     rows = [
         (
             comparison.commitment.replace("reserved_", ""),
             comparison.against.replace("_", " "),
-            format_rate(to_decimal(comparison.committed.usd_per_hour)) if comparison.committed else "-",
-            format_rate(to_decimal(comparison.hourly.usd_per_hour)) if comparison.hourly else "-",
-            comparison.verdict,
+            format_hourly_rate(to_decimal(comparison.committed.usd_per_hour))
+            if comparison.committed
+            else "-",
+            format_hourly_rate(to_decimal(comparison.hourly.usd_per_hour)) if comparison.hourly else "-",
+            comparison.break_even_verdict,
         )
         for comparison in comparisons
     ]

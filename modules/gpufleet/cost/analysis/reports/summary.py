@@ -7,11 +7,11 @@ from datetime import date
 from decimal import Decimal
 
 from gpufleet.catalog import Price
-from gpufleet.cost.analysis.diff import CostDiff, CostDiffLine, PolicyResult, PriceEffect
+from gpufleet.cost.analysis.diff import CodeAndPriceEffects, CostDiff, CostDiffLine, PolicyResult
 from gpufleet.cost.formatting import (
-    format_count,
     format_number,
     format_percent_change,
+    format_quantity_range,
     format_usd,
     format_usd_range,
 )
@@ -21,7 +21,7 @@ from gpufleet.cost.pricing.bill import Bill, Charge, UnpricedResource
 USED = ("gib_processed", "gib_sent")  # billed by use, not by the hour
 
 
-def format_headline(diff: CostDiff) -> str:
+def format_change_headline(diff: CostDiff) -> str:
     """Return one sentence about the change of the monthly cost."""
     after, change = diff.after.usd_per_month, diff.change_usd_per_month
     name = diff.stack or "this stack"
@@ -29,7 +29,7 @@ def format_headline(diff: CostDiff) -> str:
         return _price_headline(diff, name, diff.prices)
     if diff.partial:
         return _partial_headline(name, change)
-    if diff.before.machines_without_price or diff.after.machines_without_price:
+    if diff.before.unpriced_machine_count or diff.after.unpriced_machine_count:
         return _unknown_headline(diff, name, change)
     if change == 0:
         text = f"The monthly cost of {name} does not change: it stays at {format_usd(after.expected)}"
@@ -52,8 +52,8 @@ def _partial_headline(name: str, change: Decimal) -> str:
 def _unknown_headline(diff: CostDiff, name: str, change: Decimal) -> str:
     """Return the headline if machines have no price: the known part, and how many machines are missing."""
     missing_counts = (
-        ("before", diff.before.machines_without_price),
-        ("after", diff.after.machines_without_price),
+        ("before", diff.before.unpriced_machine_count),
+        ("after", diff.after.unpriced_machine_count),
     )
     places = " and ".join(
         f"{pluralize(missing, 'machine')} {time} the change" for time, missing in missing_counts if missing
@@ -62,7 +62,7 @@ def _unknown_headline(diff: CostDiff, name: str, change: Decimal) -> str:
     known_text = (
         f"stays at {format_usd(after)}"
         if change == 0
-        else f"changes by {format_usd(change, sign=True)} to {format_usd(after)}"
+        else f"changes by {format_usd(change, show_sign=True)} to {format_usd(after)}"
     )
     limit = diff.budget_usd_per_month
     over = "" if limit is None or round_to_cents(after) <= limit else _budget_text(diff)
@@ -70,7 +70,7 @@ def _unknown_headline(diff: CostDiff, name: str, change: Decimal) -> str:
     return f"{lead}. What has a price {known_text}{over}{format_unpriced_count(diff.after)}{_commitments_text(diff)}."
 
 
-def _price_headline(diff: CostDiff, name: str, move: PriceEffect) -> str:
+def _price_headline(diff: CostDiff, name: str, move: CodeAndPriceEffects) -> str:
     change, after = diff.change_usd_per_month, format_usd(diff.after.usd_per_month.expected)
     dates = f"the prices of {_day_text(move.after)} instead of {_day_text(move.before)}"
     if change == 0:
@@ -82,7 +82,7 @@ def _price_headline(diff: CostDiff, name: str, move: PriceEffect) -> str:
     return f"{text}{_budget_text(diff)}{format_unpriced_count(diff.after)}{_commitments_text(diff)}."
 
 
-def format_price_effect(diff: CostDiff) -> list[str]:
+def format_code_and_price_effects(diff: CostDiff) -> list[str]:
     """Return how much of the change comes from code and from prices, if the price dates differ."""
     move = diff.prices
     if move is None:
@@ -90,10 +90,10 @@ def format_price_effect(diff: CostDiff) -> list[str]:
     days = f"{_day_text(move.before)} and {_day_text(move.after)}"
     if move.same_stack:
         return [f"Nothing in the code was compared: the same stack at the prices of {days}."]
-    text = f"Of this change {format_usd(move.by_code, sign=True)} comes from the code"
-    text += f" and {format_usd(move.by_prices, sign=True)} from prices between {days}"
+    text = f"Of this change {format_usd(move.by_code, show_sign=True)} comes from the code"
+    text += f" and {format_usd(move.by_prices, show_sign=True)} from prices between {days}"
     if move.unexplained:
-        unexplained = format_usd(move.unexplained, sign=True)
+        unexplained = format_usd(move.unexplained, show_sign=True)
         text += f"; {unexplained} cannot be attributed, because a price is known on one date only"
     return [f"{text}."]
 
@@ -109,13 +109,13 @@ def _budget_text(diff: CostDiff) -> str:
     over = round_to_cents(diff.after.usd_per_month.expected) - limit
     if over > 0:
         return f", {format_usd(over)} over its budget of {format_usd(limit)}"
-    if missing := diff.after.machines_without_price:
+    if missing := diff.after.unpriced_machine_count:
         missing_text = f"{pluralize(missing, 'machine has', 'machines have')} no price"
         return f", not known whether within its budget of {format_usd(limit)}: {missing_text}"
-    return f", within its budget of {format_usd(limit)}{format_maximum_excess(diff.after, limit)}"
+    return f", within its budget of {format_usd(limit)}{format_excess_at_maximum_size(diff.after, limit)}"
 
 
-def format_maximum_excess(bill: Bill, limit: Decimal) -> str:
+def format_excess_at_maximum_size(bill: Bill, limit: Decimal) -> str:
     """Return by how much the maximum size exceeds a limit, empty if it does not."""
     over = round_to_cents(bill.usd_per_month.high) - limit
     return f", up to {format_usd(over)} over it at maximum size" if over > 0 else ""
@@ -131,7 +131,7 @@ def _commitments_text(diff: CostDiff) -> str:
 
 def format_unpriced_count(bill: Bill) -> str:
     """Return how many items a total excludes, empty if none."""
-    missing = sum(not gap.is_bounded for gap in bill.unpriced)
+    missing = sum(not gap.is_bounded for gap in bill.unpriced_resources)
     return f", not counting {pluralize(missing, 'item')} without a price" if missing else ""
 
 
@@ -140,18 +140,22 @@ def pluralize(amount: int, singular: str, plural: str = "") -> str:
     return f"{amount} {singular if amount == 1 else plural or f'{singular}s'}"
 
 
-def format_month_range(diff: CostDiff) -> str:
+def format_monthly_cost_range(diff: CostDiff) -> str:
     """Return the range of the monthly cost, empty if it is exact."""
     month = diff.after.usd_per_month
     between = format_usd_range(month, " and ")
     return "" if month.is_exact else f"Between {between} a month, by group size and spot capacity."
 
 
-def format_notes(diff: CostDiff) -> list[str]:
+def format_headline_notes(diff: CostDiff) -> list[str]:
     """Return the sentences after the headline: range, one-off cost, effect of prices."""
     return [
         line
-        for line in (format_month_range(diff), format_one_off_cost(diff), *format_price_effect(diff))
+        for line in (
+            format_monthly_cost_range(diff),
+            format_one_off_cost(diff),
+            *format_code_and_price_effects(diff),
+        )
         if line
     ]
 
@@ -164,24 +168,24 @@ def format_one_off_cost(diff: CostDiff) -> str:
     )
 
 
-def format_quantity(charge: Charge) -> str:
+def format_quantity_and_item(charge: Charge) -> str:
     """Return quantity and item: 2 x p4d.24xlarge, 100 GiB ebs:gp3."""
     is_by_size = charge.price is not None and charge.price.unit == "gib"
-    return f"{format_count(charge.quantity)} {'GiB' if is_by_size else 'x'} {charge.item}"
+    return f"{format_quantity_range(charge.quantity)} {'GiB' if is_by_size else 'x'} {charge.item}"
 
 
-def format_warnings(diff: CostDiff) -> list[str]:
+def format_diff_warnings(diff: CostDiff) -> list[str]:
     """Return the warnings without the prefix WARNING."""
     return [text.removeprefix("WARNING: ") for text in diff.warnings]
 
 
-def format_terms(charge: Charge) -> str:
+def format_purchase_terms(charge: Charge) -> str:
     """Return purchase kind and hours: spot, 60 h."""
     purchase_text = charge.purchase.replace("_", " ")
     return f"{purchase_text}, {format_number(charge.hours_per_month)} h"
 
 
-def format_unpriced(unpriced: Iterable[UnpricedResource]) -> list[str]:
+def format_unpriced_reasons(unpriced: Iterable[UnpricedResource]) -> list[str]:
     """Return a line for each reason, with the unpriced resources."""
     by_reason: dict[str, list[str]] = {}
     for unpriced_resource in unpriced:
@@ -212,7 +216,7 @@ def format_met_limits(policy: PolicyResult) -> list[str]:
     ]
 
 
-def sort_by_cost(lines: Iterable[CostDiffLine]) -> list[CostDiffLine]:
+def sort_lines_by_cost_change(lines: Iterable[CostDiffLine]) -> list[CostDiffLine]:
     """Sort lines by change of cost, then by cost, the largest first."""
     return sorted(
         lines, key=lambda line: (-abs(line.change_usd_per_month), -line.shown_charge.usd_per_month.expected)

@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gpufleet.cost.analysis.diff import CostDiff, CostDiffLine
-from gpufleet.cost.analysis.estimate import Estimate
-from gpufleet.cost.analysis.pool import PoolCost, group_by_pool
+from gpufleet.cost.analysis.estimate import CostEstimate
+from gpufleet.cost.analysis.pool import PoolCost, group_charges_by_pool
 from gpufleet.cost.analysis.reports import summary
-from gpufleet.cost.formatting import format_count, format_number, format_usd, format_usd_range
+from gpufleet.cost.formatting import format_number, format_quantity_range, format_usd, format_usd_range
 
 Row = Sequence[str]
 LEFT = {"POOL", "WHAT", "REGION", "PURCHASE", "OP", "NAME", "AGAINST", "CHEAPER", "MACHINE", "ACCELERATORS"}
 
 
-def render_estimate_table(estimate: Estimate) -> str:
+def render_estimate_table(estimate: CostEstimate) -> str:
     """Return total and budget, then cost by pool, unpriced resources, notes and prices."""
     month = estimate.bill.usd_per_month
-    rows = [_pool_row(pool) for pool in group_by_pool(estimate.bill)]
+    rows = [_pool_row(pool) for pool in group_charges_by_pool(estimate.bill)]
     header = ("POOL", "WHAT", "REGION", "PURCHASE", "COUNT", "HOURS", "USD/HOUR", "USD/MONTH", "RANGE")
     hourly = format_usd(estimate.bill.usd_per_hour.expected)
     total = f"{format_usd(month.expected)} a month, {hourly} an hour while all of it runs"
     lines = [
         f"{estimate.stack}: {total}{summary.format_unpriced_count(estimate.bill)}",
-        f"  {estimate.verdict}",
+        f"  {estimate.budget_verdict}",
     ]
     if not month.is_exact:
         lines.append(f"  between {format_usd_range(month, ' and ')} a month")
@@ -32,7 +32,9 @@ def render_estimate_table(estimate: Estimate) -> str:
             *lines,
             "",
             *align_columns(header, rows),
-            *format_titled_list("Without price", summary.format_unpriced(estimate.bill.unpriced)),
+            *format_titled_list(
+                "Without price", summary.format_unpriced_reasons(estimate.bill.unpriced_resources)
+            ),
             *format_titled_list("Notes", estimate.notes),
             *format_titled_list("Prices", summary.format_price_sources(estimate.bill.charges)),
         ]
@@ -44,11 +46,11 @@ def render_diff_table(diff: CostDiff) -> str:
     changed = [line for line in diff.lines if line.is_changed]
     unchanged_count = len(diff.lines) - len(changed)
     header = ("OP", "NAME", "WHAT", "PURCHASE", "BEFORE", "AFTER", "CHANGE")
-    lines = [summary.format_headline(diff), *summary.format_notes(diff)]
+    lines = [summary.format_change_headline(diff), *summary.format_headline_notes(diff)]
     lines += ["", *align_columns(header, [_line_row(line) for line in changed])] if changed else []
     lines += ["", f"{summary.pluralize(unchanged_count, 'line')} unchanged"] if unchanged_count else []
-    lines += format_titled_list("Without price", summary.format_unpriced(diff.unpriced))
-    lines += format_titled_list("Warnings", summary.format_warnings(diff))
+    lines += format_titled_list("Without price", summary.format_unpriced_reasons(diff.unpriced_resources))
+    lines += format_titled_list("Warnings", summary.format_diff_warnings(diff))
     lines += format_titled_list("Notes", diff.notes)
     lines += format_titled_list(
         "Policy violated", [f"{each.rule}: {each.message}" for each in diff.policy.violations]
@@ -90,7 +92,7 @@ def _pool_row(pool: PoolCost) -> Row:
         pool.machine,
         pool.region,
         pool.purchase.replace("_", " "),
-        format_count(pool.count),
+        format_quantity_range(pool.count),
         format_number(pool.hours),
         format_usd(pool.usd_per_hour.expected),
         format_usd(pool.usd_per_month.expected),
@@ -103,9 +105,9 @@ def _line_row(line: CostDiffLine) -> Row:
     return (
         line.op,
         f"{line.shown_charge.name} {line.shown_charge.component}",
-        summary.format_quantity(line.shown_charge),
-        summary.format_terms(line.shown_charge),
+        summary.format_quantity_and_item(line.shown_charge),
+        summary.format_purchase_terms(line.shown_charge),
         format_usd(before.usd_per_month.expected) if before else "-",
         format_usd(after.usd_per_month.expected) if after else "-",
-        format_usd(line.change_usd_per_month, sign=True),
+        format_usd(line.change_usd_per_month, show_sign=True),
     )

@@ -9,28 +9,28 @@ from __future__ import annotations
 
 from gpufleet.cost.analysis.tco.cloud import (
     CloudAlternative,
-    CloudRequest,
-    choose_alternative,
-    find_alternatives,
+    CloudMachineRequest,
+    choose_cloud_alternative,
+    find_cloud_alternatives,
 )
-from gpufleet.cost.analysis.tco.comparison import Comparison
-from gpufleet.cost.analysis.tco.plot import draw_svg, render_page
+from gpufleet.cost.analysis.tco.comparison import RackCloudComparison
+from gpufleet.cost.analysis.tco.plot import draw_cumulative_cost_svg, render_tco_html
 from gpufleet.cost.analysis.tco.rack import RackCost, compute_rack_cost
-from gpufleet.cost.analysis.tco.report import build_document, format_table
+from gpufleet.cost.analysis.tco.report import build_tco_document, format_tco_table
 from gpufleet.cost.analysis.tco.sensitivity import SensitivityCase, build_sensitivity_cases
 
 __all__ = [
     "CloudAlternative",
-    "CloudRequest",
-    "Comparison",
+    "CloudMachineRequest",
+    "RackCloudComparison",
     "RackCost",
     "SensitivityCase",
-    "build_document",
     "build_sensitivity_cases",
-    "choose_alternative",
+    "build_tco_document",
+    "choose_cloud_alternative",
     "compute_rack_cost",
-    "draw_svg",
-    "find_alternatives",
-    "format_table",
-    "render_page",
+    "draw_cumulative_cost_svg",
+    "find_cloud_alternatives",
+    "format_tco_table",
+    "render_tco_html",
 ]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RackCloudComparison:
     """A rack against cloud machines that run for the share ``utilisation`` of each month."""
 
     rack: RackCost
@@ -31,19 +31,19 @@ class Comparison:
     @property
     def cloud_usd_per_month(self) -> float:
         """Return the monthly cost of the cloud machines."""
-        return self.cloud.usd_per_month(self.utilisation)
+        return self.cloud.usd_per_month_at_utilisation(self.utilisation)
 
     @property
     def break_even_month(self) -> float | None:
         """Return the month in which the rack has paid for itself, None if never."""
-        saved = self.cloud_usd_per_month - self.rack.running_usd_per_month
-        return self.rack.capital_usd / saved if saved > 0 else None
+        saved = self.cloud_usd_per_month - self.rack.running_cost_usd_per_month
+        return self.rack.purchase_price_usd / saved if saved > 0 else None
 
     @property
-    def is_within_life(self) -> bool:
+    def is_paid_back_within_life(self) -> bool:
         """True if the rack pays for itself within its life."""
         month = self.break_even_month
-        return month is not None and month <= self.rack.months
+        return month is not None and month <= self.rack.months_of_use
 
     @property
     def break_even_utilisation(self) -> float | None:
@@ -51,39 +51,41 @@ class Comparison:
         if self.cloud.purchase in TERMS:
             return None
         full = self.cloud.count * self.cloud.price.usd_per_hour * HOURS
-        return max(0.0, (self.rack.usd_per_month - self.cloud.storage_usd_per_month) / full)
+        return max(0.0, (self.rack.total_usd_per_month - self.cloud.storage_usd_per_month) / full)
 
     @property
     def saved_usd_per_month(self) -> float:
         """Return what the rack saves a month; negative if the cloud is cheaper."""
-        return self.cloud_usd_per_month - self.rack.usd_per_month
+        return self.cloud_usd_per_month - self.rack.total_usd_per_month
 
     @property
     def rack_total_usd(self) -> float:
         """Return the rack's total cost over its life."""
         return (
-            self.rack.capital_usd
-            - self.rack.residual_usd
-            + self.rack.running_usd_per_month * self.rack.months
+            self.rack.purchase_price_usd
+            - self.rack.resale_value_usd
+            + self.rack.running_cost_usd_per_month * self.rack.months_of_use
         )
 
     @property
     def cloud_total_usd(self) -> float:
         """Return the cloud's total cost over the same months."""
-        return self.cloud_usd_per_month * self.rack.months
+        return self.cloud_usd_per_month * self.rack.months_of_use
 
-    def cumulative_costs(self) -> list[tuple[int, float, float]]:
+    def cumulative_usd_by_month(self) -> list[tuple[int, float, float]]:
         """Return (month, bought, rented) for each month; the last row subtracts the residual value."""
-        last = round(self.rack.months)
+        last = round(self.rack.months_of_use)
         rows = [
             (
                 month,
-                self.rack.capital_usd + month * self.rack.running_usd_per_month,
+                self.rack.purchase_price_usd + month * self.rack.running_cost_usd_per_month,
                 month * self.cloud_usd_per_month,
             )
             for month in range(last + 1)
         ]
         last_month, bought, rented = rows[-1]
         return (
-            [*rows, (last_month, bought - self.rack.residual_usd, rented)] if self.rack.residual_usd else rows
+            [*rows, (last_month, bought - self.rack.resale_value_usd, rented)]
+            if self.rack.resale_value_usd
+            else rows
         )

@@ -6,34 +6,34 @@ from importlib.resources import files
 from typing import Any
 
 from gpufleet.cost.analysis.tco.cloud import CloudAlternative
-from gpufleet.cost.analysis.tco.comparison import Comparison
-from gpufleet.cost.analysis.tco.report import format_headline, format_table
+from gpufleet.cost.analysis.tco.comparison import RackCloudComparison
+from gpufleet.cost.analysis.tco.report import format_payback_headline, format_tco_table
 
 # Okabe and Ito's palette, distinct for colour-blind readers too; dashes repeat the difference.
 RACK, RENTED = "#0072B2", "#D55E00"
 
 
-def draw_svg(comparison: Comparison) -> str:
+def draw_cumulative_cost_svg(comparison: RackCloudComparison) -> str:
     """Draw cumulative cost by month, with the break-even month."""
     import vl_convert
 
-    svg_text: str = vl_convert.vegalite_to_svg(build_chart(comparison).to_dict())
+    svg_text: str = vl_convert.vegalite_to_svg(build_cumulative_cost_chart(comparison).to_dict())
     return svg_text
 
 
-def build_chart(comparison: Comparison) -> Any:
+def build_cumulative_cost_chart(comparison: RackCloudComparison) -> Any:
     """Return the plot as an Altair chart."""
     import altair as alt
 
     names = [f"own {comparison.rack.name}", f"rent {comparison.cloud.count} x {comparison.cloud.machine}"]
     rows = [
         {"month": month, "usd": money, "option": name}
-        for month, *both in comparison.cumulative_costs()
+        for month, *both in comparison.cumulative_usd_by_month()
         for name, money in zip(names, both, strict=True)
     ]
     colour = alt.Scale(domain=names, range=[RACK, RENTED])
     legend = alt.Legend(orient="bottom", labelLimit=320, labelFontSize=12, symbolSize=400)
-    months = alt.Scale(domain=[0, round(comparison.rack.months)], nice=False)
+    months = alt.Scale(domain=[0, round(comparison.rack.months_of_use)], nice=False)
     lines = (
         alt.Chart(alt.Data(values=rows))
         .mark_line(strokeWidth=2.5)
@@ -51,7 +51,11 @@ def build_chart(comparison: Comparison) -> Any:
         f"price of {comparison.cloud.price.as_of or 'unknown date'}"
     )
     title = alt.TitleParams(
-        format_headline(comparison), subtitle=subtitle, anchor="start", fontSize=13, subtitleColor="#444444"
+        format_payback_headline(comparison),
+        subtitle=subtitle,
+        anchor="start",
+        fontSize=13,
+        subtitleColor="#444444",
     )
     plot = alt.layer(*layers).properties(width=680, height=340, title=title)
     return plot.configure(font="sans-serif", background="white").configure_axis(
@@ -59,10 +63,10 @@ def build_chart(comparison: Comparison) -> Any:
     )
 
 
-def _break_even_layers(alt: Any, comparison: Comparison) -> list[Any]:
+def _break_even_layers(alt: Any, comparison: RackCloudComparison) -> list[Any]:
     """Return layers that mark the break-even month, none outside the plot."""
     month = comparison.break_even_month
-    if month is None or not comparison.is_within_life:
+    if month is None or not comparison.is_paid_back_within_life:
         return []
     crossing = {
         "month": month,
@@ -70,7 +74,7 @@ def _break_even_layers(alt: Any, comparison: Comparison) -> list[Any]:
         "label": f"paid for in month {month:.1f}",
     }
     base = alt.Chart(alt.Data(values=[crossing])).encode(x="month:Q")
-    is_late = month > comparison.rack.months / 2
+    is_late = month > comparison.rack.months_of_use / 2
     label_options = {"align": "right", "dx": -8} if is_late else {"align": "left", "dx": 8}
     return [
         base.mark_rule(color="#666666", strokeDash=[3, 3]),
@@ -81,14 +85,16 @@ def _break_even_layers(alt: Any, comparison: Comparison) -> list[Any]:
     ]
 
 
-def render_page(comparison: Comparison, alternatives: list[CloudAlternative]) -> str:
+def render_tco_html(comparison: RackCloudComparison, alternatives: list[CloudAlternative]) -> str:
     """Return one self-contained HTML page: headline, plot and figures."""
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
     text = (files("gpufleet.cost") / "data" / "tco.html.j2").read_text(encoding="utf-8")
     template = Environment(autoescape=True, undefined=StrictUndefined).from_string(text)
-    plot = Markup(draw_svg(comparison))  # noqa: S704 - drawn by the line above, not given by a user
+    plot = Markup(draw_cumulative_cost_svg(comparison))  # noqa: S704 - drawn by the line above, not given by a user
     return template.render(
-        headline=format_headline(comparison), plot=plot, figures=format_table(comparison, alternatives)
+        headline=format_payback_headline(comparison),
+        plot=plot,
+        figures=format_tco_table(comparison, alternatives),
     )

@@ -33,36 +33,36 @@ class RackCost:
     cards: dict[str, int] = field(default_factory=dict)
 
     @cached_property
-    def parts_per_month(self) -> dict[str, float]:
+    def usd_per_month_by_part(self) -> dict[str, float]:
         """Return USD a month by part, the capital spread over the years of use."""
         return {part: usd * HOURS for part, usd in self.cost.parts_usd_per_hour(self.nodes).items()}
 
     @property
-    def usd_per_month(self) -> float:
+    def total_usd_per_month(self) -> float:
         """Return the sum of all parts, in USD a month."""
-        return sum(self.parts_per_month.values())
+        return sum(self.usd_per_month_by_part.values())
 
     @property
-    def running_usd_per_month(self) -> float:
+    def running_cost_usd_per_month(self) -> float:
         """Return the operating cost: the monthly cost without capital."""
-        return self.usd_per_month - self.parts_per_month["capital"]
+        return self.total_usd_per_month - self.usd_per_month_by_part["capital"]
 
     @property
-    def capital_usd(self) -> float:
+    def purchase_price_usd(self) -> float:
         """Return the purchase price."""
         return self.cost.capital_in_usd
 
     @property
-    def residual_usd(self) -> float:
+    def resale_value_usd(self) -> float:
         """Return the resale value at the end of life."""
-        return self.capital_usd * self.cost.residual_fraction.value
+        return self.purchase_price_usd * self.cost.residual_fraction.value
 
     @property
-    def months(self) -> float:
+    def months_of_use(self) -> float:
         """Return the months of use."""
         return self.cost.life_years.value * MONTHS
 
-    def with_figures(self, **figures: float) -> RackCost:
+    def with_changed_figures(self, **figures: float) -> RackCost:
         """Return the rack with other figures, for a what-if."""
         from gpufleet.fleet import SourcedFigure
 

@@ -145,10 +145,11 @@ def _alternative_rows(alternatives: list[CloudAlternative], comparison: RackClou
     rows = []
     for cloud in alternatives:
         month = RackCloudComparison(comparison.rack, cloud, comparison.utilisation).break_even_month
+        usd_per_month = cloud.usd_per_month_at_utilisation(comparison.utilisation)
         rows.append(
             (
                 f"{cloud.count} x {cloud.machine}", cloud.region, cloud.purchase.replace("_", " "),
-                format_hourly_rate(to_decimal(cloud.price.usd_per_hour)), _usd(cloud.usd_per_month_at_utilisation(comparison.utilisation)),
+                format_hourly_rate(to_decimal(cloud.price.usd_per_hour)), _usd(usd_per_month),
                 "never" if month is None else f"{month:.1f}",
             )
         )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from gpufleet.cost.analysis.tco.comparison import Comparison
+from gpufleet.cost.analysis.tco.comparison import RackCloudComparison
 
 TARIFFS = (0.5, 2.0)
 UTILISATIONS = (0.1, 0.25, 0.5, 1.0)
@@ -19,34 +19,36 @@ class SensitivityCase:
 
     figure: str
     value: str
-    comparison: Comparison
+    comparison: RackCloudComparison
 
 
-def build_sensitivity_cases(comparison: Comparison) -> tuple[SensitivityCase, ...]:
+def build_sensitivity_cases(comparison: RackCloudComparison) -> tuple[SensitivityCase, ...]:
     """Return the comparison under other tariffs, utilisations, lives and cloud prices."""
     return (*_tariffs(comparison), *_utilisations(comparison), *_lifetimes(comparison), *_prices(comparison))
 
 
-def _tariffs(comparison: Comparison) -> Iterator[SensitivityCase]:
+def _tariffs(comparison: RackCloudComparison) -> Iterator[SensitivityCase]:
     tariff = comparison.rack.cost.usd_per_kwh.value
     for factor in TARIFFS:
-        changed = comparison.rack.with_figures(usd_per_kwh=tariff * factor)
+        changed = comparison.rack.with_changed_figures(usd_per_kwh=tariff * factor)
         yield SensitivityCase("tariff", f"{tariff * factor:.2f} USD/kWh", replace(comparison, rack=changed))
 
 
-def _utilisations(comparison: Comparison) -> Iterator[SensitivityCase]:
+def _utilisations(comparison: RackCloudComparison) -> Iterator[SensitivityCase]:
     for share in UTILISATIONS:
         yield SensitivityCase("utilisation", f"{share:.0%}", replace(comparison, utilisation=share))
 
 
-def _lifetimes(comparison: Comparison) -> Iterator[SensitivityCase]:
+def _lifetimes(comparison: RackCloudComparison) -> Iterator[SensitivityCase]:
     for years in LIVES:
         yield SensitivityCase(
-            "life", f"{years} years", replace(comparison, rack=comparison.rack.with_figures(life_years=years))
+            "life",
+            f"{years} years",
+            replace(comparison, rack=comparison.rack.with_changed_figures(life_years=years)),
         )
 
 
-def _prices(comparison: Comparison) -> Iterator[SensitivityCase]:
+def _prices(comparison: RackCloudComparison) -> Iterator[SensitivityCase]:
     for discount in DISCOUNTS:
         price = replace(
             comparison.cloud.price, usd_per_hour=comparison.cloud.price.usd_per_hour * (1 - discount)

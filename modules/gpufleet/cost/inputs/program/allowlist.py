@@ -70,7 +70,7 @@ def guess_clouds(root: Path, stack: str, config_file: Path | None) -> list[str]:
 def build_sandbox_bounds(
     root: Path, config_file: Path | None, python: Path | None, folder: Path, limit_s: float, *, trusted: bool
 ) -> dict[str, Any]:
-    """Return the bounds for ``sandbox.start``: visible and hidden paths, the writable folder, limits."""
+    """Return the bounds for ``sandbox.start_sandboxed_call``: visible and hidden paths, the writable folder, limits."""
     if trusted:
         return {"trusted": True, "folder": str(folder)}
     repository = _repository_root(root)

@@ -60,19 +60,20 @@ def main() -> None:
     own_folder = str(Path(__file__).parent)
     sys.path[:] = [path for path in sys.path if path != own_folder]  # our files are not the program's modules
     if len(sys.argv) > 1:
-        write_result(json.loads(sys.argv[1]))
+        evaluate_and_write_result(json.loads(sys.argv[1]))
         return
-    sandbox = load_module("sandbox")
+    sandbox = load_sibling_module("sandbox")
     request: dict[str, Any] = json.loads(sys.stdin.readline())
     gc.disable()  # the SDKs make a million long-lived objects; collecting among them takes a third of the time
     if request["clouds"] is not None:
-        import_sdks(request["clouds"])
+        import_cloud_sdks(request["clouds"])
     gc.freeze()
     if sys.stdin.readline().strip() != GO:
         return  # the parent has found an error meanwhile
     jobs: list[Job] = request["jobs"]
     supervisors = [
-        sandbox.start(job["bounds"], partial(run_job, job), report_confinement_gaps) for job in jobs
+        sandbox.start_sandboxed_call(job["bounds"], partial(run_evaluation_job, job), report_confinement_gaps)
+        for job in jobs
     ]
     null = os.open(os.devnull, os.O_RDWR)
     for job in jobs:  # only the confined processes keep them
@@ -82,7 +83,7 @@ def main() -> None:
         os.waitpid(supervisor, 0)
 
 
-def load_module(name: str) -> Any:
+def load_sibling_module(name: str) -> Any:
     """Load a module of this folder by its file, because the folder is not on the path."""
     path = Path(__file__).with_name(f"{name}.py")
     spec: Any = importlib.util.spec_from_file_location(f"gpufleet_{name}", path)
@@ -96,7 +97,7 @@ def report_confinement_gaps(missing: list[str]) -> None:
     os.write(1, f"{json.dumps(missing)}\n".encode())
 
 
-def import_sdks(clouds: list[str]) -> None:
+def import_cloud_sdks(clouds: list[str]) -> None:
     """Import the SDKs of clouds. This process is not confined, so it reads nothing of a project."""
     import pulumi.runtime  # noqa: F401 - every program needs it
 
@@ -108,7 +109,7 @@ def import_sdks(clouds: list[str]) -> None:
                 continue  # the program reports it if it needs it
 
 
-def run_job(job: Job) -> None:
+def run_evaluation_job(job: Job) -> None:
     """Evaluate a job in this confined process, or in the Python of the project's virtual environment."""
     null = os.open(os.devnull, os.O_RDONLY)
     for source, descriptor in ((null, 0), (job["output"], 1), (job["output"], 2), (job["result"], 3)):
@@ -119,52 +120,54 @@ def run_job(job: Job) -> None:
         os.environ.update(HOME=f"{folder}/home", TMPDIR=f"{folder}/tmp")  # noqa: S108 - its own
     if job["python"]:
         os.execv(job["python"], [job["python"], __file__, json.dumps(job)])  # noqa: S606 - no shell is meant
-    write_result(job)
+    evaluate_and_write_result(job)
 
 
-def write_result(job: Job) -> None:
+def evaluate_and_write_result(job: Job) -> None:
     """Evaluate a job, and write its records or its error to descriptor 3."""
-    failure = load_module("failure")
+    failure = load_sibling_module("failure")
     document: dict[str, Any]
     try:
-        document = {"resources": evaluate(job)}
+        document = {"resources": evaluate_job(job)}
     except BaseException as error:  # noqa: BLE001 - any exception is reported to the parent
-        document = {"error": failure.describe_error(error, job, is_ours=isinstance(error, InputError))}
+        document = {"error": failure.describe_error(error, job, is_input_error=isinstance(error, InputError))}
     with open(3, "w", encoding="utf-8") as result:
         json.dump(document, result)
     sys.stdout.flush()
 
 
-def evaluate(job: Job) -> list[dict[str, Any]]:
+def evaluate_job(job: Job) -> list[dict[str, Any]]:
     """Run the program of one job, and return the records of its resources."""
     if job["may_be_absent"] and not is_stack_declared(job):
         return []
-    check_runtime(job)
+    require_python_runtime(job)
     from pulumi.runtime import set_all_config
     from pulumi.runtime.stack import run_in_stack
 
     folder = enter_program_folder(job)
     set_all_config(*read_stack_configuration(job))
-    name = str(read_project(job).get("name", "project"))
-    recorder = make_recorder(name, job["stack"], read_provider_settings(job))
-    install_monitor(recorder, name, job["stack"])
+    name = str(read_project_file(job).get("name", "project"))
+    recorder = make_recording_monitor(name, job["stack"], read_provider_settings(job))
+    install_mock_monitor(recorder, name, job["stack"])
     asyncio.run(
-        run_in_stack(lambda: discard_result(runpy.run_path(str(folder / "__main__.py"), run_name="__main__")))
+        run_in_stack(
+            lambda: discard_program_globals(runpy.run_path(str(folder / "__main__.py"), run_name="__main__"))
+        )
     )
     records: list[dict[str, Any]] = list(recorder.records.values())
     return records
 
 
-def check_runtime(job: Job) -> None:
+def require_python_runtime(job: Job) -> None:
     """Refuse a program in another language: only the engine can run that."""
-    runtime_setting = read_project(job).get("runtime", "python")
+    runtime_setting = read_project_file(job).get("runtime", "python")
     runtime = runtime_setting.get("name") if isinstance(runtime_setting, dict) else runtime_setting
     if runtime != "python":
         problem = f"the program is in {runtime}; only Python is evaluated without an engine: use --preview"
         raise InputError(problem, Path(job["root"]) / "Pulumi.yaml")
 
 
-def install_monitor(monitor: Any, name: str, stack: str) -> None:
+def install_mock_monitor(monitor: Any, name: str, stack: str) -> None:
     """Install a monitor instead of the engine; ``set_mocks`` would add a stack resource."""
     from pulumi.runtime import mocks
     from pulumi.runtime.settings import configure
@@ -179,14 +182,14 @@ def install_monitor(monitor: Any, name: str, stack: str) -> None:
     )
 
 
-def discard_result(_: object) -> None:
+def discard_program_globals(_: object) -> None:
     """Discard a program's globals: run_in_stack expects None."""
 
 
 def enter_program_folder(job: Job) -> Path:
     """Change to the program's folder, and put the project's packages first on the path."""
     root = Path(job["root"])
-    folder = root / str(read_project(job).get("main", "."))
+    folder = root / str(read_project_file(job).get("main", "."))
     os.chdir(folder)
     sys.path[:0] = [str(folder), str(root / "modules")]
     sys.dont_write_bytecode = job["may_be_absent"] or not job["bounds"]["trusted"]
@@ -194,7 +197,7 @@ def enter_program_folder(job: Job) -> Path:
     return folder
 
 
-def read_project(job: Job) -> dict[str, Any]:
+def read_project_file(job: Job) -> dict[str, Any]:
     """Return Pulumi.yaml."""
     path = Path(job["root"]) / "Pulumi.yaml"
     return read_yaml(path) if path.is_file() else {}
@@ -204,7 +207,7 @@ def find_stack_file(job: Job) -> Path:
     """Return the stack's file: the given one, else the project's."""
     if job["config_file"]:
         return Path(job["config_file"])
-    folder = str(read_project(job).get("stackConfigDir", "."))
+    folder = str(read_project_file(job).get("stackConfigDir", "."))
     return Path(job["root"]) / folder / f"Pulumi.{job['stack']}.yaml"
 
 
@@ -232,14 +235,14 @@ def read_stack_configuration(job: Job) -> tuple[dict[str, str], list[str]]:
     """Return the stack's configuration as the engine passes it: text, objects as JSON."""
     if not is_stack_declared(job):
         raise InputError(f"stack {job['stack']!r} not found", find_stack_file(job))
-    values = read_settings(job)
-    secrets = [key for key, value in values.items() if is_secret(value)]
+    values = read_stack_settings(job)
+    secrets = [key for key, value in values.items() if is_encrypted_setting(value)]
     return {key: format_setting(value) for key, value in values.items()}, secrets
 
 
-def read_settings(job: Job) -> dict[str, Any]:
+def read_stack_settings(job: Job) -> dict[str, Any]:
     """Return the project's defaults with the stack's settings over them; keys carry their namespace."""
-    path, project_file = find_stack_file(job), read_project(job)
+    path, project_file = find_stack_file(job), read_project_file(job)
     namespace = str(project_file.get("name", "project"))
     values: dict[str, Any] = {}
     for key, declared_value in (project_file.get("config") or {}).items():
@@ -249,12 +252,12 @@ def read_settings(job: Job) -> dict[str, Any]:
             else declared_value
         )
         if default is not None:
-            values[qualify_key(key, namespace)] = default
+            values[qualify_setting_key(key, namespace)] = default
     stacks: dict[str, Any] = (read_yaml(path).get("config") or {}) if path.is_file() else {}
-    return values | {qualify_key(key, namespace): value for key, value in stacks.items()}
+    return values | {qualify_setting_key(key, namespace): value for key, value in stacks.items()}
 
 
-def qualify_key(key: str, namespace: str) -> str:
+def qualify_setting_key(key: str, namespace: str) -> str:
     """Return a setting's key with its namespace; one without is the project's own."""
     return key if ":" in key else f"{namespace}:{key}"
 
@@ -267,9 +270,9 @@ def read_provider_settings(job: Job) -> dict[str, dict[str, str]]:
             value = next((os.environ[each] for each in names if os.environ.get(each)), None)
             if value:
                 settings_by_package.setdefault(package, {})[name] = value
-    for key, value in read_settings(job).items():
+    for key, value in read_stack_settings(job).items():
         package, _, name = key.partition(":")
-        if not is_secret(value):
+        if not is_encrypted_setting(value):
             settings_by_package.setdefault(package, {})[name] = format_setting(value)
     return settings_by_package
 
@@ -282,19 +285,19 @@ def format_setting(value: Any) -> str:
 
 def mask_secrets(value: Any) -> Any:
     """Replace every secret by a mark."""
-    if is_secret(value):
+    if is_encrypted_setting(value):
         return MARKED_SECRET
     if isinstance(value, dict):
         return {key: mask_secrets(item) for key, item in value.items()}
     return [mask_secrets(item) for item in value] if isinstance(value, list) else value
 
 
-def is_secret(value: Any) -> bool:
+def is_encrypted_setting(value: Any) -> bool:
     """Return whether a setting is encrypted."""
     return isinstance(value, dict) and set(value) == {"secure"}
 
 
-def make_recorder(name: str, stack: str, providers: dict[str, dict[str, str]]) -> Any:
+def make_recording_monitor(name: str, stack: str, providers: dict[str, dict[str, str]]) -> Any:
     """Return a mock monitor that answers like an engine in a preview and records the resources."""
     from google.protobuf import empty_pb2  # type: ignore[import-untyped]  # protobuf ships no types
     from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]  # the same
@@ -303,20 +306,20 @@ def make_recorder(name: str, stack: str, providers: dict[str, dict[str, str]]) -
 
     region = providers.get("aws", {}).get("region", "us-east-1")
 
-    class MockLookups(mocks.Mocks):
+    class MockProviderLookups(mocks.Mocks):
         """Invokes that would need the network: they return their arguments and a mark."""
 
         def call(self, args: mocks.MockCallArgs) -> Any:
-            return answer_lookup(args.token, args.args, region)
+            return mock_lookup_result(args.token, args.args, region)
 
         def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str, dict[str, Any]]:
             return args.resource_id or "", args.inputs
 
-    class Recorder(mocks.MockMonitor):
+    class RecordingMonitor(mocks.MockMonitor):
         """Record each registration as in an engine's state."""
 
         def __init__(self) -> None:
-            super().__init__(MockLookups())
+            super().__init__(MockProviderLookups())
             self.records: dict[str, dict[str, Any]] = {}
 
         def make_urn(self, parent: str, type_: str, resource: str) -> str:
@@ -329,10 +332,10 @@ def make_recorder(name: str, stack: str, providers: dict[str, dict[str, str]]) -
             urn = self.make_urn(request.parent, request.type, request.name)
             if request.type != STACK:
                 self.records[urn] = build_state_record(urn, request, MessageToDict(request.object))
-                self.records[urn]["provider"] = request.provider or self.default_provider(request)
+                self.records[urn]["provider"] = request.provider or self.record_default_provider(request)
             return resource_pb2.RegisterResourceResponse(urn=urn, id="", object=request.object)
 
-        def default_provider(self, request: Any) -> str:
+        def record_default_provider(self, request: Any) -> str:
             """Return the reference to a package's default provider, and record it because of its region."""
             package = request.type.split(":")[0]
             if not request.custom or request.type.startswith("pulumi:"):
@@ -356,7 +359,7 @@ def make_recorder(name: str, stack: str, providers: dict[str, dict[str, str]]) -
                 self.records[request.urn]["outputs"] = MessageToDict(request.outputs)
             return empty_pb2.Empty()
 
-    return Recorder()
+    return RecordingMonitor()
 
 
 def build_state_record(urn: str, request: Any, inputs: dict[str, Any]) -> dict[str, Any]:
@@ -379,7 +382,7 @@ def build_state_record(urn: str, request: Any, inputs: dict[str, Any]) -> dict[s
     }
 
 
-def answer_lookup(token: str, arguments: dict[str, Any], region: str) -> dict[str, Any]:
+def mock_lookup_result(token: str, arguments: dict[str, Any], region: str) -> dict[str, Any]:
     """Answer an invoke with its arguments, placeholders for cloud values, and known shapes."""
     response = {"id": f"<{token}>", "name": f"<{token}>", "value": f"<{token}>", **arguments}
     shape = json.loads(LOOKUPS.read_text(encoding="utf-8")).get(token, {})

@@ -10,9 +10,9 @@ from typing import Any
 Job = dict[str, Any]
 
 
-def describe_error(error: BaseException, job: Job, *, is_ours: bool) -> dict[str, str]:
+def describe_error(error: BaseException, job: Job, *, is_input_error: bool) -> dict[str, str]:
     """Return an error as one line; an InputError keeps its location, key and remedy."""
-    parts = read_input_error_parts(reread_stack_error(error, job, is_ours=is_ours))
+    parts = read_input_error_parts(find_better_stack_error(error, job, is_input_error=is_input_error))
     if parts:
         return parts
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(job["root"])]
@@ -22,9 +22,11 @@ def describe_error(error: BaseException, job: Job, *, is_ours: bool) -> dict[str
     return {"problem": problem, "where": where, "key": "", "remedy": "make `pulumi preview` succeed first"}
 
 
-def reread_stack_error(error: BaseException, job: Job, *, is_ours: bool) -> BaseException:
+def find_better_stack_error(error: BaseException, job: Job, *, is_input_error: bool) -> BaseException:
     """Read the stack's file again as the command line does: its error has the line number."""
-    if read_input_error_parts(error) is None or (is_ours and not (Path(job["root"]) / "stacks").is_dir()):
+    if read_input_error_parts(error) is None or (
+        is_input_error and not (Path(job["root"]) / "stacks").is_dir()
+    ):
         return error
     try:
         load = importlib.import_module("gpufleet.fleet").load_fleet

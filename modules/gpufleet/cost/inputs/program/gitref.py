@@ -16,7 +16,7 @@ GIT_ENVIRONMENT = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_N
 SAFE_OPTIONS = ("-c", "safe.bareRepository=explicit", "-c", "core.fsmonitor=false")
 
 
-def unpack_ref(root: Path, ref: str, folder: Path) -> None:
+def unpack_git_ref(root: Path, ref: str, folder: Path) -> None:
     """Unpack the project folder ``root`` as it was at ``ref``; a missing folder unpacks to nothing."""
     prefix = _repository_prefix(root)
     commit = _resolve_commit(root, ref)

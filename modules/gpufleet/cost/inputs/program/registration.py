@@ -6,17 +6,17 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from gpufleet.boundary import Limits, decode_json, make_printable, validate_model
+from gpufleet.boundary import DocumentLimits, decode_json, make_printable, validate_with_pydantic
 from gpufleet.errors import InputError
 
 MIB = 1 << 20
-REGISTRATIONS = Limits(bytes=32 * MIB, depth=64, values=2_000_000, characters=MIB)
+REGISTRATIONS = DocumentLimits(bytes=32 * MIB, depth=64, values=2_000_000, characters=MIB)
 RECORDS = 50_000
 LONGEST_ERROR = 1000
 SEPARATORS = b",[{"  # each value needs one, so their count bounds the number of values
 
 
-class Registration(BaseModel):
+class ResourceRegistration(BaseModel):
     """One resource with the keys of a state. Other keys, such as ``delete``, are ignored."""
 
     model_config = ConfigDict(strict=True, extra="ignore")
@@ -51,7 +51,7 @@ class ProgramOutput(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="ignore")
 
-    resources: list[Registration] = Field(default=[], max_length=RECORDS)
+    resources: list[ResourceRegistration] = Field(default=[], max_length=RECORDS)
     error: ProgramError | None = None
 
 
@@ -59,15 +59,20 @@ def decode_program_output(content: bytes, where: str) -> ProgramOutput:
     """Return a program's output; raise InputError if it is invalid or over the limits."""
     if sum(content.count(mark) for mark in SEPARATORS) > REGISTRATIONS.values:
         raise InputError(f"contains more than {REGISTRATIONS.values:,} values", where=where)
-    return validate_model(ProgramOutput, decode_json(content, where, REGISTRATIONS), where)
+    return validate_with_pydantic(ProgramOutput, decode_json(content, where, REGISTRATIONS), where)
 
 
 def make_input_error(error: ProgramError, root: str, label: str) -> InputError:
     """Return a program's error as one printable line with the program's label."""
 
-    def clean(text: str) -> str:
+    def make_printable_without_root(text: str) -> str:
         return make_printable(text.replace(root, ""), LONGEST_ERROR)
 
-    place = clean(error.where)
+    place = make_printable_without_root(error.where)
     where = f"{label}: {place}".rstrip(": ") if label else place
-    return InputError(clean(error.problem), where=where, key=clean(error.key), remedy=clean(error.remedy))
+    return InputError(
+        make_printable_without_root(error.problem),
+        where=where,
+        key=make_printable_without_root(error.key),
+        remedy=make_printable_without_root(error.remedy),
+    )

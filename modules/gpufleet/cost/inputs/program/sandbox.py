@@ -59,11 +59,12 @@ OPEN_FILES, PROCESS_LIMIT = 1024, 512
 
 Bounds = dict[str, Any]
 """``visible`` and ``hidden`` paths, ``revealed`` files in hidden folders, ``folder`` (the one place to write),
-``cpu_s``; ``trusted`` confines nothing.
-"""
+``cpu_s``; ``trusted`` confines nothing."""
 
 
-def start(bounds: Bounds, call: Callable[[], object], report: Callable[[list[str]], object]) -> int:
+def start_sandboxed_call(
+    bounds: Bounds, call: Callable[[], object], report: Callable[[list[str]], object]
+) -> int:
     """Start a call confined, and return its supervisor's process id; ``report`` gets what could not be confined.
 
     ``report`` is called before the call is, in a process that the call cannot reach.
@@ -266,9 +267,8 @@ def _set_read_only(path: str, *, recursive: bool) -> None:
 
 def _pivot(new: str) -> None:
     """Make ``new`` the root, and detach the old one: nothing names it any more."""
-    number = _syscall_numbers()[0]
     os.chdir(new)
-    _call("syscall", number, b".", b".")
+    _call("syscall", _syscall_numbers()[0], b".", b".")
     try:
         _call("umount2", b".", MNT_DETACH)
         os.chdir("/")

@@ -25,7 +25,7 @@ class BoundedPipeReader:
     content: bytearray = field(default_factory=bytearray)
     total: int = 0
 
-    def receive(self, chunk: bytes) -> None:
+    def store_chunk(self, chunk: bytes) -> None:
         """Store a chunk; raise InputError over ``max_bytes``."""
         self.total += len(chunk)
         if self.total > self.max_bytes:
@@ -34,12 +34,14 @@ class BoundedPipeReader:
         if len(self.content) > self.tail_bytes:
             del self.content[: len(self.content) - self.tail_bytes]
 
-    def text(self) -> str:
+    def decode_stored_text(self) -> str:
         """Return the stored bytes as text; invalid UTF-8 becomes U+FFFD."""
         return self.content.decode("utf-8", errors="replace")
 
 
-def read_streams(main: BoundedPipeReader, other_streams: Iterable[BoundedPipeReader], limit_s: float) -> None:
+def read_pipes_with_time_limit(
+    main: BoundedPipeReader, other_streams: Iterable[BoundedPipeReader], limit_s: float
+) -> None:
     """Read until ``main`` closes, then the rest of the others; raise EnvironmentFault after ``limit_s`` seconds.
 
     Only trusted processes hold ``main``. A program's grandchild could keep the others open without end.
@@ -68,7 +70,7 @@ def _read_ready(selector: selectors.BaseSelector, wait_s: float) -> bool:
         stream: BoundedPipeReader = key.data
         chunk = os.read(stream.descriptor, CHUNK)
         if chunk:
-            stream.receive(chunk)
+            stream.store_chunk(chunk)
         else:
             selector.unregister(stream.descriptor)
     return bool(events)

@@ -7,23 +7,23 @@ then priced for the full month, or listed without a price.
 from __future__ import annotations
 
 from gpufleet.cost.inputs.usage.cron import (
-    Cron,
-    parse_cron,
-    weekly_average_size,
-    weekly_average_size_with_minimums,
+    WeeklyCronSchedule,
+    parse_weekly_cron,
+    weekly_average_group_size,
+    weekly_average_group_size_with_minimums,
 )
-from gpufleet.cost.inputs.usage.file import load_usage
-from gpufleet.cost.inputs.usage.model import NO_USAGE, Usage, UsageFile
-from gpufleet.cost.inputs.usage.schedule import parse_monthly_hours
+from gpufleet.cost.inputs.usage.file import load_usage_file
+from gpufleet.cost.inputs.usage.model import NO_USAGE, ResourceUsage, UsageFile
+from gpufleet.cost.inputs.usage.schedule import parse_schedule_hours_per_month
 
 __all__ = [
     "NO_USAGE",
-    "Cron",
-    "Usage",
+    "ResourceUsage",
     "UsageFile",
-    "load_usage",
-    "parse_cron",
-    "parse_monthly_hours",
-    "weekly_average_size",
-    "weekly_average_size_with_minimums",
+    "WeeklyCronSchedule",
+    "load_usage_file",
+    "parse_schedule_hours_per_month",
+    "parse_weekly_cron",
+    "weekly_average_group_size",
+    "weekly_average_group_size_with_minimums",
 ]

@@ -18,13 +18,13 @@ _FINE = Decimal("0.0001")
 
 
 @dataclass(frozen=True)
-class Cron:
+class WeeklyCronSchedule:
     """The minutes of a week, from Sunday 00:00, at which an action starts."""
 
     minutes: frozenset[int]
 
 
-def parse_cron(text: str) -> Cron:
+def parse_weekly_cron(text: str) -> WeeklyCronSchedule:
     """Parse a cron expression that recurs weekly; raise ValueError for others."""
     fields = text.lower().split()
     if len(fields) != FIELDS:
@@ -34,7 +34,7 @@ def parse_cron(text: str) -> Cron:
         raise ValueError(f"{text!r} does not recur weekly")
     days = {at % 7 for at in _parse_field(weekday, 0, 7)}
     hours, minutes = _parse_field(hour, 0, 23), _parse_field(minute, 0, 59)
-    return Cron(
+    return WeeklyCronSchedule(
         frozenset(
             (day_number * 24 + hour_number) * 60 + minute_number
             for day_number in days
@@ -67,7 +67,7 @@ def _parse_number(text: str) -> int:
     return int(text)
 
 
-def weekly_average_size(actions: Iterable[tuple[Cron, Decimal]]) -> Decimal | None:
+def weekly_average_group_size(actions: Iterable[tuple[WeeklyCronSchedule, Decimal]]) -> Decimal | None:
     """Return a group's average size if each action sets it; None without actions."""
     changes = sorted((minute, size) for cron, size in actions for minute in cron.minutes)
     if not changes:
@@ -79,8 +79,8 @@ def weekly_average_size(actions: Iterable[tuple[Cron, Decimal]]) -> Decimal | No
     return (total / MINUTES).quantize(_FINE)
 
 
-def weekly_average_size_with_minimums(
-    windows: Iterable[tuple[Cron, int, Decimal]], base_size: Decimal
+def weekly_average_group_size_with_minimums(
+    windows: Iterable[tuple[WeeklyCronSchedule, int, Decimal]], base_size: Decimal
 ) -> Decimal:
     """Return the average size if each window (start, minutes, size) sets a minimum size."""
     sizes = [base_size] * MINUTES

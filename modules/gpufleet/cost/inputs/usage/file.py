@@ -16,16 +16,16 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from gpufleet.boundary import decode_yaml_lines, read_text, shorten_repr
-from gpufleet.cost.inputs.usage.model import OVERLAP_HOURS, Usage, UsageEntry, UsageFile
-from gpufleet.cost.inputs.usage.schedule import parse_monthly_hours
+from gpufleet.boundary import decode_yaml_with_line_numbers, read_text, shorten_repr
+from gpufleet.cost.inputs.usage.model import OVERLAP_HOURS, ResourceUsage, UsageFile, UsageFileEntry
+from gpufleet.cost.inputs.usage.schedule import parse_schedule_hours_per_month
 from gpufleet.cost.money import HOURS_PER_MONTH, to_decimal
 from gpufleet.errors import InputError
 
 
-def load_usage(path: Path) -> UsageFile:
+def load_usage_file(path: Path) -> UsageFile:
     """Read a usage file."""
-    data = decode_yaml_lines(read_text(path), str(path))
+    data = decode_yaml_with_line_numbers(read_text(path), str(path))
     if data is None:
         return UsageFile(str(path))
     _require_mapping(data, f"{path}:1", "the file")
@@ -48,13 +48,13 @@ def load_usage(path: Path) -> UsageFile:
     )
 
 
-def _parse_entries(path: Path, data: Any, section: str) -> tuple[UsageEntry, ...]:
+def _parse_entries(path: Path, data: Any, section: str) -> tuple[UsageFileEntry, ...]:
     patterns = data.get(section)
     if patterns is None:
         return ()
     _require_mapping(patterns, _location(path, data, section), section)
     return tuple(
-        UsageEntry(
+        UsageFileEntry(
             str(pattern),
             _parse_usage(path, fields, _location(path, patterns, pattern), str(pattern)),
             _line_number(patterns, pattern),
@@ -63,7 +63,7 @@ def _parse_entries(path: Path, data: Any, section: str) -> tuple[UsageEntry, ...
     )
 
 
-def _parse_usage(path: Path, entry: Any, where: str, pattern: str) -> Usage:
+def _parse_usage(path: Path, entry: Any, where: str, pattern: str) -> ResourceUsage:
     _require_mapping(entry, where, pattern)
     values: dict[str, Decimal] = {}
     for key, value in entry.items():
@@ -77,14 +77,14 @@ def _parse_usage(path: Path, entry: Any, where: str, pattern: str) -> Usage:
             )
         location = _location(path, entry, key)
         values[NAMES.get(key, key)] = _check_value(check, value, location, f"{pattern}.{key}")
-    usage = Usage(**values)
+    usage = ResourceUsage(**values)
     if usage.min is not None and usage.max is not None and usage.min > usage.max:
         raise InputError(f"min {usage.min} is above max {usage.max}", where=where, key=pattern)
     _require_work_fields(usage, where, pattern)
     return usage
 
 
-def _require_work_fields(usage: Usage, where: str, pattern: str) -> None:
+def _require_work_fields(usage: ResourceUsage, where: str, pattern: str) -> None:
     """Raise InputError unless all fields for the cost of a useful spot hour are given."""
     values = {name: getattr(usage, name) for name in (*WORK_FIELDS, *OPTIONAL_WORK_FIELDS)}
     missing = [name for name in WORK_FIELDS if values[name] is None]
@@ -144,7 +144,7 @@ def _parse_hours(value: Any) -> Decimal:
 def _parse_schedule(value: Any) -> Decimal:
     if not isinstance(value, str):
         raise ValueError("days and hours, such as weekdays 8-18")  # noqa: TRY004 - reported like the others
-    return parse_monthly_hours(value)
+    return parse_schedule_hours_per_month(value)
 
 
 WORK_FIELDS = (
@@ -162,7 +162,7 @@ CHECKS: dict[str, Callable[[Any], Decimal]] = {
     "desired": _parse_count,
     "min": _parse_count,
     "max": _parse_count,
-    **{name.name: _parse_amount for name in fields(Usage) if name.name.endswith(("_gib", "_units"))},
+    **{name.name: _parse_amount for name in fields(ResourceUsage) if name.name.endswith(("_gib", "_units"))},
     "interruptions_per_month": _parse_amount,
     "checkpoint_minutes": _parse_minutes,
     "restart_minutes": _parse_amount,

@@ -14,7 +14,7 @@ OVERLAP_HOURS = Decimal(1)  # our assumption: how long old and new run together 
 
 
 @dataclass(frozen=True)
-class Usage:
+class ResourceUsage:
     """One resource's usage; None means unknown."""
 
     hours_per_month: Decimal | None = None
@@ -31,18 +31,18 @@ class Usage:
     checkpoint_cost_minutes: Decimal | None = None
     fallback_share: Decimal | None = None
 
-    def with_defaults_from(self, other: Usage) -> Usage:
+    def with_defaults_from(self, other: ResourceUsage) -> ResourceUsage:
         """Return this usage; its unknown fields come from the other."""
         own_values = {
             name.name: value for name in fields(self) if (value := getattr(self, name.name)) is not None
         }
         return replace(other, **own_values)
 
-    def resolve_size(self, declared: Range | None) -> Range | None:
+    def resolve_group_size(self, declared_size: Range | None) -> Range | None:
         """Return a group's size in the file, else the declared size."""
         if (self.desired, self.min, self.max) == (None, None, None):
-            return declared
-        known = declared or Range.spanning(
+            return declared_size
+        known = declared_size or Range.spanning(
             *(next(v for v in order if v is not None) for order in self._fallback_orders())
         )
         expected = known.expected if self.desired is None else self.desired
@@ -60,15 +60,15 @@ class Usage:
         )
 
 
-EMPTY_USAGE = Usage()
+EMPTY_USAGE = ResourceUsage()
 
 
 @dataclass(frozen=True)
-class UsageEntry:
+class UsageFileEntry:
     """One pattern of the file, and its line."""
 
     pattern: str
-    usage: Usage
+    usage: ResourceUsage
     line: int
 
 
@@ -77,11 +77,11 @@ class UsageFile:
     """Entries by resource (URN or name) and by type. A resource's beats a type's, an exact one a wildcard."""
 
     path: str = ""
-    resources: tuple[UsageEntry, ...] = ()
-    types: tuple[UsageEntry, ...] = ()
+    resources: tuple[UsageFileEntry, ...] = ()
+    types: tuple[UsageFileEntry, ...] = ()
     overlap_hours: Decimal = field(default=OVERLAP_HOURS)
 
-    def for_resource(self, resource: StateResource) -> Usage:
+    def find_resource_usage(self, resource: StateResource) -> ResourceUsage:
         """Return the file's usage of a resource."""
         by_name = [e for e in self.resources if _matches(e.pattern, resource.urn, resource.name)]
         by_type = [e for e in self.types if fnmatchcase(resource.type, e.pattern)]
@@ -90,7 +90,7 @@ class UsageFile:
             usage = entry.usage.with_defaults_from(usage)
         return usage
 
-    def format_unmatched_notes(self, resources: Iterable[StateResource]) -> tuple[str, ...]:
+    def format_unmatched_pattern_notes(self, resources: Iterable[StateResource]) -> tuple[str, ...]:
         """Return a note for each pattern that matches no resource."""
         resource_list = list(resources)
         unmatched_entries = [
@@ -112,7 +112,7 @@ def _matches(pattern: str, urn: str, name: str) -> bool:
     return pattern in (urn, name) or fnmatchcase(name, pattern) or fnmatchcase(urn, pattern)
 
 
-def _widest_first(entries: Iterable[UsageEntry]) -> list[UsageEntry]:
+def _widest_first(entries: Iterable[UsageFileEntry]) -> list[UsageFileEntry]:
     """Sort entries by precision: wildcards, then names, then URNs."""
     return sorted(entries, key=lambda entry: (not _is_wild(entry.pattern), len(entry.pattern)))
 

@@ -14,7 +14,7 @@ SHAPE = "days and hours, such as weekdays 8-18 or mon,wed 9-17"
 _CENT = Decimal("0.01")
 
 
-def parse_monthly_hours(text: str) -> Decimal:
+def parse_schedule_hours_per_month(text: str) -> Decimal:
     """Return the hours a month that a schedule is open; raise ValueError for other text."""
     open_hours: set[int] = set()
     for part in text.lower().split(";"):

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 
 from gpufleet.cost.pricing.commitments.allocate import CommitmentShare, allocate_commitments
 from gpufleet.cost.pricing.commitments.breakeven import (
-    BreakEven,
+    CommitmentBreakEven,
     build_break_even_document,
-    compute_break_even,
+    compute_break_evens,
 )
 from gpufleet.cost.pricing.commitments.text import (
     format_commitment_notes,
     format_commitment_warnings,
-    format_utilization_changes,
+    format_unused_commitment_increases,
 )
 
 if TYPE_CHECKING:
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from gpufleet.cost.pricing.commitments.model import CommitmentFile
 
 __all__ = [
-    "BreakEven",
+    "CommitmentBreakEven",
     "CommitmentShare",
     "allocate_commitments",
     "build_break_even_document",
-    "compute_break_even",
+    "compute_break_evens",
     "format_commitment_notes",
     "format_commitment_warnings",
-    "format_utilization_changes",
+    "format_unused_commitment_increases",
     "load_commitments",
 ]
 
@@ -46,6 +46,6 @@ __all__ = [
 def load_commitments(path: Path) -> CommitmentFile:
     """Read a file of commitments; each mistake is one line with its place."""
     # pydantic and YAML: only if there is a file
-    from gpufleet.cost.pricing.commitments.file import read_commitments
+    from gpufleet.cost.pricing.commitments.file import read_commitments_file
 
-    return read_commitments(path)
+    return read_commitments_file(path)

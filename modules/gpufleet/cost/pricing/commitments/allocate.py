@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING
 from gpufleet.cost.money import ZERO, Range
 from gpufleet.cost.pricing.bill import CommitmentUse
 from gpufleet.cost.pricing.commitments.scope import (
-    AllocationContext,
-    UnitRequirement,
-    hourly_capacity,
+    AllocationLookups,
+    CommitmentRequirement,
+    commitment_hourly_capacity,
     required_commitment_units,
 )
 
@@ -68,7 +68,9 @@ class _Balance:
     remaining: dict[str, Decimal]
     used_hours: dict[str, Decimal] = field(default_factory=dict)
 
-    def allocate(self, count: Decimal, requirement: UnitRequirement, hours: Decimal) -> Decimal:
+    def allocate_machines(
+        self, count: Decimal, requirement: CommitmentRequirement, hours: Decimal
+    ) -> Decimal:
         """Use capacity for ``count`` machines as far as it suffices; return how many are covered."""
         affordable = min(self.remaining[unit] / each for unit, each in requirement.units.items() if each)
         covered = max(ZERO, min(count, affordable.quantize(COUNT_STEP, ROUND_DOWN)))
@@ -79,14 +81,14 @@ class _Balance:
 
 
 Allocation = dict[tuple[Key, str], Decimal]  # how many of a component each commitment covers, by its id
-Queue = list[tuple[Key, "CostComponent", UnitRequirement]]
+Queue = list[tuple[Key, "CostComponent", CommitmentRequirement]]
 
 
 def allocate_commitments(
     components: Iterable[tuple[Key, CostComponent]],
     commitments: Iterable[Commitment],
     on_date: date,
-    context: AllocationContext,
+    context: AllocationLookups,
 ) -> tuple[dict[Key, CommittedComponent], tuple[CommitmentUse, ...]]:
     """Allocate the commitments in force on a day; return what each component gets, and each commitment's use."""
     ordered_components = sorted(components, key=lambda keyed: keyed[0])
@@ -107,7 +109,7 @@ def _allocation_order(commitment: Commitment) -> tuple[int, bool, date, str]:
 
 
 def _queue_components(
-    commitment: Commitment, components: list[tuple[Key, CostComponent]], context: AllocationContext
+    commitment: Commitment, components: list[tuple[Key, CostComponent]], context: AllocationLookups
 ) -> Queue:
     """Return the components that a commitment may cover, in the order in which it covers them."""
     requirements = (
@@ -126,14 +128,14 @@ def _allocate_scenario(
 ) -> tuple[Allocation, list[_Balance]]:
     """Allocate in one scenario: every group at its least, expected or greatest size."""
     uncovered = {key: Decimal(getattr(component.count, scenario)) for key, component in components}
-    balances = [_Balance(commitment, hourly_capacity(commitment)) for commitment in commitments]
+    balances = [_Balance(commitment, commitment_hourly_capacity(commitment)) for commitment in commitments]
     allocation: Allocation = {}
     for balance, queue in zip(balances, queues, strict=True):
         for key, component, requirement in queue:
             if not uncovered[key]:
                 continue
-            hours = min(component.hours_per_month, balance.commitment.month_hours)
-            covered = balance.allocate(uncovered[key], requirement, hours)
+            hours = min(component.hours_per_month, balance.commitment.billed_hours_per_month)
+            covered = balance.allocate_machines(uncovered[key], requirement, hours)
             uncovered[key] -= covered
             allocation[(key, balance.commitment.id)] = covered
     return allocation, balances
@@ -177,11 +179,11 @@ def _remaining_count(key: Key, component: CostComponent, totals: dict[str, dict[
 def _commitment_use(balance: _Balance) -> CommitmentUse:
     """Return what a commitment costs and its used share: that of its most expensive unit if it has several."""
     commitment = balance.commitment
-    capacity = hourly_capacity(commitment)
+    capacity = commitment_hourly_capacity(commitment)
     unit = next(iter(capacity))  # cards come first
-    bought_hours = capacity[unit] * commitment.month_hours
+    bought_hours = capacity[unit] * commitment.billed_hours_per_month
     used_share = min(Decimal(1), balance.used_hours.get(unit, ZERO) / bought_hours) if bought_hours else ZERO
-    usd_per_month = commitment.paid_per_hour * commitment.month_hours
+    usd_per_month = commitment.paid_usd_per_hour * commitment.billed_hours_per_month
     return CommitmentUse(
         commitment.id, commitment.kind, commitment.label, commitment.end, usd_per_month, used_share
     )

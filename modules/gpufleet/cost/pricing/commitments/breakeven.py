@@ -15,7 +15,7 @@ AGAINST = ("on_demand", "spot")
 
 
 @dataclass(frozen=True)
-class BreakEven:
+class CommitmentBreakEven:
     """One commitment against an hourly purchase: 730 h * committed price = hours * hourly price."""
 
     machine: str
@@ -26,7 +26,7 @@ class BreakEven:
     hourly: Price | None
 
     @property
-    def hours_per_month(self) -> Decimal | None:
+    def break_even_hours_per_month(self) -> Decimal | None:
         """Return the hours above which the commitment is cheaper, None without both prices."""
         if self.committed is None or self.hourly is None:
             return None
@@ -35,15 +35,15 @@ class BreakEven:
         )
 
     @property
-    def utilisation(self) -> Decimal | None:
+    def break_even_utilisation(self) -> Decimal | None:
         """Return the same as a share of the month; above 1 the commitment never pays."""
-        hours = self.hours_per_month
+        hours = self.break_even_hours_per_month
         return None if hours is None else hours / HOURS_PER_MONTH
 
     @property
-    def verdict(self) -> str:
+    def break_even_verdict(self) -> str:
         """Return the comparison as text."""
-        hours = self.hours_per_month
+        hours = self.break_even_hours_per_month
         if hours is None:
             missing = self.commitment if self.committed is None else self.against
             return f"no usable {missing} price in the catalogue"
@@ -52,29 +52,29 @@ class BreakEven:
         return f"above {hours:.0f} hours a month ({hours / HOURS_PER_MONTH * 100:.0f} % of it)"
 
 
-def compute_break_even(
+def compute_break_evens(
     cloud: str,
     region: str,
     machine: str,
     book: PriceBook | None = None,
-    committed: dict[str, Price] | None = None,
-) -> tuple[BreakEven, ...]:
-    """Compare each term with on-demand and spot. ``committed`` are negotiated prices, by term."""
+    negotiated_prices: dict[str, Price] | None = None,
+) -> tuple[CommitmentBreakEven, ...]:
+    """Compare each term with on-demand and spot. ``negotiated_prices`` are by term."""
     prices = book or PriceBook()
-    negotiated = committed or {}
+    negotiated = negotiated_prices or {}
     listed = {
         purchase: prices.find_machine_price(cloud, region, machine, purchase)
         for purchase in (*TERMS, *AGAINST)
     }
     by_purchase = listed | negotiated
     return tuple(
-        BreakEven(machine, region, term, against, by_purchase.get(term), by_purchase.get(against))
+        CommitmentBreakEven(machine, region, term, against, by_purchase.get(term), by_purchase.get(against))
         for term in (*TERMS, *(name for name in negotiated if name not in TERMS))
         for against in AGAINST
     )
 
 
-def build_break_even_document(comparisons: tuple[BreakEven, ...]) -> list[dict[str, Any]]:
+def build_break_even_document(comparisons: tuple[CommitmentBreakEven, ...]) -> list[dict[str, Any]]:
     """Return the comparison as JSON."""
     return [
         {
@@ -83,10 +83,12 @@ def build_break_even_document(comparisons: tuple[BreakEven, ...]) -> list[dict[s
             "commitment": each.commitment,
             "against": each.against,
             "hours_per_month": None
-            if each.hours_per_month is None
-            else round(float(each.hours_per_month), 2),
-            "utilisation": None if each.utilisation is None else round(float(each.utilisation), 4),
-            "verdict": each.verdict,
+            if each.break_even_hours_per_month is None
+            else round(float(each.break_even_hours_per_month), 2),
+            "utilisation": None
+            if each.break_even_utilisation is None
+            else round(float(each.break_even_utilisation), 4),
+            "verdict": each.break_even_verdict,
             "committed": _price(each.committed),
             "hourly": _price(each.hourly),
         }

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpufleet import catalog
 from gpufleet.cost.money import ONE, ZERO, to_decimal
-from gpufleet.cost.pricing.commitments.sizes import normalized_share
+from gpufleet.cost.pricing.commitments.sizes import share_of_reserved_machine
 from gpufleet.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ CARD_PREFIX = "accelerator:"
 
 
 @dataclass(frozen=True)
-class UnitRequirement:
+class CommitmentRequirement:
     """What one machine needs of a commitment, by unit, and its place in the order of allocation."""
 
     units: dict[str, Decimal]
@@ -40,14 +40,14 @@ def _find_machine(cloud: str, name: str) -> Machine | None:
 
 
 @dataclass(frozen=True)
-class AllocationContext:
+class AllocationLookups:
     """The look-ups that allocation needs: on-demand prices, and the size of machines."""
 
     on_demand: Callable[[str, str, str], Decimal | None]  # cloud, region, machine
     machine: Callable[[str, str], Machine | None] = _find_machine
 
 
-def hourly_capacity(commitment: Any) -> dict[str, Decimal]:
+def commitment_hourly_capacity(commitment: Any) -> dict[str, Decimal]:
     """Return the capacity of a commitment per hour, by unit; the most expensive unit comes first."""
     if commitment.kind == "resource_cud":
         amounts = {
@@ -62,8 +62,8 @@ def hourly_capacity(commitment: Any) -> dict[str, Decimal]:
 
 
 def required_commitment_units(
-    commitment: Any, component: CostComponent, context: AllocationContext
-) -> UnitRequirement | None:
+    commitment: Any, component: CostComponent, context: AllocationLookups
+) -> CommitmentRequirement | None:
     """Return what one of a component needs of a commitment, None if it is not in the commitment's scope."""
     if component.cloud != commitment.cloud or not _is_eligible(component):
         return None
@@ -89,57 +89,57 @@ def _block_requirement(
     commitment: Any,
     component: CostComponent,
     item: str,
-    context: AllocationContext,  # noqa: ARG001 - the signature of every scope
-) -> UnitRequirement | None:
+    context: AllocationLookups,  # noqa: ARG001 - the signature of every scope
+) -> CommitmentRequirement | None:
     """Return the requirement of a machine that targets the block by id; nothing else uses it."""
     target_id = component.claim.reservation_id if component.claim else ""
     is_same_kind = (item, component.region) == (commitment.machine, commitment.region)
     if not is_same_kind or target_id != commitment.reservation:
         return None
-    return UnitRequirement({"machines": Decimal(1)})
+    return CommitmentRequirement({"machines": Decimal(1)})
 
 
 def _reserved_instance_requirement(
     commitment: Any,
     component: CostComponent,
     item: str,
-    context: AllocationContext,  # noqa: ARG001 - the signature of every scope
-) -> UnitRequirement | None:
+    context: AllocationLookups,  # noqa: ARG001 - the signature of every scope
+) -> CommitmentRequirement | None:
     if component.region != commitment.region:
         return None
     if commitment.zone is not None:
         matches = item == commitment.machine and _zone(component) == commitment.zone
-        return UnitRequirement({"machines": Decimal(1)}) if matches else None
+        return CommitmentRequirement({"machines": Decimal(1)}) if matches else None
     is_flexible = commitment.platform == "linux" or item == commitment.machine
-    share = normalized_share(commitment.machine, item) if is_flexible else None
-    return None if share is None else UnitRequirement({"machines": share}, (share,))
+    share = share_of_reserved_machine(commitment.machine, item) if is_flexible else None
+    return None if share is None else CommitmentRequirement({"machines": share}, (share,))
 
 
 def _azure_reservation_requirement(
     commitment: Any,
     component: CostComponent,
     item: str,
-    context: AllocationContext,  # noqa: ARG001 - the signature of every scope
-) -> UnitRequirement | None:
+    context: AllocationLookups,  # noqa: ARG001 - the signature of every scope
+) -> CommitmentRequirement | None:
     if component.region != commitment.region:
         return None
     if item == commitment.machine:
-        return UnitRequirement({"machines": Decimal(1)}, (Decimal(1),))
+        return CommitmentRequirement({"machines": Decimal(1)}, (Decimal(1),))
     if item not in commitment.ratios:
         return None
     share = to_decimal(commitment.ratios[item]) / to_decimal(commitment.ratios[commitment.machine])
-    return UnitRequirement({"machines": share}, (share,))
+    return CommitmentRequirement({"machines": share}, (share,))
 
 
 def _resource_requirement(
-    commitment: Any, component: CostComponent, item: str, context: AllocationContext
-) -> UnitRequirement | None:
+    commitment: Any, component: CostComponent, item: str, context: AllocationLookups
+) -> CommitmentRequirement | None:
     """Return vCPUs, memory and cards together: the scarcest limits how many machines are covered."""
     if component.region != commitment.region:
         return None
     if item.startswith(CARD_PREFIX):  # a card attached to a machine, which is a component of its own
         is_same_model = commitment.accelerator == item.removeprefix(CARD_PREFIX)
-        return UnitRequirement({"cards": component.size}) if is_same_model else None
+        return CommitmentRequirement({"cards": component.size}) if is_same_model else None
     if commitment.series is None or not item.startswith(f"{commitment.series}-"):
         return None
     machine = context.machine("gcp", item)
@@ -148,29 +148,29 @@ def _resource_requirement(
     return _machine_requirement(commitment, machine)
 
 
-def _machine_requirement(commitment: Any, machine: Machine) -> UnitRequirement | None:
+def _machine_requirement(commitment: Any, machine: Machine) -> CommitmentRequirement | None:
     """Return what a machine needs, None if the commitment omits a part that the machine's price includes."""
     cards = sum(installed.count for installed in machine.accelerators)
     if commitment.vcpus is None or (cards and commitment.accelerators is None):
         return None  # its price is one figure: what a part of it costs is not known here
     units = {"vcpus": to_decimal(machine.vcpus), "gib": to_decimal(machine.memory_gib)}
-    return UnitRequirement({"cards": Decimal(cards), **units} if cards else units)
+    return CommitmentRequirement({"cards": Decimal(cards), **units} if cards else units)
 
 
 def _spend_requirement(
-    commitment: Any, component: CostComponent, item: str, context: AllocationContext
-) -> UnitRequirement | None:
-    if item.startswith(CARD_PREFIX) or not commitment.covers(item, component.region):
+    commitment: Any, component: CostComponent, item: str, context: AllocationLookups
+) -> CommitmentRequirement | None:
+    if item.startswith(CARD_PREFIX) or not commitment.covers_machine(item, component.region):
         return None
     on_demand = context.on_demand(component.cloud, component.region, item)
-    rate = commitment.rate(item, on_demand)
+    rate = commitment.discounted_usd_per_hour(item, on_demand)
     if not rate:
         return None
     saving = ONE.expected - rate / on_demand if on_demand else ZERO
-    return UnitRequirement({"usd": rate}, (-saving, rate))
+    return CommitmentRequirement({"usd": rate}, (-saving, rate))
 
 
-_SCOPES: dict[str, Callable[[Any, CostComponent, str, AllocationContext], UnitRequirement | None]] = {
+_SCOPES: dict[str, Callable[[Any, CostComponent, str, AllocationLookups], CommitmentRequirement | None]] = {
     "capacity_block": _block_requirement,
     "reserved_instance": _reserved_instance_requirement,
     "azure_reservation": _azure_reservation_requirement,

@@ -47,7 +47,7 @@ def normalization_factor(machine: str) -> Decimal | None:
     return None if family in NOT_FLEXIBLE else FACTORS.get(size)
 
 
-def normalized_share(reserved: str, machine: str) -> Decimal | None:
+def share_of_reserved_machine(reserved: str, machine: str) -> Decimal | None:
     """Return how much of one reserved machine another one uses; None if it cannot use it."""
     if reserved == machine:
         return Decimal(1)

@@ -50,7 +50,7 @@ def _warnings(commitment: Commitment, today: date) -> Iterator[str]:
         yield f"{title} is for {machine}, which is not in the catalogue{hint}"
 
 
-def format_utilization_changes(
+def format_unused_commitment_increases(
     before: Iterable[CommitmentUse], after: Iterable[CommitmentUse]
 ) -> tuple[str, ...]:
     """Return a line per commitment of which a change leaves more unused, in dollars a month."""

@@ -15,13 +15,13 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
-from gpufleet.cost.inputs.graph import Graph
+from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.pricing.component import Components, UnpricedComponent
 from gpufleet.engine import StateResource
 from gpufleet.errors import EnvironmentFault
 
 GROUP = "gpufleet.pricers"
-Pricer = Callable[[StateResource, Graph], Components]
+Pricer = Callable[[StateResource, ResourceGraph], Components]
 
 
 @cache
@@ -52,11 +52,11 @@ def _load_mapping(entry: EntryPoint) -> Mapping[str, Pricer]:
 def _guard_pricer(pricer: Pricer, entry: EntryPoint) -> Pricer:
     """Return a pricer that reports its own failure as an unpriced component."""
 
-    def guarded(resource: StateResource, graph: Graph) -> Components:
+    def price_or_report_failure(resource: StateResource, graph: ResourceGraph) -> Components:
         try:
             return list(pricer(resource, graph))
         except Exception as error:  # noqa: BLE001 - another distribution's code may fail in any way
             reason = f"the pricer {entry.name} failed: {type(error).__name__}: {error}"
             return [UnpricedComponent(reason)]
 
-    return guarded
+    return price_or_report_failure

@@ -6,10 +6,10 @@ from decimal import Decimal
 
 from gpufleet.cost.inputs.values import Number
 from gpufleet.cost.money import ZERO, Range
-from gpufleet.engine import ValueMarker
+from gpufleet.engine import UnreadableValue
 
 
-def size_range(minimum: Number, desired: Number, maximum: Number) -> Range | None:
+def group_size_range(minimum: Number, desired: Number, maximum: Number) -> Range | None:
     """Return a group's size: desired between its bounds.
 
     A missing size is the lower bound, as in the clouds. An unknown one is expected at the upper bound, so
@@ -24,7 +24,7 @@ def size_range(minimum: Number, desired: Number, maximum: Number) -> Range | Non
         expected = maximum
     else:
         return None
-    if isinstance(maximum, ValueMarker):
+    if isinstance(maximum, UnreadableValue):
         return None
-    low = ZERO if isinstance(minimum, ValueMarker) else min(known_sizes)
+    low = ZERO if isinstance(minimum, UnreadableValue) else min(known_sizes)
     return Range.spanning(low, expected, max(known_sizes))

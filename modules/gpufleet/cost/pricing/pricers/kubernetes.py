@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from gpufleet.cost.inputs.graph import Graph
-from gpufleet.cost.inputs.values import known_text, read_text
+from gpufleet.cost.inputs.graph import ResourceGraph
+from gpufleet.cost.inputs.values import read_input_text, text_if_known
 from gpufleet.cost.pricing.component import Components, UnpricedComponent
 from gpufleet.engine import StateResource
 
 
 @dataclass(frozen=True)
-class ServiceInputs:
+class KubernetesServiceInputs:
     """The inputs of a service."""
 
     has_load_balancer: bool
@@ -25,33 +25,37 @@ class VolumeClaimInputs:
     requested_size: str | None
 
 
-def parse_service(inputs: Any) -> ServiceInputs:
+def parse_kubernetes_service_inputs(inputs: Any) -> KubernetesServiceInputs:
     """Parse a service."""
-    return ServiceInputs(has_load_balancer=read_text(inputs, "spec", "type") == "LoadBalancer")
+    return KubernetesServiceInputs(
+        has_load_balancer=read_input_text(inputs, "spec", "type") == "LoadBalancer"
+    )
 
 
-def parse_volume_claim(inputs: Any) -> VolumeClaimInputs:
+def parse_volume_claim_inputs(inputs: Any) -> VolumeClaimInputs:
     """Parse a volume claim."""
-    return VolumeClaimInputs(known_text(read_text(inputs, "spec", "resources", "requests", "storage")))
+    return VolumeClaimInputs(
+        text_if_known(read_input_text(inputs, "spec", "resources", "requests", "storage"))
+    )
 
 
-def price_service(resource: StateResource, graph: Graph) -> Components:  # noqa: ARG001 - every pricer's signature
+def price_kubernetes_service(resource: StateResource, graph: ResourceGraph) -> Components:  # noqa: ARG001 - every pricer's signature
     """Return the load balancer that a service requests from its cloud."""
-    if not parse_service(resource.inputs).has_load_balancer:
+    if not parse_kubernetes_service_inputs(resource.inputs).has_load_balancer:
         return []
     reason = "the cluster creates a load balancer for it, and the cloud chooses its type"
     return [UnpricedComponent(reason, "load_balancer")]
 
 
-def price_volume_claim(resource: StateResource, graph: Graph) -> Components:  # noqa: ARG001 - every pricer's signature
+def price_volume_claim(resource: StateResource, graph: ResourceGraph) -> Components:  # noqa: ARG001 - every pricer's signature
     """Return the disk that a volume claim requests from its cloud."""
-    size = parse_volume_claim(resource.inputs).requested_size
+    size = parse_volume_claim_inputs(resource.inputs).requested_size
     disk = "disk" if size is None else f"disk of {size}"
     reason = f"the cluster creates a {disk} for it, and the storage class chooses its type"
     return [UnpricedComponent(reason, "disk")]
 
 
-def price_release(resource: StateResource, graph: Graph) -> Components:  # noqa: ARG001 - every pricer's signature
+def price_helm_release(resource: StateResource, graph: ResourceGraph) -> Components:  # noqa: ARG001 - every pricer's signature
     """Return what a Helm chart may make in addition to pods."""
     return [
         UnpricedComponent("a Helm chart's inputs do not list the load balancers and disks that it creates")

@@ -9,7 +9,7 @@ LICENCES = {"windows": "Windows", "rhel": "Red Hat", "red hat": "Red Hat", "suse
 FREE_SYSTEMS = ("opensuse",)
 
 
-def licence_components(system: str) -> list[UnpricedComponent]:
+def system_licence_components(system: str) -> list[UnpricedComponent]:
     """Return the licence of a system, by its platform's or image's name; empty for plain Linux."""
     name = system.lower()
     brand = next((brand for part, brand in LICENCES.items() if part in name), None)

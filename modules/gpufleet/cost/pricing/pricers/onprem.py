@@ -7,11 +7,17 @@ from decimal import Decimal
 from typing import Any
 
 from gpufleet.catalog import Price
-from gpufleet.cost.inputs.graph import Graph
-from gpufleet.cost.inputs.terms import Terms
-from gpufleet.cost.inputs.values import MARKER_REASONS, Number, known_text, read_number, read_text
+from gpufleet.cost.inputs.graph import ResourceGraph
+from gpufleet.cost.inputs.terms import PurchaseTerms
+from gpufleet.cost.inputs.values import (
+    MARKER_REASONS,
+    Number,
+    read_input_number,
+    read_input_text,
+    text_if_known,
+)
 from gpufleet.cost.pricing.component import Components, CostComponent, UnpricedComponent
-from gpufleet.engine import StateResource, ValueMarker
+from gpufleet.engine import StateResource, UnreadableValue
 
 
 @dataclass(frozen=True)
@@ -24,23 +30,23 @@ class OwnedMachineInputs:
     machine: str | None
 
 
-def parse_owned_machine(inputs: Any) -> OwnedMachineInputs:
+def parse_owned_machine_inputs(inputs: Any) -> OwnedMachineInputs:
     """Parse a rack or workstation."""
-    source = known_text(read_text(inputs, "usd_per_hour_source"))
+    source = text_if_known(read_input_text(inputs, "usd_per_hour_source"))
     return OwnedMachineInputs(
-        usd_per_hour=read_number(inputs, "usd_per_hour"),
+        usd_per_hour=read_input_number(inputs, "usd_per_hour"),
         source="declared in the fleet" if source is None else source,
-        as_of=known_text(read_text(inputs, "usd_per_hour_as_of")),
-        machine=known_text(read_text(inputs, "machine")),
+        as_of=text_if_known(read_input_text(inputs, "usd_per_hour_as_of")),
+        machine=text_if_known(read_input_text(inputs, "machine")),
     )
 
 
-def price_owned_machine(resource: StateResource, graph: Graph) -> Components:  # noqa: ARG001 - every pricer's signature
+def price_owned_machine(resource: StateResource, graph: ResourceGraph) -> Components:  # noqa: ARG001 - every pricer's signature
     """Return a rack or workstation at its declared hourly cost."""
-    owned = parse_owned_machine(dict(resource.outputs) | dict(resource.inputs))
+    owned = parse_owned_machine_inputs(dict(resource.outputs) | dict(resource.inputs))
     rate = owned.usd_per_hour
     if not isinstance(rate, Decimal):
-        reason = MARKER_REASONS[rate] if isinstance(rate, ValueMarker) else "not declared"
+        reason = MARKER_REASONS[rate] if isinstance(rate, UnreadableValue) else "not declared"
         return [UnpricedComponent(f"hourly cost is {reason}", "machine")]
     price = Price(float(rate), "rack", owned.as_of, owned.source, "medium", "onprem", "owned")
     return [
@@ -49,7 +55,7 @@ def price_owned_machine(resource: StateResource, graph: Graph) -> Components:  #
             (resource.name if owned.machine is None else owned.machine,),
             "onprem",
             "onprem",
-            terms=Terms(pool=resource.name),
+            terms=PurchaseTerms(pool=resource.name),
             declared_price=price,
         )
     ]

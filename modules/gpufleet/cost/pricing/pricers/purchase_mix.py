@@ -8,7 +8,7 @@ from decimal import ROUND_CEILING, Decimal
 from gpufleet.cost.inputs.values import Number
 from gpufleet.cost.money import ZERO, Range
 from gpufleet.cost.pricing.component import Components, CostComponent, UnpricedComponent
-from gpufleet.engine import ValueMarker
+from gpufleet.engine import UnreadableValue
 
 HUNDRED = Decimal(100)
 
@@ -33,11 +33,11 @@ def split_on_demand_and_spot(count: Range, base: Decimal, percent_on_demand: Dec
     return on_demand, Range(min(spot), spot[1], max(spot))
 
 
-def split_by_purchase(machine: CostComponent, mix: PurchaseMix | None) -> Components:
+def split_machine_by_purchase(machine: CostComponent, mix: PurchaseMix | None) -> Components:
     """Return a group's machines as one on-demand and one spot component, without an empty one."""
     if mix is None:
         return [machine]
-    if isinstance(mix.base, ValueMarker) or isinstance(mix.percent_on_demand, ValueMarker):
+    if isinstance(mix.base, UnreadableValue) or isinstance(mix.percent_on_demand, UnreadableValue):
         return [UnpricedComponent("the share of spot is not known until deployment", "machine")]
     percent = HUNDRED if mix.percent_on_demand is None else mix.percent_on_demand
     on_demand, spot = split_on_demand_and_spot(machine.count, mix.base or ZERO, percent)

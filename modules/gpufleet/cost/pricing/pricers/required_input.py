@@ -6,28 +6,28 @@ from decimal import Decimal
 
 from gpufleet.cost.inputs.values import MARKER_REASONS, Number, Text
 from gpufleet.cost.pricing.component import UnpricedComponent
-from gpufleet.engine import ValueMarker
+from gpufleet.engine import UnreadableValue
 
 
-def require_text(text: Text, description: str, component: str = "machine") -> str | UnpricedComponent:
+def text_or_unpriced(text: Text, description: str, component: str = "machine") -> str | UnpricedComponent:
     """Return a known text, or the component that has no price without it."""
     if isinstance(text, str):
         return text
-    reason = MARKER_REASONS[text] if isinstance(text, ValueMarker) else "not set"
+    reason = MARKER_REASONS[text] if isinstance(text, UnreadableValue) else "not set"
     return UnpricedComponent(f"{description} is {reason}", component)
 
 
-def require_size_gib(size: Number) -> Decimal | UnpricedComponent:
+def size_gib_or_unpriced(size: Number) -> Decimal | UnpricedComponent:
     """Return a disk's size, or the reason why it is not known."""
     if isinstance(size, Decimal):
         return size
     return UnpricedComponent(
-        f"size is {MARKER_REASONS[size]}" if isinstance(size, ValueMarker) else "size is set by the image"
+        f"size is {MARKER_REASONS[size]}" if isinstance(size, UnreadableValue) else "size is set by the image"
     )
 
 
-def unreadable_components(
-    marker: ValueMarker | None, description: str, component: str
+def unpriced_if_unreadable(
+    marker: UnreadableValue | None, description: str, component: str
 ) -> list[UnpricedComponent]:
     """Return the unpriced component of an input that is unknown or secret; empty without a marker."""
     return [UnpricedComponent(f"{description} {MARKER_REASONS[marker]}", component)] if marker else []

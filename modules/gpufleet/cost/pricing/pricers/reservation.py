@@ -5,24 +5,24 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 
-from gpufleet.cost.inputs.graph import Graph
-from gpufleet.cost.inputs.terms import Terms
+from gpufleet.cost.inputs.graph import ResourceGraph
+from gpufleet.cost.inputs.terms import PurchaseTerms
 from gpufleet.cost.inputs.values import MARKER_REASONS, Number
 from gpufleet.cost.money import HOURS_PER_MONTH, Range
 from gpufleet.cost.pricing.component import UnpricedComponent
-from gpufleet.engine import StateResource, ValueMarker
+from gpufleet.engine import StateResource, UnreadableValue
 
 
-def require_reserved_count(count: Number) -> Range | UnpricedComponent:
+def reserved_count_or_unpriced(count: Number) -> Range | UnpricedComponent:
     """Return the known count of a reservation, or the component that has no price without it."""
     if isinstance(count, Decimal):
-        return Range.of(count)
-    reason = MARKER_REASONS[count] if isinstance(count, ValueMarker) else "not set"
+        return Range.from_exact_value(count)
+    reason = MARKER_REASONS[count] if isinstance(count, UnreadableValue) else "not set"
     return UnpricedComponent(f"reserved count is {reason}", "machine")
 
 
-def reservation_terms(resource: StateResource, graph: Graph) -> Terms:
+def reservation_terms(resource: StateResource, graph: ResourceGraph) -> PurchaseTerms:
     """Return the terms of a reservation: all hours of a month, and the term in years if the tags have one."""
-    terms = graph.terms_of(resource)
+    terms = graph.purchase_terms_of(resource)
     purchase = terms.purchase if terms.is_reserved else "reserved"
     return replace(terms, purchase=purchase, hours=HOURS_PER_MONTH)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpufleet.cost.inputs.graph import Graph
+from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.values import MARKER_REASONS
 from gpufleet.cost.money import ZERO, Range
-from gpufleet.cost.pricing.component import Components, PartContext, UnpricedComponent
+from gpufleet.cost.pricing.component import Components, MachinePartContext, UnpricedComponent
 from gpufleet.cost.pricing.pricers.aws.location import PlacementInputs, find_region, find_subnets
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS
-from gpufleet.engine import StateResource, ValueMarker
+from gpufleet.engine import StateResource, UnreadableValue
 
 ELASTIC_ADDRESSES = (
     ("aws:ec2/eip:Eip", "instance"),
@@ -18,33 +18,37 @@ ELASTIC_ADDRESSES = (
 )
 
 
-def price_elastic_address(resource: StateResource, graph: Graph) -> Components:
+def price_elastic_ip(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return an elastic address, billed around the clock: AWS charges for it attached or not."""
-    context = PartContext("aws", find_region(resource, graph), graph.terms_of(resource).pool)
-    return [context.part_component(ADDRESS, ADDRESS)]
+    context = MachinePartContext("aws", find_region(resource, graph), graph.purchase_terms_of(resource).pool)
+    return [context.make_part_component(ADDRESS, ADDRESS)]
 
 
 def public_address_components(
     resource: StateResource,
     placement: PlacementInputs,
-    graph: Graph,
-    setting: bool | ValueMarker | None,
-    context: PartContext,
+    graph: ResourceGraph,
+    has_public_address: bool | UnreadableValue | None,
+    context: MachinePartContext,
 ) -> Components:
     """Return the public address of machines: by their own setting, else by their subnets'.
 
     An elastic address replaces it. Where only some of the subnets give one, the lower bound is none.
     """
-    if any(graph.find_referrers(resource, (key,), type_) for type_, key in ELASTIC_ADDRESSES):
+    if any(graph.find_referring_resources(resource, (key,), type_) for type_, key in ELASTIC_ADDRESSES):
         return []
-    if isinstance(setting, ValueMarker):
-        return [UnpricedComponent(f"whether it has a public address is {MARKER_REASONS[setting]}", ADDRESS)]
-    if setting is not None:
-        return [context.part_component(ADDRESS, ADDRESS)] if setting else []
+    if isinstance(has_public_address, UnreadableValue):
+        return [
+            UnpricedComponent(
+                f"whether it has a public address is {MARKER_REASONS[has_public_address]}", ADDRESS
+            )
+        ]
+    if has_public_address is not None:
+        return [context.make_part_component(ADDRESS, ADDRESS)] if has_public_address else []
     gives_address = [subnet.gives_public_address for subnet in find_subnets(resource, placement, graph)]
     if not any(gives_address):
         return []
-    address = context.part_component(ADDRESS, ADDRESS)
+    address = context.make_part_component(ADDRESS, ADDRESS)
     if all(gives_address):
         return [address]
     return [replace(address, count=Range(ZERO, address.count.expected, address.count.high))]

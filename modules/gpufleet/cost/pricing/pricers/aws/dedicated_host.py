@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from gpufleet.cost.inputs.graph import Graph
-from gpufleet.cost.inputs.values import Text, known_text, read_text
+from gpufleet.cost.inputs.graph import ResourceGraph
+from gpufleet.cost.inputs.values import Text, read_input_text, text_if_known
 from gpufleet.cost.pricing.component import Components, UnpricedComponent
 from gpufleet.engine import StateResource
 
@@ -19,14 +19,16 @@ class DedicatedHostInputs:
     instance_type: Text
 
 
-def parse_dedicated_host(inputs: Any) -> DedicatedHostInputs:
+def parse_dedicated_host_inputs(inputs: Any) -> DedicatedHostInputs:
     """Parse a dedicated host."""
-    return DedicatedHostInputs(read_text(inputs, "instanceFamily"), read_text(inputs, "instanceType"))
+    return DedicatedHostInputs(
+        read_input_text(inputs, "instanceFamily"), read_input_text(inputs, "instanceType")
+    )
 
 
-def price_dedicated_host(resource: StateResource, graph: Graph) -> Components:  # noqa: ARG001 - every pricer's signature
+def price_dedicated_host(resource: StateResource, graph: ResourceGraph) -> Components:  # noqa: ARG001 - every pricer's signature
     """Return a dedicated host without a price."""
-    host = parse_dedicated_host(resource.inputs)
-    family = known_text(host.instance_family or host.instance_type)
+    host = parse_dedicated_host_inputs(resource.inputs)
+    family = text_if_known(host.instance_family or host.instance_type)
     machines = "its family" if family is None else family
     return [UnpricedComponent(f"a dedicated host of {machines} is not in the price list", "host")]

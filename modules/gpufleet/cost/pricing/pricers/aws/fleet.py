@@ -7,38 +7,38 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from gpufleet.cost.inputs.graph import Graph
+from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.values import (
     Number,
-    is_true,
-    known_number,
-    read_list,
-    read_number,
-    read_text,
-    read_value,
+    is_input_true,
+    number_if_known,
+    read_input,
+    read_input_list,
+    read_input_number,
+    read_input_text,
 )
 from gpufleet.cost.money import ZERO, Range
-from gpufleet.cost.pricing.component import Components, CostComponent, PartContext, UnpricedComponent
-from gpufleet.cost.pricing.pricers.aws.instance import reservation_claim
+from gpufleet.cost.pricing.component import Components, CostComponent, MachinePartContext, UnpricedComponent
+from gpufleet.cost.pricing.pricers.aws.instance import make_reservation_claim
 from gpufleet.cost.pricing.pricers.aws.launch import (
+    LaunchableMachineTypes,
     LaunchOverride,
     LaunchSource,
-    MachineTypes,
     find_launch_source,
     launched_part_components,
-    parse_override,
+    parse_launch_override,
     resolve_machine_types,
-    with_max_price,
+    with_max_spot_price,
 )
-from gpufleet.cost.pricing.pricers.aws.launch_inputs import unbilled_machine
-from gpufleet.cost.pricing.pricers.aws.location import PlacementInputs, find_region, parse_placement
+from gpufleet.cost.pricing.pricers.aws.launch_inputs import unbilled_machine_component
+from gpufleet.cost.pricing.pricers.aws.location import PlacementInputs, find_region, parse_placement_inputs
 from gpufleet.cost.pricing.pricers.aws.volume import (
     AttachedVolumes,
     attached_volume_components,
     parse_attached_volumes,
 )
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS
-from gpufleet.engine import StateResource, ValueMarker
+from gpufleet.engine import StateResource, UnreadableValue
 
 COUNTS_UNITS = "its capacity counts vCPUs or memory, not machines"
 UNKNOWN_CAPACITY = "its target capacity is not known until deployment"
@@ -48,7 +48,7 @@ SPOT_FLEET_TEMPLATE_KEYS = ("id", "name")
 
 
 @dataclass(frozen=True)
-class LaunchSpecification:
+class SpotFleetLaunchSpecification:
     """The parts of a machine that a spot fleet describes without a launch template."""
 
     volumes: AttachedVolumes
@@ -56,7 +56,7 @@ class LaunchSpecification:
 
 
 @dataclass(frozen=True)
-class FleetInputs:
+class Ec2FleetInputs:
     """The inputs of an EC2 fleet or of a spot fleet request.
 
     ``configurations`` are the overrides of each launch template. ``template_keys`` are the inputs that refer
@@ -73,7 +73,7 @@ class FleetInputs:
     max_prices: tuple[Number, ...]
     placement: PlacementInputs
     specified_types: tuple[LaunchOverride, ...] = ()
-    specification: LaunchSpecification | None = None
+    specification: SpotFleetLaunchSpecification | None = None
 
 
 @dataclass(frozen=True)
@@ -84,54 +84,54 @@ class _TargetCapacity:
     spot: Decimal
 
 
-def parse_fleet(inputs: Any) -> FleetInputs:
+def parse_ec2_fleet_inputs(inputs: Any) -> Ec2FleetInputs:
     """Parse an EC2 fleet."""
-    target = read_value(inputs, "targetCapacitySpecification")
+    target = read_input(inputs, "targetCapacitySpecification")
     configurations = _parse_configurations(inputs)
-    return FleetInputs(
-        counts_machines=read_text(target, "targetCapacityUnitType") in (None, "units"),
-        total=read_number(target, "totalTargetCapacity"),
-        on_demand=read_number(target, "onDemandTargetCapacity"),
-        spot=read_number(target, "spotTargetCapacity"),
-        fills_with_spot=read_text(target, "defaultTargetCapacityType") == "spot",
+    return Ec2FleetInputs(
+        counts_machines=read_input_text(target, "targetCapacityUnitType") in (None, "units"),
+        total=read_input_number(target, "totalTargetCapacity"),
+        on_demand=read_input_number(target, "onDemandTargetCapacity"),
+        spot=read_input_number(target, "spotTargetCapacity"),
+        fills_with_spot=read_input_text(target, "defaultTargetCapacityType") == "spot",
         configurations=configurations,
         template_keys=FLEET_TEMPLATE_KEYS,
         max_prices=(_common_max_price([each.max_price for row in configurations for each in row]),),
-        placement=parse_placement(inputs),
+        placement=parse_placement_inputs(inputs),
     )
 
 
-def parse_spot_fleet(inputs: Any) -> FleetInputs:
+def parse_spot_fleet_inputs(inputs: Any) -> Ec2FleetInputs:
     """Parse a spot fleet request, of which a part may be on demand."""
     configurations = _parse_configurations(inputs)
-    specifications = read_list(inputs, "launchSpecifications")
-    return FleetInputs(
-        counts_machines=read_text(inputs, "targetCapacityUnitType") in (None, "units"),
-        total=read_number(inputs, "targetCapacity"),
-        on_demand=read_number(inputs, "onDemandTargetCapacity"),
+    specifications = read_input_list(inputs, "launchSpecifications")
+    return Ec2FleetInputs(
+        counts_machines=read_input_text(inputs, "targetCapacityUnitType") in (None, "units"),
+        total=read_input_number(inputs, "targetCapacity"),
+        on_demand=read_input_number(inputs, "onDemandTargetCapacity"),
         spot=None,
         fills_with_spot=True,
         configurations=configurations,
         template_keys=SPOT_FLEET_TEMPLATE_KEYS,
         max_prices=(
-            read_number(inputs, "spotPrice"),
+            read_input_number(inputs, "spotPrice"),
             _common_max_price([each.spot_price for row in configurations for each in row]),
         ),
-        placement=parse_placement(inputs),
-        specified_types=tuple(map(parse_override, specifications)),
+        placement=parse_placement_inputs(inputs),
+        specified_types=tuple(map(parse_launch_override, specifications)),
         specification=_parse_specification(specifications[0]) if specifications else None,
     )
 
 
-def price_fleet(resource: StateResource, graph: Graph) -> Components:
+def price_ec2_fleet(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return the machines of an EC2 fleet at its target capacity, and their parts."""
-    fleet = parse_fleet(resource.inputs)
+    fleet = parse_ec2_fleet_inputs(resource.inputs)
     if not fleet.counts_machines:
         return [UnpricedComponent(COUNTS_UNITS, "machine")]
     if (
         not isinstance(fleet.total, Decimal)
-        or isinstance(fleet.on_demand, ValueMarker)
-        or isinstance(fleet.spot, ValueMarker)
+        or isinstance(fleet.on_demand, UnreadableValue)
+        or isinstance(fleet.spot, UnreadableValue)
     ):
         return [UnpricedComponent(UNKNOWN_CAPACITY, "machine")]
     on_demand, spot = fleet.on_demand or ZERO, fleet.spot or ZERO
@@ -143,12 +143,12 @@ def price_fleet(resource: StateResource, graph: Graph) -> Components:
     return _launched_components(resource, fleet, capacity, graph)
 
 
-def price_spot_fleet(resource: StateResource, graph: Graph) -> Components:
+def price_spot_fleet(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return the machines of a spot fleet at its target capacity, and their parts."""
-    fleet = parse_spot_fleet(resource.inputs)
+    fleet = parse_spot_fleet_inputs(resource.inputs)
     if not fleet.counts_machines:
         return [UnpricedComponent(COUNTS_UNITS, "machine")]
-    if not isinstance(fleet.total, Decimal) or isinstance(fleet.on_demand, ValueMarker):
+    if not isinstance(fleet.total, Decimal) or isinstance(fleet.on_demand, UnreadableValue):
         return [UnpricedComponent(UNKNOWN_CAPACITY, "machine")]
     on_demand = min(fleet.total, fleet.on_demand or ZERO)
     capacity = _TargetCapacity(on_demand, fleet.total - on_demand)
@@ -161,31 +161,31 @@ def price_spot_fleet(resource: StateResource, graph: Graph) -> Components:
 
 
 def _parse_configurations(inputs: Any) -> tuple[tuple[LaunchOverride, ...], ...]:
-    configurations = read_list(inputs, "launchTemplateConfigs")
+    configurations = read_input_list(inputs, "launchTemplateConfigs")
     return tuple(
-        tuple(map(parse_override, read_list(configuration, "overrides")))
+        tuple(map(parse_launch_override, read_input_list(configuration, "overrides")))
         for configuration in configurations
         if isinstance(configuration, Mapping)
     )
 
 
-def _parse_specification(specification: Any) -> LaunchSpecification:
+def _parse_specification(specification: Any) -> SpotFleetLaunchSpecification:
     """Parse a launch specification, which lists its root device."""
-    root_device: Any = next(iter(read_list(specification, "rootBlockDevices")), {})
-    return LaunchSpecification(
+    root_device: Any = next(iter(read_input_list(specification, "rootBlockDevices")), {})
+    return SpotFleetLaunchSpecification(
         parse_attached_volumes(specification, root_device),
-        is_true(specification, "associatePublicIpAddress"),
+        is_input_true(specification, "associatePublicIpAddress"),
     )
 
 
 def _common_max_price(prices: list[Number]) -> Decimal | None:
     """Return the highest offer if each override has one; else the market's price is paid."""
-    known_prices = [price for price in map(known_number, prices) if price is not None]
+    known_prices = [price for price in map(number_if_known, prices) if price is not None]
     return max(known_prices) if known_prices and len(known_prices) == len(prices) else None
 
 
 def _launched_components(
-    resource: StateResource, fleet: FleetInputs, capacity: _TargetCapacity, graph: Graph
+    resource: StateResource, fleet: Ec2FleetInputs, capacity: _TargetCapacity, graph: ResourceGraph
 ) -> Components:
     """Return the machines of a fleet and their parts; every configuration offers its types."""
     sources = [
@@ -208,7 +208,7 @@ def _launched_components(
 
 
 def _find_source(
-    resource: StateResource, graph: Graph, index: int, keys: tuple[str, str]
+    resource: StateResource, graph: ResourceGraph, index: int, keys: tuple[str, str]
 ) -> LaunchSource | None:
     """Return the launch template of one configuration; a single one may be there without its list."""
     paths: list[tuple[str | int, ...]] = [
@@ -221,22 +221,22 @@ def _find_source(
 
 def _machine_components(
     resource: StateResource,
-    fleet: FleetInputs,
+    fleet: Ec2FleetInputs,
     capacity: _TargetCapacity,
-    types: MachineTypes | UnpricedComponent,
+    types: LaunchableMachineTypes | UnpricedComponent,
     *,
     source: LaunchSource | None,
-    graph: Graph,
+    graph: ResourceGraph,
 ) -> Components:
     if isinstance(types, UnpricedComponent):
         return [types]
-    if source and (unbilled := unbilled_machine(source.inputs)):
+    if source and (unbilled := unbilled_machine_component(source.inputs)):
         return [unbilled]
-    on_demand_terms = graph.terms_of(resource, source.resource if source else None, spot=False)
-    spot_terms = replace(with_max_price(on_demand_terms, *fleet.max_prices), purchase="spot")
+    on_demand_terms = graph.purchase_terms_of(resource, source.resource if source else None, spot=False)
+    spot_terms = replace(with_max_spot_price(on_demand_terms, *fleet.max_prices), purchase="spot")
     claim = None
-    if source and not types.is_weighted:
-        claim = reservation_claim(source.resource, source.inputs, graph)
+    if source and not types.is_capacity_weighted:
+        claim = make_reservation_claim(source.resource, source.inputs, graph)
     on_demand_units, spot_units = _used_capacity(resource, capacity, graph)
     region = find_region(resource, graph)
     return [
@@ -245,12 +245,12 @@ def _machine_components(
             types.names,
             "aws",
             region,
-            types.machine_count(units),
+            types.machine_count_for_units(units),
             terms=terms,
-            hours_per_month=terms.billed_hours,
+            hours_per_month=terms.billed_hours_per_month,
             claim=claim if terms is on_demand_terms else None,
-            count_ratios=types.count_ratios,
-            capacity_units=units if types.is_weighted else None,
+            count_ratios=types.machine_count_ratios,
+            capacity_units=units if types.is_capacity_weighted else None,
             weights=types.weights,
         )
         for name, units, terms in (
@@ -261,27 +261,35 @@ def _machine_components(
     ]
 
 
-def _used_capacity(resource: StateResource, capacity: _TargetCapacity, graph: Graph) -> tuple[Range, Range]:
+def _used_capacity(
+    resource: StateResource, capacity: _TargetCapacity, graph: ResourceGraph
+) -> tuple[Range, Range]:
     """Return the on-demand and the spot units in use: a size in the usage file changes the spot units."""
-    on_demand, spot = Range.of(capacity.on_demand), Range.of(capacity.spot)
-    total = graph.resolve_size(resource, on_demand + spot)
-    return (on_demand, total.minus(on_demand)) if total else (on_demand, spot)
+    on_demand, spot = Range.from_exact_value(capacity.on_demand), Range.from_exact_value(capacity.spot)
+    total = graph.resolve_group_size(resource, on_demand + spot)
+    return (on_demand, total.subtract_down_to_zero(on_demand)) if total else (on_demand, spot)
 
 
-def _part_context(machines: Components, types: MachineTypes | UnpricedComponent) -> PartContext | None:
+def _part_context(
+    machines: Components, types: LaunchableMachineTypes | UnpricedComponent
+) -> MachinePartContext | None:
     """Return the context of the parts of all machines, None if none can be counted."""
     components = [component for component in machines if isinstance(component, CostComponent)]
     if not components or isinstance(types, UnpricedComponent):
         return None
     counts = (
-        types.possible_machine_count(each.capacity_units) if each.capacity_units else each.count
+        types.machine_count_range_for_units(each.capacity_units) if each.capacity_units else each.count
         for each in components
     )
     first = components[0]
-    return PartContext("aws", first.region, first.terms.pool, Range.total(counts), first.hours_per_month)
+    return MachinePartContext(
+        "aws", first.region, first.terms.pool, Range.sum_ranges(counts), first.hours_per_month
+    )
 
 
-def _specified_components(specification: LaunchSpecification, context: PartContext) -> Components:
+def _specified_components(
+    specification: SpotFleetLaunchSpecification, context: MachinePartContext
+) -> Components:
     volumes = attached_volume_components(specification.volumes, context)
-    address = [context.part_component(ADDRESS, ADDRESS)] if specification.has_public_address else []
+    address = [context.make_part_component(ADDRESS, ADDRESS)] if specification.has_public_address else []
     return [*volumes, *address]

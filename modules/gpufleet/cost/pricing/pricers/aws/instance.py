@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpufleet.cost.inputs.graph import Graph
-from gpufleet.cost.inputs.values import known_number, known_text
+from gpufleet.cost.inputs.graph import ResourceGraph
+from gpufleet.cost.inputs.values import number_if_known, text_if_known
 from gpufleet.cost.pricing.component import (
     Components,
     CostComponent,
-    PartContext,
+    MachinePartContext,
     ReservationClaim,
     UnpricedComponent,
 )
@@ -20,43 +20,49 @@ from gpufleet.cost.pricing.pricers.aws.launch_inputs import (
     LaunchInputs,
     parse_launch_inputs,
     surcharge_components,
-    unbilled_machine,
+    unbilled_machine_component,
 )
-from gpufleet.cost.pricing.pricers.aws.location import find_region, find_zones, parse_placement
+from gpufleet.cost.pricing.pricers.aws.location import (
+    find_possible_zones,
+    find_region,
+    parse_placement_inputs,
+)
 from gpufleet.cost.pricing.pricers.aws.volume import attached_volume_components
-from gpufleet.cost.pricing.pricers.required_input import require_text
+from gpufleet.cost.pricing.pricers.required_input import text_or_unpriced
 from gpufleet.engine import StateResource
 
 RESERVATION = "aws:ec2/capacityReservation:CapacityReservation"
 OUTSIDE_STACK = "outside this stack"  # the target of a reservation that no resource here is
 
 
-def price_instance(resource: StateResource, graph: Graph) -> Components:
+def price_ec2_instance(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return one instance; inputs that it leaves out may be in its launch template."""
-    templates = (graph.find_target(resource, ("launchTemplate", key), TEMPLATE) for key in ("id", "name"))
+    templates = (
+        graph.find_referenced_resource(resource, ("launchTemplate", key), TEMPLATE) for key in ("id", "name")
+    )
     template = next((each for each in templates if each), None)
     inputs = {**(template.inputs if template else {}), **resource.inputs}
     launch = parse_launch_inputs(inputs, resource.type)
-    terms = graph.terms_of(resource, template, spot=launch.is_spot)
-    if max_price := known_number(launch.max_spot_price):
+    terms = graph.purchase_terms_of(resource, template, spot=launch.is_spot)
+    if max_price := number_if_known(launch.max_spot_price):
         terms = replace(terms, max_price=max_price)
     region = find_region(resource, graph)
-    instance_type = require_text(launch.instance_type, "instance type")
+    instance_type = text_or_unpriced(launch.instance_type, "instance type")
     if isinstance(instance_type, UnpricedComponent):
         return [instance_type]
-    context = PartContext("aws", region, terms.pool)
+    context = MachinePartContext("aws", region, terms.pool)
     parts = [
         *attached_volume_components(launch.volumes, context),
         *public_address_components(
             resource,
-            parse_placement(resource.inputs),
+            parse_placement_inputs(resource.inputs),
             graph,
             launch.public_address,
-            context.with_hours(terms.hours),
+            context.with_billed_hours(terms.hours),
         ),
         *surcharge_components(launch),
     ]
-    if (unbilled := unbilled_machine(launch)) is not None:
+    if (unbilled := unbilled_machine_component(launch)) is not None:
         return [unbilled, *parts]
     machine = CostComponent(
         "machine",
@@ -64,16 +70,16 @@ def price_instance(resource: StateResource, graph: Graph) -> Components:
         "aws",
         region,
         terms=terms,
-        hours_per_month=terms.billed_hours,
-        claim=reservation_claim(resource, launch, graph) if terms.purchase != "spot" else None,
+        hours_per_month=terms.billed_hours_per_month,
+        claim=make_reservation_claim(resource, launch, graph) if terms.purchase != "spot" else None,
     )
     return [machine, *parts]
 
 
-def reservation_claim(
+def make_reservation_claim(
     source: StateResource,
     launch: LaunchInputs,
-    graph: Graph,
+    graph: ResourceGraph,
     group_zones: frozenset[str] = frozenset(),
 ) -> ReservationClaim | None:
     """Return the reservation that an instance or template targets, else any open one that matches.
@@ -83,12 +89,12 @@ def reservation_claim(
     if launch.refuses_reservations:
         return None
     if launch.reservation_id is not None:
-        target = graph.find_target(source, RESERVATION_ID_PATH, RESERVATION)
+        target = graph.find_referenced_resource(source, RESERVATION_ID_PATH, RESERVATION)
         return ReservationClaim(
             target_urn=target.urn if target else OUTSIDE_STACK,
-            reservation_id=known_text(launch.reservation_id) or "",
+            reservation_id=text_if_known(launch.reservation_id) or "",
         )
-    zones = group_zones or find_zones(source, launch.placement, graph)
+    zones = group_zones or find_possible_zones(source, launch.placement, graph)
     return ReservationClaim(
         accepts_open=True,
         zone=next(iter(zones)) if len(zones) == 1 else None,

@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpufleet.cost.inputs.graph import Graph
+from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.values import (
     MARKER_REASONS,
     Number,
     Text,
-    is_true,
-    read_list,
-    read_marker,
-    read_number,
-    read_text,
-    read_value,
+    is_input_true,
+    read_input,
+    read_input_list,
+    read_input_marker,
+    read_input_number,
+    read_input_text,
 )
-from gpufleet.cost.pricing.component import Components, CostComponent, PartContext, UnpricedComponent
+from gpufleet.cost.pricing.component import Components, CostComponent, MachinePartContext, UnpricedComponent
 from gpufleet.cost.pricing.pricers.aws.address import public_address_components
-from gpufleet.cost.pricing.pricers.aws.instance import reservation_claim
+from gpufleet.cost.pricing.pricers.aws.instance import make_reservation_claim
 from gpufleet.cost.pricing.pricers.aws.kubernetes_support import extended_support_components
 from gpufleet.cost.pricing.pricers.aws.launch import (
     TEMPLATE_OUTSIDE,
@@ -27,24 +27,24 @@ from gpufleet.cost.pricing.pricers.aws.launch import (
     find_launch_source,
     launched_part_components,
     resolve_machine_types,
-    with_max_price,
+    with_max_spot_price,
 )
 from gpufleet.cost.pricing.pricers.aws.launch_inputs import (
     IN_CAPACITY_BLOCK,
     WINDOWS,
-    parse_platform,
-    unbilled_machine,
+    parse_operating_system_platform,
+    unbilled_machine_component,
 )
 from gpufleet.cost.pricing.pricers.aws.location import (
     PlacementInputs,
+    find_possible_zones,
     find_region,
-    find_zones,
-    parse_placement,
+    parse_placement_inputs,
 )
-from gpufleet.cost.pricing.pricers.group_size import size_range
-from gpufleet.cost.pricing.pricers.licence import licence_components
+from gpufleet.cost.pricing.pricers.group_size import group_size_range
+from gpufleet.cost.pricing.pricers.licence import system_licence_components
 from gpufleet.cost.pricing.pricers.part_names import KUBERNETES
-from gpufleet.engine import StateResource, ValueMarker
+from gpufleet.engine import StateResource, UnreadableValue
 
 DEFAULT_TYPE = "t3.medium"  # the provider's documentation of instanceTypes
 DEFAULT_DISK_GIB = 20  # the provider's documentation of diskSize, for Linux
@@ -52,7 +52,7 @@ DISK_TYPE = "EKS chooses the EBS volume of each node"
 
 
 @dataclass(frozen=True)
-class ClusterInputs:
+class EksClusterInputs:
     """The inputs of a cluster. ``version`` is None if EKS chooses it."""
 
     version: Text
@@ -61,49 +61,49 @@ class ClusterInputs:
 
 
 @dataclass(frozen=True)
-class NodeGroupInputs:
+class EksNodeGroupInputs:
     """The inputs of a managed node group. ``instance_types`` is a marker if one of them is not known."""
 
     min_size: Number
     desired_size: Number
     max_size: Number
     capacity_type: Text
-    instance_types: tuple[str, ...] | ValueMarker
+    instance_types: tuple[str, ...] | UnreadableValue
     has_launch_template: bool
     disk_size_gib: Number
     platform: str
     placement: PlacementInputs
 
 
-def parse_cluster(inputs: Any) -> ClusterInputs:
+def parse_eks_cluster_inputs(inputs: Any) -> EksClusterInputs:
     """Parse a cluster."""
-    return ClusterInputs(
-        version=read_text(inputs, "version"),
-        declines_extended_support=read_text(inputs, "upgradePolicy", "supportType") == "STANDARD",
-        has_auto_mode=is_true(inputs, "computeConfig", "enabled"),
+    return EksClusterInputs(
+        version=read_input_text(inputs, "version"),
+        declines_extended_support=read_input_text(inputs, "upgradePolicy", "supportType") == "STANDARD",
+        has_auto_mode=is_input_true(inputs, "computeConfig", "enabled"),
     )
 
 
-def parse_node_group(inputs: Any) -> NodeGroupInputs:
+def parse_eks_node_group_inputs(inputs: Any) -> EksNodeGroupInputs:
     """Parse a managed node group."""
-    return NodeGroupInputs(
-        min_size=read_number(inputs, "scalingConfig", "minSize"),
-        desired_size=read_number(inputs, "scalingConfig", "desiredSize"),
-        max_size=read_number(inputs, "scalingConfig", "maxSize"),
-        capacity_type=read_text(inputs, "capacityType"),
+    return EksNodeGroupInputs(
+        min_size=read_input_number(inputs, "scalingConfig", "minSize"),
+        desired_size=read_input_number(inputs, "scalingConfig", "desiredSize"),
+        max_size=read_input_number(inputs, "scalingConfig", "maxSize"),
+        capacity_type=read_input_text(inputs, "capacityType"),
         instance_types=_parse_instance_types(inputs),
-        has_launch_template=read_value(inputs, "launchTemplate") is not None,
-        disk_size_gib=read_number(inputs, "diskSize"),
-        platform=parse_platform(inputs),
-        placement=parse_placement(inputs),
+        has_launch_template=read_input(inputs, "launchTemplate") is not None,
+        disk_size_gib=read_input_number(inputs, "diskSize"),
+        platform=parse_operating_system_platform(inputs),
+        placement=parse_placement_inputs(inputs),
     )
 
 
-def price_cluster(resource: StateResource, graph: Graph) -> Components:
+def price_eks_cluster(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return a control plane. What Auto Mode starts follows the pods, which the program does not declare."""
-    cluster = parse_cluster(resource.inputs)
-    context = PartContext("aws", find_region(resource, graph), graph.terms_of(resource).pool)
-    components: Components = [context.part_component("control_plane", KUBERNETES)]
+    cluster = parse_eks_cluster_inputs(resource.inputs)
+    context = MachinePartContext("aws", find_region(resource, graph), graph.purchase_terms_of(resource).pool)
+    components: Components = [context.make_part_component("control_plane", KUBERNETES)]
     if not cluster.declines_extended_support:
         components += extended_support_components(cluster.version)
     if cluster.has_auto_mode:
@@ -111,68 +111,68 @@ def price_cluster(resource: StateResource, graph: Graph) -> Components:
     return components
 
 
-def price_fargate_profile(resource: StateResource, graph: Graph) -> Components:  # noqa: ARG001 - every pricer's signature
+def price_fargate_profile(resource: StateResource, graph: ResourceGraph) -> Components:  # noqa: ARG001 - every pricer's signature
     """Return the pods of a Fargate profile without a price: they bill by what they request."""
     reason = "Fargate bills each pod by what it requests, which the program does not declare"
     return [UnpricedComponent(reason, "pods")]
 
 
-def price_node_group(resource: StateResource, graph: Graph) -> Components:
+def price_eks_node_group(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return a managed node group between its least and greatest size."""
-    group = parse_node_group(resource.inputs)
+    group = parse_eks_node_group_inputs(resource.inputs)
     source = find_launch_source(resource, graph, ("launchTemplate", "id"), ("launchTemplate", "name"))
-    declared_size = size_range(group.min_size, group.desired_size, group.max_size)
-    count = graph.resolve_size(resource, declared_size)
+    declared_size = group_size_range(group.min_size, group.desired_size, group.max_size)
+    count = graph.resolve_group_size(resource, declared_size)
     if count is None:
         return [UnpricedComponent("node group size is not known until deployment", "machine")]
     types = _instance_types(group, source)
     if isinstance(types, UnpricedComponent):
         return [types]
-    if isinstance(group.capacity_type, ValueMarker):
+    if isinstance(group.capacity_type, UnreadableValue):
         return [UnpricedComponent(f"capacity type is {MARKER_REASONS[group.capacity_type]}", "machine")]
     region = find_region(resource, graph)
     is_spot = group.capacity_type == "SPOT" or (source.inputs.is_spot if source else None)
-    terms = graph.terms_of(
+    terms = graph.purchase_terms_of(
         resource,
         source.resource if source else None,
         spot=False if group.capacity_type == "ON_DEMAND" else is_spot,
     )
-    terms = with_max_price(terms, source.inputs.max_spot_price if source else None)
+    terms = with_max_spot_price(terms, source.inputs.max_spot_price if source else None)
     machine = CostComponent(
-        "machine", types, "aws", region, count, terms=terms, hours_per_month=terms.billed_hours
+        "machine", types, "aws", region, count, terms=terms, hours_per_month=terms.billed_hours_per_month
     )
     if source and terms.purchase != "spot":
         is_windows = WINDOWS in (source.inputs.platform, group.platform)
         launch = replace(source.inputs, platform=WINDOWS) if is_windows else source.inputs
-        group_zones = find_zones(resource, group.placement, graph)
-        claim = reservation_claim(source.resource, launch, graph, group_zones)
+        group_zones = find_possible_zones(resource, group.placement, graph)
+        claim = make_reservation_claim(source.resource, launch, graph, group_zones)
         machine = replace(machine, claim=claim)
     unbilled = (
         UnpricedComponent(IN_CAPACITY_BLOCK, "machine") if group.capacity_type == "CAPACITY_BLOCK" else None
     )
-    unbilled = unbilled or (unbilled_machine(source.inputs) if source else None)
-    context = PartContext("aws", region, terms.pool, count, terms.billed_hours)
+    unbilled = unbilled or (unbilled_machine_component(source.inputs) if source else None)
+    context = MachinePartContext("aws", region, terms.pool, count, terms.billed_hours_per_month)
     return [
         unbilled or machine,
         *_part_components(resource, group, source, context, graph),
-        *licence_components(group.platform),
+        *system_licence_components(group.platform),
     ]
 
 
-def _parse_instance_types(inputs: Any) -> tuple[str, ...] | ValueMarker:
-    if hidden := read_marker(inputs, "instanceTypes"):
+def _parse_instance_types(inputs: Any) -> tuple[str, ...] | UnreadableValue:
+    if hidden := read_input_marker(inputs, "instanceTypes"):
         return hidden
-    count = len(read_list(inputs, "instanceTypes"))
-    names = [read_text(inputs, "instanceTypes", index) for index in range(count)]
-    marker = next((name for name in names if isinstance(name, ValueMarker)), None)
+    count = len(read_input_list(inputs, "instanceTypes"))
+    names = [read_input_text(inputs, "instanceTypes", index) for index in range(count)]
+    marker = next((name for name in names if isinstance(name, UnreadableValue)), None)
     return marker or tuple(name for name in names if isinstance(name, str))
 
 
 def _instance_types(
-    group: NodeGroupInputs, source: LaunchSource | None
+    group: EksNodeGroupInputs, source: LaunchSource | None
 ) -> tuple[str, ...] | UnpricedComponent:
     """Return the types of a node group: its own, else its template's, else EKS's default."""
-    if isinstance(group.instance_types, ValueMarker):
+    if isinstance(group.instance_types, UnreadableValue):
         return UnpricedComponent("instance type is not known until deployment", "machine")
     if group.instance_types:
         return group.instance_types
@@ -186,15 +186,15 @@ def _instance_types(
 
 def _part_components(
     resource: StateResource,
-    group: NodeGroupInputs,
+    group: EksNodeGroupInputs,
     source: LaunchSource | None,
-    context: PartContext,
-    graph: Graph,
+    context: MachinePartContext,
+    graph: ResourceGraph,
 ) -> Components:
     """Return the nodes' disks and addresses: a template's, else a disk of which EKS chooses the type."""
     if group.has_launch_template:
         return launched_part_components(source, context, resource, group.placement, graph)
     size_gib = DEFAULT_DISK_GIB if group.disk_size_gib is None else group.disk_size_gib
-    reason = DISK_TYPE if isinstance(size_gib, ValueMarker) else f"{DISK_TYPE} ({size_gib} GiB a node)"
+    reason = DISK_TYPE if isinstance(size_gib, UnreadableValue) else f"{DISK_TYPE} ({size_gib} GiB a node)"
     addresses = public_address_components(resource, group.placement, graph, None, context)
     return [UnpricedComponent(reason, "disk:root"), *addresses]

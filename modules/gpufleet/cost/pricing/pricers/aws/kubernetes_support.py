@@ -20,7 +20,7 @@ def extended_support_components(version: Text, on_date: date | None = None) -> C
     """Return the surcharge of a cluster's version after its standard support; empty if EKS chooses the version."""
     if not isinstance(version, str):
         return []
-    key, end_dates = _version_key(version), load_support_end_dates()
+    key, end_dates = _version_key(version), load_eks_support_end_dates()
     oldest = min(end_dates, default=None)
     if key is None or oldest is None:
         return []
@@ -35,10 +35,10 @@ def extended_support_components(version: Text, on_date: date | None = None) -> C
 
 
 @cache
-def load_support_end_dates() -> dict[tuple[int, int], date]:
+def load_eks_support_end_dates() -> dict[tuple[int, int], date]:
     """Return the day on which standard support of each version ends."""
     rows = read_packaged_rows("gpufleet.cost", "data/eks_support.csv")
-    end_days = [(_version_key(row["version"]), row.day("standard_support_ends")) for row in rows]
+    end_days = [(_version_key(row["version"]), row.get_date("standard_support_ends")) for row in rows]
     return {version: day for version, day in end_days if version}
 
 

@@ -7,11 +7,18 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
-from gpufleet.cost.inputs.graph import Graph
-from gpufleet.cost.inputs.terms import Terms
-from gpufleet.cost.inputs.values import Number, Text, known_number, read_number, read_text, read_value
+from gpufleet.cost.inputs.graph import ResourceGraph
+from gpufleet.cost.inputs.terms import PurchaseTerms
+from gpufleet.cost.inputs.values import (
+    Number,
+    Text,
+    number_if_known,
+    read_input,
+    read_input_number,
+    read_input_text,
+)
 from gpufleet.cost.money import Range
-from gpufleet.cost.pricing.component import Components, CostComponent, PartContext, UnpricedComponent
+from gpufleet.cost.pricing.component import Components, CostComponent, MachinePartContext, UnpricedComponent
 from gpufleet.cost.pricing.pricers.aws.address import public_address_components
 from gpufleet.cost.pricing.pricers.aws.launch_inputs import (
     CONFIGURATION,
@@ -23,8 +30,8 @@ from gpufleet.cost.pricing.pricers.aws.launch_inputs import (
 from gpufleet.cost.pricing.pricers.aws.location import PlacementInputs
 from gpufleet.cost.pricing.pricers.aws.volume import attached_volume_components
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS
-from gpufleet.cost.pricing.pricers.required_input import require_text, unreadable_components
-from gpufleet.engine import StateResource, ValueMarker
+from gpufleet.cost.pricing.pricers.required_input import text_or_unpriced, unpriced_if_unreadable
+from gpufleet.engine import StateResource, UnreadableValue
 
 ONE_MACHINE = Decimal(1)
 BY_ATTRIBUTES = "its types are chosen by attributes: any that fits may be launched"
@@ -53,94 +60,96 @@ class LaunchOverride:
 
 
 @dataclass(frozen=True)
-class MachineTypes:
+class LaunchableMachineTypes:
     """The types that may be launched, the expected one first, and how many capacity units each counts for."""
 
     names: tuple[str, ...]
     weights: tuple[Decimal, ...]
 
     @property
-    def is_weighted(self) -> bool:
+    def is_capacity_weighted(self) -> bool:
         """True if the group's size counts capacity units instead of machines."""
         return any(weight != ONE_MACHINE for weight in self.weights)
 
     @property
-    def count_ratios(self) -> tuple[Decimal, ...]:
+    def machine_count_ratios(self) -> tuple[Decimal, ...]:
         """Return how many machines of each type replace one of the first; empty if all count alike."""
-        return tuple(self.weights[0] / weight for weight in self.weights) if self.is_weighted else ()
+        return tuple(self.weights[0] / weight for weight in self.weights) if self.is_capacity_weighted else ()
 
-    def machine_count(self, capacity_units: Range) -> Range:
+    def machine_count_for_units(self, capacity_units: Range) -> Range:
         """Return how many machines of the first type provide so many capacity units."""
-        if not self.is_weighted:
+        if not self.is_capacity_weighted:
             return capacity_units
         amounts = (capacity_units.low, capacity_units.expected, capacity_units.high)
         return Range(*(_round_up(amount / self.weights[0]) for amount in amounts))
 
-    def possible_machine_count(self, capacity_units: Range) -> Range:
+    def machine_count_range_for_units(self, capacity_units: Range) -> Range:
         """Return how many machines there may be of any type: few large ones or many small ones."""
-        machines = self.machine_count(capacity_units)
-        if not self.is_weighted:
+        machines = self.machine_count_for_units(capacity_units)
+        if not self.is_capacity_weighted:
             return machines
         fewest = _round_up(capacity_units.low / max(self.weights))
         most = _round_up(capacity_units.high / min(self.weights))
         return Range.spanning(fewest, machines.expected, most)
 
 
-def parse_override(entry: Any) -> LaunchOverride:
+def parse_launch_override(entry: Any) -> LaunchOverride:
     """Parse an override of a group or fleet, or a launch specification of a spot fleet."""
     return LaunchOverride(
-        instance_type=read_text(entry, "instanceType"),
-        weight=read_number(entry, "weightedCapacity"),
-        selects_by_attributes=read_value(entry, "instanceRequirements") is not None,
-        names_types=bool(read_value(entry, "instanceType") or read_value(entry, "instanceRequirements")),
-        max_price=read_number(entry, "maxPrice"),
-        spot_price=read_number(entry, "spotPrice"),
+        instance_type=read_input_text(entry, "instanceType"),
+        weight=read_input_number(entry, "weightedCapacity"),
+        selects_by_attributes=read_input(entry, "instanceRequirements") is not None,
+        names_types=bool(read_input(entry, "instanceType") or read_input(entry, "instanceRequirements")),
+        max_price=read_input_number(entry, "maxPrice"),
+        spot_price=read_input_number(entry, "spotPrice"),
     )
 
 
 def find_launch_source(
-    resource: StateResource, graph: Graph, *paths: tuple[str | int, ...]
+    resource: StateResource, graph: ResourceGraph, *paths: tuple[str | int, ...]
 ) -> LaunchSource | None:
     """Return the launch template or configuration that a resource refers to by id or name, if it is here."""
-    targets = (graph.find_target(resource, path, TEMPLATE, CONFIGURATION) for path in paths)
+    targets = (graph.find_referenced_resource(resource, path, TEMPLATE, CONFIGURATION) for path in paths)
     source = next((target for target in targets if target), None)
     return LaunchSource(source, parse_launch_inputs(source.inputs, source.type)) if source else None
 
 
 def resolve_machine_types(
     overrides: Iterable[LaunchOverride], source: LaunchSource | None
-) -> MachineTypes | UnpricedComponent:
+) -> LaunchableMachineTypes | UnpricedComponent:
     """Return the types that overrides name, else the template's."""
     entries = list(overrides)
     if any(entry.selects_by_attributes for entry in entries):
         return UnpricedComponent(BY_ATTRIBUTES, "machine")
     if any(
-        isinstance(value, ValueMarker) for entry in entries for value in (entry.instance_type, entry.weight)
+        isinstance(value, UnreadableValue)
+        for entry in entries
+        for value in (entry.instance_type, entry.weight)
     ):
         return UnpricedComponent("instance type is not known until deployment", "machine")
     typed = [entry for entry in entries if isinstance(entry.instance_type, str)]
     if typed:
-        weights = tuple(known_number(entry.weight) or ONE_MACHINE for entry in typed)
-        return MachineTypes(tuple(str(entry.instance_type) for entry in typed), weights)
+        weights = tuple(number_if_known(entry.weight) or ONE_MACHINE for entry in typed)
+        return LaunchableMachineTypes(tuple(str(entry.instance_type) for entry in typed), weights)
     if source is None:
         return UnpricedComponent(TEMPLATE_OUTSIDE, "machine")
     if source.inputs.selects_types_by_attributes:
         return UnpricedComponent(BY_ATTRIBUTES, "machine")
-    name = require_text(source.inputs.instance_type, "instance type")
-    return name if isinstance(name, UnpricedComponent) else MachineTypes((name,), (ONE_MACHINE,))
+    name = text_or_unpriced(source.inputs.instance_type, "instance type")
+    return name if isinstance(name, UnpricedComponent) else LaunchableMachineTypes((name,), (ONE_MACHINE,))
 
 
-def convert_units_to_machines(components: Components, types: MachineTypes) -> Components:
+def convert_capacity_units_to_machines(components: Components, types: LaunchableMachineTypes) -> Components:
     """Convert components that count a group's capacity units into components that count machines."""
-    if not types.is_weighted:
+    if not types.is_capacity_weighted:
         return components
     return [
         replace(
             component,
-            count=types.machine_count(component.count),
+            count=types.machine_count_for_units(component.count),
             capacity_units=component.count,
             weights=types.weights,
-            count_ratios=types.count_ratios,
+            count_ratios=types.machine_count_ratios,
         )
         if isinstance(component, CostComponent)
         else component
@@ -150,10 +159,10 @@ def convert_units_to_machines(components: Components, types: MachineTypes) -> Co
 
 def launched_part_components(
     source: LaunchSource | None,
-    context: PartContext,
+    context: MachinePartContext,
     group: StateResource,
     placement: PlacementInputs,
-    graph: Graph,
+    graph: ResourceGraph,
 ) -> Components:
     """Return the volumes, addresses and surcharges of machines that a group launches from a template."""
     if source is None:
@@ -161,14 +170,14 @@ def launched_part_components(
     launch = source.inputs
     volumes = attached_volume_components(launch.volumes, context)
     addresses: Components = [
-        *unreadable_components(launch.hidden_interfaces, "its network cards are", ADDRESS)
+        *unpriced_if_unreadable(launch.hidden_interfaces, "its network cards are", ADDRESS)
     ] or public_address_components(group, placement, graph, launch.public_address, context)
     return [*volumes, *addresses, *surcharge_components(launch)]
 
 
-def with_max_price(terms: Terms, *offers: Number) -> Terms:
+def with_max_spot_price(terms: PurchaseTerms, *offers: Number) -> PurchaseTerms:
     """Return the terms with the first offer for spot that is a number above zero, if there is one."""
-    max_price = next((price for price in map(known_number, offers) if price), None)
+    max_price = next((price for price in map(number_if_known, offers) if price), None)
     return terms if max_price is None else replace(terms, max_price=max_price)
 
 

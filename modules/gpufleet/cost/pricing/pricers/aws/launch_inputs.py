@@ -8,22 +8,22 @@ from typing import Any
 from gpufleet.cost.inputs.values import (
     Number,
     Text,
-    is_true,
-    known_text,
-    read_marker,
-    read_number,
-    read_text,
-    read_value,
+    is_input_true,
+    read_input,
+    read_input_marker,
+    read_input_number,
+    read_input_text,
+    text_if_known,
 )
 from gpufleet.cost.pricing.component import Components, UnpricedComponent
-from gpufleet.cost.pricing.pricers.aws.location import PlacementInputs, parse_placement
+from gpufleet.cost.pricing.pricers.aws.location import PlacementInputs, parse_placement_inputs
 from gpufleet.cost.pricing.pricers.aws.volume import (
     AttachedVolumes,
     parse_attached_volumes,
-    parse_mapped_volumes,
+    parse_block_device_mappings,
 )
-from gpufleet.cost.pricing.pricers.licence import licence_components
-from gpufleet.engine import ValueMarker
+from gpufleet.cost.pricing.pricers.licence import system_licence_components
+from gpufleet.engine import UnreadableValue
 
 TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
 CONFIGURATION = "aws:ec2/launchConfiguration:LaunchConfiguration"
@@ -47,7 +47,7 @@ class LaunchInputs:
 
     instance_type: Text
     selects_types_by_attributes: bool
-    is_spot: bool | ValueMarker | None
+    is_spot: bool | UnreadableValue | None
     max_spot_price: Number
     platform: str
     tenancy: str
@@ -56,8 +56,8 @@ class LaunchInputs:
     refuses_reservations: bool
     reservation_id: Text
     placement: PlacementInputs
-    public_address: bool | ValueMarker | None
-    hidden_interfaces: ValueMarker | None
+    public_address: bool | UnreadableValue | None
+    hidden_interfaces: UnreadableValue | None
     volumes: AttachedVolumes
 
 
@@ -65,38 +65,42 @@ def parse_launch_inputs(inputs: Any, type_token: str) -> LaunchInputs:
     """Parse the inputs of an instance, a launch template or a launch configuration."""
     is_template = type_token == TEMPLATE
     tenancy = _parse_tenancy(inputs)
-    market_type = read_text(inputs, "instanceMarketOptions", "marketType")
-    spot_price = read_number(inputs, "spotPrice")
+    market_type = read_input_text(inputs, "instanceMarketOptions", "marketType")
+    spot_price = read_input_number(inputs, "spotPrice")
     if spot_price is None:
-        spot_price = read_number(inputs, "instanceMarketOptions", "spotOptions", "maxPrice")
-    root_device = None if is_template else read_value(inputs, "rootBlockDevice")
+        spot_price = read_input_number(inputs, "instanceMarketOptions", "spotOptions", "maxPrice")
+    root_device = None if is_template else read_input(inputs, "rootBlockDevice")
     return LaunchInputs(
-        instance_type=read_text(inputs, "instanceType"),
-        selects_types_by_attributes=read_value(inputs, "instanceRequirements") is not None,
+        instance_type=read_input_text(inputs, "instanceType"),
+        selects_types_by_attributes=read_input(inputs, "instanceRequirements") is not None,
         is_spot=_parse_spot(inputs, type_token, market_type),
         max_spot_price=spot_price,
-        platform=parse_platform(inputs),
+        platform=parse_operating_system_platform(inputs),
         tenancy=tenancy,
         is_in_capacity_block=market_type == "capacity-block",
-        is_on_dedicated_host=tenancy == "host" or read_value(inputs, "hostId") is not None,
-        refuses_reservations=read_text(inputs, RESERVATION_SPECIFICATION, "capacityReservationPreference")
+        is_on_dedicated_host=tenancy == "host" or read_input(inputs, "hostId") is not None,
+        refuses_reservations=read_input_text(
+            inputs, RESERVATION_SPECIFICATION, "capacityReservationPreference"
+        )
         == "none",
-        reservation_id=read_text(inputs, *RESERVATION_ID_PATH),
-        placement=parse_placement(inputs),
+        reservation_id=read_input_text(inputs, *RESERVATION_ID_PATH),
+        placement=parse_placement_inputs(inputs),
         public_address=_parse_public_address(inputs, type_token),
-        hidden_interfaces=read_marker(inputs, "networkInterfaces") if is_template else None,
-        volumes=parse_mapped_volumes(inputs) if is_template else parse_attached_volumes(inputs, root_device),
+        hidden_interfaces=read_input_marker(inputs, "networkInterfaces") if is_template else None,
+        volumes=parse_block_device_mappings(inputs)
+        if is_template
+        else parse_attached_volumes(inputs, root_device),
     )
 
 
-def parse_platform(inputs: Any) -> str:
+def parse_operating_system_platform(inputs: Any) -> str:
     """Return the platform as reservations name it: Windows if the image says so, else Linux."""
-    images = (known_text(read_text(inputs, key)) for key in ("ami", "imageId", "amiType"))
+    images = (text_if_known(read_input_text(inputs, key)) for key in ("ami", "imageId", "amiType"))
     is_windows = any("windows" in image.lower() for image in images if image is not None)
-    return WINDOWS if is_windows or is_true(inputs, "getPasswordData") else LINUX
+    return WINDOWS if is_windows or is_input_true(inputs, "getPasswordData") else LINUX
 
 
-def unbilled_machine(launch: LaunchInputs) -> UnpricedComponent | None:
+def unbilled_machine_component(launch: LaunchInputs) -> UnpricedComponent | None:
     """Return why such a machine bills nothing itself, None if it does."""
     if launch.is_in_capacity_block:
         return UnpricedComponent(IN_CAPACITY_BLOCK, "machine")
@@ -108,28 +112,28 @@ def surcharge_components(launch: LaunchInputs) -> Components:
     dedicated: Components = []
     if launch.tenancy == "dedicated":
         dedicated.append(UnpricedComponent(DEDICATED_TENANCY, "dedicated_tenancy"))
-    return [*dedicated, *licence_components(launch.platform)]
+    return [*dedicated, *system_licence_components(launch.platform)]
 
 
-def _parse_spot(inputs: Any, type_token: str, market_type: Text) -> bool | ValueMarker | None:
+def _parse_spot(inputs: Any, type_token: str, market_type: Text) -> bool | UnreadableValue | None:
     """Return the market setting; None if there is none."""
-    if type_token.endswith(SPOT_REQUEST) or read_value(inputs, "spotPrice") is not None:
+    if type_token.endswith(SPOT_REQUEST) or read_input(inputs, "spotPrice") is not None:
         return True
     return market_type == "spot" if isinstance(market_type, str) else market_type
 
 
 def _parse_tenancy(inputs: Any) -> str:
     tenancy = (
-        read_text(inputs, "tenancy")
-        or read_text(inputs, "placement", "tenancy")
-        or read_text(inputs, "placementTenancy")
+        read_input_text(inputs, "tenancy")
+        or read_input_text(inputs, "placement", "tenancy")
+        or read_input_text(inputs, "placementTenancy")
     )
     return tenancy if isinstance(tenancy, str) else SHARED_TENANCY
 
 
-def _parse_public_address(inputs: Any, type_token: str) -> bool | ValueMarker | None:
+def _parse_public_address(inputs: Any, type_token: str) -> bool | UnreadableValue | None:
     """Return whether a public address is asked for: by a template on its first network interface only."""
-    setting = None if type_token == TEMPLATE else read_value(inputs, "associatePublicIpAddress")
+    setting = None if type_token == TEMPLATE else read_input(inputs, "associatePublicIpAddress")
     if setting is None and type_token != CONFIGURATION:
-        setting = read_value(inputs, "networkInterfaces", 0, "associatePublicIpAddress")
-    return setting if setting is None or isinstance(setting, ValueMarker) else setting in (True, "true")
+        setting = read_input(inputs, "networkInterfaces", 0, "associatePublicIpAddress")
+    return setting if setting is None or isinstance(setting, UnreadableValue) else setting in (True, "true")

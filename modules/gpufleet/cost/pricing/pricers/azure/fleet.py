@@ -6,32 +6,32 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from gpufleet.cost.inputs.graph import Graph
+from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.values import (
     Number,
     Text,
-    known_number,
-    read_list,
-    read_number,
-    read_text,
-    read_value,
+    number_if_known,
+    read_input,
+    read_input_list,
+    read_input_number,
+    read_input_text,
 )
 from gpufleet.cost.money import ZERO, Range
-from gpufleet.cost.pricing.component import Components, CostComponent, PartContext, UnpricedComponent
+from gpufleet.cost.pricing.component import Components, CostComponent, MachinePartContext, UnpricedComponent
 from gpufleet.cost.pricing.pricers.azure.disk import attached_disk_components
 from gpufleet.cost.pricing.pricers.azure.location import find_region
 from gpufleet.cost.pricing.pricers.azure.machine_inputs import (
-    MachineInputs,
-    parse_machine,
-    profile_address_components,
+    VirtualMachineInputs,
+    parse_virtual_machine_inputs,
+    profile_public_ip_components,
 )
-from gpufleet.engine import StateResource, ValueMarker
+from gpufleet.engine import StateResource, UnreadableValue
 
 PROFILE_PATH = ("computeProfile", "baseVirtualMachineProfile")
 
 
 @dataclass(frozen=True)
-class PriorityInputs:
+class PriorityProfileInputs:
     """The target capacity of one priority; ``minimum`` and ``max_price`` are of spot only."""
 
     capacity: Number
@@ -40,32 +40,32 @@ class PriorityInputs:
 
 
 @dataclass(frozen=True)
-class FleetInputs:
+class ComputeFleetInputs:
     """The inputs of a compute fleet; ``sizes`` are by rank."""
 
     selects_by_attributes: bool
     sizes: tuple[Text, ...]
-    regular: PriorityInputs | None
-    spot: PriorityInputs | None
-    machine: MachineInputs
+    regular: PriorityProfileInputs | None
+    spot: PriorityProfileInputs | None
+    machine: VirtualMachineInputs
 
 
-def parse_fleet(inputs: Any) -> FleetInputs:
+def parse_compute_fleet_inputs(inputs: Any) -> ComputeFleetInputs:
     """Parse a compute fleet."""
-    entries = read_list(inputs, "vmSizesProfile")
-    entries.sort(key=lambda entry: known_number(read_number(entry, "rank")) or ZERO)
-    return FleetInputs(
-        selects_by_attributes=read_value(inputs, "vmAttributes") is not None,
-        sizes=tuple(read_text(entry, "name") for entry in entries),
-        regular=_parse_priority(read_value(inputs, "regularPriorityProfile")),
-        spot=_parse_priority(read_value(inputs, "spotPriorityProfile")),
-        machine=parse_machine(read_value(inputs, *PROFILE_PATH)),
+    entries = read_input_list(inputs, "vmSizesProfile")
+    entries.sort(key=lambda entry: number_if_known(read_input_number(entry, "rank")) or ZERO)
+    return ComputeFleetInputs(
+        selects_by_attributes=read_input(inputs, "vmAttributes") is not None,
+        sizes=tuple(read_input_text(entry, "name") for entry in entries),
+        regular=_parse_priority(read_input(inputs, "regularPriorityProfile")),
+        spot=_parse_priority(read_input(inputs, "spotPriorityProfile")),
+        machine=parse_virtual_machine_inputs(read_input(inputs, *PROFILE_PATH)),
     )
 
 
-def price_fleet(resource: StateResource, graph: Graph) -> Components:
+def price_compute_fleet(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return a fleet at the capacity of each priority; spot may fall to its minimum."""
-    fleet = parse_fleet(resource.inputs)
+    fleet = parse_compute_fleet_inputs(resource.inputs)
     sizes = _machine_sizes(fleet)
     if isinstance(sizes, UnpricedComponent):
         return [sizes]
@@ -82,33 +82,39 @@ def price_fleet(resource: StateResource, graph: Graph) -> Components:
         if count is None:
             unpriced.append(UnpricedComponent("its capacity is not known until deployment", name))
         elif count.high > 0:
-            max_price = known_number(priority.max_price)
-            terms = replace(graph.terms_of(resource), purchase=purchase, max_price=max_price)
+            max_price = number_if_known(priority.max_price)
+            terms = replace(graph.purchase_terms_of(resource), purchase=purchase, max_price=max_price)
             machines.append(
                 CostComponent(
-                    name, sizes, "azure", region, count, terms=terms, hours_per_month=terms.billed_hours
+                    name,
+                    sizes,
+                    "azure",
+                    region,
+                    count,
+                    terms=terms,
+                    hours_per_month=terms.billed_hours_per_month,
                 )
             )
     if not machines:
         return [*unpriced]
-    total = Range.total(machine.count for machine in machines)
+    total = Range.sum_ranges(machine.count for machine in machines)
     first = machines[0]
-    context = PartContext("azure", region, first.terms.pool, total, first.hours_per_month)
+    context = MachinePartContext("azure", region, first.terms.pool, total, first.hours_per_month)
     disks = attached_disk_components(fleet.machine.disks, context)
-    return [*machines, *unpriced, *disks, *profile_address_components(fleet.machine, context)]
+    return [*machines, *unpriced, *disks, *profile_public_ip_components(fleet.machine, context)]
 
 
-def _parse_priority(profile: Any) -> PriorityInputs | None:
+def _parse_priority(profile: Any) -> PriorityProfileInputs | None:
     if profile is None:
         return None
-    return PriorityInputs(
-        capacity=read_number(profile, "capacity"),
-        minimum=read_number(profile, "minCapacity"),
-        max_price=read_number(profile, "maxPricePerVM"),  # -1, up to on-demand, is not a number here
+    return PriorityProfileInputs(
+        capacity=read_input_number(profile, "capacity"),
+        minimum=read_input_number(profile, "minCapacity"),
+        max_price=read_input_number(profile, "maxPricePerVM"),  # -1, up to on-demand, is not a number here
     )
 
 
-def _machine_sizes(fleet: FleetInputs) -> tuple[str, ...] | UnpricedComponent:
+def _machine_sizes(fleet: ComputeFleetInputs) -> tuple[str, ...] | UnpricedComponent:
     if fleet.selects_by_attributes:
         reason = "its sizes are chosen by attributes: any that fits may be launched"
         return UnpricedComponent(reason, "machine")
@@ -118,8 +124,8 @@ def _machine_sizes(fleet: FleetInputs) -> tuple[str, ...] | UnpricedComponent:
     return names
 
 
-def _capacity_range(priority: PriorityInputs, *, is_spot: bool) -> Range | None:
-    if isinstance(priority.capacity, ValueMarker):
+def _capacity_range(priority: PriorityProfileInputs, *, is_spot: bool) -> Range | None:
+    if isinstance(priority.capacity, UnreadableValue):
         return None
     capacity = priority.capacity or ZERO
     low = priority.minimum if isinstance(priority.minimum, Decimal) and is_spot else capacity

@@ -6,22 +6,27 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from gpufleet.cost.inputs.graph import Graph
-from gpufleet.cost.inputs.terms import Terms
+from gpufleet.cost.inputs.graph import ResourceGraph
+from gpufleet.cost.inputs.terms import PurchaseTerms
 from gpufleet.cost.inputs.values import (
     Number,
     Text,
-    read_list,
-    read_marker,
-    read_number,
-    read_text,
-    read_value,
+    read_input,
+    read_input_list,
+    read_input_marker,
+    read_input_number,
+    read_input_text,
 )
-from gpufleet.cost.pricing.component import Components, PartContext, ReservationClaim, UnpricedComponent
+from gpufleet.cost.pricing.component import (
+    Components,
+    MachinePartContext,
+    ReservationClaim,
+    UnpricedComponent,
+)
 from gpufleet.cost.pricing.pricers.azure.disk import AttachedDisks, parse_storage_profile
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS
-from gpufleet.cost.pricing.pricers.required_input import unreadable_components
-from gpufleet.engine import StateResource, ValueMarker
+from gpufleet.cost.pricing.pricers.required_input import unpriced_if_unreadable
+from gpufleet.engine import StateResource, UnreadableValue
 
 RESERVATION_GROUP = "azure-native:compute:CapacityReservationGroup"
 OUTSIDE_STACK = "outside this stack"  # the target of a reservation group that no resource here is
@@ -31,7 +36,7 @@ LICENCES_BROUGHT = ("Windows_Server", "Windows_Client")
 
 
 @dataclass(frozen=True)
-class MachineInputs:
+class VirtualMachineInputs:
     """The inputs of a virtual machine or of a machine profile.
 
     ``public_address_count`` is what a profile gives each of its machines. ``targets_reservation`` is whether
@@ -39,41 +44,41 @@ class MachineInputs:
     """
 
     size: Text
-    is_spot: bool | ValueMarker | None
+    is_spot: bool | UnreadableValue | None
     max_spot_price: Number
     needs_windows_licence: bool
     disks: AttachedDisks
     public_address_count: int
-    hidden_interfaces: ValueMarker | None
+    hidden_interfaces: UnreadableValue | None
     targets_reservation: bool
 
 
-def parse_machine(inputs: Any) -> MachineInputs:
+def parse_virtual_machine_inputs(inputs: Any) -> VirtualMachineInputs:
     """Parse a virtual machine or a machine profile."""
-    interfaces = read_list(inputs, *INTERFACES_PATH)
+    interfaces = read_input_list(inputs, *INTERFACES_PATH)
     ip_configurations = [
-        each for interface in interfaces for each in read_list(interface, "ipConfigurations")
+        each for interface in interfaces for each in read_input_list(interface, "ipConfigurations")
     ]
-    return MachineInputs(
-        size=read_text(inputs, "hardwareProfile", "vmSize"),
+    return VirtualMachineInputs(
+        size=read_input_text(inputs, "hardwareProfile", "vmSize"),
         is_spot=_parse_spot(inputs),
-        max_spot_price=read_number(inputs, "billingProfile", "maxPrice"),
+        max_spot_price=read_input_number(inputs, "billingProfile", "maxPrice"),
         needs_windows_licence=_parse_windows_licence(inputs),
-        disks=parse_storage_profile(read_value(inputs, "storageProfile")),
+        disks=parse_storage_profile(read_input(inputs, "storageProfile")),
         public_address_count=sum(
-            read_value(each, "publicIPAddressConfiguration") is not None for each in ip_configurations
+            read_input(each, "publicIPAddressConfiguration") is not None for each in ip_configurations
         ),
-        hidden_interfaces=read_marker(inputs, *INTERFACES_PATH),
-        targets_reservation=read_value(inputs, *RESERVATION_PATH) is not None,
+        hidden_interfaces=read_input_marker(inputs, *INTERFACES_PATH),
+        targets_reservation=read_input(inputs, *RESERVATION_PATH) is not None,
     )
 
 
-def with_max_price(terms: Terms, max_price: Number) -> Terms:
+def with_max_spot_price(terms: PurchaseTerms, max_price: Number) -> PurchaseTerms:
     """Return the terms with the maximum price of spot; -1, up to on-demand, is not a number here."""
     return replace(terms, max_price=max_price) if isinstance(max_price, Decimal) else terms
 
 
-def licence_components(machine: MachineInputs) -> Components:
+def windows_licence_components(machine: VirtualMachineInputs) -> Components:
     """Return the Windows licence that a machine bills, unless the program brings one."""
     if not machine.needs_windows_licence:
         return []
@@ -84,29 +89,31 @@ def licence_components(machine: MachineInputs) -> Components:
     ]
 
 
-def profile_address_components(machine: MachineInputs, context: PartContext) -> Components:
+def profile_public_ip_components(machine: VirtualMachineInputs, context: MachinePartContext) -> Components:
     """Return the public addresses that a profile gives its machines."""
-    hidden = unreadable_components(machine.hidden_interfaces, "its network cards are", ADDRESS)
+    hidden = unpriced_if_unreadable(machine.hidden_interfaces, "its network cards are", ADDRESS)
     if not machine.public_address_count:
         return [*hidden]
-    return [*hidden, context.part_component(ADDRESS, ADDRESS, Decimal(machine.public_address_count))]
+    return [*hidden, context.make_part_component(ADDRESS, ADDRESS, Decimal(machine.public_address_count))]
 
 
-def reservation_claim(resource: StateResource, graph: Graph, path: tuple[str | int, ...]) -> ReservationClaim:
+def make_reservation_claim(
+    resource: StateResource, graph: ResourceGraph, path: tuple[str | int, ...]
+) -> ReservationClaim:
     """Return the capacity reservation group that the input at ``path`` names: Azure matches none implicitly."""
-    group = graph.find_target(resource, path, RESERVATION_GROUP)
+    group = graph.find_referenced_resource(resource, path, RESERVATION_GROUP)
     return ReservationClaim(target_urn=group.urn if group else OUTSIDE_STACK)
 
 
-def _parse_spot(inputs: Any) -> bool | ValueMarker | None:
+def _parse_spot(inputs: Any) -> bool | UnreadableValue | None:
     """Return whether the priority is spot; None if there is none."""
-    priority = read_text(inputs, "priority")
+    priority = read_input_text(inputs, "priority")
     return priority in ("Spot", "Low") if isinstance(priority, str) else priority
 
 
 def _parse_windows_licence(inputs: Any) -> bool:
-    has_windows_settings = isinstance(read_value(inputs, "osProfile", "windowsConfiguration"), dict)
-    boots_windows = read_text(inputs, "storageProfile", "osDisk", "osType") == "Windows"
+    has_windows_settings = isinstance(read_input(inputs, "osProfile", "windowsConfiguration"), dict)
+    boots_windows = read_input_text(inputs, "storageProfile", "osDisk", "osType") == "Windows"
     return (has_windows_settings or boots_windows) and (
-        read_text(inputs, "licenseType") not in LICENCES_BROUGHT
+        read_input_text(inputs, "licenseType") not in LICENCES_BROUGHT
     )

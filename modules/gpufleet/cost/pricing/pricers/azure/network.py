@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from gpufleet.cost.inputs.graph import Graph
-from gpufleet.cost.inputs.values import Number, Text, read_list, read_number, read_text
+from gpufleet.cost.inputs.graph import ResourceGraph
+from gpufleet.cost.inputs.values import Number, Text, read_input_list, read_input_number, read_input_text
 from gpufleet.cost.pricing.component import Components, UnpricedComponent
-from gpufleet.cost.pricing.pricers.azure.location import part_context
+from gpufleet.cost.pricing.pricers.azure.location import standalone_part_context
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS, BASTION, LOAD_BALANCER, NAT
 from gpufleet.cost.pricing.pricers.traffic import traffic_components
 from gpufleet.engine import StateResource
@@ -20,7 +20,7 @@ DEFAULT_BASTION = "Standard"
 
 
 @dataclass(frozen=True)
-class AddressInputs:
+class PublicIpInputs:
     """The inputs of a public address."""
 
     is_ipv6: bool
@@ -42,63 +42,63 @@ class LoadBalancerInputs:
     rule_count: int
 
 
-def parse_address(inputs: Any) -> AddressInputs:
+def parse_public_ip_inputs(inputs: Any) -> PublicIpInputs:
     """Parse a public address."""
-    return AddressInputs(is_ipv6=read_text(inputs, "publicIPAddressVersion") == "IPv6")
+    return PublicIpInputs(is_ipv6=read_input_text(inputs, "publicIPAddressVersion") == "IPv6")
 
 
-def parse_bastion(inputs: Any) -> BastionInputs:
+def parse_bastion_inputs(inputs: Any) -> BastionInputs:
     """Parse a bastion."""
-    return BastionInputs(read_text(inputs, "sku", "name"), read_number(inputs, "scaleUnits"))
+    return BastionInputs(read_input_text(inputs, "sku", "name"), read_input_number(inputs, "scaleUnits"))
 
 
-def parse_load_balancer(inputs: Any) -> LoadBalancerInputs:
+def parse_load_balancer_inputs(inputs: Any) -> LoadBalancerInputs:
     """Parse a load balancer."""
     return LoadBalancerInputs(
-        sku=read_text(inputs, "sku", "name"),
-        rule_count=sum(len(read_list(inputs, key)) for key in ("loadBalancingRules", "outboundRules")),
+        sku=read_input_text(inputs, "sku", "name"),
+        rule_count=sum(len(read_input_list(inputs, key)) for key in ("loadBalancingRules", "outboundRules")),
     )
 
 
-def price_address(resource: StateResource, graph: Graph) -> Components:
+def price_public_ip(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return a public address, billed around the clock; an IPv6 one is free."""
-    if parse_address(resource.inputs).is_ipv6:
+    if parse_public_ip_inputs(resource.inputs).is_ipv6:
         return []
-    return [part_context(resource, graph).part_component(ADDRESS, ADDRESS)]
+    return [standalone_part_context(resource, graph).make_part_component(ADDRESS, ADDRESS)]
 
 
-def price_nat_gateway(resource: StateResource, graph: Graph) -> Components:
+def price_nat_gateway(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return a NAT gateway; its addresses bill where they are declared."""
-    context = part_context(resource, graph)
-    return [context.part_component("gateway", NAT), *traffic_components(resource, graph, context)]
+    context = standalone_part_context(resource, graph)
+    return [context.make_part_component("gateway", NAT), *traffic_components(resource, graph, context)]
 
 
-def price_bastion(resource: StateResource, graph: Graph) -> Components:
+def price_bastion(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return a bastion by its SKU, by default Standard; the Developer SKU is free."""
-    bastion = parse_bastion(resource.inputs)
+    bastion = parse_bastion_inputs(resource.inputs)
     sku, units = bastion.sku, bastion.scale_units
     if sku is not None and not isinstance(sku, str):
         return [UnpricedComponent("bastion SKU is not known until deployment", "bastion")]
     if sku == "Developer":
         return []
     item = BASTION if sku == "Basic" else f"{BASTION}:{(sku or DEFAULT_BASTION).lower()}"
-    components: Components = [part_context(resource, graph).part_component("bastion", item)]
+    components: Components = [standalone_part_context(resource, graph).make_part_component("bastion", item)]
     if isinstance(units, Decimal) and units > INCLUDED_SCALE_UNITS:
         reason = f"{units - INCLUDED_SCALE_UNITS} scale units beyond those that its price includes"
         components.append(UnpricedComponent(reason, "scale_units"))
     return components
 
 
-def price_load_balancer(resource: StateResource, graph: Graph) -> Components:
+def price_load_balancer(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return a load balancer by its SKU and rules; a basic one is free."""
-    balancer = parse_load_balancer(resource.inputs)
+    balancer = parse_load_balancer_inputs(resource.inputs)
     sku = balancer.sku
     if sku is None or sku == "Basic":
         return []
     if not isinstance(sku, str):
         return [UnpricedComponent("load balancer SKU is not known until deployment", "load_balancer")]
-    context = part_context(resource, graph)
-    components: Components = [context.part_component("load_balancer", f"{LOAD_BALANCER}:{sku.lower()}")]
+    context = standalone_part_context(resource, graph)
+    components: Components = [context.make_part_component("load_balancer", f"{LOAD_BALANCER}:{sku.lower()}")]
     if balancer.rule_count > INCLUDED_RULES:
         reason = f"{balancer.rule_count - INCLUDED_RULES} rules beyond those that its price includes"
         components.append(UnpricedComponent(reason, "rules"))

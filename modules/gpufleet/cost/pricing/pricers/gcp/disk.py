@@ -6,20 +6,20 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from gpufleet.cost.inputs.graph import Graph
+from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.values import (
     Number,
     Text,
-    known_number,
-    read_list,
-    read_marker,
-    read_number,
-    read_text,
-    read_value,
+    number_if_known,
+    read_input,
+    read_input_list,
+    read_input_marker,
+    read_input_number,
+    read_input_text,
 )
-from gpufleet.cost.pricing.component import Components, CostComponent, PartContext, UnpricedComponent
-from gpufleet.cost.pricing.pricers.gcp.location import last_segment, part_context
-from gpufleet.cost.pricing.pricers.required_input import require_size_gib, unreadable_components
+from gpufleet.cost.pricing.component import Components, CostComponent, MachinePartContext, UnpricedComponent
+from gpufleet.cost.pricing.pricers.gcp.location import last_url_segment, standalone_part_context
+from gpufleet.cost.pricing.pricers.required_input import size_gib_or_unpriced, unpriced_if_unreadable
 from gpufleet.engine import StateResource
 
 DEFAULT_TYPE = "pd-standard"  # what Compute Engine makes of a disk without a type
@@ -40,7 +40,7 @@ LOCAL_SSDS_NOT_IN_PRICE = ("a3-megagpu-", "a3-ultragpu-")
 
 
 @dataclass(frozen=True)
-class DiskInputs:
+class PersistentDiskInputs:
     """The size and type that a program gives a persistent disk."""
 
     size_gib: Number
@@ -51,101 +51,117 @@ class DiskInputs:
 class AttachedDisks:
     """The persistent disks of a machine by component name, how many local SSDs it has, and what is hidden."""
 
-    disks: tuple[tuple[str, DiskInputs], ...]
+    disks: tuple[tuple[str, PersistentDiskInputs], ...]
     local_ssd_count: int
     hidden: tuple[UnpricedComponent, ...] = ()
 
 
-def parse_disk(inputs: Any) -> DiskInputs:
+def parse_persistent_disk_inputs(inputs: Any) -> PersistentDiskInputs:
     """Parse a disk resource, or the parameters of a boot disk."""
-    return DiskInputs(read_number(inputs, "size"), read_text(inputs, "type"))
+    return PersistentDiskInputs(read_input_number(inputs, "size"), read_input_text(inputs, "type"))
 
 
 def parse_instance_disks(inputs: Any) -> AttachedDisks:
     """Parse the boot disk and the local SSDs of an instance; an existing disk bills where it is declared."""
-    boot = parse_disk(read_value(inputs, "bootDisk", "initializeParams") or {})
-    is_new = read_value(inputs, "bootDisk", "source") is None
+    boot = parse_persistent_disk_inputs(read_input(inputs, "bootDisk", "initializeParams") or {})
+    is_new = read_input(inputs, "bootDisk", "source") is None
     return AttachedDisks(
         (("disk:boot", boot),) if is_new else (),
-        len(read_list(inputs, "scratchDisks")),
+        len(read_input_list(inputs, "scratchDisks")),
         (
-            *unreadable_components(read_marker(inputs, "bootDisk"), "its boot disk is", "disk:boot"),
-            *unreadable_components(read_marker(inputs, "scratchDisks"), "its local disks are", "disk:local0"),
+            *unpriced_if_unreadable(read_input_marker(inputs, "bootDisk"), "its boot disk is", "disk:boot"),
+            *unpriced_if_unreadable(
+                read_input_marker(inputs, "scratchDisks"), "its local disks are", "disk:local0"
+            ),
         ),
     )
 
 
 def parse_template_disks(inputs: Any) -> AttachedDisks:
     """Parse the disks of an instance template."""
-    entries = read_list(inputs, "disks")
-    is_scratch = [read_text(entry, "type") == SCRATCH for entry in entries]
+    entries = read_input_list(inputs, "disks")
+    is_scratch = [read_input_text(entry, "type") == SCRATCH for entry in entries]
     disks = (
         (
             f"disk:{index}" if index else "disk:boot",
-            DiskInputs(read_number(entry, "diskSizeGb"), read_text(entry, "diskType")),
+            PersistentDiskInputs(read_input_number(entry, "diskSizeGb"), read_input_text(entry, "diskType")),
         )
         for index, entry in enumerate(entries)
         if not is_scratch[index]
     )
-    hidden = unreadable_components(read_marker(inputs, "disks"), "its disks are", "disk:boot")
+    hidden = unpriced_if_unreadable(read_input_marker(inputs, "disks"), "its disks are", "disk:boot")
     return AttachedDisks(tuple(disks), sum(is_scratch), tuple(hidden))
 
 
 def parse_local_ssd_interfaces(inputs: Any) -> tuple[str, ...]:
     """Parse the interface of each local SSD of a machine, template, node pool or reservation, sorted."""
-    entries = [*read_list(inputs, "scratchDisks"), *read_list(inputs, "localSsds")]
-    entries += [entry for entry in read_list(inputs, "disks") if read_text(entry, "type") == SCRATCH]
-    interfaces = [str(read_text(entry, "interface") or "SCSI").upper() for entry in entries]
+    entries = [*read_input_list(inputs, "scratchDisks"), *read_input_list(inputs, "localSsds")]
+    entries += [
+        entry for entry in read_input_list(inputs, "disks") if read_input_text(entry, "type") == SCRATCH
+    ]
+    interfaces = [str(read_input_text(entry, "interface") or "SCSI").upper() for entry in entries]
     for path, interface in NODE_DISK_INTERFACES.items():
-        interfaces += [interface] * int(known_number(read_number(inputs, *path)) or 0)
+        interfaces += [interface] * int(number_if_known(read_input_number(inputs, *path)) or 0)
     return tuple(sorted(interfaces))
 
 
-def matched_local_ssds(machine_type: str, interfaces: tuple[str, ...]) -> tuple[str, ...]:
+def local_ssds_to_match(machine_type: str, interfaces: tuple[str, ...]) -> tuple[str, ...]:
     """Return the local SSDs that a reservation must match: none if they come with the machine type."""
     comes_with_disks = machine_type.startswith(LOCAL_SSDS_IN_PRICE + LOCAL_SSDS_NOT_IN_PRICE)
     return () if comes_with_disks else interfaces
 
 
-def price_disk(resource: StateResource, graph: Graph) -> Components:
+def price_persistent_disk(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return a disk of its own, billed for as long as it exists."""
-    return [disk_component("disk", parse_disk(resource.inputs), part_context(resource, graph))]
+    return [
+        persistent_disk_component(
+            "disk", parse_persistent_disk_inputs(resource.inputs), standalone_part_context(resource, graph)
+        )
+    ]
 
 
-def price_regional_disk(resource: StateResource, graph: Graph) -> Components:
+def price_regional_persistent_disk(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return a disk that is replicated to two zones, which has a price of its own."""
-    context = part_context(resource, graph)
-    return [disk_component("disk", parse_disk(resource.inputs), context, prefix="regional-")]
+    context = standalone_part_context(resource, graph)
+    return [
+        persistent_disk_component(
+            "disk", parse_persistent_disk_inputs(resource.inputs), context, prefix="regional-"
+        )
+    ]
 
 
-def attached_disk_components(attached: AttachedDisks, machine_type: Text, context: PartContext) -> Components:
+def attached_disk_components(
+    attached: AttachedDisks, machine_type: Text, context: MachinePartContext
+) -> Components:
     """Return the disks of a machine. A stopped machine keeps them, so they bill all month."""
     return [
         *attached.hidden,
         *local_ssd_components(machine_type, attached.local_ssd_count, context),
-        *(disk_component(name, disk, context) for name, disk in attached.disks),
+        *(persistent_disk_component(name, disk, context) for name, disk in attached.disks),
     ]
 
 
-def local_ssd_components(machine_type: Text, count: int, context: PartContext) -> Components:
+def local_ssd_components(machine_type: Text, count: int, context: MachinePartContext) -> Components:
     """Return local SSDs that are not in the machine's price; those that come with the type have no price here."""
-    name = last_segment(machine_type) if isinstance(machine_type, str) else ""
+    name = last_url_segment(machine_type) if isinstance(machine_type, str) else ""
     if name.startswith(LOCAL_SSDS_IN_PRICE):
         return []
     if not count and name.startswith(LOCAL_SSDS_NOT_IN_PRICE):
         reason = f"the local SSDs that {name} comes with are not in its price here"
         return [UnpricedComponent(reason, "disk:local0")]
-    return [context.part_component(f"disk:local{index}", LOCAL_SSD, LOCAL_SSD_GIB) for index in range(count)]
+    return [
+        context.make_part_component(f"disk:local{index}", LOCAL_SSD, LOCAL_SSD_GIB) for index in range(count)
+    ]
 
 
-def disk_component(
-    name: str, disk: DiskInputs, context: PartContext, prefix: str = ""
+def persistent_disk_component(
+    name: str, disk: PersistentDiskInputs, context: MachinePartContext, prefix: str = ""
 ) -> CostComponent | UnpricedComponent:
     """Return a persistent disk by its type and size."""
-    size_gib = require_size_gib(disk.size_gib)
+    size_gib = size_gib_or_unpriced(disk.size_gib)
     if isinstance(size_gib, UnpricedComponent):
         return UnpricedComponent(size_gib.reason, name)
     if disk.type is not None and not isinstance(disk.type, str):
         return UnpricedComponent("disk type is not known until deployment", name)
-    disk_type = last_segment(disk.type) if disk.type else DEFAULT_TYPE
-    return context.part_component(name, prefix + disk_type, size_gib)
+    disk_type = last_url_segment(disk.type) if disk.type else DEFAULT_TYPE
+    return context.make_part_component(name, prefix + disk_type, size_gib)

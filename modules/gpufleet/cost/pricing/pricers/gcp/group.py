@@ -6,22 +6,37 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from gpufleet.cost.inputs.graph import Graph
-from gpufleet.cost.inputs.usage import Cron, parse_cron, weekly_average_size_with_minimums
-from gpufleet.cost.inputs.values import Number, is_true, read_list, read_number, read_text, read_value
+from gpufleet.cost.inputs.graph import ResourceGraph
+from gpufleet.cost.inputs.usage import (
+    WeeklyCronSchedule,
+    parse_weekly_cron,
+    weekly_average_group_size_with_minimums,
+)
+from gpufleet.cost.inputs.values import (
+    Number,
+    is_input_true,
+    read_input,
+    read_input_list,
+    read_input_number,
+    read_input_text,
+)
 from gpufleet.cost.money import Range
-from gpufleet.cost.pricing.component import Components, PartContext, UnpricedComponent
+from gpufleet.cost.pricing.component import Components, MachinePartContext, UnpricedComponent
 from gpufleet.cost.pricing.pricers.gcp.disk import attached_disk_components
-from gpufleet.cost.pricing.pricers.gcp.instance import TEMPLATES, parse_template, reservation_claim
+from gpufleet.cost.pricing.pricers.gcp.instance import (
+    TEMPLATES,
+    make_reservation_claim,
+    parse_instance_template_inputs,
+)
 from gpufleet.cost.pricing.pricers.gcp.location import find_region
 from gpufleet.cost.pricing.pricers.gcp.machine_inputs import (
-    address_components,
+    external_address_components,
+    image_licence_components,
     machine_components,
-    machine_licence_components,
     reservation_attributes,
     with_reservation_claim,
 )
-from gpufleet.cost.pricing.pricers.group_size import size_range
+from gpufleet.cost.pricing.pricers.group_size import group_size_range
 from gpufleet.engine import StateResource
 
 AUTOSCALERS = ("gcp:compute/autoscaler:Autoscaler", "gcp:compute/regionAutoscaler:RegionAutoscaler")
@@ -29,7 +44,7 @@ SECONDS_PER_MINUTE = 60
 
 
 @dataclass(frozen=True)
-class GroupInputs:
+class InstanceGroupInputs:
     """The inputs of a managed instance group."""
 
     target_size: Number
@@ -44,60 +59,60 @@ class AutoscalerInputs:
 
     minimum: Number
     maximum: Number
-    windows: tuple[tuple[Cron, int, Decimal], ...] | None  # recurrence, minutes, least size
+    windows: tuple[tuple[WeeklyCronSchedule, int, Decimal], ...] | None  # recurrence, minutes, least size
 
 
-def parse_group(inputs: Any) -> GroupInputs:
+def parse_instance_group_inputs(inputs: Any) -> InstanceGroupInputs:
     """Parse a managed instance group."""
-    return GroupInputs(
-        target_size=read_number(inputs, "targetSize"),
-        version_count=len(read_list(inputs, "versions")),
-        suspended_size=read_number(inputs, "targetSuspendedSize"),
-        stopped_size=read_number(inputs, "targetStoppedSize"),
+    return InstanceGroupInputs(
+        target_size=read_input_number(inputs, "targetSize"),
+        version_count=len(read_input_list(inputs, "versions")),
+        suspended_size=read_input_number(inputs, "targetSuspendedSize"),
+        stopped_size=read_input_number(inputs, "targetStoppedSize"),
     )
 
 
-def parse_autoscaler(inputs: Any) -> AutoscalerInputs:
+def parse_autoscaler_inputs(inputs: Any) -> AutoscalerInputs:
     """Parse an autoscaler."""
-    policy = read_value(inputs, "autoscalingPolicy")
+    policy = read_input(inputs, "autoscalingPolicy")
     return AutoscalerInputs(
-        minimum=read_number(policy, "minReplicas"),
-        maximum=read_number(policy, "maxReplicas"),
-        windows=_parse_schedules(read_list(policy, "scalingSchedules")),
+        minimum=read_input_number(policy, "minReplicas"),
+        maximum=read_input_number(policy, "maxReplicas"),
+        windows=_parse_schedules(read_input_list(policy, "scalingSchedules")),
     )
 
 
-def price_group(resource: StateResource, graph: Graph) -> Components:
+def price_instance_group(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return a group at its target size, between the bounds of its autoscaler if it has one."""
-    template = graph.find_target(resource, ("versions", 0, "instanceTemplate"), *TEMPLATES)
+    template = graph.find_referenced_resource(resource, ("versions", 0, "instanceTemplate"), *TEMPLATES)
     if template is None:
         return [UnpricedComponent("its instance template is not in this stack", "machine")]
-    group = parse_group(resource.inputs)
-    count = graph.resolve_size(resource, _declared_size(group, resource, graph))
+    group = parse_instance_group_inputs(resource.inputs)
+    count = graph.resolve_group_size(resource, _declared_size(group, resource, graph))
     if count is None:
         return [UnpricedComponent("group size is not known until deployment", "machine")]
-    launched = parse_template(template.inputs, resource.inputs)
+    launched = parse_instance_template_inputs(template.inputs, resource.inputs)
     machine = launched.machine
     region = find_region(resource, graph) or find_region(template, graph)
-    terms = graph.terms_of(resource, template, spot=machine.is_spot)
+    terms = graph.purchase_terms_of(resource, template, spot=machine.is_spot)
     is_spot = terms.purchase == "spot"
-    context = PartContext("gcp", region, terms.pool, count, terms.billed_hours)
+    context = MachinePartContext("gcp", region, terms.pool, count, terms.billed_hours_per_month)
     components = [
         *machine_components(machine, region, terms, count),
         *attached_disk_components(launched.disks, machine.machine_type, context),
     ]
     if not is_spot:
-        claim = reservation_claim(template, launched.affinity, reservation_attributes(machine), graph)
+        claim = make_reservation_claim(template, launched.affinity, reservation_attributes(machine), graph)
         components = with_reservation_claim(components, claim)
     return [
         *components,
         *_unpriced_group_parts(group),
-        *machine_licence_components(machine),
-        *address_components(machine, context, is_spot=is_spot),
+        *image_licence_components(machine),
+        *external_address_components(machine, context, is_spot=is_spot),
     ]
 
 
-def _unpriced_group_parts(group: GroupInputs) -> Components:
+def _unpriced_group_parts(group: InstanceGroupInputs) -> Components:
     """Return what a group has in addition to running machines of its first version."""
     components: Components = []
     if group.version_count > 1:
@@ -110,25 +125,25 @@ def _unpriced_group_parts(group: GroupInputs) -> Components:
     return components
 
 
-def _declared_size(group: GroupInputs, resource: StateResource, graph: Graph) -> Range | None:
+def _declared_size(group: InstanceGroupInputs, resource: StateResource, graph: ResourceGraph) -> Range | None:
     size = group.target_size
-    target = next(iter(graph.find_referrers(resource, ("target",), *AUTOSCALERS)), None)
+    target = next(iter(graph.find_referring_resources(resource, ("target",), *AUTOSCALERS)), None)
     if target is None:
-        return size_range(size, size, size)
-    autoscaler = parse_autoscaler(target.inputs)
-    return _apply_schedules(size_range(autoscaler.minimum, size, autoscaler.maximum), autoscaler)
+        return group_size_range(size, size, size)
+    autoscaler = parse_autoscaler_inputs(target.inputs)
+    return _apply_schedules(group_size_range(autoscaler.minimum, size, autoscaler.maximum), autoscaler)
 
 
-def _parse_schedules(schedules: list[Any]) -> tuple[tuple[Cron, int, Decimal], ...] | None:
-    active = [schedule for schedule in schedules if not is_true(schedule, "disabled")]
-    windows: list[tuple[Cron, int, Decimal]] = []
+def _parse_schedules(schedules: list[Any]) -> tuple[tuple[WeeklyCronSchedule, int, Decimal], ...] | None:
+    active = [schedule for schedule in schedules if not is_input_true(schedule, "disabled")]
+    windows: list[tuple[WeeklyCronSchedule, int, Decimal]] = []
     for schedule in active:
-        size = read_number(schedule, "minRequiredReplicas")
-        seconds = read_number(schedule, "durationSec")
+        size = read_input_number(schedule, "minRequiredReplicas")
+        seconds = read_input_number(schedule, "durationSec")
         if not isinstance(size, Decimal) or not isinstance(seconds, Decimal):
             return None
         try:
-            recurrence = parse_cron(str(read_text(schedule, "schedule")))
+            recurrence = parse_weekly_cron(str(read_input_text(schedule, "schedule")))
         except ValueError:
             return None
         windows.append((recurrence, int(seconds / SECONDS_PER_MINUTE), size))
@@ -139,5 +154,5 @@ def _apply_schedules(size: Range | None, autoscaler: AutoscalerInputs) -> Range 
     """Raise the expected size by the hours of the week in which a schedule requires more machines."""
     if size is None or not autoscaler.windows:
         return size
-    expected = weekly_average_size_with_minimums(list(autoscaler.windows), size.expected)
+    expected = weekly_average_group_size_with_minimums(list(autoscaler.windows), size.expected)
     return Range.spanning(size.low, expected, max(size.high, size.expected))

@@ -6,24 +6,24 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from gpufleet.cost.inputs.graph import Graph
+from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.values import (
     Number,
     Text,
-    is_true,
-    known_number,
-    known_text,
-    read_list,
-    read_marker,
-    read_number,
-    read_text,
-    read_value,
+    is_input_true,
+    number_if_known,
+    read_input,
+    read_input_list,
+    read_input_marker,
+    read_input_number,
+    read_input_text,
+    text_if_known,
 )
 from gpufleet.cost.money import ZERO, Range
 from gpufleet.cost.pricing.component import (
     Components,
     CostComponent,
-    PartContext,
+    MachinePartContext,
     ReservationClaim,
     UnpricedComponent,
 )
@@ -34,17 +34,17 @@ from gpufleet.cost.pricing.pricers.gcp.machine_inputs import (
     OUTSIDE_STACK,
     RESERVATION,
     MachineInputs,
+    image_licence_components,
     machine_components,
-    machine_licence_components,
-    parse_machine,
+    parse_machine_inputs,
     reservation_attributes,
     with_reservation_claim,
 )
-from gpufleet.cost.pricing.pricers.group_size import size_range
+from gpufleet.cost.pricing.pricers.group_size import group_size_range
 from gpufleet.cost.pricing.pricers.part_names import KUBERNETES
-from gpufleet.cost.pricing.pricers.required_input import unreadable_components
-from gpufleet.cost.pricing.region import gcp_region
-from gpufleet.engine import StateResource, ValueMarker
+from gpufleet.cost.pricing.pricers.required_input import unpriced_if_unreadable
+from gpufleet.cost.pricing.region import gcp_region_of_zone
+from gpufleet.engine import StateResource, UnreadableValue
 
 CLUSTER = "gcp:container/cluster:Cluster"
 # What GKE makes where a program has no setting (the provider's documentation of these inputs).
@@ -55,7 +55,7 @@ RESERVATION_PATH = ("nodeConfig", "reservationAffinity", "values", 0)
 
 
 @dataclass(frozen=True)
-class LocationInputs:
+class GkeLocationInputs:
     """Where a cluster or node pool says that its nodes are. ``zone_count`` is of the zones it lists."""
 
     location: str | None
@@ -67,26 +67,26 @@ class LocationInputs:
     @property
     def is_zonal(self) -> bool:
         """True if the location is a zone and not a region."""
-        return self.location is not None and gcp_region(self.location) != self.location
+        return self.location is not None and gcp_region_of_zone(self.location) != self.location
 
     @property
-    def is_set(self) -> bool:
+    def has_location_or_zones(self) -> bool:
         """True if the program gives a location or zones."""
         return self.has_location or self.zone_count > 0 or self.hidden_zones
 
 
 @dataclass(frozen=True)
-class NodePoolInputs:
+class GkeNodePoolInputs:
     """The inputs of a node pool, in a cluster or of its own.
 
     ``preemptible`` is whether its machines are spot. ``local_ssd_count`` is per node.
     """
 
     name: Text
-    location: LocationInputs
-    hidden_config: ValueMarker | None
+    location: GkeLocationInputs
+    hidden_config: UnreadableValue | None
     machine: MachineInputs
-    preemptible: bool | ValueMarker | None
+    preemptible: bool | UnreadableValue | None
     is_flex_start: bool
     disk_size_gib: Number
     disk_type: Text
@@ -101,92 +101,97 @@ class NodePoolInputs:
 
 
 @dataclass(frozen=True)
-class ClusterInputs:
+class GkeClusterInputs:
     """The inputs of a cluster, with the node pools inside it.
 
     ``default_pool`` is the pool that GKE makes of the cluster's own inputs, None if there is none.
     """
 
-    location: LocationInputs
+    location: GkeLocationInputs
     is_autopilot: bool
     adds_node_pools: bool
-    pools: tuple[NodePoolInputs, ...]
-    hidden_pools: ValueMarker | None
-    default_pool: NodePoolInputs | None
+    pools: tuple[GkeNodePoolInputs, ...]
+    hidden_pools: UnreadableValue | None
+    default_pool: GkeNodePoolInputs | None
 
 
-def parse_cluster(inputs: Any) -> ClusterInputs:
+def parse_gke_cluster_inputs(inputs: Any) -> GkeClusterInputs:
     """Parse a cluster."""
-    has_pools = read_value(inputs, "nodePools") is not None
-    has_default_pool = not has_pools and not is_true(inputs, "removeDefaultNodePool")
-    return ClusterInputs(
-        location=parse_location(inputs),
-        is_autopilot=is_true(inputs, "enableAutopilot"),
-        adds_node_pools=is_true(inputs, "clusterAutoscaling", "enabled"),
-        pools=tuple(map(parse_node_pool, read_list(inputs, "nodePools"))),
-        hidden_pools=read_marker(inputs, "nodePools"),
-        default_pool=parse_node_pool(inputs) if has_default_pool else None,
+    has_pools = read_input(inputs, "nodePools") is not None
+    has_default_pool = not has_pools and not is_input_true(inputs, "removeDefaultNodePool")
+    return GkeClusterInputs(
+        location=parse_gke_location_inputs(inputs),
+        is_autopilot=is_input_true(inputs, "enableAutopilot"),
+        adds_node_pools=is_input_true(inputs, "clusterAutoscaling", "enabled"),
+        pools=tuple(map(parse_gke_node_pool_inputs, read_input_list(inputs, "nodePools"))),
+        hidden_pools=read_input_marker(inputs, "nodePools"),
+        default_pool=parse_gke_node_pool_inputs(inputs) if has_default_pool else None,
     )
 
 
-def parse_location(inputs: Any) -> LocationInputs:
+def parse_gke_location_inputs(inputs: Any) -> GkeLocationInputs:
     """Parse the location and the zones of a cluster or node pool."""
-    zones = read_list(inputs, "nodeLocations")
-    known_location = known_text(read_text(inputs, "location"))
-    names = {f"{index}" if isinstance(each, ValueMarker) else str(each) for index, each in enumerate(zones)}
-    is_zonal = known_location is not None and gcp_region(known_location) != known_location
-    return LocationInputs(
+    zones = read_input_list(inputs, "nodeLocations")
+    known_location = text_if_known(read_input_text(inputs, "location"))
+    names = {
+        f"{index}" if isinstance(each, UnreadableValue) else str(each) for index, each in enumerate(zones)
+    }
+    is_zonal = known_location is not None and gcp_region_of_zone(known_location) != known_location
+    return GkeLocationInputs(
         location=known_location,
-        has_location=read_value(inputs, "location") is not None,
+        has_location=read_input(inputs, "location") is not None,
         zone_count=len(names | ({known_location} if is_zonal else set())) if zones else 0,
         zones=frozenset(zones) if all(isinstance(each, str) for each in zones) else frozenset(),
-        hidden_zones=read_marker(inputs, "nodeLocations") is not None,
+        hidden_zones=read_input_marker(inputs, "nodeLocations") is not None,
     )
 
 
-def parse_node_pool(inputs: Any) -> NodePoolInputs:
+def parse_gke_node_pool_inputs(inputs: Any) -> GkeNodePoolInputs:
     """Parse a node pool, or the default pool of a cluster."""
-    config = read_value(inputs, "nodeConfig") or {}
+    config = read_input(inputs, "nodeConfig") or {}
     machine = {"machineType": DEFAULT_TYPE, **(config if isinstance(config, dict) else {})}
-    disk_size_gib = read_number(machine, "diskSizeGb")
-    boot_disk_type = read_text(machine, "bootDisk", "diskType")
-    node_count = read_number(inputs, "nodeCount")
-    ssd_counts = (known_number(read_number(machine, *path)) for path in NODE_DISK_INTERFACES)
-    return NodePoolInputs(
-        name=read_text(inputs, "name"),
-        location=parse_location(inputs),
-        hidden_config=read_marker(inputs, "nodeConfig"),
-        machine=parse_machine(machine),
+    disk_size_gib = read_input_number(machine, "diskSizeGb")
+    boot_disk_type = read_input_text(machine, "bootDisk", "diskType")
+    node_count = read_input_number(inputs, "nodeCount")
+    ssd_counts = (number_if_known(read_input_number(machine, *path)) for path in NODE_DISK_INTERFACES)
+    return GkeNodePoolInputs(
+        name=read_input_text(inputs, "name"),
+        location=parse_gke_location_inputs(inputs),
+        hidden_config=read_input_marker(inputs, "nodeConfig"),
+        machine=parse_machine_inputs(machine),
         preemptible=_parse_preemptible(config),
-        is_flex_start=is_true(config, "flexStart") or is_true(inputs, "queuedProvisioning", "enabled"),
-        disk_size_gib=read_number(machine, "bootDisk", "sizeGb") if disk_size_gib is None else disk_size_gib,
-        disk_type=read_text(machine, "diskType") or boot_disk_type or DEFAULT_DISK,
+        is_flex_start=is_input_true(config, "flexStart")
+        or is_input_true(inputs, "queuedProvisioning", "enabled"),
+        disk_size_gib=read_input_number(machine, "bootDisk", "sizeGb")
+        if disk_size_gib is None
+        else disk_size_gib,
+        disk_type=read_input_text(machine, "diskType") or boot_disk_type or DEFAULT_DISK,
         local_ssd_count=sum(int(count or 0) for count in ssd_counts),
-        reservation_affinity=read_text(config, "reservationAffinity", "consumeReservationType"),
-        node_count=read_number(inputs, "initialNodeCount") if node_count is None else node_count,
-        is_autoscaled=read_value(inputs, "autoscaling") is not None,
-        total_minimum=read_number(inputs, "autoscaling", "totalMinNodeCount"),
-        total_maximum=read_number(inputs, "autoscaling", "totalMaxNodeCount"),
-        zone_minimum=read_number(inputs, "autoscaling", "minNodeCount"),
-        zone_maximum=read_number(inputs, "autoscaling", "maxNodeCount"),
+        reservation_affinity=read_input_text(config, "reservationAffinity", "consumeReservationType"),
+        node_count=read_input_number(inputs, "initialNodeCount") if node_count is None else node_count,
+        is_autoscaled=read_input(inputs, "autoscaling") is not None,
+        total_minimum=read_input_number(inputs, "autoscaling", "totalMinNodeCount"),
+        total_maximum=read_input_number(inputs, "autoscaling", "totalMaxNodeCount"),
+        zone_minimum=read_input_number(inputs, "autoscaling", "minNodeCount"),
+        zone_maximum=read_input_number(inputs, "autoscaling", "maxNodeCount"),
     )
 
 
-def price_cluster(resource: StateResource, graph: Graph) -> Components:
+def price_gke_cluster(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return a cluster's management fee, and the node pools that it declares itself."""
-    cluster, region = parse_cluster(resource.inputs), find_region(resource, graph)
-    context = PartContext("gcp", region, graph.terms_of(resource).pool)
-    components: Components = [context.part_component("control_plane", KUBERNETES)]
+    cluster, region = parse_gke_cluster_inputs(resource.inputs), find_region(resource, graph)
+    context = MachinePartContext("gcp", region, graph.purchase_terms_of(resource).pool)
+    components: Components = [context.make_part_component("control_plane", KUBERNETES)]
     if cluster.is_autopilot:
         reason = "Autopilot bills each pod by what it requests, which the program does not declare"
         return [*components, UnpricedComponent(reason, "pods")]
     if cluster.adds_node_pools:
         reason = "node auto-provisioning adds machines as pods ask for them"
         components.append(UnpricedComponent(reason, "machine:auto"))
-    components += unreadable_components(cluster.hidden_pools, "its node pools are", "machine")
+    components += unpriced_if_unreadable(cluster.hidden_pools, "its node pools are", "machine")
     zone_count = _zone_count(cluster.location, region)
     for index, pool in enumerate(cluster.pools):
-        name = known_text(pool.name)
+        name = text_if_known(pool.name)
         nodes = _Nodes(resource, pool, region, _zone_count(pool.location, region, zone_count))
         prefix = f"{index if name is None else name}:"
         components += _prefixed(_node_components(nodes, graph), prefix)
@@ -196,18 +201,18 @@ def price_cluster(resource: StateResource, graph: Graph) -> Components:
     return components
 
 
-def price_node_pool(resource: StateResource, graph: Graph) -> Components:
+def price_gke_node_pool(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return a node pool, in its cluster's region."""
-    pool = parse_node_pool(resource.inputs)
-    cluster = graph.find_target(resource, ("cluster",), CLUSTER)
+    pool = parse_gke_node_pool_inputs(resource.inputs)
+    cluster = graph.find_referenced_resource(resource, ("cluster",), CLUSTER)
     region = find_region(resource, graph)
     if cluster and (not region or not pool.location.has_location):
         region = find_region(cluster, graph)
     zone_count: Decimal | None = None
     if cluster:
-        cluster_zones = _zone_count(parse_cluster(cluster.inputs).location, region)
+        cluster_zones = _zone_count(parse_gke_cluster_inputs(cluster.inputs).location, region)
         zone_count = _zone_count(pool.location, region, cluster_zones)
-    elif pool.location.is_set:
+    elif pool.location.has_location_or_zones:
         zone_count = _zone_count(pool.location, region)
     return _node_components(_Nodes(resource, pool, region, zone_count), graph)
 
@@ -220,20 +225,20 @@ class _Nodes:
     """
 
     resource: StateResource
-    pool: NodePoolInputs
+    pool: GkeNodePoolInputs
     region: str
     zone_count: Decimal | None
 
 
-def _parse_preemptible(config: Any) -> bool | ValueMarker | None:
+def _parse_preemptible(config: Any) -> bool | UnreadableValue | None:
     """Return whether nodes are spot or preemptible, a marker if that is not known."""
-    settings = [read_value(config, key) for key in ("spot", "preemptible")]
+    settings = [read_input(config, key) for key in ("spot", "preemptible")]
     if any(setting is True for setting in settings):
         return True
-    return next((setting for setting in settings if isinstance(setting, ValueMarker)), None)
+    return next((setting for setting in settings if isinstance(setting, UnreadableValue)), None)
 
 
-def _zone_count(location: LocationInputs, region: str, inherited: Decimal | None = None) -> Decimal | None:
+def _zone_count(location: GkeLocationInputs, region: str, inherited: Decimal | None = None) -> Decimal | None:
     """Return in how many zones nodes are: those listed, else the cluster's, else what its location means."""
     if location.hidden_zones:
         return None
@@ -246,43 +251,43 @@ def _zone_count(location: LocationInputs, region: str, inherited: Decimal | None
     return REGIONAL_ZONES if region else None
 
 
-def _node_components(nodes: _Nodes, graph: Graph) -> Components:
+def _node_components(nodes: _Nodes, graph: ResourceGraph) -> Components:
     pool = nodes.pool
     if pool.hidden_config:
-        return [*unreadable_components(pool.hidden_config, "its node configuration is", "machine")]
-    count = graph.resolve_size(nodes.resource, _node_count(pool, nodes.zone_count))
+        return [*unpriced_if_unreadable(pool.hidden_config, "its node configuration is", "machine")]
+    count = graph.resolve_group_size(nodes.resource, _node_count(pool, nodes.zone_count))
     if count is None:
         return [UnpricedComponent("node pool size is not known until deployment", "machine")]
-    terms = graph.terms_of(nodes.resource, spot=pool.preemptible)
+    terms = graph.purchase_terms_of(nodes.resource, spot=pool.preemptible)
     if pool.is_flex_start:
-        machine_type = known_text(pool.machine.machine_type)
+        machine_type = text_if_known(pool.machine.machine_type)
         name = "its machine" if machine_type is None else machine_type
         machines: Components = [UnpricedComponent(f"{name} {FLEX_START}", "machine")]
     else:
         machines = machine_components(pool.machine, nodes.region, terms, count)
-    context = PartContext("gcp", nodes.region, terms.pool, count, terms.billed_hours)
+    context = MachinePartContext("gcp", nodes.region, terms.pool, count, terms.billed_hours_per_month)
     components = [
         *machines,
         _boot_disk_component(pool, context),
         *local_ssd_components(pool.machine.machine_type, pool.local_ssd_count, context),
-        *machine_licence_components(pool.machine),
+        *image_licence_components(pool.machine),
     ]
     if pool.preemptible is True or pool.is_flex_start:
         return components
     return with_reservation_claim(components, _reservation_claim(nodes, graph))
 
 
-def _node_count(pool: NodePoolInputs, zone_count: Decimal | None) -> Range | None:
+def _node_count(pool: GkeNodePoolInputs, zone_count: Decimal | None) -> Range | None:
     """Return the total number of nodes. A pool's own count is per zone."""
     if zone_count is None:
         return None
     count = _times(pool.node_count, zone_count)
     if not pool.is_autoscaled:
-        return Range.of(zone_count) if count is None else size_range(count, count, count)
+        return Range.from_exact_value(zone_count) if count is None else group_size_range(count, count, count)
     if pool.total_minimum is not None or pool.total_maximum is not None:
-        return size_range(_or_zero(pool.total_minimum), count, pool.total_maximum)
+        return group_size_range(_or_zero(pool.total_minimum), count, pool.total_maximum)
     minimum, maximum = _times(pool.zone_minimum, zone_count), _times(pool.zone_maximum, zone_count)
-    return size_range(_or_zero(minimum), count, maximum)
+    return group_size_range(_or_zero(minimum), count, maximum)
 
 
 def _times(number: Number, factor: Decimal) -> Number:
@@ -293,20 +298,22 @@ def _or_zero(number: Number) -> Number:
     return ZERO if number is None else number
 
 
-def _boot_disk_component(pool: NodePoolInputs, context: PartContext) -> CostComponent | UnpricedComponent:
+def _boot_disk_component(
+    pool: GkeNodePoolInputs, context: MachinePartContext
+) -> CostComponent | UnpricedComponent:
     """Return each node's boot disk."""
-    if isinstance(pool.disk_size_gib, ValueMarker) or not isinstance(pool.disk_type, str):
+    if isinstance(pool.disk_size_gib, UnreadableValue) or not isinstance(pool.disk_type, str):
         return UnpricedComponent("boot disk is not known until deployment", "disk:boot")
     size_gib = DEFAULT_DISK_GIB if pool.disk_size_gib is None else pool.disk_size_gib
-    return context.part_component("disk:boot", pool.disk_type, size_gib)
+    return context.make_part_component("disk:boot", pool.disk_type, size_gib)
 
 
-def _reservation_claim(nodes: _Nodes, graph: Graph) -> ReservationClaim | None:
+def _reservation_claim(nodes: _Nodes, graph: ResourceGraph) -> ReservationClaim | None:
     pool, attributes = nodes.pool, reservation_attributes(nodes.pool.machine)
     if pool.reservation_affinity == "NO_RESERVATION":
         return None
     if pool.reservation_affinity == "SPECIFIC_RESERVATION":
-        target = graph.find_target(nodes.resource, RESERVATION_PATH, RESERVATION)
+        target = graph.find_referenced_resource(nodes.resource, RESERVATION_PATH, RESERVATION)
         return ReservationClaim(target_urn=target.urn if target else OUTSIDE_STACK, attributes=attributes)
     zones = _possible_zones(pool.location)
     return ReservationClaim(
@@ -317,7 +324,7 @@ def _reservation_claim(nodes: _Nodes, graph: Graph) -> ReservationClaim | None:
     )
 
 
-def _possible_zones(location: LocationInputs) -> frozenset[str]:
+def _possible_zones(location: GkeLocationInputs) -> frozenset[str]:
     """Return the zones that nodes may be in; empty if one of them is not known."""
     if location.location is None or not location.is_zonal:
         return location.zones

@@ -7,32 +7,32 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from gpufleet.cost.inputs.terms import Terms
+from gpufleet.cost.inputs.terms import PurchaseTerms
 from gpufleet.cost.inputs.values import (
     MARKER_REASONS,
     Number,
     Text,
-    known_text,
-    read_list,
-    read_marker,
-    read_number,
-    read_text,
-    read_value,
+    read_input,
+    read_input_list,
+    read_input_marker,
+    read_input_number,
+    read_input_text,
+    text_if_known,
 )
 from gpufleet.cost.money import ONE, Range
 from gpufleet.cost.pricing.component import (
     Components,
     CostComponent,
-    PartContext,
+    MachinePartContext,
     ReservationClaim,
     UnpricedComponent,
 )
-from gpufleet.cost.pricing.pricers.gcp.disk import LOCAL_SSD, matched_local_ssds, parse_local_ssd_interfaces
-from gpufleet.cost.pricing.pricers.gcp.location import last_segment
-from gpufleet.cost.pricing.pricers.licence import licence_components
+from gpufleet.cost.pricing.pricers.gcp.disk import LOCAL_SSD, local_ssds_to_match, parse_local_ssd_interfaces
+from gpufleet.cost.pricing.pricers.gcp.location import last_url_segment
+from gpufleet.cost.pricing.pricers.licence import system_licence_components
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS
-from gpufleet.cost.pricing.pricers.required_input import require_text, unreadable_components
-from gpufleet.engine import ValueMarker
+from gpufleet.cost.pricing.pricers.required_input import text_or_unpriced, unpriced_if_unreadable
+from gpufleet.engine import UnreadableValue
 
 FLEX_START = "starts through the Dynamic Workload Scheduler, whose rates are not in the price list"
 CARD_PREFIX = "accelerator:"
@@ -41,7 +41,7 @@ OUTSIDE_STACK = "outside this stack"  # the target of a reservation that no reso
 
 
 @dataclass(frozen=True)
-class CardInputs:
+class AcceleratorInputs:
     """The accelerators of one model. ``description`` is how a reservation and a machine are compared."""
 
     model: Text
@@ -54,46 +54,51 @@ class MachineInputs:
     """The inputs of a machine, whatever declares it."""
 
     machine_type: Text
-    is_spot: bool | ValueMarker | None
+    is_spot: bool | UnreadableValue | None
     is_flex_start: bool
-    cards: tuple[CardInputs, ...]
-    hidden_cards: ValueMarker | None
+    cards: tuple[AcceleratorInputs, ...]
+    hidden_cards: UnreadableValue | None
     local_ssd_interfaces: tuple[str, ...]
     images: tuple[str, ...]
     address_count: int
-    hidden_interfaces: ValueMarker | None
+    hidden_interfaces: UnreadableValue | None
 
 
-def parse_machine(inputs: Any) -> MachineInputs:
+def parse_machine_inputs(inputs: Any) -> MachineInputs:
     """Parse the machine of an instance, a template, a node pool's configuration or a reservation."""
-    images = [read_text(inputs, "bootDisk", "initializeParams", "image"), read_text(inputs, "imageType")]
-    images += [read_text(disk, "sourceImage") for disk in read_list(inputs, "disks")]
-    interfaces = read_list(inputs, "networkInterfaces")
+    images = [
+        read_input_text(inputs, "bootDisk", "initializeParams", "image"),
+        read_input_text(inputs, "imageType"),
+    ]
+    images += [read_input_text(disk, "sourceImage") for disk in read_input_list(inputs, "disks")]
+    interfaces = read_input_list(inputs, "networkInterfaces")
     return MachineInputs(
-        machine_type=read_text(inputs, "machineType"),
+        machine_type=read_input_text(inputs, "machineType"),
         is_spot=_parse_spot(inputs),
-        is_flex_start=read_text(inputs, "scheduling", "provisioningModel") == "FLEX_START",
-        cards=tuple(map(_parse_card, read_list(inputs, "guestAccelerators"))),
-        hidden_cards=read_marker(inputs, "guestAccelerators"),
+        is_flex_start=read_input_text(inputs, "scheduling", "provisioningModel") == "FLEX_START",
+        cards=tuple(map(_parse_card, read_input_list(inputs, "guestAccelerators"))),
+        hidden_cards=read_input_marker(inputs, "guestAccelerators"),
         local_ssd_interfaces=parse_local_ssd_interfaces(inputs),
         images=tuple(image for image in images if isinstance(image, str)),
-        address_count=sum(len(read_list(interface, "accessConfigs")) for interface in interfaces),
-        hidden_interfaces=read_marker(inputs, "networkInterfaces"),
+        address_count=sum(len(read_input_list(interface, "accessConfigs")) for interface in interfaces),
+        hidden_interfaces=read_input_marker(inputs, "networkInterfaces"),
     )
 
 
-def machine_components(machine: MachineInputs, region: str, terms: Terms, count: Range = ONE) -> Components:
+def machine_components(
+    machine: MachineInputs, region: str, terms: PurchaseTerms, count: Range = ONE
+) -> Components:
     """Return a machine type, and the cards that its price does not include."""
-    machine_type = require_text(machine.machine_type, "machine type")
+    machine_type = text_or_unpriced(machine.machine_type, "machine type")
     if isinstance(machine_type, UnpricedComponent):
         return [machine_type]
-    name = last_segment(machine_type)
+    name = last_url_segment(machine_type)
     if machine.is_flex_start:
         return [UnpricedComponent(f"{name} {FLEX_START}", "machine")]
     component = CostComponent(
-        "machine", (name,), "gcp", region, count, terms=terms, hours_per_month=terms.billed_hours
+        "machine", (name,), "gcp", region, count, terms=terms, hours_per_month=terms.billed_hours_per_month
     )
-    hidden = unreadable_components(machine.hidden_cards, "its accelerators are", "accelerators")
+    hidden = unpriced_if_unreadable(machine.hidden_cards, "its accelerators are", "accelerators")
     return [
         component,
         *_card_components(component, machine.cards),
@@ -101,18 +106,20 @@ def machine_components(machine: MachineInputs, region: str, terms: Terms, count:
     ]
 
 
-def machine_licence_components(machine: MachineInputs) -> Components:
+def image_licence_components(machine: MachineInputs) -> Components:
     """Return the licence of the image that a machine boots from."""
-    licences = (licence_components(image) for image in machine.images)
+    licences = (system_licence_components(image) for image in machine.images)
     return [*next((components for components in licences if components), [])]
 
 
-def address_components(machine: MachineInputs, context: PartContext, *, is_spot: bool) -> Components:
+def external_address_components(
+    machine: MachineInputs, context: MachinePartContext, *, is_spot: bool
+) -> Components:
     """Return the external addresses of a machine; those of spot machines are cheaper."""
-    hidden = unreadable_components(machine.hidden_interfaces, "its network cards are", ADDRESS)
+    hidden = unpriced_if_unreadable(machine.hidden_interfaces, "its network cards are", ADDRESS)
     if not machine.address_count:
         return [*hidden]
-    addresses = context.part_component(ADDRESS, ADDRESS, Decimal(machine.address_count))
+    addresses = context.make_part_component(ADDRESS, ADDRESS, Decimal(machine.address_count))
     if is_spot:
         addresses = replace(addresses, terms=replace(addresses.terms, purchase="spot"))
     return [*hidden, addresses]
@@ -120,9 +127,9 @@ def address_components(machine: MachineInputs, context: PartContext, *, is_spot:
 
 def reservation_attributes(machine: MachineInputs) -> tuple[str, ...]:
     """Return what a reservation and a machine in it must have in common: cards and local SSDs."""
-    name = last_segment(known_text(machine.machine_type) or "")
+    name = last_url_segment(text_if_known(machine.machine_type) or "")
     cards = [] if _includes_cards(name) else sorted(card.description for card in machine.cards)
-    local_ssds = matched_local_ssds(name, machine.local_ssd_interfaces)
+    local_ssds = local_ssds_to_match(name, machine.local_ssd_interfaces)
     return ("+".join(cards), "+".join(local_ssds))
 
 
@@ -136,41 +143,41 @@ def with_reservation_claim(components: Components, claim: ReservationClaim | Non
     ]
 
 
-def _parse_card(card: Any) -> CardInputs:
-    model = read_value(card, "type") or read_value(card, "acceleratorType")
-    count = read_value(card, "count") or read_value(card, "acceleratorCount")
-    count_key = "count" if read_value(card, "count") is not None else "acceleratorCount"
-    return CardInputs(
-        model=read_text(card, "type") or read_text(card, "acceleratorType"),
-        count=read_number(card, count_key),
-        description=f"{last_segment(str(model))} x {count}",
+def _parse_card(card: Any) -> AcceleratorInputs:
+    model = read_input(card, "type") or read_input(card, "acceleratorType")
+    count = read_input(card, "count") or read_input(card, "acceleratorCount")
+    count_key = "count" if read_input(card, "count") is not None else "acceleratorCount"
+    return AcceleratorInputs(
+        model=read_input_text(card, "type") or read_input_text(card, "acceleratorType"),
+        count=read_input_number(card, count_key),
+        description=f"{last_url_segment(str(model))} x {count}",
     )
 
 
-def _parse_spot(inputs: Any) -> bool | ValueMarker | None:
+def _parse_spot(inputs: Any) -> bool | UnreadableValue | None:
     """Return whether the scheduling is spot; None if it has no such setting."""
-    model = read_text(inputs, "scheduling", "provisioningModel")
+    model = read_input_text(inputs, "scheduling", "provisioningModel")
     if isinstance(model, str):
         return model.upper() == "SPOT"
-    preemptible = read_value(inputs, "scheduling", "preemptible")
-    if isinstance(model, ValueMarker) or preemptible is None:
+    preemptible = read_input(inputs, "scheduling", "preemptible")
+    if isinstance(model, UnreadableValue) or preemptible is None:
         return model
-    return preemptible if isinstance(preemptible, (bool, ValueMarker)) else None
+    return preemptible if isinstance(preemptible, (bool, UnreadableValue)) else None
 
 
 def _card_components(
-    machine: CostComponent, cards: tuple[CardInputs, ...]
+    machine: CostComponent, cards: tuple[AcceleratorInputs, ...]
 ) -> Iterator[CostComponent | UnpricedComponent]:
     for index, card in enumerate(cards):
         name = f"accelerators:{index}" if index else "accelerators"
         if card.count == 0:
             continue
         if not isinstance(card.model, str) or not isinstance(card.count, Decimal):
-            markers = (value for value in (card.model, card.count) if isinstance(value, ValueMarker))
+            markers = (value for value in (card.model, card.count) if isinstance(value, UnreadableValue))
             reason = next((MARKER_REASONS[marker] for marker in markers), "not set")
             yield UnpricedComponent(f"accelerator type or count is {reason}", name)
         elif not _includes_cards(machine.items[0]):
-            item = f"{CARD_PREFIX}{last_segment(card.model)}"
+            item = f"{CARD_PREFIX}{last_url_segment(card.model)}"
             yield replace(machine, component=name, items=(item,), size=card.count, is_part=True)
 
 

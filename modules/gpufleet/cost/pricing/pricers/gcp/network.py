@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from gpufleet.cost.inputs.graph import Graph
-from gpufleet.cost.inputs.values import read_text
-from gpufleet.cost.pricing.component import Components, PartContext, UnpricedComponent
-from gpufleet.cost.pricing.pricers.gcp.location import find_region, part_context
+from gpufleet.cost.inputs.graph import ResourceGraph
+from gpufleet.cost.inputs.values import read_input_text
+from gpufleet.cost.pricing.component import Components, MachinePartContext, UnpricedComponent
+from gpufleet.cost.pricing.pricers.gcp.location import find_region, standalone_part_context
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS, LOAD_BALANCER
 from gpufleet.cost.pricing.pricers.traffic import traffic_components
 from gpufleet.engine import StateResource
@@ -17,49 +17,55 @@ GLOBAL = "global"
 
 
 @dataclass(frozen=True)
-class AddressInputs:
+class StaticAddressInputs:
     """The inputs of a reserved address."""
 
     is_internal: bool
     is_ipv6: bool
 
 
-def parse_address(inputs: Any) -> AddressInputs:
+def parse_static_address_inputs(inputs: Any) -> StaticAddressInputs:
     """Parse a reserved address, regional or global."""
-    return AddressInputs(
-        is_internal=read_text(inputs, "addressType") == "INTERNAL",
-        is_ipv6=read_text(inputs, "ipVersion") == "IPV6",
+    return StaticAddressInputs(
+        is_internal=read_input_text(inputs, "addressType") == "INTERNAL",
+        is_ipv6=read_input_text(inputs, "ipVersion") == "IPV6",
     )
 
 
-def price_address(resource: StateResource, graph: Graph) -> Components:
+def price_static_address(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return a reserved external address, billed around the clock; internal ones are free."""
-    if parse_address(resource.inputs).is_internal:
+    if parse_static_address_inputs(resource.inputs).is_internal:
         return []
-    return [part_context(resource, graph).part_component(ADDRESS, ADDRESS)]
+    return [standalone_part_context(resource, graph).make_part_component(ADDRESS, ADDRESS)]
 
 
-def price_global_address(resource: StateResource, graph: Graph) -> Components:
+def price_global_address(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return a global external address; internal and IPv6 ones are free."""
-    address = parse_address(resource.inputs)
+    address = parse_static_address_inputs(resource.inputs)
     if address.is_internal or address.is_ipv6:
         return []
-    return [PartContext("gcp", GLOBAL, graph.terms_of(resource).pool).part_component(ADDRESS, ADDRESS)]
+    return [
+        MachinePartContext("gcp", GLOBAL, graph.purchase_terms_of(resource).pool).make_part_component(
+            ADDRESS, ADDRESS
+        )
+    ]
 
 
-def price_nat(resource: StateResource, graph: Graph) -> Components:
+def price_cloud_nat(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return a Cloud NAT without a price: it bills by the machines that use it, which are not its inputs."""
     context = _network_context(resource, graph)
     reason = "Cloud NAT bills by the machines that use it and their traffic, which its inputs do not have"
     return [UnpricedComponent(reason, "gateway"), *traffic_components(resource, graph, context)]
 
 
-def price_forwarding_rule(resource: StateResource, graph: Graph) -> Components:
+def price_forwarding_rule(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return a forwarding rule, by which a load balancer bills."""
     context = _network_context(resource, graph)
-    rule = context.part_component("load_balancer", f"{LOAD_BALANCER}:forwarding_rule")
+    rule = context.make_part_component("load_balancer", f"{LOAD_BALANCER}:forwarding_rule")
     return [rule, *traffic_components(resource, graph, context)]
 
 
-def _network_context(resource: StateResource, graph: Graph) -> PartContext:
-    return PartContext("gcp", find_region(resource, graph) or GLOBAL, graph.terms_of(resource).pool)
+def _network_context(resource: StateResource, graph: ResourceGraph) -> MachinePartContext:
+    return MachinePartContext(
+        "gcp", find_region(resource, graph) or GLOBAL, graph.purchase_terms_of(resource).pool
+    )

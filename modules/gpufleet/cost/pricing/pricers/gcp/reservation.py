@@ -5,32 +5,32 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpufleet.cost.inputs.graph import Graph
+from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.values import (
     Number,
-    is_true,
-    known_text,
-    read_list,
-    read_number,
-    read_text,
-    read_value,
+    is_input_true,
+    read_input,
+    read_input_list,
+    read_input_number,
+    read_input_text,
+    text_if_known,
 )
 from gpufleet.cost.pricing.component import (
     Components,
     CostComponent,
-    PartContext,
+    MachinePartContext,
     ReservedCapacity,
     UnpricedComponent,
 )
 from gpufleet.cost.pricing.pricers.gcp.disk import local_ssd_components
-from gpufleet.cost.pricing.pricers.gcp.location import find_region, last_segment
+from gpufleet.cost.pricing.pricers.gcp.location import find_region, last_url_segment
 from gpufleet.cost.pricing.pricers.gcp.machine_inputs import (
     MachineInputs,
     machine_components,
-    parse_machine,
+    parse_machine_inputs,
     reservation_attributes,
 )
-from gpufleet.cost.pricing.pricers.reservation import require_reserved_count, reservation_terms
+from gpufleet.cost.pricing.pricers.reservation import reservation_terms, reserved_count_or_unpriced
 from gpufleet.engine import StateResource
 
 
@@ -45,23 +45,23 @@ class ReservationInputs:
     local_ssd_count: int
 
 
-def parse_reservation(inputs: Any) -> ReservationInputs:
+def parse_reservation_inputs(inputs: Any) -> ReservationInputs:
     """Parse a reservation of machines."""
-    properties = read_value(inputs, "specificReservation", "instanceProperties")
-    zone = known_text(read_text(inputs, "zone"))
+    properties = read_input(inputs, "specificReservation", "instanceProperties")
+    zone = text_if_known(read_input_text(inputs, "zone"))
     return ReservationInputs(
-        count=read_number(inputs, "specificReservation", "count"),
-        zone=None if zone is None else last_segment(zone),
-        is_open=not is_true(inputs, "specificReservationRequired"),
-        machine=parse_machine(properties),
-        local_ssd_count=len(read_list(properties, "localSsds")),
+        count=read_input_number(inputs, "specificReservation", "count"),
+        zone=None if zone is None else last_url_segment(zone),
+        is_open=not is_input_true(inputs, "specificReservationRequired"),
+        machine=parse_machine_inputs(properties),
+        local_ssd_count=len(read_input_list(properties, "localSsds")),
     )
 
 
-def price_reservation(resource: StateResource, graph: Graph) -> Components:
+def price_reservation(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return the machines of a reservation, their cards and their local SSDs."""
-    reservation = parse_reservation(resource.inputs)
-    count = require_reserved_count(reservation.count)
+    reservation = parse_reservation_inputs(resource.inputs)
+    count = reserved_count_or_unpriced(reservation.count)
     if isinstance(count, UnpricedComponent):
         return [count]
     machine = reservation.machine
@@ -72,7 +72,7 @@ def price_reservation(resource: StateResource, graph: Graph) -> Components:
         attributes=reservation_attributes(machine),
     )
     region, terms = find_region(resource, graph), reservation_terms(resource, graph)
-    context = PartContext("gcp", region, terms.pool, count)
+    context = MachinePartContext("gcp", region, terms.pool, count)
     components = [
         *machine_components(machine, region, terms, count),
         *local_ssd_components(machine.machine_type, reservation.local_ssd_count, context),

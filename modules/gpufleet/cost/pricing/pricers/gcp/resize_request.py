@@ -7,12 +7,12 @@ from decimal import Decimal
 from typing import Any
 
 from gpufleet.cost.formatting import format_number
-from gpufleet.cost.inputs.graph import Graph
-from gpufleet.cost.inputs.values import Number, known_text, read_number
+from gpufleet.cost.inputs.graph import ResourceGraph
+from gpufleet.cost.inputs.values import Number, read_input_number, text_if_known
 from gpufleet.cost.pricing.component import Components, UnpricedComponent
 from gpufleet.cost.pricing.pricers.gcp.instance import TEMPLATES
-from gpufleet.cost.pricing.pricers.gcp.location import last_segment
-from gpufleet.cost.pricing.pricers.gcp.machine_inputs import parse_machine
+from gpufleet.cost.pricing.pricers.gcp.location import last_url_segment
+from gpufleet.cost.pricing.pricers.gcp.machine_inputs import parse_machine_inputs
 from gpufleet.engine import StateResource
 
 GROUPS = (
@@ -30,22 +30,26 @@ class ResizeRequestInputs:
     duration_s: Number
 
 
-def parse_resize_request(inputs: Any) -> ResizeRequestInputs:
+def parse_resize_request_inputs(inputs: Any) -> ResizeRequestInputs:
     """Parse a resize request."""
     return ResizeRequestInputs(
-        read_number(inputs, "resizeBy"), read_number(inputs, "requestedRunDuration", "seconds")
+        read_input_number(inputs, "resizeBy"), read_input_number(inputs, "requestedRunDuration", "seconds")
     )
 
 
-def price_resize_request(resource: StateResource, graph: Graph) -> Components:
+def price_resize_request(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return what a request starts, without a price: no price list here has the scheduler's rates."""
-    group = graph.find_target(resource, ("instanceGroupManager",), *GROUPS)
-    template = graph.find_target(group, ("versions", 0, "instanceTemplate"), *TEMPLATES) if group else None
-    machine_type = known_text(parse_machine(template.inputs).machine_type) if template else None
-    request = parse_resize_request(resource.inputs)
+    group = graph.find_referenced_resource(resource, ("instanceGroupManager",), *GROUPS)
+    template = (
+        graph.find_referenced_resource(group, ("versions", 0, "instanceTemplate"), *TEMPLATES)
+        if group
+        else None
+    )
+    machine_type = text_if_known(parse_machine_inputs(template.inputs).machine_type) if template else None
+    request = parse_resize_request_inputs(resource.inputs)
     count, seconds = request.machine_count, request.duration_s
     number = f"{format_number(count)} x " if isinstance(count, Decimal) else ""
-    machine = "machine" if machine_type is None else last_segment(machine_type)
+    machine = "machine" if machine_type is None else last_url_segment(machine_type)
     term = f" for {format_number(seconds / SECONDS_PER_HOUR)} h" if isinstance(seconds, Decimal) else ""
     reason = (
         f"{number}{machine}{term}, once, at the Dynamic Workload Scheduler's rates, which are not in the "
