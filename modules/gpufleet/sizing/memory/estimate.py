@@ -50,7 +50,7 @@ def _choose_recompute(
     available = _available_bytes(hardware, layout)
     ladder = PRETRAINING_STEPS if workload.task == "pretrain" else FINE_TUNING_STEPS
     for recompute, chunked in ladder:
-        training = with_recompute(workload.training, recompute, chunked=chunked)
+        training = with_recompute(workload.training, recompute, has_chunked_loss=chunked)
         variant = replace(workload, training=training)
         share = _device_memory(variant, layout, hardware)
         if share.total_bytes <= available:
