@@ -59,14 +59,14 @@ def test_verdict_matches_the_golden_file(path, judge_case):
     case = json.loads(path.read_text())
     report = judge_case(case)
     assert report.verdict == case["verdict"], report.list_unhealthy_reasons()
-    assert {name: report.find_check(name).outcome for name in case["outcomes"]} == case["outcomes"]
+    assert {name: report.find_check_result(name).outcome for name in case["outcomes"]} == case["outcomes"]
     assert case.get("reason", "") in "; ".join(report.list_unhealthy_reasons())
 
 
 @pytest.mark.parametrize("path", VERDICTS, ids=lambda path: path.stem)
 def test_reports_match_the_schema(path, judge_case):
     report = judge_case(json.loads(path.read_text())).as_json()
-    jsonschema.validate(json.loads(json.dumps(report)), burnin.load_report_schema())
+    jsonschema.validate(json.loads(json.dumps(report)), burnin.load_burnin_report_schema())
 
 
 def test_every_unhealthy_verdict_has_a_reason(judge_case):
@@ -80,14 +80,14 @@ def test_every_unhealthy_verdict_has_a_reason(judge_case):
 def test_judge_accepts_any_record(records, rehearsal):
     report = burnin.judge_attempt(records, "compute_blade", "quick", rehearsal)
     assert report.verdict in burnin.VERDICTS
-    jsonschema.validate(report.as_json(), burnin.load_report_schema())
+    jsonschema.validate(report.as_json(), burnin.load_burnin_report_schema())
 
 
 @settings(max_examples=200, deadline=None)
 @given(raw=RAW, name=st.sampled_from(burnin.list_required_checks("compute_blade", "quick")))
 def test_check_with_random_numbers_never_passes(judge_case, raw, name):
     case = {"base": "compute_blade", "kind": "compute_blade", "change": {name: {"raw": raw}}}
-    assert judge_case(case).find_check(name).outcome != "pass"
+    assert judge_case(case).find_check_result(name).outcome != "pass"
 
 
 @pytest.mark.parametrize("name", burnin.list_required_checks("compute_blade", "quick"))
@@ -96,13 +96,13 @@ def test_only_a_check_with_status_ran_can_pass(judge_case, name, status):
     case = {"base": "compute_blade", "kind": "compute_blade", "change": {name: {"status": status}}}
     report = judge_case(case)
     assert report.verdict == "incomplete"
-    assert report.find_check(name).outcome == "not_run"
+    assert report.find_check_result(name).outcome == "not_run"
 
 
 @pytest.mark.parametrize("name", burnin.list_required_checks("compute_blade", "quick"))
 def test_missing_required_check_prevents_a_healthy_verdict(judge_case, name):
     report = judge_case({"base": "compute_blade", "kind": "compute_blade", "drop": [name]})
-    assert (report.verdict, report.find_check(name).reason) == (
+    assert (report.verdict, report.find_check_result(name).reason) == (
         "incomplete",
         "the records do not contain this check",
     )
@@ -115,7 +115,7 @@ def test_only_the_last_attempt_is_judged(records_of):
 
 
 def test_report_names_threshold_and_source(judge_case):
-    check = judge_case({"base": "compute_blade", "kind": "compute_blade"}).find_check("memory")
+    check = judge_case({"base": "compute_blade", "kind": "compute_blade"}).find_check_result("memory")
     assert (check.measured, check.unit, check.threshold) == (2700.0, "MB/s", 2080.0)
     assert "sbc-bench/issues/32" in check.threshold_source
 

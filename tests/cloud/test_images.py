@@ -84,7 +84,7 @@ def test_default_first_boot_only_authorizes_the_keys(production):
 )
 def test_first_boot_installs_the_packages_that_the_template_needs(production, engine, package):
     pool = production.pools[0].model_copy(update={"first_boot": "packages", "template": "t"})
-    template = fleet.Template(
+    template = fleet.NodeTemplate(
         hardware=fleet.HardwareProfile(storage={"layout": "raid0", "filesystem": "xfs"}),
         software=fleet.SoftwareProfile(container_engine=engine, container_toolkit=True),
     )

@@ -58,6 +58,8 @@ def test_documented_error_message_is_the_printed_one(page, project, old, new):
     assert str(excinfo.value) in page.splitlines()
 
 
-@pytest.mark.parametrize("model", [FleetSpec, fleet.Pool, fleet.Template, fleet.Workstation, fleet.SshAccess])
+@pytest.mark.parametrize(
+    "model", [FleetSpec, fleet.Pool, fleet.NodeTemplate, fleet.Workstation, fleet.SshAccess]
+)
 def test_every_key_is_documented(page, model):
     assert [name for name in model.model_fields if f"`{name}`" not in page] == []

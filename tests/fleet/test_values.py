@@ -39,7 +39,7 @@ def test_single_number_is_the_maximum_budget(spec, tmp_path):
 )
 def test_purchase_has_its_price_kind_and_tag(parse_pool, purchase, price, label):
     bought = parse_pool(purchase=purchase).pools[0].purchase
-    assert (bought.price_kind, bought.label) == (price, label)
+    assert (bought.price_kind, bought.tag_value) == (price, label)
 
 
 @pytest.mark.parametrize("kind", ["on_demand", "spot", "reserved"])
@@ -66,7 +66,7 @@ def test_invalid_container_gpus_are_refused(gpus):
 
 def test_nodes_without_a_template_get_the_default_one(parse_pool):
     declared = parse_pool()
-    assert declared.get_template(None) == fleet.Template()
+    assert declared.get_template(None) == fleet.NodeTemplate()
     assert declared.get_template("trainer").burn_in == "standard"
 
 

@@ -596,7 +596,7 @@ def run_listing(content: bytes) -> object:
         plan.parse_listed_hosts(text),
         plan.parse_listed_tasks(text),
         plan.parse_listed_plays(text),
-        plan.find_unknown_patterns(text, text),
+        plan.find_unknown_host_patterns(text, text),
     )
     return entries, plan.find_inventory_error(text), plan.find_ansible_error(text)
 

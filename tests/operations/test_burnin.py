@@ -62,7 +62,7 @@ def run_command(*arguments):
 
 def test_report_of_one_node_matches_the_schema(burn_in_registry):
     result = run_command("report", "blade01", "--json")
-    jsonschema.validate(json.loads(result.stdout), burnin.load_report_schema())
+    jsonschema.validate(json.loads(result.stdout), burnin.load_burnin_report_schema())
     assert (result.exception, json.loads(result.stdout)["verdict"]) == (None, "healthy")
 
 
@@ -137,7 +137,9 @@ def test_relaxed_thresholds_release_only_a_quarantine_of_burn_in(
 ):
     operation.rejudge_results("blade02", apply_changes=True)
     monkeypatch.undo()
-    monkeypatch.setattr(operation.paths, "registry_database_url", lambda: str(burn_in_registry._database.engine.url))
+    monkeypatch.setattr(
+        operation.paths, "registry_database_url", lambda: str(burn_in_registry._database.engine.url)
+    )
     operation.rejudge_results("blade02", apply_changes=True)
     assert burn_in_registry.get_node("blade02").state == "ready"
     assert [hold.kind for hold in burn_in_registry.get_node("blade02").holds] == ["operator"]

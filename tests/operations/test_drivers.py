@@ -36,8 +36,8 @@ def record_drivers(registry, node, event, minutes=1, **facts):
 
 
 def build_report(registry):
-    return driver_consistency.consistency.check_consistency(
-        driver_consistency.build_driver_host(node, registry) for node in registry.list_nodes()
+    return driver_consistency.consistency.check_driver_consistency(
+        driver_consistency.build_host_driver_state(node, registry) for node in registry.list_nodes()
     )
 
 
@@ -91,7 +91,7 @@ def test_exit_code_reports_a_difference(registry, monkeypatch, loaded, code):
 
     for node in ("gpu01", "gpu02"):
         record_drivers(registry, node, "drivers", **{**WELL, "loaded": loaded})
-    monkeypatch.setattr(driver_consistency, "check_driver_consistency", lambda: build_report(registry))
+    monkeypatch.setattr(driver_consistency, "compare_registered_drivers", lambda: build_report(registry))
     result = CliRunner().invoke(nodes_command, ["drivers"])
     assert result.exit_code == code
     assert "gpu01" in result.output

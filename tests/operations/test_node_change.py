@@ -45,7 +45,8 @@ def url(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("verb", "target"), [("move_nodes", "discovered"), ("hold_nodes", "security"), ("release_nodes", "cost")]
+    ("verb", "target"),
+    [("change_node_states", "discovered"), ("hold_nodes", "security"), ("release_nodes", "cost")],
 )
 @pytest.mark.parametrize("moment", [1, COUNT // 2, COUNT])
 def test_killed_change_of_many_nodes_changed_none(url, verb, target, moment):
@@ -64,5 +65,5 @@ def test_change_is_refused_for_all_nodes_if_one_cannot_move(url):
     with Registry(url) as registry:
         registry.move_node("b07", "retired", "sold")
         with pytest.raises(InputError, match="retired cannot become discovered"):
-            node_change.move_nodes(registry, f"b[00-{COUNT - 1}]", "discovered", "test")
+            node_change.change_node_states(registry, f"b[00-{COUNT - 1}]", "discovered", "test")
         assert {node.state for node in registry.list_nodes()} == {"expected", "retired"}

@@ -181,5 +181,5 @@ def test_missing_engine_is_reported(kind, version):
     ("version", "quadlet"), [("4.3.1", False), ("4.4", True), ("4.9.3", True), ("3.4.4", False)]
 )
 def test_quadlets_are_used_from_podman_4_4(version, quadlet):
-    assert ContainerEngine.from_reported_version("podman", version).has_quadlet is quadlet
-    assert not ContainerEngine.from_reported_version("docker", version).has_quadlet
+    assert ContainerEngine.from_reported_version("podman", version).has_quadlet_support is quadlet
+    assert not ContainerEngine.from_reported_version("docker", version).has_quadlet_support

@@ -26,7 +26,7 @@ def replay(make):
     progress = RunProgress(tasks=tuple(parse_listed_tasks((CASES / "site-list.txt").read_text())))
     display = make(progress, stream)
     for line in (CASES / "site-run.jsonl").read_text().splitlines():
-        display.show_update(progress.apply_event(json.loads(line)))
+        display.show_update(progress.apply_runner_event(json.loads(line)))
     display.close()
     return stream.getvalue()
 

@@ -12,7 +12,7 @@ from gpufleet.remote import plan as planning
 from gpufleet.remote.plan import (
     build_ansible_environment,
     find_ansible_error,
-    find_unknown_patterns,
+    find_unknown_host_patterns,
     list_playbook_names,
     parse_inventory_names,
     parse_listed_hosts,
@@ -34,14 +34,14 @@ def test_hosts_and_tasks_are_read_from_the_listing():
 
 def test_unknown_patterns_are_only_those_of_the_limit():
     err = f"{WARNING}burn_in_now\n{WARNING}blde01\n{WARNING}blde01\n"
-    assert find_unknown_patterns(err, "new_blades:!blde01") == ["blde01"]
-    assert find_unknown_patterns(err, "new_blades") == []
+    assert find_unknown_host_patterns(err, "new_blades:!blde01") == ["blde01"]
+    assert find_unknown_host_patterns(err, "new_blades") == []
 
 
 def test_wrapped_warning_is_read():
-    assert find_unknown_patterns("[WARNING]: Could not match supplied host\npattern, ignoring: x1", "x1") == [
-        "x1"
-    ]
+    assert find_unknown_host_patterns(
+        "[WARNING]: Could not match supplied host\npattern, ignoring: x1", "x1"
+    ) == ["x1"]
 
 
 @pytest.mark.parametrize(

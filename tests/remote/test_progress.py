@@ -21,7 +21,7 @@ def events():
 @pytest.fixture
 def run():
     progress = RunProgress(tasks=tuple(parse_listed_tasks((CASES / "site-list.txt").read_text())))
-    progress.updates = [update for event in events() if (update := progress.apply_event(event))]
+    progress.updates = [update for event in events() if (update := progress.apply_runner_event(event))]
     return progress
 
 
@@ -64,24 +64,24 @@ def test_attempt_has_one_id_per_host(run):
 def test_killed_run_is_not_finished():
     progress = RunProgress()
     for event in events()[:40]:
-        progress.apply_event(event)
+        progress.apply_runner_event(event)
     assert not progress.finished
     assert progress.hosts[SOUND].status == "running"
 
 
 def test_ignored_failure_counts_as_ok():
     data = {"host": "a", "task": "t", "ignore_errors": True, "res": {"msg": "x"}}
-    assert RunProgress().apply_event({"event": "runner_on_failed", "event_data": data}).step == "ok"
+    assert RunProgress().apply_runner_event({"event": "runner_on_failed", "event_data": data}).step == "ok"
 
 
 @pytest.mark.parametrize("event", [{}, {"event": "runner_on_ok"}, {"event": "verbose", "event_data": None}])
 def test_events_without_information_are_skipped(event):
-    assert RunProgress().apply_event(event) is None
+    assert RunProgress().apply_runner_event(event) is None
 
 
 def test_errors_outside_tasks_are_collected():
     progress = RunProgress()
-    progress.apply_event({"event": "error", "stdout": "\x1b[0;31m[ERROR]: no\n such play\x1b[0m"})
+    progress.apply_runner_event({"event": "error", "stdout": "\x1b[0;31m[ERROR]: no\n such play\x1b[0m"})
     assert progress.errors == ["[ERROR]: no such play"]
 
 
@@ -100,8 +100,8 @@ def play_progress(*plays, last, failed=()):
     progress = RunProgress(plays=plays)
     data = {"playbook_uuid": "p", "play": last, "name": last, "pattern": "all"}
     stats = {"playbook_uuid": "p", "processed": {SOUND: 1}, "failures": dict.fromkeys(failed, 1)}
-    progress.apply_event({"event": "playbook_on_play_start", "event_data": data})
-    progress.apply_event({"event": "playbook_on_stats", "event_data": stats})
+    progress.apply_runner_event({"event": "playbook_on_play_start", "event_data": data})
+    progress.apply_runner_event({"event": "playbook_on_stats", "event_data": stats})
     return progress.hosts[SOUND]
 
 

@@ -16,7 +16,7 @@ from gpufleet.remote.plan import plan_playbook_run
 from gpufleet.remote.progress import HostProgress
 from gpufleet.remote.run import (
     RunOutcome,
-    is_stored_event,
+    is_event_to_store,
     remove_environment_from_command_file,
     run_playbook,
 )
@@ -151,9 +151,9 @@ def test_events_for_the_registry_are_kept():
     def ok(**result):
         return {"event": "runner_on_ok", "event_data": {"res": result}}
 
-    assert is_stored_event(ok(gpufleet={"event": "burn_in"}))
-    assert not is_stored_event(ok(changed=True))
-    assert is_stored_event({"event": "runner_on_failed"})
+    assert is_event_to_store(ok(gpufleet={"event": "burn_in"}))
+    assert not is_event_to_store(ok(changed=True))
+    assert is_event_to_store({"event": "runner_on_failed"})
 
 
 def test_missing_command_file_is_accepted(tmp_path):
@@ -201,11 +201,11 @@ def test_hosts_that_ansible_skipped_do_not_count_as_done(small_project, cured, s
     "kind", ["runner_on_start", "runner_item_on_ok", "runner_item_on_skipped", "verbose"]
 )
 def test_uninformative_events_are_dropped(kind):
-    assert not is_stored_event({"event": kind})
+    assert not is_event_to_store({"event": kind})
 
 
 @pytest.mark.parametrize(
     "kind", ["runner_on_failed", "runner_item_on_failed", "playbook_on_stats", "warning"]
 )
 def test_informative_events_are_kept(kind):
-    assert is_stored_event({"event": kind})
+    assert is_event_to_store({"event": kind})

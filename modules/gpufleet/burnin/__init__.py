@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from gpufleet.burnin.build import build_agent_zipapp
 from gpufleet.burnin.pi import decode_throttled_flags, parse_throttled_bits
-from gpufleet.burnin.report import OUTCOMES, VERDICTS, BurninReport, CheckResult, load_report_schema
+from gpufleet.burnin.report import OUTCOMES, VERDICTS, BurninReport, CheckResult, load_burnin_report_schema
 from gpufleet.burnin.thresholds import (
     KINDS,
     Threshold,
@@ -34,7 +34,7 @@ __all__ = [
     "judge_attempt",
     "lint_thresholds",
     "list_required_checks",
-    "load_report_schema",
+    "load_burnin_report_schema",
     "load_thresholds",
     "parse_throttled_bits",
     "select_thresholds",

@@ -54,12 +54,12 @@ class BurninReport:
         cut_off = [MISSING_END] if self.ended_at is None else []
         return [*(f"{check.name}: {check.reason}" for check in ordered), *cut_off]
 
-    def find_check(self, name: str) -> CheckResult | None:
+    def find_check_result(self, check_name: str) -> CheckResult | None:
         """Return a check by name."""
-        return next((check for check in self.checks if check.name == name), None)
+        return next((check for check in self.checks if check.name == check_name), None)
 
 
-def load_report_schema() -> dict[str, Any]:
+def load_burnin_report_schema() -> dict[str, Any]:
     """Return the JSON Schema of a report."""
     schema: dict[str, Any] = read_packaged_json("gpufleet.burnin", "data/report.schema.json")
     return schema

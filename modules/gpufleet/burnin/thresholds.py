@@ -73,7 +73,7 @@ def select_thresholds(node_kind: str, *, rehearsal: bool = False) -> tuple[Thres
 
 
 @cache
-def load_required_checks() -> dict[str, Any]:
+def load_required_check_table() -> dict[str, Any]:
     """Return the required checks as the data file has them."""
     table: dict[str, Any] = read_packaged_yaml("gpufleet.burnin", "data/required.yaml")
     return table
@@ -81,7 +81,7 @@ def load_required_checks() -> dict[str, Any]:
 
 def list_required_checks(node_kind: str, profile: str, *, gpus_declared: bool = False) -> tuple[str, ...]:
     """Return the checks that a node of a kind must pass in a profile."""
-    table = load_required_checks()
+    table = load_required_check_table()
     if node_kind not in table:
         raise InputError(f"unknown node kind {node_kind!r}", remedy=f"use one of {', '.join(KINDS)}")
     if profile not in table[node_kind]:
@@ -119,10 +119,10 @@ def lint_threshold(row: Threshold) -> Iterator[str]:
         yield f"unknown value among {row.bound!r}, {row.on_miss!r}, {row.absent!r}"
     if (row.value is None) != (row.bound == "unjudged"):
         yield "the threshold has a bound but no value"
-    yield from lint_floor(row)
+    yield from lint_floor_threshold(row)
 
 
-def lint_floor(row: Threshold) -> Iterator[str]:
+def lint_floor_threshold(row: Threshold) -> Iterator[str]:
     """Yield what is implausible about a floor."""
     if row.bound != "floor" or row.value is None:
         return

@@ -103,12 +103,12 @@ def find_rehearsal_mismatch(attempt: AttemptRecords, rehearsal: bool) -> str:
 
 
 def judge_check(
-    record: Record, thresholds: tuple[Threshold, ...], refusal_reason: str, rehearsal: bool
+    check_record: Record, thresholds: tuple[Threshold, ...], refusal_reason: str, rehearsal: bool
 ) -> CheckResult:
     """Judge one record: only one that ran, and ran on the real thing, can pass."""
-    name, status = text_or_none(record.get("name")) or "(unnamed)", record.get("status")
-    raw = record.get("raw")
-    reason = text_or_none(record.get("reason")) or ""
+    name, status = text_or_none(check_record.get("name")) or "(unnamed)", check_record.get("status")
+    raw = check_record.get("raw")
+    reason = text_or_none(check_record.get("reason")) or ""
     if status == "not_run":
         return CheckResult(name, "not_run", reason=reason or "not run")
     if status != "ran" or not isinstance(raw, Mapping):

@@ -81,7 +81,9 @@ def configure_command(
         write_run_folder(playbook_run.PlaybookRequest(**options), pack)
         return
     mode = (
-        remote.ExecutionMode(tuple(workers.split(",")), shard_by, shard_size) if workers is not None else None
+        remote.ShardingOptions(tuple(workers.split(",")), shard_by, shard_size)
+        if workers is not None
+        else None
     )
     if resume is None:
         result = configure.configure_hosts(
@@ -164,7 +166,7 @@ def print_driver_plans(limit: str, extra_vars: tuple[str, ...], *, as_json: bool
     output.print_result(
         as_json,
         plans,
-        driver_plans.DriverPlans.as_json,
+        driver_plans.FleetDriverPlans.as_json,
         lambda plans: driver_plans.format_fleet_driver_plans(plans, sources=show_sources),
     )
     for error in plans.run.errors if plans.run else ():

@@ -121,7 +121,7 @@ def compare_node_drivers(as_json: bool) -> None:
     """
     from gpufleet.operations import driver_consistency as operation
 
-    report = operation.check_driver_consistency()
+    report = operation.compare_registered_drivers()
     _print_data(report.as_json(), as_json, operation.format_consistency_lines(report))
     sys.exit(1 if report.has_skew_finding else 0)
 
@@ -160,7 +160,7 @@ def change_node_states(nodes: str, new_state: str, reason: str) -> None:
     """Move nodes to another state, all or none; illegal moves are refused."""
     from gpufleet.operations import node_change
 
-    _apply_change(node_change.move_nodes, nodes, new_state, reason)
+    _apply_change(node_change.change_node_states, nodes, new_state, reason)
 
 
 def _apply_change(change_nodes: Callable[..., list[str]], nodes: str, to: str, reason: str) -> None:

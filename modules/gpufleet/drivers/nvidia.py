@@ -177,9 +177,9 @@ def _check_mig(host: HostPlanContext, version: str | None) -> None:
     geometry = _resolve_geometry(host)
     for card in (host.detected.nvidia[row["index"]] for row in geometry if row["enabled"]):
         if not card.mig_driver:
-            raise build_refusal_error("mig.unsupported", name=card.label)
+            raise build_refusal_error("mig.unsupported", name=card.display_name)
         if version and version_sort_key(version) < version_sort_key(card.mig_driver):
-            raise build_refusal_error("mig.driver", name=card.label, least=card.mig_driver, version=version)
+            raise build_refusal_error("mig.driver", name=card.display_name, least=card.mig_driver, version=version)
 
 
 def _resolve_geometry(host: HostPlanContext) -> list[dict[str, Any]]:

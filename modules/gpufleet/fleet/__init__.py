@@ -7,7 +7,7 @@ Combinations that a cloud refuses are refused here first, each by a rule with id
 
 from __future__ import annotations
 
-from gpufleet.fleet.application import Application, Container, PortMapping, Volume
+from gpufleet.fleet.application import Application, ApplicationVolume, Container, PortMapping
 from gpufleet.fleet.boot import BootImage, BootMode, FirstBootSettings, NetbootServer
 from gpufleet.fleet.fleet_loader import build_stack_json_schema, load_fleet, parse_fleet
 from gpufleet.fleet.hardware import HardwareCost, SourcedFigure
@@ -34,13 +34,14 @@ from gpufleet.fleet.rack import Rack, RackNetwork, RackNode
 from gpufleet.fleet.rack_file import RACK_PLUGIN, load_rack, load_racks
 from gpufleet.fleet.rule import RULES
 from gpufleet.fleet.spec import BootDisk, Fleet, Pool, SshAccess, StackRack, Workstation
-from gpufleet.fleet.template import Blueprint, Template
+from gpufleet.fleet.template import Blueprint, NodeTemplate
 
 __all__ = [
     "RACK_PLUGIN",
     "RULES",
     "AcceleratorRequest",
     "Application",
+    "ApplicationVolume",
     "Blueprint",
     "BootDisk",
     "BootImage",
@@ -56,6 +57,7 @@ __all__ = [
     "MonthlyBudget",
     "NetbootServer",
     "NodeCount",
+    "NodeTemplate",
     "OnDemandPurchase",
     "Pool",
     "PortMapping",
@@ -70,8 +72,6 @@ __all__ = [
     "SpotPurchase",
     "SshAccess",
     "StackRack",
-    "Template",
-    "Volume",
     "Workstation",
     "build_stack_json_schema",
     "check_unique_host_names",

@@ -88,7 +88,7 @@ Gpus = Annotated[
 ]
 
 
-class Volume(FrozenModel):
+class ApplicationVolume(FrozenModel):
     """A folder for data that outlives containers: nvme on the node's scratch, ssd on its boot disk."""
 
     name: Name
@@ -256,7 +256,7 @@ class Container(FrozenModel):
 class Application(FrozenModel):
     """Step three: what runs on the node."""
 
-    volumes: tuple[Volume, ...] = ()
+    volumes: tuple[ApplicationVolume, ...] = ()
     containers: tuple[Container, ...] = ()
     units: Annotated[
         Literal["auto", "quadlet", "plain"],

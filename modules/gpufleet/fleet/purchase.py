@@ -58,7 +58,7 @@ class OnDemandPurchase(FrozenModel):
     reservation: ClassVar[None] = None
     term: ClassVar[None] = None
     price_kind: ClassVar[PriceKind] = "on_demand"
-    label: ClassVar[str] = "on_demand"
+    tag_value: ClassVar[str] = "on_demand"
 
 
 class SpotPurchase(FrozenModel):
@@ -82,7 +82,7 @@ class SpotPurchase(FrozenModel):
     reservation: ClassVar[None] = None
     term: ClassVar[None] = None
     price_kind: ClassVar[PriceKind] = "spot"
-    label: ClassVar[str] = "spot"
+    tag_value: ClassVar[str] = "spot"
 
 
 class ReservedPurchase(FrozenModel):
@@ -111,7 +111,7 @@ class ReservedPurchase(FrozenModel):
         return kinds[self.term]
 
     @property
-    def label(self) -> str:
+    def tag_value(self) -> str:
         """Return the purchase as tags spell it: reserved, reserved-1y, reserved-3y."""
         return "reserved" if self.term is None else f"reserved-{self.term}"
 

@@ -179,7 +179,7 @@ def _describe_mismatches(assignment: NodeTemplateAssignment) -> Iterator[str]:
     reason="volumes of kind nvme share the node's own drive",
     source="the rack file, storage_gb",
 )
-def check_volumes_fit(fleet: Fleet) -> Iterator[SpecProblem]:
+def check_volumes_fit_drive(fleet: Fleet) -> Iterator[SpecProblem]:
     yield from _first_problem_per_path(_find_too_large_volumes(fleet))
 
 

@@ -76,7 +76,7 @@ def check_zone_in_region(pool: Pool) -> Iterator[SpecProblem]:
     reason="only GCP's general machines (n1) take accelerators; others bring their own",
     source="catalog/data/machines.csv, column attachable; counts: SkyPilot, its catalogue of GCP (T4: 1, 2, 4)",
 )
-def check_attached_accelerators(pool: Pool) -> Iterator[SpecProblem]:
+def check_accelerators_attachable(pool: Pool) -> Iterator[SpecProblem]:
     machine = find_pool_machine(pool)
     if machine is None or pool.accelerators is None:
         return

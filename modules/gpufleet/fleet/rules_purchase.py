@@ -18,7 +18,7 @@ from gpufleet.fleet.spec import Pool
 def check_purchase_kind_offered(pool: Pool) -> Iterator[SpecProblem]:
     cloud, kind = catalog.get_cloud(pool.cloud), pool.purchase.price_kind
     if kind not in cloud.price_kinds:
-        text = f"purchase is {pool.purchase.label}, but {cloud.title} does not sell {kind}"
+        text = f"purchase is {pool.purchase.tag_value}, but {cloud.title} does not sell {kind}"
         yield SpecProblem(("purchase",), text, f"give a kind that it sells: {', '.join(cloud.price_kinds)}")
 
 
@@ -27,7 +27,7 @@ def check_purchase_kind_offered(pool: Pool) -> Iterator[SpecProblem]:
     reason="Google sells spot at its own price; bids and price caps do not exist",
     source="pulumi-gcp compute.Instance scheduling has no price argument",
 )
-def check_spot_price_cap(pool: Pool) -> Iterator[SpecProblem]:
+def check_spot_price_cap_supported(pool: Pool) -> Iterator[SpecProblem]:
     cloud = catalog.get_cloud(pool.cloud)
     if pool.purchase.max_usd_per_hour is not None and not cloud.has_spot_price_cap:
         text = (
@@ -41,7 +41,7 @@ def check_spot_price_cap(pool: Pool) -> Iterator[SpecProblem]:
     reason="Google and Azure do not start other nodes when spot capacity is gone",
     source="pulumi-gcp and pulumi-azure-native have no alarm on a group that could set another group's size",
 )
-def check_spot_fallback(pool: Pool) -> Iterator[SpecProblem]:
+def check_spot_fallback_supported(pool: Pool) -> Iterator[SpecProblem]:
     cloud = catalog.get_cloud(pool.cloud)
     if pool.purchase.fallback is not None and not cloud.has_spot_fallback:
         text = f"fallback is set, but {cloud.title} does not start other nodes when spot capacity is gone"

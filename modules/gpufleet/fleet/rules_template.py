@@ -9,12 +9,12 @@ from gpufleet.fleet.application import SECRET_NAMES, Application, Container
 from gpufleet.fleet.document import KeyPath, SpecProblem
 from gpufleet.fleet.rule import SPEC_RULES
 from gpufleet.fleet.spec import FleetSpec
-from gpufleet.fleet.template import STEPS, Blueprint, Template
+from gpufleet.fleet.template import STEPS, Blueprint, NodeTemplate
 
 SSH_PORT = 22
 
 
-def list_complete_templates(spec: FleetSpec) -> Iterator[tuple[str, Template, Blueprint]]:
+def list_complete_templates(spec: FleetSpec) -> Iterator[tuple[str, NodeTemplate, Blueprint]]:
     """Yield the templates whose steps all exist; the others are rule ``profile-exists``'s business."""
     for name, template in spec.templates.items():
         step_values = ((getattr(template, step), getattr(spec, key)) for step, key in STEPS.items())
@@ -22,7 +22,7 @@ def list_complete_templates(spec: FleetSpec) -> Iterator[tuple[str, Template, Bl
             yield name, template, spec.resolve_blueprint(name)
 
 
-def template_step_path(name: str, template: Template, step: str) -> KeyPath:
+def template_step_path(name: str, template: NodeTemplate, step: str) -> KeyPath:
     """Return where the keys of a template's step stand in the file."""
     value = getattr(template, step)
     if isinstance(value, str):
@@ -188,7 +188,7 @@ def check_ports_match_network(spec: FleetSpec) -> Iterator[SpecProblem]:
 @SPEC_RULES.register_rule(
     "mounts-exist", reason="a mount names a volume of its application", source="the spec"
 )
-def check_mounts_exist(spec: FleetSpec) -> Iterator[SpecProblem]:
+def check_mounted_volumes_exist(spec: FleetSpec) -> Iterator[SpecProblem]:
     for where, application, container in list_containers_with_paths(spec):
         known = [volume.name for volume in application.volumes]
         targets: list[str] = []
@@ -239,7 +239,7 @@ def check_dependency_order(spec: FleetSpec) -> Iterator[SpecProblem]:
     reason="the text of the spec is in Git, in units and in run artifacts, where no secret may be",
     source="our own policy",
 )
-def check_secret_references(spec: FleetSpec) -> Iterator[SpecProblem]:
+def check_no_secret_values_in_env(spec: FleetSpec) -> Iterator[SpecProblem]:
     for where, _, container in list_containers_with_paths(spec):
         for name in _find_secret_names(container):
             remedy = "name it under secrets, with kind env_file or podman"

@@ -15,7 +15,7 @@ from gpufleet.fleet.profile import HardwareProfile, SoftwareProfile
 from gpufleet.fleet.public_key import PublicKey
 from gpufleet.fleet.purchase import Purchase
 from gpufleet.fleet.rack import Rack
-from gpufleet.fleet.template import STEPS, Blueprint, Template
+from gpufleet.fleet.template import STEPS, Blueprint, NodeTemplate
 
 
 class SshAccess(FrozenModel):
@@ -144,16 +144,16 @@ class FleetSpec(FrozenModel):
     hardware_profiles: dict[Name, HardwareProfile] = Field(default_factory=dict)
     software_profiles: dict[Name, SoftwareProfile] = Field(default_factory=dict)
     applications: dict[Name, Application] = Field(default_factory=dict)
-    templates: dict[Name, Template] = Field(default_factory=dict)
+    templates: dict[Name, NodeTemplate] = Field(default_factory=dict)
 
     def resolve_blueprint(self, template_name: str | None) -> Blueprint:
         """Return a template by name with every step looked up; nodes that name none get the plain one."""
         named = {step: getattr(self, key) for step, key in STEPS.items()}
         return self.get_template(template_name).resolve_steps(named)
 
-    def get_template(self, template_name: str | None) -> Template:
+    def get_template(self, template_name: str | None) -> NodeTemplate:
         """Return a template by name; nodes that name none get the plain one."""
-        return Template() if template_name is None else self.templates[template_name]
+        return NodeTemplate() if template_name is None else self.templates[template_name]
 
 
 class Fleet(FleetSpec):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Tag, model_validator
 
-from gpufleet.fleet.application import Application, Container, Volume
+from gpufleet.fleet.application import Application, ApplicationVolume, Container
 from gpufleet.fleet.frozen_model import FrozenModel, Name, build_spec_error
 from gpufleet.fleet.profile import GpuDriverSettings, HardwareProfile, SoftwareProfile
 
@@ -51,7 +51,7 @@ class Blueprint(FrozenModel):
         return "podman" if self.application.containers or self.software.container_toolkit else "none"
 
 
-class Template(FrozenModel):
+class NodeTemplate(FrozenModel):
     """A blueprint by steps, each named or inline; or short, with the keys of software and application in it."""
 
     hardware: NamedHardware | None = None
@@ -59,7 +59,7 @@ class Template(FrozenModel):
     application: NamedApplication | None = None
     driver: GpuDriverSettings | None = None
     container_toolkit: bool | None = None
-    volumes: tuple[Volume, ...] | None = None
+    volumes: tuple[ApplicationVolume, ...] | None = None
     containers: tuple[Container, ...] | None = None
     burn_in: Profile = "quick"
 

@@ -102,13 +102,17 @@ def configure_hosts(root: Path, request: PlaybookRequest, stream: TextIO) -> Con
         late = not registry_has_results(registry.list_nodes(), run, started)
         if late:
             rehearsal = bool(os.environ.get("GPUFLEET_REHEARSAL"))
-            for folder in playbook_run.list_event_folders(run):
+            for folder in playbook_run.list_run_event_folders(run):
                 ingest.ingest_events(registry, task_events.read_artifact_events(folder), rehearsal=rehearsal)
         return ConfigureResult(request, collect_host_outcomes(run, registry), run, late)
 
 
 def resume_run(
-    root: Path, run_name: str, extra_vars: tuple[str, ...], mode: remote.ExecutionMode | None, stream: TextIO
+    root: Path,
+    run_name: str,
+    extra_vars: tuple[str, ...],
+    mode: remote.ShardingOptions | None,
+    stream: TextIO,
 ) -> ConfigureResult:
     """Resume a run (empty: the newest) on the hosts that it has not done."""
     folder = paths.state_home(root) / "artifacts"
@@ -152,11 +156,13 @@ def read_vars_file(path: Path) -> dict[str, Any]:
     return variables
 
 
-def registry_has_results(nodes: Iterable[Node], run: remote.RunOutcome, started: datetime) -> bool:
+def registry_has_results(nodes: Iterable[Node], run: remote.RunOutcome, started_at: datetime) -> bool:
     """Return True if the registry has the reachability of every host of this run since it started."""
     reachable_times = {node.name: node.reachable_at for node in nodes}
     reached_names = [host.name for host in run.hosts if host.done and host.name in reachable_times]
-    return all((moment := reachable_times[name]) is not None and moment >= started for name in reached_names)
+    return all(
+        (moment := reachable_times[name]) is not None and moment >= started_at for name in reached_names
+    )
 
 
 def collect_host_outcomes(run: remote.RunOutcome, registry: Registry) -> tuple[HostOutcome, ...]:

@@ -12,15 +12,17 @@ from gpufleet.nodes import Node, Registry
 READ_COMMAND = "gpufleet configure --play driver_check"
 
 
-def check_driver_consistency() -> consistency.DriverConsistencyReport:
+def compare_registered_drivers() -> consistency.DriverConsistencyReport:
     """Compare the drivers of the project's nodes."""
     with Registry(paths.registry_database_url(paths.find_project_root())) as registry:
         return consistency.check_driver_consistency(
-            build_driver_host(node, registry) for node in registry.list_nodes() if node.state != "retired"
+            build_host_driver_state(node, registry)
+            for node in registry.list_nodes()
+            if node.state != "retired"
         )
 
 
-def build_driver_host(node: Node, registry: Registry) -> consistency.HostDriverState:
+def build_host_driver_state(node: Node, registry: Registry) -> consistency.HostDriverState:
     """Return a node as the check takes it: what it should agree with is its template, its pool or its rack."""
     driver_values = [
         value.value for value in registry.list_node_values(node.id) if value.key == "observed.drivers"

@@ -27,7 +27,7 @@ class HostDriverPlan:
 
 
 @dataclass(frozen=True)
-class DriverPlans:
+class FleetDriverPlans:
     """The plans of a pattern's hosts. ``run`` is absent where the pattern means no host today."""
 
     limit: str
@@ -47,11 +47,13 @@ class DriverPlans:
         return {"limit": self.limit, "hosts": [host.as_json() for host in self.hosts]}
 
 
-def plan_fleet_drivers(root: Path, limit: str, extra_vars: dict[str, Any], stream: TextIO) -> DriverPlans:
+def plan_fleet_drivers(
+    root: Path, limit: str, extra_vars: dict[str, Any], stream: TextIO
+) -> FleetDriverPlans:
     """Read the facts of the hosts and plan for each; progress goes to the stream."""
     plan = remote.plan_playbook_run(root, PLAY, limit)
     if not plan.hosts:
-        return DriverPlans(limit)
+        return FleetDriverPlans(limit)
     run = remote.run_playbook(plan, extra_vars=extra_vars, stream=stream)
     driver_plans = {
         report["node"]: report["plan"] for report in run.reports if report.get("event") == "driver_plan"
@@ -59,10 +61,10 @@ def plan_fleet_drivers(root: Path, limit: str, extra_vars: dict[str, Any], strea
     hosts = tuple(
         HostDriverPlan(host.name, host.status, host.reason, driver_plans.get(host.name)) for host in run.hosts
     )
-    return DriverPlans(limit, hosts, run)
+    return FleetDriverPlans(limit, hosts, run)
 
 
-def format_fleet_driver_plans(plans: DriverPlans, *, sources: bool = False) -> str:
+def format_fleet_driver_plans(plans: FleetDriverPlans, *, sources: bool = False) -> str:
     """Return the table of plans, and below it the hosts that gave none."""
     if plans.run is None:
         return f"{plans.limit} has no hosts: nothing to plan"

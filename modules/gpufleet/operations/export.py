@@ -71,10 +71,10 @@ def export_first_boot(request: FirstBootExportRequest, root: Path | None = None)
         rack, nodes, keys, lambda node: ensure_ssh_host_key(key_folder, node) if pregenerated else None
     )
     folder = request.out or paths.state_home(root) / "export" / rack.name
-    with translate_write_errors("--out", folder):
+    with raise_write_errors_as_input_errors("--out", folder):
         replace_export_folder(folder, export_files.files_by_path())
     if request.known_hosts and export_files.known_hosts_lines():
-        with translate_write_errors("--known-hosts", request.known_hosts):
+        with raise_write_errors_as_input_errors("--known-hosts", request.known_hosts):
             update_known_hosts(request.known_hosts, export_files.known_hosts_lines())
     user = rack.boot.user if rack.boot else "root"
     written_known_hosts = request.known_hosts if export_files.known_hosts_lines() else None
@@ -84,7 +84,7 @@ def export_first_boot(request: FirstBootExportRequest, root: Path | None = None)
 
 
 @contextmanager
-def translate_write_errors(option: str, path: Path) -> Iterator[None]:
+def raise_write_errors_as_input_errors(option: str, path: Path) -> Iterator[None]:
     """Raise InputError with the path and the reason if nothing could be written."""
     try:
         yield

@@ -62,7 +62,7 @@ class EventIngester:
         self._known: dict[str, str] = {}
 
     @classmethod
-    def for_project(cls, registry: Registry, root: Path, *, live: bool = False) -> EventIngester:
+    def create_for_project(cls, registry: Registry, root: Path, *, live: bool = False) -> EventIngester:
         """Return one for a project's own runs: in a rehearsal its stack's racks are declared, else all."""
         stack = os.environ.get("GPUFLEET_REHEARSAL") or None
         declare = partial(register_declared_racks, registry, root, stack)
@@ -98,7 +98,7 @@ class EventIngester:
     @contextmanager
     def _transaction(self, event: TaskEvent) -> Iterator[None]:
         """Open the event's transaction; what it changed in our own account goes with it when it fails."""
-        lengths = self.summary.count_list_entries()
+        lengths = self.summary.get_list_lengths()
         opened = (
             self.registry.transaction(event.at)
             if self.live
@@ -109,7 +109,7 @@ class EventIngester:
                 self._began.setdefault(event.run, number)
                 yield
         except BaseException:
-            self.summary.truncate_lists(lengths)
+            self.summary.restore_list_lengths(lengths)
             raise
         self._previous[event.run] = number
 
@@ -228,7 +228,9 @@ def ingest_artifacts(artifacts_folder: Path) -> IngestSummary:
     """Apply a run's artifacts to the registry of the current project."""
     root = paths.find_project_root()
     with Registry(paths.registry_database_url(root)) as registry:
-        return EventIngester.for_project(registry, root).ingest_stream(read_artifact_events(artifacts_folder))
+        return EventIngester.create_for_project(registry, root).ingest_stream(
+            read_artifact_events(artifacts_folder)
+        )
 
 
 def ingest_events(

@@ -36,11 +36,11 @@ class IngestSummary:
         yield from _first_lines(self.stale, "stale, changed nothing")
         yield from _first_lines(self.bad, "bad, left out")
 
-    def count_list_entries(self) -> tuple[int, ...]:
-        """Return how long each list is, for ``truncate_lists``."""
+    def get_list_lengths(self) -> tuple[int, ...]:
+        """Return how long each list is, for ``restore_list_lengths``."""
         return tuple(len(lines) for lines in self._lists())
 
-    def truncate_lists(self, lengths: tuple[int, ...]) -> None:
+    def restore_list_lengths(self, lengths: tuple[int, ...]) -> None:
         """Remove what was added to the lists since."""
         for lines, length in zip(self._lists(), lengths, strict=True):
             del lines[length:]

@@ -15,7 +15,7 @@ def find_named_nodes(registry: Registry, names: str) -> list[Node]:
     return [registry.get_node(name) for name in sorted(expand_name_ranges((names,)))]
 
 
-def move_nodes(registry: Registry, names: str, new_state: str, reason: str) -> list[str]:
+def change_node_states(registry: Registry, names: str, new_state: str, reason: str) -> list[str]:
     """Move nodes to another state, if the table allows it for all of them; return a line for each."""
     with registry.transaction():
         nodes = find_named_nodes(registry, names)

@@ -24,7 +24,7 @@ class PlaybookRequest:
     burn_in: str = "auto"
     check: bool = False
     extra_vars: tuple[str, ...] = ()
-    mode: remote.ExecutionMode | None = None
+    mode: remote.ShardingOptions | None = None
 
 
 def pack_playbook_request(
@@ -87,7 +87,7 @@ class _RunRecorder:
 def open_registry_event_sink(root: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
     """Yield a function that applies a worker's event to the registry, which Ansible can't reach from there."""
     with Registry(paths.registry_database_url(root)) as registry:
-        live_ingest = ingest.EventIngester.for_project(registry, root, live=True)
+        live_ingest = ingest.EventIngester.create_for_project(registry, root, live=True)
         reader = task_events.TaskEventReader()
 
         def apply_worker_event(event: dict[str, Any]) -> None:
@@ -97,6 +97,6 @@ def open_registry_event_sink(root: Path) -> Iterator[Callable[[dict[str, Any]], 
         yield apply_worker_event
 
 
-def list_event_folders(run: remote.RunOutcome) -> list[Path]:
+def list_run_event_folders(run: remote.RunOutcome) -> list[Path]:
     """Return the folders that hold the run's events: its own, or one for each shard."""
     return sorted(path.parent for path in run.artifacts.glob("**/job_events"))

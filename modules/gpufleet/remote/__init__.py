@@ -14,11 +14,10 @@ from gpufleet.remote.probe import ReachableHost, UnreachableHost, probe_hosts
 from gpufleet.remote.progress import HostProgress, RunProgress
 from gpufleet.remote.run import RunOutcome, create_run_id, run_playbook
 from gpufleet.remote.run_record import RunRecord, find_newest_run_name, read_run_record, write_run_record
-from gpufleet.remote.sharded_run import ExecutionMode, run_sharded
+from gpufleet.remote.sharded_run import ShardingOptions, run_sharded
 from gpufleet.remote.shards import write_runner_folder
 
 __all__ = [
-    "ExecutionMode",
     "HostProgress",
     "ProbedFacts",
     "ReachableHost",
@@ -26,6 +25,7 @@ __all__ = [
     "RunPlan",
     "RunProgress",
     "RunRecord",
+    "ShardingOptions",
     "UnreachableHost",
     "append_next_step",
     "create_run_id",

@@ -161,16 +161,16 @@ def open_run_display(progress: RunProgress, stream: TextIO) -> RunDisplay:
 
 @dataclass
 class RunEventHandler:
-    """Applies every event of a run to its progress and shows it; calls ``on_host_finished`` for each host that is done."""
+    """Applies every event of a run to its progress and shows it; calls ``on_host_finished`` for each host done."""
 
     progress: RunProgress
     display: RunDisplay
     on_event: Callable[[dict[str, Any]], None] | None = None
     on_host_finished: Callable[[str], None] | None = None
 
-    def handle_event(self, event: dict[str, Any]) -> None:
+    def handle_run_event(self, event: dict[str, Any]) -> None:
         """Apply and show one event."""
-        update = self.progress.apply_event(event)
+        update = self.progress.apply_runner_event(event)
         self.display.show_update(update)
         if self.on_event:
             self.on_event(event)

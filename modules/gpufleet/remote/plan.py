@@ -60,7 +60,7 @@ def plan_playbook_run(root: Path, play: str = "site", limit: str | None = None) 
         f"{play}.yml",
     ]
     status, out, err = run_ansible_command(root, [*command, *(["--limit", limit] if limit else [])])
-    unknown_names = find_unknown_patterns(err, limit or "")
+    unknown_names = find_unknown_host_patterns(err, limit or "")
     if unknown_names:
         raise InputError(
             f"no host or group {unknown_names[0]!r}",
@@ -159,7 +159,7 @@ def build_ansible_environment(root: Path, base: Mapping[str, str] | None = None)
     }
 
 
-def find_unknown_patterns(stderr_text: str, limit: str) -> list[str]:
+def find_unknown_host_patterns(stderr_text: str, limit: str) -> list[str]:
     """Return the parts of the limit that Ansible could not match; plays may name groups made while they run."""
     text = " ".join(stderr_text.split())
     ignored = re.findall(r"Could not match supplied host pattern, ignoring: (\S+)", text)

@@ -56,7 +56,7 @@ class RunProgress:
         default_factory=dict
     )  # the newest play of each ansible-playbook process
 
-    def apply_event(self, event: dict[str, Any]) -> ProgressUpdate | None:
+    def apply_runner_event(self, event: dict[str, Any]) -> ProgressUpdate | None:
         """Apply one event; return the step that it stands for, if any."""
         data = event.get("event_data") or {}
         kind = event.get("event", "")
@@ -68,7 +68,7 @@ class RunProgress:
         elif kind == "playbook_on_stats":
             self._finish(data)
         elif kind == "error":
-            self.errors.append(to_plain_line(event.get("stdout", "")))
+            self.errors.append(strip_colours_and_newlines(event.get("stdout", "")))
         elif kind in STEPS and data.get("host"):
             return self._step(STEPS[kind], data)
         elif kind == "runner_on_start" and data.get("host"):
@@ -142,7 +142,7 @@ def format_task_label(data: dict[str, Any]) -> str:
     return f"{role} : {name}" if role and not name.startswith(f"{role} : ") else name
 
 
-def to_plain_line(text: str) -> str:
+def strip_colours_and_newlines(text: str) -> str:
     """Return the text in one line, without terminal colours."""
     return make_printable(" ".join(re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).split()), None)
 
@@ -180,5 +180,5 @@ def find_failure_reason(task_result: dict[str, Any]) -> str:
             if separator
             else message
         )
-    message = to_plain_line(message)
+    message = strip_colours_and_newlines(message)
     return message if len(message) <= REASON_LIMIT else message[: REASON_LIMIT - 1] + "…"

@@ -78,8 +78,8 @@ def run_playbook(
 
     def handle_runner_event(event: dict[str, Any]) -> bool:
         remove_module_arguments(event)
-        follower.handle_event(event)
-        return is_stored_event(event)
+        follower.handle_run_event(event)
+        return is_event_to_store(event)
 
     artifacts = ensure_private_folder(ensure_state_home(plan.root) / "artifacts")
     run_id = run_id or create_run_id()
@@ -186,7 +186,7 @@ def catch_interrupts() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def is_stored_event(event: dict[str, Any]) -> bool:
+def is_event_to_store(event: dict[str, Any]) -> bool:
     """Return True for events that the registry reads or that explain a failure; plain successes are dropped."""
     kind = event.get("event", "")
     if kind in ("runner_on_ok", "runner_on_skipped"):

@@ -26,7 +26,7 @@ from gpufleet.remote.run import (
     RunOutcome,
     catch_interrupts,
     create_run_id,
-    is_stored_event,
+    is_event_to_store,
     remove_environment_from_command_file,
     remove_module_arguments,
 )
@@ -37,7 +37,7 @@ EventSink = Callable[[dict[str, Any]], None]
 
 
 @dataclass(frozen=True)
-class ExecutionMode:
+class ShardingOptions:
     """How a run is distributed: workers by name, what a shard is (rack or pool), its maximum size."""
 
     workers: tuple[str, ...]
@@ -47,7 +47,7 @@ class ExecutionMode:
 
 def run_sharded(
     plan: RunPlan,
-    mode: ExecutionMode,
+    sharding: ShardingOptions,
     *,
     extra_vars: Mapping[str, Any] | None = None,
     options: str = "",
@@ -66,13 +66,13 @@ def run_sharded(
     inventory = read_ansible_inventory(plan.root)
     hostvars = inventory.get("_meta", {}).get("hostvars", {})
     bundle = shards.build_worker_bundle()
-    workers = _prepare_workers(shards.build_worker_connections(mode.workers, hostvars), bundle, stream)
+    workers = _prepare_workers(shards.build_worker_connections(sharding.workers, hostvars), bundle, stream)
     place_by_host = {
         host: str(place)
         for host in plan.hosts
-        if (place := find_rack_or_pool(hostvars.get(host, {}), mode.shard_by))
+        if (place := find_rack_or_pool(hostvars.get(host, {}), sharding.shard_by))
     }
-    parts = shards.group_hosts_into_shards(plan.hosts, place_by_host, mode.max_hosts)
+    parts = shards.group_hosts_into_shards(plan.hosts, place_by_host, sharding.max_hosts)
     shards_by_worker = shards.assign_shards_to_workers(parts, [worker.name for worker in workers])
     for worker in workers:
         names = ", ".join(
@@ -139,9 +139,11 @@ class _ShardedRun:
     def _drain(self, follower: RunEventHandler, seconds: float = 0.0) -> None:
         """Apply the events that have arrived; wait at most ``seconds`` for the first."""
         with contextlib.suppress(queue.Empty):
-            follower.handle_event(self.events.get(timeout=seconds) if seconds else self.events.get_nowait())
+            follower.handle_run_event(
+                self.events.get(timeout=seconds) if seconds else self.events.get_nowait()
+            )
             while True:
-                follower.handle_event(self.events.get_nowait())
+                follower.handle_run_event(self.events.get_nowait())
 
     def _stop(self) -> None:
         for pipeline in self.shard_pipelines:
@@ -174,7 +176,7 @@ class _ShardedRun:
     def _on_event(self, event: dict[str, Any]) -> bool:
         remove_module_arguments(event)
         self.events.put(event)
-        return is_stored_event(event)
+        return is_event_to_store(event)
 
     def _outcome(self, progress: RunProgress, interrupted: bool) -> RunOutcome:
         failed_pipelines = [pipeline for pipeline in self.shard_pipelines if pipeline.failure]

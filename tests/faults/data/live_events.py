@@ -11,6 +11,6 @@ from gpufleet.operations.task_events import build_task_event
 if __name__ == "__main__":
     root = paths.find_project_root()
     with nodes.Registry(paths.registry_database_url(root)) as registry:
-        live = ingest.EventIngester.for_project(registry, root, live=True)
+        live = ingest.EventIngester.create_for_project(registry, root, live=True)
         for host, outcome, action, result in json.loads(Path(sys.argv[1]).read_text()):
             live.ingest_event(build_task_event(host, outcome, result, action=action))

@@ -79,7 +79,7 @@ class AttemptJournal:
             out.flush()
         self._sync()
 
-    def replay_records(self, records: list[Record]) -> None:
+    def replay_records_to_stream(self, records: list[Record]) -> None:
         """Put records of before a kill on the stream, so that it holds the whole attempt."""
         for record in records:
             self.stream.write(json.dumps(record) + "\n")

@@ -68,7 +68,7 @@ def run_burnin_attempt(
 ) -> None:
     """Run an attempt's remaining checks, from its start record to its end record."""
     before = journal.resume_attempt(attempt)
-    journal.replay_records(before)
+    journal.replay_records_to_stream(before)
     if any(record.get("type") == "end" for record in before):
         return
     if not before:

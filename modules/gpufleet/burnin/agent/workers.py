@@ -61,22 +61,22 @@ def read_pipe_until(reader: int, deadline: float) -> bytes | None:
         parts.append(part)
 
 
-def kill_child_and_wait(pid: int, *, group: bool) -> int:
+def kill_child_and_wait(pid: int, *, kills_group: bool) -> int:
     """Kill a child (and its session) if it still runs; return its wait status."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        if group:
+        if kills_group:
             os.killpg(pid, signal.SIGKILL)
         else:
             os.kill(pid, signal.SIGKILL)
     return os.waitpid(pid, 0)[1]
 
 
-def collect_child_result(child: tuple[int, int], deadline: float, *, group: bool) -> Any:
+def collect_child_result(child: tuple[int, int], deadline: float, *, kills_group: bool) -> Any:
     """Return a child's answer; a missing one becomes an error with the cause."""
     pid, reader = child
     text = read_pipe_until(reader, deadline)
     os.close(reader)
-    status = kill_child_and_wait(pid, group=group)
+    status = kill_child_and_wait(pid, kills_group=kills_group)
     if text is None:
         return {"error": "the check exceeded its time limit and was stopped"}
     try:
@@ -91,11 +91,11 @@ def collect_child_result(child: tuple[int, int], deadline: float, *, group: bool
 def run_job_with_deadline(job: Callable[[], Any], seconds: float) -> Any:
     """Run one job in a session of its own; return ``{"value"}`` or ``{"error"}`` within ``seconds``."""
     child = fork_job(job, new_session=True)
-    return collect_child_result(child, time.monotonic() + seconds, group=True)
+    return collect_child_result(child, time.monotonic() + seconds, kills_group=True)
 
 
 def run_jobs_in_parallel(job: Callable[[int], Any], count: int, seconds: float) -> list[Any]:
     """Run ``job(0) … job(count - 1)`` at once, one process each; return their answers."""
     deadline = time.monotonic() + seconds
     children = [fork_job(partial(job, index), new_session=False) for index in range(count)]
-    return [collect_child_result(child, deadline, group=False) for child in children]
+    return [collect_child_result(child, deadline, kills_group=False) for child in children]

@@ -42,7 +42,7 @@ class ContainerEngine:
         return cls(name, tuple(int(part) for part in numbers[0].split(".")), cdi, vendor)
 
     @property
-    def has_quadlet(self) -> bool:
+    def has_quadlet_support(self) -> bool:
         """True if podman makes services of ``.container`` files itself."""
         return self.kind == "podman" and self.version >= QUADLET_SINCE
 

@@ -13,9 +13,9 @@ from gpufleet.operations.units.options import (
     UnitMount,
     common_run_options,
     container_mounts,
-    health_options,
+    health_check_options,
     list_env_files,
-    port_options,
+    publish_port_options,
 )
 from gpufleet.operations.units.quoting import quote_systemd_argument
 
@@ -49,14 +49,14 @@ class ContainerDeployment:
         container = self.container
         options = [f"--name={container.effective_name}"]
         options += [f"--{name}={value}" for name, value in self.gpu_card_options]
-        options += [f"--publish={port}" for port in port_options(container)]
+        options += [f"--publish={port}" for port in publish_port_options(container)]
         options += [f"--volume={place.volume_option}" for place in self.unit_mounts]
         options += [f"--env={name}={value}" for name, value in container.env.items()]
         options += [f"--env-file={path}" for path in list_env_files(container)]
         options += [f"--secret={secret}" for secret in secrets]
         if container.network != "bridge":
             options.append(f"--network={container.network}")
-        options += [f"--{name}={value}" for name, value in health_options(container, self.engine)]
+        options += [f"--{name}={value}" for name, value in health_check_options(container, self.engine)]
         options += [*common_run_options(container), f"--stop-timeout={container.stop_seconds}"]
         return [quote_systemd_argument(option) for option in (*options, container.image, *container.command)]
 

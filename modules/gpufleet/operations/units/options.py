@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpufleet.fleet import Application, Container, Volume
+from gpufleet.fleet import Application, ApplicationVolume, Container
 from gpufleet.operations.units.engine import ContainerEngine
 
 SECRETS = "/etc/gpufleet/secrets"
@@ -26,7 +26,7 @@ class UnitMount:
         return f"{self.source}:{self.target}{':ro' if self.read_only else ''}"
 
 
-def volume_folder(volume: Volume, scratch_folder: str) -> str:
+def volume_folder(volume: ApplicationVolume, scratch_folder: str) -> str:
     """Return a volume's folder: on the node's scratch, or on its boot disk."""
     return f"{scratch_folder if volume.kind == 'nvme' else ON_BOOT_DISK}/{volume.name}"
 
@@ -61,7 +61,7 @@ def podman_secret_options(container: Container) -> list[str]:
     return options
 
 
-def port_options(container: Container) -> list[str]:
+def publish_port_options(container: Container) -> list[str]:
     """Return what is led from the node; with the node's own network nothing has to be."""
     if container.network != "bridge":
         return []
@@ -72,7 +72,7 @@ def port_options(container: Container) -> list[str]:
     ]
 
 
-def health_options(container: Container, engine: ContainerEngine) -> list[Pair]:
+def health_check_options(container: Container, engine: ContainerEngine) -> list[Pair]:
     """Return the options of the health check. Only podman can stop an unhealthy container."""
     check = container.health
     if check is None:

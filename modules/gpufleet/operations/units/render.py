@@ -46,8 +46,10 @@ def render_application_units(
     application: Application, engine: ContainerEngine, scratch_folder: str = "/scratch"
 ) -> RenderedApplication:
     """Return the units of an application for an engine; ``scratch`` is where the node's fast storage is mounted."""
-    by_quadlet = application.units == "quadlet" or (application.units == "auto" and engine.has_quadlet)
-    if by_quadlet and not engine.has_quadlet:
+    by_quadlet = application.units == "quadlet" or (
+        application.units == "auto" and engine.has_quadlet_support
+    )
+    if by_quadlet and not engine.has_quadlet_support:
         raise InputError(
             f"units is quadlet, but {engine.display_name} does not support quadlets",
             remedy="set units: auto, or install podman 4.4",

@@ -35,7 +35,9 @@ class WorkerConnection:
     name: str
     command: tuple[str, ...]
 
-    def run_command(self, command_line: str, stdin: Any = None, timeout: float = CONNECT_SECONDS * 2) -> str:
+    def run_on_worker(
+        self, command_line: str, stdin: Any = None, timeout: float = CONNECT_SECONDS * 2
+    ) -> str:
         """Run a command on the worker and return its output; raise EnvironmentFault if it fails."""
         try:
             completed = subprocess.run(
@@ -52,7 +54,7 @@ class WorkerConnection:
     def install_bundle(self, bundle: WorkerBundle) -> bool:
         """Copy the bundle to the worker unless it has it; return True if it was copied."""
         folder, python = bundle_folder_on_worker(bundle), f"python{bundle.python}"
-        answer = self.run_command(CHECK_COMMAND.format(python=python, folder=folder)).split("\n")
+        answer = self.run_on_worker(CHECK_COMMAND.format(python=python, folder=folder)).split("\n")
         if answer[0].startswith("no "):
             hint = f"install {python} there, or use a worker with the same system release as this machine"
             raise EnvironmentFault(
@@ -66,7 +68,7 @@ class WorkerConnection:
         if "ready" in answer:
             return False
         with bundle.archive.open("rb") as archive:
-            self.run_command(INSTALL_COMMAND.format(folder=folder), stdin=archive, timeout=PREPARE_SECONDS)
+            self.run_on_worker(INSTALL_COMMAND.format(folder=folder), stdin=archive, timeout=PREPARE_SECONDS)
         return True
 
     def read_trusted_host_keys(self) -> str:

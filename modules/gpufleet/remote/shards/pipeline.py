@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpufleet.remote.progress import to_plain_line
+from gpufleet.remote.progress import strip_colours_and_newlines
 from gpufleet.remote.shards import private_data
 from gpufleet.remote.shards.bundle import WorkerBundle
 from gpufleet.remote.shards.destination import WorkerConnection, bundle_folder_on_worker
@@ -104,7 +104,7 @@ class ShardPipeline:
             finished = finished or event.get("event") == "playbook_on_stats"
             return on_event(event)
 
-        def on_status(status: Mapping[str, Any], runner_config: Any = None) -> None:  # noqa: ARG001 - the runner's signature
+        def handle_runner_status(status: Mapping[str, Any], runner_config: Any = None) -> None:  # noqa: ARG001 - the runner's signature
             if status.get("status") == "error":
                 self.failure = str(status.get("job_explanation") or "the worker failed")
 
@@ -114,7 +114,7 @@ class ShardPipeline:
             private_data_dir=str(folder),
             artifact_dir=str(artifacts),
             event_handler=on_runner_event,
-            status_handler=on_status,
+            status_handler=handle_runner_status,
             cancel_callback=self._stopped.is_set,
             settings={},
             quiet=True,
@@ -140,4 +140,4 @@ class ShardPipeline:
 def _last_line(path: Path) -> str:
     """Return the last line that Ansible printed, without terminal colours."""
     lines = path.read_text(errors="replace").strip().splitlines() if path.is_file() else []
-    return to_plain_line(lines[-1]) if lines else ""
+    return strip_colours_and_newlines(lines[-1]) if lines else ""

@@ -134,7 +134,7 @@ class CallbackModule(CallbackBase):
         except Exception as error:  # noqa: BLE001 - as above
             self._pause_after(error)
             return None
-        self._ingest = ingest.EventIngester.for_project(registry, root, live=True)
+        self._ingest = ingest.EventIngester.create_for_project(registry, root, live=True)
         return self._ingest
 
     def _pause_after(self, error: Exception) -> None:
