@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.boundary import Limits, read_bytes, read_stream, read_text
+from gpufleet.boundary import DocumentLimits, read_bytes, read_stream, read_text
 from gpufleet.errors import InputError
 
-TEN = Limits(bytes=10)
+TEN = DocumentLimits(bytes=10)
 
 
 @pytest.fixture

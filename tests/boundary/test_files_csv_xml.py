@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpufleet.boundary import (
-    Limits,
-    check_cell,
+    DocumentLimits,
+    check_cell_safety,
     decode_csv,
     decode_xml,
     read_bytes,
@@ -27,7 +27,7 @@ from gpufleet.errors import InputError
 
 # The same examples each time, and as long as a busy machine takes.
 CALM = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-TEN = Limits(bytes=10)
+TEN = DocumentLimits(bytes=10)
 CELL = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00\r"), max_size=10)
 
 
@@ -112,8 +112,8 @@ def test_rows_have_line_numbers_and_blank_lines_are_skipped():
 
 def test_cells_are_converted_to_the_type_of_their_column():
     (row,) = decode_csv("n,i,f,w,d,c\n1.5,7,yes,a b,2026-07-06,high\n", "f")
-    assert (row.number("n"), row.integer("i"), row.flag("f")) == (1.5, 7, True)
-    assert (row.split_words("w"), row.day("d"), row.choice("c", ("high", "low"))) == (
+    assert (row.get_number("n"), row.get_integer("i"), row.get_boolean("f")) == (1.5, 7, True)
+    assert (row.get_words("w"), row.get_date("d"), row.get_choice("c", ("high", "low"))) == (
         ("a", "b"),
         date(2026, 7, 6),
         "high",
@@ -122,19 +122,19 @@ def test_cells_are_converted_to_the_type_of_their_column():
 
 def test_empty_cell_is_read_as_none_or_false():
     (row,) = decode_csv("n,i,f,w\n,,,\n", "f")
-    assert (row.optional_number("n"), row.optional_integer("i")) == (None, None)
-    assert (row.flag("f"), row.split_words("w")) == (False, ())
+    assert (row.get_optional_number("n"), row.get_optional_integer("i")) == (None, None)
+    assert (row.get_boolean("f"), row.get_words("w")) == (False, ())
 
 
 @pytest.mark.parametrize(
     ("method", "message"),
     [
-        ("number", "f:2: a: 'x' is not a number"),
-        ("optional_number", "f:2: a: 'x' is not a number"),
-        ("integer", "f:2: a: 'x' is not an integer"),
-        ("optional_integer", "f:2: a: 'x' is not an integer"),
-        ("flag", "f:2: a: 'x' is neither yes nor no"),
-        ("day", "f:2: a: 'x' is not a date"),
+        ("get_number", "f:2: a: 'x' is not a number"),
+        ("get_optional_number", "f:2: a: 'x' is not a number"),
+        ("get_integer", "f:2: a: 'x' is not an integer"),
+        ("get_optional_integer", "f:2: a: 'x' is not an integer"),
+        ("get_boolean", "f:2: a: 'x' is neither yes nor no"),
+        ("get_date", "f:2: a: 'x' is not a date"),
     ],
 )
 def test_cell_error_names_line_and_column(method, message):
@@ -147,11 +147,11 @@ def test_cell_error_names_line_and_column(method, message):
 def test_cell_with_unknown_choice_or_column_is_refused():
     (row,) = decode_csv("a,b\nx,nan\n", "f")
     with pytest.raises(InputError, match="f:2: a: 'x' is not one of low, high"):
-        row.choice("a", ("low", "high"))
+        row.get_choice("a", ("low", "high"))
     with pytest.raises(InputError, match="f:2: b: 'nan' is not a number"):
-        row.number("b")
+        row.get_number("b")
     with pytest.raises(InputError, match="f:2: c: the file has no such column"):
-        row.integer("c")
+        row.get_integer("c")
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_cell_with_unknown_choice_or_column_is_refused():
 )
 def test_formula_is_refused_with_its_line_and_column(text):
     with pytest.raises(InputError, match=r"^f:3: machine: .* is a spreadsheet formula"):
-        check_cell(text, "f:3", "machine")
+        check_cell_safety(text, "f:3", "machine")
 
 
 @pytest.mark.parametrize("text", ["\x1b[2J", "a\nb", "a\tb", "a\u202eb", "a\u200bb", "\x7f"])
@@ -167,13 +167,13 @@ def test_control_character_is_refused_with_its_line_and_column(text):
     with pytest.raises(
         InputError, match=r"^f:3: machine: .* contains a control character; remove it$"
     ) as excinfo:
-        check_cell(text, "f:3", "machine")
+        check_cell_safety(text, "f:3", "machine")
     assert str(excinfo.value).isprintable()
 
 
 @pytest.mark.parametrize("text", ["-1.5", "+2", "-", "1e-3", "", "p4d.24xlarge", "Zürich", "a=b", "-inf"])
 def test_cell_without_formula_or_control_characters_is_returned_unchanged(text):
-    assert check_cell(text, "f:3", "machine") == text
+    assert check_cell_safety(text, "f:3", "machine") == text
 
 
 def test_xml_decodes_to_an_element_tree():
@@ -210,6 +210,6 @@ def test_any_text_decodes_to_a_tree_or_a_one_line_error(text):
 
 def test_packaged_data_is_read_by_package_name():
     first = read_packaged_rows("gpufleet.burnin", "data/xid.csv")[0]
-    assert first.integer("code")
+    assert first.get_integer("code")
     assert first.where == "gpufleet/burnin/data/xid.csv:2"
     assert read_packaged_yaml("gpufleet.nodes", "data/wipe_methods.yaml")["any"]

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from gpufleet.boundary import Limits, NotJsonError, decode_json, decode_json_lines, decode_json_object
+from gpufleet.boundary import DocumentLimits, NotJsonError, decode_json, decode_json_lines, decode_json_object
 from gpufleet.errors import InputError
 
-SMALL = Limits(bytes=60, depth=3, values=6, characters=10)
+SMALL = DocumentLimits(bytes=60, depth=3, values=6, characters=10)
 # (text, what is wrong with it, None: nothing)
 CASES = [
     ("[1, 2, 3, 4, 5]", None),  # the list and five numbers
@@ -99,7 +99,7 @@ def decode_lines(content, limits=SMALL):
 
 
 def test_json_lines_are_numbered_and_an_invalid_line_affects_no_other():
-    decoded = decode_lines('1\n\n  \n{"a": 2}\n{"a\n3\n', Limits(bytes=100, values=50))
+    decoded = decode_lines('1\n\n  \n{"a": 2}\n{"a\n3\n', DocumentLimits(bytes=100, values=50))
     assert [decoded[0], decoded[1], decoded[3]] == [(1, 1), (4, {"a": 2}), (6, 3)]
     assert decoded[2][0] == 5
     assert decoded[2][1].startswith("log:5:1: is not JSON: ")

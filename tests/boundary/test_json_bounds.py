@@ -11,19 +11,19 @@ from hypothesis import strategies as st
 
 from gpufleet.boundary import (
     ENGINE_DOCUMENT,
-    Limits,
+    DocumentLimits,
     NotJsonError,
     check_value_limits,
     decode_json,
     decode_json_lines,
     decode_json_object,
-    validate_model,
+    validate_with_pydantic,
 )
 from gpufleet.errors import InputError
 
 # The same examples each time, and as long as a busy machine takes.
 CALM = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-SMALL = Limits(bytes=1000, depth=3, values=10, characters=20)
+SMALL = DocumentLimits(bytes=1000, depth=3, values=10, characters=20)
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=20)
 NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
 TREES = st.recursive(
@@ -66,7 +66,7 @@ def test_any_bytes_decode_to_a_value_or_a_one_line_error(content):
 )
 def test_json_that_other_parsers_reject_is_refused(text, problem):
     with pytest.raises(InputError, match=problem):
-        decode_json(text, "f", Limits(bytes=200_000, depth=3))
+        decode_json(text, "f", DocumentLimits(bytes=200_000, depth=3))
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_punctuation_inside_a_string_does_not_count_as_values():
 
 def test_too_many_strings_are_refused_before_parsing():
     with pytest.raises(InputError, match="more than 10 values"):
-        decode_json("[" + '"\\\\",' * 60 + "1]", "f", Limits(bytes=1000, values=10))
+        decode_json("[" + '"\\\\",' * 60 + "1]", "f", DocumentLimits(bytes=1000, values=10))
 
 
 @pytest.mark.parametrize(
@@ -151,8 +151,8 @@ def test_first_validation_error_of_a_model_is_one_line_with_its_key():
         count: int
         names: list[str]
 
-    assert validate_model(Card, {"count": 1, "names": []}, "f").count == 1
+    assert validate_with_pydantic(Card, {"count": 1, "names": []}, "f").count == 1
     with pytest.raises(
         InputError, match=r"^f: names\.0: Input should be a valid string, got .* \(and 1 more\)$"
     ):
-        validate_model(Card, {"count": 1, "names": [10**400, ["\x1b"]]}, "f")
+        validate_with_pydantic(Card, {"count": 1, "names": [10**400, ["\x1b"]]}, "f")

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpufleet.boundary import (
-    Limits,
+    DocumentLimits,
     decode_text,
     is_identifier,
     make_block_printable,
@@ -116,8 +116,8 @@ def test_invalid_utf_8_is_refused_in_one_line(content):
 
 def test_too_large_text_is_refused_with_its_size_and_the_limit():
     with pytest.raises(InputError, match=r"^f: is too large: 11 bytes; the limit is 10 bytes$"):
-        decode_text(b"x" * 11, "f", Limits(bytes=10))
-    assert decode_text(b"x" * 10, "f", Limits(bytes=10)) == "x" * 10
+        decode_text(b"x" * 11, "f", DocumentLimits(bytes=10))
+    assert decode_text(b"x" * 10, "f", DocumentLimits(bytes=10)) == "x" * 10
 
 
 @pytest.mark.parametrize(

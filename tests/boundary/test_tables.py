@@ -6,20 +6,20 @@ import pytest
 from pydantic import BaseModel
 
 from gpufleet.boundary import (
-    Limits,
-    check_cell,
+    DocumentLimits,
+    check_cell_safety,
     check_identifier,
     decode_csv,
     decode_xml,
     decode_yaml,
-    decode_yaml_lines,
     decode_yaml_subset,
+    decode_yaml_with_line_numbers,
     is_identifier,
-    validate_model,
+    validate_with_pydantic,
 )
 from gpufleet.errors import InputError
 
-SMALL = Limits(bytes=60, depth=3, values=6, characters=10)
+SMALL = DocumentLimits(bytes=60, depth=3, values=6, characters=10)
 
 
 def error_of(call):
@@ -63,29 +63,29 @@ def test_csv_of_exactly_the_limits_is_read():
     "text", ["=1+1", "+cmd", "-x", "@SUM(A1)", "\uff1dx", "\uff0bx", "\uff0dx", "\uff20x"]
 )
 def test_formula_in_a_cell_is_refused(text):
-    assert error_of(lambda: check_cell(text, "f:2", "name")).startswith("f:2: name: ")
+    assert error_of(lambda: check_cell_safety(text, "f:2", "name")).startswith("f:2: name: ")
     assert "is a spreadsheet formula; give the value itself" in error_of(
-        lambda: check_cell(text, "f:2", "name")
+        lambda: check_cell_safety(text, "f:2", "name")
     )
 
 
 @pytest.mark.parametrize("text", ["-1.5", "+2", "-", "=", "@", "", "p4d.24xlarge", "a=b"])
 def test_numbers_single_signs_and_names_are_accepted_in_cells(text):
-    assert check_cell(text, "f:2", "name") == text
+    assert check_cell_safety(text, "f:2", "name") == text
 
 
 def test_control_character_in_a_cell_is_refused():
-    assert error_of(lambda: check_cell("a\x1b[2J", "f:2", "x")) == (
+    assert error_of(lambda: check_cell_safety("a\x1b[2J", "f:2", "x")) == (
         r"f:2: x: 'a\\x1b[2J' contains a control character; remove it"
     )
 
 
 def test_xml_is_bounded_and_entities_are_refused():
     assert decode_xml("<a><b c='1'/></a>", "x", SMALL)[0].get("c") == "1"
-    assert error_of(lambda: decode_xml("<a><b><c><d/></c></b></a>", "x", Limits(bytes=60, depth=3))) == (
-        "x: is nested deeper than 3 levels"
-    )
-    assert decode_xml("<a><b><c/></b></a>", "x", Limits(bytes=60, depth=3)).tag == "a"
+    assert error_of(
+        lambda: decode_xml("<a><b><c><d/></c></b></a>", "x", DocumentLimits(bytes=60, depth=3))
+    ) == ("x: is nested deeper than 3 levels")
+    assert decode_xml("<a><b><c/></b></a>", "x", DocumentLimits(bytes=60, depth=3)).tag == "a"
     assert (
         error_of(lambda: decode_xml("<a>" + "<b/>" * 5 + "</a>", "x", SMALL))
         == "x: contains more than 6 values"
@@ -130,23 +130,25 @@ WRONG_YAML = [
 def test_yaml_is_read_as_version_1_2(text, value):
     assert decode_yaml(text, "f") == value
     if text:
-        assert decode_yaml_lines(text, "f") == value
+        assert decode_yaml_with_line_numbers(text, "f") == value
 
 
 @pytest.mark.parametrize(("text", "message"), WRONG_YAML)
-@pytest.mark.parametrize("reader", [decode_yaml, decode_yaml_lines])
+@pytest.mark.parametrize("reader", [decode_yaml, decode_yaml_with_line_numbers])
 def test_invalid_yaml_is_refused_in_one_line_with_its_place(reader, text, message):
     assert error_of(lambda: reader(text, "f", SMALL)).startswith(message)
 
 
 def test_yaml_of_exactly_the_limits_is_read():
     assert decode_yaml("a: [1, 2, 3]", "f", SMALL) == {"a": [1, 2, 3]}
-    assert decode_yaml("a:\n  b:\n    c: 1\n", "f", Limits(bytes=60, depth=3)) == {"a": {"b": {"c": 1}}}
+    assert decode_yaml("a:\n  b:\n    c: 1\n", "f", DocumentLimits(bytes=60, depth=3)) == {
+        "a": {"b": {"c": 1}}
+    }
     assert decode_yaml("a: " + "x" * 10, "f", SMALL) == {"a": "x" * 10}
 
 
 def test_line_numbers_of_yaml_keys_are_known():
-    document = decode_yaml_lines("a: 1\n\nb:\n  c: 2\n", "f")
+    document = decode_yaml_with_line_numbers("a: 1\n\nb:\n  c: 2\n", "f")
     assert [document.lc.key(key)[0] for key in ("a", "b")] == [0, 2]
 
 
@@ -209,8 +211,10 @@ class Report(BaseModel):
 
 
 def test_first_validation_error_of_a_model_is_reported_with_its_key():
-    assert validate_model(Report, {"name": "a", "cards": [1]}, "h").cards == [1]
-    text = error_of(lambda: validate_model(Report, {"name": "a", "cards": [1, "\x1b"]}, "h"))
+    assert validate_with_pydantic(Report, {"name": "a", "cards": [1]}, "h").cards == [1]
+    text = error_of(lambda: validate_with_pydantic(Report, {"name": "a", "cards": [1, "\x1b"]}, "h"))
     assert text.startswith("h: cards.1: Input should be a valid integer")
     assert text.endswith(r"got '\x1b'")
-    assert error_of(lambda: validate_model(Report, {"cards": ["x", "y"]}, "h")).endswith("(and 2 more)")
+    assert error_of(lambda: validate_with_pydantic(Report, {"cards": ["x", "y"]}, "h")).endswith(
+        "(and 2 more)"
+    )

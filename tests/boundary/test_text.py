@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.boundary import Limits, decode_text, make_block_printable, make_printable, shorten_repr
+from gpufleet.boundary import DocumentLimits, decode_text, make_block_printable, make_printable, shorten_repr
 from gpufleet.errors import InputError
 
-TEN = Limits(bytes=10)
+TEN = DocumentLimits(bytes=10)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])

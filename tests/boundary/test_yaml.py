@@ -13,10 +13,10 @@ from ruamel.yaml import YAML
 
 from gpufleet.boundary import (
     OPERATOR_FILE,
-    Limits,
+    DocumentLimits,
     decode_yaml,
-    decode_yaml_comments,
-    decode_yaml_lines,
+    decode_yaml_with_comments,
+    decode_yaml_with_line_numbers,
 )
 from gpufleet.errors import InputError
 
@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 OURS = sorted(
     {*ROOT.glob("stacks/*.yaml"), *ROOT.glob("inventory/*.yaml"), *ROOT.glob("docs/examples/**/*.yaml")}
 )
-READERS = pytest.mark.parametrize("read", [decode_yaml, decode_yaml_lines])
+READERS = pytest.mark.parametrize("read", [decode_yaml, decode_yaml_with_line_numbers])
 TEXT = st.text(st.characters(max_codepoint=0x2FF, exclude_categories=["Cc"]), max_size=12)
 TREES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | TEXT,
@@ -43,7 +43,7 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
 def test_yaml_files_of_this_project_are_read_like_ruamel_reads_them(path):
     text = path.read_text()
     assert decode_yaml(text, "f") == YAML(typ="safe", pure=True).load(text)
-    lined, theirs = decode_yaml_lines(text, "f"), YAML(typ="rt").load(text)
+    lined, theirs = decode_yaml_with_line_numbers(text, "f"), YAML(typ="rt").load(text)
     assert lined == theirs
     assert [lined.lc.key(key) for key in lined] == [theirs.lc.key(key) for key in theirs]
 
@@ -116,7 +116,7 @@ def test_limit_check_and_reader_count_the_same_values(read):
 
 
 def test_limits_are_exact():
-    limits = Limits(bytes=100, depth=2, values=5, characters=4)
+    limits = DocumentLimits(bytes=100, depth=2, values=5, characters=4)
     assert decode_yaml("[[1, 2], 3]", "f", limits) == [[1, 2], 3]
     for text in ("[[1, 2], 3, 4]", "[[[1]]]", "abcde", "#" + "x" * 100):
         with pytest.raises(InputError):
@@ -131,7 +131,7 @@ def test_aliases_and_merge_keys_are_resolved():
         "one": {"x": 1, "y": 3},
         "two": {"x": 1, "y": 2},
     }
-    lined = decode_yaml_lines(text, "f")
+    lined = decode_yaml_with_line_numbers(text, "f")
     assert (lined["one"]["x"], lined["one"]["y"], lined.lc.key("two")[0]) == (1, 3, 2)
 
 
@@ -154,7 +154,7 @@ def test_aliases_count_as_the_values_that_they_repeat():
 
 
 def test_comments_survive_a_rewrite():
-    assert decode_yaml_comments("# why\na: 1 # here\n", "f").ca.comment
+    assert decode_yaml_with_comments("# why\na: 1 # here\n", "f").ca.comment
     for text in (BOMB, "a: 1\n" + "#" * 200_000, "a: b: c"):
         with pytest.raises(InputError):
-            decode_yaml_comments(text, "f")
+            decode_yaml_with_comments(text, "f")

@@ -208,7 +208,7 @@ def secret_config(job: Job) -> None:
 def _engine_path(path: str) -> str:
     from gpufleet import engine
 
-    installed = engine.find_engine()
+    installed = engine.find_pulumi_engine()
     return os.pathsep.join([path, str(installed.bin_dir)]) if installed else path
 
 

@@ -7,8 +7,8 @@ import pytest
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.gpufleet.fleet.plugins.filter import container_engine
-from ansible_collections.gpufleet.fleet.plugins.filter.ib_tools import doca_files
-from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import script_command
+from ansible_collections.gpufleet.fleet.plugins.filter.ib_tools import doca_repository_files
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import shell_script_command
 
 SETTINGS = {
     "data_root": "",
@@ -30,13 +30,15 @@ def test_system_without_docker_of_its_own_is_refused_with_the_remedy():
     with pytest.raises(
         AnsibleFilterError, match="rhel-9 has no Docker of its own; set container_engine_origin"
     ):
-        container_engine.source(engines, kind="docker", origin="distribution", system="rhel-9")
+        container_engine.container_engine_source(
+            engines, kind="docker", origin="distribution", system="rhel-9"
+        )
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="tomllib is new in Python 3.11")
 @pytest.mark.parametrize(("damage", "accepted"), [("", True), ("= 1\n", False)])
 def test_podman_files_are_checked_as_toml(tmp_path, damage, accepted):
-    files = [entry for entry in container_engine.podman_files(SETTINGS) if "validate" in entry]
+    files = [entry for entry in container_engine.podman_config_files(SETTINGS) if "validate" in entry]
     assert len(files) == 3
     for entry in files:
         path = tmp_path / "candidate"
@@ -57,16 +59,16 @@ def test_podman_files_are_checked_as_toml(tmp_path, damage, accepted):
 )
 def test_incomplete_doca_settings_are_refused(system, version, key, message):
     with pytest.raises(AnsibleFilterError, match=message):
-        doca_files(system, version=version, key=key, system_name="rhel-9")
+        doca_repository_files(system, version=version, key=key, system_name="rhel-9")
 
 
 def test_doca_release_is_part_of_the_address():
-    files = doca_files({"ib_tools_system_doca": DOCA}, version="3.1.0", key="KEY", system_name="x")
+    files = doca_repository_files({"ib_tools_system_doca": DOCA}, version="3.1.0", key="KEY", system_name="x")
     assert [entry["path"] for entry in files] == ["/etc/k", "/etc/k/doca.asc", "/etc/doca.sources"]
     assert files[2]["content"] == "URIs: https://x/3.1.0/y\n"
 
 
 def test_script_gets_the_items_of_lists_as_arguments():
-    command = script_command('printf "%s," "$0" "$@"', "show", "a b", ["c", "d e"], [])
+    command = shell_script_command('printf "%s," "$0" "$@"', "show", "a b", ["c", "d e"], [])
     assert command[:2] == ["sh", "-c"]
     assert subprocess.check_output(command, text=True) == "show,a b,c,d e,"

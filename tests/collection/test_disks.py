@@ -58,19 +58,19 @@ def test_fstab_line_is_formatted():
 def test_one_fstab_line_per_mount_is_written_and_others_are_kept():
     table = "# UUID=0 /scratch\nUUID=1 / ext4 defaults 0 1\nUUID=2 /scratch xfs defaults 0 0\n"
     line = disks.fstab_line("3", VOLUME)
-    after = disks.fstab_with_line(table, line, "/scratch")
+    after = disks.replace_fstab_line(table, line, "/scratch")
     assert after == f"# UUID=0 /scratch\nUUID=1 / ext4 defaults 0 1\n{line}\n"
-    assert disks.fstab_with_line(after, line, "/scratch") == after
+    assert disks.replace_fstab_line(after, line, "/scratch") == after
 
 
 def test_signatures_on_the_device_itself_are_read_from_blkid(tmp_path):
     image = tmp_path / "disk"
-    assert scratch.read_signature(str(image))["TYPE"].startswith("unreadable data")
+    assert scratch.read_disk_signature(str(image))["TYPE"].startswith("unreadable data")
     image.write_bytes(bytes(4 << 20))
-    assert scratch.read_signature(str(image)) == {}
+    assert scratch.read_disk_signature(str(image)) == {}
     if shutil.which("mkfs.ext4", path="/usr/sbin:/sbin"):
         subprocess.run(["/usr/sbin/mkfs.ext4", "-q", "-F", "-L", "mine", str(image)], check=True)
-        assert scratch.read_signature(str(image))["LABEL"] == "mine"
+        assert scratch.read_disk_signature(str(image))["LABEL"] == "mine"
 
 
 @pytest.fixture
@@ -143,4 +143,4 @@ def test_unknown_file_system_is_refused(loop, run):
     message = run(loop)
     assert message["failed"]
     assert f"{loop} contains ext4; it has no serial" in message["msg"]
-    assert scratch.read_signature(loop)["LABEL"] == "thesis"
+    assert scratch.read_disk_signature(loop)["LABEL"] == "thesis"

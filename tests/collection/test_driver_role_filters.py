@@ -3,9 +3,12 @@
 import pytest
 
 from ansible_collections.gpufleet.fleet.plugins.filter import nvidia_driver
-from ansible_collections.gpufleet.fleet.plugins.filter.cuda import toolkit
-from ansible_collections.gpufleet.fleet.plugins.filter.driver_plan import needs_installation, package_names
-from ansible_collections.gpufleet.fleet.plugins.filter.nvidia_mig import has_failed
+from ansible_collections.gpufleet.fleet.plugins.filter.cuda import plan_cuda_installation
+from ansible_collections.gpufleet.fleet.plugins.filter.driver_plan import (
+    needs_driver_installation,
+    parse_package_names,
+)
+from ansible_collections.gpufleet.fleet.plugins.filter.nvidia_mig import has_mig_failed
 
 BARE_METAL = {"container": None, "headers": [], "packages": {}}
 PLAN = {"vendor": "nvidia", "action": "install", "branch": "580", "version": "580.1", "packages": []}
@@ -13,14 +16,14 @@ PLAN = {"vendor": "nvidia", "action": "install", "branch": "580", "version": "58
 
 def test_kept_driver_counts_as_installation_of_its_vendor_only():
     plan = {"vendor": "nvidia", "action": "keep", "cuda": {"version": "12.8"}, "fabric_manager": None}
-    assert needs_installation(plan, vendor="nvidia")
-    assert needs_installation(plan, vendor="nvidia", part="cuda")
-    assert not needs_installation(plan, vendor="nvidia", part="fabric_manager")
-    assert not needs_installation(plan, vendor="amd")
+    assert needs_driver_installation(plan, vendor="nvidia")
+    assert needs_driver_installation(plan, vendor="nvidia", part="cuda")
+    assert not needs_driver_installation(plan, vendor="nvidia", part="fabric_manager")
+    assert not needs_driver_installation(plan, vendor="amd")
 
 
 def test_package_names_leave_out_versions():
-    assert package_names(["nvidia-open=580.1-1", "nvlsm", "a=1=2"]) == ["nvidia-open", "nvlsm", "a"]
+    assert parse_package_names(["nvidia-open=580.1-1", "nvlsm", "a=1=2"]) == ["nvidia-open", "nvlsm", "a"]
 
 
 @pytest.mark.parametrize(
@@ -29,7 +32,7 @@ def test_package_names_leave_out_versions():
 )
 def test_only_packages_of_nvidia_bring_the_compiler(packages, expected):
     plan = {"cuda": {"version": "12.8", "packages": packages}}
-    assert toolkit(plan, removed=[])["has_compiler"] is expected
+    assert plan_cuda_installation(plan, removed=[])["has_compiler"] is expected
 
 
 @pytest.mark.parametrize(
@@ -44,7 +47,7 @@ def test_only_packages_of_nvidia_bring_the_compiler(packages, expected):
     ],
 )
 def test_module_needs_headers_of_the_running_kernel(plan, state, expected):
-    assert nvidia_driver.is_without_headers(PLAN | plan, state=BARE_METAL | state) is expected
+    assert nvidia_driver.is_missing_kernel_headers(PLAN | plan, state=BARE_METAL | state) is expected
 
 
 @pytest.mark.parametrize(
@@ -65,7 +68,7 @@ def test_module_needs_headers_of_the_running_kernel(plan, state, expected):
     ],
 )
 def test_missing_version_names_the_package_and_its_archives(plan, expected):
-    message = nvidia_driver.missing_version(PLAN | plan)
+    message = nvidia_driver.missing_version_reason(PLAN | plan)
     assert expected in message
     assert bool(message) == bool(expected)
 
@@ -76,7 +79,7 @@ def test_only_fetched_keyring_packages_are_installed():
         {"changed": False, "dest": "/var/cache/apt/old.deb"},
         {"changed": True, "dest": "/usr/share/keyrings/gpufleet-own.asc"},
     ]
-    packages = nvidia_driver.keyring_packages({"results": downloads})
+    packages = nvidia_driver.downloaded_keyring_packages({"results": downloads})
     assert packages == ["/var/cache/apt/cuda-keyring_1.1-1_all.deb"]
 
 
@@ -87,7 +90,9 @@ def test_key_of_a_repository_is_fetched_next_to_its_packages():
         "key_package": "cuda-keyring",
         "key_sha256": "ab",
     }
-    sources = nvidia_driver.sources([repository], manager="apt", keyring_file="{}_1.1-1_all.deb")
+    sources = nvidia_driver.nvidia_package_sources(
+        [repository], manager="apt", keyring_file="{}_1.1-1_all.deb"
+    )
     assert sources["key_files"] == [
         {
             "name": "cuda",
@@ -108,4 +113,4 @@ def test_key_of_a_repository_is_fetched_next_to_its_packages():
     ],
 )
 def test_mig_fails_only_where_a_gpu_answers(report, expected):
-    assert has_failed(report) is expected
+    assert has_mig_failed(report) is expected

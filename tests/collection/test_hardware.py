@@ -50,7 +50,7 @@ def place(root, devices):
 
 def test_pci_functions_are_read_from_sysfs(tmp_path):
     place(tmp_path, {"0000:11:00.0": function(subsystem_vendor="0x10de\n", subsystem_device="0x16c1\n")})
-    assert hardware.pci_functions(tmp_path) == [
+    assert hardware.read_pci_functions(tmp_path) == [
         {
             "address": "0000:11:00.0",
             "vendor": "10de",
@@ -64,8 +64,8 @@ def test_pci_functions_are_read_from_sysfs(tmp_path):
 def test_invalid_pci_functions_are_ignored(tmp_path):
     place(tmp_path, {"0000:00:00.0": {"vendor": "0x8086\n"}, "0000:01:00.0": function()})
     (tmp_path / "stray").write_text("")
-    assert [function["address"] for function in hardware.pci_functions(tmp_path)] == ["0000:01:00.0"]
-    assert hardware.pci_functions(tmp_path / "absent") == []
+    assert [function["address"] for function in hardware.read_pci_functions(tmp_path)] == ["0000:01:00.0"]
+    assert hardware.read_pci_functions(tmp_path / "absent") == []
 
 
 @pytest.mark.parametrize(
@@ -90,47 +90,47 @@ def test_similar_systems_are_read_from_os_release():
 
 
 def test_secure_boot_is_known_only_with_uefi(tmp_path):
-    assert hardware.secure_boot(tmp_path) is False
+    assert hardware.is_secure_boot_enabled(tmp_path) is False
     (tmp_path / "sys/firmware/efi/efivars").mkdir(parents=True)
-    assert hardware.secure_boot(tmp_path) is None
+    assert hardware.is_secure_boot_enabled(tmp_path) is None
     for state in (0, 1):
         (tmp_path / hardware.SECURE_BOOT).write_bytes(bytes([6, 0, 0, 0, state]))
-        assert hardware.secure_boot(tmp_path) is bool(state)
+        assert hardware.is_secure_boot_enabled(tmp_path) is bool(state)
 
 
 @pytest.mark.parametrize(("text", "version"), [(CLOSED, "535.261.03"), (OPEN, "580.95.05")])
 def test_loaded_driver_version_is_read_for_nvidia_and_amd(tmp_path, text, version):
     write(tmp_path, {"sys/module/nvidia/refcnt": "0\n", "proc/driver/nvidia/version": text})
-    assert hardware.loaded_modules(tmp_path) == {"nvidia": version}
+    assert hardware.read_gpu_module_versions(tmp_path) == {"nvidia": version}
 
 
 def test_module_without_a_version_counts_as_loaded(tmp_path):
     write(tmp_path, {"sys/module/nouveau/refcnt": "4\n", "sys/module/amdgpu/version": "6.16.13\n"})
-    assert hardware.loaded_modules(tmp_path) == {"nouveau": None, "amdgpu": "6.16.13"}
+    assert hardware.read_gpu_module_versions(tmp_path) == {"nouveau": None, "amdgpu": "6.16.13"}
 
 
 def test_newest_kernel_of_the_same_flavour_is_found(tmp_path):
     for name in ("6.1.0-9-amd64", "6.1.0-50-amd64", "6.1.0-37-amd64"):
         (tmp_path / "lib/modules" / name).mkdir(parents=True)
-    assert hardware.newest_kernel(tmp_path, "6.1.0-37-amd64") == "6.1.0-50-amd64"
-    assert hardware.newest_kernel(tmp_path / "absent", "6.8.0-55-generic") == "6.8.0-55-generic"
+    assert hardware.find_newest_kernel(tmp_path, "6.1.0-37-amd64") == "6.1.0-50-amd64"
+    assert hardware.find_newest_kernel(tmp_path / "absent", "6.8.0-55-generic") == "6.8.0-55-generic"
 
 
 def test_cloud_kernel_is_another_flavour_than_the_generic_one(tmp_path):
     for name in ("6.1.0-50-amd64", "6.1.0-51-cloud-amd64"):
         (tmp_path / "lib/modules" / name).mkdir(parents=True)
-    assert hardware.newest_kernel(tmp_path, "6.1.0-50-amd64") == "6.1.0-50-amd64"
+    assert hardware.find_newest_kernel(tmp_path, "6.1.0-50-amd64") == "6.1.0-50-amd64"
 
 
 def test_kernel_headers_are_present_only_with_their_makefile(tmp_path):
     (tmp_path / "lib/modules/6.1.0-50-amd64").mkdir(parents=True)
-    assert not hardware.has_headers(tmp_path, "6.1.0-50-amd64")
+    assert not hardware.has_kernel_headers(tmp_path, "6.1.0-50-amd64")
     write(tmp_path, {"usr/src/linux-headers-6.1.0-50-amd64/Makefile": ""})
-    assert hardware.has_headers(tmp_path, "6.1.0-50-amd64")
+    assert hardware.has_kernel_headers(tmp_path, "6.1.0-50-amd64")
 
 
 def test_madison_output_gives_each_version_once_without_source_packages():
-    assert hardware.parse_madison(MADISON) == {
+    assert hardware.parse_apt_madison(MADISON) == {
         "nvidia-open": ["580.95.05-1", "570.124.06-1"],
         "nvidia-smi": ["535.261.03-1"],
     }
@@ -155,9 +155,11 @@ def test_missing_package_lists_are_not_reported_as_no_packages(tmp_path, monkeyp
     """A new cloud image has none: the refusal "no such package" would be wrong there."""
     monkeypatch.setattr(hardware.dpkg, "LISTS", tmp_path)
     fake_module = FakeModule(fetch=False, pkgnames="nvidia-open\n", madison=MADISON)
-    assert hardware.debian_packages(fake_module, "6.1.0-50-amd64", with_candidates=True)[2] is None
+    assert (
+        hardware.read_debian_driver_packages(fake_module, "6.1.0-50-amd64", with_candidates=True)[2] is None
+    )
     (tmp_path / "deb.debian.org_debian_dists_bookworm_main_binary-amd64_Packages").touch()
-    assert hardware.debian_packages(fake_module, "6.1.0-50-amd64", with_candidates=True)[2] == {
+    assert hardware.read_debian_driver_packages(fake_module, "6.1.0-50-amd64", with_candidates=True)[2] == {
         "nvidia-open": ["580.95.05-1", "570.124.06-1"],
         "nvidia-smi": ["535.261.03-1"],
     }
@@ -171,21 +173,21 @@ def test_package_lists_are_fetched_only_on_request_and_never_in_check_mode(
 ):
     calls = []
     monkeypatch.setattr(hardware.dpkg, "LISTS", tmp_path)
-    monkeypatch.setattr(hardware.locks, "wait_for_locks", lambda seconds: None)
+    monkeypatch.setattr(hardware.locks, "wait_for_package_locks", lambda max_seconds: None)
     monkeypatch.setattr(
-        hardware.dpkg, "fetch_lists", lambda sources: calls.append(sources) or "no route to host"
+        hardware.dpkg, "fetch_package_lists", lambda sources: calls.append(sources) or "no route to host"
     )
     fake_module = FakeModule(fetch=fetch, check=check)
-    hardware.debian_packages(fake_module, "6.1.0-50-amd64", with_candidates=True)
+    hardware.read_debian_driver_packages(fake_module, "6.1.0-50-amd64", with_candidates=True)
     assert len(calls) == fetched
     assert fake_module.warnings == ["package lists could not be fetched: no route to host"] * fetched
 
 
 def test_all_packages_of_driver_plans_are_looked_up():
     """What the tables call packages must match the module's pattern, or no version would be known."""
-    from gpufleet.drivers.data_file import load_systems
+    from gpufleet.drivers.data_file import load_system_package_tables
 
-    for key, system in load_systems().items():
+    for key, system in load_system_package_tables().items():
         if system["manager"] != "apt":
             continue
         for entry in (system.get("nvidia") or {}).values():

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ansible_collections.gpufleet.fleet.plugins.module_utils.json_merge import merge_mappings, merge_text
+from ansible_collections.gpufleet.fleet.plugins.module_utils.json_merge import merge_json_text, merge_mappings
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError
 
 PATH = "/etc/docker/daemon.json"
@@ -40,24 +40,25 @@ def test_settings_are_merged(current: dict, settings: dict, result: dict) -> Non
 
 def test_existing_settings_are_kept() -> None:
     current = '{"log-driver": "json-file", "data-root": null}'
-    merged = json.loads(merge_text(current, TOOLKIT, PATH))
+    merged = json.loads(merge_json_text(current, TOOLKIT, PATH))
     assert merged == {**json.loads(TOOLKIT), "log-driver": "json-file"}
 
 
 def test_file_with_all_settings_keeps_its_formatting() -> None:
     assert (
-        merge_text('{"runtimes": {"nvidia": {"path": "nvidia-container-runtime"}}}', TOOLKIT, PATH) is TOOLKIT
+        merge_json_text('{"runtimes": {"nvidia": {"path": "nvidia-container-runtime"}}}', TOOLKIT, PATH)
+        is TOOLKIT
     )
 
 
 def test_second_merge_changes_nothing() -> None:
-    merged_text = merge_text('{"a": {"b": 1}}', TOOLKIT, PATH)
-    assert merge_text('{"a": {"b": 1}}', merged_text, PATH) == merged_text
+    merged_text = merge_json_text('{"a": {"b": 1}}', TOOLKIT, PATH)
+    assert merge_json_text('{"a": {"b": 1}}', merged_text, PATH) == merged_text
 
 
 @pytest.mark.parametrize("current", [None, "", " \n"])
 def test_missing_file_gives_the_settings(current: str | None) -> None:
-    assert json.loads(merge_text('{"a": 1}', current, PATH)) == {"a": 1}
+    assert json.loads(merge_json_text('{"a": 1}', current, PATH)) == {"a": 1}
 
 
 @pytest.mark.parametrize(
@@ -65,6 +66,6 @@ def test_missing_file_gives_the_settings(current: str | None) -> None:
 )
 def test_invalid_file_is_refused(current: str, message: str) -> None:
     with pytest.raises(HostError, match=message) as excinfo:
-        merge_text('{"a": 1}', current, PATH)
+        merge_json_text('{"a": 1}', current, PATH)
     assert PATH in str(excinfo.value)
     assert excinfo.value.result == {"refused": PATH}

@@ -38,18 +38,18 @@ def test_lock_holder_is_named_after_the_timeout(held_lock):
     with pytest.raises(
         HostError, match=rf"lock is still held by .*python.* \(process {held_lock.pid}\) after 0 s"
     ):
-        locks.wait_for_locks(0)
+        locks.wait_for_package_locks(0)
 
 
 def test_module_waits_for_a_lock_to_be_released(held_lock):
     held_lock.stdin.close()
-    locks.wait_for_locks(60)
-    assert locks.first_held_lock() is None
+    locks.wait_for_package_locks(60)
+    assert locks.find_first_held_lock() is None
 
 
 def test_lock_query_takes_no_lock(tmp_path):
     path = tmp_path / "lock"
     path.touch()
     handle = os.open(path, os.O_RDWR)
-    assert locks.lock_holder(str(path)) is None
+    assert locks.find_lock_holder_pid(str(path)) is None
     os.close(handle)

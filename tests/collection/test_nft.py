@@ -19,7 +19,7 @@ NFT = shutil.which("nft", path="/usr/sbin:/sbin:/usr/bin")
 
 
 def render_rule_lines(operator=OPERATOR, **settings):
-    return [line.strip() for line in nft.render_rules(NOTHING | settings, operator).splitlines()]
+    return [line.strip() for line in nft.render_nft_rules(NOTHING | settings, operator).splitlines()]
 
 
 def test_established_connections_and_the_current_login_are_accepted():
@@ -85,7 +85,7 @@ def test_invalid_settings_are_refused_before_nft_is_run(settings, reason):
 def render_complete_rules():
     settings = {"ssh_from": ["10.0.0.0/8", "2001:db8::/32"], "peers": ["198.18.0.2"], "open": [WEB]}
     chain = "chain early { type filter hook prerouting priority -150; tcp dport 23 drop; }"
-    return nft.render_rules(
+    return nft.render_nft_rules(
         NOTHING | settings | {"container_interfaces": ["podman*", "br-*"], "chains": [chain]}, OPERATOR
     )
 
@@ -94,16 +94,16 @@ def render_complete_rules():
 def test_nft_accepts_the_rules_twice_with_the_same_listing(tmp_path):
     file = tmp_path / "firewall.nft"
     file.write_text(render_complete_rules())
-    listing = nft_host.kernel_listing(file)
+    listing = nft_host.list_rules_of_file(file)
     assert listing is not None
-    assert listing == nft_host.kernel_listing(file)
+    assert listing == nft_host.list_rules_of_file(file)
     script = f"{NFT} -f $0 && {NFT} -f $0 && {NFT} -s list ruleset"
     result = subprocess.run(
         ["unshare", "-n", "sh", "-c", script, file], capture_output=True, text=True, check=True
     )
     assert result.stdout == listing
     file.write_text(render_complete_rules().replace("policy drop", "policy drip"))
-    assert nft_host.kernel_listing(file) is None
+    assert nft_host.list_rules_of_file(file) is None
 
 
 def test_current_login_is_read_from_the_ssh_session(tmp_path, monkeypatch):
@@ -116,8 +116,8 @@ def test_current_login_is_read_from_the_ssh_session(tmp_path, monkeypatch):
         folder.mkdir()
         (folder / "environ").write_bytes(session)
         (folder / "stat").write_text(f"{pid} (a (strange) name) S {parent} 1")
-    assert nft_host.ssh_connection(Path(tmp_path)) == "192.0.2.7 5 192.0.2.1 22"
-    monkeypatch.setattr(nft_host, "ssh_connection", lambda: "192.0.2.7 5 192.0.2.1 2222")
-    assert nft_host.operator_address() == ("192.0.2.7", 2222)
-    monkeypatch.setattr(nft_host, "ssh_connection", lambda: "")
-    assert nft_host.operator_address() is None
+    assert nft_host.read_ssh_connection(Path(tmp_path)) == "192.0.2.7 5 192.0.2.1 22"
+    monkeypatch.setattr(nft_host, "read_ssh_connection", lambda: "192.0.2.7 5 192.0.2.1 2222")
+    assert nft_host.find_operator_address() == ("192.0.2.7", 2222)
+    monkeypatch.setattr(nft_host, "read_ssh_connection", lambda: "")
+    assert nft_host.find_operator_address() is None

@@ -29,7 +29,7 @@ def host(monkeypatch, tmp_path):
 
 
 def is_stale(seconds_later):
-    return dpkg.lists_are_stale({"cache_valid_seconds": VALID}, FETCHED + seconds_later)
+    return dpkg.are_package_lists_stale({"cache_valid_seconds": VALID}, FETCHED + seconds_later)
 
 
 @pytest.mark.parametrize(("seconds_later", "stale"), [(0, False), (VALID, False), (VALID + 1, True)])

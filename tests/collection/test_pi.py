@@ -37,24 +37,28 @@ FREEZE_VERSION=0
     ("text", "bits"), [("throttled=0x50005\n", 0x50005), ("throttled=0x0", 0), ("error=1", None), ("", None)]
 )
 def test_throttling_bits_are_decoded(text, bits):
-    assert pi.parse_throttled(text) == bits
+    assert pi.parse_throttling_bits(text) == bits
 
 
 def test_current_throttling_is_distinguished_from_past_throttling():
-    assert pi.decode_flags(0x50005) == {"undervoltage": "now", "throttled": "now"}
-    assert pi.decode_flags(0x80000) == {"soft temperature limit": "since boot"}
+    assert pi.decode_throttling_flags(0x50005) == {"undervoltage": "now", "throttled": "now"}
+    assert pi.decode_throttling_flags(0x80000) == {"soft temperature limit": "since boot"}
 
 
 def test_voltages_and_temperature_are_read():
-    assert pi.parse_rails(PMIC)["EXT5V_V"] == 5.11478
-    assert pi.parse_rails('error=1 error_msg="Command not registered"') == {}
-    assert pi.parse_temperature("temp=48.3'C\n") == 48.3
+    assert pi.parse_power_rails(PMIC)["EXT5V_V"] == 5.11478
+    assert pi.parse_power_rails('error=1 error_msg="Command not registered"') == {}
+    assert pi.parse_temperature_celsius("temp=48.3'C\n") == 48.3
 
 
 def test_bladectl_table_is_read_with_and_without_colours_and_lines():
-    assert pi.parse_status(STATUS) == {"Blade": "pi1", "SoC Temperature": "48°C", "Power Status": "poe+"}
-    assert pi.parse_status(STATUS.replace("│", "|"))["Power Status"] == "poe+"
-    assert pi.parse_status("connection refused") == {}
+    assert pi.parse_bladectl_status(STATUS) == {
+        "Blade": "pi1",
+        "SoC Temperature": "48°C",
+        "Power Status": "poe+",
+    }
+    assert pi.parse_bladectl_status(STATUS.replace("│", "|"))["Power Status"] == "poe+"
+    assert pi.parse_bladectl_status("connection refused") == {}
 
 
 @pytest.mark.parametrize(
@@ -70,15 +74,15 @@ def test_bladectl_table_is_read_with_and_without_colours_and_lines():
     ],
 )
 def test_low_power_is_reported_with_reasons(bits, supply, watts, codes):
-    assert [(reason["code"], reason["level"]) for reason in pi.power_reasons(bits, supply, watts)] == codes
+    assert [(reason["code"], reason["level"]) for reason in pi.power_findings(bits, supply, watts)] == codes
 
 
 def test_pcie_links_are_compared_with_the_capability_of_the_board():
     good = {"name": "nvme0", "width": 1, "gigatransfers": 5.0}
-    assert pi.link_reasons([good], 1, 5.0) == []
-    slow = pi.link_reasons([{**good, "gigatransfers": 2.5}, {**good, "width": None}, good], 1, 5.0)
+    assert pi.nvme_link_findings([good], 1, 5.0) == []
+    slow = pi.nvme_link_findings([{**good, "gigatransfers": 2.5}, {**good, "width": None}, good], 1, 5.0)
     assert [reason["code"] for reason in slow] == ["nvme_link_slow", "nvme_link_unknown"]
-    assert pi.link_reasons([good], 4, 5.0)[0]["message"] == "nvme0: the PCIe link is x1, expected x4"
+    assert pi.nvme_link_findings([good], 4, 5.0)[0]["message"] == "nvme0: the PCIe link is x1, expected x4"
 
 
 @pytest.mark.parametrize(
@@ -93,18 +97,18 @@ def test_pcie_links_are_compared_with_the_capability_of_the_board():
     ],
 )
 def test_boot_device_is_compared_with_the_requested_one(source, medium, code):
-    codes = [reason["code"] for reason in pi.boot_reasons(source, medium)]
+    codes = [reason["code"] for reason in pi.boot_medium_findings(source, medium)]
     assert codes == ([code] if code else [])
 
 
 def test_only_settings_for_all_boards_are_compared():
-    assert pi.parse_settings(CM4)["BOOT_ORDER"] == "0xf25641"
-    assert "FREEZE_VERSION" not in pi.parse_settings(CM4)
+    assert pi.parse_bootloader_settings(CM4)["BOOT_ORDER"] == "0xf25641"
+    assert "FREEZE_VERSION" not in pi.parse_bootloader_settings(CM4)
 
 
 def test_new_settings_replace_old_ones_and_keep_the_others():
-    text = pi.replace_settings(CM4, {"BOOT_ORDER": "0xf416", "NET_INSTALL_ENABLED": "0"})
-    settings = pi.parse_settings(text)
+    text = pi.replace_bootloader_settings(CM4, {"BOOT_ORDER": "0xf416", "NET_INSTALL_ENABLED": "0"})
+    settings = pi.parse_bootloader_settings(text)
     assert (settings["BOOT_ORDER"], settings["NET_INSTALL_ENABLED"], settings["WAKE_ON_GPIO"]) == (
         "0xf416",
         "0",
@@ -113,11 +117,13 @@ def test_new_settings_replace_old_ones_and_keep_the_others():
     assert "[none]\nFREEZE_VERSION=0\n" in text
     assert text.count("BOOT_ORDER") == 1
     assert (
-        pi.replace_settings(text, {"BOOT_ORDER": "0xf416", "NET_INSTALL_ENABLED": "0"}).count("BOOT_ORDER")
+        pi.replace_bootloader_settings(text, {"BOOT_ORDER": "0xf416", "NET_INSTALL_ENABLED": "0"}).count(
+            "BOOT_ORDER"
+        )
         == 1
     )
 
 
 def test_numeric_settings_are_compared_as_numbers():
-    assert pi.differing_settings({"BOOT_ORDER": "0xF416", "X": "01"}, {"BOOT_ORDER": "0xf416"}) == {}
-    assert pi.differing_settings({}, {"BOOT_ORDER": "0xf416"}) == {"BOOT_ORDER": [None, "0xf416"]}
+    assert pi.find_differing_settings({"BOOT_ORDER": "0xF416", "X": "01"}, {"BOOT_ORDER": "0xf416"}) == {}
+    assert pi.find_differing_settings({}, {"BOOT_ORDER": "0xf416"}) == {"BOOT_ORDER": [None, "0xf416"]}

@@ -24,25 +24,25 @@ ROUTES = "Iface\tDestination\nwlan0\t000A0A0A\neth0\t00000000\n"
 def test_serial_is_reported_with_its_source(tmp_path, path, source):
     (tmp_path / path).parent.mkdir(parents=True)
     (tmp_path / path).write_text("10000000abcdef01\0")
-    assert probe.read_serial(tmp_path) == {"serial": "10000000abcdef01", "serial_source": source}
+    assert probe.read_board_serial(tmp_path) == {"serial": "10000000abcdef01", "serial_source": source}
 
 
 def test_pi_serial_is_read_from_the_device_tree_before_dmi(tmp_path):
     for path in ("proc/device-tree/serial-number", "sys/class/dmi/id/product_serial"):
         (tmp_path / path).parent.mkdir(parents=True)
         (tmp_path / path).write_text(path.split("/")[0])
-    assert probe.read_serial(tmp_path)["serial"] == "proc"
+    assert probe.read_board_serial(tmp_path)["serial"] == "proc"
 
 
 def test_missing_facts_are_omitted(tmp_path):
-    assert set(probe.read_facts(tmp_path)) == {"arch", "kernel", "hostname", "root_free_mib"}
+    assert set(probe.read_node_facts(tmp_path)) == {"arch", "kernel", "hostname", "root_free_mib"}
 
 
 def test_network_card_with_the_default_route_is_used(tmp_path):
     for path, text in {"proc/net/route": ROUTES, "sys/class/net/eth0/address": "02:00:00:00:00:01\n"}.items():
         (tmp_path / path).parent.mkdir(parents=True)
         (tmp_path / path).write_text(text)
-    assert probe.read_facts(tmp_path)["mac"] == "02:00:00:00:00:01"
+    assert probe.read_node_facts(tmp_path)["mac"] == "02:00:00:00:00:01"
 
 
 def test_os_release_is_read_with_and_without_quotes():
@@ -67,5 +67,5 @@ def test_container_services_are_distinguished_from_other_gpufleet_units(tmp_path
     folder.mkdir(parents=True)
     (folder / "gpufleet-a.service").write_text("# Written by gpufleet from the node's template; x\n[Unit]\n")
     (folder / "gpufleet-cdi-nvidia.service").write_text("# Written by gpufleet\n[Unit]\n")
-    assert probe.list_applications(tmp_path) == ["gpufleet-a"]
-    assert probe.list_applications(tmp_path / "nothing") == []
+    assert probe.list_installed_applications(tmp_path) == ["gpufleet-a"]
+    assert probe.list_installed_applications(tmp_path / "nothing") == []

@@ -9,8 +9,11 @@ import pytest
 from ansible.errors import AnsibleFilterError
 from ruamel.yaml import YAML
 
-from ansible_collections.gpufleet.fleet.plugins.filter.playbooks import failure_reason, needs_second_plan
-from ansible_collections.gpufleet.fleet.plugins.filter.system import system_name
+from ansible_collections.gpufleet.fleet.plugins.filter.playbooks import (
+    needs_second_driver_plan,
+    task_failure_reason,
+)
+from ansible_collections.gpufleet.fleet.plugins.filter.system import find_supported_system_name
 from ansible_collections.gpufleet.fleet.plugins.filter.users_and_access import operator_lockout_reasons
 
 PLAYBOOKS = Path(__file__).resolve().parents[2] / "playbooks"
@@ -27,7 +30,7 @@ PLAYBOOKS = Path(__file__).resolve().parents[2] / "playbooks"
 )
 def test_an_unknown_system_is_refused(facts, message):
     with pytest.raises(AnsibleFilterError, match=message):
-        system_name(facts, supported={"debian-12": "debian-12", "rhel-9": "rhel-9"})
+        find_supported_system_name(facts, supported={"debian-12": "debian-12", "rhel-9": "rhel-9"})
 
 
 @pytest.mark.parametrize(
@@ -62,7 +65,7 @@ def test_settings_that_lock_the_login_out_are_named(login, settings, reasons):
 )
 def test_a_second_plan_is_needed_for_versions_of_new_repositories(repositories, versions, is_needed):
     packages = [{"name": "p", "version": version} for version in versions]
-    assert needs_second_plan({"repositories": repositories, "packages": packages}) is is_needed
+    assert needs_second_driver_plan({"repositories": repositories, "packages": packages}) is is_needed
 
 
 def test_a_failed_loop_gives_the_reason_of_its_first_failed_item():
@@ -71,7 +74,7 @@ def test_a_failed_loop_gives_the_reason_of_its_first_failed_item():
         {"failed": True, "msg": "no space"},
         {"failed": True, "msg": "b"},
     ]
-    assert failure_reason({"msg": "One or more items failed", "results": items}) == "no space"
+    assert task_failure_reason({"msg": "One or more items failed", "results": items}) == "no space"
 
 
 def test_driver_check_compares_the_hosts_of_a_template(clean_env, tmp_path):

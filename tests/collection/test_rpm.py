@@ -31,12 +31,15 @@ def find_package_difference(host, **requested):
 
 
 def test_versions_contain_an_epoch_only_if_there_is_one(host):
-    assert (host.version("bash"), host.version("kmod-nvidia")) == ("5.1.8-9.el9", "3:580.95.05-1.el9")
+    assert (host.installed_version("bash"), host.installed_version("kmod-nvidia")) == (
+        "5.1.8-9.el9",
+        "3:580.95.05-1.el9",
+    )
 
 
 @pytest.mark.parametrize(("name", "is_held"), [("kmod-nvidia", True), ("kmod", False), ("bash", False)])
 def test_version_lock_applies_to_its_exact_package_and_an_exclusion_is_not_a_lock(host, name, is_held):
-    assert host.is_held(name) is is_held
+    assert host.is_package_held(name) is is_held
 
 
 def test_satisfied_packages_need_no_change(host):
@@ -64,5 +67,5 @@ def test_removals_precede_installations(host):
 def test_unknown_package_is_reported():
     out = "No match for argument: fastfetch\nError: Unable to find a match: fastfetch\n"
     change = SimpleNamespace(install=[("fastfetch", None)], remove=[])
-    message = rpm.explain_failure(change, out, "")
+    message = rpm.explain_dnf_failure(change, out, "")
     assert message == "cannot install fastfetch: no package fastfetch in this host's repositories"

@@ -23,10 +23,10 @@ def host(monkeypatch, tmp_path):
 
     monkeypatch.setattr(scratch, "FSTAB", state["fstab"])
     monkeypatch.setattr(scratch, "write_fstab", state["fstab"].write_text)
-    monkeypatch.setattr(scratch, "read_signature", lambda _: {"UUID": "2"})
-    monkeypatch.setattr(scratch, "run_or_fail", run_or_fail)
-    monkeypatch.setattr(scratch, "target_access", lambda *_: None)
-    monkeypatch.setattr(scratch, "read_access", lambda _: None)
+    monkeypatch.setattr(scratch, "read_disk_signature", lambda _: {"UUID": "2"})
+    monkeypatch.setattr(scratch, "run_required_program", run_or_fail)
+    monkeypatch.setattr(scratch, "requested_volume_access", lambda *_: None)
+    monkeypatch.setattr(scratch, "read_folder_access", lambda _: None)
     return state
 
 

@@ -53,7 +53,7 @@ def test_settings_unknown_to_the_kernel_are_reported_and_do_not_repeat_changes(k
 
 def test_refused_setting_is_reported_with_the_kernels_message(kernel):
     (kernel / "kernel/locked").mkdir(parents=True)
-    assert work.set_running("kernel.locked", 1, check_mode=False) == "is a directory"
+    assert work.set_kernel_setting("kernel.locked", 1, check_mode=False) == "is a directory"
 
 
 def test_whitespace_between_fields_is_ignored(kernel, run):
@@ -68,4 +68,4 @@ def test_check_mode_changes_neither_file_nor_kernel(kernel, run, tmp_path):
 
 
 def test_file_does_not_depend_on_the_order_of_settings():
-    assert work.render_settings({"b": 2, "a": 1}) == work.render_settings({"a": 1, "b": 2})
+    assert work.render_sysctl_file({"b": 2, "a": 1}) == work.render_sysctl_file({"a": 1, "b": 2})

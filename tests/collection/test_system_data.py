@@ -47,20 +47,20 @@ def systems_file(tmp_path):
     ],
 )
 def test_values_of_the_more_exact_section_win(systems_file, system, service, engine, codename):
-    values = operating_systems.system_values(str(systems_file(FILE)), system)
+    values = operating_systems.role_system_values(str(systems_file(FILE)), system)
     source = f"Suites: {codename}, not ${{distro_codename}}"
     assert values == {"service": service, "engine": engine, "source": source}
 
 
 def test_values_without_a_section_are_those_of_the_family(systems_file):
-    assert operating_systems.system_values(str(systems_file(FILE)), "rhel-9") == {"service": "sshd"}
+    assert operating_systems.role_system_values(str(systems_file(FILE)), "rhel-9") == {"service": "sshd"}
 
 
 @pytest.mark.parametrize("system", ["debian-13", "rhel-8", "opensuse-15", ""])
 def test_unsupported_system_is_refused_with_the_file(systems_file, system):
     path = systems_file(FILE)
     with pytest.raises(AnsibleFilterError) as caught:
-        operating_systems.system_values(str(path), system)
+        operating_systems.role_system_values(str(path), system)
     message = str(caught.value)
     assert message.startswith(f"{path}: the role common does not support the system {system}")
     assert "use one of debian-12, raspberry-pi-os-12," in message
@@ -69,11 +69,11 @@ def test_unsupported_system_is_refused_with_the_file(systems_file, system):
 def test_family_does_not_make_a_system_supported(systems_file):
     """The file has values for the family redhat, but RHEL 8 is in no group of this role."""
     path = systems_file(FILE, role="nvidia_driver")
-    assert system_data.read_system_values(path, "rhel-8") == {"service": "sshd"}
+    assert system_data.read_role_system_values(path, "rhel-8") == {"service": "sshd"}
     with pytest.raises(
         InputError, match="the role nvidia_driver does not support the system raspberry-pi-os-12"
     ):
-        system_data.read_system_values(path, "raspberry-pi-os-12")
+        system_data.read_role_system_values(path, "raspberry-pi-os-12")
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_family_does_not_make_a_system_supported(systems_file):
 )
 def test_misspelt_name_is_refused_with_the_known_ones(systems_file, text, message):
     with pytest.raises(InputError) as caught:
-        system_data.read_system_values(systems_file(text), "debian-12")
+        system_data.read_role_system_values(systems_file(text), "debian-12")
     assert message in str(caught.value)
 
 
@@ -110,7 +110,7 @@ def test_name_of_a_driver_plans_system(plan_system, name):
 
 
 def test_base_roles_accept_rhel_compatible_systems_but_not_every_driver_system():
-    supported = operating_systems.supported_systems("system")
+    supported = operating_systems.supported_system_names("system")
     assert supported["rocky-9"] == supported["almalinux-9"] == "rhel-9"
     assert supported["raspbian-12"] == "raspberry-pi-os-12"
     assert not {"ol-9", "rhel-8"} & set(supported)

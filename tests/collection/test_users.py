@@ -15,8 +15,8 @@ ADA = pwd.struct_passwd(("ada", "x", 1000, 1000, "Ada", "/home/ada", "/bin/bash"
 def accounts(monkeypatch):
     """Give the host's accounts and groups: name to entry."""
     known = {}
-    monkeypatch.setattr(users, "find_account", known.get)
-    monkeypatch.setattr(users, "missing_groups", lambda entry: entry["groups"])
+    monkeypatch.setattr(users, "find_user_account", known.get)
+    monkeypatch.setattr(users, "find_missing_groups", lambda entry: entry["groups"])
     return known
 
 
@@ -37,7 +37,7 @@ def entry(**options):
     ],
 )
 def test_new_user_is_created(accounts, options, command):
-    assert users.user_command(entry(**options)) == command
+    assert users.build_user_command(entry(**options)) == command
 
 
 @pytest.mark.parametrize(
@@ -53,4 +53,4 @@ def test_new_user_is_created(accounts, options, command):
 )
 def test_only_changed_attributes_of_an_existing_user_are_updated(accounts, options, command):
     accounts["ada"] = ADA
-    assert users.user_command(entry(**options)) == command
+    assert users.build_user_command(entry(**options)) == command

@@ -12,12 +12,12 @@ from gpufleet.drivers import data_file
 
 def replace_branches(monkeypatch, **rows):
     """Replace the table of branches: number to (kind, month of end of life)."""
-    template = next(iter(data_file.load_branches().values()))
+    template = next(iter(data_file.load_driver_branches().values()))
     branches = {
         int(number[1:]): replace(template, number=int(number[1:]), kind=kind, end_of_life=end_of_life)
         for number, (kind, end_of_life) in rows.items()
     }
-    monkeypatch.setattr(module, "load_branches", lambda: branches)
+    monkeypatch.setattr(module, "load_driver_branches", lambda: branches)
     return branches
 
 
@@ -36,7 +36,7 @@ def replace_branches(monkeypatch, **rows):
 )
 def test_branch_has_ended_after_its_last_month(monkeypatch, kind, end_of_life, date, has_ended):
     branches = replace_branches(monkeypatch, b1=(kind, end_of_life))
-    assert module.is_end_of_life(branches[1], date) is has_ended
+    assert module.is_driver_branch_end_of_life(branches[1], date) is has_ended
 
 
 @pytest.mark.parametrize(
@@ -52,5 +52,5 @@ def test_branch_has_ended_after_its_last_month(monkeypatch, kind, end_of_life, d
 )
 def test_maintained_branches_are_sorted_before_long_term_support(monkeypatch, rows, expected):
     branches = replace_branches(monkeypatch, **rows)
-    assert module.choose_preferred_branch(sorted(branches), "2026-11-21") == expected
-    assert module.choose_preferred_branch(sorted(branches, reverse=True), "2026-11-21") == expected
+    assert module.choose_preferred_driver_branch(sorted(branches), "2026-11-21") == expected
+    assert module.choose_preferred_driver_branch(sorted(branches, reverse=True), "2026-11-21") == expected

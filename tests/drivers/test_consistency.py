@@ -35,7 +35,7 @@ def codes(*hosts):
 def test_identical_hosts_have_no_finding():
     report = consistency.check_driver_consistency([host("a"), host("b")])
     assert not report.findings
-    assert not report.has_skew
+    assert not report.has_skew_finding
     assert report.as_json()["agree"] is True
 
 
@@ -97,7 +97,7 @@ def test_host_with_cards_but_without_facts_is_reported():
         [consistency.HostDriverState("a", "train", cards=True, state=None)]
     )
     assert [(finding.code, finding.kind) for finding in report.findings] == [("not_read", "note")]
-    assert not report.has_skew
+    assert not report.has_skew_finding
 
 
 def test_table_lists_every_host_and_every_finding():

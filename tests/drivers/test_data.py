@@ -28,7 +28,7 @@ NO_ID = {
 
 
 def test_shipped_data_has_no_problem():
-    assert lint.find_data_problems() == []
+    assert lint.find_driver_data_problems() == []
 
 
 @pytest.mark.parametrize(
@@ -47,24 +47,24 @@ def test_shipped_data_has_no_problem():
     ],
 )
 def test_invalid_card_is_reported(change, message):
-    assert any(message in line for line in lint.find_bad_cards([CARD | change]))
+    assert any(message in line for line in lint.find_card_problems([CARD | change]))
 
 
 def test_duplicate_card_is_reported():
-    assert list(lint.find_bad_cards([CARD, CARD])) == ["cards.csv: 10de:2330 : twice"]
-    assert list(lint.find_bad_cards([CARD, CARD | {"subsystem": "10de:1234"}])) == []
+    assert list(lint.find_card_problems([CARD, CARD])) == ["cards.csv: 10de:2330 : twice"]
+    assert list(lint.find_card_problems([CARD, CARD | {"subsystem": "10de:1234"}])) == []
 
 
 def test_rows_need_a_date_and_a_listed_source():
-    assert list(lint.find_unsourced_rows("cards.csv", [CARD])) == []
-    assert list(lint.find_unsourced_rows("x", [CARD | {"sources": ""}])) == [
+    assert list(lint.find_source_problems("cards.csv", [CARD])) == []
+    assert list(lint.find_source_problems("x", [CARD | {"sources": ""}])) == [
         "x: 10de:2330: unknown source ''"
     ]
-    assert list(lint.find_unsourced_rows("x", [CARD | {"as_of": "lately"}])) == ["x: 10de:2330: no day"]
+    assert list(lint.find_source_problems("x", [CARD | {"as_of": "lately"}])) == ["x: 10de:2330: no day"]
 
 
 def test_invalid_rules_and_branches_are_reported():
-    assert list(lint.find_bad_rules({"a.b": Rule("a.b", reason="", source="gossip")})) == [
+    assert list(lint.find_rule_problems({"a.b": Rule("a.b", reason="", source="gossip")})) == [
         "rules.yaml: a.b: no message",
         "rules.yaml: a.b: unknown source 'gossip'",
     ]
@@ -75,11 +75,11 @@ def test_invalid_rules_and_branches_are_reported():
         "proprietary": "no",
         "default_module": "proprietary",
     }
-    assert len(list(lint.find_bad_branches([row]))) == 2
+    assert len(list(lint.find_branch_problems([row]))) == 2
 
 
 def test_every_pci_accelerator_of_the_catalogue_has_a_card_row():
-    named = {name for card in data_file.load_cards().values() for name in card.catalogue}
+    named = {name for card in data_file.load_gpu_cards().values() for name in card.catalogue}
     parts = catalog.load_accelerators()
     expected = {name for name, part in parts.items() if part.kind not in NO_PCI} - NO_ID
     assert expected - named == set()
@@ -89,10 +89,10 @@ def test_every_pci_accelerator_of_the_catalogue_has_a_card_row():
 def test_card_architectures_match_the_catalogue():
     """What a card is called by PCI is of the generation that the catalogue says."""
     parts = catalog.load_accelerators()
-    for card in data_file.load_cards().values():
+    for card in data_file.load_gpu_cards().values():
         for name in card.catalogue:
             architecture = parts[name].architecture
-            if architecture.split()[0] in data_file.load_architectures():
+            if architecture.split()[0] in data_file.load_gpu_architectures():
                 generation = (
                     "Blackwell Ultra"
                     if architecture.startswith("Blackwell Ultra")
@@ -105,9 +105,9 @@ def test_card_architectures_match_the_catalogue():
 
 def test_every_rule_is_used_and_every_refusal_has_a_remedy():
     text = "".join(path.read_text() for path in DRIVERS.glob("*.py"))
-    refused_codes = set(re.findall(r'build_refusal\(\s*"([a-z_.]+)"', text))
+    refused_codes = set(re.findall(r'build_refusal_error\(\s*"([a-z_.]+)"', text))
     assert len(refused_codes) > 10
-    for code, rule in data_file.load_rules().items():
+    for code, rule in data_file.load_plan_rules().items():
         assert f'"{code}"' in text, code
         assert bool(rule.remedy) or code not in refused_codes, code
         assert _placeholders(rule.remedy) <= {"remedy", *_placeholders(rule.reason), *_extra(code)}, code
@@ -144,7 +144,7 @@ def test_minimum_drivers_match_the_cuda_major_versions():
 
 def test_last_branches_of_old_architectures_are_recorded():
     last_branches = {
-        row.name: row.last_branch for row in data_file.load_architectures().values() if row.last_branch
+        row.name: row.last_branch for row in data_file.load_gpu_architectures().values() if row.last_branch
     }
     assert last_branches == {"Maxwell": 580, "Pascal": 580, "Volta": 580}
 
@@ -159,10 +159,12 @@ def test_every_shipped_data_file_is_checked(monkeypatch):
                       "sources": "pci-ids", "as_of": "2026-10-24"}],
         "sources.csv": [{"id": "gossip", "as_of": "lately"}],
     }  # fmt: skip
-    monkeypatch.setattr(lint, "load_rows", lambda name: invalid_tables.get(name, []))
-    monkeypatch.setattr(lint, "load_rules", lambda: {"a.b": Rule("a.b", reason="", source="pci-ids")})
-    monkeypatch.setattr(lint, "load_systems", lambda: {"odd-1": {"as_of": "2026-10-24", "sources": "gossip"}})
-    assert lint.find_data_problems() == [
+    monkeypatch.setattr(lint, "load_csv_rows", lambda name: invalid_tables.get(name, []))
+    monkeypatch.setattr(lint, "load_plan_rules", lambda: {"a.b": Rule("a.b", reason="", source="pci-ids")})
+    monkeypatch.setattr(
+        lint, "load_system_package_tables", lambda: {"odd-1": {"as_of": "2026-10-24", "sources": "gossip"}}
+    )
+    assert lint.find_driver_data_problems() == [
         "cards.csv: 10de:2330 : unknown market",
         "branches.csv: 700: unknown kind 'odd'",
         "rocm.csv: 9.9: no card has gfx0",
@@ -196,7 +198,7 @@ RELEASE = {"release": "6.3", "gfx": "gfx90a", "systems": "debian-12", "kernels":
 )
 def test_invalid_cuda_release_is_reported(change, line):
     row = {**RELEASE, "driver": next(iter(data_file.load_amd_drivers())), **change}
-    assert list(lint.find_bad_releases([row], [{"gfx": "gfx90a"}])) == ([line] if line else [])
+    assert list(lint.find_rocm_release_problems([row], [{"gfx": "gfx90a"}])) == ([line] if line else [])
 
 
 @pytest.mark.parametrize(
@@ -215,7 +217,7 @@ def test_invalid_cuda_release_is_reported(change, line):
 def test_invalid_branch_is_reported(change, lines):
     row = {"branch": "535", "kind": "lts", "end_of_life": "2026-06", "proprietary": "yes",
            "default_module": "proprietary"}  # fmt: skip
-    assert list(lint.find_bad_branches([row | change])) == [f"branches.csv: 535: {line}" for line in lines]
+    assert list(lint.find_branch_problems([row | change])) == [f"branches.csv: 535: {line}" for line in lines]
 
 
 @pytest.mark.parametrize(
@@ -231,4 +233,4 @@ def test_invalid_branch_is_reported(change, lines):
 )
 def test_columns_of_a_card_match_its_vendor(change, line):
     row = CARD | change
-    assert list(lint.find_bad_cards([row])) == ([f"cards.csv: {row['pci']}: {line}"] if line else [])
+    assert list(lint.find_card_problems([row])) == ([f"cards.csv: {row['pci']}: {line}"] if line else [])

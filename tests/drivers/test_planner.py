@@ -25,10 +25,14 @@ SYSTEMS = [
     ("almalinux", "8.10", "4.18.0-553.el8_10.x86_64"),
 ]
 NVIDIA = sorted(
-    {c.pci for c in data_file.load_cards().values() if c.pci.startswith("10de") and c.market != "switch"}
+    {c.pci for c in data_file.load_gpu_cards().values() if c.pci.startswith("10de") and c.market != "switch"}
 )
 AMD = sorted(
-    {c.pci for c in data_file.load_cards().values() if c.pci.startswith("1002") and c.market != "integrated"}
+    {
+        c.pci
+        for c in data_file.load_gpu_cards().values()
+        if c.pci.startswith("1002") and c.market != "integrated"
+    }
 )
 
 
@@ -63,7 +67,10 @@ def test_invalid_facts_are_refused_in_one_line(raw, message):
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
-        ({"cuda": "twelve"}, "gpufleet_software: cuda: 'twelve' is not a version number; give a version like 12.8"),
+        (
+            {"cuda": "twelve"},
+            "gpufleet_software: cuda: 'twelve' is not a version number; give a version like 12.8",
+        ),
         ({"cuda": 12}, "cuda: 12 is not a version number"),
         ({"rocm": "7"}, "rocm: '7' is not a version number; give a version like 7.2"),
         ({"driver": {"vendor": "intel"}}, "vendor: is 'intel'; give auto, nvidia, amd, none"),
@@ -104,7 +111,7 @@ def test_requested_software_may_be_empty_or_name_a_patch_version():
 )
 def test_driver_version_and_branch_are_read_from_a_package_version(package_version, driver_version, branch):
     assert version.parse_upstream_version(package_version) == driver_version
-    assert version.parse_branch(package_version) == branch
+    assert version.parse_driver_branch(package_version) == branch
 
 
 def test_newest_version_is_found_by_number():
@@ -130,7 +137,7 @@ def test_newest_version_is_found_by_number():
     ],
 )
 def test_package_name_gives_part_origin_module_and_branch(name, part, origin, module, branch):
-    package = installed.classify_package(name, "1")
+    package = installed.classify_driver_package(name, "1")
     assert (package.part, package.origin, package.module, package.branch) == (part, origin, module, branch)
 
 
@@ -155,7 +162,7 @@ def test_packages_of_another_ubuntu_branch_are_all_replaced():
 
 def test_board_specific_card_row_takes_precedence():
     device = facts("10de:25b6").pci[0]
-    assert detection.find_card(device).name == "A2 / A16"
+    assert detection.find_card_of_device(device).name == "A2 / A16"
 
 
 @settings(deadline=None, max_examples=150)
@@ -165,7 +172,7 @@ def test_board_specific_card_row_takes_precedence():
     count=st.sampled_from([1, 4, 8]),
     secure=st.sampled_from([True, False, None]),
     cuda=st.sampled_from([None, *data_file.load_cuda_releases()]),
-    branch=st.sampled_from(["auto", *map(str, data_file.load_branches())]),
+    branch=st.sampled_from(["auto", *map(str, data_file.load_driver_branches())]),
 )
 def test_nvidia_plan_invariants(*, pci, system, count, secure, cuda, branch):
     host = facts(pci, system, count, secure_boot=secure)
@@ -176,7 +183,7 @@ def test_nvidia_plan_invariants(*, pci, system, count, secure, cuda, branch):
     if plan.refusal:
         assert plan.refusal.remedy
         return
-    generation = data_file.load_architectures()[plan.cards[0].architecture]
+    generation = data_file.load_gpu_architectures()[plan.cards[0].architecture]
     number = int(plan.branch)
     assert generation.first_branch <= number <= (generation.last_branch or number)
     assert branch in ("auto", plan.branch)

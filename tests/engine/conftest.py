@@ -49,11 +49,11 @@ class Shell:
     def preview(self) -> list[engine.PreviewStep]:
         """Return the steps of a preview with unchanged resources in it."""
         result = self.run(f"pulumi preview -s {self.rehearsal.stack} --json --show-sames")
-        return engine.parse_preview(engine.parse_json_object(result.stdout, "pulumi preview"))
+        return engine.parse_pulumi_preview(engine.parse_engine_json(result.stdout, "pulumi preview"))
 
     def state(self) -> list[engine.StateResource]:
         result = self.run(f"pulumi stack export -s {self.rehearsal.stack}")
-        return engine.parse_state(engine.parse_json_object(result.stdout, "pulumi stack export"))
+        return engine.parse_stack_state(engine.parse_engine_json(result.stdout, "pulumi stack export"))
 
     def up(self) -> None:
         self.run(f"pulumi up -s {self.rehearsal.stack} --yes --skip-preview")

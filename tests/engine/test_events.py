@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.engine import SECRET, UNKNOWN, parse_event_log, parse_last_phase
+from gpufleet.engine import SECRET, UNKNOWN, parse_last_phase_of_events, parse_last_phase_of_log
 from gpufleet.engine.property_value import SECRET_SIGNATURE, SIGNATURE_KEY
 from gpufleet.errors import InputError
 
@@ -35,7 +35,7 @@ def summary(**counts):
 
 
 def test_preview_log_has_steps_and_summary(read_log):
-    events = parse_event_log(read_log("events-preview"), "log")
+    events = parse_last_phase_of_log(read_log("events-preview"), "log")
     assert events.is_preview
     assert not events.is_truncated
     assert events.summary == {"create": 5}
@@ -47,7 +47,7 @@ def test_preview_log_has_steps_and_summary(read_log):
 
 
 def test_update_log_has_the_ids_of_created_resources(read_log):
-    events = parse_event_log(read_log("events-update"), "log")
+    events = parse_last_phase_of_log(read_log("events-update"), "log")
     assert not events.is_preview
     template = next(step.new for step in events.steps if step.urn.endswith("::worker"))
     fleet = next(step.new for step in events.steps if step.urn.endswith("::workers"))
@@ -57,12 +57,12 @@ def test_update_log_has_the_ids_of_created_resources(read_log):
 
 def test_update_after_a_preview_in_one_log_is_used(read_log):
     both = read_log("events-preview") + read_log("events-update")
-    assert not parse_event_log(both, "log").is_preview
+    assert not parse_last_phase_of_log(both, "log").is_preview
 
 
 def test_truncated_log_keeps_its_complete_events(read_log):
     text = read_log("events-preview")
-    events = parse_event_log(text[: len(text) // 2], "log")
+    events = parse_last_phase_of_log(text[: len(text) // 2], "log")
     assert events.is_truncated
     assert events.summary is None
     assert events.steps
@@ -70,7 +70,7 @@ def test_truncated_log_keeps_its_complete_events(read_log):
 
 def test_secrets_are_never_read():
     secret = {SIGNATURE_KEY: SECRET_SIGNATURE, "plaintext": '"hush"'}
-    events = parse_last_phase([pre(inputs={"userData": secret}, outputs={"key": "[secret]"})])
+    events = parse_last_phase_of_events([pre(inputs={"userData": secret}, outputs={"key": "[secret]"})])
     assert events.steps[0].new.inputs["userData"] is SECRET
     assert events.steps[0].new.outputs["key"] is SECRET
     assert "hush" not in repr(events)
@@ -83,12 +83,12 @@ def test_failed_preview_is_refused_with_its_cause_and_without_colour_codes():
     with pytest.raises(
         InputError, match=r"the preview failed: no such zone$|the preview failed: no such zone;"
     ):
-        parse_last_phase([pre(), error])
+        parse_last_phase_of_events([pre(), error])
 
 
 def test_failed_update_lists_the_failed_resources():
     failed = {"resOpFailedEvent": {"metadata": {"op": "create", "urn": URN}}}
-    events = parse_last_phase([pre(planning=False), failed, summary(create=1)])
+    events = parse_last_phase_of_events([pre(planning=False), failed, summary(create=1)])
     assert events.failed == [URN]
 
 
@@ -109,7 +109,7 @@ def test_failed_update_lists_the_failed_resources():
 )
 def test_invalid_log_is_refused_in_one_line(text, line):
     with pytest.raises(InputError) as excinfo:
-        parse_event_log(text, "log")
+        parse_last_phase_of_log(text, "log")
     assert str(excinfo.value).startswith(line)
     assert "\n" not in str(excinfo.value)
 

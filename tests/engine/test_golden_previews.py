@@ -63,7 +63,7 @@ def engine_reports(rehearse_stack, tmp_path_factory):
 
 def assert_cost_matches(resources, case, side):
     recorded = CommitmentFile.model_validate({"commitments": case.commitments}).commitments
-    providers = [resource for resource in resources if resource.is_provider]
+    providers = [resource for resource in resources if resource.is_provider_resource]
     case_resources = golden.select_case_resources(resources, case)
     bill = cost.price_resources(
         [*providers, *case_resources], golden.book(), commitments=recorded, on_date=DAY

@@ -6,7 +6,13 @@ import json
 
 import pytest
 
-from gpufleet.engine import LAUNCHER_MARK, VERSION, find_engine, find_installed_engine, installation
+from gpufleet.engine import (
+    LAUNCHER_MARK,
+    VERSION,
+    find_installed_pulumi_engine,
+    find_pulumi_engine,
+    installation,
+)
 
 PROGRAMS = ("pulumi", installation.LANGUAGE_HOST, installation.LANGUAGE_EXEC)
 
@@ -26,20 +32,20 @@ def make_engine(folder, version=VERSION, programs=PROGRAMS):
 
 
 def make_built(record=None):
-    make_engine(installation.engine_cache_folder() / "bin")
-    facts = {"version": VERSION, "recipe": installation.compute_build_digest()} | (record or {})
-    (installation.engine_cache_folder() / "built.json").write_text(json.dumps(facts))
+    make_engine(installation.pulumi_engine_cache_folder() / "bin")
+    facts = {"version": VERSION, "recipe": installation.compute_engine_build_digest()} | (record or {})
+    (installation.pulumi_engine_cache_folder() / "built.json").write_text(json.dumps(facts))
 
 
 def test_empty_path_contains_no_engine(tmp_path):
-    assert find_engine(str(tmp_path)) is None
-    assert find_engine("") is None
+    assert find_pulumi_engine(str(tmp_path)) is None
+    assert find_pulumi_engine("") is None
 
 
 def test_suitable_engine_on_path_is_used(tmp_path):
     folder = make_engine(tmp_path / "bin", "3.272.0")
     make_built()
-    engine = find_engine(str(folder))
+    engine = find_pulumi_engine(str(folder))
     assert (engine.origin, engine.version, engine.bin_dir) == ("installed", "3.272.0", folder)
 
 
@@ -54,31 +60,31 @@ def test_suitable_engine_on_path_is_used(tmp_path):
 def test_unusable_engine_is_skipped_with_a_reason(tmp_path, version, programs, defect):
     folder = make_engine(tmp_path / "bin", version, programs)
     make_built()
-    assert defect in find_installed_engine(str(folder)).defect
-    assert find_engine(str(folder)).origin == "built"
+    assert defect in find_installed_pulumi_engine(str(folder)).defect
+    assert find_pulumi_engine(str(folder)).origin == "built"
 
 
 def test_launcher_is_not_an_engine(tmp_path):
     folder = make_engine(tmp_path / "bin")
     (folder / LAUNCHER_MARK).touch()
-    assert find_installed_engine(str(folder)) is None
+    assert find_installed_pulumi_engine(str(folder)) is None
 
 
 def test_cached_build_on_path_is_not_an_installed_engine():
     make_built()
-    assert find_engine(str(installation.engine_cache_folder() / "bin")).origin == "built"
+    assert find_pulumi_engine(str(installation.pulumi_engine_cache_folder() / "bin")).origin == "built"
 
 
 @pytest.mark.parametrize("record", [{"recipe": "of another version"}, {"recipe": None}])
 def test_build_by_another_recipe_is_not_used(record):
     make_built(record)
-    assert find_engine("") is None
+    assert find_pulumi_engine("") is None
 
 
 def test_build_with_a_missing_program_is_not_used():
     make_built()
-    (installation.engine_cache_folder() / "bin" / installation.LANGUAGE_EXEC).unlink()
-    assert find_engine("") is None
+    (installation.pulumi_engine_cache_folder() / "bin" / installation.LANGUAGE_EXEC).unlink()
+    assert find_pulumi_engine("") is None
 
 
 def test_version_is_read_without_an_update_check(tmp_path):
@@ -104,10 +110,10 @@ def test_versions_are_compared_by_number(one, other):
 def test_language_host_may_be_in_another_folder_of_path(tmp_path):
     alone = make_engine(tmp_path / "alone", programs=PROGRAMS[:1])
     rest = make_engine(tmp_path / "rest", programs=PROGRAMS[1:])
-    assert find_installed_engine(f"{alone}:{rest}").defect is None
+    assert find_installed_pulumi_engine(f"{alone}:{rest}").defect is None
     (rest / PROGRAMS[2]).unlink()
     assert (
-        find_installed_engine(f"{alone}:{rest}").defect
+        find_installed_pulumi_engine(f"{alone}:{rest}").defect
         == f"its Python language host is missing ({PROGRAMS[2]})"
     )
 
@@ -115,22 +121,22 @@ def test_language_host_may_be_in_another_folder_of_path(tmp_path):
 @pytest.mark.parametrize("text", ["{", "[]", "7"])
 def test_damaged_build_record_is_ignored(text):
     make_built()
-    (installation.engine_cache_folder() / "built.json").write_text(text)
-    assert find_engine("") is None
+    (installation.pulumi_engine_cache_folder() / "built.json").write_text(text)
+    assert find_pulumi_engine("") is None
 
 
 def test_every_recipe_file_changes_the_digest(tmp_path, monkeypatch):
     import shutil
 
     copy = tmp_path / "data"
-    shutil.copytree(installation.go_module_folder(), copy)
-    before = installation.compute_build_digest()
-    monkeypatch.setattr(installation, "go_module_folder", lambda: copy)
-    assert installation.compute_build_digest() == before
+    shutil.copytree(installation.engine_go_modules_folder(), copy)
+    before = installation.compute_engine_build_digest()
+    monkeypatch.setattr(installation, "engine_go_modules_folder", lambda: copy)
+    assert installation.compute_engine_build_digest() == before
     assert len(before) == 16
     seen = {before}
     for name in ("pulumi/go.mod", "pulumi/go.sum", "language/go.mod", "language/go.sum"):
         with (copy / name).open("a") as file:
             file.write("\n")
-        seen.add(installation.compute_build_digest())
+        seen.add(installation.compute_engine_build_digest())
     assert len(seen) == 5

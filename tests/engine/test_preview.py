@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.engine import SECRET, UNKNOWN, parse_preview
+from gpufleet.engine import SECRET, UNKNOWN, parse_pulumi_preview
 from gpufleet.errors import InputError
 
 URN = "urn:pulumi:a::b::c::d"
@@ -19,7 +19,7 @@ def operation_counts(steps):
 
 
 def test_steps_have_their_operation(load_recording):
-    steps = operation_counts(parse_preview(load_recording("preview-changes")))
+    steps = operation_counts(parse_pulumi_preview(load_recording("preview-changes")))
     assert steps["node-0"] == "update"
     assert steps["node-1"] == "replace"
     assert steps["node-2"] == "create"
@@ -27,26 +27,26 @@ def test_steps_have_their_operation(load_recording):
 
 
 def test_replacement_has_its_reasons(load_recording):
-    step = next(s for s in parse_preview(load_recording("preview-changes")) if s.op == "replace")
+    step = next(s for s in parse_pulumi_preview(load_recording("preview-changes")) if s.op == "replace")
     assert step.replace_reasons == ("ami",)
     assert step.old.inputs["ami"] != step.new.inputs["ami"]
 
 
 def test_first_preview_has_no_old_states_and_unknown_ids(load_recording):
-    node = next(s for s in parse_preview(load_recording("preview-first")) if s.urn.endswith("node-0"))
+    node = next(s for s in parse_pulumi_preview(load_recording("preview-first")) if s.urn.endswith("node-0"))
     assert node.old is None
     assert node.new.inputs["subnetId"] is UNKNOWN
     assert node.new.inputs["userData"] is SECRET
 
 
 def test_unchanged_resources_need_the_show_sames_option(load_recording):
-    assert len(parse_preview(load_recording("preview-unchanged"))) == 1  # the stack itself
-    assert {s.op for s in parse_preview(load_recording("preview-same"))} == {"same"}
-    assert len(parse_preview(load_recording("preview-same"))) == 6
+    assert len(parse_pulumi_preview(load_recording("preview-unchanged"))) == 1  # the stack itself
+    assert {s.op for s in parse_pulumi_preview(load_recording("preview-same"))} == {"same"}
+    assert len(parse_pulumi_preview(load_recording("preview-same"))) == 6
 
 
 def test_component_is_not_custom_and_is_the_parent_of_its_children(load_recording):
-    steps = {s.urn.rsplit("::", 1)[-1]: s.new for s in parse_preview(load_recording("preview-same"))}
+    steps = {s.urn.rsplit("::", 1)[-1]: s.new for s in parse_pulumi_preview(load_recording("preview-same"))}
     assert not steps["train"].custom
     assert steps["node-0"].parent == steps["train"].urn
     assert steps["node-0"].name == "node-0"
@@ -55,19 +55,19 @@ def test_component_is_not_custom_and_is_the_parent_of_its_children(load_recordin
 
 def test_failed_preview_is_refused_with_its_cause(load_recording):
     with pytest.raises(InputError, match="ValueError: the fleet has no pool of that name"):
-        parse_preview(load_recording("preview-failed"))
+        parse_pulumi_preview(load_recording("preview-failed"))
 
 
 def test_cause_is_preferred_to_a_generic_message():
     entries = [{"severity": "error", "message": text} for text in ("preview failed", "error: no such image")]
     with pytest.raises(InputError, match="the preview failed: no such image"):
-        parse_preview({"diagnostics": entries, "steps": []})
+        parse_pulumi_preview({"diagnostics": entries, "steps": []})
 
 
 def test_unknown_operation_keeps_its_name(load_recording):
     document = load_recording("preview-same")
     document["steps"][2]["op"] = "teleport"
-    assert parse_preview(document)[2].op == "teleport"
+    assert parse_pulumi_preview(document)[2].op == "teleport"
 
 
 @pytest.mark.parametrize(
@@ -95,5 +95,5 @@ def test_unknown_operation_keeps_its_name(load_recording):
 )
 def test_document_that_is_not_a_preview_is_refused_in_one_line(document, message):
     with pytest.raises(InputError, match=message) as excinfo:
-        parse_preview(document)
+        parse_pulumi_preview(document)
     assert "\n" not in str(excinfo.value)

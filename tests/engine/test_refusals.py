@@ -22,7 +22,7 @@ def test_preview_of_a_failing_program_reports_the_cause(other_program):
     shell = other_program("raise ValueError('no pool of that name')\n")
     text = shell.run("pulumi preview -s poc --json", fails=True).stdout
     with pytest.raises(InputError, match="ValueError: no pool of that name"):
-        engine.parse_preview(engine.parse_json_object(text, "-"))
+        engine.parse_pulumi_preview(engine.parse_engine_json(text, "-"))
 
 
 def test_stack_outside_the_rehearsal_is_unknown_to_the_engine(build_stack):

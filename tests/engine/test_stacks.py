@@ -34,7 +34,7 @@ def test_second_preview_has_no_change(build_stack, stack):
     shell = build_stack(stack)
     steps = shell.preview()
     assert {step.op for step in steps} == {"same"}
-    assert {step.urn for step in steps} >= {r.urn for r in shell.state() if not r.is_provider}
+    assert {step.urn for step in steps} >= {r.urn for r in shell.state() if not r.is_provider_resource}
 
 
 @pytest.mark.parametrize("stack", STACKS)

@@ -117,7 +117,7 @@ def missing_need(kind: type[Kind]) -> str:
     if kind.needs == "engine":
         from gpufleet import engine
 
-        return "" if engine.find_engine() else "the Pulumi engine"
+        return "" if engine.find_pulumi_engine() else "the Pulumi engine"
     return "PostgreSQL's server programs" if kind.needs == "postgresql" and not programs() else ""
 
 

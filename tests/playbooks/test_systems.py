@@ -55,10 +55,10 @@ def test_systems_name_known_groups():
 @pytest.mark.parametrize("path", SYSTEM_FILES, ids=lambda path: path.parent.name)
 def test_role_knows_a_system_or_refuses_it(path, system):
     if system in {supported.name for supported in system_data.list_supported_systems(path.parent.name)}:
-        assert system_data.read_system_values(path, system)
+        assert system_data.read_role_system_values(path, system)
     else:
         with pytest.raises(InputError, match=f"does not support the system {system}"):
-            system_data.read_system_values(path, system)
+            system_data.read_role_system_values(path, system)
 
 
 @pytest.mark.parametrize("path", SYSTEM_FILES, ids=lambda path: path.parent.name)
@@ -66,7 +66,7 @@ def test_systems_of_a_family_have_the_same_keys(path):
     """A value that differs by release, such as the version of podman, cannot be forgotten for a new system."""
     keys_by_family = {}
     for system in system_data.list_supported_systems(path.parent.name):
-        keys = list_keys(system_data.read_system_values(path, system.name))
+        keys = list_keys(system_data.read_role_system_values(path, system.name))
         assert keys == keys_by_family.setdefault(system.family, keys), system.name
 
 
@@ -117,8 +117,8 @@ def test_new_release_needs_values_only_where_releases_differ(monkeypatch):
         path.parent.name: keys
         for path in SYSTEM_FILES
         if (
-            keys := list_keys(system_data.read_system_values(path, "ubuntu-24.04"))
-            - list_keys(system_data.read_system_values(path, "ubuntu-99.04"))
+            keys := list_keys(system_data.read_role_system_values(path, "ubuntu-24.04"))
+            - list_keys(system_data.read_role_system_values(path, "ubuntu-99.04"))
         )
     }
     system_data._read_sections.cache_clear()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gpufleet.boundary.csv_rows import CsvRow, check_cell, decode_csv
+from gpufleet.boundary.csv_rows import CsvRow, check_cell_safety, decode_csv
 from gpufleet.boundary.file_reader import read_bytes, read_stream, read_text
 from gpufleet.boundary.file_writer import refuse_symlinks, write_text
 from gpufleet.boundary.identifier import IDENTIFIERS, check_identifier, is_identifier
@@ -22,7 +22,7 @@ from gpufleet.boundary.limit import (
     OPERATOR_FILE,
     OWN_STATE,
     RUNNER_EVENT,
-    Limits,
+    DocumentLimits,
 )
 from gpufleet.boundary.package_data import (
     read_packaged_json,
@@ -32,15 +32,15 @@ from gpufleet.boundary.package_data import (
 )
 from gpufleet.boundary.printable_value import make_values_printable
 from gpufleet.boundary.text import decode_text, make_block_printable, make_printable, shorten_repr
-from gpufleet.boundary.value_check import check_scalar, check_value_limits, validate_model
+from gpufleet.boundary.value_check import check_scalar, check_value_limits, validate_with_pydantic
 from gpufleet.boundary.xml_tree import decode_xml
 
 if TYPE_CHECKING:
     from gpufleet.boundary.yaml_subset import decode_yaml_subset
     from gpufleet.boundary.yaml_value import (
         decode_yaml,
-        decode_yaml_comments,
-        decode_yaml_lines,
+        decode_yaml_with_comments,
+        decode_yaml_with_line_numbers,
     )
 
 __all__ = [
@@ -52,9 +52,9 @@ __all__ = [
     "OWN_STATE",
     "RUNNER_EVENT",
     "CsvRow",
-    "Limits",
+    "DocumentLimits",
     "NotJsonError",
-    "check_cell",
+    "check_cell_safety",
     "check_identifier",
     "check_scalar",
     "check_value_limits",
@@ -65,9 +65,9 @@ __all__ = [
     "decode_text",
     "decode_xml",
     "decode_yaml",
-    "decode_yaml_comments",
-    "decode_yaml_lines",
     "decode_yaml_subset",
+    "decode_yaml_with_comments",
+    "decode_yaml_with_line_numbers",
     "is_identifier",
     "make_block_printable",
     "make_printable",
@@ -81,7 +81,7 @@ __all__ = [
     "read_text",
     "refuse_symlinks",
     "shorten_repr",
-    "validate_model",
+    "validate_with_pydantic",
     "write_text",
 ]
 

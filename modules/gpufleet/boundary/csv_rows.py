@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from datetime import date
 from typing import Any
 
-from gpufleet.boundary.limit import OPERATOR_FILE, Limits
-from gpufleet.boundary.text import make_printable, size_error
+from gpufleet.boundary.limit import OPERATOR_FILE, DocumentLimits
+from gpufleet.boundary.text import build_size_limit_error, make_printable
 from gpufleet.errors import InputError
 
 FLAGS = {"yes": True, "1": True, "no": False, "0": False, "": False}
@@ -26,7 +26,7 @@ class CsvRow(dict[str, str]):
     def __missing__(self, column: str) -> str:
         raise self._error(column, "the file has no such column")
 
-    def number(self, column: str, *, default: float | None = None) -> float:
+    def get_number(self, column: str, *, default: float | None = None) -> float:
         """Return a cell as a finite number, ``default`` if it is empty."""
         if not self[column] and default is not None:
             return default
@@ -38,11 +38,11 @@ class CsvRow(dict[str, str]):
             raise self._error(column, f"{make_printable(self[column], 40)!r} is not a number")
         return number
 
-    def optional_number(self, column: str) -> float | None:
+    def get_optional_number(self, column: str) -> float | None:
         """Return a cell as a finite number, None if it is empty."""
-        return self.number(column) if self[column] else None
+        return self.get_number(column) if self[column] else None
 
-    def integer(self, column: str, *, default: int | None = None) -> int:
+    def get_integer(self, column: str, *, default: int | None = None) -> int:
         """Return a cell as an integer, ``default`` if it is empty."""
         if not self[column] and default is not None:
             return default
@@ -51,28 +51,28 @@ class CsvRow(dict[str, str]):
         except ValueError:
             raise self._error(column, f"{make_printable(self[column], 40)!r} is not an integer") from None
 
-    def optional_integer(self, column: str) -> int | None:
+    def get_optional_integer(self, column: str) -> int | None:
         """Return a cell as an integer, None if it is empty."""
-        return self.integer(column) if self[column] else None
+        return self.get_integer(column) if self[column] else None
 
-    def flag(self, column: str) -> bool:
+    def get_boolean(self, column: str) -> bool:
         """Return True for ``yes`` or ``1``, False for ``no``, ``0`` or an empty cell."""
         if self[column] not in FLAGS:
             raise self._error(column, f"{make_printable(self[column], 40)!r} is neither yes nor no")
         return FLAGS[self[column]]
 
-    def split_words(self, column: str) -> tuple[str, ...]:
+    def get_words(self, column: str) -> tuple[str, ...]:
         """Return the words of a cell, which spaces separate."""
         return tuple(self[column].split())
 
-    def day(self, column: str) -> date:
+    def get_date(self, column: str) -> date:
         """Return a cell as a day (YYYY-MM-DD)."""
         try:
             return date.fromisoformat(self[column])
         except ValueError:
             raise self._error(column, f"{make_printable(self[column], 40)!r} is not a date") from None
 
-    def choice(self, column: str, choices: tuple[Any, ...]) -> Any:
+    def get_choice(self, column: str, choices: tuple[Any, ...]) -> Any:
         """Return a cell that must be one of ``choices``: the values of a Literal type."""
         if self[column] not in choices:
             raise self._error(
@@ -87,8 +87,8 @@ class CsvRow(dict[str, str]):
 def decode_csv(
     text: str,
     where: str,
-    required: Iterable[str] = (),
-    limits: Limits = OPERATOR_FILE,
+    required_columns: Iterable[str] = (),
+    limits: DocumentLimits = OPERATOR_FILE,
     min_columns: int = 1,
 ) -> list[CsvRow]:
     """Return the rows under a header line; a row of another length is an InputError with its line.
@@ -96,13 +96,13 @@ def decode_csv(
     The line in a row's place is the one that the row ends on.
     """
     if len(text) > limits.bytes:
-        raise size_error(len(text), where, limits)
+        raise build_size_limit_error(len(text), where, limits)
     if "\x00" in text:
         raise InputError("contains a NUL character", where=where)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         columns = next(reader, [])
-        _check_header(columns, where, required, min_columns)
+        _check_header(columns, where, required_columns, min_columns)
         return list(_read_rows(reader, columns, where, limits))
     except csv.Error as error:
         raise InputError(
@@ -110,7 +110,7 @@ def decode_csv(
         ) from None
 
 
-def _read_rows(reader: Any, columns: list[str], where: str, limits: Limits) -> Iterator[CsvRow]:
+def _read_rows(reader: Any, columns: list[str], where: str, limits: DocumentLimits) -> Iterator[CsvRow]:
     count = 0
     for cells in reader:
         if not cells:
@@ -153,7 +153,7 @@ _FORMULA = (
 )  # the last four: the same marks, full width
 
 
-def check_cell(text: str, where: str, column: str) -> str:
+def check_cell_safety(text: str, where: str, column: str) -> str:
     """Return a cell's text; refuse what a spreadsheet would run as a formula, and what a terminal would obey.
 
     A number may begin with a sign, and a lone mark stands for nothing.

@@ -8,15 +8,15 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
-from gpufleet.boundary.limit import OPERATOR_FILE, Limits
-from gpufleet.boundary.text import decode_text, make_printable, size_error
+from gpufleet.boundary.limit import OPERATOR_FILE, DocumentLimits
+from gpufleet.boundary.text import build_size_limit_error, decode_text, make_printable
 from gpufleet.errors import InputError
 
 _OPEN_ALREADY = re.compile(r"/dev/stdin|(/dev|/proc/self)/fd/[0-9]+")
 
 
 def read_bytes(
-    path: Path, limits: Limits = OPERATOR_FILE, where: str = "", *, follow_symlinks: bool = True
+    path: Path, limits: DocumentLimits = OPERATOR_FILE, where: str = "", *, follow_symlinks: bool = True
 ) -> bytes:
     """Return a regular file's content; a pipe, device, folder or larger file is an InputError, as is a missing one.
 
@@ -33,7 +33,7 @@ def read_bytes(
             if not is_open and not stat.S_ISREG(status.st_mode):
                 raise InputError("is not a regular file", where=label, remedy="give a file")
             if status.st_size > limits.bytes:
-                raise size_error(status.st_size, label, limits)
+                raise build_size_limit_error(status.st_size, label, limits)
             content = file.read(limits.bytes + 1)  # a file may grow, and /proc files say that they are empty
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         if isinstance(error, InputError):
@@ -41,18 +41,18 @@ def read_bytes(
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InputError(f"cannot be read: {reason}", where=label) from None
     if len(content) > limits.bytes:
-        raise size_error(len(content), label, limits)
+        raise build_size_limit_error(len(content), label, limits)
     return content
 
 
 def read_text(
-    path: Path, limits: Limits = OPERATOR_FILE, where: str = "", *, follow_symlinks: bool = True
+    path: Path, limits: DocumentLimits = OPERATOR_FILE, where: str = "", *, follow_symlinks: bool = True
 ) -> str:
     """Return a regular file's text, as ``decode_text`` reads it."""
     label = where or make_printable(path)
     return decode_text(read_bytes(path, limits, label, follow_symlinks=follow_symlinks), label, limits)
 
 
-def read_stream(stream: BinaryIO, where: str, limits: Limits = OPERATOR_FILE) -> str:
+def read_stream(stream: BinaryIO, where: str, limits: DocumentLimits = OPERATOR_FILE) -> str:
     """Return the text of a stream, such as standard input, to its end."""
     return decode_text(stream.read(limits.bytes + 1), where, limits)

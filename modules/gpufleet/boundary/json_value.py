@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from gpufleet.boundary.limit import NODE_REPORT, Limits
-from gpufleet.boundary.text import decode_text, make_printable, size_error
+from gpufleet.boundary.limit import NODE_REPORT, DocumentLimits
+from gpufleet.boundary.text import build_size_limit_error, decode_text, make_printable
 from gpufleet.boundary.value_check import check_value_limits
 from gpufleet.errors import InputError
 
@@ -29,12 +29,14 @@ class _NotANumberError(ValueError):
     """``NaN`` or ``Infinity``: Python's reader takes them, JSON and PostgreSQL do not."""
 
 
-def decode_json(content: str | bytes, where: str, limits: Limits = NODE_REPORT) -> Any:
+def decode_json(content: str | bytes, where: str, limits: DocumentLimits = NODE_REPORT) -> Any:
     """Return the one JSON value in ``content``, which came from ``where`` (a file, a host, standard input)."""
     return _decode(content, where, limits, limits.values)[0]
 
 
-def decode_json_object(content: str | bytes, where: str, limits: Limits = NODE_REPORT) -> dict[str, Any]:
+def decode_json_object(
+    content: str | bytes, where: str, limits: DocumentLimits = NODE_REPORT
+) -> dict[str, Any]:
     """Return the one JSON object in ``content``."""
     value = decode_json(content, where, limits)
     if not isinstance(value, dict):
@@ -43,7 +45,7 @@ def decode_json_object(content: str | bytes, where: str, limits: Limits = NODE_R
 
 
 def decode_json_lines(
-    content: str | bytes, where: str, limits: Limits = NODE_REPORT
+    content: str | bytes, where: str, limits: DocumentLimits = NODE_REPORT
 ) -> Iterator[tuple[int, Any | InputError]]:
     """Yield each line's number with its value, or with the InputError that says why it has none.
 
@@ -52,7 +54,7 @@ def decode_json_lines(
     """
     text = content if isinstance(content, str) else decode_text(content, where, limits)
     if len(text) > limits.bytes:
-        raise size_error(len(text), where, limits)
+        raise build_size_limit_error(len(text), where, limits)
     left = limits.values
     for number, line in enumerate(_lines(text), start=1):
         left -= 1
@@ -74,11 +76,11 @@ class _TooManyError(InputError):
     """More values than the limits allow."""
 
 
-def _decode(content: str | bytes, where: str, limits: Limits, values: int) -> tuple[Any, int]:
+def _decode(content: str | bytes, where: str, limits: DocumentLimits, values: int) -> tuple[Any, int]:
     """Return the value and how many values it is made of."""
     text = content if isinstance(content, str) else decode_text(content, where, limits)
     if len(text) > limits.bytes:
-        raise size_error(len(text), where, limits)
+        raise build_size_limit_error(len(text), where, limits)
     if not _is_within(text, values):  # before anything is built: 128 MiB of "[]," are 3 GB of lists
         raise _TooManyError(f"contains more than {limits.values:,} values", where=where)
     try:

@@ -13,7 +13,7 @@ MIB = 1 << 20
 
 
 @dataclass(frozen=True)
-class Limits:
+class DocumentLimits:
     """Bounds of one document: bytes of input, levels of nesting, values in total, characters of one text."""
 
     bytes: int
@@ -22,20 +22,20 @@ class Limits:
     characters: int = 1 * MIB
 
 
-OPERATOR_FILE = Limits(bytes=4 * MIB, values=100_000)
+OPERATOR_FILE = DocumentLimits(bytes=4 * MIB, values=100_000)
 """A file that a person writes: a stack, a rack, a policy, a usage file."""
 
-NODE_REPORT = Limits(bytes=4 * MIB, depth=32, values=50_000, characters=256 * KIB)
+NODE_REPORT = DocumentLimits(bytes=4 * MIB, depth=32, values=50_000, characters=256 * KIB)
 """What a node reports: facts, burn-in records, evidence."""
 
-RUNNER_EVENT = Limits(bytes=8 * MIB, depth=64, values=200_000)
+RUNNER_EVENT = DocumentLimits(bytes=8 * MIB, depth=64, values=200_000)
 """One event of an ansible-runner run."""
 
-ENGINE_DOCUMENT = Limits(bytes=64 * MIB, depth=200, values=1_500_000, characters=16 * MIB)
+ENGINE_DOCUMENT = DocumentLimits(bytes=64 * MIB, depth=200, values=1_500_000, characters=16 * MIB)
 """A preview, state or event log of the Pulumi engine; large fleets make large ones."""
 
-LARGE_DOCUMENT = Limits(bytes=32 * MIB, depth=64, values=1_500_000, characters=1 * MIB)
+LARGE_DOCUMENT = DocumentLimits(bytes=32 * MIB, depth=64, values=1_500_000, characters=1 * MIB)
 """A price list of a cloud, or another catalogue that is fetched or imported on request."""
 
-OWN_STATE = Limits(bytes=16 * MIB, depth=64, values=500_000)
+OWN_STATE = DocumentLimits(bytes=16 * MIB, depth=64, values=500_000)
 """A state file of ours: another version wrote it, a full disk cut it off, or somebody edited it."""

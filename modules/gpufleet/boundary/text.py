@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import reprlib
 
-from gpufleet.boundary.limit import OPERATOR_FILE, Limits
+from gpufleet.boundary.limit import OPERATOR_FILE, DocumentLimits
 from gpufleet.errors import InputError
 
 MAX_LENGTH = 300  # characters of one value in a line that a person reads
@@ -13,17 +13,17 @@ _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # what PowerShell 5 writes w
 _PLAIN_SPACE = " "
 
 
-def decode_text(content: bytes, where: str, limits: Limits = OPERATOR_FILE) -> str:
+def decode_text(content: bytes, where: str, limits: DocumentLimits = OPERATOR_FILE) -> str:
     """Return a file's text: UTF-8 with or without a byte order mark, or UTF-16 with one."""
     if len(content) > limits.bytes:
-        raise size_error(len(content), where, limits)
+        raise build_size_limit_error(len(content), where, limits)
     try:
         return content.decode("utf-16" if content.startswith(_WIDE) else "utf-8-sig")
     except UnicodeDecodeError:
         raise InputError("is not UTF-8 text", where=where, remedy="save it as UTF-8") from None
 
 
-def size_error(size: int, where: str, limits: Limits) -> InputError:
+def build_size_limit_error(size: int, where: str, limits: DocumentLimits) -> InputError:
     """Return the error for a document over its limit."""
     return InputError(
         f"is too large: {size:,} bytes", where=where, remedy=f"the limit is {limits.bytes:,} bytes"

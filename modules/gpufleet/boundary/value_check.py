@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from gpufleet.boundary.limit import NODE_REPORT, Limits
+from gpufleet.boundary.limit import NODE_REPORT, DocumentLimits
 from gpufleet.boundary.text import make_printable, shorten_repr
 from gpufleet.errors import InputError
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _LARGEST_WHOLE = 1 << 63  # what SQLite, PostgreSQL and most JSON readers keep exactly
 
 
-def check_value_limits(value: Any, where: str, limits: Limits = NODE_REPORT) -> int:
+def check_value_limits(value: Any, where: str, limits: DocumentLimits = NODE_REPORT) -> int:
     """Return how many values decoded JSON or YAML holds; raise InputError unless it is within its limits.
 
     Refused are also what JSON cannot carry or a database cannot store: NaN, infinities, whole numbers over 64 bits,
@@ -46,7 +46,7 @@ def check_value_limits(value: Any, where: str, limits: Limits = NODE_REPORT) -> 
     return count
 
 
-def check_scalar(item: Any, where: str, limits: Limits = NODE_REPORT) -> None:
+def check_scalar(item: Any, where: str, limits: DocumentLimits = NODE_REPORT) -> None:
     """Raise InputError where a text or number cannot be carried by JSON or stored by a database."""
     if isinstance(item, str):
         if len(item) > limits.characters:
@@ -74,7 +74,7 @@ def is_storable_text(text: str) -> bool:
     return True
 
 
-def validate_model(model: type[Model], data: Any, where: str) -> Model:
+def validate_with_pydantic(model: type[Model], data: Any, where: str) -> Model:
     """Return decoded data as a pydantic model; the first thing wrong is one line with its key."""
     from pydantic import ValidationError
 

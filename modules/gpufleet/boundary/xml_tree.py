@@ -7,15 +7,15 @@ from xml.etree.ElementTree import Element, ParseError
 import defusedxml
 import defusedxml.ElementTree
 
-from gpufleet.boundary.limit import NODE_REPORT, Limits
-from gpufleet.boundary.text import make_printable, size_error
+from gpufleet.boundary.limit import NODE_REPORT, DocumentLimits
+from gpufleet.boundary.text import build_size_limit_error, make_printable
 from gpufleet.errors import InputError
 
 
-def decode_xml(text: str, where: str, limits: Limits = NODE_REPORT) -> Element:
+def decode_xml(text: str, where: str, limits: DocumentLimits = NODE_REPORT) -> Element:
     """Return the root element; a document that declares entities, or is nested too deep, is an InputError."""
     if len(text) > limits.bytes:
-        raise size_error(len(text), where, limits)
+        raise build_size_limit_error(len(text), where, limits)
     if text.count("<") + text.count("=") > limits.values:  # starts of elements and of attributes' values
         raise InputError(f"contains more than {limits.values:,} values", where=where)
     try:
@@ -26,7 +26,7 @@ def decode_xml(text: str, where: str, limits: Limits = NODE_REPORT) -> Element:
     return root
 
 
-def _check_depth(root: Element, where: str, limits: Limits) -> None:
+def _check_depth(root: Element, where: str, limits: DocumentLimits) -> None:
     level, depth = [root], 0
     while level:
         depth += 1

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from gpufleet.boundary.limit import OPERATOR_FILE, Limits
+from gpufleet.boundary.limit import OPERATOR_FILE, DocumentLimits
 from gpufleet.boundary.yaml_value import YAML_READER
 
 _WORDS: dict[str, Any] = {"": None, "null": None, "~": None, "true": True, "false": False}
@@ -35,7 +35,7 @@ class _UnusualError(Exception):
     """The document has something on which readers may differ."""
 
 
-def decode_yaml_subset(text: str, limits: Limits = OPERATOR_FILE) -> Any:
+def decode_yaml_subset(text: str, limits: DocumentLimits = OPERATOR_FILE) -> Any:
     """Return the document's value, or None where ``decode_yaml`` or another complete reader must decide.
 
     Read are mappings with unique text keys, lists, quoted and evident plain text, decimal numbers, days, true, false
@@ -49,7 +49,7 @@ def decode_yaml_subset(text: str, limits: Limits = OPERATOR_FILE) -> Any:
         return None
 
 
-def _document(events: Iterator[Any], limits: Limits) -> Any:
+def _document(events: Iterator[Any], limits: DocumentLimits) -> Any:
     kinds = [type(next(events)), type(start := next(events))]
     if kinds != [yaml.StreamStartEvent, yaml.DocumentStartEvent] or start.version or start.tags:
         raise _UnusualError
@@ -63,11 +63,11 @@ def _document(events: Iterator[Any], limits: Limits) -> Any:
 class _Count:
     """Counts values; more than the limit are for the reader that says so."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: DocumentLimits) -> None:
         self.left = limits.values
         self.characters = limits.characters
 
-    def take(self) -> None:
+    def count_value(self) -> None:
         self.left -= 1
         if self.left < 0:
             raise _UnusualError
@@ -77,7 +77,7 @@ def _value(event: Any, events: Iterator[Any], count: _Count, depth: int) -> Any:
     kind = type(event)
     if kind is yaml.AliasEvent or event.anchor is not None or event.tag is not None or depth > _DEEPEST:
         raise _UnusualError
-    count.take()
+    count.count_value()
     if kind is yaml.ScalarEvent:
         return _scalar(event, count)
     if kind is yaml.MappingStartEvent:

@@ -15,24 +15,24 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.tag import Tag
 
-from gpufleet.boundary.limit import KIB, OPERATOR_FILE, Limits
-from gpufleet.boundary.text import make_printable, size_error
+from gpufleet.boundary.limit import KIB, OPERATOR_FILE, DocumentLimits
+from gpufleet.boundary.text import build_size_limit_error, make_printable
 from gpufleet.boundary.value_check import check_scalar, is_storable_text
 from gpufleet.errors import InputError
 
 YAML_READER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml where it is built in: 15 times faster
 _CORE = "tag:yaml.org,2002:"
 _TEXT_TAGS = frozenset({"!", f"{_CORE}str"})  # other tags make sets, bytes or programs' own types
-_WRITTEN_BACK = Limits(bytes=128 * KIB, values=10_000)
+_WRITTEN_BACK = DocumentLimits(bytes=128 * KIB, values=10_000)
 _BROKEN = (YAMLError, ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError)
 
 
-def decode_yaml(text: str, where: str, limits: Limits = OPERATOR_FILE) -> Any:
+def decode_yaml(text: str, where: str, limits: DocumentLimits = OPERATOR_FILE) -> Any:
     """Return the one YAML 1.2 document in ``text`` as plain values; None where it is empty."""
     return _decode(text, where, limits, YAML(typ="safe", pure=True))
 
 
-def decode_yaml_lines(text: str, where: str, limits: Limits = OPERATOR_FILE) -> Any:
+def decode_yaml_with_line_numbers(text: str, where: str, limits: DocumentLimits = OPERATOR_FILE) -> Any:
     """Return the document as ruamel's ``CommentedMap`` and ``CommentedSeq``, which know the line of each key.
 
     Numbers keep how they were written (``ScalarInt``); comments are left out.
@@ -40,7 +40,7 @@ def decode_yaml_lines(text: str, where: str, limits: Limits = OPERATOR_FILE) -> 
     return _decode(text, where, limits, YAML(typ="rt"))
 
 
-def decode_yaml_comments(text: str, where: str) -> Any:
+def decode_yaml_with_comments(text: str, where: str) -> Any:
     """Return the document as ruamel's own reader has it, with comments: only for a file that is written back.
 
     ``decode_yaml`` checks it first. ruamel's scanner reads 100 KiB a second, so the text is shorter than others.
@@ -52,9 +52,9 @@ def decode_yaml_comments(text: str, where: str) -> Any:
         return loader.load(text)
 
 
-def _decode(text: str, where: str, limits: Limits, loader: YAML) -> Any:
+def _decode(text: str, where: str, limits: DocumentLimits, loader: YAML) -> Any:
     with _one_line(where):
-        node = _Composer(where, limits, loader).compose(_read_events(text, where, limits))
+        node = _Composer(where, limits, loader).compose_document(_read_events(text, where, limits))
         return None if node is None else loader.constructor.construct_document(node)
 
 
@@ -83,12 +83,12 @@ def _refuse(error: Exception, where: str) -> NoReturn:
     raise InputError(f"is not valid YAML: {detail}", where=where, remedy="correct the file") from None
 
 
-def _read_events(text: str, where: str, limits: Limits) -> Iterator[yaml.Event]:
+def _read_events(text: str, where: str, limits: DocumentLimits) -> Iterator[yaml.Event]:
     if len(text) > limits.bytes:
-        raise size_error(len(text), where, limits)
+        raise build_size_limit_error(len(text), where, limits)
     measure = _Measure(where, limits)
     for event in yaml.parse(text, Loader=YAML_READER):
-        measure.add(event)
+        measure.count_event(event)
         yield event
 
 
@@ -97,13 +97,13 @@ class _Measure:
     """Counts values and characters as events come; an anchor's counts are kept for the aliases that repeat them."""
 
     where: str
-    limits: Limits
+    limits: DocumentLimits
     values: int = 0
     characters: int = 0
     started: list[tuple[str | None, int, int]] = field(default_factory=list)
     anchors: dict[str, tuple[int, int]] = field(default_factory=dict)
 
-    def add(self, event: yaml.Event) -> None:
+    def count_event(self, event: yaml.Event) -> None:
         if isinstance(event, yaml.ScalarEvent):
             if event.anchor is not None:
                 self.anchors[event.anchor] = (1, len(event.value))
@@ -144,7 +144,7 @@ class _Measure:
 class _Composer:
     """Builds ruamel's nodes from libyaml's events: the tree that ruamel's own constructors make values of."""
 
-    def __init__(self, where: str, limits: Limits, loader: YAML) -> None:
+    def __init__(self, where: str, limits: DocumentLimits, loader: YAML) -> None:
         self.where = where
         self.limits = limits
         self.loader = loader
@@ -153,9 +153,9 @@ class _Composer:
         self.open: list[tuple[Any, list[Node]]] = []
         self.documents: list[Node] = []
 
-    def compose(self, source: Iterator[yaml.Event]) -> Node | None:
+    def compose_document(self, events: Iterator[yaml.Event]) -> Node | None:
         """Return the one document's root; None for an empty text."""
-        for event in source:
+        for event in events:
             if isinstance(event, yaml.ScalarEvent):
                 self._start(ScalarNode(self._resolve(event), event.value, style=event.style), event)
             elif isinstance(event, yaml.CollectionStartEvent):

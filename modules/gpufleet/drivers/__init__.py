@@ -8,7 +8,7 @@ Pure: it reads only the data files of ``drivers/data/``.
 
 from __future__ import annotations
 
-from gpufleet.drivers.driver_plan import DriverPlan, HostFacts, PciDevice, Refusal, RequestedSoftware
+from gpufleet.drivers.driver_plan import DriverPlan, HostFacts, PciDevice, PlanRefusal, RequestedSoftware
 from gpufleet.drivers.planner import plan_drivers
 
-__all__ = ["DriverPlan", "HostFacts", "PciDevice", "Refusal", "RequestedSoftware", "plan_drivers"]
+__all__ = ["DriverPlan", "HostFacts", "PciDevice", "PlanRefusal", "RequestedSoftware", "plan_drivers"]

@@ -22,17 +22,17 @@ class HostDriverState:
     cards: bool
     state: Mapping[str, Any] | None
 
-    def read_value(self, key: str) -> Any:
+    def read_state_value(self, key: str) -> Any:
         """Return one value of the state."""
         return (self.state or {}).get(key)
 
     @property
-    def fabric_manager(self) -> Mapping[str, Any]:
-        return self.read_value("fabric_manager") or {}
+    def fabric_manager_state(self) -> Mapping[str, Any]:
+        return self.read_state_value("fabric_manager") or {}
 
     @property
-    def cuda_versions(self) -> tuple[str, ...]:
-        return tuple(self.read_value("cuda") or ())
+    def installed_cuda_versions(self) -> tuple[str, ...]:
+        return tuple(self.read_state_value("cuda") or ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,31 +54,31 @@ class DriverConsistencyReport:
     findings: tuple[DriverFinding, ...]
 
     @property
-    def has_skew(self) -> bool:
+    def has_skew_finding(self) -> bool:
         return any(finding.kind == "skew" for finding in self.findings)
 
     def as_json(self) -> dict[str, Any]:
         """Return the stable shape that ``gpufleet nodes drivers --json`` prints."""
         return {
-            "agree": not self.has_skew,
+            "agree": not self.has_skew_finding,
             "hosts": [_host_as_dict(host) for host in self.hosts],
             "findings": [asdict(finding) for finding in self.findings],
         }
 
 
 def _host_as_dict(host: HostDriverState) -> dict[str, Any]:
-    versions = {key: host.read_value(key) for key in ("installed", "loaded", "user_space")}
+    versions = {key: host.read_state_value(key) for key in ("installed", "loaded", "user_space")}
     return {
         "name": host.name, "group": host.group, "read": host.state is not None, **versions,
-        "fabric_manager": host.fabric_manager.get("version"), "cuda": list(host.cuda_versions),
-        "held": len(host.read_value("held") or ()),
+        "fabric_manager": host.fabric_manager_state.get("version"), "cuda": list(host.installed_cuda_versions),
+        "held": len(host.read_state_value("held") or ()),
     }  # fmt: skip
 
 
 def check_driver_consistency(hosts: Iterable[HostDriverState]) -> DriverConsistencyReport:
     """Compare the versions on each host and within each group; hosts without cards and driver are left out."""
     hosts_with_drivers = sorted(
-        (host for host in hosts if host.cards or host.read_value("installed")),
+        (host for host in hosts if host.cards or host.read_state_value("installed")),
         key=lambda host: (host.group, host.name),
     )
     groups: dict[str, list[HostDriverState]] = defaultdict(list)
@@ -87,10 +87,10 @@ def check_driver_consistency(hosts: Iterable[HostDriverState]) -> DriverConsiste
     findings = [finding for host in hosts_with_drivers for rule in HOST_RULES for finding in rule(host)]
     for members in groups.values():
         findings += _compare_group(
-            members, "driver_differs", "driver", lambda host: host.read_value("installed")
+            members, "driver_differs", "driver", lambda host: host.read_state_value("installed")
         )
         findings += _compare_group(
-            members, "cuda_differs", "CUDA", lambda host: ", ".join(host.cuda_versions) or None
+            members, "cuda_differs", "CUDA", lambda host: ", ".join(host.installed_cuda_versions) or None
         )
     return DriverConsistencyReport(
         tuple(hosts_with_drivers),
@@ -129,7 +129,7 @@ def _check_presence(host: HostDriverState) -> Iterator[DriverFinding]:
         yield DriverFinding(
             host.name, "not_read", "note", "the driver state of the host was never read", remedy
         )
-    elif host.cards and not host.read_value("installed"):
+    elif host.cards and not host.read_state_value("installed"):
         yield DriverFinding(
             host.name,
             "no_driver",
@@ -141,8 +141,8 @@ def _check_presence(host: HostDriverState) -> Iterator[DriverFinding]:
 
 def _check_half_installed(host: HostDriverState) -> Iterator[DriverFinding]:
     """Find partly installed packages, and a kernel module and libraries of different versions."""
-    if host.read_value("unsound"):
-        names = ", ".join(host.read_value("unsound"))
+    if host.read_state_value("unsound"):
+        names = ", ".join(host.read_state_value("unsound"))
         yield DriverFinding(
             host.name,
             "half_installed",
@@ -150,7 +150,7 @@ def _check_half_installed(host: HostDriverState) -> Iterator[DriverFinding]:
             f"packages are only partly installed: {names}",
             "dpkg --configure -a",
         )
-    module, user = host.read_value("installed"), host.read_value("user_space")
+    module, user = host.read_state_value("installed"), host.read_state_value("user_space")
     if module and user and module != user:
         message = f"module {module}, libraries {user}: NVML will not work"
         yield DriverFinding(
@@ -160,9 +160,9 @@ def _check_half_installed(host: HostDriverState) -> Iterator[DriverFinding]:
 
 def _check_loaded(host: HostDriverState) -> Iterator[DriverFinding]:
     installed, loaded, container = (
-        host.read_value("installed"),
-        host.read_value("loaded"),
-        host.read_value("container"),
+        host.read_state_value("installed"),
+        host.read_state_value("loaded"),
+        host.read_state_value("container"),
     )
     if not installed or loaded == installed:
         return
@@ -172,10 +172,10 @@ def _check_loaded(host: HostDriverState) -> Iterator[DriverFinding]:
     elif container:
         message = f"a container ({container}) loads no module: {installed} is only installed"
         yield DriverFinding(host.name, "not_loaded", "note", message)
-    elif not host.read_value("built"):
-        message = f"no module of {installed} is built for kernel {host.read_value('kernel')}"
+    elif not host.read_state_value("built"):
+        message = f"no module of {installed} is built for kernel {host.read_state_value('kernel')}"
         remedy = "dkms status; the kernel's headers " + (
-            "are there" if host.read_value("headers") else "are missing"
+            "are there" if host.read_state_value("headers") else "are missing"
         )
         yield DriverFinding(host.name, "module_not_built", "skew", message, remedy)
     else:
@@ -184,14 +184,14 @@ def _check_loaded(host: HostDriverState) -> Iterator[DriverFinding]:
 
 
 def _check_fabric_manager(host: HostDriverState) -> Iterator[DriverFinding]:
-    version, installed = host.fabric_manager.get("version"), host.read_value("installed")
+    version, installed = host.fabric_manager_state.get("version"), host.read_state_value("installed")
     if version and installed and version != installed:
         message = f"fabric manager {version}, driver {installed}: they must be the same"
         yield DriverFinding(
             host.name, "fabric_manager_skew", "skew", message, "run the play `drivers` on the host"
         )
-    elif version and not host.fabric_manager.get("active"):
-        kind = "note" if host.read_value("container") else "skew"
+    elif version and not host.fabric_manager_state.get("active"):
+        kind = "note" if host.read_state_value("container") else "skew"
         yield DriverFinding(
             host.name,
             "fabric_manager_stopped",
@@ -199,7 +199,7 @@ def _check_fabric_manager(host: HostDriverState) -> Iterator[DriverFinding]:
             "fabric manager is not running",
             "systemctl status nvidia-fabricmanager",
         )
-    elif not version and host.read_value("fabric_manager_wanted"):
+    elif not version and host.read_state_value("fabric_manager_wanted"):
         yield DriverFinding(
             host.name,
             "no_fabric_manager",
@@ -211,10 +211,10 @@ def _check_fabric_manager(host: HostDriverState) -> Iterator[DriverFinding]:
 
 def _check_holds(host: HostDriverState) -> Iterator[DriverFinding]:
     """Find missing holds: unattended upgrades would replace these packages under running jobs."""
-    if not host.read_value("installed"):
+    if not host.read_state_value("installed"):
         return
-    held_packages = set(host.read_value("held") or ())
-    missing = sorted(set(host.read_value("holds_wanted") or ()) - held_packages)
+    held_packages = set(host.read_state_value("held") or ())
+    missing = sorted(set(host.read_state_value("holds_wanted") or ()) - held_packages)
     if missing or not held_packages:
         names = ", ".join(missing)
         yield DriverFinding(
@@ -251,7 +251,7 @@ def format_consistency_report(report: DriverConsistencyReport) -> list[str]:
             host.name,
             host.group,
             *cells,
-            ", ".join(host.cuda_versions) or "-",
+            ", ".join(host.installed_cuda_versions) or "-",
             str(row["held"] or "-"),
         )
         messages = [f"{finding.kind}: {finding.message}" for finding in by_host[host.name]] or ["agrees"]

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from gpufleet.catalog import load_operating_systems
 from gpufleet.drivers.data_file import (
-    load_architectures,
-    load_branches,
-    load_cards,
     load_cuda_releases,
+    load_driver_branches,
+    load_gpu_architectures,
+    load_gpu_cards,
     load_rocm_releases,
-    load_systems,
+    load_system_package_tables,
 )
 from gpufleet.errors import InputError
 
@@ -22,23 +22,23 @@ NO_END = "on"
 END_MARK = "<!-- end -->"
 
 
-def update_tables(text: str) -> str:
+def update_docs_tables(page_text: str) -> str:
     """Return the page with each table between its marks replaced."""
     for name, table in TABLES.items():
-        head, mark, remainder = text.partition(f"<!-- {name} -->\n")
+        head, mark, remainder = page_text.partition(f"<!-- {name} -->\n")
         _, end, tail = remainder.partition(END_MARK)
         if not mark or not end:
             raise InputError(
                 f"the page has no place for the table {name!r}",
                 remedy=f"write <!-- {name} --> and {END_MARK}",
             )
-        text = f"{head}{mark}{table()}{end}{tail}"
-    return text
+        page_text = f"{head}{mark}{table()}{end}{tail}"
+    return page_text
 
 
-def format_generations() -> str:
+def format_gpu_generation_table() -> str:
     """Return NVIDIA's generations with PCI ids, branches, modules and CUDA releases."""
-    counts = Counter(card.architecture for card in load_cards().values())
+    counts = Counter(card.architecture for card in load_gpu_cards().values())
     body = [
         (
             row.name,
@@ -47,13 +47,13 @@ def format_generations() -> str:
             " or ".join(kind for kind in ("open", "proprietary") if getattr(row, kind)),
             f"{row.first_cuda} - {f'{row.last_cuda}.x' if row.last_cuda else NO_END}",
         )
-        for row in load_architectures().values()
+        for row in load_gpu_architectures().values()
         if row.vendor == "nvidia" and row.first_branch
     ]
     return _format_table(("generation", "PCI ids", "branches", "modules", "CUDA"), body)
 
 
-def format_branches() -> str:
+def format_driver_branch_table() -> str:
     """Return NVIDIA's branches."""
     body = [
         (
@@ -63,12 +63,12 @@ def format_branches() -> str:
             f"{row.max_cuda}.x",
             row.default_module,
         )
-        for row in load_branches().values()
+        for row in load_driver_branches().values()
     ]
     return _format_table(("branch", "kind", "ends", "CUDA", "modules by default"), body)
 
 
-def format_cuda_releases() -> str:
+def format_cuda_release_table() -> str:
     """Return for each CUDA major the lowest branch and the releases with their drivers."""
     releases: dict[str, list[str]] = {}
     min_driver: dict[str, int] = {}
@@ -83,7 +83,7 @@ def format_cuda_releases() -> str:
     return _format_table(("CUDA", "least branch", "releases, with the driver each was released with"), body)
 
 
-def format_rocm_releases() -> str:
+def format_rocm_release_table() -> str:
     """Return the ROCm releases."""
     body = [
         (
@@ -97,10 +97,10 @@ def format_rocm_releases() -> str:
     return _format_table(("ROCm", "packages", "processors", "systems"), body)
 
 
-def format_systems() -> str:
+def format_system_support_table() -> str:
     """Return the systems and what their archives and the vendors' repositories offer."""
     body = []
-    for name, row in load_systems().items():
+    for name, row in load_system_package_tables().items():
         nvidia = row.get("nvidia", {})
         distribution = nvidia.get("distribution", {})
         signed = {"signed": "signed, prebuilt", "dkms": "DKMS"}.get(distribution.get("module", ""), "-")
@@ -124,13 +124,13 @@ def _format_table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
 
 
 TABLES = {
-    "generations": format_generations,
-    "branches": format_branches,
-    "cuda": format_cuda_releases,
-    "rocm": format_rocm_releases,
-    "systems": format_systems,
+    "generations": format_gpu_generation_table,
+    "branches": format_driver_branch_table,
+    "cuda": format_cuda_release_table,
+    "rocm": format_rocm_release_table,
+    "systems": format_system_support_table,
 }
 
 if __name__ == "__main__":
     page = Path(sys.argv[1])
-    page.write_text(update_tables(page.read_text(encoding="utf-8")), encoding="utf-8")
+    page.write_text(update_docs_tables(page.read_text(encoding="utf-8")), encoding="utf-8")

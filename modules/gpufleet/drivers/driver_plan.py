@@ -33,7 +33,7 @@ class PciDevice:
     subsystem: str = ""
 
     @property
-    def id(self) -> str:
+    def pci_id(self) -> str:
         """Return vendor:device."""
         return f"{self.vendor}:{self.device}"
 
@@ -112,7 +112,7 @@ class CardCount:
 
 
 @dataclass(frozen=True)
-class Reason:
+class PlanReason:
     """A reason for a choice: the rule's code, its message for this host, and its source."""
 
     code: str
@@ -121,7 +121,7 @@ class Reason:
 
 
 @dataclass(frozen=True)
-class Refusal:
+class PlanRefusal:
     """The reason why nothing is done, and a remedy."""
 
     code: str
@@ -130,7 +130,7 @@ class Refusal:
 
 
 @dataclass(frozen=True)
-class Package:
+class PlannedPackage:
     """A package. Without a version, the branch's pin selects it once the repository is registered."""
 
     name: str
@@ -138,7 +138,7 @@ class Package:
 
 
 @dataclass(frozen=True)
-class Repository:
+class PackageRepository:
     """A package repository that the plan needs in addition to the distribution's."""
 
     name: str
@@ -149,33 +149,33 @@ class Repository:
 
 
 @dataclass(frozen=True)
-class FabricManager:
+class FabricManagerPlan:
     """Fabric manager at exactly the driver's version."""
 
-    packages: tuple[Package, ...]
+    packages: tuple[PlannedPackage, ...]
     units: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Cuda:
+class CudaPlan:
     """The CUDA toolkit, and the compatibility package if the driver is older than the toolkit needs."""
 
     version: str
-    packages: tuple[Package, ...]
-    compat: tuple[Package, ...] = ()
+    packages: tuple[PlannedPackage, ...]
+    compat: tuple[PlannedPackage, ...] = ()
 
 
 @dataclass(frozen=True)
-class Rocm:
+class RocmPlan:
     """ROCm's user space and its processors."""
 
     version: str
-    packages: tuple[Package, ...]
+    packages: tuple[PlannedPackage, ...]
     gfx: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Reboot:
+class RebootPlan:
     """Whether the host must reboot before the plan takes effect, and why."""
 
     needed: bool = False
@@ -195,20 +195,20 @@ class DriverPlan:
     installed: str | None = None
     module: Module | None = None
     origin: Origin | None = None
-    repositories: tuple[Repository, ...] = ()
+    repositories: tuple[PackageRepository, ...] = ()
     streams: tuple[str, ...] = ()
-    packages: tuple[Package, ...] = ()
+    packages: tuple[PlannedPackage, ...] = ()
     remove: tuple[str, ...] = ()
     holds: tuple[str, ...] = ()
     headers: tuple[str, ...] = ()
-    fabric_manager: FabricManager | None = None
-    cuda: Cuda | None = None
-    rocm: Rocm | None = None
+    fabric_manager: FabricManagerPlan | None = None
+    cuda: CudaPlan | None = None
+    rocm: RocmPlan | None = None
     module_signing: Signing = "none"
     blacklist: tuple[str, ...] = ()
-    reboot: Reboot = Reboot()
-    reasons: tuple[Reason, ...] = ()
-    refusal: Refusal | None = None
+    reboot: RebootPlan = RebootPlan()
+    reasons: tuple[PlanReason, ...] = ()
+    refusal: PlanRefusal | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return the stable shape (``gpufleet configure --plan --json``, Ansible's ``driver_plan``)."""

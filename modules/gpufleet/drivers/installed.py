@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from gpufleet.drivers.data_file import load_document
+from gpufleet.drivers.data_file import load_yaml_document
 from gpufleet.drivers.driver_plan import HostFacts
-from gpufleet.drivers.version import newest_version, parse_branch, parse_upstream_version
+from gpufleet.drivers.version import newest_version, parse_driver_branch, parse_upstream_version
 
 DRIVER_PARTS = ("driver", "library", "pin")
 MIN_BRANCH = (
@@ -18,7 +18,7 @@ MIN_BRANCH = (
 
 
 @dataclass(frozen=True)
-class DriverPackage:
+class InstalledDriverPackage:
     """One installed package of the driver, with the properties in its name."""
 
     name: str
@@ -33,7 +33,7 @@ class DriverPackage:
 class InstalledDriver:
     """NVIDIA's driver on the host. ``version`` is NVIDIA's; None if no package is installed."""
 
-    packages: tuple[DriverPackage, ...] = ()
+    packages: tuple[InstalledDriverPackage, ...] = ()
     version: str | None = None
     origin: str | None = None
     module: str | None = None
@@ -42,21 +42,23 @@ class InstalledDriver:
     nouveau: bool = False
 
     @property
-    def branch(self) -> int | None:
+    def branch_number(self) -> int | None:
         """Return the branch of the installed driver, else of the loaded one."""
         version = self.version or self.loaded
-        return parse_branch(version) if version else None
+        return parse_driver_branch(version) if version else None
 
     @property
-    def is_unmanaged(self) -> bool:
+    def is_unpackaged(self) -> bool:
         """True if the loaded driver belongs to no package: it came from a runfile or an image."""
         return self.version is None and self.loaded is not None
 
 
-def read_installed(facts: HostFacts, distribution_branches: tuple[int, ...]) -> InstalledDriver:
+def read_installed_driver(facts: HostFacts, distribution_branches: tuple[int, ...]) -> InstalledDriver:
     """Return the installed driver from the facts."""
     packages = tuple(
-        package for name, version in facts.packages.items() if (package := classify_package(name, version))
+        package
+        for name, version in facts.packages.items()
+        if (package := classify_driver_package(name, version))
     )
     driver_packages = [package for package in packages if package.part in DRIVER_PARTS]
     version = _find_version(driver_packages)
@@ -74,12 +76,12 @@ def read_installed(facts: HostFacts, distribution_branches: tuple[int, ...]) -> 
     )
 
 
-def classify_package(name: str, version: str) -> DriverPackage | None:
+def classify_driver_package(name: str, version: str) -> InstalledDriverPackage | None:
     """Return the properties of a driver package, None for other packages."""
     for pattern, row in _load_families():
         if pattern.search(name):
             number = re.search(r"-(\d{3})(?:-|$)", name)
-            return DriverPackage(
+            return InstalledDriverPackage(
                 name,
                 version,
                 row.get("part", "driver"),
@@ -90,8 +92,8 @@ def classify_package(name: str, version: str) -> DriverPackage | None:
     return None
 
 
-def find_conflicts(
-    packages: tuple[DriverPackage, ...], origin: str, module: str, branch: int
+def find_conflicting_packages(
+    packages: tuple[InstalledDriverPackage, ...], origin: str, module: str, branch: int
 ) -> tuple[str, ...]:
     """Return the installed packages to remove before a driver of this origin, module and branch."""
     return tuple(
@@ -108,22 +110,24 @@ def find_conflicts(
     )
 
 
-def _find_version(driver_packages: list[DriverPackage]) -> str | None:
+def _find_version(driver_packages: list[InstalledDriverPackage]) -> str | None:
     versions = [
         parse_upstream_version(version.version) for version in driver_packages if version.part != "pin"
     ]
-    return newest_version(version for version in versions if (parse_branch(version) or 0) >= MIN_BRANCH)
+    return newest_version(
+        version for version in versions if (parse_driver_branch(version) or 0) >= MIN_BRANCH
+    )
 
 
 def _find_origin(
-    driver_packages: list[DriverPackage], version: str | None, distribution_branches: tuple[int, ...]
+    driver_packages: list[InstalledDriverPackage], version: str | None, distribution_branches: tuple[int, ...]
 ) -> str | None:
     named_origin = next((package.origin for package in driver_packages if package.origin), None)
     if named_origin or version is None:
         return named_origin
-    return "distribution" if parse_branch(version) in distribution_branches else "vendor"
+    return "distribution" if parse_driver_branch(version) in distribution_branches else "vendor"
 
 
 @cache
 def _load_families() -> tuple[tuple[re.Pattern[str], Mapping[str, str]], ...]:
-    return tuple((re.compile(row["match"]), row) for row in load_document("families.yaml")["packages"])
+    return tuple((re.compile(row["match"]), row) for row in load_yaml_document("families.yaml")["packages"])

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from gpufleet.drivers.driver_plan import Reboot, Signing
-from gpufleet.drivers.host import HostContext
+from gpufleet.drivers.driver_plan import RebootPlan, Signing
+from gpufleet.drivers.host import HostPlanContext
 from gpufleet.drivers.installed import InstalledDriver
 
 
-def has_no_kernel(host: HostContext) -> bool:
+def is_container_without_kernel(host: HostPlanContext) -> bool:
     """Return whether the host is a container without its own kernel; add the reason."""
     kind = host.facts.container
     if not kind:
         return False
     if host.facts.rehearsed:
-        host.add_reason("kernel.rehearsal")
+        host.add_plan_reason("kernel.rehearsal")
         return False
-    host.add_reason("kernel.container", kind=kind)
+    host.add_plan_reason("kernel.container", kind=kind)
     return True
 
 
-def choose_headers(host: HostContext) -> tuple[str, ...]:
+def choose_kernel_header_packages(host: HostPlanContext) -> tuple[str, ...]:
     """Return the header packages: those of the running kernel, and the meta package for later ones."""
     facts = host.facts
     exact_names = tuple(name.format(kernel=facts.kernel) for name in host.system["headers"])
@@ -31,12 +31,14 @@ def choose_headers(host: HostContext) -> tuple[str, ...]:
     if (
         facts.rehearsed
     ):  # a rehearsed host runs the rehearsal machine's kernel, which may have no header packages
-        return tuple(name for name in (*exact_names, meta_package or "") if host.offered_versions(name))
-    is_unavailable = facts.candidates is not None and not any(map(host.offered_versions, exact_names))
-    if is_unavailable and meta_package and host.offered_versions(meta_package):
-        host.add_reason("kernel.headers_gone", names=", ".join(exact_names), meta=meta_package)
+        return tuple(
+            name for name in (*exact_names, meta_package or "") if host.offered_package_versions(name)
+        )
+    is_unavailable = facts.candidates is not None and not any(map(host.offered_package_versions, exact_names))
+    if is_unavailable and meta_package and host.offered_package_versions(meta_package):
+        host.add_plan_reason("kernel.headers_gone", names=", ".join(exact_names), meta=meta_package)
         return (meta_package,)
-    host.add_reason(
+    host.add_plan_reason(
         "kernel.headers_missing",
         kernel=facts.kernel,
         names=", ".join(exact_names),
@@ -45,28 +47,36 @@ def choose_headers(host: HostContext) -> tuple[str, ...]:
     return exact_names + ((meta_package,) if meta_package else ())
 
 
-def choose_module_signing(host: HostContext, *, is_built_on_host: bool) -> Signing:
+def choose_module_signing(host: HostPlanContext, *, is_built_on_host: bool) -> Signing:
     """Return who signs the module for secure boot."""
     secure_boot = host.facts.secure_boot
     if secure_boot is None and is_built_on_host:
-        host.add_reason("signing.unknown")
+        host.add_plan_reason("signing.unknown")
     if not secure_boot:
         return "none"
-    host.add_reason("signing.mok" if is_built_on_host else "signing.distribution")
+    host.add_plan_reason("signing.mok" if is_built_on_host else "signing.distribution")
     return "mok" if is_built_on_host else "distribution"
 
 
 def plan_reboot(
-    host: HostContext, installed: InstalledDriver, version: str | None, *, has_changes: bool, signing: Signing
-) -> Reboot:
+    host: HostPlanContext,
+    installed_driver: InstalledDriver,
+    target_version: str | None,
+    *,
+    has_changes: bool,
+    signing: Signing,
+) -> RebootPlan:
     """Return whether the host must reboot, with the first reason that applies."""
     facts = host.facts
     if facts.newest_kernel and facts.newest_kernel != facts.kernel:
-        host.add_reason("kernel.newer_installed", newest=facts.newest_kernel, kernel=facts.kernel)
+        host.add_plan_reason("kernel.newer_installed", newest=facts.newest_kernel, kernel=facts.kernel)
     for needed, noted_reason in (
-        (installed.nouveau, "nouveau is loaded"),
+        (installed_driver.nouveau, "nouveau is loaded"),
         (signing == "mok" and has_changes, "the module's key is enrolled during boot"),
-        (_is_mismatched(installed, version, has_changes), _describe_mismatch(installed, version)),
+        (
+            _is_mismatched(installed_driver, target_version, has_changes),
+            _describe_mismatch(installed_driver, target_version),
+        ),
         (bool(facts.newest_kernel) and facts.newest_kernel != facts.kernel, "a newer kernel is installed"),
         (
             any(noted_reason.code == "kernel.headers_gone" for noted_reason in host.reasons),
@@ -74,8 +84,8 @@ def plan_reboot(
         ),
     ):
         if needed:
-            return Reboot(needed=True, reason=noted_reason)
-    return Reboot(needed=False, reason="the module loads without a reboot" if has_changes else "")
+            return RebootPlan(needed=True, reason=noted_reason)
+    return RebootPlan(needed=False, reason="the module loads without a reboot" if has_changes else "")
 
 
 def _is_mismatched(installed: InstalledDriver, version: str | None, changes: bool) -> bool:

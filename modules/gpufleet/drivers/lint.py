@@ -9,13 +9,13 @@ from typing import Any
 from gpufleet.drivers.data_file import (
     Row,
     load_amd_drivers,
-    load_architectures,
-    load_branches,
-    load_document,
-    load_rows,
-    load_rules,
-    load_sources,
-    load_systems,
+    load_csv_rows,
+    load_driver_branches,
+    load_driver_data_sources,
+    load_gpu_architectures,
+    load_plan_rules,
+    load_system_package_tables,
+    load_yaml_document,
 )
 from gpufleet.rule import Rule
 
@@ -27,39 +27,39 @@ FABRICS = {"", "nvswitch", "nvlink5", "rack"}
 BRANCH_KINDS = {"lts", "production", "new_feature", "ended"}
 
 
-def find_data_problems() -> list[str]:
+def find_driver_data_problems() -> list[str]:
     """Return all problems of the packaged data, one line each."""
     problems: list[str] = []
     for name in SOURCED_TABLES:
-        problems += list(find_unsourced_rows(name, load_rows(name)))
-    problems += list(find_bad_cards(load_rows("cards.csv")))
-    problems += list(find_bad_branches(load_rows("branches.csv")))
-    problems += list(find_bad_releases(load_rows("rocm.csv"), load_rows("cards.csv")))
-    problems += list(find_bad_rules(load_rules()))
-    problems += list(find_bad_systems(load_systems()))
+        problems += list(find_source_problems(name, load_csv_rows(name)))
+    problems += list(find_card_problems(load_csv_rows("cards.csv")))
+    problems += list(find_branch_problems(load_csv_rows("branches.csv")))
+    problems += list(find_rocm_release_problems(load_csv_rows("rocm.csv"), load_csv_rows("cards.csv")))
+    problems += list(find_rule_problems(load_plan_rules()))
+    problems += list(find_system_problems(load_system_package_tables()))
     problems += [
         f"sources.csv: {row['id']}: no day"
-        for row in load_rows("sources.csv")
+        for row in load_csv_rows("sources.csv")
         if not DAY_PATTERN.match(row["as_of"])
     ]
     return problems
 
 
-def find_unsourced_rows(name: str, rows: Iterable[Row]) -> Iterator[str]:
+def find_source_problems(file_name: str, rows: Iterable[Row]) -> Iterator[str]:
     """Yield rows without a day or with an unknown source."""
     for row in rows:
         first = next(iter(row.values()))
         if not DAY_PATTERN.match(row["as_of"]):
-            yield f"{name}: {first}: no day"
+            yield f"{file_name}: {first}: no day"
         for source in row["sources"].split() or [""]:
-            if source not in load_sources():
-                yield f"{name}: {first}: unknown source {source!r}"
+            if source not in load_driver_data_sources():
+                yield f"{file_name}: {first}: unknown source {source!r}"
 
 
-def find_bad_cards(rows: Iterable[Row]) -> Iterator[str]:
+def find_card_problems(rows: Iterable[Row]) -> Iterator[str]:
     """Yield cards with an invalid or repeated id or an unknown value."""
     seen_keys: set[tuple[str, str]] = set()
-    architectures = load_architectures()
+    architectures = load_gpu_architectures()
     for row in rows:
         key = (row["pci"], row["subsystem"])
         checks = {
@@ -90,11 +90,11 @@ def _find_vendor_mismatches(row: Row, vendor: str) -> Iterator[str]:
     if needs_gfx != bool(row["gfx"]):
         yield f"cards.csv: {row['pci']}: gfx {row['gfx'] or 'missing'}"
     needs_branch = id_vendor == "nvidia" and row["market"] != "switch"
-    if needs_branch and (not row["first_branch"] or int(row["first_branch"]) not in load_branches()):
+    if needs_branch and (not row["first_branch"] or int(row["first_branch"]) not in load_driver_branches()):
         yield f"cards.csv: {row['pci']}: first branch {row['first_branch'] or 'missing'}"
 
 
-def find_bad_branches(rows: Iterable[Row]) -> Iterator[str]:
+def find_branch_problems(rows: Iterable[Row]) -> Iterator[str]:
     """Yield branches with an unknown kind or without an end of life."""
     for row in rows:
         if row["kind"] not in BRANCH_KINDS:
@@ -107,13 +107,13 @@ def find_bad_branches(rows: Iterable[Row]) -> Iterator[str]:
             yield f"branches.csv: {row['branch']}: its default module does not exist"
 
 
-def find_bad_releases(rows: Iterable[Row], cards: Iterable[Row]) -> Iterator[str]:
+def find_rocm_release_problems(rows: Iterable[Row], cards: Iterable[Row]) -> Iterator[str]:
     """Yield ROCm releases with processors, systems or drivers that are not in the tables."""
     processors = {row["gfx"] for row in cards}
     for row in rows:
         for gfx in set(row["gfx"].split()) - processors:
             yield f"rocm.csv: {row['release']}: no card has {gfx}"
-        for system in set(row["systems"].split()) - set(load_systems()):
+        for system in set(row["systems"].split()) - set(load_system_package_tables()):
             yield f"rocm.csv: {row['release']}: unknown system {system}"
         for part in (*row["kernels"].split(), *row["only"].split()):
             if part.partition("=")[0] not in row["systems"].split():
@@ -122,26 +122,26 @@ def find_bad_releases(rows: Iterable[Row], cards: Iterable[Row]) -> Iterator[str
             yield f"rocm.csv: {row['release']}: unknown driver {row['driver']}"
 
 
-def find_bad_rules(rules: Mapping[str, Rule]) -> Iterator[str]:
+def find_rule_problems(rules: Mapping[str, Rule]) -> Iterator[str]:
     """Yield rules without a message or with an unknown source."""
     for code, rule in rules.items():
         if not rule.reason:
             yield f"rules.yaml: {code}: no message"
-        if rule.source not in load_sources():
+        if rule.source not in load_driver_data_sources():
             yield f"rules.yaml: {code}: unknown source {rule.source!r}"
 
 
-def find_bad_systems(systems: Mapping[str, Any]) -> Iterator[str]:
+def find_system_problems(systems: Mapping[str, Any]) -> Iterator[str]:
     """Yield systems without source or day, and origins without packages for both kernel modules."""
     entries = [
-        ("families.yaml", load_document("families.yaml")),
+        ("families.yaml", load_yaml_document("families.yaml")),
         *((f"systems.yaml: {key}", row) for key, row in systems.items()),
     ]
     for name, row in entries:
         if not DAY_PATTERN.match(str(row.get("as_of", ""))):
             yield f"{name}: no day"
         for source in str(row.get("sources", "")).split() or [""]:
-            if source not in load_sources():
+            if source not in load_driver_data_sources():
                 yield f"{name}: unknown source {source!r}"
     for key, row in systems.items():
         for origin, entry in (row.get("nvidia") or {}).items():

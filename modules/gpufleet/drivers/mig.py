@@ -42,20 +42,24 @@ def load_mig_families() -> tuple[MigFamily, ...]:
     )
 
 
-def find_mig_family(device: str) -> MigFamily | None:
+def find_mig_family(pci_device_id: str) -> MigFamily | None:
     """Return the family of a PCI device id (``2330`` or ``0x2330``); None if the GPU does not support MIG."""
-    device_id = device.lower().removeprefix("0x")
+    device_id = pci_device_id.lower().removeprefix("0x")
     return next((family for family in load_mig_families() if device_id in family.devices), None)
 
 
-def resolve_mig_geometry(declared: Any, devices: Iterable[str]) -> list[dict[str, Any]]:
+def resolve_mig_geometry(declared_geometry: Any, pci_device_ids: Iterable[str]) -> list[dict[str, Any]]:
     """Return the geometry of each GPU in the order of devices; raise InputError if it is not possible.
 
     ``declared`` is one mapping of profile to count for every GPU, ``all-<profile>`` for the maximum count,
     ``disabled``, or a list of entries ``{"devices": "all" or indexes, "profiles": ...}``; the last match applies.
     """
-    device_ids = [device.lower().removeprefix("0x") for device in devices]
-    entries = declared if isinstance(declared, list) else [{"devices": "all", "profiles": declared}]
+    device_ids = [device.lower().removeprefix("0x") for device in pci_device_ids]
+    entries = (
+        declared_geometry
+        if isinstance(declared_geometry, list)
+        else [{"devices": "all", "profiles": declared_geometry}]
+    )
     profiles_by_gpu: list[dict[str, int] | None] = [None] * len(device_ids)
     for entry in entries:
         if not isinstance(entry, Mapping):
@@ -123,7 +127,7 @@ def _check_fit(family: MigFamily, profiles: dict[str, int]) -> dict[str, int]:
             raise InputError(
                 f"{count} of {name} do not fit on {family.name}: {family.profiles[name]} do", key="mig"
             )
-    slices = sum(count_compute_slices(name) * count for name, count in profiles.items())
+    slices = sum(parse_mig_compute_slices(name) * count for name, count in profiles.items())
     if slices > family.instances:
         raise InputError(
             f"{_format_profiles(profiles)} takes {slices} compute slices; the GPU has {family.instances}",
@@ -134,7 +138,7 @@ def _check_fit(family: MigFamily, profiles: dict[str, int]) -> dict[str, int]:
             f"{_format_profiles(profiles)}: only one instance of a GPU can have the media engines", key="mig"
         )
     ordered_names = sorted(
-        profiles, key=lambda name: (-profile_memory_gb(name), -count_compute_slices(name), name)
+        profiles, key=lambda name: (-parse_mig_memory_gb(name), -parse_mig_compute_slices(name), name)
     )
     if family.layout and not _has_placement(
         family, [name for name in ordered_names for _ in range(profiles[name])], ()
@@ -158,17 +162,17 @@ def _has_placement(family: MigFamily, unplaced: list[str], used_slots: tuple[int
 
 def _layout_row(family: MigFamily, name: str) -> str:
     """Return the layout row of a profile: ``1g+`` is the single slice with twice the memory."""
-    slices = f"{count_compute_slices(name)}g"
-    smallest = min(profile_memory_gb(other) for other in family.profiles)
-    return "1g+" if slices == "1g" and profile_memory_gb(name) > smallest else slices
+    slices = f"{parse_mig_compute_slices(name)}g"
+    smallest = min(parse_mig_memory_gb(other) for other in family.profiles)
+    return "1g+" if slices == "1g" and parse_mig_memory_gb(name) > smallest else slices
 
 
-def count_compute_slices(profile: str) -> int:
+def parse_mig_compute_slices(profile: str) -> int:
     """Return the compute slices of a profile: 3 of ``3g.40gb``."""
     return int(profile.partition("g.")[0])
 
 
-def profile_memory_gb(profile: str) -> int:
+def parse_mig_memory_gb(profile: str) -> int:
     """Return the memory in a profile's name: 40 of ``3g.40gb+me``."""
     match = re.search(r"\.(\d+)gb", profile)
     return int(match[1]) if match else 0
@@ -178,7 +182,7 @@ def _format_profiles(profiles: Mapping[str, int]) -> str:
     return ", ".join(f"{count} x {name}" for name, count in profiles.items())
 
 
-def build_mig_parted_config(geometry: list[dict[str, Any]], name: str = "gpufleet") -> dict[str, Any]:
+def build_mig_parted_config(geometry: list[dict[str, Any]], config_name: str = "gpufleet") -> dict[str, Any]:
     """Return the geometry as a configuration of NVIDIA's mig-parted."""
     configs = [
         {"devices": [row["index"]], "mig-enabled": row["enabled"], "mig-devices": row["profiles"]}
@@ -186,4 +190,4 @@ def build_mig_parted_config(geometry: list[dict[str, Any]], name: str = "gpuflee
         else {"devices": [row["index"]], "mig-enabled": False}
         for row in geometry
     ]
-    return {"version": "v1", "mig-configs": {name: configs}}
+    return {"version": "v1", "mig-configs": {config_name: configs}}

@@ -179,7 +179,9 @@ def _check_mig(host: HostPlanContext, version: str | None) -> None:
         if not card.mig_driver:
             raise build_refusal_error("mig.unsupported", name=card.display_name)
         if version and version_sort_key(version) < version_sort_key(card.mig_driver):
-            raise build_refusal_error("mig.driver", name=card.display_name, least=card.mig_driver, version=version)
+            raise build_refusal_error(
+                "mig.driver", name=card.display_name, least=card.mig_driver, version=version
+            )
 
 
 def _resolve_geometry(host: HostPlanContext) -> list[dict[str, Any]]:

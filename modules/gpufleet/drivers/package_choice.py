@@ -7,79 +7,94 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpufleet.drivers.branch import DriverChoice
-from gpufleet.drivers.driver_plan import Package, Repository
-from gpufleet.drivers.host import HostContext
-from gpufleet.drivers.rule import build_refusal
-from gpufleet.drivers.version import newest_version, parse_branch, parse_kernel_series, parse_upstream_version
+from gpufleet.drivers.driver_plan import PackageRepository, PlannedPackage
+from gpufleet.drivers.host import HostPlanContext
+from gpufleet.drivers.rule import build_refusal_error
+from gpufleet.drivers.version import (
+    newest_version,
+    parse_driver_branch,
+    parse_kernel_series,
+    parse_upstream_version,
+)
 
 
 @dataclass(frozen=True)
-class PackageSet:
+class DriverPackageSet:
     """The packages to install; ``version`` is NVIDIA's, None if it is not yet known."""
 
     version: str | None
-    packages: tuple[Package, ...]
-    fabric: tuple[Package, ...] = ()
+    packages: tuple[PlannedPackage, ...]
+    fabric: tuple[PlannedPackage, ...] = ()
 
 
-def choose_packages(host: HostContext, choice: DriverChoice, fabric: str) -> PackageSet:
+def choose_driver_packages(
+    host: HostPlanContext, driver_choice: DriverChoice, fabric_manager_key: str
+) -> DriverPackageSet:
     """Return the packages at the newest version of the branch that has all of them."""
-    entry = choice.package_table(host)
-    names = driver_package_names(host, choice)
-    fabric_names = fabric_manager_package_names(entry, fabric, choice.branch)
+    entry = driver_choice.get_package_table(host)
+    names = driver_package_names(host, driver_choice)
+    fabric_names = fabric_manager_package_names(entry, fabric_manager_key, driver_choice.branch)
     unversioned = (*entry.get("unversioned", ()), "nvlsm")
     versioned = [name for name in names if not name.startswith(unversioned)]
-    version = _choose_version(host, choice, versioned[0], next(iter(fabric_names), None))
-    pin_packages = tuple(Package(name.format(branch=choice.branch)) for name in entry.get("pinning", ()))
+    version = _choose_version(host, driver_choice, versioned[0], next(iter(fabric_names), None))
+    pin_packages = tuple(
+        PlannedPackage(name.format(branch=driver_choice.branch)) for name in entry.get("pinning", ())
+    )
     if version is None:
-        _note_unresolved(host, choice, versioned[0])
-    return PackageSet(
+        _note_unresolved(host, driver_choice, versioned[0])
+    return DriverPackageSet(
         version,
-        pin_packages + tuple(_build_package(host, choice, name, version, unversioned) for name in names),
-        tuple(_build_package(host, choice, name, version, unversioned) for name in fabric_names),
+        pin_packages
+        + tuple(_build_package(host, driver_choice, name, version, unversioned) for name in names),
+        tuple(_build_package(host, driver_choice, name, version, unversioned) for name in fabric_names),
     )
 
 
-def keep_packages(host: HostContext, choice: DriverChoice, fabric: str, version: str) -> PackageSet:
+def keep_installed_packages(
+    host: HostPlanContext, driver_choice: DriverChoice, fabric_manager_key: str, version: str
+) -> DriverPackageSet:
     """Return the installed packages at their versions; a missing fabric manager gets the driver's version."""
-    entry, installed = choice.package_table(host), host.facts.packages
-    fabric_names = fabric_manager_package_names(entry, fabric, choice.branch)
-    pin_names = tuple(name.format(branch=choice.branch) for name in entry.get("pinning", ()))
-    names = (*pin_names, *driver_package_names(host, choice))
-    packages = tuple(Package(name, installed[name]) for name in names if name in installed)
+    entry, installed = driver_choice.get_package_table(host), host.facts.packages
+    fabric_names = fabric_manager_package_names(entry, fabric_manager_key, driver_choice.branch)
+    pin_names = tuple(name.format(branch=driver_choice.branch) for name in entry.get("pinning", ()))
+    names = (*pin_names, *driver_package_names(host, driver_choice))
+    packages = tuple(PlannedPackage(name, installed[name]) for name in names if name in installed)
     unversioned = ("nvlsm",)
-    return PackageSet(
+    return DriverPackageSet(
         version,
         packages,
         tuple(
-            _build_package(host, choice, fabric_name, version, unversioned) for fabric_name in fabric_names
+            _build_package(host, driver_choice, fabric_name, version, unversioned)
+            for fabric_name in fabric_names
         ),
     )
 
 
-def driver_package_names(host: HostContext, choice: DriverChoice) -> tuple[str, ...]:
+def driver_package_names(host: HostPlanContext, driver_choice: DriverChoice) -> tuple[str, ...]:
     """Return the names of the driver's packages."""
-    entry = choice.package_table(host)
-    names = entry["sets"][0][choice.module]
+    entry = driver_choice.get_package_table(host)
+    names = entry["sets"][0][driver_choice.module]
     kind = choose_kernel_flavour(host, entry) if entry["module"] == "signed" else ""
-    return tuple(name.format(branch=choice.branch, flavour=kind) for name in names)
+    return tuple(name.format(branch=driver_choice.branch, flavour=kind) for name in names)
 
 
-def fabric_manager_package_names(entry: Mapping[str, Any], fabric: str, branch: int) -> tuple[str, ...]:
+def fabric_manager_package_names(
+    package_table: Mapping[str, Any], fabric_manager_key: str, branch: int
+) -> tuple[str, ...]:
     """Return the names of the fabric manager's packages; before 580 they contain the branch."""
-    names = list((entry.get(fabric) or ()) if fabric else ())
-    older = entry.get("older_fabric_manager")
+    names = list((package_table.get(fabric_manager_key) or ()) if fabric_manager_key else ())
+    older = package_table.get("older_fabric_manager")
     if names and older and branch <= older["until"]:
         names[0] = older["name"]
     return tuple(name.format(branch=branch) for name in names)
 
 
-def choose_kernel_flavour(host: HostContext, entry: Mapping[str, Any]) -> str:
+def choose_kernel_flavour(host: HostPlanContext, package_table: Mapping[str, Any]) -> str:
     """Return which signed module packages fit the running kernel: generic, aws, generic-hwe-24.04."""
     kernel = host.facts.kernel
     flavour = kernel.rpartition("-")[2]
-    if flavour not in entry["flavours"]:
-        raise build_refusal("kernel.flavour", kernel=kernel, known=", ".join(entry["flavours"]))
+    if flavour not in package_table["flavours"]:
+        raise build_refusal_error("kernel.flavour", kernel=kernel, known=", ".join(package_table["flavours"]))
     base = parse_kernel_series(host.system["base_kernel"])
     return (
         f"{flavour}-{host.system['hwe']}"
@@ -88,35 +103,41 @@ def choose_kernel_flavour(host: HostContext, entry: Mapping[str, Any]) -> str:
     )
 
 
-def build_cuda_packages(host: HostContext, names: Iterable[str]) -> tuple[Package, ...]:
+def choose_cuda_package_versions(
+    host: HostPlanContext, package_names: Iterable[str]
+) -> tuple[PlannedPackage, ...]:
     """Return a toolkit's packages, at the newest offered version."""
-    return tuple(Package(name, newest_version(host.offered_versions(name))) for name in names)
-
-
-def list_repositories(host: HostContext, choice: DriverChoice) -> tuple[Repository, ...]:
-    """Return the repositories that the choice needs in addition to the distribution's."""
-    rows = choice.package_table(host).get("repositories", ())
     return tuple(
-        Repository(row["name"], row["uri"], row["suite"], tuple(row["components"]), row["key_package"])
+        PlannedPackage(name, newest_version(host.offered_package_versions(name))) for name in package_names
+    )
+
+
+def list_nvidia_repositories(
+    host: HostPlanContext, driver_choice: DriverChoice
+) -> tuple[PackageRepository, ...]:
+    """Return the repositories that the choice needs in addition to the distribution's."""
+    rows = driver_choice.get_package_table(host).get("repositories", ())
+    return tuple(
+        PackageRepository(row["name"], row["uri"], row["suite"], tuple(row["components"]), row["key_package"])
         for row in rows
     )
 
 
-def list_module_streams(host: HostContext, choice: DriverChoice) -> tuple[str, ...]:
+def list_dnf_module_streams(host: HostPlanContext, driver_choice: DriverChoice) -> tuple[str, ...]:
     """Return dnf's module streams for the choice."""
-    stream = choice.package_table(host).get("stream")
-    return (stream[choice.module].format(branch=choice.branch),) if stream else ()
+    stream = driver_choice.get_package_table(host).get("stream")
+    return (stream[driver_choice.module].format(branch=driver_choice.branch),) if stream else ()
 
 
 def _choose_version(
-    host: HostContext, choice: DriverChoice, lead_package: str, fabric_package: str | None
+    host: HostPlanContext, choice: DriverChoice, lead_package: str, fabric_package: str | None
 ) -> str | None:
     """Return NVIDIA's newest version of the branch that all packages have, None if not yet known."""
     if host.facts.candidates is None:
         return _recorded_version(host, choice)
-    offered = _versions_of_branch(host.offered_versions(lead_package), choice.branch)
+    offered = _versions_of_branch(host.offered_package_versions(lead_package), choice.branch)
     fabric_versions = (
-        _versions_of_branch(host.offered_versions(fabric_package), choice.branch)
+        _versions_of_branch(host.offered_package_versions(fabric_package), choice.branch)
         if fabric_package
         else offered
     )
@@ -126,30 +147,30 @@ def _choose_version(
     common = [version for version in offered if version in fabric_versions]
     if not common and fabric_versions:
         driver_list, fabric_list = ", ".join(offered), ", ".join(fabric_versions)
-        raise build_refusal(
+        raise build_refusal_error(
             "fabric.no_match", branch=choice.branch, drivers=driver_list, managers=fabric_list
         )
     return newest_version(common or offered)
 
 
-def _recorded_version(host: HostContext, choice: DriverChoice) -> str | None:
-    version = choice.package_table(host).get("recorded", {}).get(str(choice.branch))
+def _recorded_version(host: HostPlanContext, choice: DriverChoice) -> str | None:
+    version = choice.get_package_table(host).get("recorded", {}).get(str(choice.branch))
     if version is None:
         return None
-    host.add_reason("packages.recorded", date=host.system["as_of"])
+    host.add_plan_reason("packages.recorded", date=host.system["as_of"])
     return parse_upstream_version(version)
 
 
 def _versions_of_branch(versions: Iterable[str], branch: int) -> list[str]:
-    return [parse_upstream_version(version) for version in versions if parse_branch(version) == branch]
+    return [parse_upstream_version(version) for version in versions if parse_driver_branch(version) == branch]
 
 
-def _refuse_missing(host: HostContext, choice: DriverChoice, lead_package: str) -> None:
-    """Raise PlanRefused if the distribution's archive has no such package; a vendor's may not be registered yet."""
+def _refuse_missing(host: HostPlanContext, choice: DriverChoice, lead_package: str) -> None:
+    """Raise PlanRefusedError if the distribution's archive lacks the package; a vendor's may not be registered yet."""
     if choice.origin == "vendor":
         return
-    components = ", ".join(choice.package_table(host)["components"])
-    raise build_refusal(
+    components = ", ".join(choice.get_package_table(host)["components"])
+    raise build_refusal_error(
         "packages.not_offered",
         names=lead_package,
         version=f" of branch {choice.branch}",
@@ -157,39 +178,45 @@ def _refuse_missing(host: HostContext, choice: DriverChoice, lead_package: str) 
     )
 
 
-def _note_unresolved(host: HostContext, choice: DriverChoice, lead_package: str) -> None:
-    entry = choice.package_table(host)
+def _note_unresolved(host: HostPlanContext, choice: DriverChoice, lead_package: str) -> None:
+    entry = choice.get_package_table(host)
     pins = (
         entry.get("pinning")
         or list((entry.get("stream") or {}).values())[:1]
         or [f"{lead_package} {{branch}}.*"]
     )
     repository_names = (
-        ", ".join(row["name"] for row in entry.get("repositories", ())) or f"{host.title}'s archive"
+        ", ".join(row["name"] for row in entry.get("repositories", ())) or f"{host.system_title}'s archive"
     )
-    host.add_reason(
+    host.add_plan_reason(
         "packages.unresolved", repository=repository_names, pin=pins[0].format(branch=choice.branch)
     )
 
 
 def _build_package(
-    host: HostContext, choice: DriverChoice, name: str, version: str | None, unversioned: tuple[str, ...]
-) -> Package:
+    host: HostPlanContext, choice: DriverChoice, name: str, version: str | None, unversioned: tuple[str, ...]
+) -> PlannedPackage:
     """Return a package at the version that contains NVIDIA's."""
     if version is None or name.startswith(unversioned):
-        return Package(name)
+        return PlannedPackage(name)
     exact_version = next(
-        (offered for offered in host.offered_versions(name) if parse_upstream_version(offered) == version),
+        (
+            offered
+            for offered in host.offered_package_versions(name)
+            if parse_upstream_version(offered) == version
+        ),
         None,
     )
     if exact_version:
-        return Package(name, exact_version)
+        return PlannedPackage(name, exact_version)
     if host.facts.candidates is None:
-        return Package(name, choice.package_table(host).get("recorded", {}).get(str(choice.branch)))
+        return PlannedPackage(
+            name, choice.get_package_table(host).get("recorded", {}).get(str(choice.branch))
+        )
     installed = host.facts.packages.get(name)
     if installed and parse_upstream_version(installed) == version:
-        return Package(name, installed)
-    if not host.offered_versions(name) and choice.origin == "vendor":
-        return Package(name)
+        return PlannedPackage(name, installed)
+    if not host.offered_package_versions(name) and choice.origin == "vendor":
+        return PlannedPackage(name)
     remedy = "update its repository, or mirror packages of one version"
-    raise build_refusal("packages.not_offered", names=name, version=f" {version}", remedy=remedy)
+    raise build_refusal_error("packages.not_offered", names=name, version=f" {version}", remedy=remedy)

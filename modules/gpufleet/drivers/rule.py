@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from gpufleet.drivers.data_file import load_rules, load_sources
-from gpufleet.drivers.driver_plan import Reason, Refusal
+from gpufleet.drivers.data_file import load_driver_data_sources, load_plan_rules
+from gpufleet.drivers.driver_plan import PlanReason, PlanRefusal
 
 
-class PlanRefused(Exception):  # noqa: N818 - a result, caught by the planner
+class PlanRefusedError(Exception):
     """Ends planning with a refusal."""
 
-    def __init__(self, refusal: Refusal, reason: Reason) -> None:
+    def __init__(self, refusal: PlanRefusal, reason: PlanReason) -> None:
         super().__init__(refusal.message)
         self.refusal = refusal
         self.reason = reason
 
 
-def build_reason(code: str, source_id: str = "", **values: object) -> Reason:
+def build_plan_reason(code: str, source_id: str = "", **values: object) -> PlanReason:
     """Return the reason of this code with its values; ``source_id`` replaces the rule's source."""
-    rule = load_rules()[code]
-    source = load_sources()[source_id or rule.source]
-    return Reason(code, rule.reason.format(**values), f"{source['title']} ({source['as_of']})")
+    rule = load_plan_rules()[code]
+    source = load_driver_data_sources()[source_id or rule.source]
+    return PlanReason(code, rule.reason.format(**values), f"{source['title']} ({source['as_of']})")
 
 
-def build_refusal(code: str, source_id: str = "", **values: object) -> PlanRefused:
+def build_refusal_error(code: str, source_id: str = "", **values: object) -> PlanRefusedError:
     """Return the exception for the refusal of this code."""
-    reason = build_reason(code, source_id, **values)
-    return PlanRefused(Refusal(code, reason.message, load_rules()[code].remedy.format(**values)), reason)
+    reason = build_plan_reason(code, source_id, **values)
+    return PlanRefusedError(
+        PlanRefusal(code, reason.message, load_plan_rules()[code].remedy.format(**values)), reason
+    )

@@ -9,13 +9,13 @@ MAX_NUMBER_DIGITS = 18  # digits of one part of a version: dates have 14
 _UPSTREAM = re.compile(r"^(?:\d+:)?(\d+(?:\.\d+)*)")
 
 
-def parse_upstream_version(version: str) -> str:
+def parse_upstream_version(package_version: str) -> str:
     """Return the upstream version of a package version: 3:580.95.05-1.el9 → 580.95.05."""
-    match = _UPSTREAM.match(version)
-    return match.group(1) if match else version
+    match = _UPSTREAM.match(package_version)
+    return match.group(1) if match else package_version
 
 
-def parse_branch(version: str) -> int | None:
+def parse_driver_branch(version: str) -> int | None:
     """Return the branch of a driver's version."""
     head = parse_upstream_version(version).split(".")[0]
     return int(head) if head.isdecimal() and len(head) <= MAX_NUMBER_DIGITS else None
@@ -35,7 +35,7 @@ def newest_version(versions: Iterable[str]) -> str | None:
     return best
 
 
-def parse_kernel_series(kernel: str) -> tuple[int, int]:
+def parse_kernel_series(kernel_release: str) -> tuple[int, int]:
     """Return the first two numbers of a kernel release."""
-    match = re.match(r"(\d{1,18})\.(\d{1,18})", kernel)
+    match = re.match(r"(\d{1,18})\.(\d{1,18})", kernel_release)
     return (int(match.group(1)), int(match.group(2))) if match else (0, 0)

@@ -8,22 +8,22 @@ values are the markers ``UNKNOWN`` and ``SECRET``.
 
 from __future__ import annotations
 
-from gpufleet.engine.build import ensure_engine
+from gpufleet.engine.build import ensure_pulumi_engine
 from gpufleet.engine.command import run_pulumi
-from gpufleet.engine.engine_json import name_source_in_errors, parse_json_object
-from gpufleet.engine.event_log import EventLog, parse_event_log, parse_last_phase
+from gpufleet.engine.engine_json import add_source_to_errors, parse_engine_json
+from gpufleet.engine.event_log import EventLogPhase, parse_last_phase_of_events, parse_last_phase_of_log
 from gpufleet.engine.installation import (
     LAUNCHER_MARK,
     VERSION,
-    InstalledEngine,
+    InstalledPulumiEngine,
     PulumiEngine,
-    find_engine,
-    find_installed_engine,
+    find_installed_pulumi_engine,
+    find_pulumi_engine,
 )
-from gpufleet.engine.lock import exclusive_lock
-from gpufleet.engine.preview import PreviewStep, parse_preview
-from gpufleet.engine.property_value import REMEDY, SECRET, UNKNOWN, ValueMarker, decode_object
-from gpufleet.engine.state import StateResource, parse_state, parse_urn_type
+from gpufleet.engine.lock import exclusive_file_lock
+from gpufleet.engine.preview import PreviewStep, parse_pulumi_preview
+from gpufleet.engine.property_value import REMEDY, SECRET, UNKNOWN, UnreadableValue, decode_properties
+from gpufleet.engine.state import StateResource, parse_stack_state, parse_type_from_urn
 
 __all__ = [
     "LAUNCHER_MARK",
@@ -31,23 +31,23 @@ __all__ = [
     "SECRET",
     "UNKNOWN",
     "VERSION",
-    "EventLog",
-    "InstalledEngine",
+    "EventLogPhase",
+    "InstalledPulumiEngine",
     "PreviewStep",
     "PulumiEngine",
     "StateResource",
-    "ValueMarker",
-    "decode_object",
-    "ensure_engine",
-    "exclusive_lock",
-    "find_engine",
-    "find_installed_engine",
-    "name_source_in_errors",
-    "parse_event_log",
-    "parse_json_object",
-    "parse_last_phase",
-    "parse_preview",
-    "parse_state",
-    "parse_urn_type",
+    "UnreadableValue",
+    "add_source_to_errors",
+    "decode_properties",
+    "ensure_pulumi_engine",
+    "exclusive_file_lock",
+    "find_installed_pulumi_engine",
+    "find_pulumi_engine",
+    "parse_engine_json",
+    "parse_last_phase_of_events",
+    "parse_last_phase_of_log",
+    "parse_pulumi_preview",
+    "parse_stack_state",
+    "parse_type_from_urn",
     "run_pulumi",
 ]

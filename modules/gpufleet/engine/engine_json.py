@@ -15,7 +15,7 @@ UNEXPECTED = (LookupError, TypeError, AttributeError, ValueError, ArithmeticErro
 
 
 @contextmanager
-def name_source_in_errors(where: str) -> Iterator[None]:
+def add_source_to_errors(where: str) -> Iterator[None]:
     """Add the file's name to errors that have none; unexpected structures become errors too."""
     try:
         yield
@@ -30,7 +30,7 @@ def name_source_in_errors(where: str) -> Iterator[None]:
         ) from error
 
 
-def parse_json_object(text: str, where: str) -> dict[str, Any]:
+def parse_engine_json(text: str, where: str) -> dict[str, Any]:
     """Return the one JSON object in ``text``, which came from ``where`` (a file's name, standard input)."""
     if not text.strip():
         raise InputError(

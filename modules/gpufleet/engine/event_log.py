@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpufleet.boundary import ENGINE_DOCUMENT, NotJsonError, decode_json_lines
-from gpufleet.engine.engine_json import UNEXPECTED, name_source_in_errors
+from gpufleet.engine.engine_json import UNEXPECTED, add_source_to_errors
 from gpufleet.engine.preview import PreviewStep, refuse_failed_preview
-from gpufleet.engine.state import parse_resource
+from gpufleet.engine.state import parse_state_resource
 from gpufleet.errors import InputError
 
 COLOUR = re.compile(r"<\{%.*?%\}>")  # the log keeps the engine's colour directives
@@ -29,7 +29,7 @@ KINDS = frozenset(
 
 
 @dataclass
-class EventLog:
+class EventLogPhase:
     """The last phase of a log: its steps, the engine's own count of them, and how it ended.
 
     ``is_preview`` distinguishes a preview from an update; ``summary`` is None where the log ends before it.
@@ -46,7 +46,7 @@ class EventLog:
     )  # of steps, by URN and operation
 
 
-def parse_event_log(text: str, where: str) -> EventLog:
+def parse_last_phase_of_log(text: str, where: str) -> EventLogPhase:
     """Return the last phase of an event log; a last line that was cut off is left out, another is an InputError."""
     if not text.strip():
         raise InputError("is empty: the Pulumi engine wrote no event", where=where, remedy=REMEDY)
@@ -66,18 +66,18 @@ def parse_event_log(text: str, where: str) -> EventLog:
         if not isinstance(value, NotJsonError) or not records:
             raise error
         error_at_end = error  # a mistake, unless it is the last line
-    with name_source_in_errors(where):
-        events = parse_last_phase(records)
+    with add_source_to_errors(where):
+        events = parse_last_phase_of_events(records)
     events.is_truncated = error_at_end is not None
     return events
 
 
-def parse_last_phase(events: Iterable[Mapping[str, Any]]) -> EventLog:
+def parse_last_phase_of_events(events: Iterable[Mapping[str, Any]]) -> EventLogPhase:
     """Return the last phase in a sequence of events; a preview that failed is an InputError."""
-    phases = [EventLog()]
+    phases = [EventLogPhase()]
     for event in events:
         if phases[-1].summary is not None and "resourcePreEvent" in event:
-            phases.append(EventLog())
+            phases.append(EventLogPhase())
         try:
             _add_event(event, phases[-1])
         except InputError:
@@ -104,7 +104,7 @@ def _describe_invalid_event(value: Any) -> str:
     return "" if KINDS & value.keys() or "sequence" in value else "it contains no event"
 
 
-def _add_event(event: Mapping[str, Any], phase: EventLog) -> None:
+def _add_event(event: Mapping[str, Any], phase: EventLogPhase) -> None:
     if (content := event.get("resourcePreEvent")) is not None:
         phase.is_preview = bool(content.get("planning", False))
         step = _parse_step(content["metadata"])
@@ -120,14 +120,14 @@ def _add_event(event: Mapping[str, Any], phase: EventLog) -> None:
         phase.errors.append({**content, "message": COLOUR.sub("", str(content.get("message", "")))})
 
 
-def _complete_step(metadata: Mapping[str, Any], phase: EventLog) -> None:
+def _complete_step(metadata: Mapping[str, Any], phase: EventLogPhase) -> None:
     """Give a step's new resource the id and outputs that it got, which others refer to it by."""
     new = metadata.get("new")
     index = phase.step_index.get((str(metadata["urn"]), str(metadata["op"])))
     step = None if index is None else phase.steps[index]
     if index is None or step is None or step.new is None or not new:
         return
-    created = parse_resource(new)
+    created = parse_state_resource(new)
     resource = replace(step.new, id=created.id or step.new.id, outputs=created.outputs or step.new.outputs)
     phase.steps[index] = replace(step, new=resource)
 
@@ -137,8 +137,8 @@ def _parse_step(metadata: Mapping[str, Any]) -> PreviewStep:
     return PreviewStep(
         op=str(metadata["op"]),
         urn=str(metadata["urn"]),
-        old=parse_resource(old) if old else None,
-        new=parse_resource(new) if new else None,
+        old=parse_state_resource(old) if old else None,
+        new=parse_state_resource(new) if new else None,
         diff_reasons=tuple(metadata.get("diffs") or ()),
         replace_reasons=tuple(metadata.get("keys") or ()),
     )

@@ -35,7 +35,7 @@ class GoBuild:
     start_time: float = field(default_factory=time.monotonic)
     last_report_time: float = 0.0
 
-    def run(self, package: str, target: Path, flags: str) -> None:
+    def build_package(self, package: str, target: Path, linker_flags: str) -> None:
         """Download, compile and link ``package`` into ``target``."""
         modules = len((self.folder / "go.sum").read_text().splitlines()) // 2
         stale = "{{if .Stale}}{{.ImportPath}}{{end}}"
@@ -47,12 +47,12 @@ class GoBuild:
         total = len(listing.split())
         self._report(f"{total} packages to compile")
         self._run_go(
-            ["build", "-v", "-mod=readonly", "-o", str(target), "-ldflags", flags, package],
+            ["build", "-v", "-mod=readonly", "-o", str(target), "-ldflags", linker_flags, package],
             lambda count, latest: f"compiled {count} of {total} packages: {latest}",
         )
         self._report(f"linked, {target.stat().st_size / 1e6:.0f} MB")
 
-    def find_module_folder(self, module: str) -> Path:
+    def find_go_module_folder(self, module: str) -> Path:
         """Return where Go keeps a module's source."""
         return Path(self._run_go(["list", "-mod=readonly", "-m", "-f", "{{.Dir}}", module]).strip())
 

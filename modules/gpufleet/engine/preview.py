@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpufleet.engine.state import StateResource, parse_resource
+from gpufleet.engine.state import StateResource, parse_state_resource
 from gpufleet.errors import InputError
 
 REMEDY = "give the output of `pulumi preview --json`"
@@ -31,7 +31,7 @@ class PreviewStep:
     replace_reasons: tuple[str, ...] = ()
 
 
-def parse_preview(document: Mapping[str, Any]) -> list[PreviewStep]:
+def parse_pulumi_preview(document: Mapping[str, Any]) -> list[PreviewStep]:
     """Return the steps of a preview; a preview that failed, or another document, is an InputError."""
     if not isinstance(document, Mapping):
         raise InputError("the input is not a Pulumi preview: it is a list or a plain value", remedy=REMEDY)
@@ -88,8 +88,8 @@ def _parse_step(step: Any) -> PreviewStep:
     return PreviewStep(
         op=step["op"],
         urn=urn,
-        old=parse_resource(old) if old else None,
-        new=parse_resource(new) if new else None,
+        old=parse_state_resource(old) if old else None,
+        new=parse_state_resource(new) if new else None,
         diff_reasons=_parse_names(step.get("diffReasons")),
         replace_reasons=_parse_names(step.get("replaceReasons")),
     )

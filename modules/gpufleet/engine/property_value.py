@@ -13,7 +13,7 @@ from typing import Any
 from gpufleet.errors import InputError
 
 
-class ValueMarker(Enum):
+class UnreadableValue(Enum):
     """Stands where a value cannot be read; neither a number nor a string, so arithmetic on it fails loudly."""
 
     UNKNOWN = "unknown"
@@ -23,8 +23,8 @@ class ValueMarker(Enum):
         return self.name
 
 
-UNKNOWN = ValueMarker.UNKNOWN
-SECRET = ValueMarker.SECRET
+UNKNOWN = UnreadableValue.UNKNOWN
+SECRET = UnreadableValue.SECRET
 
 # The engine's sentinels, one for each type (sdk/go/common/resource/plugin/rpc.go, v3.258.0). A serialised
 # state writes the string one even where a number is expected.
@@ -48,24 +48,24 @@ REMEDY = "give the engine's own output"
 BLINDED_SECRET = "[secret]"  # noqa: S105 - what the engine prints instead of one
 
 
-def decode_value(value: Any) -> Any:
+def decode_property_value(value: Any) -> Any:
     """Return a JSON value with sentinels as markers; secrets stay hidden even where their text is there."""
     if isinstance(value, str):
         return _decode_text(value)
     if isinstance(value, list):
-        return [decode_value(item) for item in value]
+        return [decode_property_value(item) for item in value]
     if isinstance(value, dict):
         return _decode_object(value)
     return value
 
 
-def decode_object(value: Any) -> dict[str, Any]:
+def decode_properties(value: Any) -> dict[str, Any]:
     """Return a decoded property bag; an absent one is empty."""
     if value is not None and not isinstance(value, dict):
         raise InputError(
             f"the properties of a resource are not a mapping: {str(value)[:40]!r}", remedy=REMEDY
         )
-    return {str(key): decode_value(item) for key, item in (value or {}).items()}
+    return {str(key): decode_property_value(item) for key, item in (value or {}).items()}
 
 
 def _decode_text(text: str) -> Any:
@@ -82,10 +82,10 @@ def _decode_object(value: dict[str, Any]) -> Any:
         return _decode_output(value)
     if signature == RESOURCE_SIGNATURE:
         return value.get("urn", UNKNOWN)
-    return decode_object(value)
+    return decode_properties(value)
 
 
 def _decode_output(value: dict[str, Any]) -> Any:
     if value.get("secret"):
         return SECRET
-    return decode_value(value["value"]) if "value" in value else UNKNOWN
+    return decode_property_value(value["value"]) if "value" in value else UNKNOWN

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpufleet.engine.property_value import REMEDY, decode_object
+from gpufleet.engine.property_value import REMEDY, decode_properties
 from gpufleet.errors import InputError
 
 
@@ -43,12 +43,12 @@ class StateResource:
     property_dependencies: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
 
     @property
-    def is_provider(self) -> bool:
+    def is_provider_resource(self) -> bool:
         """True if this is a provider's own record, e.g. ``pulumi:providers:aws``."""
         return self.type.startswith("pulumi:providers:")
 
 
-def parse_resource(record: Mapping[str, Any], *, pending: str | None = None) -> StateResource:
+def parse_state_resource(record: Mapping[str, Any], *, pending_operation: str | None = None) -> StateResource:
     """Return one resource from a record of a state or of a preview's step."""
     if not isinstance(record, Mapping):
         raise InputError(
@@ -59,10 +59,10 @@ def parse_resource(record: Mapping[str, Any], *, pending: str | None = None) -> 
         raise InputError(f"the input contains a resource without a URN: {str(urn)[:80]!r}", remedy=REMEDY)
     return StateResource(
         urn=urn,
-        type=str(record.get("type") or parse_urn_type(urn)),
+        type=str(record.get("type") or parse_type_from_urn(urn)),
         name=urn.split("::", 3)[3],
-        inputs=decode_object(record.get("inputs")),
-        outputs=decode_object(record.get("outputs")),
+        inputs=decode_properties(record.get("inputs")),
+        outputs=decode_properties(record.get("outputs")),
         parent=record.get("parent") or None,
         provider=record.get("provider") or None,
         custom=bool(record.get("custom", False)),
@@ -72,7 +72,7 @@ def parse_resource(record: Mapping[str, Any], *, pending: str | None = None) -> 
         delete=bool(record.get("delete", False)),
         id=record.get("id") or None,
         view_of=record.get("viewOf") or None,
-        pending=pending,
+        pending=pending_operation,
         pending_replacement=bool(record.get("pendingReplacement", False)),
         remote=bool(record.get("remote", False)),
         ignore_changes=tuple(str(path) for path in _check_list(record.get("ignoreChanges"), "ignoreChanges")),
@@ -85,12 +85,12 @@ def parse_resource(record: Mapping[str, Any], *, pending: str | None = None) -> 
     )
 
 
-def parse_urn_type(urn: str) -> str:
+def parse_type_from_urn(urn: str) -> str:
     """Return the resource's own type from its URN, without its parents' types."""
     return urn.split("::")[2].rsplit("$", 1)[-1]
 
 
-def parse_state(document: Mapping[str, Any]) -> list[StateResource]:
+def parse_stack_state(document: Mapping[str, Any]) -> list[StateResource]:
     """Return the resources of a ``pulumi stack export``, pending creations included, in its order."""
     deployment = document.get("deployment") if isinstance(document, Mapping) else None
     if not isinstance(deployment, Mapping):
@@ -100,17 +100,21 @@ def parse_state(document: Mapping[str, Any]) -> list[StateResource]:
         )
     operations = _check_list(deployment.get("pending_operations"), "pending_operations")
     for item in operations:
-        parse_resource(_check_mapping(item, "pending_operations").get("resource") or {})
+        parse_state_resource(_check_mapping(item, "pending_operations").get("resource") or {})
     pending = {str(item["resource"]["urn"]): str(item.get("type", "")) for item in operations}
     records = [
         _check_mapping(record, "resources")
         for record in _check_list(deployment.get("resources"), "resources")
     ]
-    resources = [parse_resource(record, pending=pending.get(str(record.get("urn")))) for record in records]
+    resources = [
+        parse_state_resource(record, pending_operation=pending.get(str(record.get("urn"))))
+        for record in records
+    ]
     known = {resource.urn for resource in resources}
     unrecorded = (item for item in operations if item["resource"]["urn"] not in known)
     return resources + [
-        parse_resource(item["resource"], pending=str(item.get("type", ""))) for item in unrecorded
+        parse_state_resource(item["resource"], pending_operation=str(item.get("type", "")))
+        for item in unrecorded
     ]
 
 

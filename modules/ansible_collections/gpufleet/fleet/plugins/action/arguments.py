@@ -15,9 +15,9 @@ from ansible_collections.gpufleet.fleet.plugins.plugin_utils.adapter import Cont
 
 
 class ActionModule(ControllerAction):
-    def compute(self, options: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+    def compute_result(self, options: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         for role in options["roles"]:
-            spec = self.role_options(role)
+            spec = self.load_role_options(role)
             role_variables = self._templar.template(
                 {name: task_vars[name] for name in spec if name in task_vars}
             )
@@ -26,7 +26,7 @@ class ActionModule(ControllerAction):
                 raise AnsibleActionFail(f"role {role}: {'; '.join(checked.error_messages)}")
         return {}
 
-    def role_options(self, role: str) -> dict[str, Any]:
+    def load_role_options(self, role: str) -> dict[str, Any]:
         """Return the documented options of a role."""
         folders = [Path(self._loader.get_basedir()) / "roles", *map(Path, constants.DEFAULT_ROLES_PATH or ())]
         file = next(

@@ -11,7 +11,7 @@ from gpufleet.drivers import consistency
 
 
 class ActionModule(ControllerAction):
-    def compute(self, options: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+    def compute_result(self, options: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         hosts = [
             consistency.HostDriverState(
                 name, entry.get("group") or "(none)", bool(entry.get("cards")), entry.get("state")

@@ -11,7 +11,7 @@ from gpufleet.drivers import HostFacts, RequestedSoftware, plan_drivers
 
 
 class ActionModule(ControllerAction):
-    def compute(self, options: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+    def compute_result(self, options: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         driver_plan = plan_drivers(
             HostFacts.from_json(options["hardware"]),
             RequestedSoftware.from_json(options["requested_software"]),

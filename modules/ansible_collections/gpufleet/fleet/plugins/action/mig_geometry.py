@@ -13,6 +13,6 @@ from gpufleet.drivers import mig
 class ActionModule(ControllerAction):
     ERROR_PREFIX = "MIG geometry refused, nothing was changed: "
 
-    def compute(self, options: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+    def compute_result(self, options: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         plan = mig.resolve_mig_geometry(options["geometry"], options["devices"])
         return {"plan": plan, "config": mig.build_mig_parted_config(plan)}

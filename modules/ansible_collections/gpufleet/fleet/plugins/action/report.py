@@ -10,5 +10,5 @@ from ansible_collections.gpufleet.fleet.plugins.plugin_utils.adapter import Cont
 
 
 class ActionModule(ControllerAction):
-    def compute(self, options: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+    def compute_result(self, options: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         return {"gpufleet": options}

@@ -11,7 +11,7 @@ from gpufleet import burnin
 
 
 class ActionModule(ControllerAction):
-    def compute(self, options: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+    def compute_result(self, options: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         report = burnin.judge_attempt(
             options["records"], options["kind"], options["profile"], options["rehearsal"], is_configured=True
         )

@@ -10,7 +10,7 @@ from ansible_collections.gpufleet.fleet.plugins.plugin_utils.adapter import Cont
 
 
 class ActionModule(ControllerAction):
-    def compute(self, options: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+    def compute_result(self, options: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         from gpufleet.nodes import wipe_plan
 
         plan = wipe_plan.plan_wipe(options["drive_facts"], options["method"]).as_json()

@@ -9,8 +9,8 @@ from pathlib import PurePosixPath
 from typing import Any, TypedDict
 
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import (
-    earlier_reasons,
-    parse_answers,
+    parse_script_values,
+    read_not_applied_reasons,
 )
 
 QUADLETS = "/etc/containers/systemd"
@@ -18,7 +18,7 @@ SECRETS = "/etc/gpufleet/secrets"
 INSTALLED_ONLY = "installed and not started: a rehearsed host runs no containers"
 
 
-class Unit(TypedDict):
+class RenderedUnit(TypedDict):
     """A unit file as ``gpufleet.fleet.units`` renders it."""
 
     path: str
@@ -27,7 +27,7 @@ class Unit(TypedDict):
     quadlet: bool
 
 
-class Installed(TypedDict):
+class InstalledApplication(TypedDict):
     """What the role's look.sh found on the node: its engine, gpufleet's unit files, and secrets."""
 
     has_engine: bool
@@ -37,25 +37,25 @@ class Installed(TypedDict):
     secrets: list[str]
 
 
-class Rendered(TypedDict):
+class RenderedApplication(TypedDict):
     """What ``gpufleet.fleet.units`` returns."""
 
-    units: list[Unit]
+    units: list[RenderedUnit]
     secret_files: list[str]
     secrets_stored: list[str]
     warnings: list[str]
 
 
-def application_vendor(software: Mapping[str, Any], *, plan: Mapping[str, Any]) -> str:
+def application_gpu_vendor(software: Mapping[str, Any], *, plan: Mapping[str, Any]) -> str:
     """Return the vendor of the cards: that of the template's driver, else of the driver plan, else none."""
     vendors = ((software.get("driver") or {}).get("vendor"), plan.get("vendor"))
     return next((vendor for vendor in vendors if vendor and vendor != "none"), "none")
 
 
-def application_installed(result: Mapping[str, Any]) -> Installed:
+def parse_installed_application(script_result: Mapping[str, Any]) -> InstalledApplication:
     """Return what look.sh printed as ``name=value`` lines; ``unit`` and ``secret`` may occur several times."""
-    answers = parse_answers(result)
-    pairs = [line.split("=", 1) for line in result.get("stdout_lines") or []]
+    answers = parse_script_values(script_result)
+    pairs = [line.split("=", 1) for line in script_result.get("stdout_lines") or []]
     return {
         "has_engine": answers.get("installed") == "yes",
         "version": answers.get("version", ""),
@@ -65,13 +65,15 @@ def application_installed(result: Mapping[str, Any]) -> Installed:
     }
 
 
-def application_services(entries: list[Mapping[str, Any]]) -> list[str]:
+def application_service_names(unit_files: list[Mapping[str, Any]]) -> list[str]:
     """Return the services of unit files; a quadlet's has its name."""
-    paths = (PurePosixPath(entry["path"]) for entry in entries)
+    paths = (PurePosixPath(entry["path"]) for entry in unit_files)
     return [path.with_suffix(".service").name if path.suffix == ".container" else path.name for path in paths]
 
 
-def application_files(rendered: Rendered, *, verify_script: str, generator: str) -> list[dict[str, Any]]:
+def application_unit_files(
+    rendered: RenderedApplication, *, verify_script: str, generator: str
+) -> list[dict[str, Any]]:
     """Return the unit files; before one is replaced, podman's generator or systemd verifies it."""
     entries: list[dict[str, Any]] = []
     if any(unit["quadlet"] for unit in rendered["units"]):
@@ -83,7 +85,7 @@ def application_files(rendered: Rendered, *, verify_script: str, generator: str)
     return entries
 
 
-def application_units(rendered: Rendered, *, start: bool) -> list[dict[str, Any]]:
+def application_unit_entries(rendered: RenderedApplication, *, start: bool) -> list[dict[str, Any]]:
     """Return the services; a quadlet is enabled by its own file."""
     entries = []
     for unit in rendered["units"]:
@@ -108,14 +110,16 @@ def application_secret_files(secrets: Mapping[str, Any]) -> list[dict[str, str]]
     ]
 
 
-def application_obsolete_files(rendered: Rendered, *, installed: list[str]) -> list[dict[str, str]]:
+def application_obsolete_unit_files(
+    rendered: RenderedApplication, *, installed: list[str]
+) -> list[dict[str, str]]:
     """Return entries that remove the unit files of an earlier application."""
     current = {unit["path"] for unit in rendered["units"]}
     return [{"path": path, "state": "absent"} for path in dict.fromkeys(installed) if path not in current]
 
 
 def application_missing_secrets(
-    rendered: Rendered, *, installed: list[str], secrets: Mapping[str, Any]
+    rendered: RenderedApplication, *, installed: list[str], secrets: Mapping[str, Any]
 ) -> list[str]:
     """Return secrets that the application reads, and that are neither on the node nor given."""
     available = {*installed, *(f"{SECRETS}/{name}" for name in secrets)}
@@ -124,17 +128,17 @@ def application_missing_secrets(
     return missing + [name for name in stored if name not in installed]
 
 
-def application_obstacles(missing: list[str], *, engine: str, is_installed: bool) -> list[str]:
+def application_start_obstacles(missing_secrets: list[str], *, engine: str, is_installed: bool) -> list[str]:
     """Return why the application cannot start."""
     absent = [] if is_installed else [f"{engine} is not installed: run drivers.yml first"]
-    return absent + [f"{name} is not on the node: docs/templates.md, Secrets" for name in missing]
+    return absent + [f"{name} is not on the node: docs/templates.md, Secrets" for name in missing_secrets]
 
 
-def application_not_applied(
-    rendered: Rendered, *, applied: Mapping[str, Any], start: bool, obstacles: list[str]
+def application_not_applied_reasons(
+    rendered: RenderedApplication, *, applied: Mapping[str, Any], start: bool, obstacles: list[str]
 ) -> dict[str, Any]:
     """Return what the host does not have of the application, each with its reason."""
-    reasons = earlier_reasons(applied)
+    reasons = read_not_applied_reasons(applied)
     if not start and rendered["units"]:
         reasons["containers"] = {unit["service"]: INSTALLED_ONLY for unit in rendered["units"]}
     if not start and obstacles:
@@ -147,14 +151,14 @@ def application_not_applied(
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         return {
-            "application_vendor": application_vendor,
-            "application_installed": application_installed,
-            "application_services": application_services,
-            "application_files": application_files,
-            "application_units": application_units,
+            "application_vendor": application_gpu_vendor,
+            "application_installed": parse_installed_application,
+            "application_services": application_service_names,
+            "application_files": application_unit_files,
+            "application_units": application_unit_entries,
             "application_secret_files": application_secret_files,
-            "application_obsolete_files": application_obsolete_files,
+            "application_obsolete_files": application_obsolete_unit_files,
             "application_missing_secrets": application_missing_secrets,
-            "application_obstacles": application_obstacles,
-            "application_not_applied": application_not_applied,
+            "application_obstacles": application_start_obstacles,
+            "application_not_applied": application_not_applied_reasons,
         }

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Any, TypedDict
 
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.resource_entries import FileEntry
-from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import managed_file
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import managed_file_text
 
 
-class CommonSettings(TypedDict):
+class CommonRoleSettings(TypedDict):
     """The role's settings; an empty text leaves that part of the host as it is."""
 
     packages: list[str]
@@ -20,19 +20,21 @@ class CommonSettings(TypedDict):
     locale: str
 
 
-class CommonSystem(TypedDict):
+class CommonSystemPaths(TypedDict):
     """Where a system keeps its timezone and locale."""
 
     common_timezone_files: list[FileEntry]
     common_locale_file: str
 
 
-class CommonResources(TypedDict):
+class CommonRoleResources(TypedDict):
     packages: list[str]
     files: list[FileEntry]
 
 
-def common_resources(settings: CommonSettings, *, system: CommonSystem, topics: list[str]) -> CommonResources:
+def common_role_resources(
+    settings: CommonRoleSettings, *, system: CommonSystemPaths, topics: list[str]
+) -> CommonRoleResources:
     """Return what the host is given of the selected topics."""
     files: list[FileEntry] = []
     if "hostname" in topics and settings["hostname"]:
@@ -40,7 +42,7 @@ def common_resources(settings: CommonSettings, *, system: CommonSystem, topics: 
     if "time" in topics and settings["timezone"]:
         files += _timezone_files(settings["timezone"], system)
     if "locale" in topics and settings["locale"]:
-        content = managed_file([f"LANG={settings['locale']}"])
+        content = managed_file_text([f"LANG={settings['locale']}"])
         files.append({"path": system["common_locale_file"], "content": content})
     return {"packages": settings["packages"] if "packages" in topics else [], "files": files}
 
@@ -53,7 +55,7 @@ def _hostname_files(hostname: str) -> list[FileEntry]:
     ]
 
 
-def _timezone_files(timezone: str, system: CommonSystem) -> list[FileEntry]:
+def _timezone_files(timezone: str, system: CommonSystemPaths) -> list[FileEntry]:
     files: list[FileEntry] = [
         {"path": entry["path"], "content": f"{timezone}\n"} for entry in system["common_timezone_files"]
     ]
@@ -62,4 +64,4 @@ def _timezone_files(timezone: str, system: CommonSystem) -> list[FileEntry]:
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"common_resources": common_resources}
+        return {"common_resources": common_role_resources}

@@ -16,8 +16,8 @@ from ansible.module_utils.compat.version import LooseVersion
 
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.resource_entries import FileEntry
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import (
-    earlier_reasons,
-    managed_file,
+    managed_file_text,
+    read_not_applied_reasons,
 )
 
 ABILITIES = ("quadlet", "cdi", "cdi_additional_gids")
@@ -44,14 +44,14 @@ DAEMON_CHECK = (
 CHECKED_FILE = "{}"  # gpufleet.fleet.resources puts the path of the new file here
 
 
-class Ability(TypedDict):
+class EngineAbility(TypedDict):
     """From which version on an engine has an ability, and how we know."""
 
     since: str
     source: str
 
 
-class Source(TypedDict):
+class EngineSource(TypedDict):
     """The packages of an engine; a vendor's also have a repository: the path of its key, and its files."""
 
     version: str | None
@@ -60,14 +60,14 @@ class Source(TypedDict):
     files: NotRequired[list[FileEntry]]
 
 
-class SystemEngines(TypedDict):
+class SystemEngineSources(TypedDict):
     """The engines of an operating system; see systems.yml."""
 
-    container_engine_podman: Source
-    container_engine_docker: dict[str, Source]
+    container_engine_podman: EngineSource
+    container_engine_docker: dict[str, EngineSource]
 
 
-class Mirror(TypedDict):
+class RegistryMirror(TypedDict):
     """An entry of ``container_engine_mirrors``."""
 
     registry: str
@@ -82,7 +82,7 @@ class RootlessUser(TypedDict):
     first_id: NotRequired[int]
 
 
-class Settings(TypedDict):
+class ContainerEngineSettings(TypedDict):
     """The role's settings by their names without the prefix."""
 
     data_root: str
@@ -90,20 +90,22 @@ class Settings(TypedDict):
     log_max_mib: int
     log_max_files: int
     search_registries: list[str]
-    mirrors: list[Mirror]
+    mirrors: list[RegistryMirror]
     rootless_users: list[RootlessUser]
     unlimited_memlock: bool
     live_restore: bool
     docker_settings: Mapping[str, Any]
 
 
-def default_engine(software: Mapping[str, Any], *, plan: Mapping[str, Any]) -> str:
+def default_container_engine(software: Mapping[str, Any], *, plan: Mapping[str, Any]) -> str:
     """Return the engine that a node's template names; without one podman if the driver plan has cards."""
     has_cards = plan.get("vendor", "none") != "none"
     return str(software.get("container_engine", "podman" if has_cards else "none"))
 
 
-def source(engines: SystemEngines, *, kind: str, origin: str, system: str) -> Source:
+def container_engine_source(
+    engines: SystemEngineSources, *, kind: str, origin: str, system: str
+) -> EngineSource:
     """Return where an engine comes from on a system; raise AnsibleFilterError if it has none of this origin."""
     if kind == "podman":
         return engines["container_engine_podman"]
@@ -113,15 +115,19 @@ def source(engines: SystemEngines, *, kind: str, origin: str, system: str) -> So
     return sources[origin]
 
 
-def repository_files(vendor: Source, *, key: str) -> list[FileEntry]:
+def docker_repository_files(vendor_source: EngineSource, *, key: str) -> list[FileEntry]:
     """Return the files of Docker's repository; none without its key."""
     if not key:
         return []
-    folder = str(PurePosixPath(vendor["key"]).parent)
-    return [{"path": folder, "state": "directory"}, {"path": vendor["key"], "content": key}, *vendor["files"]]
+    folder = str(PurePosixPath(vendor_source["key"]).parent)
+    return [
+        {"path": folder, "state": "directory"},
+        {"path": vendor_source["key"], "content": key},
+        *vendor_source["files"],
+    ]
 
 
-def podman_files(settings: Settings) -> list[FileEntry]:
+def podman_config_files(settings: ContainerEngineSettings) -> list[FileEntry]:
     """Return podman's settings: containers, storage, registries and users without root."""
     folders = ("/etc/containers/containers.conf.d", "/etc/containers/registries.conf.d")
     check = ["python3", "-c", TOML_CHECK, CHECKED_FILE]
@@ -131,18 +137,18 @@ def podman_files(settings: Settings) -> list[FileEntry]:
         {"path": "/etc/containers/storage.conf", "content": _storage_conf(settings), "validate": check},
         {"path": folders[1], "state": "directory"},
         {"path": f"{folders[1]}/50-gpufleet.conf", "content": _registries_conf(settings), "validate": check},
-        *rootless_files(settings["rootless_users"]),
+        *rootless_user_files(settings["rootless_users"]),
     ]
 
 
-def _containers_conf(settings: Settings) -> str:
+def _containers_conf(settings: ContainerEngineSettings) -> str:
     limits = ['default_ulimits = ["memlock=-1:-1"]'] if settings["unlimited_memlock"] else []
     size = settings["log_max_mib"] * 1024 * 1024
-    return managed_file(["[containers]", 'log_driver = "k8s-file"', f"log_size_max = {size}", *limits])
+    return managed_file_text(["[containers]", 'log_driver = "k8s-file"', f"log_size_max = {size}", *limits])
 
 
-def _storage_conf(settings: Settings) -> str:
-    return managed_file(
+def _storage_conf(settings: ContainerEngineSettings) -> str:
+    return managed_file_text(
         [
             "[storage]",
             f'driver = "{settings["storage_driver"]}"',
@@ -152,8 +158,8 @@ def _storage_conf(settings: Settings) -> str:
     )
 
 
-def _registries_conf(settings: Settings) -> str:
-    def registry_name(mirror: Mirror) -> str:
+def _registries_conf(settings: ContainerEngineSettings) -> str:
+    def registry_name(mirror: RegistryMirror) -> str:
         return mirror["registry"].lower()
 
     lines = [f"unqualified-search-registries = {json.dumps(list(settings['search_registries']))}"]
@@ -164,45 +170,45 @@ def _registries_conf(settings: Settings) -> str:
         for mirror in mirrors:
             insecure = json.dumps(mirror.get("insecure", False))
             lines += ["", "[[registry.mirror]]", f'location = "{mirror["mirror"]}"', f"insecure = {insecure}"]
-    return managed_file(lines)
+    return managed_file_text(lines)
 
 
-def docker_files(settings: Settings) -> list[FileEntry]:
+def docker_config_files(settings: ContainerEngineSettings) -> list[FileEntry]:
     """Return Docker's settings and the users without root.
 
     systemd-nspawn keeps from dockerd what it needs: without the condition the unit would fail there at every start.
     """
-    condition = managed_file(["[Unit]", "ConditionVirtualization=!systemd-nspawn"])
+    condition = managed_file_text(["[Unit]", "ConditionVirtualization=!systemd-nspawn"])
     return [
         {"path": "/etc/docker", "state": "directory"},
         {
             "path": "/etc/docker/daemon.json",
             "state": "json",
-            "content": json.dumps(docker_settings(settings)),
+            "content": json.dumps(docker_daemon_settings(settings)),
             "validate": ["sh", "-c", DAEMON_CHECK, "validate", CHECKED_FILE],
         },
         {"path": "/etc/systemd/system/docker.service.d", "state": "directory"},
         {"path": "/etc/systemd/system/docker.service.d/50-gpufleet.conf", "content": condition},
-        *rootless_files(settings["rootless_users"]),
+        *rootless_user_files(settings["rootless_users"]),
     ]
 
 
-def abilities(
-    answers: Mapping[str, str], *, kind: str, version: str, known: Mapping[str, Ability]
+def container_engine_abilities(
+    script_values: Mapping[str, str], *, kind: str, version: str, known: Mapping[str, EngineAbility]
 ) -> dict[str, Any]:
     """Return which of our abilities this version of the engine has, and whether the engine itself was asked."""
     installed = LooseVersion(version)
     has = {name: name in known and installed >= LooseVersion(known[name]["since"]) for name in ABILITIES}
     number = None if version == UNKNOWN_VERSION else version
-    return {"engine": kind, "version": number, "asked": "version" in answers, **has}
+    return {"engine": kind, "version": number, "asked": "version" in script_values, **has}
 
 
-def docker_settings(settings: Settings) -> dict[str, Any]:
+def docker_daemon_settings(settings: ContainerEngineSettings) -> dict[str, Any]:
     """Return what is merged into daemon.json: a key that is None is taken out, keys of others stay.
 
     dockerd refuses to start over a mirror with a path, so those are left out (and reported).
     """
-    usable = [mirror for mirror in settings["mirrors"] if is_docker_mirror(mirror)]
+    usable = [mirror for mirror in settings["mirrors"] if is_usable_docker_mirror(mirror)]
     insecure = [mirror["mirror"] for mirror in usable if mirror.get("insecure")]
     urls = [f"{'http' if mirror.get('insecure') else 'https'}://{mirror['mirror']}" for mirror in usable]
     unlimited = {"memlock": {"Name": "memlock", "Soft": -1, "Hard": -1}}
@@ -219,12 +225,12 @@ def docker_settings(settings: Settings) -> dict[str, Any]:
     }
 
 
-def is_docker_mirror(mirror: Mirror) -> bool:
+def is_usable_docker_mirror(mirror: RegistryMirror) -> bool:
     """True if Docker can use a mirror: of docker.io only, and without a path."""
     return mirror["registry"] == DOCKER_HUB and "/" not in mirror["mirror"]
 
 
-def rootless_files(users: list[RootlessUser]) -> list[FileEntry]:
+def rootless_user_files(users: list[RootlessUser]) -> list[FileEntry]:
     """Return the files that let users run containers without root: lingering, and a range of ids each.
 
     An empty file is all that ``loginctl enable-linger`` makes.
@@ -241,22 +247,22 @@ def rootless_files(users: list[RootlessUser]) -> list[FileEntry]:
     return files
 
 
-def not_applied(
-    answers: Mapping[str, str],
+def container_engine_not_applied_reasons(
+    script_values: Mapping[str, str],
     *,
     applied: Mapping[str, Any],
     kind: str,
     version: str,
-    known: Mapping[str, Ability],
+    known: Mapping[str, EngineAbility],
     storage_driver: str,
-    mirrors: list[Mirror],
+    mirrors: list[RegistryMirror],
 ) -> dict[str, Any]:
     """Return what the host cannot have, each with its reason."""
-    problems = earlier_reasons(applied)
-    if answers.get("installed") == "yes":
-        problems.update(_engine_problems(answers, kind, version, known, storage_driver))
+    problems = read_not_applied_reasons(applied)
+    if script_values.get("installed") == "yes":
+        problems.update(_engine_problems(script_values, kind, version, known, storage_driver))
     for mirror in mirrors if kind == "docker" else ():
-        if not is_docker_mirror(mirror):
+        if not is_usable_docker_mirror(mirror):
             problems[f"mirror {mirror['mirror']}"] = (
                 "Docker's mirrors are hosts without a path, of docker.io only"
             )
@@ -264,9 +270,13 @@ def not_applied(
 
 
 def _engine_problems(
-    answers: Mapping[str, str], kind: str, version: str, known: Mapping[str, Ability], storage_driver: str
+    answers: Mapping[str, str],
+    kind: str,
+    version: str,
+    known: Mapping[str, EngineAbility],
+    storage_driver: str,
 ) -> dict[str, str]:
-    has = abilities(answers, kind=kind, version=version, known=known)
+    has = container_engine_abilities(answers, kind=kind, version=version, known=known)
     problems = {}
     if kind == "podman" and not has["quadlet"]:
         since = known["quadlet"]["since"]
@@ -286,11 +296,11 @@ def _engine_problems(
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         return {
-            "default_engine": default_engine,
-            "engine_source": source,
-            "engine_repository_files": repository_files,
-            "podman_files": podman_files,
-            "docker_files": docker_files,
-            "engine_abilities": abilities,
-            "engine_not_applied": not_applied,
+            "default_engine": default_container_engine,
+            "engine_source": container_engine_source,
+            "engine_repository_files": docker_repository_files,
+            "podman_files": podman_config_files,
+            "docker_files": docker_config_files,
+            "engine_abilities": container_engine_abilities,
+            "engine_not_applied": container_engine_not_applied_reasons,
         }

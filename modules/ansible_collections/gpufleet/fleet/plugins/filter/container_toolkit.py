@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 from ansible.module_utils.compat.version import LooseVersion
 
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.resource_entries import FileEntry, UnitEntry
-from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import earlier_reasons
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import read_not_applied_reasons
 
 NVIDIA_FOLDER = "/etc/nvidia-container-toolkit"
 NVIDIA_ENVIRONMENT = f"{NVIDIA_FOLDER}/nvidia-cdi-refresh.env"
@@ -21,7 +21,7 @@ DAEMON_JSON = "/etc/docker/daemon.json"
 NEWEST = "999"
 
 
-class Toolkit(TypedDict):
+class ContainerToolkit(TypedDict):
     """What a vendor's toolkit consists of; see vars/toolkits.yml."""
 
     packages: list[str]
@@ -29,7 +29,7 @@ class Toolkit(TypedDict):
     runtime: dict[str, str]
 
 
-class Settings(TypedDict):
+class ContainerToolkitSettings(TypedDict):
     """The role's settings by their names without the prefix, and what the engine can do (none known: empty)."""
 
     vendor: str
@@ -39,7 +39,7 @@ class Settings(TypedDict):
     abilities: Mapping[str, Any]
 
 
-class ToolkitPackages(TypedDict):
+class ContainerToolkitPackages(TypedDict):
     """A version that is named is held, also if it is older than the installed one."""
 
     present: list[str]
@@ -48,18 +48,18 @@ class ToolkitPackages(TypedDict):
     allow_downgrade: bool
 
 
-class ToolkitResources(TypedDict):
-    packages: ToolkitPackages
+class ContainerToolkitResources(TypedDict):
+    packages: ContainerToolkitPackages
     files: list[FileEntry]
     units: list[UnitEntry]
 
 
-def default_vendor(software: Mapping[str, Any], *, plan: Mapping[str, Any]) -> str:
+def default_toolkit_vendor(software: Mapping[str, Any], *, plan: Mapping[str, Any]) -> str:
     """Return the vendor of the driver plan's cards; none if a node's template turns the toolkit off."""
     return str(plan.get("vendor", "none")) if software.get("container_toolkit", True) else "none"
 
 
-def needs_toolkit(
+def needs_container_toolkit(
     vendor: str, *, engine: str, is_published: bool, unsupported: bool, plan: Mapping[str, Any]
 ) -> bool:
     """True if the host has an engine and cards of a vendor whose toolkit may be installed on its system."""
@@ -67,7 +67,9 @@ def needs_toolkit(
     return has_both and (is_published or unsupported) and plan.get("action") != "refuse"
 
 
-def resources(toolkit: Toolkit, *, settings: Settings, refresh: Mapping[str, str]) -> ToolkitResources:
+def container_toolkit_resources(
+    toolkit: ContainerToolkit, *, settings: ContainerToolkitSettings, refresh: Mapping[str, str]
+) -> ContainerToolkitResources:
     """Return a toolkit's packages, files and units.
 
     ``refresh`` holds our own service and path unit, for packages that bring none.
@@ -85,7 +87,7 @@ def resources(toolkit: Toolkit, *, settings: Settings, refresh: Mapping[str, str
     }
 
 
-def _packages(names: list[str], version: str) -> ToolkitPackages:
+def _packages(names: list[str], version: str) -> ContainerToolkitPackages:
     """Return the packages; of the newest version the first brings the others with it."""
     return {
         "present": [f"{name}={version}" for name in names] if version else names[:1],
@@ -95,7 +97,9 @@ def _packages(names: list[str], version: str) -> ToolkitPackages:
     }
 
 
-def _files(toolkit: Toolkit, settings: Settings, own_units: Mapping[str, str]) -> list[FileEntry]:
+def _files(
+    toolkit: ContainerToolkit, settings: ContainerToolkitSettings, own_units: Mapping[str, str]
+) -> list[FileEntry]:
     entries: list[FileEntry] = []
     abilities = settings["abilities"]
     if settings["vendor"] == "nvidia":
@@ -132,7 +136,7 @@ def _docker_settings(runtime: Mapping[str, str], *, default_runtime: bool, cdi: 
     return settings
 
 
-def _units(toolkit: Toolkit, engine: str, unit: str, *, has_package_units: bool) -> list[UnitEntry]:
+def _units(toolkit: ContainerToolkit, engine: str, unit: str, *, has_package_units: bool) -> list[UnitEntry]:
     """Return the units that keep the CDI specification current, and Docker's, which restarts on new settings.
 
     The package starts its own service; without a driver that exits at once, which is not a failure.
@@ -149,8 +153,8 @@ def _units(toolkit: Toolkit, engine: str, unit: str, *, has_package_units: bool)
     return entries
 
 
-def not_applied(
-    answers: Mapping[str, str],
+def container_toolkit_not_applied_reasons(
+    script_values: Mapping[str, str],
     *,
     applied: Mapping[str, Any],
     vendor: str,
@@ -162,11 +166,11 @@ def not_applied(
     if vendor != "none" and not is_published and not unsupported:
         hint = "container_toolkit_unsupported installs it all the same"
         return {"toolkit": f"{vendor.upper()} publishes no container toolkit for {system} ({hint})"}
-    problems = earlier_reasons(applied)
-    if answers.get("installed") == "yes" and not answers.get("devices"):
-        message = answers.get("why", answers.get("failed", "the specification lists none"))
+    problems = read_not_applied_reasons(applied)
+    if script_values.get("installed") == "yes" and not script_values.get("devices"):
+        message = script_values.get("why", script_values.get("failed", "the specification lists none"))
         problems["devices"] = f"no CDI devices: {message}"
-    count = answers.get("specifications", "0")
+    count = script_values.get("specifications", "0")
     if int(count) > 1:
         problems["specifications"] = (
             f"the same devices are in {count} files of /etc/cdi and /var/run/cdi; engines refuse all but one"
@@ -177,8 +181,8 @@ def not_applied(
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         return {
-            "default_toolkit_vendor": default_vendor,
-            "needs_toolkit": needs_toolkit,
-            "toolkit_resources": resources,
-            "toolkit_not_applied": not_applied,
+            "default_toolkit_vendor": default_toolkit_vendor,
+            "needs_toolkit": needs_container_toolkit,
+            "toolkit_resources": container_toolkit_resources,
+            "toolkit_not_applied": container_toolkit_not_applied_reasons,
         }

@@ -8,13 +8,16 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypedDict
 
-from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import managed_file, package_specs
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import (
+    format_package_specs,
+    managed_file_text,
+)
 
 # NVIDIA's packages that bring nvcc. A distribution's own toolkit has it on another path.
 COMPILER_PACKAGE = re.compile(r"cuda-(toolkit|nvcc|compiler)-")
 
 
-class Toolkit(TypedDict):
+class CudaToolkitInstallation(TypedDict):
     """What the role cuda installs, and where that is."""
 
     present: list[str]
@@ -24,11 +27,13 @@ class Toolkit(TypedDict):
     profile: str
 
 
-def toolkit(plan: Mapping[str, Any], *, removed: Iterable[str]) -> Toolkit:
+def plan_cuda_installation(
+    driver_plan: Mapping[str, Any], *, removed: Iterable[str]
+) -> CudaToolkitInstallation:
     """Return the toolkit of a plan; ``removed`` are versions of others that leave the host, such as 12.4."""
-    cuda = plan["cuda"]
+    cuda = driver_plan["cuda"]
     compat_packages = cuda.get("compat") or []
-    present = package_specs([*cuda["packages"], *compat_packages])
+    present = format_package_specs([*cuda["packages"], *compat_packages])
     prefix = f"/usr/local/cuda-{cuda['version']}"
     return {
         "present": present,
@@ -46,9 +51,9 @@ def _profile(prefix: str, *, needs_compat: bool) -> str:
             "# An older driver runs this CUDA through its compatibility libraries.",
             f"export LD_LIBRARY_PATH={prefix}/compat${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}",
         ]
-    return managed_file(lines)
+    return managed_file_text(lines)
 
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"cuda_toolkit": toolkit}
+        return {"cuda_toolkit": plan_cuda_installation}

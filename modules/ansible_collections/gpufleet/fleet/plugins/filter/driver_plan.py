@@ -10,18 +10,18 @@ from typing import Any
 ACTIONS_WITHOUT_INSTALLATION = ("none", "refuse")
 
 
-def needs_installation(plan: Mapping[str, Any], *, vendor: str, part: str = "") -> bool:
+def needs_driver_installation(driver_plan: Mapping[str, Any], *, vendor: str, part: str = "") -> bool:
     """True if a plan of this vendor installs or keeps a driver and, with ``part``, has that part (``cuda``)."""
-    if plan["vendor"] != vendor or plan["action"] in ACTIONS_WITHOUT_INSTALLATION:
+    if driver_plan["vendor"] != vendor or driver_plan["action"] in ACTIONS_WITHOUT_INSTALLATION:
         return False
-    return not part or plan.get(part) is not None
+    return not part or driver_plan.get(part) is not None
 
 
-def package_names(specs: Iterable[str]) -> list[str]:
+def parse_package_names(package_specs: Iterable[str]) -> list[str]:
     """Return the names of packages, each given as NAME or NAME=VERSION."""
-    return [spec.split("=", 1)[0] for spec in specs]
+    return [spec.split("=", 1)[0] for spec in package_specs]
 
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"needs_installation": needs_installation, "package_names": package_names}
+        return {"needs_installation": needs_driver_installation, "package_names": parse_package_names}

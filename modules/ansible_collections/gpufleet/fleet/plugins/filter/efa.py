@@ -8,17 +8,17 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 
-def not_applied(answers: Mapping[str, str], *, check_mode: bool) -> dict[str, str]:
+def efa_not_applied_reasons(script_values: Mapping[str, str], *, check_mode: bool) -> dict[str, str]:
     """Return what is missing on a host that should have EFA interfaces, each with its reason."""
-    cards, usable = int(answers.get("cards", 0)), int(answers.get("interfaces", 0))
-    has_tool = "fi_info" in answers
+    cards, usable = int(script_values.get("cards", 0)), int(script_values.get("interfaces", 0))
+    has_tool = "fi_info" in script_values
     problems = {}
     if not cards:
         problems["interfaces"] = "this machine has no EFA interface (PCI 1d0f:efa…)"
     elif has_tool and usable < cards:
-        message = answers.get("message", "see fi_info -p efa")
+        message = script_values.get("message", "see fi_info -p efa")
         problems["interfaces"] = f"{usable} of {cards} EFA interfaces answer: {message}"
-    if cards and answers.get("module", "none") == "none":
+    if cards and script_values.get("module", "none") == "none":
         problems["module"] = "the kernel module efa is not loaded"
     if not has_tool and not check_mode:
         problems["fi_info"] = "fi_info is not installed, so libfabric was not checked"
@@ -27,4 +27,4 @@ def not_applied(answers: Mapping[str, str], *, check_mode: bool) -> dict[str, st
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"efa_not_applied": not_applied}
+        return {"efa_not_applied": efa_not_applied_reasons}

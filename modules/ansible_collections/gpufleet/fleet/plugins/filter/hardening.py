@@ -9,7 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypedDict
 
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.resource_entries import FileEntry, UnitEntry
-from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import managed_file, selected_topics
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import (
+    managed_file_text,
+    select_role_topics,
+)
 
 SSHD_NAME = "00-gpufleet.conf"
 SSHD_FILE = f"/etc/ssh/sshd_config.d/{SSHD_NAME}"
@@ -32,7 +35,7 @@ class HardeningSettings(TypedDict):
     firewall: str
 
 
-class HardeningSystem(TypedDict):
+class HardeningSystemNames(TypedDict):
     """A system's names for the SSH service and for the program that installs upgrades."""
 
     hardening_sshd_unit: str
@@ -49,7 +52,9 @@ class HardeningResources(TypedDict):
     units: list[UnitEntry]
 
 
-def hardening_topics(settings: HardeningSettings, *, run_tags: list[str], skip_tags: list[str]) -> list[str]:
+def select_hardening_topics(
+    settings: HardeningSettings, *, run_tags: list[str], skip_tags: list[str]
+) -> list[str]:
     """Return the topics that the settings use, and that ``--tags`` and ``--skip-tags`` leave."""
     uses = {
         "sshd": bool(settings["sshd_settings"]),
@@ -59,13 +64,13 @@ def hardening_topics(settings: HardeningSettings, *, run_tags: list[str], skip_t
         "firewall": settings["firewall"] == "present",
     }
     used = [topic for topic, is_used in uses.items() if is_used]
-    return selected_topics(used, run_tags=run_tags, skip_tags=skip_tags)
+    return select_role_topics(used, run_tags=run_tags, skip_tags=skip_tags)
 
 
 def hardening_resources(
     settings: HardeningSettings,
     *,
-    system: HardeningSystem,
+    system: HardeningSystemNames,
     topics: list[str],
     login: str,
     sshd_check: str,
@@ -101,18 +106,18 @@ def _sshd_file(sshd_settings: Mapping[str, Any], sshd_check: str, login: str) ->
     lines = [f"{name} {sshd_settings[name]}" for name in sorted(sshd_settings, key=str.lower)]
     return {
         "path": SSHD_FILE,
-        "content": managed_file(lines),
+        "content": managed_file_text(lines),
         "mode": "0600",
         "validate": ["sh", "-c", sshd_check, "sshd_admits", "{}", SSHD_NAME, login],
     }
 
 
 def _filesystems_file(names: list[str]) -> FileEntry:
-    content = managed_file(f"install {name} /bin/false" for name in sorted(names))
+    content = managed_file_text(f"install {name} /bin/false" for name in sorted(names))
     return {"path": FILESYSTEMS_FILE, "state": "file" if names else "absent", "content": content}
 
 
-def _upgrades_file(settings: HardeningSettings, system: HardeningSystem) -> FileEntry:
+def _upgrades_file(settings: HardeningSettings, system: HardeningSystemNames) -> FileEntry:
     """Return the file that turns upgrades to security fixes on, or all off."""
     is_on = settings["upgrades"] == "security"
     held_back = settings["upgrades_hold_back"]
@@ -161,21 +166,21 @@ def _dnf_security(held_back: list[str]) -> str:
         "[base]",
         f"excludepkgs = {','.join(held_back)}",
     ]
-    return managed_file(lines)
+    return managed_file_text(lines)
 
 
-def rack_addresses(
+def other_rack_node_addresses(
     groups: Mapping[str, list[str]], *, hostvars: Mapping[str, Mapping[str, Any]], rack: str, node: str
 ) -> list[str]:
     """Return the addresses of the other nodes of a rack, as the inventory knows them; names are left out."""
     if not rack:
         return []
-    others = [name for name in groups.get(rack_group(rack), []) if name != node]
+    others = [name for name in groups.get(rack_group_name(rack), []) if name != node]
     addresses = [str(hostvars[name].get("ansible_host", "")) for name in others]
     return sorted(address for address in addresses if ADDRESS.fullmatch(address))
 
 
-def rack_group(rack: str) -> str:
+def rack_group_name(rack: str) -> str:
     """Return the inventory's group of a rack, as gpufleet.nodes.host names it."""
     return f"rack_{re.sub('[^A-Za-z0-9]+', '_', rack).strip('_').lower()}"
 
@@ -183,7 +188,7 @@ def rack_group(rack: str) -> str:
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         return {
-            "hardening_topics": hardening_topics,
+            "hardening_topics": select_hardening_topics,
             "hardening_resources": hardening_resources,
-            "rack_addresses": rack_addresses,
+            "rack_addresses": other_rack_node_addresses,
         }

@@ -9,7 +9,10 @@ from pathlib import PurePosixPath
 from typing import Any, TypedDict
 
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.resource_entries import FileEntry, UnitEntry
-from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import earlier_reasons, managed_file
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import (
+    managed_file_text,
+    read_not_applied_reasons,
+)
 
 LOGINS = "/etc/security/limits.d/60-gpufleet.conf"
 SERVICES = "/etc/systemd/system.conf.d/60-gpufleet.conf"
@@ -18,7 +21,7 @@ POLICY = f"/etc/systemd/system/{POLICY_UNIT}"
 POLICY_SWITCH = "/sys/kernel/mm/transparent_hugepage/enabled"
 
 
-class LimitSettings(TypedDict):
+class HugepageAndLimitSettings(TypedDict):
     """The role's settings; 0 pages leave the kernel's own number."""
 
     memlock: str
@@ -28,13 +31,15 @@ class LimitSettings(TypedDict):
     transparent: str
 
 
-class LimitResources(TypedDict):
+class HugepageAndLimitResources(TypedDict):
     files: list[FileEntry]
     sysctl: dict[str, int]
     units: list[UnitEntry]
 
 
-def limits_resources(settings: LimitSettings, *, boot_file: str) -> LimitResources:
+def hugepage_and_limit_resources(
+    settings: HugepageAndLimitSettings, *, boot_file: str
+) -> HugepageAndLimitResources:
     """Return files, kernel settings and units.
 
     ``boot_file`` is where the kernel's command line is extended; empty where gpufleet does not write it.
@@ -51,7 +56,7 @@ def limits_resources(settings: LimitSettings, *, boot_file: str) -> LimitResourc
     }
 
 
-def _limit_files(settings: LimitSettings) -> list[FileEntry]:
+def _limit_files(settings: HugepageAndLimitSettings) -> list[FileEntry]:
     memlock, nofile = settings["memlock"], settings["nofile"]
     limits = [
         f"{login} - {limit}"
@@ -64,13 +69,13 @@ def _limit_files(settings: LimitSettings) -> list[FileEntry]:
         f"DefaultLimitNOFILE={nofile}",
     ]
     return [
-        {"path": LOGINS, "content": managed_file(limits)},
+        {"path": LOGINS, "content": managed_file_text(limits)},
         {"path": str(PurePosixPath(SERVICES).parent), "state": "directory"},
-        {"path": SERVICES, "content": managed_file(["[Manager]", *defaults])},
+        {"path": SERVICES, "content": managed_file_text(["[Manager]", *defaults])},
     ]
 
 
-def _policy_file(settings: LimitSettings) -> FileEntry:
+def _policy_file(settings: HugepageAndLimitSettings) -> FileEntry:
     policy = settings["transparent"]
     lines = [
         "[Unit]",
@@ -86,39 +91,39 @@ def _policy_file(settings: LimitSettings) -> FileEntry:
         "WantedBy=multi-user.target",
     ]
     state = "absent" if policy == "unmanaged" else "file"
-    return {"path": POLICY, "state": state, "content": managed_file(lines)}
+    return {"path": POLICY, "state": state, "content": managed_file_text(lines)}
 
 
-def _boot_files(settings: LimitSettings, boot_file: str) -> list[FileEntry]:
+def _boot_files(settings: HugepageAndLimitSettings, boot_file: str) -> list[FileEntry]:
     if not boot_file:
         return []
     if not settings["gigantic_pages"]:
         return [{"path": boot_file, "state": "absent"}]
-    line = f'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX {boot_arguments(settings)}"'
+    line = f'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX {hugepage_boot_arguments(settings)}"'
     return [
         {"path": str(PurePosixPath(boot_file).parent), "state": "directory"},
-        {"path": boot_file, "content": managed_file([line])},
+        {"path": boot_file, "content": managed_file_text([line])},
     ]
 
 
-def boot_arguments(settings: LimitSettings) -> str:
+def hugepage_boot_arguments(settings: HugepageAndLimitSettings) -> str:
     """Return the kernel's arguments: pages of 1 GiB are found only while memory is whole, so it reserves them first."""
     return f"hugepagesz=1G hugepages={settings['gigantic_pages']}"
 
 
-def limits_not_applied(
-    settings: LimitSettings, *, applied: Mapping[str, Any], boot_hint: str
+def hugepages_not_applied_reasons(
+    settings: HugepageAndLimitSettings, *, applied: Mapping[str, Any], boot_hint: str
 ) -> dict[str, Any]:
     """Return what is not in force, each with its reason; ``boot_hint`` says what a system needs for boot arguments."""
-    reasons = earlier_reasons(applied)
+    reasons = read_not_applied_reasons(applied)
     if settings["gigantic_pages"]:
-        reasons["gigantic_pages"] = f"{boot_arguments(settings)}: {boot_hint}"
+        reasons["gigantic_pages"] = f"{hugepage_boot_arguments(settings)}: {boot_hint}"
     return reasons
 
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         return {
-            "limits_resources": limits_resources,
-            "limits_not_applied": limits_not_applied,
+            "limits_resources": hugepage_and_limit_resources,
+            "limits_not_applied": hugepages_not_applied_reasons,
         }

@@ -12,9 +12,9 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.resource_entries import FileEntry, UnitEntry
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import (
-    earlier_reasons,
-    managed_file,
-    memlock_limits,
+    managed_file_text,
+    memlock_limits_text,
+    read_not_applied_reasons,
 )
 
 LIMITS = "/etc/security/limits.d"
@@ -30,7 +30,7 @@ class DocaRepository(TypedDict):
     content: str
 
 
-class SystemPackages(TypedDict):
+class RdmaSystemPackages(TypedDict):
     """What an operating system calls the packages; see systems.yml."""
 
     ib_tools_system_packages: dict[str, list[str]]
@@ -38,7 +38,7 @@ class SystemPackages(TypedDict):
     ib_tools_system_doca: NotRequired[DocaRepository]
 
 
-class Settings(TypedDict):
+class RdmaSettings(TypedDict):
     """The role's settings by their names without the prefix."""
 
     origin: str
@@ -54,7 +54,7 @@ class RdmaResources(TypedDict):
     units: list[UnitEntry]
 
 
-class Port(TypedDict):
+class RdmaPort(TypedDict):
     """One port; None where the kernel has no such counter."""
 
     port: str
@@ -66,23 +66,26 @@ class Port(TypedDict):
     link_error_recovery: int | None
 
 
-def resources(system: SystemPackages, *, settings: Settings) -> RdmaResources:
+def rdma_resources(system_packages: RdmaSystemPackages, *, settings: RdmaSettings) -> RdmaResources:
     """Return the libraries and diagnostics, the limits of locked memory, and the subnet manager."""
     has_manager = settings["subnet_manager"]
-    packages = list(system["ib_tools_system_packages"][settings["origin"]])
+    packages = list(system_packages["ib_tools_system_packages"][settings["origin"]])
     if settings["origin"] == "doca":
         packages.append(settings["doca_profile"])
     if has_manager:
-        packages += system["ib_tools_system_opensm"]
+        packages += system_packages["ib_tools_system_opensm"]
     return {
         "packages": packages,
         "files": [
             {"path": LIMITS, "state": "directory"},
-            {"path": f"{LIMITS}/60-gpufleet-rdma.conf", "content": memlock_limits(settings["memlock_users"])},
+            {
+                "path": f"{LIMITS}/60-gpufleet-rdma.conf",
+                "content": memlock_limits_text(settings["memlock_users"]),
+            },
             {
                 "path": "/etc/modules-load.d/gpufleet-peermem.conf",
                 "state": "file" if settings["peer_memory"] else "absent",
-                "content": managed_file(["nvidia-peermem"]),
+                "content": managed_file_text(["nvidia-peermem"]),
             },
         ],
         "units": [
@@ -91,9 +94,11 @@ def resources(system: SystemPackages, *, settings: Settings) -> RdmaResources:
     }
 
 
-def doca_files(system: SystemPackages, *, version: str, key: str, system_name: str) -> list[FileEntry]:
+def doca_repository_files(
+    system_packages: RdmaSystemPackages, *, version: str, key: str, system_name: str
+) -> list[FileEntry]:
     """Return NVIDIA's DOCA repository with its key; raise AnsibleFilterError if one of them is not known."""
-    repository = system.get("ib_tools_system_doca")
+    repository = system_packages.get("ib_tools_system_doca")
     if repository is None:
         raise AnsibleFilterError(f"gpufleet has no DOCA repository for {system_name}")
     if not (version and key):
@@ -106,12 +111,12 @@ def doca_files(system: SystemPackages, *, version: str, key: str, system_name: s
     ]
 
 
-def ports(lines: Iterable[str]) -> list[Port]:
+def parse_rdma_ports(port_lines: Iterable[str]) -> list[RdmaPort]:
     """Return the ports that the role's script printed, one a line; a dash is an unknown value."""
-    return [_port(line.split(" ")) for line in lines]
+    return [_port(line.split(" ")) for line in port_lines]
 
 
-def _port(fields: list[str]) -> Port:
+def _port(fields: list[str]) -> RdmaPort:
     device, number, link_layer, state, physical_state, rate, downed, recovery = fields[:8]
     return {
         "port": f"{device}/{number}",
@@ -124,8 +129,8 @@ def _port(fields: list[str]) -> Port:
     }
 
 
-def not_applied(
-    host_ports: list[Port],
+def rdma_not_applied_reasons(
+    host_ports: list[RdmaPort],
     *,
     applied: Mapping[str, Any],
     expected_gbit: float,
@@ -133,7 +138,7 @@ def not_applied(
     tolerated_flaps: int,
 ) -> dict[str, Any]:
     """Return the ports that are not as expected, each with its reason; a node with some is still configured."""
-    problems = earlier_reasons(applied)
+    problems = read_not_applied_reasons(applied)
     for port in host_ports:
         if problem := _port_problem(port, expected_gbit, tolerated_flaps):
             problems[port["port"]] = problem
@@ -145,7 +150,7 @@ def not_applied(
     return problems
 
 
-def _port_problem(port: Port, expected_gbit: float, tolerated_flaps: int) -> str:
+def _port_problem(port: RdmaPort, expected_gbit: float, tolerated_flaps: int) -> str:
     downed, rate = port["link_downed"], port["rate_gbit"]
     if port["state"] != "ACTIVE":
         manager = "; no subnet manager answers" if port["state"] == "INIT" else ""
@@ -160,8 +165,8 @@ def _port_problem(port: Port, expected_gbit: float, tolerated_flaps: int) -> str
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         return {
-            "ib_resources": resources,
-            "ib_doca_files": doca_files,
-            "ib_ports": ports,
-            "ib_not_applied": not_applied,
+            "ib_resources": rdma_resources,
+            "ib_doca_files": doca_repository_files,
+            "ib_ports": parse_rdma_ports,
+            "ib_not_applied": rdma_not_applied_reasons,
         }

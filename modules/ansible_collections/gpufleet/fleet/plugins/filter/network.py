@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypedDict
 
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.resource_entries import FileEntry
-from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import HEADER, managed_file
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import HEADER, managed_file_text
 
 FALLBACK_KEEPER = "networkd"
 # The first link file that fits an interface is the only one, so this keeps what systemd's own says of names.
@@ -19,16 +19,16 @@ LINK_LINES = (
 )
 
 
-class MtuPlan(TypedDict):
+class PersistentMtuPlan(TypedDict):
     """The files of the service that keeps the MTU, and why it will not last (empty where it will)."""
 
     files: list[FileEntry]
     problem: str
 
 
-def mtu_plan(
+def plan_persistent_mtu(
     mtu_by_interface: Mapping[str, int], *, keeper: str, system_keepers: list[str], host_keepers: list[str]
-) -> MtuPlan:
+) -> PersistentMtuPlan:
     """Return the configuration of the service that keeps the MTU; the module ``frames`` sets running interfaces.
 
     ``keeper`` is a service, or ``distribution``: the first of the system's that brings up interfaces on this host.
@@ -53,12 +53,14 @@ def _networkd_files(mtu_by_interface: Mapping[str, int]) -> list[FileEntry]:
 
 
 def _link_file(name: str, mtu: int) -> str:
-    return managed_file(["[Match]", f"OriginalName={name}", "", "[Link]", *LINK_LINES, f"MTUBytes={mtu}"])
+    return managed_file_text(
+        ["[Match]", f"OriginalName={name}", "", "[Link]", *LINK_LINES, f"MTUBytes={mtu}"]
+    )
 
 
 def _netplan_files(mtu_by_interface: Mapping[str, int]) -> list[FileEntry]:
     interfaces = [f"    {name}: {{mtu: {mtu}}}" for name, mtu in mtu_by_interface.items()]
-    content = managed_file(["network:", "  version: 2", "  ethernets:", *interfaces])
+    content = managed_file_text(["network:", "  version: 2", "  ethernets:", *interfaces])
     return [{"path": "/etc/netplan/90-gpufleet.yaml", "content": content, "mode": "0600"}]
 
 
@@ -71,7 +73,7 @@ def _networkmanager_files(mtu_by_interface: Mapping[str, int]) -> list[FileEntry
             f"ethernet.mtu={mtu}",
             f"infiniband.mtu={mtu}",
         ]
-    return [{"path": "/etc/NetworkManager/conf.d/60-gpufleet-mtu.conf", "content": managed_file(lines)}]
+    return [{"path": "/etc/NetworkManager/conf.d/60-gpufleet-mtu.conf", "content": managed_file_text(lines)}]
 
 
 def _ifupdown_files(mtu_by_interface: Mapping[str, int]) -> list[FileEntry]:
@@ -96,4 +98,4 @@ WRITERS: dict[str, Callable[[Mapping[str, int]], list[FileEntry]]] = {
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"network_mtu_plan": mtu_plan}
+        return {"network_mtu_plan": plan_persistent_mtu}

@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypedDict
 
-from ansible_collections.gpufleet.fleet.plugins.filter.driver_plan import needs_installation
+from ansible_collections.gpufleet.fleet.plugins.filter.driver_plan import needs_driver_installation
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.resource_entries import FileEntry
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import (
     PlannedPackage,
-    managed_file,
-    package_specs,
+    format_package_specs,
+    managed_file_text,
 )
 
 CUDA_KEYRING = "/usr/share/keyrings/cuda-archive-keyring.gpg"  # the keyring package brings it
@@ -27,7 +27,7 @@ APT_REPAIR = (
 )
 
 
-class KeyFile(TypedDict):
+class RepositoryKeyFile(TypedDict):
     """A key or a keyring package, and where it goes; the checksum is empty if the plan has none."""
 
     name: str
@@ -36,14 +36,14 @@ class KeyFile(TypedDict):
     checksum: str
 
 
-class Sources(TypedDict):
+class PackageSources(TypedDict):
     """The keys of the repositories, and the files that name the repositories."""
 
-    key_files: list[KeyFile]
+    key_files: list[RepositoryKeyFile]
     source_files: list[FileEntry]
 
 
-class DriverPackages(TypedDict):
+class DriverPackagesToInstall(TypedDict):
     """What the role installs. Pins come first and alone: apt reads its preferences before it looks for dependencies."""
 
     pins: list[str]
@@ -53,14 +53,14 @@ class DriverPackages(TypedDict):
     held: list[str]
 
 
-class SavedSet(TypedDict):
+class SavedDriverSet(TypedDict):
     """A driver set that the host had: versions by name, and the names that were held."""
 
     packages: dict[str, str]
     held: list[str]
 
 
-class Rollback(TypedDict):
+class DriverRollback(TypedDict):
     """What returns a host to its saved driver set."""
 
     packages: list[PlannedPackage]
@@ -72,10 +72,12 @@ class Rollback(TypedDict):
     repair_command: list[str]
 
 
-def sources(repositories: Iterable[Mapping[str, Any]], *, manager: str, keyring_file: str) -> Sources:
+def nvidia_package_sources(
+    repositories: Iterable[Mapping[str, Any]], *, manager: str, keyring_file: str
+) -> PackageSources:
     """Return the repositories for apt or dnf; ``keyring_file`` is the pattern of a keyring package's file name."""
     write_source = {"apt": _apt_source, "dnf": _dnf_source}[manager]
-    entries: Sources = {"key_files": [], "source_files": []}
+    entries: PackageSources = {"key_files": [], "source_files": []}
     for repository in repositories:
         keyring = _keyring(repository)
         if keyring:
@@ -97,7 +99,7 @@ def _keyring(repository: Mapping[str, Any]) -> str:
     return f"/usr/share/keyrings/gpufleet-{repository['name']}{ending}"
 
 
-def _key_file(repository: Mapping[str, Any], keyring: str, keyring_file: str) -> KeyFile:
+def _key_file(repository: Mapping[str, Any], keyring: str, keyring_file: str) -> RepositoryKeyFile:
     key, sha256 = repository["key_package"], repository.get("key_sha256")
     packaged = keyring_file.replace("{}", key)
     return {
@@ -112,111 +114,124 @@ def _apt_source(repository: Mapping[str, Any], keyring: str) -> FileEntry:
     trust = f"signed-by={keyring}" if keyring else "trusted=yes"
     suite, components = repository.get("suite") or "/", repository.get("components") or []
     line = " ".join(["deb", f"[{trust}]", repository["uri"], suite, *components])
-    return {"path": f"/etc/apt/sources.list.d/{repository['name']}.list", "content": managed_file([line])}
+    return {
+        "path": f"/etc/apt/sources.list.d/{repository['name']}.list",
+        "content": managed_file_text([line]),
+    }
 
 
 def _dnf_source(repository: Mapping[str, Any], keyring: str) -> FileEntry:
     name = repository["name"]
     lines = [f"[{name}]", f"name={name}", f"baseurl={repository['uri']}", "enabled=1"]
     lines += ["gpgcheck=1", f"gpgkey=file://{keyring}"] if keyring else ["gpgcheck=0"]
-    return {"path": f"/etc/yum.repos.d/{name}.repo", "content": managed_file(lines)}
+    return {"path": f"/etc/yum.repos.d/{name}.repo", "content": managed_file_text(lines)}
 
 
-def keyring_packages(downloads: Mapping[str, Any]) -> list[str]:
+def downloaded_keyring_packages(downloads: Mapping[str, Any]) -> list[str]:
     """Return the keyring packages that a loop of get_url fetched anew."""
     changed = [result["dest"] for result in downloads["results"] if result.get("changed")]
     return [path for path in changed if path.endswith(".deb")]
 
 
-def is_without_headers(plan: Mapping[str, Any], *, state: Mapping[str, Any]) -> bool:
+def is_missing_kernel_headers(driver_plan: Mapping[str, Any], *, state: Mapping[str, Any]) -> bool:
     """True if a module must be built, and neither the host nor the plan has headers of the running kernel.
 
     A container's kernel is its host's: nothing is built there.
     """
-    has_headers = bool(state["headers"] or plan.get("headers"))
-    return state["container"] is None and not has_headers and plan["action"] not in ("none", "refuse")
+    has_headers = bool(state["headers"] or driver_plan.get("headers"))
+    return state["container"] is None and not has_headers and driver_plan["action"] not in ("none", "refuse")
 
 
-def missing_version(plan: Mapping[str, Any]) -> str:
+def missing_version_reason(driver_plan: Mapping[str, Any]) -> str:
     """Return why the plan's packages cannot be installed exactly; empty if the plan has the driver's version."""
-    if plan["action"] not in INSTALLING_ACTIONS or plan.get("version"):
+    if driver_plan["action"] not in INSTALLING_ACTIONS or driver_plan.get("version"):
         return ""
-    names = [package["name"] for package in plan["packages"] if not package["name"].startswith(PINNING)]
-    archives = ", ".join(repository["uri"] for repository in plan.get("repositories") or [])
+    names = [
+        package["name"] for package in driver_plan["packages"] if not package["name"].startswith(PINNING)
+    ]
+    archives = ", ".join(repository["uri"] for repository in driver_plan.get("repositories") or [])
     return (
-        f"this host's package lists have no {names[0] if names else 'driver'} of branch {plan['branch']};"
+        f"this host's package lists have no {names[0] if names else 'driver'} of branch {driver_plan['branch']};"
         f" nothing was installed. See that apt-get update (dnf makecache) reaches {archives or 'its archive'},"
         " or request another branch"
     )
 
 
-def packages(plan: Mapping[str, Any], *, state: Mapping[str, Any]) -> DriverPackages:
+def driver_packages_to_install(
+    driver_plan: Mapping[str, Any], *, state: Mapping[str, Any]
+) -> DriverPackagesToInstall:
     """Return the packages of a plan on a host in this state.
 
     No headers fit a container, which has its host's kernel. The fabric manager's own role holds what it installs.
     """
-    headers = plan.get("headers", []) if state["container"] is None else []
-    pins = [package["name"] for package in plan["packages"] if package["name"].startswith(PINNING)]
-    wanted_pins = {*pins, f"{PINNING}{plan['branch']}"}
+    headers = driver_plan.get("headers", []) if state["container"] is None else []
+    pins = [package["name"] for package in driver_plan["packages"] if package["name"].startswith(PINNING)]
+    wanted_pins = {*pins, f"{PINNING}{driver_plan['branch']}"}
     other_pins = [name for name in state["packages"] if name.startswith(PINNING) and name not in wanted_pins]
-    fabric_manager = {package["name"] for package in (plan.get("fabric_manager") or {}).get("packages") or []}
+    fabric_manager = {
+        package["name"] for package in (driver_plan.get("fabric_manager") or {}).get("packages") or []
+    }
     return {
         "pins": pins,
         "other_pins": other_pins,
         "changes_pins": bool(pins or other_pins),
-        "present": [*headers, *package_specs(plan["packages"])],
-        "held": [name for name in plan.get("holds") or [] if name not in fabric_manager],
+        "present": [*headers, *format_package_specs(driver_plan["packages"])],
+        "held": [name for name in driver_plan.get("holds") or [] if name not in fabric_manager],
     }
 
 
-def modprobe(plan: Mapping[str, Any], *, modules: Iterable[str], options: Mapping[str, Any]) -> str:
+def modprobe_config(
+    driver_plan: Mapping[str, Any], *, modules: Iterable[str], options: Mapping[str, Any]
+) -> str:
     """Return the module settings: nouveau would take the card before the driver can, also in the initramfs."""
     lines = []
-    for name in plan.get("blacklist") or []:
+    for name in driver_plan.get("blacklist") or []:
         lines += [f"blacklist {name}", f"options {name} modeset=0"]
     if options:
         ordered = sorted(options.items(), key=lambda option: option[0].lower())
         joined = " ".join(f"{name}={value}" for name, value in ordered)
         lines += [f"options {module} {joined}" for module in modules]
-    return managed_file(lines)
+    return managed_file_text(lines)
 
 
-def is_skipped(plan: Mapping[str, Any], *, before: Mapping[str, Any], again: bool) -> bool:
+def is_driver_installation_skipped(
+    driver_plan: Mapping[str, Any], *, before: Mapping[str, Any], again: bool
+) -> bool:
     """True if a rollback left exactly the planned versions: the next run does not install them, unless ``again``."""
-    versions = {version for package in plan["packages"] if (version := package.get("version"))}
+    versions = {version for package in driver_plan["packages"] if (version := package.get("version"))}
     return not again and bool(versions) and versions <= set(before["rolled_back_from"].values())
 
 
-def rollback(saved: SavedSet, *, state: Mapping[str, Any]) -> Rollback:
+def plan_driver_rollback(saved_set: SavedDriverSet, *, state: Mapping[str, Any]) -> DriverRollback:
     """Return the changes from the host's state to a saved driver set."""
-    versions = saved["packages"]
+    versions = saved_set["packages"]
     present = [f"{name}={versions[name]}" for name in sorted(versions, key=str.lower)]
     return {
         "packages": [{"name": name, "version": version} for name, version in versions.items()],
         "names": list(versions),
         "present": present,
         "absent": [name for name in state["packages"] if name not in versions],
-        "held": saved["held"],
-        "unheld": [name for name in state["held"] if name not in saved["held"]],
+        "held": saved_set["held"],
+        "unheld": [name for name in state["held"] if name not in saved_set["held"]],
         "repair_command": [*APT_REPAIR, *present],
     }
 
 
-def repair_command(previous: Mapping[str, list[str]]) -> list[str]:
+def package_repair_command(previous_packages: Mapping[str, list[str]]) -> list[str]:
     """Return the command that completes or removes half-installed packages; a minus after a name removes it."""
-    return [*APT_REPAIR, *previous["present"], *(f"{name}-" for name in previous["absent"])]
+    return [*APT_REPAIR, *previous_packages["present"], *(f"{name}-" for name in previous_packages["absent"])]
 
 
-def not_applied(
-    plan: Mapping[str, Any], *, before: Mapping[str, Any], again: bool, signing: Mapping[str, Any]
+def driver_not_applied_reasons(
+    driver_plan: Mapping[str, Any], *, before: Mapping[str, Any], again: bool, signing: Mapping[str, Any]
 ) -> dict[str, str]:
     """Return what the host cannot have of its driver, each with its reason; ``before`` is empty if nothing was read."""
     reasons = {}
-    if needs_installation(plan, vendor="nvidia"):
+    if needs_driver_installation(driver_plan, vendor="nvidia"):
         state = before["state"]
-        if is_skipped(plan, before=before, again=again):
+        if is_driver_installation_skipped(driver_plan, before=before, again=again):
             reasons["rolled_back"] = (
-                f"a rollback left {plan['version']}; nvidia_driver_again=true installs it"
+                f"a rollback left {driver_plan['version']}; nvidia_driver_again=true installs it"
             )
         if state["container"] is not None:
             reasons["module"] = (
@@ -228,10 +243,10 @@ def not_applied(
     return reasons
 
 
-def restore_message(restored: Mapping[str, Any], *, previous_version: str) -> str:
+def driver_restore_message(restore_result: Mapping[str, Any], *, previous_version: str) -> str:
     """Return how the return to the previous driver went after a failed installation."""
-    if restored.get("failed"):
-        return f"going back failed too: {restored.get('msg', 'no reason given')}"
+    if restore_result.get("failed"):
+        return f"going back failed too: {restore_result.get('msg', 'no reason given')}"
     if previous_version:
         return f"driver {previous_version} is back as it was"
     return "what it had brought was removed again"
@@ -240,15 +255,15 @@ def restore_message(restored: Mapping[str, Any], *, previous_version: str) -> st
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         return {
-            "nvidia_sources": sources,
-            "nvidia_keyring_packages": keyring_packages,
-            "nvidia_is_without_headers": is_without_headers,
-            "nvidia_missing_version": missing_version,
-            "nvidia_driver_packages": packages,
-            "nvidia_modprobe": modprobe,
-            "nvidia_is_skipped": is_skipped,
-            "nvidia_rollback": rollback,
-            "nvidia_repair_command": repair_command,
-            "nvidia_driver_not_applied": not_applied,
-            "nvidia_restore_message": restore_message,
+            "nvidia_sources": nvidia_package_sources,
+            "nvidia_keyring_packages": downloaded_keyring_packages,
+            "nvidia_is_without_headers": is_missing_kernel_headers,
+            "nvidia_missing_version": missing_version_reason,
+            "nvidia_driver_packages": driver_packages_to_install,
+            "nvidia_modprobe": modprobe_config,
+            "nvidia_is_skipped": is_driver_installation_skipped,
+            "nvidia_rollback": plan_driver_rollback,
+            "nvidia_repair_command": package_repair_command,
+            "nvidia_driver_not_applied": driver_not_applied_reasons,
+            "nvidia_restore_message": driver_restore_message,
         }

@@ -10,29 +10,33 @@ from typing import Any
 
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import (
     PlannedPackage,
-    earlier_reasons,
+    read_not_applied_reasons,
 )
 
 
-def units(names: Iterable[str], *, packages: list[PlannedPackage], start: bool) -> list[dict[str, Any]]:
+def fabric_manager_units(
+    unit_names: Iterable[str], *, packages: list[PlannedPackage], start: bool
+) -> list[dict[str, Any]]:
     """Return the fabric manager's units, which restart when one of its packages changes."""
     restart_on = [package["name"] for package in packages]
     state = {"state": "started"} if start else {}
-    return [{"name": name, "enabled": True, "restart_on": restart_on, **state} for name in names]
+    return [{"name": name, "enabled": True, "restart_on": restart_on, **state} for name in unit_names]
 
 
-def upstream_version(version: str | None) -> str:
+def parse_upstream_version(package_version: str | None) -> str:
     """Return NVIDIA's own version: a package's without epoch and revision."""
-    return re.sub(r"^(\d+:)?([0-9.]+).*$", r"\2", version or "")
+    return re.sub(r"^(\d+:)?([0-9.]+).*$", r"\2", package_version or "")
 
 
-def conflicting_version(plan: Mapping[str, Any], *, installed: str | None, check_mode: bool) -> str:
+def conflicting_driver_version(
+    driver_plan: Mapping[str, Any], *, installed: str | None, check_mode: bool
+) -> str:
     """Return the driver's version if the fabric manager is of another one, else an empty string.
 
     In check mode a driver that is only planned is not installed yet.
     """
-    fabric_manager = upstream_version(plan["fabric_manager"]["packages"][0].get("version"))
-    planned = upstream_version(plan.get("version"))
+    fabric_manager = parse_upstream_version(driver_plan["fabric_manager"]["packages"][0].get("version"))
+    planned = parse_upstream_version(driver_plan.get("version"))
     if fabric_manager != planned:
         return planned
     if check_mode or installed == fabric_manager:
@@ -40,17 +44,17 @@ def conflicting_version(plan: Mapping[str, Any], *, installed: str | None, check
     return installed or "(none installed)"
 
 
-def not_applied(applied: Mapping[str, Any], *, waits: bool) -> dict[str, Any]:
+def fabric_manager_not_applied_reasons(applied: Mapping[str, Any], *, waits: bool) -> dict[str, Any]:
     """Return what the host cannot have of its fabric manager; ``waits`` is True if it starts with the machine."""
     waiting = {"start": "no module of the driver is loaded: it starts with the machine"} if waits else {}
-    return waiting | earlier_reasons(applied)
+    return waiting | read_not_applied_reasons(applied)
 
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         return {
-            "nvidia_fabric_units": units,
-            "nvidia_upstream_version": upstream_version,
-            "nvidia_conflicting_version": conflicting_version,
-            "nvidia_fabric_not_applied": not_applied,
+            "nvidia_fabric_units": fabric_manager_units,
+            "nvidia_upstream_version": parse_upstream_version,
+            "nvidia_conflicting_version": conflicting_driver_version,
+            "nvidia_fabric_not_applied": fabric_manager_not_applied_reasons,
         }

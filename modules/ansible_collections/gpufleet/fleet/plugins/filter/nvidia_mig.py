@@ -11,34 +11,36 @@ from typing import Any
 NO_DRIVER = r"communicate with the NVIDIA driver|No devices|No such file"
 
 
-def devices(cards: Iterable[Mapping[str, Any]]) -> list[str]:
+def pci_device_ids(card_counts: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the PCI device id of every GPU, in the order of the plan's cards, which is that of their addresses."""
-    return [card["pci"].rpartition(":")[2] for card in cards for _ in range(card["count"])]
+    return [card["pci"].rpartition(":")[2] for card in card_counts for _ in range(card["count"])]
 
 
-def command(program: str, *, config: str, drained_units: Iterable[str]) -> list[str]:
+def mig_apply_command(program: str, *, config: str, drained_units: Iterable[str]) -> list[str]:
     """Return the command that creates the instances and stops these units meanwhile."""
     return [program, "apply", config, *(argument for unit in drained_units for argument in ("--drain", unit))]
 
 
-def is_without_driver(report: Mapping[str, Any]) -> bool:
+def is_nvidia_driver_missing(mig_report: Mapping[str, Any]) -> bool:
     """True if the MIG program found no GPU that answers, which is reported and is not a failure."""
-    return re.search(NO_DRIVER, report.get("problem", "")) is not None
+    return re.search(NO_DRIVER, mig_report.get("problem", "")) is not None
 
 
-def has_failed(report: Mapping[str, Any]) -> bool:
+def has_mig_failed(mig_report: Mapping[str, Any]) -> bool:
     """True if the MIG program reports a problem other than the lack of a GPU that answers."""
-    return bool(report.get("problem")) and not is_without_driver(report)
+    return bool(mig_report.get("problem")) and not is_nvidia_driver_missing(mig_report)
 
 
-def not_applied(report: Mapping[str, Any], *, is_wanted: bool, is_busy: bool, state: str) -> dict[str, str]:
+def mig_not_applied_reasons(
+    mig_report: Mapping[str, Any], *, is_wanted: bool, is_busy: bool, state: str
+) -> dict[str, str]:
     """Return why the declared MIG geometry is not in force."""
     reasons = {}
     if is_wanted and is_busy:
         reasons["mig"] = f"a job may run here: the node is {state}"
-    if is_wanted and is_without_driver(report):
-        reasons["mig"] = report["problem"]
-    if needs := report.get("needs"):
+    if is_wanted and is_nvidia_driver_missing(mig_report):
+        reasons["mig"] = mig_report["problem"]
+    if needs := mig_report.get("needs"):
         reasons["restart"] = "; ".join(needs)
     return reasons
 
@@ -46,8 +48,8 @@ def not_applied(report: Mapping[str, Any], *, is_wanted: bool, is_busy: bool, st
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         return {
-            "nvidia_devices": devices,
-            "nvidia_mig_command": command,
-            "nvidia_mig_has_failed": has_failed,
-            "nvidia_mig_not_applied": not_applied,
+            "nvidia_devices": pci_device_ids,
+            "nvidia_mig_command": mig_apply_command,
+            "nvidia_mig_has_failed": has_mig_failed,
+            "nvidia_mig_not_applied": mig_not_applied_reasons,
         }

@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 
-def packages(patterns: Mapping[str, list[str]], *, plan: Mapping[str, Any]) -> list[str]:
+def persistence_daemon_packages(
+    package_patterns: Mapping[str, list[str]], *, plan: Mapping[str, Any]
+) -> list[str]:
     """Return the daemon's packages; ``patterns`` lists them by the origin of the driver (vendor, distribution).
 
     The daemon works with the driver of its own version. A distribution that numbers it differently names none.
@@ -16,10 +18,10 @@ def packages(patterns: Mapping[str, list[str]], *, plan: Mapping[str, Any]) -> l
     version = plan.get("version") or ""
     return [
         pattern.replace("{branch}", str(plan["branch"])).replace("{version}", version)
-        for pattern in patterns[plan["origin"]]
+        for pattern in package_patterns[plan["origin"]]
     ]
 
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"nvidia_persistence_packages": packages}
+        return {"nvidia_persistence_packages": persistence_daemon_packages}

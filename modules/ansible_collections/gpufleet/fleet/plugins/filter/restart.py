@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypedDict
 
 
-class DriverState(TypedDict):
+class RestartDriverState(TypedDict):
     """The part of ``gpufleet.fleet.driver_state``'s result that a restart can change."""
 
     failed_units: list[str]
@@ -17,7 +17,7 @@ class DriverState(TypedDict):
     container: str | None
 
 
-def restart_problems(after: DriverState, *, before: DriverState) -> list[str]:
+def find_restart_problems(after: RestartDriverState, *, before: RestartDriverState) -> list[str]:
     """Return the units that only failed after the restart, and a driver that is installed but not loaded."""
     newly_failed = [unit for unit in after["failed_units"] if unit not in before["failed_units"]]
     problems = [f"units failed: {', '.join(newly_failed)}"] if newly_failed else []
@@ -30,4 +30,4 @@ def restart_problems(after: DriverState, *, before: DriverState) -> list[str]:
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"restart_problems": restart_problems}
+        return {"restart_problems": find_restart_problems}

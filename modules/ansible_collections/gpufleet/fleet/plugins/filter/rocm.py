@@ -9,25 +9,25 @@ from typing import Any
 
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.resource_entries import FileEntry
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import (
-    managed_file,
-    package_specs,
-    parse_answers,
+    format_package_specs,
+    managed_file_text,
+    parse_script_values,
 )
 
 KEYRINGS = "/etc/apt/keyrings"
 VULKAN_REASONS = ("amd.vulkan_only", "rocm.container")
 
 
-def packages(plan: Mapping[str, Any]) -> list[str]:
+def rocm_packages(driver_plan: Mapping[str, Any]) -> list[str]:
     """Return NAME or NAME=VERSION of everything in a driver plan, headers first so that DKMS finds them."""
-    planned = [*plan["packages"], *((plan["rocm"] or {}).get("packages") or [])]
-    return list(dict.fromkeys([*plan["headers"], *package_specs(planned)]))
+    planned = [*driver_plan["packages"], *((driver_plan["rocm"] or {}).get("packages") or [])]
+    return list(dict.fromkeys([*driver_plan["headers"], *format_package_specs(planned)]))
 
 
-def repository_files(plan: Mapping[str, Any], *, keys: Mapping[str, str]) -> list[FileEntry]:
+def rocm_repository_files(driver_plan: Mapping[str, Any], *, keys: Mapping[str, str]) -> list[FileEntry]:
     """Return the files of the plan's apt repositories that have a key: each key and each deb822 source."""
     files: list[FileEntry] = []
-    for repository in plan["repositories"]:
+    for repository in driver_plan["repositories"]:
         name = repository["name"]
         if name not in keys:
             continue
@@ -42,23 +42,25 @@ def repository_files(plan: Mapping[str, Any], *, keys: Mapping[str, str]) -> lis
         ]
         files += [
             {"path": keyring, "content": keys[name]},
-            {"path": f"/etc/apt/sources.list.d/{name}.sources", "content": managed_file(lines)},
+            {"path": f"/etc/apt/sources.list.d/{name}.sources", "content": managed_file_text(lines)},
         ]
     return [{"path": KEYRINGS, "state": "directory"}, *files] if files else []
 
 
-def not_applied(
-    plan: Mapping[str, Any], *, look: Mapping[str, Any], members: Mapping[str, Any], check_mode: bool
+def rocm_not_applied_reasons(
+    driver_plan: Mapping[str, Any], *, look: Mapping[str, Any], members: Mapping[str, Any], check_mode: bool
 ) -> dict[str, str]:
     """Return what the host cannot have, each with its reason."""
-    if plan["action"] == "refuse":
-        refusal = plan.get("refusal") or {}
+    if driver_plan["action"] == "refuse":
+        refusal = driver_plan.get("refusal") or {}
         reasons = {"rocm": refusal.get("message", "the driver plan refuses")}
-    elif not plan["rocm"]:
-        messages = [reason["message"] for reason in plan["reasons"] if reason["code"] in VULKAN_REASONS]
+    elif not driver_plan["rocm"]:
+        messages = [
+            reason["message"] for reason in driver_plan["reasons"] if reason["code"] in VULKAN_REASONS
+        ]
         reasons = {"rocm": next(iter(messages), "the driver plan has no ROCm for these cards")}
     else:
-        reasons = _device_problems(parse_answers(look), check_mode=check_mode)
+        reasons = _device_problems(parse_script_values(look), check_mode=check_mode)
     for line in members.get("stdout_lines") or []:
         if line.startswith("missing "):
             reasons[f"operator {line.split(' ')[1]}"] = "there is no such user or group"
@@ -82,7 +84,7 @@ def _device_problems(answers: Mapping[str, str], *, check_mode: bool) -> dict[st
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         return {
-            "rocm_packages": packages,
-            "rocm_repository_files": repository_files,
-            "rocm_not_applied": not_applied,
+            "rocm_packages": rocm_packages,
+            "rocm_repository_files": rocm_repository_files,
+            "rocm_not_applied": rocm_not_applied_reasons,
         }

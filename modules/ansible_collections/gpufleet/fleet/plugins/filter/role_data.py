@@ -8,22 +8,22 @@ from collections.abc import Callable
 from typing import Any
 
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import (
-    memlock_limits,
-    merge_not_applied,
-    package_specs,
-    parse_answers,
-    script_command,
-    selected_topics,
+    format_package_specs,
+    memlock_limits_text,
+    merge_not_applied_reasons,
+    parse_script_values,
+    select_role_topics,
+    shell_script_command,
 )
 
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         return {
-            "answers": parse_answers,
-            "memlock_limits": memlock_limits,
-            "script_command": script_command,
-            "merge_not_applied": merge_not_applied,
-            "package_specs": package_specs,
-            "selected_topics": selected_topics,
+            "answers": parse_script_values,
+            "memlock_limits": memlock_limits_text,
+            "script_command": shell_script_command,
+            "merge_not_applied": merge_not_applied_reasons,
+            "package_specs": format_package_specs,
+            "selected_topics": select_role_topics,
         }

@@ -12,14 +12,14 @@ FILESYSTEM_PACKAGES = {"xfs": "xfsprogs", "ext4": "e2fsprogs"}
 ARRAY_PACKAGE = "mdadm"
 
 
-class Volume(TypedDict):
+class StorageVolume(TypedDict):
     """What decides the packages of a volume; ``count`` 0 takes all free disks."""
 
     filesystem: NotRequired[str]
     count: NotRequired[int]
 
 
-def storage_packages(volumes: Iterable[Volume], *, wipe_confirmed: list[str]) -> list[str]:
+def storage_packages(volumes: Iterable[StorageVolume], *, wipe_confirmed: list[str]) -> list[str]:
     """Return the packages with the tools for the volumes' file systems and arrays."""
     volumes = list(volumes)
     filesystems = dict.fromkeys(volume.get("filesystem", "xfs") for volume in volumes)

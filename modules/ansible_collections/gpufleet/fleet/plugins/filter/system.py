@@ -10,7 +10,7 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 
-def system_name(facts: Mapping[str, Any], *, supported: Mapping[str, str]) -> str:
+def find_supported_system_name(facts: Mapping[str, Any], *, supported: Mapping[str, str]) -> str:
     """Return the system's entry in the table, by its whole version or the part before the dot.
 
     Raise AnsibleFilterError if the table has neither.
@@ -28,4 +28,4 @@ def system_name(facts: Mapping[str, Any], *, supported: Mapping[str, str]) -> st
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"system_name": system_name}
+        return {"system_name": find_supported_system_name}

@@ -8,7 +8,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, NotRequired, TypedDict
 
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.resource_entries import FileEntry, UnitEntry
-from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import earlier_reasons, managed_file
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import (
+    managed_file_text,
+    read_not_applied_reasons,
+)
 
 TIMESYNCD_FOLDER = "/etc/systemd/timesyncd.conf.d"
 TIMESYNCD_FILE = f"{TIMESYNCD_FOLDER}/gpufleet.conf"
@@ -21,7 +24,7 @@ VALIDATE_CHRONY = [
 ]
 
 
-class TimeSettings(TypedDict):
+class TimeSyncSettings(TypedDict):
     """The role's settings."""
 
     daemon: str
@@ -43,7 +46,7 @@ class TimeSource(TypedDict):
     needs_chrony: NotRequired[bool]
 
 
-class TimeSystem(TypedDict):
+class TimeSyncSystem(TypedDict):
     """A system's own daemon, and what chrony is like there."""
 
     time_daemon: str
@@ -53,15 +56,15 @@ class TimeSystem(TypedDict):
     time_chrony_pools: list[str]
 
 
-class TimeResources(TypedDict):
+class TimeSyncResources(TypedDict):
     packages: list[str]
     files: list[FileEntry]
     units: list[UnitEntry]
 
 
-def time_resources(
-    settings: TimeSettings, *, cloud_sources: Mapping[str, TimeSource], system: TimeSystem
-) -> TimeResources:
+def time_sync_resources(
+    settings: TimeSyncSettings, *, cloud_sources: Mapping[str, TimeSource], system: TimeSyncSystem
+) -> TimeSyncResources:
     """Return the packages, files and units of the one daemon that keeps the clock.
 
     No package is removed here: apt removes the other daemon by itself, because both provide time-daemon.
@@ -76,7 +79,7 @@ def time_resources(
 
 
 def _find_source(
-    settings: TimeSettings, cloud_sources: Mapping[str, TimeSource], system: TimeSystem
+    settings: TimeSyncSettings, cloud_sources: Mapping[str, TimeSource], system: TimeSyncSystem
 ) -> TimeSource:
     """Return the operator's servers if there are any, else the source that the settings name."""
     if servers := settings["servers"]:
@@ -87,11 +90,11 @@ def _find_source(
     return cloud_sources[settings["source"]]
 
 
-def _timesyncd_resources(source: TimeSource) -> TimeResources:
+def _timesyncd_resources(source: TimeSource) -> TimeSyncResources:
     configuration: FileEntry = {
         "path": TIMESYNCD_FILE,
         "state": "file" if source["servers"] else "absent",
-        "content": managed_file(["[Time]", f"NTP={' '.join(source['servers'])}"]),
+        "content": managed_file_text(["[Time]", f"NTP={' '.join(source['servers'])}"]),
     }
     return {
         "packages": ["systemd-timesyncd"],
@@ -100,7 +103,9 @@ def _timesyncd_resources(source: TimeSource) -> TimeResources:
     }
 
 
-def _chrony_resources(settings: TimeSettings, source: TimeSource, system: TimeSystem) -> TimeResources:
+def _chrony_resources(
+    settings: TimeSyncSettings, source: TimeSource, system: TimeSyncSystem
+) -> TimeSyncResources:
     path = system["time_chrony_config"]
     lines = [
         *source["chrony"],
@@ -111,7 +116,7 @@ def _chrony_resources(settings: TimeSettings, source: TimeSource, system: TimeSy
     ]
     return {
         "packages": ["chrony"],
-        "files": [{"path": path, "content": managed_file(lines), "validate": VALIDATE_CHRONY}],
+        "files": [{"path": path, "content": managed_file_text(lines), "validate": VALIDATE_CHRONY}],
         "units": [_started_unit(system["time_chrony_unit"], restart_on=path)],
     }
 
@@ -120,15 +125,15 @@ def _started_unit(name: str, *, restart_on: str) -> UnitEntry:
     return {"name": name, "enabled": True, "state": "started", "restart_on": [restart_on]}
 
 
-def time_not_applied(applied: Mapping[str, Any]) -> dict[str, str]:
+def time_sync_not_applied_reasons(applied: Mapping[str, Any]) -> dict[str, str]:
     """Return why the clock is not kept.
 
     A container's clock is its host's: the unit is enabled, but its own condition keeps it from starting.
     """
-    reasons = earlier_reasons(applied).get("units") or {}
+    reasons = read_not_applied_reasons(applied).get("units") or {}
     return {"time": "; ".join(reasons.values())} if reasons else {}
 
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"time_resources": time_resources, "time_not_applied": time_not_applied}
+        return {"time_resources": time_sync_resources, "time_not_applied": time_sync_not_applied_reasons}

@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NotRequired, TypedDict
 
-from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import managed_file
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import managed_file_text
 
 SUDO_RULES = {"nopasswd": "ALL=(ALL:ALL) NOPASSWD: ALL", "password": "ALL=(ALL:ALL) ALL"}
 
 
-class Operator(TypedDict):
+class OperatorAccount(TypedDict):
     """An entry of ``users_and_access_operators``; the role's argument specification checks it."""
 
     name: str
@@ -24,7 +24,7 @@ class Operator(TypedDict):
     revoked_keys: NotRequired[list[str]]
 
 
-def operator_users(operators: Iterable[Operator]) -> list[dict[str, Any]]:
+def operator_user_entries(operators: Iterable[OperatorAccount]) -> list[dict[str, Any]]:
     """Return the operators as entries of ``users``."""
     return [
         {
@@ -39,16 +39,16 @@ def operator_users(operators: Iterable[Operator]) -> list[dict[str, Any]]:
     ]
 
 
-def operator_sudoers(operators: Iterable[Operator]) -> str:
+def operator_sudoers_text(operators: Iterable[OperatorAccount]) -> str:
     """Return the sudoers file: one rule for each operator who is present and has sudo."""
-    return managed_file(
+    return managed_file_text(
         f"{operator['name']} {SUDO_RULES[operator['sudo']]}"
         for operator in operators
         if operator.get("state", "present") == "present" and operator.get("sudo", "none") != "none"
     )
 
 
-def operator_lockout_reasons(operators: Iterable[Operator], *, login: str) -> list[str]:
+def operator_lockout_reasons(operators: Iterable[OperatorAccount], *, login: str) -> list[str]:
     """Return how the settings would take the login's access away; the login need not be an operator."""
     operator = next((operator for operator in operators if operator["name"] == login), None)
     if operator is None:
@@ -67,7 +67,7 @@ def operator_lockout_reasons(operators: Iterable[Operator], *, login: str) -> li
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         return {
-            "operator_users": operator_users,
-            "operator_sudoers": operator_sudoers,
+            "operator_users": operator_user_entries,
+            "operator_sudoers": operator_sudoers_text,
             "operator_lockout_reasons": operator_lockout_reasons,
         }

@@ -22,9 +22,9 @@ from ansible.parsing.dataloader import DataLoader  # noqa: E402
 from ansible.plugins.inventory import BaseInventoryPlugin  # noqa: E402
 
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import (  # noqa: E402
-    add_rack,
+    add_rack_hosts,
     fail_whole_inventory,
-    is_known_rack,
+    is_known_rack_file,
 )
 
 
@@ -32,10 +32,10 @@ class InventoryModule(BaseInventoryPlugin):
     NAME = "gpufleet.fleet.known_rack"
 
     def verify_file(self, path: str) -> bool:
-        return is_known_rack(path)
+        return is_known_rack_file(path)
 
     def parse(self, inventory: InventoryData, loader: DataLoader, path: str, cache: bool = True) -> None:  # noqa: ARG002 - Ansible's signature
         with fail_whole_inventory():
-            reading = add_rack(self, inventory, path)
+            reading = add_rack_hosts(self, inventory, path)
         if Path(path).stem not in reading.model.racks:
             raise AnsibleParserError("this is no longer a rack file")  # the next plugin finds out what it is

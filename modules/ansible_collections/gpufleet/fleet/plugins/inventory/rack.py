@@ -33,7 +33,7 @@ from ansible.parsing.dataloader import DataLoader  # noqa: E402
 from ansible.plugins.inventory import BaseInventoryPlugin  # noqa: E402 - Ansible wants its documentation above the imports
 
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import (  # noqa: E402
-    add_rack,
+    add_rack_hosts,
     fail_whole_inventory,
 )
 
@@ -47,4 +47,4 @@ class InventoryModule(BaseInventoryPlugin):
     def parse(self, inventory: InventoryData, loader: DataLoader, path: str, cache: bool = True) -> None:
         super().parse(inventory, loader, path, cache)
         with fail_whole_inventory():
-            add_rack(self, inventory, path)
+            add_rack_hosts(self, inventory, path)

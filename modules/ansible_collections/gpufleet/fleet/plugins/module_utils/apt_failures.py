@@ -28,13 +28,13 @@ KINDS = [
 ]
 
 
-def classify_failure(out: str, err: str) -> str:
+def classify_apt_failure(out: str, err: str) -> str:
     """Return the kind of failure in apt's output, a name of KINDS or ``other``."""
     text = f"{err}\n{out}"
     return next((name for name, pattern in KINDS if re.search(pattern, text)), "other")
 
 
-def find_line(text: str, pattern: str) -> str:
+def find_matching_line(text: str, pattern: str) -> str:
     """Return the first line that matches, without apt's leading letter; empty if none does."""
     for line in text.splitlines():
         if re.search(pattern, line):
@@ -42,9 +42,9 @@ def find_line(text: str, pattern: str) -> str:
     return ""
 
 
-def unmet_dependencies(text: str) -> str:
+def parse_unmet_dependencies(apt_output: str) -> str:
     """Return what apt lists under unmet dependencies, on one line."""
-    _, _, after = text.partition("unmet dependencies:")
+    _, _, after = apt_output.partition("unmet dependencies:")
     lines = []
     for line in after.splitlines()[1:]:
         if not line.startswith(" "):
@@ -53,37 +53,41 @@ def unmet_dependencies(text: str) -> str:
     return "; ".join(lines)
 
 
-def script_failure(text: str) -> str:
+def parse_dpkg_failure(dpkg_output: str) -> str:
     """Return which package dpkg failed on, and its message."""
-    match = re.search(r"dpkg: error processing (?:package|archive) (\S+) \((--\w+)\):\n *(.*)", text)
+    match = re.search(r"dpkg: error processing (?:package|archive) (\S+) \((--\w+)\):\n *(.*)", dpkg_output)
     if not match:
-        return find_line(text, r"^E:")
+        return find_matching_line(dpkg_output, r"^E:")
     package, step, message = match.groups()
     hint = re.search(
-        r"^(?!dpkg|E:|W:|\s)(.*(?:error|fail|cannot|unable).*)$", text, re.IGNORECASE | re.MULTILINE
+        r"^(?!dpkg|E:|W:|\s)(.*(?:error|fail|cannot|unable).*)$", dpkg_output, re.IGNORECASE | re.MULTILINE
     )
     more = f" ({hint[1].strip()})" if hint and hint[1].strip() not in message else ""
     return f"{package} ({step[2:]}): {message.strip()}{more}"
 
 
-def failure_reason(out: str, err: str) -> str:
+def apt_failure_reason(out: str, err: str) -> str:
     """Return apt's own reason on one line."""
     text = f"{err}\n{out}"
-    failure = classify_failure(out, err)
+    failure = classify_apt_failure(out, err)
     if failure == "dependencies":
-        return unmet_dependencies(text) or find_line(text, r"^E:") or "unmet dependencies"
+        return parse_unmet_dependencies(text) or find_matching_line(text, r"^E:") or "unmet dependencies"
     if failure == "script":
-        return script_failure(text)
+        return parse_dpkg_failure(text)
     pattern = next(
         (pattern for name, pattern in KINDS if name == failure and re.search(pattern, text)), r"^E:"
     )
-    line = find_line(text, pattern) or find_line(text, r"^E:") or find_line(text, r"\S")
+    line = (
+        find_matching_line(text, pattern)
+        or find_matching_line(text, r"^E:")
+        or find_matching_line(text, r"\S")
+    )
     return " ".join(line.split())[:300] or "no reason given"
 
 
-def explain_failure(changes: PackageChanges, out: str, err: str) -> str:
+def explain_apt_failure(changes: PackageChanges, out: str, err: str) -> str:
     """Return the message for a failed install or removal."""
-    failure, explanation = classify_failure(out, err), failure_reason(out, err)
+    failure, explanation = classify_apt_failure(out, err), apt_failure_reason(out, err)
     names = ", ".join(
         [f"{n}={v}" if v else n for n, v in changes.install] + [f"{n} (remove)" for n in changes.remove]
     )

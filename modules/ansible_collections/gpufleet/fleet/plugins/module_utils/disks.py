@@ -14,7 +14,7 @@ KINDS = ("disk", "loop")
 MKFS = {"xfs": ["mkfs.xfs", "-q", "-L"], "ext4": ["mkfs.ext4", "-q", "-L"]}
 
 
-class Device(TypedDict, total=False):
+class BlockDevice(TypedDict, total=False):
     """A block device as ``lsblk --json`` describes it."""
 
     name: str
@@ -26,10 +26,10 @@ class Device(TypedDict, total=False):
     tran: str | None
     ro: bool
     mountpoints: list[str | None]
-    children: list[Device]
+    children: list[BlockDevice]
 
 
-class Volume(TypedDict):
+class ScratchVolume(TypedDict):
     """One entry of the option ``volumes``."""
 
     mount: str
@@ -46,17 +46,17 @@ class Volume(TypedDict):
 Signature = dict[str, str]
 
 
-def volume_label(mount: str) -> str:
+def volume_label(mount_point: str) -> str:
     """Return the file system's label for a mount point: XFS allows twelve characters."""
-    return f"gf-{hashlib.sha256(mount.encode()).hexdigest()[:8]}"
+    return f"gf-{hashlib.sha256(mount_point.encode()).hexdigest()[:8]}"
 
 
-def strip_blanks(value: str | None) -> str:
+def collapse_blanks(value: str | None) -> str:
     """Return one of lsblk's values without the blanks that pad it."""
     return " ".join(str(value or "").split())
 
 
-def matches_pattern(disk: Device, pattern: str) -> bool:
+def disk_matches_pattern(disk: BlockDevice, pattern: str) -> bool:
     """Return whether a disk matches a pattern; a loop device matches only by its path."""
     key, colon, rest = pattern.partition(":")
     if pattern.startswith("/dev/"):
@@ -64,18 +64,20 @@ def matches_pattern(disk: Device, pattern: str) -> bool:
     values = {"model": disk.get("model"), "serial": disk.get("serial"), "transport": disk.get("tran")}
     if not colon or key not in values:
         raise HostError(f"devices: {pattern} must begin with /dev/, model:, serial: or transport:")
-    return disk["type"] == "disk" and fnmatch.fnmatchcase(strip_blanks(values[key]), rest)
+    return disk["type"] == "disk" and fnmatch.fnmatchcase(collapse_blanks(values[key]), rest)
 
 
-def select_disks(disks: list[Device], volume: Volume) -> list[Device]:
+def select_disks(disks: list[BlockDevice], volume: ScratchVolume) -> list[BlockDevice]:
     """Return the disks of a volume; raise HostError if none or another number matches."""
     matches = [
         disk
         for disk in disks
-        if disk["type"] in KINDS and disk["size"] and any(matches_pattern(disk, p) for p in volume["devices"])
+        if disk["type"] in KINDS
+        and disk["size"]
+        and any(disk_matches_pattern(disk, p) for p in volume["devices"])
     ]
     present = ", ".join(
-        f"{d['path']} ({strip_blanks(d.get('model')) or d['type']})" for d in disks if d["size"]
+        f"{d['path']} ({collapse_blanks(d.get('model')) or d['type']})" for d in disks if d["size"]
     )
     patterns = " or ".join(volume["devices"])
     if not matches:
@@ -88,19 +90,22 @@ def select_disks(disks: list[Device], volume: Volume) -> list[Device]:
     return sorted(matches, key=lambda disk: disk["path"])
 
 
-def device_tree(device: Device) -> list[Device]:
+def flatten_device_tree(device: BlockDevice) -> list[BlockDevice]:
     """Return a device and everything on it."""
-    return [device, *(deeper for child in device.get("children", []) for deeper in device_tree(child))]
+    return [
+        device,
+        *(deeper for child in device.get("children", []) for deeper in flatten_device_tree(child)),
+    ]
 
 
-def mountpoints(device: Device) -> list[str]:
+def list_mount_points(device: BlockDevice) -> list[str]:
     """Return the mount points of a device and of everything on it, swap included."""
-    return [place for part in device_tree(device) for place in part.get("mountpoints") or [] if place]
+    return [place for part in flatten_device_tree(device) for place in part.get("mountpoints") or [] if place]
 
 
-def describe_contents(disk: Device, signature: Signature) -> str:
+def describe_disk_contents(disk: BlockDevice, signature: Signature) -> str:
     """Return what is on a disk, as a predicate such as ``contains ext4``; empty if nothing is."""
-    if places := mountpoints(disk):
+    if places := list_mount_points(disk):
         return f"is in use: {', '.join(places)}"
     if "PTTYPE" in signature:
         return f"has a partition table ({signature['PTTYPE']})"
@@ -111,7 +116,9 @@ def describe_contents(disk: Device, signature: Signature) -> str:
     return "is read-only" if disk.get("ro") else ""
 
 
-def find_volume(disks: list[Device], signatures: dict[str, Signature], volume: Volume) -> str | None:
+def find_existing_volume(
+    disks: list[BlockDevice], signatures: dict[str, Signature], volume: ScratchVolume
+) -> str | None:
     """Return the device that already is this volume: one of the disks, or the array of all of them."""
     name = volume_label(volume["mount"])
     arrays = [{c["path"] for c in disk.get("children", []) if c["type"] == "raid0"} for disk in disks]
@@ -124,15 +131,17 @@ def find_volume(disks: list[Device], signatures: dict[str, Signature], volume: V
     return None
 
 
-def clear_commands(disk: Device, signature: Signature, confirmed: list[str]) -> list[list[str]]:
+def disk_clear_commands(
+    disk: BlockDevice, signature: Signature, confirmed_serials: list[str]
+) -> list[list[str]]:
     """Return the commands that empty a disk; raise HostError unless it is empty or its serial is confirmed."""
-    contents = describe_contents(disk, signature)
+    contents = describe_disk_contents(disk, signature)
     if not contents:
         return []
-    serial = strip_blanks(disk.get("serial"))
-    if mountpoints(disk) or disk.get("ro"):
+    serial = collapse_blanks(disk.get("serial"))
+    if list_mount_points(disk) or disk.get("ro"):
         raise HostError(f"{disk['path']} {contents}")
-    if not serial or serial not in confirmed:
+    if not serial or serial not in confirmed_serials:
         remedy = (
             f"to erase it, add its serial to storage_wipe_confirmed: {serial}"
             if serial
@@ -141,31 +150,36 @@ def clear_commands(disk: Device, signature: Signature, confirmed: list[str]) -> 
         raise HostError(f"{disk['path']} {contents}; {remedy}")
     other_parts = [
         part["path"]
-        for part in device_tree(disk)[1:]
+        for part in flatten_device_tree(disk)[1:]
         if part["type"] != "part" and not part["type"].startswith("raid")
     ]
     if other_parts:
         raise HostError(f"{disk['path']} still contains {other_parts[0]}; close it first")
-    arrays = dict.fromkeys(part["path"] for part in device_tree(disk)[1:] if part["type"].startswith("raid"))
-    parts = [part["path"] for part in device_tree(disk)[1:] if part["type"] == "part"]
+    arrays = dict.fromkeys(
+        part["path"] for part in flatten_device_tree(disk)[1:] if part["type"].startswith("raid")
+    )
+    parts = [part["path"] for part in flatten_device_tree(disk)[1:] if part["type"] == "part"]
     return [["mdadm", "--stop", path] for path in arrays] + [
         ["wipefs", "--all", "--quiet", path] for path in [*parts, disk["path"]]
     ]
 
 
 def plan_volume(
-    disks: list[Device], signatures: dict[str, Signature], volume: Volume, confirmed: list[str]
+    disks: list[BlockDevice],
+    signatures: dict[str, Signature],
+    volume: ScratchVolume,
+    confirmed_serials: list[str],
 ) -> tuple[str, list[list[str]]]:
     """Return the device to mount and the commands that make it; none if it exists already."""
     members = select_disks(disks, volume)
-    existing = find_volume(members, signatures, volume)
+    existing = find_existing_volume(members, signatures, volume)
     if existing:
         return existing, []
     plan = []
     for disk in members:
         plan += [
             step
-            for step in clear_commands(disk, signatures.get(disk["path"], {}), confirmed)
+            for step in disk_clear_commands(disk, signatures.get(disk["path"], {}), confirmed_serials)
             if step not in plan
         ]
     device = members[0]["path"]
@@ -179,17 +193,19 @@ def plan_volume(
     return device, [*plan, [*MKFS[volume["filesystem"]], volume_label(volume["mount"]), device]]
 
 
-def fstab_line(uuid: str, volume: Volume) -> str:
+def fstab_line(uuid: str, volume: ScratchVolume) -> str:
     """Return the line that mounts a volume at every boot; a missing disk does not stop the boot."""
     options = ",".join([*volume["options"], "nofail", "x-systemd.device-timeout=30s"])
     order = 2 if volume["filesystem"] == "ext4" else 0
     return f"UUID={uuid} {volume['mount']} {volume['filesystem']} {options} 0 {order}"
 
 
-def fstab_with_line(table: str, line: str, mount: str) -> str:
+def replace_fstab_line(fstab_text: str, line: str, mount_point: str) -> str:
     """Return the text of fstab with this line as the only one for its mount point."""
     lines = [
-        row for row in table.splitlines() if row == line or row.split()[1:2] != [mount] or row.startswith("#")
+        row
+        for row in fstab_text.splitlines()
+        if row == line or row.split()[1:2] != [mount_point] or row.startswith("#")
     ]
     if line not in lines:
         lines.append(line)

@@ -10,11 +10,15 @@ from typing import TypedDict
 
 from ansible_collections.gpufleet.fleet.plugins.module_utils import apt_failures, locks
 from ansible_collections.gpufleet.fleet.plugins.module_utils.package_model import (
-    FetchOptions,
     PackageChanges,
+    PackageListOptions,
     PackageOptions,
 )
-from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError, first_line, run_program
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (
+    HostError,
+    first_nonempty_line,
+    run_program,
+)
 
 STATUS = Path("/var/lib/dpkg/status")
 JOURNAL = Path("/var/lib/dpkg/updates")
@@ -27,7 +31,7 @@ HALF_WAY = ("half-installed", "unpacked", "half-configured", "triggers-awaited",
 QUIET = {"DEBIAN_FRONTEND": "noninteractive"}
 
 
-class Stanza(TypedDict):
+class DpkgStanza(TypedDict):
     """One package in dpkg's status file."""
 
     name: str
@@ -42,54 +46,56 @@ class DpkgPackages:
     """The packages in dpkg's status file: desired state, state, version, provided names."""
 
     def __init__(self, text: str) -> None:
-        self.stanzas: dict[tuple[str, str | None], Stanza] = {}
+        self.stanzas: dict[tuple[str, str | None], DpkgStanza] = {}
         self.text = text
         native = None
         for stanza in text.split("\n\n"):
-            row = parse_stanza(stanza)
+            row = parse_dpkg_stanza(stanza)
             if row:
                 native = row["architecture"] if row["name"] == "dpkg" else native
                 self.stanzas[row["name"], row["architecture"]] = row
         self.native = ("all", native)
 
-    def find(self, name: str) -> Stanza | None:
+    def find_stanza(self, package_name: str) -> DpkgStanza | None:
         """Return the stanza of ``name`` or ``name:architecture``, or None."""
-        plain, _, architecture = name.partition(":")
+        plain, _, architecture = package_name.partition(":")
         architectures = (architecture,) if architecture else self.native
         rows = [self.stanzas[plain, each] for each in architectures if (plain, each) in self.stanzas]
         return next((row for row in rows if row["state"] != "not-installed"), rows[0] if rows else None)
 
-    def version(self, name: str) -> str | None:
-        row = self.find(name)
+    def installed_version(self, package_name: str) -> str | None:
+        row = self.find_stanza(package_name)
         return row["version"] if row and row["state"] == "installed" else None
 
-    def is_held(self, name: str) -> bool:
-        row = self.find(name)
+    def is_package_held(self, package_name: str) -> bool:
+        row = self.find_stanza(package_name)
         return bool(row and row["want"] == "hold")
 
-    def provides(self, name: str) -> bool:
+    def provides_package(self, package_name: str) -> bool:
         """Return whether an installed package provides the name."""
-        return any(name in row["provides"] and row["state"] == "installed" for row in self.stanzas.values())
+        return any(
+            package_name in row["provides"] and row["state"] == "installed" for row in self.stanzas.values()
+        )
 
-    def versions(self) -> dict[str, str]:
+    def list_installed_versions(self) -> dict[str, str]:
         rows = (row for row in self.stanzas.values() if row["state"] == "installed")
-        return {self.qualified_name(row): row["version"] or "" for row in rows}
+        return {self.qualified_package_name(row): row["version"] or "" for row in rows}
 
     def half_installed_packages(self) -> list[str]:
         """Return the packages that an interrupted dpkg left behind, each with its state."""
         rows = (row for row in self.stanzas.values() if row["state"] in HALF_WAY)
-        return sorted(f"{self.qualified_name(row)} is {row['state']}" for row in rows)
+        return sorted(f"{self.qualified_package_name(row)} is {row['state']}" for row in rows)
 
-    def qualified_name(self, row: Stanza) -> str:
+    def qualified_package_name(self, stanza: DpkgStanza) -> str:
         """Return a package's name, with its architecture where that is not the host's own."""
-        foreign = row["architecture"] not in (None, *self.native)
-        return f"{row['name']}:{row['architecture']}" if foreign else row["name"]
+        foreign = stanza["architecture"] not in (None, *self.native)
+        return f"{stanza['name']}:{stanza['architecture']}" if foreign else stanza["name"]
 
 
-def parse_stanza(stanza: str) -> Stanza | None:
+def parse_dpkg_stanza(stanza_text: str) -> DpkgStanza | None:
     """Return the fields of a stanza that are used here; None for text that is not a package."""
     values = {}
-    for line in stanza.split("\n"):
+    for line in stanza_text.split("\n"):
         if line.startswith(("Package: ", "Status: ", "Architecture: ", "Version: ", "Provides: ")):
             key, _, value = line.partition(": ")
             values[key] = value
@@ -103,54 +109,58 @@ def parse_stanza(stanza: str) -> Stanza | None:
     }  # fmt: skip
 
 
-def read_packages(_options: PackageOptions | None = None) -> DpkgPackages:
+def read_installed_packages(_options: PackageOptions | None = None) -> DpkgPackages:
     """Return the packages in dpkg's status file."""
     return DpkgPackages(STATUS.read_text(encoding="utf-8", errors="replace"))
 
 
-def describe_interruption(host: DpkgPackages) -> str:
+def describe_dpkg_interruption(installed_packages: DpkgPackages) -> str:
     """Return what an interrupted dpkg left as one phrase; empty if nothing was interrupted."""
     if JOURNAL.is_dir() and any(path.name.isdigit() for path in JOURNAL.iterdir()):
         return "dpkg was interrupted"
-    return next(iter(host.half_installed_packages()), "")
+    return next(iter(installed_packages.half_installed_packages()), "")
 
 
-def repair_packages(options: PackageOptions) -> list[str]:
+def repair_interrupted_packages(options: PackageOptions) -> list[str]:
     """Finish an interrupted dpkg run and return what was done; wait for a running package manager first."""
-    if not describe_interruption(read_packages()):
+    if not describe_dpkg_interruption(read_installed_packages()):
         return []
-    locks.wait_for_locks(options["lock_timeout_seconds"])
-    interruption = describe_interruption(read_packages())
+    locks.wait_for_package_locks(options["lock_timeout_seconds"])
+    interruption = describe_dpkg_interruption(read_installed_packages())
     if not interruption:
         return []
     configure = ["dpkg", "--force-confdef", "--force-confold", "--configure", "-a"]
     status, out, err = run_program(configure, timeout=options["timeout_seconds"], **QUIET)
     done = ["dpkg --configure -a"]
-    if status != 0 or describe_interruption(read_packages()):
+    if status != 0 or describe_dpkg_interruption(read_installed_packages()):
         status, out, err = run_program(
-            [*apt_command(options), "--fix-broken", "install"], timeout=options["timeout_seconds"], **QUIET
+            [*apt_get_base_command(options), "--fix-broken", "install"],
+            timeout=options["timeout_seconds"],
+            **QUIET,
         )
         done.append("apt-get --fix-broken install")
     if status != 0:
-        raise HostError(f"{interruption} and could not be repaired: {apt_failures.failure_reason(out, err)}")
+        raise HostError(
+            f"{interruption} and could not be repaired: {apt_failures.apt_failure_reason(out, err)}"
+        )
     return [f"{' and '.join(done)}: {interruption}"]
 
 
-def apt_command(options: PackageOptions) -> list[str]:
+def apt_get_base_command(options: PackageOptions) -> list[str]:
     """Return the part of apt-get's command line that never changes."""
     lock = f"DPkg::Lock::Timeout={options['lock_timeout_seconds']}"
     keep = ["-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold"]
     return ["apt-get", "-y", "-q", "-o", lock, *keep, "-o", "Dpkg::Use-Pty=0"]
 
 
-def install_command(changes: PackageChanges, package_options: PackageOptions) -> list[str]:
+def apt_install_command(changes: PackageChanges, package_options: PackageOptions) -> list[str]:
     """Return apt-get's command line for one transaction that installs and removes."""
     options = ["--allow-downgrades"] if package_options["allow_downgrade"] else []
     options += [] if package_options["install_recommends"] else ["--no-install-recommends"]
     options += ["--purge"] if package_options["purge"] else []
     names = [f"{name}={version}" if version else name for name, version in changes.install]
     return [
-        *apt_command(package_options),
+        *apt_get_base_command(package_options),
         *options,
         "install",
         *names,
@@ -158,7 +168,7 @@ def install_command(changes: PackageChanges, package_options: PackageOptions) ->
     ]
 
 
-def lists_are_stale(options: FetchOptions, now: float | None = None) -> bool:
+def are_package_lists_stale(options: PackageListOptions, now: float | None = None) -> bool:
     """Return whether the package lists are missing, too old, or older than the host's list of sources."""
     try:
         lists = LISTS.stat().st_mtime
@@ -171,41 +181,43 @@ def lists_are_stale(options: FetchOptions, now: float | None = None) -> bool:
     return newest > lists or (now or time.time()) - lists > options["cache_valid_seconds"]
 
 
-def fetch_lists(options: FetchOptions) -> str:
+def fetch_package_lists(options: PackageListOptions) -> str:
     """Fetch the package lists; return why it failed, or an empty string."""
     argv = ["apt-get", "-q", "-o", "APT::Update::Error-Mode=any", "update"]
     status, out, err = run_program(argv, timeout=options["timeout_seconds"], **QUIET)
     if status == 0:
         LISTS.touch()
         return ""
-    return apt_failures.failure_reason(out, err)
+    return apt_failures.apt_failure_reason(out, err)
 
 
-def change_packages(changes: PackageChanges, options: PackageOptions) -> None:
+def install_and_remove_packages(changes: PackageChanges, options: PackageOptions) -> None:
     """Install and remove in one transaction; wait for locks, and fetch stale package lists first."""
     deadline = time.monotonic() + options["lock_timeout_seconds"]
-    locks.wait_for_locks(options["lock_timeout_seconds"])
-    fresh = bool(changes.install) and lists_are_stale(options)
-    failure = fetch_lists(options) if fresh else ""
+    locks.wait_for_package_locks(options["lock_timeout_seconds"])
+    fresh = bool(changes.install) and are_package_lists_stale(options)
+    failure = fetch_package_lists(options) if fresh else ""
     while True:
         status, out, err = run_program(
-            install_command(changes, options), timeout=options["timeout_seconds"], **QUIET
+            apt_install_command(changes, options), timeout=options["timeout_seconds"], **QUIET
         )
         if status == 0:
             return
-        kind = apt_failures.classify_failure(out, err)
+        kind = apt_failures.classify_apt_failure(out, err)
         if kind == "lock" and time.monotonic() < deadline:
             time.sleep(1)
-            locks.wait_for_locks(max(deadline - time.monotonic(), 1))
+            locks.wait_for_package_locks(max(deadline - time.monotonic(), 1))
         elif kind in ("unknown", "gone") and not fresh:
-            fresh, failure = True, fetch_lists(options)
+            fresh, failure = True, fetch_package_lists(options)
         else:
             also = f"; the package lists could not be fetched: {failure}" if failure else ""
-            raise HostError(apt_failures.explain_failure(changes, out, err) + also)
+            raise HostError(apt_failures.explain_apt_failure(changes, out, err) + also)
 
 
-def set_holds(names: list[str], on: bool) -> None:
+def set_package_holds(package_names: list[str], on: bool) -> None:
     """Hold or unhold packages."""
-    status, out, err = run_program(["apt-mark", "hold" if on else "unhold", *names])
+    status, out, err = run_program(["apt-mark", "hold" if on else "unhold", *package_names])
     if status != 0:
-        raise HostError(f"cannot {'hold' if on else 'unhold'} {', '.join(names)}: {first_line(err, out)}")
+        raise HostError(
+            f"cannot {'hold' if on else 'unhold'} {', '.join(package_names)}: {first_nonempty_line(err, out)}"
+        )

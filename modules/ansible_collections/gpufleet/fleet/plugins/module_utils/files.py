@@ -13,16 +13,16 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, TypedDict
 
-from ansible_collections.gpufleet.fleet.plugins.module_utils.json_merge import merge_text
+from ansible_collections.gpufleet.fleet.plugins.module_utils.json_merge import merge_json_text
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (
     COMMAND_NOT_FOUND,
     Access,
-    Diff,
+    AnsibleDiff,
     HostError,
-    diff_entry,
-    replace_file,
+    build_diff_entry,
+    replace_file_atomically,
     run_program,
-    set_access,
+    set_file_access,
 )
 
 STATES = ["file", "lines", "json", "directory", "link", "absent"]
@@ -44,7 +44,7 @@ class FileEntry(TypedDict):
     validate: list[str] | None
 
 
-def argument_spec(required: bool = False) -> dict[str, Any]:
+def file_argument_spec(required: bool = False) -> dict[str, Any]:
     """Return the argument specification of a list of files."""
     texts = {"type": "list", "elements": "str"}
     entry = {
@@ -68,14 +68,14 @@ def argument_spec(required: bool = False) -> dict[str, Any]:
     return {"type": "list", "elements": "dict", "required": required, "options": entry, "required_if": needs}
 
 
-def target_text(entry: FileEntry, current: str | None) -> str:
+def requested_file_text(entry: FileEntry, current_text: str | None) -> str:
     """Return the requested content, given the current one (None: no file)."""
     if entry["state"] == "file":
         return entry["content"] or ""
     if entry["state"] == "json":
-        return merge_text(entry["content"] or "", current, entry["path"])
+        return merge_json_text(entry["content"] or "", current_text, entry["path"])
     required, unwanted = entry["lines"] or [], entry["remove"] or []
-    lines = (current or "").splitlines()
+    lines = (current_text or "").splitlines()
     merged = [
         line for line in lines if line in required or not any(re.search(rule, line) for rule in unwanted)
     ]
@@ -83,7 +83,7 @@ def target_text(entry: FileEntry, current: str | None) -> str:
     return "".join(f"{line}\n" for line in merged)
 
 
-def read_text(path: Path) -> str | None:
+def read_text_if_exists(path: Path) -> str | None:
     """Return the file's text, or None if it does not exist."""
     try:
         return path.read_text(encoding="utf-8", errors="surrogateescape")
@@ -91,7 +91,7 @@ def read_text(path: Path) -> str | None:
         return None
 
 
-def target_access(entry: FileEntry, current_mode: int | None) -> Access:
+def requested_file_access(entry: FileEntry, current_mode: int | None) -> Access:
     """Return the requested mode, user id and group id."""
     if entry["mode"]:
         mode = int(entry["mode"], 8)
@@ -103,7 +103,7 @@ def target_access(entry: FileEntry, current_mode: int | None) -> Access:
     return mode, user.pw_uid, grp.getgrnam(entry["group"]).gr_gid if entry["group"] else user.pw_gid
 
 
-def read_access(path: Path) -> Access | None:
+def read_file_access(path: Path) -> Access | None:
     """Return mode, user id and group id, or None if the path does not exist."""
     try:
         status = path.lstat()
@@ -152,18 +152,18 @@ class FileChange:
         return os.path.lexists(self.path)
 
     def _content_differs(self) -> bool:
-        now = read_access(self.path)
+        now = read_file_access(self.path)
         try:
-            self.access = target_access(self.entry, now[0] if now else None)
+            self.access = requested_file_access(self.entry, now[0] if now else None)
         except LookupError as error:
             if not self.packages_pending:
                 raise HostError(f"{self.path}: {error.args[0]}") from None
         if self.state != "directory":
-            self.before = read_text(self.path)
-            self.after = target_text(self.entry, self.before)
+            self.before = read_text_if_exists(self.path)
+            self.after = requested_file_text(self.entry, self.before)
         return now is None or self.before != self.after or now != self.access
 
-    def validate(self) -> None:
+    def validate_candidate(self) -> None:
         """Raise HostError with the validator's message unless it accepts the candidate."""
         if not self.entry["validate"] or self.after is None or self.state == "link":
             return
@@ -183,7 +183,7 @@ class FileChange:
             )
             raise HostError(f"{self.path} was not changed: {message}", refused=str(self.path))
 
-    def apply(self) -> None:
+    def apply_file_change(self) -> None:
         """Make the change."""
         if self.state == "absent":
             self.path.rmdir() if self.path.is_dir() and not self.path.is_symlink() else self.path.unlink()
@@ -193,11 +193,11 @@ class FileChange:
             fresh.replace(self.path)
         elif self.state == "directory":
             self.path.mkdir(parents=True, exist_ok=True)
-            set_access(self.path, self._known_access())
+            set_file_access(self.path, self._known_access())
         elif self.before == self.after:
-            set_access(self.path, self._known_access())
+            set_file_access(self.path, self._known_access())
         else:
-            replace_file(self.path, self.after or "", self._known_access())
+            replace_file_atomically(self.path, self.after or "", self._known_access())
 
     def _known_access(self) -> Access:
         """Return mode and owner; raise HostError if the owner does not exist, which only check mode tolerates."""
@@ -205,11 +205,11 @@ class FileChange:
             raise HostError(f"{self.path}: its owner does not exist on this host")
         return self.access
 
-    def diff(self) -> Diff:
-        return diff_entry(str(self.path), self.before, self.after)
+    def build_diff(self) -> AnsibleDiff:
+        return build_diff_entry(str(self.path), self.before, self.after)
 
 
-def plan_changes(entries: list[FileEntry], packages_pending: bool = False) -> list[FileChange]:
+def plan_file_changes(entries: list[FileEntry], packages_pending: bool = False) -> list[FileChange]:
     """Return the changes that are needed, each accepted by its validator; nothing is changed yet."""
     planned_paths: set[str] = set()
     changes: list[FileChange] = []
@@ -220,16 +220,16 @@ def plan_changes(entries: list[FileEntry], packages_pending: bool = False) -> li
         if change.is_needed:
             changes.append(change)
     for change in changes:
-        change.validate()
+        change.validate_candidate()
     return changes
 
 
-def apply_changes(changes: list[FileChange]) -> list[str]:
+def apply_file_changes(changes: list[FileChange]) -> list[str]:
     """Apply the changes in order; a HostError names the paths that were replaced before the failed one."""
     done: list[str] = []
     for change in changes:
         try:
-            change.apply()
+            change.apply_file_change()
         except OSError as error:
             tail = f"; replaced before it: {', '.join(done)}" if done else ""
             message = f"cannot write {change.path}: {error.strerror}{tail}"

@@ -22,7 +22,7 @@ def merge_mappings(current: dict[str, Any], changes: dict[str, Any]) -> dict[str
     return merged
 
 
-def parse_mapping(text: str, path: str) -> dict[str, Any]:
+def parse_json_mapping(text: str, path: str) -> dict[str, Any]:
     """Return a JSON text as a mapping; an empty text is an empty mapping."""
     try:
         mapping = json.loads(text) if text.strip() else {}
@@ -33,10 +33,10 @@ def parse_mapping(text: str, path: str) -> dict[str, Any]:
     return mapping
 
 
-def merge_text(content: str, current: str | None, path: str) -> str:
+def merge_json_text(content: str, current: str | None, path: str) -> str:
     """Return the file's new text; the old one, byte for byte, if it already contains the content."""
-    existing = parse_mapping(current or "", path)
-    merged = merge_mappings(existing, parse_mapping(content, f"the content for {path}"))
+    existing = parse_json_mapping(current or "", path)
+    merged = merge_mappings(existing, parse_json_mapping(content, f"the content for {path}"))
     if current is not None and merged == existing:
         return current
     return json.dumps(merged, indent=4, ensure_ascii=False) + "\n"

@@ -23,7 +23,7 @@ FLOCK = "hhqqi"
 PAUSE = 0.5
 
 
-def lock_holder(path: str) -> int | None:
+def find_lock_holder_pid(path: str) -> int | None:
     """Return the process that holds a lock on the file, or None. Does not take the lock."""
     try:
         handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -37,37 +37,33 @@ def lock_holder(path: str) -> int | None:
     return None if kind == fcntl.F_UNLCK else process
 
 
-def describe_process(process: int) -> str:
+def describe_process(pid: int) -> str:
     """Return a process as its command line and id."""
     try:
         command = (
-            Path(f"/proc/{process}/cmdline")
-            .read_bytes()
-            .decode("utf-8", "replace")
-            .replace("\0", " ")
-            .strip()
+            Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace").replace("\0", " ").strip()
         )
     except OSError:
         command = ""
-    return f"{command[:80]} (process {process})" if command else f"process {process}"
+    return f"{command[:80]} (process {pid})" if command else f"process {pid}"
 
 
-def first_held_lock() -> tuple[str, int] | None:
+def find_first_held_lock() -> tuple[str, int] | None:
     """Return the first lock that is held and its holder, or None."""
-    holders = ((path, lock_holder(path)) for path in LOCK_FILES)
+    holders = ((path, find_lock_holder_pid(path)) for path in LOCK_FILES)
     return next(((path, process) for path, process in holders if process is not None), None)
 
 
-def wait_for_locks(seconds: float) -> None:
+def wait_for_package_locks(max_seconds: float) -> None:
     """Return when all locks are free; after that many seconds raise HostError with the holder of one."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + max_seconds
     while True:
-        held_lock = first_held_lock()
+        held_lock = find_first_held_lock()
         if held_lock is None:
             return
         if time.monotonic() >= deadline:
             path, process = held_lock
             raise HostError(
-                f"{path} is still held by {describe_process(process)} after {seconds:.0f} s", lock=path
+                f"{path} is still held by {describe_process(process)} after {max_seconds:.0f} s", lock=path
             )
         time.sleep(PAUSE)

@@ -28,7 +28,7 @@ PORTS = range(1, 65536)
 INTERFACE = re.compile(r"^[A-Za-z0-9_.-]{1,15}\*?$")
 
 
-class OpenEntry(TypedDict):
+class OpenPortEntry(TypedDict):
     """One entry of the option ``open``."""
 
     name: str
@@ -42,12 +42,12 @@ class FirewallOptions(TypedDict):
 
     ssh_from: list[str]
     peers: list[str]
-    open: list[OpenEntry]
+    open: list[OpenPortEntry]
     container_interfaces: list[str]
     chains: list[str]
 
 
-def parse_networks(texts: Iterable[str], where: str) -> dict[str, list[str]]:
+def parse_networks_by_family(texts: Iterable[str], where: str) -> dict[str, list[str]]:
     """Return addresses and networks as nft writes them, by family."""
     by_family: dict[str, list[str]] = {"ip": [], "ip6": []}
     for text in texts:
@@ -72,7 +72,7 @@ def _collapse(names: list[str]) -> list[str]:
     return [str(net.network_address) if net.num_addresses == 1 else str(net) for net in merged]
 
 
-def parse_ports(values: Iterable[str | int], where: str) -> list[str]:
+def parse_port_ranges(values: Iterable[str | int], where: str) -> list[str]:
     """Return ports and ranges as nft writes them."""
     accepted = []
     for value in map(str, values):
@@ -83,11 +83,11 @@ def parse_ports(values: Iterable[str | int], where: str) -> list[str]:
     return accepted
 
 
-def accept_rules(sources: list[str], match: str, where: str, comment: str) -> list[str]:
+def build_accept_rules(sources: list[str], match: str, where: str, comment: str) -> list[str]:
     """Return one rule for each address family; without sources one rule for every address."""
     if not sources:
         return [f'{match} accept comment "{comment}"']
-    families = parse_networks(sources, where).items()
+    families = parse_networks_by_family(sources, where).items()
     return [
         f'{family} saddr {{ {", ".join(names)} }} {f"{match} " if match else ""}accept comment "{comment}"'
         for family, names in families
@@ -95,16 +95,16 @@ def accept_rules(sources: list[str], match: str, where: str, comment: str) -> li
     ]
 
 
-def open_rules(entry: OpenEntry) -> list[str]:
+def build_open_port_rules(entry: OpenPortEntry) -> list[str]:
     """Return the rules of one entry of ``open``."""
     where = f"open: {entry['name']}"
     if not re.fullmatch(r"[\w .:/-]{1,100}", entry["name"]):
         raise HostError(f"{where}: a name may have letters, digits, blanks and ._:/- only")
-    match = f"{entry['protocol']} dport {{ {', '.join(parse_ports(entry['ports'], where))} }}"
-    return accept_rules(entry["sources"], match, where, entry["name"])
+    match = f"{entry['protocol']} dport {{ {', '.join(parse_port_ranges(entry['ports'], where))} }}"
+    return build_accept_rules(entry["sources"], match, where, entry["name"])
 
 
-def container_dns_rules(interfaces: list[str]) -> list[str]:
+def build_container_dns_rules(interfaces: list[str]) -> list[str]:
     """Return the rule that lets containers use podman's resolver; their published ports are forwarded, not input."""
     invalid = [name for name in interfaces if not INTERFACE.match(name)]
     if invalid:
@@ -113,23 +113,23 @@ def container_dns_rules(interfaces: list[str]) -> list[str]:
     return [f"iifname {{ {names} }} meta l4proto {{ 6, 17 }} th dport 53 accept"] if names else []
 
 
-def render_rules(options: FirewallOptions, operator: tuple[str, int] | None) -> str:
+def render_nft_rules(options: FirewallOptions, operator_address: tuple[str, int] | None) -> str:
     """Return the text of the rules file.
 
     ``operator`` is the address of this run's login and the port of sshd, or None for a run without a network."""
-    if operator is None and not options["ssh_from"]:
+    if operator_address is None and not options["ssh_from"]:
         raise HostError(
             "ssh_from is empty, and this run does not use SSH: with these rules nobody could log in"
         )
     lines = list(BASE_RULES)
-    ssh_ports = sorted({22, operator[1]} if operator else {22})
+    ssh_ports = sorted({22, operator_address[1]} if operator_address else {22})
     ssh = f"tcp dport {{ {', '.join(map(str, ssh_ports))} }}"
-    if operator:
-        lines += accept_rules([operator[0]], ssh, "this run's address", "login of the last run")
-    lines += accept_rules(options["ssh_from"], ssh, "ssh_from", "ssh") if options["ssh_from"] else []
-    lines += accept_rules(options["peers"], "", "peers", "peers") if options["peers"] else []
-    lines += [line for entry in options["open"] for line in open_rules(entry)]
-    lines += container_dns_rules(options["container_interfaces"])
+    if operator_address:
+        lines += build_accept_rules([operator_address[0]], ssh, "this run's address", "login of the last run")
+    lines += build_accept_rules(options["ssh_from"], ssh, "ssh_from", "ssh") if options["ssh_from"] else []
+    lines += build_accept_rules(options["peers"], "", "peers", "peers") if options["peers"] else []
+    lines += [line for entry in options["open"] for line in build_open_port_rules(entry)]
+    lines += build_container_dns_rules(options["container_interfaces"])
     body = "".join(f"\t\t{line}\n" for line in lines)
     chains = "".join(f"\n\t{chain.strip()}\n" for chain in options["chains"])
     hook = "\t\ttype filter hook input priority filter; policy drop;\n"

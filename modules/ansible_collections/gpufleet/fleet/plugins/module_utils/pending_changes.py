@@ -15,7 +15,7 @@ from pathlib import Path
 RECORD = Path("/run/gpufleet/unfinished.json")
 
 
-def read_pending() -> set[str]:
+def read_pending_changes() -> set[str]:
     """Return the recorded paths and packages; none without a readable record."""
     try:
         names = json.loads(RECORD.read_text(encoding="utf-8"))
@@ -24,12 +24,12 @@ def read_pending() -> set[str]:
     return {thing for thing in names if isinstance(thing, str)} if isinstance(names, list) else set()
 
 
-def write_pending(names: set[str]) -> None:
+def write_pending_changes(changed_names: set[str]) -> None:
     """Replace the record; an empty one is removed."""
-    if not names:
+    if not changed_names:
         RECORD.unlink() if RECORD.exists() else None
         return
     RECORD.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fresh = RECORD.with_name(f".{os.getpid()}.json")
-    fresh.write_text(json.dumps(sorted(names)), encoding="utf-8")
+    fresh.write_text(json.dumps(sorted(changed_names)), encoding="utf-8")
     fresh.replace(RECORD)

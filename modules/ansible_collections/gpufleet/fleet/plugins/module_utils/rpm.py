@@ -12,7 +12,11 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils.package_model impor
     PackageChanges,
     PackageOptions,
 )
-from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError, first_line, run_program
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (
+    HostError,
+    first_nonempty_line,
+    run_program,
+)
 
 QUERY = "%{NAME}\\t%{ARCH}\\t%{EPOCHNUM}\\t%{VERSION}\\t%{RELEASE}\\n"
 LOCKS = Path("/etc/dnf/plugins/versionlock.list")  # python3-dnf-plugin-versionlock
@@ -38,30 +42,32 @@ class RpmPackages:
             line.strip() for line in locked.splitlines() if line.strip() and not line.startswith("#")
         ]
 
-    def version(self, name: str) -> str | None:
-        return self.versions_by_name.get(name)
+    def installed_version(self, package_name: str) -> str | None:
+        return self.versions_by_name.get(package_name)
 
-    def is_held(self, name: str) -> bool:
+    def is_package_held(self, package_name: str) -> bool:
         """Return whether a line of versionlock (``name-[epoch:]version-release.arch``) locks the package."""
-        return any(re.fullmatch(re.escape(name) + r"-(?:\d+:)?[^-]+-[^-]+", line) for line in self.locked)
+        return any(
+            re.fullmatch(re.escape(package_name) + r"-(?:\d+:)?[^-]+-[^-]+", line) for line in self.locked
+        )
 
-    def provides(self, name: str) -> bool:
+    def provides_package(self, package_name: str) -> bool:
         """Return whether an installed package provides the name."""
-        return run_program(["rpm", "-q", "--quiet", "--whatprovides", name])[0] == 0
+        return run_program(["rpm", "-q", "--quiet", "--whatprovides", package_name])[0] == 0
 
-    def versions(self) -> dict[str, str]:
+    def list_installed_versions(self) -> dict[str, str]:
         return dict(self.versions_by_name)
 
 
-def read_packages(_options: PackageOptions | None = None) -> RpmPackages:
+def read_installed_packages(_options: PackageOptions | None = None) -> RpmPackages:
     """Return the packages in rpm's database."""
     status, out, err = run_program(["rpm", "-qa", "--qf", QUERY])
     if status != 0:
-        raise HostError(f"rpm does not answer: {first_line(err, out)}")
+        raise HostError(f"rpm does not answer: {first_nonempty_line(err, out)}")
     return RpmPackages(out, LOCKS.read_text(encoding="utf-8") if LOCKS.exists() else "")
 
 
-def repair_packages(_options: PackageOptions) -> list[str]:
+def repair_interrupted_packages(_options: PackageOptions) -> list[str]:
     """Do nothing: an interrupted rpm transaction leaves nothing for a later call to finish."""
     return []
 
@@ -77,41 +83,43 @@ def dnf_commands(changes: PackageChanges, options: PackageOptions) -> list[list[
     return argument_lists
 
 
-def explain_failure(changes: PackageChanges, out: str, err: str) -> str:
+def explain_dnf_failure(changes: PackageChanges, out: str, err: str) -> str:
     """Return dnf's failure as one line that names the package and the reason."""
     names = ", ".join([name for name, _ in changes.install] + changes.remove)
     for pattern, message in FAILURES:
         match = re.search(pattern, f"{err}\n{out}")
         if match:
             return f"cannot install {names}: {message.format(*match.groups(default=''))}"
-    return f"cannot install {names}: {first_line(err, out)}"
+    return f"cannot install {names}: {first_nonempty_line(err, out)}"
 
 
-def change_packages(changes: PackageChanges, options: PackageOptions) -> None:
+def install_and_remove_packages(changes: PackageChanges, options: PackageOptions) -> None:
     """Remove and install; an older requested version is a downgrade and must be allowed."""
     for argv in dnf_commands(changes, options):
         status, out, err = run_program(argv, timeout=options["timeout_seconds"])
         if status != 0:
-            raise HostError(explain_failure(changes, out, err))
+            raise HostError(explain_dnf_failure(changes, out, err))
     if not options["allow_downgrade"]:
         return
-    host = read_packages()
+    host = read_installed_packages()
     older = [
-        f"{n}-{v}" for n, v in changes.install if v and not fnmatch.fnmatchcase(host.version(n) or "", v)
+        f"{n}-{v}"
+        for n, v in changes.install
+        if v and not fnmatch.fnmatchcase(host.installed_version(n) or "", v)
     ]
     if older:
         status, out, err = run_program(
             ["dnf", "-y", "-q", "downgrade", *older], timeout=options["timeout_seconds"]
         )
         if status != 0:
-            raise HostError(explain_failure(changes, out, err))
+            raise HostError(explain_dnf_failure(changes, out, err))
 
 
-def set_holds(names: list[str], on: bool) -> None:
+def set_package_holds(package_names: list[str], on: bool) -> None:
     """Hold or unhold packages with dnf's versionlock plugin."""
-    status, out, err = run_program(["dnf", "-q", "versionlock", "add" if on else "delete", *names])
+    status, out, err = run_program(["dnf", "-q", "versionlock", "add" if on else "delete", *package_names])
     if status != 0:
         hint = "; is python3-dnf-plugin-versionlock installed?" if "No such command" in f"{out}{err}" else ""
         raise HostError(
-            f"cannot {'hold' if on else 'unhold'} {', '.join(names)}: {first_line(err, out)}{hint}"
+            f"cannot {'hold' if on else 'unhold'} {', '.join(package_names)}: {first_nonempty_line(err, out)}{hint}"
         )

@@ -17,7 +17,7 @@ Access = tuple[int, int, int]
 HEADER = "# Written by gpufleet; changes made here are overwritten.\n"
 
 
-class Diff(TypedDict):
+class AnsibleDiff(TypedDict):
     """One entry of Ansible's diff."""
 
     before_header: str
@@ -34,7 +34,7 @@ class HostError(Exception):
         super().__init__(self.msg)
 
 
-def tool_environment(**more: str) -> dict[str, str]:
+def build_program_environment(**more: str) -> dict[str, str]:
     """Return the environment for the host's programs: their messages untranslated, system folders on PATH."""
     path = os.environ.get("PATH", "")
     return {
@@ -51,8 +51,9 @@ def run_program(
     """Run a program and wait for it; return status, output and errors. A missing program has status 127."""
     try:
         done = subprocess.run(
-            argv, input=stdin, stdin=None if stdin is not None else subprocess.DEVNULL, env=tool_environment(**env),
-            capture_output=True, timeout=timeout, check=False, encoding="utf-8", errors="replace",
+            argv, input=stdin, stdin=None if stdin is not None else subprocess.DEVNULL,
+            env=build_program_environment(**env), capture_output=True, timeout=timeout, check=False,
+            encoding="utf-8", errors="replace",
         )  # fmt: skip
     except FileNotFoundError:
         return COMMAND_NOT_FOUND, "", f"{argv[0]}: command not found"
@@ -61,14 +62,14 @@ def run_program(
     return done.returncode, done.stdout, done.stderr
 
 
-def first_line(*texts: str) -> str:
+def first_nonempty_line(*texts: str) -> str:
     """Return the first line that is not empty."""
     return next(
         (line.strip() for text in texts for line in text.splitlines() if line.strip()), "no reason given"
     )
 
 
-def replace_file(path: Path, text: str, access: Access) -> None:
+def replace_file_atomically(path: Path, text: str, access: Access) -> None:
     """Replace the file in one rename, so that no reader sees half of it."""
     handle, name = tempfile.mkstemp(prefix=".gpufleet-", dir=path.parent)
     candidate = Path(name)
@@ -77,19 +78,19 @@ def replace_file(path: Path, text: str, access: Access) -> None:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
-        set_access(candidate, access)
+        set_file_access(candidate, access)
         candidate.replace(path)
     except BaseException:
         candidate.unlink()
         raise
 
 
-def set_access(path: Path, access: Access) -> None:
+def set_file_access(path: Path, access: Access) -> None:
     """Give a path its mode, user id and group id."""
     os.chown(path, access[1], access[2])
     path.chmod(access[0])
 
 
-def diff_entry(title: str, before: str | None, after: str | None) -> Diff:
+def build_diff_entry(title: str, before: str | None, after: str | None) -> AnsibleDiff:
     """Return one entry of Ansible's diff."""
     return {"before_header": title, "after_header": title, "before": before or "", "after": after or ""}

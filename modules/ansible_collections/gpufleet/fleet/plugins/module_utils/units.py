@@ -9,7 +9,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Callable, TypedDict
 
-from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError, first_line, run_program
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (
+    HostError,
+    first_nonempty_line,
+    run_program,
+)
 
 BOOTED = Path("/run/systemd/system")
 # A file changed here is read by systemd only after daemon-reload; quadlets become units in the same step.
@@ -38,7 +42,7 @@ class UnitEntry(TypedDict):
     daemon_reload_on: list[str]
 
 
-def argument_spec() -> dict[str, Any]:
+def unit_argument_spec() -> dict[str, Any]:
     """Return the argument specification of the part ``units``."""
     paths = {"type": "list", "elements": "str", "default": []}
     entry = {
@@ -53,26 +57,28 @@ def argument_spec() -> dict[str, Any]:
     return {"type": "list", "elements": "dict", "default": [], "options": entry}
 
 
-def parse_properties(text: str, names: list[str]) -> dict[str, Properties]:
+def parse_unit_properties(text: str, unit_names: list[str]) -> dict[str, Properties]:
     """Return each unit's properties from ``systemctl show``: blocks in the order of the names, blank lines between."""
     blocks = [block for block in text.strip("\n").split("\n\n") if block]
-    if len(blocks) != len(names):
-        raise HostError(f"systemctl described {len(blocks)} units, expected {len(names)}")
+    if len(blocks) != len(unit_names):
+        raise HostError(f"systemctl described {len(blocks)} units, expected {len(unit_names)}")
     return {
         name: dict(line.partition("=")[::2] for line in block.splitlines())
-        for name, block in zip(names, blocks)
+        for name, block in zip(unit_names, blocks)
     }
 
 
-def read_properties(names: list[str]) -> dict[str, Properties]:
+def read_unit_properties(unit_names: list[str]) -> dict[str, Properties]:
     """Return the properties of all units in one call."""
-    status, out, err = run_program(["systemctl", "show", f"--property={','.join(PROPERTIES)}", "--", *names])
+    status, out, err = run_program(
+        ["systemctl", "show", f"--property={','.join(PROPERTIES)}", "--", *unit_names]
+    )
     if status != 0:
-        raise HostError(f"systemctl show {' '.join(names)}: {first_line(err, out)}")
-    return parse_properties(out, names)
+        raise HostError(f"systemctl show {' '.join(unit_names)}: {first_nonempty_line(err, out)}")
+    return parse_unit_properties(out, unit_names)
 
 
-def matches_any(rules: Iterable[str], changed_names: Iterable[str]) -> bool:
+def is_any_rule_triggered(rules: Iterable[str], changed_names: Iterable[str]) -> bool:
     """Return whether a path or package of the rules was changed; a rule with a slash at its end matches all below."""
     return any(
         thing == rule or (rule.endswith("/") and thing.startswith(rule))
@@ -81,7 +87,7 @@ def matches_any(rules: Iterable[str], changed_names: Iterable[str]) -> bool:
     )
 
 
-def is_active(properties: Properties) -> bool:
+def is_unit_active(properties: Properties) -> bool:
     """Return whether a unit runs, or is a one-shot that succeeded since the machine started."""
     if properties["ActiveState"] in ("active", "reloading"):
         return True
@@ -94,7 +100,7 @@ def is_active(properties: Properties) -> bool:
     )
 
 
-def enable_verbs(unit: UnitEntry, properties: Properties) -> list[str]:
+def unit_enable_verbs(unit: UnitEntry, properties: Properties) -> list[str]:
     """Return the systemctl verbs that mask or unmask and enable or disable the unit as requested, in order."""
     state, verbs = properties["UnitFileState"], []
     masked = state.startswith("masked") or properties["LoadState"] == "masked"
@@ -111,24 +117,24 @@ def enable_verbs(unit: UnitEntry, properties: Properties) -> list[str]:
     return verbs
 
 
-def runtime_verb(unit: UnitEntry, properties: Properties, changed_names: set[str]) -> str | None:
+def unit_runtime_verb(unit: UnitEntry, properties: Properties, changed_names: set[str]) -> str | None:
     """Return the systemctl verb that starts, stops, restarts or reloads the unit as requested, or None."""
-    active = is_active(properties)
+    active = is_unit_active(properties)
     up = properties["ActiveState"] in ("active", "reloading", "activating")
     if unit["state"] == "stopped" or unit["masked"]:
         return "stop" if up else None
-    if up and matches_any(unit["restart_on"], changed_names):
+    if up and is_any_rule_triggered(unit["restart_on"], changed_names):
         return "restart"
-    if up and matches_any(unit["reload_on"], changed_names):
+    if up and is_any_rule_triggered(unit["reload_on"], changed_names):
         return "reload-or-restart"
     if unit["state"] == "started" and not active:
         return "start"
-    if unit["state"] == "started" and not up and matches_any(unit["restart_on"], changed_names):
+    if unit["state"] == "started" and not up and is_any_rule_triggered(unit["restart_on"], changed_names):
         return "restart"  # a one-shot whose input changed
     return None
 
 
-def is_missing(unit: UnitEntry, properties: Properties) -> bool:
+def is_unit_missing(unit: UnitEntry, properties: Properties) -> bool:
     """Return whether the host does not have the unit; raise HostError if systemd cannot load it."""
     if properties["LoadState"] in ("bad-setting", "error"):
         raise HostError(
@@ -142,18 +148,20 @@ def allows_missing_unit(unit: UnitEntry) -> bool:
     return not unit["enabled"] and unit["state"] != "started"
 
 
-def unmet_condition(name: str) -> str:
+def find_unmet_condition(unit_name: str) -> str:
     """Return the condition that keeps a unit from starting, as systemd reports it."""
-    _, out, _ = run_program(["systemctl", "status", "--no-pager", "--lines=0", "--", name])
+    _, out, _ = run_program(["systemctl", "status", "--no-pager", "--lines=0", "--", unit_name])
     match = re.search(r"(Condition\w+=.*?) was not met", out)
     return match[1] if match else "see systemctl status"
 
 
-def last_log_line(name: str) -> str:
+def read_last_log_line(unit_name: str) -> str:
     """Return the last line that a unit logged."""
-    status, out, _ = run_program(["journalctl", "--no-pager", "-q", "-o", "cat", "-n", "20", "-u", name])
+    status, out, _ = run_program(["journalctl", "--no-pager", "-q", "-o", "cat", "-n", "20", "-u", unit_name])
     lines = [line.strip() for line in out.splitlines() if line.strip()] if status == 0 else []
-    unit_lines = [line for line in lines if not line.startswith((name, "Start", "Stopp", "Failed to start"))]
+    unit_lines = [
+        line for line in lines if not line.startswith((unit_name, "Start", "Stopp", "Failed to start"))
+    ]
     return unit_lines[-1][:200] if unit_lines else ""
 
 
@@ -169,35 +177,39 @@ class UnitChanges:
         self.changed: dict[str, list[str]] = {}
         self.not_applied: dict[str, str] = {}
 
-    def apply(self) -> None:
+    def apply_unit_changes(self) -> None:
         """Mask, enable and start the units as requested, or the reverse, then verify that they run."""
         if not self.entries:
             return
         if not BOOTED.exists():
-            self.apply_offline()
+            self.apply_without_systemd()
             return
-        seen = read_properties(self.names)
+        seen = read_unit_properties(self.names)
         if self.needs_daemon_reload(seen):
             self.record_change("daemon-reload", ["systemd"])
             if not self.check_mode:
                 self.run_systemctl(["daemon-reload"])
-                seen = read_properties(self.names)
-        present = [unit for unit in self.entries if self.is_present(unit, seen[unit["name"]])]
-        self.run_verbs(enable_verbs, present, seen)
+                seen = read_unit_properties(self.names)
+        present = [unit for unit in self.entries if self.is_unit_present(unit, seen[unit["name"]])]
+        self.run_systemctl_verbs(unit_enable_verbs, present, seen)
         if any(verbs for verbs in self.changed.values()) and not self.check_mode:
-            seen = read_properties(self.names)
-        self.run_verbs(lambda unit, now: [runtime_verb(unit, now, self.changed_names)], present, seen)
-        self.verify_started([unit for unit in present if unit["state"] == "started"], seen)
+            seen = read_unit_properties(self.names)
+        self.run_systemctl_verbs(
+            lambda unit, now: [unit_runtime_verb(unit, now, self.changed_names)], present, seen
+        )
+        self.verify_units_started([unit for unit in present if unit["state"] == "started"], seen)
 
     def needs_daemon_reload(self, seen: dict[str, Properties]) -> bool:
         rules = [rule for unit in self.entries for rule in unit["daemon_reload_on"]]
         stale = any(properties.get("NeedDaemonReload") == "yes" for properties in seen.values())
         return (
-            stale or matches_any(rules, self.changed_names) or matches_any(UNIT_FOLDERS, self.changed_names)
+            stale
+            or is_any_rule_triggered(rules, self.changed_names)
+            or is_any_rule_triggered(UNIT_FOLDERS, self.changed_names)
         )
 
-    def is_present(self, unit: UnitEntry, properties: Properties) -> bool:
-        if not is_missing(unit, properties):
+    def is_unit_present(self, unit: UnitEntry, properties: Properties) -> bool:
+        if not is_unit_missing(unit, properties):
             return True
         if allows_missing_unit(unit):
             return bool(unit["masked"])
@@ -207,7 +219,7 @@ class UnitChanges:
             return False
         raise HostError(f"there is no unit {unit['name']} on this host", unit=unit["name"])
 
-    def run_verbs(
+    def run_systemctl_verbs(
         self,
         verbs_of: Callable[[UnitEntry, Properties], list[str | None] | list[str]],
         present: list[UnitEntry],
@@ -223,7 +235,7 @@ class UnitChanges:
         for verb, names in groups.items():
             if names and not self.check_mode:
                 self.run_systemctl([verb, "--", *names])
-            # A start may be declined by the unit's own condition: verify_started() reports the outcome.
+            # A start may be declined by the unit's own condition: verify_units_started() reports the outcome.
             self.record_change(verb, [] if verb == "start" and not self.check_mode else names)
 
     def run_systemctl(self, argv: list[str]) -> None:
@@ -233,30 +245,30 @@ class UnitChanges:
             return
         names = argv[2:]
         broken = (
-            [name for name, seen in read_properties(names).items() if seen["ActiveState"] == "failed"]
+            [name for name, seen in read_unit_properties(names).items() if seen["ActiveState"] == "failed"]
             if names
             else []
         )
         name = broken[0] if broken else " ".join(names)
-        message = (last_log_line(name) if broken else "") or first_line(err, out)
+        message = (read_last_log_line(name) if broken else "") or first_nonempty_line(err, out)
         raise HostError(
             f"systemctl {argv[0]} {name} failed: {message}", unit=name, changed_units=self.changed
         )
 
-    def verify_started(self, units: list[UnitEntry], before: dict[str, Properties]) -> None:
+    def verify_units_started(self, units: list[UnitEntry], before: dict[str, Properties]) -> None:
         """Record which units run now and which have an unmet condition; raise HostError for one that failed."""
-        now = before if self.check_mode or not units else read_properties(self.names)
+        now = before if self.check_mode or not units else read_unit_properties(self.names)
         for unit in units:
             name, seen = unit["name"], now[unit["name"]]
-            if is_active(seen):
-                was = is_active(before[name]) or "restart" in self.changed.get(name, ())
+            if is_unit_active(seen):
+                was = is_unit_active(before[name]) or "restart" in self.changed.get(name, ())
                 self.record_change("start", [] if was else [name])
             elif self.is_blocked_by_condition(seen):
                 self.not_applied[name] = (
-                    f"does not run: its start condition is not met ({unmet_condition(name)})"
+                    f"does not run: its start condition is not met ({find_unmet_condition(name)})"
                 )
             elif not self.check_mode and seen["ActiveState"] not in ("activating", "inactive"):
-                message = last_log_line(name) or seen["Result"]
+                message = read_last_log_line(name) or seen["Result"]
                 raise HostError(
                     f"{name} did not keep running: {message}", unit=name, changed_units=self.changed
                 )
@@ -273,7 +285,7 @@ class UnitChanges:
         for name in names:
             self.changed.setdefault(name, []).append(verb)
 
-    def apply_offline(self) -> None:
+    def apply_without_systemd(self) -> None:
         """Enable and mask the units of a system that is not running, such as an image; start nothing."""
         for unit in self.entries:
             name = unit["name"]
@@ -282,7 +294,7 @@ class UnitChanges:
             seen = {"UnitFileState": state, "LoadState": "masked" if state.startswith("masked") else "loaded"}
             if state == "not-found" and not allows_missing_unit(unit) and not self.has_pending_changes:
                 raise HostError(f"there is no unit {name} on this host", unit=name)
-            for verb in enable_verbs(unit, seen):
+            for verb in unit_enable_verbs(unit, seen):
                 self.record_change(verb, [name])
                 if not self.check_mode:
                     self.run_systemctl([verb, "--", name])

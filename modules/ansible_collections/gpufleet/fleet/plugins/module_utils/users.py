@@ -11,10 +11,10 @@ from typing import Any, TypedDict
 
 from ansible_collections.gpufleet.fleet.plugins.module_utils.files import FileEntry
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (
-    Diff,
+    AnsibleDiff,
     HostError,
-    diff_entry,
-    first_line,
+    build_diff_entry,
+    first_nonempty_line,
     run_program,
 )
 
@@ -32,7 +32,7 @@ class UserEntry(TypedDict):
     state: str
 
 
-def argument_spec() -> dict[str, Any]:
+def user_argument_spec() -> dict[str, Any]:
     """Return the argument specification of the part ``users``."""
     texts = {"type": "list", "elements": "str", "default": []}
     entry = {
@@ -48,23 +48,23 @@ def argument_spec() -> dict[str, Any]:
     return {"type": "list", "elements": "dict", "default": [], "options": entry}
 
 
-def find_account(name: str) -> pwd.struct_passwd | None:
+def find_user_account(user_name: str) -> pwd.struct_passwd | None:
     """Return the user's entry, or None."""
     try:
-        return pwd.getpwnam(name)
+        return pwd.getpwnam(user_name)
     except KeyError:
         return None
 
 
-def missing_groups(entry: UserEntry) -> list[str]:
+def find_missing_groups(entry: UserEntry) -> list[str]:
     """Return the requested groups that the user is not in, unknown ones included."""
     member = {group.gr_name for group in grp.getgrall() if entry["name"] in group.gr_mem}
     return [name for name in entry["groups"] if name not in member]
 
 
-def user_command(entry: UserEntry) -> list[str] | None:
+def build_user_command(entry: UserEntry) -> list[str] | None:
     """Return the command line that creates, changes or removes a user; None if nothing differs."""
-    name, account = entry["name"], find_account(entry["name"])
+    name, account = entry["name"], find_user_account(entry["name"])
     if entry["state"] == "absent":
         return ["userdel", name] if account else None
     options = []
@@ -72,7 +72,7 @@ def user_command(entry: UserEntry) -> list[str] | None:
         options += ["-c", entry["comment"]]
     if entry["shell"] is not None and (account is None or account.pw_shell != entry["shell"]):
         options += ["-s", entry["shell"]]
-    if groups := missing_groups(entry):
+    if groups := find_missing_groups(entry):
         options += ["-G", ",".join(groups)] if account is None else ["-a", "-G", ",".join(groups)]
     if account is None:
         return ["useradd", *(["--system"] if entry["system"] else []), "-m", *options, name]
@@ -98,17 +98,17 @@ def authorized_key_files(entries: list[UserEntry]) -> list[FileEntry]:
     return files
 
 
-def describe_user(name: str) -> str:
+def describe_user(user_name: str) -> str:
     """Return a user as a line of the diff."""
-    account = find_account(name)
-    return f"{name}: {account.pw_gecos}, {account.pw_shell}\n" if account else ""
+    account = find_user_account(user_name)
+    return f"{user_name}: {account.pw_gecos}, {account.pw_shell}\n" if account else ""
 
 
-def apply_users(entries: list[UserEntry], check_mode: bool) -> tuple[list[str], list[Diff]]:
+def apply_user_entries(entries: list[UserEntry], check_mode: bool) -> tuple[list[str], list[AnsibleDiff]]:
     """Create, change or remove the users; return the names of the changed ones and the diffs."""
     changed, diffs = [], []
     for entry in entries:
-        argv = user_command(entry)
+        argv = build_user_command(entry)
         if argv is None:
             continue
         name, before = entry["name"], describe_user(entry["name"])
@@ -116,8 +116,8 @@ def apply_users(entries: list[UserEntry], check_mode: bool) -> tuple[list[str], 
         if not check_mode:
             status, out, err = run_program(argv)
             if status != 0:
-                raise HostError(f"{argv[0]} {name}: {first_line(err, out)}", user=name)
+                raise HostError(f"{argv[0]} {name}: {first_nonempty_line(err, out)}", user=name)
             after = describe_user(name)
         changed.append(name)
-        diffs.append(diff_entry(f"user {name}", before, after))
+        diffs.append(build_diff_entry(f"user {name}", before, after))
     return changed, diffs

@@ -62,7 +62,11 @@ from typing import Any  # noqa: E402
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
 from ansible_collections.gpufleet.fleet.plugins.module_utils import pi  # noqa: E402
-from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError, first_line, run_program  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (  # noqa: E402
+    HostError,
+    first_nonempty_line,
+    run_program,
+)
 
 SERIALS = ("/proc/device-tree/serial-number", "/sys/firmware/devicetree/base/serial-number")
 MODELS = ("/proc/device-tree/model", "/sys/firmware/devicetree/base/model")
@@ -84,7 +88,7 @@ SPEC = {
 }
 
 
-def read_first(*paths: str | Path) -> str:
+def read_first_readable(*paths: str | Path) -> str:
     """Return the first of the files that can be read, without NULs and space at its ends."""
     for path in paths:
         try:
@@ -94,106 +98,106 @@ def read_first(*paths: str | Path) -> str:
     return ""
 
 
-def tool_output(*argv: str) -> str:
+def read_tool_output(*argv: str) -> str:
     """Return a tool's output, or an empty string if it is missing or fails."""
     code, out, _ = run_program(list(argv), timeout=20)
     return out if code == 0 else ""
 
 
-def check_serial(serial: str, expected: str, required: bool) -> None:
+def check_board_serial(serial: str, expected_serial: str, is_required: bool) -> None:
     """Raise HostError if this is another board than the expected one."""
-    if expected and serial and serial != expected:
+    if expected_serial and serial and serial != expected_serial:
         raise HostError(
-            f"another board answers here: its serial is {serial}, expected {expected}; nothing was done"
+            f"another board answers here: its serial is {serial}, expected {expected_serial}; nothing was done"
         )
-    if required and not serial:
+    if is_required and not serial:
         raise HostError("the board has no readable serial, so it cannot be identified; nothing was done")
-    if required and not expected:
+    if is_required and not expected_serial:
         raise HostError(f"no serial is expected here; the board has {serial}: add it to the rack file first")
 
 
-def run_first_supported(
-    commands: Iterable[list[str]], timeout: float = 20, more: Iterable[str] = ()
+def run_first_supported_command(
+    commands: Iterable[list[str]], timeout: float = 20, extra_arguments: Iterable[str] = ()
 ) -> tuple[bool, str]:
     """Run the first command that the installed bladectl supports; return whether it succeeded, and its output."""
     for argv in commands:
-        code, out, err = run_program([*argv, *more], timeout=timeout)
+        code, out, err = run_program([*argv, *extra_arguments], timeout=timeout)
         if code == 0:
             return True, out
         if "unknown command" not in err:
-            return False, first_line(err, out)
+            return False, first_nonempty_line(err, out)
     return False, "the installed bladectl has no command for its LED"
 
 
-def light_identify_led(params: dict[str, Any]) -> None:
+def switch_identify_led(params: dict[str, Any]) -> None:
     """Light the LED, turn it off, or wait for the button; raise HostError if that fails."""
     action = params["identify"]
     if action == "dark":
-        done, message = run_first_supported(DARKEN)
+        done, message = run_first_supported_command(DARKEN)
     elif action == "button":
-        done, message = run_first_supported(LIGHT, params["button_timeout_seconds"], ["--wait"])
+        done, message = run_first_supported_command(LIGHT, params["button_timeout_seconds"], ["--wait"])
     else:
-        done, message = run_first_supported(LIGHT)
+        done, message = run_first_supported_command(LIGHT)
     if not done:
         raise HostError(f"the blade cannot be identified: {message}")
     if action == "lit":
-        shown = tool_output("bladectl", "get", "identify").strip()
+        shown = read_tool_output("bladectl", "get", "identify").strip()
         if shown and not pi.STYLE.sub("", shown).startswith("Active"):
             raise HostError(
                 f"the blade cannot be identified: its LED was turned on, but bladectl reports {shown!r}"
             )
 
 
-def read_nvme_drives(sysfs: str) -> list[pi.Drive]:
+def read_nvme_drives(sysfs: str) -> list[pi.NvmeDrive]:
     """Return the NVMe drives with their links."""
-    nvme_drives: list[pi.Drive] = []
+    nvme_drives: list[pi.NvmeDrive] = []
     for folder in sorted(Path(sysfs).glob("class/nvme/nvme*")):
-        speed = re.match(r"(\d+(?:\.\d+)?) GT/s", read_first(folder / "device/current_link_speed"))
-        width = read_first(folder / "device/current_link_width")
+        speed = re.match(r"(\d+(?:\.\d+)?) GT/s", read_first_readable(folder / "device/current_link_speed"))
+        width = read_first_readable(folder / "device/current_link_width")
         nvme_drives.append({
             "name": folder.name,
-            "model": read_first(folder / "model"),
+            "model": read_first_readable(folder / "model"),
             "width": int(width) if re.fullmatch(r"[1-9]\d?", width) else None,
             "gigatransfers": float(speed[1]) if speed else None,
         })  # fmt: skip
     return nvme_drives
 
 
-def root_device() -> str:
+def find_root_device() -> str:
     """Return the device of the root file system, as the kernel names it."""
-    for line in read_first("/proc/self/mountinfo").splitlines():
+    for line in read_first_readable("/proc/self/mountinfo").splitlines():
         before, _, after = line.partition(" - ")
         if before.split()[4] == "/":
             return after.split()[1]
     return "unknown"
 
 
-def read_blade(params: dict[str, Any]) -> tuple[dict[str, Any], list[pi.Reason]]:
+def read_blade_facts(params: dict[str, Any]) -> tuple[dict[str, Any], list[pi.BoardFinding]]:
     """Return the measured values, and findings about them."""
-    bits = pi.parse_throttled(tool_output("vcgencmd", "get_throttled"))
-    shown = pi.parse_status(tool_output("bladectl", "get", "status"))
+    bits = pi.parse_throttling_bits(read_tool_output("vcgencmd", "get_throttled"))
+    shown = pi.parse_bladectl_status(read_tool_output("bladectl", "get", "status"))
     supply = shown.get("Power Status")
     nvme_drives = read_nvme_drives(params["nvme_sysfs"])
     facts: dict[str, Any] = {
-        "serial": read_first(*SERIALS) or None,
-        "model": read_first(*MODELS) or None,
+        "serial": read_first_readable(*SERIALS) or None,
+        "model": read_first_readable(*MODELS) or None,
         "throttled": None if bits is None else f"{bits:#x}",
-        "flags": None if bits is None else pi.decode_flags(bits),
-        "temperature_c": pi.parse_temperature(tool_output("vcgencmd", "measure_temp")),
-        "rails": pi.parse_rails(tool_output("vcgencmd", "pmic_read_adc")) or None,
+        "flags": None if bits is None else pi.decode_throttling_flags(bits),
+        "temperature_c": pi.parse_temperature_celsius(read_tool_output("vcgencmd", "measure_temp")),
+        "rails": pi.parse_power_rails(read_tool_output("vcgencmd", "pmic_read_adc")) or None,
         "supply": supply,
         "supply_watts": pi.SUPPLY_WATTS.get(supply or ""),
         "fan": shown.get("Fan Speed"),
         "nvme": nvme_drives,
-        "root": root_device(),
+        "root": find_root_device(),
     }
-    reasons = pi.power_reasons(bits, supply, params["watts"])
-    reasons += pi.link_reasons(nvme_drives, params["link_width"], params["link_gigatransfers"])
+    reasons = pi.power_findings(bits, supply, params["watts"])
+    reasons += pi.nvme_link_findings(nvme_drives, params["link_width"], params["link_gigatransfers"])
     if params["medium"] == "nvme" and not nvme_drives:
         reasons.append(
             {"code": "nvme_missing", "level": "fault", "message": "the blade has no visible NVMe drive"}
         )
-    return facts, reasons + pi.boot_reasons(facts["root"], params["medium"])
+    return facts, reasons + pi.boot_medium_findings(facts["root"], params["medium"])
 
 
 def main() -> None:
@@ -203,10 +207,12 @@ def main() -> None:
     )
     identifying = module.params["identify"] != "none" and not module.check_mode
     try:
-        check_serial(read_first(*SERIALS), module.params["serial"], module.params["require_serial"])
+        check_board_serial(
+            read_first_readable(*SERIALS), module.params["serial"], module.params["require_serial"]
+        )
         if identifying:
-            light_identify_led(module.params)
-        facts, reasons = read_blade(module.params)
+            switch_identify_led(module.params)
+        facts, reasons = read_blade_facts(module.params)
     except HostError as error:
         module.fail_json(msg=error.msg)
     result = {"changed": False, "facts": facts, "reasons": reasons, "identified": identifying}

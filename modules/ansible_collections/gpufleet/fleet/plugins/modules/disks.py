@@ -36,18 +36,22 @@ from typing import Any  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
-from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError, first_line, run_program  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (  # noqa: E402
+    HostError,
+    first_nonempty_line,
+    run_program,
+)
 
 COLUMNS = "NAME,PATH,TYPE,SIZE,MODEL,SERIAL,TRAN,ROTA,RM,RO,DISC-MAX,FSTYPE,MOUNTPOINTS"
 
 
-def tool_output(argv: list[str], **env: str) -> str:
+def read_tool_output(argv: list[str], **env: str) -> str:
     """Return a tool's output, or an empty string if it is missing or fails."""
     code, out, _ = run_program(argv, timeout=60, **env)
     return out if code == 0 else ""
 
 
-def parse_json(text: str) -> dict[str, Any]:
+def parse_json_or_empty(text: str) -> dict[str, Any]:
     try:
         return json.loads(text) if text else {}
     except ValueError:
@@ -58,30 +62,34 @@ def list_block_devices(**env: str) -> dict[str, Any]:
     """Return lsblk's tree."""
     code, out, err = run_program(["lsblk", "--json", "--bytes", "--output", COLUMNS], timeout=60, **env)
     if code:
-        raise HostError(f"lsblk does not answer: {first_line(err, out)}")
-    return parse_json(out)
+        raise HostError(f"lsblk does not answer: {first_nonempty_line(err, out)}")
+    return parse_json_or_empty(out)
 
 
-def nvme_controllers(tree: dict[str, Any], **env: str) -> dict[str, Any]:
+def read_nvme_controllers(lsblk_tree: dict[str, Any], **env: str) -> dict[str, Any]:
     """Return each NVMe controller's transport and ``nvme id-ctrl``."""
     by_name = {}
-    for disk in tree.get("blockdevices", []):
+    for disk in lsblk_tree.get("blockdevices", []):
         name, _, space = disk["name"].rpartition("n")
         if disk["name"].startswith("nvme") and space.isdigit():
             link = Path("/sys/class/nvme", name, "transport")
             transport = link.read_text(encoding="utf-8").strip() if link.is_file() else ""
-            id_ctrl = parse_json(tool_output(["nvme", "id-ctrl", f"/dev/{name}", "-o", "json"], **env))
+            id_ctrl = parse_json_or_empty(
+                read_tool_output(["nvme", "id-ctrl", f"/dev/{name}", "-o", "json"], **env)
+            )
             by_name[name] = {"transport": transport, "id_ctrl": id_ctrl}
     return by_name
 
 
-def read_hdparm(tree: dict[str, Any], **env: str) -> dict[str, str]:
+def read_hdparm_output(lsblk_tree: dict[str, Any], **env: str) -> dict[str, str]:
     """Return ``hdparm -I`` of every SATA drive."""
-    names = [disk["name"] for disk in tree.get("blockdevices", []) if disk.get("tran") in ("sata", "ata")]
-    return {name: tool_output(["hdparm", "-I", f"/dev/{name}"], **env) for name in names}
+    names = [
+        disk["name"] for disk in lsblk_tree.get("blockdevices", []) if disk.get("tran") in ("sata", "ata")
+    ]
+    return {name: read_tool_output(["hdparm", "-I", f"/dev/{name}"], **env) for name in names}
 
 
-def lasting_names() -> dict[str, str]:
+def list_persistent_drive_links() -> dict[str, str]:
     """Return drive path to its link below /dev/disk/by-id; of several the longest, which is the most specific."""
     links = {}
     folder = Path("/dev/disk/by-id")
@@ -90,7 +98,7 @@ def lasting_names() -> dict[str, str]:
     return links
 
 
-def root_device() -> str:
+def find_root_device() -> str:
     """Return the device of the root file system; empty if it is unknown."""
     for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
         before, _, after = line.partition(" - ")
@@ -99,10 +107,11 @@ def root_device() -> str:
     return ""
 
 
-def running_jobs(units: list[str]) -> list[str]:
+def list_running_jobs(unit_patterns: list[str]) -> list[str]:
     """Return the running containers of podman and Docker, and the active units that match a pattern."""
     names = {
-        tool: tool_output([tool, "ps", "--format", "{{.Names}}"]).split() for tool in ("podman", "docker")
+        tool: read_tool_output([tool, "ps", "--format", "{{.Names}}"]).split()
+        for tool in ("podman", "docker")
     }
     containers = [
         f"container {name} ({tool})"
@@ -110,8 +119,10 @@ def running_jobs(units: list[str]) -> list[str]:
         for name in containers_of_tool
     ]
     listing = (
-        tool_output(["systemctl", "list-units", "--state=active", "--plain", "--no-legend", *units])
-        if units
+        read_tool_output(
+            ["systemctl", "list-units", "--state=active", "--plain", "--no-legend", *unit_patterns]
+        )
+        if unit_patterns
         else ""
     )
     return containers + [f"unit {line.split()[0]}" for line in listing.splitlines() if line.split()]
@@ -133,14 +144,14 @@ def main() -> None:
         module.fail_json(msg=error.msg)
     drive_facts = {
         "lsblk": tree,
-        "controllers": nvme_controllers(tree, **env),
-        "hdparm": read_hdparm(tree, **env),
-        "by_id": lasting_names(),
-        "container": tool_output(["systemd-detect-virt", "--container"]).strip() or None,
-        "root": root_device(),
+        "controllers": read_nvme_controllers(tree, **env),
+        "hdparm": read_hdparm_output(tree, **env),
+        "by_id": list_persistent_drive_links(),
+        "container": read_tool_output(["systemd-detect-virt", "--container"]).strip() or None,
+        "root": find_root_device(),
         "fake_drives": folder,
     }
-    module.exit_json(changed=False, drive_facts=drive_facts, jobs=running_jobs(module.params["units"]))
+    module.exit_json(changed=False, drive_facts=drive_facts, jobs=list_running_jobs(module.params["units"]))
 
 
 if __name__ == "__main__":

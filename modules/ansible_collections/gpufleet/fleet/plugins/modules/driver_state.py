@@ -77,13 +77,13 @@ class DriverHistory(TypedDict):
     rolled_back_from: dict[str, str]
 
 
-def upstream_version(version: str | None) -> str | None:
+def parse_upstream_version(package_version: str | None) -> str | None:
     """Return a package's version without epoch and revision: ``580.95.05`` of ``1:580.95.05-0ubuntu1``."""
-    match = re.match(r"(?:\d+:)?([\d.]*\d)?", version or "")
-    return match.group(1) if version and match else None
+    match = re.match(r"(?:\d+:)?([\d.]*\d)?", package_version or "")
+    return match.group(1) if package_version and match else None
 
 
-class HostReader:
+class DriverStateReader:
     """Read the host's drivers from commands and files."""
 
     def __init__(self, module: AnsibleModule) -> None:
@@ -96,7 +96,7 @@ class HostReader:
         status, out, err = self.module.run_command([path, *command[1:]])
         return status, out.strip() or err.strip()
 
-    def installed_packages(self) -> dict[str, str]:
+    def read_package_versions(self) -> dict[str, str]:
         """Return the version of every installed package by name."""
         if self.module.get_bin_path("dpkg-query"):
             _, out = self.run_tool("dpkg-query", "-W", "-f", "${db:Status-Status} ${Package} ${Version}\n")
@@ -105,20 +105,20 @@ class HostReader:
         _, out = self.run_tool("rpm", "-qa", "--qf", "%{NAME} %{VERSION}-%{RELEASE}\n")
         return dict(line.split(" ", 1) for line in out.splitlines() if " " in line)
 
-    def broken_packages(self) -> list[str]:
+    def read_half_installed_packages(self) -> list[str]:
         """Return packages that an interrupted dpkg left behind."""
         _, out = self.run_tool("dpkg-query", "-W", "-f", "${db:Status-Status} ${Package}\n")
         rows = [line.split(" ") for line in out.splitlines() if line.count(" ") == 1]
         return sorted(name for status, name in rows if status.startswith(("half-", "unpacked", "trigger")))
 
-    def held_packages(self) -> list[str]:
+    def read_held_packages(self) -> list[str]:
         status, out = self.run_tool("apt-mark", "showhold")
         if status is not None:
             return sorted(out.split())
         _, out = self.run_tool("dnf", "-q", "versionlock", "list")
         return sorted(line for line in out.splitlines() if line and not line.startswith("#"))
 
-    def loaded_version(self) -> str | None:
+    def read_loaded_driver_version(self) -> str | None:
         for path in ("/sys/module/nvidia/version", "/sys/module/amdgpu/version"):
             try:
                 return Path(path).read_text(encoding="utf-8").strip()
@@ -126,7 +126,7 @@ class HostReader:
                 continue
         return None
 
-    def built_version(self) -> str | None:
+    def read_built_driver_version(self) -> str | None:
         """Return the version of the module that is built for the running kernel."""
         for name in ("nvidia", "nvidia-current"):
             status, out = self.run_tool("modinfo", "-F", "version", name)
@@ -134,7 +134,7 @@ class HostReader:
                 return out.splitlines()[0]
         return None
 
-    def read_smi(self) -> dict[str, Any]:
+    def read_nvidia_smi(self) -> dict[str, Any]:
         """Return driver version and number of GPUs of nvidia-smi, or why it fails."""
         status, out = self.run_tool("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
         if status is None:
@@ -145,9 +145,9 @@ class HostReader:
         is_fake = "FAKE" in self.run_tool("nvidia-smi", "--version")[1]
         return {"driver": rows[0] if rows else None, "gpus": len(rows), "message": "", "fake": is_fake}
 
-    def unit_state(self, name: str) -> dict[str, bool] | None:
+    def read_unit_state(self, unit_name: str) -> dict[str, bool] | None:
         status, out = self.run_tool(
-            "systemctl", "show", name, "--property=LoadState,UnitFileState,ActiveState"
+            "systemctl", "show", unit_name, "--property=LoadState,UnitFileState,ActiveState"
         )
         properties = dict(line.split("=", 1) for line in out.splitlines() if "=" in line)
         if status != 0 or properties.get("LoadState") != "loaded":
@@ -157,27 +157,27 @@ class HostReader:
             "active": properties.get("ActiveState") == "active",
         }
 
-    def container_kind(self) -> str | None:
+    def detect_container_kind(self) -> str | None:
         status, out = self.run_tool("systemd-detect-virt", "--container")
         return out if status == 0 else None
 
-    def failed_units(self) -> list[str]:
+    def list_failed_units(self) -> list[str]:
         _, out = self.run_tool("systemctl", "list-units", "--state=failed", "--no-legend", "--plain")
         return sorted(line.split()[0] for line in out.splitlines() if line.strip())
 
-    def trusts_withdrawn_key(self) -> bool:
+    def trusts_withdrawn_nvidia_key(self) -> bool:
         """Return whether apt still trusts NVIDIA's withdrawn key for CUDA, 7FA2AF80."""
         rings = [Path("/etc/apt/trusted.gpg"), *Path("/etc/apt/trusted.gpg.d").glob("*.gpg")]
         return any(bytes.fromhex("7fa2af80") in path.read_bytes() for path in rings if path.is_file())
 
-    def cuda_toolkits(self) -> list[str]:
+    def list_cuda_toolkit_versions(self) -> list[str]:
         matches = [TOOLKIT.match(path.name) for path in Path("/usr/local").glob("cuda-*")]
         return sorted(
             (match.group(1) for match in matches if match), key=lambda text: [*map(int, text.split("."))]
         )
 
 
-def restart_reasons(state: dict[str, Any], host: HostReader) -> list[str]:
+def find_restart_reasons(state: dict[str, Any], state_reader: DriverStateReader) -> list[str]:
     """Return why the host has to restart."""
     reasons = []
     installed, loaded = state["installed"], state["loaded"]
@@ -187,50 +187,53 @@ def restart_reasons(state: dict[str, Any], host: HostReader) -> list[str]:
         reasons.append(f"driver {installed} is installed, no module is loaded")
     if Path("/run/reboot-required").exists():
         reasons.append("a package requests it (/run/reboot-required)")
-    status, out = host.run_tool("needs-restarting", "-r")
+    status, out = state_reader.run_tool("needs-restarting", "-r")
     if status == 1 and "Reboot is required" in out:
         reasons.append("a package requests it (needs-restarting)")
     return reasons
 
 
-def first_version(packages: dict[str, str], pattern: re.Pattern[str]) -> str | None:
+def first_matching_version(packages: dict[str, str], pattern: re.Pattern[str]) -> str | None:
     """Return the upstream version of the first package that matches."""
-    return next((upstream_version(packages[name]) for name in sorted(packages) if pattern.match(name)), None)
+    return next(
+        (parse_upstream_version(packages[name]) for name in sorted(packages) if pattern.match(name)), None
+    )
 
 
-def driver_packages(packages: dict[str, str]) -> dict[str, str]:
+def select_driver_packages(packages: dict[str, str]) -> dict[str, str]:
     return {n: v for n, v in packages.items() if DRIVER_PACKAGE.match(n) and not OTHER_PACKAGE.match(n)}
 
 
-def read_state(host: HostReader) -> dict[str, Any]:
-    packages = host.installed_packages()
-    driver_set = driver_packages(packages)
-    held_names = host.held_packages()
-    fabric = first_version(packages, FABRIC_MANAGER)
+def read_driver_state(state_reader: DriverStateReader) -> dict[str, Any]:
+    packages = state_reader.read_package_versions()
+    driver_set = select_driver_packages(packages)
+    held_names = state_reader.read_held_packages()
+    fabric = first_matching_version(packages, FABRIC_MANAGER)
     state = {
         "packages": driver_set,
         "held": [name for name in held_names if name in driver_set],
-        "unsound": host.broken_packages(),
-        "installed": first_version(driver_set, MODULE_PACKAGE) or first_version(driver_set, USER_PACKAGE),
-        "user_space": first_version(driver_set, USER_PACKAGE),
-        "loaded": host.loaded_version(),
-        "built": host.built_version(),
-        "smi": host.read_smi(),
-        "fabric_manager": {"version": fabric, **(host.unit_state("nvidia-fabricmanager") or {})}
+        "unsound": state_reader.read_half_installed_packages(),
+        "installed": first_matching_version(driver_set, MODULE_PACKAGE)
+        or first_matching_version(driver_set, USER_PACKAGE),
+        "user_space": first_matching_version(driver_set, USER_PACKAGE),
+        "loaded": state_reader.read_loaded_driver_version(),
+        "built": state_reader.read_built_driver_version(),
+        "smi": state_reader.read_nvidia_smi(),
+        "fabric_manager": {"version": fabric, **(state_reader.read_unit_state("nvidia-fabricmanager") or {})}
         if fabric
         else None,
-        "persistence": host.unit_state("nvidia-persistenced"),
-        "cuda": host.cuda_toolkits(),
+        "persistence": state_reader.read_unit_state("nvidia-persistenced"),
+        "cuda": state_reader.list_cuda_toolkit_versions(),
         "kernel": os.uname().release,
         "headers": Path("/lib/modules", os.uname().release, "build").exists(),
-        "container": host.container_kind(),
-        "withdrawn_key": host.trusts_withdrawn_key(),
-        "failed_units": host.failed_units(),
+        "container": state_reader.detect_container_kind(),
+        "withdrawn_key": state_reader.trusts_withdrawn_nvidia_key(),
+        "failed_units": state_reader.list_failed_units(),
     }
-    return {**state, "restart": restart_reasons(state, host)}
+    return {**state, "restart": find_restart_reasons(state, state_reader)}
 
 
-def read_history(path: str) -> DriverHistory:
+def read_driver_history(path: str) -> DriverHistory:
     try:
         stored = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -238,44 +241,46 @@ def read_history(path: str) -> DriverHistory:
     return {"sets": stored.get("sets", []), "rolled_back_from": stored.get("rolled_back_from", {})}
 
 
-def update_history(record: DriverHistory, state: dict[str, Any], params: dict[str, Any]) -> DriverHistory:
+def update_driver_history(
+    history: DriverHistory, state: dict[str, Any], params: dict[str, Any]
+) -> DriverHistory:
     """Return the history with the installed set added if it will be replaced."""
     requested = {entry["name"]: entry.get("version") for entry in params["planned_packages"]}
     here = state["packages"]
     same = all(name in here and version in (None, "", here[name]) for name, version in requested.items())
     if not requested or same:
-        return record
-    fresh = record.copy()
+        return history
+    fresh = history.copy()
     now = {key: state[key] for key in ("packages", "held", "kernel", "loaded")}
-    last = record["sets"][-1]["packages"] if record["sets"] else None
+    last = history["sets"][-1]["packages"] if history["sets"] else None
     if here and here != last:
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        fresh["sets"] = [*record["sets"], {"recorded_at": at, "reason": params["reason"], **now}][-MAX_SETS:]
+        fresh["sets"] = [*history["sets"], {"recorded_at": at, "reason": params["reason"], **now}][-MAX_SETS:]
     if params["rolled_back"]:
         fresh["rolled_back_from"] = here
-    elif record["rolled_back_from"]:
+    elif history["rolled_back_from"]:
         fresh["rolled_back_from"] = {}
     return fresh
 
 
-def write_history(path: str, record: DriverHistory) -> None:
+def write_driver_history(path: str, history: DriverHistory) -> None:
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     fresh = target.with_name(f".{target.name}.{os.getpid()}")
-    fresh.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    fresh.write_text(json.dumps(history, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     fresh.replace(target)
 
 
-def rollback_packages(
-    state: dict[str, Any], requested: list[dict[str, str]], held_names: list[str]
+def plan_package_rollback(
+    state: dict[str, Any], requested_packages: list[dict[str, str]], held_names: list[str]
 ) -> dict[str, Any]:
     """Return the packages to restore: each at its version, and those to remove because they are new."""
     here = state["packages"]
     return {
         "present": [f"{name}={version}" for name, version in sorted(here.items())],
-        "absent": sorted(entry["name"] for entry in requested if entry["name"] not in here),
+        "absent": sorted(entry["name"] for entry in requested_packages if entry["name"] not in here),
         "held": state["held"],
-        "unheld": sorted({*held_names, *(entry["name"] for entry in requested)} - {*state["held"]}),
+        "unheld": sorted({*held_names, *(entry["name"] for entry in requested_packages)} - {*state["held"]}),
         "version": state["installed"],
     }
 
@@ -294,13 +299,13 @@ def main() -> None:
         supports_check_mode=True,
     )
     params = module.params
-    state = read_state(HostReader(module))
-    record = read_history(params["path"])
-    fresh = update_history(record, state, params)
+    state = read_driver_state(DriverStateReader(module))
+    record = read_driver_history(params["path"])
+    fresh = update_driver_history(record, state, params)
     changed = fresh != record
     if changed and not module.check_mode:
         try:
-            write_history(params["path"], fresh)
+            write_driver_history(params["path"], fresh)
         except OSError as error:
             module.fail_json(
                 msg=f"cannot save the list of installed drivers in {params['path']}: {error.strerror}"
@@ -311,7 +316,7 @@ def main() -> None:
         state=state,
         recorded=fresh["sets"],
         rolled_back_from=fresh["rolled_back_from"],
-        previous=rollback_packages(state, params["planned_packages"], params["holds"]),
+        previous=plan_package_rollback(state, params["planned_packages"], params["holds"]),
         **({"gpufleet": report} if params["node"] else {}),
     )
 

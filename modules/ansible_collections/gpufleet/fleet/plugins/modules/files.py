@@ -36,15 +36,15 @@ from ansible.module_utils.basic import AnsibleModule  # noqa: E402 - Ansible wan
 from ansible_collections.gpufleet.fleet.plugins.module_utils import files as work  # noqa: E402
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError  # noqa: E402
 
-SPEC = {"files": work.argument_spec(required=True)}
+SPEC = {"files": work.file_argument_spec(required=True)}
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     try:
-        changes = work.plan_changes(module.params["files"])
+        changes = work.plan_file_changes(module.params["files"])
         if not module.check_mode:
-            work.apply_changes(changes)
+            work.apply_file_changes(changes)
     except HostError as error:
         # Without arguments, as below.
         module.fail_json(msg=error.msg, invocation={"module_args": {}}, **error.result)
@@ -53,7 +53,7 @@ def main() -> None:
     # Ansible would send all arguments back with the result: the files' contents, and secrets among them.
     result["invocation"] = {"module_args": {"files": [entry["path"] for entry in module.params["files"]]}}
     if module.check_mode or module._diff:  # noqa: SLF001 - Ansible's own modules read it so
-        result["diff"] = [change.diff() for change in changes]
+        result["diff"] = [change.build_diff() for change in changes]
     module.exit_json(**result)
 
 

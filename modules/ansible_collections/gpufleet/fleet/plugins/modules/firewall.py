@@ -79,12 +79,12 @@ SPEC = {
 }
 
 
-def apply_or_confirm(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def run_firewall_task(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Apply, confirm or remove the rules, as the options request; return Ansible's result."""
     if params["confirm"]:
-        return nft_host.confirm_rules(params["confirm"], params["applied_from"])
+        return nft_host.confirm_firewall_rules(params["confirm"], params["applied_from"])
     if params["state"] == "absent":
-        return nft_host.remove_rules(check_mode)
+        return nft_host.remove_firewall_rules(check_mode)
     options: nft.FirewallOptions = {
         "ssh_from": params["ssh_from"],
         "peers": params["peers"],
@@ -92,15 +92,15 @@ def apply_or_confirm(params: dict[str, Any], check_mode: bool) -> dict[str, Any]
         "container_interfaces": params["container_interfaces"],
         "chains": params["chains"],
     }
-    text = nft.render_rules(options, nft_host.operator_address())
-    return nft_host.apply_rules(text, params["confirm_seconds"], check_mode)
+    text = nft.render_nft_rules(options, nft_host.find_operator_address())
+    return nft_host.apply_firewall_rules(text, params["confirm_seconds"], check_mode)
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     try:
         module.exit_json(
-            **{"changed": False, "not_applied": {}, **apply_or_confirm(module.params, module.check_mode)}
+            **{"changed": False, "not_applied": {}, **run_firewall_task(module.params, module.check_mode)}
         )
     except HostError as error:
         module.fail_json(msg=error.msg, **error.result)

@@ -41,7 +41,11 @@ from typing import Any  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
-from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError, first_line, run_program  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (  # noqa: E402
+    HostError,
+    first_nonempty_line,
+    run_program,
+)
 
 NET = Path("/sys/class/net")
 # IPv6 asks 1280 of every link; the largest frame that Ethernet and IP over InfiniBand cards take is 65520.
@@ -49,21 +53,21 @@ MIN_MTU, MAX_MTU = 1280, 65520
 HEADERS = {4: 20 + 8, 6: 40 + 8}
 
 
-def set_mtu(name: str, value: int, check_mode: bool) -> bool | str:
+def set_interface_mtu(interface: str, mtu: int, check_mode: bool) -> bool | str:
     """Set the MTU of an interface; return True if it was set, False if it had it already, or why it cannot be set."""
-    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,15}", name) or not MIN_MTU <= value <= MAX_MTU:
-        raise HostError(f"mtu: {name}: {value}: an MTU must be between {MIN_MTU} and {MAX_MTU}")
+    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,15}", interface) or not MIN_MTU <= mtu <= MAX_MTU:
+        raise HostError(f"mtu: {interface}: {mtu}: an MTU must be between {MIN_MTU} and {MAX_MTU}")
     try:
-        now = int((NET / name / "mtu").read_text(encoding="ascii"))
+        now = int((NET / interface / "mtu").read_text(encoding="ascii"))
     except OSError:
         return "this host has no such interface"
-    if now == value or check_mode:
-        return now != value
-    status, out, err = run_program(["ip", "link", "set", "dev", name, "mtu", str(value)])
-    return True if status == 0 else first_line(err, out)
+    if now == mtu or check_mode:
+        return now != mtu
+    status, out, err = run_program(["ip", "link", "set", "dev", interface, "mtu", str(mtu)])
+    return True if status == 0 else first_nonempty_line(err, out)
 
 
-def ip_version(peer: str) -> int:
+def peer_ip_version(peer: str) -> int:
     """Return the IP version of a peer's address; 4 for a name."""
     try:
         return ipaddress.ip_address(peer).version
@@ -71,41 +75,42 @@ def ip_version(peer: str) -> int:
         return 4
 
 
-def ping_failure(text: str) -> str:
+def parse_ping_failure(ping_output: str) -> str:
     """Return the reason that ping reports for a lost frame; empty if it reports none."""
     match = re.search(
-        r"(message too long.*|Frag needed.*|Packet too big.*|.*Unreachable|.*unknown|.*not known)", text
+        r"(message too long.*|Frag needed.*|Packet too big.*|.*Unreachable|.*unknown|.*not known)",
+        ping_output,
     )
     return match[1].strip() if match else ""
 
 
-def ping_peer(peer: str, size: int) -> tuple[int, str]:
+def ping_peer(peer: str, frame_bytes: int) -> tuple[int, str]:
     """Send three frames that may not be fragmented; return ping's status and output."""
-    family = ip_version(peer)
+    family = peer_ip_version(peer)
     argv = ["ping", f"-{family}", "-M", "do", "-c", "3", "-i", "0.2", "-W", "2", "-n"]
-    status, out, err = run_program([*argv, "-s", str(size - HEADERS[family]), "--", peer], timeout=30)
+    status, out, err = run_program([*argv, "-s", str(frame_bytes - HEADERS[family]), "--", peer], timeout=30)
     return status, f"{err}\n{out}"
 
 
-def check_frames(peer: str, size: int) -> str:
+def check_full_frames(peer: str, frame_bytes: int) -> str:
     """Send full frames; if they are lost without a reason, send small ones. Return ``passes`` or the reason."""
-    status, text = ping_peer(peer, size)
+    status, text = ping_peer(peer, frame_bytes)
     if status == 0:
         return "passes"
-    if explanation := ping_failure(text):
+    if explanation := parse_ping_failure(text):
         return explanation
-    small = min(size // 2, MIN_MTU)
+    small = min(frame_bytes // 2, MIN_MTU)
     status, text = ping_peer(peer, small)
     if status == 0:
-        return f"frames of {size} bytes are lost, those of {small} pass"
-    return ping_failure(text) or "no answer, also not to small frames"
+        return f"frames of {frame_bytes} bytes are lost, those of {small} pass"
+    return parse_ping_failure(text) or "no answer, also not to small frames"
 
 
 def set_mtu_and_check_frames(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Set the MTU of the interfaces, then send frames to the peers; return Ansible's result."""
-    outcome = {name: set_mtu(name, int(value), check_mode) for name, value in params["mtu"].items()}
+    outcome = {name: set_interface_mtu(name, int(value), check_mode) for name, value in params["mtu"].items()}
     ready = not check_mode or not any(value is True for value in outcome.values())
-    peers = {peer: check_frames(peer, params["size"]) for peer in params["peers"]} if ready else {}
+    peers = {peer: check_full_frames(peer, params["size"]) for peer in params["peers"]} if ready else {}
     not_applied = {
         "mtu": {name: value for name, value in outcome.items() if isinstance(value, str)},
         "frames": {peer: answer for peer, answer in peers.items() if answer != "passes"},

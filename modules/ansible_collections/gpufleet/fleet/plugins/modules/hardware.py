@@ -44,7 +44,7 @@ from typing import Any, Optional, TypedDict  # noqa: E402
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
 from ansible_collections.gpufleet.fleet.plugins.module_utils import dpkg, locks  # noqa: E402
-from ansible_collections.gpufleet.fleet.plugins.module_utils.package_model import FetchOptions  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.module_utils.package_model import PackageListOptions  # noqa: E402
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError  # noqa: E402
 
 SYSFS = "sys/bus/pci/devices"
@@ -75,7 +75,7 @@ DNF_CANDIDATES = (
     "amdrocm*", "rocm", "kernel-devel", "kernel-headers",
 )  # fmt: skip
 SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
-FETCH_OPTIONS: FetchOptions = {
+FETCH_OPTIONS: PackageListOptions = {
     "cache_valid_seconds": 3600,
     "lock_timeout_seconds": 120,
     "timeout_seconds": 600,
@@ -90,7 +90,7 @@ PciFunction = TypedDict(
 )
 
 
-def read_text(path: Path) -> str:
+def read_text_or_empty(path: Path) -> str:
     """Return a small file's text, or an empty string."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip("\x00 \t\r\n")
@@ -98,38 +98,38 @@ def read_text(path: Path) -> str:
         return ""
 
 
-def hex_digits(text: str) -> str:
+def normalize_hex_id(text: str) -> str:
     """Return a number of sysfs (0x10de) as four hexadecimal digits."""
     return text.lower().replace("0x", "").zfill(4)
 
 
-def pci_functions(root: Path) -> list[PciFunction]:
+def read_pci_functions(devices_folder: Path) -> list[PciFunction]:
     """Return every PCI function below a folder like /sys/bus/pci/devices."""
     try:
-        folders = sorted(root.iterdir())
+        folders = sorted(devices_folder.iterdir())
     except OSError:
         return []
     functions_read: list[PciFunction] = []
     for folder in folders:
-        vendor, device = read_text(folder / "vendor"), read_text(folder / "device")
+        vendor, device = read_text_or_empty(folder / "vendor"), read_text_or_empty(folder / "device")
         if not vendor or not device:
             continue
-        parts = [read_text(folder / f"subsystem_{part}") for part in ("vendor", "device")]
+        parts = [read_text_or_empty(folder / f"subsystem_{part}") for part in ("vendor", "device")]
         functions_read.append(
             {
                 "address": folder.name,
-                "vendor": hex_digits(vendor),
-                "device": hex_digits(device),
-                "class": read_text(folder / "class").lower().replace("0x", "").zfill(6),
-                "subsystem": ":".join(hex_digits(part) for part in parts) if all(parts) else "",
+                "vendor": normalize_hex_id(vendor),
+                "device": normalize_hex_id(device),
+                "class": read_text_or_empty(folder / "class").lower().replace("0x", "").zfill(6),
+                "subsystem": ":".join(normalize_hex_id(part) for part in parts) if all(parts) else "",
             }
         )
     return functions_read
 
 
-def could_need_driver(function: PciFunction) -> bool:
+def could_need_driver(pci_function: PciFunction) -> bool:
     """Return whether a function's vendor and class may need a driver."""
-    return function["class"][:2] in CLASSES_BY_VENDOR.get(function["vendor"], ())
+    return pci_function["class"][:2] in CLASSES_BY_VENDOR.get(pci_function["vendor"], ())
 
 
 def parse_os_release(text: str) -> dict[str, str]:
@@ -139,7 +139,7 @@ def parse_os_release(text: str) -> dict[str, str]:
     return {name: pairs.get(theirs, "").strip("\"'") for name, theirs in names.items()}
 
 
-def secure_boot(root: Path) -> bool | None:
+def is_secure_boot_enabled(root: Path) -> bool | None:
     """Return whether secure boot is on; False without UEFI, None where the variable can't be read."""
     if not (root / "sys/firmware/efi").is_dir():
         return False
@@ -150,49 +150,56 @@ def secure_boot(root: Path) -> bool | None:
     return bool(content[-1]) if content else None  # one byte, after four of attributes
 
 
-def loaded_modules(root: Path) -> dict[str, str | None]:
+def read_gpu_module_versions(root: Path) -> dict[str, str | None]:
     """Return the loaded graphics modules, each with its version or None."""
-    versions = {name: read_text(root / "sys/module" / name / "version") or None
+    versions = {name: read_text_or_empty(root / "sys/module" / name / "version") or None
              for name in KERNEL_MODULES if (root / "sys/module" / name).is_dir()}  # fmt: skip
     match = re.search(
-        r"Module\s+(?:for \S+\s+)?(\d+\.\d+(?:\.\d+)?)", read_text(root / "proc/driver/nvidia/version")
+        r"Module\s+(?:for \S+\s+)?(\d+\.\d+(?:\.\d+)?)",
+        read_text_or_empty(root / "proc/driver/nvidia/version"),
     )
     if match:
         versions["nvidia"] = match.group(1)
     return versions
 
 
-def kernel_flavor(kernel: str) -> str:
+def parse_kernel_flavour(kernel_release: str) -> str:
     """Return a kernel release's flavor: amd64, cloud-amd64, generic, x86_64."""
-    _, _, kind = (*kernel.split("-", 2), "", "")[:3]
-    return kind or kernel.rpartition(".")[2]
+    _, _, kind = (*kernel_release.split("-", 2), "", "")[:3]
+    return kind or kernel_release.rpartition(".")[2]
 
 
-def newest_kernel(root: Path, running: str) -> str:
+def find_newest_kernel(root: Path, running_kernel: str) -> str:
     """Return the newest installed kernel of the same flavor as the running one."""
     try:
         names = [entry.name for entry in (root / "lib/modules").iterdir()]
     except OSError:
-        return running
-    same_flavor = [name for name in names if kernel_flavor(name) == kernel_flavor(running)]
-    return max([*same_flavor, running], key=lambda name: [int(part) for part in re.findall(r"\d+", name)])
+        return running_kernel
+    same_flavor = [
+        name for name in names if parse_kernel_flavour(name) == parse_kernel_flavour(running_kernel)
+    ]
+    return max(
+        [*same_flavor, running_kernel], key=lambda name: [int(part) for part in re.findall(r"\d+", name)]
+    )
 
 
-def has_headers(root: Path, kernel: str) -> bool:
+def has_kernel_headers(root: Path, kernel_release: str) -> bool:
     """Return whether the headers of a kernel are installed."""
-    return (root / "lib/modules" / kernel / "build" / "Makefile").exists() or any(
-        (root / "usr/src" / f"{name}{kernel}" / "Makefile").exists()
+    return (root / "lib/modules" / kernel_release / "build" / "Makefile").exists() or any(
+        (root / "usr/src" / f"{name}{kernel_release}" / "Makefile").exists()
         for name in ("linux-headers-", "kernels/")
     )
 
 
-def container_kind(root: Path) -> str:
+def read_container_manager(root: Path) -> str:
     """Return the container manager of this container; empty on a machine."""
-    manager = read_text(root / "run/systemd/container") or read_text(root / "run/host/container-manager")
+    manager = read_text_or_empty(root / "run/systemd/container") or read_text_or_empty(
+        root / "run/host/container-manager"
+    )
     return manager.splitlines()[0] if manager else ""
 
 
-def debian_packages(module: AnsibleModule, kernel: str, with_candidates: bool) -> PackageFacts:
+def read_debian_driver_packages(module: AnsibleModule, kernel: str, with_candidates: bool) -> PackageFacts:
     """Return installed and held driver packages, and the versions in apt's lists."""
     _, out, _ = module.run_command(["dpkg-query", "-W", "-f", "\t".join(COLUMNS) + "\n"])
     rows = (line.split("\t") for line in out.splitlines())
@@ -200,24 +207,24 @@ def debian_packages(module: AnsibleModule, kernel: str, with_candidates: bool) -
     packages = {name: version for name, version, state in driver_rows if state[1:2] == "i"}
     held_names = sorted(name for name, _, state in driver_rows if state.startswith("h"))
     if with_candidates and module.params["fetch"] and not module.check_mode:
-        fetch_lists(module)
-    return packages, held_names, apt_candidates(module, kernel) if with_candidates else None
+        fetch_stale_package_lists(module)
+    return packages, held_names, list_apt_candidates(module, kernel) if with_candidates else None
 
 
-def fetch_lists(module: AnsibleModule) -> None:
+def fetch_stale_package_lists(module: AnsibleModule) -> None:
     """Fetch stale apt lists; if that fails, warn and use the existing ones."""
-    if not dpkg.lists_are_stale(FETCH_OPTIONS):
+    if not dpkg.are_package_lists_stale(FETCH_OPTIONS):
         return
     try:
-        locks.wait_for_locks(FETCH_OPTIONS["lock_timeout_seconds"])
-        failure = dpkg.fetch_lists(FETCH_OPTIONS)
+        locks.wait_for_package_locks(FETCH_OPTIONS["lock_timeout_seconds"])
+        failure = dpkg.fetch_package_lists(FETCH_OPTIONS)
     except HostError as error:
         failure = str(error)
     if failure:
         module.warn(f"package lists could not be fetched: {failure}")
 
 
-def apt_candidates(module: AnsibleModule, kernel: str) -> dict[str, list[str]] | None:
+def list_apt_candidates(module: AnsibleModule, kernel: str) -> dict[str, list[str]] | None:
     """Return the versions of a plan's packages in apt's lists by name, the newest first.
 
     None if there are no lists, as on a new cloud image.
@@ -229,13 +236,13 @@ def apt_candidates(module: AnsibleModule, kernel: str) -> dict[str, list[str]] |
     if status or not names:
         return {} if not status else None
     _, out, _ = module.run_command(["apt-cache", "madison", *names])
-    return parse_madison(out)
+    return parse_apt_madison(out)
 
 
-def parse_madison(text: str) -> dict[str, list[str]]:
+def parse_apt_madison(madison_output: str) -> dict[str, list[str]]:
     """Return the versions by name of ``apt-cache madison``, lines of name | version | source."""
     versions: dict[str, list[str]] = {}
-    for line in text.splitlines():
+    for line in madison_output.splitlines():
         cells = [cell.strip() for cell in line.split("|")]
         name, version, source = cells if len(cells) == len(COLUMNS) else ("", "", "Sources")
         if not source.endswith("Sources") and version not in versions.setdefault(name, []):
@@ -243,19 +250,21 @@ def parse_madison(text: str) -> dict[str, list[str]]:
     return versions
 
 
-def rpm_packages(module: AnsibleModule, kernel: str, with_candidates: bool) -> PackageFacts:
+def read_rpm_driver_packages(module: AnsibleModule, kernel: str, with_candidates: bool) -> PackageFacts:
     """Return installed and locked driver packages, and the versions in dnf's repositories."""
     _, out, _ = module.run_command(["rpm", "-qa", "--qf", "%{NAME}\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\n"])
     rows = [line.split("\t") for line in out.splitlines() if "\t" in line]
     packages = {name: re.sub("^0:", "", version) for name, version in rows if DRIVER_PACKAGE.match(name)}
     locks = Path("/etc/dnf/plugins/versionlock.list")
     held_names = sorted(
-        name for name in packages if re.search(rf"^{re.escape(name)}-\d", read_text(locks), re.MULTILINE)
+        name
+        for name in packages
+        if re.search(rf"^{re.escape(name)}-\d", read_text_or_empty(locks), re.MULTILINE)
     )
-    return packages, held_names, dnf_candidates(module, kernel) if with_candidates else None
+    return packages, held_names, list_dnf_candidates(module, kernel) if with_candidates else None
 
 
-def dnf_candidates(module: AnsibleModule, kernel: str) -> dict[str, list[str]] | None:
+def list_dnf_candidates(module: AnsibleModule, kernel: str) -> dict[str, list[str]] | None:
     """Return the versions of a plan's packages in dnf's repositories by name, the newest first; None if dnf fails."""
     patterns = [*DNF_CANDIDATES, f"kernel-devel-{kernel}"]
     form = "%{name}\t%{epoch}:%{version}-%{release}\n"
@@ -277,54 +286,58 @@ def dnf_candidates(module: AnsibleModule, kernel: str) -> dict[str, list[str]] |
     return versions
 
 
-def read_hardware(module: AnsibleModule, root: Path, pci_root: str, with_candidates: bool) -> dict[str, Any]:
+def read_hardware_facts(
+    module: AnsibleModule, root: Path, pci_root: str, with_candidates: bool
+) -> dict[str, Any]:
     """Return the facts that a driver plan needs."""
     rehearsed = (root / REHEARSAL).is_dir()
     bus = Path(pci_root) if pci_root else (root / REHEARSAL if rehearsed else root) / SYSFS
     kernel = platform.release()
-    pci = pci_functions(bus)
+    pci = read_pci_functions(bus)
     hardware: dict[str, Any] = {
         "pci": pci,
-        "os": parse_os_release(read_text(root / "etc/os-release")),
+        "os": parse_os_release(read_text_or_empty(root / "etc/os-release")),
         "kernel": kernel,
         "arch": platform.machine(),
         "rehearsed": rehearsed,
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
-        "raspberry": "Raspberry Pi" in read_text(root / "proc/device-tree/model"),
+        "raspberry": "Raspberry Pi" in read_text_or_empty(root / "proc/device-tree/model"),
     }
     if any(could_need_driver(function) for function in pci):
-        hardware.update(read_details(module, root, kernel, with_candidates))
+        hardware.update(read_driver_facts(module, root, kernel, with_candidates))
     return hardware
 
 
-def read_details(module: AnsibleModule, root: Path, kernel: str, with_candidates: bool) -> dict[str, Any]:
+def read_driver_facts(
+    module: AnsibleModule, root: Path, kernel: str, with_candidates: bool
+) -> dict[str, Any]:
     """Return the facts that are read only on a host with cards."""
     manager = (
-        debian_packages
+        read_debian_driver_packages
         if module.get_bin_path("dpkg-query")
-        else rpm_packages
+        else read_rpm_driver_packages
         if module.get_bin_path("rpm")
         else None
     )
     packages, held_names, offered = manager(module, kernel, with_candidates) if manager else ({}, [], None)
     return {
-        "secure_boot": secure_boot(root),
-        "headers_installed": has_headers(root, kernel),
-        "newest_kernel": newest_kernel(root, kernel),
-        "loaded": loaded_modules(root),
+        "secure_boot": is_secure_boot_enabled(root),
+        "headers_installed": has_kernel_headers(root, kernel),
+        "newest_kernel": find_newest_kernel(root, kernel),
+        "loaded": read_gpu_module_versions(root),
         "packages": packages,
         "held": held_names,
         "candidates": offered,
-        "container": container_kind(root),
-        "virtual": hypervisor_vendor(root),
+        "container": read_container_manager(root),
+        "virtual": read_hypervisor_vendor(root),
     }
 
 
-def hypervisor_vendor(root: Path) -> str:
+def read_hypervisor_vendor(root: Path) -> str:
     """Return the vendor of the hypervisor; empty on hardware."""
-    if "hypervisor" not in read_text(root / "proc/cpuinfo"):
+    if "hypervisor" not in read_text_or_empty(root / "proc/cpuinfo"):
         return ""
-    return read_text(root / "sys/class/dmi/id/sys_vendor") or "unknown"
+    return read_text_or_empty(root / "sys/class/dmi/id/sys_vendor") or "unknown"
 
 
 def main() -> None:
@@ -339,7 +352,7 @@ def main() -> None:
     )
     os.environ["LC_ALL"] = "C"
     params = module.params
-    hardware = read_hardware(module, Path(params["root"]), params["pci_root"], params["candidates"])
+    hardware = read_hardware_facts(module, Path(params["root"]), params["pci_root"], params["candidates"])
     module.exit_json(changed=False, hardware=hardware, cards=any(map(could_need_driver, hardware["pci"])))
 
 

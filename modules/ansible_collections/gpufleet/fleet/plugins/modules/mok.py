@@ -55,7 +55,7 @@ def run_mokutil(module: AnsibleModule, *arguments: str, data: str | None = None)
     return " ".join(f"{out} {err}".split())
 
 
-def key_state(module: AnsibleModule, certificate: str) -> str:
+def read_mok_key_state(module: AnsibleModule, certificate: str) -> str:
     """Return enrolled, pending or absent; for any other output of mokutil that output."""
     output = run_mokutil(module, "--test-key", certificate)
     if any(text in output for text in ENROLLED):
@@ -65,7 +65,7 @@ def key_state(module: AnsibleModule, certificate: str) -> str:
     return "absent" if UNKNOWN in output else output
 
 
-def exit_with_state(
+def exit_with_enrollment_state(
     module: AnsibleModule, state: str, certificate: str = "", not_applied: str = "", changed: bool = False
 ) -> None:
     module.exit_json(changed=changed, state=state, certificate=certificate, not_applied=not_applied)
@@ -83,47 +83,47 @@ def main() -> None:
     if password and not MIN_PASSWORD_LENGTH <= len(password) <= MAX_PASSWORD_LENGTH:
         module.fail_json(msg=f"the one-time password must have 8 to 16 characters, got {len(password)}")
     if module.get_bin_path("mokutil") is None:
-        exit_with_state(
+        exit_with_enrollment_state(
             module, "cannot", not_applied="mokutil is not installed: whether the key is enrolled is unknown"
         )
     secure = run_mokutil(module, "--sb-state")
     if "SecureBoot enabled" not in secure:
         unclear = "" if "SecureBoot disabled" in secure else f"secure boot: {secure}"
-        exit_with_state(module, "cannot" if unclear else "not_needed", not_applied=unclear)
+        exit_with_enrollment_state(module, "cannot" if unclear else "not_needed", not_applied=unclear)
     certificate = next((path for path in module.params["certificates"] if Path(path).exists()), None)
     if certificate is None:
         paths = " or ".join(module.params["certificates"])
         not_applied = (
             f"there is no certificate at {paths}: DKMS creates it with the first module that it builds"
         )
-        exit_with_state(module, "no_key", not_applied=not_applied)
+        exit_with_enrollment_state(module, "no_key", not_applied=not_applied)
     else:
-        request_enrollment(module, certificate, password)
+        request_mok_enrollment(module, certificate, password)
 
 
-def request_enrollment(module: AnsibleModule, certificate: str, password: str) -> None:
+def request_mok_enrollment(module: AnsibleModule, certificate: str, password: str) -> None:
     """Request the certificate's enrolment if it is missing; exit with its state and what a person has to do."""
-    known = key_state(module, certificate)
+    known = read_mok_key_state(module, certificate)
     if known == "enrolled":
-        exit_with_state(module, "enrolled", certificate)
+        exit_with_enrollment_state(module, "enrolled", certificate)
     if known == "pending":
-        exit_with_state(module, "pending", certificate, CONSOLE_INSTRUCTIONS)
+        exit_with_enrollment_state(module, "pending", certificate, CONSOLE_INSTRUCTIONS)
     if known != "absent":
-        exit_with_state(module, "cannot", certificate, f"mokutil: {known}")
+        exit_with_enrollment_state(module, "cannot", certificate, f"mokutil: {known}")
     if not password:
         remedy = "set nvidia_driver_mok_password (a vault) and run again"
-        exit_with_state(
+        exit_with_enrollment_state(
             module,
             "password_missing",
             certificate,
             f"{certificate} is not enrolled, modules won't load: {remedy}",
         )
     if module.check_mode:
-        exit_with_state(module, "pending", certificate, CONSOLE_INSTRUCTIONS, changed=True)
+        exit_with_enrollment_state(module, "pending", certificate, CONSOLE_INSTRUCTIONS, changed=True)
     output = run_mokutil(module, "--import", certificate, data=f"{password}\n{password}\n")
-    if key_state(module, certificate) != "pending":
+    if read_mok_key_state(module, certificate) != "pending":
         module.fail_json(msg=f"mokutil accepted the request but does not list it: {output}")
-    exit_with_state(module, "pending", certificate, CONSOLE_INSTRUCTIONS, changed=True)
+    exit_with_enrollment_state(module, "pending", certificate, CONSOLE_INSTRUCTIONS, changed=True)
 
 
 if __name__ == "__main__":

@@ -115,16 +115,16 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils import (  # noqa: E
     units,
     users,
 )
-from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Diff, HostError  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import AnsibleDiff, HostError  # noqa: E402
 
 SYSCTL_PATH = "/etc/sysctl.d/60-gpufleet.conf"
 SPEC = {
-    "packages": packages.argument_spec(),
-    "users": users.argument_spec(),
-    "files": {**files.argument_spec(), "default": []},
+    "packages": packages.package_argument_spec(),
+    "users": users.user_argument_spec(),
+    "files": {**files.file_argument_spec(), "default": []},
     "sysctl": {"type": "dict"},
     "sysctl_path": {"type": "path"},
-    "units": units.argument_spec(),
+    "units": units.unit_argument_spec(),
 }
 
 
@@ -138,7 +138,7 @@ class ResourceChanges:
             "not_applied": {}, "repaired": [], "diff": [],
         }  # fmt: skip
 
-    def run(self) -> None:
+    def apply_all_parts(self) -> None:
         """Apply all parts in order."""
         for part in (
             self.apply_packages,
@@ -152,32 +152,33 @@ class ResourceChanges:
     def apply_packages(self) -> None:
         if not self.options["packages"]:
             return
-        done = packages.apply_packages(self.options["packages"], self.check_mode)
-        self.add_result(done.pop("changed"), done.pop("diff"), **done)
+        done = packages.apply_package_options(self.options["packages"], self.check_mode)
+        self.add_part_result(done.pop("changed"), done.pop("diff"), **done)
 
     def apply_users(self) -> None:
-        names, diffs = users.apply_users(self.options["users"], self.check_mode)
-        self.add_result(bool(names), changed_users=names)
+        names, diffs = users.apply_user_entries(self.options["users"], self.check_mode)
+        self.add_part_result(bool(names), changed_users=names)
         self.result["diff"] += diffs
 
     def apply_files(self) -> None:
-        changes = files.plan_changes(
-            [*users.authorized_key_files(self.options["users"]), *self.options["files"]], self.awaits_changes
+        changes = files.plan_file_changes(
+            [*users.authorized_key_files(self.options["users"]), *self.options["files"]],
+            self.has_unapplied_changes,
         )
         paths = [str(change.path) for change in changes]
         if not self.check_mode:
-            self.record_pending({*paths, *self.result["changed_packages"]})
-            files.apply_changes(changes)
+            self.record_pending_changes({*paths, *self.result["changed_packages"]})
+            files.apply_file_changes(changes)
         for change in changes:
-            self.add_result(True, change.diff())
+            self.add_part_result(True, change.build_diff())
         self.result["changed_paths"] += paths
 
     def apply_sysctl(self) -> None:
         settings, path = self.options["sysctl"], self.options["sysctl_path"]
         if settings is None or not (settings or path):
             return
-        done = sysctl.apply_settings(Path(path or SYSCTL_PATH), settings, self.check_mode)
-        self.add_result(done["changed"], done["diff"] if done["rewritten"] else None)
+        done = sysctl.apply_kernel_settings(Path(path or SYSCTL_PATH), settings, self.check_mode)
+        self.add_part_result(done["changed"], done["diff"] if done["rewritten"] else None)
         self.result["changed_paths"] += [path or SYSCTL_PATH] if done["rewritten"] else []
         if done["not_applied"]:
             self.result["not_applied"]["sysctl"] = done["not_applied"]
@@ -188,38 +189,38 @@ class ResourceChanges:
         changed_names = {
             *self.result["changed_paths"],
             *self.result["changed_packages"],
-        } | self.matching_triggers(pending_changes.read_pending())
+        } | self.find_unit_triggers(pending_changes.read_pending_changes())
         pending = self.check_mode and bool(changed_names)
         work = units.UnitChanges(self.options["units"], changed_names, self.check_mode, pending)
-        work.apply()
-        self.add_result(bool(work.changed), changed_units=work.changed)
+        work.apply_unit_changes()
+        self.add_part_result(bool(work.changed), changed_units=work.changed)
         if work.not_applied:
             self.result["not_applied"]["units"] = work.not_applied
-        remaining = pending_changes.read_pending()
+        remaining = pending_changes.read_pending_changes()
         if remaining and not self.check_mode:
-            pending_changes.write_pending(remaining - self.matching_triggers(remaining))
+            pending_changes.write_pending_changes(remaining - self.find_unit_triggers(remaining))
 
     @property
-    def awaits_changes(self) -> bool:
+    def has_unapplied_changes(self) -> bool:
         """Return whether, in check mode, packages or users would still be changed."""
         return self.check_mode and bool(self.result["changed_packages"] or self.result["changed_users"])
 
-    def matching_triggers(self, names: Iterable[str]) -> set[str]:
+    def find_unit_triggers(self, changed_names: Iterable[str]) -> set[str]:
         """Return the paths and packages that trigger a unit of this task."""
         rules = [
             rule
             for unit in self.options["units"]
             for rule in [*unit["restart_on"], *unit["reload_on"], *unit["daemon_reload_on"]]
         ]
-        return {thing for thing in names if units.matches_any(rules, [thing])}
+        return {thing for thing in changed_names if units.is_any_rule_triggered(rules, [thing])}
 
-    def record_pending(self, names: set[str]) -> None:
+    def record_pending_changes(self, changed_names: set[str]) -> None:
         """Record the changes that this task's units must react to, before they are made."""
-        triggers = self.matching_triggers(names)
+        triggers = self.find_unit_triggers(changed_names)
         if triggers:
-            pending_changes.write_pending(pending_changes.read_pending() | triggers)
+            pending_changes.write_pending_changes(pending_changes.read_pending_changes() | triggers)
 
-    def add_result(self, changed: bool, diff: Diff | None = None, **more: Any) -> None:
+    def add_part_result(self, changed: bool, diff: AnsibleDiff | None = None, **more: Any) -> None:
         """Add one part's outcome to the result."""
         self.result["changed"] = self.result["changed"] or changed
         self.result["diff"] += [diff] if diff else []
@@ -232,7 +233,7 @@ def main() -> None:
     # Ansible would send all arguments back with the result: kilobytes a task and host, and secrets among them.
     batch.result["invocation"] = {"module_args": {"parts": sorted(key for key in SPEC if module.params[key])}}
     try:
-        batch.run()
+        batch.apply_all_parts()
     except HostError as error:
         module.fail_json(msg=error.msg, **{**batch.result, **error.result})
     if not (module.check_mode or module._diff):  # noqa: SLF001 - Ansible's own modules read it so

@@ -60,10 +60,10 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils import disks  # noq
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (  # noqa: E402
     Access,
     HostError,
-    first_line,
-    replace_file,
+    first_nonempty_line,
+    replace_file_atomically,
     run_program,
-    set_access,
+    set_file_access,
 )
 
 NOTHING_FOUND = 2  # blkid's exit status
@@ -88,15 +88,15 @@ SPEC = {
 }
 
 
-def run_or_fail(*argv: str | Path) -> str:
+def run_required_program(*argv: str | Path) -> str:
     """Run a program that has to succeed; return its output."""
     status, out, err = run_program([str(argument) for argument in argv])
     if status != 0:
-        raise HostError(f"{argv[0]} failed: {first_line(err, out)}")
+        raise HostError(f"{argv[0]} failed: {first_nonempty_line(err, out)}")
     return out
 
 
-def read_signature(path: str) -> disks.Signature:
+def read_disk_signature(path: str) -> disks.Signature:
     """Return what blkid finds on the device; an unreadable device counts as one with data."""
     try:
         os.close(os.open(path, os.O_RDONLY))
@@ -110,17 +110,21 @@ def read_signature(path: str) -> disks.Signature:
     return properties if status == 0 and properties else {"TYPE": "more than one kind of data"}
 
 
-def read_disks(volumes: list[disks.Volume]) -> tuple[list[disks.Device], dict[str, disks.Signature]]:
+def read_disks_and_signatures(
+    volumes: list[disks.ScratchVolume],
+) -> tuple[list[disks.BlockDevice], dict[str, disks.Signature]]:
     """Return all disks, and the signatures of those that match any volume and of the arrays on them."""
-    devices = json.loads(run_or_fail("lsblk", "--json", "--bytes", "--output", COLUMNS))["blockdevices"]
-    candidates = [
-        d for d in devices if any(disks.matches_pattern(d, p) for v in volumes for p in v["devices"])
+    devices = json.loads(run_required_program("lsblk", "--json", "--bytes", "--output", COLUMNS))[
+        "blockdevices"
     ]
-    paths = {part["path"] for disk in candidates for part in disks.device_tree(disk)}
-    return devices, {path: read_signature(path) for path in sorted(paths)}
+    candidates = [
+        d for d in devices if any(disks.disk_matches_pattern(d, p) for v in volumes for p in v["devices"])
+    ]
+    paths = {part["path"] for disk in candidates for part in disks.flatten_device_tree(disk)}
+    return devices, {path: read_disk_signature(path) for path in sorted(paths)}
 
 
-def resolve_pattern(pattern: str) -> list[str]:
+def resolve_disk_pattern(pattern: str) -> list[str]:
     """Return the devices that links below /dev/disk point to; any other pattern unchanged."""
     if not pattern.startswith(DISK_LINKS):
         return [pattern]
@@ -128,20 +132,20 @@ def resolve_pattern(pattern: str) -> list[str]:
     return sorted({str(link.resolve()) for link in links}) or [pattern]
 
 
-def kernel_knows(name: str) -> bool:
+def kernel_supports_module(name: str) -> bool:
     """Return whether the running kernel has a file system or a RAID level, or could load it. Loads nothing."""
     listed = [entry.strip("[]") for p in KERNEL_LISTS if p.exists() for entry in p.read_text().split()]
     return name in listed or run_program(["modprobe", "--dry-run", "--quiet", name])[0] == 0
 
 
-def check_preconditions(volume: disks.Volume, device: str, commands: list[list[str]]) -> None:
+def check_volume_preconditions(volume: disks.ScratchVolume, device: str, commands: list[list[str]]) -> None:
     """Raise HostError, before anything is written, for what would fail later."""
     needed = [
         volume["filesystem"],
         *["raid0" for command in commands if command[:2] == ["mdadm", "--create"]],
     ]
     for name in needed:
-        if not kernel_knows(name):
+        if not kernel_supports_module(name):
             release = os.uname().release
             raise HostError(f"{volume['mount']}: the running kernel ({release}) has no {name}")
     place = Path(volume["mount"])
@@ -149,7 +153,7 @@ def check_preconditions(volume: disks.Volume, device: str, commands: list[list[s
         raise HostError(f"{place}: another file system is mounted there")
 
 
-def target_access(volume: disks.Volume, check_mode: bool) -> Access | None:
+def requested_volume_access(volume: disks.ScratchVolume, check_mode: bool) -> Access | None:
     """Return the requested mode, user id and group id; None in check mode if the owner is still to be created."""
     where = volume["mount"]
     try:
@@ -166,16 +170,16 @@ def target_access(volume: disks.Volume, check_mode: bool) -> Access | None:
         ) from None
 
 
-def mount_volume(device: str, volume: disks.Volume, check_mode: bool) -> bool:
+def mount_volume(device: str, volume: disks.ScratchVolume, check_mode: bool) -> bool:
     """Write fstab, mount the volume and set the folder's access; return whether anything differed."""
     place = Path(volume["mount"])
-    uuid = read_signature(device).get("UUID")
+    uuid = read_disk_signature(device).get("UUID")
     if not uuid:
         raise HostError(f"{device} has no UUID after its file system was made")
     before = FSTAB.read_text(encoding="utf-8") if FSTAB.exists() else ""
-    after = disks.fstab_with_line(before, disks.fstab_line(uuid, volume), volume["mount"])
-    rights = target_access(volume, check_mode)
-    differs = before != after or not place.is_mount() or read_access(place) != rights
+    after = disks.replace_fstab_line(before, disks.fstab_line(uuid, volume), volume["mount"])
+    rights = requested_volume_access(volume, check_mode)
+    differs = before != after or not place.is_mount() or read_folder_access(place) != rights
     if not differs or check_mode:
         return differs
     place.mkdir(parents=True, exist_ok=True)
@@ -183,36 +187,36 @@ def mount_volume(device: str, volume: disks.Volume, check_mode: bool) -> bool:
         write_fstab(after)
     try:
         if not place.is_mount():
-            run_or_fail("mount", place)
+            run_required_program("mount", place)
         elif before != after:
-            run_or_fail("mount", "--options", "remount", place)
+            run_required_program("mount", "--options", "remount", place)
     except HostError:
         if before != after:
             write_fstab(before)  # else the next run would find nothing to do
         raise
     if rights:
-        set_access(place, rights)
+        set_file_access(place, rights)
     return True
 
 
 def write_fstab(text: str) -> None:
     """Replace fstab and have systemd read it."""
-    replace_file(FSTAB, text, read_access(FSTAB) if FSTAB.exists() else (0o644, 0, 0))
+    replace_file_atomically(FSTAB, text, read_folder_access(FSTAB) if FSTAB.exists() else (0o644, 0, 0))
     run_program(["systemctl", "daemon-reload"])
 
 
-def read_access(path: Path) -> Access:
+def read_folder_access(path: Path) -> Access:
     """Return mode, user id and group id."""
     status = path.stat()
     return stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid
 
 
-def make_volumes(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def make_and_mount_volumes(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Plan all volumes, then make and mount them."""
     for volume in params["volumes"]:
-        volume["devices"] = [path for pattern in volume["devices"] for path in resolve_pattern(pattern)]
-        target_access(volume, check_mode)
-    devices, signatures = read_disks(params["volumes"])
+        volume["devices"] = [path for pattern in volume["devices"] for path in resolve_disk_pattern(pattern)]
+        requested_volume_access(volume, check_mode)
+    devices, signatures = read_disks_and_signatures(params["volumes"])
     plans = [
         (volume, *disks.plan_volume(devices, signatures, volume, params["wipe_confirmed"]))
         for volume in params["volumes"]
@@ -221,11 +225,11 @@ def make_volumes(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     if shared := sorted({path for path in claimed if claimed.count(path) > 1}):
         raise HostError(f"{', '.join(shared)} would be part of two volumes")
     for plan in plans:
-        check_preconditions(*plan)
+        check_volume_preconditions(*plan)
     changed = False
     for volume, device, commands in plans:
         for command in [] if check_mode else commands:
-            run_or_fail(*command)
+            run_required_program(*command)
         changed = changed or bool(commands)
         if not (check_mode and commands):
             changed = mount_volume(device, volume, check_mode) or changed
@@ -239,7 +243,7 @@ def make_volumes(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 def main() -> None:
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     try:
-        module.exit_json(not_applied={}, **make_volumes(module.params, module.check_mode))
+        module.exit_json(not_applied={}, **make_and_mount_volumes(module.params, module.check_mode))
     except HostError as error:
         module.fail_json(msg=error.msg, **error.result)
 

@@ -42,7 +42,7 @@ SPEC = {"path": {"type": "path", "required": True}, "settings": {"type": "dict",
 def main() -> None:
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     try:
-        result = work.apply_settings(
+        result = work.apply_kernel_settings(
             Path(module.params["path"]), module.params["settings"], module.check_mode
         )
     except HostError as error:

@@ -47,7 +47,11 @@ from typing import Any, TypedDict  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
-from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError, first_line, run_program  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (  # noqa: E402
+    HostError,
+    first_nonempty_line,
+    run_program,
+)
 
 JOURNAL = Path("/run/gpufleet/wipe.json")
 SAMPLES, SAMPLE_BYTES = 16, 4096
@@ -56,7 +60,7 @@ SANITIZE_DONE, SANITIZE_RUNNING = 1, 2  # nvme-sanitize-log(1): status, lowest t
 MAX_OUTPUT_CHARACTERS = 4000
 
 
-class DrivePlan(TypedDict):
+class DriveWipePlan(TypedDict):
     """How one drive is wiped; ``gpufleet.nodes.wipe_plan`` computes it."""
 
     path: str
@@ -77,7 +81,7 @@ def utc_timestamp() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-class Wiper:
+class DriveWiper:
     """Wipes one drive after another; ``fake_drives`` is a rehearsal's folder."""
 
     def __init__(self, fake_drives: str | None, timeout: float) -> None:
@@ -87,7 +91,7 @@ class Wiper:
         )
         self.journal = json.loads(JOURNAL.read_text(encoding="utf-8")) if JOURNAL.is_file() else {}
 
-    def wipe_drive(self, drive: DrivePlan) -> dict[str, Any]:
+    def wipe_drive(self, drive: DriveWipePlan) -> dict[str, Any]:
         """Wipe one drive and return its evidence."""
         evidence: dict[str, Any] = {
             "path": drive["path"],
@@ -100,50 +104,53 @@ class Wiper:
         }
         commands: list[dict[str, Any]] = []
         entry = self.journal.get(drive["serial"], {})
-        if entry.get("state") == "done" and self.is_unchanged(drive, entry):
+        if entry.get("state") == "done" and self.is_unchanged_since_wipe(drive, entry):
             return {**evidence, **entry["evidence"], "resumed": "done by an earlier call and unchanged since"}
         if entry:
             evidence["resumed"] = f"begun at {entry['at']}, its end was not recorded: wiped again"
         evidence.update(began=utc_timestamp(), commands=commands, fake=bool(self.fake_drives))
         try:
-            self.check_identity(drive)
-            self.release_drive(drive, commands)
-            before = self.read_samples(drive)
-            self.write_journal(drive, "begun")
+            self.check_drive_identity(drive)
+            self.unmount_and_release_drive(drive, commands)
+            before = self.read_block_samples(drive)
+            self.write_wipe_journal(drive, "begun")
             if not (entry and self.is_sanitizing(drive)):
                 for argv in drive["commands"]:
-                    self.run_command(argv, commands)
+                    self.run_recorded_command(argv, commands)
             self.wait_for_sanitize(drive, commands)
-            evidence["read_back"] = self.compare_samples(drive, before)
+            evidence["read_back"] = self.compare_block_samples(drive, before)
         except HostError as error:
             return {**evidence, "ended": utc_timestamp(), "wiped": False, "reason": error.msg}
         done = {**evidence, "ended": utc_timestamp(), "wiped": True}
-        self.write_journal(drive, "done", evidence=done, reads=self.read_samples(drive))
+        self.write_wipe_journal(drive, "done", evidence=done, reads=self.read_block_samples(drive))
         return done
 
-    def is_unchanged(self, drive: DrivePlan, entry: dict[str, Any]) -> bool:
+    def is_unchanged_since_wipe(self, drive: DriveWipePlan, journal_entry: dict[str, Any]) -> bool:
         """Return whether a wiped drive still has the same samples as right after the wipe."""
         try:
-            self.check_identity(drive)
-            return bool(entry["method"] == drive["method"] and entry["reads"] == self.read_samples(drive))
+            self.check_drive_identity(drive)
+            return bool(
+                journal_entry["method"] == drive["method"]
+                and journal_entry["reads"] == self.read_block_samples(drive)
+            )
         except HostError:
             return False
 
-    def is_sanitizing(self, drive: DrivePlan) -> bool:
+    def is_sanitizing(self, drive: DriveWipePlan) -> bool:
         """Return whether a sanitize operation of an earlier call still runs: a second one cannot be started."""
         if not drive["poll"]:
             return False
         code, out, _ = run_program(drive["poll"], timeout=60, **self.env)
-        return code == 0 and sanitize_status(out) == SANITIZE_RUNNING
+        return code == 0 and parse_sanitize_status(out) == SANITIZE_RUNNING
 
-    def check_identity(self, drive: DrivePlan) -> None:
+    def check_drive_identity(self, drive: DriveWipePlan) -> None:
         """Raise HostError if the drive's serial or size differs from the plan."""
         columns = ["lsblk", "--json", "--bytes", "--output", "NAME,PATH,TYPE,SIZE,SERIAL,MOUNTPOINTS"]
         _, out, err = run_program(columns, timeout=60, **self.env)
         try:
             disks = {disk.get("path"): disk for disk in json.loads(out)["blockdevices"]}
         except (ValueError, KeyError):
-            raise HostError(f"lsblk does not answer: {first_line(err, out)}") from None
+            raise HostError(f"lsblk does not answer: {first_nonempty_line(err, out)}") from None
         listed = disks.get(drive["path"]) or {}
         serial, size = str(listed.get("serial") or "").strip(), int(listed.get("size") or 0)
         if (serial, size) != (drive["serial"], drive["size"]):
@@ -152,19 +159,19 @@ class Wiper:
                 f"{description}, planned were {drive['serial']} and {drive['size']} bytes: it was not changed"
             )
 
-    def release_drive(self, drive: DrivePlan, commands: list[dict[str, Any]]) -> None:
+    def unmount_and_release_drive(self, drive: DriveWipePlan, command_log: list[dict[str, Any]]) -> None:
         """Unmount the drive and stop the arrays and volumes on it."""
         for mount in drive["unmount"]:
-            self.run_command(["umount", mount], commands)
+            self.run_recorded_command(["umount", mount], command_log)
         for argv in drive["release"]:
             if argv[0] == "cryptsetup" or Path(argv[-1]).exists():
-                self.run_command(argv, commands)
+                self.run_recorded_command(argv, command_log)
 
-    def run_command(self, argv: list[str], commands: list[dict[str, Any]]) -> str:
+    def run_recorded_command(self, argv: list[str], command_log: list[dict[str, Any]]) -> str:
         """Run one command and record its output."""
         began = utc_timestamp()
         code, out, err = run_program(argv, timeout=self.timeout, **self.env)
-        commands.append(
+        command_log.append(
             {
                 "argv": argv,
                 "began": began,
@@ -174,15 +181,17 @@ class Wiper:
             }
         )
         if code:
-            raise HostError(f"{' '.join(argv[:2])} exited with status {code}: {first_line(err, out)}")
+            raise HostError(
+                f"{' '.join(argv[:2])} exited with status {code}: {first_nonempty_line(err, out)}"
+            )
         return out
 
-    def wait_for_sanitize(self, drive: DrivePlan, commands: list[dict[str, Any]]) -> None:
+    def wait_for_sanitize(self, drive: DriveWipePlan, command_log: list[dict[str, Any]]) -> None:
         """Wait until the drive reports the end of its sanitize operation."""
         deadline = time.monotonic() + self.timeout
         while drive["poll"]:
-            out = self.run_command(drive["poll"], commands)
-            status = sanitize_status(out)
+            out = self.run_recorded_command(drive["poll"], command_log)
+            status = parse_sanitize_status(out)
             if status == SANITIZE_DONE:
                 return
             if status != SANITIZE_RUNNING:
@@ -191,10 +200,10 @@ class Wiper:
                 raise HostError(
                     f"the sanitize operation still runs after {self.timeout} s: run the play again to continue"
                 )
-            commands.pop()  # only the last answer is evidence
+            command_log.pop()  # only the last answer is evidence
             time.sleep(POLL_SECONDS)
 
-    def read_samples(self, drive: DrivePlan) -> list[list[Any]]:
+    def read_block_samples(self, drive: DriveWipePlan) -> list[list[Any]]:
         """Return [digest, is zero] of sixteen blocks, spread from the drive's first to its last."""
         path = f"{self.fake_drives}/{Path(drive['path']).name}" if self.fake_drives else drive["path"]
         last = max(drive["size"] // SAMPLE_BYTES - 1, 0)
@@ -211,9 +220,9 @@ class Wiper:
             raise HostError(f"{path} cannot be read: {error.strerror}") from None
         return digests
 
-    def compare_samples(self, drive: DrivePlan, before: list[list[Any]]) -> dict[str, int]:
+    def compare_block_samples(self, drive: DriveWipePlan, before: list[list[Any]]) -> dict[str, int]:
         """Compare the samples with those from before the wipe; raise HostError if data is left."""
-        after = self.read_samples(drive)
+        after = self.read_block_samples(drive)
         stayed = sum(was[0] == is_[0] and not was[1] for was, is_ in zip(before, after))
         blank = sum(is_[1] for is_ in after)
         counts = {
@@ -228,7 +237,7 @@ class Wiper:
             raise HostError(f"{SAMPLES - blank} of {SAMPLES} places are not zero ({json.dumps(counts)})")
         return counts
 
-    def write_journal(self, drive: DrivePlan, state: str, **more: Any) -> None:
+    def write_wipe_journal(self, drive: DriveWipePlan, state: str, **more: Any) -> None:
         """Write the journal in one rename."""
         self.journal[drive["serial"]] = {
             "state": state,
@@ -242,7 +251,7 @@ class Wiper:
         fresh.replace(JOURNAL)
 
 
-def sanitize_status(text: str) -> int:
+def parse_sanitize_status(text: str) -> int:
     """Return the lowest three bits of the status in ``nvme sanitize-log -o json`` of any version."""
     try:
         log = json.loads(text)
@@ -275,7 +284,7 @@ def main() -> None:
         )
     if module.check_mode:
         module.exit_json(changed=bool(plan["drives"]), evidence=[])
-    wiper = Wiper(module.params["fake_drives"], module.params["timeout_seconds"])
+    wiper = DriveWiper(module.params["fake_drives"], module.params["timeout_seconds"])
     evidence = [wiper.wipe_drive(drive) for drive in plan["drives"]]
     failed = [drive for drive in evidence if not drive["wiped"]]
     facts = {"plan": plan["id"], "complete": plan["complete"] and not failed, "evidence": evidence}

@@ -19,9 +19,11 @@ SPEC_KEYS = ("type", "elements", "required", "default", "choices")
 
 
 @cache
-def documented_options(name: str) -> dict[str, dict[str, Any]]:
+def load_documented_options(module_name: str) -> dict[str, dict[str, Any]]:
     """Return the argument specification in the documentation of an action's module."""
-    documentation = decode_yaml(importlib.import_module(f"{MODULES}.{name}").DOCUMENTATION, name)
+    documentation = decode_yaml(
+        importlib.import_module(f"{MODULES}.{module_name}").DOCUMENTATION, module_name
+    )
     return {
         option: {key: entry[key] for key in SPEC_KEYS if key in entry}
         for option, entry in documentation["options"].items()
@@ -41,14 +43,14 @@ class ControllerAction(ActionBase):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
-        spec = documented_options(type(self).__module__.rpartition(".")[2])
+        spec = load_documented_options(type(self).__module__.rpartition(".")[2])
         _, options = self.validate_argument_spec(argument_spec=spec)
         try:
-            computed = self.compute(options, task_vars or {})
+            computed = self.compute_result(options, task_vars or {})
         except InputError as error:
             return {**result, "failed": True, "msg": f"{self.ERROR_PREFIX}{error}"}
         return {**result, "changed": False, **computed}
 
     @abstractmethod
-    def compute(self, options: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+    def compute_result(self, options: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Return the keys of the result; raise InputError to fail the task with one line."""

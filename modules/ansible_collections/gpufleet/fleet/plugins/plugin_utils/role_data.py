@@ -17,35 +17,35 @@ class PlannedPackage(TypedDict):
     version: NotRequired[str | None]
 
 
-def managed_file(lines: Iterable[str]) -> str:
+def managed_file_text(lines: Iterable[str]) -> str:
     """Return the text of a file with these lines below gpufleet's header."""
     return HEADER + "".join(f"{line}\n" for line in lines)
 
 
-def memlock_limits(users: Iterable[str]) -> str:
+def memlock_limits_text(users: Iterable[str]) -> str:
     """Return the file of limits.conf(5) that lets these users lock any amount of memory."""
-    return managed_file(f"{user} - memlock unlimited" for user in users)
+    return managed_file_text(f"{user} - memlock unlimited" for user in users)
 
 
-def script_command(script: str, name: str, *arguments: str | list[str]) -> list[str]:
+def shell_script_command(script_text: str, name: str, *arguments: str | list[str]) -> list[str]:
     """Return the command that runs the text of a shell script; ``name`` is its $0, a list is several arguments."""
     flat = [
         word for argument in arguments for word in ([argument] if isinstance(argument, str) else argument)
     ]
-    return ["sh", "-c", script, name, *flat]
+    return ["sh", "-c", script_text, name, *flat]
 
 
-def parse_answers(result: Mapping[str, Any]) -> dict[str, str]:
+def parse_script_values(script_result: Mapping[str, Any]) -> dict[str, str]:
     """Return the ``name=value`` lines that a role's script printed; empty where it did not run."""
-    return dict(line.split("=", 1) for line in result.get("stdout_lines") or [])
+    return dict(line.split("=", 1) for line in script_result.get("stdout_lines") or [])
 
 
-def selected_topics(topics: list[str], *, run_tags: list[str], skip_tags: list[str]) -> list[str]:
+def select_role_topics(topics: list[str], *, run_tags: list[str], skip_tags: list[str]) -> list[str]:
     """Return the topics that ``--tags`` and ``--skip-tags`` leave; one task does all topics of a role."""
     return [topic for topic in topics if ("all" in run_tags or topic in run_tags) and topic not in skip_tags]
 
 
-def package_spec(package: PlannedPackage | str) -> str:
+def format_package_spec(package: PlannedPackage | str) -> str:
     """Return NAME or NAME=VERSION."""
     if isinstance(package, str):
         return package
@@ -53,16 +53,18 @@ def package_spec(package: PlannedPackage | str) -> str:
     return f"{package['name']}={version}" if version else package["name"]
 
 
-def package_specs(packages: Iterable[PlannedPackage | str]) -> list[str]:
+def format_package_specs(packages: Iterable[PlannedPackage | str]) -> list[str]:
     """Return NAME or NAME=VERSION of every package, in order."""
-    return [package_spec(package) for package in packages]
+    return [format_package_spec(package) for package in packages]
 
 
-def earlier_reasons(applied: Mapping[str, Any]) -> dict[str, Any]:
+def read_not_applied_reasons(resources_result: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a task of gpufleet.fleet.resources could not apply; empty where it did not run."""
-    return dict(applied.get("not_applied") or {})
+    return dict(resources_result.get("not_applied") or {})
 
 
-def merge_not_applied(results: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def merge_not_applied_reasons(task_results: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return what several tasks of a role could not apply; of two reasons for one thing the later counts."""
-    return {key: reason for result in results for key, reason in earlier_reasons(result).items()}
+    return {
+        key: reason for result in task_results for key, reason in read_not_applied_reasons(result).items()
+    }

@@ -54,21 +54,21 @@ def list_supported_systems(role: str) -> list[OperatingSystem]:
     return [system for system in load_operating_systems().values() if groups & system.role_groups]
 
 
-def read_system_values(path: Path, system_name: str) -> dict[str, Any]:
+def read_role_system_values(systems_file: Path, system_name: str) -> dict[str, Any]:
     """Return a role's values for one system from its file systems.yml.
 
     Mappings are merged key by key; a list or a single value of the more exact section replaces the other. An
     unsupported system or a name that the table does not have is an InputError that names the file.
     """
-    role = path.parent.name
+    role = systems_file.parent.name
     supported = {system.name: system for system in list_supported_systems(role)}
     if system_name not in supported:
         raise InputError(
             f"the role {role} does not support the system {system_name}",
-            where=str(path),
+            where=str(systems_file),
             remedy=f"use one of {', '.join(supported)}, or add the system to operating_systems.csv",
         )
-    sections = _read_sections(path)
+    sections = _read_sections(systems_file)
     system = supported[system_name]
     values: dict[str, Any] = {}
     for section, name in zip(SECTIONS, (system.family, system.distribution, system.name), strict=True):
