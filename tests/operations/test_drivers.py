@@ -59,7 +59,7 @@ def test_newest_report_is_used(registry):
     for minutes, loaded in ((1, "570.172.08"), (2, "580.95.05")):
         record_drivers(registry, "gpu01", "drivers", minutes, **{**WELL, "loaded": loaded})
     record_drivers(registry, "gpu02", "drivers", **WELL)
-    assert not build_report(registry).has_skew
+    assert not build_report(registry).has_skew_finding
     assert driver_consistency.format_consistency_lines(build_report(registry))[-1] == "all 2 nodes agree"
 
 

@@ -27,7 +27,7 @@ def replay(make):
     display = make(progress, stream)
     for line in (CASES / "site-run.jsonl").read_text().splitlines():
         display.show_update(progress.apply_runner_event(json.loads(line)))
-    display.close()
+    display.close_display()
     return stream.getvalue()
 
 

@@ -22,13 +22,20 @@ from gpufleet.boundary import make_printable
 from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.nodes import NEW_STATES, Node, NodeIdentity, NodeObservation, Registry
 from gpufleet.nodes.model import format_utc_time
+from gpufleet.operations.event_report import (
+    BASE,
+    describe_task_failure,
+    find_burnin_profile,
+    find_last_configured,
+    get_attempt_id,
+    mapping_or_empty,
+    merge_configured_parts,
+)
 from gpufleet.operations.ingest_summary import IngestSummary
 from gpufleet.operations.sync import register_declared_racks
 from gpufleet.operations.task_events import TaskEvent, read_artifact_events
 from gpufleet.remote import append_next_step
 
-BASE = "base"
-"""The part of the configuration that every node has."""
 _ANSWER_INTERVAL = timedelta(seconds=15)
 """A host that keeps answering is noted this often: every task would be a write."""
 
@@ -247,16 +254,16 @@ def ingest_events(
 def _apply_commissioned(ingest: EventIngester, node_name: str, event: TaskEvent) -> None:
     """Record that the node answered and was identified; a new one moves to commissioning."""
     registry, node = ingest.registry, ingest.registry.get_node(node_name)
-    facts = _mapping(event.report.get("facts"))
+    facts = mapping_or_empty(event.report.get("facts"))
     if not _matches_identity(ingest, node, "ansible", facts, event) or node.state not in NEW_STATES:
         return
     if not registry.is_transaction_newer_than_state(node_name):
         ingest.report_stale_event(node, event, "it was commissioned")
         return
-    if attempt := _attempt(event):
+    if attempt := get_attempt_id(event):
         registry.start_attempt(node_name, "commission", attempt, event.started_at)
     registry.advance_node(
-        node_name, "commissioning", "answered and was identified", event.at, _attempt(event)
+        node_name, "commissioning", "answered and was identified", event.at, get_attempt_id(event)
     )
 
 
@@ -278,9 +285,9 @@ def _matches_identity(
 def _apply_configuration(ingest: EventIngester, node_name: str, event: TaskEvent) -> None:
     """Store the result of configuration, part by part: burn-in reads it."""
     is_configured = event.report.get("event") == "configured"
-    facts, part = _mapping(event.report.get("facts")), str(event.report.get("part") or BASE)
+    facts, part = mapping_or_empty(event.report.get("facts")), str(event.report.get("part") or BASE)
     node = ingest.registry.get_node(node_name)
-    observed = _configured_parts(ingest.registry, node_name, event, part, is_configured=is_configured)
+    observed = merge_configured_parts(ingest.registry, node_name, event, part, is_configured=is_configured)
     if part == BASE or facts:
         observed |= {"configuration" if part == BASE else f"configuration_{part}": dict(facts)}
     identity = NodeIdentity(instance_id=node.instance_id, rack=node.rack, slot=node.slot)
@@ -289,36 +296,16 @@ def _apply_configuration(ingest: EventIngester, node_name: str, event: TaskEvent
     )
     if not is_configured:
         ingest.registry.add_history_entry_once(
-            node_name, "configure_failed", _failure_reason(facts), event.at
+            node_name, "configure_failed", describe_task_failure(facts), event.at
         )
-
-
-def _failure_reason(facts: Mapping[str, Any]) -> str:
-    """Return which task failed, why, and what helps."""
-    reason = ": ".join(str(facts[key]) for key in ("task", "reason") if facts.get(key))
-    return append_next_step(reason) or "no reason given"
-
-
-def _configured_parts(
-    registry: Registry, node_name: str, event: TaskEvent, part: str, *, is_configured: bool
-) -> dict[str, Any]:
-    """Return which parts are configured, and whether all are. The first part of a complete run resets the list."""
-    stored = [
-        value.value
-        for value in registry.list_node_values(node_name)
-        if value.key == "observed.configured_parts"
-    ]
-    before = {} if part == BASE and _attempt(event) else dict(_mapping(stored[-1])) if stored else {}
-    parts = {**before, part: is_configured}
-    return {"configured": all(parts.values()), "configured_parts": parts}
 
 
 def _apply_drivers(ingest: EventIngester, node_name: str, event: TaskEvent) -> None:
     """Store a node's driver report for the consistency check. A failure also prevents a healthy verdict."""
-    node, facts = ingest.registry.get_node(node_name), _mapping(event.report.get("facts"))
+    node, facts = ingest.registry.get_node(node_name), mapping_or_empty(event.report.get("facts"))
     failed = event.report.get("event") == "drivers_failed"
     observed = (
-        _configured_parts(ingest.registry, node_name, event, "drivers", is_configured=False)
+        merge_configured_parts(ingest.registry, node_name, event, "drivers", is_configured=False)
         if failed
         else {"drivers": dict(facts)}
     )
@@ -328,16 +315,18 @@ def _apply_drivers(ingest: EventIngester, node_name: str, event: TaskEvent) -> N
     )
     ingest.apply_event_observation(observation, event)
     if failed:
-        ingest.registry.add_history_entry_once(node_name, "drivers_failed", _failure_reason(facts), event.at)
+        ingest.registry.add_history_entry_once(
+            node_name, "drivers_failed", describe_task_failure(facts), event.at
+        )
 
 
 def _apply_blade(ingest: EventIngester, node_name: str, event: TaskEvent) -> None:
     """Store a blade's power, links and board, each finding with its reason."""
-    report = _mapping(event.report.get("facts"))
+    report = mapping_or_empty(event.report.get("facts"))
     reasons = report.get("reasons")
     node = ingest.registry.get_node(node_name)
     observed = {
-        "blade": dict(_mapping(report.get("facts"))),
+        "blade": dict(mapping_or_empty(report.get("facts"))),
         "blade_reasons": reasons if isinstance(reasons, list) else [],
     }
     identity = NodeIdentity(instance_id=node.instance_id, rack=node.rack, slot=node.slot)
@@ -355,17 +344,17 @@ def _apply_burn_in(ingest: EventIngester, node_name: str, event: TaskEvent) -> N
     report = burnin.judge_attempt(
         records,
         node.kind,
-        _profile(records),
+        find_burnin_profile(records),
         ingest.rehearsal,
-        is_configured=_last_configured(registry, node_name),
+        is_configured=find_last_configured(registry, node_name),
         node=node.name,
     )
-    attempt = _attempt(event) or report.attempt
+    attempt = get_attempt_id(event) or report.attempt
     if not attempt:
         registry.add_history_entry_once(node_name, "ignored", "the burn-in event has no attempt", event.at)
         return
     started = next((r for r in records if r.get("type") == "start"), {})
-    if not _matches_identity(ingest, node, "burn_in", _mapping(started.get("host")), event):
+    if not _matches_identity(ingest, node, "burn_in", mapping_or_empty(started.get("host")), event):
         registry.add_history_entry_once(
             node_name, "ignored", f"burn-in {attempt} belongs to another board", event.at
         )
@@ -384,27 +373,6 @@ def _apply_burn_in(ingest: EventIngester, node_name: str, event: TaskEvent) -> N
         ingest.summary.ignored.append(f"{node.name}: attempt {attempt}: {report.verdict}")
         return
     ingest.summary.verdicts[node.name] = report.verdict
-
-
-def _profile(records: list[dict[str, Any]]) -> str:
-    started = (record.get("profile") for record in records if record.get("type") == "start")
-    return str(next(started, None) or "quick")
-
-
-def _last_configured(registry: Registry, node_name: str) -> bool | None:
-    configured_values = [
-        value.value for value in registry.list_node_values(node_name) if value.key == "observed.configured"
-    ]
-    return bool(configured_values[-1]) if configured_values else None
-
-
-def _attempt(event: TaskEvent) -> str | None:
-    attempt = event.report.get("attempt")
-    return attempt if isinstance(attempt, str) and attempt else None
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 _HANDLERS: dict[str, Handler] = {

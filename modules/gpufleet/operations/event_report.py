@@ -1,0 +1,60 @@
+"""Reads what a playbook run's event reports about a node: its attempt, its configured parts, why it failed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpufleet.nodes import Registry
+from gpufleet.operations.task_events import TaskEvent
+from gpufleet.remote import append_next_step
+
+BASE = "base"
+"""The part of the configuration that every node has."""
+
+
+def describe_task_failure(facts: Mapping[str, Any]) -> str:
+    """Return which task failed, why, and what helps."""
+    reason = ": ".join(str(facts[key]) for key in ("task", "reason") if facts.get(key))
+    return append_next_step(reason) or "no reason given"
+
+
+def merge_configured_parts(
+    registry: Registry, node_name: str, event: TaskEvent, part: str, *, is_configured: bool
+) -> dict[str, Any]:
+    """Return which parts are configured, and whether all are. The first part of a complete run resets the list."""
+    stored = [
+        value.value
+        for value in registry.list_node_values(node_name)
+        if value.key == "observed.configured_parts"
+    ]
+    before = (
+        {} if part == BASE and get_attempt_id(event) else dict(mapping_or_empty(stored[-1])) if stored else {}
+    )
+    parts = {**before, part: is_configured}
+    return {"configured": all(parts.values()), "configured_parts": parts}
+
+
+def find_burnin_profile(records: list[dict[str, Any]]) -> str:
+    """Return the profile of a burn-in's start record; quick if the records name none."""
+    started = (record.get("profile") for record in records if record.get("type") == "start")
+    return str(next(started, None) or "quick")
+
+
+def find_last_configured(registry: Registry, node_name: str) -> bool | None:
+    """Return the configuration state that the registry has of a node; None if it has none."""
+    configured_values = [
+        value.value for value in registry.list_node_values(node_name) if value.key == "observed.configured"
+    ]
+    return bool(configured_values[-1]) if configured_values else None
+
+
+def get_attempt_id(event: TaskEvent) -> str | None:
+    """Return the id of the attempt that the event belongs to, if it names one."""
+    attempt = event.report.get("attempt")
+    return attempt if isinstance(attempt, str) and attempt else None
+
+
+def mapping_or_empty(value: Any) -> Mapping[str, Any]:
+    """Return a mapping, or an empty one for anything else."""
+    return value if isinstance(value, Mapping) else {}
