@@ -38,7 +38,7 @@ class AwsAutoScalingGroups:
         main = self._declare_group(
             self.name, (count.min, count.desired, count.max), self.plan.build_tags(), spot=spot
         )
-        members = [self._find_members(main, self.plan.pool.purchase.label)]
+        members = [self._find_members(main, self.plan.pool.purchase.tag_value)]
         if self.plan.pool.purchase.fallback == "on_demand":
             standby = self._declare_fallback(main, count.desired, count.max)
             members.append(self._find_members(standby, "on_demand"))

@@ -79,7 +79,7 @@ class PoolPlan:
             "pool": pool.name,
             "owner": self.fleet.owner,
             "node": node_name,
-            "purchase": pool.purchase.label,
+            "purchase": pool.purchase.tag_value,
             "hours-per-month": None if pool.hours_per_month is None else str(pool.hours_per_month),
             "template": pool.template,
             "fallback": pool.purchase.fallback,
@@ -96,7 +96,7 @@ class PoolPlan:
             "region": pool.region,
             "machine": pool.machine,
             "count": count,
-            "purchase": pool.purchase.label,
+            "purchase": pool.purchase.tag_value,
             "fabric": self.fabric or "none",
         }
 
@@ -117,7 +117,7 @@ class PoolPlan:
             "pool": pool.name,
             "machine": pool.machine,
             "template": pool.template,
-            "purchase": pool.purchase.label,
+            "purchase": pool.purchase.tag_value,
             "ssh_user": SSH_USER,
             "address": public if self.has_public_ssh_source and public is not None else private,
             "private_address": private,
