@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.boundary import DocumentLimits, read_bytes, read_stream, read_text
+from gpufleet.boundary import DocumentLimits, read_bytes, read_text, read_text_stream
 from gpufleet.errors import InputError
 
 TEN = DocumentLimits(bytes=10)
@@ -65,9 +65,9 @@ def test_symlink_is_followed_unless_forbidden(file, tmp_path):
 
 
 def test_stream_is_read_to_its_end_or_its_limit():
-    assert read_stream(io.BytesIO(b"0123456789"), "-", TEN) == "0123456789"
+    assert read_text_stream(io.BytesIO(b"0123456789"), "-", TEN) == "0123456789"
     with pytest.raises(InputError, match=r"^-: is too large: 11 bytes"):
-        read_stream(io.BytesIO(b"0" * 100), "-", TEN)
+        read_text_stream(io.BytesIO(b"0" * 100), "-", TEN)
 
 
 def test_pipe_opened_by_the_shell_is_read_like_a_file():

@@ -20,8 +20,8 @@ from gpufleet.boundary import (
     read_bytes,
     read_packaged_rows,
     read_packaged_yaml,
-    read_stream,
     read_text,
+    read_text_stream,
 )
 from gpufleet.errors import InputError
 
@@ -64,9 +64,9 @@ def test_symlink_is_followed_only_where_allowed(tmp_path):
 
 
 def test_stream_is_not_read_past_its_limit():
-    assert read_stream(io.BytesIO(b"x" * 10), "standard input", TEN) == "x" * 10
+    assert read_text_stream(io.BytesIO(b"x" * 10), "standard input", TEN) == "x" * 10
     with pytest.raises(InputError, match="standard input: is too large"):
-        read_stream(io.BytesIO(b"x" * 1000), "standard input", TEN)
+        read_text_stream(io.BytesIO(b"x" * 1000), "standard input", TEN)
 
 
 @CALM

@@ -68,7 +68,7 @@ def test_module_needs_headers_of_the_running_kernel(plan, state, expected):
     ],
 )
 def test_missing_version_names_the_package_and_its_archives(plan, expected):
-    message = nvidia_driver.missing_version_reason(PLAN | plan)
+    message = nvidia_driver.missing_driver_version_reason(PLAN | plan)
     assert expected in message
     assert bool(message) == bool(expected)
 

@@ -115,8 +115,8 @@ def test_driver_version_and_branch_are_read_from_a_package_version(package_versi
 
 
 def test_newest_version_is_found_by_number():
-    assert version.newest_version(["580.95.05-1", "580.105.08-1", "580.82.07-1"]) == "580.105.08-1"
-    assert version.newest_version([]) is None
+    assert version.find_newest_version(["580.95.05-1", "580.105.08-1", "580.82.07-1"]) == "580.105.08-1"
+    assert version.find_newest_version([]) is None
     assert version.parse_kernel_series("6.17.0-8-generic") == (6, 17)
 
 

@@ -42,7 +42,7 @@ def preview_program(rehearse_stack, tmp_path_factory):
 
 def billed_components(bill):
     return {(charge.urn, charge.component) for charge in bill.charges} | {
-        (gap.urn, gap.component) for gap in bill.unpriced
+        (gap.urn, gap.component) for gap in bill.unpriced_resources
     }
 
 

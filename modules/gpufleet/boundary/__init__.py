@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gpufleet.boundary.csv_rows import CsvRow, check_cell_safety, decode_csv
-from gpufleet.boundary.file_reader import read_bytes, read_stream, read_text
+from gpufleet.boundary.file_reader import read_bytes, read_text, read_text_stream
 from gpufleet.boundary.file_writer import refuse_symlinks, write_text
 from gpufleet.boundary.identifier import IDENTIFIERS, check_identifier, is_identifier
 from gpufleet.boundary.json_value import NotJsonError, decode_json, decode_json_lines, decode_json_object
@@ -32,7 +32,7 @@ from gpufleet.boundary.package_data import (
 )
 from gpufleet.boundary.printable_value import make_values_printable
 from gpufleet.boundary.text import decode_text, make_block_printable, make_printable, shorten_repr
-from gpufleet.boundary.value_check import check_scalar, check_value_limits, validate_with_pydantic
+from gpufleet.boundary.value_check import check_scalar_limits, check_value_limits, validate_with_pydantic
 from gpufleet.boundary.xml_tree import decode_xml
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ __all__ = [
     "NotJsonError",
     "check_cell_safety",
     "check_identifier",
-    "check_scalar",
+    "check_scalar_limits",
     "check_value_limits",
     "decode_csv",
     "decode_json",
@@ -77,8 +77,8 @@ __all__ = [
     "read_packaged_rows",
     "read_packaged_text",
     "read_packaged_yaml",
-    "read_stream",
     "read_text",
+    "read_text_stream",
     "refuse_symlinks",
     "shorten_repr",
     "validate_with_pydantic",

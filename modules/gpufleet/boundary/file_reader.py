@@ -53,6 +53,6 @@ def read_text(
     return decode_text(read_bytes(path, limits, label, follow_symlinks=follow_symlinks), label, limits)
 
 
-def read_stream(stream: BinaryIO, where: str, limits: DocumentLimits = OPERATOR_FILE) -> str:
+def read_text_stream(stream: BinaryIO, where: str, limits: DocumentLimits = OPERATOR_FILE) -> str:
     """Return the text of a stream, such as standard input, to its end."""
     return decode_text(stream.read(limits.bytes + 1), where, limits)

@@ -38,7 +38,7 @@ def check_value_limits(value: Any, where: str, limits: DocumentLimits = NODE_REP
             elif kind is list:
                 deeper.extend(item)
             else:
-                check_scalar(item, where, limits)
+                check_scalar_limits(item, where, limits)
         depth += 1
         if deeper and depth > limits.depth:
             raise InputError(f"is nested deeper than {limits.depth} levels", where=where)
@@ -46,7 +46,7 @@ def check_value_limits(value: Any, where: str, limits: DocumentLimits = NODE_REP
     return count
 
 
-def check_scalar(item: Any, where: str, limits: DocumentLimits = NODE_REPORT) -> None:
+def check_scalar_limits(item: Any, where: str, limits: DocumentLimits = NODE_REPORT) -> None:
     """Raise InputError where a text or number cannot be carried by JSON or stored by a database."""
     if isinstance(item, str):
         if len(item) > limits.characters:

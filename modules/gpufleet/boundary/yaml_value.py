@@ -17,7 +17,7 @@ from ruamel.yaml.tag import Tag
 
 from gpufleet.boundary.limit import KIB, OPERATOR_FILE, DocumentLimits
 from gpufleet.boundary.text import build_size_limit_error, make_printable
-from gpufleet.boundary.value_check import check_scalar, is_storable_text
+from gpufleet.boundary.value_check import check_scalar_limits, is_storable_text
 from gpufleet.errors import InputError
 
 YAML_READER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml where it is built in: 15 times faster
@@ -213,7 +213,7 @@ class _Composer:
         """Return the tag that YAML 1.2 gives a value by how it is written; refuse a value that is none."""
         value: str = event.value
         if not is_storable_text(value):
-            check_scalar(value, self._place(event), self.limits)
+            check_scalar_limits(value, self._place(event), self.limits)
         if event.tag is not None and event.tag not in _TEXT_TAGS:
             raise self._tagged(event)
         if not event.implicit[0] or value[:1] not in _NOT_TEXT:
@@ -239,7 +239,7 @@ class _Composer:
                 f"{make_printable(node.value, 40)!r} is not a value: {digits}",
                 where=self._place(event), remedy="correct that line",
             ) from None  # fmt: skip
-        check_scalar(value, self._place(event), self.limits)
+        check_scalar_limits(value, self._place(event), self.limits)
 
 
 _LONGEST_NUMBER = 100

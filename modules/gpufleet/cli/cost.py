@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from gpufleet import cost, paths
-from gpufleet.boundary import ENGINE_DOCUMENT, read_stream, read_text
+from gpufleet.boundary import ENGINE_DOCUMENT, read_text, read_text_stream
 from gpufleet.cli import output
 from gpufleet.cli.cost_budget import budget_command
 from gpufleet.cli.cost_comment import post_cost_comment
@@ -234,7 +234,7 @@ def _diff_source(  # noqa: PLR0917 - click hands each option over by name
 def _read(file: str) -> tuple[str, str]:
     """Return a file's text and its name in errors; - is standard input."""
     if file == "-":
-        return read_stream(sys.stdin.buffer, "standard input", ENGINE_DOCUMENT), "standard input"
+        return read_text_stream(sys.stdin.buffer, "standard input", ENGINE_DOCUMENT), "standard input"
     return read_text(Path(file), ENGINE_DOCUMENT), file
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from gpufleet.boundary import DocumentLimits, read_stream, read_text, refuse_symlinks
+from gpufleet.boundary import DocumentLimits, read_text, read_text_stream, refuse_symlinks
 from gpufleet.cli import output
 from gpufleet.errors import InputError
 
@@ -76,7 +76,7 @@ def post_cost_comment(
 
 def _read(file: str) -> str:
     if file == "-":
-        return read_stream(sys.stdin.buffer, "standard input", COMMENT)
+        return read_text_stream(sys.stdin.buffer, "standard input", COMMENT)
     # What is posted is public: a pull request may have put a symlink to a secret here.
     refuse_symlinks(Path(file))
     return read_text(Path(file), COMMENT, follow_symlinks=False)

@@ -12,7 +12,7 @@ from gpufleet.drivers.host import HostPlanContext, describe_operating_system
 from gpufleet.drivers.installed import InstalledDriver
 from gpufleet.drivers.rule import build_refusal_error
 from gpufleet.drivers.version import (
-    newest_version,
+    find_newest_version,
     parse_kernel_series,
     parse_upstream_version,
     version_sort_key,
@@ -152,7 +152,7 @@ def _dkms_package(host: HostPlanContext) -> PlannedPackage:
     offered_versions = host.offered_package_versions("amdgpu-dkms")
     if not offered_versions:
         host.add_plan_reason("packages.unresolved", repository="amd-gpu-driver", pin="its address")
-    return PlannedPackage("amdgpu-dkms", newest_version(offered_versions))
+    return PlannedPackage("amdgpu-dkms", find_newest_version(offered_versions))
 
 
 def _distribution_packages(host: HostPlanContext, *, vulkan: bool) -> tuple[PlannedPackage, ...]:
@@ -167,7 +167,7 @@ def _distribution_packages(host: HostPlanContext, *, vulkan: bool) -> tuple[Plan
         PlannedPackage(
             name,
             host.facts.packages.get(name)
-            or newest_version(host.offered_package_versions(name))
+            or find_newest_version(host.offered_package_versions(name))
             or recorded.get(name),
         )
         for name in names
@@ -185,7 +185,9 @@ def _plan_rocm(host: HostPlanContext, release: RocmRelease) -> RocmPlan:
             host.add_plan_reason("rocm.mixed_gfx", gfx=", ".join(gfx))
     return RocmPlan(
         release.release,
-        tuple(PlannedPackage(name, newest_version(host.offered_package_versions(name))) for name in names),
+        tuple(
+            PlannedPackage(name, find_newest_version(host.offered_package_versions(name))) for name in names
+        ),
         gfx,
     )
 

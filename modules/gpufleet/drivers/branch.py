@@ -37,7 +37,7 @@ class DriverChoice:
         return entry
 
 
-def choose_driver(
+def choose_nvidia_driver(
     host: HostPlanContext, installed_driver: InstalledDriver, *, fabric_manager_key: str
 ) -> DriverChoice:
     """Return the choice; raise PlanRefusedError with the rule that prevents one."""

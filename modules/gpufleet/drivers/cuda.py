@@ -6,7 +6,7 @@ from gpufleet.drivers import branch, package_choice
 from gpufleet.drivers.branch import DriverChoice
 from gpufleet.drivers.data_file import load_cuda_releases
 from gpufleet.drivers.detection import get_gpu_architecture
-from gpufleet.drivers.driver_plan import CudaPlan, PackageRepository, PlannedPackage
+from gpufleet.drivers.driver_plan import CudaPlan, PlannedPackage
 from gpufleet.drivers.host import HostPlanContext
 from gpufleet.drivers.rule import build_refusal_error
 from gpufleet.drivers.version import version_sort_key
@@ -30,11 +30,6 @@ def plan_cuda_toolkit(host: HostPlanContext, driver_choice: DriverChoice) -> Cud
             "cuda.packages", cuda=version, origin=driver_choice.origin, title=host.system_title, known=known
         )
     return CudaPlan(version, package_choice.choose_cuda_package_versions(host, names), compat)
-
-
-def list_repositories(host: HostPlanContext, choice: DriverChoice) -> tuple[PackageRepository, ...]:
-    """Return the repositories of driver and toolkit, which are the same."""
-    return package_choice.list_nvidia_repositories(host, choice)
 
 
 def _refuse_unsupported_cards(host: HostPlanContext, version: str) -> None:

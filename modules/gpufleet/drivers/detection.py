@@ -29,7 +29,7 @@ class DetectedCards:
     unknown: tuple[PciDevice, ...] = ()
 
 
-def detect_cards(facts: HostFacts) -> DetectedCards:
+def detect_gpu_cards(facts: HostFacts) -> DetectedCards:
     """Return the cards and switches on the bus."""
     devices_with_cards = [(device, find_card_of_device(device)) for device in facts.pci]
     cards = [card for _, card in devices_with_cards if card is not None]

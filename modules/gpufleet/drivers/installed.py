@@ -9,7 +9,7 @@ from functools import cache
 
 from gpufleet.drivers.data_file import load_yaml_document
 from gpufleet.drivers.driver_plan import HostFacts
-from gpufleet.drivers.version import newest_version, parse_driver_branch, parse_upstream_version
+from gpufleet.drivers.version import find_newest_version, parse_driver_branch, parse_upstream_version
 
 DRIVER_PARTS = ("driver", "library", "pin")
 MIN_BRANCH = (
@@ -62,7 +62,7 @@ def read_installed_driver(facts: HostFacts, distribution_branches: tuple[int, ..
     )
     driver_packages = [package for package in packages if package.part in DRIVER_PARTS]
     version = _find_version(driver_packages)
-    fabric_version = newest_version(
+    fabric_version = find_newest_version(
         package.version for package in packages if package.part == "fabric" and package.name != "nvlsm"
     )
     return InstalledDriver(
@@ -114,7 +114,7 @@ def _find_version(driver_packages: list[InstalledDriverPackage]) -> str | None:
     versions = [
         parse_upstream_version(version.version) for version in driver_packages if version.part != "pin"
     ]
-    return newest_version(
+    return find_newest_version(
         version for version in versions if (parse_driver_branch(version) or 0) >= MIN_BRANCH
     )
 

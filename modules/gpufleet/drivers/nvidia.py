@@ -14,7 +14,7 @@ from gpufleet.drivers.installed import InstalledDriver
 from gpufleet.drivers.package_choice import DriverPackageSet
 from gpufleet.drivers.rule import build_refusal_error
 from gpufleet.drivers.version import (
-    newest_version,
+    find_newest_version,
     parse_driver_branch,
     parse_upstream_version,
     version_sort_key,
@@ -42,7 +42,7 @@ def plan_nvidia_driver(host: HostPlanContext) -> DriverPlan:
     installed_driver = _read_installed(host)
     if installed_driver.is_unpackaged:
         return _plan_unmanaged(host, installed_driver)
-    choice = branch.choose_driver(host, installed_driver, fabric_manager_key=fabric)
+    choice = branch.choose_nvidia_driver(host, installed_driver, fabric_manager_key=fabric)
     package_set, change = _choose_target(host, installed_driver, choice, fabric)
     _check_mig(host, package_set.version)
     toolkit = cuda.plan_cuda_toolkit(host, choice)
@@ -62,7 +62,7 @@ def plan_nvidia_driver(host: HostPlanContext) -> DriverPlan:
         installed=installed_driver.version,
         module="open" if choice.module == "open" else "proprietary",
         origin="vendor" if choice.origin == "vendor" else "distribution",
-        repositories=cuda.list_repositories(host, choice),
+        repositories=package_choice.list_nvidia_repositories(host, choice),
         streams=package_choice.list_dnf_module_streams(host, choice),
         packages=package_set.packages,
         remove=change.remove,
@@ -236,7 +236,7 @@ def _add_notes(
 def _note_outranked(host: HostPlanContext, package_set: DriverPackageSet, choice: DriverChoice) -> None:
     """Note a newer version in another registered repository: apt prefers it for dependencies."""
     offered = [
-        newest_version(host.offered_package_versions(package.name)) for package in package_set.packages
+        find_newest_version(host.offered_package_versions(package.name)) for package in package_set.packages
     ]
     newer = [
         version

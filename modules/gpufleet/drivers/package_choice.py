@@ -11,7 +11,7 @@ from gpufleet.drivers.driver_plan import PackageRepository, PlannedPackage
 from gpufleet.drivers.host import HostPlanContext
 from gpufleet.drivers.rule import build_refusal_error
 from gpufleet.drivers.version import (
-    newest_version,
+    find_newest_version,
     parse_driver_branch,
     parse_kernel_series,
     parse_upstream_version,
@@ -108,7 +108,8 @@ def choose_cuda_package_versions(
 ) -> tuple[PlannedPackage, ...]:
     """Return a toolkit's packages, at the newest offered version."""
     return tuple(
-        PlannedPackage(name, newest_version(host.offered_package_versions(name))) for name in package_names
+        PlannedPackage(name, find_newest_version(host.offered_package_versions(name)))
+        for name in package_names
     )
 
 
@@ -150,7 +151,7 @@ def _choose_version(
         raise build_refusal_error(
             "fabric.no_match", branch=choice.branch, drivers=driver_list, managers=fabric_list
         )
-    return newest_version(common or offered)
+    return find_newest_version(common or offered)
 
 
 def _recorded_version(host: HostPlanContext, choice: DriverChoice) -> str | None:

@@ -13,7 +13,7 @@ from gpufleet.drivers.rule import PlanRefusedError, build_plan_reason, build_ref
 
 def plan_drivers(facts: HostFacts, requested_software: RequestedSoftware) -> DriverPlan:
     """Return the plan for a host's cards; a refusal is also a plan, with reason and remedy."""
-    detected = detection.detect_cards(facts)
+    detected = detection.detect_gpu_cards(facts)
     try:
         return _plan_vendor(facts, requested_software, detected)
     except PlanRefusedError as refusal:

@@ -26,7 +26,7 @@ def version_sort_key(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d{1,18}", parse_upstream_version(version)))
 
 
-def newest_version(versions: Iterable[str]) -> str | None:
+def find_newest_version(versions: Iterable[str]) -> str | None:
     """Return the version with the newest upstream version; of equal ones the first."""
     best: str | None = None
     for version in versions:

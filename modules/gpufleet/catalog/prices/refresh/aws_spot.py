@@ -22,8 +22,8 @@ class AwsSpotSource:
     """The source: ``ec2.describe_spot_price_history``."""
 
     clients: aws.ClientFactory = aws.create_aws_client
-    name: str = "aws-spot-history"
-    cloud: str = "aws"
+    source_name: str = "aws-spot-history"
+    cloud_name: str = "aws"
 
     def fetch_region_prices(self, region: str, scope: RefreshScope) -> RegionPrices:
         """Return the spot prices of a region at the end of the day, or now."""
@@ -36,12 +36,12 @@ class AwsSpotSource:
             "EndTime": end,
             "MaxResults": 1000,
         }
-        with aws.translate_boto_errors("ec2:DescribeSpotPriceHistory", self.name):
+        with aws.translate_boto_errors("ec2:DescribeSpotPriceHistory", self.source_name):
             history = list(
-                aws.iterate_page_items(call, "NextToken", "SpotPriceHistory", self.name, **parameters)
+                aws.iterate_page_items(call, "NextToken", "SpotPriceHistory", self.source_name, **parameters)
             )
         return build_region_prices(
-            list(build_spot_price_rows(history, region, scope.day.isoformat(), self.name))
+            list(build_spot_price_rows(history, region, scope.day.isoformat(), self.source_name))
         )
 
 

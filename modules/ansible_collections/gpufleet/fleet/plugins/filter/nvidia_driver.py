@@ -142,7 +142,7 @@ def is_missing_kernel_headers(driver_plan: Mapping[str, Any], *, state: Mapping[
     return state["container"] is None and not has_headers and driver_plan["action"] not in ("none", "refuse")
 
 
-def missing_version_reason(driver_plan: Mapping[str, Any]) -> str:
+def missing_driver_version_reason(driver_plan: Mapping[str, Any]) -> str:
     """Return why the plan's packages cannot be installed exactly; empty if the plan has the driver's version."""
     if driver_plan["action"] not in INSTALLING_ACTIONS or driver_plan.get("version"):
         return ""
@@ -180,7 +180,7 @@ def driver_packages_to_install(
     }
 
 
-def modprobe_config(
+def nvidia_modprobe_config(
     driver_plan: Mapping[str, Any], *, modules: Iterable[str], options: Mapping[str, Any]
 ) -> str:
     """Return the module settings: nouveau would take the card before the driver can, also in the initramfs."""
@@ -195,11 +195,11 @@ def modprobe_config(
 
 
 def is_driver_installation_skipped(
-    driver_plan: Mapping[str, Any], *, before: Mapping[str, Any], again: bool
+    driver_plan: Mapping[str, Any], *, before: Mapping[str, Any], install_again: bool
 ) -> bool:
     """True if a rollback left exactly the planned versions: the next run does not install them, unless ``again``."""
     versions = {version for package in driver_plan["packages"] if (version := package.get("version"))}
-    return not again and bool(versions) and versions <= set(before["rolled_back_from"].values())
+    return not install_again and bool(versions) and versions <= set(before["rolled_back_from"].values())
 
 
 def plan_driver_rollback(saved_set: SavedDriverSet, *, state: Mapping[str, Any]) -> DriverRollback:
@@ -223,13 +223,17 @@ def package_repair_command(previous_packages: Mapping[str, list[str]]) -> list[s
 
 
 def driver_not_applied_reasons(
-    driver_plan: Mapping[str, Any], *, before: Mapping[str, Any], again: bool, signing: Mapping[str, Any]
+    driver_plan: Mapping[str, Any],
+    *,
+    before: Mapping[str, Any],
+    install_again: bool,
+    signing: Mapping[str, Any],
 ) -> dict[str, str]:
     """Return what the host cannot have of its driver, each with its reason; ``before`` is empty if nothing was read."""
     reasons = {}
     if needs_driver_installation(driver_plan, vendor="nvidia"):
         state = before["state"]
-        if is_driver_installation_skipped(driver_plan, before=before, again=again):
+        if is_driver_installation_skipped(driver_plan, before=before, install_again=install_again):
             reasons["rolled_back"] = (
                 f"a rollback left {driver_plan['version']}; nvidia_driver_again=true installs it"
             )
@@ -258,9 +262,9 @@ class FilterModule:
             "nvidia_sources": nvidia_package_sources,
             "nvidia_keyring_packages": downloaded_keyring_packages,
             "nvidia_is_without_headers": is_missing_kernel_headers,
-            "nvidia_missing_version": missing_version_reason,
+            "nvidia_missing_version": missing_driver_version_reason,
             "nvidia_driver_packages": driver_packages_to_install,
-            "nvidia_modprobe": modprobe_config,
+            "nvidia_modprobe": nvidia_modprobe_config,
             "nvidia_is_skipped": is_driver_installation_skipped,
             "nvidia_rollback": plan_driver_rollback,
             "nvidia_repair_command": package_repair_command,

@@ -44,9 +44,11 @@ def conflicting_driver_version(
     return installed or "(none installed)"
 
 
-def fabric_manager_not_applied_reasons(applied: Mapping[str, Any], *, waits: bool) -> dict[str, Any]:
+def fabric_manager_not_applied_reasons(applied: Mapping[str, Any], *, starts_at_boot: bool) -> dict[str, Any]:
     """Return what the host cannot have of its fabric manager; ``waits`` is True if it starts with the machine."""
-    waiting = {"start": "no module of the driver is loaded: it starts with the machine"} if waits else {}
+    waiting = (
+        {"start": "no module of the driver is loaded: it starts with the machine"} if starts_at_boot else {}
+    )
     return waiting | read_not_applied_reasons(applied)
 
 

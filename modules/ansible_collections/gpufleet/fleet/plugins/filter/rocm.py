@@ -48,7 +48,11 @@ def rocm_repository_files(driver_plan: Mapping[str, Any], *, keys: Mapping[str, 
 
 
 def rocm_not_applied_reasons(
-    driver_plan: Mapping[str, Any], *, look: Mapping[str, Any], members: Mapping[str, Any], check_mode: bool
+    driver_plan: Mapping[str, Any],
+    *,
+    look_result: Mapping[str, Any],
+    members_result: Mapping[str, Any],
+    check_mode: bool,
 ) -> dict[str, str]:
     """Return what the host cannot have, each with its reason."""
     if driver_plan["action"] == "refuse":
@@ -60,8 +64,8 @@ def rocm_not_applied_reasons(
         ]
         reasons = {"rocm": next(iter(messages), "the driver plan has no ROCm for these cards")}
     else:
-        reasons = _device_problems(parse_script_values(look), check_mode=check_mode)
-    for line in members.get("stdout_lines") or []:
+        reasons = _device_problems(parse_script_values(look_result), check_mode=check_mode)
+    for line in members_result.get("stdout_lines") or []:
         if line.startswith("missing "):
             reasons[f"operator {line.split(' ')[1]}"] = "there is no such user or group"
     return reasons

@@ -51,8 +51,8 @@ from ansible.parsing.dataloader import DataLoader  # noqa: E402
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable  # noqa: E402
 
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import (  # noqa: E402
-    InventoryReading,
-    add_hosts,
+    InventorySnapshot,
+    add_inventory_hosts,
     fail_whole_inventory,
     read_inventory,
 )
@@ -75,7 +75,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             reading = self._read(inventory, path, use=cache)
             for warning in reading.list_warnings():
                 self.display.warning(make_printable(warning, None))
-            add_hosts(inventory, reading)
+            add_inventory_hosts(inventory, reading)
             self._construct(reading.list_hosts())
 
     def get_cache_key(self, path: str) -> str:
@@ -84,7 +84,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         facts += [os.environ.get(name) for name in ("GPUFLEET_HOME", "GPUFLEET_REHEARSAL")]
         return f"gpufleet_{hashlib.sha256(json.dumps(facts).encode()).hexdigest()}"
 
-    def _read(self, inventory: InventoryData, path: str, *, use: bool) -> InventoryReading:
+    def _read(self, inventory: InventoryData, path: str, *, use: bool) -> InventorySnapshot:
         options = {
             "database_url": self.get_option("database_url"),
             "include_missing": self.get_option("include_missing"),

@@ -47,10 +47,10 @@ class FirewallOptions(TypedDict):
     chains: list[str]
 
 
-def parse_networks_by_family(texts: Iterable[str], where: str) -> dict[str, list[str]]:
+def parse_networks_by_family(network_texts: Iterable[str], where: str) -> dict[str, list[str]]:
     """Return addresses and networks as nft writes them, by family."""
     by_family: dict[str, list[str]] = {"ip": [], "ip6": []}
-    for text in texts:
+    for text in network_texts:
         try:
             network = ipaddress.ip_network(str(text).partition("%")[0], strict=False)
         except ValueError:

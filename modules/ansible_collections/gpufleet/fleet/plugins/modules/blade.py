@@ -88,7 +88,7 @@ SPEC = {
 }
 
 
-def read_first_readable(*paths: str | Path) -> str:
+def read_first_readable_file(*paths: str | Path) -> str:
     """Return the first of the files that can be read, without NULs and space at its ends."""
     for path in paths:
         try:
@@ -152,11 +152,13 @@ def read_nvme_drives(sysfs: str) -> list[pi.NvmeDrive]:
     """Return the NVMe drives with their links."""
     nvme_drives: list[pi.NvmeDrive] = []
     for folder in sorted(Path(sysfs).glob("class/nvme/nvme*")):
-        speed = re.match(r"(\d+(?:\.\d+)?) GT/s", read_first_readable(folder / "device/current_link_speed"))
-        width = read_first_readable(folder / "device/current_link_width")
+        speed = re.match(
+            r"(\d+(?:\.\d+)?) GT/s", read_first_readable_file(folder / "device/current_link_speed")
+        )
+        width = read_first_readable_file(folder / "device/current_link_width")
         nvme_drives.append({
             "name": folder.name,
-            "model": read_first_readable(folder / "model"),
+            "model": read_first_readable_file(folder / "model"),
             "width": int(width) if re.fullmatch(r"[1-9]\d?", width) else None,
             "gigatransfers": float(speed[1]) if speed else None,
         })  # fmt: skip
@@ -165,7 +167,7 @@ def read_nvme_drives(sysfs: str) -> list[pi.NvmeDrive]:
 
 def find_root_device() -> str:
     """Return the device of the root file system, as the kernel names it."""
-    for line in read_first_readable("/proc/self/mountinfo").splitlines():
+    for line in read_first_readable_file("/proc/self/mountinfo").splitlines():
         before, _, after = line.partition(" - ")
         if before.split()[4] == "/":
             return after.split()[1]
@@ -179,8 +181,8 @@ def read_blade_facts(params: dict[str, Any]) -> tuple[dict[str, Any], list[pi.Bo
     supply = shown.get("Power Status")
     nvme_drives = read_nvme_drives(params["nvme_sysfs"])
     facts: dict[str, Any] = {
-        "serial": read_first_readable(*SERIALS) or None,
-        "model": read_first_readable(*MODELS) or None,
+        "serial": read_first_readable_file(*SERIALS) or None,
+        "model": read_first_readable_file(*MODELS) or None,
         "throttled": None if bits is None else f"{bits:#x}",
         "flags": None if bits is None else pi.decode_throttling_flags(bits),
         "temperature_c": pi.parse_temperature_celsius(read_tool_output("vcgencmd", "measure_temp")),
@@ -208,7 +210,7 @@ def main() -> None:
     identifying = module.params["identify"] != "none" and not module.check_mode
     try:
         check_board_serial(
-            read_first_readable(*SERIALS), module.params["serial"], module.params["require_serial"]
+            read_first_readable_file(*SERIALS), module.params["serial"], module.params["require_serial"]
         )
         if identifying:
             switch_identify_led(module.params)

@@ -79,7 +79,7 @@ SPEC = {
 }
 
 
-def run_firewall_task(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def apply_confirm_or_remove_rules(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Apply, confirm or remove the rules, as the options request; return Ansible's result."""
     if params["confirm"]:
         return nft_host.confirm_firewall_rules(params["confirm"], params["applied_from"])
@@ -100,7 +100,11 @@ def main() -> None:
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     try:
         module.exit_json(
-            **{"changed": False, "not_applied": {}, **run_firewall_task(module.params, module.check_mode)}
+            **{
+                "changed": False,
+                "not_applied": {},
+                **apply_confirm_or_remove_rules(module.params, module.check_mode),
+            }
         )
     except HostError as error:
         module.fail_json(msg=error.msg, **error.result)

@@ -23,7 +23,7 @@ from gpufleet.errors import GpufleetError
 
 # What one reading of the inventory has built and added, by the data that it fills. Each reading builds anew, so that
 # nothing is stale; within one, 500 rack files ask for the same model.
-_READINGS: WeakKeyDictionary[InventoryData, dict[tuple[Any, ...], InventoryReading]] = WeakKeyDictionary()
+_READINGS: WeakKeyDictionary[InventoryData, dict[tuple[Any, ...], InventorySnapshot]] = WeakKeyDictionary()
 # (folder, rack) of every rack file that this process has read, and the plugin that takes such files at once.
 _KNOWN_RACKS: set[tuple[str, str]] = set()
 KNOWN_RACK_PLUGIN = "gpufleet.fleet.known_rack"
@@ -67,7 +67,7 @@ def build_project_inventory(
     )
 
 
-class InventoryReading:
+class InventorySnapshot:
     """The model of one reading of the inventory: its hosts by rack, and the names of those that Ansible has already.
 
     ``tagged`` has values with Ansible's tags, by variable, trust and value.
@@ -105,7 +105,7 @@ def read_inventory(
     database_url: str | None = None,
     include_missing: bool = False,
     cached_model: nodes.AnsibleInventory | None = None,
-) -> InventoryReading:
+) -> InventorySnapshot:
     """Return the reading of the project that has ``path``; its first file builds it, and the others share it.
 
     ``model`` comes from the plugin's cache and replaces a new one.
@@ -119,7 +119,7 @@ def read_inventory(
     )
     readings = _READINGS.setdefault(data, {})
     if key not in readings:
-        readings[key] = InventoryReading(
+        readings[key] = InventorySnapshot(
             cached_model
             or build_project_inventory(path, database_url=database_url, include_missing=include_missing)
         )
@@ -144,16 +144,18 @@ def is_known_rack_file(path: str) -> bool:
     return file.suffix in (".yaml", ".yml") and (str(file.parent), file.stem) in _KNOWN_RACKS
 
 
-def add_rack_hosts(plugin: BaseInventoryPlugin, inventory: InventoryData, path: str) -> InventoryReading:
+def add_rack_hosts(plugin: BaseInventoryPlugin, inventory: InventoryData, path: str) -> InventorySnapshot:
     """Add the hosts of one rack file; the plugin shows the warnings."""
     reading, rack = read_inventory(inventory, path), Path(path).stem
     for warning in reading.list_warnings(rack):
         plugin.display.warning(warning)
-    add_hosts(inventory, reading, rack)
+    add_inventory_hosts(inventory, reading, rack)
     return reading
 
 
-def add_hosts(inventory: InventoryData, reading: InventoryReading, rack: str | None = None) -> None:
+def add_inventory_hosts(
+    inventory: InventoryData, reading: InventorySnapshot, rack: str | None = None
+) -> None:
     """Add all hosts, or one rack's, with their groups and variables, unless Ansible has them already.
 
     Ansible may trust only values from the operator's files. A host with the name of a group from another source raises
@@ -175,7 +177,7 @@ def add_hosts(inventory: InventoryData, reading: InventoryReading, rack: str | N
         _set_variables(inventory, reading, host)
 
 
-def _set_variables(inventory: InventoryData, reading: InventoryReading, host: nodes.InventoryHost) -> None:
+def _set_variables(inventory: InventoryData, reading: InventorySnapshot, host: nodes.InventoryHost) -> None:
     """Set a host's variables. Ansible tags each value with its origin; hosts share the tagged value."""
     for values, trusted in ((host.observed, False), (host.vars, True)):
         for key, value in values.items():
