@@ -53,15 +53,17 @@ class ScriptedSource:
 
     faults: dict[str, Exception] = field(default_factory=dict)
     usd: float = 1.3
-    name: str = "scripted"
-    cloud: str = "aws"
+    source_name: str = "scripted"
+    cloud_name: str = "aws"
     regions_read: list[str] = field(default_factory=list)
 
     def fetch_region_prices(self, region, scope):
         self.regions_read.append(region)
         if region in self.faults:
             raise self.faults[region]
-        row = PriceRow("aws", region, "g5.2xlarge", "on_demand", self.usd, scope.day.isoformat(), self.name)
+        row = PriceRow(
+            "aws", region, "g5.2xlarge", "on_demand", self.usd, scope.day.isoformat(), self.source_name
+        )
         return build_region_prices([row])
 
 
@@ -168,7 +170,7 @@ def test_source_that_rejects_every_region_is_skipped(store):
 
 def test_missing_credentials_of_one_source_do_not_stop_the_others(store):
     lost = ScriptedSource(
-        dict.fromkeys(REGIONS, MissingCredentials("none here", hint="set a key")), name="lost"
+        dict.fromkeys(REGIONS, MissingCredentials("none here", hint="set a key")), source_name="lost"
     )
     outcomes = refresh_prices(store, [lost, ScriptedSource()], SCOPE)
     assert [outcome.state for outcome in outcomes] == ["skipped", "stored"]
@@ -422,13 +424,13 @@ def test_refresh_killed_before_any_database_statement_resumes(slow_azure, tmp_pa
 )
 def test_sources_are_selected_by_region_and_cloud(faults_by_region, cloud, names):
     sources = build_price_sources((), cloud, build_refresh_scope(DAY, faults_by_region, cloud))
-    assert {source.cloud for source in sources} == names
-    assert not any(source.name.startswith("gpuhunt") for source in sources)
+    assert {source.cloud_name for source in sources} == names
+    assert not any(source.source_name.startswith("gpuhunt") for source in sources)
 
 
 def test_gpuhunt_sources_are_used_only_if_named():
     assert [
-        source.name for source in build_price_sources(("gpuhunt-aws",), None, build_refresh_scope(DAY))
+        source.source_name for source in build_price_sources(("gpuhunt-aws",), None, build_refresh_scope(DAY))
     ] == ["gpuhunt-aws"]
 
 

@@ -102,5 +102,5 @@ def build_price_sources(
     return [
         source
         for source in chosen
-        if cloud in {None, source.cloud} and scope.list_cloud_regions(source.cloud)
+        if cloud in {None, source.cloud_name} and scope.list_cloud_regions(source.cloud_name)
     ]

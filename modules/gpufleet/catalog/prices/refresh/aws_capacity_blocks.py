@@ -26,8 +26,8 @@ class AwsCapacityBlockSource:
     """The source: ``ec2.describe_capacity_block_offerings``. It never buys."""
 
     clients: aws.ClientFactory = aws.create_aws_client
-    name: str = "aws-capacity-blocks"
-    cloud: str = "aws"
+    source_name: str = "aws-capacity-blocks"
+    cloud_name: str = "aws"
 
     def fetch_region_prices(self, region: str, scope: RefreshScope) -> RegionPrices:
         """Return the block prices of a region; a machine without an offering has no price."""
@@ -43,7 +43,7 @@ class AwsCapacityBlockSource:
         day = scope.day.isoformat()
         prices = ((name, median_usd_per_hour(offers, name)) for name in names)
         return build_region_prices(
-            PriceRow("aws", region, name, "capacity_block", usd, day, f"{self.name};24h")
+            PriceRow("aws", region, name, "capacity_block", usd, day, f"{self.source_name};24h")
             for name, usd in prices
             if usd is not None
         )
@@ -56,9 +56,11 @@ class AwsCapacityBlockSource:
             "CapacityDurationHours": BLOCK_HOURS,
             "MaxResults": 100,
         }
-        with aws.translate_boto_errors("ec2:DescribeCapacityBlockOfferings", self.name):
+        with aws.translate_boto_errors("ec2:DescribeCapacityBlockOfferings", self.source_name):
             return list(
-                aws.iterate_page_items(call, "NextToken", "CapacityBlockOfferings", self.name, **parameters)
+                aws.iterate_page_items(
+                    call, "NextToken", "CapacityBlockOfferings", self.source_name, **parameters
+                )
             )
 
 

@@ -39,13 +39,13 @@ class AwsPriceListSource:
 
     clients: aws.ClientFactory = aws.create_aws_client
     offerings: aws.RegionMachineTypes = field(default_factory=aws.RegionMachineTypes)
-    name: str = "aws-price-list"
-    cloud: str = "aws"
+    source_name: str = "aws-price-list"
+    cloud_name: str = "aws"
 
     def fetch_region_prices(self, region: str, scope: RefreshScope) -> RegionPrices:
         """Return the list prices of a region's machines with accelerators."""
-        reader = AwsProductReader(region, scope.day.isoformat(), self.name)
-        with aws.translate_boto_errors("pricing:GetProducts", self.name):
+        reader = AwsProductReader(region, scope.day.isoformat(), self.source_name)
+        with aws.translate_boto_errors("pricing:GetProducts", self.source_name):
             products = [product for family in FAMILIES for product in self._fetch_products(region, family)]
             offered_types = self.offerings.fetch_machine_types(region) if products else None
         return build_region_prices(list(reader.build_price_rows(products, offered_types)), reader.left_out)
@@ -62,10 +62,12 @@ class AwsPriceListSource:
             "FormatVersion": "aws_v1",
             "MaxResults": 100,
         }
-        for text in aws.iterate_page_items(call, "NextToken", "PriceList", self.name, **parameters):
-            product = decode_json(str(text), self.name)  # an InputError is a bad page to aws.faults
+        for text in aws.iterate_page_items(call, "NextToken", "PriceList", self.source_name, **parameters):
+            product = decode_json(str(text), self.source_name)  # an InputError is a bad page to aws.faults
             if not isinstance(product, dict):
-                raise SourceUnavailable(f"{self.name}: the API returned a product that is not a JSON object")
+                raise SourceUnavailable(
+                    f"{self.source_name}: the API returned a product that is not a JSON object"
+                )
             yield product
 
 

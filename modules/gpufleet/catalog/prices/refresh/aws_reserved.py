@@ -19,8 +19,8 @@ class AwsReservedSource:
     """The source: ``ec2.describe_reserved_instances_offerings``; only Amazon's own, not the marketplace's."""
 
     clients: aws.ClientFactory = aws.create_aws_client
-    name: str = "aws-reserved-offerings"
-    cloud: str = "aws"
+    source_name: str = "aws-reserved-offerings"
+    cloud_name: str = "aws"
 
     def fetch_region_prices(self, region: str, scope: RefreshScope) -> RegionPrices:
         """Return the offerings of a region for one and three years."""
@@ -33,15 +33,19 @@ class AwsReservedSource:
             "IncludeMarketplace": False,
             "MaxResults": 100,
         }
-        with aws.translate_boto_errors("ec2:DescribeReservedInstancesOfferings", self.name):
+        with aws.translate_boto_errors("ec2:DescribeReservedInstancesOfferings", self.source_name):
             offerings = list(
                 aws.iterate_page_items(
-                    call, "NextToken", "ReservedInstancesOfferings", self.name, **parameters
+                    call, "NextToken", "ReservedInstancesOfferings", self.source_name, **parameters
                 )
             )
         left_out: list[str] = []
         return build_region_prices(
-            list(build_reserved_price_rows(offerings, region, scope.day.isoformat(), self.name, left_out)),
+            list(
+                build_reserved_price_rows(
+                    offerings, region, scope.day.isoformat(), self.source_name, left_out
+                )
+            ),
             left_out,
         )
 

@@ -24,8 +24,8 @@ class AwsSavingsPlanSource:
     """The source: ``savingsplans.describe_savings_plans_offering_rates``."""
 
     clients: aws.ClientFactory = aws.create_aws_client
-    name: str = "aws-savings-plans"
-    cloud: str = "aws"
+    source_name: str = "aws-savings-plans"
+    cloud_name: str = "aws"
 
     def fetch_region_prices(self, region: str, scope: RefreshScope) -> RegionPrices:
         """Return the rates of a region."""
@@ -41,11 +41,17 @@ class AwsSavingsPlanSource:
             "filters": [{"name": name, "values": values} for name, values in filters.items()],
             "maxResults": 1000,
         }
-        with aws.translate_boto_errors("savingsplans:DescribeSavingsPlansOfferingRates", self.name):
-            rates = list(aws.iterate_page_items(call, "nextToken", "searchResults", self.name, **parameters))
+        with aws.translate_boto_errors("savingsplans:DescribeSavingsPlansOfferingRates", self.source_name):
+            rates = list(
+                aws.iterate_page_items(call, "nextToken", "searchResults", self.source_name, **parameters)
+            )
         left_out: list[str] = []
         return build_region_prices(
-            list(build_savings_plan_price_rows(rates, region, scope.day.isoformat(), self.name, left_out)),
+            list(
+                build_savings_plan_price_rows(
+                    rates, region, scope.day.isoformat(), self.source_name, left_out
+                )
+            ),
             left_out,
         )
 

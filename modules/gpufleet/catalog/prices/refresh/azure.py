@@ -40,14 +40,14 @@ class AzureRetailPriceSource:
 
     http: HttpClient = field(default_factory=HttpClient)
     base_url: str = BASE_URL
-    name: str = "azure-retail-prices"
-    cloud: str = "azure"
+    source_name: str = "azure-retail-prices"
+    cloud_name: str = "azure"
 
     def fetch_region_prices(self, region: str, scope: RefreshScope) -> RegionPrices:
         """Return the prices of a region's N series: the machines with accelerators."""
         if not REGION_PATTERN.match(region):
             raise RequestRejected(f"{region!r} is not a region of Azure")
-        reader = AzureItemReader(region, scope.day.isoformat(), self.name)
+        reader = AzureItemReader(region, scope.day.isoformat(), self.source_name)
         rows = list(reader.build_price_rows(self.fetch_price_items(region)))
         return build_region_prices(rows, reader.left_out)
 
@@ -62,18 +62,20 @@ class AzureRetailPriceSource:
             page = self.http.get_json(url, query)
             items = page.get("Items")
             if not isinstance(items, list):
-                raise SourceUnavailable(f"{self.name}: the API returned a page without Items")
+                raise SourceUnavailable(f"{self.source_name}: the API returned a page without Items")
             yield from (item for item in items if isinstance(item, dict))
             next_link = page.get("NextPageLink")
             if not next_link:
                 return
             if next_link in seen_links or not self._is_same_host(next_link):
                 raise SourceUnavailable(
-                    f"{self.name}: the next page {_link_without_query(next_link)} is repeated or on another host"
+                    f"{self.source_name}: the next page {_link_without_query(next_link)} is repeated or on another host"
                 )
             seen_links.add(next_link)
             url, query = next_link, None
-        raise SourceUnavailable(f"{self.name}: the API returned more than {MAX_PAGES} pages for {region}")
+        raise SourceUnavailable(
+            f"{self.source_name}: the API returned more than {MAX_PAGES} pages for {region}"
+        )
 
     def _is_same_host(self, link: str) -> bool:
         """Return whether a link has the same host as the base URL; Microsoft's links include port 443."""

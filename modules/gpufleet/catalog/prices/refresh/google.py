@@ -53,15 +53,17 @@ class GoogleBillingSource:
 
     http: HttpClient = field(default_factory=HttpClient)
     base_url: str = BASE_URL
-    name: str = "gcp-billing-catalog"
-    cloud: str = "gcp"
+    source_name: str = "gcp-billing-catalog"
+    cloud_name: str = "gcp"
     _regions: dict[str, ComponentPrices] | None = None
 
     def fetch_region_prices(self, region: str, scope: RefreshScope) -> RegionPrices:
         """Return the prices of a region's machines."""
         if self._regions is None:
             self._regions = collect_component_prices(self.fetch_skus())
-        pricer = GoogleMachinePricer(region, self._regions.get(region, {}), scope.day.isoformat(), self.name)
+        pricer = GoogleMachinePricer(
+            region, self._regions.get(region, {}), scope.day.isoformat(), self.source_name
+        )
         return build_region_prices(list(pricer.build_price_rows()), pricer.left_out)
 
     def fetch_skus(self) -> Iterator[Sku]:
@@ -71,15 +73,15 @@ class GoogleBillingSource:
             page = self._fetch_page(token, headers)
             skus = page.get("skus", [])
             if not isinstance(skus, list):
-                raise SourceUnavailable(f"{self.name}: the API returned a page without skus")
+                raise SourceUnavailable(f"{self.source_name}: the API returned a page without skus")
             yield from (sku for sku in skus if isinstance(sku, dict))
             token = str(page.get("nextPageToken") or "")
             if not token:
                 return
             if token in seen_tokens:
-                raise SourceUnavailable(f"{self.name}: the API repeats a page")
+                raise SourceUnavailable(f"{self.source_name}: the API repeats a page")
             seen_tokens.add(token)
-        raise SourceUnavailable(f"{self.name}: the API returned more than {MAX_PAGES} pages")
+        raise SourceUnavailable(f"{self.source_name}: the API returned more than {MAX_PAGES} pages")
 
     def _fetch_page(self, token: str, headers: dict[str, str]) -> Sku:
         query = {"currencyCode": "USD", "pageSize": "5000", **({"pageToken": token} if token else {})}

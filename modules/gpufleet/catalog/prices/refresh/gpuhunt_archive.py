@@ -36,15 +36,15 @@ MAX_MEMBER_BYTES = LARGE_DOCUMENT.bytes
 class GpuhuntArchiveSource:
     """The source, one for each cloud."""
 
-    cloud: str
+    cloud_name: str
     http: HttpClient = field(default_factory=HttpClient)
     base_url: str = BASE_URL
     _rows: Sequence[PriceRow] | None = None
 
     @property
-    def name(self) -> str:
+    def source_name(self) -> str:
         """Return the source's name."""
-        return f"gpuhunt-{self.cloud}"
+        return f"gpuhunt-{self.cloud_name}"
 
     def fetch_region_prices(self, region: str, scope: RefreshScope) -> RegionPrices:  # noqa: ARG002 - the archive states its own day
         """Return on-demand and spot prices of a region."""
@@ -54,19 +54,21 @@ class GpuhuntArchiveSource:
 
     def _read_archive(self) -> list[PriceRow]:
         version = (
-            self.http.get_bytes(f"{self.base_url}/{self.cloud}/version").decode("utf-8", "replace").strip()
+            self.http.get_bytes(f"{self.base_url}/{self.cloud_name}/version")
+            .decode("utf-8", "replace")
+            .strip()
         )
         if not VERSION_PATTERN.match(version):
-            raise SourceUnavailable(f"{self.name}: {version[:40]!r} is not a version")
-        archive = self.http.get_bytes(f"{self.base_url}/{self.cloud}/{version}/catalog.zip")
+            raise SourceUnavailable(f"{self.source_name}: {version[:40]!r} is not a version")
+        archive = self.http.get_bytes(f"{self.base_url}/{self.cloud_name}/{version}/catalog.zip")
         day = DAY_PATTERN.match(version)
-        origin = PriceOrigin(self.cloud, "-".join(day.groups()) if day else "", f"gpuhunt;{version}")
+        origin = PriceOrigin(self.cloud_name, "-".join(day.groups()) if day else "", f"gpuhunt;{version}")
         try:
-            content = _read_member(archive, f"{self.cloud}.csv")
-            (sheet,) = read_price_sheets(Path(f"{self.cloud}.csv"), content)
+            content = _read_member(archive, f"{self.cloud_name}.csv")
+            (sheet,) = read_price_sheets(Path(f"{self.cloud_name}.csv"), content)
             return list(gpuhunt.read_price_rows(sheet, origin))
         except (InputError, *ARCHIVE_ERRORS) as error:
-            raise SourceUnavailable(f"{self.name}: its archive cannot be read: {error}") from None
+            raise SourceUnavailable(f"{self.source_name}: its archive cannot be read: {error}") from None
 
 
 def _read_member(archive: bytes, name: str) -> bytes:

@@ -87,20 +87,22 @@ def _refresh_source(
     accept: Sequence[str],
     report: Report,
 ) -> SourceRefreshOutcome:
-    run, finished_regions = _open_run(store, source.name, scope, again=again)
-    outcome = SourceRefreshOutcome(source.name, source.cloud)
+    run, finished_regions = _open_run(store, source.source_name, scope, again=again)
+    outcome = SourceRefreshOutcome(source.source_name, source.cloud_name)
     missing_regions = [
         region
-        for region in scope.list_cloud_regions(source.cloud)
+        for region in scope.list_cloud_regions(source.cloud_name)
         if region not in finished_regions | run.batches
     ]
     if not missing_regions and not run.batches:
         store.delete_unfinished_run(run)
         return replace(outcome, state="known", reason="already read on this day")
     if run.batches:
-        report(f"{source.name}: resumed, {len(run.batches)} regions are stored")
+        report(f"{source.source_name}: resumed, {len(run.batches)} regions are stored")
     for region, fault_recorder in _iterate_regions(missing_regions, outcome):
-        report(f"{source.name}: {region} ({missing_regions.index(region) + 1} of {len(missing_regions)})")
+        report(
+            f"{source.source_name}: {region} ({missing_regions.index(region) + 1} of {len(missing_regions)})"
+        )
         with fault_recorder:
             batch = source.fetch_region_prices(region, scope)
             run = store.stage_batch(region, batch.rows, run)

@@ -50,12 +50,12 @@ class PriceSource(Protocol):
     """One API of one cloud. ``fetch_region_prices`` returns a complete region or raises one of the exceptions above."""
 
     @property
-    def name(self) -> str:
+    def source_name(self) -> str:
         """Return the name in runs and messages."""
         ...
 
     @property
-    def cloud(self) -> str:
+    def cloud_name(self) -> str:
         """Return the cloud."""
         ...
 
