@@ -17,7 +17,7 @@ MIN_GO_VERSION = (1, 26)
 
 
 def ensure_go_toolchain(report: Callable[[str], None]) -> Path:
-    """Return a Go command of at least ``MINIMUM``, installing one into the user's cache where there is none."""
+    """Return a Go command of at least ``MIN_GO_VERSION``, installing one into the user's cache where there is none."""
     on_path = shutil.which("go")
     if on_path and read_go_version(Path(on_path)) >= MIN_GO_VERSION:
         return Path(on_path)
