@@ -51,7 +51,7 @@ def shell(rehearsal, command):
 
 def test_rehearsal_is_not_up_initially(rehearsal):
     assert not rehearsal.is_set_up
-    with pytest.raises(EnvironmentFault, match="no rehearsal of dev") as excinfo:
+    with pytest.raises(EnvironmentFault, match="the rehearsal of dev does not exist") as excinfo:
         rehearsal.build_environment()
     assert excinfo.value.hint == "run `gpufleet rehearse up -s dev` first"
 

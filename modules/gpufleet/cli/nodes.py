@@ -163,11 +163,13 @@ def change_node_states(nodes: str, new_state: str, reason: str) -> None:
     _apply_change(node_change.change_node_states, nodes, new_state, reason)
 
 
-def _apply_change(change_nodes: Callable[..., list[str]], nodes: str, to: str, reason: str) -> None:
+def _apply_change(
+    change_nodes: Callable[..., list[str]], nodes: str, new_state_or_hold: str, reason: str
+) -> None:
     from gpufleet.operations import node_view as view
 
     with view.open_existing_registry() as registry:
-        lines = change_nodes(registry, nodes, to, reason)
+        lines = change_nodes(registry, nodes, new_state_or_hold, reason)
     for line in lines:
         output.print_lines(line, err=True)
 

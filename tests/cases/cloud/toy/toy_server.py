@@ -10,6 +10,10 @@ from gpufleet.engine import StateResource
 
 def price_server(resource: StateResource, graph: Any) -> Components:
     """Bill one server."""
-    terms = graph.terms_of(resource)
+    terms = graph.purchase_terms_of(resource)
     size, region = str(resource.inputs["size"]), str(resource.inputs["region"])
-    return [CostComponent("machine", (size,), "toy", region, terms=terms, hours_per_month=terms.billed_hours)]
+    return [
+        CostComponent(
+            "machine", (size,), "toy", region, terms=terms, hours_per_month=terms.billed_hours_per_month
+        )
+    ]
