@@ -2,8 +2,8 @@
 
 Input: a machine with or without `pulumi`, and the engine's own JSON: previews (``pulumi preview --json``), event
 logs (``--event-log``) and states (``pulumi stack export``). Output: an engine that can run Python programs,
-built once into the user's cache if none is installed; ``PreviewStep`` and ``StateResource`` values in which unknown and secret
-values are the markers ``UNKNOWN`` and ``SECRET``.
+built once into the user's cache if none is installed; ``PreviewStep`` and ``StateResource`` values in which unknown
+and secret values are the markers ``UNKNOWN`` and ``SECRET``.
 """
 
 from __future__ import annotations
