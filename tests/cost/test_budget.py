@@ -32,7 +32,7 @@ def test_budget_below_a_monthly_commitment_buys_none():
         )
 
     (machine,) = options_for(2000)
-    monthly_usd = machine.usd_per_hour * HOURS_PER_MONTH
+    monthly_usd = machine.machine_usd_per_hour * HOURS_PER_MONTH
     assert machine.machines_all_month == 0
     assert machine.hours > 0
     three_years = cost.find_budget_options(monthly_usd / 10, purchase="reserved_3y", machine="a2-megagpu-16g")

@@ -48,7 +48,7 @@ def test_one_off_cost_matches_the_case(case, cost_diff):
 
 def test_unpriced_resources_match_the_case(case, cost_diff):
     expected = case["expect"].get("unpriced", [])
-    reasons = [gap.reason for gap in cost_diff.unpriced]
+    reasons = [gap.reason for gap in cost_diff.unpriced_resources]
     assert all(any(part in reason for reason in reasons) for part in expected)
     assert bool(reasons) == bool(expected)
 

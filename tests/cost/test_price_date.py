@@ -71,7 +71,7 @@ def test_price_on_one_date_only_is_not_a_price_change(make_resource, diff_on_dat
     new = make_resource("g", inputs={"instanceType": "g5.2xlarge", "region": "us-east-1"})
     cost_diff = diff_on_dates([new, make_resource()], [new, make_resource()])
     assert cost_diff.change_usd_per_month == round_to_cents(-MOVED)
-    (gap,) = (gap for gap in cost_diff.unpriced if gap.name == "g" and gap.component == "machine")
+    (gap,) = (gap for gap in cost_diff.unpriced_resources if gap.name == "g" and gap.component == "machine")
     assert gap.reason == (
         "g5.2xlarge in us-east-1 has a price on only one of 2026-07-01 and 2026-11-01; left out on both sides"
     )

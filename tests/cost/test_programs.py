@@ -45,7 +45,7 @@ def test_every_billable_resource_is_priced_or_unpriced(program):
     expected_urns = {
         resource.urn for resource in custom if not any(fnmatchcase(resource.type, free) for free in FREE)
     }
-    reported_urns = {charge.urn for charge in bill.charges} | {gap.urn for gap in bill.unpriced}
+    reported_urns = {charge.urn for charge in bill.charges} | {gap.urn for gap in bill.unpriced_resources}
     assert reported_urns == expected_urns
     assert {urn.rsplit("::", 1)[-1] for urn in reported_urns} == BILLABLE[name]
 
@@ -53,13 +53,13 @@ def test_every_billable_resource_is_priced_or_unpriced(program):
 def test_total_is_the_sum_of_the_resources(program):
     _, _, bill = program
     assert sum(charge.usd_per_month.expected for charge in bill.charges) == bill.usd_per_month.expected
-    assert all(gap.reason for gap in bill.unpriced)
+    assert all(gap.reason for gap in bill.unpriced_resources)
 
 
 def test_every_region_is_known(program):
     _, _, bill = program
     assert all(charge.region for charge in bill.charges)
-    assert not [gap for gap in bill.unpriced if "unknown region" in gap.reason]
+    assert not [gap for gap in bill.unpriced_resources if "unknown region" in gap.reason]
 
 
 def test_machines_without_accelerators_are_priced_or_reported():

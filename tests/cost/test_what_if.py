@@ -42,7 +42,12 @@ def test_every_purchase_kind_matches_a_manual_calculation(rows):
         "reserved_1y": Decimal(1460),  # 2 * 1.00 * 730 h: a commitment bills all month
         "reserved_3y": None,
     }
-    assert (row.pool, row.count, row.usd_per_month, row.cheapest.kind) == ("train", 2, Decimal(400), "spot")
+    assert (row.pool, row.count, row.usd_per_month, row.cheapest_option.kind) == (
+        "train",
+        2,
+        Decimal(400),
+        "spot",
+    )
 
 
 def test_table_and_json_have_the_same_amounts(rows):

@@ -26,7 +26,7 @@ def assert_bill_matches(bill, side):
     assert amounts == side.rows
     month = bill.usd_per_month
     assert (month.low, month.expected, month.high) == (side.low, side.total, side.high)
-    reasons = sorted(gap.reason for gap in bill.unpriced)
+    reasons = sorted(gap.reason for gap in bill.unpriced_resources)
     assert len(reasons) == len(side.unpriced), reasons
     assert all(any(expected in reason for reason in reasons) for expected in side.unpriced)
 

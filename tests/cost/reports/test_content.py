@@ -56,7 +56,9 @@ def assert_first_sentence(text, cost_diff, months):
     """Verify the first sentence: the direction, the amount of the change, and the month where it is known."""
     change = reading.round_to_cents(months["after"]) - reading.round_to_cents(months["before"])
     machines = [
-        gap for gap in (*cost_diff.before.unpriced, *cost_diff.after.unpriced) if gap.component == "machine"
+        gap
+        for gap in (*cost_diff.before.unpriced_resources, *cost_diff.after.unpriced_resources)
+        if gap.component == "machine"
     ]
     if cost_diff.partial or not machines:
         verbs = [verb for verb in ("raises", "lowers") if verb in text]
@@ -64,7 +66,7 @@ def assert_first_sentence(text, cost_diff, months):
         assert change == 0 or f"by {reading.format_dollars(abs(change))}" in text
     if not cost_diff.partial:
         assert reading.format_dollars(months["after"]) in text
-    missing = sum(not gap.is_bounded for gap in cost_diff.after.unpriced)
+    missing = sum(not gap.is_bounded for gap in cost_diff.after.unpriced_resources)
     assert (f"not counting {missing} item" in text) == bool(missing and not cost_diff.partial)
 
 
@@ -125,7 +127,7 @@ def test_json_has_every_resource_and_every_unpriced_resource(case, cost_diff):
         assert hours == pytest.approx(document[side]["usd_per_hour"], abs=1e-4)
     reasons = {gap["reason"] for gap in document["unpriced"]}
     assert all(any(part in reason for reason in reasons) for part in case["expect"].get("unpriced", []))
-    gaps = (*cost_diff.before.unpriced, *cost_diff.after.unpriced)
+    gaps = (*cost_diff.before.unpriced_resources, *cost_diff.after.unpriced_resources)
     listed = {(gap["urn"], gap["component"], gap["reason"]) for gap in document["unpriced"]}
     assert listed <= {(gap.urn, gap.component, gap.reason) for gap in gaps}
     assert {gap[:2] for gap in listed} == {(gap.urn, gap.component) for gap in gaps}
@@ -157,7 +159,7 @@ def test_html_page_has_the_same_resources_and_totals(cost_diff, months):
 def test_each_unpriced_resource_warning_and_price_is_listed(case, cost_diff, form):
     text = cost.render_diff(cost_diff, form)
     text = reading.unescape_text(text)
-    for gap in cost_diff.unpriced:
+    for gap in cost_diff.unpriced_resources:
         assert gap.reason in text
     for warning in cost_diff.warnings:
         assert warning.removeprefix("WARNING: ") in text
@@ -179,7 +181,7 @@ def test_junit_has_the_amounts_and_a_case_for_each_unpriced_resource(cost_diff, 
     assert Decimal(cells["after_usd_per_month"]) == after
     assert Decimal(cells["change_usd_per_month"]) == after - before
     skipped = [case.find("skipped").get("message") for case in suite if case.find("skipped") is not None]
-    assert skipped == [gap.reason for gap in cost_diff.unpriced]
+    assert skipped == [gap.reason for gap in cost_diff.unpriced_resources]
     assert (suite.get("tests"), suite.get("skipped")) == (str(1 + len(skipped)), str(len(skipped)))
 
 

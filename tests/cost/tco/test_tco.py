@@ -36,14 +36,14 @@ def rented_alternative(count=20, usd=0.1, purchase="on_demand", disks=0.0):
 def test_size_of_the_example_rack_is_known(blades):
     assert (blades.nodes, blades.cores, blades.memory_gib) == (20, 80, 160)
     assert blades.storage_gib * 2**30 / 1e12 == pytest.approx(10)  # TB
-    assert blades.capital_usd == pytest.approx(3820 * 1.10)
+    assert blades.purchase_price_usd == pytest.approx(3820 * 1.10)
 
 
 def test_monthly_rack_cost_matches_a_manual_calculation(blades):
     # capital: 4,202 USD / 48 months = 87.5417; power: 20 * 7 W * 0.30 * 730 h / 1000 = 30.66
-    assert blades.parts_per_month == pytest.approx({"capital": 87.541667, "power": 30.66})
-    assert blades.usd_per_month == pytest.approx(118.201667)
-    assert blades.running_usd_per_month == pytest.approx(30.66)
+    assert blades.usd_per_month_by_part == pytest.approx({"capital": 87.541667, "power": 30.66})
+    assert blades.total_usd_per_month == pytest.approx(118.201667)
+    assert blades.running_cost_usd_per_month == pytest.approx(30.66)
 
 
 def test_break_even_matches_a_manual_calculation(blades):
@@ -93,7 +93,7 @@ def test_residual_value_counts_only_at_the_end(server):
 def test_gpu_server_cost_matches_a_manual_calculation(server):
     # capital: 270,000 * 0.9 / 48 = 5,062.50; power: 10.2 kW * 0.8 * 1.58 * 0.30 * 730 = 2,823.5232
     # space: 8 * 47.60 = 380.80; staff: 4 * 80 = 320; maintenance: 39,800 / 12 = 3,316.666667
-    assert server.parts_per_month == pytest.approx(
+    assert server.usd_per_month_by_part == pytest.approx(
         {"capital": 5062.5, "power": 2823.5232, "space": 380.8, "staff": 320.0, "maintenance": 3316.666667}
     )
     cloud = tco.choose_cloud_alternative(server, tco.CloudMachineRequest("p5.48xlarge"))
@@ -225,7 +225,7 @@ def test_plot_without_break_even_marks_no_month(blades):
 @given(usd=st.floats(0.001, 10), share=st.floats(0.01, 1), years=st.integers(1, 10))
 def test_both_alternatives_have_the_same_total_in_the_break_even_month(blades, usd, share, years):
     comparison = tco.RackCloudComparison(
-        blades.with_figures(life_years=years), rented_alternative(usd=usd), share
+        blades.with_changed_figures(life_years=years), rented_alternative(usd=usd), share
     )
     month = comparison.break_even_month
     if month is not None:
@@ -239,4 +239,4 @@ def test_both_alternatives_have_the_same_monthly_cost_at_break_even_utilisation(
     share = comparison.break_even_utilisation
     if share > 0:
         at_break_even = replace(comparison, utilisation=share)
-        assert at_break_even.cloud_usd_per_month == pytest.approx(blades.usd_per_month)
+        assert at_break_even.cloud_usd_per_month == pytest.approx(blades.total_usd_per_month)

@@ -88,17 +88,17 @@ def test_exact_name_takes_precedence_over_wildcard_and_type(read_usage, make_res
         "types:\n  aws:*: {hours_per_month: 1, egress_gib: 7}\n"
         "resources:\n  web-*: {hours_per_month: 2}\n  web-1: {hours_per_month: 3}\n"
     )
-    assert usage_file.for_resource(make_resource("web-1")).hours_per_month == 3
-    assert usage_file.for_resource(make_resource("web-2")).hours_per_month == 2
-    assert usage_file.for_resource(make_resource("db")).hours_per_month == 1
-    assert usage_file.for_resource(make_resource("web-1")).egress_gib == 7
+    assert usage_file.find_resource_usage(make_resource("web-1")).hours_per_month == 3
+    assert usage_file.find_resource_usage(make_resource("web-2")).hours_per_month == 2
+    assert usage_file.find_resource_usage(make_resource("db")).hours_per_month == 1
+    assert usage_file.find_resource_usage(make_resource("web-1")).egress_gib == 7
 
 
 def test_urn_identifies_one_resource(read_usage, make_resource):
     resource = make_resource("a")
     assert (
         read_usage(f'resources:\n  "{resource.urn}": {{hours_per_month: 5}}\n')
-        .for_resource(resource)
+        .find_resource_usage(resource)
         .hours_per_month
         == 5
     )
@@ -125,7 +125,7 @@ def test_overlap_hours_scale_the_one_off_cost_of_a_replacement(read_usage, make_
 
 
 def test_empty_file_changes_no_usage(read_usage, make_resource):
-    assert read_usage("").for_resource(make_resource("a")) == cost.ResourceUsage()
+    assert read_usage("").find_resource_usage(make_resource("a")) == cost.ResourceUsage()
 
 
 @pytest.mark.parametrize(
