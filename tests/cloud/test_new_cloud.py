@@ -63,14 +63,7 @@ def toy_project(project):
     for name, row in ROWS.items():
         write(f"catalog/data/{name}", (package / f"catalog/data/{name}").read_text() + row + "\n")
     write("cloud/toy_pool.py", (CASES / "toy_pool.py").read_text())
-    write("cost/pricing/pricers/toy/server.py", (CASES / "toy_server.py").read_text())
-    name = "cost/pricing/pricers/__init__.py"
-    table_start = re.compile(r"^PRICERS\b[^=]*= \{\n", re.MULTILINE)
-    line = '    "toy:compute:Server": toy_server.price_server,\n'
-    import_line = "from gpufleet.cost.pricing.pricers.toy import server as toy_server\n\n"
-    content, count = table_start.subn(lambda m: f"{import_line}{m[0]}{line}", (package / name).read_text())
-    assert count == 1
-    write(name, content)
+    write("cost/pricing/pricers/toy.py", (CASES / "toy_pricer.py").read_text())
     return project, changed
 
 
@@ -91,7 +84,7 @@ def test_adding_a_cloud_changes_at_most_eight_files(toy_project, repo_root):
     page = (repo_root / "docs/architecture.md").read_text()
     steps = page.partition("## Adding a cloud")[2].partition("\n## ")[0]
     documented = set(re.findall(r"^\| \d+ \| `([^`]+)` \|", steps, re.MULTILINE))
-    generic = {name.replace("toy/server", "<cloud>/instance").replace("toy", "<cloud>") for name in changed}
+    generic = {name.replace("toy", "<cloud>") for name in changed}
     assert generic <= documented
     assert len(documented) <= 8
 

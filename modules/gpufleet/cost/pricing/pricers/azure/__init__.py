@@ -1,1 +1,28 @@
 """Pricers of Azure resources. Each parses a resource's inputs once, into a frozen dataclass."""
+
+from __future__ import annotations
+
+from gpufleet.cost.pricing.pricers.azure import (
+    disk,
+    fleet,
+    kubernetes,
+    machine,
+    network,
+    reservation,
+    scale_set,
+)
+from gpufleet.cost.pricing.pricers.extensions import Pricer
+
+PRICERS: dict[str, Pricer] = {
+    "azure-native:compute:VirtualMachine": machine.price_virtual_machine,
+    "azure-native:compute:VirtualMachineScaleSet": scale_set.price_scale_set,
+    "azure-native:azurefleet:Fleet": fleet.price_compute_fleet,
+    "azure-native:containerservice:ManagedCluster": kubernetes.price_aks_cluster,
+    "azure-native:containerservice:AgentPool": kubernetes.price_aks_agent_pool,
+    "azure-native:network:NatGateway": network.price_nat_gateway,
+    "azure-native:network:BastionHost": network.price_bastion,
+    "azure-native:network:LoadBalancer": network.price_load_balancer,
+    "azure-native:compute:CapacityReservation": reservation.price_capacity_reservation,
+    "azure-native:compute:Disk": disk.price_managed_disk,
+    "azure-native:network:PublicIPAddress": network.price_public_ip,
+}

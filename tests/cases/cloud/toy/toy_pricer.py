@@ -17,3 +17,6 @@ def price_server(resource: StateResource, graph: Any) -> Components:
             "machine", (size,), "toy", region, terms=terms, hours_per_month=terms.billed_hours_per_month
         )
     ]
+
+
+PRICERS = {"toy:compute:Server": price_server}
