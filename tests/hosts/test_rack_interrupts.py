@@ -22,7 +22,7 @@ from gpufleet import fleet
 from gpufleet.rehearsal import rack
 home, file = map(Path, sys.argv[1:])
 use = fleet.StackRack(name="blades-poc", rack=fleet.load_rack(file, file.parent))
-rack.start_racks(SimpleNamespace(home=home), [use], rack.Faults(), lambda line: print(line, flush=True))
+rack.start_racks(SimpleNamespace(home=home), [use], rack.FaultPlan(), lambda line: print(line, flush=True))
 """
 DOWN = """
 import sys
