@@ -65,13 +65,13 @@ def test_prices_are_plausible(name):
 
 @pytest.mark.parametrize("name", ["prices.csv", "parts.csv"])
 def test_purchases_and_dates_are_well_formed(name):
-    prices = data_file.load_machine_prices() if name == "prices.csv" else data_file.load_part_prices()
+    prices = data_file.load_machine_prices() if name == "prices.csv" else data_file.load_cloud_part_prices()
     assert {key[3] for key in prices} <= PURCHASES
     assert [price for price in prices.values() if price.as_of and price.earliest_price_date is None] == []
 
 
 def test_no_discount_costs_more_than_on_demand():
-    prices = {**data_file.load_machine_prices(), **data_file.load_part_prices()}
+    prices = {**data_file.load_machine_prices(), **data_file.load_cloud_part_prices()}
     dear = [
         key
         for key, price in prices.items()
@@ -103,7 +103,7 @@ def test_confidence_of_parts_matches_purchase_and_date():
 
 def test_region_with_a_part_price_has_disk_and_address_prices():
     disks = {"aws": "ebs:gp3", "gcp": "pd-balanced"}  # what a pool of ours gets
-    parts = data_file.load_part_prices()
+    parts = data_file.load_cloud_part_prices()
     for cloud, disk in disks.items():
         regions = {key[1] for key in parts if key[0] == cloud}
         assert {key[1] for key in parts if key[2] == disk} == regions
@@ -111,7 +111,7 @@ def test_region_with_a_part_price_has_disk_and_address_prices():
 
 
 def test_larger_disk_tiers_cost_more():
-    parts = data_file.load_part_prices()
+    parts = data_file.load_cloud_part_prices()
     prices = [parts["azure", "eastus", f"premium-ssd-p{tier}", "on_demand"] for tier in (4, 10, 15, 20, 30)]
     assert [price.unit for price in prices] == ["disk"] * 5
     assert [price.usd_per_hour for price in prices] == sorted(price.usd_per_hour for price in prices)
@@ -123,7 +123,7 @@ def test_every_priced_machine_is_described():
 
 
 def test_every_price_is_in_a_known_region():
-    for key in (*data_file.load_machine_prices(), *data_file.load_part_prices()):
+    for key in (*data_file.load_machine_prices(), *data_file.load_cloud_part_prices()):
         assert key[1] in data_file.list_accelerator_regions(key[0]), key
 
 

@@ -48,7 +48,7 @@ def test_prices_of_the_shipped_stacks_are_known(cloud, region, machine, purchase
 
 
 def test_undated_card_price_has_low_confidence():
-    price = catalog.find_part_price("gcp", "us-central1", "accelerator:nvidia-tesla-t4")
+    price = catalog.find_cloud_part_price("gcp", "us-central1", "accelerator:nvidia-tesla-t4")
     assert (price.usd_per_hour, price.as_of, price.earliest_price_date, price.confidence) == (
         0.35,
         None,
@@ -58,13 +58,13 @@ def test_undated_card_price_has_low_confidence():
 
 
 def test_monthly_part_price_is_converted_to_hours():
-    price = catalog.find_part_price("gcp", "us-central1", "pd-balanced")
+    price = catalog.find_cloud_part_price("gcp", "us-central1", "pd-balanced")
     assert price.unit == "gib"
     assert price.usd_per_hour * 730 == pytest.approx(0.10)
 
 
 def test_part_without_a_source_has_no_price():
-    assert catalog.find_part_price("azure", "eastus", "premium-ssd-p6") is None
+    assert catalog.find_cloud_part_price("azure", "eastus", "premium-ssd-p6") is None
 
 
 @pytest.mark.parametrize(
@@ -80,11 +80,13 @@ def test_part_without_a_source_has_no_price():
     ],
 )
 def test_part_prices_of_the_shipped_stacks_are_known(cloud, region, part, usd_per_month):
-    assert catalog.find_part_price(cloud, region, part).usd_per_hour * 730 == pytest.approx(usd_per_month)
+    assert catalog.find_cloud_part_price(cloud, region, part).usd_per_hour * 730 == pytest.approx(
+        usd_per_month
+    )
 
 
 def test_address_of_a_gcp_spot_machine_costs_half():
-    assert catalog.find_part_price("gcp", "us-central1", "public_ipv4", "spot").usd_per_hour == 0.0025
+    assert catalog.find_cloud_part_price("gcp", "us-central1", "public_ipv4", "spot").usd_per_hour == 0.0025
 
 
 def test_date_of_an_interval_is_its_start():

@@ -12,8 +12,8 @@ from ansible.module_utils.testing import patch_module_args
 from ansible_collections.gpufleet.fleet.plugins.module_utils import (
     dpkg,
     locks,
-    pending_changes,
     sysctl,
+    unfinished_changes,
     units,
 )
 from ansible_collections.gpufleet.fleet.plugins.modules import resources
@@ -129,7 +129,7 @@ def host(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(locks, "LOCK_FILES", [str(tmp_path / "lock")])
     monkeypatch.setattr(units, "BOOTED", tmp_path / "booted")
     monkeypatch.setattr(sysctl, "PROC_SYS", tmp_path / "proc")
-    monkeypatch.setattr(pending_changes, "RECORD", tmp_path / "run/unfinished.json")
+    monkeypatch.setattr(unfinished_changes, "RECORD", tmp_path / "run/unfinished.json")
     fake_host = Host(tmp_path, capsys)
     fake_host.unit("absent", load="not-found", file="", active="inactive")
     return fake_host
@@ -237,7 +237,7 @@ def test_unit_is_restarted_when_a_file_it_reads_changed(host, tmp_path):
     (tmp_path / "d").mkdir()
     result = host.run(files=[entry], units=[{"name": "a.service", "restart_on": [f"{tmp_path}/d/"]}])
     assert result["changed_units"] == {"a.service": ["restart"]}
-    assert not pending_changes.RECORD.exists()
+    assert not unfinished_changes.RECORD.exists()
 
 
 def test_restart_missed_by_an_interrupted_run_is_done_by_the_next(host, tmp_path, monkeypatch):

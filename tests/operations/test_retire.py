@@ -180,7 +180,7 @@ def test_retired_node_cannot_be_retired_again(make_scenario):
 
 
 def test_node_without_a_serial_cannot_be_confirmed(make_scenario):
-    with pytest.raises(InputError, match="the serial that would confirm a wipe is unknown"):
+    with pytest.raises(InputError, match="its serial, which confirms a wipe, is unknown"):
         make_scenario(serial=None).retire(confirm="")
 
 

@@ -12,7 +12,7 @@ from gpufleet.catalog import data_file
 from gpufleet.errors import InputError
 from gpufleet.sizing.data_file import load_sizing_rows
 from gpufleet.sizing.hardware_resolver import resolve_hardware
-from gpufleet.sizing.host import find_default_host, find_device_link, find_machine_network
+from gpufleet.sizing.host import find_default_host, find_device_interconnect, find_machine_network
 from gpufleet.sizing.node_hardware import with_link_for_device_count
 from gpufleet.sizing.owned_hardware import list_owned_hardware
 
@@ -151,7 +151,7 @@ def test_nvlink_bridges_connect_pairs_only(hardware):
 
 def test_pcie_slots_have_a_known_number_of_lanes():
     assert (
-        find_device_link(catalog.get_accelerator("GeForce RTX 4060 Ti 16GB"), 2)[0] == 15.5
+        find_device_interconnect(catalog.get_accelerator("GeForce RTX 4060 Ti 16GB"), 2)[0] == 15.5
     )  # eight lanes of generation 4
 
 

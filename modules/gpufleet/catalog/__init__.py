@@ -35,9 +35,9 @@ from gpufleet.catalog.operating_system import (
     load_operating_systems,
 )
 from gpufleet.catalog.query import (
+    find_cloud_part_price,
     find_machine_price,
     find_machine_retirement,
-    find_part_price,
     get_accelerator,
     get_machine,
     list_machine_regions,
@@ -72,10 +72,10 @@ __all__ = [
     "Price",
     "Purchase",
     "build_field_source_report",
+    "find_cloud_part_price",
     "find_driver_operating_system",
     "find_machine_price",
     "find_machine_retirement",
-    "find_part_price",
     "get_accelerator",
     "get_cloud",
     "get_machine",

@@ -53,7 +53,7 @@ def load_machine_prices() -> dict[PriceKey, Price]:
 
 
 @cache
-def load_part_prices() -> dict[PriceKey, Price]:
+def load_cloud_part_prices() -> dict[PriceKey, Price]:
     """Return every part price by cloud, region, part and purchase; a month is 730 hours."""
     hours = {"hour": 1, "month": HOURS_PER_MONTH, "use": 1}  # of what is used up: the price of one each hour
     return {

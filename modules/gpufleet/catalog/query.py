@@ -96,11 +96,11 @@ def find_machine_price(
     return _find_newest_price(data_file.load_machine_prices(), (cloud, region, machine, purchase), on_date)
 
 
-def find_part_price(
+def find_cloud_part_price(
     cloud: str, region: str, part: str, purchase: str = "on_demand", on_date: date | None = None
 ) -> Price | None:
     """Return the price of a part (disk, address, attached card) per unit and hour."""
-    return _find_newest_price(data_file.load_part_prices(), (cloud, region, part, purchase), on_date)
+    return _find_newest_price(data_file.load_cloud_part_prices(), (cloud, region, part, purchase), on_date)
 
 
 def _find_newest_price(

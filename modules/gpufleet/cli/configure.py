@@ -34,7 +34,7 @@ from gpufleet.cli import output
 @click.option("--workers", metavar="HOST,…", help="Run in shards on these hosts over SSH (docs/runs.md).")
 @click.option(
     "--shard-by", type=click.Choice(["rack", "pool"]), default="rack", show_default=True,
-    help="Unit of work of a worker.",
+    help="Split the hosts into shards by rack or by pool.",
 )  # fmt: skip
 @click.option(
     "--shard-size",

@@ -20,7 +20,7 @@ from gpufleet.errors import InputError
     "committed_usd",
     type=click.FloatRange(min=0, min_open=True),
     metavar="USD",
-    help="Your own commitment price per hour, if the catalogue has none.",
+    help="Your negotiated price per hour; compared in addition to the catalogue's.",
 )
 @output.json_option
 def show_break_even_hours(*, machine: str, region: str, committed_usd: float | None, as_json: bool) -> None:

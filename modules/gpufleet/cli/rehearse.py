@@ -126,7 +126,11 @@ def _stop_deleted(yes: bool) -> None:
     for home in homes:
         _report(f"deleted while its hosts ran: {home}")
     if not yes and not sys.stdin.isatty():
-        raise InputError("--deleted stops hosts of other projects", where="--deleted", remedy="add --yes")
+        raise InputError(
+            "stops hosts of other projects, and no terminal is there to confirm it",
+            where="--deleted",
+            remedy="add --yes",
+        )
     if yes or output.ask_for_confirmation(f"stop the hosts of these {len(homes)} rehearsals?"):
         lifecycle.stop_deleted_rehearsals(homes, _report)
 

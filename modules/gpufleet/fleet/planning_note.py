@@ -18,7 +18,7 @@ def pool_node_usd_per_hour(pool: Pool) -> float | None:
     if price is None or pool.accelerators is None:
         return None if price is None else price.usd_per_hour
     part = PART_OF_CARD.get(pool.accelerators.model, "")
-    card = catalog.find_part_price(pool.cloud, pool.region, part, kind)
+    card = catalog.find_cloud_part_price(pool.cloud, pool.region, part, kind)
     return None if card is None else price.usd_per_hour + pool.accelerators.count * card.usd_per_hour
 
 

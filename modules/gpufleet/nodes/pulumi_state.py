@@ -263,5 +263,5 @@ def find_machine_usd_per_hour(
 
 
 def _card_price(cloud: str, region: str, card: Facts, purchase_kind: catalog.Purchase) -> float | None:
-    part = catalog.find_part_price(cloud, region, f"accelerator:{card['sku']}", purchase_kind)
+    part = catalog.find_cloud_part_price(cloud, region, f"accelerator:{card['sku']}", purchase_kind)
     return None if part is None else part.usd_per_hour * int(card["count"])

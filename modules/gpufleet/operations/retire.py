@@ -135,7 +135,11 @@ def check_node_is_retirable(node: Node, request: RetireRequest) -> None:
         )
     if request.wipe and not node.serial:
         remedy = "commission the node, or set its serial in the rack file"
-        raise InputError("the serial that would confirm a wipe is unknown", where=node.name, remedy=remedy)
+        raise InputError(
+            "the node cannot be wiped: its serial, which confirms a wipe, is unknown",
+            where=node.name,
+            remedy=remedy,
+        )
 
 
 def confirm_retirement(node: Node, request: RetireRequest, interaction: RetireInteraction) -> None:

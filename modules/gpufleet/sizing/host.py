@@ -47,7 +47,7 @@ def find_machine_network(machine: str) -> tuple[float, str, str]:
     return row.get_number("gbit_s") / GBIT_PER_GB, row["network"], row["source"]
 
 
-def find_device_link(accelerator: Accelerator, devices: int) -> tuple[float, str]:
+def find_device_interconnect(accelerator: Accelerator, devices: int) -> tuple[float, str]:
     """Return GB/s per device and direction between so many devices of one node, and the link's name.
 
     NVLink bridges join pairs only: three or more cards with bridges communicate over PCIe.

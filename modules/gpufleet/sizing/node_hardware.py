@@ -7,7 +7,7 @@ from dataclasses import replace
 from gpufleet import catalog
 from gpufleet.catalog import Accelerator, Machine
 from gpufleet.sizing.hardware import Hardware
-from gpufleet.sizing.host import find_default_host, find_device_link, find_machine_network
+from gpufleet.sizing.host import find_default_host, find_device_interconnect, find_machine_network
 
 SCALED_FIELDS = (
     "bandwidth_gb_s", "fp32_tflops", "bf16_tflops_dense", "fp16_tflops_dense", "fp8_tflops_dense",
@@ -27,7 +27,7 @@ def build_machine_hardware(machine: Machine) -> Hardware | None:
     accelerator = scale_accelerator(
         catalog.get_accelerator(attached.model), attached.memory_gib, attached.share
     )
-    link, link_name = find_device_link(accelerator, attached.count)
+    link, link_name = find_device_interconnect(accelerator, attached.count)
     network, kind, source = _find_machine_network(machine, accelerator)
     return Hardware(
         name=machine.name,
@@ -50,7 +50,7 @@ def build_machine_hardware(machine: Machine) -> Hardware | None:
 def build_accelerator_hardware(accelerator: Accelerator) -> Hardware:
     """Return a bare accelerator in its default host."""
     host = find_default_host(accelerator)
-    link, name = find_device_link(accelerator, host.devices)
+    link, name = find_device_interconnect(accelerator, host.devices)
     return Hardware(
         name=accelerator.name,
         accelerator=accelerator,
@@ -69,7 +69,7 @@ def build_accelerator_hardware(accelerator: Accelerator) -> Hardware:
 def with_link_for_device_count(hardware: Hardware, device_count: int) -> Hardware:
     """Return the hardware with the link between ``devices`` devices of one node: NVLink bridges join pairs only."""
     accelerator = hardware.accelerator
-    link, name = find_device_link(accelerator, min(device_count, hardware.devices_per_node))
+    link, name = find_device_interconnect(accelerator, min(device_count, hardware.devices_per_node))
     return hardware if name == hardware.link else replace(hardware, link_gb_s=link, link=name)
 
 

@@ -155,7 +155,9 @@ def test_plain_csv_supports_months_parts_and_purchase_kinds(cases_folder, store)
         rows_by_key["us-central1", "accelerator:nvidia-tesla-t4", "on_demand", "none"].unit == "accelerator"
     )
     assert import_prices(store, load_price_file(cases_folder / "plain.csv")).imported == 7
-    assert catalog.find_part_price("aws", "us-east-1", "ebs:gp3").usd_per_hour * 730 == pytest.approx(0.07)
+    assert catalog.find_cloud_part_price("aws", "us-east-1", "ebs:gp3").usd_per_hour * 730 == pytest.approx(
+        0.07
+    )
     assert catalog.find_machine_price("aws", "us-east-1", "g5.2xlarge", "reserved_1y").usd_per_hour == 0.75
 
 

@@ -131,7 +131,7 @@ def test_parts_are_stored_separately_from_machines(store):
     store_rows(
         store, build_row(0.0001, key=("aws", "us-east-1", "ebs:gp3", "on_demand"), kind="part", unit="gib")
     )
-    assert catalog.find_part_price("aws", "us-east-1", "ebs:gp3").usd_per_hour == 0.0001
+    assert catalog.find_cloud_part_price("aws", "us-east-1", "ebs:gp3").usd_per_hour == 0.0001
     assert "ebs:gp3" not in {offer.machine.name for offer in catalog.search_offers(region="us-east-1")}
 
 

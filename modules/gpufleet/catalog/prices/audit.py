@@ -41,7 +41,7 @@ def _load_context(rows: tuple[PriceRow, ...]) -> PriceCheckContext:
 
 
 def _list_current_rows(store: PriceReader | None) -> Iterator[PriceRow]:
-    machines, parts = data_file.load_machine_prices(), data_file.load_part_prices()
+    machines, parts = data_file.load_machine_prices(), data_file.load_cloud_part_prices()
     rows = {key: _build_row(key, price, part=key in parts) for key, price in (machines | parts).items()}
     query = f"SELECT cloud, item, kind, {PRICE_COLUMNS} FROM current"  # noqa: S608 - our own column names
     for cloud, item, kind, *price_columns in store.run_query(query) if store else ():

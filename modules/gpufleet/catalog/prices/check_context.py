@@ -31,7 +31,7 @@ def load_price_check_context(
     price_items = set(machines_and_parts)
     prices = {
         key: (price.usd_per_hour, price.earliest_price_date.isoformat() if price.earliest_price_date else "")
-        for source in (data_file.load_machine_prices(), data_file.load_part_prices())
+        for source in (data_file.load_machine_prices(), data_file.load_cloud_part_prices())
         for key, price in source.items()
         if (key[0], key[2]) in price_items
     }
@@ -58,13 +58,13 @@ def load_check_context_without_prices() -> PriceCheckContext:
 def _load_known_names(connection: sqlite3.Connection | None) -> KnownNames:
     """Load the names of clouds, regions, machines and parts from the catalogue and the store."""
     units: dict[str, set[str]] = defaultdict(set)
-    for key, price in data_file.load_part_prices().items():
+    for key, price in data_file.load_cloud_part_prices().items():
         units[key[2]].add(price.unit)
     regions = ((row["cloud"], row["region"]) for row in data_file.load_catalog_rows("regions.csv"))
     items = {
         *data_file.load_machines(),
         *data_file.load_retirements(),
-        *((key[0], key[2]) for key in data_file.load_part_prices()),
+        *((key[0], key[2]) for key in data_file.load_cloud_part_prices()),
     }
     return KnownNames(
         _group_by_cloud((*regions, *_query_pairs(connection, "SELECT DISTINCT cloud, region FROM current"))),

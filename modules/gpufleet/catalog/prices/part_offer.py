@@ -23,13 +23,13 @@ def search_part_offers(
 ) -> Iterator[PartOffer]:
     """Yield the current prices of a part by cloud and region."""
     store = open_price_reader()
-    keys = {key for key in data_file.load_part_prices() if key[2] == part}
+    keys = {key for key in data_file.load_cloud_part_prices() if key[2] == part}
     keys |= {
         (row[0], row[1], row[2], row[3]) for row in (store.run_query(STORED_PART_KEYS, part) if store else ())
     }
     criteria = (cloud, region, None, purchase)
     for key in sorted(keys):
         if all(expected in (None, actual) for expected, actual in zip(criteria, key, strict=True)):
-            price = query.find_part_price(*key, on_date=on_date)
+            price = query.find_cloud_part_price(*key, on_date=on_date)
             if price is not None:
                 yield key[0], key[1], key[2], price

@@ -79,7 +79,7 @@ def read_price_store_status() -> PriceStoreStatus:
     day_and_source_by_key = dict(list_current_price_sources(store))
     return PriceStoreStatus(
         store=str(store.path) if store else None,
-        embedded=len(data_file.load_machine_prices()) + len(data_file.load_part_prices()),
+        embedded=len(data_file.load_machine_prices()) + len(data_file.load_cloud_part_prices()),
         stored=_count_rows(store, "SELECT count(*) FROM prices"),
         slices=tuple(_build_slices(day_and_source_by_key)),
         coverage=tuple(count_price_coverage(list_accelerator_machine_types(store), day_and_source_by_key)),

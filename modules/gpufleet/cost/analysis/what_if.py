@@ -81,7 +81,9 @@ def _make_row(charges: list[Charge], book: PriceBook) -> WhatIfRow:
 def _price_option(
     charge: Charge, kind: str, count: Decimal, planned: Decimal, book: PriceBook
 ) -> PurchaseOption:
-    lookup = book.find_part_price if charge.component.startswith("accelerators") else book.find_machine_price
+    lookup = (
+        book.find_cloud_part_price if charge.component.startswith("accelerators") else book.find_machine_price
+    )
     price = lookup(charge.cloud, charge.region, charge.item, kind)
     billed = HOURS_PER_MONTH if kind in TERMS else planned
     return PurchaseOption(

@@ -51,7 +51,7 @@ class ResourceGraph:
         """Return the live resource of that URN."""
         return self._by_urn.get(urn) if urn else None
 
-    def resources_of_type(self, *types: str) -> list[StateResource]:
+    def resources_of_types(self, *types: str) -> list[StateResource]:
         """Return the live resources of these types."""
         return [resource for type_ in types for resource in self._by_type.get(type_, [])]
 
@@ -112,7 +112,7 @@ class ResourceGraph:
         key = (path, types, target_type)
         if key not in self._referrers:
             index: dict[str, list[StateResource]] = {}
-            for referrer in self.resources_of_type(*types):
+            for referrer in self.resources_of_types(*types):
                 if target := self.find_referenced_resource(referrer, path, target_type):
                     index.setdefault(target.urn, []).append(referrer)
             self._referrers[key] = index

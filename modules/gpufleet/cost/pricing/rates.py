@@ -34,21 +34,21 @@ class PriceBook:
     """Where prices are looked up: the catalogue, as it is or as it was ``on`` a day; tests pass their own."""
 
     find_machine_price: Lookup = catalog.find_machine_price
-    find_part_price: Lookup = catalog.find_part_price
+    find_cloud_part_price: Lookup = catalog.find_cloud_part_price
     on_date: date | None = None
 
     def __post_init__(self) -> None:
         if self.on_date is not None:
             for name, lookup in (
                 ("find_machine_price", catalog.find_machine_price),
-                ("find_part_price", catalog.find_part_price),
+                ("find_cloud_part_price", catalog.find_cloud_part_price),
             ):
                 object.__setattr__(self, name, partial(lookup, on_date=self.on_date))
 
 
 def with_price_cache(book: PriceBook) -> PriceBook:
     """Return the same book for one bill, with each price looked up once."""
-    return PriceBook(cache(book.find_machine_price), cache(book.find_part_price))
+    return PriceBook(cache(book.find_machine_price), cache(book.find_cloud_part_price))
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def find_component_rate(component: CostComponent, book: PriceBook) -> ComponentR
 
 
 def _rate_item(component: CostComponent, item: str, book: PriceBook) -> ComponentRate:
-    look_up = book.find_part_price if component.is_part else book.find_machine_price
+    look_up = book.find_cloud_part_price if component.is_part else book.find_machine_price
     on_demand = look_up(component.cloud, component.region, item, "on_demand")
     purchase = component.terms.purchase
     if purchase in ("spot", *TERMS):

@@ -58,7 +58,7 @@ class CommentThread(Protocol):
 def upsert_comment(thread: CommentThread, text: str, expected_head_sha: str = "") -> CommentUpsertResult:
     """Create our comment or update it, and remove duplicates with the same mark.
 
-    ``expected_head`` is the commit of the text; raise InputError if the request is at another one.
+    ``expected_head_sha`` is the commit of the text; raise InputError if the request is at another one.
     """
     if expected_head_sha and thread.fetch_head_commit_sha() != expected_head_sha:
         raise InputError(

@@ -194,7 +194,7 @@ def _storage_cost(rack: RackCost, cloud: str, region: str, book: PriceBook) -> t
     if not rack.storage_gib:
         return 0.0, ""
     disk_part = catalog.CLOUDS[cloud].disk_part or ""
-    price = book.find_part_price(cloud, region, disk_part, "on_demand")
+    price = book.find_cloud_part_price(cloud, region, disk_part, "on_demand")
     if price is None:
         return 0.0, f"{rack.storage_gib:,.0f} GiB of disks are not in the cloud's figure: no price"
     return rack.storage_gib * price.usd_per_hour * HOURS, f"{rack.storage_gib:,.0f} GiB of {disk_part}"

@@ -1,4 +1,4 @@
-"""An evaluated program's error as one line with its place. ``child.py`` loads it by its file."""
+"""The parts of an evaluated program's error: problem and place. ``child.py`` loads it by its file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Job = dict[str, Any]
 
 
 def describe_error(error: BaseException, job: Job, *, is_input_error: bool) -> dict[str, str]:
-    """Return an error as one line; an InputError keeps its location, key and remedy."""
+    """Return an error's parts (problem, location, key, remedy), each one line. An InputError keeps its own."""
     parts = read_input_error_parts(find_better_stack_error(error, job, is_input_error=is_input_error))
     if parts:
         return parts

@@ -139,8 +139,10 @@ def disk_clear_commands(
     if not contents:
         return []
     serial = collapse_blanks(disk.get("serial"))
-    if list_mount_points(disk) or disk.get("ro"):
-        raise HostError(f"{disk['path']} {contents}")
+    if list_mount_points(disk):
+        raise HostError(f"{disk['path']} {contents}: unmount it, or name another disk")
+    if disk.get("ro"):
+        raise HostError(f"{disk['path']} is read-only and cannot be emptied: name another disk")
     if not serial or serial not in confirmed_serials:
         remedy = (
             f"to erase it, add its serial to storage_wipe_confirmed: {serial}"

@@ -116,7 +116,7 @@ def build_container_dns_rules(interfaces: list[str]) -> list[str]:
 def render_nft_rules(options: FirewallOptions, operator_address: tuple[str, int] | None) -> str:
     """Return the text of the rules file.
 
-    ``operator`` is the address of this run's login and the port of sshd, or None for a run without a network."""
+    ``operator_address`` is the address of this run's login and sshd's port, or None for a run without a network."""
     if operator_address is None and not options["ssh_from"]:
         raise HostError(
             "ssh_from is empty, and this run does not use SSH: with these rules nobody could log in"

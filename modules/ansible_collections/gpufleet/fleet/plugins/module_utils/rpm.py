@@ -63,7 +63,7 @@ def read_installed_packages(_options: PackageOptions | None = None) -> RpmPackag
     """Return the packages in rpm's database."""
     status, out, err = run_program(["rpm", "-qa", "--qf", QUERY])
     if status != 0:
-        raise HostError(f"rpm does not answer: {first_nonempty_line(err, out)}")
+        raise HostError(f"rpm failed: {first_nonempty_line(err, out)}")
     return RpmPackages(out, LOCKS.read_text(encoding="utf-8") if LOCKS.exists() else "")
 
 

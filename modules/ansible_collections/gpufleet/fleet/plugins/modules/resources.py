@@ -110,8 +110,8 @@ from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 from ansible_collections.gpufleet.fleet.plugins.module_utils import (  # noqa: E402
     files,
     packages,
-    pending_changes,
     sysctl,
+    unfinished_changes,
     units,
     users,
 )
@@ -167,7 +167,7 @@ class ResourceChanges:
         )
         paths = [str(change.path) for change in changes]
         if not self.check_mode:
-            self.record_pending_changes({*paths, *self.result["changed_packages"]})
+            self.record_unfinished_changes({*paths, *self.result["changed_packages"]})
             files.apply_file_changes(changes)
         for change in changes:
             self.add_part_result(True, change.build_diff())
@@ -189,16 +189,16 @@ class ResourceChanges:
         changed_names = {
             *self.result["changed_paths"],
             *self.result["changed_packages"],
-        } | self.find_unit_triggers(pending_changes.read_pending_changes())
+        } | self.find_unit_triggers(unfinished_changes.read_unfinished_changes())
         pending = self.check_mode and bool(changed_names)
         work = units.UnitChanges(self.options["units"], changed_names, self.check_mode, pending)
         work.apply_unit_changes()
         self.add_part_result(bool(work.changed), changed_units=work.changed)
         if work.not_applied:
             self.result["not_applied"]["units"] = work.not_applied
-        remaining = pending_changes.read_pending_changes()
+        remaining = unfinished_changes.read_unfinished_changes()
         if remaining and not self.check_mode:
-            pending_changes.write_pending_changes(remaining - self.find_unit_triggers(remaining))
+            unfinished_changes.write_unfinished_changes(remaining - self.find_unit_triggers(remaining))
 
     @property
     def has_unapplied_changes(self) -> bool:
@@ -214,11 +214,13 @@ class ResourceChanges:
         ]
         return {thing for thing in changed_names if units.is_any_rule_triggered(rules, [thing])}
 
-    def record_pending_changes(self, changed_names: set[str]) -> None:
+    def record_unfinished_changes(self, changed_names: set[str]) -> None:
         """Record the changes that this task's units must react to, before they are made."""
         triggers = self.find_unit_triggers(changed_names)
         if triggers:
-            pending_changes.write_pending_changes(pending_changes.read_pending_changes() | triggers)
+            unfinished_changes.write_unfinished_changes(
+                unfinished_changes.read_unfinished_changes() | triggers
+            )
 
     def add_part_result(self, changed: bool, diff: AnsibleDiff | None = None, **more: Any) -> None:
         """Add one part's outcome to the result."""

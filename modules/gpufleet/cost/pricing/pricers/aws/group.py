@@ -149,7 +149,7 @@ def _find_spot_group(resource: StateResource, graph: ResourceGraph) -> StateReso
     own_tags = graph.tags_of_resource(resource)
     if own_tags.get("gpufleet-fallback") != STANDBY:
         return None
-    for other in graph.resources_of_type(resource.type):
+    for other in graph.resources_of_types(resource.type):
         other_tags = graph.tags_of_resource(other)
         is_same_pool = other_tags.get("gpufleet-pool") == own_tags.get("gpufleet-pool")
         if is_same_pool and other_tags.get("gpufleet-fallback") == "on_demand":

@@ -106,7 +106,7 @@ def price_aks_cluster(resource: StateResource, graph: ResourceGraph) -> Componen
     components = _control_plane_components(resource, cluster, region, graph)
     separate_names = {
         parse_aks_agent_pool_inputs(pool.inputs).name
-        for pool in graph.resources_of_type(AGENT_POOL)
+        for pool in graph.resources_of_types(AGENT_POOL)
         if _is_pool_of(pool, resource, graph)
     }
     for index, pool in enumerate(cluster.pools):

@@ -15,7 +15,7 @@ from pathlib import Path
 RECORD = Path("/run/gpufleet/unfinished.json")
 
 
-def read_pending_changes() -> set[str]:
+def read_unfinished_changes() -> set[str]:
     """Return the recorded paths and packages; none without a readable record."""
     try:
         names = json.loads(RECORD.read_text(encoding="utf-8"))
@@ -24,7 +24,7 @@ def read_pending_changes() -> set[str]:
     return {thing for thing in names if isinstance(thing, str)} if isinstance(names, list) else set()
 
 
-def write_pending_changes(changed_names: set[str]) -> None:
+def write_unfinished_changes(changed_names: set[str]) -> None:
     """Replace the record; an empty one is removed."""
     if not changed_names:
         RECORD.unlink() if RECORD.exists() else None
