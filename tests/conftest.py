@@ -9,14 +9,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parents[1]
 os.environ["GPUFLEET_PRICES"] = "embedded"  # not what the developer has imported
 # Every run of the suite tries the same inputs, so that a change is what makes it fail; HYPOTHESIS_PROFILE=random tries
 # others each time, as `make fuzz` does with its seeds.
-settings.register_profile("repeatable", derandomize=True)
-settings.register_profile("random", derandomize=False)
+# No test may fail because the machine is busy: no deadlines, no check of how long inputs take to draw.
+UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("repeatable", UNTIMED, derandomize=True)
+settings.register_profile("random", UNTIMED, derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 PROJECT_PARTS = ("Pulumi.yaml", "stacks", "inventory", "playbooks", "docs/examples", ".ci")
 

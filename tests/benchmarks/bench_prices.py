@@ -102,13 +102,13 @@ def print_coverage(name, types, known):
 def count_coverage(full, store):
     """Print what is covered: embedded alone, and with the full file imported."""
     from gpufleet.catalog.prices import PriceReader
-    from gpufleet.catalog.prices.status import list_accelerator_machine_types, list_current_price_sources
+    from gpufleet.catalog.prices.status import iterate_newest_price_origins, list_accelerator_machine_types
 
     types = _accelerated_types(full) if full else list_accelerator_machine_types(None)
     print(f"\ncoverage of the accelerated machine types of {full or 'the embedded machines.csv'}")
-    print_coverage("embedded", types, dict(list_current_price_sources(None)))
+    print_coverage("embedded", types, dict(iterate_newest_price_origins(None)))
     if full:
-        print_coverage("after import", types, dict(list_current_price_sources(PriceReader(store))))
+        print_coverage("after import", types, dict(iterate_newest_price_origins(PriceReader(store))))
     else:
         print("  after import: not printed, GPUFLEET_FULL_PRICES names no price file")
 

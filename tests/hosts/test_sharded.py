@@ -174,7 +174,8 @@ def check_resume(rack):
     resumed = rack.configure("--resume", *WORKERS)
     assert resumed.returncode == 2
     assert resumed.stderr.strip() == (
-        "error: --resume: gpufleet does not store the values of extra variables; give again: -e secret=... -e wait=..."
+        "error: --resume: gpufleet does not store the values of extra variables; "
+        "give them again: -e secret=... -e wait=..."
     )
     result = rack.configure("--resume", *WORKERS, "-e", "wait=0", "-e", f"secret={SECRET}", "--json")
     assert result.returncode == 0, result.stderr

@@ -141,7 +141,7 @@ def test_misspelt_group_is_refused(site):
     assert result.returncode == 2
     assert (
         result.stderr.strip()
-        == "error: --limit: no host or group 'new_bladse'; perhaps new_blades, new_nodes"
+        == "error: --limit: no host or group 'new_bladse'; did you mean new_blades or new_nodes?"
     )
 
 

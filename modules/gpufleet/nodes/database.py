@@ -19,6 +19,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from gpufleet import paths
+from gpufleet.boundary import shorten_repr
 from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.nodes.database_error import URL_REMEDY, convert_database_errors, damaged_registry_error
 
@@ -92,7 +93,11 @@ def _timeout() -> float:
     except ValueError:
         seconds = -1
     if not 0 < seconds <= 3600:  # noqa: PLR2004 - an hour
-        raise InputError("the timeout is not a number of seconds", key=TIMEOUT, remedy="for example 30")
+        raise InputError(
+            f"{shorten_repr(timeout_text)} is not a timeout in seconds",
+            key=TIMEOUT,
+            remedy="give more than 0 and at most 3600",
+        )
     return seconds
 
 

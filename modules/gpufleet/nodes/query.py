@@ -107,7 +107,7 @@ def _last_reports(connection: Connection) -> dict[str, tuple[int, datetime | Non
     return {row.name: (row.revision, row.observed_at) for row in connection.execute(query)}
 
 
-def load_node_values(connection: Connection, node_id: str) -> list[SourcedValue]:
+def load_sourced_values(connection: Connection, node_id: str) -> list[SourcedValue]:
     """Return every value that any source gives for a node, with source and time."""
     table, answers = schema.observation, _last_reports(connection)
     lost_sources = {

@@ -180,7 +180,7 @@ class Registry:
     def list_node_values(self, node: str) -> Sequence[SourcedValue]:
         """Return every value known of a node, each with its source and time."""
         with self._reading() as connection:
-            return query.load_node_values(connection, query.find_node_row(connection, node).id)
+            return query.load_sourced_values(connection, query.find_node_row(connection, node).id)
 
     def list_node_history(self, node: str) -> Sequence[NodeHistoryEntry]:
         """Return what happened to a node, oldest first."""

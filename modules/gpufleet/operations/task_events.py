@@ -150,7 +150,7 @@ def _check_report(report: Mapping[str, Any]) -> None:
         value = report.get(name)
         if value and not is_identifier(value, pattern):
             raise InputError(
-                f"is not well-formed: {make_printable(repr(value), 60)}", where="report", key=name
+                f"is not a valid identifier: {make_printable(repr(value), 60)}", where="report", key=name
             )
     if not all(isinstance(record, dict) for record in report.get("records") or ()):
         raise InputError("the list may contain only mappings", where="report", key="records")

@@ -173,7 +173,7 @@ def suggest_host_names(root: Path, pattern: str) -> str:
     names = parse_inventory_names(out) if status == 0 else []
     close = difflib.get_close_matches(pattern, names, n=3) or [name for name in names if "new" in name]
     return (
-        f"did you mean {', '.join(close)}"
+        f"did you mean {' or '.join(close)}?"
         if close
         else "ansible-inventory -i inventory --graph shows what there is"
     )

@@ -91,10 +91,13 @@ def _build_entry(plan: SizingPlan) -> tuple[str, Node]:
         return "racks", {"name": hardware.name}
     if hardware.origin == "workstation" and hardware.machine != hardware.name:
         return "workstations", {"name": hardware.name, "machine": hardware.machine}
-    remedy = "choose rentable hardware: --on p4d.24xlarge, or leave --on out and give --cloud"
-    raise InputError(
-        f"{hardware.name} is not a machine that a stack can declare", where="--emit", remedy=remedy
-    )
+    if hardware.origin == "cloud":
+        problem = f"{hardware.name} has no price in this region and purchase"
+        remedy = "choose another --region or --purchase, or import prices: gpufleet prices import"
+    else:
+        problem = f"{hardware.name} is not a machine that a stack can declare"
+        remedy = "choose rentable hardware: --on p4d.24xlarge, or leave --on out and give --cloud"
+    raise InputError(problem, where="--emit", remedy=remedy)
 
 
 def _build_pool(plan: SizingPlan) -> Node:

@@ -76,7 +76,7 @@ class PriceStoreStatus:
 def read_price_store_status() -> PriceStoreStatus:
     """Return the status of all prices in use."""
     store = open_price_reader()
-    day_and_source_by_key = dict(list_current_price_sources(store))
+    day_and_source_by_key = dict(iterate_newest_price_origins(store))
     return PriceStoreStatus(
         store=str(store.path) if store else None,
         embedded=len(data_file.load_machine_prices()) + len(data_file.load_cloud_part_prices()),
@@ -93,7 +93,7 @@ def read_price_store_status() -> PriceStoreStatus:
     )
 
 
-def list_current_price_sources(store: PriceReader | None) -> Iterator[tuple[Key, tuple[str, str]]]:
+def iterate_newest_price_origins(store: PriceReader | None) -> Iterator[tuple[Key, tuple[str, str]]]:
     """Yield the key of each machine price in use with its day and source."""
     newest = {
         key: (price.earliest_price_date.isoformat() if price.earliest_price_date else "", price.source)

@@ -134,7 +134,7 @@ class ResourceGraph:
             self._by_parent[type_] = _index(self._by_type.get(type_, ()), lambda each: {each.parent})
         return self._by_parent[type_].get(resource.parent, [])
 
-    def pool_name_of(self, resource: StateResource) -> str:
+    def component_or_own_name(self, resource: StateResource) -> str:
         """Return the name of the component that a resource is in, else its own."""
         parent = self.get_resource(resource.parent)
         return parent.name if parent and not parent.custom and ":Stack" not in parent.type else resource.name

@@ -224,7 +224,7 @@ def _charge(  # noqa: PLR0917 - in the order of a charge's own fields
         urn=resource.urn,
         type=resource.type,
         name=replace_control_characters(resource.name),
-        pool=replace_control_characters(component.terms.pool or graph.pool_name_of(resource)),
+        pool=replace_control_characters(component.terms.pool or graph.component_or_own_name(resource)),
         component=replace_control_characters(component.component),
         item=replace_control_characters(component.items[0]),
         cloud=component.cloud,
@@ -251,7 +251,9 @@ def _unpriced_resource(
         name=replace_control_characters(resource.name),
         reason=replace_control_characters(unpriced.reason),
         component=replace_control_characters(unpriced.component),
-        pool=replace_control_characters(tags.get("gpufleet-pool", "") or graph.pool_name_of(resource)),
+        pool=replace_control_characters(
+            tags.get("gpufleet-pool", "") or graph.component_or_own_name(resource)
+        ),
         owner=replace_control_characters(find_owner_tag(tags)),
     )
 

@@ -62,7 +62,7 @@ def list_block_devices(**env: str) -> dict[str, Any]:
     """Return lsblk's tree."""
     code, out, err = run_program(["lsblk", "--json", "--bytes", "--output", COLUMNS], timeout=60, **env)
     if code:
-        raise HostError(f"lsblk does not answer: {first_nonempty_line(err, out)}")
+        raise HostError(f"lsblk failed: {first_nonempty_line(err, out)}")
     return parse_json_or_empty(out)
 
 
