@@ -144,3 +144,20 @@ def test_unknown_file_system_is_refused(loop, run):
     assert message["failed"]
     assert f"{loop} contains ext4; it has no serial" in message["msg"]
     assert scratch.read_disk_signature(loop)["LABEL"] == "thesis"
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        ({"ro": True}, "/dev/sdb is read-only and cannot be emptied: name another disk"),
+        (
+            {"mountpoints": ["/data"]},
+            "/dev/sdb is in use: /data: unmount it, or name another disk",
+        ),
+    ],
+)
+def test_disk_that_cannot_be_emptied_is_refused_with_the_reason(facts, message):
+    disk = {"path": "/dev/sdb", "serial": "S1", "mountpoints": [], "ro": False} | facts
+    with pytest.raises(HostError) as excinfo:
+        disks.disk_clear_commands(disk, {"TYPE": "ext4"}, ["S1"])
+    assert str(excinfo.value) == message

@@ -200,7 +200,8 @@ def test_devices_with_content_are_refused_and_unchanged(storage_host, refused_vo
     serial = storage_host.serials[storage_host.table]
     table = f"{storage_host.table} has a partition table (dos); {remedy}: {serial}"
     assert refused_volumes.messages["partition table"] == table
-    assert refused_volumes.messages["in use"] == f"{storage_host.first} is in use: /scratch"
+    remedy = "unmount it, or name another disk"
+    assert refused_volumes.messages["in use"] == f"{storage_host.first} is in use: /scratch: {remedy}"
     assert refused_volumes.before == refused_volumes.after
     assert EMPTY not in refused_volumes.before
     assert refused_volumes.table[0] == refused_volumes.table[1]
