@@ -29,9 +29,9 @@ def read_commitments_file(path: Path) -> CommitmentFile:
     try:
         return CommitmentFile.model_validate(document.plain_data)
     except ValidationError as error:
-        found = explain_validation_errors(error, CommitmentFile, document.plain_data)
+        problems = explain_validation_errors(error, CommitmentFile, document.plain_data)
         document.raise_first_problem(
-            [replace(problem, path=_without_kind(problem.path)) for problem in found]
+            [replace(problem, path=_without_kind(problem.path)) for problem in problems]
         )
         raise
 

@@ -11,7 +11,7 @@ from typing import Any
 def persistence_daemon_packages(
     package_patterns: Mapping[str, list[str]], *, plan: Mapping[str, Any]
 ) -> list[str]:
-    """Return the daemon's packages; ``patterns`` lists them by the origin of the driver (vendor, distribution).
+    """Return the daemon's packages; ``package_patterns`` lists them by the origin of the driver (vendor, distribution).
 
     The daemon works with the driver of its own version. A distribution that numbers it differently names none.
     """

@@ -12,6 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ansible.utils.vars import merge_hash
+
 from gpufleet.boundary import decode_yaml, read_text
 from gpufleet.catalog import OperatingSystem, load_operating_systems
 from gpufleet.errors import InputError
@@ -72,7 +74,7 @@ def read_role_system_values(systems_file: Path, system_name: str) -> dict[str, A
     system = supported[system_name]
     values: dict[str, Any] = {}
     for section, name in zip(SECTIONS, (system.family, system.distribution, system.name), strict=True):
-        values = _merge(values, sections[section].get(name) or {})
+        values = merge_hash(values, sections[section].get(name) or {})
     filled: dict[str, Any] = _fill_codename(values, system.codename)
     return filled
 
@@ -101,17 +103,6 @@ def _check_names(path: Path, kind: str, names: Iterable[str], known: Iterable[st
             where=str(path),
             remedy=f"use one of {', '.join(sorted(known))}",
         )
-
-
-def _merge(values: Mapping[str, Any], more_exact: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(values)
-    for key, value in more_exact.items():
-        earlier = merged.get(key)
-        if isinstance(value, Mapping) and isinstance(earlier, Mapping):
-            merged[key] = _merge(earlier, value)
-        else:
-            merged[key] = value
-    return merged
 
 
 def _fill_codename(value: Any, codename: str) -> Any:

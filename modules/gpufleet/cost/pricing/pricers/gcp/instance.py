@@ -131,7 +131,7 @@ def price_instance_from_template(resource: StateResource, graph: ResourceGraph) 
     template = graph.find_referenced_resource(resource, ("sourceInstanceTemplate",), *TEMPLATES)
     if template is None:
         return [UnpricedComponent("its instance template is not in this stack", "machine")]
-    own = parse_instance_inputs(resource.inputs)
+    instance_inputs = parse_instance_inputs(resource.inputs)
     inherited = parse_instance_template_inputs(template.inputs, resource.inputs)
     merged = parse_instance_inputs({**template.inputs, **resource.inputs})
     machine = merged.machine
@@ -139,7 +139,7 @@ def price_instance_from_template(resource: StateResource, graph: ResourceGraph) 
     terms = graph.purchase_terms_of(resource, template, spot=machine.is_spot)
     is_spot = terms.purchase == "spot"
     context = MachinePartContext("gcp", region, terms.pool)
-    if own.has_boot_disk:
+    if instance_inputs.has_boot_disk:
         disks = attached_disk_components(merged.disks, machine.machine_type, context)
     else:
         disks = attached_disk_components(inherited.disks, inherited.machine.machine_type, context)
@@ -149,8 +149,10 @@ def price_instance_from_template(resource: StateResource, graph: ResourceGraph) 
         *disks,
     ]
     if not is_spot:
-        has_affinity = own.affinity.is_set
-        source, affinity = (resource, own.affinity) if has_affinity else (template, inherited.affinity)
+        has_affinity = instance_inputs.affinity.is_set
+        source, affinity = (
+            (resource, instance_inputs.affinity) if has_affinity else (template, inherited.affinity)
+        )
         claim = make_reservation_claim(source, affinity, reservation_attributes(machine), graph)
         components = with_reservation_claim(components, claim)
     addresses = external_address_components(machine, context.with_billed_hours(terms.hours), is_spot=is_spot)
