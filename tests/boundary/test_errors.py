@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpufleet.errors import LONGEST, InputError
 
-# The same examples each time, and as long as a busy machine takes.
-CALM = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 QUOTED = st.text(st.characters(), max_size=50)
 
 
-@CALM
 @given(QUOTED, QUOTED, QUOTED, QUOTED)
 def test_message_is_one_printable_line(problem, where, key, remedy):
     assert str(InputError(problem, where=where, key=key, remedy=remedy)).isprintable()

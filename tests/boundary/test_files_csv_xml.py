@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import date
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpufleet.boundary import (
@@ -25,8 +25,6 @@ from gpufleet.boundary import (
 )
 from gpufleet.errors import InputError
 
-# The same examples each time, and as long as a busy machine takes.
-CALM = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 TEN = DocumentLimits(bytes=10)
 CELL = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00\r"), max_size=10)
 
@@ -69,7 +67,6 @@ def test_stream_is_not_read_past_its_limit():
         read_text_stream(io.BytesIO(b"x" * 1000), "standard input", TEN)
 
 
-@CALM
 @given(st.lists(st.lists(CELL, min_size=2, max_size=2), max_size=5))
 def test_written_csv_decodes_to_the_same_rows(rows):
     text = "a,b\n" + "".join(
@@ -78,7 +75,6 @@ def test_written_csv_decodes_to_the_same_rows(rows):
     assert decode_csv(text, "f") == [{"a": first, "b": second} for first, second in rows]
 
 
-@CALM
 @given(st.text(max_size=40) | st.text('",\n\rab', max_size=40))
 def test_any_text_decodes_to_rows_or_a_one_line_error(text):
     with suppress(InputError):  # its message is one line, whatever it quotes: test_errors.py
@@ -201,7 +197,6 @@ def test_invalid_xml_is_refused(text, problem):
         decode_xml(text, "f")
 
 
-@CALM
 @given(st.text(max_size=40) | st.text("<>/&;!ab'\"=", max_size=40))
 def test_any_text_decodes_to_a_tree_or_a_one_line_error(text):
     with suppress(InputError):  # its message is one line, whatever it quotes: test_errors.py

@@ -6,7 +6,7 @@ import json
 from contextlib import suppress
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpufleet.boundary import (
@@ -21,8 +21,6 @@ from gpufleet.boundary import (
 )
 from gpufleet.errors import InputError
 
-# The same examples each time, and as long as a busy machine takes.
-CALM = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 SMALL = DocumentLimits(bytes=1000, depth=3, values=10, characters=20)
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=20)
 NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
@@ -33,14 +31,12 @@ TREES = st.recursive(
 )
 
 
-@CALM
 @given(TREES)
 def test_any_json_value_decodes_to_itself(value):
     assert decode_json(json.dumps(value), "f") == value
     assert decode_json(json.dumps(value, ensure_ascii=False).encode(), "f") == value
 
 
-@CALM
 @given(st.binary(max_size=60) | st.text(max_size=60).map(lambda text: text.encode("utf-8", "surrogatepass")))
 def test_any_bytes_decode_to_a_value_or_a_one_line_error(content):
     with suppress(InputError):  # its message is one line, whatever it quotes: test_errors.py

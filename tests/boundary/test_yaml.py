@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
@@ -20,8 +20,6 @@ from gpufleet.boundary import (
 )
 from gpufleet.errors import InputError
 
-# The same examples each time, and as long as a busy machine takes.
-CALM = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 ROOT = Path(__file__).resolve().parents[2]
 OURS = sorted(
     {*ROOT.glob("stacks/*.yaml"), *ROOT.glob("inventory/*.yaml"), *ROOT.glob("docs/examples/**/*.yaml")}
@@ -49,14 +47,12 @@ def test_yaml_files_of_this_project_are_read_like_ruamel_reads_them(path):
 
 
 @READERS
-@CALM
 @given(TREES)
 def test_json_is_valid_yaml(read, value):
     assert read(json.dumps(value, ensure_ascii=False), "f") == value
 
 
 @READERS
-@CALM
 @given(st.text(max_size=40) | st.text("-: &*?|>!%@`{}[],#\"'\n\tab01<~.", max_size=40))
 def test_any_text_decodes_to_a_value_or_a_one_line_error(read, text):
     with suppress(InputError):  # its message is one line, whatever it quotes: test_errors.py

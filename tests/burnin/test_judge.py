@@ -75,7 +75,7 @@ def test_every_unhealthy_verdict_has_a_reason(judge_case):
         assert bool(report.list_unhealthy_reasons()) == (report.verdict != "healthy"), path.stem
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(records=st.lists(RECORD | JSON, max_size=12), rehearsal=st.booleans())
 def test_judge_accepts_any_record(records, rehearsal):
     report = burnin.judge_attempt(records, "compute_blade", "quick", rehearsal)
@@ -83,7 +83,7 @@ def test_judge_accepts_any_record(records, rehearsal):
     jsonschema.validate(report.as_json(), burnin.load_burnin_report_schema())
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(raw=RAW, name=st.sampled_from(burnin.list_required_checks("compute_blade", "quick")))
 def test_check_with_random_numbers_never_passes(judge_case, raw, name):
     case = {"base": "compute_blade", "kind": "compute_blade", "change": {name: {"raw": raw}}}

@@ -73,7 +73,7 @@ def test_report_of_older_nvidia_drivers_is_parsed(tool_output):
     assert (gpu_seen.hardware_slowdown, gpu_seen.ecc_uncorrected) == (True, 0)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(data=st.data())
 def test_truncated_report_is_refused(tool_output, data):
     text = tool_output("nvidia-smi-h100-healthy.xml").rstrip()
@@ -81,7 +81,7 @@ def test_truncated_report_is_refused(tool_output, data):
     assert nvidia.parse_nvidia_smi_report(text[:cut]) is None
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(data=st.data())
 def test_damaged_report_never_raises(tool_output, data):
     text = tool_output("nvidia-smi-h100-faulty.xml")

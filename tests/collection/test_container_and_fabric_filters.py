@@ -35,7 +35,6 @@ def test_system_without_docker_of_its_own_is_refused_with_the_remedy():
         )
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="tomllib is new in Python 3.11")
 @pytest.mark.parametrize(("damage", "accepted"), [("", True), ("= 1\n", False)])
 def test_podman_files_are_checked_as_toml(tmp_path, damage, accepted):
     files = [entry for entry in container_engine.podman_config_files(SETTINGS) if "validate" in entry]

@@ -21,7 +21,9 @@ def read_documents(path):
     }
 
 
-DOCUMENTED = {path: found for path in sorted(PLUGINS.glob("*/*.py")) if (found := read_documents(path))}
+DOCUMENTED = {
+    path: documents for path in sorted(PLUGINS.glob("*/*.py")) if (documents := read_documents(path))
+}
 
 
 @pytest.mark.parametrize("path", DOCUMENTED, ids=lambda path: f"{path.parent.name}/{path.stem}")

@@ -166,7 +166,7 @@ def replace_randomly(value, dice):
     return [replace_randomly(item, dice) for item in value] if isinstance(value, list) else value
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(seed=st.integers())
 def test_any_input_can_be_priced(seed, book):
     dice = random.Random(seed)

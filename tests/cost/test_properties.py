@@ -14,7 +14,9 @@ from gpufleet.cost.money import Range, round_to_cents
 from gpufleet.engine import UNKNOWN, StateResource
 
 RESERVATION = "aws:ec2/capacityReservation:CapacityReservation"
-quick = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+quick = settings(
+    max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 
 
 @st.composite

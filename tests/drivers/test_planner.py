@@ -165,7 +165,7 @@ def test_board_specific_card_row_takes_precedence():
     assert detection.find_card_of_device(device).name == "A2 / A16"
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(
     pci=st.sampled_from(NVIDIA),
     system=st.sampled_from(SYSTEMS),
@@ -199,7 +199,7 @@ def test_nvidia_plan_invariants(*, pci, system, count, secure, cuda, branch):
         assert is_explained == (number < toolkit and not plan.cuda.compat)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(
     pci=st.sampled_from(AMD),
     system=st.sampled_from(SYSTEMS),

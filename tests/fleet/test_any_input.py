@@ -54,7 +54,7 @@ def read_error(read):
     return ""
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_value_in_a_stack_is_accepted_or_refused_in_one_line(repo_root, data):
     text = (repo_root / "stacks/Pulumi.production.yaml").read_text()
@@ -67,7 +67,7 @@ def test_any_value_in_a_stack_is_accepted_or_refused_in_one_line(repo_root, data
     assert line == "" or "gpufleet:fleet" in line
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_value_in_a_rack_is_accepted_or_refused_in_one_line(repo_root, tmp_path, data):
     declared = YAML(typ="safe").load((repo_root / "inventory/blades-1.yaml").read_text())

@@ -123,7 +123,7 @@ def test_context_beyond_the_model_limit_is_a_warning(answer_size, codes):
     deadline=st.text(alphabet="0123456789hdw-T:", max_size=12), on=st.text(max_size=10),
     engine=st.text(max_size=8), rank=st.text(max_size=6),
 ))  # fmt: skip
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_any_input_is_parsed_or_refused(options):
     try:
         request = parse_plan_options(options, now=datetime(2026, 11, 21, tzinfo=UTC))

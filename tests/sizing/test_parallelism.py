@@ -30,7 +30,7 @@ cases = st.tuples(st.sampled_from(MODELS), st.sampled_from(PARTS), st.integers(1
 
 
 @given(cases)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_inference_layout_sizes_are_consistent(case):
     model, part, devices = case
     workload, hardware = Workload(catalog.get_model(model), precision="f16"), resolve_hardware(part).hardware
@@ -42,7 +42,7 @@ def test_inference_layout_sizes_are_consistent(case):
 
 
 @given(cases)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_tensor_parallel_engines_divide_heads(case):
     model, part, devices = case
     workload = Workload(catalog.get_model(model), precision="f16", engine="vllm")
@@ -53,7 +53,7 @@ def test_tensor_parallel_engines_divide_heads(case):
 
 
 @given(cases)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_distributed_llama_uses_powers_of_two_up_to_kv_heads(case):
     model, _, devices = case
     workload = Workload(catalog.get_model(model), precision="q4_0", engine="distributed-llama")
@@ -65,7 +65,7 @@ def test_distributed_llama_uses_powers_of_two_up_to_kv_heads(case):
 
 
 @given(cases)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_training_layouts_are_consistent_and_start_with_data_parallelism(case):
     model, part, devices = case
     workload, hardware = (

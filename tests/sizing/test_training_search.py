@@ -35,7 +35,7 @@ def _work(model, task="pretrain", batch=1, context=2048):
     st.sampled_from(["pretrain", "lora"]),
     st.booleans(),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_more_devices_are_never_slower(model, part, numbers, task, can_choose_batch):
     hardware, last = resolve_hardware(part).hardware, 0.0
     for number in numbers:

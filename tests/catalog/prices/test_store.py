@@ -346,7 +346,7 @@ PRICES = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(prices=PRICES, on=st.sampled_from([None, date(2025, 1, 1), date(2026, 7, 31), date(2026, 12, 1)]))
 def test_newest_price_before_the_date_is_used_for_any_import_order(tmp_path, monkeypatch, prices, on):
     path = tmp_path / f"{time.monotonic_ns()}-{next(NUMBERS)}.db"

@@ -13,7 +13,9 @@ from gpufleet import cost
 from gpufleet.cost.pricing.commitments.model import CommitmentFile
 from gpufleet.engine import StateResource
 
-quick = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+quick = settings(
+    max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 ON = date(2026, 11, 21)
 TERM = {"start": date(2026, 1, 1), "end": date(2027, 1, 1), "source": "drawn"}
 INSTANCE, GROUP = "aws:ec2/instance:Instance", "aws:autoscaling/group:Group"

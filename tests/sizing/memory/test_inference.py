@@ -139,7 +139,7 @@ def test_gpu_of_apple_cannot_use_all_memory():
     assert sizing.usable_memory_gib(mac.accelerator) <= mac.accelerator.memory_gib
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.sampled_from(NAMES),
     st.sampled_from(["bf16", "fp8", "q4_k_m", "nvfp4"]),

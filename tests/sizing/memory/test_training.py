@@ -178,7 +178,7 @@ def test_total_is_the_sum_of_its_parts():
     assert estimate.total == pytest.approx(parts) == pytest.approx(8 * estimate.per_device_gib)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.sampled_from(SMALL),
     st.sampled_from(["full_finetune", "lora", "qlora", "dpo", "pretrain"]),
@@ -204,7 +204,7 @@ def test_more_sharding_and_smaller_batches_never_need_more_memory(name, task, re
     assert peak_bytes > 0
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.sampled_from(SMALL), st.sampled_from([1, 2, 4, 8]), st.sampled_from([1, 2, 4]))
 def test_splitting_a_model_never_needs_more_memory_per_device(name, tensor, pipeline):
     model = catalog.get_model(name)

@@ -237,7 +237,7 @@ def test_invalid_amount_is_left_out(store, usd):
 
 
 @given(st.lists(st.sampled_from(["ok", "away", "no"]), min_size=5, max_size=5), st.integers(0, 3))
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_any_sequence_of_failures_ends_with_the_same_store(tmp_path_factory, pattern, calls):
     kinds = {"away": SourceUnavailable("away"), "no": RequestRejected("no")}
     faults = {region: kinds[kind] for region, kind in zip(REGIONS, pattern, strict=True) if kind != "ok"}
