@@ -27,6 +27,7 @@ lint: setup
 	lint-imports
 	yamllint --strict .
 	cd playbooks && ansible-lint --offline
+	cd modules/ansible_collections/gpufleet/fleet && ansible-lint --offline
 	shellcheck .ci/setup .ci/run .ci/tests .ci/lock .ci/cost .ci/audit modules/gpufleet/cost/data/policy_pack/*.sh
 
 unit: setup

@@ -1,6 +1,6 @@
 """Print what expressions of roles give: cases on standard input, values on standard output, both JSON.
 
-A case names a role (``..`` for the playbooks themselves), an expression of it (``vars#NAME``, or
+A case names a role (``playbooks`` for the playbooks themselves), an expression of it (``vars#NAME``, or
 ``tasks/FILE.yml#KEY`` for a key of a task) and the variables that the host has. Ansible's own template engine evaluates
 the expression as in a run.
 Usage: role_values.py ROLES_FOLDER
@@ -13,6 +13,8 @@ from pathlib import Path
 from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.loader import init_plugin_loader
 from ansible.template import Templar
+
+PLAYBOOKS = Path(__file__).resolve().parents[2] / "playbooks"
 
 
 def find(tree, key):
@@ -34,7 +36,7 @@ def find_task_variables(tree, key):
 
 
 def evaluate(roles, loader, case):
-    folder = roles / case["role"]
+    folder = PLAYBOOKS if case["role"] == "playbooks" else roles / case["role"]
     variables = {
         "role_path": str(folder),
         "ansible_search_path": [str(folder)],

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-ROLES = HERE.parents[1] / "playbooks/roles"
+ROLES = HERE.parents[1] / "modules/ansible_collections/gpufleet/fleet/roles"
 RECORDED = {file.stem: json.loads(file.read_text()) for file in sorted((HERE / "role_values").glob("*.json"))}
 
 

@@ -222,7 +222,8 @@ def test_sshd_settings_that_lock_out_the_login_are_refused(site):
     ],
 )
 def test_sshd_drop_in_is_validated(site, line, reason):
-    script = (site.project / "playbooks/roles/hardening/files/sshd_admits.sh").read_text()
+    role = Path(__file__).parents[2] / "modules/ansible_collections/gpufleet/fleet/roles/hardening"
+    script = (role / "files/sshd_admits.sh").read_text()
     host = site.host(1)
     host.check_output("echo %s >/run/candidate", line)
     completed = host.run("sh -c %s sshd_admits /run/candidate 00-gpufleet.conf root", script)

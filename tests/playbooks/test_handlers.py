@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-ROLES = Path(__file__).parents[2] / "playbooks/roles"
+ROLES = Path(__file__).parents[2] / "modules/ansible_collections/gpufleet/fleet/roles"
 
 
 def list_tasks(tasks):

@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-PLAYBOOKS = Path(__file__).resolve().parents[2] / "playbooks"
-FILES = sorted(
-    path
-    for pattern in ("*.yml", "tasks/*.yml", "group_vars/*.yml", "roles/*/*/*.yml", "roles/*/*/*.j2")
-    for path in PLAYBOOKS.glob(pattern)
+ROOT = Path(__file__).resolve().parents[2]
+PLAYBOOKS = ROOT / "playbooks"
+ROLES = ROOT / "modules/ansible_collections/gpufleet/fleet/roles"
+PLAY_FILES = sorted(
+    path for pattern in ("*.yml", "tasks/*.yml", "group_vars/*.yml") for path in PLAYBOOKS.glob(pattern)
 )
+FILES = PLAY_FILES + sorted(path for pattern in ("*/*/*.yml", "*/*/*.j2") for path in ROLES.glob(pattern))
 EXPRESSION = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 # What selects or joins items of lists. A plain map(attribute=…) may stay.
 LIST_LOGIC = re.compile(r"\|\s*(select|reject|selectattr|rejectattr|difference|union|product|groupby|zip)\b")
@@ -21,7 +22,7 @@ def list_expressions(path):
     return EXPRESSION.findall(path.read_text())
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PLAYBOOKS)))
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(path.parents[2])))
 def test_templates_have_no_statements_and_no_nested_conditions(path):
     assert "{%" not in path.read_text()
     nested = [
@@ -30,9 +31,9 @@ def test_templates_have_no_statements_and_no_nested_conditions(path):
     assert nested == []
 
 
-@pytest.mark.parametrize("role", sorted(path.name for path in (PLAYBOOKS / "roles").iterdir()))
+@pytest.mark.parametrize("role", sorted(path.name for path in ROLES.iterdir()))
 def test_roles_select_no_items_of_lists_in_templates(role):
-    files = [path for path in FILES if PLAYBOOKS / "roles" / role in path.parents]
+    files = [path for path in FILES if ROLES / role in path.parents]
     selecting = [text for path in files for text in list_expressions(path) if LIST_LOGIC.search(text)]
     assert selecting == []
 
@@ -40,7 +41,7 @@ def test_roles_select_no_items_of_lists_in_templates(role):
 def list_role_variables():
     """Return the text of every variable of the roles by its name."""
     variables = {}
-    for path in PLAYBOOKS.glob("roles/*/vars/main.yml"):
+    for path in ROLES.glob("*/vars/main.yml"):
         variables |= {name: str(value) for name, value in YAML(typ="safe").load(path).items()}
     return variables
 
@@ -57,7 +58,7 @@ def find_used_variables(text, variables):
 
 def test_plays_use_no_variable_that_needs_the_folder_of_a_role():
     variables = list_role_variables()
-    plays = "".join(path.read_text() for path in FILES if "roles" not in path.relative_to(PLAYBOOKS).parts)
+    plays = "".join(path.read_text() for path in PLAY_FILES)
     used = find_used_variables(plays, variables)
     assert "network_not_applied" in used
     assert [name for name in sorted(used) if re.search(r"\brole_path\b|lookup\(", variables[name])] == []

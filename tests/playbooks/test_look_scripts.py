@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-ROLES = Path(__file__).resolve().parents[2] / "playbooks/roles"
+ROLES = Path(__file__).resolve().parents[2] / "modules/ansible_collections/gpufleet/fleet/roles"
 # rocminfo, as in AMD's documentation of MI300X: processors have names too, agents of the GPU begin with gfx.
 ROCMINFO = """ROCk module is loaded
 =====================

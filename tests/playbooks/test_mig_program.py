@@ -13,7 +13,7 @@ import pytest
 from gpufleet.drivers import mig
 
 ROOT = Path(__file__).parents[2]
-PROGRAM = ROOT / "playbooks/roles/nvidia_mig/files/gpufleet_mig.py"
+PROGRAM = ROOT / "modules/ansible_collections/gpufleet/fleet/roles/nvidia_mig/files/gpufleet_mig.py"
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-ROLES = Path(__file__).resolve().parents[2] / "playbooks/roles"
+ROLES = Path(__file__).resolve().parents[2] / "modules/ansible_collections/gpufleet/fleet/roles"
 DRIVER = "580.126.20"
 
 

@@ -16,7 +16,8 @@ from ruamel.yaml import YAML
 from gpufleet.nodes import STATES
 
 ROOT = Path(__file__).resolve().parents[2] / "playbooks"
-ROLES = sorted(path for path in (ROOT / "roles").iterdir() if path.is_dir())
+FLEET = ROOT.parent / "modules/ansible_collections/gpufleet/fleet"
+ROLES = sorted(path for path in (FLEET / "roles").iterdir() if path.is_dir())
 TASK_FILES = sorted(path for role in ROLES for path in (role / "tasks").glob("*.yml"))
 
 
@@ -30,7 +31,7 @@ def role_id(path):
 
 @pytest.fixture(scope="module")
 def generator():
-    spec = importlib.util.spec_from_file_location("readme", ROOT / "readme.py")
+    spec = importlib.util.spec_from_file_location("readme", FLEET / "tools/readme.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -45,7 +46,7 @@ def test_playbook_syntax_is_valid(name, clean_env):
 
 @pytest.mark.parametrize("role", ROLES, ids=role_id)
 def test_readme_is_current(role, generator):
-    assert (role / "README.md").read_text() == generator.readme(role), "run: python playbooks/readme.py"
+    assert (role / "README.md").read_text() == generator.readme(role), "run tools/readme.py of the collection"
 
 
 @pytest.mark.parametrize("role", ROLES, ids=role_id)
@@ -80,9 +81,9 @@ def test_main_task_file_only_imports_tagged_task_files(role):
 
 
 def test_no_role_disables_the_vfat_module():
-    options = load(ROOT / "roles/hardening/meta/argument_specs.yml")["argument_specs"]["main"]["options"]
+    options = load(FLEET / "roles/hardening/meta/argument_specs.yml")["argument_specs"]["main"]["options"]
     assert "vfat" not in options["hardening_disabled_filesystems"]["choices"]
-    for path in ROOT.rglob("*"):
+    for path in [*ROOT.rglob("*"), *(FLEET / "roles").rglob("*")]:
         if path.is_file() and path.suffix in {".yml", ".j2", ".sh", ".conf"}:
             assert not re.search(r"(blacklist|install)\s+v?fat", path.read_text()), path
 
@@ -101,13 +102,13 @@ def test_ansible_cfg_has_the_required_settings():
 
 @pytest.mark.skipif(not shutil.which("shellcheck"), reason="shellcheck is not installed")
 def test_shell_scripts_are_valid():
-    scripts = sorted(ROOT.rglob("*.sh"))
+    scripts = sorted([*ROOT.rglob("*.sh"), *FLEET.rglob("*.sh")])
     assert scripts
     subprocess.run(["shellcheck", *scripts], check=True)
 
 
 def test_agent_can_be_built_like_the_role_does(tmp_path, monkeypatch):
-    code = load(ROOT / "roles/burn_in/vars/main.yml")["burn_in_build"]
+    code = load(FLEET / "roles/burn_in/vars/main.yml")["burn_in_build"]
     monkeypatch.setenv("GPUFLEET_HOME", str(tmp_path))
     built = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
@@ -152,7 +153,11 @@ def texts(value):
         yield value
 
 
-@pytest.mark.parametrize("path", sorted(ROOT.rglob("*.yml")), ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "path",
+    sorted([*ROOT.rglob("*.yml"), *(FLEET / "roles").rglob("*.yml")]),
+    ids=lambda path: str(path.relative_to(ROOT.parent)),
+)
 def test_no_expression_contains_a_backslash_escape(path):
     """Ansible does not replace backslash and n inside an expression: they would be in the file."""
     for text in texts(load(path)):

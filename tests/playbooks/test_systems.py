@@ -15,9 +15,9 @@ from gpufleet.catalog import load_operating_systems
 from gpufleet.errors import InputError
 from gpufleet.nodes.first_boot import firmware
 
-PLAYBOOKS = Path(__file__).parents[2] / "playbooks"
-ROLES = sorted(path for path in (PLAYBOOKS / "roles").iterdir() if path.is_dir())
-SYSTEM_FILES = sorted(PLAYBOOKS.glob("roles/*/systems.yml"))
+FLEET = Path(__file__).parents[2] / "modules/ansible_collections/gpufleet/fleet"
+ROLES = sorted(path for path in (FLEET / "roles").iterdir() if path.is_dir())
+SYSTEM_FILES = sorted(FLEET.glob("roles/*/systems.yml"))
 # Values that a role can do without; it says so itself where one is missing.
 OPTIONAL = {"ib_tools_system_doca", "container_toolkit_repositories.amd"}
 
@@ -35,7 +35,7 @@ def list_keys(values, prefix=""):
 
 @pytest.fixture(scope="module")
 def generator():
-    spec = importlib.util.spec_from_file_location("platforms", PLAYBOOKS / "platforms.py")
+    spec = importlib.util.spec_from_file_location("platforms", FLEET / "tools/platforms.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -80,7 +80,7 @@ def test_file_has_no_system_that_the_role_does_not_support(path):
 @pytest.mark.parametrize("role", ROLES, ids=lambda path: path.name)
 def test_platforms_are_current(role, generator):
     text = (role / "meta/main.yml").read_text()
-    assert text == generator.update_metadata(role), "run: python playbooks/platforms.py"
+    assert text == generator.update_metadata(role), "run tools/platforms.py of the collection"
 
 
 def test_platforms_of_a_role_are_those_that_it_supports():

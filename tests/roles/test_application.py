@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 PLAYS = ("application",)
-ROLE = Path(__file__).parents[2] / "playbooks/roles/application"
+ROLE = Path(__file__).parents[2] / "modules/ansible_collections/gpufleet/fleet/roles/application"
 SERVER, CACHE = "/etc/systemd/system/gpufleet-server.service", "/etc/systemd/system/gpufleet-cache.service"
 SECRET = "not-for-artifacts"
 

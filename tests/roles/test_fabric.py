@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 PLAYS = ("fabric",)
-INSTALL = Path(__file__).resolve().parents[2] / "playbooks/roles/efa/files/install.sh"
+INSTALL = (
+    Path(__file__).resolve().parents[2]
+    / "modules/ansible_collections/gpufleet/fleet/roles/efa/files/install.sh"
+)
 # FAKE aws-efa-installer: leaves the record that AWS's script leaves, and nothing else.
 MAKE = """set -eu
 mkdir -p /srv/efa/aws-efa-installer && cd /srv/efa

@@ -107,7 +107,7 @@ def test_sealing_removes_machine_specific_files(converge_play, lab):
     """Run the script in a separate root file system, so that the shared host keeps its keys."""
     play = converge_play("image")
     host = lab.host(play.hosts[0])
-    script = (ROOT / "playbooks/roles/image/files/seal.sh").read_text()
+    script = (ROOT / "modules/ansible_collections/gpufleet/fleet/roles/image/files/seal.sh").read_text()
     inside = (
         "mount -t tmpfs tmpfs /mnt && mkdir -p /mnt/ssh && cp -a /etc/ssh/. /mnt/ssh && mount --bind /mnt/ssh /etc/ssh"
         ' && cp /etc/machine-id /mnt/id && mount --bind /mnt/id /etc/machine-id && sh -c "$1"'

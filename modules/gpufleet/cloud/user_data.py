@@ -7,7 +7,7 @@ from typing import Any
 
 from gpufleet.fleet import Fleet, Pool
 
-# Ubuntu 22.04's own packages, the release of every base image (container_engine/systems.yml in playbooks/roles).
+# Ubuntu 22.04's own packages, the release of every base image (systems.yml of the role container_engine).
 ENGINE_PACKAGES = {"podman": ["podman"], "docker": ["docker.io"], "none": []}
 
 

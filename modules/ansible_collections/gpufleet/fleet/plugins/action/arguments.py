@@ -13,6 +13,8 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.adapter import ControllerAction
 
+COLLECTION = Path(__file__).resolve().parents[2]
+
 
 class ActionModule(ControllerAction):
     def compute_result(self, options: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
@@ -28,7 +30,11 @@ class ActionModule(ControllerAction):
 
     def load_role_options(self, role: str) -> dict[str, Any]:
         """Return the documented options of a role."""
-        folders = [Path(self._loader.get_basedir()) / "roles", *map(Path, constants.DEFAULT_ROLES_PATH or ())]
+        folders = [
+            COLLECTION / "roles",
+            Path(self._loader.get_basedir()) / "roles",
+            *map(Path, constants.DEFAULT_ROLES_PATH or ()),
+        ]
         file = next(
             (f for f in (folder / role / "meta/argument_specs.yml" for folder in folders) if f.is_file()),
             None,
