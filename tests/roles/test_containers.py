@@ -128,7 +128,7 @@ BROKEN = """
   gather_facts: false
   vars: {container_engine_kind: docker}
   tasks:
-    - ansible.builtin.import_role: {name: container_engine}
+    - ansible.builtin.import_role: {name: gpufleet.fleet.container_engine}
 """
 
 

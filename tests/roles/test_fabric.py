@@ -30,7 +30,7 @@ PLAY = """
   gather_facts: false
   vars: {gpufleet_fabric: efa, efa_origin: installer}
   tasks:
-    - ansible.builtin.import_role: {name: efa}
+    - ansible.builtin.import_role: {name: gpufleet.fleet.efa}
 """
 
 

@@ -98,7 +98,7 @@ def test_machine_with_a_failed_task_becomes_no_image(converge_play, lab):
         "    - name: Two\n      block:\n        - name: Break\n          ansible.builtin.fail: {msg: on purpose}\n"
         "      rescue:\n        - name: Go on\n          ansible.builtin.meta: noop\n"
         "- name: Image\n  hosts: base01\n  gather_facts: false\n  tasks:\n"
-        "    - name: Mark\n      ansible.builtin.import_role: {name: image}\n"
+        "    - name: Mark\n      ansible.builtin.import_role: {name: gpufleet.fleet.image}\n"
     )
     assert "this machine cannot become an image: Break: on purpose" in run.failure_text(play.hosts[0])
 

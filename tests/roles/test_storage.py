@@ -20,7 +20,7 @@ ROLE = """
     - name: Operators first
       ansible.builtin.user: {name: ada, create_home: false}
     - name: Scratch
-      ansible.builtin.import_role: {name: storage}
+      ansible.builtin.import_role: {name: gpufleet.fleet.storage}
 """
 REFUSALS = """
 - name: Refusals
