@@ -56,14 +56,14 @@ def test_values_without_a_section_are_those_of_the_family(systems_file):
     assert operating_systems.role_system_values(str(systems_file(FILE)), "rhel-9") == {"service": "sshd"}
 
 
-@pytest.mark.parametrize("system", ["debian-13", "rhel-8", "opensuse-15", ""])
+@pytest.mark.parametrize("system", ["debian-14", "rhel-8", "opensuse-15", ""])
 def test_unsupported_system_is_refused_with_the_file(systems_file, system):
     path = systems_file(FILE)
     with pytest.raises(AnsibleFilterError) as caught:
         operating_systems.role_system_values(str(path), system)
     message = str(caught.value)
     assert message.startswith(f"{path}: the role common does not support the system {system}")
-    assert "use one of debian-12, raspberry-pi-os-12," in message
+    assert "use one of debian-12, debian-13, raspberry-pi-os-12," in message
 
 
 def test_family_does_not_make_a_system_supported(systems_file):
