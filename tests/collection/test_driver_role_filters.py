@@ -73,32 +73,16 @@ def test_missing_version_names_the_package_and_its_archives(plan, expected):
     assert bool(message) == bool(expected)
 
 
-def test_only_fetched_keyring_packages_are_installed():
-    downloads = [
-        {"changed": True, "dest": "/var/cache/apt/cuda-keyring_1.1-1_all.deb"},
-        {"changed": False, "dest": "/var/cache/apt/old.deb"},
-        {"changed": True, "dest": "/usr/share/keyrings/gpufleet-own.asc"},
-    ]
-    packages = nvidia_driver.downloaded_keyring_packages({"results": downloads})
-    assert packages == ["/var/cache/apt/cuda-keyring_1.1-1_all.deb"]
-
-
-def test_key_of_a_repository_is_fetched_next_to_its_packages():
-    repository = {
-        "name": "cuda",
-        "uri": "https://repo.example/x/",
-        "key_package": "cuda-keyring",
-        "key_sha256": "ab",
-    }
-    sources = nvidia_driver.nvidia_package_sources(
-        [repository], manager="apt", keyring_file="{}_1.1-1_all.deb"
-    )
+def test_key_of_a_repository_has_its_fingerprints():
+    key = {"url": "https://repo.example/x/3bf863cc.pub", "fingerprints": ("A" * 40,)}
+    repository = {"name": "cuda", "uri": "https://repo.example/x/", "key": key, "pin": None}
+    sources = nvidia_driver.nvidia_package_sources([repository], manager="apt")
     assert sources["key_files"] == [
         {
             "name": "cuda",
-            "url": "https://repo.example/x/cuda-keyring_1.1-1_all.deb",
-            "path": "/var/cache/apt/cuda-keyring_1.1-1_all.deb",
-            "checksum": "sha256:ab",
+            "url": "https://repo.example/x/3bf863cc.pub",
+            "path": "/usr/share/keyrings/gpufleet-cuda.asc",
+            "fingerprints": ["A" * 40],
         }
     ]
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from gpufleet.drivers import detection, kernel
 from gpufleet.drivers.data_file import AmdDriver, GpuCard, RocmRelease, load_amd_drivers, load_rocm_releases
 from gpufleet.drivers.driver_plan import Action, DriverPlan, PackageRepository, PlannedPackage, RocmPlan
 from gpufleet.drivers.host import HostPlanContext, describe_operating_system
 from gpufleet.drivers.installed import InstalledDriver
+from gpufleet.drivers.repository import build_package_repository
 from gpufleet.drivers.rule import build_refusal_error
 from gpufleet.drivers.version import (
     find_newest_version,
@@ -18,7 +16,7 @@ from gpufleet.drivers.version import (
     version_sort_key,
 )
 
-PREVIOUS_ROCM = "6.3"
+GPU_GROUPS = ("render", "video")
 
 
 def plan_amd_driver(host: HostPlanContext) -> DriverPlan:
@@ -33,7 +31,7 @@ def plan_amd_driver(host: HostPlanContext) -> DriverPlan:
         _explain_missing_rocm(host)
     packages = (*distribution_packages, *((_dkms_package(host),) if driver else ()))
     has_no_kernel = kernel.is_container_without_kernel(host)
-    headers = kernel.choose_kernel_header_packages(host) if driver and not has_no_kernel else ()
+    headers = _choose_header_packages(host) if driver and not has_no_kernel else ()
     signed = (
         "none"
         if has_no_kernel or driver is None
@@ -53,10 +51,12 @@ def plan_amd_driver(host: HostPlanContext) -> DriverPlan:
         installed=host.facts.packages.get("amdgpu-dkms"),
         module="amdgpu",
         origin="vendor" if driver or rocm else "distribution",
+        prerequisites=tuple(host.system["amd"].get("prerequisites", ())) if driver or release else (),
         repositories=_list_repositories(host, driver, release),
         packages=packages,
         holds=tuple(package.name for package in packages if package.name == "amdgpu-dkms"),
         headers=headers,
+        groups=GPU_GROUPS,
         rocm=rocm,
         module_signing=signed,
         reboot=kernel.plan_reboot(
@@ -148,6 +148,15 @@ def _choose_driver(host: HostPlanContext, release: RocmRelease | None) -> AmdDri
     return driver
 
 
+def _choose_header_packages(host: HostPlanContext) -> tuple[str, ...]:
+    """Return the headers, and what AMD's module needs besides: on Ubuntu the kernel's extra modules."""
+    extra_names = (name.format(kernel=host.facts.kernel) for name in host.system["amd"].get("headers", ()))
+    offered_names = (
+        name for name in extra_names if host.facts.candidates is None or host.offered_package_versions(name)
+    )
+    return (*kernel.choose_kernel_header_packages(host), *offered_names)
+
+
 def _dkms_package(host: HostPlanContext) -> PlannedPackage:
     offered_versions = host.offered_package_versions("amdgpu-dkms")
     if not offered_versions:
@@ -214,16 +223,15 @@ def _list_repositories(
     repositories = []
     if driver:
         repositories.append(
-            _build_repository(entry["driver"], driver=driver.release, version=host.facts.os_version)
+            build_package_repository(
+                host, entry["driver"], driver=driver.release, version=host.facts.os_version
+            )
         )
     if release:
-        repositories.append(_build_repository(entry["rocm"][release.stream], release=release.release))
+        repositories.append(
+            build_package_repository(host, entry["rocm"][release.stream], release=release.release)
+        )
     return tuple(repositories)
-
-
-def _build_repository(row: Mapping[str, Any], **values: str) -> PackageRepository:
-    uri = str(row["uri"]).format(**values)
-    return PackageRepository(row["name"], uri, row["suite"], tuple(row["components"]), row["key_package"])
 
 
 def _choose_action(

@@ -106,6 +106,20 @@ class AmdDriver:
     as_of: str
 
 
+@dataclass(frozen=True)
+class SigningKey:
+    """A repository's signing key. ``url`` may contain ``{uri}``, the repository's address.
+
+    Without fingerprints, no two independent places confirm the key.
+    """
+
+    name: str
+    url: str
+    fingerprints: tuple[str, ...]
+    sources: tuple[str, ...]
+    as_of: str
+
+
 def load_csv_rows(file_name: str) -> list[Row]:
     """Return the rows of one CSV file."""
     return read_packaged_rows("gpufleet.drivers", f"data/{file_name}")
@@ -184,6 +198,21 @@ def load_amd_drivers() -> dict[str, AmdDriver]:
             row["as_of"],
         )
         for row in load_csv_rows("amdgpu.csv")
+    }
+
+
+@cache
+def load_repository_keys() -> dict[str, SigningKey]:
+    """Return the signing keys of the vendors' repositories by name."""
+    return {
+        row["key"]: SigningKey(
+            row["key"],
+            row["url"],
+            row.get_words("fingerprints"),
+            row.get_words("sources"),
+            row["as_of"],
+        )
+        for row in load_csv_rows("keys.csv")
     }
 
 

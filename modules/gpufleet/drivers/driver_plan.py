@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
@@ -18,7 +19,10 @@ Signing = Literal["none", "mok", "distribution"]
 
 ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
 DRIVER_KEYS = ("vendor", "branch", "module", "origin")
-SOFTWARE_KEYS = ("driver", "cuda", "rocm", "mig", "origin", "container_engine", "container_toolkit")
+SOFTWARE_KEYS = (
+    "driver", "cuda", "rocm", "mig", "origin", "repository_keys", "container_engine", "container_toolkit",
+)  # fmt: skip
+FINGERPRINT_PATTERN = re.compile(r"[0-9A-F]{40}")
 VERSION_HINTS = {"cuda": "a version like 12.8", "rocm": "a version like 7.2"}
 
 
@@ -84,6 +88,7 @@ class RequestedSoftware:
     cuda: str | None = None
     rocm: str | None = None
     mig: Any = None
+    repository_keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any] | None) -> RequestedSoftware:
@@ -97,7 +102,11 @@ class RequestedSoftware:
             "origin": software.get("origin") or driver.get("origin"),
         }
         versions = {part: _read_version(software.get(part), part) for part in VERSION_HINTS}
-        requested = cls(**{key: str(value) for key, value in texts.items() if value}, mig=software.get("mig"))
+        requested = cls(
+            **{key: str(value) for key, value in texts.items() if value},
+            mig=software.get("mig"),
+            repository_keys=_read_repository_keys(software.get("repository_keys")),
+        )
         return _check_choices(replace(requested, cuda=versions["cuda"], rocm=versions["rocm"]))
 
 
@@ -138,6 +147,23 @@ class PlannedPackage:
 
 
 @dataclass(frozen=True)
+class RepositoryKey:
+    """The address of a repository's signing key, and the fingerprints that its primary key may have."""
+
+    url: str
+    fingerprints: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RepositoryPin:
+    """The priority of a repository's packages, in the terms of apt_preferences(5)."""
+
+    packages: str
+    release: str
+    priority: int
+
+
+@dataclass(frozen=True)
 class PackageRepository:
     """A package repository that the plan needs in addition to the distribution's."""
 
@@ -145,7 +171,8 @@ class PackageRepository:
     uri: str
     suite: str
     components: tuple[str, ...]
-    key_package: str
+    key: RepositoryKey
+    pin: RepositoryPin | None = None
 
 
 @dataclass(frozen=True)
@@ -195,12 +222,14 @@ class DriverPlan:
     installed: str | None = None
     module: Module | None = None
     origin: Origin | None = None
+    prerequisites: tuple[str, ...] = ()
     repositories: tuple[PackageRepository, ...] = ()
     streams: tuple[str, ...] = ()
     packages: tuple[PlannedPackage, ...] = ()
     remove: tuple[str, ...] = ()
     holds: tuple[str, ...] = ()
     headers: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
     fabric_manager: FabricManagerPlan | None = None
     cuda: CudaPlan | None = None
     rocm: RocmPlan | None = None
@@ -307,6 +336,34 @@ def _read_mapping(raw: object, key: str, known_keys: tuple[str, ...]) -> dict[st
             f"unknown key {shorten_repr(unknown_key)}", where="gpufleet_software", key=key, remedy=remedy
         )
     return dict(raw)
+
+
+def _read_repository_keys(raw: object) -> dict[str, tuple[str, ...]]:
+    """Return the fingerprints by repository; raise InputError if one is not 40 hexadecimal digits."""
+    if raw in (None, ""):
+        return {}
+    place = {"where": "gpufleet_software", "key": "repository_keys"}
+    if not isinstance(raw, Mapping):
+        raise InputError(
+            f"is {shorten_repr(raw)}", **place, remedy="give a mapping of repositories to fingerprints"
+        )
+    keys = {}
+    for name, listed in raw.items():
+        fingerprints = [listed] if isinstance(listed, str) else listed
+        if not isinstance(fingerprints, list | tuple):
+            raise InputError(
+                f"{name}: is {shorten_repr(listed)}", **place, remedy="give a fingerprint or a list"
+            )
+        cleaned = tuple(str(text).replace(" ", "").upper() for text in fingerprints)
+        invalid = next((text for text in cleaned if not FINGERPRINT_PATTERN.fullmatch(text)), None)
+        if invalid is not None or not cleaned:
+            raise InputError(
+                f"{name}: {shorten_repr(invalid)} is not a fingerprint",
+                **place,
+                remedy="give its 40 hexadecimal digits (gpg --show-keys FILE)",
+            )
+        keys[str(name)] = cleaned
+    return keys
 
 
 def _check_choices(requested: RequestedSoftware) -> RequestedSoftware:

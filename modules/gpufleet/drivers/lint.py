@@ -8,22 +8,28 @@ from typing import Any
 
 from gpufleet.drivers.data_file import (
     Row,
+    SigningKey,
     load_amd_drivers,
     load_csv_rows,
     load_driver_branches,
     load_driver_data_sources,
     load_gpu_architectures,
     load_plan_rules,
+    load_repository_keys,
     load_system_package_tables,
     load_yaml_document,
 )
+from gpufleet.drivers.driver_plan import FINGERPRINT_PATTERN
 from gpufleet.rule import Rule
 
-SOURCED_TABLES = ("cards.csv", "architectures.csv", "branches.csv", "cuda.csv", "rocm.csv", "amdgpu.csv")
+SOURCED_TABLES = (
+    "cards.csv", "architectures.csv", "branches.csv", "cuda.csv", "rocm.csv", "amdgpu.csv", "keys.csv",
+)  # fmt: skip
 DAY_PATTERN = re.compile(r"\d{4}-\d{2}-\d{2}$")
 PCI_ID_PATTERN = re.compile(r"[0-9a-f]{4}:[0-9a-f]{4}$")
 MARKETS = {"datacenter", "workstation", "consumer", "laptop", "embedded", "apu", "integrated", "switch"}
 FABRICS = {"", "nvswitch", "nvlink5", "rack"}
+MIN_KEY_SOURCES = 2
 BRANCH_KINDS = {"lts", "production", "new_feature", "ended"}
 
 
@@ -35,6 +41,7 @@ def find_driver_data_problems() -> list[str]:
     problems += list(find_card_problems(load_csv_rows("cards.csv")))
     problems += list(find_branch_problems(load_csv_rows("branches.csv")))
     problems += list(find_rocm_release_problems(load_csv_rows("rocm.csv"), load_csv_rows("cards.csv")))
+    problems += list(find_key_problems(load_repository_keys().values(), load_system_package_tables()))
     problems += list(find_rule_problems(load_plan_rules()))
     problems += list(find_system_problems(load_system_package_tables()))
     problems += [
@@ -120,6 +127,34 @@ def find_rocm_release_problems(rows: Iterable[Row], cards: Iterable[Row]) -> Ite
                 yield f"rocm.csv: {row['release']}: {part} is for a system outside the release"
         if row["driver"] not in load_amd_drivers():
             yield f"rocm.csv: {row['release']}: unknown driver {row['driver']}"
+
+
+def find_key_problems(keys: Iterable[SigningKey], systems: Mapping[str, Any]) -> Iterator[str]:
+    """Yield keys with an invalid fingerprint, with one source or not over HTTPS, and repositories of unknown keys."""
+    names = set()
+    for key in keys:
+        names.add(key.name)
+        if not key.url.startswith(("https://", "{uri}")):
+            yield f"keys.csv: {key.name}: not fetched over HTTPS"
+        if not all(map(FINGERPRINT_PATTERN.fullmatch, key.fingerprints)):
+            yield f"keys.csv: {key.name}: a fingerprint is not 40 hexadecimal digits"
+        if key.fingerprints and len(set(key.sources)) < MIN_KEY_SOURCES:
+            yield f"keys.csv: {key.name}: fewer than {MIN_KEY_SOURCES} sources confirm its fingerprint"
+    for system, repository in _list_repositories(systems):
+        if repository["key"] not in names:
+            yield f"systems.yaml: {system} {repository['name']}: unknown key {repository['key']!r}"
+        if not repository["uri"].startswith("https://"):
+            yield f"systems.yaml: {system} {repository['name']}: not over HTTPS"
+
+
+def _list_repositories(systems: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for system, row in systems.items():
+        for entry in (row.get("nvidia") or {}).values():
+            yield from ((system, repository) for repository in entry.get("repositories", ()))
+        amd = row.get("amd") or {}
+        for repository in (amd.get("driver"), *amd.get("rocm", {}).values()):
+            if repository:
+                yield system, repository
 
 
 def find_rule_problems(rules: Mapping[str, Rule]) -> Iterator[str]:

@@ -62,6 +62,7 @@ def plan_nvidia_driver(host: HostPlanContext) -> DriverPlan:
         installed=installed_driver.version,
         module="open" if choice.module == "open" else "proprietary",
         origin="vendor" if choice.origin == "vendor" else "distribution",
+        prerequisites=tuple(choice.get_package_table(host).get("prerequisites", ())),
         repositories=package_choice.list_nvidia_repositories(host, choice),
         streams=package_choice.list_dnf_module_streams(host, choice),
         packages=package_set.packages,
@@ -229,7 +230,7 @@ def _add_notes(
         host.add_plan_reason("reboot.nouveau")
     if facts.virtual and not facts.rehearsed:
         host.add_plan_reason("vm.passthrough", kind=facts.virtual)
-    if choice.get_package_table(host).get("needs_epel"):
+    if "epel" in choice.get_package_table(host).get("prerequisites", ()):
         host.add_plan_reason("dkms.epel")
 
 

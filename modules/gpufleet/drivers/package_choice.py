@@ -9,6 +9,7 @@ from typing import Any
 from gpufleet.drivers.branch import DriverChoice
 from gpufleet.drivers.driver_plan import PackageRepository, PlannedPackage
 from gpufleet.drivers.host import HostPlanContext
+from gpufleet.drivers.repository import build_package_repository
 from gpufleet.drivers.rule import build_refusal_error
 from gpufleet.drivers.version import (
     find_newest_version,
@@ -118,10 +119,7 @@ def list_nvidia_repositories(
 ) -> tuple[PackageRepository, ...]:
     """Return the repositories that the choice needs in addition to the distribution's."""
     rows = driver_choice.get_package_table(host).get("repositories", ())
-    return tuple(
-        PackageRepository(row["name"], row["uri"], row["suite"], tuple(row["components"]), row["key_package"])
-        for row in rows
-    )
+    return tuple(build_package_repository(host, row) for row in rows)
 
 
 def list_dnf_module_streams(host: HostPlanContext, driver_choice: DriverChoice) -> tuple[str, ...]:

@@ -15,8 +15,6 @@ from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import (
     managed_file_text,
 )
 
-CUDA_KEYRING = "/usr/share/keyrings/cuda-archive-keyring.gpg"  # the keyring package brings it
-KEYRING_PACKAGES = "/var/cache/apt"
 KEY_ENDINGS = (".asc", ".pub", ".key")
 PINNING = "nvidia-driver-pinning-"
 INSTALLING_ACTIONS = ("install", "upgrade", "downgrade")
@@ -28,12 +26,12 @@ APT_REPAIR = (
 
 
 class RepositoryKeyFile(TypedDict):
-    """A key or a keyring package, and where it goes; the checksum is empty if the plan has none."""
+    """A key, where it goes, and the fingerprints that its primary key may have."""
 
     name: str
     url: str
     path: str
-    checksum: str
+    fingerprints: list[str]
 
 
 class PackageSources(TypedDict):
@@ -72,41 +70,34 @@ class DriverRollback(TypedDict):
     repair_command: list[str]
 
 
-def nvidia_package_sources(
-    repositories: Iterable[Mapping[str, Any]], *, manager: str, keyring_file: str
-) -> PackageSources:
-    """Return the repositories for apt or dnf; ``keyring_file`` is the pattern of a keyring package's file name."""
+def nvidia_package_sources(repositories: Iterable[Mapping[str, Any]], *, manager: str) -> PackageSources:
+    """Return the repositories for apt or dnf."""
     write_source = {"apt": _apt_source, "dnf": _dnf_source}[manager]
     entries: PackageSources = {"key_files": [], "source_files": []}
     for repository in repositories:
         keyring = _keyring(repository)
         if keyring:
-            entries["key_files"].append(_key_file(repository, keyring, keyring_file))
+            entries["key_files"].append(_key_file(repository, keyring))
         entries["source_files"].append(write_source(repository, keyring))
     return entries
 
 
-def _is_address(key: str) -> bool:
-    return key.startswith(("http://", "https://"))
-
-
 def _keyring(repository: Mapping[str, Any]) -> str:
     """Return the file of the key that signs a repository; empty if the repository is trusted without."""
-    key = repository.get("key_package") or ""
-    if not _is_address(key):
-        return CUDA_KEYRING if key else ""
-    ending = ".asc" if key.endswith(KEY_ENDINGS) else ".gpg"
+    key = repository.get("key")
+    if not key:
+        return ""
+    ending = ".asc" if key["url"].endswith(KEY_ENDINGS) else ".gpg"
     return f"/usr/share/keyrings/gpufleet-{repository['name']}{ending}"
 
 
-def _key_file(repository: Mapping[str, Any], keyring: str, keyring_file: str) -> RepositoryKeyFile:
-    key, sha256 = repository["key_package"], repository.get("key_sha256")
-    packaged = keyring_file.replace("{}", key)
+def _key_file(repository: Mapping[str, Any], keyring: str) -> RepositoryKeyFile:
+    key = repository["key"]
     return {
         "name": repository["name"],
-        "url": key if _is_address(key) else f"{repository['uri'].removesuffix('/')}/{packaged}",
-        "path": keyring if _is_address(key) else f"{KEYRING_PACKAGES}/{packaged}",
-        "checksum": f"sha256:{sha256}" if sha256 else "",
+        "url": key["url"],
+        "path": keyring,
+        "fingerprints": list(key["fingerprints"]),
     }
 
 
@@ -125,12 +116,6 @@ def _dnf_source(repository: Mapping[str, Any], keyring: str) -> FileEntry:
     lines = [f"[{name}]", f"name={name}", f"baseurl={repository['uri']}", "enabled=1"]
     lines += ["gpgcheck=1", f"gpgkey=file://{keyring}"] if keyring else ["gpgcheck=0"]
     return {"path": f"/etc/yum.repos.d/{name}.repo", "content": managed_file_text(lines)}
-
-
-def downloaded_keyring_packages(downloads: Mapping[str, Any]) -> list[str]:
-    """Return the keyring packages that a loop of get_url fetched anew."""
-    changed = [result["dest"] for result in downloads["results"] if result.get("changed")]
-    return [path for path in changed if path.endswith(".deb")]
 
 
 def is_missing_kernel_headers(driver_plan: Mapping[str, Any], *, state: Mapping[str, Any]) -> bool:
@@ -260,7 +245,6 @@ class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         return {
             "nvidia_sources": nvidia_package_sources,
-            "nvidia_keyring_packages": downloaded_keyring_packages,
             "nvidia_is_without_headers": is_missing_kernel_headers,
             "nvidia_missing_version": missing_driver_version_reason,
             "nvidia_driver_packages": driver_packages_to_install,
