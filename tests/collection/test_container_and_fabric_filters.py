@@ -7,7 +7,7 @@ import pytest
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.gpufleet.fleet.plugins.filter import container_engine
-from ansible_collections.gpufleet.fleet.plugins.filter.ib_tools import doca_repository_files
+from ansible_collections.gpufleet.fleet.plugins.filter.ib_tools import doca_repositories
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import shell_script_command
 
 SETTINGS = {
@@ -22,7 +22,7 @@ SETTINGS = {
     "live_restore": True,
     "docker_settings": {},
 }
-DOCA = {"key": "/etc/k/doca.asc", "path": "/etc/doca.sources", "content": "URIs: https://x/VERSION/y\n"}
+DOCA = {"ib_tools_system_doca": "https://x/VERSION/y/"}
 
 
 def test_system_without_docker_of_its_own_is_refused_with_the_remedy():
@@ -49,22 +49,21 @@ def test_podman_files_are_checked_as_toml(tmp_path, damage, accepted):
 
 
 @pytest.mark.parametrize(
-    ("system", "version", "key", "message"),
+    ("system", "version", "fingerprints", "message"),
     [
-        ({}, "3.1.0", "KEY", "no DOCA repository for rhel-9"),
-        ({"ib_tools_system_doca": DOCA}, "", "KEY", "give ib_tools_doca_version and ib_tools_doca_key"),
-        ({"ib_tools_system_doca": DOCA}, "3.1.0", "", "give ib_tools_doca_version and ib_tools_doca_key"),
+        ({}, "3.1.0", ["AB" * 20], "no DOCA repository for rhel-9"),
+        (DOCA, "", ["AB" * 20], "give ib_tools_doca_version and ib_tools_doca_fingerprints"),
+        (DOCA, "3.1.0", [], "give ib_tools_doca_version and ib_tools_doca_fingerprints"),
     ],
 )
-def test_incomplete_doca_settings_are_refused(system, version, key, message):
+def test_incomplete_doca_settings_are_refused(system, version, fingerprints, message):
     with pytest.raises(AnsibleFilterError, match=message):
-        doca_repository_files(system, version=version, key=key, system_name="rhel-9")
+        doca_repositories(system, version=version, fingerprints=fingerprints, system_name="rhel-9")
 
 
 def test_doca_release_is_part_of_the_address():
-    files = doca_repository_files({"ib_tools_system_doca": DOCA}, version="3.1.0", key="KEY", system_name="x")
-    assert [entry["path"] for entry in files] == ["/etc/k", "/etc/k/doca.asc", "/etc/doca.sources"]
-    assert files[2]["content"] == "URIs: https://x/3.1.0/y\n"
+    (repository,) = doca_repositories(DOCA, version="3.1.0", fingerprints=["AB" * 20], system_name="x")
+    assert repository["uri"] == "https://x/3.1.0/y/"
 
 
 def test_script_gets_the_items_of_lists_as_arguments():

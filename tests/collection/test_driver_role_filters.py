@@ -73,20 +73,6 @@ def test_missing_version_names_the_package_and_its_archives(plan, expected):
     assert bool(message) == bool(expected)
 
 
-def test_key_of_a_repository_has_its_fingerprints():
-    key = {"url": "https://repo.example/x/3bf863cc.pub", "fingerprints": ("A" * 40,)}
-    repository = {"name": "cuda", "uri": "https://repo.example/x/", "key": key, "pin": None}
-    sources = nvidia_driver.nvidia_package_sources([repository], manager="apt")
-    assert sources["key_files"] == [
-        {
-            "name": "cuda",
-            "url": "https://repo.example/x/3bf863cc.pub",
-            "path": "/usr/share/keyrings/gpufleet-cuda.asc",
-            "fingerprints": ["A" * 40],
-        }
-    ]
-
-
 @pytest.mark.parametrize(
     ("report", "expected"),
     [

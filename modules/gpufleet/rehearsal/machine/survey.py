@@ -30,10 +30,14 @@ BUILD_GIB, WORK_GIB = 4.0, 1.0
 ARM64_PROGRAMS = {"qemu-aarch64-static": "qemu-user-static", "update-binfmts": "binfmt-support"}
 TEST_PROGRAMS = {
     "chromium": "chromium",
+    "createrepo_c": "createrepo-c",
+    "dnf": "dnf dnf-plugins-core",  # the second has versionlock
     "faketime": "faketime",
     "fio": "fio",
     "iperf3": "iperf3",
+    "gpg": "gnupg",
     "nft": "nftables",
+    "rpmbuild": "rpm",
     "shellcheck": "shellcheck",
     "stress-ng": "stress-ng",
 }
@@ -107,7 +111,12 @@ def _check_program(name: str, package: str, requirement: Requirement) -> Machine
     # Debian keeps some programs for root where a user's PATH may not look.
     path = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
     return MachineCheck(
-        name, requirement, path is not None, path or "not installed", f"apt-get install {package}", (package,)
+        name,
+        requirement,
+        path is not None,
+        path or "not installed",
+        f"apt-get install {package}",
+        tuple(package.split()),
     )
 
 

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import PurePosixPath
 from typing import Any, NotRequired, TypedDict
 
 from ansible.errors import AnsibleFilterError
@@ -20,22 +19,31 @@ from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import (
 LIMITS = "/etc/security/limits.d"
 SUBNET_MANAGER = "opensm.service"
 VERSION_MARK = "VERSION"  # in the address of DOCA's repository
+DOCA_KEY_URL = (
+    "https://linux.mellanox.com/public/repo/doca/GPG-KEY-Mellanox.pub"  # NVIDIA's installation scripts
+)
+
+
+class RepositoryKey(TypedDict):
+    url: str
+    fingerprints: list[str]
 
 
 class DocaRepository(TypedDict):
-    """The paths of a repository and its key; ``content`` has the release as VERSION_MARK."""
+    """A repository in the form of gpufleet.fleet.repositories."""
 
-    key: str
-    path: str
-    content: str
+    name: str
+    uri: str
+    suite: str
+    key: RepositoryKey
 
 
 class RdmaSystemPackages(TypedDict):
-    """What an operating system calls the packages; see systems.yml."""
+    """What an operating system calls the packages, and the address of DOCA; see systems.yml."""
 
     ib_tools_system_packages: dict[str, list[str]]
     ib_tools_system_opensm: list[str]
-    ib_tools_system_doca: NotRequired[DocaRepository]
+    ib_tools_system_doca: NotRequired[str]
 
 
 class RdmaSettings(TypedDict):
@@ -94,20 +102,24 @@ def rdma_resources(system_packages: RdmaSystemPackages, *, settings: RdmaSetting
     }
 
 
-def doca_repository_files(
-    system_packages: RdmaSystemPackages, *, version: str, key: str, system_name: str
-) -> list[FileEntry]:
-    """Return NVIDIA's DOCA repository with its key; raise AnsibleFilterError if one of them is not known."""
-    repository = system_packages.get("ib_tools_system_doca")
-    if repository is None:
+def doca_repositories(
+    system_packages: RdmaSystemPackages, *, version: str, fingerprints: list[str], system_name: str
+) -> list[DocaRepository]:
+    """Return NVIDIA's DOCA repository; raise AnsibleFilterError if its address or a fingerprint is missing."""
+    address = system_packages.get("ib_tools_system_doca")
+    if address is None:
         raise AnsibleFilterError(f"gpufleet has no DOCA repository for {system_name}")
-    if not (version and key):
-        raise AnsibleFilterError("ib_tools_origin is doca: give ib_tools_doca_version and ib_tools_doca_key")
-    content = repository["content"].replace(VERSION_MARK, version)
+    if not (version and fingerprints):
+        raise AnsibleFilterError(
+            "ib_tools_origin is doca: give ib_tools_doca_version and ib_tools_doca_fingerprints"
+        )
     return [
-        {"path": str(PurePosixPath(repository["key"]).parent), "state": "directory"},
-        {"path": repository["key"], "content": key},
-        {"path": repository["path"], "content": content},
+        {
+            "name": "nvidia-doca",
+            "uri": address.replace(VERSION_MARK, version),
+            "suite": "./",
+            "key": {"url": DOCA_KEY_URL, "fingerprints": fingerprints},
+        }
     ]
 
 
@@ -166,7 +178,7 @@ class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         return {
             "ib_resources": rdma_resources,
-            "ib_doca_files": doca_repository_files,
+            "ib_doca_repositories": doca_repositories,
             "ib_ports": parse_rdma_ports,
             "ib_not_applied": rdma_not_applied_reasons,
         }

@@ -8,14 +8,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypedDict
 
 from ansible_collections.gpufleet.fleet.plugins.filter.driver_plan import needs_driver_installation
-from ansible_collections.gpufleet.fleet.plugins.plugin_utils.resource_entries import FileEntry
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import (
     PlannedPackage,
     format_package_specs,
     managed_file_text,
 )
 
-KEY_ENDINGS = (".asc", ".pub", ".key")
 PINNING = "nvidia-driver-pinning-"
 INSTALLING_ACTIONS = ("install", "upgrade", "downgrade")
 # Only dpkg leaves packages half installed, so this is always apt.
@@ -23,22 +21,6 @@ APT_REPAIR = (
     *("apt-get", "-y", "-q", "--allow-downgrades", "--allow-change-held-packages"),
     *("--no-install-recommends", "install"),
 )
-
-
-class RepositoryKeyFile(TypedDict):
-    """A key, where it goes, and the fingerprints that its primary key may have."""
-
-    name: str
-    url: str
-    path: str
-    fingerprints: list[str]
-
-
-class PackageSources(TypedDict):
-    """The keys of the repositories, and the files that name the repositories."""
-
-    key_files: list[RepositoryKeyFile]
-    source_files: list[FileEntry]
 
 
 class DriverPackagesToInstall(TypedDict):
@@ -68,54 +50,6 @@ class DriverRollback(TypedDict):
     held: list[str]
     unheld: list[str]
     repair_command: list[str]
-
-
-def nvidia_package_sources(repositories: Iterable[Mapping[str, Any]], *, manager: str) -> PackageSources:
-    """Return the repositories for apt or dnf."""
-    write_source = {"apt": _apt_source, "dnf": _dnf_source}[manager]
-    entries: PackageSources = {"key_files": [], "source_files": []}
-    for repository in repositories:
-        keyring = _keyring(repository)
-        if keyring:
-            entries["key_files"].append(_key_file(repository, keyring))
-        entries["source_files"].append(write_source(repository, keyring))
-    return entries
-
-
-def _keyring(repository: Mapping[str, Any]) -> str:
-    """Return the file of the key that signs a repository; empty if the repository is trusted without."""
-    key = repository.get("key")
-    if not key:
-        return ""
-    ending = ".asc" if key["url"].endswith(KEY_ENDINGS) else ".gpg"
-    return f"/usr/share/keyrings/gpufleet-{repository['name']}{ending}"
-
-
-def _key_file(repository: Mapping[str, Any], keyring: str) -> RepositoryKeyFile:
-    key = repository["key"]
-    return {
-        "name": repository["name"],
-        "url": key["url"],
-        "path": keyring,
-        "fingerprints": list(key["fingerprints"]),
-    }
-
-
-def _apt_source(repository: Mapping[str, Any], keyring: str) -> FileEntry:
-    trust = f"signed-by={keyring}" if keyring else "trusted=yes"
-    suite, components = repository.get("suite") or "/", repository.get("components") or []
-    line = " ".join(["deb", f"[{trust}]", repository["uri"], suite, *components])
-    return {
-        "path": f"/etc/apt/sources.list.d/{repository['name']}.list",
-        "content": managed_file_text([line]),
-    }
-
-
-def _dnf_source(repository: Mapping[str, Any], keyring: str) -> FileEntry:
-    name = repository["name"]
-    lines = [f"[{name}]", f"name={name}", f"baseurl={repository['uri']}", "enabled=1"]
-    lines += ["gpgcheck=1", f"gpgkey=file://{keyring}"] if keyring else ["gpgcheck=0"]
-    return {"path": f"/etc/yum.repos.d/{name}.repo", "content": managed_file_text(lines)}
 
 
 def is_missing_kernel_headers(driver_plan: Mapping[str, Any], *, state: Mapping[str, Any]) -> bool:
@@ -244,7 +178,6 @@ def driver_restore_message(restore_result: Mapping[str, Any], *, previous_versio
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         return {
-            "nvidia_sources": nvidia_package_sources,
             "nvidia_is_without_headers": is_missing_kernel_headers,
             "nvidia_missing_version": missing_driver_version_reason,
             "nvidia_driver_packages": driver_packages_to_install,

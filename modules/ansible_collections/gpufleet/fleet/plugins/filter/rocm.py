@@ -7,14 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.fleet.plugins.plugin_utils.resource_entries import FileEntry
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import (
     format_package_specs,
-    managed_file_text,
     parse_script_values,
 )
 
-KEYRINGS = "/etc/apt/keyrings"
 VULKAN_REASONS = ("amd.vulkan_only", "rocm.container")
 
 
@@ -22,29 +19,6 @@ def rocm_packages(driver_plan: Mapping[str, Any]) -> list[str]:
     """Return NAME or NAME=VERSION of everything in a driver plan, headers first so that DKMS finds them."""
     planned = [*driver_plan["packages"], *((driver_plan["rocm"] or {}).get("packages") or [])]
     return list(dict.fromkeys([*driver_plan["headers"], *format_package_specs(planned)]))
-
-
-def rocm_repository_files(driver_plan: Mapping[str, Any], *, keys: Mapping[str, str]) -> list[FileEntry]:
-    """Return the files of the plan's apt repositories that have a key: each key and each deb822 source."""
-    files: list[FileEntry] = []
-    for repository in driver_plan["repositories"]:
-        name = repository["name"]
-        if name not in keys:
-            continue
-        keyring = f"{KEYRINGS}/{name}.asc"
-        lines = [
-            "Types: deb",
-            f"URIs: {repository['uri']}",
-            f"Suites: {repository['suite']}",
-            f"Components: {' '.join(repository['components'])}",
-            "Architectures: amd64",
-            f"Signed-By: {keyring}",
-        ]
-        files += [
-            {"path": keyring, "content": keys[name]},
-            {"path": f"/etc/apt/sources.list.d/{name}.sources", "content": managed_file_text(lines)},
-        ]
-    return [{"path": KEYRINGS, "state": "directory"}, *files] if files else []
 
 
 def rocm_not_applied_reasons(
@@ -89,6 +63,5 @@ class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         return {
             "rocm_packages": rocm_packages,
-            "rocm_repository_files": rocm_repository_files,
             "rocm_not_applied": rocm_not_applied_reasons,
         }

@@ -49,6 +49,15 @@ def parse_package_spec(package_spec: str) -> tuple[str, str | None]:
     return name, version or None
 
 
+def find_package_manager_name() -> str:
+    """Return ``apt`` or ``dnf``, whichever manages this host's packages."""
+    if dpkg.STATUS.exists():
+        return "apt"
+    if shutil.which("dnf"):
+        return "dnf"
+    raise HostError("this host has neither apt nor dnf")
+
+
 def find_package_manager() -> PackageManager:
     """Return the module for this host's package manager."""
     if dpkg.STATUS.exists():
