@@ -11,7 +11,16 @@ import pytest
 from ruamel.yaml import YAML
 
 ROOT = Path(__file__).resolve().parents[2] / "playbooks"
-ORDER = ["commission", "configure", "drivers", "containers", "fabrics", "application", "burn_in"]
+ORDER = [
+    "commission",
+    "configure",
+    "drivers",
+    "containers",
+    "fabrics",
+    "application",
+    "monitoring",
+    "burn_in",
+]
 BLADE = {"gpufleet_kind": "compute_blade", "gpufleet_is_new": True, "gpufleet_template": "ci-runner"}
 READY = {"gpufleet_is_new": False, "gpufleet_is_busy": False}
 BUSY = {"gpufleet_is_new": False, "gpufleet_is_busy": True}
@@ -25,6 +34,7 @@ HOSTS = {
     "busy": (BLADE | PROBED | BUSY | {"gpufleet_burn_in": "always"}, []),
     "left-over": (BLADE | LEFT_OVER | READY, ["application_here"]),
     "app": (BLADE | PROBED | {"gpufleet_application": CONTAINERS}, ["application_here", "burn_in_now"]),
+    "watched": (BLADE | PROBED | READY | {"gpufleet_exporters": ["auto"]}, ["monitoring_here"]),
     "server": ({"gpufleet_kind": "gpu_server"} | PROBED, ["burn_in_now", "drivers_planned"]),
     "podman": (
         BLADE | PROBED | {"gpufleet_software": {"container_engine": "podman"}},
@@ -42,6 +52,7 @@ PLAYED = {
     "fabric_infiniband",
     "fabric_efa",
     "application_here",
+    "monitoring_here",
     "burn_in_now",
 }
 
@@ -69,7 +80,7 @@ def test_only_identity_base_and_grouping_plays_run_on_all_hosts(clean_env):
     assert later >= PLAYED
 
 
-@pytest.mark.parametrize("name", ["drivers", "containers", "fabrics", "application", "burn_in"])
+@pytest.mark.parametrize("name", ["drivers", "containers", "fabrics", "application", "monitoring", "burn_in"])
 def test_each_play_runs_on_every_host(clean_env, name):
     command = ["ansible-playbook", "-i", "a,b", "--list-hosts", f"{name}.yml"]
     result = subprocess.run(command, cwd=ROOT, env=clean_env, capture_output=True, text=True, check=True)

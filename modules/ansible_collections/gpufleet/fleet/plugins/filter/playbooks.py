@@ -55,7 +55,13 @@ def needs_second_driver_plan(driver_plan: Mapping[str, Any]) -> bool:
 
 
 def site_play_groups(
-    engine: str, *, may_have_cards: bool, fabric: str, has_application: bool, is_burn_in_due: bool
+    engine: str,
+    *,
+    may_have_cards: bool,
+    fabric: str,
+    has_application: bool,
+    has_exporters: bool,
+    is_burn_in_due: bool,
 ) -> list[str]:
     """Return the groups of the plays of site.yml that the host needs."""
     needs = {
@@ -63,6 +69,7 @@ def site_play_groups(
         "containers_here": needs_container_engine(engine, vendor="none"),
         f"fabric_{fabric}": fabric != "none",
         "application_here": has_application,
+        "monitoring_here": has_exporters,
         "burn_in_now": is_burn_in_due,
     }
     return [group for group, is_needed in needs.items() if is_needed]

@@ -28,6 +28,7 @@ ROLE_GROUPS: Mapping[str, tuple[str, ...]] = {
         "container_engine",
         "container_toolkit",
         "efa",
+        "exporters",
         "hardening",
         "hugepages_and_limits",
         "ib_tools",

@@ -1,0 +1,304 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Which Prometheus exporters a host gets, from where, and their endpoints. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+import yaml
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.resource_entries import FileEntry, UnitEntry
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import HEADER, read_not_applied_reasons
+
+AUTO = "auto"
+NAMES = ("node", "smart", "dcgm", "amd", "blade")
+# DCGM's metapackage is not needed: the exporter's package depends on DCGM's library (NVIDIA's CUDA repository).
+NVIDIA_PACKAGES = ("datacenter-gpu-manager-exporter",)
+NVIDIA_REPOSITORY = "nvidia-cuda"
+QUADLETS = "/etc/containers/systemd"
+WEB_CONFIG = "/etc/gpufleet/exporter-web.yml"
+NODE_ENVIRONMENT = "/etc/default/prometheus-node-exporter-gpufleet"
+
+# The exporters' own ports: node_exporter, smartctl_exporter and dcgm-exporter (their READMEs), AMD's
+# docs/installation/deb-package.rst, compute-blade-agent's default configuration. Read 2026-11-22.
+PORTS = {"node": 9100, "smart": 9633, "dcgm": 9400, "amd": 5000, "blade": 9666}
+
+
+class ExporterSettings(TypedDict):
+    """The role's settings by their names without the prefix."""
+
+    wanted: list[str]
+    vendor: str
+    engine: str
+    has_nvidia_repository: bool
+    has_blade_agent: bool
+    start_containers: bool
+    listen_address: str
+    ports: dict[str, int]
+    images: dict[str, str]
+    node_arguments: list[str]
+    web_config: dict[str, Any]
+
+
+class SystemExporters(TypedDict):
+    """What an operating system has; see systems.yml."""
+
+    exporters_system_packages: dict[str, list[str]]
+    exporters_system_units: dict[str, list[str]]
+    exporters_system_group: str
+
+
+class ExporterEndpoint(TypedDict):
+    """Where Prometheus finds an exporter of the host."""
+
+    name: str
+    port: int
+    scheme: str
+
+
+class WebConfigFile(TypedDict):
+    """The web configuration, which only the exporters' group may read."""
+
+    path: str
+    content: str
+    group: str
+
+
+class ExporterPlan(TypedDict):
+    """Everything that the role installs, and why something is missing."""
+
+    packages: list[str]
+    files: list[FileEntry]
+    units: list[UnitEntry]
+    web_config: list[WebConfigFile]
+    endpoints: list[ExporterEndpoint]
+    not_applied: dict[str, str]
+
+
+@dataclass(frozen=True)
+class ContainerExporter:
+    """An exporter as a container: its pinned image and what it may see of the host."""
+
+    image: str
+    arguments: str
+    options: tuple[str, ...]
+
+
+# As the exporters' READMEs run them. smartctl needs the disks themselves, so nothing less than privileged works.
+CONTAINERS = {
+    "node": ContainerExporter(
+        "quay.io/prometheus/node-exporter:v1.11.1",
+        "--path.rootfs=/host --web.listen-address={listen}",
+        ("Network=host", "PodmanArgs=--pid=host", "Volume=/:/host:ro,rslave"),
+    ),
+    "smart": ContainerExporter(
+        "quay.io/prometheuscommunity/smartctl-exporter:v0.14.0",
+        "--web.listen-address={listen}",
+        ("Network=host", "User=0", "PodmanArgs=--privileged", "Volume=/dev:/dev:ro"),
+    ),
+    "dcgm": ContainerExporter(
+        "nvcr.io/nvidia/k8s/dcgm-exporter:4.8.3",
+        "-a {listen}",
+        ("Network=host", "AddDevice=nvidia.com/gpu=all", "AddCapability=SYS_ADMIN"),
+    ),
+    "amd": ContainerExporter(
+        "docker.io/rocm/device-metrics-exporter:v1.4.0",
+        "",
+        ("PublishPort={listen}:5000", "AddDevice=/dev/dri", "AddDevice=/dev/kfd"),
+    ),
+}
+
+
+def plan_exporters(system_exporters: SystemExporters, *, settings: ExporterSettings) -> ExporterPlan:
+    """Return the packages, files and units of the exporters that fit the host, with their endpoints.
+
+    An unknown exporter is an AnsibleFilterError.
+    """
+    plan: ExporterPlan = {
+        "packages": [],
+        "files": [],
+        "units": [],
+        "web_config": [],
+        "endpoints": [],
+        "not_applied": {},
+    }
+    for name in select_exporters(settings):
+        packages = _find_packages(name, system_exporters, settings)
+        if name == "blade":
+            _add_blade(plan, settings)
+        elif packages:
+            _add_packages(plan, name, packages, system_exporters, settings)
+        elif settings["engine"] == "podman":
+            _add_container(plan, name, settings)
+        else:
+            plan["not_applied"][name] = _missing_source_reason(name, settings)
+    if any(WEB_CONFIG in file["content"] for file in plan["files"]):
+        group = system_exporters["exporters_system_group"]
+        text = HEADER + yaml.safe_dump(settings["web_config"], default_flow_style=False)
+        plan["web_config"] = [{"path": WEB_CONFIG, "content": text, "group": group}]
+    folders = sorted({file["path"].rpartition("/")[0] for file in plan["files"]})
+    plan["files"] = [*({"path": folder, "state": "directory"} for folder in folders), *plan["files"]]
+    return plan
+
+
+def select_exporters(settings: ExporterSettings) -> list[str]:
+    """Return the exporters of the host, ``auto`` resolved, each once and in the order of NAMES."""
+    wanted = set(settings["wanted"])
+    unknown = sorted(wanted - {AUTO, *NAMES})
+    if unknown:
+        raise AnsibleFilterError(
+            f"exporters_wanted has {', '.join(unknown)}; known: {', '.join((AUTO, *NAMES))}"
+        )
+    if AUTO in wanted:
+        wanted |= {"node", "smart"}
+        wanted |= {"nvidia": {"dcgm"}, "amd": {"amd"}}.get(settings["vendor"], set())
+        wanted |= {"blade"} if settings["has_blade_agent"] else set()
+    return [name for name in NAMES if name in wanted]
+
+
+def has_nvidia_repository(repository_names: Iterable[str]) -> bool:
+    """True if NVIDIA's CUDA repository is among the repositories of the driver plan."""
+    return NVIDIA_REPOSITORY in repository_names
+
+
+def _find_packages(name: str, system_exporters: SystemExporters, settings: ExporterSettings) -> list[str]:
+    if name == "dcgm":
+        return list(NVIDIA_PACKAGES) if settings["has_nvidia_repository"] else []
+    return list(system_exporters["exporters_system_packages"].get(name, []))
+
+
+def _add_blade(plan: ExporterPlan, settings: ExporterSettings) -> None:
+    if settings["has_blade_agent"]:
+        plan["endpoints"].append(_endpoint("blade", settings, is_secured=False))
+    else:
+        plan["not_applied"]["blade"] = "the Compute Blade agent is not installed: give blade_agent_package"
+
+
+def _add_packages(
+    plan: ExporterPlan,
+    name: str,
+    packages: list[str],
+    system_exporters: SystemExporters,
+    settings: ExporterSettings,
+) -> None:
+    plan["packages"] += packages
+    for unit in system_exporters["exporters_system_units"][name]:
+        written = [
+            f"/etc/systemd/system/{unit}.d/gpufleet.conf",
+            *([NODE_ENVIRONMENT] if name == "node" else []),
+        ]
+        plan["units"].append(
+            {"name": unit, "enabled": True, "state": "started", "restart_on": [*written, *packages]}
+        )
+    if name == "node":
+        arguments = [f"--web.listen-address={_listen(name, settings)}", *settings["node_arguments"]]
+        if settings["web_config"]:
+            arguments.append(f"--web.config.file={WEB_CONFIG}")
+        # systemd reads this file after the package's own, which stays as it is.
+        plan["files"] += [
+            _file(NODE_ENVIRONMENT, f'ARGS="{" ".join(arguments)}"\n'),
+            _drop_in("prometheus-node-exporter.service", [f"EnvironmentFile={NODE_ENVIRONMENT}"]),
+        ]
+    if name == "dcgm":
+        lines = [f"Environment=DCGM_EXPORTER_LISTEN={_listen(name, settings)}"]
+        if settings["web_config"]:
+            lines.append(f"Environment=DCGM_EXPORTER_WEB_CONFIG_FILE={WEB_CONFIG}")
+        plan["files"].append(_drop_in("nvidia-dcgm-exporter.service", lines))
+    if name != "smart":  # the node exporter publishes what its timers write
+        plan["endpoints"].append(_endpoint(name, settings, is_secured=bool(settings["web_config"])))
+
+
+def _add_container(plan: ExporterPlan, name: str, settings: ExporterSettings) -> None:
+    container = CONTAINERS[name]
+    listen = _listen(name, settings)
+    arguments = container.arguments.format(listen=listen)
+    lines = [
+        "[Unit]",
+        f"Description=Prometheus exporter {name}",
+        "",
+        "[Container]",
+        f"Image={settings['images'].get(name, container.image)}",
+        *(option.format(listen=listen.removeprefix(":")) for option in container.options),
+        *([f"Exec={arguments}"] if arguments else []),
+        "",
+        "[Service]",
+        "Restart=on-failure",
+        "",
+        "[Install]",
+        "WantedBy=multi-user.target",
+    ]
+    unit = f"{name}-exporter"
+    path = f"{QUADLETS}/{unit}.container"
+    plan["files"].append(_file(path, "".join(f"{line}\n" for line in lines)))
+    entry: UnitEntry = {"name": f"{unit}.service", "restart_on": [path]}
+    if settings["start_containers"]:
+        entry["state"] = "started"
+    else:
+        plan["not_applied"][name] = "installed and not started: a rehearsed host runs no containers"
+    plan["units"].append(entry)
+    plan["endpoints"].append(_endpoint(name, settings, is_secured=False))
+
+
+def _missing_source_reason(name: str, settings: ExporterSettings) -> str:
+    if name == "dcgm":
+        return "no package without NVIDIA's CUDA repository (driver.origin: vendor), and no podman for a container"
+    return f"no package of it for this system, and no podman for a container (engine: {settings['engine']})"
+
+
+def _drop_in(unit: str, lines: Iterable[str]) -> FileEntry:
+    text = "[Service]\n" + "".join(f"{line}\n" for line in lines)
+    return _file(f"/etc/systemd/system/{unit}.d/gpufleet.conf", text)
+
+
+def _file(path: str, text: str) -> FileEntry:
+    return {"path": path, "content": HEADER + text}
+
+
+def _listen(name: str, settings: ExporterSettings) -> str:
+    return f"{settings['listen_address']}:{_port(name, settings)}"
+
+
+def _port(name: str, settings: ExporterSettings) -> int:
+    return int(settings["ports"].get(name, PORTS[name]))
+
+
+def _endpoint(name: str, settings: ExporterSettings, *, is_secured: bool) -> ExporterEndpoint:
+    has_tls = is_secured and "tls_server_config" in settings["web_config"]
+    return {"name": name, "port": _port(name, settings), "scheme": "https" if has_tls else "http"}
+
+
+def list_answering_endpoints(queries: Mapping[str, Any]) -> list[ExporterEndpoint]:
+    """Return the endpoints that answered, from the loop that asked them."""
+    return [query["item"] for query in queries.get("results") or [] if _has_answered(query)]
+
+
+def exporter_not_applied_reasons(
+    queries: Mapping[str, Any], *, plan: ExporterPlan, applied: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what the host does not have of its exporters, each with its reason."""
+    silent = {
+        query["item"][
+            "name"
+        ]: f"port {query['item']['port']} does not answer: {query.get('msg', 'no reason given')}"
+        for query in queries.get("results") or []
+        if query.get("failed") and query["item"]["name"] not in plan["not_applied"]
+    }
+    return {**read_not_applied_reasons(applied), **silent, **plan["not_applied"]}
+
+
+def _has_answered(query: Mapping[str, Any]) -> bool:
+    return not query.get("failed") and not query.get("skipped")
+
+
+class FilterModule:
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {
+            "exporter_plan": plan_exporters,
+            "exporter_endpoints": list_answering_endpoints,
+            "exporter_not_applied": exporter_not_applied_reasons,
+            "has_nvidia_repository": has_nvidia_repository,
+        }
