@@ -43,6 +43,11 @@ def test_endpoints_and_missing_exporters_are_reported(converge_play):
         r.output["msg"] for r in runs.second.results_of("base01") if r.task == "What exporters found"
     )
     assert report["endpoints"] == [{"name": "node", "port": 9100, "scheme": "http"}]
+    timers = report["not_applied"].pop("units")
+    assert set(timers) == {f"prometheus-node-exporter-{name}.timer" for name in ("smartmon", "nvme")}
+    assert all("its start condition is not met" in reason for reason in timers.values()), (
+        "a container has no disks"
+    )
     assert report["not_applied"] == {
         "blade": "the Compute Blade agent is not installed: give blade_agent_package"
     }

@@ -80,6 +80,32 @@ def list_nodes(as_ranges: bool, as_json: bool, **options: Any) -> None:
         output.print_lines(f"conflict: {conflict.detail} (from {conflict.source})", err=True)
 
 
+@nodes_command.command("targets")
+@click.argument("names", nargs=-1, metavar="[NODE]...")
+@click.option("--state", help="Only nodes in this state.")
+@click.option("--rack", help="Only nodes of this rack.")
+@click.option("--pool", help="Only nodes of this pool.")
+@click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path), help="File to write; replaced at once."
+)
+def list_monitoring_targets(out: Path | None, **options: Any) -> None:
+    """List the nodes' exporters as JSON for Prometheus (file_sd_configs).
+
+    Contains the exporters that answered in the last run of the play monitoring. Prometheus reads the file again when it
+    changes.
+    """
+    from gpufleet.operations import monitoring_targets as operation
+    from gpufleet.operations import node_view as view
+
+    groups = operation.list_registered_targets(view.NodeFilter(**options))
+    if out is None:
+        output.print_json([group.as_json() for group in groups])
+        return
+    operation.write_file_sd(out, groups)
+    hosts = len({group.labels["instance"] for group in groups})
+    output.print_lines(f"{out}: {len(groups)} targets on {hosts} nodes")
+
+
 @nodes_command.command("show")
 @click.argument("node")
 @output.json_option

@@ -138,10 +138,10 @@ def plan_exporters(system_exporters: SystemExporters, *, settings: ExporterSetti
             plan["not_applied"][name] = _missing_source_reason(name, settings)
     if any(WEB_CONFIG in file["content"] for file in plan["files"]):
         group = system_exporters["exporters_system_group"]
-        text = HEADER + yaml.safe_dump(settings["web_config"], default_flow_style=False)
+        text = HEADER + yaml.safe_dump(_to_plain_values(settings["web_config"]), default_flow_style=False)
         plan["web_config"] = [{"path": WEB_CONFIG, "content": text, "group": group}]
     folders = sorted({file["path"].rpartition("/")[0] for file in plan["files"]})
-    plan["files"] = [*({"path": folder, "state": "directory"} for folder in folders), *plan["files"]]
+    plan["files"] = [_folder(path) for path in folders] + plan["files"]
     return plan
 
 
@@ -163,6 +163,15 @@ def select_exporters(settings: ExporterSettings) -> list[str]:
 def has_nvidia_repository(repository_names: Iterable[str]) -> bool:
     """True if NVIDIA's CUDA repository is among the repositories of the driver plan."""
     return NVIDIA_REPOSITORY in repository_names
+
+
+def _to_plain_values(value: Any) -> Any:
+    """Return a value without Ansible's own types, which the YAML writer does not know."""
+    if isinstance(value, Mapping):
+        return {str(key): _to_plain_values(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_to_plain_values(item) for item in value]
+    return str(value) if isinstance(value, str) else value
 
 
 def _find_packages(name: str, system_exporters: SystemExporters, settings: ExporterSettings) -> list[str]:
@@ -252,6 +261,10 @@ def _missing_source_reason(name: str, settings: ExporterSettings) -> str:
 def _drop_in(unit: str, lines: Iterable[str]) -> FileEntry:
     text = "[Service]\n" + "".join(f"{line}\n" for line in lines)
     return _file(f"/etc/systemd/system/{unit}.d/gpufleet.conf", text)
+
+
+def _folder(path: str) -> FileEntry:
+    return {"path": path, "state": "directory"}
 
 
 def _file(path: str, text: str) -> FileEntry:

@@ -18,6 +18,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 ROW = re.compile(r"^\|\s+(\d+)\s+MIG\s+(\S+)\s+\d+\s+(\d+)\s+\d+:\d+\s+\|", re.MULTILINE)
 NONE_FOUND = ("No MIG-enabled devices found", "No GPU instances found", "Not Supported")
@@ -40,10 +41,10 @@ def smi(*arguments: str, tolerate: tuple[str, ...] = ()) -> str:
     return output
 
 
-def present() -> dict[int, dict]:
+def present() -> dict[int, dict[str, Any]]:
     """Return each GPU's mode (now and pending) and its instances."""
     fields = "index,mig.mode.current,mig.mode.pending"
-    gpus = {}
+    gpus: dict[int, dict[str, Any]] = {}
     for line in smi(f"--query-gpu={fields}", "--format=csv,noheader").splitlines():
         index, current, pending = (part.strip() for part in line.split(","))
         gpus[int(index)] = {"current": current, "pending": pending, "instances": Counter()}
@@ -53,7 +54,7 @@ def present() -> dict[int, dict]:
     return gpus
 
 
-def target_profiles(path: str) -> dict[int, dict]:
+def target_profiles(path: str) -> dict[int, dict[str, Any]]:
     """Return the declared mode and profiles of each GPU."""
     rows = json.loads(Path(path).read_text(encoding="utf-8"))["mig-configs"]["gpufleet"]
     return {
@@ -63,7 +64,7 @@ def target_profiles(path: str) -> dict[int, dict]:
     }
 
 
-def differences(now: dict[int, dict], targets: dict[int, dict]) -> list[dict]:
+def differences(now: dict[int, dict[str, Any]], targets: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the GPUs that are not as declared: mode first, then instances."""
     changes = []
     for index, goal in sorted(targets.items()):
@@ -83,10 +84,8 @@ def differences(now: dict[int, dict], targets: dict[int, dict]) -> list[dict]:
 
 def users(indexes: set[int]) -> list[str]:
     """Return the processes that compute on these GPUs: MIG must not pull the ground from under them."""
-    uuids = dict(
-        reversed([part.strip() for part in line.split(",")])
-        for line in smi("--query-gpu=index,uuid", "--format=csv,noheader").splitlines()
-    )
+    lines = smi("--query-gpu=index,uuid", "--format=csv,noheader").splitlines()
+    uuids = {uuid.strip(): index for index, uuid in (line.split(",") for line in lines)}
     rows = smi("--query-compute-apps=gpu_uuid,pid,process_name", "--format=csv,noheader").splitlines()
     parted = [[part.strip() for part in row.split(",", 2)] for row in rows if row.count(",") > 1]
     return [f"{name} ({pid})" for uuid, pid, name in parted if int(uuids.get(uuid, -1)) in indexes]
@@ -117,7 +116,7 @@ def set_mode(index: int, on: bool) -> str | None:
     return f"GPU {index}: MIG mode is pending; the GPU could not be reset, so restart the host and run this again"
 
 
-def split(change: dict) -> None:
+def split(change: dict[str, Any]) -> None:
     """Replace a GPU's instances. Compute instances go first, and the largest new one comes first."""
     index = str(change["gpu"])
     if change["had"]:
@@ -128,7 +127,7 @@ def split(change: dict) -> None:
         smi("mig", "-cgi", ",".join(names), "-C", "-i", index)
 
 
-def apply(changes: list[dict], drained: list[str]) -> list[str]:
+def apply(changes: list[dict[str, Any]], drained: list[str]) -> list[str]:
     """Make the changes; return what still needs a restart. Units that were stopped are started again either way."""
     busy = users({change["gpu"] for change in changes})
     if busy:
