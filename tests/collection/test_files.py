@@ -1,4 +1,4 @@
-"""Test the module `files` as Ansible runs it."""
+"""Test files in the module `resources` as Ansible runs it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import stat
 import pytest
 from ansible.module_utils.testing import patch_module_args
 
-from ansible_collections.gpufleet.fleet.plugins.modules import files
+from ansible_collections.gpufleet.fleet.plugins.modules import resources
 
 ACCEPT, REFUSE = ["true"], ["sh", "-c", "echo no such word >&2; exit 1"]
 
@@ -20,7 +20,7 @@ def run(capsys):
         owner = {"owner": getpass.getuser()}
         arguments = {"files": [owner | entry for entry in entries], "_ansible_check_mode": check}
         with patch_module_args(arguments), pytest.raises(SystemExit):
-            files.main()
+            resources.main()
         return json.loads(capsys.readouterr().out)
 
     return call

@@ -14,7 +14,7 @@ VAULT = Path(sys.executable).with_name("ansible-vault")
 
 
 def write_file_task(path, content, **more):
-    task = {"gpufleet.fleet.files": {"files": [{"path": str(path), "content": content}]}}
+    task = {"gpufleet.fleet.resources": {"files": [{"path": str(path), "content": content}]}}
     return {"name": path.name, **task, **more}
 
 
@@ -68,7 +68,9 @@ def test_interpreter_of_the_inventory_is_used(run_play, tmp_path):
 
 
 def test_invalid_argument_is_named(run_play):
-    result = run_play({"gpufleet.fleet.files": {"files": [{"path": "/a", "content": "x", "contnt": "x"}]}})
+    result = run_play(
+        {"gpufleet.fleet.resources": {"files": [{"path": "/a", "content": "x", "contnt": "x"}]}}
+    )
     assert "Supported parameters" in result.stdout + result.stderr
 
 

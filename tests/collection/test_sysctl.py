@@ -1,4 +1,4 @@
-"""Test the module `sysctl`: one file, the running kernel, and refused settings."""
+"""Test kernel settings in the module `resources`: one file, the running kernel, and refused settings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from ansible.module_utils.testing import patch_module_args
 
 from ansible_collections.gpufleet.fleet.plugins.module_utils import sysctl as work
-from ansible_collections.gpufleet.fleet.plugins.modules import sysctl
+from ansible_collections.gpufleet.fleet.plugins.modules import resources
 
 
 @pytest.fixture
@@ -25,9 +25,10 @@ def kernel(tmp_path, monkeypatch):
 @pytest.fixture
 def run(capsys, tmp_path):
     def call(settings, check=False):
-        arguments = {"path": str(tmp_path / "60.conf"), "settings": settings, "_ansible_check_mode": check}
+        path = str(tmp_path / "60.conf")
+        arguments = {"sysctl_path": path, "sysctl": settings, "_ansible_check_mode": check}
         with patch_module_args(arguments), pytest.raises(SystemExit):
-            sysctl.main()
+            resources.main()
         return json.loads(capsys.readouterr().out)
 
     return call
@@ -35,20 +36,21 @@ def run(capsys, tmp_path):
 
 def test_settings_are_written_and_applied_once(kernel, run, tmp_path):
     result = run({"net.ipv4.tcp_syncookies": 1})
-    assert (result["changed"], result["applied"], result["not_applied"]) == (
-        True,
-        ["net.ipv4.tcp_syncookies"],
-        {},
-    )
+    assert (result["changed"], result["not_applied"]) == (True, {})
     assert (kernel / "net/ipv4/tcp_syncookies").read_text() == "1\n"
     assert "net.ipv4.tcp_syncookies = 1\n" in (tmp_path / "60.conf").read_text()
     assert run({"net.ipv4.tcp_syncookies": 1})["changed"] is False
 
 
 def test_settings_unknown_to_the_kernel_are_reported_and_do_not_repeat_changes(kernel, run):
-    assert run({"kernel.no_such": 1})["not_applied"] == {"kernel.no_such": "this kernel does not have it"}
+    assert run({"kernel.no_such": 1})["not_applied"] == {
+        "sysctl": {"kernel.no_such": "this kernel does not have it"}
+    }
     second_result = run({"kernel.no_such": 1})
-    assert (second_result["changed"], list(second_result["not_applied"])) == (False, ["kernel.no_such"])
+    assert (second_result["changed"], list(second_result["not_applied"]["sysctl"])) == (
+        False,
+        ["kernel.no_such"],
+    )
 
 
 def test_refused_setting_is_reported_with_the_kernels_message(kernel):
@@ -57,12 +59,13 @@ def test_refused_setting_is_reported_with_the_kernels_message(kernel):
 
 
 def test_whitespace_between_fields_is_ignored(kernel, run):
-    assert run({"net.ipv4.ping_group_range": "1 0"})["applied"] == []
+    run({"net.ipv4.ping_group_range": "1 0"})
+    assert (kernel / "net/ipv4/ping_group_range").read_text() == "1\t0\n"
 
 
 def test_check_mode_changes_neither_file_nor_kernel(kernel, run, tmp_path):
     result = run({"net.ipv4.tcp_syncookies": 1}, check=True)
-    assert result["applied"] == ["net.ipv4.tcp_syncookies"]
+    assert result["changed"]
     assert (kernel / "net/ipv4/tcp_syncookies").read_text() == "0\n"
     assert not (tmp_path / "60.conf").exists()
 

@@ -28,8 +28,7 @@ def test_stopped_host_is_booted_again_and_a_second_run_finishes(make_lab):
   gather_facts: false
   tasks:
     - name: Say so
-      gpufleet.fleet.files:
-        files: [{path: /etc/said, content: "so\\n"}]
+      ansible.builtin.copy: {dest: /etc/said, content: "so\\n", mode: "0644"}
 """
     first = lab.run(play)
     assert first.failure_text("one").startswith("Say so: ")

@@ -44,7 +44,7 @@ class FileEntry(TypedDict):
     validate: list[str] | None
 
 
-def file_argument_spec(required: bool = False) -> dict[str, Any]:
+def file_argument_spec() -> dict[str, Any]:
     """Return the argument specification of a list of files."""
     texts = {"type": "list", "elements": "str"}
     entry = {
@@ -65,7 +65,7 @@ def file_argument_spec(required: bool = False) -> dict[str, Any]:
         ("state", "lines", ["lines"]),
         ("state", "link", ["target"]),
     ]
-    return {"type": "list", "elements": "dict", "required": required, "options": entry, "required_if": needs}
+    return {"type": "list", "elements": "dict", "default": [], "options": entry, "required_if": needs}
 
 
 def requested_file_text(entry: FileEntry, current_text: str | None) -> str:

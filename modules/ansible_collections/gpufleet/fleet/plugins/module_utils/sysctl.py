@@ -27,7 +27,6 @@ class SysctlResult(TypedDict):
 
     changed: bool
     rewritten: bool
-    applied: list[str]
     not_applied: dict[str, str]
     diff: AnsibleDiff
 
@@ -76,11 +75,9 @@ def apply_kernel_settings(path: Path, settings: Settings, check_mode: bool) -> S
         except OSError as error:
             raise HostError(f"cannot write {path}: {error.strerror}") from None
     outcome = {key: set_kernel_setting(key, settings[key], check_mode) for key in sorted(settings)}
-    applied = [key for key, value in outcome.items() if value is True]
     return {
-        "changed": bool(before != after or applied),
+        "changed": before != after or True in outcome.values(),
         "rewritten": before != after,
-        "applied": applied,
         "not_applied": {key: value for key, value in outcome.items() if isinstance(value, str)},
         "diff": build_diff_entry(str(path), before, after),
     }

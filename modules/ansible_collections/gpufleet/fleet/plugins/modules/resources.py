@@ -54,7 +54,32 @@ options:
       system: {description: Whether a new user gets a system id., type: bool, default: false}
       state: {description: Whether the user exists. A removed user's home folder stays., type: str,
               choices: [present, absent], default: present}
-  files: {default: []}
+  files:
+    description: The files, in order.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      path: {description: "Absolute path; C(~USER/) is the home of a user of the host.", type: path, required: true}
+      state:
+        description: >-
+          C(file) has exactly I(content); C(lines) has each of I(lines) and no other line that matches one of I(remove);
+          C(json) merges I(content) into the existing object (a null removes a key); C(directory) is a folder;
+          C(link) points to I(target), which must exist; C(absent) does not exist.
+        type: str
+        choices: [file, lines, json, directory, link, absent]
+        default: file
+      content: {description: The whole content., type: str}
+      lines: {description: Required lines; missing ones are added at the end., type: list, elements: str}
+      remove: {description: Python regular expressions searched in each line., type: list, elements: str}
+      target: {description: What the link points to., type: str}
+      mode: {description: Octal permissions., type: str}
+      owner: {description: User name., type: str, default: root}
+      group: {description: Group name; by default the owner's primary group., type: str}
+      validate:
+        description: Command and arguments; C({}) becomes the path of the candidate. A status other than 0 rejects it.
+        type: list
+        elements: str
   sysctl: {description: "Kernel setting to value. With I(sysctl_path) and no settings the file is removed.", type: dict}
   sysctl_path:
     description: File for the settings; each task needs its own.
@@ -74,7 +99,7 @@ options:
       reload_on: {description: The same for a reload., type: list, elements: str, default: []}
       daemon_reload_on: {description: "The same for C(systemctl daemon-reload), which a change in systemd's and podman's
                          unit folders triggers anyway.", type: list, elements: str, default: []}
-extends_documentation_fragment: [gpufleet.fleet.common, gpufleet.fleet.common.files]
+extends_documentation_fragment: [gpufleet.fleet.common]
 """
 
 EXAMPLES = """
@@ -121,7 +146,7 @@ SYSCTL_PATH = "/etc/sysctl.d/60-gpufleet.conf"
 SPEC = {
     "packages": packages.package_argument_spec(),
     "users": users.user_argument_spec(),
-    "files": {**files.file_argument_spec(), "default": []},
+    "files": files.file_argument_spec(),
     "sysctl": {"type": "dict"},
     "sysctl_path": {"type": "path"},
     "units": units.unit_argument_spec(),
