@@ -23,10 +23,10 @@ import pytest
             "error: --resume: cannot be combined with --limit; remove one",
         ),
         (
-            ["--pack", "x", "--workers", "blade01"],
-            "error: --pack: cannot be combined with --workers; remove one",
+            ["--pack", "x", "--mesh-nodes", "rack-7"],
+            "error: --pack: cannot be combined with --mesh-nodes; remove one",
         ),
-        (["--shard-size", "2"], "error: --shard-size: needs --workers; add --workers"),
+        (["--shard-size", "2"], "error: --shard-size: needs --mesh-nodes; add --mesh-nodes"),
         (["--sources"], "error: --sources: needs --plan; add --plan"),
     ],
 )

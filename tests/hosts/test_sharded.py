@@ -1,11 +1,13 @@
-"""Test sharded runs with two blades as workers over SSH."""
+"""Test sharded runs of booted hosts on a real Receptor mesh: a controller and two nodes, TLS, signed work.
+
+What a run leaves on a mesh after an interrupt or a kill is in tests/remote/test_mesh.py.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -15,10 +17,15 @@ from typing import Any
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from receptor_mesh import ReceptorMesh, find_receptor
+
+pytestmark = pytest.mark.skipif(not find_receptor(), reason="needs the receptor program on PATH")
+
 SECRET = "Sesame-4711"
 BLADES = [f"poc-blade0{slot}" for slot in range(1, 5)]
-WORKERS = ("--workers", "poc-blade01,poc-blade02", "--shard-size", "2")
-# Shard 2 waits on purpose, so that its worker can be lost while shard 1 succeeds.
+NODES = ("mesh-1", "mesh-2")
+# Blades 3 and 4 wait on purpose, so that their node can be lost while the other shard succeeds.
 PLAY = """
 - name: Leave a mark
   hosts: all
@@ -49,6 +56,13 @@ class Rack:
     project: Path
     gpufleet: Any
     env: dict[str, str]
+    mesh: ReceptorMesh
+
+    @property
+    def on_mesh(self):
+        """Return the options of a run on both nodes, two hosts a shard."""
+        socket = str(self.mesh.control_socket)
+        return ("--mesh", socket, "--mesh-nodes", ",".join(NODES), "--shard-size", "2", "--lost-after", "3")
 
     def configure(self, *options):
         play = () if "--resume" in options else ("--play", "mark")  # a resumed run keeps its play
@@ -75,29 +89,36 @@ def rack(tmp_path_factory, shared_project, gpufleet, clean_env, make_box):
     project = tmp_path_factory.mktemp("sharded") / "project"
     shutil.copytree(shared_project, project, symlinks=True, ignore=shutil.ignore_patterns(".gpufleet"))
     (project / "playbooks" / "mark.yml").write_text(PLAY)
-    box = make_box(tmp_path_factory.mktemp("workers") / "home", slots=4)
+    box = make_box(tmp_path_factory.mktemp("sharded-home") / "home", slots=4)
     env = box.rehearsal_environment(clean_env)
+    mesh = ReceptorMesh(tmp_path_factory.mktemp("mesh") / "etc", NODES)
     try:
+        mesh.up()
         box.up()
-        sharded_rack = Rack(box, project, gpufleet, env)
+        sharded_rack = Rack(box, project, gpufleet, env, mesh)
         synced = gpufleet("nodes", "sync", "-s", "poc", cwd=project, env=env)
         assert synced.returncode == 0, synced.stderr
         yield sharded_rack
     finally:
+        mesh.down()
         box.down()
 
 
 @pytest.fixture(scope="module")
 def first_run(rack):
-    """Run it once on all four, by two workers, with a secret."""
-    result = rack.configure("--limit", "new_blades", *WORKERS, "-e", f"secret={SECRET}", "--json")
+    """Run it once on all four, by two nodes, with a secret."""
+    result = rack.configure("--limit", "new_blades", *rack.on_mesh, "-e", f"secret={SECRET}", "--json")
     assert result.returncode == 0, result.stderr
     return result
 
 
-def test_two_workers_run_half_of_the_rack_each(rack, first_run):
-    assert "worker poc-blade01: blades-poc.1 (2 hosts)" in first_run.stderr
-    assert "worker poc-blade02: blades-poc.2 (2 hosts)" in first_run.stderr
+def test_two_nodes_run_half_of_the_rack_each(rack, first_run):
+    lines = [line for line in first_run.stderr.splitlines() if line.startswith("mesh node ")]
+    assert sorted(line.split(": ")[0] for line in lines) == ["mesh node mesh-1", "mesh node mesh-2"]
+    assert sorted(line.split(": ")[1] for line in lines) == [
+        "blades-poc.1 (2 hosts)",
+        "blades-poc.2 (2 hosts)",
+    ]
     assert {host["name"]: host["status"] for host in json.loads(first_run.stdout)["hosts"]} == dict.fromkeys(
         BLADES, "ok"
     )
@@ -107,15 +128,7 @@ def test_two_workers_run_half_of_the_rack_each(rack, first_run):
 
 
 @pytest.mark.usefixtures("first_run")
-def test_each_worker_connects_to_its_own_shard(rack):
-    """sshd on blade 4 was spoken to by blade 2, which ran its shard, and not by this machine for the play."""
-    log = rack.run_on(4, "journalctl -u ssh --no-pager -o cat")
-    assert f"from {rack.box.address('blades-poc/2')}" in log
-    assert f"from {rack.box.address('blades-poc/1')}" not in log
-
-
-@pytest.mark.usefixtures("first_run")
-def test_registry_has_the_results_of_all_workers(rack):
+def test_registry_has_the_results_of_all_nodes(rack):
     nodes = json.loads(rack.gpufleet("nodes", "list", "--json", cwd=rack.project, env=rack.env).stdout)
     states = {
         node["name"]: (node["state"], node["reachable"]) for node in nodes if node["rack"] == "blades-poc"
@@ -124,7 +137,7 @@ def test_registry_has_the_results_of_all_workers(rack):
 
 
 @pytest.mark.usefixtures("first_run")
-def test_event_files_of_a_worker_are_few_and_small(rack):
+def test_event_files_of_a_node_are_few_and_small(rack):
     events = list(rack.newest().glob("*/job_events/*.json"))
     assert 8 <= len(events) <= 40
     assert sum(path.stat().st_size for path in events) < 100_000
@@ -134,61 +147,61 @@ def test_event_files_of_a_worker_are_few_and_small(rack):
 
 
 @pytest.mark.usefixtures("first_run")
-def test_secret_is_stored_nowhere(rack):
-    for file in (path for path in rack.box.home.rglob("*") if path.is_file() and "rack" not in path.parts):
-        assert SECRET.encode() not in file.read_bytes(), file
-    for slot in (1, 2):
-        matches = rack.run_on(
-            slot, f"grep -rl {SECRET} /root /run /tmp /var /etc /dev/shm 2>/dev/null || true"
-        )
-        assert matches == ""
+def test_no_secret_or_key_is_stored_anywhere(rack):
+    key = (rack.box.home / "ssh" / "id_ed25519").read_bytes().splitlines()[1]
+    stored = [path for path in rack.box.home.rglob("*") if path.is_file() and "rack" not in path.parts]
+    on_mesh = [
+        path for top in (rack.mesh.folder, rack.mesh.memory) for path in top.rglob("*") if path.is_file()
+    ]
+    for file in (*stored, *on_mesh):
+        content = file.read_bytes()
+        assert SECRET.encode() not in content, file
+        assert key not in content or file.name == "id_ed25519", file
 
 
 @pytest.mark.usefixtures("first_run")
-def test_no_process_or_file_remains_on_a_worker(rack):
-    for slot in (1, 2):
-        assert rack.run_on(slot, "ls /dev/shm") == ""
-        assert rack.run_on(slot, "pgrep -fa 'ansible|ssh-agent' | grep -v pgrep || true") == ""
+def test_no_unit_folder_or_process_remains(rack):
+    assert rack.mesh.units() == {}
+    run = rack.newest().name
+    assert list(Path("/dev/shm").glob(f"gpufleet-{run}-*")) == []
+    assert [len(rack.mesh.marked_processes(node)) for node in NODES] == [1, 1]  # receptor itself
 
 
 @pytest.mark.usefixtures("first_run")
-def test_hosts_of_a_lost_worker_are_left_to_the_next_run(rack):
-    run = rack.start("--limit", "new_blades", *WORKERS, "-e", "wait=300", "-e", f"secret={SECRET}")
-    waiting_on_2 = "pgrep -f 'sleep 300' >/dev/null && echo waiting || true"
-    wait_until(
-        lambda: rack.run_on(3, waiting_on_2) == "waiting" and rack.run_on(4, waiting_on_2) == "waiting"
-    )
+def test_hosts_of_a_lost_node_are_left_to_the_next_run(rack):
+    options = ("-e", "wait=300", "-e", f"secret={SECRET}")
+    run = rack.start("--limit", "new_blades", *rack.on_mesh, *options)
+    waiting = "pgrep -f 'sleep 300' >/dev/null && echo waiting || true"
+    wait_until(lambda: rack.run_on(3, waiting) == "waiting" and rack.run_on(4, waiting) == "waiting")
     wait_until(lambda: {"poc-blade01", "poc-blade02"} == set(read_record(rack)["done"]))
-    os.kill(connection_to(run.pid, rack.box.address("blades-poc/2")), signal.SIGKILL)
+    (unit,) = rack.mesh.units().values()
+    lost = unit["ExtraData"]["RemoteNode"]
+    rack.mesh.kill(lost)
     out, err = run.communicate(timeout=120)
     assert run.returncode == 3, err
     assert "poc-blade[03-04]" in out
-    assert "not done: worker poc-blade02" in out
+    assert f"not done: mesh node {lost}: lost: no route to the node for 3 s" in out
     assert read_record(rack)["done"] == ["poc-blade01", "poc-blade02"]
-    wait_until(lambda: rack.run_on(2, "ls /dev/shm; pgrep -fa ansible | grep -v pgrep || true") == "")
-    check_resume(rack)
+    for slot in (3, 4):
+        rack.run_on(slot, "pkill -f 'sleep 300'; true")
+    check_resume(rack, lost)
 
 
-def check_resume(rack):
-    """A resumed run does only the rest; extra variables must be given again because they are not stored."""
-    resumed = rack.configure("--resume", *WORKERS)
+def check_resume(rack, lost):
+    """A resumed run does only the rest, on the node that is left; extra variables must be given again."""
+    resumed = rack.configure("--resume", *rack.on_mesh)
     assert resumed.returncode == 2
     assert resumed.stderr.strip() == (
         "error: --resume: gpufleet does not store the values of extra variables; "
         "give them again: -e secret=... -e wait=..."
     )
-    result = rack.configure("--resume", *WORKERS, "-e", "wait=0", "-e", f"secret={SECRET}", "--json")
+    again = ("-e", "wait=0", "-e", f"secret={SECRET}")
+    result = rack.configure("--resume", *rack.on_mesh, *again, "--json")
     assert result.returncode == 0, result.stderr
+    assert f"mesh node {lost}: not reachable in the mesh: left out" in result.stderr
     assert [host["name"] for host in json.loads(result.stdout)["hosts"]] == ["poc-blade03", "poc-blade04"]
     again = rack.configure("--resume", "-e", "wait=0", "-e", "secret=x")
     assert (again.returncode, again.stdout.strip()) == (0, "every host of that run is done: nothing to do")
-
-
-def test_unreachable_worker_is_excluded(rack):
-    result = rack.configure("--limit", "poc-blade03", "--workers", "poc-blade01,198.18.255.254", "--json")
-    assert "worker 198.18.255.254: " in result.stderr
-    assert "left out" in result.stderr
-    assert [host["status"] for host in json.loads(result.stdout)["hosts"]] == ["ok"]
 
 
 def read_record(rack):
@@ -201,12 +214,3 @@ def wait_until(true, seconds=240):
     while not true():
         assert time.monotonic() < deadline, "did not come"
         time.sleep(0.3)
-
-
-def connection_to(pid, address):
-    """Return the process of our run's SSH connection to an address."""
-    sockets = subprocess.run(
-        ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(pid)], capture_output=True, text=True, check=True
-    )
-    rows = [line.split(None, 1) for line in sockets.stdout.splitlines()]
-    return next(int(number) for number, command in rows if address in command and "worker.py" in command)

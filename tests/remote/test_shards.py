@@ -1,31 +1,27 @@
-"""Test sharding: shards, the data sent to a worker, and a worker that lost its sender.
+"""Test sharding: shards, which node takes them, the data sent to a node, the record of a run.
 
-Whole runs on real workers are in tests/hosts/test_sharded.py.
+Runs on a real mesh are in test_mesh.py, with booted hosts in tests/hosts/test_sharded.py.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
-import tarfile
-import time
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 from gpufleet.errors import InputError
 from gpufleet.remote import RunRecord, find_newest_run_name, read_run_record, write_run_record
-from gpufleet.remote.process_tree import SUPERVISOR
 from gpufleet.remote.sharded_run import find_rack_or_pool
 from gpufleet.remote.shards import (
-    assign_shards_to_workers,
-    build_worker_connections,
-    bundle,
+    ShardQueue,
     group_hosts_into_shards,
     private_data,
+    read_trusted_host_keys,
 )
 
 RACKS = {f"r{rack}-{slot}": f"rack-{rack}" for rack in (1, 2) for slot in range(1, 4)}
@@ -54,20 +50,30 @@ def test_large_racks_are_split_evenly_without_losing_hosts(at_most, sizes):
     assert len({part.folder_name for part in parts}) == len(parts)
 
 
-def test_largest_shards_are_assigned_first_to_the_least_loaded_worker():
+def take_all(queue, nodes):
+    """Let free nodes take shards in turn until none is left; return their names by node."""
+    shards_by_node = {node: [] for node in nodes}
+    while any(shards := [(node, queue.take_shard(node)) for node in nodes]) and any(s for _, s in shards):
+        for node, shard in shards:
+            shards_by_node[node] += [shard.name] if shard else []
+    return shards_by_node
+
+
+def test_largest_shards_are_taken_first_by_free_nodes():
     hosts = [f"a{n}" for n in range(5)] + [f"b{n}" for n in range(3)] + [f"c{n}" for n in range(2)]
-    argument = assign_shards_to_workers(
-        group_hosts_into_shards(hosts, {host: host[0] for host in hosts}), ["w1", "w2", "w3", "w4"]
-    )
-    assert {worker: [shard.name for shard in shards] for worker, shards in argument.items()} == {
-        "w1": ["a"],
-        "w2": ["b"],
-        "w3": ["c"],
+    parts = group_hosts_into_shards(hosts, {host: host[0] for host in hosts})
+    assert take_all(ShardQueue(parts, ["n1", "n2"]), ["n1", "n2"]) == {"n1": ["a", "c"], "n2": ["b"]}
+
+
+def test_shards_of_a_rack_wait_for_the_node_of_that_name():
+    parts = group_hosts_into_shards([*RACKS, "lone"], RACKS, 2)
+    queue = ShardQueue(parts, ["rack-1", "gate"])
+    assert take_all(queue, ["rack-1"]) == {
+        "rack-1": ["rack-1.1", "rack-2.1", "elsewhere", "rack-1.2", "rack-2.2"]
     }
-    two = assign_shards_to_workers(
-        group_hosts_into_shards(hosts, {host: host[0] for host in hosts}), ["w1", "w2"]
-    )
-    assert [shard.name for shard in two["w2"]] == ["b", "c"]
+    queue = ShardQueue(parts, ["rack-1", "gate"])
+    assert take_all(queue, ["gate"]) == {"gate": ["rack-2.1", "elsewhere", "rack-2.2"]}
+    assert [shard.name for shard in queue.list_waiting_shards()] == ["rack-1.1", "rack-1.2"]
 
 
 def test_host_without_a_rack_belongs_to_the_shard_of_its_pool():
@@ -139,141 +145,69 @@ def test_sent_folder_contains_only_what_the_run_needs(root, tmp_path, monkeypatc
         ("callbacks_enabled = a.b.c\n", "callbacks_enabled = a.b.c\n"),
     ],
 )
-def test_workers_get_every_callback_but_the_registrys(enabled, sent):
+def test_nodes_get_every_callback_but_the_registrys(enabled, sent):
     config = "[defaults]\n{}nocows = True\n"
     assert private_data.remove_registry_callback(config.format(enabled)) == config.format(sent)
 
 
-def test_run_without_any_key_is_refused(monkeypatch):
+def test_nodes_use_their_own_key_unless_one_is_configured(tmp_path, monkeypatch):
     monkeypatch.delenv("ANSIBLE_PRIVATE_KEY_FILE", raising=False)
-    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
-    with pytest.raises(InputError, match="workers have no SSH key for the hosts"):
-        private_data.read_ansible_private_key()
-    monkeypatch.setenv("SSH_AUTH_SOCK", "/run/agent")
     assert private_data.read_ansible_private_key() is None
+    assert "ANSIBLE_PRIVATE_KEY_FILE" not in private_data.build_node_environment("/there")
+    monkeypatch.setenv("ANSIBLE_PRIVATE_KEY_FILE", str(tmp_path / "missing"))
+    with pytest.raises(InputError, match="cannot read"):
+        private_data.read_ansible_private_key()
 
 
 def test_vault_passwords_are_not_sent(monkeypatch):
     monkeypatch.setenv("ANSIBLE_VAULT_PASSWORD_FILE", "/etc/pass")
     with pytest.raises(InputError, match="vault passwords are not sent"):
-        private_data.build_worker_environment("/there")
+        private_data.build_node_environment("/there")
 
 
-def test_workers_are_reached_with_ansibles_connection_settings(monkeypatch):
-    monkeypatch.setenv("ANSIBLE_PRIVATE_KEY_FILE", "/keys/mine")
-    monkeypatch.setenv("ANSIBLE_SSH_COMMON_ARGS", "-o 'UserKnownHostsFile=\"/a b/known\"'")
-    blade, other = build_worker_connections(
-        ["blade01", " ops@gate "], {"blade01": {"ansible_host": "10.0.0.7", "ansible_user": "root"}}
-    )
-    assert blade.command[-1] == "root@10.0.0.7"
-    assert 'UserKnownHostsFile="/a b/known"' in blade.command
-    assert "StrictHostKeyChecking=yes" in blade.command
-    assert blade.command[blade.command.index("-i") + 1] == "/keys/mine"
-    assert other.command[-1] == "ops@gate"
+def test_environment_on_a_node_stays_in_the_runs_folder(monkeypatch):
+    monkeypatch.setenv("GPUFLEET_DATABASE_URL", "postgresql://me:secret@db/fleet")
+    environment = private_data.build_node_environment("/there")
+    assert environment["PATH"].startswith("/there/bin:")
+    assert environment["ANSIBLE_CONFIG"] == "/there/project/ansible.cfg"
+    written = ("TMPDIR", "GPUFLEET_HOME", "ANSIBLE_LOCAL_TEMP", "ANSIBLE_SSH_CONTROL_PATH_DIR")
+    assert all(environment[name].startswith("/there") for name in written)
+    assert "secret" not in json.dumps(environment)
 
 
-@pytest.mark.parametrize("argument", [[""], [" ", ""], ["-oProxyCommand=evil"]])
-def test_invalid_worker_is_refused(argument):
-    with pytest.raises(InputError, match="--workers"):
-        build_worker_connections(argument, {})
+def test_trusted_host_keys_are_those_of_ansibles_connection_settings(tmp_path, monkeypatch):
+    (tmp_path / "a b").mkdir()
+    (tmp_path / "a b" / "known").write_text("10.0.0.7 ssh-ed25519 AAAA\n")
+    (tmp_path / "own").write_text("10.0.0.8 ssh-ed25519 BBBB\n")
+    monkeypatch.setenv("ANSIBLE_SSH_COMMON_ARGS", f"-o UserKnownHostsFile={tmp_path}/own")
+    assert read_trusted_host_keys("blade01", {}) == "10.0.0.8 ssh-ed25519 BBBB\n"
+    settings = {"ansible_ssh_common_args": f"-o 'UserKnownHostsFile=\"{tmp_path}/own\"'"}
+    assert read_trusted_host_keys("blade01", settings) == "10.0.0.8 ssh-ed25519 BBBB\n"
 
 
-@pytest.fixture(scope="module")
-def bundle_archive(tmp_path_factory):
-    return bundle.build_worker_bundle(tmp_path_factory.mktemp("bundle"))
-
-
-def test_bundle_runs_without_other_packages(bundle_archive, tmp_path):
-    """No package of this environment is on the path: what is missing from the bundle would be missed."""
-    with tarfile.open(bundle_archive.archive) as archive:
-        archive.extractall(tmp_path, filter="data")
-    plugins = "ansible_collections.gpufleet.fleet.plugins.module_utils"
-    code = f"import ansible_runner, gpufleet.drivers, gpufleet.burnin, {plugins}"
-    env = {
-        "PATH": f"{tmp_path}/bin:{os.environ['PATH']}",
-        "PYTHONPATH": f"{tmp_path}/site",
-        "HOME": str(tmp_path),
-    }
-    base = Path(sys.base_prefix) / "bin" / f"python{bundle_archive.python}"
-    python = str(base) if base.is_file() else sys.executable
-    subprocess.run([python, "-S", "-c", code], env=env, check=True)
-    listing = subprocess.run(
-        ["ansible-playbook", "--version"], env=env | {"GPUFLEET_WORKER_PYTHON": python}, capture_output=True,
-        text=True, check=True, cwd=tmp_path,
+def run_node_playbook(folder, program_name, versions):
+    """Start the sent program below a process with that name, as ansible-runner does."""
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin/versions.json").write_text(json.dumps(versions))
+    shutil.copy(Path(private_data.__file__).with_name("node_playbook.py"), folder / "bin/ansible-playbook")
+    parent = folder / program_name
+    parent.write_text("import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:]).returncode)\n")
+    return subprocess.run(
+        [sys.executable, str(parent), str(folder / "bin/ansible-playbook"), "--version"],
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert f"{tmp_path}/site/ansible" in listing.stdout
 
 
-def test_bundle_is_built_once_and_again_after_a_change(tmp_path, monkeypatch):
-    package_folder = tmp_path / "modules" / "gpufleet"
-    package_folder.mkdir(parents=True)
-    (package_folder / "errors.py").write_text("")
-    monkeypatch.setattr(bundle, "ROOTS", ("packaging",))
-    monkeypatch.setattr(bundle, "PACKAGE_FOLDER", package_folder)
-    first = bundle.build_worker_bundle(tmp_path / "kept")
-    before = first.archive.stat().st_mtime_ns
-    assert bundle.build_worker_bundle(tmp_path / "kept") == first
-    assert first.archive.stat().st_mtime_ns == before
-    (package_folder / "errors.py").write_text("# changed\n")
-    assert bundle.build_worker_bundle(tmp_path / "kept").name != first.name
-
-
-def start_worker(folder, bin_folder):
-    """Start the worker's side with a fake ansible_runner: it reads, then sleeps and leaves a child behind."""
-    package = bin_folder / "site" / "ansible_runner"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text("")
-    (package / "__main__.py").write_text(
-        "import subprocess, sys, time\n"
-        "line = sys.stdin.readline()\n"
-        "subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
-        "print('began', line.strip(), flush=True)\n"
-        "time.sleep(0 if line.startswith('quick') else 600)\n"
+def test_node_with_another_version_is_refused(tmp_path):
+    result = run_node_playbook(tmp_path / "a", "ansible-runner", {"ansible-core": "1.0"})
+    installed = metadata.version("ansible-core")
+    line = f"this node has ansible-core {installed}, the controller 1.0: install the same"
+    assert (result.returncode, result.stdout.strip()) == (4, f"mesh node not usable: {line}")
+    result = run_node_playbook(tmp_path / "b", "other", {})
+    assert (result.returncode, result.stdout.strip()) == (
+        4,
+        "mesh node not usable: ansible-runner did not start this program",
     )
-    supervised = bin_folder / "site/gpufleet/burnin/agent"
-    supervised.mkdir(parents=True)
-    shutil.copy(SUPERVISOR, supervised)
-    script = bin_folder / "worker.py"
-    script.write_text(Path(private_data.__file__).with_name("worker.py").read_text())
-    return subprocess.Popen(
-        [sys.executable, str(script), str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-
-
-def find_marked_processes(folder):
-    """Return the processes that carry the run's mark."""
-    mark = f"GPUFLEET_WORKER={folder}".encode()
-    leftovers = []
-    for entry in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            if mark in entry.read_bytes().split(b"\0"):
-                leftovers.append(entry.parent.name)
-        except OSError:
-            continue
-    return leftovers
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="workers are Linux hosts")
-@pytest.mark.parametrize("position", ["quick", "slow", "killed"])
-def test_no_process_or_file_remains_after_a_run_on_a_worker(tmp_path, position):
-    """Neither when it ends, nor when the sender is gone: not even a child in a session of its own."""
-    folder = tmp_path / "run"
-    process = start_worker(folder, tmp_path / "bundle")
-    process.stdin.write(f"{position}\n")
-    process.stdin.flush()
-    assert process.stdout.readline() == f"began {position}\n"
-    if position == "slow":
-        assert find_marked_processes(folder)
-        process.stdin.close()
-    if position == "killed":
-        process.kill()
-    process.wait(60)
-    deadline = time.monotonic() + 60
-    while (find_marked_processes(folder) or folder.exists()) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert find_marked_processes(folder) == []
-    assert not folder.exists()
-    process.stdout.close()
 
 
 def test_run_record_lists_remaining_hosts(tmp_path):

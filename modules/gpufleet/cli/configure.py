@@ -31,7 +31,15 @@ from gpufleet.cli import output
     metavar="KEY=VALUE|@FILE",
     help="A variable for the play, or a YAML or JSON file with variables. Use a file for secrets.",
 )
-@click.option("--workers", metavar="HOST,…", help="Run in shards on these hosts over SSH (docs/runs.md).")
+@click.option(
+    "--mesh", metavar="SOCKET",
+    help="Run in shards on a Receptor mesh, by the control socket of its controller (docs/runs.md).",
+)  # fmt: skip
+@click.option("--mesh-nodes", metavar="NODE,…", help="The mesh nodes that run the shards.")
+@click.option(
+    "--lost-after", type=click.IntRange(min=1), default=60, show_default=True, metavar="SECONDS",
+    help="Count a mesh node as lost after so long without a route to it.",
+)  # fmt: skip
 @click.option(
     "--shard-by", type=click.Choice(["rack", "pool"]), default="rack", show_default=True,
     help="Split the hosts into shards by rack or by pool.",
@@ -58,7 +66,9 @@ def configure_command(
     as_json: bool,
     plan: bool,
     sources: bool,
-    workers: str | None,
+    mesh: str | None,
+    mesh_nodes: str | None,
+    lost_after: int,
     shard_by: str,
     shard_size: int,
     resume: str | None,
@@ -75,14 +85,14 @@ def configure_command(
 
     check_option_combinations()
     if plan:
-        check_plan_options(options, workers=workers, resume=resume)
+        check_plan_options(options, mesh_nodes=mesh_nodes, resume=resume)
         print_driver_plans(options["limit"], options["extra_vars"], as_json=as_json, show_sources=sources)
     if pack is not None:
         write_run_folder(playbook_run.PlaybookRequest(**options), pack)
         return
     mode = (
-        remote.ShardingOptions(tuple(workers.split(",")), shard_by, shard_size)
-        if workers is not None
+        remote.ShardingOptions(mesh or "", tuple(mesh_nodes.split(",")), shard_by, shard_size, lost_after)
+        if mesh_nodes is not None
         else None
     )
     if resume is None:
@@ -101,8 +111,18 @@ def configure_command(
 
 RUN_OPTIONS = ("limit", "play", "burn_in", "check", "pack")
 """Options that a resumed run takes from its first start: another value would make it another run."""
-CONFLICTING_OPTIONS = {"resume": RUN_OPTIONS, "pack": ("workers", "shard_by", "shard_size", "plan")}
-REQUIRED_OPTIONS = {"shard_by": "workers", "shard_size": "workers", "sources": "plan"}
+CONFLICTING_OPTIONS = {
+    "resume": RUN_OPTIONS,
+    "pack": ("mesh", "mesh_nodes", "shard_by", "shard_size", "plan"),
+}
+REQUIRED_OPTIONS = {
+    "mesh": "mesh_nodes",
+    "mesh_nodes": "mesh",
+    "lost_after": "mesh_nodes",
+    "shard_by": "mesh_nodes",
+    "shard_size": "mesh_nodes",
+    "sources": "plan",
+}
 
 
 def check_option_combinations() -> None:

@@ -1,4 +1,4 @@
-"""Runs a request on this machine or by workers, with a record of the hosts that are done."""
+"""Runs a request on this machine or on a Receptor mesh, with a record of the hosts that are done."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEFAULT_LIMIT = "new_nodes"
 
 @dataclass(frozen=True)
 class PlaybookRequest:
-    """What to run where. ``limit`` is Ansible's pattern; ``mode`` names the workers; None runs it on this machine."""
+    """What to run where. ``limit`` is Ansible's pattern; ``mode`` names mesh nodes; None runs it on this machine."""
 
     play: str = "site"
     limit: str = DEFAULT_LIMIT
@@ -85,16 +85,16 @@ class _RunRecorder:
 
 @contextlib.contextmanager
 def open_registry_event_sink(root: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """Yield a function that applies a worker's event to the registry, which Ansible can't reach from there."""
+    """Yield a function that applies a mesh node's event to the registry, which Ansible can't reach from there."""
     with Registry(paths.registry_database_url(root)) as registry:
         live_ingest = ingest.EventIngester.create_for_project(registry, root, live=True)
         reader = task_events.TaskEventReader()
 
-        def apply_worker_event(event: dict[str, Any]) -> None:
+        def apply_node_event(event: dict[str, Any]) -> None:
             if task_event := reader.parse_runner_event(event):
                 live_ingest.ingest_event(task_event)
 
-        yield apply_worker_event
+        yield apply_node_event
 
 
 def list_run_event_folders(run: remote.RunOutcome) -> list[Path]:

@@ -2,8 +2,8 @@
 
 Input: addresses with a key and a known-hosts file, or a project with a playbook and a limit. Output: typed facts or the
 typed reason why a node is unreachable (``probe``), and the typed outcome of an ansible-runner run with progress: from
-this machine (``run_playbook``) or in shards on workers (``run_sharded``). Host keys are always checked. Nothing here
-uses the registry: Ansible's callback plugin or a subscriber of the events updates it.
+this machine (``run_playbook``) or in shards on a Receptor mesh (``run_sharded``). Host keys are always checked.
+Nothing here uses the registry: Ansible's callback plugin or a subscriber of the events updates it.
 """
 
 from gpufleet.remote.display import fold_names_to_ranges

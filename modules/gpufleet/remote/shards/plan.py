@@ -1,9 +1,10 @@
-"""Which hosts make a shard, and which worker runs it. Pure."""
+"""Which hosts make a shard, and which mesh node takes it next."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 ELSEWHERE = "elsewhere"  # hosts that are in no rack and no pool
@@ -15,6 +16,7 @@ class HostShard:
 
     name: str
     hosts: tuple[str, ...]
+    place: str = ""
 
     @property
     def folder_name(self) -> str:
@@ -40,24 +42,36 @@ def group_hosts_into_shards(
 def _split_place(place: str, hosts: list[str], max_hosts: int) -> Iterable[HostShard]:
     count = -(-len(hosts) // max_hosts) if max_hosts else 1
     if count == 1:
-        return [HostShard(place, tuple(hosts))]
+        return [HostShard(place, tuple(hosts), place)]
     hosts_per_shard = -(-len(hosts) // count)
     parts = [hosts[start : start + hosts_per_shard] for start in range(0, len(hosts), hosts_per_shard)]
-    return [HostShard(f"{place}.{number}", tuple(part)) for number, part in enumerate(parts, start=1)]
+    return [HostShard(f"{place}.{number}", tuple(part), place) for number, part in enumerate(parts, start=1)]
 
 
-def assign_shards_to_workers(
-    shards: Sequence[HostShard], workers: Sequence[str]
-) -> dict[str, tuple[HostShard, ...]]:
-    """Return each worker's shards in order: the largest first, each to the worker with the fewest hosts."""
-    load = dict.fromkeys(workers, 0)
-    shards_by_worker: dict[str, list[HostShard]] = {worker: [] for worker in workers}
-    for shard in sorted(shards, key=lambda shard: (-len(shard.hosts), shard.name)):
-        least_loaded = min(workers, key=lambda worker: load[worker])
-        shards_by_worker[least_loaded].append(shard)
-        load[least_loaded] += len(shard.hosts)
-    return {
-        worker: tuple(shards_of_worker)
-        for worker, shards_of_worker in shards_by_worker.items()
-        if shards_of_worker
-    }
+class ShardQueue:
+    """The shards that wait, the largest first; nodes take them from several threads.
+
+    A shard of a rack that has a node of the same name waits for that node: another may not reach the rack. Any other
+    shard goes to the next free node.
+    """
+
+    def __init__(self, shards: Sequence[HostShard], nodes: Collection[str]) -> None:
+        self._lock = threading.Lock()
+        self._nodes = frozenset(nodes)
+        self._waiting = sorted(shards, key=lambda shard: (-len(shard.hosts), shard.name))
+
+    def take_shard(self, node: str) -> HostShard | None:
+        """Return the next shard for a node and remove it, or None if there is no more."""
+        with self._lock:
+            shard = next((shard for shard in self._waiting if self._may_take(node, shard)), None)
+            if shard:
+                self._waiting.remove(shard)
+            return shard
+
+    def list_waiting_shards(self) -> tuple[HostShard, ...]:
+        """Return the shards that no node has taken."""
+        with self._lock:
+            return tuple(self._waiting)
+
+    def _may_take(self, node: str, shard: HostShard) -> bool:
+        return shard.place == node or shard.place not in self._nodes

@@ -1,6 +1,6 @@
-"""The folder that is sent to a worker: playbooks, the inventory as it is now, host keys; nothing of the registry.
+"""The folder that is sent to a mesh node: playbooks, the inventory as it is now, host keys; nothing of the registry.
 
-The inventory is written down as plain data, because a worker can't ask the registry. Its ``group_vars`` and
+The inventory is written down as plain data, because a node can't ask the registry. Its ``group_vars`` and
 ``host_vars`` go along as files, so that they keep their place in Ansible's order of precedence.
 """
 
@@ -10,10 +10,12 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from gpufleet.errors import InputError
+from gpufleet.remote.process_tree import SUPERVISOR
 
 CALLBACKS = "callbacks_enabled"
 REGISTRY_CALLBACK = "gpufleet.fleet.registry"  # this machine writes to the registry, as the events arrive
@@ -21,6 +23,8 @@ NOT_SENT = shutil.ignore_patterns("__pycache__", ".ansible", "artifacts", "*.ret
 # Settings of this machine's Ansible that mean something on another.
 FORWARDED_VARIABLES = ("ANSIBLE_REMOTE_USER", "ANSIBLE_FORKS", "ANSIBLE_TIMEOUT", "GPUFLEET_REHEARSAL")
 EXTRA = "extra.json"
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+SAME_VERSIONS = ("ansible-core", "gpufleet")  # on the controller and on every node
 
 
 def write_runner_private_data(
@@ -74,39 +78,64 @@ def build_static_inventory(exported: Mapping[str, Any]) -> dict[str, Any]:
     return {"all": {"hosts": {host: hostvars.get(host, {}) for host in sorted(everyone)}, "children": groups}}
 
 
-def build_worker_environment(folder_on_worker: str) -> dict[str, str]:
-    """Return the environment of the worker's Ansible; ``folder_on_worker`` is that folder."""
+def write_node_programs(folder: Path) -> None:
+    """Write the programs that run Ansible on a node: checked, supervised, with nothing left behind."""
+    programs = folder / "bin"
+    programs.mkdir()
+    for source, name in (
+        (Path(__file__).with_name("node_playbook.py"), "ansible-playbook"),
+        (SUPERVISOR, SUPERVISOR.name),
+    ):
+        shutil.copyfile(source, programs / name)
+        (programs / name).chmod(0o700)
+    (programs / "versions.json").write_text(
+        json.dumps({name: metadata.version(name) for name in SAME_VERSIONS})
+    )
+
+
+def build_run_environment(folder_on_node: str) -> dict[str, str]:
+    """Return the environment of Ansible in that folder, wherever it is."""
     if os.environ.get("ANSIBLE_VAULT_PASSWORD_FILE"):
-        remedy = "unset ANSIBLE_VAULT_PASSWORD_FILE for runs by workers"
-        raise InputError("vault passwords are not sent to workers", key="--workers", remedy=remedy)
+        remedy = "unset ANSIBLE_VAULT_PASSWORD_FILE for runs on other machines"
+        raise InputError("vault passwords are not sent to other machines", key="--mesh", remedy=remedy)
     forwarded = {name: os.environ[name] for name in FORWARDED_VARIABLES if name in os.environ}
     return {
         **forwarded,
-        "ANSIBLE_CONFIG": f"{folder_on_worker}/project/ansible.cfg",
+        "ANSIBLE_CONFIG": f"{folder_on_node}/project/ansible.cfg",
         "ANSIBLE_HOST_KEY_CHECKING": "True",
         "ANSIBLE_NOCOLOR": "1",
         "ANSIBLE_SSH_COMMON_ARGS": (
-            f"-o UserKnownHostsFile={folder_on_worker}/ssh/known_hosts -o StrictHostKeyChecking=yes"
+            f"-o UserKnownHostsFile={folder_on_node}/ssh/known_hosts -o StrictHostKeyChecking=yes"
         ),
         # Only its public part is there; the key itself is in the memory of an agent.
-        **({"ANSIBLE_PRIVATE_KEY_FILE": f"{folder_on_worker}/ssh/key"} if _public_key() else {}),
+        **({"ANSIBLE_PRIVATE_KEY_FILE": f"{folder_on_node}/ssh/key"} if _public_key() else {}),
+    }
+
+
+def build_node_environment(folder_on_node: str) -> dict[str, str]:
+    """Return the environment on a mesh node: our programs first, everything that is written in the run's folder."""
+    return {
+        **build_run_environment(folder_on_node),
+        "PATH": f"{folder_on_node}/bin:{SYSTEM_PATH}",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "TMPDIR": folder_on_node,
+        "GPUFLEET_HOME": f"{folder_on_node}/state",
+        "ANSIBLE_LOCAL_TEMP": f"{folder_on_node}/tmp",  # noqa: S108 - of the run's own folder
+        "ANSIBLE_SSH_CONTROL_PATH_DIR": f"{folder_on_node}/cp",
     }
 
 
 def read_ansible_private_key() -> str | None:
-    """Return the key that Ansible is configured to use, for the worker's agent; None where an agent here has it."""
+    """Return the key that Ansible is configured to use, for an agent on the node; None where nodes use their own."""
     key_path = os.environ.get("ANSIBLE_PRIVATE_KEY_FILE")
-    if key_path:
-        try:
-            return Path(key_path).expanduser().read_text()
-        except OSError as error:
-            raise InputError(
-                f"cannot read {key_path}: {error.strerror}", key="ANSIBLE_PRIVATE_KEY_FILE"
-            ) from error
-    if os.environ.get("SSH_AUTH_SOCK"):
+    if not key_path:
         return None
-    remedy = "set ANSIBLE_PRIVATE_KEY_FILE, or load the key into ssh-agent"
-    raise InputError("workers have no SSH key for the hosts", key="--workers", remedy=remedy)
+    try:
+        return Path(key_path).expanduser().read_text()
+    except OSError as error:
+        raise InputError(
+            f"cannot read {key_path}: {error.strerror}", key="ANSIBLE_PRIVATE_KEY_FILE"
+        ) from error
 
 
 def _public_key() -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from gpufleet.errors import InputError
 from gpufleet.remote.plan import RunPlan, read_ansible_inventory
 from gpufleet.remote.shards import private_data
-from gpufleet.remote.shards.destination import build_worker_connections
+from gpufleet.remote.shards.known_hosts import read_trusted_host_keys
 
 # Ansible runs in the folder's project, wherever the folder comes to lie.
 PROJECT_PARENT = ".."
@@ -29,11 +29,11 @@ def write_runner_folder(
         )
     inventory = read_ansible_inventory(plan.root)
     hostvars = inventory.get("_meta", {}).get("hostvars", {})
-    trusted = build_worker_connections(plan.hosts[:1], hostvars)[0].read_trusted_host_keys()
+    trusted = read_trusted_host_keys(plan.hosts[0], hostvars.get(plan.hosts[0], {}))
     folder.mkdir(parents=True, mode=0o700)
     private_data.write_runner_private_data(folder, plan.root, inventory, trusted, {})
     (folder / private_data.EXTRA).unlink()
-    environment = private_data.build_worker_environment(PROJECT_PARENT) | {"ANSIBLE_CONFIG": "ansible.cfg"}
+    environment = private_data.build_run_environment(PROJECT_PARENT) | {"ANSIBLE_CONFIG": "ansible.cfg"}
     environment.pop("ANSIBLE_PRIVATE_KEY_FILE", None)
     cmdline = " ".join(filter(None, [f"--limit {','.join(plan.hosts)}", options]))
     env = folder / "env"
