@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import signal
@@ -35,6 +34,9 @@ class ReceptorMesh:
     nodes: tuple[str, ...]
     receptor: str = field(default_factory=lambda: find_receptor() or "receptor")
     processes: dict[str, subprocess.Popen] = field(default_factory=dict)
+    removed_lines: dict[str, str] = field(
+        default_factory=dict
+    )  # from the files of nodes that are set up wrongly
 
     @property
     def control_socket(self):
@@ -180,9 +182,6 @@ class ReceptorMesh:
             ("bindaddr: 0.0.0.0", "bindaddr: 127.0.0.1"),
         ):
             text = text.replace(documented, here)
-        (self.folder / name / "receptor.yml").write_text(text)
-
-
-def print_status(mesh):
-    """Print what the controller reports of its mesh."""
-    print(json.dumps(mesh.command("status"), indent=1))
+        removed = self.removed_lines.get(name, "")
+        assert removed in text
+        (self.folder / name / "receptor.yml").write_text(text.replace(removed, ""))

@@ -62,7 +62,9 @@ print(json.dumps([run.exit_code, list(run.errors), {host.name: [host.status, hos
 
 @pytest.fixture(scope="module")
 def mesh(tmp_path_factory):
-    mesh = ReceptorMesh(tmp_path_factory.mktemp("mesh") / "etc", ("rack-7", "rack-8"))
+    removed_lines = {"unsigned": "    verifysignature: true\n", "open": "    tls: tlsserver\n"}
+    names = ("rack-7", "rack-8", *removed_lines)
+    mesh = ReceptorMesh(tmp_path_factory.mktemp("mesh") / "etc", names, removed_lines=removed_lines)
     try:
         mesh.up()
         yield mesh
@@ -185,5 +187,24 @@ def test_mesh_that_cannot_be_used_is_refused(mesh, root, tmp_path):
         remote.run_sharded(plan, remote.ShardingOptions(str(tmp_path / "none"), ("rack-7",)))
     with pytest.raises(InputError, match="names no mesh node"):
         remote.run_sharded(plan, remote.ShardingOptions(str(mesh.control_socket), (" ", "")))
-    with pytest.raises(EnvironmentFault, match="the mesh reaches: controller, rack-7, rack-8"):
+    with pytest.raises(
+        EnvironmentFault, match="the mesh reaches: controller, open, rack-7, rack-8, unsigned"
+    ):
         remote.run_sharded(plan, remote.ShardingOptions(str(mesh.control_socket), ("rack-9",)))
+
+
+@pytest.mark.parametrize(
+    ("node", "reason"),
+    [
+        ("unsigned", "work type did not expect a signature"),
+        ("open", "certificate signed by unknown authority"),
+    ],
+)
+def test_node_without_signatures_or_tls_gets_no_work(mesh, root, node, reason):
+    plan = remote.plan_playbook_run(root, "mark", "h1")
+    run = remote.run_sharded(plan, remote.ShardingOptions(str(mesh.control_socket), (node,)))
+    assert run.exit_code == 3
+    assert len(run.errors) == 1
+    assert reason in run.errors[0]
+    assert read_marks(root) == {}
+    wait_until(lambda: mesh.units() == {})

@@ -1,0 +1,214 @@
+"""Forty rehearsed blades on a Receptor mesh: one node killed in the middle, resumed; times for 1, 2 and 3 nodes.
+
+    python tests/benchmarks/bench_mesh.py [HOSTS]
+
+1. Fresh hosts are configured by a local run (site.yml without burn-in): the reference for state and registry.
+2. The same hosts again, nothing to change: a local run, then meshes of 1, 2 and 3 nodes. These are the times.
+3. Fresh hosts on a mesh of a controller and two nodes, shards of a quarter. One node is killed when a first host is
+   done; the run is resumed on the other. The state of every host and the registry must be those of the local run.
+
+Needs root on Linux and `receptor` on PATH. All nodes are on this machine, so they share its cores.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from bench_site import PROGRAMS, Bench
+
+from gpufleet.rehearsal.rack.requirements import find_missing_requirement
+from receptor_mesh import ReceptorMesh, find_receptor
+
+COMPARED_FIELDS = (
+    "name",
+    "state",
+    "reachable",
+    "verdict",
+    "os",
+    "os_version",
+    "serial",
+    "model",
+    "rack",
+    "slot",
+)
+MAX_RACK = 20  # slots of the shipped rack
+
+
+class MeshBench(Bench):
+    """A project whose rack declares so many blades."""
+
+    def configure_command(self, *options: str) -> list[str]:
+        settings = str(self.home.parent / "settings.json")
+        return [str(PROGRAMS / "gpufleet"), "configure", "-e", f"@{settings}", "--json", *options]
+
+    def configure(self, *options: str) -> tuple[float, int, dict[str, object]]:
+        """Run `gpufleet configure`; return seconds, exit code and result."""
+        started = time.perf_counter()
+        result = subprocess.run(
+            self.configure_command(*options), cwd=self.project, env=self.environment(), capture_output=True,
+            text=True, check=False,
+        )  # fmt: skip
+        if not result.stdout.startswith("{"):
+            sys.exit(f"configure {' '.join(options)}: {result.stderr[-3000:]}")
+        return time.perf_counter() - started, result.returncode, json.loads(result.stdout)
+
+    def check_configured(self, *options: str) -> float:
+        """Run `gpufleet configure`; every host must succeed."""
+        seconds, code, result = self.configure(*options)
+        hosts = result["hosts"]
+        if code or {host["status"] for host in hosts} != {"ok"}:
+            sys.exit(f"configure {' '.join(options)}: exit code {code}: {json.dumps(result)[:4000]}")
+        print(f"  {' '.join(options)}: {len(hosts)} hosts, {seconds:.0f} s", flush=True)
+        return seconds
+
+    def read_states(self, addresses: Mapping[str, str]) -> dict[str, object]:
+        with ThreadPoolExecutor(4) as pool:
+            return dict(zip(addresses, pool.map(self.look, addresses.values()), strict=True))
+
+    def read_registry(self) -> list[dict[str, object]]:
+        command = [str(PROGRAMS / "gpufleet"), "nodes", "list", "--json"]
+        result = subprocess.run(
+            command, cwd=self.project, env=self.environment(), capture_output=True, text=True, check=True
+        )
+        nodes = [node for node in json.loads(result.stdout) if node["rack"] == "blades-1"]
+        return sorted(
+            ({key: node.get(key) for key in COMPARED_FIELDS} for node in nodes),
+            key=lambda node: str(node["name"]),
+        )
+
+
+LIMIT = ("--limit", "rack_blades_1", "--burn-in", "never")
+
+
+def start_mesh(folder: Path, count: int) -> ReceptorMesh:
+    """Start a mesh of a controller and so many nodes."""
+    mesh = ReceptorMesh(folder, tuple(f"mesh-{number}" for number in range(1, count + 1)))
+    mesh.up()
+    return mesh
+
+
+def mesh_options(mesh: ReceptorMesh, shard_size: int) -> tuple[str, ...]:
+    nodes = ",".join(mesh.nodes)
+    return ("--mesh", str(mesh.control_socket), "--mesh-nodes", nodes, "--shard-size", str(shard_size))
+
+
+def measure_reference(folder: Path, count: int) -> tuple[dict[str, float], object, object]:
+    """Configure fresh hosts by a local run; then time runs that change nothing, by 1, 2 and 3 nodes."""
+    bench = MeshBench(folder / "home", count)
+    bench.make_project()
+    times = {}
+    with bench.hosts() as addresses:
+        bench.write_addresses(bench.environment())
+        bench.check_configured(*LIMIT)
+        times["this machine alone"] = bench.check_configured(*LIMIT)
+        for nodes in (1, 2, 3):
+            mesh = start_mesh(folder / f"mesh-{nodes}", nodes)
+            try:
+                label = f"{nodes} mesh node{'s' if nodes > 1 else ''}"
+                times[label] = bench.check_configured(*LIMIT, *mesh_options(mesh, -(-count // nodes)))
+            finally:
+                mesh.down()
+        return times, bench.read_states(addresses), bench.read_registry()
+
+
+def run_with_lost_node(folder: Path, count: int) -> tuple[object, object, list[str]]:
+    """Configure fresh hosts on two nodes, kill one in the middle, resume on the other."""
+    bench = MeshBench(folder / "home", count)
+    bench.make_project()
+    mesh = start_mesh(folder / "mesh", 2)
+    try:
+        with bench.hosts() as addresses:
+            bench.write_addresses(bench.environment())
+            command = bench.configure_command(
+                *LIMIT, *mesh_options(mesh, -(-count // 4)), "--lost-after", "5"
+            )
+            run = subprocess.Popen(
+                command, cwd=bench.project, env=bench.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                text=True,
+            )  # fmt: skip
+            wait_for_first_host(bench, run)
+            wait_for_unit(mesh, "mesh-2")
+            mesh.kill("mesh-2")
+            out, err = run.communicate()
+            statuses = [host["status"] for host in json.loads(out)["hosts"]]
+            if run.returncode != 3:
+                sys.exit(f"a lost node gave exit code {run.returncode}: {err[-3000:]}")
+            report = [f"mesh-2 killed: exit code 3, {statuses.count('ok')} of {count} hosts done"]
+            seconds, code, result = bench.configure("--resume", *mesh_options(mesh, -(-count // 4)))
+            if code:
+                sys.exit(f"--resume: exit code {code}: {json.dumps(result)[:4000]}")
+            report.append(f"--resume on mesh-1: {len(result['hosts'])} hosts, {seconds:.0f} s, exit code 0")
+            return bench.read_states(addresses), bench.read_registry(), report
+    finally:
+        mesh.down()
+
+
+def wait_for_first_host(bench: MeshBench, run: subprocess.Popen[str]) -> None:
+    """Wait until the run's record has a finished host."""
+    while run.poll() is None:
+        for record in (bench.home / "artifacts").glob("*/run.json"):
+            if json.loads(record.read_text())["done"]:
+                return
+        time.sleep(0.5)
+    sys.exit(f"the run ended before a host was done: {run.communicate()[1][-3000:]}")
+
+
+def wait_for_unit(mesh: ReceptorMesh, node: str) -> None:
+    """Wait until the node has a unit that sends results."""
+    while True:
+        units = mesh.units().values()
+        if any(unit["ExtraData"]["RemoteNode"] == node and unit["StdoutSize"] > 100_000 for unit in units):
+            return
+        time.sleep(0.5)
+
+
+def main() -> None:
+    """Run it and print the table."""
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 40
+    if missing := find_missing_requirement():
+        sys.exit(f"hosts cannot be booted here: {missing}")
+    if not find_receptor():
+        sys.exit("receptor is not on PATH")
+    with tempfile.TemporaryDirectory(prefix="bench-mesh-") as name:
+        folder = Path(name)
+        for part in ("reference", "lost"):
+            (folder / part).mkdir()
+        times, states, registry = measure_reference(folder / "reference", count)
+        mesh_states, mesh_registry, report = run_with_lost_node(folder / "lost", count)
+    for host in sorted(states):
+        if states[host] != mesh_states[host]:
+            sys.exit(f"{host} differs: {describe_difference(states[host], mesh_states[host])}")
+    if registry != mesh_registry:
+        sys.exit(f"the registries differ: {describe_difference(registry, mesh_registry)}")
+    cores = os.cpu_count()
+    print(f"\nsite.yml, nothing to change, {count} hosts, all nodes on one machine with {cores} cores:")
+    for label, seconds in times.items():
+        print(f"| {label} | {seconds:.0f} s |")
+    print(*report, sep="\n")
+    print(f"state of {count} hosts and registry: the same as after a local run")
+
+
+def describe_difference(first: object, second: object) -> str:
+    """Return the first difference of two JSON values."""
+    if isinstance(first, dict) and isinstance(second, dict):
+        key = next(key for key in {**first, **second} if first.get(key) != second.get(key))
+        return f"{key}: {describe_difference(first.get(key), second.get(key))}"
+    if isinstance(first, list) and isinstance(second, list):
+        for one, other in zip(first, second, strict=False):
+            if one != other:
+                return describe_difference(one, other)
+    return f"{str(first)[:300]} / {str(second)[:300]}"
+
+
+if __name__ == "__main__":
+    main()
