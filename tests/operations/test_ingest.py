@@ -201,6 +201,29 @@ def test_complete_run_resets_the_list_of_configured_parts(registry, artifacts, r
     assert observed_values(registry, "blade01")["configured"] is configured
 
 
+@pytest.mark.parametrize("second", ["roles_before", "base"])
+def test_first_part_of_a_complete_run_resets_the_list_and_its_other_parts_do_not(
+    registry, artifacts, report, second
+):
+    failed = {"task": "Install", "reason": "no space left"}
+    ingest_folder(registry, artifacts(
+        ("ok", "blade01", 1, "gpufleet.fleet.report", report("configure_failed", attempt="a1", part="fabric")),
+        ("ok", "blade01", 2, "gpufleet.fleet.report",
+         report("configure_failed", attempt="a2", part="roles_before", facts=failed)),
+        ("ok", "blade01", 3, "gpufleet.fleet.report", report("configured", attempt="a2")),
+    ))  # fmt: skip
+    observed = observed_values(registry, "blade01")
+    assert observed["configured_parts"] == {"roles_before": False, "base": True}
+    assert observed["configured"] is False
+    ingest_folder(
+        registry,
+        artifacts(
+            ("ok", "blade01", 4, "gpufleet.fleet.report", report("configured", attempt="a3", part=second))
+        ),
+    )
+    assert observed_values(registry, "blade01")["configured_parts"] == {second: True}
+
+
 def test_second_ingestion_of_a_run_still_reports_unreachable_hosts(registry, artifacts, report):
     folder = artifacts(
         ("unreachable", "blade02", 1, PROBE, {"msg": "connection timed out", "unreachable": True}),

@@ -13,11 +13,13 @@ from ruamel.yaml import YAML
 ROOT = Path(__file__).resolve().parents[2] / "playbooks"
 ORDER = [
     "commission",
+    "roles_before",
     "configure",
     "drivers",
     "containers",
     "fabrics",
     "application",
+    "roles_after",
     "monitoring",
     "burn_in",
 ]
@@ -40,6 +42,11 @@ HOSTS = {
         BLADE | PROBED | {"gpufleet_software": {"container_engine": "podman"}},
         ["burn_in_now", "containers_here"],
     ),
+    "other-roles": (
+        BLADE | PROBED | READY | {"gpufleet_roles_before": ["a.b"], "gpufleet_roles_after": ["c", "d.e.f"]},
+        ["roles_after_here", "roles_before_here"],
+    ),
+    "empty-hooks": (BLADE | PROBED | READY | {"gpufleet_roles_before": [], "gpufleet_roles_after": None}, []),
     "no-engine": (BLADE | PROBED | {"gpufleet_software": {"container_engine": "none"}}, ["burn_in_now"]),
     "cloud": (
         {"gpufleet_kind": "cloud_vm", "gpufleet_fabric": "efa"} | READY | PROBED,
@@ -54,6 +61,8 @@ PLAYED = {
     "application_here",
     "monitoring_here",
     "burn_in_now",
+    "roles_before_here",
+    "roles_after_here",
 }
 
 
@@ -80,7 +89,19 @@ def test_only_identity_base_and_grouping_plays_run_on_all_hosts(clean_env):
     assert later >= PLAYED
 
 
-@pytest.mark.parametrize("name", ["drivers", "containers", "fabrics", "application", "monitoring", "burn_in"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "drivers",
+        "containers",
+        "fabrics",
+        "application",
+        "monitoring",
+        "burn_in",
+        "roles_before",
+        "roles_after",
+    ],
+)
 def test_each_play_runs_on_every_host(clean_env, name):
     command = ["ansible-playbook", "-i", "a,b", "--list-hosts", f"{name}.yml"]
     result = subprocess.run(command, cwd=ROOT, env=clean_env, capture_output=True, text=True, check=True)
@@ -114,7 +135,9 @@ def test_hosts_of_later_plays_are_selected(clean_env, tmp_path):
     }
 
 
-@pytest.mark.parametrize("name", ["configure", "containers", "fabrics", "application"])
+@pytest.mark.parametrize(
+    "name", ["configure", "containers", "fabrics", "application", "roles_before", "roles_after"]
+)
 def test_failure_is_recorded_in_the_registry_and_the_run_continues(name):
     block = next(task for play in load(ROOT / f"{name}.yml") for task in play["tasks"] if "rescue" in task)
     (report_task,) = block["rescue"]

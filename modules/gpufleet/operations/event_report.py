@@ -11,6 +11,8 @@ from gpufleet.remote import append_next_step
 
 BASE = "base"
 """The part of the configuration that every node has."""
+FIRST_PARTS = ("roles_before", BASE)
+"""The parts of which one is the first of a complete run."""
 
 
 def describe_task_failure(facts: Mapping[str, Any]) -> str:
@@ -22,17 +24,17 @@ def describe_task_failure(facts: Mapping[str, Any]) -> str:
 def merge_configured_parts(
     registry: Registry, node_name: str, event: TaskEvent, part: str, *, is_configured: bool
 ) -> dict[str, Any]:
-    """Return which parts are configured, and whether all are. The first part of a complete run resets the list."""
-    stored = [
-        value.value
-        for value in registry.list_node_values(node_name)
-        if value.key == "observed.configured_parts"
-    ]
-    before = (
-        {} if part == BASE and get_attempt_id(event) else dict(mapping_or_empty(stored[-1])) if stored else {}
-    )
+    """Return which parts are configured, and whether all are. The first report of a complete run resets the list.
+
+    A complete run is an attempt; its first part is ``base``, or ``roles_before`` on a node that has such roles.
+    """
+    stored = {value.key: value.value for value in registry.list_node_values(node_name)}
+    attempt = get_attempt_id(event)
+    is_first = bool(attempt) and part in FIRST_PARTS and attempt != stored.get("observed.configured_attempt")
+    before = {} if is_first else dict(mapping_or_empty(stored.get("observed.configured_parts")))
     parts = {**before, part: is_configured}
-    return {"configured": all(parts.values()), "configured_parts": parts}
+    merged = {"configured": all(parts.values()), "configured_parts": parts}
+    return {**merged, "configured_attempt": attempt} if is_first else merged
 
 
 def find_burnin_profile(records: list[dict[str, Any]]) -> str:

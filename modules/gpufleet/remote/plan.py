@@ -20,6 +20,9 @@ from gpufleet.boundary import LARGE_DOCUMENT, decode_json_object, make_printable
 from gpufleet.errors import EnvironmentFault, InputError
 
 LIST_TIMEOUT_SECONDS = 120
+REQUIREMENTS = (
+    "requirements.yml"  # what ansible-galaxy installs; the one file next to the playbooks that is none
+)
 MAX_NAMES = 20_000  # that the ranges of a limit mean
 MAX_DIGITS = 9  # of a slot's number; a longer range is too long whatever it is
 # A name with a range of numbers in it, and the sign that Ansible lets stand before it.
@@ -41,7 +44,7 @@ class RunPlan:
 
 def list_playbook_names(root: Path) -> list[str]:
     """Return the names that ``--play`` takes: the playbooks in the project's playbooks folder."""
-    return sorted(path.stem for path in (root / "playbooks").glob("*.yml"))
+    return sorted(path.stem for path in (root / "playbooks").glob("*.yml") if path.name != REQUIREMENTS)
 
 
 def plan_playbook_run(root: Path, play: str = "site", limit: str | None = None) -> RunPlan:

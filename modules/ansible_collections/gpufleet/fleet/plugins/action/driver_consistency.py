@@ -7,7 +7,10 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.adapter import ControllerAction
-from gpufleet.drivers import consistency
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.package import defer_import_errors
+
+with defer_import_errors():
+    from gpufleet.drivers import consistency
 
 
 class ActionModule(ControllerAction):

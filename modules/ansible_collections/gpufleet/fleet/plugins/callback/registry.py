@@ -14,7 +14,7 @@ description:
   - If the registry does not answer, the run continues with a warning; C(gpufleet nodes ingest) reads its artifacts
     later.
 requirements: [to be listed in C(callbacks_enabled)]
-author: gpufleet contributors
+author: gpufleet contributors (@gpufleet)
 """
 
 import time  # noqa: E402 - Ansible wants its documentation above the imports
@@ -27,11 +27,17 @@ from ansible.inventory.host import Host  # noqa: E402
 from ansible.playbook.task import Task  # noqa: E402
 from ansible.plugins.callback import CallbackBase  # noqa: E402
 
-from gpufleet import nodes, paths  # noqa: E402
-from gpufleet.boundary import make_printable  # noqa: E402
-from gpufleet.errors import EnvironmentFault  # noqa: E402
-from gpufleet.operations import ingest  # noqa: E402
-from gpufleet.operations.task_events import TaskEvent, TaskEventReader, build_task_event, extract_run_name  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.package import (  # noqa: E402
+    defer_import_errors,
+    require_gpufleet,
+)
+
+with defer_import_errors():
+    from gpufleet import nodes, paths
+    from gpufleet.boundary import make_printable
+    from gpufleet.errors import EnvironmentFault
+    from gpufleet.operations import ingest
+    from gpufleet.operations.task_events import TaskEvent, TaskEventReader, build_task_event, extract_run_name
 
 _RETRY_SECONDS = 30
 _MAX_SHOWN = 20
@@ -46,6 +52,7 @@ class CallbackModule(CallbackBase):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        require_gpufleet()
         self._ingest: ingest.EventIngester | None = None
         self._started: dict[tuple[str, str], datetime] = {}
         self._reader = TaskEventReader()

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 class ModuleDocFragment:
     DOCUMENTATION = """
-author: gpufleet contributors
+author: gpufleet contributors (@gpufleet)
 attributes:
   check_mode: {description: Whether the module can run in check mode., support: full}
 """
 
     # Modules that an action plugin replaces.
     CONTROLLER = """
-author: gpufleet contributors
+author: gpufleet contributors (@gpufleet)
 notes:
   - Runs on the controller and changes nothing.
 attributes:

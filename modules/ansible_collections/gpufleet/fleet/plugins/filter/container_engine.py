@@ -163,7 +163,7 @@ def _registries_conf(settings: ContainerEngineSettings) -> str:
         return mirror["registry"].lower()
 
     lines = [f"unqualified-search-registries = {json.dumps(list(settings['search_registries']))}"]
-    for _, group in groupby(sorted(settings["mirrors"], key=registry_name), key=registry_name):
+    for __, group in groupby(sorted(settings["mirrors"], key=registry_name), key=registry_name):
         mirrors = list(group)
         registry = mirrors[0]["registry"]
         lines += ["", "[[registry]]", f'prefix = "{registry}"', f'location = "{registry}"']

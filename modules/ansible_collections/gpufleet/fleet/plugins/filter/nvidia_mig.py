@@ -13,7 +13,7 @@ NO_DRIVER = r"communicate with the NVIDIA driver|No devices|No such file"
 
 def pci_device_ids(card_counts: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the PCI device id of every GPU, in the order of the plan's cards, which is that of their addresses."""
-    return [card["pci"].rpartition(":")[2] for card in card_counts for _ in range(card["count"])]
+    return [card["pci"].rpartition(":")[2] for card in card_counts for __ in range(card["count"])]
 
 
 def mig_apply_command(program: str, *, config: str, drained_units: Iterable[str]) -> list[str]:

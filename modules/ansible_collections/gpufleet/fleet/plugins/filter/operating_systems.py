@@ -10,11 +10,18 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from gpufleet.errors import InputError
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.package import (
+    defer_import_errors,
+    require_gpufleet,
+)
+
+with defer_import_errors():
+    from gpufleet.errors import InputError
 
 
 def supported_system_names(role: str) -> dict[str, str]:
     """Return the systems that a role supports, by ID-VERSION_ID of /etc/os-release."""
+    require_gpufleet()
     from ansible_collections.gpufleet.fleet.plugins.plugin_utils.system_data import list_supported_systems
 
     return {key: system.name for system in list_supported_systems(role) for key in system.os_release}
@@ -22,6 +29,7 @@ def supported_system_names(role: str) -> dict[str, str]:
 
 def role_system_values(systems_file: str, system_name: str) -> dict[str, Any]:
     """Return a role's values for one system, from the role's file systems.yml."""
+    require_gpufleet()
     from ansible_collections.gpufleet.fleet.plugins.plugin_utils.system_data import read_role_system_values
 
     try:
@@ -32,6 +40,7 @@ def role_system_values(systems_file: str, system_name: str) -> dict[str, Any]:
 
 def driver_system_name(system: Mapping[str, Any]) -> str:
     """Return the name of a driver plan's system (``id`` and ``version`` of /etc/os-release): rhel-9 for Rocky 9."""
+    require_gpufleet()
     from gpufleet.catalog import find_driver_operating_system
 
     known = find_driver_operating_system(str(system["id"]), str(system["version"]))

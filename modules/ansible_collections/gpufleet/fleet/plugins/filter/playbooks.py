@@ -4,11 +4,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+from ansible.errors import AnsibleFilterError
 
 CARD_VENDORS = ("nvidia", "amd")
 KINDS_WITHOUT_CARDS = ("compute_blade", "workstation")
+# Variables that Ansible's own plugins read as options (`ansible-doc -t connection ssh`, and so on). A host that reports
+# a fact of such a name could otherwise choose which program the controller runs to reach it.
+OPTION_VARIABLE = re.compile(
+    r"ansible_(?:ssh_(?!host_key_(?!checking))|"
+    r"(?:become|control_path|deprecation|local_become|module_compression|paramiko|private_key|psrp|python_module_rlimit|"
+    r"remote|runas|scp|sftp|shell|sshpass|su|sudo|win|winrm|facts_modules)(?:_|$)|"
+    r"(?:admin_users|async_dir|common_remote_group|connection|host|host_key_checking|interpreter_python_fallback|"
+    r"no_target_syslog|password|pipelining|port|system_tmpdirs|target_log_info|timeout|user)$|"
+    r".*_interpreter$)"
+)
 
 
 def is_burn_in_due(setting: str, *, is_new: bool, is_busy: bool) -> bool:
@@ -62,17 +75,44 @@ def site_play_groups(
     has_application: bool,
     has_exporters: bool,
     is_burn_in_due: bool,
+    has_roles_before: bool = False,
+    has_roles_after: bool = False,
 ) -> list[str]:
     """Return the groups of the plays of site.yml that the host needs."""
     needs = {
+        "roles_before_here": has_roles_before,
         "drivers_planned": may_have_cards,
         "containers_here": needs_container_engine(engine, vendor="none"),
         f"fabric_{fabric}": fabric != "none",
         "application_here": has_application,
+        "roles_after_here": has_roles_after,
         "monitoring_here": has_exporters,
         "burn_in_now": is_burn_in_due,
     }
     return [group for group, is_needed in needs.items() if is_needed]
+
+
+def check_role_names(names: Any, variable_name: str) -> list[str]:
+    """Return the names of roles to run; one line of error for anything that is not a list of names."""
+    is_list = isinstance(names, Sequence) and not isinstance(names, str | bytes)
+    if not is_list or not all(isinstance(name, str) and name.strip() for name in names):
+        raise AnsibleFilterError(
+            f"{variable_name} is {names!r:.60}: must be a list of role names, such as [geerlingguy.docker]"
+        )
+    return list(names)
+
+
+def select_fact_variables(gathered: Mapping[str, Any]) -> dict[str, Any]:
+    """Return gathered facts as the variables that Ansible makes of them by default (``ansible_distribution``).
+
+    Names that a plugin of Ansible reads as an option are left out: a host must not set those.
+    """
+    facts = gathered.get("ansible_facts") or {}
+    return {
+        name: value
+        for name, value in facts.items()
+        if name.startswith("ansible_") and not OPTION_VARIABLE.match(name)
+    }
 
 
 def task_failure_reason(task_result: Mapping[str, Any]) -> str:
@@ -91,5 +131,7 @@ class FilterModule:
             "needs_container_engine": needs_container_engine,
             "needs_second_plan": needs_second_driver_plan,
             "site_groups": site_play_groups,
+            "role_names": check_role_names,
+            "fact_variables": select_fact_variables,
             "failure_reason": task_failure_reason,
         }

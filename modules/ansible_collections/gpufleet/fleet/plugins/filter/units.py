@@ -19,7 +19,7 @@ options:
   vendor: {description: Whose cards the node has., type: str, choices: [nvidia, amd, none], default: none}
   cdi: {description: Whether the engine takes CDI names itself., type: bool, default: true}
   scratch: {description: Where the node's fast storage is mounted., type: path, default: /scratch}
-author: gpufleet contributors
+author: gpufleet contributors (@gpufleet)
 """
 
 EXAMPLES = """
@@ -36,9 +36,16 @@ from collections.abc import Callable  # noqa: E402 - Ansible wants its documenta
 from typing import Any  # noqa: E402
 
 from ansible.errors import AnsibleFilterError  # noqa: E402
-from pydantic import ValidationError  # noqa: E402
 
-from gpufleet.errors import InputError  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.package import (  # noqa: E402
+    defer_import_errors,
+    require_gpufleet,
+)
+
+with defer_import_errors():
+    from pydantic import ValidationError
+
+    from gpufleet.errors import InputError
 
 
 def render_application_units(
@@ -53,6 +60,7 @@ def render_application_units(
     """Return the units of an application as plain values; none for an application without containers."""
     if not application.get("containers"):
         return {"units": [], "volumes": [], "secret_files": [], "secrets_stored": [], "warnings": []}
+    require_gpufleet()
     from gpufleet.fleet import Application
     from gpufleet.operations.units import ContainerEngine, render_application_units
 

@@ -11,7 +11,7 @@ description:
   - P(gpufleet.fleet.nodes#inventory) and P(gpufleet.fleet.rack#inventory) read all rack files of a folder at once and
     enable this plugin, so that Ansible does not parse each of them again. Do not name it in a file.
 options: {}
-author: gpufleet contributors
+author: gpufleet contributors (@gpufleet)
 """
 
 from pathlib import Path  # noqa: E402 - Ansible wants its documentation above the imports

@@ -30,7 +30,7 @@ options:
     description: Also show nodes that no source lists any more, in the group C(missing).
     type: bool
     default: false
-author: gpufleet contributors
+author: gpufleet contributors (@gpufleet)
 """
 
 EXAMPLES = """
@@ -56,8 +56,11 @@ from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import ( 
     fail_whole_inventory,
     read_inventory,
 )
-from gpufleet import nodes  # noqa: E402
-from gpufleet.boundary import make_printable  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.package import defer_import_errors  # noqa: E402
+
+with defer_import_errors():
+    from gpufleet import nodes
+    from gpufleet.boundary import make_printable
 
 CACHE_FORMAT = 3
 

@@ -16,7 +16,7 @@ options:
     description: Marks the file as this plugin's.
     required: true
     choices: [gpufleet.fleet.rack]
-author: gpufleet contributors
+author: gpufleet contributors (@gpufleet)
 """
 
 EXAMPLES = """

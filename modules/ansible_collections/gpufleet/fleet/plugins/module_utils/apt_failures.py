@@ -44,7 +44,7 @@ def find_matching_line(text: str, pattern: str) -> str:
 
 def parse_unmet_dependencies(apt_output: str) -> str:
     """Return what apt lists under unmet dependencies, on one line."""
-    _, _, after = apt_output.partition("unmet dependencies:")
+    __, __, after = apt_output.partition("unmet dependencies:")
     lines = []
     for line in after.splitlines()[1:]:
         if not line.startswith(" "):

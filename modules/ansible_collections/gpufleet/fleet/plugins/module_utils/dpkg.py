@@ -58,7 +58,7 @@ class DpkgPackages:
 
     def find_stanza(self, package_name: str) -> DpkgStanza | None:
         """Return the stanza of ``name`` or ``name:architecture``, or None."""
-        plain, _, architecture = package_name.partition(":")
+        plain, __, architecture = package_name.partition(":")
         architectures = (architecture,) if architecture else self.native
         rows = [self.stanzas[plain, each] for each in architectures if (plain, each) in self.stanzas]
         return next((row for row in rows if row["state"] != "not-installed"), rows[0] if rows else None)
@@ -97,11 +97,11 @@ def parse_dpkg_stanza(stanza_text: str) -> DpkgStanza | None:
     values = {}
     for line in stanza_text.split("\n"):
         if line.startswith(("Package: ", "Status: ", "Architecture: ", "Version: ", "Provides: ")):
-            key, _, value = line.partition(": ")
+            key, __, value = line.partition(": ")
             values[key] = value
     if "Package" not in values or "Status" not in values:
         return None
-    want, _, state = values["Status"].split(" ")
+    want, __, state = values["Status"].split(" ")
     provided = [part.split()[0] for part in values.get("Provides", "").split(",") if part.strip()]
     return {
         "name": values["Package"], "architecture": values.get("Architecture"), "want": want, "state": state,

@@ -31,7 +31,7 @@ def find_lock_holder_pid(path: str) -> int | None:
         return None  # no such file: this host's apt has never locked it
     try:
         question = struct.pack(FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-        kind, _, _, _, process = struct.unpack(FLOCK, fcntl.fcntl(handle, fcntl.F_GETLK, question))
+        kind, __, __, __, process = struct.unpack(FLOCK, fcntl.fcntl(handle, fcntl.F_GETLK, question))
     finally:
         os.close(handle)
     return None if kind == fcntl.F_UNLCK else process

@@ -49,7 +49,7 @@ def find_operator_address() -> tuple[str, int] | None:
     parts = read_ssh_connection().split()
     if not parts:
         return None
-    address, _, _, port = parts
+    address, __, __, port = parts
     return address, int(port)
 
 
@@ -64,7 +64,7 @@ def read_active_rules() -> tuple[str | None, str]:
 
 def list_rules_of_file(path: Path) -> str | None:
     """Return the kernel's listing of a rules file, loaded in a separate network namespace; None if that fails."""
-    status, out, _ = run_program(
+    status, out, __ = run_program(
         ["unshare", "--net", "sh", "-c", f'nft -f "$0" && {LIST_COMMAND}', str(path)]
     )
     return out if status == 0 else None
@@ -89,7 +89,7 @@ def apply_firewall_rules(rules_text: str, confirm_seconds: int, check_mode: bool
 def _apply_if_different(text: str, now: str | None, seconds: int, check_mode: bool) -> dict[str, Any]:
     """Check the candidate with nft, and load it if it differs from the rules in force."""
     _write(CANDIDATE, text)
-    status, _, err = run_program(["nft", "--check", "--file", str(CANDIDATE)])
+    status, __, err = run_program(["nft", "--check", "--file", str(CANDIDATE)])
     if status != 0:
         raise HostError(
             f"{RULES_FILE} was not changed: {first_nonempty_line(err).replace(str(CANDIDATE), str(RULES_FILE))}"
@@ -110,12 +110,12 @@ def _apply_until_confirmed(text: str, now: str | None, seconds: int) -> dict[str
     back = f"nft -f {PREVIOUS} && rm -f {PREVIOUS} {CANDIDATE}"
     timer = ["systemd-run", "--quiet", "--collect", f"--unit={ROLLBACK_UNIT}", f"--on-active={seconds}",
              "--timer-property=AccuracySec=100ms", "sh", "-c", back]  # fmt: skip
-    status, _, err = run_program(timer)
+    status, __, err = run_program(timer)
     if status != 0:
         raise HostError(
             f"the rules were not changed: the rollback timer cannot be started: {first_nonempty_line(err)}"
         )
-    status, _, err = run_program(["nft", "--file", str(CANDIDATE)])
+    status, __, err = run_program(["nft", "--file", str(CANDIDATE)])
     if status != 0:
         raise HostError(f"the kernel rejected the rules: {first_nonempty_line(err)}")
     return {"pending": _digest(text), "connection": read_ssh_connection()}
@@ -136,7 +136,7 @@ def confirm_firewall_rules(rules_digest: str, applied_from: str) -> dict[str, An
             "rolled back: no new connection got through the new firewall, so the host restored the old rules"
         )
     _write(RULES_FILE, text)
-    status, _, err = run_program(["systemctl", "enable", "--now", UNIT])
+    status, __, err = run_program(["systemctl", "enable", "--now", UNIT])
     if status != 0:
         run_program(["nft", "--file", str(PREVIOUS)])
         raise HostError(f"rolled back: the firewall cannot be started at boot: {first_nonempty_line(err)}")

@@ -72,7 +72,7 @@ class PackageDifference:
 
     def __init__(self, options: PackageOptions, host: InstalledPackages) -> None:
         self.present = [parse_package_spec(entry) for entry in options["present"]]
-        names = {name for name, _ in self.present}
+        names = {name for name, __ in self.present}
         both = sorted(names & set(options["absent"])) or sorted(set(options["held"]) & set(options["unheld"]))
         if both:
             raise HostError(f"{both[0]} is in two lists that exclude each other")
@@ -82,7 +82,7 @@ class PackageDifference:
         self.remove = [name for name in options["absent"] if host.installed_version(name) is not None]
         self.hold = [name for name in options["held"] if not host.is_package_held(name)]
         self.unhold = [name for name in options["unheld"] if host.is_package_held(name)]
-        self.changed_names = [name for name, _ in self.install] + self.remove
+        self.changed_names = [name for name, __ in self.install] + self.remove
         # The task's own holds are lifted for the change and set again; any other hold is respected.
         self.lifted_holds = [
             name for name in self.changed_names if host.is_package_held(name) and name in options["held"]

@@ -35,7 +35,7 @@ class RpmPackages:
         for line in text.splitlines():
             parts = line.split("\t")
             if len(parts) == QUERY.count("%"):
-                name, _, epoch, version, release = parts
+                name, __, epoch, version, release = parts
                 prefix = "" if epoch in ("0", "(none)") else f"{epoch}:"
                 self.versions_by_name[name] = f"{prefix}{version}-{release}"
         self.locked = [
@@ -85,7 +85,7 @@ def dnf_commands(changes: PackageChanges, options: PackageOptions) -> list[list[
 
 def explain_dnf_failure(changes: PackageChanges, out: str, err: str) -> str:
     """Return dnf's failure as one line that names the package and the reason."""
-    names = ", ".join([name for name, _ in changes.install] + changes.remove)
+    names = ", ".join([name for name, __ in changes.install] + changes.remove)
     for pattern, message in FAILURES:
         match = re.search(pattern, f"{err}\n{out}")
         if match:

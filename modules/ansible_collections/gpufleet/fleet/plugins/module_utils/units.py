@@ -20,8 +20,8 @@ BOOTED = Path("/run/systemd/system")
 UNIT_FOLDERS = ("/etc/systemd/system/", "/run/systemd/system/", "/usr/local/lib/systemd/", "/usr/lib/systemd/",
                 "/lib/systemd/", "/etc/containers/systemd/", "/usr/share/containers/systemd/")  # fmt: skip
 PROPERTIES = ("Id", "LoadState", "LoadError", "UnitFileState", "ActiveState", "SubState", "Result", "Type",
-         "ConditionResult", "ConditionTimestampMonotonic", "NeedDaemonReload", "CanReload",
-         "ExecMainExitTimestampMonotonic")  # fmt: skip
+              "ConditionResult", "ConditionTimestampMonotonic", "NeedDaemonReload", "CanReload",
+              "ExecMainExitTimestampMonotonic")  # fmt: skip
 # Of these states `systemctl enable` makes nothing new: the unit has no [Install], or another brings it.
 ENABLED = ("enabled", "static", "alias", "indirect", "generated", "transient")
 VERBS = ("unmask", "mask", "enable", "disable", "stop", "start", "restart", "reload-or-restart")
@@ -150,14 +150,16 @@ def allows_missing_unit(unit: UnitEntry) -> bool:
 
 def find_unmet_condition(unit_name: str) -> str:
     """Return the condition that keeps a unit from starting, as systemd reports it."""
-    _, out, _ = run_program(["systemctl", "status", "--no-pager", "--lines=0", "--", unit_name])
+    ___, out, __ = run_program(["systemctl", "status", "--no-pager", "--lines=0", "--", unit_name])
     match = re.search(r"(Condition\w+=.*?) was not met", out)
     return match[1] if match else "see systemctl status"
 
 
 def read_last_log_line(unit_name: str) -> str:
     """Return the last line that a unit logged."""
-    status, out, _ = run_program(["journalctl", "--no-pager", "-q", "-o", "cat", "-n", "20", "-u", unit_name])
+    status, out, __ = run_program(
+        ["journalctl", "--no-pager", "-q", "-o", "cat", "-n", "20", "-u", unit_name]
+    )
     lines = [line.strip() for line in out.splitlines() if line.strip()] if status == 0 else []
     unit_lines = [
         line for line in lines if not line.startswith((unit_name, "Start", "Stopp", "Failed to start"))
@@ -289,7 +291,7 @@ class UnitChanges:
         """Enable and mask the units of a system that is not running, such as an image; start nothing."""
         for unit in self.entries:
             name = unit["name"]
-            _, out, _ = run_program(["systemctl", "is-enabled", "--", name])
+            ___, out, __ = run_program(["systemctl", "is-enabled", "--", name])
             state = out.strip() or "not-found"
             seen = {"UnitFileState": state, "LoadState": "masked" if state.startswith("masked") else "loaded"}
             if state == "not-found" and not allows_missing_unit(unit) and not self.has_pending_changes:

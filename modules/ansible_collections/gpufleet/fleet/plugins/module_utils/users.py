@@ -40,8 +40,8 @@ def user_argument_spec() -> dict[str, Any]:
         "comment": {"type": "str"},
         "shell": {"type": "str"},
         "groups": texts,
-        "authorized_keys": texts,
-        "revoked_keys": texts,
+        "authorized_keys": {**texts, "no_log": False},  # public keys
+        "revoked_keys": {**texts, "no_log": False},
         "system": {"type": "bool", "default": False},
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     }

@@ -16,7 +16,7 @@ description:
 options:
   node: {description: "The node's name in the inventory; with it, the registry records the findings.", type: str,
          default: ""}
-  serial: {description: Expected serial, from the registry or the rack file., type: str, default: ""}
+  serial: {description: "Expected serial, from the registry or the rack file.", type: str, default: ""}
   require_serial:
     description: >-
       Fail if I(serial) is empty or the board has no readable serial; for use before an action that cannot be undone.
@@ -28,14 +28,14 @@ options:
     choices: [none, lit, button, dark]
     default: none
   button_timeout_seconds: {description: How long C(button) waits for a press., type: int, default: 300}
-  watts: {description: The most power that the blade may need, in watts., type: int, default: 7}
+  watts: {description: "The most power that the blade may need, in watts.", type: int, default: 7}
   medium:
     description: Expected boot medium; empty is not checked.
     type: str
     choices: ["", nvme, netboot, sd, emmc]
     default: ""
   link_width: {description: Fewest lanes of an NVMe drive's PCIe link., type: int, default: 1}
-  link_gigatransfers: {description: Lowest speed of that link, in GT/s per lane., type: float, default: 5.0}
+  link_gigatransfers: {description: "Lowest speed of that link, in GT/s per lane.", type: float, default: 5.0}
   nvme_sysfs: {description: Mount point of the sysfs that lists NVMe drives., type: path, default: /sys}
 extends_documentation_fragment: [gpufleet.fleet.common]
 """
@@ -49,7 +49,7 @@ EXAMPLES = """
 
 RETURN = """
 facts: {description: Measured values; one that could not be read is null., returned: always, type: dict}
-reasons: {description: Findings with code, level (fault or warning or unknown) and message., returned: always,
+reasons: {description: "Findings with code, level (fault or warning or unknown) and message.", returned: always,
           type: list, elements: dict}
 identified: {description: Whether the LED answered or the button was pressed., returned: always, type: bool}
 """
@@ -100,7 +100,7 @@ def read_first_readable_file(*paths: str | Path) -> str:
 
 def read_tool_output(*argv: str) -> str:
     """Return a tool's output, or an empty string if it is missing or fails."""
-    code, out, _ = run_program(list(argv), timeout=20)
+    code, out, __ = run_program(list(argv), timeout=20)
     return out if code == 0 else ""
 
 
@@ -168,7 +168,7 @@ def read_nvme_drives(sysfs: str) -> list[pi.NvmeDrive]:
 def find_root_device() -> str:
     """Return the device of the root file system, as the kernel names it."""
     for line in read_first_readable_file("/proc/self/mountinfo").splitlines():
-        before, _, after = line.partition(" - ")
+        before, __, after = line.partition(" - ")
         if before.split()[4] == "/":
             return after.split()[1]
     return "unknown"

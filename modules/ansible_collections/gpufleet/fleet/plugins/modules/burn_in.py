@@ -1,4 +1,5 @@
-#!/usr/bin/python
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
 """Run the burn-in agent on the node, and hand its records to the registry."""
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ EXAMPLES = """
 """
 
 RETURN = """
-gpufleet: {description: Event for the registry, with the agent's records., returned: when it ran, type: dict}
+gpufleet: {description: "Event for the registry, with the agent's records.", returned: when it ran, type: dict}
 """
 
 import json  # noqa: E402 - Ansible wants its documentation above the imports
 import os  # noqa: E402
 import re  # noqa: E402
 import signal  # noqa: E402
-import subprocess  # noqa: E402
 import sys  # noqa: E402
 from pathlib import Path  # noqa: E402
+from subprocess import PIPE, Popen, TimeoutExpired  # noqa: E402
 from typing import Any  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
@@ -57,7 +58,7 @@ def find_ssh_session_pid() -> int:
     pid = os.getpid()
     while pid > 1:
         try:
-            head, _, tail = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")
+            head, __, tail = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")
         except OSError:
             return 0
         if head.partition("(")[2].startswith("sshd"):
@@ -81,10 +82,10 @@ def build_agent_command(params: dict[str, Any]) -> list[str]:
 
 def run_agent(argv: list[str], timeout: int) -> tuple[bytes, bytes, str]:
     """Run the agent in a session of its own; return output, errors and why it ended early (empty: it did not)."""
-    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    process = Popen(argv, stdout=PIPE, stderr=PIPE, start_new_session=True)
     try:
         out, err = process.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired:
+    except TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         out, err = process.communicate()
         return out, err, f"the agent was stopped after {timeout} s"

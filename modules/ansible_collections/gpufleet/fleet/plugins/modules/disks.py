@@ -25,7 +25,7 @@ EXAMPLES = """
 """
 
 RETURN = """
-drive_facts: {description: Output of the tools, for C(gpufleet.fleet.wipe_plan)., returned: always, type: dict}
+drive_facts: {description: "Output of the tools, for C(gpufleet.fleet.wipe_plan).", returned: always, type: dict}
 jobs: {description: Containers and units that run., returned: always, type: list, elements: str}
 """
 
@@ -47,7 +47,7 @@ COLUMNS = "NAME,PATH,TYPE,SIZE,MODEL,SERIAL,TRAN,ROTA,RM,RO,DISC-MAX,FSTYPE,MOUN
 
 def read_tool_output(argv: list[str], **env: str) -> str:
     """Return a tool's output, or an empty string if it is missing or fails."""
-    code, out, _ = run_program(argv, timeout=60, **env)
+    code, out, __ = run_program(argv, timeout=60, **env)
     return out if code == 0 else ""
 
 
@@ -70,7 +70,7 @@ def read_nvme_controllers(lsblk_tree: dict[str, Any], **env: str) -> dict[str, A
     """Return each NVMe controller's transport and ``nvme id-ctrl``."""
     by_name = {}
     for disk in lsblk_tree.get("blockdevices", []):
-        name, _, space = disk["name"].rpartition("n")
+        name, __, space = disk["name"].rpartition("n")
         if disk["name"].startswith("nvme") and space.isdigit():
             link = Path("/sys/class/nvme", name, "transport")
             transport = link.read_text(encoding="utf-8").strip() if link.is_file() else ""
@@ -101,7 +101,7 @@ def list_persistent_drive_links() -> dict[str, str]:
 def find_root_device() -> str:
     """Return the device of the root file system; empty if it is unknown."""
     for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
-        before, _, after = line.partition(" - ")
+        before, __, after = line.partition(" - ")
         if before.split()[4] == "/":
             return after.split()[1]
     return ""

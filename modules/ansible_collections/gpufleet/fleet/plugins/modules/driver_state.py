@@ -36,7 +36,7 @@ EXAMPLES = """
 
 RETURN = """
 state: {description: Drivers and tools of the host., returned: always, type: dict}
-recorded: {description: Saved package sets, the newest last., returned: always, type: list, elements: dict}
+recorded: {description: "Saved package sets, the newest last.", returned: always, type: list, elements: dict}
 rolled_back_from: {description: Package versions that the last rollback replaced., returned: always, type: dict}
 previous:
   description: >-
@@ -99,15 +99,15 @@ class DriverStateReader:
     def read_package_versions(self) -> dict[str, str]:
         """Return the version of every installed package by name."""
         if self.module.get_bin_path("dpkg-query"):
-            _, out = self.run_tool("dpkg-query", "-W", "-f", "${db:Status-Status} ${Package} ${Version}\n")
+            __, out = self.run_tool("dpkg-query", "-W", "-f", "${db:Status-Status} ${Package} ${Version}\n")
             rows = [line.split(" ") for line in out.splitlines()]
             return {name: version for status, name, version in rows if status != "not-installed" and version}
-        _, out = self.run_tool("rpm", "-qa", "--qf", "%{NAME} %{VERSION}-%{RELEASE}\n")
+        __, out = self.run_tool("rpm", "-qa", "--qf", "%{NAME} %{VERSION}-%{RELEASE}\n")
         return dict(line.split(" ", 1) for line in out.splitlines() if " " in line)
 
     def read_half_installed_packages(self) -> list[str]:
         """Return packages that an interrupted dpkg left behind."""
-        _, out = self.run_tool("dpkg-query", "-W", "-f", "${db:Status-Status} ${Package}\n")
+        __, out = self.run_tool("dpkg-query", "-W", "-f", "${db:Status-Status} ${Package}\n")
         rows = [line.split(" ") for line in out.splitlines() if line.count(" ") == 1]
         return sorted(name for status, name in rows if status.startswith(("half-", "unpacked", "trigger")))
 
@@ -115,7 +115,7 @@ class DriverStateReader:
         status, out = self.run_tool("apt-mark", "showhold")
         if status is not None:
             return sorted(out.split())
-        _, out = self.run_tool("dnf", "-q", "versionlock", "list")
+        __, out = self.run_tool("dnf", "-q", "versionlock", "list")
         return sorted(line for line in out.splitlines() if line and not line.startswith("#"))
 
     def read_loaded_driver_version(self) -> str | None:
@@ -162,7 +162,7 @@ class DriverStateReader:
         return out if status == 0 else None
 
     def list_failed_units(self) -> list[str]:
-        _, out = self.run_tool("systemctl", "list-units", "--state=failed", "--no-legend", "--plain")
+        __, out = self.run_tool("systemctl", "list-units", "--state=failed", "--no-legend", "--plain")
         return sorted(line.split()[0] for line in out.splitlines() if line.strip())
 
     def trusts_withdrawn_nvidia_key(self) -> bool:

@@ -34,7 +34,7 @@ EXAMPLES = """
 RETURN = """
 differing: {description: "Setting to [current, requested].", returned: always, type: dict}
 reboot_needed: {description: Whether settings take effect only at the next boot., returned: always, type: bool}
-not_applied: {description: Settings that were not applied, each with the reason., returned: always, type: dict}
+not_applied: {description: "Settings that were not applied, each with the reason.", returned: always, type: dict}
 """
 
 import shutil  # noqa: E402 - Ansible wants its documentation above the imports

@@ -49,7 +49,8 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (  # n
 
 NET = Path("/sys/class/net")
 # IPv6 asks 1280 of every link; the largest frame that Ethernet and IP over InfiniBand cards take is 65520.
-MIN_MTU, MAX_MTU = 1280, 65520
+MIN_MTU = 1280
+MAX_MTU = 65520
 HEADERS = {4: 20 + 8, 6: 40 + 8}
 
 

@@ -14,7 +14,7 @@ description:
   - If the host has no display or accelerator function of NVIDIA, AMD, Intel, Habana or AWS, nothing more is read.
   - On a host of a rehearsed rack, fake files below C(/etc/gpufleet-rehearsal) replace the bus.
 options:
-  pci_root: {description: Folder of PCI functions; empty takes the rehearsal's if it exists, else sysfs., type: str,
+  pci_root: {description: "Folder of PCI functions; empty takes the rehearsal's if it exists, else sysfs.", type: str,
              default: ""}
   root: {description: Root folder for every other file; for tests., type: path, default: /}
   candidates: {description: Read the available versions from the package manager., type: bool, default: true}
@@ -30,7 +30,7 @@ EXAMPLES = """
 """
 
 RETURN = """
-hardware: {description: The facts, as gpufleet.drivers.HostFacts reads them., returned: always, type: dict}
+hardware: {description: "The facts, as gpufleet.drivers.HostFacts reads them.", returned: always, type: dict}
 cards: {description: Whether any function on the bus could need a driver., returned: always, type: bool}
 """
 
@@ -153,7 +153,7 @@ def is_secure_boot_enabled(root: Path) -> bool | None:
 def read_gpu_module_versions(root: Path) -> dict[str, str | None]:
     """Return the loaded graphics modules, each with its version or None."""
     versions = {name: read_text_or_empty(root / "sys/module" / name / "version") or None
-             for name in KERNEL_MODULES if (root / "sys/module" / name).is_dir()}  # fmt: skip
+                for name in KERNEL_MODULES if (root / "sys/module" / name).is_dir()}  # fmt: skip
     match = re.search(
         r"Module\s+(?:for \S+\s+)?(\d+\.\d+(?:\.\d+)?)",
         read_text_or_empty(root / "proc/driver/nvidia/version"),
@@ -165,7 +165,7 @@ def read_gpu_module_versions(root: Path) -> dict[str, str | None]:
 
 def parse_kernel_flavour(kernel_release: str) -> str:
     """Return a kernel release's flavor: amd64, cloud-amd64, generic, x86_64."""
-    _, _, kind = (*kernel_release.split("-", 2), "", "")[:3]
+    __, __, kind = (*kernel_release.split("-", 2), "", "")[:3]
     return kind or kernel_release.rpartition(".")[2]
 
 
@@ -201,11 +201,11 @@ def read_container_manager(root: Path) -> str:
 
 def read_debian_driver_packages(module: AnsibleModule, kernel: str, with_candidates: bool) -> PackageFacts:
     """Return installed and held driver packages, and the versions in apt's lists."""
-    _, out, _ = module.run_command(["dpkg-query", "-W", "-f", "\t".join(COLUMNS) + "\n"])
+    __, out, __ = module.run_command(["dpkg-query", "-W", "-f", "\t".join(COLUMNS) + "\n"])
     rows = (line.split("\t") for line in out.splitlines())
     driver_rows = [row for row in rows if len(row) == len(COLUMNS) and DRIVER_PACKAGE.match(row[0])]
     packages = {name: version for name, version, state in driver_rows if state[1:2] == "i"}
-    held_names = sorted(name for name, _, state in driver_rows if state.startswith("h"))
+    held_names = sorted(name for name, __, state in driver_rows if state.startswith("h"))
     if with_candidates and module.params["fetch"] and not module.check_mode:
         fetch_stale_package_lists(module)
     return packages, held_names, list_apt_candidates(module, kernel) if with_candidates else None
@@ -231,11 +231,11 @@ def list_apt_candidates(module: AnsibleModule, kernel: str) -> dict[str, list[st
     """
     if not any(dpkg.LISTS.glob("*_Packages*")):
         return None
-    status, out, _ = module.run_command(["apt-cache", "pkgnames"])
+    status, out, __ = module.run_command(["apt-cache", "pkgnames"])
     names = sorted(name for name in out.split() if CANDIDATE.match(name) or name == f"linux-headers-{kernel}")
     if status or not names:
         return {} if not status else None
-    _, out, _ = module.run_command(["apt-cache", "madison", *names])
+    __, out, __ = module.run_command(["apt-cache", "madison", *names])
     return parse_apt_madison(out)
 
 
@@ -252,7 +252,7 @@ def parse_apt_madison(madison_output: str) -> dict[str, list[str]]:
 
 def read_rpm_driver_packages(module: AnsibleModule, kernel: str, with_candidates: bool) -> PackageFacts:
     """Return installed and locked driver packages, and the versions in dnf's repositories."""
-    _, out, _ = module.run_command(["rpm", "-qa", "--qf", "%{NAME}\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\n"])
+    __, out, __ = module.run_command(["rpm", "-qa", "--qf", "%{NAME}\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\n"])
     rows = [line.split("\t") for line in out.splitlines() if "\t" in line]
     packages = {name: re.sub("^0:", "", version) for name, version in rows if DRIVER_PACKAGE.match(name)}
     locks = Path("/etc/dnf/plugins/versionlock.list")
@@ -269,14 +269,14 @@ def list_dnf_candidates(module: AnsibleModule, kernel: str) -> dict[str, list[st
     patterns = [*DNF_CANDIDATES, f"kernel-devel-{kernel}"]
     form = "%{name}\t%{epoch}:%{version}-%{release}\n"
     cached = [] if module.params["fetch"] and not module.check_mode else ["-C"]
-    status, out, _ = module.run_command(
+    status, out, __ = module.run_command(
         ["dnf", "-q", *cached, "repoquery", "--showduplicates", "--qf", form, *patterns]
     )
     if status:
         return None
     versions: dict[str, list[str]] = {}
     for line in reversed(out.splitlines()):
-        name, _, version = line.partition("\t")
+        name, __, version = line.partition("\t")
         if version:
             versions.setdefault(name, []).append(re.sub("^0:", "", version))
             if name == "kernel-devel":  # named with its version by a plan

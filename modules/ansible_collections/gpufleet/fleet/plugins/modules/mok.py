@@ -32,7 +32,7 @@ state:
   returned: always
   type: str
 certificate: {description: Path of the certificate; empty if there is none., returned: always, type: str}
-not_applied: {description: What is left to do, and who must do it; empty if nothing is., returned: always, type: str}
+not_applied: {description: "What is left to do, and who must do it; empty if nothing is.", returned: always, type: str}
 """
 
 from pathlib import Path  # noqa: E402 - Ansible wants its documentation above the imports
@@ -46,12 +46,13 @@ CONSOLE_INSTRUCTIONS = (
 ENROLLED = ("is already enrolled", "is already in db")
 REQUESTED = "is already in the enrollment request"
 UNKNOWN = "is not enrolled"
-MIN_PASSWORD_LENGTH, MAX_PASSWORD_LENGTH = 8, 16
+MIN_PASSWORD_LENGTH = 8
+MAX_PASSWORD_LENGTH = 16
 
 
 def run_mokutil(module: AnsibleModule, *arguments: str, data: str | None = None) -> str:
     """Run mokutil; return standard output and standard error on one line."""
-    _, out, err = module.run_command([module.get_bin_path("mokutil", required=True), *arguments], data=data)
+    __, out, err = module.run_command([module.get_bin_path("mokutil", required=True), *arguments], data=data)
     return " ".join(f"{out} {err}".split())
 
 

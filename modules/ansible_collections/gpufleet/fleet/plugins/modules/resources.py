@@ -118,7 +118,11 @@ RETURN = """
 changed_paths: {description: Files that were replaced., returned: always, type: list, elements: str}
 changed_packages: {description: "Packages whose version changed, dependencies included.", returned: always, type: list,
                    elements: str}
-changed_users: {description: Users that were created, changed or removed., returned: always, type: list, elements: str}
+changed_users:
+  description: Users that were created, changed or removed.
+  returned: always
+  type: list
+  elements: str
 changed_units: {description: "Unit to what was done to it, such as C(start).", returned: always, type: dict}
 not_applied: {description: "C(sysctl) and C(units), each name to reason; empty where all applies.", returned: always,
               type: dict}
@@ -178,7 +182,7 @@ class ResourceChanges:
         if not self.options["packages"]:
             return
         done = packages.apply_package_options(self.options["packages"], self.check_mode)
-        self.add_part_result(done.pop("changed"), done.pop("diff"), **done)
+        self.add_part_result(**done)
 
     def apply_users(self) -> None:
         names, diffs = users.apply_user_entries(self.options["users"], self.check_mode)

@@ -42,7 +42,7 @@ EXAMPLES = """
 """
 
 RETURN = """
-steps: {description: Commands that were run, in check mode those that would be., returned: always, type: list}
+steps: {description: "Commands that were run, in check mode those that would be.", returned: always, type: list}
 devices: {description: Mount point to device., returned: always, type: dict}
 """
 
@@ -102,7 +102,7 @@ def read_disk_signature(path: str) -> disks.Signature:
         os.close(os.open(path, os.O_RDONLY))
     except OSError as error:
         return {"TYPE": f"unreadable data ({error.strerror})"}
-    status, out, _ = run_program(["blkid", "--probe", "--output", "export", path])
+    status, out, __ = run_program(["blkid", "--probe", "--output", "export", path])
     if status == NOTHING_FOUND:
         return {}
     properties = dict(line.partition("=")[::2] for line in out.splitlines())
@@ -235,8 +235,8 @@ def make_and_mount_volumes(params: dict[str, Any], check_mode: bool) -> dict[str
             changed = mount_volume(device, volume, check_mode) or changed
     return {
         "changed": changed,
-        "steps": [command for _, _, commands in plans for command in commands],
-        "devices": {volume["mount"]: device for volume, device, _ in plans},
+        "steps": [command for __, __, commands in plans for command in commands],
+        "devices": {volume["mount"]: device for volume, device, __ in plans},
     }
 
 

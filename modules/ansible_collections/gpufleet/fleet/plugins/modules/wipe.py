@@ -20,7 +20,7 @@ options:
   plan: {description: What C(gpufleet.fleet.wipe_plan) returned as I(plan)., type: dict, required: true}
   plan_id: {description: The id of the plan that was confirmed., type: str, required: true}
   fake_drives: {description: "In a rehearsal, the folder of the host's file-backed drive.", type: path}
-  timeout_seconds: {description: Time limit for one drive, in seconds., type: int, default: 86400}
+  timeout_seconds: {description: "Time limit for one drive, in seconds.", type: int, default: 86400}
 extends_documentation_fragment: [gpufleet.fleet.common]
 """
 
@@ -54,9 +54,11 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (  # n
 )
 
 JOURNAL = Path("/run/gpufleet/wipe.json")
-SAMPLES, SAMPLE_BYTES = 16, 4096
+SAMPLES = 16
+SAMPLE_BYTES = 4096
 POLL_SECONDS = 2
-SANITIZE_DONE, SANITIZE_RUNNING = 1, 2  # nvme-sanitize-log(1): status, lowest three bits
+SANITIZE_DONE = 1  # nvme-sanitize-log(1): status, lowest three bits
+SANITIZE_RUNNING = 2
 MAX_OUTPUT_CHARACTERS = 4000
 
 
@@ -140,13 +142,13 @@ class DriveWiper:
         """Return whether a sanitize operation of an earlier call still runs: a second one cannot be started."""
         if not drive["poll"]:
             return False
-        code, out, _ = run_program(drive["poll"], timeout=60, **self.env)
+        code, out, __ = run_program(drive["poll"], timeout=60, **self.env)
         return code == 0 and parse_sanitize_status(out) == SANITIZE_RUNNING
 
     def check_drive_identity(self, drive: DriveWipePlan) -> None:
         """Raise HostError if the drive's serial or size differs from the plan."""
         columns = ["lsblk", "--json", "--bytes", "--output", "NAME,PATH,TYPE,SIZE,SERIAL,MOUNTPOINTS"]
-        _, out, err = run_program(columns, timeout=60, **self.env)
+        __, out, err = run_program(columns, timeout=60, **self.env)
         try:
             disks = {disk.get("path"): disk for disk in json.loads(out)["blockdevices"]}
         except (ValueError, KeyError):

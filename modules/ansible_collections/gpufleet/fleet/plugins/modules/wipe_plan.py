@@ -15,7 +15,7 @@ options:
   drive_facts: {description: What C(gpufleet.fleet.disks) returned as I(drive_facts)., type: dict, required: true}
   method: {description: Name of a method; C(auto) is the most thorough one that a drive supports., type: str,
            default: auto}
-  jobs: {description: Running jobs, as C(gpufleet.fleet.disks) returned them., type: list, elements: str, default: []}
+  jobs: {description: "Running jobs, as C(gpufleet.fleet.disks) returned them.", type: list, elements: str, default: []}
 extends_documentation_fragment: [gpufleet.fleet.common.controller]
 """
 
@@ -29,5 +29,5 @@ EXAMPLES = """
 
 RETURN = """
 plan: {description: Its id; drives with method and commands; refused drives with reasons., returned: always, type: dict}
-gpufleet: {description: The plan, as the event that the registry records., returned: always, type: dict}
+gpufleet: {description: "The plan, as the event that the registry records.", returned: always, type: dict}
 """

@@ -11,8 +11,14 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
-from gpufleet.boundary import decode_yaml
-from gpufleet.errors import InputError
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.package import (
+    defer_import_errors,
+    require_gpufleet,
+)
+
+with defer_import_errors():
+    from gpufleet.boundary import decode_yaml
+    from gpufleet.errors import InputError
 
 MODULES = "ansible_collections.gpufleet.fleet.plugins.modules"
 SPEC_KEYS = ("type", "elements", "required", "default", "choices")
@@ -43,8 +49,9 @@ class ControllerAction(ActionBase):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
+        require_gpufleet()
         spec = load_documented_options(type(self).__module__.rpartition(".")[2])
-        _, options = self.validate_argument_spec(argument_spec=spec)
+        __, options = self.validate_argument_spec(argument_spec=spec)
         try:
             computed = self.compute_result(options, task_vars or {})
         except InputError as error:

@@ -17,9 +17,15 @@ from ansible.inventory.data import InventoryData
 from ansible.plugins.inventory import BaseInventoryPlugin
 from ansible.template import trust_as_template
 
-from gpufleet import nodes, paths
-from gpufleet.boundary import make_printable
-from gpufleet.errors import GpufleetError
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.package import (
+    defer_import_errors,
+    require_gpufleet,
+)
+
+with defer_import_errors():
+    from gpufleet import nodes, paths
+    from gpufleet.boundary import make_printable
+    from gpufleet.errors import GpufleetError
 
 # What one reading of the inventory has built and added, by the data that it fills. Each reading builds anew, so that
 # nothing is stale; within one, 500 rack files ask for the same model.
@@ -42,6 +48,7 @@ def fail_whole_inventory() -> Iterator[None]:
     By default Ansible only warns about a source that fails, and continues without its hosts.
     """
     try:
+        require_gpufleet()
         yield
     except Exception as error:
         constants.INVENTORY_ANY_UNPARSED_IS_FAILED = True

@@ -14,9 +14,12 @@ from typing import Any
 
 from ansible.utils.vars import merge_hash
 
-from gpufleet.boundary import decode_yaml, read_text
-from gpufleet.catalog import OperatingSystem, load_operating_systems
-from gpufleet.errors import InputError
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.package import defer_import_errors
+
+with defer_import_errors():
+    from gpufleet.boundary import decode_yaml, read_text
+    from gpufleet.catalog import OperatingSystem, load_operating_systems
+    from gpufleet.errors import InputError
 
 # The group of every role. A system names the groups that support it, so that none is supported by accident.
 # RHEL 8 has drivers only: the agent of burn_in needs Python 3.9, wipe a lsblk with MOUNTPOINTS (util-linux 2.37).

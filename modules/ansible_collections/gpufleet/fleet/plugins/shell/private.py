@@ -15,7 +15,7 @@ description:
     full disk can be reported and repaired.
 extends_documentation_fragment:
   - shell_common
-author: gpufleet contributors
+author: gpufleet contributors (@gpufleet)
 """
 
 import shlex  # noqa: E402 - Ansible wants its documentation above the imports

@@ -1,4 +1,4 @@
-#!/usr/bin/python3
+#!/usr/bin/env python3
 """Bring the GPUs of this host to the MIG geometry that is declared, or say why not.
 
 Usage: gpufleet-mig apply|show [--check] [--drain UNIT]... CONFIG
@@ -49,7 +49,7 @@ def present() -> dict[int, dict[str, Any]]:
         index, current, pending = (part.strip() for part in line.split(","))
         gpus[int(index)] = {"current": current, "pending": pending, "instances": Counter()}
     if any(gpu["current"] == "Enabled" for gpu in gpus.values()):
-        for index, profile, _ in ROW.findall(smi("mig", "-lgi", tolerate=NONE_FOUND)):
+        for index, profile, __ in ROW.findall(smi("mig", "-lgi", tolerate=NONE_FOUND)):
             gpus[int(index)]["instances"][profile] += 1
     return gpus
 
@@ -122,7 +122,7 @@ def split(change: dict[str, Any]) -> None:
     if change["had"]:
         smi("mig", "-dci", "-i", index, tolerate=NONE_FOUND)
         smi("mig", "-dgi", "-i", index, tolerate=NONE_FOUND)
-    names = [name for name, count in change["profiles"].items() for _ in range(count)]
+    names = [name for name, count in change["profiles"].items() for __ in range(count)]
     if names:
         smi("mig", "-cgi", ",".join(names), "-C", "-i", index)
 
