@@ -12,8 +12,6 @@ from gpufleet.nodes import Registry
 MODULES = {
     "probe": {"node": "blade01"},
     "resources": {"files": []},
-    "files": {"files": []},
-    "sysctl": {"path": "/nowhere", "settings": {}},
     "blade": {},
     "eeprom": {"settings": {}},
     "burn_in": {"node": "blade01", "agent": "/nowhere", "attempt": "a1"},
