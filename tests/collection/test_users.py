@@ -13,15 +13,14 @@ ADA = pwd.struct_passwd(("ada", "x", 1000, 1000, "Ada", "/home/ada", "/bin/bash"
 
 @pytest.fixture
 def accounts(monkeypatch):
-    """Give the host's accounts and groups: name to entry."""
+    """Give the host's accounts: name to entry."""
     known = {}
     monkeypatch.setattr(users, "find_user_account", known.get)
-    monkeypatch.setattr(users, "find_missing_groups", lambda entry: entry["groups"])
     return known
 
 
 def entry(**options):
-    plain = {"comment": None, "shell": None, "groups": [], "system": False, "state": "present"}
+    plain = {"comment": None, "shell": None, "state": "present"}
     return {"name": "ada", "authorized_keys": [], "revoked_keys": [], **plain, **options}
 
 
@@ -31,8 +30,6 @@ def entry(**options):
         ({}, ["useradd", "-m", "ada"]),
         ({"comment": "Ada"}, ["useradd", "-m", "-c", "Ada", "ada"]),
         ({"shell": "/bin/sh"}, ["useradd", "-m", "-s", "/bin/sh", "ada"]),
-        ({"groups": ["render", "video"]}, ["useradd", "-m", "-G", "render,video", "ada"]),
-        ({"system": True}, ["useradd", "--system", "-m", "ada"]),
         ({"state": "absent"}, None),
     ],
 )
@@ -47,7 +44,6 @@ def test_new_user_is_created(accounts, options, command):
         ({"comment": "Ada", "shell": "/bin/bash"}, None),
         ({"comment": "Ada L."}, ["usermod", "-c", "Ada L.", "ada"]),
         ({"shell": "/bin/sh"}, ["usermod", "-s", "/bin/sh", "ada"]),
-        ({"groups": ["video"]}, ["usermod", "-a", "-G", "video", "ada"]),
         ({"state": "absent"}, ["userdel", "ada"]),
     ],
 )

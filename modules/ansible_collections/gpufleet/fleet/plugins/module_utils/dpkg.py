@@ -157,7 +157,6 @@ def apt_install_command(changes: PackageChanges, package_options: PackageOptions
     """Return apt-get's command line for one transaction that installs and removes."""
     options = ["--allow-downgrades"] if package_options["allow_downgrade"] else []
     options += [] if package_options["install_recommends"] else ["--no-install-recommends"]
-    options += ["--purge"] if package_options["purge"] else []
     names = [f"{name}={version}" if version else name for name, version in changes.install]
     return [
         *apt_get_base_command(package_options),

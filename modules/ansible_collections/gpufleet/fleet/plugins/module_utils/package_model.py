@@ -24,7 +24,6 @@ class PackageOptions(PackageListOptions):
     unheld: list[str]
     allow_downgrade: bool
     install_recommends: bool
-    purge: bool
 
 
 class InstalledPackages(Protocol):

@@ -33,7 +33,6 @@ def package_argument_spec() -> dict[str, Any]:
             "unheld": names,
             "allow_downgrade": {"type": "bool", "default": False},
             "install_recommends": {"type": "bool", "default": True},
-            "purge": {"type": "bool", "default": False},
             "cache_valid_seconds": {"type": "int", "default": 3600},
             "lock_timeout_seconds": {"type": "int", "default": 300},
             "timeout_seconds": {"type": "int", "default": 3600},

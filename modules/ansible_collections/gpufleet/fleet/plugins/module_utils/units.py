@@ -24,7 +24,7 @@ PROPERTIES = ("Id", "LoadState", "LoadError", "UnitFileState", "ActiveState", "S
               "ExecMainExitTimestampMonotonic")  # fmt: skip
 # Of these states `systemctl enable` makes nothing new: the unit has no [Install], or another brings it.
 ENABLED = ("enabled", "static", "alias", "indirect", "generated", "transient")
-VERBS = ("unmask", "mask", "enable", "disable", "stop", "start", "restart", "reload-or-restart")
+VERBS = ("enable", "disable", "stop", "start", "restart", "reload-or-restart")
 
 # A unit's properties as `systemctl show` names them.
 Properties = dict[str, str]
@@ -35,7 +35,6 @@ class UnitEntry(TypedDict):
 
     name: str
     enabled: bool | None
-    masked: bool | None
     state: str | None
     restart_on: list[str]
     reload_on: list[str]
@@ -48,7 +47,6 @@ def unit_argument_spec() -> dict[str, Any]:
     entry = {
         "name": {"type": "str", "required": True},
         "enabled": {"type": "bool"},
-        "masked": {"type": "bool"},
         "state": {"type": "str", "choices": ["started", "stopped"]},
         "restart_on": paths,
         "reload_on": paths,
@@ -101,27 +99,24 @@ def is_unit_active(properties: Properties) -> bool:
 
 
 def unit_enable_verbs(unit: UnitEntry, properties: Properties) -> list[str]:
-    """Return the systemctl verbs that mask or unmask and enable or disable the unit as requested, in order."""
-    state, verbs = properties["UnitFileState"], []
-    masked = state.startswith("masked") or properties["LoadState"] == "masked"
-    if unit["masked"] is not None and unit["masked"] != masked:
-        verbs.append("mask" if unit["masked"] else "unmask")
-        masked = unit["masked"]
-        state = "" if not masked else "masked"
-    if unit["enabled"] and masked:
-        raise HostError(f"{unit['name']} is masked on this host and cannot be enabled; set masked: false")
+    """Return the systemctl verb that enables or disables the unit as requested, if one is needed."""
+    state = properties["UnitFileState"]
+    if unit["enabled"] and (state.startswith("masked") or properties["LoadState"] == "masked"):
+        raise HostError(
+            f"{unit['name']} is masked on this host and cannot be enabled; run systemctl unmask first"
+        )
     if unit["enabled"] and state not in ENABLED:
-        verbs.append("enable")
+        return ["enable"]
     if unit["enabled"] is False and state.startswith(("enabled", "linked")):
-        verbs.append("disable")
-    return verbs
+        return ["disable"]
+    return []
 
 
 def unit_runtime_verb(unit: UnitEntry, properties: Properties, changed_names: set[str]) -> str | None:
     """Return the systemctl verb that starts, stops, restarts or reloads the unit as requested, or None."""
     active = is_unit_active(properties)
     up = properties["ActiveState"] in ("active", "reloading", "activating")
-    if unit["state"] == "stopped" or unit["masked"]:
+    if unit["state"] == "stopped":
         return "stop" if up else None
     if up and is_any_rule_triggered(unit["restart_on"], changed_names):
         return "restart"
@@ -180,7 +175,7 @@ class UnitChanges:
         self.not_applied: dict[str, str] = {}
 
     def apply_unit_changes(self) -> None:
-        """Mask, enable and start the units as requested, or the reverse, then verify that they run."""
+        """Enable and start the units as requested, or the reverse, then verify that they run."""
         if not self.entries:
             return
         if not BOOTED.exists():
@@ -214,7 +209,7 @@ class UnitChanges:
         if not is_unit_missing(unit, properties):
             return True
         if allows_missing_unit(unit):
-            return bool(unit["masked"])
+            return False
         if self.has_pending_changes:  # a trial: the package or file that brings the unit is yet to come
             self.record_change("enable", [unit["name"]] if unit["enabled"] else [])
             self.record_change("start", [unit["name"]] if unit["state"] == "started" else [])
@@ -288,7 +283,7 @@ class UnitChanges:
             self.changed.setdefault(name, []).append(verb)
 
     def apply_without_systemd(self) -> None:
-        """Enable and mask the units of a system that is not running, such as an image; start nothing."""
+        """Enable or disable the units of a system that is not running, such as an image; start nothing."""
         for unit in self.entries:
             name = unit["name"]
             ___, out, __ = run_program(["systemctl", "is-enabled", "--", name])

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import grp
 import pwd
 import re
 from typing import Any, TypedDict
@@ -25,10 +24,8 @@ class UserEntry(TypedDict):
     name: str
     comment: str | None
     shell: str | None
-    groups: list[str]
     authorized_keys: list[str]
     revoked_keys: list[str]
-    system: bool
     state: str
 
 
@@ -39,10 +36,8 @@ def user_argument_spec() -> dict[str, Any]:
         "name": {"type": "str", "required": True},
         "comment": {"type": "str"},
         "shell": {"type": "str"},
-        "groups": texts,
         "authorized_keys": {**texts, "no_log": False},  # public keys
         "revoked_keys": {**texts, "no_log": False},
-        "system": {"type": "bool", "default": False},
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     }
     return {"type": "list", "elements": "dict", "default": [], "options": entry}
@@ -56,12 +51,6 @@ def find_user_account(user_name: str) -> pwd.struct_passwd | None:
         return None
 
 
-def find_missing_groups(entry: UserEntry) -> list[str]:
-    """Return the requested groups that the user is not in, unknown ones included."""
-    member = {group.gr_name for group in grp.getgrall() if entry["name"] in group.gr_mem}
-    return [name for name in entry["groups"] if name not in member]
-
-
 def build_user_command(entry: UserEntry) -> list[str] | None:
     """Return the command line that creates, changes or removes a user; None if nothing differs."""
     name, account = entry["name"], find_user_account(entry["name"])
@@ -72,10 +61,8 @@ def build_user_command(entry: UserEntry) -> list[str] | None:
         options += ["-c", entry["comment"]]
     if entry["shell"] is not None and (account is None or account.pw_shell != entry["shell"]):
         options += ["-s", entry["shell"]]
-    if groups := find_missing_groups(entry):
-        options += ["-G", ",".join(groups)] if account is None else ["-a", "-G", ",".join(groups)]
     if account is None:
-        return ["useradd", *(["--system"] if entry["system"] else []), "-m", *options, name]
+        return ["useradd", "-m", *options, name]
     return ["usermod", *options, name] if options else None
 
 

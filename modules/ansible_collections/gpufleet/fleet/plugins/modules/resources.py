@@ -31,7 +31,6 @@ options:
       unheld: {description: Names not to hold., type: list, elements: str, default: []}
       allow_downgrade: {description: Whether an older version may replace a newer one., type: bool, default: false}
       install_recommends: {description: Whether to install recommended packages too., type: bool, default: true}
-      purge: {description: Whether a removal deletes configuration files too., type: bool, default: false}
       cache_valid_seconds: {description: "Age at which package lists are fetched again before something is installed;
                             also when a source was changed or a package is unknown.", type: int, default: 3600}
       lock_timeout_seconds: {description: How long to wait for another running package manager., type: int,
@@ -46,12 +45,10 @@ options:
       name: {description: User name., type: str, required: true}
       comment: {description: Full name; not changed if omitted., type: str}
       shell: {description: Login shell; not changed if omitted., type: str}
-      groups: {description: Groups to add the user to; others are kept., type: list, elements: str, default: []}
       authorized_keys: {description: Public keys that may log in; added to those already there., type: list,
                         elements: str, default: []}
       revoked_keys: {description: Public keys that may no longer; the base64 part is enough., type: list,
                      elements: str, default: []}
-      system: {description: Whether a new user gets a system id., type: bool, default: false}
       state: {description: Whether the user exists. A removed user's home folder stays., type: str,
               choices: [present, absent], default: present}
   files:
@@ -92,7 +89,6 @@ options:
     suboptions:
       name: {description: "With its type, such as C(chrony.service).", type: str, required: true}
       enabled: {description: Whether it starts at boot., type: bool}
-      masked: {description: Whether every start is prevented., type: bool}
       state: {description: Whether it runs now., type: str, choices: [started, stopped]}
       restart_on: {description: "Paths (with a slash at the end: all below) and packages whose change restarts it.",
                    type: list, elements: str, default: []}
