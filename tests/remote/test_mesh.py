@@ -18,6 +18,7 @@ import pytest
 
 from gpufleet import remote
 from gpufleet.errors import EnvironmentFault, InputError
+from gpufleet.remote.shards import mesh_control
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from receptor_mesh import ReceptorMesh, find_receptor
@@ -191,6 +192,17 @@ def test_mesh_that_cannot_be_used_is_refused(mesh, root, tmp_path):
         EnvironmentFault, match="the mesh reaches: controller, open, rack-7, rack-8, unsigned"
     ):
         remote.run_sharded(plan, remote.ShardingOptions(str(mesh.control_socket), ("rack-9",)))
+
+
+def test_control_service_that_does_not_answer_is_reported(mesh, monkeypatch):
+    monkeypatch.setattr(mesh_control, "ANSWER_SECONDS", 1.0)
+    controller = mesh.processes["controller"].pid
+    os.kill(controller, signal.SIGSTOP)
+    try:
+        with pytest.raises(EnvironmentFault, match=r"control\.sock: timed out"):
+            mesh_control.open_mesh_control(str(mesh.control_socket)).list_reachable_nodes()
+    finally:
+        os.kill(controller, signal.SIGCONT)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ TLS_CLIENT = "tlsclient"  # the name of the tls-client section in the controller
 FINAL_STATES = ("Succeeded", "Failed", "Canceled")
 CREATED = re.compile(r"Work unit created with ID (\w+)\. Send stdin data and EOF\.")
 DETAIL_LIMIT = 300
+ANSWER_SECONDS = 120.0  # for one answer of the control service; the start of a unit waits for its node
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class MeshControl:
         """Return the stream of a unit's output and its socket, which another thread may shut down."""
         with self._connect() as control:
             connection, results = control.get_work_results(unit, return_socket=True, return_sockfile=True)
+        connection.settimeout(None)  # a task may be silent for long
         return connection, results
 
     def read_unit_status(self, unit: str) -> UnitStatus:
@@ -94,6 +96,10 @@ class MeshControl:
 
         class Control(ReceptorControl):  # type: ignore[misc] # untyped
             """Reports a unit's name also where its submission then fails: it must be released."""
+
+            def handshake(self) -> None:
+                self._socket.settimeout(ANSWER_SECONDS)
+                super().handshake()
 
             def readstr(self) -> str:
                 line = str(super().readstr())
