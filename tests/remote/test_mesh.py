@@ -182,6 +182,19 @@ def test_lost_node_fails_its_shard_and_the_rest_finishes(mesh, root):
         shutil.rmtree(folder)  # a power cut would have emptied the memory
 
 
+def test_run_continues_after_a_nodes_receptor_restarted(mesh, root):
+    """The work goes on without its receptor, whose output is read when the node is back."""
+    run = start_run(root, mesh, {"secret": SECRET, "waiting": ["h3"], "wait": 5})
+    receptor = mesh.processes.pop("rack-8")
+    receptor.kill()
+    receptor.wait()
+    mesh.start("rack-8")
+    out, err = run.stdout.read(), run.stderr.read()
+    assert json.loads(out) == [0, [], {host: ["ok", ""] for host in PLACES}], err
+    assert sorted(read_marks(root)) == ["h1", "h2", "h3"]
+    wait_until(lambda: remains_of_runs(mesh) == ({}, [], 0))
+
+
 def test_mesh_that_cannot_be_used_is_refused(mesh, root, tmp_path):
     plan = remote.plan_playbook_run(root, "mark", "all")
     with pytest.raises(InputError, match="is not a socket"):
