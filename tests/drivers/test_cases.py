@@ -79,6 +79,10 @@ def short(package):
     return f"{package['name']}={package['version']}" if package["version"] else package["name"]
 
 
+def shorten_pin(pin):
+    return f"{pin['release']} {pin['priority']}" if pin else None
+
+
 def shorten(plan):
     """Return a plan in the cases' short form."""
     document = plan.as_json()
@@ -91,6 +95,12 @@ def shorten(plan):
         "rocm": [short(package) for package in rocm["packages"]] if rocm else None,
         "gfx": rocm["gfx"] if rocm else None,
         "repositories": [repository["name"] for repository in document["repositories"]],
+        "addresses": [repository["uri"] for repository in document["repositories"]],
+        "suites": [repository["suite"] for repository in document["repositories"]],
+        "pins": [shorten_pin(repository["pin"]) for repository in document["repositories"]],
+        "fingerprints": sorted(
+            {text for repository in document["repositories"] for text in repository["key"]["fingerprints"]}
+        ),
         "cards": [f"{card['count']} {card['name']}" for card in document["cards"]],
         "reboot": document["reboot"]["needed"],
         "refusal": document["refusal"]["code"] if document["refusal"] else None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import string
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,8 @@ def _extra(code):
         "kernel.flavour": {"known"},
         "fabric.no_match": {"drivers", "managers"},
         "amd.kernel_breaks": {"breaks"},
+        "amd.driver_system": {"known"},
+        "rocm.card_on_system": {"systems"},
         "rocm.unknown": {"known"},
         "rocm.system": {"known", "others"},
     }.get(code, set())
@@ -155,8 +158,10 @@ def test_every_shipped_data_file_is_checked(monkeypatch):
         "cards.csv": [CARD | {"market": "gaming"}],
         "branches.csv": [{"branch": "700", "kind": "odd", "end_of_life": "", "proprietary": "yes",
                           "default_module": "open", "sources": "pci-ids", "as_of": "2026-10-24"}],
-        "rocm.csv": [{"release": "9.9", "gfx": "gfx0", "systems": "", "kernels": "", "only": "", "driver": "9.9",
-                      "sources": "pci-ids", "as_of": "2026-10-24"}],
+        "rocm.csv": [{"release": "9.9", "stream": "core", "driver": "9.9", "sources": "pci-ids",
+                      "as_of": "2026-10-24"}],
+        "rocm_support.csv": [{"release": "9.9", "system": "odd-1", "gfx": "gfx0", "cards": "", "sources": "pci-ids",
+                              "as_of": "2026-10-24"}],
         "sources.csv": [{"id": "gossip", "as_of": "lately"}],
     }  # fmt: skip
     monkeypatch.setattr(lint, "load_csv_rows", lambda name: invalid_tables.get(name, []))
@@ -167,38 +172,93 @@ def test_every_shipped_data_file_is_checked(monkeypatch):
     assert lint.find_driver_data_problems() == [
         "cards.csv: 10de:2330 : unknown market",
         "branches.csv: 700: unknown kind 'odd'",
-        "rocm.csv: 9.9: no card has gfx0",
         "rocm.csv: 9.9: unknown driver 9.9",
+        "rocm_support.csv: 9.9 odd-1: no card has gfx0",
         "rules.yaml: a.b: no message",
         "systems.yaml: odd-1: unknown source 'gossip'",
         "sources.csv: gossip: no day",
     ]
 
 
-RELEASE = {"release": "6.3", "gfx": "gfx90a", "systems": "debian-12", "kernels": "debian-12=6.1", "only": "",
-           "driver": "6.10.5"}  # fmt: skip
+RELEASE = {"release": "6.3", "stream": "legacy", "driver": "30.30.3"}
+
+
+@pytest.mark.parametrize(
+    ("change", "cells", "lines"),
+    [
+        ({}, ["6.3"], []),
+        ({"driver": "", "stream": "distribution"}, ["6.3"], []),
+        ({"driver": "0.1"}, ["6.3"], ["rocm.csv: 6.3: unknown driver 0.1"]),
+        ({}, [], ["rocm.csv: 6.3: no cell in rocm_support.csv"]),
+        ({}, ["6.3", "9.9"], ["rocm_support.csv: 9.9: not in rocm.csv"]),
+    ],
+)
+def test_invalid_rocm_release_is_reported(change, cells, lines):
+    cell_rows = [{"release": release} for release in cells]
+    assert list(lint.find_rocm_release_problems([RELEASE | change], cell_rows)) == lines
+
+
+CELL = {"release": "6.3", "system": "debian-12", "gfx": "gfx90a", "cards": ""}
 
 
 @pytest.mark.parametrize(
     ("change", "line"),
     [
         ({}, None),
-        ({"gfx": "gfx90a gfx0"}, "rocm.csv: 6.3: no card has gfx0"),
-        ({"systems": "debian-12 plan9"}, "rocm.csv: 6.3: unknown system plan9"),
-        (
-            {"kernels": "ubuntu-24.04=6.8"},
-            "rocm.csv: 6.3: ubuntu-24.04=6.8 is for a system outside the release",
-        ),
-        (
-            {"only": "ubuntu-24.04"},
-            "rocm.csv: 6.3: ubuntu-24.04 is for a system outside the release",
-        ),
-        ({"driver": "0.1"}, "rocm.csv: 6.3: unknown driver 0.1"),
+        ({"cards": "1002:740f"}, None),
+        ({"gfx": "gfx90a gfx0"}, "rocm_support.csv: 6.3 debian-12: no card has gfx0"),
+        ({"cards": "1002:74a1"}, "rocm_support.csv: 6.3 debian-12: 1002:74a1 has none of the processors"),
+        ({"cards": "1002:0000"}, "rocm_support.csv: 6.3 debian-12: 1002:0000 has none of the processors"),
+        ({"system": "plan9"}, "rocm_support.csv: 6.3 plan9: unknown system"),
     ],
 )
-def test_invalid_cuda_release_is_reported(change, line):
-    row = {**RELEASE, "driver": next(iter(data_file.load_amd_drivers())), **change}
-    assert list(lint.find_rocm_release_problems([row], [{"gfx": "gfx90a"}])) == ([line] if line else [])
+def test_invalid_cell_of_the_rocm_grid_is_reported(change, line):
+    cards = [{"pci": "1002:740f", "gfx": "gfx90a"}, {"pci": "1002:74a1", "gfx": "gfx942"}]
+    assert list(lint.find_rocm_support_problems([CELL | change], cards)) == ([line] if line else [])
+
+
+def test_rocm_drivers_have_the_systems_of_their_releases():
+    """A release on a system for which AMD publishes no driver could only be refused."""
+    drivers = data_file.load_amd_drivers()
+    for release in data_file.load_rocm_releases().values():
+        if release.driver:
+            assert set(release.systems) <= set(drivers[release.driver].systems), release.release
+
+
+KEY = data_file.SigningKey(
+    "k", "https://vendor.example/k.asc", ("A" * 40,), ("pci-ids", "ours"), "2026-11-22"
+)
+SYSTEM = {
+    "nvidia": {"vendor": {"repositories": [{"name": "r", "uri": "https://vendor.example/", "key": "k"}]}}
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({}, None),
+        ({"fingerprints": (), "sources": ("ours",)}, None),
+        ({"sources": ("ours", "ours")}, "keys.csv: k: fewer than 2 sources confirm its fingerprint"),
+        ({"fingerprints": ("A" * 39,)}, "keys.csv: k: a fingerprint is not 40 hexadecimal digits"),
+        ({"fingerprints": ("a" * 40,)}, "keys.csv: k: a fingerprint is not 40 hexadecimal digits"),
+        ({"url": "http://vendor.example/k.asc"}, "keys.csv: k: not fetched over HTTPS"),
+        ({"name": "other"}, "systems.yaml: odd-1 r: unknown key 'k'"),
+    ],
+)
+def test_invalid_signing_key_is_reported(change, line):
+    problems = list(lint.find_key_problems([replace(KEY, **change)], {"odd-1": SYSTEM}))
+    assert problems == ([line] if line else [])
+
+
+def test_repositories_are_checked_for_https_in_every_stream():
+    plain = {"name": "r", "uri": "http://vendor.example/", "key": "k"}
+    for entry in (
+        {"driver": plain},
+        {"rocm": {"legacy": plain}},
+        {"rocm": {"legacy": {"packages": [], "graphics": plain}}},
+    ):
+        problems = list(lint.find_key_problems([KEY], {"odd-1": {"amd": entry}}))
+        assert problems == ["systems.yaml: odd-1 r: not over HTTPS"]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,9 @@ SYSTEMS = [
     ("ubuntu", "22.04", "5.15.0-164-generic"),
     ("ubuntu", "24.04", "6.8.0-55-generic"),
     ("rocky", "9.6", "5.14.0-570.el9.x86_64"),
-    ("almalinux", "8.10", "4.18.0-553.el8_10.x86_64"),
+    ("debian", "13", "6.12.107+deb13-amd64"),
+    ("ubuntu", "26.04", "7.0.0-15-generic"),
+    ("rhel", "10.0", "6.12.0-55.9.1.el10_0.x86_64"),
 ]
 NVIDIA = sorted(
     {c.pci for c in data_file.load_gpu_cards().values() if c.pci.startswith("10de") and c.market != "switch"}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gpufleet.drivers import detection, kernel
-from gpufleet.drivers.data_file import AmdDriver, GpuCard, RocmRelease, load_amd_drivers, load_rocm_releases
+from gpufleet.drivers import rocm as rocm_release
+from gpufleet.drivers.data_file import AmdDriver, RocmRelease, load_amd_drivers, load_rocm_releases
 from gpufleet.drivers.driver_plan import Action, DriverPlan, PackageRepository, PlannedPackage, RocmPlan
 from gpufleet.drivers.host import HostPlanContext, describe_operating_system
 from gpufleet.drivers.installed import InstalledDriver
@@ -21,12 +22,12 @@ GPU_GROUPS = ("render", "video")
 
 def plan_amd_driver(host: HostPlanContext) -> DriverPlan:
     """Return the plan: kernel driver, ROCm if requested, Vulkan for cards without ROCm."""
-    release = _choose_release(host)
+    release = rocm_release.choose_rocm_release(host)
     driver = _choose_driver(host, release)
     if driver is None:
         host.add_plan_reason("amd.in_kernel", names=detection.format_card_names(host.detected.amd))
     distribution_packages = _distribution_packages(host, vulkan=release is None)
-    rocm = _plan_rocm(host, release) if release else None
+    rocm = rocm_release.plan_rocm_packages(host, release) if release else None
     if release is None:
         _explain_missing_rocm(host)
     packages = (*distribution_packages, *((_dkms_package(host),) if driver else ()))
@@ -37,9 +38,10 @@ def plan_amd_driver(host: HostPlanContext) -> DriverPlan:
         if has_no_kernel or driver is None
         else kernel.choose_module_signing(host, is_built_on_host=True)
     )
+    repositories = _list_repositories(host, driver, release)
     action = _choose_action(host, packages, rocm)
     loaded_driver = InstalledDriver(loaded=host.facts.loaded.get("amdgpu") if driver else None)
-    version = driver.module if driver else None
+    version = (driver.module or None) if driver else None
     changes = action != "keep"
     return DriverPlan(
         vendor="amd",
@@ -50,9 +52,9 @@ def plan_amd_driver(host: HostPlanContext) -> DriverPlan:
         version=version,
         installed=host.facts.packages.get("amdgpu-dkms"),
         module="amdgpu",
-        origin="vendor" if driver or rocm else "distribution",
+        origin="vendor" if repositories else "distribution",
         prerequisites=tuple(host.system["amd"].get("prerequisites", ())) if driver or release else (),
-        repositories=_list_repositories(host, driver, release),
+        repositories=repositories,
         packages=packages,
         holds=tuple(package.name for package in packages if package.name == "amdgpu-dkms"),
         headers=headers,
@@ -66,72 +68,10 @@ def plan_amd_driver(host: HostPlanContext) -> DriverPlan:
     )
 
 
-def _choose_release(host: HostPlanContext) -> RocmRelease | None:
-    """Return the requested ROCm release; raise PlanRefusedError if machine, system or a card does not support it."""
-    releases = load_rocm_releases()
-    requested = host.requested.rocm or (host.requested.branch if host.requested.branch != "auto" else None)
-    if requested is None:
-        return None
-    if host.facts.arch != "x86_64":
-        raise build_refusal_error("rocm.arch", arch=host.facts.arch)
-    if requested not in releases:
-        raise build_refusal_error("rocm.unknown", rocm=requested, known=", ".join(releases))
-    release = releases[requested]
-    for card in host.detected.amd:
-        if card.gfx not in release.gfx:
-            raise build_refusal_error(
-                "rocm.gfx",
-                rocm=requested,
-                name=card.display_name,
-                gfx=card.gfx,
-                remedy=_suggest_release(card, host.key),
-            )
-    if host.key not in release.systems or release.stream not in host.system["amd"].get("rocm", {}):
-        other_releases = (
-            ", ".join(other.release for other in releases.values() if host.key in other.systems) or "none"
-        )
-        listed_systems = ", ".join(release.systems)
-        raise build_refusal_error(
-            "rocm.system",
-            rocm=requested,
-            title=host.system_title,
-            known=listed_systems,
-            others=other_releases,
-        )
-    _check_support_matrix(host, release)
-    return release
-
-
-def _check_support_matrix(host: HostPlanContext, release: RocmRelease) -> None:
-    """Raise PlanRefusedError for cards that AMD supports on other systems only; note an untested kernel."""
-    allowed_cards = release.only.get(host.key)
-    for card in host.detected.amd:
-        if allowed_cards and card.pci not in allowed_cards:
-            raise build_refusal_error(
-                "rocm.card_on_system", rocm=release.release, title=host.system_title, name=card.display_name
-            )
-    tested_kernels = release.kernels.get(host.key, ())
-    if tested_kernels and ".".join(map(str, parse_kernel_series(host.facts.kernel))) not in tested_kernels:
-        listed_kernels = ", ".join(tested_kernels)
-        host.add_plan_reason(
-            "rocm.kernel", rocm=release.release, kernel=host.facts.kernel, listed=listed_kernels
-        )
-
-
-def _suggest_release(card: GpuCard, system: str) -> str:
-    releases = [
-        release.release
-        for release in load_rocm_releases().values()
-        if card.gfx in release.gfx and system in release.systems
-    ]
-    if releases:
-        return f"request ROCm {' or '.join(releases)}"
-    return "remove rocm from the template: only Vulkan through Mesa runs on it"
-
-
 def _choose_driver(host: HostPlanContext, release: RocmRelease | None) -> AmdDriver | None:
     """Return AMD's packaged kernel driver if a datacenter card or a legacy ROCm needs it and the system has it."""
-    if host.requested.origin == "distribution" or "driver" not in host.system.get("amd", {}):
+    has_own_rocm = release is not None and not release.driver
+    if host.requested.origin == "distribution" or has_own_rocm or "driver" not in host.system["amd"]:
         return None
     is_needed = any(card.market == "datacenter" for card in host.detected.amd) or (
         release is not None and release.stream == "legacy"
@@ -139,13 +79,30 @@ def _choose_driver(host: HostPlanContext, release: RocmRelease | None) -> AmdDri
     if not is_needed:
         return None
     driver = load_amd_drivers()[release.driver] if release else next(iter(load_amd_drivers().values()))
-    if parse_kernel_series(host.facts.kernel) >= parse_kernel_series(driver.breaks_from):
-        values = {"driver": driver.release, "kernel": host.facts.kernel, "breaks": driver.breaks_from}
-        raise build_refusal_error("amd.kernel_breaks", driver.sources[0], **values)
+    _check_driver(host, driver)
     host.add_plan_reason(
         "amd.dkms", driver=driver.release, names=detection.format_card_names(host.detected.amd)
     )
     return driver
+
+
+def _check_driver(host: HostPlanContext, driver: AmdDriver) -> None:
+    """Raise PlanRefusedError if a driver has no repository for the system or does not build on its kernel."""
+    version = host.facts.os_version
+    is_versioned = host.system["manager"] == "dnf" and "." in version
+    if host.key not in driver.systems or (is_versioned and version not in driver.versions):
+        major = version.partition(".")[0]
+        fitting = [listed for listed in driver.versions if listed.partition(".")[0] == major]
+        raise build_refusal_error(
+            "amd.driver_system",
+            driver=driver.release,
+            system=f"{host.facts.os_id} {version}",
+            known=", ".join(fitting if is_versioned and fitting else driver.systems),
+        )
+    breaks_from = driver.breaks_from
+    if breaks_from and parse_kernel_series(host.facts.kernel) >= parse_kernel_series(breaks_from):
+        values = {"driver": driver.release, "kernel": host.facts.kernel, "breaks": breaks_from}
+        raise build_refusal_error("amd.kernel_breaks", driver.sources[0], **values)
 
 
 def _choose_header_packages(host: HostPlanContext) -> tuple[str, ...]:
@@ -183,32 +140,15 @@ def _distribution_packages(host: HostPlanContext, *, vulkan: bool) -> tuple[Plan
     )
 
 
-def _plan_rocm(host: HostPlanContext, release: RocmRelease) -> RocmPlan:
-    gfx = tuple(dict.fromkeys(card.gfx for card in host.detected.amd))
-    host.add_plan_reason("rocm.packages", rocm=release.release, stream=_stream_title(release))
-    if release.stream == "legacy":
-        names: tuple[str, ...] = ("rocm",)
-    else:
-        names = tuple(f"amdrocm{release.release}-{processor}" for processor in gfx)
-        if len(names) > 1:
-            host.add_plan_reason("rocm.mixed_gfx", gfx=", ".join(gfx))
-    return RocmPlan(
-        release.release,
-        tuple(
-            PlannedPackage(name, find_newest_version(host.offered_package_versions(name))) for name in names
-        ),
-        gfx,
-    )
-
-
-def _stream_title(release: RocmRelease) -> str:
-    return "amdrocm (TheRock)" if release.stream == "core" else "legacy rocm"
-
-
 def _explain_missing_rocm(host: HostPlanContext) -> None:
     if host.is_raspberry_pi_os:
         host.add_plan_reason("amd.pi_kernel")
-    supported_gfx = {gfx for release in load_rocm_releases().values() for gfx in release.gfx}
+    supported_gfx = {
+        gfx
+        for release in load_rocm_releases().values()
+        if release.driver or host.key in release.systems
+        for gfx in release.gfx
+    }
     for card in dict.fromkeys(host.detected.amd):
         if card.gfx not in supported_gfx:
             host.add_plan_reason("amd.vulkan_only", name=card.display_name, gfx=card.gfx)
@@ -228,9 +168,7 @@ def _list_repositories(
             )
         )
     if release:
-        repositories.append(
-            build_package_repository(host, entry["rocm"][release.stream], release=release.release)
-        )
+        repositories.extend(rocm_release.list_rocm_repositories(host, release))
     return tuple(repositories)
 
 

@@ -186,6 +186,7 @@ def _origin_and_branch(host: HostPlanContext, first: int, last: int, fabric: str
     min_branch = min_driver_branch_for_cuda(host.requested.cuda)
     requested = _requested_branch(host)
     usable_origins, rejected = [], []
+    ended: tuple[str, int] | None = None
     for origin in ("distribution", "vendor") if host.requested.origin == "auto" else (host.requested.origin,):
         missing = _describe_missing(host, origin, fabric)
         if missing:
@@ -201,12 +202,25 @@ def _origin_and_branch(host: HostPlanContext, first: int, last: int, fabric: str
                 (branch_number for branch_number in offered_branches if branch_number >= min_branch),
                 host.facts.date,
             )
-        if number is not None:
+        if number is None:
+            rejected.append(f"{host.system_title} has no fitting branch")
+        elif _is_outdated_choice(host, number):
+            ended = ended or (origin, number)
+            rejected.append(f"{host.system_title}'s own branch {number} has ended")
+        else:
             if origin == "vendor" and host.requested.origin == "auto":
                 _explain_vendor(host, rejected, requested)
             return origin, number
-        rejected.append(f"{host.system_title} has no fitting branch")
+    if ended:
+        return ended
     raise _build_refusal(host, usable_origins, requested, first)
+
+
+def _is_outdated_choice(host: HostPlanContext, number: int) -> bool:
+    """Return whether the planner's own choice has ended, so that another origin is better."""
+    requested = host.requested
+    is_own_choice = requested.branch == "auto" and requested.origin == "auto" and requested.cuda is None
+    return is_own_choice and is_driver_branch_end_of_life(load_driver_branches()[number], host.facts.date)
 
 
 def list_offered_driver_branches(host: HostPlanContext, origin: str) -> tuple[int, ...]:
@@ -315,6 +329,12 @@ def _explain_branch(host: HostPlanContext, branch: DriverBranch) -> None:
             "branch.chosen", branch=branch.number, kind=KIND_TITLES[branch.kind], until=until
         )
     _note_end(host, branch)
+
+
+def note_end_of_life(host: HostPlanContext, number: int) -> None:
+    """Add the reason that a branch has ended, if it is in the table and has."""
+    if number in load_driver_branches():
+        _note_end(host, load_driver_branches()[number])
 
 
 def _note_end(host: HostPlanContext, branch: DriverBranch) -> None:

@@ -79,28 +79,62 @@ class CudaRelease:
 
 
 @dataclass(frozen=True)
-class RocmRelease:
-    """A ROCm release: the processors, systems and kernels that AMD lists; ``only`` limits cards on some systems."""
+class RocmSupport:
+    """One cell of a ROCm release's support grid: processors on a system.
+
+    ``cards`` limits it to these PCI ids, ``versions`` to these minor releases; empty: all.
+    """
 
     release: str
-    stream: str
+    system: str
     gfx: tuple[str, ...]
-    systems: tuple[str, ...]
-    kernels: Mapping[str, tuple[str, ...]]
-    only: Mapping[str, tuple[str, ...]]
-    driver: str
+    cards: tuple[str, ...]
+    versions: tuple[str, ...]
+    kernels: tuple[str, ...]
     sources: tuple[str, ...]
     as_of: str
+
+    def includes_card(self, card: GpuCard) -> bool:
+        """Return whether the cell lists a card."""
+        return card.gfx in self.gfx and (not self.cards or card.pci in self.cards)
+
+
+@dataclass(frozen=True)
+class RocmRelease:
+    """A ROCm release: its repository directory, package names, driver and support grid."""
+
+    release: str
+    directory: str
+    stream: str
+    driver: str
+    has_graphics: bool
+    support: tuple[RocmSupport, ...]
+    sources: tuple[str, ...]
+    as_of: str
+
+    @property
+    def gfx(self) -> tuple[str, ...]:
+        """Return the processors that the release lists on any system."""
+        return tuple(dict.fromkeys(gfx for cell in self.support for gfx in cell.gfx))
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """Return the systems that the release lists."""
+        return tuple(dict.fromkeys(cell.system for cell in self.support))
 
 
 @dataclass(frozen=True)
 class AmdDriver:
-    """A release of AMD's packaged kernel driver, and the first kernel on which its module does not build."""
+    """A release of AMD's packaged kernel driver.
+
+    ``versions``: RHEL's minor releases with a repository. ``breaks_from``: the first kernel on which its module is
+    known not to build.
+    """
 
     release: str
     module: str
-    rocm: tuple[str, ...]
     systems: tuple[str, ...]
+    versions: tuple[str, ...]
     breaks_from: str
     sources: tuple[str, ...]
     as_of: str
@@ -171,17 +205,34 @@ def load_rocm_releases() -> dict[str, RocmRelease]:
     return {
         row["release"]: RocmRelease(
             row["release"],
+            row["directory"],
             row["stream"],
-            row.get_words("gfx"),
-            row.get_words("systems"),
-            _parse_by_system(row["kernels"]),
-            _parse_by_system(row["only"]),
             row["driver"],
+            row.get_boolean("graphics"),
+            tuple(cell for cell in load_rocm_support() if cell.release == row["release"]),
             row.get_words("sources"),
             row["as_of"],
         )
         for row in load_csv_rows("rocm.csv")
     }
+
+
+@cache
+def load_rocm_support() -> tuple[RocmSupport, ...]:
+    """Return the cells of every ROCm release's support grid."""
+    return tuple(
+        RocmSupport(
+            row["release"],
+            row["system"],
+            row.get_words("gfx"),
+            row.get_words("cards"),
+            row.get_words("versions"),
+            row.get_words("kernels"),
+            row.get_words("sources"),
+            row["as_of"],
+        )
+        for row in load_csv_rows("rocm_support.csv")
+    )
 
 
 @cache
@@ -191,8 +242,8 @@ def load_amd_drivers() -> dict[str, AmdDriver]:
         row["driver"]: AmdDriver(
             row["driver"],
             row["module"],
-            row.get_words("rocm"),
             row.get_words("systems"),
+            row.get_words("versions"),
             row["breaks_from"],
             row.get_words("sources"),
             row["as_of"],
@@ -280,9 +331,3 @@ def _build_branch(row: Row) -> DriverBranch:
         sources=row.get_words("sources"),
         as_of=row["as_of"],
     )
-
-
-def _parse_by_system(text: str) -> dict[str, tuple[str, ...]]:
-    """Read ``debian-12=6.1 rhel-9=5.14``."""
-    pairs = (part.partition("=") for part in text.split())
-    return {system: tuple(values.split(",")) for system, _, values in pairs}

@@ -19,6 +19,7 @@ from gpufleet.drivers.data_file import (
 from gpufleet.errors import InputError
 
 NO_END = "on"
+ROCM_PACKAGES = {"legacy": "rocm", "distribution": "Debian's own"}
 END_MARK = "<!-- end -->"
 
 
@@ -88,13 +89,14 @@ def format_rocm_release_table() -> str:
     body = [
         (
             row.release,
-            "amdrocm-*" if row.stream == "core" else "rocm",
+            ROCM_PACKAGES.get(row.stream, "amdrocm-*"),
+            row.driver or "in the kernel",
             " ".join(row.gfx),
             ", ".join(row.systems),
         )
         for row in load_rocm_releases().values()
     ]
-    return _format_table(("ROCm", "packages", "processors", "systems"), body)
+    return _format_table(("ROCm", "packages", "amdgpu-dkms", "processors", "systems"), body)
 
 
 def format_system_support_table() -> str:

@@ -13,7 +13,7 @@ from gpufleet.errors import InputError
 
 Vendor = Literal["nvidia", "amd", "none"]
 Action = Literal["install", "upgrade", "downgrade", "keep", "refuse", "none"]
-Origin = Literal["distribution", "vendor"]
+Origin = Literal["distribution", "vendor", "image"]
 Module = Literal["open", "proprietary", "amdgpu"]
 Signing = Literal["none", "mok", "distribution"]
 

@@ -12,6 +12,8 @@ from gpufleet.drivers.detection import DetectedCards
 from gpufleet.drivers.driver_plan import HostFacts, PlanReason, RequestedSoftware
 from gpufleet.drivers.rule import build_plan_reason, build_refusal_error
 
+ENTERPRISE_LINUX = ("rhel", "rocky", "almalinux", "centos", "ol")
+
 
 @dataclass
 class HostPlanContext:
@@ -49,6 +51,8 @@ def find_system_package_table(facts: HostFacts) -> tuple[str, Mapping[str, Any]]
         "raspberry-pi-os" if facts.raspberry else facts.os_id, facts.os_version
     )
     systems = load_system_package_tables()
+    if facts.os_id in ENTERPRISE_LINUX and facts.os_version.partition(".")[0] == "8":
+        raise build_refusal_error("system.python", system=f"{facts.os_id} {facts.os_version}")
     if operating_system is None or operating_system.name not in systems:
         raise build_refusal_error(
             "system.unknown", system=f"{facts.os_id} {facts.os_version}", known=", ".join(systems)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpufleet.drivers.driver_plan import RebootPlan, Signing
 from gpufleet.drivers.host import HostPlanContext
 from gpufleet.drivers.installed import InstalledDriver
+from gpufleet.drivers.version import parse_kernel_series
 
 
 def is_container_without_kernel(host: HostPlanContext) -> bool:
@@ -19,13 +20,28 @@ def is_container_without_kernel(host: HostPlanContext) -> bool:
     return True
 
 
+def hwe_suffix(host: HostPlanContext, flavour: str) -> str:
+    """Return the ending of Ubuntu's meta packages for a newer kernel than the release's own, such as -hwe-24.04."""
+    hwe = host.system.get("hwe")
+    if not hwe or flavour not in hwe["flavours"]:
+        return ""
+    is_own_kernel = parse_kernel_series(host.facts.kernel) == parse_kernel_series(host.system["base_kernel"])
+    return "" if is_own_kernel else f"-{hwe['name']}"
+
+
+def _find_meta_package(host: HostPlanContext) -> str | None:
+    """Return the package that brings the headers of later kernels."""
+    for suffix, name in host.system["meta"].items():
+        if host.facts.kernel.endswith(suffix):
+            return f"{name}{hwe_suffix(host, suffix.removeprefix('-'))}"
+    return None
+
+
 def choose_kernel_header_packages(host: HostPlanContext) -> tuple[str, ...]:
     """Return the header packages: those of the running kernel, and the meta package for later ones."""
     facts = host.facts
     exact_names = tuple(name.format(kernel=facts.kernel) for name in host.system["headers"])
-    meta_package = next(
-        (name for suffix, name in host.system["meta"].items() if facts.kernel.endswith(suffix)), None
-    )
+    meta_package = _find_meta_package(host)
     if facts.headers_installed:
         return exact_names + ((meta_package,) if meta_package else ())
     if (

@@ -24,6 +24,7 @@ from gpufleet.rule import Rule
 
 SOURCED_TABLES = (
     "cards.csv", "architectures.csv", "branches.csv", "cuda.csv", "rocm.csv", "amdgpu.csv", "keys.csv",
+    "rocm_support.csv",
 )  # fmt: skip
 DAY_PATTERN = re.compile(r"\d{4}-\d{2}-\d{2}$")
 PCI_ID_PATTERN = re.compile(r"[0-9a-f]{4}:[0-9a-f]{4}$")
@@ -40,7 +41,10 @@ def find_driver_data_problems() -> list[str]:
         problems += list(find_source_problems(name, load_csv_rows(name)))
     problems += list(find_card_problems(load_csv_rows("cards.csv")))
     problems += list(find_branch_problems(load_csv_rows("branches.csv")))
-    problems += list(find_rocm_release_problems(load_csv_rows("rocm.csv"), load_csv_rows("cards.csv")))
+    problems += list(find_rocm_release_problems(load_csv_rows("rocm.csv"), load_csv_rows("rocm_support.csv")))
+    problems += list(
+        find_rocm_support_problems(load_csv_rows("rocm_support.csv"), load_csv_rows("cards.csv"))
+    )
     problems += list(find_key_problems(load_repository_keys().values(), load_system_package_tables()))
     problems += list(find_rule_problems(load_plan_rules()))
     problems += list(find_system_problems(load_system_package_tables()))
@@ -114,19 +118,33 @@ def find_branch_problems(rows: Iterable[Row]) -> Iterator[str]:
             yield f"branches.csv: {row['branch']}: its default module does not exist"
 
 
-def find_rocm_release_problems(rows: Iterable[Row], cards: Iterable[Row]) -> Iterator[str]:
-    """Yield ROCm releases with processors, systems or drivers that are not in the tables."""
-    processors = {row["gfx"] for row in cards}
+def find_rocm_release_problems(rows: Iterable[Row], cells: Iterable[Row]) -> Iterator[str]:
+    """Yield ROCm releases without cells or with an unknown driver, and cells of unknown releases."""
+    releases_with_cells = {cell["release"] for cell in cells}
+    releases = set()
     for row in rows:
-        for gfx in set(row["gfx"].split()) - processors:
-            yield f"rocm.csv: {row['release']}: no card has {gfx}"
-        for system in set(row["systems"].split()) - set(load_system_package_tables()):
-            yield f"rocm.csv: {row['release']}: unknown system {system}"
-        for part in (*row["kernels"].split(), *row["only"].split()):
-            if part.partition("=")[0] not in row["systems"].split():
-                yield f"rocm.csv: {row['release']}: {part} is for a system outside the release"
-        if row["driver"] not in load_amd_drivers():
+        releases.add(row["release"])
+        if row["release"] not in releases_with_cells:
+            yield f"rocm.csv: {row['release']}: no cell in rocm_support.csv"
+        if row["driver"] not in load_amd_drivers() and row["stream"] != "distribution":
             yield f"rocm.csv: {row['release']}: unknown driver {row['driver']}"
+    for release in sorted(releases_with_cells - releases):
+        yield f"rocm_support.csv: {release}: not in rocm.csv"
+
+
+def find_rocm_support_problems(cells: Iterable[Row], cards: Iterable[Row]) -> Iterator[str]:
+    """Yield cells with processors, cards or systems that are not in the tables."""
+    processors = {row["pci"]: row["gfx"] for row in cards}
+    for cell in cells:
+        place = f"rocm_support.csv: {cell['release']} {cell['system']}"
+        listed = set(cell["gfx"].split())
+        for gfx in sorted(listed - set(processors.values())):
+            yield f"{place}: no card has {gfx}"
+        for pci in cell["cards"].split():
+            if processors.get(pci) not in listed:
+                yield f"{place}: {pci} has none of the processors"
+        if cell["system"] not in load_system_package_tables():
+            yield f"{place}: unknown system"
 
 
 def find_key_problems(keys: Iterable[SigningKey], systems: Mapping[str, Any]) -> Iterator[str]:
@@ -152,8 +170,9 @@ def _list_repositories(systems: Mapping[str, Any]) -> Iterator[tuple[str, Mappin
         for entry in (row.get("nvidia") or {}).values():
             yield from ((system, repository) for repository in entry.get("repositories", ()))
         amd = row.get("amd") or {}
-        for repository in (amd.get("driver"), *amd.get("rocm", {}).values()):
-            if repository:
+        streams = amd.get("rocm", {}).values()
+        for repository in (amd.get("driver"), *streams, *(stream.get("graphics") for stream in streams)):
+            if repository and "uri" in repository:
                 yield system, repository
 
 

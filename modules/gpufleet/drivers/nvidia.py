@@ -260,6 +260,7 @@ def _plan_unmanaged(host: HostPlanContext, installed_driver: InstalledDriver) ->
     ):
         raise build_refusal_error("driver.unmanaged", version=loaded, branch=number)
     _check_mig(host, loaded)
+    branch.note_end_of_life(host, number)
     host.add_plan_reason("driver.image", version=loaded)
     return DriverPlan(
         vendor="nvidia",
@@ -269,5 +270,6 @@ def _plan_unmanaged(host: HostPlanContext, installed_driver: InstalledDriver) ->
         branch=str(number),
         version=loaded,
         installed=parse_upstream_version(loaded),
+        origin="image",
         reasons=tuple(host.reasons),
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gpufleet.drivers import kernel
 from gpufleet.drivers.branch import DriverChoice
 from gpufleet.drivers.driver_plan import PackageRepository, PlannedPackage
 from gpufleet.drivers.host import HostPlanContext
@@ -14,7 +15,6 @@ from gpufleet.drivers.rule import build_refusal_error
 from gpufleet.drivers.version import (
     find_newest_version,
     parse_driver_branch,
-    parse_kernel_series,
     parse_upstream_version,
 )
 
@@ -74,9 +74,14 @@ def keep_installed_packages(
 def driver_package_names(host: HostPlanContext, driver_choice: DriverChoice) -> tuple[str, ...]:
     """Return the names of the driver's packages."""
     entry = driver_choice.get_package_table(host)
-    names = entry["sets"][0][driver_choice.module]
-    kind = choose_kernel_flavour(host, entry) if entry["module"] == "signed" else ""
-    return tuple(name.format(branch=driver_choice.branch, flavour=kind) for name in names)
+    if entry["module"] != "signed":
+        names, flavour = entry["sets"][0][driver_choice.module], ""
+    else:
+        flavour = choose_kernel_flavour(host, entry)
+        is_desktop = flavour in entry["desktop_flavours"]
+        names = entry["sets"][1 if is_desktop else 0][driver_choice.module]
+    flavour += kernel.hwe_suffix(host, flavour)
+    return tuple(name.format(branch=driver_choice.branch, flavour=flavour) for name in names)
 
 
 def fabric_manager_package_names(
@@ -91,17 +96,14 @@ def fabric_manager_package_names(
 
 
 def choose_kernel_flavour(host: HostPlanContext, package_table: Mapping[str, Any]) -> str:
-    """Return which signed module packages fit the running kernel: generic, aws, generic-hwe-24.04."""
-    kernel = host.facts.kernel
-    flavour = kernel.rpartition("-")[2]
-    if flavour not in package_table["flavours"]:
-        raise build_refusal_error("kernel.flavour", kernel=kernel, known=", ".join(package_table["flavours"]))
-    base = parse_kernel_series(host.system["base_kernel"])
-    return (
-        f"{flavour}-{host.system['hwe']}"
-        if flavour == "generic" and parse_kernel_series(kernel) != base
-        else flavour
-    )
+    """Return the flavour of signed module packages that fits the running kernel: generic, aws, nvidia-64k."""
+    release = host.facts.kernel
+    fitting = [flavour for flavour in package_table["flavours"] if release.endswith(f"-{flavour}")]
+    if not fitting:
+        raise build_refusal_error(
+            "kernel.flavour", kernel=release, known=", ".join(package_table["flavours"])
+        )
+    return str(max(fitting, key=len))
 
 
 def choose_cuda_package_versions(

@@ -65,14 +65,15 @@ DRIVER_PACKAGE = re.compile(
 # What a plan may ask the repositories for, besides the headers of the running kernel.
 CANDIDATE = re.compile(
     r"^(nvidia-(open|driver|kernel-dkms|open-kernel-dkms|kernel-open-dkms|smi|driver-pinning-\d+|fabricmanager(-\d+)?"
-    r"|headless-no-dkms-\d+-server(-open)?|utils-\d+-server|cuda-toolkit)|libcuda1|libnvidia-ml1|cuda-drivers|nvlsm"
-    r"|cuda-(toolkit|compat)-\d+-\d+|linux-modules-nvidia-\d+-server-(open-)?[a-z]+(-hwe-[\d.]+)?|amdgpu-dkms"
-    r"|amdrocm[\d.]*(-gfx\w+)?|rocm|firmware-amd-graphics|mesa-vulkan-drivers|linux-firmware|linux-headers-[a-z][\w-]*)$"
+    r"|headless-no-dkms-\d+(-server)?(-open)?|utils-\d+(-server)?|cuda-toolkit)|libcuda1|libnvidia-ml1|cuda-drivers|nvlsm"
+    r"|cuda-(toolkit|compat)-\d+-\d+|linux-modules-nvidia-\d+-(server-)?(open-)?[a-z]+(-64k)?(-hwe-[\d.]+)?|amdgpu-dkms"
+    r"|amdrocm[\d.]*(-gfx\w+)?|rocm|firmware-amd-graphics|mesa-vulkan-drivers|linux-firmware|linux-headers-[a-z][\w.-]*"
+    r"|rocminfo|rocm-smi|rocm-opencl-icd|hipcc|librocblas0|libhipblas0)$"
 )
 DNF_CANDIDATES = (
     "nvidia-open", "cuda-drivers", "nvidia-fabricmanager", "nvidia-fabric-manager", "nvlsm",
     "cuda-toolkit-*", "cuda-compat-*", "amdgpu-dkms",
-    "amdrocm*", "rocm", "kernel-devel", "kernel-headers",
+    "amdrocm*", "rocm", "kernel-devel", "kernel-devel-matched", "kernel-headers",
 )  # fmt: skip
 SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 FETCH_OPTIONS: PackageListOptions = {
@@ -232,7 +233,8 @@ def list_apt_candidates(module: AnsibleModule, kernel: str) -> dict[str, list[st
     if not any(dpkg.LISTS.glob("*_Packages*")):
         return None
     status, out, __ = module.run_command(["apt-cache", "pkgnames"])
-    names = sorted(name for name in out.split() if CANDIDATE.match(name) or name == f"linux-headers-{kernel}")
+    kernel_packages = {f"linux-headers-{kernel}", f"linux-modules-extra-{kernel}"}
+    names = sorted(name for name in out.split() if CANDIDATE.match(name) or name in kernel_packages)
     if status or not names:
         return {} if not status else None
     __, out, __ = module.run_command(["apt-cache", "madison", *names])
