@@ -16,9 +16,9 @@ REAL = ("nvidia-kernel-dkms", "libcuda1", "libnvidia-ml1", "nvidia-smi")
 
 @pytest.fixture(scope="module")
 def runs(lab):
-    """Boot the host, plan and install twice; the plan chooses the distribution's packages by itself."""
+    """Boot the host, plan and install twice; the template wants the distribution's packages, whose branch has ended."""
     lab.add({HOST: {"kind": "servers", "accelerators": [{"model": "T4", "count": 1}]}})
-    variables = {"gpufleet_drivers_restart": False}
+    variables = {"gpufleet_drivers_restart": False, "gpufleet_software": {"origin": "distribution"}}
     return [lab.run(PLAYBOOKS / "drivers.yml", limit=HOST, extra_vars=variables) for _ in range(2)]
 
 
