@@ -618,6 +618,7 @@ FAULTS = b"""faults:
   blades-1/2: apt_locked=20
 arm64: [blades-1/3]
 disks: {blades-1/4: 2}
+systems: {blades-1/4: debian-13}
 """
 
 

@@ -146,12 +146,15 @@ def _run(*command):
 
 @pytest.fixture(scope="session")
 def faulty_rack(tmp_path_factory):
-    """Return four booted blades: 1 healthy, 2 without sshd, 3 with a full disk, 4 with an undervoltage flag."""
+    """Return four booted blades: 1 healthy, 2 without sshd, 3 with a full disk, 4 with an undervoltage flag.
+
+    The fourth has Debian 13.
+    """
     box = RackHome(tmp_path_factory.mktemp("faulty"))
     faults = ("unreachable", "disk_full", "undervoltage")
     lines = [f"  blades-poc/{slot}: {fault}\n" for slot, fault in enumerate(faults, start=2)]
     try:
-        box.status = box.up("faults:\n" + "".join(lines))
+        box.status = box.up("systems: {blades-poc/4: debian-13}\nfaults:\n" + "".join(lines))
         yield box
     finally:
         box.down()

@@ -108,6 +108,12 @@ def test_ansible_runner_alone_brings_each_blade_to_its_expected_state(site):
     assert states[UNDERVOLTED] == ("ready", True, ["operator"])
 
 
+def test_debian_13_blade_is_measured_like_the_others(site):
+    """Its agent ran under Python 3.13; the state ``ready`` above needs every required check."""
+    assert site.host(4).system_info.codename == "trixie"
+    assert site.nodes()[UNDERVOLTED]["state"] == "ready"
+
+
 def test_full_disk_is_reported_as_the_reason(site):
     reasons = "\n".join(line["reason"] for line in site.answer("nodes", "history", FULL))
     assert "No space left on device" in reasons

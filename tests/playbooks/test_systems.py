@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -105,6 +106,18 @@ def test_pi_image_with_cloud_init_is_a_supported_system():
     assert f"raspberry-pi-os-{first}" in {
         system.name for system in system_data.list_supported_systems("system")
     }
+
+
+@pytest.mark.parametrize("system", ["debian-13", "ubuntu-26.04"])
+def test_withdrawn_key_is_removed_without_apt_key(tmp_path, system):
+    """The command is the role's own, on another folder."""
+    values = system_data.read_role_system_values(FLEET / "roles/nvidia_driver/systems.yml", system)
+    assert "/etc/apt/trusted.gpg.d" in values["key_tool"]
+    for name, content in {"cuda.gpg": b"\x99\x7f\xa2\xaf\x80\xff", "other.gpg": b"\x99\xff"}.items():
+        (tmp_path / name).write_bytes(content)
+    command = [str(tmp_path) if part.startswith("/etc") else part for part in values["key_tool"]]
+    subprocess.run(command, check=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["other.gpg"]
 
 
 def test_new_release_needs_values_only_where_releases_differ(monkeypatch):

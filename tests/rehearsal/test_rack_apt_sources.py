@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gpufleet.rehearsal.rack import apt_sources
 from gpufleet.rehearsal.rack.apt_sources import AptSource, find_suite_mirror, parse_apt_sources
 
 CASES = Path(__file__).parents[1] / "cases/rehearsal/apt_sources"
@@ -51,3 +52,17 @@ def test_disabled_and_source_archives_are_omitted():
 @pytest.mark.parametrize("text", ["", "# nothing\n", "deb\n", "deb [arch=amd64]\n", "Types: deb\n"])
 def test_malformed_sources_files_give_no_mirror(text):
     assert find_suite_mirror("bookworm", parse_apt_sources(text)) is None
+
+
+@pytest.mark.parametrize(("os_id", "found"), [("debian", True), ("ubuntu", False)])
+def test_debian_machine_has_the_archives_of_every_debian_release(monkeypatch, os_id, found):
+    release = {"ID": os_id, "VERSION_CODENAME": "bookworm"}
+    monkeypatch.setattr(apt_sources.platform, "freedesktop_os_release", lambda: release)
+    monkeypatch.setattr(apt_sources, "read_system_apt_sources", lambda: sources("debian-12.sources"))
+    trixie = apt_sources.read_suite_apt_sources("trixie")
+    own = sources("debian-12.sources")
+    for suite in ("", "-updates", "-security"):
+        expected = find_suite_mirror(f"bookworm{suite}", own).uri if found else None
+        mirror = find_suite_mirror(f"trixie{suite}", trixie)
+        assert (mirror.uri if mirror else None) == expected
+    assert apt_sources.read_suite_apt_sources("bookworm") == own

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
 from types import SimpleNamespace
@@ -24,6 +25,32 @@ def test_image_name_contains_suite_architecture_and_hash():
 )
 def test_any_change_of_the_recipe_changes_the_image_name(change):
     assert replace(RECIPE, **change).image_name != RECIPE.image_name
+
+
+def test_release_that_debootstrap_cannot_build_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setattr(images, "SCRIPTS", tmp_path)
+    with pytest.raises(EnvironmentFault, match="debootstrap cannot build trixie"):
+        images.ensure_base_image("amd64", print, "trixie")
+
+
+def test_machine_of_another_distribution_builds_debian_from_its_archive(monkeypatch, tmp_path):
+    (tmp_path / "trixie").touch()
+    monkeypatch.setattr(images, "SCRIPTS", tmp_path)
+    monkeypatch.setattr(images.apt_sources, "read_suite_apt_sources", lambda _suite: [])
+    assert images._choose_recipe("amd64", "trixie") == (images.ImageRecipe("trixie", "amd64"), None)
+
+
+def test_images_of_older_recipes_are_removed_when_unused_for_weeks(tmp_path):
+    current = tmp_path / RECIPE.image_name
+    old, recent, other = (
+        tmp_path / name for name in ("bookworm-amd64-0", "bookworm-amd64-1", "trixie-amd64-0")
+    )
+    for image in (current, old, recent, other):
+        image.mkdir()
+    for image in (old, other):
+        os.utime(image, (0, 0))
+    images._remove_expired_images(RECIPE, current)
+    assert sorted(tmp_path.iterdir()) == sorted([current, recent, other])
 
 
 def test_hosts_have_the_complete_python_package():

@@ -90,6 +90,13 @@ def test_drives_apply_to_their_host_only():
         plans(rack("r", 1), faults=parse_faults("disks: {r/9: 1}", "f"))
 
 
+def test_hosts_have_the_release_that_the_file_names():
+    by_place = plans(rack("r", 1, 2), faults=parse_faults("systems: {r/2: debian-13}", "f"))
+    assert [p.image_key for p in by_place.values()] == [("", "amd64"), ("trixie", "amd64")]
+    with pytest.raises(InputError, match="no such node"):
+        plans(rack("r", 1), faults=parse_faults("systems: {r/9: debian-13}", "f"))
+
+
 def test_arm64_on_an_unknown_place_is_refused():
     with pytest.raises(InputError, match="r/9: no such node"):
         plans(rack("r", 1), faults=parse_faults("arm64: [r/9]", "f"))

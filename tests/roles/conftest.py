@@ -20,6 +20,7 @@ import pytest
 HERE = Path(__file__).parent
 HOSTS = {
     "base01": {"kind": "servers"},
+    "base13": {"kind": "servers", "system": "debian-13"},
     "nv01": {"kind": "servers", "accelerators": [{"model": "H100 SXM5 80GB", "count": 8}]},
     "amd01": {"kind": "servers", "accelerators": [{"model": "Instinct MI300X", "count": 8}]},
     "amd02": {"kind": "servers", "accelerators": [{"model": "Radeon RX 460"}]},

@@ -225,7 +225,15 @@ class Lab:
         """Return each host with its slot: the previous one, else the next free one of its rack."""
         specs: dict[str, dict[str, Any]] = {}
         for name, fields in hosts.items():
-            spec = {"kind": "servers", "accelerators": [], "arch": "", "faults": [], "disks": 0, **fields}
+            spec = {
+                "kind": "servers",
+                "accelerators": [],
+                "arch": "",
+                "faults": [],
+                "disks": 0,
+                "system": "",
+                **fields,
+            }
             known = self.hosts.get(name, {})
             if "slot" not in spec and known.get("kind") == spec["kind"]:
                 spec["slot"] = known["slot"]
@@ -260,7 +268,10 @@ class Lab:
         named = {self.place(name): spec["faults"] for name, spec in self.hosts.items() if spec["faults"]}
         foreign = [self.place(name) for name, spec in self.hosts.items() if spec["arch"] == "arm64"]
         disks = {self.place(name): spec["disks"] for name, spec in self.hosts.items() if spec.get("disks")}
-        return json.dumps({"faults": named, "arm64": foreign, "disks": disks}, indent=0)
+        systems = {
+            self.place(name): spec["system"] for name, spec in self.hosts.items() if spec.get("system")
+        }
+        return json.dumps({"faults": named, "arm64": foreign, "disks": disks, "systems": systems}, indent=0)
 
     def _name(self, place: str) -> str:
         return next(name for name in self.hosts if self.place(name) == place)
@@ -348,7 +359,7 @@ def task_result(event: dict[str, Any]) -> Result | None:
 
 
 def parse_host(text: str) -> tuple[str, dict[str, Any]]:
-    """Read ``nv01=servers:H100x8,T4@arm64!disk_full`` from the command line."""
+    """Read ``nv01=servers:H100x8,T4@arm64!disk_full`` or ``base13=servers@debian-13`` from the command line."""
     text, *faults = text.split("!")
     text, _, arch = text.partition("@")
     name, _, rest = text.partition("=")
@@ -359,7 +370,14 @@ def parse_host(text: str) -> tuple[str, dict[str, Any]]:
         accelerators.append(
             {"model": model, "count": int(count)} if times and count.isdigit() else {"model": card}
         )
-    return name, {"kind": kind or "servers", "accelerators": accelerators, "arch": arch, "faults": faults}
+    is_arch = arch in ("", "amd64", "arm64")
+    return name, {
+        "kind": kind or "servers",
+        "accelerators": accelerators,
+        "arch": arch if is_arch else "",
+        "system": "" if is_arch else arch,
+        "faults": faults,
+    }
 
 
 def main(arguments: list[str]) -> int:

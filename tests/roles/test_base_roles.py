@@ -1,4 +1,4 @@
-"""Test the base roles on booted hosts: a server and an emulated arm64 blade."""
+"""Test the base roles on booted hosts: a server, one with Debian 13, and an emulated arm64 blade."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import socket
 import pytest
 
 PLAYS = ("base",)
-HOSTS = ("base01", "blade01")
+HOSTS = ("base01", "base13", "blade01")
 
 
 @pytest.fixture(scope="module")
@@ -30,12 +30,23 @@ def test_every_role_converges_and_the_second_run_changes_nothing(base_runs):
     assert base_runs.first.changed("base01") >= 6
 
 
+def test_debian_13_host_has_the_settings_of_its_release(base_runs, lab):
+    """Its PAM reads the locale and the limits of a session; no program warns about what the roles wrote."""
+    host = lab.host("base13")
+    assert host.system_info.codename == "trixie"
+    assert not host.file("/etc/timezone").exists
+    assert host.run("systemctl --failed --no-legend").stdout == ""
+    assert "deprecated" not in host.run("sshd -T").stderr.lower()
+    assert lab.host("base13", user="ops").check_output("sudo -n id -u") == "0"
+
+
 def test_host_name_time_zone_and_locale_are_set(host, lab, base_runs):
     name = host.check_output("hostname")
     assert name in HOSTS
     assert f"127.0.1.1 {name}" in host.file("/etc/hosts").content_string
     assert host.file("/etc/localtime").linked_to == "/usr/share/zoneinfo/Etc/UTC"
-    assert host.file("/etc/default/locale").content_string.endswith("LANG=C.UTF-8\n")
+    locale_file = "/etc/locale.conf" if name == "base13" else "/etc/default/locale"
+    assert host.file(locale_file).content_string.endswith("LANG=C.UTF-8\n")
     for package in ("smartmontools", "pciutils", "ethtool"):
         assert host.package(package).is_installed
 

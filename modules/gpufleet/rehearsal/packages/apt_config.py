@@ -43,7 +43,7 @@ def build_apt_config_files(gateway: str, suite: str) -> dict[str, str]:
             suites=" ".join(archive.suites),
             components=" ".join(archive.components),
         )
-        for archive in apt_sources.list_suite_archives(suite, apt_sources.read_system_apt_sources())
+        for archive in apt_sources.list_suite_archives(suite, apt_sources.read_suite_apt_sources(suite))
     ]
     return {
         "etc/apt/sources.list": "# Rehearsal: see sources.list.d/rehearsal.sources\n",

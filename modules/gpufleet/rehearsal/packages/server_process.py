@@ -96,7 +96,7 @@ def _server_settings(addresses: list[str], suites: list[str]) -> dict[str, Any]:
     archives = [
         archive
         for suite in suites
-        for archive in apt_sources.list_suite_archives(suite, apt_sources.read_system_apt_sources())
+        for archive in apt_sources.list_suite_archives(suite, apt_sources.read_suite_apt_sources(suite))
     ]
     return {
         "addresses": addresses,

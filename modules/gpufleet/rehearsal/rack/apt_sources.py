@@ -5,9 +5,10 @@ Input: the text of sources files. Output: the mirror and the archives of a suite
 
 from __future__ import annotations
 
+import platform
 import shutil
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpufleet.rehearsal.rack.shell import run_command
@@ -53,6 +54,28 @@ def list_suite_archives(suite: str, sources: Iterable[AptSource]) -> list[AptArc
     return [
         AptArchive(names[uri], uri, tuple(suite_names), components) for uri, suite_names in suites.items()
     ]
+
+
+def read_suite_apt_sources(suite: str) -> list[AptSource]:
+    """Return the sources of this machine's apt, for a suite that may be another one than the machine's own.
+
+    A Debian machine gets every Debian release from the archives that have its own release.
+    """
+    release = platform.freedesktop_os_release()
+    sources = read_system_apt_sources()
+    codename = release.get("VERSION_CODENAME", "")
+    if release.get("ID") != "debian" or not codename or find_suite_mirror(suite, sources):
+        return sources
+    return [replace_release(source, codename, suite) for source in sources]
+
+
+def replace_release(source: AptSource, codename: str, other_codename: str) -> AptSource:
+    """Return the source with the suites of one release (also ``-updates``) replaced by those of another."""
+    suites = (
+        other_codename + suite.removeprefix(codename) if suite.partition("-")[0] == codename else suite
+        for suite in source.suites
+    )
+    return replace(source, suites=tuple(suites))
 
 
 def read_system_apt_sources() -> list[AptSource]:

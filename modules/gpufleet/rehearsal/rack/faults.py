@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet.boundary import decode_yaml_with_line_numbers, read_text
+from gpufleet.catalog import load_operating_systems
 from gpufleet.errors import InputError
 
 KINDS = {
@@ -29,17 +30,18 @@ DEFAULT_AMOUNTS = {
 }  # defaults, overridden by e.g. `apt_locked=20`
 MAX_AMOUNT = 100_000
 NO_SSH_FAULTS = frozenset({"unreachable", "link_down"})  # with these a host does not answer SSH
-SECTIONS = ("faults", "arm64", "disks")
+SECTIONS = ("faults", "arm64", "disks", "systems")
 MAX_DISKS = 16
 
 
 @dataclass(frozen=True)
 class FaultPlan:
-    """The faults of hosts, and which are real arm64 or have drives; keys are ``rack/slot``."""
+    """The faults of hosts, which are real arm64, their drives and systems; keys are ``rack/slot``."""
 
     by_place: Mapping[str, frozenset[str]] = field(default_factory=dict)
     arm64: frozenset[str] = frozenset()
     disks: Mapping[str, int] = field(default_factory=dict)
+    suites: Mapping[str, str] = field(default_factory=dict)  # Debian's codenames
     source: str = ""
     lines: Mapping[str, int] = field(default_factory=dict)
 
@@ -49,7 +51,7 @@ class FaultPlan:
 
     def check_places_exist(self, known_places: set[str]) -> None:
         """Raise InputError for a place that is in no rack."""
-        for place in (*self.by_place, *sorted(self.arm64), *self.disks):
+        for place in (*self.by_place, *sorted(self.arm64), *self.disks, *self.suites):
             if place not in known_places:
                 examples = ", ".join(sorted(known_places)[:3]) or "none: the stack has no rack"
                 raise InputError(
@@ -88,7 +90,11 @@ def load_faults(file_or_set_name: str | Path | None) -> FaultPlan:
 
 
 def parse_faults(text: str, source: str) -> FaultPlan:
-    """Parse a faults file: ``faults`` maps places to faults, ``arm64`` lists places, ``disks`` counts their drives."""
+    """Parse a faults file.
+
+    ``faults`` maps places to faults, ``disks`` to a number of drives, ``systems`` to a Debian release; ``arm64`` is a
+    list of places.
+    """
     from ruamel.yaml.comments import CommentedMap
 
     document = decode_yaml_with_line_numbers(text, source) or {}
@@ -98,11 +104,12 @@ def parse_faults(text: str, source: str) -> FaultPlan:
     if not isinstance(faults, CommentedMap) or not isinstance(arm64, list):
         raise InputError("wrong shape", where=source, remedy="faults must be a mapping, arm64 a list")
     disks = _parse_disks(document.get("disks") or {}, source)
+    suites = _parse_systems(document.get("systems") or {}, source)
     lines = {str(place): faults.lc.key(place)[0] + 1 for place in faults}
     by_place = {
         str(p): _parse_kinds(value, f"{source}:{lines[str(p)]}", str(p)) for p, value in faults.items()
     }
-    return FaultPlan(by_place, frozenset(map(str, arm64)), disks, source, lines)
+    return FaultPlan(by_place, frozenset(map(str, arm64)), disks, suites, source, lines)
 
 
 def _parse_disks(counts: Any, source: str) -> dict[str, int]:
@@ -117,6 +124,26 @@ def _parse_disks(counts: Any, source: str) -> dict[str, int]:
                 remedy=f"1 to {MAX_DISKS}",
             )
     return {str(place): int(count) for place, count in counts.items()}
+
+
+def _parse_systems(systems: Any, source: str) -> dict[str, str]:
+    """Return rack/slot -> codename: debootstrap builds Debian's releases from Debian's own archive."""
+    codenames = {
+        system.name: system.codename
+        for system in load_operating_systems().values()
+        if system.distribution == "debian"
+    }
+    if not isinstance(systems, dict):
+        raise InputError("wrong shape", where=source, remedy="systems must map rack/slot to a system")
+    for place, name in systems.items():
+        if not isinstance(name, str) or name not in codenames:
+            raise InputError(
+                f"{name!r} is not a system that can be rehearsed",
+                where=source,
+                key=str(place),
+                remedy=f"use {' or '.join(codenames)}",
+            )
+    return {str(place): codenames[name] for place, name in systems.items()}
 
 
 def _parse_kinds(value: Any, where: str, place: str) -> frozenset[str]:

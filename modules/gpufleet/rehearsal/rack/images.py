@@ -1,17 +1,20 @@
-"""Base images: a Debian (or Ubuntu) root folder per architecture, built once by debootstrap and shared.
+"""Base images: a Debian (or Ubuntu) root folder per release and architecture, built once by debootstrap and shared.
 
 An image is stored in the user's cache under a name with the hash of its recipe, so a changed recipe builds another
-image. It is built next to its target and renamed: an existing image is complete. Everything mounted during the build
-is in a mount namespace that ends with the build.
+image and removes those of the same release and architecture that were not used for weeks. It is built next to its
+target and renamed: an existing image is complete. Everything mounted during the build is in a mount namespace that
+ends with the build.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 import shutil
 import subprocess
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -43,6 +46,7 @@ MASKED = (
 RECIPE_VERSION = 3
 FALLBACK_SUITE = "bookworm"
 SCRIPTS = Path("/usr/share/debootstrap/scripts")
+EXPIRE_AFTER_DAYS = 60
 DEBIAN_NAMES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -79,14 +83,18 @@ def image_suite(image_folder: Path) -> str:
     return image_folder.name.split("-", 1)[0]
 
 
-def ensure_base_image(arch: str, report: Reporter) -> Path:
-    """Return the base image for an architecture (``amd64``, ``arm64``), and build it if it does not exist."""
-    recipe, mirror = _choose_recipe(arch)
+def ensure_base_image(arch: str, report: Reporter, suite: str = "") -> Path:
+    """Return the base image for an architecture (``amd64``, ``arm64``), and build it if it does not exist.
+
+    ``suite`` is a release of Debian; an empty one means this machine's own release.
+    """
+    recipe, mirror = _choose_recipe(arch, suite)
     folder = user_cache_folder() / "hosts"
     image = folder / recipe.image_name
     if arch != native_arch():
         emulation.ensure_cpu_emulation(arch)
     if image.is_dir():
+        os.utime(image)
         return image
     folder.mkdir(parents=True, exist_ok=True)
     with exclusive_lock(folder / f"{recipe.suite_and_arch}.lock", report, "builds this base image"):
@@ -95,20 +103,29 @@ def ensure_base_image(arch: str, report: Reporter) -> Path:
     return image
 
 
-def _choose_recipe(arch: str) -> tuple[ImageRecipe, str | None]:
-    """Choose the recipe and its mirror: this machine's own suite from its own mirror, else the fallback."""
-    codename = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
+def _choose_recipe(arch: str, suite: str) -> tuple[ImageRecipe, str | None]:
+    """Choose the recipe and its mirror: the suite, else this machine's own one; else the fallback.
+
+    The mirror is this machine's own. Without one debootstrap's default serves Debian's suites.
+    """
+    chosen = suite or platform.freedesktop_os_release().get("VERSION_CODENAME", "")
+    is_buildable = bool(chosen) and (SCRIPTS / chosen).is_file()
+    if suite and not is_buildable:
+        raise EnvironmentFault(
+            f"this machine's debootstrap cannot build {suite}: {SCRIPTS / suite} does not exist",
+            hint="install a newer debootstrap",
+        )
     source = (
-        apt_sources.find_suite_mirror(codename, apt_sources.read_system_apt_sources())
-        if (SCRIPTS / codename).is_file()
+        apt_sources.find_suite_mirror(chosen, apt_sources.read_suite_apt_sources(chosen))
+        if is_buildable
         else None
     )
-    if not codename or source is None:
-        return ImageRecipe(FALLBACK_SUITE, arch), None
+    if source is None:
+        return ImageRecipe(suite or FALLBACK_SUITE, arch), None
     components = tuple(c for c in ("main", "universe") if c in source.components)
     # Ubuntu keeps foreign architectures on another server; debootstrap knows which.
     is_on_ports_server = "universe" in components and arch != native_arch()
-    return ImageRecipe(codename, arch, components), None if is_on_ports_server else source.uri
+    return ImageRecipe(chosen, arch, components), None if is_on_ports_server else source.uri
 
 
 def _build_image(recipe: ImageRecipe, mirror: str | None, image: Path, report: Reporter) -> None:
@@ -122,7 +139,16 @@ def _build_image(recipe: ImageRecipe, mirror: str | None, image: Path, report: R
     _remove_host_specific_files(recipe, partial_image)
     partial_image.rename(image)
     shutil.rmtree(package_cache)
+    _remove_expired_images(recipe, image)
     report(f"base image {image.name}: ready")
+
+
+def _remove_expired_images(recipe: ImageRecipe, current_image: Path) -> None:
+    """Remove images of older recipes for this suite and architecture; another checkout may use a recent one."""
+    for image in current_image.parent.glob(f"{recipe.suite_and_arch}-*"):
+        unused_s = time.time() - image.stat().st_mtime
+        if image.is_dir() and image != current_image and unused_s > EXPIRE_AFTER_DAYS * 86400:
+            shutil.rmtree(image)
 
 
 def _run_debootstrap(

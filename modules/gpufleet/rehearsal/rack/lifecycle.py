@@ -62,22 +62,23 @@ def start_racks(
             {model for plan in plans for model in pci.list_models_without_pci_id(plan.accelerators)}
         ):
             report(f"no PCI id is known for {model}: hosts with it have no PCI device")
-        images_by_arch = {
-            arch: images.ensure_base_image(arch, report) for arch in sorted({plan.arch for plan in plans})
+        base_images = {
+            (suite, arch): images.ensure_base_image(arch, report, suite)
+            for suite, arch in sorted({plan.image_key for plan in plans})
         }
         bridge = rehearsal_name_prefix(rehearsal.home)
         _remove_hosts(
             rehearsal, set(network.list_host_labels(bridge)) - {plan.label for plan in plans}, report
         )
         hosts.remove_unplanned_host_files(rehearsal.home / "rack", plans)
-        _serve_packages(rehearsal, plans, images_by_arch, report)
-        outdated = _find_outdated(bridge, plans, images_by_arch)
+        _serve_packages(rehearsal, plans, base_images, report)
+        outdated = _find_outdated(bridge, plans, base_images)
         _remove_hosts(rehearsal, {plan.label for plan in outdated}, report)
         loop_devices.detach_loop_devices(
             rehearsal.home / "rack",
             [file for plan in plans for file in loop_devices.list_drive_files(plan)],
         )
-        _boot_hosts(rehearsal, bridge, outdated, images_by_arch, report)
+        _boot_hosts(rehearsal, bridge, outdated, base_images, report)
         network.apply_link_faults(plans)
         _write_address_files(rehearsal, plans)
         hosts.wait_until_hosts_up(plans, images.native_arch(), report)
@@ -154,10 +155,13 @@ def _read_networks(file: Path) -> dict[str, int]:
 
 
 def _serve_packages(
-    rehearsal: RehearsalHome, plans: Sequence[HostPlan], images_by_arch: Mapping[str, Path], report: Reporter
+    rehearsal: RehearsalHome,
+    plans: Sequence[HostPlan],
+    base_images: Mapping[tuple[str, str], Path],
+    report: Reporter,
 ) -> None:
     """Start the package server on every gateway; hosts boot without it too."""
-    suites = {images.image_suite(image) for image in images_by_arch.values()}
+    suites = {images.image_suite(image) for image in base_images.values()}
     packages.start_package_server(
         rehearsal.home,
         rehearsal_name_prefix(rehearsal.home),
@@ -168,7 +172,7 @@ def _serve_packages(
 
 
 def _find_outdated(
-    bridge: str, plans: Sequence[HostPlan], images_by_arch: Mapping[str, Path]
+    bridge: str, plans: Sequence[HostPlan], base_images: Mapping[tuple[str, str], Path]
 ) -> list[HostPlan]:
     """Return the hosts that do not run, do not answer, or were started with other parameters."""
     broken = {plan.label for plan in network.find_unconnected_hosts(bridge, plans)}
@@ -178,7 +182,7 @@ def _find_outdated(
         for p in plans
         if p.label not in broken and host_processes.find_init_pid(process_ids.get(p.label, []))
     ]
-    up_to_date = [p for p in running if _matches_record(p, images_by_arch[p.arch])]
+    up_to_date = [p for p in running if _matches_record(p, base_images[p.image_key])]
     ssh_by_address = hosts.check_ssh_servers(
         [p.ip_address for p in up_to_date if p.should_answer_ssh], SSH_TIMEOUT_S
     )
@@ -195,7 +199,7 @@ def _boot_hosts(
     rehearsal: RehearsalHome,
     bridge: str,
     plans: Sequence[HostPlan],
-    images_by_arch: Mapping[str, Path],
+    base_images: Mapping[tuple[str, str], Path],
     report: Reporter,
 ) -> None:
     if plans:
@@ -203,16 +207,16 @@ def _boot_hosts(
     operator_key = ensure_ssh_key(rehearsal.home / "ssh" / KEY_NAME, "gpufleet-rehearsal")
     for plan in plans:
         apt_files = packages.build_apt_config_files(
-            plan.gateway_address, images.image_suite(images_by_arch[plan.arch])
+            plan.gateway_address, images.image_suite(base_images[plan.image_key])
         )
-        layout.write_host_files(plan, images_by_arch[plan.arch], operator_key, apt_files)
+        layout.write_host_files(plan, base_images[plan.image_key], operator_key, apt_files)
         _write_drive_records(plan)
     network.connect_hosts(bridge, plans)
     inotify.raise_inotify_limit(
         len(network.list_host_labels("gf")), report
     )  # hosts of other rehearsals count too
     for plan in plans:
-        hosts.start_host(plan, images_by_arch[plan.arch], loop_devices.attach_loop_devices(plan))
+        hosts.start_host(plan, base_images[plan.image_key], loop_devices.attach_loop_devices(plan))
 
 
 def _write_drive_records(plan: HostPlan) -> None:

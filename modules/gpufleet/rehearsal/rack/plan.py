@@ -51,6 +51,12 @@ class HostPlan:
     faults: frozenset[str]
     folder: Path
     disks: int = 0
+    suite: str = ""  # Debian's codename; empty: the controller's own release
+
+    @property
+    def image_key(self) -> tuple[str, str]:
+        """The suite and the architecture of its base image."""
+        return self.suite, self.arch
 
     @property
     def ip_address(self) -> str:
@@ -137,6 +143,7 @@ def _plan_host(
         faults=faults.get_host_faults(place),
         folder=home / "rack" / place.replace("/", "-"),
         disks=faults.disks.get(place, 0),
+        suite=faults.suites.get(place, ""),
     )
 
 

@@ -53,6 +53,7 @@ class TimeSyncSystem(TypedDict):
     time_chrony_unit: str
     time_chrony_config: str
     time_chrony_drift: str
+    time_chrony_leap_seconds: str
     time_chrony_pools: list[str]
 
 
@@ -112,7 +113,7 @@ def _chrony_resources(
         f"driftfile {system['time_chrony_drift']}",
         f"makestep {settings['makestep_seconds']} {settings['makestep_updates']}",
         "rtcsync",
-        *([] if source["smears"] else ["leapsectz right/UTC"]),
+        *([] if source["smears"] else [system["time_chrony_leap_seconds"]]),
     ]
     return {
         "packages": ["chrony"],

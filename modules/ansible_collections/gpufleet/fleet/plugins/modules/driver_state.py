@@ -166,8 +166,13 @@ class DriverStateReader:
         return sorted(line.split()[0] for line in out.splitlines() if line.strip())
 
     def trusts_withdrawn_nvidia_key(self) -> bool:
-        """Return whether apt still trusts NVIDIA's withdrawn key for CUDA, 7FA2AF80."""
-        rings = [Path("/etc/apt/trusted.gpg"), *Path("/etc/apt/trusted.gpg.d").glob("*.gpg")]
+        """Return whether apt still trusts NVIDIA's withdrawn key for CUDA, 7FA2AF80.
+
+        apt 3.0 no longer trusts /etc/apt/trusted.gpg (its NEWS) and comes without apt-key.
+        """
+        rings = list(Path("/etc/apt/trusted.gpg.d").glob("*.gpg"))
+        if self.module.get_bin_path("apt-key"):
+            rings.append(Path("/etc/apt/trusted.gpg"))
         return any(bytes.fromhex("7fa2af80") in path.read_bytes() for path in rings if path.is_file())
 
     def list_cuda_toolkit_versions(self) -> list[str]:
