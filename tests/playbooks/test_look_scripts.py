@@ -93,7 +93,7 @@ def test_missing_driver_is_reported_with_the_message_of_rocminfo(tmp_path):
 
 
 def test_missing_users_are_reported_and_check_mode_adds_none():
-    result = run("rocm", "members.sh", "trial", "root", "nobody-has-this-name")
+    result = run("rocm", "members.sh", "trial", "render video", "root", "nobody-has-this-name")
     assert result.returncode == 0, result.stderr
     assert "missing nobody-has-this-name" in result.stdout
     assert (

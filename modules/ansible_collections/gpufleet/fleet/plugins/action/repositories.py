@@ -12,6 +12,7 @@ from ansible.plugins.action import ActionBase
 
 from ansible_collections.gpufleet.fleet.plugins.module_utils import signing_key
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils import dnf_steps
 
 MODULE = "gpufleet.fleet.repositories"
 
@@ -29,12 +30,24 @@ class ActionModule(ActionBase):
         result = self._run_module(MODULE, arguments, task_vars)
         if result.get("failed") or result.get("package_manager") != "dnf":
             return result
-        for repository in arguments["repositories"]:
-            added = self._add_dnf_repository(repository, result, task_vars)
-            if added.get("failed"):
-                return {**result, **added}
-            result["changed"] = result["changed"] or added.get("changed", False)
+        for step in self._list_dnf_steps(arguments, result):
+            done = self._run_module(step.module, step.arguments, task_vars)
+            if done.get("failed"):
+                return {**result, "failed": True, "msg": _explain_failed_step(step, done)}
+            result["changed"] = result["changed"] or done.get("changed", False)
         return result
+
+    def _list_dnf_steps(self, arguments: dict[str, Any], result: dict[str, Any]) -> list[dnf_steps.Step]:
+        """Return prerequisites, repositories and streams, in this order: packages of a stream need all three."""
+        repositories = [_repository_step(entry, result) for entry in arguments["repositories"]]
+        if "dnf" not in result:
+            return repositories
+        host = dnf_steps.DnfHost(**result["dnf"])
+        return [
+            *dnf_steps.list_prerequisite_steps(arguments.get("prerequisites") or [], host),
+            *repositories,
+            *dnf_steps.list_stream_steps(arguments.get("streams") or [], host),
+        ]
 
     def _run_module(
         self, name: str, arguments: dict[str, Any], task_vars: dict[str, Any] | None
@@ -43,22 +56,6 @@ class ActionModule(ActionBase):
             module_name=name, module_args=arguments, task_vars=task_vars
         )
         return answer
-
-    def _add_dnf_repository(
-        self, repository: dict[str, Any], result: dict[str, Any], task_vars: dict[str, Any] | None
-    ) -> dict[str, Any]:
-        name = repository["name"]
-        arguments = {
-            "name": name,
-            "description": name,
-            "baseurl": repository["uri"],
-            "gpgkey": f"file://{result['key_paths'][name]}",
-            "gpgcheck": repository.get("signs_packages", True),
-            "repo_gpgcheck": repository.get("signs_metadata", False),
-        }
-        if repository.get("priority") is not None:
-            arguments["priority"] = repository["priority"]
-        return self._run_module("ansible.builtin.yum_repository", arguments, task_vars)
 
     def _with_key_contents(self, repositories: list[dict[str, Any]], folder: str) -> list[dict[str, Any]]:
         """Return the repositories with the contents of their keys, each from the file with its fingerprint."""
@@ -73,6 +70,25 @@ class ActionModule(ActionBase):
             ]
         except HostError as error:
             raise AnsibleActionFail(error.msg) from None
+
+
+def _repository_step(repository: dict[str, Any], result: dict[str, Any]) -> dnf_steps.Step:
+    name = repository["name"]
+    arguments = {
+        "name": name,
+        "description": name,
+        "baseurl": repository["uri"],
+        "gpgkey": f"file://{result['key_paths'][name]}",
+        "gpgcheck": repository.get("signs_packages", True),
+        "repo_gpgcheck": repository.get("signs_metadata", False),
+    }
+    if repository.get("priority") is not None:
+        arguments["priority"] = repository["priority"]
+    return dnf_steps.Step("ansible.builtin.yum_repository", arguments)
+
+
+def _explain_failed_step(step: dnf_steps.Step, result: dict[str, Any]) -> str:
+    return f"{' '.join(step.arguments.get('argv') or [step.module])}: {dnf_steps.explain_dnf_failure(result)}"
 
 
 def _read_key_folder(folder: Path) -> dict[str, bytes]:

@@ -1,6 +1,6 @@
 # Copyright: gpufleet contributors
 # GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The types that the package managers share: what a task asks for, what a host has, and the difference."""
+"""The types of package changes: what a task asks for, what a host has, and the difference."""
 
 from __future__ import annotations
 
@@ -43,15 +43,3 @@ class PackageChanges(Protocol):
 
     install: list[tuple[str, str | None]]
     remove: list[str]
-
-
-class PackageManager(Protocol):
-    """The interface that the modules ``dpkg`` and ``rpm`` share."""
-
-    def read_installed_packages(self, options: PackageOptions | None = None, /) -> InstalledPackages: ...
-
-    def repair_interrupted_packages(self, options: PackageOptions, /) -> list[str]: ...
-
-    def install_and_remove_packages(self, changes: PackageChanges, options: PackageOptions, /) -> None: ...
-
-    def set_package_holds(self, package_names: list[str], on: bool) -> None: ...

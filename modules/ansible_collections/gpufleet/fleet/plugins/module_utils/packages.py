@@ -8,10 +8,9 @@ import fnmatch
 import shutil
 from typing import Any
 
-from ansible_collections.gpufleet.fleet.plugins.module_utils import dpkg, rpm
+from ansible_collections.gpufleet.fleet.plugins.module_utils import dpkg
 from ansible_collections.gpufleet.fleet.plugins.module_utils.package_model import (
     InstalledPackages,
-    PackageManager,
     PackageOptions,
 )
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (
@@ -55,15 +54,6 @@ def find_package_manager_name() -> str:
     if shutil.which("dnf"):
         return "dnf"
     raise HostError("this host has neither apt nor dnf")
-
-
-def find_package_manager() -> PackageManager:
-    """Return the module for this host's package manager."""
-    if dpkg.STATUS.exists():
-        return dpkg
-    if shutil.which("rpm"):
-        return rpm
-    raise HostError("this host has neither dpkg nor rpm")
 
 
 class PackageDifference:
@@ -131,7 +121,7 @@ def preview_package_changes(
 
 def apply_package_options(options: PackageOptions, check_mode: bool) -> dict[str, Any]:
     """Install, remove, hold and unhold packages; return changed, changed_packages, repaired and diff."""
-    manager = find_package_manager()
+    manager = dpkg
     repaired = [] if check_mode else manager.repair_interrupted_packages(options)
     host = manager.read_installed_packages(options)
     difference = PackageDifference(options, host)

@@ -56,6 +56,8 @@ from typing import Any, TypedDict  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
+from ansible_collections.gpufleet.fleet.plugins.module_utils.versionlock import parse_locks  # noqa: E402
+
 DRIVER_PACKAGE = re.compile(
     r"^(nvidia-|libnvidia-|libcuda|libnvcuvid|libnvoptix|firmware-nvidia|xserver-xorg-video-nvidia|cuda-drivers"
     r"|kmod-nvidia|amdgpu-|libxnvctrl)"
@@ -116,7 +118,7 @@ class DriverStateReader:
         if status is not None:
             return sorted(out.split())
         __, out = self.run_tool("dnf", "-q", "versionlock", "list")
-        return sorted(line for line in out.splitlines() if line and not line.startswith("#"))
+        return sorted(parse_locks(out.splitlines()))
 
     def read_loaded_driver_version(self) -> str | None:
         for path in ("/sys/module/nvidia/version", "/sys/module/amdgpu/version"):

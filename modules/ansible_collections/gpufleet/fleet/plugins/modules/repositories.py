@@ -14,7 +14,8 @@ description:
     On Debian and Ubuntu it is the repository's C(Signed-By); on RHEL and its likes it is the repository's C(gpgkey)."
   - On Debian and Ubuntu it writes a C(.sources) file, and a preference file if the repository has a pin. It removes
     entries of the same repository from other files, because apt refuses a repository with two different keys.
-  - On RHEL and its likes the action plugin adds the repository with M(ansible.builtin.yum_repository).
+  - On RHEL and its likes the action plugin adds the repository with M(ansible.builtin.yum_repository). It also enables
+    the prerequisites and the module streams, as the vendors document it.
 options:
   repositories:
     description: The repositories, in order.
@@ -48,6 +49,19 @@ options:
       signs_packages: {description: "dnf: whether the packages are signed.", type: bool, default: true}
       signs_metadata: {description: "dnf: whether the metadata is signed.", type: bool, default: false}
       priority: {description: "dnf: priority; a lower number wins.", type: int}
+  prerequisites:
+    description: >-
+      What a host with dnf needs first. C(epel) and C(crb) (CodeReady Builder) are enabled; C(versionlock) is a plugin
+      of dnf that is installed. apt ignores them.
+    type: list
+    elements: str
+    choices: [epel, crb, versionlock]
+    default: []
+  streams:
+    description: "dnf's module streams to enable, such as C(nvidia-driver:580-open). apt ignores them."
+    type: list
+    elements: str
+    default: []
   key_folder:
     description: >-
       Folder on the controller with the keys as files, for hosts without access to the addresses of the keys. The names
@@ -73,6 +87,7 @@ RETURN = """
 changed_paths: {description: Files that were written or removed., returned: always, type: list, elements: str}
 taken_over: {description: Files that named one of the repositories before., returned: always, type: list, elements: str}
 package_manager: {description: C(apt) or C(dnf)., returned: always, type: str}
+dnf: {description: "os-release, repositories and streams, for the action plugin.", returned: with dnf, type: dict}
 key_paths: {description: Name of a repository to the file of its key., returned: always, type: dict}
 """
 
@@ -89,9 +104,14 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils import (  # noqa: E
     packages,
     signing_key,
 )
-from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError, run_program  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (  # noqa: E402
+    HostError,
+    first_nonempty_line,
+    run_program,
+)
 
 APT = Path("/etc/apt")
+MODULES = Path("/etc/dnf/modules.d")
 RPM_KEYS = Path("/etc/pki/rpm-gpg")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 TEXTS = {"type": "list", "elements": "str", "default": []}
@@ -119,6 +139,8 @@ REPOSITORY = {
 }
 SPEC = {
     "repositories": {"type": "list", "elements": "dict", "required": True, "options": REPOSITORY},
+    "prerequisites": {**TEXTS, "choices": ["epel", "crb", "versionlock"]},
+    "streams": TEXTS,
     "key_folder": {"type": "path", "default": "", "no_log": False},
 }
 
@@ -217,6 +239,33 @@ def requested_entries(
     return entries, takeover_entries(repositories) if manager == "apt" else []
 
 
+def read_dnf_host() -> dict[str, Any]:
+    """Return os-release, the host's repositories (True: enabled) and its enabled module streams."""
+    release = dict(
+        line.split("=", 1) for line in Path("/etc/os-release").read_text("utf-8").splitlines() if "=" in line
+    )
+    repositories = {}
+    for state in ("disabled", "enabled"):
+        status, out, err = run_program(["dnf", "-q", "repolist", f"--{state}"])
+        if status != 0:
+            raise HostError(f"dnf cannot list its repositories: {first_nonempty_line(err, out)}")
+        # A heading, then one repository a line.
+        repositories.update(
+            {line.split()[0]: state == "enabled" for line in out.splitlines()[1:] if line.strip()}
+        )
+    streams = {}
+    for path in MODULES.glob("*.module"):
+        fields = dict(line.split("=", 1) for line in path.read_text("utf-8").splitlines() if "=" in line)
+        if fields.get("state") == "enabled":
+            streams[path.stem] = fields.get("stream", "")
+    return {
+        "os_id": release.get("ID", "").strip('"'),
+        "os_version": release.get("VERSION_ID", "").strip('"'),
+        "repositories": repositories,
+        "streams": streams,
+    }
+
+
 def add_repositories(module: AnsibleModule) -> dict[str, Any]:
     """Write what differs; return Ansible's result."""
     manager = packages.find_package_manager_name()
@@ -225,7 +274,9 @@ def add_repositories(module: AnsibleModule) -> dict[str, Any]:
     if not module.check_mode:
         files.apply_file_changes(changes)
     names = [repository["name"] for repository in module.params["repositories"]]
+    needs_dnf = manager == "dnf" and (module.params["prerequisites"] or module.params["streams"])
     return {
+        **({"dnf": read_dnf_host()} if needs_dnf else {}),
         "changed": bool(changes),
         "changed_paths": [str(change.path) for change in changes],
         "taken_over": [entry["path"] for entry in older],

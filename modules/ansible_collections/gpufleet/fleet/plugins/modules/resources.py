@@ -19,7 +19,7 @@ description:
   - On Debian and its derivatives an interrupted dpkg is repaired first and reported in I(repaired).
 options:
   packages:
-    description: Packages, by dpkg and apt-get, or rpm and dnf.
+    description: Packages, by dpkg and apt-get. On hosts with dnf, the action plugin calls M(ansible.builtin.dnf).
     type: dict
     suboptions:
       present: {description: "Names, or C(NAME=VERSION); in a version C(*) stands for anything.", type: list,
@@ -51,6 +51,8 @@ options:
                      elements: str, default: []}
       state: {description: Whether the user exists. A removed user's home folder stays., type: str,
               choices: [present, absent], default: present}
+  packages_of_dnf: {description: Packages that dnf changed; only the action plugin sets it., type: list, elements: str,
+                    default: []}
   files:
     description: The files, in order.
     type: list
@@ -145,6 +147,7 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Ansibl
 SYSCTL_PATH = "/etc/sysctl.d/60-gpufleet.conf"
 SPEC = {
     "packages": packages.package_argument_spec(),
+    "packages_of_dnf": {"type": "list", "elements": "str", "default": []},
     "users": users.user_argument_spec(),
     "files": files.file_argument_spec(),
     "sysctl": {"type": "dict"},
@@ -159,8 +162,8 @@ class ResourceChanges:
     def __init__(self, params: dict[str, Any], check_mode: bool) -> None:
         self.options, self.check_mode = params, check_mode
         self.result: dict[str, Any] = {
-            "changed": False, "changed_paths": [], "changed_packages": [], "changed_users": [], "changed_units": {},
-            "not_applied": {}, "repaired": [], "diff": [],
+            "changed": False, "changed_paths": [], "changed_packages": params["packages_of_dnf"],
+            "changed_users": [], "changed_units": {}, "not_applied": {}, "repaired": [], "diff": [],
         }  # fmt: skip
 
     def apply_all_parts(self) -> None:
@@ -260,6 +263,8 @@ def main() -> None:
     # Ansible would send all arguments back with the result: kilobytes a task and host, and secrets among them.
     batch.result["invocation"] = {"module_args": {"parts": sorted(key for key in SPEC if module.params[key])}}
     try:
+        if module.params["packages"] and packages.find_package_manager_name() == "dnf":
+            module.exit_json(changed=False, package_manager="dnf")
         batch.apply_all_parts()
     except HostError as error:
         module.fail_json(msg=error.msg, **{**batch.result, **error.result})
