@@ -94,7 +94,7 @@ def test_platforms_of_a_role_are_those_that_it_supports():
         for role in ROLES
     }
     assert platforms["blade"] == {("Debian", "bookworm"), ("Debian", "trixie")}
-    assert ("EL", "8") in platforms["nvidia_driver"]
+    assert ("EL", "10") in platforms["nvidia_driver"]
     for role in ("burn_in", "users_and_access", "wipe", "common"):
         assert ("Ubuntu", "noble") in platforms[role]
         assert ("EL", "8") not in platforms[role]

@@ -104,7 +104,9 @@ def test_services_and_logins_have_the_limits_or_a_reason_is_reported(host):
     assert sorted(seen) == ["DefaultLimitMEMLOCK=infinity", "DefaultLimitNOFILE=1048576"]
     session = host.check_output("ulimit -Hl; ulimit -Hn").splitlines()
     if session != ["unlimited", "1048576"]:  # a container may not raise limits
-        assert "Could not set limit for 'memlock'" in host.check_output("journalctl -q --no-pager -t sshd")
+        # OpenSSH 9.8 and later log a session under the name of its own program.
+        log = host.check_output("journalctl -q --no-pager -t sshd -t sshd-session")
+        assert "Could not set limit for 'memlock'" in log
 
 
 def test_kernel_settings_are_active_or_reported(host, base_runs):

@@ -22,7 +22,6 @@ with defer_import_errors():
     from gpufleet.errors import InputError
 
 # The group of every role. A system names the groups that support it, so that none is supported by accident.
-# RHEL 8 has drivers only: the agent of burn_in needs Python 3.9, wipe a lsblk with MOUNTPOINTS (util-linux 2.37).
 ROLE_GROUPS: Mapping[str, tuple[str, ...]] = {
     "base": (
         "application",
