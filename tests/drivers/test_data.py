@@ -128,6 +128,7 @@ def _extra(code):
         "origin.none": {"other"},
         "cuda.unknown": {"known"},
         "cuda.packages": {"known"},
+        "cuda.not_offered": {"known"},
         "kernel.flavour": {"known"},
         "fabric.no_match": {"drivers", "managers"},
         "amd.kernel_breaks": {"breaks"},

@@ -85,11 +85,24 @@ def test_invalid_facts_are_refused_in_one_line(raw, message):
         ({"drivr": {}}, "gpufleet_software: unknown key 'drivr'; known keys: driver, cuda"),
         (["nvidia"], "gpufleet_software: is .'nvidia'.; give a mapping"),
         ({"origin": "runfile"}, "origin: is 'runfile'; give auto, distribution, vendor"),
+        ({"repository_keys": ["A"]}, "repository_keys: is .'A'.; give a mapping of repositories"),
+        ({"repository_keys": {"r": 7}}, "repository_keys: r: is 7; give a fingerprint or a list"),
+        (
+            {"repository_keys": {"r": "A4B469"}},
+            "repository_keys: r: 'A4B469' is not a fingerprint; give its 40",
+        ),
+        ({"repository_keys": {"r": []}}, "repository_keys: r: None is not a fingerprint"),
     ],
 )
 def test_invalid_requested_software_is_refused_in_one_line(raw, message):
     with pytest.raises(InputError, match=message):
         RequestedSoftware.from_json(raw)
+
+
+def test_own_fingerprints_replace_those_of_the_table():
+    own = RequestedSoftware.from_json({"repository_keys": {"nvidia-cuda": ["ab " * 20], "other": "cd" * 20}})
+    plan = plan_drivers(facts("10de:2684", SYSTEMS[0]), own)
+    assert [repository.key.fingerprints for repository in plan.repositories] == [("AB" * 20,)]
 
 
 def test_requested_software_may_be_empty_or_name_a_patch_version():

@@ -89,15 +89,13 @@ def _choose_driver(host: HostPlanContext, release: RocmRelease | None) -> AmdDri
 def _check_driver(host: HostPlanContext, driver: AmdDriver) -> None:
     """Raise PlanRefusedError if a driver has no repository for the system or does not build on its kernel."""
     version = host.facts.os_version
-    is_versioned = host.system["manager"] == "dnf" and "." in version
-    if host.key not in driver.systems or (is_versioned and version not in driver.versions):
-        major = version.partition(".")[0]
-        fitting = [listed for listed in driver.versions if listed.partition(".")[0] == major]
+    is_rhel = host.system["manager"] == "dnf"
+    if host.key not in driver.systems or (is_rhel and version not in driver.versions):
         raise build_refusal_error(
             "amd.driver_system",
             driver=driver.release,
             system=f"{host.facts.os_id} {version}",
-            known=", ".join(fitting if is_versioned and fitting else driver.systems),
+            known=", ".join(driver.versions if is_rhel else driver.systems),
         )
     breaks_from = driver.breaks_from
     if breaks_from and parse_kernel_series(host.facts.kernel) >= parse_kernel_series(breaks_from):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from gpufleet.drivers import branch, package_choice
 from gpufleet.drivers.branch import DriverChoice
 from gpufleet.drivers.data_file import load_cuda_releases
@@ -29,7 +31,23 @@ def plan_cuda_toolkit(host: HostPlanContext, driver_choice: DriverChoice) -> Cud
         raise build_refusal_error(
             "cuda.packages", cuda=version, origin=driver_choice.origin, title=host.system_title, known=known
         )
+    _refuse_missing_packages(host, driver_choice, names)
     return CudaPlan(version, package_choice.choose_cuda_package_versions(host, names), compat)
+
+
+def _refuse_missing_packages(
+    host: HostPlanContext, driver_choice: DriverChoice, names: tuple[str, ...]
+) -> None:
+    """Raise PlanRefusedError if the origin's registered repository has the driver but not this toolkit."""
+    lead_package = package_choice.driver_package_names(host, driver_choice)[0]
+    missing = [name for name in names if not host.offered_package_versions(name)]
+    if missing and host.offered_package_versions(lead_package):
+        pattern = re.compile(r"cuda-toolkit-(\d+)-(\d+)")
+        offered = [match for name in host.facts.candidates or () if (match := pattern.fullmatch(name))]
+        known = ", ".join(f"{match[1]}.{match[2]}" for match in offered) or "none"
+        raise build_refusal_error(
+            "cuda.not_offered", names=", ".join(missing), title=host.system_title, known=known
+        )
 
 
 def _refuse_unsupported_cards(host: HostPlanContext, version: str) -> None:

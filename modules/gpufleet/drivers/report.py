@@ -82,6 +82,8 @@ def _format_details(plan: PlanJson, *, sources: bool) -> Iterable[str]:
         yield f"    refused: {refusal['message']}"
         yield f"    remedy: {refusal['remedy']}"
     for title, key in (
+        ("first", "prerequisites"),
+        ("module streams", "streams"),
         ("packages", "packages"),
         ("headers", "headers"),
         ("remove", "remove"),

@@ -55,11 +55,11 @@ def plan_rocm_packages(host: HostPlanContext, release: RocmRelease) -> RocmPlan:
     names = tuple(
         dict.fromkeys(
             name.format(release=release.release, gfx=processor)
-            for processor in gfx
             for name in entry["packages"]
+            for processor in gfx
         )
     )
-    if len(gfx) > 1 and len(names) > 1:
+    if len(gfx) > 1 and any("{gfx}" in name for name in entry["packages"]):
         host.add_plan_reason("rocm.mixed_gfx", gfx=", ".join(gfx))
     return RocmPlan(
         release.release,
@@ -118,7 +118,7 @@ def _find_cell(host: HostPlanContext, release: RocmRelease, card: GpuCard) -> Ro
             systems=", ".join(cell.system for cell in release.support if cell.includes_card(card)),
         )
     fitting = [cell for cell in cells if not cell.versions or host.facts.os_version in cell.versions]
-    if not fitting and "." in host.facts.os_version:
+    if not fitting:
         raise build_refusal_error(
             "rocm.os_version",
             rocm=release.release,
@@ -126,7 +126,7 @@ def _find_cell(host: HostPlanContext, release: RocmRelease, card: GpuCard) -> Ro
             system=f"{host.facts.os_id} {host.facts.os_version}",
             listed=_join_words(cell.versions for cell in cells),
         )
-    return (fitting or cells)[0]
+    return fitting[0]
 
 
 def _check_kernel(host: HostPlanContext, release: RocmRelease, cells: list[RocmSupport]) -> None:
