@@ -159,7 +159,7 @@ def test_every_shipped_data_file_is_checked(monkeypatch):
         "cards.csv": [CARD | {"market": "gaming"}],
         "branches.csv": [{"branch": "700", "kind": "odd", "end_of_life": "", "proprietary": "yes",
                           "default_module": "open", "sources": "pci-ids", "as_of": "2026-10-24"}],
-        "rocm.csv": [{"release": "9.9", "stream": "core", "driver": "9.9", "sources": "pci-ids",
+        "rocm.csv": [{"release": "9.9", "stream": "core", "drivers": "9.9", "sources": "pci-ids",
                       "as_of": "2026-10-24"}],
         "rocm_support.csv": [{"release": "9.9", "system": "odd-1", "gfx": "gfx0", "cards": "", "sources": "pci-ids",
                               "as_of": "2026-10-24"}],
@@ -173,7 +173,7 @@ def test_every_shipped_data_file_is_checked(monkeypatch):
     assert lint.find_driver_data_problems() == [
         "cards.csv: 10de:2330 : unknown market",
         "branches.csv: 700: unknown kind 'odd'",
-        "rocm.csv: 9.9: unknown driver 9.9",
+        "rocm.csv: 9.9: unknown driver '9.9'",
         "rocm_support.csv: 9.9 odd-1: no card has gfx0",
         "rules.yaml: a.b: no message",
         "systems.yaml: odd-1: unknown source 'gossip'",
@@ -181,15 +181,16 @@ def test_every_shipped_data_file_is_checked(monkeypatch):
     ]
 
 
-RELEASE = {"release": "6.3", "stream": "legacy", "driver": "30.30.3"}
+RELEASE = {"release": "6.3", "stream": "legacy", "drivers": "30.30.3 6.4.1"}
 
 
 @pytest.mark.parametrize(
     ("change", "cells", "lines"),
     [
         ({}, ["6.3"], []),
-        ({"driver": "", "stream": "distribution"}, ["6.3"], []),
-        ({"driver": "0.1"}, ["6.3"], ["rocm.csv: 6.3: unknown driver 0.1"]),
+        ({"drivers": "", "stream": "distribution"}, ["6.3"], []),
+        ({"drivers": "30.30.3 0.1"}, ["6.3"], ["rocm.csv: 6.3: unknown driver '0.1'"]),
+        ({"drivers": ""}, ["6.3"], ["rocm.csv: 6.3: unknown driver ''"]),
         ({}, [], ["rocm.csv: 6.3: no cell in rocm_support.csv"]),
         ({}, ["6.3", "9.9"], ["rocm_support.csv: 9.9: not in rocm.csv"]),
     ],
@@ -222,8 +223,8 @@ def test_rocm_drivers_have_the_systems_of_their_releases():
     """A release on a system for which AMD publishes no driver could only be refused."""
     drivers = data_file.load_amd_drivers()
     for release in data_file.load_rocm_releases().values():
-        if release.driver:
-            assert set(release.systems) <= set(drivers[release.driver].systems), release.release
+        if release.drivers:
+            assert set(release.systems) <= set(drivers[release.drivers[0]].systems), release.release
 
 
 KEY = data_file.SigningKey(

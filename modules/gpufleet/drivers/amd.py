@@ -70,7 +70,7 @@ def plan_amd_driver(host: HostPlanContext) -> DriverPlan:
 
 def _choose_driver(host: HostPlanContext, release: RocmRelease | None) -> AmdDriver | None:
     """Return AMD's packaged kernel driver if a datacenter card or a legacy ROCm needs it and the system has it."""
-    has_own_rocm = release is not None and not release.driver
+    has_own_rocm = release is not None and not release.drivers
     if host.requested.origin == "distribution" or has_own_rocm or "driver" not in host.system["amd"]:
         return None
     is_needed = any(card.market == "datacenter" for card in host.detected.amd) or (
@@ -78,7 +78,9 @@ def _choose_driver(host: HostPlanContext, release: RocmRelease | None) -> AmdDri
     )
     if not is_needed:
         return None
-    driver = load_amd_drivers()[release.driver] if release else next(iter(load_amd_drivers().values()))
+    drivers = load_amd_drivers()
+    candidates = [drivers[name] for name in release.drivers] if release else [next(iter(drivers.values()))]
+    driver = next((driver for driver in candidates if _has_repository(host, driver)), candidates[0])
     _check_driver(host, driver)
     host.add_plan_reason(
         "amd.dkms", driver=driver.release, names=detection.format_card_names(host.detected.amd)
@@ -86,16 +88,20 @@ def _choose_driver(host: HostPlanContext, release: RocmRelease | None) -> AmdDri
     return driver
 
 
+def _has_repository(host: HostPlanContext, driver: AmdDriver) -> bool:
+    """Return whether AMD publishes a driver for the system, on RHEL for its minor release."""
+    is_listed = host.system["manager"] != "dnf" or host.facts.os_version in driver.versions
+    return host.key in driver.systems and is_listed
+
+
 def _check_driver(host: HostPlanContext, driver: AmdDriver) -> None:
     """Raise PlanRefusedError if a driver has no repository for the system or does not build on its kernel."""
-    version = host.facts.os_version
-    is_rhel = host.system["manager"] == "dnf"
-    if host.key not in driver.systems or (is_rhel and version not in driver.versions):
+    if not _has_repository(host, driver):
         raise build_refusal_error(
             "amd.driver_system",
             driver=driver.release,
-            system=f"{host.facts.os_id} {version}",
-            known=", ".join(driver.versions if is_rhel else driver.systems),
+            system=f"{host.facts.os_id} {host.facts.os_version}",
+            known=", ".join(driver.versions if host.system["manager"] == "dnf" else driver.systems),
         )
     breaks_from = driver.breaks_from
     if breaks_from and parse_kernel_series(host.facts.kernel) >= parse_kernel_series(breaks_from):
@@ -144,7 +150,7 @@ def _explain_missing_rocm(host: HostPlanContext) -> None:
     supported_gfx = {
         gfx
         for release in load_rocm_releases().values()
-        if release.driver or host.key in release.systems
+        if release.drivers or host.key in release.systems
         for gfx in release.gfx
     }
     for card in dict.fromkeys(host.detected.amd):

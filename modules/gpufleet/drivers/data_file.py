@@ -101,12 +101,12 @@ class RocmSupport:
 
 @dataclass(frozen=True)
 class RocmRelease:
-    """A ROCm release: its repository directory, package names, driver and support grid."""
+    """A ROCm release: its repository directory, package names, drivers (the preferred first) and support grid."""
 
     release: str
     directory: str
     stream: str
-    driver: str
+    drivers: tuple[str, ...]
     has_graphics: bool
     support: tuple[RocmSupport, ...]
     sources: tuple[str, ...]
@@ -207,7 +207,7 @@ def load_rocm_releases() -> dict[str, RocmRelease]:
             row["release"],
             row["directory"],
             row["stream"],
-            row["driver"],
+            row.get_words("drivers"),
             row.get_boolean("graphics"),
             tuple(cell for cell in load_rocm_support() if cell.release == row["release"]),
             row.get_words("sources"),

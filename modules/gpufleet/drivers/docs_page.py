@@ -90,7 +90,7 @@ def format_rocm_release_table() -> str:
         (
             row.release,
             ROCM_PACKAGES.get(row.stream, "amdrocm-*"),
-            row.driver or "in the kernel",
+            ", ".join(row.drivers) or "in the kernel",
             " ".join(row.gfx),
             ", ".join(row.systems),
         )
