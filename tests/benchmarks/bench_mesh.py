@@ -24,6 +24,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import stock_state
 from bench_site import PROGRAMS, Bench
 
 from gpufleet.rehearsal.rack.requirements import find_missing_requirement
@@ -46,6 +47,10 @@ MAX_RACK = 20  # slots of the shipped rack
 
 class MeshBench(Bench):
     """A project whose rack declares so many blades."""
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment of our own run."""
+        return super().environment("ours")
 
     def configure_command(self, *options: str) -> list[str]:
         settings = str(self.home.parent / "settings.json")
@@ -187,8 +192,8 @@ def main() -> None:
         times, states, registry = measure_reference(folder / "reference", count)
         mesh_states, mesh_registry, report = run_with_lost_node(folder / "lost", count)
     for host in sorted(states):
-        if states[host] != mesh_states[host]:
-            sys.exit(f"{host} differs: {describe_difference(states[host], mesh_states[host])}")
+        if differences := stock_state.differences(states[host], mesh_states[host]):
+            sys.exit(f"{host} differs from the local run: {differences[:5]}")
     if registry != mesh_registry:
         sys.exit(f"the registries differ: {describe_difference(registry, mesh_registry)}")
     cores = os.cpu_count()

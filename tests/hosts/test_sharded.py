@@ -174,6 +174,7 @@ def test_hosts_of_a_lost_node_are_left_to_the_next_run(rack):
     waiting = "pgrep -f 'sleep 300' >/dev/null && echo waiting || true"
     wait_until(lambda: rack.run_on(3, waiting) == "waiting" and rack.run_on(4, waiting) == "waiting")
     wait_until(lambda: {"poc-blade01", "poc-blade02"} == set(read_record(rack)["done"]))
+    wait_until(lambda: len(rack.mesh.units()) == 1)  # the other shard's unit is released
     (unit,) = rack.mesh.units().values()
     lost = unit["ExtraData"]["RemoteNode"]
     rack.mesh.kill(lost)
