@@ -84,6 +84,14 @@ def test_amdgpu_driver_of_the_kernel_has_no_version(tmp_path, version, module):
     assert (facts["module"], facts["render_nodes"]) == (module, "2")
 
 
+@pytest.mark.parametrize(
+    "colour", [("", ""), ("\x1b[31m", "\x1b[0m")], ids=["plain", "Debian 13's rocminfo 6.1.2"]
+)
+def test_missing_driver_is_reported_without_colours(tmp_path, colour):
+    program(tmp_path / "usr/bin/rocminfo", colour[0] + NO_ROCK.strip() + colour[1] + "\n", status=1)
+    assert answers(run("rocm", "look.sh", tmp_path))["rocminfo_message"] == NO_ROCK.strip()
+
+
 def test_missing_driver_is_reported_with_the_message_of_rocminfo(tmp_path):
     program(tmp_path / "opt/rocm/bin/rocminfo", NO_ROCK, status=1)
     facts = answers(run("rocm", "look.sh", tmp_path))

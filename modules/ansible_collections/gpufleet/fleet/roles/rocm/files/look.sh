@@ -21,8 +21,10 @@ set -- "$root"/dev/dri/renderD*
 info=$(tool rocminfo)
 if [ -n "$info" ]; then
   say rocminfo "$info"
+  # Debian's rocminfo prints colours into a pipe, too.
   said=$("$info" 2>&1)
   status=$?
+  said=$(echo "$said" | sed "s/$(printf '\033')\[[0-9;]*m//g")
   say rocminfo_status "$status"
   say gfx "$(echo "$said" | sed -n 's/^ *Name: *\(gfx[0-9a-f]*\).*/\1/p' | tr '\n' ' ' | sed 's/ $//')"
   [ "$status" = 0 ] || say rocminfo_message "$(echo "$said" | grep -v '^$' | tail -n 1 | cut -c 1-200)"
