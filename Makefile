@@ -1,5 +1,5 @@
 # Thin on purpose: each line is a command a person could type.
-.PHONY: help setup demo test lint unit bench fuzz mutants faults canary clean
+.PHONY: help setup demo test lint unit bench packages fuzz mutants faults canary clean
 GPUFLEET := .venv/bin/gpufleet
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
@@ -9,6 +9,7 @@ help:
 	@echo "make lint    linters only      make unit    tests that need neither engine nor hosts"
 	@echo "make faults  break things at random moments and check what must hold   make canary  search for planted secrets"
 	@echo "make bench   measured claims   make mutants change the code at random places; do the tests notice?"
+	@echo "make packages  also the long tests of dnf with signed packages, streams and version locks"
 	@echo "make fuzz    100,000 mutated inputs for every parser; FUZZ=\"--target rack --count 1000 --seed 2\" for less"
 	@echo "make clean   end this checkout's rehearsals, remove what make made"
 
@@ -37,6 +38,9 @@ test: setup
 	$(GPUFLEET) doctor --fix --tests
 	$(MAKE) --no-print-directory lint
 	.ci/tests
+
+packages: setup
+	pytest --all-packages tests/packages
 
 bench: setup
 	for bench in tests/benchmarks/bench_*.py; do echo "== $$bench"; python "$$bench" || exit 1; done

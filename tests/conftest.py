@@ -26,6 +26,7 @@ PROJECT_PARTS = ("Pulumi.yaml", "stacks", "inventory", "playbooks", "docs/exampl
 def pytest_addoption(parser):
     help_ = "write the records that golden tests compare with, instead of comparing"
     parser.addoption("--regenerate", action="store_true", help=help_)
+    parser.addoption("--all-packages", action="store_true", help="run the long tests of tests/packages too")
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ def _load_module(name):
     return sys.modules[full_name]
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     """Mark all tests here; leave them out where no overlay can be mounted or a program is missing."""
     missing = [
         program for program in ("dnf", "rpmbuild", "createrepo_c", "gpg") if shutil.which(program) is None
@@ -51,6 +51,8 @@ def pytest_collection_modifyitems(items):
         item.add_marker(pytest.mark.hosts)
         if reason:
             item.add_marker(pytest.mark.skip(reason=reason))
+        elif item.get_closest_marker("slow") and not config.getoption("--all-packages"):
+            item.add_marker(pytest.mark.skip(reason="minutes; make packages runs it"))
 
 
 @pytest.fixture(scope="session")

@@ -24,6 +24,8 @@ class RpmPackage:
     requires: tuple[str, ...] = ()
     provides: tuple[str, ...] = ()
     files: dict[str, str] = field(default_factory=dict)
+    release: str = "1.el9"
+    is_native: bool = False
 
     @property
     def nevra(self) -> str:
@@ -34,11 +36,11 @@ class RpmPackage:
         lines = [
             f"Name: {self.name}",
             f"Version: {self.version}",
-            "Release: 1.el9",
+            f"Release: {self.release}",
             f"Epoch: {self.epoch}",
             "Summary: empty",
             "License: none",
-            "BuildArch: noarch",
+            *([] if self.is_native else ["BuildArch: noarch"]),
             *(f"Requires: {name}" for name in self.requires),
             *(f"Provides: {name}" for name in self.provides),
             "%description\nempty\n%install",

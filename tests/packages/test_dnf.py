@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
+import platform
 import sys
 from pathlib import Path
 
 import pytest
+
+from gpufleet.drivers.driver_plan import HostFacts, PciDevice, RequestedSoftware
+from gpufleet.drivers.planner import plan_drivers
 
 NVIDIA = {"name": "nvidia-cuda", "suite": "", "components": [], "pin": None}
 STREAM = "nvidia-driver:580-open"
@@ -14,6 +19,7 @@ DRIVER_SET = (
     "kmod-nvidia-open-dkms", "nvidia-driver", "nvidia-driver-cuda", "nvidia-driver-cuda-libs", "nvidia-driver-libs",
     "nvidia-kmod-common", "nvidia-open", "nvidia-persistenced",
 )  # fmt: skip
+KERNEL = f"5.14.0-570.12.1.el9_6.{platform.machine()}"
 REPOSITORIES, RESOURCES = "gpufleet.fleet.repositories", "gpufleet.fleet.resources"
 
 
@@ -34,7 +40,7 @@ def rpm_archive(tmp_path_factory, signing_home):
     for name in ("versionlock.py", "config_manager.py"):
         (folder / name).write_bytes((plugins / name).read_bytes())
     distribution = [
-        package("kernel-devel", "5.14.0"),
+        package("kernel-devel", "5.14.0", release=KERNEL.split("-")[1].rpartition(".")[0], is_native=True),
         package("kernel-headers", "5.14.0"),
         package("bash-completion", "2.11"),
         package(
@@ -75,7 +81,7 @@ def host(make_host, rpm_archive):
         "/var/lib/dpkg /etc/apt /usr/bin/apt* /usr/bin/dpkg* /etc/yum.repos.d /etc/dnf/plugins/versionlock.*"
     )
     plugins = "/usr/lib/python3/dist-packages/dnf-plugins"
-    host.run("sh", "-c", f"rm -rf {gone} {plugins}/* /var/lib/rpm/*")
+    host.run("sh", "-c", f"rm -rf {gone} {plugins}/* /var/lib/rpm/*; mkdir -p /etc/modprobe.d")
     host.write("/etc/os-release", 'ID="rocky"\nVERSION_ID="9.6"\nPLATFORM_ID="platform:el9"\n')
     host.write("/etc/rpm/macros.database", "%_dbpath /var/lib/rpm\n")
     host.write("/etc/dnf/dnf.conf", "[main]\ngpgcheck=1\nbest=True\nskip_if_unavailable=False\nplugins=1\n")
@@ -117,6 +123,7 @@ def version_of(host, name):
     return host.run("rpm", "-q", "--qf", "%{VERSION}", name, check=False).stdout
 
 
+@pytest.mark.slow
 def test_stream_prerequisites_packages_and_lock_as_nvidia_documents_them(host, rpm_archive):
     result = add_nvidia(host, rpm_archive)
     assert result["changed"], result
@@ -154,6 +161,40 @@ def test_stream_prerequisites_packages_and_lock_as_nvidia_documents_them(host, r
     result = host.ansible(RESOURCES, {"packages": {"absent": ["nvidia-open"], "unheld": ["nvidia-open"]}})
     assert result["changed_packages"] == ["nvidia-open"], result
     assert locks_of(host) == set()
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="RHEL's packages are planned for x86-64")
+def test_role_installs_the_planned_driver_of_a_rocky_host_and_a_second_run_changes_nothing(host, rpm_archive):
+    facts = HostFacts(
+        pci=(PciDevice("0000:01:00.0", "10de", "1eb8", "030200"),),
+        os_id="rocky", os_version="9.6", kernel=KERNEL, arch="x86_64", secure_boot=False,
+        candidates={
+            "nvidia-open": ("3:580.126.20-1.el9", "3:580.95.05-1.el9"),
+            f"kernel-devel-{KERNEL}": ("5.14.0-570.12.1.el9_6",),
+            "kernel-devel": ("5.14.0-570.12.1.el9_6",), "kernel-headers": ("5.14.0-1.el9",),
+        },
+    )  # fmt: skip
+    plan = dataclasses.asdict(plan_drivers(facts, RequestedSoftware(branch="580")))
+    assert plan["streams"] == (STREAM,)
+    fingerprint, key = rpm_archive.keys["nvidia"]
+    (rpm_archive.folder / "keys").mkdir(exist_ok=True)
+    (rpm_archive.folder / "keys/nvidia").write_text(key)
+    for repository in plan["repositories"]:
+        repository["uri"] = f"file://{rpm_archive.folder}/cuda"
+        repository["key"]["fingerprints"] = [fingerprint]
+    host.write("/usr/bin/dracut", '#!/bin/sh\necho "$@" >> /var/log/dracut\n')
+    host.run("chmod", "0755", "/usr/bin/dracut")
+    variables = {"driver_plan": plan, "gpufleet_key_folder": str(rpm_archive.folder / "keys")}
+    roles = ["gpufleet.fleet.nvidia_driver"]
+    play = {"hosts": "all", "gather_facts": False, "vars": variables, "roles": roles}
+    first = host.play(play)
+    assert first.returncode == 0, first.stdout
+    assert version_of(host, "kmod-nvidia-open-dkms") == "580.126.20"
+    assert "nvidia-open-3:580.126.20-1.el9.*" in locks_of(host)
+    assert not host.has("/usr/share/keyrings/nvidia-cuda.asc")
+    assert not host.has("/etc/apt/keyrings")
+    second = host.play(play)
+    assert "changed=0" in second.stdout, second.stdout
 
 
 def test_package_signed_by_another_key_is_refused(host, rpm_archive):

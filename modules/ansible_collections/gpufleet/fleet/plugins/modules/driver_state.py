@@ -104,8 +104,10 @@ class DriverStateReader:
             __, out = self.run_tool("dpkg-query", "-W", "-f", "${db:Status-Status} ${Package} ${Version}\n")
             rows = [line.split(" ") for line in out.splitlines()]
             return {name: version for status, name, version in rows if status != "not-installed" and version}
-        __, out = self.run_tool("rpm", "-qa", "--qf", "%{NAME} %{VERSION}-%{RELEASE}\n")
-        return dict(line.split(" ", 1) for line in out.splitlines() if " " in line)
+        # With the epoch, unless it is 0: so a plan has the versions of dnf's repositories.
+        __, out = self.run_tool("rpm", "-qa", "--qf", "%{NAME} %{EPOCHNUM}:%{VERSION}-%{RELEASE}\n")
+        rows = (line.split(" ", 1) for line in out.splitlines() if " " in line)
+        return {name: re.sub("^0:", "", version) for name, version in rows}
 
     def read_half_installed_packages(self) -> list[str]:
         """Return packages that an interrupted dpkg left behind."""

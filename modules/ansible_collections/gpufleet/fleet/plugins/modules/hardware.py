@@ -271,8 +271,10 @@ def list_dnf_candidates(module: AnsibleModule, kernel: str) -> dict[str, list[st
     patterns = [*DNF_CANDIDATES, f"kernel-devel-{kernel}"]
     form = "%{name}\t%{epoch}:%{version}-%{release}\n"
     cached = [] if module.params["fetch"] and not module.check_mode else ["-C"]
+    # A version lock hides all other versions, also the newer ones that a plan may choose.
+    unlocked = "--disableplugin=versionlock"
     status, out, __ = module.run_command(
-        ["dnf", "-q", *cached, "repoquery", "--showduplicates", "--qf", form, *patterns]
+        ["dnf", "-q", unlocked, *cached, "repoquery", "--showduplicates", "--qf", form, *patterns]
     )
     if status:
         return None
