@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from ansible_collections.gpufleet.fleet.plugins.module_utils import driver_history
 from ansible_collections.gpufleet.fleet.plugins.modules import driver_state as module
 
 OLD = {"nvidia-open": "570.172.08-1", "nvidia-driver-cuda": "570.172.08-1"}
@@ -32,7 +33,7 @@ def params(target_packages=NEW, **more):
     }
 
 
-EMPTY = {"sets": [], "rolled_back_from": {}}
+EMPTY = {"sets": [], "rolled_back_from": {}, "tried": {}}
 
 
 @pytest.mark.parametrize(
@@ -127,21 +128,39 @@ class Quiet:
 
 
 @pytest.mark.parametrize(
-    ("more", "reason"),
+    ("code", "action", "loaded", "reasons"),
     [
-        ({"loaded": "565.57.01"}, "driver 565.57.01 is loaded, 570.172.08 is installed"),
-        ({"loaded": None, "built": "570.172.08"}, "no module is loaded"),
+        ("old_module", "restart", "other", ["why"]),
+        ("not_loaded", "load", "none", ["why"]),
+        ("key_missing", "blocked", "other", []),
+        ("ready", "ready", "installed", []),
+        ("not_loaded", "wait", "none", []),
     ],
 )
-def test_restart_is_needed_if_loaded_and_installed_driver_differ(more, reason):
-    assert reason in module.find_restart_reasons(state(**more), Quiet())[0]
-
-
-@pytest.mark.parametrize("more", [{"loaded": "570.172.08"}, {"container": "lxc", "built": "570.172.08"}, {}])
-def test_no_restart_is_needed_if_the_module_is_loaded_or_cannot_be(more):
+def test_restart_is_needed_if_the_decision_says_so(code, action, loaded, reasons):
+    decision = {"code": code, "action": action, "reason": "why", "remedy": "", "cell": {"loaded": loaded}}
     assert [
-        reason for reason in module.find_restart_reasons(state(**more), Quiet()) if "driver" in reason
-    ] == []
+        reason for reason in module.find_restart_reasons(decision, Quiet()) if "package" not in reason
+    ] == reasons
+
+
+class Systemctl(module.DriverStateReader):
+    """A reader on a host where systemctl prints a text."""
+
+    def __init__(self, text):
+        self.text = text
+
+    def run_tool(self, *_command):
+        return 0, self.text
+
+
+def test_only_enabled_daemons_have_a_state():
+    unit = "Id=nvidia-{}.service\nUnitFileState={}\nActiveState={}"
+    text = "\n\n".join(
+        [unit.format("persistenced", "enabled", "failed"), unit.format("fabricmanager", "disabled", "active")]
+    )
+    assert Systemctl(text).read_enabled_services() == {"nvidia-persistenced.service": "failed"}
+    assert Systemctl("systemctl: not found").read_enabled_services() == {}
 
 
 def test_record_is_indented_json(tmp_path):
@@ -152,7 +171,7 @@ def test_record_is_indented_json(tmp_path):
 
 
 def test_recorded_driver_set_is_complete(monkeypatch):
-    monkeypatch.setattr(module.time, "gmtime", lambda: (2026, 11, 22, 9, 5, 7, 6, 326, 0))
+    monkeypatch.setattr(driver_history.time, "gmtime", lambda: (2026, 11, 22, 9, 5, 7, 6, 326, 0))
     (saved_set,) = module.update_driver_history(EMPTY, state(loaded="570.172.08"), params())["sets"]
     assert saved_set == {
         "recorded_at": "2026-11-22T09:05:07Z", "reason": "upgrade to 580.95.05", "packages": OLD,

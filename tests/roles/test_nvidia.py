@@ -50,7 +50,6 @@ def run_drivers_play(lab, branch, play="drivers", **more):
     variables = {
         "gpufleet_software": software,
         "gpufleet_drivers_restart": False,
-        "nvidia_fabric_manager_start": True,
     }
     return lab.run(lab_playbook(lab, play), limit=HOST, extra_vars={**variables, **more})
 
@@ -78,10 +77,11 @@ def test_nouveau_is_blocked_and_module_options_are_set(host):
     assert "options nvidia-current NVreg_RestrictProfilingToAdminUsers=0\n" in text  # Debian's name for it
 
 
-def test_fabric_manager_runs_and_is_enabled(host):
+def test_fabric_manager_is_enabled_and_not_started_without_a_module(host):
     unit = host.service("nvidia-fabricmanager")
-    assert unit.is_running
     assert unit.is_enabled
+    assert not unit.is_running  # test_driver_restart.py starts it
+    assert "nvidia-fabricmanager.service" not in host.check_output("systemctl list-units --state=failed")
 
 
 def test_persistence_daemon_is_enabled_with_persistence_mode(host):
@@ -106,7 +106,6 @@ def test_features_missing_in_a_container_are_reported(runs):
     not_applied = task_output(runs.second, "Show what was not applied")["msg"]
     assert "no module is built or loaded" in not_applied["module"]
     assert "couldn't communicate with the NVIDIA driver" in not_applied["mig"]
-    assert "nvidia-persistenced.service" in not_applied["units"]
 
 
 def test_driver_state_is_recorded_in_the_registry(runs):

@@ -61,8 +61,8 @@ def test_persistence_daemon_is_enabled_and_does_not_run_without_a_device(host, r
     assert not host.service(
         "nvidia-persistenced"
     ).is_running  # Debian's package tried before the drop-in was there
-    output = next(r.output for r in runs[1].results_of(HOST) if "Enable the persistence daemon" in r.task)
-    assert "nvidia-persistenced.service" in output["not_applied"]["units"]
+    dropin = host.file("/etc/systemd/system/nvidia-persistenced.service.d/gpufleet.conf").content_string
+    assert "ConditionVirtualization=!container" in dropin
     assert "--user nvpd" in host.check_output("systemctl show nvidia-persistenced -p ExecStart")
 
 

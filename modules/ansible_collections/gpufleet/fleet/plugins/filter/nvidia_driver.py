@@ -7,7 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypedDict
 
-from ansible_collections.gpufleet.fleet.plugins.filter.driver_plan import needs_driver_installation
+from ansible_collections.gpufleet.fleet.plugins.filter.driver_plan import (
+    is_driver_managed_elsewhere,
+    needs_driver_packages,
+)
+from ansible_collections.gpufleet.fleet.plugins.module_utils.driver_restart import START_ACTIONS
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import (
     PlannedPackage,
     format_package_specs,
@@ -150,7 +154,7 @@ def driver_not_applied_reasons(
 ) -> dict[str, str]:
     """Return what the host cannot have of its driver, each with its reason; ``before`` is empty if nothing was read."""
     reasons = {}
-    if needs_driver_installation(driver_plan, vendor="nvidia"):
+    if needs_driver_packages(driver_plan):
         state = before["state"]
         if is_driver_installation_skipped(driver_plan, before=before, install_again=install_again):
             reasons["rolled_back"] = (
@@ -164,6 +168,23 @@ def driver_not_applied_reasons(
     if message := signing.get("not_applied"):
         reasons["signing"] = message
     return reasons
+
+
+def image_driver_problem(state: Mapping[str, Any], *, plan: Mapping[str, Any]) -> str:
+    """Return why the driver that an image brought does not work; empty if it does, or if a restart may help."""
+    if not is_driver_managed_elsewhere(plan) or state["container"] is not None:
+        return ""
+    decision = state["decision"]
+    if decision["action"] == "blocked":
+        problem = decision["reason"]
+    elif decision["action"] in START_ACTIONS and state["smi"]["message"]:
+        problem = f"nvidia-smi: {state['smi']['message']}"
+    else:
+        return ""
+    return (
+        f"the driver that came with this host's image does not work: {problem}. gpufleet does not change it: repair the"
+        " image, or remove its driver and run this again"
+    )
 
 
 def driver_restore_message(restore_result: Mapping[str, Any], *, previous_version: str) -> str:
@@ -184,6 +205,7 @@ class FilterModule:
             "nvidia_modprobe": nvidia_modprobe_config,
             "nvidia_is_skipped": is_driver_installation_skipped,
             "nvidia_rollback": plan_driver_rollback,
+            "nvidia_driver_problem": image_driver_problem,
             "nvidia_repair_command": package_repair_command,
             "nvidia_driver_not_applied": driver_not_applied_reasons,
             "nvidia_restore_message": driver_restore_message,

@@ -1,26 +1,15 @@
 # Copyright: gpufleet contributors
 # GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Units and version of NVIDIA's fabric manager, from a driver plan. Pure."""
+"""Version of NVIDIA's fabric manager, from a driver plan, and why it does not run yet. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import (
-    PlannedPackage,
-    read_not_applied_reasons,
-)
-
-
-def fabric_manager_units(
-    unit_names: Iterable[str], *, packages: list[PlannedPackage], start: bool
-) -> list[dict[str, Any]]:
-    """Return the fabric manager's units, which restart when one of its packages changes."""
-    restart_on = [package["name"] for package in packages]
-    state = {"state": "started"} if start else {}
-    return [{"name": name, "enabled": True, "restart_on": restart_on, **state} for name in unit_names]
+from ansible_collections.gpufleet.fleet.plugins.module_utils.driver_restart import START_ACTIONS
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import read_not_applied_reasons
 
 
 def parse_upstream_version(package_version: str | None) -> str:
@@ -44,18 +33,18 @@ def conflicting_driver_version(
     return installed or "(none installed)"
 
 
-def fabric_manager_not_applied_reasons(applied: Mapping[str, Any], *, starts_at_boot: bool) -> dict[str, Any]:
-    """Return what the host cannot have of its fabric manager; ``waits`` is True if it starts with the machine."""
-    waiting = (
-        {"start": "no module of the driver is loaded: it starts with the machine"} if starts_at_boot else {}
-    )
+def fabric_manager_not_applied_reasons(
+    applied: Mapping[str, Any], *, is_wanted: bool, state: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what the host cannot have of its fabric manager: ``start`` if it starts with a later boot."""
+    is_waiting = is_wanted and state["decision"]["action"] not in START_ACTIONS
+    waiting = {"start": f"it starts with the machine: {state['decision']['reason']}"} if is_waiting else {}
     return waiting | read_not_applied_reasons(applied)
 
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         return {
-            "nvidia_fabric_units": fabric_manager_units,
             "nvidia_upstream_version": parse_upstream_version,
             "nvidia_conflicting_version": conflicting_driver_version,
             "nvidia_fabric_not_applied": fabric_manager_not_applied_reasons,

@@ -32,10 +32,12 @@ def has_mig_failed(mig_report: Mapping[str, Any]) -> bool:
 
 
 def mig_not_applied_reasons(
-    mig_report: Mapping[str, Any], *, is_wanted: bool, is_busy: bool, state: str
+    mig_report: Mapping[str, Any], *, is_wanted: bool, is_busy: bool, state: str, waits_for: str
 ) -> dict[str, str]:
-    """Return why the declared MIG geometry is not in force."""
+    """Return why the declared MIG geometry is not in force; ``waits_for`` is the restart that the driver needs."""
     reasons = {}
+    if is_wanted and waits_for:
+        reasons["mig"] = f"created at the next boot; {waits_for}"
     if is_wanted and is_busy:
         reasons["mig"] = f"a job may run here: the node is {state}"
     if is_wanted and is_nvidia_driver_missing(mig_report):

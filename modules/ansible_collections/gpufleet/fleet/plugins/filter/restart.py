@@ -4,27 +4,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypedDict
+
+from ansible_collections.gpufleet.fleet.plugins.module_utils.driver_restart import DriverDecision
 
 
 class RestartDriverState(TypedDict):
     """The part of ``gpufleet.fleet.driver_state``'s result that a restart can change."""
 
     failed_units: list[str]
-    installed: str | None
-    loaded: str | None
-    container: str | None
+    decision: DriverDecision
 
 
-def find_restart_problems(after: RestartDriverState, *, before: RestartDriverState) -> list[str]:
-    """Return the units that only failed after the restart, and a driver that is installed but not loaded."""
+def find_restart_problems(reads: list[Mapping[str, Any]], *, before: RestartDriverState) -> list[str]:
+    """Return the units that only failed after the restart, and a driver that does not run as installed.
+
+    ``reads`` are the results of reading the state after the restart, some of them skipped; the last one counts.
+    """
+    after: RestartDriverState = [read["state"] for read in reads if "state" in read][-1]
     newly_failed = [unit for unit in after["failed_units"] if unit not in before["failed_units"]]
     problems = [f"units failed: {', '.join(newly_failed)}"] if newly_failed else []
-    installed, loaded = after["installed"], after["loaded"]
-    # A container has its host's kernel, so its own package decides nothing.
-    if installed is not None and after["container"] is None and loaded != installed:
-        problems.append(f"driver {installed} is installed, {loaded or 'none'} is loaded")
+    decision = after["decision"]
+    # A container waits for its host's kernel, which its own restart does not change.
+    if decision["action"] not in ("none", "ready", "wait"):
+        problems.append("; ".join(filter(None, (decision["reason"], decision["remedy"]))))
     return problems
 
 

@@ -10,6 +10,7 @@ short_description: Read a host's drivers, and record their packages before they 
 description:
   - Returns the driver's installed and held packages; the versions of the loaded module, of the module built for the
     running kernel and of the user-space part; fabric manager, persistence daemon and CUDA toolkits.
+  - Decides what NVIDIA's driver needs next (C(state.decision)), by the table in docs/driver-upgrades.md.
   - If I(planned_packages) differs from the installed packages, these are recorded in I(path), so that a rollback knows
     their exact versions. The last five sets are kept.
 options:
@@ -22,6 +23,18 @@ options:
           default: []}
   reason: {description: Reason to record with the set., type: str, default: ""}
   rolled_back: {description: Whether I(planned_packages) is a rollback., type: bool, default: false}
+  load: {description: Whether to load the module if only that is missing., type: bool, default: false}
+  restarted:
+    description: >-
+      Whether the host has just been restarted. If it still needs a restart, that is recorded, and C(state.restart) does
+      not ask for another one for the same reason.
+    type: bool
+    default: false
+  certificates:
+    description: Paths of the certificate that DKMS signs with; the first that exists is used.
+    type: list
+    elements: path
+    default: [/var/lib/shim-signed/mok/MOK.der, /var/lib/dkms/mok.pub]
   path: {description: File of the recorded sets., type: path, default: /var/lib/gpufleet/drivers.json}
   node: {description: The host's name; with it the state is reported to the registry., type: str, default: ""}
   facts: {description: Facts that are reported with the state., type: dict, default: {}}
@@ -47,15 +60,22 @@ previous:
 gpufleet: {description: The report for the registry., returned: when I(node) is given, type: dict}
 """
 
-import json  # noqa: E402 - Ansible wants its documentation above the imports
-import os  # noqa: E402
+import os  # noqa: E402 - Ansible wants its documentation above the imports
 import re  # noqa: E402
-import time  # noqa: E402
 from pathlib import Path  # noqa: E402
-from typing import Any, TypedDict  # noqa: E402
+from typing import Any  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
+from ansible_collections.gpufleet.fleet.plugins.module_utils import driver_restart, mokutil  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.module_utils.driver_history import (  # noqa: E402
+    DriverHistory,
+    plan_package_rollback,
+    read_driver_history,
+    update_driver_history,
+    update_restart_attempt,
+    write_driver_history,
+)
 from ansible_collections.gpufleet.fleet.plugins.module_utils.versionlock import parse_locks  # noqa: E402
 
 DRIVER_PACKAGE = re.compile(
@@ -69,14 +89,10 @@ MODULE_PACKAGE = re.compile(r"^(nvidia-(kernel-|open-)*dkms|kmod-nvidia)")
 USER_PACKAGE = re.compile(r"^(libnvidia-ml|libnvidia-compute|nvidia-driver-cuda|libcuda1|nvidia-utils)")
 FABRIC_MANAGER = re.compile(r"^(nvidia-fabric-?manager(-\d+)?)$")
 TOOLKIT = re.compile(r"^cuda-(\d+\.\d+)$")
-MAX_SETS = 5
-
-
-class DriverHistory(TypedDict):
-    """The recorded driver sets of a host, the newest last."""
-
-    sets: list[dict[str, Any]]
-    rolled_back_from: dict[str, str]
+DRIVER_UNITS = ("nvidia-persistenced.service", "nvidia-fabricmanager.service")
+MODULE_NAMES = ("nvidia", "nvidia-current")
+UNIT_STATES = {"active": "running", "failed": "failed"}
+REHEARSED_SYSFS = Path("/etc/gpufleet-rehearsal/sys")
 
 
 def parse_upstream_version(package_version: str | None) -> str | None:
@@ -90,6 +106,7 @@ class DriverStateReader:
 
     def __init__(self, module: AnsibleModule) -> None:
         self.module = module
+        self.sysfs = REHEARSED_SYSFS if REHEARSED_SYSFS.is_dir() else Path("/sys")
 
     def run_tool(self, *command: str) -> tuple[int | None, str]:
         path = self.module.get_bin_path(command[0])
@@ -122,21 +139,28 @@ class DriverStateReader:
         __, out = self.run_tool("dnf", "-q", "versionlock", "list")
         return sorted(parse_locks(out.splitlines()))
 
-    def read_loaded_driver_version(self) -> str | None:
-        for path in ("/sys/module/nvidia/version", "/sys/module/amdgpu/version"):
-            try:
-                return Path(path).read_text(encoding="utf-8").strip()
-            except OSError:
-                continue
-        return None
+    def read_loaded_module_version(self, name: str) -> str | None:
+        try:
+            return (self.sysfs / "module" / name / "version").read_text(encoding="utf-8").strip()
+        except OSError:
+            return None
 
     def read_built_driver_version(self) -> str | None:
         """Return the version of the module that is built for the running kernel."""
-        for name in ("nvidia", "nvidia-current"):
+        for name in MODULE_NAMES:
             status, out = self.run_tool("modinfo", "-F", "version", name)
             if status == 0 and out:
                 return out.splitlines()[0]
         return None
+
+    def is_nouveau_bound(self) -> bool:
+        """Return whether nouveau holds a PCI device."""
+        return any((self.sysfs / "bus/pci/drivers/nouveau").glob("*:*"))
+
+    def load_driver_module(self) -> str:
+        """Load the installed module; return why it cannot be loaded, or an empty string."""
+        status, out = self.run_tool("modprobe", "nvidia")
+        return "" if status == 0 else " ".join(out.split())[:200] or "modprobe is not installed"
 
     def read_nvidia_smi(self) -> dict[str, Any]:
         """Return driver version and number of GPUs of nvidia-smi, or why it fails."""
@@ -159,6 +183,19 @@ class DriverStateReader:
         return {
             "enabled": properties.get("UnitFileState") == "enabled",
             "active": properties.get("ActiveState") == "active",
+        }
+
+    def read_enabled_services(self) -> dict[str, str]:
+        """Return the state of the driver's enabled daemons: running, stopped or failed."""
+        __, out = self.run_tool(
+            "systemctl", "show", "--property=Id,UnitFileState,ActiveState", "--", *DRIVER_UNITS
+        )
+        blocks = [[line for line in block.splitlines() if "=" in line] for block in out.split("\n\n")]
+        units = [dict(line.split("=", 1) for line in block) for block in blocks]
+        return {
+            unit["Id"]: UNIT_STATES.get(unit["ActiveState"], "stopped")
+            for unit in units
+            if unit.get("UnitFileState") == "enabled"
         }
 
     def detect_container_kind(self) -> str | None:
@@ -186,14 +223,13 @@ class DriverStateReader:
         )
 
 
-def find_restart_reasons(state: dict[str, Any], state_reader: DriverStateReader) -> list[str]:
-    """Return why the host has to restart."""
-    reasons = []
-    installed, loaded = state["installed"], state["loaded"]
-    if loaded and installed and loaded != installed:
-        reasons.append(f"driver {loaded} is loaded, {installed} is installed")
-    elif installed and not loaded and state["built"] and not state["container"]:
-        reasons.append(f"driver {installed} is installed, no module is loaded")
+def find_restart_reasons(
+    decision: driver_restart.DriverDecision, state_reader: DriverStateReader
+) -> list[str]:
+    """Return why the host has to restart; empty if a restart would leave it without its loaded driver."""
+    if driver_restart.would_lose_driver(decision):
+        return []
+    reasons = [decision["reason"]] if decision["action"] in driver_restart.RESTART_ACTIONS else []
     if Path("/run/reboot-required").exists():
         reasons.append("a package requests it (/run/reboot-required)")
     status, out = state_reader.run_tool("needs-restarting", "-r")
@@ -213,20 +249,33 @@ def select_driver_packages(packages: dict[str, str]) -> dict[str, str]:
     return {n: v for n, v in packages.items() if DRIVER_PACKAGE.match(n) and not OTHER_PACKAGE.match(n)}
 
 
-def read_driver_state(state_reader: DriverStateReader) -> dict[str, Any]:
+def read_driver_state(state_reader: DriverStateReader, certificates: list[str]) -> dict[str, Any]:
     packages = state_reader.read_package_versions()
     driver_set = select_driver_packages(packages)
     held_names = state_reader.read_held_packages()
     fabric = first_matching_version(packages, FABRIC_MANAGER)
-    state = {
+    packaged = first_matching_version(driver_set, MODULE_PACKAGE) or first_matching_version(
+        driver_set, USER_PACKAGE
+    )
+    built = state_reader.read_built_driver_version()
+    nvidia_loaded = state_reader.read_loaded_module_version("nvidia")
+    is_signed_here = not packaged or any(map(MODULE_PACKAGE.match, driver_set))
+    return {
         "packages": driver_set,
         "held": [name for name in held_names if name in driver_set],
         "unsound": state_reader.read_half_installed_packages(),
-        "installed": first_matching_version(driver_set, MODULE_PACKAGE)
-        or first_matching_version(driver_set, USER_PACKAGE),
+        "installed": packaged or built,
+        "managed_by": "packages" if packaged else "elsewhere" if built else None,
         "user_space": first_matching_version(driver_set, USER_PACKAGE),
-        "loaded": state_reader.read_loaded_driver_version(),
-        "built": state_reader.read_built_driver_version(),
+        "loaded": nvidia_loaded or state_reader.read_loaded_module_version("amdgpu"),
+        "nvidia_loaded": nvidia_loaded,
+        "load_error": "",
+        "built": built,
+        "nouveau": state_reader.is_nouveau_bound(),
+        "signing_key": mokutil.read_signing_key(state_reader.module, certificates)
+        if built and is_signed_here
+        else "not_needed",
+        "services": state_reader.read_enabled_services(),
         "smi": state_reader.read_nvidia_smi(),
         "fabric_manager": {"version": fabric, **(state_reader.read_unit_state("nvidia-fabricmanager") or {})}
         if fabric
@@ -239,59 +288,25 @@ def read_driver_state(state_reader: DriverStateReader) -> dict[str, Any]:
         "withdrawn_key": state_reader.trusts_withdrawn_nvidia_key(),
         "failed_units": state_reader.list_failed_units(),
     }
-    return {**state, "restart": find_restart_reasons(state, state_reader)}
 
 
-def read_driver_history(path: str) -> DriverHistory:
-    try:
-        stored = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        stored = {}
-    return {"sets": stored.get("sets", []), "rolled_back_from": stored.get("rolled_back_from", {})}
-
-
-def update_driver_history(
-    history: DriverHistory, state: dict[str, Any], params: dict[str, Any]
-) -> DriverHistory:
-    """Return the history with the installed set added if it will be replaced."""
-    requested = {entry["name"]: entry.get("version") for entry in params["planned_packages"]}
-    here = state["packages"]
-    same = all(name in here and version in (None, "", here[name]) for name, version in requested.items())
-    if not requested or same:
-        return history
-    fresh = history.copy()
-    now = {key: state[key] for key in ("packages", "held", "kernel", "loaded")}
-    last = history["sets"][-1]["packages"] if history["sets"] else None
-    if here and here != last:
-        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        fresh["sets"] = [*history["sets"], {"recorded_at": at, "reason": params["reason"], **now}][-MAX_SETS:]
-    if params["rolled_back"]:
-        fresh["rolled_back_from"] = here
-    elif history["rolled_back_from"]:
-        fresh["rolled_back_from"] = {}
-    return fresh
-
-
-def write_driver_history(path: str, history: DriverHistory) -> None:
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    fresh = target.with_name(f".{target.name}.{os.getpid()}")
-    fresh.write_text(json.dumps(history, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    fresh.replace(target)
-
-
-def plan_package_rollback(
-    state: dict[str, Any], requested_packages: list[dict[str, str]], held_names: list[str]
-) -> dict[str, Any]:
-    """Return the packages to restore: each at its version, and those to remove because they are new."""
-    here = state["packages"]
+def read_and_decide(
+    state_reader: DriverStateReader, params: dict[str, Any], history: DriverHistory, check_mode: bool
+) -> tuple[dict[str, Any], bool]:
+    """Return the host's state with the decision, and whether the module was loaded for it."""
+    state = read_driver_state(state_reader, params["certificates"])
+    decision = driver_restart.decide_driver_action(state, history["tried"])
+    has_loaded = False
+    if params["load"] and decision["action"] == "load" and not check_mode:
+        load_error = state_reader.load_driver_module()
+        state = {**read_driver_state(state_reader, params["certificates"]), "load_error": load_error}
+        has_loaded = state["nvidia_loaded"] is not None
+        decision = driver_restart.decide_driver_action(state, history["tried"])
     return {
-        "present": [f"{name}={version}" for name, version in sorted(here.items())],
-        "absent": sorted(entry["name"] for entry in requested_packages if entry["name"] not in here),
-        "held": state["held"],
-        "unheld": sorted({*held_names, *(entry["name"] for entry in requested_packages)} - {*state["held"]}),
-        "version": state["installed"],
-    }
+        **state,
+        "decision": decision,
+        "restart": find_restart_reasons(decision, state_reader),
+    }, has_loaded
 
 
 def main() -> None:
@@ -301,6 +316,13 @@ def main() -> None:
             "holds": {"type": "list", "elements": "str", "default": []},
             "reason": {"type": "str", "default": ""},
             "rolled_back": {"type": "bool", "default": False},
+            "load": {"type": "bool", "default": False},
+            "restarted": {"type": "bool", "default": False},
+            "certificates": {
+                "type": "list",
+                "elements": "path",
+                "default": ["/var/lib/shim-signed/mok/MOK.der", "/var/lib/dkms/mok.pub"],
+            },
             "path": {"type": "path", "default": "/var/lib/gpufleet/drivers.json"},
             "node": {"type": "str", "default": ""},
             "facts": {"type": "dict", "default": {}},
@@ -308,11 +330,12 @@ def main() -> None:
         supports_check_mode=True,
     )
     params = module.params
-    state = read_driver_state(DriverStateReader(module))
     record = read_driver_history(params["path"])
+    state, has_loaded = read_and_decide(DriverStateReader(module), params, record, module.check_mode)
     fresh = update_driver_history(record, state, params)
-    changed = fresh != record
-    if changed and not module.check_mode:
+    fresh = update_restart_attempt(fresh, state, has_restarted=params["restarted"])
+    changed = fresh["sets"] != record["sets"] or fresh["rolled_back_from"] != record["rolled_back_from"]
+    if fresh != record and not module.check_mode:
         try:
             write_driver_history(params["path"], fresh)
         except OSError as error:
@@ -321,7 +344,7 @@ def main() -> None:
             )
     report = {"node": params["node"], "event": "drivers", "facts": {**state, **params["facts"]}}
     module.exit_json(
-        changed=changed,
+        changed=changed or has_loaded,
         state=state,
         recorded=fresh["sets"],
         rolled_back_from=fresh["rolled_back_from"],

@@ -324,11 +324,13 @@ def read_driver_facts(
         else None
     )
     packages, held_names, offered = manager(module, kernel, with_candidates) if manager else ({}, [], None)
+    # The modules and the firmware that a rehearsed host sees are those of the machine that it runs on.
+    machine = root / REHEARSAL if (root / REHEARSAL).is_dir() else root
     return {
-        "secure_boot": is_secure_boot_enabled(root),
+        "secure_boot": is_secure_boot_enabled(machine),
         "headers_installed": has_kernel_headers(root, kernel),
         "newest_kernel": find_newest_kernel(root, kernel),
-        "loaded": read_gpu_module_versions(root),
+        "loaded": read_gpu_module_versions(machine),
         "packages": packages,
         "held": held_names,
         "candidates": offered,

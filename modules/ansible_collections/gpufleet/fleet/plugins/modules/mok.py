@@ -35,35 +35,20 @@ certificate: {description: Path of the certificate; empty if there is none., ret
 not_applied: {description: "What is left to do, and who must do it; empty if nothing is.", returned: always, type: str}
 """
 
-from pathlib import Path  # noqa: E402 - Ansible wants its documentation above the imports
+from ansible.module_utils.basic import AnsibleModule  # noqa: E402 - Ansible wants its documentation above the imports
 
-from ansible.module_utils.basic import AnsibleModule  # noqa: E402
-
-CONSOLE_INSTRUCTIONS = (
-    "a person must be at the console during the next boot: MokManager shows 'Perform MOK management'; choose"
-    " 'Enroll MOK', 'Continue', 'Yes', type the one-time password, and reboot"
+from ansible_collections.gpufleet.fleet.plugins.module_utils.driver_restart import (  # noqa: E402
+    CONSOLE_INSTRUCTIONS,
 )
-ENROLLED = ("is already enrolled", "is already in db")
-REQUESTED = "is already in the enrollment request"
-UNKNOWN = "is not enrolled"
+from ansible_collections.gpufleet.fleet.plugins.module_utils.mokutil import (  # noqa: E402
+    SECURE_BOOT,
+    find_certificate,
+    read_mok_key_state,
+    run_mokutil,
+)
+
 MIN_PASSWORD_LENGTH = 8
 MAX_PASSWORD_LENGTH = 16
-
-
-def run_mokutil(module: AnsibleModule, *arguments: str, data: str | None = None) -> str:
-    """Run mokutil; return standard output and standard error on one line."""
-    __, out, err = module.run_command([module.get_bin_path("mokutil", required=True), *arguments], data=data)
-    return " ".join(f"{out} {err}".split())
-
-
-def read_mok_key_state(module: AnsibleModule, certificate: str) -> str:
-    """Return enrolled, pending or absent; for any other output of mokutil that output."""
-    output = run_mokutil(module, "--test-key", certificate)
-    if any(text in output for text in ENROLLED):
-        return "enrolled"
-    if REQUESTED in output:
-        return "pending"
-    return "absent" if UNKNOWN in output else output
 
 
 def exit_with_enrollment_state(
@@ -88,10 +73,10 @@ def main() -> None:
             module, "cannot", not_applied="mokutil is not installed: whether the key is enrolled is unknown"
         )
     secure = run_mokutil(module, "--sb-state")
-    if "SecureBoot enabled" not in secure:
+    if SECURE_BOOT not in secure:
         unclear = "" if "SecureBoot disabled" in secure else f"secure boot: {secure}"
         exit_with_enrollment_state(module, "cannot" if unclear else "not_needed", not_applied=unclear)
-    certificate = next((path for path in module.params["certificates"] if Path(path).exists()), None)
+    certificate = find_certificate(module.params["certificates"])
     if certificate is None:
         paths = " or ".join(module.params["certificates"])
         not_applied = (

@@ -1,0 +1,92 @@
+"""Test driver changes that need a restart, on a booted host whose kernel, firmware and daemons refuse like real ones.
+
+The host is a container, which loads no module: files/nvidia_kernel.sh answers for its kernel and its firmware, and
+systemd really starts the daemons of the fake packages. Tests run in order: each begins with what the last one left.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+PLAYBOOKS = HERE.parents[1] / "playbooks"
+HOST = "nv02"
+OLD, NEW = "570.172.08", "580.126.20"
+DAEMONS = ("nvidia-persistenced", "nvidia-fabricmanager")
+PROGRAMS = "boot modprobe modinfo update-initramfs systemd-detect-virt mokutil"
+STATE = "/etc/gpufleet-rehearsal/kernel"
+SECURE_BOOT = "/etc/gpufleet-rehearsal/sys/firmware/efi/efivars"
+SETUP = f"""
+set -e
+mkdir -p {STATE} /lib/modules/$(uname -r)/build
+for name in {PROGRAMS}; do ln -sf /usr/local/lib/nvidia_kernel /usr/local/sbin/$name; done
+cat >/etc/systemd/system/fake-kernel.service <<'UNIT'
+[Unit]
+DefaultDependencies=no
+After=local-fs.target
+Before=sysinit.target
+[Service]
+Type=oneshot
+ExecStart=/usr/local/sbin/boot
+[Install]
+WantedBy=sysinit.target
+UNIT
+systemctl enable --quiet fake-kernel && boot
+"""
+
+
+@pytest.fixture(scope="module")
+def host(lab):
+    """Give a host with eight cards that nouveau holds, and no driver."""
+    lab.add({HOST: {"kind": "servers", "accelerators": [{"model": "H100 SXM5 80GB", "count": 8}]}})
+    host = lab.host(HOST)
+    program = (HERE / "files/nvidia_kernel.sh").read_text().replace("'", "'\\''")
+    host.check_output(
+        f"printf %s '{program}' >/usr/local/lib/nvidia_kernel; chmod 755 /usr/local/lib/nvidia_kernel"
+    )
+    host.check_output(SETUP)
+    return host
+
+
+def run_play(lab, branch, play="drivers", **more):
+    software = {"driver": {"vendor": "nvidia", "branch": branch}}
+    variables = {
+        "gpufleet_software": software,
+        "restart_timeout_seconds": 60,
+        "nvidia_driver_mok_password": "",
+    }
+    run = lab.run(PLAYBOOKS / f"{play}.yml", limit=HOST, extra_vars={**variables, **more})
+    print(run.failure_text(HOST))  # pytest shows it where a test fails
+    return run
+
+
+def boot_count(host):
+    return int(host.check_output("journalctl --list-boots --quiet 2>/dev/null | wc -l"))
+
+
+def loaded(host):
+    return host.run("cat /etc/gpufleet-rehearsal/sys/module/nvidia/version").stdout.strip()
+
+
+def daemon_states(host):
+    return [host.run(f"systemctl is-active {name}").stdout.strip() for name in DAEMONS]
+
+
+def decisions(run):
+    """Return the codes and actions in the order in which they were read."""
+    states = [result.output["state"] for result in run.results_of(HOST) if "state" in result.output]
+    pairs = [
+        (state["decision"]["code"], state["decision"]["action"]) for state in states if "decision" in state
+    ]
+    return list(dict.fromkeys(pairs))
+
+
+def test_daemons_wait_for_the_restart_that_replaces_nouveau(lab, host):
+    run = run_play(lab, "570")
+    assert run.failure_text(HOST) is None
+    assert decisions(run) == [("no_driver", "none"), ("nouveau", "restart"), ("ready", "ready")]
+    reported = next(result.output["msg"] for result in run.results_of(HOST) if "waits" in result.task)
+    assert reported == f"restart needed: nouveau holds the cards, driver {OLD} is installed"
+    assert (loaded(host), daemon_states(host)) == (OLD, ["active", "active"])
