@@ -6,6 +6,7 @@ systemd really starts the daemons of the fake packages. Tests run in order: each
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -84,12 +85,33 @@ def decisions(run):
     return list(dict.fromkeys(pairs))
 
 
+ALONE = f"""
+- hosts: {HOST}
+  become: true
+  vars: {{nvidia_driver_branch: "570", nvidia_driver_repositories: []}}
+  roles: [gpufleet.fleet.nvidia_driver]
+"""
+
+
+def test_role_alone_plans_and_installs_without_anything_else_of_gpufleet(lab, host):
+    folder = lab.home / "alone"
+    folder.mkdir(exist_ok=True)
+    (folder / "play.yml").write_text(ALONE)
+    (folder / "hosts").write_text(f"{HOST} ansible_host={lab.address(HOST)} ansible_user=root\n")
+    env = {name: value for name, value in lab.env().items() if not name.startswith("GPUFLEET_")}
+    del env["ANSIBLE_CONFIG"]
+    command = ["ansible-playbook", "-i", "hosts", "play.yml"]
+    run = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout
+    assert f"restart needed: nouveau holds the cards, driver {OLD} is installed" in run.stdout
+    assert host.package("nvidia-open").version == f"{OLD}-1"
+    assert "nvidia-open" in host.check_output("apt-mark showhold").split()
+
+
 def test_daemons_wait_for_the_restart_that_replaces_nouveau(lab, host):
     run = run_play(lab, "570")
     assert run.failure_text(HOST) is None
-    assert decisions(run) == [("no_driver", "none"), ("nouveau", "restart"), ("ready", "ready")]
-    reported = next(result.output["msg"] for result in run.results_of(HOST) if "waits" in result.task)
-    assert reported == f"restart needed: nouveau holds the cards, driver {OLD} is installed"
+    assert decisions(run) == [("nouveau", "restart"), ("ready", "ready")]
     assert (loaded(host), daemon_states(host)) == (OLD, ["active", "active"])
 
 
@@ -143,3 +165,22 @@ def test_module_is_loaded_and_daemons_are_started_without_a_restart(lab, host):
     assert decisions(run)[-1] == ("ready", "ready")
     assert (loaded(host), daemon_states(host)) == (NEW, ["active", "active"])
     assert boot_start(host) == start
+
+
+def test_driver_of_an_image_is_verified_and_left_alone(lab, host):
+    """A runfile leaves the module and nvidia-smi, and no package."""
+    host.check_output(
+        "cp /usr/bin/nvidia-smi /usr/local/bin/ && DEBIAN_FRONTEND=noninteractive apt-get purge -y -qq"
+        " --allow-change-held-packages '^nvidia-' >/dev/null && mkdir -p /usr/src/fake-nvidia-open"
+        f" && echo {NEW}-1 >/usr/src/fake-nvidia-open/version"
+    )
+    before = lab.snapshot(HOST)
+    run = lab.run(PLAYBOOKS / "drivers.yml", limit=HOST)
+    assert run.failure_text(HOST) is None
+    state = next(r.output["state"] for r in run.results_of(HOST) if "tell the registry" in r.task)
+    assert (state["managed_by"], state["installed"], state["smi"]["gpus"]) == ("elsewhere", NEW, 8)
+    assert lab.snapshot(HOST) == before
+
+    host.check_output("printf '#!/bin/sh\necho No devices were found; exit 6\n' >/usr/local/bin/nvidia-smi")
+    failure = lab.run(PLAYBOOKS / "drivers.yml", limit=HOST).failure_text(HOST)
+    assert "the driver that came with this host's image does not work: nvidia-smi: No devices" in failure
