@@ -1,32 +1,39 @@
 """Forty rehearsed blades on a Receptor mesh: one node killed in the middle, resumed; times for 1, 2 and 3 nodes.
 
     python tests/benchmarks/bench_mesh.py [HOSTS]
+    python tests/benchmarks/bench_mesh.py HOSTS --local
 
 1. Fresh hosts are configured by a local run (site.yml without burn-in): the reference for state and registry.
 2. The same hosts again, nothing to change: a local run, then meshes of 1, 2 and 3 nodes. These are the times.
 3. Fresh hosts on a mesh of a controller and two nodes, shards of a quarter. One node is killed when a first host is
    done; the run is resumed on the other. The state of every host and the registry must be those of the local run.
 
-Needs root on Linux and `receptor` on PATH. All nodes are on this machine, so they share its cores.
+With --local no host is booted: Ansible's local connection writes four files for each of so many names, and the times
+show what the mesh itself costs.
+
+Needs Linux and `receptor` on PATH; booted hosts need root. All nodes are on this machine, so they share its cores.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import stock_state
-from bench_site import PROGRAMS, Bench
+from bench_site import PROGRAMS, ROOT, Bench
 
+from gpufleet import remote
 from gpufleet.rehearsal.rack.requirements import find_missing_requirement
 from receptor_mesh import ReceptorMesh, find_receptor
 
@@ -177,9 +184,64 @@ def wait_for_unit(mesh: ReceptorMesh, node: str) -> None:
         time.sleep(0.5)
 
 
+def measure_local_connections(folder: Path, count: int) -> dict[str, float]:
+    """Time a run of four small tasks by Ansible's local connection, on this machine alone and by 1, 2 and 3 nodes."""
+    root = folder / "project"
+    for name in ("playbooks", "inventory/host_vars", "files"):
+        (root / name).mkdir(parents=True)
+    os.environ["GPUFLEET_HOME"] = str(root / ".gpufleet")
+    shutil.copy(ROOT / "playbooks" / "ansible.cfg", root / "playbooks")
+    target = f"{root}/files/{{{{ inventory_hostname }}}}"
+    tasks = [
+        {
+            "name": f"Write file {number}",
+            "ansible.builtin.copy": {"content": "x", "dest": f"{target}.{number}"},
+        }
+        for number in range(4)
+    ]
+    play = {"name": "Write files", "hosts": "all", "gather_facts": False, "tasks": tasks}
+    (root / "playbooks/files.yml").write_text(json.dumps([play]))
+    hosts: dict[str, object] = {f"host{number:03}": {} for number in range(count)}
+    (root / "inventory/hosts.yml").write_text(json.dumps({"all": {"hosts": hosts}}))
+    variables = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    for host in hosts:
+        (root / "inventory/host_vars" / f"{host}.json").write_text(json.dumps(variables))
+    plan = remote.plan_playbook_run(root, "files", "all")
+    times = {"this machine alone": time_run(lambda: remote.run_playbook(plan, stream=io.StringIO()))}
+    for nodes in (1, 2, 3):
+        mesh = start_mesh(folder / f"mesh-{nodes}", nodes)
+        options = remote.ShardingOptions(str(mesh.control_socket), mesh.nodes, max_hosts=-(-count // nodes))
+        try:
+            label = f"{nodes} mesh node{'s' if nodes > 1 else ''}"
+            times[label] = time_run(lambda: remote.run_sharded(plan, options, stream=io.StringIO()))  # noqa: B023
+        finally:
+            mesh.down()
+    return times
+
+
+def time_run(run: Callable[[], remote.RunOutcome]) -> float:
+    """Return the seconds of a run, which must succeed."""
+    started = time.perf_counter()
+    outcome = run()
+    if outcome.exit_code:
+        sys.exit(f"exit code {outcome.exit_code}: {outcome.errors}")
+    return time.perf_counter() - started
+
+
+def print_times(title: str, times: Mapping[str, float]) -> None:
+    """Print the table."""
+    print(f"\n{title}, all nodes on one machine with {os.cpu_count()} cores:")
+    for label, seconds in times.items():
+        print(f"| {label} | {seconds:.0f} s |")
+
+
 def main() -> None:
     """Run it and print the table."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 40
+    if "--local" in sys.argv and find_receptor():
+        with tempfile.TemporaryDirectory(prefix="bench-mesh-") as name:
+            print_times(f"{count} hosts, local connection", measure_local_connections(Path(name), count))
+        return
     if missing := find_missing_requirement():
         sys.exit(f"hosts cannot be booted here: {missing}")
     if not find_receptor():
@@ -196,10 +258,7 @@ def main() -> None:
             sys.exit(f"{host} differs from the local run: {differences[:5]}")
     if registry != mesh_registry:
         sys.exit(f"the registries differ: {describe_difference(registry, mesh_registry)}")
-    cores = os.cpu_count()
-    print(f"\nsite.yml, nothing to change, {count} hosts, all nodes on one machine with {cores} cores:")
-    for label, seconds in times.items():
-        print(f"| {label} | {seconds:.0f} s |")
+    print_times(f"site.yml, nothing to change, {count} hosts", times)
     print(*report, sep="\n")
     print(f"state of {count} hosts and registry: the same as after a local run")
 
