@@ -320,6 +320,21 @@ def _apply_drivers(ingest: EventIngester, node_name: str, event: TaskEvent) -> N
         )
 
 
+def _apply_kernel(ingest: EventIngester, node_name: str, event: TaskEvent) -> None:
+    """Store which kernel a node has, or why it keeps its earlier one."""
+    node, facts = ingest.registry.get_node(node_name), mapping_or_empty(event.report.get("facts"))
+    if event.report.get("event") == "kernel_upgrade_failed":
+        ingest.registry.add_history_entry_once(
+            node_name, "kernel_upgrade_failed", describe_task_failure(facts), event.at
+        )
+        return
+    identity = NodeIdentity(instance_id=node.instance_id, rack=node.rack, slot=node.slot)
+    observed = {"kernel_upgrade": dict(facts)}
+    ingest.apply_event_observation(
+        NodeObservation("configuration", node.name, identity, observed=observed, observed_at=event.at), event
+    )
+
+
 def _apply_blade(ingest: EventIngester, node_name: str, event: TaskEvent) -> None:
     """Store a blade's power, links and board, each finding with its reason."""
     report = mapping_or_empty(event.report.get("facts"))
@@ -381,6 +396,8 @@ _HANDLERS: dict[str, Handler] = {
     "configure_failed": _apply_configuration,
     "drivers": _apply_drivers,
     "drivers_failed": _apply_drivers,
+    "kernel_upgraded": _apply_kernel,
+    "kernel_upgrade_failed": _apply_kernel,
     "burn_in": _apply_burn_in,
     "blade": _apply_blade,
 }

@@ -19,6 +19,8 @@ REPORTING_ACTIONS: Final[Mapping[str, frozenset[str]]] = {
     "driver_plan": frozenset({"driver_plan"}),
     "drivers": frozenset({"driver_state"}),
     "drivers_failed": frozenset({"report"}),
+    "kernel_upgraded": frozenset({"report"}),
+    "kernel_upgrade_failed": frozenset({"report"}),
     "wiped": frozenset({"wipe"}),
     "wipe_planned": frozenset({"wipe_plan"}),
 }

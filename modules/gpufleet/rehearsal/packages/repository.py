@@ -1,4 +1,4 @@
-"""The fake package repository: small Debian packages built from ``data/fake-packages.yaml``.
+"""The fake package repository: small Debian packages built from ``data/fake-packages.yaml`` and ``fake-kernels.yaml``.
 
 They have the names, versions and relations of vendors' packages; their files and shell commands are marked as fake.
 Tests of roles use them to choose, install, hold, upgrade and remove packages without access to a vendor. The
@@ -24,6 +24,7 @@ from gpufleet.paths import user_cache_folder
 from gpufleet.rehearsal.rack.shell import exclusive_lock, run_command
 
 DATA = "fake-packages.yaml"
+KERNEL_DATA = "fake-kernels.yaml"
 MARKER = "FAKE"
 FORMAT = 2  # raise it when the same data must build different packages
 RELATIONS = ("pre-depends", "depends", "recommends", "provides", "conflicts", "breaks", "replaces")
@@ -39,17 +40,15 @@ EXPIRE_AFTER_DAYS = 7
 
 def ensure_fake_repository(package_data: str | None = None, cache_folder: Path | None = None) -> Path:
     """Return the folder of the built repository; ``package_data`` is YAML text (default: the shipped data)."""
-    package_data = (
-        (resources.files("gpufleet.rehearsal") / "data" / DATA).read_text()
-        if package_data is None
-        else package_data
-    )
+    data_texts = {DATA: package_data} if package_data is not None else _read_shipped_data()
     folder = (cache_folder or user_cache_folder() / "packages") / MARKER.lower()
-    repository = folder / hashlib.sha256(f"{FORMAT}\n{package_data}".encode()).hexdigest()[:16]
+    repository = (
+        folder / hashlib.sha256("\n".join([str(FORMAT), *data_texts.values()]).encode()).hexdigest()[:16]
+    )
     if repository.is_dir():
         os.utime(repository)
         return repository
-    entries = parse_fake_packages(package_data)
+    entries = [entry for name, text in data_texts.items() for entry in parse_fake_packages(text, name)]
     if not shutil.which("dpkg-deb"):
         raise EnvironmentFault("dpkg-deb is not installed", hint="apt install dpkg")
     with exclusive_lock(folder / ".lock", lambda _line: None, "builds fake packages"):
@@ -57,6 +56,11 @@ def ensure_fake_repository(package_data: str | None = None, cache_folder: Path |
             _build_repository(entries, repository)
             _remove_expired(folder, repository)
     return repository
+
+
+def _read_shipped_data() -> dict[str, str]:
+    folder = resources.files("gpufleet.rehearsal") / "data"
+    return {name: (folder / name).read_text() for name in (DATA, KERNEL_DATA)}
 
 
 def parse_fake_packages(package_data: str, where: str = DATA) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ options:
     description: What happened to the host.
     type: str
     required: true
-    choices: [commissioned, configured, configure_failed, drivers_failed]
+    choices: [commissioned, configured, configure_failed, drivers_failed, kernel_upgraded, kernel_upgrade_failed]
   part:
     description:
       - Which part of the configuration succeeded or failed. A node counts as configured if none failed. In a run

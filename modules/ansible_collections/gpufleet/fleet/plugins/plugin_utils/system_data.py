@@ -36,6 +36,7 @@ ROLE_GROUPS: Mapping[str, tuple[str, ...]] = {
         "ib_tools",
         "image",
         "network",
+        "os_upgrade",
         "restart",
         "storage",
         "system",
