@@ -58,7 +58,9 @@ def run_play(lab: Any, name: str, variables: dict[str, Any]) -> dict[str, Any]:
     if failure := run.failure_text(HOST):
         sys.exit(f"play {name} failed: {failure}")
     states = [
-        result.output["state"] for result in run.results_of(HOST, "ok") if "kernels" in result.output.get("state", {})
+        result.output["state"]
+        for result in run.results_of(HOST, "ok")
+        if "kernels" in result.output.get("state", {})
     ]
     return states[-1] if states else {}
 
@@ -75,8 +77,12 @@ def build_modules(lab: Any) -> int:
         answer = host.run(command)
         print(f"\n$ {command}\n{answer.stdout}{answer.stderr}".rstrip(), flush=True)
     modules = {name: row["vermagic"] for name, row in newest["modules"].items() if name.startswith("nvidia")}
-    is_built = bool(modules) and all(vermagic.startswith(newest["release"] + " ") for vermagic in modules.values())
-    print(f"\n{'built' if is_built else 'NOT built'} for {newest['release']}: {', '.join(modules) or 'no module'}")
+    is_built = bool(modules) and all(
+        vermagic.startswith(newest["release"] + " ") for vermagic in modules.values()
+    )
+    print(
+        f"\n{'built' if is_built else 'NOT built'} for {newest['release']}: {', '.join(modules) or 'no module'}"
+    )
     return 0 if is_built else 1
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
 PLAYBOOKS = Path(__file__).parents[2] / "playbooks"
 HOST = "os01"
 OLD, NEW = "6.1.90-1-fake", "6.1.91-1-fake"
@@ -81,7 +82,9 @@ def test_a_kernel_without_headers_is_refused_before_the_restart(lab, host):
     host.check_output(f"dkms uninstall -m nvidia -v 580.126.20 -k {NEW} && mv {build} {build}.away")
     failure = run_upgrade(lab, os_upgrade_again=True).failure_text(HOST)
     host.check_output(f"mv {build}.away {build}")
-    assert f"kernel {NEW} is not ready: its headers are not installed; dkms has not installed nvidia" in failure
+    assert (
+        f"kernel {NEW} is not ready: its headers are not installed; dkms has not installed nvidia" in failure
+    )
     assert f"This host keeps kernel {OLD}" in failure
     assert running_kernel(host) == OLD
 
@@ -89,13 +92,17 @@ def test_a_kernel_without_headers_is_refused_before_the_restart(lab, host):
 def test_a_kernel_with_its_module_becomes_the_default_after_it_passed(lab, host):
     run = run_upgrade(lab, os_upgrade_again=True)
     assert run.failure_text(HOST) is None
-    assert any("Build the driver modules" in task for task in run.changed_tasks(HOST))  # the test before removed it
+    assert any(
+        "Build the driver modules" in task for task in run.changed_tasks(HOST)
+    )  # the test before removed it
     assert running_kernel(host) == NEW
     assert " panic=30 " in host.file("/run/gpufleet-rehearsal/cmdline").content_string
     assert host.check_output(f"modinfo -k {NEW} -F vermagic nvidia").startswith(f"{NEW} ")
     assert not host.file("/etc/default/grub.d/60-gpufleet-kernel.cfg").exists
     assert host.file(f"/boot/vmlinuz-{OLD}").exists
-    assert OLD.replace(".", r"\.").replace("-", r"\-") in host.check_output("apt-config dump APT::NeverAutoRemove")
+    assert OLD.replace(".", r"\.").replace("-", r"\-") in host.check_output(
+        "apt-config dump APT::NeverAutoRemove"
+    )
     record = read_record(host)
     assert (record["state"], record["previous"], record["target"]) == ("passed", OLD, NEW)
     assert held_packages(host) == [METAS[0]]

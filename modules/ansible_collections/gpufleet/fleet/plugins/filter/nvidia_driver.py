@@ -87,6 +87,8 @@ def driver_packages_to_install(
 
     No headers fit a container, which has its host's kernel. The fabric manager's own role holds what it installs.
     """
+    # A newer kernel without the driver's module must not come alone; the role os_upgrade changes both together.
+    kernel_packages = [name for name in state.get("kernel_packages") or [] if name.startswith("linux-")]
     headers = driver_plan.get("headers", []) if state["container"] is None else []
     pins = [package["name"] for package in driver_plan["packages"] if package["name"].startswith(PINNING)]
     wanted_pins = {*pins, f"{PINNING}{driver_plan['branch']}"}
@@ -99,7 +101,10 @@ def driver_packages_to_install(
         "other_pins": other_pins,
         "changes_pins": bool(pins or other_pins),
         "present": [*headers, *format_package_specs(driver_plan["packages"])],
-        "held": [name for name in driver_plan.get("holds") or [] if name not in fabric_manager],
+        "held": [
+            *(name for name in driver_plan.get("holds") or [] if name not in fabric_manager),
+            *kernel_packages,
+        ],
     }
 
 

@@ -76,6 +76,7 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils.driver_history impo
     update_restart_attempt,
     write_driver_history,
 )
+from ansible_collections.gpufleet.fleet.plugins.module_utils.kernels import is_meta_package  # noqa: E402
 from ansible_collections.gpufleet.fleet.plugins.module_utils.versionlock import parse_locks  # noqa: E402
 
 DRIVER_PACKAGE = re.compile(
@@ -263,6 +264,7 @@ def read_driver_state(state_reader: DriverStateReader, certificates: list[str]) 
     return {
         "packages": driver_set,
         "held": [name for name in held_names if name in driver_set],
+        "kernel_packages": sorted(filter(is_meta_package, packages)),
         "unsound": state_reader.read_half_installed_packages(),
         "installed": packaged or built,
         "managed_by": "packages" if packaged else "elsewhere" if built else None,
