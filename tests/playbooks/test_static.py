@@ -37,7 +37,20 @@ def generator():
     return module
 
 
-@pytest.mark.parametrize("name", ["site", "driver_rollback", "reboot", "blades", "plan", "retire", "image"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "site",
+        "driver_rollback",
+        "reboot",
+        "upgrade_os",
+        "upgrade_os_rollback",
+        "blades",
+        "plan",
+        "retire",
+        "image",
+    ],
+)
 def test_playbook_syntax_is_valid(name, clean_env):
     command = ["ansible-playbook", "--syntax-check", "-i", "localhost,", f"{name}.yml"]
     result = subprocess.run(command, cwd=ROOT, env=clean_env, capture_output=True, text=True, check=False)

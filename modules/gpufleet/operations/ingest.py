@@ -321,18 +321,15 @@ def _apply_drivers(ingest: EventIngester, node_name: str, event: TaskEvent) -> N
 
 
 def _apply_kernel(ingest: EventIngester, node_name: str, event: TaskEvent) -> None:
-    """Store which kernel a node has, or why it keeps its earlier one."""
+    """Store which kernel a node has, or add to its history why it keeps its earlier one."""
     node, facts = ingest.registry.get_node(node_name), mapping_or_empty(event.report.get("facts"))
-    if event.report.get("event") == "kernel_upgrade_failed":
-        ingest.registry.add_history_entry_once(
-            node_name, "kernel_upgrade_failed", describe_task_failure(facts), event.at
-        )
+    if (name := event.report.get("event")) == "kernel_upgrade_failed":
+        ingest.registry.add_history_entry_once(node_name, name, describe_task_failure(facts), event.at)
         return
-    identity = NodeIdentity(instance_id=node.instance_id, rack=node.rack, slot=node.slot)
-    observed = {"kernel_upgrade": dict(facts)}
-    ingest.apply_event_observation(
-        NodeObservation("configuration", node.name, identity, observed=observed, observed_at=event.at), event
-    )
+    place = NodeIdentity(instance_id=node.instance_id, rack=node.rack, slot=node.slot)
+    seen = {"kernel_upgrade": dict(facts)}
+    observation = NodeObservation("configuration", node.name, place, observed=seen, observed_at=event.at)
+    ingest.apply_event_observation(observation, event)
 
 
 def _apply_blade(ingest: EventIngester, node_name: str, event: TaskEvent) -> None:
