@@ -1,5 +1,5 @@
 # Thin on purpose: each line is a command a person could type.
-.PHONY: help setup demo test lint unit bench packages fuzz mutants faults canary dkms clean
+.PHONY: help setup demo test lint unit bench packages fuzz mutants faults canary dkms repositories clean
 GPUFLEET := .venv/bin/gpufleet
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
@@ -8,7 +8,7 @@ help:
 	@echo "make test    linters and every test (Pulumi's engine and booted hosts included)"
 	@echo "make lint    linters only      make unit    tests that need neither engine nor hosts"
 	@echo "make faults  break things at random moments and check what must hold   make canary  search for planted secrets"
-	@echo "make dkms    compile Debian's NVIDIA modules for Debian's kernel"
+	@echo "make dkms    compile Debian's NVIDIA modules for Debian's kernel   make repositories  resolve driver plans with apt and dnf"
 	@echo "make bench   measured claims   make mutants change the code at random places; do the tests notice?"
 	@echo "make packages  also the long tests of dnf with signed packages, streams and version locks"
 	@echo "make fuzz    100,000 mutated inputs for every parser; FUZZ=\"--target rack --count 1000 --seed 2\" for less"
@@ -64,6 +64,10 @@ canary: setup
 # On a booted host, for Debian's own kernel: about 15 minutes of one processor (docs/os-upgrades.md).
 dkms: setup
 	PYTHONPATH=tests nice -n 15 python -m dkms.job
+
+# Against the vendors' real repositories: REPOSITORIES="--system debian-12 --root" chooses (docs/drivers.md).
+repositories: setup
+	PYTHONPATH=tests python -m repositories.job $(REPOSITORIES)
 
 clean:
 	-$(GPUFLEET) rehearse down --all

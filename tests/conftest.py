@@ -29,6 +29,26 @@ def pytest_addoption(parser):
     parser.addoption("--all-packages", action="store_true", help="run the long tests of tests/packages too")
 
 
+def pytest_terminal_summary(terminalreporter):
+    """Add what was skipped to the list of the test command, which has two lanes (.ci/tests)."""
+    if path := os.environ.get("GPUFLEET_SKIPPED_TESTS"):
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.writelines(
+                f"{line}\n" for line in list_skipped_tests(terminalreporter.stats.get("skipped", []))
+            )
+
+
+def list_skipped_tests(reports):
+    """Return one line for each file and reason, without the line numbers that change."""
+    return [f"{report.nodeid.partition('::')[0]}: {skip_reason(report)}" for report in reports]
+
+
+def skip_reason(report):
+    """Return a skipped test's reason; an expected failure has it elsewhere."""
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else getattr(report, "wasxfail", "")
+    return " ".join(str(reason).removeprefix("Skipped: ").split())
+
+
 @pytest.fixture
 def golden(request):
     """Compare a text with its record in the repository, or write the record with ``--regenerate``."""

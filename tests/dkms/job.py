@@ -23,7 +23,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 HOST = "dkms01"
 KERNEL_PACKAGES = ["linux-image-amd64", "linux-headers-amd64"]
-DRIVERS = {"gpufleet_drivers_restart": False}
+DRIVERS = {"gpufleet_drivers_restart": False, "gpufleet_software": {"origin": "distribution"}}
 UPGRADE = {
     "os_upgrade_in_container": True,
     "os_upgrade_kernel_packages": KERNEL_PACKAGES,

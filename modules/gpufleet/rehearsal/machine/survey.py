@@ -35,6 +35,7 @@ TEST_PROGRAMS = {
     "faketime": "faketime",
     "fio": "fio",
     "iperf3": "iperf3",
+    "mkfs.ext4": "e2fsprogs",
     "gpg": "gnupg",
     "nft": "nftables",
     "rpmbuild": "rpm",
@@ -174,6 +175,6 @@ def _check_postgres() -> MachineCheck:
     servers = sorted(Path(POSTGRES_FOLDERS).glob("*/bin/postgres")) if Path(POSTGRES_FOLDERS).is_dir() else []
     path = str(servers[-1]) if servers else shutil.which("postgres")
     return MachineCheck(
-        "PostgreSQL server", "optional", path is not None, path or "not installed (SQLite is the default)",
+        "PostgreSQL server", "tests", path is not None, path or "not installed (SQLite is the default)",
         "apt-get install postgresql", ("postgresql",),
     )  # fmt: skip
