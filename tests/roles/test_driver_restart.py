@@ -19,6 +19,7 @@ OLD, NEW = "570.172.08", "580.126.20"
 DAEMONS = ("nvidia-persistenced", "nvidia-fabricmanager")
 PROGRAMS = "boot modprobe modinfo update-initramfs systemd-detect-virt mokutil"
 STATE = "/etc/gpufleet-rehearsal/kernel"
+SECURE_BOOT = "/etc/gpufleet-rehearsal/sys/firmware/efi/efivars"
 SETUP = f"""
 set -e
 mkdir -p {STATE} /lib/modules/$(uname -r)/build
@@ -65,6 +66,11 @@ def run_play(lab, branch, play="drivers", **more):
 
 def loaded(host):
     return host.run("cat /etc/gpufleet-rehearsal/sys/module/nvidia/version").stdout.strip()
+
+
+def boot_start(host):
+    """Return when the host's first process started: a container has the boot id of its host."""
+    return host.check_output("cut -d ' ' -f 22 /proc/1/stat")
 
 
 def daemon_states(host):
@@ -119,3 +125,44 @@ def test_upgrade_and_rollback_restart_into_their_own_module(lab, host):
         assert decisions(run)[-1] == ("ready", "ready")
         assert (before, loaded(host)) == ({OLD: NEW, NEW: OLD}[version], version)
         assert daemon_states(host) == ["active", "active"]
+
+
+def test_unconfirmed_key_fails_with_what_to_do_and_does_not_restart_again(lab, host):
+    host.check_output(
+        f"touch {STATE}/secure-boot; mkdir -p /var/lib/dkms {SECURE_BOOT};"
+        f" touch /var/lib/dkms/mok.pub;"
+        f" printf '\\6\\0\\0\\0\\1' >{SECURE_BOOT}/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+    )
+    again = {"nvidia_driver_again": True}
+    missing = run_play(lab, "580", **again)
+    assert missing.failure_text(HOST) is None
+    assert decisions(missing)[-1] == ("key_missing", "blocked")
+    assert (loaded(host), not missing.results_of(HOST, "failed")) == (
+        OLD,
+        True,
+    )  # a restart would lose this driver
+
+    pending = run_play(lab, "580", nvidia_driver_mok_password="only-once-12")
+    assert ("key_pending", "restart") in decisions(pending)
+    assert "nobody confirmed the key at the console during this boot" in pending.failure_text(HOST)
+    assert loaded(host) == ""
+
+    start = boot_start(host)
+    assert run_play(lab, "580", "reboot").failure_text(HOST) is None
+    assert boot_start(host) == start
+
+    host.check_output(f"touch {STATE}/console")
+    confirmed = run_play(lab, "580", "reboot", gpufleet_reboot_always=True)
+    assert confirmed.failure_text(HOST) is None
+    assert (loaded(host), daemon_states(host)) == (NEW, ["active", "active"])
+
+
+def test_module_is_loaded_and_daemons_are_started_without_a_restart(lab, host):
+    start = boot_start(host)
+    host.check_output("systemctl stop nvidia-persistenced nvidia-fabricmanager")
+    host.check_output("rm -r /etc/gpufleet-rehearsal/sys/module/nvidia")
+    run = run_play(lab, "580")
+    assert run.failure_text(HOST) is None
+    assert decisions(run)[-1] == ("ready", "ready")
+    assert (loaded(host), daemon_states(host)) == (NEW, ["active", "active"])
+    assert boot_start(host) == start

@@ -124,8 +124,8 @@ class DriverStateReader:
             return {name: version for status, name, version in rows if status != "not-installed" and version}
         # With the epoch, unless it is 0: so a plan has the versions of dnf's repositories.
         __, out = self.run_tool("rpm", "-qa", "--qf", "%{NAME} %{EPOCHNUM}:%{VERSION}-%{RELEASE}\n")
-        rows = (line.split(" ", 1) for line in out.splitlines() if " " in line)
-        return {name: re.sub("^0:", "", version) for name, version in rows}
+        pairs = (line.split(" ", 1) for line in out.splitlines() if " " in line)
+        return {name: re.sub("^0:", "", version) for name, version in pairs}
 
     def read_half_installed_packages(self) -> list[str]:
         """Return packages that an interrupted dpkg left behind."""
