@@ -1,5 +1,5 @@
 # Thin on purpose: each line is a command a person could type.
-.PHONY: help setup demo test lint unit bench packages fuzz mutants faults canary dkms repositories clean
+.PHONY: help setup demo test lint unit sanity bench packages fuzz mutants faults canary dkms repositories clean
 GPUFLEET := .venv/bin/gpufleet
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
@@ -11,6 +11,8 @@ help:
 	@echo "make dkms    compile Debian's NVIDIA modules for Debian's kernel   make repositories  resolve driver plans with apt and dnf"
 	@echo "make bench   measured claims   make mutants change the code at random places; do the tests notice?"
 	@echo "make packages  also the long tests of dnf with signed packages, streams and version locks"
+	@echo "make sanity  ansible-test sanity and ansible-lint on the built collection"
+	@echo "PYTHON=python3.13 after any of these: the newest ansible-core; with Python 3.11 the oldest"
 	@echo "make fuzz    100,000 mutated inputs for every parser; FUZZ=\"--target rack --count 1000 --seed 2\" for less"
 	@echo "make clean   end this checkout's rehearsals, remove what make made"
 
@@ -30,7 +32,7 @@ lint: setup
 	yamllint --strict .
 	cd playbooks && ansible-lint --offline
 	cd modules/ansible_collections/gpufleet/fleet && ansible-lint --offline
-	shellcheck .ci/setup .ci/run .ci/tests .ci/lock .ci/cost .ci/audit modules/gpufleet/cost/data/policy_pack/*.sh
+	shellcheck .ci/setup .ci/run .ci/tests .ci/sanity .ci/lock .ci/cost .ci/audit modules/gpufleet/cost/data/policy_pack/*.sh
 
 unit: setup
 	pytest -m "not engine and not hosts"
@@ -42,6 +44,10 @@ test: setup
 
 packages: setup
 	pytest --all-packages tests/packages
+
+# The collection as ansible-galaxy installs it; .ci/sanity pylint runs one test. Takes minutes.
+sanity: setup
+	.ci/sanity
 
 bench: setup
 	for bench in tests/benchmarks/bench_*.py; do echo "== $$bench"; python "$$bench" || exit 1; done

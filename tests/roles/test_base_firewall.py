@@ -22,7 +22,7 @@ PLAY = """---
   tasks:
     - name: Hardening
       ansible.builtin.import_role:
-        name: hardening
+        name: gpufleet.fleet.hardening
 """
 WANTED = {
     "hardening_firewall": "present",

@@ -72,6 +72,6 @@ PLAY = """\
   tasks:
     - name: Blade
       ansible.builtin.import_role:
-        name: blade
+        name: gpufleet.fleet.blade
       vars: {EXTRA}
 """

@@ -44,10 +44,10 @@ NETWORK = """---
   tasks:
     - name: Network
       ansible.builtin.import_role:
-        name: network
+        name: gpufleet.fleet.network
     - name: Clock
       ansible.builtin.import_role:
-        name: time
+        name: gpufleet.fleet.time
     - name: Show what was not applied
       ansible.builtin.debug:
         msg: "{{ network_not_applied | combine(time_not_applied) }}"

@@ -68,10 +68,10 @@ def _remove_from_deb822(text: str, uri: str, suite: str, architecture: str) -> s
         if not pairs:
             kept.append(stanza)
         elif len(uris) > 1:
-            left = [address for address in uris if address not in {address for address, _ in pairs}]
+            left = [address for address in uris if address not in {address for address, __ in pairs}]
             kept += [_set_field(stanza, "URIs", left)] if left else []
         elif len(suites) > 1:
-            left = [name for name in suites if name not in {name for _, name in pairs}]
+            left = [name for name in suites if name not in {name for __, name in pairs}]
             kept += [_set_field(stanza, "Suites", left)] if left else []
     return "\n\n".join(kept) + "\n" if kept else ""
 

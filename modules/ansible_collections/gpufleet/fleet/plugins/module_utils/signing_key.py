@@ -159,7 +159,7 @@ def _crc24(data: Iterable[int]) -> int:
     crc = CRC24_INIT
     for octet in data:
         crc ^= octet << 16
-        for _ in range(8):
+        for __ in range(8):
             crc <<= 1
             if crc & 0x1000000:
                 crc ^= CRC24_POLYNOMIAL

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Bring the GPUs of this host to the MIG geometry that is declared, or say why not.
 
 Usage: gpufleet-mig apply|show [--check] [--drain UNIT]... CONFIG

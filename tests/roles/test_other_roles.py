@@ -1,0 +1,99 @@
+"""Test the hooks of site.yml: other people's roles together with ours on a booted Debian 12.
+
+The roles in other_roles/ have the shape of geerlingguy.docker and devsec.hardening.ssh_hardening: facts as variables,
+variables by family, includes, a template and handlers.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+PLAYBOOKS = HERE.parents[1] / "playbooks"
+PLAY = "".join(
+    f"- ansible.builtin.import_playbook: {PLAYBOOKS}/{name}.yml\n"
+    for name in ("commission", "roles_before", "configure", "roles_after")
+)
+HOOKS_ONLY = "".join(
+    f"- ansible.builtin.import_playbook: {PLAYBOOKS}/{name}.yml\n" for name in ("roles_before", "roles_after")
+)
+HOOKS = {"gpufleet_roles_before": ["shape_server"], "gpufleet_roles_after": ["shape_broken"]}
+
+
+@pytest.fixture(scope="module")
+def run_hooks(lab, boot_hosts):
+    boot_hosts("base01")
+
+    def run(variables=HOOKS, play=PLAY, **options):
+        environment = {"ANSIBLE_ROLES_PATH": str(HERE / "other_roles")}
+        return lab.run(play, "base01", extra_vars=variables, environment=environment, **options)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def runs(run_hooks, lab):
+    before = lab.snapshot("base01")
+    check = run_hooks(check=True)
+    left_by_check = before ^ lab.snapshot("base01")
+    return {"check": check, "left_by_check": left_by_check, "first": run_hooks(), "second": run_hooks()}
+
+
+def reports(run):
+    return {
+        result.output["gpufleet"].get("part"): result.output["gpufleet"]
+        for result in run.results
+        if "part" in result.output.get("gpufleet", {})
+    }
+
+
+def test_role_gets_its_facts_and_its_handlers_run(runs, lab):
+    host = lab.host("base01")
+    assert json.loads(host.file("/etc/shape-server.json").content_string) == {
+        "log-level": "info",
+        "os": "Debian",
+        "release": "bookworm",
+    }
+    assert host.package("tree").is_installed
+    assert host.file("/run/shape-server-restarted").exists
+
+
+def test_result_of_each_hook_is_reported_and_our_roles_run_in_between(runs):
+    found = reports(runs["first"])
+    assert {part: report["event"] for part, report in found.items()} == {
+        "roles_before": "configured",
+        "base": "configured",
+        "roles_after": "configure_failed",
+    }
+    assert found["roles_after"]["facts"] == {
+        "task": "Fail as a role fails",
+        "reason": "the vendor's server does not answer",
+    }
+
+
+def test_check_mode_changes_nothing_and_a_second_run_neither(runs):
+    assert runs["check"].changed("base01") > 0
+    assert runs["left_by_check"] == set()
+    assert reports(runs["check"]) == {}
+    assert runs["second"].changed_tasks("base01") == []
+
+
+def test_tags_of_a_role_select_its_tasks(run_hooks, runs):
+    tasks = run_hooks(play=HOOKS_ONLY, tags="shape_config").tasks
+    assert "Configure the server" in " ".join(tasks)
+    assert "Install packages" not in " ".join(tasks)
+
+
+def test_host_without_hooks_gets_no_further_task(run_hooks, runs):
+    tasks = [r.task for r in run_hooks(play=HOOKS_ONLY, variables={}).results_of("base01")]
+    assert tasks == ["Group hosts with roles to run before", "Group hosts with roles to run after"]
+
+
+def test_hook_that_is_not_a_list_is_one_clear_line(run_hooks, runs):
+    found = reports(run_hooks(play=HOOKS_ONLY, variables={"gpufleet_roles_before": "geerlingguy.docker"}))
+    assert found["roles_before"]["facts"]["reason"].endswith(
+        "gpufleet_roles_before is 'geerlingguy.docker': must be a list of role names, such as [geerlingguy.docker]"
+    )
