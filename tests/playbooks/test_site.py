@@ -15,6 +15,7 @@ ORDER = [
     "commission",
     "roles_before",
     "configure",
+    "kernel",
     "drivers",
     "containers",
     "fabrics",
@@ -36,6 +37,10 @@ HOSTS = {
     "busy": (BLADE | PROBED | BUSY | {"gpufleet_burn_in": "always"}, []),
     "left-over": (BLADE | LEFT_OVER | READY, ["application_here"]),
     "app": (BLADE | PROBED | {"gpufleet_application": CONTAINERS}, ["application_here", "burn_in_now"]),
+    "tuned": (
+        BLADE | PROBED | READY | {"gpufleet_kernel_arguments": {"present": ["iommu=pt"]}},
+        ["kernel_arguments_here"],
+    ),
     "watched": (BLADE | PROBED | READY | {"gpufleet_exporters": ["auto"]}, ["monitoring_here"]),
     "server": ({"gpufleet_kind": "gpu_server"} | PROBED, ["burn_in_now", "drivers_planned"]),
     "podman": (
@@ -60,6 +65,7 @@ PLAYED = {
     "fabric_efa",
     "application_here",
     "monitoring_here",
+    "kernel_arguments_here",
     "burn_in_now",
     "roles_before_here",
     "roles_after_here",

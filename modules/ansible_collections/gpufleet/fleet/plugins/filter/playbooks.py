@@ -74,6 +74,7 @@ def site_play_groups(
     fabric: str,
     has_application: bool,
     has_exporters: bool,
+    has_kernel_arguments: bool,
     is_burn_in_due: bool,
     has_roles_before: bool = False,
     has_roles_after: bool = False,
@@ -81,6 +82,7 @@ def site_play_groups(
     """Return the groups of the plays of site.yml that the host needs."""
     needs = {
         "roles_before_here": has_roles_before,
+        "kernel_arguments_here": has_kernel_arguments,
         "drivers_planned": may_have_cards,
         "containers_here": needs_container_engine(engine, vendor="none"),
         f"fabric_{fabric}": fabric != "none",

@@ -23,7 +23,7 @@ options:
         that commissions, the base part clears the results of earlier runs.
     type: str
     default: base
-    choices: [base, roles_before, drivers, containers, fabric, application, roles_after, monitoring]
+    choices: [base, kernel, roles_before, drivers, containers, fabric, application, roles_after, monitoring]
   attempt: {description: Id of the commissioning attempt., type: str, default: ""}
   facts: {description: Facts to record with the event., type: dict, default: {}}
 extends_documentation_fragment: [gpufleet.fleet.common.controller]

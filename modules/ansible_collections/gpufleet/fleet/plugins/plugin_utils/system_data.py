@@ -35,6 +35,7 @@ ROLE_GROUPS: Mapping[str, tuple[str, ...]] = {
         "hugepages_and_limits",
         "ib_tools",
         "image",
+        "kernel_arguments",
         "network",
         "os_upgrade",
         "restart",

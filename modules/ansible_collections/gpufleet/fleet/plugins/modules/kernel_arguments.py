@@ -1,0 +1,171 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Set arguments of the kernel in the host's boot loader, and say whether the running kernel has them."""
+
+from __future__ import annotations
+
+DOCUMENTATION = """
+module: kernel_arguments
+short_description: Set arguments of the kernel's command line
+description:
+  - Writes to the boot loader of the host. A Raspberry Pi has C(/boot/firmware/cmdline.txt), Red Hat's family C(grubby),
+    and Debian's family GRUB with C(/etc/default/grub.d) and C(update-grub).
+  - If the host has another boot loader, nothing is changed and I(not_applied) has the reason.
+  - The previous cmdline.txt stays beside the new one as C(cmdline.txt.before-gpufleet). If C(update-grub) fails, the
+    previous settings are restored.
+  - The arguments take effect at the next start. I(inactive) lists those that the running kernel does not have.
+options:
+  present:
+    description: Arguments to have, such as C(cgroup_enable=memory). Other values of the same name stay.
+    type: list
+    elements: str
+    default: []
+  absent:
+    description: Arguments to remove. A name without a value removes all arguments of that name.
+    type: list
+    elements: str
+    default: []
+extends_documentation_fragment: [gpufleet.fleet.common]
+"""
+
+EXAMPLES = """
+- name: Count memory of containers on a Raspberry Pi
+  gpufleet.fleet.kernel_arguments:
+    present: [cgroup_enable=memory]
+"""
+
+RETURN = """
+loader: {description: "How the arguments were set: firmware, grubby, grub or none.", returned: always, type: str}
+inactive: {description: Arguments that take effect at the next start., returned: always, type: list, elements: str}
+not_applied: {description: Why nothing could be set., returned: always, type: dict}
+"""
+
+import shutil  # noqa: E402 - Ansible wants its documentation above the imports
+import stat  # noqa: E402
+from pathlib import Path  # noqa: E402
+from typing import Any  # noqa: E402
+
+from ansible.module_utils.basic import AnsibleModule  # noqa: E402
+
+from ansible_collections.gpufleet.fleet.plugins.module_utils import boot, tools  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HEADER, HostError  # noqa: E402
+
+FIRMWARE = Path("/boot/firmware/cmdline.txt")
+BACKUP_SUFFIX = ".before-gpufleet"
+GRUB_SETTINGS = Path("/etc/default/grub.d/60-gpufleet.cfg")
+RUNNING = Path("/proc/cmdline")
+ROOT_FILE = (0o644, 0, 0)
+
+SPEC: dict[str, Any] = {
+    "present": {"type": "list", "elements": "str", "default": []},
+    "absent": {"type": "list", "elements": "str", "default": []},
+}
+
+
+def has_program(name: str) -> bool:
+    return shutil.which(name, path=tools.build_program_environment()["PATH"]) is not None
+
+
+def set_firmware_arguments(present: list[str], absent: list[str], *, check_mode: bool) -> tuple[str, str]:
+    """Edit cmdline.txt; return its text before and after."""
+    before = FIRMWARE.read_text(encoding="utf-8", errors="surrogateescape")
+    line = before.strip("\n")
+    if "\n" in line or "root=" not in line:
+        raise HostError(f"{FIRMWARE} is not one line with root=; nothing was changed")
+    after = f"{boot.edit_command_line(line, present, absent)}\n"
+    if after.split() == before.split():
+        return before, before
+    if "root=" not in after or len(after) > boot.MAX_COMMAND_LINE:
+        raise HostError(
+            f"{FIRMWARE} would lose root= or exceed {boot.MAX_COMMAND_LINE} characters; nothing was changed"
+        )
+    if not check_mode:
+        status = FIRMWARE.stat()
+        # FAT has no modes of its own: any other mode than the one that it shows is refused.
+        access = (stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid)
+        tools.replace_file_atomically(FIRMWARE.with_name(FIRMWARE.name + BACKUP_SUFFIX), before, access)
+        tools.replace_file_atomically(FIRMWARE, after, access)
+    return before, after
+
+
+def set_grub_arguments(present: list[str], absent: list[str], *, check_mode: bool) -> tuple[str, str]:
+    """Write GRUB's settings and its menu; return the settings before and after. A failure restores the settings."""
+    before = GRUB_SETTINGS.read_text(encoding="utf-8") if GRUB_SETTINGS.is_file() else ""
+    settings = boot.format_grub_settings(present, absent)
+    after = HEADER + settings if settings else ""
+    if before == after or check_mode:
+        return before, after
+    write_grub_settings(after)
+    code, out, err = tools.run_program(["update-grub"], timeout=300)
+    if code:
+        write_grub_settings(before)
+        tools.run_program(["update-grub"], timeout=300)
+        reason = tools.first_nonempty_line(*reversed(err.splitlines()), out)
+        raise HostError(f"update-grub failed, the previous settings are restored: {reason}")
+    return before, after
+
+
+def write_grub_settings(text: str) -> None:
+    if text:
+        GRUB_SETTINGS.parent.mkdir(parents=True, exist_ok=True)
+        tools.replace_file_atomically(GRUB_SETTINGS, text, ROOT_FILE)
+    else:
+        GRUB_SETTINGS.unlink(missing_ok=True)
+
+
+def set_grubby_arguments(present: list[str], absent: list[str], *, check_mode: bool) -> tuple[str, str]:
+    """Set the arguments of all kernels through grubby; return those of the default kernel before and after."""
+    code, out, err = tools.run_program(["grubby", "--info=ALL"], timeout=60)
+    if code:
+        raise HostError(f"grubby cannot read the boot entries: {tools.first_nonempty_line(err, out)}")
+    entries = [line.partition("=")[2].strip('"') for line in out.splitlines() if line.startswith("args=")]
+    edited = [boot.edit_command_line(entry, present, absent) for entry in entries]
+    if [entry.split() for entry in entries] == [entry.split() for entry in edited] or check_mode:
+        return "\n".join(entries), "\n".join(edited)
+    command = ["grubby", "--update-kernel=ALL"]
+    command += [f"--args={' '.join(present)}"] if present else []
+    command += [f"--remove-args={' '.join(absent)}"] if absent else []
+    code, out, err = tools.run_program(command, timeout=60)
+    if code:
+        raise HostError(f"grubby did not set the arguments: {tools.first_nonempty_line(err, out)}")
+    return "\n".join(entries), "\n".join(edited)
+
+
+LOADERS = {
+    "firmware": (FIRMWARE.is_file, set_firmware_arguments),
+    "grubby": (lambda: has_program("grubby"), set_grubby_arguments),
+    "grub": (lambda: has_program("update-grub"), set_grub_arguments),
+}
+
+
+def set_kernel_arguments(present: list[str], absent: list[str], *, check_mode: bool) -> dict[str, Any]:
+    """Set the arguments with the host's boot loader; return the result."""
+    invalid = boot.find_invalid_arguments([*present, *absent])
+    if invalid:
+        raise HostError(f"not an argument of the kernel: {invalid[0]!r}; give NAME or NAME=VALUE")
+    loader = next((name for name, (is_here, _) in LOADERS.items() if is_here()), "none")
+    result: dict[str, Any] = {"changed": False, "loader": loader, "inactive": [], "not_applied": {}}
+    if loader == "none":
+        reason = f"no {FIRMWARE}, grubby or update-grub: set the arguments in this host's boot loader"
+        return {**result, "not_applied": {"kernel_arguments": reason}}
+    before, after = LOADERS[loader][1](present, absent, check_mode=check_mode)
+    running = RUNNING.read_text(encoding="utf-8", errors="replace")
+    result["inactive"] = boot.list_inactive_arguments(running, present, absent)
+    result["diff"] = {"before": before, "after": after}
+    return {**result, "changed": before != after}
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
+    try:
+        module.exit_json(
+            **set_kernel_arguments(
+                module.params["present"], module.params["absent"], check_mode=module.check_mode
+            )
+        )
+    except (HostError, OSError) as error:
+        module.fail_json(msg=str(error))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+"""Test the kernel's command line on a booted host with a Raspberry Pi's boot folder."""
+
+from __future__ import annotations
+
+PLAYS = ("kernel_arguments",)
+
+
+def test_arguments_converge_and_the_second_run_changes_nothing(converge_play):
+    converge_play("kernel_arguments").assert_idempotent()
+
+
+def test_line_has_the_arguments_and_a_restart_is_requested(converge_play, lab):
+    converge_play("kernel_arguments")
+    host = lab.host("base01")
+    line = host.file("/boot/firmware/cmdline.txt").content_string
+    assert line == "console=tty1 root=PARTUUID=4c4e106f-02 rootwait cgroup_enable=memory\n"
+    assert host.file("/boot/firmware/cmdline.txt.before-gpufleet").contains("quiet")
+    assert host.file("/run/reboot-required").exists
+
+
+def test_what_waits_for_the_restart_is_reported(converge_play):
+    runs = converge_play("kernel_arguments")
+    [report] = [
+        r.output["msg"]
+        for r in runs.second.results_of("base01")
+        if r.task == "What kernel_arguments reported"
+    ]
+    assert report["cgroup_enable=memory"] == "in the boot loader; in force after a restart"
