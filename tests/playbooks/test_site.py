@@ -158,5 +158,7 @@ def test_failed_drivers_prevent_the_restart_and_the_run_continues():
     }
     assert site["drivers.yml"]["gpufleet_continue_without_drivers"] is True
     books = [play for play in load(ROOT / "drivers.yml") if "ansible.builtin.import_playbook" in play]
-    assert [book["vars"]["gpufleet_restart_hosts"] for book in books] == ["drivers_nvidia:drivers_amd"]
+    assert [book["vars"]["gpufleet_restart_hosts"] for book in books] == [
+        "drivers_nvidia:drivers_amd:kernel_arguments_here"
+    ]
     assert "drivers_failed" in load(ROOT / "group_vars/all.yml")["gpufleet_restart_allowed"]
