@@ -39,6 +39,10 @@ def test_identical_hosts_have_no_finding():
     assert report.as_json()["agree"] is True
 
 
+def test_driver_of_an_image_needs_no_holds():
+    assert codes(host("a", held=[], managed_by="elsewhere")) == set()
+
+
 @pytest.mark.parametrize(
     ("changed", "code", "kind"),
     [

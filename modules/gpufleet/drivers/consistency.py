@@ -211,8 +211,8 @@ def _check_fabric_manager(host: HostDriverState) -> Iterator[DriverFinding]:
 
 def _check_holds(host: HostDriverState) -> Iterator[DriverFinding]:
     """Find missing holds: unattended upgrades would replace these packages under running jobs."""
-    if not host.read_state_value("installed"):
-        return
+    if not host.read_state_value("installed") or host.read_state_value("managed_by") == "elsewhere":
+        return  # an image's driver has no packages that an upgrade could replace
     held_packages = set(host.read_state_value("held") or ())
     missing = sorted(set(host.read_state_value("holds_wanted") or ()) - held_packages)
     if missing or not held_packages:
