@@ -27,6 +27,7 @@ HARMLESS = frozenset(
         "xml.etree.ElementTree.SubElement",
         "xml.etree.ElementTree.indent",
         "xml.etree.ElementTree.tostring",
+        "yaml.safe_dump",
     }
 )
 CALLS = frozenset(
@@ -44,10 +45,13 @@ CALLS = frozenset(
 ALLOWED = {
     "ansible_collections/gpufleet/fleet/plugins/module_utils/": "runs on the host, with its Python alone",
     "ansible_collections/gpufleet/fleet/plugins/modules/": "runs on the host, with its Python alone",
+    "ansible_collections/gpufleet/fleet/roles/": "runs on the host, with its Python alone",
+    "ansible_collections/gpufleet/fleet/tools/": "reads the collection's own files, to write its documentation",
     "gpufleet/boundary/": "the gate itself",
     "gpufleet/burnin/agent/": "runs on the node: the standard library only",
     "gpufleet/cost/inputs/program/child.py": "runs in another Python, confined; reads its project and its jobs",
     "gpufleet/rehearsal/launcher.py": "starts with `python -I -S`, reads what `rehearse up` wrote",
+    "gpufleet/remote/shards/node_playbook.py": "runs on a mesh node: the standard library only",
     "gpufleet/rehearsal/packages/server.py": "starts with `python -I -S`, reads what `rehearse up` wrote",
 }
 

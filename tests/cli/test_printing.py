@@ -35,6 +35,8 @@ ALLOWED = {
     "fleet/schema.py",  # prints our own schema
     "nodes/template_vars.py",  # prints JSON
     "cost/inputs/program/child.py",  # flushes what a user's program printed
+    "remote/shards/node_playbook.py",  # runs on a mesh node; the controller escapes its line
+    "remote/shards/unit_guard.py",  # into its own pipe
     "rehearsal/launcher.py",
     "rehearsal/packages/server.py",  # its own log file
     "rehearsal/providers/__main__.py",

@@ -37,6 +37,7 @@ DEBIAN_TIME = {
     "time_chrony_unit": "chrony.service",
     "time_chrony_config": "/etc/chrony/chrony.conf",
     "time_chrony_drift": "/var/lib/chrony/chrony.drift",
+    "time_chrony_leap_seconds": "leapsectz right/UTC",
     "time_chrony_pools": ["pool pool.example iburst"],
 }
 
