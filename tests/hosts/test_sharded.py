@@ -164,7 +164,8 @@ def test_no_unit_folder_or_process_remains(rack):
     assert rack.mesh.units() == {}
     run = rack.newest().name
     assert list(Path("/dev/shm").glob(f"gpufleet-{run}-*")) == []
-    assert [len(rack.mesh.marked_processes(node)) for node in NODES] == [1, 1]  # receptor itself
+    # receptor itself; the runner of the last command ends in its own time
+    wait_until(lambda: [len(rack.mesh.marked_processes(node)) for node in NODES] == [1, 1])
 
 
 @pytest.mark.usefixtures("first_run")
@@ -183,7 +184,10 @@ def test_hosts_of_a_lost_node_are_left_to_the_next_run(rack):
     assert "poc-blade[03-04]" in out
     assert f"not done: mesh node {lost}: lost: no route to the node for 3 s" in out
     assert read_record(rack)["done"] == ["poc-blade01", "poc-blade02"]
+    lost_run = rack.newest().name
     check_resume(rack, lost)
+    for folder in Path("/dev/shm").glob(f"gpufleet-{lost_run}-*"):
+        shutil.rmtree(folder)  # a real power cut would have emptied the node's memory
 
 
 def check_resume(rack, lost):
