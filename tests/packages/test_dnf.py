@@ -184,7 +184,7 @@ def test_role_installs_the_planned_driver_of_a_rocky_host_and_a_second_run_chang
         repository["key"]["fingerprints"] = [fingerprint]
     host.write("/usr/bin/dracut", '#!/bin/sh\necho "$@" >> /var/log/dracut\n')
     host.run("chmod", "0755", "/usr/bin/dracut")
-    variables = {"driver_plan": plan, "gpufleet_key_folder": str(rpm_archive.folder / "keys")}
+    variables = {"nvidia_driver_plan": plan, "gpufleet_key_folder": str(rpm_archive.folder / "keys")}
     roles = ["gpufleet.fleet.nvidia_driver"]
     play = {"hosts": "all", "gather_facts": False, "vars": variables, "roles": roles}
     first = host.play(play)
