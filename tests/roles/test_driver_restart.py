@@ -166,3 +166,22 @@ def test_module_is_loaded_and_daemons_are_started_without_a_restart(lab, host):
     assert decisions(run)[-1] == ("ready", "ready")
     assert (loaded(host), daemon_states(host)) == (NEW, ["active", "active"])
     assert boot_start(host) == start
+
+
+def test_driver_of_an_image_is_verified_and_left_alone(lab, host):
+    """A runfile leaves the module and nvidia-smi, and no package."""
+    host.check_output(
+        "cp /usr/bin/nvidia-smi /usr/local/bin/ && DEBIAN_FRONTEND=noninteractive apt-get purge -y -qq"
+        " --allow-change-held-packages '^nvidia-' >/dev/null && mkdir -p /usr/src/fake-nvidia-open"
+        f" && echo {NEW}-1 >/usr/src/fake-nvidia-open/version"
+    )
+    before = lab.snapshot(HOST)
+    run = lab.run(PLAYBOOKS / "drivers.yml", limit=HOST)
+    assert run.failure_text(HOST) is None
+    state = next(r.output["state"] for r in run.results_of(HOST) if "tell the registry" in r.task)
+    assert (state["managed_by"], state["installed"], state["smi"]["gpus"]) == ("elsewhere", NEW, 8)
+    assert lab.snapshot(HOST) == before
+
+    host.check_output("printf '#!/bin/sh\necho No devices were found; exit 6\n' >/usr/local/bin/nvidia-smi")
+    failure = lab.run(PLAYBOOKS / "drivers.yml", limit=HOST).failure_text(HOST)
+    assert "the driver that came with this host's image does not work: nvidia-smi: No devices" in failure
