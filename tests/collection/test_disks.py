@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from ansible.module_utils.testing import patch_module_args
 
-from ansible_collections.gpufleet.fleet.plugins.module_utils import disks
+from ansible_collections.gpufleet.fleet.plugins.module_utils import disks, tools
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError
 from ansible_collections.gpufleet.fleet.plugins.modules import scratch
 
@@ -104,7 +104,8 @@ def run(capsys, tmp_path, monkeypatch):
         return disks_run(argv, **more)
 
     disks_run = scratch.run_program
-    monkeypatch.setattr(scratch, "run_program", real)
+    for caller in (scratch, tools):
+        monkeypatch.setattr(caller, "run_program", real)
 
     def call(device, check=False, **more):
         volume = {"mount": str(place), "devices": [device], "filesystem": "ext4", **more}

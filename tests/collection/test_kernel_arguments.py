@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 from ansible_collections.gpufleet.fleet.plugins.filter.kernel_arguments import kernel_arguments_not_applied
-from ansible_collections.gpufleet.fleet.plugins.module_utils import boot
+from ansible_collections.gpufleet.fleet.plugins.module_utils import boot, grub
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError
 from ansible_collections.gpufleet.fleet.plugins.modules import kernel_arguments
 
@@ -145,6 +147,22 @@ def test_failed_update_grub_restores_the_settings(host):
     add_program(host, "update-grub", "exit 0")
     assert set_arguments()["changed"], "nothing requested removes the file"
     assert not (host / "grub.d/60-gpufleet.cfg").exists()
+
+
+def test_a_failed_menu_does_not_keep_a_new_file_of_settings(host):
+    """Otherwise the next run would find the file as requested and never write the menu."""
+    add_program(host, "update-grub", "exit 1")
+    with pytest.raises(HostError, match="settings are restored"):
+        grub.replace_grub_settings(host / "grub.d/60-gpufleet-kernel.cfg", "GRUB_DEFAULT=saved\n")
+    assert list((host / "grub.d").iterdir()) == []
+
+
+def test_each_writer_of_grub_settings_has_a_file_of_its_own():
+    """Two writers of one file undo each other in every run, and a request for a restart follows each time."""
+    role = Path(grub.__file__).parents[2] / "roles/hugepages_and_limits/systems.yml"
+    hugepages = YAML(typ="safe").load(role)["families"]["debian"]["hugepages_and_limits_boot_file"]
+    files = [hugepages, str(kernel_arguments.GRUB_SETTINGS), str(grub.DROP_IN)]
+    assert len(set(files)) == len(files)
 
 
 def test_grubby_sets_all_entries_unless_they_are_as_requested(host):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ansible_collections.gpufleet.fleet.plugins.module_utils import grub, kernels
+from ansible_collections.gpufleet.fleet.plugins.module_utils import grub, kernels, tools
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError
 
 UUID = "5f0c3a52-8a4e-4b7e-9d49-000000000000"
@@ -106,7 +106,7 @@ class FakeRedHat:
 
 def test_grubby_boots_a_kernel_once_and_then_for_good(monkeypatch):
     redhat = FakeRedHat()
-    monkeypatch.setattr(grub, "run_program", redhat)
+    monkeypatch.setattr(tools, "run_program", redhat)
     boot = grub.Grubby(30, check_mode=False)
     assert boot.pin("old", "new") == (True, {"old": "abc-old", "new": "abc-new"})
     assert (redhat.default, redhat.next_entry) == ("/boot/vmlinuz-old", "abc-new")

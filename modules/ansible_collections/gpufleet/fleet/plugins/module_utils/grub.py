@@ -11,9 +11,12 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (
     HEADER,
     HostError,
     first_nonempty_line,
+    replace_file_atomically,
     run_program,
+    run_required_program,
 )
 
+ROOT_FILE = (0o644, 0, 0)  # mode, user and group
 DROP_IN = Path("/etc/default/grub.d/60-gpufleet-kernel.cfg")
 MENU, ENVIRONMENT = Path("/boot/grub/grub.cfg"), Path("/boot/grub/grubenv")
 REDHAT_ENVIRONMENT = Path("/boot/grub2/grubenv")
@@ -21,12 +24,24 @@ ENTRY = re.compile(r"^\s*(menuentry|submenu)\s.*\$menuentry_id_option\s+'([^']+)
 LINUX = re.compile(r"^\s*linux(?:efi|16)?\s+\S*/vmlinuz-(\S+)")
 
 
-def run_checked(*argv: str) -> str:
-    """Run a program; a HostError with its first line if it fails."""
-    status, out, err = run_program(argv)
-    if status != 0:
-        raise HostError(f"{argv[0]} failed: {first_nonempty_line(err, out)}")
-    return out
+def replace_grub_settings(path: Path, text: str) -> None:
+    """Write a file of GRUB's settings (no text: remove it) and the menu; a HostError if that fails, both restored."""
+    before = path.read_text(encoding="utf-8") if path.is_file() else ""
+    _write_settings(path, text)
+    code, out, err = run_program(["update-grub"])
+    if code:
+        _write_settings(path, before)
+        run_program(["update-grub"])
+        reason = first_nonempty_line(*reversed(err.splitlines()), out)
+        raise HostError(f"update-grub failed, the previous settings are restored: {reason}")
+
+
+def _write_settings(path: Path, text: str) -> None:
+    if text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file_atomically(path, text, ROOT_FILE)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def parse_menu_entries(menu: str) -> dict[str, str]:
@@ -53,7 +68,7 @@ def parse_menu_entries(menu: str) -> dict[str, str]:
 
 
 def read_environment(path: Path, program: str) -> dict[str, str]:
-    lines = run_checked(program, str(path), "list").splitlines()
+    lines = run_required_program(program, str(path), "list").splitlines()
     return dict(line.split("=", 1) for line in lines if "=" in line)
 
 
@@ -71,19 +86,19 @@ class DebianGrub:
         entries = parse_menu_entries(MENU.read_text(encoding="utf-8"))
         if once and once not in entries and not self.check_mode:
             # The hook of a kernel's package does nothing in a container.
-            run_checked("update-grub")
+            run_required_program("update-grub")
             entries = parse_menu_entries(MENU.read_text(encoding="utf-8"))
         missing = [release for release in (default, once) if release and release not in entries]
         if missing:
             raise HostError(f"GRUB's menu has no entry for {', '.join(missing)}; see /boot/grub/grub.cfg")
-        wanted = {"saved_entry": entries[default]} | ({"next_entry": entries[once]} if once else {})
+        requested = {"saved_entry": entries[default]} | ({"next_entry": entries[once]} if once else {})
         environment = read_environment(ENVIRONMENT, "grub-editenv")
-        changed |= any(environment.get(key) != value for key, value in wanted.items())
+        changed |= any(environment.get(key) != value for key, value in requested.items())
         if not self.check_mode:
-            if environment.get("saved_entry") != wanted["saved_entry"]:
-                run_checked("grub-set-default", wanted["saved_entry"])
+            if environment.get("saved_entry") != requested["saved_entry"]:
+                run_required_program("grub-set-default", requested["saved_entry"])
             if once:
-                run_checked("grub-reboot", wanted["next_entry"])
+                run_required_program("grub-reboot", requested["next_entry"])
         return changed, entries
 
     def free(self) -> bool:
@@ -91,9 +106,8 @@ class DebianGrub:
         if not DROP_IN.exists():
             return False
         if not self.check_mode:
-            DROP_IN.unlink()
-            run_checked("update-grub")
-            run_checked("grub-editenv", str(ENVIRONMENT), "unset", "next_entry", "saved_entry")
+            replace_grub_settings(DROP_IN, "")
+            run_required_program("grub-editenv", str(ENVIRONMENT), "unset", "next_entry", "saved_entry")
         return True
 
     def _write_drop_in(self) -> bool:
@@ -104,9 +118,7 @@ class DebianGrub:
         if DROP_IN.exists() and DROP_IN.read_text(encoding="utf-8") == text:
             return False
         if not self.check_mode:
-            DROP_IN.parent.mkdir(parents=True, exist_ok=True)
-            DROP_IN.write_text(text, encoding="utf-8")
-            run_checked("update-grub")
+            replace_grub_settings(DROP_IN, text)
         return True
 
 
@@ -119,33 +131,35 @@ class Grubby:
     def pin(self, default: str, once: str) -> tuple[bool, dict[str, str]]:
         """Return whether anything changed, and the entries' ids."""
         entries = {release: self._entry_id(release) for release in (default, once) if release}
-        changed = run_checked("grubby", "--default-kernel").strip() != f"/boot/vmlinuz-{default}"
+        changed = run_required_program("grubby", "--default-kernel").strip() != f"/boot/vmlinuz-{default}"
         if changed and not self.check_mode:
-            run_checked("grubby", "--set-default", f"/boot/vmlinuz-{default}")
+            run_required_program("grubby", "--set-default", f"/boot/vmlinuz-{default}")
         if once:
             changed |= (
                 read_environment(REDHAT_ENVIRONMENT, "grub2-editenv").get("next_entry") != entries[once]
             )
             if not self.check_mode:
-                run_checked("grubby", "--update-kernel", f"/boot/vmlinuz-{once}", "--args", self.panic)
-                run_checked("grub2-reboot", entries[once])
+                run_required_program(
+                    "grubby", "--update-kernel", f"/boot/vmlinuz-{once}", "--args", self.panic
+                )
+                run_required_program("grub2-reboot", entries[once])
         return changed, entries
 
     def free(self) -> bool:
         """Make the newest kernel the default, without ``panic=``; return whether anything changed."""
-        running = run_checked("uname", "-r").strip()
+        running = run_required_program("uname", "-r").strip()
         image = f"/boot/vmlinuz-{running}"
-        has_panic = self.panic in run_checked("grubby", "--info", image)
-        is_default = run_checked("grubby", "--default-kernel").strip() == image
+        has_panic = self.panic in run_required_program("grubby", "--info", image)
+        is_default = run_required_program("grubby", "--default-kernel").strip() == image
         if not self.check_mode and has_panic:
-            run_checked("grubby", "--update-kernel", image, "--remove-args", self.panic)
+            run_required_program("grubby", "--update-kernel", image, "--remove-args", self.panic)
         if not self.check_mode and not is_default:
-            run_checked("grubby", "--set-default", image)
+            run_required_program("grubby", "--set-default", image)
         return has_panic or not is_default
 
     @staticmethod
     def _entry_id(release: str) -> str:
-        info = run_checked("grubby", "--info", f"/boot/vmlinuz-{release}")
+        info = run_required_program("grubby", "--info", f"/boot/vmlinuz-{release}")
         match = re.search(r'^id="?([^"\n]+)"?$', info, re.MULTILINE)
         if match is None:
             raise HostError(f"grubby has no entry for {release}")

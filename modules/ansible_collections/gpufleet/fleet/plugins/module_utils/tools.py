@@ -62,6 +62,14 @@ def run_program(
     return done.returncode, done.stdout, done.stderr
 
 
+def run_required_program(*argv: str | Path) -> str:
+    """Run a program that has to succeed; return its output."""
+    status, out, err = run_program([str(argument) for argument in argv])
+    if status != 0:
+        raise HostError(f"{argv[0]} failed: {first_nonempty_line(err, out)}")
+    return out
+
+
 def first_nonempty_line(*texts: str) -> str:
     """Return the first line that is not empty."""
     return next(

@@ -47,14 +47,14 @@ from typing import Any  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
-from ansible_collections.gpufleet.fleet.plugins.module_utils import boot, tools  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.module_utils import boot, grub, tools  # noqa: E402
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HEADER, HostError  # noqa: E402
 
 FIRMWARE = Path("/boot/firmware/cmdline.txt")
 BACKUP_SUFFIX = ".before-gpufleet"
-GRUB_SETTINGS = Path("/etc/default/grub.d/60-gpufleet.cfg")
+# Not the file of the role hugepages_and_limits, which is 60-gpufleet.cfg.
+GRUB_SETTINGS = Path("/etc/default/grub.d/61-gpufleet-arguments.cfg")
 RUNNING = Path("/proc/cmdline")
-ROOT_FILE = (0o644, 0, 0)
 
 SPEC: dict[str, Any] = {
     "present": {"type": "list", "elements": "str", "default": []},
@@ -93,24 +93,9 @@ def set_grub_arguments(present: list[str], absent: list[str], *, check_mode: boo
     before = GRUB_SETTINGS.read_text(encoding="utf-8") if GRUB_SETTINGS.is_file() else ""
     settings = boot.format_grub_settings(present, absent)
     after = HEADER + settings if settings else ""
-    if before == after or check_mode:
-        return before, after
-    write_grub_settings(after)
-    code, out, err = tools.run_program(["update-grub"], timeout=300)
-    if code:
-        write_grub_settings(before)
-        tools.run_program(["update-grub"], timeout=300)
-        reason = tools.first_nonempty_line(*reversed(err.splitlines()), out)
-        raise HostError(f"update-grub failed, the previous settings are restored: {reason}")
+    if before != after and not check_mode:
+        grub.replace_grub_settings(GRUB_SETTINGS, after)
     return before, after
-
-
-def write_grub_settings(text: str) -> None:
-    if text:
-        GRUB_SETTINGS.parent.mkdir(parents=True, exist_ok=True)
-        tools.replace_file_atomically(GRUB_SETTINGS, text, ROOT_FILE)
-    else:
-        GRUB_SETTINGS.unlink(missing_ok=True)
 
 
 def set_grubby_arguments(present: list[str], absent: list[str], *, check_mode: bool) -> tuple[str, str]:

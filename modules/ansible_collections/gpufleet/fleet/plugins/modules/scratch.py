@@ -60,9 +60,9 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils import disks  # noq
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (  # noqa: E402
     Access,
     HostError,
-    first_nonempty_line,
     replace_file_atomically,
     run_program,
+    run_required_program,
     set_file_access,
 )
 
@@ -86,14 +86,6 @@ SPEC = {
     "volumes": {"type": "list", "elements": "dict", "required": True, "options": VOLUME},
     "wipe_confirmed": {**TEXTS, "default": []},
 }
-
-
-def run_required_program(*argv: str | Path) -> str:
-    """Run a program that has to succeed; return its output."""
-    status, out, err = run_program([str(argument) for argument in argv])
-    if status != 0:
-        raise HostError(f"{argv[0]} failed: {first_nonempty_line(err, out)}")
-    return out
 
 
 def read_disk_signature(path: str) -> disks.Signature:
