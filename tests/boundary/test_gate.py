@@ -27,7 +27,6 @@ HARMLESS = frozenset(
         "xml.etree.ElementTree.SubElement",
         "xml.etree.ElementTree.indent",
         "xml.etree.ElementTree.tostring",
-        "yaml.safe_dump",
     }
 )
 CALLS = frozenset(

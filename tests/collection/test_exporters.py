@@ -91,6 +91,8 @@ def test_system_without_packages_gets_containers():
     planned = plan(REDHAT, engine="podman", vendor="amd", listen_address="10.0.0.4")
     assert planned["packages"] == []
     assert [endpoint["name"] for endpoint in planned["endpoints"]] == ["node", "smart", "amd"]
+    paths = [file["path"] for file in planned["files"]]
+    assert len(set(paths)) == len(paths)
     amd = content_of(planned, "/etc/containers/systemd/amd-exporter.container")
     assert "PublishPort=10.0.0.4:5000:5000\n" in amd
 

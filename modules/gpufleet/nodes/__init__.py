@@ -26,6 +26,7 @@ from gpufleet.nodes.model import (
     SourcedValue,
     SourcePresence,
     SourceStatus,
+    latest_values_by_key,
 )
 from gpufleet.nodes.pulumi_state import build_pulumi_state_report, list_elastic_groups
 from gpufleet.nodes.registry import Registry
@@ -72,6 +73,7 @@ __all__ = [
     "build_rack_report",
     "build_workstation_report",
     "is_rehearsal_address",
+    "latest_values_by_key",
     "list_elastic_groups",
     "normalize_serial",
 ]

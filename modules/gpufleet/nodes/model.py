@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -53,6 +54,11 @@ class SourcedValue:
     value: Any
     observed_at: datetime
     revision: int = 0
+
+
+def latest_values_by_key(values: Iterable[SourcedValue]) -> dict[str, Any]:
+    """Return the value of each key; where several sources give one, that of the last in the list."""
+    return {value.key: value.value for value in values}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from gpufleet import paths
 from gpufleet.drivers import consistency
-from gpufleet.nodes import Node, Registry
+from gpufleet.nodes import Node, Registry, latest_values_by_key
 
 READ_COMMAND = "gpufleet configure --play driver_check"
 
@@ -24,12 +24,8 @@ def compare_registered_drivers() -> consistency.DriverConsistencyReport:
 
 def build_host_driver_state(node: Node, registry: Registry) -> consistency.HostDriverState:
     """Return a node as the check takes it: what it should agree with is its template, its pool or its rack."""
-    driver_values = [
-        value.value for value in registry.list_node_values(node.id) if value.key == "observed.drivers"
-    ]
-    state: Mapping[str, Any] | None = (
-        driver_values[-1] if driver_values and isinstance(driver_values[-1], Mapping) else None
-    )
+    drivers = latest_values_by_key(registry.list_node_values(node.id)).get("observed.drivers")
+    state: Mapping[str, Any] | None = drivers if isinstance(drivers, Mapping) else None
     cards = any(card.get("count") for card in node.accelerators)
     return consistency.HostDriverState(
         node.name, node.template or node.pool or node.rack or "(none)", cards, state

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gpufleet.nodes import Registry
+from gpufleet.nodes import Registry, latest_values_by_key
 from gpufleet.operations.task_events import TaskEvent
 from gpufleet.remote import append_next_step
 
@@ -28,7 +28,7 @@ def merge_configured_parts(
 
     A complete run is an attempt; its first part is ``base``, or ``roles_before`` on a node that has such roles.
     """
-    stored = {value.key: value.value for value in registry.list_node_values(node_name)}
+    stored = latest_values_by_key(registry.list_node_values(node_name))
     attempt = get_attempt_id(event)
     is_first = bool(attempt) and part in FIRST_PARTS and attempt != stored.get("observed.configured_attempt")
     before = {} if is_first else dict(mapping_or_empty(stored.get("observed.configured_parts")))
@@ -45,10 +45,8 @@ def find_burnin_profile(records: list[dict[str, Any]]) -> str:
 
 def find_last_configured(registry: Registry, node_name: str) -> bool | None:
     """Return the configuration state that the registry has of a node; None if it has none."""
-    configured_values = [
-        value.value for value in registry.list_node_values(node_name) if value.key == "observed.configured"
-    ]
-    return bool(configured_values[-1]) if configured_values else None
+    stored = latest_values_by_key(registry.list_node_values(node_name))
+    return bool(stored["observed.configured"]) if "observed.configured" in stored else None
 
 
 def get_attempt_id(event: TaskEvent) -> str | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpufleet.nodes import Node, SourcedValue
+from gpufleet.nodes import Node, SourcedValue, latest_values_by_key
 from gpufleet.operations import node_view
 from gpufleet.operations.export import raise_write_errors_as_input_errors, write_file_atomically
 
@@ -58,8 +58,7 @@ def list_registered_targets(node_filter: node_view.NodeFilter) -> list[TargetGro
 
 def build_target_groups(node: Node, values: Iterable[SourcedValue]) -> list[TargetGroup]:
     """Return the targets of a node, from the latest report of its exporters."""
-    reports = [value.value for value in values if value.key == OBSERVED_KEY]
-    report = reports[-1] if reports else None
+    report = latest_values_by_key(values).get(OBSERVED_KEY)
     return [
         TargetGroup(f"{_bracket_address(str(node.address))}:{endpoint.port}", _labels(node, endpoint))
         for endpoint in _read_endpoints(report)

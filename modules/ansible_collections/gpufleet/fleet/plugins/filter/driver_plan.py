@@ -54,7 +54,6 @@ class FilterModule:
         return {
             "needs_installation": needs_driver_installation,
             "needs_driver_packages": needs_driver_packages,
-            "is_managed_elsewhere": is_driver_managed_elsewhere,
             "requested_nvidia_software": requested_nvidia_software,
             "package_names": parse_package_names,
         }

@@ -12,10 +12,8 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils.driver_restart impo
     START_ACTIONS,
 )
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.resource_entries import FileEntry, UnitEntry
-from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import managed_file_text
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import unit_dropin_files
 
-DROPIN_NAME = "gpufleet.conf"
-SYSTEM_UNITS = "/etc/systemd/system"
 NO_DECISION = {"action": "none", "reason": ""}  # of a host on which the role did not read the state
 
 
@@ -48,13 +46,7 @@ def driver_daemon_dropin(
         else []
     )
     lines += ["[Service]", "ExecStart=", f"ExecStart={exec_start}"] if exec_start else []
-    if not lines:
-        return []
-    folder = f"{SYSTEM_UNITS}/{unit_name}.d"
-    return [
-        {"path": folder, "state": "directory"},
-        {"path": f"{folder}/{DROPIN_NAME}", "content": managed_file_text(lines)},
-    ]
+    return unit_dropin_files(unit_name, lines) if lines else []
 
 
 def restored_daemon_units(state: Mapping[str, Any], *, before: Mapping[str, Any]) -> list[UnitEntry]:

@@ -8,11 +8,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
-import yaml
 from ansible.errors import AnsibleFilterError
+from ansible.plugins.filter.core import to_nice_yaml
 
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.resource_entries import FileEntry, UnitEntry
-from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import HEADER, read_not_applied_reasons
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import (
+    HEADER,
+    managed_file_text,
+    read_not_applied_reasons,
+    unit_dropin_files,
+)
 
 AUTO = "auto"
 NAMES = ("node", "smart", "dcgm", "amd", "blade")
@@ -136,12 +141,6 @@ def plan_exporters(system_exporters: SystemExporters, *, settings: ExporterSetti
             _add_container(plan, name, settings)
         else:
             plan["not_applied"][name] = _missing_source_reason(name, settings)
-    if any(WEB_CONFIG in file["content"] for file in plan["files"]):
-        group = system_exporters["exporters_system_group"]
-        text = HEADER + yaml.safe_dump(_to_plain_values(settings["web_config"]), default_flow_style=False)
-        plan["web_config"] = [{"path": WEB_CONFIG, "content": text, "group": group}]
-    folders = sorted({file["path"].rpartition("/")[0] for file in plan["files"]})
-    plan["files"] = [_folder(path) for path in folders] + plan["files"]
     return plan
 
 
@@ -165,15 +164,6 @@ def has_nvidia_repository(repository_names: Iterable[str]) -> bool:
     return NVIDIA_REPOSITORY in repository_names
 
 
-def _to_plain_values(value: Any) -> Any:
-    """Return a value without Ansible's own types, which the YAML writer does not know."""
-    if isinstance(value, Mapping):
-        return {str(key): _to_plain_values(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_to_plain_values(item) for item in value]
-    return str(value) if isinstance(value, str) else value
-
-
 def _find_packages(name: str, system_exporters: SystemExporters, settings: ExporterSettings) -> list[str]:
     if name == "dcgm":
         return list(NVIDIA_PACKAGES) if settings["has_nvidia_repository"] else []
@@ -194,31 +184,40 @@ def _add_packages(
     system_exporters: SystemExporters,
     settings: ExporterSettings,
 ) -> None:
+    files = _configuration_files(name, settings)
+    restart_on = [file["path"] for file in files if "content" in file] + packages
     plan["packages"] += packages
-    for unit in system_exporters["exporters_system_units"][name]:
-        written = [
-            f"/etc/systemd/system/{unit}.d/gpufleet.conf",
-            *([NODE_ENVIRONMENT] if name == "node" else []),
-        ]
-        plan["units"].append(
-            {"name": unit, "enabled": True, "state": "started", "restart_on": [*written, *packages]}
-        )
-    if name == "node":
-        arguments = [f"--web.listen-address={_listen(name, settings)}", *settings["node_arguments"]]
-        if settings["web_config"]:
-            arguments.append(f"--web.config.file={WEB_CONFIG}")
-        # systemd reads this file after the package's own, which stays as it is.
-        plan["files"] += [
-            _file(NODE_ENVIRONMENT, f'ARGS="{" ".join(arguments)}"\n'),
-            _drop_in("prometheus-node-exporter.service", [f"EnvironmentFile={NODE_ENVIRONMENT}"]),
-        ]
-    if name == "dcgm":
-        lines = [f"Environment=DCGM_EXPORTER_LISTEN={_listen(name, settings)}"]
-        if settings["web_config"]:
-            lines.append(f"Environment=DCGM_EXPORTER_WEB_CONFIG_FILE={WEB_CONFIG}")
-        plan["files"].append(_drop_in("nvidia-dcgm-exporter.service", lines))
+    plan["files"] += files
+    plan["units"] += [
+        {"name": unit, "enabled": True, "state": "started", "restart_on": restart_on}
+        for unit in system_exporters["exporters_system_units"][name]
+    ]
+    if files and settings["web_config"]:
+        text = HEADER + to_nice_yaml(settings["web_config"])
+        group = system_exporters["exporters_system_group"]
+        plan["web_config"] = [{"path": WEB_CONFIG, "content": text, "group": group}]
     if name != "smart":  # the node exporter publishes what its timers write
         plan["endpoints"].append(_endpoint(name, settings, is_secured=bool(settings["web_config"])))
+
+
+def _configuration_files(name: str, settings: ExporterSettings) -> list[FileEntry]:
+    """Return the files that tell a package's exporter where to listen, and which web configuration to read."""
+    has_web_config = bool(settings["web_config"])
+    if name == "node":
+        arguments = [f"--web.listen-address={_listen(name, settings)}", *settings["node_arguments"]]
+        arguments += [f"--web.config.file={WEB_CONFIG}"] * has_web_config
+        # systemd reads this file after the package's own, which stays as it is.
+        return [
+            {"path": NODE_ENVIRONMENT, "content": managed_file_text([f'ARGS="{" ".join(arguments)}"'])},
+            *unit_dropin_files(
+                "prometheus-node-exporter.service", ["[Service]", f"EnvironmentFile={NODE_ENVIRONMENT}"]
+            ),
+        ]
+    if name == "dcgm":
+        lines = ["[Service]", f"Environment=DCGM_EXPORTER_LISTEN={_listen(name, settings)}"]
+        lines += [f"Environment=DCGM_EXPORTER_WEB_CONFIG_FILE={WEB_CONFIG}"] * has_web_config
+        return unit_dropin_files("nvidia-dcgm-exporter.service", lines)
+    return []
 
 
 def _add_container(plan: ExporterPlan, name: str, settings: ExporterSettings) -> None:
@@ -242,7 +241,10 @@ def _add_container(plan: ExporterPlan, name: str, settings: ExporterSettings) ->
     ]
     unit = f"{name}-exporter"
     path = f"{QUADLETS}/{unit}.container"
-    plan["files"].append(_file(path, "".join(f"{line}\n" for line in lines)))
+    folder: FileEntry = {"path": QUADLETS, "state": "directory"}
+    if folder not in plan["files"]:
+        plan["files"].append(folder)
+    plan["files"].append({"path": path, "content": managed_file_text(lines)})
     entry: UnitEntry = {"name": f"{unit}.service", "restart_on": [path]}
     if settings["start_containers"]:
         entry["state"] = "started"
@@ -256,19 +258,6 @@ def _missing_source_reason(name: str, settings: ExporterSettings) -> str:
     if name == "dcgm":
         return "no package without NVIDIA's CUDA repository (driver.origin: vendor), and no podman for a container"
     return f"no package of it for this system, and no podman for a container (engine: {settings['engine']})"
-
-
-def _drop_in(unit: str, lines: Iterable[str]) -> FileEntry:
-    text = "[Service]\n" + "".join(f"{line}\n" for line in lines)
-    return _file(f"/etc/systemd/system/{unit}.d/gpufleet.conf", text)
-
-
-def _folder(path: str) -> FileEntry:
-    return {"path": path, "state": "directory"}
-
-
-def _file(path: str, text: str) -> FileEntry:
-    return {"path": path, "content": HEADER + text}
 
 
 def _listen(name: str, settings: ExporterSettings) -> str:

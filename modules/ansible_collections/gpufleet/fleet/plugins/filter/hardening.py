@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.resource_entries import FileEntry, UnitEntry
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import (
+    APT_HEADER,
     managed_file_text,
     select_role_topics,
 )
@@ -18,7 +19,6 @@ SSHD_NAME = "00-gpufleet.conf"
 SSHD_FILE = f"/etc/ssh/sshd_config.d/{SSHD_NAME}"
 FILESYSTEMS_FILE = "/etc/modprobe.d/60-gpufleet.conf"
 APT_FILE = "/etc/apt/apt.conf.d/60gpufleet-upgrades"
-APT_HEADER = "// Written by gpufleet; changes made here are overwritten."
 DNF_FILE = "/etc/dnf/automatic.conf"
 FIREWALL_UNIT = "/etc/systemd/system/gpufleet-firewall.service"
 ADDRESS = re.compile(r"[0-9.]+|[0-9a-fA-F:]+")

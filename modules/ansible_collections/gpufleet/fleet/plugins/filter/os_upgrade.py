@@ -14,9 +14,9 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils.kernels import (
     Kernel,
     version_key,
 )
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import APT_HEADER
 
 APT = ("apt-get", "-y", "-q", "--allow-change-held-packages", "--no-install-recommends")
-APT_HEADER = "// Written by gpufleet; changes made here are overwritten."
 SIGNED_MODULES = "linux-modules-nvidia-"
 DRIVER_DKMS = ("nvidia", "amdgpu")
 NVIDIA_MODULES = ("nvidia", "nvidia-current")

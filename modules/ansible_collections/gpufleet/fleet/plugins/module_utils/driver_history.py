@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from ansible_collections.gpufleet.fleet.plugins.module_utils import driver_restart
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import replace_file_atomically
 
 MAX_SETS = 5
 
@@ -72,9 +73,8 @@ def update_driver_history(
 def write_driver_history(path: str, history: DriverHistory) -> None:
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    fresh = target.with_name(f".{target.name}.{os.getpid()}")
-    fresh.write_text(json.dumps(history, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    fresh.replace(target)
+    text = json.dumps(history, indent=1, sort_keys=True) + "\n"
+    replace_file_atomically(target, text, (0o644, os.geteuid(), os.getegid()))
 
 
 def plan_package_rollback(

@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import Any, TypedDict
 
+from ansible_collections.gpufleet.fleet.plugins.module_utils.mokutil import SECURE_BOOT
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import run_program
 
 BOOT, MODULES = Path("/boot"), Path("/lib/modules")
@@ -189,7 +190,7 @@ def read_kernel_state() -> dict[str, Any]:
         "package_manager": "apt" if run_program(("apt-get", "--version"))[0] == 0 else "dnf",
         "running": read_running_release(),
         "container": read_output("systemd-detect-virt", "--container").strip() or None,
-        "secure_boot": "enabled" in read_output("mokutil", "--sb-state"),
+        "secure_boot": SECURE_BOOT in read_output("mokutil", "--sb-state"),
         "kernels": [read_kernel(release, dkms) for release in list_kernel_releases()],
         "dkms": sorted({(row["name"], row["version"]) for rows in dkms.values() for row in rows}),
         **read_packages(),

@@ -77,6 +77,12 @@ def first_nonempty_line(*texts: str) -> str:
     )
 
 
+def parse_os_release(text: str) -> dict[str, str]:
+    """Return the assignments of /etc/os-release without their quotes."""
+    pairs = (line.split("=", 1) for line in text.splitlines() if "=" in line)
+    return {name: value.strip("\"'") for name, value in pairs}
+
+
 def replace_file_atomically(path: Path, text: str, access: Access) -> None:
     """Replace the file in one rename, so that no reader sees half of it."""
     handle, name = tempfile.mkstemp(prefix=".gpufleet-", dir=path.parent)

@@ -43,7 +43,7 @@ from typing import Any, Optional, TypedDict  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
-from ansible_collections.gpufleet.fleet.plugins.module_utils import dpkg, locks  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.module_utils import dpkg, locks, tools  # noqa: E402
 from ansible_collections.gpufleet.fleet.plugins.module_utils.package_model import PackageListOptions  # noqa: E402
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError  # noqa: E402
 
@@ -135,9 +135,9 @@ def could_need_driver(pci_function: PciFunction) -> bool:
 
 def parse_os_release(text: str) -> dict[str, str]:
     """Return id, version, codename and ID_LIKE of /etc/os-release."""
-    pairs = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    pairs = tools.parse_os_release(text)
     names = {"id": "ID", "version_id": "VERSION_ID", "codename": "VERSION_CODENAME", "like": "ID_LIKE"}
-    return {name: pairs.get(theirs, "").strip("\"'") for name, theirs in names.items()}
+    return {name: pairs.get(theirs, "") for name, theirs in names.items()}
 
 
 def is_secure_boot_enabled(root: Path) -> bool | None:

@@ -107,6 +107,7 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils import (  # noqa: E
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (  # noqa: E402
     HostError,
     first_nonempty_line,
+    parse_os_release,
     run_program,
 )
 
@@ -241,9 +242,7 @@ def requested_entries(
 
 def read_dnf_host() -> dict[str, Any]:
     """Return os-release, the host's repositories (True: enabled) and its enabled module streams."""
-    release = dict(
-        line.split("=", 1) for line in Path("/etc/os-release").read_text("utf-8").splitlines() if "=" in line
-    )
+    release = parse_os_release(Path("/etc/os-release").read_text("utf-8"))
     repositories = {}
     for state in ("disabled", "enabled"):
         status, out, err = run_program(["dnf", "-q", "repolist", f"--{state}"])
@@ -259,8 +258,8 @@ def read_dnf_host() -> dict[str, Any]:
         if fields.get("state") == "enabled":
             streams[path.stem] = fields.get("stream", "")
     return {
-        "os_id": release.get("ID", "").strip('"'),
-        "os_version": release.get("VERSION_ID", "").strip('"'),
+        "os_id": release.get("ID", ""),
+        "os_version": release.get("VERSION_ID", ""),
         "repositories": repositories,
         "streams": streams,
     }

@@ -7,7 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NotRequired, TypedDict
 
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.resource_entries import FileEntry
+
 HEADER = "# Written by gpufleet; changes made here are overwritten.\n"
+APT_HEADER = "// Written by gpufleet; changes made here are overwritten."
+SYSTEM_UNITS = "/etc/systemd/system"
 
 
 class PlannedPackage(TypedDict):
@@ -20,6 +24,15 @@ class PlannedPackage(TypedDict):
 def managed_file_text(lines: Iterable[str]) -> str:
     """Return the text of a file with these lines below gpufleet's header."""
     return HEADER + "".join(f"{line}\n" for line in lines)
+
+
+def unit_dropin_files(unit_name: str, lines: Iterable[str]) -> list[FileEntry]:
+    """Return the folder and the file that change a unit of a package."""
+    folder = f"{SYSTEM_UNITS}/{unit_name}.d"
+    return [
+        {"path": folder, "state": "directory"},
+        {"path": f"{folder}/gpufleet.conf", "content": managed_file_text(lines)},
+    ]
 
 
 def memlock_limits_text(users: Iterable[str]) -> str:
