@@ -186,7 +186,7 @@ def _origin_and_branch(host: HostPlanContext, first: int, last: int, fabric: str
     min_branch = min_driver_branch_for_cuda(host.requested.cuda)
     requested = _requested_branch(host)
     usable_origins, rejected = [], []
-    ended: tuple[str, int] | None = None
+    ended_choice: tuple[str, int] | None = None
     for origin in ("distribution", "vendor") if host.requested.origin == "auto" else (host.requested.origin,):
         missing = _describe_missing(host, origin, fabric)
         if missing:
@@ -205,14 +205,14 @@ def _origin_and_branch(host: HostPlanContext, first: int, last: int, fabric: str
         if number is None:
             rejected.append(f"{host.system_title} has no fitting branch")
         elif _is_outdated_choice(host, number):
-            ended = ended or (origin, number)
+            ended_choice = ended_choice or (origin, number)
             rejected.append(f"{host.system_title}'s own branch {number} has ended")
         else:
             if origin == "vendor" and host.requested.origin == "auto":
                 _explain_vendor(host, rejected, requested)
             return origin, number
-    if ended:
-        return ended
+    if ended_choice:
+        return ended_choice
     raise _build_refusal(host, usable_origins, requested, first)
 
 

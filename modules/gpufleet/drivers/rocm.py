@@ -73,12 +73,12 @@ def plan_rocm_packages(host: HostPlanContext, release: RocmRelease) -> RocmPlan:
 def list_rocm_repositories(host: HostPlanContext, release: RocmRelease) -> tuple[PackageRepository, ...]:
     """Return ROCm's repositories: its own, and from 7.0 on AMD's graphics libraries of the same release."""
     entry = host.system["amd"]["rocm"][release.stream]
-    wanted = [entry] if "uri" in entry else []
+    rows = [entry] if "uri" in entry else []
     if release.has_graphics:
-        wanted.append(entry["graphics"])
+        rows.append(entry["graphics"])
     return tuple(
         build_package_repository(host, row, release=release.directory, version=host.facts.os_version)
-        for row in wanted
+        for row in rows
     )
 
 
@@ -142,4 +142,4 @@ def _check_kernel(host: HostPlanContext, release: RocmRelease, cells: list[RocmS
 
 
 def _join_words(groups: Iterable[tuple[str, ...]]) -> str:
-    return ", ".join(dict.fromkeys(word for group in groups for word in group))
+    return ", ".join(dict.fromkeys(name for group in groups for name in group))

@@ -20,10 +20,10 @@ NOT_USABLE = 4  # what ansible-playbook returns for bad input
 def main() -> int:
     """Check the node; become the supervised ansible-playbook."""
     folder = Path(__file__).resolve().parent.parent
-    found = find_ansible_runner()
-    if found is None:
+    ansible_runner = find_ansible_runner()
+    if ansible_runner is None:
         return report_error("ansible-runner did not start this program")
-    python, programs = found
+    python, programs = ansible_runner
     problem = find_version_problem(python, json.loads((folder / "bin" / "versions.json").read_text()))
     if problem:
         return report_error(problem)

@@ -87,8 +87,8 @@ class ActionModule(ActionBase):
                 installed = versionlock.parse_installed_versions(
                     self._read_lines("rpm", "-qa", "--qf", QUERY)
                 )
-                wanted = versionlock.find_packages_of_same_version(held, installed)
-                to_lock = wanted - ({*locks} - to_lift)
+                same_version_names = versionlock.find_packages_of_same_version(held, installed)
+                to_lock = same_version_names - ({*locks} - to_lift)
                 self._change_locks("add", to_lock)
         names = dnf_steps.parse_changed_packages(
             line for result in results for line in result.get("results") or []

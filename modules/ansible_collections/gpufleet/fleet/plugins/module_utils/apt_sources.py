@@ -56,7 +56,7 @@ def _line_names(line: str, uri: str, suite: str, architecture: str) -> bool:
 
 def _remove_from_deb822(text: str, uri: str, suite: str, architecture: str) -> str:
     """Remove stanzas of this repository; of a stanza with several addresses or suites only the pair goes, if it can."""
-    kept = []
+    stanzas = []
     for stanza in re.split(r"\n(?:[ \t]*\n)+", text.strip("\n")):
         uris, suites = _field(stanza, "URIs"), _field(stanza, "Suites")
         pairs = [
@@ -66,14 +66,14 @@ def _remove_from_deb822(text: str, uri: str, suite: str, architecture: str) -> s
             if same_repository(uri, suite, address, name, architecture)
         ]
         if not pairs:
-            kept.append(stanza)
+            stanzas.append(stanza)
         elif len(uris) > 1:
             left = [address for address in uris if address not in {address for address, __ in pairs}]
-            kept += [_set_field(stanza, "URIs", left)] if left else []
+            stanzas += [_set_field(stanza, "URIs", left)] if left else []
         elif len(suites) > 1:
             left = [name for name in suites if name not in {name for __, name in pairs}]
-            kept += [_set_field(stanza, "Suites", left)] if left else []
-    return "\n\n".join(kept) + "\n" if kept else ""
+            stanzas += [_set_field(stanza, "Suites", left)] if left else []
+    return "\n\n".join(stanzas) + "\n" if stanzas else ""
 
 
 def _field(stanza: str, name: str) -> list[str]:
@@ -81,9 +81,12 @@ def _field(stanza: str, name: str) -> list[str]:
     return shlex.split(match.group(1), comments=True) if match else []
 
 
-def _set_field(stanza: str, name: str, words: list[str]) -> str:
+def _set_field(stanza: str, name: str, field_values: list[str]) -> str:
     return re.sub(
-        rf"^({name}:).*(?:\n[ \t].*)*", rf"\1 {' '.join(words)}", stanza, flags=re.MULTILINE | re.IGNORECASE
+        rf"^({name}:).*(?:\n[ \t].*)*",
+        rf"\1 {' '.join(field_values)}",
+        stanza,
+        flags=re.MULTILINE | re.IGNORECASE,
     )
 
 

@@ -29,12 +29,17 @@ def edit_command_line(line: str, present: Iterable[str], absent: Iterable[str]) 
     (``console=``), so another value of a present argument's name stays.
     """
     removed = set(absent)
-    kept = [
+    other_arguments = [
         argument
         for argument in line.split()
         if argument not in removed and argument.partition("=")[0] not in removed
     ]
-    return " ".join([*kept, *(argument for argument in dict.fromkeys(present) if argument not in kept)])
+    return " ".join(
+        [
+            *other_arguments,
+            *(argument for argument in dict.fromkeys(present) if argument not in other_arguments),
+        ]
+    )
 
 
 def list_inactive_arguments(running: str, present: Iterable[str], absent: Iterable[str]) -> list[str]:

@@ -78,26 +78,28 @@ class DebianGrub:
     def __init__(self, panic_seconds: int, *, check_mode: bool) -> None:
         self.panic_seconds, self.check_mode = panic_seconds, check_mode
 
-    def pin(self, default: str, once: str) -> tuple[bool, dict[str, str]]:
+    def pin(self, default: str, once_release: str) -> tuple[bool, dict[str, str]]:
         """Return whether anything changed, and the menu entries."""
         changed = self._write_drop_in()
         if changed and self.check_mode:
             return True, {}
         entries = parse_menu_entries(MENU.read_text(encoding="utf-8"))
-        if once and once not in entries and not self.check_mode:
+        if once_release and once_release not in entries and not self.check_mode:
             # The hook of a kernel's package does nothing in a container.
             run_required_program("update-grub")
             entries = parse_menu_entries(MENU.read_text(encoding="utf-8"))
-        missing = [release for release in (default, once) if release and release not in entries]
+        missing = [release for release in (default, once_release) if release and release not in entries]
         if missing:
             raise HostError(f"GRUB's menu has no entry for {', '.join(missing)}; see /boot/grub/grub.cfg")
-        requested = {"saved_entry": entries[default]} | ({"next_entry": entries[once]} if once else {})
+        requested = {"saved_entry": entries[default]} | (
+            {"next_entry": entries[once_release]} if once_release else {}
+        )
         environment = read_environment(ENVIRONMENT, "grub-editenv")
         changed |= any(environment.get(key) != value for key, value in requested.items())
         if not self.check_mode:
             if environment.get("saved_entry") != requested["saved_entry"]:
                 run_required_program("grub-set-default", requested["saved_entry"])
-            if once:
+            if once_release:
                 run_required_program("grub-reboot", requested["next_entry"])
         return changed, entries
 
@@ -128,21 +130,22 @@ class Grubby:
     def __init__(self, panic_seconds: int, *, check_mode: bool) -> None:
         self.panic, self.check_mode = f"panic={panic_seconds}", check_mode
 
-    def pin(self, default: str, once: str) -> tuple[bool, dict[str, str]]:
+    def pin(self, default: str, once_release: str) -> tuple[bool, dict[str, str]]:
         """Return whether anything changed, and the entries' ids."""
-        entries = {release: self._entry_id(release) for release in (default, once) if release}
+        entries = {release: self._entry_id(release) for release in (default, once_release) if release}
         changed = run_required_program("grubby", "--default-kernel").strip() != f"/boot/vmlinuz-{default}"
         if changed and not self.check_mode:
             run_required_program("grubby", "--set-default", f"/boot/vmlinuz-{default}")
-        if once:
+        if once_release:
             changed |= (
-                read_environment(REDHAT_ENVIRONMENT, "grub2-editenv").get("next_entry") != entries[once]
+                read_environment(REDHAT_ENVIRONMENT, "grub2-editenv").get("next_entry")
+                != entries[once_release]
             )
             if not self.check_mode:
                 run_required_program(
-                    "grubby", "--update-kernel", f"/boot/vmlinuz-{once}", "--args", self.panic
+                    "grubby", "--update-kernel", f"/boot/vmlinuz-{once_release}", "--args", self.panic
                 )
-                run_required_program("grub2-reboot", entries[once])
+                run_required_program("grub2-reboot", entries[once_release])
         return changed, entries
 
     def free(self) -> bool:

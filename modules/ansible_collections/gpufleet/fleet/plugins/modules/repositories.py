@@ -204,12 +204,12 @@ def apt_entries(repository: dict[str, Any], path: Path) -> list[files.FileEntry]
 
 def takeover_entries(repositories: list[dict[str, Any]]) -> list[files.FileEntry]:
     """Return the changes that remove the repositories from other source files."""
-    own = {f"{repository['name']}.sources" for repository in repositories}
+    own_files = {f"{repository['name']}.sources" for repository in repositories}
     architecture = run_program(["dpkg", "--print-architecture"])[1].strip()
     entries = []
     folder = APT / "sources.list.d"
     for path in [APT / "sources.list", *sorted([*folder.glob("*.list"), *folder.glob("*.sources")])]:
-        if path.name in own or not path.is_file():
+        if path.name in own_files or not path.is_file():
             continue
         before = after = path.read_text(encoding="utf-8", errors="surrogateescape")
         for repository in repositories:
