@@ -31,8 +31,11 @@ def fork_job(job: Callable[[], Any], *, new_session: bool) -> tuple[int, int]:
         die_with_parent(parent)
         if new_session:
             os.setsid()
-        with os.fdopen(writer, "w") as pipe:
-            json.dump(capture_job_result(job), pipe)
+        # Only the end of the process closes the pipe: its reader kills the session at once, and a
+        # child on its way out keeps the exit status that it has chosen.
+        pipe = os.fdopen(writer, "w")
+        json.dump(capture_job_result(job), pipe)
+        pipe.flush()
         code = 0
     finally:
         os._exit(code)
