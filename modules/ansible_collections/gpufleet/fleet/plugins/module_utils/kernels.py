@@ -71,7 +71,7 @@ class BootLoader(TypedDict):
 
 def read_output(*argv: str) -> str:
     """Return a program's output; empty if it fails or is not installed."""
-    status, out, _ = run_program(argv)
+    status, out, __ = run_program(argv)
     return out if status == 0 else ""
 
 
@@ -136,22 +136,22 @@ def is_meta_package(name: str) -> bool:
 
 def read_packages() -> dict[str, Any]:
     """Return the kernel packages with versions, packages that dpkg did not finish, held ones, and all names."""
-    status, out, _ = run_program(("dpkg-query", "-W", "-f", "${db:Status-Status} ${Package} ${Version}\n"))
+    status, out, __ = run_program(("dpkg-query", "-W", "-f", "${db:Status-Status} ${Package} ${Version}\n"))
     if status != 0:
         out = read_output("rpm", "-qa", "--qf", "installed %{NAME} %{VERSION}-%{RELEASE}\n")
     rows = [(state, name, version) for state, name, version in map(_three_words, out.splitlines()) if version]
     installed = {name: version for state, name, version in rows if state == "installed"}
     return {
         "packages": {name: version for name, version in installed.items() if is_meta_package(name)},
-        "unsound": sorted(name for state, name, _ in rows if state.startswith(UNFINISHED)),
+        "unsound": sorted(name for state, name, __ in rows if state.startswith(UNFINISHED)),
         "held": sorted(read_output("apt-mark", "showhold").split()),
         "installed": sorted(installed),
     }
 
 
 def _three_words(line: str) -> tuple[str, str, str]:
-    first, _, rest = line.partition(" ")
-    second, _, third = rest.partition(" ")
+    first, __, rest = line.partition(" ")
+    second, __, third = rest.partition(" ")
     return first, second, third
 
 

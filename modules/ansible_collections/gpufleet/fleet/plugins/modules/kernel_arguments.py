@@ -128,7 +128,7 @@ def set_kernel_arguments(present: list[str], absent: list[str], *, check_mode: b
     invalid = boot.find_invalid_arguments([*present, *absent])
     if invalid:
         raise HostError(f"not an argument of the kernel: {invalid[0]!r}; give NAME or NAME=VALUE")
-    loader = next((name for name, (is_here, _) in LOADERS.items() if is_here()), "none")
+    loader = next((name for name, (is_here, __) in LOADERS.items() if is_here()), "none")
     result: dict[str, Any] = {"changed": False, "loader": loader, "inactive": [], "not_applied": {}}
     if loader == "none":
         reason = f"no {FIRMWARE}, grubby or update-grub: set the arguments in this host's boot loader"

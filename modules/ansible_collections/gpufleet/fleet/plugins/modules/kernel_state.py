@@ -23,7 +23,7 @@ EXAMPLES = """
 """
 
 RETURN = """
-state: {description: Kernels, packages and boot loader of the host., returned: always, type: dict}
+state: {description: "Kernels, packages and boot loader of the host.", returned: always, type: dict}
 record: {description: What the last upgrade recorded; empty if there was none., returned: always, type: dict}
 """
 

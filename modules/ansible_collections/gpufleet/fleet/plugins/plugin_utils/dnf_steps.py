@@ -107,7 +107,7 @@ def list_stream_steps(streams: Iterable[str], host: DnfHost) -> list[Step]:
     """Return what enables module streams (``nvidia-driver:580-open``); another stream of the module is reset first."""
     steps = []
     for stream in streams:
-        module, _, name = stream.partition(":")
+        module, __, name = stream.partition(":")
         enabled = host.streams.get(module)
         if enabled == name:
             continue
