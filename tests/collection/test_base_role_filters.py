@@ -30,6 +30,7 @@ UBUNTU = {
     "hardening_upgrades_tool": "apt",
     "hardening_upgrades_packages": ["unattended-upgrades"],
     "hardening_upgrades_units": [],
+    "hardening_upgrades_timers": [],
     "hardening_upgrades_origins": ["origin=Ubuntu"],
 }
 DEBIAN_TIME = {

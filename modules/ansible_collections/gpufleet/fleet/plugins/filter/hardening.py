@@ -42,6 +42,7 @@ class HardeningSystemNames(TypedDict):
     hardening_upgrades_tool: str
     hardening_upgrades_packages: list[str]
     hardening_upgrades_units: list[UnitEntry]
+    hardening_upgrades_timers: list[str]
     hardening_upgrades_origins: list[str]
 
 
@@ -88,7 +89,7 @@ def hardening_resources(
         resources["files"].append(_filesystems_file(settings["disabled_filesystems"]))
     if "upgrades" in topics:
         resources["files"].append(_upgrades_file(settings, system))
-        resources["units"] += system["hardening_upgrades_units"]
+        resources["units"] += _upgrades_units(settings["upgrades"], system)
         if settings["upgrades"] == "security":
             resources["packages"] += system["hardening_upgrades_packages"]
     if "firewall" in topics:
@@ -129,6 +130,15 @@ def _upgrades_file(settings: HardeningSettings, system: HardeningSystemNames) ->
         return {"path": APT_FILE, "content": f'{APT_HEADER}\nAPT::Periodic::Unattended-Upgrade "0";\n'}
     content = _apt_security(system["hardening_upgrades_origins"], held_back)
     return {"path": APT_FILE, "content": content, "validate": ["apt-config", "-c", "{}", "dump"]}
+
+
+def _upgrades_units(mode: str, system: HardeningSystemNames) -> list[UnitEntry]:
+    """Return the units that start upgrades, or the timers to stop if upgrades are off."""
+    if mode == "security":
+        return system["hardening_upgrades_units"]
+    return [
+        {"name": name, "enabled": False, "state": "stopped"} for name in system["hardening_upgrades_timers"]
+    ]
 
 
 def _apt_security(origins: list[str], held_back: list[str]) -> str:
