@@ -67,7 +67,7 @@ faults: setup
 canary: setup
 	PYTHONPATH=tests python -m canary.job --demo production
 
-# On a booted host, for Debian's own kernel: about 15 minutes of one processor (docs/os-upgrades.md).
+# On a booted host, for Debian's own kernel: 5 to 30 minutes of one processor (docs/os-upgrades.md).
 dkms: setup
 	PYTHONPATH=tests nice -n 15 python -m dkms.job
 

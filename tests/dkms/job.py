@@ -2,7 +2,7 @@
 
     make dkms                    or   PYTHONPATH=tests python -m dkms.job [--home DIR]
 
-Needs root on Linux, Debian's archive and about 15 minutes of one processor; a GPU is not needed. The job boots a host
+Needs root on Linux, Debian's archive and 5 to 30 minutes of one processor; a GPU is not needed. The job boots a host
 with a fake T4, installs the distribution's driver (play drivers, role nvidia_driver), then Debian's kernel and headers
 (play upgrade_os, role os_upgrade), whose package hooks let dkms compile. It prints what dkms and modinfo say about the
 result. Exit status 1: the modules are not there, or are not for this kernel.
