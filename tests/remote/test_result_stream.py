@@ -35,11 +35,17 @@ def test_events_and_states_pass():
     assert (stream.ignored, stream.failure, stream.last_line) == (0, "", "ok: [h1]")
 
 
+def test_repeated_task_has_a_number_in_its_identifier():
+    """Recorded from ansible-runner 2.4: `meta: flush_handlers`, which a play with several batches repeats."""
+    event = make_event(uuid="02fc0000-0001-2fd3-6656-00000000016b_2", event="playbook_on_task_start")
+    assert read_all(event)[1] == [event]
+
+
 @pytest.mark.parametrize(
     "changes",
     [
         {"counter": 0}, {"counter": True}, {"counter": "3"}, {"counter": 10**12},
-        {"uuid": "../../../etc/cron.d/x"}, {"uuid": ""}, {"uuid": 4},
+        {"uuid": "../../../etc/cron.d/x"}, {"uuid": ""}, {"uuid": 4}, {"uuid": "a_b"},
         {"event": ["runner_on_ok"]}, {"event": "../x"}, {"stdout": {"a": 1}}, {"created": 5},
         {"data": {"host": "h9"}}, {"data": {"host": ["h1"]}}, {"data": {"task": {"a": 1}}},
         {"data": {"res": "text"}}, {"data": {"task": "x" * 1001}}, {"event_data": ["h1"]},

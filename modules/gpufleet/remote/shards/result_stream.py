@@ -23,7 +23,7 @@ TEXT_LIMIT = 1000
 CHUNK = 1 << 16
 MAX_COUNTER = 10**9
 STATUSES = frozenset({"starting", "running", "successful", "failed", "canceled", "timeout", "error"})
-IDENTIFIER = re.compile(r"[0-9A-Za-z-]{1,64}")
+IDENTIFIER = re.compile(r"[0-9A-Za-z-]{1,64}(_[0-9]{1,9})?")  # runner's callback numbers a repeated task
 KIND = re.compile(r"[a-z_]{1,64}")
 TEXTS = (
     "host", "task", "name", "role", "play", "playbook_uuid", "play_uuid", "task_uuid", "task_action", "start", "end",
