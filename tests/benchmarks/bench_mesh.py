@@ -49,6 +49,7 @@ COMPARED_FIELDS = (
     "rack",
     "slot",
 )
+WAIT_SECONDS = 600
 MAX_RACK = 20  # slots of the shipped rack
 
 
@@ -177,11 +178,13 @@ def wait_for_first_host(bench: MeshBench, run: subprocess.Popen[str]) -> None:
 
 def wait_for_unit(mesh: ReceptorMesh, node: str) -> None:
     """Wait until the node has a unit that sends results."""
-    while True:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while time.monotonic() < deadline:
         units = mesh.units().values()
         if any(unit["ExtraData"]["RemoteNode"] == node and unit["StdoutSize"] > 100_000 for unit in units):
             return
         time.sleep(0.5)
+    sys.exit(f"{node} sent no results in {WAIT_SECONDS} s")
 
 
 def measure_local_connections(folder: Path, count: int) -> dict[str, float]:

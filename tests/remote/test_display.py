@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.remote.display import LineDisplay, TableDisplay, fold_names_to_ranges, open_run_display
+from gpufleet.remote.display import (
+    LineDisplay,
+    RunEventHandler,
+    TableDisplay,
+    fold_names_to_ranges,
+    open_run_display,
+)
 from gpufleet.remote.plan import parse_listed_tasks
 from gpufleet.remote.progress import HostProgress, RunProgress
 
@@ -53,6 +59,28 @@ def test_failed_host_has_its_own_line_with_the_reason(lines):
 
 def test_routine_events_are_not_printed(lines):
     assert not any("Validating arguments" in line or " skipped " in line for line in lines)
+
+
+def test_hosts_are_finished_when_their_playbook_ends_even_without_the_last_task():
+    """A shard's playbook ends before the others': its hosts are done, also if the run is killed later."""
+    stats = {
+        "playbook_uuid": "p",
+        "processed": {"b1": 1, "b2": 1, "b3": 1},
+        "failures": {"b2": 1},
+        "dark": {"b3": 1},
+    }
+    finished = []
+    progress = RunProgress(
+        {name: HostProgress(name) for name in ("b1", "b2", "b3", "b4")}, tasks=("One", "Last")
+    )
+    handler = RunEventHandler(
+        progress, LineDisplay(progress, io.StringIO()), on_host_finished=finished.append
+    )
+    step = {"host": "b1", "task": "One", "res": {}}
+    handler.handle_run_event({"event": "runner_on_ok", "event_data": step})
+    assert finished == []
+    handler.handle_run_event({"event": "playbook_on_stats", "event_data": stats})
+    assert finished == ["b1"]
 
 
 def test_long_task_is_reported_before_it_ends():

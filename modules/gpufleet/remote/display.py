@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from gpufleet.boundary import make_printable
@@ -167,6 +167,7 @@ class RunEventHandler:
     display: RunDisplay
     on_event: Callable[[dict[str, Any]], None] | None = None
     on_host_finished: Callable[[str], None] | None = None
+    _finished: set[str] = field(default_factory=set)
 
     def handle_run_event(self, event: dict[str, Any]) -> None:
         """Apply and show one event."""
@@ -174,5 +175,10 @@ class RunEventHandler:
         self.display.show_update(update)
         if self.on_event:
             self.on_event(event)
-        if self.on_host_finished and update and self.progress.has_finished_tasks(update.host):
-            self.on_host_finished(update.host)
+        finished = set(self.progress.list_finished_hosts(event))
+        if update and self.progress.has_finished_tasks(update.host):
+            finished.add(update.host)
+        if self.on_host_finished:
+            for name in sorted(finished - self._finished):
+                self.on_host_finished(name)
+        self._finished |= finished

@@ -81,6 +81,16 @@ class RunProgress:
         host = self.hosts.get(host_name)
         return bool(host and self.tasks and host.done == len(self.tasks) and host.status == "running")
 
+    def list_finished_hosts(self, event: dict[str, Any]) -> list[str]:
+        """Return the hosts that an applied event ends without a failure: those of the statistics of their playbook.
+
+        The last task may be in a play that a host has no part in; a shard's playbook ends before the other shards'.
+        """
+        if event.get("event") != "playbook_on_stats":
+            return []
+        processed = (event.get("event_data") or {}).get("processed") or {}
+        return [name for name in processed if self.hosts[name].status == "ok"]
+
     def _host(self, name: str) -> HostProgress:
         return self.hosts.setdefault(name, HostProgress(name))
 
