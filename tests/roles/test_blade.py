@@ -4,6 +4,7 @@ from __future__ import annotations
 
 PLAYS = ("blade",)
 HOST = "blade01"
+CONFIG = "/boot/firmware/config.txt"
 
 
 def task_output(run, task):
@@ -75,3 +76,23 @@ PLAY = """\
         name: gpufleet.fleet.blade
       vars: {EXTRA}
 """
+
+
+def test_firmware_settings_are_one_block_and_request_a_restart(converge_play, lab):
+    converge_play("blade")
+    host = lab.host(HOST)
+    image = "[cm4]\notg_mode=1\n"
+    host.check_output(f"mkdir -p /boot/firmware; rm -f /run/reboot-required; printf '{image}' > {CONFIG}")
+    play = PLAY.replace("EXTRA", "blade_poe_fan_steps: [{temperature: 60, hysteresis: 5}]").replace(
+        "blade\n", "blade\n        tasks_from: config_txt\n", 1
+    )
+    first, second = lab.run(play), lab.run(play)
+    assert (first.failure_text(HOST), second.changed(HOST)) == (None, 0)
+    text = host.file(CONFIG).content_string
+    assert text.splitlines()[1:4] == [
+        "[all]",
+        "dtparam=poe_fan_temp0=60000",
+        "dtparam=poe_fan_temp0_hyst=5000",
+    ]
+    assert text.endswith(image)
+    assert host.file("/run/reboot-required").exists

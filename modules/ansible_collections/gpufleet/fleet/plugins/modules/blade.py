@@ -62,6 +62,7 @@ from typing import Any  # noqa: E402
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
 from ansible_collections.gpufleet.fleet.plugins.module_utils import pi  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.module_utils.board import read_board_model  # noqa: E402
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (  # noqa: E402
     HostError,
     first_nonempty_line,
@@ -69,7 +70,6 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (  # n
 )
 
 SERIALS = ("/proc/device-tree/serial-number", "/sys/firmware/devicetree/base/serial-number")
-MODELS = ("/proc/device-tree/model", "/sys/firmware/devicetree/base/model")
 # bladectl's newer commands first; the agent's first releases knew only `bladectl identify`.
 LIGHT = (["bladectl", "set", "identify"], ["bladectl", "identify"])
 DARKEN = (["bladectl", "unset", "identify"], ["bladectl", "identify", "--confirm"])
@@ -182,7 +182,7 @@ def read_blade_facts(params: dict[str, Any]) -> tuple[dict[str, Any], list[pi.Bo
     nvme_drives = read_nvme_drives(params["nvme_sysfs"])
     facts: dict[str, Any] = {
         "serial": read_first_readable_file(*SERIALS) or None,
-        "model": read_first_readable_file(*MODELS) or None,
+        "model": read_board_model() or None,
         "throttled": None if bits is None else f"{bits:#x}",
         "flags": None if bits is None else pi.decode_throttling_flags(bits),
         "temperature_c": pi.parse_temperature_celsius(read_tool_output("vcgencmd", "measure_temp")),

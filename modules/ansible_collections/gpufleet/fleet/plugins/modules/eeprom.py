@@ -44,10 +44,10 @@ from typing import Any  # noqa: E402
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
 from ansible_collections.gpufleet.fleet.plugins.module_utils import pi, tools  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.module_utils.board import read_board_model  # noqa: E402
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError  # noqa: E402
 
 TOOL = "rpi-eeprom-config"
-MODELS = ("/proc/device-tree/model", "/sys/firmware/devicetree/base/model")
 APPLIED = Path("/run/gpufleet/boot.conf")  # memory: gone after the boot that applies it
 # What rpi-eeprom-update asks for on a Compute Module before it writes anything.
 ALLOW = {"CM4_ENABLE_RPI_EEPROM_UPDATE": "1", "RPI_EEPROM_USE_FLASHROM": "1"}
@@ -56,16 +56,6 @@ SPEC = {
     "settings": {"type": "dict", "required": True},
     "compute_module": {"type": "bool", "default": False},
 }
-
-
-def read_board_model() -> str:
-    """Return the board's model from the device tree; empty if there is none."""
-    for path in MODELS:
-        try:
-            return Path(path).read_text(encoding="utf-8", errors="replace").strip("\x00 \n")
-        except OSError:
-            continue
-    return ""
 
 
 def read_bootloader_config() -> str:
