@@ -31,8 +31,22 @@ def test_system_without_docker_of_its_own_is_refused_with_the_remedy():
         AnsibleFilterError, match="rhel-9 has no Docker of its own; set container_engine_origin"
     ):
         container_engine.container_engine_source(
-            engines, kind="docker", origin="distribution", system="rhel-9"
+            engines, kind="docker", origin="distribution", system="rhel-9", repositories=[]
         )
+
+
+def test_system_that_docker_does_not_publish_for_is_refused_unless_a_repository_is_named():
+    engines = {
+        "container_engine_podman": {},
+        "container_engine_docker": {"vendor": {"packages": ["docker-ce"]}},
+    }
+    arguments = {"kind": "docker", "origin": "vendor", "system": "debian-14"}
+    with pytest.raises(
+        AnsibleFilterError, match="Docker documents no repository for debian-14; set container_eng"
+    ):
+        container_engine.container_engine_source(engines, **arguments, repositories=[])
+    own = container_engine.container_engine_source(engines, **arguments, repositories=[{"name": "mirror"}])
+    assert own == {"packages": ["docker-ce"]}
 
 
 @pytest.mark.parametrize(("damage", "accepted"), [("", True), ("= 1\n", False)])

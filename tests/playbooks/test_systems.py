@@ -135,4 +135,6 @@ def test_new_release_needs_values_only_where_releases_differ(monkeypatch):
         )
     }
     system_data._read_sections.cache_clear()
-    assert missing == {"container_engine": {"container_engine_podman.version"}}
+    assert missing == {
+        "container_engine": {"container_engine_docker.vendor.repositories", "container_engine_podman.version"}
+    }

@@ -146,7 +146,19 @@ def test_invalid_json_file_is_refused_and_unchanged(converge_play, lab):
     assert "/etc/docker/daemon.json was not changed: it is not JSON" in failure
 
 
-@pytest.mark.parametrize(("variables", "message"), [({"container_engine_kind": "cri-o"}, "cri-o")])
+VENDOR = {"container_engine_kind": "docker", "container_engine_origin": "vendor", "gpufleet_rehearsal": False}
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"container_engine_kind": "cri-o"}, "cri-o"),
+        (
+            VENDOR | {"container_engine_key_folder": "/srv/no-keys"},
+            "/srv/no-keys: the folder of signing keys is not on the controller",
+        ),
+    ],
+)
 def test_unknown_engine_is_refused(lab, converge_play, variables, message):
     converge_play("containers")
     assert message in lab.run(BROKEN, extra_vars=variables).failure_text("amd01")

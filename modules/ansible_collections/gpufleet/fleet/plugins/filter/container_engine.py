@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
-from pathlib import PurePosixPath
 from typing import Any, NotRequired, TypedDict
 
 from ansible.errors import AnsibleFilterError
@@ -52,12 +51,12 @@ class EngineAbility(TypedDict):
 
 
 class EngineSource(TypedDict):
-    """The packages of an engine; a vendor's also have a repository: the path of its key, and its files."""
+    """The packages of an engine; a vendor's also have repositories, in the form of gpufleet.fleet.repositories."""
 
     version: str | None
     packages: list[str]
-    key: NotRequired[str]
-    files: NotRequired[list[FileEntry]]
+    repositories: NotRequired[list[dict[str, Any]]]
+    superseded_files: NotRequired[list[str]]
 
 
 class SystemEngineSources(TypedDict):
@@ -104,7 +103,12 @@ def default_container_engine(software: Mapping[str, Any], *, plan: Mapping[str, 
 
 
 def container_engine_source(
-    engines: SystemEngineSources, *, kind: str, origin: str, system: str
+    engines: SystemEngineSources,
+    *,
+    kind: str,
+    origin: str,
+    system: str,
+    repositories: Sequence[Mapping[str, Any]],
 ) -> EngineSource:
     """Return where an engine comes from on a system; raise AnsibleFilterError if it has none of this origin."""
     if kind == "podman":
@@ -112,19 +116,18 @@ def container_engine_source(
     sources = engines["container_engine_docker"]
     if origin not in sources:
         raise AnsibleFilterError(f"{system} has no Docker of its own; set container_engine_origin to vendor")
-    return sources[origin]
+    source = sources[origin]
+    if origin == "vendor" and not source.get("repositories") and not repositories:
+        raise AnsibleFilterError(
+            f"Docker documents no repository for {system}; set container_engine_repositories to one that has"
+            " docker-ce, or container_engine_origin to distribution"
+        )
+    return source
 
 
-def docker_repository_files(vendor_source: EngineSource, *, key: str) -> list[FileEntry]:
-    """Return the files of Docker's repository; none without its key."""
-    if not key:
-        return []
-    folder = str(PurePosixPath(vendor_source["key"]).parent)
-    return [
-        {"path": folder, "state": "directory"},
-        {"path": vendor_source["key"], "content": key},
-        *vendor_source["files"],
-    ]
+def superseded_files(vendor_source: EngineSource) -> list[FileEntry]:
+    """Return the removal of files that named Docker's repository before."""
+    return [{"path": path, "state": "absent"} for path in vendor_source.get("superseded_files", [])]
 
 
 def podman_config_files(settings: ContainerEngineSettings) -> list[FileEntry]:
@@ -298,7 +301,7 @@ class FilterModule:
         return {
             "default_engine": default_container_engine,
             "engine_source": container_engine_source,
-            "engine_repository_files": docker_repository_files,
+            "engine_superseded_files": superseded_files,
             "podman_files": podman_config_files,
             "docker_files": docker_config_files,
             "engine_abilities": container_engine_abilities,
