@@ -8,9 +8,6 @@ from ansible_collections.gpufleet.fleet.plugins.filter.hardening import (
     rack_group_name,
     select_hardening_topics,
 )
-from ansible_collections.gpufleet.fleet.plugins.filter.hugepages_and_limits import (
-    hugepages_not_applied_reasons,
-)
 from ansible_collections.gpufleet.fleet.plugins.filter.network import WRITERS, plan_persistent_mtu
 from ansible_collections.gpufleet.fleet.plugins.filter.time import time_sync_resources
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import merge_not_applied_reasons
@@ -118,21 +115,6 @@ def test_an_mtu_that_no_service_of_the_host_keeps_is_reported():
     )
     assert [file["path"] for file in plan["files"]] == ["/etc/systemd/network/60-gpufleet-eth1.link"]
     assert plan["problem"].startswith("networkd brings up no interface of this host")
-
-
-def test_gigantic_pages_are_reported_until_the_next_start():
-    settings = {
-        "memlock": "unlimited",
-        "nofile": 1,
-        "hugepages": 0,
-        "gigantic_pages": 4,
-        "transparent": "unmanaged",
-    }
-    applied = {"not_applied": {"sysctl": {"a": "refused"}}}
-    assert hugepages_not_applied_reasons(settings, applied=applied, boot_hint="restart") == {
-        "sysctl": {"a": "refused"},
-        "gigantic_pages": "hugepagesz=1G hugepages=4: restart",
-    }
 
 
 def test_reasons_of_several_tasks_are_merged():

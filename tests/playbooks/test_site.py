@@ -41,6 +41,11 @@ HOSTS = {
         BLADE | PROBED | READY | {"gpufleet_kernel_arguments": {"present": ["iommu=pt"]}},
         ["kernel_arguments_here"],
     ),
+    "pages": (BLADE | PROBED | READY | {"kernel_arguments_gigantic_pages": 4}, ["kernel_arguments_here"]),
+    "tuned-before": (
+        BLADE | READY | {"commission_probe": {"applications": [], "has_kernel_arguments": True}},
+        ["kernel_arguments_here"],
+    ),
     "watched": (BLADE | PROBED | READY | {"gpufleet_exporters": ["auto"]}, ["monitoring_here"]),
     "server": ({"gpufleet_kind": "gpu_server"} | PROBED, ["burn_in_now", "drivers_planned"]),
     "podman": (

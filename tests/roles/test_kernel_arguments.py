@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 PLAYS = ("kernel_arguments",)
 
 
@@ -13,8 +15,13 @@ def test_line_has_the_arguments_and_a_restart_is_requested(converge_play, lab):
     converge_play("kernel_arguments")
     host = lab.host("base01")
     line = host.file("/boot/firmware/cmdline.txt").content_string
-    assert line == "console=tty1 root=PARTUUID=4c4e106f-02 rootwait cgroup_enable=memory\n"
+    assert (
+        line
+        == "console=tty1 root=PARTUUID=4c4e106f-02 rootwait cgroup_enable=memory hugepagesz=1G hugepages=2\n"
+    )
     assert host.file("/boot/firmware/cmdline.txt.before-gpufleet").contains("quiet")
+    record = json.loads(host.file("/var/lib/gpufleet/kernel_arguments.json").content_string)
+    assert record == ["cgroup_enable=memory", "hugepagesz=1G", "hugepages=2"]
     assert host.file("/run/reboot-required").exists
 
 
@@ -25,4 +32,5 @@ def test_what_waits_for_the_restart_is_reported(converge_play):
         for r in runs.second.results_of("base01")
         if r.task == "What kernel_arguments reported"
     ]
+    assert set(report) >= {"cgroup_enable=memory", "hugepages=2"}
     assert report["cgroup_enable=memory"] == "in the boot loader; in force after a restart"

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import Any, TypedDict
 
@@ -27,7 +27,6 @@ class HugepageAndLimitSettings(TypedDict):
     memlock: str
     nofile: int
     hugepages: int
-    gigantic_pages: int
     transparent: str
 
 
@@ -37,20 +36,15 @@ class HugepageAndLimitResources(TypedDict):
     units: list[UnitEntry]
 
 
-def hugepage_and_limit_resources(
-    settings: HugepageAndLimitSettings, *, boot_file: str
-) -> HugepageAndLimitResources:
-    """Return files, kernel settings and units.
-
-    ``boot_file`` is where the kernel's command line is extended; empty where gpufleet does not write it.
-    """
+def hugepage_and_limit_resources(settings: HugepageAndLimitSettings) -> HugepageAndLimitResources:
+    """Return files, kernel settings and units."""
     pages = settings["hugepages"]
     # Services that start from now on have the new limits; those that run keep theirs until they start again.
     units: list[UnitEntry] = [{"name": "multi-user.target", "daemon_reload_on": [SERVICES]}]
     if settings["transparent"] != "unmanaged":
         units.append({"name": POLICY_UNIT, "enabled": True, "state": "started", "restart_on": [POLICY]})
     return {
-        "files": [*_limit_files(settings), _policy_file(settings), *_boot_files(settings, boot_file)],
+        "files": [*_limit_files(settings), _policy_file(settings)],
         "sysctl": {"vm.nr_hugepages": pages} if pages else {},
         "units": units,
     }
@@ -94,36 +88,9 @@ def _policy_file(settings: HugepageAndLimitSettings) -> FileEntry:
     return {"path": POLICY, "state": state, "content": managed_file_text(lines)}
 
 
-def _boot_files(settings: HugepageAndLimitSettings, boot_file: str) -> list[FileEntry]:
-    if not boot_file:
-        return []
-    if not settings["gigantic_pages"]:
-        return [{"path": boot_file, "state": "absent"}]
-    line = f'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX {hugepage_boot_arguments(settings)}"'
-    return [
-        {"path": str(PurePosixPath(boot_file).parent), "state": "directory"},
-        {"path": boot_file, "content": managed_file_text([line])},
-    ]
-
-
-def hugepage_boot_arguments(settings: HugepageAndLimitSettings) -> str:
-    """Return the kernel's arguments: pages of 1 GiB are found only while memory is whole, so it reserves them first."""
-    return f"hugepagesz=1G hugepages={settings['gigantic_pages']}"
-
-
-def hugepages_not_applied_reasons(
-    settings: HugepageAndLimitSettings, *, applied: Mapping[str, Any], boot_hint: str
-) -> dict[str, Any]:
-    """Return what is not in force, each with its reason; ``boot_hint`` says what a system needs for boot arguments."""
-    reasons = read_not_applied_reasons(applied)
-    if settings["gigantic_pages"]:
-        reasons["gigantic_pages"] = f"{hugepage_boot_arguments(settings)}: {boot_hint}"
-    return reasons
-
-
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         return {
             "limits_resources": hugepage_and_limit_resources,
-            "limits_not_applied": hugepages_not_applied_reasons,
+            "limits_not_applied": read_not_applied_reasons,
         }

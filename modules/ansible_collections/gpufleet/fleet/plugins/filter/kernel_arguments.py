@@ -1,11 +1,27 @@
 # Copyright: gpufleet contributors
 # GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Which kernel arguments are not in force, and why. Pure."""
+"""Which kernel arguments a host needs, which are not in force, and why. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+from ansible.errors import AnsibleFilterError
+
+
+def add_gigantic_page_arguments(present: Sequence[str], *, count: int) -> list[str]:
+    """Return the arguments with those for pages of 1 GiB; raise AnsibleFilterError if both set the number of pages."""
+    if not count:
+        return list(present)
+    # hugepages= belongs to the hugepagesz= before it (admin-guide/mm/hugetlbpage of the kernel).
+    pages = [argument for argument in present if argument.partition("=")[0] in ("hugepagesz", "hugepages")]
+    if pages:
+        raise AnsibleFilterError(
+            f"kernel_arguments_present has {' '.join(pages)}, and kernel_arguments_gigantic_pages is {count}:"
+            " use one of the two"
+        )
+    return [*present, "hugepagesz=1G", f"hugepages={count}"]
 
 
 def kernel_arguments_not_applied(set_result: Mapping[str, Any]) -> dict[str, str]:
@@ -16,4 +32,7 @@ def kernel_arguments_not_applied(set_result: Mapping[str, Any]) -> dict[str, str
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"kernel_arguments_not_applied": kernel_arguments_not_applied}
+        return {
+            "kernel_arguments_not_applied": kernel_arguments_not_applied,
+            "with_gigantic_pages": add_gigantic_page_arguments,
+        }

@@ -55,6 +55,13 @@ def may_have_application(
     return has_template if probe is None else bool(probe.get("applications"))
 
 
+def may_have_kernel_arguments(
+    arguments: Mapping[str, Any], *, gigantic_pages: int, probe: Mapping[str, Any]
+) -> bool:
+    """True if the inventory requests kernel arguments, or if earlier ones are left over (see the module probe)."""
+    return bool(arguments) or gigantic_pages > 0 or bool(probe.get("has_kernel_arguments"))
+
+
 def needs_container_engine(engine: str, *, vendor: str) -> bool:
     """True if the template names an engine, or leaves it open (auto) and the driver plan has cards of a vendor."""
     return vendor != "none" if engine == "auto" else engine != "none"
@@ -130,6 +137,7 @@ class FilterModule:
             "may_have_cards": may_have_gpu_cards,
             "may_restart": may_restart_host,
             "has_application": may_have_application,
+            "has_kernel_arguments": may_have_kernel_arguments,
             "needs_container_engine": needs_container_engine,
             "needs_second_plan": needs_second_driver_plan,
             "site_groups": site_play_groups,

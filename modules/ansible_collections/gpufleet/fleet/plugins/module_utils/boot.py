@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 # Every argument that the kernel documents fits; what a shell, GRUB or a second line could read otherwise does not.
 ARGUMENT = re.compile(r"[A-Za-z0-9_.-]+(=[A-Za-z0-9_.,:;/@%+=*\[\]~!-]*)?")
@@ -22,24 +22,34 @@ def find_invalid_arguments(arguments: Iterable[str]) -> list[str]:
     return [argument for argument in arguments if not ARGUMENT.fullmatch(argument)]
 
 
-def edit_command_line(line: str, present: Iterable[str], absent: Iterable[str]) -> str:
+def edit_command_line(
+    line: str, present: Sequence[str], absent: Sequence[str], recorded: Sequence[str] = ()
+) -> str:
     """Return the arguments without the absent ones and with the present ones at the end, where the kernel prefers them.
 
     An absent NAME removes every argument of that name, NAME=VALUE only that one. A name may occur several times
-    (``console=``), so another value of a present argument's name stays.
+    (``console=``), so another value of a present argument's name stays. ``recorded`` are the exact arguments that
+    gpufleet added before: they are removed unless requested, and stay in the requested order, because ``hugepages=``
+    belongs to the ``hugepagesz=`` before it.
     """
-    removed = set(absent)
-    other_arguments = [
+    stale = {*absent, *recorded} - {*present}
+    names = set(absent)
+    kept = [
         argument
         for argument in line.split()
-        if argument not in removed and argument.partition("=")[0] not in removed
+        if argument not in stale and argument.partition("=")[0] not in names
     ]
-    return " ".join(
-        [
-            *other_arguments,
-            *(argument for argument in dict.fromkeys(present) if argument not in other_arguments),
-        ]
-    )
+    ours = list_added_arguments(" ".join(kept), present, recorded)
+    if [argument for argument in kept if argument in ours] != ours:
+        kept = [argument for argument in kept if argument not in ours] + ours
+    return " ".join(kept)
+
+
+def list_added_arguments(line: str, present: Iterable[str], recorded: Iterable[str]) -> list[str]:
+    """Return the present arguments that are gpufleet's: it added them before, or the line does not have them."""
+    others = line.split()
+    ours = set(recorded)
+    return [argument for argument in dict.fromkeys(present) if argument in ours or argument not in others]
 
 
 def list_inactive_arguments(running: str, present: Iterable[str], absent: Iterable[str]) -> list[str]:

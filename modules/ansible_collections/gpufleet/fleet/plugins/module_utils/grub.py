@@ -24,13 +24,15 @@ ENTRY = re.compile(r"^\s*(menuentry|submenu)\s.*\$menuentry_id_option\s+'([^']+)
 LINUX = re.compile(r"^\s*linux(?:efi|16)?\s+\S*/vmlinuz-(\S+)")
 
 
-def replace_grub_settings(path: Path, text: str) -> None:
-    """Write a file of GRUB's settings (no text: remove it) and the menu; a HostError if that fails, both restored."""
-    before = path.read_text(encoding="utf-8") if path.is_file() else ""
-    _write_settings(path, text)
+def replace_grub_settings(settings: dict[Path, str]) -> None:
+    """Write files of GRUB's settings (no text: remove it) and the menu; a HostError if that fails, all restored."""
+    before = {path: path.read_text(encoding="utf-8") if path.is_file() else "" for path in settings}
+    for path, text in settings.items():
+        _write_settings(path, text)
     code, out, err = run_program(["update-grub"])
     if code:
-        _write_settings(path, before)
+        for path, text in before.items():
+            _write_settings(path, text)
         run_program(["update-grub"])
         reason = first_nonempty_line(*reversed(err.splitlines()), out)
         raise HostError(f"update-grub failed, the previous settings are restored: {reason}")
@@ -108,7 +110,7 @@ class DebianGrub:
         if not DROP_IN.exists():
             return False
         if not self.check_mode:
-            replace_grub_settings(DROP_IN, "")
+            replace_grub_settings({DROP_IN: ""})
             run_required_program("grub-editenv", str(ENVIRONMENT), "unset", "next_entry", "saved_entry")
         return True
 
@@ -120,7 +122,7 @@ class DebianGrub:
         if DROP_IN.exists() and DROP_IN.read_text(encoding="utf-8") == text:
             return False
         if not self.check_mode:
-            replace_grub_settings(DROP_IN, text)
+            replace_grub_settings({DROP_IN: text})
         return True
 
 

@@ -13,6 +13,8 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils.mokutil import SECU
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import run_program
 
 BOOT, MODULES = Path("/boot"), Path("/lib/modules")
+FIRMWARE_FILES = (BOOT / "firmware/cmdline.txt", BOOT / "firmware/config.txt")
+GRUB_MENU = BOOT / "grub/grub.cfg"
 UNFINISHED = ("half-", "unpacked", "trigger")
 DRIVER_MODULES = ("nvidia", "nvidia-current", "amdgpu")
 IMAGE = "vmlinuz-"
@@ -155,20 +157,33 @@ def _three_words(line: str) -> tuple[str, str, str]:
     return first, second, third
 
 
+def find_boot_loader() -> tuple[str, str]:
+    """Return the boot loader's name, and why its kernel cannot be chosen (empty for GRUB).
+
+    A Raspberry Pi comes first: its firmware reads no settings of GRUB, also if GRUB's programs are installed.
+    """
+    if any(path.exists() for path in FIRMWARE_FILES):
+        return (
+            "raspberry-pi",
+            "the Raspberry Pi's firmware partition has one kernel of each kind, which an upgrade replaces",
+        )
+    if run_program(("grubby", "--default-kernel"))[0] == 0:
+        return "grubby", ""
+    if GRUB_MENU.exists() and run_program(("grub-reboot", "--version"))[0] == 0:
+        return "grub", ""
+    if read_output("bootctl", "is-installed").strip() == "yes":
+        return "systemd-boot", "systemd-boot is not supported"
+    return "none", "no GRUB was found"
+
+
 def read_boot_loader() -> BootLoader:
     """Return the boot loader, from the programs and files that it has on the host."""
-    if run_program(("grubby", "--default-kernel"))[0] == 0:
-        return _grub_loader("grubby", "grub2-probe", "/boot/grub2")
-    if Path("/boot/grub/grub.cfg").exists() and run_program(("grub-reboot", "--version"))[0] == 0:
-        return _grub_loader("grub", "grub-probe", "/boot/grub")
-    if Path("/boot/firmware/config.txt").exists():
-        reason = (
-            "the Raspberry Pi's firmware partition has one kernel of each kind, which an upgrade replaces"
-        )
-        return {"name": "raspberry-pi", "can_boot_once": False, "reason": reason}
-    if read_output("bootctl", "is-installed").strip() == "yes":
-        return {"name": "systemd-boot", "can_boot_once": False, "reason": "systemd-boot is not supported"}
-    return {"name": "none", "can_boot_once": False, "reason": "no GRUB was found"}
+    name, reason = find_boot_loader()
+    if name == "grubby":
+        return _grub_loader(name, "grub2-probe", "/boot/grub2")
+    if name == "grub":
+        return _grub_loader(name, "grub-probe", str(GRUB_MENU.parent))
+    return {"name": name, "can_boot_once": False, "reason": reason}
 
 
 def _grub_loader(name: str, probe: str, folder: str) -> BootLoader:

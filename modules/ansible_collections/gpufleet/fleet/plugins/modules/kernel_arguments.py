@@ -11,6 +11,8 @@ description:
   - Writes to the boot loader of the host. A Raspberry Pi has C(/boot/firmware/cmdline.txt), Red Hat's family C(grubby),
     and Debian's family GRUB with C(/etc/default/grub.d) and C(update-grub).
   - If the host has another boot loader, nothing is changed and I(not_applied) has the reason.
+  - An argument that the module added, and that is no longer requested, is removed. On a Raspberry Pi and with grubby
+    the module records its arguments in C(/var/lib/gpufleet/kernel_arguments.json) for this.
   - The previous cmdline.txt stays beside the new one as C(cmdline.txt.before-gpufleet). If C(update-grub) fails, the
     previous settings are restored.
   - The arguments take effect at the next start. I(inactive) lists those that the running kernel does not have.
@@ -35,25 +37,27 @@ EXAMPLES = """
 """
 
 RETURN = """
-loader: {description: "How the arguments were set: firmware, grubby, grub or none.", returned: always, type: str}
+loader: {description: "The boot loader: raspberry-pi, grubby, grub or another.", returned: always, type: str}
 inactive: {description: Arguments that take effect at the next start., returned: always, type: list, elements: str}
 not_applied: {description: Why nothing could be set., returned: always, type: dict}
 """
 
-import shutil  # noqa: E402 - Ansible wants its documentation above the imports
+import json  # noqa: E402 - Ansible wants its documentation above the imports
 import stat  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
-from ansible_collections.gpufleet.fleet.plugins.module_utils import boot, grub, tools  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.module_utils import boot, grub, kernels, tools  # noqa: E402
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HEADER, HostError  # noqa: E402
 
 FIRMWARE = Path("/boot/firmware/cmdline.txt")
 BACKUP_SUFFIX = ".before-gpufleet"
-# Not the file of the role hugepages_and_limits, which is 60-gpufleet.cfg.
 GRUB_SETTINGS = Path("/etc/default/grub.d/61-gpufleet-arguments.cfg")
+# Written by earlier versions of the role hugepages_and_limits, without update-grub.
+OLD_GRUB_SETTINGS = Path("/etc/default/grub.d/60-gpufleet.cfg")
+RECORD = Path("/var/lib/gpufleet/kernel_arguments.json")
 RUNNING = Path("/proc/cmdline")
 
 SPEC: dict[str, Any] = {
@@ -62,8 +66,22 @@ SPEC: dict[str, Any] = {
 }
 
 
-def has_program(name: str) -> bool:
-    return shutil.which(name, path=tools.build_program_environment()["PATH"]) is not None
+def read_record() -> list[str]:
+    """Return the arguments that earlier runs added; none if the record is missing or damaged."""
+    try:
+        record = json.loads(RECORD.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return []
+    return [argument for argument in record if isinstance(argument, str)] if isinstance(record, list) else []
+
+
+def write_record(arguments: list[str]) -> None:
+    """Record which arguments are gpufleet's; without arguments there is no record."""
+    if arguments:
+        RECORD.parent.mkdir(parents=True, exist_ok=True)
+        tools.replace_file_atomically(RECORD, json.dumps(arguments) + "\n", grub.ROOT_FILE)
+    else:
+        RECORD.unlink(missing_ok=True)
 
 
 def set_firmware_arguments(present: list[str], absent: list[str], *, check_mode: bool) -> tuple[str, str]:
@@ -72,8 +90,12 @@ def set_firmware_arguments(present: list[str], absent: list[str], *, check_mode:
     line = before.strip("\n")
     if "\n" in line or "root=" not in line:
         raise HostError(f"{FIRMWARE} is not one line with root=; nothing was changed")
-    after = f"{boot.edit_command_line(line, present, absent)}\n"
+    recorded = read_record()
+    after = f"{boot.edit_command_line(line, present, absent, recorded)}\n"
+    added = boot.list_added_arguments(line, present, recorded)
     if after.split() == before.split():
+        if not check_mode and added != recorded:
+            write_record(added)
         return before, before
     if "root=" not in after or len(after) > boot.MAX_COMMAND_LINE:
         raise HostError(
@@ -83,43 +105,57 @@ def set_firmware_arguments(present: list[str], absent: list[str], *, check_mode:
         status = FIRMWARE.stat()
         # FAT has no modes of its own: any other mode than the one that it shows is refused.
         access = (stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid)
+        write_record(list(dict.fromkeys([*recorded, *added])))
         tools.replace_file_atomically(FIRMWARE.with_name(FIRMWARE.name + BACKUP_SUFFIX), before, access)
         tools.replace_file_atomically(FIRMWARE, after, access)
+        write_record(added)
     return before, after
 
 
 def set_grub_arguments(present: list[str], absent: list[str], *, check_mode: bool) -> tuple[str, str]:
     """Write GRUB's settings and its menu; return the settings before and after. A failure restores the settings."""
-    before = GRUB_SETTINGS.read_text(encoding="utf-8") if GRUB_SETTINGS.is_file() else ""
+    files = [path for path in (OLD_GRUB_SETTINGS, GRUB_SETTINGS) if path.is_file()]
+    before = "".join(path.read_text(encoding="utf-8") for path in files)
     settings = boot.format_grub_settings(present, absent)
     after = HEADER + settings if settings else ""
     if before != after and not check_mode:
-        grub.replace_grub_settings(GRUB_SETTINGS, after)
+        grub.replace_grub_settings({OLD_GRUB_SETTINGS: "", GRUB_SETTINGS: after})
     return before, after
 
 
 def set_grubby_arguments(present: list[str], absent: list[str], *, check_mode: bool) -> tuple[str, str]:
-    """Set the arguments of all kernels through grubby; return those of the default kernel before and after."""
+    """Set the arguments of all kernels through grubby; return those of all entries before and after."""
     code, out, err = tools.run_program(["grubby", "--info=ALL"], timeout=60)
     if code:
         raise HostError(f"grubby cannot read the boot entries: {tools.first_nonempty_line(err, out)}")
     entries = [line.partition("=")[2].strip('"') for line in out.splitlines() if line.startswith("args=")]
-    edited = [boot.edit_command_line(entry, present, absent) for entry in entries]
-    if [entry.split() for entry in entries] == [entry.split() for entry in edited] or check_mode:
-        return "\n".join(entries), "\n".join(edited)
-    command = ["grubby", "--update-kernel=ALL"]
-    command += [f"--args={' '.join(present)}"] if present else []
-    command += [f"--remove-args={' '.join(absent)}"] if absent else []
-    code, out, err = tools.run_program(command, timeout=60)
-    if code:
-        raise HostError(f"grubby did not set the arguments: {tools.first_nonempty_line(err, out)}")
-    return "\n".join(entries), "\n".join(edited)
+    recorded = read_record()
+    edited = [boot.edit_command_line(entry, present, absent, recorded) for entry in entries]
+    added = list(
+        dict.fromkeys(arg for entry in entries for arg in boot.list_added_arguments(entry, present, recorded))
+    )
+    before, after = "\n".join(entries), "\n".join(edited)
+    if [entry.split() for entry in entries] == [entry.split() for entry in edited]:
+        if not check_mode and added != recorded:
+            write_record(added)
+        return before, after
+    if not check_mode:
+        removed = [*absent, *(argument for argument in recorded if argument not in present)]
+        command = ["grubby", "--update-kernel=ALL"]
+        command += [f"--args={' '.join(present)}"] if present else []
+        command += [f"--remove-args={' '.join(removed)}"] if removed else []
+        write_record(list(dict.fromkeys([*recorded, *added])))
+        code, out, err = tools.run_program(command, timeout=60)
+        if code:
+            raise HostError(f"grubby did not set the arguments: {tools.first_nonempty_line(err, out)}")
+        write_record(added)
+    return before, after
 
 
 LOADERS = {
-    "firmware": (FIRMWARE.is_file, set_firmware_arguments),
-    "grubby": (lambda: has_program("grubby"), set_grubby_arguments),
-    "grub": (lambda: has_program("update-grub"), set_grub_arguments),
+    "raspberry-pi": set_firmware_arguments,
+    "grubby": set_grubby_arguments,
+    "grub": set_grub_arguments,
 }
 
 
@@ -128,12 +164,12 @@ def set_kernel_arguments(present: list[str], absent: list[str], *, check_mode: b
     invalid = boot.find_invalid_arguments([*present, *absent])
     if invalid:
         raise HostError(f"not an argument of the kernel: {invalid[0]!r}; give NAME or NAME=VALUE")
-    loader = next((name for name, (is_here, __) in LOADERS.items() if is_here()), "none")
+    loader, reason = kernels.find_boot_loader()
     result: dict[str, Any] = {"changed": False, "loader": loader, "inactive": [], "not_applied": {}}
-    if loader == "none":
-        reason = f"no {FIRMWARE}, grubby or update-grub: set the arguments in this host's boot loader"
-        return {**result, "not_applied": {"kernel_arguments": reason}}
-    before, after = LOADERS[loader][1](present, absent, check_mode=check_mode)
+    if loader not in LOADERS:
+        message = f"{reason}: set the arguments in this host's boot loader"
+        return {**result, "not_applied": {"kernel_arguments": message} if present or absent else {}}
+    before, after = LOADERS[loader](present, absent, check_mode=check_mode)
     running = RUNNING.read_text(encoding="utf-8", errors="replace")
     result["inactive"] = boot.list_inactive_arguments(running, present, absent)
     result["diff"] = {"before": before, "after": after}

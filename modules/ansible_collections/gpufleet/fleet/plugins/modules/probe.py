@@ -38,6 +38,10 @@ network_keepers:
   returned: always
   type: list
   elements: str
+has_kernel_arguments:
+  description: Whether gpufleet added arguments to the kernel's command line, also those that are no longer requested.
+  returned: always
+  type: bool
 """
 
 import platform  # noqa: E402 - Ansible wants its documentation above the imports
@@ -58,6 +62,14 @@ MODEL_FILES = (
     "proc/device-tree/model",
     "sys/firmware/devicetree/base/model",
     "sys/class/dmi/id/product_name",
+)
+
+
+# The files of M(gpufleet.fleet.kernel_arguments), and that of earlier versions.
+KERNEL_ARGUMENT_FILES = (
+    "var/lib/gpufleet/kernel_arguments.json",
+    "etc/default/grub.d/61-gpufleet-arguments.cfg",
+    "etc/default/grub.d/60-gpufleet.cfg",
 )
 
 
@@ -155,6 +167,7 @@ def main() -> None:
         "facts": identity,
         "applications": list_installed_applications(Path("/")),
         "network_keepers": detect_network_managers(Path("/")),
+        "has_kernel_arguments": any((Path("/") / path).exists() for path in KERNEL_ARGUMENT_FILES),
     }
     if not module.check_mode:  # a trial run must not move the node's state
         result["gpufleet"] = {
