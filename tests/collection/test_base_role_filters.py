@@ -7,6 +7,7 @@ from ansible_collections.gpufleet.fleet.plugins.filter.hardening import (
     other_rack_node_addresses,
     rack_group_name,
     select_hardening_topics,
+    select_sshd_algorithms,
 )
 from ansible_collections.gpufleet.fleet.plugins.filter.network import WRITERS, plan_persistent_mtu
 from ansible_collections.gpufleet.fleet.plugins.filter.time import time_sync_resources
@@ -15,7 +16,6 @@ from gpufleet.boundary import decode_yaml
 from gpufleet.nodes.host import ansible_group_name
 
 SETTINGS = {
-    "sshd_settings": {},
     "sysctl_settings": {},
     "upgrades": "unmanaged",
     "upgrades_hold_back": [],
@@ -23,7 +23,6 @@ SETTINGS = {
     "firewall": "unmanaged",
 }
 UBUNTU = {
-    "hardening_sshd_unit": "ssh.service",
     "hardening_upgrades_tool": "apt",
     "hardening_upgrades_packages": ["unattended-upgrades"],
     "hardening_upgrades_units": [],
@@ -60,28 +59,23 @@ def test_only_addresses_of_other_nodes_of_the_rack_are_peers():
 
 def test_topics_without_settings_are_not_done():
     assert select_hardening_topics(SETTINGS, run_tags=["all"], skip_tags=[]) == ["filesystems"]
-    assert select_hardening_topics(SETTINGS, run_tags=["sshd"], skip_tags=[]) == []
+    assert select_hardening_topics(SETTINGS, run_tags=["upgrades"], skip_tags=[]) == []
 
 
 def test_a_held_back_pattern_becomes_an_expression_for_apt():
     settings = {**SETTINGS, "upgrades": "security", "upgrades_hold_back": ["lib*c++", "a.b"]}
-    resources = hardening_resources(
-        settings, system=UBUNTU, topics=["upgrades"], login="ops", sshd_check="", firewall_unit=""
-    )
+    resources = hardening_resources(settings, system=UBUNTU, topics=["upgrades"], firewall_unit="")
     assert resources["packages"] == ["unattended-upgrades"]
     content = resources["files"][0]["content"]
     block = content.partition("Package-Blacklist {\n")[2].partition("};")[0]
     assert block == '  "^lib.*c[+][+]$";\n  "^a[.]b$";\n'
 
 
-def test_settings_of_sshd_are_sorted_without_regard_to_case():
-    settings = {**SETTINGS, "sshd_settings": {"X11Forwarding": "no", "allowUsers": "ops", "Banner": "none"}}
-    resources = hardening_resources(
-        settings, system=UBUNTU, topics=["sshd"], login="ops", sshd_check="check", firewall_unit=""
-    )
-    lines = resources["files"][0]["content"].splitlines()[1:]
-    assert lines == ["allowUsers ops", "Banner none", "X11Forwarding no"]
-    assert resources["files"][0]["validate"][2:] == ["check", "sshd_admits", "{}", "00-gpufleet.conf", "ops"]
+def test_a_setting_of_sshd_counts_instead_of_its_list():
+    lists = {"Ciphers": ["aes256-ctr"], "MACs": ["hmac-sha2-256"], "KexAlgorithms": []}
+    assert select_sshd_algorithms(lists, sshd_settings={"ciphers": "+aes128-cbc"}) == {
+        "MACs": ["hmac-sha2-256"]
+    }
 
 
 def test_a_cloud_with_a_clock_of_its_own_gets_chrony_unless_servers_are_given():

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.gpufleet.fleet.plugins.module_utils import nft, nft_host
+from ansible_collections.gpufleet.fleet.plugins.module_utils import nft, nft_host, ssh_session
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError
 
 OPERATOR = ("192.0.2.7", 22)
@@ -107,7 +107,7 @@ def test_nft_accepts_the_rules_twice_with_the_same_listing(tmp_path):
 
 
 def test_current_login_is_read_from_the_ssh_session(tmp_path, monkeypatch):
-    monkeypatch.setattr(nft_host.os, "getpid", lambda: 30)
+    monkeypatch.setattr(ssh_session.os, "getpid", lambda: 30)
     for pid, parent, session in (
         (30, 20, b"HOME=/root\0"),
         (20, 10, b"SSH_CONNECTION=192.0.2.7 5 192.0.2.1 22\0"),
@@ -116,7 +116,7 @@ def test_current_login_is_read_from_the_ssh_session(tmp_path, monkeypatch):
         folder.mkdir()
         (folder / "environ").write_bytes(session)
         (folder / "stat").write_text(f"{pid} (a (strange) name) S {parent} 1")
-    assert nft_host.read_ssh_connection(Path(tmp_path)) == "192.0.2.7 5 192.0.2.1 22"
+    assert ssh_session.read_ssh_connection(Path(tmp_path)) == "192.0.2.7 5 192.0.2.1 22"
     monkeypatch.setattr(nft_host, "read_ssh_connection", lambda: "192.0.2.7 5 192.0.2.1 2222")
     assert nft_host.find_operator_address() == ("192.0.2.7", 2222)
     monkeypatch.setattr(nft_host, "read_ssh_connection", lambda: "")

@@ -18,7 +18,8 @@ TEST = re.compile(r"\[`(test_\w+)`\]\(\.\./(tests/[\w/]+\.py)\) \|$")
 def test_threat_model_lists_every_attacker():
     attackers = {row.split(" | ")[0].removeprefix("| ") for row in ROWS}
     assert attackers == {
-        "A node", "A mesh node", "A pull request", "A file", "A local user", "A package", "An accident",
+        "A node", "A mesh node", "A pull request", "A file", "A network", "A local user",
+        "A package", "An accident",
     }  # fmt: skip
 
 

@@ -112,7 +112,7 @@ def test_services_and_logins_have_the_limits_or_a_reason_is_reported(host):
 def test_kernel_settings_are_active_or_reported(host, base_runs):
     name = host.check_output("hostname")
     refused = {
-        **not_applied(base_runs.first, name, "Harden SSH service, kernel and upgrades").get("sysctl", {}),
+        **not_applied(base_runs.first, name, "Harden kernel and upgrades").get("sysctl", {}),
         **not_applied(base_runs.first, name, "Set buffers and make the MTU persistent").get("sysctl", {}),
         **not_applied(base_runs.first, name, "Set limits, huge pages and their policy").get("sysctl", {}),
     }

@@ -18,6 +18,8 @@ STEPS = (
     (r"is still held by .* after \d+ s", f"let that process finish, or stop it, {AGAIN}"),
     (r"[Nn]o space left", f"free space on the host (df -h; du -xhd1 /), {AGAIN}"),
     (r"sshd would |Bad configuration option", f"correct hardening_sshd_settings, {AGAIN}"),
+    (r"host's sshd supports none of|not the name of an algorithm|through with sshd's new settings",
+     f"correct the hardening_sshd_… lists, {AGAIN}"),
     (r"temporary folder is refused", f"find out who created that folder, remove or correct it on the host, {AGAIN}"),
     (r"could not be repaired", f"check it with dpkg --audit on the host, {AGAIN}"),
     (r"package source can't be reached|could not be fetched", f"check whether the host reaches its mirror, {AGAIN}"),

@@ -40,6 +40,7 @@ TEST_PROGRAMS = {
     "nft": "nftables",
     "rpmbuild": "rpm",
     "shellcheck": "shellcheck",
+    "ssh-audit": "ssh-audit",
     "stress-ng": "stress-ng",
 }
 POSTGRES_FOLDERS = "/usr/lib/postgresql"

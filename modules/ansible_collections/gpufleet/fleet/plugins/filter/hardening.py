@@ -1,6 +1,6 @@
 # Copyright: gpufleet contributors
 # GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What hardens a node: SSH service, kernel settings, upgrades, file systems, and the firewall's files. Pure."""
+"""What hardens a node: sshd's algorithms, kernel settings, upgrades, file systems, the firewall's files. Pure."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import (
     select_role_topics,
 )
 
-SSHD_NAME = "00-gpufleet.conf"
-SSHD_FILE = f"/etc/ssh/sshd_config.d/{SSHD_NAME}"
 FILESYSTEMS_FILE = "/etc/modprobe.d/60-gpufleet.conf"
 APT_FILE = "/etc/apt/apt.conf.d/60gpufleet-upgrades"
 DNF_FILE = "/etc/dnf/automatic.conf"
@@ -25,9 +23,8 @@ ADDRESS = re.compile(r"[0-9.]+|[0-9a-fA-F:]+")
 
 
 class HardeningSettings(TypedDict):
-    """The role's settings, without those of the module ``firewall``."""
+    """The role's settings, without those of the modules ``firewall`` and ``sshd``."""
 
-    sshd_settings: dict[str, Any]
     sysctl_settings: dict[str, Any]
     upgrades: str
     upgrades_hold_back: list[str]
@@ -36,9 +33,8 @@ class HardeningSettings(TypedDict):
 
 
 class HardeningSystemNames(TypedDict):
-    """A system's names for the SSH service and for the program that installs upgrades."""
+    """A system's names for the program that installs upgrades."""
 
-    hardening_sshd_unit: str
     hardening_upgrades_tool: str
     hardening_upgrades_packages: list[str]
     hardening_upgrades_units: list[UnitEntry]
@@ -58,7 +54,6 @@ def select_hardening_topics(
 ) -> list[str]:
     """Return the topics that the settings use, and that ``--tags`` and ``--skip-tags`` leave."""
     uses = {
-        "sshd": bool(settings["sshd_settings"]),
         "sysctl": bool(settings["sysctl_settings"]),
         "upgrades": settings["upgrades"] != "unmanaged",
         "filesystems": True,
@@ -73,18 +68,10 @@ def hardening_resources(
     *,
     system: HardeningSystemNames,
     topics: list[str],
-    login: str,
-    sshd_check: str,
     firewall_unit: str,
 ) -> HardeningResources:
-    """Return what the host is given of these topics.
-
-    ``sshd_check`` is a script that refuses a drop-in of sshd with which ``login`` could no longer log in.
-    """
+    """Return what the host is given of these topics."""
     resources: HardeningResources = {"packages": [], "files": [], "sysctl": {}, "units": []}
-    if "sshd" in topics:
-        resources["files"].append(_sshd_file(settings["sshd_settings"], sshd_check, login))
-        resources["units"].append({"name": system["hardening_sshd_unit"], "reload_on": [SSHD_FILE]})
     if "filesystems" in topics:
         resources["files"].append(_filesystems_file(settings["disabled_filesystems"]))
     if "upgrades" in topics:
@@ -103,13 +90,13 @@ def hardening_resources(
     return resources
 
 
-def _sshd_file(sshd_settings: Mapping[str, Any], sshd_check: str, login: str) -> FileEntry:
-    lines = [f"{name} {sshd_settings[name]}" for name in sorted(sshd_settings, key=str.lower)]
+def select_sshd_algorithms(
+    lists: Mapping[str, list[str]], *, sshd_settings: Mapping[str, Any]
+) -> dict[str, list[str]]:
+    """Return the lists that are not empty; a keyword among the settings counts instead of its list."""
+    set_keywords = {name.lower() for name in sshd_settings}
     return {
-        "path": SSHD_FILE,
-        "content": managed_file_text(lines),
-        "mode": "0600",
-        "validate": ["sh", "-c", sshd_check, "sshd_admits", "{}", SSHD_NAME, login],
+        keyword: names for keyword, names in lists.items() if names and keyword.lower() not in set_keywords
     }
 
 
@@ -200,5 +187,6 @@ class FilterModule:
         return {
             "hardening_topics": select_hardening_topics,
             "hardening_resources": hardening_resources,
+            "hardening_sshd_algorithms": select_sshd_algorithms,
             "rack_addresses": other_rack_node_addresses,
         }

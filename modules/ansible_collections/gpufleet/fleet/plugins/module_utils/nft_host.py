@@ -5,12 +5,12 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.gpufleet.fleet.plugins.module_utils.nft import CLEAR_TABLE, TABLE
+from ansible_collections.gpufleet.fleet.plugins.module_utils.ssh_session import read_ssh_connection
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (
     HostError,
     build_diff_entry,
@@ -26,22 +26,6 @@ ROLLBACK_UNIT = "gpufleet-firewall-rollback"
 FOLDER = Path("/run/gpufleet-firewall")
 CANDIDATE, PREVIOUS = FOLDER / "candidate.nft", FOLDER / "before.nft"
 LIST_COMMAND = f"nft --stateless list table {TABLE}"
-
-
-def read_ssh_connection(proc_folder: Path = Path("/proc")) -> str:
-    """Return SSH_CONNECTION of this run's session, from the parent processes: sudo removes it from our environment."""
-    pid = os.getpid()
-    while pid > 1:
-        try:
-            variables = (proc_folder / str(pid) / "environ").read_bytes().split(b"\0")
-            stat = (proc_folder / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            return ""
-        entries = [entry for entry in variables if entry.startswith(b"SSH_CONNECTION=")]
-        if entries:
-            return entries[0].partition(b"=")[2].decode("ascii", "replace")
-        pid = int(stat.rpartition(")")[2].split()[1])
-    return ""
 
 
 def find_operator_address() -> tuple[str, int] | None:

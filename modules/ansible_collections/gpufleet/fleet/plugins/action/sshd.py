@@ -1,0 +1,11 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Apply sshd's settings and confirm them over a connection that did not exist before. See the module of this name."""
+
+from __future__ import annotations
+
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.confirmed_change import ConfirmedChangeAction
+
+
+class ActionModule(ConfirmedChangeAction):
+    module = "gpufleet.fleet.sshd"
