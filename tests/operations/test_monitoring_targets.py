@@ -119,7 +119,7 @@ def test_file_is_replaced_and_prometheus_accepts_it(registry, tmp_path):
     (tmp_path / "prometheus.yml").write_text(json.dumps(config))
     promtool = shutil.which("promtool")
     if promtool is None:
-        pytest.skip("promtool (Debian: prometheus) is not installed")
+        pytest.skip("promtool is not installed: gpufleet doctor --fix --tests")
     checked = subprocess.run(
         [promtool, "check", "config", str(tmp_path / "prometheus.yml")],
         capture_output=True, text=True, check=False,

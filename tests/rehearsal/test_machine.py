@@ -11,7 +11,12 @@ import pytest
 from gpufleet.errors import EnvironmentFault
 from gpufleet.rehearsal import machine
 from gpufleet.rehearsal.machine import cloud_check, repair
-from gpufleet.rehearsal.machine.check import MachineCheck, format_check_table, select_failed_checks
+from gpufleet.rehearsal.machine.check import (
+    MachineCheck,
+    PackagedProgram,
+    format_check_table,
+    select_failed_checks,
+)
 
 GIT = MachineCheck(
     "git", "required", ok=False, detail="not installed", remedy="apt-get install git", packages=("git",)
@@ -65,6 +70,39 @@ def test_packages_for_tests_are_installed_only_on_request(apt):
     assert apt == ["engine"]
     repair.install_missing_requirements([TESTS], lambda _line: None, include_tests=True)
     assert apt[2].endswith("chromium")
+
+
+def test_promtool_is_taken_out_of_its_package_and_no_service_is_installed(apt, monkeypatch, tmp_path):
+    tree = tmp_path / "tree"
+    for name, text in {
+        "DEBIAN/control": "Package: prometheus\nVersion: 1\nArchitecture: all\n"
+        "Maintainer: x <x@x.org>\nDescription: x\n",
+        "DEBIAN/postinst": f"#!/bin/sh\ntouch {tmp_path}/installed\n",
+        "usr/bin/promtool": "#!/bin/sh\n",
+        "usr/bin/prometheus": "#!/bin/sh\n",
+    }.items():
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text(text)
+        (tree / name).chmod(0o644 if name == "DEBIAN/control" else 0o755)
+
+    def run_apt(command_line, _report, _command, *, folder=None):
+        apt.append(" ".join(command_line))
+        if folder:
+            subprocess.run(["dpkg-deb", "-b", tree, folder / "x.deb"], check=True, capture_output=True)
+
+    monkeypatch.setattr(repair, "_run_apt", run_apt)
+    (tmp_path / "venv/bin").mkdir(parents=True)
+    monkeypatch.setattr(repair.sys, "prefix", str(tmp_path / "venv"))
+    promtool = MachineCheck(
+        "promtool", "tests", ok=False, detail="", unpacked=PackagedProgram("prometheus", "usr/bin/promtool")
+    )
+    repair.install_missing_requirements([promtool], lambda _line: None)
+    assert apt == ["engine"], "only for the test suite"
+    repair.install_missing_requirements([promtool], lambda _line: None, include_tests=True)
+    assert apt[1:] == ["apt-get update -qq", "apt-get download -qq prometheus", "engine"]
+    [program] = (tmp_path / "venv/bin").iterdir()
+    assert (program.name, program.stat().st_mode & 0o777) == ("promtool", 0o755)
+    assert not (tmp_path / "installed").exists()
 
 
 def test_without_root_a_missing_required_package_is_an_error_with_the_command(apt, monkeypatch):

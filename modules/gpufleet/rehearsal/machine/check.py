@@ -16,10 +16,19 @@ TITLES = {
 
 
 @dataclass(frozen=True)
+class PackagedProgram:
+    """A program in a Debian package, by its path without the first slash."""
+
+    package: str
+    path: str
+
+
+@dataclass(frozen=True)
 class MachineCheck:
     """``need`` is what does not work without it; ``remedy`` is the next step if it is missing.
 
-    ``packages`` are the Debian packages that provide it, if any.
+    ``packages`` are the Debian packages that provide it, if any. ``unpacked`` is a program that is taken out of a
+    package, which is not installed because it would start a service.
     """
 
     name: str
@@ -28,6 +37,7 @@ class MachineCheck:
     detail: str
     remedy: str = ""
     packages: tuple[str, ...] = ()
+    unpacked: PackagedProgram | None = None
 
 
 def select_failed_checks(checks: Iterable[MachineCheck], *needs: Requirement) -> list[MachineCheck]:

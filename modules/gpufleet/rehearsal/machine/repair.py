@@ -6,11 +6,18 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from gpufleet import engine
 from gpufleet.errors import EnvironmentFault
-from gpufleet.rehearsal.machine.check import MachineCheck, Requirement, select_failed_checks
+from gpufleet.rehearsal.machine.check import (
+    MachineCheck,
+    PackagedProgram,
+    Requirement,
+    select_failed_checks,
+)
 
 Reporter = Callable[[str], None]
 
@@ -34,7 +41,30 @@ def install_missing_requirements(
             report,
             required=any(check.packages for check in select_failed_checks(checks, "required")),
         )
+    for check in select_failed_checks(checks, *requirements):
+        if check.unpacked:
+            _unpack_program(check.unpacked, report)
     engine.ensure_pulumi_engine(report)
+
+
+def _unpack_program(program: PackagedProgram, report: Reporter) -> None:
+    """Take a program out of its Debian package, into the virtual environment; no service is installed or started."""
+    if sys.prefix == sys.base_prefix or not shutil.which("apt-get"):
+        report(
+            f"{Path(program.path).name} is missing: install it, or run this in a virtual environment on Debian"
+        )
+        return
+    report(f"taking {Path(program.path).name} out of the Debian package {program.package}")
+    privilege_command = _privilege_command()
+    command = f"apt-get download {program.package}"
+    if privilege_command is not None:
+        _run_apt([*privilege_command, "apt-get", "update", "-qq"], report, command)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        _run_apt(["apt-get", "download", "-qq", program.package], report, command, folder=folder)
+        for package in folder.glob("*.deb"):
+            subprocess.run(["dpkg-deb", "--extract", package, folder / "tree"], check=True)
+        shutil.copy(folder / "tree" / program.path, Path(sys.prefix, "bin"))
 
 
 def _install(packages: Sequence[str], report: Reporter, *, required: bool) -> None:
@@ -70,11 +100,14 @@ def _privilege_command() -> list[str] | None:
     return ["sudo", "-n"] if completed.returncode == 0 else None
 
 
-def _run_apt(command_line: Sequence[str], report: Reporter, command: str) -> None:
+def _run_apt(
+    command_line: Sequence[str], report: Reporter, command: str, *, folder: Path | None = None
+) -> None:
     """Run apt and report its progress lines."""
     variables = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     process = subprocess.Popen(
         command_line,
+        cwd=folder,
         env=variables,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -13,7 +13,7 @@ from pathlib import Path
 from gpufleet import engine, paths
 from gpufleet.rehearsal import rack
 from gpufleet.rehearsal.machine import cloud_check
-from gpufleet.rehearsal.machine.check import MachineCheck, Requirement
+from gpufleet.rehearsal.machine.check import MachineCheck, PackagedProgram, Requirement
 
 PYTHON_FLOOR = (3, 11)
 PYTHON_PACKAGES = (
@@ -60,6 +60,7 @@ def survey_machine(home: Path | None = None) -> list[MachineCheck]:
         *_check_racks(),
         *_check_arm64(),
         *(_check_program(program, package, "tests") for program, package in TEST_PROGRAMS.items()),
+        _check_promtool(),
         _check_packer(),
         _check_postgres(),
         *cloud_check.check_cloud_prerequisites(user_home, os.environ),
@@ -164,6 +165,16 @@ def _check_arm64() -> Iterator[MachineCheck]:
     """Return checks only if arm64 hosts would be emulated."""
     if os.uname().machine not in ("aarch64", "arm64"):
         yield from (_check_program(program, package, "tests") for program, package in ARM64_PROGRAMS.items())
+
+
+def _check_promtool() -> MachineCheck:
+    """Debian's package also has the service of Prometheus, which would start and open a port."""
+    path = shutil.which("promtool")
+    return MachineCheck(
+        "promtool", "tests", path is not None, path or "not installed",
+        "gpufleet doctor --fix --tests (takes it out of Debian's package prometheus)",
+        unpacked=PackagedProgram("prometheus", "usr/bin/promtool"),
+    )  # fmt: skip
 
 
 def _check_packer() -> MachineCheck:
