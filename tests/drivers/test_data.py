@@ -296,3 +296,11 @@ def test_invalid_branch_is_reported(change, lines):
 def test_columns_of_a_card_match_its_vendor(change, line):
     row = CARD | change
     assert list(lint.find_card_problems([row])) == ([f"cards.csv: {row['pci']}: {line}"] if line else [])
+
+
+@pytest.mark.parametrize("system", ["rhel-9", "rhel-10"])
+def test_amd_s_dnf_repositories_have_the_documented_priority(system):
+    amd = data_file.load_system_package_tables()[system]["amd"]
+    rocm = amd["rocm"]
+    entries = [amd["driver"], rocm["multi-arch"], rocm["legacy"], rocm["legacy"]["graphics"], rocm["core"]]
+    assert [entry.get("priority") for entry in entries] == [50, 50, 50, 50, None]

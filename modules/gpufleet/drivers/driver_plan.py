@@ -165,7 +165,10 @@ class RepositoryPin:
 
 @dataclass(frozen=True)
 class PackageRepository:
-    """A package repository that the plan needs in addition to the distribution's."""
+    """A package repository that the plan needs in addition to the distribution's.
+
+    ``priority`` is dnf's, where the vendor documents one; a lower number wins.
+    """
 
     name: str
     uri: str
@@ -173,6 +176,7 @@ class PackageRepository:
     components: tuple[str, ...]
     key: RepositoryKey
     pin: RepositoryPin | None = None
+    priority: int | None = None
 
 
 @dataclass(frozen=True)

@@ -29,4 +29,5 @@ def build_package_repository(
         tuple(entry["components"]),
         RepositoryKey(url, fingerprints),
         RepositoryPin(pin["packages"], pin["release"], pin["priority"]) if pin else None,
+        entry.get("priority"),
     )
