@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from ansible.errors import AnsibleFilterError
 
@@ -30,6 +32,7 @@ SETTINGS = {
     "engine": "none",
     "has_nvidia_repository": False,
     "has_blade_agent": False,
+    "repositories": [],
     "start_containers": True,
     "listen_address": "",
     "ports": {},
@@ -64,6 +67,43 @@ def test_arguments_go_into_a_file_that_systemd_reads_after_the_package_s_own():
     assert environment.splitlines()[1] == 'ARGS="--web.listen-address=10.0.0.4:9101 --collector.systemd"'
     drop_in = content_of(planned, "/etc/systemd/system/prometheus-node-exporter.service.d/gpufleet.conf")
     assert "EnvironmentFile=/etc/default/prometheus-node-exporter-gpufleet\n" in drop_in
+
+
+UBUNTU = {
+    "exporters_system_packages": DEBIAN["exporters_system_packages"] | {"amd": ["amdgpu-exporter"]},
+    "exporters_system_units": DEBIAN["exporters_system_units"] | {"amd": ["amd-metrics-exporter.service"]},
+    "exporters_system_group": "prometheus",
+}
+AMD = {"wanted": ["amd"], "vendor": "amd", "engine": "podman"}
+
+
+def test_amd_s_package_comes_from_its_repository_and_keeps_the_other_keys_of_its_configuration():
+    repositories = [{"name": "amd-device-metrics-exporter"}]
+    planned = plan(
+        UBUNTU, **AMD, repositories=repositories, ports={"amd": 5001}, web_config={"tls_server_config": {}}
+    )
+    assert (planned["repositories"], planned["packages"]) == (repositories, ["amdgpu-exporter"])
+    assert [unit["name"] for unit in planned["units"]] == ["amd-metrics-exporter.service"]
+    config = next(file for file in planned["files"] if file["path"] == "/etc/metrics/config.json")
+    assert (config["state"], json.loads(config["content"])) == ("json", {"ServerPort": 5001})
+    assert planned["endpoints"] == [{"name": "amd", "port": 5001, "scheme": "http"}], (
+        "it reads no web configuration"
+    )
+    assert planned["web_config"] == []
+
+
+@pytest.mark.parametrize(
+    ("system", "settings"),
+    [
+        (DEBIAN, {"repositories": []}),
+        (UBUNTU, {"repositories": []}),
+        (UBUNTU, {"repositories": [{"name": "x"}], "listen_address": "10.0.0.4"}),
+    ],
+)
+def test_amd_s_exporter_is_a_container_where_its_package_does_not_fit(system, settings):
+    planned = plan(system, **AMD, **settings)
+    assert (planned["repositories"], planned["packages"]) == ([], [])
+    assert planned["units"][0]["name"] == "amd-exporter.service"
 
 
 def test_dcgm_comes_from_nvidia_s_repository_where_the_driver_plan_has_it():

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypedDict
@@ -25,6 +26,7 @@ NAMES = ("node", "smart", "dcgm", "amd", "blade")
 NVIDIA_PACKAGES = ("datacenter-gpu-manager-exporter",)
 NVIDIA_REPOSITORY = "nvidia-cuda"
 QUADLETS = "/etc/containers/systemd"
+AMD_CONFIG = "/etc/metrics/config.json"
 WEB_CONFIG = "/etc/gpufleet/exporter-web.yml"
 NODE_ENVIRONMENT = "/etc/default/prometheus-node-exporter-gpufleet"
 
@@ -41,6 +43,7 @@ class ExporterSettings(TypedDict):
     engine: str
     has_nvidia_repository: bool
     has_blade_agent: bool
+    repositories: list[dict[str, Any]]
     start_containers: bool
     listen_address: str
     ports: dict[str, int]
@@ -76,6 +79,7 @@ class WebConfigFile(TypedDict):
 class ExporterPlan(TypedDict):
     """Everything that the role installs, and why something is missing."""
 
+    repositories: list[dict[str, Any]]
     packages: list[str]
     files: list[FileEntry]
     units: list[UnitEntry]
@@ -124,6 +128,7 @@ def plan_exporters(system_exporters: SystemExporters, *, settings: ExporterSetti
     An unknown exporter is an AnsibleFilterError.
     """
     plan: ExporterPlan = {
+        "repositories": [],
         "packages": [],
         "files": [],
         "units": [],
@@ -167,6 +172,9 @@ def has_nvidia_repository(repository_names: Iterable[str]) -> bool:
 def _find_packages(name: str, system_exporters: SystemExporters, settings: ExporterSettings) -> list[str]:
     if name == "dcgm":
         return list(NVIDIA_PACKAGES) if settings["has_nvidia_repository"] else []
+    # The package of AMD's exporter has no option for the address to listen on.
+    if name == "amd" and (not settings["repositories"] or settings["listen_address"]):
+        return []
     return list(system_exporters["exporters_system_packages"].get(name, []))
 
 
@@ -186,18 +194,20 @@ def _add_packages(
 ) -> None:
     files = _configuration_files(name, settings)
     restart_on = [file["path"] for file in files if "content" in file] + packages
+    plan["repositories"] += settings["repositories"] if name == "amd" else []
     plan["packages"] += packages
     plan["files"] += files
     plan["units"] += [
         {"name": unit, "enabled": True, "state": "started", "restart_on": restart_on}
         for unit in system_exporters["exporters_system_units"][name]
     ]
-    if files and settings["web_config"]:
+    has_web_config = bool(settings["web_config"]) and name != "amd"
+    if files and has_web_config:
         text = HEADER + to_nice_yaml(settings["web_config"])
         group = system_exporters["exporters_system_group"]
         plan["web_config"] = [{"path": WEB_CONFIG, "content": text, "group": group}]
     if name != "smart":  # the node exporter publishes what its timers write
-        plan["endpoints"].append(_endpoint(name, settings, is_secured=bool(settings["web_config"])))
+        plan["endpoints"].append(_endpoint(name, settings, is_secured=has_web_config))
 
 
 def _configuration_files(name: str, settings: ExporterSettings) -> list[FileEntry]:
@@ -217,6 +227,12 @@ def _configuration_files(name: str, settings: ExporterSettings) -> list[FileEntr
         lines = ["[Service]", f"Environment=DCGM_EXPORTER_LISTEN={_listen(name, settings)}"]
         lines += [f"Environment=DCGM_EXPORTER_WEB_CONFIG_FILE={WEB_CONFIG}"] * has_web_config
         return unit_dropin_files("nvidia-dcgm-exporter.service", lines)
+    if name == "amd":
+        # Its other keys, which fields to export, stay as the package or the operator wrote them.
+        port = json.dumps({"ServerPort": _port(name, settings)})
+        folder: FileEntry = {"path": AMD_CONFIG.rpartition("/")[0], "state": "directory"}
+        container: FileEntry = {"path": f"{QUADLETS}/amd-exporter.container", "state": "absent"}
+        return [folder, {"path": AMD_CONFIG, "state": "json", "content": port}, container]
     return []
 
 
