@@ -15,7 +15,7 @@ ORDER = [
     "commission",
     "roles_before",
     "configure",
-    "kernel",
+    "kernel_arguments",
     "drivers",
     "containers",
     "fabrics",
