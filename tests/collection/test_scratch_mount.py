@@ -26,7 +26,7 @@ def host(monkeypatch, tmp_path):
     monkeypatch.setattr(scratch, "read_disk_signature", lambda _: {"UUID": "2"})
     monkeypatch.setattr(scratch, "run_required_program", run_or_fail)
     monkeypatch.setattr(scratch, "requested_volume_access", lambda *_: None)
-    monkeypatch.setattr(scratch, "read_folder_access", lambda _: None)
+    monkeypatch.setattr(scratch, "read_access", lambda _: None)
     return state
 
 

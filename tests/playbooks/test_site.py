@@ -19,6 +19,7 @@ ORDER = [
     "drivers",
     "containers",
     "fabrics",
+    "nfs",
     "application",
     "roles_after",
     "monitoring",
@@ -47,6 +48,7 @@ HOSTS = {
         ["kernel_arguments_here"],
     ),
     "watched": (BLADE | PROBED | READY | {"gpufleet_exporters": ["auto"]}, ["monitoring_here"]),
+    "shared": (BLADE | PROBED | READY | {"gpufleet_nfs": {"mounts": []}}, ["nfs_here"]),
     "server": ({"gpufleet_kind": "gpu_server"} | PROBED, ["burn_in_now", "drivers_planned"]),
     "podman": (
         BLADE | PROBED | {"gpufleet_software": {"container_engine": "podman"}},
@@ -71,6 +73,7 @@ PLAYED = {
     "application_here",
     "monitoring_here",
     "kernel_arguments_here",
+    "nfs_here",
     "burn_in_now",
     "roles_before_here",
     "roles_after_here",
@@ -106,6 +109,7 @@ def test_only_identity_base_and_grouping_plays_run_on_all_hosts(clean_env):
         "drivers",
         "containers",
         "fabrics",
+        "nfs",
         "application",
         "monitoring",
         "burn_in",
@@ -147,7 +151,7 @@ def test_hosts_of_later_plays_are_selected(clean_env, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["configure", "containers", "fabrics", "application", "roles_before", "roles_after"]
+    "name", ["configure", "containers", "fabrics", "nfs", "application", "roles_before", "roles_after"]
 )
 def test_failure_is_recorded_in_the_registry_and_the_run_continues(name):
     block = next(task for play in load(ROOT / f"{name}.yml") for task in play["tasks"] if "rescue" in task)

@@ -50,26 +50,28 @@ import grp  # noqa: E402 - Ansible wants its documentation above the imports
 import json  # noqa: E402
 import os  # noqa: E402
 import pwd  # noqa: E402
-import stat  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
 from ansible_collections.gpufleet.fleet.plugins.module_utils import disks  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.module_utils.fstab import (  # noqa: E402
+    FSTAB,
+    read_access,
+    require_kernel_module,
+    write_fstab,
+)
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (  # noqa: E402
     Access,
     HostError,
-    replace_file_atomically,
     run_program,
     run_required_program,
     set_file_access,
 )
 
 NOTHING_FOUND = 2  # blkid's exit status
-FSTAB = Path("/etc/fstab")
 DISK_LINKS = "/dev/disk/"
-KERNEL_LISTS = (Path("/proc/filesystems"), Path("/proc/mdstat"))
 COLUMNS = "NAME,PATH,TYPE,SIZE,MODEL,SERIAL,TRAN,RO,MOUNTPOINTS"
 TEXTS = {"type": "list", "elements": "str"}
 VOLUME = {
@@ -124,12 +126,6 @@ def resolve_disk_pattern(pattern: str) -> list[str]:
     return sorted({str(link.resolve()) for link in links}) or [pattern]
 
 
-def kernel_supports_module(name: str) -> bool:
-    """Return whether the running kernel has a file system or a RAID level, or could load it. Loads nothing."""
-    listed = [entry.strip("[]") for p in KERNEL_LISTS if p.exists() for entry in p.read_text().split()]
-    return name in listed or run_program(["modprobe", "--dry-run", "--quiet", name])[0] == 0
-
-
 def check_volume_preconditions(volume: disks.ScratchVolume, device: str, commands: list[list[str]]) -> None:
     """Raise HostError, before anything is written, for what would fail later."""
     needed = [
@@ -137,9 +133,7 @@ def check_volume_preconditions(volume: disks.ScratchVolume, device: str, command
         *["raid0" for command in commands if command[:2] == ["mdadm", "--create"]],
     ]
     for name in needed:
-        if not kernel_supports_module(name):
-            release = os.uname().release
-            raise HostError(f"{volume['mount']}: the running kernel ({release}) has no {name}")
+        require_kernel_module(name, volume["mount"])
     place = Path(volume["mount"])
     if place.is_mount() and (commands or place.stat().st_dev != Path(device).stat().st_rdev):
         raise HostError(f"{place}: another file system is mounted there")
@@ -171,7 +165,7 @@ def mount_volume(device: str, volume: disks.ScratchVolume, check_mode: bool) -> 
     before = FSTAB.read_text(encoding="utf-8") if FSTAB.exists() else ""
     after = disks.replace_fstab_line(before, disks.fstab_line(uuid, volume), volume["mount"])
     rights = requested_volume_access(volume, check_mode)
-    differs = before != after or not place.is_mount() or read_folder_access(place) != rights
+    differs = before != after or not place.is_mount() or read_access(place) != rights
     if not differs or check_mode:
         return differs
     place.mkdir(parents=True, exist_ok=True)
@@ -189,18 +183,6 @@ def mount_volume(device: str, volume: disks.ScratchVolume, check_mode: bool) -> 
     if rights:
         set_file_access(place, rights)
     return True
-
-
-def write_fstab(text: str) -> None:
-    """Replace fstab and have systemd read it."""
-    replace_file_atomically(FSTAB, text, read_folder_access(FSTAB) if FSTAB.exists() else (0o644, 0, 0))
-    run_program(["systemctl", "daemon-reload"])
-
-
-def read_folder_access(path: Path) -> Access:
-    """Return mode, user id and group id."""
-    status = path.stat()
-    return stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid
 
 
 def make_and_mount_volumes(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:

@@ -14,6 +14,8 @@ class FileEntry(TypedDict):
     state: NotRequired[str]
     content: NotRequired[str]
     mode: NotRequired[str]
+    owner: NotRequired[str]
+    group: NotRequired[str]
     target: NotRequired[str]
     lines: NotRequired[list[str]]
     remove: NotRequired[list[str]]

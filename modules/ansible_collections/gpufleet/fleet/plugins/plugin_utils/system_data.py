@@ -37,6 +37,8 @@ ROLE_GROUPS: Mapping[str, tuple[str, ...]] = {
         "image",
         "kernel_arguments",
         "network",
+        "nfs_client",
+        "nfs_server",
         "os_upgrade",
         "restart",
         "storage",
