@@ -7,9 +7,14 @@ variables by family, includes, a template and handlers.
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from k3s_page import read_blocks
 
 HERE = Path(__file__).parent
 PLAYBOOKS = HERE.parents[1] / "playbooks"
@@ -20,6 +25,15 @@ PLAY = "".join(
 HOOKS_ONLY = "".join(
     f"- ansible.builtin.import_playbook: {PLAYBOOKS}/{name}.yml\n" for name in ("roles_before", "roles_after")
 )
+K3S_ROLES = ("prereq", "k3s_server", "k3s_agent")
+GROUPED = """\
+- name: Groups of the page about k3s
+  hosts: base01
+  gather_facts: false
+  tasks:
+    - ansible.builtin.group_by: {key: "{{ item }}"}
+      loop: [k3s_server, k3s_agent]
+"""
 HOOKS = {"gpufleet_roles_before": ["shape_server"], "gpufleet_roles_after": ["shape_broken"]}
 
 
@@ -97,3 +111,20 @@ def test_hook_that_is_not_a_list_is_one_clear_line(run_hooks, runs):
     assert found["roles_before"]["facts"]["reason"].endswith(
         "gpufleet_roles_before is 'geerlingguy.docker': must be a list of role names, such as [geerlingguy.docker]"
     )
+
+
+def test_roles_of_a_collection_get_the_variables_of_the_page_about_k3s(lab, boot_hosts):
+    boot_hosts("base01")
+    variables = {"gpufleet_roles_after": [f"k3s.orchestration.{role}" for role in K3S_ROLES]}
+    variables |= YAML(typ="safe").load(read_blocks()["inventory/group_vars/k3s_cluster.yaml"])
+    run = lab.run(
+        GROUPED + HOOKS_ONLY,
+        "base01",
+        extra_vars=variables,
+        environment={"ANSIBLE_COLLECTIONS_PATH": str(HERE / "other_collections"), "K3S_TOKEN": "joined"},
+    )
+    assert reports(run)["roles_after"]["facts"] == {"roles": variables["gpufleet_roles_after"]}
+    host, address = lab.host("base01"), lab.address("base01")
+    assert host.file("/etc/rancher/k3s/config.yaml").content_string == f"tls-san: {address}\ntoken: joined\n"
+    environment = host.file("/etc/systemd/system/k3s-agent.service.env").content_string
+    assert environment == f"K3S_TOKEN=joined\nK3S_URL=https://{address}:6443\n"
